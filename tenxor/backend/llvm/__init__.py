@@ -1,0 +1,1 @@
+"""The LLVM back end: `emit` writes a kernel as LLVM IR, `compiler` makes it machine code and remembers it."""

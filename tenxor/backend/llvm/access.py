@@ -1,0 +1,268 @@
+"""Memory in LLVM IR: an address becomes a pointer, and a load or store a contiguous, gathered or scalar one.
+
+The part of an address that does not move along the lanes is a scalar, added up loop by loop from the outside in. The part that
+does is either contiguous (one vector load) or a vector of offsets (a gather).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from llvmlite import ir
+
+from ...dtypes import DType
+from ...expr import Call
+from ...kernel.ir import Address, For, Kernel, Term, expressions, walk
+from .values import I64, POINTER, Value, constant, counting, from_memory, intrinsic, lanes_of, mangled, memory_type, splat, to_memory
+
+if TYPE_CHECKING:
+    from .emit import Lanes, Parts, _Emitter
+
+
+# --- how many lanes ---------------------------------------------------------------------------------------------------
+
+
+def lane_count(kernel: Kernel, vector_bytes: int) -> int:
+    """As many lanes as the widest type in the kernel has in one vector."""
+    widest = max((o.dtype.itemsize for o in kernel.operands), default=1)
+    for e in expressions(kernel.body):
+        for part in walk(e):
+            widest = max(widest, part.dtype.compute.itemsize)
+    return max(2, vector_bytes // widest)
+
+
+def unrolling(kernel: Kernel, loop: For) -> int:
+    """How many vectors a step takes: more where each costs little, so that sums do not wait for one another."""
+    cost = sum(e.op.cost for root in expressions((loop,)) for e in walk(root) if isinstance(e, Call))
+    return 4 if cost <= 8 else 2 if cost <= 24 else 1
+
+
+# --- addresses --------------------------------------------------------------------------------------------------------
+
+
+def _moves_along_lanes(address: Address, lanes: Lanes | None) -> Term | None:
+    """The term of the axis that lanes run along, if the address has one."""
+    if lanes is None:
+        return None
+    return next((t for t in address.terms if t.axis == lanes.axis), None)
+
+
+def has_lanes(address: Address, lanes: Lanes | None) -> bool:
+    """Whether neighbouring lanes have different addresses."""
+    return _moves_along_lanes(address, lanes) is not None
+
+
+def _scalar_sum(em: _Emitter, address: Address, terms: Sequence[Term]) -> Value:
+    """The sum of the terms that are scalars, each added in the scope of its own loop."""
+    inward = sorted(terms, key=lambda t: em.scope_of(t.axis))
+    total = em.slot(address.offset) if address.offset >= 0 else None
+    for k, term in enumerate(inward):
+        depth = em.scope_of(term.axis)
+        before, key = total, ("sum", address.offset, *inward[: k + 1])
+
+        def add(b: Any, term: Term = term, depth: int = depth, before: Value = before) -> Parts:
+            index = em.scopes[depth].index
+            step = _scaled(em, term, index)
+            return [step if before is None else b.add(before, step)]
+
+        total = em.once(depth, key, add)[0]
+    return constant(I64, 0) if total is None else total
+
+
+def _scaled(em: _Emitter, term: Term, index: Value) -> Value:
+    """What one scalar index adds."""
+    if term.how == "unit":
+        return index
+    if term.how == "stride":
+        stride = em.slot(term.slot)
+        return em.builder.mul(index, stride)
+    table = _table(em, term.slot)
+    b = em.builder
+    return b.load(b.gep(table, [index], source_etype=I64), typ=I64, align=8)
+
+
+def _table(em: _Emitter, table: int) -> Value:
+    address = em.argument(len(em.kernel.operands) + table)
+    return em.once(0, ("table", table), lambda b: [b.inttoptr(address, POINTER)])[0]
+
+
+def _pointer(em: _Emitter, operand: int) -> Value:
+    address = em.argument(operand)
+    return em.once(0, ("operand", operand), lambda b: [b.inttoptr(address, POINTER)])[0]
+
+
+def _lane_indices(em: _Emitter, b: Any) -> Parts:
+    """The index of each lane along the vector axis."""
+    lanes = em.lanes
+    assert lanes is not None
+    index = em.scopes[em.scope_of(lanes.axis)].index
+    first = b.add(splat(b, index, lanes.width), counting(lanes.width))
+    return [b.add(first, constant(first.type, u * lanes.width)) if u else first for u in range(lanes.unroll)]
+
+
+def _lane_offsets(em: _Emitter, term: Term, b: Any) -> Parts:
+    """What the index of each lane adds."""
+    lanes = em.lanes
+    assert lanes is not None
+    if term.how == "table":
+        index = em.scopes[em.scope_of(lanes.axis)].index
+        table = _table(em, term.slot)
+        return [_load_vector(em, b, table, index, u, I64, 8) for u in range(lanes.unroll)]
+    indices = _lane_indices(em, b)
+    if term.how == "unit":
+        return indices
+    stride = em.slot(term.slot)
+    wide = splat(b, stride, lanes.width)
+    return [b.mul(i, wide) for i in indices]
+
+
+def position(em: _Emitter, address: Address) -> Parts:
+    """The address itself: a scalar, or a vector of one number for each lane."""
+    term = _moves_along_lanes(address, em.lanes)
+    scalar = _scalar_sum(em, address, [t for t in address.terms if t is not term])
+    b = em.builder
+    if term is None:
+        numbers: Parts = [scalar]
+    else:
+        offsets = _lane_offsets(em, term, b)
+        wide = splat(b, scalar, lanes_of(offsets[0]))
+        numbers = [b.add(wide, o) for o in offsets]
+    return numbers if address.then is None else _through(em, address, address.then, numbers)
+
+
+def _through(em: _Emitter, outer: Address, inner: Address, numbers: Parts) -> Parts:
+    """The next view of a chain: the digits of the numbers, and the address that they give."""
+    sizes = [em.slot(s) for s in outer.digits]
+    b = em.builder
+    found: list[list[Value]] = []
+    for n in numbers:
+        digits: list[Value] = []
+        for k in range(len(sizes) - 1, -1, -1):
+            size = _like(b, sizes[k], n)
+            digits.append(b.urem(n, size) if k else n)
+            n = b.udiv(n, size) if k else n
+        found.append(digits[::-1])
+    offset = em.slot(inner.offset)
+    steps = {t: _table(em, t.slot) if t.how == "table" else em.slot(t.slot) for t in inner.terms}
+    b = em.builder
+    totals: Parts = []
+    for digits in found:
+        total = _like(b, offset, digits[0]) if digits else offset
+        for t, step in steps.items():
+            d = digits[t.axis]
+            total = b.add(total, _gather(em, b, step, d, I64) if t.how == "table" else b.mul(d, _like(b, step, d)))
+        totals.append(total)
+    return totals if inner.then is None else _through(em, inner, inner.then, totals)
+
+
+def _like(b: Any, scalar: Value, value: Value) -> Value:
+    return splat(b, scalar, lanes_of(value)) if lanes_of(value) else scalar
+
+
+# --- loads and stores -------------------------------------------------------------------------------------------------
+
+
+def _load_vector(em: _Emitter, b: Any, pointer: Value, index: Value, part: int, element: Any, size: int) -> Value:
+    """Neighbouring elements, only those of working lanes."""
+    lanes = em.lanes
+    assert lanes is not None
+    place = b.gep(pointer, [index], source_etype=element)
+    if part:
+        place = b.gep(place, [constant(I64, part * lanes.width)], source_etype=element)
+    vector = ir.VectorType(element, lanes.width)
+    if lanes.mask is None:
+        return b.load(place, typ=vector, align=size)
+    return intrinsic(b, "masked.load", vector, place, lanes.mask, ir.Constant(vector, None), suffix=f"{mangled(vector)}.p0")
+
+
+def _gather(em: _Emitter, b: Any, pointer: Value, offsets: Value, element: Any) -> Value:
+    """Elements at a scalar offset or a vector of them, only those of working lanes."""
+    if not lanes_of(offsets):
+        return b.load(b.gep(pointer, [offsets], source_etype=element), typ=element, align=_bytes(element))
+    n = lanes_of(offsets)
+    places = _places(b, pointer, offsets, element)
+    vector = ir.VectorType(element, n)
+    mask = em.lanes.mask if em.lanes is not None and em.lanes.mask is not None else constant(ir.VectorType(ir.IntType(1), n), True)
+    return intrinsic(b, "masked.gather", vector, places, mask, ir.Constant(vector, None), suffix=f"{mangled(vector)}.v{n}p0")
+
+
+def _places(b: Any, pointer: Value, offsets: Value, element: Any) -> Value:
+    """A vector of pointers."""
+    scaled = b.mul(offsets, constant(offsets.type, _bytes(element)))
+    base = splat(b, b.ptrtoint(pointer, I64), lanes_of(offsets))
+    return b.inttoptr(b.add(base, scaled), ir.VectorType(POINTER, lanes_of(offsets)))
+
+
+def _bytes(element: Any) -> int:
+    return int(element.width // 8) if isinstance(element, ir.IntType) else {"half": 2, "float": 4, "double": 8}[str(element)]
+
+
+def load(em: _Emitter, operand: int, address: Address, dtype: DType) -> Parts:
+    """The elements of an operand at an address."""
+    element = memory_type(dtype)
+    pointer = _pointer(em, operand)
+    term = _moves_along_lanes(address, em.lanes)
+    if term is not None and term.how == "unit" and address.then is None:
+        place, index = _unit_place(em, address, term, pointer, element)
+        b = em.builder
+        raw = [_load_vector(em, b, place, index, u, element, dtype.itemsize) for u in range(em.lanes.unroll)]  # type: ignore[union-attr]
+    else:
+        offsets = position(em, address)
+        b = em.builder
+        raw = [_gather(em, b, pointer, o, element) for o in offsets]
+    return [from_memory(b, dtype, v) for v in raw]
+
+
+def _unit_place(em: _Emitter, address: Address, term: Term, pointer: Value, element: Any) -> tuple[Value, Value]:
+    """Where the row starts that the lanes walk along, and the index of the first lane in it."""
+    rest = [t for t in address.terms if t is not term]
+    index = em.scopes[em.scope_of(term.axis)].index
+    if not rest and address.offset < 0:
+        return pointer, index
+    start = _scalar_sum(em, address, rest)
+    depth = max((em.scope_of(t.axis) for t in rest), default=0)
+    place = em.once(depth, ("row", pointer.name, address), lambda b: [b.gep(pointer, [start], source_etype=element)])[0]
+    return place, index
+
+
+def store(em: _Emitter, operand: int, address: Address, parts: Parts) -> None:
+    """Write a value to an operand at an address."""
+    dtype = em.kernel.operands[operand].dtype
+    element = memory_type(dtype)
+    pointer = _pointer(em, operand)
+    term = _moves_along_lanes(address, em.lanes)
+    if term is None:
+        (offset,) = position(em, address)
+        b = em.builder
+        value = b.extract_element(parts[0], constant(I64, 0)) if lanes_of(parts[0]) else parts[0]
+        b.store(to_memory(b, dtype, value), b.gep(pointer, [offset], source_etype=element), align=dtype.itemsize)
+    elif term.how == "unit" and address.then is None:
+        place, index = _unit_place(em, address, term, pointer, element)
+        b = em.builder
+        for u, value in enumerate(parts):
+            _store_vector(em, b, place, index, u, element, to_memory(b, dtype, value), dtype.itemsize)
+    else:
+        offsets = position(em, address)
+        b = em.builder
+        for where, value in zip(offsets, parts, strict=True):
+            _scatter(em, b, pointer, where, element, to_memory(b, dtype, value))
+
+
+def _store_vector(em: _Emitter, b: Any, pointer: Value, index: Value, part: int, element: Any, value: Value, size: int) -> None:
+    lanes = em.lanes
+    assert lanes is not None
+    place = b.gep(pointer, [index], source_etype=element)
+    if part:
+        place = b.gep(place, [constant(I64, part * lanes.width)], source_etype=element)
+    if lanes.mask is None:
+        b.store(value, place, align=size)
+    else:
+        intrinsic(b, "masked.store", ir.VoidType(), value, place, lanes.mask, suffix=f"{mangled(value.type)}.p0")
+
+
+def _scatter(em: _Emitter, b: Any, pointer: Value, offsets: Value, element: Any, value: Value) -> None:
+    n = lanes_of(offsets)
+    places = _places(b, pointer, offsets, element)
+    mask = em.lanes.mask if em.lanes is not None and em.lanes.mask is not None else constant(ir.VectorType(ir.IntType(1), n), True)
+    intrinsic(b, "masked.scatter", ir.VoidType(), value, places, mask, suffix=f"{mangled(value.type)}.v{n}p0")

@@ -1,0 +1,119 @@
+"""Kernels as callable machine code, each compiled once: remembered in memory by its pattern, and on disk by its hash."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import llvmlite
+from llvmlite import binding
+
+from ...kernel.ir import Kernel, fingerprint
+from ...version import __version__
+from . import cache
+from .emit import ENTRY, emit
+
+Entry = Callable[[bytes, int, int], None]
+
+
+class Compiled:
+    """A kernel as machine code: `call` keeps Python's lock, for small work; `call_free` lets other threads run."""
+
+    __slots__ = ("_library", "call", "call_free", "kernel", "origin")
+
+    def __init__(self, kernel: Kernel, library: Any, origin: str) -> None:
+        signature = (None, ctypes.c_char_p, ctypes.c_int64, ctypes.c_int64)
+        self.kernel = kernel
+        self.call: Entry = ctypes.PYFUNCTYPE(*signature)(library[ENTRY])
+        self.call_free: Entry = ctypes.CFUNCTYPE(*signature)(library[ENTRY])
+        self._library = library  # the code lives as long as this does
+        self.origin = origin
+
+
+class Compiler:
+    """This machine's code generator. `compiled` and `loaded` count the kernels made here and those found on disk."""
+
+    def __init__(self) -> None:
+        binding.initialize_native_target()
+        binding.initialize_native_asmprinter()
+        cpu, features = binding.get_host_cpu_name(), binding.get_host_cpu_features()
+        target = binding.Target.from_default_triple()
+        self.machine = target.create_target_machine(cpu=cpu, features=features.flatten(), opt=2)
+        self.jit = binding.create_lljit_compiler(self.machine)
+        self.vector_bytes = 64 if features.get("avx512f") else 32 if features.get("avx2") else 16
+        self.identity = "\n".join(
+            (target.triple, cpu, features.flatten(), str(binding.llvm_version_info), llvmlite.__version__, __version__)
+        )
+        self.kernels: dict[Kernel, Compiled] = {}
+        self.compiled = self.loaded = 0
+        self.lock = threading.RLock()
+
+    def get(self, kernel: Kernel) -> Compiled:
+        """The kernel's machine code, from memory, from disk, or made now."""
+        found = self.kernels.get(kernel)
+        if found is None:
+            with self.lock:
+                found = self.kernels.get(kernel) or self._make(kernel)
+                self.kernels[kernel] = found
+        return found
+
+    def _make(self, kernel: Kernel) -> Compiled:
+        key = cache.key_of(fingerprint(kernel), self.identity)
+        image = cache.read(key)
+        if image is not None:
+            library = self._link(image, key)
+            if library is not None:
+                self.loaded += 1
+                return Compiled(kernel, library, "disk")
+        image = self._object_code(kernel)
+        library = self._link(image, key)
+        assert library is not None
+        self.compiled += 1
+        cache.write(key, image)
+        return Compiled(kernel, library, "compiled")
+
+    def _module(self, kernel: Kernel) -> Any:
+        module = binding.parse_assembly(self.llvm_ir(kernel))
+        return module
+
+    def _object_code(self, kernel: Kernel) -> bytes:
+        image: bytes = self.machine.emit_object(self._module(kernel))
+        return image
+
+    def _link(self, image: bytes, key: str) -> Any:
+        """The linked library, or None if the image is no object file of this machine."""
+        name = f"{key}.{self.compiled}.{self.loaded}"
+        builder = binding.JITLibraryBuilder().add_object_img(image).add_current_process().export_symbol(ENTRY)
+        try:
+            return builder.link(self.jit, name)
+        except RuntimeError:
+            return None
+
+    def llvm_ir(self, kernel: Kernel) -> str:
+        """The kernel as LLVM IR."""
+        return emit(kernel, self.vector_bytes)
+
+    def assembly(self, kernel: Kernel) -> str:
+        """The kernel as this machine's assembly."""
+        text: str = self.machine.emit_assembly(self._module(kernel))
+        return text
+
+
+_compiler: Compiler | None = None
+_starting = threading.Lock()
+
+
+def compiler() -> Compiler:
+    """The one compiler of this process, started when it is first needed."""
+    global _compiler
+    if _compiler is None:
+        with _starting:
+            _compiler = _compiler or Compiler()
+    return _compiler
+
+
+def counts() -> tuple[int, int]:
+    """How many kernels were compiled here and how many were found on disk; starts nothing."""
+    return (_compiler.compiled, _compiler.loaded) if _compiler else (0, 0)

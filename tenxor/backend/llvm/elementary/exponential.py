@@ -1,0 +1,105 @@
+"""exp, exp2, expm1.
+
+With x = n ln2 + r, n an integer and |r| <= ln2/2 (Cody and Waite), e**x is 2**n e**r, and e**r a polynomial.
+A fused multiply-add of x / ln2 and the format's `rounder` leaves n in the low bits, so nothing is converted.
+"""
+
+from math import e, log2
+from typing import NamedTuple
+
+from .core import Lanes, fma, larger, polynomial, power_of_two, smaller, where
+
+LOG2_E = log2(e)
+# ln 2 as the sum of two floats: with fused multiply-adds, subtracting n times the first is exact.
+LN2 = {32: (0.69314718, -1.9046542e-09), 64: (0.6931471805599453, 2.3190468138462996e-17)}
+
+# (e**r - 1 - r) / r**2 on [-ln2/2, ln2/2]: relative error of e**r 2**-28.3 and 2**-57.9.
+EXP_TAIL = {
+    32: (0.49999994, 0.16666521, 0.041668385, 0.008368708, 0.0013814663),
+    64: (
+        0.5000000000000011, 0.16666666666666413, 0.04166666666653027, 0.008333333333494192,
+        0.0013888888943595205, 0.0001984126950707815, 2.480149313913605e-05, 2.755758600766861e-06,
+        2.763023277016124e-07, 2.5000151203476022e-08,
+    ),
+}  # fmt: skip
+
+# Below the first e**x rounds to 0, above the second to infinity; both leave n in reach of `scaled`.
+EXP_RANGE = {32: (-104.0, 89.0), 64: (-746.0, 710.0)}
+EXP2_RANGE = {32: (-151.0, 128.5), 64: (-1076.0, 1024.5)}
+EXPM1_RANGE = {64: (-38.0, 710.0)}
+
+
+class Reduced(NamedTuple):
+    """x = n ln2 + r, with n in the low bits of `shifted`."""
+
+    r: Lanes
+    shifted: Lanes
+
+
+def reduce_by_ln2(x: Lanes) -> Reduced:
+    """Split moderate x into n ln2 + r."""
+    rounder = x.format.rounder
+    high, low = LN2[x.format.bits]
+    shifted = fma(x, LOG2_E, rounder)
+    n = shifted - rounder
+    return Reduced(fma(n, -low, fma(n, -high, x)), shifted)
+
+
+def integer(shifted: Lanes) -> Lanes:
+    """n as an integer; any integer for NaN."""
+    return shifted.as_bits() - shifted.format.to_bits(shifted.format.rounder)
+
+
+def scaled(x: Lanes, shifted: Lanes) -> Lanes:
+    """x * 2**n for n in the low bits of `shifted`, in two steps: the result may be subnormal or infinite."""
+    format = x.format
+    one = format.to_bits(1.0)
+    exponent_field = shifted.as_bits() << format.fraction_bits
+    sign_and_exponent = -(1 << format.fraction_bits)
+    half = (shifted.as_bits() << (format.fraction_bits - 1)) & sign_and_exponent
+    rest = exponent_field - half
+    return x * (half + one).as_float() * (rest + one).as_float()
+
+
+def clamped(x: Lanes, limits: dict[int, tuple[float, float]]) -> Lanes:
+    """x within the limits of its format; NaN stays."""
+    low, high = limits[x.format.bits]
+    return smaller(larger(x, low), high)
+
+
+def exp_tail(r: Lanes) -> Lanes:
+    """e**r - 1 - r for |r| <= ln2/2."""
+    return polynomial(r, EXP_TAIL[r.format.bits]) * r * r
+
+
+def exp_near_zero(r: Lanes) -> Lanes:
+    """e**r for |r| <= ln2/2."""
+    tail = polynomial(r, EXP_TAIL[r.format.bits])
+    return fma(fma(tail, r, 1.0), r, 1.0)
+
+
+def exp(x: Lanes) -> Lanes:
+    """e**x."""
+    r, shifted = reduce_by_ln2(clamped(x, EXP_RANGE))
+    return scaled(exp_near_zero(r), shifted)
+
+
+def exp2(x: Lanes) -> Lanes:
+    """2**x."""
+    high, low = LN2[x.format.bits]
+    x = clamped(x, EXP2_RANGE)
+    rounder = x.format.rounder
+    shifted = x + rounder
+    fraction = x - (shifted - rounder)
+    return scaled(exp_near_zero(fma(fraction, high, fraction * low)), shifted)
+
+
+def expm1(x: Lanes) -> Lanes:
+    """e**x - 1, precise near 0."""
+    if x.format.bits == 32:
+        return expm1(x.to_double()).to_single()
+    r, shifted = reduce_by_ln2(clamped(x, EXPM1_RANGE))
+    # Half of 2**n e**r - 1, for 2**n may be out of range where the result is not.
+    half_scale = power_of_two(integer(shifted) - 1)
+    half = fma(half_scale, exp_tail(r), fma(half_scale, r, half_scale - 0.5))
+    return where(x.abs() < x.format.epsilon, x, half + half)

@@ -1,0 +1,123 @@
+"""sinh, cosh, tanh, asinh, acosh, atanh."""
+
+from math import nan
+
+from .core import Lanes, Pair, exact_sum, fma, polynomial, power_of_two, smaller, where
+from .exponential import exp_tail, integer, reduce_by_ln2
+from .logarithm import log_of_sum
+
+# (sinh r - r) / r**3 and (cosh r - 1) / r**2 in terms of r**2, |r| <= ln2/2: relative errors of sinh and cosh
+# 2**-61.7 and 2**-58.0.
+SINH_TAIL = (
+    0.16666666666666677, 0.008333333333321678, 0.00019841269885997125, 2.755724434557741e-06,
+    2.5108987736131366e-08,
+)  # fmt: skip
+COSH_TAIL = (
+    0.5000000000000013, 0.0416666666665144, 0.0013888888947228668, 2.480148975968995e-05,
+    2.763133564069502e-07,
+)  # fmt: skip
+
+LARGE = 2.0**30  # beyond this, sqrt(x**2 + 1) is x to the last bit
+OVERFLOW = 710.5  # beyond this both are infinite
+
+# (tanh x - x) / x**3 in terms of x**2, as far as TANH_NEAR: relative error of tanh 2**-27.7 and 2**-55.5.
+TANH_TAIL = {
+    32: (-0.33333296, 0.13332345, -0.053879805, 0.02148667, -0.007946126, 0.002301379, -0.00035845622),
+    64: (
+        -0.33333333333332316, 0.13333333333168731, -0.05396825387609164, 0.021869485975092005,
+        -0.008863194507803809, 0.003591719725777365, -0.0014532168882159515, 0.0005791373823773497,
+        -0.00021030296304912755, 5.102184566226501e-05,
+    ),
+}  # fmt: skip
+TANH_NEAR = {32: 1.0, 64: 0.55}
+TANH_IS_ONE = {32: 10.0, 64: 20.0}  # from here on, tanh rounds to 1
+
+
+def tanh(x: Lanes) -> Lanes:
+    """The hyperbolic tangent: a polynomial near 0, 1 - 2 / (e**2|x| + 1) elsewhere."""
+    z = x * x
+    near = fma(polynomial(z, TANH_TAIL[x.format.bits]) * z, x, x)
+    size = smaller(x.abs(), TANH_IS_ONE[x.format.bits])
+    r, shifted = reduce_by_ln2(size + size)
+    scale = power_of_two(integer(shifted))
+    # e**2|x| + 1 with one rounding: 2**n + 1 is exact.
+    denominator = fma(scale, r + exp_tail(r), scale + 1.0)
+    far = 1.0 - 2.0 / denominator
+    return where(size < TANH_NEAR[x.format.bits], near, far).with_sign_of(x)
+
+
+def sinh_and_cosh(size: Lanes) -> tuple[Lanes, Lanes]:
+    """Half of sinh and half of cosh of float64 size >= 0, which may not fit where their halves do.
+
+    With size = n ln2 + r they are sums of products of sinh r, cosh r and sinh(n ln2), cosh(n ln2). The latter
+    two are half of 2**n -+ 2**-n; so nothing cancels near 0, where n is 0.
+    """
+    r, shifted = reduce_by_ln2(smaller(size, OVERFLOW))
+    n = integer(shifted)
+    up = power_of_two(n - 2)
+    down = power_of_two(where(n < 1000, -n, -1000) - 2)
+    z = r * r
+    sinh_tail = polynomial(z, SINH_TAIL) * z * r  # sinh r - r
+    cosh_tail = polynomial(z, COSH_TAIL) * z  # cosh r - 1
+    sinh_n, cosh_n = up - down, up + down
+    half_sinh = fma(r, cosh_n, sinh_n) + fma(cosh_tail, sinh_n, sinh_tail * cosh_n)
+    half_cosh = fma(r, sinh_n, cosh_n) + fma(cosh_tail, cosh_n, sinh_tail * sinh_n)
+    return half_sinh, half_cosh
+
+
+def sinh(x: Lanes) -> Lanes:
+    """The hyperbolic sine."""
+    if x.format.bits == 32:
+        return sinh(x.to_double()).to_single()
+    size = x.abs()
+    half, _ = sinh_and_cosh(size)
+    return where(size < x.format.epsilon, x, (half + half).with_sign_of(x))
+
+
+def cosh(x: Lanes) -> Lanes:
+    """The hyperbolic cosine."""
+    if x.format.bits == 32:
+        return cosh(x.to_double()).to_single()
+    _, half = sinh_and_cosh(x.abs())
+    return half + half
+
+
+def asinh(x: Lanes) -> Lanes:
+    """The inverse hyperbolic sine: log(1 + w) with w = |x| + x**2 / (1 + sqrt(1 + x**2))."""
+    if x.format.bits == 32:
+        return asinh(x.to_double()).to_single()
+    size = x.abs()
+    square = size * size
+    argument = exact_sum(size, square / ((square + 1.0).sqrt() + 1.0))
+    return where(x.equals(0.0), x, log_one_plus(argument, size).with_sign_of(x))
+
+
+def acosh(x: Lanes) -> Lanes:
+    """The inverse hyperbolic cosine: log(1 + w) with t = x - 1 and w = t + sqrt(t (t + 2))."""
+    if x.format.bits == 32:
+        return acosh(x.to_double()).to_single()
+    t = x - 1.0
+    result = log_one_plus(exact_sum(t, fma(t, t, t + t).sqrt()), x)
+    return where(x < 1.0, nan, result)
+
+
+def atanh(x: Lanes) -> Lanes:
+    """The inverse hyperbolic tangent: half of log(1 + w) with w = 2|x| / (1 - |x|)."""
+    if x.format.bits == 32:
+        return atanh(x.to_double()).to_single()
+    size = x.abs()
+    divisor, divisor_low = exact_sum(size.constant(1.0), -size)
+    inverse = 1.0 / divisor
+    w = (size + size) * inverse
+    w_low = (fma(-w, divisor, size + size) - w * divisor_low) * inverse
+    high, low = exact_sum(size.constant(1.0), w)
+    result = (log_of_sum(high, low + w_low) * 0.5).with_sign_of(x)
+    return where(x.equals(0.0), x, result)
+
+
+def log_one_plus(w: Pair, x: Lanes) -> Lanes:
+    """log(1 + w), where w comes near 2x for large x: then log(2x), since w may have overflowed."""
+    high, low = exact_sum(x.constant(1.0), w.high)
+    large = x > LARGE
+    doublings = where(large, x.constant(1.0), 0.0)
+    return log_of_sum(where(large, x, high), where(large, 0.0, low + w.low), doublings)

@@ -1,0 +1,116 @@
+"""log, log2, log10, log1p, logaddexp.
+
+With x = 2**e (1 + f) and 1 + f in [sqrt(1/2), sqrt(2)), log x is e ln2 + log(1 + f). In float32 the latter is
+a polynomial in f; in float64 it is a series in s = f / (2 + f), which needs a division but half the terms.
+"""
+
+from math import inf, nan, sqrt
+from typing import NamedTuple
+
+from .core import Lanes, exact_product, exact_sum, fast_sum, fma, larger, polynomial, where
+from .exponential import LN2, exp
+
+# 1 / ln 2, 1 / ln 10 and log10(2), each as the sum of two floats.
+PER_LN2 = {32: (1.442695, 1.925963e-08), 64: (1.4426950408889634, 2.0355273740931033e-17)}
+PER_LN10 = {32: (0.4342945, -1.010305e-08), 64: (0.4342944819032518, 1.098319650216765e-17)}
+LOG10_2 = {32: (0.30103, -1.4320989e-08), 64: (0.3010299956639812, -2.8037281277851704e-18)}
+
+# (log(1+f) - f + f**2/2) / f**3 on [sqrt(1/2)-1, sqrt(2)-1]: relative error of the logarithm 2**-27.4.
+LOG1P_TAIL = (
+    0.3333333, -0.2500082, 0.20001227, -0.1662336, 0.14201774, -0.13160175, 0.12761459, -0.07634365,
+)  # fmt: skip
+
+# (2 atanh(s) / s - 2) / s**2 in terms of s**2, as far as f reaches: relative error of the logarithm 2**-58.5.
+ATANH_TAIL = (
+    0.6666666666666734, 0.3999999999941472, 0.2857142874238206, 0.22222198573632412, 0.1818356430343954,
+    0.15314051183969737, 0.14795942566818132,
+)  # fmt: skip
+
+
+class Split(NamedTuple):
+    """x = 2**exponent (1 + f)."""
+
+    exponent: Lanes
+    f: Lanes
+
+
+def split(x: Lanes) -> Split:
+    """Split normal positive x so that 1 + f lies in [sqrt(1/2), sqrt(2))."""
+    format = x.format
+    least = format.to_bits(sqrt(0.5))
+    exponent = (x.as_bits() - least) >> format.fraction_bits
+    one_plus_f = (x.as_bits() - (exponent << format.fraction_bits)).as_float()
+    return Split(exponent.to_float(), one_plus_f - 1.0)
+
+
+def split_positive(x: Lanes) -> Split:
+    """Like `split`, for subnormal x as well."""
+    format = x.format
+    tiny = x < format.smallest_normal
+    lift = format.fraction_bits + 1
+    exponent, f = split(where(tiny, x * 2.0**lift, x))
+    return Split(where(tiny, exponent - float(lift), exponent), f)
+
+
+def log1p_tail(f: Lanes) -> Lanes:
+    """log(1 + f) - f for 1 + f in [sqrt(1/2), sqrt(2))."""
+    if f.format.bits == 32:
+        return fma(f * -0.5, f, polynomial(f, LOG1P_TAIL) * f * (f * f))
+    s = f / (f + 2.0)
+    z = s * s
+    half_square = f * f * 0.5
+    return fma(s, fma(polynomial(z, ATANH_TAIL), z, half_square), -half_square)
+
+
+def with_special_values(x: Lanes, result: Lanes) -> Lanes:
+    """The logarithm `result` of x, put right where x is 0, negative, infinite or NaN."""
+    below = where(x.equals(0.0), x.constant(-inf), nan)
+    return where(x > 0.0, where(x.equals(inf), x, result), below)
+
+
+def log(x: Lanes) -> Lanes:
+    """The natural logarithm."""
+    high, low = LN2[x.format.bits]
+    exponent, f = split_positive(x)
+    tail = fma(exponent, low, log1p_tail(f))
+    return with_special_values(x, fma(exponent, high, f + tail))
+
+
+def log2(x: Lanes) -> Lanes:
+    """The logarithm to base 2; exact for powers of 2."""
+    return log_in_base(x, (1.0, 0.0), PER_LN2[x.format.bits])
+
+
+def log10(x: Lanes) -> Lanes:
+    """The logarithm to base 10; exact for powers of 10 that are exact."""
+    return log_in_base(x, LOG10_2[x.format.bits], PER_LN10[x.format.bits])
+
+
+def log_in_base(x: Lanes, of_two: tuple[float, float], of_e: tuple[float, float]) -> Lanes:
+    """A logarithm, given those of 2 and e in its base: the leading products and sums are exact."""
+    exponent, f = split_positive(x)
+    whole, whole_low = exact_product(exponent, of_two[0])
+    fraction, fraction_low = exact_product(f, of_e[0])
+    high, low = fast_sum(whole, fraction)
+    small = fma(exponent, of_two[1], whole_low) + fma(f, of_e[1], fraction_low)
+    return with_special_values(x, high + (low + fma(log1p_tail(f), of_e[0], small)))
+
+
+def log_of_sum(high: Lanes, low: Lanes, doublings: Lanes | float = 0.0) -> Lanes:
+    """log((high + low) 2**doublings), precise near 0 too, for `low` small beside `high`, which is normal."""
+    exponent, f = split(high)
+    exponent = exponent + doublings
+    ln2_high, ln2_low = LN2[high.format.bits]
+    tail = fma(exponent, ln2_low, log1p_tail(f) + low / high)
+    return with_special_values(high, fma(exponent, ln2_high, f + tail))
+
+
+def log1p(x: Lanes) -> Lanes:
+    """log(1 + x), precise near 0."""
+    return where(x.equals(0.0), x, log_of_sum(*exact_sum(x.constant(1.0), x)))
+
+
+def logaddexp(x: Lanes, y: Lanes) -> Lanes:
+    """log(e**x + e**y), without overflow."""
+    distance = where(x.equals(y), 0.0, (x - y).abs())
+    return larger(x, y) + log1p(exp(-distance))

@@ -1,0 +1,413 @@
+"""The loop IR as LLVM IR: loops become blocks, expressions become vector code.
+
+Every value is emitted in the outermost loop in which all that it depends on is known, and once per loop. So a scope (one loop's
+body, or the function itself) keeps its block open while the loops inside it are written; its jump into them comes last.
+
+Lanes run along one axis of each nest. That loop is written twice: steps of `unroll` whole vectors, then masked single
+vectors for the rest. A fold across the lanes keeps one state per lane; they are combined, in a fixed order, behind the loop.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from llvmlite import ir
+
+from ...dtypes import float64
+from ...expr import Arg, Call, Const, Expr
+from ...kernel.ir import For, Init, Kernel, Load, Number, Position, Result, State, Statement, Store, Update, expand
+from . import access
+from .arithmetic import PRIMITIVES
+from .values import (
+    DOUBLE,
+    I32,
+    I64,
+    POINTER,
+    Value,
+    constant,
+    converted,
+    counting,
+    lanes_of,
+    number_of,
+    register_type,
+    rounded,
+    shuffled,
+    splat,
+)
+
+Parts = list[Value]  # one scalar, or `unroll` vectors
+ENTRY = "kernel"
+
+
+@dataclass(slots=True)
+class Lanes:
+    """How many elements are computed at once: `unroll` vectors of `width` along `axis`, those outside `mask` being idle."""
+
+    axis: int
+    width: int
+    unroll: int
+    masked: bool = False
+    mask: Value | None = None
+
+
+@dataclass(slots=True)
+class Scope:
+    """The body of one loop (or of the function): where its code goes on, and what has been computed in it."""
+
+    axis: int
+    block: Any
+    index: Value | None = None
+    known: dict[object, Parts] = field(default_factory=dict)
+
+
+def emit(kernel: Kernel, vector_bytes: int) -> str:
+    """The LLVM module, as text, with `kernel(args, begin, end)`: the loops, the outermost from `begin` to `end` if it splits."""
+    return _Emitter(kernel, vector_bytes).module_text()
+
+
+class _Emitter:
+    def __init__(self, kernel: Kernel, vector_bytes: int) -> None:
+        self.kernel = kernel
+        self.module = ir.Module(name=kernel.name)
+        signature = ir.FunctionType(ir.VoidType(), [POINTER, I64, I64])
+        self.function = ir.Function(self.module, signature, ENTRY)
+        self.function.attributes.add("nounwind")
+        self.builder = ir.IRBuilder(self.function.append_basic_block("entry"))
+        self.scopes = [Scope(-1, self.builder.block)]
+        self.here = 0  # the depth of the scope that the builder is in
+        self.lanes: Lanes | None = None
+        self.width = access.lane_count(kernel, vector_bytes)
+        self.states: dict[int, list[Parts]] = {}  # the running states, per part
+        self.results: dict[int, tuple[int, list[Parts]]] = {}  # the latest states and the scope that they belong to
+        self.needs: dict[Expr, Needs] = {}
+
+    def module_text(self) -> str:
+        splits = self.kernel.splits
+        for s in self.kernel.body:
+            self.statement(s, split=splits)
+        self.at(0)
+        self.builder.ret_void()
+        return str(self.module)
+
+    # Scopes
+
+    @property
+    def scope(self) -> Scope:
+        return self.scopes[-1]
+
+    def at(self, depth: int) -> Any:
+        """The builder, set to where the scope at this depth goes on."""
+        self.here = depth
+        self.builder.position_at_end(self.scopes[depth].block)
+        return self.builder
+
+    def inmost(self) -> Any:
+        """The builder, set to where the innermost scope goes on."""
+        return self.at(len(self.scopes) - 1)
+
+    def scope_of(self, axis: int) -> int:
+        """The depth of the loop over an axis; 0, the function, if it is not around us."""
+        for depth in range(len(self.scopes) - 1, 0, -1):
+            if self.scopes[depth].axis == axis:
+                return depth
+        raise AssertionError(f"axis {axis} is used outside its loop")
+
+    def once(self, depth: int, key: object, make: Any) -> Parts:
+        """What `make` emits in the scope at `depth`, emitted there once; the builder stays where it was."""
+        scope = self.scopes[depth]
+        found = scope.known.get(key)
+        if found is None:
+            came_from = self.here
+            found = make(self.at(depth))
+            scope.known[key] = found
+            self.at(came_from)
+        return found
+
+    def argument(self, index: int) -> Value:
+        """The 64-bit argument number `index`, as an integer."""
+
+        def load(b: Any) -> Parts:
+            place = b.gep(self.function.args[0], [constant(I64, index)], source_etype=I64)
+            return [b.load(place, typ=I64)]
+
+        return self.once(0, ("argument", index), load)[0]
+
+    def slot(self, slot: int) -> Value:
+        k = self.kernel
+        return self.argument(len(k.operands) + k.tables + len(k.numbers) + slot)
+
+    # Statements
+
+    def statement(self, s: Statement, *, split: bool = False) -> None:
+        if isinstance(s, For):
+            self.loop(s, split)
+        elif isinstance(s, Init):
+            self.start(s.fold)
+        elif isinstance(s, Update):
+            self.update(s)
+        else:
+            self.store(s)
+
+    def start(self, fold: int) -> None:
+        f = self.kernel.folds[fold]
+        identity = f.reduction.identity(f.states)
+        states = [self.widened(self.value(e), e) for e in identity]
+        self.states[fold] = states
+        self.results[fold] = (len(self.scopes) - 1, states)
+
+    def update(self, s: Update) -> None:
+        old = self.states[s.fold]
+        new = [self.widened(self.value(e), e) for e in s.values]
+        if self.lanes is not None and self.lanes.mask is not None:
+            b, mask = self.inmost(), self.lanes.mask
+            new = [[b.select(mask, n, o) for n, o in zip(ns, os, strict=True)] for ns, os in zip(new, old, strict=True)]
+        self.states[s.fold] = new
+        self.results[s.fold] = (len(self.scopes) - 1, new)
+
+    def store(self, s: Store) -> None:
+        self.inmost()
+        parts = self.value(s.value)
+        if access.has_lanes(s.address, self.lanes):
+            parts = self.widened(parts, s.value)
+        access.store(self, s.operand, s.address, parts)
+
+    # Loops
+
+    def loop(self, s: For, split: bool) -> None:
+        axis = self.kernel.axes[s.axis]
+        begin, end = constant(I64, 0), self.extent(s.axis)
+        if split:
+            begin, end = self.function.args[1], self.function.args[2]
+        if axis.vector and self.width > 1:
+            self.vector_loop(s, begin, end)
+        else:
+            self.plain_loop(s, begin, end, 1)
+
+    def extent(self, axis: int) -> Value:
+        a = self.kernel.axes[axis]
+        size = self.slot(a.extent)
+        if a.part_of is None:
+            return size
+        outer = self.scopes[self.scope_of(a.part_of[0])].index
+        total = self.slot(a.part_of[1])
+        b = self.inmost()
+        left = b.sub(total, b.mul(outer, size))
+        return b.select(b.icmp_signed("<", left, size), left, size)
+
+    def plain_loop(self, s: For, begin: Value, end: Value, step: int) -> Value:
+        """The loop in whole steps from `begin` on, or with a mask in steps that may reach past the end; where it stopped."""
+        depth = len(self.scopes) - 1
+        header, body, done = (self.function.append_basic_block(f"{n}{s.axis}") for n in ("head", "body", "done"))
+        entering = {f: self.states[f] for f in carried(s.body)}
+
+        b = self.builder
+        b.position_at_end(header)
+        index = b.phi(I64, f"i{s.axis}")
+        running = {f: [[b.phi(v.type) for v in parts] for parts in states] for f, states in entering.items()}
+        masked = self.lanes is not None and self.lanes.axis == s.axis and self.lanes.masked
+        reaches = index if masked or step == 1 else b.add(index, constant(I64, step - 1))
+        b.cbranch(b.icmp_signed("<", reaches, end), body, done)
+
+        self.states.update(running)
+        self.scopes.append(Scope(s.axis, body, index))
+        self.inmost()
+        if masked:
+            self.mask_idle_lanes(index, end)
+        for inner in s.body:
+            self.statement(inner)
+        after = self.scopes.pop().block
+        b.position_at_end(after)
+        further = b.add(index, constant(I64, step))
+        b.branch(header)
+
+        before = self.scopes[depth].block  # only now is all there that the body wanted computed outside it
+        b.position_at_end(before)
+        b.branch(header)
+        index.add_incoming(begin, before)
+        index.add_incoming(further, after)
+        for f, phis in running.items():
+            for k, parts in enumerate(phis):
+                for u, phi in enumerate(parts):
+                    phi.add_incoming(entering[f][k][u], before)
+                    phi.add_incoming(self.states[f][k][u], after)
+            self.states[f] = phis
+            self.results[f] = (depth, phis)
+        self.scopes[depth].block = done
+        self.inmost()
+        return index
+
+    def vector_loop(self, s: For, begin: Value, end: Value) -> None:
+        """Whole steps of several vectors, then masked single vectors; folds across the lanes end as one state."""
+        entered = {f: self.states[f] for f in carried(s.body)}
+        unroll = access.unrolling(self.kernel, s)
+        self.lanes = Lanes(s.axis, self.width, unroll)
+        for f in entered:
+            self.start(f)
+        stop = self.plain_loop(s, begin, end, self.width * unroll)
+        for f in entered:
+            self.states[f] = self.together(f, self.states[f])
+        self.lanes = Lanes(s.axis, self.width, 1, masked=True)
+        self.plain_loop(s, stop, end, self.width)
+        self.lanes = None
+        for f, before in entered.items():
+            self.states[f] = self.combined(f, before, self.across(f, self.states[f]))
+            self.results[f] = (len(self.scopes) - 1, self.states[f])
+
+    def mask_idle_lanes(self, index: Value, end: Value) -> None:
+        """In the last vector only the lanes before the end are at work."""
+        assert self.lanes is not None
+        b, width = self.inmost(), self.lanes.width
+        left = b.sub(end, index)
+        left = b.trunc(b.select(b.icmp_signed("<", left, constant(I64, width)), left, constant(I64, width)), I32)
+        self.lanes.mask = b.icmp_signed("<", counting(width, I32), splat(b, left, width))
+
+    # Folds across lanes: always the same tree, so the bits do not depend on where the loop was entered
+
+    def combined(self, fold: int, left: list[Parts], right: list[Parts]) -> list[Parts]:
+        f = self.kernel.folds[fold]
+        n = len(f.states)
+        arguments = tuple(Arg(k, f.states[k % n]) for k in range(2 * n))
+        assert f.reduction.combine is not None
+        formulas = f.reduction.combine(arguments[:n], arguments[n:])
+        known: dict[Expr, Parts] = dict(zip(arguments, [*left, *right], strict=True))
+        return [self.inline(e, known) for e in formulas]
+
+    def together(self, fold: int, states: list[Parts]) -> list[Parts]:
+        """The unrolled vectors of a state as one."""
+        self.inmost()
+        while len(states[0]) > 1:
+            states = self.combined(fold, [p[0::2] for p in states], [p[1::2] for p in states])
+        return states
+
+    def across(self, fold: int, states: list[Parts]) -> list[Parts]:
+        """The lanes of a state as one scalar: halves upon halves."""
+        b = self.inmost()
+        width = lanes_of(states[0][0])
+        while width > 1:
+            width //= 2
+            low = [[shuffled(b, v, range(width)) for v in parts] for parts in states]
+            high = [[shuffled(b, v, range(width, 2 * width)) for v in parts] for parts in states]
+            states = self.combined(fold, low, high)
+        return [[b.extract_element(v, constant(I32, 0)) for v in parts] for parts in states]
+
+    def inline(self, e: Expr, known: dict[Expr, Parts]) -> Parts:
+        """An expression over given values, emitted right here."""
+        found = known.get(e)
+        if found is None:
+            if isinstance(e, Const):
+                like = next(iter(known.values()))
+                found = [number_of(e.dtype, e.value, lanes_of(v)) for v in like]
+            else:
+                assert isinstance(e, Call)
+                found = self.call(e, [self.inline(a, known) for a in e.args])
+            known[e] = found
+        return found
+
+    # Expressions
+
+    def depth_of(self, e: Expr) -> int:
+        """The innermost scope that an expression depends on."""
+        axes, folds, running = dependencies(e, self.needs)
+        if running:
+            return len(self.scopes) - 1
+        depths = [self.scope_of(a) for a in axes] + [self.results[f][0] for f in folds]
+        return max(depths, default=0)
+
+    def value(self, e: Expr) -> Parts:
+        """The value of an expression, emitted in the outermost loop that it can be."""
+        if isinstance(e, Const):
+            return [number_of(e.dtype, e.value)]
+        if isinstance(e, State):
+            return self.states[e.fold][e.part]
+        if isinstance(e, Result):
+            return self.results[e.fold][1][e.part]
+        depth = self.depth_of(e)
+        found = self.scopes[depth].known.get(e)
+        if found is not None:
+            return found
+        if isinstance(e, Load):
+            return self.once(depth, e, lambda b: access.load(self, e.operand, e.address, e.dtype))
+        if isinstance(e, Position):
+            return self.once(depth, e, lambda b: access.position(self, e.address))
+        if isinstance(e, Number):
+            return self.once(depth, e, lambda b: [self.number(b, e)])
+        assert isinstance(e, Call)
+        args = [self.value(a) for a in e.args]
+        if any(lanes_of(p[0]) for p in args):
+            args = [self.widened(p, a) for p, a in zip(args, e.args, strict=True)]
+        return self.once(depth, e, lambda b: self.call(e, args))
+
+    def widened(self, parts: Parts, of: Expr) -> Parts:
+        """The value of `of` in vectors: as it is if it has lanes, else one scalar in all of them."""
+        if lanes_of(parts[0]) or self.lanes is None:
+            return parts
+        lanes = self.lanes
+        if isinstance(of, Const):
+            return [number_of(of.dtype, of.value, lanes.width)] * lanes.unroll
+        wide = self.once(self.depth_of(of), ("splat", of), lambda b: [splat(b, parts[0], lanes.width)])
+        return wide * lanes.unroll
+
+    def number(self, b: Any, e: Number) -> Value:
+        """A run-time scalar: 8 bytes in the arguments, here in its dtype."""
+        k = self.kernel
+        raw = self.argument(len(k.operands) + k.tables + e.index)
+        if e.dtype.kind == "float":
+            return converted(b, b.bitcast(raw, DOUBLE), float64, e.dtype)
+        if e.dtype.bits == 64:
+            return raw
+        return b.trunc(raw, register_type(e.dtype))
+
+    def call(self, e: Call, args: list[Parts]) -> Parts:
+        """An operation on scalars, or on as many vectors as there are."""
+        formula = expand(e)
+        if formula is not None:
+            wide = {a: p for a, p in zip(e.args, args, strict=True)}
+            return self.inline(formula, wide)
+        b = self.builder
+        source, name = e.args[0].dtype, e.op.name
+        if name == "cast":
+            return [converted(b, v, source, e.dtype) for v in args[0]]
+        operand = e.args[-1].dtype  # of `where`, the dtype of its values
+        found = [PRIMITIVES[name](b, operand, *each) for each in zip(*args, strict=True)]
+        self.scopes[self.here].block = b.block  # some functions add blocks of their own
+        return found if name in EXACT else [rounded(b, e.dtype, v) for v in found]
+
+
+# Operations whose result on narrow floats is a narrow float already.
+EXACT = frozenset(("where", "positive", "negative", "abs", "maximum", "minimum", "copysign", "nextafter", "sign", "floor", "ceil", "trunc", "round"))
+
+
+def carried(body: tuple[Statement, ...]) -> list[int]:
+    """The folds whose state a loop with this body hands on from step to step: updated in it, but not started in it."""
+    found: list[int] = []
+    for s in body:
+        if isinstance(s, Update):
+            found.append(s.fold)
+        elif isinstance(s, For):
+            found += carried(s.body)
+    started = {s.fold for s in body if isinstance(s, Init)}
+    return [f for f in found if f not in started]
+
+
+Needs = tuple[frozenset[int], frozenset[int], bool]  # axes, folds whose result is read, whether a running state is
+_NOTHING: Needs = (frozenset(), frozenset(), False)
+
+
+def dependencies(e: Expr, known: dict[Expr, Needs]) -> Needs:
+    """What an expression depends on."""
+    found = known.get(e)
+    if found is None:
+        if isinstance(e, (Load, Position)):
+            found = (e.address.axes(), frozenset(), False)
+        elif isinstance(e, Result):
+            found = (frozenset(), frozenset((e.fold,)), False)
+        elif isinstance(e, State):
+            found = (frozenset(), frozenset(), True)
+        else:
+            found = _NOTHING
+            for a in e.args:
+                axes, folds, running = dependencies(a, known)
+                found = (found[0] | axes, found[1] | folds, found[2] or running)
+        known[e] = found
+    return found

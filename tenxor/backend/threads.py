@@ -1,0 +1,127 @@
+"""Threads: started once, parked, and given pieces of a loop. Which thread runs a piece never changes its result.
+
+`TENXOR_NUM_THREADS` sets how many there are; else it is the number of CPUs that this process may use.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import threading
+from collections.abc import Callable
+from queue import SimpleQueue
+
+_Piece = Callable[[int], None]
+PIECES_PER_THREAD = 4  # more pieces than threads, so that a slow one holds up little
+
+
+def _default_count() -> int:
+    named = os.environ.get("TENXOR_NUM_THREADS", "")
+    if named.isdigit() and int(named) > 0:
+        return int(named)
+    affinity = getattr(os, "sched_getaffinity", None)
+    return len(affinity(0)) if affinity else os.cpu_count() or 1
+
+
+class _Job:
+    """Pieces of work handed out one by one; `finished` is released when the helpers have let go of it."""
+
+    __slots__ = ("finished", "left", "next_piece", "pieces", "run")
+
+    def __init__(self, run: _Piece, pieces: int, helpers: int) -> None:
+        self.run, self.pieces = run, pieces
+        self.next_piece = itertools.count()
+        self.left = itertools.count(1 - helpers)
+        self.finished = threading.Lock()
+        self.finished.acquire()
+
+    def work(self) -> None:
+        """Run pieces until none is left."""
+        while (k := next(self.next_piece)) < self.pieces:
+            self.run(k)
+
+    def let_go(self) -> None:
+        """A helper is done."""
+        if next(self.left) == 0:
+            self.finished.release()
+
+
+class _Pool:
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self.jobs: SimpleQueue[_Job | None] = SimpleQueue()
+        self.helpers = [threading.Thread(target=self._serve, daemon=True, name=f"tenxor-{k}") for k in range(1, count)]
+        for helper in self.helpers:
+            helper.start()
+
+    def _serve(self) -> None:
+        while (job := self.jobs.get()) is not None:
+            try:
+                job.work()
+            finally:
+                job.let_go()
+
+    def run(self, piece: _Piece, pieces: int) -> None:
+        job = _Job(piece, pieces, len(self.helpers))
+        for _ in self.helpers:
+            self.jobs.put(job)
+        try:
+            job.work()
+        finally:
+            job.finished.acquire()  # even when interrupted: the helpers still use the caller's memory
+
+    def stop(self) -> None:
+        for _ in self.helpers:
+            self.jobs.put(None)
+
+
+_pool: _Pool | None = None
+_count = _default_count()
+
+
+def num_threads() -> int:
+    """How many threads large work is shared by.
+
+    >>> import tenxor as tx
+    >>> tx.num_threads() >= 1
+    True
+    """
+    return _count
+
+
+def set_num_threads(count: int) -> None:
+    """Share large work by `count` threads from now on; results do not depend on it."""
+    global _pool, _count
+    if count < 1:
+        from ..errors import ArgumentError
+
+        raise ArgumentError(f"set_num_threads: {count} threads cannot work; give at least 1")
+    if _pool is not None:
+        _pool.stop()
+        _pool = None
+    _count = count
+
+
+def share(run: Callable[[int, int], None], extent: int) -> None:
+    """Call `run(begin, end)` for pieces of `0..extent`, on all threads at once."""
+    global _pool
+    if _count == 1 or extent < 2:
+        run(0, extent)
+        return
+    if _pool is None:
+        _pool = _Pool(_count)
+    pieces = min(extent, _count * PIECES_PER_THREAD)
+    step = -(-extent // pieces)
+    if step > 64:
+        step = (step + 63) & -64  # whole vectors
+    pieces = -(-extent // step)
+    _pool.run(lambda k: run(k * step, min(extent, (k + 1) * step)), pieces)
+
+
+def _forget_pool() -> None:
+    global _pool
+    _pool = None  # a forked child has none of its parent's threads
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_pool)

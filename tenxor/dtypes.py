@@ -1,0 +1,294 @@
+"""The element types, and the one promotion rule.
+
+A `DType` is one of thirteen constants (`float32`, `int64`, ...), compared by identity. `float16` and `bfloat16` are
+storage types: every operation on them is computed in float32 and rounded once, at its end.
+
+Promotion follows the Python array API standard where it says something (same kind: the wider; signed with unsigned: the
+next wider signed) and NumPy where the standard leaves it open (integers with floats). Python numbers are weak: they take
+the tensor's dtype if that can hold their kind. `int64` with `uint64` has no exact answer, so it is an error.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .errors import ArgumentError, DTypeError, OutOfBounds
+
+Number = bool | int | float
+
+
+class DType:
+    """One element type.
+
+    Attributes: `name`; `kind` (one of "bool", "uint", "int", "float"); `itemsize` in bytes; `bits`; `numpy`, the NumPy dtype of
+    the same memory (`bfloat16` has none of its own: its memory is seen as `uint16`); `lowest` and `highest` value.
+
+    >>> import tenxor as tx
+    >>> tx.float32.itemsize, str(tx.float32), tx.int8.lowest
+    (4, 'float32', -128)
+    """
+
+    __slots__ = ("bits", "compute", "highest", "itemsize", "kind", "lowest", "name", "numpy", "rank")
+
+    def __init__(self, name: str, kind: str, itemsize: int, rank: int) -> None:
+        self.name = name
+        self.kind = kind
+        self.itemsize = itemsize
+        self.bits = itemsize * 8
+        self.rank = rank  # position in the table below; also the order of kinds
+        self.numpy: np.dtype[Any] = np.dtype("uint16" if name == "bfloat16" else name)
+        self.compute: DType = self  # the type its arithmetic happens in
+        if kind == "float":
+            self.highest: Number = float.fromhex("0x1.fep127") if name == "bfloat16" else float(np.finfo(name).max)
+            self.lowest: Number = -self.highest
+        elif kind == "bool":
+            self.lowest, self.highest = False, True
+        else:
+            info = np.iinfo(name)
+            self.lowest, self.highest = int(info.min), int(info.max)
+
+    @property
+    def is_float(self) -> bool:
+        """Whether this is a floating-point type."""
+        return self.kind == "float"
+
+    @property
+    def is_integer(self) -> bool:
+        """Whether this is a signed or unsigned integer type (not bool)."""
+        return self.kind == "int" or self.kind == "uint"
+
+    def __repr__(self) -> str:
+        return f"tenxor.{self.name}"
+
+    def __str__(self) -> str:
+        return self.name
+
+    def __reduce__(self) -> tuple[object, tuple[str]]:
+        return dtype, (self.name,)  # pickled by name, so that identity survives
+
+    def __copy__(self) -> DType:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> DType:
+        return self
+
+
+boolean = DType("bool", "bool", 1, 0)  # public as tx.bool; the built-in keeps its name in here
+uint8 = DType("uint8", "uint", 1, 1)
+uint16 = DType("uint16", "uint", 2, 2)
+uint32 = DType("uint32", "uint", 4, 3)
+uint64 = DType("uint64", "uint", 8, 4)
+int8 = DType("int8", "int", 1, 5)
+int16 = DType("int16", "int", 2, 6)
+int32 = DType("int32", "int", 4, 7)
+int64 = DType("int64", "int", 8, 8)
+float16 = DType("float16", "float", 2, 9)
+bfloat16 = DType("bfloat16", "float", 2, 10)
+float32 = DType("float32", "float", 4, 11)
+float64 = DType("float64", "float", 8, 12)
+float16.compute = bfloat16.compute = float32
+
+ALL = (boolean, uint8, uint16, uint32, uint64, int8, int16, int32, int64, float16, bfloat16, float32, float64)
+BY_NAME = {d.name: d for d in ALL}
+DEFAULT_FLOAT, DEFAULT_INT = float64, int64
+_SIGNED = {8: int8, 16: int16, 32: int32, 64: int64}
+_FROM_NUMPY = {d.numpy: d for d in ALL if d is not bfloat16}
+_FROM_PYTHON: dict[type, DType] = {bool: boolean, int: int64, float: float64}
+
+
+def dtype(spec: object) -> DType:
+    """The `DType` that `spec` names: a `DType`, a name, a NumPy dtype or scalar type, or Python's bool, int, float.
+
+    >>> import tenxor as tx, numpy as np
+    >>> tx.dtype("int8") is tx.int8, tx.dtype(np.float32) is tx.float32, tx.dtype(float) is tx.float64
+    (True, True, True)
+    """
+    if isinstance(spec, DType):
+        return spec
+    if isinstance(spec, str) and spec in BY_NAME:
+        return BY_NAME[spec]
+    if isinstance(spec, type) and spec in _FROM_PYTHON:
+        return _FROM_PYTHON[spec]
+    try:
+        found = _FROM_NUMPY.get(np.dtype(spec))  # type: ignore[call-overload]
+    except TypeError:
+        found = None
+    if found is None:
+        raise DTypeError(f"{spec!r} is no dtype of Tenxor; there are: {', '.join(BY_NAME)}")
+    return found
+
+
+def _promote_pair(a: DType, b: DType) -> DType | None:
+    """The dtype that both fit, or None. `a` comes before `b` in the table."""
+    if a is b or a.kind == "bool":
+        return b
+    if a.kind == b.kind:
+        return float32 if (a is float16 and b is bfloat16) else b
+    if b.kind == "float":  # an integer with a float: NumPy's rule, a float that holds the integer's range well
+        if a.bits == 8:
+            return b
+        return (b if b.bits >= 32 else float32) if a.bits == 16 else float64
+    if a.bits >= 64:  # uint64 with a signed integer: no integer dtype holds both
+        return None
+    return b if b.bits > a.bits else _SIGNED[a.bits * 2]
+
+
+_PROMOTED = {
+    (a, b): _promote_pair(*sorted((a, b), key=lambda d: d.rank)) for a in ALL for b in ALL
+}
+
+
+def promote(a: DType, b: DType, op: str = "result_type") -> DType:
+    """The dtype of an operation on `a` and `b`; a DTypeError where there is none."""
+    found = _PROMOTED[a, b]
+    if found is None:
+        raise DTypeError(
+            f"{op}: {a} and {b} have no common dtype (no integer type holds both; float64 would lose digits beyond 2**53);"
+            f" choose one with astype, for example x.astype(tx.{'int64' if a.kind == 'uint' else a.name})"
+        )
+    return found
+
+
+def weak(value: Number, other: DType, op: str = "operand") -> DType:
+    """The dtype in which the Python number `value` meets a tensor of dtype `other`."""
+    if value is True or value is False:
+        return other
+    if type(value) is float:
+        return other if other.kind == "float" else DEFAULT_FLOAT
+    if other.kind == "bool":
+        return DEFAULT_INT
+    if other.kind != "float":
+        check_fits(value, other, op)
+    return other
+
+
+def check_fits(value: Number, dtype: DType, op: str) -> None:
+    """Raise OutOfBounds unless the Python integer `value` is in the range of the integer dtype."""
+    if not dtype.lowest <= value <= dtype.highest:
+        raise OutOfBounds(
+            f"{op}: Python integer {value} is out of range for {dtype} ({dtype.lowest} to {dtype.highest});"
+            " use a wider dtype (astype) or a value that fits"
+        )
+
+
+def of_number(value: Number) -> DType:
+    """The default dtype of a Python number on its own."""
+    if value is True or value is False:
+        return boolean
+    return DEFAULT_FLOAT if isinstance(value, float) else DEFAULT_INT
+
+
+def result_type(*dtypes: object) -> DType:
+    """The dtype to which all of the given dtypes (or tensors, or Python numbers) promote.
+
+    >>> import tenxor as tx
+    >>> tx.result_type(tx.int8, tx.uint8), tx.result_type(tx.float32, 2)
+    (tenxor.int16, tenxor.float32)
+    """
+    strong = [d for d in (getattr(x, "dtype", x) for x in dtypes) if not isinstance(d, (int, float))]
+    numbers = [x for x in dtypes if isinstance(x, (int, float))]
+    if not dtypes:
+        raise ArgumentError("result_type: give at least one dtype, tensor or number")
+    found: DType | None = None
+    for spec in strong:
+        found = dtype(spec) if found is None else promote(found, dtype(spec))
+    for number in numbers:
+        found = of_number(number) if found is None else weak(number, found, "result_type")
+    assert found is not None
+    return found
+
+
+def can_cast(source: object, target: object) -> bool:
+    """Whether `source` (a dtype or a tensor) promotes to exactly `target`, so that casting loses no kind or range.
+
+    >>> import tenxor as tx
+    >>> tx.can_cast(tx.int8, tx.int16), tx.can_cast(tx.float64, tx.float32)
+    (True, False)
+    """
+    a, b = dtype(getattr(source, "dtype", source)), dtype(target)
+    return _PROMOTED[a, b] is b
+
+
+_KINDS = {
+    "bool": ("bool",),
+    "signed integer": ("int",),
+    "unsigned integer": ("uint",),
+    "integral": ("int", "uint"),
+    "real floating": ("float",),
+    "complex floating": (),
+    "numeric": ("int", "uint", "float"),
+}
+
+
+def isdtype(spec: object, kind: object) -> bool:
+    """Whether a dtype is of a kind: a dtype, one of the standard's kind names, or a tuple of those.
+
+    >>> import tenxor as tx
+    >>> tx.isdtype(tx.int8, "integral"), tx.isdtype(tx.float32, ("bool", tx.float32))
+    (True, True)
+    """
+    if isinstance(kind, tuple):
+        return any(isdtype(spec, k) for k in kind)
+    if isinstance(kind, str) and kind in _KINDS:
+        return dtype(spec).kind in _KINDS[kind]
+    if isinstance(kind, DType):
+        return dtype(spec) is kind
+    raise ArgumentError(f"isdtype: {kind!r} is no kind; use a dtype, a tuple, or one of {', '.join(map(repr, _KINDS))}")
+
+
+class finfo:
+    """The limits of a floating-point dtype: bits, eps, max, min, smallest_normal, as Python numbers, and dtype.
+
+    >>> import tenxor as tx
+    >>> tx.finfo(tx.float32).bits, tx.finfo(tx.bfloat16).eps
+    (32, 0.0078125)
+    """
+
+    __slots__ = ("bits", "dtype", "eps", "max", "min", "smallest_normal")
+
+    def __init__(self, spec: object) -> None:
+        d = dtype(getattr(spec, "dtype", spec))
+        if d.kind != "float":
+            raise DTypeError(f"finfo: {d} is not a floating-point dtype; use iinfo for integers")
+        self.dtype, self.bits, self.max, self.min = d, d.bits, d.highest, d.lowest
+        if d is bfloat16:
+            self.eps, self.smallest_normal = 2.0**-7, 2.0**-126
+        else:
+            info = np.finfo(d.name)
+            self.eps, self.smallest_normal = float(info.eps), float(info.smallest_normal)
+
+
+class iinfo:
+    """The limits of an integer dtype: bits, max, min, as Python integers, and dtype.
+
+    >>> import tenxor as tx
+    >>> tx.iinfo(tx.uint8).max
+    255
+    """
+
+    __slots__ = ("bits", "dtype", "max", "min")
+
+    def __init__(self, spec: object) -> None:
+        d = dtype(getattr(spec, "dtype", spec))
+        if not d.is_integer:
+            raise DTypeError(f"iinfo: {d} is not an integer dtype; use finfo for floats")
+        self.dtype, self.bits, self.max, self.min = d, d.bits, d.highest, d.lowest
+
+
+def decoded(elements: np.ndarray[Any, Any], dtype: DType) -> np.ndarray[Any, Any]:
+    """Elements as NumPy values: `bfloat16`, kept as its bits, as float32."""
+    if dtype is not bfloat16:
+        return elements
+    return (elements.astype(np.uint32) << 16).view(np.float32)
+
+
+def encoded(values: np.ndarray[Any, Any], dtype: DType) -> np.ndarray[Any, Any]:
+    """NumPy values as elements in memory: for `bfloat16` the bits of the nearest, ties to even."""
+    if dtype is not bfloat16:
+        return values.astype(dtype.numpy)
+    bits = values.astype(np.float32).view(np.uint32)
+    up = bits + 0x7FFF + ((bits >> 16) & 1)
+    kept: np.ndarray[Any, Any] = np.where(np.isnan(values), bits | 0x400000, up)
+    return (kept >> 16).astype(np.uint16)

@@ -1,0 +1,41 @@
+"""Every error Tenxor raises: each is also the built-in error that NumPy users already catch."""
+
+
+class TenxorError(Exception):
+    """The root of all errors that Tenxor raises on purpose."""
+
+
+class ShapeError(TenxorError, ValueError):
+    """Shapes that do not broadcast, multiply out, or match."""
+
+
+class AxisError(TenxorError, ValueError, IndexError):
+    """An axis that the tensor does not have, or that is named twice."""
+
+
+class IndexOutOfRange(TenxorError, IndexError):
+    """An index past the end of its axis, or more indices than axes."""
+
+
+class DTypeError(TenxorError, TypeError):
+    """A dtype that an operation does not accept, or dtypes with no promotion."""
+
+
+class OutOfBounds(TenxorError, OverflowError):
+    """A Python number that the dtype cannot hold."""
+
+
+class ReadOnlyError(TenxorError, ValueError):
+    """A write through a view in which several positions share one element."""
+
+
+class ArgumentError(TenxorError, ValueError):
+    """An argument whose value makes no sense here, or two spellings of one argument."""
+
+
+class TraceError(TenxorError, TypeError):
+    """A user's function that needs a value while it is being traced into a kernel."""
+
+
+class UnknownAttribute(TenxorError, AttributeError):
+    """An attribute spelled as another library spells it; the message says ours."""

@@ -1,0 +1,201 @@
+"""A kernel while it is being put together: loops, expressions and accesses, with their layouts still in numbers.
+
+`draft` follows a node's recipe down to what is in memory. Every read becomes an `Access`: what is read, and its place in the
+loops around it. `lower.py` then turns places into index arithmetic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Set
+from dataclasses import dataclass, field
+
+from ..dtypes import DType, int64
+from ..expr import Call, Expr, apply, cast
+from ..layout import Layout
+from ..node import POSITION, STORE, Node, Scalar, Scan
+from ..ops import OPS, Op, Reduction
+from .ir import Fold, Number, Result, State
+from .reads import inside, outermost, reduced_shape, whole
+
+Loops = tuple[int, ...]  # the axes around something, outermost first
+
+
+class Access(Expr):
+    """A leaf that reads access number `index` of the draft."""
+
+    __slots__ = ("index",)
+
+    def __init__(self, index: int, dtype: DType) -> None:
+        self.index = index
+        self._set(dtype, index)
+
+
+@dataclass(slots=True)
+class Place:
+    """What an access reads (None: its own position, as a number) and where: `layout` over the extents of `loops`."""
+
+    node: Node | None
+    layout: Layout
+    loops: Loops
+
+
+@dataclass(slots=True)
+class Folding:
+    """One fold: its loops `axes` run inside `around`, and `values` is its next state."""
+
+    around: Loops
+    axes: Loops
+    fold: int
+    values: tuple[Expr, ...]
+
+
+@dataclass(slots=True)
+class Draft:
+    """All of a kernel before its layouts become index arithmetic."""
+
+    root: Node
+    extents: list[int] = field(default_factory=list)  # per axis
+    space: Loops = ()  # the independent loops of the result
+    scan: int | None = None  # the axis that a running reduction walks, inside `space`
+    places: list[Place] = field(default_factory=list)
+    numbers: list[Scalar] = field(default_factory=list)
+    folds: list[Fold] = field(default_factory=list)
+    foldings: list[Folding] = field(default_factory=list)
+    value: Expr | None = None
+    out: Place | None = None
+
+    def new_axes(self, shape: tuple[int, ...]) -> Loops:
+        """New loops of the given extents."""
+        first = len(self.extents)
+        self.extents.extend(shape)
+        return tuple(range(first, len(self.extents)))
+
+
+def draft(root: Node, kernels: Set[Node]) -> Draft:
+    """The draft of the kernel that computes `root`, reading what is in memory and the results of other `kernels`."""
+    return _Drafter(root, kernels).draft()
+
+
+class _Drafter:
+    def __init__(self, root: Node, kernels: Set[Node]) -> None:
+        self.kernels = kernels
+        self.d = Draft(root)
+        self.known: dict[tuple[Node | None, Layout, Loops], Expr] = {}
+        self.number_of: dict[int, Number] = {}
+        self.reduced: dict[tuple[Loops, tuple[int, ...]], Loops] = {}
+
+    def draft(self) -> Draft:
+        root, d = self.d.root, self.d
+        if root.op is STORE:
+            assert root.target is not None and root.layouts[1] is not None
+            d.space = d.new_axes(root.target.shape)
+            d.value = cast(self.source(root.sources[1], root.layouts[1], d.space), root.dtype)
+            d.out = Place(None, root.target, d.space)
+        elif isinstance(root.op, Scan):
+            d.space = d.new_axes(root.shape[:-1])
+            (d.scan,) = d.new_axes(root.shape[-1:])
+            loops = (*d.space, d.scan)
+            layout = root.layouts[0]
+            assert layout is not None
+            x = self.source(root.sources[0], layout, loops)
+            d.value = self.folded(root.op.reduction, x, d.space, (d.scan,), root.dtype)
+            d.out = Place(None, whole(root), loops)
+        else:
+            d.space = d.new_axes(root.shape)
+            d.value = self.computed(root, whole(root), d.space)
+            d.out = Place(None, whole(root), d.space)
+        return d
+
+    def source(self, source: Node | Scalar, place: Layout, loops: Loops) -> Expr:
+        """The value of what a recipe reads, at `place`."""
+        if type(source) is Scalar:
+            number = self.number_of.get(id(source))
+            if number is None:
+                number = self.number_of[id(source)] = Number(len(self.d.numbers), source.dtype)
+                self.d.numbers.append(source)
+            return number
+        assert type(source) is Node
+        key = (source, place, loops)
+        found = self.known.get(key)
+        if found is None:
+            if source.buffer is not None or source in self.kernels:
+                found = self.access(source, place, loops, source.dtype)
+            else:
+                found = self.computed(source, place, loops)
+            self.known[key] = found
+        return found
+
+    def access(self, node: Node | None, place: Layout, loops: Loops, dtype: DType) -> Expr:
+        self.d.places.append(Place(node, place, loops))
+        return Access(len(self.d.places) - 1, dtype)
+
+    def computed(self, node: Node, place: Layout, loops: Loops) -> Expr:
+        """The value of a pending node, by its recipe."""
+        op = node.op
+        if op is POSITION:
+            return self.access(None, place, loops, int64)
+        if isinstance(op, Reduction):
+            return self.reduction(node, op, place, loops)
+        assert isinstance(op, Op), f"{op} is no operation to compute in passing"
+        args = []
+        for source, layout in zip(node.sources, node.layouts, strict=True):
+            args.append(self.source(source, place if layout is None else place.over(layout), loops))
+        if op is OPS["cast"]:
+            return cast(args[0], node.dtype)
+        return apply(op, args)
+
+    def reduction(self, node: Node, op: Reduction, place: Layout, loops: Loops) -> Expr:
+        place = outermost(place)
+        around = loops[: len(place.shape)]
+        found = self.known.get((node, place, around))
+        if found is None:
+            found = self.known[node, place, around] = self.reduced_once(node, op, place, around)
+        return found
+
+    def reduced_once(self, node: Node, op: Reduction, place: Layout, around: Loops) -> Expr:
+        extents = reduced_shape(node)
+        axes = self.reduced.get((around, extents))
+        if axes is None:
+            axes = self.reduced[around, extents] = self.d.new_axes(extents)
+        layout = node.layouts[0]
+        assert layout is not None
+        x = self.source(node.sources[0], inside(place, extents).over(layout), around + axes)
+        return self.folded(op, x, around, axes, node.dtype)
+
+    def folded(self, op: Reduction, x: Expr, around: Loops, axes: Loops, dtype: DType) -> Expr:
+        d, fold = self.d, len(self.d.folds)
+        states = op.states(x.dtype)
+        d.folds.append(Fold(op, states))
+        state = tuple(State(fold, part, s) for part, s in enumerate(states))
+        if op.combine is None:
+            assert op.update is not None
+            values = op.update(state, x)
+        else:
+            position = self.position(around, axes) if len(states) > 1 else x
+            values = op.combine(state, op.lift(x, position, states))
+        d.foldings.append(Folding(around, axes, fold, tuple(values)))
+        return cast(Result(fold, len(states) - 1, states[-1]), dtype)
+
+    def position(self, around: Loops, axes: Loops) -> Expr:
+        """The row-major number of an element among those reduced."""
+        inner = Layout.contiguous(tuple(self.d.extents[a] for a in axes))
+        outer = tuple(self.d.extents[a] for a in around)
+        layout = Layout(outer + inner.shape, (0,) * len(outer) + inner.strides)
+        return self.access(None, layout, around + axes, int64)
+
+
+def calls(e: Expr) -> list[str]:
+    """The operations of an expression, each once, innermost first: what a kernel is named after."""
+    found: dict[str, None] = {}
+    seen: set[Expr] = set()
+
+    def visit(e: Expr) -> None:
+        if e not in seen:
+            seen.add(e)
+            for a in e.args:
+                visit(a)
+            if isinstance(e, Call):
+                found[e.op.name] = None
+
+    visit(e)
+    return list(found)

@@ -1,0 +1,120 @@
+"""Which pending nodes become kernels, and which are computed in passing inside another.
+
+A node is computed in passing, and never stored, where that repeats no costly work: all who read it are one kernel, and its
+places in that kernel's loops are single views. Everything else is a kernel of its own. The choice never changes a value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..layout import Layout
+from ..node import POSITION, STORE, Node
+from ..ops import Op, Reduction
+from .reads import outermost, source_places, times_computed, whole
+
+MAX_PLACES = 4  # a node that one kernel needs at more different places than this is stored once instead
+CHEAP = 4  # additions' worth of work that may be repeated rather than stored
+
+_Read = tuple[Node, Layout]  # the kernel's root, and the place in its loops
+
+
+def pending(roots: Sequence[Node]) -> list[Node]:
+    """The nodes not in memory that `roots` need, each after all that it reads."""
+    order: list[Node] = []
+    seen: set[Node] = set()
+
+    def visit(node: Node) -> None:
+        if node.buffer is None and node not in seen:
+            seen.add(node)
+            for source in node.sources:
+                if type(source) is Node:
+                    visit(source)
+            order.append(node)
+
+    for root in roots:
+        visit(root)
+    return order
+
+
+def fuse(order: Sequence[Node], roots: Sequence[Node]) -> list[Node]:
+    """Of the pending nodes in `order`, those that become kernels, in an order in which they can run."""
+    kernels: set[Node] = set(roots) | _read_by_their_own_store(order)
+    constant = constants(order)
+    reads: dict[Node, list[_Read]] = {node: [] for node in order}
+    for node in reversed(order):
+        if node in kernels or not _in_passing(node, reads[node], node in constant):
+            kernels.add(node)
+            reads[node] = [(node, whole(node))]
+        for kernel, place in reads[node]:
+            for source, where in _reads_of(node, place):
+                if isinstance(source.op, Reduction):
+                    where = outermost(where)  # in the loops that it needs, it is computed once for all further in
+                if source in reads and (kernel, where) not in reads[source]:
+                    reads[source].append((kernel, where))
+    return [node for node in order if node in kernels]
+
+
+def _reads_of(node: Node, place: Layout) -> list[_Read]:
+    if node.op is STORE:
+        old, value = node.sources
+        assert type(old) is Node and type(value) is Node and node.target is not None
+        # The old content is no operand of the loop: `realize` writes into its memory or into a copy of it.
+        # Two different readers make it a kernel of its own.
+        through = node.layouts[1]
+        assert through is not None
+        return [(old, whole(old)), (value, through)]
+    return source_places(node, place)
+
+
+def _read_by_their_own_store(order: Sequence[Node]) -> set[Node]:
+    """The values of stores that read what the store overwrites: they are computed before anything is written."""
+    found: set[Node] = set()
+    for node in order:
+        if node.op is STORE:
+            old, value = node.sources
+            assert type(value) is Node
+            if value.buffer is None and type(old) is Node and _reaches(value, old):
+                found.add(value)
+            if type(old) is Node and old.buffer is None:
+                found.add(old)
+    return found
+
+
+def _reaches(node: Node, goal: Node) -> bool:
+    seen: set[Node] = set()
+    stack = [node]
+    while stack:
+        node = stack.pop()
+        if node is goal:
+            return True
+        if node not in seen:
+            seen.add(node)
+            stack.extend(s for s in node.sources if type(s) is Node)
+    return False
+
+
+def constants(order: Sequence[Node]) -> set[Node]:
+    """The nodes that cost nothing to compute again: they read no memory and are not costly."""
+    found: set[Node] = set()
+    for node in order:
+        cheap = type(node.op) is Op and node.op.cost <= CHEAP
+        if node.op is POSITION or (cheap and all(type(s) is not Node or s in found for s in node.sources)):
+            found.add(node)
+    return found
+
+
+def _in_passing(node: Node, reads: list[_Read], constant: bool) -> bool:
+    op = node.op
+    if any(place.base is not None for _, place in reads):
+        return False
+    if constant:
+        return True
+    if not isinstance(op, (Op, Reduction)):
+        return False
+    if node.used or len({id(kernel) for kernel, _ in reads}) > 1 or len(reads) > MAX_PLACES:
+        return False
+    repeats = max(times_computed(place) for _, place in reads) > node.size
+    if isinstance(op, Reduction):
+        return not repeats and len(reads) == 1 and reads[0][1].tables is None
+    return not repeats or (op.cost <= CHEAP and node.weight <= CHEAP)

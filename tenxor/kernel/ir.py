@@ -1,0 +1,301 @@
+"""The loop IR: what stands between tensors and machines.
+
+A `Kernel` is a pattern. It knows operations, dtypes, how many axes there are, and how each operand lies along each axis; it
+knows no size, stride, offset or number. Those are run-time arguments, all 8 bytes wide, in one block:
+
+    operands (pointers)  |  tables (pointers)  |  scalars (int64, uint64 or float64)  |  slots (int64: sizes, strides, offsets)
+
+Equal kernels are equal Python values, so the IR is its own cache key. `str(kernel)` shows it as a program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from ..dtypes import DType, int64
+from ..expr import Arg, Call, Expr, cast
+from ..ops import Reduction
+
+# --- index arithmetic -------------------------------------------------------------------------------------------------
+
+
+class Term(NamedTuple):
+    """What one axis adds to an address: its index times 1 ("unit"), times a slot ("stride"), or looked up ("table")."""
+
+    axis: int
+    how: str
+    slot: int  # of the stride among the slots, or of the table among the tables; -1 for a unit
+
+
+class Address(NamedTuple):
+    """An element's place: the sum of its terms and the slot `offset` (-1: none, it is in the pointer).
+
+    Where one view cannot say it, `then` reads that number in row-major order of the sizes in `digits` (slots), and gives an
+    address over the digits, whose axes are their positions.
+    """
+
+    terms: tuple[Term, ...]
+    offset: int = -1
+    digits: tuple[int, ...] = ()
+    then: Address | None = None  # type: ignore[misc]  # recursive
+
+    def axes(self) -> frozenset[int]:
+        """The loop axes that the place depends on."""
+        return frozenset(t.axis for t in self.terms)
+
+
+# --- leaves of expressions --------------------------------------------------------------------------------------------
+
+
+class Load(Expr):
+    """The element of operand `operand` at `address`."""
+
+    __slots__ = ("address", "operand")
+
+    def __init__(self, operand: int, address: Address, dtype: DType) -> None:
+        self.operand, self.address = operand, address
+        self._set(dtype, operand, address)
+
+    def __repr__(self) -> str:
+        return f"p{self.operand}[{show_address(self.address)}]"
+
+
+class Position(Expr):
+    """The address itself as an int64 value."""
+
+    __slots__ = ("address",)
+
+    def __init__(self, address: Address) -> None:
+        self.address = address
+        self._set(int64, address)
+
+    def __repr__(self) -> str:
+        return f"({show_address(self.address)})"
+
+
+class Number(Expr):
+    """A scalar given at run time."""
+
+    __slots__ = ("index",)
+
+    def __init__(self, index: int, dtype: DType) -> None:
+        self.index = index
+        self._set(dtype, index)
+
+    def __repr__(self) -> str:
+        return f"c{self.index}"
+
+
+class State(Expr):
+    """Part `part` of the running state of fold `fold`, before this step of its loop."""
+
+    __slots__ = ("fold", "part")
+
+    def __init__(self, fold: int, part: int, dtype: DType) -> None:
+        self.fold, self.part = fold, part
+        self._set(dtype, fold, part)
+
+    def __repr__(self) -> str:
+        return f"r{self.fold}" + (f".{self.part}" if self.part else "")
+
+
+class Result(Expr):
+    """Part `part` of fold `fold` after its last step (in a scan: after this step)."""
+
+    __slots__ = ("fold", "part")
+
+    def __init__(self, fold: int, part: int, dtype: DType) -> None:
+        self.fold, self.part = fold, part
+        self._set(dtype, fold, part)
+
+    def __repr__(self) -> str:
+        return f"r{self.fold}" + (f".{self.part}" if self.part else "")
+
+
+# --- statements -------------------------------------------------------------------------------------------------------
+
+
+class Init(NamedTuple):
+    """Start fold `fold` from its identity."""
+
+    fold: int
+
+
+class Update(NamedTuple):
+    """Replace the state of fold `fold` by `values`, one expression a part."""
+
+    fold: int
+    values: tuple[Expr, ...]
+
+
+class Store(NamedTuple):
+    """Write `value` to operand `operand` at `address`."""
+
+    operand: int
+    address: Address
+    value: Expr
+
+
+class For(NamedTuple):
+    """`body` for every index of `axis`."""
+
+    axis: int
+    body: tuple[Statement, ...]  # type: ignore[misc]  # recursive
+
+
+Statement = Init | Update | Store | For
+
+
+class Axis(NamedTuple):
+    """A loop: its extent (a slot), whether its steps are independent, and whether lanes run along it.
+
+    With `part_of = (outer axis, total slot)` it walks one block of a longer axis: its extent is then the smaller of `extent` and
+    what the total leaves after `outer` whole blocks.
+    """
+
+    extent: int
+    parallel: bool
+    vector: bool
+    part_of: tuple[int, int] | None = None
+
+
+class Fold(NamedTuple):
+    """A reduction in progress: its kind, the dtypes of its state, and a key that tells a user's own apart."""
+
+    reduction: Reduction
+    states: tuple[DType, ...]
+
+
+class Operand(NamedTuple):
+    """A piece of memory that the kernel reads, or writes."""
+
+    dtype: DType
+    written: bool
+
+
+class Kernel(NamedTuple):
+    """A compiled pattern's source: equal patterns are equal kernels."""
+
+    name: str
+    operands: tuple[Operand, ...]
+    tables: int
+    numbers: tuple[DType, ...]
+    slots: int
+    axes: tuple[Axis, ...]
+    folds: tuple[Fold, ...]
+    body: tuple[Statement, ...]
+
+    def __str__(self) -> str:
+        return "\n".join(show(self))
+
+    @property
+    def splits(self) -> bool:
+        """Whether the outermost loop may be split over threads."""
+        return len(self.body) == 1 and isinstance(self.body[0], For) and self.axes[self.body[0].axis].parallel
+
+
+def walk(e: Expr) -> Iterator[Expr]:
+    """The expression and all below it."""
+    stack = [e]
+    while stack:
+        e = stack.pop()
+        yield e
+        stack.extend(e.args)
+
+
+def expressions(body: tuple[Statement, ...]) -> Iterator[Expr]:
+    """The expressions of all statements, outermost nodes only."""
+    for s in body:
+        if isinstance(s, For):
+            yield from expressions(s.body)
+        elif isinstance(s, Update):
+            yield from s.values
+        elif isinstance(s, Store):
+            yield s.value
+
+
+def expand(e: Call) -> Expr | None:
+    """A composite call as its formula says, computed in the wide type of narrow floats; None for a primitive."""
+    if e.op.formula is None:
+        return None
+    wide = e.dtype.compute
+    if wide is e.dtype:
+        return e.op.formula(*e.args)
+    return cast(e.op.formula(*(cast(a, a.dtype.compute) for a in e.args)), e.dtype)
+
+
+def fingerprint(kernel: Kernel) -> str:
+    """Text that two kernels share exactly if they are equal: what a cache on disk may be keyed by."""
+
+    def of(x: object) -> str:
+        if isinstance(x, Call):
+            own = f"{x.op.name}{of(x.op.formula_key) if x.op.formula_key else ''}"
+            return f"{own}:{x.dtype}({','.join(of(a) for a in x.args)})"
+        if isinstance(x, Expr):
+            return f"{type(x).__name__}:{x.dtype}{x.key}"
+        if isinstance(x, Fold):
+            custom = of(x.reduction.update(_sample(x), Arg(1, x.states[0]))) if x.reduction.update else ""
+            return f"Fold({x.reduction.name},{of(x.states)}{custom},{of(x.reduction.identity(x.states))})"
+        if isinstance(x, tuple):
+            return f"{type(x).__name__}({','.join(of(part) for part in x)})"
+        return str(x)
+
+    return of(kernel)
+
+
+def _sample(fold: Fold) -> tuple[Expr, ...]:
+    return tuple(Arg(0, d) for d in fold.states)
+
+
+# --- the IR as text ---------------------------------------------------------------------------------------------------
+
+_NAMES = "ijklmnopqrstuvw"
+
+
+def _axis(axis: int) -> str:
+    return _NAMES[axis] if axis < len(_NAMES) else f"i{axis}"
+
+
+def show_address(a: Address, digit: str = "") -> str:
+    """Index arithmetic as text: `i*s0 + j`; a chain as `of(digits)`."""
+    parts = []
+    for t in a.terms:
+        name = f"{digit}{t.axis}" if digit else _axis(t.axis)
+        parts.append({"unit": name, "stride": f"{name}*s{t.slot}", "table": f"t{t.slot}[{name}]"}[t.how])
+    if a.offset >= 0:
+        parts.append(f"s{a.offset}")
+    text = " + ".join(parts) or "0"
+    if a.then is None:
+        return text
+    sizes = ", ".join(f"s{d}" for d in a.digits)
+    return f"{show_address(a.then, 'd')} with d = unravel({text}, ({sizes}))"
+
+
+def show(kernel: Kernel) -> list[str]:
+    """The kernel as the lines of a small program."""
+    args = [f"{'out ' if o.written else ''}p{i}: {o.dtype}" for i, o in enumerate(kernel.operands)]
+    args += [f"c{i}: {d}" for i, d in enumerate(kernel.numbers)]
+    lines = [f"kernel {kernel.name}({', '.join(args)})"]
+    _show_body(kernel, kernel.body, 1, lines)
+    return lines
+
+
+def _show_body(kernel: Kernel, body: tuple[Statement, ...], depth: int, lines: list[str]) -> None:
+    pad = "  " * depth
+    for s in body:
+        if isinstance(s, For):
+            axis = kernel.axes[s.axis]
+            how = ("parallel " if axis.parallel else "") + ("vector " if axis.vector else "")
+            extent = f"s{axis.extent}"
+            if axis.part_of:
+                extent = f"min({extent}, s{axis.part_of[1]} - {_axis(axis.part_of[0])}*{extent})"
+            lines.append(f"{pad}{how}for {_axis(s.axis)} in 0..{extent}:")
+            _show_body(kernel, s.body, depth + 1, lines)
+        elif isinstance(s, Init):
+            lines.append(f"{pad}r{s.fold} = {kernel.folds[s.fold].reduction.name}.identity")
+        elif isinstance(s, Update):
+            for part, value in enumerate(s.values):
+                lines.append(f"{pad}r{s.fold}{f'.{part}' if part else ''} = {value!r}")
+        else:
+            lines.append(f"{pad}p{s.operand}[{show_address(s.address)}] = {s.value!r}")

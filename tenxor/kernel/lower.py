@@ -1,0 +1,236 @@
+"""From a draft to loop IR: layouts become index arithmetic, and every number in them a run-time argument.
+
+The steps, in order: axes of size 1 drop out; reduced axes are put in memory order; neighbouring axes that every access walks
+as one become one; lanes are given to one axis; then the loops are written out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Set
+from dataclasses import dataclass
+from math import prod
+from typing import TYPE_CHECKING
+
+from ..expr import Call, Expr
+from ..layout import Layout, Table
+from ..node import STORE, Node, Scalar
+from .draft import Access, Draft, Folding, Loops, calls, draft
+from .ir import Address, Axis, For, Init, Kernel, Load, Operand, Position, Result, Statement, Store, Term, Update
+from .schedule import Walk, lanes, merged, ordered
+
+if TYPE_CHECKING:
+    from .draft import Place
+
+
+@dataclass(slots=True)
+class Binding:
+    """What the arguments of a kernel are, for one set of shapes.
+
+    `operands` names the node of each pointer (None: the result) and the offset in elements to add; `tables`, `numbers` and
+    `slots` are the rest of the argument block in its order. `work` is about how many elements are visited, and `split` the extent
+    of the loop that threads may share.
+    """
+
+    operands: list[tuple[Node | None, int]]
+    tables: list[Table]
+    numbers: list[Scalar]
+    slots: list[int]
+    work: int
+    split: int
+
+
+def lower(root: Node, kernels: Set[Node]) -> tuple[Kernel, Binding]:
+    """The kernel that computes `root`, and the arguments that make it do so for these very layouts."""
+    return _Lowering(draft(root, kernels)).lower()
+
+
+class _Lowering:
+    def __init__(self, d: Draft) -> None:
+        self.d = d
+        assert d.out is not None and d.value is not None
+        self.walks = [Walk.of(p.layout, p.loops, d.extents) for p in [*d.places, d.out]]
+        self.binding = Binding([], [], list(d.numbers), [], 1, 1)
+        self.operands: list[Operand] = []
+        self.known: dict[Expr, Expr] = {}  # drafted expressions as loop IR
+        self.axis_of: dict[int, int] = {}  # draft axis -> kernel axis
+        self.axes: list[Axis] = []
+        self.vector: set[int] = set()
+
+    def lower(self) -> tuple[Kernel, Binding]:
+        d = self.d
+        self.groups()
+        for axis in self.all_axes():
+            self.axis_of[axis] = len(self.axes)
+            self.axes.append(Axis(self.slot(d.extents[axis]), axis in self.space, axis in self.vector))
+        assert d.value is not None
+        out = self.operand(None, self.walks[-1])
+        body = self.loops(out, self.rewritten(d.value))
+        self.binding.work = self.steps()
+        kernel = Kernel(
+            self.name(), tuple(self.operands), len(self.binding.tables), tuple(n.dtype for n in d.numbers),
+            len(self.binding.slots), tuple(self.axes), tuple(d.folds), body,
+        )
+        if kernel.splits:
+            self.binding.split = d.extents[self.space[0]]
+        return kernel, self.binding
+
+    def name(self) -> str:
+        d = self.d
+        assert d.value is not None
+        ops = [name for f in d.foldings for v in f.values for name in calls(v)] + calls(d.value)
+        folds = [f.reduction.name for f in d.folds]
+        names = list(dict.fromkeys(n for n in [*folds, *ops] if n != "cast"))
+        return "_".join(names[:6]) or ("store" if d.root.op is STORE else "copy")
+
+    # Axes
+
+    def groups(self) -> None:
+        """Drop, order and merge axes; choose those that lanes run along."""
+        d = self.d
+        kept = {a for a, n in enumerate(d.extents) if n != 1}
+        space = tuple(a for a in d.space if a in kept)
+        boundaries = self.boundaries(space)
+        if boundaries <= {0, len(space)} and d.scan is None:
+            space = ordered(space, self.walks[-1:])
+        in_order = {f.axes for f in d.foldings if d.folds[f.fold].reduction.combine is None}
+        self.reduced: dict[Loops, Loops] = {}
+        for f in d.foldings:
+            if f.axes not in self.reduced and f.axes != (d.scan,):
+                axes = tuple(a for a in f.axes if a in kept)
+                between = self.boundaries(axes)
+                if f.axes not in in_order and between <= {0, len(axes)}:
+                    axes = ordered(axes, self.walks[:-1])
+                self.reduced[f.axes] = merged(axes, self.walks, d.extents, between)
+        self.space = merged(space, self.walks, d.extents, boundaries)
+        self.vector = lanes(d, self.space, self.reduced, self.walks)
+
+    def boundaries(self, axes: Loops) -> set[int]:
+        """After how many of the outermost of these axes a fold runs."""
+        return {sum(a in axes for a in f.around) for f in self.d.foldings}
+
+    def all_axes(self) -> list[int]:
+        scan = [self.d.scan] if self.d.scan is not None else []
+        return [*self.space, *scan, *(a for axes in self.reduced.values() for a in axes)]
+
+    def steps(self) -> int:
+        """About how many elements the kernel visits."""
+        extents = self.d.extents
+        scan = extents[self.d.scan] if self.d.scan is not None else 1
+        inner = max((prod(extents[a] for a in axes) for axes in self.reduced.values()), default=1)
+        return prod(extents[a] for a in self.space) * scan * inner
+
+    # Run-time arguments
+
+    def slot(self, value: int) -> int:
+        self.binding.slots.append(value)
+        return len(self.binding.slots) - 1
+
+    def operand(self, node: Node | None, walk: Walk) -> tuple[int, Address]:
+        """A new operand, the result if `node` is None, and its address."""
+        index = len(self.operands)
+        dtype = self.d.root.dtype if node is None else node.dtype
+        self.operands.append(Operand(dtype, node is None))
+        address = self.address(walk, self.axis_of, in_pointer=walk.base is None)
+        self.binding.operands.append((node, walk.offset if walk.base is None else 0))
+        return index, address
+
+    def address(self, walk: Walk, places: dict[int, int], *, in_pointer: bool) -> Address:
+        """The index arithmetic of a walk whose axes have these `places` among the loops (or digits)."""
+        terms = []
+        for axis, where in places.items():
+            step = walk.steps.get(axis, 0)
+            if isinstance(step, Table):
+                terms.append(Term(where, "table", len(self.binding.tables)))
+                self.binding.tables.append(step)
+            elif step == 1 and places is self.axis_of and axis in self.vector:
+                terms.append(Term(where, "unit", -1))
+            elif step:
+                terms.append(Term(where, "stride", self.slot(step)))
+        offset = -1 if in_pointer else self.slot(walk.offset)
+        if walk.base is None:
+            return Address(tuple(terms), offset)
+        return Address(tuple(terms), offset, *self.chained(walk.base))
+
+    def chained(self, base: Layout) -> tuple[tuple[int, ...], Address]:
+        """The digits of a number in `base`, and the address they give."""
+        extents = list(base.shape)
+        walk = Walk.of(base, range(len(extents)), extents)
+        digits = merged(tuple(d for d, n in enumerate(extents) if n != 1), [walk], extents, set())
+        sizes = tuple(self.slot(extents[d]) for d in digits)
+        return sizes, self.address(walk, {digit: place for place, digit in enumerate(digits)}, in_pointer=False)
+
+    # Expressions and loops
+
+    def rewritten(self, e: Expr) -> Expr:
+        """A drafted expression as loop IR; what it shares stays shared."""
+        found = self.known.get(e)
+        if found is None:
+            if isinstance(e, Call):
+                found = Call(e.op, tuple(self.rewritten(a) for a in e.args), e.dtype)
+            else:
+                found = self.leaf(e) if isinstance(e, Access) else e
+            self.known[e] = found
+        return found
+
+    def leaf(self, e: Access) -> Expr:
+        place: Place = self.d.places[e.index]
+        walk = self.walks[e.index]
+        if place.node is None:
+            return Position(self.address(walk, self.axis_of, in_pointer=False))
+        return Load(*self.operand(place.node, walk), e.dtype)
+
+    def loops(self, out: tuple[int, Address], value: Expr) -> tuple[Statement, ...]:
+        d = self.d
+        needed = frozenset(range(len(d.folds)))
+        innermost: tuple[Statement, ...] = (Store(out[0], out[1], value),)
+        if d.scan is not None:
+            (f,) = [f for f in d.foldings if f.axes == (d.scan,)]
+            step = Update(f.fold, tuple(self.rewritten(v) for v in f.values))
+            innermost = (Init(f.fold), *self.nest(self.space, (d.scan,), (step, *innermost), needed))
+        return (*self.inside((), needed), *self.nest((), self.space, innermost, needed))
+
+    def nest(
+        self, around: Loops, axes: Loops, innermost: tuple[Statement, ...], needed: Set[int]
+    ) -> tuple[Statement, ...]:
+        """Loops over `axes`, inside those `around`, each with the needed folds that belong just inside it."""
+        body = innermost
+        for depth in range(len(axes), 0, -1):
+            folds = self.inside((*around, *axes[:depth]), needed)
+            body = (For(self.axis_of[axes[depth - 1]], (*folds, *body)),)
+        return body
+
+    def inside(self, around: Loops, needed: Set[int]) -> tuple[Statement, ...]:
+        """The needed folds whose surrounding loops are `around`; those over the same axes share a loop where they can."""
+        groups: list[tuple[Loops, list[Folding]]] = []
+        for f in self.d.foldings:
+            if f.fold not in needed or f.axes == (self.d.scan,) or self.kept(f.around) != self.kept(around):
+                continue
+            if groups and groups[-1][0] == f.axes and not self.needs(f.values) & {g.fold for g in groups[-1][1]}:
+                groups[-1][1].append(f)
+            else:
+                groups.append((f.axes, [f]))
+        found: list[Statement] = []
+        for axes, folds in groups:
+            updates = tuple(Update(f.fold, tuple(self.rewritten(v) for v in f.values)) for f in folds)
+            needed = self.needs(v for f in folds for v in f.values)
+            found += [*(Init(f.fold) for f in folds), *self.nest(around, self.reduced[axes], updates, needed)]
+        return tuple(found)
+
+    def kept(self, loops: Loops) -> frozenset[int]:
+        """The loops that are still there after dropping and merging, to compare surroundings by."""
+        return frozenset(a for a in loops if a in self.axis_of)
+
+    def needs(self, values: Iterable[Expr]) -> set[int]:
+        """The folds whose results these values need, also by way of other folds."""
+        found: set[int] = set()
+        seen: set[Expr] = set()
+        stack = list(values)
+        while stack:
+            e = stack.pop()
+            if e not in seen:
+                seen.add(e)
+                stack.extend(e.args)
+                if isinstance(e, Result):
+                    found.add(e.fold)
+                    stack.extend(self.d.foldings[e.fold].values)
+        return found

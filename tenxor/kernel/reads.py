@@ -1,0 +1,73 @@
+"""What a node reads, seen from the loops of the kernel that computes it.
+
+A *context* is the loops around an expression, outermost first; a *place* is a layout whose shape is the context's extents
+and whose number is the element of a node (in row-major order) that is needed there. Reading through a view is then nothing
+but composition of layouts: the place in a source is `place.over(layout)`.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+from ..layout import Layout
+from ..node import Node
+from ..ops import Reduction
+
+
+def whole(node: Node) -> Layout:
+    """The place of a node in loops over its own elements."""
+    return Layout.contiguous(node.shape)
+
+
+def depends_on(place: Layout) -> int:
+    """How many of the outermost loops the place depends on."""
+    if 0 in place.shape:  # where a loop makes no step, nothing may be read outside of it
+        return len(place.shape)
+    for axis in range(len(place.shape) - 1, -1, -1):
+        gathered = place.tables is not None and place.tables[axis] is not None
+        if place.shape[axis] > 1 and (gathered or place.strides[axis] != 0):
+            return axis + 1
+    return 0
+
+
+def times_computed(place: Layout) -> int:
+    """How often a value at this place is computed if it is computed in the outermost loop that it can be."""
+    return prod(place.shape[: depends_on(place)])
+
+
+def outermost(place: Layout) -> Layout:
+    """The place with the inner loops dropped that it does not depend on."""
+    n = depends_on(place)
+    if n == len(place.shape):
+        return place
+    tables = place.tables[:n] if place.tables is not None else None
+    return Layout(place.shape[:n], place.strides[:n], place.offset, tables, place.base)
+
+
+def reduced_shape(node: Node) -> tuple[int, ...]:
+    """The extents that a reduction or scan runs over: the last axes of what it reads."""
+    source = node.layouts[0]
+    assert source is not None
+    return source.shape[len(node.shape) :]
+
+
+def inside(place: Layout, extents: tuple[int, ...]) -> Layout:
+    """The place in the reduction's own source, in loops over `extents` inside those of `place`."""
+    inner = Layout.contiguous(extents)
+    tables = None
+    if place.tables is not None:
+        raise AssertionError("a gathered place is no place for a reduction: its node is computed first")
+    strides = tuple(s * inner.size for s in place.strides) + inner.strides
+    return Layout(place.shape + extents, strides, place.offset * inner.size, tables, None)
+
+
+def source_places(node: Node, place: Layout) -> list[tuple[Node, Layout]]:
+    """The nodes that an elementwise node or a reduction at `place` reads, each with its own place."""
+    if isinstance(node.op, Reduction):
+        place = inside(outermost(place), reduced_shape(node))
+    found = []
+    for source, layout in zip(node.sources, node.layouts, strict=True):
+        if type(source) is Node:
+            assert layout is not None
+            found.append((source, place.over(layout)))
+    return found

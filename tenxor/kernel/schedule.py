@@ -1,0 +1,108 @@
+"""Decisions about loops: which axes merge, in which order they run, and along which lanes run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ..layout import Layout, Table
+
+if TYPE_CHECKING:
+    from .draft import Draft, Folding, Loops
+
+Step = int | Table
+
+
+@dataclass(slots=True)
+class Walk:
+    """How one access moves along the loops: `steps` per axis in elements, axes that do not move it left out."""
+
+    steps: dict[int, Step]
+    offset: int
+    base: Layout | None
+
+    @staticmethod
+    def of(layout: Layout, loops: Sequence[int], extents: Sequence[int]) -> Walk:
+        """The walk of a layout whose axes are these loops."""
+        tables = layout.tables or (None,) * len(layout.shape)
+        steps: dict[int, Step] = {}
+        for axis, stride, table in zip(loops, layout.strides, tables, strict=True):
+            if extents[axis] != 1:
+                if table is not None:
+                    steps[axis] = table
+                elif stride:
+                    steps[axis] = stride
+        return Walk(steps, layout.offset, layout.base)
+
+    def is_unit(self, axis: int) -> bool:
+        """Whether neighbours along the axis are neighbours in memory."""
+        return self.steps.get(axis) == 1
+
+
+def merged(axes: Loops, walks: Sequence[Walk], extents: list[int], boundaries: set[int]) -> Loops:
+    """The axes with neighbours made one where every access walks them as one; changes `walks` and `extents` to match.
+
+    No merge crosses a boundary: a number of outermost axes between which and the rest something else happens.
+    """
+    done: list[int] = []
+    for k, inner in enumerate(axes):
+        if done and k not in boundaries and _join(done[-1], inner, walks, extents):
+            outer = done.pop()
+            extents[inner] *= extents[outer]
+            for w in walks:
+                w.steps.pop(outer, None)
+        done.append(inner)
+    return tuple(done)
+
+
+def _join(outer: int, inner: int, walks: Sequence[Walk], extents: Sequence[int]) -> bool:
+    for w in walks:
+        a, b = w.steps.get(outer, 0), w.steps.get(inner, 0)
+        if isinstance(a, Table) or isinstance(b, Table) or a != extents[inner] * b:
+            return False
+    return True
+
+
+def ordered(axes: Loops, walks: Sequence[Walk]) -> Loops:
+    """The axes by falling step, so that the innermost loop walks memory in the smallest steps."""
+
+    def reach(axis: int) -> int:
+        return sum(abs(s) for w in walks if isinstance(s := w.steps.get(axis, 0), int))
+
+    return tuple(sorted(axes, key=reach, reverse=True))
+
+
+def lanes(d: Draft, space: Loops, reduced: dict[Loops, Loops], walks: Sequence[Walk]) -> set[int]:
+    """The axes along which lanes run: never one inside another.
+
+    The last independent axis is first choice. Folds that run inside it take the lanes for themselves where their own axis
+    reads memory in sequence and the independent one does not.
+    """
+
+    def units(axis: int) -> int:
+        return sum(w.is_unit(axis) for w in walks[:-1])
+
+    last = space[-1] if space else None
+    if d.scan is not None:
+        return {last} if last is not None and units(last) else set()
+    folds = [f for f in d.foldings if reduced[f.axes]]
+    within = [f for f in folds if last in f.around]
+    vector: set[int] = set()
+    if last is not None:
+        can = bool(within) and all(_combines(d, f) for f in within)
+        own = max((units(reduced[f.axes][-1]) for f in within), default=0)
+        if not can or 0 < units(last) >= own:
+            vector.add(last)
+            folds = [f for f in folds if f not in within]
+    for f in folds:
+        axis = reduced[f.axes][-1]
+        sharing = [g for g in folds if g.axes == f.axes]
+        nested = any(axis in g.around for g in d.foldings)
+        if not nested and all(_combines(d, g) for g in sharing):
+            vector.add(axis)
+    return vector
+
+
+def _combines(d: Draft, f: Folding) -> bool:
+    return d.folds[f.fold].reduction.combine is not None

@@ -1,0 +1,17 @@
+"""Index algebra: which element of a storage each position of a view is, and nothing about values."""
+
+from .coords import broadcast_shapes, contiguous_strides, next_index, ravel_index, unravel_index
+from .layout import Layout
+from .reshape import ReshapePlan
+from .table import Table
+
+__all__ = [
+    "Layout",
+    "ReshapePlan",
+    "Table",
+    "broadcast_shapes",
+    "contiguous_strides",
+    "next_index",
+    "ravel_index",
+    "unravel_index",
+]

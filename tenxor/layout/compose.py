@@ -1,0 +1,109 @@
+"""Composition of layouts: a view that numbers the elements of another, said as one view where possible."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .coords import digits_of
+from .table import SMALL_TABLE, Axis, IntArray, axis_of, coalesced, walk
+
+if TYPE_CHECKING:
+    from .layout import Layout
+
+# How an outer axis changes one digit of the base: by so much per step, or by so much at each index.
+Change = int | IntArray
+
+
+def compose(outer: Layout, base: Layout) -> tuple[int, list[Axis]] | None:
+    """Offset and axes of the one view that maps as `outer` and then the first level of `base` do, or None.
+
+    The number that `outer` computes has one digit per axis of `base`. Where no digit can ever carry into the
+    next, each digit is a sum over the outer axes, and so is the offset. Every number is below `base.size`.
+    """
+    digits = coalesced(base.axes())
+    sizes = [digit.size for digit in digits]
+    origin = digits_of(outer.offset, sizes)
+    axes = outer.axes()
+    changes = [_digit_changes(axis, outer.offset, origin, sizes) for axis in axes]
+    by_digit = [[moves[at] for moves in changes] for at in range(len(digits))]
+    offset = base.offset
+    for digit, start, moves in zip(digits, origin, by_digit, strict=True):
+        if not (_stays_within(digit.size, start, axes, moves) and _is_sum(digit, start, axes, moves)):
+            return None
+        offset += start * digit.stride if digit.table is None else int(digit.table.offsets[start])
+    return offset, [_result(axis, moves, digits, origin) for axis, moves in zip(axes, changes, strict=True)]
+
+
+def _digit_changes(axis: Axis, number: int, origin: list[int], sizes: list[int]) -> list[Change]:
+    """How each digit changes along one outer axis that starts at `number`, whose digits are `origin`."""
+    if axis.table is None:
+        if axis.size == 1 or axis.stride == 0:
+            return [0] * len(sizes)
+        after = digits_of(number + axis.stride, sizes)
+        return [there - here for there, here in zip(after, origin, strict=True)]
+    numbers = axis.table.offsets + number
+    changes: list[Change] = []
+    for size, here in zip(reversed(sizes), reversed(origin), strict=True):
+        numbers, digit = np.divmod(numbers, size)
+        changes.append(digit - here)
+    changes.reverse()
+    return changes
+
+
+def _stays_within(size: int, start: int, axes: list[Axis], moves: list[Change]) -> bool:
+    """Does a digit that starts there stay from 0 to size-1, wherever the outer indices go?"""
+    low = high = start
+    for axis, change in zip(axes, moves, strict=True):
+        if isinstance(change, int):
+            far = change * (axis.size - 1)
+            low, high = low + min(far, 0), high + max(far, 0)
+        else:
+            low, high = low + int(change.min()), high + int(change.max())
+    return low >= 0 and high < size
+
+
+def _is_sum(digit: Axis, start: int, axes: list[Axis], moves: list[Change]) -> bool:
+    """Is what a digit adds to the offset a sum over the outer axes? Surely if it is affine."""
+    if digit.table is None:
+        return True
+    movers = [_spread(change, axis.size) for axis, change in zip(axes, moves, strict=True) if _moves(change)]
+    if len(movers) <= 1:
+        return True
+    if prod([len(places) for places in movers]) > SMALL_TABLE:
+        return False
+    offsets = digit.table.offsets - digit.table.offsets[start]
+    places: IntArray = np.array(start)
+    sums: IntArray = np.array(0)
+    for change in movers:
+        places = places[..., None] + change
+        sums = sums[..., None] + offsets[start + change]
+    return np.array_equal(offsets[places], sums)
+
+
+def _result(axis: Axis, moves: list[Change], digits: list[Axis], origin: list[int]) -> Axis:
+    """An axis of the composition: along one outer axis, the sum of what all the digits add to the offset."""
+    stride = 0
+    gathered: list[IntArray] = []
+    for change, digit, start in zip(moves, digits, origin, strict=True):
+        if digit.table is not None and _moves(change):
+            places = start + _spread(change, axis.size)
+            gathered.append(digit.table.offsets[places] - digit.table.offsets[start])
+        elif isinstance(change, int):
+            stride += change * digit.stride
+        else:
+            gathered.append(change * digit.stride)
+    if not gathered:
+        return Axis(axis.size, stride)
+    return axis_of(sum(gathered, start=walk(Axis(axis.size, stride))))[1]
+
+
+def _moves(change: Change) -> bool:
+    return not (isinstance(change, int) and change == 0)
+
+
+def _spread(change: Change, size: int) -> IntArray:
+    """A change at each index of an axis."""
+    return walk(Axis(size, change)) if isinstance(change, int) else change

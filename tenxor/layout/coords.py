@@ -1,0 +1,163 @@
+"""Coordinates, row-major numbers, shapes and axes: the arithmetic below every layout."""
+
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from math import prod
+from operator import index as as_int
+
+from ..errors import AxisError, IndexOutOfRange, ShapeError
+
+Shape = tuple[int, ...]
+
+
+@lru_cache(maxsize=4096)
+def contiguous_strides(shape: Shape) -> Shape:
+    """Row-major strides of `shape`, in elements.
+
+    An axis of size 0 counts as 1, so that no stride vanishes.
+
+    >>> contiguous_strides((10, 9, 5, 13))
+    (585, 65, 13, 1)
+    """
+    strides: list[int] = []
+    step = 1
+    for size in reversed(shape):
+        strides.append(step)
+        step *= size or 1
+    return tuple(reversed(strides))
+
+
+def ravel_index(coords: Sequence[int], shape: Shape) -> int:
+    """Row-major number of the element at `coords` of an array of `shape`; negative ints count from the end.
+
+    Raises IndexOutOfRange for a coordinate past its axis, or for more or fewer coordinates than axes.
+
+    >>> ravel_index((1, 2, 3), (5, 6, 7))
+    59
+    """
+    if len(coords) != len(shape):
+        raise IndexOutOfRange(wrong_count(len(coords), shape))
+    number = 0
+    for axis, size in enumerate(shape):
+        number = number * size + checked_index(coords[axis], axis, size)
+    return number
+
+
+def unravel_index(number: int, shape: Shape) -> Shape:
+    """Coordinates of the element with row-major `number` in an array of `shape`: undoes `ravel_index`.
+
+    Raises IndexOutOfRange unless 0 <= number < the number of elements.
+
+    >>> unravel_index(59, (5, 6, 7))
+    (1, 2, 3)
+    """
+    size = prod(shape)
+    if not 0 <= number < size:
+        raise IndexOutOfRange(f"number {number} is out of range for shape {shape}, which has {size} elements")
+    return tuple(digits_of(number, shape))
+
+
+def digits_of(number: int, sizes: Sequence[int]) -> list[int]:
+    """Mixed-radix digits of a number that is known to be in range."""
+    digits: list[int] = []
+    for size in reversed(sizes):
+        number, digit = divmod(number, size)
+        digits.append(digit)
+    digits.reverse()
+    return digits
+
+
+def next_index(coords: Sequence[int], shape: Shape) -> Shape | None:
+    """Coordinates that follow `coords` in row-major order, or None after the last.
+
+    Raises IndexOutOfRange when `coords` is not in an array of `shape`.
+
+    >>> next_index((1, 2, 6), (5, 6, 7))
+    (1, 3, 0)
+    """
+    number = ravel_index(coords, shape) + 1
+    return None if number == prod(shape) else tuple(digits_of(number, shape))
+
+
+def broadcast_shapes(*shapes: Shape) -> Shape:
+    """The shape to which all `shapes` expand: aligned at the last axis, sizes equal or 1.
+
+    Raises ShapeError naming the shapes, the axis and the two sizes that disagree.
+
+    >>> broadcast_shapes((5, 1, 3), (7, 1, 4, 3))
+    (7, 5, 4, 3)
+    """
+    result: list[int] = [1] * max(map(len, shapes), default=0)
+    for shape in shapes:
+        for axis in range(-len(shape), 0):
+            size = shape[axis]
+            if size == result[axis] or size == 1:
+                continue
+            if result[axis] != 1:
+                raise ShapeError(
+                    f"shapes {listed(shapes)} do not broadcast: axis {axis} has sizes {result[axis]} and "
+                    f"{size}; sizes must be equal or 1"
+                )
+            result[axis] = size
+    return tuple(result)
+
+
+def listed(shapes: Sequence[Shape]) -> str:
+    """Shapes as a phrase: `(2, 3), (4,) and (5,)`."""
+    names = [str(tuple(shape)) for shape in shapes]
+    return names[0] if len(names) == 1 else ", ".join(names[:-1]) + " and " + names[-1]
+
+
+def checked_shape(shape: Iterable[int]) -> Shape:
+    """`shape` as a tuple of non-negative ints; ShapeError otherwise."""
+    sizes = tuple([as_int(size) for size in shape])
+    if sizes and min(sizes) < 0:
+        raise ShapeError(f"shape {sizes} has a negative size")
+    return sizes
+
+
+def checked_index(index: int, axis: int, size: int) -> int:
+    """`index` counted from the start; IndexOutOfRange naming axis, index and size otherwise."""
+    if not -size <= index < size:
+        raise IndexOutOfRange(f"index {index} is out of range for axis {axis} with size {size}")
+    return index if index >= 0 else index + size
+
+
+def wrong_count(count: int, shape: Shape) -> str:
+    """Message for an element addressed with `count` coordinates in an array of another rank."""
+    given = "1 coordinate" if count == 1 else f"{count} coordinates"
+    return f"{given} for shape {shape}, which has {axes_phrase(len(shape))}; an element needs one per axis"
+
+
+def axes_phrase(ndim: int) -> str:
+    """`no axes`, `1 axis`, `3 axes`."""
+    return "1 axis" if ndim == 1 else f"{ndim or 'no'} axes"
+
+
+def checked_axis(axis: int, ndim: int, op: str) -> int:
+    """`axis` counted from the start; AxisError naming `op` otherwise."""
+    if not -ndim <= axis < ndim:
+        choice = f"axis must be from {-ndim} to {ndim - 1}" if ndim else "it has no axes"
+        raise AxisError(f"{op}: axis {axis} does not exist in a tensor of {axes_phrase(ndim)}; {choice}")
+    return axis if axis >= 0 else axis + ndim
+
+
+def checked_axes(axes: int | Iterable[int], ndim: int, op: str) -> Shape:
+    """One axis or several, each counted from the start and named once; AxisError otherwise."""
+    given = (axes,) if isinstance(axes, int) else tuple(axes)
+    found = tuple([checked_axis(as_int(axis), ndim, op) for axis in given])
+    if len(set(found)) < len(found):
+        twice = next(axis for axis in found if found.count(axis) > 1)
+        raise AxisError(f"{op}: axis {twice} is named twice in {given}")
+    return found
+
+
+@lru_cache(maxsize=4096)
+def checked_permutation(axes: Shape, ndim: int) -> Shape:
+    """All axes in a new order, each counted from the start; AxisError otherwise."""
+    if len(axes) != ndim:
+        raise AxisError(
+            f"permute: {axes} names {axes_phrase(len(axes))} of a tensor of {axes_phrase(ndim)}; "
+            f"each of {tuple(range(ndim))} must appear once"
+        )
+    return checked_axes(axes, ndim, "permute")

@@ -1,0 +1,56 @@
+"""A layout in words: its formula, its chain, its tables, and what may be done with it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .table import Table, shortened
+
+if TYPE_CHECKING:
+    from .layout import Layout
+
+_NAMES = "ijklmnpqrstuvw"
+_DIGITS = "abcdefgh"
+
+
+def explain(layout: Layout) -> str:
+    """Several lines: shape, the formula of each view, tables, contiguity, and whether it may be written."""
+    lines = [f"shape {layout.shape}, {layout.size} element{'' if layout.size == 1 else 's'}"]
+    level: Layout | None = layout
+    names = [_name(axis) for axis in range(layout.ndim)]
+    depth = 0
+    while level is not None:
+        lines.append(f"{'offset' if level.base is None else 'number'} = {_formula(level, names)}")
+        lines += [
+            f"  table[{name}]: {shortened(table.offsets)}"
+            for name, table in zip(names, level.tables or (), strict=False)
+            if table is not None
+        ]
+        level = level.base
+        if level is not None:
+            depth += 1
+            names = [f"{_DIGITS[(depth - 1) % len(_DIGITS)]}{axis}" for axis in range(level.ndim)]
+            lines.append(
+                f"({', '.join(names)}) is where that number is, in row-major order, in shape {level.shape}"
+            )
+    lines.append(_verdict(layout))
+    return "\n".join(lines)
+
+
+def _name(axis: int) -> str:
+    return _NAMES[axis] if axis < len(_NAMES) else f"i{axis}"
+
+
+def _formula(level: Layout, coords: list[str]) -> str:
+    terms = [str(level.offset)]
+    tables: tuple[Table | None, ...] = level.tables or (None,) * level.ndim
+    for name, stride, table in zip(coords, level.strides, tables, strict=True):
+        terms.append(f"{stride}*{name}" if table is None else f"table[{name}]")
+    return " + ".join(terms).replace("+ -", "- ")
+
+
+def _verdict(layout: Layout) -> str:
+    contiguous = "contiguous" if layout.is_contiguous() else "not contiguous"
+    if layout.is_injective():
+        return f"{contiguous}; writable: every position has an element of its own"
+    return f"{contiguous}; read-only: several positions share an element"

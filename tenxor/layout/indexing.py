@@ -1,0 +1,156 @@
+"""Indexing of affine axes: integers, slices of any step, new axes, and orthogonal lists."""
+
+from collections.abc import Sequence
+from operator import index as as_int
+from typing import Any
+
+import numpy as np
+
+from ..errors import ArgumentError, IndexOutOfRange
+from .coords import Shape, axes_phrase, checked_index
+from .table import Axis, IntArray, axis_of
+
+
+def sliced(key: slice, axis: int, size: int) -> tuple[int, int, int]:
+    """First index, number of indices and step of a Python slice of an axis."""
+    try:
+        start, stop, step = key.indices(size)
+    except ValueError:
+        raise ArgumentError(f"the slice of axis {axis} has step 0; a step may be any other integer") from None
+    except TypeError:
+        raise ArgumentError(f"the slice of axis {axis}, {key}, needs integers or None") from None
+    return start, len(range(start, stop, step)), step
+
+
+def basic_index(
+    key: Sequence[Any], shape: Shape, strides: Shape, offset: int
+) -> tuple[list[int], list[int], int]:
+    """Shape, strides and offset after indexing with ints, slices, None (a new axis) and one Ellipsis."""
+    new_shape: list[int] = []
+    new_strides: list[int] = []
+    axis = 0
+    ndim = len(shape)
+    for item in key:
+        kind = type(item)
+        if item is None:
+            new_shape.append(1)
+            new_strides.append(0)
+            continue
+        if item is Ellipsis:
+            end = ndim - _axes_after_ellipsis(key, axis, ndim)
+            new_shape += shape[axis:end]
+            new_strides += strides[axis:end]
+            axis = end
+            continue
+        if axis == ndim:
+            raise too_many(sum(one is not None and one is not Ellipsis for one in key), shape)
+        size = shape[axis]
+        if kind is slice:
+            start, count, step = sliced(item, axis, size)
+            new_shape.append(count)
+            new_strides.append(strides[axis] * step)
+            if count:  # an empty slice reaches nothing, so it need not start anywhere
+                offset += start * strides[axis]
+        else:
+            number = item if kind is int else _integer(item, axis)
+            if number < 0:
+                number += size
+            if not 0 <= number < size:
+                raise IndexOutOfRange(f"index {item} is out of range for axis {axis} with size {size}")
+            offset += number * strides[axis]
+        axis += 1
+    new_shape += shape[axis:]
+    new_strides += strides[axis:]
+    return new_shape, new_strides, offset
+
+
+def _axes_after_ellipsis(key: Sequence[Any], before: int, ndim: int) -> int:
+    """How many axes the items after the Ellipsis take."""
+    places = [i for i, item in enumerate(key) if item is Ellipsis]
+    if len(places) > 1:
+        raise ArgumentError("an index may hold only one Ellipsis (...)")
+    return min(sum(item is not None for item in key[places[0] + 1 :]), ndim - before)
+
+
+def too_many(count: int, shape: Shape) -> IndexOutOfRange:
+    """The error for `count` indices of a tensor with fewer axes."""
+    return IndexOutOfRange(
+        f"too many indices: {count} for a tensor of {axes_phrase(len(shape))}, shape {shape}"
+    )
+
+
+def _integer(item: Any, axis: int) -> int:
+    if isinstance(item, (bool, np.bool_)):
+        raise ArgumentError(f"the index of axis {axis} is {item}; a boolean is no integer index")
+    try:
+        return as_int(item)
+    except TypeError:
+        raise ArgumentError(
+            f"the index of axis {axis} is a {type(item).__name__}; use an int, a slice, None or ..."
+        ) from None
+
+
+def orthogonal_index(
+    key: Sequence[Any], shape: Shape, strides: Shape, offset: int, keepdims: bool
+) -> tuple[int, list[Axis]]:
+    """Offset and axes after indexing each axis by None (all), an int, a slice, or a list of ints or bools."""
+    axes: list[Axis] = []
+    for axis, item in enumerate(_per_axis(key, shape)):
+        size, stride = shape[axis], strides[axis]
+        if item is None:
+            axes.append(Axis(size, stride))
+        elif isinstance(item, slice):
+            start, count, step = sliced(item, axis, size)
+            axes.append(Axis(count, stride * step))
+            offset += start * stride if count else 0
+        elif isinstance(item, (list, tuple, range)) or (isinstance(item, np.ndarray) and item.ndim):
+            first, chosen = axis_of(index_list(item, axis, size) * stride)
+            axes.append(chosen)
+            offset += first
+        else:
+            offset += checked_index(_integer(item, axis), axis, size) * stride
+            if keepdims:
+                axes.append(Axis(1, stride))
+    return offset, axes
+
+
+def _per_axis(key: Sequence[Any], shape: Shape) -> list[Any]:
+    """One item per axis: the Ellipsis, or else the end of the key, stands for the axes it leaves out."""
+    items = list(key)
+    places = [i for i, item in enumerate(items) if item is Ellipsis]
+    if len(places) > 1:
+        raise ArgumentError("an index may hold only one Ellipsis (...)")
+    at = places[0] if places else len(items)
+    after = items[at + 1 :]
+    if at + len(after) > len(shape):
+        raise too_many(at + len(after), shape)
+    return items[:at] + [None] * (len(shape) - at - len(after)) + after
+
+
+def index_list(item: Any, axis: int, size: int) -> IntArray:
+    """A list or 1-D array of ints, or of one bool per index, as indices counted from the start."""
+    try:
+        array = np.asarray(item)
+    except ValueError:
+        raise ArgumentError(
+            f"the list of indices for axis {axis} is ragged; it needs ints or bools"
+        ) from None
+    if array.ndim != 1:
+        raise ArgumentError(
+            f"the list of indices for axis {axis} has {array.ndim} axes; it needs exactly one"
+        )
+    if array.dtype == np.bool_:
+        if len(array) != size:
+            raise IndexOutOfRange(
+                f"the list of bools for axis {axis} has {len(array)} entries; its size is {size}"
+            )
+        return np.flatnonzero(array)
+    if len(array) and array.dtype.kind not in "iu":
+        raise ArgumentError(
+            f"the list of indices for axis {axis} holds {array.dtype}; it needs ints or bools"
+        )
+    bad = (array < -size) | (array >= size)
+    indices = array.astype(np.int64)
+    if bad.any():
+        raise IndexOutOfRange(f"index {array[bad][0]} is out of range for axis {axis} with size {size}")
+    return np.where(indices < 0, indices + size, indices)

@@ -1,0 +1,433 @@
+"""`Layout`: the storage offset of each position of a view, and every move of a view; none touches data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ..errors import AxisError, IndexOutOfRange
+from . import compose, explain, moves, questions
+from .coords import (
+    Shape,
+    checked_axis,
+    checked_index,
+    checked_permutation,
+    checked_shape,
+    contiguous_strides,
+    digits_of,
+    wrong_count,
+)
+from .indexing import basic_index, orthogonal_index
+from .reshape import ReshapePlan, plan_steps, reshaped, resolved
+from .table import Axis, IntArray, Tables, axis_of, coalesced, tables_of, walk
+
+# A chain of more views than this would cost more at every element than looking its offset up in a table.
+LONGEST_CHAIN = 8
+
+
+class Layout:
+    """A map from the positions of a view to offsets in a storage, in elements: immutable, hashable, cheap.
+
+    Without `base`, position `(i, j, ...)` has storage offset `offset + strides[0]*i + strides[1]*j + ...`,
+    where a gathered axis adds `tables[axis].offsets[i]` in place of `strides[axis]*i`. With `base`, a chain,
+    that sum is a row-major number in `base.shape`, and `base` says where the element of that number lies.
+
+    >>> Layout.contiguous((2, 5, 6)).index((slice(None), 4))
+    Layout(shape=(2, 6), strides=(30, 1), offset=24)
+    """
+
+    __slots__ = ("_hash", "base", "offset", "shape", "size", "strides", "tables")
+
+    shape: Shape
+    strides: Shape
+    offset: int
+    tables: Tables | None
+    base: Layout | None
+    size: int
+    _hash: int
+
+    def __init__(
+        self,
+        shape: Shape,
+        strides: Shape,
+        offset: int = 0,
+        tables: Tables | None = None,
+        base: Layout | None = None,
+    ) -> None:
+        self.shape = shape
+        self.strides = strides
+        self.offset = offset
+        self.tables = tables
+        self.base = base
+        self.size = prod(shape)
+        self._hash = 0
+
+    @staticmethod
+    def contiguous(shape: Iterable[int], offset: int = 0) -> Layout:
+        """Row-major layout of `shape` from `offset` on; the same object each time when `offset` is 0."""
+        layout = _contiguous(tuple(shape))
+        return layout if offset == 0 else Layout(layout.shape, layout.strides, offset)
+
+    @staticmethod
+    def gathered(offsets: ArrayLike) -> Layout:
+        """1-D layout whose elements lie at the given storage offsets, in elements."""
+        first, axis = axis_of(np.asarray(offsets, dtype=np.int64).ravel())
+        return _from_axes([axis], first, None)
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return len(self.shape)
+
+    @property
+    def depth(self) -> int:
+        """The number of views in the chain: 1 for one view."""
+        return 1 if self.base is None else 1 + self.base.depth
+
+    def axes(self) -> list[Axis]:
+        """Size, stride and table of each axis."""
+        if self.tables is None:
+            return list(map(Axis, self.shape, self.strides))
+        return list(map(Axis, self.shape, self.strides, self.tables))
+
+    # Offsets
+
+    def ravel(self, coords: Sequence[int]) -> int:
+        """Storage offset of the element at `coords`; negative ints count from the end.
+
+        Raises IndexOutOfRange for a coordinate past its axis, or for more or fewer coordinates than axes.
+
+        >>> Layout.contiguous((3, 4, 5)).ravel((1, 2, -1))
+        34
+        """
+        if len(coords) != len(self.shape):
+            raise IndexOutOfRange(wrong_count(len(coords), self.shape))
+        position = self.offset
+        for axis, (coord, size, stride) in enumerate(zip(coords, self.shape, self.strides, strict=True)):
+            place = checked_index(coord, axis, size)
+            table = None if self.tables is None else self.tables[axis]
+            position += place * stride if table is None else int(table.offsets[place])
+        base = self.base
+        return position if base is None else base.ravel(digits_of(position, base.shape))
+
+    def offsets(self) -> IntArray:
+        """Storage offset of every element: an int64 array of this shape."""
+        result: IntArray = np.array(self.offset, dtype=np.int64)
+        for axis in self.axes():
+            result = result[..., None] + walk(axis)
+        return result if self.base is None else self.base._locate(result)
+
+    def _locate(self, numbers: IntArray) -> IntArray:
+        """Storage offsets of the elements with these row-major numbers."""
+        result = np.full_like(numbers, self.offset)
+        for axis in reversed(coalesced(self.axes())):
+            numbers, digit = np.divmod(numbers, axis.size)
+            result += digit * axis.stride if axis.table is None else axis.table.offsets[digit]
+        return result if self.base is None else self.base._locate(result)
+
+    def range(self) -> tuple[int, int] | None:
+        """Lowest and highest storage offset reached, or None if there are no elements."""
+        return questions.offset_range(self)
+
+    # Composition
+
+    def over(self, base: Layout) -> Layout:
+        """The layout that reads `base` at the row-major number in `base.shape` which this layout has.
+
+        One view where one can say it, else a chain. Raises IndexOutOfRange for a number not in `base`.
+        """
+        reach = self.range()
+        if reach is not None and (reach[0] < 0 or reach[1] >= base.size):
+            raise IndexOutOfRange(
+                f"over: numbers from {reach[0]} to {reach[1]} do not all exist in shape {base.shape} "
+                f"of {base.size} elements"
+            )
+        return self._over(base)
+
+    def _over(self, base: Layout) -> Layout:
+        """`over` for numbers that are known to exist."""
+        if self.base is not None:
+            base = self.base._over(base)
+        level = Layout(self.shape, self.strides, self.offset, self.tables)
+        if level.size == 0:
+            return level
+        while True:
+            reads_all = (
+                level.size == base.size and level.offset == 0 and questions.has_row_major_strides(level)
+            )
+            if reads_all and level.shape == base.shape:
+                return base
+            together = compose.compose(level, base)
+            if together is None:
+                if reads_all and base.base is not None:
+                    return base._reshaped(level.shape)
+                return level._chained(base)
+            level = _from_axes(together[1], together[0], None)
+            if base.base is None:
+                return level
+            base = base.base
+
+    def _chained(self, base: Layout) -> Layout:
+        """This level over `base`, or over a table of its offsets if the chain would grow too long."""
+        if base.depth < LONGEST_CHAIN:
+            return Layout(self.shape, self.strides, self.offset, self.tables, base)
+        return self._over(Layout.gathered(base.offsets()))
+
+    def _moved(self, shape: Shape, strides: Shape, offset: int) -> Layout:
+        """An affine move of this view, simplified if it heads a chain."""
+        moved = Layout(shape, strides, offset)
+        return moved if self.base is None else moved._over(self.base)
+
+    def _numbered(self) -> Layout:
+        """A plain layout for a move that gathered axes cannot follow; the result is put over this one."""
+        return Layout.contiguous(self.shape)
+
+    # Moves: each returns a view of the same storage
+
+    def index(self, key: Sequence[Any]) -> Layout:
+        """View indexed with ints (which drop their axis), slices, None (a new axis) and one Ellipsis.
+
+        Raises IndexOutOfRange for an int past its axis or too many items, ArgumentError for anything else.
+
+        >>> Layout.contiguous((30,)).index((slice(20, 5, -3),))
+        Layout(shape=(5,), strides=(-3,), offset=20)
+        """
+        if self.tables is not None:
+            return self._numbered().index(key)._over(self)
+        shape, strides, offset = basic_index(key, self.shape, self.strides, self.offset)
+        return self._moved(tuple(shape), tuple(strides), offset)
+
+    def oindex(self, key: Sequence[Any], keepdims: bool = False) -> Layout:
+        """View indexed axis by axis with None (all), an int, a slice, or a list or array of ints or bools.
+
+        Axes that the key leaves out are kept whole. An int drops its axis, or with `keepdims` leaves size 1.
+        Raises IndexOutOfRange and ArgumentError as `index` does.
+
+        >>> Layout.contiguous((4, 5)).oindex(([1, 1], slice(4))).shape
+        (2, 4)
+        """
+        if self.tables is not None:
+            return self._numbered().oindex(key, keepdims)._over(self)
+        offset, axes = orthogonal_index(key, self.shape, self.strides, self.offset, keepdims)
+        return _from_axes(axes, offset, self.base)
+
+    def select(self, axis: int, indices: ArrayLike) -> Layout:
+        """View with the listed indices of one axis, in that order; repeats are allowed."""
+        axis = checked_axis(axis, self.ndim, "select")
+        return self.oindex((*(None,) * axis, np.asarray(indices)))
+
+    def permute(self, axes: Iterable[int]) -> Layout:
+        """View with the axes in the given order. Raises AxisError unless each axis is named once.
+
+        >>> Layout.contiguous((2, 3, 4)).permute((1, 2, 0)).shape
+        (3, 4, 2)
+        """
+        return self._picked(checked_permutation(tuple(axes), len(self.shape)))
+
+    def swapaxes(self, a: int, b: int) -> Layout:
+        """View with two axes exchanged."""
+        ndim = len(self.shape)
+        a, b = checked_axis(a, ndim, "swapaxes"), checked_axis(b, ndim, "swapaxes")
+        order = list(range(ndim))
+        order[a], order[b] = b, a
+        return self.permute(order)
+
+    def moveaxis(self, source: int | Iterable[int], destination: int | Iterable[int]) -> Layout:
+        """View with the source axes at the destinations, the others in their order. Raises AxisError."""
+        return self.permute(moves.moved_order(source, destination, len(self.shape)))
+
+    def transpose(self) -> Layout:
+        """View with all axes reversed."""
+        return self.permute(range(len(self.shape) - 1, -1, -1))
+
+    def reshape(self, shape: Iterable[int]) -> Layout:
+        """View of the same elements, in row-major order, in another shape, of which one size may be -1.
+
+        A chain where one view cannot say it. Raises ShapeError if the sizes do not multiply out.
+
+        >>> Layout.contiguous((2, 3)).transpose().reshape((6,)).offsets().tolist()
+        [0, 3, 1, 4, 2, 5]
+        """
+        return self._reshaped(resolved(shape, self.shape, self.size))
+
+    def _reshaped(self, shape: Shape) -> Layout:
+        if questions.has_row_major_strides(self):
+            return self._moved(shape, contiguous_strides(shape), self.offset)
+        axes = reshaped(self.axes(), shape)
+        if axes is not None:
+            return self._with_axes(axes)
+        if self.base is not None:
+            finer = self._split_for(shape)
+            if finer is not None:
+                return finer._reshaped(shape)
+        return Layout.contiguous(shape)._chained(self)
+
+    def _split_for(self, shape: Shape) -> Layout | None:
+        """This chain with axes split as a reshape to `shape` splits them, if that makes it shorter."""
+        steps = plan_steps(self.shape, shape)[1]
+        if len(steps) < 2 or prod(steps[0]) != self.size:
+            return None
+        axes = reshaped(self.axes(), steps[0])
+        finer = None if axes is None else self._with_axes(axes)
+        return finer if finer is not None and finer.depth < self.depth else None
+
+    def reshape_plan(self, shape: Iterable[int]) -> ReshapePlan:
+        """How `reshape(shape)` would split and merge axes, and whether one view says it."""
+        target = resolved(shape, self.shape, self.size)
+        kind, steps = plan_steps(self.shape, target)
+        return ReshapePlan(kind, steps, self._reshaped(target).base is None)
+
+    def flatten(self, start: int = 0, end: int = -1) -> Layout:
+        """View with the axes from `start` to `end`, both included, merged into one.
+
+        >>> Layout.contiguous((3, 4, 5)).flatten(1, 2)
+        Layout(shape=(3, 20), strides=(20, 1), offset=0)
+        """
+        shape = self.shape
+        if not shape:
+            return self._reshaped((1,))
+        first, last = checked_axis(start, len(shape), "flatten"), checked_axis(end, len(shape), "flatten")
+        if first > last:
+            raise AxisError(
+                f"flatten: axis {start} comes after axis {end}; the first to merge must come first"
+            )
+        return self._reshaped((*shape[:first], prod(shape[first : last + 1]), *shape[last + 1 :]))
+
+    def unflatten(self, axis: int, sizes: Iterable[int]) -> Layout:
+        """View with one axis split into `sizes`, of which one may be -1.
+
+        Raises ShapeError if they do not multiply to the size of the axis.
+
+        >>> Layout.contiguous((3, 20)).unflatten(1, (-1, 5))
+        Layout(shape=(3, 4, 5), strides=(20, 5, 1), offset=0)
+        """
+        axis = checked_axis(axis, len(self.shape), "unflatten")
+        size = self.shape[axis]
+        inner = resolved(sizes, (size,), size, f"unflatten of axis {axis}")
+        return self._reshaped((*self.shape[:axis], *inner, *self.shape[axis + 1 :]))
+
+    def squeeze(self, axes: int | Iterable[int] | None = None) -> Layout:
+        """View without the given axes, or without all those of size 1. Raises ShapeError for another size."""
+        return self._picked(moves.kept_axes(axes, self.shape))
+
+    def expand_dims(self, axis: int | Iterable[int]) -> Layout:
+        """View with new axes of size 1, which have the given places in the result."""
+        return self._with_axes(moves.with_new_axes(self.axes(), axis))
+
+    def expand(self, shape: Iterable[int]) -> Layout:
+        """View of `shape` in which axes of size 1, and new leading ones, repeat; -1 keeps a size.
+
+        Read-only if anything repeats. Raises ShapeError naming both shapes and the axis that does not fit.
+
+        >>> Layout.contiguous((3, 1)).expand((2, -1, 4)).strides
+        (0, 1, 0)
+        """
+        sizes, strides = moves.expanded(self.shape, self.strides, shape)
+        if self.tables is None:
+            return self._moved(sizes, strides, self.offset)
+        tables = (*(None,) * (len(sizes) - len(self.shape)), *self.tables)
+        return _from_axes(list(map(Axis, sizes, strides, tables)), self.offset, self.base)
+
+    def flip(self, axes: int | Iterable[int] | None = None) -> Layout:
+        """View with the given axes, or all of them, reversed."""
+        if self.tables is not None:
+            return self._numbered().flip(axes)._over(self)
+        strides, offset = moves.flipped(axes, self.shape, self.strides, self.offset)
+        return self._moved(self.shape, strides, offset)
+
+    def diagonal(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Layout:
+        """View of the elements whose index along `axis2` is that along `axis1` plus `offset`: the last axis.
+
+        >>> Layout.contiguous((3, 4)).diagonal(1)
+        Layout(shape=(3,), strides=(5,), offset=1)
+        """
+        if self.tables is not None:
+            return self._numbered().diagonal(offset, axis1, axis2)._over(self)
+        start, axes = moves.diagonal(self.axes(), offset, axis1, axis2)
+        return _from_axes(axes, self.offset + start, self.base)
+
+    def windows(self, axis: int, size: int, step: int = 1, dilation: int = 1) -> Layout:
+        """View of the windows of `size` along `axis`, which counts them; a new last axis runs through each.
+
+        Neighbouring windows start `step` apart; the elements of a window lie `dilation` apart. Raises
+        ArgumentError for one below 1, ShapeError for a window longer than the axis.
+
+        >>> Layout.contiguous((10,)).windows(0, 3, step=2).shape
+        (4, 3)
+        """
+        if self.tables is not None:
+            return self._numbered().windows(axis, size, step, dilation)._over(self)
+        return self._with_axes(moves.windows(self.axes(), axis, size, step, dilation))
+
+    def _picked(self, order: Sequence[int]) -> Layout:
+        """The view with some of the axes, in this order; those left out have size 1."""
+        shape, strides, tables = self.shape, self.strides, self.tables
+        layout = Layout(
+            tuple([shape[axis] for axis in order]),
+            tuple([strides[axis] for axis in order]),
+            self.offset,
+            None if tables is None else tuple([tables[axis] for axis in order]),
+        )
+        return layout if self.base is None else layout._over(self.base)
+
+    def _with_axes(self, axes: list[Axis]) -> Layout:
+        """The view from the same offset along other axes."""
+        return _from_axes(axes, self.offset, self.base)
+
+    # Exact questions
+
+    def is_contiguous(self) -> bool:
+        """Is this one view that walks memory element by element in row-major order, wherever it starts?"""
+        return self.base is None and questions.has_row_major_strides(self)
+
+    def is_injective(self) -> bool:
+        """Has every position an element of its own, so that the view may be written?"""
+        return questions.injective(self)
+
+    def disjoint(self, other: Layout) -> bool:
+        """Do this and another view of one storage share no element?"""
+        return questions.disjoint(self, other)
+
+    def covers(self, count: int) -> bool:
+        """Does this view reach every element of a storage of `count` elements?"""
+        return questions.covers(self, count)
+
+    def same_as(self, other: Layout) -> bool:
+        """Are both the same map: one shape, and the same storage offset at every position?"""
+        return questions.same_map(self, other)
+
+    def __eq__(self, other: object) -> bool:
+        return questions.same_map(self, other) if isinstance(other, Layout) else NotImplemented
+
+    def __hash__(self) -> int:
+        if self._hash == 0:
+            self._hash = hash((self.shape, questions.fingerprint(self))) or 1
+        return self._hash
+
+    def explain(self) -> str:
+        """The formula from position to storage offset, in words."""
+        return explain.explain(self)
+
+    def __repr__(self) -> str:
+        tables = "" if self.tables is None else f", tables={self.tables}"
+        base = "" if self.base is None else f", base={self.base}"
+        return f"Layout(shape={self.shape}, strides={self.strides}, offset={self.offset}{tables}{base})"
+
+
+@lru_cache(maxsize=4096)
+def _contiguous(shape: Shape) -> Layout:
+    sizes = checked_shape(shape)
+    return Layout(sizes, contiguous_strides(sizes))
+
+
+def _from_axes(axes: list[Axis], offset: int, base: Layout | None) -> Layout:
+    """The layout with these axes, simplified if it heads a chain."""
+    shape = tuple([axis.size for axis in axes])
+    strides = tuple([axis.stride for axis in axes])
+    layout = Layout(shape, strides, offset, None if 0 in shape else tables_of(axes))
+    return layout if base is None else layout._over(base)

@@ -1,0 +1,102 @@
+"""The arithmetic of single moves on sizes and strides; `Layout` has a method for each."""
+
+from collections.abc import Iterable
+from operator import index as as_int
+
+from ..errors import ArgumentError, AxisError, ShapeError
+from .coords import Shape, checked_axes, checked_axis
+from .table import ONE, Axis
+
+
+def moved_order(source: int | Iterable[int], destination: int | Iterable[int], ndim: int) -> list[int]:
+    """The permutation that puts the source axes at the destinations and leaves the others in their order."""
+    sources = checked_axes(source, ndim, "moveaxis")
+    places = checked_axes(destination, ndim, "moveaxis")
+    if len(sources) != len(places):
+        raise AxisError(f"moveaxis: {len(sources)} axes {sources} cannot go to {len(places)} places {places}")
+    order = [axis for axis in range(ndim) if axis not in sources]
+    for place, axis in sorted(zip(places, sources, strict=True)):
+        order.insert(place, axis)
+    return order
+
+
+def kept_axes(axes: int | Iterable[int] | None, shape: Shape) -> list[int]:
+    """The axes that are left after `axes`, or all of size 1, have been squeezed out."""
+    if axes is None:
+        return [axis for axis, size in enumerate(shape) if size != 1]
+    gone = checked_axes(axes, len(shape), "squeeze")
+    for axis in gone:
+        if shape[axis] != 1:
+            raise ShapeError(f"squeeze: axis {axis} of shape {shape} has size {shape[axis]}, not 1")
+    return [axis for axis in range(len(shape)) if axis not in gone]
+
+
+def with_new_axes(axes: list[Axis], places: int | Iterable[int]) -> list[Axis]:
+    """`axes` and new ones of size 1, which have the given places in the result."""
+    wanted = (places,) if isinstance(places, int) else tuple(places)
+    result = list(axes)
+    for place in sorted(checked_axes(wanted, len(axes) + len(wanted), "expand_dims")):
+        result.insert(place, ONE)
+    return result
+
+
+def expanded(shape: Shape, strides: Shape, target: Iterable[int]) -> tuple[Shape, Shape]:
+    """Sizes and strides repeated to `target`, in which -1 stands for the size that there is."""
+    sizes = [as_int(size) for size in target]
+    new = len(sizes) - len(shape)
+    if new < 0:
+        raise ShapeError(f"expand: shape {shape} has more axes than {tuple(sizes)}")
+    result = [0] * new
+    for axis, (old, stride) in enumerate(zip(shape, strides, strict=True), start=new):
+        if sizes[axis] == -1:
+            sizes[axis] = old
+        same = sizes[axis] == old
+        if not same and old != 1:
+            raise _does_not_expand(shape, sizes, axis, f"has size {old}")
+        result.append(stride if same else 0)
+    if sizes and min(sizes) < 0:
+        axis = sizes.index(min(sizes))
+        raise _does_not_expand(shape, sizes, axis, "is new" if axis < new else "has size 1")
+    return tuple(sizes), tuple(result)
+
+
+def _does_not_expand(shape: Shape, sizes: list[int], axis: int, reason: str) -> ShapeError:
+    return ShapeError(
+        f"expand: shape {shape} does not expand to {tuple(sizes)}: axis {axis - len(sizes)} {reason} "
+        f"and cannot become {sizes[axis]}; only axes of size 1 and new leading axes repeat"
+    )
+
+
+def flipped(axes: int | Iterable[int] | None, shape: Shape, strides: Shape, offset: int) -> tuple[Shape, int]:
+    """Strides and offset with some axes, or all of them, reversed."""
+    result = list(strides)
+    for axis in range(len(shape)) if axes is None else checked_axes(axes, len(shape), "flip"):
+        offset += max(0, shape[axis] - 1) * result[axis]
+        result[axis] = -result[axis]
+    return tuple(result), offset
+
+
+def diagonal(axes: list[Axis], offset: int, axis1: int, axis2: int) -> tuple[int, list[Axis]]:
+    """How far the diagonal of two affine axes starts from their first element, and the axes with it, last."""
+    first, second = checked_axes((axis1, axis2), len(axes), "diagonal")
+    one, two = axes[first], axes[second]
+    down, right = max(0, -offset), max(0, offset)
+    size = max(0, min(one.size - down, two.size - right))
+    rest = [axis for i, axis in enumerate(axes) if i not in (first, second)]
+    start = down * one.stride + right * two.stride if size else 0
+    return start, [*rest, Axis(size, one.stride + two.stride)]
+
+
+def windows(axes: list[Axis], axis: int, size: int, step: int, dilation: int) -> list[Axis]:
+    """`axes` with an affine one counting windows along it, and a new last one running through each."""
+    axis = checked_axis(axis, len(axes), "windows")
+    if size < 1 or step < 1 or dilation < 1:
+        raise ArgumentError(
+            f"windows: size {size}, step {step} and dilation {dilation} must all be at least 1"
+        )
+    whole, stride, _ = axes[axis]
+    reach = dilation * (size - 1) + 1
+    if reach > whole:
+        raise ShapeError(f"windows: a window reaches over {reach} elements, axis {axis} has only {whole}")
+    count = Axis((whole - reach) // step + 1, stride * step)
+    return [*axes[:axis], count, *axes[axis + 1 :], Axis(size, stride * dilation)]

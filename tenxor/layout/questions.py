@@ -1,0 +1,205 @@
+"""Exact questions about layouts: the offsets they reach, any twice or not, two layouts equal or apart."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .coords import contiguous_strides
+from .diophantine import Term, merged, reaches
+from .table import Axis, IntArray, walk
+
+if TYPE_CHECKING:
+    from .layout import Layout
+
+
+def offset_range(layout: Layout) -> tuple[int, int] | None:
+    """Lowest and highest storage offset reached, or None if there are no elements."""
+    if layout.size == 0:
+        return None
+    layout = _same_elements(layout)
+    if layout.base is not None:
+        offsets = layout.offsets()
+        return int(offsets.min()), int(offsets.max())
+    low = high = layout.offset
+    for axis in layout.axes():
+        below, above = _reach(axis)
+        low, high = low + below, high + above
+    return low, high
+
+
+def _same_elements(layout: Layout) -> Layout:
+    """A layout of the same elements in some order: views that only reorder their whole base are left out."""
+    while layout.base is not None and layout.size == layout.base.size and _numbers_differ(layout):
+        layout = layout.base
+    return layout
+
+
+def has_row_major_strides(layout: Layout) -> bool:
+    """Does this level walk in row-major order, one by one, from wherever it starts?"""
+    if layout.size == 0 or layout.strides == contiguous_strides(layout.shape):
+        return layout.tables is None
+    step = 1
+    for size, stride in zip(reversed(layout.shape), reversed(layout.strides), strict=True):
+        if size != 1:
+            if stride != step:
+                return False
+            step *= size
+    return layout.tables is None
+
+
+def injective(layout: Layout) -> bool:
+    """Do no two positions share an element?"""
+    if layout.size <= 1:
+        return True
+    if not _numbers_differ(layout):
+        return False
+    base = layout.base
+    if base is None or injective(base):
+        return True
+    return layout.size != base.size and _all_differ(layout.offsets())
+
+
+def _numbers_differ(layout: Layout) -> bool:
+    """Does this level of a chain, for itself, give every position a number of its own?"""
+    if layout.size <= 1:
+        return True
+    axes = layout.axes()
+    quick = _quickly_differ(axes, layout.size)
+    if quick is not None:
+        return quick
+    if layout.tables is None:
+        return _never_meets_itself(_terms(layout))
+    numbers: IntArray = np.zeros((), dtype=np.int64)
+    for axis in axes:
+        numbers = numbers[..., None] + walk(axis)
+    return _all_differ(numbers)
+
+
+def _all_differ(numbers: IntArray) -> bool:
+    return len(np.unique(numbers)) == numbers.size
+
+
+def _quickly_differ(axes: list[Axis], count: int) -> bool | None:
+    """Yes if each axis steps over all that faster ones reach, no if there are too few places, else None."""
+    gaps = sorted((_gap(axis), *_reach(axis)) for axis in axes if axis.size > 1)
+    if gaps[0][0] == 0:
+        return False
+    span = 0
+    nested = True
+    for gap, below, above in gaps:
+        nested = nested and gap > span
+        span += above - below
+    if nested:
+        return True
+    return False if span + 1 < count else None
+
+
+def _never_meets_itself(terms: list[Term]) -> bool:
+    """Is no sum reached twice? If one is, two choices differ in some term, and finer ones make up for it."""
+    terms = sorted(terms, reverse=True)
+    for i, (step, most) in enumerate(terms):
+        # step * (1 + x) == sum of later terms * y, with 0 <= x < most and -most_j <= y_j <= most_j
+        later = [(fine, 2 * reach) for fine, reach in terms[i + 1 :]]
+        target = sum(fine * reach for fine, reach in terms[i + 1 :]) - step
+        if reaches(target, [(step, most - 1), *later]):
+            return False
+    return True
+
+
+def disjoint(one: Layout, other: Layout) -> bool:
+    """Do the two share no storage offset?"""
+    ours, theirs = offset_range(one), offset_range(other)
+    if ours is None or theirs is None or ours[1] < theirs[0] or theirs[1] < ours[0]:
+        return True
+    one, other = _same_elements(one), _same_elements(other)
+    if one.base is None and other.base is None and one.tables is None and other.tables is None:
+        # low_1 + a == low_2 + b, where b runs as far down from high_2 as it runs up from low_2
+        return not reaches(theirs[1] - ours[0], _terms(one) + _terms(other))
+    low = max(ours[0], theirs[0])
+    high = min(ours[1], theirs[1])
+    return not bool((_reached(one, low, high) & _reached(other, low, high)).any())
+
+
+def covers(layout: Layout, count: int) -> bool:
+    """Is every one of the storage offsets 0 .. count-1 reached?"""
+    if count <= 0:
+        return True
+    reach = offset_range(layout)
+    if reach is None or reach[0] > 0 or reach[1] < count - 1 or layout.size < count:
+        return False
+    layout = _same_elements(layout)
+    if layout.base is None and layout.tables is None:
+        terms = merged(_terms(layout))
+        if not terms or (len(terms) == 1 and terms[0][0] == 1):
+            return True
+    return bool(_reached(layout, 0, count - 1).all())
+
+
+def same_map(one: Layout, other: Layout) -> bool:
+    """Do the two have one shape and reach the same storage offset at every position?"""
+    if one is other:
+        return True
+    if one.shape != other.shape:
+        return False
+    if one.size == 0 or (_same_level(one, other) and one.base is other.base):
+        return True
+    if one.base is None and other.base is None:
+        # an affine axis is never written as a table, so equal maps are written alike except along sizes of 1
+        return one.offset == other.offset and all(
+            a == b or a.size == 1 for a, b in zip(one.axes(), other.axes(), strict=True)
+        )
+    return fingerprint(one) == fingerprint(other) and np.array_equal(one.offsets(), other.offsets())
+
+
+def _same_level(one: Layout, other: Layout) -> bool:
+    return one.offset == other.offset and one.strides == other.strides and one.tables == other.tables
+
+
+def fingerprint(layout: Layout) -> tuple[int, ...]:
+    """First and last offset and the first step along each axis: alike for equal maps, however written."""
+    if layout.size == 0:
+        return ()
+    shape = layout.shape
+    if layout.base is None and layout.tables is None:
+        steps = [(size - 1, stride) for size, stride in zip(shape, layout.strides, strict=True) if size > 1]
+        last = layout.offset + sum([most * stride for most, stride in steps])
+        return (layout.offset, last, *[stride for _, stride in steps])
+    corner = [0] * len(shape)
+    first = layout.ravel(corner)
+    numbers = [first, layout.ravel([size - 1 for size in shape])]
+    for axis, size in enumerate(shape):
+        if size > 1:
+            corner[axis] = 1
+            numbers.append(layout.ravel(corner) - first)
+            corner[axis] = 0
+    return tuple(numbers)
+
+
+def _reach(axis: Axis) -> tuple[int, int]:
+    """How far below and above its first entry an axis goes."""
+    if axis.table is not None:
+        return int(axis.table.offsets.min()), int(axis.table.offsets.max())
+    far = axis.stride * (axis.size - 1)
+    return (0, far) if far > 0 else (far, 0)
+
+
+def _gap(axis: Axis) -> int:
+    """The smallest distance between two entries of an axis of size 2 or more; 0 if two are equal."""
+    return abs(axis.stride) if axis.table is None else int(np.diff(np.sort(axis.table.offsets)).min())
+
+
+def _terms(layout: Layout) -> list[Term]:
+    """What an affine layout adds to its lowest offset."""
+    return [(abs(s), n - 1) for n, s in zip(layout.shape, layout.strides, strict=True) if n > 1 and s]
+
+
+def _reached(layout: Layout, low: int, high: int) -> NDArray[np.bool_]:
+    """For each offset from low to high: is it reached?"""
+    offsets = layout.offsets().ravel()
+    offsets = offsets[(offsets >= low) & (offsets <= high)] - low
+    reached = np.zeros(high - low + 1, dtype=np.bool_)
+    reached[offsets] = True
+    return reached

@@ -1,0 +1,121 @@
+"""Reshape: the sizes that fit, the axes of one view, and which splits and merges lead there."""
+
+from collections.abc import Iterable
+from itertools import pairwise
+from math import prod
+from operator import index as as_int
+from typing import NamedTuple
+
+from ..errors import ShapeError
+from .coords import Shape
+from .table import ONE, Axis, coalesced, halves, joined
+
+
+class ReshapePlan(NamedTuple):
+    """How a reshape splits and merges axes.
+
+    `kind` is "same", "merge", "split", "split then merge" or "merge then split"; `steps` are the shapes it
+    goes through, the new one last; `single_view` is False where the result needs a chain of views.
+    """
+
+    kind: str
+    steps: tuple[Shape, ...]
+    single_view: bool
+
+
+def plan_steps(old: Shape, new: Shape) -> tuple[str, tuple[Shape, ...]]:
+    """Kind and steps of a reshape between two shapes of equal size; axes of size 1 come and go freely."""
+    if old == new:
+        return "same", ()
+    if 0 in old:
+        return "merge then split", ((0,), new)
+    before, after = _prefix_products(old), _prefix_products(new)
+    if before == after:
+        return "same", (new,)
+    if after < before:
+        return "merge", (new,)
+    if before < after:
+        return "split", (new,)
+    union = sorted(before | after)
+    if all(longer % shorter == 0 for shorter, longer in pairwise(union)):
+        return "split then merge", (_factors(union), new)
+    return "merge then split", (_factors(sorted(before & after)), new)
+
+
+def _prefix_products(shape: Shape) -> set[int]:
+    products = {1}
+    product = 1
+    for size in shape:
+        product *= size
+        products.add(product)
+    return products
+
+
+def _factors(products: list[int]) -> Shape:
+    return tuple([longer // shorter for shorter, longer in pairwise(products)])
+
+
+def reshaped(axes: Iterable[Axis], shape: Shape) -> list[Axis] | None:
+    """Axes of the one view with this `shape` that walks as `axes` do, or None. Neither has a size of 0.
+
+    The new axes are peeled off the fastest end of the old ones, which join only as far as a new one asks for.
+    """
+    slower = coalesced(axes)
+    current = ONE
+    peeled: list[Axis] = []
+    for size in reversed(shape):
+        if size == 1:
+            peeled.append(Axis(1, current.stride))
+            continue
+        while current.size % size:
+            longer = joined(slower.pop(), current) if slower else None
+            if longer is None:
+                return None
+            current = longer
+        parts = halves(current, size)
+        if parts is None:
+            return None
+        current, inner = parts
+        peeled.append(inner)
+    peeled.reverse()
+    return peeled
+
+
+def resolved(shape: Iterable[int], old: Shape, size: int, op: str = "reshape") -> Shape:
+    """`shape` with its -1, if any, worked out so that it holds `size` elements; ShapeError otherwise."""
+    sizes = tuple([as_int(n) for n in shape])
+    if sizes and min(sizes) < 0:
+        return _filled(sizes, old, size, op)
+    if prod(sizes) != size:
+        raise ShapeError(
+            f"{op}: shape {old} has {size} elements, shape {sizes} has {prod(sizes)}"
+            + _suggestion(sizes, size)
+        )
+    return sizes
+
+
+def _filled(sizes: Shape, old: Shape, size: int, op: str) -> Shape:
+    if min(sizes) < -1:
+        raise ShapeError(f"{op}: shape {sizes} has a negative size other than -1")
+    if sizes.count(-1) > 1:
+        raise ShapeError(f"{op}: shape {sizes} has more than one -1; only one size can be worked out")
+    known = -prod(sizes)
+    if known == 0:
+        raise ShapeError(f"{op}: the -1 in {sizes} could be anything, because another size is 0")
+    missing, left = divmod(size, known)
+    if left:
+        raise ShapeError(
+            f"{op}: shape {old} has {size} elements, which {known} does not divide, "
+            f"so no size for the -1 in {sizes} fits"
+        )
+    return tuple([missing if n == -1 else n for n in sizes])
+
+
+def _suggestion(sizes: Shape, size: int) -> str:
+    """What a -1 could be, when it would help in one place."""
+    for axis in reversed(range(len(sizes))):
+        others = prod(sizes[:axis] + sizes[axis + 1 :])
+        if others and size % others == 0:
+            hint = tuple([-1 if i == axis else n for i, n in enumerate(sizes)])
+            return f"; {hint} would be {tuple([size // others if n == -1 else n for n in hint])}"
+    return ""

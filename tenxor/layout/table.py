@@ -1,0 +1,134 @@
+"""One axis of a view: affine (a stride) or gathered (a table of offsets)."""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+IntArray = NDArray[np.int64]
+
+# Two gathered neighbours are joined into one table up to this many entries: a table of 32 KiB stays in cache.
+SMALL_TABLE = 4096
+
+
+class Table:
+    """Storage offsets along a gathered axis, relative to its first entry, which is 0: immutable, in elements.
+
+    `offsets` is a read-only int64 array with one entry per index of the axis.
+
+    >>> Table(np.array([0, 7, 2]))
+    Table([0, 7, 2])
+    """
+
+    __slots__ = ("_hash", "offsets")
+
+    offsets: IntArray
+    _hash: int
+
+    def __init__(self, offsets: IntArray) -> None:
+        self.offsets = np.array(offsets, dtype=np.int64)  # our own copy: nobody else may change it
+        self.offsets.flags.writeable = False
+        self._hash = 0
+
+    def __len__(self) -> int:
+        return len(self.offsets)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Table):
+            return NotImplemented
+        return self is other or np.array_equal(self.offsets, other.offsets)
+
+    def __hash__(self) -> int:
+        if self._hash == 0:
+            self._hash = hash(self.offsets.tobytes()) or 1
+        return self._hash
+
+    def __repr__(self) -> str:
+        return f"Table({shortened(self.offsets)})"
+
+
+Tables = tuple[Table | None, ...]
+
+
+class Axis(NamedTuple):
+    """One axis: its stride in elements (0 when gathered), and its table when gathered."""
+
+    size: int
+    stride: int
+    table: Table | None = None
+
+
+ONE = Axis(1, 0)
+
+
+def shortened(values: IntArray, limit: int = 8) -> str:
+    """A list of numbers, its middle left out when long."""
+    numbers = [str(value) for value in (values if len(values) <= limit else values[: limit // 2]).tolist()]
+    if len(values) > limit:
+        numbers += ["...", *(str(value) for value in values[-2:].tolist())]
+    return f"[{', '.join(numbers)}]"
+
+
+def axis_of(values: IntArray) -> tuple[int, Axis]:
+    """The first of `values`, and the axis that walks on from it: affine if they are evenly spaced."""
+    size = len(values)
+    if size == 0:
+        return 0, Axis(0, 0)
+    first = int(values[0])
+    if size == 1:
+        return first, ONE
+    step = int(values[1]) - first
+    if size == 2 or bool((values[1:] - values[:-1] == step).all()):
+        return first, Axis(size, step)
+    return first, Axis(size, 0, Table(values - first))
+
+
+def walk(axis: Axis) -> IntArray:
+    """Offset of every index of `axis`, relative to its first."""
+    return np.arange(axis.size, dtype=np.int64) * axis.stride if axis.table is None else axis.table.offsets
+
+
+def tables_of(axes: Iterable[Axis]) -> Tables | None:
+    """The tables of a layout with these axes: None when all of them are affine."""
+    tables = tuple([axis.table for axis in axes])
+    return tables if any(table is not None for table in tables) else None
+
+
+def joined(left: Axis, right: Axis) -> Axis | None:
+    """The one axis that runs through `left` and, faster, `right`, if a stride or a small table says it."""
+    if left.size == 1:
+        return right
+    if right.size == 1:
+        return left
+    size = left.size * right.size
+    if left.table is None and right.table is None:
+        return Axis(size, right.stride) if left.stride == right.size * right.stride else None
+    if size > SMALL_TABLE:
+        return None
+    return axis_of((walk(left)[:, None] + walk(right)).ravel())[1]
+
+
+def halves(axis: Axis, size: int) -> tuple[Axis, Axis] | None:
+    """`axis` as two, the inner one of `size`, which divides it; None if its table is not a sum of two."""
+    count = axis.size // size
+    if axis.table is None:
+        return Axis(count, axis.stride * size), Axis(size, axis.stride)
+    grid = axis.table.offsets.reshape(count, size)
+    if not np.array_equal(grid, grid[:, :1] + grid[0]):
+        return None
+    return axis_of(grid[:, 0])[1], axis_of(grid[0])[1]
+
+
+def coalesced(axes: Iterable[Axis]) -> list[Axis]:
+    """The same row-major walk in as few axes as strides allow: neighbours joined, sizes of 1 left out."""
+    result: list[Axis] = []
+    for axis in axes:
+        if axis.size == 1:
+            continue
+        last = result[-1] if result else ONE
+        if last.table is None and axis.table is None and last.stride == axis.size * axis.stride and result:
+            result[-1] = Axis(last.size * axis.size, axis.stride)
+        else:
+            result.append(axis)
+    return result

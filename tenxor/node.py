@@ -1,0 +1,133 @@
+"""Nodes: the immutable content of a storage, as data in memory or as a recipe.
+
+A recipe is an operation and what it reads: pairs of a node and a layout (or a Python number, `Scalar`, with None). The content of a node
+of shape `s` is its elements in row-major order. A node never changes its content: `realize` only swaps the recipe for
+the data. That is all that laziness rests on, so the two exceptions are kept here:
+
+- **Sole ownership.** A write may reuse the old node's memory when nobody else can read that node any more.
+- **Pins.** A buffer that others may write (`Buffer.pins`) breaks the promise, so no recipe ever reads one: what reads it is
+  computed at the call.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Final
+
+from .dtypes import DType, Number
+from .layout import Layout
+from .memory import Buffer
+from .ops import Op, Reduction
+
+MAX_PENDING = 256  # operations in one pending recipe; a longer one is computed, so that loops run in constant memory
+
+
+class Scalar:
+    """A Python number that a recipe reads: a run-time argument of its kernel, so no new number needs a new kernel."""
+
+    __slots__ = ("dtype", "value")
+
+    def __init__(self, value: Number, dtype: DType) -> None:
+        self.value, self.dtype = value, dtype
+
+    def __repr__(self) -> str:
+        return repr(self.value)
+
+
+class Special:
+    """An operation that is neither elementwise nor a reduction."""
+
+    __slots__ = ("kind", "name")
+
+    def __init__(self, kind: str) -> None:
+        self.kind = self.name = kind
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+class Scan:
+    """A running reduction along the last axis: element `i` of the result is the reduction of elements `0..i`."""
+
+    __slots__ = ("kind", "name", "reduction")
+
+    def __init__(self, reduction: Reduction) -> None:
+        self.kind, self.name, self.reduction = "scan", f"cumulative_{reduction.name}", reduction
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+Operation = Op | Reduction | Scan | Special
+
+DATA: Final = Special("data")  # in memory already
+POSITION: Final = Special("position")  # element n is n: what arange, eye and random numbers are made of
+EMPTY: Final = Special("empty")  # memory with no content yet
+STORE: Final = Special("store")  # the first source, with the second written through `target`
+PLACEHOLDER: Final = Special("placeholder")  # an argument of a function being traced; it has no value
+
+
+class Node:
+    """One content: `buffer` if it is in memory, else `op` on `sources` read through `layouts`.
+
+    For a reduction or scan, `shape` is that of the result and the layout of the source has the reduced axes last. `target` is
+    the layout that a store writes through. `weight` bounds how many operations the recipe holds. `used` tells that a kernel
+    computed this node in passing: the next that needs it keeps it.
+    """
+
+    __slots__ = ("__weakref__", "buffer", "dtype", "layouts", "op", "shape", "size", "sources", "target", "used", "weight")
+
+    def __init__(
+        self, op: Operation, shape: tuple[int, ...], dtype: DType, sources: tuple[Node | Scalar, ...] = (),
+        layouts: tuple[Layout | None, ...] = (), target: Layout | None = None, buffer: Buffer | None = None,
+    ) -> None:
+        self.op = op
+        self.shape = shape
+        self.dtype = dtype
+        self.sources = sources
+        self.layouts = layouts
+        self.target = target
+        self.buffer = buffer
+        self.used = False
+        self.size = prod(shape)
+        weight = 1
+        for s in sources:
+            if type(s) is Node and s.buffer is None:
+                weight += s.weight
+        self.weight = weight if buffer is None else 0
+
+    def settle(self, buffer: Buffer) -> None:
+        """Swap the recipe for the data it gave."""
+        self.buffer = buffer
+        self.op = DATA
+        self.sources = ()
+        self.layouts = ()
+        self.target = None
+        self.weight = 0
+
+    def __repr__(self) -> str:
+        state = "in memory" if self.buffer is not None else f"pending {self.op}"
+        return f"Node({self.shape}, {self.dtype}, {state})"
+
+
+def data(buffer: Buffer, shape: tuple[int, ...], dtype: DType) -> Node:
+    """A node that is in memory already."""
+    return Node(DATA, shape, dtype, buffer=buffer)
+
+
+def is_pinned(source: Node | Scalar) -> bool:
+    """Whether others may write what this source reads."""
+    return type(source) is Node and source.buffer is not None and source.buffer.pins > 0
+
+
+def recount(root: Node) -> int:
+    """The number of different pending nodes under `root`; its weight counts shared ones once per path."""
+    seen: set[Node] = set()
+    stack = [root]
+    while stack:
+        node = stack.pop()
+        if node.buffer is None and node not in seen:
+            seen.add(node)
+            stack.extend(s for s in node.sources if type(s) is Node)
+    root.weight = len(seen)
+    return root.weight

@@ -1,0 +1,307 @@
+"""The table of operations: what an elementwise operation or a reduction is called, accepts, gives and means.
+
+Adding an elementwise operation is one entry here. An entry with a `formula` needs nothing else: both back ends expand it. One
+without is a primitive, which each back end knows by name. Reductions are monoids: an identity, how one element is lifted
+into the state, and how two states combine; both back ends follow from those three formulas.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import inf, sqrt, pi
+
+from .dtypes import DEFAULT_FLOAT, DType, boolean, float32, int64, promote, uint64
+from .errors import DTypeError
+from .expr import OPS, Arg, Call, Const, Expr, call, cast, where
+
+DTypes = tuple[DType, ...]
+Rule = Callable[[str, DTypes], tuple[DTypes, DType]]  # (operation, dtypes given) -> (dtypes computed in, dtype of the result)
+
+ALL_KINDS = ("bool", "uint", "int", "float")
+NUMERIC = ("uint", "int", "float")
+INTEGRAL = ("bool", "uint", "int")
+
+
+class Op:
+    """One elementwise operation.
+
+    `rule` maps the operands' dtypes to those it computes in and its result's; `formula`, if any, expresses it by other entries;
+    `infix` is how it prints; `meaning` is its documentation; `cost` is about how many additions it is worth.
+    """
+
+    __slots__ = ("arity", "cost", "formula", "formula_key", "infix", "kind", "meaning", "name", "rule")
+
+    def __init__(
+        self, name: str, arity: int, rule: Rule, meaning: str = "", *, infix: str = "", cost: int = 1,
+        formula: Callable[..., Expr] | None = None, formula_key: object = None,
+    ) -> None:
+        self.name, self.arity, self.rule, self.meaning = name, arity, rule, meaning
+        self.infix, self.cost, self.formula, self.formula_key = infix, cost, formula, formula_key
+        self.kind = "elementwise"
+
+    def __repr__(self) -> str:
+        return self.name
+
+    def format(self, args: list[str], dtype: DType) -> str:
+        """The operation written on the texts of its arguments."""
+        if self.infix and self.arity == 2:
+            return f"({args[0]} {self.infix} {args[1]})"
+        if self.name == "cast":
+            return f"{dtype.name}({args[0]})"
+        return f"{self.name}({', '.join(args)})"
+
+
+def _check_kinds(op: str, dtypes: DTypes, accepts: tuple[str, ...]) -> DType:
+    common = dtypes[0]
+    for d in dtypes[1:]:
+        common = d if d is common else promote(common, d, op)
+    if common.kind not in accepts:
+        names = {"bool": "bool", "uint": "unsigned integers", "int": "signed integers", "float": "floats"}
+        hint = " (use logical_xor)" if op == "subtract" else " (use logical_not)" if op == "negative" else ""
+        raise DTypeError(f"{op}: does not accept {common}; it takes {', '.join(names[k] for k in accepts)}{hint}")
+    return common
+
+
+def same(accepts: tuple[str, ...] = ALL_KINDS) -> Rule:
+    """Operands promote to one dtype, which is the result's too."""
+
+    def rule(op: str, dtypes: DTypes) -> tuple[DTypes, DType]:
+        d = _check_kinds(op, dtypes, accepts)
+        return (d,) * len(dtypes), d
+
+    return rule
+
+
+def floating(op: str, dtypes: DTypes) -> tuple[DTypes, DType]:
+    """Operands promote to one floating-point dtype (integers to the default one)."""
+    d = _check_kinds(op, dtypes, ALL_KINDS)
+    d = d if d.kind == "float" else DEFAULT_FLOAT
+    return (d,) * len(dtypes), d
+
+
+def predicate(accepts: tuple[str, ...] = ALL_KINDS) -> Rule:
+    """Operands promote to one dtype; the result is bool."""
+
+    def rule(op: str, dtypes: DTypes) -> tuple[DTypes, DType]:
+        return (_check_kinds(op, dtypes, accepts),) * len(dtypes), boolean
+
+    return rule
+
+
+def logical(op: str, dtypes: DTypes) -> tuple[DTypes, DType]:
+    """Operands count as true where they are not zero."""
+    return (boolean,) * len(dtypes), boolean
+
+
+def selecting(op: str, dtypes: DTypes) -> tuple[DTypes, DType]:
+    """A condition, then two values of one dtype."""
+    d = _check_kinds(op, dtypes[1:], ALL_KINDS)
+    return (boolean, d, d), d
+
+
+def _never(op: str, dtypes: DTypes) -> tuple[DTypes, DType]:
+    raise AssertionError("cast carries its dtype itself")
+
+
+def entry(name: str, arity: int, rule: Rule, meaning: str, **more: object) -> Op:
+    """Enter an elementwise operation into the table."""
+    op = OPS[name] = Op(name, arity, rule, meaning, **more)  # type: ignore[arg-type]
+    return op
+
+
+# --- arithmetic -------------------------------------------------------------------------------------------------------
+entry("cast", 1, _never, "the value in another dtype; floats to integers truncate and saturate, NaN gives 0")
+entry("add", 2, same(), "x + y; for bool, or", infix="+")
+entry("subtract", 2, same(NUMERIC), "x - y", infix="-")
+entry("multiply", 2, same(), "x * y; for bool, and", infix="*")
+entry("divide", 2, floating, "x / y, always a float", infix="/", cost=4)
+entry("floor_divide", 2, same(NUMERIC), "the floor of x / y; 0 where an integer is divided by 0", infix="//", cost=12)
+entry("remainder", 2, same(NUMERIC), "x - y * floor(x / y), with y's sign; 0 where an integer is divided by 0", infix="%", cost=12)
+entry("pow", 2, same(NUMERIC), "x to the power y; integers wrap", infix="**", cost=40)
+entry("negative", 1, same(NUMERIC), "-x")
+entry("positive", 1, same(), "x itself")
+entry("abs", 1, same(), "the magnitude of x")
+entry("sign", 1, same(NUMERIC), "-1, 0 or 1; NaN stays")
+entry("square", 1, same(), "x * x", formula=lambda x: x * x)
+entry("reciprocal", 1, floating, "1 / x", formula=lambda x: 1.0 / x, cost=4)
+entry("sqrt", 1, floating, "the square root of x", cost=6)
+entry("rsqrt", 1, floating, "1 / sqrt(x)", formula=lambda x: 1.0 / call("sqrt", x), cost=10)
+entry("maximum", 2, same(), "the larger of x and y; NaN if either is")
+entry("minimum", 2, same(), "the smaller of x and y; NaN if either is")
+entry("clip", 3, same(), "x held between low and high", formula=lambda x, lo, hi: call("minimum", call("maximum", x, lo), hi))
+entry("where", 3, selecting, "x where the condition holds, else y")
+
+# --- rounding and parts -----------------------------------------------------------------------------------------------
+entry("floor", 1, same(NUMERIC), "the largest integer not above x")
+entry("ceil", 1, same(NUMERIC), "the smallest integer not below x")
+entry("trunc", 1, same(NUMERIC), "x without its fraction")
+entry("round", 1, same(NUMERIC), "the nearest integer, halves to even")
+entry("copysign", 2, floating, "x with the sign of y")
+entry("nextafter", 2, floating, "the next number after x towards y", cost=8)
+entry("signbit", 1, predicate(("float",)), "whether the sign of x is negative, of zeros too")
+entry("isnan", 1, predicate(), "whether x is not a number")
+entry("isinf", 1, predicate(), "whether x is infinite")
+entry("isfinite", 1, predicate(), "whether x is neither infinite nor NaN")
+
+# --- comparison and logic ---------------------------------------------------------------------------------------------
+for _name, _infix, _meaning in (
+    ("equal", "==", "x = y"), ("not_equal", "!=", "x and y differ"), ("less", "<", "x is below y"),
+    ("less_equal", "<=", "x is not above y"), ("greater", ">", "x is above y"), ("greater_equal", ">=", "x is not below y"),
+):
+    entry(_name, 2, predicate(), f"whether {_meaning}", infix=_infix)
+entry("logical_and", 2, logical, "whether both are true", infix="and")
+entry("logical_or", 2, logical, "whether any is true", infix="or")
+entry("logical_xor", 2, logical, "whether exactly one is true", infix="xor")
+entry("logical_not", 1, logical, "whether x is false")
+entry("bitwise_and", 2, same(INTEGRAL), "the bits set in both", infix="&")
+entry("bitwise_or", 2, same(INTEGRAL), "the bits set in any", infix="|")
+entry("bitwise_xor", 2, same(INTEGRAL), "the bits set in exactly one", infix="^")
+entry("bitwise_invert", 1, same(INTEGRAL), "all bits flipped")
+entry("bitwise_left_shift", 2, same(("uint", "int")), "x shifted left by y bits; 0 beyond the width", infix="<<")
+entry("bitwise_right_shift", 2, same(("uint", "int")), "x shifted right by y bits, keeping the sign", infix=">>")
+entry("multiply_high", 2, same(("uint",)), "the upper half of the double-width product", cost=6)
+
+# --- elementary functions ---------------------------------------------------------------------------------------------
+for _name, _meaning in (
+    ("exp", "e to the power x"), ("exp2", "2 to the power x"), ("expm1", "exp(x) - 1, exact near 0"),
+    ("log", "the natural logarithm"), ("log1p", "log(1 + x), exact near 0"), ("log2", "the logarithm to base 2"),
+    ("log10", "the logarithm to base 10"), ("sin", "the sine of x radians"), ("cos", "the cosine of x radians"),
+    ("tan", "the tangent of x radians"), ("asin", "the inverse sine, in radians"), ("acos", "the inverse cosine, in radians"),
+    ("atan", "the inverse tangent, in radians"), ("sinh", "the hyperbolic sine"), ("cosh", "the hyperbolic cosine"),
+    ("tanh", "the hyperbolic tangent"), ("asinh", "the inverse hyperbolic sine"), ("acosh", "the inverse hyperbolic cosine"),
+    ("atanh", "the inverse hyperbolic tangent"), ("erf", "the error function"),
+):
+    entry(_name, 1, floating, _meaning, cost=20)
+entry("atan2", 2, floating, "the angle of the point (y, x), in radians: atan2(y, x)", cost=30)
+entry("hypot", 2, floating, "sqrt(x*x + y*y) without overflow", cost=20)
+entry("logaddexp", 2, floating, "log(exp(x) + exp(y)) without overflow", cost=50)
+entry("sigmoid", 1, floating, "1 / (1 + exp(-x))", cost=24, formula=lambda x: 1.0 / (1.0 + call("exp", -x)))
+entry("relu", 1, same(NUMERIC), "x where positive, else 0", formula=lambda x: call("maximum", x, 0))
+entry("silu", 1, floating, "x * sigmoid(x)", cost=25, formula=lambda x: x * call("sigmoid", x))
+entry("softplus", 1, floating, "log(1 + exp(x))", cost=50, formula=lambda x: call("logaddexp", x, 0.0))
+entry("gelu", 1, floating, "x times the normal distribution's cumulative probability at x", cost=25,
+      formula=lambda x: x * 0.5 * (1.0 + call("erf", x * sqrt(0.5))))
+entry("gelu_tanh", 1, floating, "the tanh approximation of gelu", cost=25,
+      formula=lambda x: 0.5 * x * (1.0 + call("tanh", sqrt(2 / pi) * (x + 0.044715 * x * x * x))))
+
+
+def custom(name: str, formula: Expr, dtypes: DTypes) -> Op:
+    """An operation of the user's own: `formula` over `Arg`s of the given dtypes."""
+    from .expr import substitute
+
+    return Op(name, len(dtypes), lambda op, given: (dtypes, formula.dtype), f"the traced function {formula!r}",
+              formula=lambda *args: substitute(formula, args), formula_key=formula, cost=10)
+
+
+# --- reductions -------------------------------------------------------------------------------------------------------
+Exprs = tuple[Expr, ...]
+
+
+class Reduction:
+    """How many elements become one.
+
+    The state is a tuple of scalars (for argmax: the value and where it was). `states(dtype)` gives their dtypes for an input
+    dtype; `identity` the state of nothing; `lift(x, position)` the state of one element; `combine(left, right)` that of both
+    parts. `result(dtype)` is the dtype given back, the state's last part. `ordered` folds (a user's own) have no `combine`: their
+    `update(state, x)` runs in index order.
+    """
+
+    __slots__ = ("combine", "has_identity", "identity", "kind", "lift", "name", "result", "states", "update")
+
+    def __init__(
+        self, name: str, states: Callable[[DType], DTypes], identity: Callable[[DTypes], Exprs],
+        lift: Callable[[Expr, Expr, DTypes], Exprs], combine: Callable[[Exprs, Exprs], Exprs] | None,
+        result: Callable[[DType], DType], *, has_identity: bool = True, update: Callable[[Exprs, Expr], Exprs] | None = None,
+    ) -> None:
+        self.name, self.states, self.identity, self.lift, self.combine = name, states, identity, lift, combine
+        self.result, self.has_identity, self.update = result, has_identity, update
+        self.kind = "reduce"
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+def _widened(d: DType) -> DType:
+    """Sums of integers are kept in 64 bits (array API); those of narrow floats in float32 until the end."""
+    return d.compute if d.kind == "float" else uint64 if d.kind == "uint" else int64
+
+
+def _summed(d: DType) -> DType:
+    return d if d.kind == "float" else _widened(d)
+
+
+def _lowest(d: DType) -> Const:
+    return Const(-inf if d.kind == "float" else d.lowest, d)
+
+
+def _highest(d: DType) -> Const:
+    return Const(inf if d.kind == "float" else d.highest, d)
+
+
+def _plain(x: Expr, position: Expr, states: DTypes) -> Exprs:
+    return (cast(x, states[0]),)
+
+
+def _is_true(x: Expr, position: Expr, states: DTypes) -> Exprs:
+    return (cast(cast(x, boolean), states[0]),)
+
+
+def _by(op: str) -> Callable[[Exprs, Exprs], Exprs]:
+    return lambda left, right: (call(op, left[0], right[0]),)
+
+
+def _best(better: str) -> Callable[[Exprs, Exprs], Exprs]:
+    """The value that wins and its position: NaN wins over all, the earlier position over an equal value."""
+
+    def combine(left: Exprs, right: Exprs) -> Exprs:
+        (a, i), (b, j) = left, right
+        earlier = call("less", j, i)
+        if a.dtype.kind == "float":
+            a_nan, b_nan = call("isnan", a), call("isnan", b)
+            tie = call("equal", a, b) | (a_nan & b_nan)
+            wins = (call(better, b, a) | (b_nan & call("logical_not", a_nan))) | (tie & earlier)
+            wins = wins & call("logical_not", a_nan & call("logical_not", b_nan))
+        else:
+            wins = call(better, b, a) | (call("equal", a, b) & earlier)
+        return where(wins, b, a), where(wins, j, i)
+
+    return combine
+
+
+_NOWHERE = Const(int64.highest, int64)
+
+
+def _one(of: Callable[[DType], DType]) -> Callable[[DType], DTypes]:
+    return lambda d: (of(d),)
+
+
+def _number(value: int) -> Callable[[DTypes], Exprs]:
+    return lambda states: (Const(float(value) if states[0].kind == "float" else value, states[0]),)
+
+
+REDUCTIONS: dict[str, Reduction] = {
+    r.name: r
+    for r in (
+        Reduction("sum", _one(_widened), _number(0), _plain, _by("add"), _summed),
+        Reduction("prod", _one(_widened), _number(1), _plain, _by("multiply"), _summed),
+        Reduction("max", _one(lambda d: d), lambda s: (_lowest(s[0]),), _plain, _by("maximum"), lambda d: d, has_identity=False),
+        Reduction("min", _one(lambda d: d), lambda s: (_highest(s[0]),), _plain, _by("minimum"), lambda d: d, has_identity=False),
+        Reduction("any", _one(lambda d: boolean), lambda s: (Const(False, boolean),), _is_true, _by("logical_or"), lambda d: boolean),
+        Reduction("all", _one(lambda d: boolean), lambda s: (Const(True, boolean),), _is_true, _by("logical_and"), lambda d: boolean),
+        Reduction("count_nonzero", _one(lambda d: int64), _number(0), _is_true, _by("add"), lambda d: int64),
+        Reduction("argmax", lambda d: (d, int64), lambda s: (_lowest(s[0]), _NOWHERE), lambda x, i, s: (x, i), _best("greater"),
+                  lambda d: int64, has_identity=False),
+        Reduction("argmin", lambda d: (d, int64), lambda s: (_highest(s[0]), _NOWHERE), lambda x, i, s: (x, i), _best("less"),
+                  lambda d: int64, has_identity=False),
+    )
+}
+
+
+def custom_reduction(name: str, step: Expr, initial: Const) -> Reduction:
+    """A fold of the user's own in index order: `step` over Arg(0), the state so far, and Arg(1), the element."""
+    from .expr import substitute
+
+    return Reduction(
+        name, lambda d: (step.dtype,), lambda s: (initial,), _plain, None, lambda d: step.dtype,
+        update=lambda state, x: (substitute(step, (*state, x)),),
+    )

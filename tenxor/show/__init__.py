@@ -1,0 +1,43 @@
+"""Seeing tensors: printed, drawn as SVG, and walked through on an HTML page."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .drawing import Figure as Figure
+    from .html import Page as Page
+    from .html import repr_html as repr_html
+    from .html import slider_page as slider
+    from .svg import storage_figure as storage
+    from .svg import tensor_figure as tensor
+    from .svg import views_figure as views
+    from .text import format_repr as format_repr
+    from .text import to_string as to_string
+
+__all__ = ["Figure", "Page", "format_repr", "repr_html", "slider", "storage", "tensor", "to_string", "views"]
+
+# Most programs draw nothing, so what draws is loaded when it is first asked for.
+_HOMES = {
+    "Figure": ("drawing", "Figure"),
+    "Page": ("html", "Page"),
+    "format_repr": ("text", "format_repr"),
+    "repr_html": ("html", "repr_html"),
+    "slider": ("html", "slider_page"),
+    "storage": ("svg", "storage_figure"),
+    "tensor": ("svg", "tensor_figure"),
+    "to_string": ("text", "to_string"),
+    "views": ("svg", "views_figure"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module, attribute = _HOMES[name]
+    value = getattr(import_module(f".{module}", __name__), attribute)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

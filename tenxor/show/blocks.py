@@ -1,0 +1,212 @@
+"""Tensors as pictures: a box, a row, a grid, a cube drawn layer by layer, and cubes side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import accumulate
+
+from .drawing import SANS, Drawing, Point
+from .elements import INDEX_SIZE, VALUE_SIZE, Colours, Elements, Index
+from .palette import BORDER, FAINT, MUTED, darker
+
+Paint = Callable[[Index], Colours]
+
+_BOX_HEIGHT = 34.0
+_SPACE = 3.0
+_GAP_WIDTH = 24.0
+_THICKNESS = 8.0
+_TILE = 0.94  # of the room that a tile has, so that a joint is seen between two
+_BETWEEN_LAYERS = 18.0
+_BETWEEN_BLOCKS = 40.0
+
+
+def draw_elements(elements: Elements, paint: Paint, lit: Index | None = None) -> Drawing:
+    """Draw the shown elements as their rank asks for; the one at `lit` is marked as such."""
+    drawing = Drawing()
+    if 0 in elements.shape:
+        drawing.rect(0, 0, 140, _BOX_HEIGHT, fill="none", stroke=BORDER, rx=6, stroke_dasharray="4 4")
+        drawing.text(70, _BOX_HEIGHT / 2, "no elements", fill=MUTED)
+        return drawing
+    _draw_blocks(drawing, _Painter(elements, paint, lit), ())
+    ndim = len(elements.shape)
+    if ndim > 2:
+        legend = f"axis {ndim - 3} ↓ · axis {ndim - 2} ↙ · axis {ndim - 1} ↘"
+        drawing.text(drawing.box[0], drawing.box[3] + 22, legend, INDEX_SIZE + 1, "start", MUTED, SANS)
+    return drawing
+
+
+class _Painter:
+    """What every part of one picture shares."""
+
+    def __init__(self, elements: Elements, paint: Paint, lit: Index | None) -> None:
+        self.elements = elements
+        self.paint = paint
+        self.lit = lit
+        self.ndim = len(elements.shape)
+        self.box_width = max(36.0, elements.label_width() + 14)
+        self.half_width = max(27.0, elements.label_width() / 2 + 13)
+
+    def data(self, index: Index) -> dict[str, object]:
+        """Return the attributes by which the mark of an element is known."""
+        return {
+            "class_": "element lit" if index == self.lit else "element",
+            "data_index": ",".join(map(str, index)),
+            "data_cell": self.elements.items[index].cell,
+        }
+
+
+def _draw_blocks(drawing: Drawing, painter: _Painter, prefix: Index) -> None:
+    """Draw all that shares the leading positions `prefix`: one grid or cube, or a row or column of such."""
+    left = painter.ndim - len(prefix)
+    if left <= 2:
+        _draw_grid(drawing, painter)
+        return
+    if left == 3:
+        _draw_cube(drawing, painter, prefix)
+        return
+    sideways = left % 2 == 0  # cubes stand in a row, such rows one below the other, and so on in turns
+    at = 0.0
+    for position in painter.elements.slots(len(prefix)):
+        if position is None:
+            x, y = (at, 80.0) if sideways else (40.0, at)
+            drawing.text(x + 10, y + 10, "…", size=18, fill=MUTED)
+            at += 20 + _BETWEEN_BLOCKS
+            continue
+        block = Drawing()
+        _draw_blocks(block, painter, (*prefix, position))
+        framed = _captioned(block, (*prefix, position)) if left == 4 else block
+        drawing.place(framed, at if sideways else 0.0, 0.0 if sideways else at)
+        at += (framed.width if sideways else framed.height) + _BETWEEN_BLOCKS
+
+
+def _captioned(cube: Drawing, prefix: Index) -> Drawing:
+    drawing = Drawing()
+    drawing.text(0, 0, f"[{', '.join([*map(str, prefix), ':', ':', ':'])}]", anchor="start", fill=MUTED)
+    drawing.place(cube, 0, 16)
+    return drawing
+
+
+def _draw_grid(drawing: Drawing, painter: _Painter) -> None:
+    """Draw a matrix, a vector as one row without a number, or a scalar as one box."""
+    columns = painter.elements.slots(painter.ndim - 1) if painter.ndim else []
+    rows = painter.elements.slots(0) if painter.ndim == 2 else []
+    lefts = _starts(columns or [0], painter.box_width)
+    tops = _starts(rows or [0], _BOX_HEIGHT)
+    for column, x in zip(columns, lefts, strict=False):
+        if column is not None:
+            drawing.text(x + painter.box_width / 2, -9, str(column), INDEX_SIZE, fill=FAINT)
+    for row, y in zip(rows, tops, strict=False):
+        if row is not None:
+            drawing.text(-8, y + _BOX_HEIGHT / 2, str(row), INDEX_SIZE, "end", FAINT)
+    row_keys: Sequence[Index | None] = _keys(rows) if rows else [()]
+    column_keys: Sequence[Index | None] = _keys(columns) if columns else [()]
+    for row_key, y in zip(row_keys, tops, strict=True):
+        for column_key, x in zip(column_keys, lefts, strict=True):
+            if row_key is None or column_key is None:
+                width = _GAP_WIDTH if column_key is None else painter.box_width
+                height = _GAP_WIDTH if row_key is None else _BOX_HEIGHT
+                drawing.text(x + width / 2, y + height / 2, "…" if column_key is None else "⋮", fill=FAINT)
+            else:
+                _draw_box(drawing, painter, (*row_key, *column_key), x, y)
+
+
+def _keys(positions: Sequence[int | None]) -> list[Index | None]:
+    return [None if position is None else (position,) for position in positions]
+
+
+def _starts(positions: Sequence[int | None], size: float) -> list[float]:
+    sizes = [(_GAP_WIDTH if position is None else size) + _SPACE for position in positions]
+    return [0.0, *accumulate(sizes)][:-1]
+
+
+def _draw_box(drawing: Drawing, painter: _Painter, index: Index, x: float, y: float) -> None:
+    colours = painter.paint(index)
+    drawing.rect(
+        x,
+        y,
+        painter.box_width,
+        _BOX_HEIGHT,
+        tip=painter.elements.tip(index),
+        rx=6,
+        fill=colours.fill,
+        stroke=colours.edge,
+        **painter.data(index),
+    )
+    label = painter.elements.items[index].label
+    middle = x + painter.box_width / 2, y + _BOX_HEIGHT / 2
+    drawing.text(*middle, label, VALUE_SIZE, fill=colours.ink, pointer_events="none")
+
+
+def _draw_cube(drawing: Drawing, painter: _Painter, prefix: Index) -> None:
+    """Draw a cube in isometric view, its layers drawn apart so that every element is seen."""
+    first = len(prefix)
+    layers, rows, columns = (painter.elements.slots(first + axis) for axis in range(3))
+    row_starts, column_starts = _units(rows), _units(columns)
+    depth, breadth = row_starts[-1], column_starts[-1]
+    half = painter.half_width
+    spread = (depth + breadth) * half / 2
+    step = spread + _THICKNESS + _BETWEEN_LAYERS
+    tops = [0.0, *accumulate(step if layer is not None else _GAP_WIDTH + _BETWEEN_LAYERS for layer in layers)]
+
+    def corner(row: float, column: float, top: float) -> Point:
+        return (column - row) * half, (column + row) * half / 2 + top
+
+    for r, c in ((depth, 0.0), (0.0, 0.0), (0.0, breadth)):  # upright edges of the whole cube, behind it
+        drawing.line(corner(r, c, 0.0), corner(r, c, tops[-2]), stroke=FAINT, stroke_dasharray="2 4")
+    for layer, top in zip(layers, tops, strict=False):
+        if layer is None:
+            x, y = corner(depth / 2, breadth / 2, top - spread / 2 + _GAP_WIDTH / 2)
+            drawing.text(x, y, "⋮", size=18, fill=MUTED)
+            continue
+        x, y = corner(depth, 0, top)
+        drawing.text(x - 10, y, str(layer), INDEX_SIZE, "end", FAINT)
+        for row, r in zip(rows, row_starts, strict=False):
+            for column, c in zip(columns, column_starts, strict=False):
+                if row is None or column is None:
+                    middle = corner(r + _unit(row) / 2, c + _unit(column) / 2, top)
+                    drawing.text(*middle, "…", fill=FAINT)
+                    continue
+                near, far = 0.0, _TILE
+                sides = ((near, near), (near, far), (far, far), (far, near))
+                tile = [corner(r + a, c + b, top) for a, b in sides]
+                _draw_tile(drawing, painter, (*prefix, layer, row, column), tile)
+    _label_edges(drawing, rows, row_starts, lambda at: corner(at, 0, 0), -9)
+    _label_edges(drawing, columns, column_starts, lambda at: corner(0, at, 0), 9)
+
+
+def _unit(position: int | None) -> float:
+    return 0.6 if position is None else 1.0
+
+
+def _units(positions: Sequence[int | None]) -> list[float]:
+    return [0.0, *accumulate(map(_unit, positions))]
+
+
+def _label_edges(
+    drawing: Drawing,
+    positions: Sequence[int | None],
+    starts: Sequence[float],
+    edge: Callable[[float], Point],
+    aside: float,
+) -> None:
+    for position, start in zip(positions, starts, strict=False):
+        if position is not None:
+            x, y = edge(start + 0.5)
+            drawing.text(x + aside, y - 8, str(position), INDEX_SIZE, "end" if aside < 0 else "start", FAINT)
+
+
+def _draw_tile(drawing: Drawing, painter: _Painter, index: Index, tile: Sequence[Point]) -> None:
+    back, right, front, left = tile
+    colours = painter.paint(index)
+
+    def down(point: Point) -> Point:
+        return point[0], point[1] + _THICKNESS
+
+    line = {"stroke": colours.edge, "stroke_linejoin": "round"}
+    drawing.polygon([left, front, down(front), down(left)], fill=darker(colours.fill, 0.10), **line)
+    drawing.polygon([front, right, down(right), down(front)], fill=darker(colours.fill, 0.20), **line)
+    tip = painter.elements.tip(index)
+    drawing.polygon([back, right, front, left], tip, fill=colours.fill, **line, **painter.data(index))
+    x, y = (back[0] + front[0]) / 2, (back[1] + front[1]) / 2
+    label = painter.elements.items[index].label
+    drawing.text(x, y, label, VALUE_SIZE, fill=colours.ink, pointer_events="none")

@@ -1,0 +1,187 @@
+"""SVG written by hand: shapes and text that know how much room they take, and the figure made of them."""
+
+from __future__ import annotations
+
+import html
+import os
+import re
+import unicodedata
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from .palette import BORDER, INK, PAPER
+
+MONO = "ui-monospace, 'SF Mono', Menlo, Consolas, 'DejaVu Sans Mono', monospace"
+SANS = "Inter, system-ui, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
+
+_MARGIN = 22.0
+_NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+Point = tuple[float, float]
+
+
+def text_width(text: str, size: float) -> float:
+    """Return an upper estimate of the width of a text, in pixels; wide characters count twice."""
+    wide = sum(unicodedata.east_asian_width(c) in "WF" for c in text)
+    return (len(text) + 0.75 * wide) * size * 0.62
+
+
+def escape(text: str) -> str:
+    """Make a text fit to stand in XML or HTML, in quotes too; what XML cannot hold at all becomes U+FFFD."""
+    return html.escape(_NOT_XML.sub("\ufffd", text))
+
+
+def number(value: float) -> str:
+    """Write a coordinate with at most two decimals."""
+    return f"{value:.2f}".rstrip("0").rstrip(".")
+
+
+def attributes(pairs: dict[str, object]) -> str:
+    """Write XML attributes: underscores become dashes, numbers are shortened, None is left out."""
+    return "".join(
+        f' {name.rstrip("_").replace("_", "-")}="{escape(number(v) if isinstance(v, float) else str(v))}"'
+        for name, v in pairs.items()
+        if v is not None
+    )
+
+
+class Drawing:
+    """Marks in local coordinates, with the box that holds all of them."""
+
+    def __init__(self) -> None:
+        self._marks: list[str] = []
+        self._box: tuple[float, float, float, float] | None = None
+
+    @property
+    def box(self) -> tuple[float, float, float, float]:
+        """Left, top, right and bottom of all marks."""
+        return self._box or (0.0, 0.0, 0.0, 0.0)
+
+    @property
+    def width(self) -> float:
+        return self.box[2] - self.box[0]
+
+    @property
+    def height(self) -> float:
+        return self.box[3] - self.box[1]
+
+    def marks(self) -> Iterator[str]:
+        yield from self._marks
+
+    def _cover(self, left: float, top: float, right: float, bottom: float) -> None:
+        old = self._box or (left, top, right, bottom)
+        self._box = (min(old[0], left), min(old[1], top), max(old[2], right), max(old[3], bottom))
+
+    def rect(
+        self, x: float, y: float, width: float, height: float, tip: str | None = None, **style: object
+    ) -> None:
+        """Add a rectangle; `tip` shows when the pointer rests on it."""
+        self._cover(x, y, x + width, y + height)
+        place = attributes({"x": float(x), "y": float(y), "width": float(width), "height": float(height)})
+        self._marks.append(f"<rect{place}{attributes(style)}{_close('rect', tip)}")
+
+    def polygon(self, points: Sequence[Point], tip: str | None = None, **style: object) -> None:
+        """Add a filled polygon."""
+        xs, ys = zip(*points, strict=True)
+        self._cover(min(xs), min(ys), max(xs), max(ys))
+        corners = " ".join(f"{number(x)},{number(y)}" for x, y in points)
+        self._marks.append(f'<polygon points="{corners}"{attributes(style)}{_close("polygon", tip)}')
+
+    def curve(self, start: Point, end: Point, **style: object) -> None:
+        """Add a line that leaves `start` and reaches `end` upright."""
+        (x0, y0), (x1, y1) = start, end
+        self._cover(min(x0, x1), min(y0, y1), max(x0, x1), max(y0, y1))
+        middle = (y0 + y1) / 2
+        first, second, third, last = (
+            f"{number(x)} {number(y)}" for x, y in (start, (x0, middle), (x1, middle), end)
+        )
+        self._marks.append(f'<path d="M{first}C{second} {third} {last}" fill="none"{attributes(style)}/>')
+
+    def line(self, start: Point, end: Point, **style: object) -> None:
+        """Add a straight line."""
+        (x0, y0), (x1, y1) = start, end
+        self._cover(min(x0, x1), min(y0, y1), max(x0, x1), max(y0, y1))
+        ends = attributes({"x1": float(x0), "y1": float(y0), "x2": float(x1), "y2": float(y1)})
+        self._marks.append(f"<line{ends}{attributes(style)}/>")
+
+    def text(
+        self,
+        x: float,
+        y: float,
+        text: str,
+        size: float = 12.0,
+        anchor: str = "middle",
+        fill: str = INK,
+        font: str = MONO,
+        **style: object,
+    ) -> None:
+        """Add one line of text whose middle height is at `y`."""
+        width = text_width(text, size)
+        left = x - {"start": 0.0, "middle": width / 2, "end": width}[anchor]
+        self._cover(left, y - size * 0.6, left + width, y + size * 0.6)
+        # The baseline is a third of the size below the middle; not every viewer knows dominant-baseline.
+        place = {"x": float(x), "y": y + size * 0.35, "font_size": float(size), "text_anchor": anchor}
+        looks = attributes({**place, "fill": fill, "font_family": font, **style})
+        self._marks.append(f"<text{looks}>{escape(text)}</text>")
+
+    def place(self, other: Drawing, x: float, y: float, **style: object) -> None:
+        """Add another drawing with the top left corner of its box at (x, y)."""
+        left, top, right, bottom = other.box
+        self._cover(x, y, x + right - left, y + bottom - top)
+        move = f"translate({number(x - left)} {number(y - top)})"
+        self._marks.append(f'<g transform="{move}"{attributes(style)}>{"".join(other.marks())}</g>')
+
+
+def _close(tag: str, tip: str | None) -> str:
+    return "/>" if tip is None else f"><title>{escape(tip)}</title></{tag}>"
+
+
+class Figure:
+    """A finished picture; notebooks show it by themselves.
+
+    >>> import tenxor as tx
+    >>> figure = tx.show.tensor(tx.arange(3))
+    >>> figure.svg.startswith("<svg")
+    True
+    """
+
+    def __init__(self, drawing: Drawing, description: str) -> None:
+        left, top, right, bottom = drawing.box
+        x, y = left - _MARGIN, top - _MARGIN
+        width, height = right - left + 2 * _MARGIN, bottom - top + 2 * _MARGIN
+        view = " ".join(map(number, (x, y, width, height)))
+        card = {"x": x + 0.5, "y": y + 0.5, "width": width - 1, "height": height - 1, "rx": 12.0}
+        self._svg = (
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="{view}" width="{number(width)}" '
+            f'height="{number(height)}" style="max-width:100%;height:auto" role="img">'
+            f"<title>{escape(description)}</title>"
+            f"<rect{attributes({**card, 'fill': PAPER, 'stroke': BORDER})}/>"
+            f"{''.join(drawing.marks())}</svg>"
+        )
+
+    @property
+    def svg(self) -> str:
+        """The picture as the text of an SVG document."""
+        return self._svg
+
+    def _repr_svg_(self) -> str:
+        return self._svg
+
+    def __repr__(self) -> str:
+        return f"Figure({len(self._svg):,} characters of SVG; save(path) writes them)"
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the SVG to a file, whole or not at all; raise OSError where that fails."""
+        write_whole(path, self._svg)
+
+
+def write_whole(path: str | os.PathLike[str], text: str) -> None:
+    """Write a file so that a reader finds the old content or the new, never a part."""
+    target = Path(path)
+    unfinished = target.with_name(f".{target.name}.{os.getpid()}.{os.urandom(4).hex()}")
+    try:
+        with unfinished.open("x", encoding="utf-8") as file:
+            file.write(text)
+        unfinished.replace(target)
+    except BaseException:
+        unfinished.unlink(missing_ok=True)
+        raise

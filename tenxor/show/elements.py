@@ -1,0 +1,124 @@
+"""The elements that a figure shows: their indices, values and cells, and the colour each cell has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import NamedTuple
+
+from .drawing import text_width
+from .numbers import write_short
+from .palette import INK, LIT, LIT_INK, PLAIN, darker, stroke, tint
+from .shown import (
+    Runs,
+    ShownTensor,
+    positions_of,
+    read_offsets,
+    read_values,
+    shorten,
+    with_gaps,
+)
+
+Index = tuple[int, ...]
+
+VALUE_SIZE = 12.0
+INDEX_SIZE = 9.5
+
+
+class Element(NamedTuple):
+    """One element: its value as short text, and the number of its storage cell."""
+
+    label: str
+    cell: int
+
+
+@dataclass(frozen=True, slots=True)
+class Elements:
+    """The shown elements of a tensor in row-major order, and where some are left out."""
+
+    shape: tuple[int, ...]
+    runs: tuple[Runs, ...]
+    items: dict[Index, Element]
+
+    @classmethod
+    def read(
+        cls, t: ShownTensor, edges: Sequence[int], limit: int, keep: Sequence[int] | None = None
+    ) -> Elements:
+        """Read the elements to show, about `limit` at most, and nothing else."""
+        shape = tuple(t.shape)
+        runs = shorten(shape, edges, limit, keep)
+        values = read_values(t, runs).ravel().tolist()
+        cells = read_offsets(t, runs).ravel().tolist()
+        indices = product(*map(positions_of, runs))
+        items = {
+            index: Element(write_short(value), cell)
+            for index, value, cell in zip(indices, values, cells, strict=True)
+        }
+        return cls(shape, runs, items)
+
+    def slots(self, axis: int) -> list[int | None]:
+        """Return the shown positions of one axis, None for a gap."""
+        return with_gaps(self.runs[axis], self.shape[axis])
+
+    def label_width(self) -> float:
+        """Return the room that the longest value needs."""
+        return max((text_width(item.label, VALUE_SIZE) for item in self.items.values()), default=0.0)
+
+    def in_order(self) -> list[Index | None]:
+        """Return the indices in row-major order, with None where elements between two are left out."""
+        result: list[Index | None] = []
+        expected = 0
+        for index in self.items:
+            number = 0
+            for position, size in zip(index, self.shape, strict=True):
+                number = number * size + position
+            if number != expected:
+                result.append(None)
+            result.append(index)
+            expected = number + 1
+        return result
+
+    def tip(self, index: Index) -> str:
+        """Return the line that tells all about one element."""
+        item = self.items[index]
+        return f"[{', '.join(map(str, index))}] = {item.label}, in cell {item.cell}"
+
+
+class Colours(NamedTuple):
+    """How one box is painted."""
+
+    fill: str
+    ink: str
+    edge: str
+
+
+class Ramp:
+    """The colours of storage cells: an even ramp over the cells that a figure shows."""
+
+    def __init__(self, cells: Iterable[int]) -> None:
+        order = sorted(set(cells))
+        last = max(len(order) - 1, 1)
+        self._place = {cell: rank / last for rank, cell in enumerate(order)}
+
+    def of(self, cell: int) -> Colours:
+        """Return the colours of a cell and of every element that lives in it."""
+        fill = tint(self._place[cell])
+        return Colours(fill, INK, darker(fill, 0.12))
+
+    def line(self, cell: int) -> str:
+        """Return the colour of lines to a cell."""
+        return stroke(self._place[cell])
+
+
+class Spotlight:
+    """One lit element among plain ones."""
+
+    def __init__(self, index: Index) -> None:
+        self.index = index
+
+    def of(self, index: Index) -> Colours:
+        """Return the colours of the element at `index`."""
+        if index == self.index:
+            return Colours(LIT, LIT_INK, darker(LIT, 0.15))
+        return Colours(PLAIN, INK, darker(PLAIN, 0.1))

@@ -1,0 +1,128 @@
+"""Numbers as text: a whole array at one precision, or one value in little room."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..errors import ArgumentError
+from .shown import Array
+
+#: A printf format ("%7.2f"), a Python format spec (".3f"), a template ("{:.3f}"), or a function of one value.
+Format = str | Callable[[Any], str]
+
+_PRECISION = 8
+
+
+def element_format(fmt: Format) -> Callable[[Any], str]:
+    """Return the function that writes one element as `fmt` says; it raises ArgumentError where that fails."""
+    write = _writer(fmt)
+
+    def checked(value: Any) -> str:
+        try:
+            return write(value)
+        except (ValueError, TypeError, LookupError) as error:
+            raise ArgumentError(
+                f"to_string: fmt {fmt!r} cannot write the element {value!r} ({error}); "
+                f'use a printf format such as "%7.2f", a format spec such as ".2f", or a function'
+            ) from error
+
+    return checked
+
+
+def _writer(fmt: Format) -> Callable[[Any], str]:
+    if not isinstance(fmt, str):
+        return fmt
+    if "%" in fmt.rstrip("%"):  # a closing % alone is the percent type of a format spec
+        return lambda value: fmt % (value,)
+    if "{" in fmt:
+        return lambda value: fmt.format(value)
+    return lambda value: format(value, fmt)
+
+
+def write_numbers(values: Array, dtype: str) -> list[str]:
+    """Write every element, in row-major order, all of them in the same width.
+
+    Each float has the fewest digits that tell it apart from its neighbours in the dtype, at most eight
+    decimals, and all points stand in one column; where that says too little, all change to powers of ten.
+    """
+    flat = values.ravel()
+    if dtype == "bfloat16":
+        flat = _shortest_bfloat16(flat)
+    texts = _write_floats(flat) if flat.dtype.kind == "f" else [str(value) for value in flat.tolist()]
+    width = max(map(len, texts), default=0)
+    return [text.rjust(width) for text in texts]
+
+
+def _write_floats(values: Array) -> list[str]:
+    finite = values[np.isfinite(values)]
+    plain = [np.format_float_positional(value, _PRECISION, trim=".") for value in finite]
+    decimals = _most_decimals(plain)
+    if not _needs_exponent(finite, plain, decimals):
+        return [_write_positional(value, decimals) for value in values]
+    science = [np.format_float_scientific(value, _PRECISION, trim=".") for value in finite]
+    decimals = _most_decimals([text.split("e")[0] for text in science])
+    return [_write_scientific(value, decimals) for value in values]
+
+
+def _most_decimals(texts: list[str]) -> int:
+    return max((len(text.partition(".")[2]) for text in texts), default=0)
+
+
+def _needs_exponent(finite: Array, plain: list[str], decimals: int) -> bool:
+    magnitudes = np.abs(finite[finite != 0]).astype(np.float64)
+    if not magnitudes.size:
+        return False
+    smallest, largest = magnitudes.min(), magnitudes.max()
+    if largest >= 1e8 or smallest < 1e-4:
+        return True
+    whole = max(len(text.partition(".")[0]) for text in plain)
+    return bool(largest / smallest > 1000 and whole + decimals > 10)
+
+
+def _write_positional(value: Any, decimals: int) -> str:
+    """Write a float as short as it may be, with blanks after it so that the points of a column agree."""
+    if not np.isfinite(value):
+        return str(float(value))
+    text = np.format_float_positional(value, decimals, trim=".")
+    return text + " " * (decimals - _most_decimals([text]))
+
+
+def _write_scientific(value: Any, decimals: int) -> str:
+    if not np.isfinite(value):
+        return str(float(value))
+    mantissa, exponent = np.format_float_scientific(value, decimals, trim=".").split("e")
+    return f"{mantissa}{'0' * (decimals - _most_decimals([mantissa]))}e{exponent}"
+
+
+def _shortest_bfloat16(values: Array) -> Array:
+    """Replace bfloat16 values, read as float32, by the doubles of fewest digits that round to them."""
+    result = values.astype(np.float64)
+    pending = np.isfinite(values)
+    for digits in range(1, 5):  # four significant digits always suffice for eight bits of precision
+        short = np.array([float(f"{v:.{digits}g}") if p else v for v, p in zip(result, pending, strict=True)])
+        done = pending & (_round_to_bfloat16(short) == values)
+        result[done] = short[done]
+        pending &= ~done
+    return result
+
+
+def _round_to_bfloat16(values: Array) -> Array:
+    with np.errstate(over="ignore"):
+        bits = values.astype(np.float32).view(np.uint32).astype(np.uint64)
+    half = np.uint64(0x7FFF) + ((bits >> np.uint64(16)) & np.uint64(1))
+    return (((bits + half) >> np.uint64(16)) << np.uint64(16)).astype(np.uint32).view(np.float32)
+
+
+def write_short(value: Any) -> str:
+    """Write one value in at most nine characters or so, for a cell of a figure."""
+    if isinstance(value, bool):
+        return str(value)
+    if isinstance(value, int):
+        text = str(value)
+        return text if len(text) <= 8 else f"{value:.2e}"
+    if isinstance(value, complex):
+        return f"{value:.2g}"
+    return f"{value:.4g}"

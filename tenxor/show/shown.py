@@ -1,0 +1,163 @@
+"""What showing asks of a tensor, and how it reads no more of a large one than it shows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import IndexOutOfRange
+from ..layout import Layout
+
+Array = npt.NDArray[Any]
+Offsets = npt.NDArray[np.int64]
+
+#: The shown positions of one axis, as runs of neighbours; a gap lies between two runs.
+Runs = tuple[range, ...]
+
+
+class ShownDType(Protocol):
+    """A dtype: only its name is shown."""
+
+    @property
+    def name(self) -> str: ...
+
+
+class ShownStorage(Protocol):
+    """The one-dimensional memory; its size counts elements."""
+
+    @property
+    def size(self) -> int: ...
+
+
+class ShownTensor(Protocol):
+    """All that this package needs of a tensor: basic indexing gives views, reading gives a NumPy array."""
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+    @property
+    def dtype(self) -> ShownDType: ...
+    @property
+    def layout(self) -> Layout: ...
+    @property
+    def storage(self) -> ShownStorage: ...
+    def to_numpy(self) -> Array: ...
+    def __getitem__(self, key: Any, /) -> ShownTensor: ...
+
+
+def header(t: ShownTensor) -> str:
+    """Return the line that names a tensor: its shape and dtype."""
+    return f"Tensor {tuple(t.shape)} {t.dtype.name}"
+
+
+def everything(shape: Sequence[int]) -> tuple[Runs, ...]:
+    """Return the runs that show every position of every axis."""
+    return tuple((range(size),) for size in shape)
+
+
+def shorten(
+    shape: Sequence[int], edges: Sequence[int], limit: int, keep: Sequence[int] | None = None
+) -> tuple[Runs, ...]:
+    """Choose which positions of each axis to show.
+
+    An axis longer than twice its edge (and one) shows that many positions at either end. While more than
+    `limit` elements are left, the axis that shows most loses another pair, the outermost first. The positions
+    of the index `keep` are shown whatever else is not.
+    """
+    edges = list(edges)
+
+    def shown(axis: int) -> int:
+        size, edge = shape[axis], edges[axis]
+        return size if size <= 2 * edge + 1 else max(2 * edge, 1)
+
+    while math.prod(map(shown, range(len(shape)))) > limit:
+        axis = max(range(len(shape)), key=lambda a: (shown(a), -a))
+        if shown(axis) == 1:
+            break
+        edges[axis] -= 1
+    return tuple(
+        _runs(size, edge, None if keep is None else keep[axis])
+        for axis, (size, edge) in enumerate(zip(shape, edges, strict=True))
+    )
+
+
+def _runs(size: int, edge: int, keep: int | None) -> Runs:
+    if size <= 2 * edge + 1:
+        return (range(size),)
+    positions = {*range(max(edge, 1)), *range(size - edge, size)}
+    if keep is not None:
+        positions.add(keep)
+    return runs_of(sorted(positions))
+
+
+def runs_of(positions: Sequence[int]) -> Runs:
+    """Group rising positions into runs of neighbours."""
+    breaks = [i + 1 for i, (a, b) in enumerate(pairwise(positions)) if b != a + 1]
+    bounds = [0, *breaks, len(positions)]
+    return tuple(range(positions[a], positions[b - 1] + 1) for a, b in pairwise(bounds) if b > a)
+
+
+def positions_of(runs: Runs) -> list[int]:
+    """Return the shown positions of an axis, without its gaps."""
+    return [position for run in runs for position in run]
+
+
+def with_gaps(runs: Runs, size: int) -> list[int | None]:
+    """Return the shown positions of an axis of `size` positions, with None where some are left out."""
+    result: list[int | None] = []
+    for run in runs:
+        if result and run:
+            result.append(None)
+        result.extend(run)
+    if runs and runs[-1] and runs[-1][-1] < size - 1:
+        result.append(None)
+    return result
+
+
+def is_whole(shape: Sequence[int], runs: Sequence[Runs]) -> bool:
+    """Tell whether the runs leave nothing out."""
+    return all(sum(map(len, axis)) == size for size, axis in zip(shape, runs, strict=True))
+
+
+def read_values(t: ShownTensor, runs: Sequence[Runs]) -> Array:
+    """Read the shown elements, and no others, as a new array with one axis per axis of the tensor."""
+    return _read(t, runs, lambda view: view.to_numpy())
+
+
+def read_offsets(t: ShownTensor, runs: Sequence[Runs]) -> Offsets:
+    """Return the storage cell of every shown element, as an array like that of `read_values`."""
+    return _read(t, runs, lambda view: np.asarray(view.layout.offsets(), dtype=np.int64))
+
+
+def _read(t: ShownTensor, runs: Sequence[Runs], read: Callable[[ShownTensor], Array]) -> Array:
+    if is_whole(t.shape, runs):
+        return read(t).reshape(t.shape)
+
+    def block(axis: int, key: tuple[slice, ...]) -> Array:
+        if axis == len(runs):
+            view = t[key]
+            return read(view).reshape(view.shape)
+        parts = [block(axis + 1, (*key, slice(run.start, run.stop))) for run in runs[axis]]
+        return np.concatenate(parts, axis=axis)
+
+    return block(0, ())
+
+
+def check_index(index: Sequence[int], shape: Sequence[int], name: str) -> tuple[int, ...]:
+    """Return the index counted from the front, or raise IndexOutOfRange naming the figure and the axis."""
+    if len(index) != len(shape):
+        raise IndexOutOfRange(
+            f"{name}: index {tuple(index)} has {len(index)} entries, but shape {tuple(shape)} has "
+            f"{len(shape)} axes; give one integer per axis"
+        )
+    for axis, (position, size) in enumerate(zip(index, shape, strict=True)):
+        if not -size <= position < size:
+            raise IndexOutOfRange(
+                f"{name}: index {position} is out of range for axis {axis} of shape {tuple(shape)}; "
+                f"it has {size} positions"
+            )
+    return tuple(int(p) + size if p < 0 else int(p) for p, size in zip(index, shape, strict=True))

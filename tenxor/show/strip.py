@@ -1,0 +1,146 @@
+"""The storage as a strip of cells, and lines from the elements of a view to the cells they live in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import accumulate, pairwise
+
+from .drawing import SANS, Drawing, text_width
+from .elements import INDEX_SIZE, VALUE_SIZE, Colours, Elements, Index, Ramp
+from .palette import BORDER, FAINT, INK, MUTED, UNUSED
+
+_CELL_HEIGHT = 42.0
+_ENTRY_HEIGHT = 32.0
+_SPACE = 3.0
+_GAP_WIDTH = 22.0
+_FALL = 88.0
+_SHOWN_WHOLE = 32
+
+
+def cells_to_show(size: int, used: Iterable[int]) -> list[int | None]:
+    """Choose the cells to show: all of a short storage, else the used ones and both ends; None is a gap."""
+    if size <= _SHOWN_WHOLE:
+        return list(range(size))
+    result: list[int | None] = [0]
+    for before, after in pairwise(sorted({*used, 0, size - 1})):
+        if after > before + 2:
+            result.append(None)
+        elif after == before + 2:  # a gap would take the room of the one cell that it hides
+            result.append(before + 1)
+        result.append(after)
+    return result
+
+
+def draw_strip(size: int, views: Sequence[Elements], names: Sequence[str] = ("elements",)) -> Drawing:
+    """Draw a storage of `size` cells, the elements of one view over it and those of a second under it."""
+    return _Strip(size, views).draw(names)
+
+
+class _Strip:
+    """The shown cells of one storage and the views drawn over and under it."""
+
+    def __init__(self, size: int, views: Sequence[Elements]) -> None:
+        self.size = size
+        self.views = views
+        self.labels = {item.cell: item.label for view in views for item in view.items.values()}
+        self.cells = cells_to_show(size, self.labels)
+        self.ramp = Ramp(self.labels)
+        indices = [text_width(_written(index), INDEX_SIZE) + 6 for view in views for index in view.items]
+        numbers = text_width(str(size), INDEX_SIZE) + 10
+        self.width = max([36.0, numbers, *indices, *(view.label_width() + 12 for view in views)])
+
+    def draw(self, names: Sequence[str]) -> Drawing:
+        drawing = Drawing()
+        lefts = self._lefts(self.cells)
+        middles = {
+            cell: left + self.width / 2
+            for cell, left in zip(self.cells, lefts, strict=True)
+            if cell is not None
+        }
+        rows = [
+            (view, name, direction)
+            for view, name, direction in zip(self.views, names, (-1, 1), strict=False)
+            if view.items
+        ]
+        for view, _, direction in rows:
+            self._draw_lines(drawing, view, middles, direction)
+        for cell, left in zip(self.cells, lefts, strict=True):
+            self._draw_cell(drawing, cell, left)
+        for view, _, direction in rows:
+            self._draw_entries(drawing, view, direction)
+        captions = [(0.0, "storage", f"{self.size:,} cell{'s' * (self.size != 1)}")]
+        captions += [(self._middle(direction), name, "in order") for _, name, direction in rows]
+        side = drawing.box[0] - 16
+        for y, name, remark in captions:
+            drawing.text(side, y - 8, name, 12, "end", INK, SANS, font_weight=600)
+            drawing.text(side, y + 8, remark, 11, "end", MUTED, SANS)
+        return drawing
+
+    def _lefts(self, slots: Sequence[object]) -> list[float]:
+        """Return the left ends of boxes, or gaps, that stand side by side about x = 0."""
+        sizes = [(_GAP_WIDTH if slot is None else self.width) + _SPACE for slot in slots]
+        return [end - (sum(sizes) - _SPACE) / 2 for end in [0.0, *accumulate(sizes)][:-1]]
+
+    def _middle(self, direction: int) -> float:
+        return direction * (_CELL_HEIGHT / 2 + _FALL + _ENTRY_HEIGHT / 2)
+
+    def _draw_lines(
+        self, drawing: Drawing, view: Elements, middles: dict[int, float], direction: int
+    ) -> None:
+        order = view.in_order()
+        for index, left in zip(order, self._lefts(order), strict=True):
+            if index is None:
+                continue
+            cell = view.items[index].cell
+            start = left + self.width / 2, self._middle(direction) - direction * _ENTRY_HEIGHT / 2
+            end = middles[cell], direction * _CELL_HEIGHT / 2
+            looks = {"stroke": self.ramp.line(cell), "stroke_width": 1.6, "stroke_opacity": 0.9}
+            drawing.curve(start, end, class_="link", **_data(index, cell), **looks)
+
+    def _draw_cell(self, drawing: Drawing, cell: int | None, left: float) -> None:
+        middle = left + self.width / 2
+        if cell is None:
+            drawing.text(left + _GAP_WIDTH / 2, 0, "…", fill=FAINT)
+            return
+        label = self.labels.get(cell)
+        colours = Colours(UNUSED, FAINT, BORDER) if label is None else self.ramp.of(cell)
+        looks = {"class_": "cell", "data_cell": cell}
+        self._draw_box(drawing, left, 0.0, _CELL_HEIGHT, colours, f"cell {cell}", **looks)
+        drawing.text(middle, -11, str(cell), INDEX_SIZE, fill=FAINT if label is None else MUTED)
+        if label is not None:
+            drawing.text(middle, 7, label, VALUE_SIZE, fill=colours.ink)
+
+    def _draw_entries(self, drawing: Drawing, view: Elements, direction: int) -> None:
+        order = view.in_order()
+        y = self._middle(direction)
+        for index, left in zip(order, self._lefts(order), strict=True):
+            if index is None:
+                drawing.text(left + _GAP_WIDTH / 2, y, "…", fill=FAINT)
+                continue
+            label, cell = view.items[index]
+            looks = {"class_": "entry", **_data(index, cell)}
+            self._draw_box(drawing, left, y, _ENTRY_HEIGHT, self.ramp.of(cell), view.tip(index), **looks)
+            drawing.text(left + self.width / 2, y, label, VALUE_SIZE, pointer_events="none")
+            outside = y + direction * (_ENTRY_HEIGHT / 2 + 10)
+            drawing.text(left + self.width / 2, outside, _written(index), INDEX_SIZE, fill=FAINT)
+
+    def _draw_box(
+        self,
+        drawing: Drawing,
+        left: float,
+        y: float,
+        height: float,
+        colours: Colours,
+        tip: str,
+        **style: object,
+    ) -> None:
+        paint = {"fill": colours.fill, "stroke": colours.edge, "rx": 6}
+        drawing.rect(left, y - height / 2, self.width, height, tip, **paint, **style)
+
+
+def _written(index: Index) -> str:
+    return ",".join(map(str, index))
+
+
+def _data(index: Index, cell: int) -> dict[str, object]:
+    return {"data_index": _written(index), "data_cell": cell}

@@ -1,0 +1,159 @@
+"""The figures: a tensor, its storage, and two views of one storage."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..errors import ArgumentError
+from .blocks import Paint, draw_elements
+from .drawing import SANS, Drawing, Figure
+from .elements import Elements, Ramp, Spotlight
+from .formula import describe_place
+from .palette import INK, MUTED
+from .shown import ShownTensor, check_index, header
+from .strip import draw_strip
+
+_STRIP_ELEMENTS = 24
+_WIDE_LABEL = 40.0
+
+
+def tensor_figure(t: ShownTensor, index: Sequence[int] | None = None, title: str | None = None) -> Figure:
+    """Draw a tensor as a row, a grid or a cube; higher ranks as cubes side by side.
+
+    Long axes are shortened, and only what is shown is read. Each element has the colour of its storage cell;
+    with an index, that one element is lit instead.
+
+    Args:
+        t: a tensor of any rank and dtype.
+        index: one integer per axis, negative ones counted from the end: the element to light.
+        title: the line above; by default the index, or the shape and dtype.
+
+    Returns:
+        A `Figure`: notebooks show it, `save(path)` writes it.
+
+    Raises:
+        IndexOutOfRange: the index is past an axis, or has not one entry per axis.
+
+    >>> import tenxor as tx
+    >>> cube = tx.reshape(tx.arange(18), (2, 3, 3))
+    >>> "Tensor Index: (0, 1, 2)" in tx.show.tensor(cube, index=(0, 1, 2)).svg
+    True
+    """
+    lit = None if index is None else check_index(index, t.shape, "show.tensor")
+    elements = Elements.read(t, *_extent(len(t.shape)), keep=lit)
+    if lit is not None:
+        picture = draw_elements(elements, Spotlight(lit).of, lit)
+        heading = f"Tensor Index: {lit}"
+        remark = elements.tip(lit)
+    else:
+        picture = draw_elements(elements, _by_cell(elements, Ramp(_cells(elements))))
+        heading, remark = header(t), describe_place(t.layout)
+    heading = heading if title is None else title
+    return Figure(_titled(picture, heading, remark), heading)
+
+
+def storage_figure(t: ShownTensor, title: str | None = None) -> Figure:
+    """Draw a tensor and, below it, its storage as a strip, with a line from each element to its cell.
+
+    An element and its cell have one colour. Cells that hold no shown element are grey; what is too long is
+    shortened, and only what is shown is read.
+
+    Args:
+        t: a tensor of any rank and dtype.
+        title: the line above; by default the shape and dtype.
+
+    >>> import tenxor as tx
+    >>> "storage" in tx.show.storage(tx.reshape(tx.arange(6), (2, 3))).svg
+    True
+    """
+    elements = _strip_elements(t)
+    heading = header(t) if title is None else title
+    parts = [_heading(heading, describe_place(t.layout)), draw_strip(t.storage.size, [elements])]
+    if len(elements.shape) > 1:  # a row of boxes would only repeat the elements over the strip
+        parts.insert(1, draw_elements(elements, _by_cell(elements, Ramp(_cells(elements)))))
+    return Figure(_stacked(parts, 32), heading)
+
+
+def views_figure(a: ShownTensor, b: ShownTensor, titles: Sequence[str] | None = None) -> Figure:
+    """Draw two views side by side, and between their elements the one storage that both see.
+
+    Args:
+        a, b: two tensors over one storage.
+        titles: a name for each; by default "a" and "b".
+
+    Raises:
+        ArgumentError: the tensors do not share their storage, or there are not two titles.
+
+    >>> import tenxor as tx
+    >>> t = tx.reshape(tx.arange(6), (2, 3))
+    >>> "t.T" in tx.show.views(t, t.T, titles=("t", "t.T")).svg
+    True
+    """
+    if a.storage is not b.storage:
+        raise ArgumentError("show.views: the tensors share no storage; give two views of one tensor")
+    names = ("a", "b") if titles is None else tuple(titles)
+    if len(names) != 2:
+        raise ArgumentError(
+            f"show.views: titles has {len(names)} entries; give one for each view, two in all"
+        )
+    pair = _strip_elements(a), _strip_elements(b)
+    ramp = Ramp([cell for elements in pair for cell in _cells(elements)])
+    both = Drawing()
+    for t, name, elements in zip((a, b), names, pair, strict=True):
+        picture = draw_elements(elements, _by_cell(elements, ramp))
+        titled = _titled(picture, name, f"{tuple(t.shape)} · {describe_place(t.layout)}")
+        both.place(titled, both.width + 64 if both.width else 0.0, 0.0)
+    return Figure(_stacked([both, draw_strip(a.storage.size, pair, names)], 36), " and ".join(names))
+
+
+def strip_figure(t: ShownTensor) -> Figure:
+    """Draw the storage of a tensor alone, with a line from each element to its cell."""
+    return Figure(draw_strip(t.storage.size, [_strip_elements(t)]), f"storage of {header(t)}")
+
+
+def _extent(ndim: int) -> tuple[list[int], int]:
+    """Return how many positions to show at either end of each axis, and of how many elements at most."""
+    if ndim <= 1:
+        return [8] * ndim, 17
+    if ndim == 2:
+        return [6, 6], 169
+    return [2] * (ndim - 2) + [3, 3], 250
+
+
+def _strip_elements(t: ShownTensor) -> Elements:
+    elements = _at_most(t, _STRIP_ELEMENTS)
+    return elements if elements.label_width() <= _WIDE_LABEL else _at_most(t, _STRIP_ELEMENTS // 2)
+
+
+def _at_most(t: ShownTensor, count: int) -> Elements:
+    return Elements.read(t, [count // 2] * len(t.shape), count)
+
+
+def _cells(elements: Elements) -> list[int]:
+    return [item.cell for item in elements.items.values()]
+
+
+def _by_cell(elements: Elements, ramp: Ramp) -> Paint:
+    return lambda index: ramp.of(elements.items[index].cell)
+
+
+def _titled(picture: Drawing, heading: str, remark: str) -> Drawing:
+    return _stacked([_heading(heading, remark), picture], 24)
+
+
+def _heading(heading: str, remark: str) -> Drawing:
+    drawing = Drawing()
+    drawing.text(0, 0, heading, 16, "start", INK, SANS, font_weight=600)
+    drawing.text(0, 21, remark, 11.5, "start", MUTED)
+    return drawing
+
+
+def _stacked(parts: Sequence[Drawing], space: float) -> Drawing:
+    """Put drawings one below the other: the first at the left, the others in the middle."""
+    drawing = Drawing()
+    width = max(part.width for part in parts)
+    y = 0.0
+    for number, part in enumerate(parts):
+        drawing.place(part, (width - part.width) / 2 if number else 0.0, y)
+        y += part.height + space
+    return drawing

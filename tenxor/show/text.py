@@ -1,0 +1,162 @@
+"""Tensors as text: rows on lines, matrices apart by ---, cubes by ===, and so on for any rank."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import cast
+
+import numpy as np
+
+from ..errors import ArgumentError, IndexOutOfRange
+from .numbers import Format, element_format, write_numbers
+from .shown import Array, Runs, ShownTensor, everything, header, read_values, shorten, with_gaps
+
+_SEPARATORS = "-=*#+~%@"
+_GAP = "…"
+_CONTINUED = "    "
+
+
+def to_string(
+    t: ShownTensor,
+    dims: Sequence[int | slice | None] | None = None,
+    fmt: Format | None = None,
+    edge: int = 3,
+    threshold: int | None = 1000,
+    width: int | None = 80,
+) -> str:
+    r"""Return the numbers of a tensor as text, its columns aligned.
+
+    Rows stand on lines; matrices are apart by a line ``---``, cubes by ``===``, and further out come ``***``,
+    ``###``, ``+++``, ``~~~``, ``%%%``, ``@@@``, then the same marks twice, three times, … as long.
+
+    Args:
+        t: a tensor of any rank and dtype.
+        dims: what to print of each axis: None (all), an integer (that position) or a slice; missing axes are
+            printed whole. `(3, None, None)` prints `t[3]`.
+        fmt: how to write an element: a printf format (`"%7.2f"`), a Python format spec (`".2f"`), or a
+            function from a Python scalar to text. Each element is then followed by two spaces and each row by
+            a newline. None chooses a common precision, aligns columns, and leaves nothing at the ends.
+        edge: how many positions at either end of an axis to print of a tensor that is shortened.
+        threshold: the number of elements from which a tensor is shortened (only what is printed is read);
+            None never shortens.
+        width: how many characters a line without `fmt` may have; longer rows continue on an indented line.
+            None never breaks a row.
+
+    Raises:
+        IndexOutOfRange: `dims` has more entries than the tensor has axes, or an integer is past its axis.
+        ArgumentError: an entry of `dims` is none of None, integer and slice.
+
+    >>> import tenxor as tx
+    >>> print(tx.show.to_string(tx.reshape(tx.arange(8), (2, 2, 2))))
+    0  1
+    2  3
+    ---
+    4  5
+    6  7
+    >>> tx.show.to_string(tx.arange(3), fmt="%5.1f")
+    '  0.0    1.0    2.0  \n'
+    """
+    if dims is not None:
+        t = t[_key(dims, t.shape)]
+    runs = _shown_runs(t.shape, edge, threshold)
+    values = read_values(t, runs)
+    if fmt is None:
+        if not values.size:
+            return "(no elements)"
+        return "\n".join(line.rstrip() for line in _default_lines(values, t, runs, width))
+    write = element_format(fmt)
+    cells = _as_cells([write(value) for value in values.ravel().tolist()], values.shape)
+    return "".join(f"{line}\n" for line in _lines(cells, t.shape, runs, lambda row: [_raw_row(row)]))
+
+
+def format_repr(t: ShownTensor) -> str:
+    """Return the shape and dtype of a tensor and, below, its numbers as `to_string` prints them.
+
+    >>> import tenxor as tx
+    >>> print(tx.show.format_repr(tx.reshape(tx.arange(4, dtype=tx.float64), (2, 2))))
+    Tensor (2, 2) float64
+    0.  1.
+    2.  3.
+    """
+    return f"{header(t)}\n{to_string(t)}"
+
+
+def separator(level: int) -> str:
+    """Return the line between two blocks: level 0 parts matrices, 1 parts cubes, and so on without end."""
+    again, mark = divmod(level, len(_SEPARATORS))
+    return _SEPARATORS[mark] * (3 * (again + 1))
+
+
+def _key(dims: Sequence[int | slice | None], shape: tuple[int, ...]) -> tuple[int | slice, ...]:
+    if len(dims) > len(shape):
+        raise IndexOutOfRange(
+            f"to_string: dims has {len(dims)} entries, but shape {tuple(shape)} has {len(shape)} axes"
+        )
+    for axis, entry in enumerate(dims):
+        if isinstance(entry, bool) or not (entry is None or isinstance(entry, slice | int | np.integer)):
+            raise ArgumentError(
+                f"to_string: dims[{axis}] is {entry!r}; use None for the whole axis, an integer, or a slice"
+            )
+    for axis, (entry, size) in enumerate(zip(dims, shape, strict=False)):
+        if isinstance(entry, int | np.integer) and not -size <= entry < size:
+            raise IndexOutOfRange(
+                f"to_string: dims[{axis}] is {entry}, but axis {axis} of shape {tuple(shape)} has {size} "
+                f"positions"
+            )
+    return tuple(slice(None) if entry is None else entry for entry in dims)
+
+
+def _shown_runs(shape: tuple[int, ...], edge: int, threshold: int | None) -> tuple[Runs, ...]:
+    size = int(np.prod(shape, dtype=object)) if shape else 1
+    if threshold is None or size <= threshold:
+        return everything(shape)
+    limit = max(threshold, (2 * edge + 1) ** min(len(shape), 2))
+    return shorten(shape, [edge] * len(shape), limit)
+
+
+def _as_cells(texts: list[str], shape: tuple[int, ...]) -> Array:
+    cells = np.empty(len(texts), dtype=object)
+    cells[:] = texts
+    return cells.reshape(shape)
+
+
+def _default_lines(values: Array, t: ShownTensor, runs: Sequence[Runs], width: int | None) -> Iterator[str]:
+    texts = write_numbers(values, t.dtype.name)
+    column = len(texts[0]) + 2
+
+    def row(cells: list[str]) -> list[str]:
+        if width is None or len(cells) * column - 2 <= width:
+            return ["  ".join(cells)]
+        step = max(1, (width - len(_CONTINUED) + 2) // column)
+        return [
+            (_CONTINUED if start else "") + "  ".join(cells[start : start + step])
+            for start in range(0, len(cells), step)
+        ]
+
+    return _lines(_as_cells(texts, values.shape), t.shape, runs, row)
+
+
+def _raw_row(cells: list[str]) -> str:
+    return "".join(f"{cell}  " for cell in cells)
+
+
+def _lines(
+    cells: Array, shape: tuple[int, ...], runs: Sequence[Runs], row: Callable[[list[str]], list[str]]
+) -> Iterator[str]:
+    if cells.ndim == 0:
+        yield from row([cast(str, cells.item())])
+        return
+    if not cells.size:
+        return
+    items = iter(cells)
+    positions = with_gaps(runs[0], shape[0])
+    if cells.ndim == 1:
+        yield from row([_GAP if position is None else next(items) for position in positions])
+        return
+    for number, position in enumerate(positions):
+        if number and cells.ndim > 2:
+            yield separator(cells.ndim - 3)
+        if position is None:
+            yield _GAP
+        else:
+            yield from _lines(next(items), shape[1:], runs[1:], row)

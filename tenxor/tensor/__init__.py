@@ -1,0 +1,166 @@
+"""The `Tensor`: a storage seen through a layout."""
+
+from __future__ import annotations
+
+import difflib
+from typing import Any
+
+from ..errors import UnknownAttribute
+from .arithmetic import Arithmetic
+from .exchange import Exchange
+from .movement import Movement
+from .reducing import Reducing
+
+# Spellings of other libraries whose meaning here has another name.
+_ELSEWHERE = {
+    "masked_fill": "tx.where(mask, value, x), or x[mask] = value in place",
+    "masked_fill_": "x[mask] = value",
+    "type": "x.astype(dtype)",
+    "float": "x.astype(tx.float32)",
+    "double": "x.astype(tx.float64)",
+    "half": "x.astype(tx.float16)",
+    "bfloat16": "x.astype(tx.bfloat16)",
+    "int": "x.astype(tx.int32)",
+    "long": "x.astype(tx.int64)",
+    "bool": "x.astype(tx.bool)",
+    "detach": "x itself, or x.copy()",
+    "cpu": "x itself: tensors are in this machine's memory",
+    "cuda": "x itself: there is no device to move to",
+    "dim": "x.ndim",
+    "numel": "x.size",
+    "nelement": "x.size",
+    "element_size": "x.dtype.itemsize",
+    "data_ptr": "np.asarray(x).ctypes.data",
+    "storage_offset": "x.offset",
+    "stride": "x.strides",
+    "add_": "x += y",
+    "sub_": "x -= y",
+    "mul_": "x *= y",
+    "div_": "x /= y",
+    "zero_": "x.fill_(0)",
+    "copy_": "x[...] = y",
+    "index_select": "x.take(indices, axis=axis), or x.oindex[...] for a view",
+    "gather": "tx.take_along_axis(x, indices, axis=axis)",
+    "scatter_": "x[indices] = values",
+    "narrow": "x[start:stop]",
+    "select": "x[index]",
+    "chunk": "x.split(parts, axis)",
+    "view_as": "x.reshape(y.shape)",
+    "reshape_as": "x.reshape(y.shape)",
+    "repeat_interleave": "tx.repeat(x, repeats, axis=axis)",
+    "t": "x.T",
+    "mm": "x @ y",
+    "bmm": "x @ y",
+    "logsumexp": "tx.logsumexp(x, axis=axis)",
+    "softmax": "tx.softmax(x, axis=axis)",
+    "eq": "x == y",
+    "ne": "x != y",
+    "lt": "x < y",
+    "le": "x <= y",
+    "gt": "x > y",
+    "ge": "x >= y",
+    "nbytes_": "x.nbytes",
+}
+
+
+class Tensor(Movement, Arithmetic, Reducing, Exchange):
+    """An N-dimensional array: a `storage` of elements, seen through a `layout`.
+
+    Movement gives views of the same storage, writable wherever no two positions share an element. Arithmetic gives new tensors,
+    computed when their values are asked for; the result is always that of running the program line by line.
+
+    Made by `tx.asarray`, `tx.zeros` and the like.
+
+    >>> import tenxor as tx
+    >>> t = tx.arange(8).reshape(2, 2, 2)
+    >>> t[1, 0, 1] = 12
+    >>> t.reshape(4, 2)[2, 1].item()
+    12
+    """
+
+    __slots__ = ()
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The size of each axis."""
+        return self.layout.shape
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return len(self.layout.shape)
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return self.layout.size
+
+    @property
+    def strides(self) -> tuple[int | None, ...]:
+        """Per axis the elements to the next index; None where there is no such number (a gathered axis, a chain of views)."""
+        layout = self.layout
+        if layout.base is not None:
+            return (None,) * len(layout.shape)
+        if layout.tables is None:
+            return layout.strides
+        return tuple(s if t is None else None for s, t in zip(layout.strides, layout.tables, strict=True))
+
+    @property
+    def offset(self) -> int:
+        """Where in the storage the first element is, in elements (in a chain: in the view below)."""
+        return self.layout.offset
+
+    @property
+    def nbytes(self) -> int:
+        """The memory that its elements would take on their own, in bytes."""
+        return self.layout.size * self.dtype.itemsize
+
+    @property
+    def itemsize(self) -> int:
+        """The memory of one element, in bytes."""
+        return self.dtype.itemsize
+
+    @property
+    def device(self) -> str:
+        """Where it is: "cpu"."""
+        return "cpu"
+
+    def to_device(self, device: str, /, *, stream: Any = None) -> Tensor:
+        """Itself, for the device "cpu"."""
+        if device != "cpu":
+            raise ValueError(f"to_device: there is no device {device!r}; tensors are on 'cpu'")
+        return self
+
+    def is_contiguous(self) -> bool:
+        """Whether the elements lie in row-major order without gaps."""
+        return self.layout.is_contiguous()
+
+    def __array_namespace__(self, *, api_version: str | None = None) -> Any:
+        import sys
+
+        return sys.modules["tenxor"]
+
+    def view(self, *shape: Any) -> Tensor:
+        """The view of the same elements in another shape, as `reshape`."""
+        return self.reshape(*shape)
+
+    def __matmul__(self, other: Any) -> Any:
+        from .contraction import matmul
+
+        other = self.operand(other, "matmul", quietly=True)
+        return other if other is NotImplemented else matmul(self, other)
+
+    def __rmatmul__(self, other: Any) -> Any:
+        from .contraction import matmul
+
+        other = self.operand(other, "matmul", quietly=True)
+        return other if other is NotImplemented else matmul(other, self)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        ours = _ELSEWHERE.get(name)
+        if ours is None:
+            near = difflib.get_close_matches(name, [n for n in dir(type(self)) if not n.startswith("_")], 1)
+            ours = f"x.{near[0]}" if near else "one of dir(x)"
+        raise UnknownAttribute(f"a Tensor has no attribute {name!r}; use {ours}")

@@ -1,0 +1,246 @@
+"""Arithmetic: Python's operators, and the op table's functions as methods. Every result is a new, pending tensor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Self
+
+import numpy as np
+
+from ..dtypes import dtype as dtype_of
+from ..errors import DTypeError, ShapeError
+from ..node import Node, is_pinned
+from ..ops import OPS
+from .core import Core
+from .indexing import Indexing
+
+_NUMBERS = frozenset((int, float, bool))
+_CAST, _POSITIVE = OPS["cast"], OPS["positive"]
+
+
+def unary_method(name: str) -> Callable[[Any], Any]:
+    """The method that applies a one-operand entry of the op table."""
+    op = OPS[name]
+
+    def method(self: Any) -> Any:
+        return self.compute(op, self)
+
+    method.__name__ = name
+    method.__doc__ = f"New tensor: {op.meaning}, element by element."
+    return method
+
+
+def binary_method(name: str) -> Callable[[Any, Any], Any]:
+    """The method that applies a two-operand entry of the op table."""
+    op = OPS[name]
+
+    def method(self: Any, other: Any) -> Any:
+        return self.compute(op, self, self.operand(other, name))
+
+    method.__name__ = name
+    method.__doc__ = f"New tensor: {op.meaning}, element by element, broadcast."
+    return method
+
+
+def _operator(name: str) -> tuple[Callable[[Any, Any], Any], Callable[[Any, Any], Any], Callable[[Any, Any], Any]]:
+    """The three methods behind one of Python's binary operators: `x + y`, `number + x`, `x += y`."""
+    op = OPS[name]
+
+    def forward(self: Any, other: Any) -> Any:
+        if type(other) is not type(self) and type(other) not in _NUMBERS:
+            other = self.operand(other, name, quietly=True)
+            if other is NotImplemented:
+                return other
+        return self.compute(op, self, other)
+
+    def backward(self: Any, other: Any) -> Any:
+        other = self.operand(other, name, quietly=True)
+        return other if other is NotImplemented else self.compute(op, other, self)
+
+    def in_place(self: Any, other: Any) -> Any:
+        result = forward(self, other)
+        if result is NotImplemented:
+            return result
+        if result.layout.shape != self.layout.shape:
+            self.write(result, f"in-place {name}")  # raises: it cannot grow
+        if not self.dtype.is_float and result.dtype.is_float:
+            raise DTypeError(f"in-place {name}: the result is {result.dtype}, which {self.dtype} cannot hold; use x = x {op.infix} y instead")
+        self.write(result, f"in-place {name}")
+        return self
+
+    return forward, backward, in_place
+
+
+class Arithmetic(Indexing):
+    """Elementwise operations."""
+
+    __slots__ = ()
+    __array_ufunc__ = None  # NumPy arrays leave `array + tensor` to us
+    __array_priority__ = 1000
+
+    def operand(self, value: Any, op: str, *, quietly: bool = False) -> Any:
+        """A tensor or number to compute with; NumPy arrays and scalars become tensors. DTypeError (or NotImplemented) for others."""
+        if isinstance(value, Core) or type(value) in _NUMBERS:
+            return value
+        if isinstance(value, (np.ndarray, np.generic)):
+            return self.from_numpy(value)  # type: ignore[attr-defined]
+        if isinstance(value, (int, float)):
+            return value
+        if quietly:
+            return NotImplemented
+        if isinstance(value, (list, tuple)):
+            return self.from_numpy(np.asarray(value))  # type: ignore[attr-defined]
+        raise DTypeError(f"{op}: cannot compute with {type(value).__name__} {value!r}; use a tensor (tx.asarray) or a Python number")
+
+    __add__, __radd__, __iadd__ = _operator("add")
+    __sub__, __rsub__, __isub__ = _operator("subtract")
+    __mul__, __rmul__, __imul__ = _operator("multiply")
+    __truediv__, __rtruediv__, __itruediv__ = _operator("divide")
+    __floordiv__, __rfloordiv__, __ifloordiv__ = _operator("floor_divide")
+    __mod__, __rmod__, __imod__ = _operator("remainder")
+    __and__, __rand__, __iand__ = _operator("bitwise_and")
+    __or__, __ror__, __ior__ = _operator("bitwise_or")
+    __xor__, __rxor__, __ixor__ = _operator("bitwise_xor")
+    __lshift__, __rlshift__, __ilshift__ = _operator("bitwise_left_shift")
+    __rshift__, __rrshift__, __irshift__ = _operator("bitwise_right_shift")
+    _pow, __rpow__, _ipow = _operator("pow")
+    __lt__ = _operator("less")[0]
+    __le__ = _operator("less_equal")[0]
+    __gt__ = _operator("greater")[0]
+    __ge__ = _operator("greater_equal")[0]
+    __eq__ = _operator("equal")[0]
+    __ne__ = _operator("not_equal")[0]
+    __hash__ = object.__hash__  # by identity: `==` is elementwise
+    __neg__ = unary_method("negative")
+    __pos__ = unary_method("positive")
+    __abs__ = unary_method("abs")
+    __invert__ = unary_method("bitwise_invert")
+
+    def __pow__(self, other: Any) -> Any:
+        if type(other) is int or type(other) is float:
+            if other == 2:
+                return self.compute(OPS["square"], self)
+            if other == 0.5 and self.dtype.is_float:
+                return self.compute(OPS["sqrt"], self)
+            if other == 1:
+                return self.compute(_POSITIVE, self)
+            if other < 0 and type(other) is int and not self.dtype.is_float:
+                raise DTypeError(f"pow: {self.dtype} to the negative power {other} is no integer; use a float base, for example x.astype(tx.float64)")
+        return self._pow(other)
+
+    def __ipow__(self, other: Any) -> Any:
+        self.write(self**other, "in-place pow")
+        return self
+
+    def __bool__(self) -> bool:
+        return bool(self._only("bool"))
+
+    def __int__(self) -> int:
+        return int(self._only("int"))
+
+    def __float__(self) -> float:
+        return float(self._only("float"))
+
+    def __index__(self) -> int:
+        if not self.dtype.is_integer:
+            raise DTypeError(f"index: a tensor of {self.dtype} is no index; use an integer dtype")
+        return int(self._only("index"))
+
+    def _only(self, op: str) -> Any:
+        """The only element, for Python's conversions."""
+        if self.layout.size != 1:
+            many = "is ambiguous: use any() or all()" if op == "bool" else "has no one value: use tolist()"
+            raise ShapeError(f"{op}() of a tensor of shape {self.layout.shape} with {self.layout.size} elements {many}")
+        return self.item()
+
+    def astype(self, dtype: object, *, copy: bool = True) -> Self:
+        """New tensor of another dtype; floats to integers truncate and saturate, NaN gives 0. With `copy=False` itself where it can.
+
+        >>> import tenxor as tx
+        >>> tx.asarray([1.7, -1.7, 300.0]).astype(tx.int8).tolist()
+        [1, -1, 127]
+        """
+        target = dtype_of(dtype)
+        if target is self.dtype:
+            return self.copy() if copy else self
+        layout = self.layout
+        return self.of(Node(_CAST, layout.shape, target, (self.storage.node,), (layout,)))
+
+    to = astype
+
+    def copy(self) -> Self:
+        """New tensor with the same elements, in its own storage. The memory is copied when one of the two is written."""
+        node, layout = self.storage.node, self.layout
+        if layout.is_contiguous() and layout.base is None and layout.size == node.size and layout.offset == 0 and not is_pinned(node):
+            return self.__class__(type(self.storage)(node), layout, self.dtype)
+        return self.of(Node(_POSITIVE, layout.shape, self.dtype, (node,), (layout,)))
+
+    clone = copy
+
+    def contiguous(self) -> Self:
+        """Itself if its elements lie in row-major order without gaps, else a copy for which they do."""
+        return self if self.layout.is_contiguous() else self.copy()
+
+    def fill_(self, value: Any) -> Self:
+        """Write one number everywhere; gives itself back."""
+        self.write(self.operand(value, "fill_"), "fill_")
+        return self
+
+    def clip(self, min: Any = None, max: Any = None) -> Any:
+        """New tensor: the elements held between `min` and `max`, each a number, a tensor, or None for no bound."""
+        result: Any = self
+        if min is not None:
+            result = self.compute(OPS["maximum"], result, self.operand(min, "clip"))
+        if max is not None:
+            result = self.compute(OPS["minimum"], result, self.operand(max, "clip"))
+        return result if result is not self else self.copy()
+
+    clamp = clip
+
+    # The op table's functions as methods
+
+    exp = unary_method("exp")
+    expm1 = unary_method("expm1")
+    log = unary_method("log")
+    log1p = unary_method("log1p")
+    log2 = unary_method("log2")
+    log10 = unary_method("log10")
+    sqrt = unary_method("sqrt")
+    rsqrt = unary_method("rsqrt")
+    sin = unary_method("sin")
+    cos = unary_method("cos")
+    tan = unary_method("tan")
+    asin = unary_method("asin")
+    acos = unary_method("acos")
+    atan = unary_method("atan")
+    sinh = unary_method("sinh")
+    cosh = unary_method("cosh")
+    tanh = unary_method("tanh")
+    asinh = unary_method("asinh")
+    acosh = unary_method("acosh")
+    atanh = unary_method("atanh")
+    erf = unary_method("erf")
+    sigmoid = unary_method("sigmoid")
+    relu = unary_method("relu")
+    abs = unary_method("abs")
+    sign = unary_method("sign")
+    square = unary_method("square")
+    reciprocal = unary_method("reciprocal")
+    floor = unary_method("floor")
+    ceil = unary_method("ceil")
+    trunc = unary_method("trunc")
+    round = unary_method("round")
+    isnan = unary_method("isnan")
+    isinf = unary_method("isinf")
+    isfinite = unary_method("isfinite")
+    logical_not = unary_method("logical_not")
+    add = binary_method("add")
+    subtract = binary_method("subtract")
+    multiply = binary_method("multiply")
+    divide = binary_method("divide")
+    maximum = binary_method("maximum")
+    minimum = binary_method("minimum")
+    pow = binary_method("pow")
+    logical_and = binary_method("logical_and")
+    logical_or = binary_method("logical_or")
+    logical_xor = binary_method("logical_xor")

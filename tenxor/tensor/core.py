@@ -1,0 +1,204 @@
+"""What every tensor can do: hold a storage and a layout, be computed, be read, be written.
+
+All other methods are built from four verbs: `_view` (another layout of the same storage), `compute` (a new pending tensor),
+`realize` and `write`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+from ..dtypes import DType, Number, check_fits, of_number, weak
+from ..errors import DTypeError, ReadOnlyError, ShapeError
+from ..layout import Layout, broadcast_shapes
+from ..node import MAX_PENDING, STORE, Node, Operation, Scalar, is_pinned
+from ..ops import OPS, Op
+from ..realize import realize
+from ..storage import Storage
+
+Shape = tuple[int, ...]
+_contiguous = Layout.contiguous
+_POSITIVE, _CAST = OPS["positive"], OPS["cast"]
+
+
+class Core:
+    """A storage seen through a layout; see `Tensor`."""
+
+    __slots__ = ("__weakref__", "dtype", "layout", "storage")
+
+    storage: Storage
+    layout: Layout
+    dtype: DType
+
+    def __init__(self, storage: Storage, layout: Layout, dtype: DType) -> None:
+        self.storage = storage
+        self.layout = layout
+        self.dtype = dtype
+
+    # The four verbs
+
+    def _view(self, layout: Layout) -> Self:
+        """The same storage through another layout."""
+        return self.__class__(self.storage, layout, self.dtype)
+
+    @classmethod
+    def of(cls, node: Node) -> Self:
+        """A tensor of its own that holds a node."""
+        if node.buffer is None and (node.weight > MAX_PENDING or _reads_pinned(node)):
+            realize(node)
+        return cls(Storage(node), _contiguous(node.shape), node.dtype)
+
+    @classmethod
+    def compute(cls, op: Op, *operands: Any) -> Self:
+        """The pending tensor of an elementwise operation on tensors and Python numbers, broadcast together."""
+        tensors = [x for x in operands if isinstance(x, Core)]
+        shape = tensors[0].layout.shape
+        for t in tensors[1:]:
+            if t.layout.shape != shape:
+                shape = broadcast(op.name, *(t.layout.shape for t in tensors))
+                break
+        of_numbers = _dtype_for_numbers(op, operands)
+        sources: list[Node | Scalar] = []
+        layouts: list[Layout | None] = []
+        for x in operands:
+            if isinstance(x, Core):
+                sources.append(x.storage.node)
+                layouts.append(x.layout if x.layout.shape == shape else x.layout.expand(shape))
+            else:
+                sources.append(scalar(x, of_numbers, op.name))
+                layouts.append(None)
+        _, dtype = op.rule(op.name, tuple(s.dtype for s in sources))
+        return cls.of(Node(op, shape, dtype, tuple(sources), tuple(layouts)))
+
+    def realize(self) -> Self:
+        """Compute this tensor now, if it is pending, and give it back. Nobody needs to call it.
+
+        >>> import tenxor as tx
+        >>> (tx.ones(3) + 1).realize().tolist()
+        [2.0, 2.0, 2.0]
+        """
+        if self.storage.node.buffer is None:
+            realize(self.storage.node)
+        return self
+
+    def write(self, value: Core | Number, op: str = "assignment") -> None:
+        """Put `value`, broadcast to this shape and cast to this dtype, into the storage through this layout."""
+        layout, storage = self.layout, self.storage
+        source, through = self.source_of(value, op)
+        if layout.size == 0:
+            return
+        if not layout.is_injective() and not (type(source) is Scalar or through is None or _is_one_element(through)):
+            raise ReadOnlyError(
+                f"{op}: this view of shape {layout.shape} is read-only: several positions share one element (it is broadcast,"
+                " or its windows or indices repeat); write through the tensor that it is a view of, assign one number,"
+                " or take a copy() first"
+            )
+        pinned = is_pinned(storage.node)
+        if not pinned and layout.offset == 0 and layout.size == storage.node.size and layout.base is None and layout.is_contiguous():
+            self._replace(source, through)
+        else:
+            self._store(source, through, pinned)
+
+    # Parts of writing
+
+    def source_of(self, value: Core | Number, op: str) -> tuple[Node | Scalar, Layout | None]:
+        """What a write reads: a node and its layout over this shape, or a number."""
+        if not isinstance(value, Core):
+            if self.dtype.is_integer and type(value) is int:
+                check_fits(value, self.dtype, op)
+            return Scalar(value, of_number(value) if type(value) is float else self.dtype), None
+        layout = value.layout
+        if layout.shape != self.layout.shape:
+            try:
+                layout = layout.expand(self.layout.shape)
+            except ShapeError:
+                raise ShapeError(
+                    f"{op}: a value of shape {value.layout.shape} does not broadcast to the shape {self.layout.shape} written to;"
+                    " its axes must be equal to those, or 1, counted from the last"
+                ) from None
+        return value.storage.node, layout
+
+    def _replace(self, source: Node | Scalar, through: Layout | None) -> None:
+        """A write of the whole storage: a new node, and the old one is forgotten."""
+        old = self.storage.node
+        if type(source) is Node and source.dtype is old.dtype and source.size == old.size and through is _contiguous(self.layout.shape):
+            new = source if not is_pinned(source) else Node(_POSITIVE, self.layout.shape, old.dtype, (source,), (through,))
+        else:
+            new = Node(_CAST, self.layout.shape, old.dtype, (source,), (through,))
+        self.storage.node = new
+        if new.buffer is None and (new.weight > MAX_PENDING or _reads_pinned(new)):
+            del old, source
+            realize(new)
+
+    def _store(self, source: Node | Scalar, through: Layout | None, pinned: bool) -> None:
+        """A write of some elements: a store onto the old node, at once if that is in memory."""
+        storage, target = self.storage, self.layout
+        if type(source) is Scalar:
+            source, through = Node(_CAST, (), storage.node.dtype, (source,), (None,)), Layout(target.shape, (0,) * len(target.shape))
+        assert type(source) is Node and through is not None
+        if source is storage.node or is_pinned(source):  # it reads what is written: it is read first
+            source, through = Node(_POSITIVE, target.shape, source.dtype, (source,), (through,)), _contiguous(target.shape)
+            if pinned:
+                realize(source)
+        size = storage.node.size
+        at_once = storage.node.buffer is not None
+        new = Node(STORE, (size,), storage.node.dtype, (storage.node, source), (_contiguous((size,)), through), target)
+        storage.node = new
+        if at_once or new.weight > MAX_PENDING:
+            del source
+            realize(new)
+
+
+def _reads_pinned(node: Node) -> bool:
+    for source in node.sources:
+        if type(source) is Node and source.buffer is not None and source.buffer.pins:
+            return True
+    return False
+
+
+def _is_one_element(layout: Layout) -> bool:
+    """Whether a value is one element, broadcast."""
+    return layout.base is None and layout.tables is None and not any(s for s, n in zip(layout.strides, layout.shape, strict=True) if n > 1)
+
+
+def broadcast(op: str, *shapes: Shape) -> Shape:
+    """The common shape; the error names the operation."""
+    try:
+        return broadcast_shapes(*shapes)
+    except ShapeError as error:
+        raise ShapeError(f"{op}: {error}") from None
+
+
+_COMPARISONS = frozenset(("equal", "not_equal", "less", "less_equal", "greater", "greater_equal"))
+
+
+def _dtype_for_numbers(op: Op, operands: Sequence[Any]) -> DType:
+    """The dtype beside which Python numbers stand: that of the tensors."""
+    found: DType | None = None
+    considered = operands[1:] if op.name == "where" else operands
+    for x in considered:
+        if isinstance(x, Core) and (found is None or x.dtype.rank > found.rank):
+            found = x.dtype
+    if found is None:
+        numbers = [x for x in considered if isinstance(x, (int, float))]
+        found = max((of_number(x) for x in numbers), key=lambda d: d.rank)
+    return found
+
+
+def scalar(value: Any, beside: DType, op: str) -> Scalar:
+    """A Python number as a recipe's source, in the dtype that it takes beside a tensor."""
+    kind = type(value)
+    if kind is not float and kind is not int and kind is not bool:
+        if isinstance(value, (bool, int, float)):
+            value = kind.__mro__[-2](value) if kind.__mro__[-2] in (bool, int, float) else float(value)
+        else:
+            raise DTypeError(f"{op}: cannot compute with {value!r} of type {kind.__name__}; use a tensor (tx.asarray) or a Python number")
+    if op in _COMPARISONS and kind is int and beside.is_integer and not beside.lowest <= value <= beside.highest:
+        return Scalar(value, of_number(value))  # comparing with what the dtype cannot hold is still a fair question
+    return Scalar(value, weak(value, beside, op))
+
+
+def apply(op: Operation, shape: Shape, dtype: DType, x: Core, layout: Layout) -> Node:
+    """The node of a one-operand operation that is not elementwise."""
+    return Node(op, shape, dtype, (x.storage.node,), (layout,))

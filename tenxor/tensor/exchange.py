@@ -1,0 +1,236 @@
+"""In and out: NumPy, DLPack, Python lists, pickle, text and pictures.
+
+An exported array shares our memory. As long as it is alive its side may write at any time, so the buffer is pinned: nothing
+pending may read it, and what we write goes to that very memory at once.
+"""
+
+from __future__ import annotations
+
+from sys import getrefcount
+from typing import Any, Self
+
+import numpy as np
+
+from ..dtypes import DType, bfloat16, decoded, encoded
+from ..dtypes import dtype as dtype_of
+from ..errors import ArgumentError, DTypeError
+from ..layout import Layout
+from ..memory import Buffer, allocate, foreign
+from ..node import data
+from ..realize import realize
+from ..storage import Storage
+from .core import Core
+
+Array = np.ndarray[Any, Any]
+_SOLE = 3  # references to a node that only its storage holds: the storage's, a local one, and getrefcount's argument
+
+
+class _Export:
+    """Keeps a buffer alive and pinned for as long as an array over it lives."""
+
+    def __init__(self, buffer: Buffer, layout: Layout, dtype: DType) -> None:
+        self.buffer = buffer
+        buffer.pins += 1
+        self.__array_interface__ = {
+            "version": 3,
+            "shape": layout.shape,
+            "typestr": dtype.numpy.str,
+            "strides": tuple(s * dtype.itemsize for s in layout.strides),
+            "data": (buffer.address + layout.offset * dtype.itemsize, buffer.frozen or not layout.is_injective()),
+        }
+
+    def __del__(self) -> None:
+        self.buffer.pins -= 1
+
+
+class Exchange(Core):
+    """Conversions from and to what others use."""
+
+    __slots__ = ()
+
+    def to_numpy(self) -> Array:
+        """New NumPy array with the same elements (`bfloat16` as float32)."""
+        layout = self.layout
+        realize(self.storage.node)
+        buffer = self.storage.node.buffer
+        assert buffer is not None
+        elements = buffer.typed(self.dtype)
+        if layout.size == 0:
+            return decoded(np.empty(layout.shape, self.dtype.numpy), self.dtype)
+        if layout.base is None and layout.tables is None:
+            strides = tuple(s * self.dtype.itemsize for s in layout.strides)
+            seen = np.ndarray(layout.shape, self.dtype.numpy, elements, layout.offset * self.dtype.itemsize, strides)
+            return decoded(seen, self.dtype) if self.dtype is bfloat16 else seen.copy()
+        return decoded(elements[layout.offsets()], self.dtype)
+
+    numpy = to_numpy
+
+    def tolist(self) -> Any:
+        """The elements as Python numbers in nested lists; a number for a 0-d tensor."""
+        return self.to_numpy().tolist()
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        shared = self._exported() if copy is not True else None
+        if shared is None:
+            if copy is False:
+                raise ValueError(
+                    f"np.asarray(copy=False): NumPy cannot see this view of shape {self.layout.shape} without a copy, because"
+                    f" {'bfloat16 is no NumPy dtype' if self.dtype is bfloat16 else 'its elements have no strides (gathered axes or a chain of views)'}"
+                )
+            shared = self.to_numpy()
+        if dtype is not None and shared.dtype != dtype:
+            if copy is False:
+                raise ValueError(f"np.asarray(copy=False): {self.dtype} as {dtype} needs a copy")
+            return shared.astype(dtype)
+        return shared
+
+    def _exported(self) -> Array | None:
+        """A NumPy array over this very memory, or None where NumPy cannot say it."""
+        layout = self.layout
+        if layout.base is not None or layout.tables is not None or self.dtype is bfloat16:
+            return None
+        storage = self.storage
+        realize(storage.node)
+        node = storage.node
+        buffer = node.buffer
+        assert buffer is not None
+        if not buffer.pins and getrefcount(node) > _SOLE:  # others read this content, and must not see later writes
+            fresh = allocate(buffer.nbytes)
+            fresh.array[: buffer.nbytes] = buffer.array[: buffer.nbytes]
+            buffer = fresh
+            storage.node = data(buffer, node.shape, node.dtype)
+        return np.asarray(_Export(buffer, layout, self.dtype))
+
+    def __dlpack__(self, **options: Any) -> Any:
+        shared = self._exported()
+        if shared is None:
+            raise BufferError(f"__dlpack__: this view of {self.dtype} has no strides to share; export x.copy() instead")
+        if not shared.flags.writeable:
+            raise BufferError("__dlpack__: a read-only view cannot be shared; export x.copy() instead")
+        return shared.__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (1, 0)
+
+    @classmethod
+    def from_numpy(cls, array: Any, dtype: object = None, copy: bool | None = None) -> Self:
+        """A tensor with an array's elements: a copy, unless `copy=False` (its very memory) or it is read-only for good."""
+        array = np.asarray(array)
+        if array.dtype.byteorder not in "=|<" or not array.dtype.isnative:
+            array = array.astype(array.dtype.newbyteorder("="))
+        if array.dtype.kind == "O" or array.dtype.kind in "USVMmc":
+            raise DTypeError(f"asarray: NumPy's {array.dtype} is no dtype of Tenxor; convert it to numbers first")
+        source = dtype_of(array.dtype)
+        target = source if dtype is None else dtype_of(dtype)
+        if target is not source:
+            if copy is False:
+                raise ArgumentError(f"asarray: {source} as {target} needs a copy, and copy=False forbids it")
+            return cls._copied(encoded(array, target), target)
+        if copy is False:
+            return cls._shared(array, source, frozen=not array.flags.writeable)
+        if copy is None and array.size and _is_frozen(array) and _has_element_strides(array):
+            return cls._shared(array, source, frozen=True)
+        return cls._copied(array, source)
+
+    @classmethod
+    def _copied(cls, array: Array, dtype: DType) -> Self:
+        buffer = allocate(array.size * dtype.itemsize)
+        np.copyto(buffer.typed(dtype)[: array.size].reshape(array.shape), array)
+        return cls(Storage(data(buffer, array.shape, dtype)), Layout.contiguous(array.shape), dtype)
+
+    @classmethod
+    def _shared(cls, array: Array, dtype: DType, *, frozen: bool) -> Self:
+        if not _has_element_strides(array):
+            raise ArgumentError(f"asarray: strides {array.strides} bytes are no multiples of {dtype}'s {dtype.itemsize}; copy=False cannot share it")
+        size = dtype.itemsize
+        address = array.__array_interface__["data"][0]
+        low = sum(min(0, (n - 1) * s) for n, s in zip(array.shape, array.strides, strict=True)) if array.size else 0
+        high = sum(max(0, (n - 1) * s) for n, s in zip(array.shape, array.strides, strict=True)) + size if array.size else 0
+        buffer = foreign(address + low, high - low, array, frozen=frozen)
+        node = data(buffer, ((high - low) // size,), dtype)
+        return cls(Storage(node), Layout(array.shape, tuple(s // size for s in array.strides), -low // size), dtype)
+
+    # Python
+
+    def __len__(self) -> int:
+        if not self.layout.shape:
+            raise TypeError("len() of a 0-d tensor; it has no axes")
+        return self.layout.shape[0]
+
+    def __iter__(self) -> Any:
+        if not self.layout.shape:
+            raise TypeError("iteration over a 0-d tensor; it has no axes, use item()")
+        layout = self.layout
+        return (self._view(layout.index((k,))) for k in range(layout.shape[0]))
+
+    def __contains__(self, value: Any) -> bool:
+        return bool((self == value).any())  # type: ignore[attr-defined]
+
+    def __reduce__(self) -> Any:
+        return _unpickled, (self.__class__, self.dtype.name, self.layout.shape, self._bytes())
+
+    def _bytes(self) -> bytes:
+        own: Any = self.copy()  # type: ignore[attr-defined]
+        realize(own.storage.node)
+        count: int = own.layout.size * self.dtype.itemsize
+        return bytes(own.storage.node.buffer.array[:count])
+
+    def __copy__(self) -> Any:
+        return self.copy()  # type: ignore[attr-defined]
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        return self.copy()  # type: ignore[attr-defined]
+
+    # Text and pictures
+
+    def __str__(self) -> str:
+        from ..show import to_string
+
+        return to_string(self)
+
+    def __repr__(self) -> str:
+        from ..show import format_repr
+
+        return format_repr(self)
+
+    def __format__(self, spec: str) -> str:
+        return format(self.item(), spec) if spec and not self.layout.shape else str(self)  # type: ignore[attr-defined]
+
+    def to_string(self, dims: Any = None, fmt: Any = None, **options: Any) -> str:
+        """The elements as text: rows on lines, matrices apart by `---`, cubes by `===`, and so on for any rank.
+
+        `dims` picks a slice (an int or None an axis) and `fmt` formats an element, as `"%7.2f"`.
+
+        >>> import tenxor as tx
+        >>> tx.arange(4).reshape(2, 2).to_string(fmt="%2d")
+        ' 0   1  \\n 2   3  \\n'
+        """
+        from ..show import to_string
+
+        return to_string(self, dims, fmt, **options)
+
+    def _repr_html_(self) -> str:
+        from ..show import repr_html
+
+        return repr_html(self)
+
+
+def _unpickled(cls: Any, dtype: str, shape: tuple[int, ...], content: bytes) -> Any:
+    d = dtype_of(dtype)
+    return cls._copied(np.frombuffer(content, d.numpy).reshape(shape), d)
+
+
+def _is_frozen(array: Array) -> bool:
+    """Whether nobody can write this memory: the array and all that it is a view of are read-only."""
+    base: Any = array
+    while isinstance(base, np.ndarray):
+        if base.flags.writeable:
+            return False
+        base = base.base
+    return base is None or isinstance(base, bytes)
+
+
+def _has_element_strides(array: Array) -> bool:
+    size = array.dtype.itemsize
+    address = array.__array_interface__["data"][0]
+    return address % size == 0 and all(s % size == 0 for s in array.strides)

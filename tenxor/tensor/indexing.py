@@ -1,0 +1,312 @@
+"""Indexing: ints, slices, None and Ellipsis give views; lists, integer and boolean arrays give new tensors, as in NumPy.
+
+Integer arrays become a gathered axis: the indices are read and checked at the call, so an index out of range is an error there. What
+`t[array]` reads and `t[array] = v` writes is the same layout.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from operator import index as as_int
+from sys import getrefcount
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+
+from ..dtypes import Number, bfloat16, check_fits
+from ..errors import ArgumentError, IndexOutOfRange, ShapeError
+from ..layout import Layout, Table
+from ..node import Node
+from ..ops import OPS
+from .core import Core
+
+IntArray = np.ndarray[Any, np.dtype[np.int64]]
+_BASIC = frozenset((int, slice, type(None), type(Ellipsis)))
+_NUMBERS = frozenset((int, float, bool))
+_SOLE = 3  # references to a node that only its storage holds: the storage's, a local one, and getrefcount's argument
+
+
+class OIndex:
+    """`t.oindex[...]`: orthogonal indexing, one index an axis, lists included; always a view."""
+
+    __slots__ = ("tensor",)
+
+    def __init__(self, tensor: Indexing) -> None:
+        self.tensor = tensor
+
+    def _selected(self, key: Any) -> Any:
+        parts = key if isinstance(key, tuple) else (key,)
+        return self.tensor._view(self.tensor.layout.oindex(tuple(_plain(p) for p in parts)))
+
+    def __getitem__(self, key: Any) -> Any:
+        return self._selected(key)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        self._selected(key).write(self.tensor.operand(value, "oindex assignment"), "oindex assignment")
+
+
+class _Gathered(NamedTuple):
+    """What advanced indices reach: `layout` has their broadcast shape `shape` flattened into its axis `place`.
+
+    Where equal places are written only once, `kept` tells which of the flattened indices are there.
+    """
+
+    layout: Layout
+    place: int
+    shape: tuple[int, ...]
+    kept: IntArray | None = None
+
+
+class Indexing(Core):
+    """Reading and writing parts."""
+
+    __slots__ = ()
+
+    def __getitem__(self, key: Any) -> Self:
+        parts = key if type(key) is tuple else (key,)
+        for part in parts:
+            if type(part) not in _BASIC:
+                return self._get_advanced(parts)
+        return self._view(self.layout.index(parts))
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        parts = key if type(key) is tuple else (key,)
+        for part in parts:
+            if type(part) not in _BASIC:
+                self._set_advanced(parts, self.operand(value, "assignment"))
+                return
+        if type(value) in _NUMBERS and len(parts) == len(self.layout.shape) and self._set_element(parts, value):
+            return
+        target = self._view(self.layout.index(parts))
+        value = self.operand(value, "assignment")
+        if isinstance(value, Core) and value.storage is target.storage and value.layout == target.layout:
+            return  # `t[key] += v` has written already
+        target.write(value)
+
+    @property
+    def oindex(self) -> OIndex:
+        """Orthogonal indexing: per axis None (all), an int, a slice, or a list of ints or bools, repeats included; a view.
+
+        >>> import tenxor as tx
+        >>> t = tx.arange(20).reshape(4, 5)
+        >>> b = t.oindex[[1, 1], :4]
+        >>> t[1, 0] = 99
+        >>> b.tolist()
+        [[99, 6, 7, 8], [99, 6, 7, 8]]
+        """
+        return OIndex(self)
+
+    # One element
+
+    def item(self, *coords: int) -> Number:
+        """The only element, or the one at `coords`, as a Python number."""
+        node = self.storage.node
+        if node.buffer is None:
+            self.realize()
+        layout = self.layout
+        if coords:
+            offset = layout.ravel(coords)
+        elif layout.size != 1:
+            raise ShapeError(
+                f"item: a tensor of shape {layout.shape} has {layout.size} elements, not one; give coordinates, or use tolist()"
+            )
+        elif layout.base is None:
+            offset = layout.offset
+        else:
+            offset = layout.ravel((0,) * len(layout.shape))
+        if self.dtype is bfloat16:
+            return float(self._view(Layout.contiguous((), offset)).to_numpy())  # type: ignore[attr-defined]
+        found: Number = node.buffer.typed(self.dtype).item(offset)  # type: ignore[union-attr]
+        return found
+
+    def _set_element(self, coords: tuple[Any, ...], value: Number) -> bool:
+        """Write one number at once where that is a plain write to memory; False where it is not."""
+        node = self.storage.node
+        buffer = node.buffer
+        if buffer is None or buffer.frozen or (getrefcount(node) > _SOLE and not buffer.pins):
+            return False
+        dtype = self.dtype
+        if dtype.kind != "float":
+            if type(value) is float:
+                return False
+            if dtype.kind != "bool":
+                check_fits(value, dtype, "assignment")
+        elif dtype is bfloat16:
+            return False
+        for c in coords:
+            if type(c) is not int:
+                return False
+        offset = self.layout.ravel(coords)
+        buffer.typed(dtype)[offset] = value
+        return True
+
+    # Arrays of indices
+
+    def _get_advanced(self, parts: tuple[Any, ...]) -> Self:
+        parts = tuple(_plain(p) for p in parts)
+        if all(type(p) in _BASIC for p in parts):
+            return self._view(self.layout.index(parts))
+        found = _gathered(self.layout, parts)
+        node = Node(OPS["positive"], found.layout.shape, self.dtype, (self.storage.node,), (found.layout,))
+        result = self.of(node)
+        return result._view(_with_shape(result.layout, found))
+
+    def _set_advanced(self, parts: tuple[Any, ...], value: Any) -> None:
+        if len(parts) == 1 and isinstance(parts[0], Core) and not isinstance(value, Core) \
+                and parts[0].dtype.kind == "bool" and parts[0].layout.shape == self.layout.shape:
+            self.write(self.compute(OPS["where"], parts[0], value, self))
+            return
+        parts = tuple(_plain(p) for p in parts)
+        if all(type(p) in _BASIC for p in parts):
+            self._view(self.layout.index(parts)).write(value)
+            return
+        found = _gathered(self.layout, parts, last_of_repeats=True)
+        target = self._view(found.layout)
+        if isinstance(value, Core):
+            value = _value_for(value, found)
+        target.write(value)
+
+    def operand(self, value: Any, op: str) -> Any:
+        """What an operation can compute with: a tensor, a Python number, or a NumPy array made a tensor."""
+        raise NotImplementedError
+
+
+def _plain(part: Any) -> Any:
+    """An index as Python's or NumPy's own: tensors and lists become arrays, NumPy integers become ints."""
+    if type(part) in _BASIC:
+        return part
+    if isinstance(part, Core):
+        part = part.to_numpy()  # type: ignore[attr-defined]
+    elif hasattr(part, "__index__") and not isinstance(part, (bool, np.ndarray, np.bool_)):
+        return as_int(part)
+    array = np.asarray(part)
+    if array.dtype.kind not in "iub":
+        if array.size == 0:
+            return array.astype(np.int64)
+        raise ArgumentError(f"indexing: indices are integers or booleans, not {array.dtype}: {part!r}")
+    if array.ndim == 0 and array.dtype.kind != "b":
+        return int(array)
+    return array
+
+
+def _expanded(layout: Layout, parts: Sequence[Any]) -> list[Any]:
+    """The key with Ellipsis written out, boolean arrays as integer ones, and one entry an axis (None apart)."""
+    used = sum(1 if type(p) in (int, slice) else p.ndim if p.dtype.kind == "b" else 1 for p in parts if p is not None and p is not Ellipsis)
+    if used > layout.ndim:
+        raise IndexOutOfRange(f"indexing: {used} indices for a tensor of {layout.ndim} axes, shape {layout.shape}")
+    key: list[Any] = []
+    seen = False
+    for p in parts:
+        if p is Ellipsis:
+            if seen:
+                raise ArgumentError("indexing: only one Ellipsis (...) is allowed in an index")
+            seen = True
+            key += [slice(None)] * (layout.ndim - used)
+        elif isinstance(p, np.ndarray) and p.dtype.kind == "b":
+            axis = sum(1 for k in key if k is not None)
+            sizes = layout.shape[axis : axis + p.ndim]
+            if p.shape != sizes:
+                raise IndexOutOfRange(f"indexing: a boolean index of shape {p.shape} does not match the axes of sizes {sizes} from axis {axis} on")
+            key += [np.nonzero(p)[k] for k in range(p.ndim)] if p.ndim else [_Flag(bool(p))]
+        else:
+            key.append(p)
+    if not seen:
+        key += [slice(None)] * (layout.ndim - used)
+    return key
+
+
+class _Flag:
+    """A single boolean as an index: a new axis of size 1 or 0."""
+
+    def __init__(self, value: bool) -> None:
+        self.indices = np.zeros(int(value), np.int64)
+
+
+def _gathered(layout: Layout, parts: tuple[Any, ...], *, last_of_repeats: bool = False) -> _Gathered:
+    """The layout that arrays of indices reach. With `last_of_repeats` only the last of equal places is kept, as the last write wins."""
+    key = _expanded(layout, parts)
+    basic: list[Any] = []
+    advanced: list[tuple[int, IntArray]] = []  # axis after basic indexing, indices
+    places: list[int] = []  # among the key's entries, to see whether they are neighbours
+    axis = 0
+    out = 0
+    for k, p in enumerate(key):
+        if isinstance(p, _Flag):
+            basic.append(None)
+            advanced.append((out, p.indices))
+            places.append(k)
+            out += 1
+        elif isinstance(p, np.ndarray) or type(p) is int:
+            basic.append(slice(None))
+            advanced.append((out, _checked(np.asarray(p, np.int64), axis, layout.shape[axis])))
+            places.append(k)
+            axis, out = axis + 1, out + 1
+        else:
+            basic.append(p)
+            axis, out = axis + (p is not None), out + 1
+    base = layout.index(tuple(basic))
+    try:
+        shape = np.broadcast_shapes(*(i.shape for _, i in advanced))
+    except ValueError:
+        raise ShapeError(f"indexing: index arrays of shapes {[i.shape for _, i in advanced]} do not broadcast together") from None
+    chosen = [a for a, _ in advanced]
+    rest = [a for a in range(base.ndim) if a not in chosen]
+    flat = np.zeros(shape, np.int64)
+    for a, indices in advanced:
+        flat = flat * base.shape[a] + indices
+    flat = flat.ravel()
+    neighbours = places == list(range(places[0], places[0] + len(places)))
+    place = chosen[0] if neighbours else 0
+    kept = _last_of_each(flat) if last_of_repeats else None
+    if kept is not None:
+        flat = flat[kept]
+    front = base.permute(chosen + rest)
+    reached = _rows(flat, tuple(base.shape[a] for a in rest)).over(front).moveaxis(0, place)
+    return _Gathered(reached, place, tuple(shape), kept)
+
+
+def _checked(indices: IntArray, axis: int, size: int) -> IntArray:
+    """Indices from 0 on; the first that is out of range is an error."""
+    bad = (indices < -size) | (indices >= size)
+    if bad.any():
+        raise IndexOutOfRange(f"indexing: index {int(indices[bad].flat[0])} is out of range for axis {axis} of size {size}")
+    return np.where(indices < 0, indices + size, indices)
+
+
+def _last_of_each(flat: IntArray) -> IntArray | None:
+    """Where each number stands last, in order; None if none repeats."""
+    _, first_from_the_end = np.unique(flat[::-1], return_index=True)
+    if len(first_from_the_end) == len(flat):
+        return None
+    return np.sort(len(flat) - 1 - first_from_the_end)
+
+
+def _rows(numbers: IntArray, row: tuple[int, ...]) -> Layout:
+    """Whole rows, by number, of a row-major table."""
+    inner = Layout.contiguous(row)
+    first = Layout.gathered(numbers * inner.size)
+    tables: tuple[Table | None, ...] | None = None
+    if first.tables is not None:
+        tables = (*first.tables, *([None] * inner.ndim))
+    return Layout(first.shape + inner.shape, first.strides + inner.strides, first.offset, tables)
+
+
+def _with_shape(layout: Layout, found: _Gathered) -> Layout:
+    """The result's layout with the flattened indices in their broadcast shape again."""
+    sizes = layout.shape
+    return layout.reshape((*sizes[: found.place], *found.shape, *sizes[found.place + 1 :]))
+
+
+def _value_for(value: Core, found: _Gathered) -> Core:
+    """A value to be assigned, broadcast to what the index has and flattened alike."""
+    sizes = found.layout.shape
+    whole = (*sizes[: found.place], *found.shape, *sizes[found.place + 1 :])
+    try:
+        layout = value.layout.expand(whole)
+    except ShapeError:
+        raise ShapeError(f"assignment: a value of shape {value.layout.shape} does not broadcast to the indexed shape {whole}") from None
+    count = int(np.prod(found.shape, dtype=np.int64))
+    layout = layout.reshape((*sizes[: found.place], count, *sizes[found.place + 1 :]))
+    if found.kept is not None:
+        layout = layout.select(found.place, found.kept)
+    return value._view(layout)

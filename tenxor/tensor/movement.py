@@ -1,0 +1,182 @@
+"""Movement: every method here gives a view, which shares the elements and copies none."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+from ..errors import AxisError, ShapeError
+from ..layout import Layout
+from .arguments import Axes, axis_of, ints, one_spelling
+from .core import Core
+
+
+class Movement(Core):
+    """Views by moving axes; each raises ShapeError or AxisError that names the operation, the shape and the axis."""
+
+    __slots__ = ()
+
+    @property
+    def T(self) -> Self:
+        """The view with all axes in reverse.
+
+        >>> import tenxor as tx
+        >>> tx.asarray([[1, 2, 3], [4, 5, 6]]).T.tolist()
+        [[1, 4], [2, 5], [3, 6]]
+        """
+        return self._view(self.layout.transpose())
+
+    @property
+    def mT(self) -> Self:
+        """The view with the last two axes swapped."""
+        if self.layout.ndim < 2:
+            raise AxisError(f"mT: shape {self.layout.shape} has {self.layout.ndim} axes; a matrix has at least 2")
+        return self._view(self.layout.swapaxes(-2, -1))
+
+    def permute(self, *axes: Any) -> Self:
+        """The view whose axis `k` is this tensor's axis `axes[k]`; `axes` must name every axis once.
+
+        >>> import tenxor as tx
+        >>> tx.arange(8).reshape(2, 2, 2).permute(1, 2, 0).flatten().tolist()
+        [0, 4, 1, 5, 2, 6, 3, 7]
+        """
+        return self._view(self.layout.permute(ints("permute", axes)))
+
+    permute_dims = permute
+
+    def transpose(self, *axes: Any) -> Self:
+        """The view with its axes in reverse, or in the given order (as NumPy; for two axes alone use swapaxes)."""
+        if not axes or axes == (None,):
+            return self.T
+        order = ints("transpose", axes)
+        if len(order) == 2 and self.layout.ndim > 2:
+            raise AxisError(
+                f"transpose: {order} is no order of {self.layout.ndim} axes; swapaxes{order} swaps two of them as torch's transpose does"
+            )
+        return self._view(self.layout.permute(order))
+
+    def swapaxes(self, axis1: int, axis2: int) -> Self:
+        """The view with two axes swapped."""
+        return self._view(self.layout.swapaxes(axis1, axis2))
+
+    def moveaxis(self, source: Axes, destination: Axes) -> Self:
+        """The view with some axes moved to new places, the others in their order."""
+        assert source is not None and destination is not None
+        return self._view(self.layout.moveaxis(source, destination))
+
+    movedim = moveaxis
+
+    def reshape(self, *shape: Any) -> Self:
+        """The view of the same elements, in row-major order, in another shape; one size may be -1. Never copies.
+
+        >>> import tenxor as tx
+        >>> t = tx.arange(6).reshape(2, 3)
+        >>> t.T.reshape(6)[1] = -7
+        >>> t.tolist()
+        [[0, 1, 2], [-7, 4, 5]]
+        """
+        return self._view(self.layout.reshape(ints("reshape", shape)))
+
+    def flatten(self, start: int = 0, end: int = -1) -> Self:
+        """The view with the axes from `start` to `end`, both included, merged into one.
+
+        >>> import tenxor as tx
+        >>> tx.zeros((3, 4, 5)).flatten(1, 2).shape
+        (3, 20)
+        """
+        return self._view(self.layout.flatten(start, end))
+
+    def ravel(self) -> Self:
+        """The view with one axis, in row-major order."""
+        return self._view(self.layout.reshape((-1,) if self.layout.size else (0,)))
+
+    def unflatten(self, axis: int, sizes: Sequence[int]) -> Self:
+        """The view with one axis split into several; one size may be -1.
+
+        >>> import tenxor as tx
+        >>> tx.zeros((3, 20)).unflatten(1, (-1, 5)).shape
+        (3, 4, 5)
+        """
+        return self._view(self.layout.unflatten(axis, sizes))
+
+    def squeeze(self, axis: Axes = None, *, dim: Axes = None) -> Self:
+        """The view without the given axes of size 1; without all of them for None."""
+        return self._view(self.layout.squeeze(one_spelling("squeeze", "axis", axis, "dim", dim)))
+
+    def expand_dims(self, axis: int | tuple[int, ...] = 0) -> Self:
+        """The view with new axes of size 1 at these places of the result."""
+        return self._view(self.layout.expand_dims(axis))
+
+    unsqueeze = expand_dims
+
+    def expand(self, *shape: Any) -> Self:
+        """The read-only view broadcast to a shape; -1 keeps a size.
+
+        >>> import tenxor as tx
+        >>> tx.arange(3).expand(2, 3).strides
+        (0, 1)
+        """
+        return self._view(self.layout.expand(ints("expand", shape)))
+
+    broadcast_to = expand
+
+    def expand_as(self, other: Core) -> Self:
+        """The read-only view broadcast to another tensor's shape."""
+        return self._view(self.layout.expand(other.layout.shape))
+
+    def flip(self, axis: Axes = None, *, dim: Axes = None) -> Self:
+        """The view with some axes reversed; all of them for None."""
+        return self._view(self.layout.flip(one_spelling("flip", "axis", axis, "dim", dim)))
+
+    def diagonal(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Self:
+        """The view of the elements where the indices of two axes are `offset` apart; the diagonal is its last axis.
+
+        >>> import tenxor as tx
+        >>> t = tx.zeros((2, 2)); t.diagonal()[...] = 1; t.tolist()
+        [[1.0, 0.0], [0.0, 1.0]]
+        """
+        return self._view(self.layout.diagonal(offset, axis1, axis2))
+
+    def windows(self, axis: int, size: int, step: int = 1, dilation: int = 1) -> Self:
+        """The view of all windows of `size` elements along an axis, which counts them; a new last axis is inside them.
+
+        >>> import tenxor as tx
+        >>> tx.arange(5).windows(0, 3).tolist()
+        [[0, 1, 2], [1, 2, 3], [2, 3, 4]]
+        """
+        return self._view(self.layout.windows(axis, size, step, dilation))
+
+    unfold = windows
+
+    def take_view(self, *key: Any, keepdims: bool = False) -> Self:
+        """The view `oindex[key]`; with `keepdims` an int leaves an axis of size 1."""
+        return self._view(self.layout.oindex(key[0] if len(key) == 1 and isinstance(key[0], tuple) else key, keepdims))
+
+    def unbind(self, axis: int = 0) -> tuple[Self, ...]:
+        """The views along an axis, one an index."""
+        layout = self.layout
+        axis = axis_of("unbind", axis, layout.ndim)
+        before = (slice(None),) * axis
+        return tuple(self._view(layout.index((*before, k))) for k in range(layout.shape[axis]))
+
+    unstack = unbind
+
+    def split(self, sections: int | Sequence[int], axis: int = 0) -> tuple[Self, ...]:
+        """Views that divide an axis: so many equal parts, or parts that end at the given indices (as NumPy's split)."""
+        layout = self.layout
+        axis = axis_of("split", axis, layout.ndim)
+        size = layout.shape[axis]
+        if isinstance(sections, int):
+            if sections < 1 or size % sections:
+                raise ShapeError(f"split: axis {axis} of size {size} does not divide into {sections} equal parts; give the indices to split at")
+            ends: list[int] = list(range(size // sections, size, size // sections)) if size else [0] * (sections - 1)
+        else:
+            ends = list(sections)
+        before = (slice(None),) * axis
+        bounds = [0, *ends, size]
+        return tuple(self._view(layout.index((*before, slice(a, b)))) for a, b in zip(bounds, bounds[1:], strict=False))
+
+    def _moved_last(self, op: str, axis: Any) -> tuple[Layout, int]:
+        """The layout with one axis moved to the end, and where that axis was."""
+        place = axis_of(op, axis, self.layout.ndim)
+        return self.layout.moveaxis(place, -1), place

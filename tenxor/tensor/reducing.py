@@ -1,0 +1,161 @@
+"""Reductions over any axes, and running ones along one. Every result is a new, pending tensor.
+
+`axis` is an int, a tuple, or None for all axes; `keepdims` leaves them with size 1 (PyTorch's `dim` and `keepdim` work too).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+from ..dtypes import DEFAULT_FLOAT, DType, boolean
+from ..dtypes import dtype as dtype_of
+from ..errors import DTypeError, ShapeError
+from ..layout import Layout
+from ..node import Node, Scan
+from ..ops import OPS, REDUCTIONS, Reduction
+from .arguments import Axes, axes_of, axis_of, one_spelling
+from .core import Core
+
+_SCANS = {name: Scan(REDUCTIONS[name]) for name in ("sum", "prod", "max", "min")}
+
+
+class Reducing(Core):
+    """Many elements become one."""
+
+    __slots__ = ()
+
+    def _reduce(self, reduction: Reduction, op: str, axis: Any, keepdims: bool, dim: Any = None, keepdim: bool | None = None) -> Self:
+        axis = one_spelling(op, "axis", axis, "dim", dim)
+        keepdims = one_spelling(op, "keepdims", keepdims, "keepdim", keepdim, default=False)
+        layout = self.layout
+        shape = layout.shape
+        axes = axes_of(op, axis, len(shape))
+        kept = tuple([a for a in range(len(shape)) if a not in axes])
+        if not reduction.has_identity:
+            for a in axes:
+                if shape[a] == 0:
+                    raise ShapeError(f"{op}: axis {a} of shape {shape} has size 0, and nothing has no {op}; give a tensor with elements there")
+        result = tuple([shape[a] for a in kept])
+        node = Node(reduction, result, reduction.result(self.dtype), (self.storage.node,), (layout.permute(kept + axes),))
+        t = self.of(node)
+        return t._view(Layout.contiguous(tuple([1 if a in axes else n for a, n in enumerate(shape)]))) if keepdims else t
+
+    def _typed(self, dtype: object) -> Any:
+        return self if dtype is None else self.astype(dtype, copy=False)  # type: ignore[attr-defined]
+
+    def sum(self, axis: Axes = None, dtype: object = None, keepdims: bool = False, *, dim: Axes = None, keepdim: bool | None = None) -> Self:
+        """New tensor: the sum over `axis`; integers add up in 64 bits. The sum of nothing is 0.
+
+        >>> import tenxor as tx
+        >>> tx.arange(24).reshape(4, 3, 2).sum(axis=0).tolist()
+        [[36, 40], [44, 48], [52, 56]]
+        """
+        found: Self = self._typed(dtype)._reduce(REDUCTIONS["sum"], "sum", axis, keepdims, dim, keepdim)
+        return found if dtype is None or found.dtype is dtype_of(dtype) else found._typed(dtype)
+
+    def prod(self, axis: Axes = None, dtype: object = None, keepdims: bool = False, *, dim: Axes = None, keepdim: bool | None = None) -> Self:
+        """New tensor: the product over `axis`; integers multiply in 64 bits. The product of nothing is 1."""
+        found: Self = self._typed(dtype)._reduce(REDUCTIONS["prod"], "prod", axis, keepdims, dim, keepdim)
+        return found if dtype is None or found.dtype is dtype_of(dtype) else found._typed(dtype)
+
+    def max(self, axis: Axes = None, keepdims: bool = False, *, dim: Axes = None, keepdim: bool | None = None) -> Self:
+        """New tensor: the largest element over `axis`; NaN if there is one. ShapeError where there are no elements."""
+        return self._reduce(REDUCTIONS["max"], "max", axis, keepdims, dim, keepdim)
+
+    def min(self, axis: Axes = None, keepdims: bool = False, *, dim: Axes = None, keepdim: bool | None = None) -> Self:
+        """New tensor: the smallest element over `axis`; NaN if there is one. ShapeError where there are no elements."""
+        return self._reduce(REDUCTIONS["min"], "min", axis, keepdims, dim, keepdim)
+
+    amax, amin = max, min
+
+    def any(self, axis: Axes = None, keepdims: bool = False, *, dim: Axes = None, keepdim: bool | None = None) -> Self:
+        """New bool tensor: whether any element over `axis` is true (not zero)."""
+        return self._reduce(REDUCTIONS["any"], "any", axis, keepdims, dim, keepdim)
+
+    def all(self, axis: Axes = None, keepdims: bool = False, *, dim: Axes = None, keepdim: bool | None = None) -> Self:
+        """New bool tensor: whether all elements over `axis` are true (not zero)."""
+        return self._reduce(REDUCTIONS["all"], "all", axis, keepdims, dim, keepdim)
+
+    def count_nonzero(self, axis: Axes = None, keepdims: bool = False, *, dim: Axes = None, keepdim: bool | None = None) -> Self:
+        """New int64 tensor: how many elements over `axis` are not zero."""
+        return self._reduce(REDUCTIONS["count_nonzero"], "count_nonzero", axis, keepdims, dim, keepdim)
+
+    def argmax(self, axis: int | None = None, keepdims: bool = False, *, dim: int | None = None, keepdim: bool | None = None) -> Self:
+        """New int64 tensor: where along `axis` (of the flattened tensor for None) the largest element is first; NaN counts as largest."""
+        return self._reduce(REDUCTIONS["argmax"], "argmax", axis, keepdims, dim, keepdim)
+
+    def argmin(self, axis: int | None = None, keepdims: bool = False, *, dim: int | None = None, keepdim: bool | None = None) -> Self:
+        """New int64 tensor: where along `axis` (of the flattened tensor for None) the smallest element is first; NaN counts as smallest."""
+        return self._reduce(REDUCTIONS["argmin"], "argmin", axis, keepdims, dim, keepdim)
+
+    # Averages: sums in float32 at least, divided once
+
+    def _averaging(self, op: str) -> tuple[Any, DType]:
+        """The tensor in the float type that its average is computed in, and the type of the result."""
+        result = self.dtype if self.dtype.is_float else DEFAULT_FLOAT
+        if self.dtype is boolean and op != "mean":
+            raise DTypeError(f"{op}: does not accept bool; use x.astype(tx.float64)")
+        return self._typed(result.compute), result
+
+    def mean(self, axis: Axes = None, keepdims: bool = False, *, dim: Axes = None, keepdim: bool | None = None) -> Any:
+        """New float tensor: the mean over `axis`; NaN for nothing.
+
+        >>> import tenxor as tx
+        >>> tx.asarray([1, 2, 3, 4]).mean().item()
+        2.5
+        """
+        wide, result = self._averaging("mean")
+        total = wide._reduce(REDUCTIONS["sum"], "mean", axis, keepdims, dim, keepdim)
+        count = self._count("mean", axis if dim is None else dim)
+        return (total / float(count))._typed(result)
+
+    def var(self, axis: Axes = None, correction: float = 0.0, keepdims: bool = False, *, dim: Axes = None, keepdim: bool | None = None) -> Any:
+        """New float tensor: the mean squared distance from the mean over `axis`, dividing by `count - correction`."""
+        axis = one_spelling("var", "axis", axis, "dim", dim)
+        keepdims = one_spelling("var", "keepdims", keepdims, "keepdim", keepdim, default=False)
+        wide, result = self._averaging("var")
+        apart = self.compute(OPS["square"], wide - wide.mean(axis, keepdims=True))
+        total: Any = apart._reduce(REDUCTIONS["sum"], "var", axis, keepdims)
+        divisor = max(self._count("var", axis) - correction, 0.0)
+        return (total / float(divisor))._typed(result)
+
+    def std(self, axis: Axes = None, correction: float = 0.0, keepdims: bool = False, *, dim: Axes = None, keepdim: bool | None = None) -> Any:
+        """New float tensor: the square root of `var`."""
+        wide, result = self._averaging("std")
+        return wide.var(axis, correction, keepdims, dim=dim, keepdim=keepdim).sqrt()._typed(result)
+
+    def _count(self, op: str, axis: Axes) -> int:
+        count = 1
+        for a in axes_of(op, axis, self.layout.ndim):
+            count *= self.layout.shape[a]
+        return count
+
+    # Running reductions
+
+    def _scan(self, name: str, op: str, axis: Any, dtype: object) -> Any:
+        t = self._typed(dtype)
+        if axis is None:
+            if t.layout.ndim > 1:
+                t = t.ravel()
+            axis = 0
+        place = axis_of(op, axis, t.layout.ndim)
+        source = t.layout.moveaxis(place, -1)
+        reduction = REDUCTIONS[name]
+        node = Node(_SCANS[name], source.shape, reduction.result(t.dtype), (t.storage.node,), (source,))
+        found = self.of(node)
+        return found._view(found.layout.moveaxis(-1, place))._typed(dtype)
+
+    def cumulative_sum(self, axis: int | None = None, dtype: object = None, *, dim: int | None = None) -> Any:
+        """New tensor: element `i` is the sum of elements `0..i` along `axis` (of the flattened tensor for None).
+
+        >>> import tenxor as tx
+        >>> tx.arange(5).cumulative_sum().tolist()
+        [0, 1, 3, 6, 10]
+        """
+        return self._scan("sum", "cumulative_sum", one_spelling("cumulative_sum", "axis", axis, "dim", dim), dtype)
+
+    def cumulative_prod(self, axis: int | None = None, dtype: object = None, *, dim: int | None = None) -> Any:
+        """New tensor: element `i` is the product of elements `0..i` along `axis` (of the flattened tensor for None)."""
+        return self._scan("prod", "cumulative_prod", one_spelling("cumulative_prod", "axis", axis, "dim", dim), dtype)
+
+    cumsum, cumprod = cumulative_sum, cumulative_prod

@@ -1,0 +1,307 @@
+"""The emitted elementary functions, against 140-bit arithmetic and the special values of C99 (Annex F)."""
+
+import ctypes
+from collections.abc import Callable
+from functools import cache
+from math import inf, nan, pi
+
+import llvmlite.binding as llvm
+import numpy as np
+import pytest
+from llvmlite import ir
+from mpmath import mp, mpc, mpf
+
+from tenxor.backend.llvm.elementary import FUNCTIONS
+
+UNARY = sorted(set(FUNCTIONS) - {"atan2", "hypot", "logaddexp", "pow"})
+BINARY = ["atan2", "hypot", "logaddexp", "pow"]
+DTYPES = [np.float32, np.float64]
+BOUND = {np.float32: 1.0, np.float64: 2.0}  # units in the last place
+
+# --- harness -----------------------------------------------------------------------------------------------
+
+
+def loop_module(name: str, element: ir.Type, width: int, arity: int) -> ir.Module:
+    """`run(n, x, ..., out)`, which applies the function to n elements, a multiple of `width`."""
+    lanes = element if width == 1 else ir.VectorType(element, width)
+    i64, pointer = ir.IntType(64), ir.PointerType()
+    module = ir.Module()
+    run = ir.Function(module, ir.FunctionType(ir.VoidType(), [i64] + [pointer] * (arity + 1)), "run")
+    entry, loop, done = (run.append_basic_block(block) for block in ("entry", "loop", "done"))
+    ir.IRBuilder(entry).branch(loop)
+    b = ir.IRBuilder(loop)
+    i = b.phi(i64)
+    i.add_incoming(i64(0), entry)
+    *sources, target = (b.gep(argument, [i], source_etype=element) for argument in run.args[1:])
+    result = FUNCTIONS[name](b, *(b.load(source, typ=lanes, align=4) for source in sources))
+    b.store(result, target, align=4)
+    following = b.add(i, i64(width))
+    i.add_incoming(following, b.block)
+    b.cbranch(b.icmp_unsigned("<", following, run.args[0]), loop, done)
+    ir.IRBuilder(done).ret_void()
+    return module
+
+
+@cache
+def compiled(
+    name: str, dtype: type[np.floating], width: int | None = None, baseline: bool = False
+) -> Callable[..., np.ndarray]:
+    """The function over arrays of `dtype`, for this CPU or (`baseline`) the oldest of its architecture."""
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    cpu, features = ("", "") if baseline else host()
+    machine = llvm.Target.from_default_triple().create_target_machine(cpu=cpu, features=features, opt=2)
+    arity = 2 if name in BINARY else 1
+    lanes = width or 64 // np.dtype(dtype).itemsize
+    element = ir.FloatType() if dtype is np.float32 else ir.DoubleType()
+    module = llvm.parse_assembly(str(loop_module(name, element, lanes, arity)))
+    module.verify()
+    engine = llvm.create_mcjit_compiler(module, machine)
+    engine.finalize_object()
+    signature = ctypes.CFUNCTYPE(None, ctypes.c_int64, *[ctypes.c_void_p] * (arity + 1))
+    run = signature(engine.get_function_address("run"))
+
+    def call(*arrays: np.ndarray) -> np.ndarray:
+        count = arrays[0].size
+        padding = -count % lanes
+        padded = [np.append(a.astype(dtype, copy=False), np.ones(padding, dtype)) for a in arrays]
+        out = np.empty(count + padding, dtype)
+        run(out.size, *(a.ctypes.data for a in padded), out.ctypes.data)
+        return out[:count]
+
+    call.engine = engine  # type: ignore[attr-defined]  # the code lives as long as its engine
+    return call
+
+
+def host() -> tuple[str, str]:
+    return llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
+
+
+# --- references --------------------------------------------------------------------------------------------
+
+REFERENCES: dict[str, Callable[..., mpf]] = {
+    **{name: getattr(mp, name) for name in UNARY if hasattr(mp, name)},
+    "exp2": lambda x: mp.power(2, x),
+    "log2": lambda x: mp.log(x, 2),
+    "atan2": mp.atan2,
+    "hypot": mp.hypot,
+    "logaddexp": lambda x, y: max(x, y) + mp.log1p(mp.exp(-abs(x - y))),
+    "pow": mp.power,
+}
+
+
+def reference(name: str, *args: float) -> mpf:
+    """The result for finite arguments that are not poles; NaN outside the domain."""
+    with mp.workprec(140):
+        value = REFERENCES[name](*(mpf(float(a)) for a in args))
+    return mp.nan if isinstance(value, mpc) else value
+
+
+def error_in_ulps(got: np.floating, expected: mpf, at_least: float = 0.0) -> float:
+    """The distance in units in the last place of the expected value (or of `at_least`, if that is larger)."""
+    info = np.finfo(type(got))
+    if mp.isnan(expected) or np.isnan(got):
+        return 0.0 if mp.isnan(expected) and np.isnan(got) else inf
+    if abs(expected) >= mpf(2) ** info.maxexp or np.isinf(got):
+        # The largest number is as good as infinity within half a unit of the border.
+        border = mpf(2) ** info.maxexp * (1 - mpf(2) ** -(info.nmant + 1))
+        return 0.0 if np.isinf(got) and abs(expected) >= border and (got > 0) == (expected > 0) else inf
+    size = max(abs(expected), mpf(at_least), mpf(float(info.tiny)))
+    with mp.workprec(140):
+        unit = mpf(2) ** (mp.frexp(size)[1] - info.nmant - 1)
+        return float(abs(mpf(float(got)) - expected) / unit)
+
+
+# --- samples -----------------------------------------------------------------------------------------------
+
+
+def any_numbers(
+    rng: np.random.Generator, dtype: type[np.floating], count: int, limit: float = inf
+) -> np.ndarray:
+    """Finite numbers of all exponents and both signs, up to `limit` in size."""
+    info = np.finfo(dtype)
+    exponents = rng.uniform(info.minexp - info.nmant, min(info.maxexp, np.log2(limit)), count)
+    return (np.exp2(exponents) * rng.choice([-1.0, 1.0], count)).astype(dtype)
+
+
+def between(low: float, high: float) -> Callable[[np.random.Generator, int], np.ndarray]:
+    return lambda rng, count: rng.uniform(low, high, count)
+
+
+def near(centre: float) -> Callable[[np.random.Generator, int], np.ndarray]:
+    """Numbers that approach `centre` geometrically from both sides."""
+    return lambda rng, count: centre + rng.choice([-1, 1], count) * np.exp2(rng.uniform(-53, -1, count))
+
+
+def near_quarter_turns(rng: np.random.Generator, count: int) -> np.ndarray:
+    return np.floor(np.exp2(rng.uniform(0, 40, count))) * (pi / 2)
+
+
+# Where a function is hard: near its zeros and where its formula changes.
+REGIONS: dict[str, list[Callable[[np.random.Generator, int], np.ndarray]]] = {
+    "acos": [between(-1, 1), between(0.45, 0.55), near(1.0), near(-1.0)],
+    "acosh": [near(1.0), between(1, 3), between(1, 100)],
+    "asin": [between(-1, 1), between(0.45, 0.55), near(1.0)],
+    "asinh": [between(-3, 3), between(-2, 2)],
+    "atan": [between(-3, 3), near(1.0)],
+    "atanh": [between(-1, 1), near(1.0), between(-0.4, 0.4)],
+    "cos": [between(-7, 7), near_quarter_turns, between(-1e6, 1e6)],
+    "cosh": [between(-2, 2), between(-90, 90), between(-711, 711)],
+    "erf": [between(-1.1, 1.1), between(0.9, 1.1), between(-6, 6)],
+    "exp": [between(-1, 1), between(-104, 89), between(-746, 710)],
+    "exp2": [between(-1, 1), between(-151, 129), between(-1076, 1025)],
+    "expm1": [between(-0.5, 0.5), between(0.3, 0.5), between(-40, 90), between(-1, 710)],
+    "log": [near(1.0), between(0.3, 3)],
+    "log10": [near(1.0), between(0.3, 3)],
+    "log1p": [near(0.0), between(-1, 1), between(-0.5, 0.5)],
+    "log2": [near(1.0), between(0.3, 3)],
+    "sin": [between(-7, 7), near_quarter_turns, between(-1e6, 1e6)],
+    "sinh": [between(-2, 2), between(0.3, 0.5), between(-90, 90), between(-711, 711)],
+    "tan": [between(-7, 7), near_quarter_turns, between(-1e6, 1e6)],
+    "tanh": [between(-1.1, 1.1), between(0.5, 0.6), between(-22, 22)],
+}
+LIMITS = {"erf": 30.0, "cosh": 1e4, "sinh": 1e4, "exp": 1e4, "exp2": 1e4, "expm1": 1e4, "tanh": 1e4}
+
+
+def unary_samples(name: str, dtype: type[np.floating]) -> np.ndarray:
+    rng = np.random.default_rng(len(name))
+    parts = [any_numbers(rng, dtype, 1000, LIMITS.get(name, inf))]
+    parts += [region(rng, 1000).astype(dtype) for region in REGIONS[name]]
+    return rng.permutation(np.concatenate(parts))
+
+
+def binary_samples(name: str, dtype: type[np.floating]) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(len(name))
+    if name == "pow":
+        base = np.exp2(rng.uniform(-100, 100, 400))
+        full_range = np.log2(float(np.finfo(dtype).max)) / np.log2(base) * rng.uniform(-1.1, 1.1, 400)
+        x = np.concatenate(
+            [base, 1 + rng.normal(size=300) * 1e-3, rng.uniform(0, 3, 300), rng.normal(size=100)]
+        )
+        y = np.concatenate([full_range, rng.normal(size=300) * 1e4, rng.normal(size=300) * 20])
+        return x.astype(dtype), np.append(y, rng.integers(-30, 30, 100)).astype(dtype)
+    if name == "logaddexp":
+        return rng.normal(size=600).astype(dtype) * 9, rng.normal(size=600).astype(dtype) * 9
+    x = any_numbers(rng, dtype, 600)
+    with np.errstate(over="ignore"):
+        alike = np.clip(x * rng.normal(size=600), -np.finfo(dtype).max, np.finfo(dtype).max)
+    return x, np.where(rng.random(600) < 0.8, alike, any_numbers(rng, dtype, 600)).astype(dtype)
+
+
+# --- tests -------------------------------------------------------------------------------------------------
+
+
+def test_every_function_is_there() -> None:
+    assert len(FUNCTIONS) == 24 and set(REGIONS) == set(UNARY)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", UNARY)
+def test_unary_functions_are_precise(name: str, dtype: type[np.floating]) -> None:
+    x = unary_samples(name, dtype)
+    errors = [error_in_ulps(g, reference(name, a)) for a, g in zip(x, compiled(name, dtype)(x), strict=True)]
+    worst = int(np.argmax(errors))
+    assert errors[worst] <= BOUND[dtype], f"{name}({x[worst]!r}) is off by {errors[worst]} ulp"
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", BINARY)
+def test_binary_functions_are_precise(name: str, dtype: type[np.floating]) -> None:
+    x, y = binary_samples(name, dtype)
+    got = compiled(name, dtype)(x, y)
+    for a, b, g in zip(x, y, got, strict=True):
+        at_least = float(max(abs(a), abs(b))) if name == "logaddexp" else 0.0
+        error = error_in_ulps(g, reference(name, a, b), at_least)
+        assert error <= BOUND[dtype], f"{name}({a!r}, {b!r}) is off by {error} ulp"
+
+
+@pytest.mark.parametrize("name", ["sin", "cos", "tan"])
+def test_angles_of_all_sizes_are_reduced_exactly(name: str) -> None:
+    # The first float64 and the first float32 come closest to multiples of pi/2: 4.7e-19 and 1.6e-9.
+    hard = np.array([6381956970095103 * 2.0**797, 1.7e308, 2.0**1023, 16367173 * 2.0**72, 3.4e38, 2.0**127])
+    for dtype in DTYPES:
+        x = hard[hard < np.finfo(dtype).max].astype(dtype)
+        x = np.concatenate([x, -x, [0.5]]).astype(dtype)
+        for a, g in zip(x, compiled(name, dtype)(x), strict=True):
+            assert error_in_ulps(g, reference(name, a)) <= BOUND[dtype]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_powers_of_the_base_are_exact(dtype: type[np.floating]) -> None:
+    info = np.finfo(dtype)
+    exponents = np.arange(info.minexp - info.nmant, info.maxexp).astype(dtype)
+    powers = np.ldexp(dtype(1), exponents.astype(int))
+    np.testing.assert_array_equal(compiled("exp2", dtype)(exponents), powers)
+    np.testing.assert_array_equal(compiled("log2", dtype)(powers), exponents)
+    tens = np.arange(11 if dtype is np.float32 else 23)
+    np.testing.assert_array_equal(compiled("log10", dtype)(np.array([10.0**n for n in tens], dtype)), tens)
+
+
+TINY = "tiny"  # stands for the smallest subnormal number
+SPECIAL_VALUES: dict[str, list[tuple[float | str, ...]]] = {
+    "acos": [(1, 0.0), (2, nan), (-2, nan), (inf, nan), (-inf, nan), (nan, nan)],
+    "acosh": [(1, 0.0), (0.5, nan), (0.0, nan), (-1, nan), (-3, nan), (inf, inf), (-inf, nan), (nan, nan)],
+    "asin": [(0.0, 0.0), (-0.0, -0.0), (TINY, TINY), (2, nan), (-2, nan), (inf, nan), (nan, nan)],
+    "asinh": [(0.0, 0.0), (-0.0, -0.0), (TINY, TINY), (inf, inf), (-inf, -inf), (nan, nan)],
+    "atan": [(0.0, 0.0), (-0.0, -0.0), (TINY, TINY), (inf, pi / 2), (-inf, -pi / 2), (nan, nan)],
+    "atan2": [
+        (0.0, -0.0, pi), (-0.0, -0.0, -pi), (0.0, 0.0, 0.0), (-0.0, 0.0, -0.0), (0.0, -1, pi),
+        (-0.0, -1, -pi), (0.0, 1, 0.0), (-0.0, 1, -0.0), (-1, 0.0, -pi / 2), (1, -0.0, pi / 2),
+        (1, -inf, pi), (-1, -inf, -pi),
+        (1, inf, 0.0), (-1, inf, -0.0), (inf, 1, pi / 2), (-inf, 1, -pi / 2), (inf, -inf, 3 * pi / 4),
+        (-inf, -inf, -3 * pi / 4), (inf, inf, pi / 4), (-inf, inf, -pi / 4), (nan, 1, nan), (1, nan, nan),
+        (inf, nan, nan), (TINY, 1, TINY),
+    ],
+    "atanh": [(0.0, 0.0), (-0.0, -0.0), (TINY, TINY), (1, inf), (-1, -inf), (2, nan), (inf, nan), (nan, nan)],
+    "cos": [(0.0, 1), (-0.0, 1), (TINY, 1), (inf, nan), (-inf, nan), (nan, nan)],
+    "cosh": [(0.0, 1), (-0.0, 1), (TINY, 1), (inf, inf), (-inf, inf), (nan, nan)],
+    "erf": [(0.0, 0.0), (-0.0, -0.0), (7, 1), (-7, -1), (inf, 1), (-inf, -1), (nan, nan)],
+    "exp": [(0.0, 1), (-0.0, 1), (TINY, 1), (inf, inf), (-inf, 0.0), (1e4, inf), (-1e4, 0.0), (nan, nan)],
+    "exp2": [(0.0, 1), (-0.0, 1), (TINY, 1), (inf, inf), (-inf, 0.0), (1e4, inf), (-1e4, 0.0), (nan, nan)],
+    "expm1": [(0.0, 0.0), (-0.0, -0.0), (TINY, TINY), (inf, inf), (-inf, -1), (1e4, inf), (nan, nan)],
+    "hypot": [
+        (inf, nan, inf), (nan, -inf, inf), (-inf, 1, inf), (nan, 1, nan), (0.0, nan, nan), (-0.0, -0.0, 0.0),
+        (3, -4, 5), (TINY, 0.0, TINY), (TINY, 1, 1),
+    ],
+    "log": [(1, 0.0), (0.0, -inf), (-0.0, -inf), (-1, nan), (inf, inf), (-inf, nan), (nan, nan)],
+    "log10": [(1, 0.0), (0.0, -inf), (-0.0, -inf), (-1, nan), (inf, inf), (-inf, nan), (nan, nan)],
+    "log1p": [(0.0, 0.0), (-0.0, -0.0), (TINY, TINY), (-1, -inf), (-2, nan), (inf, inf), (nan, nan)],
+    "log2": [(1, 0.0), (0.0, -inf), (-0.0, -inf), (-1, nan), (inf, inf), (-inf, nan), (nan, nan)],
+    "logaddexp": [
+        (inf, inf, inf), (inf, -inf, inf), (-inf, inf, inf), (-inf, -inf, -inf), (-inf, 2, 2), (2, -inf, 2),
+        (nan, 1, nan), (1, nan, nan), (inf, nan, nan),
+    ],
+    "pow": [
+        (nan, 0.0, 1), (nan, -0.0, 1), (inf, 0.0, 1), (1, nan, 1), (1, inf, 1), (-1, inf, 1), (-1, -inf, 1),
+        (0.0, -3, inf), (-0.0, -3, -inf), (0.0, -2.5, inf), (-0.0, -2, inf), (0.0, 3, 0.0), (-0.0, 3, -0.0),
+        (-0.0, 2, 0.0), (0.0, inf, 0.0), (-0.0, -inf, inf), (0.5, -inf, inf), (0.5, inf, 0.0), (2, inf, inf),
+        (-2, -inf, 0.0), (-inf, -3, -0.0), (-inf, -2, 0.0), (-inf, 3, -inf), (-inf, 2.5, inf), (inf, -1, 0.0),
+        (inf, 0.5, inf), (-8, 1 / 3, nan), (-2, 3, -8), (-2, 2, 4), (2, nan, nan), (nan, 2, nan),
+        (-2, 1e30, inf), (-2, -2001, -0.0), (TINY, 1, TINY), (10, 3, 1000), (3, 2, 9),
+    ],
+    "sin": [(0.0, 0.0), (-0.0, -0.0), (TINY, TINY), (inf, nan), (-inf, nan), (nan, nan)],
+    "sinh": [(0.0, 0.0), (-0.0, -0.0), (TINY, TINY), (inf, inf), (-inf, -inf), (nan, nan)],
+    "tan": [(0.0, 0.0), (-0.0, -0.0), (TINY, TINY), (inf, nan), (-inf, nan), (nan, nan)],
+    "tanh": [(0.0, 0.0), (-0.0, -0.0), (TINY, TINY), (inf, 1), (-inf, -1), (1e4, 1), (nan, nan)],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", sorted(FUNCTIONS))
+def test_special_values(name: str, dtype: type[np.floating]) -> None:
+    smallest = float(np.finfo(dtype).smallest_subnormal)
+    rows = [[smallest if v == TINY else v for v in row] for row in SPECIAL_VALUES[name]]
+    *args, expected = np.array(rows, dtype).T
+    got = compiled(name, dtype)(*args)
+    np.testing.assert_array_equal(got, expected)
+    np.testing.assert_array_equal(np.signbit(got[got == 0]), np.signbit(expected[expected == 0]))
+
+
+@pytest.mark.parametrize("name", sorted(FUNCTIONS))
+def test_all_widths_and_machines_give_the_same_bits(name: str) -> None:
+    args = binary_samples(name, np.float32) if name in BINARY else (unary_samples(name, np.float32),)
+    expected = compiled(name, np.float32)(*args)
+    for width in (1, 3):
+        np.testing.assert_array_equal(compiled(name, np.float32, width)(*args), expected)
+    # The oldest machines have no fused multiply-add; the emitted formulas then call the C library's.
+    np.testing.assert_array_equal(compiled(name, np.float32, 4, baseline=True)(*args), expected)

@@ -1,0 +1,1 @@
+"""Random programs of views, arithmetic and writes, compared with an eager model on flat lists."""

@@ -1,0 +1,411 @@
+"""Random programs on tensors that share memory, written line by line from a seed.
+
+A program is a list of lines of plain Python on `tx`, `np` and `show`, so that it can be run in the model's
+world and in the library's, and printed for a person to run. The writer runs each line in the model's world as
+it writes, and so knows every shape; it keeps tensors small and numbers exact, and avoids what nobody defines.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from contextlib import suppress
+from math import prod
+from types import CodeType
+from typing import Any, NamedTuple
+
+from . import model
+from .choices import Choices
+from .counting import Shape, broadcast
+from .model import Tensor
+
+MAX_SIZE = 48
+MAX_NDIM = 5
+MAX_MAGNITUDE = 2**31
+SHAPES: list[Shape] = [(), (6,), (8,), (12,), (2, 3), (3, 4), (4, 4), (3, 3), (2, 6), (1, 4), (5, 1)]
+SHAPES += [(2, 3, 4), (2, 2, 2), (3, 1, 4)]
+
+
+class Line(NamedTuple):
+    """One line of a program, as text and compiled."""
+
+    text: str
+    code: CodeType
+
+
+def line(text: str) -> Line:
+    return Line(text, compile(text, text, "exec"))
+
+
+def write_program(seed: int) -> list[Line]:
+    """The program of a seed: the same lines in every run."""
+    writer = Writer(random.Random(seed))
+    writer.program()
+    return writer.lines
+
+
+class Writer:
+    """Writes one program; `names` and `arrays` are the tensors and the NumPy arrays alive so far."""
+
+    def __init__(self, rng: random.Random) -> None:
+        self.rng = rng
+        self.choose = Choices(rng)
+        self.lines: list[Line] = []
+        self.names: list[str] = []
+        self.arrays: list[str] = []
+        self.count = 0
+        self.world: dict[str, Any] = {"tx": model, "np": model.numpy_face, "show": lambda value: None}
+        self.steps: dict[Callable[[], None], int] = {
+            self.view: 30,
+            self.partial_write: 16,
+            self.whole_write: 10,
+            self.arithmetic: 10,
+            self.read: 8,
+            self.reduction: 5,
+            self.overlapping_write: 5,
+            self.listed_write: 5,
+            self.numpy_step: 6,
+            self.realize: 4,
+            self.new_storage: 3,
+            self.listed_read: 3,
+            self.loop: 1,
+            self.copy: 2,
+            self.delete: 3,
+        }
+
+    def program(self) -> None:
+        for _ in range(self.rng.choice([1, 1, 2])):
+            self.new_storage()
+        if self.rng.random() < 0.15:
+            self.numpy_import()
+        steps, weights = list(self.steps), list(self.steps.values())
+        for step in self.rng.choices(steps, weights, k=self.rng.randint(6, 12)):
+            step()
+        self.final_reads()
+
+    # Writing lines
+
+    def do(self, text: str) -> None:
+        """Writes a statement; if the model refuses it as a write through a read-only view, all must."""
+        written = line(text)
+        with suppress(model.ReadOnlyError):
+            exec(written.code, self.world)
+        self.lines.append(written)
+
+    def name(self, expression: str, prefix: str = "t") -> str | None:
+        """Names the value of an expression, unless it would be large."""
+        value = self.value_of(expression)
+        if value is None or value.size > MAX_SIZE or value.ndim > MAX_NDIM:
+            return None
+        name = f"{prefix}{self.count}"
+        self.count += 1
+        self.world[name] = value
+        self.lines.append(line(f"{name} = {expression}"))
+        (self.names if prefix == "t" else self.arrays).append(name)
+        return name
+
+    def value_of(self, expression: str) -> Any:
+        """What the expression is now, or None where its numbers grow beyond exact arithmetic."""
+        value = eval(expression, self.world)
+        if any(abs(number) > MAX_MAGNITUDE for number in value.values()):
+            return None
+        return value
+
+    # Choosing
+
+    def tensor(self, *conditions: Callable[[Tensor], bool]) -> tuple[str, Tensor] | None:
+        fitting = [name for name in self.names if all(holds(self.world[name]) for holds in conditions)]
+        if not fitting:
+            return None
+        weights = [4 if self.world[name].size > 1 else 1 for name in fitting]
+        (name,) = self.rng.choices(fitting, weights)
+        return name, self.world[name]
+
+    def assignable(self, target: Tensor) -> str:
+        """An expression that may be assigned to the target: its shape broadcasts, its dtype fits."""
+        dtype = target.dtype
+        if dtype == model.bool_ or self.rng.random() < 0.2:
+            return self.choose.scalar(dtype)
+        if target.size == 0:
+            return f"tx.zeros({target.shape}, dtype=tx.{dtype})"
+
+        def fits(tensor: Tensor) -> bool:
+            if tensor.dtype == model.bool_ or model.promote(tensor.dtype, dtype) != dtype:
+                return False
+            # Whether a tensor of one element is one scalar to a read-only view is left open here.
+            return (tensor.size > 1 or target.injective) and broadcasts_to(tensor.shape, target.shape)
+
+        fitting = self.tensor(fits)
+        if fitting is None:
+            return f"tx.asarray({self.choose.literal(target.shape, dtype)}, dtype=tx.{dtype})"
+        a, b = fitting[0], (self.tensor(fits) or fitting)[0]
+        forms = [a, a, f"{a} + 1", f"{a} * 2 - {b}", f"{a} + {b}", f"-{a}", f"tx.where({a} > 1, {a}, {b})"]
+        return self.rng.choice(forms)
+
+    # Making tensors
+
+    def new_storage(self) -> None:
+        shape = self.rng.choice(SHAPES)
+        dtype = self.rng.choice(["int64", "int64", "int64", "float64"])
+        size = prod(shape)
+        forms = [
+            f"tx.arange({size}, dtype=tx.{dtype}).reshape({shape})",
+            f"tx.asarray({self.choose.literal(shape, dtype)}, dtype=tx.{dtype})",
+            f"tx.full({shape}, {self.choose.scalar(dtype)}, dtype=tx.{dtype})",
+            f"tx.zeros({shape}, dtype=tx.{dtype})",
+        ]
+        self.name(self.rng.choices(forms, [5, 3, 1, 1])[0])
+
+    def copy(self) -> None:
+        name, _ = self.tensor() or ("", None)
+        if name:
+            self.name(self.rng.choice([f"{name}.copy()", f"tx.asarray({name}, copy=True)"]))
+
+    def arithmetic(self) -> None:
+        chosen = self.tensor(is_number)
+        if chosen is None:
+            return
+        a, left = chosen
+        b, right = self.tensor(is_number, lambda t: broadcasts(t.shape, left.shape)) or chosen
+        forms = [f"{a} + {b}", f"{a} - {b}", f"{a} * {b}", f"{a} * 3 + 1", f"2 - {a}", f"-{a}"]
+        forms += [f"tx.where({a} > {b}, {a}, {b})", f"tx.minimum({a}, {b})", f"{a} > {b}"]
+        forms += [f"tx.astype({a}, tx.float64)", f"{a} + {a}.flip(0)" if left.ndim else f"{a} + 1"]
+        forms += [f"{b} @ {a}"] if left.ndim == right.ndim == 2 and right.shape[1] == left.shape[0] else []
+        forms += [f"tx.stack([{a}, {b}], axis=0)"] if left.shape == right.shape else []
+        forms += [f"tx.concat([{a}, {b}], axis=0)"] if left.shape == right.shape and left.ndim else []
+        self.name(self.rng.choice(forms))
+
+    def reduction(self) -> None:
+        chosen = self.tensor(is_number, lambda t: t.size > 0)
+        if chosen is None:
+            return
+        name, tensor = chosen
+        axis = self.rng.choice([None, *range(tensor.ndim)])
+        method = self.rng.choice(["sum", "sum", "max"])
+        self.name(f"{name}.{method}(axis={axis}, keepdims={self.rng.random() < 0.5})")
+
+    def listed_read(self) -> None:
+        """NumPy's indexing by lists and masks: a new tensor."""
+        chosen = self.tensor(lambda t: t.ndim > 0 and t.size > 0)
+        if chosen is not None:
+            name, tensor = chosen
+            self.name(f"{name}[{self.listed_key(name, tensor)}]")
+
+    # Views
+
+    def view(self) -> None:
+        name, tensor = self.tensor() or ("", None)
+        if tensor is None:
+            return
+        expression = self.choose.move(name, tensor)
+        if self.rng.random() < 0.3:
+            moved = self.value_of(expression)
+            if moved is not None and moved.size <= MAX_SIZE:
+                expression = self.choose.move(expression, moved)
+        self.name(expression)
+
+    # Writes
+
+    def whole_write(self) -> None:
+        chosen = self.tensor(is_number)
+        if chosen is None:
+            return
+        name, tensor = chosen
+        if self.rng.random() < 0.15:
+            self.do(f"{name}.fill_({self.choose.scalar(tensor.dtype)})")
+        elif self.rng.random() < 0.5:
+            self.update(name, tensor)
+        else:
+            self.assign(f"{name}[...]", tensor)
+
+    def update(self, name: str, tensor: Tensor) -> None:
+        """An augmented assignment, whose other side may well share memory with the target."""
+        operator = self.rng.choice("+-*")
+        value = self.assignable(tensor)
+        if self.value_of(f"{name} {operator} ({value})") is not None:
+            self.do(f"{name} {operator}= {value}")
+
+    def assign(self, target: str, selected: Tensor) -> None:
+        value = self.assignable(selected)
+        array = self.rng.choice(self.arrays) if self.arrays else None
+        if array and self.world[array].shape == selected.shape and self.world[array].dtype == selected.dtype:
+            value = self.rng.choice([value, array])
+        if not isinstance(eval(value, self.world), Tensor) or self.value_of(value) is not None:
+            self.do(f"{target} = {value}")
+
+    def partial_write(self) -> None:
+        chosen = self.tensor()
+        if chosen is None:
+            return
+        name, tensor = chosen
+        if tensor.ndim and self.rng.random() < 0.3:
+            target = f"{name}.oindex[{self.choose.orthogonal_key(tensor.shape)}]"
+        else:
+            target = f"{name}[{self.choose.key(tensor.shape)}]"
+        self.assign(target, eval(target, self.world))
+
+    def overlapping_write(self) -> None:
+        """A write whose value is another view of the very same cells."""
+        chosen = self.tensor(is_number, lambda t: t.ndim > 0 and t.shape[0] > 1)
+        if chosen is None:
+            return
+        name, tensor = chosen
+        n = tensor.shape[0]
+        k = self.rng.randint(1, n - 1)
+        forms = [f"{name}[{k}:] = {name}[:-{k}]", f"{name}[:-{k}] = {name}[{k}:]"]
+        forms.append(f"{name}[...] = {name}.flip(0)")
+        forms += [f"{name}[...] = {name}[:1]" if tensor.size > n else f"{name}[::-1] = {name} + 1"]
+        if tensor.ndim == 2 and n == tensor.shape[1]:
+            forms += [f"{name}[...] = {name}.T", f"{name}.T[...] = {name} - 1"]
+            if self.value_of(f"{name} + {name}.T") is not None:
+                forms.append(f"{name} += {name}.T")
+        if self.value_of(f"{name} + {name}[::-1]") is not None:
+            forms += [f"{name} += {name}[::-1]", f"{name}[{k}:] += {name}[:-{k}]"]
+        if tensor.injective or tensor.size > n:
+            self.do(self.rng.choice(forms))
+
+    def loop(self) -> None:
+        """So many updates that what is pending has to be bounded."""
+        chosen = self.tensor(is_number, lambda t: t.injective and 1 < t.size <= 16)
+        if chosen is not None:
+            name, _ = chosen
+            update = self.rng.choice(
+                [f"{name} += 1", f"{name}[...] = 1 - {name}", f"{name}[1:] = {name}[:-1] + 1"]
+            )
+            self.do(f"for _ in range({self.rng.randint(20, 200)}): {update}")
+
+    def listed_key(self, name: str, tensor: Tensor) -> str:
+        n = tensor.shape[0]
+        rows = self.rng.sample(range(-n, 0), self.rng.randint(1, n))
+        forms = [repr(rows)]
+        if is_number(tensor):
+            forms += [f"{name} > {self.rng.randint(-3, 6)}", f"{name} < {self.rng.randint(-3, 6)}"]
+        mask = [self.rng.random() < 0.5 for _ in range(n)]
+        forms.append(f"tx.asarray({mask})")
+        if tensor.ndim > 1 and tensor.shape[1]:
+            columns = [self.rng.randrange(tensor.shape[1]) for _ in rows]
+            forms += [f"{rows}, {columns}", f":, {sorted(set(columns))}"]
+        return self.rng.choice(forms)
+
+    def listed_write(self) -> None:
+        """Assignment through lists and masks of rows; a tensor only where no element is named twice."""
+        chosen = self.tensor(lambda t: t.ndim > 0 and t.size > 0)
+        if chosen is None:
+            return
+        name, tensor = chosen
+        key = self.listed_key(name, tensor)
+        selected = tensor[eval(f"_slicer[{key}]", {**self.world, "_slicer": Slicer()})]
+        if tensor.injective and selected.size:
+            self.assign(f"{name}[{key}]", selected)
+        else:
+            self.do(f"{name}[{key}] = {self.choose.scalar(tensor.dtype)}")
+
+    # Watching
+
+    def read(self) -> None:
+        chosen = self.tensor()
+        if chosen is None:
+            return
+        name, tensor = chosen
+        forms = [
+            name,
+            f"{name}[{self.choose.key(tensor.shape)}]",
+            f"np.asarray({name})",
+            f"{name}.to_numpy()",
+        ]
+        if tensor.size:
+            element = ", ".join(str(self.rng.randint(-n, n - 1)) for n in tensor.shape) or "..."
+            forms += [f"{name}[{element}].item()"] * 2
+        if is_number(tensor):
+            forms += [f"{name}.sum()", f"{name}[{self.choose.key(tensor.shape)}].sum().item()"]
+        self.do(f"show({self.rng.choice(forms)})")
+
+    def realize(self) -> None:
+        if not self.names:
+            return
+        chosen = self.rng.sample(self.names, self.rng.randint(1, min(3, len(self.names))))
+        self.do(f"{chosen[0]}.realize()" if len(chosen) == 1 else f"tx.realize({', '.join(chosen)})")
+
+    def delete(self) -> None:
+        if len(self.names) > 1:
+            self.forget(self.rng.choice(self.names), self.names)
+
+    def forget(self, name: str, names: list[str]) -> None:
+        self.do(f"del {name}")
+        names.remove(name)
+
+    def final_reads(self) -> None:
+        alive = self.names + self.arrays
+        self.rng.shuffle(alive)
+        if self.names and self.rng.random() < 0.3:
+            self.realize()
+        for name in alive:
+            self.do(f"show({name})")
+
+    # Sharing with NumPy
+
+    def numpy_step(self) -> None:
+        kind = self.rng.random()
+        if not self.arrays or kind < 0.3:
+            self.rng.choice([self.numpy_import, self.numpy_export, self.numpy_export])()
+        elif kind < 0.75:
+            self.numpy_write()
+        elif kind < 0.85:
+            self.name(f"tx.asarray({self.rng.choice(self.arrays)})")
+        else:
+            self.forget(self.rng.choice(self.arrays), self.arrays)
+
+    def numpy_import(self) -> None:
+        """A NumPy array, perhaps a view of one, taken in without a copy."""
+        shape = self.rng.choice([shape for shape in SHAPES if shape])
+        dtype = self.rng.choice(["int64", "int64", "float64"])
+        array = self.name(f"np.array({self.choose.literal(shape, dtype)}, dtype=np.{dtype})", "n")
+        if array and self.rng.random() < 0.4:
+            key = ", ".join(self.choose.slice(n)[0] for n in shape)
+            array = self.name(f"{array}[{key}]", "n")
+        if array:
+            self.name(self.rng.choice([f"tx.asarray({array}, copy=False)", f"tx.from_dlpack({array})"]))
+
+    def numpy_export(self) -> None:
+        """A NumPy array over a tensor's memory: shared wherever strides can say the view."""
+        chosen = self.tensor(lambda t: t.strided and t.size > 0)
+        array = self.name(f"np.asarray({chosen[0]})", "n") if chosen else None
+        if array:
+            self.do(f"show({array}.flags.writeable)")
+
+    def numpy_write(self) -> None:
+        """A write from NumPy's side, which tensors must see, and pending reads of old values must not."""
+        name = self.rng.choice(self.arrays)
+        array = self.world[name]
+        if not array.injective or array.dtype == model.bool_:
+            return
+        forms = [f"{name}[{self.choose.key(array.shape)}] = {self.choose.scalar(array.dtype)}"] * 2
+        if self.value_of(f"{name} * 2") is not None:
+            forms += [f"{name} *= 2", f"{name} += 1"]
+        source = self.tensor(lambda t: t.shape == array.shape and t.dtype == array.dtype)
+        if source:
+            forms.append(f"{name}[...] = np.asarray({source[0]})")
+        self.do(self.rng.choice(forms))
+
+
+class Slicer:
+    """Evaluates the text of an index."""
+
+    def __getitem__(self, key: Any) -> Any:
+        return key
+
+
+def is_number(tensor: Tensor) -> bool:
+    return tensor.dtype != model.bool_
+
+
+def broadcasts(a: Shape, b: Shape) -> bool:
+    try:
+        return prod(broadcast(a, b)) <= MAX_SIZE
+    except ValueError:
+        return False
+
+
+def broadcasts_to(shape: Shape, target: Shape) -> bool:
+    fits = len(shape) <= len(target) and broadcasts(shape, target)
+    return fits and broadcast(shape, target) == target

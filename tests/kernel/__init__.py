@@ -1,0 +1,1 @@
+"""Fusion and lowering, held against NumPy by way of the interpreter."""

@@ -1,0 +1,123 @@
+"""Pending nodes built by hand, computed by fuse, lower and the interpreter."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from tenxor.backend import interpreter
+from tenxor.dtypes import DType, dtype
+from tenxor.kernel.fuse import fuse, pending
+from tenxor.kernel.ir import Kernel
+from tenxor.kernel.lower import Binding, lower
+from tenxor.layout import Layout
+from tenxor.memory import Buffer, allocate
+from tenxor.node import STORE, Node, Scalar, Scan, data
+from tenxor.ops import OPS, REDUCTIONS, Reduction
+
+Array = np.ndarray[Any, Any]
+View = tuple[Node, Layout] | Node | Scalar
+
+
+def tensor(values: Any, spec: object = None) -> Node:
+    """A node in memory with these values (for bfloat16, its bits)."""
+    array = np.asarray(values)
+    d = dtype(array.dtype if spec is None else spec)
+    buffer = allocate(array.size * d.itemsize)
+    buffer.typed(d)[:] = array.ravel()
+    return data(buffer, array.shape, d)
+
+
+def seen(x: View, shape: tuple[int, ...] | None = None) -> tuple[Node | Scalar, Layout | None]:
+    """A source and the layout through which it is read, broadcast to `shape`."""
+    if isinstance(x, Scalar):
+        return x, None
+    node, layout = x if isinstance(x, tuple) else (x, Layout.contiguous(x.shape))
+    return node, layout if shape is None else layout.expand(shape)
+
+
+def elementwise(name: str, *args: View) -> Node:
+    """The operation `name` on views that broadcast."""
+    pairs = [seen(x) for x in args]
+    shape = np.broadcast_shapes(*(layout.shape for _, layout in pairs if layout is not None))
+    sources, layouts = zip(*(seen(x, shape) for x in args), strict=True)
+    _, result = OPS[name].rule(name, tuple(s.dtype for s in sources))
+    return Node(OPS[name], shape, result, sources, layouts)
+
+
+def cast(x: View, target: DType) -> Node:
+    """`x` in another dtype."""
+    source, layout = seen(x)
+    assert layout is not None
+    return Node(OPS["cast"], layout.shape, target, (source,), (layout,))
+
+
+def reduction(op: str | Reduction, x: View, axes: Sequence[int] | None = None) -> Node:
+    """A reduction over some axes of a view, or over all."""
+    op = REDUCTIONS[op] if isinstance(op, str) else op
+    source, layout = seen(x)
+    assert layout is not None
+    ndim = len(layout.shape)
+    gone = [a % ndim for a in (range(ndim) if axes is None else axes)]
+    kept = [a for a in range(ndim) if a not in gone]
+    shape = tuple(layout.shape[a] for a in kept)
+    return Node(op, shape, op.result(source.dtype), (source,), (layout.permute([*kept, *gone]),))
+
+
+def scan(name: str, x: View) -> Node:
+    """A running reduction along the last axis of a view."""
+    op = REDUCTIONS[name]
+    source, layout = seen(x)
+    assert layout is not None
+    return Node(Scan(op), layout.shape, op.result(source.dtype), (source,), (layout,))
+
+
+def stored(old: Node, target: Layout, value: View) -> Node:
+    """The content of `old` after a write of `value` through `target`."""
+    source, layout = seen(value, target.shape)
+    return Node(STORE, old.shape, old.dtype, (old, source), (None, layout), target)
+
+
+def kept(x: Node, axis: int = -1) -> tuple[Node, Layout]:
+    """A view of a reduction's result with a reduced axis back, of size 1."""
+    return x, Layout.contiguous(x.shape).expand_dims(axis)
+
+
+def compute(*roots: Node) -> list[Kernel]:
+    """Compute pending nodes with the interpreter, and settle them; the kernels that it took."""
+    order = pending(roots)
+    nodes = fuse(order, roots)
+    kernels = []
+    for node in nodes:
+        kernel, binding = lower(node, set(nodes))
+        kernels.append(kernel)
+        node.settle(_interpreted(node, kernel, binding))
+    return kernels
+
+
+def _interpreted(node: Node, kernel: Kernel, binding: Binding) -> Buffer:
+    out = allocate(node.size * node.dtype.itemsize)
+    if node.op is STORE:
+        (old, _) = node.sources
+        assert isinstance(old, Node) and old.buffer is not None
+        out.typed(node.dtype)[:] = old.buffer.typed(node.dtype)[: node.size]
+    operands = []
+    for source, _ in binding.operands:
+        buffer = out if source is None else source.buffer
+        assert buffer is not None, f"{kernel.name} reads {source} before it is computed"
+        operands.append(buffer.typed((source or node).dtype))
+    tables = [table.offsets for table in binding.tables]
+    numbers = [number.value for number in binding.numbers]
+    origins = [origin for _, origin in binding.operands]
+    assert len(tables) == kernel.tables and len(binding.slots) == kernel.slots
+    interpreter.run(kernel, operands, tables, numbers, binding.slots, origins)
+    return out
+
+
+def value(node: Node) -> Array:
+    """The content of a node in memory."""
+    assert node.buffer is not None
+    return node.buffer.typed(node.dtype)[: prod(node.shape)].reshape(node.shape)

@@ -1,0 +1,527 @@
+"""Pending nodes lowered to loop IR: what the kernels compute, how many there are, and when two are the same."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tenxor.dtypes import boolean, float16, float32, float64, int8, int32, int64
+from tenxor.expr import Arg, Const, call
+from tenxor.kernel.ir import For, Kernel, Load, Statement, Update, expressions, walk
+from tenxor.layout import Layout
+from tenxor.node import POSITION, Node, Scalar
+from tenxor.ops import custom, custom_reduction
+
+from .helpers import cast, compute, elementwise, kept, reduction, scan, stored, tensor, value
+
+rng = np.random.default_rng(2024)
+X = rng.normal(size=(4, 6)).astype(np.float32)
+CUBE = rng.integers(-50, 50, (3, 4, 5))
+
+
+def whole(node: Node) -> Layout:
+    return Layout.contiguous(node.shape)
+
+
+def position(*shape: int) -> Node:
+    return Node(POSITION, shape, int64)
+
+
+def loops(body: tuple[Statement, ...]) -> list[Any]:
+    """The nesting of the loops alone: one list a loop."""
+    return [loops(s.body) for s in body if isinstance(s, For)]
+
+
+def one(kernels: list[Kernel]) -> Kernel:
+    assert len(kernels) == 1, "\n\n".join(map(str, kernels))
+    return kernels[0]
+
+
+class TestElementwise:
+    def test_a_chain_of_operations_is_one_kernel_over_one_loop(self) -> None:
+        x, y = tensor(X), tensor(X * 2)
+        z = elementwise("sqrt", elementwise("abs", elementwise("multiply", elementwise("add", x, y), x)))
+        kernel = one(compute(z))
+        assert np.array_equal(value(z), np.sqrt(np.abs((X + X * 2) * X)))
+        assert loops(kernel.body) == [[]]
+        assert kernel.splits
+
+    @pytest.mark.parametrize(
+        ("view", "model"),
+        [
+            (lambda v: v.transpose(), lambda a: a.T),
+            (lambda v: v.flip(), lambda a: a[::-1, ::-1, ::-1]),
+            (lambda v: v.index((2, slice(None, None, -2))), lambda a: a[2, ::-2]),
+            (lambda v: v.index((0, 0, 0)), lambda a: a[0, 0, 0]),
+            (lambda v: v.index((slice(1, 2), slice(0), 1)), lambda a: a[1:2, :0, 1]),
+            (lambda v: v.select(1, [3, 0, 0, 2, 1]), lambda a: a[:, [3, 0, 0, 2, 1]]),
+            (lambda v: v.oindex(([2, 0, 1], None, [4, 1, 0])), lambda a: a[[2, 0, 1]][..., [4, 1, 0]]),
+            (lambda v: v.transpose().reshape((6, 10)), lambda a: a.T.reshape(6, 10)),
+            (lambda v: v.transpose().reshape((60,)).index((slice(7, 50, 3),)), lambda a: a.T.ravel()[7:50:3]),
+            (
+                lambda v: v.transpose().reshape((4, 15)).transpose().reshape((2, 30)),
+                lambda a: a.T.reshape(4, 15).T.reshape(2, 30),
+            ),
+            (lambda v: v.select(0, [2, 0, 1]).reshape((60,)), lambda a: a[[2, 0, 1]].ravel()),
+            (
+                lambda v: v.permute((2, 0, 1)).reshape((12, 5)).select(0, [9, 9, 0, 4]),
+                lambda a: a.transpose(2, 0, 1).reshape(12, 5)[[9, 9, 0, 4]],
+            ),
+            (lambda v: v.diagonal(1, 1, 2), lambda a: a.diagonal(1, 1, 2)),
+            (
+                lambda v: v.windows(2, 3),
+                lambda a: np.lib.stride_tricks.sliding_window_view(a, 3, axis=2),
+            ),
+            (
+                lambda v: v.index((slice(None), None)).expand((3, 2, 4, 5)),
+                lambda a: np.broadcast_to(a[:, None], (3, 2, 4, 5)),
+            ),
+        ],
+    )
+    def test_any_view_is_read_in_place(self, view: Any, model: Any) -> None:
+        x = tensor(CUBE)
+        y = elementwise("negative", (x, view(whole(x))))
+        z = elementwise("add", (elementwise("square", x), view(whole(x))), Scalar(7, int64))
+        one(compute(y))
+        compute(z)
+        assert np.array_equal(value(y), -model(CUBE))
+        assert np.array_equal(value(z), model(CUBE * CUBE) + 7)
+
+    def test_operands_broadcast(self) -> None:
+        a, b, c = tensor(CUBE), tensor(CUBE[:, :1]), tensor(np.int64(3))
+        z = elementwise("add", elementwise("multiply", a, b), c)
+        one(compute(z))
+        assert np.array_equal(value(z), CUBE * CUBE[:, :1] + 3)
+
+    def test_dtypes_promote_and_casts_happen_where_they_are_written(self) -> None:
+        a = tensor(np.array([100, 100], np.int8))
+        b = cast(elementwise("add", a, a), float64)
+        z = elementwise("add", elementwise("divide", b, tensor(np.array([2, 4], np.int32))), a)
+        one(compute(z))
+        assert z.dtype is float64 and value(z).tolist() == [72.0, 86.0]
+
+    def test_narrow_floats_are_rounded_after_every_operation(self) -> None:
+        x = tensor(np.array([2049.0, 1.0]), float16)
+        z = elementwise("subtract", elementwise("add", x, x), Scalar(4096.0, float16))
+        one(compute(z))
+        assert value(z).tolist() == [0.0, -4094.0]
+
+    def test_a_function_of_the_users_own_is_expanded(self) -> None:
+        x, y = Arg(0, float32), Arg(1, float32)
+        op = custom("blend", x * 0.25 + y * call("sqrt", x * x), (float32, float32))
+        a = tensor(X)
+        z = Node(op, a.shape, float32, (a, a), (whole(a), whole(a)))
+        one(compute(z))
+        assert np.array_equal(value(z), X * np.float32(0.25) + X * np.abs(X))
+
+    def test_positions_cost_no_memory(self) -> None:
+        n = position(4, 6)
+        z = elementwise("add", (n, whole(n).transpose()), (n, Layout.contiguous((6, 4))))
+        kernel = one(compute(z))
+        numbers = np.arange(24)
+        assert np.array_equal(value(z), numbers.reshape(4, 6).T + numbers.reshape(6, 4))
+        assert [o.written for o in kernel.operands] == [True]
+
+    def test_positions_through_a_chain_are_stored_first(self) -> None:
+        n = position(2, 3)
+        z = elementwise("square", (n, whole(n).transpose().reshape((6,))))
+        assert len(compute(z)) == 2
+        assert value(z).tolist() == [0, 9, 1, 16, 4, 25]
+
+    def test_an_expression_that_doubles_is_lowered_once_for_each_operation(self) -> None:
+        x = tensor(np.arange(3))
+        for _ in range(12):
+            x = elementwise("add", x, x)
+        n = position(3)
+        for _ in range(60):  # 2**60 paths lead to the bottom
+            n = elementwise("maximum", n, n)
+        compute(elementwise("add", cast(x, int32), Scalar(0, int32)))
+        one(compute(n))
+        assert value(n).tolist() == [0, 1, 2]
+
+
+class TestReductions:
+    @pytest.mark.parametrize("axes", [(0,), (1,), (2,), (0, 1), (2, 0), (1, 2), (0, 1, 2), ()])
+    @pytest.mark.parametrize("name", ["sum", "prod", "max", "min", "count_nonzero", "any", "all"])
+    def test_over_any_axes(self, name: str, axes: tuple[int, ...]) -> None:
+        x = tensor(CUBE)
+        for view, model in ((whole(x), CUBE), (whole(x).flip(1).permute((1, 2, 0)), CUBE[:, ::-1].transpose(1, 2, 0))):
+            y = reduction(name, (x, view), axes)
+            one(compute(y))
+            if name == "count_nonzero" and not axes:
+                expected = (model != 0).astype(np.int64)
+            else:
+                expected = getattr(np, name)(model, axis=axes)
+            assert np.array_equal(value(y), expected)
+
+    def test_what_is_reduced_and_what_is_made_of_the_result_are_in_the_same_kernel(self) -> None:
+        x = tensor(X)
+        y = elementwise("sqrt", reduction("sum", elementwise("square", x), [1]))
+        kernel = one(compute(y))
+        np.testing.assert_allclose(value(y), np.linalg.norm(X, axis=1), rtol=1e-6)
+        assert loops(kernel.body) == [[[]]]
+
+    def test_narrow_states_are_wide_until_the_end(self) -> None:
+        ones = tensor(np.ones(4000), float16)
+        total = reduction("sum", ones)
+        small = reduction("sum", tensor(np.full(300, 100, np.int8)))
+        compute(total, small)
+        assert value(total) == 4000.0 and value(total).dtype == np.float16
+        assert value(small) == 30000 and small.dtype is int64
+
+    def test_a_reduction_through_a_chain_or_a_gather(self) -> None:
+        x = tensor(CUBE)
+        a = reduction("sum", (x, whole(x).transpose().reshape((6, 10))), [1])
+        b = reduction("max", (x, whole(x).select(2, [4, 0, 0])), [0, 2])
+        compute(a, b)
+        assert np.array_equal(value(a), CUBE.T.reshape(6, 10).sum(1))
+        assert np.array_equal(value(b), CUBE[..., [4, 0, 0]].max((0, 2)))
+
+    def test_a_result_read_through_a_gather_or_a_chain_is_stored_first(self) -> None:
+        s = reduction("sum", tensor(CUBE), [1])
+        a = elementwise("negative", (s, whole(s).select(0, [2, 2, 0, 1, 0])))
+        t = reduction("sum", tensor(CUBE), [1])
+        b = elementwise("negative", (t, whole(t).transpose().reshape((15,))))
+        assert len(compute(a)) == len(compute(b)) == 2
+        assert np.array_equal(value(a), -CUBE.sum(1)[[2, 2, 0, 1, 0]])
+        assert np.array_equal(value(b), -CUBE.sum(1).T.ravel())
+
+    @pytest.mark.parametrize("name", ["argmax", "argmin"])
+    @pytest.mark.parametrize(
+        "values",
+        [
+            [[3, 1, 3, 1], [5, 5, 5, 5]],
+            [[True, False, True, True], [False, False, False, False]],
+            [[1.0, np.nan, 7.0, np.nan], [-np.inf, np.inf, np.inf, -np.inf]],
+            [[0.0, -0.0, 0.0, -0.0], [np.nan, np.nan, np.nan, np.nan]],
+            [[np.inf] * 4, [-np.inf] * 4],
+        ],
+    )
+    def test_the_first_of_the_best_wins_and_nan_is_best(self, name: str, values: Any) -> None:
+        array = np.array(values)
+        x = tensor(array)
+        flat, rows, columns = reduction(name, x), reduction(name, x, [1]), reduction(name, (x, whole(x).flip(0)), [0])
+        turned = reduction(name, (x, whole(x).transpose()), [0, 1])
+        compute(flat, rows, columns, turned)
+        model = getattr(np, name)
+        assert value(flat) == model(array)
+        assert value(rows).tolist() == model(array, axis=1).tolist()
+        assert value(columns).tolist() == model(array[::-1], axis=0).tolist()
+        assert value(turned) == model(array.T)
+
+    def test_nan_goes_through_max_and_min(self) -> None:
+        x = tensor(np.array([[1.0, np.nan], [np.inf, -np.inf]]))
+        high, low = reduction("max", x, [1]), reduction("min", x, [1])
+        compute(high, low)
+        assert np.array_equal(value(high), [np.nan, np.inf], equal_nan=True)
+        assert np.array_equal(value(low), [np.nan, -np.inf], equal_nan=True)
+
+    def test_a_fold_of_the_users_own_runs_in_index_order(self) -> None:
+        step = Arg(0, int64) * 10 + Arg(1, int64)
+        digits = custom_reduction("digits", step, Const(0, int64))
+        x = tensor(np.array([[1, 2, 3], [4, 5, 6]]))
+        plain, turned = reduction(digits, x), reduction(digits, (x, whole(x).transpose()))
+        compute(plain, turned)
+        assert (value(plain), value(turned)) == (123456, 142536)
+
+    def test_a_fold_in_index_order_keeps_it_beside_others_over_the_same_axes(self) -> None:
+        step = Arg(0, int64) * 10 + Arg(1, int64)
+        digits = custom_reduction("digits", step, Const(0, int64))
+        x = tensor(np.array([[1, 2, 3], [4, 5, 6]]))
+        turned = (x, whole(x).transpose())
+        y = elementwise("add", reduction("sum", turned), reduction(digits, turned))
+        one(compute(y))
+        assert value(y) == 21 + 142536
+
+
+class TestRows:
+    """Reductions over the same rows, and what is made of them, are one kernel."""
+
+    def test_softmax(self) -> None:
+        x = tensor(X)
+        e = elementwise("exp", elementwise("subtract", x, kept(reduction("max", x, [1]))))
+        y = elementwise("divide", e, kept(reduction("sum", e, [1])))
+        kernel = one(compute(y))
+        model = np.exp(X - X.max(1, keepdims=True))
+        np.testing.assert_allclose(value(y), model / model.sum(1, keepdims=True), rtol=1e-6)
+        assert [f.reduction.name for f in kernel.folds] == ["max", "sum"]
+        assert loops(kernel.body) == [[[], [], []]]
+
+    def test_softmax_over_the_first_axis(self) -> None:
+        x = tensor(X)
+        e = elementwise("exp", elementwise("subtract", x, kept(reduction("max", x, [0]), 0)))
+        y = elementwise("divide", e, kept(reduction("sum", e, [0]), 0))
+        compute(y)
+        model = np.exp(X - X.max(0))
+        np.testing.assert_allclose(value(y), model / model.sum(0), rtol=1e-6)
+
+    def test_variance_and_mean_share_their_loops(self) -> None:
+        x = tensor(X)
+        count = Scalar(6.0, float32)
+        mean = elementwise("divide", reduction("sum", x, [1]), count)
+        y = elementwise(
+            "divide", reduction("sum", elementwise("square", elementwise("subtract", x, kept(mean))), [1]), count
+        )
+        kernel = one(compute(y))
+        np.testing.assert_allclose(value(y), X.var(1), rtol=1e-5)
+        assert loops(kernel.body) == [[[], []]]
+
+    def test_independent_reductions_of_a_row_share_one_loop(self) -> None:
+        x = tensor(X)
+        y = elementwise("subtract", reduction("max", x, [1]), reduction("min", x, [1]))
+        kernel = one(compute(y))
+        assert np.array_equal(value(y), np.ptp(X, axis=1))
+        assert loops(kernel.body) == [[[]]]
+
+    def test_log_sum_exp(self) -> None:
+        x = tensor(X)
+        m = reduction("max", x, [1])
+        s = reduction("sum", elementwise("exp", elementwise("subtract", x, kept(m))), [1])
+        y = elementwise("add", elementwise("log", s), m)
+        one(compute(y))
+        np.testing.assert_allclose(value(y), np.log(np.exp(X).sum(1)), rtol=1e-6)
+
+    def test_broadcast_then_reduce_makes_no_broadcast(self) -> None:
+        a, b = X, rng.normal(size=(5, 6)).astype(np.float32)
+        x, y = tensor(a), tensor(b)
+        difference = elementwise("subtract", (x, whole(x).expand_dims(1)), (y, whole(y).expand_dims(0)))
+        d = elementwise("sqrt", reduction("sum", elementwise("square", difference), [2]))
+        kernel = one(compute(d))
+        np.testing.assert_allclose(value(d), np.linalg.norm(a[:, None] - b, axis=2), rtol=1e-6)
+        assert loops(kernel.body) == [[[[]]]]
+
+    def test_matrix_multiplication(self) -> None:
+        a, b = rng.integers(-9, 9, (3, 4)), rng.integers(-9, 9, (4, 5))
+        x, y = tensor(a), tensor(b)
+        left, right = (x, whole(x).expand_dims(1)), (y, whole(y).transpose().expand_dims(0))
+        z = reduction("sum", elementwise("multiply", left, right), [2])
+        one(compute(z))
+        assert np.array_equal(value(z), a @ b)
+
+    def test_a_fold_inside_some_of_the_loops_of_another(self) -> None:
+        x = tensor(X)
+        rows = elementwise("divide", x, kept(reduction("sum", x, [1])))
+        y = reduction("sum", elementwise("square", rows))
+        kernel = one(compute(y))
+        np.testing.assert_allclose(value(y), ((X / X.sum(1, keepdims=True)) ** 2).sum(), rtol=1e-5)
+        assert loops(kernel.body) == [[[], []]]
+
+    def test_a_fold_waits_for_what_folds_inside_it_need(self) -> None:
+        v, w = tensor(X[:, 0].copy()), tensor(X)
+        top = reduction("max", v)  # over as many as the rows of w, so its loop could be shared: it must not be
+        rows = reduction("sum", elementwise("exp", elementwise("subtract", w, (top, Layout.contiguous(())))), [1])
+        y = reduction("sum", elementwise("sqrt", rows))
+        one(compute(y))
+        np.testing.assert_allclose(value(y), np.sqrt(np.exp(X - X[:, 0].max()).sum(1)).sum(), rtol=1e-5)
+
+    def test_a_cheap_value_is_repeated_and_a_costly_one_stored(self) -> None:
+        x = tensor(X)
+        row = tensor(X[0])
+        for name, kernels in (("negative", 1), ("exp", 2)):
+            y = elementwise("add", x, elementwise(name, row))
+            assert len(compute(y)) == kernels, name
+            np.testing.assert_allclose(value(y), X + {"negative": np.negative, "exp": np.exp}[name](X[0]), rtol=1e-6)
+
+    def test_what_two_kernels_need_is_stored_once(self) -> None:
+        x = tensor(X)
+        shared = elementwise("exp", x)
+        a, b = elementwise("negative", shared), elementwise("sqrt", shared)
+        assert len(compute(a, b)) == 3
+        assert np.array_equal(-value(a), value(shared)) and np.array_equal(value(b), np.sqrt(value(shared)))
+
+
+class TestScans:
+    @pytest.mark.parametrize(("name", "model"), [("sum", np.cumsum), ("prod", np.cumprod), ("max", np.maximum.accumulate)])
+    def test_along_any_axis(self, name: str, model: Any) -> None:
+        x = tensor(CUBE)
+        for axes in ((0, 1, 2), (2, 0, 1), (1, 2, 0)):
+            y = scan(name, (x, whole(x).permute(axes)))
+            one(compute(y))
+            assert np.array_equal(value(y), model(CUBE.transpose(axes), axis=-1))
+
+    def test_of_an_expression_with_a_reduction_of_the_row(self) -> None:
+        x = tensor(X)
+        y = scan("sum", elementwise("subtract", x, kept(reduction("max", x, [1]))))
+        one(compute(y))
+        np.testing.assert_allclose(value(y), (X - X.max(1, keepdims=True)).cumsum(1), rtol=1e-5)
+
+    def test_of_reductions_at_every_step(self) -> None:
+        x = tensor(CUBE)
+        y = scan("sum", reduction("max", x, [1]))
+        one(compute(y))
+        assert np.array_equal(value(y), CUBE.max(1).cumsum(1))
+
+    @pytest.mark.parametrize("shape", [(1,), (0,), (3, 1), (1, 3), (0, 3), (3, 0)])
+    def test_small_and_empty(self, shape: tuple[int, ...]) -> None:
+        array = np.arange(np.prod(shape)).reshape(shape) + 1
+        y = scan("sum", elementwise("square", tensor(array)))
+        compute(y)
+        assert np.array_equal(value(y), (array**2).cumsum(-1))
+
+
+class TestStores:
+    @pytest.mark.parametrize(
+        ("view", "model"),
+        [
+            (lambda v: v, lambda a: a),
+            (lambda v: v.index((slice(1, None), slice(None, None, -2))), lambda a: a[1:, ::-2]),
+            (lambda v: v.permute((2, 0, 1)), lambda a: a.transpose(2, 0, 1)),
+            (lambda v: v.diagonal(), lambda a: a.reshape(-1)[:60].reshape(3, 4, 5)[range(3), range(3)].T),
+            (lambda v: v.index((2, 3, 4)), None),
+        ],
+    )
+    def test_through_strided_targets(self, view: Any, model: Any) -> None:
+        x = tensor(CUBE)
+        target = view(whole(x))
+        values = rng.integers(100, 900, target.shape)
+        y = stored(x, target, elementwise("negative", tensor(values)))
+        one(compute(y))
+        expected = CUBE.copy().ravel()
+        expected[target.offsets().ravel()] = -values.ravel()
+        assert np.array_equal(value(y).ravel(), expected)
+        if model is not None:
+            assert np.array_equal(model(value(y)), -values)
+
+    def test_through_gathered_and_chained_targets(self) -> None:
+        x = tensor(CUBE)
+        for target in (
+            whole(x).oindex(([2, 0], None, [3, 4, 0])),
+            whole(x).transpose().reshape((6, 10)).index((slice(1, 5), slice(None, None, -3))),
+        ):
+            y = stored(x, target, (tensor(np.int64(7)), Layout.contiguous(()).expand(target.shape)))
+            one(compute(y))
+            expected = CUBE.copy().ravel()
+            expected[target.offsets().ravel()] = 7
+            assert np.array_equal(value(y).ravel(), expected)
+
+    def test_a_write_reads_what_was_there_before(self) -> None:
+        x = tensor(np.arange(8))
+        y = stored(x, Layout((7,), (1,), 1), (x, Layout((7,), (1,))))
+        z = stored(y, Layout((7,), (1,)), elementwise("add", (y, Layout((7,), (1,), 1)), Scalar(10, int64)))
+        compute(z)
+        assert value(z).tolist() == [10, 11, 12, 13, 14, 15, 16, 6]
+
+    def test_a_stored_reduction_is_cast_to_what_it_is_stored_in(self) -> None:
+        x, old = tensor(X), tensor(np.zeros((4, 2), np.int8))
+        y = stored(old, whole(old).index((slice(None), 1)), reduction("sum", elementwise("abs", x), [1]))
+        one(compute(y))
+        assert np.array_equal(value(y)[:, 1], np.abs(X).sum(1).astype(np.int8))
+
+
+class TestEdges:
+    def test_scalars(self) -> None:
+        x = tensor(np.float32(3))
+        y = elementwise("add", elementwise("square", reduction("sum", x)), Scalar(1.5, float32))
+        kernel = one(compute(y))
+        assert value(y) == 10.5 and not kernel.splits
+
+    @pytest.mark.parametrize("shape", [(1,), (1, 1), (5, 1), (1, 5), (3, 1, 4)])
+    @pytest.mark.parametrize("name", ["sum", "max", "argmax"])
+    def test_axes_of_size_one(self, shape: tuple[int, ...], name: str) -> None:
+        array = rng.integers(0, 9, shape)
+        x = tensor(array)
+        for axis in range(len(shape)):
+            y = elementwise("add", x, kept(reduction(name, x, [axis]), axis))
+            compute(y)
+            assert np.array_equal(value(y), array + np.expand_dims(getattr(np, name)(array, axis), axis))
+
+    @pytest.mark.parametrize(("shape", "axes"), [((0, 3), [0]), ((0, 3), [1]), ((3, 0), [1]), ((0,), [0]), ((2, 0, 3), [0, 1])])
+    def test_nothing_is_read_of_what_is_empty(self, shape: tuple[int, ...], axes: list[int]) -> None:
+        x = tensor(np.zeros(shape))
+        y = elementwise("sqrt", reduction("sum", x, axes))
+        compute(y)
+        assert np.array_equal(value(y), np.zeros(shape).sum(tuple(axes)))
+
+    def test_no_element_is_read_for_a_result_that_has_none(self) -> None:
+        s = reduction("sum", tensor(np.zeros((0, 300))), [1])
+        y = elementwise("sqrt", (s, whole(s).select(0, [])))
+        compute(y)
+        assert value(y).shape == (0,)
+
+    def test_logic(self) -> None:
+        x = tensor(X)
+        y = elementwise("where", elementwise("less", x, Scalar(0.0, float32)), x, Scalar(1.0, float32))
+        z = reduction("any", elementwise("logical_not", cast(x, boolean)), [0])
+        compute(y, z)
+        assert np.array_equal(value(y), np.where(X < 0, X, 1)) and not value(z).any()
+
+
+class TestPatterns:
+    """The kernel is the key of the cache: equal for every size, stride, offset and number; else different."""
+
+    @staticmethod
+    def kernel(shape: tuple[int, int], number: float = 2.0, step: int = 1) -> Kernel:
+        x = tensor(np.ones((shape[0], shape[1] * step), np.float32))
+        view = (x, whole(x).index((slice(None), slice(None, None, step))))
+        scaled = elementwise("multiply", view, Scalar(number, float32))
+        return one(compute(elementwise("subtract", scaled, kept(reduction("max", scaled, [1])))))
+
+    def test_sizes_and_numbers_are_no_part_of_a_kernel(self) -> None:
+        first = self.kernel((3, 5))
+        for again in (self.kernel((7, 2)), self.kernel((3, 5), -1.0), self.kernel((2, 9), 0.5)):
+            assert again == first and hash(again) == hash(first) and str(again) == str(first)
+
+    def test_how_memory_is_walked_is(self) -> None:
+        strided = self.kernel((3, 5), step=2)
+        assert strided != self.kernel((3, 5))
+        assert strided == self.kernel((4, 6), step=3)
+
+    def test_dtypes_and_operations_are(self) -> None:
+        kernels = set()
+        for dtype in (float32, float64, int8):
+            for name in ("add", "multiply"):
+                x = tensor(np.ones((3, 4)), dtype)
+                kernels.add(one(compute(elementwise(name, x, x))))
+        assert len(kernels) == 6
+
+    def test_contiguous_axes_become_one(self) -> None:
+        for shape in ((24,), (4, 6), (2, 3, 4), (2, 1, 3, 4, 1)):
+            x = tensor(np.ones(shape))
+            assert loops(one(compute(elementwise("sqrt", x))).body) == [[]]
+            assert loops(one(compute(reduction("sum", x))).body) == [[]]
+
+    def test_reads_and_writes_in_sequence_have_a_unit_step(self) -> None:
+        x = tensor(X)
+        kernel = one(compute(elementwise("add", x, (x, whole(x)))))
+        found = [e for e in expressions(kernel.body) for e in walk(e) if isinstance(e, Load)]
+        assert found and all([t.how for t in e.address.terms] == ["unit"] for e in found)
+        assert kernel.axes[0].vector and kernel.axes[0].parallel
+
+    def test_lanes_never_run_inside_lanes(self) -> None:
+        def check(kernel: Kernel, body: tuple[Statement, ...], inside: bool) -> None:
+            for s in body:
+                if isinstance(s, For):
+                    vector = kernel.axes[s.axis].vector
+                    assert not (vector and inside), str(kernel)
+                    check(kernel, s.body, inside or vector)
+
+        for axes in ([0], [1], [2], [0, 2], [1, 2]):
+            x = tensor(CUBE.astype(np.float64))
+            mean = reduction("sum", x, axes)
+            y = reduction("max", elementwise("exp", mean)) if mean.shape else mean
+            for kernel in compute(y):
+                check(kernel, kernel.body, False)
+
+    def test_a_kernel_prints_as_a_program(self) -> None:
+        x = tensor(X)
+        assert str(one(compute(reduction("sum", elementwise("square", x), [1])))).splitlines() == [
+            "kernel sum_square_add(out p0: float32, p1: float32)",
+            "  parallel for i in 0..s0:",
+            "    r0 = sum.identity",
+            "    vector for j in 0..s1:",
+            "      r0 = (r0 + square(p1[i*s3 + j]))",
+            "    p0[i*s2] = r0",
+        ]
+        y = elementwise("negative", (x, whole(x).transpose().reshape((24,))))
+        z = elementwise("negative", (x, whole(x).select(0, [3, 0, 0])))
+        assert "p1[d0*s4 + d1*s5 + s6 with d = unravel(i + s1, (s2, s3))]" in str(one(compute(y)))
+        assert "p1[t0[i] + j]" in str(one(compute(z)))
+
+    def test_every_update_has_its_fold(self) -> None:
+        kernel = self.kernel((3, 5))
+        (loop,) = kernel.body
+        assert isinstance(loop, For)
+        (row,) = [s for s in loop.body if isinstance(s, For) and any(isinstance(u, Update) for u in s.body)]
+        assert len(row.body) == len(kernel.folds) == 1

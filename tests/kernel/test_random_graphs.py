@@ -1,0 +1,171 @@
+"""Random graphs of views, operations, reductions, scans and stores, computed by the interpreter and by NumPy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tenxor.dtypes import int64
+from tenxor.kernel.ir import For, Kernel, Statement
+from tenxor.layout import Layout
+from tenxor.node import POSITION, Node, Scalar
+
+from .helpers import Array, compute, elementwise, reduction, scan, stored, tensor, value
+
+MOST_ELEMENTS = 120
+BINARY = {
+    "add": np.add,
+    "subtract": np.subtract,
+    "multiply": np.multiply,
+    "maximum": np.maximum,
+    "floor_divide": lambda x, y: np.where(y == 0, 0, x // np.where(y == 0, 1, y)),
+}
+UNARY = {"negative": np.negative, "square": np.square, "sign": np.sign}
+REDUCED = {"sum": np.sum, "max": np.max, "min": np.min, "argmax": np.argmax, "count_nonzero": np.count_nonzero}
+SCANNED = {"sum": np.cumsum, "max": np.maximum.accumulate}
+
+
+class Graph:
+    """Pending nodes, each beside the array that NumPy makes of the same steps. All are int64, so all is exact."""
+
+    def __init__(self, draw: Any) -> None:
+        self.draw = draw
+        self.nodes: list[tuple[Node, Array]] = []
+
+    def pick(self, *choices: Any) -> Any:
+        return self.draw(st.sampled_from(choices))
+
+    def leaf(self) -> None:
+        shape = tuple(self.draw(st.lists(st.sampled_from([1, 2, 3, 4]), max_size=3)))
+        if self.pick(True, True, False):
+            array = self.draw(st.randoms(use_true_random=False)).choices(range(-9, 10), k=int(np.prod(shape)))
+            self.add(tensor(np.array(array, np.int64).reshape(shape)), np.array(array, np.int64).reshape(shape))
+        else:
+            self.add(Node(POSITION, shape, int64), np.arange(np.prod(shape, dtype=int)).reshape(shape))
+
+    def add(self, node: Node, array: Array) -> None:
+        assert node.shape == array.shape
+        self.nodes.append((node, array))
+
+    def view(self) -> tuple[tuple[Node, Layout], Array]:
+        """Some node through some view; the newest more often, for graphs that are deep."""
+        node, array = self.pick(self.nodes[-1], self.nodes[-1], *self.nodes)
+        layout = Layout.contiguous(node.shape)
+        for _ in range(self.pick(0, 0, 0, 1, 2)):
+            layout, array = self.moved(layout, array)
+        return (node, layout), array
+
+    def moved(self, layout: Layout, array: Array) -> tuple[Layout, Array]:
+        move = self.pick("transpose", "flip", "slice", "flatten", "reshape", "gather", "gather", "expand", "expand_dims")
+        ndim = array.ndim
+        if move == "transpose":
+            axes = self.draw(st.permutations(range(ndim)))
+            return layout.permute(axes), array.transpose(axes)
+        if move == "flatten":
+            return layout.reshape((-1,)), array.reshape(-1)
+        if move == "reshape" and array.size % 2 == 0:
+            shape = (2, array.size // 2) if self.pick(True, False) else (array.size // 2, 2)
+            return layout.reshape(shape), array.reshape(shape)
+        if move == "expand_dims":
+            place = self.draw(st.integers(0, ndim))
+            return layout.expand_dims(place), np.expand_dims(array, place)
+        if move == "expand" and array.size <= MOST_ELEMENTS // 3:
+            return layout.expand((3, *array.shape)), np.broadcast_to(array, (3, *array.shape))
+        if ndim == 0:
+            return layout, array
+        axis = self.draw(st.integers(0, ndim - 1))
+        if move == "flip":
+            return layout.flip(axis), np.flip(array, axis)
+        if move == "gather":
+            size = array.shape[axis]
+            indices = self.draw(st.lists(st.integers(0, size - 1), min_size=1, max_size=4)) if size else []
+            return layout.select(axis, indices), np.take(array, np.array(indices, int), axis)
+        key = (slice(None),) * axis + (self.pick(slice(1, None), slice(None, None, 2), slice(None, None, -2), 0),)
+        if key[-1] == 0 and array.shape[axis] == 0:
+            return layout, array
+        return layout.index(key), array[key]
+
+    def step(self) -> None:
+        kind = self.pick("unary", "binary", "binary", "rows", "rows", "rows", "reduce", "reduce", "scan", "store")
+        source, array = self.view()
+        if kind == "unary":
+            name = self.pick(*UNARY)
+            self.add(elementwise(name, source), UNARY[name](array))
+        elif kind == "binary":
+            self.binary(source, array)
+        elif kind == "reduce" or kind == "rows":
+            self.reduce(source, array, rows=kind == "rows")
+        elif kind == "scan" and array.ndim:
+            name = self.pick(*SCANNED)
+            self.add(scan(name, source), SCANNED[name](array, axis=-1))
+        elif kind == "store":
+            self.store(source, array)
+
+    def binary(self, source: Any, array: Array) -> None:
+        name = self.pick(*BINARY)
+        other, values = self.view()
+        try:
+            shape = np.broadcast_shapes(array.shape, values.shape)
+        except ValueError:
+            shape = None
+        if shape is None or np.prod(shape) > MOST_ELEMENTS:
+            number = self.draw(st.integers(-3, 3))
+            self.add(elementwise(name, source, Scalar(number, int64)), BINARY[name](array, np.int64(number)))
+        else:
+            self.add(elementwise(name, source, other), BINARY[name](array, values))
+
+    def reduce(self, source: Any, array: Array, *, rows: bool) -> None:
+        """A reduction, or what it makes with the very rows that it was made from."""
+        name = self.pick(*REDUCED)
+        axes = [a for a in range(array.ndim) if self.pick(True, False)]
+        if name == "argmax":
+            axes = axes[:1]
+        if not axes or any(array.shape[a] == 0 for a in axes):
+            return
+        node = reduction(name, source, axes)
+        expected = REDUCED[name](array, axis=axes[0] if name == "argmax" else tuple(axes))
+        self.add(node, np.asarray(expected))
+        if rows:
+            back = (node, Layout.contiguous(node.shape).expand_dims(axes))
+            self.add(elementwise("subtract", source, back), array - np.expand_dims(expected, axes))
+
+    def store(self, source: Any, array: Array) -> None:
+        old, before = self.draw(st.sampled_from(self.nodes))
+        target, places = self.moved(Layout.contiguous(old.shape), np.arange(before.size).reshape(before.shape))
+        if not target.is_injective():
+            return
+        try:
+            values = np.broadcast_to(array, target.shape)
+        except ValueError:
+            return
+        after = before.copy().reshape(-1)
+        after[places.reshape(-1)] = values.reshape(-1)
+        self.add(stored(old, target, source), after.reshape(before.shape))
+
+
+def check_lanes(kernel: Kernel, body: tuple[Statement, ...], inside: bool = False) -> None:
+    """Lanes never run inside lanes."""
+    for s in body:
+        if isinstance(s, For):
+            vector = kernel.axes[s.axis].vector
+            assert not (vector and inside), str(kernel)
+            check_lanes(kernel, s.body, inside or vector)
+
+
+@settings(max_examples=400)
+@given(st.data())
+def test_graphs_compute_what_numpy_does(data: st.DataObject) -> None:
+    graph = Graph(data.draw)
+    for _ in range(graph.pick(1, 2, 3)):
+        graph.leaf()
+    with np.errstate(all="ignore"):
+        for _ in range(graph.draw(st.integers(3, 9))):
+            graph.step()
+    wanted = [graph.nodes[-1], graph.draw(st.sampled_from(graph.nodes))]
+    for kernel in compute(*(node for node, _ in wanted if node.buffer is None)):
+        check_lanes(kernel, kernel.body)
+    for node, expected in wanted:
+        assert np.array_equal(value(node), expected)

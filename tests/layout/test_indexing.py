@@ -1,0 +1,220 @@
+"""Indexing, basic and orthogonal: which elements a view has, and what is out of range."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tenxor.errors import ArgumentError, IndexOutOfRange
+
+from . import contiguous, read
+
+ALL = slice(None)
+CUBE = range(1, 9)  # as (2, 2, 2)
+
+
+def test_element_1_0_1_of_the_cube_is_6_and_seen_through_every_view():
+    storage = list(CUBE)
+    cube = contiguous(2, 2, 2)
+    assert storage[cube.ravel((1, 0, 1))] == 6
+    storage[cube.ravel((1, 0, 1))] = 12
+    assert storage[cube.reshape((4, 2)).ravel((2, 1))] == 12
+
+
+def test_a_column_of_the_cube():
+    assert read(contiguous(2, 2, 2).index((ALL, ALL, 1)), CUBE) == [[2, 4], [6, 8]]
+
+
+def test_an_int_drops_its_axis():
+    cube = contiguous(2, 2, 2)
+    assert read(cube.index((1,)).index((1, 1)), CUBE) == 8
+    assert read(cube.index((ALL, 1)).index((1, 0)), CUBE) == 7
+    assert read(cube.index((ALL, ALL, 0)).index((1, 0)), CUBE) == 5
+    assert cube.index((ALL, 1)).shape == (2, 2)
+
+
+def test_a_slice_of_a_slice_keeps_both_offsets():
+    assert read(contiguous(2, 2, 2).index((ALL, 1)).index((1,)), CUBE) == [7, 8]
+
+
+def test_a_write_through_a_slice_uses_the_offset():
+    storage = list(CUBE)
+    cube = contiguous(2, 2, 2)
+    storage[cube.index((1,)).ravel((0, 0))] = 99
+    assert storage[cube.ravel((1, 0, 0))] == 99
+    assert storage[cube.ravel((0, 0, 0))] == 1
+
+
+def test_strides_and_offset_of_a_middle_row():
+    layout = contiguous(2, 5, 6).index((ALL, 4))
+    assert (layout.shape, layout.strides, layout.offset) == ((2, 6), (30, 1), 24)
+
+
+def test_slices_of_two_axes():
+    assert contiguous(5, 6).index((slice(2, 5), slice(1, -1))).shape == (3, 4)
+
+
+def test_a_negative_step_is_a_view():
+    layout = contiguous(30).index((slice(20, 5, -3),))
+    assert read(layout, range(30)) == [20, 17, 14, 11, 8]
+    assert layout.strides == (-3,)
+
+
+def test_steps_along_two_axes():
+    layout = contiguous(4, 7).index((slice(None, None, 2), slice(None, None, 3)))
+    assert read(layout, range(28)) == [[0, 3, 6], [14, 17, 20]]
+
+
+def test_corners_of_4_4():
+    square = contiguous(4, 4)
+    assert read(square.index((slice(2), slice(3))), range(16)) == [[0, 1, 2], [4, 5, 6]]
+    corner = square.index((slice(2, None), slice(3, None)))
+    assert read(corner, range(16)) == [[11], [15]]
+    assert (corner.strides, corner.offset) == ((4, 1), 11)
+
+
+def test_every_other_row_of_4_5_6():
+    layout = contiguous(4, 5, 6).index((ALL, slice(None, None, 2)))
+    assert (layout.shape, layout.strides) == ((4, 3, 6), (30, 12, 1))
+
+
+def test_ten_items_by_threes_are_four():
+    assert contiguous(10).index((slice(None, None, 3),)).shape == (4,)
+
+
+def test_an_empty_slice_has_size_0_and_never_less():
+    layout = contiguous(5).index((slice(4, 1),))
+    assert (layout.shape, layout.size) == ((0,), 0)
+    assert contiguous(5).index((slice(9, None),)).size == 0
+    assert contiguous(5).index((slice(1, 4, -1),)).size == 0
+
+
+def test_negative_ints_count_from_the_end_on_every_axis():
+    layout = contiguous(2, 3)
+    assert layout.index((0, -1)).offset == 2
+    assert layout.index((-1,)).offset == 3
+    assert layout.index((-2, -3)).offset == 0
+
+
+@pytest.mark.parametrize("bad", [3, -4])
+def test_an_int_out_of_range_is_an_error_when_indexing(bad):
+    with pytest.raises(IndexOutOfRange, match=f"index {bad} is out of range for axis 1 with size 3"):
+        contiguous(2, 3).index((0, bad))
+    with pytest.raises(IndexOutOfRange, match=f"index {bad} is out of range for axis 1 with size 3"):
+        contiguous(2, 3).oindex((0, bad))
+
+
+def test_too_many_indices_say_how_many_axes_there_are():
+    with pytest.raises(IndexOutOfRange, match=r"too many indices: 3 for a tensor of 2 axes, shape \(2, 3\)"):
+        contiguous(2, 3).index((0, None, 0, 0))
+    with pytest.raises(IndexOutOfRange, match="too many indices: 3 for a tensor of 2 axes"):
+        contiguous(2, 3).index((0, ..., 0, 0))
+    with pytest.raises(IndexOutOfRange, match=r"too many indices: 1 for a tensor of no axes, shape \(\)"):
+        contiguous().index((0,))
+    with pytest.raises(IndexOutOfRange, match="too many indices: 3 for a tensor of 2 axes"):
+        contiguous(2, 3).oindex((0, ..., 0, 0))
+
+
+def test_a_step_of_0_names_the_axis():
+    for index in (contiguous(2, 3).index, contiguous(2, 3).oindex):
+        with pytest.raises(
+            ArgumentError, match="the slice of axis 1 has step 0; a step may be any other integer"
+        ):
+            index((ALL, slice(None, None, 0)))
+
+
+def test_an_index_is_an_int_a_slice_none_or_ellipsis():
+    layout = contiguous(2, 3)
+    assert layout.index((np.int32(1), np.array(2))).offset == 5
+    with pytest.raises(
+        ArgumentError, match=r"the index of axis 1 is a float; use an int, a slice, None or \.\.\."
+    ):
+        layout.index((0, 1.0))
+    with pytest.raises(ArgumentError, match="the index of axis 0 is True; a boolean is no integer index"):
+        layout.index((True,))
+    with pytest.raises(ArgumentError, match="only one Ellipsis"):
+        layout.index((..., 0, ...))
+    with pytest.raises(ArgumentError, match="only one Ellipsis"):
+        layout.oindex((..., ...))
+    with pytest.raises(ArgumentError, match=r"the slice of axis 0, .*'a'.*, needs integers or None"):
+        layout.index((slice("a", None),))
+
+
+def test_oindex_drops_the_axis_of_an_int():
+    layout = contiguous(5, 4, 3).oindex(([2, 3], None, 1))
+    assert layout.shape == (2, 4)
+    assert layout.ravel((1, 2)) == contiguous(5, 4, 3).ravel((3, 2, 1))
+
+
+def test_oindex_keepdims_leaves_a_size_of_1():
+    layout = contiguous(5, 4, 3).oindex(([2, 3], None, 1), keepdims=True)
+    assert layout.shape == (2, 4, 1)
+    assert layout.ravel((1, 2, 0)) == contiguous(5, 4, 3).ravel((3, 2, 1))
+
+
+def test_oindex_with_a_list_and_a_backward_slice():
+    whole = contiguous(5, 2, 3)
+    layout = whole.oindex(([3, 4], None, slice(3, 0, -1)))
+    assert layout.shape == (2, 2, 2)
+    assert layout.ravel((0, 0, 0)) == whole.ravel((3, 0, 2))
+    assert layout.ravel((1, 1, 1)) == whole.ravel((4, 1, 1))
+
+
+def test_oindex_repeats_rows_that_share_memory():
+    storage = list(range(20))
+    whole = contiguous(4, 5)
+    twice = whole.oindex(([1, 1], slice(4)))
+    assert read(twice, storage) == [[5, 6, 7, 8], [5, 6, 7, 8]]
+    storage[whole.ravel((1, 2))] = -1
+    assert read(twice, storage) == [[5, 6, -1, 8], [5, 6, -1, 8]]
+    assert not twice.is_injective()
+
+
+def test_oindex_views_of_the_finale():
+    whole = contiguous(4, 5)
+    a = np.array(read(whole.oindex(([1, 3], slice(0, 5, 2))).transpose(), range(20)))
+    b = np.array(read(whole.oindex(([1, 1], slice(4))).swapaxes(0, 1).reshape((2, 4)), range(20)))
+    assert (a @ b).tolist() == [[130, 130, 150, 150], [154, 154, 178, 178], [178, 178, 206, 206]]
+
+
+def test_oindex_takes_bools_arrays_and_an_ellipsis():
+    layout = contiguous(4, 3, 5)
+    assert layout.oindex(([True, False, True, True],)) == layout.select(0, [0, 2, 3])
+    assert layout.oindex((..., np.array([4, 0, 1]))) == layout.select(-1, [4, 0, 1])
+    assert layout.oindex(([],)).shape == (0, 3, 5)
+    assert layout.oindex((0, ..., range(3))).shape == (3, 3)
+
+
+def test_select_is_oindex_of_one_axis():
+    layout = contiguous(2, 6).select(1, [5, 0, 1])
+    assert layout.offsets().tolist() == [[5, 0, 1], [11, 6, 7]]
+    assert layout.select(0, [1, 0, 1]).offsets().tolist() == [[11, 6, 7], [5, 0, 1], [11, 6, 7]]
+
+
+def test_a_list_in_even_steps_is_a_slice():
+    assert contiguous(9).oindex(([6, 4, 2],)) == contiguous(9).index((slice(6, 0, -2),))
+    assert contiguous(9).oindex(([6, 4, 2],)).tables is None
+
+
+def test_a_list_out_of_range_is_an_error_when_the_view_is_made():
+    with pytest.raises(IndexOutOfRange, match="index 4 is out of range for axis 0 with size 4"):
+        contiguous(4, 5).oindex(([0, 4],))
+    with pytest.raises(IndexOutOfRange, match="index -6 is out of range for axis 1 with size 5"):
+        contiguous(4, 5).select(1, np.array([0, -6]))
+    with pytest.raises(IndexOutOfRange, match="18446744073709551615 is out of range"):
+        contiguous(4).select(0, np.array([2**64 - 1], dtype=np.uint64))
+
+
+def test_a_list_holds_ints_or_one_bool_per_index():
+    with pytest.raises(IndexOutOfRange, match="the list of bools for axis 0 has 2 entries; its size is 4"):
+        contiguous(4, 5).oindex(([True, False],))
+    with pytest.raises(
+        ArgumentError, match="the list of indices for axis 1 holds float64; it needs ints or bools"
+    ):
+        contiguous(4, 5).oindex((None, [0.5]))
+    with pytest.raises(
+        ArgumentError, match="the list of indices for axis 0 has 2 axes; it needs exactly one"
+    ):
+        contiguous(4, 5).oindex(([[0, 1]],))
+    with pytest.raises(ArgumentError, match="the list of indices for axis 0 is ragged"):
+        contiguous(4, 5).oindex(([[0], [1, 2]],))

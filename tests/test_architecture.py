@@ -1,0 +1,233 @@
+"""The shape of the house: which room may import which, what comes from outside, and how long a file may be.
+
+The rooms stand one above the other. A module may import from its own room and from the rooms below it, never
+from one above; an import inside a function counts like any other, one under `if TYPE_CHECKING` does not.
+To add a room, add a line to `ROOMS` at its height.
+"""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple, TypeGuard
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGE = ROOT / "tenxor"
+LONGEST_FILE = 500  # lines
+
+
+class Room(NamedTuple):
+    """Some modules (with all that is inside them) that stand at one height."""
+
+    modules: tuple[str, ...]
+    why: str
+    only: tuple[str, ...] | None = None  # when given, the only modules of ours it may import beside itself
+
+
+# Lowest first. A module belongs to the room that names its longest prefix.
+ROOMS = (
+    Room(("tenxor.version",), "a number, which names what is kept on disk", only=()),
+    Room(("tenxor.errors",), "everybody raises; an error knows nobody", only=()),
+    Room(("tenxor.layout",), "index algebra makes sense without a tensor", only=("tenxor.errors",)),
+    Room(("tenxor.dtypes",), "what an element is, and what two become together"),
+    Room(("tenxor.expr",), "scalar formulas over dtypes, the words that the table is written in"),
+    Room(("tenxor.ops",), "the one table; everything that knows an op reads it here"),
+    Room(("tenxor.memory",), "a node holds buffers, so they stand below it, not with the machines"),
+    Room(("tenxor.node",), "what is read, and what a write means; not how it is computed"),
+    Room(("tenxor.kernel",), "nodes become loops; no machine is known here"),
+    Room(("tenxor.backend",), "machines see the loop IR and nothing above it"),
+    Room(("tenxor.realize",), "joins the two: pending nodes, kernels, run"),
+    Room(("tenxor.storage",), "the cell that holds a node; it shows what is in it, so it can ask for values"),
+    Room(("tenxor.show",), "figures are drawn from layouts alone", only=("tenxor.layout", "tenxor.errors")),
+    Room(("tenxor.tensor",), "a storage seen through a layout, with methods"),
+    Room(("tenxor.creation", "tenxor.functions", "tenxor.linalg", "tenxor.random"), "the public face, thin"),
+    Room(("tenxor", "tenxor.__main__"), "the doors: they import whatever they show"),
+)
+
+# What the package may import from outside the standard library, and the modules that may.
+FOREIGN = {
+    "numpy": ("tenxor",),  # its dtypes and buffers are the common coin
+    "llvmlite": ("tenxor.backend.llvm",),  # one machine among others: loaded when it first compiles
+}
+
+
+def is_inside(module: str, prefix: str) -> bool:
+    return module == prefix or module.startswith(prefix + ".")
+
+
+def height_of(module: str) -> int:
+    """The index in ROOMS of the room of `module`; the package itself counts as a name, not as a prefix."""
+    fits = [
+        (len(prefix), height)
+        for height, room in enumerate(ROOMS)
+        for prefix in room.modules
+        if (module == prefix if prefix == "tenxor" else is_inside(module, prefix))
+    ]
+    if not fits:
+        raise LookupError(f"{module} stands in no room: add it to ROOMS in {Path(__file__).name}")
+    return max(fits)[1]
+
+
+def module_name(path: Path) -> str:
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+MODULES = {module_name(path): path for path in sorted(PACKAGE.rglob("*.py"))}
+
+
+class Import(NamedTuple):
+    line: int
+    module: str
+
+
+def is_type_checking(node: ast.AST) -> TypeGuard[ast.If]:
+    return isinstance(node, ast.If) and ast.unparse(node.test) in {"TYPE_CHECKING", "typing.TYPE_CHECKING"}
+
+
+def executed(node: ast.AST) -> Iterator[ast.AST]:
+    """All nodes below `node`, but for the bodies that only a type checker sees."""
+    for child in node.orelse if is_type_checking(node) else ast.iter_child_nodes(node):
+        yield child
+        yield from executed(child)
+
+
+def imports_of(source: str, module: str, is_package: bool, known: set[str]) -> list[Import]:
+    """Every module that `source`, the text of `module`, imports; `known` are the modules of the package."""
+    found = []
+    for node in executed(ast.parse(source)):
+        match node:
+            case ast.Import(names=names):
+                found += [Import(node.lineno, name.name) for name in names]
+            case ast.ImportFrom(module=name, names=names, level=level):
+                origin = absolute(name, level, module, is_package)
+                for alias in names:
+                    member = f"{origin}.{alias.name}"
+                    found.append(Import(node.lineno, member if member in known else origin))
+            case ast.Call(func=func, args=[ast.Constant(value=str(name)), *_]) if (
+                ast.unparse(func).split(".")[-1] in {"import_module", "__import__"}
+            ):
+                found.append(Import(node.lineno, name))
+    return found
+
+
+def absolute(name: str | None, level: int, module: str, is_package: bool) -> str:
+    """The full name of what `from <level dots><name> import …` names inside `module`."""
+    if level == 0:
+        assert name is not None
+        return name
+    parts = module.split(".")
+    parts = parts[: len(parts) - level + is_package]
+    return ".".join([*parts, name] if name else parts)
+
+
+def complaint(importer: str, imported: str) -> str | None:
+    """Why `importer` may not import `imported`; None if it may."""
+    top = imported.partition(".")[0]
+    if top != "tenxor":
+        homes = FOREIGN.get(top, ())
+        if top in sys.stdlib_module_names or any(is_inside(importer, home) for home in homes):
+            return None
+        return f"only {', '.join(homes)} may" if homes else "it is no dependency of the package"
+    here, there = height_of(importer), height_of(imported)
+    only = ROOMS[here].only
+    if there > here:
+        return f"that stands above it ({ROOMS[there].why})"
+    if there < here and only is not None and not any(is_inside(imported, name) for name in only):
+        return f"its room imports only {', '.join(only) or 'nothing'} ({ROOMS[here].why})"
+    return None
+
+
+def complaints_about(module: str, source: str, is_package: bool, known: set[str]) -> list[str]:
+    return [
+        f"line {line}: {module} imports {imported}: {reason}"
+        for line, imported in imports_of(source, module, is_package, known)
+        if (reason := complaint(module, imported)) is not None
+    ]
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_arrows_point_downwards_only(module: str) -> None:
+    path = MODULES[module]
+    source = path.read_text(encoding="utf-8")
+    assert complaints_about(module, source, path.name == "__init__.py", set(MODULES)) == []
+
+
+def test_every_room_is_lived_in() -> None:
+    lived_in = {height_of(module) for module in MODULES}
+    empty = [room.modules for height, room in enumerate(ROOMS) if height not in lived_in]
+    assert not empty, f"no module stands in {empty}: the table describes another house"
+
+
+PYTHON_FILES = sorted(
+    path.relative_to(ROOT).as_posix()
+    for folder in ("tenxor", "tests", "examples", "tools", "benchmarks")
+    for path in (ROOT / folder).rglob("*.py")
+)
+
+
+@pytest.mark.parametrize("file", PYTHON_FILES)
+def test_no_file_is_two_rooms(file: str) -> None:
+    lines = len((ROOT / file).read_text(encoding="utf-8").splitlines())
+    assert lines <= LONGEST_FILE, f"{file} has {lines} lines; a file over {LONGEST_FILE} is two rooms"
+
+
+def test_importing_tenxor_does_not_load_llvm() -> None:
+    program = "import sys, tenxor; print([name for name in sys.modules if name.startswith('llvmlite')])"
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
+    assert (done.stdout.strip(), done.stderr) == ("[]", "")
+
+
+# The rules are held to their word on small sources, so that a rule which no longer bites is noticed.
+
+HOUSE = {"tenxor.layout", "tenxor.layout.core", "tenxor.memory", "tenxor.ops", "tenxor.backend.threads"}
+
+
+@pytest.mark.parametrize(
+    ("module", "source"),
+    [
+        ("tenxor.layout", "from tenxor.ops import TABLE"),
+        ("tenxor.layout", "from ..ops import TABLE"),
+        ("tenxor.layout", "import tenxor.ops"),
+        ("tenxor.layout", "from tenxor import ops"),
+        ("tenxor.layout", "def lazy():\n    from tenxor import ops"),
+        ("tenxor.layout", "import importlib\nimportlib.import_module('tenxor.ops')"),
+        ("tenxor.layout", "if TYPE_CHECKING:\n    pass\nelse:\n    import tenxor.ops"),
+        ("tenxor.node", "import tenxor"),
+        ("tenxor.node", "from tenxor import Tensor"),
+        ("tenxor.node", "from tenxor.backend import threads"),
+        ("tenxor.show.svg", "from tenxor.dtypes import float32"),
+        ("tenxor.dtypes", "import llvmlite.ir"),
+        ("tenxor.kernel.lower", "from llvmlite import ir"),
+        ("tenxor.backend.host", "import scipy"),
+    ],
+)
+def test_a_forbidden_import_is_found(module: str, source: str) -> None:
+    is_package = module == "tenxor.layout" and ".." not in source
+    assert len(complaints_about(module, source, is_package, HOUSE)) == 1
+
+
+@pytest.mark.parametrize(
+    ("module", "source"),
+    [
+        ("tenxor.layout.core", "from . import core\nfrom .core import Layout\nfrom ..errors import *"),
+        ("tenxor.layout.core", "if TYPE_CHECKING:\n    from tenxor.tensor import Tensor"),
+        ("tenxor.node", "from tenxor import memory\nfrom tenxor.memory import Buffer"),
+        ("tenxor.backend.llvm.emit", "from llvmlite import ir\nimport numpy as np\nimport ctypes"),
+        ("tenxor.tensor", "from tenxor.show import text"),
+        ("tenxor.__main__", "import tenxor as tx"),
+    ],
+)
+def test_an_allowed_import_passes(module: str, source: str) -> None:
+    assert complaints_about(module, source, False, HOUSE) == []
+
+
+def test_a_module_without_a_room_is_an_error() -> None:
+    with pytest.raises(LookupError, match="stands in no room"):
+        height_of("tenxor.attic")

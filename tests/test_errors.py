@@ -1,0 +1,322 @@
+"""Every error is raised at the call that is wrong, and says so in the user's terms.
+
+The tests look for what a message must name (the operation, the argument, the shapes, the axis, and what would
+work), not for its sentences.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+import tenxor as tx
+from tenxor.errors import (
+    ArgumentError,
+    AxisError,
+    DTypeError,
+    IndexOutOfRange,
+    OutOfBounds,
+    ReadOnlyError,
+    ShapeError,
+    TenxorError,
+    TraceError,
+    UnknownAttribute,
+)
+
+
+def table() -> tx.Tensor:
+    """0..5 as 2x3."""
+    return tx.arange(6).reshape((2, 3))
+
+
+def small() -> tx.Tensor:
+    return tx.asarray([1, 2], dtype=tx.uint8)
+
+
+class Wrong(NamedTuple):
+    """A call that is wrong, the error it must raise, and what the message must name."""
+
+    call: Callable[[], Any]
+    error: type[Exception] | tuple[type[Exception], ...]
+    names: tuple[str, ...]
+
+
+def assign(target: tx.Tensor, key: Any, value: Any) -> None:
+    target[key] = value
+
+
+def add_in_place(target: tx.Tensor, value: Any) -> None:
+    target += value
+
+
+SHAPES = {
+    "shapes that do not broadcast": Wrong(
+        lambda: table() + tx.ones((4,)), ShapeError, ("add", "(2, 3)", "(4,)")
+    ),
+    "where with a third shape": Wrong(
+        lambda: tx.where(table() > 2, tx.ones((2, 3)), tx.ones((3, 2))),
+        ShapeError,
+        ("where", "(2, 3)", "(3, 2)"),
+    ),
+    "broadcast_shapes": Wrong(lambda: tx.broadcast_shapes((2, 3), (4,)), ShapeError, ("(2, 3)", "(4,)")),
+    "a shape to expand to": Wrong(lambda: table().expand((4, 3)), ShapeError, ("(2, 3)", "(4, 3)")),
+    "a reshape that does not multiply out": Wrong(
+        lambda: table().reshape((4, 2)), ShapeError, ("reshape", "(2, 3)", "(4, 2)", "6", "8")
+    ),
+    "a reshape with an unknown that does not divide": Wrong(
+        lambda: table().reshape((-1, 4)), ShapeError, ("reshape", "(2, 3)", "4")
+    ),
+    "a reshape with two unknowns": Wrong(lambda: table().reshape((-1, -1)), ShapeError, ("reshape", "-1")),
+    "an unflatten that does not multiply out": Wrong(
+        lambda: table().unflatten(1, (2, 2)), ShapeError, ("unflatten", "(2, 2)", "axis 1", "3")
+    ),
+    "a squeeze of a long axis": Wrong(
+        lambda: table().squeeze(1), ShapeError, ("squeeze", "axis 1", "(2, 3)")
+    ),
+    "a window longer than its axis": Wrong(
+        lambda: table().windows(1, 4, 1), ShapeError, ("windows", "4", "3")
+    ),
+    "matmul of 2x1 and 3x2": Wrong(
+        lambda: tx.ones((2, 1)) @ tx.ones((3, 2)), ShapeError, ("matmul", "(2, 1)", "(3, 2)")
+    ),
+    "matmul of a scalar": Wrong(lambda: tx.matmul(table(), tx.asarray(2)), ShapeError, ("matmul", "()")),
+    "concat of other widths": Wrong(
+        lambda: tx.concat([tx.ones((2, 3)), tx.ones((2, 4))], axis=0),
+        ShapeError,
+        ("concat", "(2, 3)", "(2, 4)", "axis"),
+    ),
+    "stack of other shapes": Wrong(
+        lambda: tx.stack([tx.ones((2, 3)), tx.ones((3, 2))]), ShapeError, ("stack", "(2, 3)", "(3, 2)")
+    ),
+    "contract over axes of other sizes": Wrong(
+        lambda: tx.contract(table(), table(), [(1, 0)]),
+        ShapeError,
+        ("contract", "(2, 3)", "axis 1", "axis 0"),
+    ),
+    "a value that does not fit its target": Wrong(
+        lambda: assign(table(), slice(1, None), tx.ones((2, 3))), ShapeError, ("(2, 3)", "(1, 3)")
+    ),
+    "a result that does not fit in place": Wrong(
+        lambda: add_in_place(tx.ones((3,)), tx.ones((2, 3))), ShapeError, ("(3,)", "(2, 3)")
+    ),
+    "ragged lists": Wrong(lambda: tx.asarray([[1, 2], [3]]), ShapeError, ("asarray", "[1]")),
+    "ragged lists, deeper": Wrong(
+        lambda: tx.asarray([[[1], [2]], [[3], [4, 5]]]), ShapeError, ("asarray", "[1][1]")
+    ),
+    "a number beside a list": Wrong(lambda: tx.asarray([[1, 2], 3]), ShapeError, ("asarray", "[1]")),
+    "a negative size": Wrong(lambda: tx.zeros((2, -3)), ShapeError, ("-3",)),
+    "the minimum of nothing": Wrong(lambda: tx.min(tx.zeros((0,))), ShapeError, ("min", "(0,)")),
+    "the maximum along an empty axis": Wrong(
+        lambda: tx.max(tx.zeros((3, 0)), axis=1), ShapeError, ("max", "(3, 0)", "axis 1")
+    ),
+}
+
+AXES = {
+    "an axis past the last": Wrong(lambda: tx.sum(table(), axis=2), AxisError, ("sum", "axis 2")),
+    "an axis before the first": Wrong(lambda: tx.sum(table(), axis=-3), AxisError, ("sum", "axis -3")),
+    "an axis named twice": Wrong(
+        lambda: tx.sum(table(), axis=(0, -2)), AxisError, ("sum", "0", "-2", "twice")
+    ),
+    "an axis of concat": Wrong(
+        lambda: tx.concat([table(), table()], axis=2), AxisError, ("concat", "axis 2")
+    ),
+    "an axis to expand": Wrong(lambda: tx.expand_dims(table(), axis=4), AxisError, ("expand_dims", "axis 4")),
+    "a permutation with a repeat": Wrong(lambda: table().permute(0, 0), AxisError, ("permute", "(0, 0)")),
+    "a permutation that is too short": Wrong(
+        lambda: tx.permute_dims(tx.ones((2, 3, 4)), (1, 0)), AxisError, ("permute", "(1, 0)", "3")
+    ),
+    "a diagonal of one axis": Wrong(lambda: table().diagonal(0, 1, 1), AxisError, ("diagonal", "axis", "1")),
+}
+
+INDICES = {
+    "an index past the end": Wrong(lambda: table()[0, 3], IndexOutOfRange, ("3", "axis 1")),
+    "an index before the start": Wrong(lambda: table()[-3], IndexOutOfRange, ("-3", "axis 0", "2")),
+    "an index to write past the end": Wrong(
+        lambda: assign(table(), (2, 0), 1), IndexOutOfRange, ("2", "axis 0")
+    ),
+    "too many indices": Wrong(lambda: table()[0, 0, 0], IndexOutOfRange, ("3", "(2, 3)")),
+    "two ellipses": Wrong(lambda: table()[..., ...], IndexError, ("...",)),
+    "a list past the end": Wrong(lambda: table()[[0, 2]], IndexOutOfRange, ("2", "axis 0")),
+    "an oindex list past the end": Wrong(
+        lambda: table().oindex[None, [0, 7]], IndexOutOfRange, ("7", "axis 1", "3")
+    ),
+    "too many oindex entries": Wrong(lambda: table().oindex[0, 0, 0], IndexOutOfRange, ("3", "(2, 3)")),
+    "a mask of another shape": Wrong(
+        lambda: table()[tx.asarray([True, False, True])], IndexError, ("(3,)", "(2, 3)")
+    ),
+    "a float as an index": Wrong(lambda: table()[1.5], (TypeError, IndexError), ("1.5",)),
+    "coordinates past an axis": Wrong(
+        lambda: tx.layout.ravel_index((0, 3), (2, 3)), IndexOutOfRange, ("3", "axis 1")
+    ),
+    "a number past the last": Wrong(
+        lambda: tx.layout.unravel_index(6, (2, 3)), IndexOutOfRange, ("6", "(2, 3)")
+    ),
+    "a step of 0": Wrong(lambda: table()[:, ::0], ValueError, ("step", "axis 1")),
+    "indices known only when computed": Wrong(
+        lambda: tx.take(table(), tx.asarray([0, 9]), axis=1).realize(), IndexOutOfRange, ("take", "9")
+    ),
+}
+
+DTYPES = {
+    "dtypes with no promotion": Wrong(
+        lambda: tx.ones((2,), dtype=tx.int64) + tx.ones((2,), dtype=tx.uint64),
+        DTypeError,
+        ("add", "int64", "uint64", "astype"),
+    ),
+    "a dtype that an operation does not take": Wrong(
+        lambda: tx.bitwise_and(tx.ones((2,)), tx.ones((2,))), DTypeError, ("bitwise_and", "float")
+    ),
+    "a dtype that does not exist": Wrong(
+        lambda: tx.zeros((2,), dtype="flaot32"), DTypeError, ("flaot32", "float32")
+    ),
+    "a number too large to add": Wrong(lambda: small() + 300, OutOfBounds, ("300", "uint8")),
+    "a negative number for an unsigned dtype": Wrong(lambda: small() * -1, OutOfBounds, ("-1", "uint8")),
+    "a number too large to hold": Wrong(
+        lambda: tx.asarray([1, 300], dtype=tx.uint8), OutOfBounds, ("300", "uint8")
+    ),
+    "a number too large to fill with": Wrong(
+        lambda: tx.full((2,), 128, dtype=tx.int8), OutOfBounds, ("128", "int8")
+    ),
+    "a number too large to write": Wrong(lambda: assign(small(), 0, 256), OutOfBounds, ("256", "uint8")),
+    "text": Wrong(lambda: tx.asarray(["a", "b"]), DTypeError, ("asarray", "str")),
+    "a float mask": Wrong(lambda: tx.where(tx.ones((2,)), small(), small()), DTypeError, ("where", "bool")),
+}
+
+VALUES = {
+    "the truth of many": Wrong(lambda: bool(table()), ValueError, ("(2, 3)", "any", "all")),
+    "the float of many": Wrong(lambda: float(table()), (TypeError, ValueError), ("(2, 3)",)),
+    "the item of many": Wrong(lambda: table().item(), ValueError, ("item", "(2, 3)")),
+    "the length of a scalar": Wrong(lambda: len(tx.asarray(5)), TypeError, ("0-d",)),
+    "iterating over a scalar": Wrong(lambda: iter(tx.asarray(5)), TypeError, ("0-d",)),
+    "a function that asks for a value": Wrong(
+        lambda: tx.map(lambda x: x if x > 0 else -x, table()), TraceError, ("map", "where")
+    ),
+    "a function that asks for a number": Wrong(
+        lambda: tx.map(lambda x: float(x) + 1, table()), TraceError, ("map", "float")
+    ),
+    "a reduction that asks for a value": Wrong(
+        lambda: tx.reduce(lambda acc, x: max(acc, x), table(), axis=0, initial=0),
+        TraceError,
+        ("reduce", "where"),
+    ),
+}
+
+SPELLINGS = {
+    "dim beside axis": Wrong(lambda: tx.sum(table(), axis=0, dim=0), ArgumentError, ("sum", "dim", "axis")),
+    "keepdim beside keepdims": Wrong(
+        lambda: table().sum(axis=0, keepdims=True, keepdim=True),
+        ArgumentError,
+        ("sum", "keepdim", "keepdims"),
+    ),
+    "a list without a copy": Wrong(lambda: tx.asarray([1, 2], copy=False), ValueError, ("asarray", "copy")),
+    "numpy": Wrong(lambda: table().numpy, UnknownAttribute, ("numpy", "to_numpy")),
+    "masked_fill": Wrong(lambda: table().masked_fill, UnknownAttribute, ("masked_fill", "where")),
+    "type": Wrong(lambda: table().type, UnknownAttribute, ("type", "astype")),
+    "a slip of the pen": Wrong(lambda: table().unsqueezee, UnknownAttribute, ("unsqueezee", "unsqueeze")),
+    "nothing of the kind": Wrong(lambda: table().quux, UnknownAttribute, ("quux",)),
+}
+
+CASES = {**SHAPES, **AXES, **INDICES, **DTYPES, **VALUES, **SPELLINGS}
+
+
+@pytest.mark.parametrize("wrong", CASES.values(), ids=CASES.keys())
+def test_the_message_names_what_is_wrong(wrong: Wrong) -> None:
+    with pytest.raises(wrong.error) as caught:
+        wrong.call()
+    message = str(caught.value)
+    missing = [name for name in wrong.names if name not in message]
+    assert not missing, f"{message!r} does not name {missing}"
+    assert isinstance(caught.value, TenxorError)
+
+
+@pytest.mark.parametrize(
+    ("error", "builtin"),
+    [
+        (ShapeError, ValueError),
+        (AxisError, ValueError),
+        (AxisError, IndexError),
+        (IndexOutOfRange, IndexError),
+        (DTypeError, TypeError),
+        (OutOfBounds, OverflowError),
+        (ReadOnlyError, ValueError),
+        (ArgumentError, ValueError),
+        (TraceError, TypeError),
+        (UnknownAttribute, AttributeError),
+    ],
+)
+def test_an_error_is_also_the_one_that_numpy_users_catch(error: type, builtin: type) -> None:
+    assert issubclass(error, builtin)
+    assert issubclass(error, TenxorError)
+
+
+# Views in which several positions share one element
+
+
+def overlapping_views() -> dict[str, Callable[[tx.Tensor], tx.Tensor]]:
+    return {
+        "expand": lambda t: t.expand((4, 2, 3)),
+        "broadcast_to": lambda t: tx.broadcast_to(t, (2, 2, 3)),
+        "windows": lambda t: t.windows(1, 2, 1),
+        "oindex with repeats": lambda t: t.oindex[[1, 1]],
+        "a reshape of an expand": lambda t: t.expand((2, 2, 3)).reshape((4, 3)),
+    }
+
+
+@pytest.mark.parametrize("make", overlapping_views().values(), ids=overlapping_views().keys())
+def test_a_read_only_view_refuses_a_tensor_and_nothing_changes(
+    make: Callable[[tx.Tensor], tx.Tensor],
+) -> None:
+    t = table()
+    view = make(t)
+    for write in (
+        lambda: assign(view, ..., tx.ones(view.shape, dtype=tx.int64)),
+        lambda: assign(view, ..., np.ones(view.shape, dtype=np.int64)),
+        lambda: add_in_place(view, 1),
+    ):
+        with pytest.raises(ReadOnlyError, match="copy"):
+            write()
+    assert t.tolist() == [[0, 1, 2], [3, 4, 5]]
+
+
+@pytest.mark.parametrize("make", overlapping_views().values(), ids=overlapping_views().keys())
+def test_a_read_only_view_takes_one_scalar(make: Callable[[tx.Tensor], tx.Tensor]) -> None:
+    t = table()
+    view = make(t)
+    view[...] = 9
+    assert view.tolist() == tx.full(view.shape, 9).tolist()
+    assert t.tolist()[1] == [9, 9, 9]
+
+
+def test_an_element_of_a_read_only_view_is_writable() -> None:
+    t = table()
+    t.expand((4, 2, 3))[2, 1, 0] = tx.asarray(7)
+    assert t[1, 0].item() == 7
+
+
+def test_numpy_sees_a_read_only_view_as_read_only() -> None:
+    assert not np.asarray(table().expand((4, 2, 3))).flags.writeable
+    assert np.asarray(table().T).flags.writeable
+
+
+# A call that is refused changes nothing
+
+
+def test_errors_come_before_any_write() -> None:
+    t = table()
+    with pytest.raises(ShapeError):
+        t[1:] = tx.ones((2, 3))
+    with pytest.raises(OverflowError):
+        t[0, 0] = 2**63
+    assert t.tolist() == [[0, 1, 2], [3, 4, 5]]
+
+
+def test_errors_come_at_the_call_while_everything_is_lazy() -> None:
+    pending = table() * 2 + 1
+    with pytest.raises(ShapeError):
+        pending + tx.ones((4,))
+    with pytest.raises(IndexOutOfRange):
+        pending[2]
+    assert pending.tolist() == [[1, 3, 5], [7, 9, 11]]
