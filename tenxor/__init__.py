@@ -1,14 +1,42 @@
 """Tenxor: tensors whose every movement is a view, whose expressions compile to fused kernels, and where all can be seen."""
 
-from math import e, inf, nan, pi
+from math import e as e
+from math import inf as inf
+from math import nan as nan
+from math import pi as pi
 
+from . import errors as errors
 from . import layout as layout
 from . import show as show
 from .backend.threads import num_threads as num_threads
 from .backend.threads import set_num_threads as set_num_threads
 from .creation import *
 from .dtypes import DType as DType
+from .dtypes import bfloat16 as bfloat16
+from .dtypes import boolean as bool
+from .dtypes import can_cast as can_cast
+from .dtypes import dtype as dtype
+from .dtypes import finfo as finfo
+from .dtypes import float16 as float16
+from .dtypes import float32 as float32
+from .dtypes import float64 as float64
+from .dtypes import iinfo as iinfo
+from .dtypes import int8 as int8
+from .dtypes import int16 as int16
+from .dtypes import int32 as int32
+from .dtypes import int64 as int64
+from .dtypes import isdtype as isdtype
+from .dtypes import result_type as result_type
+from .dtypes import uint8 as uint8
+from .dtypes import uint16 as uint16
+from .dtypes import uint32 as uint32
+from .dtypes import uint64 as uint64
 from .functions.elementwise import *
+from .functions.inspection import *
+from .functions.mapping import *
 from .memory import memory as memory
 from .tensor import Tensor as Tensor
+from .tensor.contraction import matmul as matmul
 from .version import __version__ as __version__
+
+newaxis = None

@@ -15,6 +15,27 @@ from .ops import OPS
 from .tensor import Tensor
 from .tensor.arguments import ints
 
+__all__ = [
+    "arange",
+    "array",
+    "asarray",
+    "empty",
+    "empty_like",
+    "eye",
+    "from_dlpack",
+    "full",
+    "full_like",
+    "linspace",
+    "meshgrid",
+    "ones",
+    "ones_like",
+    "tensor",
+    "tril",
+    "triu",
+    "zeros",
+    "zeros_like",
+]
+
 Shape = int | Sequence[int]
 
 

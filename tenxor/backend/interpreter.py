@@ -48,9 +48,9 @@ def run(
 ) -> None:
     """Run `kernel`, writing into those of its `operands` that it writes.
 
-    Each operand is all the elements of a buffer as a 1-D array (`bfloat16` as its bits); its pointer stands at
-    the element given in `origins`. An access outside of an operand raises IndexOutOfRange, which names the
-    kernel, the operand and the position.
+    Each operand is all the elements of a buffer as a 1-D array (`bfloat16` as its bits); its pointer stands
+    at the element given in `origins`. An access outside of an operand raises IndexOutOfRange, which names
+    the kernel, the operand and the position.
     """
     with np.errstate(all="ignore"):
         _Run(kernel, operands, tables, numbers, slots, origins).body(kernel.body)
@@ -222,7 +222,7 @@ def cast(value: Any, dtype: DType) -> Value:
         return to_bfloat16(value)
     if isinstance(value, int):  # NumPy rounds its own 64-bit integers once, but Python's twice
         value = np.uint64(value) if value > 0 else np.int64(value)
-    rounded: Float = np.asarray(value).astype(dtype.numpy)[()]
+    rounded: Any = np.asarray(value).astype(dtype.numpy)[()]
     return np.float32(rounded) if dtype is float16 else rounded
 
 
@@ -290,8 +290,8 @@ def _floor_divide(x: Any, y: Any) -> Any:
     if isinstance(x, int):
         return x // y if y else 0
     quotient = x / y
-    if np.isinf(y) and x * y < 0:
-        return quotient if np.isinf(x) else -1.0
+    if np.isinf(y) and np.isfinite(x):
+        return -1.0 if x * y < 0 else quotient
     if x == 0 or not abs(quotient) < 2**53:
         return quotient  # a zero, an infinity, NaN, or so large that it is whole
     return Fraction(float(x)) // Fraction(float(y))  # exact: x / y may be rounded up to the next whole number

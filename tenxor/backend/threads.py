@@ -9,7 +9,12 @@ import itertools
 import os
 import threading
 from collections.abc import Callable
-from queue import SimpleQueue
+from typing import TYPE_CHECKING
+
+from ..errors import ArgumentError
+
+if TYPE_CHECKING:
+    from queue import SimpleQueue
 
 _Piece = Callable[[int], None]
 PIECES_PER_THREAD = 4  # more pieces than threads, so that a slow one holds up little
@@ -48,6 +53,8 @@ class _Job:
 
 class _Pool:
     def __init__(self, count: int) -> None:
+        from queue import SimpleQueue
+
         self.count = count
         self.jobs: SimpleQueue[_Job | None] = SimpleQueue()
         self.helpers = [threading.Thread(target=self._serve, daemon=True, name=f"tenxor-{k}") for k in range(1, count)]
@@ -93,8 +100,6 @@ def set_num_threads(count: int) -> None:
     """Share large work by `count` threads from now on; results do not depend on it."""
     global _pool, _count
     if count < 1:
-        from ..errors import ArgumentError
-
         raise ArgumentError(f"set_num_threads: {count} threads cannot work; give at least 1")
     if _pool is not None:
         _pool.stop()

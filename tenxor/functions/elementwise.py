@@ -40,6 +40,7 @@ def _function(op: Op) -> Callable[..., Tensor]:
 # `cast` is astype, `clip` takes optional bounds, `multiply_high` is inside random numbers.
 FUNCTIONS = {name: _function(op) for name, op in OPS.items() if name not in ("cast", "clip", "multiply_high")}
 globals().update(FUNCTIONS)
+__all__ = [*FUNCTIONS, "clip"]  # noqa: PLE0604  # the table's names
 
 
 def clip(x: Tensor, /, min: Any = None, max: Any = None) -> Tensor:

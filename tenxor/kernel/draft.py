@@ -167,14 +167,11 @@ class _Drafter:
         states = op.states(x.dtype)
         d.folds.append(Fold(op, states))
         state = tuple(State(fold, part, s) for part, s in enumerate(states))
-        if op.combine is None:
-            assert op.update is not None
-            values = op.update(state, x)
-        else:
-            position = self.position(around, axes) if len(states) > 1 else x
-            values = op.combine(state, op.lift(x, position, states))
+        position = self.position(around, axes) if len(states) > 1 else x
+        values = op.step(state, op.lift(x, position, states))
         d.foldings.append(Folding(around, axes, fold, tuple(values)))
-        return cast(Result(fold, len(states) - 1, states[-1]), dtype)
+        results = tuple(Result(fold, part, s) for part, s in enumerate(states))
+        return cast(op.finish(results) if op.finish else results[-1], dtype)
 
     def position(self, around: Loops, axes: Loops) -> Expr:
         """The row-major number of an element among those reduced."""

@@ -49,7 +49,7 @@ def fuse(order: Sequence[Node], roots: Sequence[Node]) -> list[Node]:
         for kernel, place in reads[node]:
             for source, where in _reads_of(node, place):
                 if isinstance(source.op, Reduction):
-                    where = outermost(where)  # in the loops that it needs, it is computed once for all further in
+                    where = outermost(where)  # computed there once, for all loops further in
                 if source in reads and (kernel, where) not in reads[source]:
                     reads[source].append((kernel, where))
     return [node for node in order if node in kernels]
@@ -98,7 +98,7 @@ def constants(order: Sequence[Node]) -> set[Node]:
     """The nodes that cost nothing to compute again: they read no memory and are not costly."""
     found: set[Node] = set()
     for node in order:
-        cheap = type(node.op) is Op and node.op.cost <= CHEAP
+        cheap = type(node.op) is Op and node.op.cost <= CHEAP and node.weight <= 4 * CHEAP
         if node.op is POSITION or (cheap and all(type(s) is not Node or s in found for s in node.sources)):
             found.add(node)
     return found

@@ -200,20 +200,21 @@ class _Lowering:
         return body
 
     def inside(self, around: Loops, needed: Set[int]) -> tuple[Statement, ...]:
-        """The needed folds whose surrounding loops are `around`; those over the same axes share a loop where they can."""
+        """The needed folds just inside `around`; those over the same axes share a loop where they can."""
         groups: list[tuple[Loops, list[Folding]]] = []
         for f in self.d.foldings:
             if f.fold not in needed or f.axes == (self.d.scan,) or self.kept(f.around) != self.kept(around):
                 continue
-            if groups and groups[-1][0] == f.axes and not self.needs(f.values) & {g.fold for g in groups[-1][1]}:
-                groups[-1][1].append(f)
+            last, sharing = groups[-1] if groups else ((), [])
+            if sharing and last == f.axes and not self.needs(f.values) & {g.fold for g in sharing}:
+                sharing.append(f)
             else:
                 groups.append((f.axes, [f]))
         found: list[Statement] = []
         for axes, folds in groups:
             updates = tuple(Update(f.fold, tuple(self.rewritten(v) for v in f.values)) for f in folds)
-            needed = self.needs(v for f in folds for v in f.values)
-            found += [*(Init(f.fold) for f in folds), *self.nest(around, self.reduced[axes], updates, needed)]
+            theirs = self.needs(v for f in folds for v in f.values)
+            found += [*(Init(f.fold) for f in folds), *self.nest(around, self.reduced[axes], updates, theirs)]
         return tuple(found)
 
     def kept(self, loops: Loops) -> frozenset[int]:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from ..errors import AxisError, IndexOutOfRange
 from . import compose, explain, moves, questions
@@ -25,6 +24,9 @@ from .coords import (
 from .indexing import basic_index, orthogonal_index
 from .reshape import ReshapePlan, plan_steps, reshaped, resolved
 from .table import Axis, IntArray, Tables, axis_of, coalesced, tables_of, walk
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
 
 # A chain of more views than this would cost more at every element than looking its offset up in a table.
 LONGEST_CHAIN = 8

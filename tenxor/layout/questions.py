@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .coords import contiguous_strides
 from .diophantine import Term, merged, reaches
@@ -196,7 +195,7 @@ def _terms(layout: Layout) -> list[Term]:
     return [(abs(s), n - 1) for n, s in zip(layout.shape, layout.strides, strict=True) if n > 1 and s]
 
 
-def _reached(layout: Layout, low: int, high: int) -> NDArray[np.bool_]:
+def _reached(layout: Layout, low: int, high: int) -> np.ndarray[Any, np.dtype[np.bool_]]:
     """For each offset from low to high: is it reached?"""
     offsets = layout.offsets().ravel()
     offsets = offsets[(offsets >= low) & (offsets <= high)] - low

@@ -1,12 +1,12 @@
 """One axis of a view: affine (a stride) or gathered (a table of offsets)."""
 
 from collections.abc import Iterable
+from typing import Any
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-IntArray = NDArray[np.int64]
+IntArray = np.ndarray[Any, np.dtype[np.int64]]  # numpy.typing says it shorter, but takes long to import
 
 # Two gathered neighbours are joined into one table up to this many entries: a table of 32 KiB stays in cache.
 SMALL_TABLE = 4096

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any, Self
 
 from ..dtypes import DEFAULT_FLOAT, DType, boolean
@@ -16,6 +17,17 @@ from ..ops import OPS, REDUCTIONS, Reduction
 from .arguments import Axes, axes_of, axis_of, one_spelling
 from .core import Core
 
+# A large reduction to few elements is cut into blocks.
+LARGE, FEW, BLOCKS = 1 << 18, 16, 64
+_JOINS = {
+    "sum": ("add", REDUCTIONS["sum"]),
+    "prod": ("multiply", REDUCTIONS["prod"]),
+    "max": ("maximum", REDUCTIONS["max"]),
+    "min": ("minimum", REDUCTIONS["min"]),
+    "any": ("logical_or", REDUCTIONS["any"]),
+    "all": ("logical_and", REDUCTIONS["all"]),
+    "count_nonzero": ("add", REDUCTIONS["sum"]),
+}
 _SCANS = {name: Scan(REDUCTIONS[name]) for name in ("sum", "prod", "max", "min")}
 
 
@@ -35,10 +47,40 @@ class Reducing(Core):
             for a in axes:
                 if shape[a] == 0:
                     raise ShapeError(f"{op}: axis {a} of shape {shape} has size 0, and nothing has no {op}; give a tensor with elements there")
-        result = tuple([shape[a] for a in kept])
-        node = Node(reduction, result, reduction.result(self.dtype), (self.storage.node,), (layout.permute(kept + axes),))
-        t = self.of(node)
+        source = layout.permute(kept + axes)
+        if layout.size >= LARGE and reduction.name in _JOINS and prod(source.shape[: len(kept)]) <= FEW:
+            t = self._reduce_in_blocks(reduction, source, len(kept))
+        else:
+            t = self._reduced(reduction, source, len(kept))
         return t._view(Layout.contiguous(tuple([1 if a in axes else n for a, n in enumerate(shape)]))) if keepdims else t
+
+    def _reduced(self, reduction: Reduction, source: Layout, kept: int) -> Self:
+        """The reduction of this storage, seen through `source`, over all but its first `kept` axes."""
+        return self.of(Node(reduction, source.shape[:kept], reduction.result(self.dtype), (self.storage.node,), (source,)))
+
+    def _reduce_in_blocks(self, reduction: Reduction, source: Layout, kept: int) -> Self:
+        """The same in two steps, the first of many independent blocks: threads can share it, and rounding errors grow less.
+
+        The blocks depend on the shape alone, so the bits of the result do not depend on the number of threads.
+        """
+        join, outer = _JOINS[reduction.name]
+        if self.dtype.compute is not self.dtype and reduction.name in ("sum", "prod"):
+            wide = self._view(source).astype(self.dtype.compute)  # type: ignore[attr-defined]
+            found: Self = wide._reduce_in_blocks(reduction, wide.layout, kept)._typed(self.dtype)
+            return found
+        axis = max(range(kept, source.ndim), key=lambda a: source.shape[a])
+        size = source.shape[axis]
+        blocks = min(BLOCKS, size)
+        whole = size - size % blocks
+        before = (slice(None),) * axis
+        cut = source.index((*before, slice(0, whole))).unflatten(axis, (blocks, -1)).moveaxis(axis, kept)
+        partial = self._reduced(reduction, cut, kept + 1)
+        partial.storage.node.used = True  # computed on its own: it is what the threads share
+        found = partial._reduced(outer, partial.layout, kept)
+        if whole < size:
+            rest = self._reduced(reduction, source.index((*before, slice(whole, size))), kept)
+            found = self.compute(OPS[join], found, rest)
+        return found
 
     def _typed(self, dtype: object) -> Any:
         return self if dtype is None else self.astype(dtype, copy=False)  # type: ignore[attr-defined]

@@ -17,6 +17,7 @@ UNARY = sorted(set(FUNCTIONS) - {"atan2", "hypot", "logaddexp", "pow"})
 BINARY = ["atan2", "hypot", "logaddexp", "pow"]
 DTYPES = [np.float32, np.float64]
 BOUND = {np.float32: 1.0, np.float64: 2.0}  # units in the last place
+POW_BOUND = 1.2
 
 # --- harness -----------------------------------------------------------------------------------------------
 
@@ -173,7 +174,8 @@ def unary_samples(name: str, dtype: type[np.floating]) -> np.ndarray:
 def binary_samples(name: str, dtype: type[np.floating]) -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng(len(name))
     if name == "pow":
-        base = np.exp2(rng.uniform(-100, 100, 400))
+        # Bases near 1 have the largest exponents, which show every error of the logarithm.
+        base = np.exp2(np.concatenate([rng.uniform(-100, 100, 200), rng.uniform(-0.5, 0.5, 200)]))
         full_range = np.log2(float(np.finfo(dtype).max)) / np.log2(base) * rng.uniform(-1.1, 1.1, 400)
         x = np.concatenate(
             [base, 1 + rng.normal(size=300) * 1e-3, rng.uniform(0, 3, 300), rng.normal(size=100)]
@@ -212,7 +214,8 @@ def test_binary_functions_are_precise(name: str, dtype: type[np.floating]) -> No
     for a, b, g in zip(x, y, got, strict=True):
         at_least = float(max(abs(a), abs(b))) if name == "logaddexp" else 0.0
         error = error_in_ulps(g, reference(name, a, b), at_least)
-        assert error <= BOUND[dtype], f"{name}({a!r}, {b!r}) is off by {error} ulp"
+        bound = POW_BOUND if name == "pow" else BOUND[dtype]
+        assert error <= bound, f"{name}({a!r}, {b!r}) is off by {error} ulp"
 
 
 @pytest.mark.parametrize("name", ["sin", "cos", "tan"])

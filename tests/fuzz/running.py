@@ -36,15 +36,9 @@ def library_world(log: Callable[[Any], None]) -> dict[str, Any]:
     """What a program's names mean in Tenxor and NumPy."""
     import tenxor
 
-    names = {getattr(tenxor, name): name for name in ("int64", "float64", "bool")}
-
     def show(value: Any) -> None:
-        if isinstance(value, tenxor.Tensor):
-            log((names[value.dtype], tuple(value.shape), value.tolist()))
-        elif isinstance(value, numpy.ndarray):
-            log((value.dtype.name, value.shape, value.tolist()))
-        else:
-            log(value)
+        described = isinstance(value, tenxor.Tensor | numpy.ndarray)
+        log((value.dtype.name, value.shape, value.tolist()) if described else value)
 
     return {"tx": tenxor, "np": numpy, "show": show}
 

@@ -11,7 +11,7 @@ import numpy as np
 from tenxor.backend import interpreter
 from tenxor.dtypes import DType, dtype
 from tenxor.kernel.fuse import fuse, pending
-from tenxor.kernel.ir import Kernel
+from tenxor.kernel.ir import For, Kernel, Statement
 from tenxor.kernel.lower import Binding, lower
 from tenxor.layout import Layout
 from tenxor.memory import Buffer, allocate
@@ -20,6 +20,11 @@ from tenxor.ops import OPS, REDUCTIONS, Reduction
 
 Array = np.ndarray[Any, Any]
 View = tuple[Node, Layout] | Node | Scalar
+
+
+def whole(node: Node) -> Layout:
+    """How a node is read as it is."""
+    return Layout.contiguous(node.shape)
 
 
 def tensor(values: Any, spec: object = None) -> Node:
@@ -121,3 +126,14 @@ def value(node: Node) -> Array:
     """The content of a node in memory."""
     assert node.buffer is not None
     return node.buffer.typed(node.dtype)[: prod(node.shape)].reshape(node.shape)
+
+
+def loops(body: tuple[Statement, ...]) -> list[Any]:
+    """The nesting of the loops alone: one list a loop."""
+    return [loops(s.body) for s in body if isinstance(s, For)]
+
+
+def one(kernels: list[Kernel]) -> Kernel:
+    """The only kernel of a list."""
+    assert len(kernels) == 1, "\n\n".join(map(str, kernels))
+    return kernels[0]

@@ -1,4 +1,4 @@
-"""Random graphs of views, operations, reductions, scans and stores, computed by the interpreter and by NumPy."""
+"""Random graphs of views, operations, reductions, scans and stores, against NumPy."""
 
 from __future__ import annotations
 
@@ -24,12 +24,18 @@ BINARY = {
     "floor_divide": lambda x, y: np.where(y == 0, 0, x // np.where(y == 0, 1, y)),
 }
 UNARY = {"negative": np.negative, "square": np.square, "sign": np.sign}
-REDUCED = {"sum": np.sum, "max": np.max, "min": np.min, "argmax": np.argmax, "count_nonzero": np.count_nonzero}
+REDUCED = {
+    "sum": np.sum,
+    "max": np.max,
+    "min": np.min,
+    "argmax": np.argmax,
+    "count_nonzero": np.count_nonzero,
+}
 SCANNED = {"sum": np.cumsum, "max": np.maximum.accumulate}
 
 
 class Graph:
-    """Pending nodes, each beside the array that NumPy makes of the same steps. All are int64, so all is exact."""
+    """Pending nodes, each beside what NumPy makes of the same steps. All are int64, so all is exact."""
 
     def __init__(self, draw: Any) -> None:
         self.draw = draw
@@ -42,7 +48,9 @@ class Graph:
         shape = tuple(self.draw(st.lists(st.sampled_from([1, 2, 3, 4]), max_size=3)))
         if self.pick(True, True, False):
             array = self.draw(st.randoms(use_true_random=False)).choices(range(-9, 10), k=int(np.prod(shape)))
-            self.add(tensor(np.array(array, np.int64).reshape(shape)), np.array(array, np.int64).reshape(shape))
+            self.add(
+                tensor(np.array(array, np.int64).reshape(shape)), np.array(array, np.int64).reshape(shape)
+            )
         else:
             self.add(Node(POSITION, shape, int64), np.arange(np.prod(shape, dtype=int)).reshape(shape))
 
@@ -59,7 +67,9 @@ class Graph:
         return (node, layout), array
 
     def moved(self, layout: Layout, array: Array) -> tuple[Layout, Array]:
-        move = self.pick("transpose", "flip", "slice", "flatten", "reshape", "gather", "gather", "expand", "expand_dims")
+        move = self.pick(
+            "transpose", "flip", "slice", "flatten", "reshape", "gather", "gather", "expand", "expand_dims"
+        )
         ndim = array.ndim
         if move == "transpose":
             axes = self.draw(st.permutations(range(ndim)))
@@ -83,13 +93,17 @@ class Graph:
             size = array.shape[axis]
             indices = self.draw(st.lists(st.integers(0, size - 1), min_size=1, max_size=4)) if size else []
             return layout.select(axis, indices), np.take(array, np.array(indices, int), axis)
-        key = (slice(None),) * axis + (self.pick(slice(1, None), slice(None, None, 2), slice(None, None, -2), 0),)
+        key = (slice(None),) * axis + (
+            self.pick(slice(1, None), slice(None, None, 2), slice(None, None, -2), 0),
+        )
         if key[-1] == 0 and array.shape[axis] == 0:
             return layout, array
         return layout.index(key), array[key]
 
     def step(self) -> None:
-        kind = self.pick("unary", "binary", "binary", "rows", "rows", "rows", "reduce", "reduce", "scan", "store")
+        kind = self.pick(
+            "unary", "binary", "binary", "rows", "rows", "rows", "reduce", "reduce", "scan", "store"
+        )
         source, array = self.view()
         if kind == "unary":
             name = self.pick(*UNARY)
@@ -134,7 +148,9 @@ class Graph:
 
     def store(self, source: Any, array: Array) -> None:
         old, before = self.draw(st.sampled_from(self.nodes))
-        target, places = self.moved(Layout.contiguous(old.shape), np.arange(before.size).reshape(before.shape))
+        target, places = self.moved(
+            Layout.contiguous(old.shape), np.arange(before.size).reshape(before.shape)
+        )
         if not target.is_injective():
             return
         try:

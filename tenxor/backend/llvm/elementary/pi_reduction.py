@@ -42,7 +42,7 @@ class Quadrant(NamedTuple):
 
 
 def reduce_by_half_pi(x: Lanes) -> Quadrant:
-    """Split every finite x; infinities and NaN give NaN. May end in a new basic block."""
+    """Split every finite x; infinities and NaN give NaN. Leaves the builder in a new basic block."""
     near = cody_waite(x)
     far = x.abs() > CODY_WAITE_LIMIT[x.format.bits]
     builder = x.builder

@@ -1,0 +1,59 @@
+"""Asking for values, and seeing how they would come about."""
+
+from __future__ import annotations
+
+from ..node import STORE, Node
+from ..realize import realize as _realize
+from ..tensor import Tensor
+
+__all__ = ["compile_counts", "explain", "realize"]
+
+
+def realize(*tensors: Tensor) -> None:
+    """Compute several tensors now, together, sharing what they share. Nobody needs to call it.
+
+    >>> import tenxor as tx
+    >>> a = tx.arange(3) + 1; b = a * 2
+    >>> tx.realize(a, b); b.tolist()
+    [2, 4, 6]
+    """
+    _realize(*(t.storage.node for t in tensors))
+
+
+def explain(t: Tensor) -> str:
+    """How `t` would be computed: its view, and the loop IR of each kernel that is still to run. Computes nothing.
+
+    >>> import tenxor as tx
+    >>> print(tx.explain(tx.zeros(3).realize()[1:]))  # doctest: +ELLIPSIS
+    Tensor (2,) float64, a view of 3 elements in memory
+    ...
+    """
+    from ..plan import planned
+
+    node = t.storage.node
+    state = "in memory" if node.buffer is not None else "to be computed"
+    lines = [f"Tensor {t.shape} {t.dtype}, a view of {node.size} elements {state}", t.layout.explain()]
+    steps = planned([node])
+    if steps:
+        lines.append(f"{len(steps)} kernel{'s' if len(steps) > 1 else ''}:")
+    for made, kernel in steps:
+        lines.append(f"-- {_what(made)}")
+        lines.append(str(kernel) if kernel is not None else "memory without content")
+    return "\n".join(lines)
+
+
+def _what(node: Node) -> str:
+    if node.op is STORE:
+        return "written in place" if node.target is not None else "stored"
+    return f"{node.shape} {node.dtype}"
+
+
+def compile_counts() -> tuple[int, int]:
+    """How many kernels this process compiled, and how many it found compiled on disk.
+
+    >>> import tenxor as tx
+    >>> compiled, loaded = tx.compile_counts()
+    """
+    from ..backend.llvm.compiler import counts
+
+    return counts()

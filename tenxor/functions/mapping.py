@@ -1,0 +1,144 @@
+"""The user's own functions over whole tensors, compiled: `map`, `reduce` and `contract`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..dtypes import Number, boolean, of_number, weak
+from ..errors import ArgumentError, AxisError, ShapeError, TraceError
+from ..expr import Arg, Const, Expr, cast, substitute
+from ..layout import Layout
+from ..node import Node, Scalar
+from ..ops import REDUCTIONS, Reduction, fold_from_first, fold_in_order
+from ..tensor import Tensor
+from ..tensor.arguments import Axes, axis_of
+from ..tensor.core import broadcast
+from . import elementwise
+from .tracing import Function, Traced, state_dtype, trace
+
+__all__ = ["contract", "map", "reduce"]
+
+
+def map(function: Function, *tensors: Any, dtype: object = None) -> Tensor:
+    """New tensor: `function` of the elements of the tensors, broadcast together; any number of them, any result dtype.
+
+    The function is called once, with stand-ins for the elements, and becomes part of a kernel. It may use operators, tx
+    functions and numbers; choices between values are `tx.where`. TraceError says what it did that no kernel can do.
+
+    >>> import tenxor as tx
+    >>> tx.map(lambda x, y: tx.where(x > y, x - y, 0), tx.arange(4), 1).tolist()
+    [0, 0, 1, 2]
+    """
+    from ..creation import asarray
+
+    if not tensors:
+        raise ArgumentError("map: give at least one tensor after the function")
+    operands = [asarray(t) for t in tensors]
+    traced = trace("map", function, [t.dtype for t in operands])
+    shape = broadcast("map", *(t.shape for t in operands))
+    found = Tensor.of(_applied(traced, operands, shape))
+    return found if dtype is None else found.astype(dtype, copy=False)
+
+
+def _applied(traced: Traced, operands: Sequence[Tensor], shape: tuple[int, ...]) -> Node:
+    op = traced.op()
+    sources: list[Node | Scalar] = [t.storage.node for t in operands]
+    layouts: list[Layout | None] = [t.layout if t.shape == shape else t.layout.expand(shape) for t in operands]
+    for x in traced.extras:
+        sources.append(x)
+        layouts.append(None if isinstance(x, Scalar) else Layout(shape, (0,) * len(shape)))
+    return Node(op, shape, traced.formula.dtype, tuple(sources), tuple(layouts))
+
+
+# --- folds ------------------------------------------------------------------------------------------------------------
+
+def _fixed(op: str, traced: Traced) -> Expr:
+    """A formula with the numbers that it reads made part of it."""
+    args: list[Expr] = []
+    for x in traced.extras:
+        if not isinstance(x, Scalar):
+            raise TraceError(f"{op}: the function reads a tensor from outside; give its number with item()")
+        args.append(Const(float(x.value) if x.dtype.is_float else x.value, x.dtype))
+    state_and_element = [Arg(0, traced.dtypes[0]), Arg(1, traced.dtypes[1])]
+    return substitute(traced.formula, [*state_and_element, *args])
+
+
+def reduce(function: Function, t: Tensor, /, axis: Axes = None, initial: Number | None = None, *, keepdims: bool = False) -> Tensor:
+    """New tensor: `function(so_far, element)` folded over `axis` (an int, a tuple, or all), in row-major order of the elements.
+
+    It starts from the number `initial`, or else from the first element. The function is traced as in `map`.
+
+    >>> import tenxor as tx
+    >>> tx.reduce(lambda acc, x: 2 * acc + x, tx.asarray([1, 0, 1, 1]), initial=0).item()
+    11
+    """
+    first = t.dtype if initial is None else (of_number(initial) if t.dtype is boolean else weak(initial, t.dtype, "reduce"))
+    state, traced = state_dtype("reduce", function, first, t.dtype)
+    step = cast(_fixed("reduce", traced), state)
+    if initial is None:
+        if state is not t.dtype:
+            t = t.astype(state)
+        reduction = fold_from_first(step, any_order=False)
+    else:
+        reduction = fold_in_order(step, Const(float(initial) if state.is_float else initial, state))
+    found: Tensor = t._reduce(reduction, "reduce", axis, keepdims)
+    return found
+
+
+# --- contraction ------------------------------------------------------------------------------------------------------
+
+
+def contract(
+    a: Tensor, b: Tensor, pairs: Sequence[tuple[int, int]], multiply: Function | None = None, add: Function | None = None,
+) -> Tensor:
+    """New tensor: products of elements of `a` and `b`, added up over an axis that they share, without any temporary.
+
+    Each pair `(axis of a, axis of b)` walks two axes of equal size together. The last pair is added up; those before it stay, as
+    batches, first in the result. Then come the other axes of `a`, then those of `b`. So `[(1, 0)]` is a matrix product,
+    `[(0, 0), (2, 1)]` a batched one, and no pair an outer product. `multiply(x, y)` and `add(x, y)` may be any functions that can
+    be traced; `add` must not depend on the order in which it takes its elements.
+
+    >>> import tenxor as tx
+    >>> a, b = tx.asarray([[1, 2], [3, 0]]), tx.asarray([[5, 1], [2, 4]])
+    >>> tx.contract(a, b, [(1, 0)], multiply=lambda x, y: x + y, add=tx.maximum).tolist()
+    [[6, 6], [8, 4]]
+    """
+    left = [axis_of("contract", i, a.ndim) for i, _ in pairs]
+    right = [axis_of("contract", j, b.ndim) for _, j in pairs]
+    for k, (i, j) in enumerate(zip(left, right, strict=True)):
+        if left.count(i) > 1 or right.count(j) > 1:
+            raise AxisError(f"contract: pair {k}, {pairs[k]}, names an axis that another pair has too; name each axis once")
+        if a.shape[i] != b.shape[j]:
+            raise ShapeError(
+                f"contract: shapes {a.shape} and {b.shape}: pair {pairs[k]} walks axis {i} of size {a.shape[i]} with axis {j} of size"
+                f" {b.shape[j]}; they must be equal"
+            )
+    batch, summed = left[:-1], left[-1:]
+    free_a = [i for i in range(a.ndim) if i not in left]
+    free_b = [j for j in range(b.ndim) if j not in right]
+    rows = a.permute(batch + free_a + summed)
+    columns = b.permute(right[:-1] + free_b + right[-1:])
+    rows = rows.reshape(rows.shape[: len(batch) + len(free_a)] + (1,) * len(free_b) + rows.shape[len(batch) + len(free_a) :])
+    columns = columns.reshape(columns.shape[: len(batch)] + (1,) * len(free_a) + columns.shape[len(batch) :])
+    products = map(multiply, rows, columns) if multiply is not None else rows * columns
+    if not pairs:
+        return products
+    found: Tensor = products._reduce(_adding(add, products), "contract", -1, False)
+    return found.astype(products.dtype, copy=False) if add is None else found
+
+
+_BUILT_IN = {
+    elementwise.FUNCTIONS["add"]: "sum", elementwise.FUNCTIONS["multiply"]: "prod", elementwise.FUNCTIONS["maximum"]: "max",
+    elementwise.FUNCTIONS["minimum"]: "min", elementwise.FUNCTIONS["logical_or"]: "any", elementwise.FUNCTIONS["logical_and"]: "all",
+}
+
+
+def _adding(add: Function | None, products: Tensor) -> Reduction:
+    """The reduction that a function adds up by."""
+    if add is None:
+        return REDUCTIONS["sum"]
+    if add in _BUILT_IN:
+        return REDUCTIONS[_BUILT_IN[add]]
+    state, traced = state_dtype("contract", add, products.dtype, products.dtype)
+    return fold_from_first(cast(_fixed("contract", traced), state), any_order=True)

@@ -1,0 +1,175 @@
+"""Plans: the kernels that compute some pending nodes, with all their arguments but the memory and the numbers."""
+
+from __future__ import annotations
+
+import os
+import struct
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from .backend.llvm.compiler import Compiled, compiler
+from .backend.threads import share
+from .errors import TraceError
+from .expr import Call
+from .kernel.fuse import constants, fuse, pending
+from .kernel.ir import Kernel, expressions, walk
+from .kernel.lower import Binding, lower
+from .layout import Table
+from .memory import Buffer, allocate
+from .node import EMPTY, PLACEHOLDER, STORE, Node, Scalar
+
+DEBUG = int(os.environ.get("TENXOR_DEBUG") or 0)
+HOLD_LOCK = 1 << 16  # work, in additions, below which a kernel keeps Python's lock
+SHARE = 1 << 20  # and from which threads share it
+SOLE = 4  # references to a node that only a store reads: its sources, the list of nodes, and those on the way to counting
+
+
+class Plan:
+    """Steps in their order, and the numbers of the nodes that are computed in passing."""
+
+    __slots__ = ("passing", "steps")
+
+    def __init__(self, steps: list[Step], passing: list[int]) -> None:
+        self.steps, self.passing = steps, passing
+
+    def run(self, nodes: list[Node], scalars: list[Scalar]) -> None:
+        """Compute the nodes."""
+        for step in self.steps:
+            step.run(nodes, scalars)
+        for k in self.passing:
+            nodes[k].used = True
+
+
+def make_plan(nodes: list[Node], scalars: list[Scalar], roots: list[Node]) -> Plan:
+    """The plan that computes `roots`; `nodes` and `scalars` are what it may refer to by number."""
+    order = pending(roots)
+    if any(node.op is PLACEHOLDER for node in order):
+        raise TraceError(
+            "the function being traced needs the value of an element (bool(), int(), float() or item()), and while it is traced"
+            " elements have none; choose between values with tx.where(condition, yes, no) instead of `if`, and"
+            " use tx functions (tx.sin) instead of math's"
+        )
+    number_of = {node: k for k, node in enumerate(nodes)}
+    kernels = fuse(order, roots)
+    steps = [_make_step(node, set(kernels), number_of, scalars) for node in kernels]
+    free = constants(order)
+    passing = [number_of[n] for n in order if n not in kernels and n not in free]
+    return Plan(steps, passing)
+
+
+def _make_step(node: Node, kernels: set[Node], number_of: dict[Node, int], scalars: list[Scalar]) -> Step:
+    place, nbytes = number_of[node], node.size * node.dtype.itemsize
+    if node.op is EMPTY or node.size == 0 or (node.op is STORE and node.target is not None and node.target.size == 0):
+        if node.op is STORE:
+            raise AssertionError("a store of nothing is never made")
+        return Step(place, nbytes, None)
+    kernel, binding = lower(node, kernels)
+    return Step(place, nbytes, _Call.of(node, kernel, binding, number_of, scalars))
+
+
+class Step:
+    """Gives node number `node` its `nbytes` of memory and fills it, unless it has no content."""
+
+    __slots__ = ("call", "nbytes", "node")
+
+    def __init__(self, node: int, nbytes: int, call: _Call | None) -> None:
+        self.node, self.nbytes, self.call = node, nbytes, call
+
+    def run(self, nodes: list[Node], scalars: list[Scalar]) -> None:
+        """Compute the node and settle it."""
+        node = nodes[self.node]
+        out = _memory_to_write(node) if node.op is STORE else allocate(self.nbytes)
+        if self.call is not None:
+            self.call.run(out, nodes, scalars)
+        node.settle(out)
+
+
+def _memory_to_write(node: Node) -> Buffer:
+    """The memory of what a store overwrites if nobody else can read it any more, else a copy."""
+    old = node.sources[0]
+    assert type(old) is Node and old.buffer is not None
+    buffer = old.buffer
+    if buffer.pins or (sys.getrefcount(old) == SOLE and not buffer.frozen):
+        return buffer
+    fresh = allocate(buffer.nbytes)
+    fresh.array[: buffer.nbytes] = buffer.array[: buffer.nbytes]
+    return fresh
+
+
+@dataclass(slots=True)
+class _Call:
+    """A kernel with its arguments: only the addresses and numbers are filled in at each run."""
+
+    kernel: Kernel
+    compiled: Compiled
+    head: struct.Struct  # addresses, tables, numbers
+    out_offset: int  # bytes
+    sources: list[tuple[int, int]]  # node, bytes to add to its address
+    tables: list[Table]
+    table_addresses: list[int]
+    numbers: list[int]  # among the scalars
+    slots: bytes
+    split: int
+    work: int
+
+    @staticmethod
+    def of(node: Node, kernel: Kernel, binding: Binding, number_of: dict[Node, int], scalars: list[Scalar]) -> _Call:
+        operands = [(n, offset * (n or node).dtype.itemsize) for n, offset in binding.operands]
+        codes = "".join("d" if d.kind == "float" else "Q" if d.kind == "uint" else "q" for d in kernel.numbers)
+        places = {id(s): k for k, s in enumerate(scalars)}
+        cost = 2 + sum(e.op.cost for root in expressions(kernel.body) for e in walk(root) if isinstance(e, Call))
+        return _Call(
+            kernel, compiler().get(kernel), struct.Struct(f"={len(operands) + len(binding.tables)}q{codes}"),
+            operands[0][1], [(number_of[n], at) for n, at in operands[1:] if n is not None],
+            binding.tables, [int(t.offsets.ctypes.data) for t in binding.tables],
+            [places[id(s)] for s in binding.numbers], struct.pack(f"={len(binding.slots)}q", *binding.slots),
+            binding.split, binding.work * cost,
+        )
+
+    def run(self, out: Buffer, nodes: list[Node], scalars: list[Scalar]) -> None:
+        """Fill `out`."""
+        words: list[int | float] = [out.address + self.out_offset]
+        for k, at in self.sources:
+            words.append(nodes[k].buffer.address + at)  # type: ignore[union-attr]
+        if self.tables:
+            words += self.table_addresses
+        for k in self.numbers:
+            words.append(scalars[k].value)
+        args = self.head.pack(*words) + self.slots
+        if DEBUG:
+            self.shown(args)
+        elif self.work < HOLD_LOCK:
+            self.compiled.call(args, 0, self.split)
+        else:
+            self.execute(args)
+
+    def execute(self, args: bytes) -> None:
+        """Run with Python's lock released, on several threads if it is much."""
+        call = self.compiled.call_free
+        if self.work >= SHARE and self.kernel.splits:
+            share(lambda begin, end: call(args, begin, end), self.split)
+        else:
+            call(args, 0, self.split)
+
+    def shown(self, args: bytes) -> None:
+        """Run, and say so: `TENXOR_DEBUG` 1 for names and times, 2 for the loop IR too, 3 for the assembly."""
+        if DEBUG >= 3:
+                print(compiler().assembly(self.kernel), file=sys.stderr)
+        if DEBUG >= 2:
+            print(self.kernel, file=sys.stderr)
+        start = time.perf_counter()
+        self.execute(args)
+        spent = (time.perf_counter() - start) * 1e6
+        print(f"tenxor: {self.kernel.name} [{self.compiled.origin}] {spent:.1f} us", file=sys.stderr)
+
+
+def planned(roots: Sequence[Node]) -> list[tuple[Node, Kernel | None]]:
+    """The kernels that would compute the nodes, in order; None where memory is only handed out. Computes nothing."""
+    wanted = [node for node in roots if node.buffer is None]
+    kernels = fuse(pending(wanted), wanted)
+    found: list[tuple[Node, Kernel | None]] = []
+    for node in kernels:
+        found.append((node, None if node.op is EMPTY or node.size == 0 else lower(node, set(kernels))[0]))
+    return found

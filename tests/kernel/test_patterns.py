@@ -1,0 +1,73 @@
+"""A kernel is the key of the cache: equal for every size, stride, offset and number; else different."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tenxor.dtypes import float32, float64, int8
+from tenxor.kernel.ir import Kernel, Load, expressions, walk
+from tenxor.node import Scalar
+
+from .helpers import compute, elementwise, kept, loops, one, reduction, tensor, whole
+
+X = np.random.default_rng(2024).normal(size=(4, 6)).astype(np.float32)
+
+
+def row_kernel(shape: tuple[int, int], number: float = 2.0, step: int = 1) -> Kernel:
+    """Twice each row, less its maximum."""
+    x = tensor(np.ones((shape[0], shape[1] * step), np.float32))
+    view = (x, whole(x).index((slice(None), slice(None, None, step))))
+    scaled = elementwise("multiply", view, Scalar(number, float32))
+    return one(compute(elementwise("subtract", scaled, kept(reduction("max", scaled, [1])))))
+
+
+def test_sizes_and_numbers_are_no_part_of_a_kernel() -> None:
+    first = row_kernel((3, 5))
+    for again in (row_kernel((7, 2)), row_kernel((3, 5), -1.0), row_kernel((2, 9), 0.5)):
+        assert again == first and hash(again) == hash(first) and str(again) == str(first)
+
+
+def test_how_memory_is_walked_is() -> None:
+    strided = row_kernel((3, 5), step=2)
+    assert strided != row_kernel((3, 5))
+    assert strided == row_kernel((4, 6), step=3)
+
+
+def test_dtypes_and_operations_are() -> None:
+    kernels = set()
+    for dtype in (float32, float64, int8):
+        for name in ("add", "multiply"):
+            x = tensor(np.ones((3, 4)), dtype)
+            kernels.add(one(compute(elementwise(name, x, x))))
+    assert len(kernels) == 6
+
+
+def test_contiguous_axes_become_one() -> None:
+    for shape in ((24,), (4, 6), (2, 3, 4), (2, 1, 3, 4, 1)):
+        x = tensor(np.ones(shape))
+        assert loops(one(compute(elementwise("sqrt", x))).body) == [[]]
+        assert loops(one(compute(reduction("sum", x))).body) == [[]]
+
+
+def test_reads_and_writes_in_sequence_have_a_unit_step() -> None:
+    x = tensor(X)
+    kernel = one(compute(elementwise("add", x, (x, whole(x)))))
+    found = [e for e in expressions(kernel.body) for e in walk(e) if isinstance(e, Load)]
+    assert found and all([t.how for t in e.address.terms] == ["unit"] for e in found)
+    assert kernel.axes[0].vector and kernel.axes[0].parallel
+
+
+def test_a_kernel_prints_as_a_program() -> None:
+    x = tensor(X)
+    assert str(one(compute(reduction("sum", elementwise("square", x), [1])))).splitlines() == [
+        "kernel sum_square_add(out p0: float32, p1: float32)",
+        "  parallel for i in 0..s0:",
+        "    r0 = sum.identity",
+        "    vector for j in 0..s1:",
+        "      r0 = (r0 + square(p1[i*s3 + j]))",
+        "    p0[i*s2] = r0",
+    ]
+    y = elementwise("negative", (x, whole(x).transpose().reshape((24,))))
+    z = elementwise("negative", (x, whole(x).select(0, [3, 0, 0])))
+    assert "p1[d0*s4 + d1*s5 + s6 with d = unravel(i + s1, (s2, s3))]" in str(one(compute(y)))
+    assert "p1[t0[i] + j]" in str(one(compute(z)))
