@@ -92,7 +92,7 @@ class _Lowering:
         boundaries = self.boundaries(space)
         if boundaries <= {0, len(space)} and d.scan is None:
             space = ordered(space, self.walks[-1:])
-        in_order = {f.axes for f in d.foldings if d.folds[f.fold].reduction.combine is None}
+        in_order = {f.axes for f in d.foldings if d.folds[f.fold].reduction.follow is not None}
         self.reduced: dict[Loops, Loops] = {}
         for f in d.foldings:
             if f.axes not in self.reduced and f.axes != (d.scan,):
