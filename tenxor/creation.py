@@ -243,16 +243,14 @@ def arange(start: Number, /, stop: Number | None = None, step: Number = 1, *, dt
     integral = all(isinstance(x, int) for x in (start, stop, step))
     count = -(-(stop - start) // step) if integral else np.ceil((stop - start) / step)
     d = dtype_of(dtype) if dtype is not None else DEFAULT_INT if integral else DEFAULT_FLOAT
-    counted = positions((max(int(count), 0),))
-    if d.is_float and not integral:
-        return (counted.astype(DEFAULT_FLOAT) * float(step) + float(start)).astype(d, copy=False)
-    found: Any = counted
+    found = positions((max(int(count), 0),))
     if not integral:
-        return (counted.astype(DEFAULT_FLOAT) * float(step) + float(start)).astype(d)
-    if step != 1:
-        found = found * step
-    if start != 0:
-        found = found + start
+        found = found.astype(DEFAULT_FLOAT) * float(step) + float(start)
+    else:
+        if step != 1:
+            found *= step
+        if start != 0:
+            found += start
     return found.astype(d, copy=False)
 
 
@@ -269,9 +267,9 @@ def linspace(
     if num < 0:
         raise ArgumentError(f"linspace: num is {num}; it must be 0 or more")
     gaps = num - 1 if endpoint else num
-    counted: Any = positions((num,)).astype(DEFAULT_FLOAT)
+    counted = positions((num,)).astype(DEFAULT_FLOAT)
     step = (stop - start) / gaps if gaps > 0 else 0.0
-    found = counted * float(step) + float(start)
+    found: Tensor = counted * float(step) + float(start)
     if endpoint and gaps > 0:
         found = Tensor.compute(OPS["where"], counted == float(gaps), float(stop), found)
     return found.astype(dtype_of(dtype or DEFAULT_FLOAT), copy=False)
@@ -282,7 +280,8 @@ def eye(n_rows: int, n_cols: int | None = None, /, *, k: int = 0, dtype: object 
     _device("eye", device)
     n_cols = n_rows if n_cols is None else n_cols
     rows, columns = positions((n_rows,)), positions((n_cols,))
-    return (columns == rows.expand_dims(1) + k).astype(dtype_of(dtype or DEFAULT_FLOAT))
+    on_it: Tensor = columns == rows.expand_dims(1) + k
+    return on_it.astype(dtype_of(dtype or DEFAULT_FLOAT))
 
 
 def _triangle(op: str, x: Tensor, k: int, keep: str) -> Tensor:

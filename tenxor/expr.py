@@ -38,9 +38,9 @@ class Expr:
             return True
         return (
             type(self) is type(other)
-            and self._hash == other._hash  # type: ignore[attr-defined]
-            and self.dtype is other.dtype  # type: ignore[attr-defined]
-            and self.key == other.key  # type: ignore[attr-defined]
+            and self._hash == other._hash
+            and self.dtype is other.dtype
+            and self.key == other.key
         )
 
     @property

@@ -103,7 +103,7 @@ def allocate(nbytes: int) -> Buffer:
 def foreign(address: int, nbytes: int, owner: object, *, frozen: bool) -> Buffer:
     """A buffer over memory that `owner` keeps alive; pinned for ever, unless nobody can write it (`frozen`)."""
     if nbytes:
-        array = np.frombuffer((ctypes.c_ubyte * nbytes).from_address(address), np.uint8)
+        array: Array = np.frombuffer(memoryview((ctypes.c_ubyte * nbytes).from_address(address)), np.uint8)
     else:
         array = np.empty(0, np.uint8)
     buffer = Buffer(array, address, nbytes, 0)

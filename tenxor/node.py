@@ -75,6 +75,8 @@ class Node:
     computed this node in passing: the next that needs it keeps it.
     """
 
+    weight: int
+
     __slots__ = ("__weakref__", "buffer", "dtype", "layouts", "op", "shape", "size", "sources", "target", "used", "weight")
 
     def __init__(
@@ -90,7 +92,7 @@ class Node:
         self.buffer = buffer
         self.used = False
         self.size = prod(shape)
-        weight = 1
+        weight: int = 1
         for s in sources:
             if type(s) is Node and s.buffer is None:
                 weight += s.weight

@@ -125,7 +125,7 @@ FITS = {
         lambda f: (mp.log1p(f) - f + f**2 / 2) / f**3,
         LOG_LOW,
         LOG_HIGH,
-        {32: 8},
+        {32: 9},
         lambda f: f**3 / mp.log1p(f),
     ),
     "atanh": Fit(atanh_tail, TINY, ATANH_LIMIT**2, {64: 7}, identity),

@@ -38,7 +38,7 @@ class Address(NamedTuple):
     terms: tuple[Term, ...]
     offset: int = -1
     digits: tuple[int, ...] = ()
-    then: Address | None = None  # type: ignore[misc]  # recursive
+    then: Address | None = None
 
     def axes(self) -> frozenset[int]:
         """The loop axes that the place depends on."""
@@ -141,7 +141,7 @@ class For(NamedTuple):
     """`body` for every index of `axis`."""
 
     axis: int
-    body: tuple[Statement, ...]  # type: ignore[misc]  # recursive
+    body: tuple[Statement, ...]
 
 
 Statement = Init | Update | Store | For

@@ -6,10 +6,7 @@ import difflib
 from typing import Any
 
 from ..errors import UnknownAttribute
-from .arithmetic import Arithmetic
-from .exchange import Exchange
-from .movement import Movement
-from .reducing import Reducing
+from .protocols import Protocols
 
 # Spellings of other libraries whose meaning here has another name.
 _ELSEWHERE = {
@@ -63,7 +60,7 @@ _ELSEWHERE = {
 }
 
 
-class Tensor(Movement, Arithmetic, Reducing, Exchange):
+class Tensor(Protocols):
     """An N-dimensional array: a `storage` of elements, seen through a `layout`.
 
     Movement gives views of the same storage, writable wherever no two positions share an element. Arithmetic gives new tensors,
@@ -79,61 +76,6 @@ class Tensor(Movement, Arithmetic, Reducing, Exchange):
     """
 
     __slots__ = ()
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The size of each axis."""
-        return self.layout.shape
-
-    @property
-    def ndim(self) -> int:
-        """The number of axes."""
-        return len(self.layout.shape)
-
-    @property
-    def size(self) -> int:
-        """The number of elements."""
-        return self.layout.size
-
-    @property
-    def strides(self) -> tuple[int | None, ...]:
-        """Per axis the elements to the next index; None where there is no such number (a gathered axis, a chain of views)."""
-        layout = self.layout
-        if layout.base is not None:
-            return (None,) * len(layout.shape)
-        if layout.tables is None:
-            return layout.strides
-        return tuple(s if t is None else None for s, t in zip(layout.strides, layout.tables, strict=True))
-
-    @property
-    def offset(self) -> int:
-        """Where in the storage the first element is, in elements (in a chain: in the view below)."""
-        return self.layout.offset
-
-    @property
-    def nbytes(self) -> int:
-        """The memory that its elements would take on their own, in bytes."""
-        return self.layout.size * self.dtype.itemsize
-
-    @property
-    def itemsize(self) -> int:
-        """The memory of one element, in bytes."""
-        return self.dtype.itemsize
-
-    @property
-    def device(self) -> str:
-        """Where it is: "cpu"."""
-        return "cpu"
-
-    def to_device(self, device: str, /, *, stream: Any = None) -> Tensor:
-        """Itself, for the device "cpu"."""
-        if device != "cpu":
-            raise ValueError(f"to_device: there is no device {device!r}; tensors are on 'cpu'")
-        return self
-
-    def is_contiguous(self) -> bool:
-        """Whether the elements lie in row-major order without gaps."""
-        return self.layout.is_contiguous()
 
     def __array_namespace__(self, *, api_version: str | None = None) -> Any:
         import sys

@@ -46,7 +46,7 @@ def axes_of(op: str, axes: int | Iterable[int] | None, ndim: int) -> tuple[int, 
     """Axes as numbers from 0 on, all of them for None."""
     if axes is None:
         return tuple(range(ndim))
-    given = [axes] if hasattr(axes, "__index__") else list(axes)  # type: ignore[arg-type]
+    given = [axes] if hasattr(axes, "__index__") else list(axes)
     found = tuple([axis_of(op, a, ndim) for a in given])
     if len(set(found)) < len(found):
         raise AxisError(f"{op}: axis {max(found, key=found.count)} is named twice in {tuple(given)}; name each axis once")

@@ -78,20 +78,6 @@ class Arithmetic(Indexing):
     __array_ufunc__ = None  # NumPy arrays leave `array + tensor` to us
     __array_priority__ = 1000
 
-    def operand(self, value: Any, op: str, *, quietly: bool = False) -> Any:
-        """A tensor or number to compute with; NumPy arrays and scalars become tensors. DTypeError (or NotImplemented) for others."""
-        if isinstance(value, Core) or type(value) in _NUMBERS:
-            return value
-        if isinstance(value, (np.ndarray, np.generic)):
-            return self.from_numpy(value)  # type: ignore[attr-defined]
-        if isinstance(value, (int, float)):
-            return value
-        if quietly:
-            return NotImplemented
-        if isinstance(value, (list, tuple)):
-            return self.from_numpy(np.asarray(value))  # type: ignore[attr-defined]
-        raise DTypeError(f"{op}: cannot compute with {type(value).__name__} {value!r}; use a tensor (tx.asarray) or a Python number")
-
     __add__, __radd__, __iadd__ = _operator("add")
     __sub__, __rsub__, __isub__ = _operator("subtract")
     __mul__, __rmul__, __imul__ = _operator("multiply")

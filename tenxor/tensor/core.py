@@ -36,6 +36,63 @@ class Core:
         self.layout = layout
         self.dtype = dtype
 
+    # What it is
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The size of each axis."""
+        return self.layout.shape
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return len(self.layout.shape)
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return self.layout.size
+
+    @property
+    def strides(self) -> tuple[int | None, ...]:
+        """Per axis the elements to the next index; None where there is no such number (a gathered axis, a chain of views)."""
+        layout = self.layout
+        if layout.base is not None:
+            return (None,) * len(layout.shape)
+        if layout.tables is None:
+            return layout.strides
+        return tuple(s if t is None else None for s, t in zip(layout.strides, layout.tables, strict=True))
+
+    @property
+    def offset(self) -> int:
+        """Where in the storage the first element is, in elements (in a chain: in the view below)."""
+        return self.layout.offset
+
+    @property
+    def nbytes(self) -> int:
+        """The memory that its elements would take on their own, in bytes."""
+        return self.layout.size * self.dtype.itemsize
+
+    @property
+    def itemsize(self) -> int:
+        """The memory of one element, in bytes."""
+        return self.dtype.itemsize
+
+    @property
+    def device(self) -> str:
+        """Where it is: "cpu"."""
+        return "cpu"
+
+    def to_device(self, device: str, /, *, stream: Any = None) -> Self:
+        """Itself, for the device "cpu"."""
+        if device != "cpu":
+            raise ValueError(f"to_device: there is no device {device!r}; tensors are on 'cpu'")
+        return self
+
+    def is_contiguous(self) -> bool:
+        """Whether the elements lie in row-major order without gaps."""
+        return self.layout.is_contiguous()
+
     # The four verbs
 
     def _view(self, layout: Layout) -> Self:

@@ -22,6 +22,7 @@ from ..storage import Storage
 from .core import Core
 
 Array = np.ndarray[Any, Any]
+_NUMBERS = frozenset((int, float, bool))
 _SOLE = 3  # references to a node that only its storage holds: the storage's, a local one, and getrefcount's argument
 
 
@@ -112,6 +113,20 @@ class Exchange(Core):
     def __dlpack_device__(self) -> tuple[int, int]:
         return (1, 0)
 
+    def operand(self, value: Any, op: str, *, quietly: bool = False) -> Any:
+        """A tensor or number to compute with; NumPy arrays and scalars become tensors. DTypeError (or NotImplemented) for others."""
+        if isinstance(value, Core) or type(value) in _NUMBERS:
+            return value
+        if isinstance(value, (np.ndarray, np.generic)):
+            return self.from_numpy(value)
+        if isinstance(value, (int, float)):
+            return value
+        if quietly:
+            return NotImplemented
+        if isinstance(value, (list, tuple)):
+            return self.from_numpy(np.asarray(value))
+        raise DTypeError(f"{op}: cannot compute with {type(value).__name__} {value!r}; use a tensor (tx.asarray) or a Python number")
+
     @classmethod
     def from_numpy(cls, array: Any, dtype: object = None, copy: bool | None = None) -> Self:
         """A tensor with an array's elements: a copy, unless `copy=False` (its very memory) or it is read-only for good."""
@@ -149,75 +164,6 @@ class Exchange(Core):
         buffer = foreign(address + low, high - low, array, frozen=frozen)
         node = data(buffer, ((high - low) // size,), dtype)
         return cls(Storage(node), Layout(array.shape, tuple(s // size for s in array.strides), -low // size), dtype)
-
-    # Python
-
-    def __len__(self) -> int:
-        if not self.layout.shape:
-            raise TypeError("len() of a 0-d tensor; it has no axes")
-        return self.layout.shape[0]
-
-    def __iter__(self) -> Any:
-        if not self.layout.shape:
-            raise TypeError("iteration over a 0-d tensor; it has no axes, use item()")
-        layout = self.layout
-        return (self._view(layout.index((k,))) for k in range(layout.shape[0]))
-
-    def __contains__(self, value: Any) -> bool:
-        return bool((self == value).any())  # type: ignore[attr-defined]
-
-    def __reduce__(self) -> Any:
-        return _unpickled, (self.__class__, self.dtype.name, self.layout.shape, self._bytes())
-
-    def _bytes(self) -> bytes:
-        own: Any = self.copy()  # type: ignore[attr-defined]
-        realize(own.storage.node)
-        count: int = own.layout.size * self.dtype.itemsize
-        return bytes(own.storage.node.buffer.array[:count])
-
-    def __copy__(self) -> Any:
-        return self.copy()  # type: ignore[attr-defined]
-
-    def __deepcopy__(self, memo: Any) -> Any:
-        return self.copy()  # type: ignore[attr-defined]
-
-    # Text and pictures
-
-    def __str__(self) -> str:
-        from ..show import to_string
-
-        return to_string(self)
-
-    def __repr__(self) -> str:
-        from ..show import format_repr
-
-        return format_repr(self)
-
-    def __format__(self, spec: str) -> str:
-        return format(self.item(), spec) if spec and not self.layout.shape else str(self)  # type: ignore[attr-defined]
-
-    def to_string(self, dims: Any = None, fmt: Any = None, **options: Any) -> str:
-        """The elements as text: rows on lines, matrices apart by `---`, cubes by `===`, and so on for any rank.
-
-        `dims` picks a slice (an int or None an axis) and `fmt` formats an element, as `"%7.2f"`.
-
-        >>> import tenxor as tx
-        >>> tx.arange(4).reshape(2, 2).to_string(fmt="%2d")
-        ' 0   1  \\n 2   3  \\n'
-        """
-        from ..show import to_string
-
-        return to_string(self, dims, fmt, **options)
-
-    def _repr_html_(self) -> str:
-        from ..show import repr_html
-
-        return repr_html(self)
-
-
-def _unpickled(cls: Any, dtype: str, shape: tuple[int, ...], content: bytes) -> Any:
-    d = dtype_of(dtype)
-    return cls._copied(np.frombuffer(content, d.numpy).reshape(shape), d)
 
 
 def _is_frozen(array: Array) -> bool:

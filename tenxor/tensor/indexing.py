@@ -19,6 +19,8 @@ from ..layout import Layout, Table
 from ..node import Node
 from ..ops import OPS
 from .core import Core
+from .exchange import Exchange
+from .movement import Movement
 
 IntArray = np.ndarray[Any, np.dtype[np.int64]]
 _BASIC = frozenset((int, slice, type(None), type(Ellipsis)))
@@ -57,7 +59,7 @@ class _Gathered(NamedTuple):
     kept: IntArray | None = None
 
 
-class Indexing(Core):
+class Indexing(Movement):
     """Reading and writing parts."""
 
     __slots__ = ()
@@ -115,7 +117,7 @@ class Indexing(Core):
         else:
             offset = layout.ravel((0,) * len(layout.shape))
         if self.dtype is bfloat16:
-            return float(self._view(Layout.contiguous((), offset)).to_numpy())  # type: ignore[attr-defined]
+            return float(self._view(Layout.contiguous((), offset)).to_numpy())
         found: Number = node.buffer.typed(self.dtype).item(offset)  # type: ignore[union-attr]
         return found
 
@@ -166,17 +168,13 @@ class Indexing(Core):
             value = _value_for(value, found)
         target.write(value)
 
-    def operand(self, value: Any, op: str) -> Any:
-        """What an operation can compute with: a tensor, a Python number, or a NumPy array made a tensor."""
-        raise NotImplementedError
-
 
 def _plain(part: Any) -> Any:
     """An index as Python's or NumPy's own: tensors and lists become arrays, NumPy integers become ints."""
     if type(part) in _BASIC:
         return part
-    if isinstance(part, Core):
-        part = part.to_numpy()  # type: ignore[attr-defined]
+    if isinstance(part, Exchange):
+        part = part.to_numpy()
     elif hasattr(part, "__index__") and not isinstance(part, (bool, np.ndarray, np.bool_)):
         return as_int(part)
     array = np.asarray(part)
@@ -251,7 +249,7 @@ def _gathered(layout: Layout, parts: tuple[Any, ...], *, last_of_repeats: bool =
         raise ShapeError(f"indexing: index arrays of shapes {[i.shape for _, i in advanced]} do not broadcast together") from None
     chosen = [a for a, _ in advanced]
     rest = [a for a in range(base.ndim) if a not in chosen]
-    flat = np.zeros(shape, np.int64)
+    flat: IntArray = np.zeros(shape, np.int64)
     for a, indices in advanced:
         flat = flat * base.shape[a] + indices
     flat = flat.ravel()

@@ -9,9 +9,10 @@ from ..errors import AxisError, ShapeError
 from ..layout import Layout
 from .arguments import Axes, axis_of, ints, one_spelling
 from .core import Core
+from .exchange import Exchange
 
 
-class Movement(Core):
+class Movement(Exchange):
     """Views by moving axes; each raises ShapeError or AxisError that names the operation, the shape and the axis."""
 
     __slots__ = ()

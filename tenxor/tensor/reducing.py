@@ -15,7 +15,7 @@ from ..layout import Layout
 from ..node import Node, Scan
 from ..ops import OPS, REDUCTIONS, Reduction
 from .arguments import Axes, axes_of, axis_of, one_spelling
-from .core import Core
+from .arithmetic import Arithmetic
 
 # A large reduction to few elements is cut into blocks.
 LARGE, FEW, BLOCKS = 1 << 18, 16, 64
@@ -31,7 +31,7 @@ _JOINS = {
 _SCANS = {name: Scan(REDUCTIONS[name]) for name in ("sum", "prod", "max", "min")}
 
 
-class Reducing(Core):
+class Reducing(Arithmetic):
     """Many elements become one."""
 
     __slots__ = ()
@@ -65,7 +65,7 @@ class Reducing(Core):
         """
         join, outer = _JOINS[reduction.name]
         if self.dtype.compute is not self.dtype and reduction.name in ("sum", "prod"):
-            wide = self._view(source).astype(self.dtype.compute)  # type: ignore[attr-defined]
+            wide = self._view(source).astype(self.dtype.compute)
             found: Self = wide._reduce_in_blocks(reduction, wide.layout, kept)._typed(self.dtype)
             return found
         axis = max(range(kept, source.ndim), key=lambda a: source.shape[a])
@@ -83,7 +83,7 @@ class Reducing(Core):
         return found
 
     def _typed(self, dtype: object) -> Any:
-        return self if dtype is None else self.astype(dtype, copy=False)  # type: ignore[attr-defined]
+        return self if dtype is None else self.astype(dtype, copy=False)
 
     def sum(self, axis: Axes = None, dtype: object = None, keepdims: bool = False, *, dim: Axes = None, keepdim: bool | None = None) -> Self:
         """New tensor: the sum over `axis`; integers add up in 64 bits. The sum of nothing is 0.
