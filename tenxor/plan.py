@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from .backend.llvm.compiler import Compiled, compiler
 from .backend.threads import share
+from .dtypes import boolean
 from .errors import TraceError
 from .expr import Call
 from .kernel.fuse import constants, fuse, pending
@@ -18,12 +19,13 @@ from .kernel.ir import Kernel, expressions, walk
 from .kernel.lower import Binding, lower
 from .layout import Table
 from .memory import Buffer, allocate
-from .node import EMPTY, PLACEHOLDER, STORE, Node, Scalar
+from .node import EMPTY, PLACEHOLDER, STORE, Node, Scalar, data
 
 DEBUG = int(os.environ.get("TENXOR_DEBUG") or 0)
 HOLD_LOCK = 1 << 16  # work, in additions, below which a kernel keeps Python's lock
 SHARE = 1 << 20  # and from which threads share it
 SOLE = 4  # references to a node that only a store reads: its sources, the list of nodes, and those on the way to counting
+_DONE = data(allocate(0), (0,), boolean)  # stands in the list of nodes for one that is not needed any more
 
 
 class Plan:
@@ -36,10 +38,11 @@ class Plan:
 
     def run(self, nodes: list[Node], scalars: list[Scalar]) -> None:
         """Compute the nodes."""
-        for step in self.steps:
-            step.run(nodes, scalars)
         for k in self.passing:
             nodes[k].used = True
+            nodes[k] = _DONE  # let go of it: what it reads may have no other reader
+        for step in self.steps:
+            step.run(nodes, scalars)
 
 
 def make_plan(nodes: list[Node], scalars: list[Scalar], roots: list[Node]) -> Plan:

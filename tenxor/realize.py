@@ -44,30 +44,31 @@ _plans: dict[_Key, Plan] = {}
 def _trace(roots: list[Node]) -> tuple[_Key, list[Node], list[Scalar]]:
     """What the roots need, numbered: the structure to look up a plan by, the nodes, and the numbers they read."""
     nodes: list[Node] = []
-    number_of: dict[Node, int] = {}
-    key: list[object] = []
     scalars: list[Scalar] = []
-
-    def visit(node: Node) -> int:
-        found = number_of.get(node)
-        if found is not None:
-            return found
-        if node.buffer is not None:
-            part: object = node.dtype
-        else:
-            parts: list[object] = [node.op, node.shape, node.dtype, node.used, node.target]
-            for source, layout in zip(node.sources, node.layouts):  # noqa: B905  # the hot path
-                if type(source) is Scalar:
-                    parts.append(source.dtype)
-                    scalars.append(source)
-                else:
-                    parts.append(visit(source))  # type: ignore[arg-type]
-                    parts.append(layout)
-            part = tuple(parts)
-        number = number_of[node] = len(nodes)
-        nodes.append(node)
-        key.append(part)
-        return number
-
-    key.extend([visit(root) for root in roots])
+    key: list[object] = []
+    number_of: dict[Node, int] = {}
+    key.extend([_visit(root, number_of, nodes, scalars, key) for root in roots])
     return tuple(key), nodes, scalars
+
+
+def _visit(node: Node, number_of: dict[Node, int], nodes: list[Node], scalars: list[Scalar], key: list[object]) -> int:
+    """The number of a node, after all that it reads. No closure: its cycle would keep the nodes alive."""
+    found = number_of.get(node)
+    if found is not None:
+        return found
+    if node.buffer is not None:
+        part: object = node.dtype
+    else:
+        parts: list[object] = [node.op, node.shape, node.dtype, node.used, node.target]
+        for source, layout in zip(node.sources, node.layouts):  # noqa: B905  # the hot path
+            if type(source) is Node:
+                parts.append(_visit(source, number_of, nodes, scalars, key))
+                parts.append(layout)
+            else:
+                parts.append(source.dtype)
+                scalars.append(source)  # type: ignore[arg-type]
+        part = tuple(parts)
+    number = number_of[node] = len(nodes)
+    nodes.append(node)
+    key.append(part)
+    return number
