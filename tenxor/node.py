@@ -4,7 +4,7 @@ A recipe is an operation and what it reads: pairs of a node and a layout (or a P
 of shape `s` is its elements in row-major order. A node never changes its content: `realize` only swaps the recipe for
 the data. That is all that laziness rests on, so the two exceptions are kept here:
 
-- **Sole ownership.** A write may reuse the old node's memory when nobody else can read that node any more.
+- **Sole ownership.** A write may reuse the old node's memory when nobody else can read that node, or its buffer, any more.
 - **Pins.** A buffer that others may write (`Buffer.pins`) breaks the promise, so no recipe ever reads one: what reads it is
   computed at the call.
 """
@@ -64,6 +64,7 @@ DATA: Final = Special("data")  # in memory already
 POSITION: Final = Special("position")  # element n is n: what arange, eye and random numbers are made of
 EMPTY: Final = Special("empty")  # memory with no content yet
 STORE: Final = Special("store")  # the first source, with the second written through `target`
+REINTERPRET: Final = Special("reinterpret")  # the bytes of the source as another dtype
 PLACEHOLDER: Final = Special("placeholder")  # an argument of a function being traced; it has no value
 
 
@@ -117,19 +118,18 @@ def data(buffer: Buffer, shape: tuple[int, ...], dtype: DType) -> Node:
     return Node(DATA, shape, dtype, buffer=buffer)
 
 
+def reinterpreted(node: Node, dtype: DType) -> Node:
+    """The same bytes as elements of another dtype: the same buffer, at once or when there is one."""
+    shape = (node.size * node.dtype.itemsize // dtype.itemsize,)
+    if node.buffer is not None:
+        return data(node.buffer, shape, dtype)
+    if node.op is REINTERPRET:
+        source = node.sources[0]
+        assert type(source) is Node
+        return source if source.dtype is dtype else reinterpreted(source, dtype)
+    return Node(REINTERPRET, shape, dtype, (node,), (Layout.contiguous(node.shape),))
+
+
 def is_pinned(source: Node | Scalar) -> bool:
     """Whether others may write what this source reads."""
     return type(source) is Node and source.buffer is not None and source.buffer.pins > 0
-
-
-def recount(root: Node) -> int:
-    """The number of different pending nodes under `root`; its weight counts shared ones once per path."""
-    seen: set[Node] = set()
-    stack = [root]
-    while stack:
-        node = stack.pop()
-        if node.buffer is None and node not in seen:
-            seen.add(node)
-            stack.extend(s for s in node.sources if type(s) is Node)
-    root.weight = len(seen)
-    return root.weight

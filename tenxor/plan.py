@@ -19,12 +19,14 @@ from .kernel.ir import Kernel, expressions, walk
 from .kernel.lower import Binding, lower
 from .layout import Table
 from .memory import Buffer, allocate
-from .node import EMPTY, PLACEHOLDER, STORE, Node, Scalar, data
+from .node import EMPTY, PLACEHOLDER, REINTERPRET, STORE, Node, Scalar, data
 
 DEBUG = int(os.environ.get("TENXOR_DEBUG") or 0)
 HOLD_LOCK = 1 << 16  # work, in additions, below which a kernel keeps Python's lock
 SHARE = 1 << 20  # and from which threads share it
+SOLE_BUFFER = 3  # references to a buffer that one node holds: the node's, a local one, and getrefcount's argument
 SOLE = 4  # references to a node that only a store reads: its sources, the list of nodes, and those on the way to counting
+_WITHOUT_KERNEL = (EMPTY, REINTERPRET)
 _DONE = data(allocate(0), (0,), boolean)  # stands in the list of nodes for one that is not needed any more
 
 
@@ -64,9 +66,7 @@ def make_plan(nodes: list[Node], scalars: list[Scalar], roots: list[Node]) -> Pl
 
 def _make_step(node: Node, kernels: set[Node], number_of: dict[Node, int], scalars: list[Scalar]) -> Step:
     place, nbytes = number_of[node], node.size * node.dtype.itemsize
-    if node.op is EMPTY or node.size == 0 or (node.op is STORE and node.target is not None and node.target.size == 0):
-        if node.op is STORE:
-            raise AssertionError("a store of nothing is never made")
+    if node.op in _WITHOUT_KERNEL or node.size == 0:
         return Step(place, nbytes, None)
     kernel, binding = lower(node, kernels)
     return Step(place, nbytes, _Call.of(node, kernel, binding, number_of, scalars))
@@ -83,7 +83,12 @@ class Step:
     def run(self, nodes: list[Node], scalars: list[Scalar]) -> None:
         """Compute the node and settle it."""
         node = nodes[self.node]
-        out = _memory_to_write(node) if node.op is STORE else allocate(self.nbytes)
+        if node.op is STORE:
+            out = _memory_to_write(node)
+        elif node.op is REINTERPRET:
+            out = node.sources[0].buffer  # type: ignore[union-attr, assignment]
+        else:
+            out = allocate(self.nbytes)
         if self.call is not None:
             self.call.run(out, nodes, scalars)
         node.settle(out)
@@ -94,7 +99,7 @@ def _memory_to_write(node: Node) -> Buffer:
     old = node.sources[0]
     assert type(old) is Node and old.buffer is not None
     buffer = old.buffer
-    if buffer.pins or (sys.getrefcount(old) == SOLE and not buffer.frozen):
+    if buffer.pins or (sys.getrefcount(old) == SOLE and sys.getrefcount(buffer) == SOLE_BUFFER and not buffer.frozen):
         return buffer
     fresh = allocate(buffer.nbytes)
     fresh.array[: buffer.nbytes] = buffer.array[: buffer.nbytes]
@@ -174,5 +179,5 @@ def planned(roots: Sequence[Node]) -> list[tuple[Node, Kernel | None]]:
     kernels = fuse(pending(wanted), wanted)
     found: list[tuple[Node, Kernel | None]] = []
     for node in kernels:
-        found.append((node, None if node.op is EMPTY or node.size == 0 else lower(node, set(kernels))[0]))
+        found.append((node, None if node.op in _WITHOUT_KERNEL or node.size == 0 else lower(node, set(kernels))[0]))
     return found

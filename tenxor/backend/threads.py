@@ -101,7 +101,7 @@ def set_num_threads(count: int) -> None:
     global _pool, _count
     if count < 1:
         raise ArgumentError(f"set_num_threads: {count} threads cannot work; give at least 1")
-    if _pool is not None:
+    if _pool is not None and count != _count:
         _pool.stop()
         _pool = None
     _count = count

@@ -43,7 +43,7 @@ def map(function: Function, *tensors: Any, dtype: object = None) -> Tensor:
 
 def _applied(traced: Traced, operands: Sequence[Tensor], shape: tuple[int, ...]) -> Node:
     op = traced.op()
-    sources: list[Node | Scalar] = [t.storage.node for t in operands]
+    sources: list[Node | Scalar] = [t.node for t in operands]
     layouts: list[Layout | None] = [t.layout if t.shape == shape else t.layout.expand(shape) for t in operands]
     for x in traced.extras:
         sources.append(x)

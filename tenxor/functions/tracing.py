@@ -55,7 +55,7 @@ def trace(op: str, function: Function, dtypes: Sequence[DType]) -> Traced:
         raise TraceError(f"{op}: the function returned a tensor of shape {result.shape}; it works on single elements and must return one number")
     extras: list[Node | Scalar] = []
     numbers = {node: k for k, node in enumerate(arguments)}
-    formula = _formula(op, result.storage.node, numbers, extras)
+    formula = _formula(op, result.node, numbers, extras)
     return Traced(formula, tuple(dtypes), tuple(extras))
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..layout import Layout
-from ..node import POSITION, STORE, Node
+from ..node import POSITION, REINTERPRET, STORE, Node
 from ..ops import Op, Reduction
 from .reads import outermost, source_places, times_computed, whole
 
@@ -39,7 +39,7 @@ def pending(roots: Sequence[Node]) -> list[Node]:
 
 def fuse(order: Sequence[Node], roots: Sequence[Node]) -> list[Node]:
     """Of the pending nodes in `order`, those that become kernels, in an order in which they can run."""
-    kernels: set[Node] = set(roots) | _read_by_their_own_store(order)
+    kernels: set[Node] = set(roots) | _apart(order)
     constant = constants(order)
     reads: dict[Node, list[_Read]] = {node: [] for node in order}
     for node in reversed(order):
@@ -64,11 +64,13 @@ def _reads_of(node: Node, place: Layout) -> list[_Read]:
         through = node.layouts[1]
         assert through is not None
         return [(old, whole(old)), (value, through)]
+    if node.op is REINTERPRET:
+        return [(source, whole(source)) for source in node.sources if type(source) is Node]
     return source_places(node, place)
 
 
-def _read_by_their_own_store(order: Sequence[Node]) -> set[Node]:
-    """The values of stores that read what the store overwrites: they are computed before anything is written."""
+def _apart(order: Sequence[Node]) -> set[Node]:
+    """The nodes that must be in memory: what stores write over, values that read what is written over, reinterpreted bytes."""
     found: set[Node] = set()
     for node in order:
         if node.op is STORE:
@@ -78,6 +80,8 @@ def _read_by_their_own_store(order: Sequence[Node]) -> set[Node]:
                 found.add(value)
             if type(old) is Node and old.buffer is None:
                 found.add(old)
+        elif node.op is REINTERPRET:
+            found.update(s for s in node.sources if type(s) is Node and s.buffer is None)
     return found
 
 

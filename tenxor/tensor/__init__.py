@@ -5,7 +5,9 @@ from __future__ import annotations
 import difflib
 from typing import Any
 
+from ..dtypes import dtype as dtype_of
 from ..errors import UnknownAttribute
+from .movement import resized
 from .protocols import Protocols
 
 # Spellings of other libraries whose meaning here has another name.
@@ -83,7 +85,20 @@ class Tensor(Protocols):
         return sys.modules["tenxor"]
 
     def view(self, *shape: Any) -> Tensor:
-        """The view of the same elements in another shape, as `reshape`."""
+        """The view of the same elements in another shape, as `reshape`, or of the same bytes as another dtype.
+
+        A dtype of another size needs elements next to one another along the last axis, which grows or shrinks.
+
+        >>> import tenxor as tx
+        >>> t = tx.asarray([1.0, -2.0], dtype=tx.float32)
+        >>> bits = t.view(tx.uint32)
+        >>> bits[0] = 0x40400000
+        >>> t.tolist()
+        [3.0, -2.0]
+        """
+        if len(shape) == 1 and not isinstance(shape[0], (int, tuple, list)):
+            dtype = dtype_of(shape[0])
+            return Tensor(self.storage, resized(self.layout, self.dtype, dtype), dtype)
         return self.reshape(*shape)
 
     def __matmul__(self, other: Any) -> Any:

@@ -150,13 +150,13 @@ class Arithmetic(Indexing):
         if target is self.dtype:
             return self.copy() if copy else self
         layout = self.layout
-        return self.of(Node(_CAST, layout.shape, target, (self.storage.node,), (layout,)))
+        return self.of(Node(_CAST, layout.shape, target, (self.node,), (layout,)))
 
     to = astype
 
     def copy(self) -> Self:
         """New tensor with the same elements, in its own storage. The memory is copied when one of the two is written."""
-        node, layout = self.storage.node, self.layout
+        node, layout = self.node, self.layout
         if layout.is_contiguous() and layout.base is None and layout.size == node.size and layout.offset == 0 and not is_pinned(node):
             return self.__class__(type(self.storage)(node), layout, self.dtype)
         return self.of(Node(_POSITIVE, layout.shape, self.dtype, (node,), (layout,)))

@@ -12,7 +12,7 @@ from typing import Any, Self
 from ..dtypes import DType, Number, check_fits, of_number, weak
 from ..errors import DTypeError, ReadOnlyError, ShapeError
 from ..layout import Layout, broadcast_shapes
-from ..node import MAX_PENDING, STORE, Node, Operation, Scalar, is_pinned
+from ..node import MAX_PENDING, STORE, Node, Scalar, is_pinned, reinterpreted
 from ..ops import OPS, Op
 from ..realize import realize
 from ..storage import Storage
@@ -93,6 +93,12 @@ class Core:
         """Whether the elements lie in row-major order without gaps."""
         return self.layout.is_contiguous()
 
+    @property
+    def node(self) -> Node:
+        """What the storage holds now, as elements of this dtype."""
+        node = self.storage.node
+        return node if node.dtype is self.dtype else reinterpreted(node, self.dtype)
+
     # The four verbs
 
     def _view(self, layout: Layout) -> Self:
@@ -120,7 +126,7 @@ class Core:
         layouts: list[Layout | None] = []
         for x in operands:
             if isinstance(x, Core):
-                sources.append(x.storage.node)
+                sources.append(x.node)
                 layouts.append(x.layout if x.layout.shape == shape else x.layout.expand(shape))
             else:
                 sources.append(scalar(x, of_numbers, op.name))
@@ -152,7 +158,7 @@ class Core:
                 " or take a copy() first"
             )
         pinned = is_pinned(storage.node)
-        if not pinned and layout.offset == 0 and layout.size == storage.node.size and layout.base is None and layout.is_contiguous():
+        if not pinned and layout.offset == 0 and layout.size == self.node.size and layout.base is None and layout.is_contiguous():
             self._replace(source, through)
         else:
             self._store(source, through, pinned)
@@ -174,37 +180,42 @@ class Core:
                     f"{op}: a value of shape {value.layout.shape} does not broadcast to the shape {self.layout.shape} written to;"
                     " its axes must be equal to those, or 1, counted from the last"
                 ) from None
-        return value.storage.node, layout
+        return value.node, layout
 
     def _replace(self, source: Node | Scalar, through: Layout | None) -> None:
         """A write of the whole storage: a new node, and the old one is forgotten."""
-        old = self.storage.node
+        old = self.node
         if type(source) is Node and source.dtype is old.dtype and source.size == old.size and through is _contiguous(self.layout.shape):
             new = source if not is_pinned(source) else Node(_POSITIVE, self.layout.shape, old.dtype, (source,), (through,))
         else:
             new = Node(_CAST, self.layout.shape, old.dtype, (source,), (through,))
-        self.storage.node = new
+        self._put(new)
         if new.buffer is None and (new.weight > MAX_PENDING or _reads_pinned(new)):
-            del old, source
-            realize(new)
+            del old, source, new
+            realize(self.storage.node)
 
     def _store(self, source: Node | Scalar, through: Layout | None, pinned: bool) -> None:
         """A write of some elements: a store onto the old node, at once if that is in memory."""
         storage, target = self.storage, self.layout
         if type(source) is Scalar:
-            source, through = Node(_CAST, (), storage.node.dtype, (source,), (None,)), Layout(target.shape, (0,) * len(target.shape))
+            source, through = Node(_CAST, (), self.dtype, (source,), (None,)), Layout(target.shape, (0,) * len(target.shape))
         assert type(source) is Node and through is not None
-        if source is storage.node or is_pinned(source):  # it reads what is written: it is read first
+        if source is storage.node or source.buffer is storage.node.buffer is not None or is_pinned(source):  # it reads what is written: it is read first
             source, through = Node(_POSITIVE, target.shape, source.dtype, (source,), (through,)), _contiguous(target.shape)
             if pinned:
                 realize(source)
-        size = storage.node.size
         at_once = storage.node.buffer is not None
-        new = Node(STORE, (size,), storage.node.dtype, (storage.node, source), (_contiguous((size,)), through), target)
-        storage.node = new
+        old = self.node
+        new = Node(STORE, (old.size,), old.dtype, (old, source), (_contiguous((old.size,)), through), target)
+        self._put(new)
         if at_once or new.weight > MAX_PENDING:
-            del source
-            realize(new)
+            del old, source, new
+            realize(storage.node)
+
+    def _put(self, node: Node) -> None:
+        """Let the storage hold a node of this dtype."""
+        dtype = self.storage.node.dtype
+        self.storage.node = node if node.dtype is dtype else reinterpreted(node, dtype)
 
 
 def _reads_pinned(node: Node) -> bool:
@@ -254,8 +265,3 @@ def scalar(value: Any, beside: DType, op: str) -> Scalar:
     if op in _COMPARISONS and kind is int and beside.is_integer and not beside.lowest <= value <= beside.highest:
         return Scalar(value, of_number(value))  # comparing with what the dtype cannot hold is still a fair question
     return Scalar(value, weak(value, beside, op))
-
-
-def apply(op: Operation, shape: Shape, dtype: DType, x: Core, layout: Layout) -> Node:
-    """The node of a one-operand operation that is not elementwise."""
-    return Node(op, shape, dtype, (x.storage.node,), (layout,))

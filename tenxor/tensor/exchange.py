@@ -23,7 +23,7 @@ from .core import Core
 
 Array = np.ndarray[Any, Any]
 _NUMBERS = frozenset((int, float, bool))
-_SOLE = 3  # references to a node that only its storage holds: the storage's, a local one, and getrefcount's argument
+_SOLE = 3  # references to a node, or a buffer, with one holder: that one's, a local one, and getrefcount's argument
 
 
 class _Export:
@@ -95,7 +95,7 @@ class Exchange(Core):
         node = storage.node
         buffer = node.buffer
         assert buffer is not None
-        if not buffer.pins and getrefcount(node) > _SOLE:  # others read this content, and must not see later writes
+        if not buffer.pins and (getrefcount(node) > _SOLE or getrefcount(buffer) > _SOLE):  # others read this content, and must not see later writes
             fresh = allocate(buffer.nbytes)
             fresh.array[: buffer.nbytes] = buffer.array[: buffer.nbytes]
             buffer = fresh

@@ -25,7 +25,7 @@ from .movement import Movement
 IntArray = np.ndarray[Any, np.dtype[np.int64]]
 _BASIC = frozenset((int, slice, type(None), type(Ellipsis)))
 _NUMBERS = frozenset((int, float, bool))
-_SOLE = 3  # references to a node that only its storage holds: the storage's, a local one, and getrefcount's argument
+_SOLE = 3  # references to a node, or a buffer, with one holder: that one's, a local one, and getrefcount's argument
 
 
 class OIndex:
@@ -125,7 +125,7 @@ class Indexing(Movement):
         """Write one number at once where that is a plain write to memory; False where it is not."""
         node = self.storage.node
         buffer = node.buffer
-        if buffer is None or buffer.frozen or (getrefcount(node) > _SOLE and not buffer.pins):
+        if buffer is None or buffer.frozen or not (buffer.pins or (getrefcount(node) == _SOLE == getrefcount(buffer))):
             return False
         dtype = self.dtype
         if dtype.kind != "float":
@@ -149,7 +149,7 @@ class Indexing(Movement):
         if all(type(p) in _BASIC for p in parts):
             return self._view(self.layout.index(parts))
         found = _gathered(self.layout, parts)
-        node = Node(OPS["positive"], found.layout.shape, self.dtype, (self.storage.node,), (found.layout,))
+        node = Node(OPS["positive"], found.layout.shape, self.dtype, (self.node,), (found.layout,))
         result = self.of(node)
         return result._view(_with_shape(result.layout, found))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Self
 
+from ..dtypes import DType
 from ..errors import AxisError, ShapeError
 from ..layout import Layout
 from .arguments import Axes, axis_of, ints, one_spelling
@@ -181,3 +182,25 @@ class Movement(Exchange):
         """The layout with one axis moved to the end, and where that axis was."""
         place = axis_of(op, axis, self.layout.ndim)
         return self.layout.moveaxis(place, -1), place
+
+
+def resized(layout: Layout, old: DType, new: DType) -> Layout:
+    """The layout of the same bytes as elements of another dtype."""
+    if old.itemsize == new.itemsize:
+        return layout
+    if layout.base is not None or layout.tables is not None or layout.ndim == 0 or (layout.strides[-1] != 1 and layout.shape[-1] > 1):
+        raise ShapeError(
+            f"view: {old} as {new} of another size needs elements next to one another along the last axis; this view of shape"
+            f" {layout.shape} has none; take a copy() first"
+        )
+    wide, narrow = max(old.itemsize, new.itemsize), min(old.itemsize, new.itemsize)
+    ratio = wide // narrow
+    rest, last = layout.strides[:-1], layout.shape[-1]
+    if new.itemsize < old.itemsize:
+        return Layout((*layout.shape[:-1], last * ratio), (*(s * ratio for s in rest), 1), layout.offset * ratio)
+    if any(n % ratio for n in (*rest, last, layout.offset)):
+        raise ShapeError(
+            f"view: {old} as {new} joins {ratio} elements to one: the last axis ({last}), the strides {layout.strides} and the offset"
+            f" {layout.offset} must be multiples of {ratio}"
+        )
+    return Layout((*layout.shape[:-1], last // ratio), (*(s // ratio for s in rest), 1), layout.offset // ratio)

@@ -56,7 +56,7 @@ class Reducing(Arithmetic):
 
     def _reduced(self, reduction: Reduction, source: Layout, kept: int) -> Self:
         """The reduction of this storage, seen through `source`, over all but its first `kept` axes."""
-        return self.of(Node(reduction, source.shape[:kept], reduction.result(self.dtype), (self.storage.node,), (source,)))
+        return self.of(Node(reduction, source.shape[:kept], reduction.result(self.dtype), (self.node,), (source,)))
 
     def _reduce_in_blocks(self, reduction: Reduction, source: Layout, kept: int) -> Self:
         """The same in two steps, the first of many independent blocks: threads can share it, and rounding errors grow less.
@@ -183,7 +183,7 @@ class Reducing(Arithmetic):
         place = axis_of(op, axis, t.layout.ndim)
         source = t.layout.moveaxis(place, -1)
         reduction = REDUCTIONS[name]
-        node = Node(_SCANS[name], source.shape, reduction.result(t.dtype), (t.storage.node,), (source,))
+        node = Node(_SCANS[name], source.shape, reduction.result(t.dtype), (t.node,), (source,))
         found = self.of(node)
         return found._view(found.layout.moveaxis(-1, place))._typed(dtype)
 
