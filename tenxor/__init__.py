@@ -7,6 +7,7 @@ from math import pi as pi
 
 from . import errors as errors
 from . import layout as layout
+from . import random as random
 from . import show as show
 from .backend.threads import num_threads as num_threads
 from .backend.threads import set_num_threads as set_num_threads
@@ -33,7 +34,11 @@ from .dtypes import uint32 as uint32
 from .dtypes import uint64 as uint64
 from .functions.elementwise import *
 from .functions.inspection import *
+from .functions.joining import *
+from .functions.manipulation import *
 from .functions.mapping import *
+from .functions.selecting import *
+from .functions.statistics import *
 from .memory import memory as memory
 from .tensor import Tensor as Tensor
 from .tensor.contraction import matmul as matmul

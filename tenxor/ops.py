@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import inf, sqrt, pi
 
-from .dtypes import DEFAULT_FLOAT, DType, boolean, float32, int64, promote, uint64
+from .dtypes import DEFAULT_FLOAT, DType, boolean, int64, promote, uint32, uint64
 from .errors import DTypeError
 from .expr import OPS as OPS
 from .expr import Const, Expr, call, cast, substitute, where
 
 DTypes = tuple[DType, ...]
+Exprs = tuple[Expr, ...]
 Rule = Callable[[str, DTypes], tuple[DTypes, DType]]  # (operation, dtypes given) -> (dtypes computed in, dtype of the result)
 
 ALL_KINDS = ("bool", "uint", "int", "float")
@@ -186,6 +187,45 @@ entry("gelu_tanh", 1, floating, "the tanh approximation of gelu", cost=25,
       formula=lambda x: 0.5 * x * (1.0 + call("tanh", sqrt(2 / pi) * (x + 0.044715 * x * x * x))))
 
 
+# --- random numbers ---------------------------------------------------------------------------------------------------
+
+
+def philox4x32(counter: Exprs, key: Exprs) -> Exprs:
+    """Philox 4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011): four words of a block."""
+    c0, c1, c2, c3 = counter
+    k0, k1 = key
+    for _ in range(10):
+        a, b = Const(0xD2511F53, uint32), Const(0xCD9E8D57, uint32)
+        high_a, low_a, high_b, low_b = call("multiply_high", a, c0), a * c0, call("multiply_high", b, c2), b * c2
+        c0, c1, c2, c3 = _xor(_xor(high_b, c1), k0), low_b, _xor(_xor(high_a, c3), k1), low_a
+        k0, k1 = k0 + Const(0x9E3779B9, uint32), k1 + Const(0xBB67AE85, uint32)
+    return c0, c1, c2, c3
+
+
+def _xor(x: Expr, y: Expr) -> Expr:
+    return call("bitwise_xor", x, y)
+
+
+def _words(x: Expr) -> Exprs:
+    """The low and the high half of 64 bits."""
+    return cast(x, uint32), cast(call("bitwise_right_shift", x, 32), uint32)
+
+
+def _random_bits(first: int) -> Callable[[Expr, Expr, Expr], Expr]:
+    def formula(counter: Expr, stream: Expr, key: Expr) -> Expr:
+        block = philox4x32((*_words(counter), *_words(stream)), _words(key))
+        low, high = (cast(w, uint64) for w in block[first : first + 2])
+        return call("bitwise_or", low, call("bitwise_left_shift", high, 32))
+
+    return formula
+
+
+entry("random_bits", 3, same(("uint",)), "64 random bits of (counter, stream, key): words 0 and 1 of their Philox block", cost=100,
+      formula=_random_bits(0))
+entry("random_bits_high", 3, same(("uint",)), "64 other random bits of (counter, stream, key): words 2 and 3 of their Philox block",
+      cost=100, formula=_random_bits(2))
+
+
 def custom(name: str, formula: Expr, dtypes: DTypes) -> Op:
     """An operation of the user's own: `formula` over `Arg`s of the given dtypes."""
     return Op(name, len(dtypes), lambda op, given: (dtypes, formula.dtype), f"the traced function {formula!r}",
@@ -193,9 +233,6 @@ def custom(name: str, formula: Expr, dtypes: DTypes) -> Op:
 
 
 # --- reductions -------------------------------------------------------------------------------------------------------
-Exprs = tuple[Expr, ...]
-
-
 class Reduction:
     """How many elements become one.
 

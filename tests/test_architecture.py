@@ -109,9 +109,9 @@ def imports_of(source: str, module: str, is_package: bool, known: set[str]) -> l
                 for alias in names:
                     member = f"{origin}.{alias.name}"
                     found.append(Import(node.lineno, member if member in known else origin))
-            case ast.Call(func=func, args=[ast.Constant(value=str(name)), *_]) if (
-                ast.unparse(func).split(".")[-1] in {"import_module", "__import__"}
-            ):
+            case ast.Call(func=func, args=[ast.Constant(value=str(name)), *_]) if ast.unparse(func).split(
+                "."
+            )[-1] in {"import_module", "__import__"}:
                 found.append(Import(node.lineno, name))
     return found
 

@@ -336,6 +336,13 @@ def test_contract_is_a_matrix_product() -> None:
     assert tx.contract(a, b, [(1, 0)]).ravel().tolist() == [58, 64, 139, 154]
 
 
+def test_contract_in_batches() -> None:
+    a, b = tx.arange(24).reshape((2, 3, 4)), tx.arange(40).reshape((2, 4, 5))
+    product = tx.contract(a, b, [(0, 0), (2, 1)])
+    assert product.shape == (2, 3, 5)
+    assert product.tolist() == (a.to_numpy() @ b.to_numpy()).tolist()
+
+
 def test_contract_without_pairs_is_an_outer_product() -> None:
     a, b = table(2, 4), table(3, 5)
     outer = tx.contract(a, b, [])
@@ -477,5 +484,6 @@ def test_permute_and_view_side_by_side_over_one_strip() -> None:
 
 def test_a_slider_walks_an_index_to_its_cell() -> None:
     page = tx.show.slider(table(2, 3).T).html
-    assert 'type="range"' in page
-    assert "<script src" not in page
+    assert 'type: "range"' in page
+    assert "strides (1, 3) · offset 0" in page
+    assert "<script src" not in page  # one self-contained page

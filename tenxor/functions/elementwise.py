@@ -37,8 +37,9 @@ def _function(op: Op) -> Callable[..., Tensor]:
     return function
 
 
-# `cast` is astype, `clip` takes optional bounds, `multiply_high` is inside random numbers.
-FUNCTIONS = {name: _function(op) for name, op in OPS.items() if name not in ("cast", "clip", "multiply_high")}
+# `cast` is astype, `clip` takes optional bounds, and the rest is inside random numbers.
+_INTERNAL = ("cast", "clip", "multiply_high", "random_bits", "random_bits_high")
+FUNCTIONS = {name: _function(op) for name, op in OPS.items() if name not in _INTERNAL}
 globals().update(FUNCTIONS)
 __all__ = [*FUNCTIONS, "clip"]  # noqa: PLE0604  # the table's names
 
