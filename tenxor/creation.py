@@ -19,6 +19,7 @@ __all__ = [
     "arange",
     "array",
     "asarray",
+    "astype",
     "empty",
     "empty_like",
     "eye",
@@ -162,6 +163,12 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> T
     """
     shared = np.from_dlpack(x)
     return Tensor.from_numpy(shared, copy=bool(copy))
+
+
+def astype(x: Tensor, dtype: object, /, *, copy: bool = True, device: str | None = None) -> Tensor:
+    """New tensor of another dtype, as `Tensor.astype`; with `copy=False` `x` itself if it has that dtype."""
+    _device("astype", device)
+    return x.astype(dtype, copy=copy)
 
 
 # --- from a rule ------------------------------------------------------------------------------------------------------

@@ -151,7 +151,7 @@ class Core:
         source, through = self.source_of(value, op)
         if layout.size == 0:
             return
-        if not layout.is_injective() and not (type(source) is Scalar or through is None or _is_one_element(through)):
+        if not layout.is_injective() and isinstance(value, Core) and value.layout.size != 1:
             raise ReadOnlyError(
                 f"{op}: this view of shape {layout.shape} is read-only: several positions share one element (it is broadcast,"
                 " or its windows or indices repeat); write through the tensor that it is a view of, assign one number,"
@@ -200,11 +200,13 @@ class Core:
         if type(source) is Scalar:
             source, through = Node(_CAST, (), self.dtype, (source,), (None,)), Layout(target.shape, (0,) * len(target.shape))
         assert type(source) is Node and through is not None
-        if source is storage.node or source.buffer is storage.node.buffer is not None or is_pinned(source):  # it reads what is written: it is read first
+        reads_pinned = is_pinned(source)
+        same_memory = source is storage.node or source.buffer is storage.node.buffer is not None
+        if same_memory or (pinned and reads_pinned):  # it reads what is written: it is read first
             source, through = Node(_POSITIVE, target.shape, source.dtype, (source,), (through,)), _contiguous(target.shape)
             if pinned:
                 realize(source)
-        at_once = storage.node.buffer is not None
+        at_once = reads_pinned or storage.node.buffer is not None
         old = self.node
         new = Node(STORE, (old.size,), old.dtype, (old, source), (_contiguous((old.size,)), through), target)
         self._put(new)
@@ -223,11 +225,6 @@ def _reads_pinned(node: Node) -> bool:
         if type(source) is Node and source.buffer is not None and source.buffer.pins:
             return True
     return False
-
-
-def _is_one_element(layout: Layout) -> bool:
-    """Whether a value is one element, broadcast."""
-    return layout.base is None and layout.tables is None and not any(s for s, n in zip(layout.strides, layout.shape, strict=True) if n > 1)
 
 
 def broadcast(op: str, *shapes: Shape) -> Shape:

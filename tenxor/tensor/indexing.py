@@ -81,7 +81,7 @@ class Indexing(Movement):
             return
         target = self._view(self.layout.index(parts))
         value = self.operand(value, "assignment")
-        if isinstance(value, Core) and value.storage is target.storage and value.layout == target.layout:
+        if isinstance(value, Core) and value.storage is target.storage and value.layout == target.layout and target.layout.is_injective():
             return  # `t[key] += v` has written already
         target.write(value)
 
@@ -144,6 +144,10 @@ class Indexing(Movement):
 
     # Arrays of indices
 
+    def _is_mask(self, part: Any) -> bool:
+        """Whether an index is a tensor that says yes or no to every element; then a number is written without reading the mask."""
+        return isinstance(part, Core) and part.dtype.kind == "bool" and part.layout.shape == self.layout.shape
+
     def _get_advanced(self, parts: tuple[Any, ...]) -> Self:
         parts = tuple(_plain(p) for p in parts)
         if all(type(p) in _BASIC for p in parts):
@@ -154,8 +158,7 @@ class Indexing(Movement):
         return result._view(_with_shape(result.layout, found))
 
     def _set_advanced(self, parts: tuple[Any, ...], value: Any) -> None:
-        if len(parts) == 1 and isinstance(parts[0], Core) and not isinstance(value, Core) \
-                and parts[0].dtype.kind == "bool" and parts[0].layout.shape == self.layout.shape:
+        if len(parts) == 1 and not isinstance(value, Core) and self._is_mask(parts[0]) and self.layout.is_injective():
             self.write(self.compute(OPS["where"], parts[0], value, self))
             return
         parts = tuple(_plain(p) for p in parts)
