@@ -43,7 +43,9 @@ def main() -> None:
 
     threads = sorted({1, tx.num_threads()})
     say("# Tenxor beside NumPy\n")
-    say(f"{platform.machine()}, {tx.num_threads()} CPUs, Python {platform.python_version()}, NumPy {np.__version__}. Medians of runs in")
+    say(
+        f"{platform.machine()}, {tx.num_threads()} CPUs, Python {platform.python_version()}, NumPy {np.__version__}. Medians of runs in"
+    )
     say("turns in one process; every result is fresh. × is how many times as fast as NumPy's line.\n")
     heads = " | ".join(f"Tenxor, {n} thread{'s' if n > 1 else ''} | ×" for n in threads)
     say(f"| workload | NumPy | {heads} |")

@@ -49,7 +49,13 @@ def compiling() -> list[Row]:
     for size in range(1000, 1100):
         x = tx.ones(size, dtype=tx.float32).realize()
         (x * 3.0 - x / 7.0).realize()
-    rows = [("100 new shapes of one expression", shown(time.perf_counter() - start), f"{tx.compile_counts()[0] - before} compiles")]
+    rows = [
+        (
+            "100 new shapes of one expression",
+            shown(time.perf_counter() - start),
+            f"{tx.compile_counts()[0] - before} compiles",
+        )
+    ]
     with tempfile.TemporaryDirectory() as folder:
         env = {**os.environ, "TENXOR_CACHE_DIR": folder}
         code = "import tenxor as tx; (tx.ones(10) + 1).realize()"

@@ -14,8 +14,8 @@ Run = Callable[[], object]
 def side_by_side(contenders: Mapping[str, Run], seconds: float = 1.0, rounds: int = 7) -> dict[str, float]:
     """The median time of one call of each contender, in seconds.
 
-    Every round times each of them in turn, over as many calls as fill its share of `seconds`; so a slow moment of the machine
-    falls on all alike.
+    Every round times each of them in turn, over as many calls as fill its share of `seconds`; so a slow moment of the
+    machine falls on all alike.
     """
     calls: dict[str, int] = {}
     for name, run in contenders.items():

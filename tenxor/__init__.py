@@ -1,4 +1,6 @@
-"""Tenxor: tensors whose every movement is a view, whose expressions compile to fused kernels, and where all can be seen."""
+"""Tenxor: tensors whose every movement is a view, whose expressions compile to fused kernels, and where all can be
+seen.
+"""
 
 from math import e as e
 from math import inf as inf
@@ -37,6 +39,7 @@ from .functions.inspection import *
 from .functions.joining import *
 from .functions.manipulation import *
 from .functions.mapping import *
+from .functions.patterns import *
 from .functions.selecting import *
 from .functions.statistics import *
 from .memory import memory as memory

@@ -56,10 +56,11 @@ def _device(op: str, device: str | None) -> None:
 def asarray(obj: Any, /, *, dtype: object = None, device: str | None = None, copy: bool | None = None) -> Tensor:
     """A tensor with the elements of `obj`: a number, nested lists, a NumPy array, a tensor, or what speaks DLPack.
 
-    A NumPy array is copied, unless it is read-only for good. `copy=False` shares its very memory: each side sees what the other
-    writes. `copy=True` always copies. A tensor is given back as it is if its dtype fits.
+    A NumPy array is copied, unless it is read-only for good. `copy=False` shares its very memory: each side sees what
+    the other writes. `copy=True` always copies. A tensor is given back as it is if its dtype fits.
 
-    Raises ShapeError for ragged lists, OutOfBounds for numbers that the dtype cannot hold, DTypeError for what are no numbers.
+    Raises ShapeError for ragged lists, OutOfBounds for numbers that the dtype cannot hold, DTypeError for what are no
+    numbers.
 
     >>> import tenxor as tx
     >>> tx.asarray([[1, 2], [3, 4]]).sum().item()
@@ -107,12 +108,14 @@ def _from_lists(obj: Any, wanted: DType | None) -> np.ndarray[Any, Any]:
         return np.array(leaves, dtype=target).reshape(shape)
     except OverflowError:
         big = next(x for x in leaves if not -(2**63) <= x < 2**63)
-        raise OutOfBounds(f"asarray: Python integer {big} is out of range for {target}; give a dtype that holds it") from None
+        raise OutOfBounds(
+            f"asarray: Python integer {big} is out of range for {target}; give a dtype that holds it"
+        ) from None
 
 
 def _number(x: Any) -> Number:
     """A leaf of nested lists as a Python number."""
-    if isinstance(x, Tensor) or isinstance(x, np.generic):
+    if isinstance(x, (Tensor, np.generic)):
         value: Number = x.item()
         return value
     if isinstance(x, (bool, int, float)):
@@ -155,7 +158,8 @@ def _at(place: tuple[int, ...]) -> str:
 
 
 def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Tensor:
-    """A tensor over the memory of whatever speaks DLPack; each side sees what the other writes. With `copy=True` its own.
+    """A tensor over the memory of whatever speaks DLPack; each side sees what the other writes. With `copy=True` its
+    own.
 
     >>> import numpy as np, tenxor as tx
     >>> a = np.zeros(2); t = tx.from_dlpack(a); t[0] = 7; a.tolist()
@@ -235,7 +239,9 @@ def positions(shape: tuple[int, ...]) -> Tensor:
     return Tensor.of(Node(POSITION, shape, DEFAULT_INT))
 
 
-def arange(start: Number, /, stop: Number | None = None, step: Number = 1, *, dtype: object = None, device: str | None = None) -> Tensor:
+def arange(
+    start: Number, /, stop: Number | None = None, step: Number = 1, *, dtype: object = None, device: str | None = None
+) -> Tensor:
     """New 1-D tensor of `start`, `start + step`, ... before `stop`; with one argument from 0 to it.
 
     >>> import tenxor as tx
@@ -282,7 +288,9 @@ def linspace(
     return found.astype(dtype_of(dtype or DEFAULT_FLOAT), copy=False)
 
 
-def eye(n_rows: int, n_cols: int | None = None, /, *, k: int = 0, dtype: object = None, device: str | None = None) -> Tensor:
+def eye(
+    n_rows: int, n_cols: int | None = None, /, *, k: int = 0, dtype: object = None, device: str | None = None
+) -> Tensor:
     """New matrix with ones on diagonal `k` and zeros elsewhere."""
     _device("eye", device)
     n_cols = n_rows if n_cols is None else n_cols
@@ -309,7 +317,8 @@ def triu(x: Tensor, /, *, k: int = 0) -> Tensor:
 
 
 def meshgrid(*arrays: Tensor, indexing: str = "xy") -> list[Tensor]:
-    """The coordinates of a grid, one read-only view for each 1-D tensor; "ij" keeps the order of axes, "xy" swaps the first two.
+    """The coordinates of a grid, one read-only view for each 1-D tensor; "ij" keeps the order of axes, "xy" swaps the
+    first two.
 
     >>> import tenxor as tx
     >>> x, y = tx.meshgrid(tx.arange(3), tx.arange(2)); x.tolist(), y.tolist()

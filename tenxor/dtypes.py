@@ -4,8 +4,8 @@ A `DType` is one of thirteen constants (`float32`, `int64`, ...), compared by id
 storage types: every operation on them is computed in float32 and rounded once, at its end.
 
 Promotion follows the Python array API standard where it says something (same kind: the wider; signed with unsigned: the
-next wider signed) and NumPy where the standard leaves it open (integers with floats). Python numbers are weak: they take
-the tensor's dtype if that can hold their kind. `int64` with `uint64` has no exact answer, so it is an error.
+next wider signed) and NumPy where the standard leaves it open (integers with floats). Python numbers are weak: they
+take the tensor's dtype if that can hold their kind. `int64` with `uint64` has no exact answer, so it is an error.
 """
 
 from __future__ import annotations
@@ -22,8 +22,9 @@ Number = bool | int | float
 class DType:
     """One element type.
 
-    Attributes: `name`; `kind` (one of "bool", "uint", "int", "float"); `itemsize` in bytes; `bits`; `numpy`, the NumPy dtype of
-    the same memory (`bfloat16` has none of its own: its memory is seen as `uint16`); `lowest` and `highest` value.
+    Attributes: `name`; `kind` (one of "bool", "uint", "int", "float"); `itemsize` in bytes; `bits`; `numpy`, the NumPy
+    dtype of the same memory (`bfloat16` has none of its own: its memory is seen as `uint16`); `lowest` and `highest`
+    value.
 
     >>> import tenxor as tx
     >>> tx.float32.itemsize, str(tx.float32), tx.int8.lowest
@@ -135,9 +136,7 @@ def _promote_pair(a: DType, b: DType) -> DType | None:
     return b if b.bits > a.bits else _SIGNED[a.bits * 2]
 
 
-_PROMOTED = {
-    (a, b): _promote_pair(*sorted((a, b), key=lambda d: d.rank)) for a in ALL for b in ALL
-}
+_PROMOTED = {(a, b): _promote_pair(*sorted((a, b), key=lambda d: d.rank)) for a in ALL for b in ALL}
 
 
 def promote(a: DType, b: DType, op: str = "result_type") -> DType:

@@ -13,7 +13,11 @@ class AxisError(TenxorError, ValueError, IndexError):
     """An axis that the tensor does not have, or that is named twice."""
 
 
-class IndexOutOfRange(TenxorError, IndexError):
+class BadIndex(TenxorError, IndexError):
+    """Something that is no index: a float, a second Ellipsis, a mask of another shape."""
+
+
+class IndexOutOfRange(BadIndex):
     """An index past the end of its axis, or more indices than axes."""
 
 

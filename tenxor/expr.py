@@ -1,7 +1,7 @@
 """What is computed for one element: a tree of operations on dtyped scalars.
 
-An `Expr` is immutable and compares by structure. Formulas (of composite operations, and of the user's own traced functions)
-are trees over `Arg`; the loop IR adds leaves of its own (loads, run-time scalars, loop positions).
+An `Expr` is immutable and compares by structure. Formulas (of composite operations, and of the user's own traced
+functions) are trees over `Arg`; the loop IR adds leaves of its own (loads, run-time scalars, loop positions).
 """
 
 from __future__ import annotations

@@ -35,8 +35,8 @@ _pool = _Pool()
 class Buffer:
     """A piece of memory: `address` and `nbytes`, with `array`, the same bytes as NumPy sees them.
 
-    `pins` counts those who may write it behind our back (exports alive; foreign memory counts as one for ever). `frozen` says
-    that it must never be written: it is somebody's read-only memory.
+    `pins` counts those who may write it behind our back (exports alive; foreign memory counts as one for ever).
+    `frozen` says that it must never be written: it is somebody's read-only memory.
     """
 
     __slots__ = ("_capacity", "_typed", "_typed_as", "address", "array", "frozen", "nbytes", "owner", "pins")
@@ -90,7 +90,9 @@ def allocate(nbytes: int) -> Buffer:
         try:
             raw = np.empty(capacity + ALIGNMENT, np.uint8)
         except MemoryError:
-            raise MemoryError(f"tenxor: no memory for a tensor of {nbytes} bytes ({_pool.in_use} bytes are in use)") from None
+            raise MemoryError(
+                f"tenxor: no memory for a tensor of {nbytes} bytes ({_pool.in_use} bytes are in use)"
+            ) from None
         start = -raw.__array_interface__["data"][0] % ALIGNMENT
         array = raw[start : start + capacity]
         address = array.__array_interface__["data"][0]

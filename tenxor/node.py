@@ -1,11 +1,13 @@
 """Nodes: the immutable content of a storage, as data in memory or as a recipe.
 
-A recipe is an operation and what it reads: pairs of a node and a layout (or a Python number, `Scalar`, with None). The content of a node
-of shape `s` is its elements in row-major order. A node never changes its content: `realize` only swaps the recipe for
-the data. That is all that laziness rests on, so the two exceptions are kept here:
+A recipe is an operation and what it reads: pairs of a node and a layout (or a Python number, `Scalar`, with None). The
+content of a node of shape `s` is its elements in row-major order. A node never changes its content: `realize` only
+swaps the recipe for the data. That is all that laziness rests on, so the two exceptions are kept here:
 
-- **Sole ownership.** A write may reuse the old node's memory when nobody else can read that node, or its buffer, any more.
-- **Pins.** A buffer that others may write (`Buffer.pins`) breaks the promise, so no recipe ever reads one: what reads it is
+- **Sole ownership.** A write may reuse the old node's memory when nobody else can read that node, or its buffer, any
+more.
+- **Pins.** A buffer that others may write (`Buffer.pins`) breaks the promise, so no recipe ever reads one: what reads
+it is
   computed at the call.
 """
 
@@ -17,7 +19,8 @@ from typing import Final
 from .dtypes import DType, Number
 from .layout import Layout
 from .memory import Buffer
-from .ops import Op, Reduction
+from .ops import Op
+from .reductions import Reduction
 
 MAX_PENDING = 256  # operations in one pending recipe; a longer one is computed, so that loops run in constant memory
 
@@ -71,18 +74,36 @@ PLACEHOLDER: Final = Special("placeholder")  # an argument of a function being t
 class Node:
     """One content: `buffer` if it is in memory, else `op` on `sources` read through `layouts`.
 
-    For a reduction or scan, `shape` is that of the result and the layout of the source has the reduced axes last. `target` is
-    the layout that a store writes through. `weight` bounds how many operations the recipe holds. `used` tells that a kernel
-    computed this node in passing: the next that needs it keeps it.
+    For a reduction or scan, `shape` is that of the result and the layout of the source has the reduced axes last.
+    `target` is the layout that a store writes through. `weight` bounds how many operations the recipe holds. `used`
+    tells that a kernel computed this node in passing: the next that needs it keeps it.
     """
 
     weight: int
 
-    __slots__ = ("__weakref__", "buffer", "dtype", "layouts", "op", "shape", "size", "sources", "target", "used", "weight")
+    __slots__ = (
+        "__weakref__",
+        "buffer",
+        "dtype",
+        "layouts",
+        "op",
+        "shape",
+        "size",
+        "sources",
+        "target",
+        "used",
+        "weight",
+    )
 
     def __init__(
-        self, op: Operation, shape: tuple[int, ...], dtype: DType, sources: tuple[Node | Scalar, ...] = (),
-        layouts: tuple[Layout | None, ...] = (), target: Layout | None = None, buffer: Buffer | None = None,
+        self,
+        op: Operation,
+        shape: tuple[int, ...],
+        dtype: DType,
+        sources: tuple[Node | Scalar, ...] = (),
+        layouts: tuple[Layout | None, ...] = (),
+        target: Layout | None = None,
+        buffer: Buffer | None = None,
     ) -> None:
         self.op = op
         self.shape = shape

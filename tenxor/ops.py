@@ -1,23 +1,23 @@
-"""The table of operations: what an elementwise operation or a reduction is called, accepts, gives and means.
+"""The table of operations: what an elementwise operation is called, accepts, gives and means.
 
-Adding an elementwise operation is one entry here. An entry with a `formula` needs nothing else: both back ends expand it. One
-without is a primitive, which each back end knows by name. Reductions are monoids: an identity, how one element is lifted
-into the state, and how two states combine; both back ends follow from those three formulas.
+Adding an elementwise operation is one entry here. An entry with a `formula` needs nothing else: both back ends expand
+it. One without is a primitive, which each back end knows by name.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import inf, sqrt, pi
+from math import pi, sqrt
 
-from .dtypes import DEFAULT_FLOAT, DType, boolean, int64, promote, uint32, uint64
+from .dtypes import DEFAULT_FLOAT, DType, boolean, promote, uint32, uint64
 from .errors import DTypeError
 from .expr import OPS as OPS
-from .expr import Const, Expr, call, cast, substitute, where
+from .expr import Const, Expr, call, cast, substitute
 
 DTypes = tuple[DType, ...]
 Exprs = tuple[Expr, ...]
-Rule = Callable[[str, DTypes], tuple[DTypes, DType]]  # (operation, dtypes given) -> (dtypes computed in, dtype of the result)
+# (operation, dtypes given) -> (dtypes computed in, dtype of the result)
+Rule = Callable[[str, DTypes], tuple[DTypes, DType]]
 
 ALL_KINDS = ("bool", "uint", "int", "float")
 NUMERIC = ("uint", "int", "float")
@@ -27,15 +27,23 @@ INTEGRAL = ("bool", "uint", "int")
 class Op:
     """One elementwise operation.
 
-    `rule` maps the operands' dtypes to those it computes in and its result's; `formula`, if any, expresses it by other entries;
-    `infix` is how it prints; `meaning` is its documentation; `cost` is about how many additions it is worth.
+    `rule` maps the operands' dtypes to those it computes in and its result's; `formula`, if any, expresses it by other
+    entries; `infix` is how it prints; `meaning` is its documentation; `cost` is about how many additions it is worth.
     """
 
     __slots__ = ("arity", "cost", "formula", "formula_key", "infix", "kind", "meaning", "name", "rule")
 
     def __init__(
-        self, name: str, arity: int, rule: Rule, meaning: str = "", *, infix: str = "", cost: int = 1,
-        formula: Callable[..., Expr] | None = None, formula_key: object = None,
+        self,
+        name: str,
+        arity: int,
+        rule: Rule,
+        meaning: str = "",
+        *,
+        infix: str = "",
+        cost: int = 1,
+        formula: Callable[..., Expr] | None = None,
+        formula_key: object = None,
     ) -> None:
         self.name, self.arity, self.rule, self.meaning = name, arity, rule, meaning
         self.infix, self.cost, self.formula, self.formula_key = infix, cost, formula, formula_key
@@ -118,7 +126,14 @@ entry("subtract", 2, same(NUMERIC), "x - y", infix="-")
 entry("multiply", 2, same(), "x * y; for bool, and", infix="*")
 entry("divide", 2, floating, "x / y, always a float", infix="/", cost=4)
 entry("floor_divide", 2, same(NUMERIC), "the floor of x / y; 0 where an integer is divided by 0", infix="//", cost=12)
-entry("remainder", 2, same(NUMERIC), "x - y * floor(x / y), with y's sign; 0 where an integer is divided by 0", infix="%", cost=12)
+entry(
+    "remainder",
+    2,
+    same(NUMERIC),
+    "x - y * floor(x / y), with y's sign; 0 where an integer is divided by 0",
+    infix="%",
+    cost=12,
+)
 entry("pow", 2, same(NUMERIC), "x to the power y; integers wrap", infix="**", cost=40)
 entry("negative", 1, same(NUMERIC), "-x")
 entry("positive", 1, same(), "x itself")
@@ -130,7 +145,13 @@ entry("sqrt", 1, floating, "the square root of x", cost=6)
 entry("rsqrt", 1, floating, "1 / sqrt(x)", formula=lambda x: 1.0 / call("sqrt", x), cost=10)
 entry("maximum", 2, same(), "the larger of x and y; NaN if either is")
 entry("minimum", 2, same(), "the smaller of x and y; NaN if either is")
-entry("clip", 3, same(), "x held between low and high", formula=lambda x, lo, hi: call("minimum", call("maximum", x, lo), hi))
+entry(
+    "clip",
+    3,
+    same(),
+    "x held between low and high",
+    formula=lambda x, lo, hi: call("minimum", call("maximum", x, lo), hi),
+)
 entry("where", 3, selecting, "x where the condition holds, else y")
 
 # --- rounding and parts -----------------------------------------------------------------------------------------------
@@ -147,8 +168,12 @@ entry("isfinite", 1, predicate(), "whether x is neither infinite nor NaN")
 
 # --- comparison and logic ---------------------------------------------------------------------------------------------
 for _name, _infix, _meaning in (
-    ("equal", "==", "x = y"), ("not_equal", "!=", "x and y differ"), ("less", "<", "x is below y"),
-    ("less_equal", "<=", "x is not above y"), ("greater", ">", "x is above y"), ("greater_equal", ">=", "x is not below y"),
+    ("equal", "==", "x = y"),
+    ("not_equal", "!=", "x and y differ"),
+    ("less", "<", "x is below y"),
+    ("less_equal", "<=", "x is not above y"),
+    ("greater", ">", "x is above y"),
+    ("greater_equal", ">=", "x is not below y"),
 ):
     entry(_name, 2, predicate(), f"whether {_meaning}", infix=_infix)
 entry("logical_and", 2, logical, "whether both are true", infix="and")
@@ -165,13 +190,26 @@ entry("multiply_high", 2, same(("uint",)), "the upper half of the double-width p
 
 # --- elementary functions ---------------------------------------------------------------------------------------------
 for _name, _meaning in (
-    ("exp", "e to the power x"), ("exp2", "2 to the power x"), ("expm1", "exp(x) - 1, exact near 0"),
-    ("log", "the natural logarithm"), ("log1p", "log(1 + x), exact near 0"), ("log2", "the logarithm to base 2"),
-    ("log10", "the logarithm to base 10"), ("sin", "the sine of x radians"), ("cos", "the cosine of x radians"),
-    ("tan", "the tangent of x radians"), ("asin", "the inverse sine, in radians"), ("acos", "the inverse cosine, in radians"),
-    ("atan", "the inverse tangent, in radians"), ("sinh", "the hyperbolic sine"), ("cosh", "the hyperbolic cosine"),
-    ("tanh", "the hyperbolic tangent"), ("asinh", "the inverse hyperbolic sine"), ("acosh", "the inverse hyperbolic cosine"),
-    ("atanh", "the inverse hyperbolic tangent"), ("erf", "the error function"),
+    ("exp", "e to the power x"),
+    ("exp2", "2 to the power x"),
+    ("expm1", "exp(x) - 1, exact near 0"),
+    ("log", "the natural logarithm"),
+    ("log1p", "log(1 + x), exact near 0"),
+    ("log2", "the logarithm to base 2"),
+    ("log10", "the logarithm to base 10"),
+    ("sin", "the sine of x radians"),
+    ("cos", "the cosine of x radians"),
+    ("tan", "the tangent of x radians"),
+    ("asin", "the inverse sine, in radians"),
+    ("acos", "the inverse cosine, in radians"),
+    ("atan", "the inverse tangent, in radians"),
+    ("sinh", "the hyperbolic sine"),
+    ("cosh", "the hyperbolic cosine"),
+    ("tanh", "the hyperbolic tangent"),
+    ("asinh", "the inverse hyperbolic sine"),
+    ("acosh", "the inverse hyperbolic cosine"),
+    ("atanh", "the inverse hyperbolic tangent"),
+    ("erf", "the error function"),
 ):
     entry(_name, 1, floating, _meaning, cost=20)
 entry("atan2", 2, floating, "the angle of the point (y, x), in radians: atan2(y, x)", cost=30)
@@ -181,10 +219,22 @@ entry("sigmoid", 1, floating, "1 / (1 + exp(-x))", cost=24, formula=lambda x: 1.
 entry("relu", 1, same(NUMERIC), "x where positive, else 0", formula=lambda x: call("maximum", x, 0))
 entry("silu", 1, floating, "x * sigmoid(x)", cost=25, formula=lambda x: x * call("sigmoid", x))
 entry("softplus", 1, floating, "log(1 + exp(x))", cost=50, formula=lambda x: call("logaddexp", x, 0.0))
-entry("gelu", 1, floating, "x times the normal distribution's cumulative probability at x", cost=25,
-      formula=lambda x: x * 0.5 * (1.0 + call("erf", x * sqrt(0.5))))
-entry("gelu_tanh", 1, floating, "the tanh approximation of gelu", cost=25,
-      formula=lambda x: 0.5 * x * (1.0 + call("tanh", sqrt(2 / pi) * (x + 0.044715 * x * x * x))))
+entry(
+    "gelu",
+    1,
+    floating,
+    "x times the normal distribution's cumulative probability at x",
+    cost=25,
+    formula=lambda x: x * 0.5 * (1.0 + call("erf", x * sqrt(0.5))),
+)
+entry(
+    "gelu_tanh",
+    1,
+    floating,
+    "the tanh approximation of gelu",
+    cost=25,
+    formula=lambda x: 0.5 * x * (1.0 + call("tanh", sqrt(2 / pi) * (x + 0.044715 * x * x * x))),
+)
 
 
 # --- random numbers ---------------------------------------------------------------------------------------------------
@@ -220,180 +270,32 @@ def _random_bits(first: int) -> Callable[[Expr, Expr, Expr], Expr]:
     return formula
 
 
-entry("random_bits", 3, same(("uint",)), "64 random bits of (counter, stream, key): words 0 and 1 of their Philox block", cost=100,
-      formula=_random_bits(0))
-entry("random_bits_high", 3, same(("uint",)), "64 other random bits of (counter, stream, key): words 2 and 3 of their Philox block",
-      cost=100, formula=_random_bits(2))
+entry(
+    "random_bits",
+    3,
+    same(("uint",)),
+    "64 random bits of (counter, stream, key): words 0 and 1 of their Philox block",
+    cost=100,
+    formula=_random_bits(0),
+)
+entry(
+    "random_bits_high",
+    3,
+    same(("uint",)),
+    "64 other random bits of (counter, stream, key): words 2 and 3 of their Philox block",
+    cost=100,
+    formula=_random_bits(2),
+)
 
 
 def custom(name: str, formula: Expr, dtypes: DTypes) -> Op:
     """An operation of the user's own: `formula` over `Arg`s of the given dtypes."""
-    return Op(name, len(dtypes), lambda op, given: (dtypes, formula.dtype), f"the traced function {formula!r}",
-              formula=lambda *args: substitute(formula, args), formula_key=formula, cost=10)
-
-
-# --- reductions -------------------------------------------------------------------------------------------------------
-class Reduction:
-    """How many elements become one.
-
-    The state is a tuple of scalars (for argmax: the value and where it was). `states(dtype)` gives their dtypes for an input
-    dtype; `identity` the state of nothing; `lift(x, position)` the state of one element; `combine(left, right)` that of both
-    parts, None where only the order of the elements says it (a user's own fold). `follow`, if given, is a shorter way to take
-    in one element that comes after all others, so loops must keep that order. `result(dtype)` is the dtype given back: the
-    state's last part, or what `finish` makes of the state.
-    """
-
-    __slots__ = ("combine", "finish", "follow", "has_identity", "identity", "kind", "lift", "name", "result", "states")
-
-    def __init__(
-        self, name: str, states: Callable[[DType], DTypes], identity: Callable[[DTypes], Exprs],
-        lift: Callable[[Expr, Expr, DTypes], Exprs], combine: Callable[[Exprs, Exprs], Exprs] | None,
-        result: Callable[[DType], DType], *, has_identity: bool = True,
-        follow: Callable[[Exprs, Exprs], Exprs] | None = None, finish: Callable[[Exprs], Expr] | None = None,
-    ) -> None:
-        self.name, self.states, self.identity, self.lift, self.combine = name, states, identity, lift, combine
-        self.result, self.has_identity, self.follow, self.finish = result, has_identity, follow, finish
-        self.kind = "reduce"
-
-    def step(self, states: Exprs, element: Exprs) -> Exprs:
-        """The state after one more lifted element."""
-        join = self.follow or self.combine
-        assert join is not None
-        return join(states, element)
-
-    def __repr__(self) -> str:
-        return self.name
-
-
-def _widened(d: DType) -> DType:
-    """Sums of integers are kept in 64 bits (array API); those of narrow floats in float32 until the end."""
-    return d.compute if d.kind == "float" else uint64 if d.kind == "uint" else int64
-
-
-def _summed(d: DType) -> DType:
-    return d if d.kind == "float" else _widened(d)
-
-
-def _lowest(d: DType) -> Const:
-    return Const(-inf if d.kind == "float" else d.lowest, d)
-
-
-def _highest(d: DType) -> Const:
-    return Const(inf if d.kind == "float" else d.highest, d)
-
-
-def _plain(x: Expr, position: Expr, states: DTypes) -> Exprs:
-    return (cast(x, states[0]),)
-
-
-def _is_true(x: Expr, position: Expr, states: DTypes) -> Exprs:
-    return (cast(cast(x, boolean), states[0]),)
-
-
-def _by(op: str) -> Callable[[Exprs, Exprs], Exprs]:
-    return lambda left, right: (call(op, left[0], right[0]),)
-
-
-def _best(better: str, not_better: str) -> tuple[Callable[[Exprs, Exprs], Exprs], Callable[[Exprs, Exprs], Exprs]]:
-    """The value that wins and its position: NaN wins over all, the earlier position over an equal value.
-
-    Two ways to join: of any two parts, and of a part with an element that comes after all of it, which wins if it is not worse.
-    """
-
-    def is_nan(x: Expr) -> Expr:
-        return call("isnan", x) if x.dtype.kind == "float" else Const(False, boolean)
-
-    def combine(left: Exprs, right: Exprs) -> Exprs:
-        (a, i), (b, j) = left, right
-        tie = call("equal", a, b) | (is_nan(a) & is_nan(b))
-        wins = (beats(b, a) | (tie & call("less", j, i)))
-        return where(wins, b, a), where(wins, j, i)
-
-    def beats(b: Expr, a: Expr) -> Expr:
-        if a.dtype.kind != "float":
-            return call(better, b, a)
-        return call("logical_not", call(not_better, b, a) | is_nan(a))  # true for a NaN b
-
-    def follow(left: Exprs, right: Exprs) -> Exprs:
-        (a, i), (b, j) = left, right
-        wins = beats(b, a)
-        return where(wins, b, a), where(wins, j, i)
-
-    return combine, follow
-
-
-def _somewhere(states: Exprs) -> Expr:
-    """The position found; the first if no element was better than the identity, as then all are equal to it."""
-    return where(call("equal", states[1], _NOWHERE), 0, states[1])
-
-
-_NOWHERE = Const(int64.highest, int64)
-
-
-def _one(of: Callable[[DType], DType]) -> Callable[[DType], DTypes]:
-    return lambda d: (of(d),)
-
-
-def _number(value: int) -> Callable[[DTypes], Exprs]:
-    return lambda states: (Const(float(value) if states[0].kind == "float" else value, states[0]),)
-
-
-def _argument(name: str, worst: Callable[[DType], Const], better: str, not_better: str) -> Reduction:
-    combine, follow = _best(better, not_better)
-    return Reduction(
-        name, lambda d: (d, int64), lambda s: (worst(s[0]), _NOWHERE), lambda x, i, s: (x, i), combine, lambda d: int64,
-        has_identity=False, follow=follow, finish=_somewhere,
+    return Op(
+        name,
+        len(dtypes),
+        lambda op, given: (dtypes, formula.dtype),
+        f"the traced function {formula!r}",
+        formula=lambda *args: substitute(formula, args),
+        formula_key=formula,
+        cost=10,
     )
-
-
-REDUCTIONS: dict[str, Reduction] = {
-    r.name: r
-    for r in (
-        Reduction("sum", _one(_widened), _number(0), _plain, _by("add"), _summed),
-        Reduction("prod", _one(_widened), _number(1), _plain, _by("multiply"), _summed),
-        Reduction("max", _one(lambda d: d), lambda s: (_lowest(s[0]),), _plain, _by("maximum"), lambda d: d, has_identity=False),
-        Reduction("min", _one(lambda d: d), lambda s: (_highest(s[0]),), _plain, _by("minimum"), lambda d: d, has_identity=False),
-        Reduction("any", _one(lambda d: boolean), lambda s: (Const(False, boolean),), _is_true, _by("logical_or"), lambda d: boolean),
-        Reduction("all", _one(lambda d: boolean), lambda s: (Const(True, boolean),), _is_true, _by("logical_and"), lambda d: boolean),
-        Reduction("count_nonzero", _one(lambda d: int64), _number(0), _is_true, _by("add"), lambda d: int64),
-        _argument("argmax", _lowest, "greater", "less_equal"),
-        _argument("argmin", _highest, "less", "greater_equal"),
-    )
-}
-
-
-# --- folds of the user's own ------------------------------------------------------------------------------------------
-
-_folds: dict[tuple[object, ...], Reduction] = {}  # one object for one meaning, so that its kernels are found again
-
-
-def fold_in_order(step: Expr, initial: Const) -> Reduction:
-    """The fold that starts from `initial` and takes the elements in order: `step` over Arg(0), the state, and Arg(1)."""
-    key = ("in order", step, initial)
-    if key not in _folds:
-        state = step.dtype
-        _folds[key] = Reduction(
-            "reduce", lambda d: (state,), lambda s: (initial,), lambda x, i, s: (x,), None, lambda d: state,
-            follow=lambda states, element: (substitute(step, (states[0], element[0])),),
-        )
-    return _folds[key]
-
-
-def fold_from_first(step: Expr, *, any_order: bool) -> Reduction:
-    """The fold that starts from the first element; its state is whether there was one, and the value so far."""
-    key = ("from first", step, any_order)
-    if key not in _folds:
-        state = step.dtype
-        nothing = Const(0.0 if state.is_float else 0, state)
-
-        def join(left: Exprs, right: Exprs) -> Exprs:
-            (had, a), (has, b) = left, right
-            both = cast(substitute(step, (a, b)), state)
-            return had | has, where(had, where(has, both, a), b)
-
-        _folds[key] = Reduction(
-            "reduce", lambda d: (boolean, state), lambda s: (Const(False, boolean), nothing),
-            lambda x, i, s: (Const(True, boolean), cast(x, state)), join if any_order else None, lambda d: state,
-            has_identity=False, follow=None if any_order else join,
-        )
-    return _folds[key]

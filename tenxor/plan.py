@@ -25,7 +25,9 @@ DEBUG = int(os.environ.get("TENXOR_DEBUG") or 0)
 HOLD_LOCK = 1 << 16  # work, in additions, below which a kernel keeps Python's lock
 SHARE = 1 << 20  # and from which threads share it
 SOLE_BUFFER = 3  # references to a buffer that one node holds: the node's, a local one, and getrefcount's argument
-SOLE = 4  # references to a node that only a store reads: its sources, the list of nodes, and those on the way to counting
+SOLE = (
+    4  # references to a node that only a store reads: its sources, the list of nodes, and those on the way to counting
+)
 _WITHOUT_KERNEL = (EMPTY, REINTERPRET)
 _DONE = data(allocate(0), (0,), boolean)  # stands in the list of nodes for one that is not needed any more
 
@@ -129,11 +131,17 @@ class _Call:
         places = {id(s): k for k, s in enumerate(scalars)}
         cost = 2 + sum(e.op.cost for root in expressions(kernel.body) for e in walk(root) if isinstance(e, Call))
         return _Call(
-            kernel, compiler().get(kernel), struct.Struct(f"={len(operands) + len(binding.tables)}q{codes}"),
-            operands[0][1], [(number_of[n], at) for n, at in operands[1:] if n is not None],
-            binding.tables, [int(t.offsets.ctypes.data) for t in binding.tables],
-            [places[id(s)] for s in binding.numbers], struct.pack(f"={len(binding.slots)}q", *binding.slots),
-            binding.split, binding.work * cost,
+            kernel,
+            compiler().get(kernel),
+            struct.Struct(f"={len(operands) + len(binding.tables)}q{codes}"),
+            operands[0][1],
+            [(number_of[n], at) for n, at in operands[1:] if n is not None],
+            binding.tables,
+            [int(t.offsets.ctypes.data) for t in binding.tables],
+            [places[id(s)] for s in binding.numbers],
+            struct.pack(f"={len(binding.slots)}q", *binding.slots),
+            binding.split,
+            binding.work * cost,
         )
 
     def run(self, out: Buffer, nodes: list[Node], scalars: list[Scalar]) -> None:
@@ -164,7 +172,7 @@ class _Call:
     def shown(self, args: bytes) -> None:
         """Run, and say so: `TENXOR_DEBUG` 1 for names and times, 2 for the loop IR too, 3 for the assembly."""
         if DEBUG >= 3:
-                print(compiler().assembly(self.kernel), file=sys.stderr)
+            print(compiler().assembly(self.kernel), file=sys.stderr)
         if DEBUG >= 2:
             print(self.kernel, file=sys.stderr)
         start = time.perf_counter()

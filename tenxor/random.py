@@ -1,7 +1,8 @@
 """Random numbers from a counter: Philox 4x32-10, the same on any number of threads and however an expression is fused.
 
-Element `n` of a draw is a pure function of a key (the seed), a stream (which draw it is) and `n`. So a random tensor is an
-expression like any other: lazy, fused into what reads it, never stored if it need not be; and a new seed compiles nothing.
+Element `n` of a draw is a pure function of a key (the seed), a stream (which draw it is) and `n`. So a random tensor is
+an expression like any other: lazy, fused into what reads it, never stored if it need not be; and a new seed compiles
+nothing.
 
 Source: J. Salmon, M. Moraes, R. Dror, D. Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011.
 """
@@ -111,11 +112,13 @@ class Generator:
         found: Tensor = ((radius * -2.0).sqrt() * angle.cos() * float(std) + float(mean)).astype(d, copy=False)
         return found
 
-    def integers(self, low: int, high: int | None = None, shape: Shape = (), *, dtype: object = None, endpoint: bool = False) -> Tensor:
+    def integers(
+        self, low: int, high: int | None = None, shape: Shape = (), *, dtype: object = None, endpoint: bool = False
+    ) -> Tensor:
         """New tensor of integers from `low` on and below `high` (from 0 and below `low` if there is no `high`).
 
-        With `endpoint` the last may be `high` itself. Each is the upper half of 64 random bits times the count of choices, so no
-        choice is likelier than another by more than that count times 2**-64.
+        With `endpoint` the last may be `high` itself. Each is the upper half of 64 random bits times the count of
+        choices, so no choice is likelier than another by more than that count times 2**-64.
 
         >>> import tenxor as tx
         >>> x = tx.random.Generator(0).integers(1, 7, 1000)
@@ -196,7 +199,9 @@ def normal(shape: Shape = (), mean: float = 0.0, std: float = 1.0, *, dtype: obj
     return _default.normal(shape, mean, std, dtype=dtype)
 
 
-def integers(low: int, high: int | None = None, shape: Shape = (), *, dtype: object = None, endpoint: bool = False) -> Tensor:
+def integers(
+    low: int, high: int | None = None, shape: Shape = (), *, dtype: object = None, endpoint: bool = False
+) -> Tensor:
     """`Generator.integers` of the module's own generator."""
     return _default.integers(low, high, shape, dtype=dtype, endpoint=endpoint)
 

@@ -1,8 +1,8 @@
 """From pending nodes to values: find or make a plan for what is pending, and run it.
 
-A plan (`plan.py`) is remembered under the structure of the recipes, shapes and layouts included, so that doing the same again
-costs one look-up. On a miss the recipes are fused and lowered; that gives patterns, which the compiler remembers on its own: new
-shapes need a new plan but no new machine code.
+A plan (`plan.py`) is remembered under the structure of the recipes, shapes and layouts included, so that doing the same
+again costs one look-up. On a miss the recipes are fused and lowered; that gives patterns, which the compiler remembers
+on its own: new shapes need a new plan but no new machine code.
 """
 
 from __future__ import annotations

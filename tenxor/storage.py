@@ -1,7 +1,7 @@
 """Storage: a mutable cell that holds an immutable node.
 
-Whatever reads a storage captures the node that it holds then; whatever writes puts a new node in. So a pending read keeps seeing
-what was there when it was made, whatever is written later and whatever is computed first.
+Whatever reads a storage captures the node that it holds then; whatever writes puts a new node in. So a pending read
+keeps seeing what was there when it was made, whatever is written later and whatever is computed first.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from .realize import realize
 
 
 class Storage:
-    """The one-dimensional memory that tensors are views of: `size` elements of `dtype`, whatever the shapes of its views.
+    """The one-dimensional memory that tensors are views of: `size` elements of `dtype`, whatever the shapes of its
+    views.
 
     >>> import tenxor as tx
     >>> t = tx.arange(6).reshape(2, 3)

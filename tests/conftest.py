@@ -26,6 +26,9 @@ def _positive(text: str) -> int:
     return number
 
 
+collect_ignore = ["backend/exhaustive_float32.py"]  # a program to run by hand: 2**32 inputs a function
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--fuzz",

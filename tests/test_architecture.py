@@ -36,7 +36,7 @@ ROOMS = (
     Room(("tenxor.layout",), "index algebra makes sense without a tensor", only=("tenxor.errors",)),
     Room(("tenxor.dtypes",), "what an element is, and what two become together"),
     Room(("tenxor.expr",), "scalar formulas over dtypes, the words that the table is written in"),
-    Room(("tenxor.ops",), "the one table; everything that knows an op reads it here"),
+    Room(("tenxor.ops", "tenxor.reductions"), "the one table; everything that knows an op reads it here"),
     Room(("tenxor.memory",), "a node holds buffers, so they stand below it, not with the machines"),
     Room(("tenxor.node",), "what is read, and what a write means; not how it is computed"),
     Room(("tenxor.kernel",), "nodes become loops; no machine is known here"),
@@ -52,6 +52,7 @@ ROOMS = (
 # What the package may import from outside the standard library, and the modules that may.
 FOREIGN = {
     "numpy": ("tenxor",),  # its dtypes and buffers are the common coin
+    "einops": ("tenxor.functions.patterns",),  # an extra: patterns are read by those who invented them
     "llvmlite": ("tenxor.backend.llvm",),  # one machine among others: loaded when it first compiles
 }
 
@@ -109,9 +110,10 @@ def imports_of(source: str, module: str, is_package: bool, known: set[str]) -> l
                 for alias in names:
                     member = f"{origin}.{alias.name}"
                     found.append(Import(node.lineno, member if member in known else origin))
-            case ast.Call(func=func, args=[ast.Constant(value=str(name)), *_]) if ast.unparse(func).split(
-                "."
-            )[-1] in {"import_module", "__import__"}:
+            case ast.Call(func=func, args=[ast.Constant(value=str(name)), *_]) if ast.unparse(func).split(".")[-1] in {
+                "import_module",
+                "__import__",
+            }:
                 found.append(Import(node.lineno, name))
     return found
 

@@ -60,9 +60,7 @@ def test_ravel_includes_the_offset_and_is_linear() -> None:
     a, b = (1, 0, 2), (0, 2, 1)
     both = tuple(i + j for i, j in zip(a, b, strict=True))
     assert layout.ravel((0, 0, 0)) == layout.offset == 31
-    assert layout.ravel(both) - layout.offset == (layout.ravel(a) - layout.offset) + (
-        layout.ravel(b) - layout.offset
-    )
+    assert layout.ravel(both) - layout.offset == (layout.ravel(a) - layout.offset) + (layout.ravel(b) - layout.offset)
 
 
 def test_what_a_tensor_says_of_itself() -> None:
@@ -448,9 +446,7 @@ def test_scalars_and_empty_tensors_print() -> None:
 
 
 def test_a_large_tensor_is_shortened_at_the_cost_of_its_edges() -> None:
-    huge = tx.broadcast_to(
-        tx.asarray(7), (10**6, 10**6)
-    )  # a million million elements, none of them in memory
+    huge = tx.broadcast_to(tx.asarray(7), (10**6, 10**6))  # a million million elements, none of them in memory
     before = tx.memory().in_use
     assert len(repr(huge)) < 2_000
     assert tx.memory().in_use - before < 100_000

@@ -53,9 +53,7 @@ def add_in_place(target: tx.Tensor, value: Any) -> None:
 
 
 SHAPES = {
-    "shapes that do not broadcast": Wrong(
-        lambda: table() + tx.ones((4,)), ShapeError, ("add", "(2, 3)", "(4,)")
-    ),
+    "shapes that do not broadcast": Wrong(lambda: table() + tx.ones((4,)), ShapeError, ("add", "(2, 3)", "(4,)")),
     "where with a third shape": Wrong(
         lambda: tx.where(table() > 2, tx.ones((2, 3)), tx.ones((3, 2))),
         ShapeError,
@@ -73,12 +71,8 @@ SHAPES = {
     "an unflatten that does not multiply out": Wrong(
         lambda: table().unflatten(1, (2, 2)), ShapeError, ("unflatten", "(2, 2)", "axis 1", "3")
     ),
-    "a squeeze of a long axis": Wrong(
-        lambda: table().squeeze(1), ShapeError, ("squeeze", "axis 1", "(2, 3)")
-    ),
-    "a window longer than its axis": Wrong(
-        lambda: table().windows(1, 4, 1), ShapeError, ("windows", "4", "3")
-    ),
+    "a squeeze of a long axis": Wrong(lambda: table().squeeze(1), ShapeError, ("squeeze", "axis 1", "(2, 3)")),
+    "a window longer than its axis": Wrong(lambda: table().windows(1, 4, 1), ShapeError, ("windows", "4", "3")),
     "matmul of 2x1 and 3x2": Wrong(
         lambda: tx.ones((2, 1)) @ tx.ones((3, 2)), ShapeError, ("matmul", "(2, 1)", "(3, 2)")
     ),
@@ -103,9 +97,7 @@ SHAPES = {
         lambda: add_in_place(tx.ones((3,)), tx.ones((2, 3))), ShapeError, ("(3,)", "(2, 3)")
     ),
     "ragged lists": Wrong(lambda: tx.asarray([[1, 2], [3]]), ShapeError, ("asarray", "[1]")),
-    "ragged lists, deeper": Wrong(
-        lambda: tx.asarray([[[1], [2]], [[3], [4, 5]]]), ShapeError, ("asarray", "[1][1]")
-    ),
+    "ragged lists, deeper": Wrong(lambda: tx.asarray([[[1], [2]], [[3], [4, 5]]]), ShapeError, ("asarray", "[1][1]")),
     "a number beside a list": Wrong(lambda: tx.asarray([[1, 2], 3]), ShapeError, ("asarray", "[1]")),
     "a negative size": Wrong(lambda: tx.zeros((2, -3)), ShapeError, ("-3",)),
     "the minimum of nothing": Wrong(lambda: tx.min(tx.zeros((0,))), ShapeError, ("min", "(0,)")),
@@ -117,12 +109,8 @@ SHAPES = {
 AXES = {
     "an axis past the last": Wrong(lambda: tx.sum(table(), axis=2), AxisError, ("sum", "axis 2")),
     "an axis before the first": Wrong(lambda: tx.sum(table(), axis=-3), AxisError, ("sum", "axis -3")),
-    "an axis named twice": Wrong(
-        lambda: tx.sum(table(), axis=(0, -2)), AxisError, ("sum", "0", "-2", "twice")
-    ),
-    "an axis of concat": Wrong(
-        lambda: tx.concat([table(), table()], axis=2), AxisError, ("concat", "axis 2")
-    ),
+    "an axis named twice": Wrong(lambda: tx.sum(table(), axis=(0, -2)), AxisError, ("sum", "0", "-2", "twice")),
+    "an axis of concat": Wrong(lambda: tx.concat([table(), table()], axis=2), AxisError, ("concat", "axis 2")),
     "an axis to expand": Wrong(lambda: tx.expand_dims(table(), axis=4), AxisError, ("expand_dims", "axis 4")),
     "a permutation with a repeat": Wrong(lambda: table().permute(0, 0), AxisError, ("permute", "(0, 0)")),
     "a permutation that is too short": Wrong(
@@ -134,26 +122,18 @@ AXES = {
 INDICES = {
     "an index past the end": Wrong(lambda: table()[0, 3], IndexOutOfRange, ("3", "axis 1")),
     "an index before the start": Wrong(lambda: table()[-3], IndexOutOfRange, ("-3", "axis 0", "2")),
-    "an index to write past the end": Wrong(
-        lambda: assign(table(), (2, 0), 1), IndexOutOfRange, ("2", "axis 0")
-    ),
+    "an index to write past the end": Wrong(lambda: assign(table(), (2, 0), 1), IndexOutOfRange, ("2", "axis 0")),
     "too many indices": Wrong(lambda: table()[0, 0, 0], IndexOutOfRange, ("3", "(2, 3)")),
     "two ellipses": Wrong(lambda: table()[..., ...], IndexError, ("...",)),
     "a list past the end": Wrong(lambda: table()[[0, 2]], IndexOutOfRange, ("2", "axis 0")),
-    "an oindex list past the end": Wrong(
-        lambda: table().oindex[None, [0, 7]], IndexOutOfRange, ("7", "axis 1", "3")
-    ),
+    "an oindex list past the end": Wrong(lambda: table().oindex[None, [0, 7]], IndexOutOfRange, ("7", "axis 1", "3")),
     "too many oindex entries": Wrong(lambda: table().oindex[0, 0, 0], IndexOutOfRange, ("3", "(2, 3)")),
     "a mask of another shape": Wrong(
         lambda: table()[tx.asarray([True, False, True])], IndexError, ("(3,)", "(2,)", "axis 0")
     ),
     "a float as an index": Wrong(lambda: table()[1.5], (TypeError, IndexError), ("1.5",)),
-    "coordinates past an axis": Wrong(
-        lambda: tx.layout.ravel_index((0, 3), (2, 3)), IndexOutOfRange, ("3", "axis 1")
-    ),
-    "a number past the last": Wrong(
-        lambda: tx.layout.unravel_index(6, (2, 3)), IndexOutOfRange, ("6", "(2, 3)")
-    ),
+    "coordinates past an axis": Wrong(lambda: tx.layout.ravel_index((0, 3), (2, 3)), IndexOutOfRange, ("3", "axis 1")),
+    "a number past the last": Wrong(lambda: tx.layout.unravel_index(6, (2, 3)), IndexOutOfRange, ("6", "(2, 3)")),
     "a step of 0": Wrong(lambda: table()[:, ::0], ValueError, ("step", "axis 1")),
     "indices known only when computed": Wrong(
         lambda: tx.take(table(), tx.asarray([0, 9]), axis=1).realize(), IndexOutOfRange, ("take", "9")
@@ -169,17 +149,11 @@ DTYPES = {
     "a dtype that an operation does not take": Wrong(
         lambda: tx.bitwise_and(tx.ones((2,)), tx.ones((2,))), DTypeError, ("bitwise_and", "float")
     ),
-    "a dtype that does not exist": Wrong(
-        lambda: tx.zeros((2,), dtype="flaot32"), DTypeError, ("flaot32", "float32")
-    ),
+    "a dtype that does not exist": Wrong(lambda: tx.zeros((2,), dtype="flaot32"), DTypeError, ("flaot32", "float32")),
     "a number too large to add": Wrong(lambda: small() + 300, OutOfBounds, ("300", "uint8")),
     "a negative number for an unsigned dtype": Wrong(lambda: small() * -1, OutOfBounds, ("-1", "uint8")),
-    "a number too large to hold": Wrong(
-        lambda: tx.asarray([1, 300], dtype=tx.uint8), OutOfBounds, ("300", "uint8")
-    ),
-    "a number too large to fill with": Wrong(
-        lambda: tx.full((2,), 128, dtype=tx.int8), OutOfBounds, ("128", "int8")
-    ),
+    "a number too large to hold": Wrong(lambda: tx.asarray([1, 300], dtype=tx.uint8), OutOfBounds, ("300", "uint8")),
+    "a number too large to fill with": Wrong(lambda: tx.full((2,), 128, dtype=tx.int8), OutOfBounds, ("128", "int8")),
     "a number too large to write": Wrong(lambda: assign(small(), 0, 256), OutOfBounds, ("256", "uint8")),
     "text": Wrong(lambda: tx.asarray(["a", "b"]), DTypeError, ("asarray", "str")),
 }
@@ -227,9 +201,7 @@ def test_the_message_names_what_is_wrong(wrong: Wrong) -> None:
     message = str(caught.value)
     missing = [name for name in wrong.names if name not in message]
     assert not missing, f"{message!r} does not name {missing}"
-    assert (
-        isinstance(caught.value, TenxorError) or wrong.error is TypeError
-    )  # what Python's own protocols raise
+    assert isinstance(caught.value, TenxorError) or wrong.error is TypeError  # what Python's own protocols raise
 
 
 @pytest.mark.parametrize(

@@ -39,8 +39,7 @@ def remez(fit: Fit, terms: int) -> tuple[list[mpf], mpf]:
     peaks = [(steps - 1) * i // terms for i in range(terms + 1)]
     for _ in range(20):
         rows = [
-            [unit[i] ** power for power in range(terms)] + [(-1) ** row / weights[i]]
-            for row, i in enumerate(peaks)
+            [unit[i] ** power for power in range(terms)] + [(-1) ** row / weights[i]] for row, i in enumerate(peaks)
         ]
         solution = list(mp.lu_solve(mp.matrix(rows), mp.matrix([values[i] for i in peaks])))[:terms]
         fitted = [mp.polyval(solution[::-1], u) for u in unit]
@@ -118,9 +117,7 @@ def erfc_variable(x: int) -> mpf:
 
 
 FITS = {
-    "exp": Fit(
-        lambda r: (mp.expm1(r) - r) / r**2, -HALF_LN2, HALF_LN2, {32: 5, 64: 10}, lambda r: r**2 / mp.exp(r)
-    ),
+    "exp": Fit(lambda r: (mp.expm1(r) - r) / r**2, -HALF_LN2, HALF_LN2, {32: 5, 64: 10}, lambda r: r**2 / mp.exp(r)),
     "log1p": Fit(
         lambda f: (mp.log1p(f) - f + f**2 / 2) / f**3,
         LOG_LOW,

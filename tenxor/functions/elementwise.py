@@ -41,7 +41,7 @@ def _function(op: Op) -> Callable[..., Tensor]:
 _INTERNAL = ("cast", "clip", "multiply_high", "random_bits", "random_bits_high")
 FUNCTIONS = {name: _function(op) for name, op in OPS.items() if name not in _INTERNAL}
 globals().update(FUNCTIONS)
-__all__ = [*FUNCTIONS, "clip"]  # noqa: PLE0604  # the table's names
+__all__ = [*FUNCTIONS, "clip"]  # the table's names
 
 
 def clip(x: Tensor, /, min: Any = None, max: Any = None) -> Tensor:

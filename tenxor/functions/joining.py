@@ -35,7 +35,9 @@ def concat(arrays: Sequence[Tensor], /, *, axis: int | None = 0) -> Tensor:
     for k, t in enumerate(parts):
         _check_fit("concat", first, t, k, axis)
     sizes = [t.shape[axis] for t in parts]
-    found = empty((*first.shape[:axis], sum(sizes), *first.shape[axis + 1 :]), dtype=result_type(*(t.dtype for t in parts)))
+    found = empty(
+        (*first.shape[:axis], sum(sizes), *first.shape[axis + 1 :]), dtype=result_type(*(t.dtype for t in parts))
+    )
     start = 0
     for t, size in zip(parts, sizes, strict=True):
         found[_along(axis, slice(start, start + size))] = t
@@ -74,7 +76,9 @@ def _check_fit(op: str, first: Tensor, t: Tensor, k: int, axis: int | None) -> N
     for a, (n, m) in enumerate(zip(t.shape, first.shape, strict=True)):
         if n != m and a != axis:
             rest = "all shapes must be equal" if axis is None else f"only axis {axis}, which is joined, may differ"
-            raise ShapeError(f"{op}: tensor {k} has shape {t.shape}, the first {first.shape}: axis {a} has sizes {n} and {m}; {rest}")
+            raise ShapeError(
+                f"{op}: tensor {k} has shape {t.shape}, the first {first.shape}: axis {a} has sizes {n} and {m}; {rest}"
+            )
 
 
 def _along(axis: int, index: slice) -> tuple[slice, ...]:
@@ -138,7 +142,9 @@ def repeat(x: Tensor, repeats: int | Sequence[int] | Tensor, /, *, axis: int | N
         raise ArgumentError(f"repeat: repeats {repeats!r} must be an integer or a 1-D list of them, 0 or more")
     size = x.shape[axis]
     if counts.size not in (1, size):
-        raise ShapeError(f"repeat: {counts.size} counts for axis {axis} of size {size}; give one for all or one for each index")
+        raise ShapeError(
+            f"repeat: {counts.size} counts for axis {axis} of size {size}; give one for all or one for each index"
+        )
     order = np.repeat(np.arange(size), counts)
     return x._view(x.layout.select(axis, order)).copy()
 
@@ -148,8 +154,9 @@ def pad(
 ) -> Tensor:
     """New tensor with more elements at the ends of its axes.
 
-    `pad_width` is one number, one pair `(before, after)` for all axes, or a pair for each. `mode` says what is put there: "constant"
-    (`constant_values`), "edge" (the last element), "reflect" or "symmetric" (mirrored without or with it), "wrap".
+    `pad_width` is one number, one pair `(before, after)` for all axes, or a pair for each. `mode` says what is put
+    there: "constant" (`constant_values`), "edge" (the last element), "reflect" or "symmetric" (mirrored without or with
+    it), "wrap".
 
     >>> import tenxor as tx
     >>> tx.pad(tx.arange(3), (1, 2)).tolist(), tx.pad(tx.arange(3), 2, "reflect").tolist()
@@ -167,7 +174,9 @@ def pad(
     for axis, (before, after) in enumerate(widths):
         size = x.shape[axis]
         if size == 0 and before + after:
-            raise ShapeError(f"pad: axis {axis} of shape {x.shape} has no element to fill {mode!r} padding with; use mode 'constant'")
+            raise ShapeError(
+                f"pad: axis {axis} of shape {x.shape} has no element to fill {mode!r} padding with; use mode 'constant'"
+            )
         if before + after:
             places = _PLACES[mode](np.arange(-before, size + after), size)
             layout = layout.select(axis, places)
@@ -181,7 +190,9 @@ def _pad_widths(ndim: int, pad_width: Any) -> list[tuple[int, int]]:
     try:
         pairs = np.broadcast_to(given, (ndim, 2))
     except ValueError:
-        raise ArgumentError(f"pad: pad_width {pad_width!r} is neither one number, nor one pair, nor a pair for each of {ndim} axes") from None
+        raise ArgumentError(
+            f"pad: pad_width {pad_width!r} is neither one number, nor one pair, nor a pair for each of {ndim} axes"
+        ) from None
     return [(int(before), int(after)) for before, after in pairs]
 
 

@@ -52,7 +52,9 @@ def matrix_transpose(x: Tensor, /) -> Tensor:
 
 
 def reshape(x: Tensor, /, shape: Sequence[int] | int, *, copy: bool | None = None) -> Tensor:
-    """View of the same elements, in row-major order, in another shape; one size may be -1. With `copy=True` a new tensor."""
+    """View of the same elements, in row-major order, in another shape; one size may be -1. With `copy=True` a new
+    tensor.
+    """
     view = x.reshape(shape)
     return view.copy() if copy else view
 

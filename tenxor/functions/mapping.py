@@ -10,7 +10,7 @@ from ..errors import ArgumentError, AxisError, ShapeError, TraceError
 from ..expr import Arg, Const, Expr, cast, substitute
 from ..layout import Layout
 from ..node import Node, Scalar
-from ..ops import REDUCTIONS, Reduction, fold_from_first, fold_in_order
+from ..reductions import REDUCTIONS, Reduction, fold_from_first, fold_in_order
 from ..tensor import Tensor
 from ..tensor.arguments import Axes, axis_of
 from ..tensor.core import broadcast
@@ -53,6 +53,7 @@ def _applied(traced: Traced, operands: Sequence[Tensor], shape: tuple[int, ...])
 
 # --- folds ------------------------------------------------------------------------------------------------------------
 
+
 def _fixed(op: str, traced: Traced) -> Expr:
     """A formula with the numbers that it reads made part of it."""
     args: list[Expr] = []
@@ -64,8 +65,11 @@ def _fixed(op: str, traced: Traced) -> Expr:
     return substitute(traced.formula, [*state_and_element, *args])
 
 
-def reduce(function: Function, t: Tensor, /, axis: Axes = None, initial: Number | None = None, *, keepdims: bool = False) -> Tensor:
-    """New tensor: `function(so_far, element)` folded over `axis` (an int, a tuple, or all), in row-major order of the elements.
+def reduce(
+    function: Function, t: Tensor, /, axis: Axes = None, initial: Number | None = None, *, keepdims: bool = False
+) -> Tensor:
+    """New tensor: `function(so_far, element)` folded over `axis` (an int, a tuple, or all), in row-major order of the
+    elements.
 
     It starts from the number `initial`, or else from the first element. The function is traced as in `map`.
 
@@ -73,7 +77,9 @@ def reduce(function: Function, t: Tensor, /, axis: Axes = None, initial: Number 
     >>> tx.reduce(lambda acc, x: 2 * acc + x, tx.asarray([1, 0, 1, 1]), initial=0).item()
     11
     """
-    first = t.dtype if initial is None else (of_number(initial) if t.dtype is boolean else weak(initial, t.dtype, "reduce"))
+    first = (
+        t.dtype if initial is None else (of_number(initial) if t.dtype is boolean else weak(initial, t.dtype, "reduce"))
+    )
     state, traced = state_dtype("reduce", function, first, t.dtype)
     step = cast(_fixed("reduce", traced), state)
     if initial is None:
@@ -90,14 +96,18 @@ def reduce(function: Function, t: Tensor, /, axis: Axes = None, initial: Number 
 
 
 def contract(
-    a: Tensor, b: Tensor, pairs: Sequence[tuple[int, int]], multiply: Function | None = None, add: Function | None = None,
+    a: Tensor,
+    b: Tensor,
+    pairs: Sequence[tuple[int, int]],
+    multiply: Function | None = None,
+    add: Function | None = None,
 ) -> Tensor:
     """New tensor: products of elements of `a` and `b`, added up over an axis that they share, without any temporary.
 
-    Each pair `(axis of a, axis of b)` walks two axes of equal size together. The last pair is added up; those before it stay, as
-    batches, first in the result. Then come the other axes of `a`, then those of `b`. So `[(1, 0)]` is a matrix product,
-    `[(0, 0), (2, 1)]` a batched one, and no pair an outer product. `multiply(x, y)` and `add(x, y)` may be any functions that can
-    be traced; `add` must not depend on the order in which it takes its elements.
+    Each pair `(axis of a, axis of b)` walks two axes of equal size together. The last pair is added up; those before it
+    stay, as batches, first in the result. Then come the other axes of `a`, then those of `b`. So `[(1, 0)]` is a matrix
+    product, `[(0, 0), (2, 1)]` a batched one, and no pair an outer product. `multiply(x, y)` and `add(x, y)` may be any
+    functions that can be traced; `add` must not depend on the order in which it takes its elements.
 
     >>> import tenxor as tx
     >>> a, b = tx.asarray([[1, 2], [3, 0]]), tx.asarray([[5, 1], [2, 4]])
@@ -108,7 +118,9 @@ def contract(
     right = [axis_of("contract", j, b.ndim) for _, j in pairs]
     for k, (i, j) in enumerate(zip(left, right, strict=True)):
         if left.count(i) > 1 or right.count(j) > 1:
-            raise AxisError(f"contract: pair {k}, {pairs[k]}, names an axis that another pair has too; name each axis once")
+            raise AxisError(
+                f"contract: pair {k}, {pairs[k]}, names an axis that another pair has too; name each axis once"
+            )
         if a.shape[i] != b.shape[j]:
             raise ShapeError(
                 f"contract: shapes {a.shape} and {b.shape}: pair {pairs[k]} walks axis {i} of size {a.shape[i]} with axis {j} of size"
@@ -119,7 +131,9 @@ def contract(
     free_b = [j for j in range(b.ndim) if j not in right]
     rows = a.permute(batch + free_a + summed)
     columns = b.permute(right[:-1] + free_b + right[-1:])
-    rows = rows.reshape(rows.shape[: len(batch) + len(free_a)] + (1,) * len(free_b) + rows.shape[len(batch) + len(free_a) :])
+    rows = rows.reshape(
+        rows.shape[: len(batch) + len(free_a)] + (1,) * len(free_b) + rows.shape[len(batch) + len(free_a) :]
+    )
     columns = columns.reshape(columns.shape[: len(batch)] + (1,) * len(free_a) + columns.shape[len(batch) :])
     products = map(multiply, rows, columns) if multiply is not None else rows * columns
     if not pairs:
@@ -129,8 +143,12 @@ def contract(
 
 
 _BUILT_IN = {
-    elementwise.FUNCTIONS["add"]: "sum", elementwise.FUNCTIONS["multiply"]: "prod", elementwise.FUNCTIONS["maximum"]: "max",
-    elementwise.FUNCTIONS["minimum"]: "min", elementwise.FUNCTIONS["logical_or"]: "any", elementwise.FUNCTIONS["logical_and"]: "all",
+    elementwise.FUNCTIONS["add"]: "sum",
+    elementwise.FUNCTIONS["multiply"]: "prod",
+    elementwise.FUNCTIONS["maximum"]: "max",
+    elementwise.FUNCTIONS["minimum"]: "min",
+    elementwise.FUNCTIONS["logical_or"]: "any",
+    elementwise.FUNCTIONS["logical_and"]: "all",
 }
 
 

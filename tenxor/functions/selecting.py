@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..creation import asarray
-from ..errors import ShapeError
+from ..errors import IndexOutOfRange, ShapeError
 from ..tensor import Tensor
 from ..tensor.arguments import axis_of
 
@@ -17,8 +17,8 @@ __all__ = ["argwhere", "nonzero", "take", "take_along_axis"]
 def take(x: Tensor, indices: Any, /, *, axis: int | None = None) -> Tensor:
     """New tensor: the elements of `x` at some indices along an axis (of the flattened tensor for None).
 
-    `indices` may have any shape, which takes the place of the axis. Negative ones count from the end; IndexOutOfRange names the
-    axis and the index.
+    `indices` may have any shape, which takes the place of the axis. Negative ones count from the end; IndexOutOfRange
+    names the axis and the index.
 
     >>> import tenxor as tx
     >>> tx.take(tx.arange(12).reshape(3, 4), [2, 0], axis=0).tolist()
@@ -27,11 +27,15 @@ def take(x: Tensor, indices: Any, /, *, axis: int | None = None) -> Tensor:
     if axis is None:
         x, axis = x.ravel(), 0
     axis = axis_of("take", axis, x.ndim)
-    return x[(*([slice(None)] * axis), asarray(indices))]
+    try:
+        return x[(*([slice(None)] * axis), asarray(indices))]
+    except IndexOutOfRange as error:
+        raise IndexOutOfRange(f"take: {error}") from None
 
 
 def take_along_axis(x: Tensor, indices: Any, /, *, axis: int = -1) -> Tensor:
-    """New tensor: along an axis the elements at `indices`, which are given for every place of the other axes (and broadcast).
+    """New tensor: along an axis the elements at `indices`, which are given for every place of the other axes (and
+    broadcast).
 
     >>> import tenxor as tx
     >>> t = tx.asarray([[3, 1, 2], [9, 7, 8]])
@@ -41,7 +45,9 @@ def take_along_axis(x: Tensor, indices: Any, /, *, axis: int = -1) -> Tensor:
     axis = axis_of("take_along_axis", axis, x.ndim)
     places = asarray(indices)
     if places.ndim != x.ndim:
-        raise ShapeError(f"take_along_axis: indices of shape {places.shape} for shape {x.shape}; both need as many axes")
+        raise ShapeError(
+            f"take_along_axis: indices of shape {places.shape} for shape {x.shape}; both need as many axes"
+        )
     key: list[Any] = []
     for a, size in enumerate(x.shape):
         if a == axis:

@@ -64,7 +64,9 @@ sum = _function("sum")
 var = _function("var")
 
 
-def cumulative_sum(x: Tensor, /, *, axis: int | None = None, dtype: object = None, include_initial: bool = False) -> Tensor:
+def cumulative_sum(
+    x: Tensor, /, *, axis: int | None = None, dtype: object = None, include_initial: bool = False
+) -> Tensor:
     """New tensor of running sums along an axis; `include_initial` puts the empty sum, 0, first.
 
     >>> import tenxor as tx
@@ -74,14 +76,18 @@ def cumulative_sum(x: Tensor, /, *, axis: int | None = None, dtype: object = Non
     return _running(x, "cumulative_sum", axis, dtype, 0 if include_initial else None)
 
 
-def cumulative_prod(x: Tensor, /, *, axis: int | None = None, dtype: object = None, include_initial: bool = False) -> Tensor:
+def cumulative_prod(
+    x: Tensor, /, *, axis: int | None = None, dtype: object = None, include_initial: bool = False
+) -> Tensor:
     """New tensor of running products along an axis; `include_initial` puts the empty product, 1, first."""
     return _running(x, "cumulative_prod", axis, dtype, 1 if include_initial else None)
 
 
 def _running(x: Tensor, name: str, axis: int | None, dtype: object, initial: int | None) -> Tensor:
     if axis is None and x.ndim != 1:
-        raise ArgumentError(f"{name}: a tensor of shape {x.shape} needs an axis to run along; for all its elements use x.ravel()")
+        raise ArgumentError(
+            f"{name}: a tensor of shape {x.shape} needs an axis to run along; for all its elements use x.ravel()"
+        )
     found: Tensor = getattr(x, name)(axis, dtype)
     if initial is None:
         return found
@@ -102,7 +108,9 @@ def cumprod(x: Tensor, /, axis: int | None = None, dtype: object = None) -> Tens
     return found
 
 
-def diff(x: Tensor, /, *, axis: int = -1, n: int = 1, prepend: Tensor | None = None, append: Tensor | None = None) -> Tensor:
+def diff(
+    x: Tensor, /, *, axis: int = -1, n: int = 1, prepend: Tensor | None = None, append: Tensor | None = None
+) -> Tensor:
     """New tensor: the differences of neighbours along an axis, `n` times over.
 
     >>> import tenxor as tx
@@ -110,7 +118,11 @@ def diff(x: Tensor, /, *, axis: int = -1, n: int = 1, prepend: Tensor | None = N
     [3, 5]
     """
     axis = axis_of("diff", axis, x.ndim)
-    x = concat([t for t in (prepend, x, append) if t is not None], axis=axis) if prepend is not None or append is not None else x
+    x = (
+        concat([t for t in (prepend, x, append) if t is not None], axis=axis)
+        if prepend is not None or append is not None
+        else x
+    )
     before = (slice(None),) * axis
     for _ in range(n):
         later, earlier = x[(*before, slice(1, None))], x[(*before, slice(None, -1))]

@@ -1,7 +1,8 @@
 """The user's own functions of numbers, made part of kernels.
 
-A function is called once with 0-d tensors that have a dtype but no value. What it does with them is recorded in their nodes, as
-for any tensor, and read back as one formula. Numbers it uses stay run-time arguments, so another number needs no other kernel.
+A function is called once with 0-d tensors that have a dtype but no value. What it does with them is recorded in their
+nodes, as for any tensor, and read back as one formula. Numbers it uses stay run-time arguments, so another number needs
+no other kernel.
 """
 
 from __future__ import annotations
@@ -50,9 +51,13 @@ def trace(op: str, function: Function, dtypes: Sequence[DType]) -> Traced:
     if isinstance(result, (bool, int, float)):
         result = Tensor.compute(OPS["positive"], result)
     if not isinstance(result, Tensor):
-        raise TraceError(f"{op}: the function returned {type(result).__name__}; it must return one number made from its arguments")
+        raise TraceError(
+            f"{op}: the function returned {type(result).__name__}; it must return one number made from its arguments"
+        )
     if result.shape != ():
-        raise TraceError(f"{op}: the function returned a tensor of shape {result.shape}; it works on single elements and must return one number")
+        raise TraceError(
+            f"{op}: the function returned a tensor of shape {result.shape}; it works on single elements and must return one number"
+        )
     extras: list[Node | Scalar] = []
     numbers = {node: k for k, node in enumerate(arguments)}
     formula = _formula(op, result.node, numbers, extras)
@@ -95,4 +100,6 @@ def state_dtype(op: str, step: Function, first: DType, element: DType) -> tuple[
         if wider is state:
             return state, traced
         state = wider
-    raise TraceError(f"{op}: the function's result never settles on one dtype; cast it, for example x.astype(tx.float64)")
+    raise TraceError(
+        f"{op}: the function's result never settles on one dtype; cast it, for example x.astype(tx.float64)"
+    )

@@ -1,7 +1,7 @@
 """A kernel while it is being put together: loops, expressions and accesses, with their layouts still in numbers.
 
-`draft` follows a node's recipe down to what is in memory. Every read becomes an `Access`: what is read, and its place in the
-loops around it. `lower.py` then turns places into index arithmetic.
+`draft` follows a node's recipe down to what is in memory. Every read becomes an `Access`: what is read, and its place
+in the loops around it. `lower.py` then turns places into index arithmetic.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from ..dtypes import DType, int64
 from ..expr import Call, Expr, apply, cast
 from ..layout import Layout
 from ..node import POSITION, STORE, Node, Scalar, Scan
-from ..ops import OPS, Op, Reduction
+from ..ops import OPS, Op
+from ..reductions import Reduction
 from .ir import Fold, Number, Result, State
 from .reads import inside, outermost, reduced_shape, whole
 

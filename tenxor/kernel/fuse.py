@@ -1,7 +1,8 @@
 """Which pending nodes become kernels, and which are computed in passing inside another.
 
-A node is computed in passing, and never stored, where that repeats no costly work: all who read it are one kernel, and its
-places in that kernel's loops are single views. Everything else is a kernel of its own. The choice never changes a value.
+A node is computed in passing, and never stored, where that repeats no costly work: all who read it are one kernel, and
+its places in that kernel's loops are single views. Everything else is a kernel of its own. The choice never changes a
+value.
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ from collections.abc import Sequence
 
 from ..layout import Layout
 from ..node import POSITION, REINTERPRET, STORE, Node
-from ..ops import Op, Reduction
+from ..ops import Op
+from ..reductions import Reduction
 from .reads import outermost, source_places, times_computed, whole
 
 MAX_PLACES = 4  # a node that one kernel needs at more different places than this is stored once instead
@@ -70,7 +72,9 @@ def _reads_of(node: Node, place: Layout) -> list[_Read]:
 
 
 def _apart(order: Sequence[Node]) -> set[Node]:
-    """The nodes that must be in memory: what stores write over, values that read what is written over, reinterpreted bytes."""
+    """The nodes that must be in memory: what stores write over, values that read what is written over, reinterpreted
+    bytes.
+    """
     found: set[Node] = set()
     for node in order:
         if node.op is STORE:

@@ -1,7 +1,7 @@
 """The loop IR: what stands between tensors and machines.
 
-A `Kernel` is a pattern. It knows operations, dtypes, how many axes there are, and how each operand lies along each axis; it
-knows no size, stride, offset or number. Those are run-time arguments, all 8 bytes wide, in one block:
+A `Kernel` is a pattern. It knows operations, dtypes, how many axes there are, and how each operand lies along each
+axis; it knows no size, stride, offset or number. Those are run-time arguments, all 8 bytes wide, in one block:
 
     operands (pointers)  |  tables (pointers)  |  scalars (int64, uint64 or float64)  |  slots (int64: sizes, strides, offsets)
 
@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from ..dtypes import DType, int64
 from ..expr import Arg, Call, Expr, cast
-from ..ops import Reduction
+from ..reductions import Reduction
 
 # --- index arithmetic -------------------------------------------------------------------------------------------------
 
@@ -31,8 +31,8 @@ class Term(NamedTuple):
 class Address(NamedTuple):
     """An element's place: the sum of its terms and the slot `offset` (-1: none, it is in the pointer).
 
-    Where one view cannot say it, `then` reads that number in row-major order of the sizes in `digits` (slots), and gives an
-    address over the digits, whose axes are their positions.
+    Where one view cannot say it, `then` reads that number in row-major order of the sizes in `digits` (slots), and
+    gives an address over the digits, whose axes are their positions.
     """
 
     terms: tuple[Term, ...]
@@ -150,8 +150,8 @@ Statement = Init | Update | Store | For
 class Axis(NamedTuple):
     """A loop: its extent (a slot), whether its steps are independent, and whether lanes run along it.
 
-    With `part_of = (outer axis, total slot)` it walks one block of a longer axis: its extent is then the smaller of `extent` and
-    what the total leaves after `outer` whole blocks.
+    With `part_of = (outer axis, total slot)` it walks one block of a longer axis: its extent is then the smaller of
+    `extent` and what the total leaves after `outer` whole blocks.
     """
 
     extent: int

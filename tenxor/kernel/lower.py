@@ -1,7 +1,7 @@
 """From a draft to loop IR: layouts become index arithmetic, and every number in them a run-time argument.
 
-The steps, in order: axes of size 1 drop out; reduced axes are put in memory order; neighbouring axes that every access walks
-as one become one; lanes are given to one axis; then the loops are written out.
+The steps, in order: axes of size 1 drop out; reduced axes are put in memory order; neighbouring axes that every access
+walks as one become one; lanes are given to one axis; then the loops are written out.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 class Binding:
     """What the arguments of a kernel are, for one set of shapes.
 
-    `operands` names the node of each pointer (None: the result) and the offset in elements to add; `tables`, `numbers` and
-    `slots` are the rest of the argument block in its order. `work` is about how many elements are visited, and `split` the extent
-    of the loop that threads may share.
+    `operands` names the node of each pointer (None: the result) and the offset in elements to add; `tables`, `numbers`
+    and `slots` are the rest of the argument block in its order. `work` is about how many elements are visited, and
+    `split` the extent of the loop that threads may share.
     """
 
     operands: list[tuple[Node | None, int]]
@@ -67,8 +67,14 @@ class _Lowering:
         body = self.loops(out, self.rewritten(d.value))
         self.binding.work = self.steps()
         kernel = Kernel(
-            self.name(), tuple(self.operands), len(self.binding.tables), tuple(n.dtype for n in d.numbers),
-            len(self.binding.slots), tuple(self.axes), tuple(d.folds), body,
+            self.name(),
+            tuple(self.operands),
+            len(self.binding.tables),
+            tuple(n.dtype for n in d.numbers),
+            len(self.binding.slots),
+            tuple(self.axes),
+            tuple(d.folds),
+            body,
         )
         if kernel.splits:
             self.binding.split = d.extents[self.space[0]]

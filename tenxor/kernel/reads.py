@@ -1,8 +1,8 @@
 """What a node reads, seen from the loops of the kernel that computes it.
 
-A *context* is the loops around an expression, outermost first; a *place* is a layout whose shape is the context's extents
-and whose number is the element of a node (in row-major order) that is needed there. Reading through a view is then nothing
-but composition of layouts: the place in a source is `place.over(layout)`.
+A *context* is the loops around an expression, outermost first; a *place* is a layout whose shape is the context's
+extents and whose number is the element of a node (in row-major order) that is needed there. Reading through a view is
+then nothing but composition of layouts: the place in a source is `place.over(layout)`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from math import prod
 
 from ..layout import Layout
 from ..node import Node
-from ..ops import Reduction
+from ..reductions import Reduction
 
 
 def whole(node: Node) -> Layout:

@@ -76,8 +76,8 @@ def ordered(axes: Loops, walks: Sequence[Walk]) -> Loops:
 def lanes(d: Draft, space: Loops, reduced: dict[Loops, Loops], walks: Sequence[Walk]) -> set[int]:
     """The axes along which lanes run: never one inside another.
 
-    The last independent axis is first choice. Folds that run inside it take the lanes for themselves where their own axis
-    reads memory in sequence and the independent one does not.
+    The last independent axis is first choice. Folds that run inside it take the lanes for themselves where their own
+    axis reads memory in sequence and the independent one does not.
     """
 
     def units(axis: int) -> int:

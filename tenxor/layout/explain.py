@@ -30,9 +30,7 @@ def explain(layout: Layout) -> str:
         if level is not None:
             depth += 1
             names = [f"{_DIGITS[(depth - 1) % len(_DIGITS)]}{axis}" for axis in range(level.ndim)]
-            lines.append(
-                f"({', '.join(names)}) is where that number is, in row-major order, in shape {level.shape}"
-            )
+            lines.append(f"({', '.join(names)}) is where that number is, in row-major order, in shape {level.shape}")
     lines.append(_verdict(layout))
     return "\n".join(lines)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import ArgumentError, IndexOutOfRange
+from ..errors import ArgumentError, BadIndex, IndexOutOfRange
 from .coords import Shape, axes_phrase, checked_index
 from .table import Axis, IntArray, axis_of
 
@@ -18,13 +18,11 @@ def sliced(key: slice, axis: int, size: int) -> tuple[int, int, int]:
     except ValueError:
         raise ArgumentError(f"the slice of axis {axis} has step 0; a step may be any other integer") from None
     except TypeError:
-        raise ArgumentError(f"the slice of axis {axis}, {key}, needs integers or None") from None
+        raise BadIndex(f"the slice of axis {axis}, {key}, needs integers or None") from None
     return start, len(range(start, stop, step)), step
 
 
-def basic_index(
-    key: Sequence[Any], shape: Shape, strides: Shape, offset: int
-) -> tuple[list[int], list[int], int]:
+def basic_index(key: Sequence[Any], shape: Shape, strides: Shape, offset: int) -> tuple[list[int], list[int], int]:
     """Shape, strides and offset after indexing with ints, slices, None (a new axis) and one Ellipsis."""
     new_shape: list[int] = []
     new_strides: list[int] = []
@@ -68,24 +66,22 @@ def _axes_after_ellipsis(key: Sequence[Any], before: int, ndim: int) -> int:
     """How many axes the items after the Ellipsis take."""
     places = [i for i, item in enumerate(key) if item is Ellipsis]
     if len(places) > 1:
-        raise ArgumentError("an index may hold only one Ellipsis (...)")
+        raise BadIndex("an index may hold only one Ellipsis (...)")
     return min(sum(item is not None for item in key[places[0] + 1 :]), ndim - before)
 
 
 def too_many(count: int, shape: Shape) -> IndexOutOfRange:
     """The error for `count` indices of a tensor with fewer axes."""
-    return IndexOutOfRange(
-        f"too many indices: {count} for a tensor of {axes_phrase(len(shape))}, shape {shape}"
-    )
+    return IndexOutOfRange(f"too many indices: {count} for a tensor of {axes_phrase(len(shape))}, shape {shape}")
 
 
 def _integer(item: Any, axis: int) -> int:
     if isinstance(item, (bool, np.bool_)):
-        raise ArgumentError(f"the index of axis {axis} is {item}; a boolean is no integer index")
+        raise BadIndex(f"the index of axis {axis} is {item}; a boolean is no integer index")
     try:
         return as_int(item)
     except TypeError:
-        raise ArgumentError(
+        raise BadIndex(
             f"the index of axis {axis} is a {type(item).__name__}; use an int, a slice, None or ..."
         ) from None
 
@@ -119,7 +115,7 @@ def _per_axis(key: Sequence[Any], shape: Shape) -> list[Any]:
     items = list(key)
     places = [i for i, item in enumerate(items) if item is Ellipsis]
     if len(places) > 1:
-        raise ArgumentError("an index may hold only one Ellipsis (...)")
+        raise BadIndex("an index may hold only one Ellipsis (...)")
     at = places[0] if places else len(items)
     after = items[at + 1 :]
     if at + len(after) > len(shape):
@@ -132,23 +128,15 @@ def index_list(item: Any, axis: int, size: int) -> IntArray:
     try:
         array = np.asarray(item)
     except ValueError:
-        raise ArgumentError(
-            f"the list of indices for axis {axis} is ragged; it needs ints or bools"
-        ) from None
+        raise BadIndex(f"the list of indices for axis {axis} is ragged; it needs ints or bools") from None
     if array.ndim != 1:
-        raise ArgumentError(
-            f"the list of indices for axis {axis} has {array.ndim} axes; it needs exactly one"
-        )
+        raise BadIndex(f"the list of indices for axis {axis} has {array.ndim} axes; it needs exactly one")
     if array.dtype == np.bool_:
         if len(array) != size:
-            raise IndexOutOfRange(
-                f"the list of bools for axis {axis} has {len(array)} entries; its size is {size}"
-            )
+            raise IndexOutOfRange(f"the list of bools for axis {axis} has {len(array)} entries; its size is {size}")
         return np.flatnonzero(array)
     if len(array) and array.dtype.kind not in "iu":
-        raise ArgumentError(
-            f"the list of indices for axis {axis} holds {array.dtype}; it needs ints or bools"
-        )
+        raise BadIndex(f"the list of indices for axis {axis} holds {array.dtype}; it needs ints or bools")
     bad = (array < -size) | (array >= size)
     indices = array.astype(np.int64)
     if bad.any():

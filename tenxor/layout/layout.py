@@ -159,9 +159,7 @@ class Layout:
         if level.size == 0:
             return level
         while True:
-            reads_all = (
-                level.size == base.size and level.offset == 0 and questions.has_row_major_strides(level)
-            )
+            reads_all = level.size == base.size and level.offset == 0 and questions.has_row_major_strides(level)
             if reads_all and level.shape == base.shape:
                 return base
             together = compose.compose(level, base)
@@ -194,7 +192,7 @@ class Layout:
     def index(self, key: Sequence[Any]) -> Layout:
         """View indexed with ints (which drop their axis), slices, None (a new axis) and one Ellipsis.
 
-        Raises IndexOutOfRange for an int past its axis or too many items, ArgumentError for anything else.
+        Raises IndexOutOfRange for an int past its axis or too many items, BadIndex for anything else.
 
         >>> Layout.contiguous((30,)).index((slice(20, 5, -3),))
         Layout(shape=(5,), strides=(-3,), offset=20)
@@ -208,7 +206,7 @@ class Layout:
         """View indexed axis by axis with None (all), an int, a slice, or a list or array of ints or bools.
 
         Axes that the key leaves out are kept whole. An int drops its axis, or with `keepdims` leaves size 1.
-        Raises IndexOutOfRange and ArgumentError as `index` does.
+        Raises IndexOutOfRange and BadIndex as `index` does.
 
         >>> Layout.contiguous((4, 5)).oindex(([1, 1], slice(4))).shape
         (2, 4)
@@ -295,9 +293,7 @@ class Layout:
             return self._reshaped((1,))
         first, last = checked_axis(start, len(shape), "flatten"), checked_axis(end, len(shape), "flatten")
         if first > last:
-            raise AxisError(
-                f"flatten: axis {start} comes after axis {end}; the first to merge must come first"
-            )
+            raise AxisError(f"flatten: axis {start} comes after axis {end}; the first to merge must come first")
         return self._reshaped((*shape[:first], prod(shape[first : last + 1]), *shape[last + 1 :]))
 
     def unflatten(self, axis: int, sizes: Iterable[int]) -> Layout:

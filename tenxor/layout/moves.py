@@ -91,9 +91,7 @@ def windows(axes: list[Axis], axis: int, size: int, step: int, dilation: int) ->
     """`axes` with an affine one counting windows along it, and a new last one running through each."""
     axis = checked_axis(axis, len(axes), "windows")
     if size < 1 or step < 1 or dilation < 1:
-        raise ArgumentError(
-            f"windows: size {size}, step {step} and dilation {dilation} must all be at least 1"
-        )
+        raise ArgumentError(f"windows: size {size}, step {step} and dilation {dilation} must all be at least 1")
     whole, stride, _ = axes[axis]
     reach = dilation * (size - 1) + 1
     if reach > whole:

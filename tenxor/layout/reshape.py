@@ -88,8 +88,7 @@ def resolved(shape: Iterable[int], old: Shape, size: int, op: str = "reshape") -
         return _filled(sizes, old, size, op)
     if prod(sizes) != size:
         raise ShapeError(
-            f"{op}: shape {old} has {size} elements, shape {sizes} has {prod(sizes)}"
-            + _suggestion(sizes, size)
+            f"{op}: shape {old} has {size} elements, shape {sizes} has {prod(sizes)}" + _suggestion(sizes, size)
         )
     return sizes
 

@@ -1,8 +1,7 @@
 """One axis of a view: affine (a stride) or gathered (a table of offsets)."""
 
 from collections.abc import Iterable
-from typing import Any
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 

@@ -71,9 +71,7 @@ class Drawing:
         old = self._box or (left, top, right, bottom)
         self._box = (min(old[0], left), min(old[1], top), max(old[2], right), max(old[3], bottom))
 
-    def rect(
-        self, x: float, y: float, width: float, height: float, tip: str | None = None, **style: object
-    ) -> None:
+    def rect(self, x: float, y: float, width: float, height: float, tip: str | None = None, **style: object) -> None:
         """Add a rectangle; `tip` shows when the pointer rests on it."""
         self._cover(x, y, x + width, y + height)
         place = attributes({"x": float(x), "y": float(y), "width": float(width), "height": float(height)})
@@ -91,9 +89,7 @@ class Drawing:
         (x0, y0), (x1, y1) = start, end
         self._cover(min(x0, x1), min(y0, y1), max(x0, x1), max(y0, y1))
         middle = (y0 + y1) / 2
-        first, second, third, last = (
-            f"{number(x)} {number(y)}" for x, y in (start, (x0, middle), (x1, middle), end)
-        )
+        first, second, third, last = (f"{number(x)} {number(y)}" for x, y in (start, (x0, middle), (x1, middle), end))
         self._marks.append(f'<path d="M{first}C{second} {third} {last}" fill="none"{attributes(style)}/>')
 
     def line(self, start: Point, end: Point, **style: object) -> None:

@@ -42,9 +42,7 @@ class Elements:
     items: dict[Index, Element]
 
     @classmethod
-    def read(
-        cls, t: ShownTensor, edges: Sequence[int], limit: int, keep: Sequence[int] | None = None
-    ) -> Elements:
+    def read(cls, t: ShownTensor, edges: Sequence[int], limit: int, keep: Sequence[int] | None = None) -> Elements:
         """Read the elements to show, about `limit` at most, and nothing else."""
         shape = tuple(t.shape)
         runs = shorten(shape, edges, limit, keep)
@@ -52,8 +50,7 @@ class Elements:
         cells = read_offsets(t, runs).ravel().tolist()
         indices = product(*map(positions_of, runs))
         items = {
-            index: Element(write_short(value), cell)
-            for index, value, cell in zip(indices, values, cells, strict=True)
+            index: Element(write_short(value), cell) for index, value, cell in zip(indices, values, cells, strict=True)
         }
         return cls(shape, runs, items)
 

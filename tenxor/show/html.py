@@ -73,15 +73,12 @@ def slider_page(t: ShownTensor, title: str | None = None) -> Page:
     The page shows the formula with the numbers put in, and lights the element in the tensor and its cell in
     the storage. Gathered axes and chains of views are walked as well.
 
-    Args:
-        t: a tensor of any rank and dtype with 1 to 65,536 elements, all of which are read.
-        title: the heading; by default the shape and dtype.
+    Args: t: a tensor of any rank and dtype with 1 to 65,536 elements, all of which are read. title: the heading; by
+        default the shape and dtype.
 
-    Returns:
-        A `Page`: notebooks show it, `save(path)` writes it.
+    Returns: A `Page`: notebooks show it, `save(path)` writes it.
 
-    Raises:
-        ArgumentError: the tensor has no elements, or too many.
+    Raises: ArgumentError: the tensor has no elements, or too many.
 
     >>> import tenxor as tx
     >>> "<script" in tx.show.slider(tx.reshape(tx.arange(6), (2, 3))).html

@@ -53,9 +53,7 @@ class _Strip:
         drawing = Drawing()
         lefts = self._lefts(self.cells)
         middles = {
-            cell: left + self.width / 2
-            for cell, left in zip(self.cells, lefts, strict=True)
-            if cell is not None
+            cell: left + self.width / 2 for cell, left in zip(self.cells, lefts, strict=True) if cell is not None
         }
         rows = [
             (view, name, direction)
@@ -84,9 +82,7 @@ class _Strip:
     def _middle(self, direction: int) -> float:
         return direction * (_CELL_HEIGHT / 2 + _FALL + _ENTRY_HEIGHT / 2)
 
-    def _draw_lines(
-        self, drawing: Drawing, view: Elements, middles: dict[int, float], direction: int
-    ) -> None:
+    def _draw_lines(self, drawing: Drawing, view: Elements, middles: dict[int, float], direction: int) -> None:
         order = view.in_order()
         for index, left in zip(order, self._lefts(order), strict=True):
             if index is None:

@@ -23,16 +23,12 @@ def tensor_figure(t: ShownTensor, index: Sequence[int] | None = None, title: str
     Long axes are shortened, and only what is shown is read. Each element has the colour of its storage cell;
     with an index, that one element is lit instead.
 
-    Args:
-        t: a tensor of any rank and dtype.
-        index: one integer per axis, negative ones counted from the end: the element to light.
-        title: the line above; by default the index, or the shape and dtype.
+    Args: t: a tensor of any rank and dtype. index: one integer per axis, negative ones counted from the end: the
+        element to light. title: the line above; by default the index, or the shape and dtype.
 
-    Returns:
-        A `Figure`: notebooks show it, `save(path)` writes it.
+    Returns: A `Figure`: notebooks show it, `save(path)` writes it.
 
-    Raises:
-        IndexOutOfRange: the index is past an axis, or has not one entry per axis.
+    Raises: IndexOutOfRange: the index is past an axis, or has not one entry per axis.
 
     >>> import tenxor as tx
     >>> cube = tx.reshape(tx.arange(18), (2, 3, 3))
@@ -58,9 +54,7 @@ def storage_figure(t: ShownTensor, title: str | None = None) -> Figure:
     An element and its cell have one colour. Cells that hold no shown element are grey; what is too long is
     shortened, and only what is shown is read.
 
-    Args:
-        t: a tensor of any rank and dtype.
-        title: the line above; by default the shape and dtype.
+    Args: t: a tensor of any rank and dtype. title: the line above; by default the shape and dtype.
 
     >>> import tenxor as tx
     >>> "storage" in tx.show.storage(tx.reshape(tx.arange(6), (2, 3))).svg
@@ -77,12 +71,9 @@ def storage_figure(t: ShownTensor, title: str | None = None) -> Figure:
 def views_figure(a: ShownTensor, b: ShownTensor, titles: Sequence[str] | None = None) -> Figure:
     """Draw two views side by side, and between their elements the one storage that both see.
 
-    Args:
-        a, b: two tensors over one storage.
-        titles: a name for each; by default "a" and "b".
+    Args: a, b: two tensors over one storage. titles: a name for each; by default "a" and "b".
 
-    Raises:
-        ArgumentError: the tensors do not share their storage, or there are not two titles.
+    Raises: ArgumentError: the tensors do not share their storage, or there are not two titles.
 
     >>> import tenxor as tx
     >>> t = tx.reshape(tx.arange(6), (2, 3))
@@ -93,9 +84,7 @@ def views_figure(a: ShownTensor, b: ShownTensor, titles: Sequence[str] | None = 
         raise ArgumentError("show.views: the tensors share no storage; give two views of one tensor")
     names = ("a", "b") if titles is None else tuple(titles)
     if len(names) != 2:
-        raise ArgumentError(
-            f"show.views: titles has {len(names)} entries; give one for each view, two in all"
-        )
+        raise ArgumentError(f"show.views: titles has {len(names)} entries; give one for each view, two in all")
     pair = _strip_elements(a), _strip_elements(b)
     ramp = Ramp([cell for elements in pair for cell in _cells(elements)])
     both = Drawing()

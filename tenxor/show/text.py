@@ -100,8 +100,7 @@ def _key(dims: Sequence[int | slice | None], shape: tuple[int, ...]) -> tuple[in
     for axis, (entry, size) in enumerate(zip(dims, shape, strict=False)):
         if isinstance(entry, int | np.integer) and not -size <= entry < size:
             raise IndexOutOfRange(
-                f"to_string: dims[{axis}] is {entry}, but axis {axis} of shape {tuple(shape)} has {size} "
-                f"positions"
+                f"to_string: dims[{axis}] is {entry}, but axis {axis} of shape {tuple(shape)} has {size} positions"
             )
     return tuple(slice(None) if entry is None else entry for entry in dims)
 

@@ -65,8 +65,8 @@ _ELSEWHERE = {
 class Tensor(Protocols):
     """An N-dimensional array: a `storage` of elements, seen through a `layout`.
 
-    Movement gives views of the same storage, writable wherever no two positions share an element. Arithmetic gives new tensors,
-    computed when their values are asked for; the result is always that of running the program line by line.
+    Movement gives views of the same storage, writable wherever no two positions share an element. Arithmetic gives new
+    tensors, computed when their values are asked for; the result is always that of running the program line by line.
 
     Made by `tx.asarray`, `tx.zeros` and the like.
 

@@ -49,5 +49,7 @@ def axes_of(op: str, axes: int | Iterable[int] | None, ndim: int) -> tuple[int, 
     given = [axes] if hasattr(axes, "__index__") else list(axes)
     found = tuple([axis_of(op, a, ndim) for a in given])
     if len(set(found)) < len(found):
-        raise AxisError(f"{op}: axis {max(found, key=found.count)} is named twice in {tuple(given)}; name each axis once")
+        raise AxisError(
+            f"{op}: axis {max(found, key=found.count)} is named twice in {tuple(given)}; name each axis once"
+        )
     return found

@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Self
 
-import numpy as np
-
 from ..dtypes import dtype as dtype_of
 from ..errors import DTypeError, ShapeError
 from ..node import Node, is_pinned
 from ..ops import OPS
-from .core import Core
 from .indexing import Indexing
 
 _NUMBERS = frozenset((int, float, bool))
@@ -64,7 +61,9 @@ def _operator(name: str) -> tuple[Callable[[Any, Any], Any], Callable[[Any, Any]
         if result.layout.shape != self.layout.shape:
             self.write(result, f"in-place {name}")  # raises: it cannot grow
         if not self.dtype.is_float and result.dtype.is_float:
-            raise DTypeError(f"in-place {name}: the result is {result.dtype}, which {self.dtype} cannot hold; use x = x {op.infix} y instead")
+            raise DTypeError(
+                f"in-place {name}: the result is {result.dtype}, which {self.dtype} cannot hold; use x = x {op.infix} y instead"
+            )
         self.write(result, f"in-place {name}")
         return self
 
@@ -111,7 +110,9 @@ class Arithmetic(Indexing):
             if other == 1:
                 return self.compute(_POSITIVE, self)
             if other < 0 and type(other) is int and not self.dtype.is_float:
-                raise DTypeError(f"pow: {self.dtype} to the negative power {other} is no integer; use a float base, for example x.astype(tx.float64)")
+                raise DTypeError(
+                    f"pow: {self.dtype} to the negative power {other} is no integer; use a float base, for example x.astype(tx.float64)"
+                )
         return self._pow(other)
 
     def __ipow__(self, other: Any) -> Any:
@@ -140,7 +141,8 @@ class Arithmetic(Indexing):
         return self.item()
 
     def astype(self, dtype: object, *, copy: bool = True) -> Self:
-        """New tensor of another dtype; floats to integers truncate and saturate, NaN gives 0. With `copy=False` itself where it can.
+        """New tensor of another dtype; floats to integers truncate and saturate, NaN gives 0. With `copy=False` itself
+        where it can.
 
         >>> import tenxor as tx
         >>> tx.asarray([1.7, -1.7, 300.0]).astype(tx.int8).tolist()
@@ -157,7 +159,13 @@ class Arithmetic(Indexing):
     def copy(self) -> Self:
         """New tensor with the same elements, in its own storage. The memory is copied when one of the two is written."""
         node, layout = self.node, self.layout
-        if layout.is_contiguous() and layout.base is None and layout.size == node.size and layout.offset == 0 and not is_pinned(node):
+        if (
+            layout.is_contiguous()
+            and layout.base is None
+            and layout.size == node.size
+            and layout.offset == 0
+            and not is_pinned(node)
+        ):
             return self.__class__(type(self.storage)(node), layout, self.dtype)
         return self.of(Node(_POSITIVE, layout.shape, self.dtype, (node,), (layout,)))
 

@@ -1,16 +1,19 @@
-"""Products that add up: a multiplication broadcast over all index pairs and a sum, fused, so that no temporary is ever there."""
+"""Products that add up: a multiplication broadcast over all index pairs and a sum, fused, so that no temporary is ever
+there.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
-from ..errors import DTypeError, ShapeError
 from ..dtypes import promote
+from ..errors import DTypeError, ShapeError
 from .core import Core, broadcast
 
 
 def matmul(a: Any, b: Any) -> Any:
-    """New tensor: the matrix product of the last two axes, broadcast over the others; 1-D operands are a row and a column.
+    """New tensor: the matrix product of the last two axes, broadcast over the others; 1-D operands are a row and a
+    column.
 
     Integers add up modulo 2 to their width; float16 and bfloat16 in float32. ShapeError names both shapes and the axis.
 
@@ -19,7 +22,9 @@ def matmul(a: Any, b: Any) -> Any:
     [[14, 32], [28, 64]]
     """
     if not (isinstance(a, Core) and isinstance(b, Core)):
-        raise DTypeError(f"matmul: both operands are tensors, not {type(a).__name__} and {type(b).__name__}; use x * y for numbers")
+        raise DTypeError(
+            f"matmul: both operands are tensors, not {type(a).__name__} and {type(b).__name__}; use x * y for numbers"
+        )
     la, lb = a.layout, b.layout
     if la.ndim == 0 or lb.ndim == 0:
         raise ShapeError(f"matmul: shapes {la.shape} and {lb.shape}: a 0-d tensor has no axis to sum over; use x * y")

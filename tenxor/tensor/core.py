@@ -1,7 +1,7 @@
 """What every tensor can do: hold a storage and a layout, be computed, be read, be written.
 
-All other methods are built from four verbs: `_view` (another layout of the same storage), `compute` (a new pending tensor),
-`realize` and `write`.
+All other methods are built from four verbs: `_view` (another layout of the same storage), `compute` (a new pending
+tensor), `realize` and `write`.
 """
 
 from __future__ import annotations
@@ -55,7 +55,9 @@ class Core:
 
     @property
     def strides(self) -> tuple[int | None, ...]:
-        """Per axis the elements to the next index; None where there is no such number (a gathered axis, a chain of views)."""
+        """Per axis the elements to the next index; None where there is no such number (a gathered axis, a chain of
+        views).
+        """
         layout = self.layout
         if layout.base is not None:
             return (None,) * len(layout.shape)
@@ -158,7 +160,13 @@ class Core:
                 " or take a copy() first"
             )
         pinned = is_pinned(storage.node)
-        if not pinned and layout.offset == 0 and layout.size == self.node.size and layout.base is None and layout.is_contiguous():
+        if (
+            not pinned
+            and layout.offset == 0
+            and layout.size == self.node.size
+            and layout.base is None
+            and layout.is_contiguous()
+        ):
             self._replace(source, through)
         else:
             self._store(source, through, pinned)
@@ -185,8 +193,17 @@ class Core:
     def _replace(self, source: Node | Scalar, through: Layout | None) -> None:
         """A write of the whole storage: a new node, and the old one is forgotten."""
         old = self.node
-        if type(source) is Node and source.dtype is old.dtype and source.size == old.size and through is _contiguous(self.layout.shape):
-            new = source if not is_pinned(source) else Node(_POSITIVE, self.layout.shape, old.dtype, (source,), (through,))
+        if (
+            type(source) is Node
+            and source.dtype is old.dtype
+            and source.size == old.size
+            and through is _contiguous(self.layout.shape)
+        ):
+            new = (
+                source
+                if not is_pinned(source)
+                else Node(_POSITIVE, self.layout.shape, old.dtype, (source,), (through,))
+            )
         else:
             new = Node(_CAST, self.layout.shape, old.dtype, (source,), (through,))
         self._put(new)
@@ -198,12 +215,18 @@ class Core:
         """A write of some elements: a store onto the old node, at once if that is in memory."""
         storage, target = self.storage, self.layout
         if type(source) is Scalar:
-            source, through = Node(_CAST, (), self.dtype, (source,), (None,)), Layout(target.shape, (0,) * len(target.shape))
+            source, through = (
+                Node(_CAST, (), self.dtype, (source,), (None,)),
+                Layout(target.shape, (0,) * len(target.shape)),
+            )
         assert type(source) is Node and through is not None
         reads_pinned = is_pinned(source)
         same_memory = source is storage.node or source.buffer is storage.node.buffer is not None
         if same_memory or (pinned and reads_pinned):  # it reads what is written: it is read first
-            source, through = Node(_POSITIVE, target.shape, source.dtype, (source,), (through,)), _contiguous(target.shape)
+            source, through = (
+                Node(_POSITIVE, target.shape, source.dtype, (source,), (through,)),
+                _contiguous(target.shape),
+            )
             if pinned:
                 realize(source)
         at_once = reads_pinned or storage.node.buffer is not None
@@ -221,7 +244,8 @@ class Core:
 
 
 def _reads_pinned(node: Node) -> bool:
-    for source in node.sources:
+    """Whether others may write what a recipe reads. A plain loop: it runs for every operation."""
+    for source in node.sources:  # noqa: SIM110
         if type(source) is Node and source.buffer is not None and source.buffer.pins:
             return True
     return False
@@ -258,7 +282,9 @@ def scalar(value: Any, beside: DType, op: str) -> Scalar:
         if isinstance(value, (bool, int, float)):
             value = kind.__mro__[-2](value) if kind.__mro__[-2] in (bool, int, float) else float(value)
         else:
-            raise DTypeError(f"{op}: cannot compute with {value!r} of type {kind.__name__}; use a tensor (tx.asarray) or a Python number")
+            raise DTypeError(
+                f"{op}: cannot compute with {value!r} of type {kind.__name__}; use a tensor (tx.asarray) or a Python number"
+            )
     if op in _COMPARISONS and kind is int and beside.is_integer and not beside.lowest <= value <= beside.highest:
         return Scalar(value, of_number(value))  # comparing with what the dtype cannot hold is still a fair question
     return Scalar(value, weak(value, beside, op))

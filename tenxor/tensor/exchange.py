@@ -1,7 +1,7 @@
 """In and out: NumPy, DLPack, Python lists, pickle, text and pictures.
 
-An exported array shares our memory. As long as it is alive its side may write at any time, so the buffer is pinned: nothing
-pending may read it, and what we write goes to that very memory at once.
+An exported array shares our memory. As long as it is alive its side may write at any time, so the buffer is pinned:
+nothing pending may read it, and what we write goes to that very memory at once.
 """
 
 from __future__ import annotations
@@ -74,9 +74,9 @@ class Exchange(Core):
         shared = self._exported() if copy is not True else None
         if shared is None:
             if copy is False:
+                why = "bfloat16 is no NumPy dtype" if self.dtype is bfloat16 else "its elements have no strides"
                 raise ValueError(
-                    f"np.asarray(copy=False): NumPy cannot see this view of shape {self.layout.shape} without a copy, because"
-                    f" {'bfloat16 is no NumPy dtype' if self.dtype is bfloat16 else 'its elements have no strides (gathered axes or a chain of views)'}"
+                    f"np.asarray(copy=False): NumPy cannot see this view of shape {self.layout.shape} without a copy: {why}"
                 )
             shared = self.to_numpy()
         if dtype is not None and shared.dtype != dtype:
@@ -95,7 +95,9 @@ class Exchange(Core):
         node = storage.node
         buffer = node.buffer
         assert buffer is not None
-        if not buffer.pins and (getrefcount(node) > _SOLE or getrefcount(buffer) > _SOLE):  # others read this content, and must not see later writes
+        if not buffer.pins and (
+            getrefcount(node) > _SOLE or getrefcount(buffer) > _SOLE
+        ):  # others read this content, and must not see later writes
             fresh = allocate(buffer.nbytes)
             fresh.array[: buffer.nbytes] = buffer.array[: buffer.nbytes]
             buffer = fresh
@@ -114,7 +116,9 @@ class Exchange(Core):
         return (1, 0)
 
     def operand(self, value: Any, op: str, *, quietly: bool = False) -> Any:
-        """A tensor or number to compute with; NumPy arrays and scalars become tensors. DTypeError (or NotImplemented) for others."""
+        """A tensor or number to compute with; NumPy arrays and scalars become tensors. DTypeError (or NotImplemented)
+        for others.
+        """
         if isinstance(value, Core) or type(value) in _NUMBERS:
             return value
         if isinstance(value, (np.ndarray, np.generic)):
@@ -125,7 +129,9 @@ class Exchange(Core):
             return NotImplemented
         if isinstance(value, (list, tuple)):
             return self.from_numpy(np.asarray(value))
-        raise DTypeError(f"{op}: cannot compute with {type(value).__name__} {value!r}; use a tensor (tx.asarray) or a Python number")
+        raise DTypeError(
+            f"{op}: cannot compute with {type(value).__name__} {value!r}; use a tensor (tx.asarray) or a Python number"
+        )
 
     @classmethod
     def from_numpy(cls, array: Any, dtype: object = None, copy: bool | None = None) -> Self:
@@ -156,11 +162,17 @@ class Exchange(Core):
     @classmethod
     def _shared(cls, array: Array, dtype: DType, *, frozen: bool) -> Self:
         if not _has_element_strides(array):
-            raise ArgumentError(f"asarray: strides {array.strides} bytes are no multiples of {dtype}'s {dtype.itemsize}; copy=False cannot share it")
+            raise ArgumentError(
+                f"asarray: strides {array.strides} bytes are no multiples of {dtype}'s {dtype.itemsize}; copy=False cannot share it"
+            )
         size = dtype.itemsize
         address = array.__array_interface__["data"][0]
         low = sum(min(0, (n - 1) * s) for n, s in zip(array.shape, array.strides, strict=True)) if array.size else 0
-        high = sum(max(0, (n - 1) * s) for n, s in zip(array.shape, array.strides, strict=True)) + size if array.size else 0
+        high = (
+            sum(max(0, (n - 1) * s) for n, s in zip(array.shape, array.strides, strict=True)) + size
+            if array.size
+            else 0
+        )
         buffer = foreign(address + low, high - low, array, frozen=frozen)
         node = data(buffer, ((high - low) // size,), dtype)
         return cls(Storage(node), Layout(array.shape, tuple(s // size for s in array.strides), -low // size), dtype)

@@ -1,7 +1,8 @@
-"""Indexing: ints, slices, None and Ellipsis give views; lists, integer and boolean arrays give new tensors, as in NumPy.
+"""Indexing: ints, slices, None and Ellipsis give views; lists, integer and boolean arrays give new tensors, as in
+NumPy.
 
-Integer arrays become a gathered axis: the indices are read and checked at the call, so an index out of range is an error there. What
-`t[array]` reads and `t[array] = v` writes is the same layout.
+Integer arrays become a gathered axis: the indices are read and checked at the call, so an index out of range is an
+error there. What `t[array]` reads and `t[array] = v` writes is the same layout.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from ..dtypes import Number, bfloat16, check_fits
-from ..errors import ArgumentError, IndexOutOfRange, ShapeError
+from ..errors import BadIndex, IndexOutOfRange, ShapeError
 from ..layout import Layout, Table
 from ..node import Node
 from ..ops import OPS
@@ -81,13 +82,19 @@ class Indexing(Movement):
             return
         target = self._view(self.layout.index(parts))
         value = self.operand(value, "assignment")
-        if isinstance(value, Core) and value.storage is target.storage and value.layout == target.layout and target.layout.is_injective():
+        if (
+            isinstance(value, Core)
+            and value.storage is target.storage
+            and value.layout == target.layout
+            and target.layout.is_injective()
+        ):
             return  # `t[key] += v` has written already
         target.write(value)
 
     @property
     def oindex(self) -> OIndex:
-        """Orthogonal indexing: per axis None (all), an int, a slice, or a list of ints or bools, repeats included; a view.
+        """Orthogonal indexing: per axis None (all), an int, a slice, or a list of ints or bools, repeats included; a
+        view.
 
         >>> import tenxor as tx
         >>> t = tx.arange(20).reshape(4, 5)
@@ -145,7 +152,9 @@ class Indexing(Movement):
     # Arrays of indices
 
     def _is_mask(self, part: Any) -> bool:
-        """Whether an index is a tensor that says yes or no to every element; then a number is written without reading the mask."""
+        """Whether an index is a tensor that says yes or no to every element; then a number is written without reading
+        the mask.
+        """
         return isinstance(part, Core) and part.dtype.kind == "bool" and part.layout.shape == self.layout.shape
 
     def _get_advanced(self, parts: tuple[Any, ...]) -> Self:
@@ -184,7 +193,7 @@ def _plain(part: Any) -> Any:
     if array.dtype.kind not in "iub":
         if array.size == 0:
             return array.astype(np.int64)
-        raise ArgumentError(f"indexing: indices are integers or booleans, not {array.dtype}: {part!r}")
+        raise BadIndex(f"indexing: indices are integers or booleans, not {array.dtype}: {part!r}")
     if array.ndim == 0 and array.dtype.kind != "b":
         return int(array)
     return array
@@ -192,7 +201,11 @@ def _plain(part: Any) -> Any:
 
 def _expanded(layout: Layout, parts: Sequence[Any]) -> list[Any]:
     """The key with Ellipsis written out, boolean arrays as integer ones, and one entry an axis (None apart)."""
-    used = sum(1 if type(p) in (int, slice) else p.ndim if p.dtype.kind == "b" else 1 for p in parts if p is not None and p is not Ellipsis)
+    used = sum(
+        1 if type(p) in (int, slice) else p.ndim if p.dtype.kind == "b" else 1
+        for p in parts
+        if p is not None and p is not Ellipsis
+    )
     if used > layout.ndim:
         raise IndexOutOfRange(f"indexing: {used} indices for a tensor of {layout.ndim} axes, shape {layout.shape}")
     key: list[Any] = []
@@ -200,14 +213,16 @@ def _expanded(layout: Layout, parts: Sequence[Any]) -> list[Any]:
     for p in parts:
         if p is Ellipsis:
             if seen:
-                raise ArgumentError("indexing: only one Ellipsis (...) is allowed in an index")
+                raise BadIndex("indexing: only one Ellipsis (...) is allowed in an index")
             seen = True
             key += [slice(None)] * (layout.ndim - used)
         elif isinstance(p, np.ndarray) and p.dtype.kind == "b":
             axis = sum(1 for k in key if k is not None)
             sizes = layout.shape[axis : axis + p.ndim]
             if p.shape != sizes:
-                raise IndexOutOfRange(f"indexing: a boolean index of shape {p.shape} does not match the axes of sizes {sizes} from axis {axis} on")
+                raise IndexOutOfRange(
+                    f"indexing: a boolean index of shape {p.shape} does not match the sizes {sizes} from axis {axis} on of shape {layout.shape}"
+                )
             key += [np.nonzero(p)[k] for k in range(p.ndim)] if p.ndim else [_Flag(bool(p))]
         else:
             key.append(p)
@@ -224,7 +239,9 @@ class _Flag:
 
 
 def _gathered(layout: Layout, parts: tuple[Any, ...], *, last_of_repeats: bool = False) -> _Gathered:
-    """The layout that arrays of indices reach. With `last_of_repeats` only the last of equal places is kept, as the last write wins."""
+    """The layout that arrays of indices reach. With `last_of_repeats` only the last of equal places is kept, as the
+    last write wins.
+    """
     key = _expanded(layout, parts)
     basic: list[Any] = []
     advanced: list[tuple[int, IntArray]] = []  # axis after basic indexing, indices
@@ -249,7 +266,9 @@ def _gathered(layout: Layout, parts: tuple[Any, ...], *, last_of_repeats: bool =
     try:
         shape = np.broadcast_shapes(*(i.shape for _, i in advanced))
     except ValueError:
-        raise ShapeError(f"indexing: index arrays of shapes {[i.shape for _, i in advanced]} do not broadcast together") from None
+        raise ShapeError(
+            f"indexing: index arrays of shapes {[i.shape for _, i in advanced]} do not broadcast together"
+        ) from None
     chosen = [a for a, _ in advanced]
     rest = [a for a in range(base.ndim) if a not in chosen]
     flat: IntArray = np.zeros(shape, np.int64)
@@ -270,7 +289,9 @@ def _checked(indices: IntArray, axis: int, size: int) -> IntArray:
     """Indices from 0 on; the first that is out of range is an error."""
     bad = (indices < -size) | (indices >= size)
     if bad.any():
-        raise IndexOutOfRange(f"indexing: index {int(indices[bad].flat[0])} is out of range for axis {axis} of size {size}")
+        raise IndexOutOfRange(
+            f"indexing: index {int(indices[bad].flat[0])} is out of range for axis {axis} of size {size}"
+        )
     return np.where(indices < 0, indices + size, indices)
 
 
@@ -305,7 +326,9 @@ def _value_for(value: Core, found: _Gathered) -> Core:
     try:
         layout = value.layout.expand(whole)
     except ShapeError:
-        raise ShapeError(f"assignment: a value of shape {value.layout.shape} does not broadcast to the indexed shape {whole}") from None
+        raise ShapeError(
+            f"assignment: a value of shape {value.layout.shape} does not broadcast to the indexed shape {whole}"
+        ) from None
     count = int(np.prod(found.shape, dtype=np.int64))
     layout = layout.reshape((*sizes[: found.place], count, *sizes[found.place + 1 :]))
     if found.kept is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any, Self
 
 from ..dtypes import DType
@@ -170,13 +171,15 @@ class Movement(Exchange):
         size = layout.shape[axis]
         if isinstance(sections, int):
             if sections < 1 or size % sections:
-                raise ShapeError(f"split: axis {axis} of size {size} does not divide into {sections} equal parts; give the indices to split at")
+                raise ShapeError(
+                    f"split: axis {axis} of size {size} does not divide into {sections} equal parts; give the indices to split at"
+                )
             ends: list[int] = list(range(size // sections, size, size // sections)) if size else [0] * (sections - 1)
         else:
             ends = list(sections)
         before = (slice(None),) * axis
         bounds = [0, *ends, size]
-        return tuple(self._view(layout.index((*before, slice(a, b)))) for a, b in zip(bounds, bounds[1:], strict=False))
+        return tuple(self._view(layout.index((*before, slice(a, b)))) for a, b in pairwise(bounds))
 
     def _moved_last(self, op: str, axis: Any) -> tuple[Layout, int]:
         """The layout with one axis moved to the end, and where that axis was."""
@@ -188,7 +191,12 @@ def resized(layout: Layout, old: DType, new: DType) -> Layout:
     """The layout of the same bytes as elements of another dtype."""
     if old.itemsize == new.itemsize:
         return layout
-    if layout.base is not None or layout.tables is not None or layout.ndim == 0 or (layout.strides[-1] != 1 and layout.shape[-1] > 1):
+    if (
+        layout.base is not None
+        or layout.tables is not None
+        or layout.ndim == 0
+        or (layout.strides[-1] != 1 and layout.shape[-1] > 1)
+    ):
         raise ShapeError(
             f"view: {old} as {new} of another size needs elements next to one another along the last axis; this view of shape"
             f" {layout.shape} has none; take a copy() first"

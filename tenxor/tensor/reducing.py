@@ -1,6 +1,7 @@
 """Reductions over any axes, and running ones along one. Every result is a new, pending tensor.
 
-`axis` is an int, a tuple, or None for all axes; `keepdims` leaves them with size 1 (PyTorch's `dim` and `keepdim` work too).
+`axis` is an int, a tuple, or None for all axes; `keepdims` leaves them with size 1 (PyTorch's `dim` and `keepdim` work
+too).
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from ..dtypes import dtype as dtype_of
 from ..errors import DTypeError, ShapeError
 from ..layout import Layout
 from ..node import Node, Scan
-from ..ops import OPS, REDUCTIONS, Reduction
+from ..ops import OPS
+from ..reductions import REDUCTIONS, Reduction
 from .arguments import Axes, axes_of, axis_of, one_spelling
 from .arithmetic import Arithmetic
 
@@ -36,7 +38,9 @@ class Reducing(Arithmetic):
 
     __slots__ = ()
 
-    def _reduce(self, reduction: Reduction, op: str, axis: Any, keepdims: bool, dim: Any = None, keepdim: bool | None = None) -> Self:
+    def _reduce(
+        self, reduction: Reduction, op: str, axis: Any, keepdims: bool, dim: Any = None, keepdim: bool | None = None
+    ) -> Self:
         axis = one_spelling(op, "axis", axis, "dim", dim)
         keepdims = one_spelling(op, "keepdims", keepdims, "keepdim", keepdim, default=False)
         layout = self.layout
@@ -46,20 +50,25 @@ class Reducing(Arithmetic):
         if not reduction.has_identity:
             for a in axes:
                 if shape[a] == 0:
-                    raise ShapeError(f"{op}: axis {a} of shape {shape} has size 0, and nothing has no {op}; give a tensor with elements there")
+                    raise ShapeError(
+                        f"{op}: axis {a} of shape {shape} has size 0, and nothing has no {op}; give a tensor with elements there"
+                    )
         source = layout.permute(kept + axes)
         if layout.size >= LARGE and reduction.name in _JOINS and prod(source.shape[: len(kept)]) <= FEW:
             t = self._reduce_in_blocks(reduction, source, len(kept))
         else:
             t = self._reduced(reduction, source, len(kept))
-        return t._view(Layout.contiguous(tuple([1 if a in axes else n for a, n in enumerate(shape)]))) if keepdims else t
+        return (
+            t._view(Layout.contiguous(tuple([1 if a in axes else n for a, n in enumerate(shape)]))) if keepdims else t
+        )
 
     def _reduced(self, reduction: Reduction, source: Layout, kept: int) -> Self:
         """The reduction of this storage, seen through `source`, over all but its first `kept` axes."""
         return self.of(Node(reduction, source.shape[:kept], reduction.result(self.dtype), (self.node,), (source,)))
 
     def _reduce_in_blocks(self, reduction: Reduction, source: Layout, kept: int) -> Self:
-        """The same in two steps, the first of many independent blocks: threads can share it, and rounding errors grow less.
+        """The same in two steps, the first of many independent blocks: threads can share it, and rounding errors grow
+        less.
 
         The blocks depend on the shape alone, so the bits of the result do not depend on the number of threads.
         """
@@ -85,7 +94,15 @@ class Reducing(Arithmetic):
     def _typed(self, dtype: object) -> Any:
         return self if dtype is None else self.astype(dtype, copy=False)
 
-    def sum(self, axis: Axes = None, dtype: object = None, keepdims: bool = False, *, dim: Axes = None, keepdim: bool | None = None) -> Self:
+    def sum(
+        self,
+        axis: Axes = None,
+        dtype: object = None,
+        keepdims: bool = False,
+        *,
+        dim: Axes = None,
+        keepdim: bool | None = None,
+    ) -> Self:
         """New tensor: the sum over `axis`; integers add up in 64 bits. The sum of nothing is 0.
 
         >>> import tenxor as tx
@@ -95,7 +112,15 @@ class Reducing(Arithmetic):
         found: Self = self._typed(dtype)._reduce(REDUCTIONS["sum"], "sum", axis, keepdims, dim, keepdim)
         return found if dtype is None or found.dtype is dtype_of(dtype) else found._typed(dtype)
 
-    def prod(self, axis: Axes = None, dtype: object = None, keepdims: bool = False, *, dim: Axes = None, keepdim: bool | None = None) -> Self:
+    def prod(
+        self,
+        axis: Axes = None,
+        dtype: object = None,
+        keepdims: bool = False,
+        *,
+        dim: Axes = None,
+        keepdim: bool | None = None,
+    ) -> Self:
         """New tensor: the product over `axis`; integers multiply in 64 bits. The product of nothing is 1."""
         found: Self = self._typed(dtype)._reduce(REDUCTIONS["prod"], "prod", axis, keepdims, dim, keepdim)
         return found if dtype is None or found.dtype is dtype_of(dtype) else found._typed(dtype)
@@ -118,16 +143,26 @@ class Reducing(Arithmetic):
         """New bool tensor: whether all elements over `axis` are true (not zero)."""
         return self._reduce(REDUCTIONS["all"], "all", axis, keepdims, dim, keepdim)
 
-    def count_nonzero(self, axis: Axes = None, keepdims: bool = False, *, dim: Axes = None, keepdim: bool | None = None) -> Self:
+    def count_nonzero(
+        self, axis: Axes = None, keepdims: bool = False, *, dim: Axes = None, keepdim: bool | None = None
+    ) -> Self:
         """New int64 tensor: how many elements over `axis` are not zero."""
         return self._reduce(REDUCTIONS["count_nonzero"], "count_nonzero", axis, keepdims, dim, keepdim)
 
-    def argmax(self, axis: int | None = None, keepdims: bool = False, *, dim: int | None = None, keepdim: bool | None = None) -> Self:
-        """New int64 tensor: where along `axis` (of the flattened tensor for None) the largest element is first; NaN counts as largest."""
+    def argmax(
+        self, axis: int | None = None, keepdims: bool = False, *, dim: int | None = None, keepdim: bool | None = None
+    ) -> Self:
+        """New int64 tensor: where along `axis` (of the flattened tensor for None) the largest element is first; NaN
+        counts as largest.
+        """
         return self._reduce(REDUCTIONS["argmax"], "argmax", axis, keepdims, dim, keepdim)
 
-    def argmin(self, axis: int | None = None, keepdims: bool = False, *, dim: int | None = None, keepdim: bool | None = None) -> Self:
-        """New int64 tensor: where along `axis` (of the flattened tensor for None) the smallest element is first; NaN counts as smallest."""
+    def argmin(
+        self, axis: int | None = None, keepdims: bool = False, *, dim: int | None = None, keepdim: bool | None = None
+    ) -> Self:
+        """New int64 tensor: where along `axis` (of the flattened tensor for None) the smallest element is first; NaN
+        counts as smallest.
+        """
         return self._reduce(REDUCTIONS["argmin"], "argmin", axis, keepdims, dim, keepdim)
 
     # Averages: sums in float32 at least, divided once
@@ -151,7 +186,15 @@ class Reducing(Arithmetic):
         count = self._count("mean", axis if dim is None else dim)
         return (total / float(count))._typed(result)
 
-    def var(self, axis: Axes = None, correction: float = 0.0, keepdims: bool = False, *, dim: Axes = None, keepdim: bool | None = None) -> Any:
+    def var(
+        self,
+        axis: Axes = None,
+        correction: float = 0.0,
+        keepdims: bool = False,
+        *,
+        dim: Axes = None,
+        keepdim: bool | None = None,
+    ) -> Any:
         """New float tensor: the mean squared distance from the mean over `axis`, dividing by `count - correction`."""
         axis = one_spelling("var", "axis", axis, "dim", dim)
         keepdims = one_spelling("var", "keepdims", keepdims, "keepdim", keepdim, default=False)
@@ -161,7 +204,15 @@ class Reducing(Arithmetic):
         divisor = max(self._count("var", axis) - correction, 0.0)
         return (total / float(divisor))._typed(result)
 
-    def std(self, axis: Axes = None, correction: float = 0.0, keepdims: bool = False, *, dim: Axes = None, keepdim: bool | None = None) -> Any:
+    def std(
+        self,
+        axis: Axes = None,
+        correction: float = 0.0,
+        keepdims: bool = False,
+        *,
+        dim: Axes = None,
+        keepdim: bool | None = None,
+    ) -> Any:
         """New float tensor: the square root of `var`."""
         wide, result = self._averaging("std")
         return wide.var(axis, correction, keepdims, dim=dim, keepdim=keepdim).sqrt()._typed(result)

@@ -116,9 +116,7 @@ def error_in_ulps(got: np.floating, expected: mpf, at_least: float = 0.0) -> flo
 # --- samples -----------------------------------------------------------------------------------------------
 
 
-def any_numbers(
-    rng: np.random.Generator, dtype: type[np.floating], count: int, limit: float = inf
-) -> np.ndarray:
+def any_numbers(rng: np.random.Generator, dtype: type[np.floating], count: int, limit: float = inf) -> np.ndarray:
     """Finite numbers of all exponents and both signs, up to `limit` in size."""
     info = np.finfo(dtype)
     exponents = rng.uniform(info.minexp - info.nmant, min(info.maxexp, np.log2(limit)), count)
@@ -177,9 +175,7 @@ def binary_samples(name: str, dtype: type[np.floating]) -> tuple[np.ndarray, np.
         # Bases near 1 have the largest exponents, which show every error of the logarithm.
         base = np.exp2(np.concatenate([rng.uniform(-100, 100, 200), rng.uniform(-0.5, 0.5, 200)]))
         full_range = np.log2(float(np.finfo(dtype).max)) / np.log2(base) * rng.uniform(-1.1, 1.1, 400)
-        x = np.concatenate(
-            [base, 1 + rng.normal(size=300) * 1e-3, rng.uniform(0, 3, 300), rng.normal(size=100)]
-        )
+        x = np.concatenate([base, 1 + rng.normal(size=300) * 1e-3, rng.uniform(0, 3, 300), rng.normal(size=100)])
         y = np.concatenate([full_range, rng.normal(size=300) * 1e4, rng.normal(size=300) * 20])
         return x.astype(dtype), np.append(y, rng.integers(-30, 30, 100)).astype(dtype)
     if name == "logaddexp":

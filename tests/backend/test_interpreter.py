@@ -25,7 +25,8 @@ from tenxor.kernel.ir import (
     Term,
     Update,
 )
-from tenxor.ops import OPS, REDUCTIONS
+from tenxor.ops import OPS
+from tenxor.reductions import REDUCTIONS
 
 UNIT = Address((Term(0, "unit", -1),))
 
@@ -47,13 +48,9 @@ def test_a_chain_of_views() -> None:
     then = Address((Term(0, "stride", 3), Term(1, "stride", 4)))
     place = Address((Term(0, "unit", -1),), 0, (1, 2), then)
     body = (For(0, (Store(0, UNIT, Load(1, place, int64)),)),)
-    kernel = Kernel(
-        "chain", (Operand(int64, True), Operand(int64, False)), 0, (), 6, (Axis(5, True, True),), (), body
-    )
+    kernel = Kernel("chain", (Operand(int64, True), Operand(int64, False)), 0, (), 6, (Axis(5, True, True),), (), body)
     result = np.zeros(5, np.int64)
-    run(
-        kernel, [result, x], [], [], [1, 3, 2, 1, 3, 5], [0, 0]
-    )  # transposed (2, 3), read as 6, without the first
+    run(kernel, [result, x], [], [], [1, 3, 2, 1, 3, 5], [0, 0])  # transposed (2, 3), read as 6, without the first
     assert result.tolist() == [3, 1, 4, 2, 5]
     with pytest.raises(IndexError, match=r"chain: position 6 in a view of sizes \(3, 2\)"):
         run(kernel, [np.zeros(6, np.int64), x], [], [], [1, 3, 2, 1, 3, 6], [0, 0])
@@ -69,9 +66,7 @@ def test_a_chain_of_views() -> None:
 )
 def test_an_access_outside_is_an_error(size: int, origin: int, extent: int, message: str) -> None:
     body = (For(0, (Store(0, UNIT, Load(1, UNIT, int8)),)),)
-    kernel = Kernel(
-        "f", (Operand(int8, True), Operand(int8, False)), 0, (), 1, (Axis(0, True, True),), (), body
-    )
+    kernel = Kernel("f", (Operand(int8, True), Operand(int8, False)), 0, (), 1, (Axis(0, True, True),), (), body)
     with pytest.raises(IndexError, match=message):
         run(kernel, [np.zeros(9, np.int8), np.zeros(size, np.int8)], [], [], [extent], [0, origin])
     with pytest.raises(IndexError, match="f: position 2 in operand p0 of 2 elements"):
@@ -81,9 +76,7 @@ def test_an_access_outside_is_an_error(size: int, origin: int, extent: int, mess
 def test_a_step_outside_of_a_table_is_an_error() -> None:
     place = Address((Term(0, "table", 0),))
     body = (For(0, (Store(0, UNIT, Load(1, place, int8)),)),)
-    kernel = Kernel(
-        "f", (Operand(int8, True), Operand(int8, False)), 1, (), 1, (Axis(0, True, True),), (), body
-    )
+    kernel = Kernel("f", (Operand(int8, True), Operand(int8, False)), 1, (), 1, (Axis(0, True, True),), (), body)
     with pytest.raises(IndexError, match="f: position 1 in table t0 of 1 elements"):
         run(kernel, [np.zeros(2, np.int8), np.zeros(9, np.int8)], [np.array([0])], [], [2], [0, 0])
 
@@ -112,9 +105,7 @@ def test_numbers_are_rounded_to_their_dtype() -> None:
         (bfloat16, 0.10009765625),
     ):
         value = cast(Number(0, dtype), float64)
-        kernel = Kernel(
-            "f", (Operand(float64, True),), 0, (dtype,), 0, (), (), (Store(0, Address(()), value),)
-        )
+        kernel = Kernel("f", (Operand(float64, True),), 0, (dtype,), 0, (), (), (Store(0, Address(()), value),))
         result = np.zeros(1)
         run(kernel, [result], [], [0.1], [], [0])
         assert result.tolist() == [expected]

@@ -66,9 +66,7 @@ def assert_same(found: list[Any], expected: list[Any]) -> None:
 
 def extremes(dtype: DType) -> list[int]:
     low, high = int(dtype.lowest), int(dtype.highest)
-    return sorted(
-        {low, low + 1, high, high - 1, high // 2 + 1, 0, 1, 2, 3, 7, *([-1, -2, -7] if low else [])}
-    )
+    return sorted({low, low + 1, high, high - 1, high // 2 + 1, 0, 1, 2, 3, 7, *([-1, -2, -7] if low else [])})
 
 
 def pairs(values: list[Any]) -> tuple[list[Any], list[Any]]:
@@ -112,9 +110,7 @@ class TestIntegers:
         xs, ys = pairs(extremes(dtype))
         expected = [EXACT[name](x, y) for x, y in zip(xs, ys, strict=True)]
         result = call(name, Arg(0, dtype), Arg(1, dtype))
-        assert evaluate(result, xs, ys) == [
-            wrapped(e, dtype) if result.dtype is dtype else e for e in expected
-        ]
+        assert evaluate(result, xs, ys) == [wrapped(e, dtype) if result.dtype is dtype else e for e in expected]
 
     @pytest.mark.parametrize("dtype", INTEGERS, ids=str)
     def test_of_one(self, dtype: DType) -> None:
@@ -136,9 +132,7 @@ class TestIntegers:
     @pytest.mark.parametrize("dtype", INTEGERS, ids=str)
     def test_powers_wrap_and_reciprocals_are_truncated(self, dtype: DType) -> None:
         xs, ys = pairs([v for v in extremes(dtype) if -8 < v < 8])
-        expected = [
-            x**y if y >= 0 else {1: 1, -1: -1 if y % 2 else 1}.get(x, 0) for x, y in zip(xs, ys, strict=True)
-        ]
+        expected = [x**y if y >= 0 else {1: 1, -1: -1 if y % 2 else 1}.get(x, 0) for x, y in zip(xs, ys, strict=True)]
         assert of("pow", dtype, xs, ys) == [wrapped(e, dtype) for e in expected]
         high = int(dtype.highest)
         assert of("pow", dtype, [3], [high]) == [wrapped(pow(3, high, 2**dtype.bits), dtype)]
@@ -158,9 +152,7 @@ class TestIntegers:
     @pytest.mark.parametrize("dtype", [d for d in INTEGERS if d.kind == "uint"], ids=str)
     def test_the_upper_half_of_a_product(self, dtype: DType) -> None:
         xs, ys = pairs(extremes(dtype))
-        assert of("multiply_high", dtype, xs, ys) == [
-            x * y >> dtype.bits for x, y in zip(xs, ys, strict=True)
-        ]
+        assert of("multiply_high", dtype, xs, ys) == [x * y >> dtype.bits for x, y in zip(xs, ys, strict=True)]
 
     def test_bools(self) -> None:
         xs, ys = pairs([False, True])
@@ -202,8 +194,7 @@ class TestCasts:
         xs = [float(source.numpy.type(x)) for x in xs]
         low, high = int(target.lowest), int(target.highest)
         expected = [
-            0 if x != x else high if x == inf else low if x == -inf else max(low, min(high, int(x)))
-            for x in xs
+            0 if x != x else high if x == inf else low if x == -inf else max(low, min(high, int(x))) for x in xs
         ]
         assert evaluate(cast(Arg(0, source), target), xs) == expected
 
@@ -242,9 +233,7 @@ class TestCasts:
     def test_to_bfloat16_rounds_once_to_nearest_even(self) -> None:
         rng = np.random.default_rng(1)
         singles = rng.integers(0, 2**32, 500, dtype=np.uint32).view(np.float32)
-        singles = np.concatenate(
-            [singles, np.uint32([0x3F808000, 0x3F818000, 0x7F7FFFFF, 1, 0x8000]).view(np.float32)]
-        )
+        singles = np.concatenate([singles, np.uint32([0x3F808000, 0x3F818000, 0x7F7FFFFF, 1, 0x8000]).view(np.float32)])
         with np.errstate(all="ignore"):
             expected = singles.astype(ml_dtypes.bfloat16).astype(np.float32).tolist()
         assert_same(evaluate(cast(Arg(0, float32), bfloat16), singles), expected)
@@ -294,9 +283,7 @@ class TestFloats:
         assert of("sigmoid", float16, [x]) == [float(np.float16(1 / (1 + np.exp(np.float32(-x)))))]
         one_by_one = evaluate(Arg(0, bfloat16) * Arg(0, bfloat16) * Arg(0, bfloat16), [1.0078125])
         x32 = Arg(0, bfloat16)
-        assert one_by_one == [
-            float(np.float32(ml_dtypes.bfloat16(1.0078125**2)) * 1.0078125 // 2**-7 * 2**-7)
-        ]
+        assert one_by_one == [float(np.float32(ml_dtypes.bfloat16(1.0078125**2)) * 1.0078125 // 2**-7 * 2**-7)]
         assert evaluate(call("square", x32), [1.0078125]) == [1.015625]
 
     @pytest.mark.parametrize("dtype", FLOATS, ids=str)
@@ -433,9 +420,7 @@ class TestElementary:
                 np.testing.assert_allclose(of(name, float64, xs, ys), expected, rtol=4e-16, err_msg=name)
 
     def test_the_error_function(self) -> None:
-        assert_same(
-            of("erf", float64, [0.0, -0.0, 0.5, inf, -inf, nan]), [0.0, -0.0, math.erf(0.5), 1.0, -1.0, nan]
-        )
+        assert_same(of("erf", float64, [0.0, -0.0, 0.5, inf, -inf, nan]), [0.0, -0.0, math.erf(0.5), 1.0, -1.0, nan])
         assert of("erf", float32, [0.5]) == [float(np.float32(math.erf(0.5)))]
 
     def test_integers_are_computed_as_floats(self) -> None:

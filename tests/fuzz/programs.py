@@ -269,9 +269,7 @@ class Writer:
         chosen = self.tensor(is_number, lambda t: t.injective and 1 < t.size <= 16)
         if chosen is not None:
             name, _ = chosen
-            update = self.rng.choice(
-                [f"{name} += 1", f"{name}[...] = 1 - {name}", f"{name}[1:] = {name}[:-1] + 1"]
-            )
+            update = self.rng.choice([f"{name} += 1", f"{name}[...] = 1 - {name}", f"{name}[1:] = {name}[:-1] + 1"])
             self.do(f"for _ in range({self.rng.randint(20, 200)}): {update}")
 
     def listed_key(self, name: str, tensor: Tensor) -> str:

@@ -16,7 +16,8 @@ from tenxor.kernel.lower import Binding, lower
 from tenxor.layout import Layout
 from tenxor.memory import Buffer, allocate
 from tenxor.node import STORE, Node, Scalar, Scan, data
-from tenxor.ops import OPS, REDUCTIONS, Reduction
+from tenxor.ops import OPS
+from tenxor.reductions import REDUCTIONS, Reduction
 
 Array = np.ndarray[Any, Any]
 View = tuple[Node, Layout] | Node | Scalar

@@ -11,7 +11,8 @@ from tenxor.dtypes import boolean, float16, float32, float64, int32, int64
 from tenxor.expr import Arg, Const, call
 from tenxor.layout import Layout
 from tenxor.node import POSITION, Node, Scalar
-from tenxor.ops import custom, fold_in_order
+from tenxor.ops import custom
+from tenxor.reductions import fold_in_order
 
 from .helpers import (
     cast,
@@ -317,12 +318,8 @@ class TestRows:
 
     def test_a_fold_waits_for_what_folds_inside_it_need(self) -> None:
         v, w = tensor(X[:, 0].copy()), tensor(X)
-        top = reduction(
-            "max", v
-        )  # over as many as the rows of w, so its loop could be shared: it must not be
-        rows = reduction(
-            "sum", elementwise("exp", elementwise("subtract", w, (top, Layout.contiguous(())))), [1]
-        )
+        top = reduction("max", v)  # over as many as the rows of w, so its loop could be shared: it must not be
+        rows = reduction("sum", elementwise("exp", elementwise("subtract", w, (top, Layout.contiguous(())))), [1])
         y = reduction("sum", elementwise("sqrt", rows))
         one(compute(y))
         np.testing.assert_allclose(value(y), np.sqrt(np.exp(X - X[:, 0].max()).sum(1)).sum(), rtol=1e-5)
@@ -333,9 +330,7 @@ class TestRows:
         for name, kernels in (("negative", 1), ("exp", 2)):
             y = elementwise("add", x, elementwise(name, row))
             assert len(compute(y)) == kernels, name
-            np.testing.assert_allclose(
-                value(y), X + {"negative": np.negative, "exp": np.exp}[name](X[0]), rtol=1e-6
-            )
+            np.testing.assert_allclose(value(y), X + {"negative": np.negative, "exp": np.exp}[name](X[0]), rtol=1e-6)
 
     def test_what_two_kernels_need_is_stored_once(self) -> None:
         x = tensor(X)

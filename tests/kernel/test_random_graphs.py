@@ -48,9 +48,7 @@ class Graph:
         shape = tuple(self.draw(st.lists(st.sampled_from([1, 2, 3, 4]), max_size=3)))
         if self.pick(True, True, False):
             array = self.draw(st.randoms(use_true_random=False)).choices(range(-9, 10), k=int(np.prod(shape)))
-            self.add(
-                tensor(np.array(array, np.int64).reshape(shape)), np.array(array, np.int64).reshape(shape)
-            )
+            self.add(tensor(np.array(array, np.int64).reshape(shape)), np.array(array, np.int64).reshape(shape))
         else:
             self.add(Node(POSITION, shape, int64), np.arange(np.prod(shape, dtype=int)).reshape(shape))
 
@@ -93,17 +91,13 @@ class Graph:
             size = array.shape[axis]
             indices = self.draw(st.lists(st.integers(0, size - 1), min_size=1, max_size=4)) if size else []
             return layout.select(axis, indices), np.take(array, np.array(indices, int), axis)
-        key = (slice(None),) * axis + (
-            self.pick(slice(1, None), slice(None, None, 2), slice(None, None, -2), 0),
-        )
+        key = (slice(None),) * axis + (self.pick(slice(1, None), slice(None, None, 2), slice(None, None, -2), 0),)
         if key[-1] == 0 and array.shape[axis] == 0:
             return layout, array
         return layout.index(key), array[key]
 
     def step(self) -> None:
-        kind = self.pick(
-            "unary", "binary", "binary", "rows", "rows", "rows", "reduce", "reduce", "scan", "store"
-        )
+        kind = self.pick("unary", "binary", "binary", "rows", "rows", "rows", "reduce", "reduce", "scan", "store")
         source, array = self.view()
         if kind == "unary":
             name = self.pick(*UNARY)
@@ -148,9 +142,7 @@ class Graph:
 
     def store(self, source: Any, array: Array) -> None:
         old, before = self.draw(st.sampled_from(self.nodes))
-        target, places = self.moved(
-            Layout.contiguous(old.shape), np.arange(before.size).reshape(before.shape)
-        )
+        target, places = self.moved(Layout.contiguous(old.shape), np.arange(before.size).reshape(before.shape))
         if not target.is_injective():
             return
         try:

@@ -122,19 +122,13 @@ def unflatten(draw: Any, layout: Layout, model: np.ndarray) -> tuple[Layout, np.
         return layout, model
     axis = draw(st.integers(0, model.ndim - 1))
     sizes = factorised(draw, model.shape[axis])
-    return layout.unflatten(axis, sizes), model.reshape(
-        (*model.shape[:axis], *sizes, *model.shape[axis + 1 :])
-    )
+    return layout.unflatten(axis, sizes), model.reshape((*model.shape[:axis], *sizes, *model.shape[axis + 1 :]))
 
 
 def squeeze(draw: Any, layout: Layout, model: np.ndarray) -> tuple[Layout, np.ndarray]:
     ones = [axis for axis, size in enumerate(model.shape) if size == 1]
     axes = tuple(ones[: draw(st.integers(0, len(ones)))])
-    return (
-        (layout.squeeze(), model.squeeze())
-        if draw(st.booleans())
-        else (layout.squeeze(axes), model.squeeze(axes))
-    )
+    return (layout.squeeze(), model.squeeze()) if draw(st.booleans()) else (layout.squeeze(axes), model.squeeze(axes))
 
 
 def expand_dims(draw: Any, layout: Layout, model: np.ndarray) -> tuple[Layout, np.ndarray]:
@@ -197,9 +191,7 @@ AFFINE += [diagonal, windows]
 ALL = [*AFFINE, oindex, select, reshape, reshape]
 
 
-def any_stack(
-    draw: Any, layout: Layout, model: np.ndarray, moves: list[Any], most: int
-) -> tuple[Layout, np.ndarray]:
+def any_stack(draw: Any, layout: Layout, model: np.ndarray, moves: list[Any], most: int) -> tuple[Layout, np.ndarray]:
     """Up to `most` moves; those that would make too large a view are left out."""
     for _ in range(draw(st.integers(0, most))):
         moved, expected = draw(st.sampled_from(moves))(draw, layout, model)
@@ -214,9 +206,7 @@ def first(shape: tuple[int, ...], start: int = 0) -> tuple[Layout, np.ndarray]:
 
 
 @st.composite
-def layouts(
-    draw: Any, moves: list[Any] = ALL, most: int = 6, size: int | None = None
-) -> tuple[Layout, np.ndarray]:
+def layouts(draw: Any, moves: list[Any] = ALL, most: int = 6, size: int | None = None) -> tuple[Layout, np.ndarray]:
     """A layout after random moves of a storage (of `size` elements), and the offsets it must have."""
     if size is None:
         shape = tuple(draw(st.lists(st.integers(1, 6), max_size=4)))

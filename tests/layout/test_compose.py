@@ -50,9 +50,7 @@ def test_what_one_stride_per_axis_says_is_never_written_as_two_views(case):
 
 
 def test_numbers_must_exist_in_the_base():
-    with pytest.raises(
-        IndexOutOfRange, match=r"over: numbers from 0 to 6 do not all exist in shape \(2, 3\) of 6"
-    ):
+    with pytest.raises(IndexOutOfRange, match=r"over: numbers from 0 to 6 do not all exist in shape \(2, 3\) of 6"):
         contiguous(7).over(contiguous(2, 3))
     with pytest.raises(IndexOutOfRange, match="over: numbers from -1 to 1"):
         Layout((3,), (1,), -1).over(contiguous(3))

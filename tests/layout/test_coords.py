@@ -93,9 +93,7 @@ def test_one_coordinate_per_axis():
 
 
 def test_numbers_are_checked():
-    with pytest.raises(
-        IndexOutOfRange, match=r"number 210 is out of range for shape \(5, 6, 7\).*210 elements"
-    ):
+    with pytest.raises(IndexOutOfRange, match=r"number 210 is out of range for shape \(5, 6, 7\).*210 elements"):
         unravel_index(210, (5, 6, 7))
     with pytest.raises(IndexOutOfRange, match="number -1"):
         unravel_index(-1, (5, 6, 7))
@@ -139,16 +137,12 @@ def test_the_error_of_broadcasting_names_shapes_axis_and_sizes():
     assert str(error.value) == (
         "shapes (2, 3) and (4,) do not broadcast: axis -1 has sizes 3 and 4; sizes must be equal or 1"
     )
-    with pytest.raises(
-        ShapeError, match=r"shapes \(2, 1\), \(1,\) and \(3, 4\) do not.*axis -2 has sizes 2 and 3"
-    ):
+    with pytest.raises(ShapeError, match=r"shapes \(2, 1\), \(1,\) and \(3, 4\) do not.*axis -2 has sizes 2 and 3"):
         broadcast_shapes((2, 1), (1,), (3, 4))
 
 
 def test_axis_errors_name_the_move_and_the_choice():
-    with pytest.raises(
-        AxisError, match=r"flip: axis 2 does not exist in a tensor of 2 axes; .* from -2 to 1"
-    ):
+    with pytest.raises(AxisError, match=r"flip: axis 2 does not exist in a tensor of 2 axes; .* from -2 to 1"):
         contiguous(2, 3).flip(2)
     with pytest.raises(AxisError, match="flip: axis 0 does not exist in a tensor of no axes; it has no axes"):
         contiguous().flip(0)

@@ -145,8 +145,5 @@ def test_evenly_spaced_offsets_need_no_table(offsets):
 
 def test_repr_shows_what_a_layout_is_made_of():
     assert repr(contiguous(2, 3).index((1,))) == "Layout(shape=(3,), strides=(1,), offset=3)"
-    assert (
-        repr(Layout.gathered([4, 9, 5]))
-        == "Layout(shape=(3,), strides=(0,), offset=4, tables=(Table([0, 5, 1]),))"
-    )
+    assert repr(Layout.gathered([4, 9, 5])) == "Layout(shape=(3,), strides=(0,), offset=4, tables=(Table([0, 5, 1]),))"
     assert "base=Layout(shape=(3, 2)" in repr(contiguous(2, 3).transpose().reshape((6,)))

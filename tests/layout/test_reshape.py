@@ -49,9 +49,7 @@ def test_unflatten_works_out_a_size():
 
 
 def test_unflatten_sizes_multiply_to_the_axis():
-    with pytest.raises(
-        ShapeError, match=r"unflatten of axis 1: shape \(20,\) has 20 elements, shape \(3, 5\) has 15"
-    ):
+    with pytest.raises(ShapeError, match=r"unflatten of axis 1: shape \(20,\) has 20 elements, shape \(3, 5\) has 15"):
         contiguous(3, 20).unflatten(1, (3, 5))
 
 
@@ -81,9 +79,7 @@ def test_a_reshape_never_truncates():
 
 
 def test_minus_1_must_divide_and_stand_alone():
-    with pytest.raises(
-        ShapeError, match=r"has 6 elements, which 4 does not divide, .* the -1 in \(4, -1\) fits"
-    ):
+    with pytest.raises(ShapeError, match=r"has 6 elements, which 4 does not divide, .* the -1 in \(4, -1\) fits"):
         contiguous(2, 3).reshape((4, -1))
     with pytest.raises(ShapeError, match=r"reshape: shape \(-1, -1\) has more than one -1"):
         contiguous(2, 3).reshape((-1, -1))

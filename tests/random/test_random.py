@@ -11,7 +11,6 @@ import pytest
 import tenxor as tx
 from tenxor.backend.llvm.compiler import counts
 from tenxor.dtypes import uint64
-from tenxor.layout import Layout
 from tenxor.node import Node, Scalar
 from tenxor.ops import OPS
 from tenxor.plan import planned

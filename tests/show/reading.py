@@ -74,9 +74,7 @@ def text_boxes(svg: str, letter: float = 0.62) -> list[tuple[str, float, float, 
         text = mark.node.text or ""
         x, y, size = mark.numbers("x", "y", "font-size")
         width = len(text) * size * letter
-        left = (
-            x + mark.dx - {"start": 0.0, "middle": width / 2, "end": width}[mark.node.attrib["text-anchor"]]
-        )
+        left = x + mark.dx - {"start": 0.0, "middle": width / 2, "end": width}[mark.node.attrib["text-anchor"]]
         bottom = y + mark.dy
         result.append((text, left, bottom - 0.73 * size, left + width, bottom))
     return result

@@ -148,9 +148,7 @@ def test_two_views_stand_over_and_under_the_strip_of_one_storage() -> None:
         assert link.ends()[1] == pytest.approx(((left + right) / 2, bottom if number >= 8 else top), abs=0.05)
     assert texts(svg).count("t") == texts(svg).count("permuted") == 2
     first, second = of_kind(svg, "element")[:8], of_kind(svg, "element")[8:]
-    assert {mark.cell: mark.node.get("fill") for mark in first} == {
-        mark.cell: mark.node.get("fill") for mark in second
-    }
+    assert {mark.cell: mark.node.get("fill") for mark in first} == {mark.cell: mark.node.get("fill") for mark in second}
     assert max(mark.dx for mark in first) < min(mark.dx for mark in second)  # side by side
 
 

@@ -132,9 +132,7 @@ def test_what_dims_and_fmt_refuse() -> None:
     t = counting(2, 3)
     with pytest.raises(IndexOutOfRange, match=r"dims has 3 entries, but shape \(2, 3\) has 2 axes"):
         to_string(t, dims=(None, None, None))
-    with pytest.raises(
-        IndexOutOfRange, match=r"dims\[1\] is 3, but axis 1 of shape \(2, 3\) has 3 positions"
-    ):
+    with pytest.raises(IndexOutOfRange, match=r"dims\[1\] is 3, but axis 1 of shape \(2, 3\) has 3 positions"):
         to_string(t, dims=(None, 3))
     with pytest.raises(ArgumentError, match=r"dims\[0\] is True; use None .* an integer, or a slice"):
         to_string(t, dims=(True,))

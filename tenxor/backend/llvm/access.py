@@ -1,7 +1,7 @@
 """Memory in LLVM IR: an address becomes a pointer, and a load or store a contiguous, gathered or scalar one.
 
-The part of an address that does not move along the lanes is a scalar, added up loop by loop from the outside in. The part that
-does is either contiguous (one vector load) or a vector of offsets (a gather).
+The part of an address that does not move along the lanes is a scalar, added up loop by loop from the outside in. The
+part that does is either contiguous (one vector load) or a vector of offsets (a gather).
 """
 
 from __future__ import annotations
@@ -14,7 +14,20 @@ from llvmlite import ir
 from ...dtypes import DType
 from ...expr import Call
 from ...kernel.ir import Address, For, Kernel, Term, expressions, walk
-from .values import I64, POINTER, Value, constant, counting, from_memory, intrinsic, lanes_of, mangled, memory_type, splat, to_memory
+from .values import (
+    I64,
+    POINTER,
+    Value,
+    constant,
+    counting,
+    from_memory,
+    intrinsic,
+    lanes_of,
+    mangled,
+    memory_type,
+    splat,
+    to_memory,
+)
 
 if TYPE_CHECKING:
     from .emit import Lanes, Parts, _Emitter
@@ -173,7 +186,9 @@ def _load_vector(em: _Emitter, b: Any, pointer: Value, index: Value, part: int, 
     vector = ir.VectorType(element, lanes.width)
     if lanes.mask is None:
         return b.load(place, typ=vector, align=size)
-    return intrinsic(b, "masked.load", vector, place, lanes.mask, ir.Constant(vector, None), suffix=f"{mangled(vector)}.p0")
+    return intrinsic(
+        b, "masked.load", vector, place, lanes.mask, ir.Constant(vector, None), suffix=f"{mangled(vector)}.p0"
+    )
 
 
 def _gather(em: _Emitter, b: Any, pointer: Value, offsets: Value, element: Any) -> Value:
@@ -183,8 +198,14 @@ def _gather(em: _Emitter, b: Any, pointer: Value, offsets: Value, element: Any) 
     n = lanes_of(offsets)
     places = _places(b, pointer, offsets, element)
     vector = ir.VectorType(element, n)
-    mask = em.lanes.mask if em.lanes is not None and em.lanes.mask is not None else constant(ir.VectorType(ir.IntType(1), n), True)
-    return intrinsic(b, "masked.gather", vector, places, mask, ir.Constant(vector, None), suffix=f"{mangled(vector)}.v{n}p0")
+    mask = (
+        em.lanes.mask
+        if em.lanes is not None and em.lanes.mask is not None
+        else constant(ir.VectorType(ir.IntType(1), n), True)
+    )
+    return intrinsic(
+        b, "masked.gather", vector, places, mask, ir.Constant(vector, None), suffix=f"{mangled(vector)}.v{n}p0"
+    )
 
 
 def _places(b: Any, pointer: Value, offsets: Value, element: Any) -> Value:
@@ -195,7 +216,11 @@ def _places(b: Any, pointer: Value, offsets: Value, element: Any) -> Value:
 
 
 def _bytes(element: Any) -> int:
-    return int(element.width // 8) if isinstance(element, ir.IntType) else {"half": 2, "float": 4, "double": 8}[str(element)]
+    return (
+        int(element.width // 8)
+        if isinstance(element, ir.IntType)
+        else {"half": 2, "float": 4, "double": 8}[str(element)]
+    )
 
 
 def load(em: _Emitter, operand: int, address: Address, dtype: DType) -> Parts:
@@ -249,7 +274,9 @@ def store(em: _Emitter, operand: int, address: Address, parts: Parts) -> None:
             _scatter(em, b, pointer, where, element, to_memory(b, dtype, value))
 
 
-def _store_vector(em: _Emitter, b: Any, pointer: Value, index: Value, part: int, element: Any, value: Value, size: int) -> None:
+def _store_vector(
+    em: _Emitter, b: Any, pointer: Value, index: Value, part: int, element: Any, value: Value, size: int
+) -> None:
     lanes = em.lanes
     assert lanes is not None
     place = b.gep(pointer, [index], source_etype=element)
@@ -264,5 +291,9 @@ def _store_vector(em: _Emitter, b: Any, pointer: Value, index: Value, part: int,
 def _scatter(em: _Emitter, b: Any, pointer: Value, offsets: Value, element: Any, value: Value) -> None:
     n = lanes_of(offsets)
     places = _places(b, pointer, offsets, element)
-    mask = em.lanes.mask if em.lanes is not None and em.lanes.mask is not None else constant(ir.VectorType(ir.IntType(1), n), True)
+    mask = (
+        em.lanes.mask
+        if em.lanes is not None and em.lanes.mask is not None
+        else constant(ir.VectorType(ir.IntType(1), n), True)
+    )
     intrinsic(b, "masked.scatter", ir.VoidType(), value, places, mask, suffix=f"{mangled(value.type)}.v{n}p0")

@@ -1,7 +1,7 @@
 """The primitive operations in LLVM instructions, on scalars and vectors alike.
 
-`PRIMITIVES` maps a name in the op table to what emits it: `emit(b, dtype, *args)`, where `dtype` is the dtype computed in (of the
-operands). Elementary functions come from their own package; composite operations never get here.
+`PRIMITIVES` maps a name in the op table to what emits it: `emit(b, dtype, *args)`, where `dtype` is the dtype computed
+in (of the operands). Elementary functions come from their own package; composite operations never get here.
 """
 
 from __future__ import annotations
@@ -125,7 +125,9 @@ def _floor_divide_floats(b: Any, x: Value, y: Value) -> Value:
     rest = _remainder_floats(b, x, y)
     whole = b.fdiv(b.fsub(x, rest), y)
     below = intrinsic(b, "floor", x.type, whole)
-    near = b.select(b.fcmp_ordered(">", b.fsub(whole, below), constant(x.type, 0.5)), b.fadd(below, constant(x.type, 1.0)), below)
+    near = b.select(
+        b.fcmp_ordered(">", b.fsub(whole, below), constant(x.type, 0.5)), b.fadd(below, constant(x.type, 1.0)), below
+    )
     near = b.select(b.fcmp_ordered("==", near, zero), intrinsic(b, "copysign", x.type, zero, plain), near)
     # Infinite divisors leave -1 or a zero; infinite and zero quotients are those of plain division.
     size = intrinsic(b, "fabs", x.type, y)

@@ -1,10 +1,12 @@
 """The loop IR as LLVM IR: loops become blocks, expressions become vector code.
 
-Every value is emitted in the outermost loop in which all that it depends on is known, and once per loop. So a scope (one loop's
-body, or the function itself) keeps its block open while the loops inside it are written; its jump into them comes last.
+Every value is emitted in the outermost loop in which all that it depends on is known, and once per loop. So a scope
+(one loop's body, or the function itself) keeps its block open while the loops inside it are written; its jump into them
+comes last.
 
 Lanes run along one axis of each nest. That loop is written twice: steps of `unroll` whole vectors, then masked single
-vectors for the rest. A fold across the lanes keeps one state per lane; they are combined, in a fixed order, behind the loop.
+vectors for the rest. A fold across the lanes keeps one state per lane; they are combined, in a fixed order, behind the
+loop.
 """
 
 from __future__ import annotations
@@ -42,7 +44,9 @@ ENTRY = "kernel"
 
 @dataclass(slots=True)
 class Lanes:
-    """How many elements are computed at once: `unroll` vectors of `width` along `axis`, those outside `mask` being idle."""
+    """How many elements are computed at once: `unroll` vectors of `width` along `axis`, those outside `mask` being
+    idle.
+    """
 
     axis: int
     width: int
@@ -62,7 +66,9 @@ class Scope:
 
 
 def emit(kernel: Kernel, vector_bytes: int) -> str:
-    """The LLVM module, as text, with `kernel(args, begin, end)`: the loops, the outermost from `begin` to `end` if it splits."""
+    """The LLVM module, as text, with `kernel(args, begin, end)`: the loops, the outermost from `begin` to `end` if it
+    splits.
+    """
     return _Emitter(kernel, vector_bytes).module_text()
 
 
@@ -196,7 +202,9 @@ class _Emitter:
         return b.select(b.icmp_signed("<", left, size), left, size)
 
     def plain_loop(self, s: For, begin: Value, end: Value, step: int) -> Value:
-        """The loop in whole steps from `begin` on, or with a mask in steps that may reach past the end; where it stopped."""
+        """The loop in whole steps from `begin` on, or with a mask in steps that may reach past the end; where it
+        stopped.
+        """
         depth = len(self.scopes) - 1
         header, body, done = (self.function.append_basic_block(f"{n}{s.axis}") for n in ("head", "body", "done"))
         entering = {f: self.states[f] for f in carried(s.body)}
@@ -375,7 +383,23 @@ class _Emitter:
 
 
 # Operations whose result on narrow floats is a narrow float already.
-EXACT = frozenset(("where", "positive", "negative", "abs", "maximum", "minimum", "copysign", "nextafter", "sign", "floor", "ceil", "trunc", "round"))
+EXACT = frozenset(
+    (
+        "where",
+        "positive",
+        "negative",
+        "abs",
+        "maximum",
+        "minimum",
+        "copysign",
+        "nextafter",
+        "sign",
+        "floor",
+        "ceil",
+        "trunc",
+        "round",
+    )
+)
 
 
 def carried(body: tuple[Statement, ...]) -> list[int]:

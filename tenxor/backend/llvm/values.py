@@ -1,7 +1,7 @@
 """How elements look in LLVM: their types in memory and in registers, constants, and conversions between dtypes.
 
-In registers a bool is one bit, and float16 and bfloat16 are floats that hold a value of the narrow type: whatever makes one
-rounds it (`rounded`). A value is a scalar or a vector; every function here takes both.
+In registers a bool is one bit, and float16 and bfloat16 are floats that hold a value of the narrow type: whatever makes
+one rounds it (`rounded`). A value is a scalar or a vector; every function here takes both.
 """
 
 from __future__ import annotations
@@ -120,7 +120,8 @@ def mangled(type_: Type) -> str:
     return {"half": "f16", "float": "f32", "double": "f64"}[str(type_)]
 
 
-# --- between memory and registers, and between dtypes ------------------------------------------------------------------
+# --- between memory and registers, and between dtypes
+# ------------------------------------------------------------------
 
 
 def from_memory(b: Any, dtype: DType, raw: Value) -> Value:
@@ -177,7 +178,9 @@ def converted(b: Any, value: Value, source: DType, target: DType) -> Value:
     if target.kind == "float":
         return _int_to_float(b, value, source, target, register)
     if source is boolean or source.kind == "uint":
-        return b.zext(value, register) if target.bits > source.bits or source is boolean else _narrow(b, value, register)
+        return (
+            b.zext(value, register) if target.bits > source.bits or source is boolean else _narrow(b, value, register)
+        )
     return b.sext(value, register) if target.bits > source.bits else _narrow(b, value, register)
 
 

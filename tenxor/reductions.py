@@ -1,0 +1,235 @@
+"""Reductions: how many elements become one.
+
+A reduction is a monoid: an identity, how one element is lifted into the state, and how two states combine. Both back ends follow
+from those formulas, so a new reduction is one entry in `REDUCTIONS`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import inf
+
+from .dtypes import DType, boolean, int64, uint64
+from .expr import Const, Expr, call, cast, substitute, where
+from .ops import DTypes, Exprs
+
+
+class Reduction:
+    """How many elements become one.
+
+    The state is a tuple of scalars (for argmax: the value and where it was). `states(dtype)` gives their dtypes for an
+    input dtype; `identity` the state of nothing; `lift(x, position)` the state of one element; `combine(left, right)`
+    that of both parts, None where only the order of the elements says it (a user's own fold). `follow`, if given, is a
+    shorter way to take in one element that comes after all others, so loops must keep that order. `result(dtype)` is
+    the dtype given back: the state's last part, or what `finish` makes of the state.
+    """
+
+    __slots__ = ("combine", "finish", "follow", "has_identity", "identity", "kind", "lift", "name", "result", "states")
+
+    def __init__(
+        self,
+        name: str,
+        states: Callable[[DType], DTypes],
+        identity: Callable[[DTypes], Exprs],
+        lift: Callable[[Expr, Expr, DTypes], Exprs],
+        combine: Callable[[Exprs, Exprs], Exprs] | None,
+        result: Callable[[DType], DType],
+        *,
+        has_identity: bool = True,
+        follow: Callable[[Exprs, Exprs], Exprs] | None = None,
+        finish: Callable[[Exprs], Expr] | None = None,
+    ) -> None:
+        self.name, self.states, self.identity, self.lift, self.combine = name, states, identity, lift, combine
+        self.result, self.has_identity, self.follow, self.finish = result, has_identity, follow, finish
+        self.kind = "reduce"
+
+    def step(self, states: Exprs, element: Exprs) -> Exprs:
+        """The state after one more lifted element."""
+        join = self.follow or self.combine
+        assert join is not None
+        return join(states, element)
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+def _widened(d: DType) -> DType:
+    """Sums of integers are kept in 64 bits (array API); those of narrow floats in float32 until the end."""
+    return d.compute if d.kind == "float" else uint64 if d.kind == "uint" else int64
+
+
+def _summed(d: DType) -> DType:
+    return d if d.kind == "float" else _widened(d)
+
+
+def _lowest(d: DType) -> Const:
+    return Const(-inf if d.kind == "float" else d.lowest, d)
+
+
+def _highest(d: DType) -> Const:
+    return Const(inf if d.kind == "float" else d.highest, d)
+
+
+def _plain(x: Expr, position: Expr, states: DTypes) -> Exprs:
+    return (cast(x, states[0]),)
+
+
+def _is_true(x: Expr, position: Expr, states: DTypes) -> Exprs:
+    return (cast(cast(x, boolean), states[0]),)
+
+
+def _by(op: str) -> Callable[[Exprs, Exprs], Exprs]:
+    return lambda left, right: (call(op, left[0], right[0]),)
+
+
+def _best(better: str, not_better: str) -> tuple[Callable[[Exprs, Exprs], Exprs], Callable[[Exprs, Exprs], Exprs]]:
+    """The value that wins and its position: NaN wins over all, the earlier position over an equal value.
+
+    Two ways to join: of any two parts, and of a part with an element that comes after all of it, which wins if it is
+    not worse.
+    """
+
+    def is_nan(x: Expr) -> Expr:
+        return call("isnan", x) if x.dtype.kind == "float" else Const(False, boolean)
+
+    def combine(left: Exprs, right: Exprs) -> Exprs:
+        (a, i), (b, j) = left, right
+        tie = call("equal", a, b) | (is_nan(a) & is_nan(b))
+        wins = beats(b, a) | (tie & call("less", j, i))
+        return where(wins, b, a), where(wins, j, i)
+
+    def beats(b: Expr, a: Expr) -> Expr:
+        if a.dtype.kind != "float":
+            return call(better, b, a)
+        return call("logical_not", call(not_better, b, a) | is_nan(a))  # true for a NaN b
+
+    def follow(left: Exprs, right: Exprs) -> Exprs:
+        (a, i), (b, j) = left, right
+        wins = beats(b, a)
+        return where(wins, b, a), where(wins, j, i)
+
+    return combine, follow
+
+
+def _somewhere(states: Exprs) -> Expr:
+    """The position found; the first if no element was better than the identity, as then all are equal to it."""
+    return where(call("equal", states[1], _NOWHERE), 0, states[1])
+
+
+_NOWHERE = Const(int64.highest, int64)
+
+
+def _one(of: Callable[[DType], DType]) -> Callable[[DType], DTypes]:
+    return lambda d: (of(d),)
+
+
+def _number(value: int) -> Callable[[DTypes], Exprs]:
+    return lambda states: (Const(float(value) if states[0].kind == "float" else value, states[0]),)
+
+
+def _argument(name: str, worst: Callable[[DType], Const], better: str, not_better: str) -> Reduction:
+    combine, follow = _best(better, not_better)
+    return Reduction(
+        name,
+        lambda d: (d, int64),
+        lambda s: (worst(s[0]), _NOWHERE),
+        lambda x, i, s: (x, i),
+        combine,
+        lambda d: int64,
+        has_identity=False,
+        follow=follow,
+        finish=_somewhere,
+    )
+
+
+REDUCTIONS: dict[str, Reduction] = {
+    r.name: r
+    for r in (
+        Reduction("sum", _one(_widened), _number(0), _plain, _by("add"), _summed),
+        Reduction("prod", _one(_widened), _number(1), _plain, _by("multiply"), _summed),
+        Reduction(
+            "max",
+            _one(lambda d: d),
+            lambda s: (_lowest(s[0]),),
+            _plain,
+            _by("maximum"),
+            lambda d: d,
+            has_identity=False,
+        ),
+        Reduction(
+            "min",
+            _one(lambda d: d),
+            lambda s: (_highest(s[0]),),
+            _plain,
+            _by("minimum"),
+            lambda d: d,
+            has_identity=False,
+        ),
+        Reduction(
+            "any",
+            _one(lambda d: boolean),
+            lambda s: (Const(False, boolean),),
+            _is_true,
+            _by("logical_or"),
+            lambda d: boolean,
+        ),
+        Reduction(
+            "all",
+            _one(lambda d: boolean),
+            lambda s: (Const(True, boolean),),
+            _is_true,
+            _by("logical_and"),
+            lambda d: boolean,
+        ),
+        Reduction("count_nonzero", _one(lambda d: int64), _number(0), _is_true, _by("add"), lambda d: int64),
+        _argument("argmax", _lowest, "greater", "less_equal"),
+        _argument("argmin", _highest, "less", "greater_equal"),
+    )
+}
+
+
+# --- folds of the user's own ------------------------------------------------------------------------------------------
+
+_folds: dict[tuple[object, ...], Reduction] = {}  # one object for one meaning, so that its kernels are found again
+
+
+def fold_in_order(step: Expr, initial: Const) -> Reduction:
+    """The fold that starts from `initial` and takes the elements in order: `step` over Arg(0), the state, and Arg(1)."""
+    key = ("in order", step, initial)
+    if key not in _folds:
+        state = step.dtype
+        _folds[key] = Reduction(
+            "reduce",
+            lambda d: (state,),
+            lambda s: (initial,),
+            lambda x, i, s: (x,),
+            None,
+            lambda d: state,
+            follow=lambda states, element: (substitute(step, (states[0], element[0])),),
+        )
+    return _folds[key]
+
+
+def fold_from_first(step: Expr, *, any_order: bool) -> Reduction:
+    """The fold that starts from the first element; its state is whether there was one, and the value so far."""
+    key = ("from first", step, any_order)
+    if key not in _folds:
+        state = step.dtype
+        nothing = Const(0.0 if state.is_float else 0, state)
+
+        def join(left: Exprs, right: Exprs) -> Exprs:
+            (had, a), (has, b) = left, right
+            both = cast(substitute(step, (a, b)), state)
+            return had | has, where(had, where(has, both, a), b)
+
+        _folds[key] = Reduction(
+            "reduce",
+            lambda d: (boolean, state),
+            lambda s: (Const(False, boolean), nothing),
+            lambda x, i, s: (Const(True, boolean), cast(x, state)),
+            join if any_order else None,
+            lambda d: state,
+            has_identity=False,
+            follow=None if any_order else join,
+        )
+    return _folds[key]
