@@ -6,6 +6,7 @@ import os
 import struct
 import sys
 import time
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -24,6 +25,7 @@ from .node import EMPTY, PLACEHOLDER, REINTERPRET, STORE, Node, Scalar, data
 DEBUG = int(os.environ.get("TENXOR_DEBUG") or 0)
 HOLD_LOCK = 1 << 16  # work, in additions, below which a kernel keeps Python's lock
 SHARE = 1 << 20  # and from which threads share it
+SOLE_READ = 3  # further references to a node in passing: the list of nodes, a local one, and getrefcount's argument
 SOLE_BUFFER = 3  # references to a buffer that one node holds: the node's, a local one, and getrefcount's argument
 SOLE = (
     4  # references to a node that only a store reads: its sources, the list of nodes, and those on the way to counting
@@ -33,18 +35,20 @@ _DONE = data(allocate(0), (0,), boolean)  # stands in the list of nodes for one 
 
 
 class Plan:
-    """Steps in their order, and the numbers of the nodes that are computed in passing."""
+    """Steps in their order, and the nodes computed in passing: their numbers, and how often they are read here."""
 
     __slots__ = ("passing", "steps")
 
-    def __init__(self, steps: list[Step], passing: list[int]) -> None:
+    def __init__(self, steps: list[Step], passing: list[tuple[int, int]]) -> None:
         self.steps, self.passing = steps, passing
 
     def run(self, nodes: list[Node], scalars: list[Scalar]) -> None:
         """Compute the nodes."""
-        for k in self.passing:
-            nodes[k].used = True
+        for k, readers in self.passing:
+            node = nodes[k]
+            node.used = sys.getrefcount(node) > readers + SOLE_READ  # somebody else may ask for it again
             nodes[k] = _DONE  # let go of it: what it reads may have no other reader
+            del node
         for step in self.steps:
             step.run(nodes, scalars)
 
@@ -62,7 +66,8 @@ def make_plan(nodes: list[Node], scalars: list[Scalar], roots: list[Node]) -> Pl
     kernels = fuse(order, roots)
     steps = [_make_step(node, set(kernels), number_of, scalars) for node in kernels]
     free = constants(order)
-    passing = [number_of[n] for n in order if n not in kernels and n not in free]
+    read = Counter(source for n in order for source in n.sources if type(source) is Node)
+    passing = [(number_of[n], read[n]) for n in order if n not in kernels and n not in free]
     return Plan(steps, passing)
 
 

@@ -16,7 +16,8 @@ from ..reductions import Reduction
 from .reads import outermost, source_places, times_computed, whole
 
 MAX_PLACES = 4  # a node that one kernel needs at more different places than this is stored once instead
-CHEAP = 4  # additions' worth of work that may be repeated rather than stored
+CHEAP = 4  # additions' worth of work that may be repeated, for every element of a larger result, rather than stored
+REPEATABLE = 64  # and that may be repeated at a few places of one kernel
 
 _Read = tuple[Node, Layout]  # the kernel's root, and the place in its loops
 
@@ -43,9 +44,10 @@ def fuse(order: Sequence[Node], roots: Sequence[Node]) -> list[Node]:
     """Of the pending nodes in `order`, those that become kernels, in an order in which they can run."""
     kernels: set[Node] = set(roots) | _apart(order)
     constant = constants(order)
+    cost = costs(order)
     reads: dict[Node, list[_Read]] = {node: [] for node in order}
     for node in reversed(order):
-        if node in kernels or not _in_passing(node, reads[node], node in constant):
+        if node in kernels or not _in_passing(node, reads[node], node in constant, cost[node]):
             kernels.add(node)
             reads[node] = [(node, whole(node))]
         for kernel, place in reads[node]:
@@ -112,7 +114,18 @@ def constants(order: Sequence[Node]) -> set[Node]:
     return found
 
 
-def _in_passing(node: Node, reads: list[_Read], constant: bool) -> bool:
+def costs(order: Sequence[Node]) -> dict[Node, int]:
+    """About how many additions one element of each node is worth, with all that is computed in passing for it alone."""
+    found: dict[Node, int] = {}
+    for node in order:
+        if isinstance(node.op, Op):
+            found[node] = node.op.cost + sum(found.get(s, 0) for s in node.sources if type(s) is Node)
+        else:
+            found[node] = 0  # a fold, or memory, is there already wherever it is read
+    return found
+
+
+def _in_passing(node: Node, reads: list[_Read], constant: bool, cost: int) -> bool:
     op = node.op
     if any(place.base is not None for _, place in reads):
         return False
@@ -121,6 +134,8 @@ def _in_passing(node: Node, reads: list[_Read], constant: bool) -> bool:
     if not isinstance(op, (Op, Reduction)):
         return False
     if node.used or len({id(kernel) for kernel, _ in reads}) > 1 or len(reads) > MAX_PLACES:
+        return False
+    if len(reads) > 1 and cost > REPEATABLE:
         return False
     repeats = max(times_computed(place) for _, place in reads) > node.size
     if isinstance(op, Reduction):

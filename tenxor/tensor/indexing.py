@@ -220,8 +220,9 @@ def _expanded(layout: Layout, parts: Sequence[Any]) -> list[Any]:
             axis = sum(1 for k in key if k is not None)
             sizes = layout.shape[axis : axis + p.ndim]
             if p.shape != sizes:
-                raise IndexOutOfRange(
-                    f"indexing: a boolean index of shape {p.shape} does not match the sizes {sizes} from axis {axis} on of shape {layout.shape}"
+                raise BadIndex(
+                    f"indexing: a boolean index of shape {p.shape} does not match the sizes {sizes} from axis {axis} on"
+                    f" of shape {layout.shape}"
                 )
             key += [np.nonzero(p)[k] for k in range(p.ndim)] if p.ndim else [_Flag(bool(p))]
         else:
