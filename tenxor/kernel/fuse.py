@@ -17,6 +17,7 @@ from .reads import outermost, source_places, times_computed, whole
 
 MAX_PLACES = 4  # a node that one kernel needs at more different places than this is stored once instead
 CHEAP = 4  # additions' worth of work that may be repeated, for every element of a larger result, rather than stored
+TRIVIAL = 2  # operations in a constant that is sooner computed than loaded
 REPEATABLE = 64  # and that may be repeated at a few places of one kernel
 
 _Read = tuple[Node, Layout]  # the kernel's root, and the place in its loops
@@ -129,7 +130,8 @@ def _in_passing(node: Node, reads: list[_Read], constant: bool, cost: int) -> bo
     op = node.op
     if any(place.base is not None for _, place in reads):
         return False
-    if constant:
+    repeats = max(times_computed(place) for _, place in reads) > node.size
+    if constant and (not repeats or node.weight <= TRIVIAL):
         return True
     if not isinstance(op, (Op, Reduction)):
         return False
@@ -137,7 +139,6 @@ def _in_passing(node: Node, reads: list[_Read], constant: bool, cost: int) -> bo
         return False
     if len(reads) > 1 and cost > REPEATABLE:
         return False
-    repeats = max(times_computed(place) for _, place in reads) > node.size
     if isinstance(op, Reduction):
         return not repeats and len(reads) == 1 and reads[0][1].tables is None
     return not repeats or (op.cost <= CHEAP and node.weight <= CHEAP)
