@@ -21,10 +21,9 @@ import numpy as np
 
 import tenxor as tx
 from tenxor.backend.llvm.compiler import Compiled, compiler
-from tenxor.expr import Call
-from tenxor.kernel.ir import Kernel, expressions, walk
+from tenxor.expr import Call, Expr
+from tenxor.kernel.ir import For, Kernel, State, Statement, Store, Update, walk
 
-WIDTH = 88
 DIGITS = Path(__file__).resolve().parents[1] / "examples" / "knn_digits.py"
 
 
@@ -203,19 +202,57 @@ def short(path: Path) -> str:
 
 def described(kernel: Kernel, compiled: Compiled) -> str:
     """A kernel in one line: the operations fused in it, what it makes of what, and where it came from."""
-    steps = " → ".join(fused(kernel)) or "copy"
-    reads = [str(o.dtype) for o in kernel.operands if not o.written]
-    makes = [str(o.dtype) for o in kernel.operands if o.written]
-    return f"{steps}  ({', '.join(reads) or 'nothing'} to {', '.join(makes)}, {compiled.origin})"
+    makes, *reads = sorted(kernel.operands, key=lambda operand: not operand.written)
+    given = ", ".join(str(operand.dtype) for operand in reads) or "nothing"
+    return f"{' → '.join(fused(kernel)) or 'copy'}  ({given} to {makes.dtype}, {ORIGINS[compiled.origin]})"
+
+
+ORIGINS = {"compiled": "compiled now", "disk": "found on disk"}
 
 
 def fused(kernel: Kernel) -> list[str]:
-    """The operations of a kernel, each once, innermost first; a reduction stands where its result is ready."""
+    """The operations and reductions of a kernel, each once, in the order in which they are computed."""
     found: dict[str, None] = {}
-    folds = [f.reduction.name for f in kernel.folds]
-    joins = {part.op.name for f in kernel.folds for part in joining(f.reduction, f.states)}
-    for root in expressions(kernel.body):
-        for part in reversed(list(walk(root))):
-            if isinstance(part, Call) and part.op.name not in ("cast", "positive") and part.op.name not in joins:
-                found[part.op.name] = None
-    return [*found, *folds]
+
+    def collect(body: tuple[Statement, ...]) -> None:
+        for s in body:
+            if isinstance(s, For):
+                collect(s.body)
+            elif isinstance(s, Update):
+                found.update(dict.fromkeys(op for value in s.values for op in operations(value)))
+                found[kernel.folds[s.fold].reduction.name] = None
+            elif isinstance(s, Store):
+                found.update(dict.fromkeys(operations(s.value)))
+
+    collect(kernel.body)
+    return list(found)
+
+
+def operations(e: Expr) -> Iterator[str]:
+    """The operations of an expression, innermost first, without those that take an element into a running state."""
+    for a in e.args:
+        yield from operations(a)
+    joins = any(isinstance(part, State) for part in walk(e))
+    if isinstance(e, Call) and not joins and e.op.name not in ("cast", "positive"):
+        yield e.op.name
+
+
+# --- the tour itself --------------------------------------------------------------------------------------------------
+
+
+def main() -> None:
+    """Give the whole tour."""
+    start = perf_counter()
+    print(styled(f"Tenxor {tx.__version__}", BOLD))
+    folder = Path(tempfile.mkdtemp(prefix="tenxor-figures-"))
+    names: dict[str, Any] = {"tx": tx, "np": np, "folder": folder}
+    for number, chapter in enumerate(CHAPTERS, 1):
+        show_chapter(number, chapter, names)
+    print(f"The figures are in {folder}")
+    show_digits(len(CHAPTERS) + 1)
+    compiled, loaded = tx.compile_counts()
+    print(f"\n{perf_counter() - start:.1f} seconds; {compiled} kernels compiled, {loaded} found on disk.")
+
+
+if __name__ == "__main__":
+    main()

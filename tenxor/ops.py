@@ -109,6 +109,13 @@ def selecting(op: str, dtypes: DTypes) -> tuple[DTypes, DType]:
     return (boolean, d, d), d
 
 
+def words(op: str, dtypes: DTypes) -> tuple[DTypes, DType]:
+    """64 bits each, and 64 bits."""
+    if any(d is not uint64 for d in dtypes):
+        raise DTypeError(f"{op}: takes uint64 words, not {', '.join(map(str, dtypes))}")
+    return dtypes, uint64
+
+
 def _never(op: str, dtypes: DTypes) -> tuple[DTypes, DType]:
     raise AssertionError("cast carries its dtype itself")
 
@@ -273,7 +280,7 @@ def _random_bits(first: int) -> Callable[[Expr, Expr, Expr], Expr]:
 entry(
     "random_bits",
     3,
-    same(("uint",)),
+    words,
     "64 random bits of (counter, stream, key): words 0 and 1 of their Philox block",
     cost=100,
     formula=_random_bits(0),
@@ -281,7 +288,7 @@ entry(
 entry(
     "random_bits_high",
     3,
-    same(("uint",)),
+    words,
     "64 other random bits of (counter, stream, key): words 2 and 3 of their Philox block",
     cost=100,
     formula=_random_bits(2),

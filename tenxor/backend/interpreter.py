@@ -319,6 +319,8 @@ def _smaller(x: Any, y: Any) -> Any:
 
 
 def _next_after(dtype: DType, x: Any, y: Any) -> Any:
+    if x == y:
+        return y
     if dtype is float16:
         return np.nextafter(np.float16(x), np.float16(y))
     near = np.nextafter(x, y)

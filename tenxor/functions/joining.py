@@ -2,64 +2,71 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from itertools import accumulate, product
 from typing import Any
 
 import numpy as np
 
-from ..creation import asarray, empty, full
-from ..dtypes import result_type
+from ..creation import asarray, empty
+from ..dtypes import Number, result_type
 from ..errors import ArgumentError, ShapeError
 from ..tensor import Tensor
-from ..tensor.arguments import Axes, axis_of, ints
+from ..tensor.arguments import Axes, axis_of, ints, one_spelling
 
 __all__ = ["cat", "concat", "concatenate", "pad", "repeat", "roll", "stack", "tile"]
 
+IntArray = np.ndarray[Any, np.dtype[np.int64]]
+_ALL = slice(None)
 
-def concat(arrays: Sequence[Tensor], /, *, axis: int | None = 0) -> Tensor:
+
+def concat(arrays: Sequence[Tensor], /, axis: int | None = 0, *, dim: int | None = None) -> Tensor:
     """New tensor: the given ones one after another along an axis; flattened first for None.
 
-    The dtype is what theirs promote to. ShapeError names the axis and the shapes that do not fit.
+    The dtype is what theirs promote to. Raises ArgumentError for no tensors, AxisError, and a ShapeError that names the
+    axis and the shapes that do not fit.
 
     >>> import tenxor as tx
     >>> tx.concat([tx.arange(2), tx.arange(3)]).tolist()
     [0, 1, 0, 1, 2]
     """
+    axis = one_spelling("concat", "axis", axis, "dim", dim, default=0)
     parts = _tensors("concat", arrays)
     if axis is None:
         parts, axis = [t.ravel() for t in parts], 0
     first = parts[0]
     if first.ndim == 0:
-        raise ShapeError("concat: a 0-d tensor has no axis to join along; use stack")
+        raise ShapeError("concat: a 0-d tensor has no axis to join along; use stack, or axis=None")
     axis = axis_of("concat", axis, first.ndim)
     for k, t in enumerate(parts):
         _check_fit("concat", first, t, k, axis)
-    sizes = [t.shape[axis] for t in parts]
-    found = empty(
-        (*first.shape[:axis], sum(sizes), *first.shape[axis + 1 :]), dtype=result_type(*(t.dtype for t in parts))
-    )
-    start = 0
-    for t, size in zip(parts, sizes, strict=True):
-        found[_along(axis, slice(start, start + size))] = t
-        start += size
+    ends = list(accumulate(t.shape[axis] for t in parts))
+    dtype = result_type(*(t.dtype for t in parts))
+    found = empty((*first.shape[:axis], ends[-1], *first.shape[axis + 1 :]), dtype=dtype)
+    for t, start, end in zip(parts, [0, *ends], ends, strict=False):
+        found[_along(axis, slice(start, end))].write(t, "concat")
     return found
 
 
 cat = concatenate = concat
 
 
-def stack(arrays: Sequence[Tensor], /, *, axis: int = 0) -> Tensor:
-    """New tensor: the given ones, all of one shape, along a new axis.
+def stack(arrays: Sequence[Tensor], /, axis: int = 0, *, dim: int | None = None) -> Tensor:
+    """New tensor: the given ones, all of one shape, along a new axis, which has the place `axis` in the result.
+
+    The dtype is what theirs promote to. Raises ArgumentError for no tensors, AxisError, and a ShapeError that names the
+    shapes that differ.
 
     >>> import tenxor as tx
     >>> tx.stack([tx.arange(2), tx.ones(2, dtype=tx.int64)], axis=1).tolist()
     [[0, 1], [1, 1]]
     """
+    axis = one_spelling("stack", "axis", axis, "dim", dim, default=0)
     parts = _tensors("stack", arrays)
     axis = axis_of("stack", axis, parts[0].ndim + 1)
     for k, t in enumerate(parts):
         _check_fit("stack", parts[0], t, k, None)
-    return concat([t.expand_dims(axis) for t in parts], axis=axis)
+    return concat([t.expand_dims(axis) for t in parts], axis)
 
 
 def _tensors(op: str, arrays: Sequence[Any]) -> list[Tensor]:
@@ -82,41 +89,59 @@ def _check_fit(op: str, first: Tensor, t: Tensor, k: int, axis: int | None) -> N
 
 
 def _along(axis: int, index: slice) -> tuple[slice, ...]:
-    return (*([slice(None)] * axis), index)
+    return (*(_ALL,) * axis, index)
 
 
-def roll(x: Tensor, /, shift: int | tuple[int, ...], *, axis: Axes = None) -> Tensor:
+# --- the elements of one tensor, moved or repeated --------------------------------------------------------------------
+
+
+def roll(x: Tensor, /, shift: int | tuple[int, ...], axis: Axes = None, *, dims: Axes = None) -> Tensor:
     """New tensor: the elements moved along axes by `shift` places, those pushed out coming in at the other end.
 
-    With `axis` None the flattened tensor is rolled and keeps its shape.
+    One shift serves all axes, or each has its own; the shifts of an axis named twice add up. With `axis` None the
+    flattened tensor is rolled and keeps its shape. Raises AxisError, and ArgumentError for another number of shifts.
 
     >>> import tenxor as tx
     >>> tx.roll(tx.arange(5), 2).tolist()
     [3, 4, 0, 1, 2]
     """
+    x = asarray(x)
+    axis = one_spelling("roll", "axis", axis, "dims", dims)
     if axis is None:
-        return roll(x.ravel(), shift, axis=0).reshape(x.shape)
-    axes = tuple(axis_of("roll", a, x.ndim) for a in (axis if isinstance(axis, tuple) else (axis,)))
+        return roll(x.ravel(), shift, 0).reshape(x.shape)
+    axes = [axis_of("roll", a, x.ndim) for a in ints("roll", (axis,))]
     shifts = ints("roll", (shift,))
-    if len(shifts) == 1:
-        shifts *= len(axes)
     if len(shifts) != len(axes):
-        raise ArgumentError(f"roll: {len(shifts)} shifts for {len(axes)} axes; give one for all or one for each")
-    for a, by in zip(axes, shifts, strict=True):
-        size = x.shape[a]
-        by = by % size if size else 0
-        cut = size - by
-        x = concat([x[_along(a, slice(cut, None))], x[_along(a, slice(0, cut))]], axis=a) if by else x
-    return x.copy()
+        if len(shifts) > 1:
+            raise ArgumentError(f"roll: {len(shifts)} shifts for {len(axes)} axes; give one for all or one for each")
+        shifts *= len(axes)
+    found = empty(x.shape, dtype=x.dtype)
+    moves: list[list[tuple[slice, slice]]] = [[(_ALL, _ALL)]] * x.ndim
+    for a in set(axes):
+        moves[a] = _rolled(x.shape[a], sum(s for s, b in zip(shifts, axes, strict=True) if b == a))
+    for pieces in product(*moves):
+        found[tuple(to for _, to in pieces)].write(x[tuple(of for of, _ in pieces)], "roll")
+    return found
+
+
+def _rolled(size: int, shift: int) -> list[tuple[slice, slice]]:
+    """Where from and where to the two parts of a rolled axis go."""
+    by = shift % size if size else 0
+    if by == 0:
+        return [(_ALL, _ALL)]
+    return [(slice(0, size - by), slice(by, None)), (slice(size - by, None), slice(0, by))]
 
 
 def tile(x: Tensor, repetitions: Sequence[int] | int, /) -> Tensor:
     """New tensor: `x` repeated so many times along each axis, counted from the last.
 
+    Raises ArgumentError for repetitions that are not integers from 0 on.
+
     >>> import tenxor as tx
     >>> tx.tile(tx.arange(2), (2, 2)).tolist()
     [[0, 1, 0, 1], [0, 1, 0, 1]]
     """
+    x = asarray(x)
     counts = ints("tile", (repetitions,))
     if any(c < 0 for c in counts):
         raise ArgumentError(f"tile: repetitions {counts} must be 0 or more")
@@ -127,84 +152,126 @@ def tile(x: Tensor, repetitions: Sequence[int] | int, /) -> Tensor:
     return grown.copy().reshape([count * size for count, size in zip(counts, shape, strict=True)])
 
 
-def repeat(x: Tensor, repeats: int | Sequence[int] | Tensor, /, *, axis: int | None = None) -> Tensor:
+def repeat(
+    x: Tensor, repeats: int | Sequence[int] | Tensor, /, axis: int | None = None, *, dim: int | None = None
+) -> Tensor:
     """New tensor: each element repeated along an axis, all alike or each its own number of times; flattened for None.
+
+    This is torch's repeat_interleave; torch's repeat is `tile`. Raises AxisError, ArgumentError for counts that are not
+    integers from 0 on, ShapeError for another number of counts than the axis has elements.
 
     >>> import tenxor as tx
     >>> tx.repeat(tx.arange(3), 2).tolist(), tx.repeat(tx.arange(3), [0, 1, 2]).tolist()
     ([0, 0, 1, 1, 2, 2], [1, 2, 2])
     """
+    axis = one_spelling("repeat", "axis", axis, "dim", dim)
+    x = asarray(x)
     if axis is None:
         x, axis = x.ravel(), 0
     axis = axis_of("repeat", axis, x.ndim)
     counts = np.asarray(repeats.to_numpy() if isinstance(repeats, Tensor) else repeats)
-    if counts.dtype.kind not in "iu" or counts.ndim > 1 or (counts < 0).any():
+    if (counts.dtype.kind not in "iu" and counts.size) or counts.ndim > 1 or (counts < 0).any():
         raise ArgumentError(f"repeat: repeats {repeats!r} must be an integer or a 1-D list of them, 0 or more")
     size = x.shape[axis]
     if counts.size not in (1, size):
         raise ShapeError(
             f"repeat: {counts.size} counts for axis {axis} of size {size}; give one for all or one for each index"
         )
-    order = np.repeat(np.arange(size), counts)
-    return x._view(x.layout.select(axis, order)).copy()
+    if counts.size != 1:
+        order = np.repeat(np.arange(size), counts.astype(np.int64))
+        return x._view(x.layout.select(axis, order)).copy()
+    count = int(counts.flat[0])
+    grown = x.expand_dims(axis + 1).expand((*x.shape[: axis + 1], count, *x.shape[axis + 1 :]))
+    return grown.copy().reshape((*x.shape[:axis], size * count, *x.shape[axis + 1 :]))
+
+
+# --- padding ----------------------------------------------------------------------------------------------------------
 
 
 def pad(
-    x: Tensor, /, pad_width: int | Sequence[Any], mode: str = "constant", *, constant_values: bool | int | float = 0
+    x: Tensor, /, pad_width: int | Sequence[Any], mode: str = "constant", *, constant_values: Number | Sequence[Any] = 0
 ) -> Tensor:
     """New tensor with more elements at the ends of its axes.
 
-    `pad_width` is one number, one pair `(before, after)` for all axes, or a pair for each. `mode` says what is put
-    there: "constant" (`constant_values`), "edge" (the last element), "reflect" or "symmetric" (mirrored without or with
-    it), "wrap".
+    `pad_width`, in elements, is one number, one pair `(before, after)` for all axes, or a pair for each. `mode` says what
+    is put there: "constant" (`constant_values`, given like `pad_width`), "edge" (the last element), "reflect" or
+    "symmetric" (mirrored without or with it), "wrap". In the corners the last axis says what.
+
+    Raises ArgumentError for widths below 0 or an unknown mode, ShapeError where an empty axis has nothing to repeat.
 
     >>> import tenxor as tx
     >>> tx.pad(tx.arange(3), (1, 2)).tolist(), tx.pad(tx.arange(3), 2, "reflect").tolist()
     ([0, 0, 1, 2, 0, 0], [2, 1, 0, 1, 2, 1, 0])
     """
-    widths = _pad_widths(x.ndim, pad_width)
+    x = asarray(x)
+    widths = _pad_widths(x, pad_width)
     if mode == "constant":
-        shape = tuple(before + n + after for n, (before, after) in zip(x.shape, widths, strict=True))
-        found = full(shape, constant_values, dtype=x.dtype)
-        found[tuple(slice(before, before + n) for n, (before, _) in zip(x.shape, widths, strict=True))] = x
-        return found
+        numbers = _pairs("constant_values", constant_values, x.ndim)
+
+        def border(axis: int, end: int) -> Tensor | Number:
+            return numbers[axis][end]
+    else:
+        border = _from_inside(x, widths, mode)
+    found = empty([before + n + after for n, (before, after) in zip(x.shape, widths, strict=True)], dtype=x.dtype)
+    middle = [slice(before, before + n) for n, (before, _) in zip(x.shape, widths, strict=True)]
+    found[tuple(middle)].write(x, "pad")
+    for axis, (before, after) in enumerate(widths):
+        ends = slice(0, before), slice(middle[axis].stop, None)
+        for end in (0, 1):
+            if (before, after)[end]:
+                found[(*_along(axis, ends[end]), *middle[axis + 1 :])].write(border(axis, end), "pad")
+    return found
+
+
+def _pad_widths(x: Tensor, pad_width: Any) -> list[tuple[int, int]]:
+    pairs = _pairs("pad_width", pad_width, x.ndim)
+    if any(type(n) is not int or n < 0 for pair in pairs for n in pair):
+        raise ArgumentError(f"pad: pad_width {pad_width!r} must be integers, 0 or more")
+    return pairs
+
+
+def _pairs(name: str, given: Any, ndim: int) -> list[tuple[Any, Any]]:
+    """A pair of numbers for each axis, from one number, one pair, or all of them."""
+    try:
+        return [(before, after) for before, after in np.broadcast_to(np.asarray(given), (ndim, 2)).tolist()]
+    except ValueError:
+        raise ArgumentError(
+            f"pad: {name} {given!r} is neither one number, nor one pair, nor a pair for each of {ndim} axes"
+        ) from None
+
+
+def _from_inside(x: Tensor, widths: list[tuple[int, int]], mode: str) -> Callable[[int, int], Tensor]:
+    """What stands before (0) and after (1) the elements along an axis, where that is other elements of `x`."""
     if mode not in _PLACES:
         raise ArgumentError(f"pad: there is no mode {mode!r}; there are 'constant', {', '.join(map(repr, _PLACES))}")
-    layout = x.layout
-    for axis, (before, after) in enumerate(widths):
-        size = x.shape[axis]
+    sources: list[IntArray] = []
+    for axis, (size, (before, after)) in enumerate(zip(x.shape, widths, strict=True)):
         if size == 0 and before + after:
             raise ShapeError(
                 f"pad: axis {axis} of shape {x.shape} has no element to fill {mode!r} padding with; use mode 'constant'"
             )
-        if before + after:
-            places = _PLACES[mode](np.arange(-before, size + after), size)
-            layout = layout.select(axis, places)
-    return x._view(layout).copy()
+        sources.append(_PLACES[mode](np.arange(-before, size + after), size) if size else np.arange(0))
+
+    def border(axis: int, end: int) -> Tensor:
+        before, after = widths[axis]
+        layout = x.layout.select(axis, sources[axis][-after:] if end else sources[axis][:before])
+        for a in range(axis):
+            layout = layout.select(a, sources[a])
+        return x._view(layout)
+
+    return border
 
 
-def _pad_widths(ndim: int, pad_width: Any) -> list[tuple[int, int]]:
-    given = np.asarray(pad_width)
-    if given.dtype.kind not in "iu" or (given < 0).any():
-        raise ArgumentError(f"pad: pad_width {pad_width!r} must be integers, 0 or more")
-    try:
-        pairs = np.broadcast_to(given, (ndim, 2))
-    except ValueError:
-        raise ArgumentError(
-            f"pad: pad_width {pad_width!r} is neither one number, nor one pair, nor a pair for each of {ndim} axes"
-        ) from None
-    return [(int(before), int(after)) for before, after in pairs]
-
-
-def _mirrored(places: np.ndarray[Any, Any], period: int, size: int) -> np.ndarray[Any, Any]:
-    inside = np.mod(places, period) if period else np.zeros_like(places)
-    return np.where(inside < size, inside, period - inside)
+def _mirrored(places: IntArray, size: int, period: int) -> IntArray:
+    """Places reflected back inside: there and back again is one period."""
+    inside = places % max(period, 1)
+    return np.minimum(inside, period - inside if period == 2 * (size - 1) else period - 1 - inside)
 
 
 # For each mode, which element stands at a place that may lie outside.
-_PLACES: dict[str, Any] = {
+_PLACES: dict[str, Callable[[IntArray, int], IntArray]] = {
     "edge": lambda places, size: np.clip(places, 0, size - 1),
-    "reflect": lambda places, size: _mirrored(places, 2 * (size - 1), size),
-    "symmetric": lambda places, size: np.minimum(np.mod(places, 2 * size), 2 * size - 1 - np.mod(places, 2 * size)),
-    "wrap": lambda places, size: np.mod(places, size),
+    "reflect": lambda places, size: _mirrored(places, size, 2 * (size - 1)),
+    "symmetric": lambda places, size: _mirrored(places, size, 2 * size),
+    "wrap": lambda places, size: places % size,
 }

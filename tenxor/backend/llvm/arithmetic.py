@@ -70,7 +70,8 @@ def _sign(b: Any, dtype: DType, x: Value) -> Value:
         positive = b.select(b.icmp_signed(">", x, zero), one, zero)
         return b.select(b.icmp_signed("<", x, zero), constant(x.type, -1), positive)
     signed_one = intrinsic(b, "copysign", x.type, one, x)
-    return b.select(b.fcmp_ordered("!=", x, zero), signed_one, x)  # zeros and NaN stay
+    is_nan = b.fcmp_unordered("uno", x, x)
+    return b.select(is_nan, x, b.select(b.fcmp_ordered("==", x, zero), zero, signed_one))
 
 
 def _safe_divisor(b: Any, dtype: DType, x: Value, y: Value) -> tuple[Value, Value]:
@@ -119,27 +120,18 @@ def _remainder_floats(b: Any, x: Value, y: Value) -> Value:
 
 
 def _floor_divide_floats(b: Any, x: Value, y: Value) -> Value:
-    """floor((x - remainder) / y), which is right where floor(x / y) is rounded up over an integer."""
-    zero = _zero(x)
-    plain = b.fdiv(x, y)
-    rest = _remainder_floats(b, x, y)
-    whole = b.fdiv(b.fsub(x, rest), y)
-    below = intrinsic(b, "floor", x.type, whole)
-    near = b.select(
-        b.fcmp_ordered(">", b.fsub(whole, below), constant(x.type, 0.5)), b.fadd(below, constant(x.type, 1.0)), below
-    )
-    near = b.select(b.fcmp_ordered("==", near, zero), intrinsic(b, "copysign", x.type, zero, plain), near)
-    # Infinite divisors leave -1 or a zero; infinite and zero quotients are those of plain division.
-    size = intrinsic(b, "fabs", x.type, y)
-    by_infinity = b.fcmp_ordered("==", size, constant(x.type, float("inf")))
-    near = b.select(by_infinity, intrinsic(b, "floor", x.type, plain), near)
-    tiny = b.and_(by_infinity, b.and_(b.fcmp_ordered("!=", x, zero), _signs_differ(b, x, y)))
-    near = b.select(tiny, constant(x.type, -1.0), near)
-    finite = intrinsic(b, "fabs", x.type, plain)
-    strange = b.or_(b.fcmp_unordered("==", finite, constant(x.type, float("inf"))), b.fcmp_ordered("==", y, zero))
-    infinite_x = b.fcmp_ordered("==", intrinsic(b, "fabs", x.type, x), constant(x.type, float("inf")))
-    result = b.select(strange, plain, near)
-    return b.select(infinite_x, constant(x.type, float("nan")), result)
+    """floor(x / y), one less where the quotient was rounded up to a whole number: the rest is then on the other side of 0."""
+    zero, quotient = _zero(x), b.fdiv(x, y)
+    whole = intrinsic(b, "floor", x.type, quotient)
+    rest = intrinsic(b, "fma", x.type, b.fneg(whole), y, x)
+    exact_below = 2.0**53 if str(getattr(x.type, "element", x.type)) == "double" else 2.0**24
+    small = b.fcmp_ordered("<", intrinsic(b, "fabs", x.type, whole), constant(x.type, exact_below))
+    rounded_up = b.and_(small, b.and_(b.fcmp_ordered("!=", rest, zero), _signs_differ(b, rest, y)))
+    found = b.select(rounded_up, b.fsub(whole, constant(x.type, 1.0)), whole)
+    by_infinity = b.fcmp_ordered("==", intrinsic(b, "fabs", x.type, y), constant(x.type, float("inf")))
+    finite = b.fcmp_ordered("<", intrinsic(b, "fabs", x.type, x), constant(x.type, float("inf")))
+    below_zero = b.and_(b.fcmp_ordered("!=", x, zero), _signs_differ(b, x, y))
+    return b.select(b.and_(by_infinity, b.and_(finite, below_zero)), constant(x.type, -1.0), found)
 
 
 def _signs_differ(b: Any, x: Value, y: Value) -> Value:

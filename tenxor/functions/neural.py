@@ -1,0 +1,81 @@
+"""Normalised exponentials. Each is a formula over whole rows, fused so that a row is read once while it is in cache."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..creation import asarray, full, zeros
+from ..dtypes import DEFAULT_FLOAT, DType
+from ..ops import OPS
+from ..tensor import Tensor
+from ..tensor.arguments import Axes, one_spelling
+
+__all__ = ["log_softmax", "logsumexp", "softmax"]
+
+
+def softmax(x: Tensor, /, axis: Axes = -1, *, dim: Axes = None) -> Tensor:
+    """New float tensor: exp(x) divided by its sum over `axis` (an int, a tuple, or None for all), without overflow.
+
+    Integers become float64; float16 and bfloat16 are computed in float32. NaN where a row holds NaN, inf, or nothing but -inf.
+    Raises AxisError.
+
+    >>> import tenxor as tx
+    >>> tx.softmax(tx.asarray([1000.0, 1000.0, 999.0])).sum().item()
+    1.0
+    """
+    axis = one_spelling("softmax", "axis", axis, "dim", dim, default=-1)
+    wide, result = _float(x)
+    if wide.size == 0:
+        return zeros(wide.shape, dtype=result)
+    powers: Any = (wide - wide.max(axis, keepdims=True)).exp()
+    found: Tensor = (powers / powers.sum(axis, keepdims=True)).astype(result, copy=False)
+    return found
+
+
+def log_softmax(x: Tensor, /, axis: Axes = -1, *, dim: Axes = None) -> Tensor:
+    """New float tensor: the logarithm of `softmax` over `axis`, exact where softmax itself would be 0.
+
+    Dtypes and errors as of `softmax`.
+
+    >>> import tenxor as tx
+    >>> tx.log_softmax(tx.asarray([0.0, -1000.0])).tolist()
+    [0.0, -1000.0]
+    """
+    axis = one_spelling("log_softmax", "axis", axis, "dim", dim, default=-1)
+    wide, result = _float(x)
+    if wide.size == 0:
+        return zeros(wide.shape, dtype=result)
+    below: Any = wide - wide.max(axis, keepdims=True)
+    found: Tensor = (below - below.exp().sum(axis, keepdims=True).log()).astype(result, copy=False)
+    return found
+
+
+def logsumexp(
+    x: Tensor, /, axis: Axes = None, keepdims: bool = False, *, dim: Axes = None, keepdim: bool | None = None
+) -> Tensor:
+    """New float tensor: log(sum(exp(x))) over `axis` (an int, a tuple, or None for all), without overflow.
+
+    -inf for nothing, as of log(0). Dtypes and errors as of `softmax`.
+
+    >>> import tenxor as tx
+    >>> tx.logsumexp(tx.asarray([1000.0, 1000.0])).item() - 1000.0
+    0.693147180559...
+    """
+    axis = one_spelling("logsumexp", "axis", axis, "dim", dim)
+    keepdims = one_spelling("logsumexp", "keepdims", keepdims, "keepdim", keepdim, default=False)
+    wide, result = _float(x)
+    if wide.size == 0:
+        shape = wide.sum(axis, keepdims=keepdims).shape
+        return full(shape, -float("inf"), dtype=result)
+    highest: Any = wide.max(axis, keepdims=True)
+    shift: Any = Tensor.compute(OPS["where"], highest.isfinite(), highest, 0.0)  # inf - inf would be NaN
+    found: Any = (wide - shift).exp().sum(axis, keepdims=True).log() + shift
+    narrow: Tensor = found.astype(result, copy=False)
+    return narrow if keepdims else narrow.squeeze(tuple(range(narrow.ndim)) if axis is None else axis)
+
+
+def _float(x: Tensor) -> tuple[Any, DType]:
+    """The tensor in the dtype to compute in, and the dtype of the result."""
+    t = asarray(x)
+    result = t.dtype if t.dtype.is_float else DEFAULT_FLOAT
+    return t.astype(result.compute, copy=False), result

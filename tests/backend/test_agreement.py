@@ -1,0 +1,177 @@
+"""Both back ends agree: every operation of the table, on every dtype that it accepts, on special values and in odd lengths.
+
+The interpreter is the oracle; it shares no arithmetic with the emitter. Integers and exact operations agree to the bit,
+elementary functions within two units in the last place.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tenxor import dtypes
+from tenxor.dtypes import DType, decoded, encoded
+from tenxor.errors import DTypeError
+from tenxor.layout import Layout
+from tenxor.node import Node
+from tenxor.ops import OPS, Op
+from tenxor.realize import realize
+from tenxor.reductions import REDUCTIONS
+from tests.kernel.helpers import compute, elementwise, reduction, scan, tensor, value
+
+INF, NAN = float("inf"), float("nan")
+FLOATS = [0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, -2.5, 2.0, 3.0, -3.0, 7.25, 1e-3, -1e-3, 100.0, -88.5, INF, -INF, NAN, 1e-40]
+WIDE = [*FLOATS, 1e300, -1e300, 5e-324, 709.5, -745.0]
+ELEMENTARY = {name for name, op in OPS.items() if op.cost >= 20 and "random" not in name} | {"tan", "rsqrt"}
+INTERNAL = ("cast",)
+
+
+def specials(dtype: DType) -> np.ndarray[Any, Any]:
+    """Values at the edges of a dtype, as it keeps them in memory."""
+    if dtype.kind == "bool":
+        return np.array([False, True])
+    if dtype.kind == "float":
+        values = WIDE if dtype.bits == 64 else FLOATS
+        with np.errstate(all="ignore"):
+            return encoded(np.array(values, np.float64), dtype)
+    low, high = int(dtype.lowest), int(dtype.highest)
+    return np.array([low, low + 1, 0, 1, 2, 3, 7, 63, 64, 100, high - 1, high] + ([-1, -2, -7] if low else []), dtype.numpy)
+
+
+def accepted(op: Op, dtype: DType) -> bool:
+    try:
+        op.rule(op.name, (dtype,) * op.arity)
+    except DTypeError:
+        return False
+    return True
+
+
+CASES = [(op, d) for op in OPS.values() if op.name not in INTERNAL for d in dtypes.ALL if accepted(op, d)]
+
+
+def crossed(op: Op, dtype: DType) -> list[np.ndarray[Any, Any]]:
+    """Operands in which all pairs of special values meet; their number is no multiple of any vector."""
+    values = specials(dtype)
+    if op.arity == 1:
+        return [np.resize(values, len(values) * 3 + 1)]
+    x, y = (grid.ravel() for grid in np.meshgrid(values, values))
+    third = np.resize(values, x.size)
+    return [x, y, third][: op.arity]
+
+
+def both(make: Any) -> tuple[Node, Node]:
+    """The same pending node computed by each back end."""
+    ours, oracle = make(), make()
+    realize(ours)
+    compute(oracle)
+    return ours, oracle
+
+
+def check_equal(ours: Node, oracle: Node, ulps: int) -> None:
+    a, b = (decoded(value(n), n.dtype) for n in (ours, oracle))
+    if ours.dtype.kind != "float":
+        np.testing.assert_array_equal(a, b)
+        return
+    np.testing.assert_array_equal(np.isnan(a), np.isnan(b))
+    a, b = np.where(np.isnan(a), 0, a), np.where(np.isnan(b), 0, b)
+    np.testing.assert_array_equal(np.signbit(a), np.signbit(b))
+    steps = np.abs(ordered(a) - ordered(b)) >> (16 if ours.dtype is dtypes.bfloat16 else 0)
+    worst = int(np.argmax(steps)) if steps.size else 0
+    assert steps.size == 0 or steps.max() <= ulps, f"element {worst}: {a.flat[worst]!r} and {b.flat[worst]!r}"
+
+
+def ordered(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Floats as integers in their order, so that neighbours differ by 1."""
+    bits = np.abs(x).view(f"i{x.dtype.itemsize}").astype(np.int64)
+    return np.where(np.signbit(x), -bits, bits)
+
+
+@pytest.mark.parametrize(("op", "dtype"), CASES, ids=[f"{op.name}-{d}" for op, d in CASES])
+def test_every_operation_on_every_dtype(op: Op, dtype: DType) -> None:
+    operands = crossed(op, dtype)
+    ulps = 0 if op.name not in ELEMENTARY and op.formula is None else 3 if op.formula else 2
+    if op.name in ("gelu", "gelu_tanh", "silu"):
+        ulps = 8  # a product of factors that are each rounded
+    check_equal(*both(lambda: elementwise(op.name, *(tensor(x, dtype) for x in operands))), ulps)
+
+
+@pytest.mark.parametrize("target", dtypes.ALL, ids=str)
+@pytest.mark.parametrize("source", dtypes.ALL, ids=str)
+def test_every_cast(source: DType, target: DType) -> None:
+    values = np.resize(specials(source), 37)
+
+    def make() -> Node:
+        x = tensor(values, source)
+        return Node(OPS["cast"], x.shape, target, (x,), (Layout.contiguous(x.shape),))
+
+    check_equal(*both(make), 0)
+
+
+@pytest.mark.parametrize("dtype", dtypes.ALL, ids=str)
+@pytest.mark.parametrize("name", list(REDUCTIONS))
+def test_every_reduction_on_every_dtype(name: str, dtype: DType) -> None:
+    rng = np.random.default_rng(0)
+    values = np.resize(rng.permutation(np.resize(specials(dtype), 77)), (7, 11))
+    if dtype.kind == "float":  # sums of these are exact in any order
+        values = encoded(rng.integers(-4, 5, (7, 11)).astype(np.float64), dtype)
+    if name == "prod":
+        values = encoded(np.where(rng.random((7, 11)) < 0.1, 2, 1).astype(np.float64), dtype)
+    for axes in ((0,), (1,), (0, 1)):
+        check_equal(*both(lambda axes=axes: reduction(name, tensor(values, dtype), axes)), 0)
+
+
+@pytest.mark.parametrize("dtype", [dtypes.float32, dtypes.float64], ids=str)
+@pytest.mark.parametrize("name", ["max", "min", "argmax", "argmin", "any", "all"])
+def test_reductions_of_nan_and_infinities(name: str, dtype: DType) -> None:
+    rng = np.random.default_rng(1)
+    for filled in ([NAN, 1.0, -INF], [-INF], [INF, -INF, 0.0], [0.0, -0.0], [NAN]):
+        values = rng.choice(np.array(filled, dtype.numpy), (5, 41))
+        for axes in ((0,), (1,), (0, 1)):
+            check_equal(*both(lambda axes=axes, values=values: reduction(name, tensor(values, dtype), axes)), 0)
+
+
+@pytest.mark.parametrize("dtype", dtypes.ALL, ids=str)
+@pytest.mark.parametrize("name", ["sum", "prod"])
+def test_scans_on_every_dtype(name: str, dtype: DType) -> None:
+    ones = encoded(np.where(np.arange(5 * 23).reshape(5, 23) % 3 == 0, 2.0, 1.0), dtype)
+    check_equal(*both(lambda: scan(name, tensor(ones, dtype))), 0)
+    columns = Layout.contiguous((5, 23)).swapaxes(0, 1)
+    check_equal(*both(lambda: scan(name, (tensor(ones, dtype), columns))), 0)
+
+
+@pytest.mark.parametrize("dtype", [dtypes.boolean, dtypes.int16, dtypes.float32, dtypes.float64, dtypes.bfloat16], ids=str)
+def test_every_length_of_a_tail(dtype: DType) -> None:
+    name = "maximum"
+    for length in range(1, 71):
+        values = np.resize(specials(dtype)[:2], length)
+        check_equal(*both(lambda values=values: elementwise(name, tensor(values, dtype), tensor(values[::-1].copy(), dtype))), 0)
+
+
+VIEWS = {
+    "reversed": lambda n: Layout((n, n), (-n, -1), n * n - 1),
+    "transposed": lambda n: Layout((n, n), (1, n)),
+    "broadcast rows": lambda n: Layout((n, n), (0, 1)),
+    "broadcast columns": lambda n: Layout((n, n), (1, 0)),
+    "every other": lambda n: Layout((n, n // 2), (n, 2)),
+    "gathered": lambda n: Layout.contiguous((n, n)).oindex(([3, 0, 0, n - 1, 1], [2, 2, 0, n - 1, n - 3, 1])),
+    "a chain": lambda n: Layout.contiguous((n, n)).swapaxes(0, 1).reshape((n * n,)).index((slice(3, None, 2),)),
+    "windows": lambda n: Layout.contiguous((n, n)).windows(1, 4),
+    "one element everywhere": lambda n: Layout((n, n), (0, 0), 5),
+}
+
+
+@pytest.mark.parametrize("dtype", [dtypes.boolean, dtypes.int8, dtypes.int64, dtypes.float16, dtypes.float32], ids=str)
+@pytest.mark.parametrize("view", list(VIEWS))
+def test_every_kind_of_view(view: str, dtype: DType) -> None:
+    n = 19
+    values = np.resize(specials(dtype)[:12], (n, n))
+    layout = VIEWS[view](n)
+    op = "logical_or" if dtype.kind == "bool" else "maximum"
+
+    def make() -> Node:
+        x = tensor(values, dtype)
+        return elementwise(op, (x, layout), (x, layout.flip(0)))
+
+    check_equal(*both(make), 0)
