@@ -147,6 +147,7 @@ def agree(test: tx.Tensor, train: tx.Tensor) -> bool:
 
 
 def main() -> None:
+    before = tx.compile_counts()
     train, test = split(load())
     predicted = classify(distances(test.pixels, train.pixels), train.labels)
     right, total = int((predicted == test.labels).count_nonzero()), test.labels.size
@@ -159,7 +160,9 @@ def main() -> None:
     timing = compare(test.pixels, train.pixels)
     print("((a[:, None] - b[None]) ** 2).sum(-1) in float32, the same distances to the bit; median of seven:")
     print(f"  NumPy   {timing.numpy * 1e3:7.2f} ms")
-    print(f"  Tenxor  {timing.tenxor * 1e3:7.2f} ms, {timing.ratio:.1f} times as fast")
+    print(f"  Tenxor  {timing.tenxor * 1e3:7.2f} ms, {timing.ratio:.1f} times as fast\n")
+    compiled, found = (now - then for now, then in zip(tx.compile_counts(), before, strict=True))
+    print(f"{compiled + found} kernels: {compiled} compiled now, {found} found on disk")
     if right / total < ACCURACY:
         raise SystemExit(f"the accuracy is below {ACCURACY}")
 

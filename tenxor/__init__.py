@@ -39,6 +39,7 @@ from .functions.inspection import *
 from .functions.joining import *
 from .functions.manipulation import *
 from .functions.mapping import *
+from .functions.neural import *
 from .functions.patterns import *
 from .functions.selecting import *
 from .functions.statistics import *

@@ -67,7 +67,7 @@ print(t.T.layout.explain())
 print(rows.layout.explain())
 print(flat.layout.explain())
 
-rows[1] = rows[0]  # row 3 is seen twice here, so which one would it be?
+rows[1:] = tx.arange(4)  # row 3 is here twice, so a write would be ambiguous
 """,
     ),
     Chapter(
@@ -76,8 +76,8 @@ rows[1] = rows[0]  # row 3 is seen twice here, so which one would it be?
         """
 t[...] = tx.arange(20).reshape(4, 5)
 twice, total = t * 2, t.sum()  # nothing is computed yet
-t[0, 0] = 1_000_000
-twice[0, 0], total
+t[0, 0] = 100
+twice[0, 0].item(), total.item()
 
 t[1:] = t[:-1]  # source and target overlap: the old values are read, all of them
 t

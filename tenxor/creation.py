@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import ceil, isfinite
 from typing import Any
 
 import numpy as np
 
-from .dtypes import DEFAULT_FLOAT, DEFAULT_INT, DType, Number, check_fits, of_number
+from .dtypes import DEFAULT_FLOAT, DEFAULT_INT, Number, check_fits, of_number
 from .dtypes import dtype as dtype_of
-from .errors import ArgumentError, DTypeError, OutOfBounds, ShapeError
+from .errors import ArgumentError, ShapeError
 from .node import EMPTY, POSITION, Node, Scalar
 from .ops import OPS
 from .tensor import Tensor
 from .tensor.arguments import ints
+from .tensor.nested import from_nested, number_of
 
 __all__ = [
     "arange",
@@ -54,10 +56,12 @@ def _device(op: str, device: str | None) -> None:
 
 
 def asarray(obj: Any, /, *, dtype: object = None, device: str | None = None, copy: bool | None = None) -> Tensor:
-    """A tensor with the elements of `obj`: a number, nested lists, a NumPy array, a tensor, or what speaks DLPack.
+    """A tensor with the elements of `obj`: a number, nested lists, a NumPy array, a tensor, or what has a buffer or
+    speaks DLPack.
 
     A NumPy array is copied, unless it is read-only for good. `copy=False` shares its very memory: each side sees what
-    the other writes. `copy=True` always copies. A tensor is given back as it is if its dtype fits.
+    the other writes. `copy=True` always copies. A tensor is given back as it is if its dtype fits. Lists of elements
+    that all have a dtype (NumPy's scalars, tensors) keep it; numbers of Python's are bool, int64 or float64.
 
     Raises ShapeError for ragged lists, OutOfBounds for numbers that the dtype cannot hold, DTypeError for what are no
     numbers.
@@ -76,85 +80,29 @@ def asarray(obj: Any, /, *, dtype: object = None, device: str | None = None, cop
         return obj.copy() if copy else obj
     if isinstance(obj, (np.ndarray, np.generic)):
         return Tensor.from_numpy(obj, wanted, copy)
+    if _has_buffer(obj):
+        return Tensor.from_numpy(memoryview(obj), wanted, copy)
     if copy is False:
         if hasattr(obj, "__dlpack__"):
             return from_dlpack(obj)
         raise ArgumentError(f"asarray: {type(obj).__name__} has no memory to share; leave out copy=False")
     if hasattr(obj, "__array__") or hasattr(obj, "__dlpack__"):
         return Tensor.from_numpy(np.asarray(obj) if hasattr(obj, "__array__") else np.from_dlpack(obj), wanted, True)
-    return Tensor.from_numpy(_from_lists(obj, wanted), wanted, True)
+    return Tensor.from_numpy(*from_nested(obj, wanted, "asarray"), True)
 
 
 array = tensor = asarray
 
 
-def _from_lists(obj: Any, wanted: DType | None) -> np.ndarray[Any, Any]:
-    """Nested lists of numbers (and 0-d tensors) as an array of the dtype that they have on their own."""
-    shape, leaves = _measured(obj)
-    kinds = {type(x) for x in leaves}
-    if not kinds <= {bool, int, float}:
-        leaves = [_number(x) for x in leaves]
-        kinds = {type(x) for x in leaves}
-    if wanted is not None and wanted.is_integer:
-        for x in leaves:
-            if type(x) is int:
-                check_fits(x, wanted, "asarray")
-        target = np.dtype(wanted.numpy if float not in kinds else "float64")
-    elif float in kinds or not kinds or (wanted is not None and wanted.is_float):
-        target = np.dtype("float64")
-    else:
-        target = np.dtype("int64" if int in kinds else "bool")
+def _has_buffer(obj: Any) -> bool:
+    """Whether an object shows numbers in memory, as Python's own arrays do (bytes are text)."""
+    if isinstance(obj, bytes):
+        return False
     try:
-        return np.array(leaves, dtype=target).reshape(shape)
-    except OverflowError:
-        big = next(x for x in leaves if not -(2**63) <= x < 2**63)
-        raise OutOfBounds(
-            f"asarray: Python integer {big} is out of range for {target}; give a dtype that holds it"
-        ) from None
-
-
-def _number(x: Any) -> Number:
-    """A leaf of nested lists as a Python number."""
-    if isinstance(x, (Tensor, np.generic)):
-        value: Number = x.item()
-        return value
-    if isinstance(x, (bool, int, float)):
-        return x
-    raise DTypeError(f"asarray: {x!r} of type {type(x).__name__} is no number; lists hold numbers, or lists of numbers")
-
-
-def _measured(obj: Any) -> tuple[tuple[int, ...], list[Any]]:
-    """The shape of nested lists and their leaves in order; a ShapeError says where they are ragged."""
-    level: list[tuple[tuple[int, ...], Any]] = [((), obj)]
-    shape: list[int] = []
-    while level and _is_list(level[0][1]):
-        size = len(level[0][1])
-        below: list[tuple[tuple[int, ...], Any]] = []
-        for place, item in level:
-            if not _is_list(item) or len(item) != size:
-                found = f"{len(item)} items" if _is_list(item) else f"the number {item!r}"
-                raise ShapeError(
-                    f"asarray: ragged nested lists: at depth {len(shape)}, {_at(level[0][0])} has {size} items but {_at(place)} is {found};"
-                    " all lists of one depth must have the same length"
-                )
-            below.extend(((*place, k), x) for k, x in enumerate(item))
-        shape.append(size)
-        level = below
-    for place, item in level:
-        if _is_list(item):
-            raise ShapeError(
-                f"asarray: ragged nested lists: at depth {len(shape)}, {_at(level[0][0])} is the number {level[0][1]!r} but {_at(place)}"
-                f" has {len(item)} items; all lists of one depth must have the same length"
-            )
-    return tuple(shape), [x for _, x in level]
-
-
-def _is_list(x: Any) -> bool:
-    return isinstance(x, (list, tuple, range)) or (isinstance(x, (Tensor, np.ndarray)) and x.ndim > 0)
-
-
-def _at(place: tuple[int, ...]) -> str:
-    return "item " + "".join(f"[{k}]" for k in place) if place else "the whole"
+        memoryview(obj)
+    except TypeError:
+        return False
+    return True
 
 
 def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Tensor:
@@ -165,8 +113,10 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> T
     >>> a = np.zeros(2); t = tx.from_dlpack(a); t[0] = 7; a.tolist()
     [7.0, 0.0]
     """
-    shared = np.from_dlpack(x)
-    return Tensor.from_numpy(shared, copy=bool(copy))
+    _device("from_dlpack", device)
+    if not hasattr(x, "__dlpack__"):
+        raise ArgumentError(f"from_dlpack: {type(x).__name__} does not speak DLPack; use tx.asarray")
+    return Tensor.from_numpy(np.from_dlpack(x), copy=bool(copy))
 
 
 def astype(x: Tensor, dtype: object, /, *, copy: bool = True, device: str | None = None) -> Tensor:
@@ -185,27 +135,30 @@ def full(shape: Shape, fill_value: Any, *, dtype: object = None, device: str | N
     >>> tx.full((2, 2), 7).tolist()
     [[7, 7], [7, 7]]
     """
-    _device("full", device)
-    sizes = _shape("full", shape)
-    value = fill_value.item() if isinstance(fill_value, (Tensor, np.generic, np.ndarray)) else fill_value
-    if not isinstance(value, (bool, int, float)):
-        raise DTypeError(f"full: fill_value {fill_value!r} is no number")
-    d = dtype_of(dtype) if dtype is not None else getattr(fill_value, "dtype", None) or of_number(value)
-    d = dtype_of(d)
-    if d.is_integer and type(value) is int:
-        check_fits(value, d, "full")
-    scalar = Scalar(value, d if type(value) is not float else of_number(value))
+    return _filled("full", shape, fill_value, dtype, device)
+
+
+def _filled(op: str, shape: Shape, fill_value: Any, dtype: object, device: str | None) -> Tensor:
+    _device(op, device)
+    sizes = _shape(op, shape)
+    value = number_of(fill_value, op)
+    d = dtype_of(dtype or getattr(fill_value, "dtype", None) or of_number(value))
+    if d.kind == "bool":
+        value = bool(value)
+    elif type(value) is int:
+        check_fits(value, d if d.is_integer else DEFAULT_FLOAT, op)
+    scalar = Scalar(value, of_number(value) if type(value) is float else d)
     return Tensor.of(Node(OPS["cast"], sizes, d, (scalar,), (None,)))
 
 
 def zeros(shape: Shape, *, dtype: object = None, device: str | None = None) -> Tensor:
     """New tensor of zeros, float64 unless a dtype is given."""
-    return full(shape, 0, dtype=dtype or DEFAULT_FLOAT, device=device)
+    return _filled("zeros", shape, 0, dtype or DEFAULT_FLOAT, device)
 
 
 def ones(shape: Shape, *, dtype: object = None, device: str | None = None) -> Tensor:
     """New tensor of ones, float64 unless a dtype is given."""
-    return full(shape, 1, dtype=dtype or DEFAULT_FLOAT, device=device)
+    return _filled("ones", shape, 1, dtype or DEFAULT_FLOAT, device)
 
 
 def empty(shape: Shape, *, dtype: object = None, device: str | None = None) -> Tensor:
@@ -216,17 +169,17 @@ def empty(shape: Shape, *, dtype: object = None, device: str | None = None) -> T
 
 def full_like(x: Tensor, /, fill_value: Any, *, dtype: object = None, device: str | None = None) -> Tensor:
     """New tensor of `x`'s shape and dtype filled with one number."""
-    return full(x.shape, fill_value, dtype=dtype or x.dtype, device=device)
+    return _filled("full_like", x.shape, fill_value, dtype or x.dtype, device)
 
 
 def zeros_like(x: Tensor, /, *, dtype: object = None, device: str | None = None) -> Tensor:
     """New tensor of zeros of `x`'s shape and dtype."""
-    return full(x.shape, 0, dtype=dtype or x.dtype, device=device)
+    return _filled("zeros_like", x.shape, 0, dtype or x.dtype, device)
 
 
 def ones_like(x: Tensor, /, *, dtype: object = None, device: str | None = None) -> Tensor:
     """New tensor of ones of `x`'s shape and dtype."""
-    return full(x.shape, 1, dtype=dtype or x.dtype, device=device)
+    return _filled("ones_like", x.shape, 1, dtype or x.dtype, device)
 
 
 def empty_like(x: Tensor, /, *, dtype: object = None, device: str | None = None) -> Tensor:
@@ -251,12 +204,19 @@ def arange(
     _device("arange", device)
     if stop is None:
         start, stop = 0, start
+    start, stop, step = number_of(start, "arange"), number_of(stop, "arange"), number_of(step, "arange")
     if step == 0:
         raise ArgumentError("arange: a step of 0 never arrives; use a step above or below 0")
     integral = all(isinstance(x, int) for x in (start, stop, step))
-    count = -(-(stop - start) // step) if integral else np.ceil((stop - start) / step)
-    d = dtype_of(dtype) if dtype is not None else DEFAULT_INT if integral else DEFAULT_FLOAT
-    found = positions((max(int(count), 0),))
+    count = -(-(stop - start) // step) if integral else (stop - start) / step
+    if not isfinite(count):
+        raise ArgumentError(f"arange: from {start} to {stop} by {step} is no finite number of steps")
+    count = max(ceil(count), 0)
+    d = dtype_of(dtype or (DEFAULT_INT if integral else DEFAULT_FLOAT))
+    if integral and d.is_integer and count:
+        check_fits(start, d, "arange")
+        check_fits(start + (count - 1) * step, d, "arange")
+    found = positions((count,))
     if not integral:
         found = found.astype(DEFAULT_FLOAT) * float(step) + float(start)
     else:
@@ -277,15 +237,18 @@ def linspace(
     [0.0, 0.25, 0.5, 0.75, 1.0]
     """
     _device("linspace", device)
-    if num < 0:
+    start, stop = float(number_of(start, "linspace")), float(number_of(stop, "linspace"))
+    (count,) = ints("linspace", (num,))
+    if count < 0:
         raise ArgumentError(f"linspace: num is {num}; it must be 0 or more")
-    gaps = num - 1 if endpoint else num
-    counted = positions((num,)).astype(DEFAULT_FLOAT)
+    d = dtype_of(dtype or DEFAULT_FLOAT)
+    gaps = count - 1 if endpoint else count
+    counted = positions((count,)).astype(DEFAULT_FLOAT)
     step = (stop - start) / gaps if gaps > 0 else 0.0
-    found: Tensor = counted * float(step) + float(start)
+    found: Tensor = counted * step + start
     if endpoint and gaps > 0:
-        found = Tensor.compute(OPS["where"], counted == float(gaps), float(stop), found)
-    return found.astype(dtype_of(dtype or DEFAULT_FLOAT), copy=False)
+        found = Tensor.compute(OPS["where"], counted == float(gaps), stop, found)
+    return (found.floor() if d.is_integer else found).astype(d, copy=False)
 
 
 def eye(
@@ -294,16 +257,18 @@ def eye(
     """New matrix with ones on diagonal `k` and zeros elsewhere."""
     _device("eye", device)
     n_cols = n_rows if n_cols is None else n_cols
+    n_rows, n_cols = _shape("eye", (n_rows, n_cols))
     rows, columns = positions((n_rows,)), positions((n_cols,))
     on_it: Tensor = columns == rows.expand_dims(1) + k
     return on_it.astype(dtype_of(dtype or DEFAULT_FLOAT))
 
 
 def _triangle(op: str, x: Tensor, k: int, keep: str) -> Tensor:
+    x = asarray(x)
     if x.ndim < 2:
         raise ShapeError(f"{op}: shape {x.shape} has {x.ndim} axes; a matrix has at least 2")
     rows, columns = positions((x.shape[-2],)).expand_dims(1), positions((x.shape[-1],))
-    return Tensor.compute(OPS["where"], Tensor.compute(OPS[keep], columns, rows + k), x, 0)
+    return Tensor.compute(OPS["where"], Tensor.compute(OPS[keep], columns, rows + k), x, False)  # 0 of any dtype
 
 
 def tril(x: Tensor, /, *, k: int = 0) -> Tensor:
@@ -326,10 +291,11 @@ def meshgrid(*arrays: Tensor, indexing: str = "xy") -> list[Tensor]:
     """
     if indexing not in ("xy", "ij"):
         raise ArgumentError(f"meshgrid: indexing is 'xy' or 'ij', not {indexing!r}")
-    for k, a in enumerate(arrays):
+    lines = [asarray(a) for a in arrays]
+    for k, a in enumerate(lines):
         if a.ndim > 1:
             raise ShapeError(f"meshgrid: array {k} has shape {a.shape}; all must be 1-D")
-    shape = tuple(a.size for a in arrays)
-    n = len(arrays)
-    grids = [a.reshape(*(-1 if j == k else 1 for j in range(n))).expand(shape) for k, a in enumerate(arrays)]
+    shape = tuple(a.size for a in lines)
+    n = len(lines)
+    grids = [a.reshape(*(-1 if j == k else 1 for j in range(n))).expand(shape) for k, a in enumerate(lines)]
     return [g.swapaxes(0, 1) for g in grids] if indexing == "xy" and n > 1 else grids

@@ -156,15 +156,13 @@ def weak(value: Number, other: DType, op: str = "operand") -> DType:
         return other
     if type(value) is float:
         return other if other.kind == "float" else DEFAULT_FLOAT
-    if other.kind == "bool":
-        return DEFAULT_INT
-    if other.kind != "float":
-        check_fits(value, other, op)
-    return other
+    beside = DEFAULT_INT if other.kind == "bool" else other
+    check_fits(value, DEFAULT_FLOAT if beside.kind == "float" else beside, op)
+    return beside
 
 
 def check_fits(value: Number, dtype: DType, op: str) -> None:
-    """Raise OutOfBounds unless the Python integer `value` is in the range of the integer dtype."""
+    """Raise OutOfBounds unless the Python integer `value` is in the range of the dtype."""
     if not dtype.lowest <= value <= dtype.highest:
         raise OutOfBounds(
             f"{op}: Python integer {value} is out of range for {dtype} ({dtype.lowest} to {dtype.highest});"
@@ -191,8 +189,8 @@ def result_type(*dtypes: object) -> DType:
     if not dtypes:
         raise ArgumentError("result_type: give at least one dtype, tensor or number")
     found: DType | None = None
-    for spec in strong:
-        found = dtype(spec) if found is None else promote(found, dtype(spec))
+    for d in sorted(map(dtype, strong), key=lambda d: -d.rank):  # floats first: then the order given cannot matter
+        found = d if found is None else promote(found, d)
     for number in numbers:
         found = of_number(number) if found is None else weak(number, found, "result_type")
     assert found is not None

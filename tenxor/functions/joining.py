@@ -18,6 +18,7 @@ __all__ = ["cat", "concat", "concatenate", "pad", "repeat", "roll", "stack", "ti
 
 IntArray = np.ndarray[Any, np.dtype[np.int64]]
 _ALL = slice(None)
+_Border = Callable[[int, int], Tensor | Number]  # what is put before (0) or after (1) the elements along an axis
 
 
 def concat(arrays: Sequence[Tensor], /, axis: int | None = 0, *, dim: int | None = None) -> Tensor:
@@ -205,13 +206,7 @@ def pad(
     """
     x = asarray(x)
     widths = _pad_widths(x, pad_width)
-    if mode == "constant":
-        numbers = _pairs("constant_values", constant_values, x.ndim)
-
-        def border(axis: int, end: int) -> Tensor | Number:
-            return numbers[axis][end]
-    else:
-        border = _from_inside(x, widths, mode)
+    border = _numbers(x, constant_values) if mode == "constant" else _elements(x, widths, mode)
     found = empty([before + n + after for n, (before, after) in zip(x.shape, widths, strict=True)], dtype=x.dtype)
     middle = [slice(before, before + n) for n, (before, _) in zip(x.shape, widths, strict=True)]
     found[tuple(middle)].write(x, "pad")
@@ -240,8 +235,12 @@ def _pairs(name: str, given: Any, ndim: int) -> list[tuple[Any, Any]]:
         ) from None
 
 
-def _from_inside(x: Tensor, widths: list[tuple[int, int]], mode: str) -> Callable[[int, int], Tensor]:
-    """What stands before (0) and after (1) the elements along an axis, where that is other elements of `x`."""
+def _numbers(x: Tensor, constant_values: Any) -> _Border:
+    pairs = _pairs("constant_values", constant_values, x.ndim)
+    return lambda axis, end: pairs[axis][end]
+
+
+def _elements(x: Tensor, widths: list[tuple[int, int]], mode: str) -> _Border:
     if mode not in _PLACES:
         raise ArgumentError(f"pad: there is no mode {mode!r}; there are 'constant', {', '.join(map(repr, _PLACES))}")
     sources: list[IntArray] = []
@@ -262,16 +261,20 @@ def _from_inside(x: Tensor, widths: list[tuple[int, int]], mode: str) -> Callabl
     return border
 
 
-def _mirrored(places: IntArray, size: int, period: int) -> IntArray:
-    """Places reflected back inside: there and back again is one period."""
-    inside = places % max(period, 1)
-    return np.minimum(inside, period - inside if period == 2 * (size - 1) else period - 1 - inside)
+def _reflected(places: IntArray, size: int) -> IntArray:
+    inside = places % max(2 * size - 2, 1)
+    return np.minimum(inside, 2 * size - 2 - inside)
+
+
+def _mirrored(places: IntArray, size: int) -> IntArray:
+    inside = places % (2 * size)
+    return np.minimum(inside, 2 * size - 1 - inside)
 
 
 # For each mode, which element stands at a place that may lie outside.
 _PLACES: dict[str, Callable[[IntArray, int], IntArray]] = {
     "edge": lambda places, size: np.clip(places, 0, size - 1),
-    "reflect": lambda places, size: _mirrored(places, size, 2 * (size - 1)),
-    "symmetric": lambda places, size: _mirrored(places, size, 2 * size),
+    "reflect": _reflected,
+    "symmetric": _mirrored,
     "wrap": lambda places, size: places % size,
 }

@@ -1,13 +1,13 @@
-"""Movement as functions: each gives a view, which shares the elements of its argument."""
+"""Movement as functions: each gives a view, which shares the elements of its argument and copies none."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..errors import AxisError
-from ..layout import broadcast_shapes as broadcast_shapes
+from ..layout import broadcast_shapes
 from ..tensor import Tensor
-from ..tensor.arguments import Axes
+from ..tensor.arguments import Axes, one_spelling
+from ..tensor.core import broadcast
 
 __all__ = [
     "broadcast_arrays",
@@ -19,6 +19,7 @@ __all__ = [
     "flip",
     "matrix_transpose",
     "moveaxis",
+    "movedim",
     "permute",
     "permute_dims",
     "ravel",
@@ -26,6 +27,8 @@ __all__ = [
     "split",
     "squeeze",
     "swapaxes",
+    "transpose",
+    "unbind",
     "unflatten",
     "unsqueeze",
     "unstack",
@@ -33,108 +36,221 @@ __all__ = [
 ]
 
 
+# --- the order of axes ------------------------------------------------------------------------------------------------
+
+
 def permute_dims(x: Tensor, /, axes: Sequence[int]) -> Tensor:
-    """View whose axis `k` is axis `axes[k]` of `x`; `axes` must name every axis once.
+    """View whose axis `k` is axis `axes[k]` of `x`. Raises AxisError unless `axes` names every axis once.
 
     >>> import tenxor as tx
     >>> tx.permute_dims(tx.zeros((2, 3, 4)), (2, 0, 1)).shape
     (4, 2, 3)
     """
-    return x.permute(tuple(axes))
+    return x.permute(axes)
 
 
 permute = permute_dims
 
 
+def transpose(x: Tensor, /, axes: Sequence[int] | None = None) -> Tensor:
+    """View with all axes in reverse, or in the given order, as in NumPy; to swap two axes alone use `swapaxes`.
+
+    >>> import tenxor as tx
+    >>> tx.transpose(tx.zeros((2, 3, 4))).shape
+    (4, 3, 2)
+    """
+    return x.transpose(axes)
+
+
 def matrix_transpose(x: Tensor, /) -> Tensor:
-    """View with the last two axes swapped."""
+    """View with the last two axes swapped. Raises AxisError if there are fewer.
+
+    >>> import tenxor as tx
+    >>> tx.matrix_transpose(tx.zeros((2, 3, 4))).shape
+    (2, 4, 3)
+    """
     return x.mT
 
 
-def reshape(x: Tensor, /, shape: Sequence[int] | int, *, copy: bool | None = None) -> Tensor:
-    """View of the same elements, in row-major order, in another shape; one size may be -1. With `copy=True` a new
-    tensor.
+def moveaxis(x: Tensor, source: int | Sequence[int], destination: int | Sequence[int], /) -> Tensor:
+    """View with some axes moved to new places, the others in their order.
+
+    Raises AxisError for an axis that is not there or named twice, and for another number of places than axes.
+
+    >>> import tenxor as tx
+    >>> tx.moveaxis(tx.zeros((2, 3, 4)), 0, -1).shape
+    (3, 4, 2)
+    """
+    return x._view(x.layout.moveaxis(source, destination))
+
+
+movedim = moveaxis
+
+
+def swapaxes(x: Tensor, axis1: int, axis2: int, /) -> Tensor:
+    """View with two axes swapped. Raises AxisError.
+
+    >>> import tenxor as tx
+    >>> tx.swapaxes(tx.zeros((2, 3, 4)), 0, 2).shape
+    (4, 3, 2)
+    """
+    return x.swapaxes(axis1, axis2)
+
+
+def flip(x: Tensor, /, axis: Axes = None, *, dims: Axes = None) -> Tensor:
+    """View with some axes reversed, or all of them for None. Raises AxisError.
+
+    >>> import tenxor as tx
+    >>> tx.flip(tx.arange(3)).tolist()
+    [2, 1, 0]
+    """
+    return x.flip(one_spelling("flip", "axis", axis, "dims", dims))
+
+
+# --- the shape --------------------------------------------------------------------------------------------------------
+
+
+def reshape(x: Tensor, /, shape: int | Sequence[int], *, copy: bool | None = None) -> Tensor:
+    """View of the same elements, in row-major order, in another shape; one size may be -1. With `copy=True` a new tensor.
+
+    Any tensor can be seen in any shape of as many elements, so `copy=False` and None are the same. Raises ShapeError if
+    the sizes do not multiply out.
+
+    >>> import tenxor as tx
+    >>> tx.reshape(tx.arange(6), (2, -1)).tolist()
+    [[0, 1, 2], [3, 4, 5]]
     """
     view = x.reshape(shape)
     return view.copy() if copy else view
 
 
-def squeeze(x: Tensor, /, axis: Axes = None) -> Tensor:
-    """View without the given axes of size 1, or without all of them for None."""
-    return x.squeeze(axis)
-
-
-def expand_dims(x: Tensor, /, axis: int | tuple[int, ...] = 0) -> Tensor:
-    """View with new axes of size 1 at these places of the result."""
-    return x.expand_dims(axis)
-
-
-unsqueeze = expand_dims
-
-
-def moveaxis(x: Tensor, source: Axes, destination: Axes, /) -> Tensor:
-    """View with some axes moved to new places, the others in their order."""
-    return x.moveaxis(source, destination)
-
-
-def swapaxes(x: Tensor, axis1: int, axis2: int, /) -> Tensor:
-    """View with two axes swapped."""
-    return x.swapaxes(axis1, axis2)
-
-
-def flip(x: Tensor, /, *, axis: Axes = None) -> Tensor:
-    """View with some axes reversed, or all of them for None."""
-    return x.flip(axis)
-
-
-def flatten(x: Tensor, /, start: int = 0, end: int = -1) -> Tensor:
-    """View with the axes from `start` to `end`, both included, merged into one."""
-    return x.flatten(start, end)
-
-
 def ravel(x: Tensor, /) -> Tensor:
-    """View with one axis, in row-major order."""
+    """View with one axis, in row-major order.
+
+    >>> import tenxor as tx
+    >>> tx.ravel(tx.asarray([[1, 2], [3, 4]]).T).tolist()
+    [1, 3, 2, 4]
+    """
     return x.ravel()
 
 
+def flatten(x: Tensor, /, start: int = 0, end: int = -1) -> Tensor:
+    """View with the axes from `start` to `end`, both included, merged into one. Raises AxisError.
+
+    >>> import tenxor as tx
+    >>> tx.flatten(tx.zeros((2, 3, 4)), 1).shape
+    (2, 12)
+    """
+    return x.flatten(start, end)
+
+
 def unflatten(x: Tensor, axis: int, sizes: Sequence[int], /) -> Tensor:
-    """View with one axis split into several; one size may be -1."""
+    """View with one axis split into several; one size may be -1. Raises ShapeError if they do not multiply to the axis.
+
+    >>> import tenxor as tx
+    >>> tx.unflatten(tx.zeros((2, 12)), 1, (3, -1)).shape
+    (2, 3, 4)
+    """
     return x.unflatten(axis, sizes)
 
 
-def diagonal(x: Tensor, /, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
-    """View of the elements where the indices of two axes are `offset` apart; the diagonal is its last axis."""
-    return x.diagonal(offset, axis1, axis2)
+def squeeze(x: Tensor, /, axis: Axes = None, *, dim: Axes = None) -> Tensor:
+    """View without the given axes, which have size 1, or without all such axes for None. Raises ShapeError for another size.
+
+    >>> import tenxor as tx
+    >>> tx.squeeze(tx.zeros((2, 1, 3)), 1).shape
+    (2, 3)
+    """
+    return x.squeeze(axis, dim=dim)
 
 
-def windows(x: Tensor, /, axis: int, size: int, step: int = 1, dilation: int = 1) -> Tensor:
-    """View of all windows of `size` elements along an axis, which counts them; a new last axis is inside them."""
-    return x.windows(axis, size, step, dilation)
+def expand_dims(x: Tensor, /, axis: int | tuple[int, ...] = 0) -> Tensor:
+    """View with new axes of size 1, which have the given places in the result. Raises AxisError.
+
+    >>> import tenxor as tx
+    >>> tx.expand_dims(tx.zeros((2, 3)), (0, -1)).shape
+    (1, 2, 3, 1)
+    """
+    return x.expand_dims(axis)
+
+
+def unsqueeze(x: Tensor, /, dim: int) -> Tensor:
+    """View with a new axis of size 1 at the place `dim` of the result, as `expand_dims`.
+
+    >>> import tenxor as tx
+    >>> tx.unsqueeze(tx.zeros((2, 3)), -1).shape
+    (2, 3, 1)
+    """
+    return x.expand_dims(dim)
+
+
+# --- more and fewer elements ------------------------------------------------------------------------------------------
 
 
 def broadcast_to(x: Tensor, /, shape: Sequence[int]) -> Tensor:
-    """Read-only view broadcast to a shape."""
-    return x.expand(tuple(shape))
+    """View broadcast to a shape, read-only if anything repeats. Raises ShapeError that names the axis.
+
+    >>> import tenxor as tx
+    >>> tx.broadcast_to(tx.arange(3), (2, 3)).tolist()
+    [[0, 1, 2], [0, 1, 2]]
+    """
+    return x.expand(shape)
 
 
-def broadcast_arrays(*tensors: Tensor) -> list[Tensor]:
-    """Views of all the tensors, broadcast to their common shape.
+def broadcast_arrays(*arrays: Tensor) -> tuple[Tensor, ...]:
+    """Views of all the tensors, broadcast to their common shape. Raises ShapeError if they have none.
 
     >>> import tenxor as tx
     >>> [t.shape for t in tx.broadcast_arrays(tx.zeros(3), tx.zeros((2, 1)))]
     [(2, 3), (2, 3)]
     """
-    shape = broadcast_shapes(*(t.shape for t in tensors))
-    return [t.expand(shape) for t in tensors]
+    shape = broadcast("broadcast_arrays", *(t.shape for t in arrays))
+    return tuple(t.expand(shape) for t in arrays)
 
 
-def unstack(x: Tensor, /, *, axis: int = 0) -> tuple[Tensor, ...]:
-    """The views along an axis, one for each of its indices."""
-    if not x.shape:
-        raise AxisError("unstack: a 0-d tensor has no axis to take apart")
-    return x.unbind(axis)
+def diagonal(x: Tensor, /, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
+    """View of the elements where the index along `axis2` is that along `axis1` plus `offset`: the last axis of the result.
+
+    >>> import tenxor as tx
+    >>> tx.diagonal(tx.arange(6).reshape(2, 3), 1).tolist()
+    [1, 5]
+    """
+    return x.diagonal(offset, axis1, axis2)
 
 
-def split(x: Tensor, sections: int | Sequence[int], /, *, axis: int = 0) -> tuple[Tensor, ...]:
-    """Views that divide an axis: into so many equal parts, or at the given indices."""
-    return x.split(sections, axis)
+def windows(x: Tensor, /, axis: int, size: int, step: int = 1, dilation: int = 1) -> Tensor:
+    """View of all windows of `size` elements along an axis, which counts them; a new last axis runs through each.
+
+    Neighbouring windows start `step` elements apart; the elements of a window lie `dilation` apart. Read-only where
+    windows overlap. Raises ShapeError for a window longer than the axis.
+
+    >>> import tenxor as tx
+    >>> tx.windows(tx.arange(6), 0, 3, step=2).tolist()
+    [[0, 1, 2], [2, 3, 4]]
+    """
+    return x.windows(axis, size, step, dilation)
+
+
+def unstack(x: Tensor, /, axis: int = 0, *, dim: int | None = None) -> tuple[Tensor, ...]:
+    """The views along an axis, one for each of its indices: undoes `stack`. Raises AxisError.
+
+    >>> import tenxor as tx
+    >>> [t.tolist() for t in tx.unstack(tx.asarray([[1, 2], [3, 4]]), axis=1)]
+    [[1, 3], [2, 4]]
+    """
+    return x.unbind(one_spelling("unstack", "axis", axis, "dim", dim, default=0))
+
+
+unbind = unstack
+
+
+def split(x: Tensor, sections: int | Sequence[int], /, axis: int = 0, *, dim: int | None = None) -> tuple[Tensor, ...]:
+    """Views that divide an axis: into so many equal parts, or at the given indices, as in NumPy.
+
+    Raises ShapeError if the axis does not divide into equal parts.
+
+    >>> import tenxor as tx
+    >>> [t.tolist() for t in tx.split(tx.arange(6), 2)], [t.tolist() for t in tx.split(tx.arange(4), [1, 3])]
+    ([[0, 1, 2], [3, 4, 5]], [[0], [1, 2], [3]])
+    """
+    return x.split(sections, one_spelling("split", "axis", axis, "dim", dim, default=0))

@@ -1,4 +1,4 @@
-"""Elements picked by index. The indices are read, and checked, at the call."""
+"""Elements picked by index, and where they are. The indices are read, and checked, at the call."""
 
 from __future__ import annotations
 
@@ -7,79 +7,86 @@ from typing import Any
 import numpy as np
 
 from ..creation import asarray
-from ..errors import IndexOutOfRange, ShapeError
+from ..errors import ShapeError
 from ..tensor import Tensor
-from ..tensor.arguments import axis_of
+from ..tensor.arguments import axis_of, one_spelling
+from ..tensor.core import broadcast
+from ..tensor.indexing import checked_indices
 
-__all__ = ["argwhere", "nonzero", "take", "take_along_axis"]
+__all__ = ["argwhere", "isin", "nonzero", "take", "take_along_axis"]
+
+FEW = 16  # values that are compared one by one; more are sorted first
 
 
-def take(x: Tensor, indices: Any, /, *, axis: int | None = None) -> Tensor:
+def take(x: Tensor, indices: Any, /, axis: int | None = None, *, dim: int | None = None) -> Tensor:
     """New tensor: the elements of `x` at some indices along an axis (of the flattened tensor for None).
 
     `indices` may have any shape, which takes the place of the axis. Negative ones count from the end; IndexOutOfRange
-    names the axis and the index.
+    names the axis and the index, BadIndex what is no index.
 
     >>> import tenxor as tx
     >>> tx.take(tx.arange(12).reshape(3, 4), [2, 0], axis=0).tolist()
     [[8, 9, 10, 11], [0, 1, 2, 3]]
     """
-    if axis is None:
-        x, axis = x.ravel(), 0
-    axis = axis_of("take", axis, x.ndim)
-    try:
-        return x[(*([slice(None)] * axis), asarray(indices))]
-    except IndexOutOfRange as error:
-        raise IndexOutOfRange(f"take: {error}") from None
+    return asarray(x).take(indices, axis, dim=dim)
 
 
-def take_along_axis(x: Tensor, indices: Any, /, *, axis: int = -1) -> Tensor:
-    """New tensor: along an axis the elements at `indices`, which are given for every place of the other axes (and
-    broadcast).
+def take_along_axis(x: Tensor, indices: Any, /, axis: int = -1, *, dim: int | None = None) -> Tensor:
+    """New tensor: along an axis the elements at `indices`, which say for each place of the other axes which ones.
+
+    `indices` has as many axes as `x`; both broadcast on all but this one. Negative indices count from the end;
+    IndexOutOfRange names the axis and the index, ShapeError the shapes that do not fit.
 
     >>> import tenxor as tx
     >>> t = tx.asarray([[3, 1, 2], [9, 7, 8]])
     >>> tx.take_along_axis(t, t.argmax(axis=1, keepdims=True), axis=1).tolist()
     [[3], [9]]
     """
-    axis = axis_of("take_along_axis", axis, x.ndim)
-    places = asarray(indices)
-    if places.ndim != x.ndim:
+    x = asarray(x)
+    axis = axis_of("take_along_axis", one_spelling("take_along_axis", "axis", axis, "dim", dim, default=-1), x.ndim)
+    wanted = checked_indices("take_along_axis", indices, axis, x.shape[axis])
+    if wanted.ndim != x.ndim:
         raise ShapeError(
-            f"take_along_axis: indices of shape {places.shape} for shape {x.shape}; both need as many axes"
+            f"take_along_axis: indices of shape {wanted.shape} for a tensor of shape {x.shape}; both need as many axes"
         )
-    key: list[Any] = []
-    for a, size in enumerate(x.shape):
-        if a == axis:
-            key.append(places)
-            continue
-        if places.shape[a] not in (1, size) and size != 1:
-            raise ShapeError(
-                f"take_along_axis: indices of shape {places.shape} do not broadcast to {x.shape} on axis {a}: {places.shape[a]} and {size}"
-            )
-        count = size if size != 1 else places.shape[a]
-        own = np.arange(size) if size != 1 else np.zeros(count, np.int64)
-        key.append(own.reshape([-1 if b == a else 1 for b in range(x.ndim)]))
-    return x[tuple(key)]
+    one = (*x.shape[:axis], 1, *x.shape[axis + 1 :])
+    others = broadcast("take_along_axis", one, (*wanted.shape[:axis], 1, *wanted.shape[axis + 1 :]))
+    key: list[Any] = list(np.indices(others, sparse=True))
+    key[axis] = wanted
+    return x.expand((*others[:axis], x.shape[axis], *others[axis + 1 :]))[tuple(key)]
 
 
 def nonzero(x: Tensor, /) -> tuple[Tensor, ...]:
     """New int64 tensors, one an axis: the indices of the elements that are not zero, in row-major order.
 
+    Raises ShapeError for a 0-d tensor.
+
     >>> import tenxor as tx
     >>> [i.tolist() for i in tx.nonzero(tx.asarray([[0, 1], [2, 0]]))]
     [[0, 1], [1, 0]]
     """
-    if x.ndim == 0:
-        raise ShapeError("nonzero: a 0-d tensor has no indices; use x != 0")
-    return tuple(asarray(i) for i in np.nonzero(x.to_numpy()))
+    return asarray(x).nonzero()
 
 
 def argwhere(x: Tensor, /) -> Tensor:
-    """New int64 tensor: the indices of the elements that are not zero, one row each.
+    """New int64 tensor of shape `(count, ndim)`: the indices of the elements that are not zero, a row for each.
 
     >>> import tenxor as tx
     >>> tx.argwhere(tx.asarray([[0, 1], [2, 0]])).tolist()
     [[0, 1], [1, 0]]
     """
-    return asarray(np.argwhere(x.to_numpy()))
+    return asarray(np.argwhere(asarray(x).to_numpy()))
+
+
+def isin(x1: Any, x2: Any, /, *, invert: bool = False) -> Tensor:
+    """New bool tensor of `x1`'s shape: whether each element equals any element of `x2`, or none if `invert`.
+
+    >>> import tenxor as tx
+    >>> tx.isin(tx.arange(5), [1, 3]).tolist()
+    [False, True, False, True, False]
+    """
+    elements, values = asarray(x1), asarray(x2).ravel()
+    if values.size > FEW:
+        return asarray(np.isin(elements.to_numpy(), values.to_numpy(), invert=invert))
+    found: Tensor = (elements.expand_dims(elements.ndim) == values).any(-1)
+    return found.logical_not() if invert else found

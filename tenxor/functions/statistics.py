@@ -1,16 +1,16 @@
-"""Reductions as functions, under the array API's signatures; what each does is said at the method of the same name."""
+"""Reductions and running ones as functions.
+
+`axis` is an int, a tuple, or None for all axes; `keepdims` leaves them with size 1. PyTorch's `dim` and `keepdim` are
+other names of the two.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
-from ..creation import full
-from ..dtypes import boolean
-from ..errors import ArgumentError
-from ..ops import OPS
+from ..creation import asarray, full
+from ..dtypes import Number
+from ..errors import ArgumentError, ShapeError
 from ..tensor import Tensor
-from ..tensor.arguments import Axes, axis_of
+from ..tensor.arguments import Axes, axis_of, one_spelling
 from .joining import concat
 
 __all__ = [
@@ -26,141 +26,321 @@ __all__ = [
     "cumulative_prod",
     "cumulative_sum",
     "diff",
-    "log_softmax",
-    "logsumexp",
     "max",
     "mean",
     "min",
     "prod",
-    "softmax",
     "std",
     "sum",
     "var",
 ]
 
-
-def _function(name: str) -> Callable[..., Any]:
-    method = getattr(Tensor, name)
-
-    def function(x: Tensor, /, *args: Any, **options: Any) -> Any:
-        return method(x, *args, **options)
-
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"The method `Tensor.{name}` as a function: {method.__doc__}"
-    return function
+Keep = bool | None
 
 
-all = _function("all")
-any = _function("any")
-argmax = _function("argmax")
-argmin = _function("argmin")
-count_nonzero = _function("count_nonzero")
-max = amax = _function("max")
-mean = _function("mean")
-min = amin = _function("min")
-prod = _function("prod")
-std = _function("std")
-sum = _function("sum")
-var = _function("var")
+def sum(
+    x: Tensor,
+    /,
+    axis: Axes = None,
+    *,
+    dtype: object = None,
+    keepdims: bool = False,
+    dim: Axes = None,
+    keepdim: Keep = None,
+) -> Tensor:
+    """New tensor: the sum over `axis`, of nothing 0. Integers add up in 64 bits, unless a dtype is given. Raises AxisError.
+
+    >>> import tenxor as tx
+    >>> tx.sum(tx.asarray([[1, 2], [3, 4]]), axis=0).tolist()
+    [4, 6]
+    """
+    return asarray(x).sum(axis, dtype, keepdims, dim=dim, keepdim=keepdim)
+
+
+def prod(
+    x: Tensor,
+    /,
+    axis: Axes = None,
+    *,
+    dtype: object = None,
+    keepdims: bool = False,
+    dim: Axes = None,
+    keepdim: Keep = None,
+) -> Tensor:
+    """New tensor: the product over `axis`, of nothing 1. Integers multiply in 64 bits, unless a dtype is given.
+
+    >>> import tenxor as tx
+    >>> tx.prod(tx.asarray([2, 3, 7])).item()
+    42
+    """
+    return asarray(x).prod(axis, dtype, keepdims, dim=dim, keepdim=keepdim)
+
+
+def max(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False, dim: Axes = None, keepdim: Keep = None) -> Tensor:
+    """New tensor: the largest element over `axis`; NaN if there is one. Raises ShapeError where there are no elements.
+
+    >>> import tenxor as tx
+    >>> tx.max(tx.asarray([[1, 5], [7, 2]]), axis=1).tolist()
+    [5, 7]
+    """
+    return asarray(x).max(axis, keepdims, dim=dim, keepdim=keepdim)
+
+
+def min(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False, dim: Axes = None, keepdim: Keep = None) -> Tensor:
+    """New tensor: the smallest element over `axis`; NaN if there is one. Raises ShapeError where there are no elements.
+
+    >>> import tenxor as tx
+    >>> tx.min(tx.asarray([[1, 5], [7, 2]]), axis=1).tolist()
+    [1, 2]
+    """
+    return asarray(x).min(axis, keepdims, dim=dim, keepdim=keepdim)
+
+
+amax, amin = max, min
+
+
+def mean(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False, dim: Axes = None, keepdim: Keep = None) -> Tensor:
+    """New float tensor: the mean over `axis`, of nothing NaN. Integers become float64.
+
+    >>> import tenxor as tx
+    >>> tx.mean(tx.asarray([1, 2, 3, 4])).item()
+    2.5
+    """
+    found: Tensor = asarray(x).mean(axis, keepdims, dim=dim, keepdim=keepdim)
+    return found
+
+
+def var(
+    x: Tensor,
+    /,
+    axis: Axes = None,
+    *,
+    correction: float = 0.0,
+    keepdims: bool = False,
+    dim: Axes = None,
+    keepdim: Keep = None,
+) -> Tensor:
+    """New float tensor: the mean squared distance from the mean over `axis`, dividing by `count - correction`.
+
+    `correction` is 0, as in NumPy; torch's default is 1.
+
+    >>> import tenxor as tx
+    >>> tx.var(tx.asarray([1.0, 2.0, 3.0]), correction=1).item()
+    1.0
+    """
+    found: Tensor = asarray(x).var(axis, correction, keepdims, dim=dim, keepdim=keepdim)
+    return found
+
+
+def std(
+    x: Tensor,
+    /,
+    axis: Axes = None,
+    *,
+    correction: float = 0.0,
+    keepdims: bool = False,
+    dim: Axes = None,
+    keepdim: Keep = None,
+) -> Tensor:
+    """New float tensor: the standard deviation over `axis`, the square root of `var`.
+
+    >>> import tenxor as tx
+    >>> tx.std(tx.asarray([1.0, 3.0])).item()
+    1.0
+    """
+    found: Tensor = asarray(x).std(axis, correction, keepdims, dim=dim, keepdim=keepdim)
+    return found
+
+
+def any(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False, dim: Axes = None, keepdim: Keep = None) -> Tensor:
+    """New bool tensor: whether any element over `axis` is true, that is, not zero; of nothing False.
+
+    >>> import tenxor as tx
+    >>> tx.any(tx.asarray([[0, 0], [0, 1]]), axis=1).tolist()
+    [False, True]
+    """
+    return asarray(x).any(axis, keepdims, dim=dim, keepdim=keepdim)
+
+
+def all(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False, dim: Axes = None, keepdim: Keep = None) -> Tensor:
+    """New bool tensor: whether all elements over `axis` are true, that is, not zero; of nothing True.
+
+    >>> import tenxor as tx
+    >>> tx.all(tx.asarray([[1, 0], [1, 1]]), axis=1).tolist()
+    [False, True]
+    """
+    return asarray(x).all(axis, keepdims, dim=dim, keepdim=keepdim)
+
+
+def count_nonzero(
+    x: Tensor, /, axis: Axes = None, *, keepdims: bool = False, dim: Axes = None, keepdim: Keep = None
+) -> Tensor:
+    """New int64 tensor: how many elements over `axis` are not zero.
+
+    >>> import tenxor as tx
+    >>> tx.count_nonzero(tx.asarray([0, 3, 0, 4])).item()
+    2
+    """
+    return asarray(x).count_nonzero(axis, keepdims, dim=dim, keepdim=keepdim)
+
+
+def argmax(
+    x: Tensor,
+    /,
+    axis: int | None = None,
+    *,
+    keepdims: bool = False,
+    dim: int | None = None,
+    keepdim: Keep = None,
+) -> Tensor:
+    """New int64 tensor: where along `axis` (of the flattened tensor for None) the largest element is first.
+
+    NaN counts as largest. Raises ShapeError where there are no elements.
+
+    >>> import tenxor as tx
+    >>> tx.argmax(tx.asarray([[1, 5], [7, 2]]), axis=1).tolist()
+    [1, 0]
+    """
+    return asarray(x).argmax(axis, keepdims, dim=dim, keepdim=keepdim)
+
+
+def argmin(
+    x: Tensor,
+    /,
+    axis: int | None = None,
+    *,
+    keepdims: bool = False,
+    dim: int | None = None,
+    keepdim: Keep = None,
+) -> Tensor:
+    """New int64 tensor: where along `axis` (of the flattened tensor for None) the smallest element is first.
+
+    NaN counts as smallest. Raises ShapeError where there are no elements.
+
+    >>> import tenxor as tx
+    >>> tx.argmin(tx.asarray([[1, 5], [7, 2]]), axis=1).tolist()
+    [0, 1]
+    """
+    return asarray(x).argmin(axis, keepdims, dim=dim, keepdim=keepdim)
+
+
+# --- along an axis ----------------------------------------------------------------------------------------------------
 
 
 def cumulative_sum(
-    x: Tensor, /, *, axis: int | None = None, dtype: object = None, include_initial: bool = False
+    x: Tensor,
+    /,
+    axis: int | None = None,
+    *,
+    dtype: object = None,
+    include_initial: bool = False,
+    dim: int | None = None,
 ) -> Tensor:
-    """New tensor of running sums along an axis; `include_initial` puts the empty sum, 0, first.
+    """New tensor: element `i` is the sum of elements `0..i` along `axis`, which only a 1-D tensor may leave out.
+
+    With `include_initial` the sum of nothing, 0, comes first. Raises AxisError, and ArgumentError without an axis.
 
     >>> import tenxor as tx
     >>> tx.cumulative_sum(tx.arange(4), include_initial=True).tolist()
     [0, 0, 1, 3, 6]
     """
-    return _running(x, "cumulative_sum", axis, dtype, 0 if include_initial else None)
+    axis = one_spelling("cumulative_sum", "axis", axis, "dim", dim)
+    return _running("cumulative_sum", asarray(x), axis, dtype, 0 if include_initial else None)
 
 
 def cumulative_prod(
-    x: Tensor, /, *, axis: int | None = None, dtype: object = None, include_initial: bool = False
+    x: Tensor,
+    /,
+    axis: int | None = None,
+    *,
+    dtype: object = None,
+    include_initial: bool = False,
+    dim: int | None = None,
 ) -> Tensor:
-    """New tensor of running products along an axis; `include_initial` puts the empty product, 1, first."""
-    return _running(x, "cumulative_prod", axis, dtype, 1 if include_initial else None)
+    """New tensor: element `i` is the product of elements `0..i` along `axis`, which only a 1-D tensor may leave out.
+
+    With `include_initial` the product of nothing, 1, comes first. Raises AxisError, and ArgumentError without an axis.
+
+    >>> import tenxor as tx
+    >>> tx.cumulative_prod(tx.asarray([2, 3, 4])).tolist()
+    [2, 6, 24]
+    """
+    axis = one_spelling("cumulative_prod", "axis", axis, "dim", dim)
+    return _running("cumulative_prod", asarray(x), axis, dtype, 1 if include_initial else None)
 
 
-def _running(x: Tensor, name: str, axis: int | None, dtype: object, initial: int | None) -> Tensor:
+def _running(op: str, x: Tensor, axis: int | None, dtype: object, initial: Number | None) -> Tensor:
     if axis is None and x.ndim != 1:
         raise ArgumentError(
-            f"{name}: a tensor of shape {x.shape} needs an axis to run along; for all its elements use x.ravel()"
+            f"{op}: a tensor of shape {x.shape} needs an axis to run along; for all elements use x.ravel()"
         )
-    found: Tensor = getattr(x, name)(axis, dtype)
+    place = axis_of(op, 0 if axis is None else axis, x.ndim)
+    found: Tensor = getattr(x, op)(place, dtype)
     if initial is None:
         return found
-    place = axis_of(name, 0 if axis is None else axis, x.ndim)
-    shape = tuple(1 if a == place else n for a, n in enumerate(found.shape))
-    return concat([full(shape, initial, dtype=found.dtype), found], axis=place)
+    first = full((*found.shape[:place], 1, *found.shape[place + 1 :]), initial, dtype=found.dtype)
+    return concat([first, found], place)
 
 
-def cumsum(x: Tensor, /, axis: int | None = None, dtype: object = None) -> Tensor:
-    """New tensor of running sums along an axis, of the flattened tensor for None, as in NumPy."""
-    found: Tensor = x.cumulative_sum(axis, dtype)
+def cumsum(x: Tensor, /, axis: int | None = None, *, dtype: object = None, dim: int | None = None) -> Tensor:
+    """New tensor of running sums along `axis`, of the flattened tensor for None, as in NumPy.
+
+    >>> import tenxor as tx
+    >>> tx.cumsum(tx.asarray([[1, 2], [3, 4]])).tolist()
+    [1, 3, 6, 10]
+    """
+    found: Tensor = asarray(x).cumulative_sum(axis, dtype, dim=dim)
     return found
 
 
-def cumprod(x: Tensor, /, axis: int | None = None, dtype: object = None) -> Tensor:
-    """New tensor of running products along an axis, of the flattened tensor for None, as in NumPy."""
-    found: Tensor = x.cumulative_prod(axis, dtype)
+def cumprod(x: Tensor, /, axis: int | None = None, *, dtype: object = None, dim: int | None = None) -> Tensor:
+    """New tensor of running products along `axis`, of the flattened tensor for None, as in NumPy.
+
+    >>> import tenxor as tx
+    >>> tx.cumprod(tx.asarray([[1, 2], [3, 4]])).tolist()
+    [1, 2, 6, 24]
+    """
+    found: Tensor = asarray(x).cumulative_prod(axis, dtype, dim=dim)
     return found
 
 
 def diff(
-    x: Tensor, /, *, axis: int = -1, n: int = 1, prepend: Tensor | None = None, append: Tensor | None = None
+    x: Tensor,
+    /,
+    *,
+    axis: int = -1,
+    n: int = 1,
+    prepend: Tensor | Number | None = None,
+    append: Tensor | Number | None = None,
+    dim: int | None = None,
 ) -> Tensor:
-    """New tensor: the differences of neighbours along an axis, `n` times over.
+    """New tensor: the differences of neighbours along an axis, `n` times over; of bools, whether they differ.
+
+    `prepend` and `append` are put before and after `x` first: tensors that fit as in `concat`, or single numbers.
+    Raises AxisError, ShapeError, and ArgumentError for `n` below 0.
 
     >>> import tenxor as tx
-    >>> tx.diff(tx.asarray([1, 4, 9])).tolist()
-    [3, 5]
+    >>> tx.diff(tx.asarray([1, 4, 9]), prepend=0).tolist()
+    [1, 3, 5]
     """
-    axis = axis_of("diff", axis, x.ndim)
-    x = (
-        concat([t for t in (prepend, x, append) if t is not None], axis=axis)
-        if prepend is not None or append is not None
-        else x
-    )
+    x = asarray(x)
+    axis = axis_of("diff", one_spelling("diff", "axis", axis, "dim", dim, default=-1), x.ndim)
+    if n < 0:
+        raise ArgumentError(f"diff: n is {n}; differences are taken 0 times or more")
+    parts = [_end(part, x, axis) for part in (prepend, x, append) if part is not None]
+    found = concat(parts, axis) if len(parts) > 1 else x
     before = (slice(None),) * axis
     for _ in range(n):
-        later, earlier = x[(*before, slice(1, None))], x[(*before, slice(None, -1))]
-        x = later != earlier if x.dtype is boolean else later - earlier
-    return x
+        later, earlier = found[(*before, slice(1, None))], found[(*before, slice(None, -1))]
+        found = later != earlier if found.dtype.kind == "bool" else later - earlier
+    return found if n else found.copy()
 
 
-# --- along rows: one kernel reads each row from memory once -----------------------------------------------------------
-
-
-def logsumexp(x: Tensor, /, *, axis: Axes = None, keepdims: bool = False) -> Tensor:
-    """New tensor: log(sum(exp(x))) over an axis without overflow.
-
-    >>> import tenxor as tx
-    >>> tx.logsumexp(tx.asarray([1000.0, 1000.0])).item() - 1000.0
-    0.693147180559...
-    """
-    highest = x.max(axis, keepdims=True)
-    shift = Tensor.compute(OPS["where"], highest.isfinite(), highest, 0)
-    total: Any = (x - shift).exp().sum(axis, keepdims=True).log() + shift
-    found: Tensor = total if keepdims else total.squeeze(tuple(range(x.ndim)) if axis is None else axis)
-    return found
-
-
-def softmax(x: Tensor, /, *, axis: int = -1) -> Tensor:
-    """New tensor: exp(x) divided by its sum along an axis, without overflow.
-
-    >>> import tenxor as tx
-    >>> tx.softmax(tx.zeros(4)).tolist()
-    [0.25, 0.25, 0.25, 0.25]
-    """
-    powers: Any = (x - x.max(axis, keepdims=True)).exp()
-    found: Tensor = powers / powers.sum(axis, keepdims=True)
-    return found
-
-
-def log_softmax(x: Tensor, /, *, axis: int = -1) -> Tensor:
-    """New tensor: the logarithm of softmax along an axis, without overflow or loss."""
-    apart: Any = x - x.max(axis, keepdims=True)
-    found: Tensor = apart - apart.exp().sum(axis, keepdims=True).log()
+def _end(part: Tensor | Number, x: Tensor, axis: int) -> Tensor:
+    """What is put at an end of `x`; a single number all along it."""
+    if isinstance(part, (bool, int, float)):
+        return full((*x.shape[:axis], 1, *x.shape[axis + 1 :]), part, dtype=x.dtype)
+    found = asarray(part)
+    if found.ndim == 0:
+        raise ShapeError(f"diff: a 0-d tensor cannot be put at an end of shape {x.shape}; give its item(), or a tensor")
     return found

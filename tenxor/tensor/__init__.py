@@ -113,6 +113,10 @@ class Tensor(Protocols):
         other = self.operand(other, "matmul", quietly=True)
         return other if other is NotImplemented else matmul(other, self)
 
+    def __imatmul__(self, other: Any) -> Any:
+        result = self.__matmul__(other)
+        return result if result is NotImplemented else self._hold(result, "matmul", "@")
+
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)

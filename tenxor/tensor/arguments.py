@@ -22,7 +22,7 @@ def one_spelling(op: str, ours: str, value: Any, theirs: str, other: Any, defaul
 
 def ints(op: str, values: tuple[Any, ...]) -> tuple[int, ...]:
     """Integers given one by one or as one sequence: `f(2, 3)` and `f((2, 3))`."""
-    if len(values) == 1 and not hasattr(values[0], "__index__"):
+    if len(values) == 1 and (not hasattr(values[0], "__index__") or getattr(values[0], "ndim", 0) > 0):
         values = values[0]
     try:
         return tuple([as_int(v) for v in values])

@@ -9,9 +9,11 @@ from ..dtypes import dtype as dtype_of
 from ..errors import DTypeError, ShapeError
 from ..node import Node, is_pinned
 from ..ops import OPS
+from .core import Core
 from .indexing import Indexing
 
 _NUMBERS = frozenset((int, float, bool))
+_KINDS = {"bool": 0, "uint": 1, "int": 1, "float": 2}  # what is written in place may not be of a higher one
 _CAST, _POSITIVE = OPS["cast"], OPS["positive"]
 
 
@@ -56,16 +58,7 @@ def _operator(name: str) -> tuple[Callable[[Any, Any], Any], Callable[[Any, Any]
 
     def in_place(self: Any, other: Any) -> Any:
         result = forward(self, other)
-        if result is NotImplemented:
-            return result
-        if result.layout.shape != self.layout.shape:
-            self.write(result, f"in-place {name}")  # raises: it cannot grow
-        if not self.dtype.is_float and result.dtype.is_float:
-            raise DTypeError(
-                f"in-place {name}: the result is {result.dtype}, which {self.dtype} cannot hold; use x = x {op.infix} y instead"
-            )
-        self.write(result, f"in-place {name}")
-        return self
+        return result if result is NotImplemented else self._hold(result, name, op.infix)
 
     return forward, backward, in_place
 
@@ -116,7 +109,21 @@ class Arithmetic(Indexing):
         return self._pow(other)
 
     def __ipow__(self, other: Any) -> Any:
-        self.write(self**other, "in-place pow")
+        result = self.__pow__(other)
+        return result if result is NotImplemented else self._hold(result, "pow", "**")
+
+    def _hold(self, result: Core, name: str, infix: str) -> Self:
+        """Itself with the result of an operation in place, which must have its shape and a dtype of no higher kind."""
+        if result.layout.shape != self.layout.shape:
+            raise ShapeError(
+                f"in-place {name}: the result has shape {result.layout.shape} and does not fit into shape"
+                f" {self.layout.shape}; use x = x {infix} y instead"
+            )
+        if _KINDS[result.dtype.kind] > _KINDS[self.dtype.kind]:
+            raise DTypeError(
+                f"in-place {name}: the result is {result.dtype}, which {self.dtype} cannot hold; use x = x {infix} y instead"
+            )
+        self.write(result, f"in-place {name}")
         return self
 
     def __bool__(self) -> bool:
@@ -131,7 +138,9 @@ class Arithmetic(Indexing):
     def __index__(self) -> int:
         if not self.dtype.is_integer:
             raise DTypeError(f"index: a tensor of {self.dtype} is no index; use an integer dtype")
-        return int(self._only("index"))
+        if self.layout.shape:
+            raise TypeError(f"index: a tensor of shape {self.layout.shape} is no index; only one of no axes is")
+        return int(self.item())
 
     def _only(self, op: str) -> Any:
         """The only element, for Python's conversions."""

@@ -7,12 +7,14 @@ tensor), `realize` and `write`.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import inf
 from typing import Any, Self
 
-from ..dtypes import DType, Number, check_fits, of_number, weak
+from ..dtypes import DEFAULT_FLOAT, DType, Number, check_fits, of_number, weak
 from ..errors import DTypeError, ReadOnlyError, ShapeError
 from ..layout import Layout, broadcast_shapes
-from ..node import MAX_PENDING, STORE, Node, Scalar, is_pinned, reinterpreted
+from ..memory import Buffer, allocate
+from ..node import MAX_PENDING, STORE, Node, Scalar, data, is_pinned, reinterpreted
 from ..ops import OPS, Op
 from ..realize import realize
 from ..storage import Storage
@@ -160,6 +162,9 @@ class Core:
                 " or take a copy() first"
             )
         pinned = is_pinned(storage.node)
+        if pinned and storage.node.buffer.frozen:  # type: ignore[union-attr]
+            self._part()  # what others may write, but we may not
+            pinned = False
         if (
             not pinned
             and layout.offset == 0
@@ -176,19 +181,12 @@ class Core:
     def source_of(self, value: Core | Number, op: str) -> tuple[Node | Scalar, Layout | None]:
         """What a write reads: a node and its layout over this shape, or a number."""
         if not isinstance(value, Core):
-            if self.dtype.is_integer and type(value) is int:
-                check_fits(value, self.dtype, op)
+            if self.dtype.kind == "bool":
+                value = bool(value)
+            elif type(value) is int:
+                check_fits(value, self.dtype if self.dtype.is_integer else DEFAULT_FLOAT, op)
             return Scalar(value, of_number(value) if type(value) is float else self.dtype), None
-        layout = value.layout
-        if layout.shape != self.layout.shape:
-            try:
-                layout = layout.expand(self.layout.shape)
-            except ShapeError:
-                raise ShapeError(
-                    f"{op}: a value of shape {value.layout.shape} does not broadcast to the shape {self.layout.shape} written to;"
-                    " its axes must be equal to those, or 1, counted from the last"
-                ) from None
-        return value.node, layout
+        return value.node, spread(value.layout, self.layout.shape, op)
 
     def _replace(self, source: Node | Scalar, through: Layout | None) -> None:
         """A write of the whole storage: a new node, and the old one is forgotten."""
@@ -237,6 +235,16 @@ class Core:
             del old, source, new
             realize(storage.node)
 
+    def _part(self) -> Buffer:
+        """Move what the storage holds in memory to memory of its own."""
+        node = self.storage.node
+        shared = node.buffer
+        assert shared is not None
+        own = allocate(shared.nbytes)
+        own.array[: shared.nbytes] = shared.array[: shared.nbytes]
+        self.storage.node = data(own, node.shape, node.dtype)
+        return own
+
     def _put(self, node: Node) -> None:
         """Let the storage hold a node of this dtype."""
         dtype = self.storage.node.dtype
@@ -249,6 +257,22 @@ def _reads_pinned(node: Node) -> bool:
         if type(source) is Node and source.buffer is not None and source.buffer.pins:
             return True
     return False
+
+
+def spread(layout: Layout, shape: Shape, op: str) -> Layout:
+    """A value's layout, broadcast to the shape written to; as in NumPy it may have more axes, of size 1, in front."""
+    if layout.shape == shape:
+        return layout
+    more = len(layout.shape) - len(shape)
+    try:
+        if more > 0 and layout.shape[:more] == (1,) * more:
+            return layout.squeeze(range(more)).expand(shape)
+        return layout.expand(shape)
+    except ShapeError:
+        raise ShapeError(
+            f"{op}: a value of shape {layout.shape} does not broadcast to the shape {shape} written to;"
+            " its axes must be equal to those, or 1, counted from the last"
+        ) from None
 
 
 def broadcast(op: str, *shapes: Shape) -> Shape:
@@ -286,5 +310,5 @@ def scalar(value: Any, beside: DType, op: str) -> Scalar:
                 f"{op}: cannot compute with {value!r} of type {kind.__name__}; use a tensor (tx.asarray) or a Python number"
             )
     if op in _COMPARISONS and kind is int and beside.is_integer and not beside.lowest <= value <= beside.highest:
-        return Scalar(value, of_number(value))  # comparing with what the dtype cannot hold is still a fair question
+        return Scalar(inf if value > 0 else -inf, DEFAULT_FLOAT)  # beyond all that the dtype holds, on the same side
     return Scalar(value, weak(value, beside, op))

@@ -11,15 +11,17 @@ from typing import Any, Self
 
 import numpy as np
 
-from ..dtypes import DType, bfloat16, decoded, encoded
+from ..dtypes import DType, bfloat16, decoded
 from ..dtypes import dtype as dtype_of
 from ..errors import ArgumentError, DTypeError
 from ..layout import Layout
 from ..memory import Buffer, allocate, foreign
-from ..node import data
+from ..node import Node, data
+from ..ops import OPS
 from ..realize import realize
 from ..storage import Storage
 from .core import Core
+from .nested import from_nested
 
 Array = np.ndarray[Any, Any]
 _NUMBERS = frozenset((int, float, bool))
@@ -31,7 +33,8 @@ class _Export:
 
     def __init__(self, buffer: Buffer, layout: Layout, dtype: DType) -> None:
         self.buffer = buffer
-        buffer.pins += 1
+        self.pins = 0 if buffer.frozen else 1  # what nobody may write needs no pin
+        buffer.pins += self.pins
         self.__array_interface__ = {
             "version": 3,
             "shape": layout.shape,
@@ -41,7 +44,7 @@ class _Export:
         }
 
     def __del__(self) -> None:
-        self.buffer.pins -= 1
+        self.buffer.pins -= self.pins
 
 
 class Exchange(Core):
@@ -98,18 +101,17 @@ class Exchange(Core):
         if not buffer.pins and (
             getrefcount(node) > _SOLE or getrefcount(buffer) > _SOLE
         ):  # others read this content, and must not see later writes
-            fresh = allocate(buffer.nbytes)
-            fresh.array[: buffer.nbytes] = buffer.array[: buffer.nbytes]
-            buffer = fresh
-            storage.node = data(buffer, node.shape, node.dtype)
+            buffer = self._part()
         return np.asarray(_Export(buffer, layout, self.dtype))
 
-    def __dlpack__(self, **options: Any) -> Any:
-        shared = self._exported()
+    def __dlpack__(self, *, copy: bool | None = None, **options: Any) -> Any:
+        if self.dtype is bfloat16:
+            raise BufferError("__dlpack__: bfloat16 cannot be exported; export x.astype(tx.float32) instead")
+        shared = self._exported() if copy is not True else None
         if shared is None:
-            raise BufferError(f"__dlpack__: this view of {self.dtype} has no strides to share; export x.copy() instead")
-        if not shared.flags.writeable:
-            raise BufferError("__dlpack__: a read-only view cannot be shared; export x.copy() instead")
+            if copy is False:
+                raise BufferError("__dlpack__: this view has no strides to share (gathered axes or a chain of views)")
+            shared = self.to_numpy()
         return shared.__dlpack__(**options)
 
     def __dlpack_device__(self) -> tuple[int, int]:
@@ -125,10 +127,10 @@ class Exchange(Core):
             return self.from_numpy(value)
         if isinstance(value, (int, float)):
             return value
+        if isinstance(value, (list, tuple)):
+            return self.from_numpy(*from_nested(value, None, op))
         if quietly:
             return NotImplemented
-        if isinstance(value, (list, tuple)):
-            return self.from_numpy(np.asarray(value))
         raise DTypeError(
             f"{op}: cannot compute with {type(value).__name__} {value!r}; use a tensor (tx.asarray) or a Python number"
         )
@@ -137,7 +139,9 @@ class Exchange(Core):
     def from_numpy(cls, array: Any, dtype: object = None, copy: bool | None = None) -> Self:
         """A tensor with an array's elements: a copy, unless `copy=False` (its very memory) or it is read-only for good."""
         array = np.asarray(array)
-        if array.dtype.byteorder not in "=|<" or not array.dtype.isnative:
+        if not array.dtype.isnative:
+            if copy is False:
+                raise ArgumentError(f"asarray: byte order {array.dtype.str} needs a copy, and copy=False forbids it")
             array = array.astype(array.dtype.newbyteorder("="))
         if array.dtype.kind == "O" or array.dtype.kind in "USVMmc":
             raise DTypeError(f"asarray: NumPy's {array.dtype} is no dtype of Tenxor; convert it to numbers first")
@@ -146,11 +150,10 @@ class Exchange(Core):
         if target is not source:
             if copy is False:
                 raise ArgumentError(f"asarray: {source} as {target} needs a copy, and copy=False forbids it")
-            return cls._copied(encoded(array, target), target)
-        if copy is False:
-            return cls._shared(array, source, frozen=not array.flags.writeable)
-        if copy is None and array.size and _is_frozen(array) and _has_element_strides(array):
-            return cls._shared(array, source, frozen=True)
+            native = cls._copied(array, source)
+            return cls.of(Node(OPS["cast"], array.shape, target, (native.storage.node,), (native.layout,)))
+        if copy is False or (copy is None and array.size and _is_read_only(array) and _has_element_strides(array)):
+            return cls._shared(array, source)
         return cls._copied(array, source)
 
     @classmethod
@@ -160,7 +163,7 @@ class Exchange(Core):
         return cls(Storage(data(buffer, array.shape, dtype)), Layout.contiguous(array.shape), dtype)
 
     @classmethod
-    def _shared(cls, array: Array, dtype: DType, *, frozen: bool) -> Self:
+    def _shared(cls, array: Array, dtype: DType) -> Self:
         if not _has_element_strides(array):
             raise ArgumentError(
                 f"asarray: strides {array.strides} bytes are no multiples of {dtype}'s {dtype.itemsize}; copy=False cannot share it"
@@ -173,19 +176,31 @@ class Exchange(Core):
             if array.size
             else 0
         )
-        buffer = foreign(address + low, high - low, array, frozen=frozen)
+        buffer = foreign(address + low, high - low, array, frozen=not array.flags.writeable)
+        buffer.pins = 0 if isinstance(_owner(array)[0], bytes) else 1  # a flag of NumPy's does not bind its other views
         node = data(buffer, ((high - low) // size,), dtype)
         return cls(Storage(node), Layout(array.shape, tuple(s // size for s in array.strides), -low // size), dtype)
 
 
-def _is_frozen(array: Array) -> bool:
-    """Whether nobody can write this memory: the array and all that it is a view of are read-only."""
+def _owner(array: Array) -> tuple[Any, bool]:
+    """What the memory of an array belongs to (None for an array itself), and whether an array on the way may write it."""
     base: Any = array
+    writeable = False
     while isinstance(base, np.ndarray):
-        if base.flags.writeable:
-            return False
+        writeable = writeable or base.flags.writeable
         base = base.base
-    return base is None or isinstance(base, bytes)
+    return (base.obj if isinstance(base, memoryview) else base), writeable
+
+
+def _is_read_only(array: Array) -> bool:
+    """Whether an array and all that it is a view of are read-only."""
+    owner, writeable = _owner(array)
+    if writeable or owner is None:
+        return not writeable
+    try:
+        return memoryview(owner).readonly
+    except TypeError:
+        return False
 
 
 def _has_element_strides(array: Array) -> bool:

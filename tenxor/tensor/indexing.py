@@ -14,12 +14,13 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from ..dtypes import Number, bfloat16, check_fits
+from ..dtypes import DEFAULT_FLOAT, Number, bfloat16, check_fits, int64
 from ..errors import BadIndex, IndexOutOfRange, ShapeError
 from ..layout import Layout, Table
 from ..node import Node
 from ..ops import OPS
-from .core import Core
+from .arguments import axis_of, one_spelling
+from .core import Core, spread
 from .exchange import Exchange
 from .movement import Movement
 
@@ -142,6 +143,8 @@ class Indexing(Movement):
                 check_fits(value, dtype, "assignment")
         elif dtype is bfloat16:
             return False
+        elif type(value) is int:
+            check_fits(value, DEFAULT_FLOAT, "assignment")
         for c in coords:
             if type(c) is not int:
                 return False
@@ -180,6 +183,43 @@ class Indexing(Movement):
             value = _value_for(value, found)
         target.write(value)
 
+    def take(self, indices: Any, axis: int | None = None, *, dim: int | None = None) -> Self:
+        """New tensor: the elements at some indices along an axis (of the flattened tensor for None).
+
+        `indices` may have any shape, which takes the place of the axis. Negative ones count from the end;
+        IndexOutOfRange names the axis and the index, BadIndex what is no index. `oindex` gives a view instead.
+
+        >>> import tenxor as tx
+        >>> tx.arange(12).reshape(3, 4).take([2, 0], axis=0).tolist()
+        [[8, 9, 10, 11], [0, 1, 2, 3]]
+        """
+        axis = one_spelling("take", "axis", axis, "dim", dim)
+        layout = self.layout if axis is not None else self.ravel().layout
+        place = axis_of("take", 0 if axis is None else axis, layout.ndim)
+        wanted = checked_indices("take", indices, place, layout.shape[place])
+        source = layout.select(place, wanted.ravel())
+        found = self.of(Node(OPS["positive"], source.shape, self.dtype, (self.node,), (source,)))
+        return found._view(Layout.contiguous((*source.shape[:place], *wanted.shape, *source.shape[place + 1 :])))
+
+    def nonzero(self) -> tuple[Self, ...]:
+        """New int64 tensors, one an axis: the indices of the elements that are not zero, in row-major order.
+
+        >>> import tenxor as tx
+        >>> [i.tolist() for i in tx.asarray([[0, 1], [2, 0]]).nonzero()]
+        [[0, 1], [1, 0]]
+        """
+        if self.layout.ndim == 0:
+            raise ShapeError("nonzero: a 0-d tensor has no axes and so no indices; use x != 0")
+        return tuple(self.from_numpy(i, int64) for i in np.nonzero(self.to_numpy()))
+
+
+def checked_indices(op: str, indices: Any, axis: int, size: int) -> IntArray:
+    """Integers as an array of indices from 0 on; the first that is out of range is an error."""
+    array = indices.to_numpy() if isinstance(indices, Exchange) else np.asarray(indices)
+    if array.dtype.kind not in "iu" and array.size:
+        raise BadIndex(f"{op}: indices are integers, not {array.dtype}; for booleans use x[mask]")
+    return _checked(array.astype(np.int64), axis, size, op)
+
 
 def _plain(part: Any) -> Any:
     """An index as Python's or NumPy's own: tensors and lists become arrays, NumPy integers become ints."""
@@ -200,7 +240,9 @@ def _plain(part: Any) -> Any:
 
 
 def _expanded(layout: Layout, parts: Sequence[Any]) -> list[Any]:
-    """The key with Ellipsis written out, boolean arrays as integer ones, and one entry an axis (None apart)."""
+    """The key with boolean arrays as integer ones, and one entry an axis: those that an Ellipsis stands for follow it,
+    for even where it stands for none it parts the indices before it from those after it.
+    """
     used = sum(
         1 if type(p) in (int, slice) else p.ndim if p.dtype.kind == "b" else 1
         for p in parts
@@ -215,9 +257,9 @@ def _expanded(layout: Layout, parts: Sequence[Any]) -> list[Any]:
             if seen:
                 raise BadIndex("indexing: only one Ellipsis (...) is allowed in an index")
             seen = True
-            key += [slice(None)] * (layout.ndim - used)
+            key += [Ellipsis, *[slice(None)] * (layout.ndim - used)]
         elif isinstance(p, np.ndarray) and p.dtype.kind == "b":
-            axis = sum(1 for k in key if k is not None)
+            axis = sum(1 for k in key if k is not None and k is not Ellipsis and not isinstance(k, _Flag))
             sizes = layout.shape[axis : axis + p.ndim]
             if p.shape != sizes:
                 raise BadIndex(
@@ -260,14 +302,14 @@ def _gathered(layout: Layout, parts: tuple[Any, ...], *, last_of_repeats: bool =
             advanced.append((out, _checked(np.asarray(p, np.int64), axis, layout.shape[axis])))
             places.append(k)
             axis, out = axis + 1, out + 1
-        else:
+        elif p is not Ellipsis:
             basic.append(p)
             axis, out = axis + (p is not None), out + 1
     base = layout.index(tuple(basic))
     try:
         shape = np.broadcast_shapes(*(i.shape for _, i in advanced))
     except ValueError:
-        raise ShapeError(
+        raise BadIndex(
             f"indexing: index arrays of shapes {[i.shape for _, i in advanced]} do not broadcast together"
         ) from None
     chosen = [a for a, _ in advanced]
@@ -286,13 +328,11 @@ def _gathered(layout: Layout, parts: tuple[Any, ...], *, last_of_repeats: bool =
     return _Gathered(reached, place, tuple(shape), kept)
 
 
-def _checked(indices: IntArray, axis: int, size: int) -> IntArray:
+def _checked(indices: IntArray, axis: int, size: int, op: str = "indexing") -> IntArray:
     """Indices from 0 on; the first that is out of range is an error."""
     bad = (indices < -size) | (indices >= size)
     if bad.any():
-        raise IndexOutOfRange(
-            f"indexing: index {int(indices[bad].flat[0])} is out of range for axis {axis} of size {size}"
-        )
+        raise IndexOutOfRange(f"{op}: index {int(indices[bad].flat[0])} is out of range for axis {axis} of size {size}")
     return np.where(indices < 0, indices + size, indices)
 
 
@@ -324,12 +364,7 @@ def _value_for(value: Core, found: _Gathered) -> Core:
     """A value to be assigned, broadcast to what the index has and flattened alike."""
     sizes = found.layout.shape
     whole = (*sizes[: found.place], *found.shape, *sizes[found.place + 1 :])
-    try:
-        layout = value.layout.expand(whole)
-    except ShapeError:
-        raise ShapeError(
-            f"assignment: a value of shape {value.layout.shape} does not broadcast to the indexed shape {whole}"
-        ) from None
+    layout = spread(value.layout, whole, "assignment")
     count = int(np.prod(found.shape, dtype=np.int64))
     layout = layout.reshape((*sizes[: found.place], count, *sizes[found.place + 1 :]))
     if found.kept is not None:

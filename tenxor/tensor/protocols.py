@@ -29,7 +29,8 @@ class Protocols(Reducing):
         return (self._view(layout.index((k,))) for k in range(layout.shape[0]))
 
     def __contains__(self, value: Any) -> bool:
-        return bool((self == value).any())
+        value = self.operand(value, "in", quietly=True)
+        return value is not NotImplemented and bool((self == value).any())
 
     def __reduce__(self) -> Any:
         return _unpickled, (self.__class__, self.dtype.name, self.layout.shape, self._bytes())
@@ -55,7 +56,13 @@ class Protocols(Reducing):
         return show.format_repr(self)
 
     def __format__(self, spec: str) -> str:
-        return format(self.item(), spec) if spec and not self.layout.shape else str(self)
+        if not spec:
+            return str(self)
+        if self.layout.shape:
+            raise TypeError(
+                f"format {spec!r} is for one element; use to_string(fmt=...) for a tensor of shape {self.shape}"
+            )
+        return format(self.item(), spec)
 
     def to_string(self, dims: Any = None, fmt: Any = None, **options: Any) -> str:
         """The elements as text: rows on lines, matrices apart by `---`, cubes by `===`, and so on for any rank.

@@ -228,7 +228,7 @@ class Reducing(Arithmetic):
     def _scan(self, name: str, op: str, axis: Any, dtype: object) -> Any:
         t = self._typed(dtype)
         if axis is None:
-            if t.layout.ndim > 1:
+            if t.layout.ndim != 1:
                 t = t.ravel()
             axis = 0
         place = axis_of(op, axis, t.layout.ndim)

@@ -69,7 +69,8 @@ class Compiler:
                 return Compiled(kernel, library, "disk")
         image = self._object_code(kernel)
         library = self._link(image, key)
-        assert library is not None
+        if library is None:
+            raise RuntimeError(f"tenxor: the kernel {kernel.name} needs what this processor or process lacks")
         self.compiled += 1
         cache.write(key, image)
         return Compiled(kernel, library, "compiled")

@@ -190,10 +190,8 @@ def _narrow(b: Any, value: Value, register: Type) -> Value:
 
 def _float_to_float(b: Any, value: Value, source: DType, target: DType, register: Type) -> Value:
     if source.bits == 64:
-        if target is bfloat16:  # to odd first, so that rounding twice is rounding once
+        if target.bits == 16:  # to odd first, so that rounding twice is rounding once
             value = _to_single_odd(b, value, register)
-        elif target is float16:
-            return b.fpext(b.fptrunc(value, shaped(HALF, value)), register)
         else:
             value = b.fptrunc(value, register)
     elif target.bits == 64:

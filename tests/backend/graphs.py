@@ -1,0 +1,196 @@
+"""Random pending graphs of any dtypes, from a seed: views of all kinds, operations, casts, reductions, scans, stores.
+
+Floats hold small integers, and are only computed with by operations that round once. So the sums are exact, and all
+results have the same bits in whatever order they are computed.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from random import Random
+from typing import Any
+
+import numpy as np
+
+from tenxor.dtypes import ALL, DType, boolean, encoded, int64
+from tenxor.errors import DTypeError
+from tenxor.layout import Layout
+from tenxor.memory import allocate
+from tenxor.node import POSITION, STORE, Node, Scalar, Scan, data
+from tenxor.ops import OPS
+from tenxor.reductions import REDUCTIONS
+
+Array = np.ndarray[Any, Any]
+MOST_ELEMENTS = 300
+SIZES = (1, 2, 3, 4, 5, 7, 17, 33, 70)
+UNARY = ("negative", "abs", "sign", "square", "floor", "ceil", "round", "trunc", "bitwise_invert", "logical_not", "relu")
+BINARY = (
+    *("add", "add", "subtract", "multiply", "maximum", "minimum", "less", "less_equal", "equal", "not_equal", "greater"),
+    *("logical_and", "logical_xor", "bitwise_and", "bitwise_or", "floor_divide", "remainder", "copysign"),
+    *("bitwise_left_shift", "bitwise_right_shift"),
+)
+REDUCED = ("sum", "max", "min", "argmax", "argmin", "count_nonzero", "any", "all")
+SCANNED = ("sum", "prod", "max", "min")
+View = tuple[Node, Layout]
+
+
+def in_memory(values: Array, dtype: DType) -> Node:
+    """A node in memory with these values."""
+    buffer = allocate(values.size * dtype.itemsize)
+    with np.errstate(all="ignore"):
+        buffer.typed(dtype)[: values.size] = encoded(values.ravel(), dtype)
+    return data(buffer, values.shape, dtype)
+
+
+class Graph:
+    """Pending nodes, the newest last."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = Random(seed)
+        self.nodes: list[Node] = []
+        for _ in range(self.random.randint(1, 3)):
+            self.leaf()
+        for _ in range(self.random.randint(3, 9)):
+            self.step()
+
+    def roots(self) -> list[Node]:
+        """The newest node and another, if they are pending."""
+        chosen = {self.nodes[-1], self.random.choice(self.nodes)}
+        return [node for node in self.nodes if node in chosen and node.buffer is None]
+
+    def pick(self, *choices: Any) -> Any:
+        return self.random.choice(choices)
+
+    def leaf(self) -> None:
+        shape: tuple[int, ...] = ()
+        for _ in range(self.random.randint(0, 3)):
+            n = self.random.choice(SIZES)
+            shape = (*shape, n) if prod(shape) * n <= MOST_ELEMENTS else shape
+        if self.random.random() < 0.2:
+            self.nodes.append(Node(POSITION, shape, int64))
+            return
+        dtype = self.random.choice(ALL)
+        count = prod(shape)
+        low = 0 if dtype.kind in ("uint", "bool") else -9
+        values: list[float] = [self.random.randint(low, 1 if dtype is boolean else 9) for _ in range(count)]
+        if count > 3:
+            extremes = (np.nan, np.inf, -np.inf, -0.0) if dtype.is_float else (dtype.lowest, dtype.highest)
+            values[self.random.randrange(count)] = self.pick(*extremes)
+        self.nodes.append(in_memory(np.array(values, dtype.compute.numpy).reshape(shape), dtype))
+
+    # Views
+
+    def view(self) -> View:
+        """Some node through some view, the newest more often."""
+        node = self.pick(self.nodes[-1], self.nodes[-1], *self.nodes)
+        layout = Layout.contiguous(node.shape)
+        for _ in range(self.pick(0, 0, 0, 1, 1, 2, 3)):
+            layout = self.moved(layout)
+        return node, layout
+
+    def moved(self, layout: Layout) -> Layout:
+        kind = self.pick("permute", "flip", "slice", "slice", "reshape", "gather", "expand", "expand_dims", "windows")
+        ndim, size = len(layout.shape), layout.size
+        if kind == "permute":
+            return layout.permute(self.random.sample(range(ndim), ndim))
+        if kind == "reshape":
+            divisor = self.pick(*(n for n in (1, 2, 3, 5, 7) if size % n == 0))
+            return layout.reshape(self.pick((size,), (divisor, size // divisor), (size // divisor, divisor)))
+        if kind == "expand_dims":
+            return layout.expand_dims(self.random.randint(0, ndim))
+        if kind == "expand" and 3 * size <= MOST_ELEMENTS:
+            return layout.expand((3, *layout.shape))
+        if not ndim or not size:
+            return layout
+        axis = self.random.randrange(ndim)
+        n = layout.shape[axis]
+        if kind == "flip":
+            return layout.flip(axis)
+        if kind == "gather":
+            count = self.random.randint(1, min(2 * n, 40))
+            if size // n * count <= MOST_ELEMENTS:
+                return layout.select(axis, [self.random.randrange(n) for _ in range(count)])
+        step = self.pick(slice(1, None), slice(None, -1), slice(None, None, 2), slice(None, None, -3), self.random.randrange(n))
+        return layout.index((slice(None),) * axis + (step,))
+
+    # Steps
+
+    def step(self) -> None:
+        kind = self.pick("unary", "binary", "binary", "binary", "cast", "where", "reduce", "reduce", "rows", "scan", "store")
+        try:
+            getattr(self, kind)(*self.view())
+        except DTypeError:
+            return  # no such operation on such dtypes: another time
+
+    def unary(self, node: Node, layout: Layout) -> None:
+        self.elementwise(self.pick(*UNARY), (node, layout))
+
+    def binary(self, node: Node, layout: Layout) -> None:
+        other: View | Scalar = self.view()
+        if self.random.random() < 0.3 or not _fits(layout, other[1]):
+            other = Scalar(float(self.pick(0, 1, 2, -3)) if node.dtype.is_float else self.pick(0, 1), node.dtype)
+        self.elementwise(self.pick(*BINARY), *self.random.sample([(node, layout), other], 2))
+
+    def where(self, node: Node, layout: Layout) -> None:
+        other, third = self.view(), self.view()
+        if _fits(layout, other[1], third[1]):
+            self.elementwise("where", (node, layout), other, third)
+
+    def cast(self, node: Node, layout: Layout) -> None:
+        self.nodes.append(Node(OPS["cast"], layout.shape, self.random.choice(ALL), (node,), (layout,)))
+
+    def elementwise(self, name: str, *operands: View | Scalar) -> None:
+        shape = np.broadcast_shapes(*(x[1].shape for x in operands if not isinstance(x, Scalar)))
+        sources = tuple(x if isinstance(x, Scalar) else x[0] for x in operands)
+        layouts = tuple(None if isinstance(x, Scalar) else x[1].expand(shape) for x in operands)
+        _, dtype = OPS[name].rule(name, tuple(s.dtype for s in sources))
+        self.nodes.append(Node(OPS[name], shape, dtype, sources, layouts))
+
+    def reduce(self, node: Node, layout: Layout) -> None:
+        self.reduction(node, layout)
+
+    def rows(self, node: Node, layout: Layout) -> None:
+        """A reduction, and an operation on it and the very rows that it was made from."""
+        found = self.reduction(node, layout)
+        if found is not None:
+            reduced, axes = found
+            back = Layout.contiguous(reduced.shape).expand_dims(axes)
+            self.elementwise(self.pick("subtract", "maximum", "less"), (node, layout), (reduced, back))
+
+    def reduction(self, node: Node, layout: Layout) -> tuple[Node, list[int]] | None:
+        ndim = len(layout.shape)
+        axes = [a for a in range(ndim) if self.pick(True, False)]
+        if not axes or any(layout.shape[a] == 0 for a in axes):
+            return None
+        name = self.pick(*REDUCED)
+        op = REDUCTIONS[name]
+        kept = [a for a in range(ndim) if a not in axes]
+        shape = tuple(layout.shape[a] for a in kept)
+        found = Node(op, shape, op.result(node.dtype), (node,), (layout.permute([*kept, *axes]),))
+        self.nodes.append(found)
+        return found, axes
+
+    def scan(self, node: Node, layout: Layout) -> None:
+        op = REDUCTIONS[self.pick(*SCANNED)]
+        if layout.shape:
+            self.nodes.append(Node(Scan(op), layout.shape, op.result(node.dtype), (node,), (layout,)))
+
+    def store(self, node: Node, layout: Layout) -> None:
+        old = self.random.choice(self.nodes)
+        target = Layout.contiguous(old.shape)
+        for _ in range(self.random.randint(1, 3)):
+            target = self.moved(target)
+        try:
+            through = layout.expand(target.shape)
+        except ValueError:
+            node, through = in_memory(np.array(3.0), node.dtype), Layout(target.shape, (0,) * len(target.shape))
+        if target.size and target.is_injective():
+            self.nodes.append(Node(STORE, old.shape, old.dtype, (old, node), (None, through), target))
+
+
+def _fits(*layouts: Layout) -> bool:
+    """Whether these broadcast to something small."""
+    try:
+        return prod(np.broadcast_shapes(*(layout.shape for layout in layouts))) <= MOST_ELEMENTS
+    except ValueError:
+        return False

@@ -1,0 +1,256 @@
+"""Tensors put together, rolled, repeated and padded, beside NumPy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tenxor as tx
+from tenxor.dtypes import ALL
+from tenxor.errors import ArgumentError, AxisError, DTypeError, ShapeError
+
+from .samples import SAMPLES, assert_same, each_sample, kernels_of
+
+every_dtype = pytest.mark.parametrize("dtype", ALL, ids=str)
+
+
+def axes_of(ndim: int) -> list[int | None]:
+    return [None, *range(-ndim, ndim)]
+
+
+# --- concat and stack -------------------------------------------------------------------------------------------------
+
+
+@each_sample
+def test_concat(sample: str) -> None:
+    tensor, array = SAMPLES[sample]()
+    for axis in axes_of(array.ndim):
+        found = tx.concat([tensor, tensor, tensor], axis=axis)
+        assert found.storage is not tensor.storage
+        assert_same(found, np.concatenate([array] * 3, axis=axis))
+
+
+@each_sample
+def test_stack(sample: str) -> None:
+    tensor, array = SAMPLES[sample]()
+    for axis in range(-array.ndim - 1, array.ndim + 1):
+        assert_same(tx.stack([tensor, tensor], axis=axis), np.stack([array] * 2, axis=axis))
+
+
+def test_concat_of_different_sizes() -> None:
+    parts = [np.arange(n * 3).reshape(3, n) for n in (2, 0, 5, 1)]
+    assert_same(tx.concat([tx.asarray(p) for p in parts], axis=1), np.concatenate(parts, axis=1))
+
+
+def test_concat_flattens_what_has_no_common_shape() -> None:
+    parts = [np.arange(6).reshape(2, 3), np.asarray(7), np.arange(2)]
+    assert_same(tx.concat([tx.asarray(p) for p in parts], axis=None), np.concatenate(parts, axis=None))
+
+
+def test_concat_promotes() -> None:
+    found = tx.concat([tx.asarray([1, 2], dtype=tx.int8), tx.asarray([200], dtype=tx.uint8)])
+    assert found.dtype is tx.int16
+    assert found.tolist() == [1, 2, 200]
+    mixed = tx.stack([tx.asarray([1, 2]), tx.asarray([0.5, 1.5], dtype=tx.float32)])
+    assert mixed.dtype is tx.float64
+    assert mixed.tolist() == [[1.0, 2.0], [0.5, 1.5]]
+
+
+def test_the_parts_keep_their_values_when_written_later() -> None:
+    a, b = tx.arange(3), tx.arange(3) * 10
+    found = tx.concat([a, b])
+    a[0], b[1] = -1, -1
+    assert found.tolist() == [0, 1, 2, 0, 10, 20]
+    found[5] = 99
+    assert b.tolist() == [0, -1, 20]
+
+
+def test_a_single_part_is_copied() -> None:
+    a = tx.arange(3).realize()
+    found = tx.concat([a])
+    found[0] = 9
+    assert a.tolist() == [0, 1, 2]
+
+
+def test_pending_parts_are_computed_in_their_places() -> None:
+    a, b = tx.asarray([1.0, 2.0]), tx.asarray([3.0, 4.0])
+    assert kernels_of(tx.concat([a * 2 + 1, (b - a) * b])) == 2
+
+
+def test_many_parts() -> None:
+    parts = [np.full(3, k) for k in range(700)]
+    assert_same(tx.stack([tx.asarray(p) for p in parts]), np.stack(parts))
+
+
+def test_other_spellings_of_concat() -> None:
+    a = tx.arange(4).reshape(2, 2)
+    expected = np.concatenate([a.to_numpy()] * 2, 1)
+    assert_same(tx.cat([a, a], dim=1), expected)
+    assert_same(tx.cat([a, a], 1), expected)
+    assert_same(tx.concatenate([a, a], axis=1), expected)
+    assert_same(tx.stack([a, a], dim=2), np.stack([a.to_numpy()] * 2, 2))
+    assert_same(tx.concat([[1, 2], np.asarray([3])]), np.asarray([1, 2, 3]))
+
+
+@every_dtype
+def test_every_dtype_is_moved_as_it_is(dtype: tx.DType) -> None:
+    t = tx.asarray([[0, 1, 2], [3, 4, 5]]).astype(dtype)
+    values = t.tolist()
+    assert tx.concat([t, t]).dtype is tx.roll(t, 1).dtype is tx.pad(t, 1).dtype is tx.tile(t, 2).dtype is dtype
+    assert tx.concat([t, t]).tolist() == values + values
+    assert tx.roll(t, 1, axis=0).tolist() == values[::-1]
+    assert tx.pad(t, ((1, 0), (0, 0))).tolist() == [[0, 0, 0], *values]
+    assert tx.repeat(t, 2, axis=0).tolist() == [values[0]] * 2 + [values[1]] * 2
+    assert tx.tile(t, (2, 1)).tolist() == values + values
+
+
+# --- roll -------------------------------------------------------------------------------------------------------------
+
+
+@each_sample
+@pytest.mark.parametrize("shift", [0, 1, -1, 2, 5, -13])
+def test_roll(sample: str, shift: int) -> None:
+    tensor, array = SAMPLES[sample]()
+    for axis in axes_of(array.ndim):
+        found = tx.roll(tensor, shift, axis=axis)
+        assert found.storage is not tensor.storage
+        assert_same(found, np.roll(array, shift, axis=axis))
+
+
+@each_sample
+def test_roll_of_several_axes(sample: str) -> None:
+    tensor, array = SAMPLES[sample]()
+    if array.ndim < 2:
+        return
+    assert_same(tx.roll(tensor, (1, -2), axis=(0, -1)), np.roll(array, (1, -2), axis=(0, -1)))
+    assert_same(tx.roll(tensor, 1, axis=(1, 0)), np.roll(array, 1, axis=(1, 0)))
+    assert_same(tx.roll(tensor, (1, 1), axis=(0, 0)), np.roll(array, (1, 1), axis=(0, 0)))
+    assert_same(tx.roll(tensor, 1, dims=0), np.roll(array, 1, axis=0))
+
+
+# --- tile and repeat --------------------------------------------------------------------------------------------------
+
+
+@each_sample
+@pytest.mark.parametrize("repetitions", [0, 1, 3, (2,), (1, 2), (2, 1, 3), (2, 0), (1, 1, 1, 1, 2), ()])
+def test_tile(sample: str, repetitions: int | tuple[int, ...]) -> None:
+    tensor, array = SAMPLES[sample]()
+    found = tx.tile(tensor, repetitions)
+    assert found.storage is not tensor.storage
+    assert_same(found, np.tile(array, repetitions))
+
+
+@each_sample
+def test_repeat(sample: str) -> None:
+    tensor, array = SAMPLES[sample]()
+    for axis, count in product(axes_of(array.ndim), (0, 1, 3)):
+        found = tx.repeat(tensor, count, axis=axis)
+        assert found.storage is not tensor.storage
+        assert_same(found, np.repeat(array, count, axis=axis))
+
+
+@each_sample
+def test_repeat_by_counts(sample: str) -> None:
+    tensor, array = SAMPLES[sample]()
+    for axis in axes_of(array.ndim):
+        counts = np.arange(array.size if axis is None else array.shape[axis]) % 3
+        assert_same(tx.repeat(tensor, counts.tolist(), axis=axis), np.repeat(array, counts, axis=axis))
+        assert_same(tx.repeat(tensor, tx.asarray(counts), dim=axis), np.repeat(array, counts, axis=axis))
+
+
+# --- pad --------------------------------------------------------------------------------------------------------------
+
+MODES = ("constant", "edge", "reflect", "symmetric", "wrap")
+
+
+@each_sample
+@pytest.mark.parametrize("mode", MODES)
+def test_pad(sample: str, mode: Any) -> None:
+    tensor, array = SAMPLES[sample]()
+    if array.size == 0 and mode != "constant":
+        return
+    for width in (0, 1, (2, 3), [(k, 2 - k % 3) for k in range(array.ndim)] or 1, 9):
+        found = tx.pad(tensor, width, mode)
+        assert found.storage is not tensor.storage
+        assert_same(found, np.pad(array, width, mode))
+
+
+def test_constants_of_their_own_at_every_end() -> None:
+    array = np.arange(6).reshape(2, 3)
+    for values in (7, (7, 8), ((1, 2), (3, 4))):
+        assert_same(tx.pad(tx.asarray(array), 2, constant_values=values), np.pad(array, 2, constant_values=values))
+
+
+def test_a_padded_expression_is_written_in_its_place() -> None:
+    a = tx.asarray(np.arange(6.0).reshape(2, 3))
+    assert kernels_of(tx.pad(tx.sin(a) * 2, ((0, 0), (1, 1)))) == 3
+
+
+# --- errors -----------------------------------------------------------------------------------------------------------
+
+table, vector = tx.zeros((2, 3)), tx.zeros(3)
+
+WRONG: dict[str, tuple[Callable[[], Any], type[Exception], tuple[str, ...]]] = {
+    "nothing to join": (lambda: tx.concat([]), ArgumentError, ("concat", "at least one")),
+    "0-d tensors to join": (lambda: tx.concat([tx.asarray(1)]), ShapeError, ("concat", "0-d", "stack")),
+    "another number of axes": (
+        lambda: tx.concat([table, vector]),
+        ShapeError,
+        ("concat", "tensor 1", "(3,)", "(2, 3)"),
+    ),
+    "another size": (
+        lambda: tx.concat([table, tx.zeros((2, 4))]),
+        ShapeError,
+        ("concat", "(2, 4)", "(2, 3)", "axis 1", "4 and 3"),
+    ),
+    "an axis of concat": (lambda: tx.concat([table, table], axis=2), AxisError, ("concat", "axis 2")),
+    "axis and dim": (lambda: tx.concat([table], axis=1, dim=1), ArgumentError, ("concat", "axis", "dim")),
+    "dtypes with no promotion": (
+        lambda: tx.concat([vector.astype(tx.int64), vector.astype(tx.uint64)]),
+        DTypeError,
+        ("int64", "uint64"),
+    ),
+    "shapes to stack": (
+        lambda: tx.stack([table, tx.zeros((3, 3))]),
+        ShapeError,
+        ("stack", "(3, 3)", "(2, 3)", "axis 0"),
+    ),
+    "an axis of stack": (lambda: tx.stack([table], axis=3), AxisError, ("stack", "axis 3")),
+    "an axis of roll": (lambda: tx.roll(table, 1, axis=2), AxisError, ("roll", "axis 2")),
+    "more shifts than axes": (lambda: tx.roll(table, (1, 2), axis=0), ArgumentError, ("roll", "2 shifts", "1 axes")),
+    "a negative tile": (lambda: tx.tile(table, (1, -1)), ArgumentError, ("tile", "(1, -1)")),
+    "a negative repeat": (lambda: tx.repeat(table, -1), ArgumentError, ("repeat", "-1")),
+    "half a repeat": (lambda: tx.repeat(vector, [1, 2, 0.5]), ArgumentError, ("repeat", "0.5")),
+    "repeats for another axis": (
+        lambda: tx.repeat(table, [1, 2, 3], axis=0),
+        ShapeError,
+        ("repeat", "3 counts", "axis 0", "size 2"),
+    ),
+    "an unknown mode": (lambda: tx.pad(table, 1, "mirror"), ArgumentError, ("pad", "mirror", "reflect", "wrap")),
+    "a negative width": (lambda: tx.pad(table, -1), ArgumentError, ("pad", "pad_width", "-1")),
+    "half a width": (lambda: tx.pad(table, 0.5), ArgumentError, ("pad", "pad_width", "0.5")),
+    "three widths": (lambda: tx.pad(table, (1, 2, 3)), ArgumentError, ("pad", "pad_width", "(1, 2, 3)", "2 axes")),
+    "three constants": (
+        lambda: tx.pad(table, 1, constant_values=(1, 2, 3)),
+        ArgumentError,
+        ("pad", "constant_values", "(1, 2, 3)"),
+    ),
+    "an edge of nothing": (
+        lambda: tx.pad(tx.zeros((2, 0)), 1, "edge"),
+        ShapeError,
+        ("pad", "axis 1", "(2, 0)", "constant"),
+    ),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_errors(wrong: str) -> None:
+    call, error, names = WRONG[wrong]
+    with pytest.raises(error) as caught:
+        call()
+    for name in names:
+        assert name in str(caught.value)

@@ -1,0 +1,164 @@
+"""Elements picked by index, beside NumPy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tenxor as tx
+from tenxor.errors import AxisError, BadIndex, IndexOutOfRange, ShapeError
+
+from .samples import SAMPLES, assert_same, each_sample
+
+
+@each_sample
+def test_take(sample: str) -> None:
+    tensor, array = SAMPLES[sample]()
+    for axis in (None, *range(-array.ndim, array.ndim)):
+        size = array.size if axis is None else array.shape[axis]
+        choices: list[Any] = [[], [[], []]]
+        if size:
+            choices += [0, -1, [0, size - 1, 0, -size], [[0, -1, 0], [size // 2, 0, 0]], list(range(size))]
+        for indices in choices:
+            wanted = np.asarray(indices, dtype=np.int64)
+            found = tx.take(tensor, tx.asarray(wanted), axis=axis)
+            assert found.storage is not tensor.storage
+            assert_same(found, np.take(array, wanted, axis=axis))
+
+
+def test_what_is_taken_is_its_own() -> None:
+    t = tx.arange(6).reshape(2, 3).realize()
+    for indices in (1, [1], [0, 1]):
+        taken = tx.take(t, indices, axis=0)
+        taken[...] = -1
+    assert t.tolist() == [[0, 1, 2], [3, 4, 5]]
+
+
+def test_take_of_a_pending_tensor_and_by_any_integers() -> None:
+    t = tx.arange(10) * 3
+    for dtype in (tx.int8, tx.uint8, tx.int32, tx.uint64):
+        assert tx.take(t, tx.asarray([9, 2], dtype=dtype)).tolist() == [27, 6]
+    assert t.take([[1], [-1]]).tolist() == [[3], [27]]
+    assert tx.take(t.reshape(2, 5), [4, 0], dim=1).tolist() == [[12, 0], [27, 15]]
+    assert tx.take([1.5, 2.5], 1).item() == 2.5
+
+
+@each_sample
+def test_take_along_axis(sample: str) -> None:
+    tensor, array = SAMPLES[sample]()
+    for axis in range(-array.ndim, array.ndim):
+        order = np.argsort(array, axis=axis)
+        assert_same(tx.take_along_axis(tensor, tx.asarray(order), axis=axis), np.sort(array, axis=axis))
+        backwards = order - array.shape[axis]
+        assert_same(tx.take_along_axis(tensor, backwards, axis=axis), np.sort(array, axis=axis))
+
+
+@pytest.mark.parametrize(
+    ("shape", "indices", "axis"),
+    [
+        ((3, 4), (1, 2), 1),
+        ((1, 4), (3, 2), 1),
+        ((3, 4), (5, 1), 0),
+        ((3, 1), (2, 6), 0),
+        ((2, 3, 4), (2, 1, 4), 1),
+        ((2, 1, 4), (1, 5, 2), -1),
+        ((2, 3), (0, 3), 0),
+        ((2, 0), (3, 0), 0),
+    ],
+)
+def test_take_along_axis_broadcasts(shape: tuple[int, ...], indices: tuple[int, ...], axis: int) -> None:
+    array = np.arange(np.prod(shape)).reshape(shape)
+    wanted = (np.arange(np.prod(indices)) % shape[axis]).reshape(indices)
+    rest = [n for a, n in enumerate(np.broadcast_shapes(_without(shape, axis), _without(indices, axis)))]
+    whole, places = rest.copy(), rest.copy()
+    whole[axis], places[axis] = shape[axis], indices[axis]
+    expected = np.take_along_axis(np.broadcast_to(array, whole), np.broadcast_to(wanted, places), axis)
+    assert_same(tx.take_along_axis(tx.asarray(array), tx.asarray(wanted), axis=axis), expected)
+
+
+def _without(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
+    sizes = list(shape)
+    sizes[axis] = 1
+    return tuple(sizes)
+
+
+@each_sample
+def test_nonzero_and_argwhere(sample: str) -> None:
+    tensor, array = SAMPLES[sample]()
+    assert_same(tx.argwhere(tensor), np.argwhere(array))
+    if array.ndim:
+        found = tx.nonzero(tensor)
+        assert isinstance(found, tuple)
+        for indices, expected in zip(found, np.nonzero(array), strict=True):
+            assert_same(indices, expected)
+        assert_same(tensor[found], array[np.nonzero(array)])
+
+
+def test_nonzero_of_other_dtypes() -> None:
+    for dtype in (tx.bool, tx.float16, tx.bfloat16, tx.uint8):
+        assert tx.nonzero(tx.asarray([0, 1, 0, 1]).astype(dtype))[0].tolist() == [1, 3]
+    assert tx.nonzero(tx.asarray([tx.nan, -0.0]))[0].tolist() == [0]
+
+
+@each_sample
+@pytest.mark.parametrize("count", [0, 1, 5, 40])
+def test_isin(sample: str, count: int) -> None:
+    tensor, array = SAMPLES[sample]()
+    values = np.arange(count) * 2 - 4
+    assert_same(tx.isin(tensor, tx.asarray(values)), np.isin(array, values))
+    assert_same(tx.isin(tensor, values, invert=True), np.isin(array, values, invert=True))
+
+
+def test_isin_takes_numbers_and_finds_no_nan() -> None:
+    assert tx.isin(3, [1, 3]).item() is True
+    assert tx.isin(tx.arange(3), 2).tolist() == [False, False, True]
+    for padding in (0, 40):
+        assert tx.isin(tx.asarray([tx.nan, 1.0]), [tx.nan, *[1.0] * padding]).tolist() == [False, padding > 0]
+
+
+table = tx.arange(6).reshape(2, 3)
+
+WRONG: dict[str, tuple[Callable[[], Any], type[Exception], tuple[str, ...]]] = {
+    "an index past the end": (
+        lambda: tx.take(table, [0, 3], axis=1),
+        IndexOutOfRange,
+        ("take", "index 3", "axis 1", "size 3"),
+    ),
+    "an index before the start": (
+        lambda: tx.take(table, [0, -3], axis=0),
+        IndexOutOfRange,
+        ("take", "index -3", "axis 0", "size 2"),
+    ),
+    "an index into nothing": (lambda: tx.take(tx.zeros(0), 0), IndexOutOfRange, ("take", "index 0", "size 0")),
+    "an axis to take along": (lambda: tx.take(table, [0], axis=2), AxisError, ("take", "axis 2")),
+    "floats for indices": (lambda: tx.take(table, [0.5]), BadIndex, ("take", "float64")),
+    "a mask for indices": (lambda: tx.take(table, [True, False]), BadIndex, ("take", "bool", "x[mask]")),
+    "indices of another rank": (
+        lambda: tx.take_along_axis(table, [0]),
+        ShapeError,
+        ("take_along_axis", "(1,)", "(2, 3)"),
+    ),
+    "indices that do not broadcast": (
+        lambda: tx.take_along_axis(table, tx.zeros((3, 1), dtype=tx.int64)),
+        ShapeError,
+        ("take_along_axis", "axis"),
+    ),
+    "an index along an axis": (
+        lambda: tx.take_along_axis(table, [[3]]),
+        IndexOutOfRange,
+        ("take_along_axis", "index 3", "axis 1"),
+    ),
+    "nonzero of a number": (lambda: tx.nonzero(tx.asarray(1)), ShapeError, ("nonzero", "0-d")),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_errors(wrong: str) -> None:
+    call, error, names = WRONG[wrong]
+    with pytest.raises(error) as caught:
+        call()
+    for name in names:
+        assert name in str(caught.value)

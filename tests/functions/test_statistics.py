@@ -1,0 +1,180 @@
+"""Reductions and running ones as functions, beside NumPy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import chain, combinations
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tenxor as tx
+from tenxor.errors import ArgumentError, AxisError, DTypeError, ShapeError
+
+from .samples import SAMPLES, Array, assert_close, assert_same, each_sample
+
+EXACT: dict[str, Callable[..., Any]] = {
+    "sum": np.sum,
+    "prod": np.prod,
+    "any": np.any,
+    "all": np.all,
+    "count_nonzero": np.count_nonzero,
+    "max": np.max,
+    "min": np.min,
+}
+ROUNDED: dict[str, Callable[..., Any]] = {"mean": np.mean, "var": np.var, "std": np.std}
+
+
+def axes_of(array: Array) -> list[int | tuple[int, ...] | None]:
+    several = chain.from_iterable(combinations(range(array.ndim), k) for k in range(array.ndim + 1))
+    return [None, *range(-array.ndim, 0), *several]
+
+
+@each_sample
+@pytest.mark.parametrize("name", EXACT)
+def test_reductions(name: str, sample: str) -> None:
+    tensor, array = SAMPLES[sample]()
+    if array.size == 0 and name in ("max", "min"):
+        return
+    for axis in axes_of(array):
+        for keepdims in (False, True):
+            found = getattr(tx, name)(tensor, axis=axis, keepdims=keepdims)
+            assert_same(found, EXACT[name](array, axis=axis, keepdims=keepdims))
+
+
+@each_sample
+@pytest.mark.parametrize("name", ROUNDED)
+def test_averages(name: str, sample: str) -> None:
+    tensor, array = SAMPLES[sample]()
+    for axis in axes_of(array):
+        if array.size == 0:
+            found = getattr(tx, name)(tensor, axis=axis)
+            assert_same(found, np.full(np.sum(array, axis=axis).shape, np.nan))
+            continue
+        for keepdims in (False, True):
+            found = getattr(tx, name)(tensor, axis=axis, keepdims=keepdims)
+            assert_close(found, ROUNDED[name](array, axis=axis, keepdims=keepdims))
+
+
+@each_sample
+@pytest.mark.parametrize("name", ["argmax", "argmin"])
+def test_positions(name: str, sample: str) -> None:
+    tensor, array = SAMPLES[sample]()
+    if array.size == 0:
+        return
+    for axis in (None, *range(-array.ndim, array.ndim)):
+        found = getattr(tx, name)(tensor, axis=axis, keepdims=True)
+        assert_same(found, getattr(np, name)(array, axis=axis, keepdims=True))
+
+
+def test_correction() -> None:
+    array = np.asarray([[1.0, 4.0, 9.0], [2.0, 2.0, 8.0]])
+    assert_close(tx.var(tx.asarray(array), axis=1, correction=1), np.var(array, axis=1, ddof=1))
+    assert_close(tx.std(tx.asarray(array), correction=1.5), np.std(array, ddof=1.5))
+    assert tx.var(tx.asarray([1.0]), correction=1).isnan().item()
+
+
+def test_dtypes() -> None:
+    small = tx.asarray([100, 100, 100], dtype=tx.int8)
+    assert (tx.sum(small).dtype, tx.sum(small).item()) == (tx.int64, 300)
+    assert tx.prod(small.astype(tx.uint8)).dtype is tx.uint64
+    assert (tx.sum(small, dtype=tx.int8).dtype, tx.sum(small, dtype=tx.int8).item()) == (tx.int8, 44)
+    assert tx.sum(small, dtype=tx.float32).dtype is tx.float32
+    assert tx.mean(small).dtype is tx.float64
+    assert tx.mean(small.astype(tx.float16)).dtype is tx.float16
+    assert tx.cumulative_sum(small).tolist() == [100, 200, 300]
+    assert tx.cumulative_sum(small, dtype=tx.float32).dtype is tx.float32
+
+
+def test_nan_wins() -> None:
+    t = tx.asarray([[1.0, tx.nan], [3.0, 2.0]])
+    assert_same(tx.max(t, axis=1), np.asarray([np.nan, 3.0]))
+    assert_same(tx.min(t, axis=0), np.asarray([1.0, np.nan]))
+    assert tx.argmax(t).item() == tx.argmin(t).item() == 1
+
+
+def test_other_spellings() -> None:
+    t = tx.arange(6).reshape(2, 3)
+    array = t.to_numpy()
+    assert_same(tx.sum(t, 0), array.sum(0))
+    assert_same(tx.sum(t, dim=1, keepdim=True), array.sum(1, keepdims=True))
+    assert_same(tx.amax(t, dim=(0, 1)), array.max())
+    assert_same(tx.amin(t, 0), array.min(0))
+    assert_close(tx.mean(t, dim=0), array.mean(0))
+    assert tx.sum([1, 2, 3]).item() == 6
+
+
+# --- along an axis ----------------------------------------------------------------------------------------------------
+
+RUNNING: dict[str, tuple[Callable[..., Any], int]] = {
+    "cumulative_sum": (np.cumsum, 0),
+    "cumulative_prod": (np.cumprod, 1),
+}
+
+
+@each_sample
+@pytest.mark.parametrize("name", RUNNING)
+def test_running_reductions(name: str, sample: str) -> None:
+    tensor, array = SAMPLES[sample]()
+    ours, (numpys, start) = getattr(tx, name), RUNNING[name]
+    for axis in range(-array.ndim, array.ndim):
+        expected = numpys(array, axis=axis)
+        assert_same(ours(tensor, axis=axis), expected)
+        shape = list(array.shape)
+        shape[axis] = 1
+        first = np.full(shape, start)
+        assert_same(ours(tensor, axis=axis, include_initial=True), np.concatenate([first, expected], axis))
+
+
+@each_sample
+def test_running_reductions_of_all_elements(sample: str) -> None:
+    tensor, array = SAMPLES[sample]()
+    assert_same(tx.cumsum(tensor), np.cumsum(array))
+    assert_same(tx.cumprod(tensor), np.cumprod(array))
+    if array.ndim == 1:
+        assert_same(tx.cumulative_sum(tensor), np.cumsum(array))
+
+
+@each_sample
+def test_diff(sample: str) -> None:
+    tensor, array = SAMPLES[sample]()
+    for axis in range(-array.ndim, array.ndim):
+        for n in range(4):
+            assert_same(tx.diff(tensor, axis=axis, n=n), np.diff(array, axis=axis, n=n))
+        found = tx.diff(tensor, axis=axis, prepend=3, append=tensor)
+        assert_same(found, np.diff(array, axis=axis, prepend=3, append=array))
+
+
+def test_diff_of_bools_and_its_copy() -> None:
+    flags = np.asarray([True, True, False, True])
+    assert_same(tx.diff(tx.asarray(flags)), np.diff(flags))
+    t = tx.arange(3).realize()
+    tx.diff(t, n=0)[0] = 9
+    assert t.tolist() == [0, 1, 2]
+
+
+table = tx.zeros((2, 3))
+
+WRONG: dict[str, tuple[Callable[[], Any], type[Exception], tuple[str, ...]]] = {
+    "an axis to sum": (lambda: tx.sum(table, axis=2), AxisError, ("sum", "axis", "2")),
+    "an axis named twice": (lambda: tx.prod(table, axis=(0, -2)), AxisError, ("prod", "twice")),
+    "axis and dim": (lambda: tx.max(table, axis=0, dim=1), ArgumentError, ("max", "axis", "dim")),
+    "the largest of nothing": (lambda: tx.max(tx.zeros((2, 0)), axis=1), ShapeError, ("max", "axis 1", "(2, 0)")),
+    "where nothing is least": (lambda: tx.argmin(tx.zeros(0)), ShapeError, ("argmin", "axis 0", "(0,)")),
+    "the variance of bools": (lambda: tx.var(table > 0), DTypeError, ("var", "bool", "astype")),
+    "running along nothing": (lambda: tx.cumulative_sum(table), ArgumentError, ("cumulative_sum", "(2, 3)", "ravel")),
+    "running along no axis": (lambda: tx.cumulative_prod(table, axis=2), AxisError, ("cumulative_prod", "axis 2")),
+    "differences along no axis": (lambda: tx.diff(table, axis=2), AxisError, ("diff", "axis 2")),
+    "fewer than no differences": (lambda: tx.diff(table, n=-1), ArgumentError, ("diff", "-1")),
+    "a 0-d tensor before": (lambda: tx.diff(table, prepend=tx.asarray(1)), ShapeError, ("diff", "0-d", "(2, 3)")),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_errors(wrong: str) -> None:
+    call, error, names = WRONG[wrong]
+    with pytest.raises(error) as caught:
+        call()
+    for name in names:
+        assert name in str(caught.value)

@@ -1,0 +1,1 @@
+"""Every operation of the table against references that share no code with the package."""

@@ -1,0 +1,287 @@
+"""What each entry of the op table means, written with NumPy and Python's integers from its documentation.
+
+`expected(name, *operands)` gives the exact or nearest result; `TOLERANCE` says by how many units in the last place an
+operation may miss it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from tenxor.dtypes import DType
+
+from .values import DTYPE, ELEMENT, Array, narrowed
+
+Reference = Callable[..., Array]
+
+
+def compute_type(dtype: DType) -> Any:
+    """NumPy's dtype that a reference computes in: narrow floats in float32."""
+    return np.dtype(np.float32) if dtype.kind == "float" and dtype.bits == 16 else ELEMENT[dtype]
+
+
+def wrapped(value: int, element: Any) -> int:
+    """An integer modulo two to the bits of a dtype."""
+    n = element.itemsize * 8
+    value %= 1 << n
+    return value - (1 << n) if element.kind == "i" and value >> (n - 1) else value
+
+
+def _each(function: Callable[..., Any]) -> Reference:
+    """A function of Python's integers, element by element, wrapped."""
+
+    def reference(*operands: Array) -> Array:
+        element = operands[0].dtype
+        rows = zip(*(x.tolist() for x in operands), strict=True)
+        return np.array([wrapped(function(*row), element) for row in rows], element)
+
+    return reference
+
+
+def _by_kind(floats: Reference, integers: Reference, bools: Reference | None = None) -> Reference:
+    def reference(*operands: Array) -> Array:
+        kind = operands[0].dtype.kind
+        return (floats if kind == "f" else (bools or integers) if kind == "b" else integers)(*operands)
+
+    return reference
+
+
+def _precisely(function: Reference) -> Reference:
+    """A function of floats, in the next wider format."""
+
+    def reference(*operands: Array) -> Array:
+        wide = np.longdouble if operands[0].dtype == np.float64 else np.float64
+        return function(*(x.astype(wide) for x in operands))
+
+    return reference
+
+
+# --- arithmetic -------------------------------------------------------------------------------------------------------
+
+
+def _floor_of_quotient(x: Any, y: Any) -> Any:
+    """The exact floor; where the quotient is special, or so large that it is whole, the quotient."""
+    quotient = x / y
+    whole = 2.0 ** (np.finfo(x.dtype).nmant + 1)
+    if x == 0 or not abs(quotient) < whole:
+        return quotient
+    if np.isinf(y):
+        return x.dtype.type(-1) if (x < 0) != (y < 0) else quotient
+    return x.dtype.type(math.copysign(math.floor(Fraction(float(x)) / Fraction(float(y))), quotient))
+
+
+def _python_remainder(x: Array, y: Array) -> Array:
+    rest = np.fmod(x, y)
+    rest = np.where((rest != 0) & ((rest < 0) != (y < 0)), rest + y, rest)
+    return np.where(rest == 0, np.copysign(np.zeros_like(rest), y), rest)
+
+
+def _integer_power(x: int, y: int) -> int:
+    if y >= 0:
+        return pow(x, y, 1 << 64)
+    return {1: 1, -1: 1 if y % 2 == 0 else -1}.get(x, 0)
+
+
+def _larger(x: Array, y: Array) -> Array:
+    return np.where((x == y) & np.signbit(x), y, np.maximum(x, y))  # -0 gives way
+
+
+def _smaller(x: Array, y: Array) -> Array:
+    return np.where((x == y) & np.signbit(y), y, np.minimum(x, y))
+
+
+maximum = _by_kind(_larger, np.maximum)
+minimum = _by_kind(_smaller, np.minimum)
+_identity: Reference = lambda x: x  # noqa: E731
+_rounding = lambda function: _by_kind(function, _identity)  # noqa: E731
+
+
+def _false(x: Array) -> Array:
+    return np.zeros(x.shape, bool)
+
+
+def _true(x: Array) -> Array:
+    return np.ones(x.shape, bool)
+
+
+def _left(x: int, y: int, bits: int) -> int:
+    return x << y if 0 <= y < bits else 0
+
+
+def _right(x: int, y: int, bits: int) -> int:
+    return x >> y if 0 <= y < bits else -1 if x < 0 else 0
+
+
+def _shift(function: Callable[[int, int, int], int]) -> Reference:
+    def reference(x: Array, y: Array) -> Array:
+        return _each(lambda a, b: function(a, b, x.dtype.itemsize * 8))(x, y)
+
+    return reference
+
+
+def _high_half(x: Array, y: Array) -> Array:
+    return _each(lambda a, b: a * b >> (x.dtype.itemsize * 8))(x, y)
+
+
+# --- elementary functions ---------------------------------------------------------------------------------------------
+
+
+def _erf(x: Array) -> Array:
+    return np.array([math.erf(v) for v in x.astype(np.float64).tolist()])
+
+
+def _sigmoid(x: Array) -> Array:
+    return 1 / (1 + np.exp(-x))
+
+
+def _gelu(x: Array) -> Array:
+    return x * x.dtype.type(0.5) * (1 + _erf(x * x.dtype.type(math.sqrt(0.5))).astype(x.dtype))
+
+
+def _gelu_tanh(x: Array) -> Array:
+    inner = x.dtype.type(math.sqrt(2 / math.pi)) * (x + x.dtype.type(0.044715) * x * x * x)
+    return x.dtype.type(0.5) * x * (1 + np.tanh(inner))
+
+
+# --- random bits ------------------------------------------------------------------------------------------------------
+
+
+def _philox(counter: int, stream: int, key: int) -> tuple[int, int, int, int]:
+    low = 0xFFFFFFFF
+    c = [counter & low, counter >> 32, stream & low, stream >> 32]
+    k = [key & low, key >> 32]
+    for _ in range(10):
+        a, b = 0xD2511F53 * c[0], 0xCD9E8D57 * c[2]
+        c = [(b >> 32) ^ c[1] ^ k[0], b & low, (a >> 32) ^ c[3] ^ k[1], a & low]
+        k = [(k[0] + 0x9E3779B9) & low, (k[1] + 0xBB67AE85) & low]
+    return c[0], c[1], c[2], c[3]
+
+
+def _random_bits(first: int) -> Reference:
+    def word(counter: int, stream: int, key: int) -> int:
+        block = _philox(counter, stream, key)
+        return block[first] | block[first + 1] << 32
+
+    return _each(word)
+
+
+# --- casts ------------------------------------------------------------------------------------------------------------
+
+
+def cast(x: Array, target: DType) -> Array:
+    """Integers wrap; floats to integers truncate and saturate, NaN gives 0; floats are rounded once."""
+    source, element = DTYPE[x.dtype], ELEMENT[target]
+    if target.kind == "bool":
+        return x != 0
+    if target.is_integer and source.kind != "float":
+        return x.astype(element)
+    if target.is_integer:
+        low, high = int(target.lowest), int(target.highest)
+        exact = x.astype(np.float64).tolist()
+        found = [0 if v != v else high if v >= high else low if v <= low else int(v) for v in exact]
+        return np.array(found, element)
+    if source.is_integer and source.bits == 64 and target.bits < 32:
+        return narrowed(x.astype(np.longdouble), target)
+    wide = x if source.kind == "float" and source.bits >= 32 else x.astype(np.float64)
+    return narrowed(wide, target)
+
+
+# --- the table --------------------------------------------------------------------------------------------------------
+
+MEANING: dict[str, Reference] = {
+    "add": np.add,
+    "subtract": np.subtract,
+    "multiply": np.multiply,
+    "divide": np.divide,
+    "floor_divide": _by_kind(
+        lambda x, y: np.array([_floor_of_quotient(a, b) for a, b in zip(x, y, strict=True)]),
+        _each(lambda x, y: x // y if y else 0),
+    ),
+    "remainder": _by_kind(_python_remainder, _each(lambda x, y: x % y if y else 0)),
+    "pow": _by_kind(_precisely(np.power), _each(_integer_power)),
+    "negative": np.negative,
+    "positive": _identity,
+    "abs": np.abs,
+    "sign": np.sign,
+    "square": lambda x: x * x,
+    "reciprocal": lambda x: 1 / x,
+    "sqrt": np.sqrt,
+    "rsqrt": lambda x: 1 / np.sqrt(x),
+    "maximum": maximum,
+    "minimum": minimum,
+    "clip": lambda x, low, high: minimum(maximum(x, low), high),
+    "floor": _rounding(np.floor),
+    "ceil": _rounding(np.ceil),
+    "trunc": _rounding(np.trunc),
+    "round": _rounding(np.rint),
+    "copysign": np.copysign,
+    "signbit": np.signbit,
+    "isnan": _by_kind(np.isnan, _false),
+    "isinf": _by_kind(np.isinf, _false),
+    "isfinite": _by_kind(np.isfinite, _true),
+    "equal": np.equal,
+    "not_equal": np.not_equal,
+    "less": np.less,
+    "less_equal": np.less_equal,
+    "greater": np.greater,
+    "greater_equal": np.greater_equal,
+    "logical_and": np.logical_and,
+    "logical_or": np.logical_or,
+    "logical_xor": np.logical_xor,
+    "logical_not": np.logical_not,
+    "bitwise_and": np.bitwise_and,
+    "bitwise_or": np.bitwise_or,
+    "bitwise_xor": np.bitwise_xor,
+    "bitwise_invert": np.invert,
+    "bitwise_left_shift": _shift(_left),
+    "bitwise_right_shift": _shift(_right),
+    "multiply_high": _high_half,
+    **{
+        name: _precisely(getattr(np, name))
+        for name in (
+            *("exp", "exp2", "expm1", "log", "log1p", "log2", "log10", "sin", "cos", "tan", "asin", "acos", "atan"),
+            *("sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "atan2", "hypot", "logaddexp"),
+        )
+    },
+    "erf": _erf,
+    "sigmoid": _sigmoid,
+    "relu": lambda x: maximum(x, np.zeros_like(x)),
+    "silu": lambda x: x * _sigmoid(x),
+    "softplus": _precisely(lambda x: np.logaddexp(x, np.zeros_like(x))),
+    "gelu": _gelu,
+    "gelu_tanh": _gelu_tanh,
+    "random_bits": _random_bits(0),
+    "random_bits_high": _random_bits(2),
+}
+
+# Units in the last place; nothing said: exact.
+TOLERANCE: dict[str, float] = {
+    **dict.fromkeys(("exp", "exp2", "expm1", "log", "log1p", "log2", "log10", "sin", "cos", "tan"), 2),
+    **dict.fromkeys(("asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf"), 2),
+    **dict.fromkeys(("pow", "atan2", "hypot", "logaddexp", "softplus"), 2),
+    **dict.fromkeys(("sigmoid", "silu", "gelu", "gelu_tanh"), 6),
+}
+
+# Where terms cancel, the unit is that of the operands.
+CANCELS = frozenset(("logaddexp", "softplus", "gelu", "gelu_tanh"))
+
+
+def expected(name: str, *operands: Array, result: DType) -> Array:
+    """The result of an operation on operands of one dtype that it computes in."""
+    if name == "where":
+        return np.where(operands[0] != 0, *operands[1:])
+    if name == "nextafter":
+        return np.nextafter(*operands)
+    if name.startswith("logical_"):
+        operands = tuple(x != 0 for x in operands)
+    dtype = DTYPE[operands[0].dtype]
+    with np.errstate(all="ignore"):
+        found = MEANING[name](*(x.astype(compute_type(dtype)) for x in operands))
+    return narrowed(found, result) if result.kind == "float" else found.astype(ELEMENT[result])
+
+

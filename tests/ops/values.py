@@ -1,0 +1,178 @@
+"""Elements of every dtype as NumPy arrays (`bfloat16` by ml_dtypes), in and out of tensors, and how to compare them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+import tenxor as tx
+from tenxor.dtypes import ALL, DType, bfloat16, float16, float32, float64
+
+Array = np.ndarray[Any, Any]
+ELEMENT: dict[DType, Any] = {d: np.dtype(ml_dtypes.bfloat16) if d is bfloat16 else d.numpy for d in ALL}
+DTYPE = {element: d for d, element in ELEMENT.items()}
+FLOATS = (float16, bfloat16, float32, float64)
+INTEGERS = tuple(d for d in ALL if d.is_integer)
+
+
+def tensor(values: Array) -> tx.Tensor:
+    """A new tensor with the elements of an array, bit by bit."""
+    if DTYPE[values.dtype] is bfloat16:
+        return tx.asarray(np.ascontiguousarray(values).view(np.uint16).reshape(values.shape)).view(bfloat16)
+    return tx.asarray(values)
+
+
+def array(t: tx.Tensor) -> Array:
+    """A new array with the elements of a tensor."""
+    return t.to_numpy().astype(ELEMENT[t.dtype], copy=False)
+
+
+def narrowed(values: Array, dtype: DType) -> Array:
+    """Values rounded once to a float dtype."""
+    with np.errstate(all="ignore"):
+        if dtype is bfloat16 and values.dtype.itemsize > 4:  # ml_dtypes goes through float32 and would round twice
+            near = values.astype(np.float32)
+            cut = np.where(np.abs(near) > np.abs(values), np.nextafter(near, np.float32(0)), near)
+            inexact = np.isfinite(values) & (near != values)
+            bits = cut.view(np.uint32) | inexact.astype(np.uint32)
+            return bits.view(np.float32).astype(ml_dtypes.bfloat16)
+        return values.astype(ELEMENT[dtype])
+
+
+# --- what to compute with ---------------------------------------------------------------------------------------------
+
+ORDINARY = [0.0, 1.0, 0.5, 1.5, 2.0, 2.5, 3.0, 7.0, 0.1, np.pi, 10.0, 100.7, 1e-5, 87.5, 11.0, 700.0, 65504.0]
+
+
+def specials(dtype: DType) -> Array:
+    """Zeros, units, halves, limits and what is beside them, infinities and NaN."""
+    element = ELEMENT[dtype]
+    if dtype.kind == "bool":
+        return np.array([False, True])
+    if dtype.kind == "float":
+        info = ml_dtypes.finfo(element)
+        limits = [info.max, info.smallest_normal, info.smallest_subnormal, info.eps, 1 + info.eps, 1 - info.eps / 2]
+        whole = [2.0**info.nmant - 0.5, 2.0**info.nmant, 2.0 ** (info.nmant + 1), 2.0 ** (info.nmant + 1) - 1]
+        values = [*ORDINARY, *map(float, limits), *(w for w in whole if w <= info.max), np.inf, np.nan]
+        with np.errstate(over="ignore"):
+            return narrowed(np.array([s * v for v in values for s in (1, -1)]), dtype)
+    low, high, n = int(dtype.lowest), int(dtype.highest), dtype.bits
+    values = [low, low + 1, 0, 1, 2, 3, 5, 7, n - 1, n, n + 1, 100, high // 2, high // 2 + 1, high - 1, high]
+    values += [-1, -2, -3, -7, -n] if low else []
+    values += [2**53 + 1, 2**62 + 2**54 + 1] if n == 64 else []
+    return np.array(values, element)
+
+
+def random(dtype: DType, size: int, seed: int = 0) -> Array:
+    """Elements over the whole range of a dtype, the floats mostly of ordinary size."""
+    rng = np.random.default_rng([seed, dtype.rank])
+    if dtype.kind == "bool":
+        return rng.integers(0, 2, size).astype(bool)
+    if dtype.kind == "float":
+        scale = 2.0 ** rng.integers(-4, 5, size)
+        return narrowed(rng.normal(size=size) * scale, dtype)
+    wide = rng.integers(int(dtype.lowest), int(dtype.highest), size, dtype.numpy, endpoint=True)
+    return np.where(rng.random(size) < 0.5, wide, rng.integers(0, 100, size).astype(dtype.numpy))
+
+
+def operands(dtypes: tuple[DType, ...]) -> list[Array]:
+    """Arrays in which every special value meets every other one, then random ones; no vector divides their length."""
+    grids = np.meshgrid(*map(specials, dtypes[:2]), indexing="ij")
+    columns = [g.ravel() for g in grids]
+    columns += [np.roll(np.resize(specials(d), columns[0].size), 5) for d in dtypes[2:]]
+    tail = 77 + (13 - columns[0].size) % 64
+    return [np.concatenate([c, random(d, tail, k)]) for k, (c, d) in enumerate(zip(columns, dtypes, strict=True))]
+
+
+# --- comparing --------------------------------------------------------------------------------------------------------
+
+
+def bits(values: Array) -> Array:
+    """Elements as integers, all NaN alike."""
+    if values.dtype.kind in "biu":
+        return values
+    integer = np.dtype(f"i{values.dtype.itemsize}")
+    return np.where(np.isnan(values), np.iinfo(integer).max, np.ascontiguousarray(values).view(integer).reshape(values.shape))
+
+
+def assert_identical(found: Array, expected: Array, *where: Any) -> None:
+    """Equal to the bit, in shape and in dtype."""
+    __tracebackhide__ = True
+    assert found.dtype == expected.dtype, (*where, found.dtype, expected.dtype)
+    assert found.shape == expected.shape, (*where, found.shape, expected.shape)
+    _all(bits(found) == bits(expected), found, expected, *where)
+
+
+def assert_close(found: Array, expected: Array, ulps: float, scale: Array | None = None, *where: Any) -> None:
+    """As near as so many units in the last place of `expected`, or of `scale` where that is larger."""
+    __tracebackhide__ = True
+    assert found.dtype == expected.dtype, (*where, found.dtype, expected.dtype)
+    assert found.shape == expected.shape, (*where, found.shape, expected.shape)
+    a, b = found.astype(np.longdouble), expected.astype(np.longdouble)
+    size = np.abs(b) if scale is None else np.maximum(np.abs(b), np.abs(scale.astype(np.longdouble)))
+    info = ml_dtypes.finfo(found.dtype)
+    with np.errstate(all="ignore"):
+        _, exponent = np.frexp(size)
+        unit = np.maximum(np.ldexp(np.longdouble(1), exponent - info.nmant - 1), np.longdouble(info.smallest_subnormal))
+        near = np.abs(a - b) <= ulps * unit
+        finite = np.isfinite(b) & np.isfinite(a)
+        overflow = (np.isinf(a) | np.isinf(b)) & (np.sign(a) == np.sign(b)) & (np.minimum(np.abs(a), np.abs(b)) >= info.max)
+    same_sign = (np.signbit(a) == np.signbit(b)) | (size > np.abs(b)) | (b != 0)
+    _all(np.where(finite, near & same_sign, (bits(found) == bits(expected)) | overflow), found, expected, *where)
+
+
+def _all(right: Array, found: Array, expected: Array, *where: Any) -> None:
+    __tracebackhide__ = True
+    if not right.all():
+        first = tuple(int(i) for i in np.argwhere(~right)[0])
+        raise AssertionError(
+            f"{' '.join(map(str, where))}: {int((~right).sum())} of {right.size} elements differ, first at {first}: "
+            f"{found[first]!r} instead of {expected[first]!r}"
+        )
+
+
+# --- every kind of view -----------------------------------------------------------------------------------------------
+
+ROWS, COLUMNS = 11, 13
+_SOME_ROWS = [3, 0, 7, 7, 1, 9, 2, 15, 4, 11, 6]
+_SOME_COLUMNS = [5, 1, 0, 2, 2, 12, 3, 9, 8, 4, 11, 6, 10]
+
+
+def _gathered_columns(x: Any) -> Any:
+    rows = x[: 11 * 13].reshape(11, 13)
+    return rows.oindex[:, _SOME_COLUMNS] if isinstance(x, tx.Tensor) else rows[:, _SOME_COLUMNS]
+
+
+def _gathered(x: Any) -> Any:
+    rows = x[: 16 * 13].reshape(16, 13)
+    return rows.oindex[_SOME_ROWS, _SOME_COLUMNS] if isinstance(x, tx.Tensor) else rows[np.ix_(_SOME_ROWS, _SOME_COLUMNS)]
+
+
+def _spread(x: Any, shape: tuple[int, ...]) -> Any:
+    return x.expand(shape) if isinstance(x, tx.Tensor) else np.broadcast_to(x, shape)
+
+
+def _windows(x: Any) -> Any:
+    return x[:23].windows(0, 13) if isinstance(x, tx.Tensor) else np.lib.stride_tricks.sliding_window_view(x[:23], 13)
+
+
+# Each makes a (11, 13) view of 300 elements, the same of a tensor and of an array.
+VIEWS: dict[str, Callable[[Any], Any]] = {
+    "contiguous": lambda x: x[:143].reshape(11, 13),
+    "offset": lambda x: x[1:144].reshape(11, 13),
+    "transposed": lambda x: x[:143].reshape(13, 11).T,
+    "negative": lambda x: x[:143].reshape(11, 13)[::-1, ::-1],
+    "strided": lambda x: x[:286].reshape(11, 26)[:, ::2],
+    "narrow": lambda x: x[:220].reshape(11, 20)[:, 3:16],
+    "one row": lambda x: _spread(x[:13], (11, 13)),
+    "one column": lambda x: _spread(x[:11].reshape(11, 1), (11, 13)),
+    "one element": lambda x: _spread(x[5:6].reshape(1, 1), (11, 13)),
+    "gathered": _gathered,
+    "gathered columns": _gathered_columns,
+    "chained": lambda x: x[:143].reshape(13, 11).T.reshape(13, 11).T,
+    "chained flat": lambda x: x[:143].reshape(13, 11).T.reshape(143)[::-1].reshape(11, 13),
+    "windows": _windows,
+}

@@ -1,0 +1,113 @@
+"""The tour runs, in well under a minute, and shows what it promises."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from time import perf_counter
+
+import pytest
+
+import tenxor as tx
+from tenxor import __main__ as tour
+from tenxor.plan import planned
+
+ROOT = Path(__file__).resolve().parents[1]
+LONGEST = 60.0  # seconds
+
+
+@pytest.fixture(scope="module")
+def printed(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """What `python -m tenxor` prints with nothing compiled before, its figures in a folder of the test's."""
+    folder = tmp_path_factory.mktemp("tour")
+    environment = os.environ | {"TMPDIR": str(folder), "TENXOR_CACHE_DIR": str(folder / "cache")}
+    start = perf_counter()
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-m", "tenxor"],
+        capture_output=True, text=True, cwd=ROOT, env=environment, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    assert perf_counter() - start < LONGEST
+    return done.stdout
+
+
+def results_of(printed: str, code: str) -> str:
+    """The lines that stand below a line of code."""
+    below = printed.split(f">>> {code}", 1)[1].partition("\n")[2]
+    return re.split(r"^(?:>>>|$)", below, maxsplit=1, flags=re.MULTILINE)[0].rstrip()
+
+
+@pytest.mark.parametrize(
+    ("code", "result"),
+    [
+        ("t.T.storage is t.storage", "True"),
+        ("t[1, 0]", "-7"),
+        ("np.shares_memory(n, n.T.reshape(20))", "False"),
+        ("twice[0, 0].item(), total.item()", "(0, 190)"),
+        ("column * row", "1  2  3\n2  4  6\n3  6  9"),
+        ("sum(tx.compile_counts()) - before", "1"),
+        ("p.T @ q.swapaxes(0, 1)", "130  130  150  150\n154  154  178  178\n178  178  206  206"),
+    ],
+)
+def test_a_line_gives_what_it_promises(printed: str, code: str, result: str) -> None:
+    assert results_of(printed, code) == result
+
+
+def test_a_write_through_elements_seen_twice_is_refused(printed: str) -> None:
+    assert results_of(printed, "rows[1:] = tx.arange(4)").startswith("ReadOnlyError: ")
+
+
+def test_the_only_errors_are_those_meant(printed: str) -> None:
+    assert re.findall(r"^(\w+Error):", printed, re.MULTILINE) == ["ReadOnlyError"]
+
+
+def test_an_explained_expression_is_one_kernel(printed: str) -> None:
+    explained = results_of(printed, "print(tx.explain(d))")
+    assert "1 kernel:" in explained
+    assert "square((p1[" in explained
+
+
+def test_the_figures_are_where_it_says(printed: str) -> None:
+    found = re.search(r"^The figures are in (.+)$", printed, re.MULTILINE)
+    assert found is not None
+    assert {path.name for path in Path(found[1]).iterdir()} == {"cube.svg", "storage.svg", "views.svg", "walk.html"}
+
+
+def test_the_digits_are_told_apart_and_timed(printed: str) -> None:
+    accuracy = re.search(r"^accuracy (\d\.\d+)", printed, re.MULTILINE)
+    assert accuracy is not None
+    assert float(accuracy[1]) >= 0.98
+    assert "taken for     0    1    2" in printed
+    assert re.search(r"^  Tenxor +[\d.]+ ms, [\d.]+ times as fast$", printed, re.MULTILINE)
+
+
+def test_the_kernels_are_counted_and_listed(printed: str) -> None:
+    counted = re.search(r"(\d+) kernels: (\d+) compiled now, (\d+) found on disk", printed)
+    assert counted is not None
+    assert int(counted[1]) == int(counted[2]) + int(counted[3]) > 0
+    listed = printed.split("what each does in one pass:\n", 1)[1].split("\n\n", 1)[0].splitlines()
+    assert "  subtract → square → sum  (float32, float32 to float32, compiled now)" in listed
+
+
+def test_without_the_examples_it_says_where_they_are(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    tour.show_digits(6, tmp_path / "knn_digits.py")
+    assert "clone the repository" in capsys.readouterr().out
+
+
+def test_what_is_fused_is_listed_in_the_order_in_which_it_runs() -> None:
+    x = tx.asarray([[1.0, 2.0], [3.0, 5.0]])
+    (step,) = planned([tx.sqrt((x * 2 + 1).sum(axis=1)).storage.node])
+    assert step[1] is not None
+    assert tour.fused(step[1]) == ["multiply", "add", "sum", "sqrt"]
+
+
+def test_code_is_not_coloured_where_nobody_sees_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert tour.styled("x", tour.CODE) == "x"
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    assert tour.styled("x", tour.CODE) == "\x1b[36mx\x1b[0m"
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert tour.styled("x", tour.CODE) == "x"
