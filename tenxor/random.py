@@ -1,8 +1,12 @@
 """Random numbers from a counter: Philox 4x32-10, the same on any number of threads and however an expression is fused.
 
-Element `n` of a draw is a pure function of a key (the seed), a stream (which draw it is) and `n`. So a random tensor is
-an expression like any other: lazy, fused into what reads it, never stored if it need not be; and a new seed compiles
-nothing.
+Element `n` of draw number `d` is a pure function of the seed, `d` and `n`. So a random tensor is an expression like any
+other: lazy, fused into what reads it, never stored if it need not be; and a new seed compiles nothing.
+
+The layout of the counters is part of the promise that a seed gives the same numbers tomorrow. A Philox block has four
+words of 32 bits; the block of an element has `n` as words 0 and 1 of its counter, `d` as words 2 and 3, and the seed as
+its key, low words first. Words 0 and 1 of the block are the element's 64 random bits, of which the upper ones are used.
+Only normal numbers take words 2 and 3 too. No two draws share a block.
 
 Source: J. Salmon, M. Moraes, R. Dror, D. Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011.
 """
@@ -11,7 +15,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from math import pi
+from math import isfinite, pi, prod
+from numbers import Real
+from operator import index as as_int
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -19,145 +26,239 @@ import numpy as np
 from .creation import asarray, positions
 from .dtypes import DEFAULT_FLOAT, DEFAULT_INT, DType, float64, uint64
 from .dtypes import dtype as dtype_of
-from .errors import ArgumentError, DTypeError, ShapeError
-from .layout import Layout
-from .node import Node, Scalar
-from .ops import OPS, Op
+from .errors import ArgumentError, DTypeError, OutOfBounds, ShapeError
+from .ops import OPS
 from .tensor import Tensor
-from .tensor.arguments import ints
+from .tensor.arguments import ints, one_spelling
 
-__all__ = ["Generator", "integers", "normal", "permutation", "rand", "randint", "randn", "random", "seed", "uniform"]
+__all__ = [
+    "Generator",
+    "choice",
+    "integers",
+    "normal",
+    "permutation",
+    "rand",
+    "randint",
+    "randn",
+    "random",
+    "seed",
+    "shuffle",
+    "uniform",
+]
 
 Shape = int | Sequence[int]
+
+_counting = Lock()  # so that threads that share a generator never get the same draw
 
 
 class Generator:
     """A source of random tensors: draws that never overlap, the same for the same seed (0 to 2**64 - 1; None for any).
 
+    A copy goes on where the original stands, as does one that was pickled. Methods take `size` for `shape` too, as NumPy.
+
     >>> import tenxor as tx
     >>> first, again = tx.random.Generator(7), tx.random.Generator(7)
-    >>> bool((first.uniform((3, 2)) == again.uniform((3, 2))).all())
+    >>> bool((first.random((3, 2)) == again.random((3, 2))).all())
     True
     """
 
-    __slots__ = ("_key", "_stream")
+    __slots__ = ("_draws", "_key")
+
+    _key: int
+    _draws: int
 
     def __init__(self, seed: int | None = None) -> None:
-        if seed is None:
-            seed = int.from_bytes(os.urandom(8), "little")
-        if not 0 <= seed < 2**64:
-            raise ArgumentError(f"Generator: seed {seed} is not from 0 to 2**64 - 1")
-        self._key = seed
-        self._stream = 0
+        self.seed(seed)
 
-    def _next_stream(self) -> int:
-        self._stream += 1
-        return self._stream - 1
+    def __repr__(self) -> str:
+        return f"Generator(seed={self._key}, after {self._draws} draws)"
 
-    def _bits(self, op: Op, shape: tuple[int, ...], stream: int) -> Tensor:
-        """64 random bits for each element."""
-        counter = positions(shape).astype(uint64)
-        sources = (counter.node, Scalar(stream, uint64), Scalar(self._key, uint64))
-        return Tensor.of(Node(op, shape, uint64, sources, (Layout.contiguous(shape), None, None)))
+    def seed(self, seed: int | None) -> None:
+        """Start anew from a seed, 0 to 2**64 - 1, or from any for None; else ArgumentError.
 
-    def _unit(self, shape: tuple[int, ...], dtype: DType) -> Any:
-        """Multiples of 2**-53 (2**-24 for float32) in [0, 1)."""
-        digits = 53 if dtype is float64 else 24
-        bits = self._bits(OPS["random_bits"], shape, self._next_stream())
-        return (bits >> (64 - digits)).astype(dtype) * 2.0**-digits
+        >>> import tenxor as tx
+        >>> g = tx.random.Generator(1); a = g.random(2).tolist(); g.seed(1); g.random(2).tolist() == a
+        True
+        """
+        key = int.from_bytes(os.urandom(8), "little") if seed is None else _integer("Generator", "seed", seed)
+        if not 0 <= key < 2**64:
+            raise ArgumentError(f"Generator: seed {key} is not from 0 to 2**64 - 1")
+        self._key, self._draws = key, 0
 
-    def random(self, shape: Shape = (), *, dtype: object = None) -> Tensor:
-        """New tensor of numbers from 0 on and below 1, each equally likely.
+    def random(self, shape: Shape = (), dtype: object = None, *, size: Shape | None = None) -> Tensor:
+        """New tensor of numbers from 0 on and below 1, each equally likely: multiples of 2**-53 (float32: of 2**-24).
+
+        Of `dtype` float64 or float32. ShapeError for a negative size, DTypeError for another dtype.
 
         >>> import tenxor as tx
         >>> tx.random.Generator(0).random(3).shape
         (3,)
         """
-        return self.uniform(shape, dtype=dtype)
+        found: Tensor = self._unit(_shape("random", shape, size), _float("random", dtype))
+        return found
 
-    def uniform(self, shape: Shape = (), low: float = 0.0, high: float = 1.0, *, dtype: object = None) -> Tensor:
-        """New tensor of numbers from `low` on and below `high`, each equally likely.
+    def uniform(
+        self,
+        low: float = 0.0,
+        high: float = 1.0,
+        shape: Shape = (),
+        *,
+        dtype: object = None,
+        size: Shape | None = None,
+    ) -> Tensor:
+        """New tensor of numbers from `low` on and below `high`, each equally likely, float64 or float32.
+
+        ArgumentError where `low` is above `high`, OutOfBounds where the dtype cannot hold them or their distance.
 
         >>> import tenxor as tx
-        >>> x = tx.random.Generator(0).uniform((100, 2), -1.0, 1.0)
+        >>> x = tx.random.Generator(0).uniform(-1, 1, (100, 2))
         >>> bool(((x >= -1) & (x < 1)).all())
         True
         """
-        sizes, d = _shape("uniform", shape), _float("uniform", dtype)
-        if not low <= high:
-            raise ArgumentError(f"uniform: low {low} is above high {high}")
-        found = self._unit(sizes, d)
-        if (low, high) != (0.0, 1.0):
-            below = np.nextafter(d.numpy.type(high), d.numpy.type(low))  # rounding may reach the end, which is not in
-            found = Tensor.compute(OPS["minimum"], found * (float(high) - float(low)) + float(low), float(below))
-        result: Tensor = found
-        return result
+        sizes, d = _shape("uniform", shape, size), _float("uniform", dtype)
+        first, last = _number("uniform", "low", low), _number("uniform", "high", high)
+        if first > last:
+            raise ArgumentError(f"uniform: low {low} is above high {high}; sizes come after them, or as shape=...")
+        if max(abs(first), abs(last), last - first) > d.highest:
+            raise OutOfBounds(f"uniform: {d} cannot hold low {low}, high {high} and their distance; scale the result")
+        below = float(np.nextafter(d.numpy.type(last), d.numpy.type(first)))  # rounding may reach `high`, which is out
+        return Tensor.compute(OPS["minimum"], self._unit(sizes, d) * (last - first) + first, below)
 
-    def normal(self, shape: Shape = (), mean: float = 0.0, std: float = 1.0, *, dtype: object = None) -> Tensor:
-        """New tensor of normally distributed numbers, by the Box-Muller transform of 128 bits each.
+    def normal(
+        self, mean: float = 0.0, std: float = 1.0, shape: Shape = (), *, dtype: object = None, size: Shape | None = None
+    ) -> Tensor:
+        """New tensor of normally distributed numbers, float64 or float32, by the Box-Muller transform in float64.
+
+        Each is made of 53 bits for the radius and 53 for the angle, so none is further out than 8.6 `std`. ArgumentError
+        for a negative `std`.
 
         >>> import tenxor as tx
-        >>> x = tx.random.Generator(0).normal(10_000)
+        >>> x = tx.random.Generator(0).normal(shape=10_000)
         >>> abs(x.mean().item()) < 0.05, abs(x.std().item() - 1) < 0.05
         (True, True)
         """
-        sizes, d = _shape("normal", shape), _float("normal", dtype)
-        if std < 0:
+        sizes, d = _shape("normal", shape, size), _float("normal", dtype)
+        centre, spread = _number("normal", "mean", mean), _number("normal", "std", std)
+        if spread < 0:
             raise ArgumentError(f"normal: std {std} is negative")
-        stream = self._next_stream()
-        radius: Any = self._bits(OPS["random_bits"], sizes, stream)
-        angle: Any = self._bits(OPS["random_bits_high"], sizes, stream)
-        radius = (((radius >> 11).astype(float64) + 1.0) * 2.0**-53).log()  # of numbers in (0, 1]
-        angle = (angle >> 11).astype(float64) * (2.0**-53 * 2.0 * pi)
-        found: Tensor = ((radius * -2.0).sqrt() * angle.cos() * float(std) + float(mean)).astype(d, copy=False)
+        draw = self._next_draw()
+        first, second = self._bits("random_bits", sizes, draw), self._bits("random_bits_high", sizes, draw)
+        radius = (((first >> 11).astype(float64) + 1.0) * 2.0**-53).log()  # of numbers in (0, 1]
+        angle = (second >> 11).astype(float64) * (2.0**-53 * 2.0 * pi)
+        found: Tensor = ((radius * -2.0).sqrt() * angle.cos() * spread + centre).astype(d, copy=False)
         return found
 
     def integers(
-        self, low: int, high: int | None = None, shape: Shape = (), *, dtype: object = None, endpoint: bool = False
+        self,
+        low: int,
+        high: int | None = None,
+        shape: Shape = (),
+        dtype: object = None,
+        endpoint: bool = False,
+        *,
+        size: Shape | None = None,
     ) -> Tensor:
         """New tensor of integers from `low` on and below `high` (from 0 and below `low` if there is no `high`).
 
         With `endpoint` the last may be `high` itself. Each is the upper half of 64 random bits times the count of
-        choices, so no choice is likelier than another by more than that count times 2**-64.
+        choices: a choice's probability is that of the others but for 2**-64. ArgumentError where there is nothing to
+        choose from, OutOfBounds where `dtype` (int64 if not given) cannot hold a choice.
 
         >>> import tenxor as tx
         >>> x = tx.random.Generator(0).integers(1, 7, 1000)
         >>> x.min().item(), x.max().item()
         (1, 6)
         """
-        if high is None:
-            low, high = 0, low
-        sizes, d = _shape("integers", shape), dtype_of(dtype or DEFAULT_INT)
-        count = high - low + bool(endpoint)
+        sizes, d = _shape("integers", shape, size), dtype_of(dtype or DEFAULT_INT)
         if not d.is_integer:
             raise DTypeError(f"integers: {d} is not an integer dtype")
-        if count < 1:
-            raise ArgumentError(f"integers: there is no integer from {low} on and below {high}")
-        if low < d.lowest or low + count - 1 > d.highest:
-            raise ArgumentError(f"integers: {low} to {low + count - 1} does not fit {d} ({d.lowest} to {d.highest})")
-        bits = self._bits(OPS["random_bits"], sizes, self._next_stream())
-        found: Any = Tensor.compute(OPS["multiply_high"], bits, count) if count < 2**64 else bits
-        found = found + low % 2**64 if low else found  # modulo 2**64, so that negative numbers come out right
-        result: Tensor = found.astype(d, copy=False)
+        first, end = (0, low) if high is None else (low, high)
+        first, last = _integer("integers", "low", first), _integer("integers", "high", end) - (not endpoint)
+        if first > last:
+            raise ArgumentError(f"integers: there is no integer from {first} to {last}, the last that may be drawn")
+        if first < d.lowest or last > d.highest:
+            raise OutOfBounds(f"integers: {first} to {last} does not fit {d} ({d.lowest} to {d.highest})")
+        found, count = self._bits("random_bits", sizes, self._next_draw()), last - first + 1
+        if count < 2**64:
+            found = Tensor.compute(OPS["multiply_high"], found, count)
+        result: Tensor = (found + first % 2**64).astype(d, copy=False)  # modulo 2**64, so negative ones come out right
         return result
 
-    def permutation(self, x: int | Tensor) -> Tensor:
+    def permutation(self, x: Any) -> Tensor:
         """New tensor: the integers below `x` in random order, or the rows of a tensor (its axis 0) in random order.
+
+        `x` is an int, or a tensor or what `tx.asarray` takes. The order is that of 64 random bits for each row; it is
+        found at the call. ShapeError for a negative number and for a 0-d tensor, which has no rows.
 
         >>> import tenxor as tx
         >>> sorted(tx.random.Generator(0).permutation(5).tolist())
         [0, 1, 2, 3, 4]
         """
-        if isinstance(x, Tensor) and x.ndim == 0:
-            raise ShapeError("permutation: a 0-d tensor has no rows; give an int or a tensor with at least one axis")
-        n = x.shape[0] if isinstance(x, Tensor) else x
-        keys = self._bits(OPS["random_bits"], _shape("permutation", n), self._next_stream()).to_numpy()
-        order = np.argsort(keys, kind="stable")
-        return x[order] if isinstance(x, Tensor) else asarray(order)
+        count, rows = _rows("permutation", x)
+        order = self._order(count)
+        return asarray(order) if rows is None else rows[order]
+
+    def shuffle(self, x: Tensor) -> None:
+        """Write the rows of a tensor (its axis 0) in random order over themselves, as through any view.
+
+        >>> import tenxor as tx
+        >>> t = tx.arange(6); tx.random.Generator(0).shuffle(t[:3]); sorted(t[:3].tolist()), t[3:].tolist()
+        ([0, 1, 2], [3, 4, 5])
+        """
+        if not isinstance(x, Tensor):
+            raise ArgumentError(f"shuffle: works in place on a tensor, not on {type(x).__name__}; use permutation(x)")
+        count, _ = _rows("shuffle", x)
+        x[...] = x[self._order(count)]
+
+    def choice(self, x: Any, shape: Shape = (), replace: bool = True, *, size: Shape | None = None) -> Tensor:
+        """New tensor of the given shape: integers below `x`, or rows of a tensor (its axis 0), each equally likely.
+
+        `x` is as in `permutation`. Without `replace` none comes twice; then ArgumentError for more than there are.
+
+        >>> import tenxor as tx
+        >>> sorted(tx.random.Generator(0).choice([2, 3, 5], 3, replace=False).tolist())
+        [2, 3, 5]
+        """
+        sizes = _shape("choice", shape, size)
+        count, rows = _rows("choice", x)
+        wanted = prod(sizes)
+        if wanted > count and not (replace and count):
+            hint = "; use replace=True" if count else ""
+            raise ArgumentError(f"choice: there are {count} to choose from, and {wanted} are wanted{hint}")
+        if replace:
+            chosen = self.integers(max(count, 1), shape=sizes)
+        else:
+            chosen = asarray(self._order(count)[:wanted]).reshape(sizes)
+        return chosen if rows is None else rows[chosen]
+
+    # What they are made of
+
+    def _next_draw(self) -> int:
+        with _counting:
+            draw = self._draws
+            self._draws = draw + 1
+        return draw
+
+    def _bits(self, op: str, shape: tuple[int, ...], draw: int) -> Any:
+        """64 random bits for each element. Draw and key are arguments of the kernel, not part of it."""
+        return Tensor.compute(OPS[op], positions(shape).astype(uint64), draw, self._key)
+
+    def _unit(self, shape: tuple[int, ...], dtype: DType) -> Any:
+        """As many random bits as the dtype has digits, as a fraction."""
+        digits = 53 if dtype is float64 else 24
+        return (self._bits("random_bits", shape, self._next_draw()) >> (64 - digits)).astype(dtype) * 2.0**-digits
+
+    def _order(self, count: int) -> np.ndarray[Any, Any]:
+        """The integers below `count` in random order."""
+        keys = self._bits("random_bits", (count,), self._next_draw()).to_numpy()
+        return np.argsort(keys, kind="stable")
 
 
-def _shape(op: str, shape: Shape) -> tuple[int, ...]:
-    sizes = ints(op, (shape,))
+# --- arguments --------------------------------------------------------------------------------------------------------
+
+
+def _shape(op: str, shape: Shape, size: Shape | None = None) -> tuple[int, ...]:
+    sizes = ints(op, (one_spelling(op, "shape", shape, "size", size, default=()),))
     if any(n < 0 for n in sizes):
         raise ShapeError(f"{op}: shape {sizes} has a negative size; sizes are 0 or more")
     return sizes
@@ -170,57 +271,50 @@ def _float(op: str, dtype: object) -> DType:
     return d
 
 
+def _number(op: str, name: str, value: Any) -> float:
+    if not isinstance(value, Real) or not isfinite(value):
+        raise ArgumentError(
+            f"{op}: {name} is one finite number, not {value!r}; sizes come after the numbers, or as shape="
+        )
+    return float(value)
+
+
+def _integer(op: str, name: str, value: Any) -> int:
+    try:
+        return as_int(value)
+    except TypeError:
+        raise ArgumentError(f"{op}: {name} is an integer, not {value!r}") from None
+
+
+def _rows(op: str, x: Any) -> tuple[int, Tensor | None]:
+    """How many rows there are, and the tensor that has them: None where they are the integers below a number."""
+    if isinstance(x, (Tensor, np.ndarray)) or not hasattr(x, "__index__"):
+        rows = asarray(x)
+        if rows.ndim == 0:
+            raise ShapeError(f"{op}: a 0-d tensor has no rows; give an int or a tensor with at least one axis")
+        return rows.shape[0], rows
+    return _shape(op, x)[0], None
+
+
+# --- the module's own generator ---------------------------------------------------------------------------------------
+
 _default = Generator()
 
-
-def seed(value: int | None) -> None:
-    """Start the module's own generator anew, from a seed.
-
-    >>> import tenxor as tx
-    >>> tx.random.seed(1); a = tx.random.uniform(2).tolist(); tx.random.seed(1); tx.random.uniform(2).tolist() == a
-    True
-    """
-    global _default
-    _default = Generator(value)
-
-
-def random(shape: Shape = (), *, dtype: object = None) -> Tensor:
-    """`Generator.random` of the module's own generator."""
-    return _default.random(shape, dtype=dtype)
-
-
-def uniform(shape: Shape = (), low: float = 0.0, high: float = 1.0, *, dtype: object = None) -> Tensor:
-    """`Generator.uniform` of the module's own generator."""
-    return _default.uniform(shape, low, high, dtype=dtype)
-
-
-def normal(shape: Shape = (), mean: float = 0.0, std: float = 1.0, *, dtype: object = None) -> Tensor:
-    """`Generator.normal` of the module's own generator."""
-    return _default.normal(shape, mean, std, dtype=dtype)
-
-
-def integers(
-    low: int, high: int | None = None, shape: Shape = (), *, dtype: object = None, endpoint: bool = False
-) -> Tensor:
-    """`Generator.integers` of the module's own generator."""
-    return _default.integers(low, high, shape, dtype=dtype, endpoint=endpoint)
-
-
-def permutation(x: int | Tensor) -> Tensor:
-    """`Generator.permutation` of the module's own generator."""
-    return _default.permutation(x)
+seed = _default.seed
+random = _default.random
+uniform = _default.uniform
+normal = _default.normal
+integers = randint = _default.integers
+permutation = _default.permutation
+shuffle = _default.shuffle
+choice = _default.choice
 
 
 def rand(*shape: Any) -> Tensor:
-    """Uniform numbers in [0, 1), the sizes given one by one as in NumPy and PyTorch."""
-    return _default.uniform(ints("rand", shape))
+    """New tensor of numbers in [0, 1), the sizes given one by one as in NumPy and PyTorch."""
+    return _default.random(ints("rand", shape))
 
 
 def randn(*shape: Any) -> Tensor:
-    """Standard normal numbers, the sizes given one by one as in NumPy and PyTorch."""
-    return _default.normal(ints("randn", shape))
-
-
-def randint(low: int, high: int | None = None, size: Shape = ()) -> Tensor:
-    """Integers from `low` on and below `high`, as in NumPy."""
-    return _default.integers(low, high, size)
+    """New tensor of standard normal numbers, the sizes given one by one as in NumPy and PyTorch."""
+    return _default.normal(shape=ints("randn", shape))

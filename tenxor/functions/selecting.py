@@ -8,6 +8,7 @@ import numpy as np
 
 from ..creation import asarray
 from ..errors import ShapeError
+from ..layout import Layout, contiguous_strides
 from ..tensor import Tensor
 from ..tensor.arguments import axis_of, one_spelling
 from ..tensor.core import broadcast
@@ -51,9 +52,11 @@ def take_along_axis(x: Tensor, indices: Any, /, axis: int = -1, *, dim: int | No
         )
     one = (*x.shape[:axis], 1, *x.shape[axis + 1 :])
     others = broadcast("take_along_axis", one, (*wanted.shape[:axis], 1, *wanted.shape[axis + 1 :]))
-    key: list[Any] = list(np.indices(others, sparse=True))
-    key[axis] = wanted
-    return x.expand((*others[:axis], x.shape[axis], *others[axis + 1 :]))[tuple(key)]
+    whole = (*others[:axis], x.shape[axis], *others[axis + 1 :])
+    places: list[Any] = [wanted if a == axis else i for a, i in enumerate(np.indices(others, sparse=True))]
+    numbers = sum(i * stride for i, stride in zip(places, contiguous_strides(whole), strict=True))
+    picked = x._view(Layout.gathered(numbers).over(x.layout.expand(whole))).copy()
+    return picked.reshape((*others[:axis], wanted.shape[axis], *others[axis + 1 :]))
 
 
 def nonzero(x: Tensor, /) -> tuple[Tensor, ...]:

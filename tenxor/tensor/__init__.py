@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from typing import Any
 
 from ..dtypes import dtype as dtype_of
@@ -122,6 +121,8 @@ class Tensor(Protocols):
             raise AttributeError(name)
         ours = _ELSEWHERE.get(name)
         if ours is None:
+            import difflib  # only for those who erred
+
             near = difflib.get_close_matches(name, [n for n in dir(type(self)) if not n.startswith("_")], 1)
             ours = f"x.{near[0]}" if near else "one of dir(x)"
         raise UnknownAttribute(f"a Tensor has no attribute {name!r}; use {ours}")

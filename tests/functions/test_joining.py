@@ -78,7 +78,11 @@ def test_a_single_part_is_copied() -> None:
 
 def test_pending_parts_are_computed_in_their_places() -> None:
     a, b = tx.asarray([1.0, 2.0]), tx.asarray([3.0, 4.0])
-    assert kernels_of(tx.concat([a * 2 + 1, (b - a) * b])) == 2
+    parts = [a * 2 + 1, (b - a) * b]
+    found = tx.concat(parts)
+    assert kernels_of(found) == 2
+    assert found.tolist() == [3.0, 5.0, 6.0, 8.0]
+    assert all(part.storage.node.buffer is None for part in parts), "a part took memory of its own"
 
 
 def test_many_parts() -> None:

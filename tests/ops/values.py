@@ -83,7 +83,7 @@ def operands(dtypes: tuple[DType, ...]) -> list[Array]:
     grids = np.meshgrid(*map(specials, dtypes[:2]), indexing="ij")
     columns = [g.ravel() for g in grids]
     columns += [np.roll(np.resize(specials(d), columns[0].size), 5) for d in dtypes[2:]]
-    tail = 77 + (13 - columns[0].size) % 64
+    tail = 77 + (13 - 77 - columns[0].size) % 64
     return [np.concatenate([c, random(d, tail, k)]) for k, (c, d) in enumerate(zip(columns, dtypes, strict=True))]
 
 

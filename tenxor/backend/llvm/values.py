@@ -214,10 +214,20 @@ def _to_single_odd(b: Any, value: Value, register: Type) -> Value:
 def _int_to_float(b: Any, value: Value, source: DType, target: DType, register: Type) -> Value:
     signed = source.kind == "int"
     convert = b.sitofp if signed else b.uitofp
-    if target.bits == 16 and source.bits >= 32:  # through double, exact for 32 bits, so that it is rounded once
-        wide = convert(value, shaped(DOUBLE, value))
-        return _float_to_float(b, wide, float64, target, register)
+    if target.bits == 16 and source.bits >= 32:  # through double, so that it is rounded once
+        exact = _to_53_bits_odd(b, value, signed) if source.bits == 64 else value
+        return _float_to_float(b, convert(exact, shaped(DOUBLE, value)), float64, target, register)
     return rounded(b, target, convert(value, register))
+
+
+def _to_53_bits_odd(b: Any, value: Value, signed: bool) -> Value:
+    """A 64-bit integer that a double holds: where more bits are set, the last one kept says so, for the next rounding."""
+    kept = b.and_(value, constant(value.type, -0x800))
+    is_exact = b.icmp_unsigned("==", kept, value)
+    odd = b.select(is_exact, value, b.or_(kept, constant(value.type, 0x800)))
+    above_lowest = b.add(value, constant(value.type, 1 << 53)) if signed else value
+    fits = b.icmp_unsigned("<", above_lowest, constant(value.type, 1 << (54 if signed else 53)))
+    return b.select(fits, value, odd)
 
 
 def bits_of(b: Any, dtype: DType, value: Value) -> Value:

@@ -1,0 +1,338 @@
+"""Machine code against the interpreter, kernel by kernel, on memory that ends where reading further would crash."""
+
+from __future__ import annotations
+
+from itertools import product
+from math import inf, nan, prod
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tenxor as tx
+from tenxor.backend.llvm.elementary import FUNCTIONS
+from tenxor.dtypes import ALL, DType, bfloat16, boolean, float16, float32, float64, int16, int64, uint8
+from tenxor.errors import DTypeError
+from tenxor.expr import Const
+from tenxor.kernel.ir import Kernel, expressions, walk
+from tenxor.node import Node
+from tenxor.ops import OPS
+from tenxor.reductions import REDUCTIONS
+from tenxor.tensor import Tensor
+
+from .graphs import Graph, in_memory
+from .twins import Array, assert_same, check, content
+
+FLOATS = [d for d in ALL if d.is_float]
+ELEMENTARY = sorted(FUNCTIONS)
+BY_ELEMENTARY = {"sigmoid", "silu", "softplus", "gelu", "gelu_tanh"}  # formulas with an elementary function in them
+WITHOUT_METHOD = ("cast", "random_bits", "random_bits_high")
+LENGTHS = range(71)  # from nothing to more than any step of several vectors
+BOUND = {"float64": 3, "float32": 2, "float16": 1, "bfloat16": 1}  # units in the last place, half a unit of the oracle's in it
+
+
+def tensor(values: Any, dtype: DType) -> Tensor:
+    """A tensor in memory."""
+    return Tensor.of(in_memory(np.asarray(values), dtype))
+
+
+def agree(*tensors: Tensor, **options: Any) -> list[Kernel]:
+    """Compute pending tensors by both back ends, which must agree; the kernels that it took."""
+    return check(*(t.storage.node for t in tensors), **options)
+
+
+def ordered(x: Array) -> Array:
+    """Floats as integers in the same order: neighbours differ by one."""
+    bits = x.view(f"i{x.itemsize}").astype(np.int64)
+    return np.where(bits < 0, np.int64(np.iinfo(f"i{x.itemsize}").min) - bits, bits)
+
+
+def within(dtype: DType) -> Any:
+    """A comparison that allows as many units in the last place as this dtype's elementary functions may be off."""
+
+    def compare(found: Array, expected: Array) -> None:
+        shift = 16 if dtype is bfloat16 else 0  # it is seen as float32, whose last 16 bits are zeros
+        assert np.array_equal(np.isnan(found), np.isnan(expected))
+        numbers = ~np.isnan(expected)
+        off = np.abs(ordered(found[numbers]) - ordered(expected[numbers])) >> shift
+        assert not off.size or off.max() <= BOUND[dtype.name], f"{off.max()} units off"
+
+    return compare
+
+
+class TestRandomGraphs:
+    @pytest.mark.parametrize("block", range(8))
+    def test_of_any_dtypes(self, block: int) -> None:
+        kernels = []
+        for seed in range(100 * block, 100 * block + 50):
+            try:
+                kernels += check(*Graph(seed).roots())
+            except AssertionError as error:
+                raise AssertionError(f"Graph({seed}): {error}") from None
+        assert len(set(kernels)) > 60
+
+
+class TestTails:
+    """All lengths, so all masks, for each size of element."""
+
+    @pytest.mark.parametrize("dtype", [uint8, int16, float16, bfloat16, float32, int64, float64], ids=str)
+    def test_of_every_length(self, dtype: DType) -> None:
+        rng = np.random.default_rng(5)
+        for n in LENGTHS:
+            x, y = (tensor(rng.integers(0, 50, n), dtype) for _ in range(2))
+            agree(x + y, x[::-1] * y, tx.less(x, y), (x - y).sum(), x.astype(tx.float64) + 1)
+            if n:
+                agree(x.argmax(), tx.max(x), x.oindex[rng.permutation(n).tolist()] + y)
+            whole = tx.full((2 * n + 1,), 7, dtype=dtype)  # pending, and written in every way
+            whole[1::2] = x
+            whole[:n] = y
+            agree(whole)
+
+    @pytest.mark.parametrize("dtype", [boolean, bfloat16, float32, int64], ids=str)
+    def test_of_rows_and_columns(self, dtype: DType) -> None:
+        rng = np.random.default_rng(6)
+        for n in LENGTHS:
+            x = tensor(rng.integers(0, 2, (3, n)), dtype)
+            agree(x.sum(axis=0), x.sum(axis=1), x.count_nonzero(axis=1), x.T.sum(axis=1))
+            agree(tx.cumulative_sum(x, axis=1), tx.cumulative_sum(x, axis=0))
+            agree(x.astype(float32) - x.sum(axis=1, keepdims=True))
+
+    def test_memory_is_read_to_its_very_end_and_no_further(self) -> None:
+        x = tensor(np.arange(4096), uint8)  # a whole page, before one that cannot be read
+        for start in range(4090, 4096):
+            agree(x[start:] + 1, x[start - 64 :].sum(), x[start - 127 :][::-1] + 1, x[start - 3 :: 2] + 1)
+
+
+def special_values(dtype: DType, tight: bool = False) -> list[Any]:
+    if dtype is boolean:
+        return [False, True]
+    if dtype.is_float:
+        numbers = [0.0, -0.0, 1.0, -1.0, 0.5, -2.5, 3.0, 7.0, 1e-3, inf, -inf, nan]
+        info = np.finfo(np.float16 if dtype is float16 else dtype.compute.numpy)
+        return numbers if tight else [*numbers, 1.5, 100.25, -33.0, float(info.max), float(info.tiny), 1 / 3]
+    low, high = int(dtype.lowest), int(dtype.highest)
+    return [v for v in (low, low + 1, -7, -2, -1, 0, 1, 2, 3, 7, dtype.bits - 1, dtype.bits, high // 2, high) if low <= v]
+
+
+def operands(dtype: DType, arity: int) -> list[Tensor]:
+    values = special_values(dtype, tight=arity == 3)
+    columns = zip(*product(values, repeat=arity), strict=True)
+    return [tensor(np.array(c, dtype.compute.numpy), dtype) for c in columns]
+
+
+class TestOperations:
+    @pytest.mark.parametrize("name", sorted(set(OPS) - set(WITHOUT_METHOD)))
+    def test_on_special_values_of_all_dtypes(self, name: str) -> None:
+        op, tested = OPS[name], 0
+        for dtype in ALL:
+            try:
+                pending = Tensor.compute(op, *operands(dtype, op.arity))
+            except DTypeError:
+                continue
+            near = (name in ELEMENTARY and (dtype.is_float or name != "pow")) or name in BY_ELEMENTARY
+            if name in BY_ELEMENTARY and dtype in (float32, float64, *INTEGRAL):
+                agree(pending, compare=close)  # the bound is on each function, not on what is made of it
+            else:
+                agree(pending, compare=within(pending.dtype) if near else assert_same)
+            tested += 1
+        assert tested
+
+    @pytest.mark.parametrize("source", ALL, ids=str)
+    def test_casts(self, source: DType) -> None:
+        for target in ALL:
+            agree(tensor(np.array(special_values(source), source.compute.numpy), source).astype(target))
+
+    @pytest.mark.parametrize("dtype", FLOATS, ids=str)
+    @pytest.mark.parametrize("name", [n for n in ELEMENTARY if OPS[n].arity == 1])
+    def test_elementary_functions_within_their_bounds(self, name: str, dtype: DType) -> None:
+        rng = np.random.default_rng(7)
+        numbers = [rng.uniform(-1, 1, 90), rng.uniform(-9, 9, 90), 10 ** rng.uniform(-4, 4, 90), -(10 ** rng.uniform(-7, 2, 90))]
+        agree(Tensor.compute(OPS[name], tensor(np.concatenate(numbers), dtype)), compare=within(dtype))
+
+    @pytest.mark.parametrize("name", sorted(WITHOUT_METHOD[1:]))
+    def test_random_bits(self, name: str) -> None:
+        a, b = (tensor(np.arange(70, dtype=np.uint64) * 2654435761 * k, tx.uint64) for k in (1, 3))
+        agree(Tensor.compute(OPS[name], *(a, b)[: OPS[name].arity]) if OPS[name].arity <= 2 else Tensor.compute(OPS[name], a, b, a))
+
+    def test_scalars_of_every_dtype_are_arguments(self) -> None:
+        for dtype in ALL:
+            x = tensor(np.ones(9), dtype)
+            for value in special_values(dtype):
+                for kernel in agree(Tensor.compute(OPS["where"], x.astype(boolean), value, x)):
+                    numbers = [e for root in expressions(kernel.body) for e in walk(root) if isinstance(e, Const)]
+                    assert not numbers, f"{value} is part of the code\n{kernel}"
+
+
+INTEGRAL = [d for d in ALL if not d.is_float]
+
+
+def close(found: Array, expected: Array) -> None:
+    assert np.allclose(found, expected, rtol=1e-5 if found.dtype == np.float32 else 1e-12, atol=1e-6, equal_nan=True)
+
+
+class TestReductions:
+    @pytest.mark.parametrize("name", sorted(REDUCTIONS))
+    def test_over_every_choice_of_axes_of_many_views(self, name: str) -> None:
+        rng = np.random.default_rng(8)
+        x = tensor(rng.integers(-3, 4, (5, 6, 7)), int64)
+        f = tensor(rng.integers(-3, 4, (5, 6, 7)), float32)
+        views = [x, x.permute_dims((2, 0, 1)), x[::-1, ::2, 3:], x.T.reshape(35, 6), x.oindex[[0, 0, 4], None, [5, 1]], f]
+        for v in views:
+            for chosen in product([True, False], repeat=v.ndim):
+                axes = tuple(a for a, c in enumerate(chosen) if c)
+                if axes and (len(axes) == 1 or not name.startswith("arg")):
+                    axis = axes[0] if name.startswith("arg") else axes
+                    agree(v._reduce(REDUCTIONS[name], name, axis, False))
+
+    @pytest.mark.parametrize("dtype", ALL, ids=str)
+    def test_of_all_dtypes_with_their_extremes(self, dtype: DType) -> None:
+        rng = np.random.default_rng(9)
+        values = np.array(special_values(dtype), dtype.compute.numpy)
+        values = values[np.abs(values.astype(np.float64)) < 1e3] if dtype.is_float else values  # their sums are exact
+        values = values[values == values.round()] if dtype.is_float else values
+        x = tensor(rng.choice(values, (9, 37)), dtype)
+        names = [n for n in REDUCTIONS if dtype is not boolean or n not in ("max", "min", "argmax", "argmin")]
+        for name in names:
+            if name != "prod" or not dtype.is_float:
+                for axis in (0, 1):
+                    agree(x._reduce(REDUCTIONS[name], name, axis, False))
+
+    @pytest.mark.parametrize("dtype", FLOATS, ids=str)
+    def test_round_as_little_as_they_may(self, dtype: DType) -> None:
+        rng = np.random.default_rng(10)
+        eps = np.finfo(dtype.compute.numpy).eps
+        for shape in ((3, 1000), (1000, 3), (2, 17)):
+            numbers = rng.normal(size=shape)
+            for axis in (0, 1):
+                scale = np.abs(numbers).sum(axis=axis).max() * shape[axis] * eps
+                last = {"float16": 2.0**-10, "bfloat16": 2.0**-7}.get(dtype.name, 0.0)
+
+                def near(found: Array, expected: Array, scale: float = scale, last: float = last) -> None:
+                    assert np.allclose(found, expected, rtol=last, atol=scale)
+
+                agree(tensor(numbers, dtype).sum(axis=axis), compare=near)
+
+    @pytest.mark.parametrize("name", ["argmax", "argmin"])
+    def test_the_first_of_equals_is_found_and_nan_before_all(self, name: str) -> None:
+        rng = np.random.default_rng(11)
+        for n in (1, 2, 15, 16, 17, 64, 65, 200):
+            numbers = rng.integers(0, 3, (4, n)).astype(np.float64)
+            numbers[1, n // 2 :] = nan
+            numbers[2, n - 1] = nan
+            numbers[3] = -inf if name == "argmax" else inf
+            for dtype in FLOATS:
+                x = tensor(numbers, dtype)
+                found = x._reduce(REDUCTIONS[name], name, 1, False)
+                agree(found, x.T._reduce(REDUCTIONS[name], name, 0, False))
+                assert content(found.storage.node).tolist() == getattr(np, name)(numbers, axis=1).tolist()
+
+    @pytest.mark.parametrize("name", ["sum", "prod", "max", "min"])
+    def test_running_ones(self, name: str) -> None:
+        rng = np.random.default_rng(12)
+        for dtype in (uint8, int64, float16, float32):
+            x = tensor(rng.integers(0, 3, (6, 35)), dtype)
+            for v in (x, x.T, x[::-1, ::3], x.reshape(7, 30), x.oindex[[5, 5, 0]]):
+                agree(v._scan(name, "scan", -1, None))
+
+    def test_the_users_own(self) -> None:
+        x = tensor(np.arange(1, 36).reshape(5, 7), int64)
+        for axis in (0, 1, None):
+            agree(tx.reduce(lambda acc, e: 3 * acc - e, x, axis=axis, initial=1))
+            agree(tx.reduce(lambda acc, e: tx.maximum(acc, e), x.T, axis=axis))
+        a, b = tensor(np.arange(15).reshape(3, 5), int64), tensor(np.arange(20).reshape(5, 4) % 7, int64)
+        agree(a @ b, b.T @ a.T, tx.contract(a, b, [(1, 0)], lambda x, y: x + y, lambda x, y: tx.maximum(x, y)))
+        agree(a.astype(float32) @ b.astype(float32), tx.contract(a, b, []))
+
+
+class TestFusion:
+    def test_rows(self) -> None:
+        x = tensor(np.random.default_rng(13).integers(-8, 8, (5, 40)), float32)
+        top = x.max(axis=1, keepdims=True)
+        for y in (x - top, (x - top) / tx.maximum(x - top, -3).sum(axis=1, keepdims=True), x == top):
+            assert len(agree(y)) == 1
+        (kernel,) = agree(tx.exp(x - top) / tx.exp(x - top).sum(axis=1, keepdims=True), compare=close)
+        assert len(kernel.folds) == 2
+
+    def test_distances(self) -> None:
+        rng = np.random.default_rng(14)
+        a, b = tensor(rng.integers(0, 17, (6, 20)), float32), tensor(rng.integers(0, 17, (9, 20)), float32)
+        (kernel,) = agree(((a[:, None] - b[None]) ** 2).sum(-1))
+        assert sorted(o.dtype.name for o in kernel.operands) == ["float32"] * 3
+
+    def test_what_is_computed_on_a_view_of_what_is_computed(self) -> None:
+        x = tensor(np.arange(60).reshape(3, 4, 5), int64)
+        agree(((x + 1).T.reshape(12, 5)[::-1] * 2).reshape(60)[3:50:2] - 1)
+        agree((x * 2).oindex[[2, 0], None, [4, 4, 1]] + (x - 1)[:2, :, :3])
+        agree((x + x.sum(axis=0)).max(axis=(0, 2)) + (x.sum(axis=(0, 2)) - x[0, :, 0]))
+
+    @pytest.mark.parametrize("rank", range(1, 7))
+    def test_no_axis_is_forgotten(self, rank: int) -> None:
+        shape = (2, 3, 2, 3, 2, 3)[:rank]
+        x = tensor(np.arange(prod(shape)).reshape(shape), int64)
+        order = tuple(np.random.default_rng(rank).permutation(rank).tolist())
+        y = x.permute_dims(order)
+        inverse = tuple(np.argsort(order).tolist())
+        agree(x + y.permute_dims(inverse)[::-1], x.T * 2, y.sum(axis=0), tx.cumulative_sum(y, axis=-1))
+
+    def test_positions(self) -> None:
+        i = tx.arange(30)
+        agree(i.reshape(5, 6).T * 2 + 1, i.reshape(5, 6).oindex[[4, 0], [5, 5, 2]] + 0, i[::-3] * 1, i.reshape(5, 6).sum(axis=0))
+        agree(tx.eye(7), tx.linspace(0, 1, 9), tx.tril(tx.ones((5, 6))))
+
+
+TARGETS = {
+    "one element": lambda t: t[1, 2, 3],
+    "a row": lambda t: t[1, 2],
+    "a column": lambda t: t[:, 0, 4],
+    "a block": lambda t: t[1:, 1:3, 2:],
+    "backwards": lambda t: t[::-1, :, ::-2],
+    "a transpose": lambda t: t.T,
+    "a transpose's reshape": lambda t: t.T.reshape(20, 3),
+    "a chain": lambda t: t.T.reshape(6, 10)[::2, 1:9:3].reshape(3, 3),
+    "gathered": lambda t: t.oindex[[2, 0], None, [4, 1, 0]],
+    "a gathered chain": lambda t: t.T.reshape(60).oindex[[59, 0, 31, 7]],
+    "a diagonal": lambda t: t[0, :, :4].diagonal(),
+    "all": lambda t: t,
+}
+
+
+class TestStores:
+    @pytest.mark.parametrize("dtype", [uint8, bfloat16, float32, int64], ids=str)
+    @pytest.mark.parametrize("name", TARGETS)
+    def test_reach_their_elements_and_no_other(self, name: str, dtype: DType) -> None:
+        model = np.arange(60).reshape(3, 4, 5)
+        t = tensor(model, dtype) + 0  # pending, so that the store is
+        target = TARGETS[name](t)
+        values = tensor(100 + np.arange(target.size).reshape(target.shape), dtype)
+        target.write(values)
+        agree(t)
+        places = TARGETS[name](tx.asarray(model)).to_numpy().reshape(-1)  # element n is n
+        expected = np.arange(60)
+        expected[places] = 100 + np.arange(target.size)
+        assert t.to_numpy().reshape(-1).tolist() == expected.tolist()
+
+    def test_of_what_was_read_from_there(self) -> None:
+        for write in (
+            lambda t: t[1:].write(t[:-1]),
+            lambda t: t[:-1].write(t[1:]),
+            lambda t: t.write(t[::-1]),
+            lambda t: t[::2].write(t[:20] + t[20:]),
+            lambda t: t.reshape(4, 10).T.write(t.reshape(10, 4)),
+        ):
+            t = tensor(np.arange(40), int64) + 0
+            write(t)
+            agree(t)
+
+    def test_into_bytes_seen_as_another_dtype(self) -> None:
+        t = tensor(np.arange(24), int64) + 0
+        t.view(tx.uint8)[3::8] = 1
+        t.view(tx.float32)[:4] = tensor([1.5, -2.0, 0.0, 4.0], float32)
+        agree(t)
+
+
+def test_the_oracle_is_asked() -> None:
+    """What is compared is not twice the same: a kernel that computes something else is told."""
+    x = tensor(np.arange(40), int64)
+    wrong: Node = (x + 1).storage.node
+    with pytest.raises(AssertionError, match="element 3"):
+        check(wrong, compare=lambda found, expected: assert_same(found + (np.arange(40) == 3), expected))

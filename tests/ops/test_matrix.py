@@ -1,0 +1,281 @@
+"""Every operation of the table, on every dtype that it accepts, through every kind of view."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tenxor as tx
+from tenxor.dtypes import ALL, DType, boolean, float16, float32, float64, int8, int16, int64, uint8, uint64
+from tenxor.errors import DTypeError
+from tenxor.ops import OPS, Op
+
+from . import references
+from .references import CANCELS, MEANING, TOLERANCE, cast, expected
+from .values import (
+    ELEMENT,
+    FLOATS,
+    INTEGERS,
+    VIEWS,
+    Array,
+    array,
+    assert_close,
+    assert_identical,
+    operands,
+    random,
+    specials,
+    tensor,
+)
+
+LENGTHS = (*range(36), 63, 64, 65, 77, 127, 128, 129, 200)
+
+
+def given_dtypes(op: Op, dtype: DType) -> tuple[DType, ...]:
+    return (boolean, dtype, dtype) if op.name == "where" else (dtype,) * op.arity
+
+
+def accepts(op: Op, dtype: DType) -> bool:
+    try:
+        op.rule(op.name, given_dtypes(op, dtype))
+    except DTypeError:
+        return False
+    return True
+
+
+TABLE = [op for op in OPS.values() if op.name != "cast"]
+ACCEPTED = {op: [d for d in ALL if accepts(op, d)] for op in TABLE}
+CASES = [(op, d) for op in TABLE for d in ACCEPTED[op]]
+
+
+def compute(op: Op, *given: Any) -> Array:
+    return array(tx.Tensor.compute(op, *given).realize())
+
+
+def check(op: Op, found: Array, *given: Array, label: object = "") -> None:
+    """Compare a result with the reference, the operands converted as the table says."""
+    __tracebackhide__ = True
+    dtypes = tuple(next(d for d in ALL if ELEMENT[d] == x.dtype) for x in given)
+    computed, result = op.rule(op.name, dtypes)
+    shape = found.shape
+    flat = [cast(np.broadcast_to(x, shape).ravel(), d) for x, d in zip(given, computed, strict=True)]
+    wanted = expected(op.name, *flat, result=result).reshape(shape)
+    where = (op.name, *dtypes, label)
+    ulps = TOLERANCE.get(op.name, 0) if result.is_float and (computed[0].is_float) else 0
+    if ulps and result.bits == 16:
+        ulps = 1  # the last rounding may fall the other way
+    if not ulps:
+        assert_identical(found, wanted, *where)
+        return
+    scale = None
+    if op.name in CANCELS:
+        scale = np.max(np.abs(np.where(np.isfinite(flat), flat, 0)), axis=0).reshape(shape).astype(found.dtype)
+    assert_close(found, wanted, ulps, scale, *where)
+
+
+def test_every_operation_has_a_reference() -> None:
+    assert {op.name for op in TABLE} == set(MEANING) | {"where", "nextafter"}
+
+
+def test_the_table_accepts_the_kinds_that_it_says() -> None:
+    kinds = {op.name: {d.kind for d in ACCEPTED[op]} for op in TABLE}
+    assert all(kinds[n] == {"bool", "uint", "int"} for n in ("bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_invert"))
+    assert all(kinds[n] == {"uint", "int"} for n in ("bitwise_left_shift", "bitwise_right_shift"))
+    assert all(kinds[n] == {"uint", "int", "float"} for n in ("subtract", "negative", "sign", "pow", "floor", "remainder"))
+    assert all(len(kinds[n]) == 4 for n in ("add", "multiply", "divide", "exp", "equal", "logical_and", "isnan", "maximum"))
+    assert kinds["signbit"] == {"float"} and kinds["multiply_high"] == {"uint"}
+    assert ACCEPTED[OPS["random_bits"]] == [uint64]
+
+
+@pytest.mark.parametrize("op", TABLE, ids=str)
+def test_special_values_and_every_length(op: Op) -> None:
+    """All pairs of special values at once, in whole vectors and a masked tail; then any length gives the same bits."""
+    for dtype in ACCEPTED[op]:
+        given = operands(given_dtypes(op, dtype))
+        tensors = [tensor(x) for x in given]
+        found = compute(op, *tensors)
+        check(op, found, *given)
+        last = found.size
+        for n in LENGTHS:
+            part = compute(op, *(t[last - n :] for t in tensors))
+            assert_identical(part, found[last - n :], op.name, dtype, f"length {n}")
+
+
+@pytest.mark.parametrize("op", TABLE, ids=str)
+def test_views(op: Op) -> None:
+    """Operands that are views of different kinds, in one dtype of each operation's."""
+    dtype = ACCEPTED[op][TABLE.index(op) % len(ACCEPTED[op])]
+    given = [random(d, 300, k) for k, d in enumerate(given_dtypes(op, dtype))]
+    names = list(VIEWS)
+    for k, _ in enumerate(names):
+        kinds = [names[(k + 5 * i * (1 + k % 2)) % len(names)] for i in range(op.arity)]
+        tensors = [VIEWS[kind](tensor(x)) for kind, x in zip(kinds, given, strict=True)]
+        check(op, compute(op, *tensors), *(VIEWS[kind](x) for kind, x in zip(kinds, given, strict=True)), label=kinds)
+
+
+@pytest.mark.parametrize("dtype", ALL, ids=str)
+def test_every_dtype_is_read_and_written_through_every_view(dtype: DType) -> None:
+    values, others = random(dtype, 300), random(dtype, 300, 1)
+    for kind, view in VIEWS.items():
+        t = tensor(values)
+        assert_identical(array(view(t).copy()), view(values), "read", dtype, kind)
+        if not view(t).layout.is_injective():
+            continue
+        for source_kind in ("contiguous", "transposed", "one row", "gathered"):
+            target, model = tensor(values).copy(), np.arange(300)
+            places = view(model)
+            view(target)[...] = VIEWS[source_kind](tensor(others))
+            wanted = values.copy()
+            wanted[places] = VIEWS[source_kind](others)
+            assert_identical(array(target), wanted, "written", dtype, kind, source_kind)
+
+
+SHAPES = [
+    *(((), ()), ((), (5,)), ((5,), ()), ((0,), (0,)), ((0,), (1,)), ((3, 0, 2), (1, 2)), ((3, 0, 2), ())),
+    *(((1,), (1,)), ((1, 1, 1), (1,)), ((1, 7), (7, 1)), ((7, 1), (1,)), ((2, 1, 9), (5, 1)), ((1, 1, 77), (3, 1, 1))),
+    *(((4, 1, 1, 3), (1, 2, 5, 1)), ((2, 2, 2, 2, 2), (2, 1, 2, 1, 2)), ((33, 1), (1, 200))),
+]
+
+
+@pytest.mark.parametrize("name", ["add", "less", "pow", "where"])
+def test_shapes_broadcast(name: str) -> None:
+    op = OPS[name]
+    for dtype in (int16, float16, float64):
+        for shapes in SHAPES:
+            shapes = (*shapes, shapes[0])[: op.arity]
+            given = [random(d, 400, k)[: int(np.prod(s))] for k, (d, s) in enumerate(zip(given_dtypes(op, dtype), shapes, strict=True))]
+            given = [x.reshape(s) for x, s in zip(given, shapes, strict=True)]
+            found = compute(op, *(tensor(x) for x in given))
+            assert found.shape == np.broadcast_shapes(*shapes)
+            check(op, found, *given, label=shapes)
+
+
+@pytest.mark.parametrize("op", [op for op in TABLE if op.arity == 2], ids=str)
+def test_numbers_on_either_side(op: Op) -> None:
+    for dtype in ACCEPTED[op]:
+        values = np.concatenate([specials(dtype), random(dtype, 77)])
+        numbers: list[Any] = [True] if dtype is boolean else [3, 0] if dtype.is_integer else [2, -1.5, -0.0]
+        if dtype is uint64 and op.name == "multiply_high":
+            numbers = [2**64 - 1]
+        for number in numbers:
+            beside = np.array([number]).astype(ELEMENT[dtype])
+            check(op, compute(op, tensor(values), number), values, beside, label="number right")
+            check(op, compute(op, number, tensor(values)), beside, values, label="number left")
+
+
+# --- casts ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("source", ALL, ids=str)
+def test_casts(source: DType) -> None:
+    """From each dtype to each other: what the reference says, in all lengths."""
+    values = np.concatenate([specials(source), random(source, 300)])
+    if source is float64:  # what a rounding through float32 would get wrong
+        ties = [1 + 2**-8 + 2**-40, 1 + 2**-11 + 2**-40, 2**-134 * 1.01, 65519.99999, 2.0**-25 * (1 + 2**-40), 2.0**31, 2.0**63]
+        values = np.concatenate([values, ties, np.negative(ties)])
+    if source.is_integer and source.bits == 64:
+        ties64 = [2**62 + 2**54 + 1, 2**62 + 2**54 - 1, 2**62 + 2**54, 2**61 + 2**37 + 1, 2**53 + 1, 2**40 + 2**32 + 1, 2**63 - 2**54]
+        ties64 += [2**63 + 2**55 + 1, 2**63 + 2**39 + 1] if source is uint64 else [-(2**62) - 2**54 - 1, -(2**62) - 2**54]
+        values = np.concatenate([values, np.array(ties64, source.numpy)])
+    t = tensor(values)
+    for target in ALL:
+        if target is source:
+            continue
+        wanted = cast(values, target)
+        for begin in (0, 1, values.size - 3):
+            assert_identical(array(t[begin:].astype(target)), wanted[begin:], source, "to", target)
+        with np.errstate(all="ignore"):
+            if source.name != "bfloat16" and (source.kind, target.kind) != ("float", "float"):
+                assert_identical(array(tx.asarray(values, dtype=target)), wanted, "asarray", source, target)
+
+
+def test_narrow_floats_are_rounded_after_every_operation() -> None:
+    """Fused or not: the value between two operations is one of the dtype."""
+    for dtype in FLOATS[:2]:
+        x, y = random(dtype, 200), random(dtype, 200, 1)
+        a, b = tensor(x), tensor(y)
+        fused = array((a * b + a) / (b - a))
+        with np.errstate(all="ignore"):
+            wanted = (x * y + x) / (y - x)  # NumPy and ml_dtypes round each operation
+        assert_identical(fused, wanted, dtype)
+
+
+# --- the array API standard's special cases, as it prints them --------------------------------------------------------
+
+INF, NAN = np.inf, np.nan
+SPECIAL_CASES = {
+    "floor_divide": [
+        *((NAN, 1, NAN), (1, NAN, NAN), (INF, INF, NAN), (-INF, INF, NAN), (0.0, 0.0, NAN), (-0.0, 0.0, NAN)),
+        *((0.0, 2, 0.0), (-0.0, 2, -0.0), (0.0, -2, -0.0), (-0.0, -2, 0.0)),
+        *((2, 0.0, INF), (2, -0.0, -INF), (-2, 0.0, -INF), (-2, -0.0, INF)),
+        *((INF, 2, INF), (INF, -2, -INF), (-INF, 2, -INF), (-INF, -2, INF)),
+        *((2, INF, 0.0), (2, -INF, -1.0), (-2, INF, -1.0), (-2, -INF, 0.0)),  # -1 as Python says, which it allows
+        *((7, 2, 3), (-7, 2, -4), (7, -2, -4), (-7, -2, 3)),
+    ],
+    "remainder": [
+        *((NAN, 1, NAN), (1, NAN, NAN), (INF, INF, NAN), (0.0, 0.0, NAN), (2, 0.0, NAN), (2, -0.0, NAN), (INF, 2, NAN)),
+        *((0.0, 2, 0.0), (-0.0, 2, 0.0), (0.0, -2, -0.0), (-0.0, -2, -0.0), (2, INF, 2), (2, -INF, -INF), (-2, INF, INF)),
+        *((-2, -INF, -2), (7, 2, 1), (-7, 2, 1), (7, -2, -1), (-7, -2, -1), (-4, 2, 0.0), (4, -2, -0.0)),
+    ],
+    "pow": [
+        *((2, NAN, NAN), (NAN, 0.0, 1), (NAN, -0.0, 1), (NAN, 1, NAN), (2, INF, INF), (2, -INF, 0.0), (-1, INF, 1)),
+        *((-1, -INF, 1), (1, NAN, 1), (0.5, INF, 0.0), (-0.5, -INF, INF), (INF, 2, INF), (INF, -2, 0.0), (-INF, 3, -INF)),
+        *((-INF, 2, INF), (-INF, 0.5, INF), (-INF, -3, -0.0), (-INF, -2, 0.0), (0.0, 3, 0.0), (0.0, -3, INF), (-0.0, 3, -0.0)),
+        *((-0.0, 2, 0.0), (-0.0, -3, -INF), (-0.0, -2, INF), (-0.0, 0.5, 0.0), (-2, 0.5, NAN), (-2, 3, -8)),
+    ],
+    "hypot": [(INF, NAN, INF), (NAN, -INF, INF), (0.0, -3, 3), (-0.0, NAN, NAN), (3, -4, 5)],
+    "logaddexp": [(NAN, 1, NAN), (INF, 1, INF), (-INF, INF, INF), (-INF, -INF, -INF), (-INF, 2, 2), (INF, INF, INF)],
+    "atan2": [(0.0, 0.0, 0.0), (-0.0, 0.0, -0.0), (0.0, 1, 0.0), (-0.0, 1, -0.0), (0.0, INF, 0.0), (2, INF, 0.0), (-2, INF, -0.0)],
+    "copysign": [(1, -0.0, -1), (-1, 0.0, 1), (INF, -1, -INF), (0.0, -2, -0.0)],
+    "nextafter": [(NAN, 1, NAN), (-0.0, 0.0, 0.0), (0.0, -0.0, -0.0), (1, 1, 1), (INF, INF, INF)],
+    "maximum": [(NAN, 1, NAN), (1, NAN, NAN), (-INF, NAN, NAN), (0.0, -0.0, 0.0), (-0.0, 0.0, 0.0)],
+    "minimum": [(NAN, 1, NAN), (1, NAN, NAN), (INF, NAN, NAN), (0.0, -0.0, -0.0), (-0.0, 0.0, -0.0)],
+    "sign": [(-3, -1), (0.0, 0.0), (-0.0, 0.0), (INF, 1), (NAN, NAN)],
+    "round": [(0.5, 0.0), (-0.5, -0.0), (1.5, 2), (2.5, 2), (-2.5, -2), (INF, INF), (-0.0, -0.0), (NAN, NAN)],
+    "sqrt": [(-1, NAN), (-0.0, -0.0), (INF, INF)],
+    "expm1": [(-0.0, -0.0), (0.0, 0.0), (-INF, -1), (INF, INF)],
+    "log1p": [(-2, NAN), (-1, -INF), (-0.0, -0.0), (INF, INF)],
+    "atanh": [(2, NAN), (-1, -INF), (1, INF), (-0.0, -0.0)],
+    "reciprocal": [(0.0, INF), (-0.0, -INF), (INF, 0.0), (-INF, -0.0)],
+}
+
+
+@pytest.mark.parametrize("name", SPECIAL_CASES)
+def test_special_cases_of_the_standard(name: str) -> None:
+    for dtype in FLOATS:
+        *given, wanted = (np.array(c, np.float64).astype(ELEMENT[dtype]) for c in zip(*SPECIAL_CASES[name], strict=True))
+        assert_identical(compute(OPS[name], *(tensor(x) for x in given)), wanted, name, dtype)
+        for k, row in enumerate(zip(*given, strict=True)):  # alone: the scalar code
+            assert_identical(compute(OPS[name], *(tensor(np.array(v)) for v in row)), wanted[k].reshape(()), name, dtype, *row)
+
+
+def test_powers_through_the_operator_are_pow() -> None:
+    values = np.array([INF, -INF, 0.0, -0.0, NAN, -2.0, 3.0])
+    for number in (2, 2.0, 0.5, 1, 1.0, 0, -1.0, 3):
+        assert_identical(array(tensor(values) ** number), array(tx.pow(tensor(values), number)), "**", number)
+    whole = np.array([-3, 0, 5], np.int8)
+    for number in (1, 2, 3, 0.5, 1.0, 2.0):
+        assert_identical(array(tensor(whole) ** number), array(tx.pow(tensor(whole), number)), "int8 **", number)
+
+
+def test_integers_beyond_doubles() -> None:
+    big = np.array([2**53 + 1, 2**62 + 3, -(2**63), 2**63 - 1])
+    assert (tensor(big) - (2**53)).tolist() == [(v - 2**53 + 2**63) % 2**64 - 2**63 for v in big.tolist()]
+    assert (tensor(big) // 3).tolist() == [v // 3 for v in big.tolist()]
+    assert (tensor(big) == 2**53 + 1).tolist() == [True, False, False, False]
+    huge = np.array([2**63, 2**64 - 1, 2**53 + 1], np.uint64)
+    assert (tensor(huge) // 7).tolist() == [v // 7 for v in huge.tolist()]
+    assert (tensor(huge) + (2**64 - 1)).tolist() == [v - 1 for v in huge.tolist()]
+    assert (tensor(huge) > 2**63).tolist() == [False, True, False]
+    assert array(tensor(huge) / 1).tolist() == [float(v) for v in huge.tolist()]
+
+
+def test_references_are_independent() -> None:
+    """The references tell a wrong result: the check itself is not vacuous."""
+    with pytest.raises(AssertionError, match="1 of 3 elements differ"):
+        assert_identical(np.array([0.0, 1.0, -0.0]), np.array([0.0, 1.0, 0.0]))
+    with pytest.raises(AssertionError, match="elements differ"):
+        assert_close(np.array([1.0, 2.0 + 4e-15]), np.array([1.0, 2.0]), 4)
+    assert references.wrapped(200, np.dtype(np.int8)) == -56
+    assert INTEGERS[0] is uint8 and int8 in INTEGERS and int64 in INTEGERS and float32 in FLOATS

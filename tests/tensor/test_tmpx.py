@@ -1,0 +1,467 @@
+"""Indexing and assignment against NumPy: the same elements, or an exception of the same class."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import tenxor as tx
+from tenxor.errors import BadIndex, IndexOutOfRange, OutOfBounds, ReadOnlyError, ShapeError
+
+Array = np.ndarray[Any, Any]
+KINDS = (IndexError, TypeError, ValueError)
+
+
+def outcome(call: Callable[[], Any]) -> tuple[type[Exception] | None, Any]:
+    """The class of the exception, as NumPy users catch it, and the result."""
+    try:
+        return None, call()
+    except KINDS as error:
+        return next(kind for kind in KINDS if isinstance(error, kind)), None
+
+
+def assign(target: Any, key: Any, value: Any) -> None:
+    target[key] = value
+
+
+# Tensors to index, and what NumPy has for them
+
+
+@st.composite
+def twins(draw: st.DrawFn, least: int = 0) -> tuple[Array, tx.Tensor]:
+    """An array and a tensor with the same elements; the tensor may be any view, or still pending."""
+    shape = tuple(draw(st.lists(st.sampled_from([2, 3, 1, 4, 0]), min_size=least, max_size=4)))
+    a = np.arange(prod(shape)).reshape(shape)
+    t = tx.asarray(a) if draw(st.booleans()) else tx.arange(prod(shape)).reshape(shape)
+    for move in draw(st.lists(st.sampled_from(["transpose", "flip", "reshape", "pick", "part"]), max_size=3)):
+        if move == "transpose":
+            a, t = a.T, t.T
+        elif move == "flip":
+            a, t = np.flip(a), t.flip()
+        elif move == "reshape" and a.size:
+            a, t = a.reshape(-1), t.reshape(-1)
+        elif move == "pick" and a.ndim and a.shape[0]:
+            order = draw(st.permutations(range(a.shape[0])))
+            a, t = a[list(order)], t.oindex[list(order)]
+        elif move == "part" and a.ndim:
+            a, t = a[..., 1:], t[..., 1:]
+    return np.array(a), t
+
+
+def integers(size: int) -> st.SearchStrategy[int]:
+    """Mostly good indices of an axis, of both signs, and some beyond it."""
+    good = st.integers(-size, size - 1) if size else st.just(0)
+    return st.one_of(good, good, good, good, st.integers(-size - 2, size + 1))
+
+
+def slices(size: int) -> st.SearchStrategy[slice]:
+    bound = st.none() | st.integers(-size - 2, size + 2)
+    return st.builds(slice, bound, bound, st.sampled_from([None, 1, 2, 3, -1, -2, -3]))
+
+
+@st.composite
+def index_arrays(draw: st.DrawFn, size: int) -> Any:
+    shape = draw(st.sampled_from([(2,), (2,), (1,), (3,), (2, 1), (1, 3), (2, 3), (0,)]))
+    numbers = [draw(integers(size)) for _ in range(prod(shape))]
+    dressed = draw(st.sampled_from(["list", "array", "int32", "tensor"]))
+    a = np.array(numbers, np.int64).reshape(shape)
+    if dressed == "list":
+        return a.tolist()
+    if dressed == "tensor":
+        return tx.asarray(a)
+    return a.astype(np.int32) if dressed == "int32" else a
+
+
+@st.composite
+def masks(draw: st.DrawFn, shape: tuple[int, ...]) -> Any:
+    if draw(st.integers(0, 15)) == 0:
+        shape = tuple(n + 1 for n in shape)
+    mask = np.array(draw(st.lists(st.booleans(), min_size=prod(shape), max_size=prod(shape))), bool).reshape(shape)
+    return draw(st.sampled_from([mask, tx.asarray(mask)])) if mask.size else mask
+
+
+@st.composite
+def keys(draw: st.DrawFn, shape: tuple[int, ...], *, advanced: bool = True) -> Any:
+    """Any index of a tensor of this shape."""
+    kinds = ["integer", "slice", "slice", "new axis", "ellipsis", "end"]
+    if advanced:
+        kinds += ["list", "list", "list", "mask", "flag"]
+    key: list[Any] = []
+    axis = 0
+    for _ in range(7):
+        kind = draw(st.sampled_from(kinds))
+        if kind == "end":
+            break
+        if kind == "new axis":
+            key.append(None)
+        elif kind == "flag":
+            key.append(draw(st.sampled_from([True, False, np.bool_(True), np.array(True)])))
+        elif kind == "ellipsis":
+            if Ellipsis not in [k for k in key if not isinstance(k, (np.ndarray, tx.Tensor, np.bool_))]:
+                key.append(...)
+                axis += draw(st.integers(0, max(0, len(shape) - axis)))
+        elif axis < len(shape):
+            size = shape[axis]
+            if kind == "mask":
+                ndim = draw(st.integers(1, min(2, len(shape) - axis)))
+                key.append(draw(masks(shape[axis : axis + ndim])))
+                axis += ndim
+                continue
+            part = {"integer": integers, "slice": slices, "list": index_arrays}[kind]
+            key.append(draw(part(size)))
+            axis += 1
+    return key[0] if len(key) == 1 and draw(st.booleans()) else tuple(key)
+
+
+def for_numpy(key: Any) -> Any:
+    """The same index with arrays for tensors."""
+    if isinstance(key, tuple):
+        return tuple(for_numpy(k) for k in key)
+    return key.to_numpy() if isinstance(key, tx.Tensor) else key
+
+
+def is_stricter(wanted: Any, error: type[Exception] | None) -> bool:
+    """Whether only NumPy accepts an index: it does not look at numbers out of range where nothing is selected."""
+    return error is IndexError and np.size(wanted) == 0
+
+
+@settings(max_examples=15000, derandomize=False)
+@given(st.data())
+def test_any_index_reads_what_numpy_reads(data: st.DataObject) -> None:
+    a, t = data.draw(twins())
+    key = data.draw(keys(a.shape))
+    error, wanted = outcome(lambda: a[for_numpy(key)])
+    our_error, found = outcome(lambda: t[key])
+    if error is None and our_error is not None and is_stricter(wanted, our_error):
+        return
+    assert our_error is error, (a.shape, key)
+    if error is None:
+        assert found.shape == np.shape(wanted)
+        assert found.tolist() == np.asarray(wanted).tolist()
+
+
+@settings(max_examples=5000, derandomize=False)
+@given(st.data())
+def test_basic_indices_give_views_of_the_same_storage(data: st.DataObject) -> None:
+    a, t = data.draw(twins())
+    key = data.draw(keys(a.shape, advanced=False))
+    error, view = outcome(lambda: t[key])
+    if error is None:
+        assert view.storage is t.storage
+        view[...] = -5
+        a[key] = -5
+        assert t.tolist() == a.tolist()
+
+
+@st.composite
+def values(draw: st.DrawFn, shape: tuple[int, ...]) -> Any:
+    """What may be assigned to a selection of this shape, and sometimes what may not."""
+    forms = ["number", "whole", "whole", "row", "ones", "mixed", "leading", "wrong"]
+    match draw(st.sampled_from(forms)):
+        case "number":
+            return 1000
+        case "whole":
+            of = shape
+        case "row":
+            of = shape[1:]
+        case "ones":
+            of = (1,) * len(shape)
+        case "mixed":
+            of = tuple(draw(st.sampled_from([1, n])) for n in shape)
+        case "leading":
+            of = (1, *shape) if shape else ()
+        case _:
+            of = (*shape, 5)
+    return np.arange(1000, 1000 + prod(of)).reshape(of)
+
+
+@settings(max_examples=15000, derandomize=False)
+@given(st.data())
+def test_any_assignment_writes_what_numpy_writes(data: st.DataObject) -> None:
+    a, t = data.draw(twins())
+    key = data.draw(keys(a.shape))
+    error, selected = outcome(lambda: a[for_numpy(key)])
+    our_error = outcome(lambda: t[key])[0]
+    if error is not None or our_error is not None:
+        assert outcome(lambda: assign(t, key, 7))[0] is not None
+        assert t.tolist() == a.tolist()
+        return
+    value = data.draw(values(np.shape(selected)))
+    theirs = np.squeeze(value) if np.size(value) == 1 else value  # one element is one element, whatever its axes
+    error = outcome(lambda: assign(a, for_numpy(key), theirs))[0]
+    as_tensor = not isinstance(value, int) and data.draw(st.booleans())
+    our_error = outcome(lambda: assign(t, key, tx.asarray(value) if as_tensor else value))[0]
+    if error is TypeError:  # NumPy asks masks for values of one axis; to us they are indices like any other
+        return
+    assert (our_error is None) == (error is None), (a.shape, key, np.shape(value))
+    assert t.tolist() == a.tolist()
+
+
+@settings(max_examples=5000, derandomize=False)
+@given(st.data())
+def test_an_operation_in_place_through_any_index(data: st.DataObject) -> None:
+    a, t = data.draw(twins())
+    key = data.draw(keys(a.shape))
+    if outcome(lambda: a[for_numpy(key)])[0] or outcome(lambda: t[key])[0]:
+        return
+    a[for_numpy(key)] += 10
+    t[key] += 10
+    assert t.tolist() == a.tolist()
+
+
+@settings(max_examples=3000, derandomize=False)
+@given(st.data())
+def test_a_value_that_reads_the_storage_it_is_written_to(data: st.DataObject) -> None:
+    a, t = data.draw(twins(least=1))
+    n = a.shape[0]
+    order = data.draw(st.lists(st.integers(-n, n - 1), min_size=n, max_size=n)) if n else []
+    reverse = data.draw(st.booleans())
+    value, ours = (a[::-1].copy(), t[::-1]) if reverse else (a.copy() * 2, t * 2)
+    a[order] = value
+    t[order] = ours
+    assert t.tolist() == a.tolist()
+
+
+# One by one: what the random search would meet rarely
+
+
+def grid(*shape: int) -> tuple[Array, tx.Tensor]:
+    return np.arange(prod(shape)).reshape(shape), tx.arange(prod(shape)).reshape(shape)
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        (slice(None), [0, 1], slice(None), [1, 0]),
+        (slice(None), [0, 1], [1, 0]),
+        ([0, 1], slice(None), [1, 0]),
+        (0, slice(None), [1, 0]),
+        ([0, 1], None, [1, 0]),
+        (None, [[0], [1]], [1, 0, 1]),
+        (slice(None), [True, False, True], ..., -1, slice(None)),
+        (slice(None), np.array([1, 0]), ..., 0, 0),
+        (..., [1, 1, 0], slice(None)),
+        (True, None, [1, 0]),
+        (np.array(False), [1]),
+        (slice(1), True, np.array([[True, False, True, False]] * 3)),
+        (np.zeros((0, 2), int), [1, 0]),
+        np.ones((2, 3), bool),
+        np.ones((2, 3, 4, 5), bool),
+        (np.int8(1), np.uint16(2), slice(None, None, np.int64(-2))),
+    ],
+    ids=repr,
+)
+def test_where_the_axes_of_index_arrays_go(key: Any) -> None:
+    a, t = grid(2, 3, 4, 5)
+    assert t[key].shape == a[key].shape
+    assert t[key].tolist() == a[key].tolist()
+    a[key] = -1
+    t[key] = -1
+    assert t.tolist() == a.tolist()
+
+
+def test_an_ellipsis_that_stands_for_nothing_still_parts_index_arrays() -> None:
+    a, t = grid(3, 2, 2)
+    key = (slice(1, None), [1, 1, 0], ..., -2)
+    assert a[key].shape == t[key].shape == (3, 2)
+
+
+def test_every_dtype_of_index() -> None:
+    a, t = grid(5)
+    for dtype in ("int8", "uint8", "int32", "uint64"):
+        assert t[tx.asarray([4, 0, 4], dtype=dtype)].tolist() == a[[4, 0, 4]].tolist()
+    assert t[tx.asarray(3)].tolist() == 3
+    assert t[np.array(3)].storage is t.storage  # one number, and so a view
+    assert t[[]].shape == (0,)
+
+
+@pytest.mark.parametrize(
+    ("key", "error"),
+    [
+        (3, IndexOutOfRange),
+        (-3, IndexOutOfRange),
+        ((0, 0, 0), IndexOutOfRange),
+        ([0, 2], IndexOutOfRange),
+        ([[0], [-3]], IndexOutOfRange),
+        ((slice(None), [0, 3]), IndexOutOfRange),
+        (np.array([0, 5], np.uint8), IndexOutOfRange),
+        ([True, False, True], BadIndex),
+        (np.ones((2, 2), bool), BadIndex),
+        (([0, 1], [0, 1, 2]), BadIndex),
+        (1.0, BadIndex),
+        ([0.5], BadIndex),
+        ("a", BadIndex),
+        (["a"], BadIndex),
+        ((..., ...), BadIndex),
+        (tx.ones(2), BadIndex),
+        (slice("a", None), IndexError),
+    ],
+    ids=repr,
+)
+def test_bad_indices_are_index_errors_for_reading_and_writing(key: Any, error: type[Exception]) -> None:
+    a, t = grid(2, 3)
+    for bad in (lambda: t[key], lambda: assign(t, key, 1), lambda: assign(t, key, tx.zeros(()))):
+        if error is IndexError:
+            with pytest.raises((IndexError, TypeError, ValueError)):
+                bad()
+        else:
+            with pytest.raises(error):
+                bad()
+    assert t.tolist() == a.tolist()
+
+
+def test_out_of_range_is_an_error_even_where_nothing_is_selected() -> None:
+    _, t = grid(2, 3)
+    with pytest.raises(IndexOutOfRange, match="7"):
+        t[[7], []]
+
+
+def test_a_gather_is_new_and_reads_at_once_what_it_is_given() -> None:
+    _, t = grid(4)
+    picked, indices = t[[1, 1, 3]], tx.asarray([0, 1])
+    later = t[indices]
+    t[1], indices[0] = 50, 3
+    assert picked.tolist() == [1, 1, 3]
+    assert later.tolist() == [0, 1]
+    picked[0] = -1
+    assert t.tolist() == [0, 50, 2, 3]
+
+
+def test_of_repeated_indices_the_last_write_wins() -> None:
+    a, t = grid(4)
+    for target in (a, t):
+        target[[1, 2, 1, 1]] = np.array([10, 20, 30, 40])
+    assert t.tolist() == a.tolist() == [0, 40, 20, 3]
+    a, t = grid(2, 3)
+    for target in (a, t):
+        target[[0, 1, 0], 1:] = np.arange(6).reshape(3, 2) * 100
+    assert t.tolist() == a.tolist()
+
+
+def test_adding_through_repeated_indices_adds_once() -> None:
+    _, t = grid(4)
+    t[[1, 1, 1]] += 10
+    assert t.tolist() == [0, 11, 2, 3]
+
+
+def test_a_mask_made_of_the_tensor_itself() -> None:
+    a, t = grid(3, 4)
+    t[t > 5] *= -1
+    a[a > 5] *= -1
+    assert t.tolist() == a.tolist()
+    t[t < 0] = 0
+    a[a < 0] = 0
+    assert t.tolist() == a.tolist()
+    t[t == 0] = tx.asarray(9)
+    a[a == 0] = 9
+    assert t.tolist() == a.tolist()
+
+
+def test_a_mask_takes_as_many_values_as_it_selects() -> None:
+    a, t = grid(2, 3)
+    mask = np.array([[True, False, True], [False, True, False]])
+    t[mask] = [10, 20, 30]
+    a[mask] = [10, 20, 30]
+    assert t.tolist() == a.tolist()
+    with pytest.raises(ShapeError, match=r"\(2,\).*\(3,\)"):
+        t[mask] = [1, 2]
+
+
+def test_a_mask_on_a_pending_tensor_and_on_a_view() -> None:
+    a, t = grid(3, 4)
+    a, t = a + 1, t + 1
+    a.T[::2][a.T[::2] % 2 == 0] = 0
+    view = t.T[::2]
+    view[view % 2 == 0] = 0
+    assert t.tolist() == a.tolist()
+
+
+def test_writing_through_a_broadcast_view_by_index() -> None:
+    t = tx.arange(3)
+    wide = t.expand((2, 3))
+    with pytest.raises(ReadOnlyError):
+        wide[[0, 1]] = tx.ones((2, 3))
+    wide[[0, 1], 1] = 7
+    assert t.tolist() == [0, 7, 2]
+
+
+def test_numbers_that_do_not_fit_are_refused_before_anything_is_written() -> None:
+    t = tx.zeros(4, dtype=tx.uint8)
+    for key in (0, slice(None), [0, 1], t == 0, (..., None)):
+        with pytest.raises(OutOfBounds, match="256"):
+            t[key] = 256
+    assert t.tolist() == [0, 0, 0, 0]
+
+
+# oindex: one index an axis, independent of each other
+
+
+@st.composite
+def orthogonal_keys(draw: st.DrawFn, shape: tuple[int, ...]) -> tuple[Any, ...]:
+    key: list[Any] = []
+    for size in shape[: draw(st.integers(0, len(shape)))]:
+        good = st.integers(-size, size - 1) if size else st.nothing()
+        forms: list[st.SearchStrategy[Any]] = [st.none(), slices(size), st.lists(good, max_size=4 if size else 0)]
+        if size:
+            forms += [good, st.lists(st.booleans(), min_size=size, max_size=size)]
+        key.append(draw(st.one_of(forms)))
+    return tuple(key)
+
+
+def orthogonal(a: Array, key: tuple[Any, ...]) -> tuple[tuple[Array, ...], tuple[int, ...]]:
+    """The index of an open grid that NumPy has for it, and the axes of that which ints drop."""
+    lists = []
+    dropped = []
+    for axis, size in enumerate(a.shape):
+        part = key[axis] if axis < len(key) else None
+        everything = np.arange(size)
+        if part is None:
+            chosen = everything
+        elif isinstance(part, slice):
+            chosen = everything[part]
+        elif isinstance(part, int):
+            chosen = everything[[part]]
+            dropped.append(axis)
+        else:
+            chosen = everything[np.array(part, bool if part and isinstance(part[0], bool) else int)]
+        lists.append(chosen)
+    return np.ix_(*lists), tuple(dropped)
+
+
+@settings(max_examples=5000, derandomize=False)
+@given(st.data())
+def test_oindex_reads_and_writes_an_open_grid(data: st.DataObject) -> None:
+    a, t = data.draw(twins(least=1))
+    key = data.draw(orthogonal_keys(a.shape))
+    cells, dropped = orthogonal(a, key)
+    view = t.oindex[key]
+    wanted = a[cells].squeeze(dropped)
+    assert view.storage is t.storage
+    assert view.shape == wanted.shape
+    assert view.tolist() == wanted.tolist()
+    kept = t.take_view(key, keepdims=True)
+    assert kept.shape == a[cells].shape
+    a[cells] = 77
+    t.oindex[key] = 77
+    assert t.tolist() == a.tolist()
+    assert view.tolist() == np.full(view.shape, 77).tolist()
+
+
+def test_oindex_takes_tensors_and_arrays_and_assigns_tensors() -> None:
+    a, t = grid(4, 5)
+    t.oindex[tx.asarray([3, 0]), np.array([1, 4])] = tx.asarray([[10, 20], [30, 40]])
+    a[np.ix_([3, 0], [1, 4])] = [[10, 20], [30, 40]]
+    assert t.tolist() == a.tolist()
+    t.oindex[[3, 0], 1] += 5
+    a[[3, 0], 1] += 5
+    assert t.tolist() == a.tolist()
+    with pytest.raises(ReadOnlyError):
+        t.oindex[[1, 1]] = tx.zeros((2, 5), dtype=tx.int64)
+    with pytest.raises(IndexOutOfRange):
+        t.oindex[[4]] = 0
