@@ -82,7 +82,7 @@ class _Run:
     def body(self, statements: tuple[Statement, ...]) -> None:
         for s in statements:
             if isinstance(s, For):
-                for index in range(self.extent(s.axis)):
+                for index in range(self.slots[self.kernel.axes[s.axis].extent]):
                     self.at[s.axis] = index
                     self.body(s.body)
             elif isinstance(s, Init):
@@ -92,15 +92,6 @@ class _Run:
                 self.states[s.fold] = self.values(s.values)  # all of them see the state from before
             else:
                 self.store(s)
-
-    def extent(self, axis: int) -> int:
-        """How many steps the loop over `axis` makes, where the loops around it stand now."""
-        a = self.kernel.axes[axis]
-        extent = self.slots[a.extent]
-        if a.part_of is None:
-            return extent
-        outer, total = a.part_of
-        return min(extent, self.slots[total] - self.at[outer] * extent)
 
     def store(self, s: Store) -> None:
         assert self.kernel.operands[s.operand].written, f"{self.kernel.name}: p{s.operand} is only read"

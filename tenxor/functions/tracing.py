@@ -58,37 +58,40 @@ def trace(op: str, function: Function, dtypes: Sequence[DType]) -> Traced:
         raise TraceError(
             f"{op}: the function returned a tensor of shape {result.shape}; it works on single elements and must return one number"
         )
-    extras: list[Node | Scalar] = []
-    numbers = {node: k for k, node in enumerate(arguments)}
-    formula = _formula(op, result.node, numbers, extras)
-    return Traced(formula, tuple(dtypes), tuple(extras))
+    extras = _Extras(len(arguments))
+    formula = _formula(op, result.node, {node: Arg(k, node.dtype) for k, node in enumerate(arguments)}, extras)
+    return Traced(formula, tuple(dtypes), tuple(extras.found))
 
 
-def _formula(op: str, node: Node, arguments: dict[Node, int], extras: list[Node | Scalar]) -> Expr:
-    known: dict[Node, Expr] = {n: Arg(k, n.dtype) for n, k in arguments.items()}
-
-    def extra(x: Node | Scalar) -> Expr:
-        extras.append(x)
-        return Arg(len(arguments) + len(extras) - 1, x.dtype)
-
-    def visit(node: Node) -> Expr:
-        found = known.get(node)
-        if found is None:
-            found = known[node] = build(node)
+def _formula(op: str, node: Node, known: dict[Node, Expr], extras: _Extras) -> Expr:
+    """The formula that a node computes; what it reads beside the arguments becomes an extra. `known` keeps what is done."""
+    found = known.get(node)
+    if found is not None:
         return found
+    if node.buffer is not None and node.size == 1:
+        found = extras.add(node)
+    elif not isinstance(node.op, Op) or node.shape != ():
+        raise TraceError(
+            f"{op}: the function uses {node.op} on {node.shape or 'its arguments'}; it may only use elementwise operations"
+            " on single elements; reduce or index before or after it"
+        )
+    else:
+        args = [_formula(op, s, known, extras) if type(s) is Node else extras.add(s) for s in node.sources]
+        found = cast(args[0], node.dtype) if node.op is OPS["cast"] else apply(node.op, args)
+    known[node] = found
+    return found
 
-    def build(node: Node) -> Expr:
-        if node.buffer is not None and node.size == 1:
-            return extra(node)
-        if not isinstance(node.op, Op) or node.shape != ():
-            raise TraceError(
-                f"{op}: the function uses {node.op} on {node.shape or 'its arguments'}; it may only use elementwise operations on single"
-                " elements; reduce or index before or after it"
-            )
-        args = [extra(s) if type(s) is Scalar else visit(s) for s in node.sources]  # type: ignore[arg-type]
-        return cast(args[0], node.dtype) if node.op is OPS["cast"] else apply(node.op, args)
 
-    return visit(node)
+class _Extras:
+    """What a function reads beside its arguments, numbered after them."""
+
+    def __init__(self, arguments: int) -> None:
+        self.arguments = arguments
+        self.found: list[Node | Scalar] = []
+
+    def add(self, x: Node | Scalar) -> Expr:
+        self.found.append(x)
+        return Arg(self.arguments + len(self.found) - 1, x.dtype)
 
 
 def state_dtype(op: str, step: Function, first: DType, element: DType) -> tuple[DType, Traced]:

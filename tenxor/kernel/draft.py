@@ -186,14 +186,14 @@ def calls(e: Expr) -> list[str]:
     """The operations of an expression, each once, innermost first: what a kernel is named after."""
     found: dict[str, None] = {}
     seen: set[Expr] = set()
-
-    def visit(e: Expr) -> None:
-        if e not in seen:
-            seen.add(e)
-            for a in e.args:
-                visit(a)
+    stack = [(e, False)]
+    while stack:
+        e, done = stack.pop()
+        if done:
             if isinstance(e, Call):
                 found[e.op.name] = None
-
-    visit(e)
+        elif e not in seen:
+            seen.add(e)
+            stack.append((e, True))
+            stack.extend((a, False) for a in reversed(e.args))
     return list(found)

@@ -27,18 +27,19 @@ def pending(roots: Sequence[Node]) -> list[Node]:
     """The nodes not in memory that `roots` need, each after all that it reads."""
     order: list[Node] = []
     seen: set[Node] = set()
-
-    def visit(node: Node) -> None:
-        if node.buffer is None and node not in seen:
-            seen.add(node)
-            for source in node.sources:
-                if type(source) is Node:
-                    visit(source)
-            order.append(node)
-
     for root in roots:
-        visit(root)
+        _visit(root, order, seen)
     return order
+
+
+def _visit(node: Node, order: list[Node], seen: set[Node]) -> None:
+    """No closure: its cycle would keep the nodes alive, and who is a sole owner is read from reference counts."""
+    if node.buffer is None and node not in seen:
+        seen.add(node)
+        for source in node.sources:
+            if type(source) is Node:
+                _visit(source, order, seen)
+        order.append(node)
 
 
 def fuse(order: Sequence[Node], roots: Sequence[Node]) -> list[Node]:

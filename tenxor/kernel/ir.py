@@ -148,16 +148,11 @@ Statement = Init | Update | Store | For
 
 
 class Axis(NamedTuple):
-    """A loop: its extent (a slot), whether its steps are independent, and whether lanes run along it.
-
-    With `part_of = (outer axis, total slot)` it walks one block of a longer axis: its extent is then the smaller of
-    `extent` and what the total leaves after `outer` whole blocks.
-    """
+    """A loop: its extent (a slot), whether its steps are independent, and whether lanes run along it."""
 
     extent: int
     parallel: bool
     vector: bool
-    part_of: tuple[int, int] | None = None
 
 
 class Fold(NamedTuple):
@@ -285,8 +280,6 @@ def _show_body(kernel: Kernel, body: tuple[Statement, ...], depth: int, lines: l
             axis = kernel.axes[s.axis]
             how = ("parallel " if axis.parallel else "") + ("vector " if axis.vector else "")
             extent = f"s{axis.extent}"
-            if axis.part_of:
-                extent = f"min({extent}, s{axis.part_of[1]} - {_axis(axis.part_of[0])}*{extent})"
             lines.append(f"{pad}{how}for {_axis(s.axis)} in 0..{extent}:")
             _show_body(kernel, s.body, depth + 1, lines)
         elif isinstance(s, Init):

@@ -23,9 +23,33 @@ from tenxor.reductions import REDUCTIONS
 Array = np.ndarray[Any, Any]
 MOST_ELEMENTS = 300
 SIZES = (1, 2, 3, 4, 5, 7, 17, 33, 70)
-UNARY = ("negative", "abs", "sign", "square", "floor", "ceil", "round", "trunc", "bitwise_invert", "logical_not", "relu")
+UNARY = (
+    "negative",
+    "abs",
+    "sign",
+    "square",
+    "floor",
+    "ceil",
+    "round",
+    "trunc",
+    "bitwise_invert",
+    "logical_not",
+    "relu",
+)
 BINARY = (
-    *("add", "add", "subtract", "multiply", "maximum", "minimum", "less", "less_equal", "equal", "not_equal", "greater"),
+    *(
+        "add",
+        "add",
+        "subtract",
+        "multiply",
+        "maximum",
+        "minimum",
+        "less",
+        "less_equal",
+        "equal",
+        "not_equal",
+        "greater",
+    ),
     *("logical_and", "logical_xor", "bitwise_and", "bitwise_or", "floor_divide", "remainder", "copysign"),
     *("bitwise_left_shift", "bitwise_right_shift"),
 )
@@ -110,13 +134,17 @@ class Graph:
             count = self.random.randint(1, min(2 * n, 40))
             if size // n * count <= MOST_ELEMENTS:
                 return layout.select(axis, [self.random.randrange(n) for _ in range(count)])
-        step = self.pick(slice(1, None), slice(None, -1), slice(None, None, 2), slice(None, None, -3), self.random.randrange(n))
+        step = self.pick(
+            slice(1, None), slice(None, -1), slice(None, None, 2), slice(None, None, -3), self.random.randrange(n)
+        )
         return layout.index((slice(None),) * axis + (step,))
 
     # Steps
 
     def step(self) -> None:
-        kind = self.pick("unary", "binary", "binary", "binary", "cast", "where", "reduce", "reduce", "rows", "scan", "store")
+        kind = self.pick(
+            "unary", "binary", "binary", "binary", "cast", "where", "reduce", "reduce", "rows", "scan", "store"
+        )
         try:
             getattr(self, kind)(*self.view())
         except DTypeError:

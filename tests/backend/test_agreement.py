@@ -22,7 +22,28 @@ from tenxor.reductions import REDUCTIONS
 from tests.kernel.helpers import compute, elementwise, reduction, scan, tensor, value
 
 INF, NAN = float("inf"), float("nan")
-FLOATS = [0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, -2.5, 2.0, 3.0, -3.0, 7.25, 1e-3, -1e-3, 100.0, -88.5, INF, -INF, NAN, 1e-40]
+FLOATS = [
+    0.0,
+    -0.0,
+    1.0,
+    -1.0,
+    0.5,
+    -0.5,
+    1.5,
+    -2.5,
+    2.0,
+    3.0,
+    -3.0,
+    7.25,
+    1e-3,
+    -1e-3,
+    100.0,
+    -88.5,
+    INF,
+    -INF,
+    NAN,
+    1e-40,
+]
 WIDE = [*FLOATS, 1e300, -1e300, 5e-324, 709.5, -745.0]
 ELEMENTARY = {name for name, op in OPS.items() if op.cost >= 20 and "random" not in name} | {"tan", "rsqrt"}
 INTERNAL = ("cast",)
@@ -37,7 +58,9 @@ def specials(dtype: DType) -> np.ndarray[Any, Any]:
         with np.errstate(all="ignore"):
             return encoded(np.array(values, np.float64), dtype)
     low, high = int(dtype.lowest), int(dtype.highest)
-    return np.array([low, low + 1, 0, 1, 2, 3, 7, 63, 64, 100, high - 1, high] + ([-1, -2, -7] if low else []), dtype.numpy)
+    return np.array(
+        [low, low + 1, 0, 1, 2, 3, 7, 63, 64, 100, high - 1, high] + ([-1, -2, -7] if low else []), dtype.numpy
+    )
 
 
 def accepted(op: Op, dtype: DType) -> bool:
@@ -141,12 +164,16 @@ def test_scans_on_every_dtype(name: str, dtype: DType) -> None:
     check_equal(*both(lambda: scan(name, (tensor(ones, dtype), columns))), 0)
 
 
-@pytest.mark.parametrize("dtype", [dtypes.boolean, dtypes.int16, dtypes.float32, dtypes.float64, dtypes.bfloat16], ids=str)
+@pytest.mark.parametrize(
+    "dtype", [dtypes.boolean, dtypes.int16, dtypes.float32, dtypes.float64, dtypes.bfloat16], ids=str
+)
 def test_every_length_of_a_tail(dtype: DType) -> None:
     name = "maximum"
     for length in range(1, 71):
         values = np.resize(specials(dtype)[:2], length)
-        check_equal(*both(lambda values=values: elementwise(name, tensor(values, dtype), tensor(values[::-1].copy(), dtype))), 0)
+        check_equal(
+            *both(lambda values=values: elementwise(name, tensor(values, dtype), tensor(values[::-1].copy(), dtype))), 0
+        )
 
 
 VIEWS = {

@@ -111,18 +111,6 @@ def test_numbers_are_rounded_to_their_dtype() -> None:
         assert result.tolist() == [expected]
 
 
-def test_the_blocks_of_an_axis_end_with_it() -> None:
-    place = Address((Term(0, "stride", 0), Term(1, "unit", -1)))
-    one = Const(1, int64)
-    body = (For(0, (For(1, (Store(0, place, one + Load(0, place, int64)),)),)),)
-    axes = (Axis(1, True, False), Axis(0, False, True, part_of=(0, 2)))
-    kernel = Kernel("blocks", (Operand(int64, True),), 0, (), 3, axes, (), body)
-    for total, blocks in ((10, 3), (8, 2), (3, 1), (0, 1), (5, 4)):
-        result = np.zeros(total, np.int64)
-        run(kernel, [result], [], [], [4, blocks, total], [0])
-        assert result.tolist() == [1] * total
-
-
 def test_a_fold_starts_anew_wherever_it_is_initialised() -> None:
     total = REDUCTIONS["sum"]
     x = Load(1, Address((Term(0, "stride", 2), Term(1, "unit", -1))), int64)

@@ -28,7 +28,12 @@ ELEMENTARY = sorted(FUNCTIONS)
 BY_ELEMENTARY = {"sigmoid", "silu", "softplus", "gelu", "gelu_tanh"}  # formulas with an elementary function in them
 WITHOUT_METHOD = ("cast", "random_bits", "random_bits_high")
 LENGTHS = range(71)  # from nothing to more than any step of several vectors
-BOUND = {"float64": 3, "float32": 2, "float16": 1, "bfloat16": 1}  # units in the last place, half a unit of the oracle's in it
+BOUND = {
+    "float64": 3,
+    "float32": 2,
+    "float16": 1,
+    "bfloat16": 1,
+}  # units in the last place, half a unit of the oracle's in it
 
 
 def tensor(values: Any, dtype: DType) -> Tensor:
@@ -111,7 +116,9 @@ def special_values(dtype: DType, tight: bool = False) -> list[Any]:
         info = np.finfo(np.float16 if dtype is float16 else dtype.compute.numpy)
         return numbers if tight else [*numbers, 1.5, 100.25, -33.0, float(info.max), float(info.tiny), 1 / 3]
     low, high = int(dtype.lowest), int(dtype.highest)
-    return [v for v in (low, low + 1, -7, -2, -1, 0, 1, 2, 3, 7, dtype.bits - 1, dtype.bits, high // 2, high) if low <= v]
+    return [
+        v for v in (low, low + 1, -7, -2, -1, 0, 1, 2, 3, 7, dtype.bits - 1, dtype.bits, high // 2, high) if low <= v
+    ]
 
 
 def operands(dtype: DType, arity: int) -> list[Tensor]:
@@ -146,13 +153,22 @@ class TestOperations:
     @pytest.mark.parametrize("name", [n for n in ELEMENTARY if OPS[n].arity == 1])
     def test_elementary_functions_within_their_bounds(self, name: str, dtype: DType) -> None:
         rng = np.random.default_rng(7)
-        numbers = [rng.uniform(-1, 1, 90), rng.uniform(-9, 9, 90), 10 ** rng.uniform(-4, 4, 90), -(10 ** rng.uniform(-7, 2, 90))]
+        numbers = [
+            rng.uniform(-1, 1, 90),
+            rng.uniform(-9, 9, 90),
+            10 ** rng.uniform(-4, 4, 90),
+            -(10 ** rng.uniform(-7, 2, 90)),
+        ]
         agree(Tensor.compute(OPS[name], tensor(np.concatenate(numbers), dtype)), compare=within(dtype))
 
     @pytest.mark.parametrize("name", sorted(WITHOUT_METHOD[1:]))
     def test_random_bits(self, name: str) -> None:
         a, b = (tensor(np.arange(70, dtype=np.uint64) * 2654435761 * k, tx.uint64) for k in (1, 3))
-        agree(Tensor.compute(OPS[name], *(a, b)[: OPS[name].arity]) if OPS[name].arity <= 2 else Tensor.compute(OPS[name], a, b, a))
+        agree(
+            Tensor.compute(OPS[name], *(a, b)[: OPS[name].arity])
+            if OPS[name].arity <= 2
+            else Tensor.compute(OPS[name], a, b, a)
+        )
 
     def test_scalars_of_every_dtype_are_arguments(self) -> None:
         for dtype in ALL:
@@ -176,7 +192,14 @@ class TestReductions:
         rng = np.random.default_rng(8)
         x = tensor(rng.integers(-3, 4, (5, 6, 7)), int64)
         f = tensor(rng.integers(-3, 4, (5, 6, 7)), float32)
-        views = [x, x.permute_dims((2, 0, 1)), x[::-1, ::2, 3:], x.T.reshape(35, 6), x.oindex[[0, 0, 4], None, [5, 1]], f]
+        views = [
+            x,
+            x.permute_dims((2, 0, 1)),
+            x[::-1, ::2, 3:],
+            x.T.reshape(35, 6),
+            x.oindex[[0, 0, 4], None, [5, 1]],
+            f,
+        ]
         for v in views:
             for chosen in product([True, False], repeat=v.ndim):
                 axes = tuple(a for a, c in enumerate(chosen) if c)
@@ -276,7 +299,12 @@ class TestFusion:
 
     def test_positions(self) -> None:
         i = tx.arange(30)
-        agree(i.reshape(5, 6).T * 2 + 1, i.reshape(5, 6).oindex[[4, 0], [5, 5, 2]] + 0, i[::-3] * 1, i.reshape(5, 6).sum(axis=0))
+        agree(
+            i.reshape(5, 6).T * 2 + 1,
+            i.reshape(5, 6).oindex[[4, 0], [5, 5, 2]] + 0,
+            i[::-3] * 1,
+            i.reshape(5, 6).sum(axis=0),
+        )
         agree(tx.eye(7), tx.linspace(0, 1, 9), tx.tril(tx.ones((5, 6))))
 
 

@@ -65,7 +65,9 @@ def content(node: Node) -> Array:
 
 def packed(kernel: Kernel, binding: Binding, addresses: Sequence[int]) -> bytes:
     """The argument block of a kernel, as `ir.py` lays it out."""
-    places = [a + at * o.dtype.itemsize for a, (_, at), o in zip(addresses, binding.operands, kernel.operands, strict=True)]
+    places = [
+        a + at * o.dtype.itemsize for a, (_, at), o in zip(addresses, binding.operands, kernel.operands, strict=True)
+    ]
     places += [int(t.offsets.ctypes.data) for t in binding.tables]
     block = struct.pack(f"={len(places)}q", *places)
     for dtype, number in zip(kernel.numbers, binding.numbers, strict=True):
@@ -99,7 +101,8 @@ def emitted(node: Node, kernel: Kernel, binding: Binding, cuts: Sequence[int] = 
     first = before(node)
     out = Fenced(first.nbytes).fill(first)
     memory = [
-        out if source is None else Fenced(content(source).nbytes).fill(content(source)) for source, _ in binding.operands
+        out if source is None else Fenced(content(source).nbytes).fill(content(source))
+        for source, _ in binding.operands
     ]
     block = packed(kernel, binding, [m.address for m in memory])
     call = compiler().get(kernel).call

@@ -185,7 +185,7 @@ def cast(x: Array, target: DType) -> Array:
         exact = x.astype(np.float64).tolist()
         found = [0 if v != v else high if v >= high else low if v <= low else int(v) for v in exact]
         return np.array(found, element)
-    if source.is_integer and source.bits == 64 and target.bits < 32:
+    if source.is_integer and source.bits == 64:
         return narrowed(x.astype(np.longdouble), target)
     wide = x if source.kind == "float" and source.bits >= 32 else x.astype(np.float64)
     return narrowed(wide, target)

@@ -181,6 +181,7 @@ def test_threads_that_share_a_generator_get_different_draws() -> None:
         return None
 
     threads = [threading.Thread(target=lambda: drawn.extend(g.random() for _ in range(30))) for _ in range(2)]
+    before = threading.gettrace()
     threading.settrace(slowly)
     try:
         for t in threads:
@@ -188,7 +189,7 @@ def test_threads_that_share_a_generator_get_different_draws() -> None:
         for t in threads:
             t.join()
     finally:
-        threading.settrace(None)  # type: ignore[arg-type]
+        threading.settrace(before)  # type: ignore[arg-type]
     assert len({x.item() for x in drawn}) == 60
 
 

@@ -131,7 +131,7 @@ def is_stricter(wanted: Any, error: type[Exception] | None) -> bool:
     return error is IndexError and np.size(wanted) == 0
 
 
-@settings(max_examples=1500)
+@settings(max_examples=800)
 @given(st.data())
 def test_any_index_reads_what_numpy_reads(data: st.DataObject) -> None:
     a, t = data.draw(twins())
@@ -146,7 +146,7 @@ def test_any_index_reads_what_numpy_reads(data: st.DataObject) -> None:
         assert found.tolist() == np.asarray(wanted).tolist()
 
 
-@settings(max_examples=500)
+@settings(max_examples=300)
 @given(st.data())
 def test_basic_indices_give_views_of_the_same_storage(data: st.DataObject) -> None:
     a, t = data.draw(twins())
@@ -181,7 +181,7 @@ def values(draw: st.DrawFn, shape: tuple[int, ...]) -> Any:
     return np.arange(1000, 1000 + prod(of)).reshape(of)
 
 
-@settings(max_examples=1500)
+@settings(max_examples=800)
 @given(st.data())
 def test_any_assignment_writes_what_numpy_writes(data: st.DataObject) -> None:
     a, t = data.draw(twins())
@@ -203,7 +203,7 @@ def test_any_assignment_writes_what_numpy_writes(data: st.DataObject) -> None:
     assert t.tolist() == a.tolist()
 
 
-@settings(max_examples=500)
+@settings(max_examples=300)
 @given(st.data())
 def test_an_operation_in_place_through_any_index(data: st.DataObject) -> None:
     a, t = data.draw(twins())
@@ -434,7 +434,7 @@ def orthogonal(a: Array, key: tuple[Any, ...]) -> tuple[tuple[Array, ...], tuple
     return np.ix_(*lists), tuple(dropped)
 
 
-@settings(max_examples=500)
+@settings(max_examples=300)
 @given(st.data())
 def test_oindex_reads_and_writes_an_open_grid(data: st.DataObject) -> None:
     a, t = data.draw(twins(least=1))

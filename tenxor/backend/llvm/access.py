@@ -37,7 +37,13 @@ if TYPE_CHECKING:
 
 
 def lane_count(kernel: Kernel, vector_bytes: int) -> int:
-    """As many lanes as the widest type in the kernel has in one vector."""
+    """As many lanes as a vector holds: of what folds keep, if there are any, else of the widest type in the kernel.
+
+    A fold's lanes decide in which order it adds, so they depend on the fold alone and not on what is computed beside it.
+    """
+    states = [d.itemsize for f in kernel.folds for d in f.states]
+    if states:
+        return max(2, vector_bytes // max(states))
     widest = max((o.dtype.itemsize for o in kernel.operands), default=1)
     for e in expressions(kernel.body):
         for part in walk(e):
@@ -45,8 +51,10 @@ def lane_count(kernel: Kernel, vector_bytes: int) -> int:
     return max(2, vector_bytes // widest)
 
 
-def unrolling(kernel: Kernel, loop: For) -> int:
-    """How many vectors a step takes: more where each costs little, so that sums do not wait for one another."""
+def unrolling(loop: For, *, folds: bool) -> int:
+    """How many vectors a step takes: always two where folds run across the lanes, else more where each costs little."""
+    if folds:
+        return 2
     cost = sum(e.op.cost for root in expressions((loop,)) for e in walk(root) if isinstance(e, Call))
     return 4 if cost <= 8 else 2 if cost <= 24 else 1
 

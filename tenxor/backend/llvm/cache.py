@@ -1,9 +1,9 @@
 """Machine code on disk: a second process compiles nothing that a first one did.
 
 A file is named by a hash of all that its content depends on: the kernel's IR, the processor and its features, LLVM's
-version, Tenxor's version and the very text of the emitter. It holds a hash of its payload, checked when it is read;
-what is damaged, short or foreign is ignored and written anew. Files are put in place by an atomic rename, so processes
-may race. The folder is only used if it is ours alone.
+version, Tenxor's version and the very text of the emitter. It holds a hash of its name and payload, checked when it is
+read; what is damaged, short or foreign is ignored and written anew. Files are put in place by an atomic rename, so
+processes may race. The folder is only used if it is ours alone.
 
 `TENXOR_CACHE_DIR` names the folder (empty: no cache on disk); else it is `tenxor` in `XDG_CACHE_HOME` or `~/.cache`.
 """
@@ -17,7 +17,7 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
-_MAGIC = b"tenxor object 1\n"
+_MAGIC = b"tenxor object 2\n"
 
 
 @cache
@@ -28,7 +28,7 @@ def _emitter_text() -> str:
     for folder in ("backend/llvm", "kernel"):
         for source in sorted((package / folder).rglob("*.py")):
             digest.update(source.read_bytes())
-    for table in ("ops.py", "reductions.py"):
+    for table in ("dtypes.py", "expr.py", "ops.py", "reductions.py"):
         digest.update((package / table).read_bytes())
     return digest.hexdigest()
 
@@ -64,11 +64,13 @@ def read(key: str) -> bytes | None:
         content = (folder / key).read_bytes()
     except OSError:
         return None
-    head = len(_MAGIC) + 32
-    payload = content[head:]
-    if content[: len(_MAGIC)] != _MAGIC or hashlib.sha256(payload).digest() != content[len(_MAGIC) : head]:
-        return None
-    return payload
+    payload = content[len(_MAGIC) + hashlib.sha256().digest_size :]
+    return payload if content == sealed(key, payload) else None
+
+
+def sealed(key: str, payload: bytes) -> bytes:
+    """The content of the file that keeps a payload under a key; the hash in it covers both."""
+    return _MAGIC + hashlib.sha256(key.encode() + payload).digest() + payload
 
 
 def write(key: str, payload: bytes) -> None:
@@ -80,7 +82,7 @@ def write(key: str, payload: bytes) -> None:
         handle, path = tempfile.mkstemp(dir=folder)
         try:
             with os.fdopen(handle, "wb") as file:
-                file.write(_MAGIC + hashlib.sha256(payload).digest() + payload)
+                file.write(sealed(key, payload))
             Path(path).replace(folder / key)
         except OSError:
             Path(path).unlink()

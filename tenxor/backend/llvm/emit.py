@@ -182,24 +182,13 @@ class _Emitter:
 
     def loop(self, s: For, split: bool) -> None:
         axis = self.kernel.axes[s.axis]
-        begin, end = constant(I64, 0), self.extent(s.axis)
+        begin, end = constant(I64, 0), self.slot(axis.extent)
         if split:
             begin, end = self.function.args[1], self.function.args[2]
         if axis.vector and self.width > 1:
             self.vector_loop(s, begin, end)
         else:
             self.plain_loop(s, begin, end, 1)
-
-    def extent(self, axis: int) -> Value:
-        a = self.kernel.axes[axis]
-        size = self.slot(a.extent)
-        if a.part_of is None:
-            return size
-        outer = self.scopes[self.scope_of(a.part_of[0])].index
-        total = self.slot(a.part_of[1])
-        b = self.inmost()
-        left = b.sub(total, b.mul(outer, size))
-        return b.select(b.icmp_signed("<", left, size), left, size)
 
     def plain_loop(self, s: For, begin: Value, end: Value, step: int) -> Value:
         """The loop in whole steps from `begin` on, or with a mask in steps that may reach past the end; where it
@@ -248,7 +237,7 @@ class _Emitter:
     def vector_loop(self, s: For, begin: Value, end: Value) -> None:
         """Whole steps of several vectors, then masked single vectors; folds across the lanes end as one state."""
         entered = {f: self.states[f] for f in carried(s.body)}
-        unroll = access.unrolling(self.kernel, s)
+        unroll = access.unrolling(s, folds=bool(entered))
         self.lanes = Lanes(s.axis, self.width, unroll)
         for f in entered:
             self.start(f)

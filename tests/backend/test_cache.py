@@ -1,0 +1,313 @@
+"""Kernels are compiled once: per pattern in a process, and once for all processes by way of the folder on disk."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tenxor as tx
+from tenxor.backend.llvm import cache
+from tenxor.backend.llvm.compiler import Compiler, compiler
+from tenxor.plan import planned
+
+PROGRAM = """
+import tenxor as tx
+x = tx.arange(100, dtype=tx.float32)
+y = ((x * 2 + 1) / 3).reshape(10, 10).realize()
+z = tx.exp(y - y.max(axis=1, keepdims=True)).sum(axis=1)
+assert abs(z.sum().item() - 20.525) < 0.01, z
+print(*tx.compile_counts())
+"""
+
+
+def run(folder: Path | str, program: str = PROGRAM, **environment: str) -> subprocess.Popen[str]:
+    """A process of its own with this cache."""
+    environment = {**os.environ, "TENXOR_CACHE_DIR": str(folder), **environment}
+    return subprocess.Popen([sys.executable, "-c", program], env=environment, stdout=subprocess.PIPE, text=True)
+
+
+def counts(process: subprocess.Popen[str]) -> tuple[int, int]:
+    """What a process printed when it was done: how many kernels were compiled and how many found."""
+    out, _ = process.communicate(timeout=120)
+    assert process.returncode == 0
+    compiled, loaded = map(int, out.split())
+    return compiled, loaded
+
+
+def compiled_by(*expressions: object) -> int:
+    """How many kernels this process has to make to compute these tensors."""
+    start = sum(tx.compile_counts())
+    for t in expressions:
+        assert isinstance(t, tx.Tensor)
+        t.realize()
+    return sum(tx.compile_counts()) - start
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty cache of this test's own."""
+    tmp_path.chmod(0o700)
+    monkeypatch.setenv("TENXOR_CACHE_DIR", str(tmp_path))
+    return tmp_path
+
+
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A cache with all that PROGRAM needs."""
+    folder = tmp_path_factory.mktemp("cache")
+    folder.chmod(0o700)
+    compiled, loaded = counts(run(folder))
+    assert compiled >= 2 and loaded == 0
+    return folder
+
+
+class TestAcrossProcesses:
+    def test_a_second_process_compiles_nothing(self, filled: Path) -> None:
+        files = sorted(f.name for f in filled.iterdir())
+        assert counts(run(filled)) == (0, len(files))
+        assert sorted(f.name for f in filled.iterdir()) == files
+
+    def test_hashes_of_text_are_not_part_of_a_name(self, filled: Path) -> None:
+        assert counts(run(filled, PYTHONHASHSEED="1"))[0] == counts(run(filled, PYTHONHASHSEED="2"))[0] == 0
+
+    def test_the_users_functions_are_found_too(self, folder: Path) -> None:
+        program = """
+import tenxor as tx
+x = tx.arange(10)
+tx.map(lambda a, b: tx.where(a > b, a * 2, b), x, 3).realize()
+tx.reduce(lambda acc, e: 3 * acc + e, x, initial=5).realize()
+tx.contract(x, x, [], lambda a, b: a - b).realize()
+print(*tx.compile_counts())
+"""
+        compiled, _ = counts(run(folder, program))
+        assert compiled == 3
+        assert counts(run(folder, program)) == (0, 3)
+        assert counts(run(folder, program.replace("3 * acc", "4 * acc"))) == (1, 2)  # folds keep their numbers
+        assert counts(run(folder, program.replace("x, 3)", "x, 4)"))) == (0, 3)
+
+    def test_several_at_once_on_an_empty_folder(self, folder: Path) -> None:
+        processes = [run(folder) for _ in range(4)]
+        found = [counts(p) for p in processes]
+        assert len({sum(f) for f in found}) == 1
+        assert counts(run(folder)) == (0, sum(found[0]))
+        assert len(list(folder.iterdir())) == sum(found[0]), "temporary files are left"
+
+    def test_none_with_an_empty_name(self, filled: Path, tmp_path: Path) -> None:
+        compiled, loaded = counts(run("", HOME=str(tmp_path), XDG_CACHE_HOME=str(tmp_path)))
+        assert compiled >= 2 and loaded == 0
+        assert not list(tmp_path.iterdir())
+
+    def test_by_default_it_is_in_the_users_cache(self, tmp_path: Path) -> None:
+        environment = {k: v for k, v in os.environ.items() if k not in ("TENXOR_CACHE_DIR", "XDG_CACHE_HOME")}
+        for more in ({"HOME": str(tmp_path)}, {"XDG_CACHE_HOME": str(tmp_path / "xdg")}):
+            subprocess.run(
+                [sys.executable, "-c", PROGRAM], env={**environment, **more}, check=True, stdout=subprocess.DEVNULL
+            )
+        assert len(list((tmp_path / ".cache" / "tenxor").iterdir())) >= 2
+        assert len(list((tmp_path / "xdg" / "tenxor").iterdir())) >= 2
+
+
+def truncated(name: str, content: bytes) -> bytes:
+    return content[: len(content) // 2]
+
+
+def flipped(name: str, content: bytes) -> bytes:
+    return content[:200] + bytes([content[200] ^ 1]) + content[201:]
+
+
+def of_another_kind(name: str, content: bytes) -> bytes:
+    return b"other" + content[5:]
+
+
+def emptied(name: str, content: bytes) -> bytes:
+    return b""
+
+
+def of_no_code(name: str, content: bytes) -> bytes:
+    """A whole file whose payload is no object file."""
+    payload = b"this is not an object file" * 50
+    return cache.sealed(name, payload)
+
+
+class TestDamage:
+    @pytest.mark.parametrize("damage", [truncated, flipped, of_another_kind, emptied, of_no_code])
+    def test_is_ignored_and_written_anew(self, filled: Path, damage: object) -> None:
+        assert callable(damage)
+        files = sorted(filled.iterdir())
+        good = files[0].read_bytes()
+        files[0].write_bytes(damage(files[0].name, good))
+        assert counts(run(filled)) == (1, len(files) - 1)
+        assert cache_is_whole(files[0])
+        assert counts(run(filled)) == (0, len(files))
+
+    def test_a_folder_in_the_place_of_a_file(self, filled: Path) -> None:
+        first, *rest = sorted(filled.iterdir())
+        good = first.read_bytes()
+        first.unlink()
+        first.mkdir()
+        try:
+            assert counts(run(filled)) == (1, len(rest))
+            assert sorted(filled.iterdir()) == [first, *rest], "temporary files are left"
+        finally:
+            first.rmdir()
+            first.write_bytes(good)
+
+    def test_a_file_under_anothers_name_is_not_taken(self, folder: Path) -> None:
+        cache.write("a" * 64, b"code")
+        assert cache.read("a" * 64) == b"code"
+        (folder / ("a" * 64)).rename(folder / ("b" * 64))
+        assert cache.read("b" * 64) is None
+
+
+def cache_is_whole(file: Path) -> bool:
+    content = file.read_bytes()
+    return content.startswith(cache._MAGIC) and len(content) > 500
+
+
+class TestFolder:
+    @pytest.mark.parametrize("mode", [0o770, 0o707, 0o720, 0o702, 0o777])
+    def test_others_must_not_be_able_to_write_it(self, folder: Path, mode: int) -> None:
+        cache.write("k" * 64, b"code")
+        assert cache.read("k" * 64) == b"code"
+        folder.chmod(mode)
+        assert cache.read("k" * 64) is None
+        cache.write("m" * 64, b"code")
+        assert not (folder / ("m" * 64)).exists()
+
+    def test_is_made_with_rights_for_us_alone(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("TENXOR_CACHE_DIR", str(tmp_path / "a" / "b"))
+        cache.write("k" * 64, b"code")
+        assert (tmp_path / "a" / "b").stat().st_mode & 0o777 == 0o700
+        assert cache.read("k" * 64) == b"code"
+
+    def test_that_is_not_ours_is_not_used(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        cache.write("k" * 64, b"code")
+        monkeypatch.setattr(os, "getuid", lambda: folder.stat().st_uid + 1)
+        assert cache.read("k" * 64) is None
+
+    def test_that_cannot_be_made_is_no_error(self, tmp_path: Path) -> None:
+        (tmp_path / "file").write_text("in the way")
+        compiled, loaded = counts(run(tmp_path / "file"))
+        assert compiled >= 2 and loaded == 0
+        assert counts(run(tmp_path / "file" / "below")) == (compiled, loaded)
+        assert counts(run("/proc/nowhere")) == (compiled, loaded)
+
+    def test_that_is_full_is_no_error(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        def full(*args: object) -> None:
+            raise OSError(28, "No space left on device")
+
+        monkeypatch.setattr(cache.os, "fdopen", full)
+        cache.write("k" * 64, b"code")
+        assert cache.read("k" * 64) is None
+        assert not list(folder.iterdir()), "a temporary file is left"
+
+
+class TestNames:
+    def test_differ_by_machine_and_by_kernel(self) -> None:
+        machine = compiler().identity
+        assert cache.key_of("kernel", machine) == cache.key_of("kernel", machine)
+        assert len({cache.key_of(k, m) for k in ("kernel", "kernel2") for m in (machine, machine + "+avx1024")}) == 4
+
+    def test_the_machine_is_known_by_all_that_code_depends_on(self) -> None:
+        triple, cpu, features, llvm, llvmlite, tenxor = compiler().identity.split("\n")
+        assert triple and cpu and features.startswith(("+", "-"))
+        assert llvm[0] == "(" and llvmlite[0].isdigit() and tenxor == tx.__version__
+
+    def test_another_machines_code_is_never_looked_at(self, folder: Path) -> None:
+        (_, kernel), *_ = planned([(tx.arange(7) * 2 + 1).storage.node])
+        assert kernel is not None
+        first, second = Compiler(), Compiler()
+        second.identity += " of another make"
+        assert [c.get(kernel).origin for c in (first, second)] == ["compiled", "compiled"]
+        assert len(list(folder.iterdir())) == 2
+        assert Compiler().get(kernel).origin == "disk"
+
+
+class TestPatterns:
+    """One expression over 100 different shapes compiles once."""
+
+    def test_a_new_shape_costs_no_compile(self) -> None:
+        def expression(n: int, m: int) -> tx.Tensor:
+            a = tx.asarray(np.arange(n * m, dtype=np.float32).reshape(n, m))
+            return ((a * 2 + 5) ** 2 - a.sum(axis=1, keepdims=True)) / 4
+
+        assert compiled_by(expression(3, 4)) <= 1
+        assert compiled_by(*(expression(n, m) for n in range(2, 12) for m in range(2, 12))) == 0
+
+    def test_a_new_rank_that_merges_costs_none_either(self) -> None:
+        shapes = [(n, *rest) for n in range(2, 7) for rest in ((), (2,), (3, 4), (1, 5, 1), (2, 1, 3, 2))]
+        tensors = [tx.ones(s, dtype=tx.float32).realize() for s in shapes]
+        assert compiled_by(tensors[0] * 3 - 7) <= 1
+        assert compiled_by(*(t * 3 - 7 for t in tensors)) == 0
+
+    def test_transposes_share_one(self) -> None:
+        def expression(n: int, m: int) -> tx.Tensor:
+            a, b = tx.ones((n, m)).realize(), tx.ones((m, n)).realize()
+            return (a * 4 - b.T) * 3
+
+        assert compiled_by(expression(4, 5)) <= 1
+        assert compiled_by(*(expression(n, m) for n in range(2, 12) for m in range(2, 12))) == 0
+
+    def test_slices_and_offsets_share_one(self) -> None:
+        x = tx.arange(1000).realize()
+        assert compiled_by(x[3:100:2] - 11) <= 1
+        assert (
+            compiled_by(
+                *(
+                    x[k : 900 + k : step] - 11
+                    for k in range(10)
+                    for step in (2, 3, 7, -1, -5)
+                    if x[k : 900 + k : step].size
+                )
+            )
+            == 0
+        )
+
+    def test_gathers_share_one(self) -> None:
+        x = tx.arange(50).realize()
+        assert compiled_by(x.oindex[[4, 1, 1, 7]] * 13) <= 1
+        assert compiled_by(*(x.oindex[[n, 0, n + 2, n]] * 13 for n in range(1, 40))) == 0
+
+    def test_a_new_number_costs_none(self) -> None:
+        x = tx.ones(20, dtype=tx.float32).realize()
+        assert compiled_by(x * 2 + 0.5) <= 1
+        numbers = [0, 1, -1, 2.5, float("inf"), float("nan"), 1e300, -0.0]
+        assert compiled_by(*(x * a + float(b) for a in numbers for b in numbers)) == 0
+
+    def test_equal_functions_compile_once(self) -> None:
+        x = tx.arange(12).realize()
+
+        def applied(k: int) -> tx.Tensor:
+            return tx.map(lambda a, b: tx.where(a > b, a - b * k, 99), x, 5)
+
+        def folded() -> tx.Tensor:
+            return tx.reduce(lambda acc, e: acc * 7 + e, x, initial=2)
+
+        assert compiled_by(applied(1), folded()) <= 2
+        assert compiled_by(*(applied(k) for k in range(2, 20)), *(folded() for _ in range(20))) == 0
+
+    def test_what_differs_is_not_shared(self) -> None:
+        x = tx.arange(12).realize()
+        tensors = [tx.reduce(lambda acc, e, k=k: acc * k + e, x, initial=i) for k in (2, 3) for i in (0, 1)]
+        assert [t.item() for t in tensors] == [fold(k, i) for k in (2, 3) for i in (0, 1)]
+        signed = [tx.reduce(lambda acc, e: acc * e, tx.zeros(0), initial=zero).item() for zero in (0.0, -0.0)]
+        assert np.signbit(signed).tolist() == [False, True]
+
+
+def fold(k: int, start: int) -> int:
+    for e in range(12):
+        start = start * k + e
+    return start
+
+
+@pytest.fixture(autouse=True)
+def _unchanged_environment() -> Iterator[None]:
+    before = os.environ.get("TENXOR_CACHE_DIR")
+    yield
+    assert os.environ.get("TENXOR_CACHE_DIR") == before

@@ -1,0 +1,327 @@
+"""Threads: the bits do not depend on how many there are, nor on who else uses the library meanwhile."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tenxor as tx
+from tenxor.backend import threads
+from tenxor.errors import ArgumentError
+
+SIZE = 1200  # squared, more work than one thread is left alone with
+
+
+@pytest.fixture(autouse=True)
+def _as_many_as_before() -> Iterator[None]:
+    before = tx.num_threads()
+    yield
+    tx.set_num_threads(before)
+
+
+@cache
+def given() -> tuple[tx.Tensor, tx.Tensor]:
+    rng = np.random.default_rng(1)
+    x, y = (tx.asarray(rng.normal(size=(SIZE, SIZE)).astype(np.float32)) for _ in range(2))
+    return x, y
+
+
+def written() -> tx.Tensor:
+    x, y = given()
+    t = x * 2
+    t[1:, ::2] = y[:-1, ::2] + x[1:, 1::2]
+    t.T[3:9] = y.T[:6]
+    return t
+
+
+def gathered() -> tx.Tensor:
+    x, _ = given()
+    rows = np.random.default_rng(2).permutation(SIZE).tolist()
+    t = tx.zeros((SIZE, SIZE), dtype=tx.float32)
+    t.oindex[rows] = x.oindex[rows[::-1]] + 1
+    return t
+
+
+WORK: dict[str, Callable[[], tx.Tensor]] = {
+    "elements": lambda: (given()[0] * given()[1] + 1.5) ** 2,
+    "elementary functions": lambda: tx.exp(tx.sin(given()[0])),
+    "columns read as rows": lambda: given()[0].T + given()[1],
+    "a sum of all": lambda: given()[0].sum(),
+    "a mean of all of an odd number": lambda: given()[0].reshape(-1)[1:-6].mean(),
+    "sums of rows": lambda: given()[0].sum(axis=1),
+    "sums of columns": lambda: given()[0].sum(axis=0),
+    "variances": lambda: given()[0].var(axis=0),
+    "softmax": lambda: tx.exp(given()[0] - given()[0].max(1, keepdims=True))
+    / tx.exp(given()[0] - given()[0].max(1, keepdims=True)).sum(1, keepdims=True),
+    "argmax of all": lambda: given()[0].argmax(),
+    "argmax of rows": lambda: given()[0].argmax(axis=1),
+    "running sums along rows": lambda: tx.cumulative_sum(given()[0], axis=1),
+    "running sums along columns": lambda: tx.cumulative_sum(given()[0], axis=0),
+    "distances": lambda: ((given()[0][:200, None, :40] - given()[1][None, :300, :40]) ** 2).sum(-1),
+    "a product": lambda: given()[0][:150] @ given()[1][:, :170],
+    "stores": written,
+    "gathers and scatters": gathered,
+    "positions": lambda: tx.arange(2_000_003)[::-1] * 3,
+}
+
+
+def digest(t: tx.Tensor) -> str:
+    return hashlib.sha256(t.to_numpy().tobytes()).hexdigest()
+
+
+@pytest.mark.parametrize("name", WORK)
+def test_the_bits_do_not_depend_on_their_number(name: str) -> None:
+    found = {}
+    for count in (1, 2, 3, 5):
+        tx.set_num_threads(count)
+        found[count] = digest(WORK[name]())
+    assert len(set(found.values())) == 1, found
+
+
+class TestSharing:
+    def pieces(self, count: int, extent: int) -> list[tuple[int, int]]:
+        tx.set_num_threads(count)
+        found: list[tuple[int, int]] = []
+        threads.share(lambda begin, end: found.append((begin, end)), extent)
+        return sorted(found)
+
+    def test_pieces_cover_all_once(self) -> None:
+        for count in (1, 2, 3, 7):
+            for extent in (*range(0, 40), 63, 64, 65, 1000, 4096, 100_001):
+                pieces = self.pieces(count, extent)
+                assert [p[0] for p in pieces] == [0, *(p[1] for p in pieces[:-1])]
+                assert pieces[-1][1] == extent
+                assert extent == 0 or all(begin < end for begin, end in pieces)
+
+    def test_of_long_loops_begin_at_whole_vectors(self) -> None:
+        assert all(begin % 64 == 0 for begin, _ in self.pieces(3, 100_001))
+
+    def test_all_threads_work(self) -> None:
+        tx.set_num_threads(3)
+        meeting = threading.Barrier(3, timeout=30)
+        seen = set()
+
+        def piece(begin: int, end: int) -> None:
+            if begin < 3:
+                meeting.wait()  # nobody gets on alone
+            seen.add(threading.current_thread().name)
+
+        threads.share(piece, 3)
+        assert len(seen) == 3
+
+    def test_threads_that_are_not_needed_any_more_end(self) -> None:
+        tx.set_num_threads(4)
+        threads.share(lambda begin, end: None, 100)
+        helpers = threads._pool.helpers  # type: ignore[union-attr]
+        assert len(helpers) == 3 and all(h.is_alive() and h.daemon for h in helpers)
+        tx.set_num_threads(1)
+        for h in helpers:
+            h.join(10)
+        assert not any(h.is_alive() for h in helpers)
+
+    def test_an_error_in_a_piece_is_raised_when_all_have_ended(self) -> None:
+        tx.set_num_threads(3)
+        caller = threading.current_thread()
+
+        def fails(begin: int, end: int) -> None:
+            if threading.current_thread() is caller:
+                raise ValueError("a piece failed")
+
+        with pytest.raises(ValueError, match="a piece failed"):
+            threads.share(fails, 1000)
+        assert self.pieces(3, 1000)[-1][1] == 1000  # and the threads still serve
+
+    def test_an_error_in_a_helpers_piece_is_raised_too(self) -> None:
+        tx.set_num_threads(2)
+        caller, failed = threading.current_thread(), threading.Event()
+
+        def fails(begin: int, end: int) -> None:
+            if threading.current_thread() is caller:
+                assert failed.wait(30)
+            else:
+                failed.set()
+                raise ValueError("a helper failed")
+
+        with pytest.raises(ValueError, match="a helper failed"):
+            threads.share(fails, 1000)
+        assert self.pieces(2, 1000)[-1][1] == 1000
+
+    def test_of_less_than_one_thread_is_an_error(self) -> None:
+        with pytest.raises(ArgumentError, match="0 threads cannot work; give at least 1"):
+            tx.set_num_threads(0)
+
+
+class TestNumber:
+    def number(self, value: str | None) -> int:
+        environment = {k: v for k, v in os.environ.items() if k != "TENXOR_NUM_THREADS"}
+        if value is not None:
+            environment["TENXOR_NUM_THREADS"] = value
+        program = "import tenxor as tx; print(tx.num_threads())"
+        return int(subprocess.run([sys.executable, "-c", program], env=environment, check=True, capture_output=True).stdout)
+
+    def test_is_what_the_environment_says(self) -> None:
+        assert self.number("3") == 3
+
+    @pytest.mark.parametrize("value", [None, "", "0", "many", "-2"])
+    def test_is_else_the_cpus_that_this_process_may_use(self, value: str | None) -> None:
+        assert self.number(value) == len(os.sched_getaffinity(0))
+
+
+def at_once(count: int, work: Callable[[int], Any]) -> list[Any]:
+    """What `work` gives in several of Python's threads that start together."""
+    start = threading.Barrier(count, timeout=60)
+
+    def run(k: int) -> Any:
+        start.wait()
+        return work(k)
+
+    with ThreadPoolExecutor(count) as pool:
+        return list(pool.map(run, range(count)))
+
+
+class TestSeveralOfPythonsThreads:
+    def test_ask_for_one_pending_tensor(self) -> None:
+        for _ in range(20):
+            t = (tx.arange(3000) * 7).reshape(30, 100).sum(axis=0)
+            expected = (np.arange(3000) * 7).reshape(30, 100).sum(axis=0).tolist()
+            assert at_once(8, lambda k, t=t: t.tolist()) == [expected] * 8
+
+    def test_compute_things_of_their_own(self) -> None:
+        def work(k: int) -> list[float]:
+            found = []
+            for n in range(1, 30):
+                x = tx.arange(n * 10).reshape(n, 10) + k
+                y = tx.zeros((n, 10), dtype=tx.int64)
+                y[:, ::2] = x[:, 1::2]
+                y[0, 1] = -k
+                found.append((x * y).sum().item())
+            return found
+
+        alone = [work(k) for k in range(6)]
+        assert at_once(6, work) == alone
+
+    def test_compile_kernels_of_their_own(self) -> None:
+        def work(k: int) -> int:
+            x = tx.arange(8)
+            for _ in range(k + 1):  # as many operations as nobody else has
+                x = tx.bitwise_xor(x * 3, x + 11)
+            return x.sum().item()
+
+        found = at_once(6, work)
+        assert found == [work(k) for k in range(6)]
+
+    def test_share_the_same_helpers(self) -> None:
+        tx.set_num_threads(3)
+        given()
+        names = ["elements", "a sum of all", "stores", "sums of rows"]
+        alone = {name: digest(WORK[name]()) for name in names}
+        found = at_once(4, lambda k: [digest(WORK[names[(k + j) % 4]]()) for j in range(4)])
+        assert found == [[alone[names[(k + j) % 4]] for j in range(4)] for k in range(4)]
+
+    def test_write_to_tensors_of_their_own_that_share_what_they_read(self) -> None:
+        shared = tx.arange(10_000) + 1
+        copies = [shared.copy() for _ in range(6)]
+
+        def work(k: int) -> list[int]:
+            for n in range(50):
+                copies[k][n::97] = k
+            return copies[k].tolist()
+
+        expected = []
+        for k in range(6):
+            model = np.arange(10_000) + 1
+            for n in range(50):
+                model[n::97] = k
+            expected.append(model.tolist())
+        assert at_once(6, work) == expected
+        assert shared.tolist() == list(range(1, 10_001))
+
+
+def run(program: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """A process of its own, which must end well and soon."""
+    found = subprocess.run(
+        [sys.executable, "-c", program], env={**os.environ, **environment}, capture_output=True, text=True, timeout=100
+    )
+    assert found.returncode == 0, found.stderr
+    return found
+
+
+FORK = """
+import os, threading, warnings
+import tenxor as tx
+warnings.simplefilter("ignore")  # that is what is tested: forking with threads
+tx.set_num_threads(3)
+x = tx.arange(2_000_000)
+assert (x * 2).sum().item() == 1_999_999 * 2_000_000
+pending = x + 3
+busy = threading.Event()
+
+def work():  # holds the library's locks most of the time
+    n = 0
+    while not busy.is_set():
+        n += 1
+        (tx.arange(1000 + n) * n).sum().item()
+
+other = threading.Thread(target=work)
+other.start()
+for k in range(10):
+    child = os.fork()
+    if not child:
+        ok = pending.sum().item() == 1_999_999 * 1_000_000 + 6_000_000
+        ok = ok and (tx.arange(2_000_000) * 5 - k).max().item() == 9_999_995 - k
+        ok = ok and tx.maximum(tx.arange(70 + k) - 9, k).sum().item() > 0
+        os._exit(0 if ok else 1)
+    assert os.waitpid(child, 0)[1] == 0
+busy.set()
+other.join()
+assert (x * 3).sum().item() == 1_999_999 * 3_000_000
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_forked_child_computes() -> None:
+    run(FORK)
+
+
+INTERRUPT = """
+import signal
+import numpy as np
+import tenxor as tx
+
+tx.set_num_threads(3)
+x = tx.asarray(np.random.default_rng(1).normal(size=(1500, 1500)))
+expected = (x @ x[:, :40]).to_numpy()
+interrupted = 0
+for k in range(40):
+    t = x @ x[:, :40]
+    u = x + 0
+    signal.setitimer(signal.ITIMER_REAL, 0.0005 + 0.0015 * k)
+    try:
+        t.realize()
+        u[1:] = u[:-1]
+        u.realize()
+        while True:
+            (x * 2).realize()
+    except KeyboardInterrupt:
+        interrupted += 1
+    assert np.array_equal(t.to_numpy(), expected), k
+    u = u.to_numpy()
+    assert np.array_equal(u, x.to_numpy()) or np.array_equal(u[1:], x.to_numpy()[:-1]), k
+assert interrupted == 40, interrupted
+"""
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="this system has no timers")
+def test_an_interrupt_leaves_all_as_it_was_or_as_it_would_be() -> None:
+    run("import signal; signal.signal(signal.SIGALRM, signal.default_int_handler)\n" + INTERRUPT)
