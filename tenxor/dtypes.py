@@ -145,7 +145,7 @@ def promote(a: DType, b: DType, op: str = "result_type") -> DType:
     if found is None:
         raise DTypeError(
             f"{op}: {a} and {b} have no common dtype (no integer type holds both; float64 would lose digits beyond 2**53);"
-            f" choose one with astype, for example x.astype(tx.int64)"
+            " choose one with astype, for example x.astype(tx.int64)"
         )
     return found
 

@@ -1,0 +1,315 @@
+"""Every reduction, of every dtype, over any axes, through every kind of view, against NumPy and Python's integers."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tenxor as tx
+from tenxor.dtypes import ALL, DType, bfloat16, boolean, float16, float32, float64, int8, int64, uint8, uint64
+from tenxor.errors import DTypeError, ShapeError
+from tenxor.reductions import REDUCTIONS
+
+from .values import ELEMENT, FLOATS, INTEGERS, VIEWS, Array, array, assert_close, assert_identical, narrowed, random, tensor
+
+Axes = int | tuple[int, ...] | None
+NAMES = ("sum", "prod", "max", "min", "any", "all", "count_nonzero", "argmax", "argmin", "mean", "var", "std")
+AVERAGES = ("mean", "var", "std")
+LENGTHS = (*range(1, 36), 63, 64, 65, 127, 128, 129, 200, 255, 257, 300)
+
+
+def accepts(name: str, dtype: DType) -> bool:
+    return dtype is not boolean or name not in ("var", "std")
+
+
+def wide(dtype: DType) -> DType:
+    """In which integers add up."""
+    return uint64 if dtype.kind == "uint" else int64
+
+
+def first_extreme(x: Array, axis: Any, function: Callable[..., Array], keepdims: bool) -> Array:
+    """NumPy's own argmax and argmin: the first NaN wins, then the first of equals."""
+    return np.asarray(function(x, axis=axis, keepdims=keepdims)).astype(np.int64)
+
+
+def reference(name: str, x: Array, dtype: DType, axis: Axes, keepdims: bool = False) -> Array:
+    """What a reduction gives; sums and averages of floats from their values as doubles or wider."""
+    over: dict[str, Any] = {"axis": axis, "keepdims": keepdims}
+    if name in ("argmax", "argmin"):
+        order = x.astype(np.float32) if dtype is bfloat16 else x
+        return first_extreme(order, axis, getattr(np, name), keepdims)
+    if name in ("any", "all"):
+        return np.asarray(getattr(np, name)(x != 0, **over))
+    if name == "count_nonzero":
+        return np.asarray((x != 0).sum(dtype=np.int64, **over))
+    if name in ("max", "min"):
+        order = x.astype(np.float32) if dtype is bfloat16 else x
+        return np.asarray(getattr(np, name)(order, **over)).astype(ELEMENT[dtype])
+    if name in AVERAGES:
+        result = dtype if dtype.is_float else float64
+        return narrowed(np.asarray(getattr(np, name)(x.astype(np.longdouble), **over)), result)
+    if dtype.is_float:
+        return narrowed(np.asarray(getattr(np, name)(x.astype(np.longdouble), **over)), dtype)
+    return np.asarray(getattr(np, name)(x.astype(wide(dtype).numpy), dtype=wide(dtype).numpy, **over))
+
+
+def magnitude(name: str, x: Array, axis: Axes, keepdims: bool = False) -> Array:
+    """The size of what is rounded on the way: the unit of a sum's error."""
+    x = np.abs(x.astype(np.longdouble))
+    over: dict[str, Any] = {"axis": axis, "keepdims": keepdims}
+    if name in ("var", "std"):
+        return np.asarray((x**2).mean(**over)) ** (0.5 if name == "std" else 1)
+    return np.asarray(x.mean(**over) if name == "mean" else x.sum(**over) if name == "sum" else x.prod(**over))
+
+
+def check(name: str, t: tx.Tensor, x: Array, axis: Axes, keepdims: bool = False, label: object = "") -> None:
+    __tracebackhide__ = True
+    dtype = t.dtype
+    found = array(getattr(t, name)(axis=axis, keepdims=keepdims))
+    with np.errstate(all="ignore"):
+        wanted = reference(name, x, dtype, axis, keepdims)
+        where = (name, dtype, x.shape, "axis", axis, label)
+        if wanted.dtype.kind in "biu" or name in ("max", "min"):
+            assert_identical(found, wanted, *where)
+            return
+        count = max(1, x.size // max(1, found.size))
+        ulps = 1 if dtype.is_float and dtype.bits == 16 else 3 + count**0.5 if name != "prod" else 2 + count
+        scale = magnitude(name, x, axis, keepdims)
+        if dtype.is_float and dtype.bits == 16:  # the state is a float32, so only the last rounding counts
+            assert_close(found, wanted, ulps, np.maximum(np.abs(wanted.astype(np.float64)), scale / 2**10), *where)
+        else:
+            assert_close(found, wanted, ulps, scale, *where)
+
+
+def samples(name: str, dtype: DType, size: int, seed: int = 0) -> Array:
+    """Elements whose products stay in range."""
+    x = random(dtype, size, seed)
+    if name == "prod" and dtype.is_float:
+        rng = np.random.default_rng(seed)
+        return narrowed(np.exp(rng.uniform(-1, 1, size) / 8) * rng.choice([-1, 1], size), dtype)
+    if name in ("sum", *AVERAGES) and dtype is float16:
+        return x / np.float16(8)
+    if name in ("any", "all", "count_nonzero", "argmax", "argmin"):
+        return x // x.dtype.type(32) if dtype.is_integer else x
+    return x
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_dtype_and_length(name: str) -> None:
+    """Whole vectors and tails of a flat tensor, and the same of each row and of each column of a matrix."""
+    for dtype in ALL:
+        if not accepts(name, dtype):
+            with pytest.raises(DTypeError, match=f"{name}: does not accept bool"):
+                getattr(tx.ones(3, dtype=dtype), name)()
+            continue
+        x = samples(name, dtype, 3 * 300)
+        t = tensor(x)
+        for n in LENGTHS:
+            check(name, t[:n], x[:n], None)
+        for n in (1, 2, 7, 33, 100, 300):
+            check(name, t[: 3 * n].reshape(3, n), x[: 3 * n].reshape(3, n), 1)
+            check(name, t[: 3 * n].reshape(n, 3), x[: 3 * n].reshape(n, 3), 0)
+            check(name, t[: 3 * n].reshape(3, n), x[: 3 * n].reshape(3, n), 0)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_any_axes(name: str) -> None:
+    shape = (3, 5, 1, 7)
+    subsets: list[Axes] = [None, *range(-4, 4)]
+    if name not in ("argmax", "argmin"):
+        subsets += [s for k in range(5) for s in itertools.combinations(range(4), k)]
+        subsets += [(2, 0), (-1, 1)]
+    for dtype in (float32, int64):
+        x = samples(name, dtype, 105).reshape(shape)
+        t = tensor(x)
+        for axis in subsets:
+            for keepdims in (False, True):
+                check(name, t, x, axis, keepdims)
+
+
+@pytest.mark.parametrize("kind", VIEWS)
+def test_views(kind: str) -> None:
+    for k, name in enumerate(NAMES):
+        dtype = [d for d in ALL if accepts(name, d)][(k + 5 * list(VIEWS).index(kind)) % 12]
+        x = samples(name, dtype, 300)
+        for axis in (None, 0, 1):
+            check(name, VIEWS[kind](tensor(x)), VIEWS[kind](x), axis, label=kind)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_of_nothing(name: str) -> None:
+    for dtype in (float16, float64, uint8, int64):
+        t, x = tx.zeros((3, 0, 2), dtype=dtype), np.zeros((3, 0, 2), ELEMENT[dtype])
+        if REDUCTIONS[name].has_identity if name in REDUCTIONS else False:
+            for axis in (None, 1, (0, 1)):
+                check(name, t, x, axis)
+        elif name not in AVERAGES:
+            for axis in (None, 1):
+                with pytest.raises(ShapeError, match=f"{name}: axis 1 of shape .* has size 0"):
+                    getattr(t, name)(axis=axis)
+        else:
+            assert np.isnan(array(getattr(t, name)(axis=1))).all()
+            assert getattr(t, name)(axis=1).shape == (3, 2)
+        assert getattr(t, name)(axis=2).shape == (3, 0)
+
+
+@pytest.mark.parametrize("name", [n for n in NAMES if n not in ("argmax", "argmin")])
+def test_of_one_element_and_of_no_axes(name: str) -> None:
+    for dtype in (bfloat16, float32, int8, boolean):
+        if accepts(name, dtype):
+            check(name, tx.asarray(1, dtype=dtype), np.ones((), ELEMENT[dtype]), None)
+            check(name, tx.full((2, 3), 1, dtype=dtype), np.ones((2, 3), ELEMENT[dtype]), ())
+
+
+# --- special values ---------------------------------------------------------------------------------------------------
+
+INF, NAN = np.inf, np.nan
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_nan_and_infinities(dtype: DType) -> None:
+    for n in (1, 2, 5, 31, 64, 77, 300):
+        for at in {0, n // 2, n - 1}:
+            x = random(dtype, n)
+            x[at] = NAN
+            t = tensor(x)
+            for name in ("sum", "prod", "max", "min", "mean", "var"):
+                assert np.isnan(array(getattr(t, name)())), (name, n, at)
+            assert t.argmax().item() == t.argmin().item() == at
+            assert t.any().item() and t.count_nonzero().item() == np.count_nonzero(x.astype(np.float32))
+        for value in (INF, -INF):
+            t = tx.full((n,), value, dtype=dtype)
+            assert t.max().item() == t.min().item() == value == t.sum().item() == t.mean().item()
+            assert t.argmax().item() == t.argmin().item() == 0, (value, n)
+            assert t.reshape(n, 1).argmax(0).tolist() == [0]
+
+
+def test_zeros_have_signs() -> None:
+    for dtype in FLOATS:
+        for n in (2, 3, 40):
+            x = np.zeros(n, ELEMENT[dtype])
+            x[n // 2] = -0.0
+            assert_identical(array(tensor(x).min()), np.array(-0.0, x.dtype), "min", dtype, n)
+            assert_identical(array(tensor(x).max()), np.array(0.0, x.dtype), "max", dtype, n)
+            assert tensor(x).argmax().item() == 0 == tensor(x).argmin().item()  # the zeros are equal
+            assert not tensor(x).any().item()
+
+
+@pytest.mark.parametrize("dtype", ALL, ids=str)
+def test_the_first_of_equals(dtype: DType) -> None:
+    """At any two places, so in one vector, in different ones, and in the tail."""
+    for n in (2, 9, 40, 150):
+        x = np.ones(n, ELEMENT[dtype]) if dtype is not boolean else np.zeros(n, bool)
+        high = x.copy()
+        for a, b in ((0, n - 1), (n // 3, n // 2), (n - 2, n - 1), (1, 1)):
+            high[:] = x
+            high[[a, b]] = True if dtype is boolean else 3
+            assert tensor(high).argmax().item() == min(a, b), (n, a, b)
+            low = ~high if dtype is boolean else (4 - high).astype(high.dtype)
+            assert tensor(low).argmin().item() == min(a, b), (n, a, b)
+            columns = np.stack([high, x], axis=1)
+            assert tensor(columns).argmax(axis=0).tolist() == [min(a, b), 0]
+        assert tensor(x).argmax().item() == 0 == tensor(x).argmin().item()
+
+
+@pytest.mark.parametrize("dtype", INTEGERS, ids=str)
+def test_extremes_of_integers(dtype: DType) -> None:
+    low, high = int(dtype.lowest), int(dtype.highest)
+    for n in (1, 20, 100):
+        for value in (low, high):
+            t = tx.full((n,), value, dtype=dtype)
+            assert t.max().item() == value == t.min().item() and t.argmax().item() == 0 == t.argmin().item()
+            exact = value * n
+            bits = (exact + 2**63) % 2**64 - 2**63 if dtype.kind == "int" else exact % 2**64
+            assert t.sum().item() == bits and t.sum().dtype is wide(dtype)
+            assert abs(t.mean().item() - value) <= abs(value) * 2**-50
+            assert t.prod().item() == (pow(value, n) + (2**63 if low else 0)) % 2**64 - (2**63 if low else 0)
+
+
+def test_dtypes_of_sums() -> None:
+    t = tx.asarray([200, 100], dtype=uint8)
+    assert (t.sum().dtype, t.sum().item()) == (uint64, 300)
+    assert (t.sum(dtype=uint8).dtype, t.sum(dtype=uint8).item()) == (uint8, 44)
+    assert (t.sum(dtype=float32).dtype, t.sum(dtype=float32).item()) == (float32, 300.0)
+    assert tx.asarray([True, True]).sum().dtype is int64 and tx.asarray([True, False]).mean().item() == 0.5
+    assert tx.ones(3, dtype=float16).mean().dtype is float16 and tx.ones(3, dtype=int8).mean().dtype is float64
+    ones = tx.ones(4000, dtype=float16)
+    assert ones.sum().item() == 4000.0  # a float16 state would stop at 2048
+    assert tx.ones(1000, dtype=bfloat16).sum().item() == 1000.0
+    assert (tx.full((70000,), 1.0, dtype=float16).mean()).item() == 1.0  # the sum is beyond float16
+
+
+# --- averages ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["var", "std"])
+def test_corrections(name: str) -> None:
+    for dtype in FLOATS:
+        x = random(dtype, 91).reshape(7, 13)
+        for correction in (0, 1, 0.5, 2.0, 6):
+            for axis in (None, 0, 1):
+                found = array(getattr(tensor(x), name)(axis=axis, correction=correction, keepdims=True))
+                wanted = getattr(np, name)(x.astype(np.longdouble), axis=axis, ddof=correction, keepdims=True)
+                assert_close(found, narrowed(wanted, dtype), 1 if dtype.bits == 16 else 8, None, name, dtype, correction, axis)
+    with np.errstate(all="ignore"):
+        assert np.isnan(tx.asarray([1.0]).var(correction=1).item())
+    far = tx.asarray(np.array([1e8, 1e8 + 1, 1e8 + 2]))
+    assert abs(far.var().item() - 2 / 3) < 1e-7  # two passes: not the mean of squares less the square of the mean
+
+
+# --- running ones -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["sum", "prod"])
+def test_running(name: str) -> None:
+    for dtype in ALL:
+        x = samples(name, dtype, 3 * 7 * 45).reshape(3, 7, 45)
+        result = dtype if dtype.is_float else wide(dtype)
+        for axis in (0, 1, 2, -1):
+            found = array(getattr(tx, f"cumulative_{name}")(tensor(x), axis=axis))
+            with np.errstate(all="ignore"):
+                running = getattr(np, f"cum{name}")
+                if not dtype.is_float:
+                    assert_identical(found, running(x.astype(result.numpy), axis=axis), name, dtype, axis)
+                    continue
+                wanted = narrowed(running(x.astype(np.longdouble), axis=axis), dtype)
+                scale = running(np.abs(x.astype(np.longdouble)), axis=axis)
+                if dtype.bits == 16:
+                    assert_close(found, wanted, 1, np.maximum(np.abs(wanted.astype(np.float64)), scale / 2**10), name, dtype, axis)
+                else:
+                    assert_close(found, wanted, 45, scale, name, dtype, axis)
+
+
+def test_running_through_views_and_from_nothing() -> None:
+    x = random(int64, 300)
+    for kind, view in VIEWS.items():
+        for axis in (0, 1):
+            assert_identical(array(view(tensor(x)).cumulative_sum(axis)), view(x).cumsum(axis), kind, axis)
+    assert tx.cumulative_sum(tx.asarray([1, 2, 3]), include_initial=True).tolist() == [0, 1, 3, 6]
+    assert tx.cumulative_prod(tx.asarray([[1.0, 2.0], [3.0, 4.0]]), axis=0, include_initial=True).tolist() == [[1, 1], [1, 2], [3, 8]]
+    assert tx.cumulative_sum(tx.zeros((3, 0)), axis=1).shape == (3, 0)
+    assert tx.cumulative_sum(tx.zeros((0, 3)), axis=1).shape == (0, 3)
+    assert tx.cumulative_sum(tx.asarray([200, 100], dtype=uint8), dtype=uint8).tolist() == [200, 44]
+
+
+# --- accuracy ---------------------------------------------------------------------------------------------------------
+
+
+def test_large_sums_are_accurate() -> None:
+    """A fixed tree of partial sums: ten million of 0.1, where one running float32 would miss by percents."""
+    x = np.full(10_000_000, 0.1, np.float32) + np.arange(10_000_000, dtype=np.float32) % 7 * np.float32(1e-3)
+    exact = x.astype(np.float64).sum()
+    t = tx.asarray(x)
+    assert abs(t.sum().item() - exact) < 1e-6 * exact
+    assert abs(t.mean().item() - exact / x.size) < 1e-6 * exact / x.size
+    matrix = t.reshape(2, -1)
+    for axis, wanted in ((1, x.reshape(2, -1).sum(1, dtype=np.float64)), (None, exact)):
+        np.testing.assert_allclose(matrix.sum(axis=axis).to_numpy(), wanted, rtol=1e-6)
+    np.testing.assert_allclose(t.reshape(-1, 2).sum(axis=0).to_numpy(), x.reshape(-1, 2).sum(0, dtype=np.float64), rtol=1e-6)
+    middle = x.reshape(100, 1000, 100).sum((0, 1), dtype=np.float64)
+    np.testing.assert_allclose(t.reshape(100, 1000, 100).sum(axis=(0, 1)).to_numpy(), middle, rtol=1e-6)
+    assert abs(t.var().item() - x.var(dtype=np.float64)) < 1e-5 * x.var(dtype=np.float64)
