@@ -42,6 +42,11 @@ class Plan:
     def __init__(self, steps: list[Step], passing: list[tuple[int, int]]) -> None:
         self.steps, self.passing = steps, passing
 
+    @property
+    def table_bytes(self) -> int:
+        """The memory that its gathered axes take."""
+        return sum(t.offsets.nbytes for step in self.steps if step.call is not None for t in step.call.tables)
+
     def run(self, nodes: list[Node], scalars: list[Scalar]) -> None:
         """Compute the nodes."""
         for k, readers in self.passing:
@@ -73,19 +78,20 @@ def make_plan(nodes: list[Node], scalars: list[Scalar], roots: list[Node]) -> Pl
 
 def _make_step(node: Node, kernels: set[Node], number_of: dict[Node, int], scalars: list[Scalar]) -> Step:
     place, nbytes = number_of[node], node.size * node.dtype.itemsize
+    over = number_of[node.sources[0]] if node.op is STORE else None  # type: ignore[index]
     if node.op in _WITHOUT_KERNEL or node.size == 0:
-        return Step(place, nbytes, None)
+        return Step(place, nbytes, None, over)
     kernel, binding = lower(node, kernels)
-    return Step(place, nbytes, _Call.of(node, kernel, binding, number_of, scalars))
+    return Step(place, nbytes, _Call.of(node, kernel, binding, number_of, scalars), over)
 
 
 class Step:
-    """Gives node number `node` its `nbytes` of memory and fills it, unless it has no content."""
+    """Gives node number `node` its `nbytes` of memory and fills it, unless it has no content; a store goes over node `over`."""
 
-    __slots__ = ("call", "nbytes", "node")
+    __slots__ = ("call", "nbytes", "node", "over")
 
-    def __init__(self, node: int, nbytes: int, call: _Call | None) -> None:
-        self.node, self.nbytes, self.call = node, nbytes, call
+    def __init__(self, node: int, nbytes: int, call: _Call | None, over: int | None) -> None:
+        self.node, self.nbytes, self.call, self.over = node, nbytes, call, over
 
     def run(self, nodes: list[Node], scalars: list[Scalar]) -> None:
         """Compute the node and settle it."""
@@ -99,6 +105,10 @@ class Step:
         if self.call is not None:
             self.call.run(out, nodes, scalars)
         node.settle(out)
+        if self.over is not None and nodes[self.over].buffer is out:
+            nodes[self.over] = (
+                _DONE  # written over, so nobody reads it; if it kept its memory, the next store would copy
+            )
 
 
 def _memory_to_write(node: Node) -> Buffer:

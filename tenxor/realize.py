@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from .plan import Plan
 
 MAX_PLANS = 4096
+MAX_TABLES = 1 << 14  # bytes of gathered indices in a plan that is remembered; those of many are seldom met again
 
 _Key = tuple[object, ...]
 
@@ -29,11 +30,13 @@ def realize(*roots: Node) -> None:
         key, nodes, scalars = _trace(wanted)
         plan = _plans.get(key)
         if plan is None:
-            if len(_plans) >= MAX_PLANS:
-                _plans.clear()
             from .plan import make_plan  # what makes plans is loaded with the first
 
-            plan = _plans[key] = make_plan(nodes, scalars, wanted)
+            plan = make_plan(nodes, scalars, wanted)
+            if plan.table_bytes <= MAX_TABLES:
+                if len(_plans) >= MAX_PLANS:
+                    _plans.clear()
+                _plans[key] = plan
         plan.run(nodes, scalars)
 
 

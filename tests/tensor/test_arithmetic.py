@@ -1,0 +1,256 @@
+"""Operators: with tensors, Python numbers, lists and NumPy on either side."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tenxor as tx
+from tenxor.errors import DTypeError, OutOfBounds, ShapeError
+
+BINARY = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": operator.truediv,
+    "//": operator.floordiv,
+    "%": operator.mod,
+    "**": operator.pow,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "==": operator.eq,
+    "!=": operator.ne,
+}
+BITS = {
+    "&": operator.and_,
+    "|": operator.or_,
+    "^": operator.xor,
+    "<<": operator.lshift,
+    ">>": operator.rshift,
+}
+
+
+def same(found: Any, wanted: Any) -> None:
+    wanted = np.asarray(wanted)
+    assert isinstance(found, tx.Tensor)
+    assert found.dtype is tx.dtype(wanted.dtype)
+    assert found.shape == wanted.shape
+    np.testing.assert_allclose(found.to_numpy(), wanted, rtol=1e-6)
+
+
+@pytest.mark.parametrize("op", BINARY.values(), ids=BINARY.keys())
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int64", "float32", "float64"])
+def test_operators_with_everything_on_the_right(op: Callable[..., Any], dtype: str) -> None:
+    a = np.array([[1, 2, 3], [4, 5, 6]], dtype)
+    t = tx.asarray(a)
+    b = np.array([3, 2, 1], dtype)
+    same(op(t, tx.asarray(b)), op(a, b))
+    same(op(t, b), op(a, b))
+    same(op(t, 2), op(a, 2))
+    same(op(t, np.float64(2)), op(a, np.float64(2)))
+    same(op(t, np.array(2, dtype)), op(a, np.array(2, dtype)))
+    same(op(t, [3, 2, 1]), op(a, [3, 2, 1]))
+    same(op(t, (2,)), op(a, (2,)))
+
+
+@pytest.mark.parametrize("op", BINARY.values(), ids=BINARY.keys())
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int64", "float32", "float64"])
+def test_operators_with_everything_on_the_left(op: Callable[..., Any], dtype: str) -> None:
+    a = np.array([[1, 2, 3], [4, 5, 6]], dtype)
+    t = tx.asarray(a)
+    b = np.array([3, 2, 1], dtype)
+    same(op(b, t), op(b, a))
+    same(op(2, t), op(2, a))
+    same(op(np.float32(2), t), op(np.float32(2), a))
+    same(op(np.array(2, dtype), t), op(np.array(2, dtype), a))
+    same(op([3, 2, 1], t), op([3, 2, 1], a))
+
+
+@pytest.mark.parametrize("op", BITS.values(), ids=BITS.keys())
+def test_operators_on_bits(op: Callable[..., Any]) -> None:
+    a, b = np.array([12, 10, 7], np.uint8), np.array([3, 1, 2], np.uint8)
+    t, u = tx.asarray(a), tx.asarray(b)
+    for found, wanted in (
+        (op(t, u), op(a, b)),
+        (op(t, b), op(a, b)),
+        (op(a, u), op(a, b)),
+        (op(t, 2), op(a, 2)),
+        (op(2, u), op(2, b)),
+        (op(np.uint8(9), u), op(np.uint8(9), b)),
+        (op(t, [3, 1, 2]), op(a, [3, 1, 2])),
+    ):
+        same(found, wanted)
+
+
+def test_truth_values_combine() -> None:
+    a, b = np.array([True, True, False]), np.array([True, False, False])
+    t, u = tx.asarray(a), tx.asarray(b)
+    same(t & u, a & b)
+    same(t | b, a | b)
+    same(np.bool_(True) ^ u, np.bool_(True) ^ b)
+    same(~t, ~a)
+    same(t + u, a + b)
+    same(t * u, a * b)
+    same(True & u, True & b)
+
+
+def test_unary_operators() -> None:
+    a = np.array([-2, 0, 3])
+    t = tx.asarray(a)
+    same(-t, -a)
+    same(+t, +a)
+    same(abs(t), abs(a))
+    same(~t, ~a)
+    assert (+t).storage is not t.storage
+
+
+def test_a_matrix_product_with_numpy_on_either_side() -> None:
+    a = np.arange(6.0).reshape(2, 3)
+    t = tx.asarray(a)
+    same(t @ a.T, a @ a.T)
+    same(a.T @ t, a.T @ a)
+    same([1.0, 2.0] @ t, [1.0, 2.0] @ a)
+    same(t @ [1, 2, 3], a @ [1, 2, 3])
+
+
+# Weak numbers
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint16", "float16", "bfloat16", "float32"])
+def test_python_numbers_take_the_tensors_dtype(dtype: str) -> None:
+    t = tx.ones(2, dtype=dtype)
+    assert (t + 1).dtype is (1 - t).dtype is (t * True).dtype is t.dtype
+    assert (t + 1.5).dtype is (t.dtype if t.dtype.is_float else tx.float64)
+    assert (t + np.float64(1)).dtype is tx.float64  # NumPy's scalars have a dtype
+
+
+def test_a_python_number_beside_bool() -> None:
+    t = tx.asarray([True, False])
+    assert (t + 1).tolist() == [2, 1]
+    assert (t + 1).dtype is tx.int64
+    assert (t * 2.5).tolist() == [2.5, 0]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "number"),
+    [("int8", 128), ("uint8", -1), ("int64", 2**63), ("uint64", 2**64), ("bool", 2**63), ("float64", 10**400)],
+)
+def test_an_integer_that_the_dtype_cannot_hold_is_an_error_at_the_call(dtype: str, number: int) -> None:
+    t = tx.ones(2, dtype=dtype)
+    for call in (lambda: t + number, lambda: number * t):
+        with pytest.raises(OutOfBounds, match="out of range"):
+            call()
+
+
+def test_a_large_integer_is_a_fair_number_beside_floats() -> None:
+    assert (tx.ones(1) * 2**70).tolist() == [2.0**70]
+    assert (tx.ones(1, dtype=tx.float32) * 2**200).tolist() == [float("inf")]
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int64", "uint64"])
+@pytest.mark.parametrize("number", [300, -300, -1, 2**63, 2**64, -(2**63) - 1, 2**200, -(2**200)])
+def test_comparing_with_any_integer_is_exact(dtype: str, number: int) -> None:
+    info = tx.iinfo(dtype)
+    values = [info.min, 0, 1, info.max]
+    t = tx.asarray(values, dtype=dtype)
+    for name in ("<", "<=", ">", ">=", "==", "!="):
+        op = BINARY[name]
+        assert op(t, number).tolist() == [op(v, number) for v in values]
+        assert op(number, t).tolist() == [op(number, v) for v in values]
+
+
+# What does not go together
+
+
+@pytest.mark.parametrize("other", ["a", None, 1j, {}, object()], ids=repr)
+def test_what_is_no_number_is_pythons_type_error(other: Any) -> None:
+    t = tx.ones(2)
+    for op in (operator.add, operator.truediv, operator.lt, operator.matmul, operator.pow):
+        with pytest.raises(TypeError):
+            op(t, other)
+        with pytest.raises(TypeError):
+            op(other, t)
+    assert (t == other) is False
+    assert (t != other) is True
+
+
+def test_lists_that_are_no_numbers_are_errors() -> None:
+    t = tx.ones(2)
+    with pytest.raises(DTypeError, match="add.*'a'"):
+        t + ["a"]
+    with pytest.raises(ShapeError, match="equal.*ragged"):
+        t == [1, [2]]
+    with pytest.raises(ShapeError, match=r"add.*\(2,\).*\(3,\)"):
+        t + [1, 2, 3]
+
+
+def test_signed_and_unsigned_64_bits_have_no_common_integer() -> None:
+    with pytest.raises(DTypeError, match="add.*uint64.*int64"):
+        tx.ones(1, dtype=tx.int64) + tx.ones(1, dtype=tx.uint64)
+
+
+@pytest.mark.parametrize("op", [operator.and_, operator.lshift, operator.invert], ids=lambda f: f.__name__)
+def test_floats_have_no_bits(op: Callable[..., Any]) -> None:
+    t = tx.ones(2)
+    with pytest.raises(DTypeError, match="float64"):
+        op(t) if op is operator.invert else op(t, t)
+
+
+def test_negative_integer_powers_of_integers() -> None:
+    with pytest.raises(DTypeError, match="pow.*-1"):
+        tx.arange(3) ** -1
+    assert (tx.asarray([2.0, 4.0]) ** -1).tolist() == [0.5, 0.25]
+    assert (tx.asarray([4.0, 9.0]) ** 0.5).tolist() == [2, 3]
+    assert (tx.asarray([4, 9]) ** 0.5).tolist() == [2, 3]
+    assert (2 ** tx.asarray([1, 2, 3])).tolist() == [2, 4, 8]
+    assert (tx.asarray([3]) ** 0).tolist() == [1]
+    same(tx.asarray([3], dtype=tx.int8) ** 2, np.array([9], np.int8))
+    same(tx.asarray([True]) ** 2, np.array([True]) ** 2)
+
+
+def test_broadcasting() -> None:
+    a, b = np.arange(6).reshape(2, 3, 1), np.arange(70).reshape(7, 2, 1, 5)
+    same(tx.asarray(a) + tx.asarray(b), a + b)
+    same(tx.zeros((0, 3)) + tx.ones(3), np.zeros((0, 3)))
+    same(tx.asarray(2) + tx.asarray(3), np.asarray(5))
+    x = tx.asarray([1, 2, 3])
+    assert (x[:, None] * x).tolist() == [[1, 2, 3], [2, 4, 6], [3, 6, 9]]
+
+
+# Methods that stand beside the operators
+
+
+def test_clip() -> None:
+    a = np.array([-3, 0, 5])
+    t = tx.asarray(a)
+    same(t.clip(-1, 2), a.clip(-1, 2))
+    same(t.clip(min=0), a.clip(0))
+    same(t.clamp(max=tx.asarray([0, -1, 3])), a.clip(max=np.array([0, -1, 3])))
+    free = t.clip()
+    free[0] = 9
+    assert t[0].item() == -3
+
+
+@pytest.mark.parametrize("source", ["bool", "uint8", "int32", "int64", "float32", "float64"])
+@pytest.mark.parametrize("to", ["bool", "uint8", "int8", "int64", "float16", "float32", "float64"])
+def test_astype(source: str, to: str) -> None:
+    a = np.array([0, 1, 1, 0] if source == "bool" else [0, 1, 100, 127], source)
+    same(tx.asarray(a).astype(to), a.astype(to))
+    assert tx.asarray(a).astype("bfloat16").tolist() == a.astype(np.float32).tolist()
+
+
+def test_astype_saturates_floats_and_copies_unless_told() -> None:
+    t = tx.asarray([1e10, -1e10, float("nan"), float("inf"), -2.9])
+    assert t.astype(tx.int8).tolist() == [127, -128, 0, 127, -2]
+    assert t.astype(tx.uint16).tolist() == [65535, 0, 0, 65535, 0]
+    assert t.astype(tx.float64, copy=False) is t
+    assert t.astype(tx.float64) is not t
+    for wrong in ("flaot", complex, object(), np.dtype("U3")):
+        with pytest.raises(DTypeError, match="float32"):
+            t.astype(wrong)

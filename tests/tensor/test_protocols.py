@@ -1,0 +1,222 @@
+"""Python's protocols: conversion, iteration, pickling, copying, text."""
+
+from __future__ import annotations
+
+import copy
+import math
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tenxor as tx
+from tenxor.errors import DTypeError, IndexOutOfRange, ShapeError
+
+DTYPES = ["bool", "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64"]
+DTYPES += ["float16", "bfloat16", "float32", "float64"]
+
+VIEWS: dict[str, Callable[[], tx.Tensor]] = {
+    "whole": lambda: tx.arange(12).reshape(3, 4),
+    "pending": lambda: tx.arange(12).reshape(3, 4) * 2,
+    "transposed": lambda: tx.arange(12).reshape(3, 4).T,
+    "reversed": lambda: tx.arange(12)[::-1],
+    "part": lambda: tx.arange(12).reshape(3, 4)[1:, ::2],
+    "broadcast": lambda: tx.arange(4).expand((3, 4)),
+    "windows": lambda: tx.arange(5).windows(0, 3),
+    "gathered": lambda: tx.arange(12).reshape(3, 4).oindex[[0, 2, 1, 1]],
+    "chain": lambda: tx.arange(12).reshape(3, 4).T.reshape(12),
+    "0-d": lambda: tx.asarray(5),
+    "0-d view": lambda: tx.arange(5)[3],
+    "nothing": lambda: tx.zeros((0, 3)),
+    "an empty part": lambda: tx.arange(5)[5:],
+    "shared": lambda: tx.asarray(np.arange(10)[2:8:2], copy=False),
+    "read-only": lambda: tx.asarray(np.frombuffer(b"abcd", np.uint8)),
+    "five axes": lambda: tx.arange(32).reshape(2, 2, 2, 2, 2),
+    "large": lambda: tx.arange(4000).reshape(40, 100),
+}
+views = pytest.mark.parametrize("make", VIEWS.values(), ids=VIEWS.keys())
+dtypes = pytest.mark.parametrize("dtype", DTYPES)
+
+
+# Numbers
+
+
+def test_one_element_as_a_python_number() -> None:
+    assert (int(tx.asarray([3.7])), float(tx.asarray(2)), bool(tx.asarray([[0]]))) == (3, 2.0, False)
+    assert complex(tx.asarray(1.5)) == 1.5
+    assert math.sqrt(tx.asarray(16.0)) == 4
+    assert [10, 20, 30][tx.asarray(1)] == 20
+    assert list(range(tx.asarray(3, dtype=tx.uint8))) == [0, 1, 2]
+    assert "abc"[tx.asarray(0) : tx.asarray(2)] == "ab"
+
+
+@pytest.mark.parametrize("convert", [int, float, bool])
+@pytest.mark.parametrize("shape", [(2,), (0,), (2, 3)])
+def test_many_elements_are_no_number(convert: type, shape: tuple[int, ...]) -> None:
+    with pytest.raises(ShapeError) as caught:
+        convert(tx.zeros(shape))
+    assert convert.__name__ in str(caught.value) and str(shape) in str(caught.value)
+
+
+@pytest.mark.parametrize("index", [tx.asarray([1]), tx.asarray([[0, 1]]), tx.asarray(1.0), tx.asarray(True)])
+def test_what_is_no_index(index: tx.Tensor) -> None:
+    with pytest.raises(TypeError, match="index"):
+        [10, 20, 30][index]
+
+
+@dtypes
+def test_item_has_the_type_of_its_kind(dtype: str) -> None:
+    t = tx.asarray([[0, 1], [1, 0]], dtype=dtype)
+    wanted = {"bool": bool, "uint": int, "int": int, "float": float}[t.dtype.kind]
+    for found in (t[0, 1].item(), t.item(0, 1), t.item(-2, -1), t.T.item(1, 0), t.tolist()[0][1]):
+        assert type(found) is wanted
+        assert found == 1
+
+
+def test_item_refuses_what_is_not_one() -> None:
+    t = tx.arange(6).reshape(2, 3)
+    with pytest.raises(ShapeError, match=r"item.*\(2, 3\)"):
+        t.item()
+    for coords in ((2, 0), (0, -4), (0,), (0, 0, 0)):
+        with pytest.raises(IndexOutOfRange):
+            t.item(*coords)
+    with pytest.raises(ShapeError, match=r"item.*\(0,\)"):
+        tx.zeros(0).item()
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int64", "uint64"])
+def test_the_ends_of_the_range_survive(dtype: str) -> None:
+    info = tx.iinfo(dtype)
+    t = tx.asarray([info.min, info.max], dtype=dtype)
+    assert t.tolist() == [info.min, info.max]
+    assert (t[1].item(), int(t[0])) == (info.max, info.min)
+    t[0] = info.max
+    assert t.tolist() == [info.max, info.max]
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+def test_special_floats_survive(dtype: str) -> None:
+    info = tx.finfo(dtype)
+    values = [math.inf, -math.inf, -0.0, info.max, info.min, info.smallest_normal, 1 + info.eps]
+    t = tx.asarray([*values, math.nan], dtype=dtype)
+    assert t.tolist()[:-1] == values
+    assert math.isnan(t[-1].item())
+    assert math.copysign(1, t[2].item()) == -1
+    assert pickle.loads(pickle.dumps(t)).tolist()[:-1] == values
+
+
+# Containers
+
+
+def test_length_and_iteration() -> None:
+    t = tx.arange(6).reshape(2, 3)
+    assert len(t) == 2
+    rows = list(t)
+    rows[0][...] = 9
+    assert t.tolist() == [[9, 9, 9], [3, 4, 5]]
+    assert [row.tolist() for row in reversed(t)] == [[3, 4, 5], [9, 9, 9]]
+    a, b, c = t[1]
+    assert (a.item(), b.item(), c.item()) == (3, 4, 5)
+    assert (len(tx.zeros((0, 3))), list(tx.zeros((0, 3)))) == (0, [])
+    assert sum(t[1]).item() == 12
+    assert max(t[1]).item() == 5
+    assert [x.item() for x in sorted(tx.asarray([3, 1, 2]))] == [1, 2, 3]
+    for call in (len, iter):
+        with pytest.raises(TypeError, match="0-d"):
+            call(tx.asarray(1))
+
+
+def test_what_is_in_a_tensor() -> None:
+    t = tx.asarray([[1.0, 2.0], [3.0, math.nan]])
+    assert 2 in t and 2.0 in t and np.float32(3) in t and tx.asarray(1) in t and True in t
+    assert 5 not in t and math.nan not in t
+    assert "a" not in t and None not in t and {} not in t
+    assert [1, 5] in t
+    assert 1 not in tx.zeros(0)
+
+
+def test_a_tensor_is_a_key_by_identity() -> None:
+    t, u = tx.arange(3), tx.arange(3)
+    names = {t: "t", u: "u"}
+    assert (names[t], names[u], len({t, u, t})) == ("t", "u", 2)
+
+
+# Text
+
+
+@views
+def test_every_view_has_text_and_a_picture(make: Callable[[], tx.Tensor]) -> None:
+    t = make()
+    for text in (repr(t), str(t), f"{t}", t.to_string(), t._repr_html_()):
+        assert isinstance(text, str) and text
+    assert str(t.dtype) in repr(t) and str(t.shape) in repr(t)
+    assert repr(t.storage) and repr(t.layout) and repr(t.storage.node)
+
+
+@dtypes
+def test_every_dtype_has_text(dtype: str) -> None:
+    t = tx.asarray([[0, 1], [1, 0]], dtype=dtype)
+    assert dtype in repr(t)
+    assert str(t) and f"{t[0, 1]}"
+
+
+def test_format_of_one_element() -> None:
+    assert f"{tx.asarray(2.567):.2f} {tx.asarray(3):05d} {tx.arange(3)[2]:>3}" == "2.57 00003   2"
+    with pytest.raises(TypeError, match="one element"):
+        format(tx.arange(3), ".2f")
+
+
+# Pickles and copies
+
+
+@views
+def test_pickles_and_copies_have_the_elements(make: Callable[[], tx.Tensor]) -> None:
+    for protocol in (2, 5):
+        t = make()
+        for other in (pickle.loads(pickle.dumps(t, protocol)), copy.copy(t), copy.deepcopy([t])[0], t.clone()):
+            assert type(other) is tx.Tensor
+            assert (other.shape, other.dtype) == (t.shape, t.dtype)
+            assert other.tolist() == t.tolist()
+            assert other.is_contiguous() and other.storage.size == t.size
+            other[...] = 1
+            assert t.tolist() == make().tolist()
+
+
+@dtypes
+def test_pickles_keep_the_dtype(dtype: str) -> None:
+    t = tx.asarray([[1, 0], [0, 1]], dtype=dtype)[::-1]
+    other = pickle.loads(pickle.dumps(t))
+    assert other.dtype is t.dtype
+    assert other.tolist() == t.tolist()
+
+
+# To NumPy
+
+
+@views
+def test_to_numpy_is_new_and_writable(make: Callable[[], tx.Tensor]) -> None:
+    t = make()
+    a = t.to_numpy()
+    assert (a.shape, a.tolist()) == (t.shape, t.tolist())
+    assert a.flags.writeable
+    a[...] = 77
+    assert t.tolist() == make().tolist()
+
+
+def test_numpy_takes_tensors_where_it_takes_arrays() -> None:
+    t = tx.arange(6).reshape(2, 3)
+    model = np.arange(6).reshape(2, 3)
+    assert (np.shape(t), np.ndim(t), np.size(t)) == ((2, 3), 2, 6)
+    np.testing.assert_array_equal(t, model)
+    assert np.array_equal(np.concatenate([t, t]), np.concatenate([model, model]))
+    assert np.array([t, t]).shape == (2, 2, 3)
+    assert np.array([tx.asarray(1), tx.asarray(2)]).tolist() == [1, 2]
+    a = np.zeros((2, 3), int)
+    a[...] = t
+    a[tx.asarray([0]), tx.asarray(1)] = tx.asarray(9)
+    assert a.tolist() == [[0, 9, 2], [3, 4, 5]]
+    assert a[tx.asarray([True, False])].tolist() == [[0, 9, 2]]
+    with pytest.raises(DTypeError):
+        tx.asarray(np.array([None]))
