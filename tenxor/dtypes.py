@@ -121,6 +121,16 @@ def dtype(spec: object) -> DType:
     return found
 
 
+def _held_by(x: object) -> DType:
+    """The dtype of a tensor or an array, or the dtype that `x` names itself."""
+    return dtype(x if isinstance(x, type) else getattr(x, "dtype", x))
+
+
+def plain_number(value: Number) -> Number:
+    """A number of a derived type (an enumeration's, say) as Python's own bool, int or float."""
+    return bool(value) if isinstance(value, bool) else int(value) if isinstance(value, int) else float(value)
+
+
 def _promote_pair(a: DType, b: DType) -> DType | None:
     """The dtype that both fit, or None. `a` comes before `b` in the table."""
     if a is b or a.kind == "bool":
@@ -184,12 +194,12 @@ def result_type(*dtypes: object) -> DType:
     >>> tx.result_type(tx.int8, tx.uint8), tx.result_type(tx.float32, 2)
     (tenxor.int16, tenxor.float32)
     """
-    strong = [d for d in (getattr(x, "dtype", x) for x in dtypes) if not isinstance(d, (int, float))]
-    numbers = [x for x in dtypes if isinstance(x, (int, float))]
+    numbers = [plain_number(x) for x in dtypes if isinstance(x, (int, float)) and not hasattr(x, "dtype")]
+    strong = [_held_by(x) for x in dtypes if hasattr(x, "dtype") or not isinstance(x, (int, float))]
     if not dtypes:
         raise ArgumentError("result_type: give at least one dtype, tensor or number")
     found: DType | None = None
-    for d in sorted(map(dtype, strong), key=lambda d: -d.rank):  # floats first: then the order given cannot matter
+    for d in sorted(strong, key=lambda d: -d.rank):  # floats first: then the order given cannot matter
         found = d if found is None else promote(found, d)
     for number in numbers:
         found = of_number(number) if found is None else weak(number, found, "result_type")
@@ -204,7 +214,7 @@ def can_cast(source: object, target: object) -> bool:
     >>> tx.can_cast(tx.int8, tx.int16), tx.can_cast(tx.float64, tx.float32)
     (True, False)
     """
-    a, b = dtype(getattr(source, "dtype", source)), dtype(target)
+    a, b = _held_by(source), dtype(target)
     return _PROMOTED[a, b] is b
 
 
@@ -246,7 +256,7 @@ class finfo:
     __slots__ = ("bits", "dtype", "eps", "max", "min", "smallest_normal")
 
     def __init__(self, spec: object) -> None:
-        d = dtype(getattr(spec, "dtype", spec))
+        d = _held_by(spec)
         if d.kind != "float":
             raise DTypeError(f"finfo: {d} is not a floating-point dtype; use iinfo for integers")
         self.dtype, self.bits, self.max, self.min = d, d.bits, d.highest, d.lowest
@@ -268,7 +278,7 @@ class iinfo:
     __slots__ = ("bits", "dtype", "max", "min")
 
     def __init__(self, spec: object) -> None:
-        d = dtype(getattr(spec, "dtype", spec))
+        d = _held_by(spec)
         if not d.is_integer:
             raise DTypeError(f"iinfo: {d} is not an integer dtype; use finfo for floats")
         self.dtype, self.bits, self.max, self.min = d, d.bits, d.highest, d.lowest

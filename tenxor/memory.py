@@ -87,12 +87,12 @@ def allocate(nbytes: int) -> Buffer:
         array, address = blocks.pop()
         _pool.pooled -= capacity
     else:
-        try:
-            raw = np.empty(capacity + ALIGNMENT, np.uint8)
-        except MemoryError:
-            raise MemoryError(
-                f"tenxor: no memory for a tensor of {nbytes} bytes ({_pool.in_use} bytes are in use)"
-            ) from None
+        raw = _new(capacity + ALIGNMENT)
+        if raw is None:
+            release_pool()  # what is only kept for reuse makes way
+            raw = _new(capacity + ALIGNMENT)
+        if raw is None:
+            raise MemoryError(f"tenxor: no memory for a tensor of {nbytes} bytes ({_pool.in_use} bytes are in use)")
         start = -raw.__array_interface__["data"][0] % ALIGNMENT
         array = raw[start : start + capacity]
         address = array.__array_interface__["data"][0]
@@ -100,6 +100,14 @@ def allocate(nbytes: int) -> Buffer:
     if _pool.in_use > _pool.peak:
         _pool.peak = _pool.in_use
     return Buffer(array, address, nbytes, capacity)
+
+
+def _new(nbytes: int) -> Array | None:
+    """Fresh memory from the system; None if there is not so much (ValueError: more than any address can say)."""
+    try:
+        return np.empty(nbytes, np.uint8)
+    except (MemoryError, ValueError, OverflowError):
+        return None
 
 
 def foreign(address: int, nbytes: int, owner: object, *, frozen: bool) -> Buffer:

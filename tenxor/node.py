@@ -22,7 +22,9 @@ from .memory import Buffer
 from .ops import Op
 from .reductions import Reduction
 
-MAX_PENDING = 256  # operations in one pending recipe; a longer one is computed, so that loops run in constant memory
+# Operations in one pending recipe; a longer one is computed, so that loops run in constant memory. Making a kernel takes up
+# to three of Python's stack frames for each, of which there are only a thousand.
+MAX_PENDING = 128
 
 
 class Scalar:

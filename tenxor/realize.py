@@ -7,6 +7,7 @@ on its own: new shapes need a new plan but no new machine code.
 
 from __future__ import annotations
 
+import os
 import threading
 from typing import TYPE_CHECKING
 
@@ -42,6 +43,9 @@ def realize(*roots: Node) -> None:
 
 _lock = threading.RLock()
 _plans: dict[_Key, Plan] = {}
+
+if hasattr(os, "register_at_fork"):  # nobody is computing, or compiling, when a process is forked
+    os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
 
 
 def _trace(roots: list[Node]) -> tuple[_Key, list[Node], list[Scalar]]:

@@ -29,26 +29,47 @@ def _default_count() -> int:
 
 
 class _Job:
-    """Pieces of work handed out one by one; `finished` is released when the helpers have let go of it."""
+    """Pieces of work handed out one by one. Helpers may join until the caller closes it."""
 
-    __slots__ = ("finished", "left", "next_piece", "pieces", "run")
+    __slots__ = ("closed", "error", "guard", "inside", "next_piece", "pieces", "run")
 
-    def __init__(self, run: _Piece, pieces: int, helpers: int) -> None:
+    def __init__(self, run: _Piece, pieces: int) -> None:
         self.run, self.pieces = run, pieces
         self.next_piece = itertools.count()
-        self.left = itertools.count(1 - helpers)
-        self.finished = threading.Lock()
-        self.finished.acquire()
+        self.guard = threading.Condition()
+        self.inside = 0  # helpers at work
+        self.closed = False
+        self.error: BaseException | None = None
 
     def work(self) -> None:
         """Run pieces until none is left."""
-        while (k := next(self.next_piece)) < self.pieces:
-            self.run(k)
+        try:
+            while (k := next(self.next_piece)) < self.pieces:
+                self.run(k)
+        except BaseException:
+            self.pieces = 0  # nobody starts another
+            raise
 
-    def let_go(self) -> None:
-        """A helper is done."""
-        if next(self.left) == 0:
-            self.finished.release()
+    def help(self) -> None:
+        """Work as a helper, unless the caller has gone on already."""
+        with self.guard:
+            if self.closed:
+                return
+            self.inside += 1
+        try:
+            self.work()
+        except BaseException as error:
+            self.error = error  # the caller raises it
+        with self.guard:
+            self.inside -= 1
+            self.guard.notify()
+
+    def close(self) -> None:
+        """Let no more helpers in, and wait for those at work."""
+        with self.guard:
+            self.closed = True
+            while self.inside:
+                self.guard.wait()
 
 
 class _Pool:
@@ -63,19 +84,24 @@ class _Pool:
 
     def _serve(self) -> None:
         while (job := self.jobs.get()) is not None:
-            try:
-                job.work()
-            finally:
-                job.let_go()
+            job.help()
+            del job  # it holds on to the caller's memory
 
     def run(self, piece: _Piece, pieces: int) -> None:
-        job = _Job(piece, pieces, len(self.helpers))
-        for _ in self.helpers:
-            self.jobs.put(job)
+        job = _Job(piece, pieces)
         try:
+            for _ in self.helpers:
+                self.jobs.put(job)
             job.work()
         finally:
-            job.finished.acquire()  # even when interrupted: the helpers still use the caller's memory
+            while True:
+                try:
+                    job.close()
+                    break
+                except BaseException as error:  # interrupted, but the helpers still use the caller's memory
+                    job.error = error
+        if job.error is not None:
+            raise job.error
 
     def stop(self) -> None:
         for _ in self.helpers:

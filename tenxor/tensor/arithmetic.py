@@ -95,17 +95,16 @@ class Arithmetic(Indexing):
     __invert__ = unary_method("bitwise_invert")
 
     def __pow__(self, other: Any) -> Any:
-        if type(other) is int or type(other) is float:
+        floating = self.dtype.is_float
+        if type(other) is int and other < 0 and not floating:
+            raise DTypeError(
+                f"pow: {self.dtype} to the negative power {other} is no integer; use a float base, for example x.astype(tx.float64)"
+            )
+        if (type(other) is int and self.dtype.kind != "bool") or (type(other) is float and floating):
             if other == 2:
                 return self.compute(OPS["square"], self)
-            if other == 0.5 and self.dtype.is_float:
-                return self.compute(OPS["sqrt"], self)
             if other == 1:
                 return self.compute(_POSITIVE, self)
-            if other < 0 and type(other) is int and not self.dtype.is_float:
-                raise DTypeError(
-                    f"pow: {self.dtype} to the negative power {other} is no integer; use a float base, for example x.astype(tx.float64)"
-                )
         return self._pow(other)
 
     def __ipow__(self, other: Any) -> Any:

@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from math import inf
 from typing import Any, Self
 
-from ..dtypes import DEFAULT_FLOAT, DType, Number, check_fits, of_number, weak
+from ..dtypes import DEFAULT_FLOAT, DType, Number, check_fits, of_number, plain_number, weak
 from ..errors import DTypeError, ReadOnlyError, ShapeError
 from ..layout import Layout, broadcast_shapes
 from ..memory import Buffer, allocate
 from ..node import MAX_PENDING, STORE, Node, Scalar, data, is_pinned, reinterpreted
-from ..ops import OPS, Op
+from ..ops import OPS, Op, floating
 from ..realize import realize
 from ..storage import Storage
 
@@ -126,6 +126,8 @@ class Core:
                 shape = broadcast(op.name, *(t.layout.shape for t in tensors))
                 break
         of_numbers = _dtype_for_numbers(op, operands)
+        if op.rule is floating and not of_numbers.is_float:
+            of_numbers = DEFAULT_FLOAT  # it computes in floats, so any number will do
         sources: list[Node | Scalar] = []
         layouts: list[Layout | None] = []
         for x in operands:
@@ -303,12 +305,12 @@ def scalar(value: Any, beside: DType, op: str) -> Scalar:
     """A Python number as a recipe's source, in the dtype that it takes beside a tensor."""
     kind = type(value)
     if kind is not float and kind is not int and kind is not bool:
-        if isinstance(value, (bool, int, float)):
-            value = kind.__mro__[-2](value) if kind.__mro__[-2] in (bool, int, float) else float(value)
-        else:
+        if not isinstance(value, (int, float)):
             raise DTypeError(
                 f"{op}: cannot compute with {value!r} of type {kind.__name__}; use a tensor (tx.asarray) or a Python number"
             )
+        value = plain_number(value)
+        kind = type(value)
     if op in _COMPARISONS and kind is int and beside.is_integer and not beside.lowest <= value <= beside.highest:
         return Scalar(inf if value > 0 else -inf, DEFAULT_FLOAT)  # beyond all that the dtype holds, on the same side
     return Scalar(value, weak(value, beside, op))

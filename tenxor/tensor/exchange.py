@@ -11,7 +11,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from ..dtypes import DType, bfloat16, decoded
+from ..dtypes import DType, bfloat16, decoded, plain_number
 from ..dtypes import dtype as dtype_of
 from ..errors import ArgumentError, DTypeError
 from ..layout import Layout
@@ -126,7 +126,7 @@ class Exchange(Core):
         if isinstance(value, (np.ndarray, np.generic)):
             return self.from_numpy(value)
         if isinstance(value, (int, float)):
-            return value
+            return plain_number(value)
         if isinstance(value, (list, tuple)):
             return self.from_numpy(*from_nested(value, None, op))
         if quietly:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..dtypes import DType, Number, check_fits, result_type
+from ..dtypes import DType, Number, check_fits, plain_number, result_type
 from ..errors import DTypeError, OutOfBounds, ShapeError
 from .core import Core
 
@@ -46,9 +46,8 @@ def from_nested(obj: Any, wanted: DType | None, op: str) -> tuple[np.ndarray[Any
 def number_of(x: Any, op: str) -> Number:
     """A Python number, a NumPy scalar or a 0-d tensor or array as a Python number."""
     value = x.item() if isinstance(x, (Core, np.generic, np.ndarray)) and x.ndim == 0 else x  # type: ignore[union-attr]
-    for kind in (bool, int, float):
-        if isinstance(value, kind):
-            return kind(value)
+    if isinstance(value, (int, float)):
+        return plain_number(value)
     raise DTypeError(
         f"{op}: {x!r} of type {type(x).__name__} is no number; a tensor holds bools, ints and floats, or lists of them"
     )

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
@@ -62,8 +63,10 @@ WORK: dict[str, Callable[[], tx.Tensor]] = {
     "sums of rows": lambda: given()[0].sum(axis=1),
     "sums of columns": lambda: given()[0].sum(axis=0),
     "variances": lambda: given()[0].var(axis=0),
-    "softmax": lambda: tx.exp(given()[0] - given()[0].max(1, keepdims=True))
-    / tx.exp(given()[0] - given()[0].max(1, keepdims=True)).sum(1, keepdims=True),
+    "softmax": lambda: (
+        tx.exp(given()[0] - given()[0].max(1, keepdims=True))
+        / tx.exp(given()[0] - given()[0].max(1, keepdims=True)).sum(1, keepdims=True)
+    ),
     "argmax of all": lambda: given()[0].argmax(),
     "argmax of rows": lambda: given()[0].argmax(axis=1),
     "running sums along rows": lambda: tx.cumulative_sum(given()[0], axis=1),
@@ -157,6 +160,31 @@ class TestSharing:
             threads.share(fails, 1000)
         assert self.pieces(2, 1000)[-1][1] == 1000
 
+    @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="this system has no timers")
+    def test_an_interrupt_waits_for_the_helpers_who_still_use_the_callers_memory(self) -> None:
+        tx.set_num_threads(2)
+        caller, started, ended = threading.current_thread(), threading.Event(), threading.Event()
+
+        def slow(begin: int, end: int) -> None:
+            if threading.current_thread() is caller:
+                assert started.wait(30)
+            else:
+                started.set()
+                time.sleep(0.3)
+                ended.set()
+
+        before = signal.signal(signal.SIGALRM, signal.default_int_handler)
+        try:
+            with pytest.raises(KeyboardInterrupt):
+                signal.setitimer(signal.ITIMER_REAL, 0.1, 0.01)  # and again, and again
+                try:
+                    threads.share(slow, 2)
+                finally:
+                    signal.setitimer(signal.ITIMER_REAL, 0)
+        finally:
+            signal.signal(signal.SIGALRM, before)
+        assert ended.is_set()
+
     def test_of_less_than_one_thread_is_an_error(self) -> None:
         with pytest.raises(ArgumentError, match="0 threads cannot work; give at least 1"):
             tx.set_num_threads(0)
@@ -168,7 +196,9 @@ class TestNumber:
         if value is not None:
             environment["TENXOR_NUM_THREADS"] = value
         program = "import tenxor as tx; print(tx.num_threads())"
-        return int(subprocess.run([sys.executable, "-c", program], env=environment, check=True, capture_output=True).stdout)
+        return int(
+            subprocess.run([sys.executable, "-c", program], env=environment, check=True, capture_output=True).stdout
+        )
 
     def test_is_what_the_environment_says(self) -> None:
         assert self.number("3") == 3

@@ -11,6 +11,7 @@ import ctypes
 import mmap
 import struct
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -107,7 +108,7 @@ def emitted(node: Node, kernel: Kernel, binding: Binding, cuts: Sequence[int] = 
     block = packed(kernel, binding, [m.address for m in memory])
     call = compiler().get(kernel).call
     ends = [0, *cuts, binding.split]
-    for begin, end in zip(ends, ends[1:], strict=False):
+    for begin, end in pairwise(ends):
         call(block, begin, end)
     for m in memory:
         assert m.is_intact(), f"written before an operand\n{kernel}"

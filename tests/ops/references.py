@@ -285,5 +285,3 @@ def expected(name: str, *operands: Array, result: DType) -> Array:
     with np.errstate(all="ignore"):
         found = MEANING[name](*(x.astype(compute_type(dtype)) for x in operands))
     return narrowed(found, result) if result.kind == "float" else found.astype(ELEMENT[result])
-
-

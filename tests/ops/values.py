@@ -95,7 +95,9 @@ def bits(values: Array) -> Array:
     if values.dtype.kind in "biu":
         return values
     integer = np.dtype(f"i{values.dtype.itemsize}")
-    return np.where(np.isnan(values), np.iinfo(integer).max, np.ascontiguousarray(values).view(integer).reshape(values.shape))
+    return np.where(
+        np.isnan(values), np.iinfo(integer).max, np.ascontiguousarray(values).view(integer).reshape(values.shape)
+    )
 
 
 def assert_identical(found: Array, expected: Array, *where: Any) -> None:
@@ -119,7 +121,9 @@ def assert_close(found: Array, expected: Array, ulps: float, scale: Array | None
         unit = np.maximum(np.ldexp(np.longdouble(1), exponent - info.nmant - 1), np.longdouble(info.smallest_subnormal))
         near = np.abs(a - b) <= ulps * unit
         finite = np.isfinite(b) & np.isfinite(a)
-        overflow = (np.isinf(a) | np.isinf(b)) & (np.sign(a) == np.sign(b)) & (np.minimum(np.abs(a), np.abs(b)) >= info.max)
+        overflow = (
+            (np.isinf(a) | np.isinf(b)) & (np.sign(a) == np.sign(b)) & (np.minimum(np.abs(a), np.abs(b)) >= info.max)
+        )
     same_sign = (np.signbit(a) == np.signbit(b)) | (size > np.abs(b)) | (b != 0)
     _all(np.where(finite, near & same_sign, (bits(found) == bits(expected)) | overflow), found, expected, *where)
 
@@ -148,7 +152,9 @@ def _gathered_columns(x: Any) -> Any:
 
 def _gathered(x: Any) -> Any:
     rows = x[: 16 * 13].reshape(16, 13)
-    return rows.oindex[_SOME_ROWS, _SOME_COLUMNS] if isinstance(x, tx.Tensor) else rows[np.ix_(_SOME_ROWS, _SOME_COLUMNS)]
+    return (
+        rows.oindex[_SOME_ROWS, _SOME_COLUMNS] if isinstance(x, tx.Tensor) else rows[np.ix_(_SOME_ROWS, _SOME_COLUMNS)]
+    )
 
 
 def _spread(x: Any, shape: tuple[int, ...]) -> Any:

@@ -127,7 +127,7 @@ def test_unbind_and_split() -> None:
         wanted = np.split(t.to_numpy(), sections, axis=1)
         assert [p.tolist() for p in t.split(sections, axis=1)] == [p.tolist() for p in wanted]
     assert [p.shape for p in tx.zeros((2, 0)).split(3, 1)] == [(2, 0)] * 3
-    with pytest.raises(ShapeError, match="split.*4.*3"):
+    with pytest.raises(ShapeError, match=r"split.*4.*3"):
         t.split(3, axis=1)
 
 

@@ -6,7 +6,6 @@ import copy
 import math
 import pickle
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pytest

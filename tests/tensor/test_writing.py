@@ -297,7 +297,7 @@ def test_a_read_only_view_takes_one_number_and_nothing_else(view: Callable[[tx.T
         lambda: v.__iadd__(1),
         lambda: v.__imul__(v),
     ):
-        with pytest.raises(ReadOnlyError, match="read-only.*copy"):
+        with pytest.raises(ReadOnlyError, match=r"read-only.*copy"):
             bad()
     assert t.tolist() == [0, 1, 2, 3]
     for one in (5, np.int64(6), tx.asarray(7), tx.ones((1,) * v.ndim, dtype=tx.int64)):

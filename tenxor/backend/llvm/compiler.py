@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -48,6 +49,7 @@ class Compiler:
         )
         self.kernels: dict[Kernel, Compiled] = {}
         self.compiled = self.loaded = 0
+        self.attempts = itertools.count()
         self.lock = threading.RLock()
 
     def get(self, kernel: Kernel) -> Compiled:
@@ -85,7 +87,7 @@ class Compiler:
 
     def _link(self, image: bytes, key: str) -> Any:
         """The linked library, or None if the image is no object file of this machine."""
-        name = f"{key}.{self.compiled}.{self.loaded}"
+        name = f"{key}.{next(self.attempts)}"  # a name stays taken even when linking fails
         builder = binding.JITLibraryBuilder().add_object_img(image).add_current_process().export_symbol(ENTRY)
         try:
             return builder.link(self.jit, name)

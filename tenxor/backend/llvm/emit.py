@@ -11,6 +11,7 @@ loop.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -40,6 +41,7 @@ from .values import (
 
 Parts = list[Value]  # one scalar, or `unroll` vectors
 ENTRY = "kernel"
+CHUNK = 64  # steps whose floats are added up on their own
 
 
 @dataclass(slots=True)
@@ -188,11 +190,57 @@ class _Emitter:
         if axis.vector and self.width > 1:
             self.vector_loop(s, begin, end)
         else:
-            self.plain_loop(s, begin, end, 1)
+            self.whole_steps(s, begin, end, 1)
+
+    def whole_steps(self, s: For, begin: Value, end: Value, step: int) -> Value:
+        """The loop in whole steps from `begin` on; where it stopped.
+
+        If it adds up floats, it does so in chunks that join the rest one by one: rounding errors then grow with the
+        length of a chunk and the number of chunks, and not with that of all steps.
+        """
+        if not self.rounds(s):
+            return self.plain_loop(s, begin, end, step)
+
+        def chunk(first: Value) -> Value:
+            before = {f: self.states[f] for f in carried(s.body)}
+            for f in before:
+                self.start(f)
+            b = self.inmost()
+            last = b.add(first, constant(I64, CHUNK * step))
+            last = b.select(b.icmp_signed("<", last, end), last, end)
+            stop = self.plain_loop(s, first, last, step)
+            for f, states in before.items():
+                self.states[f] = self.combined(f, states, self.states[f])
+            return stop
+
+        return self.repeated(s, -1, begin, end, step, chunk)
+
+    def rounds(self, s: For) -> bool:
+        """Whether a loop folds floats, in any order, and nobody looks at the states on the way (as a scan does)."""
+        folds = [self.kernel.folds[f] for f in carried(s.body)]
+        ordered = any(f.reduction.combine is None for f in folds)
+        return any(d.is_float for f in folds for d in f.states) and not ordered and not stores(s.body)
 
     def plain_loop(self, s: For, begin: Value, end: Value, step: int) -> Value:
         """The loop in whole steps from `begin` on, or with a mask in steps that may reach past the end; where it
         stopped.
+        """
+        masked = self.lanes is not None and self.lanes.axis == s.axis and self.lanes.masked
+
+        def turn(index: Value) -> Value:
+            if masked:
+                self.mask_idle_lanes(index, end)
+            for inner in s.body:
+                self.statement(inner)
+            return self.inmost().add(index, constant(I64, step))
+
+        return self.repeated(s, s.axis, begin, end, 1 if masked else step, turn)
+
+    def repeated(
+        self, s: For, axis: int, begin: Value, end: Value, needs: int, turn: Callable[[Value], Value]
+    ) -> Value:
+        """What `turn` emits for an index, giving the next one, from `begin` on while `needs` more are before `end`; where
+        it stopped. The states of the folds in `s` go from turn to turn.
         """
         depth = len(self.scopes) - 1
         header, body, done = (self.function.append_basic_block(f"{n}{s.axis}") for n in ("head", "body", "done"))
@@ -202,20 +250,15 @@ class _Emitter:
         b.position_at_end(header)
         index = b.phi(I64, f"i{s.axis}")
         running = {f: [[b.phi(v.type) for v in parts] for parts in states] for f, states in entering.items()}
-        masked = self.lanes is not None and self.lanes.axis == s.axis and self.lanes.masked
-        reaches = index if masked or step == 1 else b.add(index, constant(I64, step - 1))
+        reaches = index if needs == 1 else b.add(index, constant(I64, needs - 1))
         b.cbranch(b.icmp_signed("<", reaches, end), body, done)
 
         self.states.update(running)
-        self.scopes.append(Scope(s.axis, body, index))
+        self.scopes.append(Scope(axis, body, index))
         self.inmost()
-        if masked:
-            self.mask_idle_lanes(index, end)
-        for inner in s.body:
-            self.statement(inner)
+        further = turn(index)
         after = self.scopes.pop().block
         b.position_at_end(after)
-        further = b.add(index, constant(I64, step))
         b.branch(header)
 
         before = self.scopes[depth].block  # only now is all there that the body wanted computed outside it
@@ -241,7 +284,7 @@ class _Emitter:
         self.lanes = Lanes(s.axis, self.width, unroll)
         for f in entered:
             self.start(f)
-        stop = self.plain_loop(s, begin, end, self.width * unroll)
+        stop = self.whole_steps(s, begin, end, self.width * unroll)
         for f in entered:
             self.states[f] = self.together(f, self.states[f])
         self.lanes = Lanes(s.axis, self.width, 1, masked=True)
@@ -401,6 +444,11 @@ def carried(body: tuple[Statement, ...]) -> list[int]:
             found += carried(s.body)
     started = {s.fold for s in body if isinstance(s, Init)}
     return [f for f in found if f not in started]
+
+
+def stores(body: tuple[Statement, ...]) -> bool:
+    """Whether a loop with this body writes anything to memory."""
+    return any(stores(s.body) if isinstance(s, For) else isinstance(s, Store) for s in body)
 
 
 Needs = tuple[frozenset[int], frozenset[int], bool]  # axes, folds whose result is read, whether a running state is

@@ -1,0 +1,431 @@
+"""New tensors: from lists, numbers and arrays, from a rule, from another tensor's shape."""
+
+from __future__ import annotations
+
+import enum
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tenxor as tx
+from tenxor.errors import ArgumentError, DTypeError, OutOfBounds, ShapeError
+
+DTYPES = ["bool", "uint8", "uint64", "int8", "int64", "float16", "float32", "float64"]
+
+
+class Level(enum.IntEnum):
+    HIGH = 3
+
+
+def same(found: tx.Tensor, wanted: Any) -> None:
+    wanted = np.asarray(wanted)
+    assert found.dtype is tx.dtype(wanted.dtype)
+    assert found.shape == wanted.shape
+    assert found.tolist() == wanted.tolist()
+
+
+# From data
+
+
+@pytest.mark.parametrize(
+    ("data", "dtype"),
+    [
+        (5, "int64"),
+        (2.5, "float64"),
+        (True, "bool"),
+        ([], "float64"),
+        ([[], []], "float64"),
+        ([1, 2], "int64"),
+        ((1, 2.5), "float64"),
+        ([True, False], "bool"),
+        ([True, 2], "int64"),
+        ([True, 2.5], "float64"),
+        (range(4), "int64"),
+        ([range(3), (1, 2, 3)], "int64"),
+        ([[[1]], [[2]]], "int64"),
+        ([2**62, -(2**63)], "int64"),
+        ([2**70, 1.5], "float64"),
+        ([math.inf, -math.inf], "float64"),
+        (np.float32(1.5), "float32"),
+        (np.array(3, np.int8), "int8"),
+        ([np.float32(1), np.float32(2)], "float32"),
+        ([np.int8(1), np.uint8(2)], "int16"),
+        ([np.float32(1), 2], "float64"),
+        ([np.uint64(2**64 - 1)], "uint64"),
+        ([np.array([1, 2], np.int8), np.array([3, 4], np.int8)], "int8"),
+        ([np.array(1.5), np.array(2)], "float64"),
+    ],
+    ids=repr,
+)
+def test_data_and_its_dtype(data: Any, dtype: str) -> None:
+    t = tx.asarray(data)
+    assert t.dtype is tx.dtype(dtype)
+    same(t, np.array(data, dtype))
+    assert tx.array is tx.tensor is tx.asarray
+
+
+def test_lists_of_tensors() -> None:
+    rows = [tx.ones(3, dtype=tx.float32), tx.zeros(3, dtype=tx.float32)]
+    assert tx.asarray(rows).dtype is tx.float32
+    assert tx.asarray(rows).tolist() == [[1, 1, 1], [0, 0, 0]]
+    assert tx.asarray([tx.asarray(1), 2.5, np.int8(3)]).tolist() == [1, 2.5, 3]
+    assert tx.asarray([tx.asarray([1, 2]), [3, 4], np.array([5, 6])]).tolist() == [[1, 2], [3, 4], [5, 6]]
+    halves = tx.asarray([tx.asarray(1.5, dtype=tx.bfloat16)] * 2)
+    assert (halves.dtype, halves.tolist()) == (tx.bfloat16, [1.5, 1.5])
+
+
+def test_kinds_of_int_and_float_are_numbers() -> None:
+    assert tx.asarray([Level.HIGH, 1]).tolist() == [3, 1]
+    assert tx.asarray(Level.HIGH).dtype is tx.int64
+    assert tx.asarray([np.float64(2.5)]).dtype is tx.float64
+    assert tx.full(2, Level.HIGH).tolist() == [3, 3]
+    t = tx.ones(1, dtype=tx.int8)
+    assert (t * Level.HIGH).dtype is (Level.HIGH * t).dtype is tx.int8
+    t[0] = Level.HIGH
+    t[...] = t + Level.HIGH
+    assert t.tolist() == [6]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_a_dtype_asked_for(dtype: str) -> None:
+    for data in ([0, 1, 2], [0.0, 1.0, 2.75], [True, False], 3, np.array([0, 1, 100]), np.array([0.5, 2.5])):
+        same(tx.asarray(data, dtype=dtype), np.array(data).astype(dtype))
+
+
+def test_floats_into_integers_truncate_and_saturate_without_a_warning() -> None:
+    values = [1e10, -1e10, math.nan, -3.7]
+    for data in (values, np.array(values), np.array(values, np.float32)):
+        assert tx.asarray(data, dtype=tx.int8).tolist() == [127, -128, 0, -3]
+    for dtype in ("float16", "bfloat16", "float32"):
+        assert (
+            tx.asarray([1e300], dtype=dtype).tolist()
+            == tx.asarray(np.array([1e300]), dtype=dtype).tolist()
+            == [math.inf]
+        )
+
+
+@pytest.mark.parametrize(
+    ("data", "dtype"),
+    [
+        ([1, 256], "uint8"),
+        ([[1], [-1]], "uint64"),
+        ([-129], "int8"),
+        (128, "int8"),
+        ([2**64], "uint64"),
+        ([2**63], None),
+        (2**63, None),
+        ([10**400], "float64"),
+        ([10**400, 0.5], None),
+    ],
+)
+def test_integers_out_of_range_are_named(data: Any, dtype: str | None) -> None:
+    with pytest.raises(OutOfBounds, match="asarray: Python integer"):
+        tx.asarray(data, dtype=dtype)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        None,
+        "text",
+        b"text",
+        1j,
+        {},
+        {1, 2},
+        object(),
+        (x for x in [1]),
+        [None],
+        [1, "2"],
+        [[1, 2], [3, None]],
+        [1, 2j],
+        [np.complex64(1)],
+        [np.str_("3")],
+        np.array(["a"]),
+        np.array([1j]),
+        np.array([object()]),
+        np.array(["2020-01-01"], "M8[D]"),
+        np.zeros(2, dtype=[("x", "i4")]),
+    ],
+    ids=lambda data: type(data).__name__,
+)
+def test_what_is_no_number_is_refused(data: Any) -> None:
+    with pytest.raises(DTypeError):
+        tx.asarray(data)
+    if not isinstance(data, np.ndarray):
+        with pytest.raises(DTypeError):
+            tx.asarray(data, dtype=tx.float32)
+
+
+@pytest.mark.parametrize(
+    ("data", "says"),
+    [
+        ([[1, 2], [3]], r"depth 1.*\[0\] has 2 items.*\[1\] is 1 item"),
+        ([[1], [2, 3]], r"\[0\] has 1 item.*\[1\] is 2 items"),
+        ([[1, 2], 3], r"\[1\] is the number 3"),
+        ([1, [2]], r"\[0\] is the number 1.*\[1\] has 1 item"),
+        ([[[1], [2]], [[3], [4, 5]]], r"depth 2.*\[1\]\[1\]"),
+        ([[1, 2], []], r"\[1\]"),
+        ([[], [1]], r"\[1\]"),
+        ([np.zeros(2), np.zeros(3)], r"\[1\]"),
+        ([tx.zeros(2), tx.zeros((2, 2))], r"\[1\]\[0\]"),
+    ],
+)
+def test_ragged_lists_say_where(data: Any, says: str) -> None:
+    with pytest.raises(ShapeError, match=r"(?s)asarray: ragged.*" + says):
+        tx.asarray(data)
+
+
+@pytest.mark.parametrize("make", [np.asfortranarray, lambda a: a[::-1, ::2], lambda a: a.astype(">f8"), lambda a: a.T])
+def test_any_numpy_array_is_taken_element_by_element(make: Callable[[Any], Any]) -> None:
+    a = make(np.arange(12.0).reshape(3, 4))
+    t = tx.asarray(a)
+    same(t, a.astype(float))
+    assert t.is_contiguous()
+
+
+# From a number
+
+
+@pytest.mark.parametrize(
+    "shape", [(), 3, (3,), [2, 3], (2, 0), np.array([2, 3]), tx.asarray([2, 3]), (np.int8(2), 3), np.int64(4)]
+)
+def test_shapes(shape: Any) -> None:
+    wanted = tuple(np.ravel(np.asarray(shape)).astype(int))
+    for t in (tx.zeros(shape), tx.ones(shape), tx.empty(shape), tx.full(shape, 7)):
+        assert t.shape == wanted
+    assert tx.ones(shape).tolist() == np.ones(wanted).tolist()
+
+
+MAKERS: dict[str, Callable[..., tx.Tensor]] = {
+    "zeros": tx.zeros,
+    "ones": tx.ones,
+    "empty": tx.empty,
+    "full": lambda shape, **options: tx.full(shape, 1, **options),
+}
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_wrong_shapes_are_named_by_who_was_asked(name: str) -> None:
+    make = MAKERS[name]
+    for shape in (-1, (2, -1)):
+        with pytest.raises(ShapeError, match=rf"^{name}:.*-1"):
+            make(shape)
+    for shape in (2.5, (2, 1.0), "ab", None, [[1, 2]]):
+        with pytest.raises(ArgumentError, match=f"^{name}:"):
+            make(shape)
+    with pytest.raises(ArgumentError, match=rf"^{name}:.*gpu"):
+        make(2, device="gpu")
+    assert make(2, device="cpu").device == "cpu"
+
+
+@pytest.mark.parametrize("dtype", [*DTYPES, "bfloat16", np.dtype("f4"), np.int16, float, bool])
+def test_numbers_of_any_dtype(dtype: Any) -> None:
+    for make, value in ((tx.zeros, 0), (tx.ones, 1)):
+        t = make((2, 2), dtype=dtype)
+        assert t.dtype is tx.dtype(dtype)
+        assert t.tolist() == [[value, value]] * 2
+    x = tx.ones((2, 1), dtype=dtype)
+    for like, value in ((tx.zeros_like, 0), (tx.ones_like, 1)):
+        assert (like(x).dtype, like(x).tolist()) == (x.dtype, [[value], [value]])
+        assert like(x, dtype=tx.int8).dtype is tx.int8
+    assert tx.full_like(x, 1).tolist() == [[1], [1]]
+    assert (tx.empty_like(x).dtype, tx.empty_like(x).shape) == (x.dtype, x.shape)
+
+
+def test_full_takes_the_dtype_of_its_value() -> None:
+    for value, dtype in ((7, "int64"), (2.5, "float64"), (True, "bool"), (np.float32(1.5), "float32")):
+        same(tx.full((2,), value), np.full(2, value, dtype))
+    assert tx.full((2,), tx.asarray(3, dtype=tx.int8)).dtype is tx.int8
+    assert tx.full((2,), np.array(3, np.uint8)).dtype is tx.uint8
+    assert tx.full((2,), 2, dtype=bool).tolist() == [True, True]
+    assert tx.full((2,), 1.9, dtype=tx.int32).tolist() == [1, 1]
+    assert tx.full((1,), 2**64 - 1, dtype=tx.uint64).tolist() == [2**64 - 1]
+    assert tx.full((), 2**70, dtype=tx.float64).item() == 2.0**70
+
+
+def test_full_refuses_what_it_cannot_fill_with() -> None:
+    for value, dtype in ((300, "uint8"), (2**63, None), (10**400, "float64")):
+        with pytest.raises(OutOfBounds, match="full"):
+            tx.full(2, value, dtype=dtype)
+    for wrong in ("a", None, 1j, [1], np.zeros(2), tx.zeros(1)):
+        with pytest.raises(DTypeError, match="full"):
+            tx.full(2, wrong)
+    with pytest.raises(OutOfBounds, match=r"full_like.*300"):
+        tx.full_like(tx.zeros(1, dtype=tx.int8), 300)
+
+
+def test_tensors_from_a_rule_are_writable_and_their_own() -> None:
+    for t in (tx.zeros(3), tx.full(3, 0.0), tx.zeros_like(tx.ones(3)), tx.arange(3) * 0.0, tx.linspace(0, 0, 3)):
+        t[1] = 5
+        assert t.tolist() == [0, 5, 0]
+
+
+def test_like_takes_views_and_arrays() -> None:
+    x = tx.arange(6).reshape(2, 3).T
+    assert tx.zeros_like(x).shape == (3, 2)
+    assert tx.zeros_like(x).is_contiguous()
+    wide = tx.ones_like(tx.arange(3).expand((2, 3)))
+    wide[0, 0] = 7
+    assert wide.tolist() == [[7, 1, 1], [1, 1, 1]]
+    assert tx.ones_like(np.zeros((2,), np.float32)).dtype is tx.float32
+
+
+# Sequences
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        (5,),
+        (0,),
+        (-3,),
+        (2, 9),
+        (9, 2),
+        (2, 9, 3),
+        (9, 2, -3),
+        (2, 9, -1),
+        (0, 10, 11),
+        (-5, 5, 2),
+        (5, -5, -4),
+        (2.5,),
+        (0, 1, 0.25),
+        (1, 0, -0.5),
+        (0.5, 3),
+        (0.0, 5),
+        (0, 1, 0.1),
+        (0, 3, 1.0),
+        (1, 2, -0.5),
+        (True, 4),
+        (np.int64(5),),
+        (np.int8(1), np.float32(3)),
+    ],
+)
+def test_arange_is_numpys(arguments: tuple[Any, ...]) -> None:
+    wanted = np.arange(*[x.item() if isinstance(x, np.generic) else x for x in arguments])
+    found = tx.arange(*arguments)
+    assert found.dtype is tx.dtype(wanted.dtype)
+    assert found.shape == wanted.shape
+    np.testing.assert_allclose(found.to_numpy(), wanted, rtol=1e-15)
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int8", "int32", "float16", "float32", "bfloat16", "float64"])
+def test_arange_of_a_dtype(dtype: str) -> None:
+    assert tx.arange(3, 0, -1, dtype=dtype).tolist() == [3, 2, 1]
+    assert tx.arange(3, dtype=dtype).dtype is tx.dtype(dtype)
+    assert tx.arange(0.0, 3, dtype=dtype).tolist() == [0, 1, 2]
+
+
+def test_arange_with_tensors_and_names() -> None:
+    assert tx.arange(tx.asarray(3)).tolist() == [0, 1, 2]
+    assert tx.arange(tx.asarray(3)).dtype is tx.int64
+    assert tx.arange(1, stop=7, step=2).tolist() == [1, 3, 5]
+    assert tx.arange(2**62, 2**62 + 2).tolist() == [2**62, 2**62 + 1]
+
+
+def test_arange_refuses() -> None:
+    for arguments in ((math.inf,), (0, math.nan), (0, 1, 0), (0, 1, 0.0), (0.0, 1.0, math.nan)):
+        with pytest.raises(ArgumentError, match="arange"):
+            tx.arange(*arguments)
+    for arguments, dtype in (
+        ((250, 260), "uint8"),
+        ((3, -3, -1), "uint8"),
+        ((-129, 0), "int8"),
+        ((2**63, 2**63 + 2), None),
+    ):
+        with pytest.raises(OutOfBounds, match=r"arange.*out of range"):
+            tx.arange(*arguments, dtype=dtype)
+    for wrong in ("a", None, 1j, [1]):
+        with pytest.raises(DTypeError, match="arange"):
+            tx.arange(wrong)
+
+
+@pytest.mark.parametrize("endpoint", [True, False])
+@pytest.mark.parametrize("count", [0, 1, 2, 3, 7, 50, 1001])
+@pytest.mark.parametrize(("start", "stop"), [(0, 1), (-1, 1), (5, -2), (0.1, 0.3), (2, 2), (1e-3, 1e9)])
+def test_linspace_is_numpys_and_meets_its_ends(start: float, stop: float, count: int, endpoint: bool) -> None:
+    wanted = np.linspace(start, stop, count, endpoint=endpoint)
+    found = tx.linspace(start, stop, count, endpoint=endpoint)
+    assert found.dtype is tx.float64
+    np.testing.assert_allclose(found.to_numpy(), wanted, rtol=1e-15, atol=1e-15 * max(abs(start), abs(stop)))
+    if count:
+        assert found[0].item() == start
+    if endpoint and count > 1:
+        assert found[-1].item() == stop
+
+
+def test_linspace_of_a_dtype() -> None:
+    assert tx.linspace(0, 1, 3, dtype=tx.float32).tolist() == [0, 0.5, 1]
+    same(tx.linspace(-1, 0, 4, dtype=tx.int64), np.linspace(-1, 0, 4, dtype=np.int64))
+    same(tx.linspace(0, 10, 4, dtype=tx.int8), np.linspace(0, 10, 4, dtype=np.int8))
+    assert tx.linspace(np.float32(0), tx.asarray(1), np.int64(2)).tolist() == [0, 1]
+    for wrong in (-1, 2.5, "a"):
+        with pytest.raises(ArgumentError, match="linspace"):
+            tx.linspace(0, 1, wrong)
+    with pytest.raises(DTypeError, match="linspace"):
+        tx.linspace("a", 1, 2)
+
+
+# Matrices
+
+
+@pytest.mark.parametrize("k", [-5, -2, -1, 0, 1, 2, 5])
+@pytest.mark.parametrize(("rows", "columns"), [(3, 3), (2, 4), (4, 2), (0, 3), (1, 1)])
+def test_eye_tril_and_triu(rows: int, columns: int, k: int) -> None:
+    same(tx.eye(rows, columns, k=k), np.eye(rows, columns, k))
+    same(tx.eye(rows, columns, k=k, dtype=tx.int8), np.eye(rows, columns, k, np.int8))
+    a = np.arange(1, 1 + 2 * rows * columns).reshape(2, rows, columns)
+    same(tx.tril(tx.asarray(a), k=k), np.tril(a, k))
+    same(tx.triu(tx.asarray(a), k=k), np.triu(a, k))
+    turned = tx.asarray(a).permute(0, 2, 1)
+    same(tx.tril(turned, k=k), np.tril(a.transpose(0, 2, 1), k))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_triangles_keep_the_dtype(dtype: str) -> None:
+    same(tx.tril(tx.ones((2, 2), dtype=dtype)), np.tril(np.ones((2, 2), dtype)))
+    same(tx.triu(tx.ones((2, 2), dtype=dtype)), np.triu(np.ones((2, 2), dtype)))
+
+
+def test_matrices_refuse_what_they_are_not() -> None:
+    assert tx.eye(2).tolist() == [[1, 0], [0, 1]]
+    with pytest.raises(ShapeError, match=r"eye.*-1"):
+        tx.eye(-1)
+    with pytest.raises(ArgumentError, match="eye"):
+        tx.eye(2.5)
+    for triangle in (tx.tril, tx.triu):
+        with pytest.raises(ShapeError, match=r"tri.*\(3,\).*matrix"):
+            triangle(tx.ones(3))
+    assert tx.tril([[1, 2], [3, 4]]).tolist() == [[1, 0], [3, 4]]
+
+
+@pytest.mark.parametrize("indexing", ["xy", "ij"])
+@pytest.mark.parametrize("sizes", [(), (3,), (3, 2), (2, 3, 4), (2, 0), (1, 1)])
+def test_meshgrid(sizes: tuple[int, ...], indexing: str) -> None:
+    lines = [np.arange(n) + 10 * k for k, n in enumerate(sizes)]
+    wanted = np.meshgrid(*lines, indexing=indexing)
+    tensors = [tx.asarray(line) for line in lines]
+    found = tx.meshgrid(*tensors, indexing=indexing)
+    assert len(found) == len(wanted)
+    for ours, theirs, line in zip(found, wanted, tensors, strict=True):
+        same(ours, theirs)
+        assert ours.storage is line.storage
+
+
+def test_meshgrid_of_lists_and_numbers() -> None:
+    x, y = tx.meshgrid([1, 2], 5)
+    assert (x.tolist(), y.tolist()) == ([[1, 2]], [[5, 5]])
+    with pytest.raises(ArgumentError, match=r"indexing.*'zz'"):
+        tx.meshgrid(tx.ones(2), indexing="zz")
+    with pytest.raises(ShapeError, match=r"meshgrid.*array 1.*\(2, 2\)"):
+        tx.meshgrid(tx.ones(2), tx.ones((2, 2)))
+
+
+def test_astype_as_a_function() -> None:
+    t = tx.asarray([1.5, 2.5])
+    assert tx.astype(t, tx.int8).tolist() == [1, 2]
+    assert tx.astype(t, tx.float64, copy=False) is t
+    with pytest.raises(ArgumentError, match=r"astype.*gpu"):
+        tx.astype(t, tx.int8, device="gpu")

@@ -1,0 +1,238 @@
+"""Dtypes: names, limits, promotion and kinds, as the array API standard and NumPy have them."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import pickle
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import tenxor as tx
+from tenxor.errors import ArgumentError, DTypeError, OutOfBounds
+
+NAMES = ["bool", "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64"]
+FLOATS = ["float16", "bfloat16", "float32", "float64"]
+ALL = [*NAMES, *FLOATS]
+
+
+def as_numpy(name: str) -> np.dtype:
+    return np.dtype(ml_dtypes.bfloat16 if name == "bfloat16" else name)
+
+
+def test_what_names_a_dtype() -> None:
+    for name in ALL:
+        d = getattr(tx, name)
+        assert tx.dtype(name) is tx.dtype(d) is d
+        assert (str(d), repr(d), d.name) == (name, f"tenxor.{name}", name)
+        assert d.itemsize * 8 == d.bits == as_numpy(name).itemsize * 8
+        if name != "bfloat16":
+            assert tx.dtype(np.dtype(name)) is tx.dtype(np.dtype(name).type) is d
+    assert (tx.dtype(bool), tx.dtype(int), tx.dtype(float)) == (tx.bool, tx.int64, tx.float64)
+    assert (tx.dtype("f4"), tx.dtype("<i2"), tx.dtype(np.longlong)) == (tx.float32, tx.int16, tx.int64)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    ["flaot32", "complex64", complex, str, object, object(), 3, "i4,f4", {"a": 1}, np.longdouble, "U3", "M8[s]"],
+)
+def test_what_names_none_says_which_there_are(wrong: object) -> None:
+    with pytest.raises(DTypeError, match="bfloat16, float32, float64"):
+        tx.dtype(wrong)
+
+
+def test_a_dtype_is_one_object_for_ever() -> None:
+    for name in ALL:
+        d = tx.dtype(name)
+        assert pickle.loads(pickle.dumps(d)) is copy.copy(d) is copy.deepcopy([d])[0] is d
+        assert len({d, tx.dtype(name)}) == 1
+        assert d is not None and d != name
+
+
+@pytest.mark.parametrize("name", FLOATS)
+def test_finfo(name: str) -> None:
+    info = tx.finfo(name)
+    wanted = ml_dtypes.finfo(as_numpy(name))
+    assert info.bits == wanted.bits
+    assert info.dtype is tx.dtype(name)
+    for limit in ("eps", "max", "min", "smallest_normal"):
+        assert type(getattr(info, limit)) is float
+        assert getattr(info, limit) == float(getattr(wanted, limit))
+    assert tx.finfo(tx.ones(2, dtype=name)).max == info.max
+
+
+@pytest.mark.parametrize("name", NAMES[1:])
+def test_iinfo(name: str) -> None:
+    info, wanted = tx.iinfo(tx.dtype(name)), np.iinfo(name)
+    assert (info.bits, info.min, info.max) == (wanted.bits, int(wanted.min), int(wanted.max))
+    assert info.dtype is tx.dtype(name)
+    assert type(info.min) is type(info.max) is int
+
+
+def test_limits_of_the_other_kind() -> None:
+    for name in ("bool", *FLOATS):
+        with pytest.raises(DTypeError, match=f"iinfo.*{name}.*finfo"):
+            tx.iinfo(name)
+    for name in NAMES:
+        with pytest.raises(DTypeError, match=f"finfo.*{name}.*iinfo"):
+            tx.finfo(name)
+
+
+KINDS = {
+    "bool": ["bool"],
+    "signed integer": ["int8", "int16", "int32", "int64"],
+    "unsigned integer": ["uint8", "uint16", "uint32", "uint64"],
+    "integral": NAMES[1:],
+    "real floating": FLOATS,
+    "complex floating": [],
+    "numeric": [*NAMES[1:], *FLOATS],
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_isdtype(kind: str) -> None:
+    assert [name for name in ALL if tx.isdtype(tx.dtype(name), kind)] == [n for n in ALL if n in KINDS[kind]]
+
+
+def test_isdtype_of_dtypes_and_tuples() -> None:
+    assert tx.isdtype(tx.int8, tx.int8)
+    assert not tx.isdtype(tx.int8, tx.uint8)
+    assert tx.isdtype(tx.int8, ("bool", tx.float32, ("integral",)))
+    assert not tx.isdtype(tx.int8, ())
+    for wrong in ("integer", None, 3):
+        with pytest.raises(ArgumentError, match="real floating"):
+            tx.isdtype(tx.int8, wrong)
+
+
+# Promotion
+
+
+def promoted(*names: str) -> str | None:
+    """What NumPy (with ml_dtypes) promotes to, but for what we refuse: integers beyond int64."""
+    if {"uint64"} & set(names) and {"int8", "int16", "int32", "int64"} & set(names):
+        return None
+    return str(np.result_type(*map(as_numpy, names)))
+
+
+@pytest.mark.parametrize(("a", "b"), [*itertools.combinations_with_replacement([n for n in ALL if n != "bfloat16"], 2)])
+def test_two_dtypes_promote_as_in_numpy(a: str, b: str) -> None:
+    wanted = promoted(a, b)
+    for pair in ((a, b), (b, a)):
+        if wanted is None:
+            with pytest.raises(DTypeError, match="uint64"):
+                tx.result_type(*map(tx.dtype, pair))
+        else:
+            assert tx.result_type(*map(tx.dtype, pair)) is tx.dtype(wanted)
+
+
+def test_bfloat16_promotes_like_the_float_that_it_is() -> None:
+    for other, wanted in {
+        "bool": "bfloat16",
+        "int8": "bfloat16",
+        "uint8": "bfloat16",
+        "int16": "float32",
+        "int64": "float64",
+        "float16": "float32",
+        "bfloat16": "bfloat16",
+        "float32": "float32",
+        "float64": "float64",
+    }.items():
+        assert tx.result_type(tx.bfloat16, tx.dtype(other)) is tx.dtype(wanted)
+
+
+def test_promotion_does_not_depend_on_the_order() -> None:
+    for names in itertools.combinations(ALL, 3):
+        found = set()
+        for order in itertools.permutations(names):
+            try:
+                found.add(tx.result_type(*map(tx.dtype, order)).name)
+            except DTypeError:
+                found.add("none")
+        assert len(found) == 1, names
+
+
+def test_promotion_has_an_identity_and_never_loses_a_kind() -> None:
+    for a, b in itertools.product(ALL, ALL):
+        if promoted_pair := ({a, b} & {"uint64"} and {a, b} & {"int8", "int16", "int32", "int64"}):
+            assert promoted_pair
+            continue
+        found = tx.result_type(tx.dtype(a), tx.dtype(b))
+        assert tx.result_type(found, tx.dtype(a)) is found
+        assert tx.can_cast(tx.dtype(a), found) and tx.can_cast(tx.dtype(b), found)
+
+
+def test_python_numbers_and_tensors_in_result_type() -> None:
+    assert tx.result_type(tx.int8, 1) is tx.int8
+    assert tx.result_type(1, tx.int8, True) is tx.int8
+    assert tx.result_type(tx.int8, 1.5) is tx.float64
+    assert tx.result_type(tx.float32, 1, 1.5) is tx.float32
+    assert tx.result_type(tx.bool, 1) is tx.int64
+    assert tx.result_type(tx.ones(2, dtype=tx.float16), tx.uint8) is tx.float16
+    assert tx.result_type(np.float32(1), tx.int8) is tx.float32
+    assert tx.result_type("int8", np.uint8) is tx.int16
+    assert (tx.result_type(1), tx.result_type(True), tx.result_type(1, 2.5)) == (tx.int64, tx.bool, tx.float64)
+    assert tx.finfo(np.float32).bits == tx.iinfo(np.int32).bits == 32
+    assert tx.can_cast(np.uint8, "int16")
+    with pytest.raises(OutOfBounds, match=r"300.*int8"):
+        tx.result_type(tx.int8, 300)
+    with pytest.raises(ArgumentError, match="at least one"):
+        tx.result_type()
+
+
+def test_can_cast() -> None:
+    for a, b in itertools.product(ALL, ALL):
+        try:
+            wanted = tx.result_type(tx.dtype(a), tx.dtype(b)) is tx.dtype(b)
+        except DTypeError:
+            wanted = False
+        assert tx.can_cast(tx.dtype(a), tx.dtype(b)) is wanted
+    assert tx.can_cast(tx.ones(2, dtype=tx.int8), tx.int16)
+    assert not tx.can_cast("float64", "float32")
+
+
+# bfloat16 has no dtype in NumPy: its memory is kept as bits
+
+
+def test_bfloat16_rounds_to_nearest_ties_to_even() -> None:
+    rng = np.random.default_rng(0)
+    values = np.concatenate(
+        [
+            rng.standard_normal(2000) * 10.0 ** rng.integers(-40, 39, 2000),
+            np.array([1 + 2**-8, 1 + 3 * 2**-8, 1 + 2**-7, 0.0, -0.0, np.inf, -np.inf, 3.4e38, 1e-45, 9.2e-41]),
+        ]
+    ).astype(np.float32)
+    wanted = values.astype(ml_dtypes.bfloat16).astype(np.float32)
+    for t in (
+        tx.asarray(values, dtype=tx.bfloat16),
+        tx.asarray(values).astype("bfloat16"),
+        tx.asarray([float(v) for v in values], dtype=tx.bfloat16),
+    ):
+        assert t.dtype is tx.bfloat16
+        np.testing.assert_array_equal(t.to_numpy(), wanted)
+        assert t.tolist() == wanted.tolist()
+        assert [t[k].item() for k in range(20)] == wanted[:20].tolist()
+
+
+def test_bfloat16_is_written_element_by_element() -> None:
+    t = tx.zeros(4, dtype=tx.bfloat16)
+    t[0] = 1.5
+    t[1:3] = tx.asarray([3.0, 1 + 2**-9])
+    t[[3]] = 7
+    assert t.tolist() == [1.5, 3, 1, 7]
+    t += 0.25
+    assert t.tolist() == [1.75, 3.25, 1.25, 7.25]
+    assert (t + t).dtype is tx.bfloat16
+    assert 3.25 in t
+    assert np.isnan(tx.full((), float("nan"), dtype=tx.bfloat16).item())
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_float64_is_rounded_once(dtype: str) -> None:
+    tie = {"float16": 1 + 2**-11, "bfloat16": 1 + 2**-8}[dtype]
+    eps = tx.finfo(dtype).eps
+    just_above = tie + 2**-40  # float32 would round this to the tie, and the tie to 1
+    assert tx.asarray([just_above], dtype=dtype).tolist() == [1 + eps]
+    assert tx.asarray([just_above]).astype(dtype).tolist() == [1 + eps]
+    assert tx.full((1,), just_above, dtype=dtype).tolist() == [1 + eps]
