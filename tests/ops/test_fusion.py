@@ -1,0 +1,255 @@
+"""Fusing changes nothing: random programs computed lazily, operation by operation, and by NumPy; on one thread and on two."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tenxor as tx
+from tenxor.backend import threads
+from tenxor.dtypes import DType, boolean, float16, float32, float64, int32, int64, uint8
+
+from .values import Array, array, assert_identical, random, tensor
+
+Both = tuple[tx.Tensor, Array]
+ROWS, COLUMNS = 9, 35  # a matrix whose rows end in a masked tail
+
+
+class Program:
+    """Operations drawn from a seed and done to tensors and to arrays alike.
+
+    With `eager` every tensor is realised as soon as it is made.
+    """
+
+    def __init__(self, seed: int, dtype: DType, *, eager: bool) -> None:
+        self.rng = np.random.default_rng(seed)
+        self.dtype, self.eager = dtype, eager
+        self.pool: list[Both] = [self.input((ROWS, COLUMNS), k) for k in range(2)]
+        self.pool += [self.input(s, 7) for s in ((COLUMNS,), (ROWS, 1), (COLUMNS, ROWS), ())]
+
+    def input(self, shape: tuple[int, ...], k: int) -> Both:
+        size = int(np.prod(shape))
+        x = random(self.dtype, size, k)
+        x = (np.tanh(x) if self.dtype.is_float else x).reshape(shape)
+        return tensor(x), x
+
+    def run(self, steps: int) -> list[Both]:
+        makers: list[Callable[[], Both | None]] = [
+            *[self.arithmetic] * 5, *[self.function] * 2, *[self.view] * 3, *[self.reduction] * 2, self.choice, self.stored, self.cast,
+        ]  # fmt: skip
+        for _ in range(steps):
+            made = makers[self.rng.integers(len(makers))]()
+            if made is not None:
+                t, x = made
+                assert t.shape == x.shape, (t.shape, x.shape)
+                if self.eager:
+                    t.realize()
+                self.pool.append((t, x))
+        return self.pool
+
+    def pick(self) -> Both:
+        """Rather one made lately."""
+        at = len(self.pool) - 1 - int(self.rng.exponential(3))
+        return self.pool[max(0, at)]
+
+    def two(self) -> tuple[Both, Both] | None:
+        """Two that broadcast together."""
+        a = self.pick()
+        for _ in range(5):
+            b = self.pick()
+            try:
+                shape = np.broadcast_shapes(a[1].shape, b[1].shape)
+            except ValueError:
+                continue
+            if np.prod(shape, dtype=int) <= 20_000:
+                return (a, b) if self.rng.integers(2) else (b, a)
+        return None
+
+    # What a step may be
+
+    def arithmetic(self) -> Both | None:
+        pair = self.two()
+        if pair is None:
+            return None
+        (a, x), (b, y) = pair
+        name = self.draw("add", "subtract", "multiply", "maximum", "minimum")
+        return self.tamed(getattr(tx, name)(a, b), getattr(np, name)(x, y))
+
+    def tamed(self, t: tx.Tensor, x: Array) -> Both:
+        """Floats kept below 4, so that nothing grows from step to step."""
+        if not self.dtype.is_float:
+            return t, x
+        return tx.clip(t, -4.0, 4.0) * 0.75, (np.clip(x, -4, 4) * x.dtype.type(0.75)).astype(x.dtype)
+
+    def function(self) -> Both:
+        t, x = self.pick()
+        if self.dtype.is_float:
+            name = self.draw("sin", "tanh", "floor", "abs", "negative")
+            return getattr(tx, name)(t), getattr(np, name)(x)
+        if self.rng.integers(2):
+            return t // 3 - t % 7, x // x.dtype.type(3) - x % x.dtype.type(7)
+        return t ^ (t >> 1), x ^ (x >> x.dtype.type(1))
+
+    def view(self) -> Both | None:
+        t, x = self.pick()
+        if x.ndim == 0:
+            return t.expand(3), np.broadcast_to(x, (3,))
+        axis = int(self.rng.integers(x.ndim))
+        n = x.shape[axis]
+        kind = self.draw("transpose", "flip", "slice", "flatten", "gather", "spread", "regroup")
+        before = (slice(None),) * axis
+        if kind == "transpose":
+            return t.T, x.T
+        if kind == "flip":
+            return t.flip(axis), np.flip(x, axis)
+        if kind == "slice":
+            key = (*before, slice(int(self.rng.integers(0, max(1, n // 2))), None, int(self.draw(1, 2))))
+            return t[key], x[key]
+        if kind == "flatten":
+            return t.reshape(-1), x.reshape(-1)
+        if kind == "gather":
+            index = self.rng.integers(0, n, n).tolist()
+            return t.oindex[(*before, index)], np.take(x, index, axis)
+        if kind == "spread":
+            return (t.expand_dims(0).expand(2, *x.shape), np.broadcast_to(x, (2, *x.shape))) if x.ndim < 3 else None
+        if x.ndim == 2:
+            return t.T.reshape(t.shape), x.T.reshape(x.shape)
+        return None
+
+    def reduction(self) -> Both | None:
+        t, x = self.pick()
+        if x.ndim == 0:
+            return None
+        axis = int(self.rng.integers(x.ndim)) if self.rng.integers(4) else None
+        keepdims = bool(self.rng.integers(2))
+        name = self.draw("max", "min", "sum", "mean", "argmax")
+        if name == "mean" and not self.dtype.is_float:
+            name = "sum"
+        found, wanted = (
+            getattr(t, name)(axis=axis, keepdims=keepdims),
+            np.asarray(getattr(x, name)(axis=axis, keepdims=keepdims)),
+        )
+        if name == "argmax" and self.dtype.is_float:
+            return None  # which of two nearly equal ones is larger, rounding may decide
+        found, wanted = found.astype(self.dtype), wanted.astype(x.dtype)
+        return self.tamed(found, wanted) if name in ("sum", "mean") else (found, wanted)
+
+    def choice(self) -> Both | None:
+        pair = self.two()
+        if pair is None:
+            return None
+        (a, x), (b, y) = pair
+        return tx.where(a > 0, a, b), np.where(x > 0, x, y)
+
+    def stored(self) -> Both | None:
+        """A copy, part of it written."""
+        t, x = self.pick()
+        if x.ndim != 2 or 0 in x.shape:
+            return None
+        t, x = t.copy(), x.copy()
+        key = (slice(None, None, -1), slice(x.shape[1] // 3, None))
+        kind = self.draw("number", "itself", "in place")
+        if kind == "number":
+            t[key], x[key] = 1, 1
+        elif kind == "itself":
+            t[:, 1:], x[:, 1:] = t[:, :-1], x[:, :-1].copy()
+        else:
+            t[key] *= t[key].max(axis=1, keepdims=True)
+            x[key] *= x[key].max(axis=1, keepdims=True)
+        return self.tamed(t, x)
+
+    def cast(self) -> Both:
+        t, x = self.pick()
+        if self.dtype.is_float:
+            return t.astype(int64).astype(self.dtype), x.astype(np.int64).astype(x.dtype)
+        return t.astype(boolean).astype(self.dtype), x.astype(bool).astype(x.dtype)
+
+    def draw(self, *among: Any) -> Any:
+        return among[self.rng.integers(len(among))]
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_programs_of_integers(seed: int) -> None:
+    dtype = (int64, int32, uint8)[seed % 3]
+    with np.errstate(over="ignore"):
+        lazy = Program(seed, dtype, eager=False).run(30)
+        eager = Program(seed, dtype, eager=True).run(30)
+    assert len(lazy) == len(eager) > 12
+    for k, ((t, x), (u, _)) in enumerate(zip(reversed(lazy), reversed(eager), strict=True)):
+        assert_identical(array(t), x, "program", seed, "result", -k - 1)
+        assert_identical(array(u), x, "eager program", seed, "result", -k - 1)
+
+
+@pytest.mark.parametrize("seed", range(100, 124))
+def test_programs_of_floats(seed: int) -> None:
+    dtype = (float64, float32)[seed % 2]
+    lazy = Program(seed, dtype, eager=False).run(30)
+    eager = Program(seed, dtype, eager=True).run(30)
+    assert len(lazy) == len(eager) > 12
+    near = 1e-4 if dtype is float32 else 1e-12
+    for k, ((t, x), (u, _)) in enumerate(zip(reversed(lazy), reversed(eager), strict=True)):
+        np.testing.assert_allclose(
+            array(t), array(u), rtol=near / 100, atol=near / 100, err_msg=f"program {seed}, result {-k - 1}"
+        )
+        np.testing.assert_allclose(array(t), x, rtol=near, atol=near, err_msg=f"program {seed}, result {-k - 1}")
+
+
+@pytest.mark.parametrize("seed", [200, 201, 202])
+def test_the_order_of_asking_does_not_matter(seed: int) -> None:
+    with np.errstate(over="ignore"):
+        forwards, backwards = (Program(seed, int32, eager=False).run(25) for _ in range(2))
+    first = [array(t) for t, _ in forwards]
+    last = [array(t) for t, _ in reversed(backwards)][::-1]
+    for a, b in zip(first, last, strict=True):
+        assert_identical(a, b, seed)
+
+
+def test_elementwise_chains_round_each_step() -> None:
+    """No step is contracted with another: a product is rounded before it is added to."""
+    for dtype in (float16, float32, float64):
+        x, y, z = (random(dtype, 1000, k) for k in range(3))
+        fused = array(tensor(x) * tensor(y) + tensor(z) * tensor(x) - tensor(y))
+        with np.errstate(over="ignore"):
+            assert_identical(fused, x * y + z * x - y, dtype)
+
+
+# --- threads ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def thread_count() -> Iterator[Callable[[int], None]]:
+    before = threads.num_threads()
+    yield threads.set_num_threads
+    threads.set_num_threads(before)
+
+
+SIZE = 1 << 21
+LARGE: dict[str, Callable[[tx.Tensor, tx.Tensor], tx.Tensor]] = {
+    "elementwise": lambda a, b: (a * b + a) * (a - b),
+    "transposed": lambda a, b: a.reshape(2048, -1).T + b.reshape(-1, 2048),
+    "rows": lambda a, b: (a * b).reshape(2048, -1).sum(axis=1),
+    "columns": lambda a, b: (a * b).reshape(2048, -1).sum(axis=0),
+    "few columns": lambda a, b: (a - b).reshape(-1, 3).sum(axis=0),
+    "all": lambda a, b: (a * b).sum(),
+    "all, transposed": lambda a, b: (a.reshape(2048, -1).T * b.reshape(-1, 2048)).sum(),
+    "middle": lambda a, b: (a + b).reshape(64, -1, 32).sum(axis=1),
+    "outer": lambda a, b: (a + b).reshape(64, -1, 32).sum(axis=(0, 2)),
+    "largest": lambda a, b: (a * b).reshape(2048, -1).argmax(axis=1),
+    "running": lambda a, b: (a * b).reshape(2048, -1).cumulative_sum(axis=1),
+    "normalised": lambda a, b: a.reshape(2048, -1) - (b.reshape(2048, -1) * 2).max(axis=1, keepdims=True),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", [float32, float64, int64], ids=str)
+@pytest.mark.parametrize("name", LARGE)
+def test_the_number_of_threads_changes_no_bit(name: str, dtype: DType, thread_count: Callable[[int], None]) -> None:
+    n = (SIZE // 6144 + 1) * 6144
+    a, b = tensor(random(dtype, n)), tensor(random(dtype, n, 1))
+    thread_count(1)
+    alone = array(LARGE[name](a, b))
+    for count in (2, 3):
+        thread_count(count)
+        assert_identical(array(LARGE[name](a, b)), alone, name, dtype, count, "threads")

@@ -1,0 +1,140 @@
+"""Long loops: pending graphs and remembered plans are bounded, so nothing runs out of memory, of stack, or of kernels."""
+
+from __future__ import annotations
+
+import gc
+import subprocess
+import sys
+import tracemalloc
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+import tenxor as tx
+from tenxor.node import MAX_PENDING
+from tenxor.realize import _plans
+
+realize_module = sys.modules["tenxor.realize"]
+
+
+STEPS = {
+    "x = x + 1": lambda x: x + 1,
+    "x = x + x * 0": lambda x: x + x * 0,
+    "x = (x + 1).T": lambda x: (x + 1)[::-1],
+    "x = x - x.mean() + 1": lambda x: x - x.mean() + 1,
+    "x += 1": lambda x: x.__iadd__(1),
+    "x[1:] = x[:-1]": lambda x: x.__setitem__(slice(1, None), x[:-1]) or x,
+    "x[2] = x[1] + 1": lambda x: x.__setitem__(2, x[1] + 1) or x,
+    "bytes": lambda x: x.view(tx.uint8)[7::8].__iadd__(0) is None or x,
+}
+
+
+class TestLongLoops:
+    """A pending graph is bounded, so no loop runs out of memory, of stack, or of kernels."""
+
+    @pytest.mark.parametrize("name", STEPS)
+    def test_run_in_constant_memory(self, name: str) -> None:
+        step = STEPS[name]
+        x = tx.zeros(10) + 0
+        for _ in range(3 * MAX_PENDING):
+            x = step(x)  # until what is computed together is what was before
+        gc.collect()
+        plans, used, compiled = len(_plans), tx.memory(reset_peak=True).in_use, sum(tx.compile_counts())
+        tracemalloc.start()
+        try:
+            for _ in range(1500):
+                x = step(x)
+            _, peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+        assert peak < 400_000, f"{peak} bytes of Python's memory"
+        x.realize()
+        assert tx.memory().peak - used < 100_000
+        assert sum(tx.compile_counts()) - compiled <= 8
+        assert len(_plans) - plans <= 30
+
+    def test_a_hundred_thousand_steps(self) -> None:
+        program = """
+import resource
+import tenxor as tx
+def peak():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+x = tx.zeros(10)
+for k in range(100_000):
+    x = x + 1
+    if k == 2_000:
+        start, compiled = peak(), sum(tx.compile_counts())
+assert peak() - start < 3_000, (start, peak())  # kilobytes
+assert sum(tx.compile_counts()) - compiled <= 1 and compiled < 5, tx.compile_counts()
+assert x.tolist() == [100_000.0] * 10
+"""
+        found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=100)
+        assert found.returncode == 0, found.stderr
+
+    def test_deep_graphs_leave_the_caller_half_of_the_stack(self) -> None:
+        def at_depth(depth: int, work: Callable[[], float]) -> float:
+            return work() if not depth else at_depth(depth - 1, work)
+
+        frame, depth = sys._getframe(), 0
+        while frame.f_back is not None:
+            frame, depth = frame.f_back, depth + 1
+
+        def chain() -> float:
+            x = tx.ones(3)
+            for k in range(MAX_PENDING - 8):
+                x = (x * 2 if k % 3 else tx.maximum(x, -x)) - 0.5
+            return x.sum().item()
+
+        assert at_depth(sys.getrecursionlimit() // 2 - depth, chain) == chain()
+
+    def test_many_readers_of_one_node(self) -> None:
+        a, b = tx.ones(4), tx.ones(4) * 2
+        for _ in range(400):
+            a, b = b, (a + b) * 0.5
+        assert abs(b[0].item() - 5 / 3) < 1e-12
+
+    def test_doubling_does_not_explode(self) -> None:
+        x = tx.ones(4)
+        for _ in range(500):
+            x = x + x
+        assert x.tolist() == [2.0**500] * 4
+
+
+class TestPlansAreRemembered:
+    def test_the_same_again_makes_none(self) -> None:
+        def work(k: int) -> float:
+            x = tx.asarray(np.arange(48.0).reshape(6, 8)) * k + 3
+            x[1:] = x[:-1] - k
+            return (x.sum(axis=0) / 2).max().item()
+
+        work(1)
+        before = dict(_plans)
+        for k in range(2, 50):
+            work(k)
+        assert _plans == before
+
+    def test_they_are_bounded(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(realize_module, "MAX_PLANS", 20)
+        for n in range(1, 100):
+            assert (tx.arange(n) + 3).sum().item() == n * (n - 1) // 2 + 3 * n
+            assert len(_plans) <= 20 or n == 1
+
+    def test_what_has_large_tables_is_not_kept(self) -> None:
+        x = tx.asarray(np.arange(50_000.0))
+        before = len(_plans)
+        for shift in range(3):
+            picked = np.roll(np.arange(50_000), shift)
+            assert x.oindex[picked.tolist()].sum().item() == 49_999 * 25_000
+        assert len(_plans) - before <= 2
+
+    def test_they_keep_no_tensor_alive(self) -> None:
+        gc.collect()
+        before = tx.memory().in_use
+        for _ in range(3):
+            x = tx.ones((300, 300)) + 1
+            y = x @ x + tx.exp(x)
+            y[3:] = x[3:] * 2
+            y.realize()
+            del x, y
+        assert tx.memory().in_use == before

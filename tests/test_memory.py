@@ -1,0 +1,292 @@
+"""Memory: aligned, reused, counted, given back when tensors die; and an error that says how much was wanted."""
+
+from __future__ import annotations
+
+import gc
+import subprocess
+import sys
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+import tenxor as tx
+from tenxor import memory as memory_module
+from tenxor.dtypes import float32, int64
+from tenxor.memory import ALIGNMENT, Buffer, allocate, foreign, memory, release_pool
+from tenxor.tensor import Tensor
+
+module = sys.modules["tenxor.memory"]
+MiB = 1 << 20
+
+
+def address(t: Tensor) -> int:
+    buffer = t.storage.node.buffer
+    assert buffer is not None
+    return buffer.address
+
+
+def used() -> int:
+    gc.collect()
+    return memory().in_use
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _with_all_parts_loaded() -> None:
+    tx.zeros(1).realize()  # plans hold a buffer of their own
+
+
+class TestBuffers:
+    @pytest.mark.parametrize(
+        "nbytes", [0, 1, 7, 63, 64, 65, 100, 4095, 4096, 4097, 5000, 70_000, 1_000_003, 9 * MiB + 1]
+    )
+    def test_are_aligned_and_large_enough(self, nbytes: int) -> None:
+        for buffer in (allocate(nbytes), allocate(nbytes)):
+            assert buffer.address % ALIGNMENT == 0 and ALIGNMENT == 64
+            assert buffer.nbytes == nbytes <= buffer.array.nbytes
+            assert buffer.array.__array_interface__["data"][0] == buffer.address
+            buffer.array[:] = 1  # all of it is ours
+
+    @pytest.mark.parametrize("nbytes", [100, 4097, 70_000, 1_000_003, 64 * MiB + 1])
+    def test_waste_an_eighth_at_the_most(self, nbytes: int) -> None:
+        before = memory().in_use
+        buffer = allocate(nbytes)
+        assert nbytes <= memory().in_use - before <= max(nbytes * 9 // 8, nbytes + 63)
+        assert buffer.pins == 0 and not buffer.frozen
+
+    def test_that_live_never_overlap(self) -> None:
+        buffers = [allocate(n) for n in (0, 1, 64, 100, 5000, 5001, 100_000) * 5]
+        spans = sorted((b.address, b.address + b.array.nbytes) for b in buffers)
+        assert all(end <= start for (_, end), (start, _) in pairwise(spans))
+
+    def test_are_seen_as_elements_of_any_dtype(self) -> None:
+        buffer = allocate(64)
+        buffer.typed(int64)[:] = -1
+        assert buffer.typed(int64).shape == (8,) and buffer.typed(float32).shape == (16,)
+        assert buffer.typed(tx.uint8)[:64].tolist() == [255] * 64
+        assert buffer.typed(tx.uint8) is buffer.typed(tx.uint8)
+
+    def test_of_others_are_theirs(self) -> None:
+        array = np.arange(10)
+        before = used()
+        buffer = foreign(array.ctypes.data, array.nbytes, array, frozen=False)
+        assert buffer.pins == 1 and buffer.address == array.ctypes.data and used() == before
+        buffer.typed(int64)[3] = 99
+        assert array[3] == 99
+        pooled = memory().pooled
+        del buffer
+        assert memory().pooled == pooled and array.tolist() == [0, 1, 2, 99, 4, 5, 6, 7, 8, 9]
+        assert foreign(array.ctypes.data, 80, array, frozen=True).pins == 0
+        assert foreign(0, 0, None, frozen=False).typed(int64).size == 0
+
+
+class TestPool:
+    def test_hands_out_again_what_was_given_back(self) -> None:
+        buffer = allocate(3 * MiB)
+        place, pooled = buffer.address, memory().pooled
+        del buffer
+        assert memory().pooled - pooled >= 3 * MiB
+        again = allocate(3 * MiB - 100)  # a near size will do
+        assert again.address == place and memory().pooled == pooled
+
+    def test_never_hands_out_one_block_twice(self) -> None:
+        for _ in range(3):
+            buffers = [allocate(12_345) for _ in range(20)]
+            assert len({b.address for b in buffers}) == 20
+
+    def test_is_bounded(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        release_pool()
+        monkeypatch.setattr(module, "MAX_POOLED", 4 * MiB)
+        buffers = [allocate(MiB) for _ in range(10)]
+        del buffers
+        assert memory().pooled <= 4 * MiB
+
+    def test_is_given_back_on_demand(self) -> None:
+        allocate(MiB)
+        assert memory().pooled >= MiB
+        release_pool()
+        assert memory().pooled == 0
+        assert allocate(MiB).address % 64 == 0
+
+    def test_makes_way_when_memory_is_short(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Before an allocation fails, what is only kept for reuse is given back."""
+        allocate(MiB)
+        assert memory().pooled >= MiB
+        empty, failed = np.empty, []
+
+        def short(*args: object, **more: object) -> object:
+            if memory().pooled:
+                failed.append(args)
+                raise MemoryError
+            return empty(*args, **more)  # type: ignore[call-overload]
+
+        monkeypatch.setattr(module.np, "empty", short)
+        buffer = allocate(3 * MiB + 5)
+        assert len(failed) == 1 and memory().pooled == 0 and buffer.nbytes == 3 * MiB + 5
+
+
+class TestCounts:
+    def test_follow_tensors(self) -> None:
+        before = used()
+        t = tx.zeros(MiB, dtype=tx.uint8)
+        assert memory().in_use == before  # it is not in memory yet
+        t.realize()
+        assert memory().in_use == before + MiB
+        view, copy = t[::2].reshape(2, -1), t.copy()
+        assert memory().in_use == before + MiB
+        copy[0] = 1
+        assert memory().in_use == before + 2 * MiB
+        del t
+        assert memory().in_use == before + 2 * MiB  # the view is alive
+        del view
+        assert memory().in_use == before + MiB
+        del copy
+        assert memory().in_use == before
+
+    def test_the_peak_is_the_most_since_it_was_reset(self) -> None:
+        start = memory(reset_peak=True).in_use
+        a = allocate(MiB)
+        b = allocate(MiB)
+        del a
+        assert memory().peak == start + 2 * MiB and memory().in_use == start + MiB
+        assert memory(reset_peak=True).peak == start + 2 * MiB
+        assert memory().peak == start + MiB
+        del b
+        assert memory().peak == start + MiB
+
+    def test_show_themselves(self) -> None:
+        found = memory()
+        assert repr(found) == f"Memory(in_use={found.in_use}, peak={found.peak}, pooled={found.pooled})"
+        assert tx.memory is memory and memory_module is memory
+
+    def test_temporaries_are_given_back_while_more_is_computed(self) -> None:
+        x = tx.ones((1024, 1024), dtype=tx.uint8).realize()
+        for _ in range(3):
+            start = memory(reset_peak=True).in_use
+            y = tx.cumulative_sum(x, axis=1, dtype=tx.uint8)
+            for _ in range(6):
+                y = tx.cumulative_sum(y, axis=0, dtype=tx.uint8)
+            y.realize()
+            assert memory().peak - start <= 12 * 8 * MiB
+            del y
+            assert memory().in_use == start
+
+    def test_distances_take_no_memory_but_their_own(self) -> None:
+        n, m, d = 300, 200, 64
+        a, b = (tx.asarray(np.ones((k, d), np.float32)) for k in (n, m))
+        before = memory(reset_peak=True).in_use
+        distances = ((a[:, None] - b[None]) ** 2).sum(-1)
+        distances.realize()
+        assert memory().peak - before <= 1.2 * 4 * n * m < 4 * n * m * d / 50
+
+    def test_softmax_takes_its_result_and_no_more(self) -> None:
+        x = tx.asarray(np.ones((256, 1024), np.float32))
+        before = memory(reset_peak=True).in_use
+        e = tx.exp(x - x.max(axis=1, keepdims=True))
+        s = (e / e.sum(axis=1, keepdims=True)).realize()
+        assert memory().peak - before <= 1.1 * x.nbytes
+        assert s.shape == x.shape
+
+    def test_nothing_leaks(self) -> None:
+        def work() -> None:
+            x = tx.asarray(np.arange(2000.0)).reshape(40, 50)
+            y = (x - x.mean(axis=1, keepdims=True)) / x.std()
+            y[1:] = y[:-1]
+            y.T[::2] += 1
+            np.asarray(y)[0, 0] = 1
+            y.oindex[[0, 1]] = x.oindex[[2, 2]]
+            with pytest.raises(ValueError):
+                y + tx.zeros(7)
+            tx.concat([y, x @ x.T @ y]).tolist()
+
+        work()
+        before = used()
+        for _ in range(5):
+            work()
+        gc.collect()
+        assert memory().in_use == before
+
+    def test_and_needs_no_garbage_collector(self) -> None:
+        gc.disable()
+        try:
+            before = memory().in_use
+            for _ in range(3):
+                x = tx.ones(1000) + 1
+                x[1:] = x[:-1] * 2
+                (x.reshape(10, 100) @ x.reshape(100, 10)).sum(axis=0).tolist()
+                del x
+            assert memory().in_use == before
+        finally:
+            gc.enable()
+
+
+class TestExhaustion:
+    def test_names_the_bytes(self) -> None:
+        t = tx.empty((1 << 47, 8), dtype=tx.uint8)
+        with pytest.raises(MemoryError, match=str(1 << 50)):
+            t.realize()
+        with pytest.raises(MemoryError, match=f"no memory for a tensor of {1 << 53} bytes"):
+            tx.zeros(1 << 50).realize()
+
+    def test_of_more_than_any_machine_can_count(self) -> None:
+        for power in (59, 60, 63, 70):
+            with pytest.raises(MemoryError, match=f"no memory for a tensor of {8 << power} bytes"):
+                tx.empty(1 << power).realize()
+
+    def test_leaves_all_as_it_was(self) -> None:
+        x = tx.arange(10)
+        before = used()
+        y = tx.broadcast_to(x, (1 << 47, 10)) + 1
+        for _ in range(2):
+            with pytest.raises(MemoryError):
+                y.realize()
+        assert y[5, 3].shape == ()
+        assert x.tolist() == list(range(10))
+        del y
+        assert memory().in_use <= before + 128
+
+    def test_within_a_limit_is_survived(self) -> None:
+        program = """
+import resource
+import tenxor as tx
+tx.ones(1000).sum().item()
+pages = int(open("/proc/self/statm").read().split()[0])
+resource.setrlimit(resource.RLIMIT_AS, ((pages << 12) + (200 << 20), -1))
+kept = tx.ones(1 << 20).realize()
+for _ in range(3):
+    try:
+        tx.ones(1 << 26).realize()
+        raise SystemExit("there is memory for more than the limit")
+    except MemoryError as error:
+        assert "536870912" in str(error), error
+assert (kept + 1).sum().item() == 1 << 21
+"""
+        found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+        assert found.returncode == 0, found.stderr
+
+
+class TestNothing:
+    """Tensors of no elements have memory like others, of no bytes."""
+
+    @pytest.mark.parametrize("shape", [(0,), (0, 3), (3, 0), (2, 0, 4)])
+    def test_works(self, shape: tuple[int, ...]) -> None:
+        t = tx.zeros(shape).realize()
+        assert address(t) % 64 == 0 and t.size == 0
+        assert (t + 1).tolist() == np.zeros(shape).tolist()
+        assert t.sum().item() == 0 and t.copy().realize().shape == shape
+        t[...] = 5
+        t += tx.ones(shape)
+        assert t.to_numpy().shape == shape and np.asarray(t).shape == shape
+        assert tx.concat([t, t]).shape == (2 * shape[0], *shape[1:])
+        assert tx.cumulative_sum(t, axis=0).to_numpy().shape == shape
+
+    def test_of_foreign_memory(self) -> None:
+        t = tx.asarray(np.empty((0, 5)), copy=False)
+        assert (t * 2).tolist() == [] and t.sum().item() == 0.0
+
+    def test_a_buffer_of_no_bytes_is_given_back_too(self) -> None:
+        before = used()
+        buffer: Buffer = allocate(0)
+        assert buffer.nbytes == 0 and memory().in_use > before
+        del buffer
+        assert memory().in_use == before

@@ -1,0 +1,375 @@
+"""What is computed when: nothing before it is asked for, in as few kernels as can be, in place where nobody can tell."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+import tenxor as tx
+from tenxor.kernel.ir import Kernel
+from tenxor.plan import planned
+from tenxor.tensor import Tensor
+
+realize_module = sys.modules["tenxor.realize"]
+
+
+def is_pending(t: Tensor) -> bool:
+    return t.storage.node.buffer is None
+
+
+def address(t: Tensor) -> int:
+    """Where the memory of a tensor is; it must have some."""
+    buffer = t.storage.node.buffer
+    assert buffer is not None
+    return buffer.address
+
+
+def kernels(*tensors: Tensor) -> list[Kernel]:
+    """The kernels that are still to run for these tensors."""
+    return [kernel for _, kernel in planned([t.storage.node for t in tensors]) if kernel is not None]
+
+
+def matrix(n: int = 6, m: int = 8) -> Tensor:
+    """A tensor in memory."""
+    return tx.asarray(np.random.default_rng(n * m).normal(size=(n, m)).astype(np.float32))
+
+
+def numbers(n: int = 10) -> Tensor:
+    """0, 1, ... in memory."""
+    return tx.arange(n).realize()
+
+
+class TestNothingIsComputedBeforeItIsAskedFor:
+    def test_by_making(self) -> None:
+        x = matrix()
+        made = [
+            x + 1,
+            tx.exp(x) @ x.T,
+            x.sum(),
+            x.copy() * 2,
+            tx.concat([x, x + 1]),
+            tx.zeros((3, 3)),
+            tx.cumulative_sum(x, axis=1),
+        ]
+        made += [tx.where(x > 0, x, 0), x.astype(tx.int8), tx.map(lambda a: a * a, x), x.std(axis=0), tx.arange(5)]
+        assert all(is_pending(t) for t in made)
+
+    def test_by_looking(self) -> None:
+        t = matrix() + 1
+        tx.explain(t)
+        assert t.shape == (6, 8) and t.T.strides == (1, 8) and t.dtype is tx.float32 and t.nbytes == 192
+        assert t.is_contiguous() and t.layout and t[1:, ::2].reshape(-1).size
+        assert is_pending(t)
+
+    def test_by_writing_all_or_parts_of_what_is_pending(self) -> None:
+        t = matrix() * 2
+        t[1] = 3
+        t[:, ::2] += t[:, 1::2]
+        t += 1
+        t.T[...] = t.T * 2
+        assert is_pending(t)
+
+    @pytest.mark.parametrize(
+        "ask",
+        [
+            lambda t: t.realize(),
+            lambda t: tx.realize(t),
+            lambda t: t.tolist(),
+            lambda t: t.to_numpy(),
+            lambda t: np.asarray(t),
+            lambda t: t[0, 0].item(),
+            lambda t: float(t[1, 1]),
+            lambda t: str(t),
+            lambda t: t.storage.tolist(),
+            lambda t: np.from_dlpack(t),
+        ],
+    )
+    def test_but_then_it_is_and_once(self, ask: Callable[[Tensor], object]) -> None:
+        t = matrix() + 1
+        ask(t)
+        first = address(t)
+        ask(t)
+        assert address(t) == first and not kernels(t)
+
+    def test_what_was_not_asked_for_stays_pending(self) -> None:
+        x = matrix() + 1
+        y, z = x * 2, x * 3
+        y.realize()
+        assert is_pending(z) and is_pending(x)
+
+
+class TestFusion:
+    """How many kernels an expression takes."""
+
+    @pytest.mark.parametrize(
+        ("count", "expression"),
+        [
+            (1, lambda x, y: ((x * 2 + 1) ** 2 - y) / 3),
+            (1, lambda x, y: tx.where(x > y, tx.exp(x), -y).astype(tx.float64)),
+            (1, lambda x, y: (x + 1).T + y.T),
+            (1, lambda x, y: (x + 1)[1:, ::-2] * (y - 1)[:-1, ::2]),
+            (1, lambda x, y: (x + y).sum(axis=1)),
+            (1, lambda x, y: tx.sqrt((x * y).sum(axis=0) + 1) * 2),
+            (
+                1,
+                lambda x, y: (
+                    tx.exp(x - x.max(axis=1, keepdims=True))
+                    / tx.exp(x - x.max(axis=1, keepdims=True)).sum(axis=1, keepdims=True)
+                ),
+            ),
+            (1, lambda x, y: x.max(axis=1) + tx.log(tx.exp(x - x.max(axis=1, keepdims=True)).sum(axis=1))),
+            (1, lambda x, y: (x - x.mean(axis=1, keepdims=True)) / x.std(axis=1, keepdims=True)),
+            (1, lambda x, y: x.var(axis=1)),
+            (1, lambda x, y: ((x[:, None] - y[None]) ** 2).sum(-1)),
+            (1, lambda x, y: tx.maximum(x @ y.T + 1, 0)),
+            (1, lambda x, y: (x > y).count_nonzero(axis=0)),
+            (1, lambda x, y: (x * y).argmax(axis=1)),
+            (1, lambda x, y: tx.cumulative_sum(x + y, axis=1)),
+            (1, lambda x, y: tx.map(lambda a, b: a * b + 1, x, y) - 1),
+            (1, lambda x, y: tx.arange(48).reshape(6, 8) + tx.eye(6, 8) * x),
+            (2, lambda x, y: tx.exp(x[0]) + y),  # 8 exponentials are kept, not computed 48 times
+            (1, lambda x, y: (x[0] + 1) + y),  # but 8 sums are cheaper to do again
+            (2, lambda x, y: tx.cumulative_sum(x, axis=1) * 2),
+            (2, lambda x, y: tx.concat([x, y])),
+        ],
+    )
+    def test_of_one_expression(self, count: int, expression: Callable[[Tensor, Tensor], Tensor]) -> None:
+        found = kernels(expression(matrix(), matrix()))
+        assert len(found) == count, "\n".join(map(str, found))
+
+    def test_softmax_with_a_name_for_its_exponentials(self) -> None:
+        x = matrix()
+        e = tx.exp(x - x.max(axis=1, keepdims=True))
+        (kernel,) = kernels(e / e.sum(axis=1, keepdims=True))
+        assert sum(o.written for o in kernel.operands) == 1
+
+    def test_what_two_consumers_share_is_stored_once(self) -> None:
+        e = tx.exp(matrix())
+        assert len(kernels(e + 1, e * 2)) == 3  # asked for together: e, and both that read it
+        assert len(kernels((e + 1) * (e * 2))) == 1  # read twice by one kernel, computed once
+
+    def test_the_second_use_of_what_was_computed_in_passing_keeps_it(self) -> None:
+        e = tx.exp(matrix())
+        first, second, third = e + 1, e * 2, e - 3
+        first.realize()
+        assert is_pending(e) and len(kernels(second)) == 2
+        second.realize()
+        assert not is_pending(e) and len(kernels(third)) == 1
+        expected = np.exp(matrix().to_numpy())
+        assert np.allclose(third.to_numpy(), expected - 3) and np.allclose(first.to_numpy(), expected + 1)
+
+    def test_what_nobody_can_ask_for_again_is_not_kept(self) -> None:
+        x = matrix()
+        y = tx.exp(x) + 1
+        y.realize()
+        z = tx.exp(x) * 2  # another exponential
+        assert len(kernels(z)) == 1
+
+    def test_a_distance_reads_two_tables_and_writes_one(self) -> None:
+        a, b = matrix(40, 16), matrix(50, 16)
+        (kernel,) = kernels(((a[:, None] - b[None]) ** 2).sum(-1))
+        assert [o.written for o in kernel.operands].count(True) == 1
+        (node, _), *_ = planned([((a[:, None] - b[None]) ** 2).sum(-1).storage.node])
+        assert node.shape == (40, 50)
+
+    def test_several_results_share_what_they_share(self) -> None:
+        x = matrix()
+        s = (x * x).sum(axis=1)
+        a, b = s + 1, s - 1
+        tx.realize(a, b)
+        assert not is_pending(a) and not is_pending(b)
+        assert np.allclose(a.to_numpy() - 2, b.to_numpy())
+
+
+class TestWritesInPlace:
+    """The memory is kept where nobody else can see the old content; by value and by address."""
+
+    def check(self, t: Tensor, write: Callable[[Tensor], object], *, in_place: bool) -> None:
+        model = t.to_numpy()
+        before = address(t)
+        write(t)
+        t.realize()
+        assert (address(t) == before) == in_place, f"{'copied' if in_place else 'in place'}"
+        del before
+        expected = tx.asarray(model)
+        write(expected)  # on memory of its own
+        assert t.tolist() == expected.tolist()
+
+    @pytest.mark.parametrize(
+        "write",
+        [
+            lambda t: t.__setitem__(3, 7),
+            lambda t: t.__setitem__(slice(2, 5), 7),
+            lambda t: t.__setitem__(slice(None, None, -2), 7),
+            lambda t: t.__setitem__(slice(2, 5), tx.arange(3) * 5),
+            lambda t: t.__setitem__(slice(2, 5), tx.arange(3).realize()),
+            lambda t: t.__setitem__(slice(2, 5), t[3:6] * 2),
+            lambda t: t.__setitem__(slice(1, None), t[:-1] + 0),
+            lambda t: t.reshape(2, 5).T.__setitem__(0, -1),
+            lambda t: t.reshape(2, 5).T.reshape(10).__setitem__(slice(0, 4), 3),
+            lambda t: t.oindex.__setitem__(([7, 1],), -1),
+            lambda t: t.__setitem__(tx.asarray([1, 2, 1]), tx.asarray([5, 6, 7])),
+            lambda t: t.view(tx.uint8).__setitem__(slice(8, 10), 3),
+            lambda t: t.view(tx.uint8).__setitem__(8, 3),
+            lambda t: t[::2].__iadd__(1),
+            lambda t: t[2:8][1:3].fill_(4),
+        ],
+    )
+    def test_alone(self, write: Callable[[Tensor], object]) -> None:
+        self.check(numbers(), write, in_place=True)
+
+    def test_the_whole_is_swapped(self) -> None:
+        t = numbers()
+        buffer = t.storage.node.buffer
+        t[...] = t[::-1] * 2
+        assert is_pending(t) and buffer is not None
+        assert t.tolist() == [18, 16, 14, 12, 10, 8, 6, 4, 2, 0]
+        assert buffer.typed(tx.int64)[:10].tolist() == list(range(10))
+
+    @pytest.mark.parametrize("write", [lambda t: t.__setitem__(0, 9), lambda t: t.__setitem__(slice(0, 2), 9)])
+    def test_with_a_copy_alive(self, write: Callable[[Tensor], object]) -> None:
+        t = numbers()
+        c = t.copy()
+        assert address(c) == address(t)  # not yet copied
+        write(t)
+        assert address(t) != address(c)
+        assert c.tolist() == list(range(10)) and t.tolist() != c.tolist()
+        self.check(t, write, in_place=True)  # now they are apart
+        self.check(c, write, in_place=True)
+
+    @pytest.mark.parametrize("write", [lambda t: t.__setitem__(0, 9), lambda t: t.__setitem__(slice(0, 2), 9)])
+    @pytest.mark.parametrize(
+        "read",
+        [
+            lambda t: t + 1,
+            lambda t: t[5:] * 2,
+            lambda t: t.sum(),
+            lambda t: tx.exp(t + 1)[:3],
+            lambda t: t.view(tx.uint8) + 1,
+            lambda t: (t + 1).T @ (t - 1),
+            lambda t: tx.concat([t, t]),
+        ],
+    )
+    def test_with_a_pending_reader(self, write: Callable[[Tensor], object], read: Callable[[Tensor], Tensor]) -> None:
+        t = numbers()
+        reader = read(t)
+        before = address(t)
+        write(t)
+        assert address(t) != before
+        assert reader.tolist() == read(numbers()).tolist()
+        del reader
+        self.check(t, write, in_place=True)
+
+    @pytest.mark.parametrize("write", [lambda t: t.__setitem__(0, 9), lambda t: t.__setitem__(slice(0, 2), 9)])
+    def test_with_a_reader_that_is_computed_or_gone(self, write: Callable[[Tensor], object]) -> None:
+        t = numbers()
+        reader = (t + 1).realize()
+        self.check(t, write, in_place=True)
+        assert reader.tolist() == list(range(1, 11))
+        t = numbers()
+        gone = t * 2 + 1
+        del gone
+        self.check(t, write, in_place=True)
+
+    def test_with_views_alive_that_see_it(self) -> None:
+        t = numbers()
+        v, w = t[2:6], t.reshape(2, 5).T
+        self.check(t, lambda t: t.__setitem__(slice(3, 5), 0), in_place=True)
+        assert v.tolist() == [2, 0, 0, 5] and w.tolist() == [[0, 5], [1, 6], [2, 7], [0, 8], [0, 9]]
+
+    def test_what_another_storage_holds_by_assignment(self) -> None:
+        t, u = numbers(), tx.zeros(10, dtype=tx.int64)
+        u[...] = t
+        t[0] = -1
+        assert u.tolist() == list(range(10)) and t[0].item() == -1
+        u[1:3] = 7
+        assert t.tolist() == [-1, *range(1, 10)]
+
+    def test_in_memory_that_others_see_always(self) -> None:
+        t = numbers()
+        seen = np.asarray(t)
+        before = address(t)
+        for write in (lambda: t.__setitem__(0, 5), lambda: t.__setitem__(slice(3, 5), 5), lambda: t.__iadd__(1)):
+            write()
+            assert address(t) == before and seen.tolist() == t.tolist()
+
+    def test_never_in_memory_that_nobody_may_write(self) -> None:
+        array = np.arange(10)
+        array.flags.writeable = False
+        t = tx.asarray(array)
+        assert address(t) == array.ctypes.data
+        t[2:4] = 0
+        t[5] = 0
+        assert array.tolist() == list(range(10)) and t.tolist() == [0, 1, 0, 0, 4, 0, 6, 7, 8, 9]
+
+    def test_stores_in_a_row_use_one_memory(self) -> None:
+        t = numbers(1000) + 0
+        for k in range(20):
+            t[k::50] = k
+        tx.memory(reset_peak=True)
+        start = tx.memory().in_use
+        t.realize()
+        assert tx.memory().peak - start < 2.5 * 8000
+
+    def test_a_pending_reader_between_stores_sees_what_it_should(self) -> None:
+        t = numbers() + 0
+        t[0] = 10
+        between = t * 1
+        t[0] = 20
+        after = t * 1
+        t[0] = 30
+        assert (t[0].item(), after[0].item(), between[0].item()) == (30, 20, 10)
+
+    @pytest.mark.parametrize("first", ["t", "reader"])
+    def test_whatever_is_computed_first(self, first: str) -> None:
+        t = numbers() + 0
+        reader = t[::-1] * 10
+        t[1:] = t[:-1]
+        t[:2] = reader[:2]
+        (t if first == "t" else reader).realize()
+        assert reader.tolist() == [90, 80, 70, 60, 50, 40, 30, 20, 10, 0]
+        assert t.tolist() == [90, 80, 1, 2, 3, 4, 5, 6, 7, 8]
+
+
+OVERLAPS = {
+    "up": lambda t: t.__setitem__(slice(1, None), t[:-1]),
+    "down": lambda t: t.__setitem__(slice(None, -1), t[1:]),
+    "backwards": lambda t: t.__setitem__(slice(None), t[::-1]),
+    "half backwards": lambda t: t.__setitem__(slice(2, 9), t[8:1:-1]),
+    "interleaved": lambda t: t.__setitem__(slice(None, None, 2), t[:6]),
+    "transposed": lambda t: t[:9].reshape(3, 3).__setitem__(..., t[:9].reshape(3, 3).T),
+    "gathered": lambda t: t.__setitem__(slice(0, 4), t.oindex[[11, 0, 1, 2]]),
+    "scattered": lambda t: t.oindex.__setitem__(([3, 2, 1, 0],), t[:4]),
+    "added": lambda t: t[1:].__iadd__(t[:-1]),
+    "an element": lambda t: t.__setitem__(slice(1, None), t[0]),
+    "an expression": lambda t: t.__setitem__(slice(3, 9), t[2:8] * 10 + t[4:10]),
+}
+
+
+@pytest.mark.parametrize("name", OVERLAPS)
+@pytest.mark.parametrize("pending", [False, True])
+def test_overlaps_read_the_old_values(name: str, pending: bool) -> None:
+    array = np.arange(12)
+    t = tx.arange(12) + 0
+    if not pending:
+        t.realize()
+    OVERLAPS[name](t)
+    expected = array.copy()
+    wanted = {
+        "up": lambda: expected.__setitem__(slice(1, None), array[:-1]),
+        "down": lambda: expected.__setitem__(slice(None, -1), array[1:]),
+        "backwards": lambda: expected.__setitem__(slice(None), array[::-1]),
+        "half backwards": lambda: expected.__setitem__(slice(2, 9), array[8:1:-1]),
+        "interleaved": lambda: expected.__setitem__(slice(None, None, 2), array[:6]),
+        "transposed": lambda: expected[:9].reshape(3, 3).__setitem__(..., array[:9].reshape(3, 3).T),
+        "gathered": lambda: expected.__setitem__(slice(0, 4), array[[11, 0, 1, 2]]),
+        "scattered": lambda: expected.__setitem__([3, 2, 1, 0], array[:4]),
+        "added": lambda: expected[1:].__iadd__(array[:-1]),
+        "an element": lambda: expected.__setitem__(slice(1, None), array[0]),
+        "an expression": lambda: expected.__setitem__(slice(3, 9), array[2:8] * 10 + array[4:10]),
+    }
+    wanted[name]()
+    assert t.tolist() == expected.tolist()
