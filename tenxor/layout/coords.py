@@ -136,16 +136,22 @@ def axes_phrase(ndim: int) -> str:
 
 def checked_axis(axis: int, ndim: int, op: str) -> int:
     """`axis` counted from the start; AxisError naming `op` otherwise."""
-    if not -ndim <= axis < ndim:
+    try:
+        place = as_int(axis)
+    except TypeError:
+        raise AxisError(f"{op}: an axis is an integer, not {axis!r}") from None
+    if not -ndim <= place < ndim:
         choice = f"axis must be from {-ndim} to {ndim - 1}" if ndim else "it has no axes"
-        raise AxisError(f"{op}: axis {axis} does not exist in a tensor of {axes_phrase(ndim)}; {choice}")
-    return axis if axis >= 0 else axis + ndim
+        raise AxisError(f"{op}: axis {place} does not exist in a tensor of {axes_phrase(ndim)}; {choice}")
+    return place if place >= 0 else place + ndim
 
 
 def checked_axes(axes: int | Iterable[int], ndim: int, op: str) -> Shape:
     """One axis or several, each counted from the start and named once; AxisError otherwise."""
-    given = (axes,) if isinstance(axes, int) else tuple(axes)
-    found = tuple([checked_axis(as_int(axis), ndim, op) for axis in given])
+    if type(axes) is int:
+        return (checked_axis(axes, ndim, op),)
+    given = tuple(axes) if isinstance(axes, Iterable) else (axes,)
+    found = tuple([checked_axis(axis, ndim, op) for axis in given])
     if len(set(found)) < len(found):
         twice = next(axis for axis in found if found.count(axis) > 1)
         raise AxisError(f"{op}: axis {twice} is named twice in {given}")

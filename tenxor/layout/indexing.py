@@ -10,6 +10,9 @@ from ..errors import ArgumentError, BadIndex, IndexOutOfRange
 from .coords import Shape, axes_phrase, checked_index
 from .table import Axis, IntArray, axis_of
 
+# Lists of up to so many indices are checked faster one by one than by NumPy.
+FEW = 32
+
 
 def sliced(key: slice, axis: int, size: int) -> tuple[int, int, int]:
     """First index, number of indices and step of a Python slice of an axis."""
@@ -125,6 +128,8 @@ def _per_axis(key: Sequence[Any], shape: Shape) -> list[Any]:
 
 def index_list(item: Any, axis: int, size: int) -> IntArray:
     """A list or 1-D array of ints, or of one bool per index, as indices counted from the start."""
+    if type(item) is list and len(item) <= FEW and all([type(index) is int for index in item]):
+        return np.array([checked_index(index, axis, size) for index in item], dtype=np.int64)
     try:
         array = np.asarray(item)
     except ValueError:

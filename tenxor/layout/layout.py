@@ -22,7 +22,7 @@ from .coords import (
     wrong_count,
 )
 from .indexing import basic_index, orthogonal_index
-from .reshape import ReshapePlan, plan_steps, reshaped, resolved
+from .reshape import ReshapePlan, plan_steps, reshaped, resolved, restrided
 from .table import Axis, IntArray, Tables, axis_of, coalesced, tables_of, walk
 
 if TYPE_CHECKING:
@@ -243,6 +243,8 @@ class Layout:
 
     def transpose(self) -> Layout:
         """View with all axes reversed."""
+        if self.base is None and self.tables is None:
+            return Layout(self.shape[::-1], self.strides[::-1], self.offset)
         return self.permute(range(len(self.shape) - 1, -1, -1))
 
     def reshape(self, shape: Iterable[int]) -> Layout:
@@ -256,11 +258,14 @@ class Layout:
         return self._reshaped(resolved(shape, self.shape, self.size))
 
     def _reshaped(self, shape: Shape) -> Layout:
-        if questions.has_row_major_strides(self):
-            return self._moved(shape, contiguous_strides(shape), self.offset)
-        axes = reshaped(self.axes(), shape)
-        if axes is not None:
-            return self._with_axes(axes)
+        if self.tables is None:
+            strides = restrided(self.shape, self.strides, shape)
+            if strides is not None:
+                return self._moved(shape, strides, self.offset)
+        else:
+            axes = reshaped(self.axes(), shape)
+            if axes is not None:
+                return self._with_axes(axes)
         if self.base is not None:
             finer = self._split_for(shape)
             if finer is not None:
@@ -315,7 +320,16 @@ class Layout:
 
     def expand_dims(self, axis: int | Iterable[int]) -> Layout:
         """View with new axes of size 1, which have the given places in the result."""
-        return self._with_axes(moves.with_new_axes(self.axes(), axis))
+        shape, strides = list(self.shape), list(self.strides)
+        tables = None if self.tables is None else list(self.tables)
+        for place in moves.new_places(axis, len(shape)):
+            shape.insert(place, 1)
+            strides.insert(place, 0)
+            if tables is not None:
+                tables.insert(place, None)
+        if tables is None:
+            return self._moved(tuple(shape), tuple(strides), self.offset)
+        return _from_axes(list(map(Axis, shape, strides, tables)), self.offset, self.base)
 
     def expand(self, shape: Iterable[int]) -> Layout:
         """View of `shape` in which axes of size 1, and new leading ones, repeat; -1 keeps a size.
@@ -346,8 +360,8 @@ class Layout:
         """
         if self.tables is not None:
             return self._numbered().diagonal(offset, axis1, axis2)._over(self)
-        start, axes = moves.diagonal(self.axes(), offset, axis1, axis2)
-        return _from_axes(axes, self.offset + start, self.base)
+        shape, strides, start = moves.diagonal(self.shape, self.strides, offset, axis1, axis2)
+        return self._moved(shape, strides, self.offset + start)
 
     def windows(self, axis: int, size: int, step: int = 1, dilation: int = 1) -> Layout:
         """View of the windows of `size` along `axis`, which counts them; a new last axis runs through each.
@@ -360,7 +374,8 @@ class Layout:
         """
         if self.tables is not None:
             return self._numbered().windows(axis, size, step, dilation)._over(self)
-        return self._with_axes(moves.windows(self.axes(), axis, size, step, dilation))
+        shape, strides = moves.windows(self.shape, self.strides, axis, size, step, dilation)
+        return self._moved(shape, strides, self.offset)
 
     def _picked(self, order: Sequence[int]) -> Layout:
         """The view with some of the axes, in this order; those left out have size 1."""

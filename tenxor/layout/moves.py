@@ -5,7 +5,6 @@ from operator import index as as_int
 
 from ..errors import ArgumentError, AxisError, ShapeError
 from .coords import Shape, checked_axes, checked_axis
-from .table import ONE, Axis
 
 
 def moved_order(source: int | Iterable[int], destination: int | Iterable[int], ndim: int) -> list[int]:
@@ -31,13 +30,10 @@ def kept_axes(axes: int | Iterable[int] | None, shape: Shape) -> list[int]:
     return [axis for axis in range(len(shape)) if axis not in gone]
 
 
-def with_new_axes(axes: list[Axis], places: int | Iterable[int]) -> list[Axis]:
-    """`axes` and new ones of size 1, which have the given places in the result."""
-    wanted = (places,) if isinstance(places, int) else tuple(places)
-    result = list(axes)
-    for place in sorted(checked_axes(wanted, len(axes) + len(wanted), "expand_dims")):
-        result.insert(place, ONE)
-    return result
+def new_places(places: int | Iterable[int], ndim: int) -> list[int]:
+    """Where new axes are put among `ndim`, one after the other, to have the given places in the result."""
+    wanted = tuple(places) if isinstance(places, Iterable) else (places,)
+    return sorted(checked_axes(wanted, ndim + len(wanted), "expand_dims"))
 
 
 def expanded(shape: Shape, strides: Shape, target: Iterable[int]) -> tuple[Shape, Shape]:
@@ -76,25 +72,31 @@ def flipped(axes: int | Iterable[int] | None, shape: Shape, strides: Shape, offs
     return tuple(result), offset
 
 
-def diagonal(axes: list[Axis], offset: int, axis1: int, axis2: int) -> tuple[int, list[Axis]]:
-    """How far the diagonal of two affine axes starts from their first element, and the axes with it, last."""
-    first, second = checked_axes((axis1, axis2), len(axes), "diagonal")
-    one, two = axes[first], axes[second]
+def diagonal(shape: Shape, strides: Shape, offset: int, axis1: int, axis2: int) -> tuple[Shape, Shape, int]:
+    """Shape and strides with the diagonal of two axes as the last, and how far it starts from their first element."""
+    one, two = checked_axes((axis1, axis2), len(shape), "diagonal")
     down, right = max(0, -offset), max(0, offset)
-    size = max(0, min(one.size - down, two.size - right))
-    rest = [axis for i, axis in enumerate(axes) if i not in (first, second)]
-    start = down * one.stride + right * two.stride if size else 0
-    return start, [*rest, Axis(size, one.stride + two.stride)]
+    size = max(0, min(shape[one] - down, shape[two] - right))
+    rest = [axis for axis in range(len(shape)) if axis != one and axis != two]
+    start = down * strides[one] + right * strides[two] if size else 0
+    return (
+        (*[shape[axis] for axis in rest], size),
+        (*[strides[axis] for axis in rest], strides[one] + strides[two]),
+        start,
+    )
 
 
-def windows(axes: list[Axis], axis: int, size: int, step: int, dilation: int) -> list[Axis]:
-    """`axes` with an affine one counting windows along it, and a new last one running through each."""
-    axis = checked_axis(axis, len(axes), "windows")
+def windows(shape: Shape, strides: Shape, axis: int, size: int, step: int, dilation: int) -> tuple[Shape, Shape]:
+    """Shape and strides with an axis that counts the windows along it, and a new last one that runs through each."""
+    axis = checked_axis(axis, len(shape), "windows")
     if size < 1 or step < 1 or dilation < 1:
         raise ArgumentError(f"windows: size {size}, step {step} and dilation {dilation} must all be at least 1")
-    whole, stride, _ = axes[axis]
     reach = dilation * (size - 1) + 1
-    if reach > whole:
-        raise ShapeError(f"windows: a window reaches over {reach} elements, axis {axis} has only {whole}")
-    count = Axis((whole - reach) // step + 1, stride * step)
-    return [*axes[:axis], count, *axes[axis + 1 :], Axis(size, stride * dilation)]
+    if reach > shape[axis]:
+        raise ShapeError(f"windows: a window reaches over {reach} elements, axis {axis} has only {shape[axis]}")
+    count = (shape[axis] - reach) // step + 1
+    stride = strides[axis]
+    return (
+        (*shape[:axis], count, *shape[axis + 1 :], size),
+        (*strides[:axis], stride * step, *strides[axis + 1 :], stride * dilation),
+    )

@@ -1,13 +1,14 @@
 """Reshape: the sizes that fit, the axes of one view, and which splits and merges lead there."""
 
 from collections.abc import Iterable
+from functools import lru_cache
 from itertools import pairwise
 from math import prod
 from operator import index as as_int
 from typing import NamedTuple
 
 from ..errors import ShapeError
-from .coords import Shape
+from .coords import Shape, contiguous_strides
 from .table import ONE, Axis, coalesced, halves, joined
 
 
@@ -79,6 +80,15 @@ def reshaped(axes: Iterable[Axis], shape: Shape) -> list[Axis] | None:
         peeled.append(inner)
     peeled.reverse()
     return peeled
+
+
+@lru_cache(maxsize=4096)
+def restrided(shape: Shape, strides: Shape, target: Shape) -> Shape | None:
+    """Strides of the one view with the shape `target` that walks as affine axes of this shape do, or None."""
+    if 0 in shape or strides == contiguous_strides(shape):
+        return contiguous_strides(target)
+    axes = reshaped(map(Axis, shape, strides), target)
+    return None if axes is None else tuple([axis.stride for axis in axes])
 
 
 def resolved(shape: Iterable[int], old: Shape, size: int, op: str = "reshape") -> Shape:
