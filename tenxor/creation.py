@@ -79,16 +79,16 @@ def asarray(obj: Any, /, *, dtype: object = None, device: str | None = None, cop
             return obj.astype(wanted)
         return obj.copy() if copy else obj
     if isinstance(obj, (np.ndarray, np.generic)):
-        return Tensor.from_numpy(obj, wanted, copy)
+        return Tensor._from_numpy(obj, wanted, copy)
     if _has_buffer(obj):
-        return Tensor.from_numpy(memoryview(obj), wanted, copy)
+        return Tensor._from_numpy(memoryview(obj), wanted, copy)
     if copy is False:
         if hasattr(obj, "__dlpack__"):
             return from_dlpack(obj)
         raise ArgumentError(f"asarray: {type(obj).__name__} has no memory to share; leave out copy=False")
     if hasattr(obj, "__array__") or hasattr(obj, "__dlpack__"):
-        return Tensor.from_numpy(np.asarray(obj) if hasattr(obj, "__array__") else np.from_dlpack(obj), wanted, True)
-    return Tensor.from_numpy(*from_nested(obj, wanted, "asarray"), True)
+        return Tensor._from_numpy(np.asarray(obj) if hasattr(obj, "__array__") else np.from_dlpack(obj), wanted, True)
+    return Tensor._from_numpy(*from_nested(obj, wanted, "asarray"), True)
 
 
 array = tensor = asarray
@@ -116,7 +116,7 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> T
     _device("from_dlpack", device)
     if not hasattr(x, "__dlpack__"):
         raise ArgumentError(f"from_dlpack: {type(x).__name__} does not speak DLPack; use tx.asarray")
-    return Tensor.from_numpy(np.from_dlpack(x), copy=bool(copy))
+    return Tensor._from_numpy(np.from_dlpack(x), copy=bool(copy))
 
 
 def astype(x: Tensor, dtype: object, /, *, copy: bool = True, device: str | None = None) -> Tensor:
@@ -148,7 +148,7 @@ def _filled(op: str, shape: Shape, fill_value: Any, dtype: object, device: str |
     elif type(value) is int:
         check_fits(value, d if d.is_integer else DEFAULT_FLOAT, op)
     scalar = Scalar(value, of_number(value) if type(value) is float else d)
-    return Tensor.of(Node(OPS["cast"], sizes, d, (scalar,), (None,)))
+    return Tensor._of(Node(OPS["cast"], sizes, d, (scalar,), (None,)))
 
 
 def zeros(shape: Shape, *, dtype: object = None, device: str | None = None) -> Tensor:
@@ -164,7 +164,7 @@ def ones(shape: Shape, *, dtype: object = None, device: str | None = None) -> Te
 def empty(shape: Shape, *, dtype: object = None, device: str | None = None) -> Tensor:
     """New tensor whose elements are whatever its memory held."""
     _device("empty", device)
-    return Tensor.of(Node(EMPTY, _shape("empty", shape), dtype_of(dtype or DEFAULT_FLOAT)))
+    return Tensor._of(Node(EMPTY, _shape("empty", shape), dtype_of(dtype or DEFAULT_FLOAT)))
 
 
 def full_like(x: Tensor, /, fill_value: Any, *, dtype: object = None, device: str | None = None) -> Tensor:
@@ -189,7 +189,7 @@ def empty_like(x: Tensor, /, *, dtype: object = None, device: str | None = None)
 
 def positions(shape: tuple[int, ...]) -> Tensor:
     """The row-major number of each element, as int64; it takes no memory until it must."""
-    return Tensor.of(Node(POSITION, shape, DEFAULT_INT))
+    return Tensor._of(Node(POSITION, shape, DEFAULT_INT))
 
 
 def arange(
@@ -247,7 +247,7 @@ def linspace(
     step = (stop - start) / gaps if gaps > 0 else 0.0
     found: Tensor = counted * step + start
     if endpoint and gaps > 0:
-        found = Tensor.compute(OPS["where"], counted == float(gaps), stop, found)
+        found = Tensor._compute(OPS["where"], counted == float(gaps), stop, found)
     return (found.floor() if d.is_integer else found).astype(d, copy=False)
 
 
@@ -268,7 +268,7 @@ def _triangle(op: str, x: Tensor, k: int, keep: str) -> Tensor:
     if x.ndim < 2:
         raise ShapeError(f"{op}: shape {x.shape} has {x.ndim} axes; a matrix has at least 2")
     rows, columns = positions((x.shape[-2],)).expand_dims(1), positions((x.shape[-1],))
-    return Tensor.compute(OPS["where"], Tensor.compute(OPS[keep], columns, rows + k), x, False)  # 0 of any dtype
+    return Tensor._compute(OPS["where"], Tensor._compute(OPS[keep], columns, rows + k), x, False)  # 0 of any dtype
 
 
 def tril(x: Tensor, /, *, k: int = 0) -> Tensor:

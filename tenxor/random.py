@@ -122,7 +122,7 @@ class Generator:
         if max(abs(first), abs(last), last - first) > d.highest:
             raise OutOfBounds(f"uniform: {d} cannot hold low {low}, high {high} and their distance; scale the result")
         below = float(np.nextafter(d.numpy.type(last), d.numpy.type(first)))  # rounding may reach `high`, which is out
-        return Tensor.compute(OPS["minimum"], self._unit(sizes, d) * (last - first) + first, below)
+        return Tensor._compute(OPS["minimum"], self._unit(sizes, d) * (last - first) + first, below)
 
     def normal(
         self, mean: float = 0.0, std: float = 1.0, shape: Shape = (), *, dtype: object = None, size: Shape | None = None
@@ -180,7 +180,7 @@ class Generator:
             raise OutOfBounds(f"integers: {first} to {last} does not fit {d} ({d.lowest} to {d.highest})")
         found, count = self._bits("random_bits", sizes, self._next_draw()), last - first + 1
         if count < 2**64:
-            found = Tensor.compute(OPS["multiply_high"], found, count)
+            found = Tensor._compute(OPS["multiply_high"], found, count)
         result: Tensor = (found + first % 2**64).astype(d, copy=False)  # modulo 2**64, so negative ones come out right
         return result
 
@@ -241,7 +241,7 @@ class Generator:
 
     def _bits(self, op: str, shape: tuple[int, ...], draw: int) -> Any:
         """64 random bits for each element. Draw and key are arguments of the kernel, not part of it."""
-        return Tensor.compute(OPS[op], positions(shape).astype(uint64), draw, self._key)
+        return Tensor._compute(OPS[op], positions(shape).astype(uint64), draw, self._key)
 
     def _unit(self, shape: tuple[int, ...], dtype: DType) -> Any:
         """As many random bits as the dtype has digits, as a fraction."""

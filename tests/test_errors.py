@@ -187,11 +187,28 @@ SPELLINGS = {
     "a list without a copy": Wrong(lambda: tx.asarray([1, 2], copy=False), ValueError, ("asarray", "copy")),
     "masked_fill": Wrong(lambda: table().masked_fill, UnknownAttribute, ("masked_fill", "where")),
     "type": Wrong(lambda: table().type, UnknownAttribute, ("type", "astype")),
+    "a function sought as a method": Wrong(lambda: table().roll, UnknownAttribute, ("roll", "tx.roll(x")),
     "a slip of the pen": Wrong(lambda: table().unsqueezee, UnknownAttribute, ("unsqueezee", "unsqueeze")),
     "nothing of the kind": Wrong(lambda: table().quux, UnknownAttribute, ("quux",)),
 }
 
-CASES = {**SHAPES, **AXES, **INDICES, **DTYPES, **VALUES, **SPELLINGS}
+KINDS = {
+    "an axis to move that is none": Wrong(lambda: table().moveaxis(None, 0), AxisError, ("moveaxis", "None")),
+    "an axis that is text": Wrong(lambda: table().flip("rows"), AxisError, ("flip", "'r'")),
+    "an axis that is a float": Wrong(lambda: table().swapaxes(0.0, 1), AxisError, ("swapaxes", "0.0")),
+    "a window's size as text": Wrong(lambda: table().windows(0, "2"), ArgumentError, ("windows", "size", "'2'")),
+    "a diagonal's offset as text": Wrong(lambda: table().diagonal("1"), ArgumentError, ("diagonal", "offset", "'1'")),
+    "sizes to unflatten to as text": Wrong(lambda: table().unflatten(0, "ab"), ArgumentError, ("unflatten", "'ab'")),
+    "no places to split at": Wrong(lambda: table().split(None), ArgumentError, ("split", "None")),
+    "one number to join": Wrong(lambda: tx.concat(3), ArgumentError, ("concat", "sequence", "int")),
+    "a map by no function": Wrong(lambda: tx.map(3, table()), TraceError, ("map", "3", "called")),
+    "a reduction by no function": Wrong(lambda: tx.reduce(None, table()), TraceError, ("reduce", "None", "called")),
+    "a tensor as NumPy's out": Wrong(
+        lambda: np.add(table(), 1, out=table()), ArgumentError, ("np.add", "out", "t[...] =")
+    ),
+}
+
+CASES = {**SHAPES, **AXES, **INDICES, **DTYPES, **VALUES, **SPELLINGS, **KINDS}
 
 
 @pytest.mark.parametrize("wrong", CASES.values(), ids=CASES.keys())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import runpy
 import tomllib
 from collections import Counter
 from hashlib import sha256
@@ -73,3 +74,10 @@ def test_digits_name_their_source_and_licence() -> None:
     readme = (DIGITS.parent / "README.md").read_text(encoding="utf-8")
     for fact in ("Alpaydin", "Kaynak", "10.24432/C50P49", "CC BY 4.0", "BSD-3-Clause", DIGITS_SHA256):
         assert fact in readme
+
+
+def test_type_checkers_see_every_function_of_the_table() -> None:
+    stub = ROOT / "tenxor" / "functions" / "elementwise.pyi"
+    written = runpy.run_path(str(ROOT / "tools" / "stub_elementwise.py"))["stub"]()
+    assert stub.read_text(encoding="utf-8") == written, "run `python tools/stub_elementwise.py`"
+    assert "functions/elementwise.pyi" in PROJECT["tool"]["setuptools"]["package-data"]["tenxor"]

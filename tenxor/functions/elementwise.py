@@ -5,29 +5,32 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ..errors import ArgumentError
 from ..ops import OPS, Op
 from ..tensor import Tensor
 
-_LETTERS = ("x", "y", "z")
 
+def _result(op: Op, *values: Any) -> Tensor:
+    """The pending tensor of an operation on what a user gave; one that is no tensor stands beside those that are."""
+    for value in values:
+        if isinstance(value, Tensor):
+            return Tensor._compute(op, *(value._operand(v, op.name) for v in values))
+    from ..creation import asarray
 
-def _operands(op: Op, values: tuple[Any, ...]) -> list[Any]:
-    if len(values) != op.arity:
-        raise ArgumentError(f"{op.name}: takes {op.arity} operands, not {len(values)}")
-    tensors = next((v for v in values if isinstance(v, Tensor)), None)
-    if tensors is None:
-        from ..creation import asarray
-
-        return [asarray(v) for v in values]
-    return [tensors.operand(v, op.name) for v in values]
+    return Tensor._compute(op, *map(asarray, values))
 
 
 def _function(op: Op) -> Callable[..., Tensor]:
-    def function(*operands: Any) -> Tensor:
-        return Tensor.compute(op, *_operands(op, operands))
+    def unary(x: Any, /) -> Tensor:
+        return _result(op, x)
 
-    names = ("condition", "x", "y") if op.name == "where" else _LETTERS[: op.arity]
+    def binary(x: Any, y: Any, /) -> Tensor:
+        return _result(op, x, y)
+
+    def where(condition: Any, x: Any, y: Any, /) -> Tensor:
+        return _result(op, condition, x, y)
+
+    function: Callable[..., Tensor] = (unary, binary, where)[op.arity - 1]
+    names = function.__code__.co_varnames[: op.arity]
     numbers = ", ".join("2" if k else "1.5" for k in range(op.arity))
     function.__name__ = function.__qualname__ = op.name
     function.__doc__ = (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate, product
 from typing import Any
 
@@ -45,7 +45,7 @@ def concat(arrays: Sequence[Tensor], /, axis: int | None = 0, *, dim: int | None
     dtype = result_type(*(t.dtype for t in parts))
     found = empty((*first.shape[:axis], ends[-1], *first.shape[axis + 1 :]), dtype=dtype)
     for t, start, end in zip(parts, [0, *ends], ends, strict=False):
-        found[_along(axis, slice(start, end))].write(t, "concat")
+        found[_along(axis, slice(start, end))]._write(t, "concat")
     return found
 
 
@@ -71,6 +71,8 @@ def stack(arrays: Sequence[Tensor], /, axis: int = 0, *, dim: int | None = None)
 
 
 def _tensors(op: str, arrays: Sequence[Any]) -> list[Tensor]:
+    if not isinstance(arrays, Iterable):
+        raise ArgumentError(f"{op}: takes a sequence of tensors, not one {type(arrays).__name__}")
     parts = [asarray(a) for a in arrays]
     if not parts:
         raise ArgumentError(f"{op}: give at least one tensor")
@@ -121,7 +123,7 @@ def roll(x: Tensor, /, shift: int | tuple[int, ...], axis: Axes = None, *, dims:
     for a in set(axes):
         moves[a] = _rolled(x.shape[a], sum(s for s, b in zip(shifts, axes, strict=True) if b == a))
     for pieces in product(*moves):
-        found[tuple(to for _, to in pieces)].write(x[tuple(of for of, _ in pieces)], "roll")
+        found[tuple(to for _, to in pieces)]._write(x[tuple(of for of, _ in pieces)], "roll")
     return found
 
 
@@ -209,12 +211,12 @@ def pad(
     border = _numbers(x, constant_values) if mode == "constant" else _elements(x, widths, mode)
     found = empty([before + n + after for n, (before, after) in zip(x.shape, widths, strict=True)], dtype=x.dtype)
     middle = [slice(before, before + n) for n, (before, _) in zip(x.shape, widths, strict=True)]
-    found[tuple(middle)].write(x, "pad")
+    found[tuple(middle)]._write(x, "pad")
     for axis, (before, after) in enumerate(widths):
         ends = slice(0, before), slice(middle[axis].stop, None)
         for end in (0, 1):
             if (before, after)[end]:
-                found[(*_along(axis, ends[end]), *middle[axis + 1 :])].write(border(axis, end), "pad")
+                found[(*_along(axis, ends[end]), *middle[axis + 1 :])]._write(border(axis, end), "pad")
     return found
 
 

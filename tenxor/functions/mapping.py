@@ -37,7 +37,7 @@ def map(function: Function, *tensors: Any, dtype: object = None) -> Tensor:
     operands = [asarray(t) for t in tensors]
     traced = trace("map", function, [t.dtype for t in operands])
     shape = broadcast("map", *(t.shape for t in operands))
-    found = Tensor.of(_applied(traced, operands, shape))
+    found = Tensor._of(_applied(traced, operands, shape))
     return found if dtype is None else found.astype(dtype, copy=False)
 
 

@@ -68,7 +68,7 @@ def logsumexp(
         shape = wide.sum(axis, keepdims=keepdims).shape
         return full(shape, -float("inf"), dtype=result)
     highest: Any = wide.max(axis, keepdims=True)
-    shift: Any = Tensor.compute(OPS["where"], highest.isfinite(), highest, 0.0)  # inf - inf would be NaN
+    shift: Any = Tensor._compute(OPS["where"], highest.isfinite(), highest, 0.0)  # inf - inf would be NaN
     found: Any = (wide - shift).exp().sum(axis, keepdims=True).log() + shift
     narrow: Tensor = found.astype(result, copy=False)
     return narrow if keepdims else narrow.squeeze(tuple(range(narrow.ndim)) if axis is None else axis)

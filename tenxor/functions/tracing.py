@@ -42,6 +42,10 @@ class Traced(NamedTuple):
 
 def trace(op: str, function: Function, dtypes: Sequence[DType]) -> Traced:
     """What `function` computes from numbers of these dtypes; a TraceError says why it cannot be told."""
+    if not callable(function):
+        raise TraceError(
+            f"{op}: the function is {function!r} of type {type(function).__name__}, which cannot be called"
+        )
     arguments = [Node(PLACEHOLDER, (), d) for d in dtypes]
     given = [Tensor(Storage(node), _POINT, node.dtype) for node in arguments]
     try:
@@ -49,7 +53,7 @@ def trace(op: str, function: Function, dtypes: Sequence[DType]) -> Traced:
     except TraceError as error:
         raise TraceError(f"{op}: {error}") from None
     if isinstance(result, (bool, int, float)):
-        result = Tensor.compute(OPS["positive"], result)
+        result = Tensor._compute(OPS["positive"], result)
     if not isinstance(result, Tensor):
         raise TraceError(
             f"{op}: the function returned {type(result).__name__}; it must return one number made from its arguments"

@@ -5,7 +5,7 @@ from functools import lru_cache
 from math import prod
 from operator import index as as_int
 
-from ..errors import AxisError, IndexOutOfRange, ShapeError
+from ..errors import ArgumentError, AxisError, IndexOutOfRange, ShapeError
 
 Shape = tuple[int, ...]
 
@@ -132,6 +132,14 @@ def wrong_count(count: int, shape: Shape) -> str:
 def axes_phrase(ndim: int) -> str:
     """`no axes`, `1 axis`, `3 axes`."""
     return "1 axis" if ndim == 1 else f"{ndim or 'no'} axes"
+
+
+def checked_int(op: str, name: str, value: int) -> int:
+    """`value` as an int; ArgumentError naming `op` and the argument otherwise."""
+    try:
+        return as_int(value)
+    except TypeError:
+        raise ArgumentError(f"{op}: {name} is an integer, not {value!r}") from None
 
 
 def checked_axis(axis: int, ndim: int, op: str) -> int:

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from operator import index as as_int
 
 from ..errors import ArgumentError, AxisError, ShapeError
-from .coords import Shape, checked_axes, checked_axis
+from .coords import Shape, checked_axes, checked_axis, checked_int
 
 
 def moved_order(source: int | Iterable[int], destination: int | Iterable[int], ndim: int) -> list[int]:
@@ -75,6 +75,7 @@ def flipped(axes: int | Iterable[int] | None, shape: Shape, strides: Shape, offs
 def diagonal(shape: Shape, strides: Shape, offset: int, axis1: int, axis2: int) -> tuple[Shape, Shape, int]:
     """Shape and strides with the diagonal of two axes as the last, and how far it starts from their first element."""
     one, two = checked_axes((axis1, axis2), len(shape), "diagonal")
+    offset = checked_int("diagonal", "offset", offset)
     down, right = max(0, -offset), max(0, offset)
     size = max(0, min(shape[one] - down, shape[two] - right))
     rest = [axis for axis in range(len(shape)) if axis != one and axis != two]
@@ -89,6 +90,8 @@ def diagonal(shape: Shape, strides: Shape, offset: int, axis1: int, axis2: int) 
 def windows(shape: Shape, strides: Shape, axis: int, size: int, step: int, dilation: int) -> tuple[Shape, Shape]:
     """Shape and strides with an axis that counts the windows along it, and a new last one that runs through each."""
     axis = checked_axis(axis, len(shape), "windows")
+    size, step = checked_int("windows", "size", size), checked_int("windows", "step", step)
+    dilation = checked_int("windows", "dilation", dilation)
     if size < 1 or step < 1 or dilation < 1:
         raise ArgumentError(f"windows: size {size}, step {step} and dilation {dilation} must all be at least 1")
     reach = dilation * (size - 1) + 1

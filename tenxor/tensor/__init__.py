@@ -49,8 +49,6 @@ _ELSEWHERE = {
     "t": "x.T",
     "mm": "x @ y",
     "bmm": "x @ y",
-    "logsumexp": "tx.logsumexp(x, axis=axis)",
-    "softmax": "tx.softmax(x, axis=axis)",
     "eq": "x == y",
     "ne": "x != y",
     "lt": "x < y",
@@ -100,19 +98,19 @@ class Tensor(Protocols):
             return Tensor(self.storage, resized(self.layout, self.dtype, dtype), dtype)
         return self.reshape(*shape)
 
-    def __matmul__(self, other: Any) -> Any:
+    def __matmul__(self, other: Any) -> Tensor:
         from .contraction import matmul
 
-        other = self.operand(other, "matmul", quietly=True)
+        other = self._operand(other, "matmul", quietly=True)
         return other if other is NotImplemented else matmul(self, other)
 
-    def __rmatmul__(self, other: Any) -> Any:
+    def __rmatmul__(self, other: Any) -> Tensor:
         from .contraction import matmul
 
-        other = self.operand(other, "matmul", quietly=True)
+        other = self._operand(other, "matmul", quietly=True)
         return other if other is NotImplemented else matmul(other, self)
 
-    def __imatmul__(self, other: Any) -> Any:
+    def __imatmul__(self, other: Any) -> Tensor:
         result = self.__matmul__(other)
         return result if result is NotImplemented else self._hold(result, "matmul", "@")
 
@@ -122,7 +120,10 @@ class Tensor(Protocols):
         ours = _ELSEWHERE.get(name)
         if ours is None:
             import difflib  # only for those who erred
+            import sys
 
+            if callable(sys.modules["tenxor"].__dict__.get(name)):
+                raise UnknownAttribute(f"a Tensor has no attribute {name!r}; use the function tx.{name}(x, ...)")
             near = difflib.get_close_matches(name, [n for n in dir(type(self)) if not n.startswith("_")], 1)
             ours = f"x.{near[0]}" if near else "one of dir(x)"
         raise UnknownAttribute(f"a Tensor has no attribute {name!r}; use {ours}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from ..dtypes import dtype as dtype_of
 from ..errors import DTypeError, ShapeError
@@ -12,49 +12,50 @@ from ..ops import OPS
 from .core import Core
 from .indexing import Indexing
 
+T = TypeVar("T")
 _NUMBERS = frozenset((int, float, bool))
 _KINDS = {"bool": 0, "uint": 1, "int": 1, "float": 2}  # what is written in place may not be of a higher one
 _CAST, _POSITIVE = OPS["cast"], OPS["positive"]
 
 
-def unary_method(name: str) -> Callable[[Any], Any]:
+def unary_method(name: str) -> Callable[[T], T]:
     """The method that applies a one-operand entry of the op table."""
     op = OPS[name]
 
     def method(self: Any) -> Any:
-        return self.compute(op, self)
+        return self._compute(op, self)
 
     method.__name__ = name
     method.__doc__ = f"New tensor: {op.meaning}, element by element."
     return method
 
 
-def binary_method(name: str) -> Callable[[Any, Any], Any]:
+def binary_method(name: str) -> Callable[[T, Any], T]:
     """The method that applies a two-operand entry of the op table."""
     op = OPS[name]
 
     def method(self: Any, other: Any) -> Any:
-        return self.compute(op, self, self.operand(other, name))
+        return self._compute(op, self, self._operand(other, name))
 
     method.__name__ = name
     method.__doc__ = f"New tensor: {op.meaning}, element by element, broadcast."
     return method
 
 
-def _operator(name: str) -> tuple[Callable[[Any, Any], Any], Callable[[Any, Any], Any], Callable[[Any, Any], Any]]:
+def _operator(name: str) -> tuple[Callable[[T, Any], T], Callable[[T, Any], T], Callable[[T, Any], T]]:
     """The three methods behind one of Python's binary operators: `x + y`, `number + x`, `x += y`."""
     op = OPS[name]
 
     def forward(self: Any, other: Any) -> Any:
         if type(other) is not type(self) and type(other) not in _NUMBERS:
-            other = self.operand(other, name, quietly=True)
+            other = self._operand(other, name, quietly=True)
             if other is NotImplemented:
                 return other
-        return self.compute(op, self, other)
+        return self._compute(op, self, other)
 
     def backward(self: Any, other: Any) -> Any:
-        other = self.operand(other, name, quietly=True)
-        return other if other is NotImplemented else self.compute(op, other, self)
+        other = self._operand(other, name, quietly=True)
+        return other if other is NotImplemented else self._compute(op, other, self)
 
     def in_place(self: Any, other: Any) -> Any:
         result = forward(self, other)
@@ -67,8 +68,6 @@ class Arithmetic(Indexing):
     """Elementwise operations."""
 
     __slots__ = ()
-    __array_ufunc__ = None  # NumPy arrays leave `array + tensor` to us
-    __array_priority__ = 1000
 
     __add__, __radd__, __iadd__ = _operator("add")
     __sub__, __rsub__, __isub__ = _operator("subtract")
@@ -86,15 +85,15 @@ class Arithmetic(Indexing):
     __le__ = _operator("less_equal")[0]
     __gt__ = _operator("greater")[0]
     __ge__ = _operator("greater_equal")[0]
-    __eq__ = _operator("equal")[0]
-    __ne__ = _operator("not_equal")[0]
+    __eq__ = _operator("equal")[0]  # type: ignore[assignment]  # Python's own gives a bool
+    __ne__ = _operator("not_equal")[0]  # type: ignore[assignment]
     __hash__ = object.__hash__  # by identity: `==` is elementwise
     __neg__ = unary_method("negative")
     __pos__ = unary_method("positive")
     __abs__ = unary_method("abs")
     __invert__ = unary_method("bitwise_invert")
 
-    def __pow__(self, other: Any) -> Any:
+    def __pow__(self, other: Any) -> Self:
         floating = self.dtype.is_float
         if type(other) is int and other < 0 and not floating:
             raise DTypeError(
@@ -102,12 +101,12 @@ class Arithmetic(Indexing):
             )
         if (type(other) is int and self.dtype.kind != "bool") or (type(other) is float and floating):
             if other == 2:
-                return self.compute(OPS["square"], self)
+                return self._compute(OPS["square"], self)
             if other == 1:
-                return self.compute(_POSITIVE, self)
+                return self._compute(_POSITIVE, self)
         return self._pow(other)
 
-    def __ipow__(self, other: Any) -> Any:
+    def __ipow__(self, other: Any) -> Self:
         result = self.__pow__(other)
         return result if result is NotImplemented else self._hold(result, "pow", "**")
 
@@ -122,8 +121,19 @@ class Arithmetic(Indexing):
             raise DTypeError(
                 f"in-place {name}: the result is {result.dtype}, which {self.dtype} cannot hold; use x = x {infix} y instead"
             )
-        self.write(result, f"in-place {name}")
+        self._write(result, f"in-place {name}")
         return self
+
+    def __divmod__(self, other: Any) -> tuple[Self, Self]:
+        return self // other, self % other
+
+    def __rdivmod__(self, other: Any) -> tuple[Self, Self]:
+        return other // self, other % self
+
+    def __round__(self, digits: int = 0) -> Self:
+        if not digits or not self.dtype.is_float:
+            return self.round()
+        return (self * 10.0**digits).round() / 10.0**digits
 
     def __bool__(self) -> bool:
         return bool(self._only("bool"))
@@ -160,7 +170,7 @@ class Arithmetic(Indexing):
         if target is self.dtype:
             return self.copy() if copy else self
         layout = self.layout
-        return self.of(Node(_CAST, layout.shape, target, (self.node,), (layout,)))
+        return self._of(Node(_CAST, layout.shape, target, (self.node,), (layout,)))
 
     to = astype
 
@@ -175,7 +185,7 @@ class Arithmetic(Indexing):
             and not is_pinned(node)
         ):
             return self.__class__(type(self.storage)(node), layout, self.dtype)
-        return self.of(Node(_POSITIVE, layout.shape, self.dtype, (node,), (layout,)))
+        return self._of(Node(_POSITIVE, layout.shape, self.dtype, (node,), (layout,)))
 
     clone = copy
 
@@ -185,16 +195,16 @@ class Arithmetic(Indexing):
 
     def fill_(self, value: Any) -> Self:
         """Write one number everywhere; gives itself back."""
-        self.write(self.operand(value, "fill_"), "fill_")
+        self._write(self._operand(value, "fill_"), "fill_")
         return self
 
-    def clip(self, min: Any = None, max: Any = None) -> Any:
+    def clip(self, min: Any = None, max: Any = None) -> Self:
         """New tensor: the elements held between `min` and `max`, each a number, a tensor, or None for no bound."""
-        result: Any = self
+        result = self
         if min is not None:
-            result = self.compute(OPS["maximum"], result, self.operand(min, "clip"))
+            result = self._compute(OPS["maximum"], result, self._operand(min, "clip"))
         if max is not None:
-            result = self.compute(OPS["minimum"], result, self.operand(max, "clip"))
+            result = self._compute(OPS["minimum"], result, self._operand(max, "clip"))
         return result if result is not self else self.copy()
 
     clamp = clip

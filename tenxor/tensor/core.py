@@ -1,7 +1,7 @@
 """What every tensor can do: hold a storage and a layout, be computed, be read, be written.
 
-All other methods are built from four verbs: `_view` (another layout of the same storage), `compute` (a new pending
-tensor), `realize` and `write`.
+All other methods are built from four verbs: `_view` (another layout of the same storage), `_compute` (a new pending
+tensor), `realize` and `_write`.
 """
 
 from __future__ import annotations
@@ -110,14 +110,14 @@ class Core:
         return self.__class__(self.storage, layout, self.dtype)
 
     @classmethod
-    def of(cls, node: Node) -> Self:
+    def _of(cls, node: Node) -> Self:
         """A tensor of its own that holds a node."""
         if node.buffer is None and (node.weight > MAX_PENDING or _reads_pinned(node)):
             realize(node)
         return cls(Storage(node), _contiguous(node.shape), node.dtype)
 
     @classmethod
-    def compute(cls, op: Op, *operands: Any) -> Self:
+    def _compute(cls, op: Op, *operands: Any) -> Self:
         """The pending tensor of an elementwise operation on tensors and Python numbers, broadcast together."""
         tensors = [x for x in operands if isinstance(x, Core)]
         shape = tensors[0].layout.shape
@@ -138,7 +138,7 @@ class Core:
                 sources.append(scalar(x, of_numbers, op.name))
                 layouts.append(None)
         _, dtype = op.rule(op.name, tuple(s.dtype for s in sources))
-        return cls.of(Node(op, shape, dtype, tuple(sources), tuple(layouts)))
+        return cls._of(Node(op, shape, dtype, tuple(sources), tuple(layouts)))
 
     def realize(self) -> Self:
         """Compute this tensor now, if it is pending, and give it back. Nobody needs to call it.
@@ -151,10 +151,10 @@ class Core:
             realize(self.storage.node)
         return self
 
-    def write(self, value: Core | Number, op: str = "assignment") -> None:
+    def _write(self, value: Core | Number, op: str = "assignment") -> None:
         """Put `value`, broadcast to this shape and cast to this dtype, into the storage through this layout."""
         layout, storage = self.layout, self.storage
-        source, through = self.source_of(value, op)
+        source, through = self._source_of(value, op)
         if layout.size == 0:
             return
         if not layout.is_injective() and isinstance(value, Core) and value.layout.size != 1:
@@ -180,7 +180,7 @@ class Core:
 
     # Parts of writing
 
-    def source_of(self, value: Core | Number, op: str) -> tuple[Node | Scalar, Layout | None]:
+    def _source_of(self, value: Core | Number, op: str) -> tuple[Node | Scalar, Layout | None]:
         """What a write reads: a node and its layout over this shape, or a number."""
         if not isinstance(value, Core):
             if self.dtype.kind == "bool":

@@ -117,18 +117,18 @@ class Exchange(Core):
     def __dlpack_device__(self) -> tuple[int, int]:
         return (1, 0)
 
-    def operand(self, value: Any, op: str, *, quietly: bool = False) -> Any:
+    def _operand(self, value: Any, op: str, *, quietly: bool = False) -> Any:
         """A tensor or number to compute with; NumPy arrays and scalars become tensors. DTypeError (or NotImplemented)
         for others.
         """
         if isinstance(value, Core) or type(value) in _NUMBERS:
             return value
         if isinstance(value, (np.ndarray, np.generic)):
-            return self.from_numpy(value)
+            return self._from_numpy(value)
         if isinstance(value, (int, float)):
             return plain_number(value)
         if isinstance(value, (list, tuple)):
-            return self.from_numpy(*from_nested(value, None, op))
+            return self._from_numpy(*from_nested(value, None, op))
         if quietly:
             return NotImplemented
         raise DTypeError(
@@ -136,7 +136,7 @@ class Exchange(Core):
         )
 
     @classmethod
-    def from_numpy(cls, array: Any, dtype: object = None, copy: bool | None = None) -> Self:
+    def _from_numpy(cls, array: Any, dtype: object = None, copy: bool | None = None) -> Self:
         """A tensor with an array's elements: a copy, unless `copy=False` (its very memory) or it is read-only for good."""
         array = np.asarray(array)
         if not array.dtype.isnative:
@@ -151,7 +151,7 @@ class Exchange(Core):
             if copy is False:
                 raise ArgumentError(f"asarray: {source} as {target} needs a copy, and copy=False forbids it")
             native = cls._copied(array, source)
-            return cls.of(Node(OPS["cast"], array.shape, target, (native.storage.node,), (native.layout,)))
+            return cls._of(Node(OPS["cast"], array.shape, target, (native.storage.node,), (native.layout,)))
         if copy is False or (copy is None and array.size and _is_read_only(array) and _has_element_strides(array)):
             return cls._shared(array, source)
         return cls._copied(array, source)

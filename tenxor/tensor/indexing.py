@@ -46,7 +46,7 @@ class OIndex:
         return self._selected(key)
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        self._selected(key).write(self.tensor.operand(value, "oindex assignment"), "oindex assignment")
+        self._selected(key)._write(self.tensor._operand(value, "oindex assignment"), "oindex assignment")
 
 
 class _Gathered(NamedTuple):
@@ -77,12 +77,12 @@ class Indexing(Movement):
         parts = key if type(key) is tuple else (key,)
         for part in parts:
             if type(part) not in _BASIC:
-                self._set_advanced(parts, self.operand(value, "assignment"))
+                self._set_advanced(parts, self._operand(value, "assignment"))
                 return
         if type(value) in _NUMBERS and len(parts) == len(self.layout.shape) and self._set_element(parts, value):
             return
         target = self._view(self.layout.index(parts))
-        value = self.operand(value, "assignment")
+        value = self._operand(value, "assignment")
         if (
             isinstance(value, Core)
             and value.storage is target.storage
@@ -90,7 +90,7 @@ class Indexing(Movement):
             and target.layout.is_injective()
         ):
             return  # `t[key] += v` has written already
-        target.write(value)
+        target._write(value)
 
     @property
     def oindex(self) -> OIndex:
@@ -166,22 +166,22 @@ class Indexing(Movement):
             return self._view(self.layout.index(parts))
         found = _gathered(self.layout, parts)
         node = Node(OPS["positive"], found.layout.shape, self.dtype, (self.node,), (found.layout,))
-        result = self.of(node)
+        result = self._of(node)
         return result._view(_with_shape(result.layout, found))
 
     def _set_advanced(self, parts: tuple[Any, ...], value: Any) -> None:
         if len(parts) == 1 and not isinstance(value, Core) and self._is_mask(parts[0]) and self.layout.is_injective():
-            self.write(self.compute(OPS["where"], parts[0], value, self))
+            self._write(self._compute(OPS["where"], parts[0], value, self))
             return
         parts = tuple(_plain(p) for p in parts)
         if all(type(p) in _BASIC for p in parts):
-            self._view(self.layout.index(parts)).write(value)
+            self._view(self.layout.index(parts))._write(value)
             return
         found = _gathered(self.layout, parts, last_of_repeats=True)
         target = self._view(found.layout)
         if isinstance(value, Core):
             value = _value_for(value, found)
-        target.write(value)
+        target._write(value)
 
     def take(self, indices: Any, axis: int | None = None, *, dim: int | None = None) -> Self:
         """New tensor: the elements at some indices along an axis (of the flattened tensor for None).
@@ -198,7 +198,7 @@ class Indexing(Movement):
         place = axis_of("take", 0 if axis is None else axis, layout.ndim)
         wanted = checked_indices("take", indices, place, layout.shape[place])
         source = layout.select(place, wanted.ravel())
-        found = self.of(Node(OPS["positive"], source.shape, self.dtype, (self.node,), (source,)))
+        found = self._of(Node(OPS["positive"], source.shape, self.dtype, (self.node,), (source,)))
         return found._view(Layout.contiguous((*source.shape[:place], *wanted.shape, *source.shape[place + 1 :])))
 
     def nonzero(self) -> tuple[Self, ...]:
@@ -210,7 +210,7 @@ class Indexing(Movement):
         """
         if self.layout.ndim == 0:
             raise ShapeError("nonzero: a 0-d tensor has no axes and so no indices; use x != 0")
-        return tuple(self.from_numpy(i, int64) for i in np.nonzero(self.to_numpy()))
+        return tuple(self._from_numpy(i, int64) for i in np.nonzero(self.to_numpy()))
 
 
 def checked_indices(op: str, indices: Any, axis: int, size: int) -> IntArray:

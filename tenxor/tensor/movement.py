@@ -62,9 +62,8 @@ class Movement(Exchange):
         """The view with two axes swapped."""
         return self._view(self.layout.swapaxes(axis1, axis2))
 
-    def moveaxis(self, source: Axes, destination: Axes) -> Self:
+    def moveaxis(self, source: int | tuple[int, ...], destination: int | tuple[int, ...]) -> Self:
         """The view with some axes moved to new places, the others in their order."""
-        assert source is not None and destination is not None
         return self._view(self.layout.moveaxis(source, destination))
 
     movedim = moveaxis
@@ -100,7 +99,7 @@ class Movement(Exchange):
         >>> tx.zeros((3, 20)).unflatten(1, (-1, 5)).shape
         (3, 4, 5)
         """
-        return self._view(self.layout.unflatten(axis, sizes))
+        return self._view(self.layout.unflatten(axis, ints("unflatten", (sizes,))))
 
     def squeeze(self, axis: Axes = None, *, dim: Axes = None) -> Self:
         """The view without the given axes of size 1; without all of them for None."""
@@ -176,7 +175,7 @@ class Movement(Exchange):
                 )
             ends: list[int] = list(range(size // sections, size, size // sections)) if size else [0] * (sections - 1)
         else:
-            ends = list(sections)
+            ends = list(ints("split", (sections,)))
         before = (slice(None),) * axis
         bounds = [0, *ends, size]
         return tuple(self._view(layout.index((*before, slice(a, b)))) for a, b in pairwise(bounds))

@@ -1,4 +1,4 @@
-"""Python's own protocols: length and iteration, pickling and copying, text and pictures."""
+"""Protocols: what Python asks of a container, NumPy of an operand, and notebooks of an object."""
 
 from __future__ import annotations
 
@@ -8,14 +8,56 @@ import numpy as np
 
 from .. import show
 from ..dtypes import dtype as dtype_of
+from ..errors import ArgumentError
+from ..ops import OPS
 from ..realize import realize
+from .contraction import matmul
 from .reducing import Reducing
+
+# NumPy's names of ufuncs that have another in the op table.
+_UFUNCS = {
+    "absolute": "abs",
+    "power": "pow",
+    "invert": "bitwise_invert",
+    "left_shift": "bitwise_left_shift",
+    "right_shift": "bitwise_right_shift",
+    "rint": "round",
+    "arcsin": "asin",
+    "arccos": "acos",
+    "arctan": "atan",
+    "arctan2": "atan2",
+    "arcsinh": "asinh",
+    "arccosh": "acosh",
+    "arctanh": "atanh",
+}
 
 
 class Protocols(Reducing):
-    """What Python asks of a container, and notebooks of an object."""
+    """What Python, NumPy and notebooks ask of an object."""
 
     __slots__ = ()
+
+    # NumPy
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, out: tuple[Any, ...] = (), **options: Any) -> Any:
+        """`array + tensor` and `np.sin(tensor)` are tensors; ufuncs that we have not compute on arrays."""
+        if method == "__call__" and not out and not options:
+            if ufunc is np.matmul:
+                return matmul(*(self._operand(x, "matmul") for x in inputs))
+            op = OPS.get(_UFUNCS.get(ufunc.__name__, ufunc.__name__))
+            if op is not None:
+                return self._compute(op, *(self._operand(x, op.name) for x in inputs))
+        if any(isinstance(o, Protocols) for o in out):
+            raise ArgumentError(
+                f"np.{ufunc.__name__}: out is a Tensor; write t[...] = np.{ufunc.__name__}(...) instead"
+            )
+        return getattr(ufunc, method)(*_for_numpy(inputs), **({"out": out} if out else {}), **_for_numpy(options))
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        """Other functions of NumPy compute on the same memory and give arrays."""
+        return function(*_for_numpy(args), **_for_numpy(kwargs))
+
+    # Containers
 
     def __len__(self) -> int:
         if not self.layout.shape:
@@ -29,7 +71,7 @@ class Protocols(Reducing):
         return (self._view(layout.index((k,))) for k in range(layout.shape[0]))
 
     def __contains__(self, value: Any) -> bool:
-        value = self.operand(value, "in", quietly=True)
+        value = self._operand(value, "in", quietly=True)
         return value is not NotImplemented and bool((self == value).any())
 
     def __reduce__(self) -> Any:
@@ -77,6 +119,21 @@ class Protocols(Reducing):
 
     def _repr_html_(self) -> str:
         return show.repr_html(self)
+
+
+def _for_numpy(x: Any) -> Any:
+    """Arguments with arrays in place of tensors: over the same memory, or a read-only copy where NumPy cannot see it."""
+    if isinstance(x, Protocols):
+        shared = x._exported()
+        if shared is None:
+            shared = x.to_numpy()
+            shared.flags.writeable = False  # what is written to a copy would be lost
+        return shared
+    if type(x) in (list, tuple):
+        return type(x)([_for_numpy(item) for item in x])
+    if type(x) is dict:
+        return {key: _for_numpy(value) for key, value in x.items()}
+    return x
 
 
 def _unpickled(cls: Any, dtype: str, shape: tuple[int, ...], content: bytes) -> Any:

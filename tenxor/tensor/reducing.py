@@ -64,7 +64,7 @@ class Reducing(Arithmetic):
 
     def _reduced(self, reduction: Reduction, source: Layout, kept: int) -> Self:
         """The reduction of this storage, seen through `source`, over all but its first `kept` axes."""
-        return self.of(Node(reduction, source.shape[:kept], reduction.result(self.dtype), (self.node,), (source,)))
+        return self._of(Node(reduction, source.shape[:kept], reduction.result(self.dtype), (self.node,), (source,)))
 
     def _reduce_in_blocks(self, reduction: Reduction, source: Layout, kept: int) -> Self:
         """The same in two steps, the first of many independent blocks: threads can share it, and rounding errors grow
@@ -88,10 +88,10 @@ class Reducing(Arithmetic):
         found = partial._reduced(outer, partial.layout, kept)
         if whole < size:
             rest = self._reduced(reduction, source.index((*before, slice(whole, size))), kept)
-            found = self.compute(OPS[join], found, rest)
+            found = self._compute(OPS[join], found, rest)
         return found
 
-    def _typed(self, dtype: object) -> Any:
+    def _typed(self, dtype: object) -> Self:
         return self if dtype is None else self.astype(dtype, copy=False)
 
     def sum(
@@ -167,14 +167,14 @@ class Reducing(Arithmetic):
 
     # Averages: sums in float32 at least, divided once
 
-    def _averaging(self, op: str) -> tuple[Any, DType]:
+    def _averaging(self, op: str) -> tuple[Self, DType]:
         """The tensor in the float type that its average is computed in, and the type of the result."""
         result = self.dtype if self.dtype.is_float else DEFAULT_FLOAT
         if self.dtype is boolean and op != "mean":
             raise DTypeError(f"{op}: does not accept bool; use x.astype(tx.float64)")
         return self._typed(result.compute), result
 
-    def mean(self, axis: Axes = None, keepdims: bool = False, *, dim: Axes = None, keepdim: bool | None = None) -> Any:
+    def mean(self, axis: Axes = None, keepdims: bool = False, *, dim: Axes = None, keepdim: bool | None = None) -> Self:
         """New float tensor: the mean over `axis`; NaN for nothing.
 
         >>> import tenxor as tx
@@ -194,13 +194,13 @@ class Reducing(Arithmetic):
         *,
         dim: Axes = None,
         keepdim: bool | None = None,
-    ) -> Any:
+    ) -> Self:
         """New float tensor: the mean squared distance from the mean over `axis`, dividing by `count - correction`."""
         axis = one_spelling("var", "axis", axis, "dim", dim)
         keepdims = one_spelling("var", "keepdims", keepdims, "keepdim", keepdim, default=False)
         wide, result = self._averaging("var")
-        apart = self.compute(OPS["square"], wide - wide.mean(axis, keepdims=True))
-        total: Any = apart._reduce(REDUCTIONS["sum"], "var", axis, keepdims)
+        apart = self._compute(OPS["square"], wide - wide.mean(axis, keepdims=True))
+        total = apart._reduce(REDUCTIONS["sum"], "var", axis, keepdims)
         divisor = max(self._count("var", axis) - correction, 0.0)
         return (total / float(divisor))._typed(result)
 
@@ -212,7 +212,7 @@ class Reducing(Arithmetic):
         *,
         dim: Axes = None,
         keepdim: bool | None = None,
-    ) -> Any:
+    ) -> Self:
         """New float tensor: the square root of `var`."""
         wide, result = self._averaging("std")
         return wide.var(axis, correction, keepdims, dim=dim, keepdim=keepdim).sqrt()._typed(result)
@@ -225,7 +225,7 @@ class Reducing(Arithmetic):
 
     # Running reductions
 
-    def _scan(self, name: str, op: str, axis: Any, dtype: object) -> Any:
+    def _scan(self, name: str, op: str, axis: Any, dtype: object) -> Self:
         t = self._typed(dtype)
         if axis is None:
             if t.layout.ndim != 1:
@@ -235,10 +235,10 @@ class Reducing(Arithmetic):
         source = t.layout.moveaxis(place, -1)
         reduction = REDUCTIONS[name]
         node = Node(_SCANS[name], source.shape, reduction.result(t.dtype), (t.node,), (source,))
-        found = self.of(node)
+        found = self._of(node)
         return found._view(found.layout.moveaxis(-1, place))._typed(dtype)
 
-    def cumulative_sum(self, axis: int | None = None, dtype: object = None, *, dim: int | None = None) -> Any:
+    def cumulative_sum(self, axis: int | None = None, dtype: object = None, *, dim: int | None = None) -> Self:
         """New tensor: element `i` is the sum of elements `0..i` along `axis` (of the flattened tensor for None).
 
         >>> import tenxor as tx
@@ -247,7 +247,7 @@ class Reducing(Arithmetic):
         """
         return self._scan("sum", "cumulative_sum", one_spelling("cumulative_sum", "axis", axis, "dim", dim), dtype)
 
-    def cumulative_prod(self, axis: int | None = None, dtype: object = None, *, dim: int | None = None) -> Any:
+    def cumulative_prod(self, axis: int | None = None, dtype: object = None, *, dim: int | None = None) -> Self:
         """New tensor: element `i` is the product of elements `0..i` along `axis` (of the flattened tensor for None)."""
         return self._scan("prod", "cumulative_prod", one_spelling("cumulative_prod", "axis", axis, "dim", dim), dtype)
 

@@ -35,7 +35,7 @@ BOUND = {
 
 def tensor(values: Any, dtype: DType) -> Tensor:
     """A tensor in memory."""
-    return Tensor.of(in_memory(np.asarray(values), dtype))
+    return Tensor._of(in_memory(np.asarray(values), dtype))
 
 
 def agree(*tensors: Tensor, **options: Any) -> list[Kernel]:
@@ -129,13 +129,13 @@ class TestOperations:
             10 ** rng.uniform(-4, 4, 90),
             -(10 ** rng.uniform(-7, 2, 90)),
         ]
-        agree(Tensor.compute(OPS[name], tensor(np.concatenate(numbers), dtype)), compare=within(dtype))
+        agree(Tensor._compute(OPS[name], tensor(np.concatenate(numbers), dtype)), compare=within(dtype))
 
     def test_scalars_of_every_dtype_are_arguments(self) -> None:
         for dtype in ALL:
             x = tensor(np.ones(9), dtype)
             for value in special_values(dtype):
-                for kernel in agree(Tensor.compute(OPS["where"], x.astype(boolean), value, x)):
+                for kernel in agree(Tensor._compute(OPS["where"], x.astype(boolean), value, x)):
                     numbers = [e for root in expressions(kernel.body) for e in walk(root) if isinstance(e, Const)]
                     assert not numbers, f"{value} is part of the code\n{kernel}"
 
@@ -290,7 +290,7 @@ class TestStores:
         t = tensor(model, dtype) + 0  # pending, so that the store is
         target = TARGETS[name](t)
         values = tensor(100 + np.arange(target.size).reshape(target.shape), dtype)
-        target.write(values)
+        target._write(values)
         agree(t)
         places = TARGETS[name](tx.asarray(model)).to_numpy().reshape(-1)  # element n is n
         expected = np.arange(60)
@@ -299,11 +299,11 @@ class TestStores:
 
     def test_of_what_was_read_from_there(self) -> None:
         for write in (
-            lambda t: t[1:].write(t[:-1]),
-            lambda t: t[:-1].write(t[1:]),
-            lambda t: t.write(t[::-1]),
-            lambda t: t[::2].write(t[:20] + t[20:]),
-            lambda t: t.reshape(4, 10).T.write(t.reshape(10, 4)),
+            lambda t: t[1:]._write(t[:-1]),
+            lambda t: t[:-1]._write(t[1:]),
+            lambda t: t._write(t[::-1]),
+            lambda t: t[::2]._write(t[:20] + t[20:]),
+            lambda t: t.reshape(4, 10).T._write(t.reshape(10, 4)),
         ):
             t = tensor(np.arange(40), int64) + 0
             write(t)

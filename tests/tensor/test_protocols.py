@@ -219,3 +219,62 @@ def test_numpy_takes_tensors_where_it_takes_arrays() -> None:
     assert a[tx.asarray([True, False])].tolist() == [[0, 9, 2]]
     with pytest.raises(DTypeError):
         tx.asarray(np.array([None]))
+
+
+# NumPy's functions
+
+
+def values(x: object) -> list[object]:
+    found: list[object] = np.asarray(x).tolist()
+    return found
+
+
+def test_numpys_ufuncs_that_tenxor_has_give_tensors() -> None:
+    t, a = tx.asarray([-1, 2, 3]), np.asarray([4.0, 5.0, 6.0])
+    for found, wanted in [
+        (np.add(t, 1), [0, 3, 4]),
+        (np.absolute(t), [1, 2, 3]),
+        (np.power(t, 2), [1, 4, 9]),
+        (np.subtract(a, t), [5.0, 3.0, 3.0]),
+        (np.arctan2(t, 1.0), [math.atan2(v, 1.0) for v in (-1, 2, 3)]),
+        (np.matmul(a, t), 24.0),
+        (np.float64(2) * t, [-2.0, 4.0, 6.0]),
+    ]:
+        assert type(found) is tx.Tensor
+        assert np.allclose(found, wanted, rtol=1e-15)
+
+
+def test_other_functions_of_numpy_give_arrays() -> None:
+    t = tx.arange(6).reshape(2, 3)
+    assert np.sum(t) == 15 and np.mean(t) == 2.5
+    assert np.add.reduce(t).tolist() == [3, 5, 7]
+    assert np.concatenate([t, t.T.reshape(2, 3)]).tolist() == [[0, 1, 2], [3, 4, 5], [0, 3, 1], [4, 2, 5]]
+    assert [part.tolist() for part in np.divmod(t, 4)] == [[[0, 0, 0], [0, 1, 1]], [[0, 1, 2], [3, 0, 1]]]
+    assert np.array_equal(t, t) and np.linalg.norm(t) == pytest.approx(math.sqrt(55))
+    assert all(type(found) is np.ndarray for found in (np.stack([t, t]), np.where(t > 2, t, 0), np.clip(t, 1, 2)))
+
+
+def test_an_array_written_in_place_stays_an_array() -> None:
+    a = np.zeros(3)
+    kept = a
+    a += tx.arange(3)
+    assert a is kept and type(a) is np.ndarray and a.tolist() == [0.0, 1.0, 2.0]
+
+
+def test_what_numpy_writes_is_written_or_refused_never_lost() -> None:
+    t = tx.arange(6).reshape(2, 3)
+    np.copyto(t[:, 1], 9)
+    assert t.tolist() == [[0, 9, 2], [3, 9, 5]]
+    chain = t.T.reshape(6)
+    with pytest.raises(ValueError, match="read-only"):
+        np.copyto(chain, 1)
+    assert t.tolist() == [[0, 9, 2], [3, 9, 5]]
+
+
+def test_divmod_and_round_as_python_has_them() -> None:
+    t = tx.asarray([7, -7, 9])
+    assert [values(part) for part in divmod(t, 4)] == [[1, -2, 2], [3, 1, 1]]
+    assert [values(part) for part in divmod(20, t)] == [[2, -3, 2], [6, -1, 2]]
+    assert values(round(t)) == [7, -7, 9]
+    assert values(round(tx.asarray([1.234, -2.346, 0.5]), 2)) == [1.23, -2.35, 0.5]
+    assert values(round(tx.asarray([0.5, 1.5, 2.5]))) == [0.0, 2.0, 2.0]
