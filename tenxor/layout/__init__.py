@@ -2,6 +2,7 @@
 
 from .coords import broadcast_shapes, contiguous_strides, next_index, ravel_index, unravel_index
 from .layout import Layout
+from .questions import memory_order
 from .reshape import ReshapePlan
 from .table import Table
 
@@ -11,6 +12,7 @@ __all__ = [
     "Table",
     "broadcast_shapes",
     "contiguous_strides",
+    "memory_order",
     "next_index",
     "ravel_index",
     "unravel_index",

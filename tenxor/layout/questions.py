@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -47,6 +48,29 @@ def has_row_major_strides(layout: Layout) -> bool:
                 return False
             step *= size
     return layout.tables is None
+
+
+def memory_order(layouts: Iterable[Layout]) -> tuple[int, ...] | None:
+    """The axes from the largest step in memory to the smallest, if that is one order for all these views of one shape.
+
+    Views that repeat elements do not count, and axes of size 1 stay where they are. None if the orders differ, if a view
+    has no strides, or if the order is the one that the axes have.
+    """
+    common: tuple[int, ...] | None = None
+    for layout in layouts:
+        if layout.base is not None or layout.tables is not None:
+            return None
+        strides = layout.strides
+        long = [axis for axis, size in enumerate(layout.shape) if size != 1]
+        if 0 in [strides[axis] for axis in long]:
+            continue
+        falling = iter(sorted(long, key=lambda axis: -abs(strides[axis])))
+        order = tuple([axis if size == 1 else next(falling) for axis, size in enumerate(layout.shape)])
+        if common is None:
+            common = order
+        elif order != common:
+            return None
+    return None if common is None or common == tuple(range(len(common))) else common
 
 
 def injective(layout: Layout) -> bool:

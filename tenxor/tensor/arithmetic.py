@@ -170,7 +170,7 @@ class Arithmetic(Indexing):
         if target is self.dtype:
             return self.copy() if copy else self
         layout = self.layout
-        return self._of(Node(_CAST, layout.shape, target, (self.node,), (layout,)))
+        return self._in_memory_order(_CAST, layout.shape, target, (self.node,), (layout,))
 
     to = astype
 

@@ -12,7 +12,7 @@ from typing import Any, Self
 
 from ..dtypes import DEFAULT_FLOAT, DType, Number, check_fits, of_number, plain_number, weak
 from ..errors import DTypeError, ReadOnlyError, ShapeError
-from ..layout import Layout, broadcast_shapes
+from ..layout import Layout, broadcast_shapes, memory_order
 from ..memory import Buffer, allocate
 from ..node import MAX_PENDING, STORE, Node, Scalar, data, is_pinned, reinterpreted
 from ..ops import OPS, Op, floating
@@ -130,15 +130,35 @@ class Core:
             of_numbers = DEFAULT_FLOAT  # it computes in floats, so any number will do
         sources: list[Node | Scalar] = []
         layouts: list[Layout | None] = []
+        strided = False
         for x in operands:
             if isinstance(x, Core):
+                layout = x.layout
+                if layout.shape != shape:
+                    layout = layout.expand(shape)
+                elif len(shape) > 1 and not -2 < layout.strides[-1] < 2:
+                    strided = True
                 sources.append(x.node)
-                layouts.append(x.layout if x.layout.shape == shape else x.layout.expand(shape))
+                layouts.append(layout)
             else:
                 sources.append(scalar(x, of_numbers, op.name))
                 layouts.append(None)
         _, dtype = op.rule(op.name, tuple(s.dtype for s in sources))
+        if strided:
+            return cls._in_memory_order(op, shape, dtype, tuple(sources), layouts)
         return cls._of(Node(op, shape, dtype, tuple(sources), tuple(layouts)))
+
+    @classmethod
+    def _in_memory_order(
+        cls, op: Op, shape: Shape, dtype: DType, sources: tuple[Node | Scalar, ...], layouts: Sequence[Layout | None]
+    ) -> Self:
+        """An elementwise result, in the order in which its operands lie in memory: `t.T + 1` is a view of `t + 1`."""
+        order = memory_order([x for x in layouts if x is not None])
+        if order is None:
+            return cls._of(Node(op, shape, dtype, sources, tuple(layouts)))
+        permuted = tuple([None if x is None else x.permute(order) for x in layouts])
+        found = cls._of(Node(op, tuple([shape[axis] for axis in order]), dtype, sources, permuted))
+        return found._view(found.layout.permute([order.index(axis) for axis in range(len(order))]))
 
     def realize(self) -> Self:
         """Compute this tensor now, if it is pending, and give it back. Nobody needs to call it.

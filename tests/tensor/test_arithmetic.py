@@ -262,3 +262,26 @@ def test_astype_saturates_floats_and_copies_unless_told() -> None:
     for wrong in ("flaot", complex, object(), np.dtype("U3")):
         with pytest.raises(DTypeError, match="float32"):
             t.astype(wrong)
+
+
+# The order of the result in memory
+
+
+def test_a_result_lies_in_memory_as_its_operands_do() -> None:
+    t = tx.asarray(np.arange(24.0)).reshape(2, 3, 4)
+    last = t.permute(1, 2, 0)
+    for found in (last + 1, last * last.copy().permute(2, 0, 1).copy().permute(1, 2, 0), last.exp(), last > 3):
+        assert found.strides == (4, 1, 12)
+    assert (last + tx.ones(2)).strides == (4, 1, 12)  # what is broadcast does not count
+    assert last.astype(tx.float32).strides == (4, 1, 12)
+    assert (last[::-1] - 1).strides == (4, 1, 12)
+    same(last[::-1] - 1, np.arange(24.0).reshape(2, 3, 4).transpose(1, 2, 0)[::-1] - 1)
+
+
+def test_a_result_of_operands_in_several_orders_is_row_major() -> None:
+    square = tx.asarray(np.arange(9.0)).reshape(3, 3)
+    for found in (square + square.T, square.T + square, square.T.reshape(9).reshape(3, 3) + square.T):
+        assert found.is_contiguous()
+    assert (square.expand(2, 3, 3).permute(1, 2, 0) + 0).is_contiguous()
+    assert (tx.ones((1, 6))[:, ::2] + 1).strides == (3, 1)  # an axis of size 1 stays where it is
+    same(square + square.T, np.arange(9.0).reshape(3, 3) + np.arange(9.0).reshape(3, 3).T)
