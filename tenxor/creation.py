@@ -259,8 +259,14 @@ def eye(
     n_cols = n_rows if n_cols is None else n_cols
     n_rows, n_cols = _shape("eye", (n_rows, n_cols))
     rows, columns = positions((n_rows,)), positions((n_cols,))
-    on_it: Tensor = columns == rows.expand_dims(1) + k
+    on_it: Tensor = columns == rows.expand_dims(1) + _diagonal("eye", k, n_rows, n_cols)
     return on_it.astype(dtype_of(dtype or DEFAULT_FLOAT))
+
+
+def _diagonal(op: str, k: int, rows: int, columns: int) -> int:
+    """The number of a diagonal; those far outside of the matrix are all alike."""
+    (k,) = ints(op, (k,))
+    return max(-rows - 1, min(k, columns + 1))
 
 
 def _triangle(op: str, x: Tensor, k: int, keep: str) -> Tensor:
@@ -268,6 +274,7 @@ def _triangle(op: str, x: Tensor, k: int, keep: str) -> Tensor:
     if x.ndim < 2:
         raise ShapeError(f"{op}: shape {x.shape} has {x.ndim} axes; a matrix has at least 2")
     rows, columns = positions((x.shape[-2],)).expand_dims(1), positions((x.shape[-1],))
+    k = _diagonal(op, k, *x.shape[-2:])
     return Tensor._compute(OPS["where"], Tensor._compute(OPS[keep], columns, rows + k), x, False)  # 0 of any dtype
 
 
@@ -281,7 +288,7 @@ def triu(x: Tensor, /, *, k: int = 0) -> Tensor:
     return _triangle("triu", x, k, "greater_equal")
 
 
-def meshgrid(*arrays: Tensor, indexing: str = "xy") -> list[Tensor]:
+def meshgrid(*arrays: Tensor, indexing: str = "xy") -> tuple[Tensor, ...]:
     """The coordinates of a grid, one read-only view for each 1-D tensor; "ij" keeps the order of axes, "xy" swaps the
     first two.
 
@@ -298,4 +305,4 @@ def meshgrid(*arrays: Tensor, indexing: str = "xy") -> list[Tensor]:
     shape = tuple(a.size for a in lines)
     n = len(lines)
     grids = [a.reshape(*(-1 if j == k else 1 for j in range(n))).expand(shape) for k, a in enumerate(lines)]
-    return [g.swapaxes(0, 1) for g in grids] if indexing == "xy" and n > 1 else grids
+    return tuple([g.swapaxes(0, 1) for g in grids] if indexing == "xy" and n > 1 else grids)

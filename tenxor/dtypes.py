@@ -229,7 +229,10 @@ _KINDS = {
 }
 
 
-def isdtype(spec: object, kind: object) -> bool:
+_dtype_of = dtype
+
+
+def isdtype(dtype: object, kind: object) -> bool:
     """Whether a dtype is of a kind: a dtype, one of the standard's kind names, or a tuple of those.
 
     >>> import tenxor as tx
@@ -237,11 +240,11 @@ def isdtype(spec: object, kind: object) -> bool:
     (True, True)
     """
     if isinstance(kind, tuple):
-        return any(isdtype(spec, k) for k in kind)
+        return any(isdtype(dtype, k) for k in kind)
     if isinstance(kind, str) and kind in _KINDS:
-        return dtype(spec).kind in _KINDS[kind]
+        return _dtype_of(dtype).kind in _KINDS[kind]
     if isinstance(kind, DType):
-        return dtype(spec) is kind
+        return _dtype_of(dtype) is kind
     raise ArgumentError(f"isdtype: {kind!r} is no kind; use a dtype, a tuple, or one of {', '.join(map(repr, _KINDS))}")
 
 

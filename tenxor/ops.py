@@ -120,6 +120,11 @@ def _never(op: str, dtypes: DTypes) -> tuple[DTypes, DType]:
     raise AssertionError("cast carries its dtype itself")
 
 
+def zero(dtype: DType) -> Expr:
+    """The constant 0."""
+    return Const(0.0 if dtype.kind == "float" else 0, dtype)
+
+
 def entry(name: str, arity: int, rule: Rule, meaning: str, **more: object) -> Op:
     """Enter an elementwise operation into the table."""
     op = OPS[name] = Op(name, arity, rule, meaning, **more)  # type: ignore[arg-type]
@@ -144,12 +149,23 @@ entry(
 entry("pow", 2, same(NUMERIC), "x to the power y; integers wrap", infix="**", cost=40)
 entry("negative", 1, same(NUMERIC), "-x")
 entry("positive", 1, same(), "x itself")
+entry("real", 1, same(NUMERIC), "the real part of x", formula=lambda x: call("positive", x))
+entry("imag", 1, same(NUMERIC), "the imaginary part of x: 0 in every real dtype", formula=lambda x: zero(x.dtype))
+entry("conj", 1, same(NUMERIC), "the complex conjugate of x", formula=lambda x: call("positive", x))
 entry("abs", 1, same(), "the magnitude of x")
 entry("sign", 1, same(NUMERIC), "-1, 0 or 1; NaN stays")
 entry("square", 1, same(), "x * x", formula=lambda x: x * x)
 entry("reciprocal", 1, floating, "1 / x", formula=lambda x: 1.0 / x, cost=4)
 entry("sqrt", 1, floating, "the square root of x", cost=6)
 entry("rsqrt", 1, floating, "1 / sqrt(x)", formula=lambda x: 1.0 / call("sqrt", x), cost=10)
+entry(
+    "power_half",
+    1,
+    floating,
+    "x to the power 0.5, which for -0 is 0 and for -inf is inf",
+    formula=lambda x: call("where", call("equal", x, float("-inf")), float("inf"), call("sqrt", x) + 0.0),
+    cost=8,
+)
 entry("maximum", 2, same(), "the larger of x and y; NaN if either is")
 entry("minimum", 2, same(), "the smaller of x and y; NaN if either is")
 entry(

@@ -429,3 +429,14 @@ def test_astype_as_a_function() -> None:
     assert tx.astype(t, tx.float64, copy=False) is t
     with pytest.raises(ArgumentError, match=r"astype.*gpu"):
         tx.astype(t, tx.int8, device="gpu")
+
+
+def test_diagonals_far_outside_of_the_matrix() -> None:
+    for k in (2, 100, 2**63, 2**80):
+        assert tx.eye(2, k=k).tolist() == tx.eye(2, k=-k).tolist() == [[0.0, 0.0], [0.0, 0.0]]
+        assert tx.tril(tx.ones((2, 2)), k=k).tolist() == tx.triu(tx.ones((2, 2)), k=-k).tolist() == [[1.0, 1.0]] * 2
+        assert tx.triu(tx.ones((2, 2)), k=k).tolist() == tx.tril(tx.ones((2, 2)), k=-k).tolist() == [[0.0, 0.0]] * 2
+
+
+def test_meshgrid_gives_a_tuple() -> None:
+    assert type(tx.meshgrid(tx.arange(2), tx.arange(3))) is tuple

@@ -236,3 +236,7 @@ def test_float64_is_rounded_once(dtype: str) -> None:
     assert tx.asarray([just_above], dtype=dtype).tolist() == [1 + eps]
     assert tx.asarray([just_above]).astype(dtype).tolist() == [1 + eps]
     assert tx.full((1,), just_above, dtype=dtype).tolist() == [1 + eps]
+
+
+def test_isdtype_takes_its_arguments_by_the_standards_names() -> None:
+    assert tx.isdtype(dtype=tx.int8, kind="integral") and not tx.isdtype(kind=tx.bool, dtype=tx.int8)

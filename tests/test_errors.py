@@ -203,6 +203,10 @@ KINDS = {
     "one number to join": Wrong(lambda: tx.concat(3), ArgumentError, ("concat", "sequence", "int")),
     "a map by no function": Wrong(lambda: tx.map(3, table()), TraceError, ("map", "3", "called")),
     "a reduction by no function": Wrong(lambda: tx.reduce(None, table()), TraceError, ("reduce", "None", "called")),
+    "a bound that the dtype cannot hold": Wrong(lambda: tx.clip(small(), -1, 5), OutOfBounds, ("clip", "-1", "uint8")),
+    "a version that there is not": Wrong(
+        lambda: small().__array_namespace__(api_version="1999.12"), ArgumentError, ("1999.12", "2025.12")
+    ),
     "a tensor as NumPy's out": Wrong(
         lambda: np.add(table(), 1, out=table()), ArgumentError, ("np.add", "out", "t[...] =")
     ),

@@ -281,10 +281,8 @@ def _floor_divide(x: Any, y: Any) -> Any:
     if isinstance(x, int):
         return x // y if y else 0
     quotient = x / y
-    if np.isinf(y) and np.isfinite(x):
-        return -1.0 if x * y < 0 else quotient
-    if x == 0 or not abs(quotient) < 2**53:
-        return quotient  # a zero, an infinity, NaN, or so large that it is whole
+    if x == 0 or np.isinf(y) or not abs(quotient) < 2**53:
+        return quotient  # a zero of either sign, an infinity, NaN, or so large that it is whole
     return Fraction(float(x)) // Fraction(float(y))  # exact: x / y may be rounded up to the next whole number
 
 

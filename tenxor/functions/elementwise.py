@@ -41,7 +41,7 @@ def _function(op: Op) -> Callable[..., Tensor]:
 
 
 # `cast` is astype, `clip` takes optional bounds, and the rest is inside random numbers.
-_INTERNAL = ("cast", "clip", "multiply_high", "random_bits", "random_bits_high")
+_INTERNAL = ("cast", "clip", "power_half", "multiply_high", "random_bits", "random_bits_high")
 FUNCTIONS = {name: _function(op) for name, op in OPS.items() if name not in _INTERNAL}
 globals().update(FUNCTIONS)
 __all__ = [*FUNCTIONS, "clip"]  # the table's names

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from ..dtypes import dtype as dtype_of
-from ..errors import UnknownAttribute
+from ..errors import ArgumentError, UnknownAttribute
 from .movement import resized
 from .protocols import Protocols
+
+_API_VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")  # of the array API standard
 
 # Spellings of other libraries whose meaning here has another name.
 _ELSEWHERE = {
@@ -79,6 +81,10 @@ class Tensor(Protocols):
     def __array_namespace__(self, *, api_version: str | None = None) -> Any:
         import sys
 
+        if api_version not in (None, *_API_VERSIONS):
+            raise ArgumentError(
+                f"__array_namespace__: there is no version {api_version!r} here; there are {', '.join(_API_VERSIONS)}"
+            )
         return sys.modules["tenxor"]
 
     def view(self, *shape: Any) -> Tensor:

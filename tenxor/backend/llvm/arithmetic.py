@@ -127,11 +127,7 @@ def _floor_divide_floats(b: Any, x: Value, y: Value) -> Value:
     exact_below = 2.0**53 if str(getattr(x.type, "element", x.type)) == "double" else 2.0**24
     small = b.fcmp_ordered("<", intrinsic(b, "fabs", x.type, whole), constant(x.type, exact_below))
     rounded_up = b.and_(small, b.and_(b.fcmp_ordered("!=", rest, zero), _signs_differ(b, rest, y)))
-    found = b.select(rounded_up, b.fsub(whole, constant(x.type, 1.0)), whole)
-    by_infinity = b.fcmp_ordered("==", intrinsic(b, "fabs", x.type, y), constant(x.type, float("inf")))
-    finite = b.fcmp_ordered("<", intrinsic(b, "fabs", x.type, x), constant(x.type, float("inf")))
-    below_zero = b.and_(b.fcmp_ordered("!=", x, zero), _signs_differ(b, x, y))
-    return b.select(b.and_(by_infinity, b.and_(finite, below_zero)), constant(x.type, -1.0), found)
+    return b.select(rounded_up, b.fsub(whole, constant(x.type, 1.0)), whole)
 
 
 def _signs_differ(b: Any, x: Value, y: Value) -> Value:
