@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from .dtypes import DEFAULT_FLOAT, DEFAULT_INT, Number, check_fits, of_number
+from .dtypes import DEFAULT_FLOAT, DEFAULT_INT, Number, check_fits, of_number, uint64
 from .dtypes import dtype as dtype_of
 from .errors import ArgumentError, ShapeError
 from .node import EMPTY, POSITION, Node, Scalar
 from .ops import OPS
 from .tensor import Tensor
 from .tensor.arguments import ints
+from .tensor.core import check_count
 from .tensor.nested import from_nested, number_of
 
 __all__ = [
@@ -47,6 +48,7 @@ def _shape(op: str, shape: Shape) -> tuple[int, ...]:
     for axis, n in enumerate(sizes):
         if n < 0:
             raise ShapeError(f"{op}: axis {axis} of shape {sizes} has a negative size; sizes are 0 or more")
+    check_count(op, sizes)
     return sizes
 
 
@@ -122,7 +124,7 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> T
 def astype(x: Tensor, dtype: object, /, *, copy: bool = True, device: str | None = None) -> Tensor:
     """New tensor of another dtype, as `Tensor.astype`; with `copy=False` `x` itself if it has that dtype."""
     _device("astype", device)
-    return x.astype(dtype, copy=copy)
+    return asarray(x).astype(dtype, copy=copy)
 
 
 # --- from a rule ------------------------------------------------------------------------------------------------------
@@ -142,7 +144,7 @@ def _filled(op: str, shape: Shape, fill_value: Any, dtype: object, device: str |
     _device(op, device)
     sizes = _shape(op, shape)
     value = number_of(fill_value, op)
-    d = dtype_of(dtype or getattr(fill_value, "dtype", None) or of_number(value))
+    d = dtype_of(getattr(fill_value, "dtype", of_number(value)) if dtype is None else dtype)
     if d.kind == "bool":
         value = bool(value)
     elif type(value) is int:
@@ -153,38 +155,42 @@ def _filled(op: str, shape: Shape, fill_value: Any, dtype: object, device: str |
 
 def zeros(shape: Shape, *, dtype: object = None, device: str | None = None) -> Tensor:
     """New tensor of zeros, float64 unless a dtype is given."""
-    return _filled("zeros", shape, 0, dtype or DEFAULT_FLOAT, device)
+    return _filled("zeros", shape, 0, DEFAULT_FLOAT if dtype is None else dtype, device)
 
 
 def ones(shape: Shape, *, dtype: object = None, device: str | None = None) -> Tensor:
     """New tensor of ones, float64 unless a dtype is given."""
-    return _filled("ones", shape, 1, dtype or DEFAULT_FLOAT, device)
+    return _filled("ones", shape, 1, DEFAULT_FLOAT if dtype is None else dtype, device)
 
 
 def empty(shape: Shape, *, dtype: object = None, device: str | None = None) -> Tensor:
     """New tensor whose elements are whatever its memory held."""
     _device("empty", device)
-    return Tensor._of(Node(EMPTY, _shape("empty", shape), dtype_of(dtype or DEFAULT_FLOAT)))
+    return Tensor._of(Node(EMPTY, _shape("empty", shape), dtype_of(DEFAULT_FLOAT if dtype is None else dtype)))
 
 
 def full_like(x: Tensor, /, fill_value: Any, *, dtype: object = None, device: str | None = None) -> Tensor:
     """New tensor of `x`'s shape and dtype filled with one number."""
-    return _filled("full_like", x.shape, fill_value, dtype or x.dtype, device)
+    x = asarray(x)
+    return _filled("full_like", x.shape, fill_value, x.dtype if dtype is None else dtype, device)
 
 
 def zeros_like(x: Tensor, /, *, dtype: object = None, device: str | None = None) -> Tensor:
     """New tensor of zeros of `x`'s shape and dtype."""
-    return _filled("zeros_like", x.shape, 0, dtype or x.dtype, device)
+    x = asarray(x)
+    return _filled("zeros_like", x.shape, 0, x.dtype if dtype is None else dtype, device)
 
 
 def ones_like(x: Tensor, /, *, dtype: object = None, device: str | None = None) -> Tensor:
     """New tensor of ones of `x`'s shape and dtype."""
-    return _filled("ones_like", x.shape, 1, dtype or x.dtype, device)
+    x = asarray(x)
+    return _filled("ones_like", x.shape, 1, x.dtype if dtype is None else dtype, device)
 
 
 def empty_like(x: Tensor, /, *, dtype: object = None, device: str | None = None) -> Tensor:
     """New tensor of `x`'s shape and dtype, its elements undefined."""
-    return empty(x.shape, dtype=dtype or x.dtype, device=device)
+    x = asarray(x)
+    return empty(x.shape, dtype=x.dtype if dtype is None else dtype, device=device)
 
 
 def positions(shape: tuple[int, ...]) -> Tensor:
@@ -212,18 +218,20 @@ def arange(
     if not isfinite(count):
         raise ArgumentError(f"arange: from {start} to {stop} by {step} is no finite number of steps")
     count = max(ceil(count), 0)
-    d = dtype_of(dtype or (DEFAULT_INT if integral else DEFAULT_FLOAT))
+    check_count("arange", (count,))
+    d = dtype_of((DEFAULT_INT if integral else DEFAULT_FLOAT) if dtype is None else dtype)
     if integral and d.is_integer and count:
         check_fits(start, d, "arange")
         check_fits(start + (count - 1) * step, d, "arange")
     found = positions((count,))
     if not integral:
-        found = found.astype(DEFAULT_FLOAT) * float(step) + float(start)
-    else:
-        if step != 1:
-            found *= step
-        if start != 0:
-            found += start
+        return (found.astype(DEFAULT_FLOAT) * float(step) + float(start)).astype(d, copy=False)
+    if d.kind == "uint":  # modulo 2**64 all comes out right, whatever the sign of the step
+        found, start, step = found.astype(uint64), start % 2**64, step % 2**64
+    if step != 1:
+        found *= step
+    if start != 0:
+        found += start
     return found.astype(d, copy=False)
 
 
@@ -241,7 +249,7 @@ def linspace(
     (count,) = ints("linspace", (num,))
     if count < 0:
         raise ArgumentError(f"linspace: num is {num}; it must be 0 or more")
-    d = dtype_of(dtype or DEFAULT_FLOAT)
+    d = dtype_of(DEFAULT_FLOAT if dtype is None else dtype)
     gaps = count - 1 if endpoint else count
     counted = positions((count,)).astype(DEFAULT_FLOAT)
     step = (stop - start) / gaps if gaps > 0 else 0.0
@@ -260,7 +268,7 @@ def eye(
     n_rows, n_cols = _shape("eye", (n_rows, n_cols))
     rows, columns = positions((n_rows,)), positions((n_cols,))
     on_it: Tensor = columns == rows.expand_dims(1) + _diagonal("eye", k, n_rows, n_cols)
-    return on_it.astype(dtype_of(dtype or DEFAULT_FLOAT))
+    return on_it.astype(dtype_of(DEFAULT_FLOAT if dtype is None else dtype))
 
 
 def _diagonal(op: str, k: int, rows: int, columns: int) -> int:

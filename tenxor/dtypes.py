@@ -10,6 +10,7 @@ take the tensor's dtype if that can hold their kind. `int64` with `uint64` has n
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -112,10 +113,14 @@ def dtype(spec: object) -> DType:
         return BY_NAME[spec]
     if isinstance(spec, type) and spec in _FROM_PYTHON:
         return _FROM_PYTHON[spec]
-    try:
-        found = _FROM_NUMPY.get(np.dtype(spec))  # type: ignore[call-overload]
-    except TypeError:
-        found = None
+    found = None
+    if isinstance(spec, (str, type, np.dtype)):
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # the error will say it
+                found = _FROM_NUMPY.get(np.dtype(spec))
+        except TypeError:
+            found = None
     if found is None:
         raise DTypeError(f"{spec!r} is no dtype of Tenxor; there are: {', '.join(BY_NAME)}")
     return found
@@ -171,11 +176,18 @@ def weak(value: Number, other: DType, op: str = "operand") -> DType:
     return beside
 
 
+def shown_integer(value: Number) -> str:
+    """An integer as text; one so large that nobody would read it, by its length."""
+    if isinstance(value, int) and value.bit_length() > 400:
+        return f"of {value.bit_length()} bits"
+    return str(value)
+
+
 def check_fits(value: Number, dtype: DType, op: str) -> None:
     """Raise OutOfBounds unless the Python integer `value` is in the range of the dtype."""
     if not dtype.lowest <= value <= dtype.highest:
         raise OutOfBounds(
-            f"{op}: Python integer {value} is out of range for {dtype} ({dtype.lowest} to {dtype.highest});"
+            f"{op}: Python integer {shown_integer(value)} is out of range for {dtype} ({dtype.lowest} to {dtype.highest});"
             " use a wider dtype (astype) or a value that fits"
         )
 

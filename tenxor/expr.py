@@ -1,12 +1,14 @@
 """What is computed for one element: a tree of operations on dtyped scalars.
 
-An `Expr` is immutable and compares by structure. Formulas (of composite operations, and of the user's own traced
-functions) are trees over `Arg`; the loop IR adds leaves of its own (loads, run-time scalars, loop positions).
+An `Expr` is immutable and compares by structure, through a digest of it: parts may be shared, so what looks like a small
+graph may be an enormous tree, and nothing here walks it as a tree. Formulas (of composite operations, and of the user's own traced
+functions) are expressions over `Arg`; the loop IR adds leaves of its own (loads, run-time scalars, loop positions).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
+from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 from .dtypes import DType, Number, boolean
@@ -14,34 +16,32 @@ from .dtypes import DType, Number, boolean
 if TYPE_CHECKING:
     from .ops import Op
 
+LONGEST_TEXT = 2000  # characters of an expression that are shown
+
 OPS: dict[str, Op] = {}  # filled by ops.py, so that expressions can use Python's operators
 
 
 class Expr:
-    """The root of all expressions; `dtype` is the type of its value, `key` all that tells it from others of its class."""
+    """The root of all expressions; `dtype` is the type of its value, `digest` the same for equal ones in all processes."""
 
-    __slots__ = ("_hash", "dtype", "key")
+    __slots__ = ("_hash", "digest", "dtype")
 
     dtype: DType
-    key: tuple[object, ...]
+    digest: bytes
 
-    def _set(self, dtype: DType, *key: object) -> None:
+    def _set(self, dtype: DType, *parts: object) -> None:
+        """Say what tells this from other expressions of its class."""
         self.dtype = dtype
-        self.key = key
-        self._hash = hash((type(self).__name__, dtype.name, key))
+        texts = [p.digest.hex() if isinstance(p, Expr) else repr(p) for p in parts]
+        text = ";".join([type(self).__name__, dtype.name, *texts])
+        self.digest = blake2b(text.encode(), digest_size=16).digest()
+        self._hash = hash(self.digest)
 
     def __hash__(self) -> int:
         return self._hash
 
     def __eq__(self, other: object) -> bool:
-        if self is other:
-            return True
-        return (
-            type(self) is type(other)
-            and self._hash == other._hash
-            and self.dtype is other.dtype
-            and self.key == other.key
-        )
+        return self is other or (isinstance(other, Expr) and self.digest == other.digest)
 
     @property
     def args(self) -> tuple[Expr, ...]:
@@ -125,14 +125,33 @@ class Call(Expr):
     def __init__(self, op: Op, args: tuple[Expr, ...], dtype: DType) -> None:
         self.op = op
         self._args = args
-        self._set(dtype, op.name, op.formula_key, args)
+        self._set(dtype, op.name, op.formula_key, *args)
 
     @property
     def args(self) -> tuple[Expr, ...]:
         return self._args
 
     def __repr__(self) -> str:
-        return self.op.format([repr(a) for a in self._args], self.dtype)
+        texts: dict[Expr, str] = {}
+        for e in missing(self, texts):
+            text = e.op.format([texts[a] for a in e.args], e.dtype) if isinstance(e, Call) else repr(e)
+            texts[e] = text if len(text) <= LONGEST_TEXT else text[:LONGEST_TEXT] + " ..."
+        return texts[self]
+
+
+def missing(e: Expr, known: Container[Expr]) -> Iterator[Expr]:
+    """What `known` lacks of `e` and all below it, operands before what uses them. Each must be known before the next."""
+    stack = [e]
+    while stack:
+        e = stack[-1]
+        if e in known:
+            stack.pop()
+            continue
+        operands = [a for a in reversed(e.args) if a not in known]
+        if operands:
+            stack += operands
+        else:
+            yield stack.pop()
 
 
 def cast(x: Expr, dtype: DType) -> Expr:
@@ -163,20 +182,20 @@ def where(condition: Expr, yes: Operand, no: Operand) -> Expr:
     return call("where", condition, yes, no)
 
 
-def rebuild(e: Expr, replace: Callable[[Expr], Expr | None]) -> Expr:
-    """`e` with every node for which `replace` gives an answer replaced by it, outermost first."""
-    found = replace(e)
-    if found is not None:
-        return found
-    if not e.args:
-        return e
-    assert isinstance(e, Call)
-    return Call(e.op, tuple(rebuild(a, replace) for a in e.args), e.dtype)
+def rebuild(e: Expr, leaf: Callable[[Expr], Expr]) -> Expr:
+    """`e` with its leaves replaced; what it shares stays shared."""
+    found: dict[Expr, Expr] = {}
+    for part in missing(e, found):
+        if isinstance(part, Call):
+            found[part] = Call(part.op, tuple([found[a] for a in part.args]), part.dtype)
+        else:
+            found[part] = leaf(part)
+    return found[e]
 
 
 def substitute(formula: Expr, args: Sequence[Expr]) -> Expr:
     """The formula with its `Arg`s replaced by the given expressions."""
-    return rebuild(formula, lambda e: args[e.index] if isinstance(e, Arg) else None)
+    return rebuild(formula, lambda e: args[e.index] if isinstance(e, Arg) else e)
 
 
 def true() -> Const:

@@ -25,6 +25,7 @@ from .reductions import Reduction
 # Operations in one pending recipe; a longer one is computed, so that loops run in constant memory. Making a kernel takes up
 # to three of Python's stack frames for each, of which there are only a thousand.
 MAX_PENDING = 128
+NEVER = -(1 << 62)  # the weight of what has no value: no recipe that reads it is ever too long
 
 
 class Scalar:
@@ -116,7 +117,7 @@ class Node:
         self.buffer = buffer
         self.used = False
         self.size = prod(shape)
-        weight: int = 1
+        weight: int = 1 if op is not PLACEHOLDER else NEVER
         for s in sources:
             if type(s) is Node and s.buffer is None:
                 weight += s.weight

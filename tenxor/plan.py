@@ -22,7 +22,8 @@ from .layout import Table
 from .memory import Buffer, allocate
 from .node import EMPTY, PLACEHOLDER, REINTERPRET, STORE, Node, Scalar, data
 
-DEBUG = int(os.environ.get("TENXOR_DEBUG") or 0)
+_LEVEL = os.environ.get("TENXOR_DEBUG", "")
+DEBUG = int(_LEVEL) if _LEVEL.isdigit() else 0
 HOLD_LOCK = 1 << 16  # work, in additions, below which a kernel keeps Python's lock
 SHARE = 1 << 20  # and from which threads share it
 SOLE_READ = 3  # further references to a node in passing: the list of nodes, a local one, and getrefcount's argument
@@ -116,7 +117,8 @@ def _memory_to_write(node: Node) -> Buffer:
     old = node.sources[0]
     assert type(old) is Node and old.buffer is not None
     buffer = old.buffer
-    if buffer.pins or (sys.getrefcount(old) == SOLE and sys.getrefcount(buffer) == SOLE_BUFFER and not buffer.frozen):
+    sole = sys.getrefcount(old) == SOLE and sys.getrefcount(buffer) == SOLE_BUFFER
+    if not buffer.frozen and (buffer.pins or sole):
         return buffer
     fresh = allocate(buffer.nbytes)
     fresh.array[: buffer.nbytes] = buffer.array[: buffer.nbytes]

@@ -169,7 +169,7 @@ class Generator:
         >>> x.min().item(), x.max().item()
         (1, 6)
         """
-        sizes, d = _shape("integers", shape, size), dtype_of(dtype or DEFAULT_INT)
+        sizes, d = _shape("integers", shape, size), dtype_of(DEFAULT_INT if dtype is None else dtype)
         if not d.is_integer:
             raise DTypeError(f"integers: {d} is not an integer dtype")
         first, end = (0, low) if high is None else (low, high)
@@ -265,7 +265,7 @@ def _shape(op: str, shape: Shape, size: Shape | None = None) -> tuple[int, ...]:
 
 
 def _float(op: str, dtype: object) -> DType:
-    d = dtype_of(dtype or DEFAULT_FLOAT)
+    d = dtype_of(DEFAULT_FLOAT if dtype is None else dtype)
     if d.kind != "float" or d.bits < 32:
         raise DTypeError(f"{op}: draws float32 or float64, not {d}; cast the result with astype")
     return d

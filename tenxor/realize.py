@@ -24,7 +24,7 @@ _Key = tuple[object, ...]
 
 def realize(*roots: Node) -> None:
     """Compute the nodes that are not in memory yet, together."""
-    with _lock:
+    with lock:
         wanted = [node for node in roots if node.buffer is None]
         if not wanted:
             return
@@ -41,11 +41,11 @@ def realize(*roots: Node) -> None:
         plan.run(nodes, scalars)
 
 
-_lock = threading.RLock()
+lock = threading.RLock()  # held by whoever computes, or changes what a storage holds
 _plans: dict[_Key, Plan] = {}
 
 if hasattr(os, "register_at_fork"):  # nobody is computing, or compiling, when a process is forked
-    os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
+    os.register_at_fork(before=lock.acquire, after_in_parent=lock.release, after_in_child=lock.release)
 
 
 def _trace(roots: list[Node]) -> tuple[_Key, list[Node], list[Scalar]]:

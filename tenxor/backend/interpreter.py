@@ -16,7 +16,7 @@ import numpy as np
 
 from ..dtypes import DType, bfloat16, boolean, float16
 from ..errors import IndexOutOfRange
-from ..expr import Call, Const, Expr
+from ..expr import Call, Const, Expr, missing
 from ..kernel.ir import (
     Address,
     For,
@@ -134,23 +134,22 @@ class _Run:
 
     def values(self, expressions: tuple[Expr, ...]) -> list[Value]:
         """What the expressions come to now; a part that they share is computed once."""
-        known: dict[int, Value] = {}
+        known: dict[Expr, Value] = {}
         return [self.value(e, known) for e in expressions]
 
-    def value(self, e: Expr, known: dict[int, Value]) -> Value:
-        found = known.get(id(e))
-        if found is None:
-            found = known[id(e)] = self.computed(e, known)
-        return found
+    def value(self, e: Expr, known: dict[Expr, Value]) -> Value:
+        for part in missing(e, known):
+            known[part] = self.computed(part, known)
+        return known[e]
 
-    def computed(self, e: Expr, known: dict[int, Value]) -> Value:
+    def computed(self, e: Expr, known: dict[Expr, Value]) -> Value:
         if isinstance(e, Call):
             if e not in self.expanded:
                 self.expanded[e] = expand(e)
             formula = self.expanded[e]
             if formula is not None:
                 return self.value(formula, known)
-            return apply(e, [self.value(a, known) for a in e.args])
+            return apply(e, [known[a] for a in e.args])
         if isinstance(e, Load):
             raw = self.operands[e.operand][self.element(e.operand, e.address)]
             return from_memory(raw, e.dtype)

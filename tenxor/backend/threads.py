@@ -9,6 +9,7 @@ import itertools
 import os
 import threading
 from collections.abc import Callable
+from operator import index as as_int
 from typing import TYPE_CHECKING
 
 from ..errors import ArgumentError
@@ -125,6 +126,10 @@ def num_threads() -> int:
 def set_num_threads(count: int) -> None:
     """Share large work by `count` threads from now on; results do not depend on it."""
     global _pool, _count
+    try:
+        count = as_int(count)
+    except TypeError:
+        raise ArgumentError(f"set_num_threads: the count is an integer, not {count!r}") from None
     if count < 1:
         raise ArgumentError(f"set_num_threads: {count} threads cannot work; give at least 1")
     if _pool is not None and count != _count:

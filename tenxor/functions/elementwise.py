@@ -54,5 +54,6 @@ def clip(x: Tensor, /, min: Any = None, max: Any = None) -> Tensor:
     >>> tx.clip(tx.arange(5), 1, 3).tolist()
     [1, 1, 2, 3, 3]
     """
-    found: Tensor = x.clip(min, max)
-    return found
+    from ..creation import asarray
+
+    return asarray(x).clip(min, max)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..errors import DTypeError
 from ..node import STORE, Node
 from ..realize import realize as _realize
 from ..tensor import Tensor
@@ -17,7 +18,7 @@ def realize(*tensors: Tensor) -> None:
     >>> tx.realize(a, b); b.tolist()
     [2, 4, 6]
     """
-    _realize(*(t.storage.node for t in tensors))
+    _realize(*[_checked("realize", t).storage.node for t in tensors])
 
 
 def explain(t: Tensor) -> str:
@@ -30,16 +31,23 @@ def explain(t: Tensor) -> str:
     """
     from ..plan import planned
 
-    node = t.storage.node
+    node = _checked("explain", t).storage.node
     state = "in memory" if node.buffer is not None else "to be computed"
     lines = [f"Tensor {t.shape} {t.dtype}, a view of {node.size} elements {state}", t.layout.explain()]
     steps = planned([node])
     if steps:
-        lines.append(f"{len(steps)} kernel{'s' if len(steps) > 1 else ''}:")
+        kernels = sum(kernel is not None for _, kernel in steps)
+        lines.append(f"{kernels} kernel{'' if kernels == 1 else 's'}:")
     for made, kernel in steps:
         lines.append(f"-- {_what(made)}")
         lines.append(str(kernel) if kernel is not None else "memory without content")
     return "\n".join(lines)
+
+
+def _checked(op: str, t: Tensor) -> Tensor:
+    if not isinstance(t, Tensor):
+        raise DTypeError(f"{op}: takes tensors, not {type(t).__name__}; make one with tx.asarray")
+    return t
 
 
 def _what(node: Node) -> str:

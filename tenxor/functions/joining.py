@@ -12,7 +12,7 @@ from ..creation import asarray, empty
 from ..dtypes import Number, result_type
 from ..errors import ArgumentError, ShapeError
 from ..tensor import Tensor
-from ..tensor.arguments import Axes, axis_of, ints, one_spelling
+from ..tensor.arguments import AXIS_0, Axes, axis_of, ints, one_spelling
 
 __all__ = ["cat", "concat", "concatenate", "pad", "repeat", "roll", "stack", "tile"]
 
@@ -21,7 +21,7 @@ _ALL = slice(None)
 _Border = Callable[[int, int], Tensor | Number]  # what is put before (0) or after (1) the elements along an axis
 
 
-def concat(arrays: Sequence[Tensor], /, axis: int | None = 0, *, dim: int | None = None) -> Tensor:
+def concat(arrays: Sequence[Tensor], /, axis: int | None = AXIS_0, *, dim: int | None = None) -> Tensor:
     """New tensor: the given ones one after another along an axis; flattened first for None.
 
     The dtype is what theirs promote to. Raises ArgumentError for no tensors, AxisError, and a ShapeError that names the
@@ -31,7 +31,7 @@ def concat(arrays: Sequence[Tensor], /, axis: int | None = 0, *, dim: int | None
     >>> tx.concat([tx.arange(2), tx.arange(3)]).tolist()
     [0, 1, 0, 1, 2]
     """
-    axis = one_spelling("concat", "axis", axis, "dim", dim, default=0)
+    axis = one_spelling("concat", "axis", axis, "dim", dim, default=AXIS_0)
     parts = _tensors("concat", arrays)
     if axis is None:
         parts, axis = [t.ravel() for t in parts], 0
@@ -52,7 +52,7 @@ def concat(arrays: Sequence[Tensor], /, axis: int | None = 0, *, dim: int | None
 cat = concatenate = concat
 
 
-def stack(arrays: Sequence[Tensor], /, axis: int = 0, *, dim: int | None = None) -> Tensor:
+def stack(arrays: Sequence[Tensor], /, axis: int = AXIS_0, *, dim: int | None = None) -> Tensor:
     """New tensor: the given ones, all of one shape, along a new axis, which has the place `axis` in the result.
 
     The dtype is what theirs promote to. Raises ArgumentError for no tensors, AxisError, and a ShapeError that names the
@@ -62,7 +62,7 @@ def stack(arrays: Sequence[Tensor], /, axis: int = 0, *, dim: int | None = None)
     >>> tx.stack([tx.arange(2), tx.ones(2, dtype=tx.int64)], axis=1).tolist()
     [[0, 1], [1, 1]]
     """
-    axis = one_spelling("stack", "axis", axis, "dim", dim, default=0)
+    axis = one_spelling("stack", "axis", axis, "dim", dim, default=AXIS_0)
     parts = _tensors("stack", arrays)
     axis = axis_of("stack", axis, parts[0].ndim + 1)
     for k, t in enumerate(parts):
@@ -172,7 +172,7 @@ def repeat(
     if axis is None:
         x, axis = x.ravel(), 0
     axis = axis_of("repeat", axis, x.ndim)
-    counts = np.asarray(repeats.to_numpy() if isinstance(repeats, Tensor) else repeats)
+    counts = _counts(repeats)
     if (counts.dtype.kind not in "iu" and counts.size) or counts.ndim > 1 or (counts < 0).any():
         raise ArgumentError(f"repeat: repeats {repeats!r} must be an integer or a 1-D list of them, 0 or more")
     size = x.shape[axis]
@@ -186,6 +186,16 @@ def repeat(
     count = int(counts.flat[0])
     grown = x.expand_dims(axis + 1).expand((*x.shape[: axis + 1], count, *x.shape[axis + 1 :]))
     return grown.copy().reshape((*x.shape[:axis], size * count, *x.shape[axis + 1 :]))
+
+
+def _counts(repeats: Any) -> IntArray:
+    try:
+        found: IntArray = np.asarray(repeats)
+    except ValueError:
+        raise ArgumentError(
+            f"repeat: repeats {repeats!r} must be an integer or a 1-D list of them, 0 or more"
+        ) from None
+    return found
 
 
 # --- padding ----------------------------------------------------------------------------------------------------------
@@ -239,6 +249,9 @@ def _pairs(name: str, given: Any, ndim: int) -> list[tuple[Any, Any]]:
 
 def _numbers(x: Tensor, constant_values: Any) -> _Border:
     pairs = _pairs("constant_values", constant_values, x.ndim)
+    for number in (n for pair in pairs for n in pair):
+        if not isinstance(number, (bool, int, float)):
+            raise ArgumentError(f"pad: constant_values {constant_values!r} must be numbers")
     return lambda axis, end: pairs[axis][end]
 
 

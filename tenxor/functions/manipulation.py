@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..layout import broadcast_shapes
+from ..creation import asarray
 from ..tensor import Tensor
-from ..tensor.arguments import Axes, one_spelling
+from ..tensor.arguments import AXIS_0, Axes, ints, one_spelling
 from ..tensor.core import broadcast
 
 __all__ = [
@@ -46,7 +46,7 @@ def permute_dims(x: Tensor, /, axes: Sequence[int]) -> Tensor:
     >>> tx.permute_dims(tx.zeros((2, 3, 4)), (2, 0, 1)).shape
     (4, 2, 3)
     """
-    return x.permute(axes)
+    return asarray(x).permute(axes)
 
 
 permute = permute_dims
@@ -59,7 +59,7 @@ def transpose(x: Tensor, /, axes: Sequence[int] | None = None) -> Tensor:
     >>> tx.transpose(tx.zeros((2, 3, 4))).shape
     (4, 3, 2)
     """
-    return x.transpose(axes)
+    return asarray(x).transpose(axes)
 
 
 def matrix_transpose(x: Tensor, /) -> Tensor:
@@ -69,7 +69,7 @@ def matrix_transpose(x: Tensor, /) -> Tensor:
     >>> tx.matrix_transpose(tx.zeros((2, 3, 4))).shape
     (2, 4, 3)
     """
-    return x.mT
+    return asarray(x).mT
 
 
 def moveaxis(x: Tensor, source: int | Sequence[int], destination: int | Sequence[int], /) -> Tensor:
@@ -81,7 +81,7 @@ def moveaxis(x: Tensor, source: int | Sequence[int], destination: int | Sequence
     >>> tx.moveaxis(tx.zeros((2, 3, 4)), 0, -1).shape
     (3, 4, 2)
     """
-    return x._view(x.layout.moveaxis(source, destination))
+    return asarray(x).moveaxis(source, destination)
 
 
 movedim = moveaxis
@@ -94,7 +94,7 @@ def swapaxes(x: Tensor, axis1: int, axis2: int, /) -> Tensor:
     >>> tx.swapaxes(tx.zeros((2, 3, 4)), 0, 2).shape
     (4, 3, 2)
     """
-    return x.swapaxes(axis1, axis2)
+    return asarray(x).swapaxes(axis1, axis2)
 
 
 def flip(x: Tensor, /, axis: Axes = None, *, dims: Axes = None) -> Tensor:
@@ -104,7 +104,7 @@ def flip(x: Tensor, /, axis: Axes = None, *, dims: Axes = None) -> Tensor:
     >>> tx.flip(tx.arange(3)).tolist()
     [2, 1, 0]
     """
-    return x.flip(one_spelling("flip", "axis", axis, "dims", dims))
+    return asarray(x).flip(one_spelling("flip", "axis", axis, "dims", dims))
 
 
 # --- the shape --------------------------------------------------------------------------------------------------------
@@ -120,7 +120,7 @@ def reshape(x: Tensor, /, shape: int | Sequence[int], *, copy: bool | None = Non
     >>> tx.reshape(tx.arange(6), (2, -1)).tolist()
     [[0, 1, 2], [3, 4, 5]]
     """
-    view = x.reshape(shape)
+    view = asarray(x).reshape(shape)
     return view.copy() if copy else view
 
 
@@ -131,7 +131,7 @@ def ravel(x: Tensor, /) -> Tensor:
     >>> tx.ravel(tx.asarray([[1, 2], [3, 4]]).T).tolist()
     [1, 3, 2, 4]
     """
-    return x.ravel()
+    return asarray(x).ravel()
 
 
 def flatten(x: Tensor, /, start: int = 0, end: int = -1) -> Tensor:
@@ -141,7 +141,7 @@ def flatten(x: Tensor, /, start: int = 0, end: int = -1) -> Tensor:
     >>> tx.flatten(tx.zeros((2, 3, 4)), 1).shape
     (2, 12)
     """
-    return x.flatten(start, end)
+    return asarray(x).flatten(start, end)
 
 
 def unflatten(x: Tensor, axis: int, sizes: Sequence[int], /) -> Tensor:
@@ -151,7 +151,7 @@ def unflatten(x: Tensor, axis: int, sizes: Sequence[int], /) -> Tensor:
     >>> tx.unflatten(tx.zeros((2, 12)), 1, (3, -1)).shape
     (2, 3, 4)
     """
-    return x.unflatten(axis, sizes)
+    return asarray(x).unflatten(axis, sizes)
 
 
 def squeeze(x: Tensor, /, axis: Axes = None, *, dim: Axes = None) -> Tensor:
@@ -161,7 +161,7 @@ def squeeze(x: Tensor, /, axis: Axes = None, *, dim: Axes = None) -> Tensor:
     >>> tx.squeeze(tx.zeros((2, 1, 3)), 1).shape
     (2, 3)
     """
-    return x.squeeze(axis, dim=dim)
+    return asarray(x).squeeze(axis, dim=dim)
 
 
 def expand_dims(x: Tensor, /, axis: int | tuple[int, ...] = 0) -> Tensor:
@@ -171,7 +171,7 @@ def expand_dims(x: Tensor, /, axis: int | tuple[int, ...] = 0) -> Tensor:
     >>> tx.expand_dims(tx.zeros((2, 3)), (0, -1)).shape
     (1, 2, 3, 1)
     """
-    return x.expand_dims(axis)
+    return asarray(x).expand_dims(axis)
 
 
 def unsqueeze(x: Tensor, /, dim: int) -> Tensor:
@@ -181,10 +181,20 @@ def unsqueeze(x: Tensor, /, dim: int) -> Tensor:
     >>> tx.unsqueeze(tx.zeros((2, 3)), -1).shape
     (2, 3, 1)
     """
-    return x.expand_dims(dim)
+    return asarray(x).expand_dims(dim)
 
 
 # --- more and fewer elements ------------------------------------------------------------------------------------------
+
+
+def broadcast_shapes(*shapes: int | Sequence[int]) -> tuple[int, ...]:
+    """The shape to which all the shapes broadcast: aligned at the last axis, sizes equal or 1. Raises ShapeError.
+
+    >>> import tenxor as tx
+    >>> tx.broadcast_shapes((5, 1, 3), (7, 1, 4, 3))
+    (7, 5, 4, 3)
+    """
+    return broadcast("broadcast_shapes", *(ints("broadcast_shapes", (shape,)) for shape in shapes))
 
 
 def broadcast_to(x: Tensor, /, shape: Sequence[int]) -> Tensor:
@@ -194,7 +204,7 @@ def broadcast_to(x: Tensor, /, shape: Sequence[int]) -> Tensor:
     >>> tx.broadcast_to(tx.arange(3), (2, 3)).tolist()
     [[0, 1, 2], [0, 1, 2]]
     """
-    return x.expand(shape)
+    return asarray(x).expand(shape)
 
 
 def broadcast_arrays(*arrays: Tensor) -> tuple[Tensor, ...]:
@@ -204,8 +214,9 @@ def broadcast_arrays(*arrays: Tensor) -> tuple[Tensor, ...]:
     >>> [t.shape for t in tx.broadcast_arrays(tx.zeros(3), tx.zeros((2, 1)))]
     [(2, 3), (2, 3)]
     """
-    shape = broadcast("broadcast_arrays", *(t.shape for t in arrays))
-    return tuple(t.expand(shape) for t in arrays)
+    tensors = [asarray(t) for t in arrays]
+    shape = broadcast("broadcast_arrays", *(t.shape for t in tensors))
+    return tuple([t.expand(shape) for t in tensors])
 
 
 def diagonal(x: Tensor, /, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
@@ -215,7 +226,7 @@ def diagonal(x: Tensor, /, offset: int = 0, axis1: int = 0, axis2: int = 1) -> T
     >>> tx.diagonal(tx.arange(6).reshape(2, 3), 1).tolist()
     [1, 5]
     """
-    return x.diagonal(offset, axis1, axis2)
+    return asarray(x).diagonal(offset, axis1, axis2)
 
 
 def windows(x: Tensor, /, axis: int, size: int, step: int = 1, dilation: int = 1) -> Tensor:
@@ -228,23 +239,25 @@ def windows(x: Tensor, /, axis: int, size: int, step: int = 1, dilation: int = 1
     >>> tx.windows(tx.arange(6), 0, 3, step=2).tolist()
     [[0, 1, 2], [2, 3, 4]]
     """
-    return x.windows(axis, size, step, dilation)
+    return asarray(x).windows(axis, size, step, dilation)
 
 
-def unstack(x: Tensor, /, axis: int = 0, *, dim: int | None = None) -> tuple[Tensor, ...]:
+def unstack(x: Tensor, /, axis: int = AXIS_0, *, dim: int | None = None) -> tuple[Tensor, ...]:
     """The views along an axis, one for each of its indices: undoes `stack`. Raises AxisError.
 
     >>> import tenxor as tx
     >>> [t.tolist() for t in tx.unstack(tx.asarray([[1, 2], [3, 4]]), axis=1)]
     [[1, 3], [2, 4]]
     """
-    return x.unbind(one_spelling("unstack", "axis", axis, "dim", dim, default=0))
+    return asarray(x).unbind(one_spelling("unstack", "axis", axis, "dim", dim, default=AXIS_0))
 
 
 unbind = unstack
 
 
-def split(x: Tensor, sections: int | Sequence[int], /, axis: int = 0, *, dim: int | None = None) -> tuple[Tensor, ...]:
+def split(
+    x: Tensor, sections: int | Sequence[int], /, axis: int = AXIS_0, *, dim: int | None = None
+) -> tuple[Tensor, ...]:
     """Views that divide an axis: into so many equal parts, or at the given indices, as in NumPy.
 
     Raises ShapeError if the axis does not divide into equal parts.
@@ -253,4 +266,4 @@ def split(x: Tensor, sections: int | Sequence[int], /, axis: int = 0, *, dim: in
     >>> [t.tolist() for t in tx.split(tx.arange(6), 2)], [t.tolist() for t in tx.split(tx.arange(4), [1, 3])]
     ([[0, 1, 2], [3, 4, 5]], [[0], [1, 2], [3]])
     """
-    return x.split(sections, one_spelling("split", "axis", axis, "dim", dim, default=0))
+    return asarray(x).split(sections, one_spelling("split", "axis", axis, "dim", dim, default=AXIS_0))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ..creation import asarray
 from ..dtypes import Number, boolean, of_number, weak
 from ..errors import ArgumentError, AxisError, ShapeError, TraceError
 from ..expr import Arg, Const, Expr, cast, substitute
@@ -30,15 +31,16 @@ def map(function: Function, *tensors: Any, dtype: object = None) -> Tensor:
     >>> tx.map(lambda x, y: tx.where(x > y, x - y, 0), tx.arange(4), 1).tolist()
     [0, 0, 1, 2]
     """
-    from ..creation import asarray
-
     if not tensors:
         raise ArgumentError("map: give at least one tensor after the function")
-    operands = [asarray(t) for t in tensors]
-    traced = trace("map", function, [t.dtype for t in operands])
-    shape = broadcast("map", *(t.shape for t in operands))
-    found = Tensor._of(_applied(traced, operands, shape))
+    found = _mapped("map", function, [asarray(t) for t in tensors])
     return found if dtype is None else found.astype(dtype, copy=False)
+
+
+def _mapped(op: str, function: Function, operands: Sequence[Tensor]) -> Tensor:
+    traced = trace(op, function, [t.dtype for t in operands])
+    shape = broadcast(op, *(t.shape for t in operands))
+    return Tensor._of(_applied(traced, operands, shape))
 
 
 def _applied(traced: Traced, operands: Sequence[Tensor], shape: tuple[int, ...]) -> Node:
@@ -77,6 +79,9 @@ def reduce(
     >>> tx.reduce(lambda acc, x: 2 * acc + x, tx.asarray([1, 0, 1, 1]), initial=0).item()
     11
     """
+    t = asarray(t)
+    if initial is not None and not isinstance(initial, (bool, int, float)):
+        raise ArgumentError(f"reduce: initial is a number, not {initial!r}")
     first = (
         t.dtype if initial is None else (of_number(initial) if t.dtype is boolean else weak(initial, t.dtype, "reduce"))
     )
@@ -114,6 +119,11 @@ def contract(
     >>> tx.contract(a, b, [(1, 0)], multiply=lambda x, y: x + y, add=tx.maximum).tolist()
     [[6, 6], [8, 4]]
     """
+    a, b = asarray(a), asarray(b)
+    try:
+        pairs = [(i, j) for i, j in pairs]
+    except TypeError:
+        raise ArgumentError(f"contract: pairs are like [(1, 0)], an axis of each tensor, not {pairs!r}") from None
     left = [axis_of("contract", i, a.ndim) for i, _ in pairs]
     right = [axis_of("contract", j, b.ndim) for _, j in pairs]
     for k, (i, j) in enumerate(zip(left, right, strict=True)):
@@ -135,7 +145,7 @@ def contract(
         rows.shape[: len(batch) + len(free_a)] + (1,) * len(free_b) + rows.shape[len(batch) + len(free_a) :]
     )
     columns = columns.reshape(columns.shape[: len(batch)] + (1,) * len(free_a) + columns.shape[len(batch) :])
-    products = map(multiply, rows, columns) if multiply is not None else rows * columns
+    products = _mapped("contract", multiply, (rows, columns)) if multiply is not None else rows * columns
     if not pairs:
         return products
     found: Tensor = products._reduce(_adding(add, products), "contract", -1, False)

@@ -8,12 +8,12 @@ from ..creation import asarray, full, zeros
 from ..dtypes import DEFAULT_FLOAT, DType
 from ..ops import OPS
 from ..tensor import Tensor
-from ..tensor.arguments import Axes, one_spelling
+from ..tensor.arguments import LAST_AXIS, NO, Axes, one_spelling
 
 __all__ = ["log_softmax", "logsumexp", "softmax"]
 
 
-def softmax(x: Tensor, /, axis: Axes = -1, *, dim: Axes = None) -> Tensor:
+def softmax(x: Tensor, /, axis: Axes = LAST_AXIS, *, dim: Axes = None) -> Tensor:
     """New float tensor: exp(x) divided by its sum over `axis` (an int, a tuple, or None for all), without overflow.
 
     Integers become float64; float16 and bfloat16 are computed in float32. NaN where a row holds NaN, inf, or nothing but -inf.
@@ -23,7 +23,7 @@ def softmax(x: Tensor, /, axis: Axes = -1, *, dim: Axes = None) -> Tensor:
     >>> tx.softmax(tx.asarray([1000.0, 1000.0, 999.0])).sum().item()
     1.0
     """
-    axis = one_spelling("softmax", "axis", axis, "dim", dim, default=-1)
+    axis = one_spelling("softmax", "axis", axis, "dim", dim, default=LAST_AXIS)
     wide, result = _float(x)
     if wide.size == 0:
         return zeros(wide.shape, dtype=result)
@@ -32,7 +32,7 @@ def softmax(x: Tensor, /, axis: Axes = -1, *, dim: Axes = None) -> Tensor:
     return found
 
 
-def log_softmax(x: Tensor, /, axis: Axes = -1, *, dim: Axes = None) -> Tensor:
+def log_softmax(x: Tensor, /, axis: Axes = LAST_AXIS, *, dim: Axes = None) -> Tensor:
     """New float tensor: the logarithm of `softmax` over `axis`, exact where softmax itself would be 0.
 
     Dtypes and errors as of `softmax`.
@@ -41,7 +41,7 @@ def log_softmax(x: Tensor, /, axis: Axes = -1, *, dim: Axes = None) -> Tensor:
     >>> tx.log_softmax(tx.asarray([0.0, -1000.0])).tolist()
     [0.0, -1000.0]
     """
-    axis = one_spelling("log_softmax", "axis", axis, "dim", dim, default=-1)
+    axis = one_spelling("log_softmax", "axis", axis, "dim", dim, default=LAST_AXIS)
     wide, result = _float(x)
     if wide.size == 0:
         return zeros(wide.shape, dtype=result)
@@ -51,7 +51,7 @@ def log_softmax(x: Tensor, /, axis: Axes = -1, *, dim: Axes = None) -> Tensor:
 
 
 def logsumexp(
-    x: Tensor, /, axis: Axes = None, keepdims: bool = False, *, dim: Axes = None, keepdim: bool | None = None
+    x: Tensor, /, axis: Axes = None, keepdims: bool = NO, *, dim: Axes = None, keepdim: bool | None = None
 ) -> Tensor:
     """New float tensor: log(sum(exp(x))) over `axis` (an int, a tuple, or None for all), without overflow.
 
@@ -62,7 +62,7 @@ def logsumexp(
     0.693147180559...
     """
     axis = one_spelling("logsumexp", "axis", axis, "dim", dim)
-    keepdims = one_spelling("logsumexp", "keepdims", keepdims, "keepdim", keepdim, default=False)
+    keepdims = one_spelling("logsumexp", "keepdims", keepdims, "keepdim", keepdim, default=NO)
     wide, result = _float(x)
     if wide.size == 0:
         shape = wide.sum(axis, keepdims=keepdims).shape

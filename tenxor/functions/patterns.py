@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
+from ..creation import asarray
 from ..dtypes import isdtype
 from ..errors import ArgumentError
 from ..tensor import Tensor
@@ -22,7 +23,9 @@ def rearrange(x: Tensor, pattern: str, /, **sizes: int) -> Tensor:
     >>> tx.rearrange(tx.zeros((2, 6)), "b (h w) -> h w b", h=2).shape
     (2, 3, 2)
     """
-    found: Tensor = _einops().rearrange(x, pattern, **sizes)
+    if not isinstance(pattern, str) or pattern.count("->") != 1:
+        raise ArgumentError(f"rearrange: a pattern is like 'h w c -> c h w', not {pattern!r}")
+    found: Tensor = _einops().rearrange(asarray(x), pattern, **sizes)
     return found
 
 

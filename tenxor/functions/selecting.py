@@ -10,7 +10,7 @@ from ..creation import asarray
 from ..errors import ShapeError
 from ..layout import Layout, contiguous_strides
 from ..tensor import Tensor
-from ..tensor.arguments import axis_of, one_spelling
+from ..tensor.arguments import LAST_AXIS, axis_of, one_spelling
 from ..tensor.core import broadcast
 from ..tensor.indexing import checked_indices
 
@@ -32,7 +32,7 @@ def take(x: Tensor, indices: Any, /, axis: int | None = None, *, dim: int | None
     return asarray(x).take(indices, axis, dim=dim)
 
 
-def take_along_axis(x: Tensor, indices: Any, /, axis: int = -1, *, dim: int | None = None) -> Tensor:
+def take_along_axis(x: Tensor, indices: Any, /, axis: int = LAST_AXIS, *, dim: int | None = None) -> Tensor:
     """New tensor: along an axis the elements at `indices`, which say for each place of the other axes which ones.
 
     `indices` has as many axes as `x`; both broadcast on all but this one. Negative indices count from the end;
@@ -44,7 +44,9 @@ def take_along_axis(x: Tensor, indices: Any, /, axis: int = -1, *, dim: int | No
     [[3], [9]]
     """
     x = asarray(x)
-    axis = axis_of("take_along_axis", one_spelling("take_along_axis", "axis", axis, "dim", dim, default=-1), x.ndim)
+    axis = axis_of(
+        "take_along_axis", one_spelling("take_along_axis", "axis", axis, "dim", dim, default=LAST_AXIS), x.ndim
+    )
     wanted = checked_indices("take_along_axis", indices, axis, x.shape[axis])
     if wanted.ndim != x.ndim:
         raise ShapeError(

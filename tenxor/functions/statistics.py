@@ -10,7 +10,7 @@ from ..creation import asarray, full
 from ..dtypes import Number
 from ..errors import ArgumentError, ShapeError
 from ..tensor import Tensor
-from ..tensor.arguments import Axes, axis_of, one_spelling
+from ..tensor.arguments import LAST_AXIS, NO, Axes, axis_of, ints, one_spelling
 from .joining import concat
 
 __all__ = [
@@ -44,7 +44,7 @@ def sum(
     axis: Axes = None,
     *,
     dtype: object = None,
-    keepdims: bool = False,
+    keepdims: bool = NO,
     dim: Axes = None,
     keepdim: Keep = None,
 ) -> Tensor:
@@ -63,7 +63,7 @@ def prod(
     axis: Axes = None,
     *,
     dtype: object = None,
-    keepdims: bool = False,
+    keepdims: bool = NO,
     dim: Axes = None,
     keepdim: Keep = None,
 ) -> Tensor:
@@ -76,7 +76,7 @@ def prod(
     return asarray(x).prod(axis, dtype, keepdims, dim=dim, keepdim=keepdim)
 
 
-def max(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False, dim: Axes = None, keepdim: Keep = None) -> Tensor:
+def max(x: Tensor, /, axis: Axes = None, *, keepdims: bool = NO, dim: Axes = None, keepdim: Keep = None) -> Tensor:
     """New tensor: the largest element over `axis`; NaN if there is one. Raises ShapeError where there are no elements.
 
     >>> import tenxor as tx
@@ -86,7 +86,7 @@ def max(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False, dim: Axes = 
     return asarray(x).max(axis, keepdims, dim=dim, keepdim=keepdim)
 
 
-def min(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False, dim: Axes = None, keepdim: Keep = None) -> Tensor:
+def min(x: Tensor, /, axis: Axes = None, *, keepdims: bool = NO, dim: Axes = None, keepdim: Keep = None) -> Tensor:
     """New tensor: the smallest element over `axis`; NaN if there is one. Raises ShapeError where there are no elements.
 
     >>> import tenxor as tx
@@ -99,7 +99,7 @@ def min(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False, dim: Axes = 
 amax, amin = max, min
 
 
-def mean(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False, dim: Axes = None, keepdim: Keep = None) -> Tensor:
+def mean(x: Tensor, /, axis: Axes = None, *, keepdims: bool = NO, dim: Axes = None, keepdim: Keep = None) -> Tensor:
     """New float tensor: the mean over `axis`, of nothing NaN. Integers become float64.
 
     >>> import tenxor as tx
@@ -116,7 +116,7 @@ def var(
     axis: Axes = None,
     *,
     correction: float = 0.0,
-    keepdims: bool = False,
+    keepdims: bool = NO,
     dim: Axes = None,
     keepdim: Keep = None,
 ) -> Tensor:
@@ -138,7 +138,7 @@ def std(
     axis: Axes = None,
     *,
     correction: float = 0.0,
-    keepdims: bool = False,
+    keepdims: bool = NO,
     dim: Axes = None,
     keepdim: Keep = None,
 ) -> Tensor:
@@ -152,7 +152,7 @@ def std(
     return found
 
 
-def any(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False, dim: Axes = None, keepdim: Keep = None) -> Tensor:
+def any(x: Tensor, /, axis: Axes = None, *, keepdims: bool = NO, dim: Axes = None, keepdim: Keep = None) -> Tensor:
     """New bool tensor: whether any element over `axis` is true, that is, not zero; of nothing False.
 
     >>> import tenxor as tx
@@ -162,7 +162,7 @@ def any(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False, dim: Axes = 
     return asarray(x).any(axis, keepdims, dim=dim, keepdim=keepdim)
 
 
-def all(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False, dim: Axes = None, keepdim: Keep = None) -> Tensor:
+def all(x: Tensor, /, axis: Axes = None, *, keepdims: bool = NO, dim: Axes = None, keepdim: Keep = None) -> Tensor:
     """New bool tensor: whether all elements over `axis` are true, that is, not zero; of nothing True.
 
     >>> import tenxor as tx
@@ -173,7 +173,7 @@ def all(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False, dim: Axes = 
 
 
 def count_nonzero(
-    x: Tensor, /, axis: Axes = None, *, keepdims: bool = False, dim: Axes = None, keepdim: Keep = None
+    x: Tensor, /, axis: Axes = None, *, keepdims: bool = NO, dim: Axes = None, keepdim: Keep = None
 ) -> Tensor:
     """New int64 tensor: how many elements over `axis` are not zero.
 
@@ -189,7 +189,7 @@ def argmax(
     /,
     axis: int | None = None,
     *,
-    keepdims: bool = False,
+    keepdims: bool = NO,
     dim: int | None = None,
     keepdim: Keep = None,
 ) -> Tensor:
@@ -209,7 +209,7 @@ def argmin(
     /,
     axis: int | None = None,
     *,
-    keepdims: bool = False,
+    keepdims: bool = NO,
     dim: int | None = None,
     keepdim: Keep = None,
 ) -> Tensor:
@@ -308,7 +308,7 @@ def diff(
     x: Tensor,
     /,
     *,
-    axis: int = -1,
+    axis: int = LAST_AXIS,
     n: int = 1,
     prepend: Tensor | Number | None = None,
     append: Tensor | Number | None = None,
@@ -324,13 +324,14 @@ def diff(
     [1, 3, 5]
     """
     x = asarray(x)
-    axis = axis_of("diff", one_spelling("diff", "axis", axis, "dim", dim, default=-1), x.ndim)
+    axis = axis_of("diff", one_spelling("diff", "axis", axis, "dim", dim, default=LAST_AXIS), x.ndim)
+    (n,) = ints("diff", (n,))
     if n < 0:
         raise ArgumentError(f"diff: n is {n}; differences are taken 0 times or more")
     parts = [_end(part, x, axis) for part in (prepend, x, append) if part is not None]
     found = concat(parts, axis) if len(parts) > 1 else x
     before = (slice(None),) * axis
-    for _ in range(n):
+    for _ in range(n if n < found.shape[axis] else found.shape[axis]):  # then nothing is left
         later, earlier = found[(*before, slice(1, None))], found[(*before, slice(None, -1))]
         found = later != earlier if found.dtype.kind == "bool" else later - earlier
     return found if n else found.copy()

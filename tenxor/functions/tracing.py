@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from ..dtypes import DType, result_type
-from ..errors import TraceError
+from ..dtypes import DType, of_number, plain_number, result_type
+from ..errors import TenxorError, TraceError
 from ..expr import Arg, Expr, apply, cast
 from ..layout import Layout
 from ..node import PLACEHOLDER, Node, Scalar
@@ -48,12 +48,10 @@ def trace(op: str, function: Function, dtypes: Sequence[DType]) -> Traced:
         )
     arguments = [Node(PLACEHOLDER, (), d) for d in dtypes]
     given = [Tensor(Storage(node), _POINT, node.dtype) for node in arguments]
-    try:
-        result = function(*given)
-    except TraceError as error:
-        raise TraceError(f"{op}: {error}") from None
+    result = _called(op, function, given)
     if isinstance(result, (bool, int, float)):
-        result = Tensor._compute(OPS["positive"], result)
+        number = plain_number(result)
+        result = Tensor._of(Node(OPS["positive"], (), of_number(number), (Scalar(number, of_number(number)),), (None,)))
     if not isinstance(result, Tensor):
         raise TraceError(
             f"{op}: the function returned {type(result).__name__}; it must return one number made from its arguments"
@@ -67,23 +65,56 @@ def trace(op: str, function: Function, dtypes: Sequence[DType]) -> Traced:
     return Traced(formula, tuple(dtypes), tuple(extras.found))
 
 
-def _formula(op: str, node: Node, known: dict[Node, Expr], extras: _Extras) -> Expr:
-    """The formula that a node computes; what it reads beside the arguments becomes an extra. `known` keeps what is done."""
-    found = known.get(node)
-    if found is not None:
-        return found
-    if node.buffer is not None and node.size == 1:
-        found = extras.add(node)
-    elif not isinstance(node.op, Op) or node.shape != ():
+def _called(op: str, function: Function, given: list[Tensor]) -> Any:
+    """What the function returns for the stand-ins; an error in it says that it came up while it was traced."""
+    try:
+        return function(*given)
+    except TraceError as error:
+        raise TraceError(f"{op}: {error}") from None
+    except TenxorError as error:
         raise TraceError(
-            f"{op}: the function uses {node.op} on {node.shape or 'its arguments'}; it may only use elementwise operations"
-            " on single elements; reduce or index before or after it"
-        )
-    else:
-        args = [_formula(op, s, known, extras) if type(s) is Node else extras.add(s) for s in node.sources]
-        found = cast(args[0], node.dtype) if node.op is OPS["cast"] else apply(node.op, args)
-    known[node] = found
-    return found
+            f"{op}: the function is traced on single elements, tensors of shape (), and failed: {error}"
+        ) from error
+    except TypeError as error:
+        if _takes(function, len(given)):
+            raise
+        raise TraceError(
+            f"{op}: the function must take {len(given)} argument{'s' * (len(given) > 1)}: {error}"
+        ) from None
+
+
+def _takes(function: Function, count: int) -> bool:
+    import inspect  # only for those who erred
+
+    try:
+        inspect.signature(function).bind(*range(count))
+    except TypeError:
+        return False
+    except ValueError:  # it has no signature that Python knows
+        return True
+    return True
+
+
+def _formula(op: str, node: Node, known: dict[Node, Expr], extras: _Extras) -> Expr:
+    """The formula that a node computes; what it reads beside the arguments becomes an extra. `known` holds the arguments."""
+    stack = [node]
+    while stack:
+        part = stack[-1]
+        if part in known:
+            stack.pop()
+        elif part.buffer is not None and part.size == 1:
+            known[part] = extras.add(part)
+        elif not isinstance(part.op, Op) or part.shape != ():
+            raise TraceError(
+                f"{op}: the function uses {part.op} on {part.shape or 'its arguments'}; it may only use elementwise operations"
+                " on single elements; reduce or index before or after it"
+            )
+        elif sources := [s for s in reversed(part.sources) if type(s) is Node and s not in known]:
+            stack += sources
+        else:
+            args = [known[s] if type(s) is Node else extras.add(s) for s in part.sources]
+            known[part] = cast(args[0], part.dtype) if part.op is OPS["cast"] else apply(part.op, args)
+    return known[node]
 
 
 class _Extras:

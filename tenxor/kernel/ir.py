@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from ..dtypes import DType, int64
-from ..expr import Arg, Call, Expr, cast
+from ..expr import Arg, Call, Expr, cast, missing
 from ..reductions import Reduction
 
 # --- index arithmetic -------------------------------------------------------------------------------------------------
@@ -191,12 +191,11 @@ class Kernel(NamedTuple):
 
 
 def walk(e: Expr) -> Iterator[Expr]:
-    """The expression and all below it."""
-    stack = [e]
-    while stack:
-        e = stack.pop()
-        yield e
-        stack.extend(e.args)
+    """The expression and all below it, each once."""
+    seen: set[Expr] = set()
+    for part in missing(e, seen):
+        seen.add(part)
+        yield part
 
 
 def expressions(body: tuple[Statement, ...]) -> Iterator[Expr]:
@@ -224,11 +223,8 @@ def fingerprint(kernel: Kernel) -> str:
     """Text that two kernels share exactly if they are equal: what a cache on disk may be keyed by."""
 
     def of(x: object) -> str:
-        if isinstance(x, Call):
-            own = f"{x.op.name}{of(x.op.formula_key) if x.op.formula_key else ''}"
-            return f"{own}:{x.dtype}({','.join(of(a) for a in x.args)})"
         if isinstance(x, Expr):
-            return f"{type(x).__name__}:{x.dtype}{x.key}"
+            return x.digest.hex()
         if isinstance(x, Fold):  # by what it does, not by its name: a user's own are all called alike
             state = tuple(Arg(k, d) for k, d in enumerate(x.states))
             joined = x.reduction.combine(state, state) if x.reduction.combine else ()

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING
 
-from ..expr import Call, Expr
+from ..expr import Expr, rebuild
 from ..layout import Layout, Table
 from ..node import STORE, Node, Scalar
 from .draft import Access, Draft, Folding, Loops, calls, draft
@@ -168,17 +168,22 @@ class _Lowering:
     # Expressions and loops
 
     def rewritten(self, e: Expr) -> Expr:
-        """A drafted expression as loop IR; what it shares stays shared."""
+        """A drafted expression as loop IR."""
         found = self.known.get(e)
         if found is None:
-            if isinstance(e, Call):
-                found = Call(e.op, tuple(self.rewritten(a) for a in e.args), e.dtype)
-            else:
-                found = self.leaf(e) if isinstance(e, Access) else e
-            self.known[e] = found
+            found = self.known[e] = rebuild(e, self.leaf)
         return found
 
-    def leaf(self, e: Access) -> Expr:
+    def leaf(self, e: Expr) -> Expr:
+        """A drafted read as a load from an address; each is made once."""
+        if not isinstance(e, Access):
+            return e
+        found = self.known.get(e)
+        if found is None:
+            found = self.known[e] = self.read(e)
+        return found
+
+    def read(self, e: Access) -> Expr:
         place: Place = self.d.places[e.index]
         walk = self.walks[e.index]
         if place.node is None:

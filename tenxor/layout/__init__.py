@@ -1,6 +1,14 @@
 """Index algebra: which element of a storage each position of a view is, and nothing about values."""
 
-from .coords import broadcast_shapes, contiguous_strides, next_index, ravel_index, unravel_index
+from .coords import (
+    broadcast_shapes,
+    checked_axes,
+    checked_axis,
+    contiguous_strides,
+    next_index,
+    ravel_index,
+    unravel_index,
+)
 from .layout import Layout
 from .questions import memory_order
 from .reshape import ReshapePlan
@@ -11,6 +19,8 @@ __all__ = [
     "ReshapePlan",
     "Table",
     "broadcast_shapes",
+    "checked_axes",
+    "checked_axis",
     "contiguous_strides",
     "memory_order",
     "next_index",

@@ -4,8 +4,9 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from math import prod
 from operator import index as as_int
+from typing import Any
 
-from ..errors import ArgumentError, AxisError, IndexOutOfRange, ShapeError
+from ..errors import ArgumentError, AxisError, BadIndex, IndexOutOfRange, ShapeError
 
 Shape = tuple[int, ...]
 
@@ -118,9 +119,13 @@ def checked_shape(shape: Iterable[int]) -> Shape:
 
 def checked_index(index: int, axis: int, size: int) -> int:
     """`index` counted from the start; IndexOutOfRange naming axis, index and size otherwise."""
-    if not -size <= index < size:
-        raise IndexOutOfRange(f"index {index} is out of range for axis {axis} with size {size}")
-    return index if index >= 0 else index + size
+    try:
+        place = as_int(index)
+    except TypeError:
+        raise BadIndex(f"the index of axis {axis} is {index!r}; an index is an integer") from None
+    if not -size <= place < size:
+        raise IndexOutOfRange(f"index {place} is out of range for axis {axis} with size {size}")
+    return place if place >= 0 else place + size
 
 
 def wrong_count(count: int, shape: Shape) -> str:
@@ -158,11 +163,12 @@ def checked_axes(axes: int | Iterable[int], ndim: int, op: str) -> Shape:
     """One axis or several, each counted from the start and named once; AxisError otherwise."""
     if type(axes) is int:
         return (checked_axis(axes, ndim, op),)
-    given = tuple(axes) if isinstance(axes, Iterable) else (axes,)
+    alone = not isinstance(axes, Iterable) or getattr(axes, "ndim", None) == 0
+    given: tuple[Any, ...] = (axes,) if alone else tuple(axes)  # type: ignore[arg-type]
     found = tuple([checked_axis(axis, ndim, op) for axis in given])
     if len(set(found)) < len(found):
         twice = next(axis for axis in found if found.count(axis) > 1)
-        raise AxisError(f"{op}: axis {twice} is named twice in {given}")
+        raise AxisError(f"{op}: axis {twice} is named twice in {given}; name each axis once")
     return found
 
 

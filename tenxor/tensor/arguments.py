@@ -6,16 +6,36 @@ from collections.abc import Iterable
 from operator import index as as_int
 from typing import Any
 
-from ..errors import ArgumentError, AxisError
+from ..errors import ArgumentError
+from ..layout import checked_axes, checked_axis
 
 Axes = int | tuple[int, ...] | None
+
+
+class Default(int):
+    """A default that can be told from the same number given by a caller, so that two spellings at once are noticed."""
+
+    def __new__(cls, value: int, text: str) -> Default:
+        found = super().__new__(cls, value)
+        found.text = text
+        return found
+
+    text: str
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+AXIS_0: int = Default(0, "0")
+LAST_AXIS: int = Default(-1, "-1")
+NO: Any = Default(False, "False")
 
 
 def one_spelling(op: str, ours: str, value: Any, theirs: str, other: Any, default: Any = None) -> Any:
     """The argument `ours`, which may also be spelled `theirs`; both at once is an error."""
     if other is None:
         return value
-    if value is not default and value != default:
+    if value is not default:
         raise ArgumentError(f"{op}: {ours} and {theirs} are two names of one argument; give only {ours}")
     return other
 
@@ -32,24 +52,9 @@ def ints(op: str, values: tuple[Any, ...]) -> tuple[int, ...]:
 
 def axis_of(op: str, axis: Any, ndim: int) -> int:
     """One axis as a number from 0 on."""
-    try:
-        n = as_int(axis)
-    except TypeError:
-        raise AxisError(f"{op}: an axis is an integer, not {axis!r}") from None
-    if not -ndim <= n < ndim:
-        has = f"axes {-ndim} to {ndim - 1}" if ndim else "no axes"
-        raise AxisError(f"{op}: there is no axis {n}; a tensor of {ndim} axes has {has}")
-    return n % ndim
+    return checked_axis(axis, ndim, op)
 
 
 def axes_of(op: str, axes: int | Iterable[int] | None, ndim: int) -> tuple[int, ...]:
     """Axes as numbers from 0 on, all of them for None."""
-    if axes is None:
-        return tuple(range(ndim))
-    given = [axes] if hasattr(axes, "__index__") else list(axes)
-    found = tuple([axis_of(op, a, ndim) for a in given])
-    if len(set(found)) < len(found):
-        raise AxisError(
-            f"{op}: axis {max(found, key=found.count)} is named twice in {tuple(given)}; name each axis once"
-        )
-    return found
+    return tuple(range(ndim)) if axes is None else checked_axes(axes, ndim, op)

@@ -8,7 +8,8 @@ from typing import Any
 
 from ..dtypes import promote
 from ..errors import DTypeError, ShapeError
-from .core import Core, broadcast
+from ..layout import broadcast_shapes
+from .core import Core
 
 
 def matmul(a: Any, b: Any) -> Any:
@@ -36,7 +37,12 @@ def matmul(a: Any, b: Any) -> Any:
             f"matmul: shapes {a.layout.shape} and {b.layout.shape} do not fit: axis -1 of the first has size {la.shape[-1]}, axis"
             f" {-1 if column else -2} of the second {lb.shape[-2]}; they must be equal"
         )
-    broadcast("matmul", la.shape[:-2], lb.shape[:-2])
+    try:
+        broadcast_shapes(la.shape[:-2], lb.shape[:-2])
+    except ShapeError as error:
+        raise ShapeError(
+            f"matmul: shapes {a.layout.shape} and {b.layout.shape} do not fit: before the last two axes, {error}"
+        ) from None
     dtype = promote(a.dtype, b.dtype, "matmul")
     if dtype.kind == "bool":
         raise DTypeError("matmul: does not accept bool; use x.astype(tx.int64)")

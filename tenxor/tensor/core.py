@@ -7,20 +7,21 @@ tensor), `realize` and `_write`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import inf
+from math import inf, prod
 from typing import Any, Self
 
-from ..dtypes import DEFAULT_FLOAT, DType, Number, check_fits, of_number, plain_number, weak
-from ..errors import DTypeError, ReadOnlyError, ShapeError
+from ..dtypes import DEFAULT_FLOAT, DType, Number, check_fits, of_number, plain_number, shown_integer, weak
+from ..errors import DTypeError, ReadOnlyError, ShapeError, UnknownAttribute
 from ..layout import Layout, broadcast_shapes, memory_order
 from ..memory import Buffer, allocate
 from ..node import MAX_PENDING, STORE, Node, Scalar, data, is_pinned, reinterpreted
 from ..ops import OPS, Op, floating
-from ..realize import realize
+from ..realize import lock, realize
 from ..storage import Storage
 
 Shape = tuple[int, ...]
 _contiguous = Layout.contiguous
+MAX_SIZE = 1 << 59  # elements in one tensor: their bytes can still be counted in 64 bits
 _POSITIVE, _CAST = OPS["positive"], OPS["cast"]
 
 
@@ -33,10 +34,18 @@ class Core:
     layout: Layout
     dtype: DType
 
-    def __init__(self, storage: Storage, layout: Layout, dtype: DType) -> None:
-        self.storage = storage
-        self.layout = layout
-        self.dtype = dtype
+    def __init__(self, storage: Storage, layout: Layout | None = None, dtype: DType | None = None) -> None:
+        if layout is None:
+            raise DTypeError("Tensor: not made from values; use tx.asarray(values), tx.zeros(shape) and the like")
+        _set_storage(self, storage)
+        _set_layout(self, layout)
+        _set_dtype(self, dtype)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        how = {"dtype": "x.astype(dtype), or x.view(dtype) for the same bytes", "shape": "x.reshape(shape)"}
+        raise UnknownAttribute(
+            f"a Tensor's {name!r} cannot be set; use {how.get(name, 'a view, or x[...] = values to write its elements')}"
+        )
 
     # What it is
 
@@ -112,6 +121,8 @@ class Core:
     @classmethod
     def _of(cls, node: Node) -> Self:
         """A tensor of its own that holds a node."""
+        if node.size > MAX_SIZE:
+            check_count(node.op.name, node.shape)
         if node.buffer is None and (node.weight > MAX_PENDING or _reads_pinned(node)):
             realize(node)
         return cls(Storage(node), _contiguous(node.shape), node.dtype)
@@ -173,7 +184,7 @@ class Core:
 
     def _write(self, value: Core | Number, op: str = "assignment") -> None:
         """Put `value`, broadcast to this shape and cast to this dtype, into the storage through this layout."""
-        layout, storage = self.layout, self.storage
+        layout = self.layout
         source, through = self._source_of(value, op)
         if layout.size == 0:
             return
@@ -183,20 +194,18 @@ class Core:
                 " or its windows or indices repeat); write through the tensor that it is a view of, assign one number,"
                 " or take a copy() first"
             )
-        pinned = is_pinned(storage.node)
-        if pinned and storage.node.buffer.frozen:  # type: ignore[union-attr]
-            self._part()  # what others may write, but we may not
-            pinned = False
-        if (
-            not pinned
-            and layout.offset == 0
-            and layout.size == self.node.size
-            and layout.base is None
-            and layout.is_contiguous()
-        ):
-            self._replace(source, through)
-        else:
-            self._store(source, through, pinned)
+        with lock:  # threads may write different parts of one storage at once
+            node = self.storage.node
+            pinned = is_pinned(node)
+            if pinned and node.buffer.frozen:  # type: ignore[union-attr]
+                self._part()  # what others may write, but we may not
+                pinned = False
+            del node  # it may have no other owner than the storage
+            whole = layout.offset == 0 and layout.size == self.node.size and layout.is_contiguous()
+            if whole and not pinned:
+                self._replace(source, through)
+            else:
+                self._store(source, through, pinned)
 
     # Parts of writing
 
@@ -273,12 +282,22 @@ class Core:
         self.storage.node = node if node.dtype is dtype else reinterpreted(node, dtype)
 
 
+# A tensor never becomes another view: only its construction sets these.
+_set_storage, _set_layout, _set_dtype = [Core.__dict__[name].__set__ for name in ("storage", "layout", "dtype")]
+
+
 def _reads_pinned(node: Node) -> bool:
     """Whether others may write what a recipe reads. A plain loop: it runs for every operation."""
     for source in node.sources:  # noqa: SIM110
         if type(source) is Node and source.buffer is not None and source.buffer.pins:
             return True
     return False
+
+
+def check_count(op: str, shape: Shape) -> None:
+    """Raise ShapeError for more elements than there can be addresses for."""
+    if prod(shape) > MAX_SIZE:
+        raise ShapeError(f"{op}: shape {shape} has {shown_integer(prod(shape))} elements; no memory holds so many")
 
 
 def spread(layout: Layout, shape: Shape, op: str) -> Layout:

@@ -18,7 +18,7 @@ from ..layout import Layout
 from ..memory import Buffer, allocate, foreign
 from ..node import Node, data
 from ..ops import OPS
-from ..realize import realize
+from ..realize import lock, realize
 from ..storage import Storage
 from .core import Core
 from .nested import from_nested
@@ -82,6 +82,7 @@ class Exchange(Core):
                     f"np.asarray(copy=False): NumPy cannot see this view of shape {self.layout.shape} without a copy: {why}"
                 )
             shared = self.to_numpy()
+            shared.flags.writeable = copy is True  # what were written to a copy nobody asked for would be lost
         if dtype is not None and shared.dtype != dtype:
             if copy is False:
                 raise ValueError(f"np.asarray(copy=False): {self.dtype} as {dtype} needs a copy")
@@ -94,15 +95,16 @@ class Exchange(Core):
         if layout.base is not None or layout.tables is not None or self.dtype is bfloat16:
             return None
         storage = self.storage
-        realize(storage.node)
-        node = storage.node
-        buffer = node.buffer
-        assert buffer is not None
-        if not buffer.pins and (
-            getrefcount(node) > _SOLE or getrefcount(buffer) > _SOLE
-        ):  # others read this content, and must not see later writes
-            buffer = self._part()
-        return np.asarray(_Export(buffer, layout, self.dtype))
+        with lock:
+            realize(storage.node)
+            node = storage.node
+            buffer = node.buffer
+            assert buffer is not None
+            if not buffer.pins and (
+                getrefcount(node) > _SOLE or getrefcount(buffer) > _SOLE
+            ):  # others read this content, and must not see later writes
+                buffer = self._part()
+            return np.asarray(_Export(buffer, layout, self.dtype))
 
     def __dlpack__(
         self,

@@ -19,6 +19,7 @@ from ..errors import BadIndex, IndexOutOfRange, ShapeError
 from ..layout import Layout, Table
 from ..node import Node
 from ..ops import OPS
+from ..realize import lock
 from .arguments import axis_of, one_spelling
 from .core import Core, spread
 from .exchange import Exchange
@@ -131,6 +132,10 @@ class Indexing(Movement):
 
     def _set_element(self, coords: tuple[Any, ...], value: Number) -> bool:
         """Write one number at once where that is a plain write to memory; False where it is not."""
+        with lock:
+            return self._set_element_now(coords, value)
+
+    def _set_element_now(self, coords: tuple[Any, ...], value: Number) -> bool:
         node = self.storage.node
         buffer = node.buffer
         if buffer is None or buffer.frozen or not (buffer.pins or (getrefcount(node) == _SOLE == getrefcount(buffer))):
@@ -215,10 +220,19 @@ class Indexing(Movement):
 
 def checked_indices(op: str, indices: Any, axis: int, size: int) -> IntArray:
     """Integers as an array of indices from 0 on; the first that is out of range is an error."""
-    array = indices.to_numpy() if isinstance(indices, Exchange) else np.asarray(indices)
+    array = indices.to_numpy() if isinstance(indices, Exchange) else _array(op, indices)
     if array.dtype.kind not in "iu" and array.size:
         raise BadIndex(f"{op}: indices are integers, not {array.dtype}; for booleans use x[mask]")
     return _checked(array.astype(np.int64), axis, size, op)
+
+
+def _array(op: str, indices: Any) -> Any:
+    try:
+        return np.asarray(indices)
+    except ValueError:
+        raise BadIndex(
+            f"{op}: the indices {indices!r} are ragged; each list must be as long as its neighbours"
+        ) from None
 
 
 def _plain(part: Any) -> Any:
@@ -229,7 +243,7 @@ def _plain(part: Any) -> Any:
         part = part.to_numpy()
     elif hasattr(part, "__index__") and not isinstance(part, (bool, np.ndarray, np.bool_)):
         return as_int(part)
-    array = np.asarray(part)
+    array = _array("indexing", part)
     if array.dtype.kind not in "iub":
         if array.size == 0:
             return array.astype(np.int64)

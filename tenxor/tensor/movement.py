@@ -9,7 +9,7 @@ from typing import Any, Self
 from ..dtypes import DType
 from ..errors import AxisError, ShapeError
 from ..layout import Layout
-from .arguments import Axes, axis_of, ints, one_spelling
+from .arguments import AXIS_0, LAST_AXIS, Axes, axis_of, ints, one_spelling
 from .core import Core
 from .exchange import Exchange
 
@@ -62,7 +62,7 @@ class Movement(Exchange):
         """The view with two axes swapped."""
         return self._view(self.layout.swapaxes(axis1, axis2))
 
-    def moveaxis(self, source: int | tuple[int, ...], destination: int | tuple[int, ...]) -> Self:
+    def moveaxis(self, source: int | Sequence[int], destination: int | Sequence[int]) -> Self:
         """The view with some axes moved to new places, the others in their order."""
         return self._view(self.layout.moveaxis(source, destination))
 
@@ -79,13 +79,22 @@ class Movement(Exchange):
         """
         return self._view(self.layout.reshape(ints("reshape", shape)))
 
-    def flatten(self, start: int = 0, end: int = -1) -> Self:
+    def flatten(
+        self,
+        start: int = AXIS_0,
+        end: int = LAST_AXIS,
+        *,
+        start_dim: int | None = None,
+        end_dim: int | None = None,
+    ) -> Self:
         """The view with the axes from `start` to `end`, both included, merged into one.
 
         >>> import tenxor as tx
         >>> tx.zeros((3, 4, 5)).flatten(1, 2).shape
         (3, 20)
         """
+        start = one_spelling("flatten", "start", start, "start_dim", start_dim, default=AXIS_0)
+        end = one_spelling("flatten", "end", end, "end_dim", end_dim, default=LAST_AXIS)
         return self._view(self.layout.flatten(start, end))
 
     def ravel(self) -> Self:
@@ -105,9 +114,11 @@ class Movement(Exchange):
         """The view without the given axes of size 1; without all of them for None."""
         return self._view(self.layout.squeeze(one_spelling("squeeze", "axis", axis, "dim", dim)))
 
-    def expand_dims(self, axis: int | tuple[int, ...] = 0) -> Self:
+    def expand_dims(self, axis: int | tuple[int, ...] = AXIS_0, *, dim: int | None = None) -> Self:
         """The view with new axes of size 1 at these places of the result."""
-        return self._view(self.layout.expand_dims(axis))
+        return self._view(
+            self.layout.expand_dims(one_spelling("expand_dims", "axis", axis, "dim", dim, default=AXIS_0))
+        )
 
     unsqueeze = expand_dims
 
@@ -126,9 +137,10 @@ class Movement(Exchange):
         """The read-only view broadcast to another tensor's shape."""
         return self._view(self.layout.expand(other.layout.shape))
 
-    def flip(self, axis: Axes = None, *, dim: Axes = None) -> Self:
+    def flip(self, axis: Axes = None, *, dim: Axes = None, dims: Axes = None) -> Self:
         """The view with some axes reversed; all of them for None."""
-        return self._view(self.layout.flip(one_spelling("flip", "axis", axis, "dim", dim)))
+        axis = one_spelling("flip", "axis", axis, "dim", dim)
+        return self._view(self.layout.flip(one_spelling("flip", "axis", axis, "dims", dims)))
 
     def diagonal(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Self:
         """The view of the elements where the indices of two axes are `offset` apart; the diagonal is its last axis.

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..dtypes import DType, Number, check_fits, plain_number, result_type
+from ..dtypes import DType, Number, check_fits, plain_number, result_type, shown_integer, shown_integer
 from ..errors import DTypeError, OutOfBounds, ShapeError
 from .core import Core
 
@@ -39,7 +39,7 @@ def from_nested(obj: Any, wanted: DType | None, op: str) -> tuple[np.ndarray[Any
     except OverflowError:
         big = next(x for x in leaves if not -(2**63) <= x < 2**63)
         raise OutOfBounds(
-            f"{op}: Python integer {big} is out of range for {target}; give a dtype that holds it"
+            f"{op}: Python integer {shown_integer(big)} is out of range for {target}; give a dtype that holds it"
         ) from None
 
 

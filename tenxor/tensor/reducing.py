@@ -11,12 +11,12 @@ from typing import Any, Self
 
 from ..dtypes import DEFAULT_FLOAT, DType, boolean
 from ..dtypes import dtype as dtype_of
-from ..errors import DTypeError, ShapeError
+from ..errors import ArgumentError, DTypeError, ShapeError
 from ..layout import Layout
 from ..node import Node, Scan
 from ..ops import OPS
 from ..reductions import REDUCTIONS, Reduction
-from .arguments import Axes, axes_of, axis_of, one_spelling
+from .arguments import NO, Axes, axes_of, axis_of, one_spelling
 from .arithmetic import Arithmetic
 
 # A large reduction to few elements is cut into blocks.
@@ -42,7 +42,7 @@ class Reducing(Arithmetic):
         self, reduction: Reduction, op: str, axis: Any, keepdims: bool, dim: Any = None, keepdim: bool | None = None
     ) -> Self:
         axis = one_spelling(op, "axis", axis, "dim", dim)
-        keepdims = one_spelling(op, "keepdims", keepdims, "keepdim", keepdim, default=False)
+        keepdims = one_spelling(op, "keepdims", keepdims, "keepdim", keepdim, default=NO)
         layout = self.layout
         shape = layout.shape
         axes = axes_of(op, axis, len(shape))
@@ -98,7 +98,7 @@ class Reducing(Arithmetic):
         self,
         axis: Axes = None,
         dtype: object = None,
-        keepdims: bool = False,
+        keepdims: bool = NO,
         *,
         dim: Axes = None,
         keepdim: bool | None = None,
@@ -116,7 +116,7 @@ class Reducing(Arithmetic):
         self,
         axis: Axes = None,
         dtype: object = None,
-        keepdims: bool = False,
+        keepdims: bool = NO,
         *,
         dim: Axes = None,
         keepdim: bool | None = None,
@@ -125,32 +125,32 @@ class Reducing(Arithmetic):
         found: Self = self._typed(dtype)._reduce(REDUCTIONS["prod"], "prod", axis, keepdims, dim, keepdim)
         return found if dtype is None or found.dtype is dtype_of(dtype) else found._typed(dtype)
 
-    def max(self, axis: Axes = None, keepdims: bool = False, *, dim: Axes = None, keepdim: bool | None = None) -> Self:
+    def max(self, axis: Axes = None, keepdims: bool = NO, *, dim: Axes = None, keepdim: bool | None = None) -> Self:
         """New tensor: the largest element over `axis`; NaN if there is one. ShapeError where there are no elements."""
         return self._reduce(REDUCTIONS["max"], "max", axis, keepdims, dim, keepdim)
 
-    def min(self, axis: Axes = None, keepdims: bool = False, *, dim: Axes = None, keepdim: bool | None = None) -> Self:
+    def min(self, axis: Axes = None, keepdims: bool = NO, *, dim: Axes = None, keepdim: bool | None = None) -> Self:
         """New tensor: the smallest element over `axis`; NaN if there is one. ShapeError where there are no elements."""
         return self._reduce(REDUCTIONS["min"], "min", axis, keepdims, dim, keepdim)
 
     amax, amin = max, min
 
-    def any(self, axis: Axes = None, keepdims: bool = False, *, dim: Axes = None, keepdim: bool | None = None) -> Self:
+    def any(self, axis: Axes = None, keepdims: bool = NO, *, dim: Axes = None, keepdim: bool | None = None) -> Self:
         """New bool tensor: whether any element over `axis` is true (not zero)."""
         return self._reduce(REDUCTIONS["any"], "any", axis, keepdims, dim, keepdim)
 
-    def all(self, axis: Axes = None, keepdims: bool = False, *, dim: Axes = None, keepdim: bool | None = None) -> Self:
+    def all(self, axis: Axes = None, keepdims: bool = NO, *, dim: Axes = None, keepdim: bool | None = None) -> Self:
         """New bool tensor: whether all elements over `axis` are true (not zero)."""
         return self._reduce(REDUCTIONS["all"], "all", axis, keepdims, dim, keepdim)
 
     def count_nonzero(
-        self, axis: Axes = None, keepdims: bool = False, *, dim: Axes = None, keepdim: bool | None = None
+        self, axis: Axes = None, keepdims: bool = NO, *, dim: Axes = None, keepdim: bool | None = None
     ) -> Self:
         """New int64 tensor: how many elements over `axis` are not zero."""
         return self._reduce(REDUCTIONS["count_nonzero"], "count_nonzero", axis, keepdims, dim, keepdim)
 
     def argmax(
-        self, axis: int | None = None, keepdims: bool = False, *, dim: int | None = None, keepdim: bool | None = None
+        self, axis: int | None = None, keepdims: bool = NO, *, dim: int | None = None, keepdim: bool | None = None
     ) -> Self:
         """New int64 tensor: where along `axis` (of the flattened tensor for None) the largest element is first; NaN
         counts as largest.
@@ -158,7 +158,7 @@ class Reducing(Arithmetic):
         return self._reduce(REDUCTIONS["argmax"], "argmax", axis, keepdims, dim, keepdim)
 
     def argmin(
-        self, axis: int | None = None, keepdims: bool = False, *, dim: int | None = None, keepdim: bool | None = None
+        self, axis: int | None = None, keepdims: bool = NO, *, dim: int | None = None, keepdim: bool | None = None
     ) -> Self:
         """New int64 tensor: where along `axis` (of the flattened tensor for None) the smallest element is first; NaN
         counts as smallest.
@@ -174,48 +174,69 @@ class Reducing(Arithmetic):
             raise DTypeError(f"{op}: does not accept bool; use x.astype(tx.float64)")
         return self._typed(result.compute), result
 
-    def mean(self, axis: Axes = None, keepdims: bool = False, *, dim: Axes = None, keepdim: bool | None = None) -> Self:
-        """New float tensor: the mean over `axis`; NaN for nothing.
+    def mean(
+        self,
+        axis: Axes = None,
+        keepdims: bool = NO,
+        *,
+        dtype: object = None,
+        dim: Axes = None,
+        keepdim: bool | None = None,
+    ) -> Self:
+        """New float tensor: the mean over `axis`, computed in `dtype` if one is given; NaN for nothing.
 
         >>> import tenxor as tx
         >>> tx.asarray([1, 2, 3, 4]).mean().item()
         2.5
         """
-        wide, result = self._averaging("mean")
-        total = wide._reduce(REDUCTIONS["sum"], "mean", axis, keepdims, dim, keepdim)
-        count = self._count("mean", axis if dim is None else dim)
-        return (total / float(count))._typed(result)
+        wide, result = self._typed(dtype)._averaging("mean")
+        return wide._reduce_to_mean("mean", axis, keepdims, dim, keepdim)._typed(result)
+
+    def _reduce_to_mean(
+        self, op: str, axis: Axes, keepdims: bool, dim: Axes = None, keepdim: bool | None = None
+    ) -> Self:
+        total = self._reduce(REDUCTIONS["sum"], op, axis, keepdims, dim, keepdim)
+        return total / float(self._count(op, axis if dim is None else dim))
 
     def var(
         self,
         axis: Axes = None,
         correction: float = 0.0,
-        keepdims: bool = False,
+        keepdims: bool = NO,
         *,
         dim: Axes = None,
         keepdim: bool | None = None,
     ) -> Self:
         """New float tensor: the mean squared distance from the mean over `axis`, dividing by `count - correction`."""
-        axis = one_spelling("var", "axis", axis, "dim", dim)
-        keepdims = one_spelling("var", "keepdims", keepdims, "keepdim", keepdim, default=False)
-        wide, result = self._averaging("var")
-        apart = self._compute(OPS["square"], wide - wide.mean(axis, keepdims=True))
-        total = apart._reduce(REDUCTIONS["sum"], "var", axis, keepdims)
-        divisor = max(self._count("var", axis) - correction, 0.0)
-        return (total / float(divisor))._typed(result)
+        found, result = self._variance("var", axis, correction, keepdims, dim, keepdim)
+        return found._typed(result)
+
+    def _variance(
+        self, op: str, axis: Axes, correction: float, keepdims: bool, dim: Axes, keepdim: bool | None
+    ) -> tuple[Self, DType]:
+        """The variance as it is computed, and the type of the result."""
+        axis = one_spelling(op, "axis", axis, "dim", dim)
+        keepdims = one_spelling(op, "keepdims", keepdims, "keepdim", keepdim, default=NO)
+        if not isinstance(correction, (int, float)):
+            raise ArgumentError(f"{op}: correction is a number, not {correction!r}")
+        wide, result = self._averaging(op)
+        apart = self._compute(OPS["square"], wide - wide._reduce_to_mean(op, axis, True))
+        total = apart._reduce(REDUCTIONS["sum"], op, axis, keepdims)
+        divisor = max(self._count(op, axis) - correction, 0.0)
+        return total / float(divisor), result
 
     def std(
         self,
         axis: Axes = None,
         correction: float = 0.0,
-        keepdims: bool = False,
+        keepdims: bool = NO,
         *,
         dim: Axes = None,
         keepdim: bool | None = None,
     ) -> Self:
         """New float tensor: the square root of `var`."""
-        wide, result = self._averaging("std")
-        return wide.var(axis, correction, keepdims, dim=dim, keepdim=keepdim).sqrt()._typed(result)
+        found, result = self._variance("std", axis, correction, keepdims, dim, keepdim)
+        return found.sqrt()._typed(result)
 
     def _count(self, op: str, axis: Axes) -> int:
         count = 1

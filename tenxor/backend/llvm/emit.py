@@ -18,7 +18,7 @@ from typing import Any
 from llvmlite import ir
 
 from ...dtypes import float64
-from ...expr import Arg, Call, Const, Expr
+from ...expr import Arg, Call, Const, Expr, missing
 from ...kernel.ir import For, Init, Kernel, Load, Number, Position, Result, State, Statement, Store, Update, expand
 from . import access
 from .arithmetic import PRIMITIVES
@@ -333,16 +333,14 @@ class _Emitter:
 
     def inline(self, e: Expr, known: dict[Expr, Parts]) -> Parts:
         """An expression over given values, emitted right here."""
-        found = known.get(e)
-        if found is None:
-            if isinstance(e, Const):
+        for part in missing(e, known):
+            if isinstance(part, Const):
                 like = next(iter(known.values()))
-                found = [number_of(e.dtype, e.value, lanes_of(v)) for v in like]
+                known[part] = [number_of(part.dtype, part.value, lanes_of(v)) for v in like]
             else:
-                assert isinstance(e, Call)
-                found = self.call(e, [self.inline(a, known) for a in e.args])
-            known[e] = found
-        return found
+                assert isinstance(part, Call)
+                known[part] = self.call(part, [known[a] for a in part.args])
+        return known[e]
 
     # Expressions
 
@@ -356,16 +354,29 @@ class _Emitter:
 
     def value(self, e: Expr) -> Parts:
         """The value of an expression, emitted in the outermost loop that it can be."""
+        for part in missing(e, self):
+            self.computed(part)
+        found = self.found(e)
+        assert found is not None
+        return found
+
+    def __contains__(self, e: object) -> bool:
+        """Whether the value of an expression is there already."""
+        return isinstance(e, Expr) and self.found(e) is not None
+
+    def found(self, e: Expr) -> Parts | None:
+        """The value of an expression, if it is there."""
         if isinstance(e, Const):
             return [number_of(e.dtype, e.value)]
         if isinstance(e, State):
             return self.states[e.fold][e.part]
         if isinstance(e, Result):
             return self.results[e.fold][1][e.part]
+        return self.scopes[self.depth_of(e)].known.get(e)
+
+    def computed(self, e: Expr) -> Parts:
+        """The value of an expression whose operands have theirs."""
         depth = self.depth_of(e)
-        found = self.scopes[depth].known.get(e)
-        if found is not None:
-            return found
         if isinstance(e, Load):
             return self.once(depth, e, lambda b: access.load(self, e.operand, e.address, e.dtype))
         if isinstance(e, Position):
@@ -457,18 +468,16 @@ _NOTHING: Needs = (frozenset(), frozenset(), False)
 
 def dependencies(e: Expr, known: dict[Expr, Needs]) -> Needs:
     """What an expression depends on."""
-    found = known.get(e)
-    if found is None:
-        if isinstance(e, (Load, Position)):
-            found = (e.address.axes(), frozenset(), False)
-        elif isinstance(e, Result):
-            found = (frozenset(), frozenset((e.fold,)), False)
-        elif isinstance(e, State):
-            found = (frozenset(), frozenset(), True)
+    for part in missing(e, known):
+        if isinstance(part, (Load, Position)):
+            known[part] = (part.address.axes(), frozenset(), False)
+        elif isinstance(part, Result):
+            known[part] = (frozenset(), frozenset((part.fold,)), False)
+        elif isinstance(part, State):
+            known[part] = (frozenset(), frozenset(), True)
         else:
             found = _NOTHING
-            for a in e.args:
-                axes, folds, running = dependencies(a, known)
+            for axes, folds, running in [known[a] for a in part.args]:
                 found = (found[0] | axes, found[1] | folds, found[2] or running)
-        known[e] = found
-    return found
+            known[part] = found
+    return known[e]
