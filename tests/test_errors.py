@@ -192,7 +192,54 @@ SPELLINGS = {
     "nothing of the kind": Wrong(lambda: table().quux, UnknownAttribute, ("quux",)),
 }
 
+ONES = tx.ones((2, 3))
+
 KINDS = {
+    "a map of a function of two arguments": Wrong(
+        lambda: tx.map(lambda x, y: x + y, table()), TraceError, ("map", "1 argument", "'y'")
+    ),
+    "a contraction by a function of one": Wrong(
+        lambda: tx.contract(ONES, ONES, [(0, 0)], multiply=lambda x: x), TraceError, ("contract", "2 arguments")
+    ),
+    "a map that indexes": Wrong(lambda: tx.map(lambda x: x[0], table()), TraceError, ("map", "single", "indices")),
+    "a map that reduces an axis": Wrong(lambda: tx.map(tx.softmax, table()), TraceError, ("map", "single", "axis")),
+    "a start that is no number": Wrong(
+        lambda: tx.reduce(lambda a, x: a + x, table(), initial="0"), ArgumentError, ("reduce", "initial", "'0'")
+    ),
+    "one pair that is no list of pairs": Wrong(
+        lambda: tx.contract(ONES, ONES, (1, 0)), ArgumentError, ("contract", "pairs", "[(1, 0)]")
+    ),
+    "half a thread": Wrong(lambda: tx.set_num_threads(1.5), ArgumentError, ("set_num_threads", "1.5")),
+    "a number of bits nobody reads": Wrong(lambda: tx.asarray([2**20000]), OutOfBounds, ("asarray", "20001 bits")),
+    "ragged indices": Wrong(lambda: table()[[[1], [0, 1]]], IndexError, ("indexing", "ragged")),
+    "ragged indices to take": Wrong(lambda: tx.take(table(), [[1], [0, 1]]), IndexError, ("take", "ragged")),
+    "a float as a coordinate": Wrong(lambda: table().item(1.0, 0), IndexError, ("1.0", "axis 0")),
+    "a tensor as a dtype": Wrong(lambda: tx.zeros(2, dtype=table()), DTypeError, ("dtype", "float32")),
+    "a correction that is none": Wrong(lambda: table().std(correction=None), ArgumentError, ("std", "correction")),
+    "padding with nothing": Wrong(
+        lambda: tx.pad(table(), 1, constant_values=None), ArgumentError, ("pad", "constant_values", "None")
+    ),
+    "a pattern without an arrow": Wrong(lambda: tx.rearrange(table(), "h w"), ArgumentError, ("rearrange", "'h w'")),
+    "values for the class": Wrong(lambda: tx.Tensor([1, 2]), DTypeError, ("Tensor", "tx.asarray")),  # type: ignore[arg-type]
+    "nothing to compute": Wrong(lambda: tx.realize(None), DTypeError, ("realize", "NoneType")),  # type: ignore[arg-type]
+    "a list to explain": Wrong(lambda: tx.explain([1]), DTypeError, ("explain", "list")),  # type: ignore[arg-type]
+    "a dtype that is set": Wrong(lambda: setattr(table(), "dtype", tx.int8), UnknownAttribute, ("dtype", "astype")),
+    "a layout that is set": Wrong(lambda: setattr(table(), "layout", ONES.layout), UnknownAttribute, ("layout",)),
+    "batches that do not broadcast": Wrong(
+        lambda: tx.ones((3, 2, 2)) @ tx.ones((2, 2, 2)), ShapeError, ("matmul", "(3, 2, 2)", "(2, 2, 2)", "last two")
+    ),
+    **{
+        f"both spellings of {name}": Wrong(call, ArgumentError, (name, "axis", "dim"))
+        for name, call in {
+            "concat": lambda: tx.concat([ONES], axis=0, dim=0),
+            "stack": lambda: tx.stack([ONES], axis=0, dim=1),
+            "softmax": lambda: tx.softmax(ONES, axis=-1, dim=0),
+            "unstack": lambda: tx.unstack(ONES, axis=0, dim=0),
+        }.items()
+    },
+    "both spellings of what is kept": Wrong(
+        lambda: table().sum(keepdims=False, keepdim=True), ArgumentError, ("sum", "keepdims", "keepdim")
+    ),
     "an axis to move that is none": Wrong(lambda: table().moveaxis(None, 0), AxisError, ("moveaxis", "None")),
     "an axis that is text": Wrong(lambda: table().flip("rows"), AxisError, ("flip", "'r'")),
     "an axis that is a float": Wrong(lambda: table().swapaxes(0.0, 1), AxisError, ("swapaxes", "0.0")),

@@ -295,9 +295,9 @@ def _reads_pinned(node: Node) -> bool:
 
 
 def check_count(op: str, shape: Shape) -> None:
-    """Raise ShapeError for more elements than there can be addresses for."""
+    """Raise MemoryError for more elements than there can be addresses for."""
     if prod(shape) > MAX_SIZE:
-        raise ShapeError(f"{op}: shape {shape} has {shown_integer(prod(shape))} elements; no memory holds so many")
+        raise MemoryError(f"{op}: there is no memory for {shown_integer(prod(shape))} elements, those of shape {shape}")
 
 
 def spread(layout: Layout, shape: Shape, op: str) -> Layout:

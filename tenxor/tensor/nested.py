@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..dtypes import DType, Number, check_fits, plain_number, result_type, shown_integer, shown_integer
+from ..dtypes import DType, Number, check_fits, plain_number, result_type, shown_integer
 from ..errors import DTypeError, OutOfBounds, ShapeError
 from .core import Core
 

@@ -193,3 +193,40 @@ def test_errors(wrong: str) -> None:
         call()
     for name in names:
         assert name in str(caught.value)
+
+
+# Lists and arrays
+
+
+def test_lists_and_arrays_are_taken_as_tensors() -> None:
+    a = np.arange(6).reshape(2, 3)
+    for found, wanted in [
+        (tx.broadcast_to([1, 2], (2, 2)), [[1, 2], [1, 2]]),
+        (tx.permute_dims(a, (1, 0)), a.T.tolist()),
+        (tx.flip([1, 2, 3]), [3, 2, 1]),
+        (tx.reshape(a, (3, 2)), [[0, 1], [2, 3], [4, 5]]),
+        (tx.moveaxis(a, 0, 1), a.T.tolist()),
+        (tx.squeeze([[1], [2]]), [1, 2]),
+        (tx.expand_dims([1], 0), [[1]]),
+        (tx.diagonal(a), [0, 4]),
+        (tx.windows([1, 2, 3], 0, 2), [[1, 2], [2, 3]]),
+        (tx.zeros_like([1, 2]), [0, 0]),
+        (tx.full_like(a[0], 7), [7, 7, 7]),
+        (tx.astype([1.5], tx.int8), [1]),
+        (tx.clip([1, 5], 2, 4), [2, 4]),
+        (tx.contract([1, 2], [3, 4], [(0, 0)]), 11),
+        (tx.reduce(lambda acc, x: acc + x, [1, 2, 3]), 6),
+        (tx.split([1, 2], 2)[1], [2]),
+        (tx.unstack([1, 2])[1], 2),
+        (tx.broadcast_arrays([1], [[2], [3]])[0], [[1], [1]]),
+    ]:
+        assert type(found) is tx.Tensor and found.tolist() == wanted
+    assert tx.broadcast_shapes(3, (2, 1)) == (2, 3)
+
+
+def test_torchs_names_of_arguments() -> None:
+    t = tx.zeros((2, 3))
+    assert t.unsqueeze(dim=1).shape == t.expand_dims(dim=-2).shape == (2, 1, 3)
+    assert t.flatten(start_dim=0, end_dim=1).shape == (6,)
+    assert tx.arange(3).flip(dims=(0,)).tolist() == tx.arange(3).flip(dim=0).tolist() == [2, 1, 0]
+    assert t.mean(dtype=tx.float32).dtype is tx.float32

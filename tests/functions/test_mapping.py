@@ -1,0 +1,101 @@
+"""The user's own functions: whatever straight-line code computes is traced, and comes out as NumPy computes it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tenxor as tx
+from tenxor.backend import interpreter
+from tenxor.functions.tracing import trace
+from tenxor.kernel.fuse import fuse, pending
+from tenxor.kernel.ir import walk
+from tenxor.kernel.lower import lower
+
+Step = Callable[[Any], Any]
+
+
+def repeated(times: int, step: Step) -> Step:
+    def function(x: Any) -> Any:
+        for _ in range(times):
+            x = step(x)
+        return x
+
+    return function
+
+
+def escape_time(cx: Any, cy: Any) -> Any:
+    """The steps that a point of the Mandelbrot set's plane takes to leave it."""
+    x, y, count = 0.0 * cx, 0.0 * cy, 0.0 * cx
+    for _ in range(12):
+        x, y = x * x - y * y + cx, 2.0 * x * y + cy
+        count = count + (x * x + y * y < 4.0)
+    return count
+
+
+@pytest.mark.parametrize("times", [1, 5, 64, 200, 1000])
+def test_a_long_function_is_traced_whole(times: int) -> None:
+    values = np.linspace(0.0, 1.0, 9)
+    function = repeated(times, lambda x: x * 1.01 + 0.1)
+    assert tx.map(function, values).tolist() == pytest.approx(function(values).tolist(), rel=1e-12)
+
+
+def test_what_a_function_uses_twice_is_computed_once() -> None:
+    values = np.linspace(0.0, 1.0, 5)
+    function = repeated(50, lambda x: x * x - x)  # as a tree it would have 2**50 leaves
+    assert tx.map(function, values).tolist() == pytest.approx(function(values).tolist(), rel=1e-9)
+    traced = trace("map", function, [tx.float64])
+    assert sum(1 for _ in walk(traced.formula)) <= 200
+    assert len(repr(traced.formula)) < 10_000
+
+
+def test_a_loop_over_two_values() -> None:
+    x, y = np.meshgrid(np.linspace(-2, 1, 7), np.linspace(-1, 1, 5))
+    with np.errstate(over="ignore", invalid="ignore"):
+        wanted = escape_time(x, y)
+    assert tx.map(escape_time, x, y).tolist() == wanted.tolist()
+
+
+def test_the_same_function_again_compiles_nothing() -> None:
+    tx.map(repeated(30, lambda x: x * x + 0.5), tx.ones(3)).realize()
+    compiled = tx.compile_counts()
+    tx.map(repeated(30, lambda x: x * x + 0.25), tx.ones(7)).realize()
+    assert tx.compile_counts() == compiled
+
+
+def test_a_function_may_return_a_number() -> None:
+    t = tx.arange(3)
+    for number in (5, 2.5, True):
+        found = tx.map(lambda x, number=number: number, t)
+        assert found.tolist() == [number] * 3
+        assert found.dtype is tx.result_type(number)
+    assert tx.reduce(lambda acc, x: 5, t).item() == 5
+    assert tx.contract(tx.ones(3), tx.ones(3), [(0, 0)], multiply=lambda x, y: 2).item() == 6
+
+
+def test_numpys_functions_are_traced_too() -> None:
+    values = np.asarray([0.25, 0.5])
+    for function in (np.sin, lambda x: np.exp(x) + np.sqrt(x), lambda x: np.maximum(x, 0.3)):
+        assert tx.map(function, values).tolist() == pytest.approx(function(values).tolist(), rel=1e-15)
+
+
+def test_long_functions_in_folds_and_contractions() -> None:
+    grown = repeated(60, lambda x: x * 1.01)
+    factor = math.prod([1.01] * 60)
+    assert tx.reduce(lambda acc, x: acc + grown(x), tx.ones(4), initial=0.0).item() == pytest.approx(4 * factor)
+    found = tx.contract(tx.ones((2, 3)), tx.ones(3), [(1, 0)], multiply=lambda x, y: grown(x) * y)
+    assert found.tolist() == pytest.approx([3 * factor] * 2)
+
+
+def test_the_interpreter_follows_long_functions() -> None:
+    function = repeated(300, lambda x: x * 0.5 + 1.0)
+    root = tx.map(function, tx.asarray([1.0, 2.0])).storage.node
+    kernel, binding = lower(root, set(fuse(pending([root]), [root])))
+    out = np.zeros(2)
+    numbers = [number.value for number in binding.numbers]
+    interpreter.run(kernel, [out, np.asarray([1.0, 2.0])], [], numbers, binding.slots, [0, 0])
+    assert out.tolist() == function(np.asarray([1.0, 2.0])).tolist()
