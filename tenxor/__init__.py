@@ -6,6 +6,7 @@ from math import e as e
 from math import inf as inf
 from math import nan as nan
 from math import pi as pi
+from typing import TYPE_CHECKING
 
 from . import errors as errors
 from . import layout as layout
@@ -49,3 +50,13 @@ from .tensor.contraction import matmul as matmul
 from .version import __version__ as __version__
 
 newaxis = None
+
+
+if not TYPE_CHECKING:  # type checkers know what there is
+
+    def __getattr__(name):
+        if name.startswith("_"):
+            raise AttributeError(f"module 'tenxor' has no attribute {name!r}")
+        from .spellings import of_the_module
+
+        raise errors.UnknownAttribute(f"module 'tenxor' has no attribute {name!r}; {of_the_module(name, globals())}")

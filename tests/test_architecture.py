@@ -33,6 +33,7 @@ class Room(NamedTuple):
 ROOMS = (
     Room(("tenxor.version",), "a number, which names what is kept on disk", only=()),
     Room(("tenxor.errors",), "everybody raises; an error knows nobody", only=()),
+    Room(("tenxor.spellings",), "advice for those who erred; it knows names, not what they mean", only=()),
     Room(("tenxor.layout",), "index algebra makes sense without a tensor", only=("tenxor.errors",)),
     Room(("tenxor.dtypes",), "what an element is, and what two become together"),
     Room(("tenxor.expr",), "scalar formulas over dtypes, the words that the table is written in"),

@@ -189,7 +189,12 @@ SPELLINGS = {
     "type": Wrong(lambda: table().type, UnknownAttribute, ("type", "astype")),
     "a function sought as a method": Wrong(lambda: table().roll, UnknownAttribute, ("roll", "tx.roll(x")),
     "a slip of the pen": Wrong(lambda: table().unsqueezee, UnknownAttribute, ("unsqueezee", "unsqueeze")),
-    "nothing of the kind": Wrong(lambda: table().quux, UnknownAttribute, ("quux",)),
+    "nothing of the kind": Wrong(lambda: table().quux, UnknownAttribute, ("quux", "dir(x)")),
+    "what only NumPy has": Wrong(lambda: table().argsort, UnknownAttribute, ("argsort", "np.argsort")),
+    "torch's name for a product": Wrong(lambda: table().matmul, UnknownAttribute, ("matmul", "x @ y")),
+    "torch's function": Wrong(lambda: tx.from_numpy, UnknownAttribute, ("from_numpy", "copy=False")),
+    "a slip of the pen in a function": Wrong(lambda: tx.reshap, UnknownAttribute, ("reshap", "tx.reshape")),
+    "no such function": Wrong(lambda: tx.quux, UnknownAttribute, ("quux", "dir(tx)")),
 }
 
 ONES = tx.ones((2, 3))

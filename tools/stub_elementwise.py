@@ -21,6 +21,7 @@ from ..tensor import Tensor
 FUNCTIONS: dict[str, Callable[..., Tensor]]
 
 def clip(x: Tensor, /, min: Any = None, max: Any = None) -> Tensor: ...
+def clamp(x: Tensor, /, min: Any = None, max: Any = None) -> Tensor: ...
 """
 _PARAMETERS = {1: "x: Any, /", 2: "x: Any, y: Any, /", 3: "condition: Any, x: Any, y: Any, /"}
 

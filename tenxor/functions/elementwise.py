@@ -44,7 +44,7 @@ def _function(op: Op) -> Callable[..., Tensor]:
 _INTERNAL = ("cast", "clip", "power_half", "multiply_high", "random_bits", "random_bits_high")
 FUNCTIONS = {name: _function(op) for name, op in OPS.items() if name not in _INTERNAL}
 globals().update(FUNCTIONS)
-__all__ = [*FUNCTIONS, "clip"]  # the table's names
+__all__ = [*FUNCTIONS, "clamp", "clip"]  # the table's names
 
 
 def clip(x: Tensor, /, min: Any = None, max: Any = None) -> Tensor:
@@ -57,3 +57,6 @@ def clip(x: Tensor, /, min: Any = None, max: Any = None) -> Tensor:
     from ..creation import asarray
 
     return asarray(x).clip(min, max)
+
+
+clamp = clip

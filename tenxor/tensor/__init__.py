@@ -11,55 +11,6 @@ from .protocols import Protocols
 
 _API_VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")  # of the array API standard
 
-# Spellings of other libraries whose meaning here has another name.
-_ELSEWHERE = {
-    "masked_fill": "tx.where(mask, value, x), or x[mask] = value in place",
-    "masked_fill_": "x[mask] = value",
-    "type": "x.astype(dtype)",
-    "float": "x.astype(tx.float32)",
-    "double": "x.astype(tx.float64)",
-    "half": "x.astype(tx.float16)",
-    "bfloat16": "x.astype(tx.bfloat16)",
-    "int": "x.astype(tx.int32)",
-    "long": "x.astype(tx.int64)",
-    "bool": "x.astype(tx.bool)",
-    "detach": "x itself, or x.copy()",
-    "cpu": "x itself: tensors are in this machine's memory",
-    "cuda": "x itself: there is no device to move to",
-    "dim": "x.ndim",
-    "numel": "x.size",
-    "nelement": "x.size",
-    "element_size": "x.dtype.itemsize",
-    "data_ptr": "np.asarray(x).ctypes.data",
-    "storage_offset": "x.offset",
-    "stride": "x.strides",
-    "add_": "x += y",
-    "sub_": "x -= y",
-    "mul_": "x *= y",
-    "div_": "x /= y",
-    "zero_": "x.fill_(0)",
-    "copy_": "x[...] = y",
-    "index_select": "x.take(indices, axis=axis), or x.oindex[...] for a view",
-    "gather": "tx.take_along_axis(x, indices, axis=axis)",
-    "scatter_": "x[indices] = values",
-    "narrow": "x[start:stop]",
-    "select": "x[index]",
-    "chunk": "x.split(parts, axis)",
-    "view_as": "x.reshape(y.shape)",
-    "reshape_as": "x.reshape(y.shape)",
-    "repeat_interleave": "tx.repeat(x, repeats, axis=axis)",
-    "t": "x.T",
-    "mm": "x @ y",
-    "bmm": "x @ y",
-    "eq": "x == y",
-    "ne": "x != y",
-    "lt": "x < y",
-    "le": "x <= y",
-    "gt": "x > y",
-    "ge": "x >= y",
-    "nbytes_": "x.nbytes",
-}
-
 
 class Tensor(Protocols):
     """An N-dimensional array: a `storage` of elements, seen through a `layout`.
@@ -123,13 +74,9 @@ class Tensor(Protocols):
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        ours = _ELSEWHERE.get(name)
-        if ours is None:
-            import difflib  # only for those who erred
-            import sys
+        import sys
 
-            if callable(sys.modules["tenxor"].__dict__.get(name)):
-                raise UnknownAttribute(f"a Tensor has no attribute {name!r}; use the function tx.{name}(x, ...)")
-            near = difflib.get_close_matches(name, [n for n in dir(type(self)) if not n.startswith("_")], 1)
-            ours = f"x.{near[0]}" if near else "one of dir(x)"
-        raise UnknownAttribute(f"a Tensor has no attribute {name!r}; use {ours}")
+        from ..spellings import of_tensors
+
+        functions = vars(sys.modules["tenxor"])
+        raise UnknownAttribute(f"a Tensor has no attribute {name!r}; {of_tensors(name, dir(type(self)), functions)}")

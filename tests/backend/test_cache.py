@@ -311,3 +311,15 @@ def _unchanged_environment() -> Iterator[None]:
     before = os.environ.get("TENXOR_CACHE_DIR")
     yield
     assert os.environ.get("TENXOR_CACHE_DIR") == before
+
+
+def test_the_oldest_files_make_way(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("TENXOR_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(cache, "MAX_FILES", 8)
+    keys = [f"{k:064x}"[::-1] for k in range(20)]  # all but the first name no time to look
+    for k, key in enumerate(keys[1:]):
+        cache.write(key, b"code")
+        os.utime(tmp_path / key, (k, k))
+    assert len(list(tmp_path.iterdir())) == 19
+    cache.write(keys[0], b"code")
+    assert {path.name for path in tmp_path.iterdir()} == {keys[0], *keys[-5:]}

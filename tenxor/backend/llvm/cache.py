@@ -3,7 +3,7 @@
 A file is named by a hash of all that its content depends on: the kernel's IR, the processor and its features, LLVM's
 version, Tenxor's version and the very text of the emitter. It holds a hash of its name and payload, checked when it is
 read; what is damaged, short or foreign is ignored and written anew. Files are put in place by an atomic rename, so
-processes may race. The folder is only used if it is ours alone.
+processes may race. The oldest make way when there are too many. The folder is only used if it is ours alone.
 
 `TENXOR_CACHE_DIR` names the folder (empty: no cache on disk); else it is `tenxor` in `XDG_CACHE_HOME` or `~/.cache`.
 """
@@ -17,6 +17,7 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
+MAX_FILES = 8192  # a few kilobytes each
 _MAGIC = b"tenxor object 2\n"
 
 
@@ -86,5 +87,16 @@ def write(key: str, payload: bytes) -> None:
             Path(path).replace(folder / key)
         except OSError:
             Path(path).unlink()
+        if key.startswith("00"):  # now and then, by whichever process
+            _thin(folder)
     except OSError:
         return
+
+
+def _thin(folder: Path) -> None:
+    """Delete the oldest files where there are too many."""
+    files = [path for path in folder.iterdir() if path.is_file()]
+    if len(files) > MAX_FILES:
+        files.sort(key=lambda path: path.stat().st_mtime)
+        for path in files[: len(files) - MAX_FILES * 3 // 4]:
+            path.unlink(missing_ok=True)

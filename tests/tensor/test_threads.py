@@ -1,0 +1,41 @@
+"""Python's own threads on one tensor: none of what they write is lost."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+import tenxor as tx
+
+
+@pytest.fixture
+def eager_switching() -> Iterator[None]:
+    """Threads that take turns as often as Python lets them."""
+    usual = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    yield
+    sys.setswitchinterval(usual)
+
+
+@pytest.mark.usefixtures("eager_switching")
+@pytest.mark.parametrize("one", [False, True], ids=["rows", "elements"])
+def test_threads_that_write_different_parts_of_one_storage_lose_nothing(one: bool) -> None:
+    t = tx.zeros((8, 6)).realize()
+
+    def add(row: int) -> None:
+        for k in range(200):
+            if one:
+                t[row, k % 6] = t.item(row, k % 6) + 1.0
+            else:
+                t[row] = t[row] + 1
+
+    for _ in range(5):
+        threads = [threading.Thread(target=add, args=(row,)) for row in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert t.sum(axis=1).tolist() == [1000.0 if one else 6000.0] * 8
