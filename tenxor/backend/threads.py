@@ -30,15 +30,20 @@ def _default_count() -> int:
 
 
 class _Job:
-    """Pieces of work handed out one by one. Helpers may join until the caller closes it."""
+    """Pieces of work handed out one by one. Helpers may join until the caller closes it.
 
-    __slots__ = ("closed", "error", "guard", "inside", "next_piece", "pieces", "run")
+    The caller may be interrupted anywhere, so it waits by plain locks, which an interrupt leaves as they were.
+    """
+
+    __slots__ = ("closed", "error", "guard", "inside", "left", "next_piece", "pieces", "run")
 
     def __init__(self, run: _Piece, pieces: int) -> None:
         self.run, self.pieces = run, pieces
         self.next_piece = itertools.count()
-        self.guard = threading.Condition()
+        self.guard = threading.Lock()
         self.inside = 0  # helpers at work
+        self.left = threading.Lock()  # free when the last of them has left a closed job
+        self.left.acquire()
         self.closed = False
         self.error: BaseException | None = None
 
@@ -63,14 +68,15 @@ class _Job:
             self.error = error  # the caller raises it
         with self.guard:
             self.inside -= 1
-            self.guard.notify()
+            if self.closed and not self.inside:
+                self.left.release()
 
     def close(self) -> None:
         """Let no more helpers in, and wait for those at work."""
         with self.guard:
             self.closed = True
-            while self.inside:
-                self.guard.wait()
+        while self.inside:
+            self.left.acquire()
 
 
 class _Pool:
