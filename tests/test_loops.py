@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import tenxor as tx
+from tenxor import plan
 from tenxor.node import MAX_PENDING
 from tenxor.realize import _plans
 
@@ -113,6 +114,23 @@ class TestPlansAreRemembered:
         for k in range(2, 50):
             work(k)
         assert _plans == before
+
+    def test_and_they_are_found_again(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        make, made = plan.make_plan, []
+        monkeypatch.setattr(plan, "make_plan", lambda *given: made.append(given) or make(*given))
+        for k in range(5):
+            x = tx.arange(33) * k
+            x[::3] = x[1::3] - 19
+            assert x.tolist()[:3] == [k - 19, k, 2 * k]
+            assert not made or k == 0
+            made.clear()
+
+    def test_a_constant_that_has_a_name_costs_no_second_one(self) -> None:
+        x, numbers = tx.zeros(11).realize(), tx.arange(11)
+        (x - numbers).realize()
+        before = len(_plans)
+        (x - numbers).realize()
+        assert len(_plans) == before
 
     def test_they_are_bounded(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(realize_module, "MAX_PLANS", 20)

@@ -42,6 +42,14 @@ def numbers(n: int = 10) -> Tensor:
     return tx.arange(n).realize()
 
 
+def neighbours(t: Tensor, count: int) -> Tensor:
+    """The sums of as many neighbours along the first axis, all read from one tensor."""
+    total = t[: 1 - count]
+    for k in range(1, count):
+        total = total + t[k : len(t) + 1 + k - count]
+    return total
+
+
 class TestNothingIsComputedBeforeItIsAskedFor:
     def test_by_making(self) -> None:
         x = matrix()
@@ -70,6 +78,7 @@ class TestNothingIsComputedBeforeItIsAskedFor:
         t[:, ::2] += t[:, 1::2]
         t += 1
         t.T[...] = t.T * 2
+        t[t > 5] = 0
         assert is_pending(t)
 
     @pytest.mark.parametrize(
@@ -93,6 +102,21 @@ class TestNothingIsComputedBeforeItIsAskedFor:
         first = address(t)
         ask(t)
         assert address(t) == first and not kernels(t)
+
+    @pytest.mark.parametrize("make", [lambda x: x.oindex[[3, 0, 0]] + 1, lambda x: x.copy().T.flip(0) + x[:, :1].T])
+    def test_and_then_the_recipe_is_forgotten(self, make: Callable[[Tensor], Tensor]) -> None:
+        t = make(matrix()).realize()
+        t[1:] = 0
+        node = t.storage.node
+        assert not is_pending(t) and (node.sources, node.layouts, node.target, node.weight) == ((), (), None, 0)
+
+    def test_by_reading_constant_bytes_that_others_read_too(self) -> None:
+        t = tx.asarray(np.frombuffer(b"constant", np.uint8))
+        assert is_pending(t + 1)
+        seen = np.asarray(t)
+        reader = t + 1
+        assert is_pending(reader) and seen.tobytes() == b"constant"
+        assert bytes(reader.tolist()) == b"dpotubou"
 
     def test_what_was_not_asked_for_stays_pending(self) -> None:
         x = matrix() + 1
@@ -132,6 +156,20 @@ class TestFusion:
             (1, lambda x, y: tx.arange(48).reshape(6, 8) + tx.eye(6, 8) * x),
             (2, lambda x, y: tx.exp(x[0]) + y),  # 8 exponentials are kept, not computed 48 times
             (1, lambda x, y: (x[0] + 1) + y),  # but 8 sums are cheaper to do again
+            (2, lambda x, y: ((((x[0] + 1) * 2 - 3) * 4 + 5) * 6) + y),  # unless there are many of them
+            (2, lambda x, y: ((((tx.arange(8) + 1) * 2 - 3) * 4 + 5) * 6) + y),
+            (1, lambda x, y: tx.arange(8) * 2 + y),
+            (1, lambda x, y: neighbours(x + 1, 4)),
+            (2, lambda x, y: neighbours(x + 1, 5)),  # five times the same sum
+            (1, lambda x, y: neighbours(tx.exp(tx.sin(x)), 2)),
+            (2, lambda x, y: neighbours(tx.exp(tx.sin(tx.exp(tx.sin(x)))), 2)),  # twice what costs as much
+            (2, lambda x, y: neighbours(x.sum(axis=1), 2)),
+            (2, lambda x, y: y.T + x.sum(axis=1)),
+            (1, lambda x, y: x.sum(axis=1)[2:][::-1, None] - y[:4]),  # part of the sums, each once
+            (2, lambda x, y: x.sum(axis=1).oindex[[3, 3, 0]] + y[:3, 0]),
+            (1, lambda x, y: tx.exp(x[0]).oindex[[7, 2, 0]] + y[:3, 0]),
+            (2, lambda x, y: tx.exp(x[0]).oindex[[7, 2] * 5] + y[0, 0]),
+            (2, lambda x, y: (lambda e: (e + y) * e[:1])(tx.exp(x[0]))),  # once for all and once for each row
             (2, lambda x, y: tx.cumulative_sum(x, axis=1) * 2),
             (2, lambda x, y: tx.concat([x, y])),
         ],
@@ -151,6 +189,17 @@ class TestFusion:
         assert len(kernels(e + 1, e * 2)) == 3  # asked for together: e, and both that read it
         assert len(kernels((e + 1) * (e * 2))) == 1  # read twice by one kernel, computed once
 
+    def test_a_constant_that_two_consumers_share_is_stored_only_if_it_is_much_work(self) -> None:
+        x, i = matrix()[0], tx.arange(8)
+        for _ in range(7):
+            i = i * 2 + 1
+        assert len(kernels(i + x, i * x)) == 2
+        costly = tx.exp(i)
+        assert len(kernels(costly + x, costly * x)) == 3
+        for _ in range(7):
+            i = i * 2 + 1
+        assert len(kernels(i + x, i * x)) == 3
+
     def test_the_second_use_of_what_was_computed_in_passing_keeps_it(self) -> None:
         e = tx.exp(matrix())
         first, second, third = e + 1, e * 2, e - 3
@@ -160,6 +209,25 @@ class TestFusion:
         assert not is_pending(e) and len(kernels(third)) == 1
         expected = np.exp(matrix().to_numpy())
         assert np.allclose(third.to_numpy(), expected - 3) and np.allclose(first.to_numpy(), expected + 1)
+
+    def test_a_name_alone_is_enough_to_ask_again(self) -> None:
+        e = tx.exp(matrix())
+        (e + 1).realize()
+        assert is_pending(e) and len(kernels(e * 2)) == 2
+
+    def test_the_same_use_again_keeps_it_too(self) -> None:
+        e = tx.exp(matrix())
+        (e + 1).realize()
+        (e + 1).realize()
+        assert not is_pending(e)
+
+    def test_what_only_a_named_one_reads_is_not_kept_beside_it(self) -> None:
+        def squared(e: Tensor) -> Tensor:
+            return e * e
+
+        s = squared(tx.exp(matrix()))
+        (s + 1).realize()
+        assert is_pending(s) and len(kernels(s - 1)) == 2  # the square, and not its exponential
 
     def test_what_nobody_can_ask_for_again_is_not_kept(self) -> None:
         x = matrix()
@@ -182,6 +250,13 @@ class TestFusion:
         tx.realize(a, b)
         assert not is_pending(a) and not is_pending(b)
         assert np.allclose(a.to_numpy() - 2, b.to_numpy())
+
+    @pytest.mark.parametrize("both", [False, True, False])
+    def test_a_step_on_the_way_is_stored_if_it_is_asked_for_and_only_then(self, both: bool) -> None:
+        a = matrix() + 1.25
+        b = a * 0.5
+        tx.realize(*([a, b] if both else [b]))
+        assert is_pending(a) != both and not is_pending(b)
 
 
 class TestWritesInPlace:
@@ -207,6 +282,8 @@ class TestWritesInPlace:
             lambda t: t.__setitem__(slice(2, 5), tx.arange(3) * 5),
             lambda t: t.__setitem__(slice(2, 5), tx.arange(3).realize()),
             lambda t: t.__setitem__(slice(2, 5), t[3:6] * 2),
+            lambda t: t.__setitem__(slice(2, 5), t[3:6] * 2 + 1),
+            lambda t: t.__setitem__(slice(2, 5), -(t[3:6] * 2 + t[4:7]) + 1),
             lambda t: t.__setitem__(slice(1, None), t[:-1] + 0),
             lambda t: t.reshape(2, 5).T.__setitem__(0, -1),
             lambda t: t.reshape(2, 5).T.reshape(10).__setitem__(slice(0, 4), 3),
@@ -305,6 +382,23 @@ class TestWritesInPlace:
         t[5] = 0
         assert array.tolist() == list(range(10)) and t.tolist() == [0, 1, 0, 0, 4, 0, 6, 7, 8, 9]
 
+    @pytest.mark.parametrize(
+        "write",
+        [
+            lambda t: t.__setitem__(5, 0),
+            lambda t: t.__setitem__(slice(2, 4), 0),
+            lambda t: t.__iadd__(1),
+            lambda t: t.oindex.__setitem__(([0, 3],), 7),
+        ],
+    )
+    def test_never_in_constant_bytes_even_alone(self, write: Callable[[Tensor], object]) -> None:
+        content = bytes(range(10))
+        t = tx.asarray(np.frombuffer(content, np.uint8))
+        assert address(t) == np.frombuffer(content, np.uint8).ctypes.data
+        write(t)
+        t.realize()
+        assert content == bytes(range(10)) and t.tolist() != list(content)
+
     def test_stores_in_a_row_use_one_memory(self) -> None:
         t = numbers(1000) + 0
         for k in range(20):
@@ -312,6 +406,15 @@ class TestWritesInPlace:
         tx.memory(reset_peak=True)
         start = tx.memory().in_use
         t.realize()
+        assert tx.memory().peak - start < 2.5 * 8000
+
+    def test_and_so_do_stores_of_bytes(self) -> None:
+        t = numbers(1000) + 0
+        for k in range(20):
+            t.view(tx.uint8)[8 * k : 8 * k + 2] = 1
+        tx.memory(reset_peak=True)
+        start = tx.memory().in_use
+        assert t.realize()[:21].tolist() == [(n & -65536) + 257 for n in range(20)] + [20]
         assert tx.memory().peak - start < 2.5 * 8000
 
     def test_a_pending_reader_between_stores_sees_what_it_should(self) -> None:

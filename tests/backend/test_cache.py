@@ -214,6 +214,29 @@ class TestNames:
         assert cache.key_of("kernel", machine) == cache.key_of("kernel", machine)
         assert len({cache.key_of(k, m) for k in ("kernel", "kernel2") for m in (machine, machine + "+avx1024")}) == 4
 
+    @pytest.mark.parametrize(
+        "name",
+        [
+            "backend/llvm/emit.py",
+            "backend/llvm/elementary/core.py",
+            "kernel/lower.py",
+            "dtypes.py",
+            "expr.py",
+            "ops.py",
+            "reductions.py",
+        ],
+    )
+    def test_change_with_each_source_that_decides_what_a_kernel_becomes(
+        self, name: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        before, changed, read = cache.key_of("kernel", "machine"), Path(tx.__file__).parent / name, Path.read_bytes
+        monkeypatch.setattr(Path, "read_bytes", lambda path: read(path) + b"#" * (path == changed))
+        cache._emitter_text.cache_clear()
+        try:
+            assert cache.key_of("kernel", "machine") != before
+        finally:
+            cache._emitter_text.cache_clear()
+
     def test_the_machine_is_known_by_all_that_code_depends_on(self) -> None:
         triple, cpu, features, llvm, llvmlite, tenxor = compiler().identity.split("\n")
         assert triple and cpu and features.startswith(("+", "-"))
@@ -273,6 +296,10 @@ class TestPatterns:
         x = tx.arange(50).realize()
         assert compiled_by(x.oindex[[4, 1, 1, 7]] * 13) <= 1
         assert compiled_by(*(x.oindex[[n, 0, n + 2, n]] * 13 for n in range(1, 40))) == 0
+
+    def test_no_elements_cost_none(self) -> None:
+        x = tx.zeros((0, 6), dtype=tx.int16)
+        assert compiled_by((x * 19 - x[:, ::-1]) // 7, tx.cumulative_sum(x, axis=1), (x - 23).sum(axis=1)) == 0
 
     def test_a_new_number_costs_none(self) -> None:
         x = tx.ones(20, dtype=tx.float32).realize()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import os
 import signal
@@ -9,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
@@ -20,6 +22,8 @@ import pytest
 import tenxor as tx
 from tenxor.backend import threads
 from tenxor.errors import ArgumentError
+from tenxor.memory import Buffer
+from tenxor.node import Node
 
 SIZE = 1200  # squared, more work than one thread is left alone with
 
@@ -160,6 +164,42 @@ class TestSharing:
             threads.share(fails, 1000)
         assert self.pieces(2, 1000)[-1][1] == 1000
 
+    def test_after_an_error_no_further_piece_is_begun(self) -> None:
+        tx.set_num_threads(2)
+        caller, begun, failing = threading.current_thread(), threading.Event(), threading.Event()
+        pieces = []
+
+        def fails(begin: int, end: int) -> None:
+            if threading.current_thread() is caller:
+                assert begun.wait(30)
+                failing.set()
+                raise ValueError("a piece failed")
+            pieces.append(begin)
+            begun.set()
+            assert failing.wait(30)
+            time.sleep(0.1)
+
+        with pytest.raises(ValueError, match="a piece failed"):
+            threads.share(fails, 1000)
+        assert len(pieces) == 1
+
+    def test_what_is_done_is_held_by_no_thread(self) -> None:
+        tx.set_num_threads(3)
+        meeting = threading.Barrier(3, timeout=30)
+
+        def piece(begin: int, end: int) -> None:
+            meeting.wait()
+
+        threads.share(piece, 3)
+        held = weakref.ref(piece)
+        del piece
+        for _ in range(200):
+            gc.collect()
+            if held() is None:
+                break
+            time.sleep(0.01)
+        assert held() is None
+
     @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="this system has no timers")
     def test_an_interrupt_waits_for_the_helpers_who_still_use_the_callers_memory(self) -> None:
         tx.set_num_threads(2)
@@ -221,6 +261,45 @@ def at_once(count: int, work: Callable[[int], Any]) -> list[Any]:
 
 
 class TestSeveralOfPythonsThreads:
+    def test_go_on_while_one_computes_what_is_long(self) -> None:
+        tx.set_num_threads(1)
+
+        def waves(n: int) -> tx.Tensor:
+            t = tx.arange(n) * 1e-6
+            for _ in range(12):
+                t = tx.sin(t) * 1.5
+            return t
+
+        waves(64).realize()  # compiled before we look
+        t, ended, ticks = waves(1 << 22), threading.Event(), 0
+
+        def tick() -> None:
+            nonlocal ticks
+            while not ended.wait(0.001):
+                ticks += 1
+
+        other = threading.Thread(target=tick)
+        other.start()
+        t.realize()
+        ended.set()
+        other.join()
+        assert ticks > 10
+
+    def test_compute_each_node_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        settled = []
+        settle = Node.settle
+
+        def noted(node: Node, buffer: Buffer) -> None:
+            settled.append(node)
+            settle(node, buffer)
+
+        t = tx.cumulative_sum(tx.cumulative_sum(tx.ones((1000, 1000)).realize(), axis=0), axis=1)
+        t[1:] = t[:-1]
+        monkeypatch.setattr(Node, "settle", noted)
+        found = at_once(4, lambda k: t[-1, -1].item())
+        assert found == [999_000.0] * 4
+        assert len(settled) == len(set(settled))
+
     def test_ask_for_one_pending_tensor(self) -> None:
         for _ in range(20):
             t = (tx.arange(3000) * 7).reshape(30, 100).sum(axis=0)
@@ -324,6 +403,30 @@ def test_a_forked_child_computes() -> None:
     run(FORK)
 
 
+THREADS_OF_ITS_OWN = """
+import os, threading, warnings
+import tenxor as tx
+from tenxor.backend import threads
+warnings.simplefilter("ignore")
+tx.set_num_threads(3)
+threads.share(lambda begin, end: None, 3)
+child = os.fork()
+if not child:
+    try:
+        meeting = threading.Barrier(3, timeout=10)
+        threads.share(lambda begin, end: meeting.wait(), 3)
+        os._exit(0)
+    finally:
+        os._exit(1)
+assert os.waitpid(child, 0)[1] == 0
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_forked_child_has_threads_of_its_own() -> None:
+    run(THREADS_OF_ITS_OWN)
+
+
 INTERRUPT = """
 import signal
 import numpy as np
@@ -351,6 +454,25 @@ for k in range(40):
     assert np.array_equal(u, x.to_numpy()) or np.array_equal(u[1:], x.to_numpy()[:-1]), k
 assert interrupted == 40, interrupted
 """
+
+
+IN_BETWEEN = """
+import signal
+import tenxor as tx
+found = []
+signal.signal(signal.SIGALRM, lambda *_: found.append((tx.arange(7) * 2 + 1).sum().item()))
+x = tx.arange(1_000_000).realize()
+for k in range(20):
+    signal.setitimer(signal.ITIMER_REAL, 0.0003)
+    while len(found) <= k:
+        assert (x * k + x).max().item() == 999_999 * (k + 1)
+assert found == [49] * 20, found
+"""
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="this system has no timers")
+def test_a_signal_handler_may_compute_while_its_thread_does() -> None:
+    run(IN_BETWEEN)
 
 
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="this system has no timers")

@@ -44,6 +44,7 @@ def test_take_of_a_pending_tensor_and_by_any_integers() -> None:
     assert t.take([[1], [-1]]).tolist() == [[3], [27]]
     assert tx.take(t.reshape(2, 5), [4, 0], dim=1).tolist() == [[12, 0], [27, 15]]
     assert tx.take([1.5, 2.5], 1).item() == 2.5
+    assert t.take([]).shape == (0,) and tx.take(t.reshape(2, 5), [[]], axis=0).shape == (1, 0, 5)
 
 
 @each_sample

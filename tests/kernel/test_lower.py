@@ -190,6 +190,20 @@ class TestReductions:
         assert np.array_equal(value(a), -CUBE.sum(1)[[2, 2, 0, 1, 0]])
         assert np.array_equal(value(b), -CUBE.sum(1).T.ravel())
 
+    def test_a_part_of_a_result_is_read_by_what_has_more_axes(self) -> None:
+        x = tensor(CUBE)
+        rows = CUBE[0].sum(1)
+        for select, expected in (
+            (lambda v: v.index((slice(1, None),)), rows[1:]),
+            (lambda v: v.index((slice(None, 0, -2),)), rows[:0:-2]),
+            (lambda v: v.select(0, [3, 3, 0, 1]), rows[[3, 3, 0, 1]]),
+        ):
+            s = reduction("sum", (x, whole(x).index((0,))), [1])
+            view = select(whole(s)).expand_dims(1).expand((len(expected), 5))
+            y = elementwise("subtract", (s, view), (x, whole(x).index((1, slice(len(expected))))))
+            compute(y)
+            assert np.array_equal(value(y), expected[:, None] - CUBE[1, : len(expected)])
+
     @pytest.mark.parametrize("name", ["argmax", "argmin"])
     @pytest.mark.parametrize(
         "values",

@@ -8,7 +8,7 @@ from tenxor.dtypes import float32, float64, int8
 from tenxor.kernel.ir import Kernel, Load, expressions, walk
 from tenxor.node import Scalar
 
-from .helpers import compute, elementwise, kept, loops, one, reduction, tensor, whole
+from .helpers import compute, elementwise, kept, loops, one, reduction, stored, tensor, whole
 
 X = np.random.default_rng(2024).normal(size=(4, 6)).astype(np.float32)
 
@@ -47,6 +47,19 @@ def test_contiguous_axes_become_one() -> None:
         x = tensor(np.ones(shape))
         assert loops(one(compute(elementwise("sqrt", x))).body) == [[]]
         assert loops(one(compute(reduction("sum", x))).body) == [[]]
+
+
+def test_axes_are_put_in_memory_order_first() -> None:
+    x, old = tensor(np.ones((2, 3, 4))), tensor(np.zeros((2, 3, 4)))
+    for turn in (
+        lambda v: v.transpose(),
+        lambda v: v.permute((1, 0, 2)),
+        lambda v: v.flip().transpose(),
+        lambda v: v.permute((2, 0, 1)).flip(),
+    ):
+        view = turn(whole(x))
+        assert loops(one(compute(reduction("sum", (x, view)))).body) == [[]]
+        assert loops(one(compute(stored(old, view, (x, view)))).body) == [[]]
 
 
 def test_reads_and_writes_in_sequence_have_a_unit_step() -> None:

@@ -11,6 +11,7 @@ import pytest
 import tenxor as tx
 from tenxor.backend import threads
 from tenxor.dtypes import DType, boolean, float16, float32, float64, int32, int64, uint8
+from tenxor.plan import planned
 
 from .values import Array, array, assert_identical, random, tensor
 
@@ -214,6 +215,23 @@ def test_elementwise_chains_round_each_step() -> None:
         fused = array(tensor(x) * tensor(y) + tensor(z) * tensor(x) - tensor(y))
         with np.errstate(over="ignore"):
             assert_identical(fused, x * y + z * x - y, dtype)
+
+
+SUMMED: dict[str, Callable[[tx.Tensor, tx.Tensor], tx.Tensor]] = {
+    "wider memory": lambda x, s: (s.astype(float64) + tensor(np.zeros(1))).astype(float32),
+    "narrower memory": lambda x, s: s + tensor(np.zeros(1, np.uint8)),
+    "a costly fold in the same loop": lambda x, s: tx.where(tx.sin(tx.exp(x)).max(axis=1) < 9, s, 0),
+    "a fold over the rows again": lambda x, s: tx.where(((x - s[:, None]) ** 2).sum(axis=1) > 0, s, 0),
+    "every element": lambda x, s: (tx.exp(x) * 0 + s[:, None])[:, 0],
+}
+
+
+@pytest.mark.parametrize("name", SUMMED)
+def test_what_else_a_kernel_computes_changes_no_bit_of_a_sum(name: str) -> None:
+    x = tensor(random(float32, 9 * 5000).clip(-9, 9).reshape(9, 5000))
+    found = SUMMED[name](x, x.sum(axis=1))
+    assert len(planned([found.storage.node])) == 1
+    assert_identical(array(found), array(x.sum(axis=1)), name)
 
 
 # --- threads ----------------------------------------------------------------------------------------------------------

@@ -336,6 +336,45 @@ def test_large_sums_are_accurate() -> None:
     assert abs(t.var().item() - x.var(dtype=np.float64)) < 1e-5 * x.var(dtype=np.float64)
 
 
+@pytest.mark.parametrize("correction", [3, 4])
+def test_a_correction_beyond_the_count_divides_by_nothing(correction: float) -> None:
+    assert tx.asarray([1.0, 2.0, 6.0]).var(correction=correction).item() == np.inf
+    assert np.isnan(tx.asarray([2.0, 2.0, 2.0]).std(correction=correction).item())
+
+
+LARGE: dict[str, tuple[tuple[int, ...], Axes]] = {
+    "all of a prime number": ((300_007,), None),
+    "few rows": ((5, 60_013), 1),
+    "few columns": ((60_013, 5), 0),
+    "short axes": ((6,) * 7, None),
+    "short axes but one": ((3,) * 6 + (400, 2), tuple(range(7))),
+    "the middle": ((2, 500, 401, 3), (1, 2)),
+}
+
+
+@pytest.mark.parametrize("name", ["sum", "prod", "max", "min", "any", "all", "count_nonzero"])
+@pytest.mark.parametrize("case", LARGE)
+def test_of_what_is_large_no_element_is_forgotten(case: str, name: str) -> None:
+    shape, axis = LARGE[case]
+    odd = np.random.default_rng(5).integers(-2, 2, shape) * 2 + 1
+    first, last = (np.ones(shape, np.int64) * 2 - 1 for _ in range(2))
+    first[(0,) * len(shape)], last[(-1,) * len(shape)] = 0, 0
+    for x in (odd, first, last, 1 - first, 1 - last, first - 1, last - 1):
+        with np.errstate(over="ignore"):
+            expected = getattr(np, name)(x, axis=axis)
+        assert np.array_equal(getattr(tx, name)(tx.asarray(x), axis=axis).to_numpy(), expected)
+
+
+def test_parts_of_large_narrow_ones_may_go_beyond_the_dtype() -> None:
+    x = np.full(1 << 18, 100, np.float16)  # in any of 64 parts the sum would be infinite
+    x[1 << 17 :] = -100
+    x[-1] = -98
+    assert tx.asarray(x).sum().item() == 2
+    x = np.ones((1 << 18) + 5, np.float16)
+    x[:40], x[-39:] = 2, 0.5
+    assert tx.asarray(x).prod().item() == 2
+
+
 def test_equal_elements_do_not_add_up_their_rounding_errors() -> None:
     n = 4_000_000
     for t in (tx.full((n,), 0.1, dtype=float32), tx.full((20, n // 20), 0.1, dtype=float32)):

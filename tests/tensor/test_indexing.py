@@ -373,6 +373,25 @@ def test_a_mask_takes_as_many_values_as_it_selects() -> None:
         t[mask] = [1, 2]
 
 
+def test_a_mask_of_rows_takes_a_number() -> None:
+    a, t = grid(3, 3)
+    rows = [False, True, False]
+    t[tx.asarray(rows)] = -1
+    a[rows] = -1
+    t[tx.asarray([2, 2, 0])] = -2  # and what is no mask selects by number
+    a[[2, 2, 0]] = -2
+    assert t.tolist() == a.tolist()
+
+
+def test_a_mask_has_the_sizes_of_the_axes_and_not_just_as_many_elements() -> None:
+    t = tx.arange(12).reshape(3, 4)
+    for mask in (np.ones((4, 3), bool), np.ones((2, 6), bool), np.ones((3, 4, 1), bool)[:, :, 0].T):
+        with pytest.raises(BadIndex, match="does not match"):
+            t[mask]
+        with pytest.raises(BadIndex, match="does not match"):
+            t[tx.asarray(mask)] = 0
+
+
 def test_a_mask_on_a_pending_tensor_and_on_a_view() -> None:
     a, t = grid(3, 4)
     a, t = a + 1, t + 1
@@ -389,6 +408,15 @@ def test_writing_through_a_broadcast_view_by_index() -> None:
         wide[[0, 1]] = tx.ones((2, 3))
     wide[[0, 1], 1] = 7
     assert t.tolist() == [0, 7, 2]
+    wide[tx.asarray([[True, False, False], [False, False, True]])] = 9
+    assert t.tolist() == [9, 7, 9]
+
+
+def test_one_element_of_a_chain_of_views() -> None:
+    a, t = grid(3, 4)
+    for k in range(12):
+        assert t.T.reshape(12)[k].item() == t.T.reshape(12)[k : k + 1].item() == a.T.reshape(12)[k]
+        assert t.T.reshape(2, 6).T.reshape(12)[k, None].item() == a.T.reshape(2, 6).T.reshape(12)[k]
 
 
 def test_numbers_that_do_not_fit_are_refused_before_anything_is_written() -> None:

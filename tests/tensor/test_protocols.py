@@ -221,6 +221,22 @@ def test_numpy_takes_tensors_where_it_takes_arrays() -> None:
         tx.asarray(np.array([None]))
 
 
+def test_asarray_copies_read_only_memory_that_no_strides_of_elements_reach() -> None:
+    content = bytes(range(33))
+    for a in (np.frombuffer(content[:32], np.float32)[1:], np.frombuffer(content, np.uint8)[1:].view(np.float32)):
+        t = tx.asarray(a)
+        assert t.to_numpy().tobytes() == a.tobytes()
+        assert np.shares_memory(np.asarray(t), a) == a.flags.aligned
+
+
+def test_an_export_leaves_alone_what_reads_its_bytes_as_another_dtype() -> None:
+    t = tx.arange(3).realize()
+    reader = t.view(tx.uint8)[::8] + 1
+    a = np.asarray(t)
+    a[:] = 7
+    assert (t.tolist(), reader.tolist()) == ([7, 7, 7], [1, 2, 3])
+
+
 # NumPy's functions
 
 

@@ -365,6 +365,11 @@ def test_asarray_copies_a_read_only_view_of_what_can_be_written() -> None:
     t = tx.asarray(hidden)
     store[0] = 9
     assert t.tolist() == [0, 0, 0]
+    other, export = exported()
+    export.flags.writeable = False
+    t = tx.asarray(export)
+    other[0] = 9
+    assert t.tolist() == [0, 1, 2, 3, 4, 5]
 
 
 def hidden_writer(copy: bool | None) -> tuple[np.ndarray[Any, Any], tx.Tensor]:

@@ -204,16 +204,25 @@ def test_a_number_is_cast(dtype: str, value: Any, held: Any, key: Any) -> None:
     assert pending.tolist() == [held]
 
 
+@pytest.mark.parametrize("dtype", [*DTYPES, "bfloat16"])
+@pytest.mark.parametrize("value", [5, 2.75, -0.5, True, 0, float("nan"), float("inf"), float("-inf")])
+def test_an_element_in_memory_takes_a_number_as_a_part_does(dtype: str, value: Any) -> None:
+    element, part = tx.ones(3, dtype=dtype).realize(), tx.ones(3, dtype=dtype).realize()
+    element[1] = value
+    part[1:2] = value
+    assert str(element.tolist()) == str(part.tolist())
+
+
 @pytest.mark.parametrize("key", [0, slice(0, 1), [0], ...], ids=["element", "part", "list", "all"])
 @pytest.mark.parametrize(
     ("dtype", "value"),
     [("int8", 128), ("int8", -129), ("uint8", -1), ("uint64", 2**64), ("int64", 2**63), ("float64", 10**400)],
 )
 def test_an_integer_that_does_not_fit_is_an_error_at_the_call(dtype: str, value: int, key: Any) -> None:
-    t = tx.zeros(2, dtype=dtype)
-    with pytest.raises(OutOfBounds, match=dtype):
-        t[key] = value
-    assert t.tolist() == [0, 0]
+    for t in (tx.zeros(2, dtype=dtype), tx.zeros(2, dtype=dtype).realize()):
+        with pytest.raises(OutOfBounds, match=dtype):
+            t[key] = value
+        assert t.tolist() == [0, 0]
 
 
 @pytest.mark.parametrize(

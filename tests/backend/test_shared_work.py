@@ -1,0 +1,63 @@
+"""Threads share what is much work, by the elements visited and what is done to each; the rest is done alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+import tenxor as tx
+from tenxor import plan
+
+
+@pytest.fixture
+def shared(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The extents of the loops that threads are asked to share."""
+    found: list[int] = []
+
+    def alone(run: Callable[[int, int], None], extent: int) -> None:
+        found.append(extent)
+        run(0, extent)
+
+    monkeypatch.setattr(plan, "share", alone)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("extent", "expression"),
+    [
+        (1 << 20, lambda: tx.arange(1 << 20) + 1),
+        (1 << 17, lambda: tx.sin(tx.zeros(1 << 17).realize())),  # fewer, but each is worth more
+        (40, lambda: tx.ones((40, 1 << 15), dtype=tx.float32).realize().sum(axis=1)),
+        (40, lambda: tx.cumulative_sum(tx.ones((40, 1 << 15)).realize(), axis=1)),
+        (64, lambda: tx.ones(1 << 20).realize().sum()),  # in blocks
+        (6, lambda: tx.ones((6,) * 8).realize().sum()),
+    ],
+)
+def test_what_is_much_is_shared(shared: list[int], extent: int, expression: Callable[[], tx.Tensor]) -> None:
+    t = expression()
+    shared.clear()
+    t.realize()
+    assert shared == [extent]
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        lambda: tx.arange(1 << 15) + 1,
+        lambda: tx.ones((40, 1 << 9)).realize().sum(axis=1),
+        lambda: tx.reduce(lambda acc, e: acc * 2 - e, tx.ones(1 << 20).realize(), initial=0.0),  # cannot be
+    ],
+)
+def test_what_is_little_or_in_order_is_not(shared: list[int], expression: Callable[[], tx.Tensor]) -> None:
+    t = expression()
+    shared.clear()
+    t.realize()
+    assert not any(extent > 1 for extent in shared)
+
+
+def test_each_piece_is_computed_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    t, x = tx.zeros((1 << 20) + 1).realize(), tx.ones(1 << 20).realize()
+    monkeypatch.setattr(plan, "share", lambda run, extent: run(640, 777))
+    t[1:] = x
+    assert t.nonzero()[0].tolist() == list(range(641, 778))
