@@ -138,6 +138,7 @@ class TestCounts:
         assert memory().in_use == before  # it is not in memory yet
         t.realize()
         assert memory().in_use == before + MiB
+        assert t.storage.nbytes == MiB and t.astype(tx.float64).storage.nbytes == 8 * MiB
         view, copy = t[::2].reshape(2, -1), t.copy()
         assert memory().in_use == before + MiB
         copy[0] = 1

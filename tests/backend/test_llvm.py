@@ -220,6 +220,7 @@ class TestReductions:
         for axis in (0, 1, None):
             agree(tx.reduce(lambda acc, e: 3 * acc - e, x, axis=axis, initial=1))
             agree(tx.reduce(lambda acc, e: tx.maximum(acc, e), x.T, axis=axis))
+            agree(tx.reduce(lambda acc, e: 3 * acc - e, x, axis=axis, initial=1) + x.sum(axis=axis))  # in one loop
         a, b = tensor(np.arange(15).reshape(3, 5), int64), tensor(np.arange(20).reshape(5, 4) % 7, int64)
         agree(a @ b, b.T @ a.T, tx.contract(a, b, [(1, 0)], lambda x, y: x + y, lambda x, y: tx.maximum(x, y)))
         agree(a.astype(float32) @ b.astype(float32), tx.contract(a, b, []))
