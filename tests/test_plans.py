@@ -164,7 +164,8 @@ class TestFusion:
             (1, lambda x, y: neighbours(tx.exp(tx.sin(x)), 2)),
             (2, lambda x, y: neighbours(tx.exp(tx.sin(tx.exp(tx.sin(x)))), 2)),  # twice what costs as much
             (2, lambda x, y: neighbours(x.sum(axis=1), 2)),
-            (2, lambda x, y: y.T + x.sum(axis=1)),
+            (2, lambda x, y: y.T.copy() + x.sum(axis=1)),
+            (1, lambda x, y: y.T + x.sum(axis=1)),  # in the order of y, where each sum is needed for one row
             (1, lambda x, y: x.sum(axis=1)[2:][::-1, None] - y[:4]),  # part of the sums, each once
             (2, lambda x, y: x.sum(axis=1).oindex[[3, 3, 0]] + y[:3, 0]),
             (1, lambda x, y: tx.exp(x[0]).oindex[[7, 2, 0]] + y[:3, 0]),

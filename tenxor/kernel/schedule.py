@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..layout import Layout, Table
+from .draft import Access
+from .ir import walk
 
 if TYPE_CHECKING:
     from .draft import Draft, Folding, Loops
@@ -77,22 +79,24 @@ def lanes(d: Draft, space: Loops, reduced: dict[Loops, Loops], walks: Sequence[W
     """The axes along which lanes run: never one inside another.
 
     The last independent axis is first choice. Folds that run inside it take the lanes for themselves where their own
-    axis reads memory in sequence and the independent one does not.
+    axis reads memory in sequence and the independent one does not. What is read outside of them has no say: a sum is the
+    same whatever it is added to.
     """
 
-    def units(axis: int) -> int:
-        return sum(w.is_unit(axis) for w in walks[:-1])
+    def units(axis: int, reads: Iterable[int]) -> int:
+        return sum(walks[k].is_unit(axis) for k in reads)
 
     last = space[-1] if space else None
     if d.scan is not None:
-        return {last} if last is not None and units(last) else set()
+        return {last} if last is not None and units(last, range(len(walks) - 1)) else set()
     folds = [f for f in d.foldings if reduced[f.axes]]
     within = [f for f in folds if last in f.around]
     vector: set[int] = set()
     if last is not None:
         can = bool(within) and all(_combines(d, f) for f in within)
-        own = max((units(reduced[f.axes][-1]) for f in within), default=0)
-        if not can or 0 < units(last) >= own:
+        reads = {e.index for f in within for v in f.values for e in walk(v) if isinstance(e, Access)}
+        own = max((units(reduced[f.axes][-1], reads) for f in within), default=0)
+        if not can or 0 < units(last, reads) >= own:
             vector.add(last)
             folds = [f for f in folds if f not in within]
     for f in folds:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from ..dtypes import DEFAULT_FLOAT, Number, bfloat16, check_fits, int64
+from ..dtypes import DEFAULT_FLOAT, Number, bfloat16, check_fits, float64, int64
 from ..errors import BadIndex, IndexOutOfRange, ShapeError
 from ..layout import Layout, Table
 from ..node import Node
@@ -146,6 +146,8 @@ class Indexing(Movement):
                 return False
             if dtype.kind != "bool":
                 check_fits(value, dtype, "assignment")
+        elif dtype is not float64 and not dtype.lowest <= value <= dtype.highest:
+            return False  # NumPy would warn of an overflow
         elif dtype is bfloat16:
             return False
         elif type(value) is int:

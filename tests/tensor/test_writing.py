@@ -205,7 +205,7 @@ def test_a_number_is_cast(dtype: str, value: Any, held: Any, key: Any) -> None:
 
 
 @pytest.mark.parametrize("dtype", [*DTYPES, "bfloat16"])
-@pytest.mark.parametrize("value", [5, 2.75, -0.5, True, 0, float("nan"), float("inf"), float("-inf")])
+@pytest.mark.parametrize("value", [5, 2.75, -0.5, True, 0, 1e300, float("nan"), float("inf"), float("-inf")])
 def test_an_element_in_memory_takes_a_number_as_a_part_does(dtype: str, value: Any) -> None:
     element, part = tx.ones(3, dtype=dtype).realize(), tx.ones(3, dtype=dtype).realize()
     element[1] = value
