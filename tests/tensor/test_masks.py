@@ -10,6 +10,12 @@ import pytest
 import tenxor as tx
 from tenxor.errors import BadIndex, ShapeError
 
+Array = np.ndarray[Any, Any]
+
+
+def grid(*shape: int) -> tuple[Array, tx.Tensor]:
+    return np.arange(prod(shape)).reshape(shape), tx.arange(prod(shape)).reshape(shape)
+
 
 def assign(target: Any, key: Any, value: Any) -> None:
     target[key] = value
