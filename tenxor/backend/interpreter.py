@@ -72,6 +72,7 @@ class _Run:
         self.slots, self.origins = slots, origins
         self.numbers = [cast(n, dtype) for n, dtype in zip(numbers, kernel.numbers, strict=True)]
         self.at: dict[int, int] = {}  # the index at which each loop stands
+        self.block: dict[int, tuple[int, int]] = {}  # what part of an axis the loop over it runs through
         self.states: dict[int, list[Value]] = {}
         self.expanded: dict[Call, Expr | None] = {}
         for array, operand in zip(operands, kernel.operands, strict=True):
@@ -82,9 +83,7 @@ class _Run:
     def body(self, statements: tuple[Statement, ...]) -> None:
         for s in statements:
             if isinstance(s, For):
-                for index in range(self.slots[self.kernel.axes[s.axis].extent]):
-                    self.at[s.axis] = index
-                    self.body(s.body)
+                self.loop(s)
             elif isinstance(s, Init):
                 fold = self.kernel.folds[s.fold]
                 self.states[s.fold] = self.values(fold.reduction.identity(fold.states))
@@ -92,6 +91,17 @@ class _Run:
                 self.states[s.fold] = self.values(s.values)  # all of them see the state from before
             else:
                 self.store(s)
+
+    def loop(self, s: For) -> None:
+        begin, end = self.block.get(s.axis, (0, self.slots[self.kernel.axes[s.axis].extent]))
+        for index in range(begin, end, s.block or 1):
+            if s.block:
+                self.block[s.axis] = index, min(index + s.block, end)
+            else:
+                self.at[s.axis] = index
+            self.body(s.body)
+        if s.block:
+            del self.block[s.axis]
 
     def store(self, s: Store) -> None:
         assert self.kernel.operands[s.operand].written, f"{self.kernel.name}: p{s.operand} is only read"

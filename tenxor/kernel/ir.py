@@ -138,10 +138,11 @@ class Store(NamedTuple):
 
 
 class For(NamedTuple):
-    """`body` for every index of `axis`."""
+    """`body` for every index of `axis`; with `block`, for every so many indices, over which a loop inside it then runs."""
 
     axis: int
     body: tuple[Statement, ...]
+    block: int = 0
 
 
 Statement = Init | Update | Store | For
@@ -275,8 +276,12 @@ def _show_body(kernel: Kernel, body: tuple[Statement, ...], depth: int, lines: l
         if isinstance(s, For):
             axis = kernel.axes[s.axis]
             how = ("parallel " if axis.parallel else "") + ("vector " if axis.vector else "")
-            extent = f"s{axis.extent}"
-            lines.append(f"{pad}{how}for {_axis(s.axis)} in 0..{extent}:")
+            name, extent = _axis(s.axis), f"s{axis.extent}"
+            if s.block:
+                lines.append(f"{pad}blocks of {s.block} {name} in 0..{extent}:")
+                _show_body(kernel, s.body, depth + 1, lines)
+                continue
+            lines.append(f"{pad}{how}for {name} in 0..{extent}:")
             _show_body(kernel, s.body, depth + 1, lines)
         elif isinstance(s, Init):
             lines.append(f"{pad}r{s.fold} = {kernel.folds[s.fold].reduction.name}.identity")

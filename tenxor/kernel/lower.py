@@ -1,7 +1,8 @@
 """From a draft to loop IR: layouts become index arithmetic, and every number in them a run-time argument.
 
-The steps, in order: axes of size 1 drop out; reduced axes are put in memory order; neighbouring axes that every access
-walks as one become one; lanes are given to one axis; then the loops are written out.
+The steps, in order: loops are cut where chains of views turn (`refine.py`); axes of size 1 drop out; reduced axes are
+put in memory order; neighbouring axes that every access walks as one become one; lanes are given to one axis; then the
+loops are written out.
 """
 
 from __future__ import annotations
@@ -16,10 +17,13 @@ from ..layout import Layout, Table
 from ..node import STORE, Node, Scalar
 from .draft import Access, Draft, Folding, Loops, calls, draft
 from .ir import Address, Axis, For, Init, Kernel, Load, Operand, Position, Result, Statement, Store, Term, Update
-from .schedule import Walk, lanes, merged, ordered
+from .refine import refine
+from .schedule import Walk, lanes, merged, ordered, tile
 
 if TYPE_CHECKING:
     from .draft import Place
+
+BLOCK = 64  # the side of a tile, in elements
 
 
 @dataclass(slots=True)
@@ -41,7 +45,9 @@ class Binding:
 
 def lower(root: Node, kernels: Set[Node]) -> tuple[Kernel, Binding]:
     """The kernel that computes `root`, and the arguments that make it do so for these very layouts."""
-    return _Lowering(draft(root, kernels)).lower()
+    d = draft(root, kernels)
+    refine(d)
+    return _Lowering(d).lower()
 
 
 class _Lowering:
@@ -109,6 +115,9 @@ class _Lowering:
                 self.reduced[f.axes] = merged(axes, self.walks, d.extents, between)
         self.space = merged(space, self.walks, d.extents, boundaries)
         self.vector = lanes(d, self.space, self.reduced, self.walks)
+        self.tile = tile(d, self.space, self.walks)
+        if self.tile is not None:
+            self.space = (*(a for a in self.space if a not in self.tile), *self.tile)
 
     def boundaries(self, axes: Loops) -> set[int]:
         """After how many of the outermost of these axes a fold runs."""
@@ -198,6 +207,11 @@ class _Lowering:
             (f,) = [f for f in d.foldings if f.axes == (d.scan,)]
             step = Update(f.fold, tuple(self.rewritten(v) for v in f.values))
             innermost = (Init(f.fold), *self.nest(self.space, (d.scan,), (step, *innermost), needed))
+        if self.tile is not None:
+            outer = self.space[:-2]
+            along, last = (self.axis_of[a] for a in self.tile)
+            whole = For(along, (For(last, innermost),))
+            return self.nest((), outer, (For(along, (For(last, (whole,), BLOCK),), BLOCK),), needed)
         return (*self.inside((), needed), *self.nest((), self.space, innermost, needed))
 
     def nest(

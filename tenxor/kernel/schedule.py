@@ -75,6 +75,24 @@ def ordered(axes: Loops, walks: Sequence[Walk]) -> Loops:
     return tuple(sorted(axes, key=reach, reverse=True))
 
 
+def tile(d: Draft, space: Loops, walks: Sequence[Walk]) -> tuple[int, int] | None:
+    """The axis along which something that is read lies, if it is not the last, and the last one.
+
+    Running through both in small blocks, each piece of memory is read whole while it is in the cache, though the result
+    is written along the other axis.
+    """
+    if d.foldings or len(space) < 2:
+        return None
+    last = space[-1]
+    for w in walks[:-1]:
+        steps = {axis: abs(step) for axis in space if isinstance(step := w.steps.get(axis, 0), int) and step}
+        if w.base is None and last in steps:
+            along = min(steps, key=steps.__getitem__)
+            if steps[along] < steps[last]:
+                return along, last
+    return None
+
+
 def lanes(d: Draft, space: Loops, reduced: dict[Loops, Loops], walks: Sequence[Walk]) -> set[int]:
     """The axes along which lanes run: never one inside another.
 

@@ -86,6 +86,7 @@ class _Emitter:
         self.here = 0  # the depth of the scope that the builder is in
         self.lanes: Lanes | None = None
         self.width = access.lane_count(kernel, vector_bytes)
+        self.block: dict[int, tuple[Value, Value]] = {}  # what part of an axis the loop over it runs through
         self.states: dict[int, list[Parts]] = {}  # the running states, per part
         self.results: dict[int, tuple[int, list[Parts]]] = {}  # the latest states and the scope that they belong to
         self.needs: dict[Expr, Needs] = {}
@@ -184,13 +185,29 @@ class _Emitter:
 
     def loop(self, s: For, split: bool) -> None:
         axis = self.kernel.axes[s.axis]
-        begin, end = constant(I64, 0), self.slot(axis.extent)
+        begin, end = self.block.get(s.axis) or (constant(I64, 0), self.slot(axis.extent))
         if split:
             begin, end = self.function.args[1], self.function.args[2]
-        if axis.vector and self.width > 1:
+        if s.block:
+            self.block_loop(s, begin, end)
+        elif axis.vector and self.width > 1:
             self.vector_loop(s, begin, end)
         else:
             self.whole_steps(s, begin, end, 1)
+
+    def block_loop(self, s: For, begin: Value, end: Value) -> None:
+        """The loop over blocks of an axis; what is inside it runs from the first index of a block to the last."""
+
+        def turn(index: Value) -> Value:
+            b = self.inmost()
+            further = b.add(index, constant(I64, s.block))
+            self.block[s.axis] = index, b.select(b.icmp_signed("<", further, end), further, end)
+            for inner in s.body:
+                self.statement(inner)
+            del self.block[s.axis]
+            return further
+
+        self.repeated(s, -1, begin, end, 1, turn)
 
     def whole_steps(self, s: For, begin: Value, end: Value, step: int) -> Value:
         """The loop in whole steps from `begin` on; where it stopped.
