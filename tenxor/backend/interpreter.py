@@ -26,6 +26,8 @@ from ..kernel.ir import (
     Number,
     Position,
     Result,
+    Stage,
+    Staged,
     State,
     Statement,
     Store,
@@ -73,6 +75,7 @@ class _Run:
         self.numbers = [cast(n, dtype) for n, dtype in zip(numbers, kernel.numbers, strict=True)]
         self.at: dict[int, int] = {}  # the index at which each loop stands
         self.block: dict[int, tuple[int, int]] = {}  # what part of an axis the loop over it runs through
+        self.tiles: dict[int, dict[tuple[int, int], Value]] = {}  # their elements, by row and column
         self.states: dict[int, list[Value]] = {}
         self.expanded: dict[Call, Expr | None] = {}
         for array, operand in zip(operands, kernel.operands, strict=True):
@@ -89,6 +92,8 @@ class _Run:
                 self.states[s.fold] = self.values(fold.reduction.identity(fold.states))
             elif isinstance(s, Update):
                 self.states[s.fold] = self.values(s.values)  # all of them see the state from before
+            elif isinstance(s, Stage):
+                self.fill(s)
             else:
                 self.store(s)
 
@@ -102,6 +107,14 @@ class _Run:
             self.body(s.body)
         if s.block:
             del self.block[s.axis]
+
+    def fill(self, s: Stage) -> None:
+        dtype = self.kernel.operands[s.operand].dtype
+        tile = self.tiles[s.tile] = {}
+        for row in range(*self.block[s.along]):
+            for column in range(*self.block[s.last]):
+                self.at.update({s.along: row, s.last: column})
+                tile[row, column] = from_memory(self.operands[s.operand][self.element(s.operand, s.address)], dtype)
 
     def store(self, s: Store) -> None:
         assert self.kernel.operands[s.operand].written, f"{self.kernel.name}: p{s.operand} is only read"
@@ -163,6 +176,8 @@ class _Run:
         if isinstance(e, Load):
             raw = self.operands[e.operand][self.element(e.operand, e.address)]
             return from_memory(raw, e.dtype)
+        if isinstance(e, Staged):
+            return self.tiles[e.tile][self.at[e.along], self.at[e.last]]
         if isinstance(e, Const):
             return cast(e.value, e.dtype)
         if isinstance(e, Number):

@@ -113,6 +113,19 @@ class Result(Expr):
         return f"r{self.fold}" + (f".{self.part}" if self.part else "")
 
 
+class Staged(Expr):
+    """The element of tile `tile`, which has `side` rows and columns, at the indices of the axes `along` and `last`."""
+
+    __slots__ = ("along", "last", "side", "tile")
+
+    def __init__(self, tile: int, along: int, last: int, side: int, dtype: DType) -> None:
+        self.tile, self.along, self.last, self.side = tile, along, last, side
+        self._set(dtype, tile, along, last, side)
+
+    def __repr__(self) -> str:
+        return f"tile{self.tile}[{_axis(self.along)}, {_axis(self.last)}]"
+
+
 # --- statements -------------------------------------------------------------------------------------------------------
 
 
@@ -137,6 +150,20 @@ class Store(NamedTuple):
     value: Expr
 
 
+class Stage(NamedTuple):
+    """Fill tile `tile` with an operand's elements over the present blocks, of `side` indices, of two axes.
+
+    The elements lie next to one another along the first of them; loops inside read them along the other.
+    """
+
+    tile: int
+    operand: int
+    address: Address
+    along: int
+    last: int
+    side: int
+
+
 class For(NamedTuple):
     """`body` for every index of `axis`; with `block`, for every so many indices, over which a loop inside it then runs."""
 
@@ -145,7 +172,7 @@ class For(NamedTuple):
     block: int = 0
 
 
-Statement = Init | Update | Store | For
+Statement = Init | Update | Store | Stage | For
 
 
 class Axis(NamedTuple):
@@ -288,5 +315,7 @@ def _show_body(kernel: Kernel, body: tuple[Statement, ...], depth: int, lines: l
         elif isinstance(s, Update):
             for part, value in enumerate(s.values):
                 lines.append(f"{pad}r{s.fold}{f'.{part}' if part else ''} = {value!r}")
+        elif isinstance(s, Stage):
+            lines.append(f"{pad}tile{s.tile} = p{s.operand}[{show_address(s.address)}] over the blocks")
         else:
             lines.append(f"{pad}p{s.operand}[{show_address(s.address)}] = {s.value!r}")

@@ -16,14 +16,31 @@ from ..expr import Expr, rebuild
 from ..layout import Layout, Table
 from ..node import STORE, Node, Scalar
 from .draft import Access, Draft, Folding, Loops, calls, draft
-from .ir import Address, Axis, For, Init, Kernel, Load, Operand, Position, Result, Statement, Store, Term, Update
+from .ir import (
+    Address,
+    Axis,
+    For,
+    Init,
+    Kernel,
+    Load,
+    Operand,
+    Position,
+    Result,
+    Stage,
+    Staged,
+    Statement,
+    Store,
+    Term,
+    Update,
+)
 from .refine import refine
-from .schedule import Walk, lanes, merged, ordered, tile
+from .schedule import Walk, crosses, lanes, merged, ordered, tile
 
 if TYPE_CHECKING:
     from .draft import Place
 
 BLOCK = 64  # the side of a tile, in elements
+MAX_TILES = 2  # in one kernel: they lie on the stack
 
 
 @dataclass(slots=True)
@@ -61,6 +78,8 @@ class _Lowering:
         self.axis_of: dict[int, int] = {}  # draft axis -> kernel axis
         self.axes: list[Axis] = []
         self.vector: set[int] = set()
+        self.tile: tuple[int, int] | None = None
+        self.stages: list[Stage] = []
 
     def lower(self) -> tuple[Kernel, Binding]:
         d = self.d
@@ -140,16 +159,16 @@ class _Lowering:
         self.binding.slots.append(value)
         return len(self.binding.slots) - 1
 
-    def operand(self, node: Node | None, walk: Walk) -> tuple[int, Address]:
-        """A new operand, the result if `node` is None, and its address."""
+    def operand(self, node: Node | None, walk: Walk, units: Set[int] | None = None) -> tuple[int, Address]:
+        """A new operand, the result if `node` is None, and its address; `units` are the axes whose steps of 1 count."""
         index = len(self.operands)
         dtype = self.d.root.dtype if node is None else node.dtype
         self.operands.append(Operand(dtype, node is None))
-        address = self.address(walk, self.axis_of, in_pointer=walk.base is None)
+        address = self.address(walk, self.axis_of, units or self.vector, in_pointer=walk.base is None)
         self.binding.operands.append((node, walk.offset if walk.base is None else 0))
         return index, address
 
-    def address(self, walk: Walk, places: dict[int, int], *, in_pointer: bool) -> Address:
+    def address(self, walk: Walk, places: dict[int, int], units: Set[int], *, in_pointer: bool) -> Address:
         """The index arithmetic of a walk whose axes have these `places` among the loops (or digits)."""
         terms = []
         for axis, where in places.items():
@@ -157,7 +176,7 @@ class _Lowering:
             if isinstance(step, Table):
                 terms.append(Term(where, "table", len(self.binding.tables)))
                 self.binding.tables.append(step)
-            elif step == 1 and places is self.axis_of and axis in self.vector:
+            elif step == 1 and axis in units:
                 terms.append(Term(where, "unit", -1))
             elif step:
                 terms.append(Term(where, "stride", self.slot(step)))
@@ -172,7 +191,7 @@ class _Lowering:
         walk = Walk.of(base, range(len(extents)), extents)
         digits = merged(tuple(d for d, n in enumerate(extents) if n != 1), [walk], extents, set())
         sizes = tuple(self.slot(extents[d]) for d in digits)
-        return sizes, self.address(walk, {digit: place for place, digit in enumerate(digits)}, in_pointer=False)
+        return sizes, self.address(walk, {digit: place for place, digit in enumerate(digits)}, set(), in_pointer=False)
 
     # Expressions and loops
 
@@ -196,7 +215,12 @@ class _Lowering:
         place: Place = self.d.places[e.index]
         walk = self.walks[e.index]
         if place.node is None:
-            return Position(self.address(walk, self.axis_of, in_pointer=False))
+            return Position(self.address(walk, self.axis_of, self.vector, in_pointer=False))
+        if self.tile is not None and crosses(walk, self.tile) and len(self.stages) < MAX_TILES:
+            along, last = (self.axis_of[a] for a in self.tile)
+            operand, address = self.operand(place.node, walk, units=self.vector | {self.tile[0]})
+            self.stages.append(Stage(len(self.stages), operand, address, along, last, BLOCK))
+            return Staged(len(self.stages) - 1, along, last, BLOCK, e.dtype)
         return Load(*self.operand(place.node, walk), e.dtype)
 
     def loops(self, out: tuple[int, Address], value: Expr) -> tuple[Statement, ...]:
@@ -211,7 +235,7 @@ class _Lowering:
             outer = self.space[:-2]
             along, last = (self.axis_of[a] for a in self.tile)
             whole = For(along, (For(last, innermost),))
-            return self.nest((), outer, (For(along, (For(last, (whole,), BLOCK),), BLOCK),), needed)
+            return self.nest((), outer, (For(along, (For(last, (*self.stages, whole), BLOCK),), BLOCK),), needed)
         return (*self.inside((), needed), *self.nest((), self.space, innermost, needed))
 
     def nest(

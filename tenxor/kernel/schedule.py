@@ -81,16 +81,18 @@ def tile(d: Draft, space: Loops, walks: Sequence[Walk]) -> tuple[int, int] | Non
     Running through both in small blocks, each piece of memory is read whole while it is in the cache, though the result
     is written along the other axis.
     """
-    if d.foldings or len(space) < 2:
+    if d.foldings or d.scan is not None or len(space) < 2:
         return None
-    last = space[-1]
-    for w in walks[:-1]:
-        steps = {axis: abs(step) for axis in space if isinstance(step := w.steps.get(axis, 0), int) and step}
-        if w.base is None and last in steps:
-            along = min(steps, key=steps.__getitem__)
-            if steps[along] < steps[last]:
-                return along, last
+    for along in space[:-1]:
+        if any(crosses(w, (along, space[-1])) for w in walks[:-1]):
+            return along, space[-1]
     return None
+
+
+def crosses(walk: Walk, tile: tuple[int, int]) -> bool:
+    """Whether an access walks memory along the first of two axes, and across it along the second."""
+    step = walk.steps.get(tile[1], 0)
+    return walk.base is None and walk.is_unit(tile[0]) and isinstance(step, int) and step not in (0, 1)
 
 
 def lanes(d: Draft, space: Loops, reduced: dict[Loops, Loops], walks: Sequence[Walk]) -> set[int]:

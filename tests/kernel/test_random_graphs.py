@@ -158,7 +158,7 @@ def check_lanes(kernel: Kernel, body: tuple[Statement, ...], inside: bool = Fals
     """Lanes never run inside lanes."""
     for s in body:
         if isinstance(s, For):
-            vector = kernel.axes[s.axis].vector
+            vector = kernel.axes[s.axis].vector and not s.block
             assert not (vector and inside), str(kernel)
             check_lanes(kernel, s.body, inside or vector)
 

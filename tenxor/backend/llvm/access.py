@@ -74,7 +74,7 @@ def has_lanes(address: Address, lanes: Lanes | None) -> bool:
     return _moves_along_lanes(address, lanes) is not None
 
 
-def _scalar_sum(em: _Emitter, address: Address, terms: Sequence[Term]) -> Value:
+def scalar_sum(em: _Emitter, address: Address, terms: Sequence[Term]) -> Value:
     """The sum of the terms that are scalars, each added in the scope of its own loop."""
     inward = sorted(terms, key=lambda t: em.scope_of(t.axis))
     total = em.slot(address.offset) if address.offset >= 0 else None
@@ -108,7 +108,7 @@ def _table(em: _Emitter, table: int) -> Value:
     return em.once(0, ("table", table), lambda b: [b.inttoptr(address, POINTER)])[0]
 
 
-def _pointer(em: _Emitter, operand: int) -> Value:
+def pointer_to(em: _Emitter, operand: int) -> Value:
     address = em.argument(operand)
     return em.once(0, ("operand", operand), lambda b: [b.inttoptr(address, POINTER)])[0]
 
@@ -129,7 +129,7 @@ def _lane_offsets(em: _Emitter, term: Term, b: Any) -> Parts:
     if term.how == "table":
         index = em.scopes[em.scope_of(lanes.axis)].index
         table = _table(em, term.slot)
-        return [_load_vector(em, b, table, index, u, I64, 8) for u in range(lanes.unroll)]
+        return [load_vector(em, b, table, index, u, I64, 8) for u in range(lanes.unroll)]
     indices = _lane_indices(em, b)
     if term.how == "unit":
         return indices
@@ -141,7 +141,7 @@ def _lane_offsets(em: _Emitter, term: Term, b: Any) -> Parts:
 def position(em: _Emitter, address: Address) -> Parts:
     """The address itself: a scalar, or a vector of one number for each lane."""
     term = _moves_along_lanes(address, em.lanes)
-    scalar = _scalar_sum(em, address, [t for t in address.terms if t is not term])
+    scalar = scalar_sum(em, address, [t for t in address.terms if t is not term])
     b = em.builder
     if term is None:
         numbers: Parts = [scalar]
@@ -184,7 +184,7 @@ def _like(b: Any, scalar: Value, value: Value) -> Value:
 # --- loads and stores -------------------------------------------------------------------------------------------------
 
 
-def _load_vector(em: _Emitter, b: Any, pointer: Value, index: Value, part: int, element: Any, size: int) -> Value:
+def load_vector(em: _Emitter, b: Any, pointer: Value, index: Value, part: int, element: Any, size: int) -> Value:
     """Neighbouring elements, only those of working lanes."""
     lanes = em.lanes
     assert lanes is not None
@@ -202,7 +202,7 @@ def _load_vector(em: _Emitter, b: Any, pointer: Value, index: Value, part: int, 
 def _gather(em: _Emitter, b: Any, pointer: Value, offsets: Value, element: Any) -> Value:
     """Elements at a scalar offset or a vector of them, only those of working lanes."""
     if not lanes_of(offsets):
-        return b.load(b.gep(pointer, [offsets], source_etype=element), typ=element, align=_bytes(element))
+        return b.load(b.gep(pointer, [offsets], source_etype=element), typ=element, align=bytes_of(element))
     n = lanes_of(offsets)
     places = _places(b, pointer, offsets, element)
     vector = ir.VectorType(element, n)
@@ -218,12 +218,12 @@ def _gather(em: _Emitter, b: Any, pointer: Value, offsets: Value, element: Any) 
 
 def _places(b: Any, pointer: Value, offsets: Value, element: Any) -> Value:
     """A vector of pointers."""
-    scaled = b.mul(offsets, constant(offsets.type, _bytes(element)))
+    scaled = b.mul(offsets, constant(offsets.type, bytes_of(element)))
     base = splat(b, b.ptrtoint(pointer, I64), lanes_of(offsets))
     return b.inttoptr(b.add(base, scaled), ir.VectorType(POINTER, lanes_of(offsets)))
 
 
-def _bytes(element: Any) -> int:
+def bytes_of(element: Any) -> int:
     return (
         int(element.width // 8)
         if isinstance(element, ir.IntType)
@@ -234,12 +234,12 @@ def _bytes(element: Any) -> int:
 def load(em: _Emitter, operand: int, address: Address, dtype: DType) -> Parts:
     """The elements of an operand at an address."""
     element = memory_type(dtype)
-    pointer = _pointer(em, operand)
+    pointer = pointer_to(em, operand)
     term = _moves_along_lanes(address, em.lanes)
     if term is not None and term.how == "unit" and address.then is None:
         place, index = _unit_place(em, address, term, pointer, element)
         b = em.builder
-        raw = [_load_vector(em, b, place, index, u, element, dtype.itemsize) for u in range(em.lanes.unroll)]  # type: ignore[union-attr]
+        raw = [load_vector(em, b, place, index, u, element, dtype.itemsize) for u in range(em.lanes.unroll)]  # type: ignore[union-attr]
     else:
         offsets = position(em, address)
         b = em.builder
@@ -253,7 +253,7 @@ def _unit_place(em: _Emitter, address: Address, term: Term, pointer: Value, elem
     index = em.scopes[em.scope_of(term.axis)].index
     if not rest and address.offset < 0:
         return pointer, index
-    start = _scalar_sum(em, address, rest)
+    start = scalar_sum(em, address, rest)
     depth = max((em.scope_of(t.axis) for t in rest), default=0)
     place = em.once(depth, ("row", pointer.name, address), lambda b: [b.gep(pointer, [start], source_etype=element)])[0]
     return place, index
@@ -263,7 +263,7 @@ def store(em: _Emitter, operand: int, address: Address, parts: Parts) -> None:
     """Write a value to an operand at an address."""
     dtype = em.kernel.operands[operand].dtype
     element = memory_type(dtype)
-    pointer = _pointer(em, operand)
+    pointer = pointer_to(em, operand)
     term = _moves_along_lanes(address, em.lanes)
     if term is None:
         (offset,) = position(em, address)

@@ -19,8 +19,24 @@ from llvmlite import ir
 
 from ...dtypes import float64
 from ...expr import Arg, Call, Const, Expr, missing
-from ...kernel.ir import For, Init, Kernel, Load, Number, Position, Result, State, Statement, Store, Update, expand
-from . import access
+from ...kernel.ir import (
+    For,
+    Init,
+    Kernel,
+    Load,
+    Number,
+    Position,
+    Result,
+    Stage,
+    Staged,
+    State,
+    Statement,
+    Store,
+    Update,
+    expand,
+)
+from . import access, tiles
+from .analysis import Needs, carried, dependencies, stores
 from .arithmetic import PRIMITIVES
 from .values import (
     DOUBLE,
@@ -76,7 +92,7 @@ def emit(kernel: Kernel, vector_bytes: int) -> str:
 
 class _Emitter:
     def __init__(self, kernel: Kernel, vector_bytes: int) -> None:
-        self.kernel = kernel
+        self.kernel, self.vector_bytes = kernel, vector_bytes
         self.module = ir.Module(name=kernel.name)
         signature = ir.FunctionType(ir.VoidType(), [POINTER, I64, I64])
         self.function = ir.Function(self.module, signature, ENTRY)
@@ -155,6 +171,8 @@ class _Emitter:
             self.start(s.fold)
         elif isinstance(s, Update):
             self.update(s)
+        elif isinstance(s, Stage):
+            tiles.fill(self, s)
         else:
             self.store(s)
 
@@ -396,6 +414,8 @@ class _Emitter:
         depth = self.depth_of(e)
         if isinstance(e, Load):
             return self.once(depth, e, lambda b: access.load(self, e.operand, e.address, e.dtype))
+        if isinstance(e, Staged):
+            return self.once(depth, e, lambda b: tiles.load(self, e))
         if isinstance(e, Position):
             return self.once(depth, e, lambda b: access.position(self, e.address))
         if isinstance(e, Number):
@@ -460,41 +480,3 @@ EXACT = frozenset(
         "round",
     )
 )
-
-
-def carried(body: tuple[Statement, ...]) -> list[int]:
-    """The folds whose state a loop with this body hands on from step to step: updated in it, but not started in it."""
-    found: list[int] = []
-    for s in body:
-        if isinstance(s, Update):
-            found.append(s.fold)
-        elif isinstance(s, For):
-            found += carried(s.body)
-    started = {s.fold for s in body if isinstance(s, Init)}
-    return [f for f in found if f not in started]
-
-
-def stores(body: tuple[Statement, ...]) -> bool:
-    """Whether a loop with this body writes anything to memory."""
-    return any(stores(s.body) if isinstance(s, For) else isinstance(s, Store) for s in body)
-
-
-Needs = tuple[frozenset[int], frozenset[int], bool]  # axes, folds whose result is read, whether a running state is
-_NOTHING: Needs = (frozenset(), frozenset(), False)
-
-
-def dependencies(e: Expr, known: dict[Expr, Needs]) -> Needs:
-    """What an expression depends on."""
-    for part in missing(e, known):
-        if isinstance(part, (Load, Position)):
-            known[part] = (part.address.axes(), frozenset(), False)
-        elif isinstance(part, Result):
-            known[part] = (frozenset(), frozenset((part.fold,)), False)
-        elif isinstance(part, State):
-            known[part] = (frozenset(), frozenset(), True)
-        else:
-            found = _NOTHING
-            for axes, folds, running in [known[a] for a in part.args]:
-                found = (found[0] | axes, found[1] | folds, found[2] or running)
-            known[part] = found
-    return known[e]

@@ -1,0 +1,46 @@
+"""Questions about loops and expressions: what a loop carries and writes, and what a value depends on."""
+
+from __future__ import annotations
+
+from ...expr import Expr, missing
+from ...kernel.ir import For, Init, Load, Position, Result, Staged, State, Statement, Store, Update
+
+
+def carried(body: tuple[Statement, ...]) -> list[int]:
+    """The folds whose state a loop with this body hands on from step to step: updated in it, but not started in it."""
+    found: list[int] = []
+    for s in body:
+        if isinstance(s, Update):
+            found.append(s.fold)
+        elif isinstance(s, For):
+            found += carried(s.body)
+    started = {s.fold for s in body if isinstance(s, Init)}
+    return [f for f in found if f not in started]
+
+
+def stores(body: tuple[Statement, ...]) -> bool:
+    """Whether a loop with this body writes anything to memory."""
+    return any(stores(s.body) if isinstance(s, For) else isinstance(s, Store) for s in body)
+
+
+Needs = tuple[frozenset[int], frozenset[int], bool]  # axes, folds whose result is read, whether a running state is
+_NOTHING: Needs = (frozenset(), frozenset(), False)
+
+
+def dependencies(e: Expr, known: dict[Expr, Needs]) -> Needs:
+    """What an expression depends on."""
+    for part in missing(e, known):
+        if isinstance(part, (Load, Position)):
+            known[part] = (part.address.axes(), frozenset(), False)
+        elif isinstance(part, Staged):
+            known[part] = (frozenset((part.along, part.last)), frozenset(), False)
+        elif isinstance(part, Result):
+            known[part] = (frozenset(), frozenset((part.fold,)), False)
+        elif isinstance(part, State):
+            known[part] = (frozenset(), frozenset(), True)
+        else:
+            found = _NOTHING
+            for axes, folds, running in [known[a] for a in part.args]:
+                found = (found[0] | axes, found[1] | folds, found[2] or running)
+            known[part] = found
+    return known[e]

@@ -1,0 +1,103 @@
+"""Reads across memory, by way of tiles: machine code and interpreter agree at every edge, and nobody reads too far."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tenxor as tx
+from tenxor.dtypes import ALL, DType, bfloat16
+from tenxor.kernel.ir import For, Kernel, Stage, Statement
+from tenxor.kernel.lower import MAX_TILES
+from tenxor.tensor import Tensor
+
+from .graphs import in_memory
+from .twins import check
+
+SIDES = (1, 2, 3, 15, 16, 17, 31, 63, 64, 65, 100, 130)
+
+
+def matrix(rows: int, columns: int, dtype: DType = tx.float32) -> Tensor:
+    """Numbers that are all different, as far as the dtype can tell."""
+    numbers = np.arange(rows * columns).reshape(rows, columns) * 37 % 251
+    if dtype is bfloat16:
+        return Tensor._of(in_memory((numbers.astype(np.float32).view(np.uint32) >> 16).astype(np.uint16), dtype))
+    return Tensor._of(in_memory(numbers.astype(dtype.numpy), dtype))
+
+
+def stages(kernel: Kernel) -> int:
+    def count(body: tuple[Statement, ...]) -> int:
+        return sum(count(s.body) if isinstance(s, For) else isinstance(s, Stage) for s in body)
+
+    return count(kernel.body)
+
+
+def one(t: Tensor) -> Kernel:
+    """The only kernel of a pending tensor, by both back ends."""
+    (kernel,) = check(t.storage.node)
+    return kernel
+
+
+@pytest.mark.parametrize("rows", SIDES)
+def test_every_size_of_the_last_tiles(rows: int) -> None:
+    for columns in SIDES:
+        kernel = one(matrix(rows, columns).T + matrix(columns, rows))
+        assert stages(kernel) == (rows > 1 and columns > 1)
+
+
+@pytest.mark.parametrize("dtype", ALL, ids=str)
+def test_every_dtype(dtype: DType) -> None:
+    for rows, columns in ((5, 70), (67, 33)):
+        t = matrix(rows, columns, dtype)
+        assert stages(one(t.T.copy())) == 1
+        if dtype is not tx.bool:
+            assert stages(one(t.T + matrix(columns, rows, dtype))) == 1
+        assert stages(one(t.T.copy().astype(tx.float64))) == 1
+
+
+def test_rows_and_columns_apart() -> None:
+    x = matrix(140, 90)
+    for view in (x[3:, 5:], x[::3], x[::-1], x[20:100, 1:66]):
+        assert stages(one(view.T.copy())) == 1
+    assert stages(one(x[:, ::2].T.copy())) == 0  # no neighbours along any axis
+    assert stages(one(x.T[::-1].copy())) == 0
+
+
+def test_more_axes() -> None:
+    t = matrix(10, 9 * 70).reshape(10, 9, 70)
+    for order in ((2, 1, 0), (1, 2, 0), (2, 0, 1), (0, 2, 1)):
+        assert stages(one(t.permute(order).copy())) == 1
+
+
+def test_several_reads_across() -> None:
+    rows = [matrix(40, 70) for _ in range(4)]
+    total = rows[0].T + matrix(70, 40)
+    for r in rows[1:]:
+        total = total * 0.5 + r.T
+    assert stages(one(total)) == MAX_TILES  # the others are gathered
+    x = rows[0]
+    assert stages(one(x.T * (x.T + 1) + matrix(70, 40))) == 1  # one read is one tile
+
+
+def test_a_write_across() -> None:
+    t = matrix(70, 40).realize()
+    old = t.storage.node
+    t.T[1:, 3:] = matrix(39, 67) * 2
+    assert t.storage.node is not old
+    wanted = (np.arange(70 * 40).reshape(70, 40) * 37 % 251).astype(np.float32)
+    wanted.T[1:, 3:] = (np.arange(39 * 67).reshape(39, 67) * 37 % 251).astype(np.float32) * 2
+    assert t.tolist() == wanted.tolist()
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_threads_share_blocks(threads: int) -> None:
+    before = tx.num_threads()
+    a: Any = np.random.default_rng(0).integers(0, 9, (1500, 1111))
+    t = tx.asarray(a)
+    tx.set_num_threads(threads)
+    try:
+        assert np.array_equal(t.T.copy().to_numpy(), a.T)
+    finally:
+        tx.set_num_threads(before)
