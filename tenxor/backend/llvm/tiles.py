@@ -12,12 +12,13 @@ from llvmlite import ir
 
 from ...kernel.ir import For, Stage, Staged
 from . import access
-from .values import I32, I64, POINTER, Value, constant, counting, from_memory, intrinsic, mangled, memory_type, splat
+from .values import I32, I64, POINTER, Value, constant, from_memory, memory_type
 
 if TYPE_CHECKING:
     from .emit import Parts, _Emitter
 
 ALIGNMENT = 64  # bytes
+WIDEST_SQUARE = 8  # of 16 by 16 are a fifth faster, and take LLVM more than twice as long
 
 
 def memory(em: _Emitter, tile: int, element: Any, side: int) -> Value:
@@ -34,70 +35,75 @@ def memory(em: _Emitter, tile: int, element: Any, side: int) -> Value:
 
 
 def fill(em: _Emitter, s: Stage) -> None:
-    """Fill a tile over the current blocks of its two axes, square by square."""
-    dtype = em.kernel.operands[s.operand].dtype
-    element = memory_type(dtype)
-    width = min(s.side, max(2, em.vector_bytes // max(4, dtype.itemsize)))
-    tile, pointer = memory(em, s.tile, element, s.side), access.pointer_to(em, s.operand)
-    across = next(t for t in s.address.terms if t.axis == s.last)
-    start = access.scalar_sum(em, s.address, [t for t in s.address.terms if t.axis not in (s.along, s.last)])
-    stride = em.slot(across.slot)
+    """Fill a tile over the current blocks of its two axes: whole squares first, what is left one by one."""
+    source = _Source(em, s)
+    width = min(WIDEST_SQUARE, em.vector_bytes // max(4, source.size))
     (top, bottom), (left, right) = em.block[s.along], em.block[s.last]
 
-    def down(i: Value) -> Value:
-        def along(j: Value) -> Value:
-            b = em.inmost()
-            first = b.gep(pointer, [b.add(b.add(start, i), b.mul(j, stride))], source_etype=element)
-            corner = b.add(b.mul(b.sub(i, top), constant(I64, s.side)), b.sub(j, left))
-            into = b.gep(tile, [corner], source_etype=element)
-            next_i, next_j = b.add(i, constant(I64, width)), b.add(j, constant(I64, width))
-            whole = b.and_(b.icmp_signed("<=", next_i, bottom), b.icmp_signed("<=", next_j, right))
-            with b.if_else(whole) as (yes, no):
-                with yes:
-                    _square(b, first, stride, into, element, width, s.side, None)
-                with no:
-                    _square(b, first, stride, into, element, width, s.side, (b.sub(bottom, i), b.sub(right, j)))
-            em.scope.block = b.block
-            return next_j
+    def row_of_squares(i: Value) -> Value:
+        def square(j: Value) -> Value:
+            source.copy_square(i, j, width)
+            return em.inmost().add(j, constant(I64, width))
 
-        em.repeated(For(s.last, ()), -1, left, right, 1, along)
-        return em.inmost().add(i, constant(I64, width))
+        below = em.inmost().add(i, constant(I64, width))
+        stop = em.repeated(For(s.last, ()), -1, left, right, width, square)
+        source.copy_singly((i, below), (stop, right))
+        return below
 
-    em.repeated(For(s.along, ()), -1, top, bottom, 1, down)
+    stop = em.repeated(For(s.along, ()), -1, top, bottom, width, row_of_squares)
+    source.copy_singly((stop, bottom), (left, right))
 
 
-def _square(
-    b: Any,
-    first: Value,
-    stride: Value,
-    into: Value,
-    element: Any,
-    width: int,
-    side: int,
-    within: tuple[Value, Value] | None,
-) -> None:
-    """Load as many vectors as they have lanes, turn them, and store them; only what is `within` so many rows and columns."""
-    vector = ir.VectorType(element, width)
-    size = access.bytes_of(element)
-    rows: list[Value] = []
-    mask = None
-    if within is not None:
-        count = b.select(b.icmp_signed("<", within[0], constant(I64, width)), within[0], constant(I64, width))
-        mask = b.icmp_signed("<", counting(width, I32), splat(b, b.trunc(count, I32), width))
-    for k in range(width):
-        place = b.gep(first, [b.mul(stride, constant(I64, k))], source_etype=element)
-        if within is None:
-            rows.append(b.load(place, typ=vector, align=size))
-        else:
-            is_there = splat(b, b.icmp_signed(">", within[1], constant(I64, k)), width)
-            some = b.and_(mask, is_there)
-            rows.append(
-                intrinsic(
-                    b, "masked.load", vector, place, some, ir.Constant(vector, None), suffix=f"{mangled(vector)}.p0"
-                )
-            )
-    for k, row in enumerate(turned(b, rows)):
-        b.store(row, b.gep(into, [constant(I64, k * side)], source_etype=element), align=width * size)
+class _Source:
+    """An operand that is copied into a tile: where its element (i, j) lies, and where in the tile that goes."""
+
+    def __init__(self, em: _Emitter, s: Stage) -> None:
+        self.em, self.stage = em, s
+        self.element = memory_type(em.kernel.operands[s.operand].dtype)
+        self.size = access.bytes_of(self.element)
+        self.tile = memory(em, s.tile, self.element, s.side)
+        self.pointer = access.pointer_to(em, s.operand)
+        self.start = access.scalar_sum(em, s.address, [t for t in s.address.terms if t.axis not in (s.along, s.last)])
+        self.stride = em.slot(next(t.slot for t in s.address.terms if t.axis == s.last))
+
+    def places(self, b: Any, i: Value, j: Value) -> tuple[Value, Value]:
+        """The element (i, j) of the operand, and its place in the tile."""
+        (top, _), (left, _) = self.em.block[self.stage.along], self.em.block[self.stage.last]
+        there = b.add(b.add(self.start, i), b.mul(j, self.stride))
+        here = b.add(b.mul(b.sub(i, top), constant(I64, self.stage.side)), b.sub(j, left))
+        return (
+            b.gep(self.pointer, [there], source_etype=self.element),
+            b.gep(self.tile, [here], source_etype=self.element),
+        )
+
+    def copy_square(self, i: Value, j: Value, width: int) -> None:
+        """Load as many vectors as they have lanes, turn them, and store them."""
+        b = self.em.inmost()
+        first, into = self.places(b, i, j)
+        vector = ir.VectorType(self.element, width)
+        rows: list[Value] = []
+        for k in range(width):
+            place = b.gep(first, [b.mul(self.stride, constant(I64, k))], source_etype=self.element)
+            rows.append(b.load(place, typ=vector, align=self.size))
+        for k, row in enumerate(turned(b, rows)):
+            place = b.gep(into, [constant(I64, k * self.stage.side)], source_etype=self.element)
+            b.store(row, place, align=self.size)
+
+    def copy_singly(self, rows: tuple[Value, Value], columns: tuple[Value, Value]) -> None:
+        """Copy a rectangle one element after another."""
+        em, s = self.em, self.stage
+
+        def row(i: Value) -> Value:
+            def one(j: Value) -> Value:
+                b = em.inmost()
+                there, here = self.places(b, i, j)
+                b.store(b.load(there, typ=self.element, align=self.size), here, align=self.size)
+                return b.add(j, constant(I64, 1))
+
+            em.repeated(For(s.last, ()), -1, *columns, 1, one)
+            return em.inmost().add(i, constant(I64, 1))
+
+        em.repeated(For(s.along, ()), -1, *rows, 1, row)
 
 
 def turned(b: Any, rows: list[Value]) -> list[Value]:
