@@ -50,6 +50,9 @@ WORKLOADS = (
     Workload("variance of rows, 4096 x 4096", lambda a: a.var(axis=1), _floats((4096, 4096)), tolerance=1e-4),
     Workload("softmax of rows, 4096 x 4096", softmax, _floats((4096, 4096))),
     Workload("exp, 16 M float32", _exp, _floats((16 * MILLION,))),
+    Workload("a.T copied, 2048 x 2048", lambda a: a.T.copy(), _floats((2048, 2048))),
+    Workload("a.T.reshape(-1) + 1, 2048 x 2048", lambda a: a.T.reshape(-1) + 1, _floats((2048, 2048))),
+    Workload("a.T + 1, 2048 x 2048", lambda a: a.T + 1, _floats((2048, 2048))),
     Workload("a + b.T, 2048 x 2048", lambda a, b: a + b.T, _floats((2048, 2048), (2048, 2048))),
     Workload("matmul, 256 x 256 float32", lambda a, b: a @ b, _floats((256, 256), (256, 256)), tolerance=1e-4),
 )
