@@ -174,6 +174,8 @@ def same_map(one: Layout, other: Layout) -> bool:
         return one.offset == other.offset and all(
             a == b or a.size == 1 for a, b in zip(one.axes(), other.axes(), strict=True)
         )
+    if _same_level(one, other) and one.base is not None and other.base is not None and same_map(one.base, other.base):
+        return True
     return fingerprint(one) == fingerprint(other) and np.array_equal(one.offsets(), other.offsets())
 
 

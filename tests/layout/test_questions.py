@@ -151,3 +151,11 @@ def test_the_questions_about_strides_are_answered_without_looking_at_the_element
     assert Layout((1000, 1000), (1_009, 1_013)).is_injective()
     assert not Layout((2000, 2000), (1_009, 1_013)).is_injective()
     assert time.perf_counter() - began < 1
+
+
+def test_equal_chains_are_told_without_a_look_at_every_element():
+    def chain():
+        return Layout.contiguous((1 << 20, 1 << 20)).transpose().reshape((-1,)).index((slice(1, None),))
+
+    assert chain() == chain() and hash(chain()) == hash(chain())
+    assert chain() != chain().flip()
