@@ -8,7 +8,7 @@ import numpy as np
 
 from ..errors import ArgumentError, BadIndex, IndexOutOfRange
 from .coords import Shape, axes_phrase, checked_index
-from .table import Axis, IntArray, axis_of
+from .table import ONE, Axis, IntArray, Table, axis_of
 
 # Lists of up to so many indices are checked faster one by one than by NumPy.
 FEW = 32
@@ -103,7 +103,7 @@ def orthogonal_index(
             axes.append(Axis(count, stride * step))
             offset += start * stride if count else 0
         elif isinstance(item, (list, tuple, range)) or (isinstance(item, np.ndarray) and item.ndim):
-            first, chosen = axis_of(index_list(item, axis, size) * stride)
+            first, chosen = _listed(item, axis, size, stride)
             axes.append(chosen)
             offset += first
         else:
@@ -111,6 +111,20 @@ def orthogonal_index(
             if keepdims:
                 axes.append(Axis(1, stride))
     return offset, axes
+
+
+def _listed(item: Any, axis: int, size: int, stride: int) -> tuple[int, Axis]:
+    """The first offset and the axis that lists of indices reach."""
+    if type(item) is not list or not 0 < len(item) <= FEW or any([type(index) is not int for index in item]):
+        return axis_of(index_list(item, axis, size) * stride)
+    offsets = [checked_index(index, axis, size) * stride for index in item]
+    first, count = offsets[0], len(offsets)
+    if count == 1:
+        return first, ONE
+    step = offsets[1] - first
+    if offsets == [first + k * step for k in range(count)]:
+        return first, Axis(count, step)
+    return first, Axis(count, 0, Table(np.array([offset - first for offset in offsets])))
 
 
 def _per_axis(key: Sequence[Any], shape: Shape) -> list[Any]:
@@ -128,8 +142,6 @@ def _per_axis(key: Sequence[Any], shape: Shape) -> list[Any]:
 
 def index_list(item: Any, axis: int, size: int) -> IntArray:
     """A list or 1-D array of ints, or of one bool per index, as indices counted from the start."""
-    if type(item) is list and len(item) <= FEW and all([type(index) is int for index in item]):
-        return np.array([checked_index(index, axis, size) for index in item], dtype=np.int64)
     try:
         array = np.asarray(item)
     except ValueError:

@@ -41,7 +41,8 @@ class OIndex:
 
     def _selected(self, key: Any) -> Any:
         parts = key if isinstance(key, tuple) else (key,)
-        return self.tensor._view(self.tensor.layout.oindex(tuple(_plain(p) for p in parts)))
+        plain = [p if type(p) is list or type(p) in _BASIC else _plain(p) for p in parts]
+        return self.tensor._view(self.tensor.layout.oindex(plain))
 
     def __getitem__(self, key: Any) -> Any:
         return self._selected(key)
