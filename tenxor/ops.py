@@ -31,7 +31,7 @@ class Op:
     entries; `infix` is how it prints; `meaning` is its documentation; `cost` is about how many additions it is worth.
     """
 
-    __slots__ = ("arity", "cost", "formula", "formula_key", "infix", "kind", "meaning", "name", "rule")
+    __slots__ = ("_results", "arity", "cost", "formula", "formula_key", "infix", "kind", "meaning", "name", "rule")
 
     def __init__(
         self,
@@ -48,9 +48,17 @@ class Op:
         self.name, self.arity, self.rule, self.meaning = name, arity, rule, meaning
         self.infix, self.cost, self.formula, self.formula_key = infix, cost, formula, formula_key
         self.kind = "elementwise"
+        self._results: dict[DTypes, DType] = {}
 
     def __repr__(self) -> str:
         return self.name
+
+    def result(self, dtypes: DTypes) -> DType:
+        """The dtype of the result for operands of these dtypes; DTypeError where there is none."""
+        found = self._results.get(dtypes)
+        if found is None:
+            found = self._results[dtypes] = self.rule(self.name, dtypes)[1]
+        return found
 
     def format(self, args: list[str], dtype: DType) -> str:
         """The operation written on the texts of its arguments."""

@@ -130,31 +130,34 @@ class Core:
     @classmethod
     def _compute(cls, op: Op, *operands: Any) -> Self:
         """The pending tensor of an elementwise operation on tensors and Python numbers, broadcast together."""
-        tensors = [x for x in operands if isinstance(x, Core)]
-        shape = tensors[0].layout.shape
-        for t in tensors[1:]:
-            if t.layout.shape != shape:
-                shape = broadcast(op.name, *(t.layout.shape for t in tensors))
-                break
-        of_numbers = _dtype_for_numbers(op, operands)
-        if op.rule is floating and not of_numbers.is_float:
-            of_numbers = DEFAULT_FLOAT  # it computes in floats, so any number will do
+        shape: Shape | None = None
+        broadcasts = numbers = strided = False
+        for x in operands:
+            if not isinstance(x, Core):
+                numbers = True
+            elif shape is None:
+                shape = x.layout.shape
+            elif x.layout.shape != shape:
+                broadcasts = True
+        if broadcasts:
+            shape = broadcast(op.name, *[x.layout.shape for x in operands if isinstance(x, Core)])
+        assert shape is not None
+        beside = _dtype_for_numbers(op, operands) if numbers else DEFAULT_FLOAT
         sources: list[Node | Scalar] = []
         layouts: list[Layout | None] = []
-        strided = False
         for x in operands:
             if isinstance(x, Core):
-                layout = x.layout
+                layout, node = x.layout, x.storage.node
                 if layout.shape != shape:
                     layout = layout.expand(shape)
                 elif len(shape) > 1 and not -2 < layout.strides[-1] < 2:
                     strided = True
-                sources.append(x.node)
+                sources.append(node if node.dtype is x.dtype else reinterpreted(node, x.dtype))
                 layouts.append(layout)
             else:
-                sources.append(scalar(x, of_numbers, op.name))
+                sources.append(scalar(x, beside, op.name))
                 layouts.append(None)
-        _, dtype = op.rule(op.name, tuple(s.dtype for s in sources))
+        dtype = op.result(tuple([s.dtype for s in sources]))
         if strided:
             return cls._in_memory_order(op, shape, dtype, tuple(sources), layouts)
         return cls._of(Node(op, shape, dtype, tuple(sources), tuple(layouts)))
@@ -337,6 +340,8 @@ def _dtype_for_numbers(op: Op, operands: Sequence[Any]) -> DType:
     if found is None:
         numbers = [x for x in considered if isinstance(x, (int, float))]
         found = max((of_number(x) for x in numbers), key=lambda d: d.rank)
+    if op.rule is floating and not found.is_float:
+        return DEFAULT_FLOAT  # it computes in floats, so any number will do
     return found
 
 
