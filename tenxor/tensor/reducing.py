@@ -53,7 +53,8 @@ class Reducing(Arithmetic):
                     raise ShapeError(
                         f"{op}: axis {a} of shape {shape} has size 0, and nothing has no {op}; give a tensor with elements there"
                     )
-        source = layout.permute(kept + axes)
+        order = kept + axes
+        source = layout if order == tuple(range(len(shape))) else layout.permute(order)
         if layout.size >= LARGE and reduction.name in _JOINS and prod(source.shape[: len(kept)]) <= FEW:
             t = self._reduce_in_blocks(reduction, source, len(kept))
         else:
