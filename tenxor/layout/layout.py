@@ -111,7 +111,7 @@ class Layout:
             raise IndexOutOfRange(wrong_count(len(coords), self.shape))
         position = self.offset
         for axis, (coord, size, stride) in enumerate(zip(coords, self.shape, self.strides, strict=True)):
-            place = checked_index(coord, axis, size)
+            place = coord if type(coord) is int and 0 <= coord < size else checked_index(coord, axis, size)
             table = None if self.tables is None else self.tables[axis]
             position += place * stride if table is None else int(table.offsets[place])
         base = self.base

@@ -133,32 +133,31 @@ class Indexing(Movement):
 
     def _set_element(self, coords: tuple[Any, ...], value: Number) -> bool:
         """Write one number at once where that is a plain write to memory; False where it is not."""
-        with lock:
-            return self._set_element_now(coords, value)
-
-    def _set_element_now(self, coords: tuple[Any, ...], value: Number) -> bool:
-        node = self.storage.node
-        buffer = node.buffer
-        if buffer is None or buffer.frozen or not (buffer.pins or (getrefcount(node) == _SOLE == getrefcount(buffer))):
-            return False
         dtype = self.dtype
         if dtype.kind != "float":
             if type(value) is float:
                 return False
             if dtype.kind != "bool":
                 check_fits(value, dtype, "assignment")
-        elif dtype is not float64 and not dtype.lowest <= value <= dtype.highest:
-            return False  # NumPy would warn of an overflow
         elif dtype is bfloat16:
             return False
         elif type(value) is int:
             check_fits(value, DEFAULT_FLOAT, "assignment")
+        if dtype is not float64 and not dtype.lowest <= value <= dtype.highest:
+            return False  # NumPy would warn of an overflow
         for c in coords:
             if type(c) is not int:
                 return False
         offset = self.layout.ravel(coords)
-        buffer.typed(dtype)[offset] = value
-        return True
+        with lock:
+            node = self.storage.node
+            buffer = node.buffer
+            if buffer is None or buffer.frozen:
+                return False
+            if not buffer.pins and not getrefcount(node) == _SOLE == getrefcount(buffer):
+                return False
+            buffer.typed(dtype)[offset] = value
+            return True
 
     # Arrays of indices
 
