@@ -16,6 +16,7 @@ from ..expr import Arg, Expr, apply, cast
 from ..layout import Layout
 from ..node import PLACEHOLDER, Node, Scalar
 from ..ops import OPS, Op, custom
+from ..realize import realize
 from ..storage import Storage
 from ..tensor import Tensor
 
@@ -49,9 +50,11 @@ def trace(op: str, function: Function, dtypes: Sequence[DType]) -> Traced:
     arguments = [Node(PLACEHOLDER, (), d) for d in dtypes]
     given = [Tensor(Storage(node), _POINT, node.dtype) for node in arguments]
     result = _called(op, function, given)
+    extras = _Extras(len(arguments))
     if isinstance(result, (bool, int, float)):
         number = plain_number(result)
-        result = Tensor._of(Node(OPS["positive"], (), of_number(number), (Scalar(number, of_number(number)),), (None,)))
+        formula = extras.add(Scalar(number, of_number(number)), None)
+        return Traced(formula, tuple(dtypes), tuple(extras.found))
     if not isinstance(result, Tensor):
         raise TraceError(
             f"{op}: the function returned {type(result).__name__}; it must return one number made from its arguments"
@@ -60,8 +63,10 @@ def trace(op: str, function: Function, dtypes: Sequence[DType]) -> Traced:
         raise TraceError(
             f"{op}: the function returned a tensor of shape {result.shape}; it works on single elements and must return one number"
         )
-    extras = _Extras(len(arguments))
-    formula = _formula(op, result.node, {node: Arg(k, node.dtype) for k, node in enumerate(arguments)}, extras)
+    if _depends(result.node):
+        formula = _formula(op, result.node, {node: Arg(k, node.dtype) for k, node in enumerate(arguments)}, extras)
+    else:
+        formula = extras.add(result.node, result.layout)
     return Traced(formula, tuple(dtypes), tuple(extras.found))
 
 
@@ -102,29 +107,45 @@ def _formula(op: str, node: Node, known: dict[Node, Expr], extras: _Extras) -> E
         part = stack[-1]
         if part in known:
             stack.pop()
-        elif part.buffer is not None and part.size == 1:
-            known[part] = extras.add(part)
         elif not isinstance(part.op, Op) or part.shape != ():
             raise TraceError(
                 f"{op}: the function uses {part.op} on {part.shape or 'its arguments'}; it may only use elementwise operations"
                 " on single elements; reduce or index before or after it"
             )
-        elif sources := [s for s in reversed(part.sources) if type(s) is Node and s not in known]:
-            stack += sources
+        elif sources := [s for s in reversed(part.sources) if _depends(s) and s not in known]:
+            stack += sources  # type: ignore[arg-type]
         else:
-            args = [known[s] if type(s) is Node else extras.add(s) for s in part.sources]
+            pairs = zip(part.sources, part.layouts, strict=True)
+            args = [known[s] if type(s) is Node and _depends(s) else extras.add(s, layout) for s, layout in pairs]
             known[part] = cast(args[0], part.dtype) if part.op is OPS["cast"] else apply(part.op, args)
     return known[node]
 
 
+def _depends(x: Node | Scalar) -> bool:
+    """Whether something is made from the arguments, which have no value."""
+    return type(x) is Node and x.weight < 0
+
+
 class _Extras:
-    """What a function reads beside its arguments, numbered after them."""
+    """What a function reads beside its arguments, numbered after them: numbers, and single elements of tensors."""
 
     def __init__(self, arguments: int) -> None:
         self.arguments = arguments
         self.found: list[Node | Scalar] = []
+        self.known: dict[tuple[Node, Layout | None], Expr] = {}
 
-    def add(self, x: Node | Scalar) -> Expr:
+    def add(self, x: Node | Scalar, layout: Layout | None) -> Expr:
+        """The element of `x` at the one position of a layout, as an argument of the formula."""
+        if type(x) is not Node:
+            return self.appended(x)
+        found = self.known.get((x, layout))
+        if found is None:
+            element = Node(OPS["positive"], (), x.dtype, (x,), (layout,))
+            realize(element)
+            found = self.known[x, layout] = self.appended(element)
+        return found
+
+    def appended(self, x: Node | Scalar) -> Expr:
         self.found.append(x)
         return Arg(self.arguments + len(self.found) - 1, x.dtype)
 

@@ -123,7 +123,7 @@ class Core:
         """A tensor of its own that holds a node."""
         if node.size > MAX_SIZE:
             check_count(node.op.name, node.shape)
-        if node.buffer is None and (node.weight > MAX_PENDING or _reads_pinned(node)):
+        if node.buffer is None and (node.weight > MAX_PENDING or (_reads_pinned(node) and node.weight >= 0)):
             realize(node)
         return cls(Storage(node), _contiguous(node.shape), node.dtype)
 

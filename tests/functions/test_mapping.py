@@ -99,3 +99,23 @@ def test_the_interpreter_follows_long_functions() -> None:
     numbers = [number.value for number in binding.numbers]
     interpreter.run(kernel, [out, np.asarray([1.0, 2.0])], [], numbers, binding.slots, [0, 0])
     assert out.tolist() == function(np.asarray([1.0, 2.0])).tolist()
+
+
+def test_a_function_reads_single_elements_from_outside() -> None:
+    t = tx.asarray([1.0, 4.0, 2.0])
+    shared = np.asarray([7.0])
+    for outside, number in [
+        (t.max(), 4.0),
+        (t[2], 2.0),
+        (t.sum() * 2, 14.0),
+        (tx.asarray(3.0), 3.0),
+        (tx.asarray(shared, copy=False)[0], 7.0),
+        ((t + 1)[1], 5.0),
+        (t.T.reshape(3)[::-1][0], 2.0),
+    ]:
+        assert tx.map(lambda x, outside=outside: x - outside, t).tolist() == [1 - number, 4 - number, 2 - number]
+    assert tx.map(lambda x: t[1], t).tolist() == [4.0] * 3
+    read = t[0]
+    doubled = tx.map(lambda x: x * read + read, t)
+    t[0] = 100.0
+    assert doubled.tolist() == [2.0, 5.0, 3.0]  # what was there when it was traced
