@@ -16,7 +16,7 @@ from ..node import POSITION, STORE, Node, Scalar, Scan
 from ..ops import OPS, Op
 from ..reductions import Reduction
 from .ir import Fold, Number, Result, State
-from .reads import inside, outermost, reduced_shape, whole
+from .reads import along_last, inside, outermost, reduced_shape, whole
 
 Loops = tuple[int, ...]  # the axes around something, outermost first
 
@@ -42,12 +42,16 @@ class Place:
 
 @dataclass(slots=True)
 class Folding:
-    """One fold: its loops `axes` run inside `around`, and `values` is its next state."""
+    """One fold: its loops `axes` run inside `around`, and `values` is its next state.
+
+    `last` is the loop around it that runs along the last axis of the reduction's own result, if there is one.
+    """
 
     around: Loops
     axes: Loops
     fold: int
     values: tuple[Expr, ...]
+    last: int | None
 
 
 @dataclass(slots=True)
@@ -99,7 +103,7 @@ class _Drafter:
             layout = root.layouts[0]
             assert layout is not None
             x = self.source(root.sources[0], layout, loops)
-            d.value = self.folded(root.op.reduction, x, d.space, (d.scan,), root.dtype)
+            d.value = self.folded(root.op.reduction, x, d.space, (d.scan,), root.dtype, None)
             d.out = Place(None, whole(root), loops)
         else:
             d.space = d.new_axes(root.shape)
@@ -161,16 +165,17 @@ class _Drafter:
         layout = node.layouts[0]
         assert layout is not None
         x = self.source(node.sources[0], inside(place, extents).over(layout), around + axes)
-        return self.folded(op, x, around, axes, node.dtype)
+        along = along_last(node.shape, place)
+        return self.folded(op, x, around, axes, node.dtype, None if along is None else around[along])
 
-    def folded(self, op: Reduction, x: Expr, around: Loops, axes: Loops, dtype: DType) -> Expr:
+    def folded(self, op: Reduction, x: Expr, around: Loops, axes: Loops, dtype: DType, last: int | None) -> Expr:
         d, fold = self.d, len(self.d.folds)
         states = op.states(x.dtype)
         d.folds.append(Fold(op, states))
         state = tuple(State(fold, part, s) for part, s in enumerate(states))
         position = self.position(around, axes) if len(states) > 1 else x
         values = op.step(state, op.lift(x, position, states))
-        d.foldings.append(Folding(around, axes, fold, tuple(values)))
+        d.foldings.append(Folding(around, axes, fold, tuple(values), last))
         results = tuple(Result(fold, part, s) for part, s in enumerate(states))
         return cast(op.finish(results) if op.finish else results[-1], dtype)
 

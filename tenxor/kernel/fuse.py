@@ -13,7 +13,7 @@ from ..layout import Layout
 from ..node import POSITION, REINTERPRET, STORE, Node
 from ..ops import Op
 from ..reductions import Reduction
-from .reads import outermost, source_places, times_computed, whole
+from .reads import along_last, outermost, source_places, times_computed, whole
 
 MAX_PLACES = 4  # a node that one kernel needs at more different places than this is stored once instead
 CHEAP = 4  # additions' worth of work that may be repeated, for every element of a larger result, rather than stored
@@ -127,6 +127,16 @@ def costs(order: Sequence[Node]) -> dict[Node, int]:
     return found
 
 
+def keeps_its_bits(node: Node, place: Layout) -> bool:
+    """Whether a reduction at a place can be added up as it is on its own, and as fast: the innermost loop that it depends
+    on runs along its result's last axis.
+    """
+    if place.tables is not None:
+        return False
+    place = outermost(place)
+    return node.size == 1 or along_last(node.shape, place) == len(place.shape) - 1
+
+
 def _in_passing(node: Node, reads: list[_Read], constant: bool, cost: int) -> bool:
     op = node.op
     if any(place.base is not None for _, place in reads):
@@ -141,5 +151,5 @@ def _in_passing(node: Node, reads: list[_Read], constant: bool, cost: int) -> bo
     if len(reads) > 1 and cost > REPEATABLE:
         return False
     if isinstance(op, Reduction):
-        return not repeats and len(reads) == 1 and reads[0][1].tables is None
+        return not repeats and len(reads) == 1 and keeps_its_bits(node, reads[0][1])
     return not repeats or (op.cost <= CHEAP and node.weight <= CHEAP)

@@ -34,7 +34,7 @@ from .ir import (
     Update,
 )
 from .refine import refine
-from .schedule import Walk, crosses, lanes, merged, ordered, tile
+from .schedule import Walk, crosses, lanes, merged, ordered, sequential, tile
 
 if TYPE_CHECKING:
     from .draft import Place
@@ -121,19 +121,21 @@ class _Lowering:
         kept = {a for a, n in enumerate(d.extents) if n != 1}
         space = tuple(a for a in d.space if a in kept)
         boundaries = self.boundaries(space)
-        if boundaries <= {0, len(space)} and d.scan is None:
+        if boundaries <= {0} and d.scan is None:  # else the folds, and what they read, decide
             space = ordered(space, self.walks[-1:])
         in_order = {f.axes for f in d.foldings if d.folds[f.fold].reduction.follow is not None}
         self.reduced: dict[Loops, Loops] = {}
         for f in d.foldings:
             if f.axes not in self.reduced and f.axes != (d.scan,):
                 axes = tuple(a for a in f.axes if a in kept)
-                between = self.boundaries(axes)
-                if f.axes not in in_order and between <= {0, len(axes)}:
+                if f.axes not in in_order and self.boundaries(axes) <= {0, len(axes)}:
                     axes = ordered(axes, self.walks[:-1])
-                self.reduced[f.axes] = merged(axes, self.walks, d.extents, between)
+                self.reduced[f.axes] = axes
+        alone = {f.fold for f in d.foldings if sequential(d, f, self.reduced.get(f.axes, ()), self.walks)}
+        for f_axes, axes in self.reduced.items():
+            self.reduced[f_axes] = merged(axes, self.walks, d.extents, self.boundaries(axes))
         self.space = merged(space, self.walks, d.extents, boundaries)
-        self.vector = lanes(d, self.space, self.reduced, self.walks)
+        self.vector = lanes(d, self.space, self.reduced, alone, self.walks)
         self.tile = tile(d, self.space, self.walks)
         if self.tile is not None:
             self.space = (*(a for a in self.space if a not in self.tile), *self.tile)

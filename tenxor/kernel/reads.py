@@ -44,6 +44,15 @@ def outermost(place: Layout) -> Layout:
     return Layout(place.shape[:n], place.strides[:n], place.offset, tables, place.base)
 
 
+def along_last(shape: tuple[int, ...], place: Layout) -> int | None:
+    """The axis of a place that runs along the last axis of a node of this shape, other than those of size 1, or None."""
+    size = next((n for n in reversed(shape) if n != 1), 1)
+    for axis, (n, stride) in enumerate(zip(place.shape, place.strides, strict=True)):
+        if n != 1 and 0 < abs(stride) < size:
+            return axis
+    return None
+
+
 def reduced_shape(node: Node) -> tuple[int, ...]:
     """The extents that a reduction or scan runs over: the last axes of what it reads."""
     source = node.layouts[0]

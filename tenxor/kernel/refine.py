@@ -8,7 +8,7 @@ then runs over the rows and columns of `t.T`.
 from __future__ import annotations
 
 from ..layout import contiguous_strides
-from .draft import Draft, Folding, Place
+from .draft import Draft, Place
 
 Cuts = dict[int, tuple[int, ...]]  # axis -> the extents of the axes that take its place
 
@@ -66,5 +66,7 @@ def cut(d: Draft, cuts: Cuts, k: int) -> bool:
     for p, layout in zip([*d.places, d.out], layouts, strict=True):
         p.layout, p.loops = layout, after(p.loops)
     d.space = after(d.space)
-    d.foldings = [Folding(after(f.around), after(f.axes), f.fold, f.values) for f in d.foldings]
+    for f in d.foldings:
+        f.around, f.axes = after(f.around), after(f.axes)
+        f.last = None if f.last is None else after((f.last,))[-1]
     return True

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -95,38 +95,37 @@ def crosses(walk: Walk, tile: tuple[int, int]) -> bool:
     return walk.base is None and walk.is_unit(tile[0]) and isinstance(step, int) and step not in (0, 1)
 
 
-def lanes(d: Draft, space: Loops, reduced: dict[Loops, Loops], walks: Sequence[Walk]) -> set[int]:
-    """The axes along which lanes run: never one inside another.
+def sequential(d: Draft, f: Folding, axes: Loops, walks: Sequence[Walk]) -> bool:
+    """Whether a fold takes its elements one by one, and lanes are left to the loops around it.
 
-    The last independent axis is first choice. Folds that run inside it take the lanes for themselves where their own
-    axis reads memory in sequence and the independent one does not. What is read outside of them has no say: a sum is the
-    same whatever it is added to.
+    It does where its elements lie apart, but those of neighbouring results lie next to one another. The fold and what
+    it reads decide, and not the kernel that it is part of, so its bits are the same in all of them.
     """
+    if not axes or d.folds[f.fold].reduction.combine is None:
+        return True
+    if f.last is None:
+        return False
+    reads = {e.index for v in f.values for e in walk(v) if isinstance(e, Access)}
+    beside, inside = [sum(walks[k].is_unit(axis) for k in reads) for axis in (f.last, axes[-1])]
+    return 0 < beside >= inside
 
-    def units(axis: int, reads: Iterable[int]) -> int:
-        return sum(walks[k].is_unit(axis) for k in reads)
 
+def lanes(d: Draft, space: Loops, reduced: dict[Loops, Loops], alone: set[int], walks: Sequence[Walk]) -> set[int]:
+    """The axes along which lanes run: never one inside another. `alone` are the folds that are sequential.
+
+    The last independent axis has lanes, unless folds that run inside it need them for themselves.
+    """
     last = space[-1] if space else None
     if d.scan is not None:
-        return {last} if last is not None and units(last, range(len(walks) - 1)) else set()
-    folds = [f for f in d.foldings if reduced[f.axes]]
-    within = [f for f in folds if last in f.around]
+        unit = last is not None and any(w.is_unit(last) for w in walks[:-1])
+        return {last} if last is not None and unit else set()
+    across = [f for f in d.foldings if f.fold not in alone]
     vector: set[int] = set()
-    if last is not None:
-        can = bool(within) and all(_combines(d, f) for f in within)
-        reads = {e.index for f in within for v in f.values for e in walk(v) if isinstance(e, Access)}
-        own = max((units(reduced[f.axes][-1], reads) for f in within), default=0)
-        if not can or 0 < units(last, reads) >= own:
-            vector.add(last)
-            folds = [f for f in folds if f not in within]
-    for f in folds:
+    if last is not None and not any(last in f.around for f in across):
+        vector.add(last)
+    for f in across:
         axis = reduced[f.axes][-1]
-        sharing = [g for g in folds if g.axes == f.axes]
         nested = any(axis in g.around for g in d.foldings)
-        if not nested and all(_combines(d, g) for g in sharing):
+        if not nested and not any(g.axes == f.axes and g.fold in alone for g in d.foldings):
             vector.add(axis)
     return vector
-
-
-def _combines(d: Draft, f: Folding) -> bool:
-    return d.folds[f.fold].reduction.combine is not None
