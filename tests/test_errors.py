@@ -229,6 +229,7 @@ KINDS = {
     "nothing to compute": Wrong(lambda: tx.realize(None), DTypeError, ("realize", "NoneType")),  # type: ignore[arg-type]
     "a list to explain": Wrong(lambda: tx.explain([1]), DTypeError, ("explain", "list")),  # type: ignore[arg-type]
     "a dtype that is set": Wrong(lambda: setattr(table(), "dtype", tx.int8), UnknownAttribute, ("dtype", "astype")),
+    "a layout that is deleted": Wrong(lambda: delattr(table(), "layout"), UnknownAttribute, ("layout", "deleted")),
     "a layout that is set": Wrong(lambda: setattr(table(), "layout", ONES.layout), UnknownAttribute, ("layout",)),
     "batches that do not broadcast": Wrong(
         lambda: tx.ones((3, 2, 2)) @ tx.ones((2, 2, 2)), ShapeError, ("matmul", "(3, 2, 2)", "(2, 2, 2)", "last two")

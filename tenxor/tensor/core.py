@@ -47,6 +47,9 @@ class Core:
             f"a Tensor's {name!r} cannot be set; use {how.get(name, 'a view, or x[...] = values to write its elements')}"
         )
 
+    def __delattr__(self, name: str) -> None:
+        raise UnknownAttribute(f"a Tensor's {name!r} cannot be deleted; use `del` on the tensor's own name")
+
     # What it is
 
     @property

@@ -175,7 +175,8 @@ class Exchange(Core):
     def _shared(cls, array: Array, dtype: DType) -> Self:
         if not _has_element_strides(array):
             raise ArgumentError(
-                f"asarray: strides {array.strides} bytes are no multiples of {dtype}'s {dtype.itemsize}; copy=False cannot share it"
+                f"asarray: the address or the strides {array.strides} are no multiples of the {dtype.itemsize} bytes of {dtype};"
+                " copy=False cannot share it"
             )
         size = dtype.itemsize
         address = array.__array_interface__["data"][0]

@@ -235,6 +235,44 @@ def test_what_else_a_kernel_computes_changes_no_bit_of_a_sum(name: str) -> None:
     assert_identical(array(found), array(x.sum(axis=1)), name)
 
 
+Pair = Callable[[tx.Tensor, tx.Tensor], tuple[tx.Tensor, tx.Tensor]]
+
+
+def stored_across(value: tx.Tensor) -> tx.Tensor:
+    target = tx.zeros(value.T.shape, dtype=float32).realize()
+    target.T[...] = value
+    return target.T
+
+
+TWICE: dict[str, Pair] = {
+    "a product and its transposed copy": lambda x, z: (r := x @ x, r.T.copy().realize().T),
+    "a product and a sum across it": lambda x, z: (r := x @ x, (r.T + z).realize().T),
+    "column sums in rows": lambda x, z: (s := x.sum(axis=0, keepdims=True), (s + z.T).realize()[:1]),
+    "row sums of a transpose in rows": lambda x, z: (s := x.T.sum(axis=1, keepdims=True), (s + z).realize()[:, :1]),
+    "row sums of a transpose, chosen": lambda x, z: (
+        s := x.T.sum(axis=1, keepdims=True),
+        tx.where(z == 0, s, 0.0).realize()[:, :1],
+    ),
+    "a product stored across": lambda x, z: (r := x @ x, stored_across(r).realize()),
+    "column sums of three axes, across": lambda x, z: (
+        s := x.reshape(10, 20, 200).sum(axis=0),
+        (s.T + z[:, :20]).realize().T,
+    ),
+    "one of many sums": lambda x, z: (s := x.sum(axis=0), (s[7] + z[0]).realize()[0].expand(200) - s[7] + s),
+    "means that are taken off": lambda x, z: (
+        m := x.T.mean(axis=1, keepdims=True),
+        (x.T * 0 + m).realize()[:, :1],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TWICE)
+def test_what_is_computed_in_two_kernels_has_the_same_bits(name: str) -> None:
+    x, z = tensor(random(float32, 40_000).clip(-9, 9).reshape(200, 200)), tensor(np.zeros((200, 200), np.float32))
+    alone, within = TWICE[name](x, z)
+    assert_identical(array(within), array(alone), name)
+
+
 # --- threads ----------------------------------------------------------------------------------------------------------
 
 
