@@ -115,9 +115,14 @@ def orthogonal_index(
 
 def _listed(item: Any, axis: int, size: int, stride: int) -> tuple[int, Axis]:
     """The first offset and the axis that lists of indices reach."""
-    if type(item) is not list or not 0 < len(item) <= FEW or any([type(index) is not int for index in item]):
+    if type(item) is not list or not 0 < len(item) <= FEW:
         return axis_of(index_list(item, axis, size) * stride)
-    offsets = [checked_index(index, axis, size) * stride for index in item]
+    offsets: list[int] = []
+    for index in item:
+        if type(index) is not int:
+            return axis_of(index_list(item, axis, size) * stride)
+        place = index if 0 <= index < size else checked_index(index, axis, size)
+        offsets.append(place * stride)
     first, count = offsets[0], len(offsets)
     if count == 1:
         return first, ONE
@@ -133,11 +138,11 @@ def _per_axis(key: Sequence[Any], shape: Shape) -> list[Any]:
     places = [i for i, item in enumerate(items) if item is Ellipsis]
     if len(places) > 1:
         raise BadIndex("an index may hold only one Ellipsis (...)")
-    at = places[0] if places else len(items)
-    after = items[at + 1 :]
-    if at + len(after) > len(shape):
-        raise too_many(at + len(after), shape)
-    return items[:at] + [None] * (len(shape) - at - len(after)) + after
+    count = len(items) - len(places)
+    if count > len(shape):
+        raise too_many(count, shape)
+    left_out = [None] * (len(shape) - count)
+    return items[: places[0]] + left_out + items[places[0] + 1 :] if places else items + left_out
 
 
 def index_list(item: Any, axis: int, size: int) -> IntArray:

@@ -91,7 +91,7 @@ def walk(axis: Axis) -> IntArray:
 def tables_of(axes: Iterable[Axis]) -> Tables | None:
     """The tables of a layout with these axes: None when all of them are affine."""
     tables = tuple([axis.table for axis in axes])
-    return tables if any(table is not None for table in tables) else None
+    return None if tables == (None,) * len(tables) else tables
 
 
 def joined(left: Axis, right: Axis) -> Axis | None:
