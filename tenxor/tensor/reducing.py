@@ -12,7 +12,7 @@ from typing import Any, Self
 from ..dtypes import DEFAULT_FLOAT, DType, boolean
 from ..dtypes import dtype as dtype_of
 from ..errors import ArgumentError, DTypeError, ShapeError
-from ..layout import Layout
+from ..layout import Layout, memory_order
 from ..node import Node, Scan
 from ..ops import OPS
 from ..reductions import REDUCTIONS, Reduction
@@ -31,6 +31,16 @@ _JOINS = {
     "count_nonzero": ("add", REDUCTIONS["sum"]),
 }
 _SCANS = {name: Scan(REDUCTIONS[name]) for name in ("sum", "prod", "max", "min")}
+
+
+def _out_of_order(layout: Layout, kept: tuple[int, ...]) -> tuple[int, ...] | None:
+    """The order in which some axes lie in memory, if it is another: a result lies there alike."""
+    if layout.base is not None or layout.tables is not None:
+        return None
+    steps = [abs(layout.strides[axis]) for axis in kept]
+    if steps == sorted(steps, reverse=True):
+        return None
+    return memory_order([Layout(tuple([layout.shape[axis] for axis in kept]), tuple(steps))])
 
 
 class Reducing(Arithmetic):
@@ -53,12 +63,18 @@ class Reducing(Arithmetic):
                     raise ShapeError(
                         f"{op}: axis {a} of shape {shape} has size 0, and nothing has no {op}; give a tensor with elements there"
                     )
+        back = None if len(kept) < 2 else _out_of_order(layout, kept)
+        if back is not None:
+            kept = tuple([kept[k] for k in back])
         order = kept + axes
         source = layout if order == tuple(range(len(shape))) else layout.permute(order)
         if layout.size >= LARGE and reduction.name in _JOINS and prod(source.shape[: len(kept)]) <= FEW:
             t = self._reduce_in_blocks(reduction, source, len(kept))
         else:
             t = self._reduced(reduction, source, len(kept))
+        if back is not None:
+            t = t._view(t.layout.permute([back.index(k) for k in range(len(back))]))
+            return t._view(t.layout.expand_dims(axes)) if keepdims else t
         return (
             t._view(Layout.contiguous(tuple([1 if a in axes else n for a, n in enumerate(shape)]))) if keepdims else t
         )

@@ -381,3 +381,17 @@ def test_equal_elements_do_not_add_up_their_rounding_errors() -> None:
         one = float(np.float32(0.1))
         found = t.sum(axis=-1).to_numpy().astype(np.float64) / t.shape[-1]
         np.testing.assert_allclose(found, one, rtol=5e-6)
+
+
+def test_a_reduction_lies_in_memory_as_what_it_reduces() -> None:
+    values = np.arange(120, dtype=np.float32).reshape(4, 5, 6) % 17
+    t, a = tensor(values).permute(2, 1, 0), values.transpose(2, 1, 0)
+    for name in ("sum", "max", "mean", "argmax", "var"):
+        found = getattr(t, name)(axis=2)
+        assert found.strides == (1, 6), name
+        np.testing.assert_allclose(array(found), getattr(a, name)(axis=2), rtol=1e-6)
+        kept = getattr(t, name)(axis=0, keepdims=True)
+        assert kept.shape == (1, 5, 4) and kept.strides[1:] == (1, 5), name
+        np.testing.assert_allclose(array(kept), getattr(a, name)(axis=0, keepdims=True), rtol=1e-6)
+    assert tensor(values).sum(axis=1).is_contiguous() and tensor(values).sum(axis=1, keepdims=True).is_contiguous()
+    assert t.sum().strides == () and t[:, :1].sum(axis=2).shape == (6, 1)
