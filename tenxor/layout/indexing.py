@@ -8,7 +8,7 @@ import numpy as np
 
 from ..errors import ArgumentError, BadIndex, IndexOutOfRange
 from .coords import Shape, axes_phrase, checked_index
-from .table import ONE, Axis, IntArray, Table, axis_of
+from .table import IntArray, Table, axis_of
 
 # Lists of up to so many indices are checked faster one by one than by NumPy.
 FEW = 32
@@ -91,45 +91,45 @@ def _integer(item: Any, axis: int) -> int:
 
 def orthogonal_index(
     key: Sequence[Any], shape: Shape, strides: Shape, offset: int, keepdims: bool
-) -> tuple[int, list[Axis]]:
-    """Offset and axes after indexing each axis by None (all), an int, a slice, or a list of ints or bools."""
-    axes: list[Axis] = []
+) -> tuple[list[int], list[int], int, list[Table | None]]:
+    """Shape, strides, offset and tables after indexing each axis by None (all), an int, a slice, or a list."""
+    sizes: list[int] = []
+    steps: list[int] = []
+    tables: list[Table | None] = []
     for axis, item in enumerate(_per_axis(key, shape)):
         size, stride = shape[axis], strides[axis]
-        if item is None:
-            axes.append(Axis(size, stride))
-        elif isinstance(item, slice):
+        table = None
+        if type(item) is slice:
             start, count, step = sliced(item, axis, size)
-            axes.append(Axis(count, stride * step))
-            offset += start * stride if count else 0
+            size, offset, stride = count, offset + (start * stride if count else 0), stride * step
         elif isinstance(item, (list, tuple, range)) or (isinstance(item, np.ndarray) and item.ndim):
-            first, chosen = _listed(item, axis, size, stride)
-            axes.append(chosen)
+            first, (size, stride, table) = _listed(item, axis, size, stride)
             offset += first
-        else:
+        elif item is not None:
             offset += checked_index(_integer(item, axis), axis, size) * stride
-            if keepdims:
-                axes.append(Axis(1, stride))
-    return offset, axes
+            if not keepdims:
+                continue
+            size = 1
+        sizes.append(size)
+        steps.append(stride)
+        tables.append(table)
+    return sizes, steps, offset, tables
 
 
-def _listed(item: Any, axis: int, size: int, stride: int) -> tuple[int, Axis]:
-    """The first offset and the axis that lists of indices reach."""
+def _listed(item: Any, axis: int, size: int, stride: int) -> tuple[int, tuple[int, int, Table | None]]:
+    """The first offset that a list of indices reaches, and the size, stride and table of its axis."""
     if type(item) is not list or not 0 < len(item) <= FEW:
         return axis_of(index_list(item, axis, size) * stride)
     offsets: list[int] = []
     for index in item:
         if type(index) is not int:
             return axis_of(index_list(item, axis, size) * stride)
-        place = index if 0 <= index < size else checked_index(index, axis, size)
-        offsets.append(place * stride)
+        offsets.append((index if 0 <= index < size else checked_index(index, axis, size)) * stride)
     first, count = offsets[0], len(offsets)
-    if count == 1:
-        return first, ONE
-    step = offsets[1] - first
-    if offsets == [first + k * step for k in range(count)]:
-        return first, Axis(count, step)
-    return first, Axis(count, 0, Table(np.array([offset - first for offset in offsets])))
+    step = offsets[1] - first if count > 1 else 0
+    if count <= 2 or offsets == [first + k * step for k in range(count)]:
+        return first, (count, step, None)
+    return first, (count, 0, Table(np.array([offset - first for offset in offsets])))
 
 
 def _per_axis(key: Sequence[Any], shape: Shape) -> list[Any]:

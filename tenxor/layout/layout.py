@@ -213,8 +213,10 @@ class Layout:
         """
         if self.tables is not None:
             return self._numbered().oindex(key, keepdims)._over(self)
-        offset, axes = orthogonal_index(key, self.shape, self.strides, self.offset, keepdims)
-        return _from_axes(axes, offset, self.base)
+        shape, strides, offset, tables = orthogonal_index(key, self.shape, self.strides, self.offset, keepdims)
+        plain = 0 in shape or tables == [None] * len(tables)
+        layout = Layout(tuple(shape), tuple(strides), offset, None if plain else tuple(tables))
+        return layout if self.base is None else layout._over(self.base)
 
     def select(self, axis: int, indices: ArrayLike) -> Layout:
         """View with the listed indices of one axis, in that order; repeats are allowed."""
