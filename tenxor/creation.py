@@ -63,8 +63,8 @@ def asarray(obj: Any, /, *, dtype: object = None, device: str | None = None, cop
 
     A NumPy array is copied, unless it is read-only for good. `copy=False` shares its very memory: each side sees what
     the other writes; what is read-only is never written, so the first write to such a tensor gives it memory of its own.
-    `copy=True` always copies. A tensor is given back as it is if its dtype fits. Lists of elements
-    that all have a dtype (NumPy's scalars, tensors) keep it; numbers of Python's are bool, int64 or float64.
+    `copy=True` always copies. A tensor is given back as it is if its dtype fits. Lists of elements that all have a dtype
+    (NumPy's scalars, tensors) keep it; numbers of Python's are bool, int64 or float64.
 
     Raises ShapeError for ragged lists, OutOfBounds for numbers that the dtype cannot hold, DTypeError for what are no
     numbers.

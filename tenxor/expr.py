@@ -198,6 +198,11 @@ def substitute(formula: Expr, args: Sequence[Expr]) -> Expr:
     return rebuild(formula, lambda e: args[e.index] if isinstance(e, Arg) else e)
 
 
+def zero(dtype: DType) -> Const:
+    """The constant 0 of a numeric dtype."""
+    return Const(0.0 if dtype.is_float else 0, dtype)
+
+
 def true() -> Const:
     """The constant True."""
     return Const(True, boolean)

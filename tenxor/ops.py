@@ -12,7 +12,7 @@ from math import pi, sqrt
 from .dtypes import DEFAULT_FLOAT, DType, boolean, promote, uint32, uint64
 from .errors import DTypeError
 from .expr import OPS as OPS
-from .expr import Const, Expr, call, cast, substitute
+from .expr import Const, Expr, call, cast, substitute, zero
 
 DTypes = tuple[DType, ...]
 Exprs = tuple[Expr, ...]
@@ -126,11 +126,6 @@ def words(op: str, dtypes: DTypes) -> tuple[DTypes, DType]:
 
 def _never(op: str, dtypes: DTypes) -> tuple[DTypes, DType]:
     raise AssertionError("cast carries its dtype itself")
-
-
-def zero(dtype: DType) -> Expr:
-    """The constant 0."""
-    return Const(0.0 if dtype.kind == "float" else 0, dtype)
 
 
 def entry(name: str, arity: int, rule: Rule, meaning: str, **more: object) -> Op:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from math import inf
 
 from .dtypes import DType, boolean, int64, uint64
-from .expr import Const, Expr, call, cast, substitute, where
+from .expr import Const, Expr, call, cast, substitute, where, zero
 from .ops import DTypes, Exprs
 
 
@@ -215,7 +215,7 @@ def fold_from_first(step: Expr, *, any_order: bool) -> Reduction:
     key = ("from first", step, any_order)
     if key not in _folds:
         state = step.dtype
-        nothing = Const(0.0 if state.is_float else 0, state)
+        nothing = zero(state)
 
         def join(left: Exprs, right: Exprs) -> Exprs:
             (had, a), (has, b) = left, right

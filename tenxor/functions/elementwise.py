@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ..creation import asarray
 from ..ops import OPS, Op
 from ..tensor import Tensor
 
@@ -14,8 +15,6 @@ def _result(op: Op, *values: Any) -> Tensor:
     for value in values:
         if isinstance(value, Tensor):
             return Tensor._compute(op, *(value._operand(v, op.name) for v in values))
-    from ..creation import asarray
-
     return Tensor._compute(op, *map(asarray, values))
 
 
@@ -54,8 +53,6 @@ def clip(x: Tensor, /, min: Any = None, max: Any = None) -> Tensor:
     >>> tx.clip(tx.arange(5), 1, 3).tolist()
     [1, 1, 2, 3, 3]
     """
-    from ..creation import asarray
-
     return asarray(x).clip(min, max)
 
 

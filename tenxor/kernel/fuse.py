@@ -127,7 +127,7 @@ def costs(order: Sequence[Node]) -> dict[Node, int]:
     return found
 
 
-def keeps_its_bits(node: Node, place: Layout) -> bool:
+def _keeps_its_bits(node: Node, place: Layout) -> bool:
     """Whether a reduction at a place can be added up as it is on its own, and as fast: the innermost loop that it depends
     on runs along its result's last axis.
     """
@@ -151,5 +151,5 @@ def _in_passing(node: Node, reads: list[_Read], constant: bool, cost: int) -> bo
     if len(reads) > 1 and cost > REPEATABLE:
         return False
     if isinstance(op, Reduction):
-        return not repeats and len(reads) == 1 and keeps_its_bits(node, reads[0][1])
+        return not repeats and len(reads) == 1 and _keeps_its_bits(node, reads[0][1])
     return not repeats or (op.cost <= CHEAP and node.weight <= CHEAP)

@@ -23,7 +23,7 @@ from .coords import (
 )
 from .indexing import basic_index, orthogonal_index
 from .reshape import ReshapePlan, plan_steps, reshaped, resolved, restrided
-from .table import Axis, IntArray, Tables, axis_of, coalesced, tables_of, walk
+from .table import Axis, IntArray, Tables, axis_of, coalesced, walk
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -214,9 +214,7 @@ class Layout:
         if self.tables is not None:
             return self._numbered().oindex(key, keepdims)._over(self)
         shape, strides, offset, tables = orthogonal_index(key, self.shape, self.strides, self.offset, keepdims)
-        plain = 0 in shape or tables == [None] * len(tables)
-        layout = Layout(tuple(shape), tuple(strides), offset, None if plain else tuple(tables))
-        return layout if self.base is None else layout._over(self.base)
+        return _assembled(tuple(shape), tuple(strides), offset, tuple(tables), self.base)
 
     def select(self, axis: int, indices: ArrayLike) -> Layout:
         """View with the listed indices of one axis, in that order; repeats are allowed."""
@@ -329,9 +327,8 @@ class Layout:
             strides.insert(place, 0)
             if tables is not None:
                 tables.insert(place, None)
-        if tables is None:
-            return self._moved(tuple(shape), tuple(strides), self.offset)
-        return _from_axes(list(map(Axis, shape, strides, tables)), self.offset, self.base)
+        gathered = None if tables is None else tuple(tables)
+        return _assembled(tuple(shape), tuple(strides), self.offset, gathered, self.base)
 
     def expand(self, shape: Iterable[int]) -> Layout:
         """View of `shape` in which axes of size 1, and new leading ones, repeat; -1 keeps a size.
@@ -342,10 +339,8 @@ class Layout:
         (0, 1, 0)
         """
         sizes, strides = moves.expanded(self.shape, self.strides, shape)
-        if self.tables is None:
-            return self._moved(sizes, strides, self.offset)
-        tables = (*(None,) * (len(sizes) - len(self.shape)), *self.tables)
-        return _from_axes(list(map(Axis, sizes, strides, tables)), self.offset, self.base)
+        tables = None if self.tables is None else (*(None,) * (len(sizes) - len(self.shape)), *self.tables)
+        return _assembled(sizes, strides, self.offset, tables, self.base)
 
     def flip(self, axes: int | Iterable[int] | None = None) -> Layout:
         """View with the given axes, or all of them, reversed."""
@@ -382,13 +377,13 @@ class Layout:
     def _picked(self, order: Sequence[int]) -> Layout:
         """The view with some of the axes, in this order; those left out have size 1."""
         shape, strides, tables = self.shape, self.strides, self.tables
-        layout = Layout(
+        return _assembled(
             tuple([shape[axis] for axis in order]),
             tuple([strides[axis] for axis in order]),
             self.offset,
             None if tables is None else tuple([tables[axis] for axis in order]),
+            self.base,
         )
-        return layout if self.base is None else layout._over(self.base)
 
     def _with_axes(self, axes: list[Axis]) -> Layout:
         """The view from the same offset along other axes."""
@@ -444,5 +439,12 @@ def _from_axes(axes: list[Axis], offset: int, base: Layout | None) -> Layout:
     """The layout with these axes, simplified if it heads a chain."""
     shape = tuple([axis.size for axis in axes])
     strides = tuple([axis.stride for axis in axes])
-    layout = Layout(shape, strides, offset, None if 0 in shape else tables_of(axes))
+    return _assembled(shape, strides, offset, tuple([axis.table for axis in axes]), base)
+
+
+def _assembled(shape: Shape, strides: Shape, offset: int, tables: Tables | None, base: Layout | None) -> Layout:
+    """The layout of these parts, simplified if it heads a chain; it has tables only where an axis has one."""
+    if tables is not None and (0 in shape or tables == (None,) * len(tables)):
+        tables = None
+    layout = Layout(shape, strides, offset, tables)
     return layout if base is None else layout._over(base)

@@ -88,12 +88,6 @@ def walk(axis: Axis) -> IntArray:
     return np.arange(axis.size, dtype=np.int64) * axis.stride if axis.table is None else axis.table.offsets
 
 
-def tables_of(axes: Iterable[Axis]) -> Tables | None:
-    """The tables of a layout with these axes: None when all of them are affine."""
-    tables = tuple([axis.table for axis in axes])
-    return None if tables == (None,) * len(tables) else tables
-
-
 def joined(left: Axis, right: Axis) -> Axis | None:
     """The one axis that runs through `left` and, faster, `right`, if a stride or a small table says it."""
     if left.size == 1:

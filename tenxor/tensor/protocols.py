@@ -124,11 +124,7 @@ class Protocols(Reducing):
 def _for_numpy(x: Any) -> Any:
     """Arguments with arrays in place of tensors: over the same memory, or a read-only copy where NumPy cannot see it."""
     if isinstance(x, Protocols):
-        shared = x._exported()
-        if shared is None:
-            shared = x.to_numpy()
-            shared.flags.writeable = False  # what is written to a copy would be lost
-        return shared
+        return np.asarray(x)
     if type(x) in (list, tuple):
         return type(x)([_for_numpy(item) for item in x])
     if type(x) is dict:
