@@ -180,11 +180,10 @@ class _Call:
 
     def execute(self, args: bytes) -> None:
         """Run with Python's lock released, on several threads if it is much."""
-        call = self.compiled.call_free
-        if self.work >= SHARE and self.kernel.splits:
-            share(lambda begin, end: call(args, begin, end), self.split)
+        if self.kernel.splits:
+            share(self.compiled, args, self.split, self.work, alone=self.work < SHARE)
         else:
-            call(args, 0, self.split)
+            self.compiled.call_free(args, 0, self.split)
 
     def shown(self, args: bytes) -> None:
         """Run, and say so: `TENXOR_DEBUG` 1 for names and times, 2 for the loop IR too, 3 for the assembly."""

@@ -1,24 +1,25 @@
 """Threads: started once, parked, and given pieces of a loop. Which thread runs a piece never changes its result.
 
-`TENXOR_NUM_THREADS` sets how many there are; else it is the number of CPUs that this process may use.
+What they do there is machine code (`llvm/sharing.py`), so a helper wakes up in microseconds and needs no lock of
+Python's. `TENXOR_NUM_THREADS` sets how many there are; else it is the number of CPUs that this process may use.
 """
 
 from __future__ import annotations
 
-import itertools
+import atexit
+import ctypes
 import os
 import threading
-from collections.abc import Callable
 from operator import index as as_int
 from typing import TYPE_CHECKING
 
 from ..errors import ArgumentError
 
 if TYPE_CHECKING:
-    from queue import SimpleQueue
+    from .llvm.compiler import Compiled
 
-_Piece = Callable[[int], None]
 PIECES_PER_THREAD = 4  # more pieces than threads, so that a slow one holds up little
+SLICE = 1 << 28  # work, in additions, after which Python may listen to signals: some hundredths of a second
 
 
 def _default_count() -> int:
@@ -29,90 +30,37 @@ def _default_count() -> int:
     return len(affinity(0)) if affinity else os.cpu_count() or 1
 
 
-class _Job:
-    """Pieces of work handed out one by one. Helpers may join until the caller closes it.
-
-    The caller may be interrupted anywhere, so it waits by plain locks, which an interrupt leaves as they were.
-    """
-
-    __slots__ = ("closed", "error", "guard", "inside", "left", "next_piece", "pieces", "run")
-
-    def __init__(self, run: _Piece, pieces: int) -> None:
-        self.run, self.pieces = run, pieces
-        self.next_piece = itertools.count()
-        self.guard = threading.Lock()
-        self.inside = 0  # helpers at work
-        self.left = threading.Lock()  # free when the last of them has left a closed job
-        self.left.acquire()
-        self.closed = False
-        self.error: BaseException | None = None
-
-    def work(self) -> None:
-        """Run pieces until none is left."""
-        try:
-            while (k := next(self.next_piece)) < self.pieces:
-                self.run(k)
-        except BaseException:
-            self.pieces = 0  # nobody starts another
-            raise
-
-    def help(self) -> None:
-        """Work as a helper, unless the caller has gone on already."""
-        with self.guard:
-            if self.closed:
-                return
-            self.inside += 1
-        try:
-            self.work()
-        except BaseException as error:
-            self.error = error  # the caller raises it
-        with self.guard:
-            self.inside -= 1
-            if self.closed and not self.inside:
-                self.left.release()
-
-    def close(self) -> None:
-        """Let no more helpers in, and wait for those at work."""
-        with self.guard:
-            self.closed = True
-        while self.inside:
-            self.left.acquire()
-
-
 class _Pool:
-    def __init__(self, count: int) -> None:
-        from queue import SimpleQueue
+    """Helpers, and the memory in which they meet the caller. One caller at a time: whoever computes holds a lock."""
 
-        self.count = count
-        self.jobs: SimpleQueue[_Job | None] = SimpleQueue()
-        self.helpers = [threading.Thread(target=self._serve, daemon=True, name=f"tenxor-{k}") for k in range(1, count)]
+    def __init__(self, count: int) -> None:
+        from .llvm.compiler import compiler
+        from .llvm.sharing import MEETING_PLACE
+
+        code = compiler().sharing()
+        integer, pointer = ctypes.c_int64, ctypes.c_void_p
+        self._memory = ctypes.create_string_buffer(MEETING_PLACE + 64)
+        self._place = (ctypes.addressof(self._memory) + 63) & -64
+        self._share = ctypes.CFUNCTYPE(None, pointer, pointer, ctypes.c_char_p, *(integer,) * 4)(code["share"])
+        self._stop = ctypes.CFUNCTYPE(None, pointer, integer)(code["stop"])
+        ctypes.CFUNCTYPE(None, pointer)(code["prepare"])(self._place)
+        serve = ctypes.CFUNCTYPE(None, pointer)(code["serve"])
+        self.helpers = [
+            threading.Thread(target=serve, args=(self._place,), daemon=True, name=f"tenxor-{k}")
+            for k in range(1, count)
+        ]
         for helper in self.helpers:
             helper.start()
 
-    def _serve(self) -> None:
-        while (job := self.jobs.get()) is not None:
-            job.help()
-            del job  # it holds on to the caller's memory
-
-    def run(self, piece: _Piece, pieces: int) -> None:
-        job = _Job(piece, pieces)
-        try:
-            for _ in self.helpers:
-                self.jobs.put(job)
-            job.work()
-        finally:
-            while True:
-                try:
-                    job.close()
-                    break
-                except BaseException as error:  # interrupted, but the helpers still use the caller's memory
-                    job.error = error
-        if job.error is not None:
-            raise job.error
+    def run(self, kernel: int, args: bytes, begin: int, end: int, piece: int) -> None:
+        """Run the kernel at an address for all of `begin..end`; nobody is at work any more when this returns."""
+        self._share(self._place, kernel, args, begin, end, piece, len(self.helpers))
 
     def stop(self) -> None:
-        for _ in self.helpers:
-            self.jobs.put(None)
+        """Send the helpers home, and wait until they have left."""
+        self._stop(self._place, len(self.helpers))
+        for helper in self.helpers:
+            helper.join()
 
 
 _pool: _Pool | None = None
@@ -131,33 +79,54 @@ def num_threads() -> int:
 
 def set_num_threads(count: int) -> None:
     """Share large work by `count` threads from now on; results do not depend on it."""
-    global _pool, _count
+    global _count
     try:
         count = as_int(count)
     except TypeError:
         raise ArgumentError(f"set_num_threads: the count is an integer, not {count!r}") from None
     if count < 1:
         raise ArgumentError(f"set_num_threads: {count} threads cannot work; give at least 1")
-    if _pool is not None and count != _count:
-        _pool.stop()
-        _pool = None
+    if count != _count:
+        _stop_pool()
     _count = count
 
 
-def share(run: Callable[[int, int], None], extent: int) -> None:
-    """Call `run(begin, end)` for pieces of `0..extent`, on all threads at once."""
+def share(compiled: Compiled, args: bytes, extent: int, work: int, *, alone: bool) -> None:
+    """Run a kernel's outermost loop, `0..extent`, on all threads at once, or `alone`.
+
+    It runs in slices of no more than so much `work`, as the interpreter sees signals (Ctrl-C) only between two of them.
+    """
+    slices = max(1, min(extent, work // SLICE + 1))
+    step = _whole_vectors(-(-extent // slices)) or 1
+    alone = alone or _count == 1 or extent < 2
+    for begin in range(0, extent, step):
+        end = min(extent, begin + step)
+        if alone:
+            compiled.call_free(args, begin, end)
+        else:
+            piece = _whole_vectors(-(-(end - begin) // (_count * PIECES_PER_THREAD)))
+            _helped().run(compiled.address, args, begin, end, piece)
+
+
+def _whole_vectors(step: int) -> int:
+    """A step that leaves no vector cut in two."""
+    return step if step <= 64 else (step + 63) & -64
+
+
+def _helped() -> _Pool:
+    """The pool, with its threads started."""
     global _pool
-    if _count == 1 or extent < 2:
-        run(0, extent)
-        return
     if _pool is None:
         _pool = _Pool(_count)
-    pieces = min(extent, _count * PIECES_PER_THREAD)
-    step = -(-extent // pieces)
-    if step > 64:
-        step = (step + 63) & -64  # whole vectors
-    pieces = -(-extent // step)
-    _pool.run(lambda k: run(k * step, min(extent, (k + 1) * step)), pieces)
+    return _pool
+
+
+@atexit.register
+def _stop_pool() -> None:
+    global _pool
+    if _pool is not None:
+        _pool.stop()
+        _pool = None
 
 
 def _forget_pool() -> None:

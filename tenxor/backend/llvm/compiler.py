@@ -13,7 +13,7 @@ from llvmlite import binding
 
 from ...kernel.ir import Kernel, fingerprint
 from ...version import __version__
-from . import cache
+from . import cache, sharing
 from .emit import ENTRY, emit
 
 Entry = Callable[[bytes, int, int], None]
@@ -22,13 +22,13 @@ Entry = Callable[[bytes, int, int], None]
 class Compiled:
     """A kernel as machine code: `call` keeps Python's lock, for small work; `call_free` lets other threads run."""
 
-    __slots__ = ("_library", "call", "call_free", "kernel", "origin")
+    __slots__ = ("_library", "address", "call", "call_free", "kernel", "origin")
 
     def __init__(self, kernel: Kernel, library: Any, origin: str) -> None:
         signature = (None, ctypes.c_char_p, ctypes.c_int64, ctypes.c_int64)
-        self.kernel = kernel
-        self.call: Entry = ctypes.PYFUNCTYPE(*signature)(library[ENTRY])
-        self.call_free: Entry = ctypes.CFUNCTYPE(*signature)(library[ENTRY])
+        self.kernel, self.address = kernel, library[ENTRY]
+        self.call: Entry = ctypes.PYFUNCTYPE(*signature)(self.address)
+        self.call_free: Entry = ctypes.CFUNCTYPE(*signature)(self.address)
         self._library = library  # the code lives as long as this does
         self.origin = origin
 
@@ -49,6 +49,7 @@ class Compiler:
         )
         self.kernels: dict[Kernel, Compiled] = {}
         self.compiled = self.loaded = 0
+        self._sharing: Any = None
         self.attempts = itertools.count()
         self.lock = threading.RLock()
 
@@ -62,33 +63,41 @@ class Compiler:
         return found
 
     def _make(self, kernel: Kernel) -> Compiled:
-        key = cache.key_of(fingerprint(kernel), self.identity)
+        library, origin = self._library(kernel.name, fingerprint(kernel), lambda: self.llvm_ir(kernel), (ENTRY,))
+        if origin == "disk":
+            self.loaded += 1
+        else:
+            self.compiled += 1
+        return Compiled(kernel, library, origin)
+
+    def sharing(self) -> Any:
+        """The code by which threads share loops."""
+        if self._sharing is None:
+            with self.lock:
+                self._sharing, _ = self._library("sharing", "sharing", lambda: sharing.TEXT, sharing.FUNCTIONS)
+        return self._sharing
+
+    def _library(self, name: str, text: str, llvm_ir: Callable[[], str], symbols: tuple[str, ...]) -> tuple[Any, str]:
+        """Linked machine code, and where it came from: found on disk under a hash of `text`, or made of LLVM IR."""
+        key = cache.key_of(text, self.identity)
         image = cache.read(key)
         if image is not None:
-            library = self._link(image, key)
+            library = self._link(image, key, symbols)
             if library is not None:
-                self.loaded += 1
-                return Compiled(kernel, library, "disk")
-        image = self._object_code(kernel)
-        library = self._link(image, key)
+                return library, "disk"
+        image = self.machine.emit_object(binding.parse_assembly(llvm_ir()))
+        library = self._link(image, key, symbols)
         if library is None:
-            raise RuntimeError(f"tenxor: the kernel {kernel.name} needs what this processor or process lacks")
-        self.compiled += 1
+            raise RuntimeError(f"tenxor: the kernel {name} needs what this processor or process lacks")
         cache.write(key, image)
-        return Compiled(kernel, library, "compiled")
+        return library, "compiled"
 
-    def _module(self, kernel: Kernel) -> Any:
-        module = binding.parse_assembly(self.llvm_ir(kernel))
-        return module
-
-    def _object_code(self, kernel: Kernel) -> bytes:
-        image: bytes = self.machine.emit_object(self._module(kernel))
-        return image
-
-    def _link(self, image: bytes, key: str) -> Any:
+    def _link(self, image: bytes, key: str, symbols: tuple[str, ...]) -> Any:
         """The linked library, or None if the image is no object file of this machine."""
         name = f"{key}.{next(self.attempts)}"  # a name stays taken even when linking fails
-        builder = binding.JITLibraryBuilder().add_object_img(image).add_current_process().export_symbol(ENTRY)
+        builder = binding.JITLibraryBuilder().add_object_img(image).add_current_process()
+        for symbol in symbols:
+            builder.export_symbol(symbol)
         try:
             return builder.link(self.jit, name)
         except RuntimeError:
@@ -100,7 +109,7 @@ class Compiler:
 
     def assembly(self, kernel: Kernel) -> str:
         """The kernel as this machine's assembly."""
-        text: str = self.machine.emit_assembly(self._module(kernel))
+        text: str = self.machine.emit_assembly(binding.parse_assembly(self.llvm_ir(kernel)))
         return text
 
 

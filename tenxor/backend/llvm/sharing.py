@@ -1,0 +1,176 @@
+"""Sharing a loop among threads, in machine code of its own: no thread needs Python to take part.
+
+One block of memory is the meeting place of the caller and the helpers. Helpers wait for a token. To share a loop, the
+caller writes down the job, opens the door and puts out a token for each helper. Who has a token and finds the door open
+comes in and takes pieces of the loop, as the caller does, until none is left. The caller then shuts the door and waits
+for whoever is still inside; the last one out says so. So a helper that wakes up late holds nobody up, and finds the
+door shut. Everybody polls for some microseconds before going to sleep, since work often comes in quick succession.
+"""
+
+from __future__ import annotations
+
+MEETING_PLACE = 384  # bytes, in lines of 64, as nobody should be slowed down by what others write
+POLLS = 2000  # before sleeping; some ten microseconds
+FUNCTIONS = ("prepare", "share", "serve", "stop")
+OPEN, STOPPED = 1 << 30, 1 << 29  # what the door says, beside the number of helpers inside
+
+TEXT = f"""
+%place = type {{
+  i64, [56 x i8],                      ; 0: where the next piece begins
+  i32, [60 x i8],                      ; 2: the door
+  ptr, ptr, i64, i64, [32 x i8],       ; 4: the job: kernel, its arguments, where the loop ends, the length of a piece
+  [64 x i8], [64 x i8], [64 x i8]      ; 9: the tokens and 10: the news of the last one out, which are semaphores
+}}
+
+declare i32 @sem_init(ptr, i32, i32)
+declare i32 @sem_post(ptr)
+declare i32 @sem_wait(ptr)
+declare i32 @sem_trywait(ptr)
+
+define void @prepare(ptr %place) {{
+  %tokens = getelementptr %place, ptr %place, i32 0, i32 9
+  %news = getelementptr %place, ptr %place, i32 0, i32 10
+  call i32 @sem_init(ptr %tokens, i32 0, i32 0)
+  call i32 @sem_init(ptr %news, i32 0, i32 0)
+  ret void
+}}
+
+; The caller: run kernel(arguments, b, e) for pieces b..e of begin..end, with the help of others.
+define void @share(ptr %place, ptr %kernel, ptr %arguments, i64 %begin, i64 %end, i64 %piece, i64 %helpers) {{
+entry:
+  %next = getelementptr %place, ptr %place, i32 0, i32 0
+  %door = getelementptr %place, ptr %place, i32 0, i32 2
+  %tokens = getelementptr %place, ptr %place, i32 0, i32 9
+  %news = getelementptr %place, ptr %place, i32 0, i32 10
+  %job.kernel = getelementptr %place, ptr %place, i32 0, i32 4
+  %job.arguments = getelementptr %place, ptr %place, i32 0, i32 5
+  %job.end = getelementptr %place, ptr %place, i32 0, i32 6
+  %job.piece = getelementptr %place, ptr %place, i32 0, i32 7
+  store ptr %kernel, ptr %job.kernel
+  store ptr %arguments, ptr %job.arguments
+  store i64 %end, ptr %job.end
+  store i64 %piece, ptr %job.piece
+  store atomic i64 %begin, ptr %next monotonic, align 8
+  store atomic i32 {OPEN}, ptr %door release, align 4
+  br label %invite
+invite:
+  %invited = phi i64 [0, %entry], [%more, %post]
+  %enough = icmp sge i64 %invited, %helpers
+  br i1 %enough, label %work, label %post
+post:
+  call i32 @sem_post(ptr %tokens)
+  %more = add i64 %invited, 1
+  br label %invite
+work:
+  call void @take_pieces(ptr %place)
+  %said = atomicrmw and ptr %door, i32 {~OPEN} acq_rel
+  %inside = xor i32 %said, {OPEN}
+  %alone = icmp eq i32 %inside, 0
+  br i1 %alone, label %done, label %wait
+wait:
+  call void @receive(ptr %news)
+  br label %done
+done:
+  ret void
+}}
+
+; A helper: come in whenever the door is open, until all is stopped.
+define void @serve(ptr %place) {{
+entry:
+  %door = getelementptr %place, ptr %place, i32 0, i32 2
+  %tokens = getelementptr %place, ptr %place, i32 0, i32 9
+  %news = getelementptr %place, ptr %place, i32 0, i32 10
+  br label %again
+again:
+  call void @receive(ptr %tokens)
+  br label %knock
+knock:
+  %says = load atomic i32, ptr %door monotonic, align 4
+  %stopped = icmp eq i32 %says, {STOPPED}
+  br i1 %stopped, label %done, label %look
+look:
+  %is.open = icmp sge i32 %says, {OPEN}
+  br i1 %is.open, label %enter, label %again
+enter:
+  %one.more = add i32 %says, 1
+  %swap = cmpxchg ptr %door, i32 %says, i32 %one.more acquire monotonic
+  %entered = extractvalue {{ i32, i1 }} %swap, 1
+  br i1 %entered, label %work, label %knock
+work:
+  call void @take_pieces(ptr %place)
+  %said = atomicrmw sub ptr %door, i32 1 acq_rel
+  %last.out = icmp eq i32 %said, 1
+  br i1 %last.out, label %tell, label %again
+tell:
+  call i32 @sem_post(ptr %news)
+  br label %again
+done:
+  ret void
+}}
+
+; Send every helper home.
+define void @stop(ptr %place, i64 %helpers) {{
+entry:
+  %door = getelementptr %place, ptr %place, i32 0, i32 2
+  %tokens = getelementptr %place, ptr %place, i32 0, i32 9
+  store atomic i32 {STOPPED}, ptr %door release, align 4
+  br label %next
+next:
+  %told = phi i64 [0, %entry], [%more, %post]
+  %enough = icmp sge i64 %told, %helpers
+  br i1 %enough, label %done, label %post
+post:
+  call i32 @sem_post(ptr %tokens)
+  %more = add i64 %told, 1
+  br label %next
+done:
+  ret void
+}}
+
+define internal void @take_pieces(ptr %place) {{
+entry:
+  %next = getelementptr %place, ptr %place, i32 0, i32 0
+  %job.kernel = getelementptr %place, ptr %place, i32 0, i32 4
+  %job.arguments = getelementptr %place, ptr %place, i32 0, i32 5
+  %job.end = getelementptr %place, ptr %place, i32 0, i32 6
+  %job.piece = getelementptr %place, ptr %place, i32 0, i32 7
+  %kernel = load ptr, ptr %job.kernel
+  %arguments = load ptr, ptr %job.arguments
+  %end = load i64, ptr %job.end
+  %piece = load i64, ptr %job.piece
+  br label %take
+take:
+  %begin = atomicrmw add ptr %next, i64 %piece monotonic
+  %is.left = icmp slt i64 %begin, %end
+  br i1 %is.left, label %run, label %done
+run:
+  %further = add i64 %begin, %piece
+  %is.whole = icmp slt i64 %further, %end
+  %until = select i1 %is.whole, i64 %further, i64 %end
+  call void %kernel(ptr %arguments, i64 %begin, i64 %until)
+  br label %take
+done:
+  ret void
+}}
+
+; Take one from a semaphore: poll for a while, then sleep.
+define internal void @receive(ptr %semaphore) {{
+entry:
+  br label %poll
+poll:
+  %polls = phi i64 [0, %entry], [%more, %poll.again]
+  %missing = call i32 @sem_trywait(ptr %semaphore)
+  %got = icmp eq i32 %missing, 0
+  br i1 %got, label %done, label %poll.again
+poll.again:
+  %more = add i64 %polls, 1
+  %enough = icmp sge i64 %more, {POLLS}
+  br i1 %enough, label %sleep, label %poll
+sleep:
+  %interrupted = call i32 @sem_wait(ptr %semaphore)
+  %woken = icmp eq i32 %interrupted, 0
+  br i1 %woken, label %done, label %sleep
+done:
+  ret void
+}}
+"""
