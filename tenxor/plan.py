@@ -181,7 +181,7 @@ class _Call:
     def execute(self, args: bytes) -> None:
         """Run with Python's lock released, on several threads if it is much."""
         if self.kernel.splits:
-            share(self.compiled, args, self.split, self.work, alone=self.work < SHARE)
+            share(self.compiled, args, self.split, self.work, self.kernel.grain, alone=self.work < SHARE)
         else:
             self.compiled.call_free(args, 0, self.split)
 

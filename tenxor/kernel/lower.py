@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING
 from ..expr import Expr, rebuild
 from ..layout import Layout, Table
 from ..node import STORE, Node, Scalar
+from .columns import by_rows, with_rows
 from .draft import Access, Draft, Folding, Loops, calls, draft
 from .ir import (
+    ALIGNMENT,
     Address,
     Axis,
     For,
@@ -34,12 +36,13 @@ from .ir import (
     Update,
 )
 from .refine import refine
-from .schedule import Walk, crosses, lanes, merged, ordered, sequential, tile
+from .schedule import Walk, column, crosses, lanes, merged, ordered, sequential, tile
 
 if TYPE_CHECKING:
     from .draft import Place
 
 BLOCK = 64  # the side of a tile, in elements
+LARGE, PAST_CACHE = 1 << 23, 1 << 25  # bytes of a result, and of all that a kernel touches, from which it is streamed
 MAX_TILES = 2  # in one kernel: they lie on the stack
 
 
@@ -78,7 +81,9 @@ class _Lowering:
         self.axis_of: dict[int, int] = {}  # draft axis -> kernel axis
         self.axes: list[Axis] = []
         self.vector: set[int] = set()
+        self.column: int | None = None
         self.tile: tuple[int, int] | None = None
+        self.folds = list(d.folds)
         self.stages: list[Stage] = []
 
     def lower(self) -> tuple[Kernel, Binding]:
@@ -98,7 +103,7 @@ class _Lowering:
             tuple(n.dtype for n in d.numbers),
             len(self.binding.slots),
             tuple(self.axes),
-            tuple(d.folds),
+            tuple(self.folds),
             body,
         )
         if kernel.splits:
@@ -136,6 +141,7 @@ class _Lowering:
             self.reduced[f_axes] = merged(axes, self.walks, d.extents, self.boundaries(axes))
         self.space = merged(space, self.walks, d.extents, boundaries)
         self.vector = lanes(d, self.space, self.reduced, alone, self.walks)
+        self.column = column(d, self.space, self.reduced, self.vector)
         self.tile = tile(d, self.space, self.walks)
         if self.tile is not None:
             self.space = (*(a for a in self.space if a not in self.tile), *self.tile)
@@ -228,7 +234,7 @@ class _Lowering:
     def loops(self, out: tuple[int, Address], value: Expr) -> tuple[Statement, ...]:
         d = self.d
         needed = frozenset(range(len(d.folds)))
-        innermost: tuple[Statement, ...] = (Store(out[0], out[1], value),)
+        innermost: tuple[Statement, ...] = (Store(out[0], out[1], value, self.streams()),)
         if d.scan is not None:
             (f,) = [f for f in d.foldings if f.axes == (d.scan,)]
             step = Update(f.fold, tuple(self.rewritten(v) for v in f.values))
@@ -240,6 +246,18 @@ class _Lowering:
             return self.nest((), outer, (For(along, (For(last, (*self.stages, whole), BLOCK),), BLOCK),), needed)
         return (*self.inside((), needed), *self.nest((), self.space, innermost, needed))
 
+    def streams(self) -> bool:
+        """Whether the result would only drive other things out of the caches: it is large, and written in whole vectors."""
+        root, walk = self.d.root, self.walks[-1]
+        nbytes = root.size * root.dtype.itemsize
+        read = {node: node.size * node.dtype.itemsize for node, _ in self.binding.operands if node is not None}
+        if root.op is STORE or nbytes < LARGE or nbytes + sum(read.values()) <= PAST_CACHE or walk.base is not None:
+            return False
+        steps = {axis: step for axis, step in walk.steps.items() if axis in self.axis_of}
+        across = [step for axis, step in steps.items() if not (step == 1 and axis in self.vector)]
+        rows = all(isinstance(step, int) and step * root.dtype.itemsize % ALIGNMENT == 0 for step in across)
+        return rows and len(across) < len(steps)
+
     def nest(
         self, around: Loops, axes: Loops, innermost: tuple[Statement, ...], needed: Set[int]
     ) -> tuple[Statement, ...]:
@@ -247,7 +265,11 @@ class _Lowering:
         body = innermost
         for depth in range(len(axes), 0, -1):
             folds = self.inside((*around, *axes[:depth]), needed)
-            body = (For(self.axis_of[axes[depth - 1]], (*folds, *body)),)
+            loop = For(self.axis_of[axes[depth - 1]], (*folds, *body))
+            if axes[depth - 1] == self.column:
+                self.folds = with_rows(self.folds, loop)
+                loop = by_rows(loop)
+            body = (loop,)
         return body
 
     def inside(self, around: Loops, needed: Set[int]) -> tuple[Statement, ...]:

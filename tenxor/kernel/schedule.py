@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import TYPE_CHECKING
 
 from ..layout import Layout, Table
+from .columns import STEPS
 from .draft import Access
 from .ir import walk
 
@@ -129,3 +131,13 @@ def lanes(d: Draft, space: Loops, reduced: dict[Loops, Loops], alone: set[int], 
         if not nested and not any(g.axes == f.axes and g.fold in alone for g in d.foldings):
             vector.add(axis)
     return vector
+
+
+def column(d: Draft, space: Loops, reduced: dict[Loops, Loops], vector: set[int]) -> int | None:
+    """The last independent axis, if it has lanes and there are long loops of folds inside it."""
+    if not space or space[-1] not in vector:
+        return None
+    steps = [
+        prod(d.extents[a] for a in reduced.get(f.axes, f.axes)) for f in d.foldings if space[-1] in f.around
+    ]
+    return space[-1] if max(steps, default=0) > STEPS else None
