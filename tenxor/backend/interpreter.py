@@ -21,6 +21,8 @@ from ..kernel.ir import (
     Address,
     For,
     Init,
+    Keep,
+    Kept,
     Kernel,
     Load,
     Number,
@@ -76,6 +78,7 @@ class _Run:
         self.at: dict[int, int] = {}  # the index at which each loop stands
         self.block: dict[int, tuple[int, int]] = {}  # what part of an axis the loop over it runs through
         self.tiles: dict[int, dict[tuple[int, int], Value]] = {}  # their elements, by row and column
+        self.kept: dict[tuple[int, int], Value] = {}  # by row and index
         self.states: dict[tuple[int, int], list[Value]] = {}
         self.expanded: dict[Call, Expr | None] = {}
         for array, operand in zip(operands, kernel.operands, strict=True):
@@ -92,6 +95,8 @@ class _Run:
                 self.states[self.state(s.fold)] = self.values(fold.reduction.identity(fold.states))
             elif isinstance(s, Update):
                 self.states[self.state(s.fold)] = self.values(s.values)  # all of them see the state from before
+            elif isinstance(s, Keep):
+                (self.kept[s.row, self.at[s.axis]],) = self.values((s.value,))
             elif isinstance(s, Stage):
                 self.fill(s)
             else:
@@ -181,6 +186,8 @@ class _Run:
         if isinstance(e, Load):
             raw = self.operands[e.operand][self.element(e.operand, e.address)]
             return from_memory(raw, e.dtype)
+        if isinstance(e, Kept):
+            return self.kept[e.row, self.at[e.axis]]
         if isinstance(e, Staged):
             return self.tiles[e.tile][self.at[e.along], self.at[e.last]]
         if isinstance(e, Const):

@@ -16,6 +16,7 @@ from ..node import POSITION, STORE, Node, Scalar, Scan
 from ..ops import OPS, Op
 from ..reductions import Reduction
 from .ir import Fold, Number, Result, State
+from .keep import Keeping, keep
 from .reads import along_last, inside, outermost, reduced_shape, whole
 
 Loops = tuple[int, ...]  # the axes around something, outermost first
@@ -66,6 +67,7 @@ class Draft:
     numbers: list[Scalar] = field(default_factory=list)
     folds: list[Fold] = field(default_factory=list)
     foldings: list[Folding] = field(default_factory=list)
+    kept: list[Keeping] = field(default_factory=list)
     value: Expr | None = None
     out: Place | None = None
 
@@ -109,6 +111,8 @@ class _Drafter:
             d.space = d.new_axes(root.shape)
             d.value = self.computed(root, whole(root), d.space)
             d.out = Place(None, whole(root), d.space)
+            if d.foldings:
+                keep(d, {key: e for key, e in self.known.items() if key[0] is not None})  # type: ignore[misc]
         return d
 
     def source(self, source: Node | Scalar, place: Layout, loops: Loops) -> Expr:
@@ -173,7 +177,7 @@ class _Drafter:
         states = op.states(x.dtype)
         d.folds.append(Fold(op, states))
         state = tuple(State(fold, part, s) for part, s in enumerate(states))
-        position = self.position(around, axes) if len(states) > 1 else x
+        position = self.position(around, axes) if op.places else x
         values = op.step(state, op.lift(x, position, states))
         d.foldings.append(Folding(around, axes, fold, tuple(values), last))
         results = tuple(Result(fold, part, s) for part, s in enumerate(states))

@@ -130,6 +130,19 @@ class Staged(Expr):
         return f"tile{self.tile}[{_axis(self.along)}, {_axis(self.last)}]"
 
 
+class Kept(Expr):
+    """The element of kept row `row` at the index of `axis`."""
+
+    __slots__ = ("axis", "row", "size")
+
+    def __init__(self, row: int, axis: int, size: int, dtype: DType) -> None:
+        self.row, self.axis, self.size = row, axis, size
+        self._set(dtype, row, axis, size)
+
+    def __repr__(self) -> str:
+        return f"kept{self.row}[{_axis(self.axis)}]"
+
+
 # --- statements -------------------------------------------------------------------------------------------------------
 
 
@@ -144,6 +157,15 @@ class Update(NamedTuple):
 
     fold: int
     values: tuple[Expr, ...]
+
+
+class Keep(NamedTuple):
+    """Keep `value` in row `row`, of no more than `size` elements, at the index of `axis`, for a later loop."""
+
+    row: int
+    axis: int
+    size: int
+    value: Expr
 
 
 class Store(NamedTuple):
@@ -181,7 +203,7 @@ class For(NamedTuple):
     block: int = 0
 
 
-Statement = Init | Update | Store | Stage | For
+Statement = Init | Update | Keep | Store | Stage | For
 
 
 class Axis(NamedTuple):
@@ -254,7 +276,7 @@ def expressions(body: tuple[Statement, ...]) -> Iterator[Expr]:
             yield from expressions(s.body)
         elif isinstance(s, Update):
             yield from s.values
-        elif isinstance(s, Store):
+        elif isinstance(s, (Keep, Store)):
             yield s.value
 
 
@@ -342,6 +364,8 @@ def _show_body(kernel: Kernel, body: tuple[Statement, ...], depth: int, lines: l
         elif isinstance(s, Update):
             for part, value in enumerate(s.values):
                 lines.append(in_rows(f"{pad}r{s.fold}{f'.{part}' if part else ''} = {value!r}"))
+        elif isinstance(s, Keep):
+            lines.append(f"{pad}kept{s.row}[{_axis(s.axis)}] = {s.value!r}")
         elif isinstance(s, Stage):
             lines.append(f"{pad}tile{s.tile} = p{s.operand}[{show_address(s.address)}] over the blocks")
         else:

@@ -7,7 +7,7 @@ loops are written out.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Set
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING
@@ -23,6 +23,8 @@ from .ir import (
     Axis,
     For,
     Init,
+    Keep,
+    Kept,
     Kernel,
     Load,
     Operand,
@@ -34,7 +36,9 @@ from .ir import (
     Store,
     Term,
     Update,
+    walk,
 )
+from .keep import LONGEST, Repeat
 from .refine import refine
 from .schedule import Walk, column, crosses, lanes, merged, ordered, sequential, tile
 
@@ -212,6 +216,9 @@ class _Lowering:
 
     def leaf(self, e: Expr) -> Expr:
         """A drafted read as a load from an address; each is made once."""
+        if isinstance(e, Repeat):
+            k = self.d.kept[e.index]
+            return Kept(e.index, self.axis_of[k.read], LONGEST, e.dtype)
         if not isinstance(e, Access):
             return e
         found = self.known.get(e)
@@ -285,10 +292,20 @@ class _Lowering:
                 groups.append((f.axes, [f]))
         found: list[Statement] = []
         for axes, folds in groups:
-            updates = tuple(Update(f.fold, tuple(self.rewritten(v) for v in f.values)) for f in folds)
+            updates = [Update(f.fold, tuple(self.rewritten(v) for v in f.values)) for f in folds]
             theirs = self.needs(v for f in folds for v in f.values)
-            found += [*(Init(f.fold) for f in folds), *self.nest(around, self.reduced[axes], updates, theirs)]
+            steps = (*self.keeps(axes, folds), *updates)
+            found += [*(Init(f.fold) for f in folds), *self.nest(around, self.reduced[axes], steps, theirs)]
         return tuple(found)
+
+    def keeps(self, axes: Loops, folds: Sequence[Folding]) -> list[Keep]:
+        """What the loop of these folds keeps for the result."""
+        computed = {e for f in folds for v in f.values for e in walk(v)}
+        return [
+            Keep(index, self.axis_of[k.written], LONGEST, self.rewritten(k.value))
+            for index, k in enumerate(self.d.kept)
+            if axes == (k.written,) and k.value in computed
+        ]
 
     def kept(self, loops: Loops) -> frozenset[int]:
         """The loops that are still there after dropping and merging, to compare surroundings by."""

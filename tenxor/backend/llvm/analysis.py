@@ -9,6 +9,7 @@ from ...kernel.ir import (
     Fold,
     For,
     Init,
+    Kept,
     Load,
     Position,
     Result,
@@ -50,11 +51,6 @@ def touched(loop: For) -> tuple[set[int], set[int]]:
     return changed, looked_at
 
 
-def innermost(loop: For) -> bool:
-    """Whether there is no loop inside."""
-    return not any(isinstance(s, For) for s in loop.body)
-
-
 def stores(body: tuple[Statement, ...]) -> bool:
     """Whether a loop with this body writes anything to memory."""
     return any(stores(s.body) if isinstance(s, For) else isinstance(s, Store) for s in body)
@@ -69,6 +65,8 @@ def dependencies(e: Expr, known: dict[Expr, Needs]) -> Needs:
     for part in missing(e, known):
         if isinstance(part, (Load, Position)):
             known[part] = (part.address.axes(), frozenset(), False)
+        elif isinstance(part, Kept):
+            known[part] = (frozenset((part.axis,)), frozenset(), False)
         elif isinstance(part, Staged):
             known[part] = (frozenset((part.along, part.last)), frozenset(), False)
         elif isinstance(part, Result):

@@ -23,6 +23,8 @@ from ...kernel.ir import (
     ALIGNMENT,
     For,
     Init,
+    Keep,
+    Kept,
     Kernel,
     Load,
     Number,
@@ -36,10 +38,9 @@ from ...kernel.ir import (
     Update,
     expand,
 )
-from . import access, folds, tiles
+from . import access, folds, rows, tiles
 from .analysis import Needs, carried, dependencies
 from .arithmetic import PRIMITIVES
-from .folds import in_rows, load_rows, store_rows
 from .values import (
     DOUBLE,
     I32,
@@ -191,6 +192,8 @@ class _Emitter:
             self.start(s.fold)
         elif isinstance(s, Update):
             self.update(s)
+        elif isinstance(s, Keep):
+            rows.keep(self, s)
         elif isinstance(s, Stage):
             tiles.fill(self, s)
         else:
@@ -281,15 +284,15 @@ class _Emitter:
         stopped.
         """
         masked = self.lanes is not None and self.lanes.axis == s.axis and self.lanes.masked
-        changed, read = in_rows(self, s)
+        changed, read = rows.in_rows(self, s)
 
         def turn(index: Value) -> Value:
             if masked:
                 self.mask_idle_lanes(index, end)
-            load_rows(self, read)
+            rows.load_states(self, read)
             for inner in s.body:
                 self.statement(inner)
-            store_rows(self, changed)
+            rows.store_states(self, changed)
             return self.inmost().add(index, constant(I64, step))
 
         return self.repeated(s, s.axis, begin, end, 1 if masked else step, turn)
@@ -338,7 +341,7 @@ class _Emitter:
     def vector_loop(self, s: For, begin: Value, end: Value) -> None:
         """Whole steps of several vectors, then masked single vectors; folds across the lanes end as one state."""
         entered = {f: self.states[f] for f in carried(s, self.kernel.folds)}
-        changed, _ = in_rows(self, s)
+        changed, _ = rows.in_rows(self, s)
         for unroll in access.unrollings(s, across=bool(entered), rows=bool(changed)):
             self.lanes = Lanes(s.axis, self.width, unroll)
             for f in entered:
@@ -409,6 +412,8 @@ class _Emitter:
         depth = self.depth_of(e)
         if isinstance(e, Load):
             return self.once(depth, e, lambda b: access.load(self, e.operand, e.address, e.dtype))
+        if isinstance(e, Kept):
+            return self.once(depth, e, lambda b: rows.kept(self, e))
         if isinstance(e, Staged):
             return self.once(depth, e, lambda b: tiles.load(self, e))
         if isinstance(e, Position):

@@ -1,4 +1,4 @@
-"""States of folds: joining those of lanes and chunks, always by the same tree, and keeping rows of them in memory.
+"""States of folds: joining those of lanes and chunks, always by the same tree.
 
 The order in which a fold takes its elements is that of its loops, but for floats that are added up: these are taken in
 chunks whose results join the rest one by one, so rounding errors grow with the length of a chunk and the number of
@@ -7,20 +7,18 @@ chunks, and not with that of all steps.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
-from llvmlite import ir
+from typing import TYPE_CHECKING
 
 from ...expr import Arg, Call, Expr
 from ...kernel.ir import Fold, For, walk
-from .analysis import innermost, stores, touched
-from .values import I32, I64, Value, constant, from_memory, lanes_of, memory_type, shuffled, to_memory
+from .analysis import stores
+from .values import I32, constant, lanes_of, shuffled
 
 if TYPE_CHECKING:
     from .emit import Parts, _Emitter
 
-CHUNK = 64  # steps of a loop with lanes whose floats are added up on their own
-ROWS = 8  # and steps of a loop around one with lanes
+CHUNK = 64  # steps whose floats are added up on their own
+ROWS = 8  # and where they are taken one by one, as in sums of columns
 
 
 def combined(em: _Emitter, fold: int, left: list[Parts], right: list[Parts]) -> list[Parts]:
@@ -59,9 +57,14 @@ def chunk(em: _Emitter, loop: For, folds: list[int]) -> int:
     kinds = [em.kernel.folds[f] for f in folds]
     if any(f.reduction.combine is None for f in kinds) or not any(map(rounds, kinds)) or stores(loop.body):
         return 0
-    if em.lanes is None or em.lanes.axis == loop.axis:
+    if has_lanes(em, loop):
         return CHUNK
-    return ROWS if innermost(loop) else 0
+    return 0 if any(isinstance(s, For) for s in loop.body) else ROWS
+
+
+def has_lanes(em: _Emitter, loop: For) -> bool:
+    """Whether lanes run along a loop or one inside it."""
+    return em.kernel.axes[loop.axis].vector or any(isinstance(s, For) and has_lanes(em, s) for s in loop.body)
 
 
 def rounds(f: Fold) -> bool:
@@ -70,54 +73,3 @@ def rounds(f: Fold) -> bool:
     joined = f.reduction.combine(states, states) if f.reduction.combine else ()
     calls = [e for root in joined for e in walk(root) if isinstance(e, Call)]
     return any(e.dtype.is_float and e.op.name in ("add", "multiply") for e in calls)
-
-
-# --- rows of states ---------------------------------------------------------------------------------------------------
-
-
-def in_rows(em: _Emitter, loop: For) -> tuple[set[int], set[int]]:
-    """The folds that have a row along a loop's axis: those that it changes, and all that it looks at or changes."""
-    changed, looked_at = [{f for f in folds if em.kernel.folds[f].row == loop.axis} for folds in touched(loop)]
-    return changed, changed | looked_at
-
-
-def load_rows(em: _Emitter, folds: set[int]) -> None:
-    """Have the states of rows, at the lanes of the loop along them, in registers."""
-    for fold in sorted(folds):
-        assert em.lanes is not None
-        states: list[Parts] = []
-        for part, dtype in enumerate(em.kernel.folds[fold].states):
-            places = _places(em, fold, part)
-            b = em.inmost()
-            vector = ir.VectorType(memory_type(dtype), em.lanes.width)
-            states.append([from_memory(b, dtype, b.load(p, typ=vector, align=dtype.itemsize)) for p in places])
-        em.states[fold] = states
-        em.results[fold] = (len(em.scopes) - 1, states)
-
-
-def store_rows(em: _Emitter, folds: set[int]) -> None:
-    """Put the states back where they came from."""
-    for fold in sorted(folds):
-        for part, dtype in enumerate(em.kernel.folds[fold].states):
-            places = _places(em, fold, part)
-            b = em.inmost()
-            for place, value in zip(places, em.states[fold][part], strict=True):
-                b.store(to_memory(b, dtype, value), place, align=dtype.itemsize)
-
-
-def _places(em: _Emitter, fold: int, part: int) -> Parts:
-    """Where the states of the present lanes lie; idle lanes have a place too."""
-    lanes = em.lanes
-    assert lanes is not None
-    f = em.kernel.folds[fold]
-    element = memory_type(f.states[part])
-    row = _row(em, fold, part, element)
-    b = em.inmost()
-    index = b.sub(em.scopes[em.scope_of(f.row)].index, em.block[f.row].begin)
-    first = b.gep(row, [index], source_etype=element)
-    return [b.gep(first, [constant(I64, u * lanes.width)], source_etype=element) for u in range(lanes.unroll)]
-
-
-def _row(em: _Emitter, fold: int, part: int, element: Any) -> Value:
-    size = em.block[em.kernel.folds[fold].row].size + em.width  # idle lanes reach past the end
-    return em.once(0, ("row", fold, part), lambda _: [em.on_stack(element, size, f"row{fold}")])[0]
