@@ -19,6 +19,7 @@ from ..errors import IndexOutOfRange
 from ..expr import Call, Const, Expr, missing
 from ..kernel.ir import (
     Address,
+    Fetch,
     For,
     Init,
     Keep,
@@ -99,6 +100,8 @@ class _Run:
                 (self.kept[s.row, self.at[s.axis]],) = self.values((s.value,))
             elif isinstance(s, Stage):
                 self.fill(s)
+            elif isinstance(s, Fetch):
+                pass  # there is no cache here
             else:
                 self.store(s)
 

@@ -99,14 +99,14 @@ class _Drafter:
             d.value = cast(self.source(root.sources[1], root.layouts[1], d.space), root.dtype)
             d.out = Place(None, root.target, d.space)
         elif isinstance(root.op, Scan):
-            d.space = d.new_axes(root.shape[:-1])
-            (d.scan,) = d.new_axes(root.shape[-1:])
-            loops = (*d.space, d.scan)
             layout = root.layouts[0]
             assert layout is not None
+            d.space = d.new_axes(layout.shape[:-1])
+            (d.scan,) = d.new_axes(layout.shape[-1:])
+            loops = (*d.space, d.scan)
             x = self.source(root.sources[0], layout, loops)
             d.value = self.folded(root.op.reduction, x, d.space, (d.scan,), root.dtype, None)
-            d.out = Place(None, whole(root), loops)
+            d.out = Place(None, whole(root) if root.target is None else root.target, loops)
         else:
             d.space = d.new_axes(root.shape)
             d.value = self.computed(root, whole(root), d.space)

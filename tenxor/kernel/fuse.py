@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..layout import Layout
-from ..node import POSITION, REINTERPRET, STORE, Node
+from ..node import POSITION, REINTERPRET, STORE, Node, Scan
 from ..ops import Op
 from ..reductions import Reduction
 from .reads import along_last, outermost, source_places, times_computed, whole
@@ -70,6 +70,10 @@ def _reads_of(node: Node, place: Layout) -> list[_Read]:
         through = node.layouts[1]
         assert through is not None
         return [(old, whole(old)), (value, through)]
+    if isinstance(node.op, Scan):
+        source, through = node.sources[0], node.layouts[0]
+        assert type(source) is Node and through is not None
+        return [(source, through)]
     if node.op is REINTERPRET:
         return [(source, whole(source)) for source in node.sources if type(source) is Node]
     return source_places(node, place)

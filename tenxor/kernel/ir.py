@@ -159,6 +159,14 @@ class Update(NamedTuple):
     values: tuple[Expr, ...]
 
 
+class Fetch(NamedTuple):
+    """Have what operand `operand` holds at `address`, one step further along `axis`, brought into the cache."""
+
+    operand: int
+    address: Address
+    axis: int
+
+
 class Keep(NamedTuple):
     """Keep `value` in row `row`, of no more than `size` elements, at the index of `axis`, for a later loop."""
 
@@ -203,7 +211,7 @@ class For(NamedTuple):
     block: int = 0
 
 
-Statement = Init | Update | Keep | Store | Stage | For
+Statement = Init | Update | Fetch | Keep | Store | Stage | For
 
 
 class Axis(NamedTuple):
@@ -364,6 +372,8 @@ def _show_body(kernel: Kernel, body: tuple[Statement, ...], depth: int, lines: l
         elif isinstance(s, Update):
             for part, value in enumerate(s.values):
                 lines.append(in_rows(f"{pad}r{s.fold}{f'.{part}' if part else ''} = {value!r}"))
+        elif isinstance(s, Fetch):
+            lines.append(f"{pad}fetch p{s.operand}[{show_address(s.address)}] of the next {_axis(s.axis)}")
         elif isinstance(s, Keep):
             lines.append(f"{pad}kept{s.row}[{_axis(s.axis)}] = {s.value!r}")
         elif isinstance(s, Stage):

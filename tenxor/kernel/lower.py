@@ -7,7 +7,7 @@ loops are written out.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING
@@ -21,6 +21,7 @@ from .ir import (
     ALIGNMENT,
     Address,
     Axis,
+    Fetch,
     For,
     Init,
     Keep,
@@ -241,7 +242,8 @@ class _Lowering:
     def loops(self, out: tuple[int, Address], value: Expr) -> tuple[Statement, ...]:
         d = self.d
         needed = frozenset(range(len(d.folds)))
-        innermost: tuple[Statement, ...] = (Store(out[0], out[1], value, self.streams()),)
+        streams = self.streams()
+        innermost: tuple[Statement, ...] = (Store(out[0], out[1], value, streams),)
         if d.scan is not None:
             (f,) = [f for f in d.foldings if f.axes == (d.scan,)]
             step = Update(f.fold, tuple(self.rewritten(v) for v in f.values))
@@ -251,7 +253,23 @@ class _Lowering:
             along, last = (self.axis_of[a] for a in self.tile)
             whole = For(along, (For(last, innermost),))
             return self.nest((), outer, (For(along, (For(last, (*self.stages, whole), BLOCK),), BLOCK),), needed)
+        if streams and len(self.space) > 1:
+            innermost = (*self.fetches(), *innermost)
         return (*self.inside((), needed), *self.nest((), self.space, innermost, needed))
+
+    def fetches(self) -> Iterator[Fetch]:
+        """While a row of a large result is written, the next row to be folded is read."""
+        row, last = self.space[-2:]
+        folds = [f for f in self.d.foldings if f.around[-1:] == (row,)]
+        if self.column is not None or not folds or self.d.extents[folds[0].axes[-1]] != self.d.extents[last]:
+            return
+        (*_, inner) = self.reduced[folds[0].axes]
+        there, here = self.axis_of[inner], self.axis_of[last]
+        for e in dict.fromkeys(e for v in folds[0].values for e in walk(v) if isinstance(e, Access)):
+            steps, load = self.walks[e.index].steps, self.rewritten(e)
+            if isinstance(load, Load) and steps.get(inner) == 1 and isinstance(steps.get(row), int):
+                terms = tuple([t._replace(axis=here) if t.axis == there else t for t in load.address.terms])
+                yield Fetch(load.operand, load.address._replace(terms=terms), self.axis_of[row])
 
     def streams(self) -> bool:
         """Whether the result would only drive other things out of the caches: it is large, and written in whole vectors."""

@@ -293,11 +293,15 @@ class Reducing(Arithmetic):
                 t = t.ravel()
             axis = 0
         place = axis_of(op, axis, t.layout.ndim)
-        source = t.layout.moveaxis(place, -1)
-        reduction = REDUCTIONS[name]
-        node = Node(_SCANS[name], source.shape, reduction.result(t.dtype), (t.node,), (source,))
-        found = self._of(node)
-        return found._view(found.layout.moveaxis(-1, place))._typed(dtype)
+        layout = t.layout
+        in_memory = _out_of_order(layout, tuple(range(layout.ndim))) or tuple(range(layout.ndim))
+        whole = Layout.contiguous(tuple([layout.shape[a] for a in in_memory]))
+        back = [in_memory.index(a) for a in range(layout.ndim)]
+        loops = [*(a for a in in_memory if a != place), place]
+        target = whole.permute([back[a] for a in loops])
+        result = REDUCTIONS[name].result(t.dtype)
+        found = self._of(Node(_SCANS[name], whole.shape, result, (t.node,), (layout.permute(loops),), target))
+        return found._view(found.layout.permute(back))._typed(dtype)
 
     def cumulative_sum(self, axis: int | None = None, dtype: object = None, *, dim: int | None = None) -> Self:
         """New tensor: element `i` is the sum of elements `0..i` along `axis` (of the flattened tensor for None).

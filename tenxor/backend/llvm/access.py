@@ -13,7 +13,7 @@ from llvmlite import ir
 
 from ...dtypes import DType
 from ...expr import Call
-from ...kernel.ir import Address, For, Kernel, Term, expressions, walk
+from ...kernel.ir import Address, Fetch, For, Kernel, Term, expressions, walk
 from .values import (
     I32,
     I64,
@@ -33,6 +33,7 @@ from .values import (
 if TYPE_CHECKING:
     from .emit import Lanes, Parts, _Emitter
 
+LINE = 64  # bytes of a cache
 LEAST_STREAMED = 32  # bytes of a vector that is worth writing past the cache
 
 
@@ -264,6 +265,22 @@ def _unit_place(em: _Emitter, address: Address, term: Term, pointer: Value, elem
     depth = max((em.scope_of(t.axis) for t in rest), default=0)
     place = em.once(depth, ("row", pointer.name, address), lambda b: [b.gep(pointer, [start], source_etype=element)])[0]
     return place, index
+
+
+def fetch(em: _Emitter, s: Fetch) -> None:
+    """Ask for the cache lines that the lanes would load; beyond the end of memory nothing happens."""
+    element = memory_type(em.kernel.operands[s.operand].dtype)
+    term = _moves_along_lanes(s.address, em.lanes)
+    ahead = next(t for t in s.address.terms if t.axis == s.axis)
+    if em.lanes is None or em.lanes.masked or term is None:
+        return
+    place, index = _unit_place(em, s.address, term, pointer_to(em, s.operand), element)
+    b = em.inmost()
+    first = b.gep(place, [b.add(index, em.slot(ahead.slot))], source_etype=element)
+    b = em.inmost()
+    for at in range(0, em.lanes.width * em.lanes.unroll, LINE // bytes_of(element)):
+        line = b.gep(first, [constant(I64, at)], source_etype=element)
+        intrinsic(b, "prefetch", ir.VoidType(), line, *(constant(I32, n) for n in (0, 3, 1)), suffix="p0")
 
 
 def store(em: _Emitter, operand: int, address: Address, parts: Parts, streamed: bool = False) -> None:

@@ -21,6 +21,7 @@ from ...dtypes import float64
 from ...expr import Call, Const, Expr, missing
 from ...kernel.ir import (
     ALIGNMENT,
+    Fetch,
     For,
     Init,
     Keep,
@@ -194,6 +195,8 @@ class _Emitter:
             self.update(s)
         elif isinstance(s, Keep):
             rows.keep(self, s)
+        elif isinstance(s, Fetch):
+            access.fetch(self, s)
         elif isinstance(s, Stage):
             tiles.fill(self, s)
         else:
