@@ -13,7 +13,7 @@ from ..layout import Layout
 from ..node import POSITION, REINTERPRET, STORE, Node, Scan
 from ..ops import Op
 from ..reductions import Reduction
-from .reads import along_last, outermost, source_places, times_computed, whole
+from .reads import along_last, loops_of, outermost, source_places, times_computed, whole
 
 MAX_PLACES = 4  # a node that one kernel needs at more different places than this is stored once instead
 CHEAP = 4  # additions' worth of work that may be repeated, for every element of a larger result, rather than stored
@@ -51,7 +51,7 @@ def fuse(order: Sequence[Node], roots: Sequence[Node]) -> list[Node]:
     for node in reversed(order):
         if node in kernels or not _in_passing(node, reads[node], node in constant, cost[node]):
             kernels.add(node)
-            reads[node] = [(node, whole(node))]
+            reads[node] = [(node, loops_of(node))]
         for kernel, place in reads[node]:
             for source, where in _reads_of(node, place):
                 if isinstance(source.op, Reduction):

@@ -266,7 +266,7 @@ class Kernel(NamedTuple):
         """How many steps of the outermost loop a thread takes at least: what reads along rows reads long pieces of them."""
         loop = self.body[0]
         assert isinstance(loop, For)
-        return loop.block // 8 or (LANES_AT_ONCE if self.axes[loop.axis].vector else 1)
+        return min(loop.block, 512) or (LANES_AT_ONCE if self.axes[loop.axis].vector else 1)
 
 
 def walk(e: Expr) -> Iterator[Expr]:
@@ -375,7 +375,7 @@ def _show_body(kernel: Kernel, body: tuple[Statement, ...], depth: int, lines: l
         elif isinstance(s, Fetch):
             lines.append(f"{pad}fetch p{s.operand}[{show_address(s.address)}] of the next {_axis(s.axis)}")
         elif isinstance(s, Keep):
-            lines.append(f"{pad}kept{s.row}[{_axis(s.axis)}] = {s.value!r}")
+            lines.append(in_rows(f"{pad}kept{s.row}[{_axis(s.axis)}] = {s.value!r}"))
         elif isinstance(s, Stage):
             lines.append(f"{pad}tile{s.tile} = p{s.operand}[{show_address(s.address)}] over the blocks")
         else:

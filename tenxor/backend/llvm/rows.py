@@ -9,7 +9,7 @@ from llvmlite import ir
 from ...dtypes import DType
 from ...kernel.ir import For, Keep, Kept
 from .analysis import touched
-from .values import I64, Value, constant, from_memory, memory_type, to_memory
+from .values import I64, constant, from_memory, memory_type, to_memory
 
 if TYPE_CHECKING:
     from .emit import Parts, _Emitter
@@ -38,28 +38,29 @@ def store_states(em: _Emitter, folds: set[int]) -> None:
 
 def _places_of(em: _Emitter, fold: int, part: int) -> Parts:
     f = em.kernel.folds[fold]
-    block = em.block[f.row]
-    return places(em, ("states", fold, part), f.states[part], block.size, f.row, block.begin)
+    return places(em, ("states", fold, part), f.states[part], em.block[f.row].size, f.row)
 
 
 def keep(em: _Emitter, s: Keep) -> None:
     """Keep a value for every lane."""
     parts = em.widened(em.value(s.value), s.value)
     dtype = s.value.dtype
-    stored(em, places(em, ("kept", s.row), dtype, s.size, s.axis, constant(I64, 0)), dtype, parts)
+    stored(em, places(em, ("kept", s.row), dtype, s.size, s.axis), dtype, parts)
 
 
 def kept(em: _Emitter, e: Kept) -> Parts:
     """What was kept, for every lane."""
-    return loaded(em, places(em, ("kept", e.row), e.dtype, e.size, e.axis, constant(I64, 0)), e.dtype)
+    return loaded(em, places(em, ("kept", e.row), e.dtype, e.size, e.axis), e.dtype)
 
 
-def places(em: _Emitter, row: tuple[object, ...], dtype: DType, size: int, axis: int, begin: Value) -> Parts:
+def places(em: _Emitter, row: tuple[object, ...], dtype: DType, size: int, axis: int) -> Parts:
     """Where the elements of a row lie for the present lanes; idle lanes have a place too."""
     element = memory_type(dtype)
     memory = em.once(0, row, lambda _: [em.on_stack(element, size + em.width, str(row[0]))])[0]
     b = em.inmost()
-    index = b.sub(em.scopes[em.scope_of(axis)].index, begin)
+    index = em.scopes[em.scope_of(axis)].index
+    if axis in em.block:
+        index = b.sub(index, em.block[axis].begin)
     first = b.gep(memory, [index], source_etype=element)
     if em.lanes is None or em.lanes.axis != axis:
         return [first]
