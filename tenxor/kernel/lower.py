@@ -39,7 +39,7 @@ from .ir import (
     Update,
     walk,
 )
-from .keep import LONGEST, Repeat
+from .keep import LONGEST, Repeat, work
 from .refine import refine
 from .schedule import Walk, column, crosses, lanes, merged, ordered, sequential, tile
 
@@ -87,6 +87,7 @@ class _Lowering:
         self.axes: list[Axis] = []
         self.vector: set[int] = set()
         self.column: int | None = None
+        self.ahead: tuple[Folding, int] | None = None
         self.tile: tuple[int, int] | None = None
         self.folds = list(d.folds)
         self.stages: list[Stage] = []
@@ -160,11 +161,15 @@ class _Lowering:
         return [*self.space, *scan, *(a for axes in self.reduced.values() for a in axes)]
 
     def steps(self) -> int:
-        """About how many elements the kernel visits."""
-        extents = self.d.extents
-        scan = extents[self.d.scan] if self.d.scan is not None else 1
-        inner = max((prod(extents[a] for a in axes) for axes in self.reduced.values()), default=1)
-        return prod(extents[a] for a in self.space) * scan * inner
+        """About how many elements the kernel visits: those of its result, and those that its folds take."""
+        d = self.d
+
+        def size(loops: Iterable[int]) -> int:
+            return prod(d.extents[a] for a in loops if a in self.axis_of)
+
+        loops = [*self.space, *([d.scan] if d.scan is not None else [])]
+        folded = (size(f.around) * size(self.reduced[f.axes]) for f in d.foldings if f.axes in self.reduced)
+        return size(loops) + sum(folded)
 
     # Run-time arguments
 
@@ -242,8 +247,7 @@ class _Lowering:
     def loops(self, out: tuple[int, Address], value: Expr) -> tuple[Statement, ...]:
         d = self.d
         needed = frozenset(range(len(d.folds)))
-        streams = self.streams()
-        innermost: tuple[Statement, ...] = (Store(out[0], out[1], value, streams),)
+        innermost: tuple[Statement, ...] = (Store(out[0], out[1], value, self.streams()),)
         if d.scan is not None:
             (f,) = [f for f in d.foldings if f.axes == (d.scan,)]
             step = Update(f.fold, tuple(self.rewritten(v) for v in f.values))
@@ -253,19 +257,31 @@ class _Lowering:
             along, last = (self.axis_of[a] for a in self.tile)
             whole = For(along, (For(last, innermost),))
             return self.nest((), outer, (For(along, (For(last, (*self.stages, whole), BLOCK),), BLOCK),), needed)
-        if streams and len(self.space) > 1:
-            innermost = (*self.fetches(), *innermost)
+        self.ahead = self.fetching()
+        if self.ahead is not None and self.ahead[1] == self.space[-1]:
+            innermost = (*self.fetches(*self.ahead), *innermost)
         return (*self.inside((), needed), *self.nest((), self.space, innermost, needed))
 
-    def fetches(self) -> Iterator[Fetch]:
-        """While a row of a large result is written, the next row to be folded is read."""
-        row, last = self.space[-2:]
-        folds = [f for f in self.d.foldings if f.around[-1:] == (row,)]
-        if self.column is not None or not folds or self.d.extents[folds[0].axes[-1]] != self.d.extents[last]:
-            return
-        (*_, inner) = self.reduced[folds[0].axes]
-        there, here = self.axis_of[inner], self.axis_of[last]
-        for e in dict.fromkeys(e for v in folds[0].values for e in walk(v) if isinstance(e, Access)):
+    def fetching(self) -> tuple[Folding, int] | None:
+        """The first fold in a row of a large result, and the axis of a later loop over the row, that with most work: there
+        is time to read the next row.
+        """
+        d = self.d
+        folds = [f for f in d.foldings if len(self.space) > 1 and f.around[-1:] == self.space[-2:-1]]
+        if not folds or self.column is not None or not self.streams():
+            return None
+        assert d.value is not None
+        found = [(work(d.value), self.space[-1])]
+        found += [(sum(map(work, f.values)), self.reduced[f.axes][-1]) for f in folds[1:]]
+        first = self.reduced[folds[0].axes]
+        _, axis = max(found)
+        return (folds[0], axis) if len(first) == 1 and d.extents[first[0]] == d.extents[axis] else None
+
+    def fetches(self, first: Folding, axis: int) -> Iterator[Fetch]:
+        """While a row is worked on, the next one is brought into the cache."""
+        row, (inner,) = self.space[-2], self.reduced[first.axes]
+        there, here = self.axis_of[inner], self.axis_of[axis]
+        for e in dict.fromkeys(e for v in first.values for e in walk(v) if isinstance(e, Access)):
             steps, load = self.walks[e.index].steps, self.rewritten(e)
             if isinstance(load, Load) and steps.get(inner) == 1 and isinstance(steps.get(row), int):
                 terms = tuple([t._replace(axis=here) if t.axis == there else t for t in load.address.terms])
@@ -301,7 +317,7 @@ class _Lowering:
         """The needed folds just inside `around`; those over the same axes share a loop where they can."""
         groups: list[tuple[Loops, list[Folding]]] = []
         for f in self.d.foldings:
-            if f.fold not in needed or f.axes == (self.d.scan,) or self.kept(f.around) != self.kept(around):
+            if f.fold not in needed or f.axes == (self.d.scan,) or self.remaining(f.around) != self.remaining(around):
                 continue
             last, sharing = groups[-1] if groups else ((), [])
             if sharing and last == f.axes and not self.needs(f.values) & {g.fold for g in sharing}:
@@ -312,7 +328,9 @@ class _Lowering:
         for axes, folds in groups:
             updates = [Update(f.fold, tuple(self.rewritten(v) for v in f.values)) for f in folds]
             theirs = self.needs(v for f in folds for v in f.values)
-            steps = (*self.keeps(axes, folds), *updates)
+            steps: tuple[Statement, ...] = (*self.keeps(axes, folds), *updates)
+            if self.ahead is not None and folds[0] is not self.ahead[0] and self.reduced[axes][-1] == self.ahead[1]:
+                steps = (*self.fetches(*self.ahead), *steps)
             found += [*(Init(f.fold) for f in folds), *self.nest(around, self.reduced[axes], steps, theirs)]
         return tuple(found)
 
@@ -325,7 +343,7 @@ class _Lowering:
             if axes == (k.written,) and k.value in computed
         ]
 
-    def kept(self, loops: Loops) -> frozenset[int]:
+    def remaining(self, loops: Loops) -> frozenset[int]:
         """The loops that are still there after dropping and merging, to compare surroundings by."""
         return frozenset(a for a in loops if a in self.axis_of)
 
