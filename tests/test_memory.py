@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import gc
+import mmap
+import os
+import re
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,6 +19,7 @@ import pytest
 import tenxor as tx
 from tenxor import memory as memory_module
 from tenxor.dtypes import float32, int64
+from tenxor.errors import ArgumentError
 from tenxor.memory import ALIGNMENT, Buffer, allocate, foreign, memory, release_pool
 from tenxor.tensor import Tensor
 
@@ -125,10 +131,39 @@ class TestPool:
 
         monkeypatch.setattr(module.np, "empty", short)
         for _ in range(2):  # the second finds room at once
-            buffers.append(allocate(4 * MiB))
+            buffers.append(allocate(MiB // 2))
             assert len(failed) == 1 and memory().pooled == 0
         for buffer in buffers:
-            assert buffer.address % ALIGNMENT == 0 and buffer.array.nbytes >= buffer.nbytes == 4 * MiB
+            assert buffer.address % ALIGNMENT == 0 and buffer.array.nbytes >= buffer.nbytes == MiB // 2
+
+    @pytest.mark.skipif(not hasattr(mmap, "MADV_HUGEPAGE"), reason="large blocks are mapped for huge pages, on Linux")
+    def test_makes_way_for_large_blocks_too(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        allocate(MiB)
+        real, failed = mmap.mmap, []
+
+        def short(*args: int, **more: int) -> mmap.mmap:
+            if memory().pooled:
+                failed.append(args)
+                raise OSError(12, "Cannot allocate memory")
+            return real(*args, **more)
+
+        monkeypatch.setattr(module.mmap, "mmap", short)
+        buffer = allocate(5 * MiB)
+        assert len(failed) == 1 and memory().pooled == 0 and buffer.address % ALIGNMENT == 0
+
+    def test_lets_old_sizes_go_for_new_ones(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """What was pooled by an earlier part of a program must not keep out what the present part needs again and again."""
+        release_pool()
+        monkeypatch.setattr(module, "MAX_POOLED", 8 * MiB)
+        old = [allocate(MiB) for _ in range(8)]
+        del old
+        assert memory().pooled == 8 * MiB
+        place = allocate(3 * MiB).address
+        assert memory().pooled <= 8 * MiB
+        assert allocate(3 * MiB).address == place
+        too_much = allocate(9 * MiB)
+        del too_much
+        assert memory().pooled <= 8 * MiB
 
 
 class TestCounts:
@@ -163,7 +198,7 @@ class TestCounts:
 
     def test_show_themselves(self) -> None:
         found = memory()
-        assert repr(found) == f"Memory(in_use={found.in_use}, peak={found.peak}, pooled={found.pooled})"
+        assert repr(found) == f"Memory(in_use={found.in_use}, peak={found.peak}, pooled={found.pooled}, limit=None)"
         assert tx.memory is memory and memory_module is memory
 
     def test_temporaries_are_given_back_while_more_is_computed(self) -> None:
@@ -228,15 +263,25 @@ class TestCounts:
 
 
 class TestExhaustion:
-    def test_names_the_bytes(self) -> None:
-        t = tx.empty((1 << 47, 8), dtype=tx.uint8)
-        with pytest.raises(MemoryError, match=rf"{1 << 50} bytes \({used()} bytes are in use\)"):
-            t.realize()
-        with pytest.raises(MemoryError, match=f"no memory for a tensor of {1 << 53} bytes"):
-            tx.zeros(1 << 50).realize()
+    @pytest.mark.parametrize(
+        ("name", "make"),
+        [
+            ("empty", lambda n: tx.empty(n, dtype=tx.float32)),
+            ("full", lambda n: tx.zeros(n, dtype=tx.float32)),
+            ("exp", lambda n: tx.exp(tx.broadcast_to(tx.ones(1, dtype=tx.float32), n) * 2 + 1)),
+            ("sum", lambda n: tx.broadcast_to(tx.ones((2, 1), dtype=tx.float32).realize(), (2, *n)).sum(axis=0)),
+            ("cumulative_sum", lambda n: tx.cumulative_sum(tx.broadcast_to(tx.ones(1, dtype=tx.float32), n), axis=0)),
+        ],
+    )
+    def test_names_the_operation_and_the_bytes(self, name: str, make: Callable[[tuple[int, ...]], Tensor]) -> None:
+        message = f"{name}: no memory for ({1 << 50},) float32, {1 << 52} bytes; "
+        with pytest.raises(MemoryError, match=re.escape(message) + r"\d+ bytes are in use$"):
+            make((1 << 50,)).realize()
 
     def test_of_more_than_any_machine_can_count(self) -> None:
-        with pytest.raises(MemoryError, match=f"no memory for a tensor of {8 << 59} bytes"):
+        with pytest.raises(
+            MemoryError, match=re.escape(f"empty: no memory for ({1 << 59},) float64, {8 << 59} bytes;")
+        ):
             tx.empty(1 << 59).realize()
         for power in (60, 63, 70):
             with pytest.raises(MemoryError, match=f"empty: .*{1 << power} elements"):
@@ -276,6 +321,197 @@ assert (kept + 1).sum().item() == 1 << 21
 """
         found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
         assert found.returncode == 0, found.stderr
+
+
+@pytest.fixture
+def _no_limit_after() -> Iterator[None]:
+    release_pool()
+    yield
+    tx.set_memory_limit(None)
+
+
+@pytest.mark.usefixtures("_no_limit_after")
+class TestLimit:
+    """Tensors never use more than they may, and what is refused leaves all as it was."""
+
+    def test_is_told(self) -> None:
+        assert tx.memory().limit is None
+        tx.set_memory_limit(np.int64(1 << 40))  # type: ignore[arg-type]  # an integer of any kind
+        assert tx.memory().limit == 1 << 40 and repr(tx.memory()).endswith(f"limit={1 << 40})")
+        tx.set_memory_limit(None)
+        assert tx.memory().limit is None
+
+    def test_that_makes_no_sense_is_refused(self) -> None:
+        t = tx.ones(1000).realize()
+        for limit, message in {
+            0: "positive",
+            -5: "positive",
+            "4 GiB": "'4 GiB'",
+            2.5: r"2\.5",
+            64: f"tensors use {used()} bytes, more than 64",
+        }.items():
+            with pytest.raises(ArgumentError, match=f"set_memory_limit: .*{message}"):
+                tx.set_memory_limit(limit)  # type: ignore[arg-type]
+        assert tx.memory().limit is None and t.sum().item() == 1000
+
+    def test_refuses_by_name_and_can_be_raised(self) -> None:
+        x = tx.ones((512, 512)).realize()
+        start = used()
+        tx.set_memory_limit(start + MiB)
+        y = tx.exp(x * 0)
+        message = (
+            f"exp: no memory for (512, 512) float64, {2 * MiB} bytes, in a block of {2 * MiB}; {start} bytes are in use and"
+            f" the limit is {start + MiB}: "
+        )
+        for _ in range(2):
+            with pytest.raises(MemoryError, match=re.escape(message) + ".*set_memory_limit"):
+                y.realize()
+            assert y.storage.node.buffer is None and used() == start
+        tx.set_memory_limit(start + 2 * MiB)
+        assert y.realize()[3, 3].item() == 1.0
+
+    def test_is_met_once_others_are_gone(self) -> None:
+        x = tx.ones((512, 512), dtype=tx.float32).realize()
+        tx.set_memory_limit(used() + MiB)
+        kept = (x + 1).realize()
+        y = x + 2
+        with pytest.raises(MemoryError, match="add: no memory"):
+            y.realize()
+        del kept
+        assert y.realize()[0, 0].item() == 3.0
+
+    def test_counts_what_is_pooled_but_that_makes_way(self) -> None:
+        start = used()
+        pooled = [allocate(MiB) for _ in range(4)]
+        del pooled
+        tx.set_memory_limit(start + 3 * MiB)
+        assert memory().pooled <= 3 * MiB
+        block = allocate(2 * MiB + 5 * MiB // 8)
+        assert memory().in_use + memory().pooled <= start + 3 * MiB
+        del block
+
+    def test_is_never_passed(self) -> None:
+        limit = used() + 40 * 1000
+        tx.set_memory_limit(limit)
+        random = np.random.default_rng(5)
+        held: list[Buffer] = []
+        refused = 0
+        for nbytes in random.integers(0, 20_000, 2000).tolist():
+            if random.random() < 0.5 and held:
+                del held[random.integers(len(held))]
+            try:
+                held.append(allocate(nbytes))
+            except MemoryError:
+                refused += 1
+            assert memory().in_use <= memory().in_use + memory().pooled <= limit
+        assert 100 < refused < 1900
+
+    def test_is_not_met_by_memory_of_others(self) -> None:
+        array = np.ones(1 << 20)
+        tx.set_memory_limit(used() + MiB)
+        assert tx.asarray(array, copy=False).sum().item() == 1 << 20
+        with pytest.raises(
+            MemoryError, match=re.escape(f"asarray: no memory for ({1 << 20},) float64, {8 * MiB} bytes")
+        ):
+            tx.asarray(array)
+
+    @pytest.mark.parametrize("pending", [False, True])
+    def test_leaves_what_is_written_as_it_was(self, pending: bool) -> None:
+        """What raised was not done, so that it can be done again: `+=` would count twice."""
+        x = tx.ones(1 << 17)
+        if not pending:
+            x.realize()
+        view = x.view(tx.uint8)
+        reader = x * 2
+        tx.set_memory_limit(used() + MiB // 2)
+        for write in (lambda: x[:2].__iadd__(1), lambda: view[:8].__setitem__(0, 7)):
+            before = x.storage.node
+            if pending:
+                write()
+                with pytest.raises(MemoryError):
+                    x.realize()
+                continue
+            with pytest.raises(MemoryError, match=f"assignment: no memory for .* {MiB} bytes"):
+                write()
+            assert x.storage.node.buffer is before.buffer is not None
+        tx.set_memory_limit(None)
+        assert x[1].item() == 1.0 + pending and reader[0].item() == 2.0
+        x[:2] += 1
+        assert x[1].item() == 2.0 + pending
+
+    def test_leaves_a_long_recipe_as_it_was(self) -> None:
+        x, count = tx.ones(1 << 17), 0
+        tx.set_memory_limit(used() + MiB // 2)
+        with pytest.raises(MemoryError):
+            for count in range(1000):  # noqa: B007  # those that did not raise
+                x += 1
+        assert 100 < count < 999
+        tx.set_memory_limit(None)
+        assert x[0].item() == 1.0 + count
+
+    def test_comes_from_the_environment(self) -> None:
+        program = """
+import tenxor as tx
+assert tx.memory().limit == 3000000, tx.memory()
+tx.ones(100_000).realize()
+try:
+    tx.ones(1_000_000).realize()
+except MemoryError as error:
+    assert "the limit is 3000000" in str(error)
+else:
+    raise SystemExit("the limit is not kept")
+"""
+        for limit, message in (
+            ("3000000", ""),
+            ("3 GB", "TENXOR_MEMORY_LIMIT: the limit is a number of bytes, not '3 GB'"),
+        ):
+            environment = {**os.environ, "TENXOR_MEMORY_LIMIT": limit}
+            found = subprocess.run(
+                [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, env=environment
+            )
+            assert (found.returncode == 0) == (not message) and message in found.stderr, found.stderr
+
+
+THP = Path("/sys/kernel/mm/transparent_hugepage/enabled")
+
+
+@pytest.mark.skipif(
+    not THP.exists() or "[never]" in THP.read_text(encoding="ascii"),
+    reason=f"needs Linux with transparent huge pages: {THP} says madvise or always",
+)
+def test_large_buffers_lie_in_huge_pages() -> None:
+    def huge() -> int:
+        lines = Path("/proc/self/smaps").read_text(encoding="ascii").splitlines()
+        return sum(int(line.split()[1]) << 10 for line in lines if line.startswith("AnonHugePages"))
+
+    release_pool()
+    before = huge()
+    buffer = allocate(64 * MiB)
+    buffer.array[:] = 1
+    assert huge() - before >= 60 * MiB, "the system gave small pages: has it no 64 MiB in one piece?"
+    del buffer
+    release_pool()
+    assert huge() - before < 4 * MiB  # they are the system's again
+
+
+@pytest.mark.skipif(os.name != "posix", reason="page faults are counted where there is getrusage")
+def test_large_results_page_fault_in_the_first_rounds_only() -> None:
+    import resource
+
+    def faults() -> int:
+        return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+
+    release_pool()
+    x = tx.ones(16 * MiB, dtype=tx.float32).realize()
+    y = x
+    counts = [faults()]
+    for k in range(10):
+        y = (x + k).realize()
+        counts.append(faults())
+    assert y[-1].item() == 10.0
+    rounds = [after - before for before, after in pairwise(counts)]
+    assert sum(rounds[:3]) >= 32  # 64 MiB, even if all pages are huge
+    assert sum(rounds[3:]) < 32, rounds
 
 
 class TestNothing:
