@@ -79,8 +79,7 @@ def make_plan(nodes: list[Node], scalars: list[Scalar], roots: list[Node]) -> Pl
         )
     number_of = {node: k for k, node in enumerate(nodes)}
     kernels = fuse(order, roots)
-    steps = [_make_step(node, set(kernels), number_of, scalars) for node in kernels]
-    _let_go(steps)
+    steps = _thrifty([_make_step(node, set(kernels), number_of, scalars) for node in kernels])
     free = constants(order)
     read = Counter(source for n in order for source in n.sources if type(source) is Node)
     passing = [(number_of[n], read[n]) for n in order if n not in kernels and n not in free]
@@ -90,43 +89,44 @@ def make_plan(nodes: list[Node], scalars: list[Scalar], roots: list[Node]) -> Pl
 def _make_step(node: Node, kernels: set[Node], number_of: dict[Node, int], scalars: list[Scalar]) -> Step:
     place, nbytes = number_of[node], node.size * node.dtype.itemsize
     over = number_of[node.sources[0]] if node.op is STORE else None  # type: ignore[index]
-    of_numbers = node.op is OPS["cast"] and type(node.sources[0]) is Scalar
-    step = Step(place, nbytes, "full" if of_numbers else node.op, over)
-    if node.op not in _WITHOUT_KERNEL and node.size:
-        kernel, binding = lower(node, kernels)
-        step.call = call = _Call.of(node, kernel, binding, number_of, scalars)
-        if nbytes >= IN_PLACE and call.work <= UNBROKEN and type(node.op) is Op:
-            size = node.dtype.itemsize
-            step.heirs = tuple([number_of[n] for n in binding.aligned if n.dtype.itemsize == size])
-    return step
+    name = "full" if node.op is OPS["cast"] and type(node.sources[0]) is Scalar else node.op
+    if node.op in _WITHOUT_KERNEL or node.size == 0:
+        return Step(place, nbytes, name, None, over)
+    kernel, binding = lower(node, kernels)
+    call = _Call.of(node, kernel, binding, number_of, scalars)
+    if nbytes >= IN_PLACE and call.work <= UNBROKEN and type(node.op) is Op:
+        givers = tuple([number_of[n] for n in binding.aligned if n.dtype.itemsize == node.dtype.itemsize])
+        return Thrifty(place, nbytes, name, call, over, givers)
+    return Step(place, nbytes, name, call, over)
 
 
-def _let_go(steps: list[Step]) -> None:
-    """Tell each step what it is the last to read, so that its memory serves the steps that follow."""
-    later: set[int] = set()
-    for step in reversed(steps):
-        reads = set() if step.over is None else {step.over}
-        if step.call is not None:
-            reads.update(k for k, _ in step.call.sources)
-        if step is not steps[-1]:  # after which the list goes
-            step.last = tuple(reads - later)
-        later |= reads
+def _thrifty(steps: list[Step]) -> list[Step]:
+    """The steps, each told what it is the last to read, so that its memory serves those that follow."""
+    found: list[Step] = steps[-1:]  # after which all is let go of
+    later = set(steps[-1].reads())
+    for step in reversed(steps[:-1]):
+        last = tuple(set(step.reads()) - later)
+        givers = step.givers if isinstance(step, Thrifty) else ()
+        found.append(Thrifty(step.node, step.nbytes, step.name, step.call, step.over, givers, last) if last else step)
+        later.update(last)
+    return found[::-1]
 
 
 class Step:
     """Gives node number `node` its `nbytes` of memory and fills it, unless it has no content (`call` is None).
 
-    A store goes over node `over`. `heirs` are operands whose memory an elementwise result may take over, `last` what no
-    further step reads. `name` is what an error says.
+    A store goes over node `over`. `name` is what an error says.
     """
 
-    __slots__ = ("call", "heirs", "last", "name", "nbytes", "node", "over")
+    __slots__ = ("call", "name", "nbytes", "node", "over")
 
-    def __init__(self, node: int, nbytes: int, name: object, over: int | None) -> None:
-        self.node, self.nbytes, self.name, self.over = node, nbytes, name, over
-        self.call: _Call | None = None
-        self.heirs: tuple[int, ...] = ()
-        self.last: tuple[int, ...] = ()
+    def __init__(self, node: int, nbytes: int, name: object, call: _Call | None, over: int | None) -> None:
+        self.node, self.nbytes, self.name, self.call, self.over = node, nbytes, name, call, over
+
+    def reads(self) -> list[int]:
+        """The nodes whose memory it needs."""
+        found = [] if self.call is None else [k for k, _ in self.call.sources]
+        return found if self.over is None else [*found, self.over]
 
     def run(self, nodes: list[Node], scalars: list[Scalar]) -> None:
         """Compute the node and settle it."""
@@ -136,8 +136,6 @@ class Step:
         elif node.op is REINTERPRET:
             out = node.sources[0].buffer  # type: ignore[union-attr, assignment]
         else:
-            if self.heirs and self.in_place(node, nodes, scalars):
-                return
             out = allocate(self.nbytes, self.name, node.shape, node.dtype)
         if self.call is not None:
             self.call.run(out, nodes, scalars)
@@ -146,12 +144,39 @@ class Step:
             nodes[self.over] = (
                 _DONE  # written over, so nobody reads it; if it kept its memory, the next store would copy
             )
+
+
+class Thrifty(Step):
+    """A step that lets go of the nodes `last`, which no later one reads.
+
+    If its result is elementwise and large, it takes over the memory of one of the operands `givers` if that dies.
+    """
+
+    __slots__ = ("givers", "last")
+
+    def __init__(
+        self,
+        node: int,
+        nbytes: int,
+        name: object,
+        call: _Call | None,
+        over: int | None,
+        givers: tuple[int, ...],
+        last: tuple[int, ...] = (),
+    ) -> None:
+        super().__init__(node, nbytes, name, call, over)
+        self.givers, self.last = givers, last
+
+    def run(self, nodes: list[Node], scalars: list[Scalar]) -> None:
+        """Compute the node and settle it."""
+        if not self.in_place(nodes[self.node], nodes, scalars):
+            super().run(nodes, scalars)
         for k in self.last:
             nodes[k] = _DONE
 
     def in_place(self, node: Node, nodes: list[Node], scalars: list[Scalar]) -> bool:
         """Compute the node into the memory of an operand that nobody else can read any more, if there is one."""
-        for k in self.heirs:
+        for k in self.givers:
             operand = nodes[k]
             buffer = operand.buffer
             assert buffer is not None and self.call is not None
@@ -164,8 +189,7 @@ class Step:
                 # The operand's content is lost, so there is no way back: the node has its memory as soon as the loop has run.
                 self.call.run(buffer, nodes, scalars, partial(setattr, node, "buffer", buffer))
                 node.settle(buffer)
-                for done in (k, *self.last):
-                    nodes[done] = _DONE
+                nodes[k] = _DONE
                 return True
         return False
 
