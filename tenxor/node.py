@@ -53,7 +53,7 @@ class Special:
 
 
 class Scan:
-    """A running reduction along the last axis: element `i` of the result is the reduction of elements `0..i`."""
+    """A running reduction along the last axis of what it reads: element `i` is the reduction of elements `0..i`."""
 
     __slots__ = ("kind", "name", "reduction")
 
@@ -77,8 +77,8 @@ PLACEHOLDER: Final = Special("placeholder")  # an argument of a function being t
 class Node:
     """One content: `buffer` if it is in memory, else `op` on `sources` read through `layouts`.
 
-    For a reduction or scan, `shape` is that of the result and the layout of the source has the reduced axes last.
-    `target` is the layout that a store writes through. `weight` bounds how many operations the recipe holds. `used`
+    For a reduction, `shape` is that of the result and the layout of the source has the reduced axes last. `target` is the
+    layout that a store, or a scan, writes through. `weight` bounds how many operations the recipe holds. `used`
     tells that a kernel computed this node in passing: the next that needs it keeps it.
     """
 

@@ -282,11 +282,12 @@ class _Call:
 
     def execute(self, args: bytes, then: Callable[[], object] | None = None) -> None:
         """Run with Python's lock released, on several threads if it is much."""
+        splits, alone = self.kernel.splits, self.work < SHARE
         if then is not None:
-            alone = self.work < SHARE or not self.kernel.splits
-            share_unbroken(self.compiled, args, self.split, then, alone=alone)
-        elif self.kernel.splits:
-            share(self.compiled, args, self.split, self.work, alone=self.work < SHARE)
+            grain = self.kernel.grain if splits else 1
+            share_unbroken(self.compiled, args, self.split, grain, then, alone=alone or not splits)
+        elif splits:
+            share(self.compiled, args, self.split, self.work, self.kernel.grain, alone=alone)
         else:
             self.compiled.call_free(args, 0, self.split)
 

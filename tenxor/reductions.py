@@ -7,7 +7,7 @@ from those formulas, so a new reduction is one entry in `REDUCTIONS`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import inf
+from math import inf, nan
 
 from .dtypes import DType, boolean, int64, uint64
 from .expr import Const, Expr, call, cast, substitute, where, zero
@@ -20,11 +20,24 @@ class Reduction:
     The state is a tuple of scalars (for argmax: the value and where it was). `states(dtype)` gives their dtypes for an
     input dtype; `identity` the state of nothing; `lift(x, position)` the state of one element; `combine(left, right)`
     that of both parts, None where only the order of the elements says it (a user's own fold). `follow`, if given, is a
-    shorter way to take in one element that comes after all others, so loops must keep that order. `result(dtype)` is
+    shorter way to take in one element that comes after all others, so loops must keep that order. `places` says whether
+    `lift` looks at the position. `result(dtype)` is
     the dtype given back: the state's last part, or what `finish` makes of the state.
     """
 
-    __slots__ = ("combine", "finish", "follow", "has_identity", "identity", "kind", "lift", "name", "result", "states")
+    __slots__ = (
+        "combine",
+        "finish",
+        "follow",
+        "has_identity",
+        "identity",
+        "kind",
+        "lift",
+        "name",
+        "places",
+        "result",
+        "states",
+    )
 
     def __init__(
         self,
@@ -38,9 +51,11 @@ class Reduction:
         has_identity: bool = True,
         follow: Callable[[Exprs, Exprs], Exprs] | None = None,
         finish: Callable[[Exprs], Expr] | None = None,
+        places: bool = False,
     ) -> None:
         self.name, self.states, self.identity, self.lift, self.combine = name, states, identity, lift, combine
         self.result, self.has_identity, self.follow, self.finish = result, has_identity, follow, finish
+        self.places = places
         self.kind = "reduce"
 
     def step(self, states: Exprs, element: Exprs) -> Exprs:
@@ -139,6 +154,38 @@ def _argument(name: str, worst: Callable[[DType], Const], better: str, not_bette
         has_identity=False,
         follow=follow,
         finish=_somewhere,
+        places=True,
+    )
+
+
+def _extreme(name: str, worst: Callable[[DType], Const], better: str, op: str) -> Reduction:
+    """The best value, NaN if there is one. Which of two zeros it is, is not said.
+
+    For floats the state is the best of what is no NaN, and whether there was one: two quick comparisons, where one that
+    knows about NaN and the signs of zeros takes seven instructions, each of which waits for the one before.
+    """
+
+    def lift(x: Expr, position: Expr, states: DTypes) -> Exprs:
+        return (x, call("isnan", x)) if len(states) == 2 else (x,)
+
+    def combine(left: Exprs, right: Exprs) -> Exprs:
+        if len(left) == 1:
+            return (call(op, left[0], right[0]),)
+        (a, some), (b, more) = left, right
+        return where(call(better, b, a), b, a), some | more
+
+    def finish(states: Exprs) -> Expr:
+        return where(states[1], nan, states[0]) if len(states) == 2 else states[0]
+
+    return Reduction(
+        name,
+        lambda d: (d, boolean) if d.is_float else (d,),
+        lambda s: (worst(s[0]), Const(False, boolean))[: len(s)],
+        lift,
+        combine,
+        lambda d: d,
+        has_identity=False,
+        finish=finish,
     )
 
 
@@ -147,24 +194,8 @@ REDUCTIONS: dict[str, Reduction] = {
     for r in (
         Reduction("sum", _one(_widened), _number(0), _plain, _by("add"), _summed),
         Reduction("prod", _one(_widened), _number(1), _plain, _by("multiply"), _summed),
-        Reduction(
-            "max",
-            _one(lambda d: d),
-            lambda s: (_lowest(s[0]),),
-            _plain,
-            _by("maximum"),
-            lambda d: d,
-            has_identity=False,
-        ),
-        Reduction(
-            "min",
-            _one(lambda d: d),
-            lambda s: (_highest(s[0]),),
-            _plain,
-            _by("minimum"),
-            lambda d: d,
-            has_identity=False,
-        ),
+        _extreme("max", _lowest, "greater", "maximum"),
+        _extreme("min", _highest, "less", "minimum"),
         Reduction(
             "any",
             _one(lambda d: boolean),

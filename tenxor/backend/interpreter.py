@@ -19,8 +19,11 @@ from ..errors import IndexOutOfRange
 from ..expr import Call, Const, Expr, missing
 from ..kernel.ir import (
     Address,
+    Fetch,
     For,
     Init,
+    Keep,
+    Kept,
     Kernel,
     Load,
     Number,
@@ -76,7 +79,8 @@ class _Run:
         self.at: dict[int, int] = {}  # the index at which each loop stands
         self.block: dict[int, tuple[int, int]] = {}  # what part of an axis the loop over it runs through
         self.tiles: dict[int, dict[tuple[int, int], Value]] = {}  # their elements, by row and column
-        self.states: dict[int, list[Value]] = {}
+        self.kept: dict[tuple[int, int], Value] = {}  # by row and index
+        self.states: dict[tuple[int, int], list[Value]] = {}
         self.expanded: dict[Call, Expr | None] = {}
         for array, operand in zip(operands, kernel.operands, strict=True):
             assert array.dtype == operand.dtype.numpy, f"{kernel.name}: {array.dtype} is not {operand.dtype}"
@@ -89,13 +93,22 @@ class _Run:
                 self.loop(s)
             elif isinstance(s, Init):
                 fold = self.kernel.folds[s.fold]
-                self.states[s.fold] = self.values(fold.reduction.identity(fold.states))
+                self.states[self.state(s.fold)] = self.values(fold.reduction.identity(fold.states))
             elif isinstance(s, Update):
-                self.states[s.fold] = self.values(s.values)  # all of them see the state from before
+                self.states[self.state(s.fold)] = self.values(s.values)  # all of them see the state from before
+            elif isinstance(s, Keep):
+                (self.kept[s.row, self.at[s.axis]],) = self.values((s.value,))
             elif isinstance(s, Stage):
                 self.fill(s)
+            elif isinstance(s, Fetch):
+                pass  # there is no cache here
             else:
                 self.store(s)
+
+    def state(self, fold: int) -> tuple[int, int]:
+        """The key of a fold's state at present: one of a row, or the only one."""
+        row = self.kernel.folds[fold].row
+        return fold, self.at[row] if row >= 0 else 0
 
     def loop(self, s: For) -> None:
         begin, end = self.block.get(s.axis, (0, self.slots[self.kernel.axes[s.axis].extent]))
@@ -176,6 +189,8 @@ class _Run:
         if isinstance(e, Load):
             raw = self.operands[e.operand][self.element(e.operand, e.address)]
             return from_memory(raw, e.dtype)
+        if isinstance(e, Kept):
+            return self.kept[e.row, self.at[e.axis]]
         if isinstance(e, Staged):
             return self.tiles[e.tile][self.at[e.along], self.at[e.last]]
         if isinstance(e, Const):
@@ -185,7 +200,7 @@ class _Run:
         if isinstance(e, Position):
             return self.place(e.address, self.at)
         assert isinstance(e, (State, Result)), f"{self.kernel.name}: {e!r} is no value of the loop IR"
-        return self.states[e.fold][e.part]
+        return self.states[self.state(e.fold)][e.part]
 
 
 def apply(e: Call, args: list[Value]) -> Value:

@@ -98,41 +98,38 @@ def set_num_threads(count: int) -> None:
     _count = count
 
 
-def share(compiled: Compiled, args: bytes, extent: int, work: int, *, alone: bool) -> None:
-    """Run a kernel's outermost loop, `0..extent`, on all threads at once, or `alone`.
+def share(compiled: Compiled, args: bytes, extent: int, work: int, grain: int, *, alone: bool) -> None:
+    """Run a kernel's outermost loop, `0..extent`, on all threads at once, or `alone`; pieces are multiples of `grain`.
 
     It runs in slices of no more than so much `work`, as the interpreter sees signals (Ctrl-C) only between two of them.
     """
-    slices = max(1, min(extent, work // SLICE + 1))
-    step = _whole_vectors(-(-extent // slices)) or 1
-    alone = alone or _count == 1 or extent < 2
+    slices = work // SLICE + 1
+    step = -(-extent // (slices * grain)) * grain or 1
+    alone = alone or _count == 1 or extent <= grain
     for begin in range(0, extent, step):
         end = min(extent, begin + step)
         if alone:
             compiled.call_free(args, begin, end)
         else:
-            piece = _whole_vectors(-(-(end - begin) // (_count * PIECES_PER_THREAD)))
+            piece = -(-(end - begin) // (_count * PIECES_PER_THREAD * grain)) * grain
             _helped().run(compiled.address, args, begin, end, piece)
 
 
-def share_unbroken(compiled: Compiled, args: bytes, extent: int, then: Callable[[], object], *, alone: bool) -> None:
+def share_unbroken(
+    compiled: Compiled, args: bytes, extent: int, grain: int, then: Callable[[], object], *, alone: bool
+) -> None:
     """Run a kernel's outermost loop, and call `then`: both, or neither.
 
     Nothing is interpreted between the two, so no signal is seen between them; `then` is a function in C.
     """
     loop: Callable[[], object]
-    if alone or _count == 1 or extent < 2:
+    if alone or _count == 1 or extent <= grain:
         loop = partial(compiled.call_free, args, 0, extent)
     else:
-        piece = _whole_vectors(-(-extent // (_count * PIECES_PER_THREAD)))
+        piece = -(-extent // (_count * PIECES_PER_THREAD * grain)) * grain
         loop = _helped().loop(compiled.address, args, 0, extent, piece)
     each: Callable[[Callable[[], object]], object] = call
     list(map(each, (loop, then)))
-
-
-def _whole_vectors(step: int) -> int:
-    """A step that leaves no vector cut in two."""
-    return step if step <= 64 else (step + 63) & -64
 
 
 def _helped() -> _Pool:

@@ -28,7 +28,7 @@ def softmax(x: Tensor, /, axis: Axes = LAST_AXIS, *, dim: Axes = None) -> Tensor
     if wide.size == 0:
         return zeros(wide.shape, dtype=result)
     powers: Any = (wide - wide.max(axis, keepdims=True)).exp()
-    found: Tensor = (powers / powers.sum(axis, keepdims=True)).astype(result, copy=False)
+    found: Tensor = (powers * (1.0 / powers.sum(axis, keepdims=True))).astype(result, copy=False)
     return found
 
 

@@ -13,10 +13,11 @@ from ..dtypes import DType, int64
 from ..expr import Call, Expr, apply, cast
 from ..layout import Layout
 from ..node import POSITION, STORE, Node, Scalar, Scan
-from ..ops import OPS, Op
+from ..ops import OPS, DTypes, Op
 from ..reductions import Reduction
 from .ir import Fold, Number, Result, State
-from .reads import along_last, inside, outermost, reduced_shape, whole
+from .keep import Keeping, keep
+from .reads import along_last, inside, loops_of, outermost, reduced_shape, whole
 
 Loops = tuple[int, ...]  # the axes around something, outermost first
 
@@ -66,6 +67,7 @@ class Draft:
     numbers: list[Scalar] = field(default_factory=list)
     folds: list[Fold] = field(default_factory=list)
     foldings: list[Folding] = field(default_factory=list)
+    kept: list[Keeping] = field(default_factory=list)
     value: Expr | None = None
     out: Place | None = None
 
@@ -88,6 +90,7 @@ class _Drafter:
         self.known: dict[tuple[Node | None, Layout, Loops], Expr] = {}
         self.number_of: dict[int, Number] = {}
         self.reduced: dict[tuple[Loops, tuple[int, ...]], Loops] = {}
+        self.fold_of: dict[tuple[Reduction, Expr, Loops, Loops], int] = {}
 
     def draft(self) -> Draft:
         root, d = self.d.root, self.d
@@ -97,18 +100,21 @@ class _Drafter:
             d.value = cast(self.source(root.sources[1], root.layouts[1], d.space), root.dtype)
             d.out = Place(None, root.target, d.space)
         elif isinstance(root.op, Scan):
-            d.space = d.new_axes(root.shape[:-1])
-            (d.scan,) = d.new_axes(root.shape[-1:])
-            loops = (*d.space, d.scan)
             layout = root.layouts[0]
             assert layout is not None
+            d.space = d.new_axes(layout.shape[:-1])
+            (d.scan,) = d.new_axes(layout.shape[-1:])
+            loops = (*d.space, d.scan)
             x = self.source(root.sources[0], layout, loops)
             d.value = self.folded(root.op.reduction, x, d.space, (d.scan,), root.dtype, None)
-            d.out = Place(None, whole(root), loops)
+            d.out = Place(None, whole(root) if root.target is None else root.target, loops)
         else:
-            d.space = d.new_axes(root.shape)
-            d.value = self.computed(root, whole(root), d.space)
-            d.out = Place(None, whole(root), d.space)
+            place = loops_of(root)
+            d.space = d.new_axes(place.shape)
+            d.value = self.computed(root, place, d.space)
+            d.out = Place(None, place, d.space)
+            if d.foldings and place.is_contiguous():
+                keep(d, {key: e for key, e in self.known.items() if key[0] is not None})  # type: ignore[misc]
         return d
 
     def source(self, source: Node | Scalar, place: Layout, loops: Loops) -> Expr:
@@ -169,15 +175,23 @@ class _Drafter:
         return self.folded(op, x, around, axes, node.dtype, None if along is None else around[along])
 
     def folded(self, op: Reduction, x: Expr, around: Loops, axes: Loops, dtype: DType, last: int | None) -> Expr:
-        d, fold = self.d, len(self.d.folds)
+        d = self.d
         states = op.states(x.dtype)
-        d.folds.append(Fold(op, states))
-        state = tuple(State(fold, part, s) for part, s in enumerate(states))
-        position = self.position(around, axes) if len(states) > 1 else x
-        values = op.step(state, op.lift(x, position, states))
-        d.foldings.append(Folding(around, axes, fold, tuple(values), last))
+        fold = self.fold_of.setdefault((op, x, around, axes), len(d.folds))
+        if fold == len(d.folds):
+            self.start(fold, op, x, states, around, axes, last)
         results = tuple(Result(fold, part, s) for part, s in enumerate(states))
         return cast(op.finish(results) if op.finish else results[-1], dtype)
+
+    def start(
+        self, fold: int, op: Reduction, x: Expr, states: DTypes, around: Loops, axes: Loops, last: int | None
+    ) -> None:
+        d = self.d
+        d.folds.append(Fold(op, states))
+        state = tuple(State(fold, part, s) for part, s in enumerate(states))
+        position = self.position(around, axes) if op.places else x
+        values = op.step(state, op.lift(x, position, states))
+        d.foldings.append(Folding(around, axes, fold, tuple(values), last))
 
     def position(self, around: Loops, axes: Loops) -> Expr:
         """The row-major number of an element among those reduced."""

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..layout import Layout
-from ..node import POSITION, REINTERPRET, STORE, Node
+from ..node import POSITION, REINTERPRET, STORE, Node, Scan
 from ..ops import Op
 from ..reductions import Reduction
-from .reads import along_last, outermost, source_places, times_computed, whole
+from .reads import along_last, loops_of, outermost, source_places, times_computed, whole
 
 MAX_PLACES = 4  # a node that one kernel needs at more different places than this is stored once instead
 CHEAP = 4  # additions' worth of work that may be repeated, for every element of a larger result, rather than stored
@@ -51,7 +51,7 @@ def fuse(order: Sequence[Node], roots: Sequence[Node]) -> list[Node]:
     for node in reversed(order):
         if node in kernels or not _in_passing(node, reads[node], node in constant, cost[node]):
             kernels.add(node)
-            reads[node] = [(node, whole(node))]
+            reads[node] = [(node, loops_of(node))]
         for kernel, place in reads[node]:
             for source, where in _reads_of(node, place):
                 if isinstance(source.op, Reduction):
@@ -70,6 +70,10 @@ def _reads_of(node: Node, place: Layout) -> list[_Read]:
         through = node.layouts[1]
         assert through is not None
         return [(old, whole(old)), (value, through)]
+    if isinstance(node.op, Scan):
+        source, through = node.sources[0], node.layouts[0]
+        assert type(source) is Node and through is not None
+        return [(source, through)]
     if node.op is REINTERPRET:
         return [(source, whole(source)) for source in node.sources if type(source) is Node]
     return source_places(node, place)

@@ -10,12 +10,16 @@ Equal kernels are equal Python values, so the IR is its own cache key. `str(kern
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
 from ..dtypes import DType, int64
 from ..expr import Arg, Call, Expr, cast, missing
 from ..reductions import Reduction
+
+ALIGNMENT = 64  # bytes: where results begin
+LANES_AT_ONCE = 64  # steps of a loop with lanes that no two threads should share
 
 # --- index arithmetic -------------------------------------------------------------------------------------------------
 
@@ -126,6 +130,19 @@ class Staged(Expr):
         return f"tile{self.tile}[{_axis(self.along)}, {_axis(self.last)}]"
 
 
+class Kept(Expr):
+    """The element of kept row `row` at the index of `axis`."""
+
+    __slots__ = ("axis", "row", "size")
+
+    def __init__(self, row: int, axis: int, size: int, dtype: DType) -> None:
+        self.row, self.axis, self.size = row, axis, size
+        self._set(dtype, row, axis, size)
+
+    def __repr__(self) -> str:
+        return f"kept{self.row}[{_axis(self.axis)}]"
+
+
 # --- statements -------------------------------------------------------------------------------------------------------
 
 
@@ -142,12 +159,34 @@ class Update(NamedTuple):
     values: tuple[Expr, ...]
 
 
+class Fetch(NamedTuple):
+    """Have what operand `operand` holds at `address`, one step further along `axis`, brought into the cache."""
+
+    operand: int
+    address: Address
+    axis: int
+
+
+class Keep(NamedTuple):
+    """Keep `value` in row `row`, of no more than `size` elements, at the index of `axis`, for a later loop."""
+
+    row: int
+    axis: int
+    size: int
+    value: Expr
+
+
 class Store(NamedTuple):
-    """Write `value` to operand `operand` at `address`."""
+    """Write `value` to operand `operand` at `address`.
+
+    What is `streamed` is too large to stay in a cache, and best written past it. It begins at a multiple of `ALIGNMENT`
+    bytes, as does each of its rows.
+    """
 
     operand: int
     address: Address
     value: Expr
+    streamed: bool = False
 
 
 class Stage(NamedTuple):
@@ -172,7 +211,7 @@ class For(NamedTuple):
     block: int = 0
 
 
-Statement = Init | Update | Store | Stage | For
+Statement = Init | Update | Fetch | Keep | Store | Stage | For
 
 
 class Axis(NamedTuple):
@@ -184,10 +223,15 @@ class Axis(NamedTuple):
 
 
 class Fold(NamedTuple):
-    """A reduction in progress: its kind, the dtypes of its state, and a key that tells a user's own apart."""
+    """A reduction in progress: its kind and the dtypes of its state.
+
+    With `row`, an axis, there is a row of states, one for each index in the present block of that axis. Loops over other
+    axes may then run around that over the row.
+    """
 
     reduction: Reduction
     states: tuple[DType, ...]
+    row: int = -1
 
 
 class Operand(NamedTuple):
@@ -217,6 +261,13 @@ class Kernel(NamedTuple):
         """Whether the outermost loop may be split over threads."""
         return len(self.body) == 1 and isinstance(self.body[0], For) and self.axes[self.body[0].axis].parallel
 
+    @property
+    def grain(self) -> int:
+        """How many steps of the outermost loop a thread takes at least: what reads along rows reads long pieces of them."""
+        loop = self.body[0]
+        assert isinstance(loop, For)
+        return min(loop.block, 512) or (LANES_AT_ONCE if self.axes[loop.axis].vector else 1)
+
 
 def walk(e: Expr) -> Iterator[Expr]:
     """The expression and all below it, each once."""
@@ -233,7 +284,7 @@ def expressions(body: tuple[Statement, ...]) -> Iterator[Expr]:
             yield from expressions(s.body)
         elif isinstance(s, Update):
             yield from s.values
-        elif isinstance(s, Store):
+        elif isinstance(s, (Keep, Store)):
             yield s.value
 
 
@@ -256,7 +307,7 @@ def fingerprint(kernel: Kernel) -> str:
         if isinstance(x, Fold):  # by what it does, not by its name: a user's own are all called alike
             state = tuple(Arg(k, d) for k, d in enumerate(x.states))
             joined = x.reduction.combine(state, state) if x.reduction.combine else ()
-            return f"Fold({x.reduction.name},{of(x.states)},{of(x.reduction.identity(x.states))},{of(joined)})"
+            return f"Fold({x.reduction.name},{x.row},{of(x.states)},{of(x.reduction.identity(x.states))},{of(joined)})"
         if isinstance(x, tuple):
             return f"{type(x).__name__}({','.join(of(part) for part in x)})"
         return str(x)
@@ -299,6 +350,12 @@ def show(kernel: Kernel) -> list[str]:
 
 def _show_body(kernel: Kernel, body: tuple[Statement, ...], depth: int, lines: list[str]) -> None:
     pad = "  " * depth
+
+    def in_rows(line: str) -> str:
+        """The line with the index of each state that is one of a row."""
+        rows = {f"r{k}": f.row for k, f in enumerate(kernel.folds) if f.row >= 0}
+        return re.sub(r"\b(r\d+)", lambda m: m[0] + (f"[{_axis(rows[m[0]])}]" if m[0] in rows else ""), line)
+
     for s in body:
         if isinstance(s, For):
             axis = kernel.axes[s.axis]
@@ -311,11 +368,16 @@ def _show_body(kernel: Kernel, body: tuple[Statement, ...], depth: int, lines: l
             lines.append(f"{pad}{how}for {name} in 0..{extent}:")
             _show_body(kernel, s.body, depth + 1, lines)
         elif isinstance(s, Init):
-            lines.append(f"{pad}r{s.fold} = {kernel.folds[s.fold].reduction.name}.identity")
+            lines.append(in_rows(f"{pad}r{s.fold} = {kernel.folds[s.fold].reduction.name}.identity"))
         elif isinstance(s, Update):
             for part, value in enumerate(s.values):
-                lines.append(f"{pad}r{s.fold}{f'.{part}' if part else ''} = {value!r}")
+                lines.append(in_rows(f"{pad}r{s.fold}{f'.{part}' if part else ''} = {value!r}"))
+        elif isinstance(s, Fetch):
+            lines.append(f"{pad}fetch p{s.operand}[{show_address(s.address)}] of the next {_axis(s.axis)}")
+        elif isinstance(s, Keep):
+            lines.append(in_rows(f"{pad}kept{s.row}[{_axis(s.axis)}] = {s.value!r}"))
         elif isinstance(s, Stage):
             lines.append(f"{pad}tile{s.tile} = p{s.operand}[{show_address(s.address)}] over the blocks")
         else:
-            lines.append(f"{pad}p{s.operand}[{show_address(s.address)}] = {s.value!r}")
+            how = " streamed" if s.streamed else ""
+            lines.append(in_rows(f"{pad}p{s.operand}[{show_address(s.address)}] ={how} {s.value!r}"))

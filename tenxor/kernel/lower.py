@@ -7,7 +7,7 @@ loops are written out.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, field
 from math import prod
 from typing import TYPE_CHECKING
@@ -15,12 +15,17 @@ from typing import TYPE_CHECKING
 from ..expr import Expr, rebuild
 from ..layout import Layout, Table
 from ..node import STORE, Node, Scalar
+from .columns import by_rows, with_rows
 from .draft import Access, Draft, Folding, Loops, calls, draft
 from .ir import (
+    ALIGNMENT,
     Address,
     Axis,
+    Fetch,
     For,
     Init,
+    Keep,
+    Kept,
     Kernel,
     Load,
     Operand,
@@ -32,14 +37,17 @@ from .ir import (
     Store,
     Term,
     Update,
+    walk,
 )
+from .keep import LONGEST, Repeat
 from .refine import refine
-from .schedule import Walk, crosses, lanes, merged, ordered, sequential, tile
+from .schedule import Walk, column, crosses, lanes, merged, ordered, sequential, tile
 
 if TYPE_CHECKING:
     from .draft import Place
 
 BLOCK = 64  # the side of a tile, in elements
+LARGE, PAST_CACHE = 1 << 23, 1 << 25  # bytes of a result, and of all that a kernel touches, from which it is streamed
 MAX_TILES = 2  # in one kernel: they lie on the stack
 
 
@@ -80,7 +88,9 @@ class _Lowering:
         self.axis_of: dict[int, int] = {}  # draft axis -> kernel axis
         self.axes: list[Axis] = []
         self.vector: set[int] = set()
+        self.column: int | None = None
         self.tile: tuple[int, int] | None = None
+        self.folds = list(d.folds)
         self.stages: list[Stage] = []
 
     def lower(self) -> tuple[Kernel, Binding]:
@@ -101,7 +111,7 @@ class _Lowering:
             tuple(n.dtype for n in d.numbers),
             len(self.binding.slots),
             tuple(self.axes),
-            tuple(d.folds),
+            tuple(self.folds),
             body,
         )
         if kernel.splits:
@@ -139,6 +149,7 @@ class _Lowering:
             self.reduced[f_axes] = merged(axes, self.walks, d.extents, self.boundaries(axes))
         self.space = merged(space, self.walks, d.extents, boundaries)
         self.vector = lanes(d, self.space, self.reduced, alone, self.walks)
+        self.column = column(d, self.space, self.reduced, self.vector)
         self.tile = tile(d, self.space, self.walks)
         if self.tile is not None:
             self.space = (*(a for a in self.space if a not in self.tile), *self.tile)
@@ -165,8 +176,8 @@ class _Lowering:
             return []
         out = self.walks[-1]
         found: dict[Node, bool] = {}
-        for place, walk in zip(d.places, self.walks[:-1], strict=True):
-            same = walk == out and place.loops == d.space
+        for place, its in zip(d.places, self.walks[:-1], strict=True):
+            same = its == out and place.loops == d.space
             if place.node is not None and place.node.size == d.root.size:
                 found[place.node] = same and found.get(place.node, True)
         return [node for node, same in found.items() if same]
@@ -222,6 +233,9 @@ class _Lowering:
 
     def leaf(self, e: Expr) -> Expr:
         """A drafted read as a load from an address; each is made once."""
+        if isinstance(e, Repeat):
+            k = self.d.kept[e.index]
+            return Kept(e.index, self.axis_of[k.read], LONGEST, e.dtype)
         if not isinstance(e, Access):
             return e
         found = self.known.get(e)
@@ -244,7 +258,8 @@ class _Lowering:
     def loops(self, out: tuple[int, Address], value: Expr) -> tuple[Statement, ...]:
         d = self.d
         needed = frozenset(range(len(d.folds)))
-        innermost: tuple[Statement, ...] = (Store(out[0], out[1], value),)
+        streams = self.streams()
+        innermost: tuple[Statement, ...] = (Store(out[0], out[1], value, streams),)
         if d.scan is not None:
             (f,) = [f for f in d.foldings if f.axes == (d.scan,)]
             step = Update(f.fold, tuple(self.rewritten(v) for v in f.values))
@@ -254,7 +269,35 @@ class _Lowering:
             along, last = (self.axis_of[a] for a in self.tile)
             whole = For(along, (For(last, innermost),))
             return self.nest((), outer, (For(along, (For(last, (*self.stages, whole), BLOCK),), BLOCK),), needed)
+        if streams and len(self.space) > 1:
+            innermost = (*self.fetches(), *innermost)
         return (*self.inside((), needed), *self.nest((), self.space, innermost, needed))
+
+    def fetches(self) -> Iterator[Fetch]:
+        """While a row of a large result is written, the next row to be folded is read."""
+        row, last = self.space[-2:]
+        folds = [f for f in self.d.foldings if f.around[-1:] == (row,)]
+        if self.column is not None or not folds or self.d.extents[folds[0].axes[-1]] != self.d.extents[last]:
+            return
+        (*_, inner) = self.reduced[folds[0].axes]
+        there, here = self.axis_of[inner], self.axis_of[last]
+        for e in dict.fromkeys(e for v in folds[0].values for e in walk(v) if isinstance(e, Access)):
+            steps, load = self.walks[e.index].steps, self.rewritten(e)
+            if isinstance(load, Load) and steps.get(inner) == 1 and isinstance(steps.get(row), int):
+                terms = tuple([t._replace(axis=here) if t.axis == there else t for t in load.address.terms])
+                yield Fetch(load.operand, load.address._replace(terms=terms), self.axis_of[row])
+
+    def streams(self) -> bool:
+        """Whether the result would only drive other things out of the caches: it is large, and written in whole vectors."""
+        root, walk = self.d.root, self.walks[-1]
+        nbytes = root.size * root.dtype.itemsize
+        read = {node: node.size * node.dtype.itemsize for node, _ in self.binding.operands if node is not None}
+        if root.op is STORE or nbytes < LARGE or nbytes + sum(read.values()) <= PAST_CACHE or walk.base is not None:
+            return False
+        steps = {axis: step for axis, step in walk.steps.items() if axis in self.axis_of}
+        across = [step for axis, step in steps.items() if not (step == 1 and axis in self.vector)]
+        rows = all(isinstance(step, int) and step * root.dtype.itemsize % ALIGNMENT == 0 for step in across)
+        return rows and len(across) < len(steps)
 
     def nest(
         self, around: Loops, axes: Loops, innermost: tuple[Statement, ...], needed: Set[int]
@@ -263,7 +306,11 @@ class _Lowering:
         body = innermost
         for depth in range(len(axes), 0, -1):
             folds = self.inside((*around, *axes[:depth]), needed)
-            body = (For(self.axis_of[axes[depth - 1]], (*folds, *body)),)
+            loop = For(self.axis_of[axes[depth - 1]], (*folds, *body))
+            if axes[depth - 1] == self.column:
+                self.folds = with_rows(self.folds, loop)
+                loop = by_rows(loop)
+            body = (loop,)
         return body
 
     def inside(self, around: Loops, needed: Set[int]) -> tuple[Statement, ...]:
@@ -279,10 +326,20 @@ class _Lowering:
                 groups.append((f.axes, [f]))
         found: list[Statement] = []
         for axes, folds in groups:
-            updates = tuple(Update(f.fold, tuple(self.rewritten(v) for v in f.values)) for f in folds)
+            updates = [Update(f.fold, tuple(self.rewritten(v) for v in f.values)) for f in folds]
             theirs = self.needs(v for f in folds for v in f.values)
-            found += [*(Init(f.fold) for f in folds), *self.nest(around, self.reduced[axes], updates, theirs)]
+            steps = (*self.keeps(axes, folds), *updates)
+            found += [*(Init(f.fold) for f in folds), *self.nest(around, self.reduced[axes], steps, theirs)]
         return tuple(found)
+
+    def keeps(self, axes: Loops, folds: Sequence[Folding]) -> list[Keep]:
+        """What the loop of these folds keeps for the result."""
+        computed = {e for f in folds for v in f.values for e in walk(v)}
+        return [
+            Keep(index, self.axis_of[k.written], LONGEST, self.rewritten(k.value))
+            for index, k in enumerate(self.d.kept)
+            if axes == (k.written,) and k.value in computed
+        ]
 
     def kept(self, loops: Loops) -> frozenset[int]:
         """The loops that are still there after dropping and merging, to compare surroundings by."""

@@ -11,12 +11,37 @@ from math import prod
 
 from ..layout import Layout
 from ..node import Node
+from ..ops import Op
 from ..reductions import Reduction
+
+MAX_SEEN = 64  # nodes that are looked at for the order of loops
 
 
 def whole(node: Node) -> Layout:
     """The place of a node in loops over its own elements."""
     return Layout.contiguous(node.shape)
+
+
+def loops_of(root: Node) -> Layout:
+    """The place of a kernel's root in its own loops: those that its reductions depend on are outermost.
+
+    So a reduction is computed once for all loops further in, though it may run along an earlier axis than the last.
+    """
+    place = whole(root)
+    if not isinstance(root.op, Op) or len(root.shape) < 2:
+        return place
+    needed: set[int] = set()
+    stack, seen = source_places(root, place), 0
+    while stack and seen < MAX_SEEN:
+        node, where = stack.pop()
+        seen += 1
+        if node.buffer is None and where.base is None and where.tables is None:
+            if isinstance(node.op, Op):
+                stack += source_places(node, where)
+            elif isinstance(node.op, Reduction):
+                needed.update(a for a, stride in enumerate(where.strides) if stride and where.shape[a] != 1)
+    inner = [a for a in range(len(root.shape)) if a not in needed]
+    return place.permute((*sorted(needed), *inner)) if needed and inner else place
 
 
 def depends_on(place: Layout) -> int:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import TYPE_CHECKING
 
 from ..layout import Layout, Table
+from .columns import STEPS
 from .draft import Access
 from .ir import walk
 
@@ -120,6 +122,9 @@ def lanes(d: Draft, space: Loops, reduced: dict[Loops, Loops], alone: set[int], 
         unit = last is not None and any(w.is_unit(last) for w in walks[:-1])
         return {last} if last is not None and unit else set()
     across = [f for f in d.foldings if f.fold not in alone]
+    before = {f.around[-1] for f in d.foldings if f.around}
+    if not across and len(before) == 1 and last not in before and walks[-1].is_unit(*before):
+        return before  # columns: what is done with their results runs along rows, too
     vector: set[int] = set()
     if last is not None and not any(last in f.around for f in across):
         vector.add(last)
@@ -129,3 +134,12 @@ def lanes(d: Draft, space: Loops, reduced: dict[Loops, Loops], alone: set[int], 
         if not nested and not any(g.axes == f.axes and g.fold in alone for g in d.foldings):
             vector.add(axis)
     return vector
+
+
+def column(d: Draft, space: Loops, reduced: dict[Loops, Loops], vector: set[int]) -> int | None:
+    """The independent axis with lanes, if there are long loops of folds inside it."""
+    for axis in space:
+        inside = [reduced.get(f.axes, f.axes) for f in d.foldings if axis in f.around]
+        if axis in vector and max((prod(d.extents[a] for a in axes) for axes in inside), default=0) > STEPS:
+            return axis
+    return None

@@ -19,8 +19,9 @@ from ..reductions import REDUCTIONS, Reduction
 from .arguments import NO, Axes, axes_of, axis_of, one_spelling
 from .arithmetic import Arithmetic
 
-# A large reduction to few elements is cut into blocks.
-LARGE, FEW, BLOCKS = 1 << 18, 16, 64
+# A large reduction to few elements is cut into blocks. If rows are added up that are short, several are taken as one.
+LARGE, FEW, FEW_COLUMNS, BLOCKS = 1 << 18, 16, 512, 64
+SHORT, LONG = 64, 256  # elements of a row
 _JOINS = {
     "sum": ("add", REDUCTIONS["sum"]),
     "prod": ("multiply", REDUCTIONS["prod"]),
@@ -41,6 +42,23 @@ def _out_of_order(layout: Layout, kept: tuple[int, ...]) -> tuple[int, ...] | No
     if steps == sorted(steps, reverse=True):
         return None
     return memory_order([Layout(tuple([layout.shape[axis] for axis in kept]), tuple(steps))])
+
+
+def _parts(source: Layout, kept: int) -> tuple[int, int]:
+    """Into how many blocks a reduction is cut that leaves the first `kept` axes of what it reads, and how many rows are
+    then taken together.
+    """
+    results = prod(source.shape[:kept])
+    if source.size < LARGE:
+        return 1, 1
+    if not kept or source.base is not None or source.tables is not None or source.strides[kept - 1] != 1:
+        return (BLOCKS if results <= FEW else 1), 1
+    longest, length = max(source.shape[kept:]), source.shape[kept - 1]
+    blocks = BLOCKS if results <= FEW_COLUMNS else 1
+    together = 1
+    while length < SHORT and 2 * together * length <= LONG and longest >= 32 * blocks * together:
+        together *= 2
+    return blocks, together
 
 
 class Reducing(Arithmetic):
@@ -68,10 +86,7 @@ class Reducing(Arithmetic):
             kept = tuple([kept[k] for k in back])
         order = kept + axes
         source = layout if order == tuple(range(len(shape))) else layout.permute(order)
-        if layout.size >= LARGE and reduction.name in _JOINS and prod(source.shape[: len(kept)]) <= FEW:
-            t = self._reduce_in_blocks(reduction, source, len(kept))
-        else:
-            t = self._reduced(reduction, source, len(kept))
+        t = self._reduce_parts(reduction, source, len(kept))
         if back is not None:
             t = t._view(t.layout.permute([back.index(k) for k in range(len(back))]))
             return t._view(t.layout.expand_dims(axes)) if keepdims else t
@@ -83,26 +98,34 @@ class Reducing(Arithmetic):
         """The reduction of this storage, seen through `source`, over all but its first `kept` axes."""
         return self._of(Node(reduction, source.shape[:kept], reduction.result(self.dtype), (self.node,), (source,)))
 
-    def _reduce_in_blocks(self, reduction: Reduction, source: Layout, kept: int) -> Self:
-        """The same in two steps, the first of many independent blocks: threads can share it, and rounding errors grow
-        less.
+    def _reduce_parts(self, reduction: Reduction, source: Layout, kept: int) -> Self:
+        """The same, of parts first and then of their results, where that is faster: threads can share independent blocks,
+        and lanes need rows of some length. Rounding errors grow less, too.
 
-        The blocks depend on the shape alone, so the bits of the result do not depend on the number of threads.
+        The parts depend on the shape alone, so the bits of the result do not depend on the number of threads.
         """
+        blocks, together = _parts(source, kept) if reduction.name in _JOINS else (1, 1)
+        if blocks * together == 1:
+            return self._reduced(reduction, source, kept)
         join, outer = _JOINS[reduction.name]
         if self.dtype.compute is not self.dtype and reduction.name in ("sum", "prod"):
             wide = self._view(source).astype(self.dtype.compute)
-            found: Self = wide._reduce_in_blocks(reduction, wide.layout, kept)._typed(self.dtype)
+            found: Self = wide._reduce_parts(reduction, wide.layout, kept)._typed(self.dtype)
             return found
         axis = max(range(kept, source.ndim), key=lambda a: source.shape[a])
         size = source.shape[axis]
-        blocks = min(BLOCKS, size)
-        whole = size - size % blocks
+        blocks = min(blocks, size)
+        whole = size - size % (blocks * together)
         before = (slice(None),) * axis
-        cut = source.index((*before, slice(0, whole))).unflatten(axis, (blocks, -1)).moveaxis(axis, kept)
-        partial = self._reduced(reduction, cut, kept + 1)
+        cut = source.index((*before, slice(0, whole))).unflatten(axis, (blocks, -1, together))
+        # The blocks come first and rows taken together before the last axis, where they lie in memory.
+        order = [axis, *range(kept - 1), axis + 2, *range(max(kept - 1, 0), kept)]
+        cut = cut.permute((*order, *(a for a in range(cut.ndim) if a not in order)))
+        partial = self._reduced(reduction, cut, kept + 2)
         partial.storage.node.used = True  # computed on its own: it is what the threads share
-        found = partial._reduced(outer, partial.layout, kept)
+        parts = (0, max(kept, 1))
+        last = partial.layout.permute((*(a for a in range(kept + 2) if a not in parts), *parts))
+        found = partial._reduced(outer, last, kept)
         if whole < size:
             rest = self._reduced(reduction, source.index((*before, slice(whole, size))), kept)
             found = self._compute(OPS[join], found, rest)
@@ -270,11 +293,15 @@ class Reducing(Arithmetic):
                 t = t.ravel()
             axis = 0
         place = axis_of(op, axis, t.layout.ndim)
-        source = t.layout.moveaxis(place, -1)
-        reduction = REDUCTIONS[name]
-        node = Node(_SCANS[name], source.shape, reduction.result(t.dtype), (t.node,), (source,))
-        found = self._of(node)
-        return found._view(found.layout.moveaxis(-1, place))._typed(dtype)
+        layout = t.layout
+        in_memory = _out_of_order(layout, tuple(range(layout.ndim))) or tuple(range(layout.ndim))
+        whole = Layout.contiguous(tuple([layout.shape[a] for a in in_memory]))
+        back = [in_memory.index(a) for a in range(layout.ndim)]
+        loops = [*(a for a in in_memory if a != place), place]
+        target = whole.permute([back[a] for a in loops])
+        result = REDUCTIONS[name].result(t.dtype)
+        found = self._of(Node(_SCANS[name], whole.shape, result, (t.node,), (layout.permute(loops),), target))
+        return found._view(found.layout.permute(back))._typed(dtype)
 
     def cumulative_sum(self, axis: int | None = None, dtype: object = None, *, dim: int | None = None) -> Self:
         """New tensor: element `i` is the sum of elements `0..i` along `axis` (of the flattened tensor for None).

@@ -96,13 +96,13 @@ def test_the_bits_do_not_depend_on_their_number(name: str) -> None:
     assert len(set(found.values())) == 1, found
 
 
-def shared(piece: Callable[[int, int], object], extent: int, *, work: int = 0, alone: bool = False) -> None:
+def shared(piece: Callable[[int, int], object], extent: int, *, work: int = 0, grain: int = 1) -> None:
     """Have `piece` run as if it were a kernel. What it raises is only printed: machine code raises nothing."""
     call = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)(
         lambda args, begin, end: piece(begin, end) and None
     )
     kernel = SimpleNamespace(address=ctypes.cast(call, ctypes.c_void_p).value, call_free=call)
-    threads.share(kernel, b"", extent, work, alone=alone)  # type: ignore[arg-type]
+    threads.share(kernel, b"", extent, work, grain, alone=False)  # type: ignore[arg-type]
 
 
 class TestSharing:
@@ -122,8 +122,9 @@ class TestSharing:
                     assert pieces[-1][1] == extent
                 assert all(begin < end for begin, end in pieces)
 
-    def test_of_long_loops_begin_at_whole_vectors(self) -> None:
-        assert all(begin % 64 == 0 for begin, _ in self.pieces(3, 100_001, work=3 * threads.SLICE))
+    def test_are_not_smaller_than_is_worth_it(self) -> None:
+        for extent in (63, 64, 65, 1000, 100_001):
+            assert all(begin % 64 == 0 for begin, _ in self.pieces(3, extent, work=3 * threads.SLICE, grain=64))
 
     def test_all_threads_work(self) -> None:
         tx.set_num_threads(3)
@@ -141,7 +142,7 @@ class TestSharing:
     def test_what_is_little_is_done_by_the_caller(self) -> None:
         tx.set_num_threads(3)
         seen = set()
-        shared(lambda begin, end: seen.add(threading.get_ident()), 3, alone=True)
+        shared(lambda begin, end: seen.add(threading.get_ident()), 50, grain=64)
         assert seen == {threading.get_ident()}
 
     def test_many_jobs_in_quick_succession_are_each_done_once(self) -> None:

@@ -13,8 +13,9 @@ from llvmlite import ir
 
 from ...dtypes import DType
 from ...expr import Call
-from ...kernel.ir import Address, For, Kernel, Term, expressions, walk
+from ...kernel.ir import Address, Fetch, For, Kernel, Term, expressions, walk
 from .values import (
+    I32,
     I64,
     POINTER,
     Value,
@@ -31,6 +32,9 @@ from .values import (
 
 if TYPE_CHECKING:
     from .emit import Lanes, Parts, _Emitter
+
+LINE = 64  # bytes of a cache
+LEAST_STREAMED = 32  # bytes of a vector that is worth writing past the cache
 
 
 # --- how many lanes ---------------------------------------------------------------------------------------------------
@@ -51,12 +55,16 @@ def lane_count(kernel: Kernel, vector_bytes: int) -> int:
     return max(2, vector_bytes // widest)
 
 
-def unrolling(loop: For, *, folds: bool) -> int:
-    """How many vectors a step takes: always two where folds run across the lanes, else more where each costs little."""
-    if folds:
-        return 2
+def unrollings(loop: For, *, across: bool, rows: bool) -> tuple[int, ...]:
+    """How many vectors a step takes, and then the steps through the rest: always two where folds run across the lanes, else
+    more where each costs little. Loops along rows of states best read long pieces of what they fold.
+    """
+    if across:
+        return (2,)
     cost = sum(e.op.cost for root in expressions((loop,)) for e in walk(root) if isinstance(e, Call))
-    return 4 if cost <= 8 else 2 if cost <= 24 else 1
+    if rows and cost <= 2:
+        return 16, 4
+    return (4,) if cost <= 8 else (2,) if cost <= 24 else (1,)
 
 
 # --- addresses --------------------------------------------------------------------------------------------------------
@@ -259,7 +267,23 @@ def _unit_place(em: _Emitter, address: Address, term: Term, pointer: Value, elem
     return place, index
 
 
-def store(em: _Emitter, operand: int, address: Address, parts: Parts) -> None:
+def fetch(em: _Emitter, s: Fetch) -> None:
+    """Ask for the cache lines that the lanes would load; beyond the end of memory nothing happens."""
+    element = memory_type(em.kernel.operands[s.operand].dtype)
+    term = _moves_along_lanes(s.address, em.lanes)
+    ahead = next(t for t in s.address.terms if t.axis == s.axis)
+    if em.lanes is None or em.lanes.masked or term is None:
+        return
+    place, index = _unit_place(em, s.address, term, pointer_to(em, s.operand), element)
+    b = em.inmost()
+    first = b.gep(place, [b.add(index, em.slot(ahead.slot))], source_etype=element)
+    b = em.inmost()
+    for at in range(0, em.lanes.width * em.lanes.unroll, LINE // bytes_of(element)):
+        line = b.gep(first, [constant(I64, at)], source_etype=element)
+        intrinsic(b, "prefetch", ir.VoidType(), line, *(constant(I32, n) for n in (0, 3, 1)), suffix="p0")
+
+
+def store(em: _Emitter, operand: int, address: Address, parts: Parts, streamed: bool = False) -> None:
     """Write a value to an operand at an address."""
     dtype = em.kernel.operands[operand].dtype
     element = memory_type(dtype)
@@ -274,7 +298,7 @@ def store(em: _Emitter, operand: int, address: Address, parts: Parts) -> None:
         place, index = _unit_place(em, address, term, pointer, element)
         b = em.builder
         for u, value in enumerate(parts):
-            _store_vector(em, b, place, index, u, element, to_memory(b, dtype, value), dtype.itemsize)
+            _store_vector(em, place, index, u, to_memory(b, dtype, value), dtype.itemsize, streamed)
     else:
         offsets = position(em, address)
         b = em.builder
@@ -283,15 +307,18 @@ def store(em: _Emitter, operand: int, address: Address, parts: Parts) -> None:
 
 
 def _store_vector(
-    em: _Emitter, b: Any, pointer: Value, index: Value, part: int, element: Any, value: Value, size: int
+    em: _Emitter, place: Value, index: Value, part: int, value: Value, size: int, streamed: bool
 ) -> None:
-    lanes = em.lanes
+    b, lanes, element = em.builder, em.lanes, value.type.element
     assert lanes is not None
-    place = b.gep(pointer, [index], source_etype=element)
+    place = b.gep(place, [index], source_etype=element)
     if part:
         place = b.gep(place, [constant(I64, part * lanes.width)], source_etype=element)
     if lanes.mask is None:
-        b.store(value, place, align=size)
+        vector_bytes = size * lanes.width
+        done = b.store(value, place, align=vector_bytes if streamed else size)
+        if streamed and vector_bytes >= LEAST_STREAMED:
+            done.set_metadata("nontemporal", em.module.add_metadata([constant(I32, 1)]))
     else:
         intrinsic(b, "masked.store", ir.VoidType(), value, place, lanes.mask, suffix=f"{mangled(value.type)}.p0")
 

@@ -2,20 +2,53 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ...expr import Expr, missing
-from ...kernel.ir import For, Init, Load, Position, Result, Staged, State, Statement, Store, Update
+from ...kernel.ir import (
+    Fold,
+    For,
+    Init,
+    Kept,
+    Load,
+    Position,
+    Result,
+    Staged,
+    State,
+    Statement,
+    Store,
+    Update,
+    expressions,
+    walk,
+)
 
 
-def carried(body: tuple[Statement, ...]) -> list[int]:
-    """The folds whose state a loop with this body hands on from step to step: updated in it, but not started in it."""
+def carried(loop: For, folds: Sequence[Fold]) -> list[int]:
+    """The folds whose state a loop hands on from step to step: updated in it, but not started in it, nor kept in a row that
+    it, or a loop inside it, runs along.
+    """
     found: list[int] = []
-    for s in body:
+    for s in loop.body:
         if isinstance(s, Update):
             found.append(s.fold)
         elif isinstance(s, For):
-            found += carried(s.body)
-    started = {s.fold for s in body if isinstance(s, Init)}
-    return [f for f in found if f not in started]
+            found += carried(s, folds)
+    started = {s.fold for s in loop.body if isinstance(s, Init)}
+    return [f for f in found if f not in started and folds[f].row != loop.axis]
+
+
+def touched(loop: For) -> tuple[set[int], set[int]]:
+    """The folds that a loop changes, and those that it looks at."""
+    changed: set[int] = set()
+    looked_at = {e.fold for root in expressions((loop,)) for e in walk(root) if isinstance(e, (Result, State))}
+    stack: list[Statement] = [loop]
+    while stack:
+        s = stack.pop()
+        if isinstance(s, (Init, Update)):
+            changed.add(s.fold)
+        elif isinstance(s, For):
+            stack.extend(s.body)
+    return changed, looked_at
 
 
 def stores(body: tuple[Statement, ...]) -> bool:
@@ -32,6 +65,8 @@ def dependencies(e: Expr, known: dict[Expr, Needs]) -> Needs:
     for part in missing(e, known):
         if isinstance(part, (Load, Position)):
             known[part] = (part.address.axes(), frozenset(), False)
+        elif isinstance(part, Kept):
+            known[part] = (frozenset((part.axis,)), frozenset(), False)
         elif isinstance(part, Staged):
             known[part] = (frozenset((part.along, part.last)), frozenset(), False)
         elif isinstance(part, Result):

@@ -13,15 +13,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from llvmlite import ir
 
 from ...dtypes import float64
-from ...expr import Arg, Call, Const, Expr, missing
+from ...expr import Call, Const, Expr, missing
 from ...kernel.ir import (
+    ALIGNMENT,
+    Fetch,
     For,
     Init,
+    Keep,
+    Kept,
     Kernel,
     Load,
     Number,
@@ -35,14 +39,15 @@ from ...kernel.ir import (
     Update,
     expand,
 )
-from . import access, tiles
-from .analysis import Needs, carried, dependencies, stores
+from . import access, folds, rows, tiles
+from .analysis import Needs, carried, dependencies
 from .arithmetic import PRIMITIVES
 from .values import (
     DOUBLE,
     I32,
     I64,
     POINTER,
+    Type,
     Value,
     constant,
     converted,
@@ -51,13 +56,11 @@ from .values import (
     number_of,
     register_type,
     rounded,
-    shuffled,
     splat,
 )
 
 Parts = list[Value]  # one scalar, or `unroll` vectors
 ENTRY = "kernel"
-CHUNK = 64  # steps whose floats are added up on their own
 
 
 @dataclass(slots=True)
@@ -71,6 +74,14 @@ class Lanes:
     unroll: int
     masked: bool = False
     mask: Value | None = None
+
+
+class Block(NamedTuple):
+    """The part of an axis, of `size` indices or fewer, that the loop over it runs through."""
+
+    begin: Value
+    end: Value
+    size: int
 
 
 @dataclass(slots=True)
@@ -102,16 +113,19 @@ class _Emitter:
         self.here = 0  # the depth of the scope that the builder is in
         self.lanes: Lanes | None = None
         self.width = access.lane_count(kernel, vector_bytes)
-        self.block: dict[int, tuple[Value, Value]] = {}  # what part of an axis the loop over it runs through
+        self.block: dict[int, Block] = {}  # what part of an axis the loop over it runs through
         self.states: dict[int, list[Parts]] = {}  # the running states, per part
         self.results: dict[int, tuple[int, list[Parts]]] = {}  # the latest states and the scope that they belong to
         self.needs: dict[Expr, Needs] = {}
+        self.streamed = False
 
     def module_text(self) -> str:
         splits = self.kernel.splits
         for s in self.kernel.body:
             self.statement(s, split=splits)
         self.at(0)
+        if self.streamed:
+            self.builder.fence("seq_cst")  # what went past the cache is there before anybody is told so
         self.builder.ret_void()
         return str(self.module)
 
@@ -162,6 +176,14 @@ class _Emitter:
         k = self.kernel
         return self.argument(len(k.operands) + k.tables + len(k.numbers) + slot)
 
+    def on_stack(self, element: Type, size: int, name: str) -> Value:
+        """Memory for so many elements, for as long as the kernel runs."""
+        entry = ir.IRBuilder(self.function.entry_basic_block)
+        entry.position_at_start(self.function.entry_basic_block)
+        place = entry.alloca(ir.ArrayType(element, size), name=name)
+        place.align = ALIGNMENT
+        return entry.inttoptr(entry.ptrtoint(place, I64), POINTER)
+
     # Statements
 
     def statement(self, s: Statement, *, split: bool = False) -> None:
@@ -171,6 +193,10 @@ class _Emitter:
             self.start(s.fold)
         elif isinstance(s, Update):
             self.update(s)
+        elif isinstance(s, Keep):
+            rows.keep(self, s)
+        elif isinstance(s, Fetch):
+            access.fetch(self, s)
         elif isinstance(s, Stage):
             tiles.fill(self, s)
         else:
@@ -197,13 +223,17 @@ class _Emitter:
         parts = self.value(s.value)
         if access.has_lanes(s.address, self.lanes):
             parts = self.widened(parts, s.value)
-        access.store(self, s.operand, s.address, parts)
+        access.store(self, s.operand, s.address, parts, s.streamed)
+        self.streamed |= s.streamed
 
     # Loops
 
     def loop(self, s: For, split: bool) -> None:
         axis = self.kernel.axes[s.axis]
-        begin, end = self.block.get(s.axis) or (constant(I64, 0), self.slot(axis.extent))
+        if s.axis in self.block:
+            begin, end, _ = self.block[s.axis]
+        else:
+            begin, end = constant(I64, 0), self.slot(axis.extent)
         if split:
             begin, end = self.function.args[1], self.function.args[2]
         if s.block:
@@ -219,7 +249,7 @@ class _Emitter:
         def turn(index: Value) -> Value:
             b = self.inmost()
             further = b.add(index, constant(I64, s.block))
-            self.block[s.axis] = index, b.select(b.icmp_signed("<", further, end), further, end)
+            self.block[s.axis] = Block(index, b.select(b.icmp_signed("<", further, end), further, end), s.block)
             for inner in s.body:
                 self.statement(inner)
             del self.block[s.axis]
@@ -228,45 +258,44 @@ class _Emitter:
         self.repeated(s, -1, begin, end, 1, turn)
 
     def whole_steps(self, s: For, begin: Value, end: Value, step: int) -> Value:
-        """The loop in whole steps from `begin` on; where it stopped.
-
-        If it adds up floats, it does so in chunks that join the rest one by one: rounding errors then grow with the
-        length of a chunk and the number of chunks, and not with that of all steps.
-        """
-        if not self.rounds(s):
+        """The loop in whole steps from `begin` on, in chunks if it adds up floats; where it stopped."""
+        chunk = folds.chunk(self, s, carried(s, self.kernel.folds))
+        if not chunk:
             return self.plain_loop(s, begin, end, step)
 
-        def chunk(first: Value) -> Value:
-            before = {f: self.states[f] for f in carried(s.body)}
+        def one(first: Value, last: Value) -> Value:
+            before = {f: self.states[f] for f in carried(s, self.kernel.folds)}
             for f in before:
                 self.start(f)
-            b = self.inmost()
-            last = b.add(first, constant(I64, CHUNK * step))
-            last = b.select(b.icmp_signed("<", last, end), last, end)
             stop = self.plain_loop(s, first, last, step)
             for f, states in before.items():
-                self.states[f] = self.combined(f, states, self.states[f])
+                self.states[f] = folds.combined(self, f, states, self.states[f])
             return stop
 
-        return self.repeated(s, -1, begin, end, step, chunk)
+        if s.axis in self.block and self.block[s.axis].size == chunk * step:
+            return one(begin, end)
 
-    def rounds(self, s: For) -> bool:
-        """Whether a loop folds floats, in any order, and nobody looks at the states on the way (as a scan does)."""
-        folds = [self.kernel.folds[f] for f in carried(s.body)]
-        ordered = any(f.reduction.combine is None for f in folds)
-        return any(d.is_float for f in folds for d in f.states) and not ordered and not stores(s.body)
+        def turn(first: Value) -> Value:
+            b = self.inmost()
+            last = b.add(first, constant(I64, chunk * step))
+            return one(first, b.select(b.icmp_signed("<", last, end), last, end))
+
+        return self.repeated(s, -1, begin, end, step, turn)
 
     def plain_loop(self, s: For, begin: Value, end: Value, step: int) -> Value:
         """The loop in whole steps from `begin` on, or with a mask in steps that may reach past the end; where it
         stopped.
         """
         masked = self.lanes is not None and self.lanes.axis == s.axis and self.lanes.masked
+        changed, read = rows.in_rows(self, s)
 
         def turn(index: Value) -> Value:
             if masked:
                 self.mask_idle_lanes(index, end)
+            rows.load_states(self, read)
             for inner in s.body:
                 self.statement(inner)
+            rows.store_states(self, changed)
             return self.inmost().add(index, constant(I64, step))
 
         return self.repeated(s, s.axis, begin, end, 1 if masked else step, turn)
@@ -279,7 +308,7 @@ class _Emitter:
         """
         depth = len(self.scopes) - 1
         header, body, done = (self.function.append_basic_block(f"{n}{s.axis}") for n in ("head", "body", "done"))
-        entering = {f: self.states[f] for f in carried(s.body)}
+        entering = {f: self.states[f] for f in carried(s, self.kernel.folds)}
 
         b = self.builder
         b.position_at_end(header)
@@ -314,19 +343,20 @@ class _Emitter:
 
     def vector_loop(self, s: For, begin: Value, end: Value) -> None:
         """Whole steps of several vectors, then masked single vectors; folds across the lanes end as one state."""
-        entered = {f: self.states[f] for f in carried(s.body)}
-        unroll = access.unrolling(s, folds=bool(entered))
-        self.lanes = Lanes(s.axis, self.width, unroll)
+        entered = {f: self.states[f] for f in carried(s, self.kernel.folds)}
+        changed, _ = rows.in_rows(self, s)
+        for unroll in access.unrollings(s, across=bool(entered), rows=bool(changed)):
+            self.lanes = Lanes(s.axis, self.width, unroll)
+            for f in entered:
+                self.start(f)
+            begin = self.whole_steps(s, begin, end, self.width * unroll)
         for f in entered:
-            self.start(f)
-        stop = self.whole_steps(s, begin, end, self.width * unroll)
-        for f in entered:
-            self.states[f] = self.together(f, self.states[f])
+            self.states[f] = folds.together(self, f, self.states[f])
         self.lanes = Lanes(s.axis, self.width, 1, masked=True)
-        self.plain_loop(s, stop, end, self.width)
+        self.plain_loop(s, begin, end, self.width)
         self.lanes = None
         for f, before in entered.items():
-            self.states[f] = self.combined(f, before, self.across(f, self.states[f]))
+            self.states[f] = folds.combined(self, f, before, folds.across(self, f, self.states[f]))
             self.results[f] = (len(self.scopes) - 1, self.states[f])
 
     def mask_idle_lanes(self, index: Value, end: Value) -> None:
@@ -336,35 +366,6 @@ class _Emitter:
         left = b.sub(end, index)
         left = b.trunc(b.select(b.icmp_signed("<", left, constant(I64, width)), left, constant(I64, width)), I32)
         self.lanes.mask = b.icmp_signed("<", counting(width, I32), splat(b, left, width))
-
-    # Folds across lanes: always the same tree, so the bits do not depend on where the loop was entered
-
-    def combined(self, fold: int, left: list[Parts], right: list[Parts]) -> list[Parts]:
-        f = self.kernel.folds[fold]
-        n = len(f.states)
-        arguments = tuple(Arg(k, f.states[k % n]) for k in range(2 * n))
-        assert f.reduction.combine is not None
-        formulas = f.reduction.combine(arguments[:n], arguments[n:])
-        known: dict[Expr, Parts] = dict(zip(arguments, [*left, *right], strict=True))
-        return [self.inline(e, known) for e in formulas]
-
-    def together(self, fold: int, states: list[Parts]) -> list[Parts]:
-        """The unrolled vectors of a state as one."""
-        self.inmost()
-        while len(states[0]) > 1:
-            states = self.combined(fold, [p[0::2] for p in states], [p[1::2] for p in states])
-        return states
-
-    def across(self, fold: int, states: list[Parts]) -> list[Parts]:
-        """The lanes of a state as one scalar: halves upon halves."""
-        b = self.inmost()
-        width = lanes_of(states[0][0])
-        while width > 1:
-            width //= 2
-            low = [[shuffled(b, v, range(width)) for v in parts] for parts in states]
-            high = [[shuffled(b, v, range(width, 2 * width)) for v in parts] for parts in states]
-            states = self.combined(fold, low, high)
-        return [[b.extract_element(v, constant(I32, 0)) for v in parts] for parts in states]
 
     def inline(self, e: Expr, known: dict[Expr, Parts]) -> Parts:
         """An expression over given values, emitted right here."""
@@ -414,6 +415,8 @@ class _Emitter:
         depth = self.depth_of(e)
         if isinstance(e, Load):
             return self.once(depth, e, lambda b: access.load(self, e.operand, e.address, e.dtype))
+        if isinstance(e, Kept):
+            return self.once(depth, e, lambda b: rows.kept(self, e))
         if isinstance(e, Staged):
             return self.once(depth, e, lambda b: tiles.load(self, e))
         if isinstance(e, Position):

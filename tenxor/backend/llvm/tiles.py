@@ -12,33 +12,24 @@ from llvmlite import ir
 
 from ...kernel.ir import For, Stage, Staged
 from . import access
-from .values import I32, I64, POINTER, Value, constant, from_memory, memory_type
+from .values import I32, I64, Value, constant, from_memory, memory_type
 
 if TYPE_CHECKING:
     from .emit import Parts, _Emitter
 
-ALIGNMENT = 64  # bytes
 WIDEST_SQUARE = 8  # of 16 by 16 are a fifth faster, and take LLVM more than twice as long
 
 
 def memory(em: _Emitter, tile: int, element: Any, side: int) -> Value:
     """The tile's place on the stack."""
-
-    def make(_: Any) -> Parts:
-        entry = ir.IRBuilder(em.function.entry_basic_block)
-        entry.position_at_start(em.function.entry_basic_block)
-        place = entry.alloca(ir.ArrayType(element, side * side), name=f"tile{tile}")
-        place.align = ALIGNMENT
-        return [entry.inttoptr(entry.ptrtoint(place, I64), POINTER)]
-
-    return em.once(0, ("tile", tile), make)[0]
+    return em.once(0, ("tile", tile), lambda _: [em.on_stack(element, side * side, f"tile{tile}")])[0]
 
 
 def fill(em: _Emitter, s: Stage) -> None:
     """Fill a tile over the current blocks of its two axes: whole squares first, what is left one by one."""
     source = _Source(em, s)
     width = min(WIDEST_SQUARE, em.vector_bytes // max(4, source.size))
-    (top, bottom), (left, right) = em.block[s.along], em.block[s.last]
+    (top, bottom, _), (left, right, _) = em.block[s.along], em.block[s.last]
 
     def row_of_squares(i: Value) -> Value:
         def square(j: Value) -> Value:
@@ -68,7 +59,7 @@ class _Source:
 
     def places(self, b: Any, i: Value, j: Value) -> tuple[Value, Value]:
         """The element (i, j) of the operand, and its place in the tile."""
-        (top, _), (left, _) = self.em.block[self.stage.along], self.em.block[self.stage.last]
+        (top, _, _), (left, _, _) = self.em.block[self.stage.along], self.em.block[self.stage.last]
         there = b.add(b.add(self.start, i), b.mul(j, self.stride))
         here = b.add(b.mul(b.sub(i, top), constant(I64, self.stage.side)), b.sub(j, left))
         return (
@@ -132,13 +123,13 @@ def load(em: _Emitter, e: Staged) -> Parts:
     row_scope, scope = em.scopes[em.scope_of(e.along)], em.scopes[em.scope_of(e.last)]
 
     def row_start(b: Any) -> Parts:
-        row = b.mul(b.sub(row_scope.index, em.block[e.along][0]), constant(I64, e.side))
+        row = b.mul(b.sub(row_scope.index, em.block[e.along].begin), constant(I64, e.side))
         return [b.gep(tile, [row], source_etype=element)]
 
     row = em.once(em.scope_of(e.along), ("tile row", e.tile), row_start)[0]
     b = em.builder
     assert em.lanes is not None
-    place = b.sub(scope.index, em.block[e.last][0])
+    place = b.sub(scope.index, em.block[e.last].begin)
     return [
         from_memory(b, e.dtype, access.load_vector(em, b, row, place, u, element, e.dtype.itemsize))
         for u in range(em.lanes.unroll)

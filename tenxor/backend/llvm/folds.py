@@ -1,0 +1,75 @@
+"""States of folds: joining those of lanes and chunks, always by the same tree.
+
+The order in which a fold takes its elements is that of its loops, but for floats that are added up: these are taken in
+chunks whose results join the rest one by one, so rounding errors grow with the length of a chunk and the number of
+chunks, and not with that of all steps.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...expr import Arg, Call, Expr
+from ...kernel.ir import Fold, For, walk
+from .analysis import stores
+from .values import I32, constant, lanes_of, shuffled
+
+if TYPE_CHECKING:
+    from .emit import Parts, _Emitter
+
+CHUNK = 64  # steps whose floats are added up on their own
+ROWS = 8  # and where they are taken one by one, as in sums of columns
+
+
+def combined(em: _Emitter, fold: int, left: list[Parts], right: list[Parts]) -> list[Parts]:
+    """Two states as one."""
+    f = em.kernel.folds[fold]
+    n = len(f.states)
+    arguments = tuple(Arg(k, f.states[k % n]) for k in range(2 * n))
+    assert f.reduction.combine is not None
+    formulas = f.reduction.combine(arguments[:n], arguments[n:])
+    known: dict[Expr, Parts] = dict(zip(arguments, [*left, *right], strict=True))
+    return [em.inline(e, known) for e in formulas]
+
+
+def together(em: _Emitter, fold: int, states: list[Parts]) -> list[Parts]:
+    """The unrolled vectors of a state as one."""
+    em.inmost()
+    while len(states[0]) > 1:
+        states = combined(em, fold, [p[0::2] for p in states], [p[1::2] for p in states])
+    return states
+
+
+def across(em: _Emitter, fold: int, states: list[Parts]) -> list[Parts]:
+    """The lanes of a state as one scalar: halves upon halves."""
+    b = em.inmost()
+    width = lanes_of(states[0][0])
+    while width > 1:
+        width //= 2
+        low = [[shuffled(b, v, range(width)) for v in parts] for parts in states]
+        high = [[shuffled(b, v, range(width, 2 * width)) for v in parts] for parts in states]
+        states = combined(em, fold, low, high)
+    return [[b.extract_element(v, constant(I32, 0)) for v in parts] for parts in states]
+
+
+def chunk(em: _Emitter, loop: For, folds: list[int]) -> int:
+    """How many steps of a loop make a chunk of these folds that it carries; 0 where elements are simply taken in order."""
+    kinds = [em.kernel.folds[f] for f in folds]
+    if any(f.reduction.combine is None for f in kinds) or not any(map(rounds, kinds)) or stores(loop.body):
+        return 0
+    if has_lanes(em, loop):
+        return CHUNK
+    return 0 if any(isinstance(s, For) for s in loop.body) else ROWS
+
+
+def has_lanes(em: _Emitter, loop: For) -> bool:
+    """Whether lanes run along a loop or one inside it."""
+    return em.kernel.axes[loop.axis].vector or any(isinstance(s, For) and has_lanes(em, s) for s in loop.body)
+
+
+def rounds(f: Fold) -> bool:
+    """Whether joining states rounds floats."""
+    states = tuple(Arg(k, d) for k, d in enumerate(f.states))
+    joined = f.reduction.combine(states, states) if f.reduction.combine else ()
+    calls = [e for root in joined for e in walk(root) if isinstance(e, Call)]
+    return any(e.dtype.is_float and e.op.name in ("add", "multiply") for e in calls)

@@ -1,0 +1,127 @@
+"""Loops over columns, turned about so that memory is read along its rows.
+
+Where lanes run along an axis and folds inside it walk across memory, the loops as they stand would read a few elements
+of each row, and the caches would wait for every one of them. Instead they go through blocks of the axis, with a row of
+states for each fold: a few steps of the fold's loop at a time, and for these the whole row. Every state takes the same
+elements in the same order as before. What is the same for all steps of a loop is computed once for each column, and
+kept in a row of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from ..expr import Call, Expr, missing
+from .ir import Fold, For, Init, Keep, Kept, Load, Position, Result, State, Statement, Store, Update, expressions
+from .keep import replaced, work
+
+COLUMNS = 4096  # states in a row: they stay in the nearest cache
+FEWER = 256  # columns in a block that is read more than once: it should stay in some cache
+STEPS = 8  # rows that are read side by side
+WORTH_A_ROW = 3  # additions' worth of work
+
+
+def by_rows(loop: For) -> For:
+    """A loop over columns, in blocks, with its body's loops around its own."""
+    passes = sum(isinstance(s, For) for s in loop.body)
+    block = COLUMNS if passes == 1 else FEWER
+    return For(loop.axis, tuple(_Turning(loop.axis, block).inside(loop.body)), block)
+
+
+def with_rows(folds: Sequence[Fold], loop: For) -> list[Fold]:
+    """The folds, those that a loop over columns starts having a row of states along it."""
+    started = {s.fold for s in loop.body if isinstance(s, Init)}
+    return [f._replace(row=loop.axis) if k in started else f for k, f in enumerate(folds)]
+
+
+class _Turning:
+    """What is done for one column, done for all columns of a block, statement by statement."""
+
+    def __init__(self, axis: int, block: int) -> None:
+        self.axis, self.block = axis, block
+        self.rows = 0  # kept so far
+
+    def inside(self, body: Iterable[Statement]) -> list[Statement]:
+        found: list[Statement] = []
+        straight: list[Statement] = []
+        for s in body:
+            if not isinstance(s, For):
+                straight.append(s)
+                continue
+            kept, turned = self.kept(s)
+            straight += kept
+            if straight:
+                found.append(For(self.axis, tuple(straight)))
+                straight = []
+            found.append(self.around(turned))
+        if straight:
+            found.append(For(self.axis, tuple(straight)))
+        return found
+
+    def around(self, loop: For) -> For:
+        """A loop that was inside that over the columns, around it."""
+        if any(isinstance(s, For) for s in loop.body):
+            return For(loop.axis, tuple(self.inside(loop.body)))
+        if any(isinstance(s, Update) for s in loop.body):
+            return For(loop.axis, (For(self.axis, (loop,)),), STEPS)
+        return For(loop.axis, (For(self.axis, loop.body),))
+
+    def kept(self, loop: For) -> tuple[list[Keep], For]:
+        """What a loop computes at each step though it is the same for all, to be kept, and the loop without it."""
+        kept: dict[Expr, Expr] = {}
+        for e in same_for_all(loop):
+            kept[e] = Kept(self.rows, self.axis, self.block, e.dtype)
+            self.rows += 1
+        keeps = [Keep(row.row, self.axis, self.block, e) for e, row in kept.items() if isinstance(row, Kept)]
+        return keeps, _with(loop, kept) if kept else loop
+
+
+def same_for_all(loop: For) -> list[Expr]:
+    """The largest parts of what a loop computes that do not change in it, and are worth a row."""
+    axes, running = _axes_and_folds(loop)
+    fixed: dict[Expr, bool] = {}
+    found: dict[Expr, None] = {}
+    for root in expressions((loop,)):
+        for e in missing(root, fixed):
+            if isinstance(e, (Load, Position)):
+                fixed[e] = not e.address.axes() & axes
+            elif isinstance(e, Result):
+                fixed[e] = e.fold not in running
+            else:
+                fixed[e] = not isinstance(e, State) and all(fixed[a] for a in e.args)
+        stack = [root]
+        while stack:
+            e = stack.pop()
+            if not fixed[e]:
+                stack.extend(e.args)
+            elif isinstance(e, Call) and work(e) >= WORTH_A_ROW:
+                found[e] = None
+    return list(found)
+
+
+def _axes_and_folds(loop: For) -> tuple[set[int], set[int]]:
+    """The axes of a loop and those inside it, and the folds that they update."""
+    axes, folds = {loop.axis}, set()
+    for s in loop.body:
+        if isinstance(s, For):
+            more_axes, more_folds = _axes_and_folds(s)
+            axes |= more_axes
+            folds |= more_folds
+        elif isinstance(s, (Init, Update)):
+            folds.add(s.fold)
+    return axes, folds
+
+
+def _with(loop: For, kept: dict[Expr, Expr]) -> For:
+    """The loop with parts of its expressions replaced."""
+    body: list[Statement] = []
+    for s in loop.body:
+        if isinstance(s, For):
+            body.append(_with(s, kept))
+        elif isinstance(s, Update):
+            body.append(Update(s.fold, tuple([replaced(v, kept) for v in s.values])))
+        elif isinstance(s, Store):
+            body.append(s._replace(value=replaced(s.value, kept)))
+        else:
+            body.append(s)
+    return loop._replace(body=tuple(body))

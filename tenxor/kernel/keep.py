@@ -1,0 +1,77 @@
+"""What a fold computes at some cost is kept, for as long as its row is in the cache, for the loop that needs it again.
+
+The exponentials that softmax adds up are the same that it then divides by their sum.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ..dtypes import DType
+from ..expr import Call, Expr, missing
+from .ir import walk
+
+if TYPE_CHECKING:
+    from ..layout import Layout
+    from ..node import Node
+    from .draft import Draft, Folding, Loops
+
+WORTH_KEEPING = 10  # additions' worth of work
+LONGEST = 1 << 16  # elements of a row that is kept
+
+
+class Repeat(Expr):
+    """The element of kept row `index` that belongs to the present step of the result's last loop."""
+
+    __slots__ = ("index",)
+
+    def __init__(self, index: int, dtype: DType) -> None:
+        self.index = index
+        self._set(dtype, index)
+
+
+@dataclass(slots=True)
+class Keeping:
+    """A row that the loop of some folds over `written` fills with `value`, and the loop over `read` reads."""
+
+    value: Expr
+    written: int
+    read: int
+
+
+def keep(d: Draft, computed: dict[tuple[Node, Layout, Loops], Expr]) -> None:
+    """Keep what both a fold and the result compute at the same places of the same node, in loops of one axis each."""
+    assert d.value is not None
+    found: dict[Expr, Expr] = {}
+    in_result = {e for e in walk(d.value) if isinstance(e, Call)}
+    for (node, place, loops), e in computed.items():
+        if loops != d.space or e not in in_result or work(e) < WORTH_KEEPING:
+            continue
+        for f in d.foldings:
+            inside = f.around + f.axes
+            again = computed.get((node, place, inside))
+            if again is not None and is_row(d, f) and any(again in set(walk(v)) for v in f.values):
+                d.kept.append(Keeping(again, f.axes[0], d.space[-1]))
+                found[e] = Repeat(len(d.kept) - 1, e.dtype)
+                break
+    if found:
+        d.value = replaced(d.value, found)
+
+
+def is_row(d: Draft, f: Folding) -> bool:
+    """Whether a fold runs over one axis, in the place of the result's last, that is not too long."""
+    return len(f.axes) == 1 and f.around == d.space[:-1] and d.extents[f.axes[0]] <= LONGEST
+
+
+def work(e: Expr) -> int:
+    """About how many additions an expression is worth."""
+    return sum(part.op.cost for part in walk(e) if isinstance(part, Call))
+
+
+def replaced(e: Expr, by: dict[Expr, Expr]) -> Expr:
+    """The expression with some of its parts replaced."""
+    found = dict(by)
+    for part in missing(e, found):
+        found[part] = Call(part.op, tuple([found[a] for a in part.args]), part.dtype) if isinstance(part, Call) else part
+    return found[e]
