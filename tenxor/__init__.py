@@ -45,6 +45,7 @@ from .functions.patterns import *
 from .functions.selecting import *
 from .functions.statistics import *
 from .memory import memory as memory
+from .memory import set_memory_limit as set_memory_limit
 from .tensor import Tensor as Tensor
 from .tensor.contraction import matmul as matmul
 from .version import __version__ as __version__

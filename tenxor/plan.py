@@ -7,11 +7,12 @@ import struct
 import sys
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from .backend.llvm.compiler import Compiled, compiler
-from .backend.threads import share
+from .backend.threads import share, share_unbroken
 from .dtypes import boolean
 from .errors import TraceError
 from .expr import Call
@@ -21,6 +22,7 @@ from .kernel.lower import Binding, lower
 from .layout import Table
 from .memory import Buffer, allocate
 from .node import EMPTY, PLACEHOLDER, REINTERPRET, STORE, Node, Scalar, data
+from .ops import OPS, Op
 
 _LEVEL = os.environ.get("TENXOR_DEBUG", "")
 DEBUG = int(_LEVEL) if _LEVEL.isdigit() else 0
@@ -31,6 +33,13 @@ SOLE_BUFFER = 3  # references to a buffer that one node holds: the node's, a loc
 SOLE = (
     4  # references to a node that only a store reads: its sources, the list of nodes, and those on the way to counting
 )
+SOLE_OPERAND = (
+    3  # references to an operand besides the recipes': the list of nodes, a local one, and getrefcount's argument
+)
+IN_PLACE = 1 << 20  # bytes from which a result takes over the memory of an operand that dies; finding out takes time
+UNBROKEN = (
+    1 << 32
+)  # work, in additions, up to which it does so, as signals cannot end such a kernel: less than a second
 _WITHOUT_KERNEL = (EMPTY, REINTERPRET)
 _DONE = data(allocate(0), (0,), boolean)  # stands in the list of nodes for one that is not needed any more
 
@@ -70,7 +79,7 @@ def make_plan(nodes: list[Node], scalars: list[Scalar], roots: list[Node]) -> Pl
         )
     number_of = {node: k for k, node in enumerate(nodes)}
     kernels = fuse(order, roots)
-    steps = [_make_step(node, set(kernels), number_of, scalars) for node in kernels]
+    steps = _thrifty([_make_step(node, set(kernels), number_of, scalars) for node in kernels])
     free = constants(order)
     read = Counter(source for n in order for source in n.sources if type(source) is Node)
     passing = [(number_of[n], read[n]) for n in order if n not in kernels and n not in free]
@@ -80,19 +89,44 @@ def make_plan(nodes: list[Node], scalars: list[Scalar], roots: list[Node]) -> Pl
 def _make_step(node: Node, kernels: set[Node], number_of: dict[Node, int], scalars: list[Scalar]) -> Step:
     place, nbytes = number_of[node], node.size * node.dtype.itemsize
     over = number_of[node.sources[0]] if node.op is STORE else None  # type: ignore[index]
+    name = "full" if node.op is OPS["cast"] and type(node.sources[0]) is Scalar else node.op
     if node.op in _WITHOUT_KERNEL or node.size == 0:
-        return Step(place, nbytes, None, over)
+        return Step(place, nbytes, name, None, over)
     kernel, binding = lower(node, kernels)
-    return Step(place, nbytes, _Call.of(node, kernel, binding, number_of, scalars), over)
+    call = _Call.of(node, kernel, binding, number_of, scalars)
+    if nbytes >= IN_PLACE and call.work <= UNBROKEN and type(node.op) is Op:
+        givers = tuple([number_of[n] for n in binding.aligned if n.dtype.itemsize == node.dtype.itemsize])
+        return Thrifty(place, nbytes, name, call, over, givers)
+    return Step(place, nbytes, name, call, over)
+
+
+def _thrifty(steps: list[Step]) -> list[Step]:
+    """The steps, each told what it is the last to read, so that its memory serves those that follow."""
+    found: list[Step] = steps[-1:]  # after which all is let go of
+    later = set(steps[-1].reads())
+    for step in reversed(steps[:-1]):
+        last = tuple(set(step.reads()) - later)
+        givers = step.givers if isinstance(step, Thrifty) else ()
+        found.append(Thrifty(step.node, step.nbytes, step.name, step.call, step.over, givers, last) if last else step)
+        later.update(last)
+    return found[::-1]
 
 
 class Step:
-    """Gives node number `node` its `nbytes` of memory and fills it, unless it has no content; a store goes over node `over`."""
+    """Gives node number `node` its `nbytes` of memory and fills it, unless it has no content (`call` is None).
 
-    __slots__ = ("call", "nbytes", "node", "over")
+    A store goes over node `over`. `name` is what an error says.
+    """
 
-    def __init__(self, node: int, nbytes: int, call: _Call | None, over: int | None) -> None:
-        self.node, self.nbytes, self.call, self.over = node, nbytes, call, over
+    __slots__ = ("call", "name", "nbytes", "node", "over")
+
+    def __init__(self, node: int, nbytes: int, name: object, call: _Call | None, over: int | None) -> None:
+        self.node, self.nbytes, self.name, self.call, self.over = node, nbytes, name, call, over
+
+    def reads(self) -> list[int]:
+        """The nodes whose memory it needs."""
+        found = [] if self.call is None else [k for k, _ in self.call.sources]
+        return found if self.over is None else [*found, self.over]
 
     def run(self, nodes: list[Node], scalars: list[Scalar]) -> None:
         """Compute the node and settle it."""
@@ -102,7 +136,7 @@ class Step:
         elif node.op is REINTERPRET:
             out = node.sources[0].buffer  # type: ignore[union-attr, assignment]
         else:
-            out = allocate(self.nbytes)
+            out = allocate(self.nbytes, self.name, node.shape, node.dtype)
         if self.call is not None:
             self.call.run(out, nodes, scalars)
         node.settle(out)
@@ -110,6 +144,54 @@ class Step:
             nodes[self.over] = (
                 _DONE  # written over, so nobody reads it; if it kept its memory, the next store would copy
             )
+
+
+class Thrifty(Step):
+    """A step that lets go of the nodes `last`, which no later one reads.
+
+    If its result is elementwise and large, it takes over the memory of one of the operands `givers` if that dies.
+    """
+
+    __slots__ = ("givers", "last")
+
+    def __init__(
+        self,
+        node: int,
+        nbytes: int,
+        name: object,
+        call: _Call | None,
+        over: int | None,
+        givers: tuple[int, ...],
+        last: tuple[int, ...] = (),
+    ) -> None:
+        super().__init__(node, nbytes, name, call, over)
+        self.givers, self.last = givers, last
+
+    def run(self, nodes: list[Node], scalars: list[Scalar]) -> None:
+        """Compute the node and settle it."""
+        if not self.in_place(nodes[self.node], nodes, scalars):
+            super().run(nodes, scalars)
+        for k in self.last:
+            nodes[k] = _DONE
+
+    def in_place(self, node: Node, nodes: list[Node], scalars: list[Scalar]) -> bool:
+        """Compute the node into the memory of an operand that nobody else can read any more, if there is one."""
+        for k in self.givers:
+            operand = nodes[k]
+            buffer = operand.buffer
+            assert buffer is not None and self.call is not None
+            if (
+                buffer.nbytes == self.nbytes
+                and not (buffer.pins or buffer.frozen)
+                and sys.getrefcount(buffer) == SOLE_BUFFER
+                and sys.getrefcount(operand) == SOLE_OPERAND + _reads(node, operand)
+            ):
+                # The operand's content is lost, so there is no way back: the node has its memory as soon as the loop has run.
+                self.call.run(buffer, nodes, scalars, partial(setattr, node, "buffer", buffer))
+                node.settle(buffer)
+                nodes[k] = _DONE
+                return True
+        return False
 
 
 def _memory_to_write(node: Node) -> Buffer:
@@ -120,9 +202,25 @@ def _memory_to_write(node: Node) -> Buffer:
     sole = sys.getrefcount(old) == SOLE and sys.getrefcount(buffer) == SOLE_BUFFER
     if not buffer.frozen and (buffer.pins or sole):
         return buffer
-    fresh = allocate(buffer.nbytes)
+    fresh = allocate(buffer.nbytes, "assignment", old.shape, old.dtype)
     fresh.array[: buffer.nbytes] = buffer.array[: buffer.nbytes]
     return fresh
+
+
+def _reads(node: Node, operand: Node) -> int:
+    """How often a recipe refers to an operand; -1 if others may still compute a part of the recipe for themselves."""
+    found = 0
+    stack, seen = [node], {node}
+    while stack:
+        for source in stack.pop().sources:
+            if source is operand:
+                found += 1
+            elif type(source) is Node and source.buffer is None and source not in seen:
+                if source.used:
+                    return -1
+                seen.add(source)
+                stack.append(source)
+    return found
 
 
 @dataclass(slots=True)
@@ -161,8 +259,10 @@ class _Call:
             binding.work * cost,
         )
 
-    def run(self, out: Buffer, nodes: list[Node], scalars: list[Scalar]) -> None:
-        """Fill `out`."""
+    def run(
+        self, out: Buffer, nodes: list[Node], scalars: list[Scalar], then: Callable[[], object] | None = None
+    ) -> None:
+        """Fill `out`; with `then`, in one go that ends with calling it, which no signal can break."""
         words: list[int | float] = [out.address + self.out_offset]
         for k, at in self.sources:
             words.append(nodes[k].buffer.address + at)  # type: ignore[union-attr]
@@ -172,27 +272,33 @@ class _Call:
             words.append(scalars[k].value)
         args = self.head.pack(*words) + self.slots
         if DEBUG:
-            self.shown(args)
+            self.shown(args, then)
+        elif then is not None:
+            self.execute(args, then)
         elif self.work < HOLD_LOCK:
             self.compiled.call(args, 0, self.split)
         else:
             self.execute(args)
 
-    def execute(self, args: bytes) -> None:
+    def execute(self, args: bytes, then: Callable[[], object] | None = None) -> None:
         """Run with Python's lock released, on several threads if it is much."""
-        if self.kernel.splits:
-            share(self.compiled, args, self.split, self.work, self.kernel.grain, alone=self.work < SHARE)
+        splits, alone = self.kernel.splits, self.work < SHARE
+        if then is not None:
+            grain = self.kernel.grain if splits else 1
+            share_unbroken(self.compiled, args, self.split, grain, then, alone=alone or not splits)
+        elif splits:
+            share(self.compiled, args, self.split, self.work, self.kernel.grain, alone=alone)
         else:
             self.compiled.call_free(args, 0, self.split)
 
-    def shown(self, args: bytes) -> None:
+    def shown(self, args: bytes, then: Callable[[], object] | None) -> None:
         """Run, and say so: `TENXOR_DEBUG` 1 for names and times, 2 for the loop IR too, 3 for the assembly."""
         if DEBUG >= 3:
             print(compiler().assembly(self.kernel), file=sys.stderr)
         if DEBUG >= 2:
             print(self.kernel, file=sys.stderr)
         start = time.perf_counter()
-        self.execute(args)
+        self.execute(args, then)
         spent = (time.perf_counter() - start) * 1e6
         print(f"tenxor: {self.kernel.name} [{self.compiled.origin}] {spent:.1f} us", file=sys.stderr)
 

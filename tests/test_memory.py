@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import gc
+import mmap
+import os
+import re
 import subprocess
 import sys
+from collections.abc import Callable
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -125,10 +130,39 @@ class TestPool:
 
         monkeypatch.setattr(module.np, "empty", short)
         for _ in range(2):  # the second finds room at once
-            buffers.append(allocate(4 * MiB))
+            buffers.append(allocate(MiB // 2))
             assert len(failed) == 1 and memory().pooled == 0
         for buffer in buffers:
-            assert buffer.address % ALIGNMENT == 0 and buffer.array.nbytes >= buffer.nbytes == 4 * MiB
+            assert buffer.address % ALIGNMENT == 0 and buffer.array.nbytes >= buffer.nbytes == MiB // 2
+
+    @pytest.mark.skipif(not hasattr(mmap, "MADV_HUGEPAGE"), reason="large blocks are mapped for huge pages, on Linux")
+    def test_makes_way_for_large_blocks_too(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        allocate(MiB)
+        real, failed = mmap.mmap, []
+
+        def short(*args: int, **more: int) -> mmap.mmap:
+            if memory().pooled:
+                failed.append(args)
+                raise OSError(12, "Cannot allocate memory")
+            return real(*args, **more)
+
+        monkeypatch.setattr(module.mmap, "mmap", short)
+        buffer = allocate(5 * MiB)
+        assert len(failed) == 1 and memory().pooled == 0 and buffer.address % ALIGNMENT == 0
+
+    def test_lets_old_sizes_go_for_new_ones(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """What was pooled by an earlier part of a program must not keep out what the present part needs again and again."""
+        release_pool()
+        monkeypatch.setattr(module, "MAX_POOLED", 8 * MiB)
+        old = [allocate(MiB) for _ in range(8)]
+        del old
+        assert memory().pooled == 8 * MiB
+        place = allocate(3 * MiB).address
+        assert memory().pooled <= 8 * MiB
+        assert allocate(3 * MiB).address == place
+        too_much = allocate(9 * MiB)
+        del too_much
+        assert memory().pooled <= 8 * MiB
 
 
 class TestCounts:
@@ -163,7 +197,7 @@ class TestCounts:
 
     def test_show_themselves(self) -> None:
         found = memory()
-        assert repr(found) == f"Memory(in_use={found.in_use}, peak={found.peak}, pooled={found.pooled})"
+        assert repr(found) == f"Memory(in_use={found.in_use}, peak={found.peak}, pooled={found.pooled}, limit=None)"
         assert tx.memory is memory and memory_module is memory
 
     def test_temporaries_are_given_back_while_more_is_computed(self) -> None:
@@ -228,15 +262,25 @@ class TestCounts:
 
 
 class TestExhaustion:
-    def test_names_the_bytes(self) -> None:
-        t = tx.empty((1 << 47, 8), dtype=tx.uint8)
-        with pytest.raises(MemoryError, match=rf"{1 << 50} bytes \({used()} bytes are in use\)"):
-            t.realize()
-        with pytest.raises(MemoryError, match=f"no memory for a tensor of {1 << 53} bytes"):
-            tx.zeros(1 << 50).realize()
+    @pytest.mark.parametrize(
+        ("name", "make"),
+        [
+            ("empty", lambda n: tx.empty(n, dtype=tx.float32)),
+            ("full", lambda n: tx.zeros(n, dtype=tx.float32)),
+            ("exp", lambda n: tx.exp(tx.broadcast_to(tx.ones(1, dtype=tx.float32), n) * 2 + 1)),
+            ("sum", lambda n: tx.broadcast_to(tx.ones((2, 1), dtype=tx.float32).realize(), (2, *n)).sum(axis=0)),
+            ("cumulative_sum", lambda n: tx.cumulative_sum(tx.broadcast_to(tx.ones(1, dtype=tx.float32), n), axis=0)),
+        ],
+    )
+    def test_names_the_operation_and_the_bytes(self, name: str, make: Callable[[tuple[int, ...]], Tensor]) -> None:
+        message = f"{name}: no memory for ({1 << 50},) float32, {1 << 52} bytes; "
+        with pytest.raises(MemoryError, match=re.escape(message) + r"\d+ bytes are in use$"):
+            make((1 << 50,)).realize()
 
     def test_of_more_than_any_machine_can_count(self) -> None:
-        with pytest.raises(MemoryError, match=f"no memory for a tensor of {8 << 59} bytes"):
+        with pytest.raises(
+            MemoryError, match=re.escape(f"empty: no memory for ({1 << 59},) float64, {8 << 59} bytes;")
+        ):
             tx.empty(1 << 59).realize()
         for power in (60, 63, 70):
             with pytest.raises(MemoryError, match=f"empty: .*{1 << power} elements"):
@@ -276,6 +320,48 @@ assert (kept + 1).sum().item() == 1 << 21
 """
         found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
         assert found.returncode == 0, found.stderr
+
+
+THP = Path("/sys/kernel/mm/transparent_hugepage/enabled")
+
+
+@pytest.mark.skipif(
+    not THP.exists() or "[never]" in THP.read_text(encoding="ascii"),
+    reason=f"needs Linux with transparent huge pages: {THP} says madvise or always",
+)
+def test_large_buffers_lie_in_huge_pages() -> None:
+    def huge() -> int:
+        lines = Path("/proc/self/smaps").read_text(encoding="ascii").splitlines()
+        return sum(int(line.split()[1]) << 10 for line in lines if line.startswith("AnonHugePages"))
+
+    release_pool()
+    before = huge()
+    buffer = allocate(64 * MiB)
+    buffer.array[:] = 1
+    assert huge() - before >= 60 * MiB, "the system gave small pages: has it no 64 MiB in one piece?"
+    del buffer
+    release_pool()
+    assert huge() - before < 4 * MiB  # they are the system's again
+
+
+@pytest.mark.skipif(os.name != "posix", reason="page faults are counted where there is getrusage")
+def test_large_results_page_fault_in_the_first_rounds_only() -> None:
+    import resource
+
+    def faults() -> int:
+        return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+
+    release_pool()
+    x = tx.ones(16 * MiB, dtype=tx.float32).realize()
+    y = x
+    counts = [faults()]
+    for k in range(10):
+        y = (x + k).realize()
+        counts.append(faults())
+    assert y[-1].item() == 10.0
+    rounds = [after - before for before, after in pairwise(counts)]
+    assert sum(rounds[:3]) >= 32  # 64 MiB, even if all pages are huge
+    assert sum(rounds[3:]) < 32, rounds
 
 
 class TestNothing:

@@ -10,6 +10,9 @@ import atexit
 import ctypes
 import os
 import threading
+from collections.abc import Callable
+from functools import partial
+from operator import call
 from operator import index as as_int
 from typing import TYPE_CHECKING
 
@@ -51,6 +54,10 @@ class _Pool:
         ]
         for helper in self.helpers:
             helper.start()
+
+    def loop(self, kernel: int, args: bytes, begin: int, end: int, piece: int) -> Callable[[], object]:
+        """What runs the kernel at an address for all of `begin..end`; nobody is at work any more when it returns."""
+        return partial(self._share, self._place, kernel, args, begin, end, piece, len(self.helpers))
 
     def run(self, kernel: int, args: bytes, begin: int, end: int, piece: int) -> None:
         """Run the kernel at an address for all of `begin..end`; nobody is at work any more when this returns."""
@@ -106,6 +113,23 @@ def share(compiled: Compiled, args: bytes, extent: int, work: int, grain: int, *
         else:
             piece = -(-(end - begin) // (_count * PIECES_PER_THREAD * grain)) * grain
             _helped().run(compiled.address, args, begin, end, piece)
+
+
+def share_unbroken(
+    compiled: Compiled, args: bytes, extent: int, grain: int, then: Callable[[], object], *, alone: bool
+) -> None:
+    """Run a kernel's outermost loop, and call `then`: both, or neither.
+
+    Nothing is interpreted between the two, so no signal is seen between them; `then` is a function in C.
+    """
+    loop: Callable[[], object]
+    if alone or _count == 1 or extent <= grain:
+        loop = partial(compiled.call_free, args, 0, extent)
+    else:
+        piece = -(-extent // (_count * PIECES_PER_THREAD * grain)) * grain
+        loop = _helped().loop(compiled.address, args, 0, extent, piece)
+    each: Callable[[Callable[[], object]], object] = call
+    list(map(each, (loop, then)))
 
 
 def _helped() -> _Pool:

@@ -8,7 +8,7 @@ loops are written out.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -57,7 +57,8 @@ class Binding:
 
     `operands` names the node of each pointer (None: the result) and the offset in elements to add; `tables`, `numbers`
     and `slots` are the rest of the argument block in its order. `work` is about how many elements are visited, and
-    `split` the extent of the loop that threads may share.
+    `split` the extent of the loop that threads may share. Of the nodes in `aligned` each element is read just before
+    the same one of the result is written, and at no other time.
     """
 
     operands: list[tuple[Node | None, int]]
@@ -66,6 +67,7 @@ class Binding:
     slots: list[int]
     work: int
     split: int
+    aligned: list[Node] = field(default_factory=list)
 
 
 def lower(root: Node, kernels: Set[Node]) -> tuple[Kernel, Binding]:
@@ -94,6 +96,7 @@ class _Lowering:
 
     def lower(self) -> tuple[Kernel, Binding]:
         d = self.d
+        self.binding.aligned = self.aligned()
         self.groups()
         for axis in self.all_axes():
             self.axis_of[axis] = len(self.axes)
@@ -170,6 +173,19 @@ class _Lowering:
         loops = [*self.space, *([d.scan] if d.scan is not None else [])]
         folded = (size(f.around) * size(self.reduced[f.axes]) for f in d.foldings if f.axes in self.reduced)
         return size(loops) + sum(folded)
+
+    def aligned(self) -> list[Node]:
+        """The nodes read only where the result is written, if that is all of it, each element once."""
+        d = self.d
+        if d.scan is not None or d.root.op is STORE:
+            return []
+        out = self.walks[-1]
+        found: dict[Node, bool] = {}
+        for place, its in zip(d.places, self.walks[:-1], strict=True):
+            same = its == out and place.loops == d.space
+            if place.node is not None and place.node.size == d.root.size:
+                found[place.node] = same and found.get(place.node, True)
+        return [node for node, same in found.items() if same]
 
     # Run-time arguments
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import inf, prod
 from typing import Any, Self
+from weakref import ref
 
 from ..dtypes import DEFAULT_FLOAT, DType, Number, check_fits, of_number, plain_number, shown_integer, weak
 from ..errors import DTypeError, ReadOnlyError, ShapeError, UnknownAttribute
 from ..layout import Layout, broadcast_shapes, memory_order
 from ..memory import Buffer, allocate
-from ..node import MAX_PENDING, STORE, Node, Scalar, data, is_pinned, reinterpreted
+from ..node import MAX_PENDING, REINTERPRET, STORE, Node, Scalar, data, is_pinned, reinterpreted
 from ..ops import OPS, Op, floating
 from ..realize import lock, realize
 from ..storage import Storage
@@ -243,8 +244,13 @@ class Core:
             new = Node(_CAST, self.layout.shape, old.dtype, (source,), (through,))
         self._put(new)
         if new.buffer is None and (new.weight > MAX_PENDING or _reads_pinned(new)):
+            before = ref(old)
             del old, source, new
-            realize(self.storage.node)
+            try:
+                realize(self.storage.node)
+            except MemoryError:
+                self._restore(before())
+                raise
 
     def _store(self, source: Node | Scalar, through: Layout | None, pinned: bool) -> None:
         """A write of some elements: a store onto the old node, at once if that is in memory."""
@@ -270,17 +276,32 @@ class Core:
         self._put(new)
         if at_once or new.weight > MAX_PENDING:
             del old, source, new
-            realize(storage.node)
+            try:
+                realize(storage.node)
+            except MemoryError:
+                new = storage.node
+                if new.op is REINTERPRET:
+                    (new,) = new.sources  # type: ignore[assignment]
+                self._restore(new.sources[0] if new.op is STORE else None)  # type: ignore[arg-type]
+                raise
 
     def _part(self) -> Buffer:
         """Move what the storage holds in memory to memory of its own."""
         node = self.storage.node
         shared = node.buffer
         assert shared is not None
-        own = allocate(shared.nbytes)
+        own = allocate(shared.nbytes, "assignment", node.shape, node.dtype)
         own.array[: shared.nbytes] = shared.array[: shared.nbytes]
         self.storage.node = data(own, node.shape, node.dtype)
         return own
+
+    def _restore(self, old: Node | None) -> None:
+        """There was no memory to compute what was just written: the storage holds what it held before.
+
+        That is gone if the recipe does not read it; then the write may be made again as well as not.
+        """
+        if old is not None and self.storage.node.buffer is None:
+            self._put(old)
 
     def _put(self, node: Node) -> None:
         """Let the storage hold a node of this dtype."""

@@ -167,7 +167,7 @@ class Exchange(Core):
 
     @classmethod
     def _copied(cls, array: Array, dtype: DType) -> Self:
-        buffer = allocate(array.size * dtype.itemsize)
+        buffer = allocate(array.size * dtype.itemsize, "asarray", array.shape, dtype)
         np.copyto(buffer.typed(dtype)[: array.size].reshape(array.shape), array)
         return cls(Storage(data(buffer, array.shape, dtype)), Layout.contiguous(array.shape), dtype)
 

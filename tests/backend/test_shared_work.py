@@ -21,7 +21,14 @@ def shared(monkeypatch: pytest.MonkeyPatch) -> list[int]:
             found.append(extent)
         compiled.call_free(args, 0, extent)
 
+    def noted_unbroken(
+        compiled: Compiled, args: bytes, extent: int, grain: int, then: Callable[[], object], *, alone: bool
+    ) -> None:
+        noted(compiled, args, extent, 0, grain, alone=alone)
+        then()
+
     monkeypatch.setattr(plan, "share", noted)
+    monkeypatch.setattr(plan, "share_unbroken", noted_unbroken)
     return found
 
 

@@ -1,0 +1,246 @@
+"""Results in the memory of operands that die: where it is done, where it must not be, and that nobody can tell."""
+
+from __future__ import annotations
+
+import importlib
+import signal
+import sys
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pytest
+
+import tenxor as tx
+from tenxor.tensor import Tensor
+
+from .fuzz.running import check_seed
+
+plan = importlib.import_module("tenxor.plan")
+realize_module = sys.modules["tenxor.realize"]
+N = 600
+
+
+@pytest.fixture(autouse=True)
+def _at_any_size(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(plan, "IN_PLACE", 0)
+    realize_module._plans.clear()
+    yield
+    realize_module._plans.clear()
+
+
+def address(t: Tensor) -> int:
+    buffer = t.storage.node.buffer
+    assert buffer is not None
+    return buffer.address
+
+
+def numbers(n: int = N) -> Tensor:
+    return tx.asarray(np.arange(n, dtype=np.float32))
+
+
+def check(make: Callable[[Tensor], Tensor], *, taken: bool, shape: tuple[int, ...] = (N,)) -> None:
+    """`make` gives what it gives when its argument lives on, whether it takes over its memory or not."""
+    x = numbers().reshape(shape)
+    expected = make(x).tolist()
+    x = numbers().reshape(shape)
+    place = address(x)
+    x = make(x)
+    x.realize()
+    assert x.tolist() == expected
+    assert (address(x) == place) == taken
+
+
+class TestTheMemoryOfWhatDiesIsTakenOver:
+    @pytest.mark.parametrize(
+        "make",
+        [
+            lambda x: x + 1,
+            lambda x: x * x - x,
+            lambda x: tx.exp(tx.sin(x) * 2) + tx.where(x > 3, x, -x),
+            lambda x: x.reshape(20, 30) + 1,
+            lambda x: x.reshape(20, 30).T + 1,  # in the order of x
+            lambda x: x.reshape(20, 30) + tx.arange(30, dtype=tx.float32),
+            lambda x: x.reshape(20, 30) * tx.asarray(np.ones((30, 20), np.float32)).T,  # which is read through tiles
+            lambda x: x + tx.asarray(np.ones((5, N))).sum(axis=0).astype(tx.float32),
+            lambda x: x.astype(tx.int32),
+            lambda x: tx.where(x > 2, 1.0, x),
+            lambda x: x[:, None] + 1,
+            lambda x: x.view(tx.int32).view(tx.float32) + 1,
+        ],
+    )
+    def test_by_what_reads_it_where_it_writes(self, make: Callable[[Tensor], Tensor]) -> None:
+        check(make, taken=True)
+
+    def test_round_after_round(self) -> None:
+        x = numbers()
+        place = address(x)
+        for k in range(10):
+            x = x + k
+            assert address(x.realize()) == place
+            x *= 2
+            assert address(x.realize()) == place
+        assert x[0].item() == sum(k << (10 - k) for k in range(10))
+
+    def test_of_an_intermediate_result(self) -> None:
+        x = numbers()
+        start = tx.memory(reset_peak=True).in_use
+        y = tx.exp(tx.cumulative_sum(x, axis=0) / 1e6)
+        y.realize()
+        assert tx.memory().peak - start < 2 * x.nbytes
+        assert np.allclose(y.to_numpy(), np.exp(np.cumsum(x.to_numpy()) / 1e6))
+
+    def test_once(self) -> None:
+        """Two results cannot have one memory."""
+        x = numbers()
+        place = address(x)
+        y, z = x + 1, x * 2
+        del x
+        tx.realize(y, z)
+        assert address(z) == place != address(y)  # the last to read it
+        assert y.tolist() == [k + 1 for k in range(N)] and z.tolist() == [2 * k for k in range(N)]
+
+    @pytest.mark.parametrize("threads", [1, 3])
+    def test_at_any_length(self, threads: int) -> None:
+        before = tx.num_threads()
+        tx.set_num_threads(threads)
+        try:
+            for n in [*range(1, 140), 255, 256, 257, 1000, 4097, 300_001, 1_200_007]:
+                for dtype in (np.int8, np.float32, np.float64):
+                    array = np.arange(n).astype(dtype)
+                    x = tx.asarray(array)
+                    place = address(x)
+                    x = x * x - x * 2 + 3
+                    assert address(x.realize()) == place
+                    assert np.array_equal(x.to_numpy(), array * array - array * dtype(2) + dtype(3))
+        finally:
+            tx.set_num_threads(before)
+
+
+class TestItIsLeftAlone:
+    @pytest.mark.parametrize(
+        "make",
+        [
+            lambda x: x[::-1] + 1,
+            lambda x: x + x[::-1],
+            lambda x: x[::-1] + x,
+            lambda x: x[1:] + 1,
+            lambda x: x.reshape(20, 30)[:, 0] + 1,
+            lambda x: x + x.reshape(20, 30).T.reshape(-1),
+            lambda x: x.reshape(20, 30) + x.reshape(30, 20).T,
+            lambda x: x - x.max(),
+            lambda x: x.max() - x,
+            lambda x: x.reshape(20, 30) / x.reshape(20, 30).sum(axis=0),
+            lambda x: tx.softmax(x.reshape(20, 30), axis=0),
+            lambda x: tx.softmax(x.reshape(20, 30), axis=1),
+            lambda x: x.reshape(20, 30) / x.reshape(20, 30).sum(axis=1, keepdims=True),
+            lambda x: x.reshape(20, 30).oindex[list(range(19, -1, -1))] + 1,
+            lambda x: tx.cumulative_sum(x, axis=0),
+            lambda x: x[:, None] + tx.arange(2),
+            lambda x: x.astype(tx.float64),
+            lambda x: x.astype(tx.float16),
+            lambda x: x > 5,
+        ],
+    )
+    def test_where_it_is_read_elsewhere_or_otherwise(self, make: Callable[[Tensor], Tensor]) -> None:
+        check(make, taken=False)
+
+    @pytest.mark.parametrize(
+        "keep",
+        [
+            lambda x: x,
+            lambda x: x.T,
+            lambda x: x.storage,
+            lambda x: x.storage.node,
+            lambda x: x.storage.node.buffer,
+            lambda x: x[3:] * 2,
+            lambda x: tx.exp(x).sum(),
+            lambda x: np.asarray(x),
+            lambda x: np.from_dlpack(x),
+            lambda x: x.view(tx.int32),
+            lambda x: x.copy(),
+        ],
+    )
+    def test_while_somebody_can_read_it(self, keep: Callable[[Tensor], object]) -> None:
+        x = numbers()
+        place = address(x)
+        kept = keep(x)
+        x = x + 1
+        assert address(x.realize()) != place
+        if isinstance(kept, Tensor | np.ndarray):
+            assert kept.tolist() == keep(numbers()).tolist()  # type: ignore[attr-defined]
+
+    def test_while_a_pending_reader_could_be_computed_again(self) -> None:
+        x = numbers()
+        place = address(x)
+        y = x + 1
+        z = tx.exp(-y)
+        del x
+        z.realize()  # computes y in passing
+        assert address(z) != place and y.storage.node.buffer is None
+        assert y.tolist() == [k + 1 for k in range(N)]
+
+    def test_even_if_it_is_a_step_further_away(self) -> None:
+        x = numbers()
+        place = address(x)
+        y = tx.sin(x * 2)
+        z = y * 3 + x
+        del x
+        z.realize()
+        assert address(z) != place
+        assert np.allclose(y.to_numpy(), np.sin(np.arange(N) * 2.0), atol=1e-4)
+
+    def test_if_it_is_memory_of_others(self) -> None:
+        for copy in (False, None):
+            array = np.arange(N, dtype=np.float32)
+            array.flags.writeable = copy is False
+            x = tx.asarray(array, copy=copy)
+            assert address(x) == array.ctypes.data
+            x = x + 1
+            x.realize()
+            assert array.tolist() == list(range(N)) and x[5].item() == 6.0
+
+    def test_if_it_is_constant_bytes(self) -> None:
+        content = np.arange(N, dtype=np.float32).tobytes()
+        x = tx.asarray(np.frombuffer(content, np.float32))
+        x = x + 1
+        assert x.realize()[5].item() == 6.0 and content == np.arange(N, dtype=np.float32).tobytes()
+
+    def test_if_it_is_small(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(plan, "IN_PLACE", 1 << 20)
+        check(lambda x: x + 1, taken=False)
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="this system has no timers")
+def test_signals_do_not_leave_it_half_done() -> None:
+    """What was interrupted is done, or can still be done: the operand is whole, or the result is."""
+
+    class Alarm(BaseException):
+        pass
+
+    def ring(*_: object) -> None:
+        raise Alarm
+
+    x = tx.zeros(1 << 20, dtype=tx.float32).realize()
+    rung = 0
+    before = signal.signal(signal.SIGALRM, ring)
+    try:
+        for k in range(1, 301):
+            x = x + 1
+            try:
+                try:
+                    signal.setitimer(signal.ITIMER_REAL, 1e-6 + 3e-6 * k)
+                    x.realize()
+                finally:
+                    signal.setitimer(signal.ITIMER_REAL, 0)
+            except Alarm:
+                rung += 1
+            assert x.realize()[0].item() == x[-1].item() == k
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert rung >= 10, "nothing was interrupted"
+    assert (x - x[0]).count_nonzero().item() == 0
+
+
+def test_programs_mean_what_they_say() -> None:
+    for seed in range(1_000_000, 1_000_200):
+        check_seed(seed)

@@ -1,0 +1,178 @@
+"""A limit on memory: never passed, refused by name, and what is refused leaves all as it was."""
+
+from __future__ import annotations
+
+import gc
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+import tenxor as tx
+from tenxor.errors import ArgumentError
+from tenxor.memory import Buffer, allocate, memory, release_pool
+
+MiB = 1 << 20
+
+
+def used() -> int:
+    gc.collect()
+    return memory().in_use
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _with_all_parts_loaded() -> None:
+    tx.zeros(1).realize()  # plans hold a buffer of their own
+
+
+@pytest.fixture
+def _no_limit_after() -> Iterator[None]:
+    release_pool()
+    yield
+    tx.set_memory_limit(None)
+
+
+@pytest.mark.usefixtures("_no_limit_after")
+class TestLimit:
+    """Tensors never use more than they may, and what is refused leaves all as it was."""
+
+    def test_is_told(self) -> None:
+        assert tx.memory().limit is None
+        tx.set_memory_limit(np.int64(1 << 40))  # type: ignore[arg-type]  # an integer of any kind
+        assert tx.memory().limit == 1 << 40 and repr(tx.memory()).endswith(f"limit={1 << 40})")
+        tx.set_memory_limit(None)
+        assert tx.memory().limit is None
+
+    def test_that_makes_no_sense_is_refused(self) -> None:
+        t = tx.ones(1000).realize()
+        for limit, message in {
+            0: "positive",
+            -5: "positive",
+            "4 GiB": "'4 GiB'",
+            2.5: r"2\.5",
+            64: f"tensors use {used()} bytes, more than 64",
+        }.items():
+            with pytest.raises(ArgumentError, match=f"set_memory_limit: .*{message}"):
+                tx.set_memory_limit(limit)  # type: ignore[arg-type]
+        assert tx.memory().limit is None and t.sum().item() == 1000
+
+    def test_refuses_by_name_and_can_be_raised(self) -> None:
+        x = tx.ones((512, 512)).realize()
+        start = used()
+        tx.set_memory_limit(start + MiB)
+        y = tx.exp(x * 0)
+        message = (
+            f"exp: no memory for (512, 512) float64, {2 * MiB} bytes, in a block of {2 * MiB}; {start} bytes are in use and"
+            f" the limit is {start + MiB}: "
+        )
+        for _ in range(2):
+            with pytest.raises(MemoryError, match=re.escape(message) + ".*set_memory_limit"):
+                y.realize()
+            assert y.storage.node.buffer is None and used() == start
+        tx.set_memory_limit(start + 2 * MiB)
+        assert y.realize()[3, 3].item() == 1.0
+
+    def test_is_met_once_others_are_gone(self) -> None:
+        x = tx.ones((512, 512), dtype=tx.float32).realize()
+        tx.set_memory_limit(used() + MiB)
+        kept = (x + 1).realize()
+        y = x + 2
+        with pytest.raises(MemoryError, match="add: no memory"):
+            y.realize()
+        del kept
+        assert y.realize()[0, 0].item() == 3.0
+
+    def test_counts_what_is_pooled_but_that_makes_way(self) -> None:
+        start = used()
+        pooled = [allocate(MiB) for _ in range(4)]
+        del pooled
+        tx.set_memory_limit(start + 3 * MiB)
+        assert memory().pooled <= 3 * MiB
+        block = allocate(2 * MiB + 5 * MiB // 8)
+        assert memory().in_use + memory().pooled <= start + 3 * MiB
+        del block
+
+    def test_is_never_passed(self) -> None:
+        limit = used() + 40 * 1000
+        tx.set_memory_limit(limit)
+        random = np.random.default_rng(5)
+        held: list[Buffer] = []
+        refused = 0
+        for nbytes in random.integers(0, 20_000, 2000).tolist():
+            if random.random() < 0.5 and held:
+                del held[random.integers(len(held))]
+            try:
+                held.append(allocate(nbytes))
+            except MemoryError:
+                refused += 1
+            assert memory().in_use <= memory().in_use + memory().pooled <= limit
+        assert 100 < refused < 1900
+
+    def test_is_not_met_by_memory_of_others(self) -> None:
+        array = np.ones(1 << 20)
+        tx.set_memory_limit(used() + MiB)
+        assert tx.asarray(array, copy=False).sum().item() == 1 << 20
+        with pytest.raises(
+            MemoryError, match=re.escape(f"asarray: no memory for ({1 << 20},) float64, {8 * MiB} bytes")
+        ):
+            tx.asarray(array)
+
+    @pytest.mark.parametrize("pending", [False, True])
+    def test_leaves_what_is_written_as_it_was(self, pending: bool) -> None:
+        """What raised was not done, so that it can be done again: `+=` would count twice."""
+        x = tx.ones(1 << 17)
+        if not pending:
+            x.realize()
+        view = x.view(tx.uint8)
+        reader = x * 2
+        tx.set_memory_limit(used() + MiB // 2)
+        for write in (lambda: x[:2].__iadd__(1), lambda: view[:8].__setitem__(0, 7)):
+            before = x.storage.node
+            if pending:
+                write()
+                with pytest.raises(MemoryError):
+                    x.realize()
+                continue
+            with pytest.raises(MemoryError, match=f"assignment: no memory for .* {MiB} bytes"):
+                write()
+            assert x.storage.node.buffer is before.buffer is not None
+        tx.set_memory_limit(None)
+        assert x[1].item() == 1.0 + pending and reader[0].item() == 2.0
+        x[:2] += 1
+        assert x[1].item() == 2.0 + pending
+
+    def test_leaves_a_long_recipe_as_it_was(self) -> None:
+        x, count = tx.ones(1 << 17), 0
+        tx.set_memory_limit(used() + MiB // 2)
+        with pytest.raises(MemoryError):
+            for count in range(1000):  # noqa: B007  # those that did not raise
+                x += 1
+        assert 100 < count < 999
+        tx.set_memory_limit(None)
+        assert x[0].item() == 1.0 + count
+
+    def test_comes_from_the_environment(self) -> None:
+        program = """
+import tenxor as tx
+assert tx.memory().limit == 3000000, tx.memory()
+tx.ones(100_000).realize()
+try:
+    tx.ones(1_000_000).realize()
+except MemoryError as error:
+    assert "the limit is 3000000" in str(error)
+else:
+    raise SystemExit("the limit is not kept")
+"""
+        for limit, message in (
+            ("3000000", ""),
+            ("3 GB", "TENXOR_MEMORY_LIMIT: the limit is a number of bytes, not '3 GB'"),
+        ):
+            environment = {**os.environ, "TENXOR_MEMORY_LIMIT": limit}
+            found = subprocess.run(
+                [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, env=environment
+            )
+            assert (found.returncode == 0) == (not message) and message in found.stderr, found.stderr
