@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import pi, sqrt
 
-from .dtypes import DEFAULT_FLOAT, DType, boolean, promote, uint32, uint64
+from .dtypes import DEFAULT_FLOAT, DType, boolean, float32, float64, promote, uint32, uint64
 from .errors import DTypeError
 from .expr import OPS as OPS
 from .expr import Const, Expr, call, cast, substitute, zero
@@ -117,6 +117,16 @@ def selecting(op: str, dtypes: DTypes) -> tuple[DTypes, DType]:
     return (boolean, d, d), d
 
 
+def as_bits(op: str, dtypes: DTypes) -> tuple[DTypes, DType]:
+    """A float of 32 or 64 bits, and an unsigned integer of as many."""
+    return dtypes, {32: uint32, 64: uint64}[dtypes[0].bits]
+
+
+def as_float(op: str, dtypes: DTypes) -> tuple[DTypes, DType]:
+    """An unsigned integer of 32 or 64 bits, and a float of as many."""
+    return dtypes, {32: float32, 64: float64}[dtypes[0].bits]
+
+
 def words(op: str, dtypes: DTypes) -> tuple[DTypes, DType]:
     """64 bits each, and 64 bits."""
     if any(d is not uint64 for d in dtypes):
@@ -187,6 +197,8 @@ entry("trunc", 1, same(NUMERIC), "x without its fraction")
 entry("round", 1, same(NUMERIC), "the nearest integer, halves to even")
 entry("copysign", 2, floating, "x with the sign of y")
 entry("nextafter", 2, floating, "the next number after x towards y", cost=8)
+entry("float_to_bits", 1, as_bits, "the bits of x as an unsigned integer")
+entry("bits_to_float", 1, as_float, "the float whose bits x is")
 entry("signbit", 1, predicate(("float",)), "whether the sign of x is negative, of zeros too")
 entry("isnan", 1, predicate(), "whether x is not a number")
 entry("isinf", 1, predicate(), "whether x is infinite")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import inf, nan
 
-from .dtypes import DType, boolean, int64, uint64
+from .dtypes import DType, boolean, int32, int64, uint32, uint64
 from .expr import Const, Expr, call, cast, substitute, where, zero
 from .ops import DTypes, Exprs
 
@@ -158,35 +158,59 @@ def _argument(name: str, worst: Callable[[DType], Const], better: str, not_bette
     )
 
 
-def _extreme(name: str, worst: Callable[[DType], Const], better: str, op: str) -> Reduction:
-    """The best value, NaN if there is one. Which of two zeros it is, is not said.
+def _extreme(name: str, op: str, worst: Callable[[DType], Const]) -> Reduction:
+    """The best value, NaN if there is one, and of two zeros that with the right sign: -0 is below 0."""
+    of_bits = _of_bits[name]
 
-    For floats the state is the best of what is no NaN, and whether there was one: two quick comparisons, where one that
-    knows about NaN and the signs of zeros takes seven instructions, each of which waits for the one before.
-    """
+    def states(d: DType) -> DTypes:
+        return {32: (int32, uint32, uint32), 64: (int64, uint64, uint64)}[d.compute.bits] if d.is_float else (d,)
 
     def lift(x: Expr, position: Expr, states: DTypes) -> Exprs:
-        return (x, call("isnan", x)) if len(states) == 2 else (x,)
+        if len(states) == 1:
+            return (x,)
+        bits = call("float_to_bits", cast(x, x.dtype.compute))
+        return cast(bits, states[0]), bits, bits
 
     def combine(left: Exprs, right: Exprs) -> Exprs:
-        if len(left) == 1:
-            return (call(op, left[0], right[0]),)
-        (a, some), (b, more) = left, right
-        return where(call(better, b, a), b, a), some | more
-
-    def finish(states: Exprs) -> Expr:
-        return where(states[1], nan, states[0]) if len(states) == 2 else states[0]
+        ops = (op,) if len(left) == 1 else ("maximum", "maximum", "minimum")
+        return tuple([call(o, a, b) for o, a, b in zip(ops, left, right, strict=True)])
 
     return Reduction(
         name,
-        lambda d: (d, boolean) if d.is_float else (d,),
-        lambda s: (worst(s[0]), Const(False, boolean))[: len(s)],
+        states,
+        lambda s: (worst(s[0]),) if len(s) == 1 else (_lowest(s[0]), _lowest(s[1]), _highest(s[2])),
         lift,
         combine,
         lambda d: d,
         has_identity=False,
-        finish=finish,
+        finish=lambda s: s[0] if len(s) == 1 else of_bits(s),
     )
+
+
+# The bits of floats that are not negative are in their order, as integers; those of negative ones are above them if no
+# sign is seen, and in the opposite order. So three extremes of integers, each one quick instruction, say all: `signed`
+# is the largest float if there is one that is not negative, `high` the lowest if there is a negative one, and `low`
+# either of them where the other kind is missing. NaN lies beyond infinity on its side.
+
+
+def _is_nan(signed: Expr, high: Expr) -> Expr:
+    infinity = {32: 0x7F800000, 64: 0x7FF0000000000000}[high.dtype.bits]
+    return call("greater", signed, infinity) | call("greater", high, infinity | 1 << high.dtype.bits - 1)
+
+
+def _largest(states: Exprs) -> Expr:
+    signed, high, low = states
+    bits = where(call("less", signed, 0), low, cast(signed, low.dtype))
+    return where(_is_nan(signed, high), nan, call("bits_to_float", bits))
+
+
+def _smallest(states: Exprs) -> Expr:
+    signed, high, low = states
+    bits = where(call("less", high, 1 << high.dtype.bits - 1), low, high)
+    return where(_is_nan(signed, high), nan, call("bits_to_float", bits))
+
+
+_of_bits = {"max": _largest, "min": _smallest}
 
 
 REDUCTIONS: dict[str, Reduction] = {
@@ -194,8 +218,8 @@ REDUCTIONS: dict[str, Reduction] = {
     for r in (
         Reduction("sum", _one(_widened), _number(0), _plain, _by("add"), _summed),
         Reduction("prod", _one(_widened), _number(1), _plain, _by("multiply"), _summed),
-        _extreme("max", _lowest, "greater", "maximum"),
-        _extreme("min", _highest, "less", "minimum"),
+        _extreme("max", "maximum", _lowest),
+        _extreme("min", "minimum", _highest),
         Reduction(
             "any",
             _one(lambda d: boolean),

@@ -381,6 +381,7 @@ PRIMITIVES: dict[str, Callable[..., Any]] = {
     "trunc": _of_floats(np.trunc),
     "round": _of_floats(np.rint),
     "copysign": np.copysign,
+    "float_to_bits": lambda x: int(x.view(f"u{x.itemsize}")),
     "signbit": np.signbit,
     "isnan": lambda x: x != x,
     "isinf": lambda x: abs(x) == math.inf,
@@ -415,6 +416,7 @@ PRIMITIVES: dict[str, Callable[..., Any]] = {
 BY_DTYPE: dict[str, Callable[..., Any]] = {
     "cast": lambda dtype, x: cast(x, dtype),
     "nextafter": _next_after,
+    "bits_to_float": lambda dtype, x: np.uint64(x).astype(f"u{dtype.itemsize}").view(dtype.numpy),
     "bitwise_left_shift": lambda dtype, x, y: x << y if 0 <= y < dtype.bits else 0,
     "bitwise_right_shift": lambda dtype, x, y: x >> (y if 0 <= y < dtype.bits else dtype.bits),
     "multiply_high": lambda dtype, x, y: x * y >> dtype.bits,

@@ -40,7 +40,16 @@ def _function(op: Op) -> Callable[..., Tensor]:
 
 
 # `cast` is astype, `clip` takes optional bounds, and the rest is inside random numbers.
-_INTERNAL = ("cast", "clip", "power_half", "multiply_high", "random_bits", "random_bits_high")
+_INTERNAL = (
+    "cast",
+    "clip",
+    "power_half",
+    "multiply_high",
+    "random_bits",
+    "random_bits_high",
+    "float_to_bits",
+    "bits_to_float",
+)
 FUNCTIONS = {name: _function(op) for name, op in OPS.items() if name not in _INTERNAL}
 globals().update(FUNCTIONS)
 __all__ = [*FUNCTIONS, "clamp", "clip"]  # the table's names

@@ -60,8 +60,8 @@ def keep(d: Draft, computed: dict[tuple[Node, Layout, Loops], Expr]) -> None:
 
 
 def is_row(d: Draft, f: Folding) -> bool:
-    """Whether a fold runs over one axis, in the place of the result's last, that is not too long."""
-    return len(f.axes) == 1 and f.around == d.space[:-1] and d.extents[f.axes[0]] <= LONGEST
+    """Whether a fold runs over one axis, in the place of the result's last, that is neither too long nor no loop at all."""
+    return len(f.axes) == 1 and f.around == d.space[:-1] and 1 < d.extents[f.axes[0]] <= LONGEST
 
 
 def work(e: Expr) -> int:

@@ -13,7 +13,7 @@ from llvmlite import ir
 
 from ...dtypes import DType
 from ...expr import Call
-from ...kernel.ir import Address, Fetch, For, Kernel, Term, expressions, walk
+from ...kernel.ir import Address, Fetch, For, Kernel, State, Term, expressions, walk
 from .values import (
     I32,
     I64,
@@ -62,8 +62,9 @@ def unrollings(loop: For, *, across: bool, rows: bool) -> tuple[int, ...]:
     if across:
         return (2,)
     cost = sum(e.op.cost for root in expressions((loop,)) for e in walk(root) if isinstance(e, Call))
-    if rows and cost <= 2:
-        return 16, 4
+    states = len({(e.fold, e.part) for root in expressions((loop,)) for e in walk(root) if isinstance(e, State)})
+    if rows and 0 < states <= 2 and cost <= 2 * states:
+        return 16 // states, 4  # as many states as there are registers for
     return (4,) if cost <= 8 else (2,) if cost <= 24 else (1,)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from ...dtypes import DType
 from .elementary import FUNCTIONS
-from .values import I1, INTS, Value, bits_of, constant, from_bits, intrinsic, shaped
+from .values import DOUBLE, FLOAT, I1, INTS, Value, bits_of, constant, from_bits, intrinsic, shaped
 
 Emit = Callable[..., Value]
 
@@ -240,6 +240,8 @@ PRIMITIVES: dict[str, Emit] = {
     "round": _intrinsic("roundeven"),
     "copysign": _intrinsic("copysign"),
     "nextafter": _nextafter,
+    "float_to_bits": lambda b, dtype, x: bits_of(b, dtype, x),
+    "bits_to_float": lambda b, dtype, x: b.bitcast(x, shaped(FLOAT if dtype.bits == 32 else DOUBLE, x)),
     "signbit": _signbit,
     "isnan": _isnan,
     "isinf": _float_test("==", ordered=True),
