@@ -34,13 +34,14 @@ def measure(threads: int, only: str, quick: bool) -> dict[str, Any]:
     """Everything that depends on the number of threads."""
     from . import overhead
     from .check import Reference
-    from .limits import Limits
+    from .limits import Limits, limit_seconds
     from .peers import installed
     from .timing import Pace
     from .workloads import workloads
 
     peers, missing = installed()
-    limits = Limits(threads).measured()
+    machine = Limits(threads)
+    limits = machine.measured()
     pace = Pace(0.3, 3, 5) if quick else Pace()
     found: dict[str, Any] = {
         "limits": limits,
@@ -53,10 +54,15 @@ def measure(threads: int, only: str, quick: bool) -> dict[str, Any]:
     overhead.start(peers)
     chosen = [w for w in workloads() if re.search(only, w.name) or re.search(only, w.family)]
     for number, w in enumerate(chosen):
-        row = one(w, peers, reference, limits, pace)
+        row = one(w, peers, reference, pace)
         found["workloads"][w.name] = row
+        row["limit"], row["limited by"] = limit_seconds(limits, **row["least"])
         print(f"{threads} threads {number + 1:3}/{len(chosen)}  {progress(w.name, row)}", file=sys.stderr, flush=True)
         gc.collect()
+    for name, value in machine.measured().items():  # before and after: a limit is what was reached in the better moment
+        limits[name] = max(limits[name], value)
+    for row in found["workloads"].values():
+        row["limit"], row["limited by"] = limit_seconds(limits, **row["least"])
     if re.search(only, "new shapes"):
         found["new shapes"] = overhead.new_shapes(peers)
     if re.search(only, "small operations"):
@@ -64,13 +70,12 @@ def measure(threads: int, only: str, quick: bool) -> dict[str, Any]:
     return found
 
 
-def one(w: Any, peers: list[Any], reference: Any, limits: dict[str, float], pace: Any) -> dict[str, Any]:
+def one(w: Any, peers: list[Any], reference: Any, pace: Any) -> dict[str, Any]:
     """One workload: results checked equal, then timed in turns; then, apart, where Tenxor's time goes."""
     import numpy as np
 
     from . import inside
     from .check import check
-    from .limits import limit_seconds
     from .timing import fastest, first_and_warm, side_by_side
 
     arrays = w.inputs(np.random.default_rng(0))
@@ -78,34 +83,35 @@ def one(w: Any, peers: list[Any], reference: Any, limits: dict[str, float], pace
     right = right if isinstance(right, tuple) else (right,)
     contenders: dict[str, Any] = {}
     first: dict[str, Any] = {}
-    compiled = 0
     written = 0
     for peer in peers:
         runs = peer.runs(w, [peer.array(a) for a in arrays])
         for run in runs:
-            if peer.name == "tenxor":
-                inside.forget()
+            if peer.name in ("tenxor", "jax"):  # those who compile
+                if peer.name == "tenxor":
+                    inside.forget()
                 before = inside.compiles()
-            cold = first_and_warm(run)
-            if peer.name == "tenxor":
-                compiled = inside.compiles() - before
+                began, warm = first_and_warm(run)
+                compiled = inside.compiles() - before if peer.name == "tenxor" else 1
+                first.setdefault(peer.name, {"first": began, "warm": warm, "compiles": compiled})
             found = run()
             parts = [peer.numpy(part) for part in (found if isinstance(found, (tuple, list)) else (found,))]
             check(w, peer.title, parts, right, arrays)
             if peer.name == "tenxor":
                 written = sum(part.nbytes for part in parts)
-            if peer.name in ("tenxor", "jax") and run is runs[0]:
-                first[peer.name] = {"first": cold[0], "warm": cold[1], "compiles": compiled}
             del found, parts
         if runs:
             contenders[peer.name] = fastest(runs)
     del right
     kernel, python = inside.parts(contenders["tenxor"])
     timed = side_by_side(contenders, pace)
-    read = sum(a.nbytes for a in arrays) if w.read is None else w.read
-    dtype = "float64" if arrays[0].dtype == np.float64 else "float32"
-    operand = max(written, *(a.nbytes for a in arrays))
-    bound, by = limit_seconds(limits, read, written, operand, w.flops, dtype)
+    least = {
+        "read": sum(a.nbytes for a in arrays) if w.read is None else w.read,
+        "written": written,
+        "operand": max(written, *(a.nbytes for a in arrays)),
+        "flops": w.flops,
+        "dtype": "float64" if arrays[0].dtype == np.float64 else "float32",
+    }
     return {
         "family": w.family,
         "seconds": {name: t._asdict() for name, t in timed.items()},
@@ -113,11 +119,7 @@ def one(w: Any, peers: list[Any], reference: Any, limits: dict[str, float], pace
         "kernel": kernel,
         "python": python,
         "first": first,
-        "read": read,
-        "written": written,
-        "flops": w.flops,
-        "limit": bound,
-        "limited by": by,
+        "least": least,
         "compute bound": w.compute_bound,
         "tolerance": w.tolerance,
     }

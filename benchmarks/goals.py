@@ -6,6 +6,7 @@ import statistics
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
+MOVING = 0.9  # of the time on one thread: who needs more than that for moving bytes on all threads is not compute-bound
 Rows = dict[str, dict[str, Any]]  # workloads by name, as `child.one` reports them
 
 
@@ -148,11 +149,21 @@ def speed_up(counts: dict[str, Any], name: str) -> float | None:
 
 
 def _scaling(counts: dict[str, Any]) -> list[list[str]]:
-    """Twice the threads are worth 1.8 times the speed where arithmetic is what takes the time."""
+    """Twice the threads are worth 1.8 times the speed where arithmetic is what takes the time.
+
+    It is not where all threads together need about as long to move the bytes: there the memory is what cannot be doubled.
+    """
     if "1" not in counts or len(counts) < 2:
         return []
     many = next(n for n in counts if n != "1")
-    bound = [w for w, r in counts[many]["workloads"].items() if r["compute bound"]]
+    alone = counts["1"]["workloads"]
+    bound = [
+        w
+        for w, r in counts[many]["workloads"].items()
+        if r["compute bound"]
+        and w in alone
+        and r["limit"] * int(many) <= MOVING * alone[w]["seconds"]["tenxor"]["median"]
+    ]
     ups = {w: up for w in bound if (up := speed_up(counts, w)) is not None}
     if not ups:
         return []

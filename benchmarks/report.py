@@ -138,7 +138,7 @@ def _costs(results: Results) -> str:
         " apart, so the two need not add up to it: the kernels' is from the first thread's entry to the last one's exit, Python's"
         " is the rest: building nodes, finding the plan, memory, handing out threads. What"
         " compiling takes is the first call in a process that has compiled other things before, with nothing on disk, less a warm"
-        " call. † computes more than it moves.\n\n" + grid(rows)
+        " call. † is meant for the goal of compute-bound work.\n\n" + grid(rows)
     )
 
 

@@ -53,9 +53,7 @@ def test_a_wrong_result_is_noticed() -> None:
     right = np.array([1.0, 2.0, 3.0])
     inputs = (right.astype(np.float32),)
     check(workload, "one", [right.astype(np.float32)], [right], inputs)
-    with pytest.raises(
-        Unequal, match=re.escape("1 of 3 elements differ from the reference by more than 1e-05; at (1,)")
-    ):
+    with pytest.raises(Unequal, match=re.escape("at (1,) 2.000999927520752 is not 2.0, by more than 1e-05")):
         check(workload, "one", [np.array([1.0, 2.001, 3.0], np.float32)], [right], inputs)
     with pytest.raises(Unequal, match="nan"):
         check(workload, "one", [np.array([1.0, np.nan, 3.0], np.float32)], [right], inputs)
@@ -109,7 +107,7 @@ def row(family: str, **seconds: float) -> dict[str, Any]:
         "kernel": 0.001,
         "python": 0.002,
         "first": {"tenxor": {"first": 0.03, "warm": 0.01, "compiles": 1}},
-        "limit": 0.005,
+        "limit": 0.005,  # half of what it takes on two threads
         "limited by": "triad in memory",
         "compute bound": family == "outer",
     }

@@ -65,19 +65,19 @@ def integers(dtype: str, shape: tuple[int, ...] | int, low: int, high: int) -> I
 def whole_numbers(sizes: Sizes) -> Iterator[Workload]:
     """Integers and truth values. Nobody may stop early: `any` finds none, `all` finds all."""
     size, matrix = sizes.memory, (sizes.side, sizes.side)
+    many, larger = 4 * size, (2 * sizes.side, 2 * sizes.side)  # of those with one byte: as many bytes, out of cache too
 
     def row(name: str, line: Line, inputs: Inputs, text: str | None = None) -> Workload:
         return Workload(name, "integer and boolean reductions", line, inputs, tolerance=0.0, numexpr=text)
 
-    # PyTorch's amax has no default for all axes that is as fast as its max
     yield row("sum, int32", lambda xp, a: xp.sum(a), integers("int32", size, -100, 100))
     yield row("sum, int64", lambda xp, a: xp.sum(a), integers("int64", size, -100, 100), "sum(a)")
-    yield row("max, int8", lambda xp, a: xp.max(a), integers("int8", size, -128, 128))
-    yield row("sum of rows, uint8", lambda xp, a: xp.sum(a, axis=1), integers("uint8", matrix, 0, 256))
+    yield row("max, int8", lambda xp, a: xp.max(a), integers("int8", many, -128, 128))
+    yield row("sum of rows, uint8", lambda xp, a: xp.sum(a, axis=1), integers("uint8", larger, 0, 256))
     yield row("min of columns, int32", lambda xp, a: xp.min(a, axis=0), integers("int32", matrix, -(1 << 30), 1 << 30))
-    yield row("any, bool", lambda xp, a: xp.any(a), integers("bool", size, 0, 1))
-    yield row("all of rows, bool", lambda xp, a: xp.all(a, axis=1), integers("bool", matrix, 1, 2))
-    yield row("count_nonzero, bool", lambda xp, a: xp.count_nonzero(a), integers("bool", size, 0, 2))
+    yield row("any, bool", lambda xp, a: xp.any(a), integers("bool", many, 0, 1))
+    yield row("all of rows, bool", lambda xp, a: xp.all(a, axis=1), integers("bool", larger, 1, 2))
+    yield row("count_nonzero, bool", lambda xp, a: xp.count_nonzero(a), integers("bool", many, 0, 2))
 
 
 def counts(sizes: Sizes) -> Iterator[Workload]:
