@@ -42,7 +42,7 @@ def measure(threads: int, only: str, quick: bool) -> dict[str, Any]:
     peers, missing = installed()
     machine = Limits(threads)
     limits = machine.measured()
-    pace = Pace(0.3, 3, 5) if quick else Pace()
+    pace = Pace(0.3, 3, 15) if quick else Pace()
     found: dict[str, Any] = {
         "limits": limits,
         "versions": {peer.name: peer.version for peer in peers},

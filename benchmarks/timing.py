@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 Run = Callable[[], object]
+TURN = 0.002  # seconds of a turn, or one call: short, so that most turns pass without being interrupted
 SETTLE = 0.05  # seconds: a contender whose call is shorter makes one before its turn that is not timed
 
 
@@ -18,8 +19,8 @@ class Pace(NamedTuple):
     """How long to measure: `seconds` for all contenders together, in `fewest` to `most` rounds."""
 
     seconds: float = 1.0
-    fewest: int = 5
-    most: int = 15
+    fewest: int = 7
+    most: int = 60
 
 
 class Timed(NamedTuple):
@@ -34,7 +35,7 @@ class Timed(NamedTuple):
 def side_by_side(contenders: Mapping[str, Run], pace: Pace = Pace()) -> dict[str, Timed]:  # noqa: B008
     """How long one call of each contender takes.
 
-    Every round times each of them in turn, over as many calls as fill its share; so a slow moment of the machine falls
+    Every round times each of them in turn, over as many calls as fill its turn; so a slow moment of the machine falls
     on all alike. Each round begins with another one, so that nobody always follows the same neighbour. Before its turn a
     contender makes a call that does not count: the cache, and threads of others that still wait for work, are then as
     they are in a program of its own. A result is dropped before the next call, so each call makes a fresh one.
@@ -45,10 +46,9 @@ def side_by_side(contenders: Mapping[str, Run], pace: Pace = Pace()) -> dict[str
         once[name] = _timed(run, 1)
         if once[name] < SETTLE:
             once[name] = min(once[name], _timed(run, 1))
-    slow = sum(took + (took if took < SETTLE else 0) for took in once.values())
-    rounds = max(pace.fewest, min(pace.most, int(pace.seconds / slow)))
-    share = pace.seconds / rounds / len(contenders)
-    calls = {name: max(1, int((share - took) / max(took, 1e-9))) for name, took in once.items()}
+    calls = {name: max(1, int(TURN / max(took, 1e-9))) for name, took in once.items()}
+    of_round = sum(took * (calls[name] + (took < SETTLE)) for name, took in once.items())
+    rounds = max(pace.fewest, min(pace.most, int(pace.seconds / of_round)))
     times: dict[str, list[float]] = {name: [] for name in contenders}
     names = list(contenders)
     for k in range(rounds):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ from benchmarks.check import Reference, Unequal, check
 from benchmarks.inside import parts
 from benchmarks.limits import IN_CACHE, limit_seconds
 from benchmarks.peers import NumPy, Tenxor
-from benchmarks.timing import Pace, side_by_side
+from benchmarks.timing import TURN, Pace, side_by_side
 from benchmarks.workloads import TINY, Workload, workloads
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -67,10 +69,18 @@ def test_contenders_take_turns() -> None:
     """Each is called as often as the others, and each is the first of a round in its turn."""
     order: list[str] = []
     names = ("a", "b", "c")
-    found = side_by_side({name: lambda name=name: order.append(name) for name in names}, Pace(0.0, 6, 6))
+
+    def run(name: str) -> None:
+        order.append(name)
+        time.sleep(TURN)  # so one call fills a turn
+
+    found = side_by_side({name: partial(run, name) for name in names}, Pace(0.0, 6, 6))
     assert [found[name].rounds for name in names] == [6, 6, 6]
-    assert {order.count(name) for name in names} == {3 + 6 * 2}
+    assert {order.count(name) for name in names} == {
+        3 + 6 * 2
+    }  # warm, and then one that does not count before each that does
     turns = order[9::2]
+    assert turns == order[10::2]
     assert [turns[k] for k in range(0, 18, 3)] == ["a", "b", "c"] * 2
 
 
