@@ -1,72 +1,167 @@
-"""What a small operation costs in Python, what a compile costs, and what an import costs."""
+"""What a small operation costs in Python, what new shapes cost, and what starting costs."""
 
 from __future__ import annotations
 
+import statistics
 import tempfile
 import time
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-import tenxor as tx
+from . import inside
+from .peers import Peer
+from .timing import Pace, process_figures, side_by_side
 
-from .timing import process_seconds, shown, side_by_side
-
-Row = tuple[str, str, str]  # what, the figure, beside what
+SHAPES = 100
 
 
-def small_operations() -> list[Row]:
-    """Views, element access and a tiny sum, beside NumPy."""
-    t, n = tx.asarray(np.arange(20.0)).reshape(4, 5).realize(), np.arange(20.0).reshape(4, 5)
-    a, b = tx.asarray(np.arange(10.0)), np.arange(10.0)
+def _expression(xp: Any, x: Any) -> Any:
+    return xp.exp(x * 3.0 - x / 7.0)
+
+
+def start(peers: Sequence[Peer]) -> None:
+    """Compile something with everybody, so that no workload's first call pays for the start of a compiler."""
+    for peer in peers:
+        if peer.name != "numexpr":
+            peer.ready(peer.bound(lambda xp, x: xp.sum(x * 2)), [peer.array(np.ones(64, np.float32))])()
+
+
+def _realized(line: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda x: line(x).realize()
+
+
+def _awaited(line: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda x: line(x).block_until_ready()
+
+
+def new_shapes(peers: Sequence[Peer], rounds: int = 3) -> dict[str, Any]:
+    """Seconds of calling one expression with 100 new shapes, and how many compiles that takes; medians of rounds by turns."""
+    seconds: dict[str, list[float]] = {}
+    compiles: dict[str, int] = {}
+    for k in range(rounds):
+        sizes = range(1000 + k * SHAPES, 1000 + (k + 1) * SHAPES)
+        for peer in peers:
+            if peer.name == "numexpr":
+                continue  # a string, compiled for no shape
+            inputs = [peer.array(np.ones(size, np.float32)) for size in sizes]
+            line = peer.bound(_expression)
+            if peer.name == "jax":
+                run = jitted = peer.library.jit(line)
+            elif peer.name == "tenxor":
+                run = _realized(line)
+                inside.forget()
+            else:
+                run = line
+            before, begin = inside.compiles(), time.perf_counter()
+            for x in inputs:
+                last = run(x)
+            if peer.name == "jax":
+                last.block_until_ready()
+            seconds.setdefault(peer.name, []).append(time.perf_counter() - begin)
+            if peer.name == "tenxor":
+                compiles[peer.name] = inside.compiles() - before
+            elif peer.name == "jax":
+                compiles[peer.name] = jitted._cache_size()
+    return {
+        "shapes": SHAPES,
+        "seconds": {name: statistics.median(found) for name, found in seconds.items()},
+        "compiles": compiles,
+    }
+
+
+def small_operations(peers: Sequence[Peer], pace: Pace) -> dict[str, dict[str, float]]:
+    """Views, single elements and tiny sums: nothing but Python's time. Seconds by operation and library."""
 
     def write(x: Any) -> None:
         x[1, 2] = 3.0
 
-    pairs = {
-        "view: t.T": (lambda: t.T, lambda: n.T),
-        "view: t[1]": (lambda: t[1], lambda: n[1]),
-        "view: t[1:3, ::2]": (lambda: t[1:3, ::2], lambda: n[1:3, ::2]),
-        "view: t.reshape(5, 4)": (lambda: t.reshape(5, 4), lambda: n.reshape(5, 4)),
-        "view: t.T.reshape(20)": (lambda: t.T.reshape(20), lambda: n.T.reshape(20)),
-        "read t.item(1, 2)": (lambda: t.item(1, 2), lambda: n.item(1, 2)),
-        "write t[1, 2] = 3.0": (lambda: write(t), lambda: write(n)),
-        "a + a, 10 elements, built": (lambda: a + a, lambda: b + b),
-        "a + a, 10 elements, computed": (lambda: (a + a).realize(), lambda: b + b),
-        "a + a, 10 elements, to a list": (lambda: (a + a).tolist(), lambda: (b + b).tolist()),
+    lines: dict[str, tuple[Callable[[Any], Any], str]] = {
+        "view t.T": (lambda t: t.T, "numpy torch tenxor"),
+        "view t[1]": (lambda t: t[1], "numpy torch tenxor"),
+        "view t[1:3, ::2]": (lambda t: t[1:3, ::2], "numpy torch tenxor"),
+        "view t.reshape(5, 4)": (lambda t: t.reshape(5, 4), "numpy torch tenxor"),
+        "t.T.reshape(20), a copy but in Tenxor": (lambda t: t.T.reshape(20), "numpy torch tenxor"),
+        "read t[1, 2].item()": (lambda t: t[1, 2].item(), "numpy torch tenxor jax"),
+        "write t[1, 2] = 3.0": (write, "numpy torch tenxor"),
+        "t + t": (lambda t: t + t, "numpy torch tenxor jax"),
+        "t.sum()": (lambda t: t.sum(), "numpy torch tenxor jax"),
+        "(t * 2 + t).sum()": (lambda t: (t * 2 + t).sum(), "numpy torch tenxor jax"),
+        "(t + t).tolist()": (lambda t: (t + t).tolist(), "numpy torch tenxor jax"),
     }
-    rows = []
-    for name, (ours, theirs) in pairs.items():
-        found = side_by_side({"tenxor": ours, "numpy": theirs}, seconds=0.3)
-        rows.append((name, shown(found["tenxor"]), f"NumPy {shown(found['numpy'])}"))
-    return rows
+    array = np.arange(20.0).reshape(4, 5)
+    sides = {peer.name: peer.array(array.copy()) for peer in peers if peer.name != "numexpr"}
+    libraries = {peer.name: peer.library for peer in peers}
+    found: dict[str, dict[str, float]] = {}
+    for name, (line, who) in lines.items():
+        contenders: dict[str, Callable[[], object]] = {}
+        for peer in who.split():
+            if peer not in sides:
+                continue
+            run, side = line, sides[peer]
+            if name.startswith(("t + t", "t.sum", "(t * 2")):  # others leave no result pending
+                if peer == "tenxor":
+                    run = _realized(line)
+                elif peer == "jax":
+                    run = _awaited(libraries["jax"].jit(line))
+            contenders[peer] = partial(run, side)
+        timed = side_by_side(contenders, pace._replace(seconds=min(pace.seconds, 0.4)))
+        found[name] = {peer: t.median for peer, t in timed.items()}
+    return found
 
 
-def compiling() -> list[Row]:
-    """First calls, new shapes, and a second process."""
-    inputs = [tx.asarray(np.ones(size, np.float32)) for size in range(1000, 1100)]
-    start, before = time.perf_counter(), tx.compile_counts()[0]
-    for x in inputs:
-        (x * 3.0 - x / 7.0).realize()
-    rows = [
-        (
-            "100 new shapes of one expression",
-            shown(time.perf_counter() - start),
-            f"{tx.compile_counts()[0] - before} compiles",
-        )
-    ]
-    with tempfile.TemporaryDirectory() as folder:
-        code = "import tenxor as tx; (tx.ones(10) + 1).realize()"
-        process_seconds("import tenxor, llvmlite.binding", rounds=1)  # Python's own compiled modules are there
-        (cold,) = process_seconds(code, rounds=1, TENXOR_CACHE_DIR=folder)
-        (warm,) = process_seconds(code, rounds=5, TENXOR_CACHE_DIR=folder)
-    rows.append(("a process that computes once, nothing cached", shown(cold), "with Python's and LLVM's start"))
-    rows.append(("the same, compiled on disk", shown(warm), "no compile"))
-    return rows
+_STARTS = {
+    "numpy": ("import numpy as xp", "(xp.exp(xp.ones(1000)) * 2 + 1).sum()"),
+    "torch": ("import torch as xp", "(xp.exp(xp.ones(1000)) * 2 + 1).sum()"),
+    "jax": (
+        "import jax, jax.numpy as xp",
+        "jax.jit(lambda x: (xp.exp(x) * 2 + 1).sum())(xp.ones(1000)).block_until_ready()",
+    ),
+    "numexpr": ("import numexpr, numpy as xp", "numexpr.evaluate('sum(exp(x)*2 + 1)', local_dict=dict(x=xp.ones(1000)))"),
+    "tenxor": ("import tenxor as xp", "(xp.exp(xp.ones(1000)) * 2 + 1).sum().realize()"),
+}  # fmt: skip
+_PROGRAM = """
+import time
+a = time.perf_counter()
+{imports}
+b = time.perf_counter()
+{call}
+c = time.perf_counter()
+print(b - a, c - b)
+"""
 
 
-def importing() -> list[Row]:
-    """`import tenxor` beside `import numpy`, Python's own start taken off."""
-    python, numpy, ours = process_seconds("pass", "import numpy", "import tenxor")
-    numpy, ours = numpy - python, ours - python
-    return [("import tenxor", shown(ours), f"NumPy {shown(numpy)}: {ours / numpy:.2f} times that")]
+def starting(installed: Sequence[str], rounds: int) -> dict[str, dict[str, float]]:
+    """Seconds to import a library, and of the first call after that, when nothing is on disk and when it was run before."""
+    with tempfile.TemporaryDirectory() as warm:
+
+        def settings(name: str, folder: str) -> dict[str, str]:
+            if name == "tenxor":
+                return {"TENXOR_CACHE_DIR": folder}
+            if name == "jax" and folder:
+                return {
+                    "JAX_COMPILATION_CACHE_DIR": folder,
+                    "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+                    "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
+                }
+            return {}
+
+        codes: dict[str, tuple[str, dict[str, str]]] = {}
+        for name in installed:
+            imports, call = _STARTS[name]
+            program = _PROGRAM.format(imports=imports, call=call)
+            codes[f"{name} cold"] = (program, settings(name, ""))
+            codes[f"{name} warm"] = (program, settings(name, warm))
+        process_figures(codes, 1)  # Python's own compiled modules are there, and what is kept on disk
+        found = process_figures(codes, rounds)
+    return {
+        name: {
+            "import": min(found[f"{name} cold"][1], found[f"{name} warm"][1]),
+            "first call, cold": found[f"{name} cold"][2],
+            "first call, warm disk": found[f"{name} warm"][2],
+            "process": found[f"{name} warm"][0],
+        }
+        for name in installed
+    }

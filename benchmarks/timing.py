@@ -8,26 +8,71 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 Run = Callable[[], object]
+TURN = 0.002  # seconds of a turn, or one call: short, so that most turns pass without being interrupted
+SETTLE = 0.05  # seconds: a contender whose call is shorter makes one before its turn that is not timed
 
 
-def side_by_side(contenders: Mapping[str, Run], seconds: float = 1.0, rounds: int = 7) -> dict[str, float]:
-    """The median time of one call of each contender, in seconds.
+class Pace(NamedTuple):
+    """How long to measure: `seconds` for all contenders together, in `fewest` to `most` rounds."""
 
-    Every round times each of them in turn, over as many calls as fill its share of `seconds`; so a slow moment of the
-    machine falls on all alike.
+    seconds: float = 1.0
+    fewest: int = 7
+    most: int = 60
+
+
+class Timed(NamedTuple):
+    """Seconds of one call: the median over the rounds, and the quartiles."""
+
+    median: float
+    low: float
+    high: float
+    rounds: int
+
+
+def side_by_side(contenders: Mapping[str, Run], pace: Pace = Pace()) -> dict[str, Timed]:  # noqa: B008
+    """How long one call of each contender takes.
+
+    Every round times each of them in turn, over as many calls as fill its turn; so a slow moment of the machine falls
+    on all alike. Each round begins with another one, so that nobody always follows the same neighbour. Before its turn a
+    contender makes a call that does not count: the cache, and threads of others that still wait for work, are then as
+    they are in a program of its own. A result is dropped before the next call, so each call makes a fresh one.
     """
-    calls: dict[str, int] = {}
+    once = {}
     for name, run in contenders.items():
         run()  # warm: what is compiled once, or touched first, is not the matter here
-        took = _timed(run, 1)
-        calls[name] = max(1, int(seconds / rounds / len(contenders) / max(took, 1e-9)))
+        once[name] = _timed(run, 1)
+        if once[name] < SETTLE:
+            once[name] = min(once[name], _timed(run, 1))
+    calls = {name: max(1, int(TURN / max(took, 1e-9))) for name, took in once.items()}
+    of_round = sum(took * (calls[name] + (took < SETTLE)) for name, took in once.items())
+    rounds = max(pace.fewest, min(pace.most, int(pace.seconds / of_round)))
     times: dict[str, list[float]] = {name: [] for name in contenders}
-    for _ in range(rounds):
-        for name, run in contenders.items():
-            times[name].append(_timed(run, calls[name]))
-    return {name: statistics.median(found) for name, found in times.items()}
+    names = list(contenders)
+    for k in range(rounds):
+        for name in names[k % len(names) :] + names[: k % len(names)]:
+            if once[name] < SETTLE:
+                contenders[name]()
+            times[name].append(_timed(contenders[name], calls[name]))
+    return {name: _summary(found) for name, found in times.items()}
+
+
+def fastest(runs: list[Run], rounds: int = 3) -> Run:
+    """Of several spellings the one whose best call is the shortest."""
+    if len(runs) == 1:
+        return runs[0]
+    for run in runs:
+        run()
+    best = [min(_timed(run, 1) for _ in range(rounds)) for run in runs]
+    return runs[best.index(min(best))]
+
+
+def first_and_warm(run: Run) -> tuple[float, float]:
+    """Seconds of the first call, and of the best of three after it."""
+    first = _timed(run, 1)
+    return first, min(_timed(run, 1) for _ in range(3))
 
 
 def _timed(run: Run, calls: int) -> float:
@@ -37,19 +82,27 @@ def _timed(run: Run, calls: int) -> float:
     return (time.perf_counter() - start) / calls
 
 
-def process_seconds(*codes: str, rounds: int = 11, **env: str) -> list[float]:
-    """The median times of fresh Pythons that run each of `codes`, in turns, in seconds.
+def _summary(times: list[float]) -> Timed:
+    if len(times) == 1:
+        return Timed(times[0], times[0], times[0], 1)
+    low, middle, high = statistics.quantiles(times, n=4, method="inclusive")
+    return Timed(middle, low, high, len(times))
 
-    They find compiled modules, as users of an installed package do, whatever this environment says about them.
+
+def process_figures(codes: Mapping[str, tuple[str, Mapping[str, str]]], rounds: int) -> dict[str, list[float]]:
+    """Medians of fresh Pythons that run each of `codes` (code, environment) in turns.
+
+    The first figure is the seconds of the whole process, the others are what the code prints, one to a line. They find
+    compiled modules, as users of an installed package do, whatever this environment says about them.
     """
-    env = {**os.environ, "PYTHONDONTWRITEBYTECODE": "", **env}
-    times: list[list[float]] = [[] for _ in codes]
+    found: dict[str, list[list[float]]] = {name: [] for name in codes}
     for _ in range(rounds):
-        for code, found in zip(codes, times, strict=True):
+        for name, (code, env) in codes.items():
+            whole = {**os.environ, "PYTHONDONTWRITEBYTECODE": "", **env}
             start = time.perf_counter()
-            subprocess.run([sys.executable, "-c", code], check=True, env=env, stdout=subprocess.DEVNULL)
-            found.append(time.perf_counter() - start)
-    return [statistics.median(found) for found in times]
+            done = subprocess.run([sys.executable, "-c", code], check=True, env=whole, capture_output=True, text=True)
+            found[name].append([time.perf_counter() - start, *map(float, done.stdout.split())])
+    return {name: [statistics.median(column) for column in zip(*rows, strict=True)] for name, rows in found.items()}
 
 
 def shown(seconds: float) -> str:

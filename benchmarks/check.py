@@ -1,0 +1,79 @@
+"""Results are equal before anybody is timed."""
+
+from __future__ import annotations
+
+import importlib
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from .peers import NumPy
+from .workloads.workload import Array, Workload
+
+PIECE = 1 << 15  # elements
+
+
+class Reference:
+    """NumPy in float64 with what it lacks: what results are held against."""
+
+    def __init__(self) -> None:
+        self.xp = NumPy().xp
+        self.xp.erf = _erf()
+        self.xp.gelu = lambda x: 0.5 * x * (1 + self.xp.erf(x * 0.5**0.5))
+
+    def result(self, workload: Workload, arrays: Sequence[Array]) -> Any:
+        """The line on the same numbers in float64."""
+        wide = [a.astype(np.float64) if a.dtype == np.float32 else a for a in arrays]
+        return workload.reference(self.xp, *wide)
+
+
+def _erf() -> Callable[[Any], Any]:
+    try:
+        found = importlib.import_module("scipy.special").erf  # JAX brings it
+    except ImportError:
+        scalar = np.frompyfunc(math.erf, 1, 1)
+        return lambda x: scalar(x).astype(np.float64)
+    return found  # type: ignore[no-any-return]
+
+
+class Unequal(AssertionError):
+    """Somebody's result is not that of the reference."""
+
+
+def check(workload: Workload, who: str, found: Sequence[Any], right: Sequence[Any], arrays: Sequence[Array]) -> None:
+    """Hold results against the reference, computed by NumPy in float64.
+
+    Each element may differ by the workload's tolerance times (its own size + the mean size of all). Floats must be as wide as
+    the inputs: nobody is to be fast by computing in less, or slow by computing in more.
+    """
+    wide = max((a.dtype for a in arrays if a.dtype.kind == "f"), default=None)
+    for part, expected in zip(found, right, strict=True):
+        part, expected = np.asarray(part), np.asarray(expected)
+        where = f"{workload.name}: {who}"
+        if part.shape != expected.shape:
+            raise Unequal(f"{where} has shape {part.shape}, the reference {expected.shape}")
+        if expected.dtype.kind == "f" and part.dtype != wide:
+            raise Unequal(f"{where} gives {part.dtype}, the inputs are {wide}")
+        if expected.dtype.kind != "f":
+            if not np.array_equal(part, expected):
+                raise Unequal(f"{where} differs from the reference at {np.argwhere(part != expected)[:3].tolist()}")
+            continue
+        _check_floats(where, part, expected, workload.tolerance)
+
+
+def _check_floats(where: str, part: Array, expected: Array, tolerance: float) -> None:
+    """In pieces that stay in cache: whole temporaries would take longer than what is measured."""
+    ours, right = part.reshape(-1), expected.reshape(-1)
+    pieces = [slice(k, k + PIECE) for k in range(0, right.size, PIECE)]
+    mean = sum(float(np.abs(right[piece]).sum()) for piece in pieces) / max(1, right.size)
+    for piece in pieces:
+        wrong = ~(np.abs(ours[piece] - right[piece]) <= tolerance * (np.abs(right[piece]) + mean))
+        if wrong.any():
+            at = piece.start + int(wrong.argmax())
+            place = tuple(int(k) for k in np.unravel_index(at, expected.shape))
+            raise Unequal(
+                f"{where}: at {place} {ours[at].item()!r} is not {right[at].item()!r}, by more than {tolerance}"
+                " of it and of the mean size of all"
+            )

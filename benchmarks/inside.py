@@ -1,0 +1,105 @@
+"""A look inside Tenxor, on runs apart from the timed ones: how long its kernels run, and what it compiles."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any
+
+import tenxor as tx
+from tenxor.backend.llvm.compiler import compiler
+from tenxor.realize import _plans
+
+Run = Callable[[], object]
+
+
+def forget() -> None:
+    """Forget plans and kernels, so that the next call is a first one; on disk nothing is kept meanwhile."""
+    compiler().kernels.clear()
+    _plans.clear()
+
+
+def compiles() -> int:
+    """How many kernels were compiled in this process."""
+    return tx.compile_counts()[0]
+
+
+def parts(run: Run, rounds: int = 101, seconds: float = 0.3) -> tuple[float, float]:
+    """Seconds that one call of `run` spends in machine code, and outside it: medians.
+
+    What is timed is from when the first thread enters a kernel to when the last one has left it. What it costs to call
+    anything at all from Python is measured with a function of C that does nothing, and counted as Python's.
+    """
+    run()  # its kernels are there to be watched
+    spans: list[tuple[float, float]] = []
+    here = list(compiler().kernels.values())
+    before = [(each.call, each.call_free) for each in here]
+    for each in here:
+        each.call, each.call_free = _watched(each.call, spans), _watched(each.call_free, spans)
+    try:
+        inside: list[float] = []
+        outside: list[float] = []
+        deadline = time.perf_counter() + seconds
+        while len(inside) < rounds and (len(inside) < 5 or time.perf_counter() < deadline):
+            spans.clear()
+            start = time.perf_counter()
+            run()
+            whole = time.perf_counter() - start
+            covered, stretches = _covered(spans)
+            kernels = max(0.0, covered - stretches * _call_seconds())
+            inside.append(kernels)
+            outside.append(whole - kernels)
+    finally:
+        for each, (call, call_free) in zip(here, before, strict=True):
+            each.call, each.call_free = call, call_free
+    if not spans:
+        raise RuntimeError("no kernel was seen to run: kernels are called elsewhere than by Compiled.call now")
+    return statistics.median(inside), statistics.median(outside)
+
+
+def _watched(call: Callable[..., None], spans: list[tuple[float, float]]) -> Callable[..., None]:
+    clock = time.perf_counter
+
+    def watched(args: Any, begin: int, end: int) -> None:
+        start = clock()
+        call(args, begin, end)
+        spans.append((start, clock()))
+
+    return watched
+
+
+def _covered(spans: list[tuple[float, float]]) -> tuple[float, int]:
+    """How much time the spans cover, and in how many stretches."""
+    total, until, stretches = 0.0, 0.0, 0
+    for start, end in sorted(spans):
+        if start >= until:
+            stretches += 1
+            total += end - start
+        elif end > until:
+            total += end - until
+        until = max(until, end)
+    return total, stretches
+
+
+_bare: list[float] = []
+
+
+def _call_seconds() -> float:
+    """What a watched call costs in which nothing happens."""
+    if not _bare:
+        import ctypes
+
+        from llvmlite import binding
+
+        machine = binding.Target.from_default_triple().create_target_machine()
+        image = machine.emit_object(binding.parse_assembly("define void @idle(ptr %a, i64 %b, i64 %e) {\n ret void\n}"))
+        builder = binding.JITLibraryBuilder().add_object_img(image).add_current_process().export_symbol("idle")
+        library = builder.link(compiler().jit, "idle of the benchmark")
+        idle = ctypes.PYFUNCTYPE(None, ctypes.c_char_p, ctypes.c_int64, ctypes.c_int64)(library["idle"])
+        spans: list[tuple[float, float]] = []
+        watched = _watched(idle, spans)
+        for _ in range(1000):
+            watched(b"", 0, 1)
+        _bare.append(statistics.median(end - start for start, end in spans))
+    return _bare[0]

@@ -1,0 +1,181 @@
+"""The benchmark itself: its workloads give right results at small sizes, and its figures are put together rightly."""
+
+from __future__ import annotations
+
+import re
+import time
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from benchmarks import goals, report
+from benchmarks.check import Reference, Unequal, check
+from benchmarks.inside import parts
+from benchmarks.limits import IN_CACHE, limit_seconds
+from benchmarks.peers import NumPy, Tenxor
+from benchmarks.timing import TURN, Pace, side_by_side
+from benchmarks.workloads import TINY, Workload, workloads
+
+ROOT = Path(__file__).resolve().parents[1]
+WORKLOADS = {w.name: w for w in workloads(TINY)}
+
+
+@pytest.mark.parametrize("name", WORKLOADS)
+def test_results_are_right(name: str) -> None:
+    workload = WORKLOADS[name]
+    arrays = workload.inputs(np.random.default_rng(0))
+    right = Reference().result(workload, arrays)
+    for peer in (Tenxor(), NumPy()):
+        for run in peer.runs(workload, [peer.array(a) for a in arrays]):
+            found = run()
+            alike = found if isinstance(found, tuple) else (found,)
+            expected = right if isinstance(right, tuple) else (right,)
+            check(workload, peer.title, [peer.numpy(part) for part in alike], expected, arrays)
+
+
+def test_tenxor_takes_part_in_all() -> None:
+    assert all("tenxor" not in w.absent for w in WORKLOADS.values())
+    assert all(w.absent.get("numpy", "has no erf") == "has no erf" for w in WORKLOADS.values())
+
+
+def test_every_family_that_is_asked_for_is_there() -> None:
+    text = " ".join([*WORKLOADS, *(w.family for w in WORKLOADS.values())])
+    asked = (
+        "float32 float64 small cache memory exp log sin tanh erf pow sigmoid gelu sum mean max argmax var softmax log-softmax"
+        " log-sum-exp cross-entropy cumulative copied outer distances bool int32 comparison where clip Black–Scholes n-body"
+    )
+    assert [word for word in asked.split() if word not in text] == []
+
+
+def test_a_wrong_result_is_noticed() -> None:
+    workload = WORKLOADS["a + b, float32 small"]
+    right = np.array([1.0, 2.0, 3.0])
+    inputs = (right.astype(np.float32),)
+    check(workload, "one", [right.astype(np.float32)], [right], inputs)
+    with pytest.raises(Unequal, match=re.escape("at (1,) 2.000999927520752 is not 2.0, by more than 1e-05")):
+        check(workload, "one", [np.array([1.0, 2.001, 3.0], np.float32)], [right], inputs)
+    with pytest.raises(Unequal, match="nan"):
+        check(workload, "one", [np.array([1.0, np.nan, 3.0], np.float32)], [right], inputs)
+    with pytest.raises(Unequal, match="gives float64, the inputs are float32"):
+        check(workload, "one", [right], [right], inputs)
+    with pytest.raises(Unequal, match="shape"):
+        check(workload, "one", [right[:2].astype(np.float32)], [right], inputs)
+
+
+def test_contenders_take_turns() -> None:
+    """Each is called as often as the others, and each is the first of a round in its turn."""
+    order: list[str] = []
+    names = ("a", "b", "c")
+
+    def run(name: str) -> None:
+        order.append(name)
+        time.sleep(TURN)  # so one call fills a turn
+
+    found = side_by_side({name: partial(run, name) for name in names}, Pace(0.0, 6, 6))
+    assert [found[name].rounds for name in names] == [6, 6, 6]
+    assert {order.count(name) for name in names} == {
+        3 + 6 * 2
+    }  # warm, and then one that does not count before each that does
+    turns = order[9::2]
+    assert turns == order[10::2]
+    assert [turns[k] for k in range(0, 18, 3)] == ["a", "b", "c"] * 2
+
+
+def test_a_limit_is_what_takes_longest() -> None:
+    limits = {
+        "read in memory": 10.0,
+        "triad in memory": 5.0,
+        "read in cache": 100.0,
+        "triad in cache": 50.0,
+        "fma float32": 1.0,
+    }
+    big = IN_CACHE + 1
+    assert limit_seconds(limits, 100, 0, big, 0, "float32") == (10.0, "read in memory")
+    assert limit_seconds(limits, 100, 50, big, 0, "float32") == (30.0, "triad in memory")
+    assert limit_seconds(limits, 100, 50, IN_CACHE, 0, "float32") == (3.0, "triad in cache")
+    assert limit_seconds(limits, 100, 50, big, 40.0, "float32") == (40.0, "fma float32")
+
+
+def test_time_is_told_apart() -> None:
+    workload: Workload = WORKLOADS["(a*b + c)**2, float32 small"]
+    peer = Tenxor()
+    (run,) = peer.runs(workload, [peer.array(a) for a in workload.inputs(np.random.default_rng(0))])
+    run()
+    kernel, python = parts(run, rounds=5)
+    assert 0.0 <= kernel < 1.0
+    assert 0.0 < python < 1.0
+
+
+def row(family: str, **seconds: float) -> dict[str, Any]:
+    return {
+        "family": family,
+        "seconds": {name: {"median": s, "low": s, "high": s, "rounds": 5} for name, s in seconds.items()},
+        "absent": {"numpy": "has no erf"} if "numpy" not in seconds else {},
+        "kernel": 0.001,
+        "python": 0.002,
+        "first": {"tenxor": {"first": 0.03, "warm": 0.01, "compiles": 1}},
+        "limit": 0.005,  # half of what it takes on two threads
+        "limited by": "triad in memory",
+        "compute bound": family == "outer",
+    }
+
+
+def results() -> dict[str, Any]:
+    counts = {}
+    for n, ours in (("1", 0.02), ("2", 0.01)):
+        counts[n] = {
+            "limits": {"triad in memory": 2e10, "fma float32": 1e11},
+            "versions": {"tenxor": "1", "numpy": "2", "torch": "3"},
+            "titles": {"tenxor": "Tenxor", "numpy": "NumPy", "torch": "PyTorch"},
+            "missing": {"jax": "No module named 'jax'"},
+            "workloads": {
+                "slow": row("chains in memory", tenxor=ours, numpy=0.04, torch=0.03),
+                "fast": row("chains in memory", tenxor=ours, numpy=0.09, torch=0.06),
+                "cross": row("outer", tenxor=ours, torch=0.005),
+            },
+            "new shapes": {"shapes": 100, "seconds": {"tenxor": 0.03, "numpy": 0.01}, "compiles": {"tenxor": 1}},
+        }
+    machine = {"processor": "a machine", "cpus": 2, "python": "3", "load": [0.0, 0.0, 0.0]}
+    return {"date": "2026-01-01", "quick": True, "machine": machine, "threads": counts}
+
+
+def test_goals_are_judged_by_the_worst() -> None:
+    rows = {line[0]: line[1:] for line in goals.table(results()["threads"])}
+    assert rows["fused chains in memory: × NumPy"] == [
+        "2.50×",
+        "2.00× (slow)",
+        "3.25×",
+        "4.00× (slow)",
+        "6.50×",
+        "no: 3 of 4",
+    ]
+    assert rows["fused chains in memory: of the bandwidth"][-1] == "no: 0 of 4"
+    assert rows["fused chains in memory: × JAX"][-1] == "not measured"
+    assert rows["100 new shapes: compiles"][-1] == "yes: 2 of 2"
+    assert rows["2 threads against one, compute-bound"] == ["1.8×", "–", "–", "2.00× (cross)", "2.00×", "yes: 1 of 1"]
+
+
+def test_the_report_says_what_was_measured() -> None:
+    text = report.markdown(results())
+    assert "A quick run" in text
+    assert "Not installed: jax." in text
+    assert "| slow | 10 ms | 40 ms | 30 ms | 4.00× | 3.00× | **3.00×** | PyTorch | 50 %, triad in memory |" in text
+    assert "| cross | 10 ms | – | 5 ms | – | 0.50× | **0.50×** | PyTorch |" in text
+    assert "Without: NumPy has no erf." in text
+    assert "| triad in memory | 20.0 GB/s | 20.0 GB/s |" in text
+    for block in re.findall(r"(?:^\|.*\n)+", text, flags=re.M):
+        assert len({line.count("|") for line in block.splitlines()}) == 1, block
+
+
+def test_the_table_goes_into_the_readme() -> None:
+    table = report.readme_table(results())
+    assert "| chains in memory (2) | 6.00× | 4.24× | 4.24× | 50 % | 2.12× | 25 % |" in table
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert report.BEGIN in text
+    once = report.into_readme(text, table)
+    assert report.into_readme(once, table) == once
+    with pytest.raises(ValueError, match="the README has no"):
+        report.into_readme("nothing", table)
