@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import tenxor as tx
+from tenxor.backend import threads
 from tenxor.backend.llvm.compiler import compiler
 from tenxor.realize import _plans
 
@@ -37,6 +38,10 @@ def parts(run: Run, rounds: int = 101, seconds: float = 0.3) -> tuple[float, flo
     before = [(each.call, each.call_free) for each in here]
     for each in here:
         each.call, each.call_free = _watched(each.call, spans), _watched(each.call_free, spans)
+    pool = threads._helped() if tx.num_threads() > 1 else None
+    if pool is not None:
+        share = pool._share
+        pool._share = _watched(share, spans)
     try:
         inside: list[float] = []
         outside: list[float] = []
@@ -53,6 +58,8 @@ def parts(run: Run, rounds: int = 101, seconds: float = 0.3) -> tuple[float, flo
     finally:
         for each, (call, call_free) in zip(here, before, strict=True):
             each.call, each.call_free = call, call_free
+        if pool is not None:
+            pool._share = share
     if not spans:
         raise RuntimeError("no kernel was seen to run: kernels are called elsewhere than by Compiled.call now")
     return statistics.median(inside), statistics.median(outside)
@@ -61,9 +68,9 @@ def parts(run: Run, rounds: int = 101, seconds: float = 0.3) -> tuple[float, flo
 def _watched(call: Callable[..., None], spans: list[tuple[float, float]]) -> Callable[..., None]:
     clock = time.perf_counter
 
-    def watched(args: Any, begin: int, end: int) -> None:
+    def watched(*args: Any) -> None:
         start = clock()
-        call(args, begin, end)
+        call(*args)
         spans.append((start, clock()))
 
     return watched

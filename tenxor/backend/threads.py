@@ -60,8 +60,8 @@ class _Pool:
         return partial(self._share, self._place, kernel, args, begin, end, piece, len(self.helpers))
 
     def run(self, kernel: int, args: bytes, begin: int, end: int, piece: int) -> None:
-        """Run the kernel at an address for all of `begin..end`; nobody is at work any more when this returns."""
-        self._share(self._place, kernel, args, begin, end, piece, len(self.helpers))
+        """Run it."""
+        self.loop(kernel, args, begin, end, piece)()
 
     def stop(self) -> None:
         """Send the helpers home, and wait until they have left."""
