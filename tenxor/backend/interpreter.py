@@ -152,7 +152,7 @@ class _Run:
                 self.check(step, len(table), f"table t{term.slot}")
                 place += int(table[step])
             else:
-                place += step if term.how == "unit" else step * self.slots[term.slot]
+                place += step * {"unit": 1, "near": term.slot}.get(term.how, self.slots[term.slot])
         if address.then is None:
             return place
         sizes = [self.slots[d] for d in address.digits]

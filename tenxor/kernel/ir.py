@@ -25,11 +25,13 @@ LANES_AT_ONCE = 64  # steps of a loop with lanes that no two threads should shar
 
 
 class Term(NamedTuple):
-    """What one axis adds to an address: its index times 1 ("unit"), times a slot ("stride"), or looked up ("table")."""
+    """What one axis adds to an address: its index times 1 ("unit"), times a small number ("near"), times a slot
+    ("stride"), or looked up ("table").
+    """
 
     axis: int
     how: str
-    slot: int  # of the stride among the slots, or of the table among the tables; -1 for a unit
+    slot: int  # of the stride among the slots, or of the table among the tables; the number itself if near; -1 for a unit
 
 
 class Address(NamedTuple):
@@ -329,7 +331,8 @@ def show_address(a: Address, digit: str = "") -> str:
     parts = []
     for t in a.terms:
         name = f"{digit}{t.axis}" if digit else _axis(t.axis)
-        parts.append({"unit": name, "stride": f"{name}*s{t.slot}", "table": f"t{t.slot}[{name}]"}[t.how])
+        texts = {"unit": name, "near": f"{name}*{t.slot}", "stride": f"{name}*s{t.slot}", "table": f"t{t.slot}[{name}]"}
+        parts.append(texts[t.how])
     if a.offset >= 0:
         parts.append(f"s{a.offset}")
     text = " + ".join(parts) or "0"

@@ -41,7 +41,7 @@ from .ir import (
 )
 from .keep import LONGEST, Repeat, work
 from .refine import refine
-from .schedule import Walk, column, crosses, lanes, merged, ordered, sequential, tile
+from .schedule import NEAR, Walk, column, crosses, lanes, merged, ordered, sequential, tile
 
 if TYPE_CHECKING:
     from .draft import Place
@@ -198,11 +198,14 @@ class _Lowering:
         index = len(self.operands)
         dtype = self.d.root.dtype if node is None else node.dtype
         self.operands.append(Operand(dtype, node is None))
-        address = self.address(walk, self.axis_of, units or self.vector, in_pointer=walk.base is None)
+        near = NEAR if node is not None else ()
+        address = self.address(walk, self.axis_of, units or self.vector, in_pointer=walk.base is None, near=near)
         self.binding.operands.append((node, walk.offset if walk.base is None else 0))
         return index, address
 
-    def address(self, walk: Walk, places: dict[int, int], units: Set[int], *, in_pointer: bool) -> Address:
+    def address(
+        self, walk: Walk, places: dict[int, int], units: Set[int], *, in_pointer: bool, near: Sequence[int] = ()
+    ) -> Address:
         """The index arithmetic of a walk whose axes have these `places` among the loops (or digits)."""
         terms = []
         for axis, where in places.items():
@@ -212,6 +215,8 @@ class _Lowering:
                 self.binding.tables.append(step)
             elif step == 1 and axis in units:
                 terms.append(Term(where, "unit", -1))
+            elif step in near and axis in units:
+                terms.append(Term(where, "near", step))
             elif step:
                 terms.append(Term(where, "stride", self.slot(step)))
         offset = -1 if in_pointer else self.slot(walk.offset)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from .draft import Draft, Folding, Loops
 
 Step = int | Table
+NEAR = (-1, 2, 3, 4)  # steps of reads in which whole vectors, or a few, hold all that the lanes need
 
 
 @dataclass(slots=True)
@@ -38,6 +39,11 @@ class Walk:
                 elif stride:
                     steps[axis] = stride
         return Walk(steps, layout.offset, layout.base)
+
+    def is_near(self, axis: int) -> bool:
+        """Whether neighbours along the axis are no more than a few steps apart in memory."""
+        step = self.steps.get(axis)
+        return step == 1 or step in NEAR
 
     def is_unit(self, axis: int) -> bool:
         """Whether neighbours along the axis are neighbours in memory."""
@@ -109,7 +115,7 @@ def sequential(d: Draft, f: Folding, axes: Loops, walks: Sequence[Walk]) -> bool
         return False
     accesses = {e.index for v in f.values for e in walk(v) if isinstance(e, Access)}
     reads = [walks[k] for k in accesses if any(axis in walks[k].steps for axis in axes)]  # the others are read once
-    beside, inside = [sum(w.is_unit(axis) for w in reads) for axis in (f.last, axes[-1])]
+    beside, inside = [sum(w.is_near(axis) for w in reads) for axis in (f.last, axes[-1])]
     return 0 < beside >= inside
 
 
@@ -120,7 +126,7 @@ def lanes(d: Draft, space: Loops, reduced: dict[Loops, Loops], alone: set[int], 
     """
     last = space[-1] if space else None
     if d.scan is not None:
-        unit = last is not None and any(w.is_unit(last) for w in walks[:-1])
+        unit = last is not None and any(w.is_near(last) for w in walks[:-1])
         return {last} if last is not None and unit else set()
     across = [f for f in d.foldings if f.fold not in alone]
     before = {f.around[-1] for f in d.foldings if f.around}

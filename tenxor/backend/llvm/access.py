@@ -107,6 +107,8 @@ def _scaled(em: _Emitter, term: Term, index: Value) -> Value:
     if term.how == "stride":
         stride = em.slot(term.slot)
         return em.builder.mul(index, stride)
+    if term.how == "near":
+        return em.builder.mul(index, constant(I64, term.slot))
     table = _table(em, term.slot)
     b = em.builder
     return b.load(b.gep(table, [index], source_etype=I64), typ=I64, align=8)
@@ -142,6 +144,8 @@ def _lane_offsets(em: _Emitter, term: Term, b: Any) -> Parts:
     indices = _lane_indices(em, b)
     if term.how == "unit":
         return indices
+    if term.how == "near":
+        return [b.mul(i, constant(i.type, term.slot)) for i in indices]
     stride = em.slot(term.slot)
     wide = splat(b, stride, lanes.width)
     return [b.mul(i, wide) for i in indices]
@@ -249,11 +253,56 @@ def load(em: _Emitter, operand: int, address: Address, dtype: DType) -> Parts:
         place, index = _unit_place(em, address, term, pointer, element)
         b = em.builder
         raw = [load_vector(em, b, place, index, u, element, dtype.itemsize) for u in range(em.lanes.unroll)]  # type: ignore[union-attr]
+    elif term is not None and term.how == "near" and address.then is None and em.lanes.mask is None:  # type: ignore[union-attr]
+        place, index = _unit_place(em, address, term, pointer, element)
+        b = em.builder
+        raw = _load_near(em, b, place, index, term.slot, element, dtype.itemsize)
     else:
         offsets = position(em, address)
         b = em.builder
         raw = [_gather(em, b, pointer, o, element) for o in offsets]
     return [from_memory(b, dtype, v) for v in raw]
+
+
+def _load_near(em: _Emitter, b: Any, place: Value, index: Value, step: int, element: Any, size: int) -> Parts:
+    """Elements a few steps apart: whole vectors, as many as hold them, from the first needed to the last, and no further."""
+    lanes = em.lanes
+    assert lanes is not None
+    width = lanes.width
+    vector = ir.VectorType(element, width)
+    first = b.mul(index, constant(I64, step))
+    span = (width - 1) * abs(step) + 1  # elements from the first lane's to the last's
+    starts = [*range(0, span - width, width), span - width]
+    wanted = [abs(step) * k for k in (range(width) if step > 0 else range(width - 1, -1, -1))]
+    found: Parts = []
+    for u in range(lanes.unroll):
+        lowest = u * width * step + (0 if step > 0 else step * (width - 1))
+        loads = [
+            b.load(b.gep(place, [b.add(first, constant(I64, lowest + s))], source_etype=element), typ=vector, align=size)
+            for s in starts
+        ]
+        found.append(_picked(b, loads, [_where(starts, width, at) for at in wanted]))
+    return found
+
+
+def _where(starts: Sequence[int], width: int, at: int) -> tuple[int, int]:
+    """Which vector holds the element, and in which lane."""
+    k = min(at // width, len(starts) - 1)
+    return k, at - starts[k]
+
+
+def _picked(b: Any, vectors: list[Value], lanes: list[tuple[int, int]]) -> Value:
+    """A vector of the given lanes of several vectors."""
+    width = len(lanes)
+    found, there = vectors[0], [lane if k == 0 else None for k, lane in lanes]
+    for n, other in enumerate(vectors[1:] or [vectors[0]], start=1):
+        order = [
+            width + lane if k == n else (here if n == 1 else at) if here is not None else 0
+            for at, ((k, lane), here) in enumerate(zip(lanes, there, strict=True))
+        ]
+        found = b.shuffle_vector(found, other, ir.Constant(ir.VectorType(I32, width), [ir.Constant(I32, o) for o in order]))
+        there = [at if k <= n else None for at, (k, _) in enumerate(lanes)]
+    return found
 
 
 def _unit_place(em: _Emitter, address: Address, term: Term, pointer: Value, element: Any) -> tuple[Value, Value]:
