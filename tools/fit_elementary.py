@@ -116,6 +116,32 @@ def erfc_variable(x: int) -> mpf:
     return (x - ERFC_CENTRE) / (x + ERFC_CENTRE)
 
 
+def mills(a: mpf) -> mpf:
+    """P(-a) e**(a**2/2), with the normal distribution's cumulative probability P."""
+    return mp.exp(a * a / 2) * mp.erfc(a / mp.sqrt(2)) / 2
+
+
+def gelu_bend(a: mpf) -> mpf:
+    if a < TINY:
+        return mp.sqrt(2 / mp.pi) - 1
+    return (1 / (2 * mills(a)) - 1) / a - 1
+
+
+def gelu_fit(bits: int, terms: int, centre: mpf, last: mpf) -> Fit:
+    """The bend of gelu's divisor in terms of (a - centre) / (a + centre)."""
+
+    def argument(t: mpf) -> mpf:
+        return centre * (1 + t) / (1 - t)
+
+    return Fit(
+        lambda t: gelu_bend(argument(t)),
+        mpf(-1),
+        (last - centre) / (last + centre),
+        {bits: terms},
+        lambda t: 2 * argument(t) * mills(argument(t)),
+    )
+
+
 FITS = {
     "exp": Fit(lambda r: (mp.expm1(r) - r) / r**2, -HALF_LN2, HALF_LN2, {32: 5, 64: 10}, lambda r: r**2 / mp.exp(r)),
     "log1p": Fit(
@@ -144,6 +170,8 @@ FITS = {
     "atan": Fit(odd_tail(mp.atan), TINY, mpf(1), {64: 20}, odd_weight(mp.atan)),
     "asin": Fit(odd_tail(mp.asin), TINY, mpf(1) / 4, {64: 13}, odd_weight(mp.asin)),
     "erf": Fit(erf_tail, TINY, mpf(1), {32: 7, 64: 12}, erf_weight),
+    "gelu": gelu_fit(32, 11, mpf("3.8"), mpf("14.5")),
+    "gelu in float64": gelu_fit(64, 26, mpf("3.5"), mpf("38.7")),
     "-log(erfc(x)) - x**2": Fit(
         lambda x: -mp.log(mp.erfc(x)) - x**2, mpf(1), mpf(4), {32: 7}, lambda x: mp.erfc(x) / mp.erf(x)
     ),

@@ -84,6 +84,12 @@ REFERENCES: dict[str, Callable[..., mpf]] = {
     **{name: getattr(mp, name) for name in UNARY if hasattr(mp, name)},
     "exp2": lambda x: mp.power(2, x),
     "log2": lambda x: mp.log(x, 2),
+    "rsqrt": lambda x: 1 / mp.sqrt(x),
+    "sigmoid": lambda x: 1 / (1 + mp.exp(-x)),
+    "silu": lambda x: x / (1 + mp.exp(-x)),
+    "softplus": lambda x: mp.log1p(mp.exp(x)),
+    "gelu": lambda x: x / 2 * mp.erfc(-x / mp.sqrt(2)),
+    "gelu_tanh": lambda x: x / (1 + mp.exp(-mp.sqrt(8 / mp.pi) * (x + mpf("0.044715") * x**3))),
     "atan2": mp.atan2,
     "hypot": mp.hypot,
     "logaddexp": lambda x, y: max(x, y) + mp.log1p(mp.exp(-abs(x - y))),
@@ -150,16 +156,31 @@ REGIONS: dict[str, list[Callable[[np.random.Generator, int], np.ndarray]]] = {
     "exp": [between(-1, 1), between(-104, 89), between(-746, 710)],
     "exp2": [between(-1, 1), between(-151, 129), between(-1076, 1025)],
     "expm1": [between(-0.5, 0.5), between(0.3, 0.5), between(-40, 90), between(-1, 710)],
+    "gelu": [between(-15, 6), between(-2, 2), between(-39, 9), between(-39, -37.5), between(-14.5, -12.9)],
+    "gelu_tanh": [between(-11, 6), between(-2, 2), between(-22, 9), between(-21.8, -21.2), between(-10.9, -10)],
     "log": [near(1.0), between(0.3, 3)],
     "log10": [near(1.0), between(0.3, 3)],
     "log1p": [near(0.0), between(-1, 1), between(-0.5, 0.5)],
     "log2": [near(1.0), between(0.3, 3)],
+    "rsqrt": [between(0.5, 2), near(1.0), between(1e-44, 1e-37)],
+    "sigmoid": [between(-20, 20), between(-2, 2), between(-105, 20), between(-747, 40)],
+    "silu": [between(-20, 20), between(-2, 2), between(-110, 20), between(-755, 40)],
     "sin": [between(-7, 7), near_quarter_turns, between(-1e6, 1e6)],
     "sinh": [between(-2, 2), between(0.3, 0.5), between(-90, 90), between(-711, 711)],
+    "softplus": [between(-20, 20), between(-2, 2), between(-105, 20), between(-747, 40)],
     "tan": [between(-7, 7), near_quarter_turns, between(-1e6, 1e6)],
     "tanh": [between(-1.1, 1.1), between(0.5, 0.6), between(-22, 22)],
 }
-LIMITS = {"erf": 30.0, "cosh": 1e4, "sinh": 1e4, "exp": 1e4, "exp2": 1e4, "expm1": 1e4, "tanh": 1e4}
+LIMITS = {
+    **dict.fromkeys(("gelu", "gelu_tanh", "sigmoid", "silu", "softplus"), 1e4),
+    "erf": 30.0,
+    "cosh": 1e4,
+    "sinh": 1e4,
+    "exp": 1e4,
+    "exp2": 1e4,
+    "expm1": 1e4,
+    "tanh": 1e4,
+}
 
 
 def unary_samples(name: str, dtype: type[np.floating]) -> np.ndarray:
@@ -190,7 +211,7 @@ def binary_samples(name: str, dtype: type[np.floating]) -> tuple[np.ndarray, np.
 
 
 def test_every_function_is_there() -> None:
-    assert len(FUNCTIONS) == 24 and set(REGIONS) == set(UNARY)
+    assert len(FUNCTIONS) == 30 and set(REGIONS) == set(UNARY)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -258,6 +279,10 @@ SPECIAL_VALUES: dict[str, list[tuple[float | str, ...]]] = {
     "exp": [(0.0, 1), (-0.0, 1), (TINY, 1), (inf, inf), (-inf, 0.0), (1e4, inf), (-1e4, 0.0), (nan, nan)],
     "exp2": [(0.0, 1), (-0.0, 1), (TINY, 1), (inf, inf), (-inf, 0.0), (1e4, inf), (-1e4, 0.0), (nan, nan)],
     "expm1": [(0.0, 0.0), (-0.0, -0.0), (TINY, TINY), (inf, inf), (-inf, -1), (1e4, inf), (nan, nan)],
+    "gelu": [(0.0, 0.0), (-0.0, -0.0), (inf, inf), (-inf, -0.0), (3e38, 3e38), (-3e38, -0.0), (-50, -0.0), (nan, nan)],
+    "gelu_tanh": [
+        (0.0, 0.0), (-0.0, -0.0), (inf, inf), (-inf, -0.0), (3e38, 3e38), (-3e38, -0.0), (-50, -0.0), (nan, nan),
+    ],
     "hypot": [
         (inf, nan, inf), (nan, -inf, inf), (-inf, 1, inf), (nan, 1, nan), (0.0, nan, nan), (-0.0, -0.0, 0.0),
         (3, -4, 5), (TINY, 0.0, TINY), (TINY, 1, 1),
@@ -278,8 +303,12 @@ SPECIAL_VALUES: dict[str, list[tuple[float | str, ...]]] = {
         (inf, 0.5, inf), (-8, 1 / 3, nan), (-2, 3, -8), (-2, 2, 4), (2, nan, nan), (nan, 2, nan),
         (-2, 1e30, inf), (-2, -2001, -0.0), (TINY, 1, TINY), (10, 3, 1000), (3, 2, 9),
     ],
+    "rsqrt": [(1, 1), (4, 0.5), (0.0, inf), (-0.0, -inf), (inf, 0.0), (-1, nan), (-inf, nan), (nan, nan)],
+    "sigmoid": [(0.0, 0.5), (-0.0, 0.5), (TINY, 0.5), (inf, 1), (-inf, 0.0), (3e38, 1), (-3e38, 0.0), (nan, nan)],
+    "silu": [(0.0, 0.0), (-0.0, -0.0), (inf, inf), (-inf, -0.0), (3e38, 3e38), (-3e38, -0.0), (-1e3, -0.0), (nan, nan)],
     "sin": [(0.0, 0.0), (-0.0, -0.0), (TINY, TINY), (inf, nan), (-inf, nan), (nan, nan)],
     "sinh": [(0.0, 0.0), (-0.0, -0.0), (TINY, TINY), (inf, inf), (-inf, -inf), (nan, nan)],
+    "softplus": [(inf, inf), (-inf, 0.0), (3e38, 3e38), (-3e38, 0.0), (-1e4, 0.0), (1e4, 1e4), (nan, nan)],
     "tan": [(0.0, 0.0), (-0.0, -0.0), (TINY, TINY), (inf, nan), (-inf, nan), (nan, nan)],
     "tanh": [(0.0, 0.0), (-0.0, -0.0), (TINY, TINY), (inf, 1), (-inf, -1), (1e4, 1), (nan, nan)],
 }  # fmt: skip

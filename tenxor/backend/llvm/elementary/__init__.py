@@ -12,12 +12,13 @@ from collections.abc import Callable
 
 from llvmlite import ir
 
+from .activation import gelu, gelu_tanh, sigmoid, silu, softplus
 from .core import Lanes
 from .exponential import exp, exp2, expm1
 from .hyperbolic import acosh, asinh, atanh, cosh, sinh, tanh
 from .inverse_trigonometric import acos, asin, atan, atan2
 from .logarithm import log, log1p, log2, log10, logaddexp
-from .power import hypot, pow
+from .power import hypot, pow, rsqrt
 from .special import erf
 from .trigonometric import cos, sin, tan
 
@@ -40,7 +41,7 @@ def _on_values(formula: Callable[..., Lanes]) -> Emit:
 FUNCTIONS: dict[str, Emit] = {
     formula.__name__: _on_values(formula)
     for formula in (
-        acos, acosh, asin, asinh, atan, atan2, atanh, cos, cosh, erf, exp, exp2, expm1, hypot,
-        log, log10, log1p, log2, logaddexp, pow, sin, sinh, tan, tanh,
+        acos, acosh, asin, asinh, atan, atan2, atanh, cos, cosh, erf, exp, exp2, expm1, gelu, gelu_tanh, hypot,
+        log, log10, log1p, log2, logaddexp, pow, rsqrt, sigmoid, silu, sin, sinh, softplus, tan, tanh,
     )
 }  # fmt: skip

@@ -36,13 +36,14 @@ class Reduced(NamedTuple):
     shifted: Lanes
 
 
-def reduce_by_ln2(x: Lanes) -> Reduced:
-    """Split moderate x into n ln2 + r."""
+def reduce_by_ln2(x: Lanes, x_low: Lanes | None = None) -> Reduced:
+    """Split moderate x, or the sum of x and a small number, into n ln2 + r."""
     rounder = x.format.rounder
     high, low = LN2[x.format.bits]
     shifted = fma(x, LOG2_E, rounder)
     n = shifted - rounder
-    return Reduced(fma(n, -low, fma(n, -high, x)), shifted)
+    rest = fma(n, -high, x)
+    return Reduced(fma(n, -low, rest) if x_low is None else rest + fma(n, -low, x_low), shifted)
 
 
 def integer(shifted: Lanes) -> Lanes:
@@ -52,13 +53,19 @@ def integer(shifted: Lanes) -> Lanes:
 
 def scaled(x: Lanes, shifted: Lanes) -> Lanes:
     """x * 2**n for n in the low bits of `shifted`, in two steps: the result may be subnormal or infinite."""
-    format = x.format
+    first, second = halves_of_power(shifted)
+    return x * first * second
+
+
+def halves_of_power(shifted: Lanes) -> tuple[Lanes, Lanes]:
+    """Two powers of two whose product is 2**n, for n in the low bits of `shifted`."""
+    format = shifted.format
     one = format.to_bits(1.0)
     exponent_field = shifted.as_bits() << format.fraction_bits
     sign_and_exponent = -(1 << format.fraction_bits)
     half = (shifted.as_bits() << (format.fraction_bits - 1)) & sign_and_exponent
     rest = exponent_field - half
-    return x * (half + one).as_float() * (rest + one).as_float()
+    return (half + one).as_float(), (rest + one).as_float()
 
 
 def clamped(x: Lanes, limits: dict[int, tuple[float, float]]) -> Lanes:
@@ -72,9 +79,9 @@ def exp_tail(r: Lanes) -> Lanes:
     return polynomial(r, EXP_TAIL[r.format.bits]) * r * r
 
 
-def exp_near_zero(r: Lanes) -> Lanes:
-    """e**r for |r| <= ln2/2."""
-    tail = polynomial(r, EXP_TAIL[r.format.bits])
+def exp_near_zero(r: Lanes, precision: int | None = None) -> Lanes:
+    """e**r for |r| <= ln2/2, to the precision of r's format or another one."""
+    tail = polynomial(r, EXP_TAIL[precision or r.format.bits])
     return fma(fma(tail, r, 1.0), r, 1.0)
 
 

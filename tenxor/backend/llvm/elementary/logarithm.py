@@ -53,9 +53,9 @@ def split_positive(x: Lanes) -> Split:
     return Split(where(tiny, exponent - float(lift), exponent), f)
 
 
-def log1p_tail(f: Lanes) -> Lanes:
-    """log(1 + f) - f for 1 + f in [sqrt(1/2), sqrt(2))."""
-    if f.format.bits == 32:
+def log1p_tail(f: Lanes, precision: int | None = None) -> Lanes:
+    """log(1 + f) - f for 1 + f in [sqrt(1/2), sqrt(2)), to the precision of f's format or another one."""
+    if (precision or f.format.bits) == 32:
         return fma(f * -0.5, f, polynomial(f, LOG1P_TAIL) * f * (f * f))
     s = f / (f + 2.0)
     z = s * s

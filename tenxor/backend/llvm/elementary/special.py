@@ -50,5 +50,5 @@ def far_erfc(size: Lanes) -> Lanes:
 
 def exp_of_minus(high: Lanes, low: Lanes) -> Lanes:
     """e**-(high + low), for moderate `high` and small `low`."""
-    r, shifted = reduce_by_ln2(-high)
-    return scaled(exp_near_zero(r - low), shifted)
+    r, shifted = reduce_by_ln2(-high, -low)
+    return scaled(exp_near_zero(r), shifted)
