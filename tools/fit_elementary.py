@@ -103,6 +103,7 @@ HALF_LN2 = mp.log(2) / 2
 EIGHTH_TURN = mp.pi / 4
 LOG_LOW, LOG_HIGH = mp.sqrt(0.5) - 1, mp.sqrt(2) - 1
 ATANH_LIMIT = LOG_HIGH / (LOG_HIGH + 2)
+ERF_CENTRE = mpf(2.3999555110931396)  # a float32 whose erf is one, to 34 bits
 TINY = mpf("1e-30")  # in place of 0, where a formula divides by it
 ERFC_CENTRE = mpf("2.5")
 
@@ -172,8 +173,23 @@ FITS = {
     "erf": Fit(erf_tail, TINY, mpf(1), {32: 7, 64: 12}, erf_weight),
     "gelu": gelu_fit(32, 11, mpf("3.8"), mpf("14.5")),
     "gelu in float64": gelu_fit(64, 26, mpf("3.5"), mpf("38.7")),
-    "-log(erfc(x)) - x**2": Fit(
-        lambda x: -mp.log(mp.erfc(x)) - x**2, mpf(1), mpf(4), {32: 7}, lambda x: mp.erfc(x) / mp.erf(x)
+    "erf from 1": Fit(
+        lambda s: (mp.erf(ERF_CENTRE + s) - mp.erf(ERF_CENTRE)) / s,
+        1 - ERF_CENTRE,
+        mpf("3.95") - ERF_CENTRE,
+        {32: 15},
+        lambda s: abs(s) / mp.erf(ERF_CENTRE + s),
+    ),
+    "(2**f - 1) / f": Fit(
+        lambda f: mp.expm1(f * mp.log(2)) / f,
+        -mpf(1) / 2,
+        mpf(1) / 2,
+        {32: 6, 64: 11},
+        lambda f: abs(f) / mp.power(2, f),
+    ),
+    "2**r": Fit(lambda r: mp.power(2, r), -mpf(1) / 2, mpf(1) / 2, {64: 7}, lambda r: mp.power(2, -r)),
+    "log2(1 + f) / f": Fit(
+        lambda f: mp.log1p(f) / f / mp.log(2), LOG_LOW, LOG_HIGH, {64: 14}, lambda f: f / mp.log1p(f)
     ),
     "exp(x**2) erfc(x)": Fit(
         lambda t: mp.exp(erfc_argument(t) ** 2) * mp.erfc(erfc_argument(t)),

@@ -1,8 +1,9 @@
 """Elementary functions as inline vector code: `FUNCTIONS[name](builder, *args)` emits and returns one.
 
 Arguments are LLVM values of one type: float, double, or a vector of either, of any width. What is emitted
-calls no library and, but for sin, cos and tan, has no branches. Those three leave the builder in a new basic
-block, so a caller who needs the block of the result asks the builder, which must stand at the end of a block.
+calls no library. Arguments that are rare and dear are seen to out of line: large angles of sin, cos and tan;
+what is not positive and normal of the logarithms and pow. These leave the builder in a new basic block, so a
+caller who needs the block of the result asks the builder, which must stand at the end of a block.
 
 Errors are at most one unit in the last place in float32 and two in float64 (for `logaddexp`, of the larger of
 the result and the arguments); special values are those of C99, Annex F. Subnormal numbers count like others.

@@ -11,15 +11,15 @@ from .exponential import (
     clamped,
     exp_near_zero,
     exp_tail,
-    halves_of_power,
-    integer,
     reduce_by_ln2,
+    reduce_by_ln2_exactly,
+    scale_of,
     scaled,
 )
 from .logarithm import log1p_tail
 
-# Below the first, 1 + e**t rounds to 1; above the second, t / (1 + e**t) rounds to 0.
-LOGISTIC_RANGE = {32: (-18.0, 109.0), 64: (-38.0, 752.0)}
+# Up to the first, v / (1 + e**-v) rounds to 0; from the second on, 1 + e**-v rounds to 1.
+LOGISTIC_RANGE = {32: (-109.0, 18.0), 64: (-752.0, 38.0)}
 LOGISTIC_SCALE = {32: 2.0**-33, 64: 2.0**-64}  # times e**t, it is in range
 
 # sqrt(8/pi), and its product with 0.044715, each as the sum of two floats.
@@ -29,6 +29,7 @@ CUBIC = {32: (0.071354814, 2.3988325e-09), 64: (0.07135481627260025, -6.17514991
 # With P the normal distribution's cumulative probability: (e**(-a**2/2) / (2 P(-a)) - 1) / a - 1 in terms of
 # (a - CENTRE) / (a + CENTRE), 0 <= a <= GELU_IS_0: relative error of gelu(-a) 2**-29.9 and 2**-58.0.
 GELU_IS_0 = {32: 14.5, 64: 38.7}  # gelu(-a) rounds to 0
+GELU_SCALE = {32: 2.0**-64, 64: 2.0**-540}  # over it, all gelu(-a) are normal
 CENTRE = {32: 3.8, 64: 3.5}
 BEND = {
     32: (
@@ -51,13 +52,13 @@ HALVED_FROM = 0.41421356  # beyond this, log(1 + e) is log 2 + log((1 + e) / 2)
 
 def sigmoid(x: Lanes) -> Lanes:
     """1 / (1 + e**-x)."""
-    return over_one_plus_exp(x.constant(1.0), -x)
+    return over_one_plus_exp(x.constant(1.0), x)
 
 
 def silu(x: Lanes) -> Lanes:
     """x / (1 + e**-x)."""
     lowest, highest = LOGISTIC_RANGE[x.format.bits]
-    return where(x > -lowest, x, over_one_plus_exp(larger(x, -highest), -x)).with_sign_of(x)
+    return where(x > highest, x, over_one_plus_exp(larger(x, lowest), x)).with_sign_of(x)
 
 
 def gelu_tanh(x: Lanes) -> Lanes:
@@ -70,19 +71,18 @@ def gelu_tanh(x: Lanes) -> Lanes:
     factor, factor_low = exact_sum(x.constant(slope), bend)
     factor_low = factor_low + fma(square_low, cubic, fma(square, cubic_low, bend_low + slope_low))
     v, v_low = exact_product(factor, x)
-    result = over_one_plus_exp(larger(x, -highest), -v, -fma(factor_low, x, v_low))
-    return where(v > -lowest, x, result).with_sign_of(x)
+    result = over_one_plus_exp(larger(x, lowest), v, fma(factor_low, x, v_low))
+    return where(v > highest, x, result).with_sign_of(x)
 
 
-def over_one_plus_exp(x: Lanes, t: Lanes, t_low: Lanes | None = None) -> Lanes:
-    """x / (1 + e**t); t may be given as the sum of two floats."""
-    bits, one = t.format.bits, LOGISTIC_SCALE[t.format.bits]
-    bounded = clamped(t, LOGISTIC_RANGE)
-    if t_low is not None:
-        t_low = where(bounded.equals(t), t_low, 0.0)
-    r, shifted = reduce_by_ln2(bounded, t_low)
-    power = (integer(shifted) << t.format.fraction_bits) + t.format.to_bits(one)
-    scale, tail = power.as_float(), exp_tail(r)
+def over_one_plus_exp(x: Lanes, v: Lanes, v_low: Lanes | None = None) -> Lanes:
+    """x / (1 + e**-v); v may be given as the sum of two floats."""
+    bits, one = v.format.bits, LOGISTIC_SCALE[v.format.bits]
+    bounded = clamped(v, LOGISTIC_RANGE)
+    if v_low is not None:
+        v_low = where(bounded.equals(v), -v_low, 0.0)
+    r, shifted = reduce_by_ln2(-bounded, v_low)
+    scale, tail = scale_of(shifted, one), exp_tail(r)
     if bits == 64:
         return x / fma(scale, r + tail, scale + one) * one
     divisor = sum_of_products(fast_sum(scale, scale.constant(one)), scale, r, tail)
@@ -112,18 +112,18 @@ def gelu(x: Lanes) -> Lanes:
     size = smaller(x.abs(), GELU_IS_0[x.format.bits])
     minus_half = size * -0.5
     exponent, exponent_low = exact_product(minus_half, size)
-    r, shifted = reduce_by_ln2(exponent, exponent_low)
+    (r, r_low), shifted = reduce_by_ln2_exactly(exponent, exponent_low)
     dividend = fma(minus_half, r, minus_half)
-    dividend_low = fma(minus_half, exp_tail(r), fma(minus_half, r, minus_half - dividend))
+    dividend_low = fma(minus_half, exp_tail(r) + r_low, fma(minus_half, r, minus_half - dividend))
     centre = CENTRE[x.format.bits]
     bend = polynomial((size - centre) / (size + centre), BEND[x.format.bits])
-    one = exact_sum(size, size.constant(1.0))
-    divisor = fma(size, bend, one.high)
-    divisor_low = fma(size, bend, one.high - divisor) + one.low
+    slope, slope_low = fast_sum(size.constant(1.0), bend)
+    divisor = fma(size, slope, 1.0)
+    divisor_low = fma(size, slope_low, fma(size, slope, 1.0 - divisor))
     inverse = 1.0 / divisor
-    first, second = halves_of_power(shifted)
-    tail = corrected(dividend * inverse, dividend, Pair(divisor, divisor_low), inverse, dividend_low) * first
-    return fma(tail, second, larger(x, 0.0)).with_sign_of(x)
+    tail = corrected(dividend * inverse, dividend, Pair(divisor, divisor_low), inverse, dividend_low)
+    middle = GELU_SCALE[x.format.bits]
+    return fma(tail * scale_of(shifted, 1 / middle), middle, larger(x, 0.0)).with_sign_of(x)
 
 
 def softplus(x: Lanes) -> Lanes:
@@ -135,5 +135,6 @@ def softplus(x: Lanes) -> Lanes:
     e = scaled(exp_near_zero(r, bits), shifted)
     half = e > HALVED_FROM
     f = where(half, fma(e, 0.5, -0.5), e)
-    result = larger(x, 0.0) + (where(half, x.constant(LN2[64][0]), 0.0) + (f + log1p_tail(f, bits)))
+    ln2, ln2_low = (where(half, x.constant(part), 0.0) for part in LN2[64])
+    result = larger(x, 0.0) + (ln2 + (f + (log1p_tail(f, bits) + ln2_low)))
     return result.to_single() if bits == 32 else result

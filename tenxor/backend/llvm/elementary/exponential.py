@@ -7,7 +7,7 @@ A fused multiply-add of x / ln2 and the format's `rounder` leaves n in the low b
 from math import e, log2
 from typing import NamedTuple
 
-from .core import Lanes, fma, larger, polynomial, power_of_two, smaller, where
+from .core import Lanes, Pair, fast_sum, fma, larger, polynomial, power_of_two, smaller, where
 
 LOG2_E = log2(e)
 # ln 2 as the sum of two floats: with fused multiply-adds, subtracting n times the first is exact.
@@ -46,6 +46,21 @@ def reduce_by_ln2(x: Lanes, x_low: Lanes | None = None) -> Reduced:
     return Reduced(fma(n, -low, rest) if x_low is None else rest + fma(n, -low, x_low), shifted)
 
 
+def reduce_by_ln2_exactly(x: Lanes, x_low: Lanes) -> tuple[Pair, Lanes]:
+    """Split the sum of moderate x and a small number into n ln2 + r, r being the sum of two floats."""
+    rounder = x.format.rounder
+    high, low = LN2[x.format.bits]
+    shifted = fma(x, LOG2_E, rounder)
+    n = shifted - rounder
+    return fast_sum(fma(n, -high, x), fma(n, -low, x_low)), shifted
+
+
+def scale_of(shifted: Lanes, times: float = 1.0) -> Lanes:
+    """2**n, times a power of two, for n in the low bits of `shifted`; it must be a normal number."""
+    format = shifted.format
+    return ((shifted.as_bits() << format.fraction_bits) + format.to_bits(times)).as_float()
+
+
 def integer(shifted: Lanes) -> Lanes:
     """n as an integer; any integer for NaN."""
     return shifted.as_bits() - shifted.format.to_bits(shifted.format.rounder)
@@ -53,19 +68,13 @@ def integer(shifted: Lanes) -> Lanes:
 
 def scaled(x: Lanes, shifted: Lanes) -> Lanes:
     """x * 2**n for n in the low bits of `shifted`, in two steps: the result may be subnormal or infinite."""
-    first, second = halves_of_power(shifted)
-    return x * first * second
-
-
-def halves_of_power(shifted: Lanes) -> tuple[Lanes, Lanes]:
-    """Two powers of two whose product is 2**n, for n in the low bits of `shifted`."""
-    format = shifted.format
+    format = x.format
     one = format.to_bits(1.0)
     exponent_field = shifted.as_bits() << format.fraction_bits
     sign_and_exponent = -(1 << format.fraction_bits)
     half = (shifted.as_bits() << (format.fraction_bits - 1)) & sign_and_exponent
     rest = exponent_field - half
-    return (half + one).as_float(), (rest + one).as_float()
+    return x * (half + one).as_float() * (rest + one).as_float()
 
 
 def clamped(x: Lanes, limits: dict[int, tuple[float, float]]) -> Lanes:
