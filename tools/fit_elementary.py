@@ -103,6 +103,7 @@ HALF_LN2 = mp.log(2) / 2
 EIGHTH_TURN = mp.pi / 4
 LOG_LOW, LOG_HIGH = mp.sqrt(0.5) - 1, mp.sqrt(2) - 1
 ATANH_LIMIT = LOG_HIGH / (LOG_HIGH + 2)
+ERF_CENTRE = mpf(2.3999555110931396)  # a float32 whose erf is one, to 34 bits
 TINY = mpf("1e-30")  # in place of 0, where a formula divides by it
 ERFC_CENTRE = mpf("2.5")
 
@@ -114,6 +115,32 @@ def erfc_argument(t: mpf) -> mpf:
 
 def erfc_variable(x: int) -> mpf:
     return (x - ERFC_CENTRE) / (x + ERFC_CENTRE)
+
+
+def mills(a: mpf) -> mpf:
+    """P(-a) e**(a**2/2), with the normal distribution's cumulative probability P."""
+    return mp.exp(a * a / 2) * mp.erfc(a / mp.sqrt(2)) / 2
+
+
+def gelu_bend(a: mpf) -> mpf:
+    if a < TINY:
+        return mp.sqrt(2 / mp.pi) - 1
+    return (1 / (2 * mills(a)) - 1) / a - 1
+
+
+def gelu_fit(bits: int, terms: int, centre: mpf, last: mpf) -> Fit:
+    """The bend of gelu's divisor in terms of (a - centre) / (a + centre)."""
+
+    def argument(t: mpf) -> mpf:
+        return centre * (1 + t) / (1 - t)
+
+    return Fit(
+        lambda t: gelu_bend(argument(t)),
+        mpf(-1),
+        (last - centre) / (last + centre),
+        {bits: terms},
+        lambda t: 2 * argument(t) * mills(argument(t)),
+    )
 
 
 FITS = {
@@ -144,8 +171,25 @@ FITS = {
     "atan": Fit(odd_tail(mp.atan), TINY, mpf(1), {64: 20}, odd_weight(mp.atan)),
     "asin": Fit(odd_tail(mp.asin), TINY, mpf(1) / 4, {64: 13}, odd_weight(mp.asin)),
     "erf": Fit(erf_tail, TINY, mpf(1), {32: 7, 64: 12}, erf_weight),
-    "-log(erfc(x)) - x**2": Fit(
-        lambda x: -mp.log(mp.erfc(x)) - x**2, mpf(1), mpf(4), {32: 7}, lambda x: mp.erfc(x) / mp.erf(x)
+    "gelu": gelu_fit(32, 11, mpf("3.8"), mpf("14.5")),
+    "gelu in float64": gelu_fit(64, 26, mpf("3.5"), mpf("38.7")),
+    "erf from 1": Fit(
+        lambda s: (mp.erf(ERF_CENTRE + s) - mp.erf(ERF_CENTRE)) / s,
+        1 - ERF_CENTRE,
+        mpf("3.95") - ERF_CENTRE,
+        {32: 15},
+        lambda s: abs(s) / mp.erf(ERF_CENTRE + s),
+    ),
+    "(2**f - 1) / f": Fit(
+        lambda f: mp.expm1(f * mp.log(2)) / f,
+        -mpf(1) / 2,
+        mpf(1) / 2,
+        {32: 6, 64: 11},
+        lambda f: abs(f) / mp.power(2, f),
+    ),
+    "2**r": Fit(lambda r: mp.power(2, r), -mpf(1) / 2, mpf(1) / 2, {64: 7}, lambda r: mp.power(2, -r)),
+    "log2(1 + f) / f": Fit(
+        lambda f: mp.log1p(f) / f / mp.log(2), LOG_LOW, LOG_HIGH, {64: 14}, lambda f: f / mp.log1p(f)
     ),
     "exp(x**2) erfc(x)": Fit(
         lambda t: mp.exp(erfc_argument(t) ** 2) * mp.erfc(erfc_argument(t)),

@@ -316,6 +316,36 @@ def _pow(x: Any, y: Any) -> Any:
 _float_pow = _elementary("pow")
 
 
+def _over_one_plus_exp(x: Any, t: Any, t_low: Any = 0) -> Any:
+    """x / (1 + e**(t + t_low)); 0 with the sign of x where t is infinite, whatever x is."""
+    if t == np.inf:
+        return np.copysign(0, x)
+    if t < 700:
+        return x / (1 + np.exp(t) * (1 + t_low))
+    return x * np.exp(-t / 2) * (1 - t_low) * np.exp(-t / 2)
+
+
+def _gelu(x: Any) -> Any:
+    """x/2 erfc(y) with y = -x / sqrt(2), whose rounding error counts where erfc is steep."""
+    if x == -np.inf:
+        return np.float64(-0.0)
+    y = float(x) * -math.sqrt(0.5)
+    found = np.float64(math.erfc(y))
+    if 1 < y < 26:
+        exact = Fraction(float(x)) * (Fraction(4.833646656726458e-17) - Fraction(math.sqrt(0.5)))
+        found -= float(exact - Fraction(y)) * math.exp(-y * y) * 2 / math.sqrt(math.pi)
+    return x * 0.5 * found
+
+
+def _gelu_tanh(x: Any) -> Any:
+    if not -20 < x < 20:
+        return _over_one_plus_exp(np.float64(x), np.copysign(np.inf, -x))
+    wide = Fraction(float(x))
+    t = -(Fraction(1.5957691216057308) - Fraction(9.96930880911092e-17)) * (wide + Fraction("0.044715") * wide**3)
+    rounded = float(t)
+    return _over_one_plus_exp(np.float64(x), np.float64(rounded), float(t - Fraction(rounded)))
+
+
 def _floor_divide(x: Any, y: Any) -> Any:
     if isinstance(x, int):
         return x // y if y else 0
@@ -410,6 +440,12 @@ PRIMITIVES: dict[str, Callable[..., Any]] = {
         )
     },
     "logaddexp": lambda x, y: np.logaddexp(np.float64(x), np.float64(y)),
+    "rsqrt": lambda x: 1 / np.sqrt(np.float64(x)),
+    "sigmoid": lambda x: _over_one_plus_exp(np.float64(1), -np.float64(x)),
+    "silu": lambda x: _over_one_plus_exp(np.float64(x), -np.float64(x)),
+    "softplus": lambda x: np.logaddexp(np.float64(x), 0),
+    "gelu": _gelu,
+    "gelu_tanh": _gelu_tanh,
 }
 
 # Those whose meaning depends on the dtype of the result, which comes first. A shift's count is unsigned.

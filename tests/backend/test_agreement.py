@@ -115,8 +115,6 @@ def ordered(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 def test_every_operation_on_every_dtype(op: Op, dtype: DType) -> None:
     operands = crossed(op, dtype)
     ulps = 0 if op.name not in ELEMENTARY and op.formula is None else 3 if op.formula else 2
-    if op.name in ("gelu", "gelu_tanh", "silu"):
-        ulps = 8  # a product of factors that are each rounded
     check_equal(*both(lambda: elementwise(op.name, *(tensor(x, dtype) for x in operands))), ulps)
 
 

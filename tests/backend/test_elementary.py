@@ -84,6 +84,12 @@ REFERENCES: dict[str, Callable[..., mpf]] = {
     **{name: getattr(mp, name) for name in UNARY if hasattr(mp, name)},
     "exp2": lambda x: mp.power(2, x),
     "log2": lambda x: mp.log(x, 2),
+    "rsqrt": lambda x: 1 / mp.sqrt(x),
+    "sigmoid": lambda x: 1 / (1 + mp.exp(-x)),
+    "silu": lambda x: x / (1 + mp.exp(-x)),
+    "softplus": lambda x: mp.log1p(mp.exp(x)),
+    "gelu": lambda x: x / 2 * mp.erfc(-x / mp.sqrt(2)),
+    "gelu_tanh": lambda x: x / (1 + mp.exp(-mp.sqrt(8 / mp.pi) * (x + mpf("0.044715") * x**3))),
     "atan2": mp.atan2,
     "hypot": mp.hypot,
     "logaddexp": lambda x, y: max(x, y) + mp.log1p(mp.exp(-abs(x - y))),
@@ -147,19 +153,34 @@ REGIONS: dict[str, list[Callable[[np.random.Generator, int], np.ndarray]]] = {
     "cos": [between(-7, 7), near_quarter_turns, between(-1e6, 1e6)],
     "cosh": [between(-2, 2), between(-90, 90), between(-711, 711)],
     "erf": [between(-1.1, 1.1), between(0.9, 1.1), between(-6, 6)],
-    "exp": [between(-1, 1), between(-104, 89), between(-746, 710)],
-    "exp2": [between(-1, 1), between(-151, 129), between(-1076, 1025)],
+    "exp": [between(-1, 1), between(-104, 89), between(-746, 710), between(-104, -87), between(-746, -708)],
+    "exp2": [between(-1, 1), between(-151, 129), between(-1076, 1025), between(-151, -125), between(-1076, -1021)],
     "expm1": [between(-0.5, 0.5), between(0.3, 0.5), between(-40, 90), between(-1, 710)],
+    "gelu": [between(-15, 6), between(-2, 2), between(-39, 9), between(-39, -37.5), between(-14.5, -12.9)],
+    "gelu_tanh": [between(-11, 6), between(-2, 2), between(-22, 9), between(-21.8, -21.2), between(-10.9, -10)],
     "log": [near(1.0), between(0.3, 3)],
     "log10": [near(1.0), between(0.3, 3)],
     "log1p": [near(0.0), between(-1, 1), between(-0.5, 0.5)],
     "log2": [near(1.0), between(0.3, 3)],
+    "rsqrt": [between(0.5, 2), near(1.0), between(1e-44, 1e-37)],
+    "sigmoid": [between(-20, 20), between(-2, 2), between(-105, -86), between(-747, 40), between(-747, -707)],
+    "silu": [between(-20, 20), between(-2, 2), between(-110, -86), between(-755, 40), between(-755, -707)],
     "sin": [between(-7, 7), near_quarter_turns, between(-1e6, 1e6)],
     "sinh": [between(-2, 2), between(0.3, 0.5), between(-90, 90), between(-711, 711)],
+    "softplus": [between(-20, 20), between(-2, 2), between(-105, -86), between(-747, 40), between(-747, -707)],
     "tan": [between(-7, 7), near_quarter_turns, between(-1e6, 1e6)],
     "tanh": [between(-1.1, 1.1), between(0.5, 0.6), between(-22, 22)],
 }
-LIMITS = {"erf": 30.0, "cosh": 1e4, "sinh": 1e4, "exp": 1e4, "exp2": 1e4, "expm1": 1e4, "tanh": 1e4}
+LIMITS = {
+    **dict.fromkeys(("gelu", "gelu_tanh", "sigmoid", "silu", "softplus"), 1e4),
+    "erf": 30.0,
+    "cosh": 1e4,
+    "sinh": 1e4,
+    "exp": 1e4,
+    "exp2": 1e4,
+    "expm1": 1e4,
+    "tanh": 1e4,
+}
 
 
 def unary_samples(name: str, dtype: type[np.floating]) -> np.ndarray:
@@ -190,7 +211,7 @@ def binary_samples(name: str, dtype: type[np.floating]) -> tuple[np.ndarray, np.
 
 
 def test_every_function_is_there() -> None:
-    assert len(FUNCTIONS) == 24 and set(REGIONS) == set(UNARY)
+    assert len(FUNCTIONS) == 30 and set(REGIONS) == set(UNARY)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -214,12 +235,29 @@ def test_binary_functions_are_precise(name: str, dtype: type[np.floating]) -> No
         assert error <= bound, f"{name}({a!r}, {b!r}) is off by {error} ulp"
 
 
+def hard_angles(dtype: type[np.floating]) -> np.ndarray:
+    """Numbers of all sizes that lie as near to multiples of pi/2 as those of their exponents do.
+
+    They are the denominators of the convergents of 2**e / (pi/2), times 2**e: best approximations.
+    """
+    info = np.finfo(dtype)
+    found = []
+    with mp.workprec(2500):
+        for exponent in range(-info.nmant, info.maxexp - info.nmant - 1, 1 if dtype is np.float32 else 8):
+            ratio, last, q = mpf(2) ** exponent / (mp.pi / 2), 0, 1
+            while q < 2 ** (info.nmant + 1):
+                best, ratio = q, 1 / (ratio - mp.floor(ratio))
+                last, q = q, int(mp.floor(ratio)) * q + last
+            found.append(float(best) * 2.0**exponent)
+    return np.array(found, dtype)
+
+
 @pytest.mark.parametrize("name", ["sin", "cos", "tan"])
 def test_angles_of_all_sizes_are_reduced_exactly(name: str) -> None:
     # The first float64 and the first float32 come closest to multiples of pi/2: 4.7e-19 and 1.6e-9.
     hard = np.array([6381956970095103 * 2.0**797, 1.7e308, 2.0**1023, 16367173 * 2.0**72, 3.4e38, 2.0**127])
     for dtype in DTYPES:
-        x = hard[hard < np.finfo(dtype).max].astype(dtype)
+        x = np.append(hard[hard < np.finfo(dtype).max].astype(dtype), hard_angles(dtype))
         x = np.concatenate([x, -x, [0.5]]).astype(dtype)
         for a, g in zip(x, compiled(name, dtype)(x), strict=True):
             assert error_in_ulps(g, reference(name, a)) <= BOUND[dtype]
@@ -258,6 +296,10 @@ SPECIAL_VALUES: dict[str, list[tuple[float | str, ...]]] = {
     "exp": [(0.0, 1), (-0.0, 1), (TINY, 1), (inf, inf), (-inf, 0.0), (1e4, inf), (-1e4, 0.0), (nan, nan)],
     "exp2": [(0.0, 1), (-0.0, 1), (TINY, 1), (inf, inf), (-inf, 0.0), (1e4, inf), (-1e4, 0.0), (nan, nan)],
     "expm1": [(0.0, 0.0), (-0.0, -0.0), (TINY, TINY), (inf, inf), (-inf, -1), (1e4, inf), (nan, nan)],
+    "gelu": [(0.0, 0.0), (-0.0, -0.0), (inf, inf), (-inf, -0.0), (3e38, 3e38), (-3e38, -0.0), (-50, -0.0), (nan, nan)],
+    "gelu_tanh": [
+        (0.0, 0.0), (-0.0, -0.0), (inf, inf), (-inf, -0.0), (3e38, 3e38), (-3e38, -0.0), (-50, -0.0), (nan, nan),
+    ],
     "hypot": [
         (inf, nan, inf), (nan, -inf, inf), (-inf, 1, inf), (nan, 1, nan), (0.0, nan, nan), (-0.0, -0.0, 0.0),
         (3, -4, 5), (TINY, 0.0, TINY), (TINY, 1, 1),
@@ -278,8 +320,12 @@ SPECIAL_VALUES: dict[str, list[tuple[float | str, ...]]] = {
         (inf, 0.5, inf), (-8, 1 / 3, nan), (-2, 3, -8), (-2, 2, 4), (2, nan, nan), (nan, 2, nan),
         (-2, 1e30, inf), (-2, -2001, -0.0), (TINY, 1, TINY), (10, 3, 1000), (3, 2, 9),
     ],
+    "rsqrt": [(1, 1), (4, 0.5), (0.0, inf), (-0.0, -inf), (inf, 0.0), (-1, nan), (-inf, nan), (nan, nan)],
+    "sigmoid": [(0.0, 0.5), (-0.0, 0.5), (TINY, 0.5), (inf, 1), (-inf, 0.0), (3e38, 1), (-3e38, 0.0), (nan, nan)],
+    "silu": [(0.0, 0.0), (-0.0, -0.0), (inf, inf), (-inf, -0.0), (3e38, 3e38), (-3e38, -0.0), (-1e3, -0.0), (nan, nan)],
     "sin": [(0.0, 0.0), (-0.0, -0.0), (TINY, TINY), (inf, nan), (-inf, nan), (nan, nan)],
     "sinh": [(0.0, 0.0), (-0.0, -0.0), (TINY, TINY), (inf, inf), (-inf, -inf), (nan, nan)],
+    "softplus": [(inf, inf), (-inf, 0.0), (3e38, 3e38), (-3e38, 0.0), (-1e4, 0.0), (1e4, 1e4), (nan, nan)],
     "tan": [(0.0, 0.0), (-0.0, -0.0), (TINY, TINY), (inf, nan), (-inf, nan), (nan, nan)],
     "tanh": [(0.0, 0.0), (-0.0, -0.0), (TINY, TINY), (inf, 1), (-inf, -1), (1e4, 1), (nan, nan)],
 }  # fmt: skip

@@ -5,7 +5,7 @@ What is emitted is what runs, since no optimisation passes follow; so formulas n
 """
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from llvmlite import ir
@@ -191,6 +191,10 @@ class Lanes:
         element = ir.DoubleType() if self.format is DOUBLE else ir.FloatType()
         return self._of(self.builder.bitcast(self.value, self._shaped(element)))
 
+    def exceeds_unsigned(self, other: int) -> "Lanes":
+        """Where integers without a sign are larger."""
+        return self._of(self.builder.icmp_unsigned(">", self.value, self._operand(other)))
+
     def to_float(self) -> "Lanes":
         """The floats nearest to these signed integers, of the same width."""
         element = ir.DoubleType() if self.format is DOUBLE else ir.FloatType()
@@ -241,6 +245,38 @@ def where(mask: Lanes, x: Lanes | Number, y: Lanes | Number) -> Lanes:
         assert isinstance(y, Lanes)
         x = y.constant(x)
     return Lanes(x.builder, x.builder.select(mask.value, x.value, x._operand(y)))
+
+
+def any_lane(mask: Lanes) -> ir.Value:
+    """Whether the mask is true anywhere."""
+    if mask.count is None:
+        return mask.value
+    builder = mask.builder
+    bits = builder.bitcast(mask.value, ir.IntType(mask.count))
+    return builder.icmp_unsigned("!=", bits, bits.type(0))
+
+
+def unless_rare(rare: Lanes, usual: Sequence[Lanes], instead: Callable[[], Sequence[Lanes]]) -> list[Lanes]:
+    """The values `usual`, or what `instead` emits out of line if any lane is `rare`.
+
+    Leaves the builder in a new basic block.
+    """
+    builder = rare.builder
+    entry = builder.block
+    slow, after = (builder.append_basic_block(name) for name in ("rare", "usual"))
+    builder.cbranch(any_lane(rare), slow, after).set_weights([1, 1 << 20])
+    builder.position_at_end(slow)
+    found = instead()
+    slow_end = builder.block
+    builder.branch(after)
+    builder.position_at_end(after)
+    merged = []
+    for a, b in zip(usual, found, strict=True):
+        phi = builder.phi(a.value.type)
+        phi.add_incoming(a.value, entry)
+        phi.add_incoming(b.value, slow_end)
+        merged.append(Lanes(builder, phi))
+    return merged
 
 
 def smaller(x: Lanes, y: Lanes | Number) -> Lanes:

@@ -7,7 +7,7 @@ A fused multiply-add of x / ln2 and the format's `rounder` leaves n in the low b
 from math import e, log2
 from typing import NamedTuple
 
-from .core import Lanes, fma, larger, polynomial, power_of_two, smaller, where
+from .core import Lanes, Pair, fast_sum, fma, larger, polynomial, power_of_two, smaller, where
 
 LOG2_E = log2(e)
 # ln 2 as the sum of two floats: with fused multiply-adds, subtracting n times the first is exact.
@@ -36,13 +36,29 @@ class Reduced(NamedTuple):
     shifted: Lanes
 
 
-def reduce_by_ln2(x: Lanes) -> Reduced:
-    """Split moderate x into n ln2 + r."""
+def reduce_by_ln2(x: Lanes, x_low: Lanes | None = None) -> Reduced:
+    """Split moderate x, or the sum of x and a small number, into n ln2 + r."""
     rounder = x.format.rounder
     high, low = LN2[x.format.bits]
     shifted = fma(x, LOG2_E, rounder)
     n = shifted - rounder
-    return Reduced(fma(n, -low, fma(n, -high, x)), shifted)
+    rest = fma(n, -high, x)
+    return Reduced(fma(n, -low, rest) if x_low is None else rest + fma(n, -low, x_low), shifted)
+
+
+def reduce_by_ln2_exactly(x: Lanes, x_low: Lanes) -> tuple[Pair, Lanes]:
+    """Split the sum of moderate x and a small number into n ln2 + r, r being the sum of two floats."""
+    rounder = x.format.rounder
+    high, low = LN2[x.format.bits]
+    shifted = fma(x, LOG2_E, rounder)
+    n = shifted - rounder
+    return fast_sum(fma(n, -high, x), fma(n, -low, x_low)), shifted
+
+
+def scale_of(shifted: Lanes, times: float = 1.0) -> Lanes:
+    """2**n, times a power of two, for n in the low bits of `shifted`; it must be a normal number."""
+    format = shifted.format
+    return ((shifted.as_bits() << format.fraction_bits) + format.to_bits(times)).as_float()
 
 
 def integer(shifted: Lanes) -> Lanes:
@@ -72,9 +88,9 @@ def exp_tail(r: Lanes) -> Lanes:
     return polynomial(r, EXP_TAIL[r.format.bits]) * r * r
 
 
-def exp_near_zero(r: Lanes) -> Lanes:
-    """e**r for |r| <= ln2/2."""
-    tail = polynomial(r, EXP_TAIL[r.format.bits])
+def exp_near_zero(r: Lanes, precision: int | None = None) -> Lanes:
+    """e**r for |r| <= ln2/2, to the precision of r's format or another one."""
+    tail = polynomial(r, EXP_TAIL[precision or r.format.bits])
     return fma(fma(tail, r, 1.0), r, 1.0)
 
 

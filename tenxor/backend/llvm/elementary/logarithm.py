@@ -7,7 +7,7 @@ a polynomial in f; in float64 it is a series in s = f / (2 + f), which needs a d
 from math import inf, nan, sqrt
 from typing import NamedTuple
 
-from .core import Lanes, exact_product, exact_sum, fast_sum, fma, larger, polynomial, where
+from .core import Lanes, exact_product, exact_sum, fast_sum, fma, larger, polynomial, unless_rare, where
 from .exponential import LN2, exp
 
 # 1 / ln 2, 1 / ln 10 and log10(2), each as the sum of two floats.
@@ -44,18 +44,41 @@ def split(x: Lanes) -> Split:
     return Split(exponent.to_float(), one_plus_f - 1.0)
 
 
-def split_positive(x: Lanes) -> Split:
-    """Like `split`, for subnormal x as well."""
+class Guarded(NamedTuple):
+    """x = 2**exponent (1 + f), and what to add to a logarithm: 0, or its infinity or NaN for special x."""
+
+    exponent: Lanes
+    f: Lanes
+    special: Lanes
+
+
+def split_any(x: Lanes) -> Guarded:
+    """Like `split`, for every x; those that are not normal and positive are seen to out of line."""
     format = x.format
-    tiny = x < format.smallest_normal
-    lift = format.fraction_bits + 1
-    exponent, f = split(where(tiny, x * 2.0**lift, x))
-    return Split(where(tiny, exponent - float(lift), exponent), f)
+    zero = x.constant(0.0)
+
+    def lifted() -> list[Lanes]:
+        tiny = x < format.smallest_normal
+        lift = format.fraction_bits + 1
+        below = where(x.equals(0.0), x.constant(-inf), nan)
+        special = where(x > 0.0, where(x.equals(inf), x, 0.0), below)
+        ordinary = special.equals(0.0)
+        return [
+            where(ordinary, where(tiny, x * 2.0**lift, x), 1.0),
+            where(ordinary & tiny, x.constant(-float(lift)), 0.0),
+            special,
+        ]
+
+    smallest = format.to_bits(format.smallest_normal)
+    rare = (x.as_bits() - smallest).exceeds_unsigned(format.to_bits(inf) - smallest - 1)
+    normal, shift, special = unless_rare(rare, (x, zero, zero), lifted)
+    exponent, f = split(normal)
+    return Guarded(exponent + shift, f, special)
 
 
-def log1p_tail(f: Lanes) -> Lanes:
-    """log(1 + f) - f for 1 + f in [sqrt(1/2), sqrt(2))."""
-    if f.format.bits == 32:
+def log1p_tail(f: Lanes, precision: int | None = None) -> Lanes:
+    """log(1 + f) - f for 1 + f in [sqrt(1/2), sqrt(2)), to the precision of f's format or another one."""
+    if (precision or f.format.bits) == 32:
         return fma(f * -0.5, f, polynomial(f, LOG1P_TAIL) * f * (f * f))
     s = f / (f + 2.0)
     z = s * s
@@ -72,9 +95,12 @@ def with_special_values(x: Lanes, result: Lanes) -> Lanes:
 def log(x: Lanes) -> Lanes:
     """The natural logarithm."""
     high, low = LN2[x.format.bits]
-    exponent, f = split_positive(x)
-    tail = fma(exponent, low, log1p_tail(f))
-    return with_special_values(x, fma(exponent, high, f + tail))
+    exponent, f, special = split_any(x)
+    # In float32 the natural logarithm can afford to lose a quarter of a unit on the way.
+    single = x.format.bits == 32
+    tail = polynomial(f, (-0.5, *LOG1P_TAIL)) * (f * f) if single else log1p_tail(f)
+    tail = fma(exponent, low, tail)
+    return fma(exponent, high, f + tail) + special
 
 
 def log2(x: Lanes) -> Lanes:
@@ -89,12 +115,12 @@ def log10(x: Lanes) -> Lanes:
 
 def log_in_base(x: Lanes, of_two: tuple[float, float], of_e: tuple[float, float]) -> Lanes:
     """A logarithm, given those of 2 and e in its base: the leading products and sums are exact."""
-    exponent, f = split_positive(x)
+    exponent, f, special = split_any(x)
     whole, whole_low = exact_product(exponent, of_two[0])
     fraction, fraction_low = exact_product(f, of_e[0])
     high, low = fast_sum(whole, fraction)
     small = fma(exponent, of_two[1], whole_low) + fma(f, of_e[1], fraction_low)
-    return with_special_values(x, high + (low + fma(log1p_tail(f), of_e[0], small)))
+    return high + (low + fma(log1p_tail(f), of_e[0], small)) + special
 
 
 def log_of_sum(high: Lanes, low: Lanes, doublings: Lanes | float = 0.0) -> Lanes:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from llvmlite import ir
 
-from .core import Lanes, Pair, exact_product, exact_sum, fast_sum, fma, where
+from .core import Lanes, Pair, exact_product, exact_sum, fast_sum, fma, unless_rare, where
 
 TWO_OVER_PI = 0.6366197723675814
 # pi/2 as a sum of floats, each the one nearest to what the earlier ones leave.
@@ -45,26 +45,11 @@ def reduce_by_half_pi(x: Lanes) -> Quadrant:
     """Split every finite x; infinities and NaN give NaN. Leaves the builder in a new basic block."""
     near = cody_waite(x)
     far = x.abs() > CODY_WAITE_LIMIT[x.format.bits]
-    builder = x.builder
-    entry = builder.block
-    slow = builder.append_basic_block("large_angles")
-    after = builder.append_basic_block("angles_reduced")
-    builder.cbranch(any_lane(far), slow, after).set_weights([1, 1 << 20])
 
-    builder.position_at_end(slow)
-    reduced = each_lane_reduced(x)
-    chosen = Quadrant(*(where(far, a, b) for a, b in zip(reduced, near, strict=True)))
-    slow_end = builder.block
-    builder.branch(after)
+    def reduced() -> list[Lanes]:
+        return [where(far, a, b) for a, b in zip(each_lane_reduced(x), near, strict=True)]
 
-    builder.position_at_end(after)
-    merged = []
-    for fast_value, slow_value in zip(near, chosen, strict=True):
-        phi = builder.phi(fast_value.value.type)
-        phi.add_incoming(fast_value.value, entry)
-        phi.add_incoming(slow_value.value, slow_end)
-        merged.append(Lanes(builder, phi))
-    return Quadrant(*merged)
+    return Quadrant(*unless_rare(far, near, reduced))
 
 
 def cody_waite(x: Lanes) -> Quadrant:
@@ -78,15 +63,6 @@ def cody_waite(x: Lanes) -> Quadrant:
     product, error = exact_product(n, -second)
     high, low = exact_sum(rest, product)
     return Quadrant(quarters, high, low + fma(n, -third, error))
-
-
-def any_lane(mask: Lanes) -> ir.Value:
-    """Whether the mask is true anywhere."""
-    if mask.count is None:
-        return mask.value
-    builder = mask.builder
-    bits = builder.bitcast(mask.value, ir.IntType(mask.count))
-    return builder.icmp_unsigned("!=", bits, bits.type(0))
 
 
 def each_lane_reduced(x: Lanes) -> Quadrant:

@@ -1,4 +1,4 @@
-"""pow and hypot.
+"""pow, hypot, rsqrt.
 
 x**y is e**(y log|x|), with the logarithm and its product with y carried as sums of two floats: a relative
 error of the exponent grows by the size of the exponent, up to 2**10. For float32, plain float64 is enough.
@@ -6,9 +6,21 @@ error of the exponent grows by the size of the exponent, up to 2**10. For float3
 
 from math import inf, nan
 
-from .core import Lanes, Pair, exact_product, exact_sum, fast_sum, fma, larger, polynomial, smaller, where
-from .exponential import EXP_RANGE, LN2, clamped, exp, exp_near_zero, reduce_by_ln2, scaled
-from .logarithm import log, split_positive
+from .core import (
+    Lanes,
+    Pair,
+    exact_product,
+    exact_sum,
+    fast_sum,
+    fma,
+    larger,
+    polynomial,
+    smaller,
+    unless_rare,
+    where,
+)
+from .exponential import EXP_RANGE, LN2, clamped, exp_near_zero, reduce_by_ln2, scale_of, scaled
+from .logarithm import split
 
 # (2 atanh(s) / s - 2) / s**2 = 2/3 + s**2 (...): the first as a pair, then the rest in terms of s**2,
 # relative error of the logarithm 2**-73.6.
@@ -19,13 +31,77 @@ ATANH_REST = (
 )  # fmt: skip
 
 
-def precise_log(x: Lanes) -> Pair:
-    """The natural logarithm of positive finite float64, to about 68 bits."""
-    exponent, f = split_positive(x)
+# log2(1 + f) / f for 1 + f in [sqrt(1/2), sqrt(2)], and 2**r for |r| <= 1/2: relative errors 2**-38.0 and 2**-29.0.
+LOG2_RATIO = (
+    1.4426950408865735, -0.721347520327527, 0.48089834880319243, -0.3606737931405316, 0.2885387957062844,
+    -0.24044643345002478, 0.2061071236176196, -0.18043675277942384, 0.1602166598753818, -0.14249862048358994,
+    0.13027567429081113, -0.13462938613886313, 0.13251180343297925, -0.06973881212856246,
+)  # fmt: skip
+EXP2 = (
+    1.0000000005541845, 0.6931472057346939, 0.2402264689081764, 0.055503287791879304, 0.009618488942788175,
+    0.0013399930496088839, 0.00015345813790019886,
+)  # fmt: skip
+SINGLE_EXPONENTS = (-200.0, 200.0)  # beyond these, 2 to the power is 0 or infinite in float32, yet not in float64
+
+
+def pow(x: Lanes, y: Lanes) -> Lanes:
+    """x**y, with the special values of C99 (Annex F). All but positive normal x and finite y are seen to out of line."""
+    format = x.format
+    smallest, infinity = format.to_bits(format.smallest_normal), format.to_bits(inf)
+    rare = (x.as_bits() - smallest).exceeds_unsigned(infinity - smallest - 1)
+    rare = rare | ~(y.abs() < inf)
+    zero, one = x.constant(0.0), x.constant(1.0)
+
+    def ordinary() -> list[Lanes]:
+        # Where there is a power to compute, this one is +-2; elsewhere it is the result.
+        found = special_power(x, y, x.constant(2.0))
+        computed = found.abs().equals(2.0)
+        size = x.abs()
+        tiny = size < format.smallest_normal
+        lift = format.fraction_bits + 1
+        return [
+            where(computed, where(tiny, size * 2.0**lift, size), 1.0),
+            where(computed & tiny, x.constant(-float(lift)), 0.0),
+            where(computed, y, 0.0),
+            where(computed, found * 0.5, zero.with_sign_of(found)),
+            where(computed, zero.with_sign_of(found), found),
+        ]
+
+    size, shift, y, sign, special = unless_rare(rare, (x, zero, y, one, zero), ordinary)
+    exponent, f = split(size)
+    magnitude = single_power if format.bits == 32 else double_power
+    return fma(magnitude(exponent + shift, f, y), sign, special)
+
+
+def single_power(exponent: Lanes, f: Lanes, y: Lanes) -> Lanes:
+    """(2**exponent (1 + f))**y in float32, computed in float64."""
+    exponent, f, y = exponent.to_double(), f.to_double(), y.to_double()
+    product = fma(polynomial(f, LOG2_RATIO), f, exponent) * y
+    product = smaller(larger(product, SINGLE_EXPONENTS[0]), SINGLE_EXPONENTS[1])
+    shifted = product + product.format.rounder
+    r = product - (shifted - product.format.rounder)
+    return (polynomial(r, EXP2) * scale_of(shifted)).to_single()
+
+
+def double_power(exponent: Lanes, f: Lanes, y: Lanes) -> Lanes:
+    """(2**exponent (1 + f))**y in float64."""
+    log_high, log_low = precise_log(exponent, f)
+    product, error = exact_product(log_high, y)
+    error = fma(log_low, y, error)
+    bounded = clamped(product, EXP_RANGE)
+    # Where the product is out of range so is the result, and its error may be anything.
+    error = where(bounded.equals(product), error, 0.0)
+    r, shifted = reduce_by_ln2(bounded, error)
+    return scaled(exp_near_zero(r), shifted)
+
+
+def precise_log(exponent: Lanes, f: Lanes) -> Pair:
+    """The natural logarithm of 2**exponent (1 + f), to about 68 bits."""
     # s = f / (2 + f), to twice the precision; 2 + f is exact or the rest is taken into account.
     divisor, lost = fast_sum(f.constant(2.0), f)
-    s = f / divisor
-    s_low = (fma(-s, divisor, f) - s * lost) / divisor
+    inverse = 1.0 / divisor
+    s = f * inverse
+    s_low = fma(-s, lost, fma(-s, divisor, f)) * inverse
     z, z_low = exact_product(s, s)
     z_low = fma(s + s, s_low, z_low)
     # series = 2/3 + z (...), as a pair
@@ -45,27 +121,7 @@ def precise_log(x: Lanes) -> Pair:
     return Pair(total, total_low + (low + (shift_low + (s_low + s_low + tail_low))))
 
 
-def pow(x: Lanes, y: Lanes) -> Lanes:
-    """x**y, with the special values of C99 (Annex F)."""
-    if x.format.bits == 32:
-        x, y = x.to_double(), y.to_double()
-        return pow_with_special_values(x, y, exp(log(x.abs()) * y)).to_single()
-    return pow_with_special_values(x, y, precise_power(x.abs(), y))
-
-
-def precise_power(x: Lanes, y: Lanes) -> Lanes:
-    """x**y for positive finite float64 x."""
-    log_high, log_low = precise_log(x)
-    product, error = exact_product(log_high, y)
-    error = fma(log_low, y, error)
-    bounded = clamped(product, EXP_RANGE)
-    # Where the product is out of range so is the result, and its error may be anything.
-    error = where(bounded.equals(product), error, 0.0)
-    r, shifted = reduce_by_ln2(bounded)
-    return scaled(exp_near_zero(r + error), shifted)
-
-
-def pow_with_special_values(x: Lanes, y: Lanes, magnitude: Lanes) -> Lanes:
+def special_power(x: Lanes, y: Lanes, magnitude: Lanes) -> Lanes:
     """x**y, given |x|**y for ordinary x and y."""
     size = x.abs()
     whole = y.floor().equals(y)
@@ -103,3 +159,13 @@ def hypot(x: Lanes, y: Lanes) -> Lanes:
     root = where(root > 0.0, root + remainder / (root + root), root)
     result = where(a.is_nan() | b.is_nan(), nan, root * up)
     return where(a.equals(inf) | b.equals(inf), inf, result)
+
+
+def rsqrt(x: Lanes) -> Lanes:
+    """1 / sqrt(x); in float32, where that loses up to 1.5 units, with one step of Newton's."""
+    root = 1.0 / x.sqrt()
+    if x.format.bits == 64:
+        return root
+    product, product_low = exact_product(x, root)
+    rest = fma(-product_low, root, fma(-product, root, 1.0))  # 1 - x root**2; NaN where x is 0 or infinite
+    return where(rest.is_nan(), root, fma(rest * 0.5, root, root))
