@@ -151,8 +151,10 @@ class _Run:
                 table = self.tables[term.slot]
                 self.check(step, len(table), f"table t{term.slot}")
                 place += int(table[step])
+            elif term.how == "stride":
+                place += step * self.slots[term.slot]
             else:
-                place += step * {"unit": 1, "near": term.slot}.get(term.how, self.slots[term.slot])
+                place += step * (1 if term.how == "unit" else term.slot)
         if address.then is None:
             return place
         sizes = [self.slots[d] for d in address.digits]

@@ -193,12 +193,16 @@ class _Lowering:
         self.binding.slots.append(value)
         return len(self.binding.slots) - 1
 
-    def operand(self, node: Node | None, walk: Walk, units: Set[int] | None = None) -> tuple[int, Address]:
-        """A new operand, the result if `node` is None, and its address; `units` are the axes whose steps of 1 count."""
+    def operand(
+        self, node: Node | None, walk: Walk, units: Set[int] | None = None, near: Sequence[int] = ()
+    ) -> tuple[int, Address]:
+        """A new operand, the result if `node` is None, and its address.
+
+        `units` are the axes whose steps of 1 count, and those that are `near`.
+        """
         index = len(self.operands)
         dtype = self.d.root.dtype if node is None else node.dtype
         self.operands.append(Operand(dtype, node is None))
-        near = NEAR if node is not None else ()
         address = self.address(walk, self.axis_of, units or self.vector, in_pointer=walk.base is None, near=near)
         self.binding.operands.append((node, walk.offset if walk.base is None else 0))
         return index, address
@@ -263,7 +267,7 @@ class _Lowering:
             operand, address = self.operand(place.node, walk, units=self.vector | {self.tile[0]})
             self.stages.append(Stage(len(self.stages), operand, address, along, last, BLOCK))
             return Staged(len(self.stages) - 1, along, last, BLOCK, e.dtype)
-        return Load(*self.operand(place.node, walk), e.dtype)
+        return Load(*self.operand(place.node, walk, near=NEAR), e.dtype)
 
     def loops(self, out: tuple[int, Address], value: Expr) -> tuple[Statement, ...]:
         d = self.d

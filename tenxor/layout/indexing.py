@@ -119,7 +119,8 @@ def orthogonal_index(
 def _listed(item: Any, axis: int, size: int, stride: int) -> tuple[int, tuple[int, int, Table | None]]:
     """The first offset that a list of indices reaches, and the size, stride and table of its axis."""
     if type(item) is not list or not 0 < len(item) <= FEW:
-        return axis_of(index_list(item, axis, size) * stride)
+        indices = index_list(item, axis, size)
+        return axis_of(indices if stride == 1 else indices * stride)
     offsets: list[int] = []
     for index in item:
         if type(index) is not int:
@@ -159,8 +160,11 @@ def index_list(item: Any, axis: int, size: int) -> IntArray:
         return np.flatnonzero(array)
     if len(array) and array.dtype.kind not in "iu":
         raise BadIndex(f"the list of indices for axis {axis} holds {array.dtype}; it needs ints or bools")
-    bad = (array < -size) | (array >= size)
-    indices = array.astype(np.int64)
-    if bad.any():
+    if not len(array):
+        return array.astype(np.int64)
+    lowest, highest = int(array.min()), int(array.max())
+    if lowest < -size or highest >= size:
+        bad = (array < -size) | (array >= size)
         raise IndexOutOfRange(f"index {array[bad][0]} is out of range for axis {axis} with size {size}")
-    return np.where(indices < 0, indices + size, indices)
+    indices = array.astype(np.int64, copy=False)
+    return indices if lowest >= 0 else np.where(indices < 0, indices + size, indices)

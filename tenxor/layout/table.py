@@ -9,6 +9,7 @@ IntArray = np.ndarray[Any, np.dtype[np.int64]]  # numpy.typing says it shorter, 
 
 # Two gathered neighbours are joined into one table up to this many entries: a table of 32 KiB stays in cache.
 SMALL_TABLE = 4096
+LOOK = 64  # entries that are looked at first, as most that are not evenly spaced are seen to be so at once
 
 
 class Table:
@@ -25,8 +26,9 @@ class Table:
     offsets: IntArray
     _hash: int
 
-    def __init__(self, offsets: IntArray) -> None:
-        self.offsets = np.array(offsets, dtype=np.int64)  # our own copy: nobody else may change it
+    def __init__(self, offsets: IntArray, *, owned: bool = False) -> None:
+        """`owned` says that nobody else can change `offsets`; else they are copied."""
+        self.offsets = offsets if owned else np.array(offsets, dtype=np.int64)
         self.offsets.flags.writeable = False
         self._hash = 0
 
@@ -78,9 +80,13 @@ def axis_of(values: IntArray) -> tuple[int, Axis]:
     if size == 1:
         return first, ONE
     step = int(values[1]) - first
-    if size == 2 or bool((values[1:] - values[:-1] == step).all()):
+    if size == 2 or all(_evenly(values[start:end], step) for start, end in ((0, LOOK), (LOOK - 1, size))):
         return first, Axis(size, step)
-    return first, Axis(size, 0, Table(values - first))
+    return first, Axis(size, 0, Table(values - first, owned=True))
+
+
+def _evenly(values: IntArray, step: int) -> bool:
+    return bool((values[1:] - values[:-1] == step).all())
 
 
 def walk(axis: Axis) -> IntArray:

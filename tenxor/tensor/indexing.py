@@ -225,7 +225,7 @@ def checked_indices(op: str, indices: Any, axis: int, size: int) -> IntArray:
     array = indices.to_numpy() if isinstance(indices, Exchange) else _array(op, indices)
     if array.dtype.kind not in "iu" and array.size:
         raise BadIndex(f"{op}: indices are integers, not {array.dtype}; for booleans use x[mask]")
-    return _checked(array.astype(np.int64), axis, size, op)
+    return _checked(array.astype(np.int64, copy=False), axis, size, op)
 
 
 def _array(op: str, indices: Any) -> Any:
@@ -330,8 +330,8 @@ def _gathered(layout: Layout, parts: tuple[Any, ...], *, last_of_repeats: bool =
         ) from None
     chosen = [a for a, _ in advanced]
     rest = [a for a in range(base.ndim) if a not in chosen]
-    flat: IntArray = np.zeros(shape, np.int64)
-    for a, indices in advanced:
+    flat: IntArray = np.broadcast_to(advanced[0][1], shape)
+    for a, indices in advanced[1:]:
         flat = flat * base.shape[a] + indices
     flat = flat.ravel()
     neighbours = places == list(range(places[0], places[0] + len(places)))
@@ -339,6 +339,8 @@ def _gathered(layout: Layout, parts: tuple[Any, ...], *, last_of_repeats: bool =
     kept = _last_of_each(flat) if last_of_repeats else None
     if kept is not None:
         flat = flat[kept]
+    if len(chosen) == 1 and place == chosen[0]:
+        return _Gathered(base.select(place, flat), place, tuple(shape), kept)
     front = base.permute(chosen + rest)
     reached = _rows(flat, tuple(base.shape[a] for a in rest)).over(front).moveaxis(0, place)
     return _Gathered(reached, place, tuple(shape), kept)
@@ -346,10 +348,13 @@ def _gathered(layout: Layout, parts: tuple[Any, ...], *, last_of_repeats: bool =
 
 def _checked(indices: IntArray, axis: int, size: int, op: str = "indexing") -> IntArray:
     """Indices from 0 on; the first that is out of range is an error."""
-    bad = (indices < -size) | (indices >= size)
-    if bad.any():
-        raise IndexOutOfRange(f"{op}: index {int(indices[bad].flat[0])} is out of range for axis {axis} of size {size}")
-    return np.where(indices < 0, indices + size, indices)
+    if not indices.size:
+        return indices
+    lowest, highest = int(indices.min()), int(indices.max())
+    if lowest < -size or highest >= size:
+        bad = indices[(indices < -size) | (indices >= size)]
+        raise IndexOutOfRange(f"{op}: index {int(bad.flat[0])} is out of range for axis {axis} of size {size}")
+    return indices if lowest >= 0 else np.where(indices < 0, indices + size, indices)
 
 
 def _last_of_each(flat: IntArray) -> IntArray | None:
