@@ -23,14 +23,21 @@ def row_kernel(shape: tuple[int, int], number: float = 2.0, step: int = 1) -> Ke
 
 def test_sizes_and_numbers_are_no_part_of_a_kernel() -> None:
     first = row_kernel((3, 5))
-    for again in (row_kernel((7, 2)), row_kernel((3, 5), -1.0), row_kernel((2, 9), 0.5)):
+    for again in (row_kernel((7, 8)), row_kernel((3, 5), -1.0), row_kernel((2, 9), 0.5)):
         assert again == first and hash(again) == hash(first) and str(again) == str(first)
 
 
 def test_how_memory_is_walked_is() -> None:
-    strided = row_kernel((3, 5), step=2)
+    strided = row_kernel((3, 5), step=5)
     assert strided != row_kernel((3, 5))
-    assert strided == row_kernel((4, 6), step=3)
+    assert strided == row_kernel((4, 6), step=7)
+
+
+def test_whether_neighbours_are_near_is() -> None:
+    """A whole vector holds what lanes need if they go backwards, and a few if they are 2, 3 or 4 steps apart."""
+    kernels = {row_kernel((3, 5), step=step) for step in (1, 2, 3, 4, 5)}
+    assert len(kernels) == 5
+    assert row_kernel((3, 5), step=2) == row_kernel((4, 9), step=2)
 
 
 def test_dtypes_and_operations_are() -> None:
