@@ -7,7 +7,7 @@ from those formulas, so a new reduction is one entry in `REDUCTIONS`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import inf, nan
+from math import inf
 
 from .dtypes import DType, boolean, int32, int64, uint32, uint64
 from .expr import Const, Expr, call, cast, substitute, where, zero
@@ -22,7 +22,7 @@ class Reduction:
     that of both parts, None where only the order of the elements says it (a user's own fold). `follow`, if given, is a
     shorter way to take in one element that comes after all others, so loops must keep that order. `places` says whether
     `lift` looks at the position. `result(dtype)` is
-    the dtype given back: the state's last part, or what `finish` makes of the state.
+    the dtype given back: the state's last part, or what `finish` makes of the state and that dtype.
     """
 
     __slots__ = (
@@ -50,7 +50,7 @@ class Reduction:
         *,
         has_identity: bool = True,
         follow: Callable[[Exprs, Exprs], Exprs] | None = None,
-        finish: Callable[[Exprs], Expr] | None = None,
+        finish: Callable[[Exprs, DType], Expr] | None = None,
         places: bool = False,
     ) -> None:
         self.name, self.states, self.identity, self.lift, self.combine = name, states, identity, lift, combine
@@ -126,7 +126,7 @@ def _best(better: str, not_better: str) -> tuple[Callable[[Exprs, Exprs], Exprs]
     return combine, follow
 
 
-def _somewhere(states: Exprs) -> Expr:
+def _somewhere(states: Exprs, dtype: DType) -> Expr:
     """The position found; the first if no element was better than the identity, as then all are equal to it."""
     return where(call("equal", states[1], _NOWHERE), 0, states[1])
 
@@ -159,58 +159,51 @@ def _argument(name: str, worst: Callable[[DType], Const], better: str, not_bette
 
 
 def _extreme(name: str, op: str, worst: Callable[[DType], Const]) -> Reduction:
-    """The best value, NaN if there is one, and of two zeros that with the right sign: -0 is below 0."""
-    of_bits = _of_bits[name]
+    """The best value, NaN if there is one, and of two zeros that with the right sign: -0 is below 0.
 
-    def states(d: DType) -> DTypes:
-        return {32: (int32, uint32, uint32), 64: (int64, uint64, uint64)}[d.compute.bits] if d.is_float else (d,)
+    Floats are compared by rank (see below), which takes four quick instructions an element. To compare them as they are
+    and see to NaN and the signs of zeros takes seven, each of which waits for the one before.
+    """
 
     def lift(x: Expr, position: Expr, states: DTypes) -> Exprs:
-        if len(states) == 1:
-            return (x,)
-        bits = call("float_to_bits", cast(x, x.dtype.compute))
-        return cast(bits, states[0]), bits, bits
-
-    def combine(left: Exprs, right: Exprs) -> Exprs:
-        ops = (op,) if len(left) == 1 else ("maximum", "maximum", "minimum")
-        return tuple([call(o, a, b) for o, a, b in zip(ops, left, right, strict=True)])
+        return (_rank(name, cast(x, x.dtype.compute)) if x.dtype.is_float else x,)
 
     return Reduction(
         name,
-        states,
-        lambda s: (worst(s[0]),) if len(s) == 1 else (_lowest(s[0]), _lowest(s[1]), _highest(s[2])),
+        lambda d: ({32: uint32, 64: uint64}[d.compute.bits] if d.is_float else d,),
+        lambda s: (worst(s[0]),),
         lift,
-        combine,
+        _by(op),
         lambda d: d,
         has_identity=False,
-        finish=lambda s: s[0] if len(s) == 1 else of_bits(s),
+        finish=lambda s, d: _of_rank(name, s[0]) if d.is_float else s[0],
     )
 
 
-# The bits of floats that are not negative are in their order, as integers; those of negative ones are above them if no
-# sign is seen, and in the opposite order. So three extremes of integers, each one quick instruction, say all: `signed`
-# is the largest float if there is one that is not negative, `high` the lowest if there is a negative one, and `low`
-# either of them where the other kind is missing. NaN lies beyond infinity on its side.
+# The rank of a float is an unsigned integer, in the order of the floats: from the bits of one that is not negative the sign
+# is flipped, of a negative one all are. NaN would come first and last, by its sign. Turned about like the numbers on a
+# wheel, all ranks of NaN lie together: above all others for the maximum, below them for the minimum.
 
 
-def _is_nan(signed: Expr, high: Expr) -> Expr:
-    infinity = {32: 0x7F800000, 64: 0x7FF0000000000000}[high.dtype.bits]
-    return call("greater", signed, infinity) | call("greater", high, infinity | 1 << high.dtype.bits - 1)
+def _turn(name: str, bits: int) -> int:
+    """By how much the wheel is turned: the ranks of NaN with a sign come first, and there are as many of them without."""
+    nans = {32: (1 << 23) - 1, 64: (1 << 52) - 1}[bits]
+    return (1 << bits) - nans if name == "max" else nans
 
 
-def _largest(states: Exprs) -> Expr:
-    signed, high, low = states
-    bits = where(call("less", signed, 0), low, cast(signed, low.dtype))
-    return where(_is_nan(signed, high), nan, call("bits_to_float", bits))
+def _rank(name: str, x: Expr) -> Expr:
+    bits = call("float_to_bits", x)
+    size = bits.dtype.bits
+    signs = cast(call("bitwise_right_shift", cast(bits, {32: int32, 64: int64}[size]), size - 1), bits.dtype)
+    return call("bitwise_xor", bits, call("bitwise_or", signs, 1 << size - 1)) + _turn(name, size)
 
 
-def _smallest(states: Exprs) -> Expr:
-    signed, high, low = states
-    bits = where(call("less", high, 1 << high.dtype.bits - 1), low, high)
-    return where(_is_nan(signed, high), nan, call("bits_to_float", bits))
-
-
-_of_bits = {"max": _largest, "min": _smallest}
+def _of_rank(name: str, rank: Expr) -> Expr:
+    size = rank.dtype.bits
+    back = rank - _turn(name, size)
+    sign = 1 << size - 1
+    bits = where(call("less", back, sign), call("bitwise_invert", back), call("bitwise_xor", back, sign))
+    return call("bits_to_float", bits)
 
 
 REDUCTIONS: dict[str, Reduction] = {

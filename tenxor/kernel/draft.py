@@ -181,7 +181,7 @@ class _Drafter:
         if fold == len(d.folds):
             self.start(fold, op, x, states, around, axes, last)
         results = tuple(Result(fold, part, s) for part, s in enumerate(states))
-        return cast(op.finish(results) if op.finish else results[-1], dtype)
+        return cast(op.finish(results, dtype) if op.finish else results[-1], dtype)
 
     def start(
         self, fold: int, op: Reduction, x: Expr, states: DTypes, around: Loops, axes: Loops, last: int | None

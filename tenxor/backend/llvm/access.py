@@ -62,9 +62,8 @@ def unrollings(loop: For, *, across: bool, rows: bool) -> tuple[int, ...]:
     if across:
         return (2,)
     cost = sum(e.op.cost for root in expressions((loop,)) for e in walk(root) if isinstance(e, Call))
-    states = len({(e.fold, e.part) for root in expressions((loop,)) for e in walk(root) if isinstance(e, State)})
-    if rows and 0 < states <= 2 and cost <= 2 * states:
-        return 16 // states, 4  # as many states as there are registers for
+    if rows and cost <= 8 and sum(isinstance(e, State) for root in expressions((loop,)) for e in walk(root)) == 1:
+        return 16, 4
     return (4,) if cost <= 8 else (2,) if cost <= 24 else (1,)
 
 
