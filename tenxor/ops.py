@@ -118,12 +118,18 @@ def selecting(op: str, dtypes: DTypes) -> tuple[DTypes, DType]:
 
 def as_bits(op: str, dtypes: DTypes) -> tuple[DTypes, DType]:
     """A float of 32 or 64 bits, and an unsigned integer of as many."""
-    return dtypes, {32: uint32, 64: uint64}[dtypes[0].bits]
+    return dtypes, _as_wide(op, dtypes[0], {float32: uint32, float64: uint64})
 
 
 def as_float(op: str, dtypes: DTypes) -> tuple[DTypes, DType]:
     """An unsigned integer of 32 or 64 bits, and a float of as many."""
-    return dtypes, {32: float32, 64: float64}[dtypes[0].bits]
+    return dtypes, _as_wide(op, dtypes[0], {uint32: float32, uint64: float64})
+
+
+def _as_wide(op: str, given: DType, wanted: dict[DType, DType]) -> DType:
+    if given not in wanted:
+        raise DTypeError(f"{op}: takes {' or '.join(map(str, wanted))}, not {given}")
+    return wanted[given]
 
 
 def words(op: str, dtypes: DTypes) -> tuple[DTypes, DType]:

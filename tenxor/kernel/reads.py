@@ -23,9 +23,9 @@ def whole(node: Node) -> Layout:
 
 
 def loops_of(root: Node) -> Layout:
-    """The place of a kernel's root in its own loops: those that its reductions depend on are outermost.
+    """The place of a kernel's root in its own loops: those that its reductions of columns depend on are outermost.
 
-    So a reduction is computed once for all loops further in, though it may run along an earlier axis than the last.
+    So these are computed once for all loops further in, though they run along an earlier axis than the last.
     """
     place = whole(root)
     if not isinstance(root.op, Op) or len(root.shape) < 2:
@@ -39,9 +39,20 @@ def loops_of(root: Node) -> Layout:
             if isinstance(node.op, Op):
                 stack += source_places(node, where)
             elif isinstance(node.op, Reduction):
+                if not of_columns(node):
+                    return place
                 needed.update(a for a, stride in enumerate(where.strides) if stride and where.shape[a] != 1)
     inner = [a for a in range(len(root.shape)) if a not in needed]
     return place.permute((*sorted(needed), *inner)) if needed and inner else place
+
+
+def of_columns(node: Node) -> bool:
+    """Whether neighbours among the results of a reduction are nearer in memory than those that it takes together."""
+    layout, kept = node.layouts[0], len(node.shape)
+    assert layout is not None
+    steps = [abs(s) for s, n in zip(layout.strides, layout.shape, strict=True) if n != 1]
+    reduced = [abs(s) for s, n in zip(layout.strides[kept:], layout.shape[kept:], strict=True) if n != 1]
+    return len(steps) > len(reduced) > 0 and steps[-len(reduced) - 1] < min(reduced)
 
 
 def depends_on(place: Layout) -> int:

@@ -115,7 +115,7 @@ def sequential(d: Draft, f: Folding, axes: Loops, walks: Sequence[Walk]) -> bool
         return False
     accesses = {e.index for v in f.values for e in walk(v) if isinstance(e, Access)}
     reads = [walks[k] for k in accesses if any(axis in walks[k].steps for axis in axes)]  # the others are read once
-    beside, inside = [sum(w.is_near(axis) for w in reads) for axis in (f.last, axes[-1])]
+    beside, inside = [sum(w.is_unit(axis) + w.is_near(axis) for w in reads) for axis in (f.last, axes[-1])]
     return 0 < beside >= inside
 
 

@@ -44,6 +44,20 @@ def _out_of_order(layout: Layout, kept: tuple[int, ...]) -> tuple[int, ...] | No
     return memory_order([Layout(tuple([layout.shape[axis] for axis in kept]), tuple(steps))])
 
 
+def _inner_axes(source: Layout, kept: int) -> int:
+    """How many of the last reduced axes lie further in, in memory, than all kept ones, if others lie further out: then
+    they are reduced first, and all of it is read as it lies.
+    """
+    if source.size < LARGE or not kept or source.base is not None or source.tables is not None:
+        return 0
+    steps = [abs(s) for s in source.strides]
+    least = min(steps[:kept])
+    inner = [s < least for s in steps[kept:]]
+    count = sum(inner)
+    together = prod(source.shape[source.ndim - count :])
+    return count if 0 < count < len(inner) and all(inner[-count:]) and together >= SHORT else 0
+
+
 def _parts(source: Layout, kept: int) -> tuple[int, int]:
     """Into how many blocks a reduction is cut that leaves the first `kept` axes of what it reads, and how many rows are
     then taken together.
@@ -104,14 +118,24 @@ class Reducing(Arithmetic):
 
         The parts depend on the shape alone, so the bits of the result do not depend on the number of threads.
         """
-        blocks, together = _parts(source, kept) if reduction.name in _JOINS else (1, 1)
-        if blocks * together == 1:
+        inner = _inner_axes(source, kept) if reduction.name in _JOINS else 0
+        blocks, together = _parts(source, kept) if reduction.name in _JOINS and not inner else (1, 1)
+        if blocks * together == 1 and not inner:
             return self._reduced(reduction, source, kept)
         join, outer = _JOINS[reduction.name]
         if self.dtype.compute is not self.dtype and reduction.name in ("sum", "prod"):
             wide = self._view(source).astype(self.dtype.compute)
             found: Self = wide._reduce_parts(reduction, wide.layout, kept)._typed(self.dtype)
             return found
+        if inner:
+            first = source.permute(
+                (*range(kept, source.ndim - inner), *range(kept), *range(source.ndim - inner, source.ndim))
+            )
+            partial = self._reduced(reduction, first, source.ndim - inner)
+            partial.storage.node.used = True
+            others = source.ndim - inner - kept
+            last = partial.layout.permute((*range(others, others + kept), *range(others)))
+            return partial._reduce_parts(outer, last, kept)
         axis = max(range(kept, source.ndim), key=lambda a: source.shape[a])
         size = source.shape[axis]
         blocks = min(blocks, size)

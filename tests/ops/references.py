@@ -221,6 +221,8 @@ MEANING: dict[str, Reference] = {
     "reciprocal": lambda x: 1 / x,
     "sqrt": np.sqrt,
     "rsqrt": _precisely(lambda x: 1 / np.sqrt(x)),
+    "float_to_bits": lambda x: x.view(f"u{x.itemsize}"),
+    "bits_to_float": lambda x: x.view(f"f{x.itemsize}"),
     "power_half": lambda x: np.where(x == -np.inf, np.inf, np.sqrt(x) + 0).astype(x.dtype),
     "maximum": maximum,
     "minimum": minimum,

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from .emit import Lanes, Parts, _Emitter
 
 LINE = 64  # bytes of a cache
+ACROSS = 2  # vectors of states of a fold across the lanes
 LEAST_STREAMED = 32  # bytes of a vector that is worth writing past the cache
 
 
@@ -56,11 +57,11 @@ def lane_count(kernel: Kernel, vector_bytes: int) -> int:
 
 
 def unrollings(loop: For, *, across: bool, rows: bool) -> tuple[int, ...]:
-    """How many vectors a step takes, and then the steps through the rest: always two where folds run across the lanes, else
+    """How many vectors a step takes, and then the steps through the rest: always as many where folds run across the lanes, else
     more where each costs little. Loops along rows of states best read long pieces of what they fold.
     """
     if across:
-        return (2,)
+        return (ACROSS,)
     cost = sum(e.op.cost for root in expressions((loop,)) for e in walk(root) if isinstance(e, Call))
     if rows and cost <= 8 and sum(isinstance(e, State) for root in expressions((loop,)) for e in walk(root)) == 1:
         return 16, 4

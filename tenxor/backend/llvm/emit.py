@@ -240,6 +240,8 @@ class _Emitter:
             self.block_loop(s, begin, end)
         elif axis.vector and self.width > 1:
             self.vector_loop(s, begin, end)
+        elif self.lanes is None and (lanes := folds.lanes_inside(self, s)) is not None:
+            self.folding_across(lanes, carried(s, self.kernel.folds), lambda: self.whole_steps(s, begin, end, 1))
         else:
             self.whole_steps(s, begin, end, 1)
 
@@ -342,21 +344,35 @@ class _Emitter:
         return index
 
     def vector_loop(self, s: For, begin: Value, end: Value) -> None:
-        """Whole steps of several vectors, then masked single vectors; folds across the lanes end as one state."""
-        entered = {f: self.states[f] for f in carried(s, self.kernel.folds)}
-        changed, _ = rows.in_rows(self, s)
-        for unroll in access.unrollings(s, across=bool(entered), rows=bool(changed)):
+        """Whole steps of several vectors, then masked single vectors."""
+        across = carried(s, self.kernel.folds)
+        if across and self.lanes is None:
+            self.folding_across(s.axis, across, lambda: self.vector_loop(s, begin, end))
+            return
+        around, (changed, _) = self.lanes, rows.in_rows(self, s)
+        for unroll in access.unrollings(s, across=bool(across), rows=bool(changed)):
             self.lanes = Lanes(s.axis, self.width, unroll)
-            for f in entered:
-                self.start(f)
             begin = self.whole_steps(s, begin, end, self.width * unroll)
-        for f in entered:
-            self.states[f] = folds.together(self, f, self.states[f])
         self.lanes = Lanes(s.axis, self.width, 1, masked=True)
+        others = {f: [parts[1:] for parts in self.states[f]] for f in across}
+        for f in across:
+            self.states[f] = [parts[:1] for parts in self.states[f]]
         self.plain_loop(s, begin, end, self.width)
+        for f, rest in others.items():
+            self.states[f] = [one + more for one, more in zip(self.states[f], rest, strict=True)]
+        self.lanes = around
+
+    def folding_across(self, axis: int, across: list[int], run: Callable[[], object]) -> None:
+        """What `run` emits, with a state for each lane along an axis of the folds `across`, which end as one state."""
+        entered = {f: self.states[f] for f in across}
+        self.lanes = Lanes(axis, self.width, access.ACROSS)
+        for f in across:
+            self.start(f)
+        run()
         self.lanes = None
         for f, before in entered.items():
-            self.states[f] = folds.combined(self, f, before, folds.across(self, f, self.states[f]))
+            states = folds.across(self, f, folds.together(self, f, self.states[f]))
+            self.states[f] = folds.combined(self, f, before, states)
             self.results[f] = (len(self.scopes) - 1, self.states[f])
 
     def mask_idle_lanes(self, index: Value, end: Value) -> None:

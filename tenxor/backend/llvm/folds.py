@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from ...expr import Arg, Call, Expr
 from ...kernel.ir import Fold, For, walk
-from .analysis import stores
+from .analysis import carried, stores
 from .values import I32, constant, lanes_of, shuffled
 
 if TYPE_CHECKING:
@@ -65,6 +65,15 @@ def chunk(em: _Emitter, loop: For, folds: list[int]) -> int:
 def has_lanes(em: _Emitter, loop: For) -> bool:
     """Whether lanes run along a loop or one inside it."""
     return em.kernel.axes[loop.axis].vector or any(isinstance(s, For) and has_lanes(em, s) for s in loop.body)
+
+
+def lanes_inside(em: _Emitter, loop: For) -> int | None:
+    """The axis of a loop inside this one along which lanes run that fold what both carry, if there is one."""
+    folds = set(carried(loop, em.kernel.folds))
+    for s in loop.body:
+        if isinstance(s, For) and folds & set(carried(s, em.kernel.folds)):
+            return s.axis if em.kernel.axes[s.axis].vector else lanes_inside(em, s)
+    return None
 
 
 def rounds(f: Fold) -> bool:
