@@ -10,7 +10,7 @@ from collections.abc import Set
 from dataclasses import dataclass, field
 
 from ..dtypes import DType, int64
-from ..expr import Call, Expr, apply, cast
+from ..expr import Expr, apply, cast
 from ..layout import Layout
 from ..node import POSITION, STORE, Node, Scalar, Scan
 from ..ops import OPS, DTypes, Op
@@ -68,6 +68,7 @@ class Draft:
     folds: list[Fold] = field(default_factory=list)
     foldings: list[Folding] = field(default_factory=list)
     kept: list[Keeping] = field(default_factory=list)
+    names: list[str] = field(default_factory=list)  # of the operations, innermost first
     value: Expr | None = None
     out: Place | None = None
 
@@ -153,6 +154,7 @@ class _Drafter:
             args.append(self.source(source, place if layout is None else place.over(layout), loops))
         if op is OPS["cast"]:
             return cast(args[0], node.dtype)
+        self.d.names.append(op.name)
         return apply(op, args)
 
     def reduction(self, node: Node, op: Reduction, place: Layout, loops: Loops) -> Expr:
@@ -176,6 +178,7 @@ class _Drafter:
 
     def folded(self, op: Reduction, x: Expr, around: Loops, axes: Loops, dtype: DType, last: int | None) -> Expr:
         d = self.d
+        d.names.append(op.name)
         states = op.states(x.dtype)
         fold = self.fold_of.setdefault((op, x, around, axes), len(d.folds))
         if fold == len(d.folds):
@@ -199,20 +202,3 @@ class _Drafter:
         outer = tuple(self.d.extents[a] for a in around)
         layout = Layout(outer + inner.shape, (0,) * len(outer) + inner.strides)
         return self.access(None, layout, around + axes, int64)
-
-
-def calls(e: Expr) -> list[str]:
-    """The operations of an expression, each once, innermost first: what a kernel is named after."""
-    found: dict[str, None] = {}
-    seen: set[Expr] = set()
-    stack = [(e, False)]
-    while stack:
-        e, done = stack.pop()
-        if done:
-            if isinstance(e, Call):
-                found[e.op.name] = None
-        elif e not in seen:
-            seen.add(e)
-            stack.append((e, True))
-            stack.extend((a, False) for a in reversed(e.args))
-    return list(found)

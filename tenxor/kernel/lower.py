@@ -16,7 +16,7 @@ from ..expr import Expr, rebuild
 from ..layout import Layout, Table
 from ..node import STORE, Node, Scalar
 from .columns import by_rows, with_rows
-from .draft import Access, Draft, Folding, Loops, calls, draft
+from .draft import Access, Draft, Folding, Loops, draft
 from .ir import (
     ALIGNMENT,
     Address,
@@ -120,12 +120,8 @@ class _Lowering:
         return kernel, self.binding
 
     def name(self) -> str:
-        d = self.d
-        assert d.value is not None
-        ops = [name for f in d.foldings for v in f.values for name in calls(v)] + calls(d.value)
-        folds = [f.reduction.name for f in d.folds]
-        names = list(dict.fromkeys(n for n in [*folds, *ops] if n != "cast"))
-        return "_".join(names[:6]) or ("store" if d.root.op is STORE else "copy")
+        names = list(dict.fromkeys(self.d.names))
+        return "_".join(names[:6]) or ("store" if self.d.root.op is STORE else "copy")
 
     # Axes
 
