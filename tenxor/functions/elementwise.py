@@ -19,11 +19,13 @@ def _result(op: Op, *values: Any) -> Tensor:
 
 
 def _function(op: Op) -> Callable[..., Tensor]:
+    compute = Tensor._compute
+
     def unary(x: Any, /) -> Tensor:
-        return _result(op, x)
+        return compute(op, x) if type(x) is Tensor else _result(op, x)
 
     def binary(x: Any, y: Any, /) -> Tensor:
-        return _result(op, x, y)
+        return compute(op, x, y) if type(x) is Tensor is type(y) else _result(op, x, y)
 
     def where(condition: Any, x: Any, y: Any, /) -> Tensor:
         return _result(op, condition, x, y)
