@@ -108,6 +108,7 @@ class _Emitter:
         signature = ir.FunctionType(ir.VoidType(), [POINTER, I64, I64])
         self.function = ir.Function(self.module, signature, ENTRY)
         self.function.attributes.add("nounwind")
+        self.function.attributes.alignstack = ALIGNMENT  # or vectors that are spilled would lie across two lines
         self.builder = ir.IRBuilder(self.function.append_basic_block("entry"))
         self.scopes = [Scope(-1, self.builder.block)]
         self.here = 0  # the depth of the scope that the builder is in
