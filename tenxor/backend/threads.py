@@ -34,7 +34,7 @@ def _default_count() -> int:
 
 
 class _Pool:
-    """Helpers, and the memory in which they meet the caller. One caller at a time: whoever computes holds a lock."""
+    """Helpers, and the memory in which they meet the caller: one at a time, which holds `_meeting`."""
 
     def __init__(self, count: int) -> None:
         from .llvm.compiler import compiler
@@ -59,10 +59,6 @@ class _Pool:
         """What runs the kernel at an address for all of `begin..end`; nobody is at work any more when it returns."""
         return partial(self._share, self._place, kernel, args, begin, end, piece, len(self.helpers))
 
-    def run(self, kernel: int, args: bytes, begin: int, end: int, piece: int) -> None:
-        """Run it."""
-        self.loop(kernel, args, begin, end, piece)()
-
     def stop(self) -> None:
         """Send the helpers home, and wait until they have left."""
         self._stop(self._place, len(self.helpers))
@@ -71,6 +67,7 @@ class _Pool:
 
 
 _pool: _Pool | None = None
+_meeting = threading.RLock()  # held by whoever has the helpers at work, or sends them home
 _count = _default_count()
 
 
@@ -112,7 +109,8 @@ def share(compiled: Compiled, args: bytes, extent: int, work: int, grain: int, *
             compiled.call_free(args, begin, end)
         else:
             piece = -(-(end - begin) // (_count * PIECES_PER_THREAD * grain)) * grain
-            _helped().run(compiled.address, args, begin, end, piece)
+            with _meeting:
+                _helped().loop(compiled.address, args, begin, end, piece)()
 
 
 def share_unbroken(
@@ -122,14 +120,15 @@ def share_unbroken(
 
     Nothing is interpreted between the two, so no signal is seen between them; `then` is a function in C.
     """
-    loop: Callable[[], object]
-    if alone or _count == 1 or extent <= grain:
-        loop = partial(compiled.call_free, args, 0, extent)
-    else:
-        piece = -(-extent // (_count * PIECES_PER_THREAD * grain)) * grain
-        loop = _helped().loop(compiled.address, args, 0, extent, piece)
     each: Callable[[Callable[[], object]], object] = call
-    list(map(each, (loop, then)))
+    with _meeting:
+        loop: Callable[[], object]
+        if alone or _count == 1 or extent <= grain:
+            loop = partial(compiled.call_free, args, 0, extent)
+        else:
+            piece = -(-extent // (_count * PIECES_PER_THREAD * grain)) * grain
+            loop = _helped().loop(compiled.address, args, 0, extent, piece)
+        list(map(each, (loop, then)))
 
 
 def _helped() -> _Pool:
@@ -143,14 +142,15 @@ def _helped() -> _Pool:
 @atexit.register
 def _stop_pool() -> None:
     global _pool
-    if _pool is not None:
-        _pool.stop()
-        _pool = None
+    with _meeting:
+        if _pool is not None:
+            _pool.stop()
+            _pool = None
 
 
 def _forget_pool() -> None:
-    global _pool
-    _pool = None  # a forked child has none of its parent's threads
+    global _pool, _meeting
+    _pool, _meeting = None, threading.RLock()  # a forked child has none of its parent's threads
 
 
 if hasattr(os, "register_at_fork"):

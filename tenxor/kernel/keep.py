@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from .draft import Draft, Folding, Loops
 
 WORTH_KEEPING = 10  # additions' worth of work
-LONGEST = 1 << 16  # elements of a row that is kept
+LONGEST = 1 << 14  # elements of a row that is kept: it lies on the stack, and some threads have small ones
 
 
 class Repeat(Expr):

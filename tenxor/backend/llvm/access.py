@@ -31,7 +31,8 @@ from .values import (
 )
 
 if TYPE_CHECKING:
-    from .emit import Lanes, Parts, _Emitter
+    from .emit import _Emitter
+    from .scopes import Lanes, Parts
 
 LINE = 64  # bytes of a cache
 ACROSS = 2  # vectors of states of a fold across the lanes

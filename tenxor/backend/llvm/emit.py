@@ -12,8 +12,7 @@ loop.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 from llvmlite import ir
 
@@ -42,6 +41,7 @@ from ...kernel.ir import (
 from . import access, folds, rows, tiles
 from .analysis import Needs, carried, dependencies
 from .arithmetic import PRIMITIVES
+from .scopes import Block, Lanes, Parts, Scope
 from .values import (
     DOUBLE,
     I32,
@@ -59,39 +59,7 @@ from .values import (
     splat,
 )
 
-Parts = list[Value]  # one scalar, or `unroll` vectors
 ENTRY = "kernel"
-
-
-@dataclass(slots=True)
-class Lanes:
-    """How many elements are computed at once: `unroll` vectors of `width` along `axis`, those outside `mask` being
-    idle.
-    """
-
-    axis: int
-    width: int
-    unroll: int
-    masked: bool = False
-    mask: Value | None = None
-
-
-class Block(NamedTuple):
-    """The part of an axis, of `size` indices or fewer, that the loop over it runs through."""
-
-    begin: Value
-    end: Value
-    size: int
-
-
-@dataclass(slots=True)
-class Scope:
-    """The body of one loop (or of the function): where its code goes on, and what has been computed in it."""
-
-    axis: int
-    block: Any
-    index: Value | None = None
-    known: dict[object, Parts] = field(default_factory=dict)
 
 
 def emit(kernel: Kernel, vector_bytes: int) -> str:

@@ -15,7 +15,8 @@ from .analysis import carried, stores
 from .values import I32, constant, lanes_of, shuffled
 
 if TYPE_CHECKING:
-    from .emit import Parts, _Emitter
+    from .emit import _Emitter
+    from .scopes import Parts
 
 CHUNK = 64  # steps whose floats are added up on their own
 ROWS = 8  # and where they are taken one by one, as in sums of columns

@@ -12,7 +12,8 @@ from .analysis import touched
 from .values import I64, constant, from_memory, memory_type, to_memory
 
 if TYPE_CHECKING:
-    from .emit import Parts, _Emitter
+    from .emit import _Emitter
+    from .scopes import Parts
 
 
 def in_rows(em: _Emitter, loop: For) -> tuple[set[int], set[int]]:

@@ -15,7 +15,8 @@ from . import access
 from .values import I32, I64, Value, constant, from_memory, memory_type
 
 if TYPE_CHECKING:
-    from .emit import Parts, _Emitter
+    from .emit import _Emitter
+    from .scopes import Parts
 
 WIDEST_SQUARE = 8  # of 16 by 16 are a fifth faster, and take LLVM more than twice as long
 
