@@ -219,6 +219,17 @@ class Lanes:
             function = ir.Function(module, signature, symbol)
         return self._of(self.builder.call(function, [self.value, *(other.value for other in others)]))
 
+    def scaled_by(self, exponents: "Lanes") -> "Lanes":
+        """Each float times 2 to an integer power, rounded once."""
+        integers = self._shaped(ir.IntType(32))
+        powers = exponents.value if exponents.value.type == integers else self.builder.trunc(exponents.value, integers)
+        symbol = f"llvm.ldexp.v{self.count}{self.format.suffix}.v{self.count}i32"
+        module = self.builder.module
+        function = module.globals.get(symbol)
+        if function is None:
+            function = ir.Function(module, ir.FunctionType(self.value.type, [self.value.type, integers]), symbol)
+        return self._of(self.builder.call(function, [self.value, powers]))
+
     def abs(self) -> "Lanes":
         return self.intrinsic("fabs")
 

@@ -29,6 +29,11 @@ EXP2_RANGE = {32: (-151.0, 128.5), 64: (-1076.0, 1024.5)}
 EXPM1_RANGE = {64: (-38.0, 710.0)}
 
 
+# Processors with vectors this wide scale by powers of two in one instruction; others call a library for it, so there it
+# takes two multiplications, of which the first is exact.
+SCALING_BITS = 512
+
+
 class Reduced(NamedTuple):
     """x = n ln2 + r, with n in the low bits of `shifted`."""
 
@@ -67,8 +72,10 @@ def integer(shifted: Lanes) -> Lanes:
 
 
 def scaled(x: Lanes, shifted: Lanes) -> Lanes:
-    """x * 2**n for n in the low bits of `shifted`, in two steps: the result may be subnormal or infinite."""
+    """x * 2**n for n in the low bits of `shifted`, rounded once: the result may be subnormal or infinite."""
     format = x.format
+    if x.count is not None and x.count * format.bits == SCALING_BITS:
+        return x.scaled_by(integer(shifted))
     one = format.to_bits(1.0)
     exponent_field = shifted.as_bits() << format.fraction_bits
     sign_and_exponent = -(1 << format.fraction_bits)
