@@ -80,7 +80,7 @@ def test_reads_and_writes_in_sequence_have_a_unit_step() -> None:
 def test_a_kernel_prints_as_a_program() -> None:
     x = tensor(X)
     assert str(one(compute(reduction("sum", elementwise("square", x), [1])))).splitlines() == [
-        "kernel sum_square_add(out p0: float32, p1: float32)",
+        "kernel square_sum(out p0: float32, p1: float32)",
         "  parallel for i in 0..s0:",
         "    r0 = sum.identity",
         "    vector for j in 0..s1:",
