@@ -29,9 +29,16 @@ def by_rows(loop: For) -> For:
 
 
 def with_rows(folds: Sequence[Fold], loop: For) -> list[Fold]:
-    """The folds, those that a loop over columns starts having a row of states along it."""
-    started = {s.fold for s in loop.body if isinstance(s, Init)}
+    """The folds, those that a loop over columns starts, outside of innermost loops, having a row of states along it."""
+    started = _started(loop)
     return [f._replace(row=loop.axis) if k in started else f for k, f in enumerate(folds)]
+
+
+def _started(loop: For) -> set[int]:
+    """The folds started in a loop, and in those inside it that have loops themselves: these have their turns one by one."""
+    found = {s.fold for s in loop.body if isinstance(s, Init)}
+    nested = [s for s in loop.body if isinstance(s, For) and any(isinstance(inner, For) for inner in s.body)]
+    return found.union(*map(_started, nested))
 
 
 class _Turning:
