@@ -21,25 +21,32 @@ STEPS = 8  # rows that are read side by side
 WORTH_A_ROW = 3  # additions' worth of work
 
 
-def by_rows(loop: For) -> For:
-    """A loop over columns, in blocks, with its body's loops around its own."""
+def by_rows(loop: For, rows: int = 0) -> For:
+    """A loop over columns, in blocks, with its body's loops around its own; `rows` are kept already."""
     passes = sum(isinstance(s, For) for s in loop.body)
     block = COLUMNS if passes == 1 else FEWER
-    return For(loop.axis, tuple(_Turning(loop.axis, block).inside(loop.body)), block)
+    return For(loop.axis, tuple(_Turning(loop.axis, block, rows).inside(loop.body)), block)
 
 
 def with_rows(folds: Sequence[Fold], loop: For) -> list[Fold]:
-    """The folds, those that a loop over columns starts having a row of states along it."""
-    started = {s.fold for s in loop.body if isinstance(s, Init)}
+    """The folds, those that a loop over columns starts, outside of innermost loops, having a row of states along it."""
+    started = _started(loop)
     return [f._replace(row=loop.axis) if k in started else f for k, f in enumerate(folds)]
+
+
+def _started(loop: For) -> set[int]:
+    """The folds started in a loop, and in those inside it that have loops themselves: these have their turns one by one."""
+    found = {s.fold for s in loop.body if isinstance(s, Init)}
+    nested = [s for s in loop.body if isinstance(s, For) and any(isinstance(inner, For) for inner in s.body)]
+    return found.union(*map(_started, nested))
 
 
 class _Turning:
     """What is done for one column, done for all columns of a block, statement by statement."""
 
-    def __init__(self, axis: int, block: int) -> None:
+    def __init__(self, axis: int, block: int, rows: int) -> None:
         self.axis, self.block = axis, block
-        self.rows = 0  # kept so far
+        self.rows = rows  # kept so far
 
     def inside(self, body: Iterable[Statement]) -> list[Statement]:
         found: list[Statement] = []

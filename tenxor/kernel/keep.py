@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 WORTH_KEEPING = 10  # additions' worth of work
 LONGEST = 1 << 14  # elements of a row that is kept: it lies on the stack, and some threads have small ones
+MOST_KEPT = 1 << 19  # bytes of all rows that a kernel keeps
 
 
 class Repeat(Expr):
@@ -43,20 +44,19 @@ class Keeping:
 def keep(d: Draft, computed: dict[tuple[Node, Layout, Loops], Expr]) -> None:
     """Keep what both a fold and the result compute at the same places of the same node, in loops of one axis each."""
     assert d.value is not None
-    found: dict[Expr, Expr] = {}
-    in_result = {e for e in walk(d.value) if isinstance(e, Call)}
-    for (node, place, loops), e in computed.items():
-        if loops != d.space or e not in in_result or work(e) < WORTH_KEEPING:
+    left, in_result = MOST_KEPT, set(walk(d.value))
+    for (node, place, loops), e in reversed(computed.items()):  # what is computed last holds the rest
+        nbytes = LONGEST * e.dtype.itemsize
+        if loops != d.space or e not in in_result or nbytes > left or not isinstance(e, Call) or work(e) < WORTH_KEEPING:
             continue
         for f in d.foldings:
             inside = f.around + f.axes
             again = computed.get((node, place, inside))
             if again is not None and is_row(d, f) and any(again in set(walk(v)) for v in f.values):
                 d.kept.append(Keeping(again, f.axes[0], d.space[-1]))
-                found[e] = Repeat(len(d.kept) - 1, e.dtype)
+                d.value = replaced(d.value, {e: Repeat(len(d.kept) - 1, e.dtype)})
+                left, in_result = left - nbytes, set(walk(d.value))
                 break
-    if found:
-        d.value = replaced(d.value, found)
 
 
 def is_row(d: Draft, f: Folding) -> bool:

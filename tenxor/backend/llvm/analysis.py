@@ -56,6 +56,11 @@ def stores(body: tuple[Statement, ...]) -> bool:
     return any(stores(s.body) if isinstance(s, For) else isinstance(s, Store) for s in body)
 
 
+def runs_along(s: Statement, axis: int) -> bool:
+    """Whether a statement is a loop along an axis, or has one inside."""
+    return isinstance(s, For) and (s.axis == axis or any(runs_along(inner, axis) for inner in s.body))
+
+
 Needs = tuple[frozenset[int], frozenset[int], bool]  # axes, folds whose result is read, whether a running state is
 _NOTHING: Needs = (frozenset(), frozenset(), False)
 

@@ -39,7 +39,7 @@ from ...kernel.ir import (
     expand,
 )
 from . import access, folds, rows, tiles
-from .analysis import Needs, carried, dependencies
+from .analysis import Needs, carried, dependencies, runs_along
 from .arithmetic import PRIMITIVES
 from .scopes import Block, Lanes, Parts, Scope
 from .values import (
@@ -171,6 +171,16 @@ class _Emitter:
         else:
             self.store(s)
 
+    def statement_in(self, s: Statement) -> None:
+        """A statement of a loop. Around the loop with lanes, what is not on the way to that has none, or its own."""
+        lanes = self.lanes
+        if lanes is None or any(scope.axis == lanes.axis for scope in self.scopes) or runs_along(s, lanes.axis):
+            self.statement(s)
+        else:
+            self.lanes = None
+            self.statement(s)
+            self.lanes = lanes
+
     def start(self, fold: int) -> None:
         f = self.kernel.folds[fold]
         identity = f.reduction.identity(f.states)
@@ -265,7 +275,7 @@ class _Emitter:
                 self.mask_idle_lanes(index, end)
             rows.load_states(self, read)
             for inner in s.body:
-                self.statement(inner)
+                self.statement_in(inner)
             rows.store_states(self, changed)
             return self.inmost().add(index, constant(I64, step))
 

@@ -60,7 +60,7 @@ def places(em: _Emitter, row: tuple[object, ...], dtype: DType, size: int, axis:
     memory = em.once(0, row, lambda _: [em.on_stack(element, size + em.width, str(row[0]))])[0]
     b = em.inmost()
     index = em.scopes[em.scope_of(axis)].index
-    if axis in em.block:
+    if axis in em.block and size == em.block[axis].size:  # a longer row is that of all blocks
         index = b.sub(index, em.block[axis].begin)
     first = b.gep(memory, [index], source_etype=element)
     if em.lanes is None or em.lanes.axis != axis:

@@ -1,0 +1,208 @@
+"""Loops over columns in blocks, kept rows, near steps: machine code and interpreter agree at every edge.
+
+The blocks are made small here, so that the interpreter sees several of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tenxor as tx
+from tenxor.dtypes import ALL, DType, bfloat16, boolean, float16, float32, float64, int8, int64, uint16
+from tenxor.kernel import columns
+from tenxor.kernel.ir import For, Keep, Kernel, Statement
+from tenxor.reductions import REDUCTIONS
+from tenxor.tensor import Tensor
+
+from .graphs import in_memory
+from .twins import Array, check
+
+WIDE, NARROW = 128, 64  # columns in a block
+ROWS = (1, 8, 9, 16, 17)
+COLUMNS = (1, 64, 65, 127, 128, 129)
+
+
+@pytest.fixture(autouse=True)
+def _small_blocks(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(columns, "COLUMNS", WIDE)
+    monkeypatch.setattr(columns, "FEWER", NARROW)
+    yield
+
+
+def tensor(values: Any, dtype: DType = float32) -> Tensor:
+    return Tensor._of(in_memory(np.asarray(values), dtype))
+
+
+def whole(*shape: int, dtype: DType = float32, seed: int = 0) -> Tensor:
+    """Small whole numbers: their sums are exact in any order."""
+    low = 0 if dtype.kind in ("uint", "bool") else -3
+    return tensor(np.random.default_rng(seed).integers(low, 2 if dtype is boolean else 4, shape), dtype)
+
+
+def close(found: Array, expected: Array) -> None:
+    assert np.allclose(found, expected, rtol=2e-3 if found.dtype == np.float16 else 1e-5, atol=1e-6, equal_nan=True)
+
+
+def agree(*tensors: Tensor, **options: Any) -> list[Kernel]:
+    return check(*(t.storage.node for t in tensors), **options)
+
+
+def depth(kernel: Kernel, kind: type) -> int:
+    """How many statements of a kind there are."""
+
+    def count(body: tuple[Statement, ...]) -> int:
+        return sum(isinstance(s, kind) + (count(s.body) if isinstance(s, For) else 0) for s in body)
+
+    return count(kernel.body)
+
+
+def in_rows(kernels: list[Kernel]) -> int:
+    """How many folds have a row of states."""
+    return sum(f.row >= 0 for k in kernels for f in k.folds)
+
+
+class TestColumns:
+    @pytest.mark.parametrize("rows", ROWS)
+    def test_every_edge_of_a_block(self, rows: int) -> None:
+        for n in COLUMNS:
+            x = whole(rows, n, dtype=float64)
+            kernels = agree(x.sum(axis=0), x - x.max(axis=0))
+            assert bool(in_rows(kernels)) == (rows > columns.STEPS and n > 1)
+
+    @pytest.mark.parametrize("dtype", ALL, ids=str)
+    def test_every_dtype_and_reduction(self, dtype: DType) -> None:
+        x = whole(19, 150, dtype=dtype)
+        for name, r in REDUCTIONS.items():
+            if name != "prod" and (dtype is not boolean or name not in ("max", "min", "argmax", "argmin")):
+                assert in_rows(agree(x._reduce(r, name, 0, False))) == 1
+
+    @pytest.mark.parametrize("dtype", [float16, bfloat16, float32, float64], ids=str)
+    def test_nan_infinities_and_zeros_of_both_signs(self, dtype: DType) -> None:
+        rng = np.random.default_rng(1)
+        for values in ([np.nan, 1, -np.inf], [0.0, -0.0], [-0.0], [np.inf, -np.inf, 0], [-np.inf], [-np.nan, -1]):
+            x = tensor(rng.choice(np.array(values), (9, 129)), dtype)
+            agree(x.max(axis=0), x.min(axis=0), x.argmax(axis=0), x.argmin(axis=0), x.any(axis=0))
+
+    def test_several_folds_and_what_is_between_them(self) -> None:
+        x, y = whole(20, 150), whole(20, 150, seed=1)
+        low, top = x.min(axis=0), x.max(axis=0)
+        for t in (
+            (x - low) * (top - low),
+            tx.abs(x - top).sum(axis=0) + tx.abs(y * top - low).max(axis=0),
+            tx.where(tx.abs(x - top).sum(axis=0) > 40, x, y - (x == low).count_nonzero(axis=0).astype(float32)),
+        ):
+            assert in_rows(agree(t)) >= 2
+        for t in (tx.softmax(x, axis=0), tx.log_softmax(x, axis=0), x.var(axis=0), (x - x.mean(axis=0)) / x.std(axis=0)):
+            assert in_rows(agree(t, compare=close)) >= 1
+
+    def test_middle_axes_and_several(self) -> None:
+        x = whole(2, 10, 3, 65)
+        for axes in ((1,), (2,), (0, 1), (1, 2), (0, 2), (0, 1, 2)):
+            agree(x.sum(axis=axes), x - x.max(axis=axes, keepdims=True))
+
+    @pytest.mark.parametrize(
+        "view",
+        [
+            lambda x: x[::-1],
+            lambda x: x[:, ::-1],
+            lambda x: x[:, ::2],
+            lambda x: x[::3, ::3],
+            lambda x: x[:, 2::4],
+            lambda x: x[:, ::5],
+            lambda x: x.oindex[[5, 0, 5, *range(17)], None],
+            lambda x: x.oindex[None, [149, 0, 0, *range(70)]],
+            lambda x: x[:1].broadcast_to((20, 150)),
+            lambda x: x[:, :1].broadcast_to((20, 150)),
+            lambda x: x.T.reshape(25, 120),
+            lambda x: x.T.reshape(3000)[7:2407].reshape(20, 120),
+        ],
+    )
+    def test_views(self, view: Callable[[Tensor], Tensor]) -> None:
+        x = view(whole(20, 150))
+        agree(x.sum(axis=0), x.max(axis=1), x - x.max(axis=0), x.argmin(axis=0))
+
+    def test_folds_of_the_users_own(self) -> None:
+        x = whole(20, 150, dtype=int64)
+        for t in (
+            tx.reduce(lambda a, e: 3 * a - e, x, axis=0, initial=1),
+            tx.reduce(lambda a, e: tx.maximum(a, e * 2), x, axis=0),
+            tx.reduce(lambda a, e: 3 * a - e, x - x.sum(axis=0), axis=0, initial=1),
+        ):
+            assert in_rows(agree(t)) >= 1
+
+    def test_a_fold_inside_a_fold(self) -> None:
+        """The inner one starts anew at each step of the outer one, for each column of the block."""
+        x = whole(11, 20, 150, dtype=int64).permute(2, 0, 1)
+        t = tx.reduce(lambda a, e: 3 * a - e, x.sum(axis=1), axis=1, initial=1)
+        assert in_rows(agree(t)) == 2
+
+    def test_a_fold_of_one_element_inside_a_fold(self) -> None:
+        """It has no loop, so it begins and ends at one step."""
+        x, y = whole(150, 20)[:, ::2], whole(10, 150, seed=1)
+        one = tx.reduce(lambda a, e: tx.minimum(a, e * 2), x[:, :, None], axis=2)
+        (kernel,) = agree((one + y[:, ::-1].T).sum(axis=1))
+        assert len(kernel.folds) == 2 and in_rows([kernel]) == 1
+
+    def test_what_is_the_same_for_a_column_is_kept_beside_a_kept_row(self) -> None:
+        """One row is that of a whole axis, the others are those of its present block."""
+        x, a = whole(3, 300), whole(3, 12, 300, seed=1)
+        for t in (
+            tx.softmax(x, axis=1) * a.sum(axis=1),
+            tx.softmax(x, axis=1) * tx.abs(a - tx.sqrt(x * x + 1)[:, None]).sum(axis=1),
+            tx.softmax(x, axis=1) * tx.abs(a - tx.sqrt(x * x + 1).astype(float64)[:, None]).sum(axis=1).astype(float32),
+        ):
+            (kernel,) = agree(t, compare=close)
+            assert in_rows([kernel]) == 1 and depth(kernel, Keep)
+
+
+class TestFoldsInsideFolds:
+    """Lanes run along a loop of the inner one, and along another of the outer one."""
+
+    @pytest.mark.parametrize("shape", [(3, 5, 70), (2, 70, 33), (1, 9, 40), (3, 2, 200), (2, 3, 1)])
+    def test_of_rows(self, shape: tuple[int, int, int]) -> None:
+        x, y = whole(*shape), whole(*shape[:2], 45, seed=1)
+        for inner in (x.max(axis=-1, keepdims=True), y.sum(axis=-1, keepdims=True)):
+            agree(tx.abs(x - inner).sum(axis=(1, 2)), (x * inner).max(axis=(1, 2)), (x - inner).count_nonzero())
+        agree((x * y.sum(axis=-1, keepdims=True) - x.max(axis=-1, keepdims=True)).sum(axis=(1, 2)))
+
+    def test_two_outer_ones_in_one_loop(self) -> None:
+        x, y = whole(3, 9, 40), whole(3, 9, 25, seed=1)
+        wide = tx.abs(x - y.max(axis=-1, keepdims=True))
+        agree(wide.sum(axis=(1, 2)) - wide.max(axis=(1, 2)))
+
+
+class TestKeptRows:
+    @pytest.mark.parametrize("dtype", [float16, bfloat16, float32, float64], ids=str)
+    def test_every_length(self, dtype: DType) -> None:
+        for n in (1, 2, 15, 16, 17, 31, 33, 65):
+            e = tx.exp2(whole(2, n, dtype=dtype))  # exact
+            (kernel,) = agree(e / e.max(axis=1, keepdims=True))
+            assert depth(kernel, Keep) == (n > 1)
+
+    def test_of_several_folds(self) -> None:
+        x, y = whole(5, 70), whole(5, 70, seed=1)
+        a, b = tx.exp2(x), tx.exp2(y).astype(float64)
+        t = a / a.sum(axis=1, keepdims=True) - b / (b + a).max(axis=1, keepdims=True)
+        (kernel,) = agree(t, compare=close)
+        assert depth(kernel, Keep) >= 2
+
+
+class TestNearSteps:
+    @pytest.mark.parametrize("dtype", [boolean, int8, uint16, bfloat16, float16, float32, int64, float64], ids=str)
+    @pytest.mark.parametrize("step", [-1, 2, 3, 4])
+    def test_read_what_is_needed_and_no_further(self, step: int, dtype: DType) -> None:
+        """The operands end where the process may read no further, and begin after a page that is another's."""
+        for n in (1, 2, 16, 17, 65, 128, 257):
+            flat = whole((n - 1) * abs(step) + 1, dtype=dtype, seed=n)  # the last one that is read is the last
+            kernels = agree(tx.where(flat[::step].astype(boolean), 1, 0), flat[::step].count_nonzero())
+            assert n == 1 or all(f"i*{step}]" in str(k) for k in kernels)
+
+    @pytest.mark.parametrize("step", [-1, 2, 3, 4])
+    def test_of_rows(self, step: int) -> None:
+        for n in (3, 70):
+            x = whole(10, n * abs(step), seed=n)[:, ::step]
+            agree(x.sum(axis=1), x.sum(axis=0), x - x.max(axis=1, keepdims=True), tx.cumulative_sum(x, axis=0))
