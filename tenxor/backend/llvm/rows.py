@@ -24,6 +24,7 @@ def in_rows(em: _Emitter, loop: For) -> tuple[set[int], set[int]]:
 
 def load_states(em: _Emitter, folds: set[int]) -> None:
     """Have the states of rows, at the lanes of the loop along them, in registers."""
+    em.inmost()
     for fold in sorted(folds):
         states = [loaded(em, _places_of(em, fold, part), d) for part, d in enumerate(em.kernel.folds[fold].states)]
         em.states[fold] = states
@@ -32,6 +33,7 @@ def load_states(em: _Emitter, folds: set[int]) -> None:
 
 def store_states(em: _Emitter, folds: set[int]) -> None:
     """Put the states back where they came from."""
+    em.inmost()
     for fold in sorted(folds):
         for part, dtype in enumerate(em.kernel.folds[fold].states):
             stored(em, _places_of(em, fold, part), dtype, em.states[fold][part])
@@ -45,6 +47,7 @@ def _places_of(em: _Emitter, fold: int, part: int) -> Parts:
 def keep(em: _Emitter, s: Keep) -> None:
     """Keep a value for every lane."""
     parts = em.widened(em.value(s.value), s.value)
+    em.inmost()
     dtype = s.value.dtype
     stored(em, places(em, ("kept", s.row), dtype, s.size, s.axis), dtype, parts)
 
@@ -58,7 +61,7 @@ def places(em: _Emitter, row: tuple[object, ...], dtype: DType, size: int, axis:
     """Where the elements of a row lie for the present lanes; idle lanes have a place too."""
     element = memory_type(dtype)
     memory = em.once(0, row, lambda _: [em.on_stack(element, size + em.width, str(row[0]))])[0]
-    b = em.inmost()
+    b = em.builder
     index = em.scopes[em.scope_of(axis)].index
     if axis in em.block and size == em.block[axis].size:  # a longer row is that of all blocks
         index = b.sub(index, em.block[axis].begin)
@@ -70,13 +73,13 @@ def places(em: _Emitter, row: tuple[object, ...], dtype: DType, size: int, axis:
 
 def loaded(em: _Emitter, where: Parts, dtype: DType) -> Parts:
     """The elements at these places, one or a vector at each."""
-    b, element = em.inmost(), memory_type(dtype)
+    b, element = em.builder, memory_type(dtype)
     type_ = element if em.lanes is None else ir.VectorType(element, em.lanes.width)
     return [from_memory(b, dtype, b.load(place, typ=type_, align=dtype.itemsize)) for place in where]
 
 
 def stored(em: _Emitter, where: Parts, dtype: DType, parts: Parts) -> None:
     """Put elements at these places."""
-    b = em.inmost()
+    b = em.builder
     for place, value in zip(where, parts, strict=True):
         b.store(to_memory(b, dtype, value), place, align=dtype.itemsize)
