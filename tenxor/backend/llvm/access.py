@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 LINE = 64  # bytes of a cache
 ONE_BY_ONE = 25  # additions' worth of work to load a vector's elements singly
-TOGETHER = 4  # of them at a time from one place in memory; it divides the number of lanes
+TOGETHER = 4  # of them at a time, if there are as many lanes, from one place in memory
 ACROSS = 2  # vectors of states of a fold across the lanes
 LEAST_STREAMED = 32  # bytes of a vector that is worth writing past the cache
 
@@ -282,16 +282,17 @@ def _load_singly(em: _Emitter, b: Any, place: Value, index: Value, stride: Value
     """Elements at equal distances, one by one: as fast as a gather on some processors, and three times as fast on others."""
     lanes = em.lanes
     assert lanes is not None
-    steps = [b.mul(stride, constant(I64, k)) for k in range(TOGETHER + 1)]
+    together = min(TOGETHER, lanes.width)
+    steps = [b.mul(stride, constant(I64, k)) for k in range(together + 1)]
     at = b.gep(place, [b.mul(index, stride)], source_etype=element)
     found: Parts = []
     for _ in range(lanes.unroll):
         vector = ir.Constant(ir.VectorType(element, lanes.width), ir.Undefined)
         for k in range(lanes.width):
-            one = b.gep(at, [steps[k % TOGETHER]], source_etype=element)
+            one = b.gep(at, [steps[k % together]], source_etype=element)
             vector = b.insert_element(vector, b.load(one, typ=element, align=size), constant(I32, k))
-            if (k + 1) % TOGETHER == 0:
-                at = b.gep(at, [steps[TOGETHER]], source_etype=element)
+            if (k + 1) % together == 0:
+                at = b.gep(at, [steps[together]], source_etype=element)
         found.append(vector)
     return found
 
