@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import tenxor as tx
+from tenxor.backend.llvm.compiler import compiler
 from tenxor.dtypes import ALL, DType, bfloat16, boolean, float16, float32, float64, int8, int64, uint16
 from tenxor.kernel import columns
 from tenxor.kernel.ir import For, Keep, Kernel, Statement
@@ -159,6 +160,13 @@ class TestColumns:
             assert in_rows([kernel]) == 1 and depth(kernel, Keep)
 
 
+    def test_what_is_the_same_for_all_steps_but_those_of_an_outer_loop(self) -> None:
+        """It is read of its row where it is needed, be that outside of the innermost loop."""
+        x, y = whole(5, 9), whole(7, 1, 150).broadcast_to((7, 9, 150))
+        (kernel,) = agree(tx.maximum(y, x.min()).sum(axis=(0, 1)))
+        assert in_rows([kernel]) == 1 and depth(kernel, Keep) == 1
+
+
 class TestFoldsInsideFolds:
     """Lanes run along a loop of the inner one, and along another of the outer one."""
 
@@ -206,3 +214,14 @@ class TestNearSteps:
         for n in (3, 70):
             x = whole(10, n * abs(step), seed=n)[:, ::step]
             agree(x.sum(axis=1), x.sum(axis=0), x - x.max(axis=1, keepdims=True), tx.cumulative_sum(x, axis=0))
+
+    @pytest.mark.parametrize("vector_bytes", [16, 32, 64])
+    def test_and_larger_ones_in_vectors_of_every_size(self, vector_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+        made = compiler()
+        monkeypatch.setattr(made, "vector_bytes", vector_bytes)
+        monkeypatch.setattr(made, "identity", f"{made.identity}\n{vector_bytes} bytes")
+        monkeypatch.setattr(made, "kernels", {})
+        for dtype in (int8, float32, float64):
+            x = whole(37, 40, dtype=dtype)
+            for step in (-1, 2, 3, 4, 5, -3):
+                agree(x[:, ::step].sum(axis=0), x[::step].T.sum(axis=0), x.T[::step].max(axis=0), x[:, ::step] + x[:, :1])
