@@ -17,7 +17,7 @@ from ..ops import OPS, DTypes, Op
 from ..reductions import Reduction
 from .ir import Fold, Number, Result, State
 from .keep import Keeping, keep
-from .reads import along_last, inside, loops_of, outermost, reduced_shape, whole
+from .reads import along_last, inside, loops_of, of_columns, outermost, reduced_shape, whole
 
 Loops = tuple[int, ...]  # the axes around something, outermost first
 
@@ -90,7 +90,7 @@ class _Drafter:
         self.d = Draft(root)
         self.known: dict[tuple[Node | None, Layout, Loops], Expr] = {}
         self.number_of: dict[int, Number] = {}
-        self.reduced: dict[tuple[Loops, tuple[int, ...]], Loops] = {}
+        self.reduced: dict[tuple[object, ...], Loops] = {}
         self.fold_of: dict[tuple[Reduction, Expr, Loops, Loops], int] = {}
 
     def draft(self) -> Draft:
@@ -167,11 +167,14 @@ class _Drafter:
 
     def reduced_once(self, node: Node, op: Reduction, place: Layout, around: Loops) -> Expr:
         extents = reduced_shape(node)
-        axes = self.reduced.get((around, extents))
-        if axes is None:
-            axes = self.reduced[around, extents] = self.d.new_axes(extents)
         layout = node.layouts[0]
         assert layout is not None
+        # Only those that take their elements alike share loops, so none adds otherwise than it would alone.
+        states = op.states(node.sources[0].dtype)
+        alike = (max(d.itemsize for d in states), op.combine is None, op.places, of_columns(node))
+        axes = self.reduced.get((around, extents, alike))
+        if axes is None:
+            axes = self.reduced[around, extents, alike] = self.d.new_axes(extents)
         x = self.source(node.sources[0], inside(place, extents).over(layout), around + axes)
         along = along_last(node.shape, place)
         return self.folded(op, x, around, axes, node.dtype, None if along is None else around[along])

@@ -235,6 +235,23 @@ def test_what_else_a_kernel_computes_changes_no_bit_of_a_sum(name: str) -> None:
     assert_identical(array(found), array(x.sum(axis=1)), name)
 
 
+BESIDE: dict[str, Callable[[tx.Tensor], tx.Tensor]] = {
+    "where the largest is": lambda x: x.argmax(1),
+    "a count": lambda x: x.count_nonzero(1),
+    "a wider sum": lambda x: x.astype(float64).sum(1),
+    "an extreme": lambda x: x.max(1),
+    "a fold in order": lambda x: tx.reduce(lambda acc, e: acc * 0.5 - e, x, axis=1, initial=0.0),
+    "a sum of columns": lambda x: x.sum(axis=0),
+}
+
+
+@pytest.mark.parametrize("name", BESIDE)
+def test_what_another_fold_takes_changes_no_bit_of_a_sum(name: str) -> None:
+    x = tensor(random(float32, 300 * 300).clip(-9, 9).reshape(300, 300))
+    beside = (BESIDE[name](x) * 0).astype(float32)
+    assert_identical(array(x.sum(axis=1) + beside), array(x.sum(axis=1)), name)
+
+
 Pair = Callable[[tx.Tensor, tx.Tensor], tuple[tx.Tensor, tx.Tensor]]
 
 

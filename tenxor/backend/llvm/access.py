@@ -45,10 +45,7 @@ LEAST_STREAMED = 32  # bytes of a vector that is worth writing past the cache
 
 
 def lane_count(kernel: Kernel, vector_bytes: int) -> int:
-    """As many lanes as a vector holds: of what folds keep, if there are any, else of the widest type in the kernel.
-
-    A fold's lanes decide in which order it adds, so they depend on the fold alone and not on what is computed beside it.
-    """
+    """As many lanes as a vector holds: of what folds keep, if there are any, else of the widest type in the kernel."""
     states = [d.itemsize for f in kernel.folds for d in f.states]
     if states:
         return max(2, vector_bytes // max(states))

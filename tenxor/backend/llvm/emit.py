@@ -329,22 +329,28 @@ class _Emitter:
             self.folding_across(s.axis, across, lambda: self.vector_loop(s, begin, end))
             return
         around, (changed, _) = self.lanes, rows.in_rows(self, s)
+        width = self.width if around is None else around.width
         for unroll in access.unrollings(s, across=bool(across), rows=bool(changed)):
-            self.lanes = Lanes(s.axis, self.width, unroll)
-            begin = self.whole_steps(s, begin, end, self.width * unroll)
-        self.lanes = Lanes(s.axis, self.width, 1, masked=True)
+            self.lanes = Lanes(s.axis, width, unroll)
+            begin = self.whole_steps(s, begin, end, width * unroll)
+        self.lanes = Lanes(s.axis, width, 1, masked=True)
         others = {f: [parts[1:] for parts in self.states[f]] for f in across}
         for f in across:
             self.states[f] = [parts[:1] for parts in self.states[f]]
-        self.plain_loop(s, begin, end, self.width)
+        self.plain_loop(s, begin, end, width)
         for f, rest in others.items():
             self.states[f] = [one + more for one, more in zip(self.states[f], rest, strict=True)]
         self.lanes = around
 
     def folding_across(self, axis: int, across: list[int], run: Callable[[], object]) -> None:
-        """What `run` emits, with a state for each lane along an axis of the folds `across`, which end as one state."""
+        """What `run` emits, with a state for each lane along an axis of the folds `across`, which end as one state.
+
+        There are as many lanes as a vector holds of what these folds keep, and only these: so they add in the same order
+        whatever else the kernel computes.
+        """
         entered = {f: self.states[f] for f in across}
-        self.lanes = Lanes(axis, self.width, access.ACROSS)
+        widest = max(d.itemsize for f in across for d in self.kernel.folds[f].states)
+        self.lanes = Lanes(axis, max(2, self.vector_bytes // widest), access.ACROSS)
         for f in across:
             self.start(f)
         run()
@@ -431,7 +437,7 @@ class _Emitter:
         lanes = self.lanes
         if isinstance(of, Const):
             return [number_of(of.dtype, of.value, lanes.width)] * lanes.unroll
-        wide = self.once(self.depth_of(of), ("splat", of), lambda b: [splat(b, parts[0], lanes.width)])
+        wide = self.once(self.depth_of(of), ("splat", of, lanes.width), lambda b: [splat(b, parts[0], lanes.width)])
         return wide * lanes.unroll
 
     def number(self, b: Any, e: Number) -> Value:

@@ -60,7 +60,7 @@ def kept(em: _Emitter, e: Kept) -> Parts:
 def places(em: _Emitter, row: tuple[object, ...], dtype: DType, size: int, axis: int) -> Parts:
     """Where the elements of a row lie for the present lanes; idle lanes have a place too."""
     element = memory_type(dtype)
-    memory = em.once(0, row, lambda _: [em.on_stack(element, size + em.width, str(row[0]))])[0]
+    memory = em.once(0, row, lambda _: [em.on_stack(element, size + em.vector_bytes, str(row[0]))])[0]
     b = em.builder
     index = em.scopes[em.scope_of(axis)].index
     if axis in em.block and size == em.block[axis].size:  # a longer row is that of all blocks
