@@ -16,15 +16,16 @@ from .ir import Fold, For, Init, Keep, Kept, Load, Position, Result, State, Stat
 from .keep import replaced, work
 
 COLUMNS = 4096  # states in a row: they stay in the nearest cache
+SHORT = 1024  # columns in a block where there are no more: whole rows are read one after the other
 FEWER = 256  # columns in a block that is read more than once: it should stay in some cache
 STEPS = 8  # rows that are read side by side
 WORTH_A_ROW = 3  # additions' worth of work
 
 
-def by_rows(loop: For, rows: int = 0) -> For:
-    """A loop over columns, in blocks, with its body's loops around its own; `rows` are kept already."""
+def by_rows(loop: For, columns: int, rows: int = 0) -> For:
+    """A loop over so many columns, in blocks, with its body's loops around its own; `rows` are kept already."""
     passes = sum(isinstance(s, For) for s in loop.body)
-    block = COLUMNS if passes == 1 else FEWER
+    block = FEWER if passes > 1 else COLUMNS if columns > SHORT else SHORT
     return For(loop.axis, tuple(_Turning(loop.axis, block, rows).inside(loop.body)), block)
 
 

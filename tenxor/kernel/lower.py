@@ -330,7 +330,7 @@ class _Lowering:
             loop = For(self.axis_of[axes[depth - 1]], (*folds, *body))
             if axes[depth - 1] == self.column:
                 self.folds = with_rows(self.folds, loop)
-                loop = by_rows(loop, len(self.d.kept))
+                loop = by_rows(loop, self.d.extents[axes[depth - 1]], len(self.d.kept))
             body = (loop,)
         return body
 

@@ -30,6 +30,7 @@ COLUMNS = (1, 64, 65, 127, 128, 129)
 @pytest.fixture(autouse=True)
 def _small_blocks(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(columns, "COLUMNS", WIDE)
+    monkeypatch.setattr(columns, "SHORT", NARROW)
     monkeypatch.setattr(columns, "FEWER", NARROW)
     yield
 

@@ -8,7 +8,7 @@ from typing import TypeVar
 import pytest
 
 import tenxor as tx
-from tenxor.kernel.columns import COLUMNS, FEWER, STEPS
+from tenxor.kernel.columns import COLUMNS, FEWER, SHORT, STEPS
 from tenxor.kernel.ir import Fetch, For, Init, Keep, Kept, Kernel, Load, Statement, Store, expressions, walk
 from tenxor.kernel.keep import LONGEST, MOST_KEPT
 from tenxor.plan import planned
@@ -50,9 +50,13 @@ class TestColumns:
     def test_a_fold_of_columns_has_a_row_of_states(self, name: str) -> None:
         kernel = kernel_of(getattr(tx, name)(ones(STEPS + 1, 30), axis=0))
         (outer,) = kernel.body
-        assert isinstance(outer, For) and outer.block == COLUMNS and kernel.splits
+        assert isinstance(outer, For) and outer.block == SHORT and kernel.splits
         assert [f.row for f in kernel.folds] == [outer.axis]
-        assert blocks(kernel) == [COLUMNS, STEPS]
+        assert blocks(kernel) == [SHORT, STEPS]
+
+    def test_long_rows_have_long_blocks(self) -> None:
+        assert blocks(kernel_of(ones(20, SHORT).sum(axis=0))) == [SHORT, STEPS]
+        assert blocks(kernel_of(ones(20, SHORT + 1).sum(axis=0))) == [COLUMNS, STEPS]
 
     def test_a_few_rows_are_no_reason_for_blocks(self) -> None:
         kernel = kernel_of(ones(STEPS, 30).sum(axis=0))
@@ -72,14 +76,14 @@ class TestColumns:
 
     def test_a_middle_axis_is_one_of_columns(self) -> None:
         kernel = kernel_of(ones(3, 20, 30).sum(axis=1))
-        assert blocks(kernel) == [COLUMNS, STEPS] and isinstance(kernel.body[0], For) and not kernel.body[0].block
+        assert blocks(kernel) == [SHORT, STEPS] and isinstance(kernel.body[0], For) and not kernel.body[0].block
 
     def test_what_is_the_same_for_a_column_is_computed_once(self) -> None:
         x, y = ones(20, 30), ones(30)
         kernel = kernel_of(tx.abs(x - tx.sqrt(y * y + 1)).sum(axis=0))
         (keep,) = all_of(kernel, Keep)
         (update,) = [e for e in expressions(kernel.body) if any(isinstance(part, Kept) for part in walk(e))]
-        assert keep.size == COLUMNS and "sqrt" in repr(keep.value) and "sqrt" not in repr(update)
+        assert keep.size == SHORT and "sqrt" in repr(keep.value) and "sqrt" not in repr(update)
         assert not all_of(kernel_of((x - y).sum(axis=0)), Keep)  # one load is no work
 
     def test_a_fold_inside_a_fold_has_a_row_of_its_own(self) -> None:
@@ -120,7 +124,7 @@ class TestKeptRows:
         """A row that is kept for a whole axis, and one for each block of that axis."""
         x, y = ones(3, 40), ones(3, 12, 40)
         kernel = kernel_of(tx.softmax(x, axis=1) * tx.abs(y - tx.sqrt(x * x + 1)[:, None]).sum(axis=1))
-        assert sorted((k.row, k.size) for k in all_of(kernel, Keep)) == [(0, LONGEST), (1, COLUMNS)]
+        assert sorted((k.row, k.size) for k in all_of(kernel, Keep)) == [(0, LONGEST), (1, SHORT)]
 
 
 LARGE = 1 << 21  # elements of 4 bytes: 8 MiB

@@ -56,16 +56,16 @@ def lane_count(kernel: Kernel, vector_bytes: int) -> int:
     return max(2, vector_bytes // widest)
 
 
-def unrollings(loop: For, *, across: bool, rows: bool) -> tuple[int, ...]:
+def unrollings(loop: For, *, across: bool, short_rows: bool) -> tuple[int, ...]:
     """How many vectors a step takes, and then the steps through the rest: always as many where folds run across the lanes, else
-    more where each costs little. Loops along rows of states best read long pieces of what they fold.
+    more where each costs little. Short rows that are folded into states are best read whole.
     """
     if across:
         return (ACROSS,)
     parts = [e for root in expressions((loop,)) for e in walk(root)]
     cost = sum(e.op.cost for e in parts if isinstance(e, Call))
     cost += sum(ONE_BY_ONE for e in parts if isinstance(e, Load) and _is_strided(e.address, loop.axis))
-    if rows and cost <= 8 and sum(isinstance(e, State) for root in expressions((loop,)) for e in walk(root)) == 1:
+    if short_rows and cost <= 8 and sum(isinstance(e, State) for root in expressions((loop,)) for e in walk(root)) == 1:
         return 16, 4
     return (4,) if cost <= 8 else (2,) if cost <= 24 else (1,)
 

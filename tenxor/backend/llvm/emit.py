@@ -18,6 +18,7 @@ from llvmlite import ir
 
 from ...dtypes import float64
 from ...expr import Call, Const, Expr, missing
+from ...kernel.columns import SHORT
 from ...kernel.ir import (
     ALIGNMENT,
     Fetch,
@@ -330,7 +331,8 @@ class _Emitter:
             return
         around, (changed, _) = self.lanes, rows.in_rows(self, s)
         width = self.width if around is None else around.width
-        for unroll in access.unrollings(s, across=bool(across), rows=bool(changed)):
+        short = bool(changed) and self.block[s.axis].size <= SHORT
+        for unroll in access.unrollings(s, across=bool(across), short_rows=short):
             self.lanes = Lanes(s.axis, width, unroll)
             begin = self.whole_steps(s, begin, end, width * unroll)
         self.lanes = Lanes(s.axis, width, 1, masked=True)
