@@ -7,7 +7,7 @@ functions) are expressions over `Arg`; the loop IR adds leaves of its own (loads
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
@@ -182,15 +182,20 @@ def where(condition: Expr, yes: Operand, no: Operand) -> Expr:
     return call("where", condition, yes, no)
 
 
-def rebuild(e: Expr, leaf: Callable[[Expr], Expr]) -> Expr:
-    """`e` with its leaves replaced; what it shares stays shared."""
-    found: dict[Expr, Expr] = {}
+def rebuild(e: Expr, leaf: Callable[[Expr], Expr], known: Mapping[Expr, Expr] | None = None) -> Expr:
+    """`e` with its leaves replaced, and the parts that are `known` as they are known; what it shares stays shared."""
+    found: dict[Expr, Expr] = dict(known or {})
     for part in missing(e, found):
         if isinstance(part, Call):
             found[part] = Call(part.op, tuple([found[a] for a in part.args]), part.dtype)
         else:
             found[part] = leaf(part)
     return found[e]
+
+
+def replaced(e: Expr, by: Mapping[Expr, Expr]) -> Expr:
+    """`e` with some of its parts replaced."""
+    return rebuild(e, lambda part: part, by)
 
 
 def substitute(formula: Expr, args: Sequence[Expr]) -> Expr:

@@ -15,9 +15,8 @@ from .backend.llvm.compiler import Compiled, compiler
 from .backend.threads import share, share_unbroken
 from .dtypes import boolean
 from .errors import TraceError
-from .expr import Call
 from .kernel.fuse import constants, fuse, pending
-from .kernel.ir import Kernel, expressions, walk
+from .kernel.ir import Kernel, expressions, work
 from .kernel.lower import Binding, lower
 from .layout import Table
 from .memory import Buffer, allocate
@@ -244,7 +243,7 @@ class _Call:
         operands = [(n, offset * (n or node).dtype.itemsize) for n, offset in binding.operands]
         codes = "".join("d" if d.kind == "float" else "Q" if d.kind == "uint" else "q" for d in kernel.numbers)
         places = {id(s): k for k, s in enumerate(scalars)}
-        cost = 2 + sum(e.op.cost for root in expressions(kernel.body) for e in walk(root) if isinstance(e, Call))
+        cost = 2 + sum(map(work, expressions(kernel.body)))
         return _Call(
             kernel,
             compiler().get(kernel),

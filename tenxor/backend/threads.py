@@ -102,15 +102,9 @@ def share(compiled: Compiled, args: bytes, extent: int, work: int, grain: int, *
     """
     slices = work // SLICE + 1
     step = -(-extent // (slices * grain)) * grain or 1
-    alone = alone or _count == 1 or extent <= grain
     for begin in range(0, extent, step):
-        end = min(extent, begin + step)
-        if alone:
-            compiled.call_free(args, begin, end)
-        else:
-            piece = -(-(end - begin) // (_count * PIECES_PER_THREAD * grain)) * grain
-            with _meeting:
-                _helped().loop(compiled.address, args, begin, end, piece)()
+        with _meeting:
+            _loop(compiled, args, begin, min(extent, begin + step), grain, alone=alone)()
 
 
 def share_unbroken(
@@ -122,13 +116,15 @@ def share_unbroken(
     """
     each: Callable[[Callable[[], object]], object] = call
     with _meeting:
-        loop: Callable[[], object]
-        if alone or _count == 1 or extent <= grain:
-            loop = partial(compiled.call_free, args, 0, extent)
-        else:
-            piece = -(-extent // (_count * PIECES_PER_THREAD * grain)) * grain
-            loop = _helped().loop(compiled.address, args, 0, extent, piece)
-        list(map(each, (loop, then)))
+        list(map(each, (_loop(compiled, args, 0, extent, grain, alone=alone), then)))
+
+
+def _loop(compiled: Compiled, args: bytes, begin: int, end: int, grain: int, *, alone: bool) -> Callable[[], object]:
+    """What runs a kernel for `begin..end`, with the helpers unless that is too little or to be done alone."""
+    if alone or _count == 1 or end - begin <= grain:
+        return partial(compiled.call_free, args, begin, end)
+    piece = -(-(end - begin) // (_count * PIECES_PER_THREAD * grain)) * grain
+    return _helped().loop(compiled.address, args, begin, end, piece)
 
 
 def _helped() -> _Pool:

@@ -11,9 +11,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from ..expr import Call, Expr, missing
-from .ir import Fold, For, Init, Keep, Kept, Load, Position, Result, State, Statement, Store, Update, expressions
-from .keep import replaced, work
+from ..expr import Call, Expr, missing, replaced
+from .ir import (
+    Fold,
+    For,
+    Init,
+    Keep,
+    Kept,
+    Load,
+    Position,
+    Result,
+    State,
+    Statement,
+    Store,
+    Update,
+    expressions,
+    statements,
+    work,
+)
 
 COLUMNS = 4096  # states in a row: they stay in the nearest cache
 SHORT = 1024  # columns in a block where there are no more: whole rows are read one after the other
@@ -76,17 +91,18 @@ class _Turning:
 
     def kept(self, loop: For) -> tuple[list[Keep], For]:
         """What a loop computes at each step though it is the same for all, to be kept, and the loop without it."""
-        kept: dict[Expr, Expr] = {}
-        for e in same_for_all(loop):
-            kept[e] = Kept(self.rows, self.axis, self.block, e.dtype)
-            self.rows += 1
-        keeps = [Keep(row.row, self.axis, self.block, e) for e, row in kept.items() if isinstance(row, Kept)]
+        found = list(enumerate(same_for_all(loop), start=self.rows))
+        self.rows += len(found)
+        keeps = [Keep(row, self.axis, self.block, e) for row, e in found]
+        kept: dict[Expr, Expr] = {e: Kept(row, self.axis, self.block, e.dtype) for row, e in found}
         return keeps, _with(loop, kept) if kept else loop
 
 
 def same_for_all(loop: For) -> list[Expr]:
     """The largest parts of what a loop computes that do not change in it, and are worth a row."""
-    axes, running = _axes_and_folds(loop)
+    inside = list(statements((loop,)))
+    axes = {s.axis for s in inside if isinstance(s, For)}
+    running = {s.fold for s in inside if isinstance(s, (Init, Update))}
     fixed: dict[Expr, bool] = {}
     found: dict[Expr, None] = {}
     for root in expressions((loop,)):
@@ -105,19 +121,6 @@ def same_for_all(loop: For) -> list[Expr]:
             elif isinstance(e, Call) and work(e) >= WORTH_A_ROW:
                 found[e] = None
     return list(found)
-
-
-def _axes_and_folds(loop: For) -> tuple[set[int], set[int]]:
-    """The axes of a loop and those inside it, and the folds that they update."""
-    axes, folds = {loop.axis}, set()
-    for s in loop.body:
-        if isinstance(s, For):
-            more_axes, more_folds = _axes_and_folds(s)
-            axes |= more_axes
-            folds |= more_folds
-        elif isinstance(s, (Init, Update)):
-            folds.add(s.fold)
-    return axes, folds
 
 
 def _with(loop: For, kept: dict[Expr, Expr]) -> For:

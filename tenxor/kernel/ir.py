@@ -31,7 +31,9 @@ class Term(NamedTuple):
 
     axis: int
     how: str
-    slot: int  # of the stride among the slots, or of the table among the tables; the number itself if near; -1 for a unit
+    slot: (
+        int  # of the stride among the slots, or of the table among the tables; the number itself if near; -1 for a unit
+    )
 
 
 class Address(NamedTuple):
@@ -279,12 +281,23 @@ def walk(e: Expr) -> Iterator[Expr]:
         yield part
 
 
+def work(e: Expr) -> int:
+    """About how many additions an expression is worth."""
+    return sum(part.op.cost for part in walk(e) if isinstance(part, Call))
+
+
+def statements(body: tuple[Statement, ...]) -> Iterator[Statement]:
+    """All statements, those of loops after the loop."""
+    for s in body:
+        yield s
+        if isinstance(s, For):
+            yield from statements(s.body)
+
+
 def expressions(body: tuple[Statement, ...]) -> Iterator[Expr]:
     """The expressions of all statements, outermost nodes only."""
-    for s in body:
-        if isinstance(s, For):
-            yield from expressions(s.body)
-        elif isinstance(s, Update):
+    for s in statements(body):
+        if isinstance(s, Update):
             yield from s.values
         elif isinstance(s, (Keep, Store)):
             yield s.value

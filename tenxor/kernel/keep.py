@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..dtypes import DType
-from ..expr import Call, Expr, missing
-from .ir import walk
+from ..expr import Call, Expr, replaced
+from .ir import walk, work
 
 if TYPE_CHECKING:
     from ..layout import Layout
@@ -47,7 +47,13 @@ def keep(d: Draft, computed: dict[tuple[Node, Layout, Loops], Expr]) -> None:
     left, in_result = MOST_KEPT, set(walk(d.value))
     for (node, place, loops), e in reversed(computed.items()):  # what is computed last holds the rest
         nbytes = LONGEST * e.dtype.itemsize
-        if loops != d.space or e not in in_result or nbytes > left or not isinstance(e, Call) or work(e) < WORTH_KEEPING:
+        if (
+            loops != d.space
+            or e not in in_result
+            or nbytes > left
+            or not isinstance(e, Call)
+            or work(e) < WORTH_KEEPING
+        ):
             continue
         for f in d.foldings:
             inside = f.around + f.axes
@@ -62,16 +68,3 @@ def keep(d: Draft, computed: dict[tuple[Node, Layout, Loops], Expr]) -> None:
 def is_row(d: Draft, f: Folding) -> bool:
     """Whether a fold runs over one axis, in the place of the result's last, that is neither too long nor no loop at all."""
     return len(f.axes) == 1 and f.around == d.space[:-1] and 1 < d.extents[f.axes[0]] <= LONGEST
-
-
-def work(e: Expr) -> int:
-    """About how many additions an expression is worth."""
-    return sum(part.op.cost for part in walk(e) if isinstance(part, Call))
-
-
-def replaced(e: Expr, by: dict[Expr, Expr]) -> Expr:
-    """The expression with some of its parts replaced."""
-    found = dict(by)
-    for part in missing(e, found):
-        found[part] = Call(part.op, tuple([found[a] for a in part.args]), part.dtype) if isinstance(part, Call) else part
-    return found[e]

@@ -38,8 +38,9 @@ from .ir import (
     Term,
     Update,
     walk,
+    work,
 )
-from .keep import LONGEST, Repeat, work
+from .keep import LONGEST, Repeat
 from .refine import refine
 from .schedule import NEAR, Walk, column, crosses, lanes, merged, ordered, sequential, tile
 

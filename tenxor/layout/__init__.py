@@ -9,6 +9,7 @@ from .coords import (
     ravel_index,
     unravel_index,
 )
+from .indexing import counted
 from .layout import Layout
 from .questions import memory_order
 from .reshape import ReshapePlan
@@ -22,6 +23,7 @@ __all__ = [
     "checked_axes",
     "checked_axis",
     "contiguous_strides",
+    "counted",
     "memory_order",
     "next_index",
     "ravel_index",

@@ -160,11 +160,18 @@ def index_list(item: Any, axis: int, size: int) -> IntArray:
         return np.flatnonzero(array)
     if len(array) and array.dtype.kind not in "iu":
         raise BadIndex(f"the list of indices for axis {axis} holds {array.dtype}; it needs ints or bools")
-    if not len(array):
-        return array.astype(np.int64)
+    indices, outside = counted(array, size)
+    if outside is not None:
+        raise IndexOutOfRange(f"index {outside} is out of range for axis {axis} with size {size}")
+    return indices
+
+
+def counted(array: np.ndarray[Any, Any], size: int) -> tuple[IntArray, int | None]:
+    """Integers as indices counted from the start, in few passes; and the first that is out of range, if there is one."""
+    indices = array.astype(np.int64, copy=False)
+    if not array.size:
+        return indices, None
     lowest, highest = int(array.min()), int(array.max())
     if lowest < -size or highest >= size:
-        bad = (array < -size) | (array >= size)
-        raise IndexOutOfRange(f"index {array[bad][0]} is out of range for axis {axis} with size {size}")
-    indices = array.astype(np.int64, copy=False)
-    return indices if lowest >= 0 else np.where(indices < 0, indices + size, indices)
+        return indices, int(array[(array < -size) | (array >= size)].flat[0])
+    return indices if lowest >= 0 else np.where(indices < 0, indices + size, indices), None

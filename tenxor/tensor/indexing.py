@@ -16,7 +16,7 @@ import numpy as np
 
 from ..dtypes import DEFAULT_FLOAT, Number, bfloat16, check_fits, float64, int64
 from ..errors import BadIndex, IndexOutOfRange, ShapeError
-from ..layout import Layout, Table
+from ..layout import Layout, Table, counted
 from ..node import Node
 from ..ops import OPS
 from ..realize import lock
@@ -348,13 +348,10 @@ def _gathered(layout: Layout, parts: tuple[Any, ...], *, last_of_repeats: bool =
 
 def _checked(indices: IntArray, axis: int, size: int, op: str = "indexing") -> IntArray:
     """Indices from 0 on; the first that is out of range is an error."""
-    if not indices.size:
-        return indices
-    lowest, highest = int(indices.min()), int(indices.max())
-    if lowest < -size or highest >= size:
-        bad = indices[(indices < -size) | (indices >= size)]
-        raise IndexOutOfRange(f"{op}: index {int(bad.flat[0])} is out of range for axis {axis} of size {size}")
-    return indices if lowest >= 0 else np.where(indices < 0, indices + size, indices)
+    found, outside = counted(indices, size)
+    if outside is not None:
+        raise IndexOutOfRange(f"{op}: index {outside} is out of range for axis {axis} of size {size}")
+    return found
 
 
 def _last_of_each(flat: IntArray) -> IntArray | None:

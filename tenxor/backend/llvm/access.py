@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 from llvmlite import ir
 
 from ...dtypes import DType
-from ...expr import Call
-from ...kernel.ir import Address, Fetch, For, Kernel, Load, State, Term, expressions, walk
+from ...kernel.ir import Address, Fetch, For, Kernel, Load, State, Term, expressions, walk, work
 from .values import (
     I32,
     I64,
@@ -62,10 +61,11 @@ def unrollings(loop: For, *, across: bool, short_rows: bool) -> tuple[int, ...]:
     """
     if across:
         return (ACROSS,)
-    parts = [e for root in expressions((loop,)) for e in walk(root)]
-    cost = sum(e.op.cost for e in parts if isinstance(e, Call))
+    roots = list(expressions((loop,)))
+    parts = [e for root in roots for e in walk(root)]
+    cost = sum(map(work, roots))
     cost += sum(ONE_BY_ONE for e in parts if isinstance(e, Load) and _is_strided(e.address, loop.axis))
-    if short_rows and cost <= 8 and sum(isinstance(e, State) for root in expressions((loop,)) for e in walk(root)) == 1:
+    if short_rows and cost <= 8 and sum(isinstance(e, State) for e in parts) == 1:
         return 16, 4
     return (4,) if cost <= 8 else (2,) if cost <= 24 else (1,)
 
@@ -359,9 +359,9 @@ def fetch(em: _Emitter, s: Fetch) -> None:
     if em.lanes is None or em.lanes.masked or term is None:
         return
     place, index = _unit_place(em, s.address, term, pointer_to(em, s.operand), element)
+    further = em.slot(ahead.slot)
     b = em.inmost()
-    first = b.gep(place, [b.add(index, em.slot(ahead.slot))], source_etype=element)
-    b = em.inmost()
+    first = b.gep(place, [b.add(index, further)], source_etype=element)
     for at in range(0, em.lanes.width * em.lanes.unroll, LINE // bytes_of(element)):
         line = b.gep(first, [constant(I64, at)], source_etype=element)
         intrinsic(b, "prefetch", ir.VoidType(), line, *(constant(I32, n) for n in (0, 3, 1)), suffix="p0")

@@ -19,6 +19,7 @@ from ...kernel.ir import (
     Store,
     Update,
     expressions,
+    statements,
     walk,
 )
 
@@ -39,26 +40,19 @@ def carried(loop: For, folds: Sequence[Fold]) -> list[int]:
 
 def touched(loop: For) -> tuple[set[int], set[int]]:
     """The folds that a loop changes, and those that it looks at."""
-    changed: set[int] = set()
+    changed = {s.fold for s in statements((loop,)) if isinstance(s, (Init, Update))}
     looked_at = {e.fold for root in expressions((loop,)) for e in walk(root) if isinstance(e, (Result, State))}
-    stack: list[Statement] = [loop]
-    while stack:
-        s = stack.pop()
-        if isinstance(s, (Init, Update)):
-            changed.add(s.fold)
-        elif isinstance(s, For):
-            stack.extend(s.body)
     return changed, looked_at
 
 
 def stores(body: tuple[Statement, ...]) -> bool:
     """Whether a loop with this body writes anything to memory."""
-    return any(stores(s.body) if isinstance(s, For) else isinstance(s, Store) for s in body)
+    return any(isinstance(s, Store) for s in statements(body))
 
 
 def runs_along(s: Statement, axis: int) -> bool:
     """Whether a statement is a loop along an axis, or has one inside."""
-    return isinstance(s, For) and (s.axis == axis or any(runs_along(inner, axis) for inner in s.body))
+    return any(isinstance(inner, For) and inner.axis == axis for inner in statements((s,)))
 
 
 Needs = tuple[frozenset[int], frozenset[int], bool]  # axes, folds whose result is read, whether a running state is

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...expr import Arg, Call, Expr
-from ...kernel.ir import Fold, For, walk
+from ...kernel.ir import Fold, For, statements, walk
 from .analysis import carried, stores
 from .values import I32, constant, lanes_of, shuffled
 
@@ -65,7 +65,7 @@ def chunk(em: _Emitter, loop: For, folds: list[int]) -> int:
 
 def has_lanes(em: _Emitter, loop: For) -> bool:
     """Whether lanes run along a loop or one inside it."""
-    return em.kernel.axes[loop.axis].vector or any(isinstance(s, For) and has_lanes(em, s) for s in loop.body)
+    return any(isinstance(s, For) and em.kernel.axes[s.axis].vector for s in statements((loop,)))
 
 
 def lanes_inside(em: _Emitter, loop: For) -> int | None:

@@ -59,16 +59,7 @@ entry:
   store i64 %piece, ptr %job.piece
   store atomic i64 %begin, ptr %next monotonic, align 8
   store atomic i32 {OPEN}, ptr %door release, align 4
-  br label %invite
-invite:
-  %invited = phi i64 [0, %entry], [%more, %post]
-  %enough = icmp sge i64 %invited, %helpers
-  br i1 %enough, label %work, label %post
-post:
-  call i32 @sem_post(ptr %tokens)
-  %more = add i64 %invited, 1
-  br label %invite
-work:
+  call void @give(ptr %tokens, i64 %helpers)
   call void @take_pieces(ptr %place)
   %said = atomicrmw and ptr %door, i32 {~OPEN} acq_rel
   %inside = xor i32 %said, {OPEN}
@@ -121,14 +112,21 @@ entry:
   %door = getelementptr %place, ptr %place, i32 0, i32 2
   %tokens = getelementptr %place, ptr %place, i32 0, i32 9
   store atomic i32 {STOPPED}, ptr %door release, align 4
+  call void @give(ptr %tokens, i64 %helpers)
+  ret void
+}}
+
+; Put out so many tokens.
+define internal void @give(ptr %semaphore, i64 %count) {{
+entry:
   br label %next
 next:
-  %told = phi i64 [0, %entry], [%more, %post]
-  %enough = icmp sge i64 %told, %helpers
+  %given = phi i64 [0, %entry], [%more, %post]
+  %enough = icmp sge i64 %given, %count
   br i1 %enough, label %done, label %post
 post:
-  call i32 @sem_post(ptr %tokens)
-  %more = add i64 %told, 1
+  call i32 @sem_post(ptr %semaphore)
+  %more = add i64 %given, 1
   br label %next
 done:
   ret void
