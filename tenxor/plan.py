@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from .backend.llvm.compiler import Compiled, compiler
-from .backend.threads import share, share_unbroken
+from .backend.threads import num_threads, share, share_unbroken
 from .dtypes import boolean
 from .errors import TraceError
 from .kernel.fuse import constants, fuse, pending
@@ -39,6 +39,7 @@ IN_PLACE = 1 << 20  # bytes from which a result takes over the memory of an oper
 UNBROKEN = (
     1 << 32
 )  # work, in additions, up to which it does so, as signals cannot end such a kernel: less than a second
+PAGE = 1 << 12  # bytes, of which each thread's scratch memory takes a multiple
 _WITHOUT_KERNEL = (EMPTY, REINTERPRET)
 _DONE = data(allocate(0), (0,), boolean)  # stands in the list of nodes for one that is not needed any more
 
@@ -237,6 +238,7 @@ class _Call:
     slots: bytes
     split: int
     work: int
+    scratch: int  # bytes for each thread
 
     @staticmethod
     def of(node: Node, kernel: Kernel, binding: Binding, number_of: dict[Node, int], scalars: list[Scalar]) -> _Call:
@@ -256,6 +258,7 @@ class _Call:
             struct.pack(f"={len(binding.slots)}q", *binding.slots),
             binding.split,
             binding.work * cost,
+            binding.scratch,
         )
 
     def run(
@@ -270,25 +273,29 @@ class _Call:
         for k in self.numbers:
             words.append(scalars[k].value)
         args = self.head.pack(*words) + self.slots
+        if self.scratch:
+            size = -(-self.scratch // PAGE) * PAGE
+            scratch = allocate(size * num_threads(), self.kernel.name)
+            args += struct.pack("=2q", scratch.address, size)
         if DEBUG:
             self.shown(args, then)
         elif then is not None:
             self.execute(args, then)
         elif self.work < HOLD_LOCK:
-            self.compiled.call(args, 0, self.split)
+            self.compiled.call(args, 0, self.split, 0)
         else:
             self.execute(args)
 
     def execute(self, args: bytes, then: Callable[[], object] | None = None) -> None:
         """Run with Python's lock released, on several threads if it is much."""
-        splits, alone = self.kernel.splits, self.work < SHARE
+        splits, alone = self.kernel.shared >= 0, self.work < SHARE
         if then is not None:
             grain = self.kernel.grain if splits else 1
             share_unbroken(self.compiled, args, self.split, grain, then, alone=alone or not splits)
         elif splits:
             share(self.compiled, args, self.split, self.work, self.kernel.grain, alone=alone)
         else:
-            self.compiled.call_free(args, 0, self.split)
+            self.compiled.call_free(args, 0, self.split, 0)
 
     def shown(self, args: bytes, then: Callable[[], object] | None) -> None:
         """Run, and say so: `TENXOR_DEBUG` 1 for names and times, 2 for the loop IR too, 3 for the assembly."""

@@ -7,6 +7,7 @@ floats are rounded once per operation.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from fractions import Fraction
@@ -19,6 +20,7 @@ from ..errors import IndexOutOfRange
 from ..expr import Call, Const, Expr, missing
 from ..kernel.ir import (
     Address,
+    Factor,
     Fetch,
     For,
     Init,
@@ -28,6 +30,7 @@ from ..kernel.ir import (
     Load,
     Number,
     Position,
+    Product,
     Result,
     Stage,
     Staged,
@@ -81,6 +84,7 @@ class _Run:
         self.tiles: dict[int, dict[tuple[int, int], Value]] = {}  # their elements, by row and column
         self.kept: dict[tuple[int, int], Value] = {}  # by row and index
         self.states: dict[tuple[int, int], list[Value]] = {}
+        self.factors: tuple[list[Value], list[Value]] = [], []  # of the left and the right side of a product
         self.expanded: dict[Call, Expr | None] = {}
         for array, operand in zip(operands, kernel.operands, strict=True):
             assert array.dtype == operand.dtype.numpy, f"{kernel.name}: {array.dtype} is not {operand.dtype}"
@@ -100,6 +104,8 @@ class _Run:
                 (self.kept[s.row, self.at[s.axis]],) = self.values((s.value,))
             elif isinstance(s, Stage):
                 self.fill(s)
+            elif isinstance(s, Product):
+                self.product(s)
             elif isinstance(s, Fetch):
                 pass  # there is no cache here
             else:
@@ -120,6 +126,18 @@ class _Run:
             self.body(s.body)
         if s.block:
             del self.block[s.axis]
+
+    def product(self, s: Product) -> None:
+        fold = self.kernel.folds[s.fold]
+        rows, columns, *summed = (self.slots[self.kernel.axes[a].extent] for a in (s.left.axis, s.right.axis, *s.summed))
+        for row, column in itertools.product(range(rows), range(columns)):
+            self.at.update({s.left.axis: row, s.right.axis: column})
+            self.states[self.state(s.fold)] = self.values(fold.reduction.identity(fold.states))
+            for steps in itertools.product(*map(range, summed)):
+                self.at.update(zip(s.summed, steps, strict=True))
+                self.factors = self.values(s.left.values), self.values(s.right.values)
+                self.states[self.state(s.fold)] = self.values(s.values)
+            self.body(s.body)
 
     def fill(self, s: Stage) -> None:
         dtype = self.kernel.operands[s.operand].dtype
@@ -193,6 +211,8 @@ class _Run:
             return from_memory(raw, e.dtype)
         if isinstance(e, Kept):
             return self.kept[e.row, self.at[e.axis]]
+        if isinstance(e, Factor):
+            return self.factors[e.side][e.index]
         if isinstance(e, Staged):
             return self.tiles[e.tile][self.at[e.along], self.at[e.last]]
         if isinstance(e, Const):

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 PIECES_PER_THREAD = 4  # more pieces than threads, so that a slow one holds up little
 SLICE = 1 << 28  # work, in additions, after which Python may listen to signals: some hundredths of a second
+LONG_SLICE = 1 << 31  # where each slice packs anew what it reads
 
 
 def _default_count() -> int:
@@ -47,9 +48,9 @@ class _Pool:
         self._share = ctypes.CFUNCTYPE(None, pointer, pointer, ctypes.c_char_p, *(integer,) * 4)(code["share"])
         self._stop = ctypes.CFUNCTYPE(None, pointer, integer)(code["stop"])
         ctypes.CFUNCTYPE(None, pointer)(code["prepare"])(self._place)
-        serve = ctypes.CFUNCTYPE(None, pointer)(code["serve"])
+        serve = ctypes.CFUNCTYPE(None, pointer, integer)(code["serve"])
         self.helpers = [
-            threading.Thread(target=serve, args=(self._place,), daemon=True, name=f"tenxor-{k}")
+            threading.Thread(target=serve, args=(self._place, k), daemon=True, name=f"tenxor-{k}")
             for k in range(1, count)
         ]
         for helper in self.helpers:
@@ -96,11 +97,11 @@ def set_num_threads(count: int) -> None:
 
 
 def share(compiled: Compiled, args: bytes, extent: int, work: int, grain: int, *, alone: bool) -> None:
-    """Run a kernel's outermost loop, `0..extent`, on all threads at once, or `alone`; pieces are multiples of `grain`.
+    """Run a kernel's shared loop, `0..extent`, on all threads at once, or `alone`; pieces are multiples of `grain`.
 
     It runs in slices of no more than so much `work`, as the interpreter sees signals (Ctrl-C) only between two of them.
     """
-    slices = work // SLICE + 1
+    slices = work // (SLICE if compiled.kernel.product is None else LONG_SLICE) + 1
     step = -(-extent // (slices * grain)) * grain or 1
     for begin in range(0, extent, step):
         with _meeting:
@@ -122,8 +123,9 @@ def share_unbroken(
 def _loop(compiled: Compiled, args: bytes, begin: int, end: int, grain: int, *, alone: bool) -> Callable[[], object]:
     """What runs a kernel for `begin..end`, with the helpers unless that is too little or to be done alone."""
     if alone or _count == 1 or end - begin <= grain:
-        return partial(compiled.call_free, args, begin, end)
-    piece = -(-(end - begin) // (_count * PIECES_PER_THREAD * grain)) * grain
+        return partial(compiled.call_free, args, begin, end, 0)
+    pieces = 1 if compiled.kernel.product is not None else PIECES_PER_THREAD  # each packs anew what it reads
+    piece = -(-(end - begin) // (_count * pieces * grain)) * grain
     return _helped().loop(compiled.address, args, begin, end, piece)
 
 

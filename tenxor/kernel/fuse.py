@@ -1,8 +1,8 @@
 """Which pending nodes become kernels, and which are computed in passing inside another.
 
 A node is computed in passing, and never stored, where that repeats no costly work: all who read it are one kernel, and
-its places in that kernel's loops are single views. Everything else is a kernel of its own. The choice never changes a
-value.
+its places in that kernel's loops are single views. Everything else is a kernel of its own, as is a product (`products.py`)
+unless elementwise work on its results is all that the kernel does besides. The choice never changes a value.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from ..layout import Layout
 from ..node import POSITION, REINTERPRET, STORE, Node, Scan
 from ..ops import Op
 from ..reductions import Reduction
+from .lower import is_product
+from .products import may_be_product
 from .reads import along_last, loops_of, outermost, source_places, times_computed, whole
 
 MAX_PLACES = 4  # a node that one kernel needs at more different places than this is stored once instead
@@ -44,7 +46,33 @@ def _visit(node: Node, order: list[Node], seen: set[Node]) -> None:
 
 def fuse(order: Sequence[Node], roots: Sequence[Node]) -> list[Node]:
     """Of the pending nodes in `order`, those that become kernels, in an order in which they can run."""
-    kernels: set[Node] = set(roots) | _apart(order)
+    alone = set(roots)
+    while True:
+        found, places = _fused(order, alone)
+        more = _products_apart(found, places)
+        if not more:
+            return found
+        alone |= more
+
+
+def _products_apart(kernels: Sequence[Node], places: dict[Node, list[_Read]]) -> set[Node]:
+    """The products computed in passing by kernels that are none themselves."""
+    found: dict[Node, list[Node]] = {}
+    for node, reads in places.items():
+        if isinstance(node.op, Reduction) and node not in kernels and may_be_product(node):
+            found.setdefault(reads[0][0], []).append(node)
+    every = set(kernels)
+    return {
+        node
+        for kernel, inside in found.items()
+        for node in inside
+        if is_product(node, every) and not (type(kernel.op) is Op and is_product(kernel, every))
+    }
+
+
+def _fused(order: Sequence[Node], roots: set[Node]) -> tuple[list[Node], dict[Node, list[_Read]]]:
+    """The nodes that become kernels, if those in `roots` must, and where each node is read."""
+    kernels = roots | _apart(order)
     constant = constants(order)
     cost = costs(order)
     reads: dict[Node, list[_Read]] = {node: [] for node in order}
@@ -58,7 +86,7 @@ def fuse(order: Sequence[Node], roots: Sequence[Node]) -> list[Node]:
                     where = outermost(where)  # computed there once, for all loops further in
                 if source in reads and (kernel, where) not in reads[source]:
                     reads[source].append((kernel, where))
-    return [node for node in order if node in kernels]
+    return [node for node in order if node in kernels], reads
 
 
 def _reads_of(node: Node, place: Layout) -> list[_Read]:

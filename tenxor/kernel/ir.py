@@ -19,6 +19,7 @@ from ..expr import Arg, Call, Expr, cast, missing
 from ..reductions import Reduction
 
 ALIGNMENT = 64  # bytes: where results begin
+ROWS_AT_ONCE = 24  # rows, or columns, of a product that no two threads should share
 LANES_AT_ONCE = 64  # steps of a loop with lanes that no two threads should share
 
 # --- index arithmetic -------------------------------------------------------------------------------------------------
@@ -147,6 +148,19 @@ class Kept(Expr):
         return f"kept{self.row}[{_axis(self.axis)}]"
 
 
+class Factor(Expr):
+    """Value number `index` of the left side (0) of a product, for its row, or of the right one (1), for its column."""
+
+    __slots__ = ("index", "side")
+
+    def __init__(self, side: int, index: int, dtype: DType) -> None:
+        self.side, self.index = side, index
+        self._set(dtype, side, index)
+
+    def __repr__(self) -> str:
+        return f"{('left', 'right')[self.side]}{self.index}"
+
+
 # --- statements -------------------------------------------------------------------------------------------------------
 
 
@@ -215,7 +229,36 @@ class For(NamedTuple):
     block: int = 0
 
 
-Statement = Init | Update | Fetch | Keep | Store | Stage | For
+class Side(NamedTuple):
+    """What a product takes from one side: `values` at each step along `axis`, the rows or the columns.
+
+    If it is `packed`, the values for a block of so many indices are first put in the order in which they are needed.
+    """
+
+    axis: int
+    values: tuple[Expr, ...]
+    packed: bool
+    block: int  # a slot
+
+
+class Product(NamedTuple):
+    """Fold `fold` over the axes `summed` for every row of `left` with every column of `right`, and then `body` for both.
+
+    `values` are the next state, made of the `Factor`s of both sides. Threads share the loop over the axis `shared`,
+    unless that is -1. With `once` the steps are few, and `body` is little work.
+    """
+
+    fold: int
+    left: Side
+    right: Side
+    summed: tuple[int, ...]
+    values: tuple[Expr, ...]
+    body: tuple[Statement, ...]
+    shared: int
+    once: bool
+
+
+Statement = Init | Update | Fetch | Keep | Store | Stage | For | Product
 
 
 class Axis(NamedTuple):
@@ -261,16 +304,27 @@ class Kernel(NamedTuple):
         return "\n".join(show(self))
 
     @property
-    def splits(self) -> bool:
-        """Whether the outermost loop may be split over threads."""
-        return len(self.body) == 1 and isinstance(self.body[0], For) and self.axes[self.body[0].axis].parallel
+    def product(self) -> Product | None:
+        """The product that the kernel computes, if it does."""
+        return next((s for s in statements(self.body) if isinstance(s, Product)), None)
+
+    @property
+    def shared(self) -> int:
+        """The axis whose loop may be split over threads: that of a product, else the outermost; -1 if there is none."""
+        product = self.product
+        if product is not None and product.shared >= 0:
+            return product.shared
+        outer = self.body[0]
+        alone = len(self.body) == 1 and isinstance(outer, For) and self.axes[outer.axis].parallel
+        return outer.axis if alone and isinstance(outer, For) else -1
 
     @property
     def grain(self) -> int:
-        """How many steps of the outermost loop a thread takes at least: what reads along rows reads long pieces of them."""
+        """How many steps of the shared loop a thread takes at least: what reads along rows reads long pieces of them."""
         loop = self.body[0]
-        assert isinstance(loop, For)
-        return min(loop.block, 512) or (LANES_AT_ONCE if self.axes[loop.axis].vector else 1)
+        if isinstance(loop, For) and loop.axis == self.shared:
+            return min(loop.block, 512) or (LANES_AT_ONCE if self.axes[loop.axis].vector else 1)
+        return ROWS_AT_ONCE
 
 
 def walk(e: Expr) -> Iterator[Expr]:
@@ -290,7 +344,7 @@ def statements(body: tuple[Statement, ...]) -> Iterator[Statement]:
     """All statements, those of loops after the loop."""
     for s in body:
         yield s
-        if isinstance(s, For):
+        if isinstance(s, (For, Product)):
             yield from statements(s.body)
 
 
@@ -299,6 +353,8 @@ def expressions(body: tuple[Statement, ...]) -> Iterator[Expr]:
     for s in statements(body):
         if isinstance(s, Update):
             yield from s.values
+        elif isinstance(s, Product):
+            yield from (*s.left.values, *s.right.values, *s.values)
         elif isinstance(s, (Keep, Store)):
             yield s.value
 
@@ -392,8 +448,23 @@ def _show_body(kernel: Kernel, body: tuple[Statement, ...], depth: int, lines: l
             lines.append(f"{pad}fetch p{s.operand}[{show_address(s.address)}] of the next {_axis(s.axis)}")
         elif isinstance(s, Keep):
             lines.append(in_rows(f"{pad}kept{s.row}[{_axis(s.axis)}] = {s.value!r}"))
+        elif isinstance(s, Product):
+            _show_product(kernel, s, depth, lines)
         elif isinstance(s, Stage):
             lines.append(f"{pad}tile{s.tile} = p{s.operand}[{show_address(s.address)}] over the blocks")
         else:
             how = " streamed" if s.streamed else ""
             lines.append(in_rows(f"{pad}p{s.operand}[{show_address(s.address)}] ={how} {s.value!r}"))
+
+
+def _show_product(kernel: Kernel, s: Product, depth: int, lines: list[str]) -> None:
+    pad = "  " * depth
+    row, column, step = _axis(s.left.axis), _axis(s.right.axis), ", ".join(map(_axis, s.summed))
+    rows, columns = (f"s{kernel.axes[side.axis].extent}" for side in (s.left, s.right))
+    lines.append(f"{pad}product for {row} in 0..{rows}, {column} in 0..{columns}, over {step}:")
+    for name, side in (("left", s.left), ("right", s.right)):
+        how = " packed" if side.packed else ""
+        lines += [f"{pad}  {name}{k}[{_axis(side.axis)}, {step}] ={how} {e!r}" for k, e in enumerate(side.values)]
+    for part, value in enumerate(s.values):
+        lines.append(f"{pad}  r{s.fold}{f'.{part}' if part else ''}[{row}, {column}] = {value!r}")
+    _show_body(kernel, s.body, depth + 1, lines)

@@ -30,17 +30,21 @@ from .ir import (
     Load,
     Operand,
     Position,
+    Product,
     Result,
+    Side,
     Stage,
     Staged,
     Statement,
     Store,
     Term,
     Update,
+    expressions,
     walk,
     work,
 )
 from .keep import LONGEST, Repeat
+from .products import AT_ONCE, FEW, Pairing, pairing
 from .refine import refine
 from .schedule import NEAR, Walk, column, crosses, lanes, merged, ordered, sequential, tile
 
@@ -49,6 +53,8 @@ if TYPE_CHECKING:
 
 BLOCK = 64  # the side of a tile, in elements
 LARGE, PAST_CACHE = 1 << 23, 1 << 25  # bytes of a result, and of all that a kernel touches, from which it is streamed
+PRODUCTS = 16  # steps of a product in the time of one elsewhere
+LITTLE = 4  # additions' worth of work with a result
 MAX_TILES = 2  # in one kernel: they lie on the stack
 
 
@@ -69,6 +75,7 @@ class Binding:
     work: int
     split: int
     aligned: list[Node] = field(default_factory=list)
+    scratch: int = 0
 
 
 def lower(root: Node, kernels: Set[Node]) -> tuple[Kernel, Binding]:
@@ -76,6 +83,15 @@ def lower(root: Node, kernels: Set[Node]) -> tuple[Kernel, Binding]:
     d = draft(root, kernels)
     refine(d)
     return _Lowering(d).lower()
+
+
+def is_product(root: Node, kernels: Set[Node]) -> bool:
+    """Whether the kernel that computes `root` would be a product."""
+    d = draft(root, kernels)
+    refine(d)
+    lowering = _Lowering(d)
+    lowering.groups()
+    return lowering.pairing is not None
 
 
 class _Lowering:
@@ -89,6 +105,8 @@ class _Lowering:
         self.axis_of: dict[int, int] = {}  # draft axis -> kernel axis
         self.axes: list[Axis] = []
         self.vector: set[int] = set()
+        self.units: set[int] = set()  # the axes whose steps of 1 count
+        self.pairing: Pairing | None = None
         self.column: int | None = None
         self.ahead: tuple[Folding, int] | None = None
         self.tile: tuple[int, int] | None = None
@@ -116,8 +134,8 @@ class _Lowering:
             tuple(self.folds),
             body,
         )
-        if kernel.splits:
-            self.binding.split = d.extents[self.space[0]]
+        if kernel.shared >= 0:
+            (self.binding.split,) = (d.extents[a] for a, place in self.axis_of.items() if place == kernel.shared)
         return kernel, self.binding
 
     def name(self) -> str:
@@ -146,7 +164,12 @@ class _Lowering:
         for f_axes, axes in self.reduced.items():
             self.reduced[f_axes] = merged(axes, self.walks, d.extents, self.boundaries(axes))
         self.space = merged(space, self.walks, d.extents, boundaries)
-        self.vector = lanes(d, self.space, self.reduced, alone, self.walks)
+        self.pairing = pairing(d, self.space, self.reduced, self.walks)
+        if self.pairing is not None:
+            self.vector = {self.pairing.column}
+            self.units = {self.pairing.row, self.pairing.column, self.pairing.summed[-1]}
+            return
+        self.vector = self.units = lanes(d, self.space, self.reduced, alone, self.walks)
         self.column = column(d, self.space, self.reduced, self.vector)
         self.tile = tile(d, self.space, self.walks)
         if self.tile is not None:
@@ -169,7 +192,7 @@ class _Lowering:
 
         loops = [*self.space, *([d.scan] if d.scan is not None else [])]
         folded = (size(f.around) * size(self.reduced[f.axes]) for f in d.foldings if f.axes in self.reduced)
-        return size(loops) + sum(folded)
+        return size(loops) + sum(folded) // (1 if self.pairing is None else PRODUCTS)
 
     def aligned(self) -> list[Node]:
         """The nodes read only where the result is written, if that is all of it, each element once."""
@@ -200,7 +223,7 @@ class _Lowering:
         index = len(self.operands)
         dtype = self.d.root.dtype if node is None else node.dtype
         self.operands.append(Operand(dtype, node is None))
-        address = self.address(walk, self.axis_of, units or self.vector, in_pointer=walk.base is None, near=near)
+        address = self.address(walk, self.axis_of, units or self.units, in_pointer=walk.base is None, near=near)
         self.binding.operands.append((node, walk.offset if walk.base is None else 0))
         return index, address
 
@@ -258,7 +281,7 @@ class _Lowering:
         place: Place = self.d.places[e.index]
         walk = self.walks[e.index]
         if place.node is None:
-            return Position(self.address(walk, self.axis_of, self.vector, in_pointer=False))
+            return Position(self.address(walk, self.axis_of, self.units, in_pointer=False))
         if self.tile is not None and crosses(walk, self.tile) and len(self.stages) < MAX_TILES:
             along, last = (self.axis_of[a] for a in self.tile)
             operand, address = self.operand(place.node, walk, units=self.vector | {self.tile[0]})
@@ -274,6 +297,8 @@ class _Lowering:
             (f,) = [f for f in d.foldings if f.axes == (d.scan,)]
             step = Update(f.fold, tuple(self.rewritten(v) for v in f.values))
             innermost = (Init(f.fold), *self.nest(self.space, (d.scan,), (step, *innermost), needed))
+        if self.pairing is not None:
+            return self.nest((), self.pairing.outer(self.space), (self.product(self.pairing, innermost),), frozenset())
         if self.tile is not None:
             outer = self.space[:-2]
             along, last = (self.axis_of[a] for a in self.tile)
@@ -283,6 +308,26 @@ class _Lowering:
         if self.ahead is not None and self.ahead[1] == self.space[-1]:
             innermost = (*self.fetches(*self.ahead), *innermost)
         return (*self.inside((), needed), *self.nest((), self.space, innermost, needed))
+
+    def product(self, p: Pairing, body: tuple[Statement, ...]) -> Product:
+        """The only fold as a product, and what is done with its results."""
+        d = self.d
+        sides = [
+            Side(self.axis_of[axis], tuple(map(self.rewritten, values)), packed, self.slot(block))
+            for axis, values, packed, block in zip(
+                (p.row, p.column), (p.left, p.right), p.packed, p.blocks, strict=True
+            )
+        ]
+        self.binding.scratch = p.scratch
+        fold = d.foldings[0].fold
+        self.folds[fold] = self.folds[fold]._replace(row=self.axis_of[p.column])
+        shared = -1
+        if prod(d.extents[a] for a in p.outer(self.space)) <= FEW:
+            shared = self.axis_of[max(p.row, p.column, key=lambda a: d.extents[a])]
+        summed = tuple([self.axis_of[a] for a in p.summed])
+        values = tuple(map(self.rewritten, p.values))
+        once = p.steps <= AT_ONCE and not self.streams() and all(work(e) <= LITTLE for e in expressions(body))
+        return Product(fold, *sides, summed, values, body, shared, once)
 
     def fetching(self) -> tuple[Folding, int] | None:
         """The first fold in a row of a large result, and the axis of a later loop over the row, that with most work: there

@@ -1,15 +1,30 @@
-"""Products that add up: a multiplication broadcast over all index pairs and a sum, fused, so that no temporary is ever
-there.
+"""Products that add up: a multiplication over all pairs of indices and a sum, which become one kernel without any
+temporary (`kernel/products.py`).
 """
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
-from ..dtypes import promote
+from ..dtypes import DType, int32, promote, uint32
 from ..errors import DTypeError, ShapeError
-from ..layout import broadcast_shapes
+from ..layout import Layout, broadcast_shapes
+from ..node import Node, is_pinned
+from ..ops import OPS
+from ..realize import realize
+from ..reductions import REDUCTIONS
+from ..storage import Storage
 from .core import Core
+from .reducing import FEW
+
+MAX_LOOPS = 4096  # pairs of layouts whose loops are remembered
+STEPS = 1 << 14  # of a sum that is long are taken on their own, and these results added up
+
+Loops = tuple[Layout, Layout, int]  # two layouts of one shape over all loops, and how many of these are not summed over
+
+_matmul_loops: dict[tuple[Layout, Layout], Loops] = {}
+_MULTIPLY = OPS["multiply"]
 
 
 def matmul(a: Any, b: Any) -> Any:
@@ -26,31 +41,98 @@ def matmul(a: Any, b: Any) -> Any:
         raise DTypeError(
             f"matmul: both operands are tensors, not {type(a).__name__} and {type(b).__name__}; use x * y for numbers"
         )
-    la, lb = a.layout, b.layout
-    if la.ndim == 0 or lb.ndim == 0:
-        raise ShapeError(f"matmul: shapes {la.shape} and {lb.shape}: a 0-d tensor has no axis to sum over; use x * y")
-    row, column = la.ndim == 1, lb.ndim == 1
-    la = la.expand_dims(0) if row else la
-    lb = lb.expand_dims(1) if column else lb
-    if la.shape[-1] != lb.shape[-2]:
+    dtype = result_dtype("matmul", a, b)
+    a, b = widened(a, dtype), widened(b, dtype)
+    key = (a.layout, b.layout)
+    loops = _matmul_loops.get(key)
+    if loops is None:
+        if len(_matmul_loops) >= MAX_LOOPS:
+            _matmul_loops.clear()
+        loops = _matmul_loops[key] = _loops_of_matmul(*key)
+    return contracted(a, b, loops, dtype)
+
+
+def _loops_of_matmul(a: Layout, b: Layout) -> Loops:
+    """The loops of a matrix product: batches, rows, columns, and those that are summed over."""
+    if a.ndim == 0 or b.ndim == 0:
+        raise ShapeError(f"matmul: shapes {a.shape} and {b.shape}: a 0-d tensor has no axis to sum over; use x * y")
+    row, column = a.ndim > 1, b.ndim > 1
+    if a.shape[-1] != b.shape[-1 - column]:
         raise ShapeError(
-            f"matmul: shapes {a.layout.shape} and {b.layout.shape} do not fit: axis -1 of the first has size {la.shape[-1]}, axis"
-            f" {-1 if column else -2} of the second {lb.shape[-2]}; they must be equal"
+            f"matmul: shapes {a.shape} and {b.shape} do not fit: axis -1 of the first has size {a.shape[-1]}, axis"
+            f" {-1 - column} of the second {b.shape[-1 - column]}; they must be equal"
         )
     try:
-        broadcast_shapes(la.shape[:-2], lb.shape[:-2])
+        batch = broadcast_shapes(a.shape[:-2], b.shape[:-2])
     except ShapeError as error:
         raise ShapeError(
-            f"matmul: shapes {a.layout.shape} and {b.layout.shape} do not fit: before the last two axes, {error}"
+            f"matmul: shapes {a.shape} and {b.shape} do not fit: before the last two axes, {error}"
         ) from None
-    dtype = promote(a.dtype, b.dtype, "matmul")
-    if dtype.kind == "bool":
-        raise DTypeError("matmul: does not accept bool; use x.astype(tx.int64)")
-    wide = dtype.compute
-    rows: Any = a._view(la.expand_dims(-2))
-    columns: Any = b._view(lb.swapaxes(-2, -1).expand_dims(-3))
-    products = rows.astype(wide, copy=False) * columns.astype(wide, copy=False)
-    found = products.sum(axis=-1).astype(dtype, copy=False)
+    left, right = a, b
+    if column:
+        left, right = left.expand_dims(left.ndim - 1), right.swapaxes(-2, -1)
     if row:
-        found = found.squeeze(-1 if column else -2)
-    return found.squeeze(-1) if column else found
+        right = right.expand_dims(right.ndim - 1 - column)
+    shape = batch + a.shape[-2:-1] + (b.shape[-1:] if column else ()) + a.shape[-1:]
+    return left.expand(shape), right.expand(shape), len(shape) - 1
+
+
+def result_dtype(op: str, a: Core, b: Core) -> DType:
+    """The dtype of a sum of products."""
+    dtype = promote(a.dtype, b.dtype, op)
+    if dtype.kind == "bool":
+        raise DTypeError(f"{op}: does not accept bool; use x.astype(tx.int64)")
+    return dtype
+
+
+def widened(t: Any, dtype: DType) -> Any:
+    """A tensor in the dtype in which such sums are computed: narrow floats in float32, narrow integers in 32 bits, as they
+    are the same modulo 2 to any smaller width.
+    """
+    wide = dtype.compute if dtype.bits > 16 or dtype.is_float else uint32 if dtype.kind == "uint" else int32
+    return t if t.dtype is wide else t.astype(wide)
+
+
+def contracted(a: Any, b: Any, loops: Loops, dtype: DType) -> Any:
+    """The pending sum, as `dtype`, of the products of two tensors of one dtype over some loops."""
+    left, right, kept = loops
+    shape = left.shape
+    if prod(shape[kept:]) >= 2 * STEPS:
+        return _in_parts(a, b, loops).astype(dtype, copy=False)
+    products = Node(_MULTIPLY, shape, a.dtype, (a.node, b.node), (left, right))
+    reduction = REDUCTIONS["sum" if a.dtype.is_float else "sum_in_width"]
+    whole = Layout.contiguous(shape)
+    if prod(shape[:kept]) <= FEW:
+        found = a.__class__(Storage(products), whole, a.dtype)._reduce_parts(reduction, whole, kept)
+    else:
+        found = a._of(Node(reduction, shape[:kept], a.dtype, (products,), (whole,)))
+    if is_pinned(a.node) or is_pinned(b.node):  # their memory may change before anybody asks
+        realize(found.node)
+    return found if found.dtype is dtype else found.astype(dtype)
+
+
+def _in_parts(a: Any, b: Any, loops: Loops) -> Any:
+    """A long sum, as one over blocks of steps and then one of their results: so threads have more to share, what is packed
+    stays small, and rounding errors grow less.
+    """
+    left, right, kept = loops
+    axis = max(range(kept, left.ndim), key=lambda k: left.shape[k])
+    size = left.shape[axis]
+    each = max(1, STEPS * size // prod(left.shape[kept:]))
+    whole = size - size % each
+
+    def part(begin: int, end: int, *, cut: bool) -> Any:
+        where = (slice(None),) * axis + (slice(begin, end),)
+        sides = [side.index(where) for side in (left, right)]
+        if cut:
+            sides = [side.unflatten(axis, (-1, each)) for side in sides]
+            order = (axis, *(k for k in range(left.ndim + 1) if k != axis))
+            sides = [side.permute(order) for side in sides]
+        return contracted(a, b, (sides[0], sides[1], kept + cut), a.dtype)
+
+    if whole == each:
+        return part(0, each, cut=False) + part(each, size, cut=False)
+    found = part(0, whole, cut=True)
+    found.storage.node.used = True  # computed on its own: it is what the threads share
+    found = found.sum(axis=0).astype(a.dtype, copy=False)
+    return found + part(whole, size, cut=False) if whole < size else found

@@ -24,6 +24,7 @@ LARGE, FEW, FEW_COLUMNS, BLOCKS = 1 << 18, 16, 512, 64
 SHORT, LONG = 64, 256  # elements of a row
 _JOINS = {
     "sum": ("add", REDUCTIONS["sum"]),
+    "sum_in_width": ("add", REDUCTIONS["sum_in_width"]),
     "prod": ("multiply", REDUCTIONS["prod"]),
     "max": ("maximum", REDUCTIONS["max"]),
     "min": ("minimum", REDUCTIONS["min"]),

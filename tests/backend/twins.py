@@ -106,11 +106,13 @@ def emitted(node: Node, kernel: Kernel, binding: Binding, cuts: Sequence[int] = 
         for source, _ in binding.operands
     ]
     block = packed(kernel, binding, [m.address for m in memory])
+    scratch = Fenced(binding.scratch)
+    block += struct.pack("=2q", scratch.address, 0)
     call = compiler().get(kernel).call
     ends = [0, *cuts, binding.split]
     for begin, end in pairwise(ends):
-        call(block, begin, end)
-    for m in memory:
+        call(block, begin, end, 0)
+    for m in (*memory, scratch):
         assert m.is_intact(), f"written before an operand\n{kernel}"
     for (source, _), m in zip(binding.operands, memory, strict=True):
         if source is not None:
@@ -154,7 +156,7 @@ def check_kernel(node: Node, kernel: Kernel, binding: Binding, compare: Compare 
     found = emitted(node, kernel, binding)
     try:
         compare(_numbers(found, node.dtype), _numbers(expected, node.dtype))
-        if kernel.splits and binding.split > 1:
+        if kernel.shared >= 0 and binding.split > 1:
             third, half = binding.split // 3, binding.split // 2 + 1
             pieces = emitted(node, kernel, binding, sorted({third, half}))
             assert pieces.tobytes() == found.tobytes(), f"cut at {third} and {half}, the bits are others"

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 LINE = 64  # bytes of a cache
 ONE_BY_ONE = 25  # additions' worth of work to load a vector's elements singly
 TOGETHER = 4  # of them at a time, if there are as many lanes, from one place in memory
+WIDEST = 16  # vectors in a step
 ACROSS = 2  # vectors of states of a fold across the lanes
 LEAST_STREAMED = 32  # bytes of a vector that is worth writing past the cache
 
@@ -66,7 +67,7 @@ def unrollings(loop: For, *, across: bool, short_rows: bool) -> tuple[int, ...]:
     cost = sum(map(work, roots))
     cost += sum(ONE_BY_ONE for e in parts if isinstance(e, Load) and _is_strided(e.address, loop.axis))
     if short_rows and cost <= 8 and sum(isinstance(e, State) for e in parts) == 1:
-        return 16, 4
+        return WIDEST, 4
     return (4,) if cost <= 8 else (2,) if cost <= 24 else (1,)
 
 
@@ -99,14 +100,14 @@ def scalar_sum(em: _Emitter, address: Address, terms: Sequence[Term]) -> Value:
 
         def add(b: Any, term: Term = term, depth: int = depth, before: Value = before) -> Parts:
             index = em.scopes[depth].index
-            step = _scaled(em, term, index)
+            step = scaled(em, term, index)
             return [step if before is None else b.add(before, step)]
 
         total = em.once(depth, key, add)[0]
     return constant(I64, 0) if total is None else total
 
 
-def _scaled(em: _Emitter, term: Term, index: Value) -> Value:
+def scaled(em: _Emitter, term: Term, index: Value) -> Value:
     """What one scalar index adds."""
     if term.how == "unit":
         return index

@@ -16,16 +16,19 @@ from ...version import __version__
 from . import cache, sharing
 from .emit import ENTRY, emit
 
-Entry = Callable[[bytes, int, int], None]
+Entry = Callable[[bytes, int, int, int], None]
 
 
 class Compiled:
-    """A kernel as machine code: `call` keeps Python's lock, for small work; `call_free` lets other threads run."""
+    """A kernel as machine code: `call` keeps Python's lock, for small work; `call_free` lets other threads run.
+
+    Both take the arguments, the part of the shared loop to run, and the number of the thread.
+    """
 
     __slots__ = ("_library", "address", "call", "call_free", "kernel", "origin")
 
     def __init__(self, kernel: Kernel, library: Any, origin: str) -> None:
-        signature = (None, ctypes.c_char_p, ctypes.c_int64, ctypes.c_int64)
+        signature = (None, ctypes.c_char_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
         self.kernel, self.address = kernel, library[ENTRY]
         self.call: Entry = ctypes.PYFUNCTYPE(*signature)(self.address)
         self.call_free: Entry = ctypes.CFUNCTYPE(*signature)(self.address)

@@ -30,6 +30,7 @@ from ...kernel.ir import (
     Load,
     Number,
     Position,
+    Product,
     Result,
     Stage,
     Staged,
@@ -39,7 +40,7 @@ from ...kernel.ir import (
     Update,
     expand,
 )
-from . import access, folds, rows, tiles
+from . import access, folds, products, rows, tiles
 from .analysis import Needs, carried, dependencies, runs_along
 from .arithmetic import PRIMITIVES
 from .scopes import Block, Lanes, Parts, Scope
@@ -64,8 +65,9 @@ ENTRY = "kernel"
 
 
 def emit(kernel: Kernel, vector_bytes: int) -> str:
-    """The LLVM module, as text, with `kernel(args, begin, end)`: the loops, the outermost from `begin` to `end` if it
-    splits.
+    """The LLVM module, as text, with `kernel(args, begin, end, worker)`: the loops, the shared one from `begin` to `end`.
+
+    `worker` is the number of the thread that runs it.
     """
     return _Emitter(kernel, vector_bytes).module_text()
 
@@ -74,7 +76,7 @@ class _Emitter:
     def __init__(self, kernel: Kernel, vector_bytes: int) -> None:
         self.kernel, self.vector_bytes = kernel, vector_bytes
         self.module = ir.Module(name=kernel.name)
-        signature = ir.FunctionType(ir.VoidType(), [POINTER, I64, I64])
+        signature = ir.FunctionType(ir.VoidType(), [POINTER, I64, I64, I64])
         self.function = ir.Function(self.module, signature, ENTRY)
         self.function.attributes.add("nounwind")
         self.function.attributes.alignstack = ALIGNMENT  # or vectors that are spilled would lie across two lines
@@ -87,12 +89,12 @@ class _Emitter:
         self.states: dict[int, list[Parts]] = {}  # the running states, per part
         self.results: dict[int, tuple[int, list[Parts]]] = {}  # the latest states and the scope that they belong to
         self.needs: dict[Expr, Needs] = {}
+        self.products: dict[int, products.Work] = {}  # whose results are at hand
         self.streamed = False
 
     def module_text(self) -> str:
-        splits = self.kernel.splits
         for s in self.kernel.body:
-            self.statement(s, split=splits)
+            self.statement(s)
         self.at(0)
         if self.streamed:
             self.builder.fence("seq_cst")  # what went past the cache is there before anybody is told so
@@ -146,6 +148,12 @@ class _Emitter:
         k = self.kernel
         return self.argument(len(k.operands) + k.tables + len(k.numbers) + slot)
 
+    def scratch(self) -> Value:
+        """The address of the memory that this thread has to itself."""
+        k = self.kernel
+        (first, size), worker = [self.slot(k.slots + n) for n in range(2)], self.function.args[3]
+        return self.once(0, "scratch", lambda b: [b.add(first, b.mul(worker, size))])[0]
+
     def on_stack(self, element: Type, size: int, name: str) -> Value:
         """Memory for so many elements, for as long as the kernel runs."""
         entry = ir.IRBuilder(self.function.entry_basic_block)
@@ -156,9 +164,11 @@ class _Emitter:
 
     # Statements
 
-    def statement(self, s: Statement, *, split: bool = False) -> None:
+    def statement(self, s: Statement) -> None:
         if isinstance(s, For):
-            self.loop(s, split)
+            self.loop(s)
+        elif isinstance(s, Product):
+            products.Work(self, s).emit()
         elif isinstance(s, Init):
             self.start(s.fold)
         elif isinstance(s, Update):
@@ -208,14 +218,18 @@ class _Emitter:
 
     # Loops
 
-    def loop(self, s: For, split: bool) -> None:
+    def range(self, axis: int) -> tuple[Value, Value]:
+        """What part of an axis a loop over it runs through here."""
+        if axis in self.block:
+            begin, end, _ = self.block[axis]
+            return begin, end
+        if axis == self.kernel.shared:
+            return self.function.args[1], self.function.args[2]
+        return constant(I64, 0), self.slot(self.kernel.axes[axis].extent)
+
+    def loop(self, s: For) -> None:
         axis = self.kernel.axes[s.axis]
-        if s.axis in self.block:
-            begin, end, _ = self.block[s.axis]
-        else:
-            begin, end = constant(I64, 0), self.slot(axis.extent)
-        if split:
-            begin, end = self.function.args[1], self.function.args[2]
+        begin, end = self.range(s.axis)
         if s.block:
             self.block_loop(s, begin, end)
         elif axis.vector and self.width > 1:
@@ -332,7 +346,9 @@ class _Emitter:
         around, (changed, _) = self.lanes, rows.in_rows(self, s)
         width = self.width if around is None else around.width
         short = bool(changed) and self.block[s.axis].size <= SHORT
+        widest = max(1, self.block[s.axis].size // width) if s.axis in self.block else access.WIDEST
         for unroll in access.unrollings(s, across=bool(across), short_rows=short):
+            unroll = min(unroll, widest)
             self.lanes = Lanes(s.axis, width, unroll)
             begin = self.whole_steps(s, begin, end, width * unroll)
         self.lanes = Lanes(s.axis, width, 1, masked=True)

@@ -9,7 +9,7 @@ from llvmlite import ir
 from ...dtypes import DType
 from ...kernel.ir import For, Keep, Kept
 from .analysis import touched
-from .values import I64, constant, from_memory, memory_type, to_memory
+from .values import I64, Value, constant, from_memory, memory_type, to_memory
 
 if TYPE_CHECKING:
     from .emit import _Emitter
@@ -41,7 +41,8 @@ def store_states(em: _Emitter, folds: set[int]) -> None:
 
 def _places_of(em: _Emitter, fold: int, part: int) -> Parts:
     f = em.kernel.folds[fold]
-    return places(em, ("states", fold, part), f.states[part], em.block[f.row].size, f.row)
+    memory = em.products[fold].state_row()[part] if fold in em.products else None
+    return places(em, ("states", fold, part), f.states[part], em.block[f.row].size, f.row, memory)
 
 
 def keep(em: _Emitter, s: Keep) -> None:
@@ -57,10 +58,13 @@ def kept(em: _Emitter, e: Kept) -> Parts:
     return loaded(em, places(em, ("kept", e.row), e.dtype, e.size, e.axis), e.dtype)
 
 
-def places(em: _Emitter, row: tuple[object, ...], dtype: DType, size: int, axis: int) -> Parts:
-    """Where the elements of a row lie for the present lanes; idle lanes have a place too."""
+def places(
+    em: _Emitter, row: tuple[object, ...], dtype: DType, size: int, axis: int, memory: Value | None = None
+) -> Parts:
+    """Where the elements of a row lie for the present lanes; idle lanes have a place too. On the stack, or in `memory`."""
     element = memory_type(dtype)
-    memory = em.once(0, row, lambda _: [em.on_stack(element, size + em.vector_bytes, str(row[0]))])[0]
+    if memory is None:
+        memory = em.once(0, row, lambda _: [em.on_stack(element, size + em.vector_bytes, str(row[0]))])[0]
     b = em.builder
     index = em.scopes[em.scope_of(axis)].index
     if axis in em.block and size == em.block[axis].size:  # a longer row is that of all blocks

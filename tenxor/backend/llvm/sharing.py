@@ -42,7 +42,7 @@ define void @prepare(ptr %place) {{
   ret void
 }}
 
-; The caller: run kernel(arguments, b, e) for pieces b..e of begin..end, with the help of others.
+; The caller: run kernel(arguments, b, e, 0) for pieces b..e of begin..end, with the help of others, who have other numbers.
 define void @share(ptr %place, ptr %kernel, ptr %arguments, i64 %begin, i64 %end, i64 %piece, i64 %helpers) {{
 entry:
   %next = getelementptr %place, ptr %place, i32 0, i32 0
@@ -60,7 +60,7 @@ entry:
   store atomic i64 %begin, ptr %next monotonic, align 8
   store atomic i32 {OPEN}, ptr %door release, align 4
   call void @give(ptr %tokens, i64 %helpers)
-  call void @take_pieces(ptr %place)
+  call void @take_pieces(ptr %place, i64 0)
   %said = atomicrmw and ptr %door, i32 {~OPEN} acq_rel
   %inside = xor i32 %said, {OPEN}
   %alone = icmp eq i32 %inside, 0
@@ -72,8 +72,8 @@ done:
   ret void
 }}
 
-; A helper: come in whenever the door is open, until all is stopped.
-define void @serve(ptr %place) {{
+; A helper, number %worker: come in whenever the door is open, until all is stopped.
+define void @serve(ptr %place, i64 %worker) {{
 entry:
   %door = getelementptr %place, ptr %place, i32 0, i32 2
   %tokens = getelementptr %place, ptr %place, i32 0, i32 9
@@ -95,7 +95,7 @@ enter:
   %entered = extractvalue {{ i32, i1 }} %swap, 1
   br i1 %entered, label %work, label %knock
 work:
-  call void @take_pieces(ptr %place)
+  call void @take_pieces(ptr %place, i64 %worker)
   %said = atomicrmw sub ptr %door, i32 1 acq_rel
   %last.out = icmp eq i32 %said, 1
   br i1 %last.out, label %tell, label %again
@@ -132,7 +132,7 @@ done:
   ret void
 }}
 
-define internal void @take_pieces(ptr %place) {{
+define internal void @take_pieces(ptr %place, i64 %worker) {{
 entry:
   %next = getelementptr %place, ptr %place, i32 0, i32 0
   %job.kernel = getelementptr %place, ptr %place, i32 0, i32 4
@@ -152,7 +152,7 @@ run:
   %further = add i64 %begin, %piece
   %is.whole = icmp slt i64 %further, %end
   %until = select i1 %is.whole, i64 %further, i64 %end
-  call void %kernel(ptr %arguments, i64 %begin, i64 %until)
+  call void %kernel(ptr %arguments, i64 %begin, i64 %until, i64 %worker)
   br label %take
 done:
   ret void

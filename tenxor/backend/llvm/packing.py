@@ -1,0 +1,286 @@
+"""The two sides of a product as its tiles want them: packed in panels first, or read where they lie.
+
+A panel has as many indices of the side's axis as a tile is high or wide. It holds one step after another, and for each
+step the panel's elements side by side, so a tile reads it from beginning to end. The last panel may be partly empty;
+what lies there is never looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from llvmlite import ir
+
+from ...dtypes import DType
+from ...expr import Expr
+from ...kernel.ir import For, Load, Side, walk
+from . import access
+from .scopes import Lanes, Scope
+from .tiles import turned
+from .values import I8, I32, I64, Value, constant, counting, from_memory, intrinsic, mangled, memory_type, splat, to_memory
+
+if TYPE_CHECKING:
+    from .emit import _Emitter
+    from .scopes import Parts
+
+SQUARE = 8  # elements of a side of what is turned in registers, at most
+
+Row = Callable[[Value, int, int], Value]  # the element at a step, of a value, in a row of the tile
+Vectors = Callable[[Value, int], "Parts"]  # the elements at a step, of a value
+
+
+def bytes_of(side: Side) -> int:
+    """The memory that the values of one index at one step take when packed."""
+    return sum(e.dtype.compute.itemsize for e in side.values)
+
+
+class Panels:
+    """One side: packed in panels of `panel` indices, or where it lies. `steps` is how many there are in all."""
+
+    def __init__(
+        self, em: _Emitter, side: Side, summed: tuple[int, ...], panel: int, steps: Value, place: Value
+    ) -> None:
+        self.em, self.side, self.summed, self.panel, self.steps = em, side, summed, panel, steps
+        self.place = place
+        self.axis = side.axis
+
+    # Packed
+
+    def fill(self, first: Value, last: Value) -> None:
+        """Pack a block of indices, unless they are read where they lie."""
+        if self.side.packed:
+            for index, e in enumerate(self.side.values):
+                (self.fill_turned if self.lies_along_steps(e) else self.fill_straight)(index, e, first, last)
+
+    def lies_along_steps(self, e: Expr) -> bool:
+        """Whether more of what a value reads has neighbouring steps side by side than neighbouring indices."""
+        units = [t.axis for load in walk(e) if isinstance(load, Load) for t in load.address.terms if t.how == "unit"]
+        return units.count(self.summed[-1]) > units.count(self.axis)
+
+    def start(self, index: int, b: Any) -> Value:
+        """Where the panels of a value begin."""
+        size = sum(e.dtype.compute.itemsize for e in self.side.values[:index])
+        padded = b.add(self.em.slot(self.side.block), constant(I64, self.panel))
+        count = b.mul(padded, b.add(self.steps, constant(I64, SQUARE)))
+        return b.gep(self.place, [b.mul(count, constant(I64, size))], source_etype=I8)
+
+    def panel_at(self, index: int, first: Value, at: Value) -> Value:
+        """The panel that begins with index `at`, in a block from `first` on."""
+        b = self.em.inmost()
+        element = memory_type(self.side.values[index].dtype.compute)
+        return b.gep(self.start(index, b), [b.mul(b.sub(at, first), self.steps)], source_etype=element)
+
+    def over_steps(self, needs: int, body: Callable[[Value, Value], Value], begin: Value | None = None) -> Value:
+        """Loops over the steps, the innermost from `begin` on while `needs` are left; `body` is given the index there and the
+        number of the step, and says where to go on. Where the innermost stopped.
+        """
+        em = self.em
+        *outer, inner = self.summed
+        stopped: list[Value] = []
+
+        def nested(axes: Sequence[int], number: Value) -> None:
+            axis = axes[0] if axes else inner
+            extent = em.slot(em.kernel.axes[axis].extent)
+            before = em.inmost().mul(number, extent)
+
+            def turn(k: Value) -> Value:
+                at = em.inmost().add(before, k)
+                if not axes:
+                    return body(k, at)
+                nested(axes[1:], at)
+                return em.inmost().add(k, constant(I64, 1))
+
+            start = constant(I64, 0) if axes or begin is None else begin
+            stopped.append(em.repeated(For(axis, ()), axis, start, extent, 1 if axes else needs, turn))
+
+        nested(outer, constant(I64, 0))
+        return stopped[0]
+
+    def fill_straight(self, index: int, e: Expr, first: Value, last: Value) -> None:
+        """Lanes run along the panel."""
+        em, dtype = self.em, e.dtype.compute
+        width = next(w for w in (em.width, 8, 4, 2, 1) if self.panel % w == 0 and w <= em.width)
+
+        def copied(panel: Value, within: Value) -> None:
+            def step(k: Value, number: Value) -> Value:
+                parts = em.widened(em.value(e), e)
+                b = em.inmost()
+                at = b.add(b.mul(number, constant(I64, self.panel)), within)
+                put(em, places(b, panel, at, dtype, width, len(parts)), parts, dtype)
+                return b.add(k, constant(I64, 1))
+
+            self.over_steps(1, step)
+            em.lanes = None
+
+        def whole(at: Value) -> Value:
+            em.lanes = Lanes(self.axis, width, self.panel // width)
+            copied(self.panel_at(index, first, at), constant(I64, 0))
+            return em.inmost().add(at, constant(I64, self.panel))
+
+        rest = em.repeated(For(self.axis, ()), self.axis, first, last, self.panel, whole)
+
+        def vector(at: Value) -> Value:
+            em.lanes = Lanes(self.axis, width, 1, masked=True)
+            em.mask_idle_lanes(at, last)
+            copied(self.panel_at(index, first, rest), em.inmost().sub(at, rest))
+            return em.inmost().add(at, constant(I64, width))
+
+        em.repeated(For(self.axis, ()), self.axis, rest, last, 1, vector)
+
+    def fill_turned(self, index: int, e: Expr, first: Value, last: Value) -> None:
+        """Lanes run along the steps; squares of them are turned."""
+        em, dtype = self.em, e.dtype.compute
+        side = next(n for n in (SQUARE, 4, 2, 1) if self.panel % n == 0 and n * dtype.itemsize <= em.vector_bytes)
+
+        def panel(at: Value) -> Value:
+            into = self.panel_at(index, first, at)
+            b = em.inmost()
+            final = b.sub(last, constant(I64, 1))
+            for left in range(0, self.panel, side):
+                b = em.inmost()
+                rows = [b.add(at, constant(I64, left + r)) for r in range(side)]
+                rows = [b.select(b.icmp_signed("<", row, final), row, final) for row in rows]
+
+                def square(k: Value, number: Value, rows: list[Value] = rows, left: int = left) -> Value:
+                    if em.lanes is not None and em.lanes.masked:
+                        em.mask_idle_lanes(k, em.slot(em.kernel.axes[self.summed[-1]].extent))
+                    vectors = [to_memory(em.builder, dtype, self.at_row(e, row)) for row in rows]
+                    b = em.inmost()
+                    to = b.add(b.mul(number, constant(I64, self.panel)), constant(I64, left))
+                    for column, v in enumerate(turned(b, vectors)):
+                        put(em, places(b, into, b.add(to, constant(I64, column * self.panel)), dtype, side, 1), [v])
+                    return b.add(k, constant(I64, side))
+
+                em.lanes = Lanes(self.summed[-1], side, 1)
+                if len(self.summed) == 1:
+                    stopped = self.over_steps(side, square)
+                    em.lanes = Lanes(self.summed[-1], side, 1, masked=True)
+                    self.over_steps(1, square, stopped)
+                else:
+                    em.lanes = Lanes(self.summed[-1], side, 1, masked=True)
+                    self.over_steps(1, square)
+                em.lanes = None
+            return em.inmost().add(at, constant(I64, self.panel))
+
+        em.repeated(For(self.axis, ()), -1, first, last, 1, panel)
+
+    def at_row(self, e: Expr, row: Value) -> Value:
+        """A value at the present lanes and a given index of the side's axis."""
+        em = self.em
+        em.scopes.append(Scope(self.axis, em.scope.block, row))
+        em.inmost()
+        (vector,) = em.widened(em.value(e), e)
+        block = em.scopes.pop().block
+        em.scope.block = block
+        em.inmost()
+        return vector
+
+    # As tiles read it
+
+    def rows(self, at: Value, end: Value, high: int, first: Value) -> Row:
+        """The elements of so many rows from `at` on, in a block that begins at `first`; none lies beyond the `end`."""
+        em = self.em
+        if self.side.packed:
+            panels = [self.panel_at(index, first, at) for index in range(len(self.side.values))]
+
+            def element(k: Value, index: int, row: int) -> Value:
+                b, dtype = em.builder, self.side.values[index].dtype.compute
+                place = b.add(b.mul(k, constant(I64, self.panel)), constant(I64, row))
+                return load(b, b.gep(panels[index], [place], source_etype=memory_type(dtype)), dtype)
+
+            return element
+        b = em.inmost()
+        final = b.sub(end, constant(I64, 1))
+        indices = [b.add(at, constant(I64, row)) for row in range(high)]
+        indices = [b.select(b.icmp_signed("<", i, final), i, final) for i in indices]
+        starts = [[self.where_it_lies(e, i) for i in indices] for e in self.side.values]
+
+        def loaded(k: Value, index: int, row: int) -> Value:
+            e = self.side.values[index]
+            assert isinstance(e, Load)
+            b = em.builder
+            place = b.gep(starts[index][row], [self.step_to(e, k)], source_etype=memory_type(e.dtype))
+            return load(b, place, e.dtype)
+
+        return loaded
+
+    def columns(self, at: Value, end: Value, vectors: int, width: int, first: Value) -> Vectors:
+        """The elements of a few vectors of columns from `at` on, in a block that begins at `first`; none beyond the `end`."""
+        em = self.em
+        if self.side.packed:
+            panels = [self.panel_at(index, first, at) for index in range(len(self.side.values))]
+
+            def packed(k: Value, index: int) -> Parts:
+                b, dtype = em.builder, self.side.values[index].dtype.compute
+                vector = ir.VectorType(memory_type(dtype), width)
+                there = places(b, panels[index], b.mul(k, constant(I64, self.panel)), dtype, width, vectors)
+                return [from_memory(b, dtype, b.load(p, typ=vector, align=dtype.itemsize)) for p in there]
+
+            return packed
+        b = em.inmost()
+        masks = first_lanes(b, end, at, vectors, width)
+        starts = [self.where_it_lies(e, at) for e in self.side.values]
+
+        def loaded(k: Value, index: int) -> Parts:
+            e = self.side.values[index]
+            assert isinstance(e, Load)
+            b = em.builder
+            there = places(b, starts[index], self.step_to(e, k), e.dtype, width, vectors)
+            return [masked(b, p, e.dtype, width, mask) for p, mask in zip(there, masks, strict=True)]
+
+        return loaded
+
+    def where_it_lies(self, e: Expr, at: Value) -> Value:
+        """The place of the element at an index of the side's axis, before the first step."""
+        em = self.em
+        assert isinstance(e, Load)
+        own = [t for t in e.address.terms if t.axis == self.axis]
+        rest = [t for t in e.address.terms if t.axis != self.axis and t.axis not in self.summed]
+        total = access.scalar_sum(em, e.address, rest)
+        pointer = access.pointer_to(em, e.operand)
+        for term in own:
+            step = access.scaled(em, term, at)
+            total = em.builder.add(total, step)
+        return em.builder.gep(pointer, [total], source_etype=memory_type(e.dtype))
+
+    def step_to(self, e: Load, k: Value) -> Value:
+        """How far the elements of step `k` are from those of the first."""
+        term = next((t for t in e.address.terms if t.axis in self.summed), None)
+        return constant(I64, 0) if term is None else access.scaled(self.em, term, k)
+
+
+def first_lanes(b: Any, end: Value, at: Value, vectors: int, width: int) -> Parts:
+    """Masks for a few vectors from `at` on, of what is before the `end`."""
+    left = b.trunc(b.sub(end, at), I32)
+    return [
+        b.icmp_signed("<", counting(width, I32), splat(b, b.sub(left, constant(I32, u * width)), width))
+        for u in range(vectors)
+    ]
+
+
+def places(b: Any, start: Value, at: Value, dtype: DType, width: int, count: int) -> Parts:
+    """Where so many vectors begin, the first `at` elements behind the start."""
+    element = memory_type(dtype)
+    first = b.gep(start, [at], source_etype=element)
+    return [b.gep(first, [constant(I64, u * width)], source_etype=element) for u in range(count)]
+
+
+def put(em: _Emitter, where: Parts, parts: Parts, dtype: DType | None = None) -> None:
+    """Store vectors at these places; of a dtype, unless they are as memory holds them."""
+    b = em.inmost()
+    for place, v in zip(where, parts, strict=True):
+        raw = v if dtype is None else to_memory(b, dtype, v)
+        b.store(raw, place, align=access.bytes_of(raw.type.element))
+
+
+def load(b: Any, place: Value, dtype: DType) -> Value:
+    """One element."""
+    return from_memory(b, dtype, b.load(place, typ=memory_type(dtype), align=dtype.itemsize))
+
+
+def masked(b: Any, place: Value, dtype: DType, width: int, mask: Value) -> Value:
+    """A vector of elements, only those lanes that a mask has."""
+    vector = ir.VectorType(memory_type(dtype), width)
+    raw = intrinsic(b, "masked.load", vector, place, mask, ir.Constant(vector, None), suffix=f"{mangled(vector)}.p0")
+    return from_memory(b, dtype, raw)

@@ -1,0 +1,339 @@
+"""Products: blocks of results in registers, from packed pieces of both sides.
+
+The scheme is that of Goto and van de Geijn ("Anatomy of high-performance matrix multiplication", 2008) as BLIS has it. A
+*tile* of results, a few rows of a few vectors, is kept in registers while the steps run; each step takes an element of
+every row and a vector or two of columns. Before, the elements of a block are packed in panels, as high or as wide as a
+tile, in the order in which they are needed. Of the steps some hundred are done at a time, so that the left block stays
+in the second cache meanwhile, and the right panel in the first; the states wait in a buffer. Behind the last step
+follows what the kernel does with the results, row by row.
+
+    for a block of columns:                          pack the right side
+      for a block of rows:                           pack the left side
+        for some hundred steps:
+          for each panel of columns:
+            for each tile of rows:                   the steps, in registers
+            if these were the last steps,
+              for each row:                          what is done with the results
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from ...expr import Call, Const, Expr
+from ...kernel.ir import Factor, For, Product, State, Update, expand, walk
+from ...kernel.products import AT_ONCE, DIRECT
+from . import folds, packing
+from .scopes import Block, Lanes, Scope
+from .values import I8, I64, POINTER, Value, constant, intrinsic, memory_type, splat
+
+if TYPE_CHECKING:
+    from .emit import _Emitter
+    from .scopes import Parts
+
+LINE = 64  # bytes
+
+
+def tile_shape(vector_bytes: int, states: int) -> tuple[tuple[int, ...], int]:
+    """The heights of tiles, in rows, and how many vectors wide they are: as the registers allow.
+
+    The first height is for whole tiles, the others are for the last rows.
+    """
+    if vector_bytes == 64:  # 32 registers
+        return ((12, 8, 4), 2) if states == 1 else ((6, 3), 2)
+    return ((6, 4, 2), 2) if states == 1 else ((4, 2), 1)
+
+
+class Work:
+    """A product being emitted: its loops, and what is done with its results."""
+
+    def __init__(self, em: _Emitter, s: Product) -> None:
+        self.em, self.s = em, s
+        self.fold = em.kernel.folds[s.fold]
+        self.width = em.width
+        self.heights, self.vectors = tile_shape(em.vector_bytes, len(self.fold.states))
+        self.high, self.wide = self.heights[0], self.vectors * self.width
+        self.steps = self.steps_in_all()
+        self.states, left, right = self.scratch()
+        self.left = packing.Panels(em, s.left, s.summed, self.high, self.steps, left)
+        self.right = packing.Panels(em, s.right, s.summed, self.wide, self.steps, right)
+
+    def steps_in_all(self) -> Value:
+        total = constant(I64, 1)
+        for axis in self.s.summed:
+            extent = self.em.slot(self.em.kernel.axes[axis].extent)
+            total = self.em.builder.mul(total, extent)
+        return total
+
+    def scratch(self) -> list[Value]:
+        """Where states, left and right panels lie, in what this thread has to itself."""
+        em, s = self.em, self.s
+        state = 0 if s.once else sum(d.itemsize for d in self.fold.states)
+        if not (s.left.packed or s.right.packed):
+            place = em.on_stack(I8, (DIRECT + self.high) * (DIRECT + self.wide) * state, "states")
+            return [place, place, place]
+        columns = em.slot(s.right.block)
+        place = em.scratch()
+        b = em.builder
+        again = b.icmp_signed(">", self.steps, constant(I64, AT_ONCE))
+        waiting = b.select(again, b.add(columns, constant(I64, self.wide)), constant(I64, self.wide))
+        states = b.mul(b.mul(self.padded(b), waiting), constant(I64, state))
+        steps = b.add(self.steps, constant(I64, packing.SQUARE))
+        left = b.mul(b.mul(self.padded(b), steps), constant(I64, s.left.packed * packing.bytes_of(s.left)))
+        found = []
+        for size in (states, left, constant(I64, 0)):
+            found.append(b.inttoptr(place, POINTER))
+            place = b.and_(b.add(b.add(place, size), constant(I64, LINE - 1)), constant(I64, -LINE))
+        return found
+
+    # Loops
+
+    def emit(self) -> None:
+        """All blocks of columns with all blocks of rows."""
+        s = self.s
+        rows, columns = self.em.range(s.left.axis), self.em.range(s.right.axis)
+
+        def column_block(first: Value, last: Value) -> None:
+            self.right.fill(first, last)
+            self.blocks(s.left.axis, *rows, s.left.block, lambda top, bottom: self.block(top, bottom, first, last))
+
+        self.blocks(s.right.axis, *columns, s.right.block, column_block)
+
+    def blocks(self, axis: int, begin: Value, end: Value, size: int | Value, body: Callable[[Value, Value], None]) -> None:
+        """What `body` emits, for blocks of an axis; the size is a slot or a value."""
+        em = self.em
+        step = em.slot(size) if isinstance(size, int) else size
+
+        def turn(first: Value) -> Value:
+            further = em.inmost().add(first, step)
+            body(first, smaller(em.inmost(), further, end))
+            return em.inmost().add(first, step)
+
+        em.repeated(For(axis, ()), -1, begin, end, 1, turn)
+
+    def block(self, top: Value, bottom: Value, first: Value, last: Value) -> None:
+        """A block of rows with a block of columns."""
+        s = self.s
+        self.left.fill(top, bottom)
+
+        def some_steps(begin: Value, end: Value) -> None:
+            def panel(left: Value, right: Value) -> None:
+                if s.once:
+                    self.tiles((top, bottom), (first, left, right), (begin, end))
+                    return
+                self.before = self.waiting(left, first)
+                self.tiles((top, bottom), (first, left, right), (begin, end))
+                self.finish(end, (top, bottom), (left, right))
+
+            self.blocks(s.right.axis, first, last, constant(I64, self.wide), panel)
+
+        if s.once:
+            some_steps(constant(I64, 0), self.steps)
+        else:
+            self.blocks(s.summed[0], constant(I64, 0), self.steps, constant(I64, AT_ONCE), some_steps)
+
+    def waiting(self, left: Value, first: Value) -> Value:
+        """Where the states of a panel wait for more steps; if there are none, that is the same for all."""
+        b = self.em.inmost()
+        size = sum(d.itemsize for d in self.fold.states)
+        panel = b.mul(b.mul(b.sub(left, first), self.padded(b)), constant(I64, size))
+        again = b.icmp_signed(">", self.steps, constant(I64, AT_ONCE))
+        return b.gep(self.states, [b.select(again, panel, constant(I64, 0))], source_etype=I8)
+
+    def padded(self, b: Any) -> Value:
+        """The rows of a block, and a tile's."""
+        return b.add(self.em.slot(self.s.left.block), constant(I64, self.high))
+
+    def tiles(self, rows: tuple[Value, Value], columns: tuple[Value, Value, Value], steps: tuple[Value, Value]) -> None:
+        """Some steps of all tiles in a column panel: one that is narrow takes fewer vectors, the last rows a lower tile."""
+        em, (top, bottom), (first, left, right) = self.em, rows, columns
+        for vectors in range(self.vectors, 0, -1):
+
+            def narrow(j: Value, vectors: int = vectors) -> Value:
+                row: Value = top
+                for k, high in enumerate(self.heights):
+                    lower = self.heights[k + 1] if k + 1 < len(self.heights) else 0
+
+                    def tile(i: Value, high: int = high) -> Value:
+                        _Tile(self, high, vectors, rows, (first, j, right), i, steps).emit()
+                        return em.inmost().add(i, constant(I64, high))
+
+                    row = em.repeated(For(self.s.left.axis, ()), -1, row, bottom, lower + 1, tile)
+                return em.inmost().add(j, constant(I64, self.wide))
+
+            em.repeated(For(self.s.right.axis, ()), -1, left, right, (vectors - 1) * self.width + 1, narrow)
+            if vectors > 1:
+                left = em.inmost().select(self.is_wide(left, right, vectors), right, left)
+
+    def is_wide(self, left: Value, right: Value, vectors: int) -> Value:
+        """Whether a panel has more columns than one vector less would hold."""
+        b = self.em.inmost()
+        return b.icmp_signed(">", b.sub(right, left), constant(I64, (vectors - 1) * self.width))
+
+    def place_of(self, part: int, rows: Value, row: Value) -> Value:
+        """Where part `part` of the states of a row lie, the `rows`-th being the first of the block."""
+        b = self.em.builder
+        size = self.fold.states[part].itemsize
+        before = self.wide * sum(d.itemsize for d in self.fold.states[:part])
+        start = b.gep(self.before, [b.mul(self.padded(b), constant(I64, before))], source_etype=I8) if before else self.before
+        return b.gep(start, [b.mul(b.sub(row, rows), constant(I64, self.wide * size))], source_etype=I8)
+
+    def finish(self, end: Value, rows: tuple[Value, Value], columns: tuple[Value, Value]) -> None:
+        """What is done with the results of a block of rows in a panel, if the steps are at an end."""
+        em, s = self.em, self.s
+
+        def all_rows(turn: Value) -> Value:
+            em.block[s.left.axis] = Block(*rows, 0)
+            em.block[s.right.axis] = Block(*columns, self.wide)
+            em.products[s.fold] = self
+            em.statement(For(s.left.axis, (For(s.right.axis, s.body),)))
+            del em.block[s.left.axis], em.block[s.right.axis], em.products[s.fold]
+            return em.inmost().add(turn, constant(I64, 1))
+
+        b = em.inmost()
+        done = b.zext(b.icmp_signed("<", end, self.steps), I64)
+        em.repeated(For(s.left.axis, ()), -1, done, constant(I64, 1), 1, all_rows)
+
+    def state_row(self) -> list[Value]:
+        """Where the states lie of the row that the loops stand at."""
+        em, axis = self.em, self.s.left.axis
+        depth = em.scope_of(axis)
+        top = em.block[axis].begin
+        row = em.scopes[depth].index
+        return em.once(
+            depth,
+            ("state row", self.s.fold),
+            lambda b: [self.place_of(part, top, row) for part in range(len(self.fold.states))],
+        )
+
+
+class _Tile:
+    """Some steps of a tile in registers: `high` rows of so many vectors, from row `i` and column `j` on."""
+
+    def __init__(
+        self,
+        product: Work,
+        high: int,
+        vectors: int,
+        rows: tuple[Value, Value],
+        columns: tuple[Value, Value, Value],
+        i: Value,
+        steps: tuple[Value, Value],
+    ) -> None:
+        self.product, self.em, self.s = product, product.em, product.s
+        self.high, self.vectors, self.i, self.steps = high, vectors, i, steps
+        self.top, self.bottom = rows
+        self.first, self.j, self.right = columns
+        self.width = product.width
+
+    def emit(self) -> None:
+        em, s, n = self.em, self.s, self.high * self.vectors
+        em.lanes = Lanes(s.right.axis, self.width, self.vectors)
+        fold = self.product.fold
+        identity = fold.reduction.identity(fold.states)
+        start = [em.widened(em.value(e), e)[:1] * n for e in identity]
+        em.states[s.fold] = start
+        left = self.product.left.rows(self.i, self.bottom, self.high, self.top)
+        right = self.product.right.columns(self.j, self.right, self.vectors, self.width, self.first)
+        fixed = {e: em.widened(em.value(e), e)[:1] * self.vectors for v in s.values for e in walk(v) if _is_given(e)}
+
+        def step(k: Value) -> Value:
+            vectors = [right(k, index) for index in range(len(s.right.values))]
+            old, new = em.states[s.fold], [[] for _ in s.values]
+            for row in range(self.high):
+                known: dict[Expr, Parts] = dict(fixed)
+                for index, e in enumerate(s.right.values):
+                    known[Factor(1, index, e.dtype)] = vectors[index]
+                for index, e in enumerate(s.left.values):
+                    known[Factor(0, index, e.dtype)] = [splat(em.builder, left(k, index, row), self.width)] * self.vectors
+                for part, dtype in enumerate(fold.states):
+                    own = slice(row * self.vectors, (row + 1) * self.vectors)
+                    known[State(s.fold, part, dtype)] = old[part][own]
+                for part, value in enumerate(s.values):
+                    new[part] += next_state(em, value, known)
+            em.states[s.fold] = new
+            return em.inmost().add(k, constant(I64, 1))
+
+        em.repeated(For(s.summed[0], (Update(s.fold, s.values),)), -1, *self.steps, 1, step)
+        if s.once:
+            self.finish()
+        else:
+            self.keep(start)
+        em.lanes = None
+
+    def finish(self) -> None:
+        """What is done with the results, straight from the registers, vector by vector."""
+        em, s = self.em, self.s
+        states, masks = em.states[s.fold], packing.first_lanes(em.inmost(), self.right, self.j, self.vectors, self.width)
+        for row in range(self.high):
+            b = em.inmost()
+            i = b.add(self.i, constant(I64, row))
+            inside = splat(b, b.icmp_signed("<", i, self.bottom), self.width)
+            em.scopes.append(Scope(s.left.axis, b.block, i))
+            for u in range(self.vectors):
+                em.scopes.append(Scope(s.right.axis, b.block, b.add(self.j, constant(I64, u * self.width))))
+                em.inmost()
+                em.lanes = Lanes(s.right.axis, self.width, 1, masked=True, mask=b.and_(masks[u], inside))
+                of_row = [[parts[row * self.vectors + u]] for parts in states]
+                em.states[s.fold], em.results[s.fold] = of_row, (len(em.scopes) - 1, of_row)
+                for statement in s.body:
+                    em.statement(statement)
+                em.scopes.pop()
+                em.scope.block = b.block
+            em.scopes.pop()
+            em.scope.block = b.block
+
+    def keep(self, start: list[Parts]) -> None:
+        """Join the states with those of the steps before, if there are any, and put them where these are."""
+        em, fold = self.em, self.product.fold
+        b = em.inmost()
+        later = splat(b, b.icmp_signed(">", self.steps[0], constant(I64, 0)), self.width)
+        places: list[Parts] = []
+        for part, dtype in enumerate(fold.states):
+            first = self.product.place_of(part, self.top, self.i)
+            offsets = [row * self.product.wide + u * self.width for row in range(self.high) for u in range(self.vectors)]
+            places.append([b.gep(first, [constant(I64, o)], source_etype=memory_type(dtype)) for o in offsets])
+        before = [
+            [packing.masked(b, place, dtype, self.width, later) for place in its]
+            for its, dtype in zip(places, fold.states, strict=True)
+        ]
+        before = [
+            [b.select(later, old, none) for old, none in zip(olds, nones, strict=True)]
+            for olds, nones in zip(before, start, strict=True)
+        ]
+        states = folds.combined(em, self.s.fold, before, em.states[self.s.fold])
+        for its, parts, dtype in zip(places, states, fold.states, strict=True):
+            packing.put(em, its, parts, dtype)
+
+
+def _is_given(e: Expr) -> bool:
+    """Whether a leaf of a step is the same for all steps."""
+    return not isinstance(e, (Call, Const, Factor, State))
+
+
+def next_state(em: _Emitter, value: Expr, known: dict[Expr, Parts]) -> Parts:
+    """The next state; a product that is added to it is rounded once."""
+    product = _added_product(value)
+    if product is None:
+        return em.inline(value, known)
+    state, one, other = (em.inline(e, known) for e in product)
+    b = em.builder
+    return [intrinsic(b, "fma", z.type, x, y, z) for x, y, z in zip(one, other, state, strict=True)]
+
+
+def _added_product(value: Expr) -> tuple[Expr, Expr, Expr] | None:
+    """The state and the operands of a product of floats, where the value is their sum."""
+    if not (isinstance(value, Call) and value.op.name == "add" and value.dtype.is_float):
+        return None
+    state, term = value.args
+    while isinstance(term, Call) and (formula := expand(term)) is not None:
+        term = formula
+    if isinstance(state, State) and isinstance(term, Call) and term.op.name == "multiply" and term.dtype is value.dtype:
+        return state, *term.args
+    return None
+
+
+def smaller(b: Any, one: Value, other: Value) -> Value:
+    """The smaller of two integers."""
+    return b.select(b.icmp_signed("<", one, other), one, other)
