@@ -22,7 +22,7 @@ import numpy as np
 import tenxor as tx
 from tenxor.backend.llvm.compiler import Compiled, compiler
 from tenxor.expr import Call, Expr
-from tenxor.kernel.ir import For, Kernel, State, Statement, Store, Update, walk
+from tenxor.kernel.ir import For, Kernel, Product, State, Statement, Store, Update, walk
 
 DIGITS = Path(__file__).resolve().parents[1] / "examples" / "knn_digits.py"
 
@@ -218,6 +218,8 @@ def fused(kernel: Kernel) -> list[str]:
         for s in body:
             if isinstance(s, For):
                 collect(s.body)
+            elif isinstance(s, Product):
+                collect((Update(s.fold, (*s.left.values, *s.right.values, *s.values)), *s.body))
             elif isinstance(s, Update):
                 found.update(dict.fromkeys(op for value in s.values for op in operations(value)))
                 found[kernel.folds[s.fold].reduction.name] = None

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from .backend.llvm.compiler import Compiled, compiler
-from .backend.threads import num_threads, share, share_unbroken
+from .backend.threads import SLICE, num_threads, share, share_unbroken
 from .dtypes import boolean
 from .errors import TraceError
 from .kernel.fuse import constants, fuse, pending
@@ -39,6 +39,7 @@ IN_PLACE = 1 << 20  # bytes from which a result takes over the memory of an oper
 UNBROKEN = (
     1 << 32
 )  # work, in additions, up to which it does so, as signals cannot end such a kernel: less than a second
+LONGER = 16  # times as long may products run until signals are heard
 PAGE = 1 << 12  # bytes, of which each thread's scratch memory takes a multiple
 _WITHOUT_KERNEL = (EMPTY, REINTERPRET)
 _DONE = data(allocate(0), (0,), boolean)  # stands in the list of nodes for one that is not needed any more
@@ -289,11 +290,14 @@ class _Call:
     def execute(self, args: bytes, then: Callable[[], object] | None = None) -> None:
         """Run with Python's lock released, on several threads if it is much."""
         splits, alone = self.kernel.shared >= 0, self.work < SHARE
+        work, grain = self.work, self.kernel.grain if splits else 1
+        if self.scratch:  # each piece packs anew what it reads
+            work //= LONGER
+            grain *= -(-self.split // (num_threads() * grain * (work // SLICE + 1)))
         if then is not None:
-            grain = self.kernel.grain if splits else 1
             share_unbroken(self.compiled, args, self.split, grain, then, alone=alone or not splits)
         elif splits:
-            share(self.compiled, args, self.split, self.work, self.kernel.grain, alone=alone)
+            share(self.compiled, args, self.split, work, grain, alone=alone)
         else:
             self.compiled.call_free(args, 0, self.split, 0)
 

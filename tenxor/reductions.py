@@ -210,7 +210,7 @@ REDUCTIONS: dict[str, Reduction] = {
     r.name: r
     for r in (
         Reduction("sum", _one(_widened), _number(0), _plain, _by("add"), _summed),
-        Reduction("sum_in_width", _one(lambda d: d), _number(0), _plain, _by("add"), lambda d: d),
+        Reduction("sum_in_width", _one(lambda d: d.compute), _number(0), _plain, _by("add"), lambda d: d),
         Reduction("prod", _one(_widened), _number(1), _plain, _by("multiply"), _summed),
         _extreme("max", "maximum", _lowest),
         _extreme("min", "minimum", _highest),

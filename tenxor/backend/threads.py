@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 PIECES_PER_THREAD = 4  # more pieces than threads, so that a slow one holds up little
 SLICE = 1 << 28  # work, in additions, after which Python may listen to signals: some hundredths of a second
-LONG_SLICE = 1 << 31  # where each slice packs anew what it reads
 
 
 def _default_count() -> int:
@@ -101,7 +100,7 @@ def share(compiled: Compiled, args: bytes, extent: int, work: int, grain: int, *
 
     It runs in slices of no more than so much `work`, as the interpreter sees signals (Ctrl-C) only between two of them.
     """
-    slices = work // (SLICE if compiled.kernel.product is None else LONG_SLICE) + 1
+    slices = work // SLICE + 1
     step = -(-extent // (slices * grain)) * grain or 1
     for begin in range(0, extent, step):
         with _meeting:
@@ -124,8 +123,7 @@ def _loop(compiled: Compiled, args: bytes, begin: int, end: int, grain: int, *, 
     """What runs a kernel for `begin..end`, with the helpers unless that is too little or to be done alone."""
     if alone or _count == 1 or end - begin <= grain:
         return partial(compiled.call_free, args, begin, end, 0)
-    pieces = 1 if compiled.kernel.product is not None else PIECES_PER_THREAD  # each packs anew what it reads
-    piece = -(-(end - begin) // (_count * pieces * grain)) * grain
+    piece = -(-(end - begin) // (_count * PIECES_PER_THREAD * grain)) * grain
     return _helped().loop(compiled.address, args, begin, end, piece)
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING
 
-from ..dtypes import boolean
+from ..dtypes import DType, boolean
 from ..expr import Expr, missing, rebuild
 from .draft import Access
 from .ir import Factor, State
@@ -30,7 +30,7 @@ AT_ONCE = 192  # steps for which a panel of columns stays in the nearest cache
 FEW = 16  # outer loops' steps up to which threads share the rows, or the columns, instead
 ROWS, COLUMNS = (48, 240), (64, 4096)  # in a block, at least and at most
 LEFT_BYTES, RIGHT_BYTES = 1 << 22, 1 << 22  # of packed blocks, which should stay in the second and third cache
-MARGIN = 128  # rows, columns and steps by which a back end may pad what is packed
+HIGHEST, WIDEST = 16, 128  # rows, and bytes of columns, in a tile, at most
 
 
 @dataclass(slots=True)
@@ -133,10 +133,18 @@ def _place(p: Pairing, d: Draft, walks: Sequence[Walk]) -> None:
         min(_block(LEFT_BYTES // (p.steps * left), ROWS), rows),
         min(_block(RIGHT_BYTES // (p.steps * right), COLUMNS), columns),
     )
-    states = sum(s.itemsize for s in d.folds[d.foldings[0].fold].states)
-    rows, columns, steps = p.blocks[0] + MARGIN, p.blocks[1] + MARGIN, p.steps + MARGIN
     if any(p.packed):
-        p.scratch = rows * columns * states + (rows * left * p.packed[0] + columns * right * p.packed[1]) * steps
+        p.scratch = _scratch(p, d.folds[d.foldings[0].fold].states, left * p.packed[0], right * p.packed[1])
+
+
+def _scratch(p: Pairing, states: Sequence[DType], left: int, right: int) -> int:
+    """The memory for the states that wait and for the packed blocks, with what back ends may leave empty: `left` and
+    `right` bytes an index at a step.
+    """
+    rows, wide = p.blocks[0] + HIGHEST, WIDEST // max(s.itemsize for s in states)
+    columns, steps = p.blocks[1] + wide, p.steps + HIGHEST
+    waiting = columns if p.steps > AT_ONCE else wide
+    return rows * waiting * sum(s.itemsize for s in states) + (rows * left + columns * right) * steps + 4 * WIDEST
 
 
 def _is_plain(e: Expr, walks: Sequence[Walk]) -> bool:

@@ -98,8 +98,8 @@ def test_the_bits_do_not_depend_on_their_number(name: str) -> None:
 
 def shared(piece: Callable[[int, int], object], extent: int, *, work: int = 0, grain: int = 1) -> None:
     """Have `piece` run as if it were a kernel. What it raises is only printed: machine code raises nothing."""
-    call = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)(
-        lambda args, begin, end: piece(begin, end) and None
+    call = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)(
+        lambda args, begin, end, worker: piece(begin, end) and None
     )
     kernel = SimpleNamespace(address=ctypes.cast(call, ctypes.c_void_p).value, call_free=call)
     threads.share(kernel, b"", extent, work, grain, alone=False)  # type: ignore[arg-type]

@@ -265,3 +265,22 @@ PRIMITIVES: dict[str, Emit] = {
     "multiply_high": _multiply_high,
     **{name: _elementary(name) for name in FUNCTIONS if name != "pow"},
 }
+
+# Operations whose result on narrow floats is a narrow float already.
+EXACT = frozenset(
+    (
+        "where",
+        "positive",
+        "negative",
+        "abs",
+        "maximum",
+        "minimum",
+        "copysign",
+        "nextafter",
+        "sign",
+        "floor",
+        "ceil",
+        "trunc",
+        "round",
+    )
+)

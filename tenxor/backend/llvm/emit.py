@@ -42,7 +42,7 @@ from ...kernel.ir import (
 )
 from . import access, folds, products, rows, tiles
 from .analysis import Needs, carried, dependencies, runs_along
-from .arithmetic import PRIMITIVES
+from .arithmetic import EXACT, PRIMITIVES
 from .scopes import Block, Lanes, Parts, Scope
 from .values import (
     DOUBLE,
@@ -482,23 +482,3 @@ class _Emitter:
         found = [PRIMITIVES[name](b, operand, *each) for each in zip(*args, strict=True)]
         self.scopes[self.here].block = b.block  # some functions add blocks of their own
         return found if name in EXACT else [rounded(b, e.dtype, v) for v in found]
-
-
-# Operations whose result on narrow floats is a narrow float already.
-EXACT = frozenset(
-    (
-        "where",
-        "positive",
-        "negative",
-        "abs",
-        "maximum",
-        "minimum",
-        "copysign",
-        "nextafter",
-        "sign",
-        "floor",
-        "ceil",
-        "trunc",
-        "round",
-    )
-)
