@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from .schedule import Walk
 
 LEAST = (4, 8, 4)  # rows, columns and steps from which a product is worth its while
-DIRECT = 96  # rows, or columns, up to which the other side is read where it lies
+DIRECT_ROWS, DIRECT_COLUMNS = 40, 96  # up to which the other side is read where it lies
 AT_ONCE = 192  # steps for which a panel of columns stays in the nearest cache
 FEW = 16  # outer loops' steps up to which threads share the rows, or the columns, instead
 ROWS, COLUMNS = (48, 240), (64, 4096)  # in a block, at least and at most
@@ -126,8 +126,8 @@ def _place(p: Pairing, d: Draft, walks: Sequence[Walk]) -> None:
     beside = all(isinstance(e, Access) and walks[e.index].is_unit(p.column) for e in p.right)
     rows, columns = d.extents[p.row], d.extents[p.column]
     p.packed = (
-        not plain[0] or columns > DIRECT,
-        not (plain[1] and beside) or rows > DIRECT,
+        not plain[0] or columns > DIRECT_COLUMNS,
+        not (plain[1] and beside) or rows > DIRECT_ROWS,
     )
     p.blocks = (
         min(_block(LEFT_BYTES // (p.steps * left), ROWS), rows),

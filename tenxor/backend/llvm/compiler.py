@@ -88,12 +88,27 @@ class Compiler:
             library = self._link(image, key, symbols)
             if library is not None:
                 return library, "disk"
-        image = self.machine.emit_object(binding.parse_assembly(llvm_ir()))
+        image = self._image(llvm_ir())
         library = self._link(image, key, symbols)
         if library is None:
             raise RuntimeError(f"tenxor: the kernel {name} needs what this processor or process lacks")
         cache.write(key, image)
         return library, "compiled"
+
+    def _image(self, llvm_ir: str) -> bytes:
+        """The object file of a module.
+
+        LLVM's strength reduction would take as long as half of all the rest, and finds nothing to gain in these loops. It
+        is turned on again for whoever else uses LLVM in this process.
+        """
+        module = binding.parse_assembly(llvm_ir)
+        with self.lock:
+            binding.set_option("tenxor", "-disable-lsr=true")
+            try:
+                image: bytes = self.machine.emit_object(module)
+            finally:
+                binding.set_option("tenxor", "-disable-lsr=false")
+        return image
 
     def _link(self, image: bytes, key: str, symbols: tuple[str, ...]) -> Any:
         """The linked library, or None if the image is no object file of this machine."""

@@ -71,6 +71,11 @@ class Panels:
         element = memory_type(self.side.values[index].dtype.compute)
         return b.gep(self.start(index, b), [b.mul(b.sub(at, first), self.steps)], source_etype=element)
 
+    def within(self, first: Value, at: Value) -> Value:
+        """How far into its panel index `at` is, in a block from `first` on."""
+        b = self.em.inmost()
+        return b.srem(b.sub(at, first), constant(I64, self.panel))
+
     def over_steps(self, needs: int, body: Callable[[Value, Value], Value], begin: Value | None = None) -> Value:
         """Loops over the steps, the innermost from `begin` on while `needs` are left; `body` is given the index there and the
         number of the step, and says where to go on. Where the innermost stopped.
@@ -133,37 +138,36 @@ class Panels:
         em, dtype = self.em, e.dtype.compute
         side = next(n for n in (SQUARE, 4, 2, 1) if self.panel % n == 0 and n * dtype.itemsize <= em.vector_bytes)
 
-        def panel(at: Value) -> Value:
-            into = self.panel_at(index, first, at)
+        def band(at: Value) -> Value:
+            """As many rows as a square has."""
+            b = em.inmost()
+            within = self.within(first, at)
+            into = self.panel_at(index, first, b.sub(at, within))
             b = em.inmost()
             final = b.sub(last, constant(I64, 1))
-            for left in range(0, self.panel, side):
+            rows = [b.add(at, constant(I64, r)) for r in range(side)]
+            rows = [b.select(b.icmp_signed("<", row, final), row, final) for row in rows]
+
+            def square(k: Value, number: Value) -> Value:
+                if em.lanes is not None and em.lanes.masked:
+                    em.mask_idle_lanes(k, em.slot(em.kernel.axes[self.summed[-1]].extent))
+                vectors = [to_memory(em.builder, dtype, self.at_row(e, row)) for row in rows]
                 b = em.inmost()
-                rows = [b.add(at, constant(I64, left + r)) for r in range(side)]
-                rows = [b.select(b.icmp_signed("<", row, final), row, final) for row in rows]
+                to = b.add(b.mul(number, constant(I64, self.panel)), within)
+                for column, v in enumerate(turned(b, vectors)):
+                    put(em, places(b, into, b.add(to, constant(I64, column * self.panel)), dtype, side, 1), [v])
+                return b.add(k, constant(I64, side))
 
-                def square(k: Value, number: Value, rows: list[Value] = rows, left: int = left) -> Value:
-                    if em.lanes is not None and em.lanes.masked:
-                        em.mask_idle_lanes(k, em.slot(em.kernel.axes[self.summed[-1]].extent))
-                    vectors = [to_memory(em.builder, dtype, self.at_row(e, row)) for row in rows]
-                    b = em.inmost()
-                    to = b.add(b.mul(number, constant(I64, self.panel)), constant(I64, left))
-                    for column, v in enumerate(turned(b, vectors)):
-                        put(em, places(b, into, b.add(to, constant(I64, column * self.panel)), dtype, side, 1), [v])
-                    return b.add(k, constant(I64, side))
-
+            stopped = None
+            if len(self.summed) == 1:
                 em.lanes = Lanes(self.summed[-1], side, 1)
-                if len(self.summed) == 1:
-                    stopped = self.over_steps(side, square)
-                    em.lanes = Lanes(self.summed[-1], side, 1, masked=True)
-                    self.over_steps(1, square, stopped)
-                else:
-                    em.lanes = Lanes(self.summed[-1], side, 1, masked=True)
-                    self.over_steps(1, square)
-                em.lanes = None
-            return em.inmost().add(at, constant(I64, self.panel))
+                stopped = self.over_steps(side, square)
+            em.lanes = Lanes(self.summed[-1], side, 1, masked=True)
+            self.over_steps(1, square, stopped)
+            em.lanes = None
+            return em.inmost().add(at, constant(I64, side))
 
-        em.repeated(For(self.axis, ()), -1, first, last, 1, panel)
+        em.repeated(For(self.axis, ()), -1, first, last, 1, band)
 
     def at_row(self, e: Expr, row: Value) -> Value:
         """A value at the present lanes and a given index of the side's axis."""
@@ -182,11 +186,13 @@ class Panels:
         """The elements of so many rows from `at` on, in a block that begins at `first`; none lies beyond the `end`."""
         em = self.em
         if self.side.packed:
+            within = self.within(first, at) if high < self.panel else constant(I64, 0)
+            at = em.inmost().sub(at, within)
             panels = [self.panel_at(index, first, at) for index in range(len(self.side.values))]
 
             def element(k: Value, index: int, row: int) -> Value:
                 b, dtype = em.builder, self.side.values[index].dtype.compute
-                place = b.add(b.mul(k, constant(I64, self.panel)), constant(I64, row))
+                place = b.add(b.mul(k, constant(I64, self.panel)), b.add(within, constant(I64, row)))
                 return load(b, b.gep(panels[index], [place], source_etype=memory_type(dtype)), dtype)
 
             return element
@@ -279,8 +285,9 @@ def load(b: Any, place: Value, dtype: DType) -> Value:
     return from_memory(b, dtype, b.load(place, typ=memory_type(dtype), align=dtype.itemsize))
 
 
-def masked(b: Any, place: Value, dtype: DType, width: int, mask: Value) -> Value:
-    """A vector of elements, only those lanes that a mask has."""
+def masked(b: Any, place: Value, dtype: DType, width: int, mask: Value, others: Value | None = None) -> Value:
+    """A vector of elements, only those lanes that a mask has; the `others` are as given."""
     vector = ir.VectorType(memory_type(dtype), width)
-    raw = intrinsic(b, "masked.load", vector, place, mask, ir.Constant(vector, None), suffix=f"{mangled(vector)}.p0")
+    rest = ir.Constant(vector, None) if others is None else to_memory(b, dtype, others)
+    raw = intrinsic(b, "masked.load", vector, place, mask, rest, suffix=f"{mangled(vector)}.p0")
     return from_memory(b, dtype, raw)

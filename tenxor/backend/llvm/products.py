@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...expr import Call, Const, Expr
 from ...kernel.ir import Factor, For, Product, State, Update, expand, walk
-from ...kernel.products import AT_ONCE, DIRECT
+from ...kernel.products import AT_ONCE, DIRECT_COLUMNS, DIRECT_ROWS
 from . import folds, packing
 from .scopes import Block, Lanes, Scope
 from .values import I8, I64, POINTER, Value, constant, intrinsic, memory_type, splat
@@ -41,8 +41,8 @@ def tile_shape(vector_bytes: int, states: int) -> tuple[tuple[int, ...], int]:
     The first height is for whole tiles, the others are for the last rows.
     """
     if vector_bytes == 64:  # 32 registers
-        return ((12, 8, 4), 2) if states == 1 else ((6, 3), 2)
-    return ((6, 4, 2), 2) if states == 1 else ((4, 2), 1)
+        return ((12, 4), 2) if states == 1 else ((6, 2), 2)
+    return ((6, 2), 2) if states == 1 else ((4, 2), 1)
 
 
 class Work:
@@ -71,7 +71,7 @@ class Work:
         em, s = self.em, self.s
         state = 0 if s.once else sum(d.itemsize for d in self.fold.states)
         if not (s.left.packed or s.right.packed):
-            place = em.on_stack(I8, (DIRECT + self.high) * (DIRECT + self.wide) * state, "states")
+            place = em.on_stack(I8, (DIRECT_ROWS + self.high) * (DIRECT_COLUMNS + self.wide) * state, "states")
             return [place, place, place]
         columns = em.slot(s.right.block)
         place = em.scratch()
@@ -153,13 +153,13 @@ class Work:
             def narrow(j: Value, vectors: int = vectors) -> Value:
                 row: Value = top
                 for k, high in enumerate(self.heights):
-                    lower = self.heights[k + 1] if k + 1 < len(self.heights) else 0
+                    least = high - 3 if k + 1 < len(self.heights) else 1
 
                     def tile(i: Value, high: int = high) -> Value:
                         _Tile(self, high, vectors, rows, (first, j, right), i, steps).emit()
                         return em.inmost().add(i, constant(I64, high))
 
-                    row = em.repeated(For(self.s.left.axis, ()), -1, row, bottom, lower + 1, tile)
+                    row = em.repeated(For(self.s.left.axis, ()), -1, row, bottom, least, tile)
                 return em.inmost().add(j, constant(I64, self.wide))
 
             em.repeated(For(self.s.right.axis, ()), -1, left, right, (vectors - 1) * self.width + 1, narrow)
@@ -295,12 +295,8 @@ class _Tile:
             offsets = [row * self.product.wide + u * self.width for row in range(self.high) for u in range(self.vectors)]
             places.append([b.gep(first, [constant(I64, o)], source_etype=memory_type(dtype)) for o in offsets])
         before = [
-            [packing.masked(b, place, dtype, self.width, later) for place in its]
-            for its, dtype in zip(places, fold.states, strict=True)
-        ]
-        before = [
-            [b.select(later, old, none) for old, none in zip(olds, nones, strict=True)]
-            for olds, nones in zip(before, start, strict=True)
+            [packing.masked(b, place, dtype, self.width, later, none) for place, none in zip(its, nones, strict=True)]
+            for its, dtype, nones in zip(places, fold.states, start, strict=True)
         ]
         states = folds.combined(em, self.s.fold, before, em.states[self.s.fold])
         for its, parts, dtype in zip(places, states, fold.states, strict=True):
