@@ -232,12 +232,14 @@ class For(NamedTuple):
 class Side(NamedTuple):
     """What a product takes from one side: `values` at each step along `axis`, the rows or the columns.
 
-    If it is `packed`, the values for a block of so many indices are first put in the order in which they are needed.
+    If it is `packed`, the values for a block of so many indices are first put in the order in which they are needed; once
+    for all if they are `fixed`.
     """
 
     axis: int
     values: tuple[Expr, ...]
     packed: bool
+    fixed: bool
     block: int  # a slot
 
 

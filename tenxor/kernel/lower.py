@@ -313,9 +313,9 @@ class _Lowering:
         """The only fold as a product, and what is done with its results."""
         d = self.d
         sides = [
-            Side(self.axis_of[axis], tuple(map(self.rewritten, values)), packed, self.slot(block))
-            for axis, values, packed, block in zip(
-                (p.row, p.column), (p.left, p.right), p.packed, p.blocks, strict=True
+            Side(self.axis_of[axis], tuple(map(self.rewritten, values)), packed, fixed, self.slot(block))
+            for axis, values, packed, fixed, block in zip(
+                (p.row, p.column), (p.left, p.right), p.packed, p.fixed, p.blocks, strict=True
             )
         ]
         self.binding.scratch = p.scratch

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from ..dtypes import DType, boolean
 from ..expr import Expr, missing, rebuild
 from .draft import Access
-from .ir import Factor, State
+from .ir import Factor, State, walk
 from .reads import reduced_shape
 
 if TYPE_CHECKING:
@@ -44,6 +44,7 @@ class Pairing:
     right: tuple[Expr, ...]
     values: tuple[Expr, ...]
     packed: tuple[bool, bool]
+    fixed: tuple[bool, bool]
     steps: int
     blocks: tuple[int, int]  # rows and columns
     scratch: int  # bytes that each thread needs
@@ -80,9 +81,9 @@ def pairing(d: Draft, space: Loops, reduced: dict[Loops, Loops], walks: Sequence
     steps = prod(d.extents[a] for a in summed)
     if any(n < least for n, least in zip((d.extents[row], d.extents[column], steps), LEAST, strict=True)):
         return None
-    found = Pairing(row, column, summed, (), (), (), (True, True), steps, (0, 0), 0)
+    found = Pairing(row, column, summed, (), (), (), (True, True), (False, False), steps, (0, 0), 0)
     _split(found, f.values, axes)
-    _place(found, d, walks)
+    _place(found, d, space, walks)
     return found
 
 
@@ -117,24 +118,52 @@ def _split(p: Pairing, values: tuple[Expr, ...], axes: dict[Expr, frozenset[int]
     p.values = tuple([rebuild(v, lambda leaf: leaf, known) for v in values])
 
 
-def _place(p: Pairing, d: Draft, walks: Sequence[Walk]) -> None:
+def _place(p: Pairing, d: Draft, space: Loops, walks: Sequence[Walk]) -> None:
     """Decide what is packed, and in which blocks."""
-    left = sum(e.dtype.compute.itemsize for e in p.left)
-    right = sum(e.dtype.compute.itemsize for e in p.right)
-    single = len(p.summed) == 1
-    plain = [single and all(_is_plain(e, walks) for e in side) for side in (p.left, p.right)]
-    beside = all(isinstance(e, Access) and walks[e.index].is_unit(p.column) for e in p.right)
     rows, columns = d.extents[p.row], d.extents[p.column]
-    p.packed = (
-        not plain[0] or columns > DIRECT_COLUMNS,
-        not (plain[1] and beside) or rows > DIRECT_ROWS,
-    )
+    left, right = (_Reads.of(values, walks) for values in (p.left, p.right))
+    beside = right.plain and all(w.is_unit(p.column) for w in right.walks)
+    windows = beside and all(_overlaps(w, p, d.extents) for w in right.walks)
     p.blocks = (
-        min(_block(LEFT_BYTES // (p.steps * left), ROWS), rows),
-        min(_block(RIGHT_BYTES // (p.steps * right), COLUMNS), columns),
+        min(_block(LEFT_BYTES // (p.steps * left.nbytes), ROWS), rows),
+        min(_block(RIGHT_BYTES // (p.steps * right.nbytes), COLUMNS), columns),
     )
-    if any(p.packed):
-        p.scratch = _scratch(p, d.folds[d.foldings[0].fold].states, left * p.packed[0], right * p.packed[1])
+    own = {p.row, p.column, *p.summed}
+    alike = [all(set(w.steps) <= own for w in side.walks) for side in (left, right)]
+    fixed = alike[0] and rows <= p.blocks[0], alike[1] and columns <= p.blocks[1]
+    again = prod(d.extents[a] for a in space if a not in own)
+    p.packed = (
+        not left.plain or columns * (again if fixed[0] else 1) > DIRECT_COLUMNS,
+        not beside or (rows * (again if fixed[1] else 1) > DIRECT_ROWS and not windows),
+    )
+    p.fixed = p.packed[0] and fixed[0], p.packed[1] and fixed[1]
+    nbytes = left.nbytes * p.packed[0], right.nbytes * p.packed[1]
+    offsets = 0 if len(p.summed) == 1 else len(left.walks) * (not p.packed[0]) + len(right.walks) * (not p.packed[1])
+    if any(p.packed) or offsets:
+        p.scratch = _scratch(p, d.folds[d.foldings[0].fold].states, *nbytes) + offsets * (8 * p.steps + WIDEST)
+
+
+@dataclass(slots=True)
+class _Reads:
+    """What one side reads: whether each value lies in memory as registers hold it, and the bytes of an index at a step."""
+
+    walks: list[Walk]
+    plain: bool
+    nbytes: int
+
+    @staticmethod
+    def of(values: tuple[Expr, ...], walks: Sequence[Walk]) -> _Reads:
+        found = [walks[e.index] for value in values for e in walk(value) if isinstance(e, Access)]
+        plain = all(
+            isinstance(e, Access) and e.dtype.compute is e.dtype and e.dtype is not boolean for e in values
+        ) and all(w.base is None for w in found)
+        return _Reads(found, plain, sum(e.dtype.compute.itemsize for e in values))
+
+
+def _overlaps(w: Walk, p: Pairing, extents: Sequence[int]) -> bool:
+    """Whether a row of columns has much in common with that of another step, as windows have: they are near already."""
+    steps = [w.steps.get(a, 0) for a in p.summed]
+    return any(isinstance(step, int) and 0 < abs(step) < extents[p.column] for step in steps)
 
 
 def _scratch(p: Pairing, states: Sequence[DType], left: int, right: int) -> int:
@@ -145,11 +174,6 @@ def _scratch(p: Pairing, states: Sequence[DType], left: int, right: int) -> int:
     columns, steps = p.blocks[1] + wide, p.steps + HIGHEST
     waiting = columns if p.steps > AT_ONCE else wide
     return rows * waiting * sum(s.itemsize for s in states) + (rows * left + columns * right) * steps + 4 * WIDEST
-
-
-def _is_plain(e: Expr, walks: Sequence[Walk]) -> bool:
-    """Whether a factor lies in memory as registers hold it."""
-    return isinstance(e, Access) and walks[e.index].base is None and e.dtype.compute is e.dtype and e.dtype is not boolean
 
 
 def _block(fitting: int, bounds: tuple[int, int]) -> int:

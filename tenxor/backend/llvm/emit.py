@@ -124,6 +124,14 @@ class _Emitter:
                 return depth
         raise AssertionError(f"axis {axis} is used outside its loop")
 
+    def outside(self, make: Callable[[], object]) -> None:
+        """Have `make` emit before all loops."""
+        inner, self.scopes = self.scopes[1:], self.scopes[:1]
+        self.inmost()
+        make()
+        self.scopes += inner
+        self.inmost()
+
     def once(self, depth: int, key: object, make: Any) -> Parts:
         """What `make` emits in the scope at `depth`, emitted there once; the builder stays where it was."""
         scope = self.scopes[depth]

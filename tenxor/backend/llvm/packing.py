@@ -8,13 +8,14 @@ what lies there is never looked at.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
 
 from ...dtypes import DType
 from ...expr import Expr
-from ...kernel.ir import For, Load, Side, walk
+from ...kernel.ir import Address, For, Load, Side, walk
 from . import access
 from .scopes import Lanes, Scope
 from .tiles import turned
@@ -44,6 +45,7 @@ class Panels:
         self.em, self.side, self.summed, self.panel, self.steps = em, side, summed, panel, steps
         self.place = place
         self.axis = side.axis
+        self.offsets: dict[Expr, Value] = {}  # where the offsets of all steps are written down
 
     # Packed
 
@@ -250,8 +252,36 @@ class Panels:
             total = em.builder.add(total, step)
         return em.builder.gep(pointer, [total], source_etype=memory_type(e.dtype))
 
+    def number_steps(self, place: Value) -> Value:
+        """Write down from `place` on how far the elements of each step are from those of the first, as several axes are summed
+        over; where there is room again.
+        """
+        em = self.em
+
+        def written(e: Load, place: Value) -> None:
+            def step(k: Value, number: Value) -> Value:
+                terms = [t for t in e.address.terms if t.axis in self.summed]
+                offset = access.scalar_sum(em, Address(tuple(terms)), terms)
+                b = em.inmost()
+                b.store(offset, b.gep(place, [number], source_etype=I64), align=8)
+                return b.add(k, constant(I64, 1))
+
+            self.over_steps(1, step)
+
+        for e in self.side.values:
+            assert isinstance(e, Load)
+            self.offsets[e] = place
+            em.outside(partial(written, e, place))
+            b = em.at(0)
+            place = b.gep(place, [self.steps], source_etype=I64)
+            em.inmost()
+        return place
+
     def step_to(self, e: Load, k: Value) -> Value:
         """How far the elements of step `k` are from those of the first."""
+        if e in self.offsets:
+            b = self.em.builder
+            return b.load(b.gep(self.offsets[e], [k], source_etype=I64), typ=I64, align=8)
         term = next((t for t in e.address.terms if t.axis in self.summed), None)
         return constant(I64, 0) if term is None else access.scaled(self.em, term, k)
 

@@ -19,6 +19,7 @@ follows what the kernel does with the results, row by row.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial, reduce
 from typing import TYPE_CHECKING, Any
 
 from ...expr import Call, Const, Expr
@@ -55,36 +56,48 @@ class Work:
         self.heights, self.vectors = tile_shape(em.vector_bytes, len(self.fold.states))
         self.high, self.wide = self.heights[0], self.vectors * self.width
         self.steps = self.steps_in_all()
-        self.states, left, right = self.scratch()
+        self.states, left, right, offsets = self.scratch()
         self.left = packing.Panels(em, s.left, s.summed, self.high, self.steps, left)
         self.right = packing.Panels(em, s.right, s.summed, self.wide, self.steps, right)
+        for side in (self.left, self.right):
+            if side.side.fixed:
+                em.outside(partial(side.fill, *em.range(side.axis)))
+            if not side.side.packed and len(s.summed) > 1:
+                offsets = side.number_steps(offsets)
 
     def steps_in_all(self) -> Value:
-        total = constant(I64, 1)
-        for axis in self.s.summed:
-            extent = self.em.slot(self.em.kernel.axes[axis].extent)
-            total = self.em.builder.mul(total, extent)
+        """How many steps there are."""
+        em = self.em
+        extents = [em.slot(em.kernel.axes[axis].extent) for axis in self.s.summed]
+        b = em.at(0)
+        total = reduce(b.mul, extents)
+        em.inmost()
         return total
 
     def scratch(self) -> list[Value]:
-        """Where states, left and right panels lie, in what this thread has to itself."""
+        """Where states, left and right panels, and numbers of steps lie, in what this thread has to itself."""
         em, s = self.em, self.s
         state = 0 if s.once else sum(d.itemsize for d in self.fold.states)
-        if not (s.left.packed or s.right.packed):
+        if not (s.left.packed or s.right.packed) and len(s.summed) == 1:
             place = em.on_stack(I8, (DIRECT_ROWS + self.high) * (DIRECT_COLUMNS + self.wide) * state, "states")
-            return [place, place, place]
+            return [place] * 4
         columns = em.slot(s.right.block)
         place = em.scratch()
-        b = em.builder
+        b = em.at(0)
         again = b.icmp_signed(">", self.steps, constant(I64, AT_ONCE))
-        waiting = b.select(again, b.add(columns, constant(I64, self.wide)), constant(I64, self.wide))
-        states = b.mul(b.mul(self.padded(b), waiting), constant(I64, state))
-        steps = b.add(self.steps, constant(I64, packing.SQUARE))
-        left = b.mul(b.mul(self.padded(b), steps), constant(I64, s.left.packed * packing.bytes_of(s.left)))
-        found = []
-        for size in (states, left, constant(I64, 0)):
-            found.append(b.inttoptr(place, POINTER))
+        columns = b.add(columns, constant(I64, self.wide))
+        waiting = b.select(again, columns, constant(I64, self.wide))
+        rows, steps = self.padded(b), b.add(self.steps, constant(I64, packing.SQUARE))
+        sizes = (
+            b.mul(b.mul(rows, waiting), constant(I64, state)),
+            b.mul(b.mul(rows, steps), constant(I64, s.left.packed * packing.bytes_of(s.left))),
+            b.mul(b.mul(columns, steps), constant(I64, s.right.packed * packing.bytes_of(s.right))),
+        )
+        found = [b.inttoptr(place, POINTER)]
+        for size in sizes:
             place = b.and_(b.add(b.add(place, size), constant(I64, LINE - 1)), constant(I64, -LINE))
+            found.append(b.inttoptr(place, POINTER))
+        em.inmost()
         return found
 
     # Loops
@@ -95,7 +108,8 @@ class Work:
         rows, columns = self.em.range(s.left.axis), self.em.range(s.right.axis)
 
         def column_block(first: Value, last: Value) -> None:
-            self.right.fill(first, last)
+            if not s.right.fixed:
+                self.right.fill(first, last)
             self.blocks(s.left.axis, *rows, s.left.block, lambda top, bottom: self.block(top, bottom, first, last))
 
         self.blocks(s.right.axis, *columns, s.right.block, column_block)
@@ -115,7 +129,8 @@ class Work:
     def block(self, top: Value, bottom: Value, first: Value, last: Value) -> None:
         """A block of rows with a block of columns."""
         s = self.s
-        self.left.fill(top, bottom)
+        if not s.left.fixed:
+            self.left.fill(top, bottom)
 
         def some_steps(begin: Value, end: Value) -> None:
             def panel(left: Value, right: Value) -> None:
