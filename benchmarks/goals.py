@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 MOVING = 0.9  # of the time on one thread: who needs more than that for moving bytes on all threads is not compute-bound
+LARGE = 2.0 * 1024**3  # flops
 Rows = dict[str, dict[str, Any]]  # workloads by name, as `child.one` reports them
 
 
@@ -55,6 +56,10 @@ def _to(peer: str) -> Callable[[dict[str, Any]], float | None]:
     return lambda row: ratio(row, peer)
 
 
+def _of_peak_if_large(row: dict[str, Any]) -> float | None:
+    return of_limit(row) if row["least"]["flops"] >= LARGE else None
+
+
 _REDUCTIONS = tuple(f"reductions, {axis}" for axis in ("first axis", "middle axis", "last axis", "all axes"))
 GOALS = (
     Goal("fused chains in memory", ("chains in memory",), "× NumPy", _to("numpy"), 2.5, "×"),
@@ -69,6 +74,14 @@ GOALS = (
     Goal("transposed, strided, gathered", ("movement",), "× best peer", to_best, 1.3, "×"),
     Goal("distances, broadcast-reduce", ("broadcast-reduce",), "× NumPy", _to("numpy"), 5.0, "×"),
     Goal("distances, broadcast-reduce", ("broadcast-reduce",), "× best peer", to_best, 1.0, "×"),
+    Goal("products", ("products",), "× NumPy", _to("numpy"), 1.0, "×"),
+    Goal("products", ("products",), "× PyTorch", _to("torch"), 0.95, "×"),
+    Goal("products, 1024 and more", ("products",), "of the FMA peak", _of_peak_if_large, 0.85, "%"),
+    Goal("products of views", ("products of views",), "× best peer", to_best, 1.2, "×"),
+    Goal("small products by the thousand", ("small products",), "× best peer", to_best, 2.0, "×"),
+    Goal("integer products", ("integer products",), "× NumPy", _to("numpy"), 10.0, "×"),
+    Goal("product, bias and GELU", ("products and more",), "× best peer", to_best, 1.1, "×"),
+    Goal("max-plus product", ("max-plus",), "× NumPy", _to("numpy"), 20.0, "×"),
 )
 
 

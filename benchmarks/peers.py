@@ -21,7 +21,7 @@ from .workloads.workload import Array, Line, Workload
 Run = Callable[[], Any]
 ALIKE = (
     *("exp", "log", "sin", "tanh", "sqrt", "abs", "pow", "square", "maximum", "minimum", "where", "clip"),
-    *("sum", "mean", "argmax", "argmin", "var", "any", "all", "count_nonzero"),
+    *("sum", "mean", "argmax", "argmin", "var", "any", "all", "count_nonzero", "broadcast_to"),
 )
 
 

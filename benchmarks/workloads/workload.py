@@ -16,7 +16,7 @@ KI, MI = 1 << 10, 1 << 20
 
 
 class Sizes(NamedTuple):
-    """How large the workloads are. All but `side`, `cube` and the last five are numbers of elements."""
+    """How large the workloads are. All but `side`, `cube` and those from `bodies` on are numbers of elements."""
 
     memory: int = 16 * MI
     cache_bytes: int = 256 * KI  # of each operand
@@ -28,10 +28,18 @@ class Sizes(NamedTuple):
     bodies: int = 1024
     points: tuple[int, int, int] = (599, 1198, 64)  # digits told apart: this many with that many, in so many numbers
     product: int = 256
+    matrices: tuple[int, ...] = (32, 64, 127, 128, 256, 257, 512, 1024, 2048)
+    rectangles: tuple[tuple[int, int, int], ...] = ((700, 1100, 900), (64, 2048, 512), (2048, 64, 512))
+    batches: tuple[tuple[int, int], ...] = ((10_000, 8), (1_000, 32))
+    view: int = 1024
+    path: int = 512
 
 
 FULL = Sizes()
-TINY = Sizes(600, 1200, 70, 36, 7, 500, 300, 20, (9, 11, 5), 8)
+TINY = Sizes(
+    *(600, 1200, 70, 36, 7, 500, 300, 20, (9, 11, 5), 8),
+    *((5, 12), ((7, 11, 9),), ((30, 8), (7, 12)), 16, 9),
+)
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ DIRECT_ROWS, DIRECT_COLUMNS = 40, 96  # up to which the other side is read where
 AT_ONCE = 192  # steps for which a panel of columns stays in the nearest cache
 FEW = 16  # outer loops' steps up to which threads share the rows, or the columns, instead
 ROWS, COLUMNS = (48, 240), (64, 4096)  # in a block, at least and at most
-LEFT_BYTES, RIGHT_BYTES = 1 << 22, 1 << 22  # of packed blocks, which should stay in the second and third cache
+LEFT_BYTES, RIGHT_BYTES = 1 << 22, 1 << 23  # of packed blocks, which should stay in the second and third cache
 HIGHEST, WIDEST = 16, 128  # rows, and bytes of columns, in a tile, at most
 
 
