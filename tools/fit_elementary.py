@@ -103,7 +103,6 @@ HALF_LN2 = mp.log(2) / 2
 EIGHTH_TURN = mp.pi / 4
 LOG_LOW, LOG_HIGH = mp.sqrt(0.5) - 1, mp.sqrt(2) - 1
 ATANH_LIMIT = LOG_HIGH / (LOG_HIGH + 2)
-ERF_CENTRE = mpf(2.3999555110931396)  # a float32 whose erf is one, to 34 bits
 TINY = mpf("1e-30")  # in place of 0, where a formula divides by it
 ERFC_CENTRE = mpf("2.5")
 
@@ -143,6 +142,63 @@ def gelu_fit(bits: int, terms: int, centre: mpf, last: mpf) -> Fit:
     )
 
 
+def octave_quarters(first: float, count: int, last: float) -> list[tuple[float, float]]:
+    """Intervals that differ in the exponent and two more bits of float32, from that of `first` on; the first one is led
+    on to 0, and the last ends at `last`.
+    """
+    bits = np.float32(first).view(np.uint32) + (np.arange(count, dtype=np.uint32) << 21)
+    edges = [float(edge) for edge in bits.view(np.float32)]
+    return list(zip([0.0, *edges[1:]], [*edges[1:], last], strict=True))
+
+
+def accurate_centre(function: Real, low: float, high: float) -> float:
+    """The float32 next to the middle of an interval, in small steps, whose function is nearly a float32; 0 if it begins at 0."""
+    if low == 0:
+        return 0.0
+    middle, step = (low + high) / 2, (high - low) / 2**16
+    for k in range(2**15):
+        for candidate in (middle + k * step, middle - k * step):
+            centre = np.float32(candidate)
+            value = function(mpf(float(centre)))
+            nearest = np.float32(str(value))
+            if abs(value - mpf(float(nearest))) < mpf(float(np.spacing(nearest))) / 1000:
+                return float(centre)
+    raise ValueError(f"no float32 between {low} and {high} will do")
+
+
+TANH_INTERVALS = octave_quarters(0.0390625, 32, 9.5)
+TANH_CENTRES = [accurate_centre(mp.tanh, low, high) for low, high in TANH_INTERVALS]
+ERF_INTERVALS = octave_quarters(0.25, 16, 3.99)
+ERF_CENTRES = [accurate_centre(mp.erf, low, high) for low, high in ERF_INTERVALS]
+FARTHEST = mpf(max(max(c - low, high - c) for (low, high), c in zip(TANH_INTERVALS, TANH_CENTRES, strict=True)))
+POW_LOG, POW_EXP = mpf("0.0232"), mp.log(2) / 64 * mpf("1.001")
+
+
+def tanh_step_weight(z: mpf) -> mpf:
+    """How an error of the tail for a step of sqrt(z) from a centre shows in tanh there, at the worst centre."""
+    d = mp.sqrt(z)
+    shares = [TINY]
+    for (low, high), c in zip(TANH_INTERVALS, TANH_CENTRES, strict=True):
+        shares += [z * d * mp.sech(x) ** 2 / mp.sech(d) ** 2 / mp.tanh(x) for x in (c - d, c + d) if low < x < high]
+    return max(shares)
+
+
+def show_erf_near_centres(terms: int = 6) -> None:
+    """Print the polynomials of erf around its centres: for each power the coefficients of all."""
+    rows = []
+    for (low, high), c in zip(ERF_INTERVALS, ERF_CENTRES, strict=True):
+
+        def ratio(d: mpf, c: float = c) -> mpf:
+            return (mp.erf(c + d) - mp.erf(c)) / d - 1
+
+        fit = Fit(ratio, mpf(low - c), mpf(high - c), {}, lambda d, c=c: abs(d) / mp.erf(c + d))
+        coefficients, error = remez(fit, terms)
+        rows.append(coefficients)
+        print(f"erf around {c!r}, float32: error 2**{float(mp.log(error, 2)):.1f}")
+    for column in zip(*rows, strict=True):
+        print("    (" + ", ".join(str(np.float32(str(v))) for v in column) + ")")
+
+
 FITS = {
     "exp": Fit(lambda r: (mp.expm1(r) - r) / r**2, -HALF_LN2, HALF_LN2, {32: 5, 64: 10}, lambda r: r**2 / mp.exp(r)),
     "log1p": Fit(
@@ -153,8 +209,11 @@ FITS = {
         lambda f: f**3 / mp.log1p(f),
     ),
     "atanh": Fit(atanh_tail, TINY, ATANH_LIMIT**2, {64: 7}, identity),
-    "atanh, but for the first term": Fit(
-        lambda z: (atanh_tail(z) - mpf(2) / 3) / z, TINY, ATANH_LIMIT**2, {64: 8}, lambda z: z**2 / 2
+    "log1p of pow": Fit(
+        lambda r: (mp.log1p(r) - r + r**2 / 2) / r**3, -POW_LOG, POW_LOG, {32: 4, 64: 8}, lambda r: r**3 / mp.log1p(r)
+    ),
+    "exp of pow": Fit(
+        lambda r: (mp.expm1(r) - r) / r**2, -POW_EXP, POW_EXP, {32: 2, 64: 5}, lambda r: r**2 / mp.exp(r)
     ),
     "sin": Fit(odd_tail(mp.sin), TINY, EIGHTH_TURN**2, {32: 3, 64: 6}, odd_weight(mp.sin)),
     "cos": Fit(
@@ -164,32 +223,21 @@ FITS = {
         {32: 3, 64: 6},
         lambda z: z**2 / mp.cos(mp.sqrt(z)),
     ),
-    "tanh up to 1": Fit(odd_tail(mp.tanh), TINY, mpf(1), {32: 7}, odd_weight(mp.tanh)),
     "tanh up to 0.55": Fit(odd_tail(mp.tanh), TINY, mpf("0.55") ** 2, {64: 10}, odd_weight(mp.tanh)),
+    "tanh between centres": Fit(odd_tail(mp.tanh), TINY, FARTHEST**2, {32: 3}, tanh_step_weight),
     "sinh": Fit(odd_tail(mp.sinh), TINY, HALF_LN2**2, {64: 5}, odd_weight(mp.sinh)),
     "cosh": Fit(lambda z: (mp.cosh(mp.sqrt(z)) - 1) / z, TINY, HALF_LN2**2, {64: 5}, identity),
     "atan": Fit(odd_tail(mp.atan), TINY, mpf(1), {64: 20}, odd_weight(mp.atan)),
     "asin": Fit(odd_tail(mp.asin), TINY, mpf(1) / 4, {64: 13}, odd_weight(mp.asin)),
-    "erf": Fit(erf_tail, TINY, mpf(1), {32: 7, 64: 12}, erf_weight),
+    "erf": Fit(erf_tail, TINY, mpf(1), {64: 12}, erf_weight),
     "gelu": gelu_fit(32, 11, mpf("3.8"), mpf("14.5")),
     "gelu in float64": gelu_fit(64, 26, mpf("3.5"), mpf("38.7")),
-    "erf from 1": Fit(
-        lambda s: (mp.erf(ERF_CENTRE + s) - mp.erf(ERF_CENTRE)) / s,
-        1 - ERF_CENTRE,
-        mpf("3.95") - ERF_CENTRE,
-        {32: 15},
-        lambda s: abs(s) / mp.erf(ERF_CENTRE + s),
-    ),
     "(2**f - 1) / f": Fit(
         lambda f: mp.expm1(f * mp.log(2)) / f,
         -mpf(1) / 2,
         mpf(1) / 2,
-        {32: 6, 64: 11},
+        {64: 11},
         lambda f: abs(f) / mp.power(2, f),
-    ),
-    "2**r": Fit(lambda r: mp.power(2, r), -mpf(1) / 2, mpf(1) / 2, {64: 7}, lambda r: mp.power(2, -r)),
-    "log2(1 + f) / f": Fit(
-        lambda f: mp.log1p(f) / f / mp.log(2), LOG_LOW, LOG_HIGH, {64: 14}, lambda f: f / mp.log1p(f)
     ),
     "exp(x**2) erfc(x)": Fit(
         lambda t: mp.exp(erfc_argument(t) ** 2) * mp.erfc(erfc_argument(t)),
@@ -214,3 +262,7 @@ def show(name: str) -> None:
 if __name__ == "__main__":
     for requested in sys.argv[1:] or FITS:
         show(requested)
+    if not sys.argv[1:]:
+        print("centres of tanh:", ", ".join(str(np.float32(c)) for c in TANH_CENTRES))
+        print("centres of erf:", ", ".join(str(np.float32(c)) for c in ERF_CENTRES))
+        show_erf_near_centres()

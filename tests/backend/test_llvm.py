@@ -11,11 +11,13 @@ import pytest
 
 import tenxor as tx
 from tenxor.backend.llvm.elementary import FUNCTIONS
+from tenxor.backend.llvm.emit import emit
 from tenxor.dtypes import ALL, DType, bfloat16, boolean, float16, float32, float64, int16, int64, uint8
 from tenxor.expr import Const
 from tenxor.kernel.ir import Kernel, expressions, walk
 from tenxor.node import Node
 from tenxor.ops import OPS
+from tenxor.plan import planned
 from tenxor.reductions import REDUCTIONS
 from tenxor.tensor import Tensor
 
@@ -315,6 +317,13 @@ class TestStores:
         t.view(tx.uint8)[3::8] = 1
         t.view(tx.float32)[:4] = tensor([1.5, -2.0, 0.0, 4.0], float32)
         agree(t)
+
+
+def test_what_costs_much_is_written_once() -> None:
+    x = tensor(np.ones(40), float32)
+    kernels = [planned([t.storage.node])[0][1] for t in (tx.exp(x), tx.exp(x).sum())]
+    alone, folded = (emit(k, 32).count("llvm.fma.v8f32") - 1 for k in kernels if k is not None)  # less the declaration
+    assert folded == 3 * alone  # steps of two vectors, and then single ones
 
 
 def test_the_oracle_is_asked() -> None:

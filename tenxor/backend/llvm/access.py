@@ -6,13 +6,28 @@ part that does is either contiguous (one vector load) or a vector of offsets (a 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
 
 from ...dtypes import DType
-from ...kernel.ir import Address, Fetch, For, Kernel, Load, State, Term, expressions, walk, work
+from ...kernel.ir import (
+    Address,
+    Fetch,
+    For,
+    Kept,
+    Kernel,
+    Load,
+    Position,
+    Staged,
+    State,
+    Store,
+    Term,
+    expressions,
+    walk,
+    work,
+)
 from .values import (
     I32,
     I64,
@@ -37,6 +52,7 @@ LINE = 64  # bytes of a cache
 ONE_BY_ONE = 25  # additions' worth of work to load a vector's elements singly
 TOGETHER = 4  # of them at a time, if there are as many lanes, from one place in memory
 WIDEST = 16  # vectors in a step
+CHEAP = 8  # additions' worth of work an element, up to which a step takes several vectors
 ACROSS = 2  # vectors of states of a fold across the lanes
 LEAST_STREAMED = 32  # bytes of a vector that is worth writing past the cache
 
@@ -68,7 +84,22 @@ def unrollings(loop: For, *, across: bool, short_rows: bool) -> tuple[int, ...]:
     cost += sum(ONE_BY_ONE for e in parts if isinstance(e, Load) and _is_strided(e.address, loop.axis))
     if short_rows and cost <= 8 and sum(isinstance(e, State) for e in parts) == 1:
         return WIDEST, 4
-    return (4,) if cost <= 8 else (2,) if cost <= 24 else (1,)
+    return (4,) if cost <= CHEAP else (2,) if cost <= 24 else (1,)
+
+
+def is_written_once(loop: For) -> bool:
+    """Whether a loop with lanes is best one loop of single vectors, of which the last may not be whole: where much is
+    computed, and memory is read and written side by side or not at all along the lanes, but not past the cache.
+    """
+    if not all(isinstance(s, Store) and not s.streamed for s in loop.body):
+        return False
+    roots = list(expressions((loop,)))
+    parts = [e for root in roots for e in walk(root)]
+    if any(isinstance(e, (Kept, Staged)) for e in parts) or sum(map(work, roots)) <= CHEAP:
+        return False
+    addresses = [s.address for s in loop.body if isinstance(s, Store)]
+    addresses += [e.address for e in parts if isinstance(e, (Load, Position))]
+    return all(a.then is None and all(t.how == "unit" for t in a.terms if t.axis == loop.axis) for a in addresses)
 
 
 def _is_strided(address: Address, axis: int) -> bool:
@@ -212,11 +243,42 @@ def load_vector(em: _Emitter, b: Any, pointer: Value, index: Value, part: int, e
     if part:
         place = b.gep(place, [constant(I64, part * lanes.width)], source_etype=element)
     vector = ir.VectorType(element, lanes.width)
-    if lanes.mask is None:
-        return b.load(place, typ=vector, align=size)
-    return intrinsic(
-        b, "masked.load", vector, place, lanes.mask, ir.Constant(vector, None), suffix=f"{mangled(vector)}.p0"
-    )
+
+    def masked(mask: Value) -> Value:
+        return intrinsic(
+            b, "masked.load", vector, place, mask, ir.Constant(vector, None), suffix=f"{mangled(vector)}.p0"
+        )
+
+    return _masked_or_whole(em, b, masked, lambda: b.load(place, typ=vector, align=size))
+
+
+def _masked_or_whole(em: _Emitter, b: Any, masked: Callable[[Value], Value], whole: Callable[[], Value]) -> Value:
+    """What one of both emits for the lanes at work, or a choice between them if only run time tells which these are."""
+    lanes = em.lanes
+    assert lanes is not None
+    if lanes.left is None:
+        return whole() if lanes.mask is None else masked(lanes.mask)
+    usual, last, after = (em.function.append_basic_block(name) for name in ("whole", "last", "loaded"))
+    b.cbranch(b.icmp_signed(">=", lanes.left, constant(I64, lanes.width)), usual, last).set_weights([1 << 20, 1])
+    b.position_at_end(usual)
+    one = whole()
+    b.branch(after)
+    b.position_at_end(last)
+    other = masked(first_lanes(b, lanes.left, lanes.width))
+    b.branch(after)
+    b.position_at_end(after)
+    em.scopes[em.here].block = after
+    if isinstance(one.type, ir.VoidType):
+        return one
+    found = b.phi(one.type)
+    found.add_incoming(one, usual)
+    found.add_incoming(other, last)
+    return found
+
+
+def first_lanes(b: Any, count: Value, width: int) -> Value:
+    """The mask of so many lanes, no more than `width`."""
+    return b.icmp_signed("<", counting(width, I32), splat(b, b.trunc(count, I32), width))
 
 
 def _gather(em: _Emitter, b: Any, pointer: Value, offsets: Value, element: Any) -> Value:
@@ -397,13 +459,18 @@ def _store_vector(em: _Emitter, place: Value, index: Value, part: int, value: Va
     place = b.gep(place, [index], source_etype=element)
     if part:
         place = b.gep(place, [constant(I64, part * lanes.width)], source_etype=element)
-    if lanes.mask is None:
+
+    def whole() -> Value:
         vector_bytes = size * lanes.width
         done = b.store(value, place, align=vector_bytes if streamed else size)
         if streamed and vector_bytes >= LEAST_STREAMED:
             done.set_metadata("nontemporal", em.module.add_metadata([constant(I32, 1)]))
-    else:
-        intrinsic(b, "masked.store", ir.VoidType(), value, place, lanes.mask, suffix=f"{mangled(value.type)}.p0")
+        return done
+
+    def masked(mask: Value) -> Value:
+        return intrinsic(b, "masked.store", ir.VoidType(), value, place, mask, suffix=f"{mangled(value.type)}.p0")
+
+    _masked_or_whole(em, b, masked, whole)
 
 
 def _scatter(em: _Emitter, b: Any, pointer: Value, offsets: Value, element: Any, value: Value) -> None:

@@ -5,8 +5,8 @@ Every value is emitted in the outermost loop in which all that it depends on is 
 comes last.
 
 Lanes run along one axis of each nest. That loop is written twice: steps of `unroll` whole vectors, then masked single
-vectors for the rest. A fold across the lanes keeps one state per lane; they are combined, in a fixed order, behind the
-loop.
+vectors for the rest; or, where much is computed, once, and only its loads and stores twice. A fold across the lanes
+keeps one state per lane; they are combined, in a fixed order, behind the loop.
 """
 
 from __future__ import annotations
@@ -46,14 +46,12 @@ from .arithmetic import EXACT, PRIMITIVES
 from .scopes import Block, Lanes, Parts, Scope
 from .values import (
     DOUBLE,
-    I32,
     I64,
     POINTER,
     Type,
     Value,
     constant,
     converted,
-    counting,
     lanes_of,
     number_of,
     register_type,
@@ -353,6 +351,11 @@ class _Emitter:
             return
         around, (changed, _) = self.lanes, rows.in_rows(self, s)
         width = self.width if around is None else around.width
+        if not across and access.is_written_once(s):
+            self.lanes = Lanes(s.axis, width, 1, masked=True, either=True)
+            self.plain_loop(s, begin, end, width)
+            self.lanes = around
+            return
         short = bool(changed) and self.block[s.axis].size <= SHORT
         widest = max(1, self.block[s.axis].size // width) if s.axis in self.block else access.WIDEST
         for unroll in access.unrollings(s, across=bool(across), short_rows=short):
@@ -391,8 +394,11 @@ class _Emitter:
         assert self.lanes is not None
         b, width = self.inmost(), self.lanes.width
         left = b.sub(end, index)
-        left = b.trunc(b.select(b.icmp_signed("<", left, constant(I64, width)), left, constant(I64, width)), I32)
-        self.lanes.mask = b.icmp_signed("<", counting(width, I32), splat(b, left, width))
+        if self.lanes.either:
+            self.lanes.left = left
+            return
+        left = b.select(b.icmp_signed("<", left, constant(I64, width)), left, constant(I64, width))
+        self.lanes.mask = access.first_lanes(b, left, width)
 
     def inline(self, e: Expr, known: dict[Expr, Parts]) -> Parts:
         """An expression over given values, emitted right here."""

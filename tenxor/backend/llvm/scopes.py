@@ -13,7 +13,7 @@ Parts = list[Value]  # one scalar, or `unroll` vectors
 @dataclass(slots=True)
 class Lanes:
     """How many elements are computed at once: `unroll` vectors of `width` along `axis`, those outside `mask` being
-    idle.
+    idle. If `either`, a vector may be whole or not: there are `left` elements to the end.
     """
 
     axis: int
@@ -21,6 +21,8 @@ class Lanes:
     unroll: int
     masked: bool = False
     mask: Value | None = None
+    either: bool = False
+    left: Value | None = None
 
 
 class Block(NamedTuple):

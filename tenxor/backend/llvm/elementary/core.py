@@ -37,6 +37,15 @@ class Format(NamedTuple):
         code = "<f" if self.bits == 32 else "<d"
         return int.from_bytes(struct.pack(code, value), "little")
 
+    def from_bits(self, pattern: int) -> float:
+        """The number with this bit pattern."""
+        code = "<f" if self.bits == 32 else "<d"
+        return float(struct.unpack(code, pattern.to_bytes(self.bits // 8, "little"))[0])
+
+    def rounded(self, value: float) -> float:
+        """The number of this format nearest to `value`."""
+        return self.from_bits(self.to_bits(value))
+
 
 SINGLE = Format(32, 23, 127, 1.5 * 2.0**23, 2.0**-126)
 DOUBLE = Format(64, 52, 1023, 1.5 * 2.0**52, 2.0**-1022)
@@ -220,15 +229,15 @@ class Lanes:
         return self._of(self.builder.call(function, [self.value, *(other.value for other in others)]))
 
     def scaled_by(self, exponents: "Lanes") -> "Lanes":
-        """Each float times 2 to an integer power, rounded once."""
-        integers = self._shaped(ir.IntType(32))
-        powers = exponents.value if exponents.value.type == integers else self.builder.trunc(exponents.value, integers)
-        symbol = f"llvm.ldexp.v{self.count}{self.format.suffix}.v{self.count}i32"
-        module = self.builder.module
+        """Each float times 2 to the power of another, rounded down: one rounding, and one instruction of AVX-512."""
+        symbol = f"llvm.x86.avx512.mask.scalef.p{'s' if self.format.bits == 32 else 'd'}.512"
+        assert self.count is not None
+        mask, rounding = ir.IntType(self.count), ir.IntType(32)
+        vector, module = self.value.type, self.builder.module
         function = module.globals.get(symbol)
         if function is None:
-            function = ir.Function(module, ir.FunctionType(self.value.type, [self.value.type, integers]), symbol)
-        return self._of(self.builder.call(function, [self.value, powers]))
+            function = ir.Function(module, ir.FunctionType(vector, [vector, vector, vector, mask, rounding]), symbol)
+        return self._of(self.builder.call(function, [self.value, exponents.value, self.value, mask(-1), rounding(4)]))
 
     def abs(self) -> "Lanes":
         return self.intrinsic("fabs")
@@ -308,6 +317,12 @@ def polynomial(x: Lanes, coefficients: Sequence[float]) -> Lanes:
     for c in reversed(coefficients[:-1]):
         result = fma(result, x, c)
     return result
+
+
+def split_polynomial(x: Lanes, square: Lanes, coefficients: Sequence[float]) -> Lanes:
+    """Like `polynomial`, given x**2 too: the even terms beside the odd ones, which takes one more step and half the time."""
+    even, odd = coefficients[::2], coefficients[1::2]
+    return fma(polynomial(square, odd), x, polynomial(square, even))
 
 
 def power_of_two(exponent: Lanes) -> Lanes:

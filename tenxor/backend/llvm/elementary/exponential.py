@@ -71,15 +71,19 @@ def integer(shifted: Lanes) -> Lanes:
     return shifted.as_bits() - shifted.format.to_bits(shifted.format.rounder)
 
 
-def scaled(x: Lanes, shifted: Lanes) -> Lanes:
-    """x * 2**n for n in the low bits of `shifted`, rounded once: the result may be subnormal or infinite."""
+def scaled(x: Lanes, shifted: Lanes, rounder: float | None = None) -> Lanes:
+    """x * 2**n, rounded once: the result may be subnormal or infinite. `shifted` is n, or n and a fraction, added to the
+    `rounder`, that of the format or a fraction of it.
+    """
     format = x.format
+    rounder = format.rounder if rounder is None else rounder
     if x.count is not None and x.count * format.bits == SCALING_BITS:
-        return x.scaled_by(integer(shifted))
+        return x.scaled_by(shifted - rounder)
+    n = shifted.as_bits() >> int(log2(format.rounder / rounder))
     one = format.to_bits(1.0)
-    exponent_field = shifted.as_bits() << format.fraction_bits
+    exponent_field = n << format.fraction_bits
     sign_and_exponent = -(1 << format.fraction_bits)
-    half = (shifted.as_bits() << (format.fraction_bits - 1)) & sign_and_exponent
+    half = (n << (format.fraction_bits - 1)) & sign_and_exponent
     rest = exponent_field - half
     return x * (half + one).as_float() * (rest + one).as_float()
 

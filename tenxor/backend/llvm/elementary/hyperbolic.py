@@ -1,10 +1,12 @@
 """sinh, cosh, tanh, asinh, acosh, atanh."""
 
+import math
 from math import nan
 
-from .core import Lanes, Pair, exact_sum, fma, polynomial, power_of_two, smaller, where
+from .core import DOUBLE, SINGLE, Lanes, Pair, exact_sum, fma, larger, polynomial, power_of_two, smaller, where
 from .exponential import LOG2_E, integer, reduce_by_ln2, scale_of
 from .logarithm import log_of_sum
+from .tables import look_up
 
 # (sinh r - r) / r**3 and (cosh r - 1) / r**2 in terms of r**2, |r| <= ln2/2: relative errors of sinh and cosh
 # 2**-61.7 and 2**-58.0.
@@ -20,42 +22,68 @@ COSH_TAIL = (
 LARGE = 2.0**30  # beyond this, sqrt(x**2 + 1) is x to the last bit
 OVERFLOW = 710.5  # beyond this both are infinite
 
-# (tanh x - x) / x**3 in terms of x**2, as far as TANH_NEAR: relative error of tanh 2**-27.7 and 2**-55.5.
+# In float32, sizes are counted by 32 intervals, four to a doubling, from FIRST on: by their bits above the lowest 21. The
+# centre of each is a float32 whose tanh is very nearly a float32, too; that of the first is 0, and serves smaller sizes.
+STEP_BITS = 21
+FIRST = SINGLE.to_bits(0.0390625)
+CENTRES = (
+    0.0, 0.050782323, 0.05859232, 0.07030296, 0.08591008, 0.101566315, 0.11715865, 0.1404562, 0.17211723, 0.20315838,
+    0.23424625, 0.2813301, 0.3438158, 0.40532875, 0.4689064, 0.5625515, 0.6865978, 0.812479, 0.93699074, 1.1260262,
+    1.3750954, 1.6247253, 1.8748093, 2.2471619, 2.751274, 3.2515564, 3.7518692, 4.4813232, 5.498581, 6.4989777,
+    7.5130005, 8.664833,
+)  # fmt: skip
+TANHS = tuple(SINGLE.rounded(math.tanh(SINGLE.rounded(c))) for c in CENTRES)
+SLOPES = tuple(1 / math.cosh(SINGLE.rounded(c)) ** 2 for c in CENTRES)
+
+# (tanh x - x) / x**3 in terms of x**2: in float32 between a centre and the ends of its interval, relative error of the
+# result 2**-29.3; in float64 as far as TANH_NEAR, 2**-55.5.
 TANH_TAIL = {
-    32: (-0.33333296, 0.13332345, -0.053879805, 0.02148667, -0.007946126, 0.002301379, -0.00035845622),
+    32: (-0.33333188, 0.13307011, -0.048442017),
     64: (
         -0.33333333333332316, 0.13333333333168731, -0.05396825387609164, 0.021869485975092005,
         -0.008863194507803809, 0.003591719725777365, -0.0014532168882159515, 0.0005791373823773497,
         -0.00021030296304912755, 5.102184566226501e-05,
     ),
 }  # fmt: skip
-TANH_NEAR = {32: 1.0, 64: 0.55}
-# (2**f - 1) / f for |f| <= 1/2: relative error of 2**f 2**-28.9 and 2**-58.0.
-EXP2_TAIL = {
-    32: (0.6931472, 0.24022648, 0.055503324, 0.009618437, 0.0013398873, 0.00015353398),
-    64: (
-        0.6931471805599453, 0.2402265069591013, 0.055504108664820084, 0.009618129107594128, 0.0013333558146774829,
-        0.00015403530457104166, 1.525273349294196e-05, 1.3215435286075834e-06, 1.0178199643187022e-07,
-        7.0737826265051e-09, 4.434761299721945e-10,
-    ),
-}  # fmt: skip
-TANH_IS_ONE = {32: 10.0, 64: 20.0}  # from here on, tanh rounds to 1
+TANH_NEAR = 0.55
+# (2**f - 1) / f for |f| <= 1/2: relative error of 2**f 2**-58.0.
+EXP2_TAIL = (
+    0.6931471805599453, 0.2402265069591013, 0.055504108664820084, 0.009618129107594128, 0.0013333558146774829,
+    0.00015403530457104166, 1.525273349294196e-05, 1.3215435286075834e-06, 1.0178199643187022e-07,
+    7.0737826265051e-09, 4.434761299721945e-10,
+)  # fmt: skip
+TANH_IS_ONE = {32: 9.5, 64: 20.0}  # from here on, tanh rounds to 1
 
 
 def tanh(x: Lanes) -> Lanes:
-    """The hyperbolic tangent: a polynomial near 0, 1 - 2 / (e**2|x| + 1) elsewhere."""
-    bits = x.format.bits
-    size = smaller(x.abs(), TANH_IS_ONE[bits])
+    """The hyperbolic tangent."""
+    size = smaller(x.abs(), TANH_IS_ONE[x.format.bits])
+    magnitude = tanh_from_table if x.format.bits == 32 else tanh_in_two_parts
+    return magnitude(size).with_sign_of(x)
+
+
+def tanh_from_table(size: Lanes) -> Lanes:
+    """tanh(centre + d) = T + (1 - T**2) tanh(d) / (1 + T tanh(d)), T being the tanh of the centre: in float32."""
+    place = larger((size.as_bits() - FIRST) >> STEP_BITS, 0)
+    d = size - look_up(CENTRES, place)
+    z = d * d
+    step = fma(polynomial(z, TANH_TAIL[32]), z * d, d)
+    at_centre = look_up(TANHS, place)
+    return at_centre + look_up(SLOPES, place) * step / fma(at_centre, step, 1.0)
+
+
+def tanh_in_two_parts(size: Lanes) -> Lanes:
+    """A polynomial near 0, 1 - 2 / (e**2size + 1) elsewhere: in float64."""
     z = size * size
-    near = fma(polynomial(z, TANH_TAIL[bits]) * z, size, size)
-    # 2|x| / ln 2 = n + f. In the rest, the error of the factor counts little.
-    rounder = x.format.rounder
+    near = fma(polynomial(z, TANH_TAIL[64]) * z, size, size)
+    # 2 size / ln 2 = n + f. In the rest, the error of the factor counts little.
+    rounder = DOUBLE.rounder
     shifted = fma(size, 2 * LOG2_E, rounder)
     f = fma(size, 2 * LOG2_E, rounder - shifted)
     scale = scale_of(shifted)
-    # e**2|x| + 1 with one rounding: 2**n + 1 is exact.
-    far = 1.0 - 2.0 / fma(polynomial(f, EXP2_TAIL[bits]) * f, scale, scale + 1.0)
-    return where(size < TANH_NEAR[bits], near, far).with_sign_of(x)
+    # e**2size + 1 with one rounding: 2**n + 1 is exact.
+    far = 1.0 - 2.0 / fma(polynomial(f, EXP2_TAIL) * f, scale, scale + 1.0)
+    return where(size < TANH_NEAR, near, far)
 
 
 def sinh_and_cosh(size: Lanes) -> tuple[Lanes, Lanes]:

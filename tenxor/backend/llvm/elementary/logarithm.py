@@ -4,6 +4,7 @@ With x = 2**e (1 + f) and 1 + f in [sqrt(1/2), sqrt(2)), log x is e ln2 + log(1 
 a polynomial in f; in float64 it is a series in s = f / (2 + f), which needs a division but half the terms.
 """
 
+from collections.abc import Callable
 from math import inf, nan, sqrt
 from typing import NamedTuple
 
@@ -37,43 +38,40 @@ class Split(NamedTuple):
 
 def split(x: Lanes) -> Split:
     """Split normal positive x so that 1 + f lies in [sqrt(1/2), sqrt(2))."""
-    format = x.format
+    return split_bits(x.as_bits())
+
+
+def split_bits(bits: Lanes) -> Split:
+    """Split what `normalized` made."""
+    format = bits.format
     least = format.to_bits(sqrt(0.5))
-    exponent = (x.as_bits() - least) >> format.fraction_bits
-    one_plus_f = (x.as_bits() - (exponent << format.fraction_bits)).as_float()
+    exponent = (bits - least) >> format.fraction_bits
+    one_plus_f = (bits - (exponent << format.fraction_bits)).as_float()
     return Split(exponent.to_float(), one_plus_f - 1.0)
 
 
-class Guarded(NamedTuple):
-    """x = 2**exponent (1 + f), and what to add to a logarithm: 0, or its infinity or NaN for special x."""
-
-    exponent: Lanes
-    f: Lanes
-    special: Lanes
-
-
-def split_any(x: Lanes) -> Guarded:
-    """Like `split`, for every x; those that are not normal and positive are seen to out of line."""
+def rarely_logarithmic(x: Lanes) -> Lanes:
+    """Where x is not positive and normal."""
     format = x.format
-    zero = x.constant(0.0)
-
-    def lifted() -> list[Lanes]:
-        tiny = x < format.smallest_normal
-        lift = format.fraction_bits + 1
-        below = where(x.equals(0.0), x.constant(-inf), nan)
-        special = where(x > 0.0, where(x.equals(inf), x, 0.0), below)
-        ordinary = special.equals(0.0)
-        return [
-            where(ordinary, where(tiny, x * 2.0**lift, x), 1.0),
-            where(ordinary & tiny, x.constant(-float(lift)), 0.0),
-            special,
-        ]
-
     smallest = format.to_bits(format.smallest_normal)
-    rare = (x.as_bits() - smallest).exceeds_unsigned(format.to_bits(inf) - smallest - 1)
-    normal, shift, special = unless_rare(rare, (x, zero, zero), lifted)
-    exponent, f = split(normal)
-    return Guarded(exponent + shift, f, special)
+    return (x.as_bits() - smallest).exceeds_unsigned(format.to_bits(inf) - smallest - 1)
+
+
+def normalized(x: Lanes) -> Lanes:
+    """The bits of positive x, as they would be if all exponents were those of normal numbers."""
+    format = x.format
+    lift = format.fraction_bits + 1
+    lifted = (x * 2.0**lift).as_bits() - (lift << format.fraction_bits)
+    return where(x < format.smallest_normal, lifted, x.as_bits())
+
+
+def log_of(x: Lanes, formula: Callable[[Lanes, Lanes], Lanes]) -> Lanes:
+    """The logarithm of every x by a formula for 2**exponent (1 + f); what is not positive and normal is seen to out of line."""
+    rare = rarely_logarithmic(x)
+    (bits,) = unless_rare(rare, [x.as_bits()], lambda: [normalized(x)])
+    usual = formula(*split_bits(bits))
+    (result,) = unless_rare(rare, [usual], lambda: [with_special_values(x, usual)])
+    return result
 
 
 def log1p_tail(f: Lanes, precision: int | None = None) -> Lanes:
@@ -95,12 +93,15 @@ def with_special_values(x: Lanes, result: Lanes) -> Lanes:
 def log(x: Lanes) -> Lanes:
     """The natural logarithm."""
     high, low = LN2[x.format.bits]
-    exponent, f, special = split_any(x)
-    # In float32 the natural logarithm can afford to lose a quarter of a unit on the way.
-    single = x.format.bits == 32
-    tail = polynomial(f, (-0.5, *LOG1P_TAIL)) * (f * f) if single else log1p_tail(f)
-    tail = fma(exponent, low, tail)
-    return fma(exponent, high, f + tail) + special
+
+    def formula(exponent: Lanes, f: Lanes) -> Lanes:
+        # In float32 the natural logarithm can afford to lose a quarter of a unit on the way.
+        single = x.format.bits == 32
+        tail = polynomial(f, (-0.5, *LOG1P_TAIL)) * (f * f) if single else log1p_tail(f)
+        tail = fma(exponent, low, tail)
+        return fma(exponent, high, f + tail)
+
+    return log_of(x, formula)
 
 
 def log2(x: Lanes) -> Lanes:
@@ -115,12 +116,15 @@ def log10(x: Lanes) -> Lanes:
 
 def log_in_base(x: Lanes, of_two: tuple[float, float], of_e: tuple[float, float]) -> Lanes:
     """A logarithm, given those of 2 and e in its base: the leading products and sums are exact."""
-    exponent, f, special = split_any(x)
-    whole, whole_low = exact_product(exponent, of_two[0])
-    fraction, fraction_low = exact_product(f, of_e[0])
-    high, low = fast_sum(whole, fraction)
-    small = fma(exponent, of_two[1], whole_low) + fma(f, of_e[1], fraction_low)
-    return high + (low + fma(log1p_tail(f), of_e[0], small)) + special
+
+    def formula(exponent: Lanes, f: Lanes) -> Lanes:
+        whole, whole_low = exact_product(exponent, of_two[0])
+        fraction, fraction_low = exact_product(f, of_e[0])
+        high, low = fast_sum(whole, fraction)
+        small = fma(exponent, of_two[1], whole_low) + fma(f, of_e[1], fraction_low)
+        return high + (low + fma(log1p_tail(f), of_e[0], small))
+
+    return log_of(x, formula)
 
 
 def log_of_sum(high: Lanes, low: Lanes, doublings: Lanes | float = 0.0) -> Lanes:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from llvmlite import ir
 
 from .core import Lanes, Pair, exact_product, exact_sum, fast_sum, fma, unless_rare, where
+from .tables import constant_of
 
 TWO_OVER_PI = 0.6366197723675814
 # pi/2 as a sum of floats, each the one nearest to what the earlier ones leave.
@@ -181,11 +182,5 @@ def quarter_turns_to_radians(builder: ir.IRBuilder, turns: ir.Value, negative: i
 def table(module: ir.Module) -> ir.GlobalVariable:
     """The digits of 2/pi as a constant of the module."""
     found = module.globals.get(TABLE_NAME)
-    if found is not None:
-        return found
-    words = ir.ArrayType(I64, len(TWO_OVER_PI_BITS))
-    variable = ir.GlobalVariable(module, words, TABLE_NAME)
-    variable.linkage = "internal"
-    variable.global_constant = True
-    variable.initializer = ir.Constant(words, list(TWO_OVER_PI_BITS))
-    return variable
+    words = ir.Constant(ir.ArrayType(I64, len(TWO_OVER_PI_BITS)), list(TWO_OVER_PI_BITS))
+    return found if found is not None else constant_of(module, TABLE_NAME, words)

@@ -1,124 +1,151 @@
 """pow, hypot, rsqrt.
 
-x**y is e**(y log|x|), with the logarithm and its product with y carried as sums of two floats: a relative
-error of the exponent grows by the size of the exponent, up to 2**10. For float32, plain float64 is enough.
+x**y is e**(y log|x|), with the logarithm and its product with y carried as sums of two floats: a relative error of the
+exponent grows by the size of the exponent, up to 2**7 in float32 and 2**10 in float64. Tables cut both series short.
 """
 
+from decimal import Decimal, localcontext
 from math import inf, nan
 
 from .core import (
+    DOUBLE,
+    SINGLE,
     Lanes,
     Pair,
     exact_product,
-    exact_sum,
     fast_sum,
     fma,
     larger,
-    polynomial,
     smaller,
+    split_polynomial,
     unless_rare,
     where,
 )
-from .exponential import EXP_RANGE, LN2, clamped, exp_near_zero, reduce_by_ln2, scale_of, scaled
-from .logarithm import split
+from .exponential import EXP_RANGE, LOG2_E, clamped, scaled
+from .logarithm import normalized, rarely_logarithmic
+from .tables import look_up
 
-# (2 atanh(s) / s - 2) / s**2 = 2/3 + s**2 (...): the first as a pair, then the rest in terms of s**2,
-# relative error of the logarithm 2**-73.6.
-TWO_THIRDS = (0.6666666666666666, 3.700743415417188e-17)
-ATANH_REST = (
-    0.3999999999999998, 0.28571428571445096, 0.22222222217539708, 0.1818181886992046, 0.1538455689770747,
-    0.13336316396284598, 0.11674839198813429, 0.1198884125859245,
-)  # fmt: skip
+# Numbers are counted by intervals of equally many floats each, 32 to a doubling, which differ above the lowest STEP_BITS; 1
+# is in the middle of number 18. There is an inverse for the middle of each.
+INTERVALS = 32
+STEP_BITS = {32: 18, 64: 47}
+FIRST_BITS = {
+    format.bits: format.to_bits(1.0) - (2 * 18 + 1 << STEP_BITS[format.bits] - 1) for format in (SINGLE, DOUBLE)
+}
 
 
-# log2(1 + f) / f for 1 + f in [sqrt(1/2), sqrt(2)], and 2**r for |r| <= 1/2: relative errors 2**-38.0 and 2**-29.0.
-LOG2_RATIO = (
-    1.4426950408865735, -0.721347520327527, 0.48089834880319243, -0.3606737931405316, 0.2885387957062844,
-    -0.24044643345002478, 0.2061071236176196, -0.18043675277942384, 0.1602166598753818, -0.14249862048358994,
-    0.13027567429081113, -0.13462938613886313, 0.13251180343297925, -0.06973881212856246,
-)  # fmt: skip
-EXP2 = (
-    1.0000000005541845, 0.6931472057346939, 0.2402264689081764, 0.055503287791879304, 0.009618488942788175,
-    0.0013399930496088839, 0.00015345813790019886,
-)  # fmt: skip
-SINGLE_EXPONENTS = (-200.0, 200.0)  # beyond these, 2 to the power is 0 or infinite in float32, yet not in float64
+def digits(value: Decimal, count: int) -> float:
+    """`value` with so many binary digits after the point."""
+    return int((value * (1 << count)).to_integral_value()) / (1 << count)
+
+
+def edges(number: int) -> tuple[float, float]:
+    """Where an interval begins and ends."""
+    first = FIRST_BITS[32] + (number << STEP_BITS[32])
+    return SINGLE.from_bits(first), SINGLE.from_bits(first + (1 << STEP_BITS[32]))
+
+
+def short_inverse(low: float, high: float) -> float:
+    """About 2 / (low + high), with so few digits that m times it, less 1, is a float for every m between; that is, in size, at
+    most 0.0198.
+    """
+    spare = 0 if low < 1 else 1  # digits after the point that m has less
+    for count in (7, 6, 5):
+        inverse = round(2**count * 2 / (low + high)) / 2**count
+        if max(abs(low * inverse - 1), abs(high * inverse - 1)) <= 2.0 ** (spare - count):
+            break
+    return inverse
+
+
+def rest_of(values: list[Decimal], parts: list[float]) -> list[float]:
+    """What the first parts leave of some values."""
+    return [float(value - Decimal(part)) for value, part in zip(values, parts, strict=True)]
+
+
+INVERSES = tuple(short_inverse(*edges(k)) for k in range(INTERVALS))
+
+# Sums of two floats: log 2, the logarithms of the inverses, negated, and 2**(k/32). The first parts of the logarithms have
+# so few digits that those of products with exponents can be added up exactly.
+with localcontext(prec=50):
+    LOG_2 = Decimal(2).ln()
+    LOGS = [-Decimal(inverse).ln() for inverse in INVERSES]
+    POWERS = [(LOG_2 * k / INTERVALS).exp() for k in range(INTERVALS)]
+    LN2_HIGH = {32: digits(LOG_2, 11), 64: digits(LOG_2, 36)}
+    LN2_LOW = {bits: float(LOG_2 - Decimal(high)) for bits, high in LN2_HIGH.items()}
+    LOG_HIGH = {32: [digits(log, 16) for log in LOGS], 64: [digits(log, 42) for log in LOGS]}
+    LOG_LOW = {bits: rest_of(LOGS, high) for bits, high in LOG_HIGH.items()}
+    ROOTS = {format.bits: [format.rounded(float(power)) for power in POWERS] for format in (SINGLE, DOUBLE)}
+    ROOTS_LOW = {bits: rest_of(POWERS, high) for bits, high in ROOTS.items()}
+
+# (log(1+r) - r + r**2/2) / r**3 for |r| <= 0.0232: relative error of the logarithm 2**-40.1 and 2**-66.6.
+LOG1P_TAIL = {
+    32: (0.3333333, -0.24999999, 0.200107, -0.16677023),
+    64: (
+        0.3333333333333328, -0.2499999999999991, 0.2000000000095997, -0.16666666667911384, 0.1428570889370406,
+        -0.12499994028845086, 0.1112304008745655, -0.10011845443162991,
+    ),
+}  # fmt: skip
+
+# (e**r - 1 - r) / r**2 for |r| <= ln2/64: relative error of e**r 2**-33.2 and 2**-63.2.
+EXP_TAIL = {
+    32: (0.50000405, 0.1666668),
+    64: (0.49999999999999994, 0.16666666666525592, 0.04166666666831163, 0.00833336804635411, 0.0013888816359562753),
+}
 
 
 def pow(x: Lanes, y: Lanes) -> Lanes:
     """x**y, with the special values of C99 (Annex F). All but positive normal x and finite y are seen to out of line."""
-    format = x.format
-    smallest, infinity = format.to_bits(format.smallest_normal), format.to_bits(inf)
-    rare = (x.as_bits() - smallest).exceeds_unsigned(infinity - smallest - 1)
-    rare = rare | ~(y.abs() < inf)
-    zero, one = x.constant(0.0), x.constant(1.0)
-
-    def ordinary() -> list[Lanes]:
-        # Where there is a power to compute, this one is +-2; elsewhere it is the result.
-        found = special_power(x, y, x.constant(2.0))
-        computed = found.abs().equals(2.0)
-        size = x.abs()
-        tiny = size < format.smallest_normal
-        lift = format.fraction_bits + 1
-        return [
-            where(computed, where(tiny, size * 2.0**lift, size), 1.0),
-            where(computed & tiny, x.constant(-float(lift)), 0.0),
-            where(computed, y, 0.0),
-            where(computed, found * 0.5, zero.with_sign_of(found)),
-            where(computed, zero.with_sign_of(found), found),
-        ]
-
-    size, shift, y, sign, special = unless_rare(rare, (x, zero, y, one, zero), ordinary)
-    exponent, f = split(size)
-    magnitude = single_power if format.bits == 32 else double_power
-    return fma(magnitude(exponent + shift, f, y), sign, special)
+    rare = rarely_logarithmic(x) | ~(y.abs() < inf)
+    (bits,) = unless_rare(rare, [x.as_bits()], lambda: [normalized(x.abs())])
+    magnitude = exp_of_product(precise_log(bits), y)
+    (result,) = unless_rare(rare, [magnitude], lambda: [special_power(x, y, magnitude)])
+    return result
 
 
-def single_power(exponent: Lanes, f: Lanes, y: Lanes) -> Lanes:
-    """(2**exponent (1 + f))**y in float32, computed in float64."""
-    exponent, f, y = exponent.to_double(), f.to_double(), y.to_double()
-    product = fma(polynomial(f, LOG2_RATIO), f, exponent) * y
-    product = smaller(larger(product, SINGLE_EXPONENTS[0]), SINGLE_EXPONENTS[1])
-    shifted = product + product.format.rounder
-    r = product - (shifted - product.format.rounder)
-    return (polynomial(r, EXP2) * scale_of(shifted)).to_single()
+def precise_log(bits: Lanes) -> Pair:
+    """The natural logarithm of what `normalized` made, to about 35 bits in float32 and 64 in float64.
+
+    The first part alone is right to a third of its bits.
+    """
+    format, width = bits.format, bits.format.bits
+    position = bits - FIRST_BITS[width]
+    exponent = position >> format.fraction_bits
+    m = (bits - (exponent << format.fraction_bits)).as_float()
+    place = position >> STEP_BITS[width]
+    r = fma(m, look_up(INVERSES, place), -1.0)
+    # log(1 + r): r - r**2/2 exactly, and the rest
+    square = r * r
+    high = fma(square, -0.5, r)
+    low = fma(square, -0.5, r - high)
+    square_low = fma(r, r, -square)
+    tail = split_polynomial(r, square, LOG1P_TAIL[width])
+    low = low + fma(tail, square * r, square_low * -0.5)
+    # exponent ln2 - log(inverse)
+    n = exponent.to_float()
+    whole = fma(n, LN2_HIGH[width], look_up(LOG_HIGH[width], place))
+    whole_low = fma(n, LN2_LOW[width], look_up(LOG_LOW[width], place))
+    total, total_low = fast_sum(whole, high)
+    return Pair(total, (total_low + whole_low) + low)
 
 
-def double_power(exponent: Lanes, f: Lanes, y: Lanes) -> Lanes:
-    """(2**exponent (1 + f))**y in float64."""
-    log_high, log_low = precise_log(exponent, f)
-    product, error = exact_product(log_high, y)
-    error = fma(log_low, y, error)
+def exp_of_product(x: Pair, y: Lanes) -> Lanes:
+    """e**(x y)."""
+    format, width = y.format, y.format.bits
+    product, error = exact_product(x.high, y)
+    error = fma(x.low, y, error)
     bounded = clamped(product, EXP_RANGE)
     # Where the product is out of range so is the result, and its error may be anything.
     error = where(bounded.equals(product), error, 0.0)
-    r, shifted = reduce_by_ln2(bounded, error)
-    return scaled(exp_near_zero(r), shifted)
-
-
-def precise_log(exponent: Lanes, f: Lanes) -> Pair:
-    """The natural logarithm of 2**exponent (1 + f), to about 68 bits."""
-    # s = f / (2 + f), to twice the precision; 2 + f is exact or the rest is taken into account.
-    divisor, lost = fast_sum(f.constant(2.0), f)
-    inverse = 1.0 / divisor
-    s = f * inverse
-    s_low = fma(-s, lost, fma(-s, divisor, f)) * inverse
-    z, z_low = exact_product(s, s)
-    z_low = fma(s + s, s_low, z_low)
-    # series = 2/3 + z (...), as a pair
-    rest = polynomial(z, ATANH_REST) * z
-    series, series_low = fast_sum(rest.constant(TWO_THIRDS[0]), rest)
-    series_low = series_low + TWO_THIRDS[1]
-    # cube = s z, as a pair, times series
-    cube, cube_low = exact_product(s, z)
-    cube_low = cube_low + fma(s, z_low, s_low * z)
-    tail, tail_low = exact_product(cube, series)
-    tail_low = tail_low + fma(cube, series_low, cube_low * series)
-    # e ln2 + 2 s + tail
-    shift, shift_low = exact_product(exponent, LN2[64][0])
-    shift_low = fma(exponent, LN2[64][1], shift_low)
-    high, low = fast_sum(shift, s + s)
-    total, total_low = exact_sum(high, tail)
-    return Pair(total, total_low + (low + (shift_low + (s_low + s_low + tail_low))))
+    # (n + k/32) ln2 + r, with n and k in the low bits of `shifted`
+    rounder = format.rounder / INTERVALS
+    shifted = fma(bounded + error, LOG2_E, rounder)
+    multiple = shifted - rounder
+    r = fma(multiple, -LN2_HIGH[width], bounded) + fma(multiple, -LN2_LOW[width], error)
+    places = shifted.as_bits()
+    root, root_low = look_up(ROOTS[width], places), look_up(ROOTS_LOW[width], places)
+    square = r * r
+    small = fma(split_polynomial(r, square, EXP_TAIL[width]), square, r)
+    return scaled(root + fma(small, root, root_low), shifted, rounder)
 
 
 def special_power(x: Lanes, y: Lanes, magnitude: Lanes) -> Lanes:
