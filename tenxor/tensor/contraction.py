@@ -7,7 +7,7 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-from ..dtypes import DType, int32, promote, uint32
+from ..dtypes import DType, float32, float64, int32, int64, promote, uint32, uint64
 from ..errors import DTypeError, ShapeError
 from ..layout import Layout, broadcast_shapes
 from ..node import Node, is_pinned
@@ -23,8 +23,9 @@ STEPS = 1 << 14  # of a sum that is long are taken on their own, and these resul
 
 Loops = tuple[Layout, Layout, int]  # two layouts of one shape over all loops, and how many of these are not summed over
 
+_COMPUTED_AS_THEY_ARE = frozenset((float32, float64, int32, int64, uint32, uint64))
 _matmul_loops: dict[tuple[Layout, Layout], Loops] = {}
-_MULTIPLY = OPS["multiply"]
+_MULTIPLY, _SUM, _SUM_IN_WIDTH = OPS["multiply"], REDUCTIONS["sum"], REDUCTIONS["sum_in_width"]
 
 
 def matmul(a: Any, b: Any) -> Any:
@@ -41,8 +42,10 @@ def matmul(a: Any, b: Any) -> Any:
         raise DTypeError(
             f"matmul: both operands are tensors, not {type(a).__name__} and {type(b).__name__}; use x * y for numbers"
         )
-    dtype = result_dtype("matmul", a, b)
-    a, b = widened(a, dtype), widened(b, dtype)
+    dtype = a.dtype
+    if dtype is not b.dtype or dtype not in _COMPUTED_AS_THEY_ARE:
+        dtype = result_dtype("matmul", a, b)
+        a, b = widened(a, dtype), widened(b, dtype)
     key = (a.layout, b.layout)
     loops = _matmul_loops.get(key)
     if loops is None:
@@ -99,14 +102,15 @@ def contracted(a: Any, b: Any, loops: Loops, dtype: DType) -> Any:
     shape = left.shape
     if prod(shape[kept:]) >= 2 * STEPS:
         return _in_parts(a, b, loops).astype(dtype, copy=False)
-    products = Node(_MULTIPLY, shape, a.dtype, (a.node, b.node), (left, right))
-    reduction = REDUCTIONS["sum" if a.dtype.is_float else "sum_in_width"]
+    one, other = a.node, b.node
+    products = Node(_MULTIPLY, shape, a.dtype, (one, other), (left, right))
+    reduction = _SUM if a.dtype.is_float else _SUM_IN_WIDTH
     whole = Layout.contiguous(shape)
     if prod(shape[:kept]) <= FEW:
         found = a.__class__(Storage(products), whole, a.dtype)._reduce_parts(reduction, whole, kept)
     else:
         found = a._of(Node(reduction, shape[:kept], a.dtype, (products,), (whole,)))
-    if is_pinned(a.node) or is_pinned(b.node):  # their memory may change before anybody asks
+    if is_pinned(one) or is_pinned(other):  # their memory may change before anybody asks
         realize(found.node)
     return found if found.dtype is dtype else found.astype(dtype)
 
