@@ -359,7 +359,7 @@ def test_contract_by_logaddexp_makes_no_temporary() -> None:
     expected = np.log(np.exp(a.to_numpy()) @ np.exp(b.to_numpy()))
     before = tx.memory(reset_peak=True)
     product = tx.contract(a, b, [(1, 0)], multiply=lambda x, y: x + y, add=tx.logaddexp).realize()
-    assert tx.memory().peak < before.in_use + 4_000_000  # the temporary would be 64 MB; what is packed is 1.2 MB a thread
+    assert tx.memory().peak < before.in_use + 4_000_000  # the temporary would be 64 MB; packed are 1.2 a thread
     np.testing.assert_allclose(product.to_numpy(), expected, rtol=1e-5)
 
 

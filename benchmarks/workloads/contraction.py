@@ -71,9 +71,7 @@ def views(sizes: Sizes) -> Iterator[Workload]:
 def small(sizes: Sizes) -> Iterator[Workload]:
     """Thousands of them at once."""
     for count, n in sizes.batches:
-        yield product(
-            f"{count} products of {n}×{n}", "small products", "float32", (count, n, n), (count, n, n)
-        )
+        yield product(f"{count} products of {n}×{n}", "small products", "float32", (count, n, n), (count, n, n))
 
 
 def others(sizes: Sizes) -> Iterator[Workload]:

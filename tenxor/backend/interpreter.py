@@ -129,7 +129,9 @@ class _Run:
 
     def product(self, s: Product) -> None:
         fold = self.kernel.folds[s.fold]
-        rows, columns, *summed = (self.slots[self.kernel.axes[a].extent] for a in (s.left.axis, s.right.axis, *s.summed))
+        rows, columns, *summed = (
+            self.slots[self.kernel.axes[a].extent] for a in (s.left.axis, s.right.axis, *s.summed)
+        )
         for row, column in itertools.product(range(rows), range(columns)):
             self.at.update({s.left.axis: row, s.right.axis: column})
             self.states[self.state(s.fold)] = self.values(fold.reduction.identity(fold.states))

@@ -312,12 +312,12 @@ class _Lowering:
     def product(self, p: Pairing, body: tuple[Statement, ...]) -> Product:
         """The only fold as a product, and what is done with its results."""
         d = self.d
-        sides = [
+        left, right = (
             Side(self.axis_of[axis], tuple(map(self.rewritten, values)), packed, fixed, self.slot(block))
             for axis, values, packed, fixed, block in zip(
                 (p.row, p.column), (p.left, p.right), p.packed, p.fixed, p.blocks, strict=True
             )
-        ]
+        )
         self.binding.scratch = p.scratch
         fold = d.foldings[0].fold
         self.folds[fold] = self.folds[fold]._replace(row=self.axis_of[p.column])
@@ -327,7 +327,7 @@ class _Lowering:
         summed = tuple([self.axis_of[a] for a in p.summed])
         values = tuple(map(self.rewritten, p.values))
         once = p.steps <= AT_ONCE and not self.streams() and all(work(e) <= LITTLE for e in expressions(body))
-        return Product(fold, *sides, summed, values, body, shared, once)
+        return Product(fold, left, right, summed, values, body, shared, once)
 
     def fetching(self) -> tuple[Folding, int] | None:
         """The first fold in a row of a large result, and the axis of a later loop over the row, that with most work: there

@@ -98,7 +98,12 @@ class TestColumns:
             tx.where(tx.abs(x - top).sum(axis=0) > 40, x, y - (x == low).count_nonzero(axis=0).astype(float32)),
         ):
             assert in_rows(agree(t)) >= 2
-        for t in (tx.softmax(x, axis=0), tx.log_softmax(x, axis=0), x.var(axis=0), (x - x.mean(axis=0)) / x.std(axis=0)):
+        for t in (
+            tx.softmax(x, axis=0),
+            tx.log_softmax(x, axis=0),
+            x.var(axis=0),
+            (x - x.mean(axis=0)) / x.std(axis=0),
+        ):
             assert in_rows(agree(t, compare=close)) >= 1
 
     def test_middle_axes_and_several(self) -> None:
@@ -159,7 +164,6 @@ class TestColumns:
         ):
             (kernel,) = agree(t, compare=close)
             assert in_rows([kernel]) == 1 and depth(kernel, Keep)
-
 
     def test_what_is_the_same_for_all_steps_but_those_of_an_outer_loop(self) -> None:
         """It is read of its row where it is needed, be that outside of the innermost loop."""
@@ -225,4 +229,6 @@ class TestNearSteps:
         for dtype in (int8, float32, float64):
             x = whole(37, 40, dtype=dtype)
             for step in (-1, 2, 3, 4, 5, -3):
-                agree(x[:, ::step].sum(axis=0), x[::step].T.sum(axis=0), x.T[::step].max(axis=0), x[:, ::step] + x[:, :1])
+                agree(
+                    x[:, ::step].sum(axis=0), x[::step].T.sum(axis=0), x.T[::step].max(axis=0), x[:, ::step] + x[:, :1]
+                )

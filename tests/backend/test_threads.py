@@ -460,7 +460,10 @@ assert (t[:1000] + 1).sum().item() == 1000
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="this system has no timers")
 @pytest.mark.parametrize("count", ["1", "2"])
 def test_an_interrupt_ends_what_would_take_hours(count: str) -> None:
-    run("import signal; signal.signal(signal.SIGALRM, signal.default_int_handler)\n" + ENORMOUS, TENXOR_NUM_THREADS=count)
+    run(
+        "import signal; signal.signal(signal.SIGALRM, signal.default_int_handler)\n" + ENORMOUS,
+        TENXOR_NUM_THREADS=count,
+    )
 
 
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="this system has no timers")

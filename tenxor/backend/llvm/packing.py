@@ -19,7 +19,20 @@ from ...kernel.ir import Address, For, Load, Side, walk
 from . import access
 from .scopes import Lanes, Scope
 from .tiles import turned
-from .values import I8, I32, I64, Value, constant, counting, from_memory, intrinsic, mangled, memory_type, splat, to_memory
+from .values import (
+    I8,
+    I32,
+    I64,
+    Value,
+    constant,
+    counting,
+    from_memory,
+    intrinsic,
+    mangled,
+    memory_type,
+    splat,
+    to_memory,
+)
 
 if TYPE_CHECKING:
     from .emit import _Emitter

@@ -114,7 +114,9 @@ class Work:
 
         self.blocks(s.right.axis, *columns, s.right.block, column_block)
 
-    def blocks(self, axis: int, begin: Value, end: Value, size: int | Value, body: Callable[[Value, Value], None]) -> None:
+    def blocks(
+        self, axis: int, begin: Value, end: Value, size: int | Value, body: Callable[[Value, Value], None]
+    ) -> None:
         """What `body` emits, for blocks of an axis; the size is a slot or a value."""
         em = self.em
         step = em.slot(size) if isinstance(size, int) else size
@@ -191,7 +193,11 @@ class Work:
         b = self.em.builder
         size = self.fold.states[part].itemsize
         before = self.wide * sum(d.itemsize for d in self.fold.states[:part])
-        start = b.gep(self.before, [b.mul(self.padded(b), constant(I64, before))], source_etype=I8) if before else self.before
+        start = (
+            b.gep(self.before, [b.mul(self.padded(b), constant(I64, before))], source_etype=I8)
+            if before
+            else self.before
+        )
         return b.gep(start, [b.mul(b.sub(row, rows), constant(I64, self.wide * size))], source_etype=I8)
 
     def finish(self, end: Value, rows: tuple[Value, Value], columns: tuple[Value, Value]) -> None:
@@ -255,13 +261,16 @@ class _Tile:
 
         def step(k: Value) -> Value:
             vectors = [right(k, index) for index in range(len(s.right.values))]
-            old, new = em.states[s.fold], [[] for _ in s.values]
+            old = em.states[s.fold]
+            new: list[Parts] = [[] for _ in s.values]
             for row in range(self.high):
                 known: dict[Expr, Parts] = dict(fixed)
                 for index, e in enumerate(s.right.values):
                     known[Factor(1, index, e.dtype)] = vectors[index]
                 for index, e in enumerate(s.left.values):
-                    known[Factor(0, index, e.dtype)] = [splat(em.builder, left(k, index, row), self.width)] * self.vectors
+                    known[Factor(0, index, e.dtype)] = [
+                        splat(em.builder, left(k, index, row), self.width)
+                    ] * self.vectors
                 for part, dtype in enumerate(fold.states):
                     own = slice(row * self.vectors, (row + 1) * self.vectors)
                     known[State(s.fold, part, dtype)] = old[part][own]
@@ -280,7 +289,10 @@ class _Tile:
     def finish(self) -> None:
         """What is done with the results, straight from the registers, vector by vector."""
         em, s = self.em, self.s
-        states, masks = em.states[s.fold], packing.first_lanes(em.inmost(), self.right, self.j, self.vectors, self.width)
+        states, masks = (
+            em.states[s.fold],
+            packing.first_lanes(em.inmost(), self.right, self.j, self.vectors, self.width),
+        )
         for row in range(self.high):
             b = em.inmost()
             i = b.add(self.i, constant(I64, row))
@@ -307,7 +319,9 @@ class _Tile:
         places: list[Parts] = []
         for part, dtype in enumerate(fold.states):
             first = self.product.place_of(part, self.top, self.i)
-            offsets = [row * self.product.wide + u * self.width for row in range(self.high) for u in range(self.vectors)]
+            offsets = [
+                row * self.product.wide + u * self.width for row in range(self.high) for u in range(self.vectors)
+            ]
             places.append([b.gep(first, [constant(I64, o)], source_etype=memory_type(dtype)) for o in offsets])
         before = [
             [packing.masked(b, place, dtype, self.width, later, none) for place, none in zip(its, nones, strict=True)]
@@ -341,7 +355,8 @@ def _added_product(value: Expr) -> tuple[Expr, Expr, Expr] | None:
     while isinstance(term, Call) and (formula := expand(term)) is not None:
         term = formula
     if isinstance(state, State) and isinstance(term, Call) and term.op.name == "multiply" and term.dtype is value.dtype:
-        return state, *term.args
+        one, other = term.args
+        return state, one, other
     return None
 
 

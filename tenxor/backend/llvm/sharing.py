@@ -16,7 +16,9 @@ MEETING_PLACE = 384  # bytes, in lines of 64, as nobody should be slowed down by
 POLLS = 8000  # before sleeping: about a tenth of a millisecond
 INTEL, ARM = ("x86_64", "AMD64"), ("aarch64", "arm64")
 MACHINE = platform.machine()
-RELAX = "@llvm.x86.sse2.pause()" if MACHINE in INTEL else "@llvm.aarch64.hint(i32 1)" if MACHINE in ARM else "@nothing()"
+RELAX = (
+    "@llvm.x86.sse2.pause()" if MACHINE in INTEL else "@llvm.aarch64.hint(i32 1)" if MACHINE in ARM else "@nothing()"
+)
 FUNCTIONS = ("prepare", "share", "serve", "stop")
 OPEN, STOPPED = 1 << 30, 1 << 29  # what the door says, beside the number of helpers inside
 
