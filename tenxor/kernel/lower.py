@@ -44,7 +44,7 @@ from .ir import (
     work,
 )
 from .keep import LONGEST, Repeat
-from .products import AT_ONCE, FEW, Pairing, pairing
+from .products import AT_ONCE, FEW, Pairing, pairing, wider
 from .refine import refine
 from .schedule import NEAR, Walk, column, crosses, lanes, merged, ordered, sequential, tile
 
@@ -164,7 +164,7 @@ class _Lowering:
         for f_axes, axes in self.reduced.items():
             self.reduced[f_axes] = merged(axes, self.walks, d.extents, self.boundaries(axes))
         self.space = merged(space, self.walks, d.extents, boundaries)
-        self.pairing = pairing(d, self.space, self.reduced, self.walks)
+        self.find_product()
         if self.pairing is not None:
             self.vector = {self.pairing.column}
             self.units = {self.pairing.row, self.pairing.column, self.pairing.summed[-1]}
@@ -174,6 +174,19 @@ class _Lowering:
         self.tile = tile(d, self.space, self.walks)
         if self.tile is not None:
             self.space = (*(a for a in self.space if a not in self.tile), *self.tile)
+
+    def find_product(self) -> None:
+        """See whether the only fold is a product; its columns may be those of several axes."""
+        d = self.d
+        together = wider(d, self.space, self.walks)
+        if together is not None:
+            before = self.space, self.walks, d.extents
+            self.space, self.walks, d.extents = together
+            self.pairing = pairing(d, self.space, self.reduced, self.walks)
+            if self.pairing is None:
+                self.space, self.walks, d.extents = before
+        if self.pairing is None:
+            self.pairing = pairing(d, self.space, self.reduced, self.walks)
 
     def boundaries(self, axes: Loops) -> set[int]:
         """After how many of the outermost of these axes a fold runs."""

@@ -13,20 +13,25 @@ from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from ..dtypes import DType, boolean
 from ..expr import Expr, missing, rebuild
+from ..layout import Table
+from ..layout.table import SMALL_TABLE, IntArray, axis_of
 from .draft import Access
 from .ir import Factor, State, walk
 from .reads import reduced_shape
+from .schedule import Step, Walk
 
 if TYPE_CHECKING:
     from ..node import Node
     from .draft import Draft, Loops
-    from .schedule import Walk
 
 LEAST = (4, 8, 4)  # rows, columns and steps from which a product is worth its while
 DIRECT_ROWS, DIRECT_COLUMNS = 40, 96  # up to which the other side is read where it lies
 AT_ONCE = 192  # steps for which a panel of columns stays in the nearest cache
+NARROW = 12  # columns that are too few for lanes
 FEW = 16  # outer loops' steps up to which threads share the rows, or the columns, instead
 ROWS, COLUMNS = (48, 240), (64, 4096)  # in a block, at least and at most
 LEFT_BYTES, RIGHT_BYTES = 1 << 22, 1 << 23  # of packed blocks, which should stay in the second and third cache
@@ -85,6 +90,32 @@ def pairing(d: Draft, space: Loops, reduced: dict[Loops, Loops], walks: Sequence
     _split(found, f.values, axes)
     _place(found, d, space, walks)
     return found
+
+
+def wider(d: Draft, space: Loops, walks: Sequence[Walk]) -> tuple[Loops, list[Walk], list[int]] | None:
+    """The independent axes, the walks and the extents with the last axes made one until lanes have enough of it; None if they
+    have, or if others than the fold's own reads would need tables for that.
+    """
+    if len(d.foldings) != 1 or len(space) < 3 or d.extents[space[-1]] >= NARROW:
+        return None
+    taken = {e.index for v in d.foldings[0].values for e in walk(v) if isinstance(e, Access)}
+    extents, found = list(d.extents), [Walk(dict(w.steps), w.offset, w.base) for w in walks]
+    while len(space) > 2 and extents[space[-1]] < NARROW and extents[space[-2]] <= SMALL_TABLE:
+        *rest, outer, inner = space
+        for k, w in enumerate(found):
+            first, last = (_offsets(w.steps.pop(a, 0), extents[a]) for a in (outer, inner))
+            _, both = axis_of((first[:, None] + last).ravel())
+            if both.table is not None and k not in taken:
+                return None
+            if both.table is not None or both.stride:
+                w.steps[inner] = both.stride if both.table is None else both.table
+        extents[inner] *= extents[outer]
+        space = (*rest, inner)
+    return space, found, extents
+
+
+def _offsets(step: Step, size: int) -> IntArray:
+    return step.offsets if isinstance(step, Table) else np.arange(size, dtype=np.int64) * step
 
 
 def _axes_of(values: Sequence[Expr], walks: Sequence[Walk]) -> dict[Expr, frozenset[int]]:
