@@ -35,6 +35,7 @@ NARROW = 12  # columns that are too few for lanes
 FEW = 16  # outer loops' steps up to which threads share the rows, or the columns, instead
 ROWS, COLUMNS = (48, 240), (64, 4096)  # in a block, at least and at most
 LEFT_BYTES, RIGHT_BYTES = 1 << 22, 1 << 23  # of packed blocks, which should stay in the second and third cache
+FIXED_BYTES, NEAR_BYTES = 1 << 24, 1 << 19  # of a left side that is the same for all outer loops, and of its steps at once
 HIGHEST, WIDEST = 16, 128  # rows, and bytes of columns, in a tile, at most
 
 
@@ -155,14 +156,18 @@ def _place(p: Pairing, d: Draft, space: Loops, walks: Sequence[Walk]) -> None:
     left, right = (_Reads.of(values, walks) for values in (p.left, p.right))
     beside = right.plain and all(w.is_unit(p.column) for w in right.walks)
     windows = beside and all(_overlaps(w, p, d.extents) for w in right.walks)
+    own = {p.row, p.column, *p.summed}
+    again = prod(d.extents[a] for a in space if a not in own)
+    alike = [all(set(w.steps) <= own for w in side.walks) for side in (left, right)]
+    most = ROWS[1]
+    if alike[0] and again > 1 and rows * p.steps * left.nbytes <= FIXED_BYTES:  # then the whole side is best one block
+        most = max(most, NEAR_BYTES // (min(p.steps, AT_ONCE) * left.nbytes))
+    fitting = max(LEFT_BYTES, FIXED_BYTES * (most > ROWS[1])) // (p.steps * left.nbytes)
     p.blocks = (
-        min(_block(LEFT_BYTES // (p.steps * left.nbytes), ROWS), rows),
+        min(_block(fitting, (ROWS[0], most)), rows),
         min(_block(RIGHT_BYTES // (p.steps * right.nbytes), COLUMNS), columns),
     )
-    own = {p.row, p.column, *p.summed}
-    alike = [all(set(w.steps) <= own for w in side.walks) for side in (left, right)]
     fixed = alike[0] and rows <= p.blocks[0], alike[1] and columns <= p.blocks[1]
-    again = prod(d.extents[a] for a in space if a not in own)
     p.packed = (
         not left.plain or columns * (again if fixed[0] else 1) > DIRECT_COLUMNS,
         not beside or (rows * (again if fixed[1] else 1) > DIRECT_ROWS and not windows),
