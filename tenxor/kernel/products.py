@@ -14,10 +14,10 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from ..dtypes import DType, boolean
-from ..expr import Expr, missing, rebuild
+from ..expr import Expr, missing, replaced
 from .draft import Access
 from .ir import Factor, State
-from .reads import reduced_shape
+from .reads import further_shape
 
 if TYPE_CHECKING:
     from ..node import Node
@@ -57,7 +57,7 @@ def may_be_product(node: Node) -> bool:
     """Whether a reduction might be a product, as far as can be seen at once."""
     rows, columns, steps = LEAST
     long = [n for n in node.shape if n >= min(rows, columns)]
-    return len(long) > 1 and max(long) >= columns and prod(reduced_shape(node)) >= steps
+    return len(long) > 1 and max(long) >= columns and prod(further_shape(node)) >= steps
 
 
 def pairing(d: Draft, space: Loops, reduced: dict[Loops, Loops], walks: Sequence[Walk]) -> Pairing | None:
@@ -92,7 +92,7 @@ def _axes_of(values: Sequence[Expr], walks: Sequence[Walk]) -> dict[Expr, frozen
     for value in values:
         for e in missing(value, found):
             if isinstance(e, Access):
-                found[e] = frozenset(walks[e.index].steps)
+                found[e] = frozenset(walks[e.index].steps).union(*(found[a] for a in e.args))
             elif isinstance(e, State):
                 found[e] = frozenset((-1,))
             else:
@@ -114,7 +114,7 @@ def _split(p: Pairing, values: tuple[Expr, ...], axes: dict[Expr, frozenset[int]
             sides[side].setdefault(e, Factor(side, len(sides[side]), e.dtype))
     known = sides[0] | sides[1]
     p.left, p.right = tuple(sides[0]), tuple(sides[1])
-    p.values = tuple([rebuild(v, lambda leaf: leaf, known) for v in values])
+    p.values = tuple([replaced(v, known) for v in values])
 
 
 def _place(p: Pairing, d: Draft, walks: Sequence[Walk]) -> None:
@@ -149,7 +149,9 @@ def _scratch(p: Pairing, states: Sequence[DType], left: int, right: int) -> int:
 
 def _is_plain(e: Expr, walks: Sequence[Walk]) -> bool:
     """Whether a factor lies in memory as registers hold it."""
-    return isinstance(e, Access) and walks[e.index].base is None and e.dtype.compute is e.dtype and e.dtype is not boolean
+    if not isinstance(e, Access) or e.args:
+        return False
+    return walks[e.index].base is None and e.dtype.compute is e.dtype and e.dtype is not boolean
 
 
 def _block(fitting: int, bounds: tuple[int, int]) -> int:

@@ -23,6 +23,7 @@ from ...kernel.ir import (
     ALIGNMENT,
     Fetch,
     For,
+    Index,
     Init,
     Keep,
     Kept,
@@ -40,7 +41,7 @@ from ...kernel.ir import (
     Update,
     expand,
 )
-from . import access, folds, products, rows, tiles
+from . import access, folds, indices, products, rows, tiles
 from .analysis import Needs, carried, dependencies, runs_along
 from .arithmetic import EXACT, PRIMITIVES
 from .scopes import Block, Lanes, Parts, Scope
@@ -433,7 +434,9 @@ class _Emitter:
         """The value of an expression whose operands have theirs."""
         depth = self.depth_of(e)
         if isinstance(e, Load):
-            return self.once(depth, e, lambda b: access.load(self, e.operand, e.address, e.dtype))
+            return self.once(depth, e, lambda b: access.load(self, e.operand, e.address, e.dtype, e.args))
+        if isinstance(e, Index):
+            return self.once(depth, e, lambda b: indices.checked(self, e))
         if isinstance(e, Kept):
             return self.once(depth, e, lambda b: rows.kept(self, e))
         if isinstance(e, Staged):

@@ -14,11 +14,24 @@ from llvmlite import ir
 
 from ...dtypes import DType
 from ...expr import Expr
-from ...kernel.ir import For, Load, Side, walk
+from ...kernel.ir import For, Load, Side, surface
 from . import access
 from .scopes import Lanes, Scope
 from .tiles import turned
-from .values import I8, I32, I64, Value, constant, counting, from_memory, intrinsic, mangled, memory_type, splat, to_memory
+from .values import (
+    I8,
+    I32,
+    I64,
+    Value,
+    constant,
+    counting,
+    from_memory,
+    intrinsic,
+    mangled,
+    memory_type,
+    splat,
+    to_memory,
+)
 
 if TYPE_CHECKING:
     from .emit import _Emitter
@@ -55,7 +68,7 @@ class Panels:
 
     def lies_along_steps(self, e: Expr) -> bool:
         """Whether more of what a value reads has neighbouring steps side by side than neighbouring indices."""
-        units = [t.axis for load in walk(e) if isinstance(load, Load) for t in load.address.terms if t.how == "unit"]
+        units = [t.axis for load in surface(e) if isinstance(load, Load) for t in load.address.terms if t.how == "unit"]
         return units.count(self.summed[-1]) > units.count(self.axis)
 
     def start(self, index: int, b: Any) -> Value:
