@@ -23,6 +23,9 @@ from .reads import along_last, further_shape, loops_of, outermost, source_places
 MAX_PLACES = 4  # a node that one kernel needs at more different places than this is stored once instead
 CHEAP = 4  # additions' worth of work that may be repeated, for every element of a larger result, rather than stored
 TRIVIAL = 2  # operations in a constant that is sooner computed than loaded
+FEW_RESULTS = 16  # of a fold: too few to share them among threads
+MUCH = 1 << 18  # elements that are read: about the work that is worth sharing
+FAR_MORE = 32  # times as many elements
 REPEATABLE = 64  # and that may be repeated at a few places of one kernel
 
 
@@ -83,7 +86,7 @@ def _products_apart(kernels: Sequence[Node], places: dict[Node, list[_Read]]) ->
 
 def _fused(order: Sequence[Node], roots: set[Node]) -> tuple[list[Node], dict[Node, list[_Read]]]:
     """The nodes that become kernels, if those in `roots` must, and where each node is read."""
-    kernels = roots | _apart(order) | _scattered(order)
+    kernels = roots | _apart(order) | _shareable(order) | _scattered(order)
     constant = constants(order)
     cost = costs(order)
     reads: dict[Node, list[_Read]] = {node: [] for node in order}
@@ -135,6 +138,25 @@ def _apart(order: Sequence[Node]) -> set[Node]:
                 found.add(old)
         elif node.op is REINTERPRET:
             found.update(s for s in node.sources if type(s) is Node and s.buffer is None)
+    return found
+
+
+def _shareable(order: Sequence[Node]) -> set[Node]:
+    """The nodes that folds with few results take, where folds below read much for each of their elements: a loop of their
+    own can be shared by threads, and little is stored.
+    """
+    found: set[Node] = set()
+    reads: dict[Node, int] = {}  # how many elements the largest fold reads
+    for node in order:
+        if isinstance(node.op, Op):
+            reads[node] = max((reads.get(s, 0) for s in node.sources if type(s) is Node), default=0)
+        elif isinstance(node.op, Reduction):
+            source = node.sources[0]
+            assert type(source) is Node and node.layouts[0] is not None
+            reads[node] = node.layouts[0].size
+            much = max(MUCH, FAR_MORE * source.size)
+            if node.size < FEW_RESULTS <= source.size and reads.get(source, 0) >= much:
+                found.add(source)
     return found
 
 

@@ -344,3 +344,16 @@ def test_an_error_says_which_of_several() -> None:
     with pytest.raises(IndexOutOfRange, match="index 3 is out of range for axis 0 of size 3"):
         (t[good, bad] + t[bad, good]).realize()
     assert (t[good, bad]).sum().item() == MANY * t[0, 3].item()
+
+
+# Folds of folds
+
+
+def test_rows_are_folded_in_a_loop_that_can_be_shared() -> None:
+    x = tx.ones((600, 600), dtype=tx.float32).realize()
+    target = tx.zeros(600, dtype=tx.int64).realize()
+    loss = tx.mean(tx.logsumexp(x, axis=1) - x[tx.arange(600), target])
+    assert [kernel.shared >= 0 for _, kernel in planned([loss.node]) if kernel is not None] == [True, False]
+    assert abs(loss.item() - np.log(600)) < 1e-5
+    small = tx.ones((6, 6)).realize()
+    assert len(kernels_of(tx.mean(tx.logsumexp(small, axis=1)))) == 1
