@@ -48,6 +48,11 @@ class Expr:
         """The operands; none for a leaf."""
         return ()
 
+    def with_args(self, args: tuple[Expr, ...]) -> Expr:
+        """The same of other operands."""
+        assert not args, f"{self!r} has no operands"
+        return self
+
     def __add__(self, other: Operand) -> Expr:
         return call("add", self, other)
 
@@ -131,6 +136,9 @@ class Call(Expr):
     def args(self) -> tuple[Expr, ...]:
         return self._args
 
+    def with_args(self, args: tuple[Expr, ...]) -> Expr:
+        return Call(self.op, args, self.dtype)
+
     def __repr__(self) -> str:
         texts: dict[Expr, str] = {}
         for e in missing(self, texts):
@@ -182,25 +190,25 @@ def where(condition: Expr, yes: Operand, no: Operand) -> Expr:
     return call("where", condition, yes, no)
 
 
-def rebuild(e: Expr, leaf: Callable[[Expr], Expr], known: Mapping[Expr, Expr] | None = None) -> Expr:
-    """`e` with its leaves replaced, and the parts that are `known` as they are known; what it shares stays shared."""
+def rebuild(e: Expr, other: Callable[[Expr, tuple[Expr, ...]], Expr], known: Mapping[Expr, Expr] | None = None) -> Expr:
+    """`e` with all but its operations replaced by what is `other` for them and their new operands, and the parts that are
+    `known` as they are known; what it shares stays shared.
+    """
     found: dict[Expr, Expr] = dict(known or {})
     for part in missing(e, found):
-        if isinstance(part, Call):
-            found[part] = Call(part.op, tuple([found[a] for a in part.args]), part.dtype)
-        else:
-            found[part] = leaf(part)
+        args = tuple([found[a] for a in part.args])
+        found[part] = part.with_args(args) if isinstance(part, Call) else other(part, args)
     return found[e]
 
 
 def replaced(e: Expr, by: Mapping[Expr, Expr]) -> Expr:
     """`e` with some of its parts replaced."""
-    return rebuild(e, lambda part: part, by)
+    return rebuild(e, lambda part, args: part.with_args(args), by)
 
 
 def substitute(formula: Expr, args: Sequence[Expr]) -> Expr:
     """The formula with its `Arg`s replaced by the given expressions."""
-    return rebuild(formula, lambda e: args[e.index] if isinstance(e, Arg) else e)
+    return rebuild(formula, lambda e, _: args[e.index] if isinstance(e, Arg) else e)
 
 
 def zero(dtype: DType) -> Const:

@@ -13,6 +13,7 @@ it is
 
 from __future__ import annotations
 
+from functools import cache
 from math import prod
 from typing import Final
 
@@ -64,7 +65,25 @@ class Scan:
         return self.name
 
 
-Operation = Op | Reduction | Scan | Special
+class Gather:
+    """Elements at indices that are known when it runs. The other sources are the indices along the last axes of what is
+    read of the first, one for each of these axes.
+
+    `name` is the operation that asked for it, and `axes` are its numbers of those axes: what errors say.
+    """
+
+    __slots__ = ("axes", "kind", "name")
+
+    def __init__(self, name: str, axes: tuple[int, ...]) -> None:
+        self.kind, self.name, self.axes = "gather", name, axes
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+gather = cache(Gather)  # the same object each time, as recipes are compared by it
+
+Operation = Op | Reduction | Scan | Gather | Special
 
 DATA: Final = Special("data")  # in memory already
 POSITION: Final = Special("position")  # element n is n: what arange, eye and random numbers are made of
@@ -77,9 +96,9 @@ PLACEHOLDER: Final = Special("placeholder")  # an argument of a function being t
 class Node:
     """One content: `buffer` if it is in memory, else `op` on `sources` read through `layouts`.
 
-    For a reduction, `shape` is that of the result and the layout of the source has the reduced axes last. `target` is the
-    layout that a store, or a scan, writes through. `weight` bounds how many operations the recipe holds. `used`
-    tells that a kernel computed this node in passing: the next that needs it keeps it.
+    For a reduction, `shape` is that of the result and the layout of the source has the reduced axes last; for a gather,
+    those that are indexed. `target` is the layout that a store, or a scan, writes through. `weight` bounds how many
+    operations the recipe holds. `used` tells that a kernel computed this node in passing: the next that needs it keeps it.
     """
 
     weight: int

@@ -13,11 +13,11 @@ from functools import partial
 
 from .backend.llvm.compiler import Compiled, compiler
 from .backend.threads import SLICE, num_threads, share, share_unbroken
-from .dtypes import boolean
+from .dtypes import boolean, int64
 from .errors import TraceError
 from .kernel.fuse import constants, fuse, pending
 from .kernel.ir import Kernel, expressions, work
-from .kernel.lower import Binding, lower
+from .kernel.lower import FLAG, Binding, lower
 from .layout import Table
 from .memory import Buffer, allocate
 from .node import EMPTY, PLACEHOLDER, REINTERPRET, STORE, Node, Scalar, data
@@ -42,6 +42,8 @@ UNBROKEN = (
 LONGER = 16  # times as long may products run until signals are heard
 PAGE = 1 << 12  # bytes, of which each thread's scratch memory takes a multiple
 _WITHOUT_KERNEL = (EMPTY, REINTERPRET)
+assert FLAG.buffer is not None
+_flag = FLAG.buffer.typed(int64)
 _DONE = data(allocate(0), (0,), boolean)  # stands in the list of nodes for one that is not needed any more
 
 
@@ -95,7 +97,7 @@ def _make_step(node: Node, kernels: set[Node], number_of: dict[Node, int], scala
         return Step(place, nbytes, name, None, over)
     kernel, binding = lower(node, kernels)
     call = _Call.of(node, kernel, binding, number_of, scalars)
-    if nbytes >= IN_PLACE and call.work <= UNBROKEN and type(node.op) is Op:
+    if nbytes >= IN_PLACE and call.work <= UNBROKEN and type(node.op) is Op and not call.flagged:
         givers = tuple([number_of[n] for n in binding.aligned if n.dtype.itemsize == node.dtype.itemsize])
         return Thrifty(place, nbytes, name, call, over, givers)
     return Step(place, nbytes, name, call, over)
@@ -139,7 +141,13 @@ class Step:
         else:
             out = allocate(self.nbytes, self.name, node.shape, node.dtype)
         if self.call is not None:
+            if self.call.flagged:
+                _flag[0] = 0
             self.call.run(out, nodes, scalars)
+            if self.call.flagged and _flag[0]:
+                from .indices import out_of_range  # which needs to compute
+
+                raise out_of_range(node)
         node.settle(out)
         if self.over is not None and nodes[self.over].buffer is out:
             nodes[self.over] = (
@@ -234,7 +242,8 @@ class _Call:
     out_offset: int  # bytes
     sources: list[tuple[int, int]]  # node, bytes to add to its address
     tables: list[Table]
-    table_addresses: list[int]
+    flagged: bool  # whether it looks up indices, which may be out of range
+    addresses: list[int]  # of the flag, and of the tables
     numbers: list[int]  # among the scalars
     slots: bytes
     split: int
@@ -247,14 +256,16 @@ class _Call:
         codes = "".join("d" if d.kind == "float" else "Q" if d.kind == "uint" else "q" for d in kernel.numbers)
         places = {id(s): k for k, s in enumerate(scalars)}
         cost = 2 + sum(map(work, expressions(kernel.body)))
+        flagged = operands[-1][0] is FLAG
         return _Call(
             kernel,
             compiler().get(kernel),
             struct.Struct(f"={len(operands) + len(binding.tables)}q{codes}"),
             operands[0][1],
-            [(number_of[n], at) for n, at in operands[1:] if n is not None],
+            [(number_of[n], at) for n, at in operands[1:] if n is not None and n is not FLAG],
             binding.tables,
-            [int(t.offsets.ctypes.data) for t in binding.tables],
+            flagged,
+            [*[_flag.ctypes.data] * flagged, *(int(t.offsets.ctypes.data) for t in binding.tables)],
             [places[id(s)] for s in binding.numbers],
             struct.pack(f"={len(binding.slots)}q", *binding.slots),
             binding.split,
@@ -269,8 +280,8 @@ class _Call:
         words: list[int | float] = [out.address + self.out_offset]
         for k, at in self.sources:
             words.append(nodes[k].buffer.address + at)  # type: ignore[union-attr]
-        if self.tables:
-            words += self.table_addresses
+        if self.addresses:
+            words += self.addresses
         for k in self.numbers:
             words.append(scalars[k].value)
         args = self.head.pack(*words) + self.slots

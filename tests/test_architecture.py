@@ -42,7 +42,7 @@ ROOMS = (
     Room(("tenxor.node",), "what is read, and what a write means; not how it is computed"),
     Room(("tenxor.kernel",), "nodes become loops; no machine is known here"),
     Room(("tenxor.backend",), "machines see the loop IR and nothing above it"),
-    Room(("tenxor.realize", "tenxor.plan"), "joins the two: pending nodes, kernels, run"),
+    Room(("tenxor.realize", "tenxor.plan", "tenxor.indices"), "joins the two: pending nodes, kernels, run"),
     Room(("tenxor.storage",), "the cell that holds a node; it shows what is in it, so it can ask for values"),
     Room(("tenxor.show",), "figures are drawn from layouts alone", only=("tenxor.layout", "tenxor.errors")),
     Room(("tenxor.tensor",), "a storage seen through a layout, with methods"),

@@ -23,6 +23,7 @@ from ..kernel.ir import (
     Factor,
     Fetch,
     For,
+    Index,
     Init,
     Keep,
     Kept,
@@ -156,9 +157,10 @@ class _Run:
 
     # Addresses
 
-    def element(self, operand: int, address: Address) -> int:
+    def element(self, operand: int, address: Address, indices: Sequence[int] = ()) -> int:
         """The element of an operand that an address means."""
-        position = self.origins[operand] + self.place(address, self.at)
+        at = self.at | {~k: index for k, index in enumerate(indices)} if indices else self.at
+        position = self.origins[operand] + self.place(address, at)
         self.check(position, len(self.operands[operand]), f"operand p{operand}")
         return position
 
@@ -209,8 +211,10 @@ class _Run:
                 return self.value(formula, known)
             return apply(e, [known[a] for a in e.args])
         if isinstance(e, Load):
-            raw = self.operands[e.operand][self.element(e.operand, e.address)]
-            return from_memory(raw, e.dtype)
+            indices = [int(known[a]) for a in e.args]
+            return from_memory(self.operands[e.operand][self.element(e.operand, e.address, indices)], e.dtype)
+        if isinstance(e, Index):
+            return self.index(int(known[e.args[0]]), self.slots[e.size])
         if isinstance(e, Kept):
             return self.kept[e.row, self.at[e.axis]]
         if isinstance(e, Factor):
@@ -225,6 +229,14 @@ class _Run:
             return self.place(e.address, self.at)
         assert isinstance(e, (State, Result)), f"{self.kernel.name}: {e!r} is no value of the loop IR"
         return self.states[self.state(e.fold)][e.part]
+
+    def index(self, value: int, size: int) -> int:
+        """An index from 0 on; 0, and said so, where it is out of range."""
+        index = value + size if value < 0 else value
+        if 0 <= index < size:
+            return index
+        self.operands[-1][0] = 1
+        return 0
 
 
 def apply(e: Call, args: list[Value]) -> Value:

@@ -1,4 +1,4 @@
-"""Elements picked by index, and where they are. The indices are read, and checked, at the call."""
+"""Elements picked by index, and where they are."""
 
 from __future__ import annotations
 
@@ -8,11 +8,9 @@ import numpy as np
 
 from ..creation import asarray
 from ..errors import ShapeError
-from ..layout import Layout, contiguous_strides
 from ..tensor import Tensor
 from ..tensor.arguments import LAST_AXIS, axis_of, one_spelling
 from ..tensor.core import broadcast
-from ..tensor.indexing import checked_indices
 
 __all__ = ["argwhere", "isin", "nonzero", "take", "take_along_axis"]
 
@@ -22,8 +20,9 @@ FEW = 16  # values that are compared one by one; more are sorted first
 def take(x: Tensor, indices: Any, /, axis: int | None = None, *, dim: int | None = None) -> Tensor:
     """New tensor: the elements of `x` at some indices along an axis (of the flattened tensor for None).
 
-    `indices` may have any shape, which takes the place of the axis. Negative ones count from the end; IndexOutOfRange
-    names the axis and the index, BadIndex what is no index.
+    `indices` may have any shape, which takes the place of the axis. Negative ones count from the end. BadIndex names what
+    is no index, IndexOutOfRange the axis and the index; this is raised when the elements are needed if the indices are
+    pending, or more than a few thousand.
 
     >>> import tenxor as tx
     >>> tx.take(tx.arange(12).reshape(3, 4), [2, 0], axis=0).tolist()
@@ -35,8 +34,8 @@ def take(x: Tensor, indices: Any, /, axis: int | None = None, *, dim: int | None
 def take_along_axis(x: Tensor, indices: Any, /, axis: int = LAST_AXIS, *, dim: int | None = None) -> Tensor:
     """New tensor: along an axis the elements at `indices`, which say for each place of the other axes which ones.
 
-    `indices` has as many axes as `x`; both broadcast on all but this one. Negative indices count from the end;
-    IndexOutOfRange names the axis and the index, ShapeError the shapes that do not fit.
+    `indices` has as many axes as `x`; both broadcast on all but this one. Negative indices count from the end. ShapeError
+    names the shapes that do not fit, IndexOutOfRange the axis and the index, as of `take`.
 
     >>> import tenxor as tx
     >>> t = tx.asarray([[3, 1, 2], [9, 7, 8]])
@@ -47,18 +46,17 @@ def take_along_axis(x: Tensor, indices: Any, /, axis: int = LAST_AXIS, *, dim: i
     axis = axis_of(
         "take_along_axis", one_spelling("take_along_axis", "axis", axis, "dim", dim, default=LAST_AXIS), x.ndim
     )
-    wanted = checked_indices("take_along_axis", indices, axis, x.shape[axis])
+    wanted = x._indices("take_along_axis", indices)
     if wanted.ndim != x.ndim:
         raise ShapeError(
             f"take_along_axis: indices of shape {wanted.shape} for a tensor of shape {x.shape}; both need as many axes"
         )
     one = (*x.shape[:axis], 1, *x.shape[axis + 1 :])
     others = broadcast("take_along_axis", one, (*wanted.shape[:axis], 1, *wanted.shape[axis + 1 :]))
-    whole = (*others[:axis], x.shape[axis], *others[axis + 1 :])
-    places: list[Any] = [wanted if a == axis else i for a, i in enumerate(np.indices(others, sparse=True))]
-    numbers = sum(i * stride for i, stride in zip(places, contiguous_strides(whole), strict=True))
-    picked = x._view(Layout.gathered(numbers).over(x.layout.expand(whole))).copy()
-    return picked.reshape((*others[:axis], wanted.shape[axis], *others[axis + 1 :]))
+    shape = (*others[:axis], wanted.shape[axis], *others[axis + 1 :])
+    every = range(x.ndim)
+    read = x.layout.arranged((*every[:axis], None, *every[axis + 1 :], axis), (*shape, x.shape[axis]))
+    return x._gather("take_along_axis", read, (wanted,), (wanted.layout.arranged(every, shape),), (axis,))
 
 
 def nonzero(x: Tensor, /) -> tuple[Tensor, ...]:

@@ -108,7 +108,7 @@ def same_for_all(loop: For) -> list[Expr]:
     for root in expressions((loop,)):
         for e in missing(root, fixed):
             if isinstance(e, (Load, Position)):
-                fixed[e] = not e.address.axes() & axes
+                fixed[e] = not e.address.axes() & axes and all(fixed[a] for a in e.args)
             elif isinstance(e, Result):
                 fixed[e] = e.fold not in running
             else:

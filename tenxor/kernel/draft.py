@@ -12,29 +12,55 @@ from dataclasses import dataclass, field
 from ..dtypes import DType, int64
 from ..expr import Expr, apply, cast
 from ..layout import Layout
-from ..node import POSITION, STORE, Node, Scalar, Scan
+from ..node import POSITION, STORE, Gather, Node, Scalar, Scan
 from ..ops import OPS, DTypes, Op
 from ..reductions import Reduction
 from .ir import Fold, Number, Result, State
 from .keep import Keeping, keep
-from .reads import along_last, inside, loops_of, of_columns, outermost, reduced_shape, whole
+from .reads import along_last, further_shape, inside, loops_of, of_columns, outermost, whole
 
 Loops = tuple[int, ...]  # the axes around something, outermost first
 
 
+class Chosen(Expr):
+    """The index along `axis` of the draft, through which no loop runs, from a value that may count from the end."""
+
+    __slots__ = ("_args", "axis")
+
+    def __init__(self, axis: int, value: Expr) -> None:
+        self.axis, self._args = axis, (value,)
+        self._set(int64, axis, value)
+
+    @property
+    def args(self) -> tuple[Expr, ...]:
+        return self._args
+
+    def with_args(self, args: tuple[Expr, ...]) -> Expr:
+        return Chosen(self.axis, args[0])
+
+
 class Access(Expr):
-    """A leaf that reads access number `index` of the draft."""
+    """What reads access number `index` of the draft, whose place has the `chosen` axes behind its loops."""
 
-    __slots__ = ("index",)
+    __slots__ = ("_args", "index")
 
-    def __init__(self, index: int, dtype: DType) -> None:
-        self.index = index
-        self._set(dtype, index)
+    def __init__(self, index: int, dtype: DType, chosen: tuple[Expr, ...]) -> None:
+        self.index, self._args = index, chosen
+        self._set(dtype, index, *chosen)
+
+    @property
+    def args(self) -> tuple[Expr, ...]:
+        return self._args
+
+    def with_args(self, args: tuple[Expr, ...]) -> Expr:
+        return Access(self.index, self.dtype, args)
 
 
 @dataclass(slots=True)
 class Place:
-    """What an access reads (None: its own position, as a number) and where: `layout` over the extents of `loops`."""
+    """What an access reads (None: its own position, as a number) and where: `layout` over the extents of `loops`, the last of
+    which may be chosen axes.
+    """
 
     node: Node | None
     layout: Layout
@@ -68,6 +94,7 @@ class Draft:
     folds: list[Fold] = field(default_factory=list)
     foldings: list[Folding] = field(default_factory=list)
     kept: list[Keeping] = field(default_factory=list)
+    chosen: dict[int, Chosen] = field(default_factory=dict)  # the axes along which values say the index
     names: list[str] = field(default_factory=list)  # of the operations, innermost first
     value: Expr | None = None
     out: Place | None = None
@@ -92,6 +119,7 @@ class _Drafter:
         self.number_of: dict[int, Number] = {}
         self.reduced: dict[tuple[object, ...], Loops] = {}
         self.fold_of: dict[tuple[Reduction, Expr, Loops, Loops], int] = {}
+        self.axis_chosen_by: dict[tuple[Expr, int], int] = {}  # by an index and the size of its axis
 
     def draft(self) -> Draft:
         root, d = self.d.root, self.d
@@ -139,7 +167,7 @@ class _Drafter:
 
     def access(self, node: Node | None, place: Layout, loops: Loops, dtype: DType) -> Expr:
         self.d.places.append(Place(node, place, loops))
-        return Access(len(self.d.places) - 1, dtype)
+        return Access(len(self.d.places) - 1, dtype, tuple([c for a in loops if (c := self.d.chosen.get(a))]))
 
     def computed(self, node: Node, place: Layout, loops: Loops) -> Expr:
         """The value of a pending node, by its recipe."""
@@ -148,6 +176,8 @@ class _Drafter:
             return self.access(None, place, loops, int64)
         if isinstance(op, Reduction):
             return self.reduction(node, op, place, loops)
+        if isinstance(op, Gather):
+            return self.gathered(node, place, loops)
         assert isinstance(op, Op), f"{op} is no operation to compute in passing"
         args = []
         for source, layout in zip(node.sources, node.layouts, strict=True):
@@ -156,6 +186,23 @@ class _Drafter:
             return cast(args[0], node.dtype)
         self.d.names.append(op.name)
         return apply(op, args)
+
+    def gathered(self, node: Node, place: Layout, loops: Loops) -> Expr:
+        d, sizes = self.d, further_shape(node)
+        d.names.append(node.op.kind)
+        axes: list[int] = []
+        for size, source, layout in zip(sizes, node.sources[1:], node.layouts[1:], strict=True):
+            assert layout is not None
+            value = self.source(source, place.over(layout), loops)
+            axis = self.axis_chosen_by.get((value, size))
+            if axis is None:
+                (axis,) = d.new_axes((size,))
+                self.axis_chosen_by[value, size] = axis
+                d.chosen[axis] = Chosen(axis, value)
+            axes.append(axis)
+        layout = node.layouts[0]
+        assert layout is not None
+        return self.source(node.sources[0], inside(place, sizes).over(layout), (*loops, *axes))
 
     def reduction(self, node: Node, op: Reduction, place: Layout, loops: Loops) -> Expr:
         place = outermost(place)
@@ -166,7 +213,7 @@ class _Drafter:
         return found
 
     def reduced_once(self, node: Node, op: Reduction, place: Layout, around: Loops) -> Expr:
-        extents = reduced_shape(node)
+        extents = further_shape(node)
         layout = node.layouts[0]
         assert layout is not None
         # Only those that take their elements alike share loops, so none adds otherwise than it would alone.

@@ -7,22 +7,36 @@ unless elementwise work on its results is all that the kernel does besides. The 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
+from math import prod
+from typing import NamedTuple
 
 from ..layout import Layout
-from ..node import POSITION, REINTERPRET, STORE, Node, Scan
+from ..node import POSITION, REINTERPRET, STORE, Gather, Node, Scan
 from ..ops import Op
 from ..reductions import Reduction
 from .lower import is_product
 from .products import may_be_product
-from .reads import along_last, loops_of, outermost, source_places, times_computed, whole
+from .reads import along_last, further_shape, loops_of, outermost, source_places, times_computed, whole
 
 MAX_PLACES = 4  # a node that one kernel needs at more different places than this is stored once instead
 CHEAP = 4  # additions' worth of work that may be repeated, for every element of a larger result, rather than stored
 TRIVIAL = 2  # operations in a constant that is sooner computed than loaded
+FEW_RESULTS = 16  # of a fold: too few to share them among threads
+MUCH = 1 << 18  # elements that are read: about the work that is worth sharing
+FAR_MORE = 32  # times as many elements
 REPEATABLE = 64  # and that may be repeated at a few places of one kernel
 
-_Read = tuple[Node, Layout]  # the kernel's root, and the place in its loops
+
+class _Read(NamedTuple):
+    """Where a node is needed: the kernel's root, and the place in its loops. Along the last `chosen` axes of the place no
+    loop runs: their index is some other node's value.
+    """
+
+    kernel: Node
+    place: Layout
+    chosen: int = 0
 
 
 def pending(roots: Sequence[Node]) -> list[Node]:
@@ -60,7 +74,7 @@ def _products_apart(kernels: Sequence[Node], places: dict[Node, list[_Read]]) ->
     found: dict[Node, list[Node]] = {}
     for node, reads in places.items():
         if isinstance(node.op, Reduction) and node not in kernels and may_be_product(node):
-            found.setdefault(reads[0][0], []).append(node)
+            found.setdefault(reads[0].kernel, []).append(node)
     every = set(kernels)
     return {
         node
@@ -72,24 +86,26 @@ def _products_apart(kernels: Sequence[Node], places: dict[Node, list[_Read]]) ->
 
 def _fused(order: Sequence[Node], roots: set[Node]) -> tuple[list[Node], dict[Node, list[_Read]]]:
     """The nodes that become kernels, if those in `roots` must, and where each node is read."""
-    kernels = roots | _apart(order)
+    kernels = roots | _apart(order) | _shareable(order) | _scattered(order)
     constant = constants(order)
     cost = costs(order)
     reads: dict[Node, list[_Read]] = {node: [] for node in order}
     for node in reversed(order):
         if node in kernels or not _in_passing(node, reads[node], node in constant, cost[node]):
             kernels.add(node)
-            reads[node] = [(node, loops_of(node))]
-        for kernel, place in reads[node]:
-            for source, where in _reads_of(node, place):
-                if isinstance(source.op, Reduction):
+            reads[node] = [_Read(node, loops_of(node))]
+        for kernel, place, chosen in reads[node]:
+            for k, (source, where) in enumerate(_reads_of(node, place)):
+                more = len(further_shape(node)) if isinstance(node.op, Gather) and k == 0 else 0
+                if isinstance(source.op, Reduction) and not chosen + more:
                     where = outermost(where)  # computed there once, for all loops further in
-                if source in reads and (kernel, where) not in reads[source]:
-                    reads[source].append((kernel, where))
+                read = _Read(kernel, where, chosen + more)
+                if source in reads and read not in reads[source]:
+                    reads[source].append(read)
     return [node for node in order if node in kernels], reads
 
 
-def _reads_of(node: Node, place: Layout) -> list[_Read]:
+def _reads_of(node: Node, place: Layout) -> list[tuple[Node, Layout]]:
     if node.op is STORE:
         old, value = node.sources
         assert type(old) is Node and type(value) is Node and node.target is not None
@@ -122,6 +138,39 @@ def _apart(order: Sequence[Node]) -> set[Node]:
                 found.add(old)
         elif node.op is REINTERPRET:
             found.update(s for s in node.sources if type(s) is Node and s.buffer is None)
+    return found
+
+
+def _shareable(order: Sequence[Node]) -> set[Node]:
+    """The nodes that folds with few results take, where folds below read much for each of their elements: a loop of their
+    own can be shared by threads, and little is stored.
+    """
+    found: set[Node] = set()
+    reads: dict[Node, int] = {}  # how many elements the largest fold reads
+    for node in order:
+        if isinstance(node.op, Op):
+            reads[node] = max((reads.get(s, 0) for s in node.sources if type(s) is Node), default=0)
+        elif isinstance(node.op, Reduction):
+            source = node.sources[0]
+            assert type(source) is Node and node.layouts[0] is not None
+            reads[node] = node.layouts[0].size
+            much = max(MUCH, FAR_MORE * source.size)
+            if node.size < FEW_RESULTS <= source.size and reads.get(source, 0) >= much:
+                found.add(source)
+    return found
+
+
+def _scattered(order: Sequence[Node]) -> set[Node]:
+    """The gathers of single elements that several nodes read: to fetch them from all over memory once is enough."""
+    found: set[Node] = set()
+    readers = Counter(source for node in order for source in set(node.sources))
+    for node in order:
+        if isinstance(node.op, Gather) and readers[node] > 1:
+            first, kept = node.layouts[0], len(node.shape)
+            assert first is not None
+            rows = kept > 0 and first.base is None and first.tables is None and first.strides[kept - 1] == 1
+            if not rows or any(i is not None and i.strides[-1] for i in node.layouts[1:]):
+                found.add(node)
     return found
 
 
@@ -169,19 +218,36 @@ def _keeps_its_bits(node: Node, place: Layout) -> bool:
     return node.size == 1 or along_last(node.shape, place) == len(place.shape) - 1
 
 
+def _times(read: _Read) -> int:
+    """How often a value is computed for a read."""
+    shape = read.place.shape
+    return prod(shape[: len(shape) - read.chosen]) if read.chosen else times_computed(read.place)
+
+
+def _is_whole(node: Node, read: _Read) -> bool:
+    """Whether all elements of a gather are computed, and nothing is overwritten before: so an index that is out of range is
+    found, and found in time, whatever else is asked for.
+    """
+    return read.place.tables is None and read.kernel.op is not STORE and read.place.covers(node.size)
+
+
 def _in_passing(node: Node, reads: list[_Read], constant: bool, cost: int) -> bool:
     op = node.op
-    if any(place.base is not None for _, place in reads):
+    if any(r.place.base is not None for r in reads):
         return False
-    repeats = max(times_computed(place) for _, place in reads) > node.size
+    if any(r.chosen for r in reads) and (constant or not isinstance(op, Op)):
+        return False  # somewhere below there is memory that is read at the index, so that this is looked at
+    repeats = max(map(_times, reads)) > node.size
     if constant and (not repeats or node.weight <= TRIVIAL):
         return True
-    if not isinstance(op, (Op, Reduction)):
+    if not isinstance(op, (Op, Reduction, Gather)):
         return False
-    if node.used or len({id(kernel) for kernel, _ in reads}) > 1 or len(reads) > MAX_PLACES:
+    if node.used or len({id(r.kernel) for r in reads}) > 1 or len(reads) > MAX_PLACES:
         return False
     if len(reads) > 1 and cost > REPEATABLE:
         return False
     if isinstance(op, Reduction):
-        return not repeats and len(reads) == 1 and _keeps_its_bits(node, reads[0][1])
+        return not repeats and len(reads) == 1 and _keeps_its_bits(node, reads[0].place)
+    if isinstance(op, Gather):
+        return not repeats and len(reads) == 1 and _is_whole(node, reads[0])
     return not repeats or (op.cost <= CHEAP and node.weight <= CHEAP)

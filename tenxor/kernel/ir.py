@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from ..dtypes import DType, int64
-from ..expr import Arg, Call, Expr, cast, missing
+from ..expr import Call, Expr, cast, missing
 from ..reductions import Reduction
 
 ALIGNMENT = 64  # bytes: where results begin
@@ -27,7 +27,7 @@ LANES_AT_ONCE = 64  # steps of a loop with lanes that no two threads should shar
 
 class Term(NamedTuple):
     """What one axis adds to an address: its index times 1 ("unit"), times a small number ("near"), times a slot
-    ("stride"), or looked up ("table").
+    ("stride"), or looked up ("table"). Axis -1 is no loop: its index is the first operand of the load; -2 the second, ...
     """
 
     axis: int
@@ -51,23 +51,53 @@ class Address(NamedTuple):
 
     def axes(self) -> frozenset[int]:
         """The loop axes that the place depends on."""
-        return frozenset(t.axis for t in self.terms)
+        return frozenset(t.axis for t in self.terms if t.axis >= 0)
 
 
 # --- leaves of expressions --------------------------------------------------------------------------------------------
 
 
 class Load(Expr):
-    """The element of operand `operand` at `address`."""
+    """The element of operand `operand` at `address`, of which `indices` may be part."""
 
-    __slots__ = ("address", "operand")
+    __slots__ = ("_args", "address", "operand")
 
-    def __init__(self, operand: int, address: Address, dtype: DType) -> None:
-        self.operand, self.address = operand, address
-        self._set(dtype, operand, address)
+    def __init__(self, operand: int, address: Address, dtype: DType, indices: tuple[Expr, ...] = ()) -> None:
+        self.operand, self.address, self._args = operand, address, indices
+        self._set(dtype, operand, address, *indices)
+
+    @property
+    def args(self) -> tuple[Expr, ...]:
+        return self._args
+
+    def with_args(self, args: tuple[Expr, ...]) -> Expr:
+        return Load(self.operand, self.address, self.dtype, args)
 
     def __repr__(self) -> str:
-        return f"p{self.operand}[{show_address(self.address)}]"
+        return f"p{self.operand}[{show_address(self.address, indices=self.args)}]"
+
+
+class Index(Expr):
+    """A value as an index from 0 on, along an axis whose size is in a slot: negative ones count from the end.
+
+    Where it is out of range it is 0, and the last operand of the kernel, one int64, becomes 1.
+    """
+
+    __slots__ = ("_args", "size")
+
+    def __init__(self, value: Expr, size: int) -> None:
+        self._args, self.size = (value,), size
+        self._set(int64, value, size)
+
+    @property
+    def args(self) -> tuple[Expr, ...]:
+        return self._args
+
+    def with_args(self, args: tuple[Expr, ...]) -> Expr:
+        return Index(args[0], self.size)
+
+    def __repr__(self) -> str:
+        return f"index({self.args[0]!r}, s{self.size})"
 
 
 class Position(Expr):
@@ -337,6 +367,17 @@ def walk(e: Expr) -> Iterator[Expr]:
         yield part
 
 
+def surface(e: Expr) -> Iterator[Expr]:
+    """The expression and all below it but for what indices are computed from, each once."""
+    stack, seen = [e], {e}
+    while stack:
+        part = stack.pop()
+        yield part
+        if isinstance(part, Call):
+            stack += [a for a in part.args if a not in seen]
+            seen.update(part.args)
+
+
 def work(e: Expr) -> int:
     """About how many additions an expression is worth."""
     return sum(part.op.cost for part in walk(e) if isinstance(part, Call))
@@ -371,23 +412,6 @@ def expand(e: Call) -> Expr | None:
     return cast(e.op.formula(*(cast(a, a.dtype.compute) for a in e.args)), e.dtype)
 
 
-def fingerprint(kernel: Kernel) -> str:
-    """Text that two kernels share exactly if they are equal: what a cache on disk may be keyed by."""
-
-    def of(x: object) -> str:
-        if isinstance(x, Expr):
-            return x.digest.hex()
-        if isinstance(x, Fold):  # by what it does, not by its name: a user's own are all called alike
-            state = tuple(Arg(k, d) for k, d in enumerate(x.states))
-            joined = x.reduction.combine(state, state) if x.reduction.combine else ()
-            return f"Fold({x.reduction.name},{x.row},{of(x.states)},{of(x.reduction.identity(x.states))},{of(joined)})"
-        if isinstance(x, tuple):
-            return f"{type(x).__name__}({','.join(of(part) for part in x)})"
-        return str(x)
-
-    return of(kernel)
-
-
 # --- the IR as text ---------------------------------------------------------------------------------------------------
 
 _NAMES = "ijklmnopqrstuvw"
@@ -397,11 +421,11 @@ def _axis(axis: int) -> str:
     return _NAMES[axis] if axis < len(_NAMES) else f"i{axis}"
 
 
-def show_address(a: Address, digit: str = "") -> str:
+def show_address(a: Address, digit: str = "", indices: tuple[Expr, ...] = ()) -> str:
     """Index arithmetic as text: `i*s0 + j`; a chain as `of(digits)`."""
     parts = []
     for t in a.terms:
-        name = f"{digit}{t.axis}" if digit else _axis(t.axis)
+        name = f"{digit}{t.axis}" if digit else _axis(t.axis) if t.axis >= 0 else repr(indices[~t.axis])
         texts = {"unit": name, "near": f"{name}*{t.slot}", "stride": f"{name}*s{t.slot}", "table": f"t{t.slot}[{name}]"}
         parts.append(texts[t.how])
     if a.offset >= 0:

@@ -12,17 +12,20 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import TYPE_CHECKING
 
+from ..dtypes import int64
 from ..expr import Expr, rebuild
 from ..layout import Layout, Table
-from ..node import STORE, Node, Scalar
+from ..memory import allocate
+from ..node import STORE, Node, Scalar, data
 from .columns import by_rows, with_rows
-from .draft import Access, Draft, Folding, Loops, draft
+from .draft import Access, Chosen, Draft, Folding, Loops, draft
 from .ir import (
     ALIGNMENT,
     Address,
     Axis,
     Fetch,
     For,
+    Index,
     Init,
     Keep,
     Kept,
@@ -56,16 +59,18 @@ LARGE, PAST_CACHE = 1 << 23, 1 << 25  # bytes of a result, and of all that a ker
 PRODUCTS = 16  # steps of a product in the time of one elsewhere
 LITTLE = 4  # additions' worth of work with a result
 MAX_TILES = 2  # in one kernel: they lie on the stack
+FLAG = data(allocate(int64.itemsize), (1,), int64)  # what kernels set where an index is out of range
 
 
 @dataclass(slots=True)
 class Binding:
     """What the arguments of a kernel are, for one set of shapes.
 
-    `operands` names the node of each pointer (None: the result) and the offset in elements to add; `tables`, `numbers`
-    and `slots` are the rest of the argument block in its order. `work` is about how many elements are visited, and
-    `split` the extent of the loop that threads may share. Of the nodes in `aligned` each element is read just before
-    the same one of the result is written, and at no other time.
+    `operands` names the node of each pointer (None: the result) and the offset in elements to add; the last one is
+    `FLAG` if there are indices that may be out of range. `tables`, `numbers` and `slots` are the rest of the argument
+    block in its order. `work` is about how many elements are visited, and `split` the extent of the loop that threads
+    may share. Of the nodes in `aligned` each element is read just before the same one of the result is written, and at
+    no other time.
     """
 
     operands: list[tuple[Node | None, int]]
@@ -123,6 +128,9 @@ class _Lowering:
         assert d.value is not None
         out = self.operand(None, self.walks[-1])
         body = self.loops(out, self.rewritten(d.value))
+        if d.chosen:
+            self.operands.append(Operand(FLAG.dtype, True))
+            self.binding.operands.append((FLAG, 0))
         self.binding.work = self.steps()
         kernel = Kernel(
             self.name(),
@@ -227,16 +235,23 @@ class _Lowering:
         return len(self.binding.slots) - 1
 
     def operand(
-        self, node: Node | None, walk: Walk, units: Set[int] | None = None, near: Sequence[int] = ()
+        self,
+        node: Node | None,
+        walk: Walk,
+        units: Set[int] | None = None,
+        near: Sequence[int] = (),
+        chosen: Sequence[int] = (),
     ) -> tuple[int, Address]:
         """A new operand, the result if `node` is None, and its address.
 
-        `units` are the axes whose steps of 1 count, and those that are `near`.
+        `units` are the axes whose steps of 1 count, and those that are `near`. Values say the index along the `chosen` axes.
         """
         index = len(self.operands)
         dtype = self.d.root.dtype if node is None else node.dtype
         self.operands.append(Operand(dtype, node is None))
-        address = self.address(walk, self.axis_of, units or self.units, in_pointer=walk.base is None, near=near)
+        places = self.axis_of | {axis: ~k for k, axis in enumerate(chosen)}
+        units = (units or self.units) | set(chosen)
+        address = self.address(walk, places, units, in_pointer=walk.base is None, near=near)
         self.binding.operands.append((node, walk.offset if walk.base is None else 0))
         return index, address
 
@@ -252,7 +267,7 @@ class _Lowering:
                 self.binding.tables.append(step)
             elif step == 1 and axis in units:
                 terms.append(Term(where, "unit", -1))
-            elif step in near and axis in units:
+            elif step in near and axis in self.vector:
                 terms.append(Term(where, "near", step))
             elif step:
                 terms.append(Term(where, "stride", self.slot(step)))
@@ -275,32 +290,37 @@ class _Lowering:
         """A drafted expression as loop IR."""
         found = self.known.get(e)
         if found is None:
-            found = self.known[e] = rebuild(e, self.leaf)
+            found = self.known[e] = rebuild(e, self.other)
         return found
 
-    def leaf(self, e: Expr) -> Expr:
-        """A drafted read as a load from an address; each is made once."""
+    def other(self, e: Expr, args: tuple[Expr, ...]) -> Expr:
+        """What is no operation: a drafted read becomes a load from an address; each is made once."""
         if isinstance(e, Repeat):
             k = self.d.kept[e.index]
             return Kept(e.index, self.axis_of[k.read], LONGEST, e.dtype)
-        if not isinstance(e, Access):
-            return e
         found = self.known.get(e)
         if found is None:
-            found = self.known[e] = self.read(e)
+            if isinstance(e, Access):
+                found = self.read(e, args)
+            elif isinstance(e, Chosen):
+                found = Index(args[0], self.slot(self.d.extents[e.axis]))
+            else:
+                found = e
+            self.known[e] = found
         return found
 
-    def read(self, e: Access) -> Expr:
+    def read(self, e: Access, indices: tuple[Expr, ...]) -> Expr:
         place: Place = self.d.places[e.index]
         walk = self.walks[e.index]
         if place.node is None:
             return Position(self.address(walk, self.axis_of, self.units, in_pointer=False))
-        if self.tile is not None and crosses(walk, self.tile) and len(self.stages) < MAX_TILES:
+        if self.tile is not None and not indices and crosses(walk, self.tile) and len(self.stages) < MAX_TILES:
             along, last = (self.axis_of[a] for a in self.tile)
             operand, address = self.operand(place.node, walk, units=self.vector | {self.tile[0]})
             self.stages.append(Stage(len(self.stages), operand, address, along, last, BLOCK))
             return Staged(len(self.stages) - 1, along, last, BLOCK, e.dtype)
-        return Load(*self.operand(place.node, walk, near=NEAR), e.dtype)
+        chosen = [axis for axis in place.loops if axis in self.d.chosen]
+        return Load(*self.operand(place.node, walk, near=NEAR, chosen=chosen), e.dtype, indices)
 
     def loops(self, out: tuple[int, Address], value: Expr) -> tuple[Statement, ...]:
         d = self.d
@@ -363,7 +383,7 @@ class _Lowering:
         there, here = self.axis_of[inner], self.axis_of[axis]
         for e in dict.fromkeys(e for v in first.values for e in walk(v) if isinstance(e, Access)):
             steps, load = self.walks[e.index].steps, self.rewritten(e)
-            if isinstance(load, Load) and steps.get(inner) == 1 and isinstance(steps.get(row), int):
+            if isinstance(load, Load) and not load.args and steps.get(inner) == 1 and isinstance(steps.get(row), int):
                 terms = tuple([t._replace(axis=here) if t.axis == there else t for t in load.address.terms])
                 yield Fetch(load.operand, load.address._replace(terms=terms), self.axis_of[row])
 

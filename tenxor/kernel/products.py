@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..dtypes import DType, boolean
-from ..expr import Expr, missing, rebuild
+from ..expr import Expr, missing, replaced
 from ..layout import Table
 from ..layout.table import SMALL_TABLE, IntArray, axis_of
 from .draft import Access
 from .ir import Factor, State, walk
-from .reads import reduced_shape
+from .reads import further_shape
 from .schedule import Step, Walk
 
 if TYPE_CHECKING:
@@ -35,7 +35,10 @@ NARROW = 12  # columns that are too few for lanes
 FEW = 16  # outer loops' steps up to which threads share the rows, or the columns, instead
 ROWS, COLUMNS = (48, 240), (64, 4096)  # in a block, at least and at most
 LEFT_BYTES, RIGHT_BYTES = 1 << 22, 1 << 23  # of packed blocks, which should stay in the second and third cache
-FIXED_BYTES, NEAR_BYTES = 1 << 24, 1 << 19  # of a left side that is the same for all outer loops, and of its steps at once
+FIXED_BYTES, NEAR_BYTES = (
+    1 << 24,
+    1 << 19,
+)  # of a left side that is the same for all outer loops, and of its steps at once
 HIGHEST, WIDEST = 16, 128  # rows, and bytes of columns, in a tile, at most
 
 
@@ -64,7 +67,7 @@ def may_be_product(node: Node) -> bool:
     """Whether a reduction might be a product, as far as can be seen at once."""
     rows, columns, steps = LEAST
     long = [n for n in node.shape if n >= min(rows, columns)]
-    return len(long) > 1 and max(long) >= columns and prod(reduced_shape(node)) >= steps
+    return len(long) > 1 and max(long) >= columns and prod(further_shape(node)) >= steps
 
 
 def pairing(d: Draft, space: Loops, reduced: dict[Loops, Loops], walks: Sequence[Walk]) -> Pairing | None:
@@ -89,7 +92,7 @@ def pairing(d: Draft, space: Loops, reduced: dict[Loops, Loops], walks: Sequence
         return None
     found = Pairing(row, column, summed, (), (), (), (True, True), (False, False), steps, (0, 0), 0)
     _split(found, f.values, axes)
-    _place(found, d, space, walks)
+    _place(found, d, space, walks, axes)
     return found
 
 
@@ -125,7 +128,7 @@ def _axes_of(values: Sequence[Expr], walks: Sequence[Walk]) -> dict[Expr, frozen
     for value in values:
         for e in missing(value, found):
             if isinstance(e, Access):
-                found[e] = frozenset(walks[e.index].steps)
+                found[e] = frozenset(walks[e.index].steps).union(*(found[a] for a in e.args))
             elif isinstance(e, State):
                 found[e] = frozenset((-1,))
             else:
@@ -147,10 +150,10 @@ def _split(p: Pairing, values: tuple[Expr, ...], axes: dict[Expr, frozenset[int]
             sides[side].setdefault(e, Factor(side, len(sides[side]), e.dtype))
     known = sides[0] | sides[1]
     p.left, p.right = tuple(sides[0]), tuple(sides[1])
-    p.values = tuple([rebuild(v, lambda leaf: leaf, known) for v in values])
+    p.values = tuple([replaced(v, known) for v in values])
 
 
-def _place(p: Pairing, d: Draft, space: Loops, walks: Sequence[Walk]) -> None:
+def _place(p: Pairing, d: Draft, space: Loops, walks: Sequence[Walk], axes: dict[Expr, frozenset[int]]) -> None:
     """Decide what is packed, and in which blocks."""
     rows, columns = d.extents[p.row], d.extents[p.column]
     left, right = (_Reads.of(values, walks) for values in (p.left, p.right))
@@ -158,7 +161,7 @@ def _place(p: Pairing, d: Draft, space: Loops, walks: Sequence[Walk]) -> None:
     windows = beside and all(_overlaps(w, p, d.extents) for w in right.walks)
     own = {p.row, p.column, *p.summed}
     again = prod(d.extents[a] for a in space if a not in own)
-    alike = [all(set(w.steps) <= own for w in side.walks) for side in (left, right)]
+    alike = [all(axes[e] <= own for e in side) for side in (p.left, p.right)]
     most = ROWS[1]
     if alike[0] and again > 1 and rows * p.steps * left.nbytes <= FIXED_BYTES:  # then the whole side is best one block
         most = max(most, NEAR_BYTES // (min(p.steps, AT_ONCE) * left.nbytes))
@@ -191,7 +194,8 @@ class _Reads:
     def of(values: tuple[Expr, ...], walks: Sequence[Walk]) -> _Reads:
         found = [walks[e.index] for value in values for e in walk(value) if isinstance(e, Access)]
         plain = all(
-            isinstance(e, Access) and e.dtype.compute is e.dtype and e.dtype is not boolean for e in values
+            isinstance(e, Access) and not e.args and e.dtype.compute is e.dtype and e.dtype is not boolean
+            for e in values
         ) and all(w.base is None for w in found)
         return _Reads(found, plain, sum(e.dtype.compute.itemsize for e in values))
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from math import prod
 
 from ..layout import Layout
-from ..node import Node
+from ..node import Gather, Node
 from ..ops import Op
 from ..reductions import Reduction
 
@@ -89,30 +89,32 @@ def along_last(shape: tuple[int, ...], place: Layout) -> int | None:
     return None
 
 
-def reduced_shape(node: Node) -> tuple[int, ...]:
-    """The extents that a reduction or scan runs over: the last axes of what it reads."""
+def further_shape(node: Node) -> tuple[int, ...]:
+    """The last axes of what a reduction or scan runs over, or a gather chooses from: those that it has no more itself."""
     source = node.layouts[0]
     assert source is not None
     return source.shape[len(node.shape) :]
 
 
 def inside(place: Layout, extents: tuple[int, ...]) -> Layout:
-    """The place in the reduction's own source, in loops over `extents` inside those of `place`."""
+    """The place in the first source of a reduction or gather, with axes of `extents` inside the loops of `place`."""
     inner = Layout.contiguous(extents)
-    tables = None
     if place.tables is not None:
-        raise AssertionError("a gathered place is no place for a reduction: its node is computed first")
+        raise AssertionError("a gathered place is no place for a reduction or a gather: its node is computed first")
     strides = tuple(s * inner.size for s in place.strides) + inner.strides
-    return Layout(place.shape + extents, strides, place.offset * inner.size, tables, None)
+    return Layout(place.shape + extents, strides, place.offset * inner.size)
 
 
 def source_places(node: Node, place: Layout) -> list[tuple[Node, Layout]]:
-    """The nodes that an elementwise node or a reduction at `place` reads, each with its own place."""
+    """The nodes that an elementwise node, a reduction or a gather at `place` reads, each with its own place."""
+    first = place
     if isinstance(node.op, Reduction):
-        place = inside(outermost(place), reduced_shape(node))
+        first = inside(outermost(place), further_shape(node))
+    elif isinstance(node.op, Gather):
+        first = inside(place, further_shape(node))
     found = []
-    for source, layout in zip(node.sources, node.layouts, strict=True):
+    for k, (source, layout) in enumerate(zip(node.sources, node.layouts, strict=True)):
         if type(source) is Node:
             assert layout is not None
-            found.append((source, place.over(layout)))
+            found.append((source, (place if k else first).over(layout)))
     return found

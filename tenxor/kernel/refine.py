@@ -41,7 +41,7 @@ def turns(d: Draft, p: Place) -> Cuts:
             for boundary in sorted(set(contiguous_strides(base.shape)))
             if 0 < abs(stride) < boundary < reach and boundary % stride == 0 and reach % boundary == 0
         ]
-        if inner and axis != d.scan:
+        if inner and axis != d.scan and axis not in d.chosen:
             ends = [*reversed(inner), 1]
             sizes = [outer // inside for outer, inside in zip([size, *ends], ends, strict=False)]
             found[axis] = tuple(sizes)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from ..layout import Layout, Table
 from .columns import STEPS
 from .draft import Access
-from .ir import walk
+from .ir import surface, walk
 
 if TYPE_CHECKING:
     from .draft import Draft, Folding, Loops
@@ -92,7 +92,7 @@ def tile(d: Draft, space: Loops, walks: Sequence[Walk]) -> tuple[int, int] | Non
     if d.foldings or d.scan is not None or len(space) < 2:
         return None
     for along in space[:-1]:
-        if any(crosses(w, (along, space[-1])) for w in walks[:-1]):
+        if any(crosses(w, (along, space[-1])) and d.chosen.keys().isdisjoint(w.steps) for w in walks[:-1]):
             return along, space[-1]
     return None
 
@@ -113,10 +113,16 @@ def sequential(d: Draft, f: Folding, axes: Loops, walks: Sequence[Walk]) -> bool
         return True
     if f.last is None:
         return False
-    accesses = {e.index for v in f.values for e in walk(v) if isinstance(e, Access)}
-    reads = [walks[k] for k in accesses if any(axis in walks[k].steps for axis in axes)]  # the others are read once
+    accesses = {e for v in f.values for e in surface(v) if isinstance(e, Access)}
+    reads = [walks[e.index] for e in accesses if _moves(e, axes, walks)]  # the others are read once
     beside, inside = [sum(w.is_unit(axis) + w.is_near(axis) for w in reads) for axis in (f.last, axes[-1])]
     return 0 < beside >= inside
+
+
+def _moves(access: Access, axes: Loops, walks: Sequence[Walk]) -> bool:
+    """Whether an access, or an index that it is read at, moves along any of the axes."""
+    steps = [walks[e.index].steps for e in walk(access) if isinstance(e, Access)]
+    return any(axis in each for each in steps for axis in axes)
 
 
 def lanes(d: Draft, space: Loops, reduced: dict[Loops, Loops], alone: set[int], walks: Sequence[Walk]) -> set[int]:

@@ -342,6 +342,21 @@ class Layout:
         tables = None if self.tables is None else (*(None,) * (len(sizes) - len(self.shape)), *self.tables)
         return _assembled(sizes, strides, self.offset, tables, self.base)
 
+    def arranged(self, axes: Sequence[int | None], shape: Shape) -> Layout:
+        """View of `shape`, each axis of which is the named one of this view, or repeats it if it has size 1; None names a new one,
+        which repeats. Axes that are not named have size 1.
+
+        >>> Layout.contiguous((3, 4)).arranged((1, None, 0), (4, 2, 3)).strides
+        (1, 0, 4)
+        """
+        old, steps, tables = self.shape, self.strides, self.tables
+        strides = tuple([0 if a is None or old[a] != n else steps[a] for a, n in zip(axes, shape, strict=True)])
+        if tables is None and self.base is None:
+            return Layout(shape, strides, self.offset)
+        if tables is not None:
+            tables = tuple([None if a is None or old[a] != n else tables[a] for a, n in zip(axes, shape, strict=True)])
+        return _assembled(shape, strides, self.offset, tables, self.base)
+
     def flip(self, axes: int | Iterable[int] | None = None) -> Layout:
         """View with the given axes, or all of them, reversed."""
         if self.tables is not None:

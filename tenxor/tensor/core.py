@@ -12,7 +12,7 @@ from typing import Any, Self
 from weakref import ref
 
 from ..dtypes import DEFAULT_FLOAT, DType, Number, check_fits, of_number, plain_number, shown_integer, weak
-from ..errors import DTypeError, ReadOnlyError, ShapeError, UnknownAttribute
+from ..errors import DTypeError, IndexOutOfRange, ReadOnlyError, ShapeError, UnknownAttribute
 from ..layout import Layout, broadcast_shapes, memory_order
 from ..memory import Buffer, allocate
 from ..node import MAX_PENDING, REINTERPRET, STORE, Node, Scalar, data, is_pinned, reinterpreted
@@ -248,7 +248,7 @@ class Core:
             del old, source, new
             try:
                 realize(self.storage.node)
-            except MemoryError:
+            except (MemoryError, IndexOutOfRange):
                 self._restore(before())
                 raise
 
@@ -278,7 +278,7 @@ class Core:
             del old, source, new
             try:
                 realize(storage.node)
-            except MemoryError:
+            except (MemoryError, IndexOutOfRange):
                 new = storage.node
                 if new.op is REINTERPRET:
                     (new,) = new.sources  # type: ignore[assignment]

@@ -1,8 +1,8 @@
 """Indexing: ints, slices, None and Ellipsis give views; lists, integer and boolean arrays give new tensors, as in
 NumPy.
 
-Integer arrays become a gathered axis: the indices are read and checked at the call, so an index out of range is an
-error there. What `t[array]` reads and `t[array] = v` writes is the same layout.
+What is read at arrays of indices is computed by a kernel that looks them up (`gathering.py`). What `t[array] = v` writes
+is a layout with a gathered axis: the indices are read and checked at the call.
 """
 
 from __future__ import annotations
@@ -17,13 +17,11 @@ import numpy as np
 from ..dtypes import DEFAULT_FLOAT, Number, bfloat16, check_fits, float64, int64
 from ..errors import BadIndex, IndexOutOfRange, ShapeError
 from ..layout import Layout, Table, counted
-from ..node import Node
 from ..ops import OPS
 from ..realize import lock
-from .arguments import axis_of, one_spelling
 from .core import Core, spread
 from .exchange import Exchange
-from .movement import Movement
+from .gathering import Gathering, array_of
 
 IntArray = np.ndarray[Any, np.dtype[np.int64]]
 _BASIC = frozenset((int, slice, type(None), type(Ellipsis)))
@@ -63,7 +61,7 @@ class _Gathered(NamedTuple):
     kept: IntArray | None = None
 
 
-class Indexing(Movement):
+class Indexing(Gathering):
     """Reading and writing parts."""
 
     __slots__ = ()
@@ -168,13 +166,38 @@ class Indexing(Movement):
         return isinstance(part, Core) and part.dtype.kind == "bool" and part.layout.shape == self.layout.shape
 
     def _get_advanced(self, parts: tuple[Any, ...]) -> Self:
-        parts = tuple(_plain(p) for p in parts)
+        parts = tuple([p if _are_indices(p) else _plain(p) for p in parts])
         if all(type(p) in _BASIC for p in parts):
             return self._view(self.layout.index(parts))
-        found = _gathered(self.layout, parts)
-        node = Node(OPS["positive"], found.layout.shape, self.dtype, (self.node,), (found.layout,))
-        result = self._of(node)
-        return result._view(_with_shape(result.layout, found))
+        if len(parts) == 1 and not _is_boolean(parts[0]) and self.layout.shape:
+            return self._at("indexing", self.layout, (0,), (self._indices("indexing", parts[0]),), 0, (0,))
+        basic: list[Any] = []
+        indices: list[Core] = []
+        indexed: list[int] = []  # axes of what basic indexing leaves
+        axes: list[int] = []
+        places: list[tuple[int, int]] = []  # of advanced indices, ints among them: in the key, and among the axes left
+        axis = 0
+        for k, p in enumerate(_expanded(self.layout, parts)):
+            left = len(basic) - sum(type(b) is int for b in basic)
+            if p is Ellipsis:
+                continue
+            if type(p) is int:
+                basic.append(p)
+                places.append((k, left))
+            elif p is None or type(p) is slice:
+                basic.append(p)
+            else:
+                flag = isinstance(p, _Flag)
+                basic.append(None if flag else slice(None))
+                places.append((k, left))
+                indexed.append(left)
+                axes.append(axis)
+                indices.append(self._indices("indexing", p.indices if flag else p))
+            axis += basic[-1] is not None
+        first, place = places[0]
+        neighbours = [k for k, _ in places] == list(range(first, first + len(places)))
+        layout = self.layout.index(tuple(basic))
+        return self._at("indexing", layout, indexed, indices, place if neighbours else 0, axes)
 
     def _set_advanced(self, parts: tuple[Any, ...], value: Any) -> None:
         if len(parts) == 1 and not isinstance(value, Core) and self._is_mask(parts[0]) and self.layout.is_injective():
@@ -190,24 +213,6 @@ class Indexing(Movement):
             value = _value_for(value, found)
         target._write(value)
 
-    def take(self, indices: Any, axis: int | None = None, *, dim: int | None = None) -> Self:
-        """New tensor: the elements at some indices along an axis (of the flattened tensor for None).
-
-        `indices` may have any shape, which takes the place of the axis. Negative ones count from the end;
-        IndexOutOfRange names the axis and the index, BadIndex what is no index. `oindex` gives a view instead.
-
-        >>> import tenxor as tx
-        >>> tx.arange(12).reshape(3, 4).take([2, 0], axis=0).tolist()
-        [[8, 9, 10, 11], [0, 1, 2, 3]]
-        """
-        axis = one_spelling("take", "axis", axis, "dim", dim)
-        layout = self.layout if axis is not None else self.ravel().layout
-        place = axis_of("take", 0 if axis is None else axis, layout.ndim)
-        wanted = checked_indices("take", indices, place, layout.shape[place])
-        source = layout.select(place, wanted.ravel())
-        found = self._of(Node(OPS["positive"], source.shape, self.dtype, (self.node,), (source,)))
-        return found._view(Layout.contiguous((*source.shape[:place], *wanted.shape, *source.shape[place + 1 :])))
-
     def nonzero(self) -> tuple[Self, ...]:
         """New int64 tensors, one an axis: the indices of the elements that are not zero, in row-major order.
 
@@ -220,21 +225,13 @@ class Indexing(Movement):
         return tuple(self._from_numpy(i, int64) for i in np.nonzero(self.to_numpy()))
 
 
-def checked_indices(op: str, indices: Any, axis: int, size: int) -> IntArray:
-    """Integers as an array of indices from 0 on; the first that is out of range is an error."""
-    array = indices.to_numpy() if isinstance(indices, Exchange) else _array(op, indices)
-    if array.dtype.kind not in "iu" and array.size:
-        raise BadIndex(f"{op}: indices are integers, not {array.dtype}; for booleans use x[mask]")
-    return _checked(array.astype(np.int64, copy=False), axis, size, op)
+def _are_indices(part: Any) -> bool:
+    """Whether a part of a key is a tensor of indices, which need not be known yet."""
+    return isinstance(part, Core) and part.dtype.is_integer and len(part.layout.shape) > 0
 
 
-def _array(op: str, indices: Any) -> Any:
-    try:
-        return np.asarray(indices)
-    except ValueError:
-        raise BadIndex(
-            f"{op}: the indices {indices!r} are ragged; each list must be as long as its neighbours"
-        ) from None
+def _is_boolean(part: Any) -> bool:
+    return isinstance(part, np.ndarray) and part.dtype.kind == "b"
 
 
 def _plain(part: Any) -> Any:
@@ -245,7 +242,7 @@ def _plain(part: Any) -> Any:
         part = part.to_numpy()
     elif hasattr(part, "__index__") and not isinstance(part, (bool, np.ndarray, np.bool_)):
         return as_int(part)
-    array = _array("indexing", part)
+    array = array_of("indexing", part)
     if array.dtype.kind not in "iub":
         if array.size == 0:
             return array.astype(np.int64)
@@ -274,7 +271,7 @@ def _expanded(layout: Layout, parts: Sequence[Any]) -> list[Any]:
                 raise BadIndex("indexing: only one Ellipsis (...) is allowed in an index")
             seen = True
             key += [Ellipsis, *[slice(None)] * (layout.ndim - used)]
-        elif isinstance(p, np.ndarray) and p.dtype.kind == "b":
+        elif _is_boolean(p):
             axis = sum(1 for k in key if k is not None and k is not Ellipsis and not isinstance(k, _Flag))
             sizes = layout.shape[axis : axis + p.ndim]
             if len(sizes) < p.ndim or any(given not in (0, size) for given, size in zip(p.shape, sizes, strict=True)):
@@ -370,12 +367,6 @@ def _rows(numbers: IntArray, row: tuple[int, ...]) -> Layout:
     if first.tables is not None:
         tables = (*first.tables, *([None] * inner.ndim))
     return Layout(first.shape + inner.shape, first.strides + inner.strides, first.offset, tables)
-
-
-def _with_shape(layout: Layout, found: _Gathered) -> Layout:
-    """The result's layout with the flattened indices in their broadcast shape again."""
-    sizes = layout.shape
-    return layout.reshape((*sizes[: found.place], *found.shape, *sizes[found.place + 1 :]))
 
 
 def _value_for(value: Core, found: _Gathered) -> Core:

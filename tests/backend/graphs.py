@@ -19,6 +19,7 @@ from tenxor.memory import allocate
 from tenxor.node import POSITION, STORE, Node, Scalar, Scan, data
 from tenxor.ops import OPS
 from tenxor.reductions import REDUCTIONS
+from tests.kernel.helpers import chosen
 
 Array = np.ndarray[Any, Any]
 MOST_ELEMENTS = 300
@@ -143,7 +144,8 @@ class Graph:
 
     def step(self) -> None:
         kind = self.pick(
-            "unary", "binary", "binary", "binary", "cast", "where", "reduce", "reduce", "rows", "scan", "store"
+            *("unary", "binary", "binary", "binary", "cast", "where", "reduce", "reduce", "rows", "scan", "store"),
+            *("choose", "choose"),
         )
         try:
             getattr(self, kind)(*self.view())
@@ -198,6 +200,34 @@ class Graph:
         self.nodes.append(found)
         return found, axes
 
+    def choose(self, node: Node, layout: Layout) -> None:
+        """What is at some indices, of either sign, in memory or not, along some axes."""
+        ndim = len(layout.shape)
+        axes = self.random.sample(range(ndim), self.pick(*range(1, min(3, ndim) + 1))) if ndim else []
+        indices = [self.indices(layout.shape[a]) for a in axes if layout.shape[a]]
+        rest = prod(layout.shape[a] for a in range(ndim) if a not in axes)
+        if (
+            axes
+            and len(indices) == len(axes)
+            and _fits(Layout.contiguous((rest,)), *(i[1].expand_dims(-1) for i in indices))
+        ):
+            self.nodes.append(chosen((node, layout), axes, *indices))
+
+    def indices(self, size: int) -> View:
+        """Indices of an axis: numbers in memory, or what is left of any integers after division by its size."""
+        node, layout = self.view()
+        if node.dtype.is_integer and node.dtype.highest >= size and self.pick(True, False):
+            rest = OPS["remainder"]
+            through = (layout, None)
+            return (found := Node(rest, layout.shape, node.dtype, (node, Scalar(size, node.dtype)), through)), _whole(
+                found
+            )
+        dtype = self.pick(*(d for d in ALL if d.is_integer and d.highest >= size))
+        low = 0 if dtype.kind == "uint" else -size
+        numbers = [self.random.randint(low, size - 1) for _ in range(prod(layout.shape))]
+        found = in_memory(np.array(numbers, dtype.numpy).reshape(layout.shape), dtype)
+        return found, self.pick(_whole(found), _whole(found).flip())
+
     def scan(self, node: Node, layout: Layout) -> None:
         op = REDUCTIONS[self.pick(*SCANNED)]
         if layout.shape:
@@ -214,6 +244,10 @@ class Graph:
             node, through = in_memory(np.array(3.0), node.dtype), Layout(target.shape, (0,) * len(target.shape))
         if target.size and target.is_injective():
             self.nodes.append(Node(STORE, old.shape, old.dtype, (old, node), (None, through), target))
+
+
+def _whole(node: Node) -> Layout:
+    return Layout.contiguous(node.shape)
 
 
 def _fits(*layouts: Layout) -> bool:

@@ -21,7 +21,7 @@ from tenxor.backend.llvm.compiler import compiler
 from tenxor.dtypes import DType, bfloat16, decoded
 from tenxor.kernel.fuse import fuse, pending
 from tenxor.kernel.ir import Kernel
-from tenxor.kernel.lower import Binding, lower
+from tenxor.kernel.lower import FLAG, Binding, lower
 from tenxor.memory import allocate
 from tenxor.node import EMPTY, REINTERPRET, STORE, Node, Scalar
 
@@ -87,8 +87,9 @@ def before(node: Node) -> Array:
 
 
 def interpreted(node: Node, kernel: Kernel, binding: Binding) -> Array:
-    """The result of a kernel by the interpreter."""
+    """The result of a kernel by the interpreter. The flag tells whether it met an index out of range."""
     out = before(node)
+    content(FLAG)[:] = 0
     operands = [out if source is None else content(source) for source, _ in binding.operands]
     origins = [origin for _, origin in binding.operands]
     tables = [table.offsets for table in binding.tables]
@@ -98,11 +99,14 @@ def interpreted(node: Node, kernel: Kernel, binding: Binding) -> Array:
 
 
 def emitted(node: Node, kernel: Kernel, binding: Binding, cuts: Sequence[int] = ()) -> Array:
-    """The result of a kernel by its machine code; the outermost loop in pieces, cut at the given indices."""
+    """The result of a kernel by its machine code; the outermost loop in pieces, cut at the given indices.
+
+    It is to meet an index out of range if the interpreter, which ran before, did.
+    """
     first = before(node)
     out = Fenced(first.nbytes).fill(first)
     memory = [
-        out if source is None else Fenced(content(source).nbytes).fill(content(source))
+        out if source is None else Fenced(content(source).nbytes).fill(content(source) * (source is not FLAG))
         for source, _ in binding.operands
     ]
     block = packed(kernel, binding, [m.address for m in memory])
@@ -116,7 +120,7 @@ def emitted(node: Node, kernel: Kernel, binding: Binding, cuts: Sequence[int] = 
         assert m.is_intact(), f"written before an operand\n{kernel}"
     for (source, _), m in zip(binding.operands, memory, strict=True):
         if source is not None:
-            assert bytes(m.bytes) == content(source).tobytes(), f"an operand that is only read was written\n{kernel}"
+            assert bytes(m.bytes) == content(source).tobytes(), f"{source} should not look like that\n{kernel}"
     return out.bytes.view(node.dtype.numpy).copy()
 
 

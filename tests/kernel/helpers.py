@@ -15,7 +15,7 @@ from tenxor.kernel.ir import For, Kernel, Statement
 from tenxor.kernel.lower import Binding, lower
 from tenxor.layout import Layout
 from tenxor.memory import Buffer, allocate
-from tenxor.node import STORE, Node, Scalar, Scan, data
+from tenxor.node import STORE, Node, Scalar, Scan, data, gather
 from tenxor.ops import OPS
 from tenxor.reductions import REDUCTIONS, Reduction
 
@@ -79,6 +79,23 @@ def scan(name: str, x: View) -> Node:
     source, layout = seen(x)
     assert layout is not None
     return Node(Scan(op), layout.shape, op.result(source.dtype), (source,), (layout,))
+
+
+def chosen(x: View, axes: Sequence[int], *indices: View) -> Node:
+    """What is at some indices along some axes of a view; the indices broadcast, and stand in front of the other axes."""
+    source, layout = seen(x)
+    assert layout is not None
+    pairs = [seen(i) for i in indices]
+    shape = np.broadcast_shapes(*(through.shape for _, through in pairs if through is not None))
+    rest = [a for a in range(len(layout.shape)) if a not in axes]
+    whole = (*shape, *(layout.shape[a] for a in rest))
+    sizes = [layout.shape[a] for a in axes]
+    read = layout.arranged((*[None] * len(shape), *rest, *axes), (*whole, *sizes))
+    throughs = []
+    for _, through in pairs:
+        assert through is not None
+        throughs.append(through.expand_dims(range(len(through.shape), len(through.shape) + len(rest))).expand(whole))
+    return Node(gather("chosen", tuple(axes)), whole, source.dtype, (source, *(i for i, _ in pairs)), (read, *throughs))
 
 
 def stored(old: Node, target: Layout, value: View) -> Node:

@@ -13,7 +13,7 @@ from tenxor.kernel.ir import For, Kernel, Statement
 from tenxor.layout import Layout
 from tenxor.node import POSITION, Node, Scalar
 
-from .helpers import Array, compute, elementwise, reduction, scan, stored, tensor, value
+from .helpers import Array, chosen, compute, elementwise, reduction, scan, stored, tensor, value
 
 MOST_ELEMENTS = 120
 BINARY = {
@@ -97,7 +97,22 @@ class Graph:
         return layout.index(key), array[key]
 
     def step(self) -> None:
-        kind = self.pick("unary", "binary", "binary", "rows", "rows", "rows", "reduce", "reduce", "scan", "store")
+        kind = self.pick(
+            *(
+                "unary",
+                "binary",
+                "binary",
+                "rows",
+                "rows",
+                "rows",
+                "reduce",
+                "reduce",
+                "scan",
+                "store",
+                "choose",
+                "choose",
+            )
+        )
         source, array = self.view()
         if kind == "unary":
             name = self.pick(*UNARY)
@@ -111,6 +126,8 @@ class Graph:
             self.add(scan(name, source), SCANNED[name](array, axis=-1))
         elif kind == "store":
             self.store(source, array)
+        elif kind == "choose":
+            self.choose(source, array)
 
     def binary(self, source: Any, array: Array) -> None:
         name = self.pick(*BINARY)
@@ -139,6 +156,27 @@ class Graph:
         if rows:
             back = (node, Layout.contiguous(node.shape).expand_dims(axes))
             self.add(elementwise("subtract", source, back), array - np.expand_dims(expected, axes))
+
+    def choose(self, source: Any, array: Array) -> None:
+        """What is at some indices, of either sign, in memory or pending, along one axis or two."""
+        axes = list(self.draw(st.permutations(range(array.ndim))))[: self.pick(1, 1, 2)]
+        if not axes or any(array.shape[a] == 0 for a in axes):
+            return
+        indices, numbers = zip(*[self.indices(array.shape[a]) for a in axes], strict=True)
+        try:
+            expected = np.moveaxis(array, axes, range(len(axes)))[numbers]
+        except IndexError:  # they do not broadcast
+            return
+        if expected.size <= MOST_ELEMENTS:
+            self.add(chosen(source, axes, *indices), expected)
+
+    def indices(self, size: int) -> tuple[Any, Array]:
+        """Indices of an axis: numbers in memory, or what is left of any node after division by its size."""
+        if self.pick(True, False):
+            (node, layout), array = self.view()
+            return elementwise("remainder", (node, layout), Scalar(size, int64)), array % size
+        numbers = np.array(self.draw(st.lists(st.integers(-size, size - 1), min_size=1, max_size=5)))
+        return tensor(numbers), numbers
 
     def store(self, source: Any, array: Array) -> None:
         old, before = self.draw(st.sampled_from(self.nodes))

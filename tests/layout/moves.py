@@ -148,6 +148,19 @@ def expand(draw: Any, layout: Layout, model: np.ndarray) -> tuple[Layout, np.nda
     return layout.expand(shape[: len(shape) - len(given)] + given[::-1]), np.broadcast_to(model, shape)
 
 
+def arranged(draw: Any, layout: Layout, model: np.ndarray) -> tuple[Layout, np.ndarray]:
+    dropped = [a for a, size in enumerate(model.shape) if size == 1 and draw(st.booleans())]
+    order: list[int | None] = list(draw(st.permutations([a for a in range(model.ndim) if a not in dropped])))
+    shape = [draw(st.integers(0, 3)) if model.shape[a] == 1 else model.shape[a] for a in order]  # type: ignore[index]
+    expected = model.squeeze(tuple(dropped)).transpose(np.argsort(np.argsort(order)))
+    for _ in range(draw(st.integers(0, 2))):
+        place = draw(st.integers(0, len(order)))
+        order.insert(place, None)
+        shape.insert(place, draw(st.integers(0, 3)))
+        expected = np.expand_dims(expected, place)
+    return layout.arranged(order, tuple(shape)), np.broadcast_to(expected, shape)
+
+
 def flip(draw: Any, layout: Layout, model: np.ndarray) -> tuple[Layout, np.ndarray]:
     if draw(st.booleans()):
         return layout.flip(), np.flip(model)
@@ -188,7 +201,7 @@ def select(draw: Any, layout: Layout, model: np.ndarray) -> tuple[Layout, np.nda
 
 AFFINE = [index, permute, swapaxes, moveaxis, reshape, flatten, unflatten, squeeze, expand_dims, expand, flip]
 AFFINE += [diagonal, windows]
-ALL = [*AFFINE, oindex, select, reshape, reshape]
+ALL = [*AFFINE, arranged, oindex, select, reshape, reshape]
 
 
 def any_stack(draw: Any, layout: Layout, model: np.ndarray, moves: list[Any], most: int) -> tuple[Layout, np.ndarray]:

@@ -39,7 +39,8 @@ class Program:
 
     def run(self, steps: int) -> list[Both]:
         makers: list[Callable[[], Both | None]] = [
-            *[self.arithmetic] * 5, *[self.function] * 2, *[self.view] * 3, *[self.reduction] * 2, self.choice, self.stored, self.cast,
+            *[self.arithmetic] * 5, *[self.function] * 2, *[self.view] * 3, *[self.reduction] * 2,
+            self.choice, self.chosen, self.stored, self.cast,
         ]  # fmt: skip
         for _ in range(steps):
             made = makers[self.rng.integers(len(makers))]()
@@ -144,6 +145,30 @@ class Program:
             return None
         (a, x), (b, y) = pair
         return tx.where(a > 0, a, b), np.where(x > 0, x, y)
+
+    def chosen(self) -> Both | None:
+        """Some elements, by indices in memory or pending."""
+        t, x = self.pick()
+        if x.ndim == 0 or 0 in x.shape:
+            return None
+        axis = int(self.rng.integers(x.ndim))
+        n = x.shape[axis]
+        index = self.rng.integers(-n, n, int(self.draw(n, 2 * n, 3)))
+        key, ours = (slice(None),) * axis, tx.asarray(index)
+        if self.rng.integers(2):
+            ours = -ours - 1
+            index = -index - 1
+        kind = self.draw("take", "key", "along", "two")
+        if kind == "take":
+            return t.take(ours, axis), np.take(x, index, axis)
+        if kind == "two" and axis:
+            first = index % x.shape[0]
+            return t[(ours % x.shape[0], *key[1:], ours)], x[(first, *key[1:], index)]
+        if kind == "along":
+            wide = (*[1] * axis, index.size, *[1] * (x.ndim - axis - 1))
+            places = np.broadcast_to(index.reshape(wide), (*x.shape[:axis], index.size, *x.shape[axis + 1 :]))
+            return tx.take_along_axis(t, ours.reshape(wide), axis), np.take_along_axis(x, places, axis)
+        return t[(*key, ours)], x[(*key, index)]
 
     def stored(self) -> Both | None:
         """A copy, part of it written."""

@@ -11,35 +11,24 @@ from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
 
-from ...dtypes import DType
-from ...kernel.ir import (
-    Address,
-    Fetch,
-    For,
-    Kept,
-    Kernel,
-    Load,
-    Position,
-    Staged,
-    State,
-    Store,
-    Term,
-    expressions,
-    walk,
-    work,
-)
+from ...dtypes import DType, float64
+from ...expr import Expr
+from ...kernel.ir import Address, Fetch, Number, Term
 from .values import (
+    DOUBLE,
     I32,
     I64,
     POINTER,
     Value,
     constant,
+    converted,
     counting,
     from_memory,
     intrinsic,
     lanes_of,
     mangled,
     memory_type,
+    register_type,
     splat,
     to_memory,
 )
@@ -49,61 +38,10 @@ if TYPE_CHECKING:
     from .scopes import Lanes, Parts
 
 LINE = 64  # bytes of a cache
-ONE_BY_ONE = 25  # additions' worth of work to load a vector's elements singly
-TOGETHER = 4  # of them at a time, if there are as many lanes, from one place in memory
-WIDEST = 16  # vectors in a step
-CHEAP = 8  # additions' worth of work an element, up to which a step takes several vectors
-ACROSS = 2  # vectors of states of a fold across the lanes
+TOGETHER = 4  # elements loaded singly at a time, if there are as many lanes, from one place in memory
 LEAST_STREAMED = 32  # bytes of a vector that is worth writing past the cache
 
-
-# --- how many lanes ---------------------------------------------------------------------------------------------------
-
-
-def lane_count(kernel: Kernel, vector_bytes: int) -> int:
-    """As many lanes as a vector holds: of what folds keep, if there are any, else of the widest type in the kernel."""
-    states = [d.itemsize for f in kernel.folds for d in f.states]
-    if states:
-        return max(2, vector_bytes // max(states))
-    widest = max((o.dtype.itemsize for o in kernel.operands), default=1)
-    for e in expressions(kernel.body):
-        for part in walk(e):
-            widest = max(widest, part.dtype.compute.itemsize)
-    return max(2, vector_bytes // widest)
-
-
-def unrollings(loop: For, *, across: bool, short_rows: bool) -> tuple[int, ...]:
-    """How many vectors a step takes, and then the steps through the rest: always as many where folds run across the lanes, else
-    more where each costs little. Short rows that are folded into states are best read whole.
-    """
-    if across:
-        return (ACROSS,)
-    roots = list(expressions((loop,)))
-    parts = [e for root in roots for e in walk(root)]
-    cost = sum(map(work, roots))
-    cost += sum(ONE_BY_ONE for e in parts if isinstance(e, Load) and _is_strided(e.address, loop.axis))
-    if short_rows and cost <= 8 and sum(isinstance(e, State) for e in parts) == 1:
-        return WIDEST, 4
-    return (4,) if cost <= CHEAP else (2,) if cost <= 24 else (1,)
-
-
-def is_written_once(loop: For) -> bool:
-    """Whether a loop with lanes is best one loop of single vectors, of which the last may not be whole: where much is
-    computed, and memory is read and written side by side or not at all along the lanes, but not past the cache.
-    """
-    if not all(isinstance(s, Store) and not s.streamed for s in loop.body):
-        return False
-    roots = list(expressions((loop,)))
-    parts = [e for root in roots for e in walk(root)]
-    if any(isinstance(e, (Kept, Staged)) for e in parts) or sum(map(work, roots)) <= CHEAP:
-        return False
-    addresses = [s.address for s in loop.body if isinstance(s, Store)]
-    addresses += [e.address for e in parts if isinstance(e, (Load, Position))]
-    return all(a.then is None and all(t.how == "unit" for t in a.terms if t.axis == loop.axis) for a in addresses)
-
-
-def _is_strided(address: Address, axis: int) -> bool:
-    return any(t.axis == axis and t.how == "stride" for t in address.terms)
+Indices = tuple[Expr, ...]  # those that a load is given, beside the indices of its loops
 
 
 # --- addresses --------------------------------------------------------------------------------------------------------
@@ -121,16 +59,26 @@ def has_lanes(address: Address, lanes: Lanes | None) -> bool:
     return _moves_along_lanes(address, lanes) is not None
 
 
-def scalar_sum(em: _Emitter, address: Address, terms: Sequence[Term]) -> Value:
-    """The sum of the terms that are scalars, each added in the scope of its own loop."""
-    inward = sorted(terms, key=lambda t: em.scope_of(t.axis))
+def _differ(em: _Emitter, term: Term, indices: Indices) -> bool:
+    """Whether a term is that of an index which lanes have each their own of."""
+    return term.axis < 0 and lanes_of(em.value(indices[~term.axis])[0]) > 0
+
+
+def _depth(em: _Emitter, term: Term, indices: Indices) -> int:
+    """The scope in which the index of a term is known."""
+    return em.scope_of(term.axis) if term.axis >= 0 else em.depth_of(indices[~term.axis])
+
+
+def scalar_sum(em: _Emitter, address: Address, terms: Sequence[Term], indices: Indices = ()) -> Value:
+    """The sum of the terms that are scalars, each added in the scope in which its index is known."""
+    inward = sorted(terms, key=lambda t: _depth(em, t, indices))
     total = em.slot(address.offset) if address.offset >= 0 else None
     for k, term in enumerate(inward):
-        depth = em.scope_of(term.axis)
-        before, key = total, ("sum", address.offset, *inward[: k + 1])
+        depth = _depth(em, term, indices)
+        before, key = total, ("sum", address.offset, *inward[: k + 1], *indices)
 
         def add(b: Any, term: Term = term, depth: int = depth, before: Value = before) -> Parts:
-            index = em.scopes[depth].index
+            index = em.scopes[depth].index if term.axis >= 0 else em.value(indices[~term.axis])[0]
             step = scaled(em, term, index)
             return [step if before is None else b.add(before, step)]
 
@@ -175,29 +123,41 @@ def _lane_offsets(em: _Emitter, term: Term, b: Any) -> Parts:
     """What the index of each lane adds."""
     lanes = em.lanes
     assert lanes is not None
-    if term.how == "table":
+    if term.how == "table" and term.axis >= 0:
         index = em.scopes[em.scope_of(lanes.axis)].index
         table = _table(em, term.slot)
         return [load_vector(em, b, table, index, u, I64, 8) for u in range(lanes.unroll)]
-    indices = _lane_indices(em, b)
+    return _scaled_lanes(em, term, b, _lane_indices(em, b))
+
+
+def _scaled_lanes(em: _Emitter, term: Term, b: Any, indices: Parts) -> Parts:
+    """What vectors of indices add."""
+    if term.how == "table":
+        table = _table(em, term.slot)
+        return [_gather(em, b, table, i, I64) for i in indices]
     if term.how == "unit":
         return indices
     if term.how == "near":
         return [b.mul(i, constant(i.type, term.slot)) for i in indices]
     stride = em.slot(term.slot)
-    wide = splat(b, stride, lanes.width)
+    wide = splat(b, stride, lanes_of(indices[0]))
     return [b.mul(i, wide) for i in indices]
 
 
-def position(em: _Emitter, address: Address) -> Parts:
+def position(em: _Emitter, address: Address, indices: Indices = ()) -> Parts:
     """The address itself: a scalar, or a vector of one number for each lane."""
     term = _moves_along_lanes(address, em.lanes)
-    scalar = scalar_sum(em, address, [t for t in address.terms if t is not term])
+    differing = [t for t in address.terms if _differ(em, t, indices)]
+    scalar = scalar_sum(em, address, [t for t in address.terms if t is not term and t not in differing], indices)
     b = em.builder
-    if term is None:
+    moving = [_lane_offsets(em, term, b)] if term is not None else []
+    moving += [_scaled_lanes(em, t, b, em.value(indices[~t.axis])) for t in differing]
+    if not moving:
         numbers: Parts = [scalar]
     else:
-        offsets = _lane_offsets(em, term, b)
+        offsets = moving[0]
+        for more in moving[1:]:
+            offsets = [b.add(o, m) for o, m in zip(offsets, more, strict=True)]
         wide = splat(b, scalar, lanes_of(offsets[0]))
         numbers = [b.add(wide, o) for o in offsets]
     return numbers if address.then is None else _through(em, address, address.then, numbers)
@@ -230,6 +190,15 @@ def _through(em: _Emitter, outer: Address, inner: Address, numbers: Parts) -> Pa
 
 def _like(b: Any, scalar: Value, value: Value) -> Value:
     return splat(b, scalar, lanes_of(value)) if lanes_of(value) else scalar
+
+
+def number(em: _Emitter, b: Any, e: Number) -> Value:
+    """A run-time scalar: 8 bytes in the arguments, here in its dtype."""
+    k = em.kernel
+    raw = em.argument(len(k.operands) + k.tables + e.index)
+    if e.dtype.kind == "float":
+        return converted(b, b.bitcast(raw, DOUBLE), float64, e.dtype)
+    return raw if e.dtype.bits == 64 else b.trunc(raw, register_type(e.dtype))
 
 
 # --- loads and stores -------------------------------------------------------------------------------------------------
@@ -313,29 +282,43 @@ def bytes_of(element: Any) -> int:
     )
 
 
-def load(em: _Emitter, operand: int, address: Address, dtype: DType) -> Parts:
+def load(em: _Emitter, operand: int, address: Address, dtype: DType, indices: Indices = ()) -> Parts:
     """The elements of an operand at an address."""
     element = memory_type(dtype)
     pointer = pointer_to(em, operand)
     term = _moves_along_lanes(address, em.lanes)
-    if term is not None and term.how == "unit" and address.then is None:
-        place, index = _unit_place(em, address, term, pointer, element)
+    if any(_differ(em, t, indices) for t in address.terms):
+        offsets = position(em, address, indices)
+        b = em.builder
+        each = _gather if em.lanes.mask is not None else _load_each  # type: ignore[union-attr]
+        raw = [each(em, b, pointer, o, element) for o in offsets]
+    elif term is not None and term.how == "unit" and address.then is None:
+        place, index = _unit_place(em, address, term, pointer, element, indices)
         b = em.builder
         raw = [load_vector(em, b, place, index, u, element, dtype.itemsize) for u in range(em.lanes.unroll)]  # type: ignore[union-attr]
     elif term is not None and term.how == "near" and address.then is None and em.lanes.mask is None:  # type: ignore[union-attr]
-        place, index = _unit_place(em, address, term, pointer, element)
+        place, index = _unit_place(em, address, term, pointer, element, indices)
         b = em.builder
         raw = _load_near(em, b, place, index, term.slot, element, dtype.itemsize)
     elif term is not None and term.how == "stride" and address.then is None and em.lanes.mask is None:  # type: ignore[union-attr]
-        place, index = _unit_place(em, address, term, pointer, element)
+        place, index = _unit_place(em, address, term, pointer, element, indices)
         stride = em.slot(term.slot)
         b = em.builder
         raw = _load_singly(em, b, place, index, stride, element, dtype.itemsize)
     else:
-        offsets = position(em, address)
+        offsets = position(em, address, indices)
         b = em.builder
         raw = [_gather(em, b, pointer, o, element) for o in offsets]
     return [from_memory(b, dtype, v) for v in raw]
+
+
+def _load_each(_: _Emitter, b: Any, pointer: Value, offsets: Value, element: Any) -> Value:
+    """Elements at a vector of offsets, one by one."""
+    vector = ir.Constant(ir.VectorType(element, lanes_of(offsets)), ir.Undefined)
+    for k in range(lanes_of(offsets)):
+        place = b.gep(pointer, [b.extract_element(offsets, constant(I32, k))], source_etype=element)
+        vector = b.insert_element(vector, b.load(place, typ=element, align=bytes_of(element)), constant(I32, k))
+    return vector
 
 
 def _load_singly(em: _Emitter, b: Any, place: Value, index: Value, stride: Value, element: Any, size: int) -> Parts:
@@ -402,15 +385,19 @@ def _picked(b: Any, vectors: list[Value], lanes: list[tuple[int, int]]) -> Value
     return found
 
 
-def _unit_place(em: _Emitter, address: Address, term: Term, pointer: Value, element: Any) -> tuple[Value, Value]:
+def _unit_place(
+    em: _Emitter, address: Address, term: Term, pointer: Value, element: Any, indices: Indices = ()
+) -> tuple[Value, Value]:
     """Where the row starts that the lanes walk along, and the index of the first lane in it."""
     rest = [t for t in address.terms if t is not term]
     index = em.scopes[em.scope_of(term.axis)].index
     if not rest and address.offset < 0:
         return pointer, index
-    start = scalar_sum(em, address, rest)
-    depth = max((em.scope_of(t.axis) for t in rest), default=0)
-    place = em.once(depth, ("row", pointer.name, address), lambda b: [b.gep(pointer, [start], source_etype=element)])[0]
+    start = scalar_sum(em, address, rest, indices)
+    depth = max((_depth(em, t, indices) for t in rest), default=0)
+    place = em.once(
+        depth, ("row", pointer.name, address, *indices), lambda b: [b.gep(pointer, [start], source_etype=element)]
+    )[0]
     return place, index
 
 

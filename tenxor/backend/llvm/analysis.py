@@ -62,9 +62,7 @@ _NOTHING: Needs = (frozenset(), frozenset(), False)
 def dependencies(e: Expr, known: dict[Expr, Needs]) -> Needs:
     """What an expression depends on."""
     for part in missing(e, known):
-        if isinstance(part, (Load, Position)):
-            known[part] = (part.address.axes(), frozenset(), False)
-        elif isinstance(part, Kept):
+        if isinstance(part, Kept):
             known[part] = (frozenset((part.axis,)), frozenset(), False)
         elif isinstance(part, Staged):
             known[part] = (frozenset((part.along, part.last)), frozenset(), False)
@@ -74,6 +72,8 @@ def dependencies(e: Expr, known: dict[Expr, Needs]) -> Needs:
             known[part] = (frozenset(), frozenset(), True)
         else:
             found = _NOTHING
+            if isinstance(part, (Load, Position)):
+                found = (part.address.axes(), frozenset(), False)
             for axes, folds, running in [known[a] for a in part.args]:
                 found = (found[0] | axes, found[1] | folds, found[2] or running)
             known[part] = found

@@ -11,7 +11,8 @@ from typing import Any
 import llvmlite
 from llvmlite import binding
 
-from ...kernel.ir import Kernel, fingerprint
+from ...kernel.fingerprint import fingerprint
+from ...kernel.ir import Kernel
 from ...version import __version__
 from . import cache, sharing
 from .emit import ENTRY, emit

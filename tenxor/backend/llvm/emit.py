@@ -16,13 +16,13 @@ from typing import Any
 
 from llvmlite import ir
 
-from ...dtypes import float64
 from ...expr import Call, Const, Expr, missing
 from ...kernel.columns import SHORT
 from ...kernel.ir import (
     ALIGNMENT,
     Fetch,
     For,
+    Index,
     Init,
     Keep,
     Kept,
@@ -40,12 +40,11 @@ from ...kernel.ir import (
     Update,
     expand,
 )
-from . import access, folds, products, rows, tiles
+from . import access, folds, indices, products, rows, tiles, widths
 from .analysis import Needs, carried, dependencies, runs_along
 from .arithmetic import EXACT, PRIMITIVES
 from .scopes import Block, Lanes, Parts, Scope
 from .values import (
-    DOUBLE,
     I64,
     POINTER,
     Type,
@@ -54,7 +53,6 @@ from .values import (
     converted,
     lanes_of,
     number_of,
-    register_type,
     rounded,
     splat,
 )
@@ -82,7 +80,7 @@ class _Emitter:
         self.scopes = [Scope(-1, self.builder.block)]
         self.here = 0  # the depth of the scope that the builder is in
         self.lanes: Lanes | None = None
-        self.width = access.lane_count(kernel, vector_bytes)
+        self.width = widths.lane_count(kernel, vector_bytes)
         self.block: dict[int, Block] = {}  # what part of an axis the loop over it runs through
         self.states: dict[int, list[Parts]] = {}  # the running states, per part
         self.results: dict[int, tuple[int, list[Parts]]] = {}  # the latest states and the scope that they belong to
@@ -351,14 +349,14 @@ class _Emitter:
             return
         around, (changed, _) = self.lanes, rows.in_rows(self, s)
         width = self.width if around is None else around.width
-        if not across and access.is_written_once(s):
+        if not across and widths.is_written_once(s):
             self.lanes = Lanes(s.axis, width, 1, masked=True, either=True)
             self.plain_loop(s, begin, end, width)
             self.lanes = around
             return
         short = bool(changed) and self.block[s.axis].size <= SHORT
-        widest = max(1, self.block[s.axis].size // width) if s.axis in self.block else access.WIDEST
-        for unroll in access.unrollings(s, across=bool(across), short_rows=short):
+        widest = max(1, self.block[s.axis].size // width) if s.axis in self.block else widths.WIDEST
+        for unroll in widths.unrollings(s, across=bool(across), short_rows=short):
             unroll = min(unroll, widest)
             self.lanes = Lanes(s.axis, width, unroll)
             begin = self.whole_steps(s, begin, end, width * unroll)
@@ -379,7 +377,7 @@ class _Emitter:
         """
         entered = {f: self.states[f] for f in across}
         widest = max(d.itemsize for f in across for d in self.kernel.folds[f].states)
-        self.lanes = Lanes(axis, max(2, self.vector_bytes // widest), access.ACROSS)
+        self.lanes = Lanes(axis, max(2, self.vector_bytes // widest), widths.ACROSS)
         for f in across:
             self.start(f)
         run()
@@ -447,7 +445,9 @@ class _Emitter:
         """The value of an expression whose operands have theirs."""
         depth = self.depth_of(e)
         if isinstance(e, Load):
-            return self.once(depth, e, lambda b: access.load(self, e.operand, e.address, e.dtype))
+            return self.once(depth, e, lambda b: access.load(self, e.operand, e.address, e.dtype, e.args))
+        if isinstance(e, Index):
+            return self.once(depth, e, lambda b: indices.checked(self, e))
         if isinstance(e, Kept):
             return self.once(depth, e, lambda b: rows.kept(self, e))
         if isinstance(e, Staged):
@@ -455,7 +455,7 @@ class _Emitter:
         if isinstance(e, Position):
             return self.once(depth, e, lambda b: access.position(self, e.address))
         if isinstance(e, Number):
-            return self.once(depth, e, lambda b: [self.number(b, e)])
+            return self.once(depth, e, lambda b: [access.number(self, b, e)])
         assert isinstance(e, Call)
         args = [self.value(a) for a in e.args]
         if any(lanes_of(p[0]) for p in args):
@@ -471,16 +471,6 @@ class _Emitter:
             return [number_of(of.dtype, of.value, lanes.width)] * lanes.unroll
         wide = self.once(self.depth_of(of), ("splat", of, lanes.width), lambda b: [splat(b, parts[0], lanes.width)])
         return wide * lanes.unroll
-
-    def number(self, b: Any, e: Number) -> Value:
-        """A run-time scalar: 8 bytes in the arguments, here in its dtype."""
-        k = self.kernel
-        raw = self.argument(len(k.operands) + k.tables + e.index)
-        if e.dtype.kind == "float":
-            return converted(b, b.bitcast(raw, DOUBLE), float64, e.dtype)
-        if e.dtype.bits == 64:
-            return raw
-        return b.trunc(raw, register_type(e.dtype))
 
     def call(self, e: Call, args: list[Parts]) -> Parts:
         """An operation on scalars, or on as many vectors as there are."""

@@ -15,7 +15,7 @@ from llvmlite import ir
 
 from ...dtypes import DType
 from ...expr import Expr
-from ...kernel.ir import Address, For, Load, Side, walk
+from ...kernel.ir import Address, For, Load, Side, surface
 from . import access
 from .scopes import Lanes, Scope
 from .tiles import turned
@@ -70,7 +70,7 @@ class Panels:
 
     def lies_along_steps(self, e: Expr) -> bool:
         """Whether more of what a value reads has neighbouring steps side by side than neighbouring indices."""
-        units = [t.axis for load in walk(e) if isinstance(load, Load) for t in load.address.terms if t.how == "unit"]
+        units = [t.axis for load in surface(e) if isinstance(load, Load) for t in load.address.terms if t.how == "unit"]
         return units.count(self.summed[-1]) > units.count(self.axis)
 
     def start(self, index: int, b: Any) -> Value:

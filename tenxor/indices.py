@@ -1,0 +1,40 @@
+"""Which index was out of range: found out after a kernel that met one has said so."""
+
+from __future__ import annotations
+
+from .errors import IndexOutOfRange
+from .kernel.fuse import pending
+from .layout import Layout
+from .layout.indexing import counted
+from .node import Gather, Node
+from .realize import realize
+
+
+def out_of_range(node: Node) -> IndexOutOfRange:
+    """The error for the first index that is out of range in a recipe that could not be computed for one."""
+    for part in pending([node]):
+        if isinstance(part.op, Gather):
+            first = part.layouts[0]
+            assert first is not None
+            sizes = first.shape[len(part.shape) :]
+            for axis, size, index, layout in zip(part.op.axes, sizes, part.sources[1:], part.layouts[1:], strict=True):
+                assert type(index) is Node and layout is not None
+                outside = _first_outside(index, layout, size)
+                if outside is not None:
+                    return wrong_index(part.op.name, outside, axis, size)
+    raise AssertionError("a kernel told of an index out of range where there is none")
+
+
+def wrong_index(op: str, index: int, axis: int, size: int) -> IndexOutOfRange:
+    """The error for an index that is out of range."""
+    return IndexOutOfRange(f"{op}: index {index} is out of range for axis {axis} of size {size}")
+
+
+def _first_outside(index: Node, layout: Layout, size: int) -> int | None:
+    """The first of some indices that is out of range along an axis of this size."""
+    realize(index)
+    assert index.buffer is not None
+    moving = layout
+    if layout.base is None and layout.tables is None:  # looked at once where they are broadcast
+        moving = layout.index(tuple([slice(None) if stride else slice(1) for stride in layout.strides]))
+    return counted(index.buffer.typed(index.dtype)[moving.offsets()], size)[1]
