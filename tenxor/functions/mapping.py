@@ -6,14 +6,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..creation import asarray
-from ..dtypes import Number, boolean, of_number, weak
-from ..errors import ArgumentError, AxisError, ShapeError, TraceError
+from ..dtypes import Number, boolean, of_number, promote, weak
+from ..errors import ArgumentError, AxisError, TraceError
 from ..expr import Arg, Const, Expr, cast, substitute
 from ..layout import Layout
 from ..node import Node, Scalar
 from ..reductions import REDUCTIONS, Reduction, fold_from_first, fold_in_order
 from ..tensor import Tensor
 from ..tensor.arguments import Axes, axis_of
+from ..tensor.contraction import contracted, loops_along, widened
 from ..tensor.core import broadcast
 from . import elementwise
 from .tracing import Function, Traced, state_dtype, trace
@@ -112,7 +113,8 @@ def contract(
     Each pair `(axis of a, axis of b)` walks two axes of equal size together. The last pair is added up; those before it
     stay, as batches, first in the result. Then come the other axes of `a`, then those of `b`. So `[(1, 0)]` is a matrix
     product, `[(0, 0), (2, 1)]` a batched one, and no pair an outer product. `multiply(x, y)` and `add(x, y)` may be any
-    functions that can be traced; `add` must not depend on the order in which it takes its elements.
+    functions that can be traced; `add` must not depend on the order in which it takes its elements. Without them, dtypes and
+    sums are those of `tensordot`, and of bools the result is whether any pair is true.
 
     >>> import tenxor as tx
     >>> a, b = tx.asarray([[1, 2], [3, 0]]), tx.asarray([[5, 1], [2, 4]])
@@ -124,31 +126,26 @@ def contract(
         pairs = [(i, j) for i, j in pairs]
     except TypeError:
         raise ArgumentError(f"contract: pairs are like [(1, 0)], an axis of each tensor, not {pairs!r}") from None
-    left = [axis_of("contract", i, a.ndim) for i, _ in pairs]
-    right = [axis_of("contract", j, b.ndim) for _, j in pairs]
+    left = tuple([axis_of("contract", i, a.ndim) for i, _ in pairs])
+    right = tuple([axis_of("contract", j, b.ndim) for _, j in pairs])
     for k, (i, j) in enumerate(zip(left, right, strict=True)):
         if left.count(i) > 1 or right.count(j) > 1:
             raise AxisError(
                 f"contract: pair {k}, {pairs[k]}, names an axis that another pair has too; name each axis once"
             )
-        if a.shape[i] != b.shape[j]:
-            raise ShapeError(
-                f"contract: shapes {a.shape} and {b.shape}: pair {pairs[k]} walks axis {i} of size {a.shape[i]} with axis {j} of size"
-                f" {b.shape[j]}; they must be equal"
-            )
-    batch, summed = left[:-1], left[-1:]
-    free_a = [i for i in range(a.ndim) if i not in left]
-    free_b = [j for j in range(b.ndim) if j not in right]
-    rows = a.permute(batch + free_a + summed)
-    columns = b.permute(right[:-1] + free_b + right[-1:])
-    rows = rows.reshape(
-        rows.shape[: len(batch) + len(free_a)] + (1,) * len(free_b) + rows.shape[len(batch) + len(free_a) :]
-    )
-    columns = columns.reshape(columns.shape[: len(batch)] + (1,) * len(free_a) + columns.shape[len(batch) :])
-    products = _mapped("contract", multiply, (rows, columns)) if multiply is not None else rows * columns
+    batches = max(len(pairs) - 1, 0)
+    found: Tensor
+    if multiply is None and add is None:
+        dtype = promote(a.dtype, b.dtype, "contract")
+        a, b = widened(a, dtype), widened(b, dtype)
+        found = contracted(a, b, loops_along("contract", a.layout, b.layout, left, right, batches), dtype)
+        return found
+    one, two, _ = loops_along("contract", a.layout, b.layout, left, right, batches)
+    views = (a._view(one), b._view(two))
+    products = views[0] * views[1] if multiply is None else _mapped("contract", multiply, views)
     if not pairs:
         return products
-    found: Tensor = products._reduce(_adding(add, products), "contract", -1, False)
+    found = products._reduce(_adding(add, products), "contract", -1, False)
     return found.astype(products.dtype, copy=False) if add is None else found
 
 

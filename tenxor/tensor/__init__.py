@@ -55,6 +55,18 @@ class Tensor(Protocols):
             return Tensor(self.storage, resized(self.layout, self.dtype, dtype), dtype)
         return self.reshape(*shape)
 
+    def dot(self, other: Any) -> Tensor:
+        """New tensor: the products added up over the last axis of this and the last but one of `other`; see `tx.dot`.
+
+        >>> import tenxor as tx
+        >>> tx.asarray([1, 2, 3]).dot(tx.asarray([4, 5, 6])).item()
+        32
+        """
+        from .contraction import dot
+
+        found: Tensor = dot(self, self._operand(other, "dot"))
+        return found
+
     def __matmul__(self, other: Any) -> Tensor:
         from .contraction import matmul
 

@@ -4,6 +4,8 @@ temporary (`kernel/products.py`).
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Sequence
+from functools import lru_cache
 from math import prod
 from typing import Any
 
@@ -13,7 +15,7 @@ from ..layout import Layout, broadcast_shapes
 from ..node import Node, is_pinned
 from ..ops import OPS
 from ..realize import realize
-from ..reductions import REDUCTIONS
+from ..reductions import REDUCTIONS, Reduction
 from ..storage import Storage
 from .core import Core
 from .reducing import FEW
@@ -22,10 +24,11 @@ MAX_LOOPS = 4096  # pairs of layouts whose loops are remembered
 STEPS = 1 << 14  # of a sum that is long are taken on their own, and these results added up
 
 Loops = tuple[Layout, Layout, int]  # two layouts of one shape over all loops, and how many of these are not summed over
+Labels = Sequence[Hashable]  # a name for each axis; axes of one name are walked together
 
 _COMPUTED_AS_THEY_ARE = frozenset((float32, float64, int32, int64, uint32, uint64))
 _matmul_loops: dict[tuple[Layout, Layout], Loops] = {}
-_MULTIPLY, _SUM, _SUM_IN_WIDTH = OPS["multiply"], REDUCTIONS["sum"], REDUCTIONS["sum_in_width"]
+_MULTIPLY = OPS["multiply"]
 
 
 def matmul(a: Any, b: Any) -> Any:
@@ -80,6 +83,54 @@ def _loops_of_matmul(a: Layout, b: Layout) -> Loops:
     return left.expand(shape), right.expand(shape), len(shape) - 1
 
 
+def loops_of(a: Layout, a_labels: Labels, b: Layout, b_labels: Labels, kept: Labels, summed: Labels) -> Loops:
+    """The loops over axes by their labels: those that are kept, in the order of the result, and those summed over."""
+    sizes = dict(zip(a_labels, a.shape, strict=True)) | dict(zip(b_labels, b.shape, strict=True))
+    loops = [*kept, *summed]
+    shape = [sizes[label] for label in loops]
+    return _spread(a, a_labels, loops, shape), _spread(b, b_labels, loops, shape), len(kept)
+
+
+def _spread(layout: Layout, labels: Labels, loops: Labels, shape: Sequence[int]) -> Layout:
+    """A layout over all loops, along which it stays where it is if it has no axis of theirs."""
+    axes = list(labels)
+    own = layout.permute([axes.index(label) for label in loops if label in axes])
+    return own.expand_dims([k for k, label in enumerate(loops) if label not in axes]).expand(shape)
+
+
+@lru_cache(maxsize=MAX_LOOPS)
+def loops_along(
+    op: str, a: Layout, b: Layout, axes: tuple[int, ...], others: tuple[int, ...], batches: int = 0
+) -> Loops:
+    """The loops that walk `axes` of one together with the `others`: the first `batches` of them stay, and come first in the
+    result, before all other axes of `a` and of `b`; the rest is summed over.
+    """
+    for i, j in zip(axes, others, strict=True):
+        if a.shape[i] != b.shape[j]:
+            raise ShapeError(
+                f"{op}: shapes {a.shape} and {b.shape} do not fit: axis {i} of the first has size {a.shape[i]}, axis {j} of the"
+                f" second {b.shape[j]}; they must be equal"
+            )
+    a_labels = list(range(a.ndim))
+    b_labels = [axes[others.index(j)] if j in others else a.ndim + j for j in range(b.ndim)]
+    free = [label for label in (*a_labels, *b_labels) if label not in axes]
+    return loops_of(a, a_labels, b, b_labels, [*axes[:batches], *free], axes[batches:])
+
+
+def dot(a: Any, b: Any) -> Any:
+    """New tensor: `a * b` of numbers, and else `tx.dot`: over the last axis of `a` and the last but one of `b`."""
+    if not (isinstance(a, Core) and isinstance(b, Core) and a.layout.shape and b.layout.shape):
+        return a * b
+    return along("dot", a, b, (a.ndim - 1,), (max(b.ndim - 2, 0),))
+
+
+def along(op: str, a: Any, b: Any, axes: tuple[int, ...], others: tuple[int, ...]) -> Any:
+    """New tensor: the products of two tensors added up over `axes` of one, walked together with the `others`."""
+    dtype = result_dtype(op, a, b)
+    a, b = widened(a, dtype), widened(b, dtype)
+    return contracted(a, b, loops_along(op, a.layout, b.layout, axes, others), dtype)
+
+
 def result_dtype(op: str, a: Core, b: Core) -> DType:
     """The dtype of a sum of products."""
     dtype = promote(a.dtype, b.dtype, op)
@@ -90,21 +141,31 @@ def result_dtype(op: str, a: Core, b: Core) -> DType:
 
 def widened(t: Any, dtype: DType) -> Any:
     """A tensor in the dtype in which such sums are computed: narrow floats in float32, narrow integers in 32 bits, as they
-    are the same modulo 2 to any smaller width.
+    are the same modulo 2 to any smaller width; bools in float32, whose sum is not 0 if any is true.
     """
-    wide = dtype.compute if dtype.bits > 16 or dtype.is_float else uint32 if dtype.kind == "uint" else int32
+    if dtype.is_integer:
+        wide = dtype if dtype.bits > 16 else uint32 if dtype.kind == "uint" else int32
+    else:
+        wide = dtype.compute if dtype.is_float else float32
     return t if t.dtype is wide else t.astype(wide)
+
+
+def adding(dtype: DType) -> Reduction:
+    """The reduction that adds up products of a dtype without changing it."""
+    return REDUCTIONS["sum" if dtype.is_float else "sum_in_width"]
 
 
 def contracted(a: Any, b: Any, loops: Loops, dtype: DType) -> Any:
     """The pending sum, as `dtype`, of the products of two tensors of one dtype over some loops."""
     left, right, kept = loops
     shape = left.shape
+    if kept == len(shape):
+        return a._of(Node(_MULTIPLY, shape, a.dtype, (a.node, b.node), (left, right))).astype(dtype, copy=False)
     if prod(shape[kept:]) >= 2 * STEPS:
         return _in_parts(a, b, loops).astype(dtype, copy=False)
     one, other = a.node, b.node
     products = Node(_MULTIPLY, shape, a.dtype, (one, other), (left, right))
-    reduction = _SUM if a.dtype.is_float else _SUM_IN_WIDTH
+    reduction = adding(a.dtype)
     whole = Layout.contiguous(shape)
     if prod(shape[:kept]) <= FEW:
         found = a.__class__(Storage(products), whole, a.dtype)._reduce_parts(reduction, whole, kept)

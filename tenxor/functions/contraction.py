@@ -1,0 +1,368 @@
+"""Sums of products over axes chosen by number or by letter. Each is one kernel for two operands, without temporaries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..creation import asarray
+from ..dtypes import DType, boolean, promote
+from ..errors import ArgumentError, AxisError, ShapeError
+from ..kernel.products import LEAST
+from ..layout import Layout, broadcast_shapes
+from ..tensor import Tensor
+from ..tensor.arguments import LAST_AXIS, Default, axis_of, ints, one_spelling
+from ..tensor.contraction import MAX_LOOPS, Loops, adding, along, contracted, loops_of, result_dtype, widened
+from ..tensor.contraction import dot as _dot
+from .subscripts import LETTERS, Label, Labels, interleaved, parse
+
+__all__ = ["dot", "einsum", "inner", "outer", "tensordot", "vecdot"]
+
+_TWO_AXES: int = Default(2, "2")
+EXHAUSTIVE = 5  # operands up to which all orders of products are compared
+
+
+# --- by number --------------------------------------------------------------------------------------------------------
+
+
+def vecdot(x1: Tensor, x2: Tensor, /, *, axis: int = LAST_AXIS, dim: int | None = None) -> Tensor:
+    """New tensor: the products added up along `axis`, which both have in equal size; the other axes broadcast.
+
+    The axis is counted in each tensor by itself, so a negative one is the same for both. Numeric dtypes promote; integers
+    add up modulo 2 to their width, float16 and bfloat16 in float32. Raises AxisError, ShapeError and DTypeError.
+    (Array API 2025.12, `vecdot`.)
+
+    >>> import tenxor as tx
+    >>> tx.vecdot(tx.asarray([[1, 2], [3, 4]]), tx.asarray([10, 1])).tolist()
+    [12, 34]
+    """
+    axis = one_spelling("vecdot", "axis", axis, "dim", dim, default=LAST_AXIS)
+    a, b = asarray(x1), asarray(x2)
+    dtype = result_dtype("vecdot", a, b)
+    a, b = widened(a, dtype), widened(b, dtype)
+    found: Tensor = contracted(a, b, _loops_of_vectors(a.layout, b.layout, axis), dtype)
+    return found
+
+
+@lru_cache(maxsize=MAX_LOOPS)
+def _loops_of_vectors(a: Layout, b: Layout, axis: int) -> Loops:
+    one, two = axis_of("vecdot", axis, a.ndim), axis_of("vecdot", axis, b.ndim)
+    if a.shape[one] != b.shape[two]:
+        raise ShapeError(
+            f"vecdot: shapes {a.shape} and {b.shape} do not fit: axis {axis} has size {a.shape[one]} in the first and"
+            f" {b.shape[two]} in the second; they must be equal"
+        )
+    left, right = a.moveaxis(one, -1), b.moveaxis(two, -1)
+    try:
+        shape = (*broadcast_shapes(left.shape[:-1], right.shape[:-1]), a.shape[one])
+    except ShapeError as error:
+        raise ShapeError(f"vecdot: shapes {a.shape} and {b.shape} do not fit: without axis {axis}, {error}") from None
+    return left.expand(shape), right.expand(shape), len(shape) - 1
+
+
+def tensordot(x1: Tensor, x2: Tensor, /, axes: Any = _TWO_AXES, *, dims: Any = None) -> Tensor:
+    """New tensor: the products added up over some axes of each; then come the other axes of `x1`, then those of `x2`.
+
+    `axes` is a number of them, the last of `x1` and the first of `x2` in their order, or a pair of sequences that name
+    axes of `x1` and of `x2`. Walked together, they must have equal sizes. Dtypes as of `vecdot`. Raises ShapeError,
+    AxisError, ArgumentError and DTypeError. (Array API 2025.12, `tensordot`; PyTorch's `dims` works too.)
+
+    >>> import tenxor as tx
+    >>> a, b = tx.ones((2, 3, 4)), tx.ones((4, 3, 5))
+    >>> tx.tensordot(a, b, axes=((1, 2), (1, 0))).shape
+    (2, 5)
+    """
+    axes = one_spelling("tensordot", "axes", axes, "dims", dims, default=_TWO_AXES)
+    a, b = asarray(x1), asarray(x2)
+    if hasattr(axes, "__index__"):
+        (count,) = ints("tensordot", (axes,))
+        if not 0 <= count <= min(a.ndim, b.ndim):
+            raise ShapeError(
+                f"tensordot: shapes {a.shape} and {b.shape}: {count} axes cannot be added up;"
+                f" axes is a number from 0 to {min(a.ndim, b.ndim)} here, or a pair of sequences"
+            )
+        one, two = tuple(range(a.ndim - count, a.ndim)), tuple(range(count))
+    else:
+        one, two = _axes_of_pair(axes, a.ndim, b.ndim)
+    found: Tensor = along("tensordot", a, b, one, two)
+    return found
+
+
+def _axes_of_pair(axes: Any, *ndims: int) -> list[tuple[int, ...]]:
+    """The axes of two tensors, from 0 on."""
+    try:
+        first, second = axes
+    except (TypeError, ValueError):
+        raise ArgumentError(
+            f"tensordot: axes is a number, or a pair of sequences like ((1, 2), (1, 0)), not {axes!r}"
+        ) from None
+    found = []
+    for given, ndim in zip((first, second), ndims, strict=True):
+        places = tuple([axis_of("tensordot", axis, ndim) for axis in ints("tensordot", (given,))])
+        if len(set(places)) < len(places):
+            raise AxisError(f"tensordot: axes {given!r} name one axis twice; name each axis once")
+        found.append(places)
+    if len(found[0]) != len(found[1]):
+        raise ArgumentError(
+            f"tensordot: axes {first!r} and {second!r} are {len(found[0])} of the first tensor and {len(found[1])} of the second;"
+            " they are walked in pairs"
+        )
+    return found
+
+
+def dot(a: Tensor, b: Tensor, /) -> Tensor:
+    """New tensor: the products added up over the last axis of `a` and the last but one of `b` (its only one if 1-D).
+
+    The other axes of `a` come first in the result, then those of `b`; for matrices that is `a @ b`. A number, or a 0-d
+    tensor, multiplies each element. Dtypes as of `vecdot`. Raises ShapeError and DTypeError. (NumPy's `dot`.)
+
+    >>> import tenxor as tx
+    >>> tx.dot(tx.asarray([1, 2, 3]), tx.asarray([4, 5, 6])).item()
+    32
+    """
+    found: Tensor = _dot(asarray(a), asarray(b))
+    return found
+
+
+def inner(a: Tensor, b: Tensor, /) -> Tensor:
+    """New tensor: the products added up over the last axis of both; the other axes of `a` come first, then those of `b`.
+
+    A number, or a 0-d tensor, multiplies each element. Dtypes and errors as of `dot`. (NumPy's `inner`.)
+
+    >>> import tenxor as tx
+    >>> tx.inner(tx.asarray([[1, 2], [3, 4]]), tx.asarray([10, 1])).tolist()
+    [12, 34]
+    """
+    a, b = asarray(a), asarray(b)
+    if not (a.ndim and b.ndim):
+        return a * b
+    found: Tensor = along("inner", a, b, (a.ndim - 1,), (b.ndim - 1,))
+    return found
+
+
+def outer(a: Tensor, b: Tensor, /) -> Tensor:
+    """New 2-D tensor: each element of `a` times each of `b`, both read in row-major order; bools are and-ed.
+
+    Raises DTypeError for dtypes that do not promote. (NumPy's `outer`.)
+
+    >>> import tenxor as tx
+    >>> tx.outer(tx.asarray([1, 2, 3]), tx.asarray([10, 1])).tolist()
+    [[10, 1], [20, 2], [30, 3]]
+    """
+    one, two = asarray(a), asarray(b)
+    dtype = promote(one.dtype, two.dtype, "outer")
+    one, two = one.astype(dtype, copy=False), two.astype(dtype, copy=False)
+    found: Tensor = contracted(one, two, _loops_of_outer(one.layout, two.layout), dtype)
+    return found
+
+
+@lru_cache(maxsize=MAX_LOOPS)
+def _loops_of_outer(a: Layout, b: Layout) -> Loops:
+    return loops_of(a.reshape((a.size,)), (0,), b.reshape((b.size,)), (1,), (0, 1), ())
+
+
+# --- by letter --------------------------------------------------------------------------------------------------------
+
+
+def einsum(subscripts: Any, /, *operands: Any, optimize: bool | str = True) -> Tensor:
+    """New tensor: products over axes that share a letter, added up over the letters that the result does not have.
+
+    In `"ij,jk->ik"` there are letters for the axes of each operand, and of the result; without `->` these are the letters
+    that occur once, in alphabetical order. A letter twice in one operand is its diagonal. `...` stands for axes without
+    letters, which broadcast and come where the result has `...`, or first. Axes of one letter have equal sizes, or 1. Axes
+    may have numbers instead, `einsum(a, [0, 1], b, [1, 2], [0, 2])`.
+
+    Of one operand with nothing to add up the result is a view, as writable as any: a transpose or a diagonal. Two operands
+    are one kernel. More are multiplied in pairs, in the order with the fewest operations; with `optimize=False` from left
+    to right, and "greedy" and "optimal" say how that order is sought (NumPy's `einsum_path`).
+
+    Dtypes promote; integers add up modulo 2 to their width, float16 and bfloat16 in float32; of bools the result is whether
+    any product is true. Raises ArgumentError for subscripts that are none, ShapeError for sizes that do not fit, and
+    DTypeError. (NumPy's `einsum`.)
+
+    >>> import tenxor as tx
+    >>> a = tx.asarray([[1, 2], [3, 4]])
+    >>> tx.einsum("ij,jk->ik", a, a).tolist(), tx.einsum("ii", a).item()
+    ([[7, 10], [15, 22]], 5)
+    >>> tx.einsum("ii->i", a)[...] = 0  # a view
+    >>> a.tolist()
+    [[0, 2], [3, 0]]
+    """
+    if not isinstance(subscripts, str):
+        subscripts, operands = interleaved((subscripts, *operands))
+    if optimize not in (True, False, "greedy", "optimal"):
+        raise ArgumentError(f"einsum: optimize is True, False, 'greedy' or 'optimal', not {optimize!r}")
+    tensors = [t if type(t) is Tensor else asarray(t) for t in operands]
+    found: Tensor
+    if len(tensors) == 2:
+        a, b = tensors
+        dtype = promote(a.dtype, b.dtype, "einsum")
+        a, b = widened(a, dtype), widened(b, dtype)
+        recipe = _recipe(subscripts, optimize, a.layout, b.layout)
+        if recipe.only is None:
+            found = _followed(recipe, (a, b), dtype).astype(dtype, copy=False)
+            return found
+        found = contracted(a, b, recipe.only.loops, dtype)
+        return found if recipe.only.order is None else found.permute(recipe.only.order)
+    if len(tensors) == 1:
+        recipe = _recipe(subscripts, optimize, tensors[0].layout)
+        if not recipe.terms[0].alone:
+            return tensors[0]._view(recipe.terms[0].layout)
+    dtype = _common_dtype(tensors)
+    tensors = [widened(t, dtype) for t in tensors]
+    recipe = _recipe(subscripts, optimize, *[t.layout for t in tensors])
+    found = _followed(recipe, tensors, dtype).astype(dtype, copy=False)
+    return found
+
+
+def _common_dtype(tensors: Iterable[Tensor]) -> DType:
+    """The dtype to which all promote; floats come first, so that their order does not matter."""
+    found = boolean
+    for dtype in sorted([t.dtype for t in tensors], key=lambda d: -d.rank):
+        found = promote(found, dtype, "einsum")
+    return found
+
+
+class _Pair(NamedTuple):
+    """The product of two terms: its loops, and the order of the axes of the result if it is another than theirs."""
+
+    loops: Loops
+    order: tuple[int, ...] | None
+
+
+class _Term(NamedTuple):
+    """An operand through its `layout`, which has the axes `labels`, and then those that no other has: these are added up."""
+
+    layout: Layout
+    labels: Labels
+    alone: int
+
+
+class _Recipe(NamedTuple):
+    """What to do with operands of some layouts: the terms, and in which order they are multiplied, which is found by place
+    among those that are left, as each product goes to the end. `only` is all of it for two operands as they are.
+    """
+
+    terms: tuple[_Term, ...]
+    path: tuple[tuple[int, int, Labels], ...]
+    only: _Pair | None
+
+
+def _followed(recipe: _Recipe, operands: Sequence[Tensor], dtype: DType) -> Any:
+    """The result for operands of a recipe's layouts, widened from `dtype`."""
+    terms: list[tuple[Any, Labels]] = []
+    for t, term in zip(operands, recipe.terms, strict=True):
+        view: Any = t._view(term.layout)
+        if term.alone:
+            view = view._reduce(adding(view.dtype), "einsum", tuple(range(-term.alone, 0)), False)
+        terms.append((view, term.labels))
+    for i, j, labels in recipe.path:
+        b, b_labels = terms.pop(j)
+        a, a_labels = terms.pop(i)
+        pair = _pair(a.layout, a_labels, b.layout, b_labels, labels)
+        found = contracted(a, b, pair.loops, boolean if dtype is boolean else a.dtype)
+        if dtype is boolean:  # counts of counts might be too large
+            found = widened(found, boolean)
+        terms.append((found if pair.order is None else found.permute(pair.order), labels))
+    return terms[0][0]
+
+
+@lru_cache(maxsize=MAX_LOOPS)
+def _recipe(subscripts: str, optimize: bool | str, *layouts: Layout) -> _Recipe:
+    """How to compute a result from operands of some layouts."""
+    operands, result, sizes = parse(subscripts, [x.shape for x in layouts])
+    views = [_diagonals(layout, labels) for layout, labels in zip(layouts, operands, strict=True)]
+    if len(views) > 1:
+        views = [_without_ones(*view, result, sizes) for view in views]
+    terms = tuple([_term(k, views, result) for k in range(len(views))])
+    path = _path([term.labels for term in terms], result, sizes, optimize)
+    only = None
+    if len(terms) == 2 and not any(term.alone for term in terms):
+        a, b = terms
+        only = _pair(a.layout, a.labels, b.layout, b.labels, result)
+    return _Recipe(terms, path, only)
+
+
+def _diagonals(layout: Layout, labels: Labels) -> tuple[Layout, Labels]:
+    """An operand in which every label occurs once: the diagonal of those that occur more often."""
+    for label in labels:
+        while labels.count(label) > 1:
+            one = labels.index(label)
+            two = labels.index(label, one + 1)
+            layout = layout.diagonal(0, one, two)
+            labels = (*[x for k, x in enumerate(labels) if k not in (one, two)], label)
+    return layout, labels
+
+
+def _without_ones(layout: Layout, labels: Labels, result: Labels, sizes: dict[Label, int]) -> tuple[Layout, Labels]:
+    """An operand without axes of size 1, along which it stays where it is; but for those that the result has, too."""
+    ones = [k for k, x in enumerate(labels) if layout.shape[k] == 1 and (sizes[x] != 1 or x not in result)]
+    return layout.squeeze(ones), tuple([x for k, x in enumerate(labels) if k not in ones])
+
+
+def _term(k: int, views: Sequence[tuple[Layout, Labels]], result: Labels) -> _Term:
+    """Operand `k` among all: with the axes that are added up alone at the end, and the others in the order of the result."""
+    layout, labels = views[k]
+    others = {x for j, (_, its) in enumerate(views) if j != k for x in its}
+    alone = [x for x in labels if x not in others and x not in result]
+    kept = [x for x in labels if x not in alone] if len(views) > 1 else list(result)
+    return _Term(layout.permute([labels.index(x) for x in (*kept, *alone)]), tuple(kept), len(alone))
+
+
+def _path(
+    terms: Sequence[Labels], result: Labels, sizes: dict[Label, int], optimize: bool | str
+) -> tuple[tuple[int, int, Labels], ...]:
+    """Which two terms are multiplied next, and what labels their product has."""
+    left, found = list(terms), []
+    for places in _order(terms, result, sizes, optimize):
+        some = list(places)
+        while len(some) > 1:  # more than two at once are taken two by two
+            i, j = sorted(some[-2:])
+            b, a = left.pop(j), left.pop(i)
+            wanted = {*result}.union(*left)
+            last = not left
+            labels = result if last else tuple([x for x in dict.fromkeys((*a, *b)) if x in wanted])
+            found.append((i, j, labels))
+            left.append(labels)
+            some = [*[p - (p > i) - (p > j) for p in some[:-2]], len(left) - 1]
+    return tuple(found)
+
+
+def _order(
+    terms: Sequence[Labels], result: Labels, sizes: dict[Label, int], optimize: bool | str
+) -> Sequence[tuple[int, ...]]:
+    """The places of the terms to multiply, time and again; NumPy knows which order needs the fewest operations."""
+    count = len(terms)
+    labels = [*dict.fromkeys(x for term in terms for x in term)]
+    if count < 3 or optimize is False or len(labels) > len(LETTERS):
+        return [(0, 1), *((0, count - k) for k in range(2, count))][: count - 1]
+    letter = dict(zip(labels, LETTERS, strict=False))
+    inputs = ",".join("".join(letter[x] for x in term) for term in terms)
+    stand_ins = [np.broadcast_to(np.int8(0), [sizes[x] for x in term]) for term in terms]
+    how = optimize if isinstance(optimize, str) else "optimal" if count <= EXHAUSTIVE else "greedy"
+    path = np.einsum_path(f"{inputs}->{''.join(letter[x] for x in result)}", *stand_ins, optimize=how)[0]
+    return [tuple(sorted(places)) for places in path[1:]]
+
+
+@lru_cache(maxsize=MAX_LOOPS)
+def _pair(a: Layout, a_labels: Labels, b: Layout, b_labels: Labels, result: Labels) -> _Pair:
+    """The product of two terms: as the result, if that leaves a kernel rows and columns to share."""
+    sizes = dict(zip((*a_labels, *b_labels), (*a.shape, *b.shape), strict=True))
+    summed = [x for x in a_labels if x not in result]
+    rows, columns, steps = LEAST
+    free = [x for x in result if (x in a_labels) != (x in b_labels)]
+    last = [
+        x
+        for x in free
+        if sizes[x] >= columns and any(sizes[y] >= rows for y in free if (y in a_labels) != (x in a_labels))
+    ]
+    kept = list(result)
+    if last and kept[-1] not in last and prod(sizes[x] for x in summed) >= steps:
+        kept.remove(last[-1])
+        kept.append(last[-1])
+    loops = loops_of(a, a_labels, b, b_labels, kept, summed)
+    return _Pair(loops, None if tuple(kept) == result else tuple([kept.index(x) for x in result]))

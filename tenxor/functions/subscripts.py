@@ -1,0 +1,160 @@
+"""The subscripts of `einsum`: `"ij,jk->ik"` names the axes of each operand, and those of the result.
+
+Read once: what comes out are labels, one for each axis. A letter is its own label; the axes that an ellipsis stands for
+have the labels -1, -2, and so on, counted from the last, as they broadcast.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from string import ascii_letters
+from typing import Any, NamedTuple
+
+from ..errors import ArgumentError, ShapeError
+
+Label = str | int
+Labels = tuple[Label, ...]
+Shape = tuple[int, ...]
+
+ELLIPSIS = "..."
+# Numbers as subscripts: 0 is the first letter of their order, in which capitals come first.
+LETTERS = "".join(sorted(ascii_letters))
+
+
+class Subscripts(NamedTuple):
+    """The labels of the axes of each operand and of the result, and the size of each."""
+
+    operands: tuple[Labels, ...]
+    result: Labels
+    sizes: dict[Label, int]
+
+
+def parse(subscripts: str, shapes: Sequence[Shape]) -> Subscripts:
+    """Read subscripts for operands of these shapes.
+
+    Raises ArgumentError for subscripts that are none, and ShapeError for shapes that they do not fit.
+    """
+    says = f"einsum: {subscripts!r}"
+    inputs, arrow, output = subscripts.replace(" ", "").partition("->")
+    if "->" in output:
+        raise ArgumentError(f"{says} has more than one '->'; write the operands' subscripts, '->', and the result's")
+    terms = [_letters(says, term) for term in inputs.split(",")]
+    if len(terms) != len(shapes):
+        given = f"{len(shapes)} given, of shape{'s' * (len(shapes) > 1)} {', '.join(map(str, shapes))}"
+        raise ArgumentError(f"{says} names {len(terms)} operand{'s' * (len(terms) > 1)}, not {given}")
+    operands = tuple([_labels(says, k, term, shape) for k, (term, shape) in enumerate(zip(terms, shapes, strict=True))])
+    sizes = _sizes(says, operands, shapes)
+    rest = tuple(range(min([c for c in sizes if isinstance(c, int)], default=0), 0))
+    result = _result(says, _letters(says, output), sizes, rest) if arrow else _implicit(terms, rest)
+    return Subscripts(operands, result, sizes)
+
+
+def _letters(says: str, term: str) -> list[str]:
+    """The parts of the subscripts of one operand: letters, and an ellipsis at most."""
+    before, dots, after = term.partition(ELLIPSIS)
+    for letter in before + after:
+        if letter == ".":
+            raise ArgumentError(
+                f"{says} has a '.' in {term!r} that belongs to no ellipsis; each has three, and there is one"
+            )
+        if letter not in ascii_letters:
+            raise ArgumentError(
+                f"{says} has {letter!r} in {term!r}; subscripts are letters from a to z and A to Z, and '...'"
+            )
+    return [*before, *([ELLIPSIS] if dots else []), *after]
+
+
+def _labels(says: str, k: int, term: list[str], shape: Shape) -> Labels:
+    """The label of each axis of an operand."""
+    more = len(shape) - len(term)
+    if ELLIPSIS not in term:
+        if more:
+            raise ShapeError(
+                f"{says} names {len(term)} axes of operand {k}, which has shape {shape} and {len(shape)}"
+                + ("; '...' stands for the others" if more > 0 else "")
+            )
+        return tuple(term)
+    if more < -1:
+        raise ShapeError(f"{says} names {len(term) - 1} axes of operand {k} and '...', which has only shape {shape}")
+    place = term.index(ELLIPSIS)
+    return (*term[:place], *range(-more - 1, 0), *term[place + 1 :])
+
+
+def _sizes(says: str, operands: Sequence[Labels], shapes: Sequence[Shape]) -> dict[Label, int]:
+    """The size of each label, broadcast: 1 gives way to any other."""
+    sizes: dict[Label, int] = {}
+    first: dict[Label, int] = {}  # the operand that has that size
+    for k, (labels, shape) in enumerate(zip(operands, shapes, strict=True)):
+        own: dict[Label, int] = {}
+        for label, size in zip(labels, shape, strict=True):
+            if own.setdefault(label, size) != size:
+                raise ShapeError(
+                    f"{says} takes the diagonal of {label!r} in operand {k} of shape {shape}, where it has sizes {own[label]}"
+                    f" and {size}; they must be equal"
+                )
+        for label, size in own.items():
+            if sizes.get(label, 1) == 1:
+                sizes[label], first[label] = size, k
+            elif size not in (1, sizes[label]):
+                name = repr(label) if isinstance(label, str) else f"axis {label} of '...'"
+                j = first[label]
+                raise ShapeError(
+                    f"{says} walks operands of shapes {', '.join(map(str, shapes))} together: {name} has size {sizes[label]} in"
+                    f" operand {j} of shape {shapes[j]} and {size} in operand {k} of shape {shape}; sizes must be equal or 1"
+                )
+    return sizes
+
+
+def _result(says: str, term: list[str], sizes: dict[Label, int], rest: Labels) -> Labels:
+    """The labels of a result that is written out."""
+    for letter in term:
+        if term.count(letter) > 1:
+            raise ArgumentError(
+                f"{says} names {letter!r} twice in the result; each of its axes needs a letter of its own"
+            )
+        if letter != ELLIPSIS and letter not in sizes:
+            raise ArgumentError(f"{says} names {letter!r} in the result, which no operand has")
+    if ELLIPSIS in term:
+        place = term.index(ELLIPSIS)
+        return (*term[:place], *rest, *term[place + 1 :])
+    if rest:
+        raise ArgumentError(
+            f"{says} has '...' in its operands, which stands for {len(rest)} axes there, but not in the result; write it there"
+            " too, or name the axes to sum over"
+        )
+    return tuple(term)
+
+
+def _implicit(terms: Sequence[list[str]], rest: Labels) -> Labels:
+    """The labels of a result that is not written out: letters that occur once, in alphabetical order."""
+    every = [letter for term in terms for letter in term if letter != ELLIPSIS]
+    return (*rest, *sorted(letter for letter in every if every.count(letter) == 1))
+
+
+def interleaved(arguments: Sequence[Any]) -> tuple[str, tuple[Any, ...]]:
+    """Subscripts, and operands, of `a, [0, 1], b, [1, 2], [0, 2]`: numbers below 52 and Ellipsis for each operand."""
+    pairs, last = len(arguments) // 2, len(arguments) % 2
+    terms = [_numbers(k, arguments[2 * k + 1]) for k in range(pairs)]
+    if not pairs:
+        raise ArgumentError(
+            "einsum: give subscripts like 'ij,jk->ik' and the operands, or each operand and its axes' numbers"
+        )
+    inputs = ",".join(terms)
+    return inputs + ("->" + _numbers(-1, arguments[-1]) if last else ""), tuple(arguments[: 2 * pairs : 2])
+
+
+def _numbers(k: int, numbers: Any) -> str:
+    whose = f"operand {k}" if k >= 0 else "the result"
+    if not isinstance(numbers, (list, tuple)):
+        raise ArgumentError(f"einsum: the axes of {whose} are numbered by a list like [0, 1], not {numbers!r}")
+    found = ""
+    for number in numbers:
+        if number is Ellipsis:
+            found += ELLIPSIS
+        elif not hasattr(number, "__index__") or not 0 <= number.__index__() < len(LETTERS):
+            raise ArgumentError(
+                f"einsum: {number!r} in {numbers!r} numbers no axis of {whose}; give integers from 0 to {len(LETTERS) - 1}, or ..."
+            )
+        else:
+            found += LETTERS[number]
+    return found

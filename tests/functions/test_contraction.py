@@ -1,0 +1,264 @@
+"""Sums of products over axes chosen by number, beside NumPy's, and beside Python's integers."""
+
+from __future__ import annotations
+
+import operator
+import random
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tenxor as tx
+from tenxor.errors import ArgumentError, AxisError, DTypeError, ShapeError, TenxorError, UnknownAttribute
+
+from .samples import SAMPLES, Array, assert_same, each_sample, kernels_of
+from .test_einsum import DTYPES, FLOATS, random_operand, wrapped
+
+SIZES = (0, 1, 2, 3, 5, 8, 17)
+
+
+def agrees(found: tx.Tensor, function: Callable[..., Any], *arrays: Array) -> None:
+    """Equal to NumPy's function of float64, or of Python's integers modulo 2 to the width."""
+    dtype = found.dtype
+    expected = np.asarray(function(*arrays))
+    assert found.shape == expected.shape
+    if dtype.is_float:
+        size = np.asarray(function(*map(np.abs, arrays)))
+        assert np.all(np.abs(found.astype(tx.float64).to_numpy() - expected) <= FLOATS[dtype] * (size + 1e-3))
+    else:
+        assert found.ravel().tolist() == wrapped(expected, dtype)
+
+
+def exact_vecdot(a: Array, b: Array, axis: int) -> Array:
+    return np.asarray((np.moveaxis(a, axis, -1) * np.moveaxis(b, axis, -1)).sum(-1))
+
+
+@pytest.mark.parametrize("dtype", [d for d in DTYPES if d is not tx.bool], ids=str)
+def test_random_shapes(dtype: tx.DType) -> None:
+    rng = random.Random(str(dtype))
+    for _ in range(6):
+        common = [rng.choice(SIZES) for _ in range(rng.randrange(3))]
+        before, after = ([rng.choice(SIZES) for _ in range(rng.randrange(3))] for _ in range(2))
+        (a, exact_a), (b, exact_b) = (random_operand(rng, tuple(s), dtype) for s in (before + common, common + after))
+        count = len(common)
+        agrees(tx.tensordot(a, b, axes=count), lambda x, y, n=count: np.tensordot(x, y, n), exact_a, exact_b)
+        agrees(tx.outer(a, b), np.outer, exact_a, exact_b)
+        shape = (*before, *after, rng.choice(SIZES))
+        (c, exact_c), (d, exact_d) = (
+            random_operand(rng, s, dtype) for s in (shape, shape[rng.randrange(len(shape)) :])
+        )
+        axis = rng.randrange(-d.ndim, 0)
+        agrees(tx.vecdot(c, d, axis=axis), lambda x, y, k=axis: exact_vecdot(x, y, k), exact_c, exact_d)
+        agrees(tx.inner(c, d), np.inner, exact_c, exact_d)
+        turned = exact_d.T if d.ndim < 2 else np.swapaxes(exact_d, -1, -2)
+        agrees(tx.dot(c, d if d.ndim < 2 else d.mT), np.dot, exact_c, turned)
+
+
+@each_sample
+def test_every_layout(sample: str) -> None:
+    tensor, array = SAMPLES[sample]()
+    assert_same(tx.outer(tensor, tensor), np.outer(array, array))
+    assert_same(tx.inner(tensor, tensor), np.inner(array, array))
+    if array.ndim > 1:
+        assert_same(tx.dot(tensor, tensor.mT), np.dot(array, array.swapaxes(-1, -2)))
+    for axes in range(array.ndim + 1):
+        assert_same(
+            tx.tensordot(tensor.T, tensor, axes=(range(axes), range(-1, -axes - 1, -1))), reversed_axes(array, axes)
+        )
+    for axis in range(-array.ndim, 0):
+        assert_same(tx.vecdot(tensor, tensor, axis=axis), (array * array).sum(axis))
+
+
+def reversed_axes(array: Array, axes: int) -> Array:
+    return np.asarray(np.tensordot(array.T, array, (range(axes), range(-1, -axes - 1, -1))))
+
+
+@pytest.mark.parametrize("axes", [0, 1, 2, ((1, 2), (1, 0)), ([-1], [0]), (2, 0), ((), ()), (np.int64(2), (0,))])
+def test_axes_of_tensordot(axes: Any) -> None:
+    a, b = np.arange(24).reshape(2, 3, 4), np.arange(60).reshape((4, 3, 5))
+    if axes == 2:
+        b = b.swapaxes(0, 1)
+    assert_same(tx.tensordot(tx.asarray(a), tx.asarray(b), axes=axes), np.tensordot(a, b, axes))
+    assert_same(tx.tensordot(tx.asarray(a), tx.asarray(b), dims=axes), np.tensordot(a, b, axes))
+
+
+def test_vecdot_broadcasts_all_other_axes() -> None:
+    a, b = np.arange(30).reshape(5, 1, 6), np.arange(24).reshape(4, 6)
+    assert_same(tx.vecdot(tx.asarray(a), tx.asarray(b)), np.vecdot(a, b))
+    assert_same(tx.vecdot(tx.asarray(b.T), tx.asarray(b.T), dim=0), np.vecdot(b.T, b.T, axis=0))
+    assert_same(tx.vecdot(tx.asarray(a.swapaxes(1, 2)), tx.asarray(b.T), axis=-2), np.vecdot(a, b))
+
+
+def test_numbers_multiply() -> None:
+    t = tx.asarray([[1, 2], [3, 4]])
+    for found in (t.dot(2), tx.dot(t, 2), tx.dot(tx.asarray(2), t), tx.inner(2, t), tx.inner(t, tx.asarray(2))):
+        assert found.tolist() == [[2, 4], [6, 8]]
+    assert tx.dot(2, 3).item() == tx.inner(2, 3).item() == 6
+    assert tx.outer(2, 3).tolist() == [[6]]
+    assert t.dot([1, 1]).tolist() == [3, 7]
+    assert t.dot(np.asarray([1, 1])).tolist() == [3, 7]
+
+
+def test_lists_and_arrays_are_taken_as_tensors() -> None:
+    a = np.asarray([3, 4])
+    for function, wanted in ((tx.vecdot, 11), (tx.dot, 11), (tx.inner, 11), (tx.outer, [[3, 4], [6, 8]])):
+        assert function([1, 2], a).tolist() == wanted
+    assert tx.tensordot([1, 2], a, axes=1).item() == 11
+
+
+def test_promotion() -> None:
+    a, b = tx.ones(3, dtype=tx.int8), tx.ones(3, dtype=tx.float32)
+    for function in (tx.vecdot, tx.dot, tx.inner, tx.outer, lambda x, y: tx.tensordot(x, y, axes=1)):
+        assert function(a, b).dtype is tx.float32
+        assert function(a, a.astype(tx.uint8)).dtype is tx.int16
+        assert function(a > 0, a).dtype is tx.int8
+    assert tx.outer(a > 0, a > 1).tolist() == [[False] * 3] * 3
+
+
+def test_narrow_floats_add_up_in_float32() -> None:
+    ones = tx.ones(5000, dtype=tx.float16)
+    for found in (tx.vecdot(ones, ones), ones.dot(ones), tx.inner(ones, ones), tx.tensordot(ones, ones, axes=1)):
+        assert found.item() == 5000.0
+
+
+CALLS: dict[str, Callable[[Any, Any], Any]] = {
+    "vecdot": tx.vecdot,
+    "tensordot": lambda a, b: tx.tensordot(a, b, axes=1),
+    "dot": tx.dot,
+    "inner": tx.inner,
+    "outer": tx.outer,
+    "contract": lambda a, b: tx.contract(a, b, [(1, 0)]),
+    "contract without pairs": lambda a, b: tx.contract(a, b, []),
+}
+
+
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+def test_lazy_in_one_kernel_and_deaf_to_later_writes(call: Callable[[Any, Any], Any]) -> None:
+    a, b = tx.ones((16, 16)).realize(), tx.ones((16, 16)).realize()
+    assert kernels_of(call(a, b + 1) * 2) == 1
+    expected = call(a, a).to_numpy()
+    array = np.ones((16, 16))
+    pinned, pending = tx.asarray(array, copy=False), tx.ones((16, 16)) * 1
+    found = [call(pinned, a), call(a, pinned), call(pending, a), call(pinned, pinned)]
+    array[...] = 5.0
+    pending[...] = 5.0
+    for result in found:
+        assert_same(result, expected)
+        result[...] = 0.0
+    assert array.tolist() == pending.tolist() == [[5.0] * 16] * 16
+
+
+def test_the_same_again_compiles_nothing() -> None:
+    tx.tensordot(tx.ones((20, 30)), tx.ones((30, 40)), axes=1).realize()
+    compiled = tx.compile_counts()
+    for n in (21, 33):
+        tx.tensordot(tx.ones((n, 30)), tx.ones((30, 41)), axes=1).realize()
+        tx.einsum("ij,jk->ik", tx.ones((n, 30)), tx.ones((30, 43))).realize()
+    assert tx.compile_counts() == compiled
+
+
+# --- contract ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_contract_keeps_the_dtype(dtype: tx.DType) -> None:
+    rng = random.Random(str(dtype))
+    (a, exact_a), (b, exact_b) = (random_operand(rng, shape, dtype) for shape in ((3, 17, 9), (9, 3, 8)))
+    for pairs, subscripts in (([(2, 0)], "bij,jck->bick"), ([(0, 1), (2, 0)], "bij,jbk->bik"), ([], "bij,jck->bijjck")):
+        found = tx.contract(a, b, pairs)
+        assert found.dtype is dtype
+        if not pairs:
+            agrees(found, np.multiply.outer, exact_a, exact_b)
+        elif dtype is tx.bool:
+            assert found.tolist() == (np.einsum(subscripts, exact_a.astype(int), exact_b.astype(int)) > 0).tolist()
+        else:
+            agrees(found, lambda x, y, s=subscripts: np.einsum(s, x, y), exact_a, exact_b)
+
+
+def test_contract_with_one_function_of_the_two() -> None:
+    a, b = np.arange(6).reshape(2, 3), np.arange(12).reshape(3, 4)
+    apart = np.abs(a[:, :, None] - b[None])
+    ours = [tx.asarray(a), tx.asarray(b)]
+    assert_same(tx.contract(*ours, [(1, 0)], multiply=lambda x, y: abs(x - y)), apart.sum(1))
+    assert_same(tx.contract(*ours, [(1, 0)], add=tx.maximum), (a[:, :, None] * b[None]).max(1))
+    assert_same(tx.contract(*ours, [(1, 0)], operator.mul, operator.add), a @ b)
+    assert_same(tx.contract(*ours, [], multiply=operator.sub), np.subtract.outer(a, b))
+
+
+# --- errors -----------------------------------------------------------------------------------------------------------
+
+A, B = tx.zeros((2, 3)), tx.zeros((4, 5))
+WRONG: dict[str, tuple[Callable[[], Any], type[TenxorError], tuple[str, ...]]] = {
+    "vecdot, sizes": (lambda: tx.vecdot(A, B), ShapeError, ("vecdot", "(2, 3)", "(4, 5)", "axis -1", "3", "5")),
+    "vecdot, size 1": (lambda: tx.vecdot(A, A[:, :1]), ShapeError, ("vecdot", "(2, 3)", "(2, 1)", "axis -1", "3", "1")),
+    "vecdot, others": (
+        lambda: tx.vecdot(tx.zeros((2, 3)), tx.zeros((4, 3))),
+        ShapeError,
+        ("vecdot", "(2, 3)", "(4, 3)", "2 and 4"),
+    ),
+    "vecdot, axis": (lambda: tx.vecdot(A, A, axis=2), AxisError, ("vecdot", "axis 2")),
+    "vecdot, axis of the second": (lambda: tx.vecdot(A, A[0], axis=-2), AxisError, ("vecdot", "axis -2")),
+    "vecdot, 0-d": (lambda: tx.vecdot(A, tx.asarray(1.0)), AxisError, ("vecdot", "axis -1")),
+    "vecdot, two names": (lambda: tx.vecdot(A, A, axis=0, dim=0), ArgumentError, ("vecdot", "axis and dim")),
+    "vecdot, bool": (lambda: tx.vecdot(A > 0, A > 0), DTypeError, ("vecdot", "bool")),
+    "tensordot, sizes": (
+        lambda: tx.tensordot(A, B, axes=1),
+        ShapeError,
+        ("tensordot", "(2, 3)", "(4, 5)", "axis 1", "axis 0", "3", "4"),
+    ),
+    "tensordot, too many": (
+        lambda: tx.tensordot(A, A, axes=3),
+        ShapeError,
+        ("tensordot", "(2, 3)", "3 axes", "0 to 2"),
+    ),
+    "tensordot, below 0": (lambda: tx.tensordot(A, A, axes=-1), ShapeError, ("tensordot", "-1 axes")),
+    "tensordot, axis": (lambda: tx.tensordot(A, A, axes=((2,), (0,))), AxisError, ("tensordot", "axis 2")),
+    "tensordot, twice": (
+        lambda: tx.tensordot(A, A, axes=((0, -2), (0, 1))),
+        AxisError,
+        ("tensordot", "(0, -2)", "twice"),
+    ),
+    "tensordot, lengths": (
+        lambda: tx.tensordot(A, A, axes=((0, 1), (0,))),
+        ArgumentError,
+        ("tensordot", "(0, 1)", "2 of the first", "1 of the second"),
+    ),
+    "tensordot, three": (lambda: tx.tensordot(A, A, axes=(0, 1, 2)), ArgumentError, ("tensordot", "(0, 1, 2)", "pair")),
+    "tensordot, a float": (lambda: tx.tensordot(A, A, axes=1.5), ArgumentError, ("tensordot", "1.5")),
+    "tensordot, floats": (lambda: tx.tensordot(A, A, axes=((0.5,), (0,))), ArgumentError, ("tensordot", "0.5")),
+    "tensordot, two names": (
+        lambda: tx.tensordot(A, A, axes=1, dims=1),
+        ArgumentError,
+        ("tensordot", "axes and dims"),
+    ),
+    "tensordot, bool": (lambda: tx.tensordot(A > 0, A > 0), DTypeError, ("tensordot", "bool")),
+    "dot, sizes": (lambda: tx.dot(A, B), ShapeError, ("dot", "(2, 3)", "(4, 5)", "axis 1", "axis 0", "3", "4")),
+    "dot as a method": (lambda: A.dot(B[0]), ShapeError, ("dot", "(2, 3)", "(5,)", "axis 1", "axis 0")),
+    "dot, no tensor": (lambda: A.dot("x"), DTypeError, ("dot", "str")),
+    "dot, bool": (lambda: tx.dot(A > 0, A > 0), DTypeError, ("dot", "bool")),
+    "inner, sizes": (lambda: tx.inner(A, B), ShapeError, ("inner", "(2, 3)", "(4, 5)", "axis 1", "3", "5")),
+    "outer, dtypes": (
+        lambda: tx.outer(A.astype(tx.uint64), A.astype(tx.int64)),
+        DTypeError,
+        ("outer", "uint64", "int64"),
+    ),
+    "contract, dtypes": (
+        lambda: tx.contract(A.astype(tx.uint64), A.astype(tx.int64), []),
+        DTypeError,
+        ("contract", "uint64", "int64"),
+    ),
+    "torch's mv": (lambda: A.mv, UnknownAttribute, ("x @ y",)),
+    "torch's ger": (lambda: tx.ger, UnknownAttribute, ("tx.outer",)),
+    "numpy's vdot": (lambda: tx.vdot, UnknownAttribute, ("tx.dot(x.ravel(), y.ravel())",)),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_errors(wrong: str) -> None:
+    call, error, names = WRONG[wrong]
+    with pytest.raises(error) as caught:
+        call()
+    for name in names:
+        assert name in str(caught.value)
