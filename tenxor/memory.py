@@ -68,12 +68,14 @@ class Buffer:
     __slots__ = ("_capacity", "_typed", "_typed_as", "address", "array", "frozen", "nbytes", "owner", "pins")
 
     def __init__(self, array: Array, address: int, nbytes: int, capacity: int) -> None:
-        self.array, self.address, self.nbytes, self._capacity = array, address, nbytes, capacity
+        self.array, self.address, self.nbytes = array, address, nbytes
         self.pins = 0
         self.frozen = False
         self.owner: object = None
         self._typed: Array | None = None
         self._typed_as: DType | None = None
+        self._capacity = capacity
+        _pool.in_use += capacity
 
     def typed(self, dtype: DType) -> Array:
         """The elements as a 1-D NumPy array over the same memory (`bfloat16` as its bits)."""
@@ -86,7 +88,10 @@ class Buffer:
         return self._typed
 
     def __del__(self) -> None:
-        capacity = self._capacity
+        try:
+            capacity = self._capacity
+        except AttributeError:  # a signal came before it had any
+            return
         if capacity:
             _pool.in_use -= capacity
             if _pool.pooled + capacity <= MAX_POOLED or _make_way(capacity):
@@ -131,10 +136,10 @@ def allocate(nbytes: int, op: object = "tenxor", shape: tuple[int, ...] | None =
         if block is None:
             raise MemoryError(f"{_refused(nbytes, op, shape, dtype)}; {_pool.in_use} bytes are in use")
         array, address = block
-    _pool.in_use += capacity
+    buffer = Buffer(array, address, nbytes, capacity)
     if _pool.in_use > _pool.peak:
         _pool.peak = _pool.in_use
-    return Buffer(array, address, nbytes, capacity)
+    return buffer
 
 
 def _refused(nbytes: int, op: object, shape: tuple[int, ...] | None, dtype: object) -> str:

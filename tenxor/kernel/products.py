@@ -170,7 +170,7 @@ def _place(p: Pairing, d: Draft, space: Loops, walks: Sequence[Walk], axes: dict
         min(_block(fitting, (ROWS[0], most)), rows),
         min(_block(RIGHT_BYTES // (p.steps * right.nbytes), COLUMNS), columns),
     )
-    fixed = alike[0] and rows <= p.blocks[0], alike[1] and columns <= p.blocks[1]
+    fixed = [again > 1 and a and n <= b for a, n, b in zip(alike, (rows, columns), p.blocks, strict=True)]
     p.packed = (
         not left.plain or columns * (again if fixed[0] else 1) > DIRECT_COLUMNS,
         not beside or (rows * (again if fixed[1] else 1) > DIRECT_ROWS and not windows),
