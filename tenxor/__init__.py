@@ -43,6 +43,7 @@ from .functions.manipulation import *
 from .functions.mapping import *
 from .functions.neural import *
 from .functions.patterns import *
+from .functions.pooling import *
 from .functions.selecting import *
 from .functions.statistics import *
 from .memory import memory as memory

@@ -14,12 +14,11 @@ from ..errors import ArgumentError, ShapeError
 from ..tensor import Tensor
 from ..tensor.contraction import contracted, result_dtype, widened
 from .joining import pad
-from .sliding import Ints, Sizes, batched, counted, padded, per_axis, reaches, windowed
+from .sliding import Ints, Sizes, batched, counted, is_written_out, padded, per_axis, reaches, windowed
 
 __all__ = ["conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d"]
 
 FEW = 4  # kernels in a group from which results are computed in tiles
-TAPS = 32  # products in a sum, up to which it is written out
 
 
 def conv1d(
@@ -245,7 +244,7 @@ def _contraction(x: Any, weight: Any, bias: Any, stride: Sizes, dilation: Sizes,
     seen = x._view(windowed(x.layout, tuple(kernel), stride, dilation)).unflatten(1, (groups, channels))
     inside = range(3 + space, 3 + 2 * space)
     seen = seen.permute(0, 1, *range(3, 3 + space), 2, *inside).expand_dims(2)
-    if outputs < FEW and 0 < channels * prod(kernel) <= TAPS:
+    if outputs < FEW and is_written_out(x, channels * prod(kernel)):
         total = _taps(seen, weight, space)
     else:
         if outputs < FEW and stride[-1] == 1:

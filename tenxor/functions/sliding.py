@@ -10,9 +10,12 @@ from collections.abc import Sequence
 from ..dtypes import Number
 from ..errors import ArgumentError, ShapeError
 from ..layout import Layout
+from ..node import is_pinned
 from ..tensor import Tensor
 from ..tensor.arguments import ints
 from .joining import pad
+
+TAPS = 32  # terms, up to which what is computed of a window is written out
 
 Ints = int | Sequence[int]
 Sizes = tuple[int, ...]
@@ -47,18 +50,25 @@ def reaches(kernel: Sizes, dilation: Sizes) -> Sizes:
     return tuple([d * (k - 1) + 1 for k, d in zip(kernel, dilation, strict=True)])
 
 
-def counted(op: str, x: Tensor, before: Sizes, after: Sizes, reach: Sizes, stride: Sizes) -> Sizes:
-    """How many windows fit along each axis with this padding."""
+def counted(
+    op: str, x: Tensor, before: Sizes, after: Sizes, reach: Sizes, stride: Sizes, ceil_mode: bool = False
+) -> Sizes:
+    """How many windows fit along each axis with this padding; with `ceil_mode` one more may begin before that at the end, and
+    reach beyond it.
+    """
     space = x.shape[x.ndim - len(reach) :]
     found = []
     for axis, (n, low, high, r, s) in enumerate(zip(space, before, after, reach, stride, strict=True)):
-        if r > n + low + high:
+        left = n + low + high - r
+        count = left // s + 1
+        if ceil_mode and left % s and count * s < n + low:
+            count += 1
+        if count < 1:
             raise ShapeError(
                 f"{op}: x has shape {x.shape}: its axis {axis - len(reach)} has {n} elements, {n + low + high} with padding,"
-                f" but the kernel reaches over {r}; use a smaller kernel or dilation, or padding of"
-                f" {-(-(r - n) // 2)} on each side"
+                f" but the kernel reaches over {r}; use a smaller kernel or dilation, or more padding"
             )
-        found.append((n + low + high - r) // s + 1)
+        found.append(count)
     return tuple(found)
 
 
@@ -80,3 +90,11 @@ def windowed(layout: Layout, kernel: Sizes, stride: Sizes, dilation: Sizes) -> L
     for axis, (k, s, d) in enumerate(zip(kernel, stride, dilation, strict=True)):
         layout = layout.windows(first + axis, k, s, d)
     return layout
+
+
+def is_written_out(x: Tensor, terms: int) -> bool:
+    """Whether what is computed of each window is written out, term by term, so that lanes run along the results.
+
+    What reads memory that others may write is computed at once, and should be one operation.
+    """
+    return 0 < terms <= TAPS and not is_pinned(x.node)
