@@ -35,6 +35,7 @@ from .dtypes import uint8 as uint8
 from .dtypes import uint16 as uint16
 from .dtypes import uint32 as uint32
 from .dtypes import uint64 as uint64
+from .functions.attention import *
 from .functions.convolution import *
 from .functions.elementwise import *
 from .functions.inspection import *
