@@ -35,7 +35,9 @@ from .dtypes import uint8 as uint8
 from .dtypes import uint16 as uint16
 from .dtypes import uint32 as uint32
 from .dtypes import uint64 as uint64
+from .functions.attention import *
 from .functions.contraction import *
+from .functions.convolution import *
 from .functions.elementwise import *
 from .functions.inspection import *
 from .functions.joining import *
@@ -43,6 +45,7 @@ from .functions.manipulation import *
 from .functions.mapping import *
 from .functions.neural import *
 from .functions.patterns import *
+from .functions.pooling import *
 from .functions.selecting import *
 from .functions.statistics import *
 from .memory import memory as memory

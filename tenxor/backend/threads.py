@@ -100,7 +100,7 @@ def share(compiled: Compiled, args: bytes, extent: int, work: int, grain: int, *
 
     It runs in slices of no more than so much `work`, as the interpreter sees signals (Ctrl-C) only between two of them.
     """
-    if 0 < extent and work < SLICE and (alone or _count == 1):
+    if extent > 0 and work < SLICE and (alone or _count == 1):
         compiled.call_free(args, 0, extent, 0)
         return
     slices = work // SLICE + 1

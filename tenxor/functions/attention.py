@@ -1,0 +1,159 @@
+"""Attention, in blocks of queries: the scores of all queries for all keys are never in memory together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import product
+from math import inf, prod, sqrt
+from typing import Any
+
+from ..creation import arange, asarray, empty, zeros
+from ..dtypes import DEFAULT_FLOAT, promote
+from ..errors import ArgumentError, DTypeError, ShapeError
+from ..ops import OPS
+from ..tensor import Tensor
+from ..tensor.core import broadcast
+
+__all__ = ["scaled_dot_product_attention"]
+
+_OP = "scaled_dot_product_attention"
+ROWS = 256  # queries of each head in a block, at most
+BLOCK_BYTES = 1 << 22  # of the scores in a block, if they are more than those of one query
+
+Place = tuple[slice, ...]
+
+
+def scaled_dot_product_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    *,
+    is_causal: bool = False,
+    scale: float | None = None,
+) -> Tensor:
+    """New float tensor: for each query the mean of the values, weighted by the softmax of `scale` times its products with
+    the keys.
+
+    `query` is (..., L, E), `key` (..., S, E) and `value` (..., S, V); the axes in front broadcast. The result is
+    (..., L, V). `attn_mask` broadcasts to (..., L, S): True where a key takes part, or numbers to add to the scores. With
+    `is_causal` query `i` sees the keys up to `i` alone, of those the mask lets take part. `scale` is 1 / sqrt(E) by default.
+    A query for which no key takes part gives 0.
+
+    Integers become float64; float16 and bfloat16 are computed in float32. Beyond operands and result it needs some MiB of
+    memory, however long the sequences are. Raises ShapeError for shapes that do not fit, DTypeError for a mask of integers.
+
+    >>> import tenxor as tx
+    >>> key, value = tx.asarray([[0.0], [0.0], [9.0]]), tx.asarray([[1.0], [3.0], [7.0]])
+    >>> tx.scaled_dot_product_attention(tx.asarray([[0.0], [0.0]]), key, value, is_causal=True).tolist()
+    [[1.0], [2.0]]
+
+    A. Vaswani et al.: Attention is all you need, 2017 (arXiv:1706.03762). In blocks: M. N. Rabe, C. Staats: Self-attention
+    does not need O(n^2) memory, 2021 (arXiv:2112.05682).
+    """
+    tensors: list[Any] = [asarray(t) for t in (query, key, value)]
+    batch = _batch(*tensors)
+    dtype = promote(promote(tensors[0].dtype, tensors[1].dtype, _OP), tensors[2].dtype, _OP)
+    result = dtype if dtype.is_float else DEFAULT_FLOAT
+    q, k, v = [t.astype(result.compute, copy=False).expand(*batch, *t.shape[-2:]) for t in tensors]
+    length, width, count = q.shape[-2], q.shape[-1], k.shape[-2]
+    mask = None if attn_mask is None else _mask(asarray(attn_mask), (*batch, length, count), result.compute)
+    if scale is None:
+        scale = 1 / sqrt(max(width, 1))
+    elif not isinstance(scale, (int, float)):
+        raise ArgumentError(f"{_OP}: scale is a number, not {scale!r}")
+    if prod(batch) * length * count == 0:
+        return zeros((*batch, length, v.shape[-1]), dtype=result)
+
+    places = list(_places(batch, length, count * result.compute.itemsize))
+
+    def stage(t: Any) -> Any:
+        """One of several blocks is computed step by step: so blocks of one shape have the same kernels and plans."""
+        return t.realize() if len(places) > 1 else t
+
+    def block(place: Place) -> Any:
+        """The results of some queries."""
+        heads, rows = place[:-1], place[-1]
+        seen = slice(0, min(rows.stop, count) if is_causal else count)
+        scores = stage(q[place] * scale) @ k[(*heads, seen)].mT
+        if mask is not None:
+            part = mask[(*place, seen)]
+            scores = scores + part if part.dtype.is_float else _where(part, scores, -inf)
+        if is_causal:
+            earlier = arange(seen.stop) <= arange(rows.start, rows.stop).expand_dims(1)
+            scores = _where(earlier, scores, -inf)
+        return stage(_softmax(stage(scores))) @ v[(*heads, seen)]
+
+    if len(places) == 1:
+        only: Tensor = block(places[0]).astype(result, copy=False)
+        return only
+    found = empty((*batch, length, v.shape[-1]), dtype=result).realize()
+    for place in places:
+        found[place]._write(stage(block(place)), _OP)
+    return found
+
+
+def _where(condition: Any, x: Any, y: Any) -> Any:
+    return Tensor._compute(OPS["where"], condition, x, y)
+
+
+def _softmax(scores: Any) -> Any:
+    """Along the last axis, 0 where nothing takes part: all is -inf."""
+    highest = scores.max(-1, keepdims=True)
+    powers = (scores - _where(highest == -inf, 0.0, highest)).exp()
+    total = powers.sum(-1, keepdims=True)
+    return powers * _where(total == 0.0, 0.0, 1.0 / total)
+
+
+def _places(batch: Sequence[int], length: int, row: int) -> Iterator[Place]:
+    """The blocks of the queries, which need `row` bytes each: all heads if they fit, else some, or one."""
+    rows = min(length, ROWS, max(1, BLOCK_BYTES // row))
+    heads = max(1, BLOCK_BYTES // (rows * row))
+    inner, axis = 1, len(batch)
+    while axis > 0 and inner * batch[axis - 1] <= heads:
+        axis -= 1
+        inner *= batch[axis]
+    steps = [1] * (axis - 1) + [heads // inner] * (axis > 0) + list(batch[axis:]) + [rows]
+    cuts = [
+        [slice(start, min(start + step, n)) for start in range(0, n, step)]
+        for n, step in zip((*batch, length), steps, strict=True)
+    ]
+    return product(*cuts)
+
+
+# --- what arguments must be -------------------------------------------------------------------------------------------
+
+
+def _batch(query: Tensor, key: Tensor, value: Tensor) -> tuple[int, ...]:
+    """The shape of the axes in front."""
+    for name, t in (("query", query), ("key", key), ("value", value)):
+        if t.ndim < 2:
+            raise ShapeError(f"{_OP}: the {name} has shape {t.shape}; it needs at least 2 axes, a sequence of vectors")
+    if query.shape[-1] != key.shape[-1]:
+        raise ShapeError(
+            f"{_OP}: axis -1 of the query of shape {query.shape} has size {query.shape[-1]}, that of the key of shape"
+            f" {key.shape} {key.shape[-1]}; they must be equal"
+        )
+    if key.shape[-2] != value.shape[-2]:
+        raise ShapeError(
+            f"{_OP}: axis -2 of the key of shape {key.shape} has size {key.shape[-2]}, that of the value of shape"
+            f" {value.shape} {value.shape[-2]}; they must be equal"
+        )
+    return broadcast(
+        f"{_OP}: before the last two axes of query, key and value", *(t.shape[:-2] for t in (query, key, value))
+    )
+
+
+def _mask(mask: Any, shape: tuple[int, ...], dtype: Any) -> Any:
+    """The mask, bool or of the dtype to compute in, for each pair of query and key."""
+    if mask.dtype.is_integer:
+        raise DTypeError(
+            f"{_OP}: attn_mask has dtype {mask.dtype}; it is bool, True where a key takes part, or float, added to the scores"
+        )
+    try:
+        mask = mask.expand(shape)
+    except ShapeError:
+        raise ShapeError(
+            f"{_OP}: attn_mask of shape {mask.shape} does not broadcast to {shape}, one number for each query and key"
+        ) from None
+    return mask.astype(dtype, copy=False) if mask.dtype.is_float else mask

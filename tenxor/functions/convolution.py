@@ -1,0 +1,391 @@
+"""Convolution: the view of all windows of a tensor, multiplied by a weight and added up. The windows are never made."""
+
+from __future__ import annotations
+
+from functools import reduce
+from itertools import product
+from math import gcd, prod
+from operator import add
+from typing import Any, NamedTuple
+
+from ..creation import asarray, empty
+from ..dtypes import DType, promote
+from ..errors import ArgumentError, ShapeError
+from ..tensor import Tensor
+from ..tensor.contraction import contracted, result_dtype, widened
+from .joining import pad
+from .sliding import Ints, Sizes, batched, counted, is_written_out, padded, per_axis, reaches, windowed
+
+__all__ = ["conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d"]
+
+FEW = 4  # kernels in a group from which results are computed in tiles
+
+
+def conv1d(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Ints = 1,
+    padding: Ints | str = 0,
+    dilation: Ints = 1,
+    groups: int = 1,
+) -> Tensor:
+    """New tensor: for each window along the last axis of `x`, the sum of its products with each of some kernels.
+
+    As `conv2d`, with `x` (N, C, L) or (C, L), and `weight` (O, C / groups, K).
+
+    >>> import tenxor as tx
+    >>> signal = tx.asarray([[1, 4, 9, 16, 25]])
+    >>> tx.conv1d(signal, tx.asarray([[[-1, 1]]])).tolist()
+    [[3, 5, 7, 9]]
+    """
+    return _convolution("conv1d", 1, x, weight, bias, stride, padding, dilation, groups)
+
+
+def conv2d(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Ints = 1,
+    padding: Ints | str = 0,
+    dilation: Ints = 1,
+    groups: int = 1,
+) -> Tensor:
+    """New tensor: for each window over the last two axes of `x`, the sum of its products with each of some kernels.
+
+    `x` is (N, C, H, W), or (C, H, W) without a batch; `weight` is (O, C / groups, KH, KW), and `bias`, if any, (O,). The
+    result is ([N,] O, H', W'). Windows start `stride` elements apart, and their elements lie `dilation` apart: one number,
+    or one for each axis. `padding` puts so many zeros on both sides; "same" as many as the result needs to be as large as
+    `x`, with stride 1, and "valid" none. With `groups`, the first part of the kernels sees the first part of the channels
+    alone, and so on. As in deep learning, kernels are not reversed.
+
+    Dtypes promote; integers add up modulo 2 to their width, float16 and bfloat16 in float32. Raises ShapeError for shapes
+    that do not fit, ArgumentError for other arguments out of range, DTypeError for bool.
+
+    >>> import tenxor as tx
+    >>> image = tx.arange(16).reshape(1, 4, 4)
+    >>> tx.conv2d(image, tx.ones((1, 1, 2, 2), dtype=tx.int64), stride=2).tolist()
+    [[[10, 18], [42, 50]]]
+
+    V. Dumoulin, F. Visin: A guide to convolution arithmetic for deep learning, 2016 (arXiv:1603.07285).
+    """
+    return _convolution("conv2d", 2, x, weight, bias, stride, padding, dilation, groups)
+
+
+def conv3d(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Ints = 1,
+    padding: Ints | str = 0,
+    dilation: Ints = 1,
+    groups: int = 1,
+) -> Tensor:
+    """New tensor: for each window over the last three axes of `x`, the sum of its products with each of some kernels.
+
+    As `conv2d`, with `x` (N, C, D, H, W) or (C, D, H, W), and `weight` (O, C / groups, KD, KH, KW).
+
+    >>> import tenxor as tx
+    >>> tx.conv3d(tx.ones((1, 3, 3, 3)), tx.ones((2, 1, 2, 2, 2)), padding=1).shape
+    (2, 4, 4, 4)
+    """
+    return _convolution("conv3d", 3, x, weight, bias, stride, padding, dilation, groups)
+
+
+def conv_transpose1d(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Ints = 1,
+    padding: Ints = 0,
+    output_padding: Ints = 0,
+    groups: int = 1,
+    dilation: Ints = 1,
+) -> Tensor:
+    """New tensor: the kernels, each times an element of `x`, laid down `stride` apart and added up where they overlap.
+
+    As `conv_transpose2d`, with `x` (N, C, L) or (C, L), and `weight` (C, O / groups, K).
+
+    >>> import tenxor as tx
+    >>> tx.conv_transpose1d(tx.asarray([[1, 10]]), tx.asarray([[[1, 2, 3]]]), stride=2).tolist()
+    [[1, 2, 13, 20, 30]]
+    """
+    return _transposed("conv_transpose1d", 1, x, weight, bias, stride, padding, output_padding, groups, dilation)
+
+
+def conv_transpose2d(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Ints = 1,
+    padding: Ints = 0,
+    output_padding: Ints = 0,
+    groups: int = 1,
+    dilation: Ints = 1,
+) -> Tensor:
+    """New tensor: the kernels, each times an element of `x`, laid down `stride` apart and added up where they overlap.
+
+    It takes the shape of a result of `conv2d` back to that of its argument, and is the derivative of that. `x` is
+    (N, C, H, W), or (C, H, W) without a batch; `weight` is (C, O / groups, KH, KW), and `bias`, if any, (O,). Of the result
+    ([N,] O, H', W') `padding` elements are cut off on both sides of each axis, and `output_padding` are added at its end;
+    H' = (H - 1) * stride - 2 * padding + dilation * (KH - 1) + output_padding + 1. Dtypes and errors as of `conv2d`;
+    `output_padding` must be smaller than `stride` or `dilation`.
+
+    >>> import tenxor as tx
+    >>> tx.conv_transpose2d(tx.asarray([[[1, 2]]]), tx.ones((1, 1, 2, 2), dtype=tx.int64)).tolist()
+    [[[1, 3, 2], [1, 3, 2]]]
+
+    V. Dumoulin, F. Visin: A guide to convolution arithmetic for deep learning, 2016 (arXiv:1603.07285).
+    """
+    return _transposed("conv_transpose2d", 2, x, weight, bias, stride, padding, output_padding, groups, dilation)
+
+
+def conv_transpose3d(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Ints = 1,
+    padding: Ints = 0,
+    output_padding: Ints = 0,
+    groups: int = 1,
+    dilation: Ints = 1,
+) -> Tensor:
+    """New tensor: the kernels, each times an element of `x`, laid down `stride` apart and added up where they overlap.
+
+    As `conv_transpose2d`, with `x` (N, C, D, H, W) or (C, D, H, W), and `weight` (C, O / groups, KD, KH, KW).
+
+    >>> import tenxor as tx
+    >>> tx.conv_transpose3d(tx.ones((1, 2, 2, 2)), tx.ones((1, 4, 2, 2, 2)), stride=2).shape
+    (4, 4, 4, 4)
+    """
+    return _transposed("conv_transpose3d", 3, x, weight, bias, stride, padding, output_padding, groups, dilation)
+
+
+# --- how --------------------------------------------------------------------------------------------------------------
+
+
+def _convolution(
+    op: str,
+    space: int,
+    x: Any,
+    weight: Any,
+    bias: Any,
+    stride: Ints,
+    padding: Ints | str,
+    dilation: Ints,
+    groups: int,
+) -> Tensor:
+    x, weight, bias = asarray(x), asarray(weight), None if bias is None else asarray(bias)
+    dtype = _dtype(op, x, weight, bias)
+    steps, apart = per_axis(op, "stride", stride, space, 1), per_axis(op, "dilation", dilation, space, 1)
+    many = batched(op, x, space)
+    groups = _groups(op, groups, many, weight, space)
+    if weight.shape[1] * groups != many.shape[1]:
+        raise ShapeError(
+            f"{op}: x of shape {x.shape} has {many.shape[1]} channels, {many.shape[1] // groups} in each of {groups} groups,"
+            f" but axis 1 of the weight of shape {weight.shape} has {weight.shape[1]}; they must be equal"
+        )
+    if weight.shape[0] % groups:
+        raise ArgumentError(
+            f"{op}: {groups} groups do not divide the {weight.shape[0]} kernels of the weight of shape {weight.shape};"
+            " use a divisor of both"
+        )
+    _check_bias(op, bias, weight.shape[0])
+    kernel = weight.shape[2:]
+    reach = reaches(kernel, apart)
+    before, after = _padding(op, padding, reach, steps)
+    counts = counted(op, x, before, after, reach, steps)
+    many = padded(many, counts, before, reach, steps, 0)
+    found = _contraction(many, weight.unflatten(0, (groups, weight.shape[0] // groups)), bias, steps, apart, dtype)
+    return found if x.ndim == space + 2 else found.squeeze(0)
+
+
+def _transposed(
+    op: str,
+    space: int,
+    x: Any,
+    weight: Any,
+    bias: Any,
+    stride: Ints,
+    padding: Ints,
+    output_padding: Ints,
+    groups: int,
+    dilation: Ints,
+) -> Tensor:
+    x, weight, bias = asarray(x), asarray(weight), None if bias is None else asarray(bias)
+    dtype = _dtype(op, x, weight, bias)
+    steps, apart = per_axis(op, "stride", stride, space, 1), per_axis(op, "dilation", dilation, space, 1)
+    cut, more = per_axis(op, "padding", padding, space, 0), per_axis(op, "output_padding", output_padding, space, 0)
+    for axis, (m, s, d) in enumerate(zip(more, steps, apart, strict=True)):
+        if m >= max(s, d):
+            raise ArgumentError(
+                f"{op}: output_padding {m} of axis {axis - space} must be smaller than its stride {s} or its dilation {d}"
+            )
+    many = batched(op, x, space)
+    groups = _groups(op, groups, many, weight, space)
+    if weight.shape[0] != many.shape[1]:
+        raise ShapeError(
+            f"{op}: x of shape {x.shape} has {many.shape[1]} channels, but axis 0 of the weight of shape {weight.shape} has"
+            f" {weight.shape[0]}; they must be equal"
+        )
+    _check_bias(op, bias, groups * weight.shape[1])
+    sizes = _sizes(op, many, reaches(weight.shape[2:], apart), steps, cut, more)
+    phases = [_phases(*its) for its in zip(many.shape[2:], weight.shape[2:], sizes, steps, cut, apart, strict=True)]
+    swapped = weight.unflatten(0, (groups, weight.shape[0] // groups)).swapaxes(1, 2)
+    found = _in_phases(op, many, swapped, bias, phases, sizes, dtype)
+    return found if x.ndim == space + 2 else found.squeeze(0)
+
+
+def _contraction(x: Any, weight: Any, bias: Any, stride: Sizes, dilation: Sizes, dtype: DType) -> Tensor:
+    """The windows of a tensor with a batch axis times a weight (groups, kernels, channels, *kernel), added up."""
+    space = len(stride)
+    groups, outputs, channels, *kernel = weight.shape
+    x, weight = widened(x, dtype), widened(weight, dtype)
+    seen = x._view(windowed(x.layout, tuple(kernel), stride, dilation)).unflatten(1, (groups, channels))
+    inside = range(3 + space, 3 + 2 * space)
+    seen = seen.permute(0, 1, *range(3, 3 + space), 2, *inside).expand_dims(2)
+    if outputs < FEW and is_written_out(x, channels * prod(kernel)):
+        total = _taps(seen, weight, space)
+    else:
+        if outputs < FEW and stride[-1] == 1:
+            weight = _across(weight)
+        shape = (*seen.shape[:2], outputs, *seen.shape[3:])
+        left = weight.layout.expand_dims((0, *range(3, 3 + space))).expand(shape)
+        total = contracted(weight, x, (left, seen.layout.expand(shape), 3 + space), x.dtype)
+    found = total.reshape(total.shape[0], groups * outputs, *total.shape[3:])
+    if bias is not None:
+        found = found + widened(bias, dtype).reshape(-1, *(1,) * space)
+    narrow: Tensor = found.astype(dtype, copy=False)
+    return narrow
+
+
+def _taps(seen: Any, weight: Any, space: int) -> Any:
+    """A short sum, written out: a row of results is computed with each number of a kernel in a register."""
+    products = (
+        seen[(..., *place)] * weight[(slice(None), slice(None), *place)].expand_dims(tuple(range(2, 2 + space)))
+        for place in product(*map(range, weight.shape[2:]))
+    )
+    return reduce(add, products)
+
+
+def _across(weight: Any) -> Any:
+    """The weight with all numbers of one kernel far apart in memory, so that lanes run along results rather than kernels."""
+    copied = weight.permute(*range(2, weight.ndim), 0, 1).copy()
+    copied.storage.node.used = True  # computed on its own
+    return copied.permute(-2, -1, *range(weight.ndim - 2))
+
+
+# --- transposed -------------------------------------------------------------------------------------------------------
+
+
+class _Phase(NamedTuple):
+    """Every `stride`-th element of a transposed convolution along one axis: they see the same numbers of the kernel, and
+    so are a convolution with these alone.
+    """
+
+    into: slice  # which elements of the result
+    taps: slice | None  # which numbers of the kernel, the last first; None for none at all
+    dilation: int
+    first: int  # the element of `x` that the first of them begins with, perhaps before all there are
+    reach: int  # over how many elements of `x` they reach
+
+
+def _phases(size: int, kernel: int, result: int, stride: int, cut: int, apart: int) -> list[_Phase]:
+    """The phases along an axis: element `i` of `x` times number `t` of the kernel goes to `i * stride + t * apart - cut`."""
+    common = gcd(stride, apart)
+    every, dilation = stride // common, apart // common
+    found = []
+    for start in range(min(stride, result)):
+        into = slice(start, None, stride)
+        first = next((t for t in range(min(every, kernel)) if (start + cut - t * apart) % stride == 0), None)
+        if first is None:
+            found.append(_Phase(into, None, 1, 0, 0))
+            continue
+        more = (kernel - 1 - first) // every  # numbers of the kernel after the first
+        count = -((start - result) // stride)
+        begin = (start + cut - first * apart) // stride - more * dilation
+        found.append(_Phase(into, slice(first + more * every, None, -every), dilation, begin, count + more * dilation))
+    return found
+
+
+def _in_phases(
+    op: str, x: Any, weight: Any, bias: Any, phases: list[list[_Phase]], sizes: Sizes, dtype: DType
+) -> Tensor:
+    """A transposed convolution, of a weight (groups, kernels, channels, *kernel): each phase is written to its places."""
+    before = [max(0, *(-p.first for p in its)) for its in phases]
+    after = [max(0, *(p.first + p.reach - n for p in its)) for n, its in zip(x.shape[2:], phases, strict=True)]
+    if any(before) or any(after):
+        x = pad(x, [(0, 0), (0, 0), *zip(before, after, strict=True)])
+    untouched = 0 if bias is None else bias.reshape(-1, *(1,) * len(sizes))
+
+    def part(its: tuple[_Phase, ...]) -> Tensor:
+        seen = [slice(p.first + b, p.first + b + p.reach) for p, b in zip(its, before, strict=True)]
+        some = weight[(..., *(p.taps for p in its))]
+        return _contraction(x[(..., *seen)], some, bias, (1,) * len(its), tuple([p.dilation for p in its]), dtype)
+
+    every = list(product(*phases))
+    whole = [its for its in every if all(p.taps is not None for p in its)]
+    if len(whole) == len(every) == 1:
+        return part(whole[0])
+    found = empty((x.shape[0], weight.shape[0] * weight.shape[1], *sizes), dtype=dtype)
+    for its in every:
+        found[(..., *(p.into for p in its))]._write(part(its) if its in whole else untouched, op)
+    return found
+
+
+# --- what arguments must be -------------------------------------------------------------------------------------------
+
+
+def _dtype(op: str, x: Tensor, weight: Tensor, bias: Tensor | None) -> DType:
+    dtype = result_dtype(op, x, weight)
+    return dtype if bias is None else promote(dtype, bias.dtype, op)
+
+
+def _groups(op: str, groups: int, x: Tensor, weight: Tensor, space: int) -> int:
+    """The number of groups, which the channels of `x` divide into."""
+    (groups,) = per_axis(op, "groups", groups, 1, 1)
+    if weight.ndim != space + 2:
+        kernel = ", ".join(f"K{axis}" if space > 1 else "K" for axis in "DHW"[-space:])
+        axes = f"(C, O / groups, {kernel})" if "transpose" in op else f"(O, C / groups, {kernel})"
+        raise ShapeError(f"{op}: the weight has shape {weight.shape}; it must be {axes}")
+    if 0 in weight.shape[2:]:
+        raise ShapeError(f"{op}: the weight of shape {weight.shape} has a kernel of size 0; it must be 1 or more")
+    if x.shape[1] % groups:
+        raise ArgumentError(f"{op}: {groups} groups do not divide the {x.shape[1]} channels of x; use a divisor")
+    return groups
+
+
+def _check_bias(op: str, bias: Tensor | None, outputs: int) -> None:
+    if bias is not None and bias.shape != (outputs,):
+        raise ShapeError(
+            f"{op}: the bias has shape {bias.shape}; with {outputs} channels in the result it must be ({outputs},)"
+        )
+
+
+def _padding(op: str, padding: Ints | str, reach: Sizes, stride: Sizes) -> tuple[Sizes, Sizes]:
+    """How much is put before and after the elements along each axis."""
+    if not isinstance(padding, str):
+        both = per_axis(op, "padding", padding, len(reach), 0)
+        return both, both
+    if padding == "valid":
+        return (0,) * len(reach), (0,) * len(reach)
+    if padding != "same":
+        raise ArgumentError(f"{op}: padding is a number, one for each axis, 'same' or 'valid', not {padding!r}")
+    if max(stride) > 1:
+        raise ArgumentError(f"{op}: padding 'same' needs stride 1, not {stride}; give the padding in numbers")
+    before = tuple([(r - 1) // 2 for r in reach])
+    return before, tuple([r - 1 - b for r, b in zip(reach, before, strict=True)])
+
+
+def _sizes(op: str, x: Tensor, reach: Sizes, stride: Sizes, cut: Sizes, more: Sizes) -> Sizes:
+    """The sizes of a transposed convolution's result."""
+    found = []
+    for axis, (n, r, s, c, m) in enumerate(zip(x.shape[2:], reach, stride, cut, more, strict=True)):
+        size = (n - 1) * s + r - 2 * c + m
+        if n == 0 or size < 1:
+            raise ShapeError(
+                f"{op}: axis {axis - len(reach)} of x has {n} elements, and with padding {c} the result would have {max(size, 0)};"
+                " give more elements or less padding"
+            )
+        found.append(size)
+    return tuple(found)

@@ -1,0 +1,221 @@
+"""Pooling: the view of all windows of a tensor, each reduced to its largest element or its mean."""
+
+from __future__ import annotations
+
+from functools import partial, reduce
+from itertools import product
+from math import inf, prod
+from typing import Any
+
+from ..creation import asarray
+from ..dtypes import DEFAULT_FLOAT, DType
+from ..errors import ArgumentError, DTypeError
+from ..ops import OPS
+from ..reductions import REDUCTIONS
+from ..tensor import Tensor
+from .sliding import Ints, batched, counted, is_written_out, padded, per_axis, reaches, windowed
+
+__all__ = ["avg_pool1d", "avg_pool2d", "avg_pool3d", "max_pool1d", "max_pool2d", "max_pool3d"]
+
+
+def max_pool1d(
+    x: Tensor,
+    kernel_size: Ints,
+    stride: Ints | None = None,
+    padding: Ints = 0,
+    dilation: Ints = 1,
+    ceil_mode: bool = False,
+) -> Tensor:
+    """New tensor: the largest element of each window along the last axis of `x`, (N, C, L) or (C, L). As `max_pool2d`.
+
+    >>> import tenxor as tx
+    >>> tx.max_pool1d(tx.asarray([[3, 1, 4, 1, 5, 9, 2]]), 2).tolist()
+    [[3, 4, 9]]
+    """
+    return _max("max_pool1d", 1, x, kernel_size, stride, padding, dilation, ceil_mode)
+
+
+def max_pool2d(
+    x: Tensor,
+    kernel_size: Ints,
+    stride: Ints | None = None,
+    padding: Ints = 0,
+    dilation: Ints = 1,
+    ceil_mode: bool = False,
+) -> Tensor:
+    """New tensor: the largest element of each window over the last two axes of `x`; NaN if there is one.
+
+    `x` is (N, C, H, W), or (C, H, W) without a batch, of any dtype. Windows have `kernel_size` elements, `dilation` apart,
+    and start `stride` apart, by default next to each other: one number, or one for each axis. `padding`, at most half of
+    the kernel, puts so many elements lower than all others on both sides. What is left over at the end is in no window;
+    with `ceil_mode` it is in one that reaches beyond the end. Raises ShapeError for axes and sizes that do not fit,
+    ArgumentError for other arguments out of range.
+
+    >>> import tenxor as tx
+    >>> tx.max_pool2d(tx.arange(25).reshape(1, 5, 5), 2).tolist()
+    [[[6, 8], [16, 18]]]
+    >>> tx.max_pool2d(tx.arange(25).reshape(1, 5, 5), 2, ceil_mode=True).tolist()
+    [[[6, 8, 9], [16, 18, 19], [21, 23, 24]]]
+    """
+    return _max("max_pool2d", 2, x, kernel_size, stride, padding, dilation, ceil_mode)
+
+
+def max_pool3d(
+    x: Tensor,
+    kernel_size: Ints,
+    stride: Ints | None = None,
+    padding: Ints = 0,
+    dilation: Ints = 1,
+    ceil_mode: bool = False,
+) -> Tensor:
+    """New tensor: the largest element of each window over the last three axes of `x`, (N, C, D, H, W) or (C, D, H, W). As
+    `max_pool2d`.
+
+    >>> import tenxor as tx
+    >>> tx.max_pool3d(tx.arange(64).reshape(1, 4, 4, 4), 2).tolist()
+    [[[[21, 23], [29, 31]], [[53, 55], [61, 63]]]]
+    """
+    return _max("max_pool3d", 3, x, kernel_size, stride, padding, dilation, ceil_mode)
+
+
+def avg_pool1d(
+    x: Tensor,
+    kernel_size: Ints,
+    stride: Ints | None = None,
+    padding: Ints = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+) -> Tensor:
+    """New float tensor: the mean of each window along the last axis of `x`, (N, C, L) or (C, L). As `avg_pool2d`.
+
+    >>> import tenxor as tx
+    >>> tx.avg_pool1d(tx.asarray([[3, 1, 4, 1, 5, 9]]), 2).tolist()
+    [[2.0, 2.5, 7.0]]
+    """
+    return _average("avg_pool1d", 1, x, kernel_size, stride, padding, ceil_mode, count_include_pad)
+
+
+def avg_pool2d(
+    x: Tensor,
+    kernel_size: Ints,
+    stride: Ints | None = None,
+    padding: Ints = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+) -> Tensor:
+    """New float tensor: the mean of each window over the last two axes of `x`.
+
+    Arguments and errors as of `max_pool2d`, but for padding with zeros. These count as elements unless `count_include_pad`
+    is False; what a window has beyond them, with `ceil_mode`, never counts. Integers become float64; float16 and bfloat16
+    are added up in float32. DTypeError for bool.
+
+    >>> import tenxor as tx
+    >>> tx.avg_pool2d(tx.ones((1, 2, 2)), 2, padding=1).tolist()
+    [[[0.25, 0.25], [0.25, 0.25]]]
+    >>> tx.avg_pool2d(tx.ones((1, 2, 2)), 2, padding=1, count_include_pad=False).tolist()
+    [[[1.0, 1.0], [1.0, 1.0]]]
+    """
+    return _average("avg_pool2d", 2, x, kernel_size, stride, padding, ceil_mode, count_include_pad)
+
+
+def avg_pool3d(
+    x: Tensor,
+    kernel_size: Ints,
+    stride: Ints | None = None,
+    padding: Ints = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+) -> Tensor:
+    """New float tensor: the mean of each window over the last three axes of `x`, (N, C, D, H, W) or (C, D, H, W). As
+    `avg_pool2d`.
+
+    >>> import tenxor as tx
+    >>> tx.avg_pool3d(tx.arange(8).reshape(1, 2, 2, 2), 2).item()
+    3.5
+    """
+    return _average("avg_pool3d", 3, x, kernel_size, stride, padding, ceil_mode, count_include_pad)
+
+
+# --- how --------------------------------------------------------------------------------------------------------------
+
+
+def _max(
+    op: str, space: int, x: Any, kernel: Ints, stride: Ints | None, padding: Ints, dilation: Ints, ceil_mode: bool
+) -> Tensor:
+    x = asarray(x)
+    lowest = -inf if x.dtype.is_float else x.dtype.lowest
+    windows = _Windows(op, space, x, kernel, stride, padding, dilation, ceil_mode)
+    found: Tensor = windows.folded(x, lowest, "max", "maximum")
+    return found
+
+
+def _average(
+    op: str,
+    space: int,
+    x: Any,
+    kernel: Ints,
+    stride: Ints | None,
+    padding: Ints,
+    ceil_mode: bool,
+    count_include_pad: bool,
+) -> Tensor:
+    x = asarray(x)
+    if x.dtype.kind == "bool":
+        raise DTypeError(f"{op}: does not accept bool; use x.astype(tx.float64)")
+    result = x.dtype if x.dtype.is_float else DEFAULT_FLOAT
+    windows = _Windows(op, space, x, kernel, stride, padding, 1, ceil_mode)
+    total = windows.folded(x.astype(result.compute, copy=False), 0, "sum", "add")
+    found: Tensor = (total / windows.members(count_include_pad, result.compute)).astype(result, copy=False)
+    return found
+
+
+class _Windows:
+    """The windows that are pooled, and how many there are along each axis."""
+
+    def __init__(
+        self,
+        op: str,
+        space: int,
+        x: Tensor,
+        kernel: Ints,
+        stride: Ints | None,
+        padding: Ints,
+        dilation: Ints,
+        ceil_mode: bool,
+    ) -> None:
+        self.op, self.space = op, batched(op, x, space).shape[2:]
+        self.kernel = per_axis(op, "kernel_size", kernel, space, 1)
+        self.stride = self.kernel if stride is None else per_axis(op, "stride", stride, space, 1)
+        self.padding = per_axis(op, "padding", padding, space, 0)
+        self.dilation = per_axis(op, "dilation", dilation, space, 1)
+        self.reach = reaches(self.kernel, self.dilation)
+        for axis, (p, k) in enumerate(zip(self.padding, self.kernel, strict=True)):
+            if 2 * p > k:
+                raise ArgumentError(
+                    f"{op}: padding {p} of axis {axis - space} is more than half of the kernel_size {k}; use tx.pad for more"
+                )
+        self.counts = counted(op, x, self.padding, self.padding, self.reach, self.stride, ceil_mode)
+
+    def folded(self, x: Any, border: Any, reduction: str, join: str) -> Any:
+        """Each window reduced; beyond the elements of `x` it sees the border."""
+        x = padded(x, self.counts, self.padding, self.reach, self.stride, border)
+        seen = x._view(windowed(x.layout, self.kernel, self.stride, self.dilation))
+        if not is_written_out(x, prod(self.kernel)):
+            return seen._reduce(REDUCTIONS[reduction], self.op, tuple(range(-len(self.kernel), 0)), False)
+        parts = [seen[(..., *place)] for place in product(*map(range, self.kernel))]
+        return reduce(partial(x._compute, OPS[join]), parts) if len(parts) > 1 else parts[0].copy()
+
+    def members(self, count_include_pad: bool, dtype: DType) -> Any:
+        """How many elements each window has that count."""
+        found: Any = 1.0
+        for axis, n in enumerate(self.space):
+            p, k, s = self.padding[axis], self.kernel[axis], self.stride[axis]
+            low, high = (-p, n + p) if count_include_pad else (0, n)
+            starts = [i * s - p for i in range(self.counts[axis])]
+            members = [float(min(start + k, high) - max(start, low)) for start in starts]
+            if len(set(members)) == 1:
+                found = found * members[0]
+            else:
+                one = asarray(members, dtype=dtype)
+                found = one.reshape(-1, *(1,) * (len(self.space) - 1 - axis)) * found
+        return found

@@ -1,0 +1,100 @@
+"""What convolution and pooling share: arguments with a number for each axis of space, and windows over these axes.
+
+Axes of space are the last ones, after a batch axis, which may be missing, and one of channels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..dtypes import Number
+from ..errors import ArgumentError, ShapeError
+from ..layout import Layout
+from ..node import is_pinned
+from ..tensor import Tensor
+from ..tensor.arguments import ints
+from .joining import pad
+
+TAPS = 32  # terms, up to which what is computed of a window is written out
+
+Ints = int | Sequence[int]
+Sizes = tuple[int, ...]
+
+
+def per_axis(op: str, name: str, value: Ints, space: int, least: int) -> Sizes:
+    """A number for each of so many axes of space, from one for all or from all of them."""
+    numbers = ints(f"{op}: {name}", (value,))
+    if len(numbers) == 1:
+        numbers *= space
+    if len(numbers) != space:
+        raise ArgumentError(
+            f"{op}: {name} {value!r} has {len(numbers)} numbers; give one, or one for each of {space} axes"
+        )
+    if min(numbers) < least:
+        raise ArgumentError(f"{op}: {name} {value!r} is too small; {name} is {least} or more")
+    return numbers
+
+
+def batched(op: str, x: Tensor, space: int) -> Tensor:
+    """The view with a batch axis, which unbatched tensors do not have."""
+    if x.ndim == space + 2:
+        return x
+    if x.ndim == space + 1:
+        return x.expand_dims(0)
+    sizes = ", ".join("DHW"[-space:])
+    raise ShapeError(f"{op}: x has shape {x.shape}; it must be (N, C, {sizes}), or (C, {sizes}) for one without batch")
+
+
+def reaches(kernel: Sizes, dilation: Sizes) -> Sizes:
+    """Over how many elements each window reaches."""
+    return tuple([d * (k - 1) + 1 for k, d in zip(kernel, dilation, strict=True)])
+
+
+def counted(
+    op: str, x: Tensor, before: Sizes, after: Sizes, reach: Sizes, stride: Sizes, ceil_mode: bool = False
+) -> Sizes:
+    """How many windows fit along each axis with this padding; with `ceil_mode` one more may begin before that at the end, and
+    reach beyond it.
+    """
+    space = x.shape[x.ndim - len(reach) :]
+    found = []
+    for axis, (n, low, high, r, s) in enumerate(zip(space, before, after, reach, stride, strict=True)):
+        left = n + low + high - r
+        count = left // s + 1
+        if ceil_mode and left % s and count * s < n + low:
+            count += 1
+        if count < 1:
+            raise ShapeError(
+                f"{op}: x has shape {x.shape}: its axis {axis - len(reach)} has {n} elements, {n + low + high} with padding,"
+                f" but the kernel reaches over {r}; use a smaller kernel or dilation, or more padding"
+            )
+        found.append(count)
+    return tuple(found)
+
+
+def padded(x: Tensor, counts: Sizes, before: Sizes, reach: Sizes, stride: Sizes, value: Number) -> Tensor:
+    """The tensor with borders as wide as that many windows need; itself if they need none."""
+    space = x.shape[x.ndim - len(reach) :]
+    widths = [
+        (low, max((count - 1) * s + r - n - low, 0))
+        for n, count, low, r, s in zip(space, counts, before, reach, stride, strict=True)
+    ]
+    if not any(low or high for low, high in widths):
+        return x
+    return pad(x, [(0, 0)] * (x.ndim - len(reach)) + widths, constant_values=value)
+
+
+def windowed(layout: Layout, kernel: Sizes, stride: Sizes, dilation: Sizes) -> Layout:
+    """The view in which the axes of space count windows; the axes inside them come last."""
+    first = layout.ndim - len(kernel)
+    for axis, (k, s, d) in enumerate(zip(kernel, stride, dilation, strict=True)):
+        layout = layout.windows(first + axis, k, s, d)
+    return layout
+
+
+def is_written_out(x: Tensor, terms: int) -> bool:
+    """Whether what is computed of each window is written out, term by term, so that lanes run along the results.
+
+    What reads memory that others may write is computed at once, and should be one operation.
+    """
+    return 0 < terms <= TAPS and not is_pinned(x.node)

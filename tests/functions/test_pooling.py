@@ -1,0 +1,240 @@
+"""Pooling beside its definition, window by window."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import count, product, takewhile
+from math import inf, nan, prod
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tenxor as tx
+from tenxor.dtypes import ALL
+from tenxor.errors import ArgumentError, DTypeError, ShapeError, TenxorError
+
+from .samples import Array, assert_close, assert_same, kernels_of
+
+MAX = {1: tx.max_pool1d, 2: tx.max_pool2d, 3: tx.max_pool3d}
+AVERAGE = {1: tx.avg_pool1d, 2: tx.avg_pool2d, 3: tx.avg_pool3d}
+Numbers = Sequence[int]
+
+
+def places(n: int, k: int, s: int, p: int, d: int, ceil_mode: bool) -> list[list[int]]:
+    """Which elements each window along an axis sees: numbers below 0, or from `n` on, are padding or beyond it."""
+    reach = d * (k - 1) + 1
+
+    def is_there(start: int) -> bool:
+        return start + reach <= n + p or (ceil_mode and start - s + reach < n + p and start < n)
+
+    return [[start + t * d for t in range(k)] for start in takewhile(is_there, count(-p, s))]
+
+
+def pooled(
+    x: Array,
+    kernel: Numbers,
+    stride: Numbers,
+    padding: Numbers,
+    dilation: Numbers,
+    ceil_mode: bool,
+    of: Callable[..., Any],
+) -> Array:
+    """What `of` gives for the elements in each window and for where all of the window is."""
+    space = x.shape[2:]
+    each = [places(*its, ceil_mode) for its in zip(space, kernel, stride, padding, dilation, strict=True)]
+    found = np.zeros((*x.shape[:2], *map(len, each)), x.dtype)
+    for at in product(*(range(len(its)) for its in each)):
+        window = [its[i] for its, i in zip(each, at, strict=True)]
+        inside = [[i for i in its if 0 <= i < n] for its, n in zip(window, space, strict=True)]
+        found[(..., *at)] = of(x[np.ix_(range(x.shape[0]), range(x.shape[1]), *inside)], window)
+    return found
+
+
+def largest(elements: Array, window: Any) -> Any:
+    return elements.max(axis=tuple(range(2, elements.ndim))) if prod(elements.shape[2:]) else -inf
+
+
+def mean(space: Numbers, padding: Numbers, count_include_pad: bool) -> Callable[[Array, Any], Any]:
+    def of(elements: Array, window: list[list[int]]) -> Any:
+        axes = zip(window, space, padding, strict=True)
+        padded = prod(sum(-p <= i < n + p for i in its) for its, n, p in axes)
+        inside = prod(elements.shape[2:])
+        return elements.sum(axis=tuple(range(2, elements.ndim))) / (padded if count_include_pad else inside)
+
+    return of
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_beside_the_definition(seed: int) -> None:
+    choose, rng = Random(seed), np.random.default_rng(seed)
+    space = choose.choice((1, 2, 2, 3))
+    longest = {1: 40, 2: 13, 3: 6}[space]
+    x = rng.standard_normal((choose.choice((1, 1, 2)), 2, *(choose.randint(4, longest) for _ in range(space))))
+    kernel = [choose.randint(1, 4) for _ in range(space)]
+    stride, dilation = [[choose.randint(1, most) for _ in range(space)] for most in (4, 2)]
+    padding = [choose.randint(0, k // 2) for k in kernel]
+    ceil_mode, count_include_pad = choose.random() < 0.5, choose.random() < 0.5
+    ones = (1,) * space
+    if all(n + 2 * p > d * (k - 1) for n, p, d, k in zip(x.shape[2:], padding, dilation, kernel, strict=True)):
+        expected = pooled(x, kernel, stride, padding, dilation, ceil_mode, largest)
+        assert_same(MAX[space](x, kernel, stride, padding, dilation, ceil_mode), expected)
+    expected = pooled(x, kernel, stride, padding, ones, ceil_mode, mean(x.shape[2:], padding, count_include_pad))
+    assert_close(AVERAGE[space](x, kernel, stride, padding, ceil_mode, count_include_pad), expected)
+
+
+def whole_numbers(*shape: int) -> Array:
+    return np.asarray(np.arange(np.prod(shape), dtype=np.int64).reshape(shape) * 7 % 23 - 11)
+
+
+# --- arguments --------------------------------------------------------------------------------------------------------
+
+
+def test_windows_are_next_to_each_other_by_default() -> None:
+    x = whole_numbers(2, 3, 9, 8)
+    assert_same(tx.max_pool2d(x, (2, 3)), pooled(x, (2, 3), (2, 3), (0, 0), (1, 1), False, largest))
+    assert_same(tx.max_pool2d(x, 3, padding=1), pooled(x, (3, 3), (3, 3), (1, 1), (1, 1), False, largest))
+    assert tx.avg_pool2d(x, 2).tolist() == x[:, :, :8].reshape(2, 3, 4, 2, 4, 2).mean((3, 5)).tolist()
+
+
+@pytest.mark.parametrize("space", [1, 2, 3])
+def test_without_a_batch(space: int) -> None:
+    x = whole_numbers(2, *(7, 6, 5)[:space])
+    for function in (MAX[space], AVERAGE[space]):
+        assert_same(function(x, 3, 2, 1), function(x[None], 3, 2, 1)[0].to_numpy())
+
+
+def test_large_windows() -> None:
+    x = whole_numbers(2, 3, 30, 31)
+    assert_same(tx.max_pool2d(x, 9, 4, 4), pooled(x, (9, 9), (4, 4), (4, 4), (1, 1), False, largest))
+    assert_close(tx.avg_pool2d(x, (30, 31))[:, :, 0, 0], x.mean((2, 3)))
+    assert_close(
+        tx.avg_pool2d(x, 9, 4), pooled(x * 1.0, (9, 9), (4, 4), (0, 0), (1, 1), False, mean((30, 31), (0, 0), True))
+    )
+
+
+def test_nothing() -> None:
+    empty = np.zeros((0, 3, 5, 5))
+    assert_same(tx.max_pool2d(empty, 2, padding=1), np.zeros((0, 3, 3, 3)))
+    assert_same(tx.avg_pool2d(empty, 2, ceil_mode=True), np.zeros((0, 3, 3, 3)))
+
+
+def test_a_window_of_one_element() -> None:
+    t = tx.arange(6).reshape(1, 1, 6)
+    found = tx.max_pool1d(t, 1)
+    found[...] = 0
+    assert tx.max_pool1d(t, 1, 2).tolist() == [[[0, 2, 4]]]
+    assert tx.avg_pool1d(t, 1, 2).tolist() == [[[0.0, 2.0, 4.0]]]
+
+
+# --- values -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", ALL, ids=str)
+def test_every_dtype(dtype: tx.DType) -> None:
+    x = whole_numbers(1, 2, 6, 9) % 30
+    t = tx.asarray(x).astype(dtype)
+    largest_of = tx.max_pool2d(t, 3, 2, 1)
+    assert largest_of.dtype is dtype
+    seen = t.astype(tx.float64).to_numpy()
+    assert (
+        largest_of.astype(tx.float64).tolist() == pooled(seen, (3, 3), (2, 2), (1, 1), (1, 1), False, largest).tolist()
+    )
+    if dtype is tx.bool:
+        return
+    average = tx.avg_pool2d(t, 2)
+    assert average.dtype is (dtype if dtype.is_float else tx.float64)
+    assert average.astype(tx.float64).tolist() == seen[:, :, :, :8].reshape(1, 2, 3, 2, 4, 2).mean((3, 5)).tolist()
+
+
+@pytest.mark.parametrize("name", ["int8", "int64", "uint8", "uint64"])
+def test_padding_is_never_the_largest(name: str) -> None:
+    x = np.full((1, 1, 4), np.iinfo(name).min, name)
+    assert_same(tx.max_pool1d(x, 3, 1, 1), x)
+    assert tx.max_pool1d(tx.full((1, 1, 4), -inf), 3, 1, 1).tolist() == [[[-inf] * 4]]
+
+
+@pytest.mark.parametrize("kernel", [3, 33])
+def test_nan_and_infinities(kernel: int) -> None:
+    x = np.zeros((1, 1, 2 * kernel))
+    x[0, 0, 0], x[0, 0, kernel] = nan, -inf
+    assert_same(tx.max_pool1d(x, kernel), np.asarray([[[nan, 0.0]]]))
+    assert_same(tx.avg_pool1d(x, kernel), np.asarray([[[nan, -inf]]]))
+
+
+def test_narrow_floats_are_added_up_in_float32() -> None:
+    t = tx.full((1, 1, 64), 1000.0, dtype=tx.float16)
+    assert tx.avg_pool1d(t, 64).item() == tx.avg_pool1d(t, 16)[0, 0, 0].item() == 1000.0
+
+
+# --- how operands lie, and when they are read -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kernel", [2, 6])
+def test_any_layout(kernel: int) -> None:
+    x = whole_numbers(2, 3, 8, 9)
+    t = tx.asarray(x)
+    for seen, array in (
+        (t.permute(1, 0, 3, 2), x.transpose(1, 0, 3, 2)),
+        (t[:, ::-1, ::-1, 1:], x[:, ::-1, ::-1, 1:]),
+        (t[:, :1].expand(-1, 4, -1, -1), np.broadcast_to(x[:, :1], (2, 4, 8, 9))),
+        (t.oindex[:, :, [3, 0, 0, 5, 1, 2]], x[:, :, [3, 0, 0, 5, 1, 2]]),
+        (t.permute(0, 2, 1, 3).reshape(x.shape), x.transpose(0, 2, 1, 3).reshape(x.shape)),
+        (t * 2 + 1, x * 2 + 1),
+    ):
+        expected = pooled(array, (kernel,) * 2, (1, 2), (1, 1), (1, 1), False, largest)
+        assert_same(tx.max_pool2d(seen, kernel, (1, 2), 1), expected)
+
+
+@pytest.mark.parametrize("kernel", [1, 3, 6])
+@pytest.mark.parametrize("padding", [0, 1])
+@pytest.mark.parametrize("share", [True, False])
+def test_what_is_written_later_is_not_seen(kernel: int, padding: int, share: bool) -> None:
+    padding *= kernel > 1
+    x = whole_numbers(1, 2, 8, 9)
+    t = tx.asarray(x.copy(), copy=not share)
+    found, average = tx.max_pool2d(t, kernel, 1, padding), tx.avg_pool2d(t, kernel, 1, padding)
+    t[...] = 1000
+    assert_same(found, pooled(x, (kernel,) * 2, (1, 1), (padding,) * 2, (1, 1), False, largest))
+    expected = pooled(x * 1.0, (kernel,) * 2, (1, 1), (padding,) * 2, (1, 1), False, mean((8, 9), (padding,) * 2, True))
+    assert_close(average, expected)
+    found[...] = 0
+    assert t[0, 0, 0, 0].item() == 1000
+
+
+@pytest.mark.parametrize("kernel", [2, 7])
+def test_one_kernel(kernel: int) -> None:
+    t = tx.ones((2, 3, 20, 20)).realize()
+    assert kernels_of(tx.max_pool2d(t, kernel, 1) * 2) == 1
+    assert kernels_of(tx.avg_pool2d(t, kernel, 2) + 1) == 1
+
+
+# --- errors -----------------------------------------------------------------------------------------------------------
+
+X = tx.ones((2, 3, 8, 9))
+ERRORS: dict[str, tuple[Callable[[], Any], type[TenxorError], tuple[str, ...]]] = {
+    "too few axes": (lambda: tx.max_pool2d(X[0, 0], 2), ShapeError, ("max_pool2d", "(8, 9)", "(N, C, H, W)", "(C, H, W)")),
+    "too many axes": (lambda: tx.avg_pool1d(X, 2), ShapeError, ("avg_pool1d", "(2, 3, 8, 9)", "(N, C, W)")),
+    "a large kernel": (lambda: tx.avg_pool2d(X, (2, 10)), ShapeError, ("avg_pool2d", "axis -1", "9", "10", "smaller kernel")),
+    "a far reaching kernel": (lambda: tx.max_pool2d(X, 4, dilation=3), ShapeError, ("max_pool2d", "axis -2", "8", "10")),
+    "a kernel of 0": (lambda: tx.max_pool2d(X, (2, 0)), ArgumentError, ("max_pool2d", "kernel_size (2, 0)", "1 or more")),
+    "a stride of 0": (lambda: tx.avg_pool2d(X, 2, 0), ArgumentError, ("avg_pool2d", "stride 0", "1 or more")),
+    "a dilation of 0": (lambda: tx.max_pool2d(X, 2, dilation=0), ArgumentError, ("max_pool2d", "dilation 0")),
+    "a padding below 0": (lambda: tx.max_pool2d(X, 2, padding=-1), ArgumentError, ("max_pool2d", "padding -1", "0 or more")),
+    "much padding": (
+        lambda: tx.avg_pool2d(X, (4, 3), padding=2), ArgumentError, ("avg_pool2d", "padding 2", "axis -1", "half", "kernel_size 3")
+    ),
+    "three sizes": (lambda: tx.max_pool2d(X, (2, 2, 2)), ArgumentError, ("max_pool2d", "kernel_size", "3 numbers", "2 axes")),
+    "no size": (lambda: tx.max_pool2d(X, None), ArgumentError, ("max_pool2d", "kernel_size", "None")),  # type: ignore[arg-type]
+    "bool": (lambda: tx.avg_pool2d(X > 0, 2), DTypeError, ("avg_pool2d", "bool", "astype")),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", ERRORS)
+def test_errors(what: str) -> None:
+    call, error, names = ERRORS[what]
+    with pytest.raises(error) as raised:
+        call()
+    for name in names:
+        assert name in str(raised.value)
