@@ -22,11 +22,32 @@ class Reference:
         self.xp = NumPy().xp
         self.xp.erf = _erf()
         self.xp.gelu = lambda x: 0.5 * x * (1 + self.xp.erf(x * 0.5**0.5))
+        self.xp.conv2d = _conv2d
+        self.xp.attention = self.attention
 
     def result(self, workload: Workload, arrays: Sequence[Array]) -> Any:
         """The line on the same numbers in float64."""
         wide = [a.astype(np.float64) if a.dtype == np.float32 else a for a in arrays]
         return workload.reference(self.xp, *wide)
+
+    def attention(self, q: Array, k: Array, v: Array, causal: bool) -> Array:
+        """By its formula."""
+        scores = q @ k.swapaxes(-2, -1) / q.shape[-1] ** 0.5
+        if causal:
+            scores = np.where(np.tri(*scores.shape[-2:], dtype=bool), scores, -np.inf)
+        found: Array = self.xp.softmax(scores) @ v
+        return found
+
+
+def _conv2d(x: Array, w: Array, padding: int, groups: int) -> Array:
+    """By its windows."""
+    padded = np.pad(x, [(0, 0), (0, 0), (padding, padding), (padding, padding)])
+    windows = np.lib.stride_tricks.sliding_window_view(padded, w.shape[2:], (2, 3))
+    found = [
+        np.tensordot(some, kernels, ((1, 4, 5), (1, 2, 3))).transpose(0, 3, 1, 2)
+        for some, kernels in zip(np.split(windows, groups, 1), np.split(w, groups), strict=True)
+    ]
+    return np.concatenate(found, 1)
 
 
 def _erf() -> Callable[[Any], Any]:

@@ -81,6 +81,8 @@ GOALS = (
     Goal("small products by the thousand", ("small products",), "× best peer", to_best, 2.0, "×"),
     Goal("integer products", ("integer products",), "× NumPy", _to("numpy"), 10.0, "×"),
     Goal("product, bias and GELU", ("products and more",), "× best peer", to_best, 1.1, "×"),
+    Goal("convolutions", ("convolutions",), "× PyTorch", _to("torch"), 1.0, "×"),
+    Goal("attention", ("attention",), "× PyTorch", _to("torch"), 1.0, "×"),
     Goal("max-plus product", ("max-plus",), "× NumPy", _to("numpy"), 20.0, "×"),
 )
 

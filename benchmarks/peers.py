@@ -121,6 +121,8 @@ class Tenxor(Peer):
                 "cumsum": lambda x, axis: tx.cumulative_sum(x, axis=axis),
                 "copy": lambda x: x.copy(),
                 "flip": lambda x, axis: tx.flip(x, axis=axis).copy(),
+                "conv2d": lambda x, w, padding, groups: tx.conv2d(x, w, padding=padding, groups=groups),
+                "attention": lambda q, k, v, causal: tx.scaled_dot_product_attention(q, k, v, is_causal=causal),
             }
         )
 
@@ -189,6 +191,8 @@ class PyTorch(Peer):
             "cumsum": torch.cumsum,
             "copy": lambda x: x.clone(memory_format=torch.contiguous_format),
             "flip": lambda x, axis: torch.flip(x, (axis,)),  # it has no negative strides
+            "conv2d": lambda x, w, padding, groups: its.conv2d(x, w, padding=padding, groups=groups),
+            "attention": lambda q, k, v, causal: its.scaled_dot_product_attention(q, k, v, is_causal=causal),
         }  # fmt: skip
 
     def array(self, array: Array) -> Any:
@@ -217,6 +221,12 @@ class Jax(Peer):
             "take": lambda x, indices, axis: jnp.take(x, indices, axis=axis, mode="clip"),
             "copy": jnp.copy,
             "flip": lambda x, axis: jnp.flip(x, axis=axis),
+            "conv2d": lambda x, w, padding, groups: jax.lax.conv_general_dilated(
+                x, w, (1, 1), [(padding, padding)] * 2, feature_group_count=groups
+            ),
+            "attention": lambda q, k, v, causal: jnp.swapaxes(
+                nn.dot_product_attention(*(jnp.swapaxes(x, 1, 2) for x in (q, k, v)), is_causal=causal), 1, 2
+            ),
         }  # fmt: skip
 
     def array(self, array: Array) -> Any:

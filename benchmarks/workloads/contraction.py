@@ -20,6 +20,7 @@ def workloads(sizes: Sizes) -> Iterator[Workload]:
     yield from views(sizes)
     yield from small(sizes)
     yield from others(sizes)
+    yield from layers(sizes)
 
 
 def product(name: str, family: str, dtype: str, *shapes: tuple[int, ...], **more: Any) -> Workload:
@@ -104,3 +105,37 @@ def others(sizes: Sizes) -> Iterator[Workload]:
         (p, p),
         line=lambda xp, a, b: xp.max(a[:, :, None] + b, axis=1),
     )
+
+
+def layers(sizes: Sizes) -> Iterator[Workload]:
+    """Convolutions and attention, as neural networks have them."""
+    images, channels, side = sizes.images
+    heads, length, width = sizes.heads
+    absent = {"numpy": "has no convolution"}
+
+    def convolution(name: str, window: int, groups: int) -> Workload:
+        return product(
+            f"{name}, {images}×{channels}×{side}×{side}",
+            "convolutions",
+            "float32",
+            (images, channels, side, side),
+            (channels, channels // groups, window, window),
+            line=lambda xp, x, w: xp.conv2d(x, w, window // 2, groups),
+            flops=2.0 * images * channels * side**2 * channels // groups * window**2,
+            absent=absent,
+        )
+
+    yield convolution("3×3", 3, 1)
+    yield convolution("1×1", 1, 1)
+    yield convolution("depthwise 3×3", 3, channels)
+    for causal in (True, False):
+        yield Workload(
+            f"attention{', causal' * causal}, {heads} heads, {length}×{width}",
+            "attention",
+            lambda xp, q, k, v, causal=causal: xp.attention(q, k, v, causal),
+            floats("float32", *[(1, heads, length, width)] * 3, low=-1.0),
+            tolerance=1e-4,
+            flops=4.0 * heads * length * length * width * (0.5 if causal else 1.0),
+            compute_bound=True,
+            absent={"numpy": "has no attention"},
+        )

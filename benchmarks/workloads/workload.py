@@ -33,12 +33,14 @@ class Sizes(NamedTuple):
     batches: tuple[tuple[int, int], ...] = ((10_000, 8), (1_000, 32))
     view: int = 1024
     path: int = 512
+    images: tuple[int, int, int] = (16, 64, 56)
+    heads: tuple[int, int, int] = (8, 1024, 64)
 
 
 FULL = Sizes()
 TINY = Sizes(
     *(600, 1200, 70, 36, 7, 500, 300, 20, (9, 11, 5), 8),
-    *((5, 12), ((7, 11, 9),), ((30, 8), (7, 12)), 16, 9),
+    *((5, 12), ((7, 11, 9),), ((30, 8), (7, 12)), 16, 9, (2, 6, 9), (2, 20, 8)),
 )
 
 
