@@ -19,8 +19,8 @@ from ..expr import Call, Expr, cast, missing
 from ..reductions import Reduction
 
 ALIGNMENT = 64  # bytes: where results begin
-ROWS_AT_ONCE = 24  # rows, or columns, of a product that no two threads should share
-LANES_AT_ONCE = 64  # steps of a loop with lanes that no two threads should share
+ROWS_AT_ONCE = 24  # rows of a product that no two threads should share
+LANES_AT_ONCE = 64  # steps of a loop with lanes, or columns, that no two threads should share; what is streamed needs whole lines
 
 # --- index arithmetic -------------------------------------------------------------------------------------------------
 
@@ -356,7 +356,7 @@ class Kernel(NamedTuple):
         loop = self.body[0]
         if isinstance(loop, For) and loop.axis == self.shared:
             return min(loop.block, 512) or (LANES_AT_ONCE if self.axes[loop.axis].vector else 1)
-        return ROWS_AT_ONCE
+        return LANES_AT_ONCE if self.axes[self.shared].vector else ROWS_AT_ONCE
 
 
 def walk(e: Expr) -> Iterator[Expr]:

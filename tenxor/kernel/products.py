@@ -19,9 +19,11 @@ from ..dtypes import DType, boolean
 from ..expr import Expr, missing, replaced
 from ..layout import Table
 from ..layout.table import SMALL_TABLE, IntArray, axis_of
+from ..node import Gather
+from ..ops import Op
 from .draft import Access
 from .ir import Factor, State, walk
-from .reads import further_shape
+from .reads import further_shape, source_places, whole
 from .schedule import Step, Walk
 
 if TYPE_CHECKING:
@@ -64,10 +66,27 @@ class Pairing:
 
 
 def may_be_product(node: Node) -> bool:
-    """Whether a reduction might be a product, as far as can be seen at once."""
+    """Whether a reduction might be a product, as far as can be seen at once: neighbouring axes may yet become one, and one that
+    turns may be cut in two.
+    """
     rows, columns, steps = LEAST
-    long = [n for n in node.shape if n >= min(rows, columns)]
-    return len(long) > 1 and max(long) >= columns and prod(further_shape(node)) >= steps
+    if prod(node.shape) < rows * columns or prod(further_shape(node)) < steps:
+        return False
+    return sum(n > 1 for n in node.shape) > 1 or _reads_chains(node)
+
+
+def _reads_chains(node: Node) -> bool:
+    """Whether something in a reduction's recipe is read through a chain of views."""
+    stack, seen = [(node, whole(node))], set()
+    while stack:
+        for read in source_places(*stack.pop()):
+            source, place = read
+            if place.base is not None:
+                return True
+            if source.buffer is None and isinstance(source.op, (Op, Gather)) and read not in seen:
+                seen.add(read)
+                stack.append(read)
+    return False
 
 
 def pairing(d: Draft, space: Loops, reduced: dict[Loops, Loops], walks: Sequence[Walk]) -> Pairing | None:

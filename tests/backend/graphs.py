@@ -56,6 +56,8 @@ BINARY = (
 )
 REDUCED = ("sum", "max", "min", "argmax", "argmin", "count_nonzero", "any", "all")
 SCANNED = ("sum", "prod", "max", "min")
+PAIRS = (4, 5, 13), (8, 9, 17, 20), (4, 5, 9)  # rows, columns and steps
+PAIRED = ("multiply", "multiply", "add", "subtract", "maximum", "less", "equal", "logical_and")
 View = tuple[Node, Layout]
 
 
@@ -145,7 +147,7 @@ class Graph:
     def step(self) -> None:
         kind = self.pick(
             *("unary", "binary", "binary", "binary", "cast", "where", "reduce", "reduce", "rows", "scan", "store"),
-            *("choose", "choose"),
+            *("choose", "choose", "pairs"),
         )
         try:
             getattr(self, kind)(*self.view())
@@ -175,6 +177,30 @@ class Graph:
         layouts = tuple(None if isinstance(x, Scalar) else x[1].expand(shape) for x in operands)
         _, dtype = OPS[name].rule(name, tuple(s.dtype for s in sources))
         self.nodes.append(Node(OPS[name], shape, dtype, sources, layouts))
+
+    def pairs(self, node: Node, layout: Layout) -> None:
+        """A fold over pairs of rows and columns, each as it comes or made of something else."""
+        rows, columns, steps = (self.random.choice(sizes) for sizes in PAIRS)
+        other, through = self.view()
+        if other.dtype is not node.dtype or not through.size:
+            other, through = node, layout
+        if not layout.size:
+            return
+        left = node, self.cut(layout, (rows, steps)).expand_dims(1).expand((rows, columns, steps))
+        right = other, self.cut(through, (columns, steps)).expand((rows, columns, steps))
+        self.elementwise(self.pick(*PAIRED), left, right)
+        both = self.nodes.pop()
+        op = REDUCTIONS[self.pick("sum", "count_nonzero", *(("any", "all") if both.dtype is boolean else ("max", "min")))]
+        self.nodes.append(Node(op, (rows, columns), op.result(both.dtype), (both,), (Layout.contiguous(both.shape),)))
+
+    def cut(self, layout: Layout, shape: tuple[int, ...]) -> Layout:
+        """As many elements as a shape has, of what there is, some of them again if they are too few."""
+        count = prod(shape)
+        flat = layout.reshape((layout.size,))
+        if flat.size < count:
+            return flat.select(0, [k % flat.size for k in range(count)]).reshape(shape)
+        start = self.random.randint(0, flat.size - count)
+        return flat.index((slice(start, start + count),)).reshape(shape)
 
     def reduce(self, node: Node, layout: Layout) -> None:
         self.reduction(node, layout)

@@ -73,7 +73,7 @@ class TestRandomGraphs:
                 kernels += check(*Graph(seed).roots())
             except AssertionError as error:
                 raise AssertionError(f"Graph({seed}): {error}") from None
-        assert len(set(kernels)) > 60
+        assert len(set(kernels)) > 60 and sum(k.product is not None for k in kernels) > 2
 
 
 class TestTails:

@@ -171,6 +171,7 @@ class Writer:
         forms += [f"tx.where({a} > {b}, {a}, {b})", f"tx.minimum({a}, {b})", f"{a} > {b}"]
         forms += [f"tx.astype({a}, tx.float64)", f"{a} + {a}.flip(0)" if left.ndim else f"{a} + 1"]
         forms += [f"{b} @ {a}"] if left.ndim == right.ndim == 2 and right.shape[1] == left.shape[0] else []
+        forms += [f"{a} @ {a}.T", f"{a}.T @ {a} + 1"] if left.ndim == 2 and max(left.shape) ** 2 <= MAX_SIZE else []
         forms += [f"tx.stack([{a}, {b}], axis=0)"] if left.shape == right.shape else []
         forms += [f"tx.concat([{a}, {b}], axis=0)"] if left.shape == right.shape and left.ndim else []
         self.name(self.rng.choice(forms))

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tenxor.dtypes import int64
+from tenxor.kernel import products
 from tenxor.kernel.ir import For, Kernel, Statement
 from tenxor.layout import Layout
 from tenxor.node import POSITION, Node, Scalar
@@ -16,6 +19,7 @@ from tenxor.node import POSITION, Node, Scalar
 from .helpers import Array, chosen, compute, elementwise, reduction, scan, stored, tensor, value
 
 MOST_ELEMENTS = 120
+PAIRS = 24  # elements of either side
 BINARY = {
     "add": np.add,
     "subtract": np.subtract,
@@ -111,6 +115,8 @@ class Graph:
                 "store",
                 "choose",
                 "choose",
+                "pairs",
+                "pairs",
             )
         )
         source, array = self.view()
@@ -128,6 +134,8 @@ class Graph:
             self.store(source, array)
         elif kind == "choose":
             self.choose(source, array)
+        elif kind == "pairs":
+            self.pairs(source, array)
 
     def binary(self, source: Any, array: Array) -> None:
         name = self.pick(*BINARY)
@@ -178,6 +186,21 @@ class Graph:
         numbers = np.array(self.draw(st.lists(st.integers(-size, size - 1), min_size=1, max_size=5)))
         return tensor(numbers), numbers
 
+    def pairs(self, source: Any, array: Array) -> None:
+        """A fold over pairs of rows of this and of another, of the same length, or of its own."""
+        node, layout = source
+        other, others = self.view()
+        if array.ndim == 0 or not array.size or array.size > PAIRS:
+            return
+        if others.ndim == 0 or others.shape[-1] != array.shape[-1] or not 0 < others.size <= PAIRS:
+            other, others = source, array
+        name, folded = self.pick("multiply", "subtract", "maximum"), self.pick("sum", "max", "min", "count_nonzero")
+        left = layout.reshape((-1, 1, array.shape[-1]))
+        right = other[1].reshape((1, -1, array.shape[-1]))
+        both = elementwise(name, (node, left), (other[0], right))
+        values = BINARY[name](array.reshape(left.shape), others.reshape(right.shape))
+        self.add(reduction(folded, both, [2]), REDUCED[folded](values, axis=2))
+
     def store(self, source: Any, array: Array) -> None:
         old, before = self.draw(st.sampled_from(self.nodes))
         target, places = self.moved(Layout.contiguous(old.shape), np.arange(before.size).reshape(before.shape))
@@ -199,6 +222,13 @@ def check_lanes(kernel: Kernel, body: tuple[Statement, ...], inside: bool = Fals
             vector = kernel.axes[s.axis].vector and not s.block
             assert not (vector and inside), str(kernel)
             check_lanes(kernel, s.body, inside or vector)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _small_products() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(products, "LEAST", (2, 2, 2))
+        yield
 
 
 @settings(max_examples=400)

@@ -293,10 +293,12 @@ class _Tile:
             em.states[s.fold],
             packing.first_lanes(em.inmost(), self.right, self.j, self.vectors, self.width),
         )
+        final = em.inmost().sub(self.bottom, constant(I64, 1))
         for row in range(self.high):
             b = em.inmost()
             i = b.add(self.i, constant(I64, row))
-            inside = splat(b, b.icmp_signed("<", i, self.bottom), self.width)
+            inside = splat(b, b.icmp_signed("<=", i, final), self.width)
+            i = smaller(b, i, final)  # what is read once for a row is read for idle ones too
             em.scopes.append(Scope(s.left.axis, b.block, i))
             for u in range(self.vectors):
                 em.scopes.append(Scope(s.right.axis, b.block, b.add(self.j, constant(I64, u * self.width))))

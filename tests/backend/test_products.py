@@ -1,0 +1,419 @@
+"""Products: machine code and interpreter agree in every block, chunk and tile, and nobody reads or writes too far.
+
+Blocks and chunks are made small here, so that the interpreter sees several of them. Where sizes are as they are, NumPy is
+the judge.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tenxor as tx
+from tenxor import plan
+from tenxor.dtypes import ALL, DType, bfloat16, boolean, decoded, float16, float32, float64, int64
+from tenxor.kernel import lower as lowering
+from tenxor.kernel.fuse import fuse, pending
+from tenxor.kernel.ir import Kernel, Product
+from tenxor.kernel.lower import lower
+from tenxor.memory import memory
+from tenxor.tensor import Tensor
+
+from .graphs import in_memory
+from .pairs import SMALL, Pairs, blocks, vectors, whole
+from .twins import Array, check, emitted, interpreted
+
+VECTORS = (16, 32, 64)  # bytes
+
+
+def product(t: Tensor) -> Product:
+    """The only product among the kernels that both back ends agree on."""
+    (found,) = [k.product for k in check(t.storage.node) if k.product is not None]
+    return found
+
+
+def kernel_of(t: Tensor) -> tuple[Kernel, Any]:
+    """The only kernel of a pending tensor, and its arguments."""
+    node = t.storage.node
+    (root,) = fuse(pending([node]), [node])
+    assert root is node
+    return lower(node, {node})
+
+
+def normal(*shape: int, dtype: DType = float32, seed: int = 0) -> Tensor:
+    return Tensor._of(in_memory(np.random.default_rng(seed).normal(size=shape), dtype))
+
+
+@contextmanager
+def threads(count: int) -> Iterator[None]:
+    before = tx.num_threads()
+    tx.set_num_threads(count)
+    try:
+        yield
+    finally:
+        tx.set_num_threads(before)
+
+
+class TestAtRandom:
+    """All kinds of folds, operands and uses, from seeds."""
+
+    @pytest.mark.parametrize("seed", range(10))
+    def test_as_they_are(self, seed: int) -> None:
+        check(Pairs(seed).result.storage.node)
+
+    @pytest.mark.parametrize("nbytes", VECTORS)
+    @pytest.mark.parametrize("seed", range(12))
+    def test_in_small_blocks(self, seed: int, nbytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+        blocks(monkeypatch, **SMALL)
+        vectors(monkeypatch, nbytes)
+        check(Pairs(100 * nbytes + seed).result.storage.node)
+
+    @pytest.mark.parametrize("seed", range(10))
+    def test_packed(self, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+        blocks(monkeypatch, AT_ONCE=8, DIRECT_ROWS=3, DIRECT_COLUMNS=3, FEW=1)
+        check(Pairs(1000 + seed).result.storage.node)
+
+    def test_most_of_them_are_products(self) -> None:
+        """Else the others here would show nothing."""
+        found = []
+        for seed in range(60):
+            node = Pairs(seed).result.storage.node
+            nodes = fuse(pending([node]), [node])
+            found.append(any(lower(n, set(nodes))[0].product for n in nodes if n.op is not None and n.buffer is None))
+        assert sum(found) > 35
+
+
+class TestTiles:
+    @pytest.mark.parametrize("nbytes", VECTORS)
+    def test_every_height_and_width(self, nbytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+        vectors(monkeypatch, nbytes)
+        for rows, columns in zip([*range(4, 26), 37, 40], [*range(9, 34, 2), *range(8, 30, 2)], strict=True):
+            a, b = whole(rows, 4, seed=rows), whole(4, columns, seed=columns)
+            product(a @ b)
+
+    @pytest.mark.parametrize("nbytes", VECTORS)
+    def test_of_two_states(self, nbytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+        vectors(monkeypatch, nbytes)
+        for rows, columns in zip(range(4, 17), range(8, 60, 4), strict=True):
+            a, b = whole(rows, 5, seed=rows), whole(5, columns, seed=columns)
+            found = product(tx.contract(a, b, [(1, 0)], add=lambda x, y: x + y))
+            assert len(found.values) == 2
+
+    @pytest.mark.parametrize("steps", [4, 7, 8, 9, 16, 17, 24, 31])
+    @pytest.mark.parametrize("packed", [False, True])
+    def test_chunks_of_steps(self, steps: int, packed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+        blocks(monkeypatch, AT_ONCE=8, **({"DIRECT_ROWS": 3, "DIRECT_COLUMNS": 3} if packed else {}))
+        a, b = whole(14, steps), whole(steps, 19)
+        found = product(a @ b)
+        assert found.once == (steps <= 8) and found.left.packed == found.right.packed == packed
+        turned = product(b.T @ a.T)  # what is across memory is turned in registers
+        assert turned.right.packed and turned.left.packed == packed
+
+    def test_blocks_of_rows_and_columns(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        blocks(monkeypatch, **SMALL)
+        for rows, columns in ((8, 16), (9, 17), (16, 32), (25, 50)):
+            for steps in (4, 9):
+                a, b = whole(rows, steps), whole(steps, columns)
+                product(a @ b)
+                product(tx.abs(a[:, None] - b.T[None]).sum(axis=-1))
+
+    @pytest.mark.parametrize("shared", ["rows", "columns", "batches"])
+    def test_what_threads_share_is_cut_anywhere(self, shared: str) -> None:
+        rows, columns, batches = {"rows": (50, 9, 2), "columns": (7, 70, 2), "batches": (5, 9, 20)}[shared]
+        a, b = normal(batches, rows, 6), normal(batches, 6, columns, seed=1)
+        for t in (a @ b, a @ b + normal(columns), (a * 2) @ b):
+            kernel, binding = kernel_of(t)
+            axis = {"rows": kernel.product.left.axis, "columns": kernel.product.right.axis, "batches": -1}[shared]  # type: ignore[union-attr]
+            assert kernel.product is not None and kernel.product.shared == axis
+            once = emitted(t.storage.node, kernel, binding)
+            for cuts in (range(1, binding.split), (3,), (1, 2, binding.split - 1)):
+                assert emitted(t.storage.node, kernel, binding, cuts).tobytes() == once.tobytes()
+
+
+class TestNumbers:
+    @pytest.mark.parametrize("dtype", [d for d in ALL if d.is_integer], ids=str)
+    @pytest.mark.parametrize("nbytes", VECTORS)
+    def test_integers_are_exact_modulo_their_width(
+        self, dtype: DType, nbytes: int, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        vectors(monkeypatch, nbytes)
+        rng = np.random.default_rng(0)
+        shapes = (13, 20), (20, 35)
+        a, b = (rng.integers(dtype.lowest, dtype.highest, s, dtype.numpy, endpoint=True) for s in shapes)
+        t = tx.asarray(a) @ tx.asarray(b)
+        assert t.dtype is dtype and np.array_equal(t.to_numpy(), a @ b)
+        product(tx.asarray(a) @ tx.asarray(b))
+
+    @pytest.mark.parametrize("dtype", [float16, bfloat16], ids=str)
+    def test_narrow_floats_add_up_in_float32(self, dtype: DType) -> None:
+        a, b = normal(13, 300, dtype=dtype), normal(300, 35, dtype=dtype, seed=1)
+        wide = (a.astype(float32) @ b.astype(float32)).astype(dtype)
+        t = a @ b
+        assert t.dtype is dtype and t.tolist() == wide.tolist()
+
+    @pytest.mark.parametrize("dtype", [d for d in ALL if d is not boolean], ids=str)
+    def test_every_dtype(self, dtype: DType) -> None:
+        a, b = whole(13, 9, dtype=dtype), whole(9, 40, dtype=dtype, seed=1)
+        product(a @ b)
+        product(tx.contract(a, b, [(1, 0)], multiply=lambda x, y: x + y, add=tx.maximum))
+        product(tx.contract(a, b, [(1, 0)], multiply=tx.minimum, add=tx.multiply))
+
+    @pytest.mark.parametrize("dtype", [boolean, float16, float64], ids=str)
+    def test_any_and_all(self, dtype: DType) -> None:
+        a, b = whole(13, 9, dtype=dtype), whole(9, 140, dtype=dtype, seed=1)
+        for add in (tx.logical_or, tx.logical_and):
+            product(tx.contract(a, b, [(1, 0)], multiply=tx.logical_and, add=add))
+
+    @pytest.mark.parametrize("dtype", [float16, bfloat16, float32, float64], ids=str)
+    def test_nan_infinities_and_zeros_of_both_signs(self, dtype: DType) -> None:
+        rng = np.random.default_rng(1)
+        for values in ([np.nan, 1, -np.inf], [0.0, -0.0], [-0.0], [np.inf, -np.inf, 0]):
+            a, b = (tensor(rng.choice(np.array(values), s), dtype) for s in ((7, 5), (5, 35)))
+            product(a @ b)
+            for add in (tx.maximum, tx.minimum):
+                product(tx.contract(a, b, [(1, 0)], multiply=lambda x, y: x + y, add=add))
+
+    @pytest.mark.parametrize("steps", [7, 192, 193, 1000, 16_384, 32_767, 32_768, 40_001])
+    def test_float32_is_near_float64(self, steps: int) -> None:
+        """|error| <= c eps sum |a||b|: sums run in chunks, so c does not grow with their length."""
+        a, b = (normal(*s, seed=k).to_numpy() for k, s in enumerate(((13, steps), (steps, 35))))
+        assert error(a, b) < 2
+
+    @pytest.mark.parametrize("steps", [1000, 100_000])
+    def test_rounding_errors_that_do_not_cancel(self, steps: int) -> None:
+        """Each step of a chunk rounds a sum the same way; there are not more of them in a longer sum."""
+        a, b = np.full((4, steps), 0.1, np.float32), np.ones((steps, 8), np.float32)
+        assert error(a, b) < 32
+
+    def test_long_sums_of_integers(self) -> None:
+        rng = np.random.default_rng(0)
+        for steps in (1 << 15, (1 << 15) + 5, 50_000):
+            for dtype in (np.int32, np.uint8, np.int64):
+                a, b = (rng.integers(0, 100, s).astype(dtype) for s in ((5, steps), (steps, 9)))
+                assert np.array_equal((tx.asarray(a) @ tx.asarray(b)).to_numpy(), a @ b)
+
+    @pytest.mark.parametrize(
+        "shapes", [((5, 0), (0, 9)), ((0, 5), (5, 9)), ((5, 4), (4, 0)), ((0, 0), (0, 0))], ids=str
+    )
+    def test_axes_of_size_0(self, shapes: tuple[tuple[int, int], ...]) -> None:
+        a, b = (np.ones(s, np.float32) for s in shapes)
+        t = tx.asarray(a) @ tx.asarray(b)
+        assert t.shape == (a @ b).shape and t.tolist() == (a @ b).tolist()
+
+    def test_axes_of_size_1(self) -> None:
+        for shapes in (
+            ((5, 1), (1, 9)),
+            ((1, 5), (5, 9)),
+            ((9, 5), (5, 1)),
+            ((1, 9, 1, 5), (5, 12)),
+            ((12, 5), (1, 5, 9)),
+        ):
+            a, b = (whole(*s) for s in shapes)
+            check((a @ b).storage.node)
+            assert (a @ b).tolist() == (a.to_numpy() @ b.to_numpy()).tolist()
+
+
+def tensor(values: Array, dtype: DType) -> Tensor:
+    return Tensor._of(in_memory(values, dtype))
+
+
+def error(a: Array, b: Array) -> float:
+    """The largest error of a product in float32, in eps times the sum of what is added up."""
+    found = (tx.asarray(a) @ tx.asarray(b)).to_numpy().astype(np.float64)
+    a, b = a.astype(np.float64), b.astype(np.float64)
+    return float((np.abs(found - a @ b) / (np.abs(a) @ np.abs(b))).max() / np.finfo(np.float32).eps)
+
+
+class TestResults:
+    """What is done with results, in registers or from the buffer in which they waited."""
+
+    @pytest.mark.parametrize("steps", [5, 20])
+    @pytest.mark.parametrize("rows", [13, 16, 24, 35])
+    def test_what_is_read_for_a_row_is_read_no_further(
+        self, rows: int, steps: int, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The last tile may reach beyond the last row; the operand ends where the process may read no further."""
+        blocks(monkeypatch, AT_ONCE=8)
+        a, b, row = whole(rows, steps), whole(steps, 17), whole(rows, seed=2)
+        assert product(a @ b + row[:, None]).once == (steps == 5)
+        product(a @ b + row.oindex[list(range(rows))][:, None])
+        product(a @ b * row[::-1, None])
+
+    @pytest.mark.parametrize("steps", [5, 20])
+    def test_in_every_layout(self, steps: int, monkeypatch: pytest.MonkeyPatch) -> None:
+        blocks(monkeypatch, AT_ONCE=8)
+        a, b, c = whole(13, steps), whole(steps, 35), whole(35, 26, seed=3)
+        for full in (
+            c.T[::2],
+            c[:, ::-2].T,
+            c[:, 13:].T,
+            c.T.reshape(910)[5:460].reshape(13, 35),
+            c.T.oindex[[0, *range(12)]],
+        ):
+            product(a @ b - full)
+        for column in (c[:, 0], c[::-1, 0], c.oindex[[3, *range(34)], 1], c[:1, 0].broadcast_to(35)):
+            product((a @ b) * column)
+
+    def test_in_every_dtype(self) -> None:
+        a, b = whole(13, 5), whole(5, 35)
+        for dtype in ALL:
+            product(tx.where(a @ b > 0, (a @ b).astype(dtype), whole(13, 35, dtype=dtype)))
+
+    def test_are_written_through_any_layout(self) -> None:
+        a, b = whole(13, 6), whole(6, 35)
+        wanted = a.to_numpy() @ b.to_numpy()
+        for target, view in (
+            ((26, 35), lambda t: t[::2]),
+            ((26, 35), lambda t: t[::-2]),
+            ((35, 13), lambda t: t.T),
+            ((13, 70), lambda t: t[:, ::-2]),
+            ((35, 26), lambda t: t.T[::2, ::-1]),
+            ((13, 35, 2), lambda t: t[..., 1]),
+        ):
+            t = tx.zeros(target, dtype=float32).realize()
+            view(t)[...] = a @ b
+            check(t.storage.node)
+            assert view(t).tolist() == wanted.tolist() and t.sum().item() == wanted.sum()
+
+    def test_of_what_they_are_written_over(self) -> None:
+        x, w = whole(16, 16), whole(16, 16, seed=1)
+        before, by = x.to_numpy(), w.to_numpy()
+        view = x.T
+        x @= w
+        assert x.tolist() == (before @ by).tolist() and view.tolist() == (before @ by).T.tolist()
+        x += x @ w
+        assert x.tolist() == (before @ by + before @ by @ by).tolist()
+        x[::2] = x[1::2] @ w
+        assert x[::2].tolist() == ((before @ by + before @ by @ by)[1::2] @ by).tolist()
+
+    def test_take_over_the_memory_of_an_operand_that_dies(self) -> None:
+        rng = np.random.default_rng(0)
+        a, b, c = (rng.integers(-3, 4, s).astype(np.float32) for s in ((600, 50), (50, 500), (600, 500)))
+        x, y, z = (tx.asarray(each) for each in (a, b, c))
+        place = z.storage.node.buffer.address  # type: ignore[union-attr]
+        z += x @ y
+        z.realize()
+        assert z.storage.node.buffer.address == place  # type: ignore[union-attr]
+        assert np.array_equal(z.to_numpy(), c + a @ b)
+        q = tx.asarray(rng.integers(-3, 4, (520, 520)).astype(np.float32))
+        old = q.to_numpy()
+        q += q @ q  # read elsewhere, too
+        assert np.array_equal(q.to_numpy(), old + old @ old)
+
+    def test_streams_begin_at_whole_lines_wherever_threads_cut(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(lowering, "LARGE", 1 << 12)
+        monkeypatch.setattr(lowering, "PAST_CACHE", 1 << 12)
+        for t in (whole(8, 5) @ whole(5, 320), whole(320, 5) @ whole(5, 16), whole(20, 8, 5) @ whole(20, 5, 16)):
+            kernel, binding = kernel_of(t)
+            assert "stream" in str(kernel)
+            found = emitted(t.storage.node, kernel, binding, range(3 * kernel.grain, binding.split, 3 * kernel.grain))
+            assert np.array_equal(found, interpreted(t.storage.node, kernel, binding))
+
+
+USES: dict[str, Callable[[Tensor], Tensor]] = {
+    "with all": lambda t: t + tx.zeros(t.shape, dtype=t.dtype).realize(),
+    "with columns": lambda t: t * tx.ones(t.shape[-1], dtype=t.dtype).realize(),
+    "with rows": lambda t: t * tx.ones((t.shape[-2], 1), dtype=t.dtype).realize(),
+    "with the outermost": lambda t: t * tx.ones((t.shape[0],) + (1,) * (t.ndim - 1), dtype=t.dtype).realize(),
+    "turned": lambda t: (t.mT * tx.ones(t.mT.shape, dtype=t.dtype).realize()).mT,
+    "flat": lambda t: (t.reshape(-1) * tx.ones(t.size, dtype=t.dtype).realize()).reshape(t.shape),
+    "wider": lambda t: t.astype(float64).astype(t.dtype),
+    "with a fold": lambda t: tx.where(t.max(axis=-1, keepdims=True) < np.inf, t, 0),
+    "repeated": lambda t: (t * tx.ones((3, *t.shape), dtype=t.dtype).realize())[1],
+    "stored": lambda t: stored(t),
+}
+
+
+def stored(t: Tensor) -> Tensor:
+    found = tx.zeros((*t.shape[:-1], 2 * t.shape[-1]), dtype=t.dtype).realize()
+    found[..., ::2] = t
+    return found[..., ::2]
+
+
+PRODUCTS: dict[str, Callable[[], Tensor]] = {
+    "plain": lambda: normal(30, 300) @ normal(300, 50),
+    "merged rows": lambda: normal(3, 3, 300) @ normal(300, 50),  # of which no axis alone is long enough
+    "merged columns": lambda: tx.contract(normal(5, 300), normal(300, 3, 3, seed=1), [(1, 0)]),
+    "batches": lambda: normal(3, 9, 300) @ normal(3, 300, 20),
+    "small": lambda: normal(3, 300) @ normal(300, 50),
+    "turned": lambda: normal(300, 30).T @ normal(50, 300).T,
+    "cut": lambda: (normal(12, 1, 300) * normal(1, 40, 300)).reshape(480, 300).sum(axis=1).reshape(12, 40),
+    "distances": lambda: ((normal(30, 1, 300) - normal(50, 300)) ** 2).sum(axis=-1),
+    "several": lambda: (normal(6, 1, 9, 40) * normal(10, 9, 40)).sum(axis=(2, 3)),
+    "long": lambda: normal(9, 40_000) @ normal(40_000, 9),
+}
+
+
+class TestBits:
+    """A sum has the same bits, whatever else its kernel computes and whoever computes it."""
+
+    @pytest.mark.parametrize("use", list(USES))
+    @pytest.mark.parametrize("of", list(PRODUCTS))
+    def test_alone_or_inside(self, of: str, use: str) -> None:
+        alone, inside = PRODUCTS[of](), USES[use](PRODUCTS[of]())
+        assert inside.to_numpy().tobytes() == alone.to_numpy().tobytes()
+
+    @pytest.mark.parametrize(
+        "shapes", [((700, 300), (300, 90)), ((40, 300), (300, 2000)), ((30, 60, 70), (30, 70, 80))], ids=str
+    )
+    def test_on_any_number_of_threads(
+        self, shapes: tuple[tuple[int, ...], ...], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(plan, "SHARE", 0)
+        found = set()
+        for count in (1, 2, 3):
+            with threads(count):
+                a, b = (normal(*s, seed=k) for k, s in enumerate(shapes))
+                found.add(((a @ b).to_numpy().tobytes(), tx.maximum(a @ b, 0).to_numpy().tobytes()))
+        assert len(found) == 1
+
+    def test_in_blocks_of_any_size(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Blocks, and what is packed, are a matter of time alone."""
+        found = {(normal(70, 300) @ normal(300, 90)).to_numpy().tobytes()}
+        for sizes in (
+            {"ROWS": (8, 16), "COLUMNS": (16, 32)},
+            {"DIRECT_ROWS": 100},
+            {"DIRECT_ROWS": 1, "DIRECT_COLUMNS": 1},
+        ):
+            blocks(monkeypatch, LEFT_BYTES=64, RIGHT_BYTES=64, **sizes)
+            t = normal(70, 300) @ normal(300, 90)
+            found.add(emitted(t.storage.node, *kernel_of(t)).tobytes())
+        assert len(found) == 1
+
+
+class TestLargeOnes:
+    """Sizes as they are, against NumPy; behind each operand, the result and the scratch memory is a page without rights."""
+
+    @pytest.mark.parametrize(
+        ("rows", "columns", "steps"),
+        [(250, 70, 801), (41, 97, 193), (490, 130, 2100), (97, 4200, 24), (40, 96, 400), (1000, 9, 60), (9, 1000, 60)],
+    )
+    def test_several_blocks(self, rows: int, columns: int, steps: int) -> None:
+        a, b = whole(rows, steps), whole(steps, columns, seed=1)
+        wanted = a.to_numpy().astype(np.float64) @ b.to_numpy().astype(np.float64)
+        turned = b.T.copy().realize().T
+        for t in (a @ b, a @ turned, (a + 0) @ b, a.astype(float64) @ b):
+            kernel, binding = kernel_of(t)
+            assert kernel.product is not None
+            found = emitted(t.storage.node, kernel, binding, sorted({binding.split // 3, binding.split // 2 + 1}))
+            assert np.array_equal(decoded(found, t.dtype).reshape(wanted.shape), wanted)
+
+    def test_need_no_memory_but_their_result_and_what_is_packed(self) -> None:
+        for dtype, shapes in (
+            (float32, ((500, 600), (600, 700))),
+            (float16, ((500, 600), (600, 700))),
+            (int64, ((90, 6000), (6000, 80))),
+        ):
+            a, b = (whole(*s, dtype=dtype).realize() for s in shapes)
+            (a @ b + 1).realize()  # plans hold memory of their own
+            t = a @ b * 3
+            _, binding = kernel_of(t)
+            before = memory(reset_peak=True).in_use
+            t.realize()
+            wanted = t.size * dtype.itemsize + (binding.scratch + plan.PAGE) * tx.num_threads()
+            assert memory().peak - before <= wanted * 9 // 8 + plan.PAGE  # the pool hands out round sizes
+            assert binding.scratch <= (a.size + b.size + t.size) * dtype.compute.itemsize

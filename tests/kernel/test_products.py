@@ -1,0 +1,214 @@
+"""Which folds become products, how their sides are read, what is computed with them, and which are kernels of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+import tenxor as tx
+from tenxor.dtypes import bfloat16, float16, float32, float64, int8
+from tenxor.kernel import products
+from tenxor.kernel.ir import LANES_AT_ONCE, ROWS_AT_ONCE, Kernel, Product, Store
+from tenxor.kernel.lower import lower
+from tenxor.kernel.products import AT_ONCE, DIRECT_COLUMNS, DIRECT_ROWS, FEW, LEAST
+from tenxor.plan import planned
+from tenxor.tensor import Tensor
+
+
+def ones(*shape: int, dtype: object = float32) -> Tensor:
+    return tx.ones(shape, dtype=dtype).realize()
+
+
+def kernels_of(*tensors: Tensor) -> list[Kernel]:
+    return [kernel for _, kernel in planned([t.storage.node for t in tensors]) if kernel is not None]
+
+
+def kernel_of(t: Tensor) -> Kernel:
+    (kernel,) = kernels_of(t)
+    return kernel
+
+
+def product_of(t: Tensor) -> Product:
+    """The product of the only kernel."""
+    found = kernel_of(t).product
+    assert found is not None
+    return found
+
+
+A, B = ones(20, 30), ones(30, 50)
+FOLDS: dict[str, Callable[[], Tensor]] = {
+    "matmul": lambda: A @ B,
+    "integers": lambda: A.astype(int8).realize() @ B.astype(int8).realize(),
+    "batches": lambda: ones(3, 1, 20, 30) @ ones(2, 30, 50),
+    "distances": lambda: ((A[:, None] - B.T[None]) ** 2).sum(axis=-1),
+    "tropical": lambda: tx.contract(A, B, [(1, 0)], multiply=lambda x, y: x + y, add=tx.maximum),
+    "any": lambda: tx.contract(A > 0, B > 0, [(1, 0)], multiply=tx.logical_and, add=tx.logical_or),
+    "the user's own": lambda: tx.contract(A, B, [(1, 0)], add=lambda x, y: tx.where(x < y, x, y)),
+    "counts": lambda: (A[:, None] < B.T[None]).count_nonzero(axis=-1),
+    "itself": lambda: A @ A.T,
+    "several axes": lambda: (ones(20, 1, 5, 6) * ones(50, 5, 6)).sum(axis=(2, 3)),
+}
+
+
+class TestWhichFolds:
+    @pytest.mark.parametrize("name", list(FOLDS))
+    def test_over_pairs_are(self, name: str) -> None:
+        kernels = kernels_of(FOLDS[name]())
+        assert kernels[-1].product is not None
+
+    @pytest.mark.parametrize("axis", [0, 1, 2])
+    def test_if_they_are_large_enough(self, axis: int) -> None:
+        sizes = list(LEAST)
+        rows, columns, steps = sizes
+        assert kernel_of(ones(rows, steps) @ ones(steps, columns)).product is not None
+        sizes[axis] -= 1
+        rows, columns, steps = sizes
+        assert kernel_of(ones(rows, steps) @ ones(steps, columns)).product is None
+
+    def test_others_are_not(self) -> None:
+        x, mask = ones(20, 30), ones(20, 50, 30)
+        for t in (
+            x.sum(axis=1),
+            mask.sum(axis=-1),
+            (A[:, None] * B.T[None] * mask).sum(axis=-1),  # something depends on both
+            (A[:, None] + ones(50)[None, :, None]).sum(axis=-1),  # the right side is the same at all steps
+            (A[:, None] * B.T[None]).argmax(axis=-1),  # positions count
+            A @ ones(30),
+            (ones(20, 30) * ones(20, 30)).sum(axis=1),
+        ):
+            assert all(kernel.product is None for kernel in kernels_of(t))
+
+    def test_rows_and_columns_that_are_long_only_together(self) -> None:
+        assert product_of(ones(2, 2, 9) @ ones(9, 8)).left.axis >= 0
+        assert product_of(tx.contract(ones(4, 9), ones(9, 4, 2), [(1, 0)])).right.axis >= 0
+
+    def test_one_axis_that_turns(self) -> None:
+        flat = (ones(12, 1, 30) * ones(1, 40, 30)).reshape(480, 30).sum(axis=1)
+        assert product_of(flat).left.axis != product_of(flat).right.axis
+
+
+class TestSides:
+    @pytest.mark.parametrize("columns", [DIRECT_COLUMNS, DIRECT_COLUMNS + 1])
+    @pytest.mark.parametrize("rows", [DIRECT_ROWS, DIRECT_ROWS + 1])
+    def test_are_packed_if_they_are_read_often(self, rows: int, columns: int) -> None:
+        found = product_of(ones(rows, 30) @ ones(30, columns))
+        assert (found.left.packed, found.right.packed) == (columns > DIRECT_COLUMNS, rows > DIRECT_ROWS)
+
+    def test_or_lie_otherwise_than_registers_hold_them(self) -> None:
+        def packed(t: Tensor) -> tuple[bool, bool]:
+            found = product_of(t)
+            return found.left.packed, found.right.packed
+
+        assert packed(A @ B) == packed(A.T[:, :20].T @ B) == packed(A[::2] @ B) == (False, False)
+        assert packed(A @ ones(50, 30).T) == (False, True)
+        assert packed(A @ ones(30, 100)[:, ::2]) == (False, True)
+        assert packed((A + 1) @ B) == (True, False)
+        assert packed(A @ (B * 2)) == (False, True)
+        for dtype in (float16, bfloat16, int8):
+            assert packed(ones(20, 30, dtype=dtype) @ ones(30, 50, dtype=dtype)) == (True, True)
+        apart = ones(20, 1, 5, 6) * ones(50, 6, 5).permute(0, 2, 1)
+        assert packed(apart.sum(axis=(2, 3)))[1]
+
+    def test_hold_all_that_depends_on_them_alone(self) -> None:
+        found = product_of((A * 2 + 1) @ (B * ones(50)))
+        assert len(found.left.values) == len(found.right.values) == 1
+        found = product_of(((A[:, None] - B.T[None]) ** 2).sum(axis=-1))
+        assert [len(side.values) for side in (found.left, found.right)] == [1, 1]
+
+    def test_all_shapes_share_a_kernel(self) -> None:
+        first = kernel_of(A @ B)
+        for rows, columns, steps in ((4, 8, 5), (40, 96, 192), (17, 33, 9)):
+            assert kernel_of(ones(rows, steps) @ ones(steps, columns)) == first
+        large = kernel_of(ones(100, 300) @ ones(300, 200))
+        assert large != first and kernel_of(ones(1000, 201) @ ones(201, 999)) != first
+
+
+class TestUses:
+    @pytest.mark.parametrize(
+        "use",
+        [
+            lambda t: t + ones(50),
+            lambda t: t + ones(20, 1),
+            lambda t: t * ones(20, 50),
+            lambda t: tx.maximum(t, 0) * 2,
+            lambda t: t.astype(float64),
+            lambda t: tx.tanh(t + ones(50)),
+            lambda t: t + ones(50, 20).T,
+            lambda t: t - 1,
+        ],
+    )
+    def test_elementwise_work_is_done_at_once(self, use: Callable[[Tensor], Tensor]) -> None:
+        (store,) = product_of(use(A @ B)).body
+        assert isinstance(store, Store)
+
+    def test_little_work_after_few_steps_is_done_in_registers(self) -> None:
+        assert product_of(ones(20, AT_ONCE) @ ones(AT_ONCE, 50) + 1).once
+        assert not product_of(ones(20, AT_ONCE + 1) @ ones(AT_ONCE + 1, 50) + 1).once
+        assert not product_of(tx.tanh(A @ B)).once
+
+    @pytest.mark.parametrize(
+        "use",
+        [
+            lambda t: t.sum(axis=1),
+            lambda t: tx.softmax(t, axis=1),
+            lambda t: t - t.mean(axis=0),
+            lambda t: t @ ones(50, 40),
+            lambda t: t.cumulative_sum(axis=1),
+            lambda t: t + A @ B.realize()[:, ::-1],
+            lambda t: t + ones(3, 20, 50),
+        ],
+    )
+    def test_else_it_is_a_kernel_of_its_own(self, use: Callable[[Tensor], Tensor]) -> None:
+        assert kernel_of(A @ B) in kernels_of(use(A @ B))
+
+    @pytest.mark.parametrize("shape", [(3, 3), (3, 3, 3)], ids=str)
+    def test_also_if_its_rows_are_long_only_together(self, shape: tuple[int, ...]) -> None:
+        x = ones(*shape, 30)
+        assert kernel_of(x @ B).product is not None
+        assert kernel_of(x @ B) in kernels_of(tx.softmax(x @ B, axis=-1))
+
+    def test_so_it_is_where_the_other_work_takes_its_axes_apart(self) -> None:
+        """Three times three rows are nine; beside something that tells them apart they are too few for a product."""
+        x = ones(3, 3, 30)
+        first, then = kernels_of(x @ B + ones(3, 1, 50))
+        assert first == kernel_of(x @ B) and first.product is not None and then.product is None
+
+
+class TestThreads:
+    def test_share_rows_or_columns_or_what_is_outside(self) -> None:
+        for t, side in ((ones(80, 9) @ B[:9], "left"), (A @ ones(30, 80), "right")):
+            kernel = kernel_of(t)
+            assert kernel.product is not None and kernel.shared == getattr(kernel.product, side).axis
+        assert product_of(ones(FEW, 20, 30) @ ones(FEW, 30, 50)).shared >= 0
+        many = kernel_of(ones(FEW + 1, 20, 30) @ ones(FEW + 1, 30, 50))
+        assert many.product is not None and many.product.shared == -1 and many.shared == 0 and many.grain == 1
+
+    def test_in_pieces_of_whole_tiles_or_lines(self) -> None:
+        assert kernel_of(ones(80, 9) @ B[:9]).grain == ROWS_AT_ONCE
+        assert kernel_of(A @ ones(30, 80)).grain == LANES_AT_ONCE
+
+
+def test_blocks_fit_the_caches() -> None:
+    for steps in (10, 1000, 10_000):
+        node = (ones(900, steps) @ ones(steps, 9000)).storage.node
+        kernel, binding = lower(node, {node})
+        assert kernel.product is not None
+        rows, columns = (binding.slots[side.block] for side in (kernel.product.left, kernel.product.right))
+        for size, (least, most), nbytes in (
+            (rows, products.ROWS, products.LEFT_BYTES),
+            (columns, products.COLUMNS, products.RIGHT_BYTES),
+        ):
+            assert least <= size <= most and size % least == 0 and (size == least or size * steps * 4 <= nbytes)
+        assert binding.scratch >= (rows + columns) * steps * 4
+
+
+def test_a_product_as_text() -> None:
+    _, *lines = str(kernel_of((A + 1) @ B + ones(50))).splitlines()
+    assert lines == [
+        "  product for i in 0..s0, j in 0..s1, over k:",
+        "    left0[i, k] = packed (p2[i*s4 + k] + c0)",
+        "    right0[j, k] = p3[j + k*s6]",
+        "    r0[i, j] = (r0 + (left0 * right0))",
+        "    p0[i*s3 + j] = (r0[j] + p1[j])",
+    ]
