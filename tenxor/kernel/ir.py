@@ -20,7 +20,9 @@ from ..reductions import Reduction
 
 ALIGNMENT = 64  # bytes: where results begin
 ROWS_AT_ONCE = 24  # rows of a product that no two threads should share
-LANES_AT_ONCE = 64  # steps of a loop with lanes, or columns, that no two threads should share; what is streamed needs whole lines
+LANES_AT_ONCE = (
+    64  # steps of a loop with lanes, or columns, that no two threads should share; what is streamed needs whole lines
+)
 
 # --- index arithmetic -------------------------------------------------------------------------------------------------
 

@@ -195,8 +195,6 @@ def _in_parts(a: Any, b: Any, loops: Loops) -> Any:
             sides = [side.permute(order) for side in sides]
         return contracted(a, b, (sides[0], sides[1], kept + cut), a.dtype)
 
-    if whole == each:
-        return part(0, each, cut=False) + part(each, size, cut=False)
     found = part(0, whole, cut=True)
     found.storage.node.used = True  # computed on its own: it is what the threads share
     found = found.sum(axis=0).astype(a.dtype, copy=False)

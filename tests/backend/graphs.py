@@ -190,7 +190,9 @@ class Graph:
         right = other, self.cut(through, (columns, steps)).expand((rows, columns, steps))
         self.elementwise(self.pick(*PAIRED), left, right)
         both = self.nodes.pop()
-        op = REDUCTIONS[self.pick("sum", "count_nonzero", *(("any", "all") if both.dtype is boolean else ("max", "min")))]
+        op = REDUCTIONS[
+            self.pick("sum", "count_nonzero", *(("any", "all") if both.dtype is boolean else ("max", "min")))
+        ]
         self.nodes.append(Node(op, (rows, columns), op.result(both.dtype), (both,), (Layout.contiguous(both.shape),)))
 
     def cut(self, layout: Layout, shape: tuple[int, ...]) -> Layout:

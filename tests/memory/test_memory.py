@@ -22,6 +22,8 @@ from tenxor.dtypes import float32, int64
 from tenxor.memory import ALIGNMENT, Buffer, allocate, foreign, memory, release_pool
 from tenxor.tensor import Tensor
 
+from .conftest import used
+
 module = sys.modules["tenxor.memory"]
 MiB = 1 << 20
 
@@ -30,16 +32,6 @@ def address(t: Tensor) -> int:
     buffer = t.storage.node.buffer
     assert buffer is not None
     return buffer.address
-
-
-def used() -> int:
-    gc.collect()
-    return memory().in_use
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _with_all_parts_loaded() -> None:
-    tx.zeros(1).realize()  # plans hold a buffer of their own
 
 
 class TestBuffers:

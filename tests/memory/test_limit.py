@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import re
 import subprocess
@@ -16,17 +15,9 @@ import tenxor as tx
 from tenxor.errors import ArgumentError
 from tenxor.memory import Buffer, allocate, memory, release_pool
 
+from .conftest import used
+
 MiB = 1 << 20
-
-
-def used() -> int:
-    gc.collect()
-    return memory().in_use
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _with_all_parts_loaded() -> None:
-    tx.zeros(1).realize()  # plans hold a buffer of their own
 
 
 @pytest.fixture

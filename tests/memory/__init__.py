@@ -1,0 +1,1 @@
+"""Buffers, the pool that keeps them, and the limit on both."""
