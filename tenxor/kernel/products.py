@@ -175,7 +175,7 @@ def _split(p: Pairing, values: tuple[Expr, ...], axes: dict[Expr, frozenset[int]
 def _place(p: Pairing, d: Draft, space: Loops, walks: Sequence[Walk], axes: dict[Expr, frozenset[int]]) -> None:
     """Decide what is packed, and in which blocks."""
     rows, columns = d.extents[p.row], d.extents[p.column]
-    left, right = (_Reads.of(values, walks) for values in (p.left, p.right))
+    left, right = (_Reads.of(values, d, walks) for values in (p.left, p.right))
     beside = right.plain and all(w.is_unit(p.column) for w in right.walks)
     windows = beside and all(_overlaps(w, p, d.extents) for w in right.walks)
     own = {p.row, p.column, *p.summed}
@@ -210,13 +210,15 @@ class _Reads:
     nbytes: int
 
     @staticmethod
-    def of(values: tuple[Expr, ...], walks: Sequence[Walk]) -> _Reads:
+    def of(values: tuple[Expr, ...], d: Draft, walks: Sequence[Walk]) -> _Reads:
         found = [walks[e.index] for value in values for e in walk(value) if isinstance(e, Access)]
-        plain = all(
-            isinstance(e, Access) and not e.args and e.dtype.compute is e.dtype and e.dtype is not boolean
-            for e in values
-        ) and all(w.base is None for w in found)
+        plain = all(isinstance(e, Access) and _is_plain(e, d) for e in values) and all(w.base is None for w in found)
         return _Reads(found, plain, sum(e.dtype.compute.itemsize for e in values))
+
+
+def _is_plain(e: Access, d: Draft) -> bool:
+    """Whether an element is read from memory, by no index but those of loops, and lies there as registers hold it."""
+    return d.places[e.index].node is not None and not e.args and e.dtype.compute is e.dtype and e.dtype is not boolean
 
 
 def _overlaps(w: Walk, p: Pairing, extents: Sequence[int]) -> bool:

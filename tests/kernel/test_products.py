@@ -212,3 +212,11 @@ def test_a_product_as_text() -> None:
         "    r0[i, j] = (r0 + (left0 * right0))",
         "    p0[i*s3 + j] = (r0[j] + p1[j])",
     ]
+
+
+def test_positions_are_factors_that_lie_nowhere() -> None:
+    counted = tx.arange(96).reshape((8, 12))
+    product = kernel_of(counted @ counted.T).product
+    assert product is not None and product.left.packed and product.right.packed
+    rows = [range(12 * i, 12 * i + 12) for i in range(8)]
+    assert (counted @ counted.T).tolist() == [[sum(map(int.__mul__, a, b)) for b in rows] for a in rows]
