@@ -36,13 +36,14 @@ def measure(threads: int, only: str, quick: bool) -> dict[str, Any]:
     from .check import Reference
     from .limits import Limits, limit_seconds
     from .peers import installed
-    from .timing import Pace
+    from .timing import SPINNING, Pace
     from .workloads import workloads
 
     peers, missing = installed()
     machine = Limits(threads)
     limits = machine.measured()
     pace = Pace(0.3, 3, 15) if quick else Pace()
+    pace = pace._replace(settle=SPINNING if threads > 1 else 0.0)
     found: dict[str, Any] = {
         "limits": limits,
         "versions": {peer.name: peer.version for peer in peers},

@@ -12,15 +12,20 @@ from typing import NamedTuple
 
 Run = Callable[[], object]
 TURN = 0.002  # seconds of a turn, or one call: short, so that most turns pass without being interrupted
-SETTLE = 0.05  # seconds: a contender whose call is shorter makes one before its turn that is not timed
+SETTLE = 0.05  # seconds: a contender whose call is shorter makes some before its turn that are not timed
+SPINNING = 0.03  # seconds for which threads of others may still wait for work at full speed, and keep a CPU from us
 
 
 class Pace(NamedTuple):
-    """How long to measure: `seconds` for all contenders together, in `fewest` to `most` rounds."""
+    """How long to measure: `seconds` for all contenders together, in `fewest` to `most` rounds.
+
+    Before its turn a contender has `settle` seconds for itself.
+    """
 
     seconds: float = 1.0
     fewest: int = 7
     most: int = 60
+    settle: float = 0.0
 
 
 class Timed(NamedTuple):
@@ -37,8 +42,8 @@ def side_by_side(contenders: Mapping[str, Run], pace: Pace = Pace()) -> dict[str
 
     Every round times each of them in turn, over as many calls as fill its turn; so a slow moment of the machine falls
     on all alike. Each round begins with another one, so that nobody always follows the same neighbour. Before its turn a
-    contender makes a call that does not count: the cache, and threads of others that still wait for work, are then as
-    they are in a program of its own. A result is dropped before the next call, so each call makes a fresh one.
+    contender makes calls that do not count, one or as many as `settle` takes: the cache, and threads of others that still
+    wait for work, are then as they are in a program of its own. A result is dropped before the next call, so each call makes a fresh one.
     """
     once = {}
     for name, run in contenders.items():
@@ -47,16 +52,24 @@ def side_by_side(contenders: Mapping[str, Run], pace: Pace = Pace()) -> dict[str
         if once[name] < SETTLE:
             once[name] = min(once[name], _timed(run, 1))
     calls = {name: max(1, int(TURN / max(took, 1e-9))) for name, took in once.items()}
-    of_round = sum(took * (calls[name] + (took < SETTLE)) for name, took in once.items())
+    of_round = sum(took * calls[name] + (max(took, pace.settle) if took < SETTLE else 0) for name, took in once.items())
     rounds = max(pace.fewest, min(pace.most, int(pace.seconds / of_round)))
     times: dict[str, list[float]] = {name: [] for name in contenders}
     names = list(contenders)
     for k in range(rounds):
         for name in names[k % len(names) :] + names[: k % len(names)]:
             if once[name] < SETTLE:
-                contenders[name]()
+                _settle(contenders[name], pace.settle)
             times[name].append(_timed(contenders[name], calls[name]))
     return {name: _summary(found) for name, found in times.items()}
+
+
+def _settle(run: Run, seconds: float) -> None:
+    """Call until so much time has passed, once at least."""
+    until = time.perf_counter() + seconds
+    run()
+    while time.perf_counter() < until:
+        run()
 
 
 def fastest(runs: list[Run], rounds: int = 3) -> Run:
