@@ -76,12 +76,11 @@ def _products_apart(kernels: Sequence[Node], places: dict[Node, list[_Read]]) ->
         if isinstance(node.op, Reduction) and node not in kernels and may_be_product(node):
             found.setdefault(reads[0].kernel, []).append(node)
     every = set(kernels)
-    return {
-        node
-        for kernel, inside in found.items()
-        for node in inside
-        if is_product(node, every) and not (type(kernel.op) is Op and is_product(kernel, every))
-    }
+    apart: set[Node] = set()
+    for kernel, inside in found.items():
+        if type(kernel.op) is not Op or not is_product(kernel, every):
+            apart.update(node for node in inside if is_product(node, every))
+    return apart
 
 
 def _fused(order: Sequence[Node], roots: set[Node]) -> tuple[list[Node], dict[Node, list[_Read]]]:

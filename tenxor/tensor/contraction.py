@@ -27,7 +27,6 @@ Loops = tuple[Layout, Layout, int]  # two layouts of one shape over all loops, a
 Labels = Sequence[Hashable]  # a name for each axis; axes of one name are walked together
 
 _COMPUTED_AS_THEY_ARE = frozenset((float32, float64, int32, int64, uint32, uint64))
-_matmul_loops: dict[tuple[Layout, Layout], Loops] = {}
 _MULTIPLY = OPS["multiply"]
 
 
@@ -49,15 +48,10 @@ def matmul(a: Any, b: Any) -> Any:
     if dtype is not b.dtype or dtype not in _COMPUTED_AS_THEY_ARE:
         dtype = result_dtype("matmul", a, b)
         a, b = widened(a, dtype), widened(b, dtype)
-    key = (a.layout, b.layout)
-    loops = _matmul_loops.get(key)
-    if loops is None:
-        if len(_matmul_loops) >= MAX_LOOPS:
-            _matmul_loops.clear()
-        loops = _matmul_loops[key] = _loops_of_matmul(*key)
-    return contracted(a, b, loops, dtype)
+    return contracted(a, b, _loops_of_matmul(a.layout, b.layout), dtype)
 
 
+@lru_cache(maxsize=MAX_LOOPS)
 def _loops_of_matmul(a: Layout, b: Layout) -> Loops:
     """The loops of a matrix product: batches, rows, columns, and those that are summed over."""
     if a.ndim == 0 or b.ndim == 0:

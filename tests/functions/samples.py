@@ -14,6 +14,14 @@ Array = np.ndarray[Any, Any]
 Pair = tuple[tx.Tensor, Array]
 
 
+def check_refused(call: Callable[[], object], error: type[Exception], names: Sequence[str]) -> None:
+    """A call raises this error, whose message has all these names in it."""
+    with pytest.raises(error) as raised:
+        call()
+    for name in names:
+        assert name in str(raised.value)
+
+
 def _both(shape: Sequence[int], move: Callable[[Any], Any] = lambda t: t) -> Callable[[], Pair]:
     """A tensor of whole numbers, some below 0 and some 0, and the same array, both moved alike."""
 

@@ -54,6 +54,7 @@ from .values import (
     lanes_of,
     number_of,
     rounded,
+    smaller,
     splat,
 )
 
@@ -249,7 +250,7 @@ class _Emitter:
         def turn(index: Value) -> Value:
             b = self.inmost()
             further = b.add(index, constant(I64, s.block))
-            self.block[s.axis] = Block(index, b.select(b.icmp_signed("<", further, end), further, end), s.block)
+            self.block[s.axis] = Block(index, smaller(b, further, end), s.block)
             for inner in s.body:
                 self.statement(inner)
             del self.block[s.axis]
@@ -278,7 +279,7 @@ class _Emitter:
         def turn(first: Value) -> Value:
             b = self.inmost()
             last = b.add(first, constant(I64, chunk * step))
-            return one(first, b.select(b.icmp_signed("<", last, end), last, end))
+            return one(first, smaller(b, last, end))
 
         return self.repeated(s, -1, begin, end, step, turn)
 
@@ -395,7 +396,7 @@ class _Emitter:
         if self.lanes.either:
             self.lanes.left = left
             return
-        left = b.select(b.icmp_signed("<", left, constant(I64, width)), left, constant(I64, width))
+        left = smaller(b, left, constant(I64, width))
         self.lanes.mask = access.first_lanes(b, left, width)
 
     def inline(self, e: Expr, known: dict[Expr, Parts]) -> Parts:

@@ -17,6 +17,7 @@ from ...dtypes import DType
 from ...expr import Expr
 from ...kernel.ir import Address, For, Load, Side, surface
 from . import access
+from .rows import stored
 from .scopes import Lanes, Scope
 from .tiles import turned
 from .values import (
@@ -30,6 +31,7 @@ from .values import (
     intrinsic,
     mangled,
     memory_type,
+    smaller,
     splat,
     to_memory,
 )
@@ -127,7 +129,7 @@ class Panels:
                 parts = em.widened(em.value(e), e)
                 b = em.inmost()
                 at = b.add(b.mul(number, constant(I64, self.panel)), within)
-                put(em, places(b, panel, at, dtype, width, len(parts)), parts, dtype)
+                stored(em, places(b, panel, at, dtype, width, len(parts)), dtype, parts)
                 return b.add(k, constant(I64, 1))
 
             self.over_steps(1, step)
@@ -161,7 +163,7 @@ class Panels:
             b = em.inmost()
             final = b.sub(last, constant(I64, 1))
             rows = [b.add(at, constant(I64, r)) for r in range(side)]
-            rows = [b.select(b.icmp_signed("<", row, final), row, final) for row in rows]
+            rows = [smaller(b, row, final) for row in rows]
 
             def square(k: Value, number: Value) -> Value:
                 if em.lanes is not None and em.lanes.masked:
@@ -170,7 +172,8 @@ class Panels:
                 b = em.inmost()
                 to = b.add(b.mul(number, constant(I64, self.panel)), within)
                 for column, v in enumerate(turned(b, vectors)):
-                    put(em, places(b, into, b.add(to, constant(I64, column * self.panel)), dtype, side, 1), [v])
+                    (place,) = places(b, into, b.add(to, constant(I64, column * self.panel)), dtype, side, 1)
+                    b.store(v, place, align=dtype.itemsize)
                 return b.add(k, constant(I64, side))
 
             stopped = None
@@ -214,7 +217,7 @@ class Panels:
         b = em.inmost()
         final = b.sub(end, constant(I64, 1))
         indices = [b.add(at, constant(I64, row)) for row in range(high)]
-        indices = [b.select(b.icmp_signed("<", i, final), i, final) for i in indices]
+        indices = [smaller(b, i, final) for i in indices]
         starts = [[self.where_it_lies(e, i) for i in indices] for e in self.side.values]
 
         def loaded(k: Value, index: int, row: int) -> Value:
@@ -313,14 +316,6 @@ def places(b: Any, start: Value, at: Value, dtype: DType, width: int, count: int
     element = memory_type(dtype)
     first = b.gep(start, [at], source_etype=element)
     return [b.gep(first, [constant(I64, u * width)], source_etype=element) for u in range(count)]
-
-
-def put(em: _Emitter, where: Parts, parts: Parts, dtype: DType | None = None) -> None:
-    """Store vectors at these places; of a dtype, unless they are as memory holds them."""
-    b = em.inmost()
-    for place, v in zip(where, parts, strict=True):
-        raw = v if dtype is None else to_memory(b, dtype, v)
-        b.store(raw, place, align=access.bytes_of(raw.type.element))
 
 
 def load(b: Any, place: Value, dtype: DType) -> Value:

@@ -26,8 +26,9 @@ from ...expr import Call, Const, Expr
 from ...kernel.ir import Factor, For, Product, State, Update, expand, walk
 from ...kernel.products import AT_ONCE, DIRECT_COLUMNS, DIRECT_ROWS
 from . import folds, packing
+from .rows import stored
 from .scopes import Block, Lanes, Scope
-from .values import I8, I64, POINTER, Value, constant, intrinsic, memory_type, splat
+from .values import I8, I64, POINTER, Value, constant, intrinsic, memory_type, smaller, splat
 
 if TYPE_CHECKING:
     from .emit import _Emitter
@@ -52,6 +53,7 @@ class Work:
     def __init__(self, em: _Emitter, s: Product) -> None:
         self.em, self.s = em, s
         self.fold = em.kernel.folds[s.fold]
+        self.state_bytes = sum(d.itemsize for d in self.fold.states)
         self.width = em.width
         self.heights, self.vectors = tile_shape(em.vector_bytes, len(self.fold.states))
         self.high, self.wide = self.heights[0], self.vectors * self.width
@@ -77,16 +79,15 @@ class Work:
     def scratch(self) -> list[Value]:
         """Where states, left and right panels, and numbers of steps lie, in what this thread has to itself."""
         em, s = self.em, self.s
-        state = 0 if s.once else sum(d.itemsize for d in self.fold.states)
+        state = 0 if s.once else self.state_bytes
         if not (s.left.packed or s.right.packed) and len(s.summed) == 1:
             place = em.on_stack(I8, (DIRECT_ROWS + self.high) * (DIRECT_COLUMNS + self.wide) * state, "states")
             return [place] * 4
         columns = em.slot(s.right.block)
         place = em.scratch()
         b = em.at(0)
-        again = b.icmp_signed(">", self.steps, constant(I64, AT_ONCE))
         columns = b.add(columns, constant(I64, self.wide))
-        waiting = b.select(again, columns, constant(I64, self.wide))
+        waiting = b.select(self.wait(b), columns, constant(I64, self.wide))
         rows, steps = self.padded(b), b.add(self.steps, constant(I64, packing.SQUARE))
         sizes = (
             b.mul(b.mul(rows, waiting), constant(I64, state)),
@@ -136,12 +137,11 @@ class Work:
 
         def some_steps(begin: Value, end: Value) -> None:
             def panel(left: Value, right: Value) -> None:
-                if s.once:
-                    self.tiles((top, bottom), (first, left, right), (begin, end))
-                    return
-                self.before = self.waiting(left, first)
+                if not s.once:
+                    self.before = self.waiting(left, first)
                 self.tiles((top, bottom), (first, left, right), (begin, end))
-                self.finish(end, (top, bottom), (left, right))
+                if not s.once:
+                    self.finish(end, (top, bottom), (left, right))
 
             self.blocks(s.right.axis, first, last, constant(I64, self.wide), panel)
 
@@ -153,10 +153,12 @@ class Work:
     def waiting(self, left: Value, first: Value) -> Value:
         """Where the states of a panel wait for more steps; if there are none, that is the same for all."""
         b = self.em.inmost()
-        size = sum(d.itemsize for d in self.fold.states)
-        panel = b.mul(b.mul(b.sub(left, first), self.padded(b)), constant(I64, size))
-        again = b.icmp_signed(">", self.steps, constant(I64, AT_ONCE))
-        return b.gep(self.states, [b.select(again, panel, constant(I64, 0))], source_etype=I8)
+        panel = b.mul(b.mul(b.sub(left, first), self.padded(b)), constant(I64, self.state_bytes))
+        return b.gep(self.states, [b.select(self.wait(b), panel, constant(I64, 0))], source_etype=I8)
+
+    def wait(self, b: Any) -> Value:
+        """Whether there are so many steps that states wait for more."""
+        return b.icmp_signed(">", self.steps, constant(I64, AT_ONCE))
 
     def padded(self, b: Any) -> Value:
         """The rows of a block, and a tile's."""
@@ -331,7 +333,7 @@ class _Tile:
         ]
         states = folds.combined(em, self.s.fold, before, em.states[self.s.fold])
         for its, parts, dtype in zip(places, states, fold.states, strict=True):
-            packing.put(em, its, parts, dtype)
+            stored(em, its, dtype, parts)
 
 
 def _is_given(e: Expr) -> bool:
@@ -360,8 +362,3 @@ def _added_product(value: Expr) -> tuple[Expr, Expr, Expr] | None:
         one, other = term.args
         return state, one, other
     return None
-
-
-def smaller(b: Any, one: Value, other: Value) -> Value:
-    """The smaller of two integers."""
-    return b.select(b.icmp_signed("<", one, other), one, other)

@@ -88,6 +88,11 @@ def splat(b: Any, scalar: Value, lanes: int) -> Value:
     return b.shuffle_vector(first, ir.Constant(vector, ir.Undefined), ir.Constant(ir.VectorType(I32, lanes), None))
 
 
+def smaller(b: Any, one: Value, other: Value) -> Value:
+    """The smaller of two integers."""
+    return b.select(b.icmp_signed("<", one, other), one, other)
+
+
 def counting(lanes: int, type_: Type = I64) -> Value:
     """The integer vector 0, 1, 2, ..."""
     return ir.Constant(ir.VectorType(type_, lanes), [ir.Constant(type_, k) for k in range(lanes)])
