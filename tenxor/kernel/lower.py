@@ -359,7 +359,7 @@ class _Lowering:
             shared = self.axis_of[max(p.row, p.column, key=lambda a: d.extents[a])]
         summed = tuple([self.axis_of[a] for a in p.summed])
         values = tuple(map(self.rewritten, p.values))
-        once = p.steps <= AT_ONCE and not self.streams() and all(work(e) <= LITTLE for e in expressions(body))
+        once = p.steps <= AT_ONCE and all(work(e) <= LITTLE for e in expressions(body))
         return Product(fold, left, right, summed, values, body, shared, once)
 
     def fetching(self) -> tuple[Folding, int] | None:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 LEAST = (4, 8, 4)  # rows, columns and steps from which a product is worth its while
 DIRECT_ROWS, DIRECT_COLUMNS = 40, 96  # up to which the other side is read where it lies
-AT_ONCE = 192  # steps for which a panel of columns stays in the nearest cache
+AT_ONCE = 256  # steps for which a panel of columns stays in the nearest cache
 NARROW = 12  # columns that are too few for lanes
 FEW = 16  # outer loops' steps up to which threads share the rows, or the columns, instead
 ROWS, COLUMNS = (48, 240), (64, 4096)  # in a block, at least and at most
@@ -231,10 +231,9 @@ def _scratch(p: Pairing, states: Sequence[DType], left: int, right: int) -> int:
     """The memory for the states that wait and for the packed blocks, with what back ends may leave empty: `left` and
     `right` bytes an index at a step.
     """
-    rows, wide = p.blocks[0] + HIGHEST, WIDEST // max(s.itemsize for s in states)
-    columns, steps = p.blocks[1] + wide, p.steps + HIGHEST
-    waiting = columns if p.steps > AT_ONCE else wide
-    return rows * waiting * sum(s.itemsize for s in states) + (rows * left + columns * right) * steps + 4 * WIDEST
+    rows, columns = p.blocks[0] + HIGHEST, p.blocks[1] + WIDEST // max(s.itemsize for s in states)
+    waiting = WIDEST * len(states)
+    return rows * waiting + (rows * left + columns * right) * (p.steps + HIGHEST) + 4 * WIDEST
 
 
 def _block(fitting: int, bounds: tuple[int, int]) -> int:

@@ -142,13 +142,13 @@ class Panels:
 
         rest = em.repeated(For(self.axis, ()), self.axis, first, last, self.panel, whole)
 
-        def vector(at: Value) -> Value:
+        def few(at: Value) -> Value:
             em.lanes = Lanes(self.axis, width, 1, masked=True)
             em.mask_idle_lanes(at, last)
             copied(self.panel_at(index, first, rest), em.inmost().sub(at, rest))
             return em.inmost().add(at, constant(I64, width))
 
-        em.repeated(For(self.axis, ()), self.axis, rest, last, 1, vector)
+        em.repeated(For(self.axis, ()), self.axis, rest, last, 1, few)
 
     def fill_turned(self, index: int, e: Expr, first: Value, last: Value) -> None:
         """Lanes run along the steps; squares of them are turned."""
@@ -237,9 +237,8 @@ class Panels:
 
             def packed(k: Value, index: int) -> Parts:
                 b, dtype = em.builder, self.side.values[index].dtype.compute
-                vector = ir.VectorType(memory_type(dtype), width)
                 there = places(b, panels[index], b.mul(k, constant(I64, self.panel)), dtype, width, vectors)
-                return [from_memory(b, dtype, b.load(p, typ=vector, align=dtype.itemsize)) for p in there]
+                return [vector(b, p, dtype, width) for p in there]
 
             return packed
         b = em.inmost()
@@ -323,9 +322,13 @@ def load(b: Any, place: Value, dtype: DType) -> Value:
     return from_memory(b, dtype, b.load(place, typ=memory_type(dtype), align=dtype.itemsize))
 
 
-def masked(b: Any, place: Value, dtype: DType, width: int, mask: Value, others: Value | None = None) -> Value:
-    """A vector of elements, only those lanes that a mask has; the `others` are as given."""
-    vector = ir.VectorType(memory_type(dtype), width)
-    rest = ir.Constant(vector, None) if others is None else to_memory(b, dtype, others)
-    raw = intrinsic(b, "masked.load", vector, place, mask, rest, suffix=f"{mangled(vector)}.p0")
+def vector(b: Any, place: Value, dtype: DType, width: int) -> Value:
+    """A vector of elements."""
+    return from_memory(b, dtype, b.load(place, typ=ir.VectorType(memory_type(dtype), width), align=dtype.itemsize))
+
+
+def masked(b: Any, place: Value, dtype: DType, width: int, mask: Value) -> Value:
+    """A vector of elements, only those lanes that a mask has; the others are 0."""
+    kind = ir.VectorType(memory_type(dtype), width)
+    raw = intrinsic(b, "masked.load", kind, place, mask, ir.Constant(kind, None), suffix=f"{mangled(kind)}.p0")
     return from_memory(b, dtype, raw)

@@ -3,17 +3,16 @@
 The scheme is that of Goto and van de Geijn ("Anatomy of high-performance matrix multiplication", 2008) as BLIS has it. A
 *tile* of results, a few rows of a few vectors, is kept in registers while the steps run; each step takes an element of
 every row and a vector or two of columns. Before, the elements of a block are packed in panels, as high or as wide as a
-tile, in the order in which they are needed. Of the steps some hundred are done at a time, so that the left block stays
-in the second cache meanwhile, and the right panel in the first; the states wait in a buffer. Behind the last step
-follows what the kernel does with the results, row by row.
+tile, in the order in which they are needed. Of the steps some hundred are done at a time, so that the right panel stays
+in the first cache meanwhile, and sums grow in chunks; the states wait in a buffer. What the kernel does with the results
+is done from the registers if it is little, else row by row.
 
     for a block of columns:                          pack the right side
       for a block of rows:                           pack the left side
-        for some hundred steps:
-          for each panel of columns:
+        for each panel of columns:
+          for some hundred steps:
             for each tile of rows:                   the steps, in registers
-            if these were the last steps,
-              for each row:                          what is done with the results
+          for each row:                              what is done with the results
 """
 
 from __future__ import annotations
@@ -22,19 +21,22 @@ from collections.abc import Callable
 from functools import partial, reduce
 from typing import TYPE_CHECKING, Any
 
+from llvmlite import ir
+
 from ...expr import Call, Const, Expr
-from ...kernel.ir import Factor, For, Product, State, Update, expand, walk
-from ...kernel.products import AT_ONCE, DIRECT_COLUMNS, DIRECT_ROWS
+from ...kernel.ir import Factor, For, Product, State, Update, expand, expressions, walk, work
+from ...kernel.products import AT_ONCE, ROWS
 from . import folds, packing
 from .rows import stored
 from .scopes import Block, Lanes, Scope
-from .values import I8, I64, POINTER, Value, constant, intrinsic, memory_type, smaller, splat
+from .values import I8, I32, I64, POINTER, Value, constant, intrinsic, memory_type, smaller, splat
 
 if TYPE_CHECKING:
     from .emit import _Emitter
     from .scopes import Parts
 
 LINE = 64  # bytes
+LITTLE = 4  # additions' worth of work with a result, up to which it is done straight from the registers
 
 
 def tile_shape(vector_bytes: int, states: int) -> tuple[tuple[int, ...], int]:
@@ -57,6 +59,7 @@ class Work:
         self.width = em.width
         self.heights, self.vectors = tile_shape(em.vector_bytes, len(self.fold.states))
         self.high, self.wide = self.heights[0], self.vectors * self.width
+        self.direct = all(work(e) <= LITTLE for e in expressions(s.body))
         self.steps = self.steps_in_all()
         self.states, left, right, offsets = self.scratch()
         self.left = packing.Panels(em, s.left, s.summed, self.high, self.steps, left)
@@ -81,16 +84,15 @@ class Work:
         em, s = self.em, self.s
         state = 0 if s.once else self.state_bytes
         if not (s.left.packed or s.right.packed) and len(s.summed) == 1:
-            place = em.on_stack(I8, (DIRECT_ROWS + self.high) * (DIRECT_COLUMNS + self.wide) * state, "states")
+            place = em.on_stack(I8, (ROWS[1] + self.high) * self.wide * state, "states")
             return [place] * 4
         columns = em.slot(s.right.block)
         place = em.scratch()
         b = em.at(0)
         columns = b.add(columns, constant(I64, self.wide))
-        waiting = b.select(self.wait(b), columns, constant(I64, self.wide))
         rows, steps = self.padded(b), b.add(self.steps, constant(I64, packing.SQUARE))
         sizes = (
-            b.mul(b.mul(rows, waiting), constant(I64, state)),
+            b.mul(rows, constant(I64, self.wide * state)),
             b.mul(b.mul(rows, steps), constant(I64, s.left.packed * packing.bytes_of(s.left))),
             b.mul(b.mul(columns, steps), constant(I64, s.right.packed * packing.bytes_of(s.right))),
         )
@@ -135,30 +137,18 @@ class Work:
         if not s.left.fixed:
             self.left.fill(top, bottom)
 
-        def some_steps(begin: Value, end: Value) -> None:
-            def panel(left: Value, right: Value) -> None:
-                if not s.once:
-                    self.before = self.waiting(left, first)
+        def panel(left: Value, right: Value) -> None:
+            def some_steps(begin: Value, end: Value) -> None:
                 self.tiles((top, bottom), (first, left, right), (begin, end))
-                if not s.once:
-                    self.finish(end, (top, bottom), (left, right))
 
-            self.blocks(s.right.axis, first, last, constant(I64, self.wide), panel)
+            if s.once:
+                some_steps(constant(I64, 0), self.steps)
+            else:
+                self.blocks(s.summed[0], constant(I64, 0), self.steps, constant(I64, AT_ONCE), some_steps)
+            if not self.direct:
+                self.finish((top, bottom), (left, right))
 
-        if s.once:
-            some_steps(constant(I64, 0), self.steps)
-        else:
-            self.blocks(s.summed[0], constant(I64, 0), self.steps, constant(I64, AT_ONCE), some_steps)
-
-    def waiting(self, left: Value, first: Value) -> Value:
-        """Where the states of a panel wait for more steps; if there are none, that is the same for all."""
-        b = self.em.inmost()
-        panel = b.mul(b.mul(b.sub(left, first), self.padded(b)), constant(I64, self.state_bytes))
-        return b.gep(self.states, [b.select(self.wait(b), panel, constant(I64, 0))], source_etype=I8)
-
-    def wait(self, b: Any) -> Value:
-        """Whether there are so many steps that states wait for more."""
-        return b.icmp_signed(">", self.steps, constant(I64, AT_ONCE))
+        self.blocks(s.right.axis, first, last, constant(I64, self.wide), panel)
 
     def padded(self, b: Any) -> Value:
         """The rows of a block, and a tile's."""
@@ -195,28 +185,19 @@ class Work:
         b = self.em.builder
         size = self.fold.states[part].itemsize
         before = self.wide * sum(d.itemsize for d in self.fold.states[:part])
-        start = (
-            b.gep(self.before, [b.mul(self.padded(b), constant(I64, before))], source_etype=I8)
-            if before
-            else self.before
-        )
+        start = self.states
+        if before:
+            start = b.gep(start, [b.mul(self.padded(b), constant(I64, before))], source_etype=I8)
         return b.gep(start, [b.mul(b.sub(row, rows), constant(I64, self.wide * size))], source_etype=I8)
 
-    def finish(self, end: Value, rows: tuple[Value, Value], columns: tuple[Value, Value]) -> None:
-        """What is done with the results of a block of rows in a panel, if the steps are at an end."""
+    def finish(self, rows: tuple[Value, Value], columns: tuple[Value, Value]) -> None:
+        """What is done with the results of a block of rows in a panel, row by row."""
         em, s = self.em, self.s
-
-        def all_rows(turn: Value) -> Value:
-            em.block[s.left.axis] = Block(*rows, 0)
-            em.block[s.right.axis] = Block(*columns, self.wide)
-            em.products[s.fold] = self
-            em.statement(For(s.left.axis, (For(s.right.axis, s.body),)))
-            del em.block[s.left.axis], em.block[s.right.axis], em.products[s.fold]
-            return em.inmost().add(turn, constant(I64, 1))
-
-        b = em.inmost()
-        done = b.zext(b.icmp_signed("<", end, self.steps), I64)
-        em.repeated(For(s.left.axis, ()), -1, done, constant(I64, 1), 1, all_rows)
+        em.block[s.left.axis] = Block(*rows, 0)
+        em.block[s.right.axis] = Block(*columns, self.wide)
+        em.products[s.fold] = self
+        em.statement(For(s.left.axis, (For(s.right.axis, s.body),)))
+        del em.block[s.left.axis], em.block[s.right.axis], em.products[s.fold]
 
     def state_row(self) -> list[Value]:
         """Where the states lie of the row that the loops stand at."""
@@ -281,11 +262,19 @@ class _Tile:
             em.states[s.fold] = new
             return em.inmost().add(k, constant(I64, 1))
 
+        if not s.once:
+            self.fetch()
         em.repeated(For(s.summed[0], (Update(s.fold, s.values),)), -1, *self.steps, 1, step)
         if s.once:
             self.finish()
         else:
-            self.keep(start)
+            places = self.join(start)
+            if self.product.direct:
+                more = em.inmost().icmp_signed("<", self.steps[1], self.product.steps)
+                only_if(em, more, lambda: self.keep(places))
+                only_if(em, em.inmost().not_(more), self.finish)
+            else:
+                self.keep(places)
         em.lanes = None
 
     def finish(self) -> None:
@@ -315,25 +304,55 @@ class _Tile:
             em.scopes.pop()
             em.scope.block = b.block
 
-    def keep(self, start: list[Parts]) -> None:
-        """Join the states with those of the steps before, if there are any, and put them where these are."""
+    def waiting(self) -> list[Value]:
+        """Where each part of the states of the first row waits."""
+        return [self.product.place_of(part, self.top, self.i) for part in range(len(self.product.fold.states))]
+
+    def fetch(self) -> None:
+        """Ask for the lines in which the states wait, as there is time until they are needed."""
+        em = self.em
+        for place, dtype in zip(self.waiting(), self.product.fold.states, strict=True):
+            b = em.inmost()
+            for at in range(0, self.high * self.product.wide * dtype.itemsize, LINE):
+                line = b.gep(place, [constant(I64, at)], source_etype=I8)
+                intrinsic(b, "prefetch", ir.VoidType(), line, *(constant(I32, n) for n in (1, 3, 1)), suffix="p0")
+
+    def join(self, start: list[Parts]) -> list[Parts]:
+        """Join the states with those of the steps before, if there are any; where these are."""
         em, fold = self.em, self.product.fold
         b = em.inmost()
         later = splat(b, b.icmp_signed(">", self.steps[0], constant(I64, 0)), self.width)
-        places: list[Parts] = []
-        for part, dtype in enumerate(fold.states):
-            first = self.product.place_of(part, self.top, self.i)
-            offsets = [
-                row * self.product.wide + u * self.width for row in range(self.high) for u in range(self.vectors)
-            ]
-            places.append([b.gep(first, [constant(I64, o)], source_etype=memory_type(dtype)) for o in offsets])
+        offsets = [row * self.product.wide + u * self.width for row in range(self.high) for u in range(self.vectors)]
+        places = [
+            [b.gep(first, [constant(I64, o)], source_etype=memory_type(dtype)) for o in offsets]
+            for first, dtype in zip(self.waiting(), fold.states, strict=True)
+        ]
         before = [
-            [packing.masked(b, place, dtype, self.width, later, none) for place, none in zip(its, nones, strict=True)]
+            [
+                b.select(later, packing.vector(b, place, dtype, self.width), none)
+                for place, none in zip(its, nones, strict=True)
+            ]
             for its, dtype, nones in zip(places, fold.states, start, strict=True)
         ]
-        states = folds.combined(em, self.s.fold, before, em.states[self.s.fold])
-        for its, parts, dtype in zip(places, states, fold.states, strict=True):
+        em.states[self.s.fold] = folds.combined(em, self.s.fold, before, em.states[self.s.fold])
+        return places
+
+    def keep(self, places: list[Parts]) -> None:
+        """Put the states where they wait for more steps, or for what is done with them."""
+        em = self.em
+        for its, parts, dtype in zip(places, em.states[self.s.fold], self.product.fold.states, strict=True):
             stored(em, its, dtype, parts)
+
+
+def only_if(em: _Emitter, condition: Value, make: Callable[[], object]) -> None:
+    """What `make` emits, where the condition holds."""
+
+    def turn(index: Value) -> Value:
+        make()
+        return em.inmost().add(index, constant(I64, 1))
+
+    skipped = em.inmost().zext(em.inmost().not_(condition), I64)
+    em.repeated(For(0, ()), -1, skipped, constant(I64, 1), 1, turn)
 
 
 def _is_given(e: Expr) -> bool:
