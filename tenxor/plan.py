@@ -39,7 +39,7 @@ IN_PLACE = 1 << 20  # bytes from which a result takes over the memory of an oper
 UNBROKEN = (
     1 << 32
 )  # work, in additions, up to which it does so, as signals cannot end such a kernel: less than a second
-LONGER = 16  # times as long may products run until signals are heard
+LONGER = 32  # times as long may products run until signals are heard
 PAGE = 1 << 12  # bytes, of which each thread's scratch memory takes a multiple
 _WITHOUT_KERNEL = (EMPTY, REINTERPRET)
 assert FLAG.buffer is not None

@@ -279,7 +279,7 @@ class Product(NamedTuple):
     """Fold `fold` over the axes `summed` for every row of `left` with every column of `right`, and then `body` for both.
 
     `values` are the next state, made of the `Factor`s of both sides. Threads share the loop over the axis `shared`,
-    unless that is -1. With `once` the steps are few, and `body` is little work.
+    unless that is -1. With `once` the steps are few.
     """
 
     fold: int

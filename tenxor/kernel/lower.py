@@ -42,7 +42,6 @@ from .ir import (
     Store,
     Term,
     Update,
-    expressions,
     walk,
     work,
 )
@@ -56,8 +55,7 @@ if TYPE_CHECKING:
 
 BLOCK = 64  # the side of a tile, in elements
 LARGE, PAST_CACHE = 1 << 23, 1 << 25  # bytes of a result, and of all that a kernel touches, from which it is streamed
-PRODUCTS = 16  # steps of a product in the time of one elsewhere
-LITTLE = 4  # additions' worth of work with a result
+PRODUCTS = 8  # steps of a product in the time of one elsewhere
 MAX_TILES = 2  # in one kernel: they lie on the stack
 FLAG = data(allocate(int64.itemsize), (1,), int64)  # what kernels set where an index is out of range
 
@@ -359,8 +357,7 @@ class _Lowering:
             shared = self.axis_of[max(p.row, p.column, key=lambda a: d.extents[a])]
         summed = tuple([self.axis_of[a] for a in p.summed])
         values = tuple(map(self.rewritten, p.values))
-        once = p.steps <= AT_ONCE and all(work(e) <= LITTLE for e in expressions(body))
-        return Product(fold, left, right, summed, values, body, shared, once)
+        return Product(fold, left, right, summed, values, body, shared, p.steps <= AT_ONCE)
 
     def fetching(self) -> tuple[Folding, int] | None:
         """The first fold in a row of a large result, and the axis of a later loop over the row, that with most work: there

@@ -60,6 +60,7 @@ class Work:
         self.heights, self.vectors = tile_shape(em.vector_bytes, len(self.fold.states))
         self.high, self.wide = self.heights[0], self.vectors * self.width
         self.direct = all(work(e) <= LITTLE for e in expressions(s.body))
+        self.once = s.once and self.direct
         self.steps = self.steps_in_all()
         self.states, left, right, offsets = self.scratch()
         self.left = packing.Panels(em, s.left, s.summed, self.high, self.steps, left)
@@ -82,7 +83,7 @@ class Work:
     def scratch(self) -> list[Value]:
         """Where states, left and right panels, and numbers of steps lie, in what this thread has to itself."""
         em, s = self.em, self.s
-        state = 0 if s.once else self.state_bytes
+        state = 0 if self.once else self.state_bytes
         if not (s.left.packed or s.right.packed) and len(s.summed) == 1:
             place = em.on_stack(I8, (ROWS[1] + self.high) * self.wide * state, "states")
             return [place] * 4
@@ -141,7 +142,7 @@ class Work:
             def some_steps(begin: Value, end: Value) -> None:
                 self.tiles((top, bottom), (first, left, right), (begin, end))
 
-            if s.once:
+            if self.once:
                 some_steps(constant(I64, 0), self.steps)
             else:
                 self.blocks(s.summed[0], constant(I64, 0), self.steps, constant(I64, AT_ONCE), some_steps)
@@ -262,10 +263,10 @@ class _Tile:
             em.states[s.fold] = new
             return em.inmost().add(k, constant(I64, 1))
 
-        if not s.once:
+        if not self.product.once:
             self.fetch()
         em.repeated(For(s.summed[0], (Update(s.fold, s.values),)), -1, *self.steps, 1, step)
-        if s.once:
+        if self.product.once:
             self.finish()
         else:
             places = self.join(start)
