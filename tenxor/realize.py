@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from .plan import Plan
 
 MAX_PLANS = 4096
-MAX_TABLES = 1 << 14  # bytes of gathered indices in a plan that is remembered; those of many are seldom met again
+MAX_TABLES = 1 << 18  # bytes of tables in a plan that is remembered; those of many indices are seldom met again
+MAX_BYTES = 1 << 26  # and in all plans together
 
 _Key = tuple[object, ...]
 
@@ -34,15 +35,24 @@ def realize(*roots: Node) -> None:
             from .plan import make_plan  # what makes plans is loaded with the first
 
             plan = make_plan(nodes, scalars, wanted)
-            if plan.table_bytes <= MAX_TABLES:
-                if len(_plans) >= MAX_PLANS:
-                    _plans.clear()
-                _plans[key] = plan
+            _remember(key, plan)
         plan.run(nodes, scalars)
+
+
+def _remember(key: _Key, plan: Plan) -> None:
+    global _table_bytes
+    nbytes = plan.table_bytes
+    if nbytes <= MAX_TABLES:
+        if len(_plans) >= MAX_PLANS or _table_bytes + nbytes > MAX_BYTES:
+            _plans.clear()
+            _table_bytes = 0
+        _plans[key] = plan
+        _table_bytes += nbytes
 
 
 lock = threading.RLock()  # held by whoever computes, or changes what a storage holds
 _plans: dict[_Key, Plan] = {}
+_table_bytes = 0
 
 if hasattr(os, "register_at_fork"):  # nobody is computing, or compiling, when a process is forked
     os.register_at_fork(before=lock.acquire, after_in_parent=lock.release, after_in_child=lock.release)

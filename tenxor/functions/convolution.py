@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from ..creation import asarray, empty
 from ..dtypes import DType, promote
 from ..errors import ArgumentError, ShapeError
+from ..layout import Layout
 from ..tensor import Tensor
 from ..tensor.contraction import contracted, result_dtype, widened
 from .joining import pad
@@ -18,6 +19,7 @@ from .sliding import Ints, Sizes, batched, counted, is_written_out, padded, per_
 
 __all__ = ["conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d"]
 
+LANES = 16  # of a vector of float32
 FEW = 4  # kernels in a group from which results are computed in tiles
 
 
@@ -251,12 +253,24 @@ def _contraction(x: Any, weight: Any, bias: Any, stride: Sizes, dilation: Sizes,
             weight = _across(weight)
         shape = (*seen.shape[:2], outputs, *seen.shape[3:])
         left = weight.layout.expand_dims((0, *range(3, 3 + space))).expand(shape)
-        total = contracted(weight, x, (left, seen.layout.expand(shape), 3 + space), x.dtype)
+        total = _computed(weight, x, left, seen.layout.expand(shape), space)
     found = total.reshape(total.shape[0], groups * outputs, *total.shape[3:])
     if bias is not None:
         found = found + widened(bias, dtype).reshape(-1, *(1,) * space)
     narrow: Tensor = found.astype(dtype, copy=False)
     return narrow
+
+
+def _computed(weight: Any, x: Any, left: Layout, right: Layout, space: int) -> Any:
+    """The sums, in an order of (batch, groups, kernels, *space). If the results of one kernel on one image are few, those of all
+    images lie together, and there are more for the lanes.
+    """
+    images, few = left.shape[0], prod(left.shape[3 : 3 + space])
+    if images == 1 or -few % LANES <= few // LANES:
+        return contracted(weight, x, (left, right, 3 + space), x.dtype)
+    order = (1, 2, 0, *range(3, left.ndim))
+    total = contracted(weight, x, (left.permute(order), right.permute(order), 3 + space), x.dtype)
+    return total.permute(2, 0, 1, *range(3, total.ndim))
 
 
 def _taps(seen: Any, weight: Any, space: int) -> Any:

@@ -265,13 +265,14 @@ class Side(NamedTuple):
     """What a product takes from one side: `values` at each step along `axis`, the rows or the columns.
 
     If it is `packed`, the values for a block of so many indices are first put in the order in which they are needed; once
-    for all if they are `fixed`.
+    for all if they are `fixed`. With `runs` tables say where the indices lie, but most lie beside the one before.
     """
 
     axis: int
     values: tuple[Expr, ...]
     packed: bool
     fixed: bool
+    runs: bool
     block: int  # a slot
 
 

@@ -188,7 +188,7 @@ class _Lowering:
         if together is not None:
             before = self.space, self.walks, d.extents
             self.space, self.walks, d.extents = together
-            self.pairing = pairing(d, self.space, self.reduced, self.walks)
+            self.pairing = pairing(d, self.space, self.reduced, self.walks, widened=True)
             if self.pairing is None:
                 self.space, self.walks, d.extents = before
         if self.pairing is None:
@@ -344,9 +344,9 @@ class _Lowering:
         """The only fold as a product, and what is done with its results."""
         d = self.d
         left, right = (
-            Side(self.axis_of[axis], tuple(map(self.rewritten, values)), packed, fixed, self.slot(block))
-            for axis, values, packed, fixed, block in zip(
-                (p.row, p.column), (p.left, p.right), p.packed, p.fixed, p.blocks, strict=True
+            Side(self.axis_of[axis], tuple(map(self.rewritten, values)), packed, fixed, runs, self.slot(block))
+            for axis, values, packed, fixed, runs, block in zip(
+                (p.row, p.column), (p.left, p.right), p.packed, p.fixed, (False, p.runs), p.blocks, strict=True
             )
         )
         self.binding.scratch = p.scratch

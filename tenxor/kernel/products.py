@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 LEAST = (4, 8, 4)  # rows, columns and steps from which a product is worth its while
 DIRECT_ROWS, DIRECT_COLUMNS = 40, 96  # up to which the other side is read where it lies
 AT_ONCE = 256  # steps for which a panel of columns stays in the nearest cache
-NARROW = 12  # columns that are too few for lanes
+NARROW, LANES = 12, 64  # columns that are too few for lanes, and the bytes of the widest vectors
 FEW = 16  # outer loops' steps up to which threads share the rows, or the columns, instead
 ROWS, COLUMNS = (48, 240), (64, 4096)  # in a block, at least and at most
 LEFT_BYTES, RIGHT_BYTES = 1 << 22, 1 << 23  # of packed blocks, which should stay in the second and third cache
@@ -56,6 +56,7 @@ class Pairing:
     values: tuple[Expr, ...]
     packed: tuple[bool, bool]
     fixed: tuple[bool, bool]
+    runs: bool
     steps: int
     blocks: tuple[int, int]  # rows and columns
     scratch: int  # bytes that each thread needs
@@ -89,7 +90,9 @@ def _reads_chains(node: Node) -> bool:
     return False
 
 
-def pairing(d: Draft, space: Loops, reduced: dict[Loops, Loops], walks: Sequence[Walk]) -> Pairing | None:
+def pairing(
+    d: Draft, space: Loops, reduced: dict[Loops, Loops], walks: Sequence[Walk], *, widened: bool = False
+) -> Pairing | None:
     """The draft's only fold as a product, if it is one, and large enough."""
     if len(d.foldings) != 1 or d.scan is not None or d.kept or len(space) < 2:
         return None
@@ -109,22 +112,24 @@ def pairing(d: Draft, space: Loops, reduced: dict[Loops, Loops], walks: Sequence
     steps = prod(d.extents[a] for a in summed)
     if any(n < least for n, least in zip((d.extents[row], d.extents[column], steps), LEAST, strict=True)):
         return None
-    found = Pairing(row, column, summed, (), (), (), (True, True), (False, False), steps, (0, 0), 0)
+    found = Pairing(row, column, summed, (), (), (), (True, True), (False, False), False, steps, (0, 0), 0)
     _split(found, f.values, axes)
-    _place(found, d, space, walks, axes)
+    _place(found, d, space, walks, axes, widened)
     return found
 
 
 def wider(d: Draft, space: Loops, walks: Sequence[Walk]) -> tuple[Loops, list[Walk], list[int]] | None:
-    """The independent axes, the walks and the extents with the last axes made one until lanes have enough of it; None if they
-    have, or if others than the fold's own reads would need tables for that.
+    """The independent axes, the walks and the extents with the last axes made one until they fill vectors; None if they do, or
+    if others than the fold's own reads would need tables for that.
     """
-    if len(d.foldings) != 1 or len(space) < 3 or d.extents[space[-1]] >= NARROW:
+    if len(d.foldings) != 1 or len(space) < 3 or not _is_ragged(d, d.extents[space[-1]]):
         return None
     taken = {e.index for v in d.foldings[0].values for e in walk(v) if isinstance(e, Access)}
-    extents, found = list(d.extents), [Walk(dict(w.steps), w.offset, w.base) for w in walks]
-    while len(space) > 2 and extents[space[-1]] < NARROW and extents[space[-2]] <= SMALL_TABLE:
+    extents, found, before = list(d.extents), [Walk(dict(w.steps), w.offset, w.base) for w in walks], space
+    while len(space) > 2 and _is_ragged(d, extents[space[-1]]) and extents[space[-2]] <= SMALL_TABLE:
         *rest, outer, inner = space
+        if any(inner in found[k].steps and outer not in found[k].steps for k in taken):
+            break  # the outer axis is one of rows
         for k, w in enumerate(found):
             first, last = (_offsets(w.steps.pop(a, 0), extents[a]) for a in (outer, inner))
             _, both = axis_of((first[:, None] + last).ravel())
@@ -134,7 +139,13 @@ def wider(d: Draft, space: Loops, walks: Sequence[Walk]) -> tuple[Loops, list[Wa
                 w.steps[inner] = both.stride if both.table is None else both.table
         extents[inner] *= extents[outer]
         space = (*rest, inner)
-    return space, found, extents
+    return (space, found, extents) if space != before else None
+
+
+def _is_ragged(d: Draft, columns: int) -> bool:
+    """Whether much of the last vector of so many columns would be empty."""
+    lanes = LANES // max(s.itemsize for s in d.folds[d.foldings[0].fold].states)
+    return columns < NARROW or -columns % lanes > columns // 16
 
 
 def _offsets(step: Step, size: int) -> IntArray:
@@ -172,11 +183,15 @@ def _split(p: Pairing, values: tuple[Expr, ...], axes: dict[Expr, frozenset[int]
     p.values = tuple([replaced(v, known) for v in values])
 
 
-def _place(p: Pairing, d: Draft, space: Loops, walks: Sequence[Walk], axes: dict[Expr, frozenset[int]]) -> None:
+def _place(
+    p: Pairing, d: Draft, space: Loops, walks: Sequence[Walk], axes: dict[Expr, frozenset[int]], widened: bool
+) -> None:
     """Decide what is packed, and in which blocks."""
     rows, columns = d.extents[p.row], d.extents[p.column]
     left, right = (_Reads.of(values, d, walks) for values in (p.left, p.right))
-    beside = right.plain and all(w.is_unit(p.column) for w in right.walks)
+    lanes = LANES // right.nbytes
+    p.runs = widened and right.plain and any(isinstance(w.steps.get(p.column), Table) for w in right.walks)
+    beside = right.plain and all(w.is_unit(p.column) or (p.runs and _in_runs(w, p.column, lanes)) for w in right.walks)
     windows = beside and all(_overlaps(w, p, d.extents) for w in right.walks)
     own = {p.row, p.column, *p.summed}
     again = prod(d.extents[a] for a in space if a not in own)
@@ -185,18 +200,26 @@ def _place(p: Pairing, d: Draft, space: Loops, walks: Sequence[Walk], axes: dict
     if alike[0] and again > 1 and rows * p.steps * left.nbytes <= FIXED_BYTES:  # then the whole side is best one block
         most = max(most, NEAR_BYTES // (min(p.steps, AT_ONCE) * left.nbytes))
     fitting = max(LEFT_BYTES, FIXED_BYTES * (most > ROWS[1])) // (p.steps * left.nbytes)
-    p.blocks = (
-        min(_block(fitting, (ROWS[0], most)), rows),
-        min(_block(RIGHT_BYTES // (p.steps * right.nbytes), COLUMNS), columns),
-    )
-    fixed = [again > 1 and a and n <= b for a, n, b in zip(alike, (rows, columns), p.blocks, strict=True)]
+    high = min(_block(fitting, (ROWS[0], most)), rows)
+    near = (
+        NEAR_BYTES if rows == high else RIGHT_BYTES
+    )  # what is packed for one block of rows is needed at once, and not again
+    p.blocks = high, min(_block(near // (p.steps * right.nbytes), COLUMNS), columns)
+    fixed = [
+        (again > 1 or side == 0) and a and n <= b
+        for side, a, n, b in zip((0, 1), alike, (rows, columns), p.blocks, strict=True)
+    ]
     p.packed = (
         not left.plain or columns * (again if fixed[0] else 1) > DIRECT_COLUMNS,
         not beside or (rows * (again if fixed[1] else 1) > DIRECT_ROWS and not windows),
     )
     p.fixed = p.packed[0] and fixed[0], p.packed[1] and fixed[1]
     nbytes = left.nbytes * p.packed[0], right.nbytes * p.packed[1]
-    offsets = 0 if len(p.summed) == 1 else len(left.walks) * (not p.packed[0]) + len(right.walks) * (not p.packed[1])
+    offsets = (
+        0
+        if len(p.summed) == 1
+        else len(left.walks) * (not p.packed[0]) + len(right.walks) * (p.runs or not p.packed[1])
+    )
     if any(p.packed) or offsets:
         p.scratch = _scratch(p, d.folds[d.foldings[0].fold].states, *nbytes) + offsets * (8 * p.steps + WIDEST)
 
@@ -219,6 +242,15 @@ class _Reads:
 def _is_plain(e: Access, d: Draft) -> bool:
     """Whether an element is read from memory, by no index but those of loops, and lies there as registers hold it."""
     return d.places[e.index].node is not None and not e.args and e.dtype.compute is e.dtype and e.dtype is not boolean
+
+
+def _in_runs(w: Walk, column: int, lanes: int) -> bool:
+    """Whether a table lets no vector of columns have more than two runs of neighbours."""
+    step = w.steps.get(column)
+    if not isinstance(step, Table):
+        return False
+    (breaks,) = np.nonzero(np.diff(step.offsets) != 1)
+    return len(breaks) < 2 or int(np.diff(breaks).min()) >= lanes - 1
 
 
 def _overlaps(w: Walk, p: Pairing, extents: Sequence[int]) -> bool:

@@ -121,6 +121,29 @@ class TestTiles:
                 product(a @ b)
                 product(tx.abs(a[:, None] - b.T[None]).sum(axis=-1))
 
+    @pytest.mark.parametrize("nbytes", VECTORS)
+    @pytest.mark.parametrize(("width", "packed"), [(7, True), (13, True), (15, False), (18, False), (35, False)])
+    def test_columns_of_windows_lie_in_runs(
+        self, width: int, packed: bool, nbytes: int, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        vectors(monkeypatch, nbytes)
+        blocks(monkeypatch, AT_ONCE=8)
+        weight = whole(5, 3, 2, 3, seed=1)
+        for height in (2, 3, 5):
+            found = product(tx.conv2d(whole(2, 3, height + 1, width + 2), weight))
+            assert found.right.runs and found.right.packed == packed
+        one = product(tx.conv1d(whole(12, 3, width + 2), weight[:, :, 0]))  # all images lie in one row
+        assert one.right.runs
+        for dtype in (float64, int64, float16):  # one lies otherwise than registers hold it
+            product(tx.conv2d(whole(2, 3, 5, width + 2, dtype=dtype), weight.astype(dtype)))
+
+    def test_whatever_lies_in_runs(self) -> None:
+        x = whole(3, 5, 40)
+        picked = x.oindex[:, :, [0, 1, 2, 5, 6, 30, 31, 39, 4]]
+        product(tx.einsum("oc,ncw->onw", whole(6, 5), picked[:, :, None].expand(3, 5, 4, 9).reshape(3, 5, 36)))
+        product(tx.conv2d(whole(1, 3, 6, 20)[..., ::-1], whole(5, 3, 2, 2)))
+        product(tx.conv2d(whole(1, 3, 6, 40)[..., ::2], whole(5, 3, 2, 2)))
+
     @pytest.mark.parametrize("shared", ["rows", "columns", "batches"])
     def test_what_threads_share_is_cut_anywhere(self, shared: str) -> None:
         rows, columns, batches = {"rows": (50, 9, 2), "columns": (7, 70, 2), "batches": (5, 9, 20)}[shared]

@@ -95,12 +95,13 @@ def scaled(em: _Emitter, term: Term, index: Value) -> Value:
         return em.builder.mul(index, stride)
     if term.how == "near":
         return em.builder.mul(index, constant(I64, term.slot))
-    table = _table(em, term.slot)
+    table = table_at(em, term.slot)
     b = em.builder
     return b.load(b.gep(table, [index], source_etype=I64), typ=I64, align=8)
 
 
-def _table(em: _Emitter, table: int) -> Value:
+def table_at(em: _Emitter, table: int) -> Value:
+    """Where a table lies."""
     address = em.argument(len(em.kernel.operands) + table)
     return em.once(0, ("table", table), lambda b: [b.inttoptr(address, POINTER)])[0]
 
@@ -125,7 +126,7 @@ def _lane_offsets(em: _Emitter, term: Term, b: Any) -> Parts:
     assert lanes is not None
     if term.how == "table" and term.axis >= 0:
         index = em.scopes[em.scope_of(lanes.axis)].index
-        table = _table(em, term.slot)
+        table = table_at(em, term.slot)
         return [load_vector(em, b, table, index, u, I64, 8) for u in range(lanes.unroll)]
     return _scaled_lanes(em, term, b, _lane_indices(em, b))
 
@@ -133,7 +134,7 @@ def _lane_offsets(em: _Emitter, term: Term, b: Any) -> Parts:
 def _scaled_lanes(em: _Emitter, term: Term, b: Any, indices: Parts) -> Parts:
     """What vectors of indices add."""
     if term.how == "table":
-        table = _table(em, term.slot)
+        table = table_at(em, term.slot)
         return [_gather(em, b, table, i, I64) for i in indices]
     if term.how == "unit":
         return indices
@@ -176,7 +177,7 @@ def _through(em: _Emitter, outer: Address, inner: Address, numbers: Parts) -> Pa
             n = b.udiv(n, size) if k else n
         found.append(digits[::-1])
     offset = em.slot(inner.offset)
-    steps = {t: _table(em, t.slot) if t.how == "table" else em.slot(t.slot) for t in inner.terms}
+    steps = {t: table_at(em, t.slot) if t.how == "table" else em.slot(t.slot) for t in inner.terms}
     b = em.builder
     totals: Parts = []
     for digits in found:

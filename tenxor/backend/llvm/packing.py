@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
 
-from ...dtypes import DType
+from ...dtypes import DType, int64
 from ...expr import Expr
-from ...kernel.ir import Address, For, Load, Side, surface
+from ...kernel.ir import Address, For, Load, Side, Term, surface
 from . import access
 from .rows import stored
 from .scopes import Lanes, Scope
@@ -68,7 +68,13 @@ class Panels:
         """Pack a block of indices, unless they are read where they lie."""
         if self.side.packed:
             for index, e in enumerate(self.side.values):
-                (self.fill_turned if self.lies_along_steps(e) else self.fill_straight)(index, e, first, last)
+                term = self.table_of(e)
+                if term is not None:
+                    self.fill_runs(index, e, term, first, last)
+                elif self.lies_along_steps(e):
+                    self.fill_turned(index, e, first, last)
+                else:
+                    self.fill_straight(index, e, first, last)
 
     def lies_along_steps(self, e: Expr) -> bool:
         """Whether more of what a value reads has neighbouring steps side by side than neighbouring indices."""
@@ -149,6 +155,71 @@ class Panels:
             return em.inmost().add(at, constant(I64, width))
 
         em.repeated(For(self.axis, ()), self.axis, rest, last, 1, few)
+
+    def table_of(self, e: Expr) -> Term | None:
+        """The table that says where the indices of a value lie in runs, if one does."""
+        if not self.side.runs:
+            return None
+        assert isinstance(e, Load)
+        return next((t for t in e.address.terms if t.axis == self.axis and t.how == "table"), None)
+
+    def fill_runs(self, index: int, e: Expr, term: Term, first: Value, last: Value) -> None:
+        """What lies side by side is copied together."""
+        em, width = self.em, self.em.width
+        assert isinstance(e, Load)
+        kind = ir.VectorType(memory_type(e.dtype), width)
+        suffix = f"{mangled(kind)}.p0"
+
+        def panel(at: Value) -> Value:
+            further = em.inmost().add(at, constant(I64, self.panel))
+            end = smaller(em.inmost(), further, last)
+            into, base = self.panel_at(index, first, at), self.where_it_lies(e, None)
+
+            def run(j: Value) -> Value:
+                offset, mask, length = self.run(term, j, end)
+
+                def steps(count: int) -> Callable[[Value], Value]:
+                    def some(k: Value) -> Value:
+                        b = em.inmost()
+                        for number in (b.add(k, constant(I64, n)) for n in range(count)):
+                            there = b.gep(start, [self.step_to(e, number)], source_etype=kind.element)
+                            v = intrinsic(b, "masked.load", kind, there, mask, ir.Constant(kind, None), suffix=suffix)
+                            here = b.gep(to, [b.mul(number, constant(I64, self.panel))], source_etype=kind.element)
+                            intrinsic(b, "masked.store", ir.VoidType(), v, here, mask, suffix=suffix)
+                        return b.add(k, constant(I64, count))
+
+                    return some
+
+                b = em.inmost()
+                start = b.gep(base, [offset], source_etype=kind.element)
+                to = b.gep(into, [b.sub(j, at)], source_etype=kind.element)
+                k: Value = constant(I64, 0)
+                for count in (4, 1):
+                    k = em.repeated(For(self.axis, ()), -1, k, self.steps, count, steps(count))
+                return em.inmost().add(j, length)
+
+            em.repeated(For(self.axis, ()), -1, at, end, 1, run)
+            return further
+
+        em.repeated(For(self.axis, ()), -1, first, last, 1, panel)
+
+    def run(self, term: Term, j: Value, end: Value) -> tuple[Value, Value, Value]:
+        """Of the indices from `j` on that lie side by side: where the first lies, a mask for them, and how many there are, no
+        more than a vector has.
+        """
+        em, width = self.em, self.em.width
+        table = access.table_at(em, term.slot)
+        b = em.inmost()
+        (inside,) = first_lanes(b, end, j, 1, width)
+        place = b.gep(table, [j], source_etype=I64)
+        offsets = masked(b, place, int64, width, inside)
+        offset = b.load(place, typ=I64, align=8)
+        together = b.and_(inside, b.icmp_signed("==", b.sub(offsets, splat(b, offset, width)), counting(width)))
+        bits = b.bitcast(together, ir.IntType(width))
+        length = intrinsic(b, "cttz", bits.type, b.not_(bits), ir.Constant(ir.IntType(1), 0), suffix=f"i{width}")
+        length = b.zext(length, I64)
+        (mask,) = first_lanes(b, length, constant(I64, 0), 1, width)
+        return offset, mask, length
 
     def fill_turned(self, index: int, e: Expr, first: Value, last: Value) -> None:
         """Lanes run along the steps; squares of them are turned."""
@@ -241,28 +312,60 @@ class Panels:
                 return [vector(b, p, dtype, width) for p in there]
 
             return packed
-        b = em.inmost()
-        masks = first_lanes(b, end, at, vectors, width)
-        starts = [self.where_it_lies(e, at) for e in self.side.values]
+        pieces = [self.pieces(e, at, end, vectors, width) for e in self.side.values]
 
         def loaded(k: Value, index: int) -> Parts:
             e = self.side.values[index]
             assert isinstance(e, Load)
-            b = em.builder
-            there = places(b, starts[index], self.step_to(e, k), e.dtype, width, vectors)
-            return [masked(b, p, e.dtype, width, mask) for p, mask in zip(there, masks, strict=True)]
+            further, found = self.step_to(e, k), []
+            for its in pieces[index]:
+                vector = None
+                for place, mask in its:
+                    place = em.builder.gep(place, [further], source_etype=memory_type(e.dtype))
+                    vector = masked(em.builder, place, e.dtype, width, mask, vector)
+                found.append(vector)
+            return found
 
         return loaded
 
-    def where_it_lies(self, e: Expr, at: Value) -> Value:
-        """The place of the element at an index of the side's axis, before the first step."""
+    def pieces(self, e: Expr, at: Value, end: Value, vectors: int, width: int) -> list[list[tuple[Value, Value]]]:
+        """Where each of a few vectors of columns lies before the first step, and masks for that: in two pieces if they lie in
+        runs.
+        """
+        em = self.em
+        assert isinstance(e, Load)
+        masks = first_lanes(em.inmost(), end, at, vectors, width)
+        term = self.table_of(e)
+        if term is None:
+            there = places(em.inmost(), self.where_it_lies(e, at), constant(I64, 0), e.dtype, width, vectors)
+            return [[piece] for piece in zip(there, masks, strict=True)]
+        base, element, found = self.where_it_lies(e, None), memory_type(e.dtype), []
+        final = em.inmost().sub(end, constant(I64, 1))
+        for u, inside in enumerate(masks):
+            j = em.inmost().add(at, constant(I64, u * width))
+            offset, first, length = self.run(term, j, end)
+            b = em.inmost()
+            after = smaller(b, b.add(j, length), final)
+            table = access.table_at(em, term.slot)
+            other = em.inmost().load(em.builder.gep(table, [after], source_etype=I64), typ=I64, align=8)
+            offsets = offset, em.builder.sub(other, length)
+            parts = first, em.builder.and_(inside, em.builder.not_(first))
+            found.append(
+                [(em.builder.gep(base, [o], source_etype=element), m) for o, m in zip(offsets, parts, strict=True)]
+            )
+        return found
+
+    def where_it_lies(self, e: Expr, at: Value | None) -> Value:
+        """The place of the element at an index of the side's axis, before the first step; without an index, that of what tables
+        count from.
+        """
         em = self.em
         assert isinstance(e, Load)
         own = [t for t in e.address.terms if t.axis == self.axis]
         rest = [t for t in e.address.terms if t.axis != self.axis and t.axis not in self.summed]
         total = access.scalar_sum(em, e.address, rest)
         pointer = access.pointer_to(em, e.operand)
-        for term in own:
+        for term in own if at is not None else ():
             step = access.scaled(em, term, at)
             total = em.builder.add(total, step)
         return em.builder.gep(pointer, [total], source_etype=memory_type(e.dtype))
@@ -327,8 +430,9 @@ def vector(b: Any, place: Value, dtype: DType, width: int) -> Value:
     return from_memory(b, dtype, b.load(place, typ=ir.VectorType(memory_type(dtype), width), align=dtype.itemsize))
 
 
-def masked(b: Any, place: Value, dtype: DType, width: int, mask: Value) -> Value:
-    """A vector of elements, only those lanes that a mask has; the others are 0."""
+def masked(b: Any, place: Value, dtype: DType, width: int, mask: Value, others: Value | None = None) -> Value:
+    """A vector of elements, only those lanes that a mask has; the others are as given, or 0."""
     kind = ir.VectorType(memory_type(dtype), width)
-    raw = intrinsic(b, "masked.load", kind, place, mask, ir.Constant(kind, None), suffix=f"{mangled(kind)}.p0")
+    rest = ir.Constant(kind, None) if others is None else to_memory(b, dtype, others)
+    raw = intrinsic(b, "masked.load", kind, place, mask, rest, suffix=f"{mangled(kind)}.p0")
     return from_memory(b, dtype, raw)

@@ -66,10 +66,10 @@ class Work:
         self.left = packing.Panels(em, s.left, s.summed, self.high, self.steps, left)
         self.right = packing.Panels(em, s.right, s.summed, self.wide, self.steps, right)
         for side in (self.left, self.right):
+            if (side.side.runs or not side.side.packed) and len(s.summed) > 1:
+                offsets = side.number_steps(offsets)
             if side.side.fixed:
                 em.outside(partial(side.fill, *em.range(side.axis)))
-            if not side.side.packed and len(s.summed) > 1:
-                offsets = side.number_steps(offsets)
 
     def steps_in_all(self) -> Value:
         """How many steps there are."""
