@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from .emit import _Emitter
     from .scopes import Parts
 
+TOGETHER = 4  # panels that are filled at once: memory is read in longer pieces
 SQUARE = 8  # elements of a side of what is turned in registers, at most
 
 Row = Callable[[Value, int, int], Value]  # the element at a step, of a value, in a row of the tile
@@ -130,28 +131,35 @@ class Panels:
         em, dtype = self.em, e.dtype.compute
         width = next(w for w in (em.width, 8, 4, 2, 1) if self.panel % w == 0 and w <= em.width)
 
-        def copied(panel: Value, within: Value) -> None:
+        def copied(panels: list[Value], within: Value) -> None:
             def step(k: Value, number: Value) -> Value:
                 parts = em.widened(em.value(e), e)
                 b = em.inmost()
                 at = b.add(b.mul(number, constant(I64, self.panel)), within)
-                stored(em, places(b, panel, at, dtype, width, len(parts)), dtype, parts)
+                each = len(parts) // len(panels)
+                for n, panel in enumerate(panels):
+                    its = parts[n * each : (n + 1) * each]
+                    stored(em, places(b, panel, at, dtype, width, each), dtype, its)
                 return b.add(k, constant(I64, 1))
 
             self.over_steps(1, step)
             em.lanes = None
 
-        def whole(at: Value) -> Value:
-            em.lanes = Lanes(self.axis, width, self.panel // width)
-            copied(self.panel_at(index, first, at), constant(I64, 0))
-            return em.inmost().add(at, constant(I64, self.panel))
+        rest = first
+        for together in (TOGETHER, 1):
 
-        rest = em.repeated(For(self.axis, ()), self.axis, first, last, self.panel, whole)
+            def whole(at: Value, together: int = together) -> Value:
+                em.lanes = Lanes(self.axis, width, together * self.panel // width)
+                starts = [em.inmost().add(at, constant(I64, n * self.panel)) for n in range(together)]
+                copied([self.panel_at(index, first, start) for start in starts], constant(I64, 0))
+                return em.inmost().add(at, constant(I64, together * self.panel))
+
+            rest = em.repeated(For(self.axis, ()), self.axis, rest, last, together * self.panel, whole)
 
         def few(at: Value) -> Value:
             em.lanes = Lanes(self.axis, width, 1, masked=True)
             em.mask_idle_lanes(at, last)
-            copied(self.panel_at(index, first, rest), em.inmost().sub(at, rest))
+            copied([self.panel_at(index, first, rest)], em.inmost().sub(at, rest))
             return em.inmost().add(at, constant(I64, width))
 
         em.repeated(For(self.axis, ()), self.axis, rest, last, 1, few)
