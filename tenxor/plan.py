@@ -95,7 +95,7 @@ def _make_step(node: Node, kernels: set[Node], number_of: dict[Node, int], scala
     name = "full" if node.op is OPS["cast"] and type(node.sources[0]) is Scalar else node.op
     if node.op in _WITHOUT_KERNEL or node.size == 0:
         return Step(place, nbytes, name, None, over)
-    kernel, binding = lower(node, kernels)
+    kernel, binding = lower(node, kernels, num_threads())
     call = _Call.of(node, kernel, binding, number_of, scalars)
     if nbytes >= IN_PLACE and call.work <= UNBROKEN and type(node.op) is Op and not call.flagged:
         givers = tuple([number_of[n] for n in binding.aligned if n.dtype.itemsize == node.dtype.itemsize])
@@ -247,6 +247,7 @@ class _Call:
     numbers: list[int]  # among the scalars
     slots: bytes
     split: int
+    grain: int  # steps of the shared loop that a thread takes at least, or 0 if threads share none
     work: int
     scratch: int  # bytes for each thread
 
@@ -269,6 +270,7 @@ class _Call:
             [places[id(s)] for s in binding.numbers],
             struct.pack(f"={len(binding.slots)}q", *binding.slots),
             binding.split,
+            kernel.grain if kernel.shared >= 0 else 0,
             binding.work * cost,
             binding.scratch,
         )
@@ -300,14 +302,13 @@ class _Call:
 
     def execute(self, args: bytes, then: Callable[[], object] | None = None) -> None:
         """Run with Python's lock released, on several threads if it is much."""
-        splits, alone = self.kernel.shared >= 0, self.work < SHARE
-        work, grain = self.work, self.kernel.grain if splits else 1
+        work, grain, alone = self.work, self.grain or 1, self.work < SHARE or not self.grain
         if self.scratch:  # each piece packs anew what it reads
             work //= LONGER
             grain *= -(-self.split // (num_threads() * grain * (work // SLICE + 1)))
         if then is not None:
-            share_unbroken(self.compiled, args, self.split, grain, then, alone=alone or not splits)
-        elif splits:
+            share_unbroken(self.compiled, args, self.split, grain, then, alone=alone)
+        elif self.grain:
             share(self.compiled, args, self.split, work, grain, alone=alone)
         else:
             self.compiled.call_free(args, 0, self.split, 0)
@@ -330,5 +331,10 @@ def planned(roots: Sequence[Node]) -> list[tuple[Node, Kernel | None]]:
     kernels = fuse(pending(wanted), wanted)
     found: list[tuple[Node, Kernel | None]] = []
     for node in kernels:
-        found.append((node, None if node.op in _WITHOUT_KERNEL or node.size == 0 else lower(node, set(kernels))[0]))
+        found.append(
+            (
+                node,
+                None if node.op in _WITHOUT_KERNEL or node.size == 0 else lower(node, set(kernels), num_threads())[0],
+            )
+        )
     return found

@@ -17,7 +17,10 @@ from ..tensor.core import broadcast
 __all__ = ["scaled_dot_product_attention"]
 
 _OP = "scaled_dot_product_attention"
-ROWS = 256  # queries of each head in a block, at most
+ROWS, ROWS_IF_CAUSAL = (
+    512,
+    128,
+)  # queries of each head in a block, at most: the last of them sees more keys than the first
 BLOCK_BYTES = 1 << 22  # of the scores in a block, if they are more than those of one query
 
 Place = tuple[slice, ...]
@@ -65,31 +68,27 @@ def scaled_dot_product_attention(
     if prod(batch) * length * count == 0:
         return zeros((*batch, length, v.shape[-1]), dtype=result)
 
-    places = list(_places(batch, length, count * result.compute.itemsize))
-
-    def stage(t: Any) -> Any:
-        """One of several blocks is computed step by step: so blocks of one shape have the same kernels and plans."""
-        return t.realize() if len(places) > 1 else t
+    places = list(_places(batch, length, count * result.compute.itemsize, ROWS_IF_CAUSAL if is_causal else ROWS))
 
     def block(place: Place) -> Any:
         """The results of some queries."""
         heads, rows = place[:-1], place[-1]
         seen = slice(0, min(rows.stop, count) if is_causal else count)
-        scores = stage(q[place] * scale) @ k[(*heads, seen)].mT
+        scores = (q[place] * scale) @ k[(*heads, seen)].mT
         if mask is not None:
             part = mask[(*place, seen)]
             scores = scores + part if part.dtype.is_float else _where(part, scores, -inf)
         if is_causal:
             earlier = arange(seen.stop) <= arange(rows.start, rows.stop).expand_dims(1)
             scores = _where(earlier, scores, -inf)
-        return stage(_softmax(stage(scores))) @ v[(*heads, seen)]
+        return _softmax(scores, masked=mask is not None) @ v[(*heads, seen)]
 
     if len(places) == 1:
         only: Tensor = block(places[0]).astype(result, copy=False)
         return only
     found = empty((*batch, length, v.shape[-1]), dtype=result).realize()
     for place in places:
-        found[place]._write(stage(block(place)), _OP)
+        found[place]._write(block(place), _OP)
     return found
 
 
@@ -97,17 +96,22 @@ def _where(condition: Any, x: Any, y: Any) -> Any:
     return Tensor._compute(OPS["where"], condition, x, y)
 
 
-def _softmax(scores: Any) -> Any:
-    """Along the last axis, 0 where nothing takes part: all is -inf."""
+def _softmax(scores: Any, *, masked: bool) -> Any:
+    """Along the last axis; with a mask 0 where nothing takes part: all is -inf."""
     highest = scores.max(-1, keepdims=True)
+    if not masked:
+        powers = (scores - highest).exp()
+        return powers / powers.sum(-1, keepdims=True)
     powers = (scores - _where(highest == -inf, 0.0, highest)).exp()
     total = powers.sum(-1, keepdims=True)
     return powers * _where(total == 0.0, 0.0, 1.0 / total)
 
 
-def _places(batch: Sequence[int], length: int, row: int) -> Iterator[Place]:
-    """The blocks of the queries, which need `row` bytes each: all heads if they fit, else some, or one."""
-    rows = min(length, ROWS, max(1, BLOCK_BYTES // row))
+def _places(batch: Sequence[int], length: int, row: int, most: int) -> Iterator[Place]:
+    """The blocks of the queries, which need `row` bytes each, no more than so many of a head: all heads if they fit, else some,
+    or one.
+    """
+    rows = min(length, most, max(1, BLOCK_BYTES // row))
     heads = max(1, BLOCK_BYTES // (rows * row))
     inner, axis = 1, len(batch)
     while axis > 0 and inner * batch[axis - 1] <= heads:

@@ -78,7 +78,7 @@ def _products_apart(kernels: Sequence[Node], places: dict[Node, list[_Read]]) ->
     every = set(kernels)
     apart: set[Node] = set()
     for kernel, inside in found.items():
-        if type(kernel.op) is not Op or not is_product(kernel, every):
+        if not (type(kernel.op) is Op or kernel.op is STORE) or not is_product(kernel, every):
             apart.update(node for node in inside if is_product(node, every))
     return apart
 

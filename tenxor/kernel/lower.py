@@ -81,25 +81,27 @@ class Binding:
     scratch: int = 0
 
 
-def lower(root: Node, kernels: Set[Node]) -> tuple[Kernel, Binding]:
-    """The kernel that computes `root`, and the arguments that make it do so for these very layouts."""
+def lower(root: Node, kernels: Set[Node], threads: int = 1) -> tuple[Kernel, Binding]:
+    """The kernel that computes `root`, and the arguments that make it do so for these very layouts. How many threads there
+    will be to share the loops changes no result.
+    """
     d = draft(root, kernels)
     refine(d)
-    return _Lowering(d).lower()
+    return _Lowering(d, threads).lower()
 
 
 def is_product(root: Node, kernels: Set[Node]) -> bool:
     """Whether the kernel that computes `root` would be a product."""
     d = draft(root, kernels)
     refine(d)
-    lowering = _Lowering(d)
+    lowering = _Lowering(d, 1)
     lowering.groups()
     return lowering.pairing is not None
 
 
 class _Lowering:
-    def __init__(self, d: Draft) -> None:
-        self.d = d
+    def __init__(self, d: Draft, threads: int) -> None:
+        self.d, self.threads = d, threads
         assert d.out is not None and d.value is not None
         self.walks = [Walk.of(p.layout, p.loops, d.extents) for p in [*d.places, d.out]]
         self.binding = Binding([], [], list(d.numbers), [], 1, 1)
@@ -353,7 +355,7 @@ class _Lowering:
         fold = d.foldings[0].fold
         self.folds[fold] = self.folds[fold]._replace(row=self.axis_of[p.column])
         shared = -1
-        if prod(d.extents[a] for a in p.outer(self.space)) <= FEW:
+        if prod(d.extents[a] for a in p.outer(self.space)) < FEW * self.threads:
             shared = self.axis_of[max(p.row, p.column, key=lambda a: d.extents[a])]
         summed = tuple([self.axis_of[a] for a in p.summed])
         values = tuple(map(self.rewritten, p.values))

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 
 import tenxor as tx
+from tenxor import plan
 from tenxor.dtypes import bfloat16, float16, float32, float64, int8
 from tenxor.kernel import products
 from tenxor.kernel.ir import LANES_AT_ONCE, ROWS_AT_ONCE, Kernel, Product, Store
@@ -142,6 +144,29 @@ class TestUses:
         (store,) = product_of(use(A @ B)).body
         assert isinstance(store, Store)
 
+    def test_a_store_is_one_too_unless_it_writes_over_what_is_read(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        made: list[Kernel] = []
+
+        def lowered(*args: object) -> tuple[Kernel, object]:
+            found = lower(*args)  # type: ignore[arg-type]
+            made.append(found[0])
+            return found
+
+        monkeypatch.setattr(plan, "lower", lowered)
+        rows = tx.arange(600, dtype=tx.float32).reshape(20, 30).realize()
+        out = tx.zeros((20, 106), dtype=tx.float32).realize()
+        made.clear()
+        out[:, 3:103:2] = rows @ B + 1
+        assert [kernel.product is not None for kernel in made] == [True]
+        assert np.array_equal(out.to_numpy()[:, 3:103:2], rows.to_numpy() @ B.to_numpy() + 1)
+        assert out.to_numpy()[:, ::2].max() == 0 == out.to_numpy()[:, 103:].max()
+        x = rows[:, :20].copy().realize()
+        wanted = x.to_numpy() @ x.to_numpy()
+        made.clear()
+        x[:, ::-1] = x @ x
+        assert [kernel.product is not None for kernel in made] == [True, False]
+        assert np.array_equal(x.to_numpy()[:, ::-1], wanted)
+
     def test_states_wait_where_the_steps_are_more_than_are_done_at_once(self) -> None:
         assert product_of(ones(20, AT_ONCE) @ ones(AT_ONCE, 50) + 1).once
         assert not product_of(ones(20, AT_ONCE + 1) @ ones(AT_ONCE + 1, 50) + 1).once
@@ -179,9 +204,14 @@ class TestThreads:
         for t, side in ((ones(80, 9) @ B[:9], "left"), (A @ ones(30, 80), "right")):
             kernel = kernel_of(t)
             assert kernel.product is not None and kernel.shared == getattr(kernel.product, side).axis
-        assert product_of(ones(FEW, 20, 30) @ ones(FEW, 30, 50)).shared >= 0
-        many = kernel_of(ones(FEW + 1, 20, 30) @ ones(FEW + 1, 30, 50))
-        assert many.product is not None and many.product.shared == -1 and many.shared == 0 and many.grain == 1
+        for threads in (1, 3):
+            few, many = FEW * threads - 1, FEW * threads
+            node, other = ((ones(n, 20, 30) @ ones(n, 30, 50)).storage.node for n in (few, many))
+            assert lower(node, {node}, threads)[0].product.shared >= 0  # type: ignore[union-attr]
+            kernel, _ = lower(other, {other}, threads)
+            assert (
+                kernel.product is not None and kernel.product.shared == -1 and kernel.shared == 0 and kernel.grain == 1
+            )
 
     def test_in_pieces_of_whole_tiles_or_lines(self) -> None:
         assert kernel_of(ones(80, 9) @ B[:9]).grain == ROWS_AT_ONCE
