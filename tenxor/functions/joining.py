@@ -18,6 +18,7 @@ __all__ = ["cat", "concat", "concatenate", "pad", "repeat", "roll", "stack", "ti
 
 IntArray = np.ndarray[Any, np.dtype[np.int64]]
 _ALL = slice(None)
+SMALL = 1 << 18  # bytes of a padded tensor that is filled whole before
 _Border = Callable[[int, int], Tensor | Number]  # what is put before (0) or after (1) the elements along an axis
 
 
@@ -221,6 +222,10 @@ def pad(
     border = _numbers(x, constant_values) if mode == "constant" else _elements(x, widths, mode)
     found = empty([before + n + after for n, (before, after) in zip(x.shape, widths, strict=True)], dtype=x.dtype)
     middle = [slice(before, before + n) for n, (before, _) in zip(x.shape, widths, strict=True)]
+    if mode == "constant" and found.nbytes <= SMALL and isinstance(constant_values, (bool, int, float)):
+        found._write(constant_values, "pad")  # once, as calls would take longer than writing the middle twice
+        found[tuple(middle)]._write(x, "pad")
+        return found
     found[tuple(middle)]._write(x, "pad")
     for axis, (before, after) in enumerate(widths):
         ends = slice(0, before), slice(middle[axis].stop, None)

@@ -190,8 +190,11 @@ def test_constants_of_their_own_at_every_end() -> None:
 
 
 def test_a_padded_expression_is_written_in_its_place() -> None:
-    a = tx.asarray(np.arange(6.0).reshape(2, 3))
-    assert kernels_of(tx.pad(tx.sin(a) * 2, ((0, 0), (1, 1)))) == 3
+    for rows, kernels in ((2, 2), (20_000, 3)):  # a small one is filled whole before
+        array = np.arange(3.0 * rows).reshape(rows, 3)
+        found = tx.pad(tx.negative(tx.asarray(array)) * 2, ((0, 0), (1, 1)))
+        assert kernels_of(found) == kernels
+        assert_same(found, np.pad(array * -2, ((0, 0), (1, 1))))
 
 
 # --- errors -----------------------------------------------------------------------------------------------------------
