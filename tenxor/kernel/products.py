@@ -37,10 +37,8 @@ NARROW, LANES = 12, 64  # columns that are too few for lanes, and the bytes of t
 FEW = 4  # steps of outer loops for each thread, up to which they share the rows, or the columns, instead
 ROWS, COLUMNS = (48, 240), (64, 4096)  # in a block, at least and at most
 LEFT_BYTES, RIGHT_BYTES = 1 << 22, 1 << 23  # of packed blocks, which should stay in the second and third cache
-FIXED_BYTES, NEAR_BYTES = (
-    1 << 24,
-    1 << 19,
-)  # of a left side that is the same for all outer loops, and of its steps at once
+FIXED_BYTES = 1 << 24  # of a left side that is the same for all outer loops
+NEAR_BYTES = 1 << 19  # of what is needed again and again for a while
 HIGHEST, WIDEST = 16, 128  # rows, and bytes of columns, in a tile, at most
 
 
@@ -189,39 +187,40 @@ def _place(
     """Decide what is packed, and in which blocks."""
     rows, columns = d.extents[p.row], d.extents[p.column]
     left, right = (_Reads.of(values, d, walks) for values in (p.left, p.right))
-    lanes = LANES // right.nbytes
-    p.runs = widened and right.plain and any(isinstance(w.steps.get(p.column), Table) for w in right.walks)
-    beside = right.plain and all(w.is_unit(p.column) or (p.runs and _in_runs(w, p.column, lanes)) for w in right.walks)
-    windows = beside and all(_overlaps(w, p, d.extents) for w in right.walks)
     own = {p.row, p.column, *p.summed}
     again = prod(d.extents[a] for a in space if a not in own)
     alike = [all(axes[e] <= own for e in side) for side in (p.left, p.right)]
-    most = ROWS[1]
-    if alike[0] and again > 1 and rows * p.steps * left.nbytes <= FIXED_BYTES:  # then the whole side is best one block
-        most = max(most, NEAR_BYTES // (min(p.steps, AT_ONCE) * left.nbytes))
-    fitting = max(LEFT_BYTES, FIXED_BYTES * (most > ROWS[1])) // (p.steps * left.nbytes)
-    high = min(_block(fitting, (ROWS[0], most)), rows)
-    near = (
-        NEAR_BYTES if rows == high else RIGHT_BYTES
-    )  # what is packed for one block of rows is needed at once, and not again
-    p.blocks = high, min(_block(near // (p.steps * right.nbytes), COLUMNS), columns)
-    fixed = [
-        (again > 1 or side == 0) and a and n <= b
-        for side, a, n, b in zip((0, 1), alike, (rows, columns), p.blocks, strict=True)
-    ]
+    p.blocks = _blocks(p, (rows, columns), (left.nbytes, right.nbytes), alone=not alike[0] or again == 1)
+    once = (alike[0] and rows <= p.blocks[0], alike[1] and columns <= p.blocks[1] and again > 1)
+
+    p.runs = widened and right.plain and any(isinstance(w.steps.get(p.column), Table) for w in right.walks)
+    lanes = LANES // right.nbytes
+    beside = right.plain and all(w.is_unit(p.column) or (p.runs and _in_runs(w, p.column, lanes)) for w in right.walks)
+    windows = beside and all(_overlaps(w, p, d.extents) for w in right.walks)
     p.packed = (
-        not left.plain or columns * (again if fixed[0] else 1) > DIRECT_COLUMNS,
-        not beside or (rows * (again if fixed[1] else 1) > DIRECT_ROWS and not windows),
+        not left.plain or columns * (again if once[0] else 1) > DIRECT_COLUMNS,
+        not beside or (rows * (again if once[1] else 1) > DIRECT_ROWS and not windows),
     )
-    p.fixed = p.packed[0] and fixed[0], p.packed[1] and fixed[1]
-    nbytes = left.nbytes * p.packed[0], right.nbytes * p.packed[1]
-    offsets = (
-        0
-        if len(p.summed) == 1
-        else len(left.walks) * (not p.packed[0]) + len(right.walks) * (p.runs or not p.packed[1])
-    )
+    p.fixed = p.packed[0] and once[0], p.packed[1] and once[1]
+
+    numbered = len(left.walks) * (not p.packed[0]) + len(right.walks) * (p.runs or not p.packed[1])
+    offsets = numbered * (8 * p.steps + WIDEST) if len(p.summed) > 1 else 0
     if any(p.packed) or offsets:
-        p.scratch = _scratch(p, d.folds[d.foldings[0].fold].states, *nbytes) + offsets * (8 * p.steps + WIDEST)
+        states = d.folds[d.foldings[0].fold].states
+        p.scratch = _scratch(p, states, left.nbytes * p.packed[0], right.nbytes * p.packed[1]) + offsets
+
+
+def _blocks(p: Pairing, sizes: tuple[int, int], nbytes: tuple[int, int], *, alone: bool) -> tuple[int, int]:
+    """How many rows and columns a block has. A left side that is not `alone` serves several products."""
+    (rows, columns), (left, right) = sizes, nbytes
+    most, fitting = ROWS[1], LEFT_BYTES
+    if not alone and rows * p.steps * left <= FIXED_BYTES:  # then the whole side is best one block
+        near = NEAR_BYTES // (min(p.steps, AT_ONCE) * left)
+        if near > most:
+            most, fitting = near, FIXED_BYTES
+    high = min(_block(fitting // (p.steps * left), (ROWS[0], most)), rows)
+    room = NEAR_BYTES if rows == high else RIGHT_BYTES  # what one block of rows needs is needed at once, and not again
+    return high, min(_block(room // (p.steps * right), COLUMNS), columns)
 
 
 @dataclass(slots=True)
