@@ -154,8 +154,10 @@ class Core:
                 layout, node = x.layout, x.storage.node
                 if layout.shape != shape:
                     layout = layout.expand(shape)
-                elif len(shape) > 1 and not -2 < layout.strides[-1] < 2:
-                    strided = True
+                elif len(shape) > 1:
+                    strides = layout.strides  # of few axes, as this is asked for every operand of every operation
+                    if not -2 < strides[-1] < 2 or 0 < strides[0] < strides[1]:
+                        strided = True
                 sources.append(node if node.dtype is x.dtype else reinterpreted(node, x.dtype))
                 layouts.append(layout)
             else:
