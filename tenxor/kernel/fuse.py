@@ -1,8 +1,9 @@
 """Which pending nodes become kernels, and which are computed in passing inside another.
 
-A node is computed in passing, and never stored, where that repeats no costly work: all who read it are one kernel, and
-its places in that kernel's loops are single views. Everything else is a kernel of its own, as is a product (`products.py`)
-unless elementwise work on its results is all that the kernel does besides. The choice never changes a value.
+A node is computed in passing, and never stored, where that repeats no costly work: all who read it are one kernel, or
+fold other parts of it than one another, and its places in the kernels' loops are single views. Everything else is a
+kernel of its own, as is a product (`products.py`) unless elementwise work on its results is all that the kernel does
+besides: writing them into part of a tensor, too. The choice never changes a value.
 """
 
 from __future__ import annotations
@@ -70,17 +71,30 @@ def fuse(order: Sequence[Node], roots: Sequence[Node]) -> list[Node]:
 
 
 def _products_apart(kernels: Sequence[Node], places: dict[Node, list[_Read]]) -> set[Node]:
-    """The products computed in passing by kernels that are none themselves."""
-    found: dict[Node, list[Node]] = {}
-    for node, reads in places.items():
-        if isinstance(node.op, Reduction) and node not in kernels and may_be_product(node):
-            found.setdefault(reads[0].kernel, []).append(node)
+    """The products computed in passing by kernels that are none themselves, or else what keeps such a kernel from being one."""
     every = set(kernels)
+    inside: dict[Node, list[Node]] = {}
+    for node, reads in places.items():
+        if isinstance(node.op, Reduction) and node not in every:
+            inside.setdefault(reads[0].kernel, []).append(node)
     apart: set[Node] = set()
-    for kernel, inside in found.items():
-        if not (type(kernel.op) is Op or kernel.op is STORE) or not is_product(kernel, every):
-            apart.update(node for node in inside if is_product(node, every))
+    for kernel, folds in inside.items():
+        likely = [node for node in folds if may_be_product(node)]
+        ends = type(kernel.op) is Op or kernel.op is STORE
+        if likely and not (ends and is_product(kernel, every)):
+            products = [node for node in likely if is_product(node, every)]
+            others = _others(folds, products) if ends else set()
+            apart |= others if others and is_product(kernel, every | others) else set(products)
     return apart
+
+
+def _others(folds: Sequence[Node], products: Sequence[Node]) -> set[Node]:
+    """The other folds of a kernel, if it may end with the last product: none of them needs its result, and they are no more
+    kernels on their own than they would be with that result in memory.
+    """
+    others = {node for node in folds if node is not products[-1]} if products else set()
+    many = len(folds) > len(products) + 1
+    return set() if many or any(_reaches(node, products[-1]) for node in others) else others
 
 
 def _fused(order: Sequence[Node], roots: set[Node]) -> tuple[list[Node], dict[Node, list[_Read]]]:
@@ -223,6 +237,27 @@ def _times(read: _Read) -> int:
     return prod(shape[: len(shape) - read.chosen]) if read.chosen else times_computed(read.place)
 
 
+def _elements(place: Layout) -> int:
+    """How many elements there are at a place, at most."""
+    tables = place.tables or (None,) * len(place.shape)
+    return prod(
+        n for n, step, table in zip(place.shape, place.strides, tables, strict=True) if step or table is not None
+    )
+
+
+def _folded_in_parts(node: Node, reads: list[_Read]) -> bool:
+    """Whether kernels fold an elementwise result, each another part of it: none computes what another does."""
+    return (
+        isinstance(node.op, Op)
+        and sum(_elements(r.place) for r in reads) <= node.size
+        and all(
+            isinstance(r.kernel.op, Reduction)
+            or (isinstance(r.kernel.op, Op) and r.place.shape != loops_of(r.kernel).shape)
+            for r in reads
+        )
+    )
+
+
 def _is_whole(node: Node, read: _Read) -> bool:
     """Whether all elements of a gather are computed, and nothing is overwritten before: so an index that is out of range is
     found, and found in time, whatever else is asked for.
@@ -241,8 +276,12 @@ def _in_passing(node: Node, reads: list[_Read], constant: bool, cost: int) -> bo
         return True
     if not isinstance(op, (Op, Reduction, Gather)):
         return False
-    if node.used or len({id(r.kernel) for r in reads}) > 1 or len(reads) > MAX_PLACES:
+    if node.used or len(reads) > MAX_PLACES:
         return False
+    if len({id(r.kernel) for r in reads}) > 1:
+        if not _folded_in_parts(node, reads):
+            return False
+        repeats = any(_times(r) > _elements(r.place) for r in reads)
     if len(reads) > 1 and cost > REPEATABLE:
         return False
     if isinstance(op, Reduction):

@@ -14,6 +14,7 @@ from tenxor.kernel import products
 from tenxor.kernel.ir import LANES_AT_ONCE, ROWS_AT_ONCE, Kernel, Product, Store
 from tenxor.kernel.lower import lower
 from tenxor.kernel.products import AT_ONCE, DIRECT_COLUMNS, DIRECT_ROWS, FEW, LEAST
+from tenxor.node import STORE
 from tenxor.plan import planned
 from tenxor.tensor import Tensor
 
@@ -185,6 +186,50 @@ class TestUses:
     )
     def test_else_it_is_a_kernel_of_its_own(self, use: Callable[[Tensor], Tensor]) -> None:
         assert kernel_of(A @ B) in kernels_of(use(A @ B))
+
+    @pytest.mark.parametrize(
+        "use",
+        [
+            lambda t: t + ones(20, 7) @ ones(7, 50),
+            lambda t: tx.tanh(ones(20, 7) @ ones(7, 50) + t + ones(50)),
+            lambda t: tx.sigmoid(t) * (A @ ones(30, 50)),
+            lambda t: t * ones(20, 90).sum(axis=1, keepdims=True),
+            lambda t: t * ones(90).sum(),
+        ],
+    )
+    def test_which_another_ends_with_if_that_needs_no_more_kernels(self, use: Callable[[Tensor], Tensor]) -> None:
+        first, last = kernels_of(use(A @ B))
+        assert last.product is not None
+        assert kernel_of(A @ B) in (first, last) or first.product is None
+
+    def test_but_not_if_it_does(self) -> None:
+        """The exponentials of a softmax would be computed twice."""
+        first, last = kernels_of((A @ B) * tx.softmax(ones(20, 50), axis=1))
+        assert first == kernel_of(A @ B) and last.product is None
+
+    @pytest.mark.parametrize(
+        "place",
+        [
+            lambda t: t[0, 3:23, 5:55],
+            lambda t: t[:20, 7, :50],
+            lambda t: t[1, :20, 49::-1],
+            lambda t: t[3].oindex[[*range(10), *range(19, 9, -1)], 0:50],
+            lambda t: t[2, :50, :20].T,
+            lambda t: t[2, :20, :100:2],
+            lambda t: t[4].oindex[0:20, [*range(0, 50, 2), *range(1, 50, 2)]],
+        ],
+    )
+    def test_are_written_straight_into_a_tensor(self, place: Callable[[Tensor], Tensor]) -> None:
+        a, b = tx.arange(600).reshape(20, 30), tx.arange(1500).reshape(30, 50)
+        found = tx.arange(20 * 60 * 120).reshape(20, 60, 120) * 1
+        place(found)[...] = a @ b
+        (kernel,) = [
+            kernel for node, kernel in planned([found.storage.node]) if node.op is STORE and kernel is not None
+        ]
+        assert kernel.product is not None
+        other = tx.arange(20 * 60 * 120).reshape(20, 60, 120) * 1
+        place(other)[...] = (a @ b).realize()
+        assert found.tolist() == other.tolist() and place(found).tolist() == (a @ b).tolist()
 
     @pytest.mark.parametrize("shape", [(3, 3), (3, 3, 3)], ids=str)
     def test_also_if_its_rows_are_long_only_together(self, shape: tuple[int, ...]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 import tenxor as tx
 from tenxor.dtypes import ALL, DType, bfloat16, boolean, float16, float32, float64, int8, int64, uint8, uint64
 from tenxor.errors import DTypeError, ShapeError
+from tenxor.plan import planned
 from tenxor.reductions import REDUCTIONS
 
 from .values import (
@@ -363,6 +365,19 @@ def test_of_what_is_large_no_element_is_forgotten(case: str, name: str) -> None:
         with np.errstate(over="ignore"):
             expected = getattr(np, name)(x, axis=axis)
         assert np.array_equal(getattr(tx, name)(tx.asarray(x), axis=axis).to_numpy(), expected)
+
+
+@pytest.mark.parametrize("case", ["all of a prime number", "few columns"])
+def test_what_large_ones_read_is_computed_in_passing(case: str) -> None:
+    """Though the rest that fills no block is folded by another kernel."""
+    shape, axis = LARGE[case]
+    x = tx.arange(prod(shape), dtype=float32).reshape(shape).realize() / prod(shape)
+    kernels = planned([tx.exp(x * 2).sum(axis=axis).storage.node])
+    assert 1 < len(kernels) == len([k for _, k in kernels if k is not None and k.folds])
+    before = tx.memory(reset_peak=True).in_use
+    found = tx.exp(x * 2).sum(axis=axis).realize()
+    assert tx.memory().peak - before < x.size
+    np.testing.assert_allclose(array(found), np.exp(array(x).astype(np.float64) * 2).sum(axis), rtol=1e-6)
 
 
 def test_parts_of_large_narrow_ones_may_go_beyond_the_dtype() -> None:
