@@ -155,7 +155,7 @@ def contracted(a: Any, b: Any, loops: Loops, dtype: DType) -> Any:
     shape = left.shape
     if kept == len(shape):
         return a._of(Node(_MULTIPLY, shape, a.dtype, (a.node, b.node), (left, right))).astype(dtype, copy=False)
-    if prod(shape[kept:]) >= 2 * STEPS:
+    if prod(shape[:kept]) > FEW and prod(shape[kept:]) >= 2 * STEPS:
         return _in_parts(a, b, loops).astype(dtype, copy=False)
     one, other = a.node, b.node
     products = Node(_MULTIPLY, shape, a.dtype, (one, other), (left, right))

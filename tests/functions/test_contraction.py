@@ -171,6 +171,15 @@ def test_long_sums_of_narrow_or_pending_operands_need_no_copies_of_them(dtype: t
         tx.set_num_threads(before)
 
 
+def test_vectors_are_multiplied_in_one_kernel_unless_threads_may_share_it() -> None:
+    for dtype in (tx.float32, tx.int8):
+        a = tx.ones(100_003, dtype=dtype).realize()
+        assert kernels_of(a @ a) == kernels_of(tx.vecdot(a, a)) == 1
+        longer = tx.ones(1_000_003, dtype=dtype).realize()
+        assert kernels_of(longer @ longer) == 2
+        assert (longer @ longer).item() == (1_000_003 if dtype is tx.float32 else 1_000_003 % 256)
+
+
 def test_the_same_again_compiles_nothing() -> None:
     tx.tensordot(tx.ones((20, 30)), tx.ones((30, 40)), axes=1).realize()
     compiled = tx.compile_counts()
