@@ -15,8 +15,18 @@ from ..errors import ArgumentError, AxisError, ShapeError
 from ..kernel.products import LEAST
 from ..layout import Layout, broadcast_shapes
 from ..tensor import Tensor
-from ..tensor.arguments import LAST_AXIS, Default, axis_of, ints, one_spelling
-from ..tensor.contraction import MAX_LOOPS, Loops, adding, along, contracted, loops_of, result_dtype, widened
+from ..tensor.arguments import LAST_AXIS, Default, ints, one_spelling
+from ..tensor.contraction import (
+    MAX_LOOPS,
+    Loops,
+    adding,
+    along,
+    contracted,
+    loops_of,
+    paired_axes,
+    result_dtype,
+    widened,
+)
 from ..tensor.contraction import dot as _dot
 from .subscripts import LETTERS, Label, Labels, interleaved, parse
 
@@ -50,7 +60,7 @@ def vecdot(x1: Tensor, x2: Tensor, /, *, axis: int = LAST_AXIS, dim: int | None 
 
 @lru_cache(maxsize=MAX_LOOPS)
 def _loops_of_vectors(a: Layout, b: Layout, axis: int) -> Loops:
-    one, two = axis_of("vecdot", axis, a.ndim), axis_of("vecdot", axis, b.ndim)
+    (one,), (two,) = paired_axes("vecdot", "first", a.shape, (axis,)), paired_axes("vecdot", "second", b.shape, (axis,))
     if a.shape[one] != b.shape[two]:
         raise ShapeError(
             f"vecdot: shapes {a.shape} and {b.shape} do not fit: axis {axis} has size {a.shape[one]} in the first and"
@@ -87,12 +97,12 @@ def tensordot(x1: Tensor, x2: Tensor, /, axes: Any = _TWO_AXES, *, dims: Any = N
             )
         one, two = tuple(range(a.ndim - count, a.ndim)), tuple(range(count))
     else:
-        one, two = _axes_of_pair(axes, a.ndim, b.ndim)
+        one, two = _axes_of_pair(axes, a.shape, b.shape)
     found: Tensor = along("tensordot", a, b, one, two)
     return found
 
 
-def _axes_of_pair(axes: Any, *ndims: int) -> list[tuple[int, ...]]:
+def _axes_of_pair(axes: Any, *shapes: tuple[int, ...]) -> list[tuple[int, ...]]:
     """The axes of two tensors, from 0 on."""
     try:
         first, second = axes
@@ -101,8 +111,8 @@ def _axes_of_pair(axes: Any, *ndims: int) -> list[tuple[int, ...]]:
             f"tensordot: axes is a number, or a pair of sequences like ((1, 2), (1, 0)), not {axes!r}"
         ) from None
     found = []
-    for given, ndim in zip((first, second), ndims, strict=True):
-        places = tuple([axis_of("tensordot", axis, ndim) for axis in ints("tensordot", (given,))])
+    for given, which, shape in zip((first, second), ("first", "second"), shapes, strict=True):
+        places = paired_axes("tensordot", which, shape, ints("tensordot: axes", (given,)))
         if len(set(places)) < len(places):
             raise AxisError(f"tensordot: axes {given!r} name one axis twice; name each axis once")
         found.append(places)

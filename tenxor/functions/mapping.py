@@ -13,8 +13,8 @@ from ..layout import Layout
 from ..node import Node, Scalar
 from ..reductions import REDUCTIONS, Reduction, fold_from_first, fold_in_order
 from ..tensor import Tensor
-from ..tensor.arguments import Axes, axis_of
-from ..tensor.contraction import contracted, loops_along, widened
+from ..tensor.arguments import Axes
+from ..tensor.contraction import contracted, loops_along, paired_axes, widened
 from ..tensor.core import broadcast
 from . import elementwise
 from .tracing import Function, Traced, state_dtype, trace
@@ -124,10 +124,10 @@ def contract(
     a, b = asarray(a), asarray(b)
     try:
         pairs = [(i, j) for i, j in pairs]
-    except TypeError:
+    except (TypeError, ValueError):
         raise ArgumentError(f"contract: pairs are like [(1, 0)], an axis of each tensor, not {pairs!r}") from None
-    left = tuple([axis_of("contract", i, a.ndim) for i, _ in pairs])
-    right = tuple([axis_of("contract", j, b.ndim) for _, j in pairs])
+    left = paired_axes("contract", "first", a.shape, [i for i, _ in pairs])
+    right = paired_axes("contract", "second", b.shape, [j for _, j in pairs])
     for k, (i, j) in enumerate(zip(left, right, strict=True)):
         if left.count(i) > 1 or right.count(j) > 1:
             raise AxisError(

@@ -41,7 +41,7 @@ def batched(op: str, x: Tensor, space: int) -> Tensor:
         return x
     if x.ndim == space + 1:
         return x.expand_dims(0)
-    sizes = ", ".join("DHW"[-space:])
+    sizes = ", ".join("DHW"[-space:]) if space > 1 else "L"
     raise ShapeError(f"{op}: x has shape {x.shape}; it must be (N, C, {sizes}), or (C, {sizes}) for one without batch")
 
 

@@ -40,8 +40,12 @@ def parse(subscripts: str, shapes: Sequence[Shape]) -> Subscripts:
         raise ArgumentError(f"{says} has more than one '->'; write the operands' subscripts, '->', and the result's")
     terms = [_letters(says, term) for term in inputs.split(",")]
     if len(terms) != len(shapes):
-        given = f"{len(shapes)} given, of shape{'s' * (len(shapes) > 1)} {', '.join(map(str, shapes))}"
-        raise ArgumentError(f"{says} names {len(terms)} operand{'s' * (len(terms) > 1)}, not {given}")
+        given = (
+            f", of shape{'s' * (len(shapes) > 1)} {', '.join(map(str, shapes))}; give one for each" if shapes else ""
+        )
+        raise ArgumentError(
+            f"{says} names {len(terms)} operand{'s' * (len(terms) > 1)}, not {len(shapes)} given{given or '; give it after them'}"
+        )
     operands = tuple([_labels(says, k, term, shape) for k, (term, shape) in enumerate(zip(terms, shapes, strict=True))])
     sizes = _sizes(says, operands, shapes)
     rest = tuple(range(min([c for c in sizes if isinstance(c, int)], default=0), 0))
@@ -146,7 +150,11 @@ def interleaved(arguments: Sequence[Any]) -> tuple[str, tuple[Any, ...]]:
 def _numbers(k: int, numbers: Any) -> str:
     whose = f"operand {k}" if k >= 0 else "the result"
     if not isinstance(numbers, (list, tuple)):
-        raise ArgumentError(f"einsum: the axes of {whose} are numbered by a list like [0, 1], not {numbers!r}")
+        given = f"a {type(numbers).__name__} of shape {numbers.shape}" if hasattr(numbers, "shape") else repr(numbers)
+        raise ArgumentError(
+            f"einsum: the axes of {whose} are numbered by a list like [0, 1], not {given}; or give subscripts like 'ij,jk->ik'"
+            " before the operands"
+        )
     found = ""
     for number in numbers:
         if number is Ellipsis:

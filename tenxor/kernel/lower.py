@@ -46,9 +46,22 @@ from .ir import (
     work,
 )
 from .keep import LONGEST, Repeat
-from .products import AT_ONCE, FEW, Pairing, pairing, wider
+from .products import AT_ONCE, FEW, LEAST, NARROW, Pairing, pairing, wider
 from .refine import refine
-from .schedule import NEAR, Walk, column, crosses, lanes, merged, ordered, sequential, tile
+from .schedule import (
+    NEAR,
+    SHORT,
+    Walk,
+    column,
+    crosses,
+    is_brief,
+    lanes,
+    longest_last,
+    merged,
+    ordered,
+    sequential,
+    tile,
+)
 
 if TYPE_CHECKING:
     from .draft import Place
@@ -178,6 +191,11 @@ class _Lowering:
             self.units = {self.pairing.row, self.pairing.column, self.pairing.summed[-1]}
             return
         self.vector = self.units = lanes(d, self.space, self.reduced, alone, self.walks)
+        if len(d.foldings) == len(alone) == 1 and boundaries == {len(space)}:
+            (f,) = d.foldings
+            turned = longest_last(self.space, d.extents, SHORT)
+            if turned != self.space and is_brief(d, f, self.reduced.get(f.axes, ())):
+                self.space, self.vector, self.units = turned, {turned[-1]}, {turned[-1]}
         self.column = column(d, self.space, self.reduced, self.vector)
         self.tile = tile(d, self.space, self.walks)
         if self.tile is not None:
@@ -195,6 +213,11 @@ class _Lowering:
                 self.space, self.walks, d.extents = before
         if self.pairing is None:
             self.pairing = pairing(d, self.space, self.reduced, self.walks)
+        turned = longest_last(self.space, d.extents, LEAST[1])
+        if self.pairing is None and turned != self.space:  # if columns are few, they are better rows
+            found = pairing(d, turned, self.reduced, self.walks)
+            if found is not None and (found.steps >= NARROW or d.extents[self.space[-1]] <= LEAST[0]):
+                self.space, self.pairing = turned, found
 
     def boundaries(self, axes: Loops) -> set[int]:
         """After how many of the outermost of these axes a fold runs."""

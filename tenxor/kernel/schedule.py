@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 Step = int | Table
 NEAR = (-1, 2, 3, 4)  # steps of reads in which whole vectors, or a few, hold all that the lanes need
+BRIEF = 4  # steps of a fold over pairs, up to which lanes are never given to them
+SHORT = 4  # indices of the last axis from which lanes run along that with a brief fold, though another may be longer
 
 
 @dataclass(slots=True)
@@ -83,6 +85,14 @@ def ordered(axes: Loops, walks: Sequence[Walk]) -> Loops:
     return tuple(sorted(axes, key=reach, reverse=True))
 
 
+def longest_last(axes: Loops, extents: Sequence[int], enough: int) -> Loops:
+    """The axes with the longest one last, if that which is last has less than `enough` indices, and the longest twice that."""
+    longest = max(axes, key=lambda a: extents[a], default=0)
+    if not axes or extents[axes[-1]] >= enough or extents[longest] < 2 * enough:
+        return axes
+    return (*(a for a in axes if a != longest), longest)
+
+
 def tile(d: Draft, space: Loops, walks: Sequence[Walk]) -> tuple[int, int] | None:
     """The axis along which something that is read lies, if it is not the last, and the last one.
 
@@ -106,8 +116,9 @@ def crosses(walk: Walk, tile: tuple[int, int]) -> bool:
 def sequential(d: Draft, f: Folding, axes: Loops, walks: Sequence[Walk]) -> bool:
     """Whether a fold takes its elements one by one, and lanes are left to the loops around it.
 
-    It does where its elements lie apart, but those of neighbouring results lie next to one another. The fold and what
-    it reads decide, and not the kernel that it is part of, so its bits are the same in all of them.
+    It does where its elements lie apart, but those of neighbouring results lie next to one another; and where it is brief and
+    over pairs. The fold and what it reads decide, and not the kernel that it is part of, so its bits are the same in all
+    of them.
     """
     if not axes or d.folds[f.fold].reduction.combine is None:
         return True
@@ -115,8 +126,21 @@ def sequential(d: Draft, f: Folding, axes: Loops, walks: Sequence[Walk]) -> bool
         return False
     accesses = {e for v in f.values for e in surface(v) if isinstance(e, Access)}
     reads = [walks[e.index] for e in accesses if _moves(e, axes, walks)]  # the others are read once
+    if is_brief(d, f, axes) and _over_pairs(f, reads):
+        return True
     beside, inside = [sum(w.is_unit(axis) + w.is_near(axis) for w in reads) for axis in (f.last, axes[-1])]
     return 0 < beside >= inside
+
+
+def _over_pairs(f: Folding, reads: Sequence[Walk]) -> bool:
+    """Whether neighbouring results share some of what they read, and others the rest, as in a product of matrices."""
+    shared = [w for w in reads if f.last not in w.steps]
+    return 0 < len(shared) < len(reads) and any(a in w.steps for w in shared for a in f.around)
+
+
+def is_brief(d: Draft, f: Folding, axes: Loops) -> bool:
+    """Whether a fold has few steps."""
+    return prod(d.extents[a] for a in axes) <= BRIEF
 
 
 def _moves(access: Access, axes: Loops, walks: Sequence[Walk]) -> bool:

@@ -10,13 +10,14 @@ from math import prod
 from typing import Any
 
 from ..dtypes import DType, float32, float64, int32, int64, promote, uint32, uint64
-from ..errors import DTypeError, ShapeError
+from ..errors import AxisError, DTypeError, ShapeError
 from ..layout import Layout, broadcast_shapes
 from ..node import Node, is_pinned
 from ..ops import OPS
 from ..realize import realize
 from ..reductions import REDUCTIONS, Reduction
 from ..storage import Storage
+from .arguments import axis_of
 from .core import Core
 from .reducing import FEW
 
@@ -42,7 +43,8 @@ def matmul(a: Any, b: Any) -> Any:
     """
     if not (isinstance(a, Core) and isinstance(b, Core)):
         raise DTypeError(
-            f"matmul: both operands are tensors, not {type(a).__name__} and {type(b).__name__}; use x * y for numbers"
+            f"matmul: both operands are tensors, not {type(a).__name__} and {type(b).__name__}; use x * y for numbers, and"
+            " tx.asarray(values) for lists and arrays"
         )
     dtype = a.dtype
     if dtype is not b.dtype or dtype not in _COMPUTED_AS_THEY_ARE:
@@ -109,6 +111,14 @@ def loops_along(
     b_labels = [axes[others.index(j)] if j in others else a.ndim + j for j in range(b.ndim)]
     free = [label for label in (*a_labels, *b_labels) if label not in axes]
     return loops_of(a, a_labels, b, b_labels, [*axes[:batches], *free], axes[batches:])
+
+
+def paired_axes(op: str, which: str, shape: tuple[int, ...], axes: Sequence[Any]) -> tuple[int, ...]:
+    """Axes of one of two tensors, from 0 on."""
+    try:
+        return tuple([axis_of(op, axis, len(shape)) for axis in axes])
+    except AxisError as error:
+        raise AxisError(f"{error}; the {which} has shape {shape}") from None
 
 
 def dot(a: Any, b: Any) -> Any:

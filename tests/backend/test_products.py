@@ -6,6 +6,7 @@ the judge.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -155,6 +156,52 @@ class TestTiles:
             once = emitted(t.storage.node, kernel, binding)
             for cuts in (range(1, binding.split), (3,), (1, 2, binding.split - 1)):
                 assert emitted(t.storage.node, kernel, binding, cuts).tobytes() == once.tobytes()
+
+
+class TestFewColumns:
+    """Lanes run along rows, or whatever there is more of: results are written apart, operands read apart."""
+
+    @pytest.mark.parametrize("nbytes", VECTORS)
+    @pytest.mark.parametrize("dtype", [float32, float64, float16, int64], ids=str)
+    def test_few_steps(self, dtype: DType, nbytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+        vectors(monkeypatch, nbytes)
+        for rows, columns, steps in [*product_of_sizes((9, 37), (2, 3, 4), (2, 3)), (70, 7, 4), (1, 3, 3), (3, 3, 3)]:
+            a, b = whole(rows, steps, dtype=dtype), whole(steps, columns, dtype=dtype, seed=1)
+            for t in (a @ b, a @ b.T.copy().T + 1, a[::-1] @ b[:, ::-1], b.T @ a.T):
+                check(t.storage.node)
+            many, same = whole(rows, 3, steps, dtype=dtype), whole(rows, steps, columns, dtype=dtype, seed=2)
+            for t in (
+                many @ same,
+                many @ b,
+                same.mT @ many.mT,
+                tx.abs(many[:, :, None] - same.mT[:, None]).sum(axis=-1),
+            ):
+                check(t.storage.node)
+
+    @pytest.mark.parametrize("nbytes", VECTORS)
+    def test_more_steps(self, nbytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+        vectors(monkeypatch, nbytes)
+        for rows, columns, steps in product_of_sizes((16, 37), (4, 5, 7), (12, 16)):
+            a, b = whole(rows, steps), whole(steps, columns, seed=1)
+            for t in (a @ b, a @ b * whole(columns), (a.T.copy().T + whole(rows, 1)) @ b):
+                product(t)
+        product(whole(100, 4) @ whole(4, 4))
+
+    def test_bits_are_those_of_the_product_alone(self) -> None:
+        for rows, columns, steps in ((50, 3, 3), (50, 4, 4), (50, 7, 30), (50, 4, 300), (3, 3, 3)):
+            a, b = normal(rows, steps), normal(steps, columns, seed=1)
+            alone, other = (a @ b).to_numpy(), normal(columns, rows)
+            assert (-(a @ b)).to_numpy().tobytes() == (-alone).tobytes()
+            assert ((a @ b).T + other).to_numpy().tobytes() == (alone.T + other.to_numpy()).tobytes()
+            assert (a @ b).max(axis=-1).to_numpy().tobytes() == alone.max(-1).tobytes()
+            assert tx.stack([a @ b, a @ b]).to_numpy().tobytes() == np.stack([alone] * 2).tobytes()
+            found = tx.zeros((rows, 9), dtype=float32) * 1
+            found[:, 2 : 2 + columns] = a @ b
+            assert found.to_numpy()[:, 2 : 2 + columns].tobytes() == alone.tobytes()
+
+
+def product_of_sizes(*sizes: tuple[int, ...]) -> list[tuple[int, ...]]:
+    return list(itertools.product(*sizes))
 
 
 class TestNumbers:

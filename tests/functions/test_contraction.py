@@ -244,7 +244,11 @@ WRONG: dict[str, tuple[Callable[[], Any], type[TenxorError], tuple[str, ...]]] =
         ("tensordot", "(2, 3)", "3 axes", "0 to 2"),
     ),
     "tensordot, below 0": (lambda: tx.tensordot(A, A, axes=-1), ShapeError, ("tensordot", "-1 axes")),
-    "tensordot, axis": (lambda: tx.tensordot(A, A, axes=((2,), (0,))), AxisError, ("tensordot", "axis 2")),
+    "tensordot, axis": (
+        lambda: tx.tensordot(A, A, axes=((2,), (0,))),
+        AxisError,
+        ("tensordot", "axis 2", "first", "(2, 3)"),
+    ),
     "tensordot, twice": (
         lambda: tx.tensordot(A, A, axes=((0, -2), (0, 1))),
         AxisError,
@@ -279,6 +283,19 @@ WRONG: dict[str, tuple[Callable[[], Any], type[TenxorError], tuple[str, ...]]] =
         DTypeError,
         ("contract", "uint64", "int64"),
     ),
+    "contract, three in a pair": (
+        lambda: tx.contract(A, B, [(1, 0, 2)]),
+        ArgumentError,
+        ("contract", "[(1, 0)]", "(1, 0, 2)"),
+    ),
+    "contract, axis": (
+        lambda: tx.contract(A, B, [(1, 5)]),
+        AxisError,
+        ("contract", "axis 5", "second", "(4, 5)"),
+    ),
+    "matmul of lists": (lambda: tx.matmul([[1]], [[1]]), DTypeError, ("matmul", "list", "tx.asarray")),
+    "torch's addmm": (lambda: tx.addmm, UnknownAttribute, ("c + x @ y",)),
+    "numpy's trace": (lambda: A.trace, UnknownAttribute, ("tx.einsum('ii', x)",)),
     "torch's mv": (lambda: A.mv, UnknownAttribute, ("x @ y",)),
     "torch's ger": (lambda: tx.ger, UnknownAttribute, ("tx.outer",)),
     "numpy's vdot": (lambda: tx.vdot, UnknownAttribute, ("tx.dot(x.ravel(), y.ravel())",)),

@@ -339,7 +339,7 @@ X, W = tx.ones((2, 6, 8, 9)), tx.ones((4, 6, 3, 3))
 BACK = tx.ones((6, 4, 3, 3))
 ERRORS: dict[str, tuple[Callable[[], Any], type[TenxorError], tuple[str, ...]]] = {
     "too few axes": (lambda: tx.conv2d(X[0, 0], W), ShapeError, ("conv2d", "(8, 9)", "(N, C, H, W)", "(C, H, W)")),
-    "too many axes": (lambda: tx.conv1d(X, W[0]), ShapeError, ("conv1d", "(2, 6, 8, 9)", "(N, C, W)")),
+    "too many axes": (lambda: tx.conv1d(X, W[0]), ShapeError, ("conv1d", "(2, 6, 8, 9)", "(N, C, L)")),
     "axes of the weight": (lambda: tx.conv2d(X, W[0]), ShapeError, ("conv2d", "weight", "(6, 3, 3)", "(O, C / groups")),
     "axes of a transposed weight": (
         lambda: tx.conv_transpose2d(X, BACK[0]), ShapeError, ("conv_transpose2d", "weight", "(4, 3, 3)", "(C, O / groups")

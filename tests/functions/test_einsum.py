@@ -308,6 +308,8 @@ WRONG: dict[str, tuple[tuple[Any, ...], type[Exception], tuple[str, ...]]] = {
     "a float as a number": ((A, [0, 1.5]), ArgumentError, ("1.5", "operand 0")),
     "a letter among numbers": ((A, [0, 1], ["i"]), ArgumentError, ("'i'", "the result")),
     "no numbers": ((A, 0), ArgumentError, ("operand 0", "list", "0")),
+    "no operands for two": (("ij,jk",), ArgumentError, ("2 operands", "0 given; give")),
+    "a tensor for numbers": ((A, B), ArgumentError, ("operand 0", "Tensor of shape (3, 4)", "'ij,jk->ik'")),
     "nothing": ((A,), ArgumentError, ("einsum", "subscripts")),
     "no common dtype": (
         ("i,i", tx.zeros(2, dtype=tx.uint64), tx.zeros(2, dtype=tx.int64)),

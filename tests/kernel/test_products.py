@@ -86,6 +86,31 @@ class TestWhichFolds:
         assert product_of(ones(2, 2, 9) @ ones(9, 8)).left.axis >= 0
         assert product_of(tx.contract(ones(4, 9), ones(9, 4, 2), [(1, 0)])).right.axis >= 0
 
+    @pytest.mark.parametrize(("columns", "steps"), [(4, 4), (4, 100), (7, 12)])
+    def test_few_columns_are_rows(self, columns: int, steps: int) -> None:
+        t = ones(100, steps) @ ones(steps, columns)
+        kernel, binding = lower(t.storage.node, {t.storage.node})
+        assert kernel.product is not None
+        sides = [binding.slots[kernel.axes[side.axis].extent] for side in (kernel.product.left, kernel.product.right)]
+        assert sides == [columns, 100]
+        assert kernel_of(ones(100, 6) @ ones(6, 7)).product is None
+
+    @pytest.mark.parametrize(
+        "t",
+        [
+            lambda: ones(100, 3) @ ones(3, 3),
+            lambda: ones(100, 3, 3) @ ones(100, 3, 3),
+            lambda: ones(3, 3) @ ones(100, 3, 1),
+            lambda: (ones(40, 1, 2) - ones(1, 50, 2)).sum(axis=-1),
+        ],
+    )
+    def test_lanes_run_along_the_longest_axis_if_there_are_few_steps(self, t: Callable[[], Tensor]) -> None:
+        """So rows of three are not three lanes."""
+        node = t().storage.node
+        kernel, binding = lower(node, {node})
+        (lane,) = [axis for axis in kernel.axes if axis.vector]
+        assert kernel.product is None and binding.slots[lane.extent] == max(node.shape)
+
     def test_one_axis_that_turns(self) -> None:
         flat = (ones(12, 1, 30) * ones(1, 40, 30)).reshape(480, 30).sum(axis=1)
         assert product_of(flat).left.axis != product_of(flat).right.axis
