@@ -7,7 +7,7 @@ from typing import Any
 
 from ..creation import asarray
 from ..dtypes import Number, boolean, of_number, promote, weak
-from ..errors import ArgumentError, AxisError, TraceError
+from ..errors import ArgumentError, AxisError, ShapeError, TraceError
 from ..expr import Arg, Const, Expr, cast, substitute
 from ..layout import Layout
 from ..node import Node, Scalar
@@ -145,7 +145,13 @@ def contract(
     products = views[0] * views[1] if multiply is None else _mapped("contract", multiply, views)
     if not pairs:
         return products
-    found = products._reduce(_adding(add, products), "contract", -1, False)
+    adds = _adding(add, products)
+    if not adds.has_identity and products.shape[-1] == 0:
+        raise ShapeError(
+            f"contract: shapes {a.shape} and {b.shape}: axis {left[-1]} of the first and axis {right[-1]} of the second have size"
+            " 0, and what `add` makes of nothing is not known; give tensors with elements there"
+        )
+    found = products._reduce(adds, "contract", -1, False)
     return found.astype(products.dtype, copy=False) if add is None else found
 
 

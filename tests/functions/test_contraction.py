@@ -293,6 +293,11 @@ WRONG: dict[str, tuple[Callable[[], Any], type[TenxorError], tuple[str, ...]]] =
         AxisError,
         ("contract", "axis 5", "second", "(4, 5)"),
     ),
+    "contract, nothing to add up": (
+        lambda: tx.contract(A[:, :0], B[:0], [(1, 0)], add=tx.maximum),
+        ShapeError,
+        ("contract", "(2, 0)", "(0, 5)", "axis 1 of the first", "axis 0 of the second", "add"),
+    ),
     "matmul of lists": (lambda: tx.matmul([[1]], [[1]]), DTypeError, ("matmul", "list", "tx.asarray")),
     "torch's addmm": (lambda: tx.addmm, UnknownAttribute, ("c + x @ y",)),
     "numpy's trace": (lambda: A.trace, UnknownAttribute, ("tx.einsum('ii', x)",)),
