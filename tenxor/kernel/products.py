@@ -191,7 +191,7 @@ def _place(
     again = prod(d.extents[a] for a in space if a not in own)
     alike = [all(axes[e] <= own for e in side) for side in (p.left, p.right)]
     p.blocks = _blocks(p, (rows, columns), (left.nbytes, right.nbytes), alone=not alike[0] or again == 1)
-    once = (alike[0] and rows <= p.blocks[0], alike[1] and columns <= p.blocks[1] and again > 1)
+    once = [again > 1 and a and n <= b for a, n, b in zip(alike, (rows, columns), p.blocks, strict=True)]
 
     p.runs = widened and right.plain and any(isinstance(w.steps.get(p.column), Table) for w in right.walks)
     lanes = LANES // right.nbytes

@@ -108,13 +108,24 @@ class Work:
 
     def emit(self) -> None:
         """All blocks of columns with all blocks of rows."""
-        s = self.s
-        rows, columns = self.em.range(s.left.axis), self.em.range(s.right.axis)
+        em, s = self.em, self.s
+        rows, columns = em.range(s.left.axis), em.range(s.right.axis)
 
         def column_block(first: Value, last: Value) -> None:
             if not s.right.fixed:
                 self.right.fill(first, last)
-            self.blocks(s.left.axis, *rows, s.left.block, lambda top, bottom: self.block(top, bottom, first, last))
+
+            def block(top: Value, bottom: Value) -> None:
+                if s.left.packed and not s.left.fixed:
+                    b = em.inmost()  # a single block of rows is still there for the next columns
+                    missing = b.or_(
+                        b.icmp_signed("==", first, columns[0]),
+                        b.icmp_signed("<", b.sub(bottom, top), b.sub(rows[1], rows[0])),
+                    )
+                    only_if(em, missing, lambda: self.left.fill(top, bottom))
+                self.block(top, bottom, first, last)
+
+            self.blocks(s.left.axis, *rows, s.left.block, block)
 
         self.blocks(s.right.axis, *columns, s.right.block, column_block)
 
@@ -135,8 +146,6 @@ class Work:
     def block(self, top: Value, bottom: Value, first: Value, last: Value) -> None:
         """A block of rows with a block of columns."""
         s = self.s
-        if not s.left.fixed:
-            self.left.fill(top, bottom)
 
         def panel(left: Value, right: Value) -> None:
             def some_steps(begin: Value, end: Value) -> None:
