@@ -25,7 +25,7 @@ from .gathering import Gathering, array_of
 
 IntArray = np.ndarray[Any, np.dtype[np.int64]]
 _BASIC = frozenset((int, slice, type(None), type(Ellipsis)))
-_NUMBERS = frozenset((int, float, bool))
+_NUMBERS = frozenset((int, float, bool, complex))
 _SOLE = 3  # references to a node, or a buffer, with one holder: that one's, a local one, and getrefcount's argument
 
 
@@ -132,6 +132,8 @@ class Indexing(Gathering):
     def _set_element(self, coords: tuple[Any, ...], value: Number) -> bool:
         """Write one number at once where that is a plain write to memory; False where it is not."""
         dtype = self.dtype
+        if dtype.is_complex or isinstance(value, complex):
+            return False
         if dtype.kind != "float":
             if type(value) is float:
                 return False

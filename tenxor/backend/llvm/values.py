@@ -26,6 +26,8 @@ INTS = {8: I8, 16: I16, 32: I32, 64: I64}
 
 def memory_type(dtype: DType) -> Type:
     """The type of one element in memory."""
+    if dtype.kind == "complex":
+        return ir.ArrayType(memory_type(dtype.part), 2)
     if dtype.kind == "float":
         return {"float16": HALF, "bfloat16": I16, "float32": FLOAT, "float64": DOUBLE}[dtype.name]
     return INTS[dtype.bits]
@@ -56,7 +58,7 @@ class _Text(ir.FormattedConstant):  # type: ignore[misc]
         self.constant = text
 
 
-def constant(type_: Type, number: Number) -> Value:
+def constant(type_: Type, number: float) -> Value:
     """`number` as a scalar, or the same in every lane."""
     if isinstance(type_, ir.VectorType):
         return _Text(type_, f"splat ({type_.element} {constant(type_.element, number).get_reference()})")
@@ -76,7 +78,8 @@ def _to_single(number: float) -> float:
 
 
 def number_of(dtype: DType, number: Number, lanes: int = 0) -> Value:
-    """A constant of a dtype in a register, or in each of so many lanes."""
+    """A constant of a real dtype in a register, or in each of so many lanes."""
+    assert not isinstance(number, complex)
     element = register_type(dtype)
     return constant(ir.VectorType(element, lanes) if lanes else element, number)
 
