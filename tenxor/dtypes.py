@@ -162,7 +162,7 @@ def _promote_pair(a: DType, b: DType) -> DType | None:
     if a is b or a.kind == "bool":
         return b
     if b.kind == "complex":
-        part = _promote_pair(a.part, b.part)
+        part = _promote_pair(*sorted((a.part, b.part), key=lambda d: d.rank))
         assert part is not None
         return _OF_PARTS[part]
     if a.kind == b.kind:

@@ -12,6 +12,9 @@ _ON_TENSORS = {
     "masked_fill_": "x[mask] = value",
     "type": "x.astype(dtype)",
     "float": "x.astype(tx.float32)",
+    "cfloat": "x.astype(tx.complex64)",
+    "conjugate": "x.conj()",
+    "angle": "tx.atan2(x.imag, x.real)",
     "double": "x.astype(tx.float64)",
     "half": "x.astype(tx.float16)",
     "bfloat16": "x.astype(tx.bfloat16)",
@@ -59,7 +62,7 @@ _ON_TENSORS = {
     "topk": "np.sort(x), an array",
     "mv": "x @ y",
     "ger": "tx.outer(x, y)",
-    "vdot": "tx.dot(x.ravel(), y.ravel())",
+    "vdot": "tx.vecdot(x.ravel(), y.ravel())",
     "matmul": "x @ y",
     "ndimension": "x.ndim",
 }
@@ -79,7 +82,7 @@ _IN_THE_MODULE = {
     "bmm": "x @ y",
     "mv": "x @ y",
     "ger": "tx.outer(x, y)",
-    "vdot": "tx.dot(x.ravel(), y.ravel())",
+    "vdot": "tx.vecdot(x.ravel(), y.ravel())",
     "numel": "x.size",
     "view": "tx.reshape(x, shape)",
     "t": "x.T",
@@ -92,6 +95,13 @@ _IN_THE_MODULE = {
     "half": "tx.float16, or x.astype(tx.float16)",
     "int": "tx.int32, or x.astype(tx.int32)",
     "long": "tx.int64, or x.astype(tx.int64)",
+    "cfloat": "tx.complex64, or x.astype(tx.complex64)",
+    "cdouble": "tx.complex128, or x.astype(tx.complex128)",
+    "complex": "x + 1j * y",
+    "conjugate": "tx.conj(x)",
+    "angle": "tx.atan2(tx.imag(x), tx.real(x))",
+    "polar": "size * tx.exp(1j * angle)",
+    "view_as_real": "x.expand_dims(-1).view(tx.float32)",
 }
 
 

@@ -17,6 +17,7 @@ from .arithmetic import Two, scaled_quotient
 from .pairs import pair
 
 LOG2_E, LOG10_E, LN_2 = 1 / _log(2), _log10(_exp(1)), _log(2)
+LN_2_LOW = 2.3190468138462996e-17  # what the logarithm of 2 is more
 
 
 def of_parts(function: Callable[[Expr, Expr], Two]) -> Callable[[Expr], Expr]:
@@ -66,14 +67,14 @@ def size_of(x: Expr) -> Expr:
 LARGE, SHIFT = 709.0, 600.0  # from which on e to the power is scaled, as a cosine may bring it back into range
 
 
-def _powers(name: str, large: float, shift: float, scale: float) -> Callable[[Expr, Expr, Expr], Two]:
-    """A power function of a real part, turned by an angle that is 0 where `b` is."""
+def _powers(name: str, large: float, shift: float, scale: float) -> Callable[[Expr, Expr, Two], Two]:
+    """A power function of a real part, turned to where an angle's cosine and sine are; the angle is 0 where `b` is."""
 
-    def formula(a: Expr, b: Expr, angle: Expr) -> Two:
+    def formula(a: Expr, b: Expr, turn: Two) -> Two:
         is_large = a > large
         size = call(name, where(is_large, a - shift, a))
         back = where(is_large, scale, number(1.0))
-        real, imag = size * call("cos", angle) * back, size * call("sin", angle) * back
+        real, imag = size * turn[0] * back, size * turn[1] * back
         nowhere = call("logical_not", finite(b))
         real = where(nowhere & call("isinf", a), where(a > 0, a, number(0.0)), real)
         imag = where(nowhere & call("equal", a, -inf), with_sign(0.0, b), imag)
@@ -88,12 +89,15 @@ _power_of_2 = _powers("exp2", 1023.0, 1000.0, 2.0**1000)
 
 def exp_parts(a: Expr, b: Expr) -> Two:
     """e to the power a + bi."""
-    return _power_of_e(a, b, b)
+    return _power_of_e(a, b, (call("cos", b), call("sin", b)))
 
 
 def exp2_parts(a: Expr, b: Expr) -> Two:
     """2 to the power a + bi."""
-    return _power_of_2(a, b, b * LN_2)
+    angle = b * LN_2
+    rest = _two_product(b, LN_2) + b * LN_2_LOW  # what the angle was rounded by
+    cos, sin = call("cos", angle), call("sin", angle)
+    return _power_of_2(a, b, (cos - rest * sin, sin + rest * cos))
 
 
 def expm1_parts(a: Expr, b: Expr) -> Two:
@@ -171,13 +175,29 @@ def sqrt_parts(a: Expr, b: Expr) -> Two:
     return real, where(is_zero | beside, b, imag)
 
 
-def _two_square(x: Expr) -> Two:
-    """A square, and what it was rounded by (Dekker, "A floating-point technique for extending the available precision")."""
+def _halves(x: Expr) -> Two:
+    """A number as the sum of two of half as many digits (Dekker, "A floating-point technique for extending the available
+    precision", 1971).
+    """
     shifted = 134217729.0 * x
     high = shifted - (shifted - x)
-    low = x - high
+    return high, x - high
+
+
+def _two_square(x: Expr) -> Two:
+    """A square, and what it was rounded by."""
+    high, low = _halves(x)
     square = x * x
     return square, ((high * high - square) + 2.0 * high * low) + low * low
+
+
+def _two_product(x: Expr, y: float) -> Expr:
+    """What a product with a constant was rounded by; 0 for large numbers."""
+    (high, low), shifted = _halves(x), 134217729.0 * y
+    above = shifted - (shifted - y)
+    below = y - above
+    rest = ((high * above - x * y) + (high * below + low * above)) + low * below
+    return where(size_of(x) < 2.0**900, rest, 0.0)
 
 
 def _two_sum(x: Expr, y: Expr) -> Two:

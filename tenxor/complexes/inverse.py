@@ -129,9 +129,7 @@ def acos_parts(a: Expr, b: Expr) -> Two:
 def acosh_parts(a: Expr, b: Expr) -> Two:
     """The inverse hyperbolic cosine."""
     angle, size = acos_parts(a, b)
-    nan = _is_nan(angle, size)
-    real = where(call("isnan", size), angle * 0.0 + size, size_of(size))
-    return real, where(nan & call("isnan", angle), angle, where(call("isnan", size), size, with_sign(angle, b)))
+    return size_of(size), where(call("isnan", angle), angle, with_sign(angle, b))
 
 
 def atanh_parts(a: Expr, b: Expr) -> Two:

@@ -32,10 +32,13 @@ def show(kernel: Kernel) -> list[str]:
 def _show_body(kernel: Kernel, body: tuple[Statement, ...], depth: int, lines: list[str]) -> None:
     pad = "  " * depth
 
+    rows = {f"r{k}": f.row for k, f in enumerate(kernel.folds) if f.row >= 0}
+
     def in_rows(line: str) -> str:
         """The line with the index of each state that is one of a row."""
-        rows = {f"r{k}": f.row for k, f in enumerate(kernel.folds) if f.row >= 0}
-        return re.sub(r"\b(r\d+)", lambda m: m[0] + (f"[{axis_name(rows[m[0]])}]" if m[0] in rows else ""), line)
+        return re.sub(
+            r"\b(r\d+)(\.\d+)?", lambda m: m[0] + (f"[{axis_name(rows[m[1]])}]" if m[1] in rows else ""), line
+        )
 
     for s in body:
         if isinstance(s, For):

@@ -204,7 +204,15 @@ def test_scans_on_every_dtype(name: str, dtype: DType) -> None:
 
 @pytest.mark.parametrize(
     "dtype",
-    [dtypes.boolean, dtypes.int16, dtypes.float32, dtypes.float64, dtypes.bfloat16, dtypes.complex64, dtypes.complex128],
+    [
+        dtypes.boolean,
+        dtypes.int16,
+        dtypes.float32,
+        dtypes.float64,
+        dtypes.bfloat16,
+        dtypes.complex64,
+        dtypes.complex128,
+    ],
     ids=str,
 )
 def test_every_length_of_a_tail(dtype: DType) -> None:

@@ -107,7 +107,9 @@ def emitted(node: Node, kernel: Kernel, binding: Binding, cuts: Sequence[int] = 
     first = before(node)
     out = Fenced(first.nbytes).fill(first)
     memory = [
-        out if source is None else Fenced(content(source).nbytes).fill(content(source) * (source is not FLAG))
+        out
+        if source is None
+        else Fenced(content(source).nbytes).fill(np.zeros(1, np.int64) if source is FLAG else content(source))
         for source, _ in binding.operands
     ]
     block = packed(kernel, binding, [m.address for m in memory])
