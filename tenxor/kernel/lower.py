@@ -128,7 +128,7 @@ class _Lowering:
             self.axis_of[axis] = len(self.axes)
             self.axes.append(Axis(self.slot(d.extents[axis]), axis in self.space, axis in self.vector))
         assert d.value is not None
-        out = self.operand(None, self.walks[-1])
+        out = self.operand(None, self.walks[-1], near=NEAR)
         body = self.loops(out, self.rewritten(d.value))
         if d.chosen:
             self.operands.append(Operand(FLAG.dtype, True))

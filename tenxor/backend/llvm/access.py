@@ -14,6 +14,7 @@ from llvmlite import ir
 from ...dtypes import DType, float64
 from ...expr import Expr
 from ...kernel.ir import Address, Fetch, Number, Term
+from . import steps
 from .values import (
     DOUBLE,
     I32,
@@ -32,13 +33,13 @@ from .values import (
     splat,
     to_memory,
 )
+from .values import bytes_of as bytes_of
 
 if TYPE_CHECKING:
     from .emit import _Emitter
     from .scopes import Lanes, Parts
 
 LINE = 64  # bytes of a cache
-TOGETHER = 4  # elements loaded singly at a time, if there are as many lanes, from one place in memory
 LEAST_STREAMED = 32  # bytes of a vector that is worth writing past the cache
 
 Indices = tuple[Expr, ...]  # those that a load is given, beside the indices of its loops
@@ -278,17 +279,6 @@ def _places(b: Any, pointer: Value, offsets: Value, element: Any) -> Value:
     return b.inttoptr(b.add(base, scaled), ir.VectorType(POINTER, lanes_of(offsets)))
 
 
-def bytes_of(element: Any) -> int:
-    """The size of an element in memory."""
-    if isinstance(element, ir.ArrayType):
-        return int(element.count) * bytes_of(element.element)
-    return (
-        int(element.width // 8)
-        if isinstance(element, ir.IntType)
-        else {"half": 2, "float": 4, "double": 8}[str(element)]
-    )
-
-
 def load(em: _Emitter, operand: int, address: Address, dtype: DType, indices: Indices = ()) -> Parts:
     """The elements of an operand at an address."""
     element = memory_type(dtype)
@@ -306,12 +296,12 @@ def load(em: _Emitter, operand: int, address: Address, dtype: DType, indices: In
     elif term is not None and term.how == "near" and address.then is None and em.lanes.mask is None:  # type: ignore[union-attr]
         place, index = unit_place(em, address, term, pointer, element, indices)
         b = em.builder
-        raw = _load_near(em, b, place, index, term.slot, element, dtype.itemsize)
+        raw = steps.load_near(em, b, place, index, term.slot, element, dtype.itemsize)
     elif term is not None and term.how == "stride" and address.then is None and em.lanes.mask is None:  # type: ignore[union-attr]
         place, index = unit_place(em, address, term, pointer, element, indices)
         stride = em.slot(term.slot)
         b = em.builder
-        raw = _load_singly(em, b, place, index, stride, element, dtype.itemsize)
+        raw = steps.load_singly(em, b, place, index, stride, element, dtype.itemsize)
     else:
         offsets = position(em, address, indices)
         b = em.builder
@@ -326,70 +316,6 @@ def _load_each(_: _Emitter, b: Any, pointer: Value, offsets: Value, element: Any
         place = b.gep(pointer, [b.extract_element(offsets, constant(I32, k))], source_etype=element)
         vector = b.insert_element(vector, b.load(place, typ=element, align=bytes_of(element)), constant(I32, k))
     return vector
-
-
-def _load_singly(em: _Emitter, b: Any, place: Value, index: Value, stride: Value, element: Any, size: int) -> Parts:
-    """Elements at equal distances, one by one: as fast as a gather on some processors, and three times as fast on others."""
-    lanes = em.lanes
-    assert lanes is not None
-    together = min(TOGETHER, lanes.width)
-    steps = [b.mul(stride, constant(I64, k)) for k in range(together + 1)]
-    at = b.gep(place, [b.mul(index, stride)], source_etype=element)
-    found: Parts = []
-    for _ in range(lanes.unroll):
-        vector = ir.Constant(ir.VectorType(element, lanes.width), ir.Undefined)
-        for k in range(lanes.width):
-            one = b.gep(at, [steps[k % together]], source_etype=element)
-            vector = b.insert_element(vector, b.load(one, typ=element, align=size), constant(I32, k))
-            if (k + 1) % together == 0:
-                at = b.gep(at, [steps[together]], source_etype=element)
-        found.append(vector)
-    return found
-
-
-def _load_near(em: _Emitter, b: Any, place: Value, index: Value, step: int, element: Any, size: int) -> Parts:
-    """Elements a few steps apart: whole vectors, as many as hold them, from the first needed to the last, and no further."""
-    lanes = em.lanes
-    assert lanes is not None
-    width = lanes.width
-    vector = ir.VectorType(element, width)
-    first = b.mul(index, constant(I64, step))
-    span = (width - 1) * abs(step) + 1  # elements from the first lane's to the last's
-    starts = [*range(0, span - width, width), span - width]
-    wanted = [abs(step) * k for k in (range(width) if step > 0 else range(width - 1, -1, -1))]
-    found: Parts = []
-    for u in range(lanes.unroll):
-        lowest = u * width * step + (0 if step > 0 else step * (width - 1))
-        loads = [
-            b.load(
-                b.gep(place, [b.add(first, constant(I64, lowest + s))], source_etype=element), typ=vector, align=size
-            )
-            for s in starts
-        ]
-        found.append(picked(b, loads, [where_in(starts, width, at) for at in wanted]))
-    return found
-
-
-def where_in(starts: Sequence[int], width: int, at: int) -> tuple[int, int]:
-    """Which vector holds the element, and in which lane."""
-    k = min(at // width, len(starts) - 1)
-    return k, at - starts[k]
-
-
-def picked(b: Any, vectors: list[Value], lanes: list[tuple[int, int]]) -> Value:
-    """A vector of the given lanes of several vectors."""
-    width = len(lanes)
-    found, there = vectors[0], [lane if k == 0 else None for k, lane in lanes]
-    for n, other in enumerate(vectors[1:] or [vectors[0]], start=1):
-        order = [
-            width + lane if k == n else (here if n == 1 else at) if here is not None else 0
-            for at, ((k, lane), here) in enumerate(zip(lanes, there, strict=True))
-        ]
-        found = b.shuffle_vector(
-            found, other, ir.Constant(ir.VectorType(I32, width), [ir.Constant(I32, o) for o in order])
-        )
-        there = [at if k <= n else None for at, (k, _) in enumerate(lanes)]
-    return found
 
 
 def unit_place(
@@ -440,6 +366,10 @@ def store(em: _Emitter, operand: int, address: Address, parts: Parts, streamed: 
         b = em.builder
         for u, value in enumerate(parts):
             _store_vector(em, place, index, u, to_memory(b, dtype, value), streamed)
+    elif term.how == "near" and address.then is None and dtype.itemsize >= steps.LEAST:
+        place, index = unit_place(em, address, term, pointer, element)
+        for u, value in enumerate(parts):
+            steps.store_near(em, place, index, u, [to_memory(em.builder, dtype, value)], term.slot)
     else:
         offsets = position(em, address)
         b = em.builder

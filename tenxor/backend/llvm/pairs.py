@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from llvmlite import ir
 
 from ...kernel.ir import Load, Store
-from . import access
+from . import access, steps
 from .values import I32, I64, Value, constant, intrinsic, lanes_of, mangled, memory_type, shuffled
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def _load_near(em: _Emitter, b: Any, place: Value, index: Value, step: int, part
         at = b.gep(place, [b.add(first, constant(I64, lowest))], source_etype=pair)
         loads = [b.load(b.gep(at, [constant(I64, s)], source_etype=part), typ=vector, align=size) for s in starts]
         for k, its in enumerate(found):
-            its.append(access.picked(b, loads, [access.where_in(starts, width, n + k) for n in wanted]))
+            its.append(steps.picked(b, loads, [steps.where_in(starts, width, n + k) for n in wanted]))
     return [*found[0], *found[1]]
 
 
@@ -132,6 +132,11 @@ def store(em: _Emitter, s: Store, reals: Parts, imags: Parts) -> None:
         place, index = access.unit_place(em, s.address, term, pointer, element)
         for u, both in enumerate(zip(reals, imags, strict=True)):
             _store_wide(em, place, index, u, both, part, s.streamed)
+        return
+    if term is not None and term.how == "near" and s.address.then is None:
+        place, index = access.unit_place(em, s.address, term, pointer, element)
+        for u, both in enumerate(zip(reals, imags, strict=True)):
+            steps.store_near(em, place, index, u, list(both), term.slot)
         return
     offsets = access.position(em, s.address)
     b = em.builder

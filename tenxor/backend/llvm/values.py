@@ -40,6 +40,17 @@ def register_type(dtype: DType) -> Type:
     return I1 if dtype.kind == "bool" else INTS[dtype.bits]
 
 
+def bytes_of(element: Any) -> int:
+    """The size of an element in memory."""
+    if isinstance(element, ir.ArrayType):
+        return int(element.count) * bytes_of(element.element)
+    return (
+        int(element.width // 8)
+        if isinstance(element, ir.IntType)
+        else {"half": 2, "float": 4, "double": 8}[str(element)]
+    )
+
+
 def lanes_of(value: Value) -> int:
     """The number of lanes of a value; 0 for a scalar."""
     return value.type.count if isinstance(value.type, ir.VectorType) else 0
