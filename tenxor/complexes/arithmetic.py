@@ -72,8 +72,13 @@ def squared_abs(x: Expr) -> Expr:
 
 
 def magnitude(x: Expr) -> Expr:
-    """The absolute value, without overflow."""
-    return call("hypot", *x.args)
+    """The absolute value, without overflow: float32 has room for its squares in float64."""
+    a, b = x.args
+    if a.dtype is not float32:
+        return call("hypot", a, b)
+    wide, other = cast(a, float64), cast(b, float64)
+    found = cast(call("sqrt", wide * wide + other * other), float32)
+    return where(call("isinf", a) | call("isinf", b), inf, found)
 
 
 def sign(x: Expr) -> Expr:

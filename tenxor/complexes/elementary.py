@@ -236,7 +236,7 @@ def _logarithm(name: str) -> Callable[[Expr, Expr], Two]:
         large, small = call("maximum", size_of(a), size_of(b)), call("minimum", size_of(a), size_of(b))
         (one, one_rest), (other, other_rest) = _two_square(large), _two_square(small)
         excess = _added(one, number(-1.0), other, one_rest + other_rest)
-        is_near = (large > 0.5) & (large < 1.5) & (size_of(excess) < 0.5)
+        is_near = (large > 0.5) & (large < 2.0) & (excess > -0.7)
         real = where(is_near, _near_one(excess, name), _logarithm_of_size(name, a, b))
         return real, call("atan2", b, a) * turn if turn != 1 else call("atan2", b, a)
 
@@ -253,7 +253,7 @@ def log1p_parts(a: Expr, b: Expr) -> Two:
     """The logarithm of 1 + a + bi, exact near 0."""
     (one, one_rest), (other, other_rest) = _two_square(a), _two_square(b)
     excess = _added(2.0 * a, one, other, one_rest + other_rest)
-    is_near = (size_of(a) < 4.0) & (size_of(b) < 4.0) & (size_of(excess) < 0.5)
+    is_near = (size_of(a) < 4.0) & (size_of(b) < 4.0) & (excess > -0.7) & (excess < 3.0)
     real = where(is_near, _near_one(excess, "log"), _logarithm_of_size("log", 1.0 + a, b))
     return real, call("atan2", b, 1.0 + a)
 
