@@ -202,7 +202,9 @@ NUMPY_TX = SimpleNamespace(
     broadcast_to=lambda t, shape: t.expand(shape),
     flip=lambda t, axis: t.flip(axis),
 )
-NUMPY_NP = SimpleNamespace(array=shared_or_made, asarray=lambda t: t, int64=np.int64, float64=np.float64, complex128=np.complex128)
+NUMPY_NP = SimpleNamespace(
+    array=shared_or_made, asarray=lambda t: t, int64=np.int64, float64=np.float64, complex128=np.complex128
+)
 
 
 def numpy_world(log: Any) -> dict[str, Any]:
