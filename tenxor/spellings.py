@@ -101,7 +101,7 @@ _IN_THE_MODULE = {
     "conjugate": "tx.conj(x)",
     "angle": "tx.atan2(tx.imag(x), tx.real(x))",
     "polar": "size * tx.exp(1j * angle)",
-    "view_as_real": "x.expand_dims(-1).view(tx.float32)",
+    "view_as_real": "x.expand_dims(-1).view(tx.finfo(x.dtype).dtype)",
 }
 
 

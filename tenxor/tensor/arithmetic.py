@@ -142,7 +142,7 @@ class Arithmetic(Indexing):
         return other // self, other % self
 
     def __round__(self, digits: int = 0) -> Self:
-        if not digits or not self.dtype.is_float:
+        if not digits or not (self.dtype.is_float or self.dtype.is_complex):
             return self.round()
         return (self * 10.0**digits).round() / 10.0**digits
 

@@ -132,9 +132,15 @@ class Indexing(Gathering):
     def _set_element(self, coords: tuple[Any, ...], value: Number) -> bool:
         """Write one number at once where that is a plain write to memory; False where it is not."""
         dtype = self.dtype
-        if dtype.is_complex or isinstance(value, complex):
+        if dtype.is_complex:
+            if type(value) is int:
+                check_fits(value, DEFAULT_FLOAT, "assignment")
+            low, high = dtype.lowest, dtype.highest
+            if not (low <= value.real <= high and low <= value.imag <= high):
+                return False  # NumPy would warn of an overflow
+        elif isinstance(value, complex):
             return False
-        if dtype.kind != "float":
+        elif dtype.kind != "float":
             if type(value) is float:
                 return False
             if dtype.kind != "bool":
@@ -143,7 +149,7 @@ class Indexing(Gathering):
             return False
         elif type(value) is int:
             check_fits(value, DEFAULT_FLOAT, "assignment")
-        if dtype is not float64 and not dtype.lowest <= value <= dtype.highest:
+        if dtype is not float64 and not dtype.is_complex and not dtype.lowest <= value.real <= dtype.highest:
             return False  # NumPy would warn of an overflow
         for c in coords:
             if type(c) is not int:

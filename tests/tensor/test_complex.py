@@ -217,6 +217,13 @@ def test_single_numbers(dtype: tx.DType) -> None:
         with pytest.raises(TypeError):
             convert(t[0])
     assert t.tolist() == t.storage.tolist() == [1 + 2j, 3]
+    t[0], t[1] = 5, 2.5 - 1j
+    assert t.tolist() == [5, 2.5 - 1j]
+    t[0] = complex(nan, inf)
+    assert np.isnan(t[0].item().real) and t[0].item().imag == inf
+    with pytest.raises(OutOfBounds):
+        t[0] = 10**400
+    assert round(tx.asarray([1.26 + 2.34j]), 1).tolist() == [1.3 + 2.3j]
 
 
 def test_weak_numbers() -> None:
@@ -257,7 +264,11 @@ def test_shared_with_numpy_and_others(dtype: tx.DType) -> None:
     assert t[0, 0].item() == 1 - 1j and tx.from_dlpack(array).dtype is dtype
     assert tx.asarray(memoryview(array)).tolist() == array.tolist()
     assert pickle.loads(pickle.dumps(t.T)).tolist() == t.T.tolist()
-    assert isinstance(np.sin(t), tx.Tensor) and np.linalg.norm(t) == np.linalg.norm(t.to_numpy())
+    assert (
+        isinstance(np.sin(t), tx.Tensor)
+        and isinstance(np.conjugate(t), tx.Tensor)
+        and np.linalg.norm(t) == np.linalg.norm(t.to_numpy())
+    )
     swapped = array.astype(array.dtype.newbyteorder())
     assert tx.asarray(swapped).tolist() == array.tolist()
     odd = np.zeros(33, np.uint8)[1:].view(dtype.numpy)  # an address that is no multiple of a part's size
