@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 
 from ..dtypes import DType, int64
@@ -12,6 +12,7 @@ from ..reductions import Reduction
 from .pairs import converted, has_complex, in_parts
 
 MOST = 1 << 10  # reductions whose parts are remembered
+Join = Callable[[Exprs, Exprs], Exprs]
 
 
 def split(reduction: Reduction, dtype: DType) -> Reduction:
@@ -32,10 +33,10 @@ def _split(r: Reduction, dtype: DType) -> Reduction:
         return r
     whole = _Whole(states)
 
-    def join_of(join: object) -> object:
+    def join_of(join: Join | None) -> Join | None:
         if join is None:
             return None
-        formulas = join(tuple(left), tuple(right))  # type: ignore[operator]
+        formulas = join(tuple(left), tuple(right))
 
         def joined(a: Exprs, b: Exprs) -> Exprs:
             given: dict[Expr, Expr] = dict(zip([*left, *right], [*whole.of(a), *whole.of(b)], strict=True))
@@ -54,10 +55,10 @@ def _split(r: Reduction, dtype: DType) -> Reduction:
         lambda d: tuple([p for s in states for p in ((s.part,) * 2 if s.is_complex else (s,))]),
         lambda _: _flat([in_parts(e, {}) for e in r.identity(states)]),
         lambda x, at, _: _flat([in_parts(e, {one: converted(x, dtype), position: at}) for e in element]),
-        join_of(r.combine),  # type: ignore[arg-type]
+        join_of(r.combine),
         r.result,
         has_identity=r.has_identity,
-        follow=join_of(r.follow),  # type: ignore[arg-type]
+        follow=join_of(r.follow),
         finish=finish,
         places=r.places,
     )
@@ -70,6 +71,7 @@ class _Whole:
         self.states = states
 
     def of(self, parts: Exprs) -> list[Expr]:
+        """The states."""
         rest: Iterator[Expr] = iter(parts)
         return [Pair(next(rest), next(rest), s) if s.is_complex else next(rest) for s in self.states]
 
