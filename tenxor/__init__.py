@@ -19,6 +19,8 @@ from .dtypes import DType as DType
 from .dtypes import bfloat16 as bfloat16
 from .dtypes import boolean as bool
 from .dtypes import can_cast as can_cast
+from .dtypes import complex64 as complex64
+from .dtypes import complex128 as complex128
 from .dtypes import dtype as dtype
 from .dtypes import finfo as finfo
 from .dtypes import float16 as float16

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from .dtypes import DEFAULT_FLOAT, DEFAULT_INT, Number, check_fits, of_number, uint64
+from .dtypes import DEFAULT_COMPLEX, DEFAULT_FLOAT, DEFAULT_INT, check_fits, check_real, of_number, uint64
 from .dtypes import dtype as dtype_of
-from .errors import ArgumentError, ShapeError
+from .errors import ArgumentError, DTypeError, ShapeError
 from .node import EMPTY, POSITION, Node, Scalar
 from .ops import OPS
 from .tensor import Tensor
@@ -146,11 +146,13 @@ def _filled(op: str, shape: Shape, fill_value: Any, dtype: object, device: str |
     sizes = _shape(op, shape)
     value = number_of(fill_value, op)
     d = dtype_of(getattr(fill_value, "dtype", of_number(value)) if dtype is None else dtype)
+    if isinstance(value, complex):
+        check_real(op, DEFAULT_COMPLEX, d)
     if d.kind == "bool":
         value = bool(value)
     elif type(value) is int:
         check_fits(value, d if d.is_integer else DEFAULT_FLOAT, op)
-    scalar = Scalar(value, of_number(value) if type(value) is float else d)
+    scalar = Scalar(value, of_number(value) if type(value) in (float, complex) else d)
     return Tensor._of(Node(OPS["cast"], sizes, d, (scalar,), (None,)))
 
 
@@ -199,8 +201,16 @@ def positions(shape: tuple[int, ...]) -> Tensor:
     return Tensor._of(Node(POSITION, shape, DEFAULT_INT))
 
 
+def _real(op: str, x: Any) -> float:
+    """A number that has no imaginary part."""
+    value = number_of(x, op)
+    if isinstance(value, complex):
+        raise DTypeError(f"{op}: {value} is complex; use a real number, and arithmetic on the result")
+    return value
+
+
 def arange(
-    start: Number, /, stop: Number | None = None, step: Number = 1, *, dtype: object = None, device: str | None = None
+    start: float, /, stop: float | None = None, step: float = 1, *, dtype: object = None, device: str | None = None
 ) -> Tensor:
     """New 1-D tensor of `start`, `start + step`, ... before `stop`; with one argument from 0 to it.
 
@@ -211,7 +221,7 @@ def arange(
     _device("arange", device)
     if stop is None:
         start, stop = 0, start
-    start, stop, step = number_of(start, "arange"), number_of(stop, "arange"), number_of(step, "arange")
+    start, stop, step = _real("arange", start), _real("arange", stop), _real("arange", step)
     if step == 0:
         raise ArgumentError("arange: a step of 0 never arrives; use a step above or below 0")
     integral = all(isinstance(x, int) for x in (start, stop, step))
@@ -237,20 +247,33 @@ def arange(
 
 
 def linspace(
-    start: float, stop: float, /, num: int, *, dtype: object = None, device: str | None = None, endpoint: bool = True
+    start: complex,
+    stop: complex,
+    /,
+    num: int,
+    *,
+    dtype: object = None,
+    device: str | None = None,
+    endpoint: bool = True,
 ) -> Tensor:
     """New 1-D tensor of `num` evenly spaced numbers from `start` to `stop`, which is the last one if `endpoint`.
+
+    They are complex if one of both is.
 
     >>> import tenxor as tx
     >>> tx.linspace(0, 1, 5).tolist()
     [0.0, 0.25, 0.5, 0.75, 1.0]
     """
     _device("linspace", device)
-    start, stop = float(number_of(start, "linspace")), float(number_of(stop, "linspace"))
+    first, last = number_of(start, "linspace"), number_of(stop, "linspace")
+    kind = complex if isinstance(first, complex) or isinstance(last, complex) else float
+    start, stop = kind(first), kind(last)  # type: ignore[arg-type]
     (count,) = ints("linspace", (num,))
     if count < 0:
         raise ArgumentError(f"linspace: num is {num}; it must be 0 or more")
-    d = dtype_of(DEFAULT_FLOAT if dtype is None else dtype)
+    own = DEFAULT_FLOAT if kind is float else DEFAULT_COMPLEX
+    d = own if dtype is None else dtype_of(dtype)
+    check_real("linspace", own, d)
     gaps = count - 1 if endpoint else count
     counted = positions((count,)).astype(DEFAULT_FLOAT)
     step = (stop - start) / gaps if gaps > 0 else 0.0

@@ -1,11 +1,13 @@
 """The element types, and the one promotion rule.
 
-A `DType` is one of thirteen constants (`float32`, `int64`, ...), compared by identity. `float16` and `bfloat16` are
-storage types: every operation on them is computed in float32 and rounded once, at its end.
+A `DType` is one of fifteen constants (`float32`, `int64`, ...), compared by identity. `float16` and `bfloat16` are
+storage types: every operation on them is computed in float32 and rounded once, at its end. An element of `complex64` is
+two of `float32` side by side, the real and the imaginary part, one of `complex128` two of `float64`.
 
 Promotion follows the Python array API standard where it says something (same kind: the wider; signed with unsigned: the
-next wider signed) and NumPy where the standard leaves it open (integers with floats). Python numbers are weak: they
-take the tensor's dtype if that can hold their kind. `int64` with `uint64` has no exact answer, so it is an error.
+next wider signed; real with complex: complex of the wider parts) and NumPy where the standard leaves it open (integers
+with floats or complex numbers). Python numbers are weak: they take the tensor's dtype if that can hold their kind. `int64`
+with `uint64` has no exact answer, so it is an error.
 """
 
 from __future__ import annotations
@@ -17,22 +19,25 @@ import numpy as np
 
 from .errors import ArgumentError, DTypeError, OutOfBounds
 
-Number = bool | int | float
+Number = bool | int | float | complex
 
 
 class DType:
     """One element type.
 
-    Attributes: `name`; `kind` (one of "bool", "uint", "int", "float"); `itemsize` in bytes; `bits`; `numpy`, the NumPy
-    dtype of the same memory (`bfloat16` has none of its own: its memory is seen as `uint16`); `lowest` and `highest`
-    value.
+    Attributes: `name`; `kind` (one of "bool", "uint", "int", "float", "complex"); `itemsize` in bytes; `bits`; `numpy`,
+    the NumPy dtype of the same memory (`bfloat16` has none of its own: its memory is seen as `uint16`); `part`, the dtype
+    of a complex number's real and imaginary parts (of others itself); `lowest` and `highest` value, of a part.
 
     >>> import tenxor as tx
     >>> tx.float32.itemsize, str(tx.float32), tx.int8.lowest
     (4, 'float32', -128)
     """
 
-    __slots__ = ("bits", "compute", "highest", "itemsize", "kind", "lowest", "name", "numpy", "rank")
+    __slots__ = ("bits", "compute", "highest", "itemsize", "kind", "lowest", "name", "numpy", "part", "rank")
+
+    highest: float  # of an integer an int
+    lowest: float
 
     def __init__(self, name: str, kind: str, itemsize: int, rank: int) -> None:
         self.name = name
@@ -42,8 +47,9 @@ class DType:
         self.rank = rank  # position in the table below; also the order of kinds
         self.numpy: np.dtype[Any] = np.dtype("uint16" if name == "bfloat16" else name)
         self.compute: DType = self  # the type its arithmetic happens in
-        if kind == "float":
-            self.highest: Number = float.fromhex("0x1.fep127") if name == "bfloat16" else float(np.finfo(name).max)
+        self.part: DType = self
+        if kind == "float" or kind == "complex":
+            self.highest = float.fromhex("0x1.fep127") if name == "bfloat16" else float(np.finfo(name).max)
             self.lowest: Number = -self.highest
         elif kind == "bool":
             self.lowest, self.highest = False, True
@@ -53,8 +59,13 @@ class DType:
 
     @property
     def is_float(self) -> bool:
-        """Whether this is a floating-point type."""
+        """Whether this is a real floating-point type."""
         return self.kind == "float"
+
+    @property
+    def is_complex(self) -> bool:
+        """Whether its elements are complex numbers."""
+        return self.kind == "complex"
 
     @property
     def is_integer(self) -> bool:
@@ -90,18 +101,26 @@ float16 = DType("float16", "float", 2, 9)
 bfloat16 = DType("bfloat16", "float", 2, 10)
 float32 = DType("float32", "float", 4, 11)
 float64 = DType("float64", "float", 8, 12)
+complex64 = DType("complex64", "complex", 8, 13)
+complex128 = DType("complex128", "complex", 16, 14)
 float16.compute = bfloat16.compute = float32
+complex64.part, complex128.part = float32, float64
 
-ALL = (boolean, uint8, uint16, uint32, uint64, int8, int16, int32, int64, float16, bfloat16, float32, float64)
+ALL = (
+    *(boolean, uint8, uint16, uint32, uint64, int8, int16, int32, int64),
+    *(float16, bfloat16, float32, float64, complex64, complex128),
+)
 BY_NAME = {d.name: d for d in ALL}
-DEFAULT_FLOAT, DEFAULT_INT = float64, int64
+DEFAULT_FLOAT, DEFAULT_INT, DEFAULT_COMPLEX = float64, int64, complex128
+_OF_PARTS = {float32: complex64, float64: complex128}
 _SIGNED = {8: int8, 16: int16, 32: int32, 64: int64}
 _FROM_NUMPY = {d.numpy: d for d in ALL if d is not bfloat16}
-_FROM_PYTHON: dict[type, DType] = {bool: boolean, int: int64, float: float64}
+_FROM_PYTHON: dict[type, DType] = {bool: boolean, int: int64, float: float64, complex: complex128}
 
 
 def dtype(spec: object) -> DType:
-    """The `DType` that `spec` names: a `DType`, a name, a NumPy dtype or scalar type, or Python's bool, int, float.
+    """The `DType` that `spec` names: a `DType`, a name, a NumPy dtype or scalar type, or Python's bool, int, float,
+    complex.
 
     >>> import tenxor as tx, numpy as np
     >>> tx.dtype("int8") is tx.int8, tx.dtype(np.float32) is tx.float32, tx.dtype(float) is tx.float64
@@ -132,14 +151,20 @@ def _held_by(x: object) -> DType:
 
 
 def plain_number(value: Number) -> Number:
-    """A number of a derived type (an enumeration's, say) as Python's own bool, int or float."""
-    return bool(value) if isinstance(value, bool) else int(value) if isinstance(value, int) else float(value)
+    """A number of a derived type (an enumeration's, say) as Python's own bool, int, float or complex."""
+    if isinstance(value, (int, float)):
+        return bool(value) if isinstance(value, bool) else int(value) if isinstance(value, int) else float(value)
+    return complex(value)
 
 
 def _promote_pair(a: DType, b: DType) -> DType | None:
     """The dtype that both fit, or None. `a` comes before `b` in the table."""
     if a is b or a.kind == "bool":
         return b
+    if b.kind == "complex":
+        part = _promote_pair(*sorted((a.part, b.part), key=lambda d: d.rank))
+        assert part is not None
+        return _OF_PARTS[part]
     if a.kind == b.kind:
         return float32 if (a is float16 and b is bfloat16) else b
     if b.kind == "float":  # an integer with a float: NumPy's rule, a float that holds the integer's range well
@@ -169,8 +194,15 @@ def weak(value: Number, other: DType, op: str = "operand") -> DType:
     """The dtype in which the Python number `value` meets a tensor of dtype `other`."""
     if value is True or value is False:
         return other
+    if other.kind == "complex":
+        if type(value) is int:
+            check_fits(value, DEFAULT_FLOAT, op)
+        return other
     if type(value) is float:
         return other if other.kind == "float" else DEFAULT_FLOAT
+    if type(value) is complex:
+        return _OF_PARTS[other.compute] if other.kind == "float" else DEFAULT_COMPLEX
+    assert isinstance(value, int)
     beside = DEFAULT_INT if other.kind == "bool" else other
     check_fits(value, DEFAULT_FLOAT if beside.kind == "float" else beside, op)
     return beside
@@ -183,7 +215,7 @@ def shown_integer(value: Number) -> str:
     return str(value)
 
 
-def check_fits(value: Number, dtype: DType, op: str) -> None:
+def check_fits(value: float, dtype: DType, op: str) -> None:
     """Raise OutOfBounds unless the Python integer `value` is in the range of the dtype."""
     if not dtype.lowest <= value <= dtype.highest:
         raise OutOfBounds(
@@ -196,7 +228,20 @@ def of_number(value: Number) -> DType:
     """The default dtype of a Python number on its own."""
     if value is True or value is False:
         return boolean
-    return DEFAULT_FLOAT if isinstance(value, float) else DEFAULT_INT
+    return DEFAULT_INT if isinstance(value, int) else DEFAULT_FLOAT if isinstance(value, float) else DEFAULT_COMPLEX
+
+
+def complex_of(part: DType) -> DType:
+    """The complex dtype whose parts have this dtype, float32 or float64."""
+    return _OF_PARTS[part]
+
+
+def check_real(op: str, source: DType, target: DType) -> None:
+    """Raise DTypeError where complex elements would lose their imaginary parts."""
+    if source.kind == "complex" and target.kind not in ("complex", "bool"):
+        raise DTypeError(
+            f"{op}: {source} as {target} would drop the imaginary parts; take tx.real(x), tx.imag(x) or tx.abs(x) of it first"
+        )
 
 
 def result_type(*dtypes: object) -> DType:
@@ -206,8 +251,8 @@ def result_type(*dtypes: object) -> DType:
     >>> tx.result_type(tx.int8, tx.uint8), tx.result_type(tx.float32, 2)
     (tenxor.int16, tenxor.float32)
     """
-    numbers = [plain_number(x) for x in dtypes if isinstance(x, (int, float)) and not hasattr(x, "dtype")]
-    strong = [_held_by(x) for x in dtypes if hasattr(x, "dtype") or not isinstance(x, (int, float))]
+    numbers = [plain_number(x) for x in dtypes if isinstance(x, (int, float, complex)) and not hasattr(x, "dtype")]
+    strong = [_held_by(x) for x in dtypes if hasattr(x, "dtype") or not isinstance(x, (int, float, complex))]
     if not dtypes:
         raise ArgumentError("result_type: give at least one dtype, tensor or number")
     found: DType | None = None
@@ -236,8 +281,8 @@ _KINDS = {
     "unsigned integer": ("uint",),
     "integral": ("int", "uint"),
     "real floating": ("float",),
-    "complex floating": (),
-    "numeric": ("int", "uint", "float"),
+    "complex floating": ("complex",),
+    "numeric": ("int", "uint", "float", "complex"),
 }
 
 
@@ -263,6 +308,8 @@ def isdtype(dtype: object, kind: object) -> bool:
 class finfo:
     """The limits of a floating-point dtype: bits, eps, max, min, smallest_normal, as Python numbers, and dtype.
 
+    Those of a complex dtype are those of its parts.
+
     >>> import tenxor as tx
     >>> tx.finfo(tx.float32).bits, tx.finfo(tx.bfloat16).eps
     (32, 0.0078125)
@@ -271,7 +318,7 @@ class finfo:
     __slots__ = ("bits", "dtype", "eps", "max", "min", "smallest_normal")
 
     def __init__(self, spec: object) -> None:
-        d = _held_by(spec)
+        d = _held_by(spec).part
         if d.kind != "float":
             raise DTypeError(f"finfo: {d} is not a floating-point dtype; use iinfo for integers")
         self.dtype, self.bits, self.max, self.min = d, d.bits, d.highest, d.lowest

@@ -147,6 +147,27 @@ class Call(Expr):
         return texts[self]
 
 
+class Pair(Expr):
+    """A complex number as its real and its imaginary part."""
+
+    __slots__ = ("_args",)
+
+    def __init__(self, real: Expr, imag: Expr, dtype: DType) -> None:
+        assert real.dtype is imag.dtype is dtype.part, f"{real.dtype} and {imag.dtype} are no parts of {dtype}"
+        self._args = (real, imag)
+        self._set(dtype, real, imag)
+
+    @property
+    def args(self) -> tuple[Expr, ...]:
+        return self._args
+
+    def with_args(self, args: tuple[Expr, ...]) -> Expr:
+        return Pair(args[0], args[1], self.dtype)
+
+    def __repr__(self) -> str:
+        return f"({self.args[0]!r} + {self.args[1]!r}j)"
+
+
 def missing(e: Expr, known: Container[Expr]) -> Iterator[Expr]:
     """What `known` lacks of `e` and all below it, operands before what uses them. Each must be known before the next."""
     stack = [e]
@@ -162,12 +183,23 @@ def missing(e: Expr, known: Container[Expr]) -> Iterator[Expr]:
             yield stack.pop()
 
 
+def walk(e: Expr) -> Iterator[Expr]:
+    """The expression and all below it, each once."""
+    seen: set[Expr] = set()
+    for part in missing(e, seen):
+        seen.add(part)
+        yield part
+
+
 def cast(x: Expr, dtype: DType) -> Expr:
     """`x` as `dtype`."""
     if x.dtype is dtype:
         return x
     if isinstance(x, Const) and dtype.kind == "float":
+        assert not isinstance(x.value, complex)
         return Const(float(x.value), dtype)
+    if isinstance(x, Const) and dtype.kind == "complex":
+        return Const(complex(x.value), dtype)
     return Call(OPS["cast"], (x,), dtype)
 
 
@@ -213,7 +245,7 @@ def substitute(formula: Expr, args: Sequence[Expr]) -> Expr:
 
 def zero(dtype: DType) -> Const:
     """The constant 0 of a numeric dtype."""
-    return Const(0.0 if dtype.is_float else 0, dtype)
+    return Const(0.0 if dtype.is_float else 0j if dtype.is_complex else 0, dtype)
 
 
 def true() -> Const:

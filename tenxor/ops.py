@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from .complexes import arithmetic, elementary, inverse
+from .complexes.pairs import has_complex, pair
 from .dtypes import DEFAULT_FLOAT, DType, boolean, float32, float64, promote, uint32, uint64
 from .errors import DTypeError
 from .expr import OPS as OPS
@@ -18,8 +20,10 @@ Exprs = tuple[Expr, ...]
 # (operation, dtypes given) -> (dtypes computed in, dtype of the result)
 Rule = Callable[[str, DTypes], tuple[DTypes, DType]]
 
-ALL_KINDS = ("bool", "uint", "int", "float")
-NUMERIC = ("uint", "int", "float")
+REAL = ("uint", "int", "float")
+NUMERIC = (*REAL, "complex")
+ORDERED = ("bool", *REAL)
+ALL_KINDS = (*ORDERED, "complex")
 INTEGRAL = ("bool", "uint", "int")
 
 
@@ -27,10 +31,25 @@ class Op:
     """One elementwise operation.
 
     `rule` maps the operands' dtypes to those it computes in and its result's; `formula`, if any, expresses it by other
-    entries; `infix` is how it prints; `meaning` is its documentation; `cost` is about how many additions it is worth.
+    entries; `parts` gives it for complex operands, each a pair of real expressions; `infix` is how it prints; `meaning` is
+    its documentation; `cost` is about how many additions it is worth. `in_complex` tells of a formula that has complex
+    numbers in it, whatever it is given.
     """
 
-    __slots__ = ("_results", "arity", "cost", "formula", "formula_key", "infix", "kind", "meaning", "name", "rule")
+    __slots__ = (
+        "_results",
+        "arity",
+        "cost",
+        "formula",
+        "formula_key",
+        "in_complex",
+        "infix",
+        "kind",
+        "meaning",
+        "name",
+        "parts",
+        "rule",
+    )
 
     def __init__(
         self,
@@ -43,9 +62,11 @@ class Op:
         cost: int = 1,
         formula: Callable[..., Expr] | None = None,
         formula_key: object = None,
+        parts: Callable[..., Expr] | None = None,
     ) -> None:
         self.name, self.arity, self.rule, self.meaning = name, arity, rule, meaning
         self.infix, self.cost, self.formula, self.formula_key = infix, cost, formula, formula_key
+        self.parts, self.in_complex = parts, False
         self.kind = "elementwise"
         self._results: dict[DTypes, DType] = {}
 
@@ -73,8 +94,15 @@ def _check_kinds(op: str, dtypes: DTypes, accepts: tuple[str, ...]) -> DType:
     for d in dtypes[1:]:
         common = d if d is common else promote(common, d, op)
     if common.kind not in accepts:
-        names = {"bool": "bool", "uint": "unsigned integers", "int": "signed integers", "float": "floats"}
+        names = {
+            "bool": "bool",
+            "uint": "unsigned integers",
+            "int": "signed integers",
+            "float": "floats",
+            "complex": "complex numbers",
+        }
         hint = " (use logical_xor)" if op == "subtract" else " (use logical_not)" if op == "negative" else ""
+        hint = " (use it on tx.real(x), tx.imag(x) or tx.abs(x))" if common.is_complex else hint
         raise DTypeError(f"{op}: does not accept {common}; it takes {', '.join(names[k] for k in accepts)}{hint}")
     return common
 
@@ -90,10 +118,35 @@ def same(accepts: tuple[str, ...] = ALL_KINDS) -> Rule:
 
 
 def floating(op: str, dtypes: DTypes) -> tuple[DTypes, DType]:
-    """Operands promote to one floating-point dtype (integers to the default one)."""
-    d = _check_kinds(op, dtypes, ALL_KINDS)
+    """Operands promote to one real floating-point dtype (integers to the default one)."""
+    d = _check_kinds(op, dtypes, ORDERED)
     d = d if d.kind == "float" else DEFAULT_FLOAT
     return (d,) * len(dtypes), d
+
+
+def inexact(op: str, dtypes: DTypes) -> tuple[DTypes, DType]:
+    """Operands promote to one floating-point dtype, real or complex (integers to the default one)."""
+    d = _check_kinds(op, dtypes, ALL_KINDS)
+    d = d if d.kind in ("float", "complex") else DEFAULT_FLOAT
+    return (d,) * len(dtypes), d
+
+
+def part_of(accepts: tuple[str, ...]) -> Rule:
+    """One operand; the result has the dtype of its parts, if it is complex, else its own."""
+
+    def rule(op: str, dtypes: DTypes) -> tuple[DTypes, DType]:
+        d = _check_kinds(op, dtypes, accepts)
+        return (d,), d.part
+
+    return rule
+
+
+def number_and_real(op: str, dtypes: DTypes) -> tuple[DTypes, DType]:
+    """A number, real or complex, and a real one of the dtype of its parts."""
+    x, y = dtypes
+    if y is not x.part or not y.is_float:
+        raise DTypeError(f"{op}: takes a number and a float of the dtype of its parts, not {x} and {y}")
+    return dtypes, x
 
 
 def predicate(accepts: tuple[str, ...] = ALL_KINDS) -> Rule:
@@ -151,74 +204,128 @@ def entry(name: str, arity: int, rule: Rule, meaning: str, **more: object) -> Op
 
 # --- arithmetic -------------------------------------------------------------------------------------------------------
 entry("cast", 1, _never, "the value in another dtype; floats to integers truncate and saturate, NaN gives 0")
-entry("add", 2, same(), "x + y; for bool, or", infix="+")
-entry("subtract", 2, same(NUMERIC), "x - y", infix="-")
-entry("multiply", 2, same(), "x * y; for bool, and", infix="*")
-entry("divide", 2, floating, "x / y, always a float", infix="/", cost=4)
-entry("floor_divide", 2, same(NUMERIC), "the floor of x / y; 0 where an integer is divided by 0", infix="//", cost=12)
+entry("add", 2, same(), "x + y; for bool, or", infix="+", parts=arithmetic.add)
+entry("subtract", 2, same(NUMERIC), "x - y", infix="-", parts=arithmetic.subtract)
+entry("multiply", 2, same(), "x * y; for bool, and", infix="*", parts=arithmetic.multiply)
+entry("divide", 2, inexact, "x / y, always a float or complex", infix="/", cost=4, parts=arithmetic.divide)
+entry("floor_divide", 2, same(REAL), "the floor of x / y; 0 where an integer is divided by 0", infix="//", cost=12)
 entry(
     "remainder",
     2,
-    same(NUMERIC),
+    same(REAL),
     "x - y * floor(x / y), with y's sign; 0 where an integer is divided by 0",
     infix="%",
     cost=12,
 )
-entry("pow", 2, same(NUMERIC), "x to the power y; integers wrap", infix="**", cost=40)
-entry("negative", 1, same(NUMERIC), "-x")
-entry("positive", 1, same(), "x itself")
-entry("real", 1, same(NUMERIC), "the real part of x", formula=lambda x: call("positive", x))
-entry("imag", 1, same(NUMERIC), "the imaginary part of x: 0 in every real dtype", formula=lambda x: zero(x.dtype))
-entry("conj", 1, same(NUMERIC), "the complex conjugate of x", formula=lambda x: call("positive", x))
-entry("abs", 1, same(), "the magnitude of x")
-entry("sign", 1, same(NUMERIC), "-1, 0 or 1; NaN stays")
-entry("square", 1, same(), "x * x", formula=lambda x: x * x)
-entry("reciprocal", 1, floating, "1 / x", formula=lambda x: 1.0 / x, cost=4)
-entry("sqrt", 1, floating, "the square root of x", cost=6)
-entry("rsqrt", 1, floating, "1 / sqrt(x)", cost=12)
+entry("pow", 2, same(NUMERIC), "x to the power y; integers wrap", infix="**", cost=40, parts=elementary.pow)
+entry("negative", 1, same(NUMERIC), "-x", parts=arithmetic.negative)
+entry("positive", 1, same(), "x itself", parts=lambda x: x)
+entry(
+    "real",
+    1,
+    part_of(NUMERIC),
+    "the real part of x",
+    formula=lambda x: call("positive", x),
+    parts=lambda x: x.args[0],
+)
+entry(
+    "imag",
+    1,
+    part_of(NUMERIC),
+    "the imaginary part of x: 0 in every real dtype",
+    formula=lambda x: zero(x.dtype),
+    parts=lambda x: x.args[1],
+)
+entry(
+    "conj",
+    1,
+    same(NUMERIC),
+    "the complex conjugate of x",
+    formula=lambda x: call("positive", x),
+    parts=arithmetic.conj,
+)
+entry("abs", 1, part_of(ALL_KINDS), "the magnitude of x", parts=arithmetic.magnitude)
+entry(
+    "squared_abs",
+    1,
+    part_of(NUMERIC),
+    "the square of the magnitude of x",
+    formula=lambda x: x * x,
+    parts=arithmetic.squared_abs,
+)
+entry("sign", 1, same(NUMERIC), "-1, 0 or 1, of complex numbers x / abs(x); NaN stays", parts=arithmetic.sign)
+entry("square", 1, same(), "x * x", formula=lambda x: x * x, parts=arithmetic.square)
+entry("reciprocal", 1, inexact, "1 / x", formula=lambda x: 1.0 / x, cost=4)
+entry(
+    "divide_by_real",
+    2,
+    number_and_real,
+    "x / y for a real y",
+    formula=lambda x, y: x / y,
+    parts=arithmetic.divide_by_real,
+)
+entry("sqrt", 1, inexact, "the square root of x", cost=6, parts=elementary.sqrt)
+entry(
+    "rsqrt",
+    1,
+    inexact,
+    "1 / sqrt(x)",
+    cost=12,
+    parts=lambda x: arithmetic.divide(pair(zero(x.dtype.part) + 1.0, zero(x.dtype.part)), elementary.sqrt(x)),
+)
 entry(
     "power_half",
     1,
-    floating,
+    inexact,
     "x to the power 0.5, which for -0 is 0 and for -inf is inf",
+    parts=elementary.sqrt,
     formula=lambda x: call("where", call("equal", x, float("-inf")), float("inf"), call("sqrt", x) + 0.0),
     cost=8,
 )
-entry("maximum", 2, same(), "the larger of x and y; NaN if either is")
-entry("minimum", 2, same(), "the smaller of x and y; NaN if either is")
+entry("maximum", 2, same(ORDERED), "the larger of x and y; NaN if either is")
+entry("minimum", 2, same(ORDERED), "the smaller of x and y; NaN if either is")
 entry(
     "clip",
     3,
-    same(),
+    same(ORDERED),
     "x held between low and high",
     formula=lambda x, lo, hi: call("minimum", call("maximum", x, lo), hi),
 )
-entry("where", 3, selecting, "x where the condition holds, else y")
+entry("where", 3, selecting, "x where the condition holds, else y", parts=arithmetic.select)
 
 # --- rounding and parts -----------------------------------------------------------------------------------------------
-entry("floor", 1, same(NUMERIC), "the largest integer not above x")
-entry("ceil", 1, same(NUMERIC), "the smallest integer not below x")
-entry("trunc", 1, same(NUMERIC), "x without its fraction")
-entry("round", 1, same(NUMERIC), "the nearest integer, halves to even")
+entry("floor", 1, same(REAL), "the largest integer not above x")
+entry("ceil", 1, same(REAL), "the smallest integer not below x")
+entry("trunc", 1, same(REAL), "x without its fraction")
+entry(
+    "round",
+    1,
+    same(NUMERIC),
+    "the nearest integer, halves to even; of complex numbers, of each part",
+    parts=lambda x: arithmetic.by_part("round", x),
+)
 entry("copysign", 2, floating, "x with the sign of y")
 entry("nextafter", 2, floating, "the next number after x towards y", cost=8)
 entry("float_to_bits", 1, as_bits, "the bits of x as an unsigned integer")
 entry("bits_to_float", 1, as_float, "the float whose bits x is")
 entry("signbit", 1, predicate(("float",)), "whether the sign of x is negative, of zeros too")
-entry("isnan", 1, predicate(), "whether x is not a number")
-entry("isinf", 1, predicate(), "whether x is infinite")
-entry("isfinite", 1, predicate(), "whether x is neither infinite nor NaN")
+entry("isnan", 1, predicate(), "whether x is not a number", parts=arithmetic.isnan)
+entry("isinf", 1, predicate(), "whether x is infinite", parts=arithmetic.isinf)
+entry("isfinite", 1, predicate(), "whether x is neither infinite nor NaN", parts=arithmetic.isfinite)
 
 # --- comparison and logic ---------------------------------------------------------------------------------------------
+for _name, _infix, _meaning, _parts in (
+    ("equal", "==", "x = y", arithmetic.equal),
+    ("not_equal", "!=", "x and y differ", arithmetic.not_equal),
+):
+    entry(_name, 2, predicate(), f"whether {_meaning}", infix=_infix, parts=_parts)
 for _name, _infix, _meaning in (
-    ("equal", "==", "x = y"),
-    ("not_equal", "!=", "x and y differ"),
     ("less", "<", "x is below y"),
     ("less_equal", "<=", "x is not above y"),
     ("greater", ">", "x is above y"),
     ("greater_equal", ">=", "x is not below y"),
 ):
-    entry(_name, 2, predicate(), f"whether {_meaning}", infix=_infix)
+    entry(_name, 2, predicate(ORDERED), f"whether {_meaning}", infix=_infix)
 entry("logical_and", 2, logical, "whether both are true", infix="and")
 entry("logical_or", 2, logical, "whether any is true", infix="or")
 entry("logical_xor", 2, logical, "whether exactly one is true", infix="xor")
@@ -232,34 +339,35 @@ entry("bitwise_right_shift", 2, same(("uint", "int")), "x shifted right by y bit
 entry("multiply_high", 2, same(("uint",)), "the upper half of the double-width product", cost=6)
 
 # --- elementary functions ---------------------------------------------------------------------------------------------
-for _name, _meaning in (
-    ("exp", "e to the power x"),
-    ("exp2", "2 to the power x"),
-    ("expm1", "exp(x) - 1, exact near 0"),
-    ("log", "the natural logarithm"),
-    ("log1p", "log(1 + x), exact near 0"),
-    ("log2", "the logarithm to base 2"),
-    ("log10", "the logarithm to base 10"),
-    ("sin", "the sine of x radians"),
-    ("cos", "the cosine of x radians"),
-    ("tan", "the tangent of x radians"),
-    ("asin", "the inverse sine, in radians"),
-    ("acos", "the inverse cosine, in radians"),
-    ("atan", "the inverse tangent, in radians"),
-    ("sinh", "the hyperbolic sine"),
-    ("cosh", "the hyperbolic cosine"),
-    ("tanh", "the hyperbolic tangent"),
-    ("asinh", "the inverse hyperbolic sine"),
-    ("acosh", "the inverse hyperbolic cosine"),
-    ("atanh", "the inverse hyperbolic tangent"),
-    ("erf", "the error function"),
-):
-    entry(_name, 1, floating, _meaning, cost=20)
+_ELEMENTARY: tuple[tuple[str, str, Callable[[Expr], Expr]], ...] = (
+    ("exp", "e to the power x", elementary.exp),
+    ("exp2", "2 to the power x", elementary.exp2),
+    ("expm1", "exp(x) - 1, exact near 0", elementary.expm1),
+    ("log", "the natural logarithm", elementary.log),
+    ("log1p", "log(1 + x), exact near 0", elementary.log1p),
+    ("log2", "the logarithm to base 2", elementary.log2),
+    ("log10", "the logarithm to base 10", elementary.log10),
+    ("sin", "the sine of x radians", elementary.sin),
+    ("cos", "the cosine of x radians", elementary.cos),
+    ("tan", "the tangent of x radians", elementary.tan),
+    ("asin", "the inverse sine, in radians", inverse.asin),
+    ("acos", "the inverse cosine, in radians", inverse.acos),
+    ("atan", "the inverse tangent, in radians", inverse.atan),
+    ("sinh", "the hyperbolic sine", elementary.sinh),
+    ("cosh", "the hyperbolic cosine", elementary.cosh),
+    ("tanh", "the hyperbolic tangent", elementary.tanh),
+    ("asinh", "the inverse hyperbolic sine", inverse.asinh),
+    ("acosh", "the inverse hyperbolic cosine", inverse.acosh),
+    ("atanh", "the inverse hyperbolic tangent", inverse.atanh),
+)
+for _name, _meaning, _function in _ELEMENTARY:
+    entry(_name, 1, inexact, _meaning, cost=20, parts=_function)
+entry("erf", 1, floating, "the error function", cost=20)
 entry("atan2", 2, floating, "the angle of the point (y, x), in radians: atan2(y, x)", cost=30)
 entry("hypot", 2, floating, "sqrt(x*x + y*y) without overflow", cost=20)
 entry("logaddexp", 2, floating, "log(exp(x) + exp(y)) without overflow", cost=50)
 entry("sigmoid", 1, floating, "1 / (1 + exp(-x))", cost=24)
-entry("relu", 1, same(NUMERIC), "x where positive, else 0", formula=lambda x: call("maximum", x, 0))
+entry("relu", 1, same(REAL), "x where positive, else 0", formula=lambda x: call("maximum", x, 0))
 entry("silu", 1, floating, "x * sigmoid(x)", cost=25)
 entry("softplus", 1, floating, "log(1 + exp(x)) without overflow", cost=40)
 entry("gelu", 1, floating, "x times the normal distribution's cumulative probability at x", cost=40)
@@ -319,7 +427,7 @@ entry(
 
 def custom(name: str, formula: Expr, dtypes: DTypes) -> Op:
     """An operation of the user's own: `formula` over `Arg`s of the given dtypes."""
-    return Op(
+    found = Op(
         name,
         len(dtypes),
         lambda op, given: (dtypes, formula.dtype),
@@ -328,3 +436,5 @@ def custom(name: str, formula: Expr, dtypes: DTypes) -> Op:
         formula_key=formula,
         cost=10,
     )
+    found.in_complex = has_complex(formula)
+    return found

@@ -244,7 +244,7 @@ class _Call:
     tables: list[Table]
     flagged: bool  # whether it looks up indices, which may be out of range
     addresses: list[int]  # of the flag, and of the tables
-    numbers: list[int]  # among the scalars
+    numbers: list[tuple[int, bool]]  # among the scalars, and whether the imaginary part is meant
     slots: bytes
     split: int
     grain: int  # steps of the shared loop that a thread takes at least, or 0 if threads share none
@@ -267,7 +267,7 @@ class _Call:
             binding.tables,
             flagged,
             [*[_flag.ctypes.data] * flagged, *(int(t.offsets.ctypes.data) for t in binding.tables)],
-            [places[id(s)] for s in binding.numbers],
+            [(places[id(s)], imag) for s, imag in binding.numbers],
             struct.pack(f"={len(binding.slots)}q", *binding.slots),
             binding.split,
             kernel.grain if kernel.shared >= 0 else 0,
@@ -284,8 +284,9 @@ class _Call:
             words.append(nodes[k].buffer.address + at)  # type: ignore[union-attr]
         if self.addresses:
             words += self.addresses
-        for k in self.numbers:
-            words.append(scalars[k].value)
+        for k, imag in self.numbers:
+            value = scalars[k].value
+            words.append(value.imag if imag else value.real)
         args = self.head.pack(*words) + self.slots
         if self.scratch:
             size = -(-self.scratch // PAGE) * PAGE

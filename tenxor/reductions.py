@@ -10,6 +10,7 @@ from collections.abc import Callable
 from math import inf
 
 from .dtypes import DType, boolean, int32, int64, uint32, uint64
+from .errors import DTypeError
 from .expr import Const, Expr, call, cast, substitute, where, zero
 from .ops import DTypes, Exprs
 
@@ -21,8 +22,8 @@ class Reduction:
     input dtype; `identity` the state of nothing; `lift(x, position)` the state of one element; `combine(left, right)`
     that of both parts, None where only the order of the elements says it (a user's own fold). `follow`, if given, is a
     shorter way to take in one element that comes after all others, so loops must keep that order. `places` says whether
-    `lift` looks at the position. `result(dtype)` is
-    the dtype given back: the state's last part, or what `finish` makes of the state and that dtype.
+    `lift` looks at the position, `ordered` whether elements are compared, so that they may not be complex. `result(dtype)`
+    is the dtype given back: the state's last part, or what `finish` makes of the state and that dtype.
     """
 
     __slots__ = (
@@ -34,6 +35,7 @@ class Reduction:
         "kind",
         "lift",
         "name",
+        "ordered",
         "places",
         "result",
         "states",
@@ -52,10 +54,11 @@ class Reduction:
         follow: Callable[[Exprs, Exprs], Exprs] | None = None,
         finish: Callable[[Exprs, DType], Expr] | None = None,
         places: bool = False,
+        ordered: bool = False,
     ) -> None:
         self.name, self.states, self.identity, self.lift, self.combine = name, states, identity, lift, combine
         self.result, self.has_identity, self.follow, self.finish = result, has_identity, follow, finish
-        self.places = places
+        self.places, self.ordered = places, ordered
         self.kind = "reduce"
 
     def step(self, states: Exprs, element: Exprs) -> Exprs:
@@ -64,17 +67,24 @@ class Reduction:
         assert join is not None
         return join(states, element)
 
+    def check(self, op: str, dtype: DType) -> None:
+        """Raise DTypeError, which names what was asked for, if it does not take elements of this dtype."""
+        if self.ordered and dtype.is_complex:
+            raise DTypeError(
+                f"{op}: does not accept {dtype}, as complex numbers have no order; use it on tx.real(x), tx.imag(x) or tx.abs(x)"
+            )
+
     def __repr__(self) -> str:
         return self.name
 
 
 def _widened(d: DType) -> DType:
     """Sums of integers are kept in 64 bits (array API); those of narrow floats in float32 until the end."""
-    return d.compute if d.kind == "float" else uint64 if d.kind == "uint" else int64
+    return d.compute if d.is_float else d if d.is_complex else uint64 if d.kind == "uint" else int64
 
 
 def _summed(d: DType) -> DType:
-    return d if d.kind == "float" else _widened(d)
+    return d if d.is_float else _widened(d)
 
 
 def _lowest(d: DType) -> Const:
@@ -139,7 +149,11 @@ def _one(of: Callable[[DType], DType]) -> Callable[[DType], DTypes]:
 
 
 def _number(value: int) -> Callable[[DTypes], Exprs]:
-    return lambda states: (Const(float(value) if states[0].kind == "float" else value, states[0]),)
+    def identity(states: DTypes) -> Exprs:
+        (d,) = states
+        return (Const(float(value) if d.is_float else complex(value) if d.is_complex else value, d),)
+
+    return identity
 
 
 def _argument(name: str, worst: Callable[[DType], Const], better: str, not_better: str) -> Reduction:
@@ -155,6 +169,7 @@ def _argument(name: str, worst: Callable[[DType], Const], better: str, not_bette
         follow=follow,
         finish=_somewhere,
         places=True,
+        ordered=True,
     )
 
 
@@ -177,6 +192,7 @@ def _extreme(name: str, op: str, worst: Callable[[DType], Const]) -> Reduction:
         lambda d: d,
         has_identity=False,
         finish=lambda s, d: _of_rank(name, s[0]) if d.is_float else s[0],
+        ordered=True,
     )
 
 

@@ -37,7 +37,10 @@ ROOMS = (
     Room(("tenxor.layout",), "index algebra makes sense without a tensor", only=("tenxor.errors",)),
     Room(("tenxor.dtypes",), "what an element is, and what two become together"),
     Room(("tenxor.expr",), "scalar formulas over dtypes, the words that the table is written in"),
-    Room(("tenxor.ops", "tenxor.reductions"), "the one table; everything that knows an op reads it here"),
+    Room(
+        ("tenxor.ops", "tenxor.reductions", "tenxor.complexes"),
+        "the one table; everything that knows an op reads it here",
+    ),
     Room(("tenxor.memory",), "a node holds buffers, so they stand below it, not with the machines"),
     Room(("tenxor.node",), "what is read, and what a write means; not how it is computed"),
     Room(("tenxor.kernel",), "nodes become loops; no machine is known here"),

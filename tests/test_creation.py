@@ -132,7 +132,6 @@ def test_integers_out_of_range_are_named(data: Any, dtype: str | None) -> None:
         None,
         "text",
         b"text",
-        1j,
         {},
         {1, 2},
         object(),
@@ -140,11 +139,9 @@ def test_integers_out_of_range_are_named(data: Any, dtype: str | None) -> None:
         [None],
         [1, "2"],
         [[1, 2], [3, None]],
-        [1, 2j],
-        [np.complex64(1)],
         [np.str_("3")],
         np.array(["a"]),
-        np.array([1j]),
+        np.array([1j], np.clongdouble),
         np.array([object()]),
         np.array(["2020-01-01"], "M8[D]"),
         np.zeros(2, dtype=[("x", "i4")]),
@@ -250,7 +247,7 @@ def test_full_refuses_what_it_cannot_fill_with() -> None:
     for value, dtype in ((300, "uint8"), (2**63, None), (10**400, "float64")):
         with pytest.raises(OutOfBounds, match="full"):
             tx.full(2, value, dtype=dtype)
-    for wrong in ("a", None, 1j, [1], np.zeros(2), tx.zeros(1)):
+    for wrong in ("a", None, [1], np.zeros(2), tx.zeros(1)):
         with pytest.raises(DTypeError, match="full"):
             tx.full(2, wrong)
     with pytest.raises(OutOfBounds, match=r"full_like.*300"):

@@ -15,7 +15,8 @@ from tenxor.errors import ArgumentError, DTypeError, OutOfBounds
 
 NAMES = ["bool", "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64"]
 FLOATS = ["float16", "bfloat16", "float32", "float64"]
-ALL = [*NAMES, *FLOATS]
+COMPLEX = ["complex64", "complex128"]
+ALL = [*NAMES, *FLOATS, *COMPLEX]
 
 
 def as_numpy(name: str) -> np.dtype:
@@ -31,15 +32,16 @@ def test_what_names_a_dtype() -> None:
         if name != "bfloat16":
             assert tx.dtype(np.dtype(name)) is tx.dtype(np.dtype(name).type) is d
     assert (tx.dtype(bool), tx.dtype(int), tx.dtype(float)) == (tx.bool, tx.int64, tx.float64)
+    assert (tx.dtype(complex), tx.dtype("c8")) == (tx.complex128, tx.complex64)
     assert (tx.dtype("f4"), tx.dtype("<i2"), tx.dtype(np.longlong)) == (tx.float32, tx.int16, tx.int64)
 
 
 @pytest.mark.parametrize(
     "wrong",
-    ["flaot32", "complex64", complex, str, object, object(), 3, "i4,f4", {"a": 1}, np.longdouble, "U3", "M8[s]"],
+    ["flaot32", "complex32", np.clongdouble, str, object, object(), 3, "i4,f4", {"a": 1}, np.longdouble, "U3", "M8[s]"],
 )
 def test_what_names_none_says_which_there_are(wrong: object) -> None:
-    with pytest.raises(DTypeError, match="bfloat16, float32, float64"):
+    with pytest.raises(DTypeError, match="bfloat16, float32, float64, complex64, complex128"):
         tx.dtype(wrong)
 
 
@@ -61,6 +63,13 @@ def test_finfo(name: str) -> None:
         assert type(getattr(info, limit)) is float
         assert getattr(info, limit) == float(getattr(wanted, limit))
     assert tx.finfo(tx.ones(2, dtype=name)).max == info.max
+
+
+@pytest.mark.parametrize("name", COMPLEX)
+def test_limits_of_complex_numbers_are_those_of_their_parts(name: str) -> None:
+    info, wanted = tx.finfo(name), np.finfo(name)
+    assert (info.bits, info.eps, info.max, info.min) == (wanted.bits, wanted.eps, wanted.max, wanted.min)
+    assert info.dtype is tx.dtype(name).part and info.dtype.name == str(wanted.dtype)
 
 
 @pytest.mark.parametrize("name", NAMES[1:])
@@ -86,8 +95,8 @@ KINDS = {
     "unsigned integer": ["uint8", "uint16", "uint32", "uint64"],
     "integral": NAMES[1:],
     "real floating": FLOATS,
-    "complex floating": [],
-    "numeric": [*NAMES[1:], *FLOATS],
+    "complex floating": COMPLEX,
+    "numeric": [*NAMES[1:], *FLOATS, *COMPLEX],
 }
 
 
@@ -171,6 +180,13 @@ def test_python_numbers_and_tensors_in_result_type() -> None:
     assert tx.result_type(tx.bool, 1) is tx.int64
     assert tx.result_type(tx.ones(2, dtype=tx.float16), tx.uint8) is tx.float16
     assert tx.result_type(np.float32(1), tx.int8) is tx.float32
+    assert (
+        tx.result_type(tx.float32, 1j)
+        is tx.result_type(tx.float16, 1j)
+        is tx.result_type(tx.complex64, 1.5)
+        is tx.complex64
+    )
+    assert tx.result_type(tx.int8, 1j) is tx.result_type(tx.float64, 1j) is tx.result_type(1, 1j) is tx.complex128
     assert tx.result_type("int8", np.uint8) is tx.int16
     assert (tx.result_type(1), tx.result_type(True), tx.result_type(1, 2.5)) == (tx.int64, tx.bool, tx.float64)
     assert tx.finfo(np.float32).bits == tx.iinfo(np.int32).bits == 32

@@ -42,6 +42,8 @@ EXHAUSTIVE = 5  # operands up to which all orders of products are compared
 def vecdot(x1: Tensor, x2: Tensor, /, *, axis: int = LAST_AXIS, dim: int | None = None) -> Tensor:
     """New tensor: the products added up along `axis`, which both have in equal size; the other axes broadcast.
 
+    Of complex numbers the conjugates of those of `x1` are taken.
+
     The axis is counted in each tensor by itself, so a negative one is the same for both. Numeric dtypes promote; integers
     add up modulo 2 to their width, float16 and bfloat16 in float32. Raises AxisError, ShapeError and DTypeError.
     (Array API 2025.12, `vecdot`.)
@@ -53,6 +55,8 @@ def vecdot(x1: Tensor, x2: Tensor, /, *, axis: int = LAST_AXIS, dim: int | None 
     axis = one_spelling("vecdot", "axis", axis, "dim", dim, default=LAST_AXIS)
     a, b = asarray(x1), asarray(x2)
     dtype = result_dtype("vecdot", a, b)
+    if a.dtype.is_complex:
+        a = a.conj()
     a, b = widened(a, dtype), widened(b, dtype)
     found: Tensor = contracted(a, b, _loops_of_vectors(a.layout, b.layout, axis), dtype)
     return found

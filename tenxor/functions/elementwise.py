@@ -45,7 +45,9 @@ def _function(op: Op) -> Callable[..., Tensor]:
 _INTERNAL = (
     "cast",
     "clip",
+    "divide_by_real",
     "power_half",
+    "squared_abs",
     "multiply_high",
     "random_bits",
     "random_bits_high",

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..creation import asarray
-from ..dtypes import Number, boolean, of_number, promote, weak
+from ..dtypes import DType, Number, boolean, of_number, promote, weak
 from ..errors import ArgumentError, AxisError, ShapeError, TraceError
 from ..expr import Arg, Const, Expr, cast, substitute
 from ..layout import Layout
@@ -63,9 +63,17 @@ def _fixed(op: str, traced: Traced) -> Expr:
     for x in traced.extras:
         if not isinstance(x, Scalar):
             raise TraceError(f"{op}: the function reads a tensor from outside; give its number with item()")
-        args.append(Const(float(x.value) if x.dtype.is_float else x.value, x.dtype))
+        args.append(_constant(x.value, x.dtype))
     state_and_element = [Arg(0, traced.dtypes[0]), Arg(1, traced.dtypes[1])]
     return substitute(traced.formula, [*state_and_element, *args])
+
+
+def _constant(value: Number, dtype: DType) -> Const:
+    """A number as part of a formula."""
+    if dtype.is_complex:
+        return Const(complex(value), dtype)
+    assert not isinstance(value, complex)
+    return Const(float(value) if dtype.is_float else value, dtype)
 
 
 def reduce(
@@ -81,7 +89,7 @@ def reduce(
     11
     """
     t = asarray(t)
-    if initial is not None and not isinstance(initial, (bool, int, float)):
+    if initial is not None and not isinstance(initial, (bool, int, float, complex)):
         raise ArgumentError(f"reduce: initial is a number, not {initial!r}")
     first = (
         t.dtype if initial is None else (of_number(initial) if t.dtype is boolean else weak(initial, t.dtype, "reduce"))
@@ -93,7 +101,7 @@ def reduce(
             t = t.astype(state)
         reduction = fold_from_first(step, any_order=False)
     else:
-        reduction = fold_in_order(step, Const(float(initial) if state.is_float else initial, state))
+        reduction = fold_in_order(step, _constant(initial, state))
     found: Tensor = t._reduce(reduction, "reduce", axis, keepdims)
     return found
 

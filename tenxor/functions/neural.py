@@ -7,6 +7,7 @@ from typing import Any
 from ..creation import asarray, full, zeros
 from ..dtypes import DEFAULT_FLOAT, DType
 from ..ops import OPS
+from ..reductions import REDUCTIONS
 from ..tensor import Tensor
 from ..tensor.arguments import LAST_AXIS, NO, Axes, one_spelling
 
@@ -24,7 +25,7 @@ def softmax(x: Tensor, /, axis: Axes = LAST_AXIS, *, dim: Axes = None) -> Tensor
     1.0
     """
     axis = one_spelling("softmax", "axis", axis, "dim", dim, default=LAST_AXIS)
-    wide, result = _float(x)
+    wide, result = _float("softmax", x)
     if wide.size == 0:
         return zeros(wide.shape, dtype=result)
     powers: Any = (wide - wide.max(axis, keepdims=True)).exp()
@@ -42,7 +43,7 @@ def log_softmax(x: Tensor, /, axis: Axes = LAST_AXIS, *, dim: Axes = None) -> Te
     [0.0, -1000.0]
     """
     axis = one_spelling("log_softmax", "axis", axis, "dim", dim, default=LAST_AXIS)
-    wide, result = _float(x)
+    wide, result = _float("log_softmax", x)
     if wide.size == 0:
         return zeros(wide.shape, dtype=result)
     below: Any = wide - wide.max(axis, keepdims=True)
@@ -63,7 +64,7 @@ def logsumexp(
     """
     axis = one_spelling("logsumexp", "axis", axis, "dim", dim)
     keepdims = one_spelling("logsumexp", "keepdims", keepdims, "keepdim", keepdim, default=NO)
-    wide, result = _float(x)
+    wide, result = _float("logsumexp", x)
     if wide.size == 0:
         shape = wide.sum(axis, keepdims=keepdims).shape
         return full(shape, -float("inf"), dtype=result)
@@ -74,8 +75,9 @@ def logsumexp(
     return narrow if keepdims else narrow.squeeze(tuple(range(narrow.ndim)) if axis is None else axis)
 
 
-def _float(x: Tensor) -> tuple[Any, DType]:
+def _float(op: str, x: Tensor) -> tuple[Any, DType]:
     """The tensor in the dtype to compute in, and the dtype of the result."""
     t = asarray(x)
     result = t.dtype if t.dtype.is_float else DEFAULT_FLOAT
+    REDUCTIONS["max"].check(op, t.dtype)
     return t.astype(result.compute, copy=False), result

@@ -162,7 +162,7 @@ def _average(
     x = asarray(x)
     if x.dtype.kind == "bool":
         raise DTypeError(f"{op}: does not accept bool; use x.astype(tx.float64)")
-    result = x.dtype if x.dtype.is_float else DEFAULT_FLOAT
+    result = x.dtype if x.dtype.is_float or x.dtype.is_complex else DEFAULT_FLOAT
     windows = _Windows(op, space, x, kernel, stride, padding, 1, ceil_mode)
     total = windows.folded(x.astype(result.compute, copy=False), 0, "sum", "add")
     found: Tensor = (total / windows.members(count_include_pad, result.compute)).astype(result, copy=False)

@@ -339,7 +339,7 @@ def diff(
 
 def _end(part: Tensor | Number, x: Tensor, axis: int) -> Tensor:
     """What is put at an end of `x`; a single number all along it."""
-    if isinstance(part, (bool, int, float)):
+    if isinstance(part, (bool, int, float, complex)):
         return full((*x.shape[:axis], 1, *x.shape[axis + 1 :]), part, dtype=x.dtype)
     found = asarray(part)
     if found.ndim == 0:

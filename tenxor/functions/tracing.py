@@ -51,7 +51,7 @@ def trace(op: str, function: Function, dtypes: Sequence[DType]) -> Traced:
     given = [Tensor(Storage(node), _POINT, node.dtype) for node in arguments]
     result = _called(op, function, given)
     extras = _Extras(len(arguments))
-    if isinstance(result, (bool, int, float)):
+    if isinstance(result, (bool, int, float, complex)):
         number = plain_number(result)
         formula = extras.add(Scalar(number, of_number(number)), None)
         return Traced(formula, tuple(dtypes), tuple(extras.found))

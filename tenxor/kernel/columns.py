@@ -132,7 +132,8 @@ def _with(loop: For, kept: dict[Expr, Expr]) -> For:
         elif isinstance(s, Update):
             body.append(Update(s.fold, tuple([replaced(v, kept) for v in s.values])))
         elif isinstance(s, Store):
-            body.append(s._replace(value=replaced(s.value, kept)))
+            imag = None if s.imag is None else replaced(s.imag, kept)
+            body.append(s._replace(value=replaced(s.value, kept), imag=imag))
         else:
             body.append(s)
     return loop._replace(body=tuple(body))

@@ -2,6 +2,8 @@
 
 `draft` follows a node's recipe down to what is in memory. Every read becomes an `Access`: what is read, and its place
 in the loops around it. `lower.py` then turns places into index arithmetic.
+
+All values are real: a complex one becomes a pair of them here, the two parts of an element in memory share one place.
 """
 
 from __future__ import annotations
@@ -9,8 +11,10 @@ from __future__ import annotations
 from collections.abc import Set
 from dataclasses import dataclass, field
 
+from ..complexes.folds import split
+from ..complexes.pairs import applied, converted, pair
 from ..dtypes import DType, int64
-from ..expr import Expr, apply, cast
+from ..expr import Expr, apply
 from ..layout import Layout
 from ..node import POSITION, STORE, Gather, Node, Scalar, Scan
 from ..ops import OPS, DTypes, Op
@@ -40,20 +44,23 @@ class Chosen(Expr):
 
 
 class Access(Expr):
-    """What reads access number `index` of the draft, whose place has the `chosen` axes behind its loops."""
+    """What reads access number `index` of the draft, whose place has the `chosen` axes behind its loops.
 
-    __slots__ = ("_args", "index")
+    Of complex elements it reads one part, the real (`part` 0) or the imaginary one (1).
+    """
 
-    def __init__(self, index: int, dtype: DType, chosen: tuple[Expr, ...]) -> None:
-        self.index, self._args = index, chosen
-        self._set(dtype, index, *chosen)
+    __slots__ = ("_args", "index", "part")
+
+    def __init__(self, index: int, dtype: DType, chosen: tuple[Expr, ...], part: int | None = None) -> None:
+        self.index, self._args, self.part = index, chosen, part
+        self._set(dtype, index, part, *chosen)
 
     @property
     def args(self) -> tuple[Expr, ...]:
         return self._args
 
     def with_args(self, args: tuple[Expr, ...]) -> Expr:
-        return Access(self.index, self.dtype, args)
+        return Access(self.index, self.dtype, args, self.part)
 
 
 @dataclass(slots=True)
@@ -90,7 +97,7 @@ class Draft:
     space: Loops = ()  # the independent loops of the result
     scan: int | None = None  # the axis that a running reduction walks, inside `space`
     places: list[Place] = field(default_factory=list)
-    numbers: list[Scalar] = field(default_factory=list)
+    numbers: list[tuple[Scalar, bool]] = field(default_factory=list)  # and whether the imaginary part is meant
     folds: list[Fold] = field(default_factory=list)
     foldings: list[Folding] = field(default_factory=list)
     kept: list[Keeping] = field(default_factory=list)
@@ -116,7 +123,7 @@ class _Drafter:
         self.kernels = kernels
         self.d = Draft(root)
         self.known: dict[tuple[Node | None, Layout, Loops], Expr] = {}
-        self.number_of: dict[int, Number] = {}
+        self.number_of: dict[int, Expr] = {}
         self.reduced: dict[tuple[object, ...], Loops] = {}
         self.fold_of: dict[tuple[Reduction, Expr, Loops, Loops], int] = {}
         self.axis_chosen_by: dict[tuple[Expr, int], int] = {}  # by an index and the size of its axis
@@ -126,7 +133,7 @@ class _Drafter:
         if root.op is STORE:
             assert root.target is not None and root.layouts[1] is not None
             d.space = d.new_axes(root.target.shape)
-            d.value = cast(self.source(root.sources[1], root.layouts[1], d.space), root.dtype)
+            d.value = converted(self.source(root.sources[1], root.layouts[1], d.space), root.dtype)
             d.out = Place(None, root.target, d.space)
         elif isinstance(root.op, Scan):
             layout = root.layouts[0]
@@ -151,8 +158,7 @@ class _Drafter:
         if type(source) is Scalar:
             number = self.number_of.get(id(source))
             if number is None:
-                number = self.number_of[id(source)] = Number(len(self.d.numbers), source.dtype)
-                self.d.numbers.append(source)
+                number = self.number_of[id(source)] = self.number(source)
             return number
         assert type(source) is Node
         key = (source, place, loops)
@@ -165,9 +171,22 @@ class _Drafter:
             self.known[key] = found
         return found
 
+    def number(self, scalar: Scalar) -> Expr:
+        """A number that is given at run time."""
+        numbers, part = self.d.numbers, scalar.dtype.part
+        numbers.append((scalar, False))
+        real = Number(len(numbers) - 1, part)
+        if part is scalar.dtype:
+            return real
+        numbers.append((scalar, True))
+        return pair(real, Number(len(numbers) - 1, part))
+
     def access(self, node: Node | None, place: Layout, loops: Loops, dtype: DType) -> Expr:
         self.d.places.append(Place(node, place, loops))
-        return Access(len(self.d.places) - 1, dtype, tuple([c for a in loops if (c := self.d.chosen.get(a))]))
+        index, chosen = len(self.d.places) - 1, tuple([c for a in loops if (c := self.d.chosen.get(a))])
+        if dtype.is_complex:
+            return pair(Access(index, dtype.part, chosen, 0), Access(index, dtype.part, chosen, 1))
+        return Access(index, dtype, chosen)
 
     def computed(self, node: Node, place: Layout, loops: Loops) -> Expr:
         """The value of a pending node, by its recipe."""
@@ -183,8 +202,10 @@ class _Drafter:
         for source, layout in zip(node.sources, node.layouts, strict=True):
             args.append(self.source(source, place if layout is None else place.over(layout), loops))
         if op is OPS["cast"]:
-            return cast(args[0], node.dtype)
+            return converted(args[0], node.dtype)
         self.d.names.append(op.name)
+        if op.in_complex or node.dtype.is_complex or any(a.dtype.is_complex for a in args):
+            return applied(op, args, node.dtype)
         return apply(op, args)
 
     def gathered(self, node: Node, place: Layout, loops: Loops) -> Expr:
@@ -217,6 +238,7 @@ class _Drafter:
         layout = node.layouts[0]
         assert layout is not None
         # Only those that take their elements alike share loops, so none adds otherwise than it would alone.
+        op = split(op, node.sources[0].dtype)
         states = op.states(node.sources[0].dtype)
         alike = (max(d.itemsize for d in states), op.combine is None, op.places, of_columns(node))
         axes = self.reduced.get((around, extents, alike))
@@ -227,14 +249,14 @@ class _Drafter:
         return self.folded(op, x, around, axes, node.dtype, None if along is None else around[along])
 
     def folded(self, op: Reduction, x: Expr, around: Loops, axes: Loops, dtype: DType, last: int | None) -> Expr:
-        d = self.d
+        d, op = self.d, split(op, x.dtype)
         d.names.append(op.name)
         states = op.states(x.dtype)
         fold = self.fold_of.setdefault((op, x, around, axes), len(d.folds))
         if fold == len(d.folds):
             self.start(fold, op, x, states, around, axes, last)
         results = tuple(Result(fold, part, s) for part, s in enumerate(states))
-        return cast(op.finish(results, dtype) if op.finish else results[-1], dtype)
+        return converted(op.finish(results, dtype) if op.finish else results[-1], dtype)
 
     def start(
         self, fold: int, op: Reduction, x: Expr, states: DTypes, around: Loops, axes: Loops, last: int | None

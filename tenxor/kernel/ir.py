@@ -10,12 +10,12 @@ Equal kernels are equal Python values, so the IR is its own cache key. `str(kern
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
 from ..dtypes import DType, int64
-from ..expr import Call, Expr, cast, missing
+from ..expr import Call, Expr, cast
+from ..expr import walk as walk
 from ..reductions import Reduction
 
 ALIGNMENT = 64  # bytes: where results begin
@@ -23,6 +23,8 @@ ROWS_AT_ONCE = 24  # rows of a product that no two threads should share
 LANES_AT_ONCE = (
     64  # steps of a loop with lanes, or columns, that no two threads should share; what is streamed needs whole lines
 )
+
+PARTS = (".real", ".imag")  # of a complex element, as they are shown
 
 # --- index arithmetic -------------------------------------------------------------------------------------------------
 
@@ -60,23 +62,29 @@ class Address(NamedTuple):
 
 
 class Load(Expr):
-    """The element of operand `operand` at `address`, of which `indices` may be part."""
+    """The element of operand `operand` at `address`, of which `indices` may be part.
 
-    __slots__ = ("_args", "address", "operand")
+    Of a complex element it is one part: the real (`part` 0) or the imaginary one (1).
+    """
 
-    def __init__(self, operand: int, address: Address, dtype: DType, indices: tuple[Expr, ...] = ()) -> None:
-        self.operand, self.address, self._args = operand, address, indices
-        self._set(dtype, operand, address, *indices)
+    __slots__ = ("_args", "address", "operand", "part")
+
+    def __init__(
+        self, operand: int, address: Address, dtype: DType, indices: tuple[Expr, ...] = (), part: int | None = None
+    ) -> None:
+        self.operand, self.address, self._args, self.part = operand, address, indices, part
+        self._set(dtype, operand, address, part, *indices)
 
     @property
     def args(self) -> tuple[Expr, ...]:
         return self._args
 
     def with_args(self, args: tuple[Expr, ...]) -> Expr:
-        return Load(self.operand, self.address, self.dtype, args)
+        return Load(self.operand, self.address, self.dtype, args, self.part)
 
     def __repr__(self) -> str:
-        return f"p{self.operand}[{show_address(self.address, indices=self.args)}]"
+        part = "" if self.part is None else PARTS[self.part]
+        return f"p{self.operand}[{show_address(self.address, indices=self.args)}]{part}"
 
 
 class Index(Expr):
@@ -155,16 +163,19 @@ class Result(Expr):
 
 
 class Staged(Expr):
-    """The element of tile `tile`, which has `side` rows and columns, at the indices of the axes `along` and `last`."""
+    """The element of tile `tile`, which has `side` rows and columns, at the indices of the axes `along` and `last`; of a
+    complex one its `part`.
+    """
 
-    __slots__ = ("along", "last", "side", "tile")
+    __slots__ = ("along", "last", "part", "side", "tile")
 
-    def __init__(self, tile: int, along: int, last: int, side: int, dtype: DType) -> None:
-        self.tile, self.along, self.last, self.side = tile, along, last, side
-        self._set(dtype, tile, along, last, side)
+    def __init__(self, tile: int, along: int, last: int, side: int, dtype: DType, part: int | None = None) -> None:
+        self.tile, self.along, self.last, self.side, self.part = tile, along, last, side, part
+        self._set(dtype, tile, along, last, side, part)
 
     def __repr__(self) -> str:
-        return f"tile{self.tile}[{_axis(self.along)}, {_axis(self.last)}]"
+        part = "" if self.part is None else PARTS[self.part]
+        return f"tile{self.tile}[{axis_name(self.along)}, {axis_name(self.last)}]{part}"
 
 
 class Kept(Expr):
@@ -177,7 +188,7 @@ class Kept(Expr):
         self._set(dtype, row, axis, size)
 
     def __repr__(self) -> str:
-        return f"kept{self.row}[{_axis(self.axis)}]"
+        return f"kept{self.row}[{axis_name(self.axis)}]"
 
 
 class Factor(Expr):
@@ -227,7 +238,7 @@ class Keep(NamedTuple):
 
 
 class Store(NamedTuple):
-    """Write `value` to operand `operand` at `address`.
+    """Write `value` to operand `operand` at `address`; to a complex element, as its real part, beside its part `imag`.
 
     What is `streamed` is too large to stay in a cache, and best written past it. It begins at a multiple of `ALIGNMENT`
     bytes, as does each of its rows.
@@ -237,6 +248,12 @@ class Store(NamedTuple):
     address: Address
     value: Expr
     streamed: bool = False
+    imag: Expr | None = None
+
+    @property
+    def values(self) -> tuple[Expr, ...]:
+        """All that is written: one value, or two parts."""
+        return (self.value,) if self.imag is None else (self.value, self.imag)
 
 
 class Stage(NamedTuple):
@@ -317,7 +334,7 @@ class Fold(NamedTuple):
 
 
 class Operand(NamedTuple):
-    """A piece of memory that the kernel reads, or writes."""
+    """A piece of memory that the kernel reads, or writes. Only here may a dtype be complex: values are real."""
 
     dtype: DType
     written: bool
@@ -336,6 +353,8 @@ class Kernel(NamedTuple):
     body: tuple[Statement, ...]
 
     def __str__(self) -> str:
+        from .text import show  # which needs to know all of the IR
+
         return "\n".join(show(self))
 
     @property
@@ -360,14 +379,6 @@ class Kernel(NamedTuple):
         if isinstance(loop, For) and loop.axis == self.shared:
             return min(loop.block, 512) or (LANES_AT_ONCE if self.axes[loop.axis].vector else 1)
         return LANES_AT_ONCE if self.axes[self.shared].vector else ROWS_AT_ONCE
-
-
-def walk(e: Expr) -> Iterator[Expr]:
-    """The expression and all below it, each once."""
-    seen: set[Expr] = set()
-    for part in missing(e, seen):
-        seen.add(part)
-        yield part
 
 
 def surface(e: Expr) -> Iterator[Expr]:
@@ -401,7 +412,9 @@ def expressions(body: tuple[Statement, ...]) -> Iterator[Expr]:
             yield from s.values
         elif isinstance(s, Product):
             yield from (*s.left.values, *s.right.values, *s.values)
-        elif isinstance(s, (Keep, Store)):
+        elif isinstance(s, Store):
+            yield from s.values
+        elif isinstance(s, Keep):
             yield s.value
 
 
@@ -420,7 +433,7 @@ def expand(e: Call) -> Expr | None:
 _NAMES = "ijklmnopqrstuvw"
 
 
-def _axis(axis: int) -> str:
+def axis_name(axis: int) -> str:
     return _NAMES[axis] if axis < len(_NAMES) else f"i{axis}"
 
 
@@ -428,7 +441,7 @@ def show_address(a: Address, digit: str = "", indices: tuple[Expr, ...] = ()) ->
     """Index arithmetic as text: `i*s0 + j`; a chain as `of(digits)`."""
     parts = []
     for t in a.terms:
-        name = f"{digit}{t.axis}" if digit else _axis(t.axis) if t.axis >= 0 else repr(indices[~t.axis])
+        name = f"{digit}{t.axis}" if digit else axis_name(t.axis) if t.axis >= 0 else repr(indices[~t.axis])
         texts = {"unit": name, "near": f"{name}*{t.slot}", "stride": f"{name}*s{t.slot}", "table": f"t{t.slot}[{name}]"}
         parts.append(texts[t.how])
     if a.offset >= 0:
@@ -438,62 +451,3 @@ def show_address(a: Address, digit: str = "", indices: tuple[Expr, ...] = ()) ->
         return text
     sizes = ", ".join(f"s{d}" for d in a.digits)
     return f"{show_address(a.then, 'd')} with d = unravel({text}, ({sizes}))"
-
-
-def show(kernel: Kernel) -> list[str]:
-    """The kernel as the lines of a small program."""
-    args = [f"{'out ' if o.written else ''}p{i}: {o.dtype}" for i, o in enumerate(kernel.operands)]
-    args += [f"c{i}: {d}" for i, d in enumerate(kernel.numbers)]
-    lines = [f"kernel {kernel.name}({', '.join(args)})"]
-    _show_body(kernel, kernel.body, 1, lines)
-    return lines
-
-
-def _show_body(kernel: Kernel, body: tuple[Statement, ...], depth: int, lines: list[str]) -> None:
-    pad = "  " * depth
-
-    def in_rows(line: str) -> str:
-        """The line with the index of each state that is one of a row."""
-        rows = {f"r{k}": f.row for k, f in enumerate(kernel.folds) if f.row >= 0}
-        return re.sub(r"\b(r\d+)", lambda m: m[0] + (f"[{_axis(rows[m[0]])}]" if m[0] in rows else ""), line)
-
-    for s in body:
-        if isinstance(s, For):
-            axis = kernel.axes[s.axis]
-            how = ("parallel " if axis.parallel else "") + ("vector " if axis.vector else "")
-            name, extent = _axis(s.axis), f"s{axis.extent}"
-            if s.block:
-                lines.append(f"{pad}blocks of {s.block} {name} in 0..{extent}:")
-                _show_body(kernel, s.body, depth + 1, lines)
-                continue
-            lines.append(f"{pad}{how}for {name} in 0..{extent}:")
-            _show_body(kernel, s.body, depth + 1, lines)
-        elif isinstance(s, Init):
-            lines.append(in_rows(f"{pad}r{s.fold} = {kernel.folds[s.fold].reduction.name}.identity"))
-        elif isinstance(s, Update):
-            for part, value in enumerate(s.values):
-                lines.append(in_rows(f"{pad}r{s.fold}{f'.{part}' if part else ''} = {value!r}"))
-        elif isinstance(s, Fetch):
-            lines.append(f"{pad}fetch p{s.operand}[{show_address(s.address)}] of the next {_axis(s.axis)}")
-        elif isinstance(s, Keep):
-            lines.append(in_rows(f"{pad}kept{s.row}[{_axis(s.axis)}] = {s.value!r}"))
-        elif isinstance(s, Product):
-            _show_product(kernel, s, depth, lines)
-        elif isinstance(s, Stage):
-            lines.append(f"{pad}tile{s.tile} = p{s.operand}[{show_address(s.address)}] over the blocks")
-        else:
-            how = " streamed" if s.streamed else ""
-            lines.append(in_rows(f"{pad}p{s.operand}[{show_address(s.address)}] ={how} {s.value!r}"))
-
-
-def _show_product(kernel: Kernel, s: Product, depth: int, lines: list[str]) -> None:
-    pad = "  " * depth
-    row, column, step = _axis(s.left.axis), _axis(s.right.axis), ", ".join(map(_axis, s.summed))
-    rows, columns = (f"s{kernel.axes[side.axis].extent}" for side in (s.left, s.right))
-    lines.append(f"{pad}product for {row} in 0..{rows}, {column} in 0..{columns}, over {step}:")
-    for name, side in (("left", s.left), ("right", s.right)):
-        how = " packed" if side.packed else ""
-        lines += [f"{pad}  {name}{k}[{_axis(side.axis)}, {step}] ={how} {e!r}" for k, e in enumerate(side.values)]
-    for part, value in enumerate(s.values):
-        lines.append(f"{pad}  r{s.fold}{f'.{part}' if part else ''}[{row}, {column}] = {value!r}")
-    _show_body(kernel, s.body, depth + 1, lines)

@@ -13,7 +13,7 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from ..dtypes import int64
-from ..expr import Expr, rebuild
+from ..expr import Expr, Pair, rebuild
 from ..layout import Layout, Table
 from ..memory import allocate
 from ..node import STORE, Node, Scalar, data
@@ -86,7 +86,7 @@ class Binding:
 
     operands: list[tuple[Node | None, int]]
     tables: list[Table]
-    numbers: list[Scalar]
+    numbers: list[tuple[Scalar, bool]]  # and whether the imaginary part of the number is meant
     slots: list[int]
     work: int
     split: int
@@ -120,6 +120,7 @@ class _Lowering:
         self.binding = Binding([], [], list(d.numbers), [], 1, 1)
         self.operands: list[Operand] = []
         self.known: dict[Expr, Expr] = {}  # drafted expressions as loop IR
+        self.read: dict[int, tuple[int, Address]] = {}  # the operands of places, and their addresses
         self.axis_of: dict[int, int] = {}  # draft axis -> kernel axis
         self.axes: list[Axis] = []
         self.vector: set[int] = set()
@@ -130,6 +131,7 @@ class _Lowering:
         self.tile: tuple[int, int] | None = None
         self.folds = list(d.folds)
         self.stages: list[Stage] = []
+        self.staged: dict[int, int] = {}  # their numbers, by place
 
     def lower(self) -> tuple[Kernel, Binding]:
         d = self.d
@@ -139,7 +141,7 @@ class _Lowering:
             self.axis_of[axis] = len(self.axes)
             self.axes.append(Axis(self.slot(d.extents[axis]), axis in self.space, axis in self.vector))
         assert d.value is not None
-        out = self.operand(None, self.walks[-1])
+        out = self.operand(None, self.walks[-1], near=NEAR)
         body = self.loops(out, self.rewritten(d.value))
         if d.chosen:
             self.operands.append(Operand(FLAG.dtype, True))
@@ -149,7 +151,7 @@ class _Lowering:
             self.name(),
             tuple(self.operands),
             len(self.binding.tables),
-            tuple(n.dtype for n in d.numbers),
+            tuple(n.dtype.part for n, _ in d.numbers),
             len(self.binding.slots),
             tuple(self.axes),
             tuple(self.folds),
@@ -318,13 +320,15 @@ class _Lowering:
 
     def other(self, e: Expr, args: tuple[Expr, ...]) -> Expr:
         """What is no operation: a drafted read becomes a load from an address; each is made once."""
+        if isinstance(e, Pair):
+            return e.with_args(args)
         if isinstance(e, Repeat):
             k = self.d.kept[e.index]
             return Kept(e.index, self.axis_of[k.read], LONGEST, e.dtype)
         found = self.known.get(e)
         if found is None:
             if isinstance(e, Access):
-                found = self.read(e, args)
+                found = self.load(e, args)
             elif isinstance(e, Chosen):
                 found = Index(args[0], self.slot(self.d.extents[e.axis]))
             else:
@@ -332,23 +336,30 @@ class _Lowering:
             self.known[e] = found
         return found
 
-    def read(self, e: Access, indices: tuple[Expr, ...]) -> Expr:
+    def load(self, e: Access, indices: tuple[Expr, ...]) -> Expr:
         place: Place = self.d.places[e.index]
         walk = self.walks[e.index]
         if place.node is None:
             return Position(self.address(walk, self.axis_of, self.units, in_pointer=False))
-        if self.tile is not None and not indices and crosses(walk, self.tile) and len(self.stages) < MAX_TILES:
+        fits = e.index in self.staged or len(self.stages) < MAX_TILES
+        if self.tile is not None and not indices and crosses(walk, self.tile) and fits:
             along, last = (self.axis_of[a] for a in self.tile)
-            operand, address = self.operand(place.node, walk, units=self.vector | {self.tile[0]})
-            self.stages.append(Stage(len(self.stages), operand, address, along, last, BLOCK))
-            return Staged(len(self.stages) - 1, along, last, BLOCK, e.dtype)
-        chosen = [axis for axis in place.loops if axis in self.d.chosen]
-        return Load(*self.operand(place.node, walk, near=NEAR, chosen=chosen), e.dtype, indices)
+            stage = self.staged.get(e.index)
+            if stage is None:
+                stage = self.staged[e.index] = len(self.stages)
+                operand, address = self.operand(place.node, walk, units=self.vector | {self.tile[0]})
+                self.stages.append(Stage(stage, operand, address, along, last, BLOCK))
+            return Staged(stage, along, last, BLOCK, e.dtype, e.part)
+        if e.index not in self.read:
+            chosen = [axis for axis in place.loops if axis in self.d.chosen]
+            self.read[e.index] = self.operand(place.node, walk, near=NEAR, chosen=chosen)
+        return Load(*self.read[e.index], e.dtype, indices, e.part)
 
     def loops(self, out: tuple[int, Address], value: Expr) -> tuple[Statement, ...]:
         d = self.d
         needed = frozenset(range(len(d.folds)))
-        innermost: tuple[Statement, ...] = (Store(out[0], out[1], value, self.streams()),)
+        real, imag = value.args if isinstance(value, Pair) else (value, None)
+        innermost: tuple[Statement, ...] = (Store(out[0], out[1], real, self.streams(), imag),)
         if d.scan is not None:
             (f,) = [f for f in d.foldings if f.axes == (d.scan,)]
             step = Update(f.fold, tuple(self.rewritten(v) for v in f.values))

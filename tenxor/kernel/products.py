@@ -240,7 +240,8 @@ class _Reads:
 
 def _is_plain(e: Access, d: Draft) -> bool:
     """Whether an element is read from memory, by no index but those of loops, and lies there as registers hold it."""
-    return d.places[e.index].node is not None and not e.args and e.dtype.compute is e.dtype and e.dtype is not boolean
+    own = e.dtype.compute is e.dtype and e.dtype is not boolean and e.part is None
+    return d.places[e.index].node is not None and not e.args and own
 
 
 def _in_runs(w: Walk, column: int, lanes: int) -> bool:

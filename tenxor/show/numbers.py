@@ -51,7 +51,8 @@ def write_numbers(values: Array, dtype: str) -> list[str]:
     flat = values.ravel()
     if dtype == "bfloat16":
         flat = _shortest_bfloat16(flat)
-    texts = _write_floats(flat) if flat.dtype.kind == "f" else [str(value) for value in flat.tolist()]
+    write = {"f": _write_floats, "c": _write_complex}.get(flat.dtype.kind)
+    texts = [str(value) for value in flat.tolist()] if write is None else write(flat)
     width = max(map(len, texts), default=0)
     return [text.rjust(width) for text in texts]
 
@@ -65,6 +66,17 @@ def _write_floats(values: Array) -> list[str]:
     science = [np.format_float_scientific(value, _PRECISION, trim=".") for value in finite]
     decimals = _most_decimals([text.split("e")[0] for text in science])
     return [_write_scientific(value, decimals) for value in values]
+
+
+def _write_complex(values: Array) -> list[str]:
+    """Write real and imaginary parts each as floats, with the sign of the imaginary one between them."""
+    reals, imags = _write_floats(values.real), _write_floats(np.abs(values.imag))
+    width, widest = (max(map(len, texts), default=0) for texts in (reals, imags))
+    signs = np.where(np.signbit(values.imag), "-", "+")
+    return [
+        f"{real.rjust(width)}{sign}{(imag.rstrip() + 'j').ljust(widest + 1)}"
+        for real, sign, imag in zip(reals, signs, imags, strict=True)
+    ]
 
 
 def _most_decimals(texts: list[str]) -> int:

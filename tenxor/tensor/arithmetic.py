@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Self, TypeVar
 
-from ..dtypes import check_fits
+from ..dtypes import check_fits, check_real
 from ..dtypes import dtype as dtype_of
 from ..errors import DTypeError, ShapeError
 from ..node import Node, is_pinned
@@ -14,8 +14,14 @@ from .core import Core
 from .indexing import Indexing
 
 T = TypeVar("T")
-_NUMBERS = frozenset((int, float, bool))
-_KINDS = {"bool": 0, "uint": 1, "int": 1, "float": 2}  # what is written in place may not be of a higher one
+_NUMBERS = frozenset((int, float, bool, complex))
+_KINDS = {
+    "bool": 0,
+    "uint": 1,
+    "int": 1,
+    "float": 2,
+    "complex": 3,
+}  # what is written in place may not be of a higher one
 _CAST, _POSITIVE, _SQUARE_ROOT = OPS["cast"], OPS["positive"], OPS["power_half"]
 
 
@@ -95,7 +101,7 @@ class Arithmetic(Indexing):
     __invert__ = unary_method("bitwise_invert")
 
     def __pow__(self, other: Any) -> Self:
-        floating = self.dtype.is_float
+        floating = self.dtype.is_float or self.dtype.is_complex
         if type(other) is int and other < 0 and not floating:
             raise DTypeError(
                 f"pow: {self.dtype} to the negative power {other} is no integer; use a float base, for example x.astype(tx.float64)"
@@ -136,7 +142,7 @@ class Arithmetic(Indexing):
         return other // self, other % self
 
     def __round__(self, digits: int = 0) -> Self:
-        if not digits or not self.dtype.is_float:
+        if not digits or not (self.dtype.is_float or self.dtype.is_complex):
             return self.round()
         return (self * 10.0**digits).round() / 10.0**digits
 
@@ -149,12 +155,15 @@ class Arithmetic(Indexing):
     def __float__(self) -> float:
         return float(self._only("float"))
 
+    def __complex__(self) -> complex:
+        return complex(self._only("complex"))
+
     def __index__(self) -> int:
         if not self.dtype.is_integer:
             raise DTypeError(f"index: a tensor of {self.dtype} is no index; use an integer dtype")
         if self.layout.shape:
             raise TypeError(f"index: a tensor of shape {self.layout.shape} is no index; only one of no axes is")
-        return int(self.item())
+        return int(self._only("index"))
 
     def _only(self, op: str) -> Any:
         """The only element, for Python's conversions."""
@@ -165,7 +174,7 @@ class Arithmetic(Indexing):
 
     def astype(self, dtype: object, *, copy: bool = True) -> Self:
         """New tensor of another dtype; floats to integers truncate and saturate, NaN gives 0. With `copy=False` itself
-        where it can.
+        where it can. DTypeError for complex numbers as real ones.
 
         >>> import tenxor as tx
         >>> tx.asarray([1.7, -1.7, 300.0]).astype(tx.int8).tolist()
@@ -174,6 +183,7 @@ class Arithmetic(Indexing):
         target = dtype_of(dtype)
         if target is self.dtype:
             return self.copy() if copy else self
+        check_real("astype", self.dtype, target)
         layout = self.layout
         return self._in_memory_order(_CAST, layout.shape, target, (self.node,), (layout,))
 
@@ -225,6 +235,7 @@ class Arithmetic(Indexing):
     log10 = unary_method("log10")
     sqrt = unary_method("sqrt")
     rsqrt = unary_method("rsqrt")
+    conj = unary_method("conj")
     sin = unary_method("sin")
     cos = unary_method("cos")
     tan = unary_method("tan")

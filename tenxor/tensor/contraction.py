@@ -150,13 +150,13 @@ def widened(t: Any, dtype: DType) -> Any:
     if dtype.is_integer:
         wide = dtype if dtype.bits > 16 else uint32 if dtype.kind == "uint" else int32
     else:
-        wide = dtype.compute if dtype.is_float else float32
+        wide = float32 if dtype.kind == "bool" else dtype.compute
     return t if t.dtype is wide else t.astype(wide)
 
 
 def adding(dtype: DType) -> Reduction:
     """The reduction that adds up products of a dtype without changing it."""
-    return REDUCTIONS["sum" if dtype.is_float else "sum_in_width"]
+    return REDUCTIONS["sum_in_width" if dtype.is_integer else "sum"]
 
 
 def contracted(a: Any, b: Any, loops: Loops, dtype: DType) -> Any:

@@ -11,12 +11,23 @@ from math import inf, prod
 from typing import Any, Self
 from weakref import ref
 
-from ..dtypes import DEFAULT_FLOAT, DType, Number, check_fits, of_number, plain_number, shown_integer, weak
+from ..dtypes import (
+    DEFAULT_COMPLEX,
+    DEFAULT_FLOAT,
+    DType,
+    Number,
+    check_fits,
+    check_real,
+    of_number,
+    plain_number,
+    shown_integer,
+    weak,
+)
 from ..errors import DTypeError, IndexOutOfRange, ReadOnlyError, ShapeError, UnknownAttribute
 from ..layout import Layout, broadcast_shapes, memory_order
 from ..memory import Buffer, allocate
 from ..node import MAX_PENDING, REINTERPRET, STORE, Node, Scalar, data, is_pinned, reinterpreted
-from ..ops import OPS, Op, floating
+from ..ops import OPS, Op, floating, inexact, number_and_real
 from ..realize import lock, realize
 from ..storage import Storage
 
@@ -221,11 +232,15 @@ class Core:
     def _source_of(self, value: Core | Number, op: str) -> tuple[Node | Scalar, Layout | None]:
         """What a write reads: a node and its layout over this shape, or a number."""
         if not isinstance(value, Core):
+            if type(value) is complex:
+                check_real(op, DEFAULT_COMPLEX, self.dtype)
             if self.dtype.kind == "bool":
                 value = bool(value)
             elif type(value) is int:
                 check_fits(value, self.dtype if self.dtype.is_integer else DEFAULT_FLOAT, op)
-            return Scalar(value, of_number(value) if type(value) is float else self.dtype), None
+            strong = type(value) is float or type(value) is complex
+            return Scalar(value, of_number(value) if strong else self.dtype), None
+        check_real(op, value.dtype, self.dtype)
         return value.node, spread(value.layout, self.layout.shape, op)
 
     def _replace(self, source: Node | Scalar, through: Layout | None) -> None:
@@ -364,18 +379,18 @@ def _dtype_for_numbers(op: Op, operands: Sequence[Any]) -> DType:
         if isinstance(x, Core) and (found is None or x.dtype.rank > found.rank):
             found = x.dtype
     if found is None:
-        numbers = [x for x in considered if isinstance(x, (int, float))]
+        numbers = [x for x in considered if isinstance(x, (int, float, complex))]
         found = max((of_number(x) for x in numbers), key=lambda d: d.rank)
-    if op.rule is floating and not found.is_float:
+    if op.rule in (floating, inexact) and not (found.is_float or found.is_complex):
         return DEFAULT_FLOAT  # it computes in floats, so any number will do
-    return found
+    return found.part if op.rule is number_and_real else found
 
 
 def scalar(value: Any, beside: DType, op: str) -> Scalar:
     """A Python number as a recipe's source, in the dtype that it takes beside a tensor."""
     kind = type(value)
-    if kind is not float and kind is not int and kind is not bool:
-        if not isinstance(value, (int, float)):
+    if kind is not float and kind is not int and kind is not bool and kind is not complex:
+        if not isinstance(value, (int, float, complex)):
             raise DTypeError(
                 f"{op}: cannot compute with {value!r} of type {kind.__name__}; use a tensor (tx.asarray) or a Python number"
             )

@@ -11,7 +11,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from ..dtypes import DType, bfloat16, decoded, plain_number
+from ..dtypes import DType, bfloat16, check_real, decoded, plain_number
 from ..dtypes import dtype as dtype_of
 from ..errors import ArgumentError, DTypeError
 from ..layout import Layout
@@ -24,7 +24,7 @@ from .core import Core
 from .nested import from_nested
 
 Array = np.ndarray[Any, Any]
-_NUMBERS = frozenset((int, float, bool))
+_NUMBERS = frozenset((int, float, bool, complex))
 _SOLE = 3  # references to a node, or a buffer, with one holder: that one's, a local one, and getrefcount's argument
 
 
@@ -134,7 +134,7 @@ class Exchange(Core):
             return value
         if isinstance(value, (np.ndarray, np.generic)):
             return self._from_numpy(value)
-        if isinstance(value, (int, float)):
+        if isinstance(value, (int, float, complex)):
             return plain_number(value)
         if isinstance(value, (list, tuple)):
             return self._from_numpy(*from_nested(value, None, op))
@@ -152,11 +152,12 @@ class Exchange(Core):
             if copy is False:
                 raise ArgumentError(f"asarray: byte order {array.dtype.str} needs a copy, and copy=False forbids it")
             array = array.astype(array.dtype.newbyteorder("="))
-        if array.dtype.kind == "O" or array.dtype.kind in "USVMmc":
+        if array.dtype.kind == "O" or array.dtype.kind in "USVMm":
             raise DTypeError(f"asarray: NumPy's {array.dtype} is no dtype of Tenxor; convert it to numbers first")
         source = dtype_of(array.dtype)
         target = source if dtype is None else dtype_of(dtype)
         if target is not source:
+            check_real("asarray", source, target)
             if copy is False:
                 raise ArgumentError(f"asarray: {source} as {target} needs a copy, and copy=False forbids it")
             native = cls._copied(array, source)
@@ -216,4 +217,4 @@ def _is_read_only(array: Array) -> bool:
 def _has_element_strides(array: Array) -> bool:
     size = array.dtype.itemsize
     address = array.__array_interface__["data"][0]
-    return address % size == 0 and all(s % size == 0 for s in array.strides)
+    return address % array.real.itemsize == 0 and all(s % size == 0 for s in array.strides)

@@ -25,7 +25,7 @@ from .gathering import Gathering, array_of
 
 IntArray = np.ndarray[Any, np.dtype[np.int64]]
 _BASIC = frozenset((int, slice, type(None), type(Ellipsis)))
-_NUMBERS = frozenset((int, float, bool))
+_NUMBERS = frozenset((int, float, bool, complex))
 _SOLE = 3  # references to a node, or a buffer, with one holder: that one's, a local one, and getrefcount's argument
 
 
@@ -132,7 +132,15 @@ class Indexing(Gathering):
     def _set_element(self, coords: tuple[Any, ...], value: Number) -> bool:
         """Write one number at once where that is a plain write to memory; False where it is not."""
         dtype = self.dtype
-        if dtype.kind != "float":
+        if dtype.is_complex:
+            if type(value) is int:
+                check_fits(value, DEFAULT_FLOAT, "assignment")
+            low, high = dtype.lowest, dtype.highest
+            if not (low <= value.real <= high and low <= value.imag <= high):
+                return False  # NumPy would warn of an overflow
+        elif isinstance(value, complex):
+            return False
+        elif dtype.kind != "float":
             if type(value) is float:
                 return False
             if dtype.kind != "bool":
@@ -141,7 +149,7 @@ class Indexing(Gathering):
             return False
         elif type(value) is int:
             check_fits(value, DEFAULT_FLOAT, "assignment")
-        if dtype is not float64 and not dtype.lowest <= value <= dtype.highest:
+        if dtype is not float64 and not dtype.is_complex and not dtype.lowest <= value.real <= dtype.highest:
             return False  # NumPy would warn of an overflow
         for c in coords:
             if type(c) is not int:

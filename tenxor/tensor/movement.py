@@ -9,6 +9,8 @@ from typing import Any, Self
 from ..dtypes import DType
 from ..errors import AxisError, ShapeError
 from ..layout import Layout
+from ..node import Node, Scalar
+from ..ops import OPS
 from .arguments import AXIS_0, LAST_AXIS, Axes, axis_of, ints, one_spelling
 from .core import Core
 from .exchange import Exchange
@@ -191,6 +193,38 @@ class Movement(Exchange):
         before = (slice(None),) * axis
         bounds = [0, *ends, size]
         return tuple(self._view(layout.index((*before, slice(a, b)))) for a, b in pairwise(bounds))
+
+    @property
+    def real(self) -> Self:
+        """The real parts: a view, which may be written; of a real dtype the tensor itself. `tx.real` makes a new tensor.
+
+        >>> import tenxor as tx
+        >>> t = tx.asarray([1 + 2j, 3 - 4j])
+        >>> t.real[1] = 7
+        >>> t.tolist()
+        [(1+2j), (7-4j)]
+        """
+        return self._one_part(0) if self.dtype.is_complex else self._view(self.layout)
+
+    @property
+    def imag(self) -> Self:
+        """The imaginary parts: a view, which may be written; of a real dtype zeros, read-only. `tx.imag` makes a new tensor.
+
+        >>> import tenxor as tx
+        >>> tx.asarray([1 + 2j, 3 - 4j]).imag.tolist()
+        [2.0, -4.0]
+        """
+        if self.dtype.is_complex:
+            return self._one_part(1)
+        zero = self._of(Node(OPS["cast"], (), self.dtype, (Scalar(0, self.dtype),), (None,)))
+        return zero._view(zero.layout.expand(self.layout.shape))
+
+    def _one_part(self, part: int) -> Self:
+        """The view of one part of each complex element; of what is being traced, which has no memory, a new tensor."""
+        if self.storage.node.weight < 0:
+            return self._compute(OPS[("real", "imag")[part]], self)
+        count = self.storage.nbytes // self.dtype.itemsize
+        return self.__class__(self.storage, self.layout.over(Layout((count,), (2,), part)), self.dtype.part)
 
     def _moved_last(self, op: str, axis: Any) -> tuple[Layout, int]:
         """The layout with one axis moved to the end, and where that axis was."""

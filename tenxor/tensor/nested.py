@@ -6,11 +6,20 @@ from typing import Any
 
 import numpy as np
 
-from ..dtypes import DType, Number, check_fits, plain_number, result_type, shown_integer
+from ..dtypes import (
+    DEFAULT_COMPLEX,
+    DType,
+    Number,
+    check_fits,
+    check_real,
+    plain_number,
+    result_type,
+    shown_integer,
+)
 from ..errors import DTypeError, OutOfBounds, ShapeError
 from .core import Core
 
-_PLAIN = frozenset((bool, int, float))
+_PLAIN = frozenset((bool, int, float, complex))
 
 
 def from_nested(obj: Any, wanted: DType | None, op: str) -> tuple[np.ndarray[Any, Any], DType | None]:
@@ -30,6 +39,10 @@ def from_nested(obj: Any, wanted: DType | None, op: str) -> tuple[np.ndarray[Any
             if type(x) is int:
                 check_fits(x, wanted, op)
         target = np.dtype(wanted.numpy if float not in kinds else "float64")
+        if complex in kinds:
+            check_real(op, DEFAULT_COMPLEX, wanted)
+    elif complex in kinds:
+        target = np.dtype("complex128")
     elif float in kinds or not kinds or (wanted is not None and wanted.is_float):
         target = np.dtype("float64")
     else:
@@ -46,10 +59,10 @@ def from_nested(obj: Any, wanted: DType | None, op: str) -> tuple[np.ndarray[Any
 def number_of(x: Any, op: str) -> Number:
     """A Python number, a NumPy scalar or a 0-d tensor or array as a Python number."""
     value = x.item() if isinstance(x, (Core, np.generic, np.ndarray)) and x.ndim == 0 else x  # type: ignore[union-attr]
-    if isinstance(value, (int, float)):
+    if isinstance(value, (int, float, complex)):
         return plain_number(value)
     raise DTypeError(
-        f"{op}: {x!r} of type {type(x).__name__} is no number; a tensor holds bools, ints and floats, or lists of them"
+        f"{op}: {x!r} of type {type(x).__name__} is no number; a tensor holds bools, ints, floats and complex numbers, or lists of them"
     )
 
 

@@ -17,6 +17,7 @@ from .reducing import Reducing
 # NumPy's names of ufuncs that have another in the op table.
 _UFUNCS = {
     "absolute": "abs",
+    "conjugate": "conj",
     "power": "pow",
     "invert": "bitwise_invert",
     "left_shift": "bitwise_left_shift",

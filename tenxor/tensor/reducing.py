@@ -32,6 +32,7 @@ _JOINS = {
     "all": ("logical_and", REDUCTIONS["all"]),
     "count_nonzero": ("add", REDUCTIONS["sum"]),
 }
+_BY_REAL = OPS["divide_by_real"]
 _SCANS = {name: Scan(REDUCTIONS[name]) for name in ("sum", "prod", "max", "min")}
 
 
@@ -86,6 +87,7 @@ class Reducing(Arithmetic):
     ) -> Self:
         axis = one_spelling(op, "axis", axis, "dim", dim)
         keepdims = one_spelling(op, "keepdims", keepdims, "keepdim", keepdim, default=NO)
+        reduction.check(op, self.dtype)
         layout = self.layout
         shape = layout.shape
         axes = axes_of(op, axis, len(shape))
@@ -233,8 +235,8 @@ class Reducing(Arithmetic):
     # Averages: sums in float32 at least, divided once
 
     def _averaging(self, op: str) -> tuple[Self, DType]:
-        """The tensor in the float type that its average is computed in, and the type of the result."""
-        result = self.dtype if self.dtype.is_float else DEFAULT_FLOAT
+        """The tensor in the float or complex type that its average is computed in, and the type of the result."""
+        result = self.dtype if self.dtype.is_float or self.dtype.is_complex else DEFAULT_FLOAT
         if self.dtype is boolean and op != "mean":
             raise DTypeError(f"{op}: does not accept bool; use x.astype(tx.float64)")
         return self._typed(result.compute), result
@@ -261,7 +263,10 @@ class Reducing(Arithmetic):
         self, op: str, axis: Axes, keepdims: bool, dim: Axes = None, keepdim: bool | None = None
     ) -> Self:
         total = self._reduce(REDUCTIONS["sum"], op, axis, keepdims, dim, keepdim)
-        return total / float(self._count(op, axis if dim is None else dim))
+        count = float(self._count(op, axis if dim is None else dim))
+        if not self.dtype.is_complex:
+            return total / count
+        return self._compute(_BY_REAL, total, count)
 
     def var(
         self,
@@ -272,7 +277,10 @@ class Reducing(Arithmetic):
         dim: Axes = None,
         keepdim: bool | None = None,
     ) -> Self:
-        """New float tensor: the mean squared distance from the mean over `axis`, dividing by `count - correction`."""
+        """New float tensor: the mean squared distance from the mean over `axis`, dividing by `count - correction`.
+
+        The distance of complex numbers is the magnitude of their difference.
+        """
         found, result = self._variance("var", axis, correction, keepdims, dim, keepdim)
         return found._typed(result)
 
@@ -285,10 +293,11 @@ class Reducing(Arithmetic):
         if not isinstance(correction, (int, float)):
             raise ArgumentError(f"{op}: correction is a number, not {correction!r}")
         wide, result = self._averaging(op)
-        apart = self._compute(OPS["square"], wide - wide._reduce_to_mean(op, axis, True))
+        squared = OPS["squared_abs" if wide.dtype.is_complex else "square"]
+        apart = self._compute(squared, wide - wide._reduce_to_mean(op, axis, True))
         total = apart._reduce(REDUCTIONS["sum"], op, axis, keepdims)
         divisor = max(self._count(op, axis) - correction, 0.0)
-        return total / float(divisor), result
+        return total / float(divisor), result.part
 
     def std(
         self,
@@ -324,6 +333,7 @@ class Reducing(Arithmetic):
         back = [in_memory.index(a) for a in range(layout.ndim)]
         loops = [*(a for a in in_memory if a != place), place]
         target = whole.permute([back[a] for a in loops])
+        REDUCTIONS[name].check(op, t.dtype)
         result = REDUCTIONS[name].result(t.dtype)
         found = self._of(Node(_SCANS[name], whole.shape, result, (t.node,), (layout.permute(loops),), target))
         return found._view(found.layout.permute(back))._typed(dtype)

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tenxor.dtypes import ALL, DType, boolean, encoded, int64
+from tenxor.dtypes import ALL, DType, boolean, check_real, encoded, int64
 from tenxor.errors import DTypeError
 from tenxor.layout import Layout
 from tenxor.memory import allocate
@@ -36,6 +36,9 @@ UNARY = (
     "bitwise_invert",
     "logical_not",
     "relu",
+    "conj",
+    "real",
+    "imag",
 )
 BINARY = (
     *(
@@ -99,9 +102,12 @@ class Graph:
         dtype = self.random.choice(ALL)
         count = prod(shape)
         low = 0 if dtype.kind in ("uint", "bool") else -9
-        values: list[float] = [self.random.randint(low, 1 if dtype is boolean else 9) for _ in range(count)]
+        values: list[complex] = [self.random.randint(low, 1 if dtype is boolean else 9) for _ in range(count)]
+        if dtype.is_complex:
+            values = [v + 1j * self.random.randint(-3, 3) for v in values]
         if count > 3:
-            extremes = (np.nan, np.inf, -np.inf, -0.0) if dtype.is_float else (dtype.lowest, dtype.highest)
+            inexact = dtype.is_float or dtype.is_complex
+            extremes = (np.nan, np.inf, -np.inf, -0.0) if inexact else (dtype.lowest, dtype.highest)
             values[self.random.randrange(count)] = self.pick(*extremes)
         self.nodes.append(in_memory(np.array(values, dtype.compute.numpy).reshape(shape), dtype))
 
@@ -161,6 +167,8 @@ class Graph:
         other: View | Scalar = self.view()
         if self.random.random() < 0.3 or not _fits(layout, other[1]):
             other = Scalar(float(self.pick(0, 1, 2, -3)) if node.dtype.is_float else self.pick(0, 1), node.dtype)
+            if node.dtype.is_complex:
+                other = Scalar(self.pick(0, 1j, 2 - 1j, -3.0), node.dtype)
         self.elementwise(self.pick(*BINARY), *self.random.sample([(node, layout), other], 2))
 
     def where(self, node: Node, layout: Layout) -> None:
@@ -169,7 +177,9 @@ class Graph:
             self.elementwise("where", (node, layout), other, third)
 
     def cast(self, node: Node, layout: Layout) -> None:
-        self.nodes.append(Node(OPS["cast"], layout.shape, self.random.choice(ALL), (node,), (layout,)))
+        target = self.random.choice(ALL)
+        check_real("cast", node.dtype, target)
+        self.nodes.append(Node(OPS["cast"], layout.shape, target, (node,), (layout,)))
 
     def elementwise(self, name: str, *operands: View | Scalar) -> None:
         shape = np.broadcast_shapes(*(x[1].shape for x in operands if not isinstance(x, Scalar)))
@@ -193,6 +203,7 @@ class Graph:
         op = REDUCTIONS[
             self.pick("sum", "count_nonzero", *(("any", "all") if both.dtype is boolean else ("max", "min")))
         ]
+        op.check("pairs", both.dtype)
         self.nodes.append(Node(op, (rows, columns), op.result(both.dtype), (both,), (Layout.contiguous(both.shape),)))
 
     def cut(self, layout: Layout, shape: tuple[int, ...]) -> Layout:
@@ -222,6 +233,7 @@ class Graph:
             return None
         name = self.pick(*REDUCED)
         op = REDUCTIONS[name]
+        op.check(name, node.dtype)
         kept = [a for a in range(ndim) if a not in axes]
         shape = tuple(layout.shape[a] for a in kept)
         found = Node(op, shape, op.result(node.dtype), (node,), (layout.permute([*kept, *axes]),))
@@ -258,11 +270,13 @@ class Graph:
 
     def scan(self, node: Node, layout: Layout) -> None:
         op = REDUCTIONS[self.pick(*SCANNED)]
+        op.check("scan", node.dtype)
         if layout.shape:
             self.nodes.append(Node(Scan(op), layout.shape, op.result(node.dtype), (node,), (layout,)))
 
     def store(self, node: Node, layout: Layout) -> None:
         old = self.random.choice(self.nodes)
+        check_real("store", node.dtype, old.dtype)
         target = Layout.contiguous(old.shape)
         for _ in range(self.random.randint(1, 3)):
             target = self.moved(target)

@@ -16,7 +16,20 @@ import pytest
 import tenxor as tx
 from tenxor.backend.llvm import products as emitted
 from tenxor.backend.llvm.compiler import compiler
-from tenxor.dtypes import ALL, DType, boolean, float16, float32, float64, int8, int32, int64, uint8
+from tenxor.dtypes import (
+    ALL,
+    DType,
+    boolean,
+    complex64,
+    complex128,
+    float16,
+    float32,
+    float64,
+    int8,
+    int32,
+    int64,
+    uint8,
+)
 from tenxor.kernel import lower
 from tenxor.kernel import products as planned
 from tenxor.tensor import Tensor
@@ -60,7 +73,10 @@ def apart(monkeypatch: pytest.MonkeyPatch, what: str) -> None:
 def whole(*shape: int, dtype: DType = float32, seed: int = 0) -> Tensor:
     """Small whole numbers: their sums are exact in any order."""
     low = 0 if dtype.kind in ("uint", "bool") else -3
-    values = np.random.default_rng(seed).integers(low, 2 if dtype is boolean else 4, shape)
+    rng = np.random.default_rng(seed)
+    values = rng.integers(low, 2 if dtype is boolean else 4, shape)
+    if dtype.is_complex:
+        values = values + 1j * rng.integers(low, 4, shape)
     return Tensor._of(in_memory(values, dtype))
 
 
@@ -119,14 +135,17 @@ class Pairs:
     def folded(self) -> Tensor:
         """A fold of the user's own."""
         rows, columns, steps = self.sizes()
-        dtype = self.pick(float16, float32, int64, uint8)
+        dtype = self.pick(float16, float32, int64, uint8, complex64, complex128)
         a, b = self.operand((rows, steps), dtype), self.operand((columns, steps), dtype)
+        if dtype.is_complex:
+            sums = lambda x, y: x + y * 1  # noqa: E731
+            return tx.contract(a, b, [(1, 1)], multiply=self.pick(None, lambda x, y: x - y * 1j), add=sums)
         add = self.pick(lambda x, y: x + y, lambda x, y: tx.maximum(x, y), lambda x, y: tx.where(x < y, x, y))
         return tx.contract(a, b, [(1, 1)], multiply=self.pick(None, lambda x, y: x - y), add=add)
 
     def several(self) -> Tensor:
         """Several axes on each side, and several that are summed over."""
-        dtype = self.pick(float32, int32, float64)
+        dtype = self.pick(float32, int32, float64, complex64)
         a = self.operand((self.pick(2, 3), self.pick(4, 5), self.pick(2, 4, 9), self.pick(2, 3, 5)), dtype)
         b = self.operand((a.shape[3], self.pick(2, 3), self.pick(8, 17), a.shape[2]), dtype)
         left, right = a[:, :, None, None, :, :], b.permute(1, 2, 3, 0)[None, None]
@@ -191,7 +210,7 @@ class Pairs:
         if kind == "scaled":
             return t * 2 + 1
         if kind == "cast":
-            return t.astype(int8).astype(t.dtype)
+            return t.conj() if t.dtype.is_complex else t.astype(int8).astype(t.dtype)
         if kind == "square":
             return t * t
         if kind == "both":
@@ -220,11 +239,11 @@ class Pairs:
         if kind == "full":
             return t - self.operand(t.shape, t.dtype)
         if kind == "cast":
-            return t.astype(self.pick(*ALL))
+            return t.astype(self.pick(*(d for d in ALL if d.is_complex or not t.dtype.is_complex)))
         if kind == "scaled":
             return t * 2 + 1
         if kind == "activated":
-            return tx.where(t > 3, t, t * 3)
+            return tx.where(t.real > 3, t, t * 3)
         if kind == "turned":
             return t.swapaxes(-1, -2) + whole(*t.swapaxes(-1, -2).shape, dtype=t.dtype)
         if kind == "stored":
@@ -234,5 +253,6 @@ class Pairs:
         if kind == "numbered":
             return t + tx.arange(t.shape[-1], dtype=t.dtype) * tx.arange(t.shape[-2], dtype=t.dtype)[:, None]
         if kind == "deep":
-            return tx.maximum(t, 0) * whole(*t.shape, dtype=t.dtype) - t * whole(t.shape[-2], 1, dtype=t.dtype, seed=3)
+            most = t.conj() if t.dtype.is_complex else tx.maximum(t, 0)
+            return most * whole(*t.shape, dtype=t.dtype) - t * whole(t.shape[-2], 1, dtype=t.dtype, seed=3)
         return t

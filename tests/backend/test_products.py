@@ -229,6 +229,10 @@ class TestNumbers:
     def test_every_dtype(self, dtype: DType) -> None:
         a, b = whole(13, 9, dtype=dtype), whole(9, 40, dtype=dtype, seed=1)
         product(a @ b)
+        if dtype.is_complex:
+            product(tx.contract(a, b, [(1, 0)], multiply=lambda x, y: x - y.conj()))
+            product(tx.contract(a, b, [(1, 0)], multiply=lambda x, y: abs(x + 1j * y).round(), add=tx.maximum))
+            return
         product(tx.contract(a, b, [(1, 0)], multiply=lambda x, y: x + y, add=tx.maximum))
         product(tx.contract(a, b, [(1, 0)], multiply=tx.minimum, add=tx.multiply))
 

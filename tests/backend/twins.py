@@ -24,6 +24,7 @@ from tenxor.kernel.ir import Kernel
 from tenxor.kernel.lower import FLAG, Binding, lower
 from tenxor.memory import allocate
 from tenxor.node import EMPTY, REINTERPRET, STORE, Node, Scalar
+from tests.kernel.helpers import numbers_of
 
 Array = np.ndarray[Any, Any]
 Compare = Callable[[Array, Array], None]
@@ -71,9 +72,9 @@ def packed(kernel: Kernel, binding: Binding, addresses: Sequence[int]) -> bytes:
     ]
     places += [int(t.offsets.ctypes.data) for t in binding.tables]
     block = struct.pack(f"={len(places)}q", *places)
-    for dtype, number in zip(kernel.numbers, binding.numbers, strict=True):
+    for dtype, number in zip(kernel.numbers, numbers_of(binding), strict=True):
         code = {"float": "d", "uint": "Q"}.get(dtype.kind, "q")
-        block += struct.pack(f"={code}", number.value)
+        block += struct.pack(f"={code}", number)
     return block + struct.pack(f"={len(binding.slots)}q", *binding.slots)
 
 
@@ -93,7 +94,7 @@ def interpreted(node: Node, kernel: Kernel, binding: Binding) -> Array:
     operands = [out if source is None else content(source) for source, _ in binding.operands]
     origins = [origin for _, origin in binding.operands]
     tables = [table.offsets for table in binding.tables]
-    numbers = [number.value for number in binding.numbers]
+    numbers = numbers_of(binding)
     interpreter.run(kernel, operands, tables, numbers, binding.slots, origins)
     return out
 
@@ -106,7 +107,9 @@ def emitted(node: Node, kernel: Kernel, binding: Binding, cuts: Sequence[int] = 
     first = before(node)
     out = Fenced(first.nbytes).fill(first)
     memory = [
-        out if source is None else Fenced(content(source).nbytes).fill(content(source) * (source is not FLAG))
+        out
+        if source is None
+        else Fenced(content(source).nbytes).fill(np.zeros(1, np.int64) if source is FLAG else content(source))
         for source, _ in binding.operands
     ]
     block = packed(kernel, binding, [m.address for m in memory])
@@ -124,8 +127,15 @@ def emitted(node: Node, kernel: Kernel, binding: Binding, cuts: Sequence[int] = 
     return out.bytes.view(node.dtype.numpy).copy()
 
 
+def in_parts(elements: Array) -> Array:
+    """Complex elements as twice as many real ones."""
+    return np.ascontiguousarray(elements).reshape(-1).view(elements.real.dtype)
+
+
 def assert_same(found: Array, expected: Array) -> None:
     """Equal bits; but any NaN is as good as another."""
+    if expected.dtype.kind == "c":
+        found, expected = in_parts(found), in_parts(expected)
     if expected.dtype.kind == "f":
         both = np.isnan(found) & np.isnan(expected)
         found, expected = np.where(both, 0, found), np.where(both, 0, expected)

@@ -303,7 +303,7 @@ WRONG: dict[str, tuple[Callable[[], Any], type[TenxorError], tuple[str, ...]]] =
     "numpy's trace": (lambda: A.trace, UnknownAttribute, ("tx.einsum('ii', x)",)),
     "torch's mv": (lambda: A.mv, UnknownAttribute, ("x @ y",)),
     "torch's ger": (lambda: tx.ger, UnknownAttribute, ("tx.outer",)),
-    "numpy's vdot": (lambda: tx.vdot, UnknownAttribute, ("tx.dot(x.ravel(), y.ravel())",)),
+    "numpy's vdot": (lambda: tx.vdot, UnknownAttribute, ("tx.vecdot(x.ravel(), y.ravel())",)),
 }
 
 

@@ -135,6 +135,13 @@ def test_a_window_of_one_element() -> None:
 def test_every_dtype(dtype: tx.DType) -> None:
     x = whole_numbers(1, 2, 6, 9) % 30
     t = tx.asarray(x).astype(dtype)
+    if dtype.is_complex:
+        seen, turned = t.real.to_numpy(), tx.avg_pool2d(t * 1j, 2)
+        assert turned.dtype is dtype
+        assert turned.imag.tolist() == seen[:, :, :, :8].reshape(1, 2, 3, 2, 4, 2).mean((3, 5)).tolist()
+        with pytest.raises(DTypeError, match="maximum: does not accept complex"):
+            tx.max_pool2d(t, 3, 2, 1)
+        return
     largest_of = tx.max_pool2d(t, 3, 2, 1)
     assert largest_of.dtype is dtype
     seen = t.astype(tx.float64).to_numpy()

@@ -20,14 +20,15 @@ from typing import Any
 
 from .counting import Shape, broadcast, is_affine, ramp, row_major, sums
 
-Number = int | float | bool
+Number = int | float | bool | complex
 
 int64 = "int64"
 float64 = "float64"
+complex128 = "complex128"
 bool_ = "bool"
-RANK = {bool_: 0, int64: 1, float64: 2}
-DTYPE_OF = {bool: bool_, int: int64, float: float64}
-CAST: dict[str, Callable[[Any], Number]] = {bool_: bool, int64: int, float64: float}
+RANK = {bool_: 0, int64: 1, float64: 2, complex128: 3}
+DTYPE_OF = {bool: bool_, int: int64, float: float64, complex: complex128}
+CAST: dict[str, Callable[[Any], Number]] = {bool_: bool, int64: int, float64: float, complex128: complex}
 
 
 class ReadOnlyError(Exception):
@@ -408,6 +409,7 @@ numpy_face = SimpleNamespace(
     asarray=lambda tensor: asarray(tensor, copy=False),
     int64=int64,
     float64=float64,
+    complex128=complex128,
 )
 
 

@@ -139,14 +139,15 @@ class Writer:
         if fitting is None:
             return f"tx.asarray({self.choose.literal(target.shape, dtype)}, dtype=tx.{dtype})"
         a, b = fitting[0], (self.tensor(fits) or fitting)[0]
-        forms = [a, a, f"{a} + 1", f"{a} * 2 - {b}", f"{a} + {b}", f"-{a}", f"tx.where({a} > 1, {a}, {b})"]
+        forms = [a, a, f"{a} + 1", f"{a} * 2 - {b}", f"{a} + {b}", f"-{a}"]
+        forms += [f"tx.where({a} > 1, {a}, {b})"] if is_real(fitting[1]) else []
         return self.rng.choice(forms)
 
     # Making tensors
 
     def new_storage(self) -> None:
         shape = self.rng.choice(SHAPES)
-        dtype = self.rng.choice(["int64", "int64", "int64", "float64"])
+        dtype = self.rng.choice(["int64", "int64", "int64", "float64", "complex128"])
         size = prod(shape)
         forms = [
             f"tx.arange({size}, dtype=tx.{dtype}).reshape({shape})",
@@ -168,8 +169,14 @@ class Writer:
         a, left = chosen
         b, right = self.tensor(is_number, lambda t: broadcasts(t.shape, left.shape)) or chosen
         forms = [f"{a} + {b}", f"{a} - {b}", f"{a} * {b}", f"{a} * 3 + 1", f"2 - {a}", f"-{a}"]
-        forms += [f"tx.where({a} > {b}, {a}, {b})", f"tx.minimum({a}, {b})", f"{a} > {b}"]
-        forms += [f"tx.astype({a}, tx.float64)", f"{a} + {a}.flip(0)" if left.ndim else f"{a} + 1"]
+        if is_real(left) and is_real(right):
+            forms += [
+                f"tx.where({a} > {b}, {a}, {b})",
+                f"tx.minimum({a}, {b})",
+                f"{a} > {b}",
+                f"tx.astype({a}, tx.float64)",
+            ]
+        forms += [f"tx.astype({a}, tx.complex128)", f"{a} + {a}.flip(0)" if left.ndim else f"{a} + 1"]
         forms += [f"{b} @ {a}"] if left.ndim == right.ndim == 2 and right.shape[1] == left.shape[0] else []
         forms += [f"{a} @ {a}.T", f"{a}.T @ {a} + 1"] if left.ndim == 2 and max(left.shape) ** 2 <= MAX_SIZE else []
         forms += [f"tx.stack([{a}, {b}], axis=0)"] if left.shape == right.shape else []
@@ -182,7 +189,7 @@ class Writer:
             return
         name, tensor = chosen
         axis = self.rng.choice([None, *range(tensor.ndim)])
-        method = self.rng.choice(["sum", "sum", "max"])
+        method = self.rng.choice(["sum", "sum", "max" if is_real(tensor) else "sum"])
         self.name(f"{name}.{method}(axis={axis}, keepdims={self.rng.random() < 0.5})")
 
     def listed_read(self) -> None:
@@ -277,7 +284,7 @@ class Writer:
         n = tensor.shape[0]
         rows = self.rng.sample(range(-n, 0), self.rng.randint(1, n))
         forms = [repr(rows)]
-        if is_number(tensor):
+        if is_real(tensor):
             forms += [f"{name} > {self.rng.randint(-3, 6)}", f"{name} < {self.rng.randint(-3, 6)}"]
         mask = [self.rng.random() < 0.5 for _ in range(n)]
         forms.append(f"tx.asarray({mask})")
@@ -357,7 +364,7 @@ class Writer:
     def numpy_import(self) -> None:
         """A NumPy array, perhaps a view of one, taken in without a copy."""
         shape = self.rng.choice([shape for shape in SHAPES if shape])
-        dtype = self.rng.choice(["int64", "int64", "float64"])
+        dtype = self.rng.choice(["int64", "int64", "float64", "complex128"])
         array = self.name(f"np.array({self.choose.literal(shape, dtype)}, dtype=np.{dtype})", "n")
         if array and self.rng.random() < 0.4:
             key = ", ".join(self.choose.slice(n)[0] for n in shape)
@@ -396,6 +403,11 @@ class Slicer:
 
 def is_number(tensor: Tensor) -> bool:
     return tensor.dtype != model.bool_
+
+
+def is_real(tensor: Tensor) -> bool:
+    """Whether the numbers have an order."""
+    return tensor.dtype in (model.int64, model.float64)
 
 
 def broadcasts(a: Shape, b: Shape) -> bool:

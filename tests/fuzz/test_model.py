@@ -184,6 +184,7 @@ def shared_or_made(data: Any, dtype: Any = None, copy: bool | None = None) -> Ma
 NUMPY_TX = SimpleNamespace(
     int64=np.int64,
     float64=np.float64,
+    complex128=np.complex128,
     asarray=shared_or_made,
     from_dlpack=lambda t: shared_or_made(t, copy=False),
     arange=lifted(np.arange),
@@ -201,7 +202,9 @@ NUMPY_TX = SimpleNamespace(
     broadcast_to=lambda t, shape: t.expand(shape),
     flip=lambda t, axis: t.flip(axis),
 )
-NUMPY_NP = SimpleNamespace(array=shared_or_made, asarray=lambda t: t, int64=np.int64, float64=np.float64)
+NUMPY_NP = SimpleNamespace(
+    array=shared_or_made, asarray=lambda t: t, int64=np.int64, float64=np.float64, complex128=np.complex128
+)
 
 
 def numpy_world(log: Any) -> dict[str, Any]:

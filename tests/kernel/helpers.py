@@ -23,6 +23,11 @@ Array = np.ndarray[Any, Any]
 View = tuple[Node, Layout] | Node | Scalar
 
 
+def numbers_of(binding: Binding) -> list[float]:
+    """The numbers that a kernel is given."""
+    return [number.value.imag if imag else number.value.real for number, imag in binding.numbers]
+
+
 def whole(node: Node) -> Layout:
     """How a node is read as it is."""
     return Layout.contiguous(node.shape)
@@ -133,7 +138,7 @@ def _interpreted(node: Node, kernel: Kernel, binding: Binding) -> Buffer:
         assert buffer is not None, f"{kernel.name} reads {source} before it is computed"
         operands.append(buffer.typed((source or node).dtype))
     tables = [table.offsets for table in binding.tables]
-    numbers = [number.value for number in binding.numbers]
+    numbers = numbers_of(binding)
     origins = [origin for _, origin in binding.operands]
     assert len(tables) == kernel.tables and len(binding.slots) == kernel.slots
     interpreter.run(kernel, operands, tables, numbers, binding.slots, origins)

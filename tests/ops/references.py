@@ -218,6 +218,7 @@ MEANING: dict[str, Reference] = {
     "abs": np.abs,
     "sign": np.sign,
     "square": lambda x: x * x,
+    "squared_abs": lambda x: x * x,
     "reciprocal": lambda x: 1 / x,
     "sqrt": np.sqrt,
     "rsqrt": _precisely(lambda x: 1 / np.sqrt(x)),

@@ -9,7 +9,20 @@ import numpy as np
 import pytest
 
 import tenxor as tx
-from tenxor.dtypes import ALL, DType, bfloat16, boolean, float16, float32, float64, int8, int64, uint8, uint64
+from tenxor.dtypes import (
+    ALL,
+    DType,
+    bfloat16,
+    boolean,
+    complex128,
+    float16,
+    float32,
+    float64,
+    int8,
+    int64,
+    uint8,
+    uint64,
+)
 from tenxor.errors import DTypeError, OutOfBounds, TenxorError
 
 SIGNED = ("int8", "int16", "int32", "int64")
@@ -81,14 +94,21 @@ def test_mixed_operands_are_converted_before_they_meet() -> None:
 def test_python_numbers_take_the_tensor_s_dtype(dtype: DType) -> None:
     t = tx.ones(2, dtype=dtype)
     of_int = int64 if dtype is boolean else dtype
-    of_float = dtype if dtype.is_float else float64
+    of_complex = dtype if dtype.is_complex else complex128
+    of_float = dtype if dtype.is_float or dtype.is_complex else float64
     for number, wanted in ((True, dtype), (1, of_int), (1.5, of_float)):
-        for result in (t + number, number + t, tx.maximum(t, number), tx.where(t, number, t), tx.where(t, t, number)):
+        for result in (t + number, number + t, t * number, tx.where(t, number, t), tx.where(t, t, number)):
             assert result.dtype is wanted, (dtype, number)
         assert tx.result_type(dtype, number) is wanted
-        assert (t < number).dtype is boolean and (number == t).dtype is boolean
-    assert (t / 2).dtype is of_float and (1 / t).dtype is of_float
-    assert tx.exp(t).dtype is of_float and tx.copysign(t, 1).dtype is of_float
+        assert (t != number).dtype is boolean and (number == t).dtype is boolean
+    assert (t / 2).dtype is of_float and (1 / t).dtype is of_float and tx.exp(t).dtype is of_float
+    if not dtype.is_complex:
+        assert (t < 1).dtype is boolean and tx.maximum(t, 1.5).dtype is tx.copysign(t, 1).dtype is of_float
+    assert (
+        (t + 1j).dtype
+        is tx.result_type(dtype, 1j)
+        is (tx.complex64 if dtype.bits <= 32 and dtype.is_float else of_complex)
+    )
 
 
 @pytest.mark.parametrize("dtype", INTEGERS, ids=str)

@@ -16,6 +16,7 @@ ELEMENT: dict[DType, Any] = {d: np.dtype(ml_dtypes.bfloat16) if d is bfloat16 el
 DTYPE = {element: d for d, element in ELEMENT.items()}
 FLOATS = (float16, bfloat16, float32, float64)
 INTEGERS = tuple(d for d in ALL if d.is_integer)
+REAL = tuple(d for d in ALL if not d.is_complex)  # complex ones have tests of their own
 
 
 def tensor(values: Array) -> tx.Tensor:
@@ -71,6 +72,9 @@ def random(dtype: DType, size: int, seed: int = 0) -> Array:
     rng = np.random.default_rng([seed, dtype.rank])
     if dtype.kind == "bool":
         return rng.integers(0, 2, size).astype(bool)
+    if dtype.is_complex:
+        parts = random(dtype.part, 2 * size, seed)
+        return parts.view(dtype.numpy)
     if dtype.kind == "float":
         scale = 2.0 ** rng.integers(-4, 5, size)
         return narrowed(rng.normal(size=size) * scale, dtype)
@@ -94,6 +98,8 @@ def bits(values: Array) -> Array:
     """Elements as integers, all NaN alike."""
     if values.dtype.kind in "biu":
         return values
+    if values.dtype.kind == "c":
+        return np.stack([bits(values.real.copy()), bits(values.imag.copy())], axis=-1)
     integer = np.dtype(f"i{values.dtype.itemsize}")
     return np.where(
         np.isnan(values), np.iinfo(integer).max, np.ascontiguousarray(values).view(integer).reshape(values.shape)
@@ -131,7 +137,7 @@ def assert_close(found: Array, expected: Array, ulps: float, scale: Array | None
 def _all(right: Array, found: Array, expected: Array, *where: Any) -> None:
     __tracebackhide__ = True
     if not right.all():
-        first = tuple(int(i) for i in np.argwhere(~right)[0])
+        first = tuple(int(i) for i in np.argwhere(~right)[0])[: found.ndim]
         raise AssertionError(
             f"{' '.join(map(str, where))}: {int((~right).sum())} of {right.size} elements differ, first at {first}: "
             f"{found[first]!r} instead of {expected[first]!r}"

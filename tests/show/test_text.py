@@ -67,7 +67,7 @@ def test_no_axes_and_no_elements() -> None:
         (np.array([0.1, 0.7], np.float32), "0.1  0.7"),
         (np.array([0.1, 2.0], np.float16), "0.1  2."),
         (np.array([2**64 - 1, 0], np.uint64), "18446744073709551615                     0"),
-        (np.array([1 + 2j, -1j]), " (1+2j)  (-0-1j)"),
+        (np.array([1 + 2j, -1j]), " 1.+2.j  -0.-1.j"),
     ],
 )
 def test_numbers_of_one_array_share_their_precision(values: object, expected: str) -> None:

@@ -168,7 +168,7 @@ def test_comparing_with_any_integer_is_exact(dtype: str, number: int) -> None:
 # What does not go together
 
 
-@pytest.mark.parametrize("other", ["a", None, 1j, {}, object()], ids=lambda other: type(other).__name__)
+@pytest.mark.parametrize("other", ["a", None, {}, object()], ids=lambda other: type(other).__name__)
 def test_what_is_no_number_is_pythons_type_error(other: Any) -> None:
     t = tx.ones(2)
     for op in (operator.add, operator.truediv, operator.lt, operator.matmul, operator.pow):
@@ -259,7 +259,7 @@ def test_astype_saturates_floats_and_copies_unless_told() -> None:
     assert t.astype(tx.uint16).tolist() == [65535, 0, 0, 65535, 0]
     assert t.astype(tx.float64, copy=False) is t
     assert t.astype(tx.float64) is not t
-    for wrong in ("flaot", complex, object(), np.dtype("U3")):
+    for wrong in ("flaot", np.clongdouble, object(), np.dtype("U3")):
         with pytest.raises(DTypeError, match="float32"):
             t.astype(wrong)
 

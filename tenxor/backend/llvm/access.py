@@ -14,6 +14,7 @@ from llvmlite import ir
 from ...dtypes import DType, float64
 from ...expr import Expr
 from ...kernel.ir import Address, Fetch, Number, Term
+from . import steps
 from .values import (
     DOUBLE,
     I32,
@@ -32,13 +33,13 @@ from .values import (
     splat,
     to_memory,
 )
+from .values import bytes_of as bytes_of
 
 if TYPE_CHECKING:
     from .emit import _Emitter
     from .scopes import Lanes, Parts
 
 LINE = 64  # bytes of a cache
-TOGETHER = 4  # elements loaded singly at a time, if there are as many lanes, from one place in memory
 LEAST_STREAMED = 32  # bytes of a vector that is worth writing past the cache
 
 Indices = tuple[Expr, ...]  # those that a load is given, beside the indices of its loops
@@ -47,7 +48,7 @@ Indices = tuple[Expr, ...]  # those that a load is given, beside the indices of 
 # --- addresses --------------------------------------------------------------------------------------------------------
 
 
-def _moves_along_lanes(address: Address, lanes: Lanes | None) -> Term | None:
+def moves_along_lanes(address: Address, lanes: Lanes | None) -> Term | None:
     """The term of the axis that lanes run along, if the address has one."""
     if lanes is None:
         return None
@@ -56,10 +57,10 @@ def _moves_along_lanes(address: Address, lanes: Lanes | None) -> Term | None:
 
 def has_lanes(address: Address, lanes: Lanes | None) -> bool:
     """Whether neighbouring lanes have different addresses."""
-    return _moves_along_lanes(address, lanes) is not None
+    return moves_along_lanes(address, lanes) is not None
 
 
-def _differ(em: _Emitter, term: Term, indices: Indices) -> bool:
+def differ(em: _Emitter, term: Term, indices: Indices) -> bool:
     """Whether a term is that of an index which lanes have each their own of."""
     return term.axis < 0 and lanes_of(em.value(indices[~term.axis])[0]) > 0
 
@@ -135,7 +136,7 @@ def _scaled_lanes(em: _Emitter, term: Term, b: Any, indices: Parts) -> Parts:
     """What vectors of indices add."""
     if term.how == "table":
         table = table_at(em, term.slot)
-        return [_gather(em, b, table, i, I64) for i in indices]
+        return [gathered(em, b, table, i, I64) for i in indices]
     if term.how == "unit":
         return indices
     if term.how == "near":
@@ -147,8 +148,8 @@ def _scaled_lanes(em: _Emitter, term: Term, b: Any, indices: Parts) -> Parts:
 
 def position(em: _Emitter, address: Address, indices: Indices = ()) -> Parts:
     """The address itself: a scalar, or a vector of one number for each lane."""
-    term = _moves_along_lanes(address, em.lanes)
-    differing = [t for t in address.terms if _differ(em, t, indices)]
+    term = moves_along_lanes(address, em.lanes)
+    differing = [t for t in address.terms if differ(em, t, indices)]
     scalar = scalar_sum(em, address, [t for t in address.terms if t is not term and t not in differing], indices)
     b = em.builder
     moving = [_lane_offsets(em, term, b)] if term is not None else []
@@ -184,7 +185,7 @@ def _through(em: _Emitter, outer: Address, inner: Address, numbers: Parts) -> Pa
         total = _like(b, offset, digits[0]) if digits else offset
         for t, step in steps.items():
             d = digits[t.axis]
-            total = b.add(total, _gather(em, b, step, d, I64) if t.how == "table" else b.mul(d, _like(b, step, d)))
+            total = b.add(total, gathered(em, b, step, d, I64) if t.how == "table" else b.mul(d, _like(b, step, d)))
         totals.append(total)
     return totals if inner.then is None else _through(em, inner, inner.then, totals)
 
@@ -219,10 +220,10 @@ def load_vector(em: _Emitter, b: Any, pointer: Value, index: Value, part: int, e
             b, "masked.load", vector, place, mask, ir.Constant(vector, None), suffix=f"{mangled(vector)}.p0"
         )
 
-    return _masked_or_whole(em, b, masked, lambda: b.load(place, typ=vector, align=size))
+    return masked_or_whole(em, b, masked, lambda: b.load(place, typ=vector, align=size))
 
 
-def _masked_or_whole(em: _Emitter, b: Any, masked: Callable[[Value], Value], whole: Callable[[], Value]) -> Value:
+def masked_or_whole(em: _Emitter, b: Any, masked: Callable[[Value], Value], whole: Callable[[], Value]) -> Value:
     """What one of both emits for the lanes at work, or a choice between them if only run time tells which these are."""
     lanes = em.lanes
     assert lanes is not None
@@ -251,12 +252,15 @@ def first_lanes(b: Any, count: Value, width: int) -> Value:
     return b.icmp_signed("<", counting(width, I32), splat(b, b.trunc(count, I32), width))
 
 
-def _gather(em: _Emitter, b: Any, pointer: Value, offsets: Value, element: Any) -> Value:
-    """Elements at a scalar offset or a vector of them, only those of working lanes."""
+def gathered(em: _Emitter, b: Any, pointer: Value, offsets: Value, element: Any, apart: Any = None) -> Value:
+    """Elements at a scalar offset or a vector of them, only those of working lanes; offsets count what is `apart` in memory,
+    if that is more than an element.
+    """
+    apart = element if apart is None else apart
     if not lanes_of(offsets):
-        return b.load(b.gep(pointer, [offsets], source_etype=element), typ=element, align=bytes_of(element))
+        return b.load(b.gep(pointer, [offsets], source_etype=apart), typ=element, align=bytes_of(element))
     n = lanes_of(offsets)
-    places = _places(b, pointer, offsets, element)
+    places = _places(b, pointer, offsets, apart)
     vector = ir.VectorType(element, n)
     mask = (
         em.lanes.mask
@@ -275,41 +279,33 @@ def _places(b: Any, pointer: Value, offsets: Value, element: Any) -> Value:
     return b.inttoptr(b.add(base, scaled), ir.VectorType(POINTER, lanes_of(offsets)))
 
 
-def bytes_of(element: Any) -> int:
-    return (
-        int(element.width // 8)
-        if isinstance(element, ir.IntType)
-        else {"half": 2, "float": 4, "double": 8}[str(element)]
-    )
-
-
 def load(em: _Emitter, operand: int, address: Address, dtype: DType, indices: Indices = ()) -> Parts:
     """The elements of an operand at an address."""
     element = memory_type(dtype)
     pointer = pointer_to(em, operand)
-    term = _moves_along_lanes(address, em.lanes)
-    if any(_differ(em, t, indices) for t in address.terms):
+    term = moves_along_lanes(address, em.lanes)
+    if any(differ(em, t, indices) for t in address.terms):
         offsets = position(em, address, indices)
         b = em.builder
-        each = _gather if em.lanes.mask is not None else _load_each  # type: ignore[union-attr]
+        each = gathered if em.lanes.mask is not None else _load_each  # type: ignore[union-attr]
         raw = [each(em, b, pointer, o, element) for o in offsets]
     elif term is not None and term.how == "unit" and address.then is None:
-        place, index = _unit_place(em, address, term, pointer, element, indices)
+        place, index = unit_place(em, address, term, pointer, element, indices)
         b = em.builder
         raw = [load_vector(em, b, place, index, u, element, dtype.itemsize) for u in range(em.lanes.unroll)]  # type: ignore[union-attr]
     elif term is not None and term.how == "near" and address.then is None and em.lanes.mask is None:  # type: ignore[union-attr]
-        place, index = _unit_place(em, address, term, pointer, element, indices)
+        place, index = unit_place(em, address, term, pointer, element, indices)
         b = em.builder
-        raw = _load_near(em, b, place, index, term.slot, element, dtype.itemsize)
+        raw = steps.load_near(em, b, place, index, term.slot, element, dtype.itemsize)
     elif term is not None and term.how == "stride" and address.then is None and em.lanes.mask is None:  # type: ignore[union-attr]
-        place, index = _unit_place(em, address, term, pointer, element, indices)
+        place, index = unit_place(em, address, term, pointer, element, indices)
         stride = em.slot(term.slot)
         b = em.builder
-        raw = _load_singly(em, b, place, index, stride, element, dtype.itemsize)
+        raw = steps.load_singly(em, b, place, index, stride, element, dtype.itemsize)
     else:
         offsets = position(em, address, indices)
         b = em.builder
-        raw = [_gather(em, b, pointer, o, element) for o in offsets]
+        raw = [gathered(em, b, pointer, o, element) for o in offsets]
     return [from_memory(b, dtype, v) for v in raw]
 
 
@@ -322,71 +318,7 @@ def _load_each(_: _Emitter, b: Any, pointer: Value, offsets: Value, element: Any
     return vector
 
 
-def _load_singly(em: _Emitter, b: Any, place: Value, index: Value, stride: Value, element: Any, size: int) -> Parts:
-    """Elements at equal distances, one by one: as fast as a gather on some processors, and three times as fast on others."""
-    lanes = em.lanes
-    assert lanes is not None
-    together = min(TOGETHER, lanes.width)
-    steps = [b.mul(stride, constant(I64, k)) for k in range(together + 1)]
-    at = b.gep(place, [b.mul(index, stride)], source_etype=element)
-    found: Parts = []
-    for _ in range(lanes.unroll):
-        vector = ir.Constant(ir.VectorType(element, lanes.width), ir.Undefined)
-        for k in range(lanes.width):
-            one = b.gep(at, [steps[k % together]], source_etype=element)
-            vector = b.insert_element(vector, b.load(one, typ=element, align=size), constant(I32, k))
-            if (k + 1) % together == 0:
-                at = b.gep(at, [steps[together]], source_etype=element)
-        found.append(vector)
-    return found
-
-
-def _load_near(em: _Emitter, b: Any, place: Value, index: Value, step: int, element: Any, size: int) -> Parts:
-    """Elements a few steps apart: whole vectors, as many as hold them, from the first needed to the last, and no further."""
-    lanes = em.lanes
-    assert lanes is not None
-    width = lanes.width
-    vector = ir.VectorType(element, width)
-    first = b.mul(index, constant(I64, step))
-    span = (width - 1) * abs(step) + 1  # elements from the first lane's to the last's
-    starts = [*range(0, span - width, width), span - width]
-    wanted = [abs(step) * k for k in (range(width) if step > 0 else range(width - 1, -1, -1))]
-    found: Parts = []
-    for u in range(lanes.unroll):
-        lowest = u * width * step + (0 if step > 0 else step * (width - 1))
-        loads = [
-            b.load(
-                b.gep(place, [b.add(first, constant(I64, lowest + s))], source_etype=element), typ=vector, align=size
-            )
-            for s in starts
-        ]
-        found.append(_picked(b, loads, [_where(starts, width, at) for at in wanted]))
-    return found
-
-
-def _where(starts: Sequence[int], width: int, at: int) -> tuple[int, int]:
-    """Which vector holds the element, and in which lane."""
-    k = min(at // width, len(starts) - 1)
-    return k, at - starts[k]
-
-
-def _picked(b: Any, vectors: list[Value], lanes: list[tuple[int, int]]) -> Value:
-    """A vector of the given lanes of several vectors."""
-    width = len(lanes)
-    found, there = vectors[0], [lane if k == 0 else None for k, lane in lanes]
-    for n, other in enumerate(vectors[1:] or [vectors[0]], start=1):
-        order = [
-            width + lane if k == n else (here if n == 1 else at) if here is not None else 0
-            for at, ((k, lane), here) in enumerate(zip(lanes, there, strict=True))
-        ]
-        found = b.shuffle_vector(
-            found, other, ir.Constant(ir.VectorType(I32, width), [ir.Constant(I32, o) for o in order])
-        )
-        there = [at if k <= n else None for at, (k, _) in enumerate(lanes)]
-    return found
-
-
-def _unit_place(
+def unit_place(
     em: _Emitter, address: Address, term: Term, pointer: Value, element: Any, indices: Indices = ()
 ) -> tuple[Value, Value]:
     """Where the row starts that the lanes walk along, and the index of the first lane in it."""
@@ -405,11 +337,11 @@ def _unit_place(
 def fetch(em: _Emitter, s: Fetch) -> None:
     """Ask for the cache lines that the lanes would load; beyond the end of memory nothing happens."""
     element = memory_type(em.kernel.operands[s.operand].dtype)
-    term = _moves_along_lanes(s.address, em.lanes)
+    term = moves_along_lanes(s.address, em.lanes)
     ahead = next(t for t in s.address.terms if t.axis == s.axis)
     if em.lanes is None or em.lanes.masked or term is None:
         return
-    place, index = _unit_place(em, s.address, term, pointer_to(em, s.operand), element)
+    place, index = unit_place(em, s.address, term, pointer_to(em, s.operand), element)
     further = em.slot(ahead.slot)
     b = em.inmost()
     first = b.gep(place, [b.add(index, further)], source_etype=element)
@@ -423,45 +355,52 @@ def store(em: _Emitter, operand: int, address: Address, parts: Parts, streamed: 
     dtype = em.kernel.operands[operand].dtype
     element = memory_type(dtype)
     pointer = pointer_to(em, operand)
-    term = _moves_along_lanes(address, em.lanes)
+    term = moves_along_lanes(address, em.lanes)
     if term is None:
         (offset,) = position(em, address)
         b = em.builder
         value = b.extract_element(parts[0], constant(I64, 0)) if lanes_of(parts[0]) else parts[0]
         b.store(to_memory(b, dtype, value), b.gep(pointer, [offset], source_etype=element), align=dtype.itemsize)
     elif term.how == "unit" and address.then is None:
-        place, index = _unit_place(em, address, term, pointer, element)
+        place, index = unit_place(em, address, term, pointer, element)
         b = em.builder
         for u, value in enumerate(parts):
-            _store_vector(em, place, index, u, to_memory(b, dtype, value), dtype.itemsize, streamed)
+            _store_vector(em, place, index, u, to_memory(b, dtype, value), streamed)
+    elif term.how == "near" and address.then is None and dtype.itemsize >= steps.LEAST:
+        place, index = unit_place(em, address, term, pointer, element)
+        for u, value in enumerate(parts):
+            steps.store_near(em, place, index, u, [to_memory(em.builder, dtype, value)], term.slot)
     else:
         offsets = position(em, address)
         b = em.builder
         for where, value in zip(offsets, parts, strict=True):
-            _scatter(em, b, pointer, where, element, to_memory(b, dtype, value))
+            scatter(em, b, pointer, where, element, to_memory(b, dtype, value))
 
 
-def _store_vector(em: _Emitter, place: Value, index: Value, part: int, value: Value, size: int, streamed: bool) -> None:
+def _store_vector(em: _Emitter, place: Value, index: Value, part: int, value: Value, streamed: bool) -> None:
     b, lanes, element = em.builder, em.lanes, value.type.element
     assert lanes is not None
     place = b.gep(place, [index], source_etype=element)
     if part:
         place = b.gep(place, [constant(I64, part * lanes.width)], source_etype=element)
 
-    def whole() -> Value:
-        vector_bytes = size * lanes.width
-        done = b.store(value, place, align=vector_bytes if streamed else size)
-        if streamed and vector_bytes >= LEAST_STREAMED:
-            done.set_metadata("nontemporal", em.module.add_metadata([constant(I32, 1)]))
-        return done
-
     def masked(mask: Value) -> Value:
         return intrinsic(b, "masked.store", ir.VoidType(), value, place, mask, suffix=f"{mangled(value.type)}.p0")
 
-    _masked_or_whole(em, b, masked, whole)
+    masked_or_whole(em, b, masked, lambda: store_whole(em, place, value, streamed))
 
 
-def _scatter(em: _Emitter, b: Any, pointer: Value, offsets: Value, element: Any, value: Value) -> None:
+def store_whole(em: _Emitter, place: Value, value: Value, streamed: bool) -> Value:
+    """Write a whole vector."""
+    size = bytes_of(value.type.element)
+    vector_bytes = size * lanes_of(value)
+    done = em.builder.store(value, place, align=vector_bytes if streamed else size)
+    if streamed and vector_bytes >= LEAST_STREAMED:
+        done.set_metadata("nontemporal", em.module.add_metadata([constant(I32, 1)]))
+    return done
+
+
+def scatter(em: _Emitter, b: Any, pointer: Value, offsets: Value, element: Any, value: Value) -> None:
     n = lanes_of(offsets)
     places = _places(b, pointer, offsets, element)
     mask = (

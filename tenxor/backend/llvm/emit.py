@@ -40,7 +40,7 @@ from ...kernel.ir import (
     Update,
     expand,
 )
-from . import access, folds, indices, products, rows, tiles, widths
+from . import access, folds, indices, pairs, products, rows, tiles, widths
 from .analysis import Needs, carried, dependencies, runs_along
 from .arithmetic import EXACT, PRIMITIVES
 from .scopes import Block, Lanes, Parts, Scope
@@ -215,10 +215,13 @@ class _Emitter:
 
     def store(self, s: Store) -> None:
         self.inmost()
-        parts = self.value(s.value)
+        values = [self.value(e) for e in s.values]
         if access.has_lanes(s.address, self.lanes):
-            parts = self.widened(parts, s.value)
-        access.store(self, s.operand, s.address, parts, s.streamed)
+            values = [self.widened(parts, e) for parts, e in zip(values, s.values, strict=True)]
+        if s.imag is None:
+            access.store(self, s.operand, s.address, values[0], s.streamed)
+        else:
+            pairs.store(self, s, values[0], values[1])
         self.streamed |= s.streamed
 
     # Loops
@@ -446,6 +449,8 @@ class _Emitter:
         """The value of an expression whose operands have theirs."""
         depth = self.depth_of(e)
         if isinstance(e, Load):
+            if e.part is not None:
+                return self.once(depth, e, lambda b: pairs.load(self, e))
             return self.once(depth, e, lambda b: access.load(self, e.operand, e.address, e.dtype, e.args))
         if isinstance(e, Index):
             return self.once(depth, e, lambda b: indices.checked(self, e))

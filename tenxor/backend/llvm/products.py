@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 LINE = 64  # bytes
 LITTLE = 4  # additions' worth of work with a result, up to which it is done straight from the registers
+MOST_TERMS = 2  # of a step, that are added to a state one by one
 
 
 def tile_shape(vector_bytes: int, states: int) -> tuple[tuple[int, ...], int]:
@@ -371,23 +372,44 @@ def _is_given(e: Expr) -> bool:
 
 
 def next_state(em: _Emitter, value: Expr, known: dict[Expr, Parts]) -> Parts:
-    """The next state; a product that is added to it is rounded once."""
-    product = _added_product(value)
-    if product is None:
+    """The next state; products that are added to it, or taken from it, are rounded once each."""
+    products = _added_products(value)
+    if products is None:
         return em.inline(value, known)
-    state, one, other = (em.inline(e, known) for e in product)
-    b = em.builder
-    return [intrinsic(b, "fma", z.type, x, y, z) for x, y, z in zip(one, other, state, strict=True)]
+    b, found = em.builder, known[products[0]]
+    for one, other, less in products[1]:
+        left, right = em.inline(one, known), em.inline(other, known)
+        left = [b.fneg(x) for x in left] if less else left
+        found = [intrinsic(b, "fma", z.type, x, y, z) for x, y, z in zip(left, right, found, strict=True)]
+    return found
 
 
-def _added_product(value: Expr) -> tuple[Expr, Expr, Expr] | None:
-    """The state and the operands of a product of floats, where the value is their sum."""
+Products = list[tuple[Expr, Expr, bool]]  # factors, and whether the product is subtracted
+
+
+def _added_products(value: Expr) -> tuple[State, Products] | None:
+    """The state and the products of floats of which a value is the sum."""
     if not (isinstance(value, Call) and value.op.name == "add" and value.dtype.is_float):
         return None
     state, term = value.args
+    found: Products = []
+    if isinstance(state, State) and _collected(term, False, found):
+        return state, found
+    return None
+
+
+def _collected(term: Expr, less: bool, found: Products) -> bool:
+    """Whether a term is a sum or difference of products, as those of complex numbers are, which are then `found`."""
+    dtype = term.dtype
     while isinstance(term, Call) and (formula := expand(term)) is not None:
         term = formula
-    if isinstance(state, State) and isinstance(term, Call) and term.op.name == "multiply" and term.dtype is value.dtype:
+    if not isinstance(term, Call) or term.dtype is not dtype:
+        return False
+    if term.op.name in ("add", "subtract"):
         one, other = term.args
-        return state, one, other
-    return None
+        return _collected(other, less ^ (term.op.name == "subtract"), found) and _collected(one, less, found)
+    if term.op.name != "multiply" or len(found) == MOST_TERMS:
+        return False
+    one, other = term.args
+    found.append((one, other, less))
+    return True

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from llvmlite import ir
 
 from ...kernel.ir import For, Stage, Staged
-from . import access
+from . import access, pairs
 from .values import I32, I64, Value, constant, from_memory, memory_type
 
 if TYPE_CHECKING:
@@ -72,14 +72,15 @@ class _Source:
         """Load as many vectors as they have lanes, turn them, and store them."""
         b = self.em.inmost()
         first, into = self.places(b, i, j)
-        vector = ir.VectorType(self.element, width)
+        pair = isinstance(self.element, ir.ArrayType)
+        vector = ir.VectorType(self.element.element, 2 * width) if pair else ir.VectorType(self.element, width)
         rows: list[Value] = []
         for k in range(width):
             place = b.gep(first, [b.mul(self.stride, constant(I64, k))], source_etype=self.element)
-            rows.append(b.load(place, typ=vector, align=self.size))
-        for k, row in enumerate(turned(b, rows)):
+            rows.append(b.load(place, typ=vector, align=access.bytes_of(vector.element)))
+        for k, row in enumerate(turned(b, rows, 1 + pair)):
             place = b.gep(into, [constant(I64, k * self.stage.side)], source_etype=self.element)
-            b.store(row, place, align=self.size)
+            b.store(row, place, align=access.bytes_of(vector.element))
 
     def copy_singly(self, rows: tuple[Value, Value], columns: tuple[Value, Value]) -> None:
         """Copy a rectangle one element after another."""
@@ -89,7 +90,8 @@ class _Source:
             def one(j: Value) -> Value:
                 b = em.inmost()
                 there, here = self.places(b, i, j)
-                b.store(b.load(there, typ=self.element, align=self.size), here, align=self.size)
+                size = access.bytes_of(getattr(self.element, "element", self.element))
+                b.store(b.load(there, typ=self.element, align=size), here, align=size)
                 return b.add(j, constant(I64, 1))
 
             em.repeated(For(s.last, ()), -1, *columns, 1, one)
@@ -98,8 +100,11 @@ class _Source:
         em.repeated(For(s.along, ()), -1, *rows, 1, row)
 
 
-def turned(b: Any, rows: list[Value]) -> list[Value]:
-    """The columns of a square of vectors: blocks off the diagonal change places, of 1, then of 2, then of 4..."""
+def turned(b: Any, rows: list[Value], parts: int = 1) -> list[Value]:
+    """The columns of a square of vectors: blocks off the diagonal change places, of 1, then of 2, then of 4...
+
+    An element may have several parts, which stay side by side.
+    """
     width, block = len(rows), 1
     while block < width:
         upper = [n if not n & block else width + n - block for n in range(width)]
@@ -108,18 +113,20 @@ def turned(b: Any, rows: list[Value]) -> list[Value]:
         for r in range(width):
             if not r & block:
                 one, two = rows[r], rows[r + block]
-                rows[r], rows[r + block] = _chosen(b, one, two, upper), _chosen(b, one, two, lower)
+                rows[r], rows[r + block] = _chosen(b, one, two, upper, parts), _chosen(b, one, two, lower, parts)
         block *= 2
     return rows
 
 
-def _chosen(b: Any, one: Value, two: Value, lanes: list[int]) -> Value:
+def _chosen(b: Any, one: Value, two: Value, elements: list[int], parts: int) -> Value:
+    lanes = [parts * n + part for n in elements for part in range(parts)]
     return b.shuffle_vector(one, two, ir.Constant(ir.VectorType(I32, len(lanes)), [ir.Constant(I32, n) for n in lanes]))
 
 
 def load(em: _Emitter, e: Staged) -> Parts:
     """The elements of a tile for the lanes."""
-    element = memory_type(e.dtype)
+    part = memory_type(e.dtype)
+    element = part if e.part is None else ir.ArrayType(part, 2)
     tile = memory(em, e.tile, element, e.side)
     row_scope, scope = em.scopes[em.scope_of(e.along)], em.scopes[em.scope_of(e.last)]
 
@@ -131,6 +138,10 @@ def load(em: _Emitter, e: Staged) -> Parts:
     b = em.builder
     assert em.lanes is not None
     place = b.sub(scope.index, em.block[e.last].begin)
+    if e.part is not None:
+        wide = [pairs.load_wide(em, b, row, place, u, part) for u in range(em.lanes.unroll)]
+        both = pairs.apart(b, wide)
+        return both[len(wide) :] if e.part else both[: len(wide)]
     return [
         from_memory(b, e.dtype, access.load_vector(em, b, row, place, u, element, e.dtype.itemsize))
         for u in range(em.lanes.unroll)

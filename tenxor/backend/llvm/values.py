@@ -26,6 +26,8 @@ INTS = {8: I8, 16: I16, 32: I32, 64: I64}
 
 def memory_type(dtype: DType) -> Type:
     """The type of one element in memory."""
+    if dtype.kind == "complex":
+        return ir.ArrayType(memory_type(dtype.part), 2)
     if dtype.kind == "float":
         return {"float16": HALF, "bfloat16": I16, "float32": FLOAT, "float64": DOUBLE}[dtype.name]
     return INTS[dtype.bits]
@@ -36,6 +38,17 @@ def register_type(dtype: DType) -> Type:
     if dtype.kind == "float":
         return DOUBLE if dtype.bits == 64 else FLOAT
     return I1 if dtype.kind == "bool" else INTS[dtype.bits]
+
+
+def bytes_of(element: Any) -> int:
+    """The size of an element in memory."""
+    if isinstance(element, ir.ArrayType):
+        return int(element.count) * bytes_of(element.element)
+    return (
+        int(element.width // 8)
+        if isinstance(element, ir.IntType)
+        else {"half": 2, "float": 4, "double": 8}[str(element)]
+    )
 
 
 def lanes_of(value: Value) -> int:
@@ -56,7 +69,7 @@ class _Text(ir.FormattedConstant):  # type: ignore[misc]
         self.constant = text
 
 
-def constant(type_: Type, number: Number) -> Value:
+def constant(type_: Type, number: float) -> Value:
     """`number` as a scalar, or the same in every lane."""
     if isinstance(type_, ir.VectorType):
         return _Text(type_, f"splat ({type_.element} {constant(type_.element, number).get_reference()})")
@@ -76,7 +89,8 @@ def _to_single(number: float) -> float:
 
 
 def number_of(dtype: DType, number: Number, lanes: int = 0) -> Value:
-    """A constant of a dtype in a register, or in each of so many lanes."""
+    """A constant of a real dtype in a register, or in each of so many lanes."""
+    assert not isinstance(number, complex)
     element = register_type(dtype)
     return constant(ir.VectorType(element, lanes) if lanes else element, number)
 

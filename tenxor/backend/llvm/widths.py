@@ -20,7 +20,7 @@ def lane_count(kernel: Kernel, vector_bytes: int) -> int:
         return max(2, vector_bytes // max(states))
     vector = {axis for axis, a in enumerate(kernel.axes) if a.vector}
     known: dict[Expr, Needs] = {}
-    widest = kernel.operands[0].dtype.itemsize
+    widest = kernel.operands[0].dtype.part.itemsize
     for e in expressions(kernel.body):
         for part in walk(e):
             if not vector.isdisjoint(dependencies(part, known)[0]):

@@ -1,0 +1,277 @@
+"""What each primitive operation means: values of one element, computed in Python and NumPy, for the interpreter.
+
+A value is a Python bool, a Python int, or a NumPy float of the type that its dtype computes in: a `float16`
+or `bfloat16` is a `float32` that the narrow type can hold. Integers are computed exactly and then wrapped;
+floats are rounded once per operation.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from ..dtypes import DType, bfloat16, boolean, float16
+from ..expr import Call
+
+Float = np.floating[Any]
+Value = bool | int | Float
+
+
+def apply(e: Call, args: list[Value]) -> Value:
+    """A primitive operation on values: exact, then wrapped or rounded to the dtype of its result."""
+    name = e.op.name
+    return fitted(BY_DTYPE[name](e.dtype, *args) if name in BY_DTYPE else PRIMITIVES[name](*args), e.dtype)
+
+
+# --- dtypes -------------------------------------------------------------------------------------------------
+
+
+def from_memory(raw: Any, dtype: DType) -> Value:
+    """One element of memory as a value."""
+    if dtype is bfloat16:
+        bits = np.uint32(int(raw) << 16)
+        return bits.view(np.float32)
+    return cast(raw if dtype.is_float else raw.item(), dtype)
+
+
+def to_memory(value: Value, dtype: DType) -> Any:
+    """A value as one element of memory."""
+    if dtype is bfloat16:
+        return np.uint16(int(np.float32(value).view(np.uint32)) >> 16)
+    return dtype.numpy.type(value)
+
+
+def fitted(value: Any, dtype: DType) -> Value:
+    """The result of an operation in its dtype: integers modulo 2**bits, narrow floats rounded once."""
+    if dtype is boolean:
+        return bool(value)
+    if dtype.is_integer:
+        return wrapped(int(value), dtype)
+    return cast(dtype.compute.numpy.type(value), dtype)
+
+
+def wrapped(value: int, dtype: DType) -> int:
+    """The integer of `dtype` that is `value` modulo 2**bits."""
+    lowest = int(dtype.lowest)
+    return (value - lowest) % (1 << dtype.bits) + lowest
+
+
+def cast(value: Any, dtype: DType) -> Value:
+    """A number as a value of `dtype`; integers wrap, floats to integers truncate and saturate, NaN is 0."""
+    if dtype is boolean:
+        return bool(value != 0)
+    if dtype.is_integer:
+        return wrapped(int(value), dtype) if isinstance(value, int) else saturated(float(value), dtype)
+    if dtype is bfloat16:
+        return to_bfloat16(value)
+    if isinstance(value, int):  # NumPy rounds its own 64-bit integers once, but Python's twice
+        value = np.uint64(value) if value > 0 else np.int64(value)
+    rounded: Any = np.asarray(value).astype(dtype.numpy)[()]
+    return np.float32(rounded) if dtype is float16 else rounded
+
+
+def saturated(value: float, dtype: DType) -> int:
+    """The whole part of a float, held within the range of an integer dtype; 0 for NaN."""
+    if math.isnan(value):
+        return 0
+    if math.isinf(value):
+        return int(dtype.highest if value > 0 else dtype.lowest)
+    return int(max(dtype.lowest, min(dtype.highest, int(value))))
+
+
+def to_bfloat16(value: Any) -> Value:
+    """The bfloat16 nearest to a number, halves to even, as a float32."""
+    single = value if isinstance(value, np.float32) else _to_odd(value)
+    if np.isnan(single):
+        return single
+    bits = int(single.view(np.uint32))
+    return np.uint32(bits + 0x7FFF + (bits >> 16 & 1) & 0xFFFF0000).view(np.float32)
+
+
+def _to_odd(value: int | float) -> np.float32:
+    """A float32 whose last bit is set where it is not exact, so that rounding it again is rounding once."""
+    near = np.float32(value)
+    if math.isnan(near) or float(near) == value:
+        return near
+    cut = near if abs(float(near)) < abs(value) else np.nextafter(near, np.float32(0))
+    return np.uint32(cut.view(np.uint32) | 1).view(np.float32)
+
+
+# --- the meaning of the primitives --------------------------------------------------------------------------
+
+
+def _of_floats(function: Callable[[Any], Any]) -> Callable[[Value], Any]:
+    """A rounding: integers are whole already."""
+    return lambda x: x if isinstance(x, int) else function(x)
+
+
+def _elementary(name: str) -> Callable[..., Any]:
+    """The function of C's library on float64; where Python raises, the infinity or NaN that NumPy gives."""
+    exact, special = getattr(math, name), getattr(np, name, None)
+
+    def function(*args: Float) -> Any:
+        try:
+            return exact(*map(float, args))
+        except (ValueError, OverflowError):
+            assert special is not None
+            return special(*map(np.float64, args))
+
+    return function
+
+
+def _pow(x: Any, y: Any) -> Any:
+    if not isinstance(x, int):
+        return _float_pow(x, y)
+    if y >= 0:
+        return pow(x, y, 1 << 64)
+    return (x if y % 2 else 1) if abs(x) == 1 else 0  # the whole part of a reciprocal
+
+
+_float_pow = _elementary("pow")
+
+
+def _over_one_plus_exp(x: Any, t: Any, t_low: Any = 0) -> Any:
+    """x / (1 + e**(t + t_low)); 0 with the sign of x where t is infinite, whatever x is."""
+    if t == np.inf:
+        return np.copysign(0, x)
+    if t < 700:
+        return x / (1 + np.exp(t) * (1 + t_low))
+    return x * np.exp(-t / 2) * (1 - t_low) * np.exp(-t / 2)
+
+
+def _gelu(x: Any) -> Any:
+    """x/2 erfc(y) with y = -x / sqrt(2), whose rounding error counts where erfc is steep."""
+    if x == -np.inf:
+        return np.float64(-0.0)
+    y = float(x) * -math.sqrt(0.5)
+    found = np.float64(math.erfc(y))
+    if 1 < y < 26:
+        exact = Fraction(float(x)) * (Fraction(4.833646656726458e-17) - Fraction(math.sqrt(0.5)))
+        found -= float(exact - Fraction(y)) * math.exp(-y * y) * 2 / math.sqrt(math.pi)
+    return x * 0.5 * found
+
+
+def _gelu_tanh(x: Any) -> Any:
+    if not -20 < x < 20:
+        return _over_one_plus_exp(np.float64(x), np.copysign(np.inf, -x))
+    wide = Fraction(float(x))
+    t = -(Fraction(1.5957691216057308) - Fraction(9.96930880911092e-17)) * (wide + Fraction("0.044715") * wide**3)
+    rounded = float(t)
+    return _over_one_plus_exp(np.float64(x), np.float64(rounded), float(t - Fraction(rounded)))
+
+
+def _floor_divide(x: Any, y: Any) -> Any:
+    if isinstance(x, int):
+        return x // y if y else 0
+    quotient = x / y
+    if x == 0 or np.isinf(y) or not abs(quotient) < 2**53:
+        return quotient  # a zero of either sign, an infinity, NaN, or so large that it is whole
+    return Fraction(float(x)) // Fraction(float(y))  # exact: x / y may be rounded up to the next whole number
+
+
+def _remainder(x: Any, y: Any) -> Any:
+    if isinstance(x, int):
+        return x % y if y else 0
+    rest = np.fmod(x, y)
+    if rest == 0:
+        return np.copysign(rest, y)
+    return rest + y if (rest < 0) != (y < 0) else rest
+
+
+def _larger(x: Any, y: Any) -> Any:
+    if x == y:
+        return y if math.copysign(1, x) < 0 else x  # +0 is above -0
+    return x if x > y or x != x else y
+
+
+def _smaller(x: Any, y: Any) -> Any:
+    if x == y:
+        return x if math.copysign(1, x) < 0 else y
+    return x if x < y or x != x else y
+
+
+def _next_after(dtype: DType, x: Any, y: Any) -> Any:
+    if x == y:
+        return y
+    if dtype is float16:
+        return np.nextafter(np.float16(x), np.float16(y))
+    near = np.nextafter(x, y)
+    if dtype is not bfloat16 or np.isnan(near) or near == x:
+        return near
+    bits = int(near.view(np.uint32)) + (0xFFFF if abs(near) > abs(x) else 0)  # on to the next bfloat16
+    return np.uint32(bits & 0xFFFF0000).view(np.float32)
+
+
+PRIMITIVES: dict[str, Callable[..., Any]] = {
+    # arithmetic
+    "add": lambda x, y: x + y,
+    "subtract": lambda x, y: x - y,
+    "multiply": lambda x, y: x * y,
+    "divide": lambda x, y: x / y,
+    "floor_divide": _floor_divide,
+    "remainder": _remainder,
+    "pow": _pow,
+    "negative": lambda x: -x,
+    "positive": lambda x: x,
+    "abs": lambda x: abs(x),
+    "sign": lambda x: (x > 0) - (x < 0) if isinstance(x, int) else np.sign(x),
+    "sqrt": np.sqrt,
+    "maximum": _larger,
+    "minimum": _smaller,
+    "where": lambda condition, x, y: x if condition else y,
+    # rounding and parts
+    "floor": _of_floats(np.floor),
+    "ceil": _of_floats(np.ceil),
+    "trunc": _of_floats(np.trunc),
+    "round": _of_floats(np.rint),
+    "copysign": np.copysign,
+    "float_to_bits": lambda x: int(x.view(f"u{x.itemsize}")),
+    "signbit": np.signbit,
+    "isnan": lambda x: x != x,
+    "isinf": lambda x: abs(x) == math.inf,
+    "isfinite": lambda x: abs(x) < math.inf,
+    # comparison and logic
+    "equal": lambda x, y: x == y,
+    "not_equal": lambda x, y: x != y,
+    "less": lambda x, y: x < y,
+    "less_equal": lambda x, y: x <= y,
+    "greater": lambda x, y: x > y,
+    "greater_equal": lambda x, y: x >= y,
+    "logical_and": lambda x, y: x and y,
+    "logical_or": lambda x, y: x or y,
+    "logical_xor": lambda x, y: x != y,
+    "logical_not": lambda x: not x,
+    "bitwise_and": lambda x, y: x & y,
+    "bitwise_or": lambda x, y: x | y,
+    "bitwise_xor": lambda x, y: x ^ y,
+    "bitwise_invert": lambda x: not x if isinstance(x, bool) else ~x,
+    # elementary functions
+    **{
+        name: _elementary(name)
+        for name in (
+            *("exp", "exp2", "expm1", "log", "log1p", "log2", "log10", "sin", "cos", "tan", "asin", "acos"),
+            *("atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "atan2", "hypot"),
+        )
+    },
+    "logaddexp": lambda x, y: np.logaddexp(np.float64(x), np.float64(y)),
+    "rsqrt": lambda x: 1 / np.sqrt(np.float64(x)),
+    "sigmoid": lambda x: _over_one_plus_exp(np.float64(1), -np.float64(x)),
+    "silu": lambda x: _over_one_plus_exp(np.float64(x), -np.float64(x)),
+    "softplus": lambda x: np.logaddexp(np.float64(x), 0),
+    "gelu": _gelu,
+    "gelu_tanh": _gelu_tanh,
+}
+
+# Those whose meaning depends on the dtype of the result, which comes first. A shift's count is unsigned.
+BY_DTYPE: dict[str, Callable[..., Any]] = {
+    "cast": lambda dtype, x: cast(x, dtype),
+    "nextafter": _next_after,
+    "bits_to_float": lambda dtype, x: np.uint64(x).astype(f"u{dtype.itemsize}").view(dtype.numpy),
+    "bitwise_left_shift": lambda dtype, x, y: x << y if 0 <= y < dtype.bits else 0,
+    "bitwise_right_shift": lambda dtype, x, y: x >> (y if 0 <= y < dtype.bits else dtype.bits),
+    "multiply_high": lambda dtype, x, y: x * y >> dtype.bits,
+}

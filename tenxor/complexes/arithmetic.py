@@ -1,0 +1,192 @@
+"""Sums, products, quotients and comparisons of complex numbers."""
+
+from __future__ import annotations
+
+from math import inf
+
+from ..dtypes import float32, float64, int64, uint64
+from ..expr import Const, Expr, Pair, call, cast, where, zero
+from .pairs import pair
+
+Two = tuple[Expr, Expr]
+
+
+def add(x: Expr, y: Expr) -> Expr:
+    """x + y."""
+    (a, b), (c, d) = x.args, y.args
+    return pair(a + c, b + d)
+
+
+def subtract(x: Expr, y: Expr) -> Expr:
+    """x - y."""
+    (a, b), (c, d) = x.args, y.args
+    return pair(a - c, b - d)
+
+
+def multiply(x: Expr, y: Expr) -> Expr:
+    """x * y, as written out: where parts are infinite, others may be NaN."""
+    (a, b), (c, d) = x.args, y.args
+    return pair(a * c - b * d, a * d + b * c)
+
+
+def negative(x: Expr) -> Expr:
+    """-x."""
+    a, b = x.args
+    return pair(-a, -b)
+
+
+def conj(x: Expr) -> Expr:
+    """x with the other imaginary part."""
+    a, b = x.args
+    return pair(a, -b)
+
+
+def select(condition: Expr, x: Expr, y: Expr) -> Pair:
+    """x where the condition holds, else y."""
+    (a, b), (c, d) = x.args, y.args
+    return pair(where(condition, a, c), where(condition, b, d))
+
+
+def equal(x: Expr, y: Expr) -> Expr:
+    """Whether both parts are equal."""
+    (a, b), (c, d) = x.args, y.args
+    return call("equal", a, c) & call("equal", b, d)
+
+
+def not_equal(x: Expr, y: Expr) -> Expr:
+    """Whether any part differs."""
+    (a, b), (c, d) = x.args, y.args
+    return call("not_equal", a, c) | call("not_equal", b, d)
+
+
+def square(x: Expr) -> Expr:
+    """x * x."""
+    a, b = x.args
+    return pair(a * a - b * b, a * b + a * b)
+
+
+def squared_abs(x: Expr) -> Expr:
+    """The square of the magnitude, real."""
+    a, b = x.args
+    return a * a + b * b
+
+
+def magnitude(x: Expr) -> Expr:
+    """The absolute value, without overflow: float32 has room for its squares in float64."""
+    a, b = x.args
+    if a.dtype is not float32:
+        return call("hypot", a, b)
+    wide, other = cast(a, float64), cast(b, float64)
+    found = cast(call("sqrt", wide * wide + other * other), float32)
+    return where(call("isinf", a) | call("isinf", b), inf, found)
+
+
+def sign(x: Expr) -> Expr:
+    """x divided by its magnitude; 0 for 0."""
+    size = magnitude(x)
+    a, b = x.args
+    is_zero = call("equal", size, 0.0)
+    return pair(where(is_zero, a, a / size), where(is_zero, b, b / size))
+
+
+def by_part(name: str, x: Expr) -> Expr:
+    """A real function of each part."""
+    a, b = x.args
+    return pair(call(name, a), call(name, b))
+
+
+def isnan(x: Expr) -> Expr:
+    """Whether any part is NaN."""
+    a, b = x.args
+    return call("isnan", a) | call("isnan", b)
+
+
+def isinf(x: Expr) -> Expr:
+    """Whether any part is infinite."""
+    a, b = x.args
+    return call("isinf", a) | call("isinf", b)
+
+
+def isfinite(x: Expr) -> Expr:
+    """Whether both parts are finite."""
+    a, b = x.args
+    return call("isfinite", a) & call("isfinite", b)
+
+
+# --- quotients --------------------------------------------------------------------------------------------------------
+
+HUGE, SCALE = 2.0**800, 2.0**200  # beyond which dividends are scaled, and by how much
+TOP = 2046  # the exponent field of the largest floats
+
+
+def divide(x: Expr, y: Expr) -> Expr:
+    """x / y without overflow or underflow on the way; infinities as in C99, Annex G, and of zeros as in NumPy.
+
+    Quotients of float32 are computed in float64, where squares have room. Else the divisor is scaled by a power of two to
+    about 1, and the dividend if it is very large or small.
+    """
+    (a, b), (c, d) = x.args, y.args
+    part = a.dtype
+    zero_divisor = call("equal", c, 0.0) & call("equal", d, 0.0)
+    by_zero = call("abs", c)
+    real, imag = (_wide_quotient if part is float32 else scaled_quotient)((a, b), (c, d))
+    real, imag = _with_infinities((a, b), (c, d), (real, imag))
+    return pair(where(zero_divisor, a / by_zero, real), where(zero_divisor, b / by_zero, imag))
+
+
+def _wide_quotient(x: Two, y: Two) -> Two:
+    a, b, c, d = (cast(part, float64) for part in (*x, *y))
+    size = c * c + d * d
+    return cast((a * c + b * d) / size, float32), cast((b * c - a * d) / size, float32)
+
+
+def scaled_quotient(x: Two, y: Two) -> Two:
+    (a, b), (c, d) = x, y
+    scale = _reciprocal_power(call("maximum", call("abs", c), call("abs", d)))
+    c, d = c * scale, d * scale
+    size = c * c + d * d
+    largest = call("maximum", call("abs", a), call("abs", b))
+    down, up = largest > HUGE, largest < 1 / HUGE
+    one = Const(1.0, float64)
+    before = where(down, 1 / SCALE, where(up, SCALE, one))
+    after = where(down, SCALE, where(up, 1 / SCALE, one))
+    a, b = a * before, b * before
+    return (a * c + b * d) / size * scale * after, (b * c - a * d) / size * scale * after
+
+
+def _reciprocal_power(x: Expr) -> Expr:
+    """A power of two by which a positive float64 becomes about 1, or as near to that as there is one."""
+    field = cast(call("bitwise_right_shift", call("float_to_bits", x), 52), int64)
+    wanted = call("maximum", TOP - field, 1)
+    wanted = call("minimum", wanted, TOP)
+    return call("bits_to_float", call("bitwise_left_shift", cast(wanted, uint64), 52))
+
+
+def _with_infinities(x: Two, y: Two, quotient: Two) -> Two:
+    """The quotient, where one of both numbers is infinite: an infinity, or zeros."""
+    over = _is_infinite(x) & _is_finite(y)
+    under = _is_finite(x) & _is_infinite(y)
+    a, b = (where(over, _unit(part), part) for part in x)
+    c, d = (where(under, _unit(part), part) for part in y)
+    found = a * c + b * d, b * c - a * d
+    real, imag = (where(over, part * inf, where(under, part * 0.0, q)) for part, q in zip(found, quotient, strict=True))
+    return real, imag
+
+
+def _is_infinite(x: Two) -> Expr:
+    return call("isinf", x[0]) | call("isinf", x[1])
+
+
+def _is_finite(x: Two) -> Expr:
+    return call("isfinite", x[0]) & call("isfinite", x[1])
+
+
+def _unit(x: Expr) -> Expr:
+    """1 for an infinity, else 0, with the sign."""
+    return call("copysign", where(call("isinf", x), 1.0, zero(x.dtype)), x)
+
+
+def divide_by_real(x: Expr, y: Expr) -> Expr:
+    """x / y for a real y."""
+    a, b = x.args
+    return pair(a / y, b / y)

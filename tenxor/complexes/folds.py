@@ -1,0 +1,80 @@
+"""Reductions of complex numbers as reductions of their parts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+
+from ..dtypes import DType, int64
+from ..expr import Arg, Expr, Pair
+from ..ops import DTypes, Exprs
+from ..reductions import Reduction
+from .pairs import converted, has_complex, in_parts
+
+MOST = 1 << 10  # reductions whose parts are remembered
+Join = Callable[[Exprs, Exprs], Exprs]
+
+
+def split(reduction: Reduction, dtype: DType) -> Reduction:
+    """The reduction of elements of a dtype with only real states: itself, if nothing in it is complex."""
+    return _split(reduction, dtype)
+
+
+@lru_cache(maxsize=MOST)
+def _split(r: Reduction, dtype: DType) -> Reduction:
+    """One object for one meaning, so that its kernels are found again."""
+    states = r.states(dtype)
+    one, position = Arg(0, dtype), Arg(1, int64)
+    element = r.lift(one, position, states)
+    left, right = ([Arg(k, d) for k, d in enumerate(states, start=first)] for first in (0, len(states)))
+    joins = [join for join in (r.combine, r.follow) if join is not None]
+    every = [*element, *(e for join in joins for e in join(tuple(left), tuple(right)))]
+    if not any(map(has_complex, (one, *every))):
+        return r
+    whole = _Whole(states)
+
+    def join_of(join: Join | None) -> Join | None:
+        if join is None:
+            return None
+        formulas = join(tuple(left), tuple(right))
+
+        def joined(a: Exprs, b: Exprs) -> Exprs:
+            given: dict[Expr, Expr] = dict(zip([*left, *right], [*whole.of(a), *whole.of(b)], strict=True))
+            return _flat([in_parts(e, given) for e in formulas])
+
+        return joined
+
+    def finish(parts: Exprs, result: DType) -> Expr:
+        found = whole.of(parts)
+        if r.finish is None:
+            return found[-1]
+        return in_parts(r.finish(tuple(left), result), dict(zip(left, found, strict=True)))
+
+    return Reduction(
+        r.name,
+        lambda d: tuple([p for s in states for p in ((s.part,) * 2 if s.is_complex else (s,))]),
+        lambda _: _flat([in_parts(e, {}) for e in r.identity(states)]),
+        lambda x, at, _: _flat([in_parts(e, {one: converted(x, dtype), position: at}) for e in element]),
+        join_of(r.combine),
+        r.result,
+        has_identity=r.has_identity,
+        follow=join_of(r.follow),
+        finish=finish,
+        places=r.places,
+    )
+
+
+class _Whole:
+    """States put together from their parts."""
+
+    def __init__(self, states: DTypes) -> None:
+        self.states = states
+
+    def of(self, parts: Exprs) -> list[Expr]:
+        """The states."""
+        rest: Iterator[Expr] = iter(parts)
+        return [Pair(next(rest), next(rest), s) if s.is_complex else next(rest) for s in self.states]
+
+
+def _flat(states: list[Expr]) -> Exprs:
+    return tuple([part for s in states for part in (s.args if isinstance(s, Pair) else (s,))])

@@ -1,0 +1,64 @@
+"""Formulas with complex numbers in them as formulas over real ones."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from ..dtypes import DType, complex_of
+from ..expr import Arg, Call, Const, Expr, Pair, call, cast, missing, walk, zero
+
+if TYPE_CHECKING:
+    from ..ops import Op
+
+
+def pair(real: Expr, imag: Expr) -> Pair:
+    """The complex number of these parts."""
+    return Pair(real, imag, complex_of(real.dtype))
+
+
+def has_complex(e: Expr) -> bool:
+    """Whether anything in an expression is a complex number."""
+    return any(part.dtype.is_complex or (isinstance(part, Call) and part.op.in_complex) for part in walk(e))
+
+
+def converted(x: Expr, dtype: DType) -> Expr:
+    """`x`, real or a pair, as `dtype`."""
+    if x.dtype is dtype:
+        return x
+    if isinstance(x, Pair):
+        real, imag = x.args
+        if dtype.is_complex:
+            return Pair(cast(real, dtype.part), cast(imag, dtype.part), dtype)
+        assert dtype.kind == "bool", f"a complex number is no {dtype}"
+        return call("logical_or", real, imag)
+    return Pair(cast(x, dtype.part), zero(dtype.part), dtype) if dtype.is_complex else cast(x, dtype)
+
+
+def applied(op: Op, args: Sequence[Expr], dtype: DType) -> Expr:
+    """`op` on operands that are real or pairs, giving `dtype`, as a real expression or a pair."""
+    if op.name == "cast":
+        return converted(args[0], dtype)
+    wanted, result = op.rule(op.name, tuple(x.dtype for x in args))
+    args = [converted(x, d) for x, d in zip(args, wanted, strict=True)]
+    if not (op.in_complex or result.is_complex or any(d.is_complex for d in wanted)):
+        return Call(op, tuple(args), result)
+    if op.parts is not None:
+        return op.parts(*args)
+    assert op.formula is not None, f"{op} has no formula for complex numbers"
+    names = [Arg(k, d) for k, d in enumerate(wanted)]
+    return in_parts(op.formula(*names), dict(zip(names, args, strict=True)))
+
+
+def in_parts(formula: Expr, given: Mapping[Expr, Expr]) -> Expr:
+    """A formula over what is `given`, each of it real or a pair, as a real expression or a pair."""
+    found = dict(given)
+    for e in missing(formula, found):
+        if isinstance(e, Call):
+            found[e] = applied(e.op, [found[a] for a in e.args], e.dtype)
+        elif isinstance(e, Const) and e.dtype.is_complex:
+            value = complex(e.value)
+            found[e] = pair(Const(value.real, e.dtype.part), Const(value.imag, e.dtype.part))
+        else:
+            found[e] = e.with_args(tuple([found[a] for a in e.args]))
+    return found[formula]
