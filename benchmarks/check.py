@@ -13,6 +13,7 @@ from .peers import NumPy
 from .workloads.workload import Array, Workload
 
 PIECE = 1 << 15  # elements
+_WIDE = {"float32": np.float64, "complex64": np.complex128}
 
 
 class Reference:
@@ -26,8 +27,8 @@ class Reference:
         self.xp.attention = self.attention
 
     def result(self, workload: Workload, arrays: Sequence[Array]) -> Any:
-        """The line on the same numbers in float64."""
-        wide = [a.astype(np.float64) if a.dtype == np.float32 else a for a in arrays]
+        """The line on the same numbers in float64, or complex128."""
+        wide = [a.astype(_WIDE.get(a.dtype.name, a.dtype), copy=False) for a in arrays]
         return workload.reference(self.xp, *wide)
 
     def attention(self, q: Array, k: Array, v: Array, causal: bool) -> Array:
@@ -69,15 +70,15 @@ def check(workload: Workload, who: str, found: Sequence[Any], right: Sequence[An
     Each element may differ by the workload's tolerance times (its own size + the mean size of all). Floats must be as wide as
     the inputs: nobody is to be fast by computing in less, or slow by computing in more.
     """
-    wide = max((a.dtype for a in arrays if a.dtype.kind == "f"), default=None)
+    wide = max((a.dtype for a in arrays if a.dtype.kind in "fc"), default=None)
     for part, expected in zip(found, right, strict=True):
         part, expected = np.asarray(part), np.asarray(expected)
         where = f"{workload.name}: {who}"
         if part.shape != expected.shape:
             raise Unequal(f"{where} has shape {part.shape}, the reference {expected.shape}")
-        if expected.dtype.kind == "f" and part.dtype != wide:
+        if expected.dtype.kind in "fc" and part.dtype != wide:
             raise Unequal(f"{where} gives {part.dtype}, the inputs are {wide}")
-        if expected.dtype.kind != "f":
+        if expected.dtype.kind not in "fc":
             if not np.array_equal(part, expected):
                 raise Unequal(f"{where} differs from the reference at {np.argwhere(part != expected)[:3].tolist()}")
             continue

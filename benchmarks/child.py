@@ -111,7 +111,7 @@ def one(w: Any, peers: list[Any], reference: Any, pace: Any) -> dict[str, Any]:
         "written": written,
         "operand": max(written, *(a.nbytes for a in arrays)),
         "flops": w.flops,
-        "dtype": "float64" if arrays[0].dtype == np.float64 else "float32",
+        "dtype": "float64" if arrays[0].dtype in (np.float64, np.complex128) else "float32",
     }
     return {
         "family": w.family,

@@ -79,6 +79,7 @@ GOALS = (
     Goal("products, 1024 and more", ("products",), "of the FMA peak", _of_peak_if_large, 0.85, "%"),
     Goal("products of views", ("products of views",), "× best peer", to_best, 1.2, "×"),
     Goal("small products by the thousand", ("small products",), "× best peer", to_best, 2.0, "×"),
+    Goal("complex products", ("complex products",), "× NumPy", _to("numpy"), 1.0, "×"),
     Goal("integer products", ("integer products",), "× NumPy", _to("numpy"), 10.0, "×"),
     Goal("product, bias and GELU", ("products and more",), "× best peer", to_best, 1.1, "×"),
     Goal("convolutions", ("convolutions",), "× PyTorch", _to("torch"), 1.0, "×"),

@@ -1,4 +1,4 @@
-"""Products of matrices: square and rectangular, of views, small ones by the thousand, of integers, and with more to do."""
+"""Products of matrices: of views, small ones by the thousand, of complex numbers and integers, and with more to do."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .workload import Array, Line, Sizes, Workload, floats
+from .workload import Array, Line, Sizes, Workload, complexes, floats
 
 
 def workloads(sizes: Sizes) -> Iterator[Workload]:
@@ -25,7 +25,7 @@ def workloads(sizes: Sizes) -> Iterator[Workload]:
 
 def product(name: str, family: str, dtype: str, *shapes: tuple[int, ...], **more: Any) -> Workload:
     """`a @ b`, or another line of two matrices."""
-    tolerance = 1e-5 if dtype == "float32" else 1e-13
+    tolerance = 1e-5 if dtype in ("float32", "complex64") else 1e-13
     (*batch, m, k), (*_, n) = shapes
     given: dict[str, Any] = {
         "line": lambda xp, a, b: a @ b,
@@ -76,8 +76,19 @@ def small(sizes: Sizes) -> Iterator[Workload]:
 
 
 def others(sizes: Sizes) -> Iterator[Workload]:
-    """Integers, more to do with the result, and another addition and multiplication."""
+    """Complex numbers, integers, more to do with the result, and another addition and multiplication."""
     n = sizes.view
+    for dtype in ("complex64", "complex128"):
+        for size in (n // 4, n):
+            yield product(
+                f"{size}×{size}",
+                "complex products",
+                dtype,
+                (size, size),
+                (size, size),
+                inputs=complexes(dtype, (size, size), (size, size)),
+                flops=8.0 * size**3,
+            )
 
     def integers(rng: np.random.Generator) -> tuple[Array, ...]:
         a, b = (rng.integers(-1000, 1000, (n, n)) for _ in range(2))

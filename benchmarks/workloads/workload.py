@@ -72,6 +72,12 @@ class Workload:
         return self.spelled.get("numpy", (self.line,))[0]
 
 
+def complexes(dtype: str, *shapes: tuple[int, ...]) -> Inputs:
+    """Numbers uniform in the square around 0 with sides of 2."""
+    parts = floats("float64", *((*shape, 2) for shape in shapes), low=-1.0)
+    return lambda rng: tuple([part.view(np.complex128)[..., 0].astype(dtype) for part in parts(rng)])
+
+
 def floats(dtype: str, *shapes: tuple[int, ...] | int, low: float = 0.0, high: float = 1.0) -> Inputs:
     """Uniform floats from low to high."""
 

@@ -32,12 +32,13 @@ REPEATABLE = 64  # and that may be repeated at a few places of one kernel
 
 class _Read(NamedTuple):
     """Where a node is needed: the kernel's root, and the place in its loops. Along the last `chosen` axes of the place no
-    loop runs: their index is some other node's value.
+    loop runs: their index is some other node's value. If it is `folded`, what reads it might be a product.
     """
 
     kernel: Node
     place: Layout
     chosen: int = 0
+    folded: bool = False
 
 
 def pending(roots: Sequence[Node]) -> list[Node]:
@@ -64,7 +65,7 @@ def fuse(order: Sequence[Node], roots: Sequence[Node]) -> list[Node]:
     alone = set(roots)
     while True:
         found, places = _fused(order, alone)
-        more = _products_apart(found, places)
+        more = _products_apart(found, places) | _gathers_apart(found, places)
         if not more:
             return found
         alone |= more
@@ -88,6 +89,16 @@ def _products_apart(kernels: Sequence[Node], places: dict[Node, list[_Read]]) ->
     return apart
 
 
+def _gathers_apart(kernels: Sequence[Node], places: dict[Node, list[_Read]]) -> set[Node]:
+    """The gathers computed in passing that would be computed again and again, as no product packs them."""
+    every = set(kernels)
+    found: dict[Node, list[Node]] = {}
+    for node, reads in places.items():
+        if isinstance(node.op, Gather) and node not in every and _times(reads[0]) > node.size:
+            found.setdefault(reads[0].kernel, []).append(node)
+    return {node for kernel, gathers in found.items() if not is_product(kernel, every) for node in gathers}
+
+
 def _others(folds: Sequence[Node], products: Sequence[Node]) -> set[Node]:
     """The other folds of a kernel, if it may end with the last product: none of them needs its result, and they are no more
     kernels on their own than they would be with that result in memory.
@@ -107,12 +118,13 @@ def _fused(order: Sequence[Node], roots: set[Node]) -> tuple[list[Node], dict[No
         if node in kernels or not _in_passing(node, reads[node], node in constant, cost[node]):
             kernels.add(node)
             reads[node] = [_Read(node, loops_of(node))]
-        for kernel, place, chosen in reads[node]:
+        maybe = isinstance(node.op, Reduction) and may_be_product(node)
+        for kernel, place, chosen, folded in reads[node]:
             for k, (source, where) in enumerate(_reads_of(node, place)):
                 more = len(further_shape(node)) if isinstance(node.op, Gather) and k == 0 else 0
                 if isinstance(source.op, Reduction) and not chosen + more:
                     where = outermost(where)  # computed there once, for all loops further in
-                read = _Read(kernel, where, chosen + more)
+                read = _Read(kernel, where, chosen + more, folded or maybe)
                 if source in reads and read not in reads[source]:
                     reads[source].append(read)
     return [node for node in order if node in kernels], reads
@@ -287,5 +299,5 @@ def _in_passing(node: Node, reads: list[_Read], constant: bool, cost: int) -> bo
     if isinstance(op, Reduction):
         return not repeats and len(reads) == 1 and _keeps_its_bits(node, reads[0].place)
     if isinstance(op, Gather):
-        return not repeats and len(reads) == 1 and _is_whole(node, reads[0])
+        return len(reads) == 1 and (not repeats or reads[0].folded) and _is_whole(node, reads[0])
     return not repeats or (op.cost <= CHEAP and node.weight <= CHEAP)

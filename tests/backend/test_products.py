@@ -17,6 +17,7 @@ import pytest
 import tenxor as tx
 from tenxor import plan
 from tenxor.dtypes import ALL, DType, bfloat16, boolean, decoded, float16, float32, float64, int64
+from tenxor.errors import IndexOutOfRange
 from tenxor.kernel import lower as lowering
 from tenxor.kernel.fuse import fuse, pending
 from tenxor.kernel.ir import Kernel, Product
@@ -137,6 +138,29 @@ class TestTiles:
         assert one.right.runs
         for dtype in (float64, int64, float16):  # one lies otherwise than registers hold it
             product(tx.conv2d(whole(2, 3, 5, width + 2, dtype=dtype), weight.astype(dtype)))
+
+    @pytest.mark.parametrize("nbytes", VECTORS)
+    def test_gathers_are_read_as_they_are_packed(self, nbytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+        vectors(monkeypatch, nbytes)
+        blocks(monkeypatch, **SMALL)
+        a, b = whole(25, 11), whole(11, 37, seed=1)
+        rng = np.random.default_rng(0)
+        rows, columns, steps = (in_memory(rng.integers(-n, n, m), int64) for n, m in ((25, 19), (37, 40), (11, 9)))
+        i, j, k = map(Tensor._of, (rows, columns, steps))
+        for t in (
+            a[i] @ b,
+            a @ b[:, j],
+            a[:, k] @ b[k],
+            a[i * 1] @ b[:, j] + 1,
+            tx.abs(a[i][:, None] - b.T[None]).sum(-1),
+        ):
+            kernel, _ = kernel_of(t)
+            assert kernel.product is not None
+            product(t)
+        few = a[i[:3]] @ b  # no product: each element would be fetched for all columns
+        assert len(fuse(pending([few.storage.node]), [few.storage.node])) == 2
+        with pytest.raises(IndexOutOfRange, match=r"index 25 .* axis 0 .* size 25"):
+            (a[tx.abs(i) + 25 - tx.abs(i)] @ b).realize()
 
     def test_whatever_lies_in_runs(self) -> None:
         x = whole(3, 5, 40)
