@@ -9,7 +9,7 @@ from functools import lru_cache
 from math import prod
 from typing import Any
 
-from ..dtypes import DType, float32, float64, int32, int64, promote, uint32, uint64
+from ..dtypes import DType, complex64, complex128, float32, float64, int32, int64, promote, uint32, uint64
 from ..errors import AxisError, DTypeError, ShapeError
 from ..layout import Layout, broadcast_shapes
 from ..node import Node, is_pinned
@@ -27,7 +27,7 @@ STEPS = 1 << 14  # of a sum that is long are taken on their own, and these resul
 Loops = tuple[Layout, Layout, int]  # two layouts of one shape over all loops, and how many of these are not summed over
 Labels = Sequence[Hashable]  # a name for each axis; axes of one name are walked together
 
-_COMPUTED_AS_THEY_ARE = frozenset((float32, float64, int32, int64, uint32, uint64))
+_COMPUTED_AS_THEY_ARE = frozenset((float32, float64, complex64, complex128, int32, int64, uint32, uint64))
 _MULTIPLY = OPS["multiply"]
 
 
