@@ -57,6 +57,8 @@ def scaled_dot_product_attention(
     tensors: list[Any] = [asarray(t) for t in (query, key, value)]
     batch = _batch(*tensors)
     dtype = promote(promote(tensors[0].dtype, tensors[1].dtype, _OP), tensors[2].dtype, _OP)
+    if dtype.is_complex:
+        raise DTypeError(f"{_OP}: does not accept {dtype}, as complex scores have no softmax; use it on real numbers")
     result = dtype if dtype.is_float else DEFAULT_FLOAT
     q, k, v = [t.astype(result.compute, copy=False).expand(*batch, *t.shape[-2:]) for t in tensors]
     length, width, count = q.shape[-2], q.shape[-1], k.shape[-2]

@@ -150,10 +150,18 @@ class Arithmetic(Indexing):
         return bool(self._only("bool"))
 
     def __int__(self) -> int:
-        return int(self._only("int"))
+        return int(self._real("int"))
 
     def __float__(self) -> float:
-        return float(self._only("float"))
+        return float(self._real("float"))
+
+    def _real(self, op: str) -> Any:
+        """The only element, which must not be complex."""
+        if self.dtype.is_complex:
+            raise DTypeError(
+                f"{op}: a number of {self.dtype} has two parts; take one by .real or .imag, or tx.abs of it"
+            )
+        return self._only(op)
 
     def __complex__(self) -> complex:
         return complex(self._only("complex"))

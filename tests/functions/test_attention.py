@@ -200,6 +200,7 @@ ERRORS: dict[str, tuple[Callable[[], Any], type[TenxorError], tuple[str, ...]]] 
     "a mask's shape": (lambda: attend(Q, K, V, tx.ones((6, 5))), ShapeError, ("attn_mask", "(6, 5)", "(2, 5, 6)")),
     "a mask with more axes": (lambda: attend(Q, K, V, tx.ones((2, 2, 5, 6))), ShapeError, ("attn_mask", "(2, 2, 5, 6)")),
     "a mask of integers": (lambda: attend(Q, K, V, tx.ones((5, 6), dtype=tx.int64)), DTypeError, ("attn_mask", "int64", "bool")),
+    "complex numbers": (lambda: attend(Q * 1j, K, V), DTypeError, ("scaled_dot_product_attention", "complex128", "real")),
     "a scale that is no number": (lambda: attend(Q, K, V, scale="1"), ArgumentError, ("scale", "'1'")),  # type: ignore[arg-type]
 }  # fmt: skip
 

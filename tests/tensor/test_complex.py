@@ -79,6 +79,8 @@ def test_casts() -> None:
         (lambda: tx.zeros(3).__setitem__([0, 2], 1j), "assignment"),
         (lambda: tx.zeros(3).fill_(1j), "fill_"),
         (lambda: tx.zeros(3).__iadd__(1j), "in-place add"),
+        (lambda: float(x[0]), "float"),
+        (lambda: int(x[0]), "int"),
     ):
         with pytest.raises(DTypeError, match=f"^{op}: "):
             attempt()
