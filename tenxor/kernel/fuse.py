@@ -32,13 +32,12 @@ REPEATABLE = 64  # and that may be repeated at a few places of one kernel
 
 class _Read(NamedTuple):
     """Where a node is needed: the kernel's root, and the place in its loops. Along the last `chosen` axes of the place no
-    loop runs: their index is some other node's value. If it is `folded`, what reads it might be a product.
+    loop runs: their index is some other node's value.
     """
 
     kernel: Node
     place: Layout
     chosen: int = 0
-    folded: bool = False
 
 
 def pending(roots: Sequence[Node]) -> list[Node]:
@@ -114,17 +113,19 @@ def _fused(order: Sequence[Node], roots: set[Node]) -> tuple[list[Node], dict[No
     constant = constants(order)
     cost = costs(order)
     reads: dict[Node, list[_Read]] = {node: [] for node in order}
+    bare: set[Node] = set()  # what is read by others than parts of likely products
     for node in reversed(order):
-        if node in kernels or not _in_passing(node, reads[node], node in constant, cost[node]):
+        if node in kernels or not _in_passing(node, reads[node], node in constant, cost[node], node not in bare):
             kernels.add(node)
             reads[node] = [_Read(node, loops_of(node))]
-        maybe = isinstance(node.op, Reduction) and may_be_product(node)
-        for kernel, place, chosen, folded in reads[node]:
+        if (node in kernels or node in bare) and not (isinstance(node.op, Reduction) and may_be_product(node)):
+            bare.update(source for source in node.sources if type(source) is Node)
+        for kernel, place, chosen in reads[node]:
             for k, (source, where) in enumerate(_reads_of(node, place)):
                 more = len(further_shape(node)) if isinstance(node.op, Gather) and k == 0 else 0
                 if isinstance(source.op, Reduction) and not chosen + more:
                     where = outermost(where)  # computed there once, for all loops further in
-                read = _Read(kernel, where, chosen + more, folded or maybe)
+                read = _Read(kernel, where, chosen + more)
                 if source in reads and read not in reads[source]:
                     reads[source].append(read)
     return [node for node in order if node in kernels], reads
@@ -277,7 +278,7 @@ def _is_whole(node: Node, read: _Read) -> bool:
     return read.place.tables is None and read.kernel.op is not STORE and read.place.covers(node.size)
 
 
-def _in_passing(node: Node, reads: list[_Read], constant: bool, cost: int) -> bool:
+def _in_passing(node: Node, reads: list[_Read], constant: bool, cost: int, folded: bool) -> bool:
     op = node.op
     if any(r.place.base is not None for r in reads):
         return False
@@ -299,5 +300,5 @@ def _in_passing(node: Node, reads: list[_Read], constant: bool, cost: int) -> bo
     if isinstance(op, Reduction):
         return not repeats and len(reads) == 1 and _keeps_its_bits(node, reads[0].place)
     if isinstance(op, Gather):
-        return len(reads) == 1 and (not repeats or reads[0].folded) and _is_whole(node, reads[0])
+        return len(reads) == 1 and (not repeats or folded) and _is_whole(node, reads[0])
     return not repeats or (op.cost <= CHEAP and node.weight <= CHEAP)

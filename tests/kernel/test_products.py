@@ -170,6 +170,10 @@ class TestUses:
         (store,) = product_of(use(A @ B)).body
         assert isinstance(store, Store)
 
+    def test_what_is_between_two_products_is_one_kernel(self) -> None:
+        for t in (tx.softmax(A @ B) @ ones(50, 20), tx.softmax(ones(3, 20, 30) @ B) @ ones(3, 50, 20) + 1):
+            assert [kernel.product is not None for kernel in kernels_of(t)] == [True, False, True]
+
     def test_a_store_is_one_too_unless_it_writes_over_what_is_read(self, monkeypatch: pytest.MonkeyPatch) -> None:
         made: list[Kernel] = []
 
