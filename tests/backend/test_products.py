@@ -17,7 +17,6 @@ import pytest
 import tenxor as tx
 from tenxor import plan
 from tenxor.dtypes import ALL, DType, bfloat16, boolean, decoded, float16, float32, float64, int64
-from tenxor.errors import IndexOutOfRange
 from tenxor.kernel import lower as lowering
 from tenxor.kernel.fuse import fuse, pending
 from tenxor.kernel.ir import Kernel, Product
@@ -122,52 +121,6 @@ class TestTiles:
                 a, b = whole(rows, steps), whole(steps, columns)
                 product(a @ b)
                 product(tx.abs(a[:, None] - b.T[None]).sum(axis=-1))
-
-    @pytest.mark.parametrize("nbytes", VECTORS)
-    @pytest.mark.parametrize(("width", "packed"), [(7, True), (13, True), (15, False), (18, False), (35, False)])
-    def test_columns_of_windows_lie_in_runs(
-        self, width: int, packed: bool, nbytes: int, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        vectors(monkeypatch, nbytes)
-        blocks(monkeypatch, AT_ONCE=8)
-        weight = whole(5, 3, 2, 3, seed=1)
-        for height in (2, 3, 5):
-            found = product(tx.conv2d(whole(2, 3, height + 1, width + 2), weight))
-            assert found.right.runs and found.right.packed == packed
-        one = product(tx.conv1d(whole(12, 3, width + 2), weight[:, :, 0]))  # all images lie in one row
-        assert one.right.runs
-        for dtype in (float64, int64, float16):  # one lies otherwise than registers hold it
-            product(tx.conv2d(whole(2, 3, 5, width + 2, dtype=dtype), weight.astype(dtype)))
-
-    @pytest.mark.parametrize("nbytes", VECTORS)
-    def test_gathers_are_read_as_they_are_packed(self, nbytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
-        vectors(monkeypatch, nbytes)
-        blocks(monkeypatch, **SMALL)
-        a, b = whole(25, 11), whole(11, 37, seed=1)
-        rng = np.random.default_rng(0)
-        rows, columns, steps = (in_memory(rng.integers(-n, n, m), int64) for n, m in ((25, 19), (37, 40), (11, 9)))
-        i, j, k = map(Tensor._of, (rows, columns, steps))
-        for t in (
-            a[i] @ b,
-            a @ b[:, j],
-            a[:, k] @ b[k],
-            a[i * 1] @ b[:, j] + 1,
-            tx.abs(a[i][:, None] - b.T[None]).sum(-1),
-        ):
-            kernel, _ = kernel_of(t)
-            assert kernel.product is not None
-            product(t)
-        few = a[i[:3]] @ b  # no product: each element would be fetched for all columns
-        assert len(fuse(pending([few.storage.node]), [few.storage.node])) == 2
-        with pytest.raises(IndexOutOfRange, match=r"index 25 .* axis 0 .* size 25"):
-            (a[tx.abs(i) + 25 - tx.abs(i)] @ b).realize()
-
-    def test_whatever_lies_in_runs(self) -> None:
-        x = whole(3, 5, 40)
-        picked = x.oindex[:, :, [0, 1, 2, 5, 6, 30, 31, 39, 4]]
-        product(tx.einsum("oc,ncw->onw", whole(6, 5), picked[:, :, None].expand(3, 5, 4, 9).reshape(3, 5, 36)))
-        product(tx.conv2d(whole(1, 3, 6, 20)[..., ::-1], whole(5, 3, 2, 2)))
-        product(tx.conv2d(whole(1, 3, 6, 40)[..., ::2], whole(5, 3, 2, 2)))
 
     @pytest.mark.parametrize("shared", ["rows", "columns", "batches"])
     def test_what_threads_share_is_cut_anywhere(self, shared: str) -> None:

@@ -1,0 +1,63 @@
+"""What products read while they pack it, or instead of packing it: windows in runs, and what is gathered."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tenxor as tx
+from tenxor.dtypes import float16, float64, int64
+from tenxor.errors import IndexOutOfRange
+from tenxor.kernel.fuse import fuse, pending
+from tenxor.tensor import Tensor
+
+from .graphs import in_memory
+from .pairs import SMALL, blocks, vectors, whole
+from .test_products import VECTORS, kernel_of, product
+
+
+@pytest.mark.parametrize("nbytes", VECTORS)
+@pytest.mark.parametrize(("width", "packed"), [(7, True), (13, True), (15, False), (18, False), (35, False)])
+def test_columns_of_windows_lie_in_runs(width: int, packed: bool, nbytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    vectors(monkeypatch, nbytes)
+    blocks(monkeypatch, AT_ONCE=8)
+    weight = whole(5, 3, 2, 3, seed=1)
+    for height in (2, 3, 5):
+        found = product(tx.conv2d(whole(2, 3, height + 1, width + 2), weight))
+        assert found.right.runs and found.right.packed == packed
+    one = product(tx.conv1d(whole(12, 3, width + 2), weight[:, :, 0]))  # all images lie in one row
+    assert one.right.runs
+    for dtype in (float64, int64, float16):  # one lies otherwise than registers hold it
+        product(tx.conv2d(whole(2, 3, 5, width + 2, dtype=dtype), weight.astype(dtype)))
+
+
+@pytest.mark.parametrize("nbytes", VECTORS)
+def test_gathers_are_read_as_they_are_packed(nbytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    vectors(monkeypatch, nbytes)
+    blocks(monkeypatch, **SMALL)
+    a, b = whole(25, 11), whole(11, 37, seed=1)
+    rng = np.random.default_rng(0)
+    rows, columns, steps = (in_memory(rng.integers(-n, n, m), int64) for n, m in ((25, 19), (37, 40), (11, 9)))
+    i, j, k = map(Tensor._of, (rows, columns, steps))
+    for t in (
+        a[i] @ b,
+        a @ b[:, j],
+        a[:, k] @ b[k],
+        a[i * 1] @ b[:, j] + 1,
+        tx.abs(a[i][:, None] - b.T[None]).sum(-1),
+    ):
+        kernel, _ = kernel_of(t)
+        assert kernel.product is not None
+        product(t)
+    few = a[i[:3]] @ b  # no product: each element would be fetched for all columns
+    assert len(fuse(pending([few.storage.node]), [few.storage.node])) == 2
+    with pytest.raises(IndexOutOfRange, match=r"index 25 .* axis 0 .* size 25"):
+        (a[tx.abs(i) + 25 - tx.abs(i)] @ b).realize()
+
+
+def test_whatever_lies_in_runs() -> None:
+    x = whole(3, 5, 40)
+    picked = x.oindex[:, :, [0, 1, 2, 5, 6, 30, 31, 39, 4]]
+    product(tx.einsum("oc,ncw->onw", whole(6, 5), picked[:, :, None].expand(3, 5, 4, 9).reshape(3, 5, 36)))
+    product(tx.conv2d(whole(1, 3, 6, 20)[..., ::-1], whole(5, 3, 2, 2)))
+    product(tx.conv2d(whole(1, 3, 6, 40)[..., ::2], whole(5, 3, 2, 2)))
