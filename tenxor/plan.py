@@ -330,12 +330,8 @@ def planned(roots: Sequence[Node]) -> list[tuple[Node, Kernel | None]]:
     """The kernels that would compute the nodes, in order; None where memory is only handed out. Computes nothing."""
     wanted = [node for node in roots if node.buffer is None]
     kernels = fuse(pending(wanted), wanted)
-    found: list[tuple[Node, Kernel | None]] = []
+    every, found = set(kernels), []
     for node in kernels:
-        found.append(
-            (
-                node,
-                None if node.op in _WITHOUT_KERNEL or node.size == 0 else lower(node, set(kernels), num_threads())[0],
-            )
-        )
+        nothing = node.op in _WITHOUT_KERNEL or node.size == 0
+        found.append((node, None if nothing else lower(node, every, num_threads())[0]))
     return found

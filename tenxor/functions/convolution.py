@@ -9,8 +9,9 @@ from operator import add
 from typing import Any, NamedTuple
 
 from ..creation import asarray, empty
-from ..dtypes import DType, promote
+from ..dtypes import DType, float32, promote
 from ..errors import ArgumentError, ShapeError
+from ..kernel.products import is_ragged
 from ..layout import Layout
 from ..tensor import Tensor
 from ..tensor.contraction import contracted, result_dtype, widened
@@ -19,7 +20,6 @@ from .sliding import Ints, Sizes, batched, counted, is_written_out, padded, per_
 
 __all__ = ["conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d"]
 
-LANES = 16  # of a vector of float32
 FEW = 4  # kernels in a group from which results are computed in tiles
 
 
@@ -266,7 +266,7 @@ def _computed(weight: Any, x: Any, left: Layout, right: Layout, space: int) -> A
     images lie together, and there are more for the lanes.
     """
     images, few = left.shape[0], prod(left.shape[3 : 3 + space])
-    if images == 1 or -few % LANES <= few // LANES:
+    if images == 1 or not is_ragged(few, float32.itemsize):
         return contracted(weight, x, (left, right, 3 + space), x.dtype)
     order = (1, 2, 0, *range(3, left.ndim))
     total = contracted(weight, x, (left.permute(order), right.permute(order), 3 + space), x.dtype)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -120,11 +121,14 @@ def wider(d: Draft, space: Loops, walks: Sequence[Walk]) -> tuple[Loops, list[Wa
     """The independent axes, the walks and the extents with the last axes made one until they fill vectors; None if they do, or
     if others than the fold's own reads would need tables for that.
     """
-    if len(d.foldings) != 1 or len(space) < 3 or not _is_ragged(d, d.extents[space[-1]]):
+    if len(d.foldings) != 1 or len(space) < 3:
+        return None
+    ragged = partial(is_ragged, itemsize=max(s.itemsize for s in d.folds[d.foldings[0].fold].states))
+    if not ragged(d.extents[space[-1]]):
         return None
     taken = {e.index for v in d.foldings[0].values for e in walk(v) if isinstance(e, Access)}
     extents, found, before = list(d.extents), [Walk(dict(w.steps), w.offset, w.base) for w in walks], space
-    while len(space) > 2 and _is_ragged(d, extents[space[-1]]) and extents[space[-2]] <= SMALL_TABLE:
+    while len(space) > 2 and ragged(extents[space[-1]]) and extents[space[-2]] <= SMALL_TABLE:
         *rest, outer, inner = space
         if any(inner in found[k].steps and outer not in found[k].steps for k in taken):
             break  # the outer axis is one of rows
@@ -140,9 +144,9 @@ def wider(d: Draft, space: Loops, walks: Sequence[Walk]) -> tuple[Loops, list[Wa
     return (space, found, extents) if space != before else None
 
 
-def _is_ragged(d: Draft, columns: int) -> bool:
+def is_ragged(columns: int, itemsize: int) -> bool:
     """Whether much of the last vector of so many columns would be empty."""
-    lanes = LANES // max(s.itemsize for s in d.folds[d.foldings[0].fold].states)
+    lanes = LANES // itemsize
     return columns < NARROW or -columns % lanes > columns // 16
 
 

@@ -27,10 +27,12 @@ from .values import (
     from_memory,
     intrinsic,
     lanes_of,
+    load_masked,
     mangled,
     memory_type,
     register_type,
     splat,
+    store_masked,
     to_memory,
 )
 from .values import bytes_of as bytes_of
@@ -215,12 +217,9 @@ def load_vector(em: _Emitter, b: Any, pointer: Value, index: Value, part: int, e
         place = b.gep(place, [constant(I64, part * lanes.width)], source_etype=element)
     vector = ir.VectorType(element, lanes.width)
 
-    def masked(mask: Value) -> Value:
-        return intrinsic(
-            b, "masked.load", vector, place, mask, ir.Constant(vector, None), suffix=f"{mangled(vector)}.p0"
-        )
-
-    return masked_or_whole(em, b, masked, lambda: b.load(place, typ=vector, align=size))
+    return masked_or_whole(
+        em, b, lambda mask: load_masked(b, place, vector, mask), lambda: b.load(place, typ=vector, align=size)
+    )
 
 
 def masked_or_whole(em: _Emitter, b: Any, masked: Callable[[Value], Value], whole: Callable[[], Value]) -> Value:
@@ -296,7 +295,7 @@ def load(em: _Emitter, operand: int, address: Address, dtype: DType, indices: In
     elif term is not None and term.how == "near" and address.then is None and em.lanes.mask is None:  # type: ignore[union-attr]
         place, index = unit_place(em, address, term, pointer, element, indices)
         b = em.builder
-        raw = steps.load_near(em, b, place, index, term.slot, element, dtype.itemsize)
+        raw = steps.load_near(em, b, place, index, term.slot, element)
     elif term is not None and term.how == "stride" and address.then is None and em.lanes.mask is None:  # type: ignore[union-attr]
         place, index = unit_place(em, address, term, pointer, element, indices)
         stride = em.slot(term.slot)
@@ -383,11 +382,9 @@ def _store_vector(em: _Emitter, place: Value, index: Value, part: int, value: Va
     place = b.gep(place, [index], source_etype=element)
     if part:
         place = b.gep(place, [constant(I64, part * lanes.width)], source_etype=element)
-
-    def masked(mask: Value) -> Value:
-        return intrinsic(b, "masked.store", ir.VoidType(), value, place, mask, suffix=f"{mangled(value.type)}.p0")
-
-    masked_or_whole(em, b, masked, lambda: store_whole(em, place, value, streamed))
+    masked_or_whole(
+        em, b, lambda mask: store_masked(b, value, place, mask), lambda: store_whole(em, place, value, streamed)
+    )
 
 
 def store_whole(em: _Emitter, place: Value, value: Value, streamed: bool) -> Value:

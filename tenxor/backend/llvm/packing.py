@@ -29,10 +29,11 @@ from .values import (
     counting,
     from_memory,
     intrinsic,
-    mangled,
+    load_masked,
     memory_type,
     smaller,
     splat,
+    store_masked,
     to_memory,
 )
 
@@ -176,7 +177,6 @@ class Panels:
         em, width = self.em, self.em.width
         assert isinstance(e, Load)
         kind = ir.VectorType(memory_type(e.dtype), width)
-        suffix = f"{mangled(kind)}.p0"
 
         def panel(at: Value) -> Value:
             further = em.inmost().add(at, constant(I64, self.panel))
@@ -191,9 +191,9 @@ class Panels:
                         b = em.inmost()
                         for number in (b.add(k, constant(I64, n)) for n in range(count)):
                             there = b.gep(start, [self.step_to(e, number)], source_etype=kind.element)
-                            v = intrinsic(b, "masked.load", kind, there, mask, ir.Constant(kind, None), suffix=suffix)
+                            v = load_masked(b, there, kind, mask)
                             here = b.gep(to, [b.mul(number, constant(I64, self.panel))], source_etype=kind.element)
-                            intrinsic(b, "masked.store", ir.VoidType(), v, here, mask, suffix=suffix)
+                            store_masked(b, v, here, mask)
                         return b.add(k, constant(I64, count))
 
                     return some
@@ -226,8 +226,7 @@ class Panels:
         bits = b.bitcast(together, ir.IntType(width))
         length = intrinsic(b, "cttz", bits.type, b.not_(bits), ir.Constant(ir.IntType(1), 0), suffix=f"i{width}")
         length = b.zext(length, I64)
-        (mask,) = first_lanes(b, length, constant(I64, 0), 1, width)
-        return offset, mask, length
+        return offset, access.first_lanes(b, length, width), length
 
     def fill_turned(self, index: int, e: Expr, first: Value, last: Value) -> None:
         """Lanes run along the steps; squares of them are turned."""
@@ -327,11 +326,11 @@ class Panels:
             assert isinstance(e, Load)
             further, found = self.step_to(e, k), []
             for its in pieces[index]:
-                vector = None
-                for place, mask in its:
-                    place = em.builder.gep(place, [further], source_etype=memory_type(e.dtype))
-                    vector = masked(em.builder, place, e.dtype, width, mask, vector)
-                found.append(vector)
+                lanes = None
+                for start, mask in its:
+                    place = em.builder.gep(start, [further], source_etype=memory_type(e.dtype))
+                    lanes = masked(em.builder, place, e.dtype, width, mask, lanes)
+                found.append(lanes)
             return found
 
         return loaded
@@ -441,6 +440,5 @@ def vector(b: Any, place: Value, dtype: DType, width: int) -> Value:
 def masked(b: Any, place: Value, dtype: DType, width: int, mask: Value, others: Value | None = None) -> Value:
     """A vector of elements, only those lanes that a mask has; the others are as given, or 0."""
     kind = ir.VectorType(memory_type(dtype), width)
-    rest = ir.Constant(kind, None) if others is None else to_memory(b, dtype, others)
-    raw = intrinsic(b, "masked.load", kind, place, mask, rest, suffix=f"{mangled(kind)}.p0")
-    return from_memory(b, dtype, raw)
+    rest = None if others is None else to_memory(b, dtype, others)
+    return from_memory(b, dtype, load_masked(b, place, kind, mask, rest))

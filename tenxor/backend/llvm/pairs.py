@@ -12,7 +12,7 @@ from llvmlite import ir
 
 from ...kernel.ir import Load, Store
 from . import access, steps
-from .values import I32, I64, Value, constant, intrinsic, lanes_of, mangled, memory_type, shuffled
+from .values import I64, Value, constant, lanes_of, load_masked, memory_type, shuffled, store_masked
 
 if TYPE_CHECKING:
     from .emit import _Emitter
@@ -37,11 +37,11 @@ def _load_both(em: _Emitter, e: Load) -> Parts:
             place, index = access.unit_place(em, e.address, term, pointer, element, e.args)
             b = em.builder
             if lanes.mask is None and lanes.left is None:
-                return _load_near(em, b, place, index, 1, part)
+                return steps.load_near(em, b, place, index, 1, part, 2)
             return apart(b, [load_wide(em, b, place, index, u, part) for u in range(lanes.unroll)])
         if term.how == "near" and lanes.mask is None:
             place, index = access.unit_place(em, e.address, term, pointer, element, e.args)
-            return _load_near(em, em.builder, place, index, term.slot, part)
+            return steps.load_near(em, em.builder, place, index, term.slot, part, 2)
         if term.how == "stride" and lanes.mask is None:
             place, index = access.unit_place(em, e.address, term, pointer, element, e.args)
             stride = em.slot(term.slot)
@@ -64,31 +64,12 @@ def load_wide(em: _Emitter, b: Any, place: Value, index: Value, u: int, part: An
     vector, size = ir.VectorType(part, 2 * width), access.bytes_of(part)
     first = b.gep(place, [b.add(index, constant(I64, u * width))], source_etype=ir.ArrayType(part, 2))
 
-    def masked(mask: Value) -> Value:
-        return intrinsic(
-            b, "masked.load", vector, first, _twice(b, mask), ir.Constant(vector, None), suffix=f"{mangled(vector)}.p0"
-        )
-
-    return access.masked_or_whole(em, b, masked, lambda: b.load(first, typ=vector, align=size))
-
-
-def _load_near(em: _Emitter, b: Any, place: Value, index: Value, step: int, part: Any) -> Parts:
-    """Pairs side by side or a few steps apart: whole vectors from the first part needed to the last, and no further."""
-    assert em.lanes is not None
-    width, pair = em.lanes.width, ir.ArrayType(part, 2)
-    vector, size = ir.VectorType(part, width), access.bytes_of(part)
-    first = b.mul(index, constant(I64, step))
-    span = 2 * ((width - 1) * abs(step) + 1)
-    starts = [*range(0, span - width, width), span - width]
-    wanted = [2 * abs(step) * k for k in (range(width) if step > 0 else range(width - 1, -1, -1))]
-    found: tuple[Parts, Parts] = [], []
-    for u in range(em.lanes.unroll):
-        lowest = u * width * step + (0 if step > 0 else step * (width - 1))
-        at = b.gep(place, [b.add(first, constant(I64, lowest))], source_etype=pair)
-        loads = [b.load(b.gep(at, [constant(I64, s)], source_etype=part), typ=vector, align=size) for s in starts]
-        for k, its in enumerate(found):
-            its.append(steps.picked(b, loads, [steps.where_in(starts, width, n + k) for n in wanted]))
-    return [*found[0], *found[1]]
+    return access.masked_or_whole(
+        em,
+        b,
+        lambda mask: load_masked(b, first, vector, _twice(b, mask)),
+        lambda: b.load(first, typ=vector, align=size),
+    )
 
 
 def _load_singly(em: _Emitter, b: Any, place: Value, index: Value, stride: Value, part: Any) -> Parts:
@@ -109,12 +90,7 @@ def _load_singly(em: _Emitter, b: Any, place: Value, index: Value, stride: Value
 
 
 def _joined(b: Any, one: Value, other: Value) -> Value:
-    return _chosen(b, one, other, range(2 * lanes_of(one)))
-
-
-def _chosen(b: Any, one: Value, other: Value, lanes: Any) -> Value:
-    order = [ir.Constant(I32, k) for k in lanes]
-    return b.shuffle_vector(one, other, ir.Constant(ir.VectorType(I32, len(order)), order))
+    return shuffled(b, one, range(2 * lanes_of(one)), other)
 
 
 def _twice(b: Any, mask: Value) -> Value:
@@ -160,7 +136,7 @@ def _store_wide(
     first = b.gep(place, [b.add(index, constant(I64, u * width))], source_etype=ir.ArrayType(part, 2))
     places = [first, b.gep(first, [constant(I64, width)], source_etype=part)]
     order = [k // 2 + width * (k % 2) for k in range(2 * width)]
-    halves = [_chosen(b, *both, order[:width]), _chosen(b, *both, order[width:])]
+    halves = [shuffled(b, both[0], its, both[1]) for its in (order[:width], order[width:])]
 
     def whole() -> Value:
         for at, half in zip(places, halves, strict=True):
@@ -170,7 +146,7 @@ def _store_wide(
     def masked(mask: Value) -> Value:
         for k, (at, half) in enumerate(zip(places, halves, strict=True)):
             its = shuffled(b, mask, [(k * width + n) // 2 for n in range(width)])
-            done = intrinsic(b, "masked.store", ir.VoidType(), half, at, its, suffix=f"{mangled(half.type)}.p0")
+            done = store_masked(b, half, at, its)
         return done
 
     access.masked_or_whole(em, b, masked, whole)

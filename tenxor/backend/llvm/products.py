@@ -56,7 +56,6 @@ class Work:
     def __init__(self, em: _Emitter, s: Product) -> None:
         self.em, self.s = em, s
         self.fold = em.kernel.folds[s.fold]
-        self.state_bytes = sum(d.itemsize for d in self.fold.states)
         self.width = em.width
         self.heights, self.vectors = tile_shape(em.vector_bytes, len(self.fold.states))
         self.high, self.wide = self.heights[0], self.vectors * self.width
@@ -84,7 +83,7 @@ class Work:
     def scratch(self) -> list[Value]:
         """Where states, left and right panels, and numbers of steps lie, in what this thread has to itself."""
         em, s = self.em, self.s
-        state = 0 if self.once else self.state_bytes
+        state = 0 if self.once else sum(d.itemsize for d in self.fold.states)
         if not (s.left.packed or s.right.packed) and len(s.summed) == 1:
             place = em.on_stack(I8, (ROWS[1] + self.high) * self.wide * state, "states")
             return [place] * 4

@@ -112,10 +112,21 @@ def counting(lanes: int, type_: Type = I64) -> Value:
     return ir.Constant(ir.VectorType(type_, lanes), [ir.Constant(type_, k) for k in range(lanes)])
 
 
-def shuffled(b: Any, vector: Value, lanes: Sequence[int]) -> Value:
-    """The given lanes of a vector, in that order."""
+def shuffled(b: Any, vector: Value, lanes: Sequence[int], other: Value | None = None) -> Value:
+    """The given lanes of a vector, or of it and the `other` behind it, in that order."""
     chosen = ir.Constant(ir.VectorType(I32, len(lanes)), [ir.Constant(I32, k) for k in lanes])
-    return b.shuffle_vector(vector, ir.Constant(vector.type, ir.Undefined), chosen)
+    return b.shuffle_vector(vector, ir.Constant(vector.type, ir.Undefined) if other is None else other, chosen)
+
+
+def load_masked(b: Any, place: Value, vector: Type, mask: Value, others: Value | None = None) -> Value:
+    """Neighbouring elements, only those lanes that a mask has; the others are as given, or 0."""
+    rest = ir.Constant(vector, None) if others is None else others
+    return intrinsic(b, "masked.load", vector, place, mask, rest, suffix=f"{mangled(vector)}.p0")
+
+
+def store_masked(b: Any, vector: Value, place: Value, mask: Value) -> Value:
+    """Write only those lanes that a mask has."""
+    return intrinsic(b, "masked.store", ir.VoidType(), vector, place, mask, suffix=f"{mangled(vector.type)}.p0")
 
 
 def intrinsic(b: Any, name: str, result: Type, *args: Value, suffix: str | None = None) -> Value:
