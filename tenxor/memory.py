@@ -13,6 +13,7 @@ import mmap
 import os
 from operator import index as as_int
 from pathlib import Path
+from sys import getrefcount
 from typing import Any
 
 import numpy as np
@@ -76,6 +77,8 @@ class Buffer:
         self._typed_as: DType | None = None
         self._capacity = capacity
         _pool.in_use += capacity
+
+    references = property(getrefcount)  # asked in C alone: see `ownership.py`
 
     def typed(self, dtype: DType) -> Array:
         """The elements as a 1-D NumPy array over the same memory (`bfloat16` as its bits)."""

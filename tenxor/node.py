@@ -2,12 +2,11 @@
 
 A recipe is an operation and what it reads: pairs of a node and a layout (or a Python number, `Scalar`, with None). The
 content of a node of shape `s` is its elements in row-major order. A node never changes its content: `realize` only
-swaps the recipe for the data. That is all that laziness rests on, so the two exceptions are kept here:
+swaps the recipe for the data. That is all that laziness rests on, so there are two exceptions:
 
-- **Sole ownership.** A write may reuse the old node's memory when nobody else can read that node, or its buffer, any
-more.
-- **Pins.** A buffer that others may write (`Buffer.pins`) breaks the promise, so no recipe ever reads one: what reads
-it is
+- **Sole ownership.** A write may reuse the old node's memory when nobody else can read that node, or its buffer, any more
+  (`ownership.py`).
+- **Pins.** A buffer that others may write (`Buffer.pins`) breaks the promise, so no recipe ever reads one: what reads it is
   computed at the call.
 """
 
@@ -15,6 +14,7 @@ from __future__ import annotations
 
 from functools import cache
 from math import prod
+from sys import getrefcount
 from typing import Final
 
 from .dtypes import DType, Number
@@ -98,7 +98,7 @@ class Node:
 
     For a reduction, `shape` is that of the result and the layout of the source has the reduced axes last; for a gather,
     those that are indexed. `target` is the layout that a store, or a scan, writes through. `weight` bounds how many
-    operations the recipe holds. `used` tells that a kernel computed this node in passing: the next that needs it keeps it.
+    operations the recipe holds. What is `stored` gets memory of its own when it is computed, and is never computed in passing.
     """
 
     weight: int
@@ -112,8 +112,8 @@ class Node:
         "shape",
         "size",
         "sources",
+        "stored",
         "target",
-        "used",
         "weight",
     )
 
@@ -134,13 +134,15 @@ class Node:
         self.layouts = layouts
         self.target = target
         self.buffer = buffer
-        self.used = False
+        self.stored = False
         self.size = prod(shape)
         weight: int = 1 if op is not PLACEHOLDER else NEVER
         for s in sources:
             if type(s) is Node and s.buffer is None:
                 weight += s.weight
         self.weight = weight if buffer is None else 0
+
+    references = property(getrefcount)  # asked in C alone: see `ownership.py`
 
     def settle(self, buffer: Buffer) -> None:
         """Swap the recipe for the data it gave."""

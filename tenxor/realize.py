@@ -76,7 +76,7 @@ def _visit(node: Node, number_of: dict[Node, int], nodes: list[Node], scalars: l
     if node.buffer is not None:
         part: object = node.dtype
     else:
-        parts: list[object] = [node.op, node.shape, node.dtype, node.used, node.target]
+        parts: list[object] = [node.op, node.shape, node.dtype, node.stored, node.target]
         for source, layout in zip(node.sources, node.layouts):  # noqa: B905  # the hot path
             if type(source) is Node:
                 parts.append(_visit(source, number_of, nodes, scalars, key))

@@ -289,7 +289,7 @@ def _in_passing(node: Node, reads: list[_Read], constant: bool, cost: int, folde
         return True
     if not isinstance(op, (Op, Reduction, Gather)):
         return False
-    if node.used or len(reads) > MAX_PLACES:
+    if node.stored or len(reads) > MAX_PLACES:
         return False
     if len({id(r.kernel) for r in reads}) > 1:
         if not _folded_in_parts(node, reads):

@@ -204,7 +204,7 @@ class Core:
 
     def _write(self, value: Core | Number, op: str = "assignment") -> None:
         """Put `value`, broadcast to this shape and cast to this dtype, into the storage through this layout."""
-        layout = self.layout
+        layout, storage = self.layout, self.storage
         source, through = self._source_of(value, op)
         if layout.size == 0:
             return
@@ -215,22 +215,20 @@ class Core:
                 " or take a copy() first"
             )
         with lock:  # threads may write different parts of one storage at once
-            node = self.storage.node
-            pinned = is_pinned(node)
-            if pinned and node.buffer.frozen:  # type: ignore[union-attr]
+            pinned = is_pinned(storage.node)
+            if pinned and storage.node.buffer.frozen:  # type: ignore[union-attr]
                 self._part()  # what others may write, but we may not
                 pinned = False
-            del node  # it may have no other owner than the storage
-            whole = layout.offset == 0 and layout.size == self.node.size and layout.is_contiguous()
-            if whole and not pinned:
+            if layout.offset == 0 and layout.size == self.node.size and layout.is_contiguous() and not pinned:
                 self._replace(source, through)
             else:
                 self._store(source, through, pinned)
 
-    # Parts of writing
+    # Parts of writing. Who else can read what is overwritten is counted, so no local variable holds a node while it is:
+    # what a write reads is known as the storage that holds it.
 
-    def _source_of(self, value: Core | Number, op: str) -> tuple[Node | Scalar, Layout | None]:
-        """What a write reads: a node and its layout over this shape, or a number."""
+    def _source_of(self, value: Core | Number, op: str) -> tuple[Core | Scalar, Layout | None]:
+        """What a write reads: a tensor and its layout over this shape, or a number."""
         if not isinstance(value, Core):
             if type(value) is complex:
                 check_real(op, DEFAULT_COMPLEX, self.dtype)
@@ -241,58 +239,43 @@ class Core:
             strong = type(value) is float or type(value) is complex
             return Scalar(value, of_number(value) if strong else self.dtype), None
         check_real(op, value.dtype, self.dtype)
-        return value.node, spread(value.layout, self.layout.shape, op)
+        return value, spread(value.layout, self.layout.shape, op)
 
-    def _replace(self, source: Node | Scalar, through: Layout | None) -> None:
-        """A write of the whole storage: a new node, and the old one is forgotten."""
-        old = self.node
-        if (
-            type(source) is Node
-            and source.dtype is old.dtype
-            and source.size == old.size
-            and through is _contiguous(self.layout.shape)
-        ):
-            new = (
-                source
-                if not is_pinned(source)
-                else Node(_POSITIVE, self.layout.shape, old.dtype, (source,), (through,))
-            )
-        else:
-            new = Node(_CAST, self.layout.shape, old.dtype, (source,), (through,))
+    def _replace(self, value: Core | Scalar, through: Layout | None) -> None:
+        """A write of the whole storage: a new node, and the old one is forgotten.
+
+        If there is no memory to compute what must be computed at once, the storage holds what it held before; if the recipe
+        does not read that it is gone, and then the write may be made again as well as not.
+        """
+        new = self._replacement(value, through)
+        if new.buffer is not None or not (new.weight > MAX_PENDING or _reads_pinned(new)):
+            self._put(new)
+            return
+        before = ref(self.storage.node)
         self._put(new)
-        if new.buffer is None and (new.weight > MAX_PENDING or _reads_pinned(new)):
-            before = ref(old)
-            del old, source, new
-            try:
-                realize(self.storage.node)
-            except (MemoryError, IndexOutOfRange):
-                self._restore(before())
-                raise
+        try:
+            realize(self.storage.node)
+        except (MemoryError, IndexOutOfRange):
+            self._restore(before())
+            raise
 
-    def _store(self, source: Node | Scalar, through: Layout | None, pinned: bool) -> None:
+    def _replacement(self, value: Core | Scalar, through: Layout | None) -> Node:
+        """The content after a write of the whole storage."""
+        shape, dtype = self.layout.shape, self.dtype
+        if type(value) is Scalar:
+            return Node(_CAST, shape, dtype, (value,), (None,))
+        assert isinstance(value, Core)
+        source = value.node
+        if source.dtype is not dtype or source.size != self.node.size or through is not _contiguous(shape):
+            return Node(_CAST, shape, dtype, (source,), (through,))
+        return Node(_POSITIVE, shape, dtype, (source,), (through,)) if is_pinned(source) else source
+
+    def _store(self, value: Core | Scalar, through: Layout | None, pinned: bool) -> None:
         """A write of some elements: a store onto the old node, at once if that is in memory."""
-        storage, target = self.storage, self.layout
-        if type(source) is Scalar:
-            source, through = (
-                Node(_CAST, (), self.dtype, (source,), (None,)),
-                Layout(target.shape, (0,) * len(target.shape)),
-            )
-        assert type(source) is Node and through is not None
-        reads_pinned = is_pinned(source)
-        same_memory = source is storage.node or source.buffer is storage.node.buffer is not None
-        if same_memory or (pinned and reads_pinned):  # it reads what is written: it is read first
-            source, through = (
-                Node(_POSITIVE, target.shape, source.dtype, (source,), (through,)),
-                _contiguous(target.shape),
-            )
-            if pinned:
-                realize(source)
-        at_once = reads_pinned or storage.node.buffer is not None
-        old = self.node
-        new = Node(STORE, (old.size,), old.dtype, (old, source), (_contiguous((old.size,)), through), target)
-        self._put(new)
-        if at_once or new.weight > MAX_PENDING:
-            del old, source, new
+        storage = self.storage
+        at_once = storage.node.buffer is not None or (isinstance(value, Core) and is_pinned(value.storage.node))
+        self._put(self._stored(value, through, pinned))
+        if at_once or storage.node.weight > MAX_PENDING:
             try:
                 realize(storage.node)
             except (MemoryError, IndexOutOfRange):
@@ -301,6 +284,24 @@ class Core:
                     (new,) = new.sources  # type: ignore[assignment]
                 self._restore(new.sources[0] if new.op is STORE else None)  # type: ignore[arg-type]
                 raise
+
+    def _stored(self, value: Core | Scalar, through: Layout | None, pinned: bool) -> Node:
+        """The content after a write of some elements."""
+        old, shape = self.node, self.layout.shape
+        if type(value) is Scalar:
+            source = Node(_CAST, (), self.dtype, (value,), (None,))
+            through = Layout(shape, (0,) * len(shape))
+        else:
+            assert isinstance(value, Core) and through is not None
+            source = value.node
+            held = value.storage.node
+            same_memory = held is self.storage.node or held.buffer is self.storage.node.buffer is not None
+            if same_memory or (pinned and is_pinned(source)):  # it reads what is written: it is read first
+                source = Node(_POSITIVE, shape, source.dtype, (source,), (through,))
+                through = _contiguous(shape)
+                if pinned:
+                    realize(source)
+        return Node(STORE, (old.size,), old.dtype, (old, source), (_contiguous((old.size,)), through), self.layout)
 
     def _part(self) -> Buffer:
         """Move what the storage holds in memory to memory of its own."""
@@ -313,10 +314,7 @@ class Core:
         return own
 
     def _restore(self, old: Node | None) -> None:
-        """There was no memory to compute what was just written: the storage holds what it held before.
-
-        That is gone if the recipe does not read it; then the write may be made again as well as not.
-        """
+        """What was just written could not be computed: the storage holds what it held before, if that is still there."""
         if old is not None and self.storage.node.buffer is None:
             self._put(old)
 

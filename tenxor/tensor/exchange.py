@@ -6,7 +6,6 @@ nothing pending may read it, and what we write goes to that very memory at once.
 
 from __future__ import annotations
 
-from sys import getrefcount
 from typing import Any, Self
 
 import numpy as np
@@ -18,6 +17,7 @@ from ..layout import Layout
 from ..memory import Buffer, allocate, foreign
 from ..node import Node, data
 from ..ops import OPS
+from ..ownership import alone
 from ..realize import lock, realize
 from ..storage import Storage
 from .core import Core
@@ -25,7 +25,6 @@ from .nested import from_nested
 
 Array = np.ndarray[Any, Any]
 _NUMBERS = frozenset((int, float, bool, complex))
-_SOLE = 3  # references to a node, or a buffer, with one holder: that one's, a local one, and getrefcount's argument
 
 
 class _Export:
@@ -97,12 +96,10 @@ class Exchange(Core):
         storage = self.storage
         with lock:
             realize(storage.node)
-            node = storage.node
-            buffer = node.buffer
+            shared = not alone(storage)  # asked first, as a local variable would be counted
+            buffer = storage.node.buffer
             assert buffer is not None
-            if not buffer.pins and (
-                getrefcount(node) > _SOLE or getrefcount(buffer) > _SOLE
-            ):  # others read this content, and must not see later writes
+            if shared and not buffer.pins:  # others read this content, and must not see later writes
                 buffer = self._part()
             return np.asarray(_Export(buffer, layout, self.dtype))
 

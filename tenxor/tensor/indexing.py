@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from operator import index as as_int
-from sys import getrefcount
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -18,6 +17,7 @@ from ..dtypes import DEFAULT_FLOAT, Number, bfloat16, check_fits, float64, int64
 from ..errors import BadIndex, IndexOutOfRange, ShapeError
 from ..layout import Layout, Table, counted
 from ..ops import OPS
+from ..ownership import alone
 from ..realize import lock
 from .core import Core, spread
 from .exchange import Exchange
@@ -26,7 +26,6 @@ from .gathering import Gathering, array_of
 IntArray = np.ndarray[Any, np.dtype[np.int64]]
 _BASIC = frozenset((int, slice, type(None), type(Ellipsis)))
 _NUMBERS = frozenset((int, float, bool, complex))
-_SOLE = 3  # references to a node, or a buffer, with one holder: that one's, a local one, and getrefcount's argument
 
 
 class OIndex:
@@ -156,11 +155,11 @@ class Indexing(Gathering):
                 return False
         offset = self.layout.ravel(coords)
         with lock:
-            node = self.storage.node
-            buffer = node.buffer
-            if buffer is None or buffer.frozen:
+            if self.storage.node.buffer is None:
                 return False
-            if not buffer.pins and not getrefcount(node) == _SOLE == getrefcount(buffer):
+            shared = not alone(self.storage)  # asked first, as a local variable would be counted
+            buffer = self.storage.node.buffer
+            if buffer.frozen or (shared and not buffer.pins):
                 return False
             buffer.typed(dtype)[offset] = value
             return True

@@ -135,7 +135,7 @@ class Reducing(Arithmetic):
                 (*range(kept, source.ndim - inner), *range(kept), *range(source.ndim - inner, source.ndim))
             )
             partial = self._reduced(reduction, first, source.ndim - inner)
-            partial.storage.node.used = True
+            partial.storage.node.stored = True
             others = source.ndim - inner - kept
             last = partial.layout.permute((*range(others, others + kept), *range(others)))
             return partial._reduce_parts(outer, last, kept)
@@ -149,7 +149,7 @@ class Reducing(Arithmetic):
         order = [axis, *range(kept - 1), axis + 2, *range(max(kept - 1, 0), kept)]
         cut = cut.permute((*order, *(a for a in range(cut.ndim) if a not in order)))
         partial = self._reduced(reduction, cut, kept + 2)
-        partial.storage.node.used = True  # computed on its own: it is what the threads share
+        partial.storage.node.stored = True  # computed on its own: it is what the threads share
         parts = (0, max(kept, 1))
         last = partial.layout.permute((*(a for a in range(kept + 2) if a not in parts), *parts))
         found = partial._reduced(outer, last, kept)
