@@ -15,7 +15,7 @@ from .backend.llvm.compiler import Compiled, compiler
 from .backend.threads import SLICE, num_threads, share, share_unbroken
 from .dtypes import boolean, int64
 from .errors import TraceError
-from .kernel.fuse import constants, fuse, pending
+from .kernel.fuse import constants, fuse, pending, weights
 from .kernel.ir import Kernel, expressions, work
 from .kernel.lower import FLAG, Binding, lower
 from .layout import Table
@@ -86,7 +86,7 @@ def make_plan(nodes: list[Node], scalars: list[Scalar], roots: list[Node]) -> Pl
         )
     number_of = {node: k for k, node in enumerate(nodes)}
     kernels = fuse(order, roots)
-    stored, free = set(kernels), constants(order)
+    stored, free = set(kernels), constants(order, weights(order))
     inlined = {number_of[n] for n in order if n not in stored}
     costly = [number_of[n] for n in order if n not in stored and n not in free]
     steps = [_make_step(node, stored, number_of, scalars) for node in kernels]

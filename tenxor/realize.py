@@ -59,33 +59,36 @@ if hasattr(os, "register_at_fork"):  # nobody is computing, or compiling, when a
 
 
 def _trace(roots: list[Node]) -> tuple[_Key, list[Node], list[Scalar]]:
-    """What the roots need, numbered: the structure to look up a plan by, the nodes, and the numbers they read."""
+    """What the roots need, numbered, each after all that it reads: the structure to look up a plan by, the nodes, and the
+    numbers they read.
+    """
     nodes: list[Node] = []
     scalars: list[Scalar] = []
     key: list[object] = []
     number_of: dict[Node, int] = {}
-    key.extend([_visit(root, number_of, nodes, scalars, key) for root in roots])
+    stack = roots[::-1]
+    while stack:
+        node = stack[-1]
+        if node in number_of:
+            stack.pop()
+            continue
+        if node.buffer is not None:
+            part: object = node.dtype
+        elif unseen := [s for s in node.sources if type(s) is Node and s not in number_of]:
+            stack.extend(reversed(unseen))
+            continue
+        else:
+            parts: list[object] = [node.op, node.shape, node.dtype, node.stored, node.target]
+            for source, layout in zip(node.sources, node.layouts):  # noqa: B905  # the hot path
+                if type(source) is Node:
+                    parts.append(number_of[source])
+                    parts.append(layout)
+                else:
+                    parts.append(source.dtype)
+                    scalars.append(source)  # type: ignore[arg-type]
+            part = tuple(parts)
+        number_of[stack.pop()] = len(nodes)
+        nodes.append(node)
+        key.append(part)
+    key.extend([number_of[root] for root in roots])
     return tuple(key), nodes, scalars
-
-
-def _visit(node: Node, number_of: dict[Node, int], nodes: list[Node], scalars: list[Scalar], key: list[object]) -> int:
-    """The number of a node, after all that it reads. No closure: its cycle would keep the nodes alive."""
-    found = number_of.get(node)
-    if found is not None:
-        return found
-    if node.buffer is not None:
-        part: object = node.dtype
-    else:
-        parts: list[object] = [node.op, node.shape, node.dtype, node.stored, node.target]
-        for source, layout in zip(node.sources, node.layouts):  # noqa: B905  # the hot path
-            if type(source) is Node:
-                parts.append(_visit(source, number_of, nodes, scalars, key))
-                parts.append(layout)
-            else:
-                parts.append(source.dtype)
-                scalars.append(source)  # type: ignore[arg-type]
-        part = tuple(parts)
-    number = number_of[node] = len(nodes)
-    nodes.append(node)
-    key.append(part)
-    return number

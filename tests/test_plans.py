@@ -108,7 +108,7 @@ class TestNothingIsComputedBeforeItIsAskedFor:
         t = make(matrix()).realize()
         t[1:] = 0
         node = t.storage.node
-        assert not is_pending(t) and (node.sources, node.layouts, node.target, node.weight) == ((), (), None, 0)
+        assert not is_pending(t) and (node.sources, node.layouts, node.target) == ((), (), None)
 
     def test_by_reading_constant_bytes_that_others_read_too(self) -> None:
         t = tx.asarray(np.frombuffer(b"constant", np.uint8))

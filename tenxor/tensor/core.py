@@ -26,8 +26,10 @@ from ..dtypes import (
 from ..errors import DTypeError, IndexOutOfRange, ReadOnlyError, ShapeError, UnknownAttribute
 from ..layout import Layout, broadcast_shapes, memory_order
 from ..memory import Buffer, allocate
-from ..node import MAX_PENDING, REINTERPRET, STORE, Node, Scalar, data, is_pinned, reinterpreted
+from ..node import REINTERPRET, STORE, Node, Scalar, data, is_pinned, reinterpreted
 from ..ops import OPS, Op, floating, inexact, number_and_real
+from ..pending import HEAVY, MAX_PENDING, bounded, relieve, remember
+from ..pool import pool
 from ..realize import lock, realize
 from ..storage import Storage
 
@@ -138,8 +140,15 @@ class Core:
         """A tensor of its own that holds a node."""
         if node.size > MAX_SIZE:
             check_count(node.op.name, node.shape)
-        if node.buffer is None and (node.weight > MAX_PENDING or (_reads_pinned(node) and node.weight >= 0)):
-            realize(node)
+        if node.buffer is None:
+            if _reads_pinned(node) and not node.traced:
+                realize(node)
+            elif node.count > MAX_PENDING:
+                bounded(node)
+            if node.heavy >= HEAVY:
+                remember(node)
+        if pool.pressed:
+            relieve()
         return cls(Storage(node), _contiguous(node.shape), node.dtype)
 
     @classmethod
@@ -248,7 +257,7 @@ class Core:
         does not read that it is gone, and then the write may be made again as well as not.
         """
         new = self._replacement(value, through)
-        if new.buffer is not None or not (new.weight > MAX_PENDING or _reads_pinned(new)):
+        if new.buffer is not None or not (new.count > MAX_PENDING or _reads_pinned(new)):
             self._put(new)
             return
         before = ref(self.storage.node)
@@ -275,7 +284,7 @@ class Core:
         storage = self.storage
         at_once = storage.node.buffer is not None or (isinstance(value, Core) and is_pinned(value.storage.node))
         self._put(self._stored(value, through, pinned))
-        if at_once or storage.node.weight > MAX_PENDING:
+        if at_once or storage.node.count > MAX_PENDING:
             try:
                 realize(storage.node)
             except (MemoryError, IndexOutOfRange):

@@ -18,6 +18,8 @@ from ..memory import Buffer, allocate, foreign
 from ..node import Node, data
 from ..ops import OPS
 from ..ownership import alone
+from ..pending import relieve
+from ..pool import pool
 from ..realize import lock, realize
 from ..storage import Storage
 from .core import Core
@@ -165,6 +167,8 @@ class Exchange(Core):
 
     @classmethod
     def _copied(cls, array: Array, dtype: DType) -> Self:
+        if pool.pressed:
+            relieve()
         buffer = allocate(array.size * dtype.itemsize, "asarray", array.shape, dtype)
         np.copyto(buffer.typed(dtype)[: array.size].reshape(array.shape), array)
         return cls(Storage(data(buffer, array.shape, dtype)), Layout.contiguous(array.shape), dtype)

@@ -221,7 +221,7 @@ class Movement(Exchange):
 
     def _one_part(self, part: int) -> Self:
         """The view of one part of each complex element; of what is being traced, which has no memory, a new tensor."""
-        if self.storage.node.weight < 0:
+        if self.storage.node.traced:
             return self._compute(OPS[("real", "imag")[part]], self)
         count = self.storage.nbytes // self.dtype.itemsize
         return self.__class__(self.storage, self.layout.over(Layout((count,), (2,), part)), self.dtype.part)
