@@ -253,7 +253,7 @@ entry(
     formula=lambda x: x * x,
     parts=arithmetic.squared_abs,
 )
-entry("sign", 1, same(NUMERIC), "-1, 0 or 1, of complex numbers x / abs(x); NaN stays", parts=arithmetic.sign)
+entry("sign", 1, same(NUMERIC), "-1, 0 or 1, of complex numbers x / abs(x); NaN stays", parts=elementary.sign)
 entry("square", 1, same(), "x * x", formula=lambda x: x * x, parts=arithmetic.square)
 entry("reciprocal", 1, inexact, "1 / x", formula=lambda x: 1.0 / x, cost=4)
 entry(

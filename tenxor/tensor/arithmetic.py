@@ -111,7 +111,7 @@ class Arithmetic(Indexing):
                 return self._compute(OPS["square"], self)
             if other == 1:
                 return self._compute(_POSITIVE, self)
-            if other == -1:
+            if other == -1 and not self.dtype.is_complex:  # whose 1 / 0 has an infinite part
                 return self._compute(OPS["reciprocal"], self)
             if other == 0.5:
                 return self._compute(_SQUARE_ROOT, self)
