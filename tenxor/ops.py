@@ -217,7 +217,16 @@ entry(
     infix="%",
     cost=12,
 )
-entry("pow", 2, same(NUMERIC), "x to the power y; integers wrap", infix="**", cost=40, parts=elementary.pow)
+entry(
+    "pow",
+    2,
+    same(NUMERIC),
+    "x to the power y; integers wrap, and to a negative power are 1 / x without its fraction (0 for 0), but a negative Python"
+    " number is an error there",
+    infix="**",
+    cost=40,
+    parts=elementary.pow,
+)
 entry("negative", 1, same(NUMERIC), "-x", parts=arithmetic.negative)
 entry("positive", 1, same(), "x itself", parts=lambda x: x)
 entry(

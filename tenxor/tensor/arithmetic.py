@@ -101,17 +101,14 @@ class Arithmetic(Indexing):
     __invert__ = unary_method("bitwise_invert")
 
     def __pow__(self, other: Any) -> Self:
-        floating = self.dtype.is_float or self.dtype.is_complex
-        if type(other) is int and other < 0 and not floating:
-            raise DTypeError(
-                f"pow: {self.dtype} to the negative power {other} is no integer; use a float base, for example x.astype(tx.float64)"
-            )
+        real = self.dtype.is_float
+        floating = real or self.dtype.is_complex
         if (type(other) is int and self.dtype.kind != "bool") or (type(other) is float and floating):
             if other == 2:
                 return self._compute(OPS["square"], self)
             if other == 1:
                 return self._compute(_POSITIVE, self)
-            if other == -1 and not self.dtype.is_complex:  # whose 1 / 0 has an infinite part
+            if other == -1 and real:  # of complex numbers 1 / 0 has an infinite part, and a power of 0 has not
                 return self._compute(OPS["reciprocal"], self)
             if other == 0.5:
                 return self._compute(_SQUARE_ROOT, self)
