@@ -251,6 +251,17 @@ def test_the_dtype_of_a_power_depends_on_the_kind_of_the_exponent_alone(dtype: s
     assert found.tolist() == [1, 1]
 
 
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "int64", "uint64"])
+def test_integers_are_rounded_to_tens_and_hundreds(dtype: str) -> None:
+    info = tx.iinfo(tx.dtype(dtype))
+    values = [x for x in (*range(-124, 125), 10**18 - 5, 5 * 10**17, 15 * 10**17 - 1) if info.min <= x <= info.max]
+    for digits in (0, 2, -1, -2, -18, -30):
+        found = round(tx.asarray(values, dtype=dtype), digits)
+        assert found.dtype is tx.dtype(dtype)
+        for x, y in zip(values, found.tolist(), strict=True):
+            assert y == round(x, digits), (x, digits)
+
+
 def test_broadcasting() -> None:
     a, b = np.arange(6).reshape(2, 3, 1), np.arange(70).reshape(7, 2, 1, 5)
     same(tx.asarray(a) + tx.asarray(b), a + b)
