@@ -12,7 +12,7 @@ from ..creation import asarray, empty
 from ..dtypes import Number, result_type
 from ..errors import ArgumentError, ShapeError
 from ..tensor import Tensor
-from ..tensor.arguments import AXIS_0, Axes, axis_of, ints, one_spelling
+from ..tensor.arguments import AXIS_0, ZERO, Axes, axis_of, ints, one_spelling
 
 __all__ = ["cat", "concat", "concatenate", "pad", "repeat", "roll", "stack", "tile"]
 
@@ -208,7 +208,7 @@ def pad(
     pad_width: int | Sequence[Any],
     mode: str = "constant",
     *,
-    constant_values: Number | Sequence[Any] | None = None,
+    constant_values: Number | Sequence[Any] = ZERO,
 ) -> Tensor:
     """New tensor with more elements at the ends of its axes.
 
@@ -227,13 +227,13 @@ def pad(
     widths = _pad_widths(x, pad_width)
     if mode != "constant":
         border = _elements(x, widths, mode)
-        if constant_values is not None:
+        if constant_values is not ZERO:
             raise ArgumentError(
                 f"pad: mode {mode!r} puts elements of the tensor at its ends and takes no constant_values; leave them out,"
                 " or use mode 'constant'"
             )
     else:
-        constant_values = 0 if constant_values is None else constant_values
+        constant_values = 0 if constant_values is ZERO else constant_values
         border = _numbers(x, constant_values)
     found = empty([before + n + after for n, (before, after) in zip(x.shape, widths, strict=True)], dtype=x.dtype)
     middle = [slice(before, before + n) for n, (before, _) in zip(x.shape, widths, strict=True)]
