@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import ceil, isfinite
+from math import ceil, isfinite, isinf
 from typing import Any
 
 import numpy as np
@@ -276,11 +276,23 @@ def linspace(
     check_real("linspace", own, d)
     gaps = count - 1 if endpoint else count
     counted = positions((count,)).astype(DEFAULT_FLOAT)
-    step = (stop - start) / gaps if gaps > 0 else 0.0
-    found: Tensor = counted * step + start
+    scale = _scale_of_steps(start, stop)
+    step = (stop * scale - start * scale) / gaps if gaps > 0 else 0.0
+    found: Tensor = counted * step + start * scale
+    if scale != 1:
+        found *= 1 / scale
     if endpoint and gaps > 0:
         found = Tensor._compute(OPS["where"], counted == float(gaps), stop, found)
     return (found.floor() if d.is_integer else found).astype(d, copy=False)
+
+
+def _scale_of_steps(start: complex, stop: complex) -> float:
+    """By what power of two to multiply both ends, so that their distance is a float, and a step of it has all its digits."""
+    distance = stop - start
+    parts = [abs(x) for x in (distance.real, distance.imag) if x]
+    if any(isinf(x) for x in parts):
+        return 0.5
+    return 2.0**200 if parts and max(parts) < 2.0**-900 and max(map(abs, (start, stop))) < 2.0**-700 else 1.0
 
 
 def eye(

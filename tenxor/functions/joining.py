@@ -12,7 +12,7 @@ from ..creation import asarray, empty
 from ..dtypes import Number, result_type
 from ..errors import ArgumentError, ShapeError
 from ..tensor import Tensor
-from ..tensor.arguments import AXIS_0, Axes, axis_of, ints, one_spelling
+from ..tensor.arguments import AXIS_0, ZERO, Axes, axis_of, ints, one_spelling
 
 __all__ = ["cat", "concat", "concatenate", "pad", "repeat", "roll", "stack", "tile"]
 
@@ -203,15 +203,21 @@ def _counts(repeats: Any) -> IntArray:
 
 
 def pad(
-    x: Tensor, /, pad_width: int | Sequence[Any], mode: str = "constant", *, constant_values: Number | Sequence[Any] = 0
+    x: Tensor,
+    /,
+    pad_width: int | Sequence[Any],
+    mode: str = "constant",
+    *,
+    constant_values: Number | Sequence[Any] = ZERO,
 ) -> Tensor:
     """New tensor with more elements at the ends of its axes.
 
     `pad_width`, in elements, is one number, one pair `(before, after)` for all axes, or a pair for each. `mode` says what
-    is put there: "constant" (`constant_values`, given like `pad_width`), "edge" (the last element), "reflect" or
+    is put there: "constant" (`constant_values`, given like `pad_width`, or 0), "edge" (the last element), "reflect" or
     "symmetric" (mirrored without or with it), "wrap". In the corners the last axis says what.
 
-    Raises ArgumentError for widths below 0 or an unknown mode, ShapeError where an empty axis has nothing to repeat.
+    Raises ArgumentError for widths below 0, an unknown mode, or constant values for another one than "constant", ShapeError
+    where an empty axis has nothing to repeat.
 
     >>> import tenxor as tx
     >>> tx.pad(tx.arange(3), (1, 2)).tolist(), tx.pad(tx.arange(3), 2, "reflect").tolist()
@@ -219,10 +225,19 @@ def pad(
     """
     x = asarray(x)
     widths = _pad_widths(x, pad_width)
-    border = _numbers(x, constant_values) if mode == "constant" else _elements(x, widths, mode)
+    if mode != "constant":
+        border = _elements(x, widths, mode)
+        if constant_values is not ZERO:
+            raise ArgumentError(
+                f"pad: mode {mode!r} puts elements of the tensor at its ends and takes no constant_values; leave them out,"
+                " or use mode 'constant'"
+            )
+    else:
+        constant_values = 0 if constant_values is ZERO else constant_values
+        border = _numbers(x, constant_values)
     found = empty([before + n + after for n, (before, after) in zip(x.shape, widths, strict=True)], dtype=x.dtype)
     middle = [slice(before, before + n) for n, (before, _) in zip(x.shape, widths, strict=True)]
-    if mode == "constant" and found.nbytes <= SMALL and isinstance(constant_values, (bool, int, float)):
+    if mode == "constant" and found.nbytes <= SMALL and isinstance(constant_values, (int, float, complex)):
         found._write(constant_values, "pad")  # once, as calls would take longer than writing the middle twice
         found[tuple(middle)]._write(x, "pad")
         return found
@@ -255,7 +270,7 @@ def _pairs(name: str, given: Any, ndim: int) -> list[tuple[Any, Any]]:
 def _numbers(x: Tensor, constant_values: Any) -> _Border:
     pairs = _pairs("constant_values", constant_values, x.ndim)
     for number in (n for pair in pairs for n in pair):
-        if not isinstance(number, (bool, int, float)):
+        if not isinstance(number, (int, float, complex)):
             raise ArgumentError(f"pad: constant_values {constant_values!r} must be numbers")
     return lambda axis, end: pairs[axis][end]
 

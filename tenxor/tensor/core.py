@@ -36,7 +36,7 @@ from ..storage import Storage
 Shape = tuple[int, ...]
 _contiguous = Layout.contiguous
 MAX_SIZE = 1 << 59  # elements in one tensor: their bytes can still be counted in 64 bits
-_POSITIVE, _CAST = OPS["positive"], OPS["cast"]
+_POSITIVE, _CAST, _POW = OPS["positive"], OPS["cast"], OPS["pow"]
 
 
 class Core:
@@ -181,6 +181,8 @@ class Core:
                 sources.append(node if node.dtype is x.dtype else reinterpreted(node, x.dtype))
                 layouts.append(layout)
             else:
+                if op is _POW and sources:
+                    _check_exponent(x, beside)
                 sources.append(scalar(x, beside, op.name))
                 layouts.append(None)
         dtype = op.result(tuple([s.dtype for s in sources]))
@@ -391,6 +393,14 @@ def _dtype_for_numbers(op: Op, operands: Sequence[Any]) -> DType:
     if op.rule in (floating, inexact) and not (found.is_float or found.is_complex):
         return DEFAULT_FLOAT  # it computes in floats, so any number will do
     return found.part if op.rule is number_and_real else found
+
+
+def _check_exponent(value: Any, base: DType) -> None:
+    """Raise DTypeError for a negative number as the exponent of integers."""
+    if isinstance(value, int) and value < 0 and not (base.is_float or base.is_complex):
+        raise DTypeError(
+            f"pow: {base} to the negative power {value} is no integer; use a float base, for example x.astype(tx.float64)"
+        )
 
 
 def scalar(value: Any, beside: DType, op: str) -> Scalar:

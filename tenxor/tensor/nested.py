@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from math import isinf, isnan
 from typing import Any
 
 import numpy as np
 
 from ..dtypes import (
     DEFAULT_COMPLEX,
+    DEFAULT_FLOAT,
     DType,
     Number,
     check_fits,
@@ -34,26 +36,38 @@ def from_nested(obj: Any, wanted: DType | None, op: str) -> tuple[np.ndarray[Any
             wanted = result_type(*own)
         leaves = [number_of(x, op) for x in leaves]
         kinds = {type(x) for x in leaves}
+    if wanted is not None and complex in kinds:
+        check_real(op, DEFAULT_COMPLEX, wanted)
     if wanted is not None and wanted.is_integer:
         for x in leaves:
             if type(x) is int:
                 check_fits(x, wanted, op)
-        target = np.dtype(wanted.numpy if float not in kinds else "float64")
-        if complex in kinds:
-            check_real(op, DEFAULT_COMPLEX, wanted)
+        target = wanted.numpy
+        if float in kinds:  # one by one, as float64 has not the digits of the integers beside them
+            leaves = [_whole(x, wanted) if type(x) is float else x for x in leaves]
+    elif wanted is not None and wanted.kind == "bool":
+        leaves, target = [bool(x) for x in leaves], np.dtype("bool")
     elif complex in kinds:
         target = np.dtype("complex128")
-    elif float in kinds or not kinds or (wanted is not None and wanted.is_float):
+    elif float in kinds or not kinds or (wanted is not None and (wanted.is_float or wanted.is_complex)):
         target = np.dtype("float64")
     else:
         target = np.dtype("int64" if int in kinds else "bool")
     try:
         return np.array(leaves, dtype=target).reshape(shape), wanted
     except OverflowError:
-        big = next(x for x in leaves if not -(2**63) <= x < 2**63)
+        room = 2**63 if target.kind == "i" else DEFAULT_FLOAT.highest
+        big = next(x for x in leaves if type(x) is int and not -room <= x < room)
         raise OutOfBounds(
             f"{op}: Python integer {shown_integer(big)} is out of range for {target}; give a dtype that holds it"
         ) from None
+
+
+def _whole(x: float, dtype: DType) -> int:
+    """A float as an integer of a dtype: truncated, within its range, 0 for NaN."""
+    if isnan(x):
+        return 0
+    return int(max(dtype.lowest, min(dtype.highest, x if isinf(x) else int(x))))
 
 
 def number_of(x: Any, op: str) -> Number:
