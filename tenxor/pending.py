@@ -17,9 +17,7 @@ from .ownership import held
 from .pool import pool
 from .realize import lock, realize
 
-# Nodes in one pending graph; one of more is computed in part, so that loops run in constant memory. Making a kernel takes up
-# to three of Python's stack frames for each, of which there are only a thousand.
-MAX_PENDING = 128
+MAX_PENDING = 256  # nodes in one pending graph; one of more is computed in part, so that loops run in constant memory
 HEAVY = 1 << 12  # bytes that the recipe of a small result keeps, from which it is remembered
 LARGE = 1 << 20  # and that of any other
 SMALL = 8  # times smaller than those is a result that is sooner computed than kept waiting

@@ -53,6 +53,8 @@ class Pool:
     it. `pressed` tells that more is in use than at the last `relieved`, by far.
     """
 
+    much: int
+
     __slots__ = (
         "colour",
         "foreign",
