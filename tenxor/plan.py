@@ -13,7 +13,7 @@ from functools import partial
 
 from .backend.llvm.compiler import Compiled, compiler
 from .backend.threads import SLICE, num_threads, share, share_unbroken
-from .dtypes import boolean, int64
+from .dtypes import DType, boolean, int64
 from .errors import TraceError
 from .kernel.fuse import constants, fuse, pending, weights
 from .kernel.ir import Kernel, expressions, work
@@ -23,6 +23,7 @@ from .memory import Buffer, allocate
 from .node import EMPTY, PLACEHOLDER, REINTERPRET, STORE, Node, Scalar, data
 from .ops import OPS, Op
 from .ownership import held, sole
+from .pattern import Pattern, given, stand_ins
 
 _LEVEL = os.environ.get("TENXOR_DEBUG", "")
 DEBUG = int(_LEVEL) if _LEVEL.isdigit() else 0
@@ -61,8 +62,9 @@ class Plan:
         """The memory that its gathered axes take."""
         return sum(t.offsets.nbytes for step in self.steps if step.call is not None for t in step.call.tables)
 
-    def run(self, nodes: list[Node], scalars: list[Scalar]) -> None:
-        """Compute the nodes."""
+    def run(self, pattern: Pattern) -> None:
+        """Compute the nodes of a pattern that the plan was made for."""
+        nodes = pattern.nodes
         others: Set[int] = _NOBODY
         if self.watched:
             others = held(nodes, self.watched, self.reads)
@@ -72,11 +74,13 @@ class Plan:
             for k in self.inlined:
                 nodes[k] = _DONE  # let go of it: what it reads may have no other reader
         for step in self.steps:
-            step.run(nodes, scalars, others)
+            step.run(pattern, others)
 
 
-def make_plan(nodes: list[Node], scalars: list[Scalar], roots: list[Node]) -> Plan:
-    """The plan that computes `roots`; `nodes` and `scalars` are what it may refer to by number."""
+def make_plan(pattern: Pattern) -> Plan:
+    """The plan that computes what has this pattern."""
+    nodes = stand_ins(pattern)
+    roots = [nodes[k] for k in pattern.roots]
     order = pending(roots)
     if any(node.op is PLACEHOLDER for node in order):
         raise TraceError(
@@ -89,7 +93,7 @@ def make_plan(nodes: list[Node], scalars: list[Scalar], roots: list[Node]) -> Pl
     stored, free = set(kernels), constants(order, weights(order))
     inlined = {number_of[n] for n in order if n not in stored}
     costly = [number_of[n] for n in order if n not in stored and n not in free]
-    steps = [_make_step(node, stored, number_of, scalars) for node in kernels]
+    steps = [_make_step(node, stored, number_of, pattern.scalars) for node in kernels]
     _plan_memory(steps, _readers(order, inlined, number_of))
     watched = sorted({k for step in steps for _, readers in step.givers for k in readers}.union(costly))
     read = Counter(number_of[source] for n in order for source in n.sources if type(source) is Node)
@@ -109,7 +113,7 @@ def _make_step(node: Node, kernels: set[Node], number_of: dict[Node, int], scala
         return step
     kernel, binding = lower(node, kernels, num_threads())
     call = step.call = _Call.of(node, kernel, binding, number_of, scalars)
-    step.needs.update(k for k, _ in call.sources)
+    step.needs.update(k for k, *_ in call.sources)
     if nbytes >= IN_PLACE and call.work <= UNBROKEN and type(node.op) is Op and not call.flagged:
         step.may_take = tuple([number_of[n] for n in binding.aligned if n.dtype.itemsize == node.dtype.itemsize])
     return step
@@ -161,12 +165,13 @@ class Step:
         self.needs: set[int] = set()
         self.last: tuple[int, ...] = ()
 
-    def run(self, nodes: list[Node], scalars: list[Scalar], others: Set[int]) -> None:
+    def run(self, pattern: Pattern, others: Set[int]) -> None:
         """Compute the node and settle it. Others can read the nodes with the numbers `others`."""
+        nodes = pattern.nodes
         node = nodes[self.node]
         taken = self.taken(nodes, others) if self.givers else None
         if taken is not None and self.over is None:
-            self.in_place(node, nodes, scalars, taken)
+            self.in_place(node, pattern, taken)
         else:
             if self.over is not None:
                 out = nodes[self.over].buffer if taken is not None else _memory_to_write(nodes[self.over])
@@ -175,7 +180,7 @@ class Step:
             else:
                 out = allocate(self.nbytes, self.name, node.shape, node.dtype)
             assert out is not None
-            self.fill(node, out, nodes, scalars)
+            self.fill(node, out, pattern)
             node.settle(out)
         for k in self.last:
             nodes[k] = _DONE
@@ -193,23 +198,23 @@ class Step:
                 return k
         return None
 
-    def in_place(self, node: Node, nodes: list[Node], scalars: list[Scalar], taken: int) -> None:
+    def in_place(self, node: Node, pattern: Pattern, taken: int) -> None:
         """Compute the node into the memory of node `taken`.
 
         The content of that is lost, so there is no way back: the node has its memory as soon as the loop has run.
         """
-        out = nodes[taken].buffer
+        out = pattern.nodes[taken].buffer
         assert out is not None and self.call is not None
-        self.call.run(out, nodes, scalars, partial(setattr, node, "buffer", out))
+        self.call.run(out, pattern, partial(setattr, node, "buffer", out))
         node.settle(out)
 
-    def fill(self, node: Node, out: Buffer, nodes: list[Node], scalars: list[Scalar]) -> None:
+    def fill(self, node: Node, out: Buffer, pattern: Pattern) -> None:
         """Compute the node's elements."""
         if self.call is None:
             return
         if self.call.flagged:
             _flag[0] = 0
-        self.call.run(out, nodes, scalars)
+        self.call.run(out, pattern)
         if self.call.flagged and _flag[0]:
             from .indices import out_of_range  # which needs to compute
 
@@ -227,6 +232,12 @@ def _memory_to_write(old: Node) -> Buffer:
     return fresh
 
 
+def _in_bytes(offset: int, dtype: DType) -> tuple[int, int]:
+    """An offset found with stand-ins: the bytes of it that are known, and which of the pattern's offsets comes to them."""
+    at, more = given(offset)
+    return more * dtype.itemsize, at
+
+
 @dataclass(slots=True)
 class _Call:
     """A kernel with its arguments: only the addresses and numbers are filled in at each run."""
@@ -234,8 +245,8 @@ class _Call:
     kernel: Kernel
     compiled: Compiled
     head: struct.Struct  # addresses, tables, numbers
-    out_offset: int  # bytes
-    sources: list[tuple[int, int]]  # node, bytes to add to its address
+    out_offset: tuple[int, int]  # bytes to add to its address, and which of the pattern's offsets
+    sources: list[tuple[int, int, int]]  # node, and the same two
     tables: list[Table]
     flagged: bool  # whether it looks up indices, which may be out of range
     addresses: list[int]  # of the flag, and of the tables
@@ -248,7 +259,7 @@ class _Call:
 
     @staticmethod
     def of(node: Node, kernel: Kernel, binding: Binding, number_of: dict[Node, int], scalars: list[Scalar]) -> _Call:
-        operands = [(n, offset * (n or node).dtype.itemsize) for n, offset in binding.operands]
+        operands = [(n, *_in_bytes(offset, (n or node).dtype)) for n, offset in binding.operands]
         codes = "".join("d" if d.kind == "float" else "Q" if d.kind == "uint" else "q" for d in kernel.numbers)
         places = {id(s): k for k, s in enumerate(scalars)}
         cost = 2 + sum(map(work, expressions(kernel.body)))
@@ -257,8 +268,8 @@ class _Call:
             kernel,
             compiler().get(kernel),
             struct.Struct(f"={len(operands) + len(binding.tables)}q{codes}"),
-            operands[0][1],
-            [(number_of[n], at) for n, at in operands[1:] if n is not None and n is not FLAG],
+            operands[0][1:],
+            [(number_of[n], more, at) for n, more, at in operands[1:] if n is not None and n is not FLAG],
             binding.tables,
             flagged,
             [*[_flag.ctypes.data] * flagged, *(int(t.offsets.ctypes.data) for t in binding.tables)],
@@ -270,13 +281,13 @@ class _Call:
             binding.scratch,
         )
 
-    def run(
-        self, out: Buffer, nodes: list[Node], scalars: list[Scalar], then: Callable[[], object] | None = None
-    ) -> None:
+    def run(self, out: Buffer, pattern: Pattern, then: Callable[[], object] | None = None) -> None:
         """Fill `out`; with `then`, in one go that ends with calling it, which no signal can break."""
-        words: list[int | float] = [out.address + self.out_offset]
-        for k, at in self.sources:
-            words.append(nodes[k].buffer.address + at)  # type: ignore[union-attr]
+        nodes, scalars, offsets = pattern.nodes, pattern.scalars, pattern.offsets
+        more, at = self.out_offset
+        words: list[int | float] = [out.address + more + offsets[at]]
+        for k, more, at in self.sources:
+            words.append(nodes[k].buffer.address + more + offsets[at])  # type: ignore[union-attr]
         if self.addresses:
             words += self.addresses
         for k, imag in self.numbers:

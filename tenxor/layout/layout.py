@@ -91,6 +91,14 @@ class Layout:
         """The number of views in the chain: 1 for one view."""
         return 1 if self.base is None else 1 + self.base.depth
 
+    @property
+    def innermost(self) -> Layout:
+        """The last view of the chain: that of the storage itself."""
+        found = self
+        while found.base is not None:
+            found = found.base
+        return found
+
     def axes(self) -> list[Axis]:
         """Size, stride and table of each axis."""
         if self.tables is None:
