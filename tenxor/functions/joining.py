@@ -35,16 +35,15 @@ def concat(arrays: Sequence[Tensor], /, axis: int | None = AXIS_0, *, dim: int |
     [0, 1, 0, 1, 2]
     """
     axis = one_spelling("concat", "axis", axis, "dim", dim, default=AXIS_0)
-    parts = _parts("concat", arrays)
+    parts, tensors = _parts("concat", arrays)
     first = parts[0].shape
     if axis is not None:
         if not first:
             raise ShapeError("concat: a 0-d tensor has no axis to join along; use stack, or axis=None")
         axis = axis_of("concat", axis, len(first))
-    if not axis:
-        found = joined_rows(Tensor, "concat", parts, axis)
-        if found is not None:
-            return found
+    found = joined_rows(Tensor, "concat", tensors, axis) if tensors and not axis else None
+    if found is not None:
+        return found
     shapes = _shapes(parts)
     if axis is None:
         return _joined("concat", parts, None, (sum([prod(shape) for shape in shapes]),))
@@ -66,26 +65,30 @@ def stack(arrays: Sequence[Tensor], /, axis: int = AXIS_0, *, dim: int | None = 
     [[0, 1], [1, 1]]
     """
     axis = one_spelling("stack", "axis", axis, "dim", dim, default=AXIS_0)
-    parts = _parts("stack", arrays)
+    parts, tensors = _parts("stack", arrays)
     first = parts[0].shape
     axis = axis_of("stack", axis, len(first) + 1)
-    found = joined_rows(Tensor, "stack", parts, stacked=True) if axis == 0 else None
+    found = joined_rows(Tensor, "stack", tensors, stacked=True) if tensors and axis == 0 else None
     if found is not None:
         return found
     _check_fit("stack", _shapes(parts), None)
     return _joined("stack", parts, axis, (*first[:axis], len(parts), *first[axis:]))
 
 
-def _parts(op: str, arrays: Sequence[Any]) -> list[Piece]:
-    """What is to be joined. NumPy's arrays stay what they are, as they are read at the call or copied later."""
+def _parts(op: str, arrays: Sequence[Any]) -> tuple[list[Piece], list[Tensor]]:
+    """What is to be joined; and again if all are tensors. NumPy's arrays stay what they are: they are read at the call, or
+    copied later.
+    """
     if not isinstance(arrays, Iterable):
         raise ArgumentError(f"{op}: takes a sequence of tensors, not one {type(arrays).__name__}")
     parts = list(arrays)
     if not parts:
         raise ArgumentError(f"{op}: give at least one tensor")
-    if set(map(type, parts)) == {Tensor} or are_arrays(parts):
-        return parts
-    return [a if are_arrays([a]) else asarray(a) for a in parts]
+    if set(map(type, parts)) == {Tensor}:
+        return parts, parts
+    if not are_arrays(parts):
+        parts = [a if are_arrays([a]) else asarray(a) for a in parts]
+    return parts, []
 
 
 def _shapes(parts: list[Piece]) -> list[tuple[int, ...]]:
@@ -154,10 +157,14 @@ def roll(x: Tensor, /, shift: int | tuple[int, ...], axis: Axes = None, *, dims:
         if len(shifts) > 1:
             raise ArgumentError(f"roll: {len(shifts)} shifts for {len(axes)} axes; give one for all or one for each")
         shifts *= len(axes)
-    found = empty(x.shape, dtype=x.dtype)
     moves: list[list[tuple[slice, slice]]] = [[(_ALL, _ALL)]] * x.ndim
     for a in set(axes):
         moves[a] = _rolled(x.shape[a], sum(s for s, b in zip(shifts, axes, strict=True) if b == a))
+    rolled = [a for a, parts in enumerate(moves) if len(parts) > 1]
+    if len(rolled) == 1:
+        (a,) = rolled
+        return _joined("roll", [x[_along(a, of)] for of, _ in reversed(moves[a])], a, x.shape)
+    found = empty(x.shape, dtype=x.dtype)
     for pieces in product(*moves):
         found[tuple(to for _, to in pieces)]._write(x[tuple(of for of, _ in pieces)], "roll")
     return found

@@ -65,16 +65,15 @@ def from_nested(cls: type[_T], obj: Any, wanted: DType | None, op: str) -> tuple
             leaves = [number_of(x, op) for x in leaves]
         kinds = set(map(type, leaves))
     target = _target(kinds, wanted)
+    if wanted is not None and wanted.is_integer and kinds & {float, complex}:
+        _check_fit(leaves, wanted, op)
+        if complex in kinds:
+            check_real(op, DEFAULT_COMPLEX, wanted)
     try:
-        if wanted is not None and wanted.is_integer:
-            if kinds & {float, complex}:
-                _check_fit([x for x in leaves if type(x) is int], wanted, op)
-            if complex in kinds:
-                check_real(op, DEFAULT_COMPLEX, wanted)
         return np.array(leaves, dtype=target.numpy).reshape(shape), wanted
     except OverflowError:
-        if target is wanted:
-            _check_fit([x for x in leaves if type(x) is int], wanted, op)
+        if target is wanted and wanted.is_integer:
+            _check_fit(leaves, wanted, op)
         big = next(x for x in leaves if type(x) is int and not -(2**63) <= x < 2**63)
         raise OutOfBounds(
             f"{op}: Python integer {shown_integer(big)} is out of range for {target}; give a dtype that holds it"
@@ -92,9 +91,11 @@ def _target(kinds: set[type], wanted: DType | None) -> DType:
     return DEFAULT_INT if int in kinds else boolean
 
 
-def _check_fit(integers: list[int], wanted: DType, op: str) -> None:
-    for x in integers:
-        check_fits(x, wanted, op)
+def _check_fit(leaves: list[Any], wanted: DType, op: str) -> None:
+    """Raise OutOfBounds for the first of the integers among these that is not in the range of the dtype."""
+    for x in leaves:
+        if type(x) is int:
+            check_fits(x, wanted, op)
 
 
 def _unpacked(obj: Any) -> tuple[tuple[int, ...], list[Any], set[type]]:
@@ -117,21 +118,24 @@ def _stacked(cls: type[_T], outer: tuple[int, ...], pieces: list[Any], wanted: D
     """Lists of tensors and arrays as one tensor, of the numbers that they would give one by one; None where that is for
     others to say: what does not fit, has no elements or no dtype of ours, or may lose something as the dtype wanted.
     """
-    found = joined_rows(cls, op, pieces, stacked=True)
+    dtypes = {x.dtype for x in pieces}
+    kept = wanted is None or dtypes == {wanted}
     inner = pieces[0].shape
     shape = (*outer, *inner)
-    if found is not None and (wanted is None or found.dtype is wanted):
+    found = joined_rows(cls, op, pieces, stacked=True) if kept and np.ndarray not in map(type, pieces) else None
+    if found is not None:
         return cls(found.storage, Layout.contiguous(shape), found.dtype)
     if {x.shape for x in pieces} != {inner} or 0 in inner or not are_arrays(x for x in pieces if type(x) is not cls):
         return None
-    own = {dtype_of(d) for d in {x.dtype for x in pieces}}
-    if wanted is None or own == {wanted}:
+    own = set(map(dtype_of, dtypes))
+    if wanted is None or kept:
         return joined(cls, op, pieces, 0, shape, result_type(*own))
     kinds = {_KINDS[d.kind] for d in own}
     target = _target(kinds, wanted)
     holds = wanted if wanted.is_integer else target
     unsure = holds.is_integer and any(d.is_integer and not can_cast(d, holds) for d in own)
-    if unsure and (float in kinds or (uint64 in own and any(d.kind == "int" for d in own))):
+    alone = uint64 in own and float not in kinds and complex not in kinds  # no integer holds its and negative ones
+    if (unsure and float in kinds) or (alone and any(d.kind == "int" for d in own)):
         return None
     if complex in kinds and not (wanted.is_complex or wanted is boolean):
         return None

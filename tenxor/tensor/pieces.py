@@ -46,52 +46,40 @@ def want_kernels(pieces: Sequence[Piece], nbytes: int) -> bool:
 
 
 def joined_rows(
-    cls: type[_T], op: str, pieces: Sequence[Any], axis: int | None = 0, *, stacked: bool = False
+    cls: type[_T], op: str, tensors: Sequence[_T], axis: int | None = 0, *, stacked: bool = False
 ) -> _T | None:
     """The tensors one after another along their first axis, `stacked` along a new one, or flattened for `axis` None; None
     unless they fit and all are in memory without gaps.
 
-    What `joined` does in general, in one pass: for small tensors Python takes longer than the copying.
+    What `joined` does in general: for small tensors Python takes longer than the copying, so each loop does little.
     """
-    first = pieces[0]
-    if type(first) is not cls:
-        return None
-    dtype, layout = first.dtype, Layout.contiguous(first.layout.shape)
-    shape, strides = layout.shape, layout.strides
-    row = shape if stacked else shape[1:]
-    others: set[DType] = set()
-    seen: list[Array] = []
-    total = 0
+    row = tensors[0].layout.shape[not stacked :]
     with lock:
-        for piece in pieces:
-            if type(piece) is not cls:
-                return None
-            if piece.layout is not layout:
-                layout = piece.layout
-                if layout.shape != shape:
-                    shape = layout.shape
-                    if axis is None:
-                        strides = Layout.contiguous(shape).strides
-                    elif stacked or shape[1:] != row or not shape:  # else the strides are those of the first
-                        return None
-                if layout.strides != strides or layout.base is not None or layout.tables is not None:
-                    return None
-            own, buffer = piece.dtype, piece.storage.node.buffer
-            if buffer is None:
-                return None
-            if own is not dtype:
-                others.add(own)
-            elements, size, start = buffer.typed(own), layout.size, layout.offset
-            seen.append(elements if len(elements) == size else elements[start : start + size])
-            total += size
-        if others:
-            if dtype is bfloat16 or bfloat16 in others:  # NumPy sees it as integers
-                return None
-            dtype = result_type(dtype, *others)
-        nbytes = total * dtype.itemsize
-        if not total or nbytes >= LARGE * len(pieces):
+        buffers = [t.storage.node.buffer for t in tensors]
+        if None in buffers:
             return None
-        shape = (total,) if axis is None else (len(pieces), *row) if stacked else (total // prod(row), *row)
+        layouts = [t.layout for t in tensors]
+        for layout in dict(zip(map(id, layouts), layouts, strict=True)).values():  # which are often few
+            shape = layout.shape
+            fits = axis is None or (shape == row if stacked else shape and shape[1:] == row)
+            if not fits or layout.strides != Layout.contiguous(shape).strides or layout.base or layout.tables:
+                return None
+        dtypes = {t.dtype for t in tensors}
+        dtype = dtypes.pop()
+        if not dtypes:
+            seen = [buffer.typed(dtype) for buffer in buffers]  # type: ignore[union-attr]
+        elif bfloat16 in dtypes or dtype is bfloat16:  # NumPy sees it as integers
+            return None
+        else:
+            seen = [t.storage.node.buffer.typed(t.dtype) for t in tensors]  # type: ignore[union-attr]
+            dtype = result_type(dtype, *dtypes)
+        total = sum([layout.size for layout in layouts])
+        nbytes = total * dtype.itemsize
+        if not total or nbytes >= LARGE * len(tensors):
+            return None
+        if total != sum(map(len, seen)):  # some are part of what their storage holds
+            seen = [e[x.offset : x.offset + x.size] for e, x in zip(seen, layouts, strict=True)]
+        shape = (total,) if axis is None else (len(tensors), *row) if stacked else (total // prod(row), *row)
         buffer = allocate(nbytes, op, shape, dtype)
         np.concatenate(seen, out=buffer.typed(dtype)[:total], casting="unsafe")
     return cls(Storage(data(buffer, shape, dtype)), Layout.contiguous(shape), dtype)
@@ -118,40 +106,41 @@ def joined(cls: type[_T], op: str, pieces: Sequence[Piece], axis: int | None, sh
 
 def _copy(pieces: Sequence[Piece], axis: int | None, out: Array, dtype: DType) -> None:
     """Put the pieces into `out`, which has one axis."""
-    last = False
+    inner: Shape = ()  # axes that the pieces have not
     before: tuple[slice, ...] = ()
     if axis is not None:
         shape = pieces[0].shape
-        last = axis == len(shape)
+        inner = (1,) if axis == len(shape) else ()
         out = out.reshape(*shape[:axis], -1, *shape[axis + 1 :])
         before = (slice(None),) * axis
     start = 0
     for first in range(0, len(pieces), BATCH):
-        seen = _seen(pieces[first : first + BATCH], dtype)
-        if last:
-            seen = [elements[..., None] for elements in seen]
+        seen = _seen(pieces[first : first + BATCH], dtype, inner)
         end = start + sum([elements.size if axis is None else elements.shape[axis] for elements in seen])
         np.concatenate(seen, axis, out=out[(*before, slice(start, end))], casting="unsafe")
         start = end
 
 
-def _seen(pieces: Sequence[Piece], dtype: DType) -> list[Array]:
-    """The elements of pieces in memory as NumPy sees them, where they lie if it can, to be copied to memory of `dtype`."""
+def _seen(pieces: Sequence[Piece], dtype: DType, inner: Shape = ()) -> list[Array]:
+    """The elements of pieces in memory as NumPy sees them, where they lie if it can, to be copied to memory of `dtype`; with
+    axes of size 1 as the last ones.
+    """
     found: list[Array] = []
     known: dict[tuple[DType, Shape], Shape] = {}  # strides in bytes
     for piece in pieces:
         if type(piece) is np.ndarray:
-            found.append(piece if dtype is not bfloat16 else encoded(piece, dtype))
+            elements = piece if dtype is not bfloat16 else encoded(piece, dtype)
+            found.append(elements.reshape(elements.shape + inner) if inner else elements)
             continue
         layout, own = piece.layout, piece.dtype  # type: ignore[union-attr]
         if layout.base is not None or layout.tables is not None or layout.size == 0:
-            elements = _apart(piece)  # type: ignore[arg-type]
+            elements = _apart(piece).reshape(layout.shape + inner)  # type: ignore[arg-type]
         else:
             strides = known.get((own, layout.strides))
             if strides is None:
-                strides = known[own, layout.strides] = tuple([s * own.itemsize for s in layout.strides])
+                strides = known[own, layout.strides] = (*[s * own.itemsize for s in layout.strides], *inner)
             memory = piece.storage.node.buffer.typed(own)  # type: ignore[union-attr]
-            elements = np.ndarray(layout.shape, own.numpy, memory, layout.offset * own.itemsize, strides)
+            elements = np.ndarray(layout.shape + inner, own.numpy, memory, layout.offset * own.itemsize, strides)
         if own is not dtype:
             if own is bfloat16:
                 elements = decoded(elements, own)
