@@ -89,6 +89,10 @@ def test_integers_in_tensors_must_fit_what_is_wanted() -> None:
     assert tx.asarray(rows, dtype=tx.int16).tolist() == [[1, 2], [3, 300]] * 10
     with pytest.raises(OutOfBounds, match="asarray: Python integer 300 is out of range for int8"):
         tx.asarray(rows, dtype=tx.int8)
+    with pytest.raises(OutOfBounds, match="asarray: Python integer 300 is out of range for int8"):
+        tx.asarray([*rows, tx.asarray([0.5, 1.5])], dtype=tx.int8)
+    with pytest.raises(OutOfBounds, match="asarray: Python integer -1 is out of range for uint8"):
+        tx.asarray([tx.asarray([1, -1])] * 20, dtype=tx.uint8)
     big = [np.array([2**64 - 1], np.uint64), np.array([1], np.uint64)]
     assert tx.asarray(big).tolist() == [[2**64 - 1], [1]]
     for wanted in (tx.int64, tx.bool, tx.complex128):

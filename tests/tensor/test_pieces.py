@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -97,6 +98,36 @@ def test_what_is_joined_is_what_numpy_joins(case: tuple[list[tx.Tensor | Array],
         assert listed.dtype is tx.result_type(*(tx.asarray(parts[k]).dtype for k in same))
 
 
+@pytest.mark.parametrize("one", ALL, ids=str)
+def test_every_two_dtypes(one: tx.DType) -> None:
+    for other in ALL:
+        rows = [tx.asarray([0, 1, 1]).astype(one if k % 2 else other).realize() for k in range(20)]
+        if {one.kind, other.kind} == {"int", "uint"} and tx.uint64 in (one, other):
+            with pytest.raises(tx.errors.DTypeError, match="no common dtype"):
+                tx.stack(rows)
+            continue
+        for found in (tx.stack(rows), tx.stack(rows, axis=1).T, tx.concat(rows).reshape(20, 3), tx.asarray(rows)):
+            assert found.dtype is tx.result_type(one, other)
+            assert found.tolist() == [[0, 1, 1]] * 20
+
+
+@pytest.mark.parametrize("shape", [(3, 3), (2, 2), (3,), (1, 2, 3), (3, 2)])
+def test_one_of_many_that_does_not_fit_is_named(shape: tuple[int, ...]) -> None:
+    rows = [tx.zeros((2, 3)).realize()] * 20
+    parts = [*rows, tx.zeros(shape).realize(), *rows]
+    for join in (tx.stack, tx.concat):
+        if join is tx.concat and shape == (3, 3):
+            assert tx.concat(parts).shape == (83, 3)
+            continue
+        with pytest.raises(
+            tx.errors.ShapeError, match=rf"{join.__name__}: tensor 20 has shape {re.escape(str(shape))}"
+        ):
+            join(parts)
+    part_of_more = tx.asarray(np.arange(12.0).reshape(4, 3))[:, :2]  # its rows are as far apart as those of the others
+    with pytest.raises(tx.errors.ShapeError, match="concat: tensor 20"):
+        tx.concat([*rows, part_of_more])
+
+
 @pytest.mark.parametrize("dtype", ALL, ids=str)
 @pytest.mark.parametrize("axis", [0, -1])
 def test_scalars_are_stacked(dtype: tx.DType, axis: int) -> None:
@@ -167,7 +198,10 @@ def test_a_large_piece_without_strides_among_small_ones() -> None:
     small = tx.zeros(2).realize()
     found = tx.concat([small] * 20 + [piece] + [small] * 20)
     assert np.array_equal(found.to_numpy(), np.concatenate([np.zeros(40), expected, np.zeros(40)]))
-    assert np.array_equal(tx.asarray([piece, piece]).to_numpy(), np.stack([expected, expected]))
+    pairs = [(piece + k, expected + k) for k in range(4)]
+    views = [t.reshape(2, -1, 3).swapaxes(1, 2).reshape(-1) for t, _ in pairs]
+    wanted = [a.reshape(2, -1, 3).swapaxes(1, 2).reshape(-1) for _, a in pairs]
+    assert np.array_equal(tx.asarray(views).to_numpy(), np.stack(wanted))
 
 
 @pytest.fixture
