@@ -16,7 +16,7 @@ from .ops import OPS
 from .tensor import Tensor
 from .tensor.arguments import ints
 from .tensor.core import check_count
-from .tensor.nested import from_nested, number_of
+from .tensor.nested import number_of
 
 __all__ = [
     "arange",
@@ -91,7 +91,7 @@ def asarray(obj: Any, /, *, dtype: object = None, device: str | None = None, cop
         raise ArgumentError(f"asarray: {type(obj).__name__} has no memory to share; leave out copy=False")
     if hasattr(obj, "__array__") or hasattr(obj, "__dlpack__"):
         return Tensor._from_numpy(np.asarray(obj) if hasattr(obj, "__array__") else np.from_dlpack(obj), wanted, True)
-    return Tensor._from_numpy(*from_nested(obj, wanted, "asarray"), True)
+    return Tensor._from_nested(obj, wanted, "asarray")
 
 
 array = tensor = asarray

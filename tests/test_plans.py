@@ -172,7 +172,7 @@ class TestFusion:
             (2, lambda x, y: tx.exp(x[0]).oindex[[7, 2] * 5] + y[0, 0]),
             (2, lambda x, y: (lambda e: (e + y) * e[:1])(tx.exp(x[0]))),  # once for all and once for each row
             (2, lambda x, y: tx.cumulative_sum(x, axis=1) * 2),
-            (2, lambda x, y: tx.concat([x, y])),
+            (2, lambda x, y: tx.concat([x, y + 1])),
         ],
     )
     def test_of_one_expression(self, count: int, expression: Callable[[Tensor, Tensor], Tensor]) -> None:
@@ -328,7 +328,7 @@ class TestWritesInPlace:
             lambda t: tx.exp(t + 1)[:3],
             lambda t: t.view(tx.uint8) + 1,
             lambda t: (t + 1).T @ (t - 1),
-            lambda t: tx.concat([t, t]),
+            lambda t: tx.concat([t, t + 1]),
         ],
     )
     def test_with_a_pending_reader(self, write: Callable[[Tensor], object], read: Callable[[Tensor], Tensor]) -> None:

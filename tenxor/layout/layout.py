@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -209,6 +209,19 @@ class Layout:
             return self._numbered().index(key)._over(self)
         shape, strides, offset = basic_index(key, self.shape, self.strides, self.offset)
         return self._moved(tuple(shape), tuple(strides), offset)
+
+    def along(self, axis: int) -> Iterator[Layout]:
+        """The view at each index of an axis, in order.
+
+        >>> [row.offset for row in Layout.contiguous((3, 4)).along(0)]
+        [0, 4, 8]
+        """
+        if self.tables is not None or self.base is not None:
+            yield from (self.index((*(slice(None),) * axis, k)) for k in range(self.shape[axis]))
+            return
+        shape, strides = self.shape[:axis] + self.shape[axis + 1 :], self.strides[:axis] + self.strides[axis + 1 :]
+        for k in range(self.shape[axis]):
+            yield Layout(shape, strides, self.offset + k * self.strides[axis])
 
     def oindex(self, key: Sequence[Any], keepdims: bool = False) -> Layout:
         """View indexed axis by axis with None (all), an int, a slice, or a list or array of ints or bools.

@@ -136,12 +136,18 @@ class Exchange(Core):
         if isinstance(value, (int, float, complex)):
             return plain_number(value)
         if isinstance(value, (list, tuple)):
-            return self._from_numpy(*from_nested(value, None, op))
+            return self._from_nested(value, None, op)
         if quietly:
             return NotImplemented
         raise DTypeError(
             f"{op}: cannot compute with {type(value).__name__} {value!r}; use a tensor (tx.asarray) or a Python number"
         )
+
+    @classmethod
+    def _from_nested(cls, obj: Any, wanted: DType | None, op: str) -> Self:
+        """A tensor with a number, or the numbers of nested lists."""
+        found, dtype = from_nested(cls, obj, wanted, op)
+        return found if isinstance(found, Exchange) else cls._from_numpy(found, dtype, True)
 
     @classmethod
     def _from_numpy(cls, array: Any, dtype: object = None, copy: bool | None = None) -> Self:

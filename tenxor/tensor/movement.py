@@ -172,8 +172,7 @@ class Movement(Exchange):
         """The views along an axis, one an index."""
         layout = self.layout
         axis = axis_of("unbind", axis, layout.ndim)
-        before = (slice(None),) * axis
-        return tuple(self._view(layout.index((*before, k))) for k in range(layout.shape[axis]))
+        return tuple([self._view(one) for one in layout.along(axis)])
 
     unstack = unbind
 
