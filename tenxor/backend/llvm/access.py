@@ -71,7 +71,8 @@ def store(em: Emitter, s: Store) -> None:
     """Write elements to an operand at an address."""
     em.inmost()
     term = moves_along_lanes(s.address, em.lanes)
-    values = [em.value(e)[:1] if term is None else em.in_lanes(e) for e in s.values]
+    known = [em.value(e) for e in s.values]
+    values = [x[:1] if term is None else em.widened(x, e) for x, e in zip(known, s.values, strict=True)]
     dtype = em.kernel.operands[s.operand].dtype
     element, pointer = memory_type(dtype), pointer_to(em, s.operand)
     near = term is not None and term.how == "near" and dtype.part.itemsize >= LEAST_UNDER_MASK
