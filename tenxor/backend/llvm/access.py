@@ -44,12 +44,9 @@ def load(em: Emitter, e: Load) -> Parts:
 
 def _loaded(em: Emitter, e: Load) -> Parts:
     """What memory has at an address: the first parts of elements, and then the second ones."""
-    element, lanes, term = (
-        memory_type(em.kernel.operands[e.operand].dtype),
-        em.lanes,
-        moves_along_lanes(e.address, em.lanes),
-    )
-    pointer, parts = pointer_to(em, e.operand), parts_of(element)
+    lanes, term = em.lanes, moves_along_lanes(e.address, em.lanes)
+    element, pointer = memory_type(em.kernel.operands[e.operand].dtype), pointer_to(em, e.operand)
+    parts = parts_of(element)
     differing = any(differ(em, t, e.args) for t in e.address.terms)
     if lanes is not None and term is not None and e.address.then is None and not differing:
         row = partial(unit_place, em, e.address, term, pointer, element, e.args)
