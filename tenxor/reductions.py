@@ -262,17 +262,14 @@ REDUCTIONS: dict[str, Reduction] = {
 # --- running reductions -----------------------------------------------------------------------------------------------
 
 # The first element of a running sum or product is the very element; the sum of all is 0 and more, so never -0.
-_RUNNING = {
-    "sum": Reduction("sum", _one(_widened), _negative_zero, _plain, _by("add"), _summed),
-    "prod": REDUCTIONS["prod"],
-}
+_running_sum = Reduction("sum", _one(_widened), _negative_zero, _plain, _by("add"), _summed)
 
 
 def running(name: str, dtype: DType) -> Reduction:
-    """How elements of a dtype become a running "sum" or "prod"."""
+    """How elements of a dtype become a running reduction of this name."""
     if name == "prod" and dtype.is_complex:  # whose 1 has an imaginary part, and infinity times 0 is NaN
         return fold_from_first(Arg(0, dtype) * Arg(1, dtype), any_order=True)
-    return _RUNNING[name]
+    return _running_sum if name == "sum" else REDUCTIONS[name]
 
 
 # --- folds of the user's own ------------------------------------------------------------------------------------------

@@ -45,6 +45,7 @@ ROOMS = (
     Room(("tenxor.memory",), "a node holds buffers, so they stand below it, not with the machines"),
     Room(("tenxor.node",), "what is read, and what a write means; not how it is computed"),
     Room(("tenxor.ownership",), "who can still read a node; asked by whoever may overwrite one"),
+    Room(("tenxor.target",), "what a machine is, for whoever makes code for one", only=()),
     Room(("tenxor.kernel",), "nodes become loops; no machine is known here"),
     Room(("tenxor.backend",), "machines see the loop IR and nothing above it"),
     Room(("tenxor.realize", "tenxor.plan", "tenxor.pattern", "tenxor.indices"), "joins the two: pending nodes, kernels, run"),

@@ -36,6 +36,7 @@ from tenxor.backend.llvm.values import number_of
 from tenxor.dtypes import bfloat16, float16, float32, float64
 from tenxor.kernel.ir import Kernel
 from tenxor.plan import planned
+from tenxor.target import Target
 
 KINDS = {
     HALF: np.float16,
@@ -55,7 +56,7 @@ FLOATS = [
 
 def run(make: Callable[[Builder, Value], object], size: int, *, vector_bytes: int = 16) -> bytes:
     """The bytes that a function writes whose body `make` emits, given where they lie."""
-    b = Builder(Module(vector_bytes), "run", [("out", POINTER)])
+    b = Builder(Module(Target(vector_bytes)), "run", [("out", POINTER)])
     make(b, b.arguments[0])
     b.do("ret void")
     binding.initialize_native_target()
@@ -236,7 +237,7 @@ def kernel_of(t: tx.Tensor) -> Kernel:
 
 def emitter() -> Emitter:
     """An emitter of a kernel with an axis, of which nothing is emitted yet."""
-    return Emitter(kernel_of(tx.zeros(5).realize() + 1), 32, {}, {})
+    return Emitter(kernel_of(tx.zeros(5).realize() + 1), Target(32), {}, {})
 
 
 def blocks(text: str) -> dict[str, list[str]]:
@@ -342,14 +343,14 @@ class TestScopes:
         assert sum("alloca [8 x float], align 64" in line for line in entry) == 2
 
 
-@pytest.mark.parametrize("vector_bytes", [16, 32])
+@pytest.mark.parametrize("vector_bytes", [16, 32, 64])
 @pytest.mark.parametrize("dtype", [tx.float32, tx.float64], ids=str)
 @pytest.mark.parametrize("name", sorted(FUNCTIONS))
-def test_only_the_widest_vectors_meet_instructions_of_their_own(name: str, dtype: tx.DType, vector_bytes: int) -> None:
+def test_instructions_are_used_where_the_target_has_them(name: str, dtype: tx.DType, vector_bytes: int) -> None:
     """Singles computed in doubles fill vectors twice as wide as the machine's, which are no reason to use what it lacks."""
     x = tx.ones(5, dtype=dtype).realize()
     y = getattr(tx, name)(*(x,) * (2 if name in ("atan2", "hypot", "logaddexp", "pow") else 1))
-    text = emit(kernel_of(y), vector_bytes)
+    text = emit(kernel_of(y), Target(vector_bytes, frozenset({"avx2"})))
     assert "avx512" not in text
     binding.parse_assembly(text).verify()
 

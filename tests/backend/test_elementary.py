@@ -14,6 +14,7 @@ from mpmath import mp, mpc, mpf
 from tenxor.backend.llvm.builder import Builder, Module
 from tenxor.backend.llvm.elementary import FUNCTIONS, power
 from tenxor.backend.llvm.types import DOUBLE, FLOAT, I64, POINTER, Type, vector
+from tenxor.target import Target
 
 UNARY = sorted(set(FUNCTIONS) - {"atan2", "hypot", "logaddexp", "pow"})
 BINARY = ["atan2", "hypot", "logaddexp", "pow"]
@@ -24,9 +25,9 @@ POW_BOUND = 1.0
 # --- harness -----------------------------------------------------------------------------------------------
 
 
-def loop_module(name: str, element: Type, width: int, arity: int, vector_bytes: int) -> str:
+def loop_module(name: str, element: Type, width: int, arity: int, target: Target) -> str:
     """`run(n, x, ..., out)`, which applies the function to n elements, so many lanes at once; none for one element."""
-    b = Builder(Module(vector_bytes), "run", [("n", I64), *((f"p{k}", POINTER) for k in range(arity + 1))])
+    b = Builder(Module(target), "run", [("n", I64), *((f"p{k}", POINTER) for k in range(arity + 1))])
     n, *places = b.arguments
     loop, done = b.block("loop"), b.block("done")
     b.branch(loop)
@@ -55,8 +56,8 @@ def compiled(
     arity = 2 if name in BINARY else 1
     lanes = width or 64 // np.dtype(dtype).itemsize
     element = FLOAT if dtype is np.float32 else DOUBLE
-    vector_bytes = 64 if "+avx512f" in features else 32 if "+avx2" in features else 16
-    module = llvm.parse_assembly(loop_module(name, element, lanes if lanes > 1 else 0, arity, vector_bytes))
+    target = Target.of_host({name[1:] for name in features.split(",") if name.startswith("+")})
+    module = llvm.parse_assembly(loop_module(name, element, lanes if lanes > 1 else 0, arity, target))
     module.verify()
     engine = llvm.create_mcjit_compiler(module, machine)
     engine.finalize_object()

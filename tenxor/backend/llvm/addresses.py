@@ -161,7 +161,7 @@ def _through(em: Emitter, outer: Address, inner: Address, numbers: Parts) -> Par
             digits.append(n.b.binary("urem", n, size) if k else n)
             n = n.b.binary("udiv", n, size) if k else n
         found.append(digits[::-1])
-    offset = em.slot(inner.offset)
+    offset = em.slot(inner.offset) if inner.offset >= 0 else numbers[0].b.constant(I64, 0)
     steps = {t: table_at(em, t.slot) if t.how == "table" else em.slot(t.slot) for t in inner.terms}
     totals: Parts = []
     for digits in found:

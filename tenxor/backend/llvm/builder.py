@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from ...target import Target
 from . import formats
 from .formats import Format
 from .types import DOUBLE, FLOAT, I1, I32, VOID, Type, int_type, vector
@@ -16,7 +17,6 @@ from .types import DOUBLE, FLOAT, I1, I32, VOID, Type, int_type, vector
 Number = float | int
 
 # The bytes of the widest vectors: those of a machine that has the instructions of AVX-512.
-WIDEST_VECTOR = 64
 
 
 class Value:
@@ -269,19 +269,14 @@ class Cursor:
 
 
 class Module:
-    """Functions, what they call, and the constants that they read. `vector_bytes` is the width of the machine's vectors."""
+    """Functions for one machine, what they call, and the constants that they read."""
 
-    def __init__(self, vector_bytes: int) -> None:
-        self.vector_bytes = vector_bytes
+    def __init__(self, target: Target) -> None:
+        self.target = target
         self.functions: dict[str, Builder] = {}
         self.declarations: dict[str, str] = {}
         self.globals: dict[str, str] = {}
         self.metadata: dict[str, int] = {}
-
-    @property
-    def is_widest(self) -> bool:
-        """Whether the machine has the widest vectors, and the instructions that came with them."""
-        return self.vector_bytes == WIDEST_VECTOR
 
     def global_constant(self, name: str, kind: Type, content: str) -> None:
         """Have a constant of this name in memory."""

@@ -24,6 +24,7 @@ from ...kernel.ir import (
     Update,
     statements,
 )
+from ...target import Target
 from . import access, addresses, folds, indices, loops, products, rows, tiles
 from .emitter import ENTRY as ENTRY
 from .emitter import Emitter, Leaf
@@ -49,12 +50,12 @@ LEAVES: Mapping[type[Expr], Leaf] = {
 }
 
 
-def emit(kernel: Kernel, vector_bytes: int) -> str:
+def emit(kernel: Kernel, target: Target) -> str:
     """The LLVM module, as text, with `kernel(arguments, begin, end, worker)`: the loops, the shared one from `begin` to `end`.
 
     `worker` is the number of the thread that runs it.
     """
-    em = Emitter(kernel, vector_bytes, LEAVES, STATEMENTS)
+    em = Emitter(kernel, target, LEAVES, STATEMENTS)
     for s in kernel.body:
         em.statement(s)
     em.at(0)

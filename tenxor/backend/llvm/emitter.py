@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from ...expr import Call, Const, Expr, missing
 from ...kernel.ir import ALIGNMENT, Kernel, Result, State, Statement, axis_name, expand
+from ...target import Target
 from . import widths
 from .analysis import Needs, dependencies
 from .arithmetic import EXACT, PRIMITIVES
@@ -35,12 +36,12 @@ class Emitter:
     def __init__(
         self,
         kernel: Kernel,
-        vector_bytes: int,
+        target: Target,
         leaves: Mapping[type[Expr], Leaf],
         statements: Mapping[type, Callable[[Emitter, Any], None]],
     ) -> None:
-        self.kernel, self.vector_bytes, self.leaves, self.statements = kernel, vector_bytes, leaves, statements
-        self.module = Module(vector_bytes)
+        self.kernel, self.target, self.leaves, self.statements = kernel, target, leaves, statements
+        self.module = Module(target)
         parameters = [("arguments", POINTER), ("begin", I64), ("end", I64), ("worker", I64)]
         # Vectors that are spilled would lie across two lines if the stack were less aligned.
         self.b = Builder(self.module, ENTRY, parameters, attributes=f"alignstack({ALIGNMENT}) nounwind")
@@ -48,7 +49,7 @@ class Emitter:
         self.scopes = [Scope(-1, self.b.cursor)]
         self.here = 0  # the depth of the scope that the builder is in
         self.lanes: Lanes | None = None
-        self.width = widths.lane_count(kernel, vector_bytes)
+        self.width = widths.lane_count(kernel, target.vector_bytes)
         self.spans: dict[int, Span] = {}  # what part of an axis the loop over it runs through
         self.states: dict[int, list[Parts]] = {}  # the running states, per part
         self.results: dict[int, tuple[int, list[Parts]]] = {}  # the latest states and the scope that they belong to

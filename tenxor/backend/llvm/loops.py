@@ -140,7 +140,7 @@ def _folding_across(em: Emitter, axis: int, across: list[int], run: Callable[[],
     """
     entered = {f: em.states[f] for f in across}
     widest = max(d.itemsize for f in across for d in em.kernel.folds[f].states)
-    em.lanes = Lanes(axis, max(2, em.vector_bytes // widest), widths.ACROSS)
+    em.lanes = Lanes(axis, max(2, em.target.vector_bytes // widest), widths.ACROSS)
     for f in across:
         folds.start(em, f)
     run()

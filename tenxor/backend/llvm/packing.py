@@ -219,7 +219,7 @@ class Panels:
     def fill_turned(self, index: int, e: Expr, first: Value, last: Value) -> None:
         """Lanes run along the steps; squares of them are turned."""
         em, dtype = self.em, e.dtype.compute
-        side = next(n for n in (SQUARE, 4, 2, 1) if self.panel % n == 0 and n * dtype.itemsize <= em.vector_bytes)
+        side = next(n for n in (SQUARE, 4, 2, 1) if self.panel % n == 0 and n * dtype.itemsize <= em.target.vector_bytes)
 
         def band(at: Value) -> Value:
             """As many rows as a square has."""

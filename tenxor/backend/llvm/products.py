@@ -60,7 +60,7 @@ class _Work:
         self.em, self.s = em, s
         self.fold = em.kernel.folds[s.fold]
         self.width = em.width
-        self.heights, self.vectors = tile_shape(em.vector_bytes, len(self.fold.states))
+        self.heights, self.vectors = tile_shape(em.target.vector_bytes, len(self.fold.states))
         self.high, self.wide = self.heights[0], self.vectors * self.width
         self.direct = all(work(e) <= LITTLE for e in expressions(s.body))
         self.once = s.once and self.direct

@@ -57,7 +57,7 @@ def places(em: Emitter, row: str, dtype: DType, size: int, axis: int, memory: Va
     """Where the elements of a row lie for the present lanes; idle lanes have a place too. On the stack, or in `memory`."""
     element, lanes = memory_type(dtype), em.lanes
     if memory is None:
-        memory = em.once(0, row, lambda: em.on_stack(element, size + em.vector_bytes, row))
+        memory = em.once(0, row, lambda: em.on_stack(element, size + em.target.vector_bytes, row))
     index = em.index(axis)
     if axis in em.spans and size == em.spans[axis].size:  # a longer row is that of all blocks
         index = index - em.spans[axis].begin

@@ -26,7 +26,7 @@ def memory(em: Emitter, tile: int, element: Type, side: int) -> Value:
 def fill(em: Emitter, s: Stage) -> None:
     """Fill a tile over the current blocks of its two axes: whole squares first, what is left one by one."""
     source = _Source(em, s)
-    width = min(WIDEST_SQUARE, em.vector_bytes // max(4, source.element.bytes))
+    width = min(WIDEST_SQUARE, em.target.vector_bytes // max(4, source.element.bytes))
     (top, bottom, _), (left, right, _) = em.spans[s.along], em.spans[s.last]
 
     def row_of_squares(i: Value) -> Value:

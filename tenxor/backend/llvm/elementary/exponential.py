@@ -7,7 +7,7 @@ A fused multiply-add of x / ln2 and the format's `rounder` leaves n in the low b
 from math import e, log2
 from typing import NamedTuple
 
-from ..builder import WIDEST_VECTOR, Value, fma, larger, select, smaller
+from ..builder import Value, fma, larger, select, smaller
 from ..types import I32, int_type
 from .core import Pair, fast_sum, polynomial, power_of_two
 
@@ -74,7 +74,7 @@ def scaled(x: Value, shifted: Value, rounder: float | None = None) -> Value:
     """
     format = x.format
     rounder = format.rounder if rounder is None else rounder
-    if x.b.module.is_widest and x.type.bits == 8 * WIDEST_VECTOR:
+    if x.type.bits == 512 and x.b.module.target.has("avx512f"):
         return scaled_at_once(x, shifted - rounder)
     n = shifted.as_bits() >> int(log2(format.rounder / rounder))
     one = format.to_bits(1.0)

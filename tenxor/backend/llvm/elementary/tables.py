@@ -14,7 +14,8 @@ from ..types import DOUBLE, FLOAT, POINTER, array, vector
 def look_up(table: Sequence[float], places: Value) -> Value:
     """The entries of a table, 16 or 32 of them, at integer places; these count modulo its length."""
     bits, vector_bits = places.format.bits, places.type.bits
-    if (vector_bits == 512 and places.b.module.is_widest) or (vector_bits == 256 and bits == 32):
+    target = places.b.module.target
+    if (vector_bits == 512 and target.has("avx512f")) or (vector_bits == 256 and bits == 32 and target.has("avx2")):
         return permuted(table, places)
     return gathered(table, places & len(table) - 1)
 
