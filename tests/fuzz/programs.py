@@ -197,7 +197,8 @@ class Writer:
         chosen = self.tensor(lambda t: t.ndim > 0 and t.size > 0)
         if chosen is not None:
             name, tensor = chosen
-            self.name(f"{name}[{self.listed_key(name, tensor)}]")
+            key = self.listed_key(name, tensor) if self.rng.random() < 0.5 else self.tensor_key(tensor)
+            self.name(f"{name}[{key}]")
 
     # Views
 
@@ -293,13 +294,33 @@ class Writer:
             forms += [f"{rows}, {columns}", f":, {sorted(set(columns))}"]
         return self.rng.choice(forms)
 
+    def tensor_key(self, tensor: Tensor, *, repeats: bool = True) -> str:
+        """One tensor as the index of the first axis, and of those after it that are as long."""
+        n = tensor.shape[0]
+
+        def fits(t: Tensor) -> bool:
+            numbers = t.values()
+            within = t.ndim == 1 and t.dtype == model.int64 and 0 < t.size <= 6 and all(-n <= k < n for k in numbers)
+            return within and (repeats or len({k % n for k in numbers}) == t.size)
+
+        found = self.tensor(fits) if self.rng.random() < 0.5 else None
+        if found is None:
+            rows = self.rng.sample(range(n), min(n, 6)) + ([self.rng.randint(-n, -1)] if repeats else [])
+            index = self.name(f"tx.asarray({rows})")
+            assert index is not None
+        else:
+            index = found[0]
+        alike = next((k for k, size in enumerate(tensor.shape) if size != n), tensor.ndim)
+        forms = [index, index, f"{index} + 0", f"{index}[::-1]"]
+        return ", ".join(self.rng.choice(forms) for _ in range(self.rng.randint(1, alike)))
+
     def listed_write(self) -> None:
         """Assignment through lists and masks of rows; a tensor only where no element is named twice."""
         chosen = self.tensor(lambda t: t.ndim > 0 and t.size > 0)
         if chosen is None:
             return
         name, tensor = chosen
-        key = self.listed_key(name, tensor)
+        key = self.listed_key(name, tensor) if self.rng.random() < 0.7 else self.tensor_key(tensor, repeats=False)
         selected = tensor[eval(f"_slicer[{key}]", {**self.world, "_slicer": Slicer()})]
         if tensor.injective and selected.size:
             self.assign(f"{name}[{key}]", selected)

@@ -136,6 +136,8 @@ def has_list(key: Any) -> bool:
 
 
 def as_numpy_key(key: Any) -> Any:
+    if isinstance(key, tuple):
+        return tuple(as_numpy_key(entry) for entry in key)
     return key.array if isinstance(key, Mapped) else key
 
 
