@@ -10,6 +10,7 @@ from ..dtypes import dtype as dtype_of
 from ..errors import DTypeError, ShapeError
 from ..node import Node, is_pinned
 from ..ops import OPS
+from ..storage import Storage
 from .core import Core
 from .indexing import Indexing
 
@@ -207,7 +208,7 @@ class Arithmetic(Indexing):
             and layout.offset == 0
             and not is_pinned(node)
         ):
-            return self.__class__(type(self.storage)(node), layout, self.dtype)
+            return self.__class__(Storage(node), layout, self.dtype)
         return self._of(Node(_POSITIVE, layout.shape, self.dtype, (node,), (layout,)))
 
     clone = copy

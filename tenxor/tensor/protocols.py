@@ -68,8 +68,8 @@ class Protocols(Reducing):
     def __iter__(self) -> Any:
         if not self.layout.shape:
             raise TypeError("iteration over a 0-d tensor; it has no axes, use item()")
-        layout = self.layout
-        return (self._view(layout.index((k,))) for k in range(layout.shape[0]))
+        read = self._element if len(self.layout.shape) == 1 else self.__getitem__
+        return (read((k,)) for k in range(self.layout.shape[0]))
 
     def __contains__(self, value: Any) -> bool:
         value = self._operand(value, "in", quietly=True)

@@ -238,7 +238,12 @@ class Tensor:
     def __getitem__(self, key: Any) -> Tensor:
         shape, numbers, by_list = self._numbers(key)
         picked = self._pick(shape, numbers)
-        return picked.copy() if by_list else picked
+        return picked.copy() if by_list or self._is_full(key) else picked
+
+    def _is_full(self, key: Any) -> bool:
+        """Whether there is an integer for every axis and nothing else: the element is read, and is no view."""
+        entries = key if isinstance(key, tuple) else (key,)
+        return len(entries) == self.ndim and all(isinstance(entry, int) for entry in entries)
 
     def __setitem__(self, key: Any, value: Any) -> None:
         shape, numbers, _ = self._numbers(key)

@@ -63,6 +63,7 @@ class Writer:
             self.read: 8,
             self.reduction: 5,
             self.overlapping_write: 5,
+            self.exchange: 3,
             self.listed_write: 5,
             self.numpy_step: 6,
             self.realize: 4,
@@ -273,6 +274,15 @@ class Writer:
         if tensor.injective or tensor.size > n:
             self.do(self.rng.choice(forms))
 
+    def exchange(self) -> None:
+        """Elements that change places, or are written with one another."""
+        chosen = self.tensor(is_number, lambda t: t.injective and t.size > 1)
+        if chosen is not None:
+            name, tensor = chosen
+            a, b = (f"{name}[{self.choose.element(tensor.shape)}]" for _ in range(2))
+            if self.value_of(f"{a} + {b}") is not None:
+                self.do(self.rng.choice([f"{a}, {b} = {b}, {a}", f"{a}, {b} = {b}, {a} + {b}", f"{a} += {b}"]))
+
     def loop(self) -> None:
         """So many updates that what is pending has to be bounded."""
         chosen = self.tensor(is_number, lambda t: t.injective and 1 < t.size <= 16)
@@ -341,8 +351,7 @@ class Writer:
             f"{name}.to_numpy()",
         ]
         if tensor.size:
-            element = ", ".join(str(self.rng.randint(-n, n - 1)) for n in tensor.shape) or "..."
-            forms += [f"{name}[{element}].item()"] * 2
+            forms += [f"{name}[{self.choose.element(tensor.shape)}].item()"] * 2
         if is_number(tensor):
             forms += [f"{name}.sum()", f"{name}[{self.choose.key(tensor.shape)}].sum().item()"]
         self.do(f"show({self.rng.choice(forms)})")
