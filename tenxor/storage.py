@@ -106,6 +106,11 @@ class Element(Storage):
             realize(content[0])
         return self.known(dtype)
 
+    def hold(self, node: Node) -> None:
+        """Let it hold this node from now on, without making the one of the number that it replaces."""
+        with lock:
+            self.node, self.content = node, None
+
     def __getattr__(self, name: str) -> Any:
         """The node, when first asked for."""
         if name != "node":

@@ -10,7 +10,7 @@ from ..dtypes import dtype as dtype_of
 from ..errors import DTypeError, ShapeError
 from ..node import Node, is_pinned
 from ..ops import OPS
-from ..storage import Storage
+from ..storage import Element, Storage
 from .core import Core
 from .indexing import Indexing
 
@@ -133,7 +133,12 @@ class Arithmetic(Indexing):
             raise DTypeError(
                 f"in-place {name}: the result is {result.dtype}, which {self.dtype} cannot hold; use x = x {infix} y instead"
             )
-        self._write(result, f"in-place {name}")
+        storage, dtype = self.storage, self.dtype
+        fits = not self.layout.shape and result.dtype is dtype
+        if fits and type(storage) is Element and storage.known(dtype) is not None:
+            storage.hold(result.storage.node)
+        else:
+            self._write(result, f"in-place {name}")
         return self
 
     def __divmod__(self, other: Any) -> tuple[Self, Self]:

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tenxor as tx
-from tenxor.errors import IndexOutOfRange, ShapeError
+from tenxor.errors import DTypeError, IndexOutOfRange, ReadOnlyError, ShapeError
 from tenxor.storage import Element
 
 Array = np.ndarray[Any, Any]
@@ -203,6 +203,27 @@ def test_a_value_may_be_written_and_nobody_else_sees_it() -> None:
         t[0].expand(2).item()
     with pytest.raises(IndexOutOfRange):
         t[0].item(0)
+
+
+def test_in_place_on_views_of_a_value() -> None:
+    t = tx.asarray([1, 2])
+    one, other = t[0], t[0]
+    wide, row = one.expand(2), other.reshape(1)
+    with pytest.raises(ReadOnlyError):
+        wide += tx.asarray([1, 2])
+    with pytest.raises(DTypeError):
+        one += 0.5
+    row += 5
+    assert (one.item(), wide.tolist(), other.item(), row.tolist(), t.tolist()) == (1, [1, 1], 6, [6], [1, 2])
+    alias = other[...]
+    other *= 2
+    alias -= 1
+    assert (other.item(), row.tolist()) == (11, [11])
+    held = t[1]
+    same = held.reshape(())
+    held += 1
+    same += held
+    assert (held.item(), t[1].item()) == (6, 2)
 
 
 def test_its_bytes_can_be_seen_as_another_dtype() -> None:
