@@ -9,10 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 from .dtypes import DType, Number, bfloat16, decoded
-from .layout import Layout
 from .memory import allocate
-from .node import MAX_PENDING, Node, data
-from .ops import OPS
+from .node import Node, data
 from .realize import lock, realize
 
 
@@ -74,14 +72,15 @@ class Storage:
 class Element(Storage):
     """The storage of one element that was read of another.
 
-    Most elements are read for their number, so a node is made only when somebody asks for it. Until then there is
-    `content`: the number (`bfloat16` as its bits), or the pending node that will have it, and the offset in it.
+    Most elements are read for their number, so a node is made only when somebody asks for it. Until then there is the
+    number (`bfloat16` as its bits).
     """
 
-    __slots__ = ("_dtype", "content")
+    __slots__ = ("_dtype", "_number")
 
-    def __init__(self, dtype: DType, content: Number | tuple[Node, int] | None) -> None:
-        self._dtype, self.content = dtype, content
+    def __init__(self, dtype: DType, number: Number) -> None:
+        self._dtype = dtype
+        self._number: Number | None = number
 
     @property
     def dtype(self) -> DType:
@@ -89,59 +88,26 @@ class Element(Storage):
         return self._dtype
 
     def known(self, dtype: DType) -> Number | None:
-        """The element as a Python number, if it need not be computed; None once there is a node, which may be written,
-        and for another dtype than its own.
+        """The element as a Python number; None once there is a node, which may be written, for another dtype than its own,
+        and for one that Python has no numbers of.
         """
-        content = self.content
-        if type(content) is tuple:
-            if content[0].buffer is None:
-                return None
-            content = self._looked_up()
-        return content if dtype is self._dtype and dtype is not bfloat16 else None  # type: ignore[return-value]
-
-    def number(self, dtype: DType) -> Number | None:
-        """What is `known` once the element is computed, with all that it was read of: more of that is likely to be read."""
-        content = self.content
-        if type(content) is tuple and content[0].weight >= 0:
-            realize(content[0])
-        return self.known(dtype)
+        return self._number if dtype is self._dtype and dtype is not bfloat16 else None
 
     def hold(self, node: Node) -> None:
         """Let it hold this node from now on, without making the one of the number that it replaces."""
         with lock:
-            self.node, self.content = node, None
+            self.node, self._number = node, None
 
     def __getattr__(self, name: str) -> Any:
         """The node, when first asked for."""
         if name != "node":
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         with lock:
-            if self.content is None:
+            if self._number is None:
                 return self.node  # another thread was faster
-            node = self._made()
-            self.node, self.content = node, None
+            dtype = self._dtype
+            buffer = allocate(dtype.itemsize, "indexing", (), dtype)
+            buffer.typed(dtype)[0] = self._number
+            node = data(buffer, (), dtype)
+            self.node, self._number = node, None
         return node
-
-    def _made(self) -> Node:
-        content, dtype = self.content, self._dtype
-        if type(content) is tuple:
-            source, offset = content
-            if source.buffer is None:
-                node = Node(OPS["positive"], (), dtype, (source,), (Layout((), (), offset),))
-                if node.weight > MAX_PENDING:
-                    realize(node)
-                return node
-            content = self._looked_up()
-        buffer = allocate(dtype.itemsize, "indexing", (), dtype)
-        buffer.typed(dtype)[0] = content
-        return data(buffer, (), dtype)
-
-    def _looked_up(self) -> Number | tuple[Node, int] | None:
-        """The content with the number in place of the node, which is in memory by now."""
-        with lock:
-            content = self.content
-            if type(content) is tuple:
-                source, offset = content
-                assert source.buffer is not None
-                content = self.content = source.buffer.typed(source.dtype).item(offset)
-        return content

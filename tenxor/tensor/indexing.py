@@ -17,8 +17,9 @@ import numpy as np
 from ..dtypes import DEFAULT_FLOAT, DType, Number, bfloat16, check_fits, float64, int64
 from ..errors import BadIndex, IndexOutOfRange, ShapeError
 from ..layout import Layout, Table, counted
+from ..node import Node
 from ..ops import OPS
-from ..realize import lock
+from ..realize import lock, realize
 from ..storage import Element
 from .arguments import axis_of
 from .core import Core, spread
@@ -26,7 +27,7 @@ from .exchange import Exchange
 from .gathering import Gathering, array_of
 
 IntArray = np.ndarray[Any, np.dtype[np.int64]]
-_POINT = Layout.contiguous(())
+_POINT, _POSITIVE = Layout.contiguous(()), OPS["positive"]
 _BASIC = frozenset((int, slice, type(None), type(Ellipsis)))
 _NUMBERS = frozenset((int, float, bool, complex))
 _SOLE = 3  # references to a node, or a buffer, with one holder: that one's, a local one, and getrefcount's argument
@@ -131,19 +132,26 @@ class Indexing(Gathering):
         offset = self.layout.ravel(coords)
         dtype = self.dtype
         buffer = self.storage.node.buffer
-        content = (self.node, offset) if buffer is None else buffer.typed(dtype).item(offset)
-        return self.__class__(Element(dtype, content), _POINT, dtype)
+        if buffer is None:
+            return self._of(Node(_POSITIVE, (), dtype, (self.node,), (Layout((), (), offset),)))
+        return self.__class__(Element(dtype, buffer.typed(dtype).item(offset)), _POINT, dtype)
 
     def item(self, *coords: int) -> Number:
         """The only element, or the one at `coords`, as a Python number."""
         storage, layout, dtype = self.storage, self.layout, self.dtype
         if type(storage) is Element and layout is _POINT and not coords:
-            number = storage.number(dtype)
+            number = storage.known(dtype)
             if number is not None:
                 return number
         node = storage.node
         if node.buffer is None:
-            self.realize()
+            with lock:
+                read = (
+                    _read_of(node) if layout is _POINT and not coords and node.dtype is dtype is not bfloat16 else None
+                )
+                if read is not None:  # with all that it is an element of, as others are likely to be read as well
+                    node, layout = read
+                realize(node)
         if coords:
             offset = layout.ravel(coords)
         elif layout.size != 1:
@@ -266,6 +274,15 @@ class Indexing(Gathering):
 def _are_indices(part: Any) -> bool:
     """Whether a part of a key is a tensor of indices, which need not be known yet."""
     return isinstance(part, Core) and part.dtype.is_integer and len(part.layout.shape) > 0
+
+
+def _read_of(node: Node) -> tuple[Node, Layout] | None:
+    """The node, and where in it, of which a pending one is an element, if it is no more than that."""
+    if node.op is _POSITIVE and node.shape == ():
+        (source,), (layout,) = node.sources, node.layouts
+        if type(source) is Node and layout is not None and source.dtype is node.dtype:
+            return source, layout
+    return None
 
 
 def _number_of(value: Any, dtype: DType) -> Number | None:

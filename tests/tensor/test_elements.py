@@ -340,7 +340,7 @@ def test_what_stands_at_each_index() -> None:
 
 
 def test_what_a_storage_of_one_element_says() -> None:
-    storage = tx.arange(3, dtype=tx.int8)[2].storage
+    storage = tx.asarray([0, 1, 2], dtype=tx.int8)[2].storage
     assert isinstance(storage, Element)
     assert (storage.dtype, storage.size, storage.nbytes, storage.tolist()) == (tx.int8, 1, 1, [2])
     with pytest.raises(AttributeError, match="nodes"):
