@@ -287,7 +287,7 @@ def stopping_at(step: int) -> Trace:
     def trace(frame: FrameType, event: str, arg: object) -> Trace | None:
         nonlocal left
         name = frame.f_code.co_filename
-        if not name.startswith(PACKAGE) or name.endswith("threads.py") or frame.f_code.co_name == "__del__":
+        if not name.startswith(PACKAGE) or name.endswith(("threads.py", "pool.py")) or frame.f_code.co_name == "__del__":
             return None  # where signals are never heard: locks are taken, and what dies is put away
         frame.f_trace_opcodes = True
         if event == "opcode":

@@ -187,15 +187,15 @@ class TestSmallResultsKeepNoLargeMemory:
             wrong.item()
 
     def test_is_told_and_released(self) -> None:
-        assert tx.memory().waiting == 0
+        start = tx.memory().waiting
         x, y = fresh(), fresh()
         mean, double = x.mean(), y * 2
         del x, y
-        assert tx.memory().waiting == 16 * MiB
+        assert tx.memory().waiting == start + 16 * MiB
         tx.release_memory()
         assert not is_pending(mean) and is_pending(double)
-        assert tx.memory().waiting == 8 * MiB and tx.memory().pooled == 0
-        assert double[0].item() == 2.0 and tx.memory().waiting == 0
+        assert tx.memory().waiting == start + 8 * MiB and tx.memory().pooled < MiB
+        assert double[0].item() == 2.0 and tx.memory().waiting == start
 
     def test_and_those_that_are_gone_are_forgotten(self) -> None:
         x = fresh()

@@ -448,7 +448,7 @@ OVERLAPS = {
     "gathered": lambda t: t.__setitem__(slice(0, 4), t.oindex[[11, 0, 1, 2]]),
     "scattered": lambda t: t.oindex.__setitem__(([3, 2, 1, 0],), t[:4]),
     "added": lambda t: t[1:].__iadd__(t[:-1]),
-    "an element": lambda t: t.__setitem__(slice(1, None), t[0]),
+    "an element": lambda t: t.__setitem__(slice(1, None), t[0, ...]),
     "an expression": lambda t: t.__setitem__(slice(3, 9), t[2:8] * 10 + t[4:10]),
 }
 

@@ -166,7 +166,7 @@ def roll(x: Tensor, /, shift: int | tuple[int, ...], axis: Axes = None, *, dims:
         return _joined("roll", [x[_along(a, of)] for of, _ in reversed(moves[a])], a, x.shape)
     found = empty(x.shape, dtype=x.dtype)
     for pieces in product(*moves):
-        found[tuple(to for _, to in pieces)]._write(x[tuple(of for of, _ in pieces)], "roll")
+        found[(*(to for _, to in pieces), ...)]._write(x[(*(of for of, _ in pieces), ...)], "roll")
     return found
 
 
@@ -281,9 +281,9 @@ def pad(
     middle = [slice(before, before + n) for n, (before, _) in zip(x.shape, widths, strict=True)]
     if mode == "constant" and found.nbytes <= SMALL and isinstance(constant_values, (int, float, complex)):
         found._write(constant_values, "pad")  # once, as calls would take longer than writing the middle twice
-        found[tuple(middle)]._write(x, "pad")
+        found[(*middle, ...)]._write(x, "pad")
         return found
-    found[tuple(middle)]._write(x, "pad")
+    found[(*middle, ...)]._write(x, "pad")
     for axis, (before, after) in enumerate(widths):
         ends = slice(0, before), slice(middle[axis].stop, None)
         for end in (0, 1):

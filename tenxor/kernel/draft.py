@@ -142,7 +142,7 @@ class _Drafter:
         self.number_of: dict[int, Expr] = {}
         self.reduced: dict[tuple[object, ...], Loops] = {}
         self.fold_of: dict[tuple[Reduction, Expr, Loops, Loops], int] = {}
-        self.axis_chosen_by: dict[tuple[Expr, int], int] = {}  # by an index and the size of its axis
+        self.chosen_by: dict[tuple[Expr, int], list[int]] = {}  # the axes, by their index and size
 
     def draft(self) -> Draft:
         root, d = self.d.root, self.d
@@ -231,15 +231,23 @@ class _Drafter:
         for size, source, layout in zip(sizes, node.sources[1:], node.layouts[1:], strict=True):
             assert layout is not None
             value = yield self.source(source, place.over(layout), loops)
-            axis = self.axis_chosen_by.get((value, size))
-            if axis is None:
-                (axis,) = d.new_axes((size,))
-                self.axis_chosen_by[value, size] = axis
-                d.chosen[axis] = Chosen(axis, value)
-            axes.append(axis)
+            axes.append(self.axis_chosen_by(value, size, (*loops, *axes)))
         layout = node.layouts[0]
         assert layout is not None
         return (yield self.source(node.sources[0], inside(place, sizes).over(layout), (*loops, *axes)))
+
+    def axis_chosen_by(self, value: Expr, size: int, taken: Loops) -> int:
+        """The axis of this size along which a value is the index. Reads of several nodes share it, so what they have in
+        common is known to be the same; but each axis of one read is its own, as are the strides along them.
+        """
+        alike = self.chosen_by.setdefault((value, size), [])
+        for axis in alike:
+            if axis not in taken:
+                return axis
+        (axis,) = self.d.new_axes((size,))
+        alike.append(axis)
+        self.d.chosen[axis] = Chosen(axis, value)
+        return axis
 
     def reduction(self, node: Node, op: Reduction, place: Layout, loops: Loops) -> Walked:
         place = outermost(place)

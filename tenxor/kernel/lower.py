@@ -248,7 +248,7 @@ class _Lowering:
         out = self.walks[-1]
         found: dict[Node, bool] = {}
         for place, its in zip(d.places, self.walks[:-1], strict=True):
-            same = its == out and place.loops == d.space
+            same = (its.steps, its.base, place.loops) == (out.steps, out.base, d.space)  # in as many elements, from the same one
             if place.node is not None and place.node.size == d.root.size:
                 found[place.node] = same and found.get(place.node, True)
         return [node for node, same in found.items() if same]

@@ -118,6 +118,14 @@ class Layout:
         if len(coords) != len(self.shape):
             raise IndexOutOfRange(wrong_count(len(coords), self.shape))
         position = self.offset
+        if self.tables is None and self.base is None:  # the hot path of reading and writing one element
+            for coord, size, stride in zip(coords, self.shape, self.strides):  # noqa: B905
+                if type(coord) is not int or not -size <= coord < size:
+                    break
+                position += coord * stride if coord >= 0 else (coord + size) * stride
+            else:
+                return position
+            position = self.offset
         for axis, (coord, size, stride) in enumerate(zip(coords, self.shape, self.strides, strict=True)):
             place = coord if type(coord) is int and 0 <= coord < size else checked_index(coord, axis, size)
             table = None if self.tables is None else self.tables[axis]

@@ -10,6 +10,7 @@ from ..dtypes import dtype as dtype_of
 from ..errors import DTypeError, ShapeError
 from ..node import Node, is_pinned
 from ..ops import OPS
+from ..storage import Element, Storage
 from .core import Core
 from .indexing import Indexing
 
@@ -129,7 +130,12 @@ class Arithmetic(Indexing):
             raise DTypeError(
                 f"in-place {name}: the result is {result.dtype}, which {self.dtype} cannot hold; use x = x {infix} y instead"
             )
-        self._write(result, f"in-place {name}")
+        storage, dtype = self.storage, self.dtype
+        fits = not self.layout.shape and result.dtype is dtype
+        if fits and type(storage) is Element and storage.known(dtype) is not None:
+            storage.hold(result.storage.node)
+        else:
+            self._write(result, f"in-place {name}")
         return self
 
     def __divmod__(self, other: Any) -> tuple[Self, Self]:
@@ -214,7 +220,7 @@ class Arithmetic(Indexing):
             and layout.offset == 0
             and not is_pinned(node)
         ):
-            return self.__class__(type(self.storage)(node), layout, self.dtype)
+            return self.__class__(Storage(node), layout, self.dtype)
         return self._of(Node(_POSITIVE, layout.shape, self.dtype, (node,), (layout,)))
 
     clone = copy

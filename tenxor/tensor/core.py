@@ -31,7 +31,7 @@ from ..ops import OPS, Op, floating, inexact, number_and_real
 from ..pending import HEAVY, MAX_PENDING, bounded, relieve, remember
 from ..pool import pool
 from ..realize import lock, realize
-from ..storage import Storage
+from ..storage import Element, Storage
 
 Shape = tuple[int, ...]
 _contiguous = Layout.contiguous
@@ -171,7 +171,12 @@ class Core:
         layouts: list[Layout | None] = []
         for x in operands:
             if isinstance(x, Core):
-                layout, node = x.layout, x.storage.node
+                layout, storage = x.layout, x.storage
+                if type(storage) is Element and (number := storage.known(x.dtype)) is not None:
+                    sources.append(Scalar(number, x.dtype))
+                    layouts.append(None)
+                    continue
+                node = storage.node
                 if layout.shape != shape:
                     layout = layout.expand(shape)
                 elif len(shape) > 1:

@@ -168,14 +168,6 @@ class Movement(Exchange):
         """The view `oindex[key]`; with `keepdims` an int leaves an axis of size 1."""
         return self._view(self.layout.oindex(key[0] if len(key) == 1 and isinstance(key[0], tuple) else key, keepdims))
 
-    def unbind(self, axis: int = 0) -> tuple[Self, ...]:
-        """The views along an axis, one an index."""
-        layout = self.layout
-        axis = axis_of("unbind", axis, layout.ndim)
-        return tuple([self._view(one) for one in layout.along(axis)])
-
-    unstack = unbind
-
     def split(self, sections: int | Sequence[int], axis: int = 0) -> tuple[Self, ...]:
         """Views that divide an axis: so many equal parts, or parts that end at the given indices (as NumPy's split)."""
         layout = self.layout

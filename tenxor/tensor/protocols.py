@@ -68,6 +68,8 @@ class Protocols(Reducing):
     def __iter__(self) -> Any:
         if not self.layout.shape:
             raise TypeError("iteration over a 0-d tensor; it has no axes, use item()")
+        if len(self.layout.shape) == 1:
+            return (self._element((k,)) for k in range(self.layout.shape[0]))
         return map(self._view, self.layout.along(0))
 
     def __contains__(self, value: Any) -> bool:

@@ -284,7 +284,7 @@ class TestFusion:
 
 
 TARGETS = {
-    "one element": lambda t: t[1, 2, 3],
+    "one element": lambda t: t[1, 2, 3, ...],
     "a row": lambda t: t[1, 2],
     "a column": lambda t: t[:, 0, 4],
     "a block": lambda t: t[1:, 1:3, 2:],

@@ -126,6 +126,11 @@ def test_roll(sample: str, shift: int) -> None:
         assert_same(found, np.roll(array, shift, axis=axis))
 
 
+def test_roll_along_no_axes() -> None:
+    assert tx.roll(tx.asarray(5), (), axis=()).tolist() == 5
+    assert tx.roll(tx.arange(3), (), axis=()).tolist() == [0, 1, 2]
+
+
 @each_sample
 def test_roll_of_several_axes(sample: str) -> None:
     tensor, array = SAMPLES[sample]()
