@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 import time
 from functools import partial
 from pathlib import Path
@@ -34,6 +37,18 @@ def test_results_are_right(name: str) -> None:
             alike = found if isinstance(found, tuple) else (found,)
             expected = right if isinstance(right, tuple) else (right,)
             check(workload, peer.title, [peer.numpy(part) for part in alike], expected, arrays)
+
+
+def test_no_peer_is_slowed_down_by_the_environment() -> None:
+    program = """
+import os
+from benchmarks.child import restrict
+restrict(1)
+import numpy
+assert os.environ["OPENBLAS_NUM_THREADS"] == "1" and not {"OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE"} & set(os.environ)
+"""
+    environment = {**os.environ, "OPENBLAS_CORETYPE": "Prescott", "OPENBLAS_L2_SIZE": "262144"}
+    subprocess.run([sys.executable, "-c", program], check=True, env=environment, cwd=ROOT, timeout=60)
 
 
 def test_tenxor_takes_part_in_all() -> None:
