@@ -20,7 +20,7 @@ from .kernel.ir import Kernel, expressions, work
 from .kernel.lower import FLAG, Binding, lower
 from .layout import Table
 from .memory import Buffer, allocate
-from .node import EMPTY, PLACEHOLDER, REINTERPRET, STORE, Node, Scalar, data
+from .node import EMPTY, PLACEHOLDER, REINTERPRET, Node, Scalar, Scatter, data, writes
 from .ops import OPS, Op
 
 _LEVEL = os.environ.get("TENXOR_DEBUG", "")
@@ -91,7 +91,7 @@ def make_plan(nodes: list[Node], scalars: list[Scalar], roots: list[Node]) -> Pl
 
 def _make_step(node: Node, kernels: set[Node], number_of: dict[Node, int], scalars: list[Scalar]) -> Step:
     place, nbytes = number_of[node], node.size * node.dtype.itemsize
-    over = number_of[node.sources[0]] if node.op is STORE else None  # type: ignore[index]
+    over = number_of[node.sources[0]] if writes(node.op) else None  # type: ignore[index]
     name = "full" if node.op is OPS["cast"] and type(node.sources[0]) is Scalar else node.op
     if node.op in _WITHOUT_KERNEL or node.size == 0:
         return Step(place, nbytes, name, None, over)
@@ -118,7 +118,7 @@ def _thrifty(steps: list[Step]) -> list[Step]:
 class Step:
     """Gives node number `node` its `nbytes` of memory and fills it, unless it has no content (`call` is None).
 
-    A store goes over node `over`. `name` is what an error says.
+    A write goes over node `over`. `name` is what an error says.
     """
 
     __slots__ = ("call", "name", "nbytes", "node", "over")
@@ -134,8 +134,8 @@ class Step:
     def run(self, nodes: list[Node], scalars: list[Scalar]) -> None:
         """Compute the node and settle it."""
         node = nodes[self.node]
-        if node.op is STORE:
-            out = _memory_to_write(node)
+        if writes(node.op):
+            out = _memory_to_write(node, self.call)
         elif node.op is REINTERPRET:
             out = node.sources[0].buffer  # type: ignore[union-attr, assignment]
         else:
@@ -143,7 +143,8 @@ class Step:
         if self.call is not None:
             if self.call.flagged:
                 _flag[0] = 0
-            self.call.run(out, nodes, scalars)
+            once = type(node.op) is Scatter and out is node.sources[0].buffer  # type: ignore[union-attr]
+            self.call.run(out, nodes, scalars, partial(setattr, node, "buffer", out) if once else None)
             if self.call.flagged and _flag[0]:
                 from .indices import out_of_range  # which needs to compute
 
@@ -203,12 +204,17 @@ class Thrifty(Step):
         return False
 
 
-def _memory_to_write(node: Node) -> Buffer:
-    """The memory of what a store overwrites if nobody else can read it any more, else a copy."""
+def _memory_to_write(node: Node, call: _Call | None) -> Buffer:
+    """The memory of what is written over if nobody else can read it any more, else a copy.
+
+    It is a copy, too, if a scatter may fail, or take so long that a signal should end it: it cannot be done again.
+    """
     old = node.sources[0]
     assert type(old) is Node and old.buffer is not None
     buffer = old.buffer
     sole = sys.getrefcount(old) == SOLE and sys.getrefcount(buffer) == SOLE_BUFFER
+    if type(node.op) is Scatter:
+        sole = sole and node.op.checked and call is not None and call.work <= UNBROKEN
     if not buffer.frozen and (buffer.pins or sole):
         return buffer
     fresh = allocate(buffer.nbytes, "assignment", old.shape, old.dtype)

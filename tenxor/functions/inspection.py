@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..errors import DTypeError
-from ..node import STORE, Node
+from ..node import Node, writes
 from ..realize import realize as _realize
 from ..tensor import Tensor
 
@@ -51,7 +51,7 @@ def _checked(op: str, t: Tensor) -> Tensor:
 
 
 def _what(node: Node) -> str:
-    if node.op is STORE:
+    if writes(node.op):
         return "written in place" if node.target is not None else "stored"
     return f"{node.shape} {node.dtype}"
 

@@ -20,6 +20,7 @@ from ...expr import Call, Const, Expr, missing
 from ...kernel.columns import SHORT
 from ...kernel.ir import (
     ALIGNMENT,
+    Accumulate,
     Fetch,
     For,
     Index,
@@ -40,7 +41,7 @@ from ...kernel.ir import (
     Update,
     expand,
 )
-from . import access, folds, indices, pairs, products, rows, tiles, widths
+from . import access, folds, indices, pairs, products, rows, scatter, tiles, widths
 from .analysis import Needs, carried, dependencies, runs_along
 from .arithmetic import EXACT, PRIMITIVES
 from .scopes import Block, Lanes, Parts, Scope
@@ -184,6 +185,8 @@ class _Emitter:
             access.fetch(self, s)
         elif isinstance(s, Stage):
             tiles.fill(self, s)
+        elif isinstance(s, Accumulate):
+            scatter.accumulate(self, s)
         else:
             self.store(s)
 
