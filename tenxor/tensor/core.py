@@ -26,7 +26,7 @@ from ..dtypes import (
 from ..errors import DTypeError, IndexOutOfRange, ReadOnlyError, ShapeError, UnknownAttribute
 from ..layout import Layout, broadcast_shapes, memory_order
 from ..memory import Buffer, allocate
-from ..node import MAX_PENDING, REINTERPRET, STORE, Node, Scalar, data, is_pinned, reinterpreted
+from ..node import MAX_PENDING, REINTERPRET, STORE, Node, Scalar, Scatter, data, is_pinned, reinterpreted, writes
 from ..ops import OPS, Op, floating, inexact, number_and_real
 from ..realize import lock, realize
 from ..storage import Storage
@@ -35,6 +35,7 @@ Shape = tuple[int, ...]
 _contiguous = Layout.contiguous
 MAX_SIZE = 1 << 59  # elements in one tensor: their bytes can still be counted in 64 bits
 _POSITIVE, _CAST = OPS["positive"], OPS["cast"]
+KINDS = {"bool": 0, "uint": 1, "int": 1, "float": 2, "complex": 3}  # what is written in place may not be of a higher one
 
 
 class Core:
@@ -208,19 +209,9 @@ class Core:
         source, through = self._source_of(value, op)
         if layout.size == 0:
             return
-        if not layout.is_injective() and isinstance(value, Core) and value.layout.size != 1:
-            raise ReadOnlyError(
-                f"{op}: this view of shape {layout.shape} is read-only: several positions share one element (it is broadcast,"
-                " or its windows or indices repeat); write through the tensor that it is a view of, assign one number,"
-                " or take a copy() first"
-            )
+        self._check_writable(value, op)
         with lock:  # threads may write different parts of one storage at once
-            node = self.storage.node
-            pinned = is_pinned(node)
-            if pinned and node.buffer.frozen:  # type: ignore[union-attr]
-                self._part()  # what others may write, but we may not
-                pinned = False
-            del node  # it may have no other owner than the storage
+            pinned = self._pinned()
             whole = layout.offset == 0 and layout.size == self.node.size and layout.is_contiguous()
             if whole and not pinned:
                 self._replace(source, through)
@@ -229,8 +220,29 @@ class Core:
 
     # Parts of writing
 
-    def _source_of(self, value: Core | Number, op: str) -> tuple[Node | Scalar, Layout | None]:
-        """What a write reads: a node and its layout over this shape, or a number."""
+    def _check_writable(self, value: Core | Number, op: str) -> None:
+        """Raise ReadOnlyError if this view has one element for several that a value has."""
+        layout = self.layout
+        if not layout.is_injective() and isinstance(value, Core) and value.layout.size != 1:
+            raise ReadOnlyError(
+                f"{op}: this view of shape {layout.shape} is read-only: several positions share one element (it is broadcast,"
+                " or its windows or indices repeat); write through the tensor that it is a view of, assign one number,"
+                " or take a copy() first"
+            )
+
+    def _pinned(self) -> bool:
+        """Whether others may write this storage's memory, and we too."""
+        node = self.storage.node
+        pinned = is_pinned(node)
+        if pinned and node.buffer.frozen:  # type: ignore[union-attr]
+            self._part()  # what others may write, but we may not
+            return False
+        return pinned
+
+    def _source_of(
+        self, value: Core | Number, op: str, shape: Shape | None = None
+    ) -> tuple[Node | Scalar, Layout | None]:
+        """What a write reads: a node and its layout over a shape, this one if none is given, or a number."""
         if not isinstance(value, Core):
             if type(value) is complex:
                 check_real(op, DEFAULT_COMPLEX, self.dtype)
@@ -241,7 +253,7 @@ class Core:
             strong = type(value) is float or type(value) is complex
             return Scalar(value, of_number(value) if strong else self.dtype), None
         check_real(op, value.dtype, self.dtype)
-        return value.node, spread(value.layout, self.layout.shape, op)
+        return value.node, spread(value.layout, self.layout.shape if shape is None else shape, op)
 
     def _replace(self, source: Node | Scalar, through: Layout | None) -> None:
         """A write of the whole storage: a new node, and the old one is forgotten."""
@@ -269,38 +281,49 @@ class Core:
                 self._restore(before())
                 raise
 
-    def _store(self, source: Node | Scalar, through: Layout | None, pinned: bool) -> None:
-        """A write of some elements: a store onto the old node, at once if that is in memory."""
-        storage, target = self.storage, self.layout
-        if type(source) is Scalar:
-            source, through = (
-                Node(_CAST, (), self.dtype, (source,), (None,)),
-                Layout(target.shape, (0,) * len(target.shape)),
-            )
-        assert type(source) is Node and through is not None
-        reads_pinned = is_pinned(source)
-        same_memory = source is storage.node or source.buffer is storage.node.buffer is not None
-        if same_memory or (pinned and reads_pinned):  # it reads what is written: it is read first
-            source, through = (
-                Node(_POSITIVE, target.shape, source.dtype, (source,), (through,)),
-                _contiguous(target.shape),
-            )
-            if pinned:
-                realize(source)
-        at_once = reads_pinned or storage.node.buffer is not None
+    def _store(
+        self, source: Node | Scalar, through: Layout | None, pinned: bool, at: tuple[Scatter, Layout, Any, Any] | None = None
+    ) -> None:
+        """A write of some elements: a store onto the old node, at once if that is in memory. `at` indices, it is a scatter
+        through a layout, with the indices and theirs.
+        """
+        storage = self.storage
+        op, target, indices, throughs = (STORE, self.layout, (), ()) if at is None else at
+        shape = target.shape[: target.ndim - len(indices)]
+        source, through = self._node_of(source, through, shape)
+        reads = [(source, through), *zip([i.node for i in indices], throughs, strict=True)]
+        del source
+        at_once = storage.node.buffer is not None
+        for k, (node, layout) in enumerate(reads):
+            reads_pinned = is_pinned(node)
+            same_memory = node is storage.node or node.buffer is storage.node.buffer is not None
+            if same_memory or (pinned and reads_pinned):  # it reads what is written: it is read first
+                reads[k] = Node(_POSITIVE, shape, node.dtype, (node,), (layout,)), _contiguous(shape)
+                if pinned:
+                    realize(reads[k][0])
+            at_once = at_once or reads_pinned
+            del node
         old = self.node
-        new = Node(STORE, (old.size,), old.dtype, (old, source), (_contiguous((old.size,)), through), target)
+        sources, layouts = zip((old, _contiguous((old.size,))), *reads, strict=True)
+        new = Node(op, (old.size,), old.dtype, sources, layouts, target)
         self._put(new)
         if at_once or new.weight > MAX_PENDING:
-            del old, source, new
+            del old, sources, reads, new
             try:
                 realize(storage.node)
             except (MemoryError, IndexOutOfRange):
                 new = storage.node
                 if new.op is REINTERPRET:
                     (new,) = new.sources  # type: ignore[assignment]
-                self._restore(new.sources[0] if new.op is STORE else None)  # type: ignore[arg-type]
+                self._restore(new.sources[0] if writes(new.op) else None)  # type: ignore[arg-type]
                 raise
+
+    def _node_of(self, source: Node | Scalar, through: Layout | None, shape: Shape) -> tuple[Node, Layout]:
+        """What a write reads, a number too, as a node and its layout over a shape."""
+        if type(source) is Scalar:
+            return Node(_CAST, (), self.dtype, (source,), (None,)), Layout(shape, (0,) * len(shape))
+        assert type(source) is Node and through is not None
+        return source, through
 
     def _part(self) -> Buffer:
         """Move what the storage holds in memory to memory of its own."""
