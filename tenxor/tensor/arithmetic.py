@@ -10,8 +10,8 @@ from ..dtypes import dtype as dtype_of
 from ..errors import DTypeError, ShapeError
 from ..node import Node, is_pinned
 from ..ops import OPS
+from .accumulating import Accumulating
 from .core import KINDS, Core
-from .indexing import Indexing
 
 T = TypeVar("T")
 _NUMBERS = frozenset((int, float, bool, complex))
@@ -64,7 +64,7 @@ def _operator(name: str) -> tuple[Callable[[T, Any], T], Callable[[T, Any], T], 
     return forward, backward, in_place
 
 
-class Arithmetic(Indexing):
+class Arithmetic(Accumulating):
     """Elementwise operations."""
 
     __slots__ = ()

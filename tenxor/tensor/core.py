@@ -35,7 +35,13 @@ Shape = tuple[int, ...]
 _contiguous = Layout.contiguous
 MAX_SIZE = 1 << 59  # elements in one tensor: their bytes can still be counted in 64 bits
 _POSITIVE, _CAST = OPS["positive"], OPS["cast"]
-KINDS = {"bool": 0, "uint": 1, "int": 1, "float": 2, "complex": 3}  # what is written in place may not be of a higher one
+KINDS = {
+    "bool": 0,
+    "uint": 1,
+    "int": 1,
+    "float": 2,
+    "complex": 3,
+}  # what is written in place may not be of a higher one
 
 
 class Core:
@@ -282,7 +288,11 @@ class Core:
                 raise
 
     def _store(
-        self, source: Node | Scalar, through: Layout | None, pinned: bool, at: tuple[Scatter, Layout, Any, Any] | None = None
+        self,
+        source: Node | Scalar,
+        through: Layout | None,
+        pinned: bool,
+        at: tuple[Scatter, Layout, Any, Any] | None = None,
     ) -> None:
         """A write of some elements: a store onto the old node, at once if that is in memory. `at` indices, it is a scatter
         through a layout, with the indices and theirs.

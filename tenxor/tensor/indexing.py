@@ -182,6 +182,13 @@ class Indexing(Scattering):
             return mask if mask.dtype.kind == "bool" else None
         return self._from_numpy(mask) if _is_boolean(mask) else None
 
+    def _places(self, op: str, layout: Layout, key: Any) -> Reached:
+        """What any key reaches in a layout; what needs no arrays of indices, by another layout."""
+        parts = _advanced(key if type(key) is tuple else (key,))
+        if all(type(p) in _BASIC for p in parts):
+            return Reached(op, layout.index(parts), (), (), ())
+        return self._reach_at(op, layout, parts)
+
     def _reach_at(self, op: str, layout: Layout, parts: tuple[Any, ...]) -> Reached:
         """What a key with arrays of indices reaches in a layout."""
         if len(parts) == 1 and not _is_boolean(parts[0]) and layout.shape:

@@ -12,7 +12,7 @@ from ..dtypes import Number, boolean, of_number
 from ..errors import DTypeError
 from ..indices import wrong_index
 from ..layout import Layout
-from ..node import Node, is_pinned, scatter
+from ..node import Node, scatter
 from ..ops import OPS
 from ..realize import lock, realize
 from ..reductions import REDUCTIONS, Reduction
@@ -34,8 +34,8 @@ class Scattering(Gathering):
         if reduction is None:
             self._check_writable(value, op)
         source, through = self._source_of(value, op, reached.shape)
-        pinned = is_pinned(self.storage.node)
-        checked = self._look(reached, now=pinned or self.storage.node.buffer is not None)
+        at_once = self.storage.node.buffer is not None
+        checked = self._look(reached, many=at_once, pending=at_once)
         if 0 in reached.shape:
             return
         how = scatter(reached.op, reduction, reached.axes, checked)
@@ -48,7 +48,7 @@ class Scattering(Gathering):
         source, through = self._source_of(value, op, reached.shape)
         fresh = self.storage.node.buffer is None
         found = self.copy()  # type: ignore[attr-defined]
-        checked = self._look(reached, now=fresh)
+        checked = self._look(reached, many=fresh, pending=False)  # what is fresh may be written itself
         if 0 in reached.shape:
             return found  # type: ignore[no-any-return]
         source, through = self._node_of(source, through, reached.shape)
@@ -71,21 +71,19 @@ class Scattering(Gathering):
         found.check(op, self.dtype)
         return found
 
-    def _look(self, reached: Reached, *, now: bool) -> bool:
-        """Whether the indices are known to be in range, of which those that are not raise an error. They are looked at `now`, or
-        if they are few, and there.
+    def _look(self, reached: Reached, *, many: bool, pending: bool) -> bool:
+        """Whether the indices are known to be in range; one that is found not to be raises an error. Few that are in memory are
+        looked at in any case, and `many`, and those that are `pending`, if that is asked for.
         """
         if reached.known:
             return True
-        known, now = True, now or 0 in reached.shape
+        known, never = True, 0 in reached.shape  # written, so they are looked at now
         for axis, size, index in zip(reached.axes, reached.sizes, reached.indices, strict=True):
-            there = index.storage.node.buffer is not None
-            if (now or there) and index.layout.size <= FEW:
-                wrong = outside(index.to_numpy(), size)  # type: ignore[attr-defined]
-            elif now:
-                wrong = _first_outside(index, size)
-            else:
-                wrong, known = None, False
+            few = index.layout.size <= FEW
+            if not (never or ((few or many) and (pending or index.storage.node.buffer is not None))):
+                known = False
+                continue
+            wrong = outside(index.to_numpy(), size) if few else _first_outside(index, size)  # type: ignore[attr-defined]
             if wrong is not None:
                 raise wrong_index(reached.op, wrong, axis, size)
         return known
