@@ -22,6 +22,7 @@ from .coords import (
     wrong_count,
 )
 from .indexing import basic_index, orthogonal_index
+from .inverse import Adjoint, adjoint_of, inverse_of
 from .reshape import ReshapePlan, plan_steps, reshaped, resolved, restrided
 from .table import Axis, IntArray, Tables, axis_of, coalesced, walk
 
@@ -403,6 +404,28 @@ class Layout:
     def _with_axes(self, axes: list[Axis]) -> Layout:
         """The view from the same offset along other axes."""
         return _from_axes(axes, self.offset, self.base)
+
+    # Back again
+
+    def inverse(self) -> Layout:
+        """The layout that undoes this one: its element `k` is the row-major number of the position at offset `k`.
+
+        ArgumentError unless each offset from 0 to `size - 1` is reached once.
+
+        >>> Layout.contiguous((2, 3)).transpose().inverse().offsets().tolist()
+        [0, 2, 4, 1, 3, 5]
+        """
+        return inverse_of(self)
+
+    def adjoint(self, size: int) -> Adjoint:
+        """How values at the positions of this layout go back to a storage of `size` elements, each of which takes their sum.
+
+        >>> Layout.contiguous((4,)).expand((3, 4)).adjoint(4)
+        Adjoint(summed=(0,), how='view', layout=Layout(shape=(4,), strides=(1,), offset=0))
+        >>> Layout.contiguous((4,)).windows(0, 2).adjoint(4).how
+        'accumulate'
+        """
+        return adjoint_of(self, size)
 
     # Exact questions
 
