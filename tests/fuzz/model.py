@@ -240,8 +240,10 @@ class Tensor:
         return picked.copy() if by_list else picked
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        shape, numbers, _ = self._numbers(key)
-        self._pick(shape, numbers)._write(value)
+        shape, numbers, by_list = self._numbers(key)
+        if isinstance(value, Tensor) and by_list and not self.injective:
+            raise ReadOnlyError
+        self._pick(shape, numbers)._write(value, repeats=by_list)  # the last write to a cell stays
 
     @property
     def oindex(self) -> Orthogonal:
@@ -249,15 +251,31 @@ class Tensor:
 
     # Writing
 
-    def _write(self, value: Any) -> None:
-        if isinstance(value, Tensor):
-            incoming = value.expand(self.shape).values()  # all old values, before the first is overwritten
-            if not self.injective:
-                raise ReadOnlyError
-        else:
-            incoming = [value] * self.size
+    def _incoming(self, value: Any) -> list[Number]:
+        """What is written to each element: all old values, before the first is overwritten."""
+        return value.expand(self.shape).values() if isinstance(value, Tensor) else [value] * self.size
+
+    def _write(self, value: Any, repeats: bool = False) -> None:
+        incoming = self._incoming(value)
+        if isinstance(value, Tensor) and not repeats and not self.injective:
+            raise ReadOnlyError
         for position, new in zip(self.positions, incoming, strict=True):
             self.storage.cells[position] = wrap(new, self.dtype)
+
+    def _join(self, key: Any, value: Any, function: Callable[[Any, Any], Number]) -> Tensor:
+        """Each element joined with all the values for it."""
+        shape, numbers, _ = self._numbers(key)
+        selected, cells = self._pick(shape, numbers), self.storage.cells
+        for position, new in zip(selected.positions, selected._incoming(value), strict=True):
+            cells[position] = wrap(function(cells[position], new), self.dtype)
+        return self
+
+    def index_add_(self, axis: int, index: list[int], source: Any) -> Tensor:
+        return self._join((*[slice(None)] * axis, index), source, operator.add)
+
+    @property
+    def at(self) -> At:
+        return At(self)
 
     def fill_(self, value: Number) -> Tensor:
         self._write(value)
@@ -364,6 +382,37 @@ class Orthogonal:
         self[key]._write(value)
 
 
+class At:
+    """`t.at[key]`: copies with something written there."""
+
+    __slots__ = ("key", "tensor")
+
+    def __init__(self, tensor: Tensor, key: Any = ...) -> None:
+        self.tensor = tensor
+        self.key = key
+
+    def __getitem__(self, key: Any) -> At:
+        return At(self.tensor, key)
+
+    def set(self, value: Any) -> Tensor:
+        written = self.tensor.copy()
+        written[self.key] = value
+        return written
+
+    def add(self, value: Any) -> Tensor:
+        return self.tensor.copy()._join(self.key, value, operator.add)
+
+    def max(self, value: Any) -> Tensor:
+        return self.tensor.copy()._join(self.key, value, max)
+
+
+class Keys:
+    """`np.s_`: the key that stands between its brackets."""
+
+    def __getitem__(self, key: Any) -> Any:
+        return key
+
+
 # Making tensors
 
 
@@ -407,6 +456,8 @@ def realize(*tensors: Tensor) -> None:
 numpy_face = SimpleNamespace(
     array=lambda data, dtype=None: asarray(data, dtype=dtype),
     asarray=lambda tensor: asarray(tensor, copy=False),
+    add=SimpleNamespace(at=lambda tensor, key, value: tensor._join(key, value, operator.add)),
+    s_=Keys(),
     int64=int64,
     float64=float64,
     complex128=complex128,

@@ -64,6 +64,7 @@ class Writer:
             self.reduction: 5,
             self.overlapping_write: 5,
             self.listed_write: 5,
+            self.accumulation: 5,
             self.numpy_step: 6,
             self.realize: 4,
             self.new_storage: 3,
@@ -283,6 +284,8 @@ class Writer:
     def listed_key(self, name: str, tensor: Tensor) -> str:
         n = tensor.shape[0]
         rows = self.rng.sample(range(-n, 0), self.rng.randint(1, n))
+        if self.rng.random() < 0.4:
+            rows = self.rng.choices(range(-n, n), k=self.rng.randint(1, n + 2))
         forms = [repr(rows)]
         if is_real(tensor):
             forms += [f"{name} > {self.rng.randint(-3, 6)}", f"{name} < {self.rng.randint(-3, 6)}"]
@@ -294,7 +297,7 @@ class Writer:
         return self.rng.choice(forms)
 
     def listed_write(self) -> None:
-        """Assignment through lists and masks of rows; a tensor only where no element is named twice."""
+        """Assignment through lists and masks of rows, which may repeat."""
         chosen = self.tensor(lambda t: t.ndim > 0 and t.size > 0)
         if chosen is None:
             return
@@ -305,6 +308,28 @@ class Writer:
             self.assign(f"{name}[{key}]", selected)
         else:
             self.do(f"{name}[{key}] = {self.choose.scalar(tensor.dtype)}")
+
+    def accumulation(self) -> None:
+        """Values added to elements that lists name, some of them several times, in place or in a copy."""
+        chosen = self.tensor(is_number, lambda t: t.ndim > 0 and t.size > 0)
+        if chosen is None:
+            return
+        name, tensor = chosen
+        key, axis = self.listed_key(name, tensor), self.rng.randrange(tensor.ndim)
+        rows = self.rng.choices(range(-tensor.shape[axis], tensor.shape[axis]), k=self.rng.randint(1, 5))
+        along = ":, " * axis + f"{rows}"
+        if self.rng.random() < 0.5:
+            key = along
+        value = self.assignable(tensor[eval(f"_slicer[{key}]", {**self.world, "_slicer": Slicer()})])
+        added = f"{name}.at[{key}].add({value})"
+        if self.value_of(added) is None:
+            return
+        if self.rng.random() < 0.3:
+            self.name(self.rng.choice([added, f"{name}.at[{key}].max({value})" if is_real(tensor) else added]))
+        elif key == along and self.rng.random() < 0.5:
+            self.do(f"{name}.index_add_({axis}, {rows}, {value})")
+        else:
+            self.do(f"np.add.at({name}, np.s_[{key}], {value})")
 
     # Watching
 

@@ -94,7 +94,7 @@ def test_any_key_of_any_view_as_in_numpy(view: str, key: str, pending: bool) -> 
         else:
             ufunc = UFUNCS[how]
             ufunc.at(seen(t), ours, v)
-            ufunc.at(part, index, value)
+            ufunc.at(part, index, np.broadcast_to(value, of.shape))
         wanted.ravel()[places] = part
         for found, expected in ((t, wanted), (before, old), (new, part)):
             np.testing.assert_array_equal(found.to_numpy(), expected, how)
