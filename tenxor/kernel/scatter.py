@@ -16,7 +16,7 @@ import numpy as np
 from ..complexes.folds import split
 from ..complexes.pairs import converted
 from ..dtypes import DType
-from ..expr import Arg, Expr, Pair
+from ..expr import Arg, Expr, Pair, call
 from ..layout import Layout
 from ..node import Scatter
 from ..reductions import Reduction
@@ -104,6 +104,8 @@ def joined(reduction: Reduction | None, dtype: DType) -> tuple[Expr, ...]:
     held, given = ([Arg(first + k, p) for k, p in enumerate(parts)] for first in (0, len(parts)))
     if reduction is None:
         return tuple(given)
+    if reduction.between is not None and dtype.is_float:
+        return (call(reduction.between, held[0], given[0]),)
     r = split(reduction, dtype)
     states = r.states(dtype)
     assert r.combine is not None, f"{r} says no way to join two states"

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-from ..dtypes import DType, boolean, int64
+from ..dtypes import boolean, int64
 from ..errors import ArgumentError, DTypeError
 from ..layout import Layout
 from ..node import Node, Scalar
 from ..ops import OPS
+from ..reductions import REDUCTIONS
 from .arguments import axis_of, one_spelling
 from .core import Core
 from .gathering import Reached
 from .indexing import Indexing
+from .scattering import neutral
 
 _REDUCES = {"sum": "sum", "prod": "prod", "amax": "max", "amin": "min", "max": "max", "min": "min"}  # as users say them
 
@@ -120,7 +122,7 @@ class Accumulating(Indexing):
         join, value = _join(op, reduce), self._operand(src, op)
         if join == "mean":
             return self._averaged(op, reached, value, include_self)
-        start = self if include_self else self._scattered(op, reached, _neutral(join, self.dtype))
+        start = self if include_self else self._scattered(op, reached, neutral(REDUCTIONS[join], self.dtype))
         return start._scattered(op, reached, value, join)
 
     def scatter_reduce_(
@@ -188,15 +190,3 @@ def _join(op: str, reduce: str | None) -> str:
     if reduce != "mean" and reduce not in _REDUCES:
         raise ArgumentError(f"{op}: reduce is one of {', '.join(_REDUCES)} and mean, not {reduce!r}")
     return _REDUCES.get(reduce, "mean")
-
-
-def _neutral(join: str, dtype: DType) -> Any:
-    """The number that a reduction leaves everything as it is with."""
-    if join in ("sum", "prod"):
-        return 0 if join == "sum" else 1
-    infinite = dtype.is_float
-    return (
-        (float("-inf") if infinite else dtype.lowest)
-        if join == "max"
-        else (float("inf") if infinite else dtype.highest)
-    )

@@ -6,21 +6,32 @@ once are looked at before anything is; others as those of a gather.
 
 from __future__ import annotations
 
+from math import inf, prod
 from typing import Any, Self
 
-from ..dtypes import Number, boolean, of_number
+from ..dtypes import DType, Number, boolean, of_number
 from ..errors import DTypeError
 from ..indices import wrong_index
 from ..layout import Layout
-from ..node import Node, scatter
+from ..node import Node, Scalar, scatter
 from ..ops import OPS
 from ..realize import lock, realize
 from ..reductions import REDUCTIONS, Reduction
-from .core import KINDS, Core
+from .core import KINDS, Core, spread
 from .gathering import FEW, Gathering, Reached, outside
 
+# Where many values meet at few elements, so many parts of them are joined on their own; there are so many for an element.
+PARTS, MANY, FAR_MORE = 16, 1 << 18, 256
 _OF_BOOLEANS = {"sum": "any", "prod": "all", "max": "any", "min": "all"}
 _JOINS = {"sum": "sum_in_width", "prod": "prod", "max": "max", "min": "min"}
+_TWO = {
+    "sum_in_width": "add",
+    "prod": "multiply",
+    "max": "maximum",
+    "min": "minimum",
+    "any": "logical_or",
+    "all": "logical_and",
+}
 
 
 class Scattering(Gathering):
@@ -38,6 +49,11 @@ class Scattering(Gathering):
         checked = self._look(reached, many=at_once, pending=at_once)
         if 0 in reached.shape:
             return
+        layout = self.layout
+        if reduction is not None and layout.is_contiguous() and _meeting_axis(reached, layout.size) is not None:
+            rows = Layout(reached.layout.shape, reached.layout.strides, reached.layout.offset - layout.offset)
+            self._write(self._scattered(op, reached._replace(layout=rows, known=checked), value, join), op)
+            return
         how = scatter(reached.op, reduction, reached.axes, checked)
         with lock:
             self._store(source, through, self._pinned(), (how, reached.layout, reached.indices, reached.throughs))
@@ -45,6 +61,31 @@ class Scattering(Gathering):
     def _scattered(self, op: str, reached: Reached, value: Core | Number, join: str | None = None) -> Self:
         """New tensor: this one's elements, with a value written as `_scatter` does; indices reach in a row-major copy."""
         reduction = self._reduction(op, join, value)
+        axis = None if reduction is None else _meeting_axis(reached, self.layout.size)
+        if reduction is None or axis is None:
+            return self._scattered_in_order(op, reached, value, reduction)
+        if isinstance(value, Core):
+            value = value._view(spread(value.layout, reached.shape, op))
+        size, count = self.layout.size, reached.shape[axis]
+        whole = count - count % PARTS
+        shape = (PARTS, *self.layout.shape)
+        start = Scalar(neutral(reduction, self.dtype), self.dtype)
+        parts = self._of(Node(OPS["cast"], shape, self.dtype, (start,), (None,)))
+        cut, its = _cut(reached, value, axis, slice(0, whole))
+        if isinstance(its, Core):
+            its = its._view(its.layout.unflatten(axis, (PARTS, -1)))
+        parts = parts._scattered_in_order(op, _apart(cut, axis, size), its, reduction)
+        rows = parts.layout.permute((*range(1, len(shape)), 0))
+        joined = Node(reduction, self.layout.shape, self.dtype, (parts.node,), (rows,))
+        found = self._compute(OPS[_TWO[reduction.name]], self, self._of(joined))
+        return (
+            found
+            if whole == count
+            else found._scattered_in_order(op, *_cut(reached, value, axis, slice(whole, count)), reduction)
+        )
+
+    def _scattered_in_order(self, op: str, reached: Reached, value: Core | Number, reduction: Reduction | None) -> Self:
+        """The same, with each element taking its values one after the other."""
         source, through = self._source_of(value, op, reached.shape)
         fresh = self.storage.node.buffer is None
         found = self.copy()  # type: ignore[attr-defined]
@@ -87,6 +128,39 @@ class Scattering(Gathering):
             if wrong is not None:
                 raise wrong_index(reached.op, wrong, axis, size)
         return known
+
+
+def neutral(reduction: Reduction, dtype: DType) -> Number:
+    """The number that a reduction leaves everything as it is with."""
+    if reduction.name in ("max", "min"):
+        least = reduction.name == "max"
+        return (-inf if least else inf) if dtype.is_float else dtype.lowest if least else dtype.highest
+    return int(reduction.name in ("prod", "all"))
+
+
+def _meeting_axis(reached: Reached, size: int) -> int | None:
+    """The longest axis whose values all meet at the same elements, of `size`, if there are very many for each of these."""
+    layout, shape = reached.layout, reached.shape
+    if layout.base is not None or layout.tables is not None or prod(shape) < max(MANY, FAR_MORE * size):
+        return None
+    meet = [axis for axis, n in enumerate(shape) if layout.strides[axis] == 0 and n >= MANY // FAR_MORE]
+    return max(meet, key=lambda axis: shape[axis], default=None)
+
+
+def _cut(reached: Reached, value: Any, axis: int, part: slice) -> tuple[Reached, Any]:
+    """Some of what is reached, and the values for it."""
+    key = (*[slice(None)] * axis, part)
+    throughs = tuple([x.index(key) for x in reached.throughs])
+    cut = reached._replace(layout=reached.layout.index(key), throughs=throughs)
+    return cut, value._view(value.layout.index(key)) if isinstance(value, Core) else value
+
+
+def _apart(reached: Reached, axis: int, size: int) -> Reached:
+    """What is reached when so many elements are there once for each part of an axis."""
+    layout = reached.layout.unflatten(axis, (PARTS, -1))
+    strides = tuple([size if k == axis else step for k, step in enumerate(layout.strides)])
+    throughs = tuple([x.unflatten(axis, (PARTS, -1)) for x in reached.throughs])
+    return reached._replace(layout=Layout(layout.shape, strides, layout.offset), throughs=throughs)
 
 
 def _first_outside(index: Any, size: int) -> int | None:

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from . import model
 from .choices import Choices
 from .counting import Shape, broadcast
+from .keys import Keys
 from .model import Tensor
 
 MAX_SIZE = 48
@@ -303,7 +304,7 @@ class Writer:
             return
         name, tensor = chosen
         key = self.listed_key(name, tensor)
-        selected = tensor[eval(f"_slicer[{key}]", {**self.world, "_slicer": Slicer()})]
+        selected = tensor[eval(f"_slicer[{key}]", {**self.world, "_slicer": Keys()})]
         if tensor.injective and selected.size:
             self.assign(f"{name}[{key}]", selected)
         else:
@@ -320,7 +321,7 @@ class Writer:
         along = ":, " * axis + f"{rows}"
         if self.rng.random() < 0.5:
             key = along
-        value = self.assignable(tensor[eval(f"_slicer[{key}]", {**self.world, "_slicer": Slicer()})])
+        value = self.assignable(tensor[eval(f"_slicer[{key}]", {**self.world, "_slicer": Keys()})])
         added = f"{name}.at[{key}].add({value})"
         if self.value_of(added) is None:
             return
@@ -417,13 +418,6 @@ class Writer:
         if source:
             forms.append(f"{name}[...] = np.asarray({source[0]})")
         self.do(self.rng.choice(forms))
-
-
-class Slicer:
-    """Evaluates the text of an index."""
-
-    def __getitem__(self, key: Any) -> Any:
-        return key
 
 
 def is_number(tensor: Tensor) -> bool:

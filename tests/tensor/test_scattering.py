@@ -12,6 +12,7 @@ import pytest
 import tenxor as tx
 from tenxor.dtypes import ALL, DType, bfloat16, boolean
 from tenxor.errors import ArgumentError, BadIndex, DTypeError, IndexOutOfRange, ReadOnlyError, ShapeError
+from tenxor.plan import planned
 from tenxor.tensor import Tensor
 
 Array = np.ndarray[Any, Any]
@@ -376,3 +377,36 @@ def test_other_spellings_are_named() -> None:
     for name in ("scatter", "index_put_", "index_copy", "index_fill", "index_reduce"):
         with pytest.raises(AttributeError, match="use x"):
             getattr(tx.zeros(3), name)
+
+
+def test_many_values_for_few_elements_are_joined_in_parts() -> None:
+    """Large enough that threads share the parts, with some values left over; the bits stay the same."""
+    rng = np.random.default_rng(10)
+    count = (1 << 18) + 5
+    index, values = rng.integers(-7, 7, count), rng.integers(0, 3, count)
+    columns = rng.integers(-9, 9, (60_001, 9))
+    rows = rng.integers(0, 4, 60_001)
+    before, found = tx.num_threads(), []
+    for threads in (1, 2, 3):
+        tx.set_num_threads(threads)
+        i, v = tensor(index), tensor(values.astype(np.float32) * np.float32(0.1))
+        sums = tx.ones(7, dtype=tx.float32).index_add(0, i, v)
+        kernels = [kernel for _, kernel in planned([sums.storage.node]) if kernel is not None]
+        assert any(kernel.shared >= 0 for kernel in kernels if kernel.name == "scatter")
+        found.append(sums.to_numpy().tobytes())
+        wanted = np.bincount(index % 7, values * 0.1, 7) + 1
+        np.testing.assert_allclose(sums.to_numpy(), wanted, 1e-5)
+        both = tx.zeros((2, 7), dtype=tx.int16)
+        both[1].index_add_(0, i * 1, 1)
+        np.testing.assert_array_equal(both.to_numpy(), [[0] * 7, np.bincount(index % 7).astype(np.int16)])
+        for how, ufunc in UFUNCS.items():
+            exact = np.full((5, 9), 2, np.int64)
+            ufunc.at(exact, rows, columns)
+            t = tx.full((5, 9), 2).at[tensor(rows)]
+            np.testing.assert_array_equal(getattr(t, how)(tensor(columns)).to_numpy(), exact)
+        some = tx.zeros(3, dtype=tx.bool).at[tensor(index) % 2].add(tensor(values > 1))
+        assert some.tolist() == [True, True, False]
+    tx.set_num_threads(before)
+    assert len(set(found)) == 1
+    with pytest.raises(IndexOutOfRange, match=r"^index_add: index -?[67] is out of range for axis 0 of size 6"):
+        tx.zeros(6).index_add(0, tensor(index), 1)
