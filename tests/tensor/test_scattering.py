@@ -12,6 +12,8 @@ import pytest
 import tenxor as tx
 from tenxor.dtypes import ALL, DType, bfloat16, boolean
 from tenxor.errors import ArgumentError, BadIndex, DTypeError, IndexOutOfRange, ReadOnlyError, ShapeError
+from tenxor.memory import Buffer
+from tenxor.node import Node, Scatter
 from tenxor.plan import planned
 from tenxor.tensor import Tensor
 
@@ -410,3 +412,19 @@ def test_many_values_for_few_elements_are_joined_in_parts() -> None:
     assert len(set(found)) == 1
     with pytest.raises(IndexOutOfRange, match=r"^index_add: index -?[67] is out of range for axis 0 of size 6"):
         tx.zeros(6).index_add(0, tensor(index), 1)
+
+
+def test_a_signal_never_makes_values_count_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    t = tx.zeros(5).realize()
+    settle, raised = Node.settle, []
+
+    def interrupted(node: Node, buffer: Buffer) -> None:
+        if type(node.op) is Scatter and not raised:
+            raised.append(node)
+            raise KeyboardInterrupt
+        settle(node, buffer)
+
+    monkeypatch.setattr(Node, "settle", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        t.index_add_(0, [1, 1, 4], 1)
+    assert raised and t.tolist() == [0, 2, 0, 0, 1]
