@@ -35,13 +35,8 @@ Shape = tuple[int, ...]
 _contiguous = Layout.contiguous
 MAX_SIZE = 1 << 59  # elements in one tensor: their bytes can still be counted in 64 bits
 _POSITIVE, _CAST = OPS["positive"], OPS["cast"]
-KINDS = {
-    "bool": 0,
-    "uint": 1,
-    "int": 1,
-    "float": 2,
-    "complex": 3,
-}  # what is written in place may not be of a higher one
+# What is computed in place may not be of a higher kind than the tensor.
+KINDS = {"bool": 0, "uint": 1, "int": 1, "float": 2, "complex": 3}
 
 
 class Core:

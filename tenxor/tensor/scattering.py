@@ -45,17 +45,17 @@ class Scattering(Gathering):
         if reduction is None:
             self._check_writable(value, op)
         source, through = self._source_of(value, op, reached.shape)
-        at_once = self.storage.node.buffer is not None
-        checked = self._look(reached, many=at_once, pending=at_once)
-        if 0 in reached.shape:
-            return
         layout = self.layout
-        if reduction is not None and layout.is_contiguous() and _meeting_axis(reached, layout.size) is not None:
-            rows = Layout(reached.layout.shape, reached.layout.strides, reached.layout.offset - layout.offset)
-            self._write(self._scattered(op, reached._replace(layout=rows, known=checked), value, join), op)
-            return
-        how = scatter(reached.op, reduction, reached.axes, checked)
-        with lock:
+        with lock:  # or indices could change after they were looked at
+            at_once = self.storage.node.buffer is not None
+            checked = self._look(reached, many=at_once, pending=at_once)
+            if 0 in reached.shape:
+                return
+            if reduction is not None and layout.is_contiguous() and _meeting_axis(reached, layout.size) is not None:
+                rows = Layout(reached.layout.shape, reached.layout.strides, reached.layout.offset - layout.offset)
+                self._write(self._scattered(op, reached._replace(layout=rows, known=checked), value, join), op)
+                return
+            how = scatter(reached.op, reduction, reached.axes, checked)
             self._store(source, through, self._pinned(), (how, reached.layout, reached.indices, reached.throughs))
 
     def _scattered(self, op: str, reached: Reached, value: Core | Number, join: str | None = None) -> Self:
@@ -78,26 +78,25 @@ class Scattering(Gathering):
         rows = parts.layout.permute((*range(1, len(shape)), 0))
         joined = Node(reduction, self.layout.shape, self.dtype, (parts.node,), (rows,))
         found = self._compute(OPS[_TWO[reduction.name]], self, self._of(joined))
-        return (
-            found
-            if whole == count
-            else found._scattered_in_order(op, *_cut(reached, value, axis, slice(whole, count)), reduction)
-        )
+        if whole == count:
+            return found
+        return found._scattered_in_order(op, *_cut(reached, value, axis, slice(whole, count)), reduction)
 
     def _scattered_in_order(self, op: str, reached: Reached, value: Core | Number, reduction: Reduction | None) -> Self:
         """The same, with each element taking its values one after the other."""
         source, through = self._source_of(value, op, reached.shape)
-        fresh = self.storage.node.buffer is None
-        found = self.copy()  # type: ignore[attr-defined]
-        checked = self._look(reached, many=fresh, pending=False)  # what is fresh may be written itself
-        if 0 in reached.shape:
-            return found  # type: ignore[no-any-return]
-        source, through = self._node_of(source, through, reached.shape)
-        how = scatter(reached.op, reduction, reached.axes, checked)
-        old = found.node
-        layouts = (Layout.contiguous((old.size,)), through, *reached.throughs)
-        sources = (old, source, *[i.node for i in reached.indices])
-        return self._of(Node(how, self.layout.shape, self.dtype, sources, layouts, reached.layout))
+        with lock:
+            fresh = self.storage.node.buffer is None
+            found = self.copy()  # type: ignore[attr-defined]
+            checked = self._look(reached, many=fresh, pending=False)  # what is fresh may be written itself
+            if 0 in reached.shape:
+                return found  # type: ignore[no-any-return]
+            source, through = self._node_of(source, through, reached.shape)
+            how = scatter(reached.op, reduction, reached.axes, checked)
+            old = found.node
+            layouts = (Layout.contiguous((old.size,)), through, *reached.throughs)
+            sources = (old, source, *[i.node for i in reached.indices])
+            return self._of(Node(how, self.layout.shape, self.dtype, sources, layouts, reached.layout))
 
     def _reduction(self, op: str, join: str | None, value: Core | Number) -> Reduction | None:
         """How a value is joined to elements of this dtype, which must be able to hold what comes of it."""
