@@ -18,6 +18,7 @@ from tests.kernel.helpers import Array, cast, elementwise, scattered, value
 
 from . import twins
 from .graphs import in_memory
+from .pairs import vectors
 
 NUMBERS = [d for d in ALL if d is not boolean]
 JOINED: dict[str, Any] = {"prod": np.multiply, "max": np.maximum, "min": np.minimum, "any": np.logical_or}
@@ -99,6 +100,13 @@ def test_both_back_ends_do_as_numpy_does(block: int) -> None:
         twins.check(node)
         found = decoded(value(node), case.dtype).reshape(case.old.shape)
         np.testing.assert_array_equal(found, case.expected().astype(found.dtype), f"seed {seed}: {case.name}")
+
+
+@pytest.mark.parametrize("nbytes", [16, 64])
+def test_for_vectors_of_other_lengths(nbytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    vectors(monkeypatch, nbytes)
+    for seed in range(1000, 1015):
+        twins.check(Case(seed).node())
 
 
 @pytest.mark.parametrize("dtype", NUMBERS, ids=str)
