@@ -51,7 +51,6 @@ from .functions.pooling import *
 from .functions.scattering import *
 from .functions.selecting import *
 from .functions.statistics import *
-from .memory import memory as memory
 from .memory import set_memory_limit as set_memory_limit
 from .tensor import Tensor as Tensor
 from .tensor.contraction import matmul as matmul

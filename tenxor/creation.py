@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import ceil, isfinite
+from math import ceil, isfinite, isinf
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from .ops import OPS
 from .tensor import Tensor
 from .tensor.arguments import ints
 from .tensor.core import check_count
-from .tensor.nested import from_nested, number_of
+from .tensor.nested import number_of
 
 __all__ = [
     "arange",
@@ -91,7 +91,7 @@ def asarray(obj: Any, /, *, dtype: object = None, device: str | None = None, cop
         raise ArgumentError(f"asarray: {type(obj).__name__} has no memory to share; leave out copy=False")
     if hasattr(obj, "__array__") or hasattr(obj, "__dlpack__"):
         return Tensor._from_numpy(np.asarray(obj) if hasattr(obj, "__array__") else np.from_dlpack(obj), wanted, True)
-    return Tensor._from_numpy(*from_nested(obj, wanted, "asarray"), True)
+    return Tensor._from_nested(obj, wanted, "asarray")
 
 
 array = tensor = asarray
@@ -276,11 +276,23 @@ def linspace(
     check_real("linspace", own, d)
     gaps = count - 1 if endpoint else count
     counted = positions((count,)).astype(DEFAULT_FLOAT)
-    step = (stop - start) / gaps if gaps > 0 else 0.0
-    found: Tensor = counted * step + start
+    scale = _scale_of_steps(start, stop)
+    step = (stop * scale - start * scale) / gaps if gaps > 0 else 0.0
+    found: Tensor = counted * step + start * scale
+    if scale != 1:
+        found *= 1 / scale
     if endpoint and gaps > 0:
         found = Tensor._compute(OPS["where"], counted == float(gaps), stop, found)
     return (found.floor() if d.is_integer else found).astype(d, copy=False)
+
+
+def _scale_of_steps(start: complex, stop: complex) -> float:
+    """By what power of two to multiply both ends, so that their distance is a float, and a step of it has all its digits."""
+    distance = stop - start
+    parts = [abs(x) for x in (distance.real, distance.imag) if x]
+    if any(isinf(x) for x in parts):
+        return 0.5
+    return 2.0**200 if parts and max(parts) < 2.0**-900 and max(map(abs, (start, stop))) < 2.0**-700 else 1.0
 
 
 def eye(

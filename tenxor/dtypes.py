@@ -114,7 +114,7 @@ BY_NAME = {d.name: d for d in ALL}
 DEFAULT_FLOAT, DEFAULT_INT, DEFAULT_COMPLEX = float64, int64, complex128
 _OF_PARTS = {float32: complex64, float64: complex128}
 _SIGNED = {8: int8, 16: int16, 32: int32, 64: int64}
-_FROM_NUMPY = {d.numpy: d for d in ALL if d is not bfloat16}
+OF_NUMPY = {d.numpy: d for d in ALL if d is not bfloat16}
 _FROM_PYTHON: dict[type, DType] = {bool: boolean, int: int64, float: float64, complex: complex128}
 
 
@@ -132,12 +132,14 @@ def dtype(spec: object) -> DType:
         return BY_NAME[spec]
     if isinstance(spec, type) and spec in _FROM_PYTHON:
         return _FROM_PYTHON[spec]
+    if isinstance(spec, np.dtype) and spec in OF_NUMPY:
+        return OF_NUMPY[spec]
     found = None
     if isinstance(spec, (str, type, np.dtype)):
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # the error will say it
-                found = _FROM_NUMPY.get(np.dtype(spec))
+                found = OF_NUMPY.get(np.dtype(spec))
         except TypeError:
             found = None
     if found is None:

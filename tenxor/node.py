@@ -2,19 +2,20 @@
 
 A recipe is an operation and what it reads: pairs of a node and a layout (or a Python number, `Scalar`, with None). The
 content of a node of shape `s` is its elements in row-major order. A node never changes its content: `realize` only
-swaps the recipe for the data. That is all that laziness rests on, so the two exceptions are kept here:
+swaps the recipe for the data. That is all that laziness rests on, so there are two exceptions:
 
-- **Sole ownership.** A write may reuse the old node's memory when nobody else can read that node, or its buffer, any
-more.
-- **Pins.** A buffer that others may write (`Buffer.pins`) breaks the promise, so no recipe ever reads one: what reads
-it is
+- **Sole ownership.** A write may reuse the old node's memory when nobody else can read that node, or its buffer, any more
+  (`ownership.py`).
+- **Pins.** A buffer that others may write (`Buffer.pins`) breaks the promise, so no recipe ever reads one: what reads it is
   computed at the call.
 """
 
 from __future__ import annotations
 
 from functools import cache
+from itertools import count
 from math import prod
+from sys import getrefcount
 from typing import Final
 
 from .dtypes import DType, Number
@@ -22,11 +23,6 @@ from .layout import Layout
 from .memory import Buffer
 from .ops import Op
 from .reductions import Reduction
-
-# Operations in one pending recipe; a longer one is computed, so that loops run in constant memory. Making a kernel takes up
-# to three of Python's stack frames for each, of which there are only a thousand.
-MAX_PENDING = 128
-NEVER = -(1 << 62)  # the weight of what has no value: no recipe that reads it is ever too long
 
 
 class Scalar:
@@ -108,30 +104,40 @@ EMPTY: Final = Special("empty")  # memory with no content yet
 STORE: Final = Special("store")  # the first source, with the second written through `target`
 REINTERPRET: Final = Special("reinterpret")  # the bytes of the source as another dtype
 PLACEHOLDER: Final = Special("placeholder")  # an argument of a function being traced; it has no value
+_number = count(1).__next__  # of the next node
 
 
 class Node:
     """One content: `buffer` if it is in memory, else `op` on `sources` read through `layouts`.
 
     For a reduction, `shape` is that of the result and the layout of the source has the reduced axes last; for a gather,
-    those that are indexed. `target` is the layout that a store, a scatter or a scan writes through. `weight` bounds how many
-    operations the recipe holds. `used` tells that a kernel computed this node in passing: the next that needs it keeps it.
+    those that are indexed. `target` is the layout that a store, a scatter or a scan writes through. What is `stored` gets memory
+    of its own when it is computed, and is never computed in passing. What is `traced` reads an argument of a function being
+    traced.
+
+    Of the pending graph below, `count` bounds how many nodes it has (exact for a tree, and where nothing else was made since
+    its `first` node was), and `heavy` is the largest memory it reads, in bytes.
     """
 
-    weight: int
+    count: int
+    first: int
+    heavy: int
 
     __slots__ = (
         "__weakref__",
         "buffer",
+        "count",
         "dtype",
+        "first",
+        "heavy",
         "layouts",
         "op",
         "shape",
         "size",
         "sources",
+        "stored",
         "target",
-        "used",
-        "weight",
+        "traced",
     )
 
     def __init__(
@@ -151,13 +157,28 @@ class Node:
         self.layouts = layouts
         self.target = target
         self.buffer = buffer
-        self.used = False
+        self.stored = False
         self.size = prod(shape)
-        weight: int = 1 if op is not PLACEHOLDER else NEVER
+        self.traced = op is PLACEHOLDER
+        number = first = _number()
+        count, heavy = 1, 0
         for s in sources:
-            if type(s) is Node and s.buffer is None:
-                weight += s.weight
-        self.weight = weight if buffer is None else 0
+            if type(s) is Node:
+                memory = s.buffer
+                if memory is None:
+                    count += s.count
+                    if s.first < first:
+                        first = s.first
+                    if s.heavy > heavy:
+                        heavy = s.heavy
+                    if s.traced:
+                        self.traced = True
+                elif memory.nbytes > heavy:
+                    heavy = memory.nbytes
+        self.count = min(count, number - first + 1)  # a graph made in one go has no more nodes than were made since
+        self.first, self.heavy = first, heavy
+
+    references = property(getrefcount)  # asked in C alone: see `ownership.py`
 
     def settle(self, buffer: Buffer) -> None:
         """Swap the recipe for the data it gave."""
@@ -166,7 +187,6 @@ class Node:
         self.sources = ()
         self.layouts = ()
         self.target = None
-        self.weight = 0
 
     def __repr__(self) -> str:
         state = "in memory" if self.buffer is not None else f"pending {self.op}"

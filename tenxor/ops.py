@@ -217,7 +217,16 @@ entry(
     infix="%",
     cost=12,
 )
-entry("pow", 2, same(NUMERIC), "x to the power y; integers wrap", infix="**", cost=40, parts=elementary.pow)
+entry(
+    "pow",
+    2,
+    same(NUMERIC),
+    "x to the power y; integers wrap, and to a negative power are 1 / x without its fraction (0 for 0), but a negative Python"
+    " number is an error there",
+    infix="**",
+    cost=40,
+    parts=elementary.pow,
+)
 entry("negative", 1, same(NUMERIC), "-x", parts=arithmetic.negative)
 entry("positive", 1, same(), "x itself", parts=lambda x: x)
 entry(
@@ -253,7 +262,7 @@ entry(
     formula=lambda x: x * x,
     parts=arithmetic.squared_abs,
 )
-entry("sign", 1, same(NUMERIC), "-1, 0 or 1, of complex numbers x / abs(x); NaN stays", parts=arithmetic.sign)
+entry("sign", 1, same(NUMERIC), "-1, 0 or 1, of complex numbers x / abs(x); NaN stays", parts=elementary.sign)
 entry("square", 1, same(), "x * x", formula=lambda x: x * x, parts=arithmetic.square)
 entry("reciprocal", 1, inexact, "1 / x", formula=lambda x: 1.0 / x, cost=4)
 entry(

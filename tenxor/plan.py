@@ -7,34 +7,28 @@ import struct
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
 from functools import partial
 
 from .backend.llvm.compiler import Compiled, compiler
 from .backend.threads import SLICE, num_threads, share, share_unbroken
-from .dtypes import boolean, int64
+from .dtypes import DType, boolean, int64
 from .errors import TraceError
-from .kernel.fuse import constants, fuse, pending
+from .kernel.fuse import constants, fuse, pending, weights
 from .kernel.ir import Kernel, expressions, work
 from .kernel.lower import FLAG, Binding, lower
 from .layout import Table
 from .memory import Buffer, allocate
 from .node import EMPTY, PLACEHOLDER, REINTERPRET, Node, Scalar, Scatter, data, writes
 from .ops import OPS, Op
+from .ownership import held, sole
+from .pattern import Pattern, given, stand_ins
 
 _LEVEL = os.environ.get("TENXOR_DEBUG", "")
 DEBUG = int(_LEVEL) if _LEVEL.isdigit() else 0
 HOLD_LOCK = 1 << 16  # work, in additions, below which a kernel keeps Python's lock
 SHARE = 1 << 20  # and from which threads share it
-SOLE_READ = 3  # further references to a node in passing: the list of nodes, a local one, and getrefcount's argument
-SOLE_BUFFER = 3  # references to a buffer that one node holds: the node's, a local one, and getrefcount's argument
-SOLE = (
-    4  # references to a node that only a store reads: its sources, the list of nodes, and those on the way to counting
-)
-SOLE_OPERAND = (
-    3  # references to an operand besides the recipes': the list of nodes, a local one, and getrefcount's argument
-)
 IN_PLACE = 1 << 20  # bytes from which a result takes over the memory of an operand that dies; finding out takes time
 UNBROKEN = (
     1 << 32
@@ -44,35 +38,49 @@ PAGE = 1 << 12  # bytes, of which each thread's scratch memory takes a multiple
 _WITHOUT_KERNEL = (EMPTY, REINTERPRET)
 assert FLAG.buffer is not None
 _flag = FLAG.buffer.typed(int64)
+_NOBODY: frozenset[int] = frozenset()
 _DONE = data(allocate(0), (0,), boolean)  # stands in the list of nodes for one that is not needed any more
 
 
 class Plan:
-    """Steps in their order, and the nodes computed in passing: their numbers, and how often they are read here."""
+    """Steps in their order, and what is asked about the nodes before: who else can read those with the numbers `watched`,
+    which recipes refer to `reads` times each.
 
-    __slots__ = ("passing", "steps")
+    The nodes `inlined` are computed in passing. Of these, those that are `costly` are stored the next time if others can
+    read them, and so may ask for them again.
+    """
 
-    def __init__(self, steps: list[Step], passing: list[tuple[int, int]]) -> None:
-        self.steps, self.passing = steps, passing
+    __slots__ = ("costly", "inlined", "reads", "steps", "watched")
+
+    def __init__(
+        self, steps: list[Step], inlined: list[int], costly: list[int], watched: list[int], reads: list[int]
+    ) -> None:
+        self.steps, self.inlined, self.costly, self.watched, self.reads = steps, inlined, costly, watched, reads
 
     @property
     def table_bytes(self) -> int:
         """The memory that its gathered axes take."""
         return sum(t.offsets.nbytes for step in self.steps if step.call is not None for t in step.call.tables)
 
-    def run(self, nodes: list[Node], scalars: list[Scalar]) -> None:
-        """Compute the nodes."""
-        for k, readers in self.passing:
-            node = nodes[k]
-            node.used = sys.getrefcount(node) > readers + SOLE_READ  # somebody else may ask for it again
-            nodes[k] = _DONE  # let go of it: what it reads may have no other reader
-            del node
+    def run(self, pattern: Pattern) -> None:
+        """Compute the nodes of a pattern that the plan was made for."""
+        nodes = pattern.nodes
+        others: Set[int] = _NOBODY
+        if self.watched:
+            others = held(nodes, self.watched, self.reads)
+            if others:
+                for k in others.intersection(self.costly):
+                    nodes[k].stored = True
+            for k in self.inlined:
+                nodes[k] = _DONE  # let go of it: what it reads may have no other reader
         for step in self.steps:
-            step.run(nodes, scalars)
+            step.run(pattern, others)
 
 
-def make_plan(nodes: list[Node], scalars: list[Scalar], roots: list[Node]) -> Plan:
-    """The plan that computes `roots`; `nodes` and `scalars` are what it may refer to by number."""
+def make_plan(pattern: Pattern) -> Plan:
+    """The plan that computes what has this pattern."""
+    nodes = stand_ins(pattern)
+    roots = [nodes[k] for k in pattern.roots]
     order = pending(roots)
     if any(node.op is PLACEHOLDER for node in order):
         raise TraceError(
@@ -82,160 +90,155 @@ def make_plan(nodes: list[Node], scalars: list[Scalar], roots: list[Node]) -> Pl
         )
     number_of = {node: k for k, node in enumerate(nodes)}
     kernels = fuse(order, roots)
-    steps = _thrifty([_make_step(node, set(kernels), number_of, scalars) for node in kernels])
-    free = constants(order)
-    read = Counter(source for n in order for source in n.sources if type(source) is Node)
-    passing = [(number_of[n], read[n]) for n in order if n not in kernels and n not in free]
-    return Plan(steps, passing)
+    stored, free = set(kernels), constants(order, weights(order))
+    inlined = {number_of[n] for n in order if n not in stored}
+    costly = [number_of[n] for n in order if n not in stored and n not in free]
+    steps = [_make_step(node, stored, number_of, pattern.scalars) for node in kernels]
+    _plan_memory(steps, _readers(order, inlined, number_of))
+    watched = sorted({k for step in steps for _, readers in step.givers for k in readers}.union(costly))
+    read = Counter(number_of[source] for n in order for source in n.sources if type(source) is Node)
+    return Plan(steps, sorted(inlined), costly, watched, [read[k] for k in watched])
 
 
 def _make_step(node: Node, kernels: set[Node], number_of: dict[Node, int], scalars: list[Scalar]) -> Step:
     place, nbytes = number_of[node], node.size * node.dtype.itemsize
-    over = number_of[node.sources[0]] if writes(node.op) else None  # type: ignore[index]
     name = "full" if node.op is OPS["cast"] and type(node.sources[0]) is Scalar else node.op
+    step = Step(place, nbytes, name)
+    if writes(node.op) or node.op is REINTERPRET:
+        source = number_of[node.sources[0]]  # type: ignore[index]
+        step.needs.add(source)
+        if writes(node.op):
+            step.over, step.may_take = source, (source,)
     if node.op in _WITHOUT_KERNEL or node.size == 0:
-        return Step(place, nbytes, name, None, over)
+        return step
     kernel, binding = lower(node, kernels, num_threads())
-    call = _Call.of(node, kernel, binding, number_of, scalars)
+    call = step.call = _Call.of(node, kernel, binding, number_of, scalars)
+    step.needs.update(k for k, *_ in call.sources)
+    if type(node.op) is Scatter and not (node.op.checked and call.work <= UNBROKEN):
+        step.may_take = ()  # it may fail, or take so long that a signal should end it, and cannot be done again
     if nbytes >= IN_PLACE and call.work <= UNBROKEN and type(node.op) is Op and not call.flagged:
-        givers = tuple([number_of[n] for n in binding.aligned if n.dtype.itemsize == node.dtype.itemsize])
-        return Thrifty(place, nbytes, name, call, over, givers)
-    return Step(place, nbytes, name, call, over)
+        step.may_take = tuple([number_of[n] for n in binding.aligned if n.dtype.itemsize == node.dtype.itemsize])
+    return step
 
 
-def _thrifty(steps: list[Step]) -> list[Step]:
-    """The steps, each told what it is the last to read, so that its memory serves those that follow."""
-    found: list[Step] = steps[-1:]  # after which all is let go of
-    later = set(steps[-1].reads())
-    for step in reversed(steps[:-1]):
-        last = tuple(set(step.reads()) - later)
-        givers = step.givers if isinstance(step, Thrifty) else ()
-        found.append(Thrifty(step.node, step.nbytes, step.name, step.call, step.over, givers, last) if last else step)
-        later.update(last)
-    return found[::-1]
+def _readers(order: list[Node], inlined: set[int], number_of: dict[Node, int]) -> dict[int, frozenset[int]]:
+    """By the number of each node: its own, and those of what reads it and is inlined, also by way of others.
+
+    Whoever holds one of them can have it computed again, and so needs the node.
+    """
+    found: dict[int, frozenset[int]] = {}
+    for node in reversed(order):
+        own = number_of[node]
+        mine = found.get(own, _NOBODY) | {own}
+        found[own] = mine
+        passed = mine if own in inlined else _NOBODY
+        for source in node.sources:
+            if type(source) is Node:
+                k = number_of[source]
+                found[k] = found.get(k, frozenset({k})) | passed
+    return found
+
+
+def _plan_memory(steps: list[Step], readers: dict[int, frozenset[int]]) -> None:
+    """Tell each step which nodes it is the last to need: their memory may serve for its result, or those that follow."""
+    later: set[int] = set()
+    for step in reversed(steps):
+        step.last = tuple(step.needs - later) if later else ()  # after the last step all is let go of
+        step.givers = tuple([(k, readers[k]) for k in step.may_take if k not in later])
+        later |= step.needs
 
 
 class Step:
     """Gives node number `node` its `nbytes` of memory and fills it, unless it has no content (`call` is None).
 
-    A write goes over node `over`. `name` is what an error says.
+    A write goes over node `over`. The result may take over the memory of the first of `givers` that nobody else can read:
+    neither the node nor one of those beside it. It needs the memory of the nodes `needs`, and no later step that of the nodes
+    `last`. `name` is what an error says.
     """
 
-    __slots__ = ("call", "name", "nbytes", "node", "over")
+    __slots__ = ("call", "givers", "last", "may_take", "name", "nbytes", "needs", "node", "over")
 
-    def __init__(self, node: int, nbytes: int, name: object, call: _Call | None, over: int | None) -> None:
-        self.node, self.nbytes, self.name, self.call, self.over = node, nbytes, name, call, over
+    def __init__(self, node: int, nbytes: int, name: object) -> None:
+        self.node, self.nbytes, self.name = node, nbytes, name
+        self.call: _Call | None = None
+        self.over: int | None = None
+        self.may_take: tuple[int, ...] = ()
+        self.givers: tuple[tuple[int, frozenset[int]], ...] = ()
+        self.needs: set[int] = set()
+        self.last: tuple[int, ...] = ()
 
-    def reads(self) -> list[int]:
-        """The nodes whose memory it needs."""
-        found = [] if self.call is None else [k for k, _ in self.call.sources]
-        return found if self.over is None else [*found, self.over]
-
-    def run(self, nodes: list[Node], scalars: list[Scalar]) -> None:
-        """Compute the node and settle it."""
+    def run(self, pattern: Pattern, others: Set[int]) -> None:
+        """Compute the node and settle it. Others can read the nodes with the numbers `others`."""
+        nodes = pattern.nodes
         node = nodes[self.node]
-        if writes(node.op):
-            out = _memory_to_write(node, self.call)
-        elif node.op is REINTERPRET:
-            out = node.sources[0].buffer  # type: ignore[union-attr, assignment]
+        taken = self.taken(nodes, others) if self.givers else None
+        if taken is not None and self.over is None:
+            self.in_place(node, pattern, taken)
         else:
-            out = allocate(self.nbytes, self.name, node.shape, node.dtype)
-        if self.call is not None:
-            if self.call.flagged:
-                _flag[0] = 0
-            once = type(node.op) is Scatter and out is node.sources[0].buffer  # type: ignore[union-attr]
-            self.call.run(out, nodes, scalars, partial(setattr, node, "buffer", out) if once else None)
-            if self.call.flagged and _flag[0]:
-                from .indices import out_of_range  # which needs to compute
-
-                raise out_of_range(node)
-        node.settle(out)
-        if self.over is not None and nodes[self.over].buffer is out:
-            nodes[self.over] = (
-                _DONE  # written over, so nobody reads it; if it kept its memory, the next store would copy
-            )
-
-
-class Thrifty(Step):
-    """A step that lets go of the nodes `last`, which no later one reads.
-
-    If its result is elementwise and large, it takes over the memory of one of the operands `givers` if that dies.
-    """
-
-    __slots__ = ("givers", "last")
-
-    def __init__(
-        self,
-        node: int,
-        nbytes: int,
-        name: object,
-        call: _Call | None,
-        over: int | None,
-        givers: tuple[int, ...],
-        last: tuple[int, ...] = (),
-    ) -> None:
-        super().__init__(node, nbytes, name, call, over)
-        self.givers, self.last = givers, last
-
-    def run(self, nodes: list[Node], scalars: list[Scalar]) -> None:
-        """Compute the node and settle it."""
-        if not self.in_place(nodes[self.node], nodes, scalars):
-            super().run(nodes, scalars)
+            if self.over is not None:
+                out = nodes[self.over].buffer if taken is not None else _memory_to_write(nodes[self.over])
+            elif node.op is REINTERPRET:
+                out = node.sources[0].buffer  # type: ignore[union-attr]
+            else:
+                out = allocate(self.nbytes, self.name, node.shape, node.dtype)
+            assert out is not None
+            self.fill(node, out, pattern)
+            node.settle(out)
         for k in self.last:
             nodes[k] = _DONE
+        if taken is not None:
+            nodes[taken] = _DONE  # written over, so nobody reads it; if it kept its memory, the next store would copy
 
-    def in_place(self, node: Node, nodes: list[Node], scalars: list[Scalar]) -> bool:
-        """Compute the node into the memory of an operand that nobody else can read any more, if there is one."""
-        for k in self.givers:
-            operand = nodes[k]
-            buffer = operand.buffer
-            assert buffer is not None and self.call is not None
-            if (
-                buffer.nbytes == self.nbytes
-                and not (buffer.pins or buffer.frozen)
-                and sys.getrefcount(buffer) == SOLE_BUFFER
-                and sys.getrefcount(operand) == SOLE_OPERAND + _reads(node, operand)
-            ):
-                # The operand's content is lost, so there is no way back: the node has its memory as soon as the loop has run.
-                self.call.run(buffer, nodes, scalars, partial(setattr, node, "buffer", buffer))
-                node.settle(buffer)
-                nodes[k] = _DONE
-                return True
-        return False
+    def taken(self, nodes: list[Node], others: Set[int]) -> int | None:
+        """The number of a node whose memory the result takes over, as nobody else can read it any more."""
+        for k, readers in self.givers:
+            buffer = nodes[k].buffer
+            assert buffer is not None
+            fits = (self.over is not None or buffer.nbytes == self.nbytes) and not (buffer.pins or buffer.frozen)
+            del buffer  # who else holds it is counted
+            if fits and readers.isdisjoint(others) and sole(nodes[k]):
+                return k
+        return None
+
+    def in_place(self, node: Node, pattern: Pattern, taken: int) -> None:
+        """Compute the node into the memory of node `taken`.
+
+        The content of that is lost, so there is no way back: the node has its memory as soon as the loop has run.
+        """
+        out = pattern.nodes[taken].buffer
+        assert out is not None and self.call is not None
+        self.call.run(out, pattern, partial(setattr, node, "buffer", out))
+        node.settle(out)
+
+    def fill(self, node: Node, out: Buffer, pattern: Pattern) -> None:
+        """Compute the node's elements. A scatter that writes over memory in place has no way back either."""
+        if self.call is None:
+            return
+        if self.call.flagged:
+            _flag[0] = 0
+        once = type(node.op) is Scatter and self.over is not None and out is pattern.nodes[self.over].buffer
+        self.call.run(out, pattern, partial(setattr, node, "buffer", out) if once else None)
+        if self.call.flagged and _flag[0]:
+            from .indices import out_of_range  # which needs to compute
+
+            raise out_of_range(node)
 
 
-def _memory_to_write(node: Node, call: _Call | None) -> Buffer:
-    """The memory of what is written over if nobody else can read it any more, else a copy.
-
-    It is a copy, too, if a scatter may fail, or take so long that a signal should end it: it cannot be done again.
-    """
-    old = node.sources[0]
-    assert type(old) is Node and old.buffer is not None
+def _memory_to_write(old: Node) -> Buffer:
+    """The memory that a write goes to where what it overwrites is still needed: a copy, unless that is pinned."""
     buffer = old.buffer
-    sole = sys.getrefcount(old) == SOLE and sys.getrefcount(buffer) == SOLE_BUFFER
-    if type(node.op) is Scatter:
-        sole = sole and node.op.checked and call is not None and call.work <= UNBROKEN
-    if not buffer.frozen and (buffer.pins or sole):
+    assert buffer is not None
+    if buffer.pins and not buffer.frozen:
         return buffer
     fresh = allocate(buffer.nbytes, "assignment", old.shape, old.dtype)
     fresh.array[: buffer.nbytes] = buffer.array[: buffer.nbytes]
     return fresh
 
 
-def _reads(node: Node, operand: Node) -> int:
-    """How often a recipe refers to an operand; -1 if others may still compute a part of the recipe for themselves."""
-    found = 0
-    stack, seen = [node], {node}
-    while stack:
-        for source in stack.pop().sources:
-            if source is operand:
-                found += 1
-            elif type(source) is Node and source.buffer is None and source not in seen:
-                if source.used:
-                    return -1
-                seen.add(source)
-                stack.append(source)
-    return found
+def _in_bytes(offset: int, dtype: DType) -> tuple[int, int]:
+    """An offset found with stand-ins: the bytes of it that are known, and which of the pattern's offsets comes to them."""
+    at, more = given(offset)
+    return more * dtype.itemsize, at
 
 
 @dataclass(slots=True)
@@ -245,8 +248,8 @@ class _Call:
     kernel: Kernel
     compiled: Compiled
     head: struct.Struct  # addresses, tables, numbers
-    out_offset: int  # bytes
-    sources: list[tuple[int, int]]  # node, bytes to add to its address
+    out_offset: tuple[int, int]  # bytes to add to its address, and which of the pattern's offsets
+    sources: list[tuple[int, int, int]]  # node, and the same two
     tables: list[Table]
     flagged: bool  # whether it looks up indices, which may be out of range
     addresses: list[int]  # of the flag, and of the tables
@@ -259,7 +262,7 @@ class _Call:
 
     @staticmethod
     def of(node: Node, kernel: Kernel, binding: Binding, number_of: dict[Node, int], scalars: list[Scalar]) -> _Call:
-        operands = [(n, offset * (n or node).dtype.itemsize) for n, offset in binding.operands]
+        operands = [(n, *_in_bytes(offset, (n or node).dtype)) for n, offset in binding.operands]
         codes = "".join("d" if d.kind == "float" else "Q" if d.kind == "uint" else "q" for d in kernel.numbers)
         places = {id(s): k for k, s in enumerate(scalars)}
         cost = 2 + sum(map(work, expressions(kernel.body)))
@@ -268,8 +271,8 @@ class _Call:
             kernel,
             compiler().get(kernel),
             struct.Struct(f"={len(operands) + len(binding.tables)}q{codes}"),
-            operands[0][1],
-            [(number_of[n], at) for n, at in operands[1:] if n is not None and n is not FLAG],
+            operands[0][1:],
+            [(number_of[n], more, at) for n, more, at in operands[1:] if n is not None and n is not FLAG],
             binding.tables,
             flagged,
             [*[_flag.ctypes.data] * flagged, *(int(t.offsets.ctypes.data) for t in binding.tables)],
@@ -281,13 +284,13 @@ class _Call:
             binding.scratch,
         )
 
-    def run(
-        self, out: Buffer, nodes: list[Node], scalars: list[Scalar], then: Callable[[], object] | None = None
-    ) -> None:
+    def run(self, out: Buffer, pattern: Pattern, then: Callable[[], object] | None = None) -> None:
         """Fill `out`; with `then`, in one go that ends with calling it, which no signal can break."""
-        words: list[int | float] = [out.address + self.out_offset]
-        for k, at in self.sources:
-            words.append(nodes[k].buffer.address + at)  # type: ignore[union-attr]
+        nodes, scalars, offsets = pattern.nodes, pattern.scalars, pattern.offsets
+        more, at = self.out_offset
+        words: list[int | float] = [out.address + more + offsets[at]]
+        for k, more, at in self.sources:
+            words.append(nodes[k].buffer.address + more + offsets[at])  # type: ignore[union-attr]
         if self.addresses:
             words += self.addresses
         for k, imag in self.numbers:

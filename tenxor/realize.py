@@ -1,8 +1,8 @@
 """From pending nodes to values: find or make a plan for what is pending, and run it.
 
-A plan (`plan.py`) is remembered under the structure of the recipes, shapes and layouts included, so that doing the same
-again costs one look-up. On a miss the recipes are fused and lowered; that gives patterns, which the compiler remembers
-on its own: new shapes need a new plan but no new machine code.
+A plan (`plan.py`) is remembered under the pattern of what is pending (`pattern.py`), so that doing the same again, on other
+memory, costs one look-up. On a miss the recipes are fused and lowered; that gives kernels, which the compiler remembers on
+its own: new shapes need a new plan but no new machine code.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ import os
 import threading
 from typing import TYPE_CHECKING
 
-from .node import Node, Scalar
+from .node import Node
+from .pattern import pattern_of
 
 if TYPE_CHECKING:
     from .plan import Plan
@@ -29,14 +30,14 @@ def realize(*roots: Node) -> None:
         wanted = [node for node in roots if node.buffer is None]
         if not wanted:
             return
-        key, nodes, scalars = _trace(wanted)
-        plan = _plans.get(key)
+        pattern = pattern_of(wanted)
+        plan = _plans.get(pattern.key)
         if plan is None:
             from .plan import make_plan  # what makes plans is loaded with the first
 
-            plan = make_plan(nodes, scalars, wanted)
-            _remember(key, plan)
-        plan.run(nodes, scalars)
+            plan = make_plan(pattern)
+            _remember(pattern.key, plan)
+        plan.run(pattern)
 
 
 def _remember(key: _Key, plan: Plan) -> None:
@@ -56,36 +57,3 @@ _table_bytes = 0
 
 if hasattr(os, "register_at_fork"):  # nobody is computing, or compiling, when a process is forked
     os.register_at_fork(before=lock.acquire, after_in_parent=lock.release, after_in_child=lock.release)
-
-
-def _trace(roots: list[Node]) -> tuple[_Key, list[Node], list[Scalar]]:
-    """What the roots need, numbered: the structure to look up a plan by, the nodes, and the numbers they read."""
-    nodes: list[Node] = []
-    scalars: list[Scalar] = []
-    key: list[object] = []
-    number_of: dict[Node, int] = {}
-    key.extend([_visit(root, number_of, nodes, scalars, key) for root in roots])
-    return tuple(key), nodes, scalars
-
-
-def _visit(node: Node, number_of: dict[Node, int], nodes: list[Node], scalars: list[Scalar], key: list[object]) -> int:
-    """The number of a node, after all that it reads. No closure: its cycle would keep the nodes alive."""
-    found = number_of.get(node)
-    if found is not None:
-        return found
-    if node.buffer is not None:
-        part: object = node.dtype
-    else:
-        parts: list[object] = [node.op, node.shape, node.dtype, node.used, node.target]
-        for source, layout in zip(node.sources, node.layouts):  # noqa: B905  # the hot path
-            if type(source) is Node:
-                parts.append(_visit(source, number_of, nodes, scalars, key))
-                parts.append(layout)
-            else:
-                parts.append(source.dtype)
-                scalars.append(source)  # type: ignore[arg-type]
-        part = tuple(parts)
-    number = number_of[node] = len(nodes)
-    nodes.append(node)
-    key.append(part)
-    return number

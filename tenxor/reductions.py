@@ -11,7 +11,7 @@ from math import inf
 
 from .dtypes import DType, boolean, int32, int64, uint32, uint64
 from .errors import DTypeError
-from .expr import Const, Expr, call, cast, substitute, where, zero
+from .expr import Arg, Const, Expr, call, cast, substitute, where, zero
 from .ops import DTypes, Exprs
 
 
@@ -159,6 +159,12 @@ def _number(value: int) -> Callable[[DTypes], Exprs]:
     return identity
 
 
+def _negative_zero(states: DTypes) -> Exprs:
+    """What changes no float that is added to it: 0 would change -0."""
+    (d,) = states
+    return (Const(-0.0 if d.is_float else complex(-0.0, -0.0) if d.is_complex else 0, d),)
+
+
 def _argument(name: str, worst: Callable[[DType], Const], better: str, not_better: str) -> Reduction:
     combine, follow = _best(better, not_better)
     return Reduction(
@@ -255,6 +261,19 @@ REDUCTIONS: dict[str, Reduction] = {
         _argument("argmin", _highest, "less", "greater_equal"),
     )
 }
+
+
+# --- running reductions -----------------------------------------------------------------------------------------------
+
+# The first element of a running sum or product is the very element; the sum of all is 0 and more, so never -0.
+_running_sum = Reduction("sum", _one(_widened), _negative_zero, _plain, _by("add"), _summed)
+
+
+def running(name: str, dtype: DType) -> Reduction:
+    """How elements of a dtype become a running reduction of this name."""
+    if name == "prod" and dtype.is_complex:  # whose 1 has an imaginary part, and infinity times 0 is NaN
+        return fold_from_first(Arg(0, dtype) * Arg(1, dtype), any_order=True)
+    return _running_sum if name == "sum" else REDUCTIONS[name]
 
 
 # --- folds of the user's own ------------------------------------------------------------------------------------------

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from .dtypes import DType, decoded
-from .node import Node
-from .realize import realize
+from .dtypes import DType, Number, bfloat16, decoded
+from .memory import allocate
+from .node import Node, data
+from .realize import lock, realize
 
 
 class Storage:
@@ -66,3 +67,47 @@ class Storage:
 
     def __repr__(self) -> str:
         return f"Storage({self.node.size} x {self.node.dtype})"
+
+
+class Element(Storage):
+    """The storage of one element that was read of another.
+
+    Most elements are read for their number, so a node is made only when somebody asks for it. Until then there is the
+    number (`bfloat16` as its bits).
+    """
+
+    __slots__ = ("_dtype", "_number")
+
+    def __init__(self, dtype: DType, number: Number) -> None:
+        self._dtype = dtype
+        self._number: Number | None = number
+
+    @property
+    def dtype(self) -> DType:
+        """The element's type."""
+        return self._dtype
+
+    def known(self, dtype: DType) -> Number | None:
+        """The element as a Python number; None once there is a node, which may be written, for another dtype than its own,
+        and for one that Python has no numbers of.
+        """
+        return self._number if dtype is self._dtype and dtype is not bfloat16 else None
+
+    def hold(self, node: Node) -> None:
+        """Let it hold this node from now on, without making the one of the number that it replaces."""
+        with lock:
+            self.node, self._number = node, None
+
+    def __getattr__(self, name: str) -> Any:
+        """The node, when first asked for."""
+        if name != "node":
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        with lock:
+            if self._number is None:
+                return self.node  # another thread was faster
+            dtype = self._dtype
+            buffer = allocate(dtype.itemsize, "indexing", (), dtype)
+            buffer.typed(dtype)[0] = self._number
+            node = data(buffer, (), dtype)
+            self.node, self._number = node, None
+        return node

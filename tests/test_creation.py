@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 import math
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -270,6 +271,39 @@ def test_like_takes_views_and_arrays() -> None:
     assert tx.ones_like(np.zeros((2,), np.float32)).dtype is tx.float32
 
 
+@pytest.mark.parametrize("number", [2**63, -(2**63) - 1, 2**64, 10**300], ids=lambda n: f"{n:.0e}")
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "complex64", "complex128", "bool"])
+def test_integers_beyond_64_bits_in_dtypes_that_hold_them(number: int, dtype: str) -> None:
+    with np.errstate(over="ignore"):
+        wanted = np.asarray(float(number)).astype(dtype)
+    same(tx.asarray(number, dtype=dtype), wanted)
+    same(tx.asarray([[number], [1]], dtype=dtype), np.array([[wanted], [1]], dtype))
+    same(tx.full(2, number, dtype=dtype), np.array([wanted, wanted]))
+    same(tx.full_like(tx.ones(2, dtype=dtype), number), np.array([wanted, wanted]))
+
+
+def test_integers_that_a_dtype_does_not_hold() -> None:
+    assert tx.asarray([2**64 - 1, 0], dtype=tx.uint64).tolist() == [2**64 - 1, 0]
+    for make in (
+        tx.asarray,
+        lambda n, dtype=None: tx.asarray([n], dtype=dtype),
+        lambda n, dtype: tx.full(2, n, dtype=dtype),
+    ):
+        for number, dtype in ((2**64, tx.uint64), (-1, tx.uint64), (2**63, tx.int64), (10**400, tx.complex128)):
+            with pytest.raises(OutOfBounds, match="out of range"):
+                make(number, dtype=dtype)
+    with pytest.raises(OutOfBounds, match="1329 bits is out of range for complex128"):
+        tx.asarray([1j, 10**400])
+
+
+def test_integers_keep_their_digits_beside_floats() -> None:
+    found = tx.asarray([2**53 + 1, 1.9, -1.9, True, 1e30, -tx.inf, tx.nan], dtype=tx.int64)
+    assert found.tolist() == [2**53 + 1, 1, -1, 1, 2**63 - 1, -(2**63), 0]
+    assert tx.asarray([2**64 - 1, -0.5, -7.0], dtype=tx.uint64).tolist() == [2**64 - 1, 0, 0]
+    with pytest.raises(DTypeError, match="imaginary"):
+        tx.asarray([1, 2j], dtype=tx.float32)
+
+
 # Sequences
 
 
@@ -351,6 +385,27 @@ def test_linspace_is_numpys_and_meets_its_ends(start: float, stop: float, count:
         assert found[0].item() == start
     if endpoint and count > 1:
         assert found[-1].item() == stop
+
+
+@pytest.mark.parametrize(
+    ("start", "stop", "count"),
+    [
+        *((0.0, 5e-324, 3), (0.0, 5e-323, 5), (5e-324, 1e-323, 4), (-5e-324, 5e-324, 5), (1e-310, 3e-310, 7)),
+        *((0.0, 2.2e-308, 11), (-3e-308, 1e-320, 100), (0.0, 1e-300, 1000), (1e-280, 1e-280, 3)),
+        *((-1.7e308, 1.7e308, 9), (1e308, -1e308, 5), (-1.7976931348623157e308, 1.7976931348623157e308, 1001)),
+    ],
+)
+def test_linspace_at_the_ends_of_the_floats(start: float, stop: float, count: int) -> None:
+    """Each is the exact one, rounded: also where NumPy's step has lost its digits, or is infinite."""
+    gap = Fraction(stop) - Fraction(start)
+    wanted = [float(Fraction(start) + gap * k / (count - 1)) for k in range(count)]
+    largest = max(abs(start), abs(stop))
+    room = 2 * math.ulp(largest) if largest > 1e-309 else 0
+    found = tx.linspace(start, stop, count).tolist()
+    assert found[0] == start and found[-1] == stop
+    assert all(abs(f - w) <= room for f, w in zip(found, wanted, strict=True))
+    turned = tx.linspace(start * 1j, stop * 1j, count).tolist()
+    assert [z.imag for z in turned] == found
 
 
 def test_linspace_of_a_dtype() -> None:

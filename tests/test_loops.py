@@ -13,7 +13,7 @@ import pytest
 
 import tenxor as tx
 from tenxor import plan
-from tenxor.node import MAX_PENDING
+from tenxor.pending import MAX_PENDING
 from tenxor.realize import _plans
 
 realize_module = sys.modules["tenxor.realize"]

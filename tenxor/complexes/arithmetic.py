@@ -81,14 +81,6 @@ def magnitude(x: Expr) -> Expr:
     return where(call("isinf", a) | call("isinf", b), inf, found)
 
 
-def sign(x: Expr) -> Expr:
-    """x divided by its magnitude; 0 for 0."""
-    size = magnitude(x)
-    a, b = x.args
-    is_zero = call("equal", size, 0.0)
-    return pair(where(is_zero, a, a / size), where(is_zero, b, b / size))
-
-
 def by_part(name: str, x: Expr) -> Expr:
     """A real function of each part."""
     a, b = x.args

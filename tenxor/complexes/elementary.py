@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import exp as _exp
-from math import inf
+from math import inf, nan
 from math import log as _log
 from math import log10 as _log10
 
@@ -17,7 +17,7 @@ from .arithmetic import Two, scaled_quotient
 from .pairs import pair
 
 LOG2_E, LOG10_E, LN_2 = 1 / _log(2), _log10(_exp(1)), _log(2)
-LN_2_LOW = 2.3190468138462996e-17  # what the logarithm of 2 is more
+LN_2_LOW, LN_2_LEAST = 2.3190468138462996e-17, 5.707708438416212e-34  # what the logarithm of 2 is more
 
 
 def of_parts(function: Callable[[Expr, Expr], Two]) -> Callable[[Expr], Expr]:
@@ -64,7 +64,7 @@ def size_of(x: Expr) -> Expr:
 
 # --- powers of e ------------------------------------------------------------------------------------------------------
 
-LARGE, SHIFT = 709.0, 600.0  # from which on e to the power is scaled, as a cosine may bring it back into range
+LARGE, SHIFT = 709.0, 600.0  # from which on e to the power is taken in parts, as a cosine may bring it back into range
 
 
 def _powers(name: str, large: float, shift: float, scale: float) -> Callable[[Expr, Expr, Two], Two]:
@@ -72,9 +72,9 @@ def _powers(name: str, large: float, shift: float, scale: float) -> Callable[[Ex
 
     def formula(a: Expr, b: Expr, turn: Two) -> Two:
         is_large = a > large
-        size = call(name, where(is_large, a - shift, a))
-        back = where(is_large, scale, number(1.0))
-        real, imag = size * turn[0] * back, size * turn[1] * back
+        size = call(name, where(is_large, (a - shift) * 0.5, a))
+        again, back = where(is_large, size, number(1.0)), where(is_large, scale, number(1.0))
+        real, imag = size * turn[0] * again * back, size * turn[1] * again * back
         nowhere = call("logical_not", finite(b))
         real = where(nowhere & call("isinf", a), where(a > 0, a, number(0.0)), real)
         imag = where(nowhere & call("equal", a, -inf), with_sign(0.0, b), imag)
@@ -93,11 +93,13 @@ def exp_parts(a: Expr, b: Expr) -> Two:
 
 
 def exp2_parts(a: Expr, b: Expr) -> Two:
-    """2 to the power a + bi."""
-    angle = b * LN_2
-    rest = _two_product(b, LN_2) + b * LN_2_LOW  # what the angle was rounded by
-    cos, sin = call("cos", angle), call("sin", angle)
-    return _power_of_2(a, b, (cos - rest * sin, sin + rest * cos))
+    """2 to the power a + bi. The angle b log(2) is three numbers, each turned by: to about as many digits as it needs up to
+    2**106, from where on only the magnitude is right.
+    """
+    middle, rest = _two_sum(_two_product(b, LN_2), b * LN_2_LOW)
+    angles = b * LN_2, middle, rest + _two_product(b, LN_2_LOW) + b * LN_2_LEAST
+    turns = [(call("cos", angle), call("sin", angle)) for angle in angles]
+    return _power_of_2(a, b, _product(_product(turns[0], turns[1]), turns[2]))
 
 
 def expm1_parts(a: Expr, b: Expr) -> Two:
@@ -108,32 +110,30 @@ def expm1_parts(a: Expr, b: Expr) -> Two:
     return where((size_of(a) < 40.0) & finite(b), near, real - 1.0), imag
 
 
-def _hyperbolic(a: Expr) -> tuple[Expr, Expr, Expr]:
-    """cosh and sinh, both to be multiplied by a third number: so they do not overflow before what they are part of does."""
+def _hyperbolic(a: Expr) -> tuple[Expr, Expr, Two]:
+    """cosh and sinh, both to be multiplied by two more numbers: so they do not overflow before what they are part of does."""
     size = size_of(a)
     is_large = size > LARGE
-    scaled = call("exp", size - SHIFT)
-    return (
-        where(is_large, scaled, call("cosh", a)),
-        where(is_large, with_sign(scaled, a), call("sinh", a)),
-        where(is_large, _exp(SHIFT) / 2, number(1.0)),
-    )
+    root = call("exp", (size - SHIFT) * 0.5)
+    again, back = where(is_large, root, number(1.0)), where(is_large, _exp(SHIFT) / 2, number(1.0))
+    return where(is_large, root, call("cosh", a)), where(is_large, with_sign(root, a), call("sinh", a)), (again, back)
 
 
 def sinh_parts(a: Expr, b: Expr) -> Two:
     """The hyperbolic sine."""
-    cosh, sinh, scale = _hyperbolic(a)
+    cosh, sinh, (again, back) = _hyperbolic(a)
     nowhere = call("logical_not", finite(b))
-    real = where(nowhere & (call("equal", a, 0.0) | call("isinf", a)), a, sinh * call("cos", b) * scale)
-    return real, where(call("equal", b, 0.0), b, cosh * call("sin", b) * scale)
+    at_edge = nowhere & (call("equal", a, 0.0) | call("isinf", a))
+    real = where(at_edge, a, sinh * call("cos", b) * again * back)
+    return real, where(call("equal", b, 0.0), b, cosh * call("sin", b) * again * back)
 
 
 def cosh_parts(a: Expr, b: Expr) -> Two:
     """The hyperbolic cosine."""
-    cosh, sinh, scale = _hyperbolic(a)
+    cosh, sinh, (again, back) = _hyperbolic(a)
     nowhere = call("logical_not", finite(b))
-    real = where(nowhere & call("isinf", a), inf, cosh * call("cos", b) * scale)
-    imag = where(nowhere & call("equal", a, 0.0), a, sinh * call("sin", b) * scale)
+    real = where(nowhere & call("isinf", a), inf, cosh * call("cos", b) * again * back)
+    imag = where(nowhere & call("equal", a, 0.0), a, sinh * call("sin", b) * again * back)
     return real, where(call("equal", b, 0.0), b * with_sign(1.0, a), imag)
 
 
@@ -146,8 +146,10 @@ def tanh_parts(a: Expr, b: Expr) -> Two:
     divisor = 1.0 + slope * sinh * sinh
     real = slope * call("sqrt", 1.0 + sinh * sinh) * sinh / divisor
     far = 4.0 * call("sin", b) * call("cos", b) * call("exp", -2.0 * size)
-    far = where(finite(b), far, with_sign(0.0, b))
-    real = where(is_large, with_sign(1.0, a), where(call("equal", a, 0.0), a, real))
+    somewhere = finite(a) | finite(b)
+    far = where(somewhere, far, with_sign(0.0, b))
+    one = where(finite(b) | call("isinf", a), with_sign(1.0, a), number(nan))
+    real = where(is_large, one, where(call("equal", a, 0.0), a, real))
     return real, where(call("equal", b, 0.0), b, where(is_large, far, tan / divisor))
 
 
@@ -157,6 +159,15 @@ def cos_parts(a: Expr, b: Expr) -> Two:
 
 
 # --- roots and logarithms ---------------------------------------------------------------------------------------------
+
+
+def sign_parts(a: Expr, b: Expr) -> Two:
+    """A number divided by its magnitude, which is neither rounded to few digits nor overflows before; 0 for 0."""
+    largest = call("maximum", size_of(a), size_of(b))
+    scale = where(largest > 2.0**1000, 2.0**-100, where(largest < 2.0**-900, 2.0**200, number(1.0)))
+    x, y = a * scale, b * scale
+    size, is_zero = call("hypot", x, y), call("equal", largest, 0.0)
+    return where(is_zero, 0.0, x / size), where(is_zero, 0.0, y / size)
 
 
 def sqrt_parts(a: Expr, b: Expr) -> Two:
@@ -264,7 +275,10 @@ WHOLE = 7  # bits of a whole exponent up to which powers are products
 
 
 def pow(x: Expr, y: Expr) -> Expr:
-    """x to the power y: for small whole y as products, else as e to the power y log(x); a power of 0 is 0, 1 or NaN."""
+    """x to the power y: for small whole y as products, if they do not overflow on the way, else as e to the power y log(x).
+
+    A power of 0 is 0 where the real part of y is positive, 1 where y is 0, else NaN: as in C, and as limits say.
+    """
     part = x.args[0].dtype
     a, b, c, d = (cast(p, float64) for p in (*x.args, *y.args))
     log_size, angle = log_parts(a, b)
@@ -273,9 +287,10 @@ def pow(x: Expr, y: Expr) -> Expr:
     is_whole = of_real & is_small & call("equal", call("trunc", c), c)
     product = _whole_power(a, b, cast(where(is_whole, c, number(0.0)), int64))
     is_zero = call("equal", a, 0.0) & call("equal", b, 0.0)
-    of_zero = where(of_real & (c > 0), 0.0, number(float("nan")))
+    of_zero = where(c > 0, 0.0, number(nan))
     one = of_real & call("equal", c, 0.0)
-    real, imag = (where(is_whole, p, q) for p, q in zip(product, (real, imag), strict=True))
+    written_out = is_whole & ((finite(product[0]) & finite(product[1])) | call("logical_not", finite(a) & finite(b)))
+    real, imag = (where(written_out, p, q) for p, q in zip(product, (real, imag), strict=True))
     real = where(one, 1.0, where(is_zero, of_zero, real))
     imag = where(one, 0.0, where(is_zero, of_zero, imag))
     return pair(cast(real, part), cast(imag, part))
@@ -303,6 +318,7 @@ def _product(x: Two, y: Two) -> Two:
     return x[0] * y[0] - x[1] * y[1], x[0] * y[1] + x[1] * y[0]
 
 
+sign = of_parts(sign_parts)
 exp, exp2, expm1, sqrt = of_parts(exp_parts), of_parts(exp2_parts), of_parts(expm1_parts), of_parts(sqrt_parts)
 log, log1p, log2, log10 = map(of_parts, (log_parts, log1p_parts, log2_parts, log10_parts))
 sinh, cosh, tanh = of_parts(sinh_parts), of_parts(cosh_parts), of_parts(tanh_parts)

@@ -285,7 +285,7 @@ def _taps(seen: Any, weight: Any, space: int) -> Any:
 def _across(weight: Any) -> Any:
     """The weight with all numbers of one kernel far apart in memory, so that lanes run along results rather than kernels."""
     copied = weight.permute(*range(2, weight.ndim), 0, 1).copy()
-    copied.storage.node.used = True  # computed on its own
+    copied.storage.node.stored = True  # computed on its own
     return copied.permute(-2, -1, *range(weight.ndim - 2))
 
 

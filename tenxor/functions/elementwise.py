@@ -15,7 +15,8 @@ def _result(op: Op, *values: Any) -> Tensor:
     for value in values:
         if isinstance(value, Tensor):
             return Tensor._compute(op, *(value._operand(v, op.name) for v in values))
-    return Tensor._compute(op, *map(asarray, values))
+    first = asarray(values[0])
+    return Tensor._compute(op, first, *(first._operand(v, op.name) for v in values[1:]))
 
 
 def _function(op: Op) -> Callable[..., Tensor]:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from ..errors import DTypeError
 from ..node import Node, writes
+from ..pending import relieve, waiting_bytes
+from ..pool import UNLIMITED, pool
 from ..realize import realize as _realize
 from ..tensor import Tensor
 
-__all__ = ["compile_counts", "explain", "realize"]
+__all__ = ["compile_counts", "explain", "memory", "realize", "release_memory"]
 
 
 def realize(*tensors: Tensor) -> None:
@@ -65,3 +69,51 @@ def compile_counts() -> tuple[int, int]:
     from ..backend.llvm.compiler import counts
 
     return counts()
+
+
+class Memory(NamedTuple):
+    """What there is, in bytes: `in_use` by live tensors and what is pending, the `peak` of that, `waiting`, the part that lives
+    for pending recipes alone, `pooled` for reuse, and the `limit` if one is set.
+    """
+
+    in_use: int
+    peak: int
+    waiting: int
+    pooled: int
+    limit: int | None
+
+
+def memory(*, reset_peak: bool = False) -> Memory:
+    """The bytes in use now, the most that were, those that only pending recipes keep, those kept for reuse, and the limit;
+    `reset_peak` starts a new peak. Memory that tensors share with others (`copy=False`) is not counted in use.
+
+    >>> import tenxor as tx
+    >>> before = tx.memory().in_use
+    >>> t = tx.ones((1000, 1000), dtype=tx.float32).realize()
+    >>> tx.memory().in_use - before >= t.nbytes, tx.memory().peak >= tx.memory().in_use
+    (True, True)
+    >>> before, mean = tx.memory().waiting, t.mean()
+    >>> del t
+    >>> tx.memory().waiting - before
+    4000000
+    """
+    found = Memory(
+        pool.in_use, pool.peak, waiting_bytes(), pool.pooled, None if pool.limit == UNLIMITED else pool.limit
+    )
+    if reset_peak:
+        pool.peak = pool.in_use
+    return found
+
+
+def release_memory() -> None:
+    """Give back to the system what can be had again: compute small results that much memory waits for, and keep none for reuse.
+
+    This happens by itself as memory grows, and as time passes; it is for those who know that nothing large comes soon.
+
+    >>> import tenxor as tx
+    >>> before, mean = tx.memory().waiting, tx.ones((1000, 1000)).realize().mean()
+    >>> tx.release_memory(); tx.memory().waiting <= before, tx.memory().pooled < 1_000_000, mean.item()
+    (True, True, 1.0)
+    """
+    relieve()
+    pool.release(pool.pooled)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from itertools import accumulate, product
+from itertools import product
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,8 @@ from ..creation import asarray, empty
 from ..dtypes import Number, result_type
 from ..errors import ArgumentError, ShapeError
 from ..tensor import Tensor
-from ..tensor.arguments import AXIS_0, Axes, axis_of, ints, one_spelling
+from ..tensor.arguments import AXIS_0, ZERO, Axes, axis_of, ints, one_spelling
+from ..tensor.pieces import Piece, are_arrays, joined, joined_rows, want_kernels
 
 __all__ = ["cat", "concat", "concatenate", "pad", "repeat", "roll", "stack", "tile"]
 
@@ -33,21 +35,20 @@ def concat(arrays: Sequence[Tensor], /, axis: int | None = AXIS_0, *, dim: int |
     [0, 1, 0, 1, 2]
     """
     axis = one_spelling("concat", "axis", axis, "dim", dim, default=AXIS_0)
-    parts = _tensors("concat", arrays)
+    parts, tensors = _parts("concat", arrays)
+    first = parts[0].shape
+    if axis is not None:
+        if not first:
+            raise ShapeError("concat: a 0-d tensor has no axis to join along; use stack, or axis=None")
+        axis = axis_of("concat", axis, len(first))
+    found = joined_rows(Tensor, "concat", tensors, axis) if tensors and not axis else None
+    if found is not None:
+        return found
+    shapes = _shapes(parts)
     if axis is None:
-        parts, axis = [t.ravel() for t in parts], 0
-    first = parts[0]
-    if first.ndim == 0:
-        raise ShapeError("concat: a 0-d tensor has no axis to join along; use stack, or axis=None")
-    axis = axis_of("concat", axis, first.ndim)
-    for k, t in enumerate(parts):
-        _check_fit("concat", first, t, k, axis)
-    ends = list(accumulate(t.shape[axis] for t in parts))
-    dtype = result_type(*(t.dtype for t in parts))
-    found = empty((*first.shape[:axis], ends[-1], *first.shape[axis + 1 :]), dtype=dtype)
-    for t, start, end in zip(parts, [0, *ends], ends, strict=False):
-        found[_along(axis, slice(start, end))]._write(t, "concat")
-    return found
+        return _joined("concat", parts, None, (sum([prod(shape) for shape in shapes]),))
+    _check_fit("concat", shapes, axis)
+    return _joined("concat", parts, axis, (*first[:axis], sum([shape[axis] for shape in shapes]), *first[axis + 1 :]))
 
 
 cat = concatenate = concat
@@ -64,32 +65,69 @@ def stack(arrays: Sequence[Tensor], /, axis: int = AXIS_0, *, dim: int | None = 
     [[0, 1], [1, 1]]
     """
     axis = one_spelling("stack", "axis", axis, "dim", dim, default=AXIS_0)
-    parts = _tensors("stack", arrays)
-    axis = axis_of("stack", axis, parts[0].ndim + 1)
-    for k, t in enumerate(parts):
-        _check_fit("stack", parts[0], t, k, None)
-    return concat([t.expand_dims(axis) for t in parts], axis)
+    parts, tensors = _parts("stack", arrays)
+    first = parts[0].shape
+    axis = axis_of("stack", axis, len(first) + 1)
+    found = joined_rows(Tensor, "stack", tensors, stacked=True) if tensors and axis == 0 else None
+    if found is not None:
+        return found
+    _check_fit("stack", _shapes(parts), None)
+    return _joined("stack", parts, axis, (*first[:axis], len(parts), *first[axis:]))
 
 
-def _tensors(op: str, arrays: Sequence[Any]) -> list[Tensor]:
+def _parts(op: str, arrays: Sequence[Any]) -> tuple[list[Piece], list[Tensor]]:
+    """What is to be joined; and again if all are tensors. NumPy's arrays stay what they are: they are read at the call, or
+    copied later.
+    """
     if not isinstance(arrays, Iterable):
         raise ArgumentError(f"{op}: takes a sequence of tensors, not one {type(arrays).__name__}")
-    parts = [asarray(a) for a in arrays]
+    parts = list(arrays)
     if not parts:
         raise ArgumentError(f"{op}: give at least one tensor")
-    return parts
+    if set(map(type, parts)) == {Tensor}:
+        return parts, parts
+    if not are_arrays(parts):
+        parts = [a if are_arrays([a]) else asarray(a) for a in parts]
+    return parts, []
 
 
-def _check_fit(op: str, first: Tensor, t: Tensor, k: int, axis: int | None) -> None:
+def _shapes(parts: list[Piece]) -> list[tuple[int, ...]]:
+    return [p.layout.shape if type(p) is Tensor else p.shape for p in parts]
+
+
+def _check_fit(op: str, shapes: Sequence[tuple[int, ...]], axis: int | None) -> None:
     """Every axis but the joined one must have equal sizes."""
-    if t.ndim != first.ndim:
-        raise ShapeError(f"{op}: tensor {k} has shape {t.shape}, the first {first.shape}; all need as many axes")
-    for a, (n, m) in enumerate(zip(t.shape, first.shape, strict=True)):
-        if n != m and a != axis:
-            rest = "all shapes must be equal" if axis is None else f"only axis {axis}, which is joined, may differ"
-            raise ShapeError(
-                f"{op}: tensor {k} has shape {t.shape}, the first {first.shape}: axis {a} has sizes {n} and {m}; {rest}"
-            )
+    first = shapes[0]
+    for shape in dict.fromkeys(shapes):  # in their order, each once
+        if len(shape) != len(first):
+            k = shapes.index(shape)
+            raise ShapeError(f"{op}: tensor {k} has shape {shape}, the first {first}; all need as many axes")
+        for a, (n, m) in enumerate(zip(shape, first, strict=True)):
+            if n != m and a != axis:
+                k = shapes.index(shape)
+                rest = "all shapes must be equal" if axis is None else f"only axis {axis}, which is joined, may differ"
+                raise ShapeError(
+                    f"{op}: tensor {k} has shape {shape}, the first {first}: axis {a} has sizes {n} and {m}; {rest}"
+                )
+
+
+def _joined(op: str, parts: list[Piece], axis: int | None, shape: tuple[int, ...]) -> Tensor:
+    """New tensor of a shape: what fits together, one after another along an axis of the shape, or flattened for None."""
+    dtype = result_type(*{p.dtype for p in parts})
+    if not want_kernels(parts, prod(shape) * dtype.itemsize):
+        return joined(Tensor, op, parts, axis, shape, dtype)
+    found = empty(shape, dtype=dtype)
+    start = 0
+    for t in map(asarray, parts):
+        if axis is None:
+            t, at, size = t.ravel(), 0, t.size
+        elif t.ndim == len(shape):
+            at, size = axis, t.shape[axis]
+        else:
+            t, at, size = t.expand_dims(axis), axis, 1
+        found[_along(at, slice(start, start + size))]._write(t, op)
+        start += size
+    return found
 
 
 def _along(axis: int, index: slice) -> tuple[slice, ...]:
@@ -119,12 +157,16 @@ def roll(x: Tensor, /, shift: int | tuple[int, ...], axis: Axes = None, *, dims:
         if len(shifts) > 1:
             raise ArgumentError(f"roll: {len(shifts)} shifts for {len(axes)} axes; give one for all or one for each")
         shifts *= len(axes)
-    found = empty(x.shape, dtype=x.dtype)
     moves: list[list[tuple[slice, slice]]] = [[(_ALL, _ALL)]] * x.ndim
     for a in set(axes):
         moves[a] = _rolled(x.shape[a], sum(s for s, b in zip(shifts, axes, strict=True) if b == a))
+    rolled = [a for a, parts in enumerate(moves) if len(parts) > 1]
+    if len(rolled) == 1:
+        (a,) = rolled
+        return _joined("roll", [x[_along(a, of)] for of, _ in reversed(moves[a])], a, x.shape)
+    found = empty(x.shape, dtype=x.dtype)
     for pieces in product(*moves):
-        found[tuple(to for _, to in pieces)]._write(x[tuple(of for of, _ in pieces)], "roll")
+        found[(*(to for _, to in pieces), ...)]._write(x[(*(of for of, _ in pieces), ...)], "roll")
     return found
 
 
@@ -203,15 +245,21 @@ def _counts(repeats: Any) -> IntArray:
 
 
 def pad(
-    x: Tensor, /, pad_width: int | Sequence[Any], mode: str = "constant", *, constant_values: Number | Sequence[Any] = 0
+    x: Tensor,
+    /,
+    pad_width: int | Sequence[Any],
+    mode: str = "constant",
+    *,
+    constant_values: Number | Sequence[Any] = ZERO,
 ) -> Tensor:
     """New tensor with more elements at the ends of its axes.
 
     `pad_width`, in elements, is one number, one pair `(before, after)` for all axes, or a pair for each. `mode` says what
-    is put there: "constant" (`constant_values`, given like `pad_width`), "edge" (the last element), "reflect" or
+    is put there: "constant" (`constant_values`, given like `pad_width`, or 0), "edge" (the last element), "reflect" or
     "symmetric" (mirrored without or with it), "wrap". In the corners the last axis says what.
 
-    Raises ArgumentError for widths below 0 or an unknown mode, ShapeError where an empty axis has nothing to repeat.
+    Raises ArgumentError for widths below 0, an unknown mode, or constant values for another one than "constant", ShapeError
+    where an empty axis has nothing to repeat.
 
     >>> import tenxor as tx
     >>> tx.pad(tx.arange(3), (1, 2)).tolist(), tx.pad(tx.arange(3), 2, "reflect").tolist()
@@ -219,14 +267,23 @@ def pad(
     """
     x = asarray(x)
     widths = _pad_widths(x, pad_width)
-    border = _numbers(x, constant_values) if mode == "constant" else _elements(x, widths, mode)
+    if mode != "constant":
+        border = _elements(x, widths, mode)
+        if constant_values is not ZERO:
+            raise ArgumentError(
+                f"pad: mode {mode!r} puts elements of the tensor at its ends and takes no constant_values; leave them out,"
+                " or use mode 'constant'"
+            )
+    else:
+        constant_values = 0 if constant_values is ZERO else constant_values
+        border = _numbers(x, constant_values)
     found = empty([before + n + after for n, (before, after) in zip(x.shape, widths, strict=True)], dtype=x.dtype)
     middle = [slice(before, before + n) for n, (before, _) in zip(x.shape, widths, strict=True)]
-    if mode == "constant" and found.nbytes <= SMALL and isinstance(constant_values, (bool, int, float)):
+    if mode == "constant" and found.nbytes <= SMALL and isinstance(constant_values, (int, float, complex)):
         found._write(constant_values, "pad")  # once, as calls would take longer than writing the middle twice
-        found[tuple(middle)]._write(x, "pad")
+        found[(*middle, ...)]._write(x, "pad")
         return found
-    found[tuple(middle)]._write(x, "pad")
+    found[(*middle, ...)]._write(x, "pad")
     for axis, (before, after) in enumerate(widths):
         ends = slice(0, before), slice(middle[axis].stop, None)
         for end in (0, 1):
@@ -255,7 +312,7 @@ def _pairs(name: str, given: Any, ndim: int) -> list[tuple[Any, Any]]:
 def _numbers(x: Tensor, constant_values: Any) -> _Border:
     pairs = _pairs("constant_values", constant_values, x.ndim)
     for number in (n for pair in pairs for n in pair):
-        if not isinstance(number, (bool, int, float)):
+        if not isinstance(number, (int, float, complex)):
             raise ArgumentError(f"pad: constant_values {constant_values!r} must be numbers")
     return lambda axis, end: pairs[axis][end]
 

@@ -243,7 +243,7 @@ def windows(x: Tensor, /, axis: int, size: int, step: int = 1, dilation: int = 1
 
 
 def unstack(x: Tensor, /, axis: int = AXIS_0, *, dim: int | None = None) -> tuple[Tensor, ...]:
-    """The views along an axis, one for each of its indices: undoes `stack`. Raises AxisError.
+    """What stands at each index of an axis, undoing `stack`: views, or for one axis the elements as values. Raises AxisError.
 
     >>> import tenxor as tx
     >>> [t.tolist() for t in tx.unstack(tx.asarray([[1, 2], [3, 4]]), axis=1)]

@@ -7,12 +7,15 @@ from typing import Any
 import numpy as np
 
 from ..creation import asarray
+from ..dtypes import DType, complex128, int64, plain_number, result_type, uint64, weak
+from ..errors import OutOfBounds
 from ..tensor import Tensor
 from ..tensor.arguments import LAST_AXIS, axis_of, one_spelling
 
 __all__ = ["argwhere", "isin", "nonzero", "take", "take_along_axis"]
 
 FEW = 16  # values that are compared one by one; more are sorted first
+_WIDE = (int64, uint64)  # which no float dtype holds
 
 
 def take(x: Tensor, indices: Any, /, axis: int | None = None, *, dim: int | None = None) -> Tensor:
@@ -72,12 +75,54 @@ def argwhere(x: Tensor, /) -> Tensor:
 def isin(x1: Any, x2: Any, /, *, invert: bool = False) -> Tensor:
     """New bool tensor of `x1`'s shape: whether each element equals any element of `x2`, or none if `invert`.
 
+    Numbers are equal if they are exactly so, whatever their dtypes; a Python float takes the dtype of floats beside it,
+    as in `x1 == x2`. NaN equals nothing.
+
     >>> import tenxor as tx
     >>> tx.isin(tx.arange(5), [1, 3]).tolist()
     [False, True, False, True, False]
     """
-    elements, values = asarray(x1), asarray(x2).ravel()
+    elements, values = _beside(x1, x2), _beside(x2, x1).ravel()
+    values = _comparable(values, elements.dtype)
     if values.size > FEW:
-        return asarray(np.isin(elements.to_numpy(), values.to_numpy(), invert=invert))
+        common = result_type(elements, values)
+        given, wanted = (t.astype(common, copy=False).to_numpy() for t in (elements, values))
+        return asarray(np.isin(given, wanted, invert=invert))
     found: Tensor = (elements.expand_dims(elements.ndim) == values).any(-1)
     return found.logical_not() if invert else found
+
+
+def _beside(x: Any, other: Any) -> Tensor:
+    """What a user gave as a tensor: floats as those of the other one, if they are numbers, and integers of any 64 bits."""
+    if isinstance(x, (float, complex)) and hasattr(other, "dtype"):
+        return asarray(x, dtype=weak(plain_number(x), asarray(other).dtype))
+    try:
+        return asarray(x)
+    except OutOfBounds:
+        return asarray(x, dtype=uint64)
+
+
+def _comparable(values: Tensor, dtype: DType) -> Tensor:
+    """The values that elements of a dtype may equal, all if it promotes with theirs to one that holds both; else only those
+    that it holds.
+    """
+    own = values.dtype
+    if dtype in _WIDE and (own.is_float or own.is_complex):
+        given = values.astype(complex128).to_numpy()
+        size = given.real
+        kept = (
+            (given.imag == 0) & (np.trunc(size) == size) & (size >= float(dtype.lowest)) & (size < float(dtype.highest))
+        )
+        return asarray(size[kept].astype(dtype.numpy))
+    if own in _WIDE and (dtype.is_float or dtype.is_complex):
+        whole = values.to_numpy()
+        near = whole.astype(np.float64)
+        inside = near < float(own.highest)
+        return asarray(near[inside & (np.where(inside, near, 0).astype(own.numpy) == whole)])
+    if own is uint64 and dtype.kind == "int":
+        whole = values.to_numpy()
+        return asarray(whole[whole <= int64.highest].astype(np.int64))
+    if own.kind == "int" and dtype is uint64:
+        whole = values.to_numpy()
+        return asarray(whole[whole >= 0].astype(np.uint64))
+    return values

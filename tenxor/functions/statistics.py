@@ -48,7 +48,7 @@ def sum(
     dim: Axes = None,
     keepdim: Keep = None,
 ) -> Tensor:
-    """New tensor: the sum over `axis`, of nothing 0. Integers add up in 64 bits, unless a dtype is given. Raises AxisError.
+    """New tensor: the sum of 0 and all over `axis`, so never -0. Integers add up in 64 bits, unless a dtype is given. Raises AxisError.
 
     >>> import tenxor as tx
     >>> tx.sum(tx.asarray([[1, 2], [3, 4]]), axis=0).tolist()
@@ -283,7 +283,8 @@ def _running(op: str, x: Tensor, axis: int | None, dtype: object, initial: Numbe
 
 
 def cumsum(x: Tensor, /, axis: int | None = None, *, dtype: object = None, dim: int | None = None) -> Tensor:
-    """New tensor of running sums along `axis`, of the flattened tensor for None, as in NumPy.
+    """New tensor of running sums along `axis`, of the flattened tensor for None, as in NumPy. The first is the first
+    element itself, -0 too.
 
     >>> import tenxor as tx
     >>> tx.cumsum(tx.asarray([[1, 2], [3, 4]])).tolist()

@@ -123,7 +123,7 @@ def _formula(op: str, node: Node, known: dict[Node, Expr], extras: _Extras) -> E
 
 def _depends(x: Node | Scalar) -> bool:
     """Whether something is made from the arguments, which have no value."""
-    return type(x) is Node and x.weight < 0
+    return type(x) is Node and x.traced
 
 
 class _Extras:

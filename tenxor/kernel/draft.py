@@ -8,7 +8,7 @@ All values are real: a complex one becomes a pair of them here, the two parts of
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Generator, Set
 from dataclasses import dataclass, field
 
 from ..complexes.folds import split
@@ -24,6 +24,7 @@ from .keep import Keeping, keep
 from .reads import along_last, further_shape, inside, loops_of, of_columns, outermost, whole
 
 Loops = tuple[int, ...]  # the axes around something, outermost first
+Walked = Generator["Walked", Expr, Expr]  # gives an expression, and is given those of the parts that it yields
 
 
 class Chosen(Expr):
@@ -118,6 +119,21 @@ def draft(root: Node, kernels: Set[Node]) -> Draft:
     return _Drafter(root, kernels).draft()
 
 
+def walked(task: Walked) -> Expr:
+    """The expression that a task gives. What tasks yield is done in between, without recursion: recipes may be long."""
+    tasks: list[Walked] = [task]
+    value: Expr | None = None
+    while tasks:
+        try:
+            tasks.append(tasks[-1].send(value))  # type: ignore[arg-type]  # None starts one
+            value = None
+        except StopIteration as done:
+            tasks.pop()
+            value = done.value
+    assert value is not None
+    return value
+
+
 class _Drafter:
     def __init__(self, root: Node, kernels: Set[Node]) -> None:
         self.kernels = kernels
@@ -126,14 +142,14 @@ class _Drafter:
         self.number_of: dict[int, Expr] = {}
         self.reduced: dict[tuple[object, ...], Loops] = {}
         self.fold_of: dict[tuple[Reduction, Expr, Loops, Loops], int] = {}
-        self.axis_chosen_by: dict[tuple[Expr, int], int] = {}  # by an index and the size of its axis
+        self.chosen_by: dict[tuple[Expr, int], list[int]] = {}  # the axes, by their index and size
 
     def draft(self) -> Draft:
         root, d = self.d.root, self.d
         if root.op is STORE:
             assert root.target is not None and root.layouts[1] is not None
             d.space = d.new_axes(root.target.shape)
-            d.value = converted(self.source(root.sources[1], root.layouts[1], d.space), root.dtype)
+            d.value = converted(walked(self.source(root.sources[1], root.layouts[1], d.space)), root.dtype)
             d.out = Place(None, root.target, d.space)
         elif isinstance(root.op, Scatter):
             d.out = self.scattered(root)
@@ -143,19 +159,19 @@ class _Drafter:
             d.space = d.new_axes(layout.shape[:-1])
             (d.scan,) = d.new_axes(layout.shape[-1:])
             loops = (*d.space, d.scan)
-            x = self.source(root.sources[0], layout, loops)
+            x = walked(self.source(root.sources[0], layout, loops))
             d.value = self.folded(root.op.reduction, x, d.space, (d.scan,), root.dtype, None)
             d.out = Place(None, whole(root) if root.target is None else root.target, loops)
         else:
             place = loops_of(root)
             d.space = d.new_axes(place.shape)
-            d.value = self.computed(root, place, d.space)
+            d.value = walked(self.computed(root, place, d.space))
             d.out = Place(None, place, d.space)
             if d.foldings and place.is_contiguous():
                 keep(d, {key: e for key, e in self.known.items() if key[0] is not None})  # type: ignore[misc]
         return d
 
-    def source(self, source: Node | Scalar, place: Layout, loops: Loops) -> Expr:
+    def source(self, source: Node | Scalar, place: Layout, loops: Loops) -> Walked:
         """The value of what a recipe reads, at `place`."""
         if type(source) is Scalar:
             number = self.number_of.get(id(source))
@@ -169,7 +185,7 @@ class _Drafter:
             if source.buffer is not None or source in self.kernels:
                 found = self.access(source, place, loops, source.dtype)
             else:
-                found = self.computed(source, place, loops)
+                found = yield self.computed(source, place, loops)
             self.known[key] = found
         return found
 
@@ -190,19 +206,19 @@ class _Drafter:
             return pair(Access(index, dtype.part, chosen, 0), Access(index, dtype.part, chosen, 1))
         return Access(index, dtype, chosen)
 
-    def computed(self, node: Node, place: Layout, loops: Loops) -> Expr:
+    def computed(self, node: Node, place: Layout, loops: Loops) -> Walked:
         """The value of a pending node, by its recipe."""
         op = node.op
         if op is POSITION:
             return self.access(None, place, loops, int64)
         if isinstance(op, Reduction):
-            return self.reduction(node, op, place, loops)
+            return (yield self.reduction(node, op, place, loops))
         if isinstance(op, Gather):
-            return self.gathered(node, place, loops)
+            return (yield self.gathered(node, place, loops))
         assert isinstance(op, Op), f"{op} is no operation to compute in passing"
         args = []
         for source, layout in zip(node.sources, node.layouts, strict=True):
-            args.append(self.source(source, place if layout is None else place.over(layout), loops))
+            args.append((yield self.source(source, place if layout is None else place.over(layout), loops)))
         if op is OPS["cast"]:
             return converted(args[0], node.dtype)
         self.d.names.append(op.name)
@@ -210,22 +226,17 @@ class _Drafter:
             return applied(op, args, node.dtype)
         return apply(op, args)
 
-    def gathered(self, node: Node, place: Layout, loops: Loops) -> Expr:
+    def gathered(self, node: Node, place: Layout, loops: Loops) -> Walked:
         d, sizes = self.d, further_shape(node)
         d.names.append(node.op.kind)
         axes: list[int] = []
         for size, source, layout in zip(sizes, node.sources[1:], node.layouts[1:], strict=True):
             assert layout is not None
-            value = self.source(source, place.over(layout), loops)
-            axis = self.axis_chosen_by.get((value, size))
-            if axis is None:
-                (axis,) = d.new_axes((size,))
-                self.axis_chosen_by[value, size] = axis
-                d.chosen[axis] = Chosen(axis, value)
-            axes.append(axis)
+            value = yield self.source(source, place.over(layout), loops)
+            axes.append(self.axis_chosen_by(value, size, (*loops, *axes)))
         layout = node.layouts[0]
         assert layout is not None
-        return self.source(node.sources[0], inside(place, sizes).over(layout), (*loops, *axes))
+        return (yield self.source(node.sources[0], inside(place, sizes).over(layout), (*loops, *axes)))
 
     def scattered(self, root: Node) -> Place:
         """Where the values of a scatter are written; an index, even one given twice, has an axis of its own."""
@@ -233,22 +244,35 @@ class _Drafter:
         assert target is not None and through is not None
         d.names.append(root.op.kind)
         d.space = d.new_axes(through.shape)
-        d.value = converted(self.source(root.sources[1], through, d.space), root.dtype)
+        d.value = converted(walked(self.source(root.sources[1], through, d.space)), root.dtype)
         axes = d.new_axes(target.shape[len(d.space) :])
         for axis, source, layout in zip(axes, root.sources[2:], root.layouts[2:], strict=True):
             assert layout is not None
-            d.chosen[axis] = Chosen(axis, self.source(source, layout, d.space))
+            d.chosen[axis] = Chosen(axis, walked(self.source(source, layout, d.space)))
         return Place(None, target, (*d.space, *axes))
 
-    def reduction(self, node: Node, op: Reduction, place: Layout, loops: Loops) -> Expr:
+    def axis_chosen_by(self, value: Expr, size: int, taken: Loops) -> int:
+        """The axis of this size along which a value is the index. Reads of several nodes share it, so what they have in
+        common is known to be the same; but each axis of one read is its own, as are the strides along them.
+        """
+        alike = self.chosen_by.setdefault((value, size), [])
+        for axis in alike:
+            if axis not in taken:
+                return axis
+        (axis,) = self.d.new_axes((size,))
+        alike.append(axis)
+        self.d.chosen[axis] = Chosen(axis, value)
+        return axis
+
+    def reduction(self, node: Node, op: Reduction, place: Layout, loops: Loops) -> Walked:
         place = outermost(place)
         around = loops[: len(place.shape)]
         found = self.known.get((node, place, around))
         if found is None:
-            found = self.known[node, place, around] = self.reduced_once(node, op, place, around)
+            found = self.known[node, place, around] = yield self.reduced_once(node, op, place, around)
         return found
 
-    def reduced_once(self, node: Node, op: Reduction, place: Layout, around: Loops) -> Expr:
+    def reduced_once(self, node: Node, op: Reduction, place: Layout, around: Loops) -> Walked:
         extents = further_shape(node)
         layout = node.layouts[0]
         assert layout is not None
@@ -259,7 +283,7 @@ class _Drafter:
         axes = self.reduced.get((around, extents, alike))
         if axes is None:
             axes = self.reduced[around, extents, alike] = self.d.new_axes(extents)
-        x = self.source(node.sources[0], inside(place, extents).over(layout), around + axes)
+        x = yield self.source(node.sources[0], inside(place, extents).over(layout), around + axes)
         along = along_last(node.shape, place)
         return self.folded(op, x, around, axes, node.dtype, None if along is None else around[along])
 

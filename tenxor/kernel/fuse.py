@@ -23,6 +23,7 @@ from .reads import along_last, further_shape, loops_of, outermost, source_places
 
 MAX_PLACES = 4  # a node that one kernel needs at more different places than this is stored once instead
 CHEAP = 4  # additions' worth of work that may be repeated, for every element of a larger result, rather than stored
+MANY = 1 << 20
 TRIVIAL = 2  # operations in a constant that is sooner computed than loaded
 FEW_RESULTS = 16  # of a fold: too few to share them among threads
 MUCH = 1 << 18  # elements that are read: about the work that is worth sharing
@@ -42,21 +43,17 @@ class _Read(NamedTuple):
 
 def pending(roots: Sequence[Node]) -> list[Node]:
     """The nodes not in memory that `roots` need, each after all that it reads."""
-    order: list[Node] = []
-    seen: set[Node] = set()
-    for root in roots:
-        _visit(root, order, seen)
-    return order
-
-
-def _visit(node: Node, order: list[Node], seen: set[Node]) -> None:
-    """No closure: its cycle would keep the nodes alive, and who is a sole owner is read from reference counts."""
-    if node.buffer is None and node not in seen:
-        seen.add(node)
-        for source in node.sources:
-            if type(source) is Node:
-                _visit(source, order, seen)
-        order.append(node)
+    order: dict[Node, None] = {}
+    stack = list(reversed(roots))
+    while stack:
+        node = stack[-1]
+        if node.buffer is not None or node in order:
+            stack.pop()
+        elif unseen := [s for s in node.sources if type(s) is Node and s.buffer is None and s not in order]:
+            stack.extend(reversed(unseen))
+        else:
+            order[stack.pop()] = None
+    return list(order)
 
 
 def fuse(order: Sequence[Node], roots: Sequence[Node]) -> list[Node]:
@@ -110,12 +107,13 @@ def _others(folds: Sequence[Node], products: Sequence[Node]) -> set[Node]:
 def _fused(order: Sequence[Node], roots: set[Node]) -> tuple[list[Node], dict[Node, list[_Read]]]:
     """The nodes that become kernels, if those in `roots` must, and where each node is read."""
     kernels = roots | _apart(order) | _shareable(order) | _scattered(order)
-    constant = constants(order)
+    weight = weights(order)
+    constant = constants(order, weight)
     cost = costs(order)
     reads: dict[Node, list[_Read]] = {node: [] for node in order}
     bare: set[Node] = set()  # what is read by others than parts of likely products
     for node in reversed(order):
-        if node in kernels or not _in_passing(node, reads[node], node in constant, cost[node], node not in bare):
+        if node in kernels or not _in_passing(node, reads[node], node in constant, weight[node], cost[node], node not in bare):
             kernels.add(node)
             reads[node] = [_Read(node, loops_of(node))]
         if (node in kernels or node in bare) and not (isinstance(node.op, Reduction) and may_be_product(node)):
@@ -210,11 +208,19 @@ def _reaches(node: Node, goal: Node) -> bool:
     return False
 
 
-def constants(order: Sequence[Node]) -> set[Node]:
+def weights(order: Sequence[Node]) -> dict[Node, int]:
+    """How many operations computing each node anew takes, what it reads twice counted twice; many are as many as any."""
+    found: dict[Node, int] = {}
+    for node in order:
+        found[node] = min(1 + sum(found.get(s, 0) for s in node.sources if type(s) is Node), MANY)
+    return found
+
+
+def constants(order: Sequence[Node], weight: dict[Node, int]) -> set[Node]:
     """The nodes that cost nothing to compute again: they read no memory and are not costly."""
     found: set[Node] = set()
     for node in order:
-        cheap = type(node.op) is Op and node.op.cost <= CHEAP and node.weight <= 4 * CHEAP
+        cheap = type(node.op) is Op and node.op.cost <= CHEAP and weight[node] <= 4 * CHEAP
         if node.op is POSITION or (cheap and all(type(s) is not Node or s in found for s in node.sources)):
             found.add(node)
     return found
@@ -275,20 +281,22 @@ def _is_whole(node: Node, read: _Read) -> bool:
     return read.place.tables is None and read.kernel.op is not STORE and read.place.covers(node.size)
 
 
-def _in_passing(node: Node, reads: list[_Read], constant: bool, cost: int, folded: bool) -> bool:
+def _in_passing(
+    node: Node, reads: list[_Read], constant: bool, weight: int, cost: int, folded: bool
+) -> bool:
     op = node.op
     if any(r.place.base is not None for r in reads):
         return False
     if any(r.chosen for r in reads) and (constant or not isinstance(op, Op)):
         return False  # somewhere below there is memory that is read at the index, so that this is looked at
     repeats = max(map(_times, reads)) > node.size
-    if constant and (not repeats or node.weight <= TRIVIAL):
+    if constant and (not repeats or weight <= TRIVIAL):
         return True
     if not isinstance(op, Op) and any(type(r.kernel.op) is Scatter for r in reads):
         return False  # its loops are for values that are looked at, or computed, one by one
     if not isinstance(op, (Op, Reduction, Gather)):
         return False
-    if node.used or len(reads) > MAX_PLACES:
+    if node.stored or len(reads) > MAX_PLACES:
         return False
     if len({id(r.kernel) for r in reads}) > 1:
         if not _folded_in_parts(node, reads):
@@ -300,4 +308,4 @@ def _in_passing(node: Node, reads: list[_Read], constant: bool, cost: int, folde
         return not repeats and len(reads) == 1 and _keeps_its_bits(node, reads[0].place)
     if isinstance(op, Gather):
         return len(reads) == 1 and (not repeats or folded) and _is_whole(node, reads[0])
-    return not repeats or (op.cost <= CHEAP and node.weight <= CHEAP)
+    return not repeats or (op.cost <= CHEAP and weight <= CHEAP)

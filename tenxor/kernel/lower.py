@@ -273,14 +273,17 @@ class _Lowering:
         self.operands.append(Operand(dtype, node is None))
         places = self.axis_of | {axis: ~k for k, axis in enumerate(chosen)}
         units = (units or self.units) | set(chosen)
-        address = self.address(walk, places, units, in_pointer=walk.base is None, near=near)
-        self.binding.operands.append((node, walk.offset if walk.base is None else 0))
+        address = self.address(walk, places, units, in_pointer=True, near=near)
+        self.binding.operands.append((node, walk.offset if walk.base is None else walk.base.innermost.offset))
         return index, address
 
     def address(
         self, walk: Walk, places: dict[int, int], units: Set[int], *, in_pointer: bool, near: Sequence[int] = ()
     ) -> Address:
-        """The index arithmetic of a walk whose axes have these `places` among the loops (or digits)."""
+        """The index arithmetic of a walk whose axes have these `places` among the loops (or digits).
+
+        The offset of the view of memory itself, the innermost of a chain, is in the pointer if there is one.
+        """
         terms = []
         for axis, where in places.items():
             step = walk.steps.get(axis, 0)
@@ -293,18 +296,18 @@ class _Lowering:
                 terms.append(Term(where, "near", step))
             elif step:
                 terms.append(Term(where, "stride", self.slot(step)))
-        offset = -1 if in_pointer else self.slot(walk.offset)
+        offset = -1 if in_pointer and walk.base is None else self.slot(walk.offset)
         if walk.base is None:
             return Address(tuple(terms), offset)
-        return Address(tuple(terms), offset, *self.chained(walk.base))
+        return Address(tuple(terms), offset, *self.chained(walk.base, in_pointer=in_pointer))
 
-    def chained(self, base: Layout) -> tuple[tuple[int, ...], Address]:
+    def chained(self, base: Layout, *, in_pointer: bool) -> tuple[tuple[int, ...], Address]:
         """The digits of a number in `base`, and the address they give."""
         extents = list(base.shape)
         walk = Walk.of(base, range(len(extents)), extents)
         digits = merged(tuple(d for d, n in enumerate(extents) if n != 1), [walk], extents, set())
         sizes = tuple(self.slot(extents[d]) for d in digits)
-        return sizes, self.address(walk, {digit: place for place, digit in enumerate(digits)}, set(), in_pointer=False)
+        return sizes, self.address(walk, {digit: place for place, digit in enumerate(digits)}, set(), in_pointer=in_pointer)
 
     # Expressions and loops
 

@@ -58,9 +58,10 @@ def aligned(d: Draft, walks: Sequence[Walk]) -> list[Node]:
     """The nodes read only where the result is written, if that is all of it, each element once."""
     if d.scan is not None or writes(d.root.op):
         return []
+    out = walks[-1]
     found: dict[Node, bool] = {}
     for place, its in zip(d.places, walks[:-1], strict=True):
-        same = its == walks[-1] and place.loops == d.space
+        same = (its.steps, its.base, place.loops) == (out.steps, out.base, d.space)  # in as many elements, from the same one
         if place.node is not None and place.node.size == d.root.size:
             found[place.node] = same and found.get(place.node, True)
     return [node for node, same in found.items() if same]

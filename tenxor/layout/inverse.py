@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
 from ..errors import ArgumentError
-from . import questions
 
-if TYPE_CHECKING:
-    from .layout import Layout
+Layout = TypeVar("Layout", bound=Any)  # whose methods these are, so it stands above them
 
 
-class Adjoint(NamedTuple):
+class Adjoint(NamedTuple, Generic[Layout]):
     """How values at the positions of a layout go back to the elements that it reads: each takes the sum of those for it.
 
     First they are summed over the axes `summed`, along which the layout repeats. `layout` is over the other axes, and `how` says
@@ -28,16 +26,24 @@ class Adjoint(NamedTuple):
 
 
 def inverse_of(layout: Layout) -> Layout:
-    """The layout whose element `k` is the row-major number of the position that lies at offset `k`."""
+    """The layout that undoes this one: its element `k` is the row-major number of the position at offset `k`.
+
+    ArgumentError unless each offset from 0 to `size - 1` is reached once.
+
+    >>> from tenxor.layout import Layout
+    >>> Layout.contiguous((2, 3)).transpose().inverse().offsets().tolist()
+    [0, 2, 4, 1, 3, 5]
+    """
     if not _is_bijection(layout, layout.size):
         raise ArgumentError(
             f"inverse: {layout} of {layout.size} elements has none, as not each of the offsets from 0 to {layout.size - 1} is"
             " reached once; its adjoint says how values go back"
         )
-    return _inverse(layout)
+    found: Layout = _inverse(layout)
+    return found
 
 
-def _inverse(layout: Layout) -> Layout:
+def _inverse(layout: Any) -> Any:
     base = layout.base
     if base is not None and base.size == layout.size:  # each of the views is a bijection
         head = type(layout)(layout.shape, layout.strides, layout.offset, layout.tables)
@@ -54,8 +60,15 @@ def _inverse(layout: Layout) -> Layout:
     return layout.contiguous(layout.shape).flip(backwards).permute(order).reshape(count)
 
 
-def adjoint_of(layout: Layout, size: int) -> Adjoint:
-    """How values at a layout's positions go back to a storage of `size` elements."""
+def adjoint_of(layout: Layout, size: int) -> Adjoint[Layout]:
+    """How values at the positions of this layout go back to a storage of `size` elements, each of which takes their sum.
+
+    >>> from tenxor.layout import Layout
+    >>> Layout.contiguous((4,)).expand((3, 4)).adjoint(4)
+    Adjoint(summed=(0,), how='view', layout=Layout(shape=(4,), strides=(1,), offset=0))
+    >>> Layout.contiguous((4,)).windows(0, 2).adjoint(4).how
+    'accumulate'
+    """
     if layout.size == 0:
         return Adjoint((), "store", layout)
     axes = layout.axes()
@@ -68,5 +81,5 @@ def adjoint_of(layout: Layout, size: int) -> Adjoint:
 
 
 def _is_bijection(layout: Layout, size: int) -> bool:
-    reach = questions.offset_range(layout)
-    return reach is None or (reach == (0, size - 1) and questions.injective(layout))
+    reach = layout.range()
+    return reach is None or (reach == (0, size - 1) and layout.is_injective())

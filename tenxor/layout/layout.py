@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -22,7 +22,7 @@ from .coords import (
     wrong_count,
 )
 from .indexing import basic_index, orthogonal_index
-from .inverse import Adjoint, adjoint_of, inverse_of
+from .inverse import adjoint_of, inverse_of
 from .reshape import ReshapePlan, plan_steps, reshaped, resolved, restrided
 from .table import Axis, IntArray, Tables, axis_of, coalesced, walk
 
@@ -92,6 +92,14 @@ class Layout:
         """The number of views in the chain: 1 for one view."""
         return 1 if self.base is None else 1 + self.base.depth
 
+    @property
+    def innermost(self) -> Layout:
+        """The last view of the chain: that of the storage itself."""
+        found = self
+        while found.base is not None:
+            found = found.base
+        return found
+
     def axes(self) -> list[Axis]:
         """Size, stride and table of each axis."""
         if self.tables is None:
@@ -111,6 +119,14 @@ class Layout:
         if len(coords) != len(self.shape):
             raise IndexOutOfRange(wrong_count(len(coords), self.shape))
         position = self.offset
+        if self.tables is None and self.base is None:  # the hot path of reading and writing one element
+            for coord, size, stride in zip(coords, self.shape, self.strides):  # noqa: B905
+                if type(coord) is not int or not -size <= coord < size:
+                    break
+                position += coord * stride if coord >= 0 else (coord + size) * stride
+            else:
+                return position
+            position = self.offset
         for axis, (coord, size, stride) in enumerate(zip(coords, self.shape, self.strides, strict=True)):
             place = coord if type(coord) is int and 0 <= coord < size else checked_index(coord, axis, size)
             table = None if self.tables is None else self.tables[axis]
@@ -202,6 +218,19 @@ class Layout:
             return self._numbered().index(key)._over(self)
         shape, strides, offset = basic_index(key, self.shape, self.strides, self.offset)
         return self._moved(tuple(shape), tuple(strides), offset)
+
+    def along(self, axis: int) -> Iterator[Layout]:
+        """The view at each index of an axis, in order.
+
+        >>> [row.offset for row in Layout.contiguous((3, 4)).along(0)]
+        [0, 4, 8]
+        """
+        if self.tables is not None or self.base is not None:
+            yield from (self.index((*(slice(None),) * axis, k)) for k in range(self.shape[axis]))
+            return
+        shape, strides = self.shape[:axis] + self.shape[axis + 1 :], self.strides[:axis] + self.strides[axis + 1 :]
+        for k in range(self.shape[axis]):
+            yield Layout(shape, strides, self.offset + k * self.strides[axis])
 
     def oindex(self, key: Sequence[Any], keepdims: bool = False) -> Layout:
         """View indexed axis by axis with None (all), an int, a slice, or a list or array of ints or bools.
@@ -407,25 +436,7 @@ class Layout:
 
     # Back again
 
-    def inverse(self) -> Layout:
-        """The layout that undoes this one: its element `k` is the row-major number of the position at offset `k`.
-
-        ArgumentError unless each offset from 0 to `size - 1` is reached once.
-
-        >>> Layout.contiguous((2, 3)).transpose().inverse().offsets().tolist()
-        [0, 2, 4, 1, 3, 5]
-        """
-        return inverse_of(self)
-
-    def adjoint(self, size: int) -> Adjoint:
-        """How values at the positions of this layout go back to a storage of `size` elements, each of which takes their sum.
-
-        >>> Layout.contiguous((4,)).expand((3, 4)).adjoint(4)
-        Adjoint(summed=(0,), how='view', layout=Layout(shape=(4,), strides=(1,), offset=0))
-        >>> Layout.contiguous((4,)).windows(0, 2).adjoint(4).how
-        'accumulate'
-        """
-        return adjoint_of(self, size)
+    inverse, adjoint = inverse_of, adjoint_of
 
     # Exact questions
 

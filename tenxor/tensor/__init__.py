@@ -15,8 +15,10 @@ _API_VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")  # of th
 class Tensor(Protocols):
     """An N-dimensional array: a `storage` of elements, seen through a `layout`.
 
-    Movement gives views of the same storage, writable wherever no two positions share an element. Arithmetic gives new
-    tensors, computed when their values are asked for; the result is always that of running the program line by line.
+    Movement gives views of the same storage, writable wherever no two positions share an element. As many integers as
+    axes give an element as it is then, a new tensor of no axes; with an Ellipsis, `t[i, j, ...]`, a view of it. Arithmetic
+    gives new tensors, computed when their values are asked for; the result is always that of running the program line by
+    line.
 
     Made by `tx.asarray`, `tx.zeros` and the like.
 

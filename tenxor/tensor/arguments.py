@@ -29,6 +29,7 @@ class Default(int):
 AXIS_0: int = Default(0, "0")
 LAST_AXIS: int = Default(-1, "-1")
 NO: Any = Default(False, "False")
+ZERO: int = Default(0, "0")
 
 
 def one_spelling(op: str, ours: str, value: Any, theirs: str, other: Any, default: Any = None) -> Any:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Self, TypeVar
 
-from ..dtypes import check_fits, check_real
+from ..dtypes import boolean, check_fits, check_real
 from ..dtypes import dtype as dtype_of
 from ..errors import DTypeError, ShapeError
 from ..node import Node, is_pinned
 from ..ops import OPS
+from ..storage import Element, Storage
 from .accumulating import Accumulating
 from .core import KINDS, Core
 
@@ -94,17 +95,14 @@ class Arithmetic(Accumulating):
     __invert__ = unary_method("bitwise_invert")
 
     def __pow__(self, other: Any) -> Self:
-        floating = self.dtype.is_float or self.dtype.is_complex
-        if type(other) is int and other < 0 and not floating:
-            raise DTypeError(
-                f"pow: {self.dtype} to the negative power {other} is no integer; use a float base, for example x.astype(tx.float64)"
-            )
+        real = self.dtype.is_float
+        floating = real or self.dtype.is_complex
         if (type(other) is int and self.dtype.kind != "bool") or (type(other) is float and floating):
             if other == 2:
                 return self._compute(OPS["square"], self)
             if other == 1:
                 return self._compute(_POSITIVE, self)
-            if other == -1:
+            if other == -1 and real:  # of complex numbers 1 / 0 has an infinite part, and a power of 0 has not
                 return self._compute(OPS["reciprocal"], self)
             if other == 0.5:
                 return self._compute(_SQUARE_ROOT, self)
@@ -125,7 +123,12 @@ class Arithmetic(Accumulating):
             raise DTypeError(
                 f"in-place {name}: the result is {result.dtype}, which {self.dtype} cannot hold; use x = x {infix} y instead"
             )
-        self._write(result, f"in-place {name}")
+        storage, dtype = self.storage, self.dtype
+        fits = not self.layout.shape and result.dtype is dtype
+        if fits and type(storage) is Element and storage.known(dtype) is not None:
+            storage.hold(result.storage.node)
+        else:
+            self._write(result, f"in-place {name}")
         return self
 
     def __divmod__(self, other: Any) -> tuple[Self, Self]:
@@ -135,9 +138,19 @@ class Arithmetic(Accumulating):
         return other // self, other % self
 
     def __round__(self, digits: int = 0) -> Self:
+        if self.dtype.is_integer and digits < 0:
+            return self._round_to_multiples(10**-digits)
         if not digits or not (self.dtype.is_float or self.dtype.is_complex):
             return self.round()
         return (self * 10.0**digits).round() / 10.0**digits
+
+    def _round_to_multiples(self, of: int) -> Self:
+        """Integers as the nearest multiple of a number, halves to even; 0 where the number is beyond their dtype."""
+        if of > self.dtype.highest:
+            return self - self
+        count, rest = self // of, self % of
+        up = (rest > of - rest) | ((rest == of - rest) & (count % 2).astype(boolean))
+        return (count + up) * of
 
     def __bool__(self) -> bool:
         return bool(self._only("bool"))
@@ -200,7 +213,7 @@ class Arithmetic(Accumulating):
             and layout.offset == 0
             and not is_pinned(node)
         ):
-            return self.__class__(type(self.storage)(node), layout, self.dtype)
+            return self.__class__(Storage(node), layout, self.dtype)
         return self._of(Node(_POSITIVE, layout.shape, self.dtype, (node,), (layout,)))
 
     clone = copy

@@ -200,6 +200,6 @@ def _in_parts(a: Any, b: Any, loops: Loops) -> Any:
         return contracted(a, b, (sides[0], sides[1], kept + cut), a.dtype)
 
     found = part(0, whole, cut=True)
-    found.storage.node.used = True  # computed on its own: it is what the threads share
+    found.storage.node.stored = True  # computed on its own: it is what the threads share
     found = found.sum(axis=0).astype(a.dtype, copy=False)
     return found + part(whole, size, cut=False) if whole < size else found

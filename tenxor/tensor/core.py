@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import inf, prod
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 from weakref import ref
 
 from ..dtypes import (
@@ -26,17 +26,33 @@ from ..dtypes import (
 from ..errors import DTypeError, IndexOutOfRange, ReadOnlyError, ShapeError, UnknownAttribute
 from ..layout import Layout, broadcast_shapes, memory_order
 from ..memory import Buffer, allocate
-from ..node import MAX_PENDING, REINTERPRET, STORE, Node, Scalar, Scatter, data, is_pinned, reinterpreted, writes
+from ..node import REINTERPRET, STORE, Node, Scalar, Scatter, data, is_pinned, reinterpreted, writes
 from ..ops import OPS, Op, floating, inexact, number_and_real
+from ..pending import HEAVY, MAX_PENDING, bounded, relieve, remember
+from ..pool import pool
 from ..realize import lock, realize
-from ..storage import Storage
+from ..storage import Element, Storage
 
 Shape = tuple[int, ...]
 _contiguous = Layout.contiguous
 MAX_SIZE = 1 << 59  # elements in one tensor: their bytes can still be counted in 64 bits
-_POSITIVE, _CAST = OPS["positive"], OPS["cast"]
+_POSITIVE, _CAST, _POW = OPS["positive"], OPS["cast"], OPS["pow"]
 # What is computed in place may not be of a higher kind than the tensor.
 KINDS = {"bool": 0, "uint": 1, "int": 1, "float": 2, "complex": 3}
+
+
+class Places(NamedTuple):
+    """What a scatter writes: what `target` reaches, whose last axes have `indices`, each read through one of the `throughs`."""
+
+    op: Scatter
+    target: Layout
+    indices: tuple[Core, ...]
+    throughs: tuple[Layout, ...]
+
+    @property
+    def shape(self) -> Shape:
+        """The shape of what is written."""
+        return self.target.shape[: self.target.ndim - len(self.indices)]
 
 
 class Core:
@@ -140,8 +156,15 @@ class Core:
         """A tensor of its own that holds a node."""
         if node.size > MAX_SIZE:
             check_count(node.op.name, node.shape)
-        if node.buffer is None and (node.weight > MAX_PENDING or (_reads_pinned(node) and node.weight >= 0)):
-            realize(node)
+        if node.buffer is None:
+            if _reads_pinned(node) and not node.traced:
+                realize(node)
+            elif node.count > MAX_PENDING:
+                bounded(node)
+            if node.heavy >= HEAVY:
+                remember(node)
+        if pool.pressed:
+            relieve()
         return cls(Storage(node), _contiguous(node.shape), node.dtype)
 
     @classmethod
@@ -164,7 +187,12 @@ class Core:
         layouts: list[Layout | None] = []
         for x in operands:
             if isinstance(x, Core):
-                layout, node = x.layout, x.storage.node
+                layout, storage = x.layout, x.storage
+                if type(storage) is Element and (number := storage.known(x.dtype)) is not None:
+                    sources.append(Scalar(number, x.dtype))
+                    layouts.append(None)
+                    continue
+                node = storage.node
                 if layout.shape != shape:
                     layout = layout.expand(shape)
                 elif len(shape) > 1:
@@ -174,6 +202,8 @@ class Core:
                 sources.append(node if node.dtype is x.dtype else reinterpreted(node, x.dtype))
                 layouts.append(layout)
             else:
+                if op is _POW and sources:
+                    _check_exponent(x, beside)
                 sources.append(scalar(x, beside, op.name))
                 layouts.append(None)
         dtype = op.result(tuple([s.dtype for s in sources]))
@@ -213,13 +243,13 @@ class Core:
         self._check_writable(value, op)
         with lock:  # threads may write different parts of one storage at once
             pinned = self._pinned()
-            whole = layout.offset == 0 and layout.size == self.node.size and layout.is_contiguous()
-            if whole and not pinned:
+            if layout.offset == 0 and layout.size == self.node.size and layout.is_contiguous() and not pinned:
                 self._replace(source, through)
             else:
                 self._store(source, through, pinned)
 
-    # Parts of writing
+    # Parts of writing. Who else can read what is overwritten is counted, so no local variable holds a node while it is:
+    # what a write reads is known as the storage that holds it.
 
     def _check_writable(self, value: Core | Number, op: str) -> None:
         """Raise ReadOnlyError if this view has one element for several that a value has."""
@@ -233,17 +263,18 @@ class Core:
 
     def _pinned(self) -> bool:
         """Whether others may write this storage's memory, and we too."""
-        node = self.storage.node
-        pinned = is_pinned(node)
-        if pinned and node.buffer.frozen:  # type: ignore[union-attr]
+        storage = self.storage
+        if not is_pinned(storage.node):
+            return False
+        if storage.node.buffer.frozen:  # type: ignore[union-attr]
             self._part()  # what others may write, but we may not
             return False
-        return pinned
+        return True
 
     def _source_of(
         self, value: Core | Number, op: str, shape: Shape | None = None
-    ) -> tuple[Node | Scalar, Layout | None]:
-        """What a write reads: a node and its layout over a shape, this one if none is given, or a number."""
+    ) -> tuple[Core | Scalar, Layout | None]:
+        """What a write reads: a tensor and its layout over a shape, this one if none is given, or a number."""
         if not isinstance(value, Core):
             if type(value) is complex:
                 check_real(op, DEFAULT_COMPLEX, self.dtype)
@@ -254,66 +285,46 @@ class Core:
             strong = type(value) is float or type(value) is complex
             return Scalar(value, of_number(value) if strong else self.dtype), None
         check_real(op, value.dtype, self.dtype)
-        return value.node, spread(value.layout, self.layout.shape if shape is None else shape, op)
+        return value, spread(value.layout, self.layout.shape if shape is None else shape, op)
 
-    def _replace(self, source: Node | Scalar, through: Layout | None) -> None:
-        """A write of the whole storage: a new node, and the old one is forgotten."""
-        old = self.node
-        if (
-            type(source) is Node
-            and source.dtype is old.dtype
-            and source.size == old.size
-            and through is _contiguous(self.layout.shape)
-        ):
-            new = (
-                source
-                if not is_pinned(source)
-                else Node(_POSITIVE, self.layout.shape, old.dtype, (source,), (through,))
-            )
-        else:
-            new = Node(_CAST, self.layout.shape, old.dtype, (source,), (through,))
-        self._put(new)
-        if new.buffer is None and (new.weight > MAX_PENDING or _reads_pinned(new)):
-            before = ref(old)
-            del old, source, new
-            try:
-                realize(self.storage.node)
-            except (MemoryError, IndexOutOfRange):
-                self._restore(before())
-                raise
+    def _replace(self, value: Core | Scalar, through: Layout | None) -> None:
+        """A write of the whole storage: a new node, and the old one is forgotten.
 
-    def _store(
-        self,
-        source: Node | Scalar,
-        through: Layout | None,
-        pinned: bool,
-        at: tuple[Scatter, Layout, Any, Any] | None = None,
-    ) -> None:
-        """A write of some elements: a store onto the old node, at once if that is in memory. `at` indices, it is a scatter
-        through a layout, with the indices and theirs.
+        If there is no memory to compute what must be computed at once, the storage holds what it held before; if the recipe
+        does not read that it is gone, and then the write may be made again as well as not.
         """
-        storage = self.storage
-        op, target, indices, throughs = (STORE, self.layout, (), ()) if at is None else at
-        shape = target.shape[: target.ndim - len(indices)]
-        source, through = self._node_of(source, through, shape)
-        reads = [(source, through), *zip([i.node for i in indices], throughs, strict=True)]
-        del source
-        at_once = storage.node.buffer is not None
-        for k, (node, layout) in enumerate(reads):
-            reads_pinned = is_pinned(node)
-            same_memory = node is storage.node or node.buffer is storage.node.buffer is not None
-            if same_memory or (pinned and reads_pinned):  # it reads what is written: it is read first
-                reads[k] = Node(_POSITIVE, shape, node.dtype, (node,), (layout,)), _contiguous(shape)
-                if pinned:
-                    realize(reads[k][0])
-            at_once = at_once or reads_pinned
-            del node
-        old = self.node
-        sources, layouts = zip((old, _contiguous((old.size,))), *reads, strict=True)
-        new = Node(op, (old.size,), old.dtype, sources, layouts, target)
+        new = self._replacement(value, through)
+        if new.buffer is not None or not (new.count > MAX_PENDING or _reads_pinned(new)):
+            self._put(new)
+            return
+        before = ref(self.storage.node)
         self._put(new)
-        if at_once or new.weight > MAX_PENDING:
-            del old, sources, reads, new
+        try:
+            realize(self.storage.node)
+        except (MemoryError, IndexOutOfRange):
+            self._restore(before())
+            raise
+
+    def _replacement(self, value: Core | Scalar, through: Layout | None) -> Node:
+        """The content after a write of the whole storage."""
+        shape, dtype = self.layout.shape, self.dtype
+        if type(value) is Scalar:
+            return Node(_CAST, shape, dtype, (value,), (None,))
+        assert isinstance(value, Core)
+        source = value.node
+        if source.dtype is not dtype or source.size != self.node.size or through is not _contiguous(shape):
+            return Node(_CAST, shape, dtype, (source,), (through,))
+        return Node(_POSITIVE, shape, dtype, (source,), (through,)) if is_pinned(source) else source
+
+    def _store(self, value: Core | Scalar, through: Layout | None, pinned: bool, places: Places | None = None) -> None:
+        """A write of some elements, at indices if there are `places`: onto the old node, at once if that is in memory."""
+        storage = self.storage
+        read = (value,) if places is None else (value, *places.indices)
+        at_once = storage.node.buffer is not None or any(
+            isinstance(x, Core) and is_pinned(x.storage.node) for x in read
+        )
+        self._put(self._stored(value, through, pinned, places))
+        if at_once or storage.node.count > MAX_PENDING:
             try:
                 realize(storage.node)
             except (MemoryError, IndexOutOfRange):
@@ -323,11 +334,29 @@ class Core:
                 self._restore(new.sources[0] if writes(new.op) else None)  # type: ignore[arg-type]
                 raise
 
-    def _node_of(self, source: Node | Scalar, through: Layout | None, shape: Shape) -> tuple[Node, Layout]:
-        """What a write reads, a number too, as a node and its layout over a shape."""
-        if type(source) is Scalar:
-            return Node(_CAST, (), self.dtype, (source,), (None,)), Layout(shape, (0,) * len(shape))
-        assert type(source) is Node and through is not None
+    def _stored(self, value: Core | Scalar, through: Layout | None, pinned: bool, places: Places | None = None) -> Node:
+        """The content after a write of some elements."""
+        old = self.node
+        whole = _contiguous((old.size,))
+        if places is None:
+            source, layout = self._read(value, through, self.layout.shape, pinned)
+            return Node(STORE, (old.size,), old.dtype, (old, source), (whole, layout), self.layout)
+        reads = zip((value, *places.indices), (through, *places.throughs), strict=True)
+        sources, layouts = zip(*[self._read(x, its, places.shape, pinned) for x, its in reads], strict=True)
+        return Node(places.op, (old.size,), old.dtype, (old, *sources), (whole, *layouts), places.target)
+
+    def _read(self, value: Core | Scalar, through: Layout | None, shape: Shape, pinned: bool) -> tuple[Node, Layout]:
+        """What a write reads, a number too, as a node and its layout over the shape written to."""
+        if type(value) is Scalar:
+            return Node(_CAST, (), self.dtype, (value,), (None,)), Layout(shape, (0,) * len(shape))
+        assert isinstance(value, Core) and through is not None
+        source, held = value.node, value.storage.node
+        same_memory = held is self.storage.node or held.buffer is self.storage.node.buffer is not None
+        if same_memory or (pinned and is_pinned(source)):  # it reads what is written: it is read first
+            source = Node(_POSITIVE, shape, source.dtype, (source,), (through,))
+            through = _contiguous(shape)
+            if pinned:
+                realize(source)
         return source, through
 
     def _part(self) -> Buffer:
@@ -341,10 +370,7 @@ class Core:
         return own
 
     def _restore(self, old: Node | None) -> None:
-        """There was no memory to compute what was just written: the storage holds what it held before.
-
-        That is gone if the recipe does not read it; then the write may be made again as well as not.
-        """
+        """What was just written could not be computed: the storage holds what it held before, if that is still there."""
         if old is not None and self.storage.node.buffer is None:
             self._put(old)
 
@@ -412,6 +438,14 @@ def _dtype_for_numbers(op: Op, operands: Sequence[Any]) -> DType:
     if op.rule in (floating, inexact) and not (found.is_float or found.is_complex):
         return DEFAULT_FLOAT  # it computes in floats, so any number will do
     return found.part if op.rule is number_and_real else found
+
+
+def _check_exponent(value: Any, base: DType) -> None:
+    """Raise DTypeError for a negative number as the exponent of integers."""
+    if isinstance(value, int) and value < 0 and not (base.is_float or base.is_complex):
+        raise DTypeError(
+            f"pow: {base} to the negative power {value} is no integer; use a float base, for example x.astype(tx.float64)"
+        )
 
 
 def scalar(value: Any, beside: DType, op: str) -> Scalar:

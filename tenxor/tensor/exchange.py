@@ -6,7 +6,6 @@ nothing pending may read it, and what we write goes to that very memory at once.
 
 from __future__ import annotations
 
-from sys import getrefcount
 from typing import Any, Self
 
 import numpy as np
@@ -18,6 +17,9 @@ from ..layout import Layout
 from ..memory import Buffer, allocate, foreign
 from ..node import Node, data
 from ..ops import OPS
+from ..ownership import alone
+from ..pending import relieve
+from ..pool import pool
 from ..realize import lock, realize
 from ..storage import Storage
 from .core import Core
@@ -25,7 +27,6 @@ from .nested import from_nested
 
 Array = np.ndarray[Any, Any]
 _NUMBERS = frozenset((int, float, bool, complex))
-_SOLE = 3  # references to a node, or a buffer, with one holder: that one's, a local one, and getrefcount's argument
 
 
 class _Export:
@@ -97,12 +98,10 @@ class Exchange(Core):
         storage = self.storage
         with lock:
             realize(storage.node)
-            node = storage.node
-            buffer = node.buffer
+            shared = not alone(storage)  # asked first, as a local variable would be counted
+            buffer = storage.node.buffer
             assert buffer is not None
-            if not buffer.pins and (
-                getrefcount(node) > _SOLE or getrefcount(buffer) > _SOLE
-            ):  # others read this content, and must not see later writes
+            if shared and not buffer.pins:  # others read this content, and must not see later writes
                 buffer = self._part()
             return np.asarray(_Export(buffer, layout, self.dtype))
 
@@ -137,12 +136,18 @@ class Exchange(Core):
         if isinstance(value, (int, float, complex)):
             return plain_number(value)
         if isinstance(value, (list, tuple)):
-            return self._from_numpy(*from_nested(value, None, op))
+            return self._from_nested(value, None, op)
         if quietly:
             return NotImplemented
         raise DTypeError(
             f"{op}: cannot compute with {type(value).__name__} {value!r}; use a tensor (tx.asarray) or a Python number"
         )
+
+    @classmethod
+    def _from_nested(cls, obj: Any, wanted: DType | None, op: str) -> Self:
+        """A tensor with a number, or the numbers of nested lists."""
+        found, dtype = from_nested(cls, obj, wanted, op)
+        return found if isinstance(found, Exchange) else cls._from_numpy(found, dtype, True)
 
     @classmethod
     def _from_numpy(cls, array: Any, dtype: object = None, copy: bool | None = None) -> Self:
@@ -168,6 +173,8 @@ class Exchange(Core):
 
     @classmethod
     def _copied(cls, array: Array, dtype: DType) -> Self:
+        if pool.pressed:
+            relieve()
         buffer = allocate(array.size * dtype.itemsize, "asarray", array.shape, dtype)
         np.copyto(buffer.typed(dtype)[: array.size].reshape(array.shape), array)
         return cls(Storage(data(buffer, array.shape, dtype)), Layout.contiguous(array.shape), dtype)

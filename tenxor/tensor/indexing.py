@@ -1,33 +1,36 @@
-"""Indexing: ints, slices, None and Ellipsis give views; lists, integer and boolean arrays give new tensors, as in
-NumPy.
+"""Indexing: slices, None, Ellipsis and ints give views, as many ints as axes a value; lists, integer and boolean arrays
+give new tensors. As in NumPy.
 
-What is read at arrays of indices is computed by a kernel that looks them up (`gathering.py`). What `t[array] = v` writes
-is a layout with a gathered axis: the indices are read and checked at the call.
+What is read at arrays of indices is computed by a kernel that looks them up (`gathering.py`), and so is what is written
+(`scattering.py`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from operator import index as as_int
-from sys import getrefcount
 from typing import Any, Self
 
 import numpy as np
 
-from ..dtypes import DEFAULT_FLOAT, Number, bfloat16, check_fits, float64, int64
+from ..dtypes import DEFAULT_FLOAT, DType, Number, bfloat16, check_fits, float64, int64
 from ..errors import BadIndex, IndexOutOfRange, ShapeError
 from ..layout import Layout
+from ..node import Node
 from ..ops import OPS
-from ..realize import lock
+from ..ownership import alone
+from ..realize import lock, realize
+from ..storage import Element
+from .arguments import axis_of
 from .core import Core
 from .exchange import Exchange
 from .gathering import Reached, array_of
 from .scattering import Scattering
 
 IntArray = np.ndarray[Any, np.dtype[np.int64]]
+_POINT, _POSITIVE = Layout.contiguous(()), OPS["positive"]
 _BASIC = frozenset((int, slice, type(None), type(Ellipsis)))
 _NUMBERS = frozenset((int, float, bool, complex))
-_SOLE = 3  # references to a node, or a buffer, with one holder: that one's, a local one, and getrefcount's argument
 
 
 class OIndex:
@@ -57,9 +60,15 @@ class Indexing(Scattering):
 
     def __getitem__(self, key: Any) -> Self:
         parts = key if type(key) is tuple else (key,)
+        integers = True
         for part in parts:
-            if type(part) not in _BASIC:
-                return self._get_advanced(parts)
+            kind = type(part)
+            if kind is not int:
+                if kind not in _BASIC:
+                    return self._get_advanced(parts)
+                integers = False
+        if integers and len(parts) == len(self.layout.shape):
+            return self._element(parts)
         return self._view(self.layout.index(parts))
 
     def __setitem__(self, key: Any, value: Any) -> None:
@@ -68,8 +77,10 @@ class Indexing(Scattering):
             if type(part) not in _BASIC:
                 self._set_advanced(parts, self._operand(value, "assignment"))
                 return
-        if type(value) in _NUMBERS and len(parts) == len(self.layout.shape) and self._set_element(parts, value):
-            return
+        if len(parts) == len(self.layout.shape):
+            number = value if type(value) in _NUMBERS else _number_of(value, self.dtype)
+            if number is not None and self._set_element(parts, number):
+                return
         target = self._view(self.layout.index(parts))
         value = self._operand(value, "assignment")
         if (
@@ -80,6 +91,16 @@ class Indexing(Scattering):
         ):
             return  # `t[key] += v` has written already
         target._write(value)
+
+    def unbind(self, axis: int = 0) -> tuple[Self, ...]:
+        """What stands at each index of an axis: views, or for one axis the elements as values."""
+        layout = self.layout
+        axis = axis_of("unbind", axis, layout.ndim)
+        if layout.ndim == 1:
+            return tuple([self._element((k,)) for k in range(layout.shape[0])])
+        return tuple([self._view(one) for one in layout.along(axis)])
+
+    unstack = unbind
 
     @property
     def oindex(self) -> OIndex:
@@ -97,12 +118,31 @@ class Indexing(Scattering):
 
     # One element
 
+    def _element(self, coords: Sequence[int]) -> Self:
+        """New 0-d tensor: the element that is there now."""
+        offset = self.layout.ravel(coords)
+        dtype = self.dtype
+        buffer = self.storage.node.buffer
+        if buffer is None:
+            return self._of(Node(_POSITIVE, (), dtype, (self.node,), (Layout((), (), offset),)))
+        return self.__class__(Element(dtype, buffer.typed(dtype).item(offset)), _POINT, dtype)
+
     def item(self, *coords: int) -> Number:
         """The only element, or the one at `coords`, as a Python number."""
-        node = self.storage.node
+        storage, layout, dtype = self.storage, self.layout, self.dtype
+        if type(storage) is Element and layout is _POINT and not coords:
+            number = storage.known(dtype)
+            if number is not None:
+                return number
+        node = storage.node
         if node.buffer is None:
-            self.realize()
-        layout = self.layout
+            with lock:
+                read = (
+                    _read_of(node) if layout is _POINT and not coords and node.dtype is dtype is not bfloat16 else None
+                )
+                if read is not None:  # with all that it is an element of, as others are likely to be read as well
+                    node, layout = read
+                realize(node)
         if coords:
             offset = layout.ravel(coords)
         elif layout.size != 1:
@@ -113,9 +153,9 @@ class Indexing(Scattering):
             offset = layout.offset
         else:
             offset = layout.ravel((0,) * len(layout.shape))
-        if self.dtype is bfloat16:
+        if dtype is bfloat16:
             return float(self._view(Layout.contiguous((), offset)).to_numpy())
-        found: Number = node.buffer.typed(self.dtype).item(offset)  # type: ignore[union-attr]
+        found: Number = node.buffer.typed(dtype).item(offset)  # type: ignore[union-attr]
         return found
 
     def _set_element(self, coords: tuple[Any, ...], value: Number) -> bool:
@@ -145,11 +185,11 @@ class Indexing(Scattering):
                 return False
         offset = self.layout.ravel(coords)
         with lock:
-            node = self.storage.node
-            buffer = node.buffer
-            if buffer is None or buffer.frozen:
+            if self.storage.node.buffer is None:
                 return False
-            if not buffer.pins and not getrefcount(node) == _SOLE == getrefcount(buffer):
+            shared = not alone(self.storage)  # asked first, as a local variable would be counted
+            buffer = self.storage.node.buffer
+            if buffer.frozen or (shared and not buffer.pins):
                 return False
             buffer.typed(dtype)[offset] = value
             return True
@@ -159,7 +199,7 @@ class Indexing(Scattering):
     def _get_advanced(self, parts: tuple[Any, ...]) -> Self:
         parts = _advanced(parts)
         if all(type(p) in _BASIC for p in parts):
-            return self._view(self.layout.index(parts))
+            return self[parts]
         return self._gather(self._reach_at("indexing", self.layout, parts))
 
     def _set_advanced(self, parts: tuple[Any, ...], value: Any) -> None:
@@ -244,6 +284,22 @@ def _are_indices(part: Any) -> bool:
 def _advanced(parts: tuple[Any, ...]) -> tuple[Any, ...]:
     """A key with tensors of indices as they are, all else as Python's or NumPy's own."""
     return tuple([p if _are_indices(p) else _plain(p) for p in parts])
+
+
+def _read_of(node: Node) -> tuple[Node, Layout] | None:
+    """The node, and where in it, of which a pending one is an element, if it is no more than that."""
+    if node.op is _POSITIVE and node.shape == ():
+        (source,), (layout,) = node.sources, node.layouts
+        if type(source) is Node and layout is not None and source.dtype is node.dtype:
+            return source, layout
+    return None
+
+
+def _number_of(value: Any, dtype: DType) -> Number | None:
+    """What is assigned, if it is an element of this dtype that was read, and is known."""
+    if isinstance(value, Core) and type(value.storage) is Element and value.layout is _POINT and value.dtype is dtype:
+        return value.storage.known(dtype)
+    return None
 
 
 def _is_boolean(part: Any) -> bool:

@@ -168,15 +168,6 @@ class Movement(Exchange):
         """The view `oindex[key]`; with `keepdims` an int leaves an axis of size 1."""
         return self._view(self.layout.oindex(key[0] if len(key) == 1 and isinstance(key[0], tuple) else key, keepdims))
 
-    def unbind(self, axis: int = 0) -> tuple[Self, ...]:
-        """The views along an axis, one an index."""
-        layout = self.layout
-        axis = axis_of("unbind", axis, layout.ndim)
-        before = (slice(None),) * axis
-        return tuple(self._view(layout.index((*before, k))) for k in range(layout.shape[axis]))
-
-    unstack = unbind
-
     def split(self, sections: int | Sequence[int], axis: int = 0) -> tuple[Self, ...]:
         """Views that divide an axis: so many equal parts, or parts that end at the given indices (as NumPy's split)."""
         layout = self.layout
@@ -221,7 +212,7 @@ class Movement(Exchange):
 
     def _one_part(self, part: int) -> Self:
         """The view of one part of each complex element; of what is being traced, which has no memory, a new tensor."""
-        if self.storage.node.weight < 0:
+        if self.storage.node.traced:
             return self._compute(OPS[("real", "imag")[part]], self)
         count = self.storage.nbytes // self.dtype.itemsize
         return self.__class__(self.storage, self.layout.over(Layout((count,), (2,), part)), self.dtype.part)

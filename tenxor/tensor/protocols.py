@@ -78,8 +78,9 @@ class Protocols(Reducing):
     def __iter__(self) -> Any:
         if not self.layout.shape:
             raise TypeError("iteration over a 0-d tensor; it has no axes, use item()")
-        layout = self.layout
-        return (self._view(layout.index((k,))) for k in range(layout.shape[0]))
+        if len(self.layout.shape) == 1:
+            return (self._element((k,)) for k in range(self.layout.shape[0]))
+        return map(self._view, self.layout.along(0))
 
     def __contains__(self, value: Any) -> bool:
         value = self._operand(value, "in", quietly=True)
@@ -135,7 +136,7 @@ class Protocols(Reducing):
 def _for_numpy(x: Any) -> Any:
     """Arguments with arrays in place of tensors: over the same memory, or a read-only copy where NumPy cannot see it."""
     if isinstance(x, Protocols):
-        return np.asarray(x)
+        return x.__array__()  # what np.asarray finds after it has asked for three other protocols
     if type(x) in (list, tuple):
         return type(x)([_for_numpy(item) for item in x])
     if type(x) is dict:

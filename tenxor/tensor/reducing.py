@@ -6,6 +6,7 @@ too).
 
 from __future__ import annotations
 
+from functools import cache
 from math import prod
 from typing import Any, Self
 
@@ -15,7 +16,7 @@ from ..errors import ArgumentError, DTypeError, ShapeError
 from ..layout import Layout, memory_order
 from ..node import Node, Scan
 from ..ops import OPS
-from ..reductions import REDUCTIONS, Reduction
+from ..reductions import REDUCTIONS, Reduction, running
 from .arguments import NO, Axes, axes_of, axis_of, one_spelling
 from .arithmetic import Arithmetic
 
@@ -33,7 +34,7 @@ _JOINS = {
     "count_nonzero": ("add", REDUCTIONS["sum"]),
 }
 _BY_REAL = OPS["divide_by_real"]
-_SCANS = {name: Scan(REDUCTIONS[name]) for name in ("sum", "prod", "max", "min")}
+_scan = cache(Scan)  # the same object each time, as recipes are compared by it
 
 
 def _out_of_order(layout: Layout, kept: tuple[int, ...]) -> tuple[int, ...] | None:
@@ -135,7 +136,7 @@ class Reducing(Arithmetic):
                 (*range(kept, source.ndim - inner), *range(kept), *range(source.ndim - inner, source.ndim))
             )
             partial = self._reduced(reduction, first, source.ndim - inner)
-            partial.storage.node.used = True
+            partial.storage.node.stored = True
             others = source.ndim - inner - kept
             last = partial.layout.permute((*range(others, others + kept), *range(others)))
             return partial._reduce_parts(outer, last, kept)
@@ -149,7 +150,7 @@ class Reducing(Arithmetic):
         order = [axis, *range(kept - 1), axis + 2, *range(max(kept - 1, 0), kept)]
         cut = cut.permute((*order, *(a for a in range(cut.ndim) if a not in order)))
         partial = self._reduced(reduction, cut, kept + 2)
-        partial.storage.node.used = True  # computed on its own: it is what the threads share
+        partial.storage.node.stored = True  # computed on its own: it is what the threads share
         parts = (0, max(kept, 1))
         last = partial.layout.permute((*(a for a in range(kept + 2) if a not in parts), *parts))
         found = partial._reduced(outer, last, kept)
@@ -333,9 +334,9 @@ class Reducing(Arithmetic):
         back = [in_memory.index(a) for a in range(layout.ndim)]
         loops = [*(a for a in in_memory if a != place), place]
         target = whole.permute([back[a] for a in loops])
-        REDUCTIONS[name].check(op, t.dtype)
-        result = REDUCTIONS[name].result(t.dtype)
-        found = self._of(Node(_SCANS[name], whole.shape, result, (t.node,), (layout.permute(loops),), target))
+        reduction = running(name, t.dtype)
+        result = reduction.result(t.dtype)
+        found = self._of(Node(_scan(reduction), whole.shape, result, (t.node,), (layout.permute(loops),), target))
         return found._view(found.layout.permute(back))._typed(dtype)
 
     def cumulative_sum(self, axis: int | None = None, dtype: object = None, *, dim: int | None = None) -> Self:

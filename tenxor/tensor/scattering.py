@@ -17,7 +17,7 @@ from ..node import Node, Scalar, scatter
 from ..ops import OPS
 from ..realize import lock, realize
 from ..reductions import REDUCTIONS, Reduction
-from .core import KINDS, Core, spread
+from .core import KINDS, Core, Places, spread
 from .gathering import FEW, Gathering, Reached, outside
 
 # Where many values meet at few elements, so many parts of them are joined on their own; there are so many for an element.
@@ -56,7 +56,8 @@ class Scattering(Gathering):
                 self._write(self._scattered(op, reached._replace(layout=rows, known=checked), value, join), op)
                 return
             how = scatter(reached.op, reduction, reached.axes, checked)
-            self._store(source, through, self._pinned(), (how, reached.layout, reached.indices, reached.throughs))
+            places = Places(how, reached.layout, reached.indices, reached.throughs)
+            self._store(source, through, self._pinned(), places)
 
     def _scattered(self, op: str, reached: Reached, value: Core | Number, join: str | None = None) -> Self:
         """New tensor: this one's elements, with a value written as `_scatter` does; indices reach in a row-major copy."""
@@ -91,12 +92,9 @@ class Scattering(Gathering):
             checked = self._look(reached, many=fresh, pending=False)  # what is fresh may be written itself
             if 0 in reached.shape:
                 return found  # type: ignore[no-any-return]
-            source, through = self._node_of(source, through, reached.shape)
             how = scatter(reached.op, reduction, reached.axes, checked)
-            old = found.node
-            layouts = (Layout.contiguous((old.size,)), through, *reached.throughs)
-            sources = (old, source, *[i.node for i in reached.indices])
-            return self._of(Node(how, self.layout.shape, self.dtype, sources, layouts, reached.layout))
+            node = found._stored(source, through, False, Places(how, reached.layout, reached.indices, reached.throughs))
+            return self._of(node)._view(found.layout)
 
     def _reduction(self, op: str, join: str | None, value: Core | Number) -> Reduction | None:
         """How a value is joined to elements of this dtype, which must be able to hold what comes of it."""

@@ -7,6 +7,7 @@ computed.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -59,7 +60,7 @@ def blocks(monkeypatch: pytest.MonkeyPatch, **sizes: Any) -> None:
 
 def vectors(monkeypatch: pytest.MonkeyPatch, nbytes: int) -> None:
     """Kernels for vectors of so many bytes."""
-    monkeypatch.setattr(compiler(), "vector_bytes", nbytes)
+    monkeypatch.setattr(compiler(), "target", replace(compiler().target, vector_bytes=nbytes))
     apart(monkeypatch, f"{nbytes} bytes")
 
 

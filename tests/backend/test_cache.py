@@ -217,6 +217,7 @@ class TestNames:
     @pytest.mark.parametrize(
         "name",
         [
+            "backend/llvm/builder.py",
             "backend/llvm/emit.py",
             "backend/llvm/elementary/core.py",
             "kernel/lower.py",

@@ -6,6 +6,7 @@ The blocks are made small here, so that the interpreter sees several of them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -223,7 +224,7 @@ class TestNearSteps:
     @pytest.mark.parametrize("vector_bytes", [16, 32, 64])
     def test_and_larger_ones_in_vectors_of_every_size(self, vector_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
         made = compiler()
-        monkeypatch.setattr(made, "vector_bytes", vector_bytes)
+        monkeypatch.setattr(made, "target", replace(made.target, vector_bytes=vector_bytes))
         monkeypatch.setattr(made, "identity", f"{made.identity}\n{vector_bytes} bytes")
         monkeypatch.setattr(made, "kernels", {})
         for dtype in (int8, float32, float64):

@@ -9,10 +9,12 @@ from math import inf, nan, pi
 import llvmlite.binding as llvm
 import numpy as np
 import pytest
-from llvmlite import ir
 from mpmath import mp, mpc, mpf
 
+from tenxor.backend.llvm.builder import Builder, Module
 from tenxor.backend.llvm.elementary import FUNCTIONS, power
+from tenxor.backend.llvm.types import DOUBLE, FLOAT, I64, POINTER, Type, vector
+from tenxor.target import Target
 
 UNARY = sorted(set(FUNCTIONS) - {"atan2", "hypot", "logaddexp", "pow"})
 BINARY = ["atan2", "hypot", "logaddexp", "pow"]
@@ -23,25 +25,23 @@ POW_BOUND = 1.0
 # --- harness -----------------------------------------------------------------------------------------------
 
 
-def loop_module(name: str, element: ir.Type, width: int, arity: int) -> ir.Module:
-    """`run(n, x, ..., out)`, which applies the function to n elements, a multiple of `width`."""
-    lanes = element if width == 1 else ir.VectorType(element, width)
-    i64, pointer = ir.IntType(64), ir.PointerType()
-    module = ir.Module()
-    run = ir.Function(module, ir.FunctionType(ir.VoidType(), [i64] + [pointer] * (arity + 1)), "run")
-    entry, loop, done = (run.append_basic_block(block) for block in ("entry", "loop", "done"))
-    ir.IRBuilder(entry).branch(loop)
-    b = ir.IRBuilder(loop)
-    i = b.phi(i64)
-    i.add_incoming(i64(0), entry)
-    *sources, target = (b.gep(argument, [i], source_etype=element) for argument in run.args[1:])
-    result = FUNCTIONS[name](b, *(b.load(source, typ=lanes, align=4) for source in sources))
-    b.store(result, target, align=4)
-    following = b.add(i, i64(width))
-    i.add_incoming(following, b.block)
-    b.cbranch(b.icmp_unsigned("<", following, run.args[0]), loop, done)
-    ir.IRBuilder(done).ret_void()
-    return module
+def loop_module(name: str, element: Type, width: int, arity: int, target: Target) -> str:
+    """`run(n, x, ..., out)`, which applies the function to n elements, so many lanes at once; none for one element."""
+    b = Builder(Module(target), "run", [("n", I64), *((f"p{k}", POINTER) for k in range(arity + 1))])
+    n, *places = b.arguments
+    loop, done = b.block("loop"), b.block("done")
+    b.branch(loop)
+    b.cursor.block = loop
+    i = b.phi(I64)
+    i.comes(b.constant(I64, 0), b.entry)
+    *sources, target = (place.at(i, element) for place in places)
+    target.store(FUNCTIONS[name](*(source.load(vector(element, width)) for source in sources)))
+    following = i + (width or 1)
+    i.comes(following, b.cursor.block)
+    b.branch_if(following < n, loop, done)
+    b.cursor.block = done
+    b.do("ret void")
+    return str(b.module)
 
 
 @cache
@@ -55,8 +55,9 @@ def compiled(
     machine = llvm.Target.from_default_triple().create_target_machine(cpu=cpu, features=features, opt=2)
     arity = 2 if name in BINARY else 1
     lanes = width or 64 // np.dtype(dtype).itemsize
-    element = ir.FloatType() if dtype is np.float32 else ir.DoubleType()
-    module = llvm.parse_assembly(str(loop_module(name, element, lanes, arity)))
+    element = FLOAT if dtype is np.float32 else DOUBLE
+    target = Target.of_host({name[1:] for name in features.split(",") if name.startswith("+")})
+    module = llvm.parse_assembly(loop_module(name, element, lanes if lanes > 1 else 0, arity, target))
     module.verify()
     engine = llvm.create_mcjit_compiler(module, machine)
     engine.finalize_object()

@@ -15,13 +15,12 @@ import numpy as np
 import pytest
 
 import tenxor as tx
-from tenxor import plan
+from tenxor import memory, plan
 from tenxor.dtypes import ALL, DType, bfloat16, boolean, decoded, float16, float32, float64, int64
 from tenxor.kernel import lower as lowering
 from tenxor.kernel.fuse import fuse, pending
 from tenxor.kernel.ir import Kernel, Product
 from tenxor.kernel.lower import lower
-from tenxor.memory import memory
 from tenxor.tensor import Tensor
 
 from .graphs import in_memory

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -125,6 +126,11 @@ def test_roll(sample: str, shift: int) -> None:
         assert_same(found, np.roll(array, shift, axis=axis))
 
 
+def test_roll_along_no_axes() -> None:
+    assert tx.roll(tx.asarray(5), (), axis=()).tolist() == 5
+    assert tx.roll(tx.arange(3), (), axis=()).tolist() == [0, 1, 2]
+
+
 @each_sample
 def test_roll_of_several_axes(sample: str) -> None:
     tensor, array = SAMPLES[sample]()
@@ -189,6 +195,12 @@ def test_constants_of_their_own_at_every_end() -> None:
         assert_same(tx.pad(tx.asarray(array), 2, constant_values=values), np.pad(array, 2, constant_values=values))
 
 
+def test_complex_constants() -> None:
+    array = np.array([1j, 2.0])
+    for values in (2j, (1, 3 - 1j)):
+        assert_same(tx.pad(tx.asarray(array), 1, constant_values=values), np.pad(array, 1, constant_values=values))
+
+
 def test_a_padded_expression_is_written_in_its_place() -> None:
     for rows, kernels in ((2, 2), (20_000, 3)):  # a small one is filled whole before
         array = np.arange(3.0 * rows).reshape(rows, 3)
@@ -245,6 +257,19 @@ WRONG: dict[str, tuple[Callable[[], Any], type[Exception], tuple[str, ...]]] = {
         lambda: tx.pad(table, 1, constant_values=(1, 2, 3)),
         ArgumentError,
         ("pad", "constant_values", "(1, 2, 3)"),
+    ),
+    **{
+        f"constants for mode {mode}": (
+            partial(tx.pad, table, 1, mode, constant_values=0),
+            ArgumentError,
+            ("pad", mode, "constant_values", "'constant'"),
+        )
+        for mode in MODES[1:]
+    },
+    "complex constants among real numbers": (
+        lambda: tx.pad(table, 1, constant_values=(0, 1j)),
+        DTypeError,
+        ("pad", "complex128", "float64"),
     ),
     "an edge of nothing": (
         lambda: tx.pad(tx.zeros((2, 0)), 1, "edge"),

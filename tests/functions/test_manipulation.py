@@ -72,7 +72,7 @@ MOVES = {
         lambda a: np.lib.stride_tricks.sliding_window_view(a, 2, axis=-1)[..., ::2, :],
         lambda s: bool(s) and s[-1] >= 2,
     ),
-    "unstack": Move(lambda x: tx.unstack(x)[-1], lambda a: a[-1], lambda s: bool(s) and s[0] > 0),
+    "unstack": Move(lambda x: tx.unstack(x)[-1], lambda a: a[-1], lambda s: len(s) > 1 and s[0] > 0),
     "unstack of another axis": Move(
         lambda x: tx.unstack(x, axis=1)[0], lambda a: a[:, 0], lambda s: len(s) > 1 and s[1] > 0
     ),

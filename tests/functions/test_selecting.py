@@ -120,6 +120,50 @@ def test_isin_takes_numbers_and_finds_no_nan() -> None:
         assert tx.isin(tx.asarray([tx.nan, 1.0]), [tx.nan, *[1.0] * padding]).tolist() == [False, padding > 0]
 
 
+_NUMBERS: tuple[Any, ...] = (
+    *(0, 1, -1, 2, 127, 128, 255, 2**24, 2**24 + 1, 2**53, 2**53 + 1, -(2**53) - 1, 2**62 + 1, 2**63 - 1, -(2**63)),
+    *(2**63, 2**63 + 2**11, 2**64 - 1, 0.5, 0.1, -0.0, tx.inf, -tx.inf, tx.nan, 2.0**64, 1j, 1 + 1j),
+)
+_ALL = ("bool", "int8", "uint8", "int32", "int64", "uint64", "bfloat16", "float16", "float32", "float64", "complex64")
+
+
+def numbers_of(dtype: str) -> tx.Tensor:
+    """Those of the numbers that are at home in a dtype."""
+    d = tx.dtype(dtype)
+    if d.kind == "bool" or d.is_integer:
+        held = [x for x in _NUMBERS if type(x) is int and d.lowest <= x <= d.highest]
+    else:
+        held = [x for x in _NUMBERS if d.is_complex or type(x) is not complex]
+    return tx.asarray(held, dtype=d)
+
+
+@pytest.mark.parametrize("dtype", _ALL)
+@pytest.mark.parametrize("other", _ALL)
+def test_isin_compares_exactly_whatever_the_dtypes_and_the_number_of_values(dtype: str, other: str) -> None:
+    """As Python's numbers compare, which is exact."""
+    elements, values = numbers_of(dtype), numbers_of(other)
+    ours, theirs = elements.tolist(), values.tolist()
+    wanted = [any(x == y for y in theirs) for x in ours]
+    assert tx.isin(elements, values).tolist() == wanted
+    assert tx.isin(elements, tx.concat([values] * 20), invert=True).tolist() == [not w for w in wanted]
+    few = [tx.isin(elements, values[k : k + 7]).tolist() for k in range(0, len(theirs), 7)]
+    assert [any(found) for found in zip(*few, strict=True)] == wanted
+
+
+def test_isin_takes_numbers_of_any_64_bits_beside_any_tensor() -> None:
+    unsigned = tx.asarray([1, 2**53 + 1, 2**63], dtype=tx.uint64)
+    assert tx.isin(unsigned, 1).tolist() == tx.isin(unsigned, True).tolist() == [True, False, False]
+    assert tx.isin(unsigned, 2**63).tolist() == [False, False, True]
+    assert tx.isin(unsigned, [1, 2**63]).tolist() == [True, False, True]
+    assert tx.isin(unsigned, -1).tolist() == tx.isin(unsigned, 2.0**53).tolist() == [False] * 3
+    assert tx.isin(2**63, unsigned).item() is True
+    assert tx.isin(tx.arange(3, dtype=tx.int8), 300).tolist() == [False] * 3
+    assert tx.isin(tx.asarray([2.0**53]), 2**53 + 1).tolist() == [False]
+    third = tx.asarray([0.1], dtype=tx.float32)  # beside which a Python float is one of its kind
+    assert tx.isin(third, 0.1).tolist() == tx.isin(0.1, third).reshape(1).tolist() == [True]
+    assert tx.isin(third, [0.1]).tolist() == np.isin(third.to_numpy(), [0.1]).tolist() == [False]
+
+
 table = tx.arange(6).reshape(2, 3)
 
 WRONG: dict[str, tuple[Callable[[], Any], type[Exception], tuple[str, ...]]] = {

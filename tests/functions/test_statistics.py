@@ -136,6 +136,53 @@ def test_running_reductions_of_all_elements(sample: str) -> None:
         assert_same(tx.cumulative_sum(tensor), np.cumsum(array))
 
 
+def assert_signs(found: tx.Tensor, wanted: Any) -> None:
+    """Equal, with the signs of zeros."""
+    values = found.to_numpy()
+    assert values.dtype == wanted.dtype and values.shape == wanted.shape
+    for part in ("real", "imag"):
+        a, b = getattr(values, part), getattr(wanted, part)
+        assert ((a == b) & (np.signbit(a) == np.signbit(b)) | np.isnan(a) & np.isnan(b)).all(), (values, wanted)
+
+
+ZEROS = np.array([-0.0, -0.0, 0.0, -0.0, 1.0, -0.0])
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, np.complex64, np.complex128])
+def test_running_sums_begin_with_the_very_first_element(dtype: type[np.generic]) -> None:
+    for values in (ZEROS, -ZEROS, ZEROS[:1], np.tile(ZEROS, 40)):
+        array = values.astype(dtype)
+        if array.dtype.kind == "c":
+            array.imag = -values
+        for given, other in ((tx.asarray(array), array), (tx.asarray(array)[::-1], array[::-1])):
+            assert_signs(tx.cumsum(given), np.cumsum(other))
+            assert_signs(given.cumulative_sum(0), np.cumsum(other))
+            assert_signs(tx.cumprod(given), np.cumprod(other))
+            found = tx.cumulative_sum(given, include_initial=True)
+            assert_signs(found, np.cumulative_sum(other, include_initial=True))
+            pairs = np.stack([other, other], axis=1)
+            assert_signs(tx.cumsum(tx.stack([given, given], axis=1), axis=0), np.cumsum(pairs, axis=0))
+
+
+def test_sums_of_negative_zeros_are_zero_as_numpys() -> None:
+    """A sum is that of 0 and all elements, whatever they are, so that of one -0 is 0."""
+    for count in (1, 2, 33, 300_000):
+        array = np.full(count, -0.0)
+        assert_signs(tx.sum(tx.asarray(array)), np.sum(array))
+        assert_signs(tx.mean(tx.asarray(array)), np.mean(array))
+        assert_signs(tx.sum(tx.asarray(array).reshape(-1, 1), axis=1), np.sum(array.reshape(-1, 1), axis=1))
+
+
+@pytest.mark.parametrize("dtype", [np.complex64, np.complex128])
+def test_running_products_of_complex_numbers_begin_with_the_very_first_element(dtype: type[np.generic]) -> None:
+    for first in (complex(np.inf, 1), complex(-0.0, -0.0), complex(2, -np.inf), complex(np.nan, 3), 1 - 2j):
+        array = np.array([first, 2 + 1j, 1j], dtype)
+        found = tx.cumprod(tx.asarray(array))
+        assert_signs(found[:1], array[:1])
+        with np.errstate(all="ignore"):
+            np.testing.assert_allclose(found.to_numpy()[1:], np.cumprod(array)[1:], rtol=1e-6)
+
+
 @each_sample
 def test_diff(sample: str) -> None:
     tensor, array = SAMPLES[sample]()

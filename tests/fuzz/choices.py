@@ -49,9 +49,18 @@ class Choices:
         if entries and self.rng.random() < 0.2:
             cut = self.rng.randint(0, len(entries))
             entries[cut : cut + self.rng.randint(0, 2)] = ["..."]
+        elif ":" not in "".join(entries) and self.rng.random() < 0.5:  # a view of one element, not its value
+            entries.insert(self.rng.randint(0, len(entries)), "...")
         if self.rng.random() < 0.1:
             entries.insert(self.rng.randint(0, len(entries)), "None")
-        return ", ".join(entries) or "..."
+        return ", ".join(entries) or "()"
+
+    def element(self, shape: Shape) -> str:
+        """An integer for every axis, and sometimes an ellipsis, which makes the element a view."""
+        entries = [str(self.rng.randint(-n, n - 1)) for n in shape]
+        if self.rng.random() < 0.2:
+            entries.insert(self.rng.randint(0, len(entries)), "...")
+        return ", ".join(entries) or "()"
 
     def orthogonal_key(self, shape: Shape) -> str:
         entries = []
@@ -73,6 +82,8 @@ class Choices:
         rng, shape, ndim = self.rng, tensor.shape, tensor.ndim
         moves = [f"{name}[{self.key(shape)}]", f"{name}[{self.key(shape)}]", self.reshape(name, tensor)]
         moves += [self.reshape(name, tensor), self.add_axis(name, ndim)]
+        if tensor.size:
+            moves.append(f"{name}[{self.element(shape)}]")
         if prod(shape) <= 16:
             moves.append(self.expand(name, shape))
         if ndim:
@@ -83,6 +94,7 @@ class Choices:
                 f"{name}.ravel()",
             ]
             moves += self.windows(name, shape, axis) + self.split(name, shape, axis)
+            moves += [f"list({name})[{rng.randrange(shape[0])}]"] if shape[0] else []
             moves += [f"{name}.squeeze({axis})"] * (shape[axis] == 1)
         if ndim >= 2:
             first, second = rng.sample(range(ndim), 2)

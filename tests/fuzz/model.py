@@ -197,8 +197,9 @@ class Tensor:
     def _numbers(self, key: Any) -> tuple[list[int], list[int], bool]:
         """The shape and the row-major numbers of what an index selects, and whether it selects by lists."""
         entries = list(key) if isinstance(key, tuple) else [key]
-        if entries and isinstance(entries[0], Tensor):
+        if entries and isinstance(entries[0], Tensor) and entries[0].dtype == bool_:
             return self._hits(entries[0])
+        entries = [entry.tolist() if isinstance(entry, Tensor) else entry for entry in entries]
         units = row_major(self.shape)
         used = sum(1 for entry in entries if entry is not None and entry is not Ellipsis)
         if Ellipsis not in [entry for entry in entries if not isinstance(entry, list)]:
@@ -238,7 +239,12 @@ class Tensor:
     def __getitem__(self, key: Any) -> Tensor:
         shape, numbers, by_list = self._numbers(key)
         picked = self._pick(shape, numbers)
-        return picked.copy() if by_list else picked
+        return picked.copy() if by_list or self._is_full(key) else picked
+
+    def _is_full(self, key: Any) -> bool:
+        """Whether there is an integer for every axis and nothing else: the element is read, and is no view."""
+        entries = key if isinstance(key, tuple) else (key,)
+        return len(entries) == self.ndim and all(isinstance(entry, int) for entry in entries)
 
     def __setitem__(self, key: Any, value: Any) -> None:
         shape, numbers, by_list = self._numbers(key)

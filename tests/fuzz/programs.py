@@ -64,6 +64,7 @@ class Writer:
             self.read: 8,
             self.reduction: 5,
             self.overlapping_write: 5,
+            self.exchange: 3,
             self.listed_write: 5,
             self.accumulation: 5,
             self.numpy_step: 6,
@@ -199,7 +200,8 @@ class Writer:
         chosen = self.tensor(lambda t: t.ndim > 0 and t.size > 0)
         if chosen is not None:
             name, tensor = chosen
-            self.name(f"{name}[{self.listed_key(name, tensor)}]")
+            key = self.listed_key(name, tensor) if self.rng.random() < 0.5 else self.tensor_key(tensor)
+            self.name(f"{name}[{key}]")
 
     # Views
 
@@ -274,6 +276,15 @@ class Writer:
         if tensor.injective or tensor.size > n:
             self.do(self.rng.choice(forms))
 
+    def exchange(self) -> None:
+        """Elements that change places, or are written with one another."""
+        chosen = self.tensor(is_number, lambda t: t.injective and t.size > 1)
+        if chosen is not None:
+            name, tensor = chosen
+            a, b = (f"{name}[{self.choose.element(tensor.shape)}]" for _ in range(2))
+            if self.value_of(f"{a} + {b}") is not None:
+                self.do(self.rng.choice([f"{a}, {b} = {b}, {a}", f"{a}, {b} = {b}, {a} + {b}", f"{a} += {b}"]))
+
     def loop(self) -> None:
         """So many updates that what is pending has to be bounded."""
         chosen = self.tensor(is_number, lambda t: t.injective and 1 < t.size <= 16)
@@ -297,13 +308,33 @@ class Writer:
             forms += [f"{rows}, {columns}", f":, {sorted(set(columns))}"]
         return self.rng.choice(forms)
 
+    def tensor_key(self, tensor: Tensor, *, repeats: bool = True) -> str:
+        """One tensor as the index of the first axis, and of those after it that are as long."""
+        n = tensor.shape[0]
+
+        def fits(t: Tensor) -> bool:
+            numbers = t.values()
+            within = t.ndim == 1 and t.dtype == model.int64 and 0 < t.size <= 6 and all(-n <= k < n for k in numbers)
+            return within and (repeats or len({k % n for k in numbers}) == t.size)
+
+        found = self.tensor(fits) if self.rng.random() < 0.5 else None
+        if found is None:
+            rows = self.rng.sample(range(n), min(n, 6)) + ([self.rng.randint(-n, -1)] if repeats else [])
+            index = self.name(f"tx.asarray({rows})")
+            assert index is not None
+        else:
+            index = found[0]
+        alike = next((k for k, size in enumerate(tensor.shape) if size != n), tensor.ndim)
+        forms = [index, index, f"{index} + 0", f"{index}[::-1]"]
+        return ", ".join(self.rng.choice(forms) for _ in range(self.rng.randint(1, alike)))
+
     def listed_write(self) -> None:
         """Assignment through lists and masks of rows, which may repeat."""
         chosen = self.tensor(lambda t: t.ndim > 0 and t.size > 0)
         if chosen is None:
             return
         name, tensor = chosen
-        key = self.listed_key(name, tensor)
+        key = self.listed_key(name, tensor) if self.rng.random() < 0.7 else self.tensor_key(tensor)
         selected = tensor[eval(f"_slicer[{key}]", {**self.world, "_slicer": Keys()})]
         if tensor.injective and selected.size:
             self.assign(f"{name}[{key}]", selected)
@@ -346,8 +377,7 @@ class Writer:
             f"{name}.to_numpy()",
         ]
         if tensor.size:
-            element = ", ".join(str(self.rng.randint(-n, n - 1)) for n in tensor.shape) or "..."
-            forms += [f"{name}[{element}].item()"] * 2
+            forms += [f"{name}[{self.choose.element(tensor.shape)}].item()"] * 2
         if is_number(tensor):
             forms += [f"{name}.sum()", f"{name}[{self.choose.key(tensor.shape)}].sum().item()"]
         self.do(f"show({self.rng.choice(forms)})")

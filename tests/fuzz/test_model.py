@@ -77,8 +77,10 @@ class Mapped:
         return self.seen(windows[(*[slice(None)] * axis, slice(None, None, step))])
 
     def __getitem__(self, key: Any) -> Mapped:
-        picked = np.asarray(self.numbers[as_numpy_key(key)])
-        basic = np.shares_memory(picked, self.numbers) or picked.size == 0 or not has_list(key)
+        picked = self.numbers[as_numpy_key(key)]
+        basic = isinstance(picked, np.ndarray) and (
+            np.shares_memory(picked, self.numbers) or picked.size == 0 or not has_list(key)
+        )
         return self.seen(picked) if basic else made(self.cells[picked])
 
     def __setitem__(self, key: Any, value: Any) -> None:
@@ -167,6 +169,8 @@ def has_list(key: Any) -> bool:
 
 
 def as_numpy_key(key: Any) -> Any:
+    if isinstance(key, tuple):
+        return tuple(as_numpy_key(entry) for entry in key)
     return key.array if isinstance(key, Mapped) else key
 
 

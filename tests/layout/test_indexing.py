@@ -33,6 +33,22 @@ def test_an_int_drops_its_axis():
     assert cube.index((ALL, 1)).shape == (2, 2)
 
 
+def test_the_views_along_an_axis_are_those_of_its_indices():
+    table = contiguous(3, 4, 5)
+    for layout in (
+        table,
+        table.index((ALL, slice(None, None, -2))),
+        table.expand((2, 3, 4, 5)),
+        table.oindex((None, [3, 0, 0])),
+        table.transpose().reshape((6, 10)),
+        contiguous(0, 3),
+    ):
+        for axis in range(layout.ndim):
+            wanted = [layout.index((*(ALL,) * axis, k)) for k in range(layout.shape[axis])]
+            assert [one.shape for one in layout.along(axis)] == [one.shape for one in wanted]
+            assert [one.offsets().tolist() for one in layout.along(axis)] == [one.offsets().tolist() for one in wanted]
+
+
 def test_a_slice_of_a_slice_keeps_both_offsets():
     assert read(contiguous(2, 2, 2).index((ALL, 1)).index((1,)), CUBE) == [7, 8]
 

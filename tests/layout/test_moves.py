@@ -52,6 +52,7 @@ def test_a_move_leaves_the_layout_it_starts_from_alone(case):
 def test_every_move_is_drawn():
     moves = {name for name in vars(Layout) if not name.startswith("_")}
     rest = {
+        "along",  # many views, each that of `index`: test_indexing.py
         "axes",
         "base",
         "contiguous",

@@ -7,7 +7,7 @@ import gc
 import pytest
 
 import tenxor as tx
-from tenxor.memory import memory
+from tenxor import memory
 
 
 def used() -> int:

@@ -12,8 +12,10 @@ import numpy as np
 import pytest
 
 import tenxor as tx
+from tenxor import memory
 from tenxor.errors import ArgumentError
-from tenxor.memory import Buffer, allocate, memory, release_pool
+from tenxor.memory import Buffer, allocate
+from tenxor.pool import pool
 
 from .conftest import used
 
@@ -22,7 +24,7 @@ MiB = 1 << 20
 
 @pytest.fixture
 def _no_limit_after() -> Iterator[None]:
-    release_pool()
+    pool.release(pool.pooled)
     yield
     tx.set_memory_limit(None)
 

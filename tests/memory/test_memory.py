@@ -17,14 +17,15 @@ import numpy as np
 import pytest
 
 import tenxor as tx
-from tenxor import memory as memory_module
+from tenxor import memory
 from tenxor.dtypes import float32, int64
-from tenxor.memory import ALIGNMENT, Buffer, allocate, foreign, memory, release_pool
+from tenxor.memory import Buffer, allocate, foreign
+from tenxor.pool import ALIGNMENT, pool
 from tenxor.tensor import Tensor
 
 from .conftest import used
 
-module = sys.modules["tenxor.memory"]
+module = sys.modules["tenxor.pool"]
 MiB = 1 << 20
 
 
@@ -95,7 +96,7 @@ class TestPool:
             assert len({b.address for b in buffers}) == 20
 
     def test_is_bounded(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        release_pool()
+        pool.release(pool.pooled)
         monkeypatch.setattr(module, "MAX_POOLED", 4 * MiB)
         buffers = [allocate(MiB) for _ in range(10)]
         del buffers
@@ -104,7 +105,7 @@ class TestPool:
     def test_is_given_back_on_demand(self) -> None:
         allocate(MiB)
         assert memory().pooled >= MiB
-        release_pool()
+        pool.release(pool.pooled)
         assert memory().pooled == 0
         assert allocate(MiB).address % 64 == 0
 
@@ -144,7 +145,7 @@ class TestPool:
 
     def test_lets_old_sizes_go_for_new_ones(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """What was pooled by an earlier part of a program must not keep out what the present part needs again and again."""
-        release_pool()
+        pool.release(pool.pooled)
         monkeypatch.setattr(module, "MAX_POOLED", 8 * MiB)
         old = [allocate(MiB) for _ in range(8)]
         del old
@@ -189,8 +190,8 @@ class TestCounts:
 
     def test_show_themselves(self) -> None:
         found = memory()
-        assert repr(found) == f"Memory(in_use={found.in_use}, peak={found.peak}, pooled={found.pooled}, limit=None)"
-        assert tx.memory is memory and memory_module is memory
+        assert repr(found) == f"Memory(in_use={found.in_use}, peak={found.peak}, waiting=0, pooled={found.pooled}, limit=None)"
+        assert tx.memory is memory
 
     def test_temporaries_are_given_back_while_more_is_computed(self) -> None:
         x = tx.ones((1024, 1024), dtype=tx.uint8).realize()
@@ -327,13 +328,13 @@ def test_large_buffers_lie_in_huge_pages() -> None:
         lines = Path("/proc/self/smaps").read_text(encoding="ascii").splitlines()
         return sum(int(line.split()[1]) << 10 for line in lines if line.startswith("AnonHugePages"))
 
-    release_pool()
+    pool.release(pool.pooled)
     before = huge()
     buffer = allocate(64 * MiB)
     buffer.array[:] = 1
     assert huge() - before >= 60 * MiB, "the system gave small pages: has it no 64 MiB in one piece?"
     del buffer
-    release_pool()
+    pool.release(pool.pooled)
     assert huge() - before < 4 * MiB  # they are the system's again
 
 
@@ -344,7 +345,7 @@ def test_large_results_page_fault_in_the_first_rounds_only() -> None:
     def faults() -> int:
         return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
 
-    release_pool()
+    pool.release(pool.pooled)
     x = tx.ones(16 * MiB, dtype=tx.float32).realize()
     y = x
     counts = [faults()]

@@ -300,7 +300,10 @@ TWICE: dict[str, Pair] = {
         s := x.reshape(10, 20, 200).sum(axis=0),
         (s.T + z[:, :20]).realize().T,
     ),
-    "one of many sums": lambda x, z: (s := x.sum(axis=0), (s[7] + z[0]).realize()[0].expand(200) - s[7] + s),
+    "one of many sums": lambda x, z: (
+        s := x.sum(axis=0),
+        (s[7, ...] + z[0]).realize()[0, ...].expand(200) - s[7, ...] + s,
+    ),
     "means that are taken off": lambda x, z: (
         m := x.T.mean(axis=1, keepdims=True),
         (x.T * 0 + m).realize()[:, :1],

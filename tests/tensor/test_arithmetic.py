@@ -213,6 +213,35 @@ def test_negative_integer_powers_of_integers() -> None:
     same(tx.asarray([3], dtype=tx.int8) ** 2, np.array([9], np.int8))
 
 
+@pytest.mark.parametrize("dtype", ["bool", "int8", "uint64", "int64"])
+@pytest.mark.parametrize("exponent", [-1, -2, -1000])
+def test_a_negative_number_is_no_exponent_of_integers_however_it_is_spelled(dtype: str, exponent: int) -> None:
+    t = tx.ones(3, dtype=dtype)
+    spelled: tuple[Callable[[], Any], ...] = (
+        lambda: t**exponent,
+        lambda: t.pow(exponent),
+        lambda: tx.pow(t, exponent),
+        lambda: np.power(t, exponent),
+        lambda: operator.ipow(t.copy(), exponent),
+        lambda: tx.pow(1, exponent),
+        lambda: tx.pow([1], exponent),
+    )
+    for power in spelled:
+        with pytest.raises(DTypeError, match=rf"^pow: \w+ to the negative power {exponent} is no integer; use a float"):
+            power()
+
+
+def test_negative_powers_among_tensors_of_integers_are_reciprocals_without_fraction() -> None:
+    """What a tensor holds is no error, as it need not be known yet; so it is in place, too."""
+    bases, exponents = tx.asarray([2, 1, -1, -1, 0, 3, -2]), tx.asarray([-1, -5, -3, -2, -1, 2, -2])
+    wanted = [0, 1, -1, 1, 0, 9, 0]
+    held = bases.copy()
+    held **= exponents
+    for found in (bases**exponents, bases.pow(exponents), tx.pow(bases, exponents), np.power(bases, exponents), held):
+        assert found.tolist() == wanted
+    assert (2 ** tx.asarray([-1, 3])).tolist() == tx.pow(2, tx.asarray([-1, 3])).tolist() == [0, 8]
+
+
 @pytest.mark.parametrize("exponent", [0, 1, 2, 3, 0.0, 0.5, 1.0, 2.0, 3.0])
 @pytest.mark.parametrize("dtype", ["bool", "int8", "uint64", "float32"])
 def test_the_dtype_of_a_power_depends_on_the_kind_of_the_exponent_alone(dtype: str, exponent: float) -> None:
@@ -220,6 +249,17 @@ def test_the_dtype_of_a_power_depends_on_the_kind_of_the_exponent_alone(dtype: s
     found = t**exponent
     assert found.dtype is tx.result_type(t, exponent)
     assert found.tolist() == [1, 1]
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "int64", "uint64"])
+def test_integers_are_rounded_to_tens_and_hundreds(dtype: str) -> None:
+    info = tx.iinfo(tx.dtype(dtype))
+    values = [x for x in (*range(-124, 125), 10**18 - 5, 5 * 10**17, 15 * 10**17 - 1) if info.min <= x <= info.max]
+    for digits in (0, 2, -1, -2, -18, -30):
+        found = round(tx.asarray(values, dtype=dtype), digits)
+        assert found.dtype is tx.dtype(dtype)
+        for x, y in zip(values, found.tolist(), strict=True):
+            assert y == round(x, digits), (x, digits)
 
 
 def test_broadcasting() -> None:

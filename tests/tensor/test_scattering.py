@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from random import Random
 from typing import Any
@@ -320,6 +321,35 @@ def test_memory_is_written_in_place_where_nobody_else_reads_it() -> None:
     before = t.copy()
     t.index_add_(0, index, 1)
     assert before.sum().item() == 6000 and t.sum().item() == 7000
+
+
+def test_what_dies_is_written_in_place_once_it_is_read() -> None:
+    old, places = np.array([5.0, 1.0, 4.0, 0.0, 2.0, 3.0, 9.0]), np.array([0, 0, 1, 2, 3, 3, 1])
+    for value in (lambda t: t, lambda t: t[::-1], lambda t: t[::-1] * 2 + 1):
+        x = (tx.asarray(old) + 0).realize()
+        memory, expected = x.storage.node.buffer.address, old.copy()
+        np.add.at(expected, places, value(old))
+        x = x.at[tx.asarray(places)].add(value(x))
+        x.realize()
+        assert x.storage.node.buffer.address == memory
+        assert np.array_equal(x.to_numpy(), expected)
+    own = (tx.asarray([1, 2, 0, 0]) + 0).realize()
+    own = own.at[own].add(own)
+    assert own.tolist() == [1, 3, 2, 0]
+
+
+def test_a_plan_serves_views_of_memory_wherever_they_begin() -> None:
+    values, places = np.arange(24.0).reshape(6, 4), np.array([3, -1, 3, 0])
+    x, expected, y, i = tx.zeros((6, 2, 7)).realize(), np.zeros((6, 2, 7)), tx.asarray(values), tx.asarray(places)
+    counts = []
+    for k in range(6):
+        x[k, k % 2][i] = y[k]
+        expected[k, k % 2][places] = values[k]
+        x[k].T[k % 3 :][:5].index_add_(0, i, y[k, :, None])
+        np.add.at(expected[k].T[k % 3 :][:5], places, values[k, :, None])
+        counts.append(len(sys.modules["tenxor.realize"]._plans))
+    assert np.array_equal(x.to_numpy(), expected)
+    assert counts[0] == counts[-1]
 
 
 def test_readers_of_the_old_content_keep_it() -> None:

@@ -13,6 +13,7 @@ from llvmlite import binding
 
 from ...kernel.fingerprint import fingerprint
 from ...kernel.ir import Kernel
+from ...target import Target
 from ...version import __version__
 from . import cache, sharing
 from .emit import ENTRY, emit
@@ -47,7 +48,7 @@ class Compiler:
         target = binding.Target.from_default_triple()
         self.machine = target.create_target_machine(cpu=cpu, features=features.flatten(), opt=2)
         self.jit = binding.create_lljit_compiler(self.machine)
-        self.vector_bytes = 64 if features.get("avx512f") else 32 if features.get("avx2") else 16
+        self.target = Target.of_host({name for name, has in features.items() if has})
         self.identity = "\n".join(
             (target.triple, cpu, features.flatten(), str(binding.llvm_version_info), llvmlite.__version__, __version__)
         )
@@ -124,7 +125,7 @@ class Compiler:
 
     def llvm_ir(self, kernel: Kernel) -> str:
         """The kernel as LLVM IR."""
-        return emit(kernel, self.vector_bytes)
+        return emit(kernel, self.target)
 
     def assembly(self, kernel: Kernel) -> str:
         """The kernel as this machine's assembly."""

@@ -1,4 +1,4 @@
-"""States of folds: joining those of lanes and chunks, always by the same tree.
+"""States of folds: starting and updating them, and joining those of lanes and chunks, always by the same tree.
 
 The order in which a fold takes its elements is that of its loops, but for floats that are added up: these are taken in
 chunks whose results join the rest one by one, so rounding errors grow with the length of a chunk and the number of
@@ -7,22 +7,43 @@ chunks, and not with that of all steps.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ...expr import Arg, Call, Expr
-from ...kernel.ir import Fold, For, statements, walk
+from ...kernel.ir import Fold, For, Init, Update, statements, walk
 from .analysis import carried, stores
-from .values import I32, constant, lanes_of, shuffled
-
-if TYPE_CHECKING:
-    from .emit import _Emitter
-    from .scopes import Parts
+from .builder import select
+from .emitter import Emitter
+from .scopes import Parts
 
 CHUNK = 64  # steps whose floats are added up on their own
 ROWS = 8  # and where they are taken one by one, as in sums of columns
 
 
-def combined(em: _Emitter, fold: int, left: list[Parts], right: list[Parts]) -> list[Parts]:
+def init(em: Emitter, s: Init) -> None:
+    """Start a fold from its identity."""
+    start(em, s.fold)
+
+
+def start(em: Emitter, fold: int) -> None:
+    """Start a fold from its identity."""
+    f = em.kernel.folds[fold]
+    states = [em.in_lanes(e) for e in f.reduction.identity(f.states)]
+    em.states[fold] = states
+    em.results[fold] = (len(em.scopes) - 1, states)
+
+
+def update(em: Emitter, s: Update) -> None:
+    """Replace the state of a fold, in the lanes at work."""
+    old = em.states[s.fold]
+    new = [em.in_lanes(e) for e in s.values]
+    if em.lanes is not None and em.lanes.mask is not None:
+        em.inmost()
+        mask = em.lanes.mask
+        new = [[select(mask, n, o) for n, o in zip(ns, os, strict=True)] for ns, os in zip(new, old, strict=True)]
+    em.states[s.fold] = new
+    em.results[s.fold] = (len(em.scopes) - 1, new)
+
+
+def combined(em: Emitter, fold: int, left: list[Parts], right: list[Parts]) -> list[Parts]:
     """Two states as one."""
     f = em.kernel.folds[fold]
     n = len(f.states)
@@ -33,7 +54,7 @@ def combined(em: _Emitter, fold: int, left: list[Parts], right: list[Parts]) -> 
     return [em.inline(e, known) for e in formulas]
 
 
-def together(em: _Emitter, fold: int, states: list[Parts]) -> list[Parts]:
+def together(em: Emitter, fold: int, states: list[Parts]) -> list[Parts]:
     """The unrolled vectors of a state as one."""
     em.inmost()
     while len(states[0]) > 1:
@@ -41,19 +62,19 @@ def together(em: _Emitter, fold: int, states: list[Parts]) -> list[Parts]:
     return states
 
 
-def across(em: _Emitter, fold: int, states: list[Parts]) -> list[Parts]:
+def across(em: Emitter, fold: int, states: list[Parts]) -> list[Parts]:
     """The lanes of a state as one scalar: halves upon halves."""
-    b = em.inmost()
-    width = lanes_of(states[0][0])
+    em.inmost()
+    width = states[0][0].lanes
     while width > 1:
         width //= 2
-        low = [[shuffled(b, v, range(width)) for v in parts] for parts in states]
-        high = [[shuffled(b, v, range(width, 2 * width)) for v in parts] for parts in states]
+        low = [[v.shuffled(range(width)) for v in parts] for parts in states]
+        high = [[v.shuffled(range(width, 2 * width)) for v in parts] for parts in states]
         states = combined(em, fold, low, high)
-    return [[b.extract_element(v, constant(I32, 0)) for v in parts] for parts in states]
+    return [[v.lane(0) for v in parts] for parts in states]
 
 
-def chunk(em: _Emitter, loop: For, folds: list[int]) -> int:
+def chunk(em: Emitter, loop: For, folds: list[int]) -> int:
     """How many steps of a loop make a chunk of these folds that it carries; 0 where elements are simply taken in order."""
     kinds = [em.kernel.folds[f] for f in folds]
     if any(f.reduction.combine is None for f in kinds) or not any(map(rounds, kinds)) or stores(loop.body):
@@ -63,12 +84,12 @@ def chunk(em: _Emitter, loop: For, folds: list[int]) -> int:
     return 0 if any(isinstance(s, For) for s in loop.body) else ROWS
 
 
-def has_lanes(em: _Emitter, loop: For) -> bool:
+def has_lanes(em: Emitter, loop: For) -> bool:
     """Whether lanes run along a loop or one inside it."""
     return any(isinstance(s, For) and em.kernel.axes[s.axis].vector for s in statements((loop,)))
 
 
-def lanes_inside(em: _Emitter, loop: For) -> int | None:
+def lanes_inside(em: Emitter, loop: For) -> int | None:
     """The axis of a loop inside this one along which lanes run that fold what both carry, if there is one."""
     folds = set(carried(loop, em.kernel.folds))
     for s in loop.body:

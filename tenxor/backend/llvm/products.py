@@ -18,24 +18,22 @@ is done from the registers if it is little, else row by row.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial, reduce
-from typing import TYPE_CHECKING, Any
-
-from llvmlite import ir
+from functools import reduce
+from operator import mul
 
 from ...expr import Call, Const, Expr
-from ...kernel.ir import Factor, For, Product, State, Update, expand, expressions, walk, work
+from ...kernel.ir import Factor, For, Product, State, expand, expressions, walk, work
 from ...kernel.products import AT_ONCE, ROWS
 from . import folds, packing
+from .access import LINE, prefetch
+from .builder import Value, fma, select, smaller
+from .emitter import Emitter
+from .memory import lanes_before
 from .rows import stored
-from .scopes import Block, Lanes, Scope
-from .values import I8, I32, I64, POINTER, Value, constant, intrinsic, memory_type, smaller, splat
+from .scopes import Lanes, Parts, Span
+from .types import I8, I64, POINTER
+from .values import load, memory_type
 
-if TYPE_CHECKING:
-    from .emit import _Emitter
-    from .scopes import Parts
-
-LINE = 64  # bytes
 LITTLE = 4  # additions' worth of work with a result, up to which it is done straight from the registers
 MOST_TERMS = 2  # of a step, that are added to a state one by one
 
@@ -50,14 +48,19 @@ def tile_shape(vector_bytes: int, states: int) -> tuple[tuple[int, ...], int]:
     return ((6, 2), 2) if states == 1 else ((4, 2), 1)
 
 
-class Work:
+def product(em: Emitter, s: Product) -> None:
+    """All blocks of columns with all blocks of rows."""
+    _Work(em, s).emit()
+
+
+class _Work:
     """A product being emitted: its loops, and what is done with its results."""
 
-    def __init__(self, em: _Emitter, s: Product) -> None:
+    def __init__(self, em: Emitter, s: Product) -> None:
         self.em, self.s = em, s
         self.fold = em.kernel.folds[s.fold]
         self.width = em.width
-        self.heights, self.vectors = tile_shape(em.vector_bytes, len(self.fold.states))
+        self.heights, self.vectors = tile_shape(em.target.vector_bytes, len(self.fold.states))
         self.high, self.wide = self.heights[0], self.vectors * self.width
         self.direct = all(work(e) <= LITTLE for e in expressions(s.body))
         self.once = s.once and self.direct
@@ -69,16 +72,14 @@ class Work:
             if (side.side.runs or not side.side.packed) and len(s.summed) > 1:
                 offsets = side.number_steps(offsets)
             if side.side.fixed:
-                em.outside(partial(side.fill, *em.range(side.axis)))
+                with em.outside():
+                    side.fill(*em.range(side.axis))
 
     def steps_in_all(self) -> Value:
         """How many steps there are."""
-        em = self.em
-        extents = [em.slot(em.kernel.axes[axis].extent) for axis in self.s.summed]
-        b = em.at(0)
-        total = reduce(b.mul, extents)
-        em.inmost()
-        return total
+        extents = [self.em.extent(axis) for axis in self.s.summed]
+        with self.em.within(0):
+            return reduce(mul, extents)
 
     def scratch(self) -> list[Value]:
         """Where states, left and right panels, and numbers of steps lie, in what this thread has to itself."""
@@ -89,19 +90,18 @@ class Work:
             return [place] * 4
         columns = em.slot(s.right.block)
         place = em.scratch()
-        b = em.at(0)
-        columns = b.add(columns, constant(I64, self.wide))
-        rows, steps = self.padded(b), b.add(self.steps, constant(I64, packing.SQUARE))
-        sizes = (
-            b.mul(rows, constant(I64, self.wide * state)),
-            b.mul(b.mul(rows, steps), constant(I64, s.left.packed * packing.bytes_of(s.left))),
-            b.mul(b.mul(columns, steps), constant(I64, s.right.packed * packing.bytes_of(s.right))),
-        )
-        found = [b.inttoptr(place, POINTER)]
-        for size in sizes:
-            place = b.and_(b.add(b.add(place, size), constant(I64, LINE - 1)), constant(I64, -LINE))
-            found.append(b.inttoptr(place, POINTER))
-        em.inmost()
+        with em.within(0):
+            columns = columns + self.wide
+            rows, steps = self.padded(), self.steps + packing.SQUARE
+            sizes = (
+                rows * (self.wide * state),
+                rows * steps * (s.left.packed * packing.bytes_of(s.left)),
+                columns * steps * (s.right.packed * packing.bytes_of(s.right)),
+            )
+            found = [place.cast("inttoptr", POINTER)]
+            for size in sizes:
+                place = (place + size + (LINE - 1)) & -LINE
+                found.append(place.cast("inttoptr", POINTER))
         return found
 
     # Loops
@@ -117,52 +117,49 @@ class Work:
 
             def block(top: Value, bottom: Value) -> None:
                 if s.left.packed and not s.left.fixed:
-                    b = em.inmost()  # a single block of rows is still there for the next columns
-                    missing = b.or_(
-                        b.icmp_signed("==", first, columns[0]),
-                        b.icmp_signed("<", b.sub(bottom, top), b.sub(rows[1], rows[0])),
-                    )
-                    only_if(em, missing, lambda: self.left.fill(top, bottom))
+                    em.inmost()  # a single block of rows is still there for the next columns
+                    missing = first.equals(columns[0]) | (bottom - top < rows[1] - rows[0])
+                    em.only_if(missing, lambda: self.left.fill(top, bottom))
                 self.block(top, bottom, first, last)
 
-            self.blocks(s.left.axis, *rows, s.left.block, block)
+            self.blocks(s.left.axis, *rows, em.slot(s.left.block), block)
 
-        self.blocks(s.right.axis, *columns, s.right.block, column_block)
+        self.blocks(s.right.axis, *columns, em.slot(s.right.block), column_block)
 
     def blocks(
-        self, axis: int, begin: Value, end: Value, size: int | Value, body: Callable[[Value, Value], None]
+        self, axis: int, begin: Value, end: Value, step: int | Value, body: Callable[[Value, Value], None]
     ) -> None:
-        """What `body` emits, for blocks of an axis; the size is a slot or a value."""
+        """What `body` emits, for blocks of an axis that begin so many indices apart."""
         em = self.em
-        step = em.slot(size) if isinstance(size, int) else size
 
         def turn(first: Value) -> Value:
-            further = em.inmost().add(first, step)
-            body(first, smaller(em.inmost(), further, end))
-            return em.inmost().add(first, step)
+            em.inmost()
+            body(first, smaller(end, first + step))
+            em.inmost()
+            return first + step
 
-        em.repeated(For(axis, ()), -1, begin, end, 1, turn)
+        em.repeated(axis, begin, end, turn, inside=False)
 
     def block(self, top: Value, bottom: Value, first: Value, last: Value) -> None:
         """A block of rows with a block of columns."""
-        s = self.s
+        s, zero = self.s, self.em.b.constant(I64, 0)
 
         def panel(left: Value, right: Value) -> None:
             def some_steps(begin: Value, end: Value) -> None:
                 self.tiles((top, bottom), (first, left, right), (begin, end))
 
             if self.once:
-                some_steps(constant(I64, 0), self.steps)
+                some_steps(zero, self.steps)
             else:
-                self.blocks(s.summed[0], constant(I64, 0), self.steps, constant(I64, AT_ONCE), some_steps)
+                self.blocks(s.summed[0], zero, self.steps, AT_ONCE, some_steps)
             if not self.direct:
                 self.finish((top, bottom), (left, right))
 
-        self.blocks(s.right.axis, first, last, constant(I64, self.wide), panel)
+        self.blocks(s.right.axis, first, last, self.wide, panel)
 
-    def padded(self, b: Any) -> Value:
+    def padded(self) -> Value:
         """The rows of a block, and a tile's."""
-        return b.add(self.em.slot(self.s.left.block), constant(I64, self.high))
+        return self.em.slot(self.s.left.block) + self.high
 
     def tiles(self, rows: tuple[Value, Value], columns: tuple[Value, Value, Value], steps: tuple[Value, Value]) -> None:
         """Some steps of all tiles in a column panel: one that is narrow takes fewer vectors, the last rows a lower tile."""
@@ -176,49 +173,44 @@ class Work:
 
                     def tile(i: Value, high: int = high) -> Value:
                         _Tile(self, high, vectors, rows, (first, j, right), i, steps).emit()
-                        return em.inmost().add(i, constant(I64, high))
+                        em.inmost()
+                        return i + high
 
-                    row = em.repeated(For(self.s.left.axis, ()), -1, row, bottom, least, tile)
-                return em.inmost().add(j, constant(I64, self.wide))
+                    row = em.repeated(self.s.left.axis, row, bottom, tile, needs=least, inside=False)
+                em.inmost()
+                return j + self.wide
 
-            em.repeated(For(self.s.right.axis, ()), -1, left, right, (vectors - 1) * self.width + 1, narrow)
+            fewer = (vectors - 1) * self.width
+            em.repeated(self.s.right.axis, left, right, narrow, needs=fewer + 1, inside=False)
             if vectors > 1:
-                left = em.inmost().select(self.is_wide(left, right, vectors), right, left)
-
-    def is_wide(self, left: Value, right: Value, vectors: int) -> Value:
-        """Whether a panel has more columns than one vector less would hold."""
-        b = self.em.inmost()
-        return b.icmp_signed(">", b.sub(right, left), constant(I64, (vectors - 1) * self.width))
+                em.inmost()
+                left = select(right - left > fewer, right, left)
 
     def place_of(self, part: int, rows: Value, row: Value) -> Value:
         """Where part `part` of the states of a row lie, the `rows`-th being the first of the block."""
-        b = self.em.builder
         size = self.fold.states[part].itemsize
         before = self.wide * sum(d.itemsize for d in self.fold.states[:part])
         start = self.states
         if before:
-            start = b.gep(start, [b.mul(self.padded(b), constant(I64, before))], source_etype=I8)
-        return b.gep(start, [b.mul(b.sub(row, rows), constant(I64, self.wide * size))], source_etype=I8)
+            start = start.at(self.padded() * before, I8)
+        return start.at((row - rows) * (self.wide * size), I8)
 
     def finish(self, rows: tuple[Value, Value], columns: tuple[Value, Value]) -> None:
         """What is done with the results of a block of rows in a panel, row by row."""
         em, s = self.em, self.s
-        em.block[s.left.axis] = Block(*rows, 0)
-        em.block[s.right.axis] = Block(*columns, self.wide)
-        em.products[s.fold] = self
+        em.spans[s.left.axis] = Span(*rows, 0)
+        em.spans[s.right.axis] = Span(*columns, self.wide)
+        em.state_rows[s.fold] = self.state_row
         em.statement(For(s.left.axis, (For(s.right.axis, s.body),)))
-        del em.block[s.left.axis], em.block[s.right.axis], em.products[s.fold]
+        del em.spans[s.left.axis], em.spans[s.right.axis], em.state_rows[s.fold]
 
     def state_row(self) -> list[Value]:
         """Where the states lie of the row that the loops stand at."""
         em, axis = self.em, self.s.left.axis
-        depth = em.scope_of(axis)
-        top = em.block[axis].begin
-        row = em.scopes[depth].index
+        top, row = em.spans[axis].begin, em.index(axis)
+        parts = range(len(self.fold.states))
         return em.once(
-            depth,
-            ("state row", self.s.fold),
-            lambda b: [self.place_of(part, top, row) for part in range(len(self.fold.states))],
+            em.scope_of(axis), ("state row", self.s.fold), lambda: [self.place_of(part, top, row) for part in parts]
         )
 
 
@@ -227,7 +219,7 @@ class _Tile:
 
     def __init__(
         self,
-        product: Work,
+        product: _Work,
         high: int,
         vectors: int,
         rows: tuple[Value, Value],
@@ -246,43 +238,46 @@ class _Tile:
         em.lanes = Lanes(s.right.axis, self.width, self.vectors)
         fold = self.product.fold
         identity = fold.reduction.identity(fold.states)
-        start = [em.widened(em.value(e), e)[:1] * n for e in identity]
+        start = [em.in_lanes(e)[:1] * n for e in identity]
         em.states[s.fold] = start
         left = self.product.left.rows(self.i, self.bottom, self.high, self.top)
         right = self.product.right.columns(self.j, self.right, self.vectors, self.width, self.first)
-        fixed = {e: em.widened(em.value(e), e)[:1] * self.vectors for v in s.values for e in walk(v) if _is_given(e)}
+        fixed = {e: em.in_lanes(e)[:1] * self.vectors for v in s.values for e in walk(v) if _is_given(e)}
+
+        columns = [Factor(1, index, e.dtype) for index, e in enumerate(s.right.values)]
+        rows = [Factor(0, index, e.dtype) for index, e in enumerate(s.left.values)]
+        states = [State(s.fold, part, dtype) for part, dtype in enumerate(fold.states)]
 
         def step(k: Value) -> Value:
-            vectors = [right(k, index) for index in range(len(s.right.values))]
+            of_column: dict[Expr, Parts] = {**fixed, **{f: right(k, f.index) for f in columns}}
             old = em.states[s.fold]
             new: list[Parts] = [[] for _ in s.values]
             for row in range(self.high):
-                known: dict[Expr, Parts] = dict(fixed)
-                for index, e in enumerate(s.right.values):
-                    known[Factor(1, index, e.dtype)] = vectors[index]
-                for index, e in enumerate(s.left.values):
-                    known[Factor(0, index, e.dtype)] = [
-                        splat(em.builder, left(k, index, row), self.width)
-                    ] * self.vectors
-                for part, dtype in enumerate(fold.states):
-                    own = slice(row * self.vectors, (row + 1) * self.vectors)
-                    known[State(s.fold, part, dtype)] = old[part][own]
+                own = slice(row * self.vectors, (row + 1) * self.vectors)
+                known = dict(of_column)
+                for f in rows:
+                    known[f] = [left(k, f.index, row).splat(self.width)] * self.vectors
+                for state in states:
+                    known[state] = old[state.part][own]
                 for part, value in enumerate(s.values):
                     new[part] += next_state(em, value, known)
             em.states[s.fold] = new
-            return em.inmost().add(k, constant(I64, 1))
+            em.inmost()
+            return k + 1
 
         if not self.product.once:
             self.fetch()
-        em.repeated(For(s.summed[0], (Update(s.fold, s.values),)), -1, *self.steps, 1, step)
+        em.repeated(s.summed[0], *self.steps, step, folds=[s.fold], inside=False)
         if self.product.once:
             self.finish()
         else:
             places = self.join(start)
             if self.product.direct:
-                more = em.inmost().icmp_signed("<", self.steps[1], self.product.steps)
-                only_if(em, more, lambda: self.keep(places))
-                only_if(em, em.inmost().not_(more), self.finish)
+                em.inmost()
+                more = self.steps[1] < self.product.steps
+                em.only_if(more, lambda: self.keep(places))
+                em.inmost()
+                em.only_if(~more, self.finish)
             else:
                 self.keep(places)
         em.lanes = None
@@ -290,29 +285,23 @@ class _Tile:
     def finish(self) -> None:
         """What is done with the results, straight from the registers, vector by vector."""
         em, s = self.em, self.s
-        states, masks = (
-            em.states[s.fold],
-            packing.first_lanes(em.inmost(), self.right, self.j, self.vectors, self.width),
-        )
-        final = em.inmost().sub(self.bottom, constant(I64, 1))
+        states = em.states[s.fold]
+        em.inmost()
+        masks = lanes_before(self.right, self.j, self.vectors, self.width)
+        final = self.bottom - 1
         for row in range(self.high):
-            b = em.inmost()
-            i = b.add(self.i, constant(I64, row))
-            inside = splat(b, b.icmp_signed("<=", i, final), self.width)
-            i = smaller(b, i, final)  # what is read once for a row is read for idle ones too
-            em.scopes.append(Scope(s.left.axis, b.block, i))
-            for u in range(self.vectors):
-                em.scopes.append(Scope(s.right.axis, b.block, b.add(self.j, constant(I64, u * self.width))))
-                em.inmost()
-                em.lanes = Lanes(s.right.axis, self.width, 1, masked=True, mask=b.and_(masks[u], inside))
-                of_row = [[parts[row * self.vectors + u]] for parts in states]
-                em.states[s.fold], em.results[s.fold] = of_row, (len(em.scopes) - 1, of_row)
-                for statement in s.body:
-                    em.statement(statement)
-                em.scopes.pop()
-                em.scope.block = b.block
-            em.scopes.pop()
-            em.scope.block = b.block
+            em.inmost()
+            i = self.i + row
+            inside = (i <= final).splat(self.width)
+            with em.standing(s.left.axis, smaller(final, i)):  # what is read once for a row is read for idle ones too
+                for u in range(self.vectors):
+                    with em.standing(s.right.axis, self.j + u * self.width):
+                        mask = masks[u] & inside
+                        em.lanes = Lanes(s.right.axis, self.width, 1, masked=True, mask=mask)
+                        of_row = [[parts[row * self.vectors + u]] for parts in states]
+                        em.states[s.fold], em.results[s.fold] = of_row, (len(em.scopes) - 1, of_row)
+                        for statement in s.body:
+                            em.statement(statement)
 
     def waiting(self) -> list[Value]:
         """Where each part of the states of the first row waits."""
@@ -320,28 +309,22 @@ class _Tile:
 
     def fetch(self) -> None:
         """Ask for the lines in which the states wait, as there is time until they are needed."""
-        em = self.em
         for place, dtype in zip(self.waiting(), self.product.fold.states, strict=True):
-            b = em.inmost()
-            for at in range(0, self.high * self.product.wide * dtype.itemsize, LINE):
-                line = b.gep(place, [constant(I64, at)], source_etype=I8)
-                intrinsic(b, "prefetch", ir.VoidType(), line, *(constant(I32, n) for n in (1, 3, 1)), suffix="p0")
+            self.em.inmost()
+            prefetch(place, self.high * self.product.wide * dtype.itemsize, I8, to_write=True)
 
     def join(self, start: list[Parts]) -> list[Parts]:
         """Join the states with those of the steps before, if there are any; where these are."""
         em, fold = self.em, self.product.fold
-        b = em.inmost()
-        later = splat(b, b.icmp_signed(">", self.steps[0], constant(I64, 0)), self.width)
+        em.inmost()
+        later = (self.steps[0] > 0).splat(self.width)
         offsets = [row * self.product.wide + u * self.width for row in range(self.high) for u in range(self.vectors)]
         places = [
-            [b.gep(first, [constant(I64, o)], source_etype=memory_type(dtype)) for o in offsets]
+            [first.at(o, memory_type(dtype)) for o in offsets]
             for first, dtype in zip(self.waiting(), fold.states, strict=True)
         ]
         before = [
-            [
-                b.select(later, packing.vector(b, place, dtype, self.width), none)
-                for place, none in zip(its, nones, strict=True)
-            ]
+            [select(later, load(place, dtype, self.width), none) for place, none in zip(its, nones, strict=True)]
             for its, dtype, nones in zip(places, fold.states, start, strict=True)
         ]
         em.states[self.s.fold] = folds.combined(em, self.s.fold, before, em.states[self.s.fold])
@@ -349,20 +332,8 @@ class _Tile:
 
     def keep(self, places: list[Parts]) -> None:
         """Put the states where they wait for more steps, or for what is done with them."""
-        em = self.em
-        for its, parts, dtype in zip(places, em.states[self.s.fold], self.product.fold.states, strict=True):
-            stored(em, its, dtype, parts)
-
-
-def only_if(em: _Emitter, condition: Value, make: Callable[[], object]) -> None:
-    """What `make` emits, where the condition holds."""
-
-    def turn(index: Value) -> Value:
-        make()
-        return em.inmost().add(index, constant(I64, 1))
-
-    skipped = em.inmost().zext(em.inmost().not_(condition), I64)
-    em.repeated(For(0, ()), -1, skipped, constant(I64, 1), 1, turn)
+        for its, parts, dtype in zip(places, self.em.states[self.s.fold], self.product.fold.states, strict=True):
+            stored(its, dtype, parts)
 
 
 def _is_given(e: Expr) -> bool:
@@ -370,16 +341,16 @@ def _is_given(e: Expr) -> bool:
     return not isinstance(e, (Call, Const, Factor, State))
 
 
-def next_state(em: _Emitter, value: Expr, known: dict[Expr, Parts]) -> Parts:
+def next_state(em: Emitter, value: Expr, known: dict[Expr, Parts]) -> Parts:
     """The next state; products that are added to it, or taken from it, are rounded once each."""
     products = _added_products(value)
     if products is None:
         return em.inline(value, known)
-    b, found = em.builder, known[products[0]]
+    found = known[products[0]]
     for one, other, less in products[1]:
         left, right = em.inline(one, known), em.inline(other, known)
-        left = [b.fneg(x) for x in left] if less else left
-        found = [intrinsic(b, "fma", z.type, x, y, z) for x, y, z in zip(left, right, found, strict=True)]
+        left = [-x for x in left] if less else left
+        found = [fma(x, y, z) for x, y, z in zip(left, right, found, strict=True)]
     return found
 
 

@@ -5,91 +5,77 @@ Where lanes write neighbouring elements whatever the indices are, none meets ano
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from functools import partial
 
 from ...expr import Arg, Expr
-from ...kernel.ir import Accumulate
+from ...kernel.ir import Accumulate, Load
 from . import access
-from .values import I32, I64, Value, constant, from_memory, lanes_of, memory_type, store_masked, to_memory
+from .addresses import differ, moves_along_lanes, pointer_to, position, unit_place
+from .builder import Value
+from .emitter import Emitter
+from .memory import store_vector
+from .scopes import Parts
+from .values import load, memory_type, to_memory
 
-if TYPE_CHECKING:
-    from .emit import _Emitter
-    from .scopes import Parts
 
-
-def accumulate(em: _Emitter, s: Accumulate) -> None:
+def accumulate(em: Emitter, s: Accumulate) -> None:
     """Join values to what is in memory, those of every lane."""
     values = [em.value(e) for e in s.values]
-    for index in s.indices:
+    for index in s.indices:  # which is looked at, even if the address does not depend on it
         em.value(index)
-    differ = any(access.differ(em, t, s.indices) for t in s.address.terms)
-    if em.lanes is not None and s.is_beside(em.lanes.axis) and not differ and len(values) == 1:
-        _side_by_side(em, s, em.widened(values[0], s.values[0]))
+    differing = any(differ(em, t, s.indices) for t in s.address.terms)
+    if em.lanes is not None and s.is_beside(em.lanes.axis) and not differing and len(values) == 1:
+        _side_by_side(em, s, em.in_lanes(s.values[0]))
     else:
         _one_by_one(em, s, values)
 
 
-def _side_by_side(em: _Emitter, s: Accumulate, given: Parts) -> None:
+def _side_by_side(em: Emitter, s: Accumulate, given: Parts) -> None:
     """Join whole vectors, of working lanes."""
-    lanes, dtype = em.lanes, s.values[0].dtype
-    assert lanes is not None
     em.inmost()
+    term, dtype = moves_along_lanes(s.address, em.lanes), s.values[0].dtype
+    assert term is not None
     known: dict[Expr, Parts] = {Arg(1, dtype): given}
     if _reads(s):
-        known[Arg(0, dtype)] = access.load(em, s.operand, s.address, dtype, s.indices)
-    found = em.inline(s.joined[0], known)
-    term, element = access.moves_along_lanes(s.address, lanes), memory_type(dtype)
-    assert term is not None
-    row, index = access.unit_place(em, s.address, term, access.pointer_to(em, s.operand), element, s.indices)
-    b = em.inmost()
-    for u, value in enumerate(found):
-        place = b.gep(row, [b.add(index, constant(I64, u * lanes.width))], source_etype=element)
-        raw = to_memory(b, dtype, value)
-        if lanes.mask is None:
-            b.store(raw, place, align=dtype.itemsize)
-        else:
-            store_masked(b, raw, place, lanes.mask)
+        known[Arg(0, dtype)] = access.load(em, Load(s.operand, s.address, dtype, s.indices))
+    element = memory_type(dtype)
+    place, index = unit_place(em, s.address, term, pointer_to(em, s.operand), element, s.indices)
+    for u, x in enumerate(em.inline(s.joined[0], known)):
+        store_vector(em, place, index, u, element, [to_memory(dtype, x)], streamed=False)
 
 
-def _one_by_one(em: _Emitter, s: Accumulate, values: list[Parts]) -> None:
+def _one_by_one(em: Emitter, s: Accumulate, values: list[Parts]) -> None:
     """Join the values of one lane after the other, or the only ones."""
-    places, lanes = access.position(em, s.address, s.indices), em.lanes
-    pointer = access.pointer_to(em, s.operand)
-    b = em.inmost()
+    em.inmost()
+    lanes, offsets = em.lanes, position(em, s.address, s.indices)
     if lanes is None:
-        _join(em, b, s, pointer, places[0], [v[0] for v in values])
+        _join(em, s, offsets[0], [v[0] for v in values])
         return
     for u in range(lanes.unroll):
         for lane in range(lanes.width):
-            place, *given = (_of_lane(b, parts, u, lane) for parts in (places, *values))
+            offset, *given = [_of_lane(parts, u, lane) for parts in (offsets, *values)]
+            join = partial(_join, em, s, offset, given)
             if lanes.mask is None:
-                _join(em, b, s, pointer, place, given)
+                join()
             else:
-                with b.if_then(b.extract_element(lanes.mask, constant(I32, lane))):
-                    _join(em, b, s, pointer, place, given)
-    em.scopes[em.here].block = b.block
+                em.b.only_if(lanes.mask.lane(lane), join)
 
 
-def _of_lane(b: Any, parts: Parts, u: int, lane: int) -> Value:
+def _of_lane(parts: Parts, u: int, lane: int) -> Value:
     """What a lane of vector `u` has; all have the same scalar."""
-    return b.extract_element(parts[u], constant(I32, lane)) if lanes_of(parts[0]) else parts[0]
+    return parts[u].lane(lane) if parts[0].lanes else parts[0]
 
 
-def _join(em: _Emitter, b: Any, s: Accumulate, pointer: Value, place: Value, given: list[Value]) -> None:
+def _join(em: Emitter, s: Accumulate, offset: Value, given: list[Value]) -> None:
     """Join one value, of one part or two."""
+    element = pointer_to(em, s.operand).at(offset, memory_type(em.kernel.operands[s.operand].dtype))
     dtypes = [e.dtype for e in s.values]
-    element = b.gep(pointer, [place], source_etype=memory_type(em.kernel.operands[s.operand].dtype))
-    parts = [
-        b.gep(element, [constant(I64, k)], source_etype=memory_type(d)) if k else element for k, d in enumerate(dtypes)
-    ]
-    held = []
-    if _reads(s):
-        for part, dtype in zip(parts, dtypes, strict=True):
-            held.append(from_memory(b, dtype, b.load(part, typ=memory_type(dtype), align=dtype.itemsize)))
-    known: dict[Expr, Parts] = {Arg(k, d): [v] for k, (d, v) in enumerate(zip(dtypes, held, strict=False))}
-    known |= {Arg(len(dtypes) + k, d): [v] for k, (d, v) in enumerate(zip(dtypes, given, strict=True))}
-    for part, dtype, value in zip(parts, dtypes, [em.inline(e, known)[0] for e in s.joined], strict=True):
-        b.store(to_memory(b, dtype, value), part, align=dtype.itemsize)
+    places = [element.at(k, memory_type(d)) if k else element for k, d in enumerate(dtypes)]
+    held = [load(place, d) for place, d in zip(places, dtypes, strict=True)] if _reads(s) else given
+    known: dict[Expr, Parts] = {Arg(k, x): [v] for k, (x, v) in enumerate(zip(dtypes * 2, held + given, strict=True))}
+    joined = [em.inline(e, known)[0] for e in s.joined]
+    for place, dtype, x in zip(places, dtypes, joined, strict=True):
+        place.store(to_memory(dtype, x))
 
 
 def _reads(s: Accumulate) -> bool:

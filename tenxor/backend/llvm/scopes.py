@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from .values import Value
+from .builder import Cursor, Value
 
 Parts = list[Value]  # one scalar, or `unroll` vectors
 
@@ -25,7 +25,7 @@ class Lanes:
     left: Value | None = None
 
 
-class Block(NamedTuple):
+class Span(NamedTuple):
     """The part of an axis, of `size` indices or fewer, that the loop over it runs through."""
 
     begin: Value
@@ -35,9 +35,11 @@ class Block(NamedTuple):
 
 @dataclass(slots=True)
 class Scope:
-    """The body of one loop (or of the function): where its code goes on, and what has been computed in it."""
+    """The body of one loop over an axis (or of blocks of one, or of the function: -1): where its code goes on, the index that
+    it is at, and what has been computed in it.
+    """
 
     axis: int
-    block: Any
+    cursor: Cursor
     index: Value | None = None
-    known: dict[object, Parts] = field(default_factory=dict)
+    known: dict[object, Any] = field(default_factory=dict)

@@ -4,7 +4,8 @@ All but softplus are x, or 1, over a sum of positive terms. The sum is carried a
 is corrected by its remainder; so little more than the last rounding is lost, in the far tails too.
 """
 
-from .core import Lanes, Pair, exact_product, exact_sum, fast_sum, fma, larger, polynomial, smaller, where
+from ..builder import Value, fma, larger, select, smaller
+from .core import Pair, exact_product, exact_sum, fast_sum, polynomial
 from .exponential import (
     EXP_RANGE,
     LN2,
@@ -50,18 +51,18 @@ BEND = {
 HALVED_FROM = 0.41421356  # beyond this, log(1 + e) is log 2 + log((1 + e) / 2)
 
 
-def sigmoid(x: Lanes) -> Lanes:
+def sigmoid(x: Value) -> Value:
     """1 / (1 + e**-x)."""
     return over_one_plus_exp(x.constant(1.0), x)
 
 
-def silu(x: Lanes) -> Lanes:
+def silu(x: Value) -> Value:
     """x / (1 + e**-x)."""
     lowest, highest = LOGISTIC_RANGE[x.format.bits]
-    return where(x > highest, x, over_one_plus_exp(larger(x, lowest), x)).with_sign_of(x)
+    return select(x > highest, x, over_one_plus_exp(larger(x, lowest), x)).with_sign_of(x)
 
 
-def gelu_tanh(x: Lanes) -> Lanes:
+def gelu_tanh(x: Value) -> Value:
     """x / (1 + e**-v) with v = sqrt(8/pi) (x + 0.044715 x**3): that is x (1 + tanh(v/2)) / 2."""
     slope, slope_low = SLOPE[x.format.bits]
     cubic, cubic_low = CUBIC[x.format.bits]
@@ -72,15 +73,15 @@ def gelu_tanh(x: Lanes) -> Lanes:
     factor_low = factor_low + fma(square_low, cubic, fma(square, cubic_low, bend_low + slope_low))
     v, v_low = exact_product(factor, x)
     result = over_one_plus_exp(larger(x, lowest), v, fma(factor_low, x, v_low))
-    return where(v > highest, x, result).with_sign_of(x)
+    return select(v > highest, x, result).with_sign_of(x)
 
 
-def over_one_plus_exp(x: Lanes, v: Lanes, v_low: Lanes | None = None) -> Lanes:
+def over_one_plus_exp(x: Value, v: Value, v_low: Value | None = None) -> Value:
     """x / (1 + e**-v); v may be given as the sum of two floats."""
     bits, one = v.format.bits, LOGISTIC_SCALE[v.format.bits]
     bounded = clamped(v, LOGISTIC_RANGE)
     if v_low is not None:
-        v_low = where(bounded.equals(v), -v_low, 0.0)
+        v_low = select(bounded.equals(v), -v_low, 0.0)
     r, shifted = reduce_by_ln2(-bounded, v_low)
     scale, tail = scale_of(shifted, one), exp_tail(r)
     if bits == 64:
@@ -90,13 +91,13 @@ def over_one_plus_exp(x: Lanes, v: Lanes, v_low: Lanes | None = None) -> Lanes:
     return corrected(x * inverse, x, divisor, inverse) * one
 
 
-def sum_of_products(x: Pair, y: Lanes, z: Lanes, z_low: Lanes) -> Pair:
+def sum_of_products(x: Pair, y: Value, z: Value, z_low: Value) -> Pair:
     """x + y (z + z_low) nearly to twice the precision, for a product that is between -x/2 and x."""
     high = fma(y, z + z_low, x.high)
     return Pair(high, fma(y, z_low, fma(y, z, x.high - high)) + x.low)
 
 
-def corrected(quotient: Lanes, x: Lanes, divisor: Pair, inverse: Lanes, x_low: Lanes | None = None) -> Lanes:
+def corrected(quotient: Value, x: Value, divisor: Pair, inverse: Value, x_low: Value | None = None) -> Value:
     """x / divisor, or that of the sum of x and x_low, given it and 1 / divisor within a few units in the last place."""
     rest = fma(-quotient, divisor.high, x)
     if x_low is not None:
@@ -104,7 +105,7 @@ def corrected(quotient: Lanes, x: Lanes, divisor: Pair, inverse: Lanes, x_low: L
     return fma(fma(-quotient, divisor.low, rest), inverse, quotient)
 
 
-def gelu(x: Lanes) -> Lanes:
+def gelu(x: Value) -> Value:
     """x times the normal distribution's cumulative probability at x: max(x, 0) + gelu(-|x|).
 
     gelu(-a) is -a/2 e**(-a**2/2) / D with D = 1 + a (1 + bend), the last a polynomial.
@@ -126,7 +127,7 @@ def gelu(x: Lanes) -> Lanes:
     return fma(tail * scale_of(shifted, 1 / middle), middle, larger(x, 0.0)).with_sign_of(x)
 
 
-def softplus(x: Lanes) -> Lanes:
+def softplus(x: Value) -> Value:
     """log(1 + e**x), as max(x, 0) + log(1 + e**-|x|)."""
     bits = x.format.bits
     if bits == 32:
@@ -134,7 +135,7 @@ def softplus(x: Lanes) -> Lanes:
     r, shifted = reduce_by_ln2(larger(-x.abs(), EXP_RANGE[bits][0]))
     e = scaled(exp_near_zero(r, bits), shifted)
     half = e > HALVED_FROM
-    f = where(half, fma(e, 0.5, -0.5), e)
-    ln2, ln2_low = (where(half, x.constant(part), 0.0) for part in LN2[64])
+    f = select(half, fma(e, 0.5, -0.5), e)
+    ln2, ln2_low = (select(half, x.constant(part), 0.0) for part in LN2[64])
     result = larger(x, 0.0) + (ln2 + (f + (log1p_tail(f, bits) + ln2_low)))
     return result.to_single() if bits == 32 else result

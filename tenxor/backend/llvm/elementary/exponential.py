@@ -7,7 +7,9 @@ A fused multiply-add of x / ln2 and the format's `rounder` leaves n in the low b
 from math import e, log2
 from typing import NamedTuple
 
-from .core import Lanes, Pair, fast_sum, fma, larger, polynomial, power_of_two, smaller, where
+from ..builder import Value, fma, larger, select, smaller
+from ..types import I32, int_type
+from .core import Pair, fast_sum, polynomial, power_of_two
 
 LOG2_E = log2(e)
 # ln 2 as the sum of two floats: with fused multiply-adds, subtracting n times the first is exact.
@@ -29,19 +31,14 @@ EXP2_RANGE = {32: (-151.0, 128.5), 64: (-1076.0, 1024.5)}
 EXPM1_RANGE = {64: (-38.0, 710.0)}
 
 
-# Processors with vectors this wide scale by powers of two in one instruction; others call a library for it, so there it
-# takes two multiplications, of which the first is exact.
-SCALING_BITS = 512
-
-
 class Reduced(NamedTuple):
     """x = n ln2 + r, with n in the low bits of `shifted`."""
 
-    r: Lanes
-    shifted: Lanes
+    r: Value
+    shifted: Value
 
 
-def reduce_by_ln2(x: Lanes, x_low: Lanes | None = None) -> Reduced:
+def reduce_by_ln2(x: Value, x_low: Value | None = None) -> Reduced:
     """Split moderate x, or the sum of x and a small number, into n ln2 + r."""
     rounder = x.format.rounder
     high, low = LN2[x.format.bits]
@@ -51,7 +48,7 @@ def reduce_by_ln2(x: Lanes, x_low: Lanes | None = None) -> Reduced:
     return Reduced(fma(n, -low, rest) if x_low is None else rest + fma(n, -low, x_low), shifted)
 
 
-def reduce_by_ln2_exactly(x: Lanes, x_low: Lanes) -> tuple[Pair, Lanes]:
+def reduce_by_ln2_exactly(x: Value, x_low: Value) -> tuple[Pair, Value]:
     """Split the sum of moderate x and a small number into n ln2 + r, r being the sum of two floats."""
     rounder = x.format.rounder
     high, low = LN2[x.format.bits]
@@ -60,25 +57,25 @@ def reduce_by_ln2_exactly(x: Lanes, x_low: Lanes) -> tuple[Pair, Lanes]:
     return fast_sum(fma(n, -high, x), fma(n, -low, x_low)), shifted
 
 
-def scale_of(shifted: Lanes, times: float = 1.0) -> Lanes:
+def scale_of(shifted: Value, times: float = 1.0) -> Value:
     """2**n, times a power of two, for n in the low bits of `shifted`; it must be a normal number."""
     format = shifted.format
     return ((shifted.as_bits() << format.fraction_bits) + format.to_bits(times)).as_float()
 
 
-def integer(shifted: Lanes) -> Lanes:
+def integer(shifted: Value) -> Value:
     """n as an integer; any integer for NaN."""
     return shifted.as_bits() - shifted.format.to_bits(shifted.format.rounder)
 
 
-def scaled(x: Lanes, shifted: Lanes, rounder: float | None = None) -> Lanes:
+def scaled(x: Value, shifted: Value, rounder: float | None = None) -> Value:
     """x * 2**n, rounded once: the result may be subnormal or infinite. `shifted` is n, or n and a fraction, added to the
     `rounder`, that of the format or a fraction of it.
     """
     format = x.format
     rounder = format.rounder if rounder is None else rounder
-    if x.count is not None and x.count * format.bits == SCALING_BITS:
-        return x.scaled_by(shifted - rounder)
+    if x.type.bits == 512 and x.b.module.target.has("avx512f"):
+        return scaled_at_once(x, shifted - rounder)
     n = shifted.as_bits() >> int(log2(format.rounder / rounder))
     one = format.to_bits(1.0)
     exponent_field = n << format.fraction_bits
@@ -88,30 +85,39 @@ def scaled(x: Lanes, shifted: Lanes, rounder: float | None = None) -> Lanes:
     return x * (half + one).as_float() * (rest + one).as_float()
 
 
-def clamped(x: Lanes, limits: dict[int, tuple[float, float]]) -> Lanes:
+def scaled_at_once(x: Value, exponents: Value) -> Value:
+    """Each float times 2 to the power of another, rounded down: one rounding, and one instruction of AVX-512. Elsewhere
+    that is the call of a library, and two multiplications, of which the first is exact, do it instead.
+    """
+    b, letter = x.b, "s" if x.format.bits == 32 else "d"
+    every_lane, as_set = b.constant(int_type(x.lanes), -1), b.constant(I32, 4)
+    return b.call(f"llvm.x86.avx512.mask.scalef.p{letter}.512", x.type, [x, exponents, x, every_lane, as_set])
+
+
+def clamped(x: Value, limits: dict[int, tuple[float, float]]) -> Value:
     """x within the limits of its format; NaN stays."""
     low, high = limits[x.format.bits]
     return smaller(larger(x, low), high)
 
 
-def exp_tail(r: Lanes) -> Lanes:
+def exp_tail(r: Value) -> Value:
     """e**r - 1 - r for |r| <= ln2/2."""
     return polynomial(r, EXP_TAIL[r.format.bits]) * r * r
 
 
-def exp_near_zero(r: Lanes, precision: int | None = None) -> Lanes:
+def exp_near_zero(r: Value, precision: int | None = None) -> Value:
     """e**r for |r| <= ln2/2, to the precision of r's format or another one."""
     tail = polynomial(r, EXP_TAIL[precision or r.format.bits])
     return fma(fma(tail, r, 1.0), r, 1.0)
 
 
-def exp(x: Lanes) -> Lanes:
+def exp(x: Value) -> Value:
     """e**x."""
     r, shifted = reduce_by_ln2(clamped(x, EXP_RANGE))
     return scaled(exp_near_zero(r), shifted)
 
 
-def exp2(x: Lanes) -> Lanes:
+def exp2(x: Value) -> Value:
     """2**x."""
     high, low = LN2[x.format.bits]
     x = clamped(x, EXP2_RANGE)
@@ -121,7 +127,7 @@ def exp2(x: Lanes) -> Lanes:
     return scaled(exp_near_zero(fma(fraction, high, fraction * low)), shifted)
 
 
-def expm1(x: Lanes) -> Lanes:
+def expm1(x: Value) -> Value:
     """e**x - 1, precise near 0."""
     if x.format.bits == 32:
         return expm1(x.to_double()).to_single()
@@ -129,4 +135,4 @@ def expm1(x: Lanes) -> Lanes:
     # Half of 2**n e**r - 1, for 2**n may be out of range where the result is not.
     half_scale = power_of_two(integer(shifted) - 1)
     half = fma(half_scale, exp_tail(r), fma(half_scale, r, half_scale - 0.5))
-    return where(x.abs() < x.format.epsilon, x, half + half)
+    return select(x.abs() < x.format.epsilon, x, half + half)

@@ -3,7 +3,9 @@
 import math
 from math import nan
 
-from .core import DOUBLE, SINGLE, Lanes, Pair, exact_sum, fma, larger, polynomial, power_of_two, smaller, where
+from ..builder import Value, fma, larger, select, smaller
+from ..formats import DOUBLE, SINGLE
+from .core import Pair, exact_sum, polynomial, power_of_two
 from .exponential import LOG2_E, integer, reduce_by_ln2, scale_of
 from .logarithm import log_of_sum
 from .tables import look_up
@@ -55,14 +57,14 @@ EXP2_TAIL = (
 TANH_IS_ONE = {32: 9.5, 64: 20.0}  # from here on, tanh rounds to 1
 
 
-def tanh(x: Lanes) -> Lanes:
+def tanh(x: Value) -> Value:
     """The hyperbolic tangent."""
     size = smaller(x.abs(), TANH_IS_ONE[x.format.bits])
     magnitude = tanh_from_table if x.format.bits == 32 else tanh_in_two_parts
     return magnitude(size).with_sign_of(x)
 
 
-def tanh_from_table(size: Lanes) -> Lanes:
+def tanh_from_table(size: Value) -> Value:
     """tanh(centre + d) = T + (1 - T**2) tanh(d) / (1 + T tanh(d)), T being the tanh of the centre: in float32."""
     place = larger((size.as_bits() - FIRST) >> STEP_BITS, 0)
     d = size - look_up(CENTRES, place)
@@ -72,7 +74,7 @@ def tanh_from_table(size: Lanes) -> Lanes:
     return at_centre + look_up(SLOPES, place) * step / fma(at_centre, step, 1.0)
 
 
-def tanh_in_two_parts(size: Lanes) -> Lanes:
+def tanh_in_two_parts(size: Value) -> Value:
     """A polynomial near 0, 1 - 2 / (e**2size + 1) elsewhere: in float64."""
     z = size * size
     near = fma(polynomial(z, TANH_TAIL[64]) * z, size, size)
@@ -83,10 +85,10 @@ def tanh_in_two_parts(size: Lanes) -> Lanes:
     scale = scale_of(shifted)
     # e**2size + 1 with one rounding: 2**n + 1 is exact.
     far = 1.0 - 2.0 / fma(polynomial(f, EXP2_TAIL) * f, scale, scale + 1.0)
-    return where(size < TANH_NEAR, near, far)
+    return select(size < TANH_NEAR, near, far)
 
 
-def sinh_and_cosh(size: Lanes) -> tuple[Lanes, Lanes]:
+def sinh_and_cosh(size: Value) -> tuple[Value, Value]:
     """Half of sinh and half of cosh of float64 size >= 0, which may not fit where their halves do.
 
     With size = n ln2 + r they are sums of products of sinh r, cosh r and sinh(n ln2), cosh(n ln2). The latter
@@ -95,7 +97,7 @@ def sinh_and_cosh(size: Lanes) -> tuple[Lanes, Lanes]:
     r, shifted = reduce_by_ln2(smaller(size, OVERFLOW))
     n = integer(shifted)
     up = power_of_two(n - 2)
-    down = power_of_two(where(n < 1000, -n, -1000) - 2)
+    down = power_of_two(select(n < 1000, -n, -1000) - 2)
     z = r * r
     sinh_tail = polynomial(z, SINH_TAIL) * z * r  # sinh r - r
     cosh_tail = polynomial(z, COSH_TAIL) * z  # cosh r - 1
@@ -105,16 +107,16 @@ def sinh_and_cosh(size: Lanes) -> tuple[Lanes, Lanes]:
     return half_sinh, half_cosh
 
 
-def sinh(x: Lanes) -> Lanes:
+def sinh(x: Value) -> Value:
     """The hyperbolic sine."""
     if x.format.bits == 32:
         return sinh(x.to_double()).to_single()
     size = x.abs()
     half, _ = sinh_and_cosh(size)
-    return where(size < x.format.epsilon, x, (half + half).with_sign_of(x))
+    return select(size < x.format.epsilon, x, (half + half).with_sign_of(x))
 
 
-def cosh(x: Lanes) -> Lanes:
+def cosh(x: Value) -> Value:
     """The hyperbolic cosine."""
     if x.format.bits == 32:
         return cosh(x.to_double()).to_single()
@@ -122,26 +124,26 @@ def cosh(x: Lanes) -> Lanes:
     return half + half
 
 
-def asinh(x: Lanes) -> Lanes:
+def asinh(x: Value) -> Value:
     """The inverse hyperbolic sine: log(1 + w) with w = |x| + x**2 / (1 + sqrt(1 + x**2))."""
     if x.format.bits == 32:
         return asinh(x.to_double()).to_single()
     size = x.abs()
     square = size * size
     argument = exact_sum(size, square / ((square + 1.0).sqrt() + 1.0))
-    return where(x.equals(0.0), x, log_one_plus(argument, size).with_sign_of(x))
+    return select(x.equals(0.0), x, log_one_plus(argument, size).with_sign_of(x))
 
 
-def acosh(x: Lanes) -> Lanes:
+def acosh(x: Value) -> Value:
     """The inverse hyperbolic cosine: log(1 + w) with t = x - 1 and w = t + sqrt(t (t + 2))."""
     if x.format.bits == 32:
         return acosh(x.to_double()).to_single()
     t = x - 1.0
     result = log_one_plus(exact_sum(t, fma(t, t, t + t).sqrt()), x)
-    return where(x < 1.0, nan, result)
+    return select(x < 1.0, nan, result)
 
 
-def atanh(x: Lanes) -> Lanes:
+def atanh(x: Value) -> Value:
     """The inverse hyperbolic tangent: half of log(1 + w) with w = 2|x| / (1 - |x|)."""
     if x.format.bits == 32:
         return atanh(x.to_double()).to_single()
@@ -152,12 +154,12 @@ def atanh(x: Lanes) -> Lanes:
     w_low = (fma(-w, divisor, size + size) - w * divisor_low) * inverse
     high, low = exact_sum(size.constant(1.0), w)
     result = (log_of_sum(high, low + w_low) * 0.5).with_sign_of(x)
-    return where(x.equals(0.0), x, result)
+    return select(x.equals(0.0), x, result)
 
 
-def log_one_plus(w: Pair, x: Lanes) -> Lanes:
+def log_one_plus(w: Pair, x: Value) -> Value:
     """log(1 + w), where w comes near 2x for large x: then log(2x), since w may have overflowed."""
     high, low = exact_sum(x.constant(1.0), w.high)
     large = x > LARGE
-    doublings = where(large, x.constant(1.0), 0.0)
-    return log_of_sum(where(large, x, high), where(large, 0.0, low + w.low), doublings)
+    doublings = select(large, x.constant(1.0), 0.0)
+    return log_of_sum(select(large, x, high), select(large, 0.0, low + w.low), doublings)

@@ -2,7 +2,8 @@
 
 from math import inf, nan
 
-from .core import Lanes, fma, larger, polynomial, smaller, where
+from ..builder import Value, fma, larger, select, smaller
+from .core import polynomial
 from .pi_reduction import PI_HALVES
 
 # (atan t - t) / t**3 in terms of t**2, |t| <= 1: relative error of the arctangent 2**-57.6.
@@ -24,7 +25,7 @@ ASIN_TAIL = (
 HALF_PI, HALF_PI_LOW, _ = PI_HALVES[64]
 
 
-def asin(x: Lanes) -> Lanes:
+def asin(x: Value) -> Value:
     """The arcsine in radians: directly up to 1/2, beyond as pi/2 - 2 asin(sqrt((1 - |x|) / 2))."""
     if x.format.bits == 32:
         return asin(x.to_double()).to_single()
@@ -32,10 +33,10 @@ def asin(x: Lanes) -> Lanes:
     near = size <= 0.5
     root, tail = near_asin(size, near)
     far = HALF_PI - (root + root - (HALF_PI_LOW - (tail + tail)))
-    return where(near, root + tail, far).with_sign_of(x)
+    return select(near, root + tail, far).with_sign_of(x)
 
 
-def acos(x: Lanes) -> Lanes:
+def acos(x: Value) -> Value:
     """The arccosine in radians."""
     if x.format.bits == 32:
         return acos(x.to_double()).to_single()
@@ -46,45 +47,45 @@ def acos(x: Lanes) -> Lanes:
     middle = HALF_PI - (signed_root + (signed_tail - HALF_PI_LOW))
     right = (root + tail) * 2.0
     left = 2.0 * HALF_PI - (root + root - (2.0 * HALF_PI_LOW - (tail + tail)))
-    return where(near, middle, where(x < 0.0, left, right))
+    return select(near, middle, select(x < 0.0, left, right))
 
 
-def near_asin(size: Lanes, near: Lanes) -> tuple[Lanes, Lanes]:
+def near_asin(size: Value, near: Value) -> tuple[Value, Value]:
     """The arcsine, as a large and a small part, of `size` where `near`, else of sqrt((1 - size) / 2)."""
-    square = where(near, size * size, fma(size, -0.5, 0.5))
-    root = where(near, size, square.sqrt())
-    lost = where(near | root.equals(0.0), 0.0, fma(-root, root, square) / (root + root))
+    square = select(near, size * size, fma(size, -0.5, 0.5))
+    root = select(near, size, square.sqrt())
+    lost = select(near | root.equals(0.0), 0.0, fma(-root, root, square) / (root + root))
     return root, fma(polynomial(square, ASIN_TAIL) * square, root, lost)
 
 
-def atan(x: Lanes) -> Lanes:
+def atan(x: Value) -> Value:
     """The arctangent in radians."""
     if x.format.bits == 32:
         return atan(x.to_double()).to_single()
     size = x.abs()
     steep = size > 1.0
-    ratio = where(steep, x.constant(1.0), size) / where(steep, size, 1.0)
+    ratio = select(steep, x.constant(1.0), size) / select(steep, size, 1.0)
     angle = near_atan(ratio)
-    return where(steep, HALF_PI - (angle - HALF_PI_LOW), angle).with_sign_of(x)
+    return select(steep, HALF_PI - (angle - HALF_PI_LOW), angle).with_sign_of(x)
 
 
-def atan2(y: Lanes, x: Lanes) -> Lanes:
+def atan2(y: Value, x: Value) -> Value:
     """The angle of the point (x, y) in radians, with the special values of C99 (Annex F)."""
     if x.format.bits == 32:
         return atan2(y.to_double(), x.to_double()).to_single()
     rise, run = y.abs(), x.abs()
     steep = rise > run
     small, large = smaller(rise, run), larger(rise, run)
-    ratio = small / where(large.equals(0.0), 1.0, large)
-    angle = near_atan(where(small.equals(inf), 1.0, ratio))
+    ratio = small / select(large.equals(0.0), 1.0, large)
+    angle = near_atan(select(small.equals(inf), 1.0, ratio))
     leftwards = x.as_bits() < 0
-    quarters = where(steep, x.constant(1.0), where(leftwards, x.constant(2.0), 0.0))
-    signed = where(steep ^ leftwards, -angle, angle)
+    quarters = select(steep, x.constant(1.0), select(leftwards, x.constant(2.0), 0.0))
+    signed = select(steep ^ leftwards, -angle, angle)
     result = fma(quarters, HALF_PI, fma(quarters, HALF_PI_LOW, signed)).with_sign_of(y)
-    return where(x.is_nan() | y.is_nan(), nan, result)
+    return select(x.is_nan() | y.is_nan(), nan, result)
 
 
-def near_atan(ratio: Lanes) -> Lanes:
+def near_atan(ratio: Value) -> Value:
     """The arctangent of a ratio in [0, 1]."""
     z = ratio * ratio
     return fma(polynomial(z, ATAN_TAIL) * z, ratio, ratio)

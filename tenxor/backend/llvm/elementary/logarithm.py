@@ -8,7 +8,8 @@ from collections.abc import Callable
 from math import inf, nan, sqrt
 from typing import NamedTuple
 
-from .core import Lanes, exact_product, exact_sum, fast_sum, fma, larger, polynomial, unless_rare, where
+from ..builder import Value, fma, larger, select
+from .core import exact_product, exact_sum, fast_sum, polynomial, unless_rare
 from .exponential import LN2, exp
 
 # 1 / ln 2, 1 / ln 10 and log10(2), each as the sum of two floats.
@@ -32,16 +33,16 @@ ATANH_TAIL = (
 class Split(NamedTuple):
     """x = 2**exponent (1 + f)."""
 
-    exponent: Lanes
-    f: Lanes
+    exponent: Value
+    f: Value
 
 
-def split(x: Lanes) -> Split:
+def split(x: Value) -> Split:
     """Split normal positive x so that 1 + f lies in [sqrt(1/2), sqrt(2))."""
     return split_bits(x.as_bits())
 
 
-def split_bits(bits: Lanes) -> Split:
+def split_bits(bits: Value) -> Split:
     """Split what `normalized` made."""
     format = bits.format
     least = format.to_bits(sqrt(0.5))
@@ -50,22 +51,22 @@ def split_bits(bits: Lanes) -> Split:
     return Split(exponent.to_float(), one_plus_f - 1.0)
 
 
-def rarely_logarithmic(x: Lanes) -> Lanes:
+def rarely_logarithmic(x: Value) -> Value:
     """Where x is not positive and normal."""
     format = x.format
     smallest = format.to_bits(format.smallest_normal)
-    return (x.as_bits() - smallest).exceeds_unsigned(format.to_bits(inf) - smallest - 1)
+    return (x.as_bits() - smallest).compare("ugt", format.to_bits(inf) - smallest - 1)
 
 
-def normalized(x: Lanes) -> Lanes:
+def normalized(x: Value) -> Value:
     """The bits of positive x, as they would be if all exponents were those of normal numbers."""
     format = x.format
     lift = format.fraction_bits + 1
     lifted = (x * 2.0**lift).as_bits() - (lift << format.fraction_bits)
-    return where(x < format.smallest_normal, lifted, x.as_bits())
+    return select(x < format.smallest_normal, lifted, x.as_bits())
 
 
-def log_of(x: Lanes, formula: Callable[[Lanes, Lanes], Lanes]) -> Lanes:
+def log_of(x: Value, formula: Callable[[Value, Value], Value]) -> Value:
     """The logarithm of every x by a formula for 2**exponent (1 + f); what is not positive and normal is seen to out of line."""
     rare = rarely_logarithmic(x)
     (bits,) = unless_rare(rare, [x.as_bits()], lambda: [normalized(x)])
@@ -74,7 +75,7 @@ def log_of(x: Lanes, formula: Callable[[Lanes, Lanes], Lanes]) -> Lanes:
     return result
 
 
-def log1p_tail(f: Lanes, precision: int | None = None) -> Lanes:
+def log1p_tail(f: Value, precision: int | None = None) -> Value:
     """log(1 + f) - f for 1 + f in [sqrt(1/2), sqrt(2)), to the precision of f's format or another one."""
     if (precision or f.format.bits) == 32:
         return fma(f * -0.5, f, polynomial(f, LOG1P_TAIL) * f * (f * f))
@@ -84,17 +85,17 @@ def log1p_tail(f: Lanes, precision: int | None = None) -> Lanes:
     return fma(s, fma(polynomial(z, ATANH_TAIL), z, half_square), -half_square)
 
 
-def with_special_values(x: Lanes, result: Lanes) -> Lanes:
+def with_special_values(x: Value, result: Value) -> Value:
     """The logarithm `result` of x, put right where x is 0, negative, infinite or NaN."""
-    below = where(x.equals(0.0), x.constant(-inf), nan)
-    return where(x > 0.0, where(x.equals(inf), x, result), below)
+    below = select(x.equals(0.0), x.constant(-inf), nan)
+    return select(x > 0.0, select(x.equals(inf), x, result), below)
 
 
-def log(x: Lanes) -> Lanes:
+def log(x: Value) -> Value:
     """The natural logarithm."""
     high, low = LN2[x.format.bits]
 
-    def formula(exponent: Lanes, f: Lanes) -> Lanes:
+    def formula(exponent: Value, f: Value) -> Value:
         # In float32 the natural logarithm can afford to lose a quarter of a unit on the way.
         single = x.format.bits == 32
         tail = polynomial(f, (-0.5, *LOG1P_TAIL)) * (f * f) if single else log1p_tail(f)
@@ -104,20 +105,20 @@ def log(x: Lanes) -> Lanes:
     return log_of(x, formula)
 
 
-def log2(x: Lanes) -> Lanes:
+def log2(x: Value) -> Value:
     """The logarithm to base 2; exact for powers of 2."""
     return log_in_base(x, (1.0, 0.0), PER_LN2[x.format.bits])
 
 
-def log10(x: Lanes) -> Lanes:
+def log10(x: Value) -> Value:
     """The logarithm to base 10; exact for powers of 10 that are exact."""
     return log_in_base(x, LOG10_2[x.format.bits], PER_LN10[x.format.bits])
 
 
-def log_in_base(x: Lanes, of_two: tuple[float, float], of_e: tuple[float, float]) -> Lanes:
+def log_in_base(x: Value, of_two: tuple[float, float], of_e: tuple[float, float]) -> Value:
     """A logarithm, given those of 2 and e in its base: the leading products and sums are exact."""
 
-    def formula(exponent: Lanes, f: Lanes) -> Lanes:
+    def formula(exponent: Value, f: Value) -> Value:
         whole, whole_low = exact_product(exponent, of_two[0])
         fraction, fraction_low = exact_product(f, of_e[0])
         high, low = fast_sum(whole, fraction)
@@ -127,7 +128,7 @@ def log_in_base(x: Lanes, of_two: tuple[float, float], of_e: tuple[float, float]
     return log_of(x, formula)
 
 
-def log_of_sum(high: Lanes, low: Lanes, doublings: Lanes | float = 0.0) -> Lanes:
+def log_of_sum(high: Value, low: Value, doublings: Value | float = 0.0) -> Value:
     """log((high + low) 2**doublings), precise near 0 too, for `low` small beside `high`, which is normal."""
     exponent, f = split(high)
     exponent = exponent + doublings
@@ -136,12 +137,12 @@ def log_of_sum(high: Lanes, low: Lanes, doublings: Lanes | float = 0.0) -> Lanes
     return with_special_values(high, fma(exponent, ln2_high, f + tail))
 
 
-def log1p(x: Lanes) -> Lanes:
+def log1p(x: Value) -> Value:
     """log(1 + x), precise near 0."""
-    return where(x.equals(0.0), x, log_of_sum(*exact_sum(x.constant(1.0), x)))
+    return select(x.equals(0.0), x, log_of_sum(*exact_sum(x.constant(1.0), x)))
 
 
-def logaddexp(x: Lanes, y: Lanes) -> Lanes:
+def logaddexp(x: Value, y: Value) -> Value:
     """log(e**x + e**y), without overflow."""
-    distance = where(x.equals(y), 0.0, (x - y).abs())
+    distance = select(x.equals(y), 0.0, (x - y).abs())
     return larger(x, y) + log1p(exp(-distance))

@@ -7,20 +7,9 @@ exponent grows by the size of the exponent, up to 2**7 in float32 and 2**10 in f
 from decimal import Decimal, localcontext
 from math import inf, nan
 
-from .core import (
-    DOUBLE,
-    SINGLE,
-    Lanes,
-    Pair,
-    exact_product,
-    fast_sum,
-    fma,
-    larger,
-    smaller,
-    split_polynomial,
-    unless_rare,
-    where,
-)
+from ..builder import Value, fma, larger, select, smaller
+from ..formats import DOUBLE, SINGLE
+from .core import Pair, exact_product, fast_sum, split_polynomial, unless_rare
 from .exponential import EXP_RANGE, LOG2_E, clamped, scaled
 from .logarithm import normalized, rarely_logarithmic
 from .tables import look_up
@@ -93,7 +82,7 @@ EXP_TAIL = {
 }
 
 
-def pow(x: Lanes, y: Lanes) -> Lanes:
+def pow(x: Value, y: Value) -> Value:
     """x**y, with the special values of C99 (Annex F). All but positive normal x and finite y are seen to out of line."""
     rare = rarely_logarithmic(x) | ~(y.abs() < inf)
     (bits,) = unless_rare(rare, [x.as_bits()], lambda: [normalized(x.abs())])
@@ -102,7 +91,7 @@ def pow(x: Lanes, y: Lanes) -> Lanes:
     return result
 
 
-def precise_log(bits: Lanes) -> Pair:
+def precise_log(bits: Value) -> Pair:
     """The natural logarithm of what `normalized` made, to about 35 bits in float32 and 64 in float64.
 
     The first part alone is right to a third of its bits.
@@ -128,14 +117,14 @@ def precise_log(bits: Lanes) -> Pair:
     return Pair(total, (total_low + whole_low) + low)
 
 
-def exp_of_product(x: Pair, y: Lanes) -> Lanes:
+def exp_of_product(x: Pair, y: Value) -> Value:
     """e**(x y)."""
     format, width = y.format, y.format.bits
     product, error = exact_product(x.high, y)
     error = fma(x.low, y, error)
     bounded = clamped(product, EXP_RANGE)
     # Where the product is out of range so is the result, and its error may be anything.
-    error = where(bounded.equals(product), error, 0.0)
+    error = select(bounded.equals(product), error, 0.0)
     # (n + k/32) ln2 + r, with n and k in the low bits of `shifted`
     rounder = format.rounder / INTERVALS
     shifted = fma(bounded + error, LOG2_E, rounder)
@@ -148,7 +137,7 @@ def exp_of_product(x: Pair, y: Lanes) -> Lanes:
     return scaled(root + fma(small, root, root_low), shifted, rounder)
 
 
-def special_power(x: Lanes, y: Lanes, magnitude: Lanes) -> Lanes:
+def special_power(x: Value, y: Value, magnitude: Value) -> Value:
     """x**y, given |x|**y for ordinary x and y."""
     size = x.abs()
     whole = y.floor().equals(y)
@@ -156,43 +145,43 @@ def special_power(x: Lanes, y: Lanes, magnitude: Lanes) -> Lanes:
     # 0 and infinity to a power that is positive, or negative
     extreme = size.equals(0.0) | size.equals(inf)
     vanishes = size.equals(0.0) ^ (y < 0.0)
-    magnitude = where(extreme, where(vanishes, x.constant(0.0), inf), magnitude)
+    magnitude = select(extreme, select(vanishes, x.constant(0.0), inf), magnitude)
     # a power of +-infinity
     grows = (size > 1.0) ^ (y < 0.0)
-    limit = where(size.equals(1.0), x.constant(1.0), where(grows, x.constant(inf), 0.0))
-    magnitude = where(y.abs().equals(inf), limit, magnitude)
+    limit = select(size.equals(1.0), x.constant(1.0), select(grows, x.constant(inf), 0.0))
+    magnitude = select(y.abs().equals(inf), limit, magnitude)
     negative = x.as_bits() < 0
-    result = where(negative & odd, -magnitude, magnitude)
-    result = where((x < 0.0) & ~whole & (size < inf), nan, result)
-    result = where(x.is_nan() | y.is_nan(), nan, result)
-    return where(x.equals(1.0) | y.equals(0.0), 1.0, result)
+    result = select(negative & odd, -magnitude, magnitude)
+    result = select((x < 0.0) & ~whole & (size < inf), nan, result)
+    result = select(x.is_nan() | y.is_nan(), nan, result)
+    return select(x.equals(1.0) | y.equals(0.0), 1.0, result)
 
 
-def hypot(x: Lanes, y: Lanes) -> Lanes:
+def hypot(x: Value, y: Value) -> Value:
     """sqrt(x**2 + y**2), without overflow or underflow on the way."""
     if x.format.bits == 32:
         return hypot(x.to_double(), y.to_double()).to_single()
     a, b = x.abs(), y.abs()
     large, small = larger(a, b), smaller(a, b)
     huge, tiny = large > 2.0**500, large < 2.0**-450
-    down = where(huge, large.constant(2.0**-600), where(tiny, large.constant(2.0**600), 1.0))
-    up = where(huge, large.constant(2.0**600), where(tiny, large.constant(2.0**-600), 1.0))
+    down = select(huge, large.constant(2.0**-600), select(tiny, large.constant(2.0**600), 1.0))
+    up = select(huge, large.constant(2.0**600), select(tiny, large.constant(2.0**-600), 1.0))
     large, small = large * down, small * down
     # The root, then one correction by the exact remainder of its square.
     square, square_low = exact_product(large, large)
     total, total_low = fast_sum(square, small * small)
     root = total.sqrt()
     remainder = fma(-root, root, total) + (total_low + square_low)
-    root = where(root > 0.0, root + remainder / (root + root), root)
-    result = where(a.is_nan() | b.is_nan(), nan, root * up)
-    return where(a.equals(inf) | b.equals(inf), inf, result)
+    root = select(root > 0.0, root + remainder / (root + root), root)
+    result = select(a.is_nan() | b.is_nan(), nan, root * up)
+    return select(a.equals(inf) | b.equals(inf), inf, result)
 
 
-def rsqrt(x: Lanes) -> Lanes:
+def rsqrt(x: Value) -> Value:
     """1 / sqrt(x); in float32, where that loses up to 1.5 units, with one step of Newton's."""
     root = 1.0 / x.sqrt()
     if x.format.bits == 64:
         return root
     product, product_low = exact_product(x, root)
     rest = fma(-product_low, root, fma(-product, root, 1.0))  # 1 - x root**2; NaN where x is 0 or infinite
-    return where(rest.is_nan(), root, fma(rest * 0.5, root, root))
+    return select(rest.is_nan(), root, fma(rest * 0.5, root, root))

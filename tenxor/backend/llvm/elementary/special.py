@@ -2,7 +2,9 @@
 
 import math
 
-from .core import SINGLE, Lanes, exact_product, fma, larger, polynomial, smaller, where
+from ..builder import Value, fma, larger, select, smaller
+from ..formats import SINGLE
+from .core import exact_product, polynomial
 from .exponential import exp_near_zero, reduce_by_ln2, scaled
 from .tables import look_up
 
@@ -63,14 +65,14 @@ SCALED_ERFC = (
 ERF_IS_ONE = {32: 3.99, 64: 6.0}  # here erf rounds to 1, and so do the formulas
 
 
-def erf(x: Lanes) -> Lanes:
+def erf(x: Value) -> Value:
     """The error function."""
     size = smaller(x.abs(), ERF_IS_ONE[x.format.bits])
     magnitude = erf_from_table if x.format.bits == 32 else erf_in_two_parts
     return magnitude(size).with_sign_of(x)
 
 
-def erf_from_table(size: Lanes) -> Lanes:
+def erf_from_table(size: Value) -> Value:
     """A polynomial around the nearest of some centres: in float32."""
     place = larger((size.as_bits() - FIRST) >> STEP_BITS, 0)
     d = size - look_up(CENTRES, place)
@@ -80,20 +82,20 @@ def erf_from_table(size: Lanes) -> Lanes:
     return look_up(ERFS, place) + fma(slope, d, d)
 
 
-def erf_in_two_parts(size: Lanes) -> Lanes:
+def erf_in_two_parts(size: Value) -> Value:
     """A polynomial near 0, 1 - erfc(size) elsewhere: in float64."""
     near = fma(polynomial(size * size, ERF_TAIL), size, size)
-    return where(size < 1.0, near, 1.0 - far_erfc(size))
+    return select(size < 1.0, near, 1.0 - far_erfc(size))
 
 
-def far_erfc(size: Lanes) -> Lanes:
+def far_erfc(size: Value) -> Value:
     """The complementary error function from 1 on, as precise as erf needs it."""
     square, square_low = exact_product(size, size)
     t = (size - CENTRE) / (size + CENTRE)
     return exp_of_minus(square, square_low) * polynomial(t, SCALED_ERFC)
 
 
-def exp_of_minus(high: Lanes, low: Lanes) -> Lanes:
+def exp_of_minus(high: Value, low: Value) -> Value:
     """e**-(high + low), for moderate `high` and small `low`."""
     r, shifted = reduce_by_ln2(-high, -low)
     return scaled(exp_near_zero(r), shifted)

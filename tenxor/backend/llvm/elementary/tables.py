@@ -7,69 +7,53 @@ lanes from one of them, or two. Elsewhere it lies in memory, and the lanes are l
 from collections.abc import Sequence
 from zlib import crc32
 
-from llvmlite import ir
-
-from .core import Lanes, where
-
-I32 = ir.IntType(32)
+from ..builder import Value, select
+from ..types import DOUBLE, FLOAT, POINTER, array, vector
 
 
-def look_up(table: Sequence[float], places: Lanes) -> Lanes:
+def look_up(table: Sequence[float], places: Value) -> Value:
     """The entries of a table, 16 or 32 of them, at integer places; these count modulo its length."""
-    bits = places.format.bits
-    entries = [ir.Constant(ir.FloatType() if bits == 32 else ir.DoubleType(), entry) for entry in table]
-    width = places.count or 1
-    if width * bits == 512 or (width * bits == 256 and bits == 32):
-        return permuted(entries, places, width)
-    return gathered(global_table(places.builder.module, entries), places & len(table) - 1)
+    bits, vector_bits = places.format.bits, places.type.bits
+    target = places.b.module.target
+    if (vector_bits == 512 and target.has("avx512f")) or (vector_bits == 256 and bits == 32 and target.has("avx2")):
+        return permuted(table, places)
+    return gathered(table, places & len(table) - 1)
 
 
-def permuted(entries: list[ir.Constant], places: Lanes, width: int) -> Lanes:
+def permuted(table: Sequence[float], places: Value) -> Value:
     """The entries of a table in registers, by instructions that look at no more bits of a place than count."""
-    builder = places.builder
-    wide, letter = places.format.bits * width == 512, "s" if places.format.bits == 32 else "d"
-    if len(entries) > (2 * width if wide else width):
-        half = len(entries) // 2
-        low, high = (permuted(part, places, width) for part in (entries[:half], entries[half:]))
-        return where((places & half).differs(0), high, low)
-    vector = ir.VectorType(entries[0].type, width)
-    first, *second = (ir.Constant(vector, entries[k : k + width]) for k in range(0, len(entries), width))
-    arguments = [first, places.value, *second]
+    b, lanes = places.b, places.lanes
+    wide, letter = places.type.bits == 512, "s" if places.format.bits == 32 else "d"
+    if len(table) > (2 * lanes if wide else lanes):
+        half = len(table) // 2
+        low, high = (permuted(part, places) for part in (table[:half], table[half:]))
+        return select((places & half).differs(0), high, low)
+    kind = vector(FLOAT if letter == "s" else DOUBLE, lanes)
+    first, *second = (b.constants(kind, table[k : k + lanes]) for k in range(0, len(table), lanes))
     if second:
         name = f"llvm.x86.avx512.vpermi2var.p{letter}.512"
     else:
         name = f"llvm.x86.avx512.permvar.{letter}f.512" if wide else "llvm.x86.avx2.permps"
-    function = builder.module.globals.get(name)
-    if function is None:
-        function = ir.Function(builder.module, ir.FunctionType(vector, [a.type for a in arguments]), name)
-    return Lanes(builder, builder.call(function, arguments))
+    return b.call(name, kind, [first, places, *second])
 
 
-def gathered(table: ir.GlobalVariable, places: Lanes) -> Lanes:
+def gathered(table: Sequence[float], places: Value) -> Value:
     """The entries of a table in memory."""
-    builder, element = places.builder, table.value_type.element
-    if places.count is None:
-        return Lanes(builder, builder.load(builder.gep(table, [places.value], source_etype=element), typ=element))
-    found = ir.Constant(ir.VectorType(element, places.count), ir.Undefined)
-    for lane in range(places.count):
-        at = I32(lane)
-        place = builder.gep(table, [builder.extract_element(places.value, at)], source_etype=element)
-        found = builder.insert_element(found, builder.load(place, typ=element), at)
-    return Lanes(builder, found)
+    element = FLOAT if places.format.bits == 32 else DOUBLE
+    start = in_memory(places, table)
+    if not places.lanes:
+        return start.at(places, element).load(element)
+    found = places.b.undefined(vector(element, places.lanes))
+    for k in range(places.lanes):
+        found = found.with_lane(k, start.at(places.lane(k), element).load(element))
+    return found
 
 
-def global_table(module: ir.Module, entries: list[ir.Constant]) -> ir.GlobalVariable:
-    """The table as a constant of the module, made once."""
-    content = ir.Constant(ir.ArrayType(entries[0].type, len(entries)), entries)
-    name = f"tenxor.table.{crc32(str(content).encode()):x}"
-    found = module.globals.get(name)
-    return found if found is not None else constant_of(module, name, content)
-
-
-def constant_of(module: ir.Module, name: str, content: ir.Constant) -> ir.GlobalVariable:
-    """A new constant of the module."""
-    variable = ir.GlobalVariable(module, content.type, name)
-    variable.linkage = "internal"
-    variable.global_constant = True
-    variable.initializer = content
-    return variable
+def in_memory(places: Value, table: Sequence[float]) -> Value:
+    """Where a table lies, as a constant of the module."""
+    element = FLOAT if places.format.bits == 32 else DOUBLE
+    kind, module = array(element, len(table)), places.b.module
+    content = kind.literals(table)
+    name = f"tenxor.table.{crc32(content.encode()):x}"
+    module.global_constant(name, kind, content)
+    return Value(places.b, POINTER, f"@{name}")

@@ -1,6 +1,7 @@
 """sin, cos, tan."""
 
-from .core import Lanes, fma, polynomial, where
+from ..builder import Value, fma, select
+from .core import polynomial
 from .pi_reduction import Quadrant, reduce_by_half_pi
 
 # (sin r - r) / r**3 in terms of r**2, |r| <= pi/4: relative error of the sine 2**-28.0 and 2**-57.9.
@@ -22,7 +23,7 @@ COS_TAIL = {
 }  # fmt: skip
 
 
-def near_sin(angle: Quadrant) -> Lanes:
+def near_sin(angle: Quadrant) -> Value:
     """The sine of the reduced angle."""
     r, low = angle.high, angle.low
     z = r * r
@@ -30,7 +31,7 @@ def near_sin(angle: Quadrant) -> Lanes:
     return r + fma(tail * z, r, fma(z * -0.5, low, low))
 
 
-def near_cos(angle: Quadrant) -> Lanes:
+def near_cos(angle: Quadrant) -> Value:
     """The cosine of the reduced angle."""
     r, low = angle.high, angle.low
     z = r * r
@@ -40,33 +41,33 @@ def near_cos(angle: Quadrant) -> Lanes:
     return leading + (((1.0 - leading) - half_square) + fma(tail * z, z, -(r * low)))
 
 
-def negated_if_bit(x: Lanes, bits: Lanes, position: int) -> Lanes:
+def negated_if_bit(x: Value, bits: Value, position: int) -> Value:
     """-x where that bit of `bits` is set, else x."""
     sign = (bits << (x.format.bits - 1 - position)) & -(1 << (x.format.bits - 1))
     return (x.as_bits() ^ sign).as_float()
 
 
-def sin(x: Lanes) -> Lanes:
+def sin(x: Value) -> Value:
     """The sine of x in radians."""
     angle = reduce_by_half_pi(x)
     odd = (angle.quarters & 1).differs(0)
-    result = negated_if_bit(where(odd, near_cos(angle), near_sin(angle)), angle.quarters, 1)
-    return where(x.equals(0.0), x, result)
+    result = negated_if_bit(select(odd, near_cos(angle), near_sin(angle)), angle.quarters, 1)
+    return select(x.equals(0.0), x, result)
 
 
-def cos(x: Lanes) -> Lanes:
+def cos(x: Value) -> Value:
     """The cosine of x in radians."""
     angle = reduce_by_half_pi(x)
     odd = (angle.quarters & 1).differs(0)
-    return negated_if_bit(where(odd, near_sin(angle), near_cos(angle)), angle.quarters + 1, 1)
+    return negated_if_bit(select(odd, near_sin(angle), near_cos(angle)), angle.quarters + 1, 1)
 
 
-def tan(x: Lanes) -> Lanes:
+def tan(x: Value) -> Value:
     """The tangent of x in radians."""
     if x.format.bits == 32:
         return tan(x.to_double()).to_single()
     angle = reduce_by_half_pi(x)
     odd = (angle.quarters & 1).differs(0)
     sine, cosine = near_sin(angle), near_cos(angle)
-    ratio = where(odd, cosine, sine) / where(odd, -sine, cosine)
-    return where(x.equals(0.0), x, ratio)
+    ratio = select(odd, cosine, sine) / select(odd, -sine, cosine)
+    return select(x.equals(0.0), x, ratio)

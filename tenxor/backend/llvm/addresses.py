@@ -1,0 +1,178 @@
+"""Addresses in LLVM IR: where an operand's elements lie, as a scalar or for every lane.
+
+The part of an address that does not move along the lanes is a scalar, added up loop by loop from the outside in. The
+part that does is either contiguous (one vector lies there) or a vector of offsets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...dtypes import float64
+from ...expr import Expr
+from ...kernel.ir import Address, Number, Position, Term
+from .builder import Value
+from .emitter import Emitter
+from .memory import gathered, load_vector
+from .scopes import Lanes, Parts
+from .types import DOUBLE, I64, POINTER, Type
+from .values import converted, register_type
+
+Indices = tuple[Expr, ...]  # those that a load is given, beside the indices of its loops
+
+
+def moves_along_lanes(address: Address, lanes: Lanes | None) -> Term | None:
+    """The term of the axis that lanes run along, if the address has one."""
+    if lanes is None:
+        return None
+    return next((t for t in address.terms if t.axis == lanes.axis), None)
+
+
+def differ(em: Emitter, term: Term, indices: Indices) -> bool:
+    """Whether a term is that of an index which lanes have each their own of."""
+    return term.axis < 0 and em.value(indices[~term.axis])[0].lanes > 0
+
+
+def pointer_to(em: Emitter, operand: int) -> Value:
+    """Where an operand lies."""
+    address = em.argument(operand, f"a{operand}")
+    return em.once(0, ("operand", operand), lambda: address.cast("inttoptr", POINTER, f"p{operand}"))
+
+
+def table_at(em: Emitter, table: int) -> Value:
+    """Where a table lies."""
+    address = em.argument(len(em.kernel.operands) + table, f"ta{table}")
+    return em.once(0, ("table", table), lambda: address.cast("inttoptr", POINTER, f"t{table}"))
+
+
+def number(em: Emitter, e: Number) -> Parts:
+    """A run-time scalar: 8 bytes in the arguments, here in its dtype."""
+    raw = em.argument(len(em.kernel.operands) + em.kernel.tables + e.index, f"c{e.index}")
+    if e.dtype.kind == "float":
+        return [converted(raw.bitcast(DOUBLE), float64, e.dtype)]
+    return [raw if e.dtype.bits == 64 else raw.cast("trunc", register_type(e.dtype))]
+
+
+# --- scalars ----------------------------------------------------------------------------------------------------------
+
+
+def _depth(em: Emitter, term: Term, indices: Indices) -> int:
+    """The scope in which the index of a term is known."""
+    return em.scope_of(term.axis) if term.axis >= 0 else em.depth_of(indices[~term.axis])
+
+
+def scalar_sum(em: Emitter, address: Address, terms: Sequence[Term], indices: Indices = ()) -> Value:
+    """The sum of the terms that are scalars, each added in the scope in which its index is known."""
+    inward = sorted(terms, key=lambda t: _depth(em, t, indices))
+    total = em.slot(address.offset) if address.offset >= 0 else None
+    for k, term in enumerate(inward):
+
+        def added(before: Value | None = total, term: Term = term) -> Value:
+            step = scaled(em, term, em.index(term.axis) if term.axis >= 0 else em.value(indices[~term.axis])[0])
+            return step if before is None else before + step
+
+        total = em.once(_depth(em, term, indices), ("sum", address.offset, *inward[: k + 1], *indices), added)
+    return em.b.constant(I64, 0) if total is None else total
+
+
+def scaled(em: Emitter, term: Term, index: Value) -> Value:
+    """What one scalar index adds."""
+    if term.how == "unit":
+        return index
+    if term.how == "stride":
+        return index * em.slot(term.slot)
+    if term.how == "near":
+        return index * term.slot
+    return table_at(em, term.slot).at(index, I64).load(I64)
+
+
+def unit_place(
+    em: Emitter, address: Address, term: Term, pointer: Value, element: Type, indices: Indices = ()
+) -> tuple[Value, Value]:
+    """Where the row starts that the lanes walk along, and the index of the first lane in it."""
+    rest = [t for t in address.terms if t is not term]
+    index = em.index(term.axis)
+    if not rest and address.offset < 0:
+        return pointer, index
+    start = scalar_sum(em, address, rest, indices)
+    depth = max((_depth(em, t, indices) for t in rest), default=0)
+    return em.once(depth, ("row", pointer.text, address, *indices), lambda: pointer.at(start, element)), index
+
+
+# --- lanes ------------------------------------------------------------------------------------------------------------
+
+
+def position_of(em: Emitter, e: Position) -> Parts:
+    """An address as a value."""
+    return position(em, e.address)
+
+
+def position(em: Emitter, address: Address, indices: Indices = ()) -> Parts:
+    """The address itself: a scalar, or a vector of one number for each lane."""
+    term = moves_along_lanes(address, em.lanes)
+    differing = [t for t in address.terms if differ(em, t, indices)]
+    scalar = scalar_sum(em, address, [t for t in address.terms if t is not term and t not in differing], indices)
+    moving = [_lane_offsets(em, term)] if term is not None else []
+    moving += [_scaled_lanes(em, t, em.value(indices[~t.axis])) for t in differing]
+    numbers: Parts = [scalar]
+    if moving:
+        offsets = moving[0]
+        for more in moving[1:]:
+            offsets = [o + m for o, m in zip(offsets, more, strict=True)]
+        wide = scalar.splat(offsets[0].lanes)
+        numbers = [wide + o for o in offsets]
+    return numbers if address.then is None else _through(em, address, address.then, numbers)
+
+
+def _lane_offsets(em: Emitter, term: Term) -> Parts:
+    """What the index of each lane adds."""
+    lanes = em.lanes
+    assert lanes is not None
+    index = em.index(lanes.axis)
+    if term.how == "table" and term.axis >= 0:
+        table = table_at(em, term.slot)
+        return [load_vector(em, table, index, u, I64) for u in range(lanes.unroll)]
+    first = index.splat(lanes.width) + em.b.counting(I64, lanes.width)
+    return _scaled_lanes(em, term, [first + u * lanes.width if u else first for u in range(lanes.unroll)])
+
+
+def _scaled_lanes(em: Emitter, term: Term, indices: Parts) -> Parts:
+    """What vectors of indices add."""
+    if term.how == "table":
+        table = table_at(em, term.slot)
+        return [gathered(em, table, i, I64) for i in indices]
+    if term.how == "unit":
+        return indices
+    if term.how == "near":
+        return [i * term.slot for i in indices]
+    stride = em.slot(term.slot)
+    wide = stride.splat(indices[0].lanes)
+    return [i * wide for i in indices]
+
+
+def _through(em: Emitter, outer: Address, inner: Address, numbers: Parts) -> Parts:
+    """The next view of a chain: the digits of the numbers, and the address that they give."""
+    sizes = [em.slot(s) for s in outer.digits]
+    found: list[list[Value]] = []
+    for n in numbers:
+        digits: list[Value] = []
+        for k in range(len(sizes) - 1, -1, -1):
+            size = _like(sizes[k], n)
+            digits.append(n.b.binary("urem", n, size) if k else n)
+            n = n.b.binary("udiv", n, size) if k else n
+        found.append(digits[::-1])
+    offset = em.slot(inner.offset) if inner.offset >= 0 else numbers[0].b.constant(I64, 0)
+    steps = {t: table_at(em, t.slot) if t.how == "table" else em.slot(t.slot) for t in inner.terms}
+    totals: Parts = []
+    for digits in found:
+        total = _like(offset, digits[0]) if digits else offset
+        for t, step in steps.items():
+            d = digits[t.axis]
+            total = total + (gathered(em, step, d, I64) if t.how == "table" else d * _like(step, d))
+        totals.append(total)
+    return totals if inner.then is None else _through(em, inner, inner.then, totals)
+
+
+def _like(scalar: Value, value: Value) -> Value:
+    """A scalar in as many lanes as a value has."""
+    return scalar.splat(value.lanes) if value.lanes else scalar

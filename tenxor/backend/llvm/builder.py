@@ -1,0 +1,465 @@
+"""LLVM IR as text, written instruction by instruction: formulas over `Value`s are emitted as they are read.
+
+`x * y + 1` emits a multiplication and an addition, of floats or integers as `x` is one, in all lanes if it is a vector; a
+Python number stands for a constant of the type of the value beside it. Instructions go where the builder's cursor stands.
+What is emitted is what runs, since no optimisation passes follow; so formulas name their fused multiply-adds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from ...target import Target
+from . import formats
+from .formats import Format
+from .types import DOUBLE, FLOAT, I1, I32, VOID, Type, int_type, vector
+
+Number = float | int
+
+# The bytes of the widest vectors: those of a machine that has the instructions of AVX-512.
+
+
+class Value:
+    """What an instruction gives, or a constant. Comparisons are those of signed integers; of floats they are false for NaN.
+
+    `==` is left to Python: `equals` and `differs` compare values.
+    """
+
+    __slots__ = ("b", "text", "type")
+
+    def __init__(self, b: Builder, type_: Type, text: str) -> None:
+        self.b, self.type, self.text = b, type_, text
+
+    def __repr__(self) -> str:
+        return f"{self.type.text} {self.text}"
+
+    def __bool__(self) -> bool:
+        raise TypeError(f"whether {self!r} is true is known when the kernel runs")
+
+    @property
+    def lanes(self) -> int:
+        """The number of lanes; 0 for a scalar."""
+        return self.type.lanes
+
+    def constant(self, number: Number) -> Value:
+        """A number as a constant of the same type, in every lane."""
+        return Value(self.b, self.type, self.type.literal(number))
+
+    # Arithmetic
+
+    def __add__(self, other: Value | Number) -> Value:
+        return self.b.binary("fadd" if self.type.is_float else "add", self, other)
+
+    def __sub__(self, other: Value | Number) -> Value:
+        return self.b.binary("fsub" if self.type.is_float else "sub", self, other)
+
+    def __mul__(self, other: Value | Number) -> Value:
+        return self.b.binary("fmul" if self.type.is_float else "mul", self, other)
+
+    def __truediv__(self, other: Value | Number) -> Value:
+        return self.b.binary("fdiv", self, other)
+
+    def __rsub__(self, other: Number) -> Value:
+        return self.constant(other) - self
+
+    def __rtruediv__(self, other: Number) -> Value:
+        return self.constant(other) / self
+
+    __radd__ = __add__
+    __rmul__ = __mul__
+
+    def __neg__(self) -> Value:
+        if self.type.is_float:
+            return self.b.define(self.type, f"fneg {self.type.text} {self.text}")
+        return self.constant(0) - self
+
+    def __and__(self, other: Value | Number) -> Value:
+        return self.b.binary("and", self, other)
+
+    def __or__(self, other: Value | Number) -> Value:
+        return self.b.binary("or", self, other)
+
+    def __xor__(self, other: Value | Number) -> Value:
+        return self.b.binary("xor", self, other)
+
+    def __invert__(self) -> Value:
+        return self.b.binary("xor", self, -1)
+
+    def __lshift__(self, other: Value | Number) -> Value:
+        return self.b.binary("shl", self, other)
+
+    def __rshift__(self, other: Value | Number) -> Value:
+        """Shift integers right, copying the sign."""
+        return self.b.binary("ashr", self, other)
+
+    def shifted_right(self, other: Value | Number) -> Value:
+        """Shift integers right, bringing in zeros."""
+        return self.b.binary("lshr", self, other)
+
+    def abs(self) -> Value:
+        """The size of a float."""
+        return intrinsic("fabs", self)
+
+    def sqrt(self) -> Value:
+        """The square root of a float."""
+        return intrinsic("sqrt", self)
+
+    def floor(self) -> Value:
+        """The largest whole number that is not above a float."""
+        return intrinsic("floor", self)
+
+    def with_sign_of(self, other: Value) -> Value:
+        """A float with the sign of another."""
+        return intrinsic("copysign", self, other)
+
+    # Comparison
+
+    def compare(self, predicate: str, other: Value | Number) -> Value:
+        """Where LLVM's predicate ("ult", "une", ...) holds."""
+        kind = "fcmp" if self.type.is_float else "icmp"
+        right = other.text if isinstance(other, Value) else self.type.literal(other)
+        return self.b.define(vector(I1, self.lanes), f"{kind} {predicate} {self.type.text} {self.text}, {right}")
+
+    def __lt__(self, other: Value | Number) -> Value:
+        return self.compare("olt" if self.type.is_float else "slt", other)
+
+    def __le__(self, other: Value | Number) -> Value:
+        return self.compare("ole" if self.type.is_float else "sle", other)
+
+    def __gt__(self, other: Value | Number) -> Value:
+        return self.compare("ogt" if self.type.is_float else "sgt", other)
+
+    def __ge__(self, other: Value | Number) -> Value:
+        return self.compare("oge" if self.type.is_float else "sge", other)
+
+    def equals(self, other: Value | Number) -> Value:
+        """Where both are equal."""
+        return self.compare("oeq" if self.type.is_float else "eq", other)
+
+    def differs(self, other: Value | Number) -> Value:
+        """Where both differ or either is NaN."""
+        return self.compare("une" if self.type.is_float else "ne", other)
+
+    def is_nan(self) -> Value:
+        """Where a float is NaN."""
+        return self.compare("uno", self)
+
+    # Types
+
+    def cast(self, op: str, scalar: Type, name: str | None = None) -> Value:
+        """Converted by the instruction `op` ("zext", "bitcast", ...) to lanes of a scalar type."""
+        to = vector(scalar, self.lanes)
+        return self.b.define(to, f"{op} {self.type.text} {self.text} to {to.text}", name)
+
+    def bitcast(self, to: Type) -> Value:
+        """The same bits as another type."""
+        return self.b.define(to, f"bitcast {self.type.text} {self.text} to {to.text}")
+
+    @property
+    def format(self) -> Format:
+        """The format of one lane of floats, or of floats as wide as these integers."""
+        return formats.DOUBLE if self.type.scalar.bits == 64 else formats.SINGLE
+
+    def as_bits(self) -> Value:
+        """The bit patterns of floats, as integers."""
+        return self.cast("bitcast", int_type(self.type.scalar.bits))
+
+    def as_float(self) -> Value:
+        """The floats whose bit patterns these integers are."""
+        return self.cast("bitcast", DOUBLE if self.type.scalar.bits == 64 else FLOAT)
+
+    def to_float(self) -> Value:
+        """The floats nearest to these signed integers, of the same width."""
+        return self.cast("sitofp", DOUBLE if self.type.scalar.bits == 64 else FLOAT)
+
+    def to_double(self) -> Value:
+        """Singles as doubles."""
+        return self.cast("fpext", DOUBLE)
+
+    def to_single(self) -> Value:
+        """The singles nearest to doubles."""
+        return self.cast("fptrunc", FLOAT)
+
+    # Lanes
+
+    def splat(self, lanes: int) -> Value:
+        """A scalar in every one of so many lanes."""
+        kind = vector(self.type, lanes)
+        first = self.b.undefined(kind).with_lane(0, self)
+        return first.b.define(
+            kind, f"shufflevector {kind.text} {first.text}, {kind.text} undef, <{lanes} x i32> zeroinitializer"
+        )
+
+    def shuffled(self, lanes: Sequence[int], other: Value | None = None) -> Value:
+        """The given lanes of a vector, or of it and the `other` behind it, in that order."""
+        kind, order = self.type, vector(I32, len(lanes))
+        behind = "undef" if other is None else other.text
+        return self.b.define(
+            vector(kind.scalar, len(lanes)),
+            f"shufflevector {kind.text} {self.text}, {kind.text} {behind}, {order.text} {order.literals(lanes)}",
+        )
+
+    def lane(self, k: Value | int) -> Value:
+        """One lane of a vector."""
+        at = f"i32 {k}" if isinstance(k, int) else f"{k.type.text} {k.text}"
+        return self.b.define(self.type.scalar, f"extractelement {self.type.text} {self.text}, {at}")
+
+    def with_lane(self, k: Value | int, x: Value) -> Value:
+        """A vector with one lane replaced."""
+        at = f"i32 {k}" if isinstance(k, int) else f"{k.type.text} {k.text}"
+        return self.b.define(self.type, f"insertelement {self.type.text} {self.text}, {x.type.text} {x.text}, {at}")
+
+    # Memory
+
+    def at(self, index: Value | int, element: Type) -> Value:
+        """The place so many elements of a type further on."""
+        offset = f"i64 {index}" if isinstance(index, int) else f"{index.type.text} {index.text}"
+        return self.b.define(self.type, f"getelementptr {element.text}, ptr {self.text}, {offset}")
+
+    def load(self, kind: Type, name: str | None = None) -> Value:
+        """What lies at a place, which elements of the type may begin at."""
+        return self.b.define(kind, f"load {kind.text}, ptr {self.text}, align {alignment(kind)}", name)
+
+    def store(self, x: Value, align: int = 0, metadata: str = "") -> None:
+        """Write a value at a place, which its elements may begin at or so many bytes divide."""
+        self.b.do(f"store {x.type.text} {x.text}, ptr {self.text}, align {align or alignment(x.type)}{metadata}")
+
+
+def alignment(kind: Type) -> int:
+    """The bytes of one number: of a lane of a vector, or an element of an array."""
+    return kind.element.bytes
+
+
+class Phi(Value):
+    """A value that depends on the block that the present one was reached from."""
+
+    __slots__ = ("incoming",)
+
+    def __init__(self, b: Builder, type_: Type, text: str) -> None:
+        super().__init__(b, type_, text)
+        self.incoming: list[str] = []
+
+    def comes(self, x: Value, block: Block) -> None:
+        """Have it be `x` if the block before was this one."""
+        self.incoming.append(f"[{x.text}, %{block.name}]")
+
+
+class Block:
+    """Instructions one after another; the last one says where to go on."""
+
+    __slots__ = ("lines", "name", "phis")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.phis: list[Phi] = []
+        self.lines: list[str] = []
+
+    def __str__(self) -> str:
+        phis = [f"  {p.text} = phi {p.type.text} {', '.join(p.incoming)}" for p in self.phis]
+        return "\n".join([f"{self.name}:", *phis, *self.lines])
+
+
+class Cursor:
+    """A place in a function where its text goes on: the end of a block, which changes as code branches."""
+
+    __slots__ = ("block",)
+
+    def __init__(self, block: Block) -> None:
+        self.block = block
+
+
+class Module:
+    """Functions for one machine, what they call, and the constants that they read."""
+
+    def __init__(self, target: Target) -> None:
+        self.target = target
+        self.functions: dict[str, Builder] = {}
+        self.declarations: dict[str, str] = {}
+        self.globals: dict[str, str] = {}
+        self.metadata: dict[str, int] = {}
+
+    def global_constant(self, name: str, kind: Type, content: str) -> None:
+        """Have a constant of this name in memory."""
+        self.globals[name] = f"@{name} = internal constant {kind.text} {content}"
+
+    def attached(self, kind: str, content: str) -> str:
+        """What attaches metadata to an instruction."""
+        number = self.metadata.setdefault(content, len(self.metadata))
+        return f", !{kind} !{number}"
+
+    def __str__(self) -> str:
+        metadata = [f"!{number} = !{{ {content} }}" for content, number in self.metadata.items()]
+        functions = [str(f) for f in self.functions.values()]
+        return "\n".join([*self.globals.values(), *functions, *self.declarations.values(), *metadata, ""])
+
+
+class Builder:
+    """A function being written, and where: instructions are appended at the cursor."""
+
+    __slots__ = ("_names", "_numbers", "arguments", "blocks", "cursor", "entry", "header", "module")
+
+    def __init__(
+        self,
+        module: Module,
+        name: str,
+        parameters: Sequence[tuple[str, Type]],
+        result: Type = VOID,
+        attributes: str = "",
+    ) -> None:
+        self.module = module
+        self.arguments = [Value(self, kind, f"%{name}") for name, kind in parameters]
+        internal = "internal " if module.functions else ""  # all but the first serve that
+        self.header = f"define {internal}{result.text} @{name}({', '.join(map(repr, self.arguments))}) {attributes}"
+        self.blocks: list[Block] = []
+        self._names: dict[str, int] = {}
+        self._numbers = 0
+        self.entry = self.block("entry")
+        self.cursor = Cursor(self.entry)
+        module.functions[name] = self
+
+    def __str__(self) -> str:
+        return "\n".join([f"{self.header} {{", *map(str, self.blocks), "}"])
+
+    # What is appended
+
+    def do(self, text: str) -> None:
+        """An instruction without a value."""
+        self.cursor.block.lines.append(f"  {text}")
+
+    def define(self, kind: Type, text: str, name: str | None = None) -> Value:
+        """An instruction and its value."""
+        if name is None:
+            self._numbers = number = self._numbers + 1
+            name = f"%{kind.letter}{number}"
+        else:
+            name = f"%{name}"
+        self.cursor.block.lines.append(f"  {name} = {text}")
+        return Value(self, kind, name)
+
+    def binary(self, op: str, x: Value, y: Value | Number) -> Value:
+        """An instruction of two operands of one type, and of its result."""
+        kind = x.type
+        self._numbers = number = self._numbers + 1
+        name = f"%{kind.letter}{number}"
+        other = y.text if isinstance(y, Value) else kind.literal(y)
+        self.cursor.block.lines.append(f"  {name} = {op} {kind.text} {x.text}, {other}")
+        return Value(self, kind, name)
+
+    def call(self, name: str, result: Type, args: Sequence[Value]) -> Value:
+        """A call of a function; one that is not of the module is declared."""
+        module = self.module
+        if name not in module.declarations and name not in module.functions:
+            types = ", ".join([a.type.text for a in args])
+            module.declarations[name] = f"declare {result.text} @{name}({types})"
+        text = f"call {result.text} @{name}({', '.join([f'{a.type.text} {a.text}' for a in args])})"
+        if result is VOID:
+            self.do(text)
+            return Value(self, VOID, "")
+        return self.define(result, text)
+
+    # Constants
+
+    def constant(self, kind: Type, number: Number) -> Value:
+        """A number, the same in every lane."""
+        return Value(self, kind, kind.literal(number))
+
+    def constants(self, kind: Type, numbers: Sequence[Number]) -> Value:
+        """A vector of different numbers."""
+        return Value(self, kind, kind.literals(numbers))
+
+    def counting(self, scalar: Type, lanes: int) -> Value:
+        """The integer vector 0, 1, 2, ..."""
+        return self.constants(vector(scalar, lanes), range(lanes))
+
+    def zeros(self, kind: Type) -> Value:
+        """Zeros of any type."""
+        return Value(self, kind, "zeroinitializer")
+
+    def undefined(self, kind: Type) -> Value:
+        """Anything at all."""
+        return Value(self, kind, "undef")
+
+    # Blocks
+
+    def block(self, name: str) -> Block:
+        """A new block behind all others."""
+        uses = self._names.get(name, 0)
+        self._names[name] = uses + 1
+        made = Block(f"{name}.{uses}" if uses else name)
+        self.blocks.append(made)
+        return made
+
+    def phi(self, kind: Type, name: str | None = None) -> Phi:
+        """A value of the present block by where that is reached from, which is told later."""
+        self._numbers += 1
+        phi = Phi(self, kind, f"%{name or kind.letter}{'.' if name else ''}{self._numbers}")
+        self.cursor.block.phis.append(phi)
+        return phi
+
+    def joined(self, *ways: tuple[Value, Block]) -> Value:
+        """The value that belongs to the block that the present one was reached from."""
+        phi = self.phi(ways[0][0].type)
+        for x, block in ways:
+            phi.comes(x, block)
+        return phi
+
+    def branch(self, to: Block) -> None:
+        """Go on in another block."""
+        self.do(f"br label %{to.name}")
+
+    def branch_if(self, condition: Value, yes: Block, no: Block, weights: tuple[int, int] | None = None) -> None:
+        """Go on in one block or another; `weights` tell how often."""
+        known = ""
+        if weights is not None:
+            known = self.module.attached("prof", f'!"branch_weights", i32 {weights[0]}, i32 {weights[1]}')
+        self.do(f"br i1 {condition.text}, label %{yes.name}, label %{no.name}{known}")
+
+    def only_if(
+        self, condition: Value, make: Callable[[], object], weights: tuple[int, int] | None = None, name: str = "then"
+    ) -> None:
+        """What `make` emits, where the condition holds; `weights` tell how often."""
+        inside, after = self.block(name), self.block("after")
+        self.branch_if(condition, inside, after, weights)
+        self.cursor.block = inside
+        make()
+        self.branch(after)
+        self.cursor.block = after
+
+    def rarely(self, condition: Value, make: Callable[[], object]) -> None:
+        """What `make` emits, out of the way, where the condition holds."""
+        self.only_if(condition, make, (1, 99), "rare")
+
+
+def select(condition: Value, yes: Value | Number, no: Value | Number) -> Value:
+    """`yes` where the condition holds, else `no`; at most one of them is a Python number."""
+    if not isinstance(yes, Value):
+        assert isinstance(no, Value)
+        yes = no.constant(yes)
+    kind, c = yes.type.text, condition
+    other = no.text if isinstance(no, Value) else yes.type.literal(no)
+    return yes.b.define(yes.type, f"select {c.type.text} {c.text}, {kind} {yes.text}, {kind} {other}")
+
+
+def intrinsic(name: str, *args: Value, result: Type | None = None, suffix: str | None = None) -> Value:
+    """Call `llvm.<name>`, overloaded on the type of the result, which is that of the first argument unless it is given."""
+    kind = args[0].type if result is None else result
+    return args[0].b.call(f"llvm.{name}.{kind.mangled if suffix is None else suffix}", kind, args)
+
+
+def fma(x: Value, y: Value | Number, z: Value | Number) -> Value:
+    """x * y + z, rounded once."""
+    y = y if isinstance(y, Value) else x.constant(y)
+    z = z if isinstance(z, Value) else x.constant(z)
+    return intrinsic("fma", x, y, z)
+
+
+def smaller(x: Value, y: Value | Number) -> Value:
+    """The smaller of both; `x` if either is NaN."""
+    y = y if isinstance(y, Value) else x.constant(y)
+    return select(y < x, y, x)
+
+
+def larger(x: Value, y: Value | Number) -> Value:
+    """The larger of both; `x` if either is NaN."""
+    y = y if isinstance(y, Value) else x.constant(y)
+    return select(y > x, y, x)

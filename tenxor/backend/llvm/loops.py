@@ -1,0 +1,164 @@
+"""Loops: over whole axes and blocks, in chunks, with lanes along them or across what they fold.
+
+Lanes run along one axis of each nest. That loop is written twice: steps of `unroll` whole vectors, then masked single
+vectors for the rest; or, where much is computed, once, and only its loads and stores twice. A fold across the lanes
+keeps one state per lane; they are combined, in a fixed order, behind the loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ...kernel.columns import SHORT
+from ...kernel.ir import For, Statement
+from . import folds, rows, widths
+from .analysis import carried, runs_along
+from .builder import Value, select, smaller
+from .emitter import Emitter
+from .memory import first_lanes
+from .scopes import Lanes, Span
+
+
+def loop(em: Emitter, s: For) -> None:
+    """A loop over what is to run of an axis here."""
+    axis = em.kernel.axes[s.axis]
+    begin, end = em.range(s.axis)
+    if s.block:
+        _over_blocks(em, s, begin, end)
+    elif axis.vector and em.width > 1:
+        _with_lanes(em, s, begin, end)
+    elif em.lanes is None and (lanes := folds.lanes_inside(em, s)) is not None:
+        _folding_across(em, lanes, carried(s, em.kernel.folds), lambda: _in_chunks(em, s, begin, end, 1))
+    else:
+        _in_chunks(em, s, begin, end, 1)
+
+
+def _over_blocks(em: Emitter, s: For, begin: Value, end: Value) -> None:
+    """The loop over blocks of an axis; what is inside it runs from the first index of a block to the last."""
+
+    def turn(index: Value) -> Value:
+        em.inmost()
+        further = index + s.block
+        em.spans[s.axis] = Span(index, smaller(end, further), s.block)
+        for inner in s.body:
+            em.statement(inner)
+        del em.spans[s.axis]
+        return further
+
+    em.repeated(s.axis, begin, end, turn, folds=carried(s, em.kernel.folds), inside=False)
+
+
+def _in_chunks(em: Emitter, s: For, begin: Value, end: Value, step: int) -> Value:
+    """The loop in whole steps from `begin` on, in chunks if it adds up floats; where it stopped."""
+    across = carried(s, em.kernel.folds)
+    chunk = folds.chunk(em, s, across) * step
+    if not chunk:
+        return _plain(em, s, begin, end, step)
+
+    def one(first: Value, last: Value) -> Value:
+        before = {f: em.states[f] for f in across}
+        for f in across:
+            folds.start(em, f)
+        stop = _plain(em, s, first, last, step)
+        for f, states in before.items():
+            em.states[f] = folds.combined(em, f, states, em.states[f])
+        return stop
+
+    if s.axis in em.spans and em.spans[s.axis].size == chunk:
+        return one(begin, end)
+
+    def turn(first: Value) -> Value:
+        em.inmost()
+        return one(first, smaller(end, first + chunk))
+
+    return em.repeated(s.axis, begin, end, turn, needs=step, folds=across, inside=False)
+
+
+def _plain(em: Emitter, s: For, begin: Value, end: Value, step: int) -> Value:
+    """The loop in whole steps from `begin` on, or with a mask in steps that may reach past the end; where it stopped."""
+    masked = em.lanes is not None and em.lanes.axis == s.axis and em.lanes.masked
+    changed, read = rows.in_rows(em, s)
+
+    def turn(index: Value) -> Value:
+        if masked:
+            mask_idle_lanes(em, index, end)
+        rows.load_states(em, read)
+        for inner in s.body:
+            _inside(em, inner)
+        rows.store_states(em, changed)
+        em.inmost()
+        return index + step
+
+    return em.repeated(s.axis, begin, end, turn, needs=1 if masked else step, folds=carried(s, em.kernel.folds))
+
+
+def _inside(em: Emitter, s: Statement) -> None:
+    """A statement of a loop. Around the loop with lanes, what is not on the way to that has none, or its own."""
+    lanes = em.lanes
+    if lanes is None or any(scope.axis == lanes.axis for scope in em.scopes) or runs_along(s, lanes.axis):
+        em.statement(s)
+    else:
+        em.lanes = None
+        em.statement(s)
+        em.lanes = lanes
+
+
+def _with_lanes(em: Emitter, s: For, begin: Value, end: Value) -> None:
+    """Whole steps of several vectors, then masked single vectors."""
+    across = carried(s, em.kernel.folds)
+    if across and em.lanes is None:
+        _folding_across(em, s.axis, across, lambda: _with_lanes(em, s, begin, end))
+        return
+    around, (changed, _) = em.lanes, rows.in_rows(em, s)
+    width = em.width if around is None else around.width
+    if not across and widths.is_written_once(s):
+        em.lanes = Lanes(s.axis, width, 1, masked=True, either=True)
+        _plain(em, s, begin, end, width)
+        em.lanes = around
+        return
+    short = bool(changed) and em.spans[s.axis].size <= SHORT
+    widest = max(1, em.spans[s.axis].size // width) if s.axis in em.spans else widths.WIDEST
+    for unroll in widths.unrollings(s, across=bool(across), short_rows=short):
+        unroll = min(unroll, widest)
+        em.lanes = Lanes(s.axis, width, unroll)
+        begin = _in_chunks(em, s, begin, end, width * unroll)
+    em.lanes = Lanes(s.axis, width, 1, masked=True)
+    others = {f: [parts[1:] for parts in em.states[f]] for f in across}
+    for f in across:
+        em.states[f] = [parts[:1] for parts in em.states[f]]
+    _plain(em, s, begin, end, width)
+    for f, rest in others.items():
+        em.states[f] = [one + more for one, more in zip(em.states[f], rest, strict=True)]
+    em.lanes = around
+
+
+def _folding_across(em: Emitter, axis: int, across: list[int], run: Callable[[], object]) -> None:
+    """What `run` emits, with a state for each lane along an axis of the folds `across`, which end as one state.
+
+    There are as many lanes as a vector holds of what these folds keep, and only these: so they add in the same order
+    whatever else the kernel computes.
+    """
+    entered = {f: em.states[f] for f in across}
+    widest = max(d.itemsize for f in across for d in em.kernel.folds[f].states)
+    em.lanes = Lanes(axis, max(2, em.target.vector_bytes // widest), widths.ACROSS)
+    for f in across:
+        folds.start(em, f)
+    run()
+    em.lanes = None
+    for f, before in entered.items():
+        states = folds.across(em, f, folds.together(em, f, em.states[f]))
+        em.states[f] = folds.combined(em, f, before, states)
+        em.results[f] = (len(em.scopes) - 1, em.states[f])
+
+
+def mask_idle_lanes(em: Emitter, index: Value, end: Value) -> None:
+    """In the last vector only the lanes before the end are at work."""
+    lanes = em.lanes
+    assert lanes is not None
+    em.inmost()
+    left = end - index
+    if lanes.either:
+        lanes.left = left
+    else:
+        left = select(left < lanes.width, left, lanes.width)
+        lanes.mask = first_lanes(left, lanes.width)

@@ -1,0 +1,287 @@
+"""Vectors in memory: neighbouring elements, those at given offsets, a few steps apart, or at equal distances.
+
+An element may have several parts side by side, as complex ones have: its type is then an array. In registers each part has
+vectors of its own, so whole vectors are taken apart after loading and put together before storing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from .builder import Value, intrinsic
+from .emitter import Emitter
+from .scopes import Parts
+from .types import I1, I32, I64, POINTER, VOID, Type, vector
+from .values import load_masked, store_masked
+
+LEAST_STREAMED = 32  # bytes of a vector that is worth writing past the cache
+TOGETHER = 4  # elements loaded singly at a time, if there are as many lanes, from one place in memory
+
+
+def parts_of(element: Type) -> int:
+    """How many numbers lie side by side in an element."""
+    return element.bytes // element.element.bytes
+
+
+# --- lanes at work ----------------------------------------------------------------------------------------------------
+
+
+def first_lanes(count: Value, width: int) -> Value:
+    """The mask of so many lanes, no more than `width`."""
+    return count.b.counting(I32, width) < count.cast("trunc", I32).splat(width)
+
+
+def lanes_before(end: Value, at: Value, vectors: int, width: int) -> Parts:
+    """Masks for a few vectors from `at` on, of what is before the `end`."""
+    left = (end - at).cast("trunc", I32)
+    return [end.b.counting(I32, width) < (left - u * width).splat(width) for u in range(vectors)]
+
+
+def mask_of(em: Emitter, width: int) -> Value:
+    """The mask of the lanes at work."""
+    mask = None if em.lanes is None else em.lanes.mask
+    return em.b.constant(vector(I1, width), True) if mask is None else mask
+
+
+def masked_or_whole(
+    em: Emitter, masked: Callable[[Value], Value | None], whole: Callable[[], Value | None]
+) -> Value | None:
+    """What one of both emits for the lanes at work, or a choice between them if only run time tells which these are."""
+    lanes, b = em.lanes, em.b
+    assert lanes is not None
+    if lanes.left is None:
+        return whole() if lanes.mask is None else masked(lanes.mask)
+    usual, last, after = (b.block(name) for name in ("whole", "last", "then"))
+    b.branch_if(lanes.left >= lanes.width, usual, last, (1 << 20, 1))
+    b.cursor.block = usual
+    one = whole()
+    b.branch(after)
+    b.cursor.block = last
+    other = masked(first_lanes(lanes.left, lanes.width))
+    b.branch(after)
+    b.cursor.block = after
+    return None if one is None or other is None else b.joined((one, usual), (other, last))
+
+
+def for_parts(mask: Value, parts: int) -> Value:
+    """A mask for all parts of each lane."""
+    return mask.shuffled([k // parts for k in range(parts * mask.lanes)]) if parts > 1 else mask
+
+
+# --- neighbours -------------------------------------------------------------------------------------------------------
+
+
+def load_vector(em: Emitter, start: Value, index: Value, u: int, element: Type) -> Value:
+    """Vector `u` of neighbouring elements, only those of working lanes; parts lie side by side in it."""
+    assert em.lanes is not None
+    width, parts = em.lanes.width, parts_of(element)
+    place, kind = vector_place(start, index, u * width, element), vector(element.element, parts * width)
+    found = masked_or_whole(em, lambda mask: load_masked(place, kind, for_parts(mask, parts)), lambda: place.load(kind))
+    assert found is not None
+    return found
+
+
+def store_vector(
+    em: Emitter, start: Value, index: Value, u: int, element: Type, parts: Sequence[Value], streamed: bool
+) -> None:
+    """Write vector `u` of neighbouring elements, given a vector of each part; only working lanes."""
+    assert em.lanes is not None
+    width, n = em.lanes.width, len(parts)
+    first = vector_place(start, index, u * width, element)
+    places = [first.at(k * width, element.element) if k else first for k in range(n)]
+    order = [k // n + width * (k % n) for k in range(n * width)]
+    vectors = [parts[0].shuffled(order[k * width :][:width], parts[1]) for k in range(n)] if n > 1 else parts
+
+    def masked(mask: Value) -> None:
+        for k, (place, x) in enumerate(zip(places, vectors, strict=True)):
+            its = mask.shuffled([(k * width + lane) // n for lane in range(width)]) if n > 1 else mask
+            store_masked(x, place, its)
+
+    def whole() -> None:
+        for place, x in zip(places, vectors, strict=True):
+            if streamed and x.type.bytes >= LEAST_STREAMED:
+                place.store(x, x.type.bytes, em.module.attached("nontemporal", "i32 1"))
+            else:
+                place.store(x, x.type.bytes if streamed else 0)
+
+    masked_or_whole(em, masked, whole)
+
+
+def vector_place(start: Value, index: Value, further: int, element: Type) -> Value:
+    """The place of an element and so many more."""
+    place = start.at(index, element)
+    return place.at(further, element) if further else place
+
+
+def apart(vectors: Parts, parts: int) -> Parts:
+    """Vectors of the first parts of elements that lie side by side in vectors, then vectors of the second ones."""
+    if parts == 1:
+        return vectors
+    return [v.shuffled(range(first, v.lanes, parts)) for first in range(parts) for v in vectors]
+
+
+# --- anywhere ---------------------------------------------------------------------------------------------------------
+
+
+def gathered(em: Emitter, pointer: Value, offsets: Value, element: Type, part: Type | None = None) -> Value:
+    """Elements, or the first part of each, at a scalar offset or a vector of them; only those of working lanes."""
+    part, lanes = part or element, offsets.lanes
+    if not lanes:
+        return pointer.at(offsets, element).load(part)
+    kind = vector(part, lanes)
+    places, rest = _places(pointer, offsets, element), em.b.zeros(kind)
+    suffix = f"{kind.mangled}.v{lanes}p0"
+    return intrinsic("masked.gather", places, mask_of(em, lanes), rest, result=kind, suffix=suffix)
+
+
+def scattered(em: Emitter, pointer: Value, offsets: Value, element: Type, x: Value) -> None:
+    """Write elements, or the first part of each, at a vector of offsets; only those of working lanes."""
+    places, mask = _places(pointer, offsets, element), mask_of(em, offsets.lanes)
+    suffix = f"{x.type.mangled}.v{offsets.lanes}p0"
+    intrinsic("masked.scatter", x, places, mask, result=VOID, suffix=suffix)
+
+
+def _places(pointer: Value, offsets: Value, element: Type) -> Value:
+    """A vector of pointers."""
+    scaled = offsets * element.bytes
+    base = pointer.cast("ptrtoint", I64).splat(offsets.lanes)
+    return (base + scaled).cast("inttoptr", POINTER)
+
+
+def load_each(pointer: Value, offsets: Value, element: Type) -> Value:
+    """Elements at a vector of offsets, one by one."""
+    found = pointer.b.undefined(vector(element, offsets.lanes))
+    for k in range(offsets.lanes):
+        found = found.with_lane(k, pointer.at(offsets.lane(k), element).load(element))
+    return found
+
+
+# --- at equal distances -----------------------------------------------------------------------------------------------
+
+
+def load_singly(em: Emitter, place: Value, index: Value, stride: Value, element: Type) -> Parts:
+    """Elements at equal distances, one by one: as fast as a gather on some processors, and three times as fast on others."""
+    lanes = em.lanes
+    assert lanes is not None
+    if parts_of(element) > 1:
+        return _load_pairs_singly(em, place, index, stride, element)
+    together = min(TOGETHER, lanes.width)
+    steps = [stride * k for k in range(together + 1)]
+    at = place.at(index * stride, element)
+    found: Parts = []
+    for _ in range(lanes.unroll):
+        x = em.b.undefined(vector(element, lanes.width))
+        for k in range(lanes.width):
+            x = x.with_lane(k, at.at(steps[k % together], element).load(element))
+            if (k + 1) % together == 0:
+                at = at.at(steps[together], element)
+        found.append(x)
+    return found
+
+
+def _load_pairs_singly(em: Emitter, place: Value, index: Value, stride: Value, pair: Type) -> Parts:
+    """Elements of two parts, which are loaded together."""
+    lanes = em.lanes
+    assert lanes is not None
+    at = place.at(index * stride, pair)
+    vectors: Parts = []
+    for _ in range(lanes.unroll):
+        pieces: Parts = []
+        for _ in range(lanes.width):
+            pieces.append(at.load(vector(pair.element, 2)))
+            at = at.at(stride, pair)
+        while len(pieces) > 1:
+            halves = zip(pieces[0::2], pieces[1::2], strict=True)
+            pieces = [one.shuffled(range(2 * one.lanes), other) for one, other in halves]
+        vectors += pieces
+    return apart(vectors, 2)
+
+
+# --- a few steps apart ------------------------------------------------------------------------------------------------
+
+
+def load_near(em: Emitter, place: Value, index: Value, step: int, element: Type) -> Parts:
+    """Elements a few steps apart: whole vectors, as many as hold them, from the first needed to the last, and no further.
+    The vectors of the first part come first.
+    """
+    lanes = em.lanes
+    assert lanes is not None
+    width, count = lanes.width, parts_of(element)
+    first = index * step
+    span = count * ((width - 1) * abs(step) + 1)  # parts from the first lane's to the last's
+    starts = [*range(0, span - width, width), span - width]
+    wanted = [count * abs(step) * k for k in (range(width) if step > 0 else range(width - 1, -1, -1))]
+    found: list[Parts] = [[] for _ in range(count)]
+    for u in range(lanes.unroll):
+        lowest = u * width * step + (0 if step > 0 else step * (width - 1))
+        at = place.at(first + lowest, element)
+        loads = [at.at(s, element.element).load(vector(element.element, width)) for s in starts]
+        for k, its in enumerate(found):
+            its.append(_picked(loads, [_where_in(starts, width, n + k) for n in wanted]))
+    return [v for its in found for v in its]
+
+
+def _where_in(starts: Sequence[int], width: int, at: int) -> tuple[int, int]:
+    """Which vector holds the element, and in which lane."""
+    k = min(at // width, len(starts) - 1)
+    return k, at - starts[k]
+
+
+def _picked(vectors: list[Value], lanes: list[tuple[int, int]]) -> Value:
+    """A vector of the given lanes of several vectors."""
+    width = len(lanes)
+    found, there = vectors[0], [lane if k == 0 else None for k, lane in lanes]
+    for n, other in enumerate(vectors[1:] or [vectors[0]], start=1):
+        order = [
+            width + lane if k == n else (here if n == 1 else at) if here is not None else 0
+            for at, ((k, lane), here) in enumerate(zip(lanes, there, strict=True))
+        ]
+        found = found.shuffled(order, other)
+        there = [at if k <= n else None for at, (k, _) in enumerate(lanes)]
+    return found
+
+
+def store_near(
+    em: Emitter, place: Value, index: Value, u: int, element: Type, parts: Sequence[Value], step: int
+) -> None:
+    """Write vector `u` of elements a few steps apart, given a vector of each part: whole vectors, of which only what belongs
+    to the elements is written.
+    """
+    lanes, b, n = em.lanes, em.b, len(parts)
+    assert lanes is not None
+    width, between = lanes.width, n * abs(step)
+    lowest = (index + (u * width + (width - 1) * (step < 0))) * step
+    first = place.at(lowest, element)
+    for start in range(0, between * (width - 1) + n, width):
+        found = [divmod(at, between) for at in range(start, start + width)]
+        taken = [(e if step > 0 else width - 1 - e, k) if k < n else None for e, k in found]
+        x = parts[0].shuffled([0 if t is None else t[0] + width * t[1] for t in taken], parts[-1])
+        to = first.at(start, element.element)
+        if None not in taken and lanes.mask is None:
+            to.store(x)
+            continue
+        inside = b.constants(vector(I1, width), [t is not None for t in taken])
+        if lanes.mask is not None:
+            inside = inside & lanes.mask.shuffled([0 if t is None else t[0] for t in taken])
+        store_masked(x, to, inside)
+
+
+# --- squares ----------------------------------------------------------------------------------------------------------
+
+
+def turned(rows: Sequence[Value], parts: int = 1) -> list[Value]:
+    """The columns of a square of vectors: blocks off the diagonal change places, of 1, then of 2, then of 4...
+
+    An element may have several parts, which stay side by side.
+    """
+    width, block, found = len(rows), 1, list(rows)
+    while block < width:
+        upper = [n if not n & block else width + n - block for n in range(width)]
+        lower = [n + block if not n & block else width + n for n in range(width)]
+        upper, lower = ([parts * n + part for n in lanes for part in range(parts)] for lanes in (upper, lower))
+        for r in range(width):
+            if not r & block:
+                one, two = found[r], found[r + block]
+                found[r], found[r + block] = one.shuffled(upper, two), one.shuffled(lower, two)
+        block *= 2
+    return found

@@ -1,0 +1,105 @@
+"""LLVM's types, and how it writes constants of them: exactly."""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Iterable
+from functools import cache
+
+
+class Type:
+    """A type: a scalar ("int", "float" or "pointer"), so many lanes of one ("vector"), elements side by side ("array"), or
+    another that only has a name. `text` is how LLVM writes it, `mangled` how it does in the names of intrinsics.
+
+    `lanes` is 0 but for vectors. `scalar` is the type of one lane, `element` what a vector or an array is made of.
+    """
+
+    __slots__ = (
+        "_vectors",
+        "bits",
+        "bytes",
+        "element",
+        "is_float",
+        "kind",
+        "lanes",
+        "letter",
+        "mangled",
+        "scalar",
+        "text",
+    )
+
+    def __init__(
+        self, kind: str, text: str, mangled: str = "", bits: int = 0, letter: str = "v", element: Type | None = None
+    ) -> None:
+        self.kind, self.text, self.mangled, self.bits, self.letter = kind, text, mangled, bits, letter
+        self.bytes = bits // 8
+        self.element = element or self
+        self.scalar = self.element if kind == "vector" else self
+        self.lanes = bits // self.scalar.bits if kind == "vector" else 0
+        self.is_float = self.scalar.kind == "float"
+        self._vectors: dict[int, Type] = {}
+
+    def __repr__(self) -> str:
+        return self.text
+
+    def literal(self, number: float) -> str:
+        """The constant with this value, or with it in every lane, as LLVM writes it after the type."""
+        if self.kind == "int":
+            return str(int(number)) if self.bits > 1 else "true" if number else "false"
+        if self.kind == "vector":
+            return f"splat ({self.element.text} {self.element.literal(number)})"
+        return _float_literal(self.bits, float(number))
+
+    def literals(self, numbers: Iterable[float]) -> str:
+        """The constant vector or array of these elements, as LLVM writes it after the type."""
+        element = self.element
+        texts = ", ".join([f"{element.text} {element.literal(n)}" for n in numbers])
+        return f"<{texts}>" if self.kind == "vector" else f"[{texts}]"
+
+
+def _float_literal(bits: int, number: float) -> str:
+    """The bits of the nearest number of a format. Those of a single are written as the double that is equal to it."""
+    if bits == 16:
+        return f"0xH{struct.unpack('<H', _packed('<e', number))[0]:04X}"
+    if bits == 32:
+        (number,) = struct.unpack("<f", _packed("<f", number))
+    return f"0x{struct.unpack('<Q', struct.pack('<d', number))[0]:016X}"
+
+
+def _packed(code: str, number: float) -> bytes:
+    try:
+        return struct.pack(code, number)
+    except OverflowError:  # what is beyond the largest rounds to infinity
+        return struct.pack(code, math.copysign(math.inf, number))
+
+
+@cache
+def int_type(bits: int) -> Type:
+    """The integers of so many bits."""
+    return Type("int", f"i{bits}", f"i{bits}", bits, "m" if bits == 1 else "n")
+
+
+VOID = Type("void", "void")
+I1, I8, I16, I32, I64 = (int_type(bits) for bits in (1, 8, 16, 32, 64))
+HALF = Type("float", "half", "f16", 16, "x")
+FLOAT = Type("float", "float", "f32", 32, "x")
+DOUBLE = Type("float", "double", "f64", 64, "x")
+POINTER = Type("pointer", "ptr", "p0", 64, "at")
+
+
+def vector(element: Type, lanes: int) -> Type:
+    """So many lanes of a scalar type; a scalar if there are none."""
+    if not lanes:
+        return element
+    found = element._vectors.get(lanes)
+    if found is None:
+        text, mangled = f"<{lanes} x {element.text}>", f"v{lanes}{element.mangled}"
+        found = Type("vector", text, mangled, lanes * element.bits, element.letter, element)
+        element._vectors[lanes] = found
+    return found
+
+
+def array(element: Type, count: int) -> Type:
+    """So many elements side by side in memory."""
+    return Type("array", f"[{count} x {element.text}]", bits=count * element.bits, element=element)

@@ -1,0 +1,131 @@
+"""What is pending is bounded: in how many operations wait, and in how much memory waits with them.
+
+A recipe keeps what it reads. So a long one is computed before it gets longer, where that costs no memory; and a small result
+that much memory lives on for is computed when memory grows.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from contextlib import suppress
+from weakref import ref
+
+from .errors import IndexOutOfRange
+from .kernel.fuse import pending
+from .node import EMPTY, Node
+from .ownership import held
+from .pool import pool
+from .realize import lock, realize
+
+MAX_PENDING = 256  # nodes in one pending graph; one of more is computed in part, so that loops run in constant memory
+HEAVY = 1 << 12  # bytes that the recipe of a small result keeps, from which it is remembered
+LARGE = 1 << 20  # and that of any other
+SMALL = 8  # times smaller than those is a result that is sooner computed than kept waiting
+
+
+def bounded(node: Node) -> None:
+    """Compute a part of a new node's pending graph, if that is too large."""
+    order = pending([node])
+    node.count = len(order)
+    if node.count <= MAX_PENDING or node.traced:
+        return
+    last = _narrow(order)
+    if last:
+        realize(*last)
+        node.count = len(pending([node]))
+    if node.count > 4 * MAX_PENDING:  # it is as large as this wherever it is cut
+        realize(node)
+
+
+def _narrow(order: list[Node]) -> list[Node]:
+    """The last nodes of a graph that take no more memory than what they are made of: computing them costs none.
+
+    So an operation on a broadcast is never computed, but what was broadcast is.
+    """
+    least: dict[Node, int] = {}  # bytes that stand for a node
+    narrow: set[Node] = set()
+    for node in order:
+        own = node.size * node.dtype.itemsize
+        sources = {s for s in node.sources if type(s) is Node}
+        below = sum(least.get(s, s.size * s.dtype.itemsize) for s in sources)
+        if own <= below or node.op is EMPTY:
+            narrow.add(node)
+        least[node] = min(own, below) if sources else own
+    found: dict[Node, None] = {}
+    seen: set[Node] = set()
+    stack = order[-1:]
+    while stack:
+        node = stack.pop()
+        if node.buffer is None and node not in seen:
+            seen.add(node)
+            if node in narrow and node.op is not EMPTY:
+                found[node] = None
+            else:
+                stack.extend(s for s in node.sources if type(s) is Node)
+    return list(found)
+
+
+_waiting: list[ref[Node]] = []  # results of recipes that read much memory
+_many = 64  # of them, until those that are gone are forgotten
+
+
+def remember(node: Node) -> None:
+    """Take note of a new node, if its recipe keeps much memory."""
+    global _many
+    if node.heavy >= LARGE or (node.heavy >= HEAVY and _is_small(node)):
+        _waiting.append(ref(node))
+        if len(_waiting) > _many:
+            _waiting[:] = [waiting for waiting in _waiting if _is_pending(waiting())]
+            _many = max(64, 2 * len(_waiting))
+
+
+def _is_small(node: Node) -> bool:
+    return node.size * node.dtype.itemsize * SMALL <= node.heavy
+
+
+def _is_pending(node: Node | None) -> bool:
+    return node is not None and node.buffer is None
+
+
+def relieve() -> None:
+    """Compute the small results whose recipes alone keep memory."""
+    pool.relieved()
+    with lock:
+        for waiting in _accounts()[1]:
+            node = waiting()
+            if node is not None:
+                with suppress(MemoryError, IndexOutOfRange):  # whoever asks for it will hear
+                    realize(node)
+    pool.relieved()
+
+
+def waiting_bytes() -> int:
+    """The memory that lives for pending recipes alone, in bytes; of small pieces not all is known."""
+    with lock:
+        return _accounts()[0]
+
+
+def _graph() -> list[Node]:
+    """The nodes that wait and all that they read, each after what it reads itself."""
+    order = pending([node for waiting in _waiting if (node := waiting()) is not None])
+    return [*dict.fromkeys(s for n in order for s in n.sources if type(s) is Node and s.buffer is not None), *order]
+
+
+def _accounts() -> tuple[int, list[ref[Node]]]:
+    """The bytes that only recipes keep, and the small results that would set some of them free if they were computed."""
+    nodes = _graph()
+    number_of = {id(node): k for k, node in enumerate(nodes)}
+    reads = [[number_of[id(s)] for s in node.sources if type(s) is Node] for node in nodes]
+    times = Counter(k for each in reads for k in each)
+    others = held(nodes, range(len(nodes)), [times[k] for k in range(len(nodes))])  # before a variable holds one
+    alone = {k for k, node in enumerate(nodes) if node.buffer is not None and k not in others}
+    nbytes = sum(memory.nbytes for k in alone if (memory := nodes[k].buffer) is not None)
+    needed = {k for k in others if not _is_small(nodes[k])}  # that stays pending, with all it reads
+    frees: set[int] = set()
+    for k in reversed(range(len(nodes))):
+        if k in needed:
+            needed.update(reads[k])
+    for k, each in enumerate(reads):
+        if (k in alone and k not in needed) or not frees.isdisjoint(each):
+            frees.add(k)
+    return nbytes, [ref(nodes[k]) for k in sorted((frees & others) - needed)]

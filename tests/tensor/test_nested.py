@@ -1,0 +1,146 @@
+"""Nested lists of anything that is a number, beside a reading of the rules that takes one element at a time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import tenxor as tx
+from tenxor.dtypes import ALL
+from tenxor.errors import DTypeError, OutOfBounds, ShapeError
+from tenxor.tensor import nested
+
+PLAIN = st.sampled_from([True, False, 0, 1, -1, 7, 2**53 + 1, -(2**63), 2**63 - 1, 0.5, -2.25, 1e300, 1j, 2 - 0.5j])
+SCALARS = [np.bool_, np.int8, np.uint8, np.int32, np.uint32, np.int64, np.uint64, np.float16, np.float32, np.float64]
+NESTED = st.sampled_from([list, tuple])
+
+
+@st.composite
+def nests(draw: st.DrawFn, leaves: Any) -> Any:
+    shape = draw(st.lists(st.integers(0, 4), max_size=3))
+
+    def build(sizes: list[int]) -> Any:
+        return draw(NESTED)(build(sizes[1:]) for _ in range(sizes[0])) if sizes else draw(leaves)
+
+    return build(shape)
+
+
+def flat(data: Any) -> list[Any]:
+    return [x for item in data for x in flat(item)] if isinstance(data, (list, tuple)) else [data]
+
+
+def shape_of(data: Any) -> tuple[int, ...]:
+    if not isinstance(data, (list, tuple)):
+        return ()
+    return (len(data), *(shape_of(data[0]) if data else ()))
+
+
+@given(nests(PLAIN) | nests(st.sampled_from([1, 2, -9])) | nests(st.sampled_from([True, False])) | nests(st.floats()))
+def test_python_numbers(data: Any) -> None:
+    leaves = flat(data)
+    kinds = {type(x) for x in leaves}
+    dtype = {complex: "complex128", float: "float64", int: "int64", bool: "bool"}
+    highest = next((dtype[kind] for kind in dtype if kind in kinds), "float64")
+    found = tx.asarray(data)
+    expected = np.empty(len(leaves), highest)
+    for k, x in enumerate(leaves):
+        expected[k] = x
+    assert str(found.dtype) == highest
+    assert found.shape == shape_of(data)
+    np.testing.assert_array_equal(found.to_numpy().ravel(), expected)
+
+
+@given(nests(st.tuples(st.sampled_from(SCALARS), st.integers(0, 100)).map(lambda x: x[0](x[1]))), st.data())
+def test_numpys_scalars_keep_their_dtypes(data: Any, more: st.DataObject) -> None:
+    leaves = flat(data)
+    own = {tx.dtype(x.dtype) for x in leaves}
+    if tx.uint64 in own and any(d.kind == "int" for d in own) and not any(d.is_float for d in own):
+        with pytest.raises(DTypeError, match="no common dtype"):
+            tx.asarray(data)
+    else:
+        found = tx.asarray(data)
+        assert found.dtype is (tx.result_type(*own) if own else tx.float64)
+        assert flat(found.tolist()) == [x.item() for x in leaves]
+    wanted = more.draw(st.sampled_from([d for d in ALL if d is not tx.bool]))
+    assert flat(tx.asarray(data, dtype=wanted).tolist()) == [
+        x for x in np.array([x.item() for x in leaves]).astype("float32" if wanted is tx.bfloat16 else wanted.numpy)
+    ]
+
+
+@pytest.mark.parametrize("wanted", [d for d in ALL if d is not tx.bool], ids=str)
+@pytest.mark.parametrize("own", ALL, ids=str)
+def test_lists_of_tensors_as_another_dtype(own: tx.DType, wanted: tx.DType) -> None:
+    rows = [tx.asarray([k % 2, 1, 0]).astype(own) for k in range(20)]
+    if own.is_complex and not wanted.is_complex:
+        with pytest.raises(DTypeError, match=r"asarray: complex128 as .* imaginary"):
+            tx.asarray(rows, dtype=wanted)
+        return
+    found = tx.asarray([rows, rows], dtype=wanted)
+    assert found.dtype is wanted
+    assert found.tolist() == [[[k % 2, 1, 0] for k in range(20)]] * 2
+
+
+def test_integers_in_tensors_must_fit_what_is_wanted() -> None:
+    rows = [tx.asarray([1, 2]), tx.asarray([3, 300])] * 10
+    assert tx.asarray(rows, dtype=tx.int16).tolist() == [[1, 2], [3, 300]] * 10
+    with pytest.raises(OutOfBounds, match="asarray: Python integer 300 is out of range for int8"):
+        tx.asarray(rows, dtype=tx.int8)
+    with pytest.raises(OutOfBounds, match="asarray: Python integer 300 is out of range for int8"):
+        tx.asarray([*rows, tx.asarray([0.5, 1.5])], dtype=tx.int8)
+    with pytest.raises(OutOfBounds, match="asarray: Python integer -1 is out of range for uint8"):
+        tx.asarray([tx.asarray([1, -1])] * 20, dtype=tx.uint8)
+    big = [np.array([2**64 - 1], np.uint64), np.array([1], np.uint64)]
+    assert tx.asarray(big).tolist() == [[2**64 - 1], [1]]
+    with pytest.raises(OutOfBounds, match="18446744073709551615 is out of range for int64"):
+        tx.asarray(big, dtype=tx.int64)
+    assert tx.asarray(big, dtype=tx.bool).tolist() == [[True], [True]]
+    assert tx.asarray(big, dtype=tx.complex128).tolist() == [[2.0**64], [1]]
+    mixed = [np.array([1], np.uint64), np.array([-1], np.int8)]
+    assert tx.asarray(mixed, dtype=tx.int32).tolist() == [[1], [-1]]
+    with pytest.raises(DTypeError, match="no common dtype"):
+        tx.asarray(mixed)
+
+
+def test_integers_are_rounded_once_as_python_numbers_are() -> None:
+    value = 2**53 + 2**29 + 1  # half of a float32's last place and a bit, which float64 drops
+    for data in ([value], [np.int64(value)], [tx.asarray(value)], [tx.asarray([value])]):
+        assert flat(tx.asarray(data, dtype=tx.float32).tolist()) == [float(np.float32(float(value)))]
+
+
+def test_all_that_lists_may_hold_together() -> None:
+    data = [tx.asarray([1, 2]), [3, 4.5], np.array([5, 6], np.int8), (np.float32(7), tx.asarray(8)), range(2)]
+    found = tx.asarray(data)
+    assert found.dtype is tx.float64
+    assert found.tolist() == [[1, 2], [3, 4.5], [5, 6], [7, 8], [0, 1]]
+    assert tx.asarray([[tx.ones(2), tx.zeros(2)], [tx.zeros(2), tx.ones(2)]]).shape == (2, 2, 2)
+    one, other = (np.array([row]).view(np.matrix) for row in ([1, 2], [3, 4]))
+    assert tx.asarray([one] * 3).tolist() == [[[1, 2]]] * 3
+    assert tx.asarray([[one], [[[3, 4]]], [other]]).tolist() == [[[[1, 2]]], [[[3, 4]]], [[[3, 4]]]]
+
+
+def test_numbers_too_large_beside_complex_ones_are_named() -> None:
+    with pytest.raises(OutOfBounds, match="of 1329 bits is out of range for complex128"):
+        tx.asarray([1j, 10**400])
+
+
+def test_long_lists_are_not_walked_item_by_item(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nested, "_measured", None)
+    monkeypatch.setattr(nested, "number_of", None)
+    rows = [tx.asarray([k, 1.5]) for k in range(1000)]
+    assert tx.asarray(rows).shape == tx.asarray([r.to_numpy() for r in rows]).shape == (1000, 2)
+    assert tx.asarray([rows[:500], rows[500:]], dtype=tx.float32).shape == (2, 500, 2)
+    assert tx.asarray([r[0] for r in rows]).tolist() == list(range(1000))
+    assert tx.asarray(np.arange(1000, dtype=np.int8).tolist()).shape == tx.asarray(range(1000)).shape == (1000,)
+    assert tx.asarray([np.float32(1)] * 9 + [np.int8(2)]).dtype is tx.float32
+
+
+def test_ragged_lists_of_tensors_say_where() -> None:
+    rows = [tx.zeros(3)] * 20
+    with pytest.raises(ShapeError, match=r"asarray: ragged.*\[20\] is 2 items"):
+        tx.asarray([*rows, tx.zeros(2)])
+    with pytest.raises(ShapeError, match=r"asarray: ragged.*\[20\] is the number"):
+        tx.asarray([*rows, tx.asarray(1.0)])

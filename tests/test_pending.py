@@ -1,0 +1,204 @@
+"""What is pending is bounded: the operations that wait, the memory that waits with them, and that of a part computed early."""
+
+from __future__ import annotations
+
+import gc
+import sys
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pytest
+
+import tenxor as tx
+from tenxor.pending import MAX_PENDING
+from tenxor.pool import pool
+from tenxor.tensor import Tensor
+
+MiB = 1 << 20
+pending_module = sys.modules["tenxor.pending"]
+
+
+@pytest.fixture(autouse=True)
+def _nothing_pooled() -> Iterator[None]:
+    gc.collect()
+    tx.release_memory()
+    yield
+    tx.release_memory()
+
+
+def is_pending(t: Tensor) -> bool:
+    return t.storage.node.buffer is None
+
+
+def fresh(nbytes: int = 8 * MiB) -> Tensor:
+    """New numbers in memory."""
+    return tx.asarray(np.ones(nbytes // 8))
+
+
+class TestOperationsAreCountedTruly:
+    """A graph is not a tree: what is used twice is one operation."""
+
+    def test_of_doubling(self) -> None:
+        x = tx.ones(4)
+        for _ in range(MAX_PENDING - 1):
+            x = x + x
+        assert is_pending(x) and x.storage.node.count == MAX_PENDING
+        x = x + x
+        assert x.storage.node.count < MAX_PENDING
+
+    def test_of_layer_norms(self) -> None:
+        x = fresh(8 * 40 * 50).reshape(40, 50)
+        for _ in range(6):
+            x = (x - x.mean(axis=1, keepdims=True)) / tx.sqrt(x.var(axis=1, keepdims=True) + 1e-5)
+        assert is_pending(x)
+        assert len(pending_module.pending([x.storage.node])) <= x.storage.node.count <= MAX_PENDING
+
+    def test_whatever_else_is_made_meanwhile(self) -> None:
+        x, others = tx.ones(4), []
+        for k in range(MAX_PENDING - 20):
+            x = x * 0.5 + x if k % 2 else x + x
+            others.append([tx.ones(3) + n for n in range(9)])
+            assert x.storage.node.count <= MAX_PENDING
+        assert len(others) == MAX_PENDING - 20
+
+    def test_an_old_recipe_is_no_long_one(self) -> None:
+        old = tx.ones(4) + 1
+        for _ in range(10 * MAX_PENDING):
+            tx.ones(2)
+        assert (old * 2).storage.node.count == 3 and is_pending(old * 2)
+
+    def test_and_of_much_in_one_function_that_is_traced(self) -> None:
+        def much(x: Tensor) -> Tensor:
+            for _ in range(3 * MAX_PENDING):
+                x = x + 1
+            return x
+
+        assert tx.map(much, tx.zeros(3)).tolist() == [3.0 * MAX_PENDING] * 3
+
+
+class TestWhatIsComputedEarlyCostsNoMemory:
+    @pytest.mark.parametrize("steps", range(MAX_PENDING // 2 - 8, MAX_PENDING // 2 + 2))
+    def test_whatever_of_a_distance_comes_last(self, steps: int) -> None:
+        """The limit is met at each operation in turn, on the broadcast too."""
+        n, d = 150, 40
+        y = tx.asarray(np.linspace(0, 1, n * d).reshape(n, d))
+        before = tx.memory(reset_peak=True).in_use
+        for _ in range(steps):
+            y = y * 0.99 + 0.01
+        found = tx.sqrt(((y[:, None] - y[None]) ** 2).sum(axis=-1)).realize()
+        packed = 3 * 8 * n * d * tx.num_threads()
+        assert tx.memory().peak - before < 4 * 8 * n * d + 2 * found.nbytes + packed < 8 * n * n * d // 4
+
+    def test_of_products_that_no_matrix_product_knows(self) -> None:
+        n = 60
+        given = np.random.default_rng(0).random((n, n))
+        x, expected = tx.asarray(given), given
+        before = tx.memory(reset_peak=True).in_use
+        for _ in range(MAX_PENDING // 2):
+            x = (x[:, :, None] + x[None]).min(axis=1)
+        x.realize()
+        assert tx.memory().peak - before < n * n * n  # bytes: an eighth of the broadcast
+        for _ in range(MAX_PENDING // 2):
+            expected = (expected[:, :, None] + expected[None]).min(axis=1)
+        assert np.array_equal(x.to_numpy(), expected)
+
+    def test_of_pieces_that_are_written_one_by_one(self) -> None:
+        rows = [fresh(8 * 1000) for _ in range(MAX_PENDING // 2)]
+        x = tx.empty((len(rows), 1000))
+        for k, row in enumerate(rows):
+            x[k] = row * k
+        assert x.sum(axis=1).tolist() == [1000.0 * k for k in range(len(rows))]
+
+    def test_but_it_ends_where_all_is_broadcast(self) -> None:
+        x, y = tx.ones((30, 1)).realize(), tx.ones(30).realize()
+        z = x + y
+        for _ in range(5 * MAX_PENDING):
+            z = z * 1.0
+        assert z.storage.node.count <= 4 * MAX_PENDING
+        assert z.sum().item() == 1800
+
+
+class TestSmallResultsKeepNoLargeMemory:
+    @pytest.mark.parametrize(
+        "small",
+        [
+            lambda x: ((x - 0.5) ** 2).mean(),
+            lambda x: x[0] + 1,
+            lambda x: x[::1000] * 2,
+            lambda x: x.max(),
+            lambda x: (x.reshape(-1, 64) @ x[:64]).sum(),
+            lambda x: tx.exp(x).sum().astype(tx.float32),
+        ],
+    )
+    def test_that_lives_for_them_alone(self, small: Callable[[Tensor], Tensor]) -> None:
+        expected = small(fresh()).item() if small(fresh()).size == 1 else small(fresh())[0].item()
+        start, found = tx.memory(reset_peak=True).in_use, []
+        for _ in range(30):
+            found.append(small(fresh()))
+        assert tx.memory().peak - start < 5 * 8 * MiB
+        assert tx.memory().waiting <= 3 * 8 * MiB
+        assert all(t.reshape(-1)[0].item() == expected for t in found)
+
+    def test_in_a_running_total(self) -> None:
+        start, total = tx.memory(reset_peak=True).in_use, tx.zeros(())
+        for _ in range(30):
+            total += fresh().sum()
+        assert tx.memory().peak - start < 5 * 8 * MiB
+        assert total.item() == 30 * MiB
+
+    def test_nor_memory_of_others(self) -> None:
+        alive: list[object] = []
+
+        class Owner(np.ndarray):  # type: ignore[type-arg]
+            def __del__(self) -> None:
+                if alive and self.size == MiB:
+                    alive.pop()
+
+        found = []
+        for _ in range(30):
+            array = np.ones(MiB).view(Owner)
+            array.base.flags.writeable = False  # type: ignore[union-attr]
+            array.flags.writeable = False
+            alive.append(None)
+            found.append(tx.asarray(array, copy=False).sum())
+            del array
+        assert len(alive) < 6
+        assert [t.item() for t in found] == [MiB] * 30
+
+    def test_what_is_needed_otherwise_is_left_pending(self) -> None:
+        kept = [fresh() for _ in range(4)]
+        means = [x.mean() for x in kept]
+        for _ in range(10):
+            fresh().sum().item()
+        assert all(map(is_pending, means))
+        doubled = [x * 2 for x in kept]
+        sums = [x.sum() for x in doubled]
+        del kept
+        for _ in range(10):
+            fresh().sum().item()
+        assert all(map(is_pending, doubled)) and all(map(is_pending, sums))  # computing the sums sets nothing free
+
+    def test_what_cannot_be_computed_says_so_when_it_is_asked_for(self) -> None:
+        index = tx.asarray([5000]).realize() + (1 << 40)
+        wrong = fresh()[index].sum()
+        for _ in range(10):
+            fresh().sum().item()
+        with pytest.raises(IndexError, match="1099511632776 is out of range"):
+            wrong.item()
+
+    def test_is_told_and_released(self) -> None:
+        start = tx.memory().waiting
+        x, y = fresh(), fresh()
+        mean, double = x.mean(), y * 2
+        del x, y
+        assert tx.memory().waiting == start + 16 * MiB
+        tx.release_memory()
+        assert not is_pending(mean) and is_pending(double)
+        assert tx.memory().waiting == start + 8 * MiB and tx.memory().pooled < MiB
+        assert double[0].item() == 2.0 and tx.memory().waiting == start
+
+    def test_and_those_that_are_gone_are_forgotten(self) -> None:
+        x = fresh()
+        for _ in range(2000):
+            x.sum()
+        assert len(pending_module._waiting) < 200 and pool.in_use >= x.nbytes
