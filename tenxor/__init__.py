@@ -48,6 +48,7 @@ from .functions.mapping import *
 from .functions.neural import *
 from .functions.patterns import *
 from .functions.pooling import *
+from .functions.scattering import *
 from .functions.selecting import *
 from .functions.statistics import *
 from .memory import set_memory_limit as set_memory_limit

@@ -6,18 +6,22 @@ from .errors import IndexOutOfRange
 from .kernel.fuse import pending
 from .layout import Layout
 from .layout.indexing import counted
-from .node import Gather, Node
+from .node import Gather, Node, Scatter
 from .realize import realize
 
 
 def out_of_range(node: Node) -> IndexOutOfRange:
     """The error for the first index that is out of range in a recipe that could not be computed for one."""
     for part in pending([node]):
-        if isinstance(part.op, Gather):
-            first = part.layouts[0]
-            assert first is not None
-            sizes = first.shape[len(part.shape) :]
-            for axis, size, index, layout in zip(part.op.axes, sizes, part.sources[1:], part.layouts[1:], strict=True):
+        if isinstance(part.op, (Gather, Scatter)):
+            count = len(part.op.axes)
+            reached = part.layouts[0] if isinstance(part.op, Gather) else part.target
+            assert reached is not None
+            sizes = reached.shape[reached.ndim - count :]
+            indices = len(part.sources) - count
+            for axis, size, index, layout in zip(
+                part.op.axes, sizes, part.sources[indices:], part.layouts[indices:], strict=True
+            ):
                 assert type(index) is Node and layout is not None
                 outside = _first_outside(index, layout, size)
                 if outside is not None:

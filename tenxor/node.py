@@ -77,9 +77,26 @@ class Gather:
         return self.name
 
 
-gather = cache(Gather)  # the same object each time, as recipes are compared by it
+class Scatter:
+    """A write at indices that are known when it runs: the first source, with the second written through `target`, in the
+    order of its elements. The other sources are the indices along the last axes of `target`.
 
-Operation = Op | Reduction | Scan | Gather | Special
+    With a `reduction` each value is combined with what is there; without, the last of those for one place stays there.
+    `name` and `axes` are what errors say, as for a gather. `checked` tells that all indices are known to be in range.
+    """
+
+    __slots__ = ("axes", "checked", "kind", "name", "reduction")
+
+    def __init__(self, name: str, reduction: Reduction | None, axes: tuple[int, ...], checked: bool) -> None:
+        self.kind, self.name, self.reduction, self.axes, self.checked = "scatter", name, reduction, axes, checked
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+gather, scatter = cache(Gather), cache(Scatter)  # the same object each time, as recipes are compared by it
+
+Operation = Op | Reduction | Scan | Gather | Scatter | Special
 
 DATA: Final = Special("data")  # in memory already
 POSITION: Final = Special("position")  # element n is n: what arange, eye and random numbers are made of
@@ -94,8 +111,9 @@ class Node:
     """One content: `buffer` if it is in memory, else `op` on `sources` read through `layouts`.
 
     For a reduction, `shape` is that of the result and the layout of the source has the reduced axes last; for a gather,
-    those that are indexed. `target` is the layout that a store, or a scan, writes through. What is `stored` gets memory of its
-    own when it is computed, and is never computed in passing. What is `traced` reads an argument of a function being traced.
+    those that are indexed. `target` is the layout that a store, a scatter or a scan writes through. What is `stored` gets memory
+    of its own when it is computed, and is never computed in passing. What is `traced` reads an argument of a function being
+    traced.
 
     Of the pending graph below, `count` bounds how many nodes it has (exact for a tree, and where nothing else was made since
     its `first` node was), and `heavy` is the largest memory it reads, in bytes.
@@ -173,6 +191,11 @@ class Node:
     def __repr__(self) -> str:
         state = "in memory" if self.buffer is not None else f"pending {self.op}"
         return f"Node({self.shape}, {self.dtype}, {state})"
+
+
+def writes(op: Operation) -> bool:
+    """Whether a recipe is its first source, some elements of which are written."""
+    return op is STORE or type(op) is Scatter
 
 
 def data(buffer: Buffer, shape: tuple[int, ...], dtype: DType) -> Node:

@@ -20,7 +20,7 @@ from .kernel.ir import Kernel, expressions, work
 from .kernel.lower import FLAG, Binding, lower
 from .layout import Table
 from .memory import Buffer, allocate
-from .node import EMPTY, PLACEHOLDER, REINTERPRET, STORE, Node, Scalar, data
+from .node import EMPTY, PLACEHOLDER, REINTERPRET, Node, Scalar, Scatter, data, writes
 from .ops import OPS, Op
 from .ownership import held, sole
 from .pattern import Pattern, given, stand_ins
@@ -104,16 +104,18 @@ def _make_step(node: Node, kernels: set[Node], number_of: dict[Node, int], scala
     place, nbytes = number_of[node], node.size * node.dtype.itemsize
     name = "full" if node.op is OPS["cast"] and type(node.sources[0]) is Scalar else node.op
     step = Step(place, nbytes, name)
-    if node.op is STORE or node.op is REINTERPRET:
+    if writes(node.op) or node.op is REINTERPRET:
         source = number_of[node.sources[0]]  # type: ignore[index]
         step.needs.add(source)
-        if node.op is STORE:
+        if writes(node.op):
             step.over, step.may_take = source, (source,)
     if node.op in _WITHOUT_KERNEL or node.size == 0:
         return step
     kernel, binding = lower(node, kernels, num_threads())
     call = step.call = _Call.of(node, kernel, binding, number_of, scalars)
     step.needs.update(k for k, *_ in call.sources)
+    if type(node.op) is Scatter and not (node.op.checked and call.work <= UNBROKEN):
+        step.may_take = ()  # it may fail, or take so long that a signal should end it, and cannot be done again
     if nbytes >= IN_PLACE and call.work <= UNBROKEN and type(node.op) is Op and not call.flagged:
         step.may_take = tuple([number_of[n] for n in binding.aligned if n.dtype.itemsize == node.dtype.itemsize])
     return step
@@ -149,7 +151,7 @@ def _plan_memory(steps: list[Step], readers: dict[int, frozenset[int]]) -> None:
 class Step:
     """Gives node number `node` its `nbytes` of memory and fills it, unless it has no content (`call` is None).
 
-    A store goes over node `over`. The result may take over the memory of the first of `givers` that nobody else can read:
+    A write goes over node `over`. The result may take over the memory of the first of `givers` that nobody else can read:
     neither the node nor one of those beside it. It needs the memory of the nodes `needs`, and no later step that of the nodes
     `last`. `name` is what an error says.
     """
@@ -209,12 +211,13 @@ class Step:
         node.settle(out)
 
     def fill(self, node: Node, out: Buffer, pattern: Pattern) -> None:
-        """Compute the node's elements."""
+        """Compute the node's elements. A scatter that writes over memory in place has no way back either."""
         if self.call is None:
             return
         if self.call.flagged:
             _flag[0] = 0
-        self.call.run(out, pattern)
+        once = type(node.op) is Scatter and self.over is not None and out is pattern.nodes[self.over].buffer
+        self.call.run(out, pattern, partial(setattr, node, "buffer", out) if once else None)
         if self.call.flagged and _flag[0]:
             from .indices import out_of_range  # which needs to compute
 
@@ -222,7 +225,7 @@ class Step:
 
 
 def _memory_to_write(old: Node) -> Buffer:
-    """The memory that a store writes to where others can read what it overwrites: a copy, unless that is pinned."""
+    """The memory that a write goes to where what it overwrites is still needed: a copy, unless that is pinned."""
     buffer = old.buffer
     assert buffer is not None
     if buffer.pins and not buffer.frozen:

@@ -23,10 +23,12 @@ class Reduction:
     that of both parts, None where only the order of the elements says it (a user's own fold). `follow`, if given, is a
     shorter way to take in one element that comes after all others, so loops must keep that order. `places` says whether
     `lift` looks at the position, `ordered` whether elements are compared, so that they may not be complex. `result(dtype)`
-    is the dtype given back: the state's last part, or what `finish` makes of the state and that dtype.
+    is the dtype given back: the state's last part, or what `finish` makes of the state and that dtype. `between` names the
+    operation on two floats that does the same, and is shorter where only two are joined.
     """
 
     __slots__ = (
+        "between",
         "combine",
         "finish",
         "follow",
@@ -55,10 +57,11 @@ class Reduction:
         finish: Callable[[Exprs, DType], Expr] | None = None,
         places: bool = False,
         ordered: bool = False,
+        between: str | None = None,
     ) -> None:
         self.name, self.states, self.identity, self.lift, self.combine = name, states, identity, lift, combine
         self.result, self.has_identity, self.follow, self.finish = result, has_identity, follow, finish
-        self.places, self.ordered = places, ordered
+        self.places, self.ordered, self.between = places, ordered, between
         self.kind = "reduce"
 
     def step(self, states: Exprs, element: Exprs) -> Exprs:
@@ -199,6 +202,7 @@ def _extreme(name: str, op: str, worst: Callable[[DType], Const]) -> Reduction:
         has_identity=False,
         finish=lambda s, d: _of_rank(name, s[0]) if d.is_float else s[0],
         ordered=True,
+        between=op,
     )
 
 

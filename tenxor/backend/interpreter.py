@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 
 from ..errors import IndexOutOfRange
-from ..expr import Call, Const, Expr, missing
+from ..expr import Arg, Call, Const, Expr, missing
 from ..kernel.ir import (
+    Accumulate,
     Address,
     Factor,
     Fetch,
@@ -98,6 +99,8 @@ class _Run:
                 self.states[self.state(s.fold)] = self.values(s.values)  # all of them see the state from before
             elif isinstance(s, Keep):
                 (self.kept[s.row, self.at[s.axis]],) = self.values((s.value,))
+            elif isinstance(s, Accumulate):
+                self.accumulate(s)
             elif isinstance(s, Stage):
                 self.fill(s)
             elif isinstance(s, Product):
@@ -152,6 +155,20 @@ class _Run:
         memory, place = self.operands[s.operand], self.element(s.operand, s.address)
         for part, value in zip((memory,) if s.imag is None else (memory.real, memory.imag), values, strict=True):
             part[place] = to_memory(value, s.value.dtype)
+
+    def accumulate(self, s: Accumulate) -> None:
+        assert self.kernel.operands[s.operand].written, f"{self.kernel.name}: p{s.operand} is only read"
+        values, indices = self.values(s.values), [int(i) for i in self.values(s.indices)]
+        memory, place = self.operands[s.operand], self.element(s.operand, s.address, indices)
+        parts = (memory,) if len(values) == 1 else (memory.real, memory.imag)
+        dtypes = [e.dtype for e in s.values]
+        before = [from_memory(part[place], dtype) for part, dtype in zip(parts, dtypes, strict=True)]
+        given: dict[Expr, Value] = {
+            Arg(k, d): v for k, (d, v) in enumerate(zip(dtypes * 2, before + values, strict=True))
+        }
+        after = [self.value(e, given) for e in s.joined]
+        for part, value, dtype in zip(parts, after, dtypes, strict=True):
+            part[place] = to_memory(value, dtype)
 
     # Addresses
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ..errors import DTypeError
-from ..node import STORE, Node
+from ..node import Node, writes
 from ..pending import relieve, waiting_bytes
 from ..pool import UNLIMITED, pool
 from ..realize import realize as _realize
@@ -55,7 +55,7 @@ def _checked(op: str, t: Tensor) -> Tensor:
 
 
 def _what(node: Node) -> str:
-    if node.op is STORE:
+    if writes(node.op):
         return "written in place" if node.target is not None else "stored"
     return f"{node.shape} {node.dtype}"
 

@@ -8,10 +8,9 @@ import numpy as np
 
 from ..creation import asarray
 from ..dtypes import DType, complex128, int64, plain_number, result_type, uint64, weak
-from ..errors import OutOfBounds, ShapeError
+from ..errors import OutOfBounds
 from ..tensor import Tensor
 from ..tensor.arguments import LAST_AXIS, axis_of, one_spelling
-from ..tensor.core import broadcast
 
 __all__ = ["argwhere", "isin", "nonzero", "take", "take_along_axis"]
 
@@ -48,17 +47,7 @@ def take_along_axis(x: Tensor, indices: Any, /, axis: int = LAST_AXIS, *, dim: i
     axis = axis_of(
         "take_along_axis", one_spelling("take_along_axis", "axis", axis, "dim", dim, default=LAST_AXIS), x.ndim
     )
-    wanted = x._indices("take_along_axis", indices)
-    if wanted.ndim != x.ndim:
-        raise ShapeError(
-            f"take_along_axis: indices of shape {wanted.shape} for a tensor of shape {x.shape}; both need as many axes"
-        )
-    one = (*x.shape[:axis], 1, *x.shape[axis + 1 :])
-    others = broadcast("take_along_axis", one, (*wanted.shape[:axis], 1, *wanted.shape[axis + 1 :]))
-    shape = (*others[:axis], wanted.shape[axis], *others[axis + 1 :])
-    every = range(x.ndim)
-    read = x.layout.arranged((*every[:axis], None, *every[axis + 1 :], axis), (*shape, x.shape[axis]))
-    return x._gather("take_along_axis", read, (wanted,), (wanted.layout.arranged(every, shape),), (axis,))
+    return x._gather(x._reach_along("take_along_axis", x.layout, indices, axis))
 
 
 def nonzero(x: Tensor, /) -> tuple[Tensor, ...]:

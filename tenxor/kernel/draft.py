@@ -16,7 +16,7 @@ from ..complexes.pairs import applied, converted, pair
 from ..dtypes import DType, int64
 from ..expr import Expr, apply
 from ..layout import Layout
-from ..node import POSITION, STORE, Gather, Node, Scalar, Scan
+from ..node import POSITION, STORE, Gather, Node, Scalar, Scan, Scatter
 from ..ops import OPS, DTypes, Op
 from ..reductions import Reduction
 from .ir import Fold, Number, Result, State
@@ -151,6 +151,8 @@ class _Drafter:
             d.space = d.new_axes(root.target.shape)
             d.value = converted(walked(self.source(root.sources[1], root.layouts[1], d.space)), root.dtype)
             d.out = Place(None, root.target, d.space)
+        elif isinstance(root.op, Scatter):
+            d.out = self.scattered(root)
         elif isinstance(root.op, Scan):
             layout = root.layouts[0]
             assert layout is not None
@@ -235,6 +237,19 @@ class _Drafter:
         layout = node.layouts[0]
         assert layout is not None
         return (yield self.source(node.sources[0], inside(place, sizes).over(layout), (*loops, *axes)))
+
+    def scattered(self, root: Node) -> Place:
+        """Where the values of a scatter are written; an index, even one given twice, has an axis of its own."""
+        d, target, through = self.d, root.target, root.layouts[1]
+        assert target is not None and through is not None
+        d.names.append(root.op.kind)
+        d.space = d.new_axes(through.shape)
+        d.value = converted(walked(self.source(root.sources[1], through, d.space)), root.dtype)
+        axes = d.new_axes(target.shape[len(d.space) :])
+        for axis, source, layout in zip(axes, root.sources[2:], root.layouts[2:], strict=True):
+            assert layout is not None
+            d.chosen[axis] = Chosen(axis, walked(self.source(source, layout, d.space)))
+        return Place(None, target, (*d.space, *axes))
 
     def axis_chosen_by(self, value: Expr, size: int, taken: Loops) -> int:
         """The axis of this size along which a value is the index. Reads of several nodes share it, so what they have in

@@ -14,7 +14,7 @@ from math import prod
 from typing import NamedTuple
 
 from ..layout import Layout
-from ..node import POSITION, REINTERPRET, STORE, Gather, Node, Scan
+from ..node import POSITION, REINTERPRET, STORE, Gather, Node, Scan, Scatter, writes
 from ..ops import Op
 from ..reductions import Reduction
 from .lower import is_product
@@ -130,14 +130,11 @@ def _fused(order: Sequence[Node], roots: set[Node]) -> tuple[list[Node], dict[No
 
 
 def _reads_of(node: Node, place: Layout) -> list[tuple[Node, Layout]]:
-    if node.op is STORE:
-        old, value = node.sources
-        assert type(old) is Node and type(value) is Node and node.target is not None
+    if writes(node.op):
+        old, *others = _nodes(node)
         # The old content is no operand of the loop: `realize` writes into its memory or into a copy of it.
         # Two different readers make it a kernel of its own.
-        through = node.layouts[1]
-        assert through is not None
-        return [(old, whole(old)), (value, through)]
+        return [(old, whole(old)), *((other, x) for other, x in zip(others, node.layouts[1:], strict=True) if x)]
     if isinstance(node.op, Scan):
         source, through = node.sources[0], node.layouts[0]
         assert type(source) is Node and through is not None
@@ -148,21 +145,21 @@ def _reads_of(node: Node, place: Layout) -> list[tuple[Node, Layout]]:
 
 
 def _apart(order: Sequence[Node]) -> set[Node]:
-    """The nodes that must be in memory: what stores write over, values that read what is written over, reinterpreted
-    bytes.
-    """
+    """The nodes that must be in memory: what is written over, values and indices that read this, reinterpreted bytes."""
     found: set[Node] = set()
     for node in order:
-        if node.op is STORE:
-            old, value = node.sources
-            assert type(value) is Node
-            if value.buffer is None and type(old) is Node and _reaches(value, old):
-                found.add(value)
-            if type(old) is Node and old.buffer is None:
+        if writes(node.op):
+            old, *others = _nodes(node)
+            found.update(other for other in others if other.buffer is None and _reaches(other, old))
+            if old.buffer is None:
                 found.add(old)
         elif node.op is REINTERPRET:
             found.update(s for s in node.sources if type(s) is Node and s.buffer is None)
     return found
+
+
+def _nodes(node: Node) -> list[Node]:
+    return [source for source in node.sources if type(source) is Node]
 
 
 def _shareable(order: Sequence[Node]) -> set[Node]:
@@ -295,6 +292,8 @@ def _in_passing(
     repeats = max(map(_times, reads)) > node.size
     if constant and (not repeats or weight <= TRIVIAL):
         return True
+    if not isinstance(op, Op) and any(type(r.kernel.op) is Scatter for r in reads):
+        return False  # its loops are for values that are looked at, or computed, one by one
     if not isinstance(op, (Op, Reduction, Gather)):
         return False
     if node.stored or len(reads) > MAX_PLACES:

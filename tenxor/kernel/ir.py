@@ -256,6 +256,25 @@ class Store(NamedTuple):
         return (self.value,) if self.imag is None else (self.value, self.imag)
 
 
+class Accumulate(NamedTuple):
+    """Join a value to what operand `operand` holds at `address`, of which `indices` may be part; before the next step does.
+
+    `values` are the parts of the value, `joined` those of what the element holds then: over `Arg`s, first for the parts that
+    it held before, then for the value's. Steps may meet at one element, so lanes take their turns, unless they lie side by
+    side.
+    """
+
+    operand: int
+    address: Address
+    indices: tuple[Expr, ...]
+    values: tuple[Expr, ...]
+    joined: tuple[Expr, ...]
+
+    def is_beside(self, axis: int) -> bool:
+        """Whether neighbours along an axis write neighbouring elements, whatever the indices are."""
+        return self.address.then is None and any(t.axis == axis and t.how == "unit" for t in self.address.terms)
+
+
 class Stage(NamedTuple):
     """Fill tile `tile` with an operand's elements over the present blocks, of `side` indices, of two axes.
 
@@ -310,7 +329,7 @@ class Product(NamedTuple):
     once: bool
 
 
-Statement = Init | Update | Fetch | Keep | Store | Stage | For | Product
+Statement = Init | Update | Fetch | Keep | Store | Accumulate | Stage | For | Product
 
 
 class Axis(NamedTuple):
@@ -414,6 +433,8 @@ def expressions(body: tuple[Statement, ...]) -> Iterator[Expr]:
             yield from (*s.left.values, *s.right.values, *s.values)
         elif isinstance(s, Store):
             yield from s.values
+        elif isinstance(s, Accumulate):
+            yield from (*s.indices, *s.values)
         elif isinstance(s, Keep):
             yield s.value
 

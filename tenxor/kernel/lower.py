@@ -48,10 +48,12 @@ from .ir import (
 from .keep import LONGEST, Repeat
 from .products import AT_ONCE, FEW, LEAST, NARROW, Pairing, pairing, wider
 from .refine import refine
+from .scatter import Scattering, accumulate
 from .schedule import (
     NEAR,
     SHORT,
     Walk,
+    aligned,
     column,
     crosses,
     is_brief,
@@ -125,6 +127,8 @@ class _Lowering:
         self.axes: list[Axis] = []
         self.vector: set[int] = set()
         self.units: set[int] = set()  # the axes whose steps of 1 count
+        self.reduced: dict[Loops, Loops] = {}
+        self.scattering: Scattering | None = None
         self.pairing: Pairing | None = None
         self.column: int | None = None
         self.ahead: tuple[Folding, int] | None = None
@@ -135,13 +139,14 @@ class _Lowering:
 
     def lower(self) -> tuple[Kernel, Binding]:
         d = self.d
-        self.binding.aligned = self.aligned()
+        self.binding.aligned = aligned(d, self.walks)
         self.groups()
         for axis in self.all_axes():
             self.axis_of[axis] = len(self.axes)
-            self.axes.append(Axis(self.slot(d.extents[axis]), axis in self.space, axis in self.vector))
-        assert d.value is not None
-        out = self.operand(None, self.walks[-1], near=NEAR)
+            parallel = axis in self.space and (self.scattering is None or axis not in self.scattering.meet)
+            self.axes.append(Axis(self.slot(d.extents[axis]), parallel, axis in self.vector))
+        assert d.value is not None and d.out is not None
+        out = self.operand(None, self.walks[-1], near=NEAR, chosen=[a for a in d.out.loops if a in d.chosen])
         body = self.loops(out, self.rewritten(d.value))
         if d.chosen:
             self.operands.append(Operand(FLAG.dtype, True))
@@ -170,13 +175,18 @@ class _Lowering:
     def groups(self) -> None:
         """Drop, order and merge axes; choose those that lanes run along."""
         d = self.d
+        self.scattering = Scattering.of(d, self.walks, self.threads)
+        if self.scattering is not None:
+            self.space, self.vector = self.scattering.space, set(self.scattering.lanes)
+            self.units, self.reduced = self.vector, {}
+            return
         kept = {a for a, n in enumerate(d.extents) if n != 1}
         space = tuple(a for a in d.space if a in kept)
         boundaries = self.boundaries(space)
         if boundaries <= {0} and d.scan is None:  # else the folds, and what they read, decide
             space = ordered(space, self.walks[-1:])
         in_order = {f.axes for f in d.foldings if d.folds[f.fold].reduction.follow is not None}
-        self.reduced: dict[Loops, Loops] = {}
+        self.reduced = {}
         for f in d.foldings:
             if f.axes not in self.reduced and f.axes != (d.scan,):
                 axes = tuple(a for a in f.axes if a in kept)
@@ -239,19 +249,6 @@ class _Lowering:
         loops = [*self.space, *([d.scan] if d.scan is not None else [])]
         folded = (size(f.around) * size(self.reduced[f.axes]) for f in d.foldings if f.axes in self.reduced)
         return size(loops) + sum(folded) // (1 if self.pairing is None else PRODUCTS)
-
-    def aligned(self) -> list[Node]:
-        """The nodes read only where the result is written, if that is all of it, each element once."""
-        d = self.d
-        if d.scan is not None or d.root.op is STORE:
-            return []
-        out = self.walks[-1]
-        found: dict[Node, bool] = {}
-        for place, its in zip(d.places, self.walks[:-1], strict=True):
-            same = (its.steps, its.base, place.loops) == (out.steps, out.base, d.space)  # in as many elements, from the same one
-            if place.node is not None and place.node.size == d.root.size:
-                found[place.node] = same and found.get(place.node, True)
-        return [node for node, same in found.items() if same]
 
     # Run-time arguments
 
@@ -362,6 +359,10 @@ class _Lowering:
         d = self.d
         needed = frozenset(range(len(d.folds)))
         real, imag = value.args if isinstance(value, Pair) else (value, None)
+        if self.scattering is not None:
+            body = self.nest((), self.space, (accumulate(d, out, value, self.rewritten),), needed)
+            block = self.scattering.block
+            return (For(self.axis_of[self.space[-1]], body, block),) if block else body
         innermost: tuple[Statement, ...] = (Store(out[0], out[1], real, self.streams(), imag),)
         if d.scan is not None:
             (f,) = [f for f in d.foldings if f.axes == (d.scan,)]

@@ -8,11 +8,13 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from ..layout import Layout, Table
+from ..node import writes
 from .columns import STEPS
 from .draft import Access
 from .ir import surface, walk
 
 if TYPE_CHECKING:
+    from ..node import Node
     from .draft import Draft, Folding, Loops
 
 Step = int | Table
@@ -50,6 +52,19 @@ class Walk:
     def is_unit(self, axis: int) -> bool:
         """Whether neighbours along the axis are neighbours in memory."""
         return self.steps.get(axis) == 1
+
+
+def aligned(d: Draft, walks: Sequence[Walk]) -> list[Node]:
+    """The nodes read only where the result is written, if that is all of it, each element once."""
+    if d.scan is not None or writes(d.root.op):
+        return []
+    out = walks[-1]
+    found: dict[Node, bool] = {}
+    for place, its in zip(d.places, walks[:-1], strict=True):
+        same = (its.steps, its.base, place.loops) == (out.steps, out.base, d.space)  # in as many elements, from the same one
+        if place.node is not None and place.node.size == d.root.size:
+            found[place.node] = same and found.get(place.node, True)
+    return [node for node, same in found.items() if same]
 
 
 def merged(axes: Loops, walks: Sequence[Walk], extents: list[int], boundaries: set[int]) -> Loops:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import re
 
+from ..dtypes import DType
+from ..expr import Expr, substitute
 from .ir import (
     PARTS,
+    Accumulate,
     Fetch,
     For,
     Init,
@@ -18,6 +21,19 @@ from .ir import (
     axis_name,
     show_address,
 )
+
+
+class _Held(Expr):
+    """What the element that a value is joined to holds before."""
+
+    __slots__ = ("part",)
+
+    def __init__(self, part: str, dtype: DType) -> None:
+        self.part = part
+        self._set(dtype, part)
+
+    def __repr__(self) -> str:
+        return f"held{self.part}"
 
 
 def show(kernel: Kernel) -> list[str]:
@@ -64,6 +80,11 @@ def _show_body(kernel: Kernel, body: tuple[Statement, ...], depth: int, lines: l
             _show_product(kernel, s, depth, lines)
         elif isinstance(s, Stage):
             lines.append(f"{pad}tile{s.tile} = p{s.operand}[{show_address(s.address)}] over the blocks")
+        elif isinstance(s, Accumulate):
+            place, parts = show_address(s.address, indices=s.indices), PARTS if len(s.values) > 1 else ("",)
+            held = [_Held(part, v.dtype) for part, v in zip(parts, s.values, strict=True)]
+            for which, value in zip(parts, s.joined, strict=True):
+                lines.append(f"{pad}p{s.operand}[{place}]{which} = {substitute(value, (*held, *s.values))!r}")
         else:
             how = " streamed" if s.streamed else ""
             for which, value in zip(PARTS if s.imag is not None else ("",), s.values, strict=True):

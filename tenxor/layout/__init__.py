@@ -10,12 +10,14 @@ from .coords import (
     unravel_index,
 )
 from .indexing import counted
+from .inverse import Adjoint
 from .layout import Layout
 from .questions import memory_order
 from .reshape import ReshapePlan
 from .table import Table
 
 __all__ = [
+    "Adjoint",
     "Layout",
     "ReshapePlan",
     "Table",

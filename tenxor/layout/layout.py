@@ -22,6 +22,7 @@ from .coords import (
     wrong_count,
 )
 from .indexing import basic_index, orthogonal_index
+from .inverse import adjoint_of, inverse_of
 from .reshape import ReshapePlan, plan_steps, reshaped, resolved, restrided
 from .table import Axis, IntArray, Tables, axis_of, coalesced, walk
 
@@ -432,6 +433,10 @@ class Layout:
     def _with_axes(self, axes: list[Axis]) -> Layout:
         """The view from the same offset along other axes."""
         return _from_axes(axes, self.offset, self.base)
+
+    # Back again
+
+    inverse, adjoint = inverse_of, adjoint_of
 
     # Exact questions
 

@@ -11,18 +11,11 @@ from ..errors import DTypeError, ShapeError
 from ..node import Node, is_pinned
 from ..ops import OPS
 from ..storage import Element, Storage
-from .core import Core
-from .indexing import Indexing
+from .accumulating import Accumulating
+from .core import KINDS, Core
 
 T = TypeVar("T")
 _NUMBERS = frozenset((int, float, bool, complex))
-_KINDS = {
-    "bool": 0,
-    "uint": 1,
-    "int": 1,
-    "float": 2,
-    "complex": 3,
-}  # what is written in place may not be of a higher one
 _CAST, _POSITIVE, _SQUARE_ROOT = OPS["cast"], OPS["positive"], OPS["power_half"]
 
 
@@ -72,7 +65,7 @@ def _operator(name: str) -> tuple[Callable[[T, Any], T], Callable[[T, Any], T], 
     return forward, backward, in_place
 
 
-class Arithmetic(Indexing):
+class Arithmetic(Accumulating):
     """Elementwise operations."""
 
     __slots__ = ()
@@ -126,7 +119,7 @@ class Arithmetic(Indexing):
                 f"in-place {name}: the result has shape {result.layout.shape} and does not fit into shape"
                 f" {self.layout.shape}; use x = x {infix} y instead"
             )
-        if _KINDS[result.dtype.kind] > _KINDS[self.dtype.kind]:
+        if KINDS[result.dtype.kind] > KINDS[self.dtype.kind]:
             raise DTypeError(
                 f"in-place {name}: the result is {result.dtype}, which {self.dtype} cannot hold; use x = x {infix} y instead"
             )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import inf, prod
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 from weakref import ref
 
 from ..dtypes import (
@@ -26,7 +26,7 @@ from ..dtypes import (
 from ..errors import DTypeError, IndexOutOfRange, ReadOnlyError, ShapeError, UnknownAttribute
 from ..layout import Layout, broadcast_shapes, memory_order
 from ..memory import Buffer, allocate
-from ..node import REINTERPRET, STORE, Node, Scalar, data, is_pinned, reinterpreted
+from ..node import REINTERPRET, STORE, Node, Scalar, Scatter, data, is_pinned, reinterpreted, writes
 from ..ops import OPS, Op, floating, inexact, number_and_real
 from ..pending import HEAVY, MAX_PENDING, bounded, relieve, remember
 from ..pool import pool
@@ -37,6 +37,22 @@ Shape = tuple[int, ...]
 _contiguous = Layout.contiguous
 MAX_SIZE = 1 << 59  # elements in one tensor: their bytes can still be counted in 64 bits
 _POSITIVE, _CAST, _POW = OPS["positive"], OPS["cast"], OPS["pow"]
+# What is computed in place may not be of a higher kind than the tensor.
+KINDS = {"bool": 0, "uint": 1, "int": 1, "float": 2, "complex": 3}
+
+
+class Places(NamedTuple):
+    """What a scatter writes: what `target` reaches, whose last axes have `indices`, each read through one of the `throughs`."""
+
+    op: Scatter
+    target: Layout
+    indices: tuple[Core, ...]
+    throughs: tuple[Layout, ...]
+
+    @property
+    def shape(self) -> Shape:
+        """The shape of what is written."""
+        return self.target.shape[: self.target.ndim - len(self.indices)]
 
 
 class Core:
@@ -220,21 +236,13 @@ class Core:
 
     def _write(self, value: Core | Number, op: str = "assignment") -> None:
         """Put `value`, broadcast to this shape and cast to this dtype, into the storage through this layout."""
-        layout, storage = self.layout, self.storage
+        layout = self.layout
         source, through = self._source_of(value, op)
         if layout.size == 0:
             return
-        if not layout.is_injective() and isinstance(value, Core) and value.layout.size != 1:
-            raise ReadOnlyError(
-                f"{op}: this view of shape {layout.shape} is read-only: several positions share one element (it is broadcast,"
-                " or its windows or indices repeat); write through the tensor that it is a view of, assign one number,"
-                " or take a copy() first"
-            )
+        self._check_writable(value, op)
         with lock:  # threads may write different parts of one storage at once
-            pinned = is_pinned(storage.node)
-            if pinned and storage.node.buffer.frozen:  # type: ignore[union-attr]
-                self._part()  # what others may write, but we may not
-                pinned = False
+            pinned = self._pinned()
             if layout.offset == 0 and layout.size == self.node.size and layout.is_contiguous() and not pinned:
                 self._replace(source, through)
             else:
@@ -243,8 +251,30 @@ class Core:
     # Parts of writing. Who else can read what is overwritten is counted, so no local variable holds a node while it is:
     # what a write reads is known as the storage that holds it.
 
-    def _source_of(self, value: Core | Number, op: str) -> tuple[Core | Scalar, Layout | None]:
-        """What a write reads: a tensor and its layout over this shape, or a number."""
+    def _check_writable(self, value: Core | Number, op: str) -> None:
+        """Raise ReadOnlyError if this view has one element for several that a value has."""
+        layout = self.layout
+        if not layout.is_injective() and isinstance(value, Core) and value.layout.size != 1:
+            raise ReadOnlyError(
+                f"{op}: this view of shape {layout.shape} is read-only: several positions share one element (it is broadcast,"
+                " or its windows or indices repeat); write through the tensor that it is a view of, assign one number,"
+                " or take a copy() first"
+            )
+
+    def _pinned(self) -> bool:
+        """Whether others may write this storage's memory, and we too."""
+        storage = self.storage
+        if not is_pinned(storage.node):
+            return False
+        if storage.node.buffer.frozen:  # type: ignore[union-attr]
+            self._part()  # what others may write, but we may not
+            return False
+        return True
+
+    def _source_of(
+        self, value: Core | Number, op: str, shape: Shape | None = None
+    ) -> tuple[Core | Scalar, Layout | None]:
+        """What a write reads: a tensor and its layout over a shape, this one if none is given, or a number."""
         if not isinstance(value, Core):
             if type(value) is complex:
                 check_real(op, DEFAULT_COMPLEX, self.dtype)
@@ -255,7 +285,7 @@ class Core:
             strong = type(value) is float or type(value) is complex
             return Scalar(value, of_number(value) if strong else self.dtype), None
         check_real(op, value.dtype, self.dtype)
-        return value, spread(value.layout, self.layout.shape, op)
+        return value, spread(value.layout, self.layout.shape if shape is None else shape, op)
 
     def _replace(self, value: Core | Scalar, through: Layout | None) -> None:
         """A write of the whole storage: a new node, and the old one is forgotten.
@@ -286,11 +316,14 @@ class Core:
             return Node(_CAST, shape, dtype, (source,), (through,))
         return Node(_POSITIVE, shape, dtype, (source,), (through,)) if is_pinned(source) else source
 
-    def _store(self, value: Core | Scalar, through: Layout | None, pinned: bool) -> None:
-        """A write of some elements: a store onto the old node, at once if that is in memory."""
+    def _store(self, value: Core | Scalar, through: Layout | None, pinned: bool, places: Places | None = None) -> None:
+        """A write of some elements, at indices if there are `places`: onto the old node, at once if that is in memory."""
         storage = self.storage
-        at_once = storage.node.buffer is not None or (isinstance(value, Core) and is_pinned(value.storage.node))
-        self._put(self._stored(value, through, pinned))
+        read = (value,) if places is None else (value, *places.indices)
+        at_once = storage.node.buffer is not None or any(
+            isinstance(x, Core) and is_pinned(x.storage.node) for x in read
+        )
+        self._put(self._stored(value, through, pinned, places))
         if at_once or storage.node.count > MAX_PENDING:
             try:
                 realize(storage.node)
@@ -298,26 +331,33 @@ class Core:
                 new = storage.node
                 if new.op is REINTERPRET:
                     (new,) = new.sources  # type: ignore[assignment]
-                self._restore(new.sources[0] if new.op is STORE else None)  # type: ignore[arg-type]
+                self._restore(new.sources[0] if writes(new.op) else None)  # type: ignore[arg-type]
                 raise
 
-    def _stored(self, value: Core | Scalar, through: Layout | None, pinned: bool) -> Node:
+    def _stored(self, value: Core | Scalar, through: Layout | None, pinned: bool, places: Places | None = None) -> Node:
         """The content after a write of some elements."""
-        old, shape = self.node, self.layout.shape
+        old = self.node
+        whole = _contiguous((old.size,))
+        if places is None:
+            source, layout = self._read(value, through, self.layout.shape, pinned)
+            return Node(STORE, (old.size,), old.dtype, (old, source), (whole, layout), self.layout)
+        reads = zip((value, *places.indices), (through, *places.throughs), strict=True)
+        sources, layouts = zip(*[self._read(x, its, places.shape, pinned) for x, its in reads], strict=True)
+        return Node(places.op, (old.size,), old.dtype, (old, *sources), (whole, *layouts), places.target)
+
+    def _read(self, value: Core | Scalar, through: Layout | None, shape: Shape, pinned: bool) -> tuple[Node, Layout]:
+        """What a write reads, a number too, as a node and its layout over the shape written to."""
         if type(value) is Scalar:
-            source = Node(_CAST, (), self.dtype, (value,), (None,))
-            through = Layout(shape, (0,) * len(shape))
-        else:
-            assert isinstance(value, Core) and through is not None
-            source = value.node
-            held = value.storage.node
-            same_memory = held is self.storage.node or held.buffer is self.storage.node.buffer is not None
-            if same_memory or (pinned and is_pinned(source)):  # it reads what is written: it is read first
-                source = Node(_POSITIVE, shape, source.dtype, (source,), (through,))
-                through = _contiguous(shape)
-                if pinned:
-                    realize(source)
-        return Node(STORE, (old.size,), old.dtype, (old, source), (_contiguous((old.size,)), through), self.layout)
+            return Node(_CAST, (), self.dtype, (value,), (None,)), Layout(shape, (0,) * len(shape))
+        assert isinstance(value, Core) and through is not None
+        source, held = value.node, value.storage.node
+        same_memory = held is self.storage.node or held.buffer is self.storage.node.buffer is not None
+        if same_memory or (pinned and is_pinned(source)):  # it reads what is written: it is read first
+            source = Node(_POSITIVE, shape, source.dtype, (source,), (through,))
+            through = _contiguous(shape)
+            if pinned:
+                realize(source)
+        return source, through
 
     def _part(self) -> Buffer:
         """Move what the storage holds in memory to memory of its own."""

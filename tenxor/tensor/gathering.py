@@ -7,21 +7,45 @@ computed. If one is out of range, either raises the same error.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from ..errors import BadIndex
+from ..errors import BadIndex, ShapeError
 from ..indices import wrong_index
 from ..layout import Layout
 from ..layout.indexing import counted
 from ..node import Node, gather
 from .arguments import axis_of, one_spelling
-from .core import Core
+from .core import Core, broadcast
 from .movement import Movement
 
 FEW = 4096  # indices that are looked at when they are given: it takes microseconds
 FEWER = 32  # those that Python is faster to look at than NumPy
+
+
+class Reached(NamedTuple):
+    """What `indices` reach: `layout` has the axes of all that is meant, and then those that are indexed, each of which has its
+    own indices, read through one of the `throughs`. Errors speak of `op`, and call the indexed axes `axes`. Indices that
+    are `known` are in range.
+    """
+
+    op: str
+    layout: Layout
+    indices: tuple[Core, ...]
+    throughs: tuple[Layout, ...]
+    axes: tuple[int, ...]
+    known: bool = False
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of what is meant."""
+        return self.layout.shape[: self.layout.ndim - len(self.indices)]
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """The sizes of the indexed axes."""
+        return self.layout.shape[self.layout.ndim - len(self.indices) :]
 
 
 class Gathering(Movement):
@@ -43,7 +67,7 @@ class Gathering(Movement):
         axis = one_spelling("take", "axis", axis, "dim", dim)
         layout = self.layout if axis is not None else self.ravel().layout
         axis = axis_of("take", 0 if axis is None else axis, layout.ndim)
-        return self._at("take", layout, (axis,), (self._indices("take", indices),), axis, (axis,))
+        return self._gather(self._reach("take", layout, (axis,), (self._indices("take", indices),), axis, (axis,)))
 
     @classmethod
     def _indices(cls, op: str, given: Any) -> Self:
@@ -59,7 +83,7 @@ class Gathering(Movement):
             array = array.astype(np.int64)
         return cls._from_numpy(array)
 
-    def _at(
+    def _reach(
         self,
         op: str,
         layout: Layout,
@@ -67,12 +91,9 @@ class Gathering(Movement):
         indices: Sequence[Core],
         place: int,
         axes: Sequence[int],
-    ) -> Self:
-        """New tensor: this storage through `layout`, some of whose axes are `indexed`.
-
-        The common shape of the indices takes the `place` among the other axes. Errors call the indexed ones `axes`.
-        """
-        shape = indices[0].layout.shape
+    ) -> Reached:
+        """What indices reach along the `indexed` axes of a layout. Their common shape takes the `place` among the others."""
+        shape = indices[0].layout.shape if indices else ()
         if len(indices) > 1:
             try:
                 shape = np.broadcast_shapes(*(i.layout.shape for i in indices))
@@ -90,25 +111,39 @@ class Gathering(Movement):
             ndim = len(i.layout.shape)
             new = [None] * (place + len(shape) - ndim)
             throughs.append(i.layout.arranged((*new, *range(ndim), *[None] * len(after)), whole))
-        return self._gather(op, read, indices, throughs, axes)
+        return Reached(op, read, tuple(indices), tuple(throughs), tuple(axes))
 
-    def _gather(
-        self, op: str, layout: Layout, indices: Sequence[Core], throughs: Sequence[Layout], axes: Sequence[int]
-    ) -> Self:
-        """New tensor: this storage through `layout`, of whose last axes each has its own indices, read through a layout."""
-        kept = layout.ndim - len(indices)
-        shape, sizes = layout.shape[:kept], layout.shape[kept:]
-        never = 0 in shape or 0 in sizes  # computed, so they are looked at now
-        for axis, size, index in zip(axes, sizes, indices, strict=True):
+    def _reach_along(self, op: str, layout: Layout, given: Any, axis: int) -> Reached:
+        """What indices reach along an axis of a layout, which say for each place of the other axes which elements."""
+        indices = self._indices(op, given)
+        ndim, sizes = layout.ndim, layout.shape
+        if indices.layout.ndim != ndim:
+            raise ShapeError(
+                f"{op}: indices of shape {indices.layout.shape} for a tensor of shape {sizes}; both need as many axes"
+            )
+        one = (*sizes[:axis], 1, *sizes[axis + 1 :])
+        count = indices.layout.shape[axis]
+        others = broadcast(op, one, (*indices.layout.shape[:axis], 1, *indices.layout.shape[axis + 1 :]))
+        shape = (*others[:axis], count, *others[axis + 1 :])
+        every = range(ndim)
+        read = layout.arranged((*every[:axis], None, *every[axis + 1 :], axis), (*shape, sizes[axis]))
+        return Reached(op, read, (indices,), (indices.layout.arranged(every, shape),), (axis,))
+
+    def _gather(self, reached: Reached) -> Self:
+        """New tensor: what indices reach in this storage."""
+        op, shape = reached.op, reached.shape
+        never = 0 in shape or 0 in reached.sizes  # computed, so they are looked at now
+        for axis, size, index in zip(reached.axes, reached.sizes, reached.indices, strict=True):
             if never or (index.size <= FEW and index.storage.node.buffer is not None):
-                outside = _outside(index.to_numpy(), size)  # type: ignore[attr-defined]
-                if outside is not None:
-                    raise wrong_index(op, outside, axis, size)
-        sources = (self.node, *[i.node for i in indices])
-        return self._of(Node(gather(op, tuple(axes)), shape, self.dtype, sources, (layout, *throughs)))
+                wrong = outside(index.to_numpy(), size)  # type: ignore[attr-defined]
+                if wrong is not None:
+                    raise wrong_index(op, wrong, axis, size)
+        sources = (self.node, *[i.node for i in reached.indices])
+        layouts = (reached.layout, *reached.throughs)
+        return self._of(Node(gather(op, reached.axes), shape, self.dtype, sources, layouts))
 
 
-def _outside(indices: Any, size: int) -> int | None:
+def outside(indices: Any, size: int) -> int | None:
     """The first index that is out of range along an axis of this size."""
     if 0 < indices.size <= FEWER:
         numbers = indices.ravel().tolist()

@@ -1,30 +1,31 @@
 """Indexing: slices, None, Ellipsis and ints give views, as many ints as axes a value; lists, integer and boolean arrays
 give new tensors. As in NumPy.
 
-What is read at arrays of indices is computed by a kernel that looks them up (`gathering.py`). What `t[array] = v` writes
-is a layout with a gathered axis: the indices are read and checked at the call.
+What is read at arrays of indices is computed by a kernel that looks them up (`gathering.py`), and so is what is written
+(`scattering.py`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from operator import index as as_int
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 
 from ..dtypes import DEFAULT_FLOAT, DType, Number, bfloat16, check_fits, float64, int64
 from ..errors import BadIndex, IndexOutOfRange, ShapeError
-from ..layout import Layout, Table, counted
+from ..layout import Layout
 from ..node import Node
 from ..ops import OPS
 from ..ownership import alone
 from ..realize import lock, realize
 from ..storage import Element
 from .arguments import axis_of
-from .core import Core, spread
+from .core import Core
 from .exchange import Exchange
-from .gathering import Gathering, array_of
+from .gathering import Reached, array_of
+from .scattering import Scattering
 
 IntArray = np.ndarray[Any, np.dtype[np.int64]]
 _POINT, _POSITIVE = Layout.contiguous(()), OPS["positive"]
@@ -52,19 +53,7 @@ class OIndex:
         self._selected(key)._write(self.tensor._operand(value, "oindex assignment"), "oindex assignment")
 
 
-class _Gathered(NamedTuple):
-    """What advanced indices reach: `layout` has their broadcast shape `shape` flattened into its axis `place`.
-
-    Where equal places are written only once, `kept` tells which of the flattened indices are there.
-    """
-
-    layout: Layout
-    place: int
-    shape: tuple[int, ...]
-    kept: IntArray | None = None
-
-
-class Indexing(Gathering):
+class Indexing(Scattering):
     """Reading and writing parts."""
 
     __slots__ = ()
@@ -207,25 +196,54 @@ class Indexing(Gathering):
 
     # Arrays of indices
 
-    def _is_mask(self, part: Any) -> bool:
-        """Whether an index is a tensor that says yes or no to every element; then a number is written without reading
-        the mask.
-        """
-        return isinstance(part, Core) and part.dtype.kind == "bool" and part.layout.shape == self.layout.shape
-
     def _get_advanced(self, parts: tuple[Any, ...]) -> Self:
-        parts = tuple([p if _are_indices(p) else _plain(p) for p in parts])
+        parts = _advanced(parts)
         if all(type(p) in _BASIC for p in parts):
             return self[parts]
-        if len(parts) == 1 and not _is_boolean(parts[0]) and self.layout.shape:
-            return self._at("indexing", self.layout, (0,), (self._indices("indexing", parts[0]),), 0, (0,))
+        return self._gather(self._reach_at("indexing", self.layout, parts))
+
+    def _set_advanced(self, parts: tuple[Any, ...], value: Any) -> None:
+        mask = self._mask(parts)
+        if mask is not None and not isinstance(value, Core) and self.layout.is_injective():
+            self._write(self._compute(OPS["where"], mask, value, self))
+            return
+        parts = _advanced(parts)
+        if all(type(p) in _BASIC for p in parts):
+            self._view(self.layout.index(parts))._write(value)
+        else:
+            self._scatter("assignment", self._reach_at("indexing", self.layout, parts), value)
+
+    def _mask(self, parts: tuple[Any, ...]) -> Core | None:
+        """A key that says yes or no to every element: then a number is written without looking for those that are meant."""
+        (mask, *more) = parts
+        if more or getattr(mask, "shape", None) != self.layout.shape:
+            return None
+        if isinstance(mask, Core):
+            return mask if mask.dtype.kind == "bool" else None
+        return self._from_numpy(mask) if _is_boolean(mask) else None
+
+    def _places(self, op: str, layout: Layout, key: Any) -> Reached:
+        """What any key reaches in a layout; what needs no arrays of indices, by another layout."""
+        parts = _advanced(key if type(key) is tuple else (key,))
+        if all(type(p) in _BASIC for p in parts):
+            return Reached(op, layout.index(parts), (), (), ())
+        return self._reach_at(op, layout, parts)
+
+    def _reach_at(self, op: str, layout: Layout, parts: tuple[Any, ...]) -> Reached:
+        """What a key with arrays of indices reaches in a layout."""
+        if len(parts) == 1 and not _is_boolean(parts[0]) and layout.shape:
+            return self._reach(op, layout, (0,), (self._indices(op, parts[0]),), 0, (0,))
+        if len(parts) == 1 and parts[0].ndim > 0 and layout.shape[: parts[0].ndim] == parts[0].shape:
+            rows = layout.reshape((parts[0].size, *layout.shape[parts[0].ndim :]))
+            found = self._from_numpy(np.flatnonzero(parts[0]))
+            return self._reach(op, rows, (0,), (found,), 0, (0,))._replace(known=True)
         basic: list[Any] = []
         indices: list[Core] = []
         indexed: list[int] = []  # axes of what basic indexing leaves
         axes: list[int] = []
         places: list[tuple[int, int]] = []  # of advanced indices, ints among them: in the key, and among the axes left
         axis = 0
-        for k, p in enumerate(_expanded(self.layout, parts)):
+        for k, p in enumerate(_expanded(layout, parts)):
             left = len(basic) - sum(type(b) is int for b in basic)
             if p is Ellipsis:
                 continue
@@ -240,26 +258,11 @@ class Indexing(Gathering):
                 places.append((k, left))
                 indexed.append(left)
                 axes.append(axis)
-                indices.append(self._indices("indexing", p.indices if flag else p))
+                indices.append(self._indices(op, p.indices if flag else p))
             axis += basic[-1] is not None
         first, place = places[0]
         neighbours = [k for k, _ in places] == list(range(first, first + len(places)))
-        layout = self.layout.index(tuple(basic))
-        return self._at("indexing", layout, indexed, indices, place if neighbours else 0, axes)
-
-    def _set_advanced(self, parts: tuple[Any, ...], value: Any) -> None:
-        if len(parts) == 1 and not isinstance(value, Core) and self._is_mask(parts[0]) and self.layout.is_injective():
-            self._write(self._compute(OPS["where"], parts[0], value, self))
-            return
-        parts = tuple(_plain(p) for p in parts)
-        if all(type(p) in _BASIC for p in parts):
-            self._view(self.layout.index(parts))._write(value)
-            return
-        found = _gathered(self.layout, parts, last_of_repeats=True)
-        target = self._view(found.layout)
-        if isinstance(value, Core):
-            value = _value_for(value, found)
-        target._write(value)
+        return self._reach(op, layout.index(tuple(basic)), indexed, indices, place if neighbours else 0, axes)
 
     def nonzero(self) -> tuple[Self, ...]:
         """New int64 tensors, one an axis: the indices of the elements that are not zero, in row-major order.
@@ -276,6 +279,11 @@ class Indexing(Gathering):
 def _are_indices(part: Any) -> bool:
     """Whether a part of a key is a tensor of indices, which need not be known yet."""
     return isinstance(part, Core) and part.dtype.is_integer and len(part.layout.shape) > 0
+
+
+def _advanced(parts: tuple[Any, ...]) -> tuple[Any, ...]:
+    """A key with tensors of indices as they are, all else as Python's or NumPy's own."""
+    return tuple([p if _are_indices(p) else _plain(p) for p in parts])
 
 
 def _read_of(node: Node) -> tuple[Node, Layout] | None:
@@ -356,90 +364,3 @@ class _Flag:
 
     def __init__(self, value: bool) -> None:
         self.indices = np.zeros(int(value), np.int64)
-
-
-def _gathered(layout: Layout, parts: tuple[Any, ...], *, last_of_repeats: bool = False) -> _Gathered:
-    """The layout that arrays of indices reach. With `last_of_repeats` only the last of equal places is kept, as the
-    last write wins.
-    """
-    key = _expanded(layout, parts)
-    basic: list[Any] = []
-    advanced: list[tuple[int, IntArray]] = []  # axis after basic indexing, indices
-    places: list[int] = []  # among the key's entries, to see whether they are neighbours
-    axis = 0
-    out = 0
-    for k, p in enumerate(key):
-        if isinstance(p, _Flag):
-            basic.append(None)
-            advanced.append((out, p.indices))
-            places.append(k)
-            out += 1
-        elif isinstance(p, np.ndarray) or type(p) is int:
-            basic.append(slice(None))
-            advanced.append((out, _checked(np.asarray(p, np.int64), axis, layout.shape[axis])))
-            places.append(k)
-            axis, out = axis + 1, out + 1
-        elif p is not Ellipsis:
-            basic.append(p)
-            axis, out = axis + (p is not None), out + 1
-    base = layout.index(tuple(basic))
-    try:
-        shape = np.broadcast_shapes(*(i.shape for _, i in advanced))
-    except ValueError:
-        raise BadIndex(
-            f"indexing: index arrays of shapes {[i.shape for _, i in advanced]} do not broadcast together"
-        ) from None
-    chosen = [a for a, _ in advanced]
-    rest = [a for a in range(base.ndim) if a not in chosen]
-    flat: IntArray = np.broadcast_to(advanced[0][1], shape)
-    for a, indices in advanced[1:]:
-        flat = flat * base.shape[a] + indices
-    flat = flat.ravel()
-    neighbours = places == list(range(places[0], places[0] + len(places)))
-    place = chosen[0] if neighbours else 0
-    kept = _last_of_each(flat) if last_of_repeats else None
-    if kept is not None:
-        flat = flat[kept]
-    if len(chosen) == 1 and place == chosen[0]:
-        return _Gathered(base.select(place, flat), place, tuple(shape), kept)
-    front = base.permute(chosen + rest)
-    reached = _rows(flat, tuple(base.shape[a] for a in rest)).over(front).moveaxis(0, place)
-    return _Gathered(reached, place, tuple(shape), kept)
-
-
-def _checked(indices: IntArray, axis: int, size: int, op: str = "indexing") -> IntArray:
-    """Indices from 0 on; the first that is out of range is an error."""
-    found, outside = counted(indices, size)
-    if outside is not None:
-        raise IndexOutOfRange(f"{op}: index {outside} is out of range for axis {axis} of size {size}")
-    return found
-
-
-def _last_of_each(flat: IntArray) -> IntArray | None:
-    """Where each number stands last, in order; None if none repeats."""
-    _, first_from_the_end = np.unique(flat[::-1], return_index=True)
-    if len(first_from_the_end) == len(flat):
-        return None
-    return np.sort(len(flat) - 1 - first_from_the_end)
-
-
-def _rows(numbers: IntArray, row: tuple[int, ...]) -> Layout:
-    """Whole rows, by number, of a row-major table."""
-    inner = Layout.contiguous(row)
-    first = Layout.gathered(numbers * inner.size)
-    tables: tuple[Table | None, ...] | None = None
-    if first.tables is not None:
-        tables = (*first.tables, *([None] * inner.ndim))
-    return Layout(first.shape + inner.shape, first.strides + inner.strides, first.offset, tables)
-
-
-def _value_for(value: Core, found: _Gathered) -> Core:
-    """A value to be assigned, broadcast to what the index has and flattened alike."""
-    sizes = found.layout.shape
-    whole = (*sizes[: found.place], *found.shape, *sizes[found.place + 1 :])
-    layout = spread(value.layout, whole, "assignment")
-    count = int(np.prod(found.shape, dtype=np.int64))
-    layout = layout.reshape((*sizes[: found.place], count, *sizes[found.place + 1 :]))
-    if found.kept is not None:
-        layout = layout.select(found.place, found.kept)
-    return value._view(layout)

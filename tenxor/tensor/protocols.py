@@ -33,6 +33,9 @@ _UFUNCS = {
 }
 
 
+_JOINS = {"add": "sum", "multiply": "prod", "maximum": "max", "minimum": "min"}  # those whose `at` is ours, too
+
+
 class Protocols(Reducing):
     """What Python, NumPy and notebooks ask of an object."""
 
@@ -41,7 +44,14 @@ class Protocols(Reducing):
     # NumPy
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, out: tuple[Any, ...] = (), **options: Any) -> Any:
-        """`array + tensor` and `np.sin(tensor)` are tensors; ufuncs that we have not compute on arrays."""
+        """`array + tensor` and `np.sin(tensor)` are tensors, `np.add.at(tensor, key, values)` works in place; ufuncs that we
+        have not compute on arrays.
+        """
+        if method == "at" and ufunc.__name__ in _JOINS and isinstance(inputs[0], Protocols):
+            t, key, value = inputs
+            name = f"np.{ufunc.__name__}.at"
+            t._scatter(name, t._places(name, t.layout, key), t._operand(value, name), _JOINS[ufunc.__name__])
+            return None
         if method == "__call__" and not out and not options:
             if ufunc is np.matmul:
                 return matmul(*(self._operand(x, "matmul") for x in inputs))

@@ -19,7 +19,7 @@ from tenxor.memory import allocate
 from tenxor.node import POSITION, STORE, Node, Scalar, Scan, data
 from tenxor.ops import OPS
 from tenxor.reductions import REDUCTIONS
-from tests.kernel.helpers import chosen
+from tests.kernel.helpers import chosen, scattered
 
 Array = np.ndarray[Any, Any]
 MOST_ELEMENTS = 300
@@ -153,7 +153,7 @@ class Graph:
     def step(self) -> None:
         kind = self.pick(
             *("unary", "binary", "binary", "binary", "cast", "where", "reduce", "reduce", "rows", "scan", "store"),
-            *("choose", "choose", "pairs"),
+            *("choose", "choose", "pairs", "scatter"),
         )
         try:
             getattr(self, kind)(*self.view())
@@ -286,6 +286,25 @@ class Graph:
             node, through = in_memory(np.array(3.0), node.dtype), Layout(target.shape, (0,) * len(target.shape))
         if target.size and target.is_injective():
             self.nodes.append(Node(STORE, old.shape, old.dtype, (old, node), (None, through), target))
+
+    def scatter(self, node: Node, layout: Layout) -> None:
+        """Values at some indices along some axes of a node, the last ones or all joined to what is there."""
+        old = self.random.choice(self.nodes)
+        check_real("scatter", node.dtype, old.dtype)
+        ndim = len(old.shape)
+        axes = self.random.sample(range(ndim), self.pick(*range(1, min(2, ndim) + 1))) if ndim else []
+        indices = [self.indices(old.shape[a]) for a in axes if old.shape[a]]
+        rest = tuple(old.shape[a] for a in range(ndim) if a not in axes)
+        if not axes or len(indices) < len(axes) or not layout.size or not old.size:
+            return
+        if not _fits(Layout.contiguous((prod(rest),)), *(i[1].expand_dims(-1) for i in indices)):
+            return
+        shape = (*np.broadcast_shapes(*(i[1].shape for i in indices)), *rest)
+        name = (
+            self.pick(None, "any") if old.dtype is boolean else self.pick(None, "sum_in_width", "sum_in_width", "prod")
+        )
+        if prod(shape):
+            self.nodes.append(scattered(old, axes, indices, (node, self.cut(layout, shape)), name))
 
 
 def _whole(node: Node) -> Layout:

@@ -23,7 +23,7 @@ from tenxor.kernel.fuse import fuse, pending
 from tenxor.kernel.ir import Kernel
 from tenxor.kernel.lower import FLAG, Binding, lower
 from tenxor.memory import allocate
-from tenxor.node import EMPTY, REINTERPRET, STORE, Node, Scalar
+from tenxor.node import EMPTY, REINTERPRET, Node, Scalar, writes
 from tests.kernel.helpers import numbers_of
 
 Array = np.ndarray[Any, Any]
@@ -80,7 +80,7 @@ def packed(kernel: Kernel, binding: Binding, addresses: Sequence[int]) -> bytes:
 
 def before(node: Node) -> Array:
     """What the memory of a node's result holds before its kernel runs."""
-    if node.op is STORE:
+    if writes(node.op):
         old = node.sources[0]
         assert type(old) is Node
         return content(old).copy()

@@ -19,6 +19,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from .counting import Shape, broadcast, is_affine, ramp, row_major, sums
+from .keys import At, Keys, Orthogonal
 
 Number = int | float | bool | complex
 
@@ -246,8 +247,10 @@ class Tensor:
         return len(entries) == self.ndim and all(isinstance(entry, int) for entry in entries)
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        shape, numbers, _ = self._numbers(key)
-        self._pick(shape, numbers)._write(value)
+        shape, numbers, by_list = self._numbers(key)
+        if isinstance(value, Tensor) and by_list and not self.injective:
+            raise ReadOnlyError
+        self._pick(shape, numbers)._write(value, repeats=by_list)  # the last write to a cell stays
 
     @property
     def oindex(self) -> Orthogonal:
@@ -255,15 +258,31 @@ class Tensor:
 
     # Writing
 
-    def _write(self, value: Any) -> None:
-        if isinstance(value, Tensor):
-            incoming = value.expand(self.shape).values()  # all old values, before the first is overwritten
-            if not self.injective:
-                raise ReadOnlyError
-        else:
-            incoming = [value] * self.size
+    def _incoming(self, value: Any) -> list[Number]:
+        """What is written to each element: all old values, before the first is overwritten."""
+        return value.expand(self.shape).values() if isinstance(value, Tensor) else [value] * self.size
+
+    def _write(self, value: Any, repeats: bool = False) -> None:
+        incoming = self._incoming(value)
+        if isinstance(value, Tensor) and not repeats and not self.injective:
+            raise ReadOnlyError
         for position, new in zip(self.positions, incoming, strict=True):
             self.storage.cells[position] = wrap(new, self.dtype)
+
+    def _join(self, key: Any, value: Any, function: Callable[[Any, Any], Number]) -> Tensor:
+        """Each element joined with all the values for it."""
+        shape, numbers, _ = self._numbers(key)
+        selected, cells = self._pick(shape, numbers), self.storage.cells
+        for position, new in zip(selected.positions, selected._incoming(value), strict=True):
+            cells[position] = wrap(function(cells[position], new), self.dtype)
+        return self
+
+    def index_add_(self, axis: int, index: list[int], source: Any) -> Tensor:
+        return self._join((*[slice(None)] * axis, index), source, operator.add)
+
+    @property
+    def at(self) -> At:
+        return At(self)
 
     def fill_(self, value: Number) -> Tensor:
         self._write(value)
@@ -340,36 +359,6 @@ class Tensor:
         return fresh(cells, (*self.shape[:axis], *kept, *self.shape[axis + 1 :]), self.dtype)
 
 
-class Orthogonal:
-    """`t.oindex`: each axis is indexed alone, and the result is a view."""
-
-    __slots__ = ("tensor",)
-
-    def __init__(self, tensor: Tensor) -> None:
-        self.tensor = tensor
-
-    def __getitem__(self, key: Any) -> Tensor:
-        tensor = self.tensor
-        entries = list(key) if isinstance(key, tuple) else [key]
-        entries += [None] * (tensor.ndim - len(entries))
-        shape, axes, strided = [], [], True
-        for entry, size, unit in zip(entries, tensor.shape, row_major(tensor.shape), strict=True):
-            if isinstance(entry, list):
-                chosen = [range(size)[n] for n in entry]
-                strided = False
-            elif isinstance(entry, int):
-                axes.append([range(size)[entry] * unit])
-                continue
-            else:
-                chosen = list(range(size)[slice(None) if entry is None else entry])
-            axes.append([n * unit for n in chosen])
-            shape.append(len(chosen))
-        return tensor._pick(shape, sums(axes), strided)
-
-    def __setitem__(self, key: Any, value: Any) -> None:
-        self[key]._write(value)
-
-
 # Making tensors
 
 
@@ -413,6 +402,8 @@ def realize(*tensors: Tensor) -> None:
 numpy_face = SimpleNamespace(
     array=lambda data, dtype=None: asarray(data, dtype=dtype),
     asarray=lambda tensor: asarray(tensor, copy=False),
+    add=SimpleNamespace(at=lambda tensor, key, value: tensor._join(key, value, operator.add)),
+    s_=Keys(),
     int64=int64,
     float64=float64,
     complex128=complex128,

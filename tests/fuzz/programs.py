@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from . import model
 from .choices import Choices
 from .counting import Shape, broadcast
+from .keys import Keys
 from .model import Tensor
 
 MAX_SIZE = 48
@@ -65,6 +66,7 @@ class Writer:
             self.overlapping_write: 5,
             self.exchange: 3,
             self.listed_write: 5,
+            self.accumulation: 5,
             self.numpy_step: 6,
             self.realize: 4,
             self.new_storage: 3,
@@ -294,6 +296,8 @@ class Writer:
     def listed_key(self, name: str, tensor: Tensor) -> str:
         n = tensor.shape[0]
         rows = self.rng.sample(range(-n, 0), self.rng.randint(1, n))
+        if self.rng.random() < 0.4:
+            rows = self.rng.choices(range(-n, n), k=self.rng.randint(1, n + 2))
         forms = [repr(rows)]
         if is_real(tensor):
             forms += [f"{name} > {self.rng.randint(-3, 6)}", f"{name} < {self.rng.randint(-3, 6)}"]
@@ -325,17 +329,39 @@ class Writer:
         return ", ".join(self.rng.choice(forms) for _ in range(self.rng.randint(1, alike)))
 
     def listed_write(self) -> None:
-        """Assignment through lists and masks of rows; a tensor only where no element is named twice."""
+        """Assignment through lists and masks of rows, which may repeat."""
         chosen = self.tensor(lambda t: t.ndim > 0 and t.size > 0)
         if chosen is None:
             return
         name, tensor = chosen
-        key = self.listed_key(name, tensor) if self.rng.random() < 0.7 else self.tensor_key(tensor, repeats=False)
-        selected = tensor[eval(f"_slicer[{key}]", {**self.world, "_slicer": Slicer()})]
+        key = self.listed_key(name, tensor) if self.rng.random() < 0.7 else self.tensor_key(tensor)
+        selected = tensor[eval(f"_slicer[{key}]", {**self.world, "_slicer": Keys()})]
         if tensor.injective and selected.size:
             self.assign(f"{name}[{key}]", selected)
         else:
             self.do(f"{name}[{key}] = {self.choose.scalar(tensor.dtype)}")
+
+    def accumulation(self) -> None:
+        """Values added to elements that lists name, some of them several times, in place or in a copy."""
+        chosen = self.tensor(is_number, lambda t: t.ndim > 0 and t.size > 0)
+        if chosen is None:
+            return
+        name, tensor = chosen
+        key, axis = self.listed_key(name, tensor), self.rng.randrange(tensor.ndim)
+        rows = self.rng.choices(range(-tensor.shape[axis], tensor.shape[axis]), k=self.rng.randint(1, 5))
+        along = ":, " * axis + f"{rows}"
+        if self.rng.random() < 0.5:
+            key = along
+        value = self.assignable(tensor[eval(f"_slicer[{key}]", {**self.world, "_slicer": Keys()})])
+        added = f"{name}.at[{key}].add({value})"
+        if self.value_of(added) is None:
+            return
+        if self.rng.random() < 0.3:
+            self.name(self.rng.choice([added, f"{name}.at[{key}].max({value})" if is_real(tensor) else added]))
+        elif key == along and self.rng.random() < 0.5:
+            self.do(f"{name}.index_add_({axis}, {rows}, {value})")
+        else:
+            self.do(f"np.add.at({name}, np.s_[{key}], {value})")
 
     # Watching
 
@@ -422,13 +448,6 @@ class Writer:
         if source:
             forms.append(f"{name}[...] = np.asarray({source[0]})")
         self.do(self.rng.choice(forms))
-
-
-class Slicer:
-    """Evaluates the text of an index."""
-
-    def __getitem__(self, key: Any) -> Any:
-        return key
 
 
 def is_number(tensor: Tensor) -> bool:

@@ -84,14 +84,30 @@ class Mapped:
         return self.seen(picked) if basic else made(self.cells[picked])
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        self.seen(np.asarray(self.numbers[as_numpy_key(key)])).write(value)
+        by_list = has_list(key)
+        if by_list and isinstance(value, Mapped) and not self.flags.writeable:
+            raise ReadOnlyError
+        self.seen(np.asarray(self.numbers[as_numpy_key(key)])).write(value, repeats=by_list)
 
-    def write(self, value: Any) -> None:
+    def write(self, value: Any, repeats: bool = False) -> None:
         if isinstance(value, Mapped):
-            if not self.flags.writeable:
+            if not self.flags.writeable and not repeats:
                 raise ReadOnlyError
             value = np.broadcast_to(value.array, self.shape)
         self.cells[self.numbers] = value
+
+    def join(self, ufunc: Any, key: Any, value: Any) -> Mapped:
+        numbers = np.asarray(self.numbers[as_numpy_key(key)])
+        # NumPy 2.4 reads past the end of values that it has to broadcast to indices of several axes.
+        ufunc.at(self.cells, numbers, np.broadcast_to(plain(value), numbers.shape))
+        return self
+
+    def index_add_(self, axis: int, index: list[int], source: Any) -> Mapped:
+        return self.join(np.add, (*[slice(None)] * axis, index), source)
+
+    @property
+    def at(self) -> At:
+        return At(self)
 
     def fill_(self, value: Any) -> None:
         self.write(value)
@@ -112,6 +128,21 @@ class Mapped:
 
     def max(self, **how: Any) -> Mapped:
         return made(self.array.max(**how))
+
+
+class At:
+    def __init__(self, tensor: Mapped, key: Any = ...) -> None:
+        self.tensor = tensor
+        self.key = key
+
+    def __getitem__(self, key: Any) -> At:
+        return At(self.tensor, key)
+
+    def add(self, value: Any) -> Mapped:
+        return self.tensor.copy().join(np.add, self.key, value)
+
+    def max(self, value: Any) -> Mapped:
+        return self.tensor.copy().join(np.maximum, self.key, value)
 
 
 class OuterIndex:
@@ -207,7 +238,13 @@ NUMPY_TX = SimpleNamespace(
     flip=lambda t, axis: t.flip(axis),
 )
 NUMPY_NP = SimpleNamespace(
-    array=shared_or_made, asarray=lambda t: t, int64=np.int64, float64=np.float64, complex128=np.complex128
+    add=SimpleNamespace(at=lambda t, key, value: t.join(np.add, key, value)),
+    s_=np.s_,
+    array=shared_or_made,
+    asarray=lambda t: t,
+    int64=np.int64,
+    float64=np.float64,
+    complex128=np.complex128,
 )
 
 

@@ -15,7 +15,7 @@ from tenxor.kernel.ir import For, Kernel, Statement
 from tenxor.kernel.lower import Binding, lower
 from tenxor.layout import Layout
 from tenxor.memory import Buffer, allocate
-from tenxor.node import STORE, Node, Scalar, Scan, data, gather
+from tenxor.node import STORE, Node, Scalar, Scan, data, gather, scatter, writes
 from tenxor.ops import OPS
 from tenxor.reductions import REDUCTIONS, Reduction
 
@@ -109,6 +109,27 @@ def stored(old: Node, target: Layout, value: View) -> Node:
     return Node(STORE, old.shape, old.dtype, (old, source), (None, layout), target)
 
 
+def scattered(
+    old: Node,
+    axes: Sequence[int],
+    indices: Sequence[View],
+    value: View,
+    name: str | None = None,
+    *,
+    checked: bool = False,
+) -> Node:
+    """The content of `old` after values were written, or joined by a reduction, at some indices along some axes: the
+    indices broadcast, and stand in front of the other axes.
+    """
+    reached = chosen(old, axes, *indices)
+    target = reached.layouts[0]
+    assert target is not None
+    source, through = seen(value, reached.shape)
+    op = scatter("scattered", None if name is None else REDUCTIONS[name], tuple(axes), checked)
+    layouts = (whole(old), through, *reached.layouts[1:])
+    return Node(op, old.shape, old.dtype, (old, source, *reached.sources[1:]), layouts, target)
+
+
 def kept(x: Node, axis: int = -1) -> tuple[Node, Layout]:
     """A view of a reduction's result with a reduced axis back, of size 1."""
     return x, Layout.contiguous(x.shape).expand_dims(axis)
@@ -128,8 +149,8 @@ def compute(*roots: Node) -> list[Kernel]:
 
 def _interpreted(node: Node, kernel: Kernel, binding: Binding) -> Buffer:
     out = allocate(node.size * node.dtype.itemsize)
-    if node.op is STORE:
-        (old, _) = node.sources
+    if writes(node.op):
+        old = node.sources[0]
         assert isinstance(old, Node) and old.buffer is not None
         out.typed(node.dtype)[:] = old.buffer.typed(node.dtype)[: node.size]
     operands = []

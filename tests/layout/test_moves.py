@@ -64,5 +64,5 @@ def test_every_move_is_drawn():
         "is_contiguous",
     }
     rest |= {"is_injective", "ndim", "offset", "offsets", "over", "range", "ravel", "reshape_plan", "same_as"}
-    rest |= {"shape", "size", "strides", "tables", "transpose"}
+    rest |= {"shape", "size", "strides", "tables", "transpose", "inverse", "adjoint"}
     assert moves - rest == {move.__name__ for move in ALL}

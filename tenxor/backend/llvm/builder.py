@@ -414,14 +414,20 @@ class Builder:
             known = self.module.attached("prof", f'!"branch_weights", i32 {weights[0]}, i32 {weights[1]}')
         self.do(f"br i1 {condition.text}, label %{yes.name}, label %{no.name}{known}")
 
-    def rarely(self, condition: Value, make: Callable[[], object]) -> None:
-        """What `make` emits, out of the way, where the condition holds."""
-        rare, after = self.block("rare"), self.block("after")
-        self.branch_if(condition, rare, after, (1, 99))
-        self.cursor.block = rare
+    def only_if(
+        self, condition: Value, make: Callable[[], object], weights: tuple[int, int] | None = None, name: str = "then"
+    ) -> None:
+        """What `make` emits, where the condition holds; `weights` tell how often."""
+        inside, after = self.block(name), self.block("after")
+        self.branch_if(condition, inside, after, weights)
+        self.cursor.block = inside
         make()
         self.branch(after)
         self.cursor.block = after
+
+    def rarely(self, condition: Value, make: Callable[[], object]) -> None:
+        """What `make` emits, out of the way, where the condition holds."""
+        self.only_if(condition, make, (1, 99), "rare")
 
 
 def select(condition: Value, yes: Value | Number, no: Value | Number) -> Value:

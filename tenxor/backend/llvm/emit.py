@@ -7,6 +7,7 @@ from typing import Any
 
 from ...expr import Expr
 from ...kernel.ir import (
+    Accumulate,
     Fetch,
     For,
     Index,
@@ -25,7 +26,7 @@ from ...kernel.ir import (
     statements,
 )
 from ...target import Target
-from . import access, addresses, folds, indices, loops, products, rows, tiles
+from . import access, addresses, folds, indices, loops, products, rows, scatter, tiles
 from .emitter import ENTRY as ENTRY
 from .emitter import Emitter, Leaf
 
@@ -39,6 +40,7 @@ STATEMENTS: Mapping[type, Callable[[Emitter, Any], None]] = {
     Fetch: access.fetch,
     Stage: tiles.fill,
     Store: access.store,
+    Accumulate: scatter.accumulate,
 }
 LEAVES: Mapping[type[Expr], Leaf] = {
     Load: access.load,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...expr import Expr
-from ...kernel.ir import For, Kept, Kernel, Load, Position, Staged, State, Store, expressions, walk, work
+from ...kernel.ir import Accumulate, For, Kept, Kernel, Load, Position, Staged, State, Store, expressions, walk, work
 from .analysis import Needs, dependencies
 
 ONE_BY_ONE = 25  # additions' worth of work to load a vector's elements singly
@@ -34,6 +34,8 @@ def unrollings(loop: For, *, across: bool, short_rows: bool) -> tuple[int, ...]:
     """
     if across:
         return (ACROSS,)
+    if any(isinstance(s, Accumulate) and not s.is_beside(loop.axis) for s in loop.body):
+        return (1,)  # its lanes are written out one by one
     roots = list(expressions((loop,)))
     parts = [e for root in roots for e in walk(root)]
     cost = sum(map(work, roots))

@@ -1,0 +1,122 @@
+"""Writes at indices: which loops may meet at one element, and in what order they run.
+
+Every element takes its values in the order in which they come, whatever else runs at once: loops that may meet keep their
+order and run on one thread. Those that never meet go outside of them, where threads share them; but that along which
+neighbours write neighbours has the lanes, inside. If it alone is there to be shared, each thread takes some of its blocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from ..complexes.folds import split
+from ..complexes.pairs import converted
+from ..dtypes import DType
+from ..expr import Arg, Expr, Pair, call
+from ..layout import Layout
+from ..node import Scatter
+from ..reductions import Reduction
+from .ir import Accumulate, Address
+from .schedule import Walk, merged, ordered
+
+if TYPE_CHECKING:
+    from .draft import Draft, Loops
+
+BESIDE = 4  # neighbours from which they are worth lanes
+LEAST_BLOCK = 32  # neighbours in a block of them that threads share
+WORTH_SHARING = 1 << 18  # values
+
+
+class Scattering(NamedTuple):
+    """The loops of a scatter, outermost first: those that `meet` at one element are not parallel, and lanes run along `lanes`. Of
+    that axis, if `block` is not 0, so many indices are a block, and the loop over the blocks is outermost.
+    """
+
+    space: Loops
+    meet: frozenset[int]
+    lanes: frozenset[int]
+    block: int
+
+    @staticmethod
+    def of(d: Draft, walks: Sequence[Walk], threads: int) -> Scattering | None:
+        """The loops of a draft, if it is of a scatter; `walks` and `d.extents` change where loops become one."""
+        if not isinstance(d.root.op, Scatter):
+            return None
+        assert d.out is not None
+        out, extents = walks[-1], d.extents
+        meet = meeting(d.out.layout, len(d.space))
+        free = [a for k, a in enumerate(d.space) if k not in meet and extents[a] != 1]
+        meets = tuple([a for k, a in enumerate(d.space) if k in meet and extents[a] != 1])
+        beside = out.base is None and any(out.is_unit(a) and extents[a] >= BESIDE for a in free)
+        inner = tuple([a for a in free if beside and out.is_unit(a)][:1])
+        outer = ordered(tuple([a for a in free if a not in inner]), [out])
+        space = merged((*outer, *meets, *inner), walks, extents, {len(outer), len(outer) + len(meets)})
+        block, shared = 0, prod([extents[a] for a in space if a in outer])
+        if inner and meets and shared < threads and prod([extents[a] for a in space]) >= WORTH_SHARING:
+            block = _block(extents[inner[0]], threads)
+        return Scattering(space, frozenset(meets), frozenset(space[-1:]), block)
+
+
+def _block(extent: int, threads: int) -> int:
+    """How many neighbours a thread takes at a time, a power of two; 0 if there are too few to share."""
+    block = LEAST_BLOCK
+    while block * threads < extent:
+        block *= 2
+    return block if block < extent else 0
+
+
+def meeting(target: Layout, loops: int) -> set[int]:
+    """The first axes of a layout, so many of them, along which two positions may lie at one element, if any element of the
+    other axes may be meant. Positions that differ along the rest of these never do.
+    """
+    axes = target.axes()
+    met = {k for k, axis in enumerate(axes[:loops]) if axis.size > 1 and _repeats(axis.stride, axis.table)}
+    once = target.oindex(
+        [_first_of_each(axis.table) if k in met else None for k, axis in enumerate(axes)], keepdims=True
+    )
+    return met if once.is_injective() else set(range(loops))
+
+
+def _repeats(stride: int, table: object) -> bool:
+    offsets = getattr(table, "offsets", None)
+    return stride == 0 if offsets is None else len(np.unique(offsets)) < len(offsets)
+
+
+def _first_of_each(table: object) -> object:
+    offsets = getattr(table, "offsets", None)
+    return 0 if offsets is None else np.unique(offsets, return_index=True)[1]
+
+
+def accumulate(d: Draft, out: tuple[int, Address], value: Expr, rewritten: Callable[[Expr], Expr]) -> Accumulate:
+    """The only write of a scatter, at an address of an operand."""
+    assert d.out is not None and isinstance(d.root.op, Scatter)
+    indices = tuple([rewritten(d.chosen[axis]) for axis in d.out.loops if axis in d.chosen])
+    return Accumulate(*out, indices, _parts(value), joined(d.root.op.reduction, d.root.dtype))
+
+
+def joined(reduction: Reduction | None, dtype: DType) -> tuple[Expr, ...]:
+    """What an element holds after it has taken a value, by parts, over those of the element and then of the value."""
+    parts = (dtype.part,) * (2 if dtype.is_complex else 1)
+    held, given = ([Arg(first + k, p) for k, p in enumerate(parts)] for first in (0, len(parts)))
+    if reduction is None:
+        return tuple(given)
+    if reduction.between is not None and dtype.is_float:
+        return (call(reduction.between, held[0], given[0]),)
+    r = split(reduction, dtype)
+    states = r.states(dtype)
+    assert r.combine is not None, f"{r} says no way to join two states"
+    left, right = (r.lift(x, x, states) for x in (_whole(held, dtype), _whole(given, dtype)))
+    state = r.combine(left, right)
+    return _parts(converted(r.finish(state, dtype) if r.finish else state[-1], dtype))
+
+
+def _whole(parts: Sequence[Expr], dtype: DType) -> Expr:
+    return Pair(parts[0], parts[1], dtype) if dtype.is_complex else parts[0]
+
+
+def _parts(e: Expr) -> tuple[Expr, ...]:
+    return e.args if isinstance(e, Pair) else (e,)

@@ -1,0 +1,85 @@
+"""Layouts turned about: from the elements of a storage back to the positions that read them."""
+
+from __future__ import annotations
+
+from typing import Any, Generic, NamedTuple, TypeVar
+
+import numpy as np
+
+from ..errors import ArgumentError
+
+Layout = TypeVar("Layout", bound=Any)  # whose methods these are, so it stands above them
+
+
+class Adjoint(NamedTuple, Generic[Layout]):
+    """How values at the positions of a layout go back to the elements that it reads: each takes the sum of those for it.
+
+    First they are summed over the axes `summed`, along which the layout repeats. `layout` is over the other axes, and `how` says
+    what becomes of the sums, in row-major order: "view", they are read through `layout`, and that is the storage;
+    "store", they are written through it onto zeros; "accumulate", they are added through it to zeros, as positions share
+    elements.
+    """
+
+    summed: tuple[int, ...]
+    how: str
+    layout: Layout
+
+
+def inverse_of(layout: Layout) -> Layout:
+    """The layout that undoes this one: its element `k` is the row-major number of the position at offset `k`.
+
+    ArgumentError unless each offset from 0 to `size - 1` is reached once.
+
+    >>> from tenxor.layout import Layout
+    >>> Layout.contiguous((2, 3)).transpose().inverse().offsets().tolist()
+    [0, 2, 4, 1, 3, 5]
+    """
+    if not _is_bijection(layout, layout.size):
+        raise ArgumentError(
+            f"inverse: {layout} of {layout.size} elements has none, as not each of the offsets from 0 to {layout.size - 1} is"
+            " reached once; its adjoint says how values go back"
+        )
+    found: Layout = _inverse(layout)
+    return found
+
+
+def _inverse(layout: Any) -> Any:
+    base = layout.base
+    if base is not None and base.size == layout.size:  # each of the views is a bijection
+        head = type(layout)(layout.shape, layout.strides, layout.offset, layout.tables)
+        return _inverse(base).over(_inverse(head))
+    count = (layout.size,)
+    if base is not None or layout.tables is not None:
+        offsets = layout.offsets().ravel()
+        numbers = np.empty_like(offsets)
+        numbers[offsets] = np.arange(layout.size)
+        return layout.gathered(numbers).reshape(count)
+    # Steps without gaps or repeats are those of digits: sorted, each is what all smaller ones span.
+    order = sorted(range(layout.ndim), key=lambda axis: -abs(layout.strides[axis]))
+    backwards = [axis for axis, stride in enumerate(layout.strides) if stride < 0]
+    return layout.contiguous(layout.shape).flip(backwards).permute(order).reshape(count)
+
+
+def adjoint_of(layout: Layout, size: int) -> Adjoint[Layout]:
+    """How values at the positions of this layout go back to a storage of `size` elements, each of which takes their sum.
+
+    >>> from tenxor.layout import Layout
+    >>> Layout.contiguous((4,)).expand((3, 4)).adjoint(4)
+    Adjoint(summed=(0,), how='view', layout=Layout(shape=(4,), strides=(1,), offset=0))
+    >>> Layout.contiguous((4,)).windows(0, 2).adjoint(4).how
+    'accumulate'
+    """
+    if layout.size == 0:
+        return Adjoint((), "store", layout)
+    axes = layout.axes()
+    summed = tuple([k for k, axis in enumerate(axes) if axis.size != 1 and axis.stride == 0 and axis.table is None])
+    kept = [k for k in range(len(axes)) if k not in summed]
+    rest = layout.arranged(kept, tuple([axes[k].size for k in kept])) if summed else layout
+    if rest.size == size and _is_bijection(rest, size):
+        return Adjoint(summed, "view", _inverse(rest))
+    return Adjoint(summed, "store" if rest.is_injective() else "accumulate", rest)
+
+
+def _is_bijection(layout: Layout, size: int) -> bool:
+    reach = layout.range()
+    return reach is None or (reach == (0, size - 1) and layout.is_injective())

@@ -1,0 +1,192 @@
+"""Values joined to elements at indices: `index_add`, `scatter_add`, `scatter_reduce`, and `t.at[...]` for any key.
+
+An element that is named several times takes all the values for it, in their order, as with NumPy's `ufunc.at`. Names that end
+in `_` work in place; through a view that has one element in several places, too.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+from ..dtypes import boolean, int64
+from ..errors import ArgumentError, DTypeError
+from ..layout import Layout
+from ..node import Node, Scalar
+from ..ops import OPS
+from ..reductions import REDUCTIONS
+from .arguments import axis_of, one_spelling
+from .core import Core
+from .gathering import Reached
+from .indexing import Indexing
+from .scattering import neutral
+
+_REDUCES = {"sum": "sum", "prod": "prod", "amax": "max", "amin": "min", "max": "max", "min": "min"}  # as users say them
+
+
+class At:
+    """`t.at[key]`: what the methods below give is a new tensor, with values written at a key of NumPy's."""
+
+    __slots__ = ("key", "tensor")
+
+    def __init__(self, tensor: Accumulating, key: Any = ...) -> None:
+        self.tensor, self.key = tensor, key
+
+    def __getitem__(self, key: Any) -> At:
+        return At(self.tensor, key)
+
+    def _written(self, op: str, value: Any, join: str | None) -> Any:
+        t = self.tensor
+        reached = t._places(op, Layout.contiguous(t.layout.shape), self.key)
+        return t._scattered(op, reached, t._operand(value, op), join)
+
+    def set(self, value: Any) -> Any:
+        """New tensor: with the value there, the last one where there are several."""
+        return self._written("at.set", value, None)
+
+    def add(self, value: Any) -> Any:
+        """New tensor: with all values for an element added to it."""
+        return self._written("at.add", value, "sum")
+
+    def multiply(self, value: Any) -> Any:
+        """New tensor: with an element multiplied by all values for it."""
+        return self._written("at.multiply", value, "prod")
+
+    def min(self, value: Any) -> Any:
+        """New tensor: with the least of an element and the values for it."""
+        return self._written("at.min", value, "min")
+
+    def max(self, value: Any) -> Any:
+        """New tensor: with the greatest of an element and the values for it."""
+        return self._written("at.max", value, "max")
+
+
+class Accumulating(Indexing):
+    """Elements that take values at indices."""
+
+    __slots__ = ()
+
+    @property
+    def at(self) -> At:
+        """New tensors with values written at indices: `t.at[key].set(v)`, and `add`, `multiply`, `min` and `max`, which take all
+        the values for an element; `key` is one of NumPy's.
+
+        >>> import tenxor as tx
+        >>> tx.zeros(4).at[[1, 1, -1]].add([1.0, 2.0, 5.0]).tolist()
+        [0.0, 3.0, 0.0, 5.0]
+        """
+        return At(self)
+
+    def index_add(
+        self, axis: int | None = None, index: Any = None, source: Any = None, *, dim: int | None = None, alpha: Any = 1
+    ) -> Self:
+        """New tensor: these elements, with `alpha * source` added at indices along an axis; see `tx.index_add`."""
+        reached = self._rows("index_add", Layout.contiguous(self.layout.shape), axis, dim, index, source)
+        return self._scattered("index_add", reached, self._times("index_add", source, alpha), "sum")
+
+    def index_add_(
+        self, axis: int | None = None, index: Any = None, source: Any = None, *, dim: int | None = None, alpha: Any = 1
+    ) -> Self:
+        """Add `alpha * source` at indices along an axis, in place; gives itself back. See `tx.index_add`."""
+        reached = self._rows("index_add_", self.layout, axis, dim, index, source)
+        self._scatter("index_add_", reached, self._times("index_add_", source, alpha), "sum")
+        return self
+
+    def scatter_add(
+        self, axis: int | None = None, index: Any = None, src: Any = None, *, dim: int | None = None
+    ) -> Self:
+        """New tensor: these elements, with those of `src` added at indices along an axis; see `tx.scatter_add`."""
+        reached = self._along("scatter_add", Layout.contiguous(self.layout.shape), axis, dim, index, src)
+        return self._scattered("scatter_add", reached, self._operand(src, "scatter_add"), "sum")
+
+    def scatter_add_(
+        self, axis: int | None = None, index: Any = None, src: Any = None, *, dim: int | None = None
+    ) -> Self:
+        """Add those of `src` at indices along an axis, in place; gives itself back. See `tx.scatter_add`."""
+        reached = self._along("scatter_add_", self.layout, axis, dim, index, src)
+        self._scatter("scatter_add_", reached, self._operand(src, "scatter_add_"), "sum")
+        return self
+
+    def scatter_reduce(
+        self,
+        axis: int | None = None,
+        index: Any = None,
+        src: Any = None,
+        reduce: str | None = None,
+        *,
+        dim: int | None = None,
+        include_self: bool = True,
+    ) -> Self:
+        """New tensor: these elements, each reduced with those of `src` for it; see `tx.scatter_reduce`."""
+        op = "scatter_reduce"
+        reached = self._along(op, Layout.contiguous(self.layout.shape), axis, dim, index, src)
+        join, value = _join(op, reduce), self._operand(src, op)
+        if join == "mean":
+            return self._averaged(op, reached, value, include_self)
+        start = self if include_self else self._scattered(op, reached, neutral(REDUCTIONS[join], self.dtype))
+        return start._scattered(op, reached, value, join)
+
+    def scatter_reduce_(
+        self,
+        axis: int | None = None,
+        index: Any = None,
+        src: Any = None,
+        reduce: str | None = None,
+        *,
+        dim: int | None = None,
+        include_self: bool = True,
+    ) -> Self:
+        """Reduce each element with those of `src` for it, in place; gives itself back. See `tx.scatter_reduce`."""
+        join = _join("scatter_reduce_", reduce)
+        if include_self and join != "mean":
+            reached = self._along("scatter_reduce_", self.layout, axis, dim, index, src)
+            self._scatter("scatter_reduce_", reached, self._operand(src, "scatter_reduce_"), join)
+        else:
+            found = self.scatter_reduce(axis, index, src, reduce, dim=dim, include_self=include_self)
+            self._write(found, "scatter_reduce_")
+        return self
+
+    # How they do it
+
+    def _rows(self, op: str, layout: Layout, axis: Any, dim: Any, index: Any, values: Any) -> Reached:
+        """What indices along an axis reach."""
+        axis = self._axis(op, axis, dim, index, values)
+        return self._reach(op, layout, (axis,), (self._indices(op, index),), axis, (axis,))
+
+    def _along(self, op: str, layout: Layout, axis: Any, dim: Any, index: Any, values: Any) -> Reached:
+        """What indices reach that say for each place of the other axes which elements."""
+        axis = self._axis(op, axis, dim, index, values)
+        return self._reach_along(op, layout, index, axis)
+
+    def _axis(self, op: str, axis: Any, dim: Any, index: Any, values: Any) -> int:
+        axis = one_spelling(op, "axis", axis, "dim", dim)
+        if axis is None or index is None or values is None:
+            raise ArgumentError(f"{op}: takes an axis, indices along it and values: x.{op}(axis, index, values)")
+        return axis_of(op, axis, self.layout.ndim)
+
+    def _times(self, op: str, source: Any, alpha: Any) -> Any:
+        value = self._operand(source, op)
+        if type(alpha) is int and alpha == 1:
+            return value
+        return (
+            self._compute(OPS["multiply"], value, self._operand(alpha, op))
+            if isinstance(value, Core)
+            else value * alpha
+        )
+
+    def _averaged(self, op: str, reached: Reached, value: Any, include_self: bool) -> Self:
+        """New tensor: the mean of each element and the values for it; of integers it is rounded down."""
+        if self.dtype is boolean:
+            raise DTypeError(f"{op}: there is no mean of bools; use x.astype(tx.float32)")
+        start = self if include_self else self._scattered(op, reached, 0)
+        total = start._scattered(op, reached, value, "sum")
+        once = Scalar(int(include_self), int64)
+        counts = self._of(Node(OPS["cast"], self.layout.shape, int64, (once,), (None,)))
+        counts = self._compute(OPS["maximum"], counts._scattered(op, reached, 1, "sum"), 1).astype(self.dtype.part)  # type: ignore[attr-defined]
+        divide = OPS["floor_divide"] if self.dtype.is_integer else OPS["divide_by_real"]
+        return self._compute(divide, total, counts)
+
+
+def _join(op: str, reduce: str | None) -> str:
+    if reduce != "mean" and reduce not in _REDUCES:
+        raise ArgumentError(f"{op}: reduce is one of {', '.join(_REDUCES)} and mean, not {reduce!r}")
+    return _REDUCES.get(reduce, "mean")

@@ -1,0 +1,123 @@
+"""Scatters lowered to loop IR: which loops may meet, in what order they run, and what they write."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tenxor.kernel.fuse import fuse, pending
+from tenxor.kernel.ir import For, Kernel
+from tenxor.kernel.lower import lower
+from tenxor.kernel.scatter import WORTH_SHARING, meeting
+from tenxor.layout import Layout
+from tenxor.node import Node
+from tests.layout import examples
+from tests.layout.moves import chains, layouts
+from tests.layout.test_questions import strided
+
+from .helpers import compute, elementwise, one, reduction, scattered, tensor, value, whole
+
+rng = np.random.default_rng(11)
+INDEX = np.array([1, -1, 1, 0, 1])
+
+
+def kernel_of(node: Node, threads: int = 1) -> Kernel:
+    """The last kernel for a pending node."""
+    kernels = fuse(pending([node]), [node])
+    return lower(kernels[-1], set(kernels), threads)[0]
+
+
+@examples(400)
+@given(layouts(most=4) | chains(most=2) | strided(), st.integers(0, 7))
+def test_loops_that_are_said_never_to_meet_never_do(case, loops):
+    layout, model = case
+    loops = min(loops, model.ndim)
+    met = meeting(layout, loops)
+    free = [k for k in range(loops) if k not in met]
+    seen: dict[int, tuple[int, ...]] = {}
+    for place in product(*map(range, model.shape)):
+        key = tuple([place[k] for k in free])
+        assert seen.setdefault(int(model[place]), key) == key
+
+
+def test_loops_that_meet_are_told_apart():
+    rows = Layout.contiguous((10, 4)).arranged((None, 1, 0), (6, 4, 10))
+    assert meeting(rows, 2) == {0}
+    assert meeting(Layout.contiguous((4, 5)), 2) == set()
+    assert meeting(Layout.contiguous((4, 5)).select(0, [1, 1, 2]), 2) == {0}
+    assert meeting(Layout.contiguous((6,)).windows(0, 3), 2) == {0, 1}
+
+
+def test_values_for_single_elements_are_taken_in_order_from_vectors():
+    node = scattered(tensor(np.zeros(4)), [0], [tensor(INDEX)], elementwise("exp", tensor(np.arange(5.0))), "sum")
+    kernel = kernel_of(node)
+    assert str(kernel).splitlines()[1:] == [
+        "  vector for i in 0..s0:",
+        "    p0[index(p2[i], s1)] = (held + exp(p1[i]))",
+    ]
+    assert kernel.shared == -1
+
+
+def test_rows_are_joined_by_vectors_and_threads_share_columns():
+    count = WORTH_SHARING // 64
+    index = tensor(rng.integers(0, 9, count))
+    values = tensor(np.ones((count, 64), np.float32))
+    node = scattered(tensor(np.zeros((9, 64), np.float32)), [0], [index], values)
+    assert str(kernel_of(node)).splitlines()[1:] == [
+        "  for i in 0..s0:",
+        "    parallel vector for j in 0..s1:",
+        "      p0[j + index(p2[i*s4], s5)*s2] = p1[i*s3 + j]",
+    ]
+    for threads, block in ((2, 32), (3, 32), (64, 32)):
+        kernel = kernel_of(node, threads)
+        (outer,) = kernel.body
+        assert isinstance(outer, For) and (outer.block, kernel.shared, kernel.grain) == (block, outer.axis, block)
+
+
+def test_loops_that_never_meet_run_outside_where_threads_share_them():
+    node = scattered(
+        tensor(np.zeros((3, 9))), [1], [tensor(INDEX)], (tensor(np.ones((3, 5))), Layout((5, 3), (1, 5))), "max"
+    )
+    kernel = kernel_of(node)
+    assert [line.strip().split(" in ")[0] for line in str(kernel).splitlines()[1:3]] == [
+        "parallel for i",
+        "vector for j",
+    ]
+    assert kernel.shared >= 0
+
+
+def test_complex_numbers_are_joined_by_parts():
+    node = scattered(tensor(np.zeros(4, complex)), [0], [tensor(INDEX)], tensor(np.arange(5) + 1j), "prod")
+    assert str(kernel_of(node)).splitlines()[2:] == [
+        "    p0[index(p2[i], s1)].real = ((held.real * p1[i].real) - (held.imag * p1[i].imag))",
+        "    p0[index(p2[i], s1)].imag = ((held.real * p1[i].imag) + (held.imag * p1[i].real))",
+    ]
+    one(compute(node))
+    wanted = np.zeros(4, complex)
+    np.multiply.at(wanted, INDEX, np.arange(5) + 1j)
+    np.testing.assert_array_equal(value(node), wanted)
+
+
+def test_what_reads_the_old_content_is_computed_first():
+    old = tensor(np.arange(4.0))
+    node = scattered(old, [0], [tensor(INDEX)], (elementwise("add", old, old), Layout((5,), (0,), 2)), "sum")
+    kernels = compute(node)
+    assert len(kernels) == 2
+    np.testing.assert_array_equal(value(node), [0 + 4, 1 + 12, 2, 3 + 4])
+
+
+@pytest.mark.parametrize("folded", [True, False])
+def test_folds_and_gathers_are_kernels_of_their_own(folded: bool):
+    x = tensor(np.arange(10.0).reshape(5, 2))
+    values = reduction("sum", x, [1]) if folded else elementwise("square", tensor(np.arange(5.0)))
+    node = scattered(
+        tensor(np.zeros(4)), [0], [elementwise("add", tensor(INDEX), tensor(0))], (values, whole(values)), "sum"
+    )
+    assert len(compute(node)) == 1 + folded
+    wanted = np.zeros(4)
+    np.add.at(wanted, INDEX, np.arange(10.0).reshape(5, 2).sum(1) if folded else np.arange(5.0) ** 2)
+    np.testing.assert_array_equal(value(node), wanted)

@@ -1,0 +1,460 @@
+"""Writes at indices beside NumPy's, whose `ufunc.at` and assignment take values in the same order."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tenxor as tx
+from tenxor.dtypes import ALL, DType, bfloat16, boolean
+from tenxor.errors import ArgumentError, BadIndex, DTypeError, IndexOutOfRange, ReadOnlyError, ShapeError
+from tenxor.memory import Buffer
+from tenxor.node import Node, Scatter
+from tenxor.plan import planned
+from tenxor.tensor import Tensor
+
+Array = np.ndarray[Any, Any]
+UFUNCS: dict[str, Any] = {"add": np.add, "multiply": np.multiply, "min": np.minimum, "max": np.maximum}
+
+
+def numbers(random: Random, shape: tuple[int, ...], dtype: DType = tx.float64) -> Array:
+    """Small whole numbers as NumPy has them; a bfloat16 is a float32 there."""
+    low = 0 if dtype.kind in ("uint", "bool") else -2
+    kind = np.dtype(np.float32) if dtype is bfloat16 else dtype.numpy
+    values = [random.randint(low, 1 if dtype is boolean else 2) for _ in range(int(np.prod(shape)))]
+    found = np.array(values, np.float64).astype(kind).reshape(shape)
+    return found * kind.type(1 + 1j) if dtype.is_complex else found
+
+
+def tensor(values: Array, dtype: DType | None = None) -> Tensor:
+    return tx.asarray(values, dtype=dtype, copy=True)
+
+
+# Views of something larger, as (view, the same by NumPy)
+VIEWS: dict[str, tuple[tuple[int, ...], Callable[[Any], Any]]] = {
+    "whole": ((6, 4), lambda t: t),
+    "reversed": ((6, 4), lambda t: t[::-1, ::-1]),
+    "strided": ((12, 8), lambda t: t[1::2, ::2]),
+    "transposed": ((4, 6), lambda t: t.T),
+    "a row of a cube": ((2, 6, 4), lambda t: t[1]),
+    "a diagonal": ((4, 6, 6), lambda t: t.diagonal(0, 1, 2).T),
+    "a chain": ((4, 6), lambda t: t.T.reshape(24).reshape(4, 6).T.reshape(6, 4)),
+}
+KEYS: dict[str, Callable[[Random], Any]] = {
+    "list": lambda r: [r.randrange(-6, 6) for _ in range(9)],
+    "one": lambda r: [r.randrange(-6, 6)],
+    "pairs": lambda r: ([r.randrange(-6, 6) for _ in range(30)], [r.randrange(-4, 4) for _ in range(30)]),
+    "crossed": lambda r: ([[0], [r.randrange(6)], [0]], [r.randrange(4), 1, 1]),
+    "columns": lambda r: (slice(1, None, 2), [r.randrange(-4, 4) for _ in range(7)]),
+    "apart": lambda r: ([r.randrange(6), 2, 2], None, [3, 3, r.randrange(4)]),
+    "with an int": lambda r: (r.randrange(6), [0, r.randrange(4), 0]),
+    "mask of rows": lambda r: np.array([r.random() < 0.5 for _ in range(6)]),
+    "mask": lambda r: np.array([r.random() < 0.5 for _ in range(24)]).reshape(6, 4),
+    "nothing": lambda r: np.zeros((6, 4), bool),
+    "no rows": lambda r: np.zeros(0, np.int64),
+    "slices": lambda r: (slice(None, None, -2), slice(1, 3)),
+    "element": lambda r: (r.randrange(6), -1),
+    "all": lambda r: ...,
+}
+
+
+@pytest.fixture(params=[1, 2, 3])
+def threads(request: pytest.FixtureRequest) -> Iterator[int]:
+    before = tx.num_threads()
+    tx.set_num_threads(request.param)
+    yield request.param
+    tx.set_num_threads(before)
+
+
+@pytest.mark.parametrize("key", KEYS)
+@pytest.mark.parametrize("view", VIEWS)
+@pytest.mark.parametrize("pending", [False, True])
+def test_any_key_of_any_view_as_in_numpy(view: str, key: str, pending: bool) -> None:
+    random = Random(f"{view} {key}")
+    shape, seen = VIEWS[view]
+    for how in ("set", *UFUNCS):
+        index = KEYS[key](random)
+        old = numbers(random, shape)
+        places = seen(np.arange(old.size).reshape(shape))
+        part, wanted = old.ravel()[places], old.copy()
+        of = part[index]
+        value = numbers(random, of.shape if random.random() < 0.5 else of.shape[-1:])
+        t, v = tensor(old), tensor(value)
+        if pending:
+            t, v = t * 1, v * 1
+        ours = (
+            tuple(tensor(np.asarray(k)) + 0 if type(k) is list else k for k in index) if type(index) is tuple else index
+        )
+        before = t.copy()
+        new = getattr(seen(t).at[ours], how)(v)
+        if how == "set":
+            seen(t)[ours] = v
+            part[index] = value
+        else:
+            ufunc = UFUNCS[how]
+            ufunc.at(seen(t), ours, v)
+            ufunc.at(part, index, np.broadcast_to(value, of.shape))
+        wanted.ravel()[places] = part
+        for found, expected in ((t, wanted), (before, old), (new, part)):
+            np.testing.assert_array_equal(found.to_numpy(), expected, how)
+
+
+@pytest.mark.parametrize("dtype", ALL, ids=str)
+@pytest.mark.parametrize("kind", [d for d in ALL if d.is_integer], ids=str)
+def test_every_dtype_and_kind_of_index(dtype: DType, kind: DType) -> None:
+    random = Random(7)
+    index = np.array([random.randrange(-9 if kind.kind == "int" else 0, 9) for _ in range(40)])
+    for how, ufunc in UFUNCS.items():
+        if dtype.is_complex and how in ("min", "max"):
+            continue
+        old, value = numbers(random, (9,), dtype), numbers(random, (40,), dtype)
+        wanted = old.copy()
+        ufunc.at(wanted, index, value)
+        found = getattr(tensor(old, dtype).at[tensor(index, kind)], how)(tensor(value, dtype))
+        assert found.dtype is dtype
+        np.testing.assert_array_equal(found.to_numpy(), wanted, how)
+
+
+def test_values_are_broadcast_and_numbers_are_cast() -> None:
+    t = tx.zeros((3, 4), dtype=tx.int32)
+    assert t.at[[0, 0]].add([1, 2, 3, 4]).tolist() == [[2, 4, 6, 8], [0] * 4, [0] * 4]
+    assert t.at[[0, 0]].add(5)[0].tolist() == [10] * 4
+    assert t.at[:, [1, 1]].add([[1], [2], [3]]).tolist() == [[0, 2, 0, 0], [0, 4, 0, 0], [0, 6, 0, 0]]
+    assert tx.zeros(3).at[[1]].add(tx.asarray([7], dtype=tx.int8)).tolist() == [0, 7, 0]
+    with pytest.raises(ShapeError, match=r"^at\.add: a value of shape \(3,\) does not broadcast to the shape \(2, 4\)"):
+        t.at[[0, 1]].add([1, 2, 3])
+    for value in (1.5, tx.ones(4), 1j):
+        with pytest.raises(DTypeError, match=r"^at\.add: values of .* do not fit into int32"):
+            t.at[[0]].add(value)
+    with pytest.raises(DTypeError, match=r"^at\.max: .* complex numbers have no order"):
+        tx.ones(3, dtype=tx.complex64).at[[0]].max(1)
+
+
+def test_of_no_axes_and_no_elements() -> None:
+    assert tx.asarray(3.0).at[...].add(2).item() == 5
+    assert tx.asarray(3.0).at[()].set(2).item() == 2
+    assert tx.zeros((0, 3)).at[[]].add(1).shape == (0, 3)
+    assert tx.zeros(3).at[tx.zeros((0, 2), dtype=tx.int64)].add(tx.zeros((0, 2))).tolist() == [0, 0, 0]
+    t = tx.zeros(3)
+    t[[]] = 1
+    assert t.tolist() == [0, 0, 0]
+    with pytest.raises(IndexOutOfRange, match=r"^index_add: index 0 is out of range for axis 0 of size 0$"):
+        tx.zeros((0, 3)).index_add(0, [0], tx.ones((1, 3)))
+
+
+# PyTorch's names
+
+
+def test_index_add() -> None:
+    x = tx.arange(12, dtype=tx.float64).reshape(3, 4)
+    source = tx.ones((3, 2)) * tx.asarray([1.0, 10.0])
+    wanted = x.to_numpy()
+    np.add.at(wanted, (slice(None), [1, 1]), source.to_numpy())
+    for found in (x.index_add(1, [1, 1], source), tx.index_add(x, dim=-1, index=tx.asarray([1, -3]), source=source)):
+        np.testing.assert_array_equal(found.to_numpy(), wanted)
+    assert tx.index_add(x, 0, [0], x[1], alpha=2)[0].tolist() == [8, 11, 14, 17]
+    assert tx.index_add(x, 0, [0], 1, alpha=2)[0].tolist() == [2, 3, 4, 5]
+    assert x.sum().item() == 66
+    assert x.index_add_(0, [2, 2], 1, alpha=3) is x and x[2].tolist() == [14, 15, 16, 17]
+
+
+def test_scatter_add_and_reduce() -> None:
+    random = Random(11)
+    old, src = numbers(random, (5, 6)), numbers(random, (5, 9))
+    index = np.array([random.randrange(-6, 6) for _ in range(45)]).reshape(5, 9)
+    rows = np.arange(5)[:, None]
+    for reduce, ufunc in (("sum", np.add), ("prod", np.multiply), ("amax", np.maximum), ("min", np.minimum)):
+        for include in (True, False):
+            wanted = old.copy()
+            if not include:
+                wanted[rows, index] = {"sum": 0, "prod": 1, "amax": -np.inf, "min": np.inf}[reduce]
+            ufunc.at(wanted, (rows, index), src)
+            x = tensor(old)
+            found = tx.scatter_reduce(x, 1, index, src, reduce, include_self=include)
+            np.testing.assert_array_equal(found.to_numpy(), wanted)
+            assert x.scatter_reduce_(1, tensor(index), tensor(src), reduce, include_self=include) is x
+            np.testing.assert_array_equal(x.to_numpy(), wanted)
+    wanted = old.T.copy()
+    np.add.at(wanted, (index.T, rows.T), src.T)
+    np.testing.assert_array_equal(tx.scatter_add(tensor(old).T, 0, index.T, src.T).to_numpy(), wanted)
+    x = tensor(old)
+    assert x.scatter_add_(1, index, src) is x
+    np.testing.assert_array_equal(x.to_numpy(), wanted.T)
+    np.testing.assert_array_equal(tx.scatter_add(tensor(old), 1, [[2]], 1.0).to_numpy()[:, 2], old[:, 2] + 1)
+
+
+@pytest.mark.parametrize("dtype", [tx.float64, tx.int32, tx.complex128], ids=str)
+@pytest.mark.parametrize("include", [True, False])
+def test_means(dtype: DType, include: bool) -> None:
+    random = Random(12)
+    old, src = numbers(random, (7,), dtype), numbers(random, (20,), dtype)
+    index = [random.randrange(5) for _ in range(20)]
+    wanted = []
+    for k, x in enumerate(old):
+        of = [*([x] if include or k not in index else []), *(v for v, i in zip(src, index, strict=True) if i == k)]
+        total, count = sum(of), len(of)
+        wanted.append(total // count if dtype.is_integer else total / count)
+    found = tx.scatter_reduce(tensor(old), 0, index, src, "mean", include_self=include)
+    assert found.dtype is dtype
+    np.testing.assert_array_equal(found.to_numpy(), np.array(wanted, dtype.numpy))
+
+
+def test_what_is_wrong_is_said() -> None:
+    x = tx.zeros((3, 4))
+    with pytest.raises(ArgumentError, match=r"^index_add: takes an axis, indices along it and values"):
+        tx.index_add(x, 0, [1])
+    with pytest.raises(ArgumentError, match=r"^scatter_reduce: reduce is one of sum, .* and mean, not 'median'"):
+        tx.scatter_reduce(x, 0, [[0]], 1, "median")
+    with pytest.raises(ShapeError, match=r"^scatter_add: indices of shape \(1,\) for a tensor of shape \(3, 4\)"):
+        tx.scatter_add(x, 0, [1], 1)
+    with pytest.raises(BadIndex, match=r"^index_add: indices are integers, not float64"):
+        tx.index_add(x, 0, [1.5], 1)
+    with pytest.raises(DTypeError, match="there is no mean of bools"):
+        tx.scatter_reduce(tx.zeros(3, dtype=tx.bool), 0, [0], True, "mean")
+
+
+# Indices out of range
+
+
+@pytest.mark.parametrize("count", [3, 5000])
+@pytest.mark.parametrize("kind", [tx.int64, tx.uint64, tx.int16])
+def test_nothing_is_written_if_an_index_is_out_of_range(count: int, kind: DType) -> None:
+    index = np.zeros(count, np.int64)
+    index[-1] = 9
+    t = tx.arange(12, dtype=tx.float64).reshape(3, 4).realize()
+    address = np.asarray(t).ctypes.data
+    for write in (
+        lambda: t.__setitem__(tensor(index, kind), 1),
+        lambda: t.__setitem__((slice(None), tensor(index, kind) + 0), 1),
+        lambda: t.index_add_(0, tensor(index, kind) + 0, 1),
+        lambda: np.add.at(t.T, (0, tensor(index, kind)), 1),
+    ):
+        with pytest.raises(IndexOutOfRange, match=r"index 9 is out of range for axis [01] of size [34]$"):
+            write()
+        assert t.ravel().tolist() == list(range(12)) and np.asarray(t).ctypes.data == address
+
+
+def test_pending_indices_raise_when_they_are_used() -> None:
+    x = tx.zeros(5)
+
+    def bad() -> Tensor:
+        return tx.arange(9) - 2
+
+    for made in (lambda: tx.index_add(x, 0, bad(), 1), lambda: x.at[bad()].set(1), lambda: (x + 1).at[bad()].max(1)):
+        found = made()
+        for _ in range(2):
+            with pytest.raises(IndexOutOfRange, match=r"index 5 is out of range for axis 0 of size 5$"):
+                found.realize()
+    y = x + 1
+    y[bad()] = 3
+    with pytest.raises(IndexOutOfRange, match=r"^indexing: index 5 "):
+        y.tolist()
+    assert x.tolist() == [0] * 5
+
+
+# What is read and written at once
+
+
+def test_old_values_are_read() -> None:
+    for pending in (False, True):
+        random = Random(3)
+        old = numbers(random, (50,)) * 7 + np.arange(50)
+        one, other = ([random.randrange(48) for _ in range(60)] for _ in range(2))
+
+        def made(old: Array = old, pending: bool = pending) -> Tensor:
+            t = tensor(old)
+            return t + 0 if pending else t
+
+        t, wanted = made(), old.copy()
+        t[one] = t[other]
+        wanted[one] = wanted[other]
+        np.testing.assert_array_equal(t.to_numpy(), wanted)
+        t, wanted = made(), old.copy()
+        t[2:][one[:20]] = t[:20]
+        wanted[2:][one[:20]] = wanted[:20].copy()
+        np.testing.assert_array_equal(t.to_numpy(), wanted)
+        t, wanted = made(), old.copy()
+        t.index_add_(0, one, t[other] * 2)
+        np.add.at(wanted, one, old[other] * 2)
+        np.testing.assert_array_equal(t.to_numpy(), wanted)
+        t, wanted = made(), old.copy()
+        t.index_add_(0, np.arange(50), t)
+        np.testing.assert_array_equal(t.to_numpy(), old * 2)
+    i = tx.asarray([2, 0, 1, 1])
+    i[i] = tx.asarray([7, 8, 9, 10])
+    assert i.tolist() == [8, 10, 7, 1]
+    i = tx.asarray([2, 0, 1, 1]) * 1
+    i.index_add_(0, i, i)
+    assert i.tolist() == [2 + 0, 0 + 1 + 1, 1 + 2, 1]
+
+
+def test_pinned_memory() -> None:
+    array = np.arange(6.0)
+    t = tx.asarray(array, copy=False)
+    values = tx.asarray(np.arange(6.0), copy=False)
+    t[[0, 0, 5]] = values[:3]
+    t.index_add_(0, [1, 1], 10)
+    assert array.tolist() == [1, 21, 2, 3, 4, 2]
+    t[t[:2].astype(tx.int64) % 6] = values[:2]
+    new = t.at[[0]].add(5)
+    array[0] = 100
+    assert new[0].item() == 5 + 21 * 0 + 1 and t[0].item() == 100
+    array.flags.writeable = False
+    frozen = tx.asarray(np.frombuffer(bytes(16)), copy=False)
+    frozen[[0]] = 3
+    assert frozen.tolist() == [3, 0]
+
+
+def test_memory_is_written_in_place_where_nobody_else_reads_it() -> None:
+    t = tx.zeros(1000).realize()
+    address = t.storage.node.buffer.address
+    index = tx.arange(1000).realize()
+    for _ in range(3):
+        t.index_add_(0, index, 1)
+        t[index] = t[index] + 1
+        assert t.storage.node.buffer.address == address
+    before = t.copy()
+    t.index_add_(0, index, 1)
+    assert before.sum().item() == 6000 and t.sum().item() == 7000
+
+
+def test_what_dies_is_written_in_place_once_it_is_read() -> None:
+    old, places = np.array([5.0, 1.0, 4.0, 0.0, 2.0, 3.0, 9.0]), np.array([0, 0, 1, 2, 3, 3, 1])
+    for value in (lambda t: t, lambda t: t[::-1], lambda t: t[::-1] * 2 + 1):
+        x = (tx.asarray(old) + 0).realize()
+        memory, expected = x.storage.node.buffer.address, old.copy()
+        np.add.at(expected, places, value(old))
+        x = x.at[tx.asarray(places)].add(value(x))
+        x.realize()
+        assert x.storage.node.buffer.address == memory
+        assert np.array_equal(x.to_numpy(), expected)
+    own = (tx.asarray([1, 2, 0, 0]) + 0).realize()
+    own = own.at[own].add(own)
+    assert own.tolist() == [1, 3, 2, 0]
+
+
+def test_a_plan_serves_views_of_memory_wherever_they_begin() -> None:
+    values, places = np.arange(24.0).reshape(6, 4), np.array([3, -1, 3, 0])
+    x, expected, y, i = tx.zeros((6, 2, 7)).realize(), np.zeros((6, 2, 7)), tx.asarray(values), tx.asarray(places)
+    counts = []
+    for k in range(6):
+        x[k, k % 2][i] = y[k]
+        expected[k, k % 2][places] = values[k]
+        x[k].T[k % 3 :][:5].index_add_(0, i, y[k, :, None])
+        np.add.at(expected[k].T[k % 3 :][:5], places, values[k, :, None])
+        counts.append(len(sys.modules["tenxor.realize"]._plans))
+    assert np.array_equal(x.to_numpy(), expected)
+    assert counts[0] == counts[-1]
+
+
+def test_readers_of_the_old_content_keep_it() -> None:
+    t = tx.zeros(5)
+    pending = t + 1
+    t.index_add_(0, [1, 1, 2], 1)
+    later = t * 2
+    t[[0, 1]] = 9
+    assert pending.tolist() == [1] * 5 and later.tolist() == [0, 4, 2, 0, 0] and t.tolist() == [9, 9, 1, 0, 0]
+
+
+def test_read_only_views_take_sums_but_no_values() -> None:
+    x = tx.zeros(4)
+    rows = x.expand((3, 4))
+    with pytest.raises(ReadOnlyError, match=r"^assignment: this view"):
+        rows[[0, 1]] = tx.arange(4.0)
+    rows[[0, 1]] = 2
+    assert x.tolist() == [2] * 4
+    rows.index_add_(0, [0, 2], tx.arange(4.0))
+    assert x.tolist() == [2, 4, 6, 8]
+    windows = tx.zeros(5)
+    np.add.at(windows.windows(0, 3, 1), ..., tx.ones((3, 3)))
+    assert windows.tolist() == [1, 2, 3, 2, 1]
+    twice = tx.zeros(3)
+    np.add.at(twice.oindex[[0, 0, 2]], ..., tx.asarray([1.0, 2.0, 4.0]))
+    assert twice.tolist() == [3, 0, 4]
+
+
+# Order, and threads
+
+
+def test_bits_are_those_of_adding_in_order(threads: int) -> None:
+    rng = np.random.default_rng(9)
+    for shape, axis, count in (((700, 80), 0, 6000), ((40, 3000), 1, 9000), ((5000,), 0, 60_000)):
+        x = rng.random(shape, dtype=np.float32)
+        index = rng.integers(0, shape[axis], count)
+        values = rng.random((*shape[:axis], count, *shape[axis + 1 :]), dtype=np.float32)
+        wanted = x.copy()
+        np.add.at(wanted, (slice(None),) * axis + (index,), values)
+        found = tx.index_add(tensor(x), axis, index, tensor(values) * 1)
+        assert found.to_numpy().tobytes() == wanted.tobytes()
+        last = x.copy()
+        last[(slice(None),) * axis + (index,)] = values
+        t = tensor(x)
+        t[(slice(None),) * axis + (tensor(index),)] = tensor(values)
+        assert t.to_numpy().tobytes() == last.tobytes()
+
+
+def test_loops_of_updates_run_in_constant_memory() -> None:
+    t = tx.zeros(4)
+    for _ in range(300):
+        t.index_add_(0, [1, 1, 3], 1)
+    assert t.tolist() == [0, 600, 0, 300]
+
+
+def test_other_spellings_are_named() -> None:
+    for name in ("scatter", "index_put_", "index_copy", "index_fill", "index_reduce"):
+        with pytest.raises(AttributeError, match="use x"):
+            getattr(tx.zeros(3), name)
+
+
+def test_many_values_for_few_elements_are_joined_in_parts() -> None:
+    """Large enough that threads share the parts, with some values left over; the bits stay the same."""
+    rng = np.random.default_rng(10)
+    count = (1 << 18) + 5
+    index, values = rng.integers(-7, 7, count), rng.integers(0, 3, count)
+    columns = rng.integers(-9, 9, (60_001, 9))
+    rows = rng.integers(0, 4, 60_001)
+    before, found = tx.num_threads(), []
+    for threads in (1, 2, 3):
+        tx.set_num_threads(threads)
+        i, v = tensor(index), tensor(values.astype(np.float32) * np.float32(0.1))
+        sums = tx.ones(7, dtype=tx.float32).index_add(0, i, v)
+        kernels = [kernel for _, kernel in planned([sums.storage.node]) if kernel is not None]
+        assert any(kernel.shared >= 0 for kernel in kernels if kernel.name == "scatter")
+        found.append(sums.to_numpy().tobytes())
+        wanted = np.bincount(index % 7, values * 0.1, 7) + 1
+        np.testing.assert_allclose(sums.to_numpy(), wanted, 1e-5)
+        both = tx.zeros((2, 7), dtype=tx.int16)
+        both[1].index_add_(0, i * 1, 1)
+        np.testing.assert_array_equal(both.to_numpy(), [[0] * 7, np.bincount(index % 7).astype(np.int16)])
+        for how, ufunc in UFUNCS.items():
+            exact = np.full((5, 9), 2, np.int64)
+            ufunc.at(exact, rows, columns)
+            t = tx.full((5, 9), 2).at[tensor(rows)]
+            np.testing.assert_array_equal(getattr(t, how)(tensor(columns)).to_numpy(), exact)
+        some = tx.zeros(3, dtype=tx.bool).at[tensor(index) % 2].add(tensor(values > 1))
+        assert some.tolist() == [True, True, False]
+    tx.set_num_threads(before)
+    assert len(set(found)) == 1
+    with pytest.raises(IndexOutOfRange, match=r"^index_add: index -?[67] is out of range for axis 0 of size 6"):
+        tx.zeros(6).index_add(0, tensor(index), 1)
+
+
+def test_a_signal_never_makes_values_count_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    t = tx.zeros(5).realize()
+    settle, raised = Node.settle, []
+
+    def interrupted(node: Node, buffer: Buffer) -> None:
+        if type(node.op) is Scatter and not raised:
+            raised.append(node)
+            raise KeyboardInterrupt
+        settle(node, buffer)
+
+    monkeypatch.setattr(Node, "settle", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        t.index_add_(0, [1, 1, 4], 1)
+    assert raised and t.tolist() == [0, 2, 0, 0, 1]
