@@ -9,13 +9,14 @@ import ctypes
 import os
 from operator import index as as_int
 from sys import getrefcount
+from time import monotonic
 from typing import Any
 
 import numpy as np
 
 from .dtypes import DType
 from .errors import ArgumentError
-from .pool import UNLIMITED, capacity_of, pool
+from .pool import MAX_POOLED, TIMED, UNLIMITED, capacity_of, pool
 
 Array = np.ndarray[Any, Any]
 
@@ -55,8 +56,15 @@ class Buffer:
             capacity = self._capacity
         except AttributeError:  # a signal came before it had any
             return
-        if capacity:
-            pool.give(capacity, (self.array, self.address))
+        if capacity:  # few calls of Python's, as a signal that is heard in one of them is lost
+            pool.in_use -= capacity
+            pooled = pool.pooled + capacity
+            quickly = pooled + pool.in_use <= pool.kept and pooled <= MAX_POOLED
+            if (quickly and (capacity < TIMED or monotonic() < pool.due)) or pool.keeps(capacity):
+                pool.pooled += capacity
+                blocks = pool.free.pop(capacity, None) or []
+                blocks.append((self.array, self.address))
+                pool.free[capacity] = blocks  # the last one now
 
 
 def allocate(nbytes: int, op: object = "tenxor", shape: tuple[int, ...] | None = None, dtype: object = None) -> Buffer:

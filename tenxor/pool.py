@@ -49,16 +49,18 @@ class Pool:
     """Free blocks by size, the sizes given back longest ago first, and the counts of bytes. What is in use and pooled is never
     more than `limit` together.
 
-    `peak` is the most that was in use. `recent` is the same, but forgets, and `kept` what may be in use and pooled because of
-    it. `pressed` tells that more is in use than at the last `relieved`, by far.
+    `peak` is the most that was in use, `high` is the same since a moment ago, and `recent` the same but forgets, at the time
+    `due`; `kept` is what may be in use and pooled because of it. `pressed` tells that more is in use than at the last `relieved`, by far.
     """
 
     much: int
 
     __slots__ = (
         "colour",
+        "due",
         "foreign",
         "free",
+        "high",
         "in_use",
         "kept",
         "limit",
@@ -67,13 +69,12 @@ class Pool:
         "pooled",
         "pressed",
         "recent",
-        "seen",
     )
 
     def __init__(self) -> None:
         self.free: dict[int, list[Block]] = {}
-        self.in_use = self.peak = self.pooled = self.colour = self.recent = self.foreign = 0
-        self.kept, self.limit, self.seen = SPARE, UNLIMITED, monotonic()
+        self.in_use = self.peak = self.pooled = self.colour = self.recent = self.high = self.foreign = 0
+        self.kept, self.limit, self.due = SPARE, UNLIMITED, monotonic() + FORGOTTEN
         self.relieved()
 
     def take(self, capacity: int) -> Block | None:
@@ -95,42 +96,37 @@ class Pool:
         return None
 
     def use(self, capacity: int) -> None:
-        """So many bytes more are in use."""
-        self.in_use += capacity
-        if self.in_use > self.recent:
-            if self.in_use > self.limit:
-                return
-            self.recent = self.in_use
-            self.kept = self.recent + self.recent // 4 + SPARE
-        if self.in_use > self.peak:
-            self.peak = self.in_use
-        if self.in_use > self.much:
+        """So many bytes more are in use, if they may be."""
+        now = self.in_use = self.in_use + capacity
+        if now > self.limit:
+            return
+        if now > self.peak:
+            self.peak = now
+        if now > self.high:
+            self.high = now
+            if now > self.recent:
+                self.recent = now
+                self.kept = now + now // 4 + SPARE
+        if now > self.much:
             self.pressed = True
 
-    def give(self, capacity: int, block: Block) -> None:
-        """A block is not needed any more."""
-        self.in_use -= capacity
-        if capacity >= TIMED:
-            self.forget()
+    def keeps(self, capacity: int) -> bool:
+        """Whether a block that is not needed any more is kept, once others have left; how it is kept says `Buffer`."""
+        self.forget()
         room = min(self.kept - self.in_use, MAX_POOLED)
         if capacity > room:
-            return
-        if self.pooled + capacity > room:
-            self.release(self.pooled + capacity - room, capacity)
-        self.pooled += capacity
-        blocks = self.free.pop(capacity, None)
-        if blocks is None:
-            blocks = []
-        blocks.append(block)
-        self.free[capacity] = blocks  # the last one now
+            return False
+        self.release(self.pooled + capacity - room, capacity)
+        return True
 
     def forget(self) -> None:
         """What was needed longer ago counts less."""
         now = monotonic()
-        times = int((now - self.seen) / FORGOTTEN)
+        times = int((now - self.due) / FORGOTTEN) + 1
         if times > 0:
-            self.seen = now
-            self.recent = self.in_use + (max(0, self.recent - self.in_use) >> times)
+            self.due = now + FORGOTTEN
+            self.recent = max(self.high, self.in_use + ((self.recent - self.in_use) >> times))
+            self.high = self.in_use
             self.kept = self.recent + self.recent // 4 + SPARE
             self.release(self.pooled + self.in_use - self.kept)
 

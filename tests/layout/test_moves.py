@@ -63,6 +63,6 @@ def test_every_move_is_drawn():
         "gathered",
         "is_contiguous",
     }
-    rest |= {"is_injective", "ndim", "offset", "offsets", "over", "range", "ravel", "reshape_plan", "same_as"}
+    rest |= {"is_injective", "ndim", "offset", "offsets", "over", "range", "ravel", "reshape_plan", "same_as", "innermost"}
     rest |= {"shape", "size", "strides", "tables", "transpose", "inverse", "adjoint"}
     assert moves - rest == {move.__name__ for move in ALL}
