@@ -82,7 +82,7 @@ def allocate(nbytes: int, op: object = "tenxor", shape: tuple[int, ...] | None =
                 f" is {pool.limit}: let go of other tensors, or raise it with tx.set_memory_limit"
             )
         raise MemoryError(f"{op}: no memory for {wanted}; {pool.in_use} bytes are in use")
-    return Buffer(*block, nbytes, capacity)
+    return Buffer(block[0], block[1], nbytes, capacity)
 
 
 def foreign(address: int, nbytes: int, owner: object, *, frozen: bool) -> Buffer:

@@ -175,7 +175,8 @@ class Node:
                         self.traced = True
                 elif memory.nbytes > heavy:
                     heavy = memory.nbytes
-        self.count = min(count, number - first + 1)  # a graph made in one go has no more nodes than were made since
+        since = number - first + 1  # nodes were made, so a graph made in one go has no more of them
+        self.count = count if count < since else since
         self.first, self.heavy = first, heavy
 
     references = property(getrefcount)  # asked in C alone: see `ownership.py`

@@ -67,7 +67,7 @@ _FREE_THREADED = not getattr(sys, "_is_gil_enabled", lambda: True)()
 
 
 def _uncertain() -> bool:
-    return _IN_LIST == _UNKNOWN or (_FREE_THREADED and len(sys._current_frames()) > 1)
+    return _FREE_THREADED and len(sys._current_frames()) > 1
 
 
 def alone(storage: Any) -> bool:
@@ -80,10 +80,9 @@ def held(nodes: Sequence[Node], numbers: Sequence[int], reads: Sequence[int]) ->
 
     `reads` says how often recipes of the list refer to each of the numbered ones.
     """
-    if _uncertain():
+    if _FREE_THREADED and _uncertain():
         return set(numbers)
-    counts = _listed(nodes, numbers)
-    return {k for k, count, read in zip(numbers, counts, reads, strict=True) if count != read + _IN_LIST}
+    return {k for k, n, read in zip(numbers, _listed(nodes, numbers), reads, strict=True) if n != read + _IN_LIST}
 
 
 def sole(node: Node) -> bool:

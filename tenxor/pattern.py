@@ -33,7 +33,7 @@ class Pattern:
 
 
 def pattern_of(roots: list[Node]) -> Pattern:
-    """The pattern of what `roots` need."""
+    """The pattern of what `roots`, which are pending, need."""
     nodes: list[Node] = []
     scalars: list[Scalar] = []
     offsets: list[int] = []
@@ -46,43 +46,44 @@ def pattern_of(roots: list[Node]) -> Pattern:
         if node in number_of:
             stack.pop()
             continue
-        if node.buffer is not None:
-            key.append(node.dtype)
-        elif unseen := [s for s in node.sources if type(s) is Node and s not in number_of]:
-            stack.extend(reversed(unseen))
-            continue
+        for source in node.sources:
+            if type(source) is Node and source not in number_of:
+                if source.buffer is None:
+                    stack.append(source)
+                    break
+                number_of[source] = len(nodes)
+                nodes.append(source)
+                key.append(source.dtype)
         else:
             target = node.target
-            parts: list[object] = [node.op, node.shape, node.dtype, node.stored]
-            if target is not None and target.base is None:
+            key += (node.op, node.shape, node.dtype, node.stored)
+            if target is None or target.base is not None:
+                key.append(target)
+            else:
                 offset_of[~len(nodes)] = len(offsets)
                 offsets.append(target.offset * node.dtype.itemsize)
-                parts += (target.shape, target.strides, target.tables)
-            else:
-                parts.append(target)
+                key += (target.shape, target.strides, target.tables)
             for source, layout in zip(node.sources, node.layouts):  # noqa: B905  # the hot path
-                if type(source) is Node:
-                    k = number_of[source]
-                    parts.append(k)
-                    if source.buffer is None or layout.base is not None:  # type: ignore[union-attr]
-                        parts.append(layout)
-                        continue
-                    assert layout is not None
-                    place = (k, layout.offset)
-                    at = offset_of.get(place)
-                    if at is None:
-                        at = offset_of[place] = len(offsets)
-                        offsets.append(layout.offset * source.dtype.itemsize)
-                    parts += (at, layout.shape, layout.strides, layout.tables)
-                else:
-                    parts.append(source.dtype)
+                if type(source) is not Node:
+                    key.append(source.dtype)
                     scalars.append(source)  # type: ignore[arg-type]
-            key.append(tuple(parts))
-        number_of[stack.pop()] = len(nodes)
-        nodes.append(node)
+                    continue
+                k = number_of[source]
+                if source.buffer is None or layout.base is not None:  # type: ignore[union-attr]
+                    key += (k, layout)
+                    continue
+                place = (k, layout.offset)  # type: ignore[union-attr]
+                at = offset_of.get(place)
+                if at is None:
+                    at = offset_of[place] = len(offsets)
+                    offsets.append(layout.offset * source.dtype.itemsize)  # type: ignore[union-attr]
+                key += (k, at, layout.shape, layout.strides, layout.tables)  # type: ignore[union-attr]
+            number_of[stack.pop()] = len(nodes)
+            nodes.append(node)
     numbers = [number_of[root] for root in roots]
     offsets.append(0)
-    return Pattern((*key, *numbers), numbers, nodes, scalars, offsets, offset_of)
+    key += numbers
+    return Pattern(tuple(key), numbers, nodes, scalars, offsets, offset_of)
 
 
 def stand_ins(pattern: Pattern) -> list[Node]:

@@ -79,27 +79,17 @@ class Pool:
 
     def take(self, capacity: int) -> Block | None:
         """A block of a capacity that `capacity_of` gave; None if the system has none, or the limit is met."""
-        self.use(capacity)
         blocks = self.free.get(capacity)
+        now = self.in_use + capacity
         if blocks:
             self.pooled -= capacity
-            return blocks.pop()
-        self.release(self.pooled + self.in_use - min(self.limit, self.kept), capacity)
-        if self.in_use <= self.limit:
-            found = self.new(capacity)
-            if found is None:
-                self.release(self.pooled)  # what is only kept for reuse makes way
-                found = self.new(capacity)
-            if found is not None:
-                return found
-        self.in_use -= capacity
-        return None
-
-    def use(self, capacity: int) -> None:
-        """So many bytes more are in use, if they may be."""
-        now = self.in_use = self.in_use + capacity
-        if now > self.limit:
-            return
+            found = blocks.pop()
+        else:
+            made = self.made(now, capacity)
+            if made is None:
+                return None
+            found = made
+        self.in_use = now
         if now > self.peak:
             self.peak = now
         if now > self.high:
@@ -109,6 +99,19 @@ class Pool:
                 self.kept = now + now // 4 + SPARE
         if now > self.much:
             self.pressed = True
+        return found
+
+    def made(self, now: int, capacity: int) -> Block | None:
+        """A new block, with which `now` bytes are in use; what is only kept for reuse makes way."""
+        kept = max(self.kept, now + now // 4 + SPARE)
+        self.release(self.pooled + now - min(self.limit, kept), capacity)
+        if now > self.limit:
+            return None
+        found = self.new(capacity)
+        if found is None:
+            self.release(self.pooled)
+            found = self.new(capacity)
+        return found
 
     def keeps(self, capacity: int) -> bool:
         """Whether a block that is not needed any more is kept, once others have left; how it is kept says `Buffer`."""
