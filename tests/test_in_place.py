@@ -211,7 +211,7 @@ class TestItIsLeftAlone:
 
 
 # An alarm that is heard just as a buffer dies comes to nobody: Python says so and goes on. It broke nothing off then.
-@pytest.mark.filterwarnings("ignore:Exception ignored in. <function Buffer.__del__:pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.filterwarnings("ignore:Exception ignored .*<function Buffer.__del__:pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="this system has no timers")
 def test_signals_do_not_leave_it_half_done() -> None:
     """What was interrupted is done, or can still be done: the operand is whole, or the result is."""
