@@ -66,13 +66,13 @@ _IN_LIST, _IN_STORAGE, _IN_NODE = _measured()
 _FREE_THREADED = not getattr(sys, "_is_gil_enabled", lambda: True)()
 
 
-def _uncertain() -> bool:
-    return _FREE_THREADED and len(sys._current_frames()) > 1
+def _others_run() -> bool:
+    return len(sys._current_frames()) > 1
 
 
 def alone(storage: Any) -> bool:
     """Whether nobody but this storage can read its content, which is in memory. The caller has the lock."""
-    return bool(_node_and_buffer(storage) == _IN_STORAGE) and not (_FREE_THREADED and _uncertain())
+    return bool(_node_and_buffer(storage) == _IN_STORAGE) and not (_FREE_THREADED and _others_run())
 
 
 def held(nodes: Sequence[Node], numbers: Sequence[int], reads: Sequence[int]) -> set[int]:
@@ -80,11 +80,11 @@ def held(nodes: Sequence[Node], numbers: Sequence[int], reads: Sequence[int]) ->
 
     `reads` says how often recipes of the list refer to each of the numbered ones.
     """
-    if _FREE_THREADED and _uncertain():
+    if _FREE_THREADED and _others_run():
         return set(numbers)
     return {k for k, n, read in zip(numbers, _listed(nodes, numbers), reads, strict=True) if n != read + _IN_LIST}
 
 
 def sole(node: Node) -> bool:
     """Whether no other node has this one's buffer."""
-    return bool(_buffer(node) == _IN_NODE) and not (_FREE_THREADED and _uncertain())
+    return bool(_buffer(node) == _IN_NODE) and not (_FREE_THREADED and _others_run())

@@ -23,7 +23,7 @@ from .reads import along_last, further_shape, loops_of, outermost, source_places
 
 MAX_PLACES = 4  # a node that one kernel needs at more different places than this is stored once instead
 CHEAP = 4  # additions' worth of work that may be repeated, for every element of a larger result, rather than stored
-MANY = 1 << 20
+MANY = 1 << 20  # operations, beyond which they are not told apart: what is shared counts again and again
 TRIVIAL = 2  # operations in a constant that is sooner computed than loaded
 FEW_RESULTS = 16  # of a fold: too few to share them among threads
 MUCH = 1 << 18  # elements that are read: about the work that is worth sharing
