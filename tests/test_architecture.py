@@ -48,7 +48,10 @@ ROOMS = (
     Room(("tenxor.target",), "what a machine is, for whoever makes code for one", only=()),
     Room(("tenxor.kernel",), "nodes become loops; no machine is known here"),
     Room(("tenxor.backend",), "machines see the loop IR and nothing above it"),
-    Room(("tenxor.realize", "tenxor.plan", "tenxor.call", "tenxor.pattern", "tenxor.indices"), "joins the two: pending nodes, kernels, run"),
+    Room(
+        ("tenxor.realize", "tenxor.plan", "tenxor.call", "tenxor.pattern", "tenxor.indices"),
+        "joins the two: pending nodes, kernels, run",
+    ),
     Room(("tenxor.pending",), "bounds what is not computed yet, by computing"),
     Room(("tenxor.storage",), "the cell that holds a node; it shows what is in it, so it can ask for values"),
     Room(("tenxor.show",), "figures are drawn from layouts alone", only=("tenxor.layout", "tenxor.errors")),

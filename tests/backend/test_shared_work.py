@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 import tenxor as tx
-from tenxor import plan
+from tenxor import call
 from tenxor.backend.llvm.compiler import Compiled
 
 
@@ -27,8 +27,8 @@ def shared(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         noted(compiled, args, extent, 0, grain, alone=alone)
         then()
 
-    monkeypatch.setattr(plan, "share", noted)
-    monkeypatch.setattr(plan, "share_unbroken", noted_unbroken)
+    monkeypatch.setattr(call, "share", noted)
+    monkeypatch.setattr(call, "share_unbroken", noted_unbroken)
     return found
 
 
@@ -68,7 +68,7 @@ def test_what_is_little_or_in_order_is_not(shared: list[int], expression: Callab
 def test_each_piece_is_computed_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     t, x = tx.zeros((1 << 20) + 1).realize(), tx.ones(1 << 20).realize()
     monkeypatch.setattr(
-        plan, "share", lambda compiled, args, extent, work, grain, alone: compiled.call_free(args, 640, 777, 0)
+        call, "share", lambda compiled, args, extent, work, grain, alone: compiled.call_free(args, 640, 777, 0)
     )
     t[1:] = x
     assert t.nonzero()[0].tolist() == list(range(641, 778))
