@@ -153,7 +153,7 @@ def _filled(op: str, shape: Shape, fill_value: Any, dtype: object, device: str |
     elif type(value) is int:
         check_fits(value, d if d.is_integer else DEFAULT_FLOAT, op)
     scalar = Scalar(value, of_number(value) if type(value) in (float, complex) else d)
-    return Tensor._of(Node(OPS["cast"], sizes, d, (scalar,), (None,)))
+    return Tensor._of(Node.of(OPS["cast"], sizes, d, (scalar,), (None,)))
 
 
 def zeros(shape: Shape, *, dtype: object = None, device: str | None = None) -> Tensor:
@@ -169,7 +169,7 @@ def ones(shape: Shape, *, dtype: object = None, device: str | None = None) -> Te
 def empty(shape: Shape, *, dtype: object = None, device: str | None = None) -> Tensor:
     """New tensor whose elements are whatever its memory held."""
     _device("empty", device)
-    return Tensor._of(Node(EMPTY, _shape("empty", shape), dtype_of(DEFAULT_FLOAT if dtype is None else dtype)))
+    return Tensor._of(Node.of(EMPTY, _shape("empty", shape), dtype_of(DEFAULT_FLOAT if dtype is None else dtype)))
 
 
 def full_like(x: Tensor, /, fill_value: Any, *, dtype: object = None, device: str | None = None) -> Tensor:
@@ -198,7 +198,7 @@ def empty_like(x: Tensor, /, *, dtype: object = None, device: str | None = None)
 
 def positions(shape: tuple[int, ...]) -> Tensor:
     """The row-major number of each element, as int64; it takes no memory until it must."""
-    return Tensor._of(Node(POSITION, shape, DEFAULT_INT))
+    return Tensor._of(Node.of(POSITION, shape, DEFAULT_INT))
 
 
 def _real(op: str, x: Any) -> float:

@@ -1,6 +1,7 @@
 """Nodes: the immutable content of a storage, as data in memory or as a recipe.
 
-A recipe is an operation and what it reads: pairs of a node and a layout (or a Python number, `Scalar`, with None). The
+What is not in memory is made by a recipe of what it reads: of nodes, each through a layout, and of Python numbers
+(`Scalar`). A `Recipe` is shared by all nodes that are made alike; what each reads of its own are `sources` and `offsets`. The
 content of a node of shape `s` is its elements in row-major order. A node never changes its content: `realize` only
 swaps the recipe for the data. That is all that laziness rests on, so there are two exceptions:
 
@@ -19,7 +20,7 @@ from sys import getrefcount
 from typing import Final
 
 from .dtypes import DType, Number
-from .layout import Layout
+from .layout import Form, Layout
 from .memory import Buffer
 from .ops import Op
 from .reductions import Reduction
@@ -107,59 +108,105 @@ PLACEHOLDER: Final = Special("placeholder")  # an argument of a function being t
 _number = count(1).__next__  # of the next node
 
 
-class Node:
-    """One content: `buffer` if it is in memory, else `op` on `sources` read through `layouts`.
+class Recipe:
+    """How a node is made, but for what it reads: shared by all nodes that are made alike, so it is compared by identity.
 
-    For a reduction, `shape` is that of the result and the layout of the source has the reduced axes last; for a gather,
-    those that are indexed. `target` is the layout that a store, a scatter or a scan writes through. What is `stored` gets memory
-    of its own when it is computed, and is never computed in passing. What is `traced` reads an argument of a function being
-    traced.
-
-    Of the pending graph below, `count` bounds how many nodes it has (exact for a tree, and where nothing else was made since
-    its `first` node was), and `heavy` is the largest memory it reads, in bytes.
+    `op` makes elements of `shape` and `dtype` of sources with `dtypes`, read through layouts of these `forms` (None for a
+    number). `target` is the form of the layout that a store, a scatter or a scan writes through. `done` is the recipe of
+    what is in memory, with this shape and dtype. What is `passing` has a form that is.
     """
 
-    count: int
-    first: int
-    heavy: int
-
-    __slots__ = (
-        "__weakref__",
-        "buffer",
-        "count",
-        "dtype",
-        "first",
-        "heavy",
-        "layouts",
-        "op",
-        "shape",
-        "size",
-        "sources",
-        "stored",
-        "target",
-        "traced",
-    )
+    __slots__ = ("done", "dtype", "dtypes", "forms", "op", "passing", "shape", "size", "target")
 
     def __init__(
         self,
         op: Operation,
         shape: tuple[int, ...],
         dtype: DType,
+        dtypes: tuple[DType, ...],
+        forms: tuple[Form | None, ...],
+        target: Form | None,
+    ) -> None:
+        self.op, self.shape, self.dtype, self.dtypes, self.forms, self.target = op, shape, dtype, dtypes, forms, target
+        self.size = prod(shape)
+        self.passing = any([form is not None and form.passing for form in (*forms, target)])
+        self.done: Recipe = self if op is DATA else recipe_of(DATA, shape, dtype)
+
+    def __repr__(self) -> str:
+        return f"Recipe({self.shape}, {self.dtype}, {self.op})"
+
+
+MAX_RECIPES = 1 << 15
+_recipes: dict[object, Recipe] = {}
+
+
+def recipe_of(
+    op: Operation,
+    shape: tuple[int, ...],
+    dtype: DType,
+    dtypes: tuple[DType, ...] = (),
+    forms: tuple[Form | None, ...] = (),
+    target: Form | None = None,
+) -> Recipe:
+    """The recipe of these parts: the same object each time, unless one of its forms is `passing`."""
+    key = (op, shape, dtype, dtypes, forms, target)
+    found = _recipes.get(key)
+    if found is None:
+        found = Recipe(op, shape, dtype, dtypes, forms, target)
+        if not found.passing:
+            if len(_recipes) >= MAX_RECIPES:
+                _recipes.clear()
+            _recipes[key] = found
+    return found
+
+
+class Node:
+    """One content: `buffer` if it is in memory, else what its `recipe` makes of its `sources`.
+
+    For a reduction, `shape` is that of the result and the layout of the source has the reduced axes last; for a gather,
+    those that are indexed. `offsets` say where the layouts begin that sources are read through, and after them where the
+    target does, if there is one. What is `stored` gets memory of its own when it is computed, and is never computed in
+    passing. What is `traced` reads an argument of a function being traced. What is `retained`, so many times, keeps its recipe
+    when it has been computed.
+
+    Of the pending graph below, `count` bounds how many nodes it has (exact for a tree, and where nothing else was made since
+    its `first` node was), and `heavy` is the largest memory it reads, in bytes.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_layouts",
+        "buffer",
+        "count",
+        "first",
+        "heavy",
+        "offsets",
+        "recipe",
+        "retained",
+        "sources",
+        "stored",
+        "traced",
+    )
+
+    count: int
+    first: int
+    heavy: int
+    _layouts: tuple[Layout | None, ...] | None
+
+    def __init__(
+        self,
+        recipe: Recipe,
         sources: tuple[Node | Scalar, ...] = (),
-        layouts: tuple[Layout | None, ...] = (),
-        target: Layout | None = None,
+        offsets: tuple[int, ...] = (),
         buffer: Buffer | None = None,
     ) -> None:
-        self.op = op
-        self.shape = shape
-        self.dtype = dtype
+        self.recipe = recipe
         self.sources = sources
-        self.layouts = layouts
-        self.target = target
+        self.offsets = offsets
         self.buffer = buffer
-        self.stored = False
-        self.size = prod(shape)
-        self.traced = op is PLACEHOLDER
+        self.stored = self.traced = False
+        self.retained = 0
+        self._layouts = None
         number = first = _number()
         count, heavy = 1, 0
         for s in sources:
@@ -179,15 +226,87 @@ class Node:
         self.count = count if count < since else since
         self.first, self.heavy = first, heavy
 
+    @staticmethod
+    def of(
+        op: Operation,
+        shape: tuple[int, ...],
+        dtype: DType,
+        sources: tuple[Node | Scalar, ...] = (),
+        layouts: tuple[Layout | None, ...] = (),
+        target: Layout | None = None,
+    ) -> Node:
+        """The pending node of an operation on sources read through layouts (None for a number)."""
+        recipe = recipe_of(
+            op,
+            shape,
+            dtype,
+            tuple([s.dtype for s in sources]),
+            tuple([None if x is None else x.form for x in layouts]),
+            None if target is None else target.form,
+        )
+        offsets = tuple([0 if x is None else x.offset for x in layouts])
+        found = Node(recipe, sources, offsets if target is None else (*offsets, target.offset))
+        found._layouts = layouts
+        if op is PLACEHOLDER:
+            found.traced = True
+        return found
+
     references = property(getrefcount)  # asked in C alone: see `ownership.py`
 
+    @property
+    def op(self) -> Operation:
+        return self.recipe.op
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.recipe.shape
+
+    @property
+    def dtype(self) -> DType:
+        return self.recipe.dtype
+
+    @property
+    def size(self) -> int:
+        return self.recipe.size
+
+    @property
+    def layouts(self) -> tuple[Layout | None, ...]:
+        """What each source is read through; None for a number."""
+        found = self._layouts
+        if found is None:
+            each = zip(self.recipe.forms, self.offsets)  # noqa: B905  # the last offset may be the target's
+            found = self._layouts = tuple([None if form is None else form.layout.at(offset) for form, offset in each])
+        return found
+
+    @property
+    def target(self) -> Layout | None:
+        """What a store, a scatter or a scan writes through."""
+        form = self.recipe.target
+        if form is None:
+            return None
+        found: Layout = form.layout.at(self.offsets[-1])
+        return found
+
     def settle(self, buffer: Buffer) -> None:
-        """Swap the recipe for the data it gave."""
+        """Swap the recipe for the data it gave, unless somebody still needs it."""
         self.buffer = buffer
-        self.op = DATA
-        self.sources = ()
-        self.layouts = ()
-        self.target = None
+        if not self.retained:
+            self._forget()
+
+    def retain(self) -> None:
+        """Keep the recipe, and so all that it reads, until `release`, also when it has been computed."""
+        self.retained += 1
+
+    def release(self) -> None:
+        """Undo one `retain`."""
+        self.retained -= 1
+        if not self.retained and self.buffer is not None:
+            self._forget()
+
+    def _forget(self) -> None:
+        self.recipe = self.recipe.done
+        self.sources = self.offsets = ()
+        self._layouts = None
 
     def __repr__(self) -> str:
         state = "in memory" if self.buffer is not None else f"pending {self.op}"
@@ -201,7 +320,7 @@ def writes(op: Operation) -> bool:
 
 def data(buffer: Buffer, shape: tuple[int, ...], dtype: DType) -> Node:
     """A node that is in memory already."""
-    return Node(DATA, shape, dtype, buffer=buffer)
+    return Node(recipe_of(DATA, shape, dtype), buffer=buffer)
 
 
 def reinterpreted(node: Node, dtype: DType) -> Node:
@@ -213,7 +332,7 @@ def reinterpreted(node: Node, dtype: DType) -> Node:
         source = node.sources[0]
         assert type(source) is Node
         return source if source.dtype is dtype else reinterpreted(source, dtype)
-    return Node(REINTERPRET, shape, dtype, (node,), (Layout.contiguous(node.shape),))
+    return Node.of(REINTERPRET, shape, dtype, (node,), (Layout.contiguous(node.shape),))
 
 
 def is_pinned(source: Node | Scalar) -> bool:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .layout import Layout
 from .node import Node, Scalar
 
 APART = 1 << 48  # elements between stand-ins for offsets: more than those within any memory
+_STORED = "stored"  # stands in keys before a node that is
 
 
 @dataclass(slots=True)
@@ -20,16 +20,45 @@ class Pattern:
 
     `key` is their structure, and `roots` are those asked for. Of the memory that is read or written, views begin at `offsets`,
     in bytes; the last of these is 0.
-    `offset_of` tells which one is meant: by the number of a node in memory and the offset, in elements, at which it is read, or
-    by `~` the number of the node that is written.
     """
 
-    key: tuple[object, ...]
+    key: object
     roots: list[int]
     nodes: list[Node]
     scalars: list[Scalar]
     offsets: list[int]
-    offset_of: dict[object, int]
+
+
+def of_one(root: Node) -> Pattern | None:
+    """The pattern of a node that reads only what is in memory; else None. Its recipe says all but which sources are the same."""
+    nodes: list[Node] = []
+    scalars: list[Scalar] = []
+    offsets: list[int] = []
+    places: list[tuple[Node, int]] = []
+    recipe = root.recipe
+    key: object = recipe
+    for position, source in enumerate(root.sources):
+        if type(source) is not Node:
+            scalars.append(source)  # type: ignore[arg-type]
+            continue
+        if source.buffer is None:
+            return None
+        offset = root.offsets[position]
+        place = source, offset
+        if source not in nodes:
+            nodes.append(source)
+        elif place in places:
+            key = key, position, nodes.index(source), places.index(place)
+            continue
+        else:
+            key = key, position, nodes.index(source)
+        places.append(place)
+        offsets.append(offset * source.recipe.dtype.itemsize)
+    if recipe.target is not None:
+        offsets.append(root.offsets[-1] * recipe.dtype.itemsize)
+    offsets.append(0)
+    nodes.append(root)
+    return Pattern(key, [len(nodes) - 1], nodes, scalars, offsets)
 
 
 def pattern_of(roots: list[Node]) -> Pattern:
@@ -37,9 +66,9 @@ def pattern_of(roots: list[Node]) -> Pattern:
     nodes: list[Node] = []
     scalars: list[Scalar] = []
     offsets: list[int] = []
-    offset_of: dict[object, int] = {}
     key: list[object] = []
     number_of: dict[Node, int] = {}
+    offset_of: dict[tuple[int, int], int] = {}
     stack = roots[::-1]
     while stack:
         node = stack[-1]
@@ -53,69 +82,57 @@ def pattern_of(roots: list[Node]) -> Pattern:
                     break
                 number_of[source] = len(nodes)
                 nodes.append(source)
-                key.append(source.dtype)
+                key.append(source.recipe.dtype)
         else:
-            target = node.target
-            key += (node.op, node.shape, node.dtype, node.stored)
-            if target is None or target.base is not None:
-                key.append(target)
-            else:
-                offset_of[~len(nodes)] = len(offsets)
-                offsets.append(target.offset * node.dtype.itemsize)
-                key += (target.shape, target.strides, target.tables)
-            for source, layout in zip(node.sources, node.layouts):  # noqa: B905  # the hot path
+            recipe = node.recipe
+            if node.stored:
+                key.append(_STORED)
+            key.append(recipe)
+            for source, offset in zip(node.sources, node.offsets):  # noqa: B905  # the last offset may be the target's
                 if type(source) is not Node:
-                    key.append(source.dtype)
                     scalars.append(source)  # type: ignore[arg-type]
                     continue
                 k = number_of[source]
-                if source.buffer is None or layout.base is not None:  # type: ignore[union-attr]
-                    key += (k, layout)
-                    continue
-                place = (k, layout.offset)  # type: ignore[union-attr]
-                at = offset_of.get(place)
-                if at is None:
-                    at = offset_of[place] = len(offsets)
-                    offsets.append(layout.offset * source.dtype.itemsize)  # type: ignore[union-attr]
-                key += (k, at, layout.shape, layout.strides, layout.tables)  # type: ignore[union-attr]
+                key.append(k)
+                if source.buffer is not None:
+                    at = offset_of.setdefault((k, offset), len(offsets))
+                    if at == len(offsets):
+                        offsets.append(offset * source.recipe.dtype.itemsize)
+                    key.append(at)
+                elif offset:
+                    key.append((offset,))  # of what is computed itself
+            if recipe.target is not None:
+                offsets.append(node.offsets[-1] * recipe.dtype.itemsize)
             number_of[stack.pop()] = len(nodes)
             nodes.append(node)
     numbers = [number_of[root] for root in roots]
     offsets.append(0)
     key += numbers
-    return Pattern(tuple(key), numbers, nodes, scalars, offsets, offset_of)
+    return Pattern(tuple(key), numbers, nodes, scalars, offsets)
 
 
 def stand_ins(pattern: Pattern) -> list[Node]:
     """Nodes like those of a pattern, with a number for each offset that is given when it runs: see `given`."""
-    found: list[Node] = []
     twin: dict[Node, Node] = {}
     number_of = {node: k for k, node in enumerate(pattern.nodes)}
-    offset_of = pattern.offset_of
-
-    def through(source: Node | Scalar, layout: Layout | None) -> Layout | None:
-        if type(source) is not Node or layout is None:
-            return layout
-        return _begun(layout, offset_of.get((number_of[source], layout.offset))) if source.buffer else layout
-
-    for k, node in enumerate(pattern.nodes):
-        if node.buffer is None:
-            sources = tuple([twin[s] if type(s) is Node else s for s in node.sources])
-            layouts = tuple(map(through, node.sources, node.layouts))
-            target = node.target and _begun(node.target, offset_of.get(~k))
-            twin[node] = Node(node.op, node.shape, node.dtype, sources, layouts, target)
-            twin[node].stored = node.stored
-        else:
+    at: dict[tuple[int, int], int] = {}
+    targets = 0
+    for node in pattern.nodes:
+        if node.buffer is not None:
             twin[node] = node
-        found.append(twin[node])
-    return found
-
-
-def _begun(layout: Layout, at: int | None) -> Layout:
-    """A layout that begins at the stand-in for one of the offsets; a chain of views is part of the pattern."""
-    if at is None or layout.base is not None:
-        return layout
-    return Layout(layout.shape, layout.strides, (at + 1) * APART, layout.tables)
+            continue
+        offsets = []
+        for source, offset in zip(node.sources, node.offsets):  # noqa: B905  # as above
+            if type(source) is Node and source.buffer is not None:
+                offset = (at.setdefault((number_of[source], offset), len(at) + targets) + 1) * APART
+            offsets.append(offset)
+        if node.recipe.target is not None:
+            offsets.append((len(at) + targets + 1) * APART)
+            targets += 1
+        sources = tuple([twin[s] if type(s) is Node else s for s in node.sources])
+        twin[node] = Node(node.recipe, sources, tuple(offsets))
+        twin[node].stored = node.stored
+    return list(twin.values())
 
 
 def given(offset: int) -> tuple[int, int]:

@@ -115,7 +115,7 @@ def _accounts() -> tuple[int, list[ref[Node]]]:
     """The bytes that only recipes keep, and the small results that would set some of them free if they were computed."""
     nodes = _graph()
     number_of = {id(node): k for k, node in enumerate(nodes)}
-    reads = [[number_of[id(s)] for s in node.sources if type(s) is Node] for node in nodes]
+    reads = [[number_of[id(s)] for s in n.sources if type(s) is Node] if n.buffer is None else [] for n in nodes]
     times = Counter(k for each in reads for k in each)
     others = held(nodes, range(len(nodes)), [times[k] for k in range(len(nodes))])  # before a variable holds one
     alone = {k for k, node in enumerate(nodes) if node.buffer is not None and k not in others}

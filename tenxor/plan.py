@@ -85,14 +85,14 @@ def make_plan(pattern: Pattern) -> Plan:
 
 
 def _make_step(node: Node, kernels: set[Node], number_of: dict[Node, int], scalars: list[Scalar]) -> Step:
-    place, nbytes = number_of[node], node.size * node.dtype.itemsize
-    name = "full" if node.op is OPS["cast"] and type(node.sources[0]) is Scalar else node.op
-    step = Step(place, nbytes, name)
+    step = Step(number_of[node], node)
     if writes(node.op) or node.op is REINTERPRET:
         source = number_of[node.sources[0]]  # type: ignore[index]
         step.needs.add(source)
         if writes(node.op):
             step.over, step.may_take = source, (source,)
+        else:
+            step.bytes_of = source
     if node.op in _WITHOUT_KERNEL or node.size == 0:
         return step
     kernel, binding = lower(node, kernels, num_threads())
@@ -100,7 +100,7 @@ def _make_step(node: Node, kernels: set[Node], number_of: dict[Node, int], scala
     step.needs.update(k for k, *_ in call.sources)
     if type(node.op) is Scatter and not (node.op.checked and call.work <= UNBROKEN):
         step.may_take = ()  # it may fail, or take so long that a signal should end it, and cannot be done again
-    if nbytes >= IN_PLACE and call.work <= UNBROKEN and type(node.op) is Op and not call.flagged:
+    if step.nbytes >= IN_PLACE and call.work <= UNBROKEN and type(node.op) is Op and not call.flagged:
         step.may_take = tuple([number_of[n] for n in binding.aligned if n.dtype.itemsize == node.dtype.itemsize])
     return step
 
@@ -135,17 +135,36 @@ def _plan_memory(steps: list[Step], readers: dict[int, frozenset[int]]) -> None:
 class Step:
     """Gives node number `node` its `nbytes` of memory and fills it, unless it has no content (`call` is None).
 
-    A write goes over node `over`. The result may take over the memory of the first of `givers` that nobody else can read:
-    neither the node nor one of those beside it. It needs the memory of the nodes `needs`, and no later step that of the nodes
-    `last`. `name` is what an error says.
+    A write goes over node `over`; the bytes of node `bytes_of` are taken as they are. The result may take over the memory of the
+    first of `givers` that nobody else can read: neither the node nor one of those beside it. It needs the memory of the
+    nodes `needs`, and no later step that of the nodes `last`. What is `irrevocable` cannot be done twice. `name` is what an
+    error says, with `shape` and `dtype`.
     """
 
-    __slots__ = ("call", "givers", "last", "may_take", "name", "nbytes", "needs", "node", "over")
+    __slots__ = (
+        "bytes_of",
+        "call",
+        "dtype",
+        "givers",
+        "irrevocable",
+        "last",
+        "may_take",
+        "name",
+        "nbytes",
+        "needs",
+        "node",
+        "over",
+        "shape",
+    )
 
-    def __init__(self, node: int, nbytes: int, name: object) -> None:
-        self.node, self.nbytes, self.name = node, nbytes, name
+    def __init__(self, number: int, node: Node) -> None:
+        self.node, self.shape, self.dtype = number, node.shape, node.dtype
+        self.nbytes = node.size * node.dtype.itemsize
+        self.name: object = "full" if node.op is OPS["cast"] and type(node.sources[0]) is Scalar else node.op
+        self.irrevocable = type(node.op) is Scatter
         self.call: Call | None = None
         self.over: int | None = None
+        self.bytes_of: int | None = None
         self.may_take: tuple[int, ...] = ()
         self.givers: tuple[tuple[int, frozenset[int]], ...] = ()
         self.needs: set[int] = set()
@@ -161,12 +180,13 @@ class Step:
         else:
             if self.over is not None:
                 out = nodes[self.over].buffer if taken is not None else _memory_to_write(nodes[self.over])
-            elif node.op is REINTERPRET:
-                out = node.sources[0].buffer  # type: ignore[union-attr]
+            elif self.bytes_of is not None:
+                out = nodes[self.bytes_of].buffer
             else:
-                out = allocate(self.nbytes, self.name, node.shape, node.dtype)
+                out = allocate(self.nbytes, self.name, self.shape, self.dtype)
             assert out is not None
-            self.fill(node, out, pattern)
+            if self.call is not None:
+                self.fill(self.call, node, out, pattern)
             node.settle(out)
         for k in self.last:
             nodes[k] = _DONE
@@ -194,15 +214,13 @@ class Step:
         self.call.run(out, pattern, partial(setattr, node, "buffer", out))
         node.settle(out)
 
-    def fill(self, node: Node, out: Buffer, pattern: Pattern) -> None:
-        """Compute the node's elements. A scatter that writes over memory in place has no way back either."""
-        if self.call is None:
-            return
-        if self.call.flagged:
+    def fill(self, call: Call, node: Node, out: Buffer, pattern: Pattern) -> None:
+        """Compute the node's elements. What is irrevocable, and written over memory in place, has no way back either."""
+        if call.flagged:
             FLAGGED[0] = 0
-        once = type(node.op) is Scatter and self.over is not None and out is pattern.nodes[self.over].buffer
-        self.call.run(out, pattern, partial(setattr, node, "buffer", out) if once else None)
-        if self.call.flagged and FLAGGED[0]:
+        once = self.irrevocable and self.over is not None and out is pattern.nodes[self.over].buffer
+        call.run(out, pattern, partial(setattr, node, "buffer", out) if once else None)
+        if call.flagged and FLAGGED[0]:
             from .indices import out_of_range  # which needs to compute
 
             raise out_of_range(node)

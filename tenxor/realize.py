@@ -12,7 +12,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from .node import Node
-from .pattern import pattern_of
+from .pattern import of_one, pattern_of
 
 if TYPE_CHECKING:
     from .plan import Plan
@@ -21,8 +21,6 @@ MAX_PLANS = 4096
 MAX_TABLES = 1 << 18  # bytes of tables in a plan that is remembered; those of many indices are seldom met again
 MAX_BYTES = 1 << 26  # and in all plans together
 
-_Key = tuple[object, ...]
-
 
 def realize(*roots: Node) -> None:
     """Compute the nodes that are not in memory yet, together."""
@@ -30,7 +28,9 @@ def realize(*roots: Node) -> None:
         wanted = [node for node in roots if node.buffer is None]
         if not wanted:
             return
-        pattern = pattern_of(wanted)
+        pattern = of_one(wanted[0]) if len(wanted) == 1 else None
+        if pattern is None:
+            pattern = pattern_of(wanted)
         plan = _plans.get(pattern.key)
         if plan is None:
             from .plan import make_plan  # what makes plans is loaded with the first
@@ -40,7 +40,7 @@ def realize(*roots: Node) -> None:
         plan.run(pattern)
 
 
-def _remember(key: _Key, plan: Plan) -> None:
+def _remember(key: object, plan: Plan) -> None:
     global _table_bytes
     nbytes = plan.table_bytes
     if nbytes <= MAX_TABLES:
@@ -52,7 +52,7 @@ def _remember(key: _Key, plan: Plan) -> None:
 
 
 lock = threading.RLock()  # held by whoever computes, or changes what a storage holds
-_plans: dict[_Key, Plan] = {}
+_plans: dict[object, Plan] = {}
 _table_bytes = 0
 
 if hasattr(os, "register_at_fork"):  # nobody is computing, or compiling, when a process is forked

@@ -115,7 +115,7 @@ class TestWhoHoldsItIsCounted:
 
     def test_recipes_are_known_by_how_often_they_read(self) -> None:
         nodes = [fresh()]
-        recipe = Node(tx.ops.OPS["add"], (8,), float64, (nodes[0], nodes[0]), (None, None))
+        recipe = Node.of(tx.ops.OPS["add"], (8,), float64, (nodes[0], nodes[0]), (None, None))
         assert ownership.held(nodes, [0], [2]) == set()
         assert ownership.held(nodes, [0], [1]) == {0}
         del recipe

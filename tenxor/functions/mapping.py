@@ -51,7 +51,7 @@ def _applied(traced: Traced, operands: Sequence[Tensor], shape: tuple[int, ...])
     for x in traced.extras:
         sources.append(x)
         layouts.append(None if isinstance(x, Scalar) else Layout(shape, (0,) * len(shape)))
-    return Node(op, shape, traced.formula.dtype, tuple(sources), tuple(layouts))
+    return Node.of(op, shape, traced.formula.dtype, tuple(sources), tuple(layouts))
 
 
 # --- folds ------------------------------------------------------------------------------------------------------------

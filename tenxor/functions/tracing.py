@@ -47,7 +47,7 @@ def trace(op: str, function: Function, dtypes: Sequence[DType]) -> Traced:
         raise TraceError(
             f"{op}: the function is {function!r} of type {type(function).__name__}, which cannot be called"
         )
-    arguments = [Node(PLACEHOLDER, (), d) for d in dtypes]
+    arguments = [Node.of(PLACEHOLDER, (), d) for d in dtypes]
     given = [Tensor(Storage(node), _POINT, node.dtype) for node in arguments]
     result = _called(op, function, given)
     extras = _Extras(len(arguments))
@@ -140,7 +140,7 @@ class _Extras:
             return self.appended(x)
         found = self.known.get((x, layout))
         if found is None:
-            element = Node(OPS["positive"], (), x.dtype, (x,), (layout,))
+            element = Node.of(OPS["positive"], (), x.dtype, (x,), (layout,))
             realize(element)
             found = self.known[x, layout] = self.appended(element)
         return found

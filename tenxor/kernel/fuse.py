@@ -202,7 +202,7 @@ def _reaches(node: Node, goal: Node) -> bool:
         node = stack.pop()
         if node is goal:
             return True
-        if node not in seen:
+        if node not in seen and node.buffer is None:
             seen.add(node)
             stack.extend(s for s in node.sources if type(s) is Node)
     return False

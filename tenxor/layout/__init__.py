@@ -9,6 +9,7 @@ from .coords import (
     ravel_index,
     unravel_index,
 )
+from .form import Form
 from .indexing import counted
 from .inverse import Adjoint
 from .layout import Layout
@@ -18,6 +19,7 @@ from .table import Table
 
 __all__ = [
     "Adjoint",
+    "Form",
     "Layout",
     "ReshapePlan",
     "Table",

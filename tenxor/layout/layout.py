@@ -21,6 +21,7 @@ from .coords import (
     digits_of,
     wrong_count,
 )
+from .form import Form, form_of
 from .indexing import basic_index, orthogonal_index
 from .inverse import adjoint_of, inverse_of
 from .reshape import ReshapePlan, plan_steps, reshaped, resolved, restrided
@@ -44,7 +45,7 @@ class Layout:
     Layout(shape=(2, 6), strides=(30, 1), offset=24)
     """
 
-    __slots__ = ("_hash", "base", "offset", "shape", "size", "strides", "tables")
+    __slots__ = ("_form", "_hash", "base", "offset", "shape", "size", "strides", "tables")
 
     shape: Shape
     strides: Shape
@@ -52,6 +53,7 @@ class Layout:
     tables: Tables | None
     base: Layout | None
     size: int
+    _form: Form | None
     _hash: int
 
     def __init__(
@@ -68,6 +70,7 @@ class Layout:
         self.tables = tables
         self.base = base
         self.size = prod(shape)
+        self._form = None
         self._hash = 0
 
     @staticmethod
@@ -105,6 +108,22 @@ class Layout:
         if self.tables is None:
             return list(map(Axis, self.shape, self.strides))
         return list(map(Axis, self.shape, self.strides, self.tables))
+
+    @property
+    def form(self) -> Form:
+        """What this layout is but for where it begins; equal ones are one object."""
+        found = self._form
+        if found is None:
+            found = self._form = form_of(self)
+        return found
+
+    def at(self, offset: int) -> Layout:
+        """The layout of the same form that begins at an offset; of a chain there is only itself."""
+        if offset == self.offset or self.base is not None:
+            return self
+        found = Layout(self.shape, self.strides, offset, self.tables)
+        found._form = self._form
+        return found
 
     # Offsets
 

@@ -180,7 +180,7 @@ class Accumulating(Indexing):
         start = self if include_self else self._scattered(op, reached, 0)
         total = start._scattered(op, reached, value, "sum")
         once = Scalar(int(include_self), int64)
-        counts = self._of(Node(OPS["cast"], self.layout.shape, int64, (once,), (None,)))
+        counts = self._of(Node.of(OPS["cast"], self.layout.shape, int64, (once,), (None,)))
         counts = self._compute(OPS["maximum"], counts._scattered(op, reached, 1, "sum"), 1).astype(self.dtype.part)  # type: ignore[attr-defined]
         divide = OPS["floor_divide"] if self.dtype.is_integer else OPS["divide_by_real"]
         return self._compute(divide, total, counts)

@@ -214,7 +214,7 @@ class Arithmetic(Accumulating):
             and not is_pinned(node)
         ):
             return self.__class__(Storage(node), layout, self.dtype)
-        return self._of(Node(_POSITIVE, layout.shape, self.dtype, (node,), (layout,)))
+        return self._of(Node.of(_POSITIVE, layout.shape, self.dtype, (node,), (layout,)))
 
     clone = copy
 

@@ -164,17 +164,17 @@ def contracted(a: Any, b: Any, loops: Loops, dtype: DType) -> Any:
     left, right, kept = loops
     shape = left.shape
     if kept == len(shape):
-        return a._of(Node(_MULTIPLY, shape, a.dtype, (a.node, b.node), (left, right))).astype(dtype, copy=False)
+        return a._of(Node.of(_MULTIPLY, shape, a.dtype, (a.node, b.node), (left, right))).astype(dtype, copy=False)
     if prod(shape[:kept]) > FEW and prod(shape[kept:]) >= 2 * STEPS:
         return _in_parts(a, b, loops).astype(dtype, copy=False)
     one, other = a.node, b.node
-    products = Node(_MULTIPLY, shape, a.dtype, (one, other), (left, right))
+    products = Node.of(_MULTIPLY, shape, a.dtype, (one, other), (left, right))
     reduction = adding(a.dtype)
     whole = Layout.contiguous(shape)
     if prod(shape[:kept]) <= FEW:
         found = a.__class__(Storage(products), whole, a.dtype)._reduce_parts(reduction, whole, kept)
     else:
-        found = a._of(Node(reduction, shape[:kept], a.dtype, (products,), (whole,)))
+        found = a._of(Node.of(reduction, shape[:kept], a.dtype, (products,), (whole,)))
     if is_pinned(one) or is_pinned(other):  # their memory may change before anybody asks
         realize(found.node)
     return found if found.dtype is dtype else found.astype(dtype)

@@ -26,7 +26,7 @@ from ..dtypes import (
 from ..errors import DTypeError, IndexOutOfRange, ReadOnlyError, ShapeError, UnknownAttribute
 from ..layout import Layout, broadcast_shapes, memory_order
 from ..memory import Buffer, allocate
-from ..node import REINTERPRET, STORE, Node, Scalar, Scatter, data, is_pinned, reinterpreted, writes
+from ..node import REINTERPRET, STORE, Node, Recipe, Scalar, Scatter, data, is_pinned, reinterpreted, writes
 from ..ops import OPS, Op, floating, inexact, number_and_real
 from ..pending import HEAVY, MAX_PENDING, bounded, relieve, remember
 from ..pool import pool
@@ -36,6 +36,8 @@ from ..storage import Element, Storage
 Shape = tuple[int, ...]
 _contiguous = Layout.contiguous
 MAX_SIZE = 1 << 59  # elements in one tensor: their bytes can still be counted in 64 bits
+MAX_MADE = 1 << 14  # elementwise operations on operands of some forms, of which is known what they make
+_made: dict[tuple[object, ...], tuple[Recipe, Layout]] = {}
 _POSITIVE, _CAST, _POW = OPS["positive"], OPS["cast"], OPS["pow"]
 # What is computed in place may not be of a higher kind than the tensor.
 KINDS = {"bool": 0, "uint": 1, "int": 1, "float": 2, "complex": 3}
@@ -152,10 +154,13 @@ class Core:
         return self.__class__(self.storage, layout, self.dtype)
 
     @classmethod
-    def _of(cls, node: Node) -> Self:
-        """A tensor of its own that holds a node."""
-        if node.size > MAX_SIZE:
-            check_count(node.op.name, node.shape)
+    def _of(cls, node: Node, layout: Layout | None = None) -> Self:
+        """A tensor of its own that holds a node, seen through a layout: by default in the node's shape."""
+        recipe = node.recipe
+        if layout is None:
+            if recipe.size > MAX_SIZE:
+                check_count(recipe.op.name, recipe.shape)
+            layout = _contiguous(recipe.shape)
         if node.buffer is None:
             if _reads_pinned(node) and not node.traced:
                 realize(node)
@@ -165,62 +170,86 @@ class Core:
                 remember(node)
         if pool.pressed:
             relieve()
-        return cls(Storage(node), _contiguous(node.shape), node.dtype)
+        return cls(Storage(node), layout, recipe.dtype)
 
     @classmethod
     def _compute(cls, op: Op, *operands: Any) -> Self:
-        """The pending tensor of an elementwise operation on tensors and Python numbers, broadcast together."""
-        shape: Shape | None = None
-        broadcasts = numbers = strided = False
+        """The pending tensor of an elementwise operation on tensors and Python numbers, broadcast together.
+
+        What was done once with operands of these forms and dtypes is looked up.
+        """
+        key: list[object] = [op]
+        sources: list[Any] = []
+        offsets: list[int] = []
+        numbers = False
         for x in operands:
-            if not isinstance(x, Core):
+            if isinstance(x, Core):
+                layout, storage, dtype = x.layout, x.storage, x.dtype
+                if type(storage) is Element and (number := storage.known(dtype)) is not None:
+                    sources.append(Scalar(number, dtype))
+                    offsets.append(0)
+                    key.append(dtype)
+                    continue
+                node = storage.node
+                sources.append(node if node.recipe.dtype is dtype else reinterpreted(node, dtype))
+                offsets.append(layout.offset)
+                key.append(layout._form or layout.form)
+                key.append(dtype)
+            else:
+                kind = type(x)
+                if kind is not float and (kind is not int or not 0 <= x < 128):  # which every dtype can hold
+                    return cls._computed(op, operands)
                 numbers = True
-            elif shape is None:
-                shape = x.layout.shape
-            elif x.layout.shape != shape:
-                broadcasts = True
-        if broadcasts:
-            shape = broadcast(op.name, *[x.layout.shape for x in operands if isinstance(x, Core)])
-        assert shape is not None
-        beside = _dtype_for_numbers(op, operands) if numbers else DEFAULT_FLOAT
+                sources.append(x)
+                offsets.append(0)
+                key.append(kind)
+        known = tuple(key)
+        made = _made.get(known)
+        if made is None:
+            found = cls._computed(op, operands)
+            recipe = found.storage.node.recipe
+            if recipe.op is op and not recipe.passing:
+                if len(_made) >= MAX_MADE:
+                    _made.clear()
+                _made[known] = recipe, found.layout
+            return found
+        recipe, layout = made
+        if numbers:
+            sources = [x if type(x) is Node or type(x) is Scalar else Scalar(x, d) for x, d in zip(sources, recipe.dtypes)]  # noqa: B905
+        return cls._of(Node(recipe, tuple(sources), tuple(offsets)), layout)
+
+    @classmethod
+    def _computed(cls, op: Op, operands: Sequence[Any]) -> Self:
+        """The same, found out anew."""
+        shape = broadcast(op.name, *[x.layout.shape for x in operands if isinstance(x, Core)])
+        beside = _dtype_for_numbers(op, operands)
         sources: list[Node | Scalar] = []
         layouts: list[Layout | None] = []
         for x in operands:
-            if isinstance(x, Core):
-                layout, storage = x.layout, x.storage
-                if type(storage) is Element and (number := storage.known(x.dtype)) is not None:
-                    sources.append(Scalar(number, x.dtype))
-                    layouts.append(None)
-                    continue
-                node = storage.node
-                if layout.shape != shape:
-                    layout = layout.expand(shape)
-                elif len(shape) > 1:
-                    strides = layout.strides  # of few axes, as this is asked for every operand of every operation
-                    if not -2 < strides[-1] < 2 or 0 < strides[0] < strides[1]:
-                        strided = True
-                sources.append(node if node.dtype is x.dtype else reinterpreted(node, x.dtype))
-                layouts.append(layout)
-            else:
+            layout = None
+            if not isinstance(x, Core):
                 if op is _POW and sources:
                     _check_exponent(x, beside)
                 sources.append(scalar(x, beside, op.name))
-                layouts.append(None)
+            elif type(x.storage) is Element and (number := x.storage.known(x.dtype)) is not None:
+                sources.append(Scalar(number, x.dtype))
+            else:
+                layout = x.layout if x.layout.shape == shape else x.layout.expand(shape)
+                sources.append(x.node)
+            layouts.append(layout)
         dtype = op.result(tuple([s.dtype for s in sources]))
-        if strided:
-            return cls._in_memory_order(op, shape, dtype, tuple(sources), layouts)
-        return cls._of(Node(op, shape, dtype, tuple(sources), tuple(layouts)))
+        return cls._in_memory_order(op, shape, dtype, tuple(sources), layouts)
 
     @classmethod
     def _in_memory_order(
         cls, op: Op, shape: Shape, dtype: DType, sources: tuple[Node | Scalar, ...], layouts: Sequence[Layout | None]
     ) -> Self:
         """An elementwise result, in the order in which its operands lie in memory: `t.T + 1` is a view of `t + 1`."""
-        order = memory_order([x for x in layouts if x is not None])
+        order = memory_order([x for x in layouts if x is not None]) if len(shape) > 1 else None
         if order is None:
-            return cls._of(Node(op, shape, dtype, sources, tuple(layouts)))
+            return cls._of(Node.of(op, shape, dtype, sources, tuple(layouts)))
         permuted = tuple([None if x is None else x.permute(order) for x in layouts])
-        found = cls._of(Node(op, tuple([shape[axis] for axis in order]), dtype, sources, permuted))
+        found = cls._of(Node.of(op, tuple([shape[axis] for axis in order]), dtype, sources, permuted))
         return found._view(found.layout.permute([order.index(axis) for axis in range(len(order))]))
 
     def realize(self) -> Self:
@@ -309,12 +338,12 @@ class Core:
         """The content after a write of the whole storage."""
         shape, dtype = self.layout.shape, self.dtype
         if type(value) is Scalar:
-            return Node(_CAST, shape, dtype, (value,), (None,))
+            return Node.of(_CAST, shape, dtype, (value,), (None,))
         assert isinstance(value, Core)
         source = value.node
         if source.dtype is not dtype or source.size != self.node.size or through is not _contiguous(shape):
-            return Node(_CAST, shape, dtype, (source,), (through,))
-        return Node(_POSITIVE, shape, dtype, (source,), (through,)) if is_pinned(source) else source
+            return Node.of(_CAST, shape, dtype, (source,), (through,))
+        return Node.of(_POSITIVE, shape, dtype, (source,), (through,)) if is_pinned(source) else source
 
     def _store(self, value: Core | Scalar, through: Layout | None, pinned: bool, places: Places | None = None) -> None:
         """A write of some elements, at indices if there are `places`: onto the old node, at once if that is in memory."""
@@ -340,20 +369,20 @@ class Core:
         whole = _contiguous((old.size,))
         if places is None:
             source, layout = self._read(value, through, self.layout.shape, pinned)
-            return Node(STORE, (old.size,), old.dtype, (old, source), (whole, layout), self.layout)
+            return Node.of(STORE, (old.size,), old.dtype, (old, source), (whole, layout), self.layout)
         reads = zip((value, *places.indices), (through, *places.throughs), strict=True)
         sources, layouts = zip(*[self._read(x, its, places.shape, pinned) for x, its in reads], strict=True)
-        return Node(places.op, (old.size,), old.dtype, (old, *sources), (whole, *layouts), places.target)
+        return Node.of(places.op, (old.size,), old.dtype, (old, *sources), (whole, *layouts), places.target)
 
     def _read(self, value: Core | Scalar, through: Layout | None, shape: Shape, pinned: bool) -> tuple[Node, Layout]:
         """What a write reads, a number too, as a node and its layout over the shape written to."""
         if type(value) is Scalar:
-            return Node(_CAST, (), self.dtype, (value,), (None,)), Layout(shape, (0,) * len(shape))
+            return Node.of(_CAST, (), self.dtype, (value,), (None,)), Layout(shape, (0,) * len(shape))
         assert isinstance(value, Core) and through is not None
         source, held = value.node, value.storage.node
         same_memory = held is self.storage.node or held.buffer is self.storage.node.buffer is not None
         if same_memory or (pinned and is_pinned(source)):  # it reads what is written: it is read first
-            source = Node(_POSITIVE, shape, source.dtype, (source,), (through,))
+            source = Node.of(_POSITIVE, shape, source.dtype, (source,), (through,))
             through = _contiguous(shape)
             if pinned:
                 realize(source)

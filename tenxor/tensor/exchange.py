@@ -166,7 +166,7 @@ class Exchange(Core):
             if copy is False:
                 raise ArgumentError(f"asarray: {source} as {target} needs a copy, and copy=False forbids it")
             native = cls._copied(array, source)
-            return cls._of(Node(OPS["cast"], array.shape, target, (native.storage.node,), (native.layout,)))
+            return cls._of(Node.of(OPS["cast"], array.shape, target, (native.storage.node,), (native.layout,)))
         if copy is False or (copy is None and array.size and _is_read_only(array) and _has_element_strides(array)):
             return cls._shared(array, source)
         return cls._copied(array, source)

@@ -140,7 +140,7 @@ class Gathering(Movement):
                     raise wrong_index(op, wrong, axis, size)
         sources = (self.node, *[i.node for i in reached.indices])
         layouts = (reached.layout, *reached.throughs)
-        return self._of(Node(gather(op, reached.axes), shape, self.dtype, sources, layouts))
+        return self._of(Node.of(gather(op, reached.axes), shape, self.dtype, sources, layouts))
 
 
 def outside(indices: Any, size: int) -> int | None:

@@ -124,7 +124,7 @@ class Indexing(Scattering):
         dtype = self.dtype
         buffer = self.storage.node.buffer
         if buffer is None:
-            return self._of(Node(_POSITIVE, (), dtype, (self.node,), (Layout((), (), offset),)))
+            return self._of(Node.of(_POSITIVE, (), dtype, (self.node,), (Layout((), (), offset),)))
         return self.__class__(Element(dtype, buffer.typed(dtype).item(offset)), _POINT, dtype)
 
     def item(self, *coords: int) -> Number:

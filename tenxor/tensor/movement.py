@@ -207,7 +207,7 @@ class Movement(Exchange):
         """
         if self.dtype.is_complex:
             return self._one_part(1)
-        zero = self._of(Node(OPS["cast"], (), self.dtype, (Scalar(0, self.dtype),), (None,)))
+        zero = self._of(Node.of(OPS["cast"], (), self.dtype, (Scalar(0, self.dtype),), (None,)))
         return zero._view(zero.layout.expand(self.layout.shape))
 
     def _one_part(self, part: int) -> Self:

@@ -114,7 +114,7 @@ class Reducing(Arithmetic):
 
     def _reduced(self, reduction: Reduction, source: Layout, kept: int) -> Self:
         """The reduction of this storage, seen through `source`, over all but its first `kept` axes."""
-        return self._of(Node(reduction, source.shape[:kept], reduction.result(self.dtype), (self.node,), (source,)))
+        return self._of(Node.of(reduction, source.shape[:kept], reduction.result(self.dtype), (self.node,), (source,)))
 
     def _reduce_parts(self, reduction: Reduction, source: Layout, kept: int) -> Self:
         """The same, of parts first and then of their results, where that is faster: threads can share independent blocks,
@@ -336,7 +336,7 @@ class Reducing(Arithmetic):
         target = whole.permute([back[a] for a in loops])
         reduction = running(name, t.dtype)
         result = reduction.result(t.dtype)
-        found = self._of(Node(_scan(reduction), whole.shape, result, (t.node,), (layout.permute(loops),), target))
+        found = self._of(Node.of(_scan(reduction), whole.shape, result, (t.node,), (layout.permute(loops),), target))
         return found._view(found.layout.permute(back))._typed(dtype)
 
     def cumulative_sum(self, axis: int | None = None, dtype: object = None, *, dim: int | None = None) -> Self:

@@ -71,13 +71,13 @@ class Scattering(Gathering):
         whole = count - count % PARTS
         shape = (PARTS, *self.layout.shape)
         start = Scalar(neutral(reduction, self.dtype), self.dtype)
-        parts = self._of(Node(OPS["cast"], shape, self.dtype, (start,), (None,)))
+        parts = self._of(Node.of(OPS["cast"], shape, self.dtype, (start,), (None,)))
         cut, its = _cut(reached, value, axis, slice(0, whole))
         if isinstance(its, Core):
             its = its._view(its.layout.unflatten(axis, (PARTS, -1)))
         parts = parts._scattered_in_order(op, _apart(cut, axis, size), its, reduction)
         rows = parts.layout.permute((*range(1, len(shape)), 0))
-        joined = Node(reduction, self.layout.shape, self.dtype, (parts.node,), (rows,))
+        joined = Node.of(reduction, self.layout.shape, self.dtype, (parts.node,), (rows,))
         found = self._compute(OPS[_TWO[reduction.name]], self, self._of(joined))
         if whole == count:
             return found

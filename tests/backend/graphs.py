@@ -97,7 +97,7 @@ class Graph:
             n = self.random.choice(SIZES)
             shape = (*shape, n) if prod(shape) * n <= MOST_ELEMENTS else shape
         if self.random.random() < 0.2:
-            self.nodes.append(Node(POSITION, shape, int64))
+            self.nodes.append(Node.of(POSITION, shape, int64))
             return
         dtype = self.random.choice(ALL)
         count = prod(shape)
@@ -179,14 +179,14 @@ class Graph:
     def cast(self, node: Node, layout: Layout) -> None:
         target = self.random.choice(ALL)
         check_real("cast", node.dtype, target)
-        self.nodes.append(Node(OPS["cast"], layout.shape, target, (node,), (layout,)))
+        self.nodes.append(Node.of(OPS["cast"], layout.shape, target, (node,), (layout,)))
 
     def elementwise(self, name: str, *operands: View | Scalar) -> None:
         shape = np.broadcast_shapes(*(x[1].shape for x in operands if not isinstance(x, Scalar)))
         sources = tuple(x if isinstance(x, Scalar) else x[0] for x in operands)
         layouts = tuple(None if isinstance(x, Scalar) else x[1].expand(shape) for x in operands)
         _, dtype = OPS[name].rule(name, tuple(s.dtype for s in sources))
-        self.nodes.append(Node(OPS[name], shape, dtype, sources, layouts))
+        self.nodes.append(Node.of(OPS[name], shape, dtype, sources, layouts))
 
     def pairs(self, node: Node, layout: Layout) -> None:
         """A fold over pairs of rows and columns, each as it comes or made of something else."""
@@ -204,7 +204,7 @@ class Graph:
             self.pick("sum", "count_nonzero", *(("any", "all") if both.dtype is boolean else ("max", "min")))
         ]
         op.check("pairs", both.dtype)
-        self.nodes.append(Node(op, (rows, columns), op.result(both.dtype), (both,), (Layout.contiguous(both.shape),)))
+        self.nodes.append(Node.of(op, (rows, columns), op.result(both.dtype), (both,), (Layout.contiguous(both.shape),)))
 
     def cut(self, layout: Layout, shape: tuple[int, ...]) -> Layout:
         """As many elements as a shape has, of what there is, some of them again if they are too few."""
@@ -236,7 +236,7 @@ class Graph:
         op.check(name, node.dtype)
         kept = [a for a in range(ndim) if a not in axes]
         shape = tuple(layout.shape[a] for a in kept)
-        found = Node(op, shape, op.result(node.dtype), (node,), (layout.permute([*kept, *axes]),))
+        found = Node.of(op, shape, op.result(node.dtype), (node,), (layout.permute([*kept, *axes]),))
         self.nodes.append(found)
         return found, axes
 
@@ -259,7 +259,7 @@ class Graph:
         if node.dtype.is_integer and node.dtype.highest >= size and self.pick(True, False):
             rest = OPS["remainder"]
             through = (layout, None)
-            return (found := Node(rest, layout.shape, node.dtype, (node, Scalar(size, node.dtype)), through)), _whole(
+            return (found := Node.of(rest, layout.shape, node.dtype, (node, Scalar(size, node.dtype)), through)), _whole(
                 found
             )
         dtype = self.pick(*(d for d in ALL if d.is_integer and d.highest >= size))
@@ -272,7 +272,7 @@ class Graph:
         op = REDUCTIONS[self.pick(*SCANNED)]
         op.check("scan", node.dtype)
         if layout.shape:
-            self.nodes.append(Node(Scan(op), layout.shape, op.result(node.dtype), (node,), (layout,)))
+            self.nodes.append(Node.of(Scan(op), layout.shape, op.result(node.dtype), (node,), (layout,)))
 
     def store(self, node: Node, layout: Layout) -> None:
         old = self.random.choice(self.nodes)
@@ -285,7 +285,7 @@ class Graph:
         except ValueError:
             node, through = in_memory(np.array(3.0), node.dtype), Layout(target.shape, (0,) * len(target.shape))
         if target.size and target.is_injective():
-            self.nodes.append(Node(STORE, old.shape, old.dtype, (old, node), (None, through), target))
+            self.nodes.append(Node.of(STORE, old.shape, old.dtype, (old, node), (None, through), target))
 
     def scatter(self, node: Node, layout: Layout) -> None:
         """Values at some indices along some axes of a node, the last ones or all joined to what is there."""

@@ -159,7 +159,7 @@ def test_every_cast(source: DType, target: DType) -> None:
 
     def make() -> Node:
         x = tensor(values, source)
-        return Node(OPS["cast"], x.shape, target, (x,), (Layout.contiguous(x.shape),))
+        return Node.of(OPS["cast"], x.shape, target, (x,), (Layout.contiguous(x.shape),))
 
     check_equal(*both(make), 0)
 

@@ -56,14 +56,14 @@ def elementwise(name: str, *args: View) -> Node:
     shape = np.broadcast_shapes(*(layout.shape for _, layout in pairs if layout is not None))
     sources, layouts = zip(*(seen(x, shape) for x in args), strict=True)
     _, result = OPS[name].rule(name, tuple(s.dtype for s in sources))
-    return Node(OPS[name], shape, result, sources, layouts)
+    return Node.of(OPS[name], shape, result, sources, layouts)
 
 
 def cast(x: View, target: DType) -> Node:
     """`x` in another dtype."""
     source, layout = seen(x)
     assert layout is not None
-    return Node(OPS["cast"], layout.shape, target, (source,), (layout,))
+    return Node.of(OPS["cast"], layout.shape, target, (source,), (layout,))
 
 
 def reduction(op: str | Reduction, x: View, axes: Sequence[int] | None = None) -> Node:
@@ -75,7 +75,7 @@ def reduction(op: str | Reduction, x: View, axes: Sequence[int] | None = None) -
     gone = [a % ndim for a in (range(ndim) if axes is None else axes)]
     kept = [a for a in range(ndim) if a not in gone]
     shape = tuple(layout.shape[a] for a in kept)
-    return Node(op, shape, op.result(source.dtype), (source,), (layout.permute([*kept, *gone]),))
+    return Node.of(op, shape, op.result(source.dtype), (source,), (layout.permute([*kept, *gone]),))
 
 
 def scan(name: str, x: View) -> Node:
@@ -83,7 +83,7 @@ def scan(name: str, x: View) -> Node:
     op = REDUCTIONS[name]
     source, layout = seen(x)
     assert layout is not None
-    return Node(Scan(op), layout.shape, op.result(source.dtype), (source,), (layout,))
+    return Node.of(Scan(op), layout.shape, op.result(source.dtype), (source,), (layout,))
 
 
 def chosen(x: View, axes: Sequence[int], *indices: View) -> Node:
@@ -100,13 +100,13 @@ def chosen(x: View, axes: Sequence[int], *indices: View) -> Node:
     for _, through in pairs:
         assert through is not None
         throughs.append(through.expand_dims(range(len(through.shape), len(through.shape) + len(rest))).expand(whole))
-    return Node(gather("chosen", tuple(axes)), whole, source.dtype, (source, *(i for i, _ in pairs)), (read, *throughs))
+    return Node.of(gather("chosen", tuple(axes)), whole, source.dtype, (source, *(i for i, _ in pairs)), (read, *throughs))
 
 
 def stored(old: Node, target: Layout, value: View) -> Node:
     """The content of `old` after a write of `value` through `target`."""
     source, layout = seen(value, target.shape)
-    return Node(STORE, old.shape, old.dtype, (old, source), (None, layout), target)
+    return Node.of(STORE, old.shape, old.dtype, (old, source), (None, layout), target)
 
 
 def scattered(
@@ -127,7 +127,7 @@ def scattered(
     source, through = seen(value, reached.shape)
     op = scatter("scattered", None if name is None else REDUCTIONS[name], tuple(axes), checked)
     layouts = (whole(old), through, *reached.layouts[1:])
-    return Node(op, old.shape, old.dtype, (old, source, *reached.sources[1:]), layouts, target)
+    return Node.of(op, old.shape, old.dtype, (old, source, *reached.sources[1:]), layouts, target)
 
 
 def kept(x: Node, axis: int = -1) -> tuple[Node, Layout]:

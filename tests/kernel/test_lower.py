@@ -35,7 +35,7 @@ CUBE = rng.integers(-50, 50, (3, 4, 5))
 
 
 def position(*shape: int) -> Node:
-    return Node(POSITION, shape, int64)
+    return Node.of(POSITION, shape, int64)
 
 
 class TestElementwise:
@@ -111,7 +111,7 @@ class TestElementwise:
         x, y = Arg(0, float32), Arg(1, float32)
         op = custom("blend", x * 0.25 + y * call("sqrt", x * x), (float32, float32))
         a = tensor(X)
-        z = Node(op, a.shape, float32, (a, a), (whole(a), whole(a)))
+        z = Node.of(op, a.shape, float32, (a, a), (whole(a), whole(a)))
         one(compute(z))
         assert np.array_equal(value(z), X * np.float32(0.25) + X * np.abs(X))
 

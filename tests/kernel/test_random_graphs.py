@@ -54,7 +54,7 @@ class Graph:
             array = self.draw(st.randoms(use_true_random=False)).choices(range(-9, 10), k=int(np.prod(shape)))
             self.add(tensor(np.array(array, np.int64).reshape(shape)), np.array(array, np.int64).reshape(shape))
         else:
-            self.add(Node(POSITION, shape, int64), np.arange(np.prod(shape, dtype=int)).reshape(shape))
+            self.add(Node.of(POSITION, shape, int64), np.arange(np.prod(shape, dtype=int)).reshape(shape))
 
     def add(self, node: Node, array: Array) -> None:
         assert node.shape == array.shape

@@ -81,7 +81,7 @@ def test_the_published_vectors(counter: str, key: str, block: str) -> None:
     given = tuple(Scalar(word, uint32) for word in words(counter) + words(key))
     for formula, expected in zip(philox4x32(args[:4], args[4:]), words(block), strict=True):
         op = custom("philox", formula, (uint32,) * 6)
-        drawn = Tensor._of(Node(op, (77,), uint32, given, (None,) * 6))
+        drawn = Tensor._of(Node.of(op, (77,), uint32, given, (None,) * 6))
         assert set(drawn.tolist()) == {expected}
 
 
@@ -90,7 +90,7 @@ def test_the_published_vectors_as_64_bits(counter: str, key: str, block: str) ->
     (position, draw), (k,) = joined(counter), joined(key)
     for name, bits in zip(("random_bits", "random_bits_high"), joined(block), strict=True):
         sources = (Scalar(position, uint64), Scalar(draw, uint64), Scalar(k, uint64))
-        drawn = Tensor._of(Node(OPS[name], (77,), uint64, sources, (None, None, None)))
+        drawn = Tensor._of(Node.of(OPS[name], (77,), uint64, sources, (None, None, None)))
         assert set(drawn.tolist()) == {bits}
 
 

@@ -1,0 +1,196 @@
+"""Recipes: nodes that are made alike share one, plans are found by it, and it may be kept when a node has been computed."""
+
+from __future__ import annotations
+
+import gc
+import itertools
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+import tenxor as tx
+from tenxor import node as node_module
+from tenxor.layout import Table
+from tenxor.layout import form as form_module
+from tenxor.node import Node, Recipe
+from tenxor.ops import OPS
+from tenxor.realize import _plans
+
+
+def recipe(t: tx.Tensor) -> Recipe:
+    return t.storage.node.recipe
+
+
+def test_what_is_made_alike_shares_a_recipe() -> None:
+    a, b = tx.ones((3, 4)).realize(), tx.zeros((3, 4)).realize()
+    assert recipe(a + b) is recipe(b + a) is recipe(a + a)
+    assert recipe(a[0] * 2.0) is recipe(b[2] * 7.5)
+    assert recipe(a.sum(axis=1)) is recipe(b.sum(axis=1))
+    assert recipe(a + (b + a)) is recipe(a + b)  # whether a source is pending is no part of it
+    t = tx.zeros((5, 3, 4)).realize()
+    assert recipe(t[1] + a) is recipe(t[4] + a)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        lambda a: a - a,
+        lambda a: a[:, :2] + a[:, :2],
+        lambda a: a[:, ::-1] + a,
+        lambda a: a.T + a.T[:, ::-1],
+        lambda a: a.astype(tx.float32) + a.astype(tx.float32),
+        lambda a: a + 1.0,
+        lambda a: a + a[0],
+    ],
+)
+def test_what_is_made_otherwise_does_not(other: Callable[[tx.Tensor], tx.Tensor]) -> None:
+    a = tx.arange(12.0).reshape(3, 4).realize()
+    assert recipe(other(a)) is recipe(other(a.copy().realize()))
+    assert recipe(other(a)) is not recipe(a + a)
+
+
+def test_a_result_in_the_order_of_its_operands_is_a_view_of_what_is_made_alike() -> None:
+    a = tx.arange(12.0).reshape(3, 4).realize()
+    found = a.T + a.T
+    assert recipe(found) is recipe(a + a)
+    assert (found.strides, (a.T + a.T).strides) == ((1, 4), (1, 4))
+    assert (a.T + a.T).tolist() == (a + a).T.tolist()
+
+
+def test_which_sources_are_the_same_is_told_apart() -> None:
+    """One recipe, but not one plan: each order of three operands, of which some are the same, or the same memory."""
+    m = tx.asarray([[True, False, True], [False, False, True], [True, True, False]]).realize()
+    n = np.asarray(m)
+    for rows in itertools.product(range(3), repeat=3):
+        x, y, z = rows
+        for copied in (False, True):
+            third = m[z].copy().realize() if copied else m[z]
+            found = tx.where(m[x], m[y], third)
+            assert found.tolist() == np.where(n[x], n[y], n[z]).tolist(), rows
+
+
+def test_numbers_keep_their_places_between_sources_that_are_the_same() -> None:
+    a, b = tx.asarray([1.0, 2.0]).realize(), tx.asarray([10.0, 20.0]).realize()
+    where = OPS["where"]
+    c = tx.asarray([True, False]).realize()
+    for _ in range(2):
+        assert a._compute(where, c, a, 5.0).tolist() == [1.0, 5.0]
+        assert a._compute(where, c, 5.0, a).tolist() == [5.0, 2.0]
+        assert a._compute(where, c, b, a).tolist() == [10.0, 2.0]
+        assert a._compute(where, c, a, a).tolist() == [1.0, 2.0]
+
+
+def test_a_number_takes_the_dtype_that_it_takes_at_first() -> None:
+    """What is looked up is told apart by the kind of number, and by nothing that its value decides."""
+    small, wide = tx.asarray([1, 2], dtype=tx.uint8).realize(), tx.asarray([1.0, 2.0], dtype=tx.float32).realize()
+    for _ in range(2):
+        assert (small + 5).dtype is tx.uint8
+        assert (small + 5.0).dtype is tx.float64
+        assert (small + True).dtype is tx.uint8
+        assert (wide + 5).dtype is tx.float32
+        assert (wide + 1j).dtype is tx.complex64
+        for bad in (-1, 300):
+            with pytest.raises(OverflowError):
+                small + bad
+        assert (small < 300).tolist() == [True, True]
+        assert (small > -1).tolist() == [True, True]
+        with pytest.raises(TypeError):
+            small ** -1
+
+
+def test_one_plan_for_each_way_in_which_sources_are_the_same() -> None:
+    m = tx.ones((50, 7)).realize()
+    (m[0] * m[1]).realize(), (m[0] * m[0]).realize()
+    before = len(_plans)
+    for k in range(49):
+        (m[k] * m[k + 1]).realize()
+        (m[k] * m[k]).realize()
+    assert len(_plans) == before
+
+
+def test_large_tables_are_not_kept_with_what_was_done_once() -> None:
+    rng = np.random.default_rng(0)
+    t = tx.ones(100_000).realize()
+    recipes, forms = len(node_module._recipes), len(form_module._forms)
+    for _ in range(5):
+        gathered = t.oindex[rng.integers(0, 100_000, 60_000)]
+        assert (gathered + 1).sum().item() == 120_000
+    del gathered
+    gc.collect()
+    assert not [t for t in gc.get_objects() if isinstance(t, Table) and len(t) == 60_000]
+    assert len(node_module._recipes) - recipes <= 4
+    assert len(form_module._forms) - forms <= 4
+
+
+def test_forms_and_recipes_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(form_module, "MAX_FORMS", 30)
+    monkeypatch.setattr(node_module, "MAX_RECIPES", 40)
+    x = tx.arange(300.0).realize()
+    for k in range(1, 200):
+        assert (x[:k] + x[k]).sum().item() == k * (k - 1) / 2 + k * k
+        assert len(form_module._forms) <= 30 or k < 3
+        assert len(node_module._recipes) <= 40 or k < 3
+
+
+def test_a_recipe_is_dropped_unless_it_is_retained() -> None:
+    a, b = tx.ones(3).realize(), tx.ones(3).realize()
+    dropped, kept = a + b, a * b
+    node = kept.storage.node
+    node.retain()
+    tx.realize(dropped, kept)
+    assert dropped.storage.node.sources == ()
+    assert [s.buffer for s in node.sources if isinstance(s, Node)] == [a.storage.node.buffer, b.storage.node.buffer]
+    assert node.op is OPS["multiply"] and len(node.layouts) == 2
+    node.retain()
+    node.release()
+    assert node.sources
+    node.release()
+    assert node.sources == () and node.layouts == () and kept.tolist() == [1, 1, 1]
+
+
+def test_what_a_retained_recipe_reads_is_never_written_over() -> None:
+    for size in (4, 1 << 18):
+        a = tx.ones(size).realize()
+        b = a * 2
+        b.storage.node.retain()
+        b.realize()
+        a += 1
+        a.realize()
+        c = a * b
+        c.storage.node.retain()
+        c.realize()
+        a[:2] = 7
+        b *= 3
+        tx.realize(a, b)
+        (first, _), node = c.storage.node.sources, c.storage.node
+        assert isinstance(first, Node) and first.buffer is not None
+        assert first.buffer.typed(tx.float64)[:3].tolist() == [2, 2, 2]
+        (old, _) = node.sources[1].sources if isinstance(node.sources[1], Node) else (None, None)
+        assert isinstance(old, Node) and old.buffer is not None
+        assert old.buffer.typed(tx.float64)[:3].tolist() == [1, 1, 1]
+
+
+def test_values_are_the_same_when_everything_is_retained(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program with writes through views, where no recipe is ever dropped."""
+
+    def program() -> list[object]:
+        x = tx.arange(24.0).reshape(4, 6)
+        y = x.T * 2
+        x[1:3] += y.T[0:2]
+        y[:, 0] = x[0].sum()
+        z = tx.softmax(x @ y, axis=-1)
+        x[0] = z.mean()
+        z *= x[:, :4] + 1
+        z.at[tx.asarray([0, 0, 3])].add(y[:3, :4])
+        return [t.tolist() for t in (x, y, z, (z > 1).sum(axis=0), x[tx.asarray([3, 1])])]
+
+    expected = program()
+    init = Node.__init__
+
+    def retained(self: Node, *given: object, **named: object) -> None:
+        init(self, *given, **named)  # type: ignore[arg-type]
+        self.retain()
+
+    monkeypatch.setattr(Node, "__init__", retained)
+    assert program() == expected
