@@ -11,14 +11,14 @@ from __future__ import annotations
 from collections.abc import Generator, Set
 from dataclasses import dataclass, field
 
-from ..complexes.folds import split
-from ..complexes.pairs import applied, converted, pair
 from ..dtypes import DType, int64
-from ..expr import Expr, apply
 from ..layout import Layout
 from ..node import POSITION, STORE, Gather, Node, Scalar, Scan, Scatter
 from ..ops import OPS, DTypes, Op
-from ..reductions import Reduction
+from ..ops.complexes.folds import split
+from ..ops.complexes.pairs import applied, converted, pair
+from ..ops.expr import Expr, apply
+from ..ops.reductions import Reduction
 from .ir import Fold, Number, Result, State
 from .keep import Keeping, keep
 from .reads import along_last, further_shape, inside, loops_of, of_columns, outermost, whole

@@ -14,9 +14,9 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from ..dtypes import DType, int64
-from ..expr import Call, Expr, cast
-from ..expr import walk as walk
-from ..reductions import Reduction
+from ..ops.expr import Call, Expr, cast
+from ..ops.expr import walk as walk
+from ..ops.reductions import Reduction
 
 ALIGNMENT = 64  # bytes: where results begin
 ROWS_AT_ONCE = 24  # rows of a product that no two threads should share

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..dtypes import DType
-from ..expr import Call, Expr, replaced
+from ..ops.expr import Call, Expr, replaced
 from .ir import walk, work
 
 if TYPE_CHECKING:

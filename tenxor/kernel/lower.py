@@ -13,10 +13,10 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from ..dtypes import int64
-from ..expr import Expr, Pair, rebuild
 from ..layout import Layout, Table
 from ..memory import allocate
 from ..node import STORE, Node, Scalar, data
+from ..ops.expr import Expr, Pair, rebuild
 from .columns import by_rows, with_rows
 from .draft import Access, Chosen, Draft, Folding, Loops, draft
 from .ir import (

@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..dtypes import DType, boolean
-from ..expr import Expr, missing, replaced
 from ..layout import Table
 from ..layout.table import SMALL_TABLE, IntArray, axis_of
 from ..node import Gather
 from ..ops import Op
+from ..ops.expr import Expr, missing, replaced
 from .draft import Access
 from .ir import Factor, State, walk
 from .reads import further_shape, source_places, whole

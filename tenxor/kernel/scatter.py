@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ..complexes.folds import split
-from ..complexes.pairs import converted
 from ..dtypes import DType
-from ..expr import Arg, Expr, Pair, call
 from ..layout import Layout
 from ..node import Scatter
-from ..reductions import Reduction
+from ..ops.complexes.folds import split
+from ..ops.complexes.pairs import converted
+from ..ops.expr import Arg, Expr, Pair, call
+from ..ops.reductions import Reduction
 from .ir import Accumulate, Address
 from .schedule import Walk, merged, ordered
 

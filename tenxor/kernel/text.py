@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from ..dtypes import DType
-from ..expr import Expr, substitute
+from ..ops.expr import Expr, substitute
 from .ir import (
     PARTS,
     Accumulate,
