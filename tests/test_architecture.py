@@ -177,7 +177,6 @@ CIRCLES = (
     {"tenxor.indices", "tenxor.plan", "tenxor.realize"},
     {"tenxor.kernel.draft", "tenxor.kernel.keep"},
     {"tenxor.kernel.ir", "tenxor.kernel.text"},
-    {f"tenxor.layout.{m}" for m in ("compose", "explain", "layout", "questions")},
 )
 
 
