@@ -176,7 +176,6 @@ def test_arrows_point_downwards_only(module: str) -> None:
 CIRCLES = (
     {"tenxor.indices", "tenxor.plan", "tenxor.realize"},
     {"tenxor.kernel.draft", "tenxor.kernel.keep"},
-    {"tenxor.kernel.ir", "tenxor.kernel.text"},
 )
 
 
