@@ -175,7 +175,6 @@ def test_arrows_point_downwards_only(module: str) -> None:
 # left, and none is to be added.
 CIRCLES = (
     {"tenxor.indices", "tenxor.plan", "tenxor.realize"},
-    {"tenxor.kernel.draft", "tenxor.kernel.keep"},
 )
 
 
