@@ -21,8 +21,8 @@ import numpy as np
 
 import tenxor as tx
 from tenxor.backend.llvm.compiler import Compiled, compiler
-from tenxor.expr import Call, Expr
 from tenxor.kernel.ir import For, Kernel, Product, State, Statement, Store, Update, walk
+from tenxor.ops.expr import Call, Expr
 
 DIGITS = Path(__file__).resolve().parents[1] / "examples" / "knn_digits.py"
 

@@ -23,7 +23,7 @@ from .dtypes import DType, Number
 from .layout import Form, Layout
 from .memory import Buffer
 from .ops import Op
-from .reductions import Reduction
+from .ops.reductions import Reduction
 
 
 class Scalar:

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from ..errors import IndexOutOfRange
-from ..expr import Arg, Call, Const, Expr, missing
 from ..kernel.ir import (
     Accumulate,
     Address,
@@ -38,6 +37,7 @@ from ..kernel.ir import (
     Update,
     expand,
 )
+from ..ops.expr import Arg, Call, Const, Expr, missing
 from .meanings import Value, apply, cast, from_memory, to_memory
 
 Array = np.ndarray[Any, Any]

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..dtypes import DType, bfloat16, boolean, float16
-from ..expr import Call
+from ..ops.expr import Call
 
 Float = np.floating[Any]
 Value = bool | int | Float

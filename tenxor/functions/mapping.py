@@ -8,10 +8,10 @@ from typing import Any
 from ..creation import asarray
 from ..dtypes import DType, Number, boolean, of_number, promote, weak
 from ..errors import ArgumentError, AxisError, ShapeError, TraceError
-from ..expr import Arg, Const, Expr, cast, substitute
 from ..layout import Layout
 from ..node import Node, Scalar
-from ..reductions import REDUCTIONS, Reduction, fold_from_first, fold_in_order
+from ..ops.expr import Arg, Const, Expr, cast, substitute
+from ..ops.reductions import REDUCTIONS, Reduction, fold_from_first, fold_in_order
 from ..tensor import Tensor
 from ..tensor.arguments import Axes
 from ..tensor.contraction import contracted, loops_along, paired_axes, widened

@@ -7,7 +7,7 @@ from typing import Any
 from ..creation import asarray, full, zeros
 from ..dtypes import DEFAULT_FLOAT, DType
 from ..ops import OPS
-from ..reductions import REDUCTIONS
+from ..ops.reductions import REDUCTIONS
 from ..tensor import Tensor
 from ..tensor.arguments import LAST_AXIS, NO, Axes, one_spelling
 

@@ -11,7 +11,7 @@ from ..creation import asarray
 from ..dtypes import DEFAULT_FLOAT, DType
 from ..errors import ArgumentError, DTypeError
 from ..ops import OPS
-from ..reductions import REDUCTIONS
+from ..ops.reductions import REDUCTIONS
 from ..tensor import Tensor
 from .sliding import Ints, batched, counted, is_written_out, padded, per_axis, reaches, windowed
 

@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 
 from ..dtypes import DType, of_number, plain_number, result_type
 from ..errors import TenxorError, TraceError
-from ..expr import Arg, Expr, apply, cast
 from ..layout import Layout
 from ..node import PLACEHOLDER, Node, Scalar
 from ..ops import OPS, Op, custom
+from ..ops.expr import Arg, Expr, apply, cast
 from ..realize import realize
 from ..storage import Storage
 from ..tensor import Tensor

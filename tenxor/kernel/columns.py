@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from ..expr import Call, Expr, missing, replaced
+from ..ops.expr import Call, Expr, missing, replaced
 from .ir import (
     Fold,
     For,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..expr import Arg, Expr
+from ..ops.expr import Arg, Expr
 from .ir import Fold, Kernel
 
 

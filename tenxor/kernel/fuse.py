@@ -16,7 +16,7 @@ from typing import NamedTuple
 from ..layout import Layout
 from ..node import POSITION, REINTERPRET, STORE, Gather, Node, Scan, Scatter, writes
 from ..ops import Op
-from ..reductions import Reduction
+from ..ops.reductions import Reduction
 from .lower import is_product
 from .products import may_be_product
 from .reads import along_last, further_shape, loops_of, outermost, source_places, times_computed, whole

@@ -5,17 +5,12 @@ The exponentials that softmax adds up are the same that it then divides by their
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
 from ..dtypes import DType
-from ..expr import Call, Expr, replaced
+from ..layout import Layout
+from ..node import Node
+from ..ops.expr import Call, Expr, replaced
+from .drafted import Draft, Folding, Keeping, Loops
 from .ir import walk, work
-
-if TYPE_CHECKING:
-    from ..layout import Layout
-    from ..node import Node
-    from .draft import Draft, Folding, Loops
 
 WORTH_KEEPING = 10  # additions' worth of work
 LONGEST = 1 << 14  # elements of a row that is kept: it lies on the stack, and some threads have small ones
@@ -30,15 +25,6 @@ class Repeat(Expr):
     def __init__(self, index: int, dtype: DType) -> None:
         self.index = index
         self._set(dtype, index)
-
-
-@dataclass(slots=True)
-class Keeping:
-    """A row that the loop of some folds over `written` fills with `value`, and the loop over `read` reads."""
-
-    value: Expr
-    written: int
-    read: int
 
 
 def keep(d: Draft, computed: dict[tuple[Node, Layout, Loops], Expr]) -> None:

@@ -10,15 +10,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, field
 from math import prod
-from typing import TYPE_CHECKING
 
 from ..dtypes import int64
-from ..expr import Expr, Pair, rebuild
 from ..layout import Layout, Table
 from ..memory import allocate
 from ..node import STORE, Node, Scalar, data
+from ..ops.expr import Expr, Pair, rebuild
 from .columns import by_rows, with_rows
-from .draft import Access, Chosen, Draft, Folding, Loops, draft
+from .draft import draft
+from .drafted import Access, Chosen, Draft, Folding, Loops, Place
 from .ir import (
     ALIGNMENT,
     Address,
@@ -64,9 +64,6 @@ from .schedule import (
     sequential,
     tile,
 )
-
-if TYPE_CHECKING:
-    from .draft import Place
 
 BLOCK = 64  # the side of a tile, in elements
 LARGE, PAST_CACHE = 1 << 23, 1 << 25  # bytes of a result, and of all that a kernel touches, from which it is streamed

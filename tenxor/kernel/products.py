@@ -12,24 +12,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import prod
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..dtypes import DType, boolean
-from ..expr import Expr, missing, replaced
 from ..layout import Table
 from ..layout.table import SMALL_TABLE, IntArray, axis_of
-from ..node import Gather
+from ..node import Gather, Node
 from ..ops import Op
-from .draft import Access
+from ..ops.expr import Expr, missing, replaced
+from .drafted import Access, Draft, Loops
 from .ir import Factor, State, walk
 from .reads import further_shape, source_places, whole
 from .schedule import Step, Walk
-
-if TYPE_CHECKING:
-    from ..node import Node
-    from .draft import Draft, Loops
 
 LEAST = (4, 8, 4)  # rows, columns and steps from which a product is worth its while
 DIRECT_ROWS, DIRECT_COLUMNS = 40, 96  # up to which the other side is read where it lies

@@ -12,7 +12,7 @@ from math import prod
 from ..layout import Layout
 from ..node import Gather, Node
 from ..ops import Op
-from ..reductions import Reduction
+from ..ops.reductions import Reduction
 
 MAX_SEEN = 64  # nodes that are looked at for the order of loops
 

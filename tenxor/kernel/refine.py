@@ -8,7 +8,7 @@ then runs over the rows and columns of `t.T`.
 from __future__ import annotations
 
 from ..layout import contiguous_strides
-from .draft import Draft, Place
+from .drafted import Draft, Place
 
 Cuts = dict[int, tuple[int, ...]]  # axis -> the extents of the axes that take its place
 

@@ -9,22 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import prod
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from ..complexes.folds import split
-from ..complexes.pairs import converted
 from ..dtypes import DType
-from ..expr import Arg, Expr, Pair, call
 from ..layout import Layout
 from ..node import Scatter
-from ..reductions import Reduction
+from ..ops.complexes.folds import split
+from ..ops.complexes.pairs import converted
+from ..ops.expr import Arg, Expr, Pair, call
+from ..ops.reductions import Reduction
+from .drafted import Draft, Loops
 from .ir import Accumulate, Address
 from .schedule import Walk, merged, ordered
-
-if TYPE_CHECKING:
-    from .draft import Draft, Loops
 
 BESIDE = 4  # neighbours from which they are worth lanes
 LEAST_BLOCK = 32  # neighbours in a block of them that threads share

@@ -5,17 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import TYPE_CHECKING
 
 from ..layout import Layout, Table
-from ..node import writes
+from ..node import Node, writes
 from .columns import STEPS
-from .draft import Access
+from .drafted import Access, Draft, Folding, Loops
 from .ir import surface, walk
-
-if TYPE_CHECKING:
-    from ..node import Node
-    from .draft import Draft, Folding, Loops
 
 Step = int | Table
 NEAR = (-1, 2, 3, 4)  # steps of reads in which whole vectors, or a few, hold all that the lanes need

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from .coords import digits_of
 from .table import SMALL_TABLE, Axis, IntArray, axis_of, coalesced, walk
-
-if TYPE_CHECKING:
-    from .layout import Layout
+from .view import View
 
 # How an outer axis changes one digit of the base: by so much per step, or by so much at each index.
 Change = int | IntArray
 
 
-def compose(outer: Layout, base: Layout) -> tuple[int, list[Axis]] | None:
+def compose(outer: View, base: View) -> tuple[int, list[Axis]] | None:
     """Offset and axes of the one view that maps as `outer` and then the first level of `base` do, or None.
 
     The number that `outer` computes has one digit per axis of `base`. Where no digit can ever carry into the

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from .questions import has_row_major_strides, injective
 from .table import Table, shortened
-
-if TYPE_CHECKING:
-    from .layout import Layout
+from .view import View
 
 _NAMES = "ijklmnpqrstuvw"
 _DIGITS = "abcdefgh"
 
 
-def explain(layout: Layout) -> str:
+def explain(layout: View) -> str:
     """Several lines: shape, the formula of each view, tables, contiguity, and whether it may be written."""
     lines = [f"shape {layout.shape}, {layout.size} element{'' if layout.size == 1 else 's'}"]
-    level: Layout | None = layout
+    level: View | None = layout
     names = [_name(axis) for axis in range(layout.ndim)]
     depth = 0
     while level is not None:
@@ -39,7 +36,7 @@ def _name(axis: int) -> str:
     return _NAMES[axis] if axis < len(_NAMES) else f"i{axis}"
 
 
-def _formula(level: Layout, coords: list[str]) -> str:
+def _formula(level: View, coords: list[str]) -> str:
     terms = [str(level.offset)]
     tables: tuple[Table | None, ...] = level.tables or (None,) * level.ndim
     for name, stride, table in zip(coords, level.strides, tables, strict=True):
@@ -47,8 +44,8 @@ def _formula(level: Layout, coords: list[str]) -> str:
     return " + ".join(terms).replace("+ -", "- ")
 
 
-def _verdict(layout: Layout) -> str:
-    contiguous = "contiguous" if layout.is_contiguous() else "not contiguous"
-    if layout.is_injective():
+def _verdict(layout: View) -> str:
+    contiguous = "contiguous" if layout.base is None and has_row_major_strides(layout) else "not contiguous"
+    if injective(layout):
         return f"{contiguous}; writable: every position has an element of its own"
     return f"{contiguous}; read-only: several positions share an element"

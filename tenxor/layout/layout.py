@@ -1,4 +1,4 @@
-"""`Layout`: the storage offset of each position of a view, and every move of a view; none touches data."""
+"""`Layout`: a view with every move of it; none touches data."""
 
 from __future__ import annotations
 
@@ -11,21 +11,12 @@ import numpy as np
 
 from ..errors import AxisError, IndexOutOfRange
 from . import compose, explain, moves, questions
-from .coords import (
-    Shape,
-    checked_axis,
-    checked_index,
-    checked_permutation,
-    checked_shape,
-    contiguous_strides,
-    digits_of,
-    wrong_count,
-)
-from .form import Form, form_of
+from .coords import Shape, checked_axis, checked_permutation, checked_shape, contiguous_strides
 from .indexing import basic_index, orthogonal_index
 from .inverse import adjoint_of, inverse_of
 from .reshape import ReshapePlan, plan_steps, reshaped, resolved, restrided
-from .table import Axis, IntArray, Tables, axis_of, coalesced, walk
+from .table import Axis, Tables, axis_of
+from .view import View
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -34,44 +25,16 @@ if TYPE_CHECKING:
 LONGEST_CHAIN = 8
 
 
-class Layout:
+class Layout(View):
     """A map from the positions of a view to offsets in a storage, in elements: immutable, hashable, cheap.
 
-    Without `base`, position `(i, j, ...)` has storage offset `offset + strides[0]*i + strides[1]*j + ...`,
-    where a gathered axis adds `tables[axis].offsets[i]` in place of `strides[axis]*i`. With `base`, a chain,
-    that sum is a row-major number in `base.shape`, and `base` says where the element of that number lies.
+    `View` says which offset each position has; here are the moves, each of which gives another layout, and the questions.
 
     >>> Layout.contiguous((2, 5, 6)).index((slice(None), 4))
     Layout(shape=(2, 6), strides=(30, 1), offset=24)
     """
 
-    __slots__ = ("_form", "_hash", "base", "offset", "shape", "size", "strides", "tables")
-
-    shape: Shape
-    strides: Shape
-    offset: int
-    tables: Tables | None
-    base: Layout | None
-    size: int
-    _form: Form | None
-    _hash: int
-
-    def __init__(
-        self,
-        shape: Shape,
-        strides: Shape,
-        offset: int = 0,
-        tables: Tables | None = None,
-        base: Layout | None = None,
-    ) -> None:
-        self.shape = shape
-        self.strides = strides
-        self.offset = offset
-        self.tables = tables
-        self.base = base
-        self.size = prod(shape)
-        self._form = None
-        self._hash = 0
+    __slots__ = ()
 
     @staticmethod
     def contiguous(shape: Iterable[int], offset: int = 0) -> Layout:
@@ -85,94 +48,11 @@ class Layout:
         first, axis = axis_of(np.asarray(offsets, dtype=np.int64).ravel())
         return _from_axes([axis], first, None)
 
-    @property
-    def ndim(self) -> int:
-        """The number of axes."""
-        return len(self.shape)
-
-    @property
-    def depth(self) -> int:
-        """The number of views in the chain: 1 for one view."""
-        return 1 if self.base is None else 1 + self.base.depth
-
-    @property
-    def innermost(self) -> Layout:
-        """The last view of the chain: that of the storage itself."""
-        found = self
-        while found.base is not None:
-            found = found.base
-        return found
-
-    def axes(self) -> list[Axis]:
-        """Size, stride and table of each axis."""
-        if self.tables is None:
-            return list(map(Axis, self.shape, self.strides))
-        return list(map(Axis, self.shape, self.strides, self.tables))
-
-    @property
-    def form(self) -> Form:
-        """What this layout is but for where it begins; equal ones are one object."""
-        found = self._form
-        if found is None:
-            found = self._form = form_of(self)
-        return found
-
-    def at(self, offset: int) -> Layout:
-        """The layout of the same form that begins at an offset; of a chain there is only itself."""
-        if offset == self.offset or self.base is not None:
-            return self
-        found = Layout(self.shape, self.strides, offset, self.tables)
-        found._form = self._form
-        return found
-
-    # Offsets
-
-    def ravel(self, coords: Sequence[int]) -> int:
-        """Storage offset of the element at `coords`; negative ints count from the end.
-
-        Raises IndexOutOfRange for a coordinate past its axis, or for more or fewer coordinates than axes.
-
-        >>> Layout.contiguous((3, 4, 5)).ravel((1, 2, -1))
-        34
-        """
-        if len(coords) != len(self.shape):
-            raise IndexOutOfRange(wrong_count(len(coords), self.shape))
-        position = self.offset
-        if self.tables is None and self.base is None:  # the hot path of reading and writing one element
-            for coord, size, stride in zip(coords, self.shape, self.strides):  # noqa: B905
-                if type(coord) is not int or not -size <= coord < size:
-                    break
-                position += coord * stride if coord >= 0 else (coord + size) * stride
-            else:
-                return position
-            position = self.offset
-        for axis, (coord, size, stride) in enumerate(zip(coords, self.shape, self.strides, strict=True)):
-            place = coord if type(coord) is int and 0 <= coord < size else checked_index(coord, axis, size)
-            table = None if self.tables is None else self.tables[axis]
-            position += place * stride if table is None else int(table.offsets[place])
-        base = self.base
-        return position if base is None else base.ravel(digits_of(position, base.shape))
-
-    def offsets(self) -> IntArray:
-        """Storage offset of every element: an int64 array of this shape."""
-        result: IntArray = np.array(self.offset, dtype=np.int64)
-        for axis in self.axes():
-            result = result[..., None] + walk(axis)
-        return result if self.base is None else self.base._locate(result)
-
-    def _locate(self, numbers: IntArray) -> IntArray:
-        """Storage offsets of the elements with these row-major numbers."""
-        result = np.full_like(numbers, self.offset)
-        for axis in reversed(coalesced(self.axes())):
-            numbers, digit = np.divmod(numbers, axis.size)
-            result += digit * axis.stride if axis.table is None else axis.table.offsets[digit]
-        return result if self.base is None else self.base._locate(result)
+    # Composition
 
     def range(self) -> tuple[int, int] | None:
         """Lowest and highest storage offset reached, or None if there are no elements."""
         return questions.offset_range(self)
-
-    # Composition
 
     def over(self, base: Layout) -> Layout:
         """The layout that reads `base` at the row-major number in `base.shape` which this layout has.

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from .coords import contiguous_strides
 from .diophantine import Term, merged, reaches
 from .table import Axis, IntArray, walk
-
-if TYPE_CHECKING:
-    from .layout import Layout
+from .view import View
 
 
-def offset_range(layout: Layout) -> tuple[int, int] | None:
+def offset_range(layout: View) -> tuple[int, int] | None:
     """Lowest and highest storage offset reached, or None if there are no elements."""
     if layout.size == 0:
         return None
@@ -30,14 +28,14 @@ def offset_range(layout: Layout) -> tuple[int, int] | None:
     return low, high
 
 
-def _same_elements(layout: Layout) -> Layout:
+def _same_elements(layout: View) -> View:
     """A layout of the same elements in some order: views that only reorder their whole base are left out."""
     while layout.base is not None and layout.size == layout.base.size and _numbers_differ(layout):
         layout = layout.base
     return layout
 
 
-def has_row_major_strides(layout: Layout) -> bool:
+def has_row_major_strides(layout: View) -> bool:
     """Does this level walk in row-major order, one by one, from wherever it starts?"""
     if layout.size == 0 or layout.strides == contiguous_strides(layout.shape):
         return layout.tables is None
@@ -50,7 +48,7 @@ def has_row_major_strides(layout: Layout) -> bool:
     return layout.tables is None
 
 
-def memory_order(layouts: Iterable[Layout]) -> tuple[int, ...] | None:
+def memory_order(layouts: Iterable[View]) -> tuple[int, ...] | None:
     """The axes from the largest step in memory to the smallest, if that is one order for all these views of one shape.
 
     Views that repeat elements do not count, and axes of size 1 stay where they are. None if the orders differ, if a view
@@ -73,7 +71,7 @@ def memory_order(layouts: Iterable[Layout]) -> tuple[int, ...] | None:
     return None if common is None or common == tuple(range(len(common))) else common
 
 
-def injective(layout: Layout) -> bool:
+def injective(layout: View) -> bool:
     """Do no two positions share an element?"""
     if layout.size <= 1:
         return True
@@ -85,7 +83,7 @@ def injective(layout: Layout) -> bool:
     return layout.size != base.size and _all_differ(layout.offsets())
 
 
-def _numbers_differ(layout: Layout) -> bool:
+def _numbers_differ(layout: View) -> bool:
     """Does this level of a chain, for itself, give every position a number of its own?"""
     if layout.size <= 1:
         return True
@@ -132,7 +130,7 @@ def _never_meets_itself(terms: list[Term]) -> bool:
     return True
 
 
-def disjoint(one: Layout, other: Layout) -> bool:
+def disjoint(one: View, other: View) -> bool:
     """Do the two share no storage offset?"""
     ours, theirs = offset_range(one), offset_range(other)
     if ours is None or theirs is None or ours[1] < theirs[0] or theirs[1] < ours[0]:
@@ -146,7 +144,7 @@ def disjoint(one: Layout, other: Layout) -> bool:
     return not bool((_reached(one, low, high) & _reached(other, low, high)).any())
 
 
-def covers(layout: Layout, count: int) -> bool:
+def covers(layout: View, count: int) -> bool:
     """Is every one of the storage offsets 0 .. count-1 reached?"""
     if count <= 0:
         return True
@@ -161,7 +159,7 @@ def covers(layout: Layout, count: int) -> bool:
     return bool(_reached(layout, 0, count - 1).all())
 
 
-def same_map(one: Layout, other: Layout) -> bool:
+def same_map(one: View, other: View) -> bool:
     """Do the two have one shape and reach the same storage offset at every position?"""
     if one is other:
         return True
@@ -179,11 +177,11 @@ def same_map(one: Layout, other: Layout) -> bool:
     return fingerprint(one) == fingerprint(other) and np.array_equal(one.offsets(), other.offsets())
 
 
-def _same_level(one: Layout, other: Layout) -> bool:
+def _same_level(one: View, other: View) -> bool:
     return one.offset == other.offset and one.strides == other.strides and one.tables == other.tables
 
 
-def fingerprint(layout: Layout) -> tuple[int, ...]:
+def fingerprint(layout: View) -> tuple[int, ...]:
     """First and last offset and the first step along each axis: alike for equal maps, however written."""
     if layout.size == 0:
         return ()
@@ -216,12 +214,12 @@ def _gap(axis: Axis) -> int:
     return abs(axis.stride) if axis.table is None else int(np.diff(np.sort(axis.table.offsets)).min())
 
 
-def _terms(layout: Layout) -> list[Term]:
+def _terms(layout: View) -> list[Term]:
     """What an affine layout adds to its lowest offset."""
     return [(abs(s), n - 1) for n, s in zip(layout.shape, layout.strides, strict=True) if n > 1 and s]
 
 
-def _reached(layout: Layout, low: int, high: int) -> np.ndarray[Any, np.dtype[np.bool_]]:
+def _reached(layout: View, low: int, high: int) -> np.ndarray[Any, np.dtype[np.bool_]]:
     """For each offset from low to high: is it reached?"""
     offsets = layout.offsets().ravel()
     offsets = offsets[(offsets >= low) & (offsets <= high)] - low

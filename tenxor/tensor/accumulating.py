@@ -13,7 +13,7 @@ from ..errors import ArgumentError, DTypeError
 from ..layout import Layout
 from ..node import Node, Scalar
 from ..ops import OPS
-from ..reductions import REDUCTIONS
+from ..ops.reductions import REDUCTIONS
 from .arguments import axis_of, one_spelling
 from .core import Core
 from .gathering import Reached

@@ -14,8 +14,8 @@ from ..errors import AxisError, DTypeError, ShapeError
 from ..layout import Layout, broadcast_shapes
 from ..node import Node, is_pinned
 from ..ops import OPS
+from ..ops.reductions import REDUCTIONS, Reduction
 from ..realize import realize
-from ..reductions import REDUCTIONS, Reduction
 from ..storage import Storage
 from .arguments import axis_of
 from .core import Core

@@ -27,7 +27,8 @@ from ..errors import DTypeError, IndexOutOfRange, ReadOnlyError, ShapeError, Unk
 from ..layout import Layout, broadcast_shapes, memory_order
 from ..memory import Buffer, allocate
 from ..node import REINTERPRET, STORE, Node, Recipe, Scalar, Scatter, data, is_pinned, reinterpreted, writes
-from ..ops import OPS, Op, floating, inexact, number_and_real
+from ..ops import OPS, Op
+from ..ops.rules import floating, inexact, number_and_real
 from ..pending import HEAVY, MAX_PENDING, bounded, relieve, remember
 from ..pool import pool
 from ..realize import lock, realize

@@ -16,7 +16,7 @@ from ..errors import ArgumentError, DTypeError, ShapeError
 from ..layout import Layout, memory_order
 from ..node import Node, Scan
 from ..ops import OPS
-from ..reductions import REDUCTIONS, Reduction, running
+from ..ops.reductions import REDUCTIONS, Reduction, running
 from .arguments import NO, Axes, axes_of, axis_of, one_spelling
 from .arithmetic import Arithmetic
 

@@ -15,8 +15,8 @@ from ..indices import wrong_index
 from ..layout import Layout
 from ..node import Node, Scalar, scatter
 from ..ops import OPS
+from ..ops.reductions import REDUCTIONS, Reduction
 from ..realize import lock, realize
-from ..reductions import REDUCTIONS, Reduction
 from .core import KINDS, Core, Places, spread
 from .gathering import FEW, Gathering, Reached, outside
 

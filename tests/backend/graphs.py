@@ -18,7 +18,7 @@ from tenxor.layout import Layout
 from tenxor.memory import allocate
 from tenxor.node import POSITION, STORE, Node, Scalar, Scan, data
 from tenxor.ops import OPS
-from tenxor.reductions import REDUCTIONS
+from tenxor.ops.reductions import REDUCTIONS
 from tests.kernel.helpers import chosen, scattered
 
 Array = np.ndarray[Any, Any]

@@ -17,8 +17,8 @@ from tenxor.errors import DTypeError
 from tenxor.layout import Layout
 from tenxor.node import Node
 from tenxor.ops import OPS, Op
+from tenxor.ops.reductions import REDUCTIONS
 from tenxor.realize import realize
-from tenxor.reductions import REDUCTIONS
 from tests.kernel.helpers import compute, elementwise, reduction, scan, tensor, value
 
 INF, NAN = float("inf"), float("nan")

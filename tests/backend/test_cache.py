@@ -222,9 +222,10 @@ class TestNames:
             "backend/llvm/elementary/core.py",
             "kernel/lower.py",
             "dtypes.py",
-            "expr.py",
-            "ops.py",
-            "reductions.py",
+            "ops/expr.py",
+            "ops/table.py",
+            "ops/complexes/arithmetic.py",
+            "target.py",
         ],
     )
     def test_change_with_each_source_that_decides_what_a_kernel_becomes(

@@ -17,7 +17,7 @@ from tenxor.backend.llvm.compiler import compiler
 from tenxor.dtypes import ALL, DType, bfloat16, boolean, float16, float32, float64, int8, int64, uint16
 from tenxor.kernel import columns
 from tenxor.kernel.ir import For, Keep, Kernel, Statement
-from tenxor.reductions import REDUCTIONS
+from tenxor.ops.reductions import REDUCTIONS
 from tenxor.tensor import Tensor
 
 from .graphs import in_memory

@@ -7,7 +7,6 @@ import pytest
 
 from tenxor.backend.interpreter import run
 from tenxor.dtypes import bfloat16, float16, float32, float64, int8, int64
-from tenxor.expr import Const, apply, cast
 from tenxor.kernel.ir import (
     Address,
     Axis,
@@ -26,7 +25,8 @@ from tenxor.kernel.ir import (
     Update,
 )
 from tenxor.ops import OPS
-from tenxor.reductions import REDUCTIONS
+from tenxor.ops.expr import Const, apply, cast
+from tenxor.ops.reductions import REDUCTIONS
 
 UNIT = Address((Term(0, "unit", -1),))
 

@@ -13,12 +13,12 @@ import tenxor as tx
 from tenxor.backend.llvm.elementary import FUNCTIONS
 from tenxor.backend.llvm.emit import emit
 from tenxor.dtypes import ALL, DType, bfloat16, boolean, float16, float32, float64, int16, int64, uint8
-from tenxor.expr import Const
 from tenxor.kernel.ir import Kernel, expressions, walk
 from tenxor.node import Node
 from tenxor.ops import OPS
+from tenxor.ops.expr import Const
+from tenxor.ops.reductions import REDUCTIONS
 from tenxor.plan import planned
-from tenxor.reductions import REDUCTIONS
 from tenxor.target import Target
 from tenxor.tensor import Tensor
 

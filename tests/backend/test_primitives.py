@@ -14,9 +14,9 @@ import pytest
 from tenxor.backend.interpreter import run
 from tenxor.backend.meanings import BY_DTYPE, PRIMITIVES
 from tenxor.dtypes import ALL, DType, bfloat16, boolean, float16, float32, float64, int8, int64, uint8, uint64
-from tenxor.expr import Arg, Expr, call, cast, substitute
 from tenxor.kernel.ir import Address, Axis, For, Kernel, Load, Operand, Store, Term, walk
 from tenxor.ops import OPS
+from tenxor.ops.expr import Arg, Expr, call, cast, substitute
 
 INTEGERS = [d for d in ALL if d.is_integer]
 FLOATS = [d for d in ALL if d.is_float]

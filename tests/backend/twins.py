@@ -66,7 +66,7 @@ def content(node: Node) -> Array:
 
 
 def packed(kernel: Kernel, binding: Binding, addresses: Sequence[int]) -> bytes:
-    """The argument block of a kernel, as `ir.py` lays it out."""
+    """The argument block of a kernel, as `kernel/ir` lays it out."""
     places = [
         a + at * o.dtype.itemsize for a, (_, at), o in zip(addresses, binding.operands, kernel.operands, strict=True)
     ]

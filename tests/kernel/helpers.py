@@ -17,7 +17,7 @@ from tenxor.layout import Layout
 from tenxor.memory import Buffer, allocate
 from tenxor.node import STORE, Node, Scalar, Scan, data, gather, scatter, writes
 from tenxor.ops import OPS
-from tenxor.reductions import REDUCTIONS, Reduction
+from tenxor.ops.reductions import REDUCTIONS, Reduction
 
 Array = np.ndarray[Any, Any]
 View = tuple[Node, Layout] | Node | Scalar

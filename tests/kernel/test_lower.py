@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from tenxor.dtypes import boolean, float16, float32, float64, int32, int64
-from tenxor.expr import Arg, Const, call
 from tenxor.layout import Layout
 from tenxor.node import POSITION, Node, Scalar
 from tenxor.ops import custom
-from tenxor.reductions import fold_in_order
+from tenxor.ops.expr import Arg, Const, call
+from tenxor.ops.reductions import fold_in_order
 
 from .helpers import (
     cast,

@@ -19,9 +19,10 @@ import tenxor as tx
 from tenxor.backend.llvm.compiler import counts
 from tenxor.dtypes import uint32, uint64
 from tenxor.errors import ArgumentError, DTypeError, OutOfBounds, ReadOnlyError, ShapeError
-from tenxor.expr import Arg
 from tenxor.node import Node, Scalar
-from tenxor.ops import OPS, custom, philox4x32
+from tenxor.ops import OPS, custom
+from tenxor.ops.expr import Arg
+from tenxor.ops.philox import philox4x32
 from tenxor.plan import planned
 from tenxor.random import Generator
 from tenxor.tensor import Tensor

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...dtypes import float64
-from ...expr import Expr
 from ...kernel.ir import Address, Number, Position, Term
+from ...ops.expr import Expr
 from .builder import Value
 from .emitter import Emitter
 from .memory import gathered, load_vector

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...expr import Expr, missing
 from ...kernel.ir import (
     Fold,
     For,
@@ -22,6 +21,7 @@ from ...kernel.ir import (
     statements,
     walk,
 )
+from ...ops.expr import Expr, missing
 
 
 def carried(loop: For, folds: Sequence[Fold]) -> list[int]:

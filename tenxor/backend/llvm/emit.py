@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ...expr import Expr
 from ...kernel.ir import (
     Accumulate,
     Fetch,
@@ -25,6 +24,7 @@ from ...kernel.ir import (
     Update,
     statements,
 )
+from ...ops.expr import Expr
 from ...target import Target
 from . import access, addresses, folds, indices, loops, products, rows, scatter, tiles
 from .emitter import ENTRY as ENTRY

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from ...expr import Call, Const, Expr, missing
 from ...kernel.ir import ALIGNMENT, Kernel, Result, State, Statement, axis_name, expand
+from ...ops.expr import Call, Const, Expr, missing
 from ...target import Target
 from . import widths
 from .analysis import Needs, dependencies

@@ -7,8 +7,8 @@ chunks, and not with that of all steps.
 
 from __future__ import annotations
 
-from ...expr import Arg, Call, Expr
 from ...kernel.ir import Fold, For, Init, Update, statements, walk
+from ...ops.expr import Arg, Call, Expr
 from .analysis import carried, stores
 from .builder import select
 from .emitter import Emitter

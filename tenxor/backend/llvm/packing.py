@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ...dtypes import DType, int64
-from ...expr import Expr
 from ...kernel.ir import Address, Load, Side, Term, surface
+from ...ops.expr import Expr
 from .addresses import pointer_to, scalar_sum, scaled, table_at
 from .builder import Value, intrinsic, smaller
 from .emitter import Emitter

@@ -21,9 +21,9 @@ from collections.abc import Callable
 from functools import reduce
 from operator import mul
 
-from ...expr import Call, Const, Expr
 from ...kernel.ir import Factor, For, Product, State, expand, expressions, walk, work
 from ...kernel.products import AT_ONCE, ROWS
+from ...ops.expr import Call, Const, Expr
 from . import folds, packing
 from .access import LINE, prefetch
 from .builder import Value, fma, select, smaller

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from functools import partial
 
-from ...expr import Arg, Expr
 from ...kernel.ir import Accumulate, Load
+from ...ops.expr import Arg, Expr
 from . import access
 from .addresses import differ, moves_along_lanes, pointer_to, position, unit_place
 from .builder import Value

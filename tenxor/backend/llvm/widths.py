@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ...expr import Expr
 from ...kernel.ir import Accumulate, For, Kept, Kernel, Load, Position, Staged, State, Store, expressions, walk, work
+from ...ops.expr import Expr
 from .analysis import Needs, dependencies
 
 ONE_BY_ONE = 25  # additions' worth of work to load a vector's elements singly

@@ -11,7 +11,7 @@ from math import inf, nan
 from math import log as _log
 from math import log10 as _log10
 
-from ..dtypes import boolean, float64, int64
+from ...dtypes import boolean, float64, int64
 from ..expr import Const, Expr, call, cast, where
 from .arithmetic import Two, scaled_quotient
 from .pairs import pair

@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import inf
 
-from .dtypes import DType, boolean, int32, int64, uint32, uint64
-from .errors import DTypeError
-from .expr import Arg, Const, Expr, call, cast, substitute, where, zero
-from .ops import DTypes, Exprs
+from ..dtypes import DType, boolean, int32, int64, uint32, uint64
+from ..errors import DTypeError
+from .expr import Arg, Const, DTypes, Expr, Exprs, call, cast, substitute, where, zero
 
 
 class Reduction:

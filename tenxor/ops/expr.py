@@ -9,16 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from hashlib import blake2b
-from typing import TYPE_CHECKING
 
-from .dtypes import DType, Number, boolean
-
-if TYPE_CHECKING:
-    from .ops import Op
+from ..dtypes import DType, Number, boolean
 
 LONGEST_TEXT = 2000  # characters of an expression that are shown
 
-OPS: dict[str, Op] = {}  # filled by ops.py, so that expressions can use Python's operators
+DTypes = tuple[DType, ...]
+# (operation, dtypes given) -> (dtypes computed in, dtype of the result)
+Rule = Callable[[str, DTypes], tuple[DTypes, DType]]
 
 
 class Expr:
@@ -94,6 +92,72 @@ class Expr:
 
 
 Operand = Expr | Number
+Exprs = tuple[Expr, ...]
+
+
+class Op:
+    """One elementwise operation.
+
+    `rule` maps the operands' dtypes to those it computes in and its result's; `formula`, if any, expresses it by other
+    entries; `parts` gives it for complex operands, each a pair of real expressions; `infix` is how it prints; `meaning` is
+    its documentation; `cost` is about how many additions it is worth. `in_complex` tells of a formula that has complex
+    numbers in it, whatever it is given.
+    """
+
+    __slots__ = (
+        "_results",
+        "arity",
+        "cost",
+        "formula",
+        "formula_key",
+        "in_complex",
+        "infix",
+        "kind",
+        "meaning",
+        "name",
+        "parts",
+        "rule",
+    )
+
+    def __init__(
+        self,
+        name: str,
+        arity: int,
+        rule: Rule,
+        meaning: str = "",
+        *,
+        infix: str = "",
+        cost: int = 1,
+        formula: Callable[..., Expr] | None = None,
+        formula_key: object = None,
+        parts: Callable[..., Expr] | None = None,
+    ) -> None:
+        self.name, self.arity, self.rule, self.meaning = name, arity, rule, meaning
+        self.infix, self.cost, self.formula, self.formula_key = infix, cost, formula, formula_key
+        self.parts, self.in_complex = parts, False
+        self.kind = "elementwise"
+        self._results: dict[DTypes, DType] = {}
+
+    def __repr__(self) -> str:
+        return self.name
+
+    def result(self, dtypes: DTypes) -> DType:
+        """The dtype of the result for operands of these dtypes; DTypeError where there is none."""
+        found = self._results.get(dtypes)
+        if found is None:
+            found = self._results[dtypes] = self.rule(self.name, dtypes)[1]
+        return found
+
+    def format(self, args: list[str], dtype: DType) -> str:
+        """The operation written on the texts of its arguments."""
+        if self.infix and self.arity == 2:
+            return f"({args[0]} {self.infix} {args[1]})"
+        if self.name == "cast":
+            return f"{dtype.name}({args[0]})"
+        return f"{self.name}({', '.join(args)})"
+
+
+OPS: dict[str, Op] = {}  # by name; filled by table.py, whose formulas are expressions of these very entries
 
 
 class Arg(Expr):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import inf
 
-from ..dtypes import float32, float64, int64, uint64
+from ...dtypes import float32, float64, int64, uint64
 from ..expr import Const, Expr, Pair, call, cast, where, zero
 from .pairs import pair
 

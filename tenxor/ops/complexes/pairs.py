@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
-from ..dtypes import DType, complex_of
-from ..expr import Arg, Call, Const, Expr, Pair, call, cast, missing, walk, zero
-
-if TYPE_CHECKING:
-    from ..ops import Op
+from ...dtypes import DType, complex_of
+from ..expr import Arg, Call, Const, Expr, Op, Pair, call, cast, missing, walk, zero
 
 
 def pair(real: Expr, imag: Expr) -> Pair:

@@ -10,190 +10,27 @@ from collections.abc import Callable
 
 from .complexes import arithmetic, elementary, inverse
 from .complexes.pairs import has_complex, pair
-from .dtypes import DEFAULT_FLOAT, DType, boolean, float32, float64, promote, uint32, uint64
-from .errors import DTypeError
-from .expr import OPS as OPS
-from .expr import Const, Expr, call, cast, substitute, zero
-
-DTypes = tuple[DType, ...]
-Exprs = tuple[Expr, ...]
-# (operation, dtypes given) -> (dtypes computed in, dtype of the result)
-Rule = Callable[[str, DTypes], tuple[DTypes, DType]]
-
-REAL = ("uint", "int", "float")
-NUMERIC = (*REAL, "complex")
-ORDERED = ("bool", *REAL)
-ALL_KINDS = (*ORDERED, "complex")
-INTEGRAL = ("bool", "uint", "int")
-
-
-class Op:
-    """One elementwise operation.
-
-    `rule` maps the operands' dtypes to those it computes in and its result's; `formula`, if any, expresses it by other
-    entries; `parts` gives it for complex operands, each a pair of real expressions; `infix` is how it prints; `meaning` is
-    its documentation; `cost` is about how many additions it is worth. `in_complex` tells of a formula that has complex
-    numbers in it, whatever it is given.
-    """
-
-    __slots__ = (
-        "_results",
-        "arity",
-        "cost",
-        "formula",
-        "formula_key",
-        "in_complex",
-        "infix",
-        "kind",
-        "meaning",
-        "name",
-        "parts",
-        "rule",
-    )
-
-    def __init__(
-        self,
-        name: str,
-        arity: int,
-        rule: Rule,
-        meaning: str = "",
-        *,
-        infix: str = "",
-        cost: int = 1,
-        formula: Callable[..., Expr] | None = None,
-        formula_key: object = None,
-        parts: Callable[..., Expr] | None = None,
-    ) -> None:
-        self.name, self.arity, self.rule, self.meaning = name, arity, rule, meaning
-        self.infix, self.cost, self.formula, self.formula_key = infix, cost, formula, formula_key
-        self.parts, self.in_complex = parts, False
-        self.kind = "elementwise"
-        self._results: dict[DTypes, DType] = {}
-
-    def __repr__(self) -> str:
-        return self.name
-
-    def result(self, dtypes: DTypes) -> DType:
-        """The dtype of the result for operands of these dtypes; DTypeError where there is none."""
-        found = self._results.get(dtypes)
-        if found is None:
-            found = self._results[dtypes] = self.rule(self.name, dtypes)[1]
-        return found
-
-    def format(self, args: list[str], dtype: DType) -> str:
-        """The operation written on the texts of its arguments."""
-        if self.infix and self.arity == 2:
-            return f"({args[0]} {self.infix} {args[1]})"
-        if self.name == "cast":
-            return f"{dtype.name}({args[0]})"
-        return f"{self.name}({', '.join(args)})"
-
-
-def _check_kinds(op: str, dtypes: DTypes, accepts: tuple[str, ...]) -> DType:
-    common = dtypes[0]
-    for d in dtypes[1:]:
-        common = d if d is common else promote(common, d, op)
-    if common.kind not in accepts:
-        names = {
-            "bool": "bool",
-            "uint": "unsigned integers",
-            "int": "signed integers",
-            "float": "floats",
-            "complex": "complex numbers",
-        }
-        hint = " (use logical_xor)" if op == "subtract" else " (use logical_not)" if op == "negative" else ""
-        hint = " (use it on tx.real(x), tx.imag(x) or tx.abs(x))" if common.is_complex else hint
-        raise DTypeError(f"{op}: does not accept {common}; it takes {', '.join(names[k] for k in accepts)}{hint}")
-    return common
-
-
-def same(accepts: tuple[str, ...] = ALL_KINDS) -> Rule:
-    """Operands promote to one dtype, which is the result's too."""
-
-    def rule(op: str, dtypes: DTypes) -> tuple[DTypes, DType]:
-        d = _check_kinds(op, dtypes, accepts)
-        return (d,) * len(dtypes), d
-
-    return rule
-
-
-def floating(op: str, dtypes: DTypes) -> tuple[DTypes, DType]:
-    """Operands promote to one real floating-point dtype (integers to the default one)."""
-    d = _check_kinds(op, dtypes, ORDERED)
-    d = d if d.kind == "float" else DEFAULT_FLOAT
-    return (d,) * len(dtypes), d
-
-
-def inexact(op: str, dtypes: DTypes) -> tuple[DTypes, DType]:
-    """Operands promote to one floating-point dtype, real or complex (integers to the default one)."""
-    d = _check_kinds(op, dtypes, ALL_KINDS)
-    d = d if d.kind in ("float", "complex") else DEFAULT_FLOAT
-    return (d,) * len(dtypes), d
-
-
-def part_of(accepts: tuple[str, ...]) -> Rule:
-    """One operand; the result has the dtype of its parts, if it is complex, else its own."""
-
-    def rule(op: str, dtypes: DTypes) -> tuple[DTypes, DType]:
-        d = _check_kinds(op, dtypes, accepts)
-        return (d,), d.part
-
-    return rule
-
-
-def number_and_real(op: str, dtypes: DTypes) -> tuple[DTypes, DType]:
-    """A number, real or complex, and a real one of the dtype of its parts."""
-    x, y = dtypes
-    if y is not x.part or not y.is_float:
-        raise DTypeError(f"{op}: takes a number and a float of the dtype of its parts, not {x} and {y}")
-    return dtypes, x
-
-
-def predicate(accepts: tuple[str, ...] = ALL_KINDS) -> Rule:
-    """Operands promote to one dtype; the result is bool."""
-
-    def rule(op: str, dtypes: DTypes) -> tuple[DTypes, DType]:
-        return (_check_kinds(op, dtypes, accepts),) * len(dtypes), boolean
-
-    return rule
-
-
-def logical(op: str, dtypes: DTypes) -> tuple[DTypes, DType]:
-    """Operands count as true where they are not zero."""
-    return (boolean,) * len(dtypes), boolean
-
-
-def selecting(op: str, dtypes: DTypes) -> tuple[DTypes, DType]:
-    """A condition, then two values of one dtype."""
-    d = _check_kinds(op, dtypes[1:], ALL_KINDS)
-    return (boolean, d, d), d
-
-
-def as_bits(op: str, dtypes: DTypes) -> tuple[DTypes, DType]:
-    """A float of 32 or 64 bits, and an unsigned integer of as many."""
-    return dtypes, _as_wide(op, dtypes[0], {float32: uint32, float64: uint64})
-
-
-def as_float(op: str, dtypes: DTypes) -> tuple[DTypes, DType]:
-    """An unsigned integer of 32 or 64 bits, and a float of as many."""
-    return dtypes, _as_wide(op, dtypes[0], {uint32: float32, uint64: float64})
-
-
-def _as_wide(op: str, given: DType, wanted: dict[DType, DType]) -> DType:
-    if given not in wanted:
-        raise DTypeError(f"{op}: takes {' or '.join(map(str, wanted))}, not {given}")
-    return wanted[given]
-
-
-def words(op: str, dtypes: DTypes) -> tuple[DTypes, DType]:
-    """64 bits each, and 64 bits."""
-    if any(d is not uint64 for d in dtypes):
-        raise DTypeError(f"{op}: takes uint64 words, not {', '.join(map(str, dtypes))}")
-    return dtypes, uint64
-
-
-def _never(op: str, dtypes: DTypes) -> tuple[DTypes, DType]:
-    raise AssertionError("cast carries its dtype itself")
+from .expr import OPS, DTypes, Expr, Op, Rule, call, substitute, zero
+from .philox import random_bits
+from .rules import (
+    ALL_KINDS,
+    INTEGRAL,
+    NUMERIC,
+    ORDERED,
+    REAL,
+    as_bits,
+    as_float,
+    floating,
+    inexact,
+    logical,
+    never,
+    number_and_real,
+    part_of,
+    predicate,
+    same,
+    selecting,
+    words,
+)
 
 
 def entry(name: str, arity: int, rule: Rule, meaning: str, **more: object) -> Op:
@@ -203,7 +40,7 @@ def entry(name: str, arity: int, rule: Rule, meaning: str, **more: object) -> Op
 
 
 # --- arithmetic -------------------------------------------------------------------------------------------------------
-entry("cast", 1, _never, "the value in another dtype; floats to integers truncate and saturate, NaN gives 0")
+entry("cast", 1, never, "the value in another dtype; floats to integers truncate and saturate, NaN gives 0")
 entry("add", 2, same(), "x + y; for bool, or", infix="+", parts=arithmetic.add)
 entry("subtract", 2, same(NUMERIC), "x - y", infix="-", parts=arithmetic.subtract)
 entry("multiply", 2, same(), "x * y; for bool, and", infix="*", parts=arithmetic.multiply)
@@ -384,45 +221,13 @@ entry("gelu_tanh", 1, floating, "x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x*
 
 
 # --- random numbers ---------------------------------------------------------------------------------------------------
-
-
-def philox4x32(counter: Exprs, key: Exprs) -> Exprs:
-    """Philox 4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011): four words of a block."""
-    c0, c1, c2, c3 = counter
-    k0, k1 = key
-    for _ in range(10):
-        a, b = Const(0xD2511F53, uint32), Const(0xCD9E8D57, uint32)
-        high_a, low_a, high_b, low_b = call("multiply_high", a, c0), a * c0, call("multiply_high", b, c2), b * c2
-        c0, c1, c2, c3 = _xor(_xor(high_b, c1), k0), low_b, _xor(_xor(high_a, c3), k1), low_a
-        k0, k1 = k0 + Const(0x9E3779B9, uint32), k1 + Const(0xBB67AE85, uint32)
-    return c0, c1, c2, c3
-
-
-def _xor(x: Expr, y: Expr) -> Expr:
-    return call("bitwise_xor", x, y)
-
-
-def _words(x: Expr) -> Exprs:
-    """The low and the high half of 64 bits."""
-    return cast(x, uint32), cast(call("bitwise_right_shift", x, 32), uint32)
-
-
-def _random_bits(first: int) -> Callable[[Expr, Expr, Expr], Expr]:
-    def formula(counter: Expr, stream: Expr, key: Expr) -> Expr:
-        block = philox4x32((*_words(counter), *_words(stream)), _words(key))
-        low, high = (cast(w, uint64) for w in block[first : first + 2])
-        return call("bitwise_or", low, call("bitwise_left_shift", high, 32))
-
-    return formula
-
-
 entry(
     "random_bits",
     3,
     words,
     "64 random bits of (counter, stream, key): words 0 and 1 of their Philox block",
     cost=100,
-    formula=_random_bits(0),
+    formula=random_bits(0),
 )
 entry(
     "random_bits_high",
@@ -430,7 +235,7 @@ entry(
     words,
     "64 other random bits of (counter, stream, key): words 2 and 3 of their Philox block",
     cost=100,
-    formula=_random_bits(2),
+    formula=random_bits(2),
 )
 
 

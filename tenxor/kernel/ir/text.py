@@ -4,23 +4,27 @@ from __future__ import annotations
 
 import re
 
-from ..dtypes import DType
-from ..expr import Expr, substitute
-from .ir import (
-    PARTS,
+from ...dtypes import DType
+from ...ops.expr import Expr, substitute
+from .leaves import PARTS, axis_name, show_address
+from .loops import (
     Accumulate,
+    Axis,
     Fetch,
+    Fold,
     For,
     Init,
     Keep,
-    Kernel,
+    Operand,
     Product,
     Stage,
     Statement,
     Update,
-    axis_name,
-    show_address,
 )
+
+Axes = tuple[Axis, ...]
+Folds = tuple[Fold, ...]
+Body = tuple[Statement, ...]
 
 
 class _Held(Expr):
@@ -36,19 +40,21 @@ class _Held(Expr):
         return f"held{self.part}"
 
 
-def show(kernel: Kernel) -> list[str]:
-    """The kernel as the lines of a small program."""
-    args = [f"{'out ' if o.written else ''}p{i}: {o.dtype}" for i, o in enumerate(kernel.operands)]
-    args += [f"c{i}: {d}" for i, d in enumerate(kernel.numbers)]
-    lines = [f"kernel {kernel.name}({', '.join(args)})"]
-    _show_body(kernel, kernel.body, 1, lines)
+def program(
+    name: str, operands: tuple[Operand, ...], numbers: tuple[DType, ...], axes: Axes, folds: Folds, body: Body
+) -> list[str]:
+    """The lines of a kernel with these parts."""
+    args = [f"{'out ' if o.written else ''}p{i}: {o.dtype}" for i, o in enumerate(operands)]
+    args += [f"c{i}: {d}" for i, d in enumerate(numbers)]
+    lines = [f"kernel {name}({', '.join(args)})"]
+    _show_body(axes, folds, body, 1, lines)
     return lines
 
 
-def _show_body(kernel: Kernel, body: tuple[Statement, ...], depth: int, lines: list[str]) -> None:
+def _show_body(axes: Axes, folds: Folds, body: Body, depth: int, lines: list[str]) -> None:
     pad = "  " * depth
 
-    rows = {f"r{k}": f.row for k, f in enumerate(kernel.folds) if f.row >= 0}
+    rows = {f"r{k}": f.row for k, f in enumerate(folds) if f.row >= 0}
 
     def in_rows(line: str) -> str:
         """The line with the index of each state that is one of a row."""
@@ -58,17 +64,17 @@ def _show_body(kernel: Kernel, body: tuple[Statement, ...], depth: int, lines: l
 
     for s in body:
         if isinstance(s, For):
-            axis = kernel.axes[s.axis]
+            axis = axes[s.axis]
             how = ("parallel " if axis.parallel else "") + ("vector " if axis.vector else "")
             name, extent = axis_name(s.axis), f"s{axis.extent}"
             if s.block:
                 lines.append(f"{pad}blocks of {s.block} {name} in 0..{extent}:")
-                _show_body(kernel, s.body, depth + 1, lines)
+                _show_body(axes, folds, s.body, depth + 1, lines)
                 continue
             lines.append(f"{pad}{how}for {name} in 0..{extent}:")
-            _show_body(kernel, s.body, depth + 1, lines)
+            _show_body(axes, folds, s.body, depth + 1, lines)
         elif isinstance(s, Init):
-            lines.append(in_rows(f"{pad}r{s.fold} = {kernel.folds[s.fold].reduction.name}.identity"))
+            lines.append(in_rows(f"{pad}r{s.fold} = {folds[s.fold].reduction.name}.identity"))
         elif isinstance(s, Update):
             for part, value in enumerate(s.values):
                 lines.append(in_rows(f"{pad}r{s.fold}{f'.{part}' if part else ''} = {value!r}"))
@@ -77,7 +83,7 @@ def _show_body(kernel: Kernel, body: tuple[Statement, ...], depth: int, lines: l
         elif isinstance(s, Keep):
             lines.append(in_rows(f"{pad}kept{s.row}[{axis_name(s.axis)}] = {s.value!r}"))
         elif isinstance(s, Product):
-            _show_product(kernel, s, depth, lines)
+            _show_product(axes, folds, s, depth, lines)
         elif isinstance(s, Stage):
             lines.append(f"{pad}tile{s.tile} = p{s.operand}[{show_address(s.address)}] over the blocks")
         elif isinstance(s, Accumulate):
@@ -91,14 +97,14 @@ def _show_body(kernel: Kernel, body: tuple[Statement, ...], depth: int, lines: l
                 lines.append(in_rows(f"{pad}p{s.operand}[{show_address(s.address)}]{which} ={how} {value!r}"))
 
 
-def _show_product(kernel: Kernel, s: Product, depth: int, lines: list[str]) -> None:
+def _show_product(axes: Axes, folds: Folds, s: Product, depth: int, lines: list[str]) -> None:
     pad = "  " * depth
     row, column, step = axis_name(s.left.axis), axis_name(s.right.axis), ", ".join(map(axis_name, s.summed))
-    rows, columns = (f"s{kernel.axes[side.axis].extent}" for side in (s.left, s.right))
+    rows, columns = (f"s{axes[side.axis].extent}" for side in (s.left, s.right))
     lines.append(f"{pad}product for {row} in 0..{rows}, {column} in 0..{columns}, over {step}:")
     for name, side in (("left", s.left), ("right", s.right)):
         how = " packed" if side.packed else ""
         lines += [f"{pad}  {name}{k}[{axis_name(side.axis)}, {step}] ={how} {e!r}" for k, e in enumerate(side.values)]
     for part, value in enumerate(s.values):
         lines.append(f"{pad}  r{s.fold}{f'.{part}' if part else ''}[{row}, {column}] = {value!r}")
-    _show_body(kernel, s.body, depth + 1, lines)
+    _show_body(axes, folds, s.body, depth + 1, lines)

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 
-from ..dtypes import DType, int64
-from ..expr import Arg, Expr, Pair
-from ..ops import DTypes, Exprs
+from ...dtypes import DType, int64
+from ..expr import Arg, DTypes, Expr, Exprs, Pair
 from ..reductions import Reduction
 from .pairs import converted, has_complex, in_parts
 

@@ -1,0 +1,109 @@
+"""What a kernel consists of while it is being put together: loops, expressions and accesses, with their layouts still in numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ..dtypes import DType, int64
+from ..layout import Layout
+from ..node import Node, Scalar
+from ..ops.expr import Expr
+from .ir import Fold
+
+Loops = tuple[int, ...]  # the axes around something, outermost first
+
+
+class Chosen(Expr):
+    """The index along `axis` of the draft, through which no loop runs, from a value that may count from the end."""
+
+    __slots__ = ("_args", "axis")
+
+    def __init__(self, axis: int, value: Expr) -> None:
+        self.axis, self._args = axis, (value,)
+        self._set(int64, axis, value)
+
+    @property
+    def args(self) -> tuple[Expr, ...]:
+        return self._args
+
+    def with_args(self, args: tuple[Expr, ...]) -> Expr:
+        return Chosen(self.axis, args[0])
+
+
+class Access(Expr):
+    """What reads access number `index` of the draft, whose place has the `chosen` axes behind its loops.
+
+    Of complex elements it reads one part, the real (`part` 0) or the imaginary one (1).
+    """
+
+    __slots__ = ("_args", "index", "part")
+
+    def __init__(self, index: int, dtype: DType, chosen: tuple[Expr, ...], part: int | None = None) -> None:
+        self.index, self._args, self.part = index, chosen, part
+        self._set(dtype, index, part, *chosen)
+
+    @property
+    def args(self) -> tuple[Expr, ...]:
+        return self._args
+
+    def with_args(self, args: tuple[Expr, ...]) -> Expr:
+        return Access(self.index, self.dtype, args, self.part)
+
+
+@dataclass(slots=True)
+class Place:
+    """What an access reads (None: its own position, as a number) and where: `layout` over the extents of `loops`, the last of
+    which may be chosen axes.
+    """
+
+    node: Node | None
+    layout: Layout
+    loops: Loops
+
+
+@dataclass(slots=True)
+class Folding:
+    """One fold: its loops `axes` run inside `around`, and `values` is its next state.
+
+    `last` is the loop around it that runs along the last axis of the reduction's own result, if there is one.
+    """
+
+    around: Loops
+    axes: Loops
+    fold: int
+    values: tuple[Expr, ...]
+    last: int | None
+
+
+@dataclass(slots=True)
+class Keeping:
+    """A row that the loop of some folds over `written` fills with `value`, and the loop over `read` reads."""
+
+    value: Expr
+    written: int
+    read: int
+
+
+@dataclass(slots=True)
+class Draft:
+    """All of a kernel before its layouts become index arithmetic."""
+
+    root: Node
+    extents: list[int] = field(default_factory=list)  # per axis
+    space: Loops = ()  # the independent loops of the result
+    scan: int | None = None  # the axis that a running reduction walks, inside `space`
+    places: list[Place] = field(default_factory=list)
+    numbers: list[tuple[Scalar, bool]] = field(default_factory=list)  # and whether the imaginary part is meant
+    folds: list[Fold] = field(default_factory=list)
+    foldings: list[Folding] = field(default_factory=list)
+    kept: list[Keeping] = field(default_factory=list)
+    chosen: dict[int, Chosen] = field(default_factory=dict)  # the axes along which values say the index
+    names: list[str] = field(default_factory=list)  # of the operations, innermost first
+    value: Expr | None = None
+    out: Place | None = None
+
+    def new_axes(self, shape: tuple[int, ...]) -> Loops:
+        """New loops of the given extents."""
+        first = len(self.extents)
+        self.extents.extend(shape)
+        return tuple(range(first, len(self.extents)))

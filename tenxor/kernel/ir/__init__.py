@@ -1,0 +1,91 @@
+"""The loop IR: what stands between tensors and machines.
+
+A `Kernel` is a pattern. It knows operations, dtypes, how many axes there are, and how each operand lies along each
+axis; it knows no size, stride, offset or number. Those are run-time arguments, all 8 bytes wide, in one block:
+
+    operands (pointers)  |  tables (pointers)  |  scalars (int64, uint64 or float64)  |  slots (int64: sizes, strides, offsets)
+
+Equal kernels are equal Python values, so the IR is its own cache key. `str(kernel)` shows it as a program.
+"""
+
+from ...ops.expr import walk
+from .kernel import LANES_AT_ONCE, ROWS_AT_ONCE, Kernel
+from .leaves import (
+    PARTS,
+    Address,
+    Factor,
+    Index,
+    Kept,
+    Load,
+    Number,
+    Position,
+    Result,
+    Staged,
+    State,
+    Term,
+    axis_name,
+    expand,
+    show_address,
+    surface,
+    work,
+)
+from .loops import (
+    ALIGNMENT,
+    Accumulate,
+    Axis,
+    Fetch,
+    Fold,
+    For,
+    Init,
+    Keep,
+    Operand,
+    Product,
+    Side,
+    Stage,
+    Statement,
+    Store,
+    Update,
+    expressions,
+    statements,
+)
+
+__all__ = [
+    "ALIGNMENT",
+    "Accumulate",
+    "Address",
+    "Axis",
+    "Factor",
+    "Fetch",
+    "Fold",
+    "For",
+    "Index",
+    "Init",
+    "Keep",
+    "Kept",
+    "Kernel",
+    "LANES_AT_ONCE",
+    "Load",
+    "Number",
+    "Operand",
+    "PARTS",
+    "Position",
+    "Product",
+    "ROWS_AT_ONCE",
+    "Result",
+    "Side",
+    "Stage",
+    "Staged",
+    "State",
+    "Statement",
+    "Store",
+    "Term",
+    "Update",
+    "axis_name",
+    "expand",
+    "expressions",
+    "show_address",
+    "statements",
+    "surface",
+    "walk",
+    "work",
+]

@@ -1,0 +1,53 @@
+"""`Kernel`: a pattern of loops, as a value."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ...dtypes import DType
+from .loops import Axis, Fold, For, Operand, Product, Statement, statements
+from .text import program
+
+ROWS_AT_ONCE = 24  # rows of a product that no two threads should share
+LANES_AT_ONCE = (
+    64  # steps of a loop with lanes, or columns, that no two threads should share; what is streamed needs whole lines
+)
+
+
+class Kernel(NamedTuple):
+    """A compiled pattern's source: equal patterns are equal kernels."""
+
+    name: str
+    operands: tuple[Operand, ...]
+    tables: int
+    numbers: tuple[DType, ...]
+    slots: int
+    axes: tuple[Axis, ...]
+    folds: tuple[Fold, ...]
+    body: tuple[Statement, ...]
+
+    def __str__(self) -> str:
+        return "\n".join(program(self.name, self.operands, self.numbers, self.axes, self.folds, self.body))
+
+    @property
+    def product(self) -> Product | None:
+        """The product that the kernel computes, if it does."""
+        return next((s for s in statements(self.body) if isinstance(s, Product)), None)
+
+    @property
+    def shared(self) -> int:
+        """The axis whose loop may be split over threads: that of a product, else the outermost; -1 if there is none."""
+        product = self.product
+        if product is not None and product.shared >= 0:
+            return product.shared
+        outer = self.body[0]
+        alone = len(self.body) == 1 and isinstance(outer, For) and self.axes[outer.axis].parallel
+        return outer.axis if alone and isinstance(outer, For) else -1
+
+    @property
+    def grain(self) -> int:
+        """How many steps of the shared loop a thread takes at least: what reads along rows reads long pieces of them."""
+        loop = self.body[0]
+        if isinstance(loop, For) and loop.axis == self.shared:
+            return min(loop.block, 512) or (LANES_AT_ONCE if self.axes[loop.axis].vector else 1)
+        return LANES_AT_ONCE if self.axes[self.shared].vector else ROWS_AT_ONCE

@@ -1,0 +1,188 @@
+"""What a kernel does: statements, loops among them, and what they speak of: axes, folds, operands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from ...dtypes import DType
+from ...ops.expr import Expr
+from ...ops.reductions import Reduction
+from .leaves import Address
+
+ALIGNMENT = 64  # bytes: where results begin
+
+
+class Init(NamedTuple):
+    """Start fold `fold` from its identity."""
+
+    fold: int
+
+
+class Update(NamedTuple):
+    """Replace the state of fold `fold` by `values`, one expression a part."""
+
+    fold: int
+    values: tuple[Expr, ...]
+
+
+class Fetch(NamedTuple):
+    """Have what operand `operand` holds at `address`, one step further along `axis`, brought into the cache."""
+
+    operand: int
+    address: Address
+    axis: int
+
+
+class Keep(NamedTuple):
+    """Keep `value` in row `row`, of no more than `size` elements, at the index of `axis`, for a later loop."""
+
+    row: int
+    axis: int
+    size: int
+    value: Expr
+
+
+class Store(NamedTuple):
+    """Write `value` to operand `operand` at `address`; to a complex element, as its real part, beside its part `imag`.
+
+    What is `streamed` is too large to stay in a cache, and best written past it. It begins at a multiple of `ALIGNMENT`
+    bytes, as does each of its rows.
+    """
+
+    operand: int
+    address: Address
+    value: Expr
+    streamed: bool = False
+    imag: Expr | None = None
+
+    @property
+    def values(self) -> tuple[Expr, ...]:
+        """All that is written: one value, or two parts."""
+        return (self.value,) if self.imag is None else (self.value, self.imag)
+
+
+class Accumulate(NamedTuple):
+    """Join a value to what operand `operand` holds at `address`, of which `indices` may be part; before the next step does.
+
+    `values` are the parts of the value, `joined` those of what the element holds then: over `Arg`s, first for the parts that
+    it held before, then for the value's. Steps may meet at one element, so lanes take their turns, unless they lie side by
+    side.
+    """
+
+    operand: int
+    address: Address
+    indices: tuple[Expr, ...]
+    values: tuple[Expr, ...]
+    joined: tuple[Expr, ...]
+
+    def is_beside(self, axis: int) -> bool:
+        """Whether neighbours along an axis write neighbouring elements, whatever the indices are."""
+        return self.address.then is None and any(t.axis == axis and t.how == "unit" for t in self.address.terms)
+
+
+class Stage(NamedTuple):
+    """Fill tile `tile` with an operand's elements over the present blocks, of `side` indices, of two axes.
+
+    The elements lie next to one another along the first of them; loops inside read them along the other.
+    """
+
+    tile: int
+    operand: int
+    address: Address
+    along: int
+    last: int
+    side: int
+
+
+class For(NamedTuple):
+    """`body` for every index of `axis`; with `block`, for every so many indices, over which a loop inside it then runs."""
+
+    axis: int
+    body: tuple[Statement, ...]
+    block: int = 0
+
+
+class Side(NamedTuple):
+    """What a product takes from one side: `values` at each step along `axis`, the rows or the columns.
+
+    If it is `packed`, the values for a block of so many indices are first put in the order in which they are needed; once
+    for all if they are `fixed`. With `runs` tables say where the indices lie, but most lie beside the one before.
+    """
+
+    axis: int
+    values: tuple[Expr, ...]
+    packed: bool
+    fixed: bool
+    runs: bool
+    block: int  # a slot
+
+
+class Product(NamedTuple):
+    """Fold `fold` over the axes `summed` for every row of `left` with every column of `right`, and then `body` for both.
+
+    `values` are the next state, made of the `Factor`s of both sides. Threads share the loop over the axis `shared`,
+    unless that is -1. With `once` the steps are few.
+    """
+
+    fold: int
+    left: Side
+    right: Side
+    summed: tuple[int, ...]
+    values: tuple[Expr, ...]
+    body: tuple[Statement, ...]
+    shared: int
+    once: bool
+
+
+Statement = Init | Update | Fetch | Keep | Store | Accumulate | Stage | For | Product
+
+
+class Axis(NamedTuple):
+    """A loop: its extent (a slot), whether its steps are independent, and whether lanes run along it."""
+
+    extent: int
+    parallel: bool
+    vector: bool
+
+
+class Fold(NamedTuple):
+    """A reduction in progress: its kind and the dtypes of its state.
+
+    With `row`, an axis, there is a row of states, one for each index in the present block of that axis. Loops over other
+    axes may then run around that over the row.
+    """
+
+    reduction: Reduction
+    states: tuple[DType, ...]
+    row: int = -1
+
+
+class Operand(NamedTuple):
+    """A piece of memory that the kernel reads, or writes. Only here may a dtype be complex: values are real."""
+
+    dtype: DType
+    written: bool
+
+
+def statements(body: tuple[Statement, ...]) -> Iterator[Statement]:
+    """All statements, those of loops after the loop."""
+    for s in body:
+        yield s
+        if isinstance(s, (For, Product)):
+            yield from statements(s.body)
+
+
+def expressions(body: tuple[Statement, ...]) -> Iterator[Expr]:
+    """The expressions of all statements, outermost nodes only."""
+    for s in statements(body):
+        if isinstance(s, Update):
+            yield from s.values
+        elif isinstance(s, Product):
+            yield from (*s.left.values, *s.right.values, *s.values)
+        elif isinstance(s, Store):
+            yield from s.values
+        elif isinstance(s, Accumulate):
+            yield from (*s.indices, *s.values)
+        elif isinstance(s, Keep):
+            yield s.value

@@ -1,0 +1,121 @@
+"""Dtype rules: what an operation computes in, and what its result is, for the dtypes that it is given."""
+
+from __future__ import annotations
+
+from ..dtypes import DEFAULT_FLOAT, DType, boolean, float32, float64, promote, uint32, uint64
+from ..errors import DTypeError
+from .expr import DTypes, Rule
+
+REAL = ("uint", "int", "float")
+NUMERIC = (*REAL, "complex")
+ORDERED = ("bool", *REAL)
+ALL_KINDS = (*ORDERED, "complex")
+INTEGRAL = ("bool", "uint", "int")
+
+
+def _check_kinds(op: str, dtypes: DTypes, accepts: tuple[str, ...]) -> DType:
+    common = dtypes[0]
+    for d in dtypes[1:]:
+        common = d if d is common else promote(common, d, op)
+    if common.kind not in accepts:
+        names = {
+            "bool": "bool",
+            "uint": "unsigned integers",
+            "int": "signed integers",
+            "float": "floats",
+            "complex": "complex numbers",
+        }
+        hint = " (use logical_xor)" if op == "subtract" else " (use logical_not)" if op == "negative" else ""
+        hint = " (use it on tx.real(x), tx.imag(x) or tx.abs(x))" if common.is_complex else hint
+        raise DTypeError(f"{op}: does not accept {common}; it takes {', '.join(names[k] for k in accepts)}{hint}")
+    return common
+
+
+def same(accepts: tuple[str, ...] = ALL_KINDS) -> Rule:
+    """Operands promote to one dtype, which is the result's too."""
+
+    def rule(op: str, dtypes: DTypes) -> tuple[DTypes, DType]:
+        d = _check_kinds(op, dtypes, accepts)
+        return (d,) * len(dtypes), d
+
+    return rule
+
+
+def floating(op: str, dtypes: DTypes) -> tuple[DTypes, DType]:
+    """Operands promote to one real floating-point dtype (integers to the default one)."""
+    d = _check_kinds(op, dtypes, ORDERED)
+    d = d if d.kind == "float" else DEFAULT_FLOAT
+    return (d,) * len(dtypes), d
+
+
+def inexact(op: str, dtypes: DTypes) -> tuple[DTypes, DType]:
+    """Operands promote to one floating-point dtype, real or complex (integers to the default one)."""
+    d = _check_kinds(op, dtypes, ALL_KINDS)
+    d = d if d.kind in ("float", "complex") else DEFAULT_FLOAT
+    return (d,) * len(dtypes), d
+
+
+def part_of(accepts: tuple[str, ...]) -> Rule:
+    """One operand; the result has the dtype of its parts, if it is complex, else its own."""
+
+    def rule(op: str, dtypes: DTypes) -> tuple[DTypes, DType]:
+        d = _check_kinds(op, dtypes, accepts)
+        return (d,), d.part
+
+    return rule
+
+
+def number_and_real(op: str, dtypes: DTypes) -> tuple[DTypes, DType]:
+    """A number, real or complex, and a real one of the dtype of its parts."""
+    x, y = dtypes
+    if y is not x.part or not y.is_float:
+        raise DTypeError(f"{op}: takes a number and a float of the dtype of its parts, not {x} and {y}")
+    return dtypes, x
+
+
+def predicate(accepts: tuple[str, ...] = ALL_KINDS) -> Rule:
+    """Operands promote to one dtype; the result is bool."""
+
+    def rule(op: str, dtypes: DTypes) -> tuple[DTypes, DType]:
+        return (_check_kinds(op, dtypes, accepts),) * len(dtypes), boolean
+
+    return rule
+
+
+def logical(op: str, dtypes: DTypes) -> tuple[DTypes, DType]:
+    """Operands count as true where they are not zero."""
+    return (boolean,) * len(dtypes), boolean
+
+
+def selecting(op: str, dtypes: DTypes) -> tuple[DTypes, DType]:
+    """A condition, then two values of one dtype."""
+    d = _check_kinds(op, dtypes[1:], ALL_KINDS)
+    return (boolean, d, d), d
+
+
+def as_bits(op: str, dtypes: DTypes) -> tuple[DTypes, DType]:
+    """A float of 32 or 64 bits, and an unsigned integer of as many."""
+    return dtypes, _as_wide(op, dtypes[0], {float32: uint32, float64: uint64})
+
+
+def as_float(op: str, dtypes: DTypes) -> tuple[DTypes, DType]:
+    """An unsigned integer of 32 or 64 bits, and a float of as many."""
+    return dtypes, _as_wide(op, dtypes[0], {uint32: float32, uint64: float64})
+
+
+def _as_wide(op: str, given: DType, wanted: dict[DType, DType]) -> DType:
+    if given not in wanted:
+        raise DTypeError(f"{op}: takes {' or '.join(map(str, wanted))}, not {given}")
+    return wanted[given]
+
+
+def words(op: str, dtypes: DTypes) -> tuple[DTypes, DType]:
+    """64 bits each, and 64 bits."""
+    if any(d is not uint64 for d in dtypes):
+        raise DTypeError(f"{op}: takes uint64 words, not {', '.join(map(str, dtypes))}")
+    return dtypes, uint64
+
+
+def never(op: str, dtypes: DTypes) -> tuple[DTypes, DType]:
+    """No rule: a cast carries its dtype itself."""
+    raise AssertionError("cast carries its dtype itself")
