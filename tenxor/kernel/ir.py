@@ -90,7 +90,7 @@ class Load(Expr):
 class Index(Expr):
     """A value as an index from 0 on, along an axis whose size is in a slot: negative ones count from the end.
 
-    Where it is out of range it is 0, and the last operand of the kernel, one int64, becomes 1.
+    Where it is out of range it is 0, and the kernel's flag, its last operand, becomes 1.
     """
 
     __slots__ = ("_args", "size")
@@ -353,10 +353,15 @@ class Fold(NamedTuple):
 
 
 class Operand(NamedTuple):
-    """A piece of memory that the kernel reads, or writes. Only here may a dtype be complex: values are real."""
+    """A piece of memory that the kernel reads, or writes. Only here may a dtype be complex: values are real.
+
+    The `flag` is one int64 that each launch of the kernel has of its own; it is the last operand, and becomes 1 where an index
+    is out of range.
+    """
 
     dtype: DType
     written: bool
+    flag: bool = False
 
 
 class Kernel(NamedTuple):
@@ -375,6 +380,11 @@ class Kernel(NamedTuple):
         from .text import show  # which needs to know all of the IR
 
         return "\n".join(show(self))
+
+    @property
+    def flagged(self) -> bool:
+        """Whether it looks up indices, which may be out of range: its last operand tells."""
+        return self.operands[-1].flag
 
     @property
     def product(self) -> Product | None:
