@@ -61,7 +61,7 @@ def parts(run: Run, rounds: int = 101, seconds: float = 0.3) -> tuple[float, flo
         if pool is not None:
             pool._share = share
     if not spans:
-        raise RuntimeError("no kernel was seen to run: kernels are called elsewhere than by Compiled.call now")
+        raise RuntimeError("no kernel was seen to run: kernels are called elsewhere than by MachineCode.call now")
     return statistics.median(inside), statistics.median(outside)
 
 

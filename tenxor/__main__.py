@@ -20,7 +20,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import tenxor as tx
-from tenxor.backend.llvm.compiler import Compiled, compiler
+from tenxor.backend import backend
+from tenxor.backend.interface import Compiled
 from tenxor.kernel.ir import For, Kernel, Product, State, Statement, Store, Update, walk
 from tenxor.ops.expr import Call, Expr
 
@@ -178,9 +179,9 @@ def show_digits(number: int, program: Path = DIGITS) -> None:
         return
     print(styled(f"Nearest neighbours on real images, all in broadcasting; the program is {short(program)}.", DIM))
     print()
-    known = set(compiler().kernels)
+    known = set(backend().kernels)
     load(program).main()
-    used = {k: c for k, c in compiler().kernels.items() if k not in known}
+    used = {k: c for k, c in backend().kernels.items() if k not in known}
     print(f"\nIts kernels, {len(used)} besides those that this tour had made before, and what each does in one pass:")
     for kernel, compiled in used.items():
         print(f"  {described(kernel, compiled)}")
@@ -207,7 +208,7 @@ def described(kernel: Kernel, compiled: Compiled) -> str:
     return f"{' → '.join(fused(kernel)) or 'copy'}  ({given} to {makes.dtype}, {ORIGINS[compiled.origin]})"
 
 
-ORIGINS = {"compiled": "compiled now", "disk": "found on disk"}
+ORIGINS = {"compiled": "compiled now", "disk": "found on disk", "interpreted": "interpreted"}
 
 
 def fused(kernel: Kernel) -> list[str]:

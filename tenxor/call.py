@@ -1,32 +1,25 @@
-"""Calls: kernels with their arguments, of which only the addresses and the numbers are filled in at each run."""
+"""Calls: kernels with their arguments, ready to be launched on whatever memory and numbers a pattern has."""
 
 from __future__ import annotations
 
 import os
-import struct
 import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from .backend.llvm.compiler import Compiled, compiler
-from .backend.threads import SLICE, num_threads, share, share_unbroken
-from .dtypes import DType, int64
+from .backend import backend
+from .backend.interface import Arguments, Compiled, Given, Launch
+from .dtypes import DType
 from .kernel.ir import Kernel, expressions, work
-from .kernel.lower import FLAG, Binding
+from .kernel.lower import Binding
 from .layout import Table
-from .memory import Buffer, allocate
+from .memory import Buffer
 from .node import Node, Scalar
-from .pattern import Pattern, given
+from .pattern import given
 
 _LEVEL = os.environ.get("TENXOR_DEBUG", "")
 DEBUG = int(_LEVEL) if _LEVEL.isdigit() else 0
-HOLD_LOCK = 1 << 16  # work, in additions, below which a kernel keeps Python's lock
-SHARE = 1 << 20  # and from which threads share it
-LONGER = 32  # times as long may products run until signals are heard
-PAGE = 1 << 12  # bytes, of which each thread's scratch memory takes a multiple
-assert FLAG.buffer is not None
-FLAGGED = FLAG.buffer.typed(int64)  # its first element tells that a kernel was given an index out of range
 
 
 def _in_bytes(offset: int, dtype: DType) -> tuple[int, int]:
@@ -37,93 +30,55 @@ def _in_bytes(offset: int, dtype: DType) -> tuple[int, int]:
 
 @dataclass(slots=True)
 class Call:
-    """A kernel with its arguments: only the addresses and numbers are filled in at each run."""
+    """A kernel and what it takes for one set of shapes; `run` launches it."""
 
-    kernel: Kernel
-    compiled: Compiled
-    head: struct.Struct  # addresses, tables, numbers
-    out_offset: tuple[int, int]  # bytes to add to its address, and which of the pattern's offsets
-    sources: list[tuple[int, int, int]]  # node, and the same two
+    run: Launch
+    needs: list[int]  # the numbers of the nodes that it reads
     tables: list[Table]
     flagged: bool  # whether it looks up indices, which may be out of range
-    addresses: list[int]  # of the flag, and of the tables
-    numbers: list[tuple[int, bool]]  # among the scalars, and whether the imaginary part is meant
-    slots: bytes
-    split: int
-    grain: int  # steps of the shared loop that a thread takes at least, or 0 if threads share none
     work: int
-    scratch: int  # bytes for each thread
 
     @staticmethod
     def of(node: Node, kernel: Kernel, binding: Binding, number_of: dict[Node, int], scalars: list[Scalar]) -> Call:
         operands = [(n, *_in_bytes(offset, (n or node).dtype)) for n, offset in binding.operands]
-        codes = "".join("d" if d.kind == "float" else "Q" if d.kind == "uint" else "q" for d in kernel.numbers)
+        sources = [(number_of[n], more, at) for n, more, at in operands if n is not None]
         places = {id(s): k for k, s in enumerate(scalars)}
         cost = 2 + sum(map(work, expressions(kernel.body)))
-        flagged = operands[-1][0] is FLAG
-        return Call(
-            kernel,
-            compiler().get(kernel),
-            struct.Struct(f"={len(operands) + len(binding.tables)}q{codes}"),
+        arguments = Arguments(
             operands[0][1:],
-            [(number_of[n], more, at) for n, more, at in operands[1:] if n is not None and n is not FLAG],
-            binding.tables,
-            flagged,
-            [*[FLAGGED.ctypes.data] * flagged, *(int(t.offsets.ctypes.data) for t in binding.tables)],
+            sources,
             [(places[id(s)], imag) for s, imag in binding.numbers],
-            struct.pack(f"={len(binding.slots)}q", *binding.slots),
+            binding.tables,
+            binding.slots,
             binding.split,
-            kernel.grain if kernel.shared >= 0 else 0,
             binding.work * cost,
             binding.scratch,
         )
+        compiled = backend().compile(kernel)
+        launch = backend().bind(compiled, arguments)
+        return Call(
+            _shown(compiled, launch) if DEBUG else launch,
+            [k for k, *_ in sources],
+            binding.tables,
+            kernel.flagged,
+            arguments.work,
+        )
 
-    def run(self, out: Buffer, pattern: Pattern, then: Callable[[], object] | None = None) -> None:
-        """Fill `out`; with `then`, in one go that ends with calling it, which no signal can break."""
-        nodes, scalars, offsets = pattern.nodes, pattern.scalars, pattern.offsets
-        more, at = self.out_offset
-        words: list[int | float] = [out.address + more + offsets[at]]
-        for k, more, at in self.sources:
-            words.append(nodes[k].buffer.address + more + offsets[at])  # type: ignore[union-attr]
-        if self.addresses:
-            words += self.addresses
-        for k, imag in self.numbers:
-            value = scalars[k].value
-            words.append(value.imag if imag else value.real)
-        args = self.head.pack(*words) + self.slots
-        if self.scratch:
-            size = -(-self.scratch // PAGE) * PAGE
-            scratch = allocate(size * num_threads(), self.kernel.name)
-            args += struct.pack("=2q", scratch.address, size)
-        if DEBUG:
-            self.shown(args, then)
-        elif then is not None:
-            self.execute(args, then)
-        elif self.work < HOLD_LOCK:
-            self.compiled.call(args, 0, self.split, 0)
-        else:
-            self.execute(args)
 
-    def execute(self, args: bytes, then: Callable[[], object] | None = None) -> None:
-        """Run with Python's lock released, on several threads if it is much."""
-        work, grain, alone = self.work, self.grain or 1, self.work < SHARE or not self.grain
-        if self.scratch:  # each piece packs anew what it reads
-            work //= LONGER
-            grain *= -(-self.split // (num_threads() * grain * (work // SLICE + 1)))
-        if then is not None:
-            share_unbroken(self.compiled, args, self.split, grain, then, alone=alone)
-        elif self.grain:
-            share(self.compiled, args, self.split, work, grain, alone=alone)
-        else:
-            self.compiled.call_free(args, 0, self.split, 0)
+def _shown(compiled: Compiled, launch: Launch) -> Launch:
+    """A launch that says so: `TENXOR_DEBUG` 1 for names and times, 2 for the loop IR too, 3 for the machine's code."""
+    kernel = compiled.kernel
 
-    def shown(self, args: bytes, then: Callable[[], object] | None) -> None:
-        """Run, and say so: `TENXOR_DEBUG` 1 for names and times, 2 for the loop IR too, 3 for the assembly."""
+    def run(out: Buffer, given: Given, then: Callable[[], object] | None = None) -> bool:
         if DEBUG >= 3:
-            print(compiler().assembly(self.kernel), file=sys.stderr)
+            print(backend().listing(kernel), file=sys.stderr)
         if DEBUG >= 2:
-            print(self.kernel, file=sys.stderr)
+            print(kernel, file=sys.stderr)
         start = time.perf_counter()
-        self.execute(args, then)
+        found = launch(out, given, then)
+        backend().synchronise()
         spent = (time.perf_counter() - start) * 1e6
-        print(f"tenxor: {self.kernel.name} [{self.compiled.origin}] {spent:.1f} us", file=sys.stderr)
+        print(f"tenxor: {kernel.name} [{compiled.origin}] {spent:.1f} us", file=sys.stderr)
+        return found
+
+    return run

@@ -6,14 +6,14 @@ from collections import Counter
 from collections.abc import Sequence, Set
 from functools import partial
 
-from .backend.threads import num_threads
-from .call import FLAGGED, Call
+from .backend import backend
+from .call import Call
 from .dtypes import boolean
 from .errors import TraceError
 from .kernel.fuse import constants, fuse, pending, weights
 from .kernel.ir import Kernel
 from .kernel.lower import lower
-from .memory import Buffer, allocate
+from .memory import Buffer
 from .node import EMPTY, PLACEHOLDER, REINTERPRET, Node, Scalar, Scatter, data, writes
 from .ops import OPS, Op
 from .ownership import held, sole
@@ -21,6 +21,7 @@ from .pattern import Pattern, stand_ins
 
 IN_PLACE = 1 << 20  # bytes from which a result takes over the memory of an operand that dies; finding out takes time
 UNBROKEN = 1 << 32  # work, in additions, up to which it does so, as signals cannot end such a kernel: less than a second
+allocate = backend().allocate
 _WITHOUT_KERNEL = (EMPTY, REINTERPRET)
 _NOBODY: frozenset[int] = frozenset()
 _DONE = data(allocate(0), (0,), boolean)  # stands in the list of nodes for one that is not needed any more
@@ -95,9 +96,9 @@ def _make_step(node: Node, kernels: set[Node], number_of: dict[Node, int], scala
             step.bytes_of = source
     if node.op in _WITHOUT_KERNEL or node.size == 0:
         return step
-    kernel, binding = lower(node, kernels, num_threads())
+    kernel, binding = lower(node, kernels, backend().threads())
     call = step.call = Call.of(node, kernel, binding, number_of, scalars)
-    step.needs.update(k for k, *_ in call.sources)
+    step.needs.update(call.needs)
     if type(node.op) is Scatter and not (node.op.checked and call.work <= UNBROKEN):
         step.may_take = ()  # it may fail, or take so long that a signal should end it, and cannot be done again
     if step.nbytes >= IN_PLACE and call.work <= UNBROKEN and type(node.op) is Op and not call.flagged:
@@ -216,11 +217,8 @@ class Step:
 
     def fill(self, call: Call, node: Node, out: Buffer, pattern: Pattern) -> None:
         """Compute the node's elements. What is irrevocable, and written over memory in place, has no way back either."""
-        if call.flagged:
-            FLAGGED[0] = 0
         once = self.irrevocable and self.over is not None and out is pattern.nodes[self.over].buffer
-        call.run(out, pattern, partial(setattr, node, "buffer", out) if once else None)
-        if call.flagged and FLAGGED[0]:
+        if call.run(out, pattern, partial(setattr, node, "buffer", out) if once else None):
             from .indices import out_of_range  # which needs to compute
 
             raise out_of_range(node)
@@ -244,5 +242,5 @@ def planned(roots: Sequence[Node]) -> list[tuple[Node, Kernel | None]]:
     every, found = set(kernels), []
     for node in kernels:
         nothing = node.op in _WITHOUT_KERNEL or node.size == 0
-        found.append((node, None if nothing else lower(node, every, num_threads())[0]))
+        found.append((node, None if nothing else lower(node, every, backend().threads())[0]))
     return found

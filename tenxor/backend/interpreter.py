@@ -1,13 +1,16 @@
 """The slow, obvious back end: loop IR run statement by statement, element by element. The oracle in tests.
 
-What operations mean is in `meanings.py`.
+What operations mean is in `meanings.py`. `TENXOR_BACKEND=interpreter` has all work done here: to see that the rest of the
+library needs no compiler, and to tell whose a wrong result is.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -37,10 +40,77 @@ from ..kernel.ir import (
     Update,
     expand,
 )
+from ..memory import Buffer
 from ..ops.expr import Arg, Call, Const, Expr, missing
+from .interface import Arguments, Compiled, Given, Launch, OnHost, in_one_go
 from .meanings import Value, apply, cast, from_memory, to_memory
 
 Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Interpreted:
+    """A kernel, which is run as it stands."""
+
+    kernel: Kernel
+    origin: str = "interpreted"
+
+
+class Interpreter(OnHost):
+    """Runs kernels on the elements that NumPy sees in a buffer."""
+
+    name = "interpreter"
+
+    def __init__(self) -> None:
+        self._kernels: dict[Kernel, Interpreted] = {}
+
+    @property
+    def kernels(self) -> Mapping[Kernel, Interpreted]:
+        return self._kernels
+
+    def counts(self) -> tuple[int, int]:
+        return 0, 0
+
+    def threads(self) -> int:
+        return 1
+
+    def compile(self, kernel: Kernel) -> Interpreted:
+        return self._kernels.setdefault(kernel, Interpreted(kernel))
+
+    def bind(self, compiled: Compiled, arguments: Arguments) -> Launch:
+        return partial(_launch, compiled.kernel, arguments)
+
+    def listing(self, kernel: Kernel) -> str:
+        return ""
+
+
+def _launch(
+    kernel: Kernel, fixed: Arguments, out: Buffer, given: Given, then: Callable[[], object] | None = None
+) -> bool:
+    """See `Launch`. What must not be left half done is done elsewhere first."""
+    result = out.typed(kernel.operands[0].dtype)
+    operands, origins = [result if then is None else result.copy()], [_origin(kernel, 0, fixed.out, given)]
+    for index, (k, *place) in enumerate(fixed.sources, 1):
+        buffer = given.nodes[k].buffer
+        assert buffer is not None, f"{kernel.name} reads what is not computed"
+        operands.append(buffer.typed(kernel.operands[index].dtype))
+        origins.append(_origin(kernel, index, place, given))
+    flag = np.zeros(1, np.int64)
+    if kernel.flagged:
+        operands.append(flag)
+        origins.append(0)
+    scalars = [(given.scalars[k].value, imag) for k, imag in fixed.numbers]
+    numbers = [value.imag if imag else value.real for value, imag in scalars]
+    run(kernel, operands, [t.offsets for t in fixed.tables], numbers, fixed.slots, origins)
+    if then is not None:
+        in_one_go(partial(np.copyto, result, operands[0]), then)
+    return bool(flag[0])
+
+
+def _origin(kernel: Kernel, index: int, place: Sequence[int], given: Given) -> int:
+    """The element at which an operand begins."""
+    more, at = place
+    return (more + given.offsets[at]) // kernel.operands[index].dtype.itemsize
 
 
 def run(

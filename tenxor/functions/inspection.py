@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from ..backend import backend
 from ..errors import DTypeError
 from ..node import Node, writes
 from ..pending import relieve, waiting_bytes
@@ -66,9 +67,7 @@ def compile_counts() -> tuple[int, int]:
     >>> import tenxor as tx
     >>> compiled, loaded = tx.compile_counts()
     """
-    from ..backend.llvm.compiler import counts
-
-    return counts()
+    return backend().counts()
 
 
 class Memory(NamedTuple):

@@ -13,8 +13,7 @@ from math import prod
 
 from ..dtypes import int64
 from ..layout import Layout, Table
-from ..memory import allocate
-from ..node import STORE, Node, Scalar, data
+from ..node import STORE, Node, Scalar
 from ..ops.expr import Expr, Pair, rebuild
 from .columns import by_rows, with_rows
 from .draft import draft
@@ -69,18 +68,17 @@ BLOCK = 64  # the side of a tile, in elements
 LARGE, PAST_CACHE = 1 << 23, 1 << 25  # bytes of a result, and of all that a kernel touches, from which it is streamed
 PRODUCTS = 8  # steps of a product in the time of one elsewhere
 MAX_TILES = 2  # in one kernel: they lie on the stack
-FLAG = data(allocate(int64.itemsize), (1,), int64)  # what kernels set where an index is out of range
+FLAG = Operand(int64, written=True, flag=True)  # what kernels set where an index is out of range
 
 
 @dataclass(slots=True)
 class Binding:
     """What the arguments of a kernel are, for one set of shapes.
 
-    `operands` names the node of each pointer (None: the result) and the offset in elements to add; the last one is
-    `FLAG` if there are indices that may be out of range. `tables`, `numbers` and `slots` are the rest of the argument
-    block in its order. `work` is about how many elements are visited, and `split` the extent of the loop that threads
-    may share. Of the nodes in `aligned` each element is read just before the same one of the result is written, and at
-    no other time.
+    `operands` names the node of each pointer but the flag's (None: the result), and the offset in elements to add.
+    `tables`, `numbers` and `slots` are the rest of the argument block in its order. `work` is about how many elements are
+    visited, and `split` the extent of the loop that threads may share. Of the nodes in `aligned` each element is read just
+    before the same one of the result is written, and at no other time.
     """
 
     operands: list[tuple[Node | None, int]]
@@ -146,8 +144,7 @@ class _Lowering:
         out = self.operand(None, self.walks[-1], near=NEAR, chosen=[a for a in d.out.loops if a in d.chosen])
         body = self.loops(out, self.rewritten(d.value))
         if d.chosen:
-            self.operands.append(Operand(FLAG.dtype, True))
-            self.binding.operands.append((FLAG, 0))
+            self.operands.append(FLAG)
         self.binding.work = self.steps()
         kernel = Kernel(
             self.name(),

@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 
 import tenxor as tx
-from tenxor import call, memory
+from tenxor import memory
+from tenxor.backend.llvm import launch
 from tenxor.dtypes import ALL, DType, bfloat16, boolean, decoded, float16, float32, float64, int64
 from tenxor.kernel import lower as lowering
 from tenxor.kernel.fuse import fuse, pending
@@ -413,7 +414,7 @@ class TestBits:
     def test_on_any_number_of_threads(
         self, shapes: tuple[tuple[int, ...], ...], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(call, "SHARE", 0)
+        monkeypatch.setattr(launch, "SHARE", 0)
         found = set()
         for count in (1, 2, 3):
             with threads(count):
@@ -464,6 +465,6 @@ class TestLargeOnes:
             _, binding = kernel_of(t)
             before = memory(reset_peak=True).in_use
             t.realize()
-            wanted = t.size * dtype.itemsize + (binding.scratch + call.PAGE) * tx.num_threads()
-            assert memory().peak - before <= wanted * 9 // 8 + call.PAGE  # the pool hands out round sizes
+            wanted = t.size * dtype.itemsize + (binding.scratch + launch.PAGE) * tx.num_threads()
+            assert memory().peak - before <= wanted * 9 // 8 + launch.PAGE  # the pool hands out round sizes
             assert binding.scratch <= (a.size + b.size + t.size) * dtype.compute.itemsize

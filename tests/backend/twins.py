@@ -21,7 +21,7 @@ from tenxor.backend.llvm.compiler import compiler
 from tenxor.dtypes import DType, bfloat16, decoded
 from tenxor.kernel.fuse import fuse, pending
 from tenxor.kernel.ir import Kernel
-from tenxor.kernel.lower import FLAG, Binding, lower
+from tenxor.kernel.lower import Binding, lower
 from tenxor.memory import allocate
 from tenxor.node import EMPTY, REINTERPRET, Node, Scalar, writes
 from tests.kernel.helpers import numbers_of
@@ -67,9 +67,8 @@ def content(node: Node) -> Array:
 
 def packed(kernel: Kernel, binding: Binding, addresses: Sequence[int]) -> bytes:
     """The argument block of a kernel, as `kernel/ir` lays it out."""
-    places = [
-        a + at * o.dtype.itemsize for a, (_, at), o in zip(addresses, binding.operands, kernel.operands, strict=True)
-    ]
+    origins = [at for _, at in binding.operands] + [0] * kernel.flagged
+    places = [a + at * o.dtype.itemsize for a, at, o in zip(addresses, origins, kernel.operands, strict=True)]
     places += [int(t.offsets.ctypes.data) for t in binding.tables]
     block = struct.pack(f"={len(places)}q", *places)
     for dtype, number in zip(kernel.numbers, numbers_of(binding), strict=True):
@@ -88,42 +87,48 @@ def before(node: Node) -> Array:
 
 
 def interpreted(node: Node, kernel: Kernel, binding: Binding) -> Array:
-    """The result of a kernel by the interpreter. The flag tells whether it met an index out of range."""
-    out = before(node)
-    content(FLAG)[:] = 0
+    """The result of a kernel by the interpreter."""
+    return flagged(node, kernel, binding)[0]
+
+
+def flagged(node: Node, kernel: Kernel, binding: Binding) -> tuple[Array, int]:
+    """The same, and its flag: whether it met an index out of range."""
+    out, flag = before(node), np.zeros(1, np.int64)
     operands = [out if source is None else content(source) for source, _ in binding.operands]
     origins = [origin for _, origin in binding.operands]
+    if kernel.flagged:
+        operands.append(flag)
+        origins.append(0)
     tables = [table.offsets for table in binding.tables]
-    numbers = numbers_of(binding)
-    interpreter.run(kernel, operands, tables, numbers, binding.slots, origins)
-    return out
+    interpreter.run(kernel, operands, tables, numbers_of(binding), binding.slots, origins)
+    return out, int(flag[0])
 
 
-def emitted(node: Node, kernel: Kernel, binding: Binding, cuts: Sequence[int] = ()) -> Array:
-    """The result of a kernel by its machine code; the outermost loop in pieces, cut at the given indices.
+def emitted(node: Node, kernel: Kernel, binding: Binding, cuts: Sequence[int] | None = None, flag: int = 0) -> Array:
+    """The result of a kernel by its machine code: whole, or with the shared loop in pieces, cut at the given indices.
 
-    It is to meet an index out of range if the interpreter, which ran before, did.
+    It must tell of an index out of range if `flag` is 1.
     """
     first = before(node)
-    out = Fenced(first.nbytes).fill(first)
+    out, told = Fenced(first.nbytes).fill(first), Fenced(8).fill(np.zeros(1, np.int64))
     memory = [
-        out
-        if source is None
-        else Fenced(content(source).nbytes).fill(np.zeros(1, np.int64) if source is FLAG else content(source))
-        for source, _ in binding.operands
+        out if source is None else Fenced(content(source).nbytes).fill(content(source)) for source, _ in binding.operands
     ]
-    block = packed(kernel, binding, [m.address for m in memory])
+    block = packed(kernel, binding, [m.address for m in memory + [told] * kernel.flagged])
     scratch = Fenced(binding.scratch)
     block += struct.pack("=2q", scratch.address, 0)
-    call = compiler().get(kernel).call
-    ends = [0, *cuts, binding.split]
-    for begin, end in pairwise(ends):
-        call(block, begin, end, 0)
-    for m in (*memory, scratch):
+    code = compiler().get(kernel)
+    if cuts is None:
+        code.call(block)
+    else:
+        for begin, end in pairwise([0, *cuts, binding.split]):
+            code.call_free(block, begin, end, 0)
+    for m in (*memory, told, scratch):
         assert m.is_intact(), f"written before an operand\n{kernel}"
     for (source, _), m in zip(binding.operands, memory, strict=True):
         if source is not None:
             assert bytes(m.bytes) == content(source).tobytes(), f"{source} should not look like that\n{kernel}"
+    assert told.bytes.view(np.int64)[0] == flag, f"the flag should be {flag}\n{kernel}"
     return out.bytes.view(node.dtype.numpy).copy()
 
 
@@ -166,13 +171,13 @@ def check(*roots: Node, compare: Compare = assert_same) -> list[Kernel]:
 
 def check_kernel(node: Node, kernel: Kernel, binding: Binding, compare: Compare = assert_same) -> Array:
     """One kernel by both back ends, and by LLVM in pieces too, which must give the very bits; the interpreter's result."""
-    expected = interpreted(node, kernel, binding)
-    found = emitted(node, kernel, binding)
+    expected, flag = flagged(node, kernel, binding)
+    found = emitted(node, kernel, binding, flag=flag)
     try:
         compare(_numbers(found, node.dtype), _numbers(expected, node.dtype))
         if kernel.shared >= 0 and binding.split > 1:
             third, half = binding.split // 3, binding.split // 2 + 1
-            pieces = emitted(node, kernel, binding, sorted({third, half}))
+            pieces = emitted(node, kernel, binding, sorted({third, half}), flag)
             assert pieces.tobytes() == found.tobytes(), f"cut at {third} and {half}, the bits are others"
     except AssertionError as error:
         raise AssertionError(f"{error}\n{kernel}\nslots {binding.slots}, split {binding.split}") from None

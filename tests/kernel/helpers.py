@@ -161,6 +161,9 @@ def _interpreted(node: Node, kernel: Kernel, binding: Binding) -> Buffer:
     tables = [table.offsets for table in binding.tables]
     numbers = numbers_of(binding)
     origins = [origin for _, origin in binding.operands]
+    if kernel.flagged:
+        operands.append(np.zeros(1, np.int64))
+        origins.append(0)
     assert len(tables) == kernel.tables and len(binding.slots) == kernel.slots
     interpreter.run(kernel, operands, tables, numbers, binding.slots, origins)
     return out

@@ -19,21 +19,24 @@ from . import cache, sharing
 from .emit import ENTRY, emit
 
 Entry = Callable[[bytes, int, int, int], None]
+Whole = Callable[[bytes], None]
+WHOLE = "whole"
+SYMBOLS = (ENTRY, WHOLE)
 
 
-class Compiled:
-    """A kernel as machine code: `call` keeps Python's lock, for small work; `call_free` lets other threads run.
+class MachineCode:
+    """A kernel as machine code: `call` runs all of it and keeps Python's lock, for small work; `call_free` lets others run.
 
-    Both take the arguments, the part of the shared loop to run, and the number of the thread.
+    Both take the arguments, and `call_free` the part of the shared loop to run and the number of the thread.
     """
 
     __slots__ = ("_library", "address", "call", "call_free", "kernel", "origin")
 
     def __init__(self, kernel: Kernel, library: Any, origin: str) -> None:
-        signature = (None, ctypes.c_char_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
         self.kernel, self.address = kernel, library[ENTRY]
-        self.call: Entry = ctypes.PYFUNCTYPE(*signature)(self.address)
-        self.call_free: Entry = ctypes.CFUNCTYPE(*signature)(self.address)
+        arguments, integer = ctypes.c_char_p, ctypes.c_int64
+        self.call: Whole = ctypes.PYFUNCTYPE(None, arguments)(library[WHOLE])
+        self.call_free: Entry = ctypes.CFUNCTYPE(None, arguments, *(integer,) * 3)(self.address)
         self._library = library  # the code lives as long as this does
         self.origin = origin
 
@@ -52,13 +55,13 @@ class Compiler:
         self.identity = "\n".join(
             (target.triple, cpu, features.flatten(), str(binding.llvm_version_info), llvmlite.__version__, __version__)
         )
-        self.kernels: dict[Kernel, Compiled] = {}
+        self.kernels: dict[Kernel, MachineCode] = {}
         self.compiled = self.loaded = 0
         self._sharing: Any = None
         self.attempts = itertools.count()
         self.lock = threading.RLock()
 
-    def get(self, kernel: Kernel) -> Compiled:
+    def get(self, kernel: Kernel) -> MachineCode:
         """The kernel's machine code, from memory, from disk, or made now."""
         found = self.kernels.get(kernel)
         if found is None:
@@ -67,13 +70,13 @@ class Compiler:
                 self.kernels[kernel] = found
         return found
 
-    def _make(self, kernel: Kernel) -> Compiled:
-        library, origin = self._library(kernel.name, fingerprint(kernel), lambda: self.llvm_ir(kernel), (ENTRY,))
+    def _make(self, kernel: Kernel) -> MachineCode:
+        library, origin = self._library(kernel.name, fingerprint(kernel), lambda: self.llvm_ir(kernel), SYMBOLS)
         if origin == "disk":
             self.loaded += 1
         else:
             self.compiled += 1
-        return Compiled(kernel, library, origin)
+        return MachineCode(kernel, library, origin)
 
     def sharing(self) -> Any:
         """The code by which threads share loops."""
@@ -124,13 +127,29 @@ class Compiler:
             return None
 
     def llvm_ir(self, kernel: Kernel) -> str:
-        """The kernel as LLVM IR."""
-        return emit(kernel, self.target)
+        """The kernel as LLVM IR, with `whole(arguments)`: the shared loop from its beginning to its end, by the caller."""
+        return emit(kernel, self.target) + _whole(kernel)
 
     def assembly(self, kernel: Kernel) -> str:
         """The kernel as this machine's assembly."""
         text: str = self.machine.emit_assembly(binding.parse_assembly(self.llvm_ir(kernel)))
         return text
+
+
+def _whole(kernel: Kernel) -> str:
+    """The function through which small work is called: to hand four arguments to C would take Python longer than the work."""
+    before, end = len(kernel.operands) + kernel.tables + len(kernel.numbers), ["i64 1"]
+    if kernel.shared >= 0:
+        slot = f"getelementptr i64, ptr %arguments, i64 {before + kernel.axes[kernel.shared].extent}"
+        end = [f"  %at = {slot}", "  %end = load i64, ptr %at", "i64 %end"]
+    return "\n".join(
+        (
+            f"define void @{WHOLE}(ptr %arguments) nounwind {{",
+            *end[:-1],
+            f"  call void @{ENTRY}(ptr %arguments, i64 0, {end[-1]}, i64 0)",
+            "  ret void\n}\n",
+        )
+    )
 
 
 _compiler: Compiler | None = None

@@ -30,6 +30,11 @@ class Kernel(NamedTuple):
         return "\n".join(program(self.name, self.operands, self.numbers, self.axes, self.folds, self.body))
 
     @property
+    def flagged(self) -> bool:
+        """Whether it looks up indices, which may be out of range: its last operand tells."""
+        return self.operands[-1].flag
+
+    @property
     def product(self) -> Product | None:
         """The product that the kernel computes, if it does."""
         return next((s for s in statements(self.body) if isinstance(s, Product)), None)

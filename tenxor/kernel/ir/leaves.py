@@ -97,7 +97,7 @@ class Load(Expr):
 class Index(Expr):
     """A value as an index from 0 on, along an axis whose size is in a slot: negative ones count from the end.
 
-    Where it is out of range it is 0, and the last operand of the kernel, one int64, becomes 1.
+    Where it is out of range it is 0, and the kernel's flag, its last operand, becomes 1.
     """
 
     __slots__ = ("_args", "size")

@@ -159,10 +159,15 @@ class Fold(NamedTuple):
 
 
 class Operand(NamedTuple):
-    """A piece of memory that the kernel reads, or writes. Only here may a dtype be complex: values are real."""
+    """A piece of memory that the kernel reads, or writes. Only here may a dtype be complex: values are real.
+
+    The `flag` is one int64 that each launch of the kernel has of its own; it is the last operand, and becomes 1 where an index
+    is out of range.
+    """
 
     dtype: DType
     written: bool
+    flag: bool = False
 
 
 def statements(body: tuple[Statement, ...]) -> Iterator[Statement]:

@@ -1,0 +1,135 @@
+"""What a back end is: memory, and kernels that run on it.
+
+A kernel is compiled once for all shapes, bound to the arguments that a set of shapes fixes, and launched as often as there is
+something new in memory to run it on. What a back end is given is loop IR, buffers and numbers; how it runs them is its own:
+how many threads share a loop, what they use to compute, whether Python's lock is held meanwhile.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from operator import call
+from typing import Protocol
+
+from .. import memory
+from ..kernel.ir import Kernel
+from ..layout import Table
+from ..memory import Buffer
+from ..node import Node, Scalar
+
+
+@dataclass(frozen=True, slots=True)
+class Arguments:
+    """All arguments of a kernel for one set of shapes, but for what is `Given` to each launch.
+
+    Operand 0 is the result. It begins `out[0]` bytes behind its buffer's beginning and given offset number `out[1]`; each other
+    one is in the buffer of a given node, by its number, and begins likewise. Of a scalar the number is taken, or its
+    imaginary part. `tables` and `slots` are as the kernel has them.
+
+    `split` is the extent of the loop that may be shared, `work` about how many additions all is worth, and `scratch` how many
+    bytes of memory each thread may want for itself.
+    """
+
+    out: tuple[int, int]
+    sources: Sequence[tuple[int, int, int]]
+    numbers: Sequence[tuple[int, bool]]
+    tables: Sequence[Table]
+    slots: Sequence[int]
+    split: int
+    work: int
+    scratch: int
+
+
+class Given(Protocol):
+    """What differs from launch to launch: which memory, which numbers, and where views of the memory begin, in bytes."""
+
+    nodes: list[Node]
+    scalars: list[Scalar]
+    offsets: list[int]
+
+
+class Launch(Protocol):
+    """Runs a kernel that is bound to its arguments, and fills `out`: whether it met an index that is out of range.
+
+    That is told of this launch alone, whoever else launches the same. With `then` the kernel runs in one go that ends with
+    calling it, a function in C: no signal is heard once the first element of `out` is written and before `then` was called.
+    """
+
+    def __call__(self, out: Buffer, given: Given, then: Callable[[], object] | None = None) -> bool: ...
+
+
+class Compiled(Protocol):
+    """A kernel as a back end runs it. `origin` says where that came from, in a word."""
+
+    @property
+    def kernel(self) -> Kernel: ...
+
+    @property
+    def origin(self) -> str: ...
+
+
+class Backend(ABC):
+    """Something that runs kernels.
+
+    All of them promise the same values, but for the last bits of float sums and products: see `docs/architecture.md`. One
+    object may be asked by several of Python's threads at once.
+    """
+
+    name: str
+
+    @abstractmethod
+    def allocate(
+        self, nbytes: int, op: object = "tenxor", shape: tuple[int, ...] | None = None, dtype: object = None
+    ) -> Buffer:
+        """Memory for results: at least `nbytes` bytes, aligned to 64, their content undefined.
+
+        MemoryError names the operation that wants it, what it wants it for, and the bytes.
+        """
+
+    @property
+    @abstractmethod
+    def kernels(self) -> Mapping[Kernel, Compiled]:
+        """All kernels that were compiled so far, or found on disk."""
+
+    @abstractmethod
+    def counts(self) -> tuple[int, int]:
+        """How many kernels were compiled, and how many were found on disk; starts nothing."""
+
+    @abstractmethod
+    def threads(self) -> int:
+        """How many threads will share a loop: what loops are planned for. It changes no result."""
+
+    @abstractmethod
+    def compile(self, kernel: Kernel) -> Compiled:
+        """The kernel, ready to be bound; equal ones are compiled once."""
+
+    @abstractmethod
+    def bind(self, compiled: Compiled, arguments: Arguments) -> Launch:
+        """What runs a kernel that was compiled here, for one set of shapes."""
+
+    @abstractmethod
+    def listing(self, kernel: Kernel) -> str:
+        """The code that runs for a kernel, as text for people; empty if there is none."""
+
+    @abstractmethod
+    def synchronise(self) -> None:
+        """Return when all that was launched has run. A launch that is given `then`, or may find an index out of range, is over
+        when it returns; so is any whose result is read by way of `Buffer.array`.
+        """
+
+
+class OnHost(Backend):
+    """A back end on the host's own memory: buffers are from the pool, and a launch returns when it is over."""
+
+    allocate = staticmethod(memory.allocate)
+
+    def synchronise(self) -> None:
+        """All that was launched has run."""
+
+
+def in_one_go(run: Callable[[], object], then: Callable[[], object]) -> None:
+    """Call two functions of C: both, or neither. Nothing is interpreted between the two, so no signal is heard there."""
+    each: Callable[[Callable[[], object]], object] = call
+    list(map(each, (run, then)))

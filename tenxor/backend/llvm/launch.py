@@ -1,0 +1,119 @@
+"""The back end that compiles: kernels are machine code, and run on this processor, by threads if they are much work."""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from collections.abc import Callable, Mapping
+from functools import partial
+
+from ...kernel.ir import Kernel
+from ...memory import Buffer, allocate
+from ..interface import Arguments, Compiled, Given, Launch, OnHost, in_one_go
+from ..threads import SLICE, num_threads, share, share_unbroken
+from .compiler import MachineCode, compiler, counts
+
+HOLD_LOCK = 1 << 16  # work, in additions, below which a kernel keeps Python's lock
+SHARE = 1 << 20  # and from which threads share it
+LONGER = 32  # times as long may products run until signals are heard
+PAGE = 1 << 12  # bytes, of which each thread's scratch memory takes a multiple
+
+
+class Native(OnHost):
+    """LLVM, for the machine that this process runs on. Operands are addresses of the host's memory."""
+
+    name = "llvm"
+
+    @property
+    def kernels(self) -> Mapping[Kernel, MachineCode]:
+        return compiler().kernels
+
+    def counts(self) -> tuple[int, int]:
+        return counts()
+
+    def threads(self) -> int:
+        return num_threads()
+
+    def compile(self, kernel: Kernel) -> MachineCode:
+        return compiler().get(kernel)
+
+    def bind(self, compiled: Compiled, arguments: Arguments) -> Launch:
+        assert isinstance(compiled, MachineCode)
+        return _Bound(compiled, arguments).launch
+
+    def listing(self, kernel: Kernel) -> str:
+        return compiler().assembly(kernel)
+
+
+class _Bound:
+    """A kernel with the block of its arguments, in which only addresses and numbers are filled in at each launch."""
+
+    __slots__ = (
+        "at",
+        "code",
+        "flagged",
+        "grain",
+        "more",
+        "numbers",
+        "pack",
+        "plain",
+        "scratch",
+        "slots",
+        "sources",
+        "split",
+        "tables",
+        "work",
+    )
+
+    def __init__(self, code: MachineCode, arguments: Arguments) -> None:
+        kernel = code.kernel
+        codes = "".join("d" if d.kind == "float" else "Q" if d.kind == "uint" else "q" for d in kernel.numbers)
+        tables = [t.offsets.ctypes.data for t in arguments.tables]
+        self.code, self.flagged = code, kernel.flagged
+        self.tables = struct.pack(f"={len(tables)}q", *tables)
+        self.slots = struct.pack(f"={len(arguments.slots)}q", *arguments.slots)
+        self.pack = struct.Struct(f"={len(kernel.operands)}q{len(self.tables)}s{codes}{len(self.slots)}s").pack
+        self.more, self.at = arguments.out
+        self.sources, self.numbers = arguments.sources, arguments.numbers
+        self.split, self.work, self.scratch = arguments.split, arguments.work, arguments.scratch
+        self.grain = kernel.grain if kernel.shared >= 0 else 0  # 0 if threads share no loop
+        self.plain = self.work < HOLD_LOCK and not self.scratch
+
+    def launch(self, out: Buffer, given: Given, then: Callable[[], object] | None = None) -> bool:
+        """See `Launch`."""
+        nodes, offsets = given.nodes, given.offsets
+        words: list[object] = [out.address + self.more + offsets[self.at]]
+        for k, more, at in self.sources:
+            words.append(nodes[k].buffer.address + more + offsets[at])  # type: ignore[union-attr]
+        flag = None
+        if self.flagged:
+            flag = ctypes.c_int64()
+            words.append(ctypes.addressof(flag))
+        words.append(self.tables)
+        for k, imag in self.numbers:
+            value = given.scalars[k].value
+            words.append(value.imag if imag else value.real)
+        block = self.pack(*words, self.slots)
+        if not self.plain:
+            self.much(block, then)
+        elif then is None:
+            self.code.call(block)
+        else:
+            in_one_go(partial(self.code.call, block), then)
+        return flag is not None and flag.value != 0
+
+    def much(self, block: bytes, then: Callable[[], object] | None) -> None:
+        """Run with Python's lock released, on several threads if it is very much."""
+        work, grain, alone = self.work, self.grain or 1, self.work < SHARE or not self.grain
+        if self.scratch:
+            size = -(-self.scratch // PAGE) * PAGE
+            scratch = allocate(size * num_threads(), self.code.kernel.name)
+            block += struct.pack("=2q", scratch.address, size)
+            work //= LONGER  # each piece packs anew what it reads
+            grain *= -(-self.split // (num_threads() * grain * (work // SLICE + 1)))
+        if then is not None:
+            share_unbroken(self.code, block, self.split, grain, then, alone=alone)
+        elif self.grain:
+            share(self.code, block, self.split, work, grain, alone=alone)
+        else:
+            self.code.call_free(block, 0, self.split, 0)
