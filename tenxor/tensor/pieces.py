@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from math import prod
+from operator import attrgetter
 from typing import Any, TypeVar
 
 import numpy as np
 
 from ..dtypes import OF_NUMPY, DType, bfloat16, decoded, encoded, result_type
 from ..layout import Layout
-from ..memory import allocate
+from ..memory import Buffer, allocate
 from ..node import data
 from ..ops import OPS
 from ..realize import lock, realize
@@ -30,6 +31,8 @@ LARGE = 1 << 20  # bytes of a piece from which threads share the copying
 BATCH = 256  # pieces that NumPy copies in one call, and which may have copies of their own on the way
 SPARSE = 1 << 12  # elements without strides up to which their offsets are quicker than a kernel
 _POSITIVE = OPS["positive"]
+_buffer_of, _layout_of, _dtype_of, _size_of = map(attrgetter, ("storage.node.buffer", "layout", "dtype", "size"))
+_seen_as, _seen_before = map(attrgetter, ("_typed_as", "_typed"))  # of a buffer
 
 
 def are_arrays(items: Iterable[Any]) -> bool:
@@ -51,29 +54,29 @@ def joined_rows(
     """The tensors one after another along their first axis, `stacked` along a new one, or flattened for `axis` None; None
     unless they fit and all are in memory without gaps.
 
-    What `joined` does in general: for small tensors Python takes longer than the copying, so each loop does little.
+    What `joined` does in general: for small tensors Python takes longer than the copying, so all are asked together, in C.
     """
     row = tensors[0].layout.shape[not stacked :]
     with lock:
-        buffers = [t.storage.node.buffer for t in tensors]
+        buffers: list[Buffer | None] = list(map(_buffer_of, tensors))
         if None in buffers:
             return None
-        layouts = [t.layout for t in tensors]
+        layouts: list[Layout] = list(map(_layout_of, tensors))
         for layout in dict(zip(map(id, layouts), layouts, strict=True)).values():  # which are often few
             shape = layout.shape
             fits = axis is None or (shape == row if stacked else shape and shape[1:] == row)
             if not fits or layout.strides != Layout.contiguous(shape).strides or layout.base or layout.tables:
                 return None
-        dtypes = {t.dtype for t in tensors}
+        dtypes: set[DType] = set(map(_dtype_of, tensors))
         dtype = dtypes.pop()
-        if not dtypes:
-            seen = [buffer.typed(dtype) for buffer in buffers]  # type: ignore[union-attr]
-        elif bfloat16 in dtypes or dtype is bfloat16:  # NumPy sees it as integers
+        if dtypes and (bfloat16 in dtypes or dtype is bfloat16):  # NumPy sees it as integers
             return None
+        if not dtypes and set(map(_seen_as, buffers)) == {dtype}:
+            seen: list[Array] = list(map(_seen_before, buffers))
         else:
-            seen = [t.storage.node.buffer.typed(t.dtype) for t in tensors]  # type: ignore[union-attr]
+            seen = [buffer.typed(t.dtype) for buffer, t in zip(buffers, tensors, strict=True)]  # type: ignore[union-attr]
             dtype = result_type(dtype, *dtypes)
-        total = sum([layout.size for layout in layouts])
+        total = sum(map(_size_of, layouts))
         nbytes = total * dtype.itemsize
         if not total or nbytes >= LARGE * len(tensors):
             return None
