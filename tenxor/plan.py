@@ -8,7 +8,7 @@ from functools import partial
 
 from .backend.threads import num_threads
 from .call import FLAGGED, Call
-from .dtypes import boolean
+from .dtypes import DType, boolean
 from .errors import TraceError
 from .kernel.fuse import constants, fuse, pending, weights
 from .kernel.ir import Kernel
@@ -18,9 +18,12 @@ from .node import EMPTY, PLACEHOLDER, REINTERPRET, Node, Scalar, Scatter, data, 
 from .ops import OPS, Op
 from .ownership import held, sole
 from .pattern import Pattern, stand_ins
+from .rewrite import rewritten
 
 IN_PLACE = 1 << 20  # bytes from which a result takes over the memory of an operand that dies; finding out takes time
-UNBROKEN = 1 << 32  # work, in additions, up to which it does so, as signals cannot end such a kernel: less than a second
+UNBROKEN = (
+    1 << 32
+)  # work, in additions, up to which it does so, as signals cannot end such a kernel: less than a second
 _WITHOUT_KERNEL = (EMPTY, REINTERPRET)
 _NOBODY: frozenset[int] = frozenset()
 _DONE = data(allocate(0), (0,), boolean)  # stands in the list of nodes for one that is not needed any more
@@ -30,16 +33,24 @@ class Plan:
     """Steps in their order, and what is asked about the nodes before: who else can read those with the numbers `watched`,
     which recipes refer to `reads` times each.
 
-    The nodes `inlined` are computed in passing. Of these, those that are `costly` are stored the next time if others can
-    read them, and so may ask for them again.
+    The nodes `inlined` are computed in passing, or not at all. Of these, those that are `costly` are stored the next time if
+    others can read them, and so may ask for them again. The nodes `more`, of these shapes and dtypes, are the plan's own:
+    they are numbered after those of the pattern.
     """
 
-    __slots__ = ("costly", "inlined", "reads", "steps", "watched")
+    __slots__ = ("costly", "inlined", "more", "reads", "steps", "watched")
 
     def __init__(
-        self, steps: list[Step], inlined: list[int], costly: list[int], watched: list[int], reads: list[int]
+        self,
+        steps: list[Step],
+        inlined: list[int],
+        costly: list[int],
+        watched: list[int],
+        reads: list[int],
+        more: list[tuple[tuple[int, ...], DType]],
     ) -> None:
         self.steps, self.inlined, self.costly, self.watched, self.reads = steps, inlined, costly, watched, reads
+        self.more = more
 
     @property
     def table_bytes(self) -> int:
@@ -57,6 +68,8 @@ class Plan:
                     nodes[k].stored = True
             for k in self.inlined:
                 nodes[k] = _DONE  # let go of it: what it reads may have no other reader
+        if self.more:
+            nodes += [Node(EMPTY, shape, dtype) for shape, dtype in self.more]
         for step in self.steps:
             step.run(pattern, others)
 
@@ -73,21 +86,51 @@ def make_plan(pattern: Pattern) -> Plan:
             " use tx functions (tx.sin) instead of math's"
         )
     number_of = {node: k for k, node in enumerate(nodes)}
-    kernels = fuse(order, roots)
+    instead, now, kernels = _fused(order, roots)
+    number_of |= {other: number_of[node] for node, other in instead.items()}
+    more = [node for node in now if node not in number_of]
+    number_of |= {node: k for k, node in enumerate(more, len(nodes))}
     stored, free = set(kernels), constants(order, weights(order))
-    inlined = {number_of[n] for n in order if n not in stored}
-    costly = [number_of[n] for n in order if n not in stored and n not in free]
-    steps = [_make_step(node, stored, number_of, pattern.scalars) for node in kernels]
+    missing = [n for n in order if instead.get(n, n) not in stored]
+    inlined = {number_of[n] for n in missing}
+    costly = [number_of[n] for n in missing if n not in free]
+    parts = _parts(now, stored, number_of, len(nodes)) if more else {}
+    steps = [_make_step(node, stored, number_of, pattern.scalars, parts) for node in kernels]
     _plan_memory(steps, _readers(order, inlined, number_of))
     watched = sorted({k for step in steps for _, readers in step.givers for k in readers}.union(costly))
     read = Counter(number_of[source] for n in order for source in n.sources if type(source) is Node)
-    return Plan(steps, sorted(inlined), costly, watched, [read[k] for k in watched])
+    return Plan(
+        steps, sorted(inlined), costly, watched, [read[k] for k in watched], [(node.shape, node.dtype) for node in more]
+    )
 
 
-def _make_step(node: Node, kernels: set[Node], number_of: dict[Node, int], scalars: list[Scalar]) -> Step:
+def _fused(order: list[Node], roots: Sequence[Node]) -> tuple[dict[Node, Node], list[Node], list[Node]]:
+    """What stands for some nodes of the order in which they were written, the order that this gives, and the kernels in it."""
+    instead = rewritten(order)
+    if instead:
+        roots = [instead.get(root, root) for root in roots]
+        order = pending(roots)
+    return instead, order, fuse(order, roots)
+
+
+def _parts(order: list[Node], kernels: set[Node], number_of: dict[Node, int], count: int) -> dict[Node, int]:
+    """By each node of a plan's own: the number of a kernel, among `count` nodes of the pattern, that needs it."""
+    found: dict[Node, int] = {}
+    for node in reversed(order):
+        own = number_of[node]
+        whole = own if own < count and node in kernels else found.get(node)
+        for source in node.sources:
+            if type(source) is Node and whole is not None:
+                found.setdefault(source, whole)
+    return {node: k for node, k in found.items() if number_of[node] >= count}
+
+
+def _make_step(
+    node: Node, kernels: set[Node], number_of: dict[Node, int], scalars: list[Scalar], parts: dict[Node, int]
+) -> Step:
     place, nbytes = number_of[node], node.size * node.dtype.itemsize
     name = "full" if node.op is OPS["cast"] and type(node.sources[0]) is Scalar else node.op
-    step = Step(place, nbytes, name)
+    step = Step(place, nbytes, name, parts.get(node, place))
     if writes(node.op) or node.op is REINTERPRET:
         source = number_of[node.sources[0]]  # type: ignore[index]
         step.needs.add(source)
@@ -128,7 +171,7 @@ def _plan_memory(steps: list[Step], readers: dict[int, frozenset[int]]) -> None:
     later: set[int] = set()
     for step in reversed(steps):
         step.last = tuple(step.needs - later) if later else ()  # after the last step all is let go of
-        step.givers = tuple([(k, readers[k]) for k in step.may_take if k not in later])
+        step.givers = tuple([(k, readers.get(k, _NOBODY)) for k in step.may_take if k not in later])
         later |= step.needs
 
 
@@ -137,13 +180,13 @@ class Step:
 
     A write goes over node `over`. The result may take over the memory of the first of `givers` that nobody else can read:
     neither the node nor one of those beside it. It needs the memory of the nodes `needs`, and no later step that of the nodes
-    `last`. `name` is what an error says.
+    `last`. `name` is what an error says, and node `whole` is what the user asked for of which this is a part, or it itself.
     """
 
-    __slots__ = ("call", "givers", "last", "may_take", "name", "nbytes", "needs", "node", "over")
+    __slots__ = ("call", "givers", "last", "may_take", "name", "nbytes", "needs", "node", "over", "whole")
 
-    def __init__(self, node: int, nbytes: int, name: object) -> None:
-        self.node, self.nbytes, self.name = node, nbytes, name
+    def __init__(self, node: int, nbytes: int, name: object, whole: int) -> None:
+        self.node, self.nbytes, self.name, self.whole = node, nbytes, name, whole
         self.call: Call | None = None
         self.over: int | None = None
         self.may_take: tuple[int, ...] = ()
@@ -205,7 +248,7 @@ class Step:
         if self.call.flagged and FLAGGED[0]:
             from .indices import out_of_range  # which needs to compute
 
-            raise out_of_range(node)
+            raise out_of_range(pattern.nodes[self.whole])
 
 
 def _memory_to_write(old: Node) -> Buffer:
@@ -222,7 +265,7 @@ def _memory_to_write(old: Node) -> Buffer:
 def planned(roots: Sequence[Node]) -> list[tuple[Node, Kernel | None]]:
     """The kernels that would compute the nodes, in order; None where memory is only handed out. Computes nothing."""
     wanted = [node for node in roots if node.buffer is None]
-    kernels = fuse(pending(wanted), wanted)
+    _, _, kernels = _fused(pending(wanted), wanted)
     every, found = set(kernels), []
     for node in kernels:
         nothing = node.op in _WITHOUT_KERNEL or node.size == 0
