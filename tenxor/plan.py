@@ -7,6 +7,7 @@ from collections.abc import Sequence, Set
 from functools import partial
 
 from .backend.threads import num_threads
+from .blockwise import Blockwise, first_block
 from .call import FLAGGED, Call
 from .dtypes import DType, boolean
 from .errors import TraceError
@@ -19,6 +20,7 @@ from .ops import OPS, Op
 from .ownership import held, sole
 from .pattern import Pattern, stand_ins
 from .rewrite import rewritten
+from .rewrite.blocks import Blocks
 
 IN_PLACE = 1 << 20  # bytes from which a result takes over the memory of an operand that dies; finding out takes time
 UNBROKEN = (
@@ -55,7 +57,9 @@ class Plan:
     @property
     def table_bytes(self) -> int:
         """The memory that its gathered axes take."""
-        return sum(t.offsets.nbytes for step in self.steps if step.call is not None for t in step.call.tables)
+        own = sum(t.offsets.nbytes for step in self.steps if step.call is not None for t in step.call.tables)
+        inner = [body.plan for step in self.steps if step.blocks is not None for body in step.blocks.bodies.values()]
+        return own + sum(plan.table_bytes for plan in inner)
 
     def run(self, pattern: Pattern) -> None:
         """Compute the nodes of a pattern that the plan was made for."""
@@ -138,6 +142,10 @@ def _make_step(
             step.over, step.may_take = source, (source,)
     if node.op in _WITHOUT_KERNEL or node.size == 0:
         return step
+    if isinstance(node.op, Blocks):
+        step.blocks = Blockwise(node, number_of, scalars, make_plan)
+        step.needs.update(number_of[source] for source in node.sources if type(source) is Node)
+        return step
     kernel, binding = lower(node, kernels, num_threads())
     call = step.call = Call.of(node, kernel, binding, number_of, scalars)
     step.needs.update(k for k, *_ in call.sources)
@@ -176,18 +184,19 @@ def _plan_memory(steps: list[Step], readers: dict[int, frozenset[int]]) -> None:
 
 
 class Step:
-    """Gives node number `node` its `nbytes` of memory and fills it, unless it has no content (`call` is None).
+    """Gives node number `node` its `nbytes` of memory and fills it, by a `call` or by `blocks`, unless it has no content.
 
     A write goes over node `over`. The result may take over the memory of the first of `givers` that nobody else can read:
     neither the node nor one of those beside it. It needs the memory of the nodes `needs`, and no later step that of the nodes
     `last`. `name` is what an error says, and node `whole` is what the user asked for of which this is a part, or it itself.
     """
 
-    __slots__ = ("call", "givers", "last", "may_take", "name", "nbytes", "needs", "node", "over", "whole")
+    __slots__ = ("blocks", "call", "givers", "last", "may_take", "name", "nbytes", "needs", "node", "over", "whole")
 
     def __init__(self, node: int, nbytes: int, name: object, whole: int) -> None:
         self.node, self.nbytes, self.name, self.whole = node, nbytes, name, whole
         self.call: Call | None = None
+        self.blocks: Blockwise | None = None
         self.over: int | None = None
         self.may_take: tuple[int, ...] = ()
         self.givers: tuple[tuple[int, frozenset[int]], ...] = ()
@@ -239,6 +248,8 @@ class Step:
 
     def fill(self, node: Node, out: Buffer, pattern: Pattern) -> None:
         """Compute the node's elements. A scatter that writes over memory in place has no way back either."""
+        if self.blocks is not None:
+            self.blocks.run(out, pattern)
         if self.call is None:
             return
         if self.call.flagged:
@@ -263,11 +274,17 @@ def _memory_to_write(old: Node) -> Buffer:
 
 
 def planned(roots: Sequence[Node]) -> list[tuple[Node, Kernel | None]]:
-    """The kernels that would compute the nodes, in order; None where memory is only handed out. Computes nothing."""
+    """The kernels that would compute the nodes, in order; None where memory is only handed out. Computes nothing.
+
+    Of what is computed in blocks these are the kernels of the first.
+    """
     wanted = [node for node in roots if node.buffer is None]
     _, _, kernels = _fused(pending(wanted), wanted)
     every, found = set(kernels), []
     for node in kernels:
+        if isinstance(node.op, Blocks):
+            found += planned([first_block(node)])
+            continue
         nothing = node.op in _WITHOUT_KERNEL or node.size == 0
         found.append((node, None if nothing else lower(node, every, num_threads())[0]))
     return found

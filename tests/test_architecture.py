@@ -50,7 +50,7 @@ ROOMS = (
     Room(("tenxor.kernel",), "nodes become loops; no machine is known here"),
     Room(("tenxor.backend",), "machines see the loop IR and nothing above it"),
     Room(
-        ("tenxor.realize", "tenxor.plan", "tenxor.call", "tenxor.pattern", "tenxor.indices"),
+        ("tenxor.realize", "tenxor.plan", "tenxor.blockwise", "tenxor.call", "tenxor.pattern", "tenxor.indices"),
         "joins the two: pending nodes, kernels, run",
     ),
     Room(("tenxor.pending",), "bounds what is not computed yet, by computing"),

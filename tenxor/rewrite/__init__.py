@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 
 from ..node import Node
 from ..reductions import Reduction
+from .attention import product_in_blocks
 from .products import product_in_parts
 from .reductions import reduction_in_parts
 
@@ -24,7 +25,7 @@ def _as_one(node: Node) -> list[Node] | None:
     return product_in_parts(node) or reduction_in_parts(node)
 
 
-_RULES: tuple[Rule, ...] = (_as_one,)
+_RULES: tuple[Rule, ...] = (product_in_blocks, _as_one)
 
 
 def rewritten(order: Sequence[Node]) -> dict[Node, Node]:
