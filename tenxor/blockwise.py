@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Sequence, Set
+from typing import NamedTuple, Protocol
 
 from .dtypes import DType, boolean
 from .layout import Layout
@@ -12,10 +12,27 @@ from .node import EMPTY, STORE, Node, Scalar, data
 from .pattern import Pattern, given, pattern_of
 from .rewrite.blocks import Blocks
 
-if TYPE_CHECKING:
-    from .plan import Plan
+_NOTHING = allocate(0)
 
-_NOTHING = data(allocate(0), (0,), boolean).buffer
+
+class Step(Protocol):
+    """What a step of a plan does."""
+
+    node: int
+
+    def run(self, pattern: Pattern, others: Set[int]) -> None: ...
+    def fill(self, node: Node, out: Buffer, pattern: Pattern) -> None: ...
+
+
+class Plan(Protocol):
+    """The steps that compute some nodes, and what nodes they need beside those of the pattern."""
+
+    more: list[tuple[tuple[int, ...], DType]]
+
+    @property
+    def steps(self) -> Sequence[Step]: ...
+    @property
+    def table_bytes(self) -> int: ...
 
 
 class _Body(NamedTuple):
@@ -83,8 +100,8 @@ def first_block(node: Node) -> Node:
 
 def _stand_ins(node: Node) -> tuple[list[Node], Node]:
     """Nodes in memory, without any, like those that a node reads, and like itself."""
-    sources = [Node(s.op, s.shape, s.dtype, buffer=_NOTHING) for s in node.sources if type(s) is Node]
-    return sources, Node(EMPTY, (node.size,), node.dtype, buffer=_NOTHING)
+    sources = [data(_NOTHING, s.shape, s.dtype) for s in node.sources if type(s) is Node]
+    return sources, data(_NOTHING, (node.size,), node.dtype)
 
 
 def _root(blocks: Blocks, sources: list[Node], out: Node, k: int) -> Node:

@@ -36,7 +36,8 @@ def scaled_dot_product_attention(
     A query for which no key takes part gives 0.
 
     Integers become float64; float16 and bfloat16 are computed in float32. Beyond operands and result, in the dtype that it
-    computes in, it needs some MiB of memory, however long the sequences are. Raises ShapeError for shapes that do not fit, DTypeError for a mask of integers.
+    computes in, it needs some MiB of memory, however long the sequences are. Raises ShapeError for shapes that do not fit,
+    DTypeError for a mask of integers.
 
     >>> import tenxor as tx
     >>> key, value = tx.asarray([[0.0], [0.0], [9.0]]), tx.asarray([[1.0], [3.0], [7.0]])
