@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 from .backend import backend
 from .backend.interface import Arguments, Compiled, Given, Launch
-from .dtypes import DType
 from .kernel.ir import Kernel, expressions, work
 from .kernel.lower import Binding
 from .layout import Table
@@ -20,12 +19,6 @@ from .pattern import given
 
 _LEVEL = os.environ.get("TENXOR_DEBUG", "")
 DEBUG = int(_LEVEL) if _LEVEL.isdigit() else 0
-
-
-def _in_bytes(offset: int, dtype: DType) -> tuple[int, int]:
-    """An offset found with stand-ins: the bytes of it that are known, and which of the pattern's offsets comes to them."""
-    at, more = given(offset)
-    return more * dtype.itemsize, at
 
 
 @dataclass(slots=True)
@@ -40,12 +33,12 @@ class Call:
 
     @staticmethod
     def of(node: Node, kernel: Kernel, binding: Binding, number_of: dict[Node, int], scalars: list[Scalar]) -> Call:
-        operands = [(n, *_in_bytes(offset, (n or node).dtype)) for n, offset in binding.operands]
-        sources = [(number_of[n], more, at) for n, more, at in operands if n is not None]
+        (_, out), *operands = binding.operands
+        sources = [(number_of[n], *given(offset)) for n, offset in operands if n is not None]
         places = {id(s): k for k, s in enumerate(scalars)}
         cost = 2 + sum(map(work, expressions(kernel.body)))
         arguments = Arguments(
-            operands[0][1:],
+            given(out),
             sources,
             [(places[id(s)], imag) for s, imag in binding.numbers],
             binding.tables,

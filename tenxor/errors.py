@@ -43,3 +43,13 @@ class TraceError(TenxorError, TypeError):
 
 class UnknownAttribute(TenxorError, AttributeError):
     """An attribute spelled as another library spells it; the message says ours."""
+
+
+class MetOutOfRange(Exception):
+    """A kernel met an index that is out of range on the way to cell number `cell` of a plan. Users never see it: whoever runs
+    the plan finds out which index that was, and raises IndexOutOfRange.
+    """
+
+    def __init__(self, cell: int) -> None:
+        super().__init__(cell)
+        self.cell = cell

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from .errors import IndexOutOfRange
 from .kernel.fuse import pending
 from .layout import Layout
 from .layout.indexing import counted
 from .node import Gather, Node, Scatter
-from .realize import realize
 
 
-def out_of_range(node: Node) -> IndexOutOfRange:
-    """The error for the first index that is out of range in a recipe that could not be computed for one."""
+def out_of_range(node: Node, realize: Callable[[Node], None]) -> IndexOutOfRange:
+    """The error for the first index that is out of range in a recipe that could not be computed for one.
+
+    To find it, `realize` has to compute the indices.
+    """
     for part in pending([node]):
         if isinstance(part.op, (Gather, Scatter)):
             count = len(part.op.axes)
@@ -23,7 +27,7 @@ def out_of_range(node: Node) -> IndexOutOfRange:
                 part.op.axes, sizes, part.sources[indices:], part.layouts[indices:], strict=True
             ):
                 assert type(index) is Node and layout is not None
-                outside = _first_outside(index, layout, size)
+                outside = _first_outside(index, layout, size, realize)
                 if outside is not None:
                     return wrong_index(part.op.name, outside, axis, size)
     raise AssertionError("a kernel told of an index out of range where there is none")
@@ -34,7 +38,7 @@ def wrong_index(op: str, index: int, axis: int, size: int) -> IndexOutOfRange:
     return IndexOutOfRange(f"{op}: index {index} is out of range for axis {axis} of size {size}")
 
 
-def _first_outside(index: Node, layout: Layout, size: int) -> int | None:
+def _first_outside(index: Node, layout: Layout, size: int, realize: Callable[[Node], None]) -> int | None:
     """The first of some indices that is out of range along an axis of this size."""
     realize(index)
     assert index.buffer is not None

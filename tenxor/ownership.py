@@ -85,6 +85,6 @@ def held(nodes: Sequence[Node], numbers: Sequence[int], reads: Sequence[int]) ->
     return {k for k, n, read in zip(numbers, _listed(nodes, numbers), reads, strict=True) if n != read + _IN_LIST}
 
 
-def sole(node: Node) -> bool:
-    """Whether no other node has this one's buffer."""
-    return bool(_buffer(node) == _IN_NODE) and not (_FREE_THREADED and _others_run())
+def sole(holder: Any) -> bool:
+    """Whether nobody has the buffer of a node, or of a plan's own cell, but this."""
+    return bool(_buffer(holder) == _IN_NODE) and not (_FREE_THREADED and _others_run())

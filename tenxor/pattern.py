@@ -18,8 +18,8 @@ _STORED = "stored"  # stands in keys before a node that is
 class Pattern:
     """Pending nodes and all that they read, numbered, each after what it reads itself.
 
-    `key` is their structure, and `roots` are those asked for. Of the memory that is read or written, views begin at `offsets`,
-    in bytes; the last of these is 0.
+    `key` is their structure, and `roots` are those asked for. Of the memory that is read or written, views begin at `offsets`, in
+    elements; the last of these is 0.
     """
 
     key: object
@@ -53,9 +53,9 @@ def of_one(root: Node) -> Pattern | None:
         else:
             key = key, position, nodes.index(source)
         places.append(place)
-        offsets.append(offset * source.recipe.dtype.itemsize)
+        offsets.append(offset)
     if recipe.target is not None:
-        offsets.append(root.offsets[-1] * recipe.dtype.itemsize)
+        offsets.append(root.offsets[-1])
     offsets.append(0)
     nodes.append(root)
     return Pattern(key, [len(nodes) - 1], nodes, scalars, offsets)
@@ -97,12 +97,12 @@ def pattern_of(roots: list[Node]) -> Pattern:
                 if source.buffer is not None:
                     at = offset_of.setdefault((k, offset), len(offsets))
                     if at == len(offsets):
-                        offsets.append(offset * source.recipe.dtype.itemsize)
+                        offsets.append(offset)
                     key.append(at)
                 elif offset:
                     key.append((offset,))  # of what is computed itself
             if recipe.target is not None:
-                offsets.append(node.offsets[-1] * recipe.dtype.itemsize)
+                offsets.append(node.offsets[-1])
             number_of[stack.pop()] = len(nodes)
             nodes.append(node)
     numbers = [number_of[root] for root in roots]

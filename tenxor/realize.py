@@ -9,14 +9,19 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Set
 from typing import TYPE_CHECKING
 
+from .errors import MetOutOfRange
+from .indices import out_of_range
 from .node import Node
+from .ownership import held
 from .pattern import of_one, pattern_of
 
 if TYPE_CHECKING:
-    from .plan import Plan
+    from .steps import Plan
 
+NOBODY: frozenset[int] = frozenset()
 MAX_PLANS = 4096
 MAX_TABLES = 1 << 18  # bytes of tables in a plan that is remembered; those of many indices are seldom met again
 MAX_BYTES = 1 << 26  # and in all plans together
@@ -37,7 +42,20 @@ def realize(*roots: Node) -> None:
 
             plan = make_plan(pattern)
             _remember(pattern.key, plan)
-        plan.run(pattern)
+        others = _others(plan, pattern.nodes) if plan.watched else NOBODY
+        try:
+            plan.run(pattern, others)
+        except MetOutOfRange as met:
+            raise out_of_range(pattern.nodes[met.cell], realize) from None
+
+
+def _others(plan: Plan, nodes: list[Node]) -> Set[int]:
+    """Which of the nodes that a plan watches others can read. What is computed in passing, and costly, they may ask for."""
+    others = held(nodes, plan.watched, plan.reads)
+    if others:
+        for k in others.intersection(plan.costly):
+            nodes[k].stored = True
+    return others
 
 
 def _remember(key: object, plan: Plan) -> None:

@@ -11,21 +11,21 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import call
-from typing import Protocol
+from typing import Any, Protocol
 
 from .. import memory
 from ..kernel.ir import Kernel
 from ..layout import Table
 from ..memory import Buffer
-from ..node import Node, Scalar
+from ..node import Scalar
 
 
 @dataclass(frozen=True, slots=True)
 class Arguments:
     """All arguments of a kernel for one set of shapes, but for what is `Given` to each launch.
 
-    Operand 0 is the result. It begins `out[0]` bytes behind its buffer's beginning and given offset number `out[1]`; each other
-    one is in the buffer of a given node, by its number, and begins likewise. Of a scalar the number is taken, or its
+    Operand 0 is the result. It begins at the given offset number `out[0]`, and `out[1]` elements more; each other one is in the
+    buffer of a given node, by its number, and begins likewise. Of a scalar the number is taken, or its
     imaginary part. `tables` and `slots` are as the kernel has them.
 
     `split` is the extent of the loop that may be shared, `work` about how many additions all is worth, and `scratch` how many
@@ -43,9 +43,11 @@ class Arguments:
 
 
 class Given(Protocol):
-    """What differs from launch to launch: which memory, which numbers, and where views of the memory begin, in bytes."""
+    """What differs from launch to launch: which memory, as what holds each `buffer`; which numbers; and where views of the memory
+    begin, in elements.
+    """
 
-    nodes: list[Node]
+    nodes: list[Any]
     scalars: list[Scalar]
     offsets: list[int]
 

@@ -89,12 +89,12 @@ def _launch(
 ) -> bool:
     """See `Launch`. What must not be left half done is done elsewhere first."""
     result = out.typed(kernel.operands[0].dtype)
-    operands, origins = [result if then is None else result.copy()], [_origin(kernel, 0, fixed.out, given)]
-    for index, (k, *place) in enumerate(fixed.sources, 1):
+    operands, origins = [result if then is None else result.copy()], [given.offsets[fixed.out[0]] + fixed.out[1]]
+    for index, (k, at, more) in enumerate(fixed.sources, 1):
         buffer = given.nodes[k].buffer
         assert buffer is not None, f"{kernel.name} reads what is not computed"
         operands.append(buffer.typed(kernel.operands[index].dtype))
-        origins.append(_origin(kernel, index, place, given))
+        origins.append(given.offsets[at] + more)
     flag = np.zeros(1, np.int64)
     if kernel.flagged:
         operands.append(flag)
@@ -105,12 +105,6 @@ def _launch(
     if then is not None:
         in_one_go(partial(np.copyto, result, operands[0]), then)
     return bool(flag[0])
-
-
-def _origin(kernel: Kernel, index: int, place: Sequence[int], given: Given) -> int:
-    """The element at which an operand begins."""
-    more, at = place
-    return (more + given.offsets[at]) // kernel.operands[index].dtype.itemsize
 
 
 def run(

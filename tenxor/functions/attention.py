@@ -1,15 +1,14 @@
-"""Attention, in blocks of queries: the scores of all queries for all keys are never in memory together."""
+"""Attention. It runs in blocks of queries (`rewrite/attention.py`): the scores of all are never in memory together."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import product
 from math import inf, prod, sqrt
 from typing import Any
 
-from ..creation import arange, asarray, empty, zeros
+from ..creation import arange, asarray, zeros
 from ..dtypes import DEFAULT_FLOAT, promote
 from ..errors import ArgumentError, DTypeError, ShapeError
+from ..node import is_pinned
 from ..ops import OPS
 from ..tensor import Tensor
 from ..tensor.core import broadcast
@@ -17,13 +16,6 @@ from ..tensor.core import broadcast
 __all__ = ["scaled_dot_product_attention"]
 
 _OP = "scaled_dot_product_attention"
-ROWS, ROWS_IF_CAUSAL = (
-    512,
-    128,
-)  # queries of each head in a block, at most: the last of them sees more keys than the first
-BLOCK_BYTES = 1 << 22  # of the scores in a block, if they are more than those of one query
-
-Place = tuple[slice, ...]
 
 
 def scaled_dot_product_attention(
@@ -43,18 +35,18 @@ def scaled_dot_product_attention(
     `is_causal` query `i` sees the keys up to `i` alone, of those the mask lets take part. `scale` is 1 / sqrt(E) by default.
     A query for which no key takes part gives 0.
 
-    Integers become float64; float16 and bfloat16 are computed in float32. Beyond operands and result it needs some MiB of
-    memory, however long the sequences are. Raises ShapeError for shapes that do not fit, DTypeError for a mask of integers.
+    Integers become float64; float16 and bfloat16 are computed in float32. Beyond operands and result, in the dtype that it
+    computes in, it needs some MiB of memory, however long the sequences are. Raises ShapeError for shapes that do not fit,
+    DTypeError for a mask of integers.
 
     >>> import tenxor as tx
     >>> key, value = tx.asarray([[0.0], [0.0], [9.0]]), tx.asarray([[1.0], [3.0], [7.0]])
     >>> tx.scaled_dot_product_attention(tx.asarray([[0.0], [0.0]]), key, value, is_causal=True).tolist()
     [[1.0], [2.0]]
 
-    A. Vaswani et al.: Attention is all you need, 2017 (arXiv:1706.03762). In blocks: M. N. Rabe, C. Staats: Self-attention
-    does not need O(n^2) memory, 2021 (arXiv:2112.05682).
+    A. Vaswani et al.: Attention is all you need, 2017 (arXiv:1706.03762).
     """
-    tensors: list[Any] = [asarray(t) for t in (query, key, value)]
+    tensors: list[Any] = [_own(asarray(t)) for t in (query, key, value)]
     batch = _batch(*tensors)
     dtype = promote(promote(tensors[0].dtype, tensors[1].dtype, _OP), tensors[2].dtype, _OP)
     if dtype.is_complex:
@@ -62,7 +54,7 @@ def scaled_dot_product_attention(
     result = dtype if dtype.is_float else DEFAULT_FLOAT
     q, k, v = [t.astype(result.compute, copy=False).expand(*batch, *t.shape[-2:]) for t in tensors]
     length, width, count = q.shape[-2], q.shape[-1], k.shape[-2]
-    mask = None if attn_mask is None else _mask(asarray(attn_mask), (*batch, length, count), result.compute)
+    mask = None if attn_mask is None else _mask(_own(asarray(attn_mask)), (*batch, length, count), result.compute)
     if scale is None:
         scale = 1 / sqrt(max(width, 1))
     elif not isinstance(scale, (int, float)):
@@ -70,28 +62,18 @@ def scaled_dot_product_attention(
     if prod(batch) * length * count == 0:
         return zeros((*batch, length, v.shape[-1]), dtype=result)
 
-    places = list(_places(batch, length, count * result.compute.itemsize, ROWS_IF_CAUSAL if is_causal else ROWS))
-
-    def block(place: Place) -> Any:
-        """The results of some queries."""
-        heads, rows = place[:-1], place[-1]
-        seen = slice(0, min(rows.stop, count) if is_causal else count)
-        scores = (q[place] * scale) @ k[(*heads, seen)].mT
-        if mask is not None:
-            part = mask[(*place, seen)]
-            scores = scores + part if part.dtype.is_float else _where(part, scores, -inf)
-        if is_causal:
-            earlier = arange(seen.stop) <= arange(rows.start, rows.stop).expand_dims(1)
-            scores = _where(earlier, scores, -inf)
-        return _softmax(scores, masked=mask is not None) @ v[(*heads, seen)]
-
-    if len(places) == 1:
-        only: Tensor = block(places[0]).astype(result, copy=False)
-        return only
-    found = empty((*batch, length, v.shape[-1]), dtype=result).realize()
-    for place in places:
-        found[place]._write(block(place), _OP)
+    scores = (q * scale) @ k.mT
+    if mask is not None:
+        scores = scores + mask if mask.dtype.is_float else _where(mask, scores, -inf)
+    if is_causal:
+        scores = _where(arange(count) <= arange(length).expand_dims(1), scores, -inf)
+    found: Tensor = (_softmax(scores, masked=mask is not None) @ v).astype(result, copy=False)
     return found
+
+
+def _own(t: Any) -> Any:
+    """A tensor, or a copy if others may write its memory: what reads that is computed at once, step by step."""
+    return t.copy() if is_pinned(t.node) else t
 
 
 def _where(condition: Any, x: Any, y: Any) -> Any:
@@ -107,24 +89,6 @@ def _softmax(scores: Any, *, masked: bool) -> Any:
     powers = (scores - _where(highest == -inf, 0.0, highest)).exp()
     total = powers.sum(-1, keepdims=True)
     return powers * _where(total == 0.0, 0.0, 1.0 / total)
-
-
-def _places(batch: Sequence[int], length: int, row: int, most: int) -> Iterator[Place]:
-    """The blocks of the queries, which need `row` bytes each, no more than so many of a head: all heads if they fit, else some,
-    or one.
-    """
-    rows = min(length, most, max(1, BLOCK_BYTES // row))
-    heads = max(1, BLOCK_BYTES // (rows * row))
-    inner, axis = 1, len(batch)
-    while axis > 0 and inner * batch[axis - 1] <= heads:
-        axis -= 1
-        inner *= batch[axis]
-    steps = [1] * (axis - 1) + [heads // inner] * (axis > 0) + list(batch[axis:]) + [rows]
-    cuts = [
-        [slice(start, min(start + step, n)) for start in range(0, n, step)]
-        for n, step in zip((*batch, length), steps, strict=True)
-    ]
-    return product(*cuts)
 
 
 # --- what arguments must be -------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from math import prod
 from typing import NamedTuple
 
 from ..layout import Layout
-from ..node import POSITION, REINTERPRET, STORE, Gather, Node, Scan, Scatter, writes
+from ..node import POSITION, STORE, Gather, Node, Scan, Scatter, writes
 from ..ops import Op
 from ..ops.reductions import Reduction
 from .lower import is_product
@@ -29,6 +29,7 @@ FEW_RESULTS = 16  # of a fold: too few to share them among threads
 MUCH = 1 << 18  # elements that are read: about the work that is worth sharing
 FAR_MORE = 32  # times as many elements
 REPEATABLE = 64  # and that may be repeated at a few places of one kernel
+_FROM_MEMORY = frozenset(("reinterpret", "blocks"))  # operations whose sources are in memory
 
 
 class _Read(NamedTuple):
@@ -113,7 +114,9 @@ def _fused(order: Sequence[Node], roots: set[Node]) -> tuple[list[Node], dict[No
     reads: dict[Node, list[_Read]] = {node: [] for node in order}
     bare: set[Node] = set()  # what is read by others than parts of likely products
     for node in reversed(order):
-        if node in kernels or not _in_passing(node, reads[node], node in constant, weight[node], cost[node], node not in bare):
+        if node in kernels or not _in_passing(
+            node, reads[node], node in constant, weight[node], cost[node], node not in bare
+        ):
             kernels.add(node)
             reads[node] = [_Read(node, loops_of(node))]
         if (node in kernels or node in bare) and not (isinstance(node.op, Reduction) and may_be_product(node)):
@@ -139,13 +142,15 @@ def _reads_of(node: Node, place: Layout) -> list[tuple[Node, Layout]]:
         source, through = node.sources[0], node.layouts[0]
         assert type(source) is Node and through is not None
         return [(source, through)]
-    if node.op is REINTERPRET:
+    if node.op.kind in _FROM_MEMORY:
         return [(source, whole(source)) for source in node.sources if type(source) is Node]
     return source_places(node, place)
 
 
 def _apart(order: Sequence[Node]) -> set[Node]:
-    """The nodes that must be in memory: what is written over, values and indices that read this, reinterpreted bytes."""
+    """The nodes that must be in memory: what is written over, values and indices that read this, reinterpreted bytes, what blocks
+    are made of.
+    """
     found: set[Node] = set()
     for node in order:
         if writes(node.op):
@@ -153,7 +158,7 @@ def _apart(order: Sequence[Node]) -> set[Node]:
             found.update(other for other in others if other.buffer is None and _reaches(other, old))
             if old.buffer is None:
                 found.add(old)
-        elif node.op is REINTERPRET:
+        elif node.op.kind in _FROM_MEMORY:
             found.update(s for s in node.sources if type(s) is Node and s.buffer is None)
     return found
 
@@ -281,9 +286,7 @@ def _is_whole(node: Node, read: _Read) -> bool:
     return read.place.tables is None and read.kernel.op is not STORE and read.place.covers(node.size)
 
 
-def _in_passing(
-    node: Node, reads: list[_Read], constant: bool, weight: int, cost: int, folded: bool
-) -> bool:
+def _in_passing(node: Node, reads: list[_Read], constant: bool, weight: int, cost: int, folded: bool) -> bool:
     op = node.op
     if any(r.place.base is not None for r in reads):
         return False

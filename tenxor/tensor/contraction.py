@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from functools import lru_cache
-from math import prod
 from typing import Any
 
 from ..dtypes import DType, complex64, complex128, float32, float64, int32, int64, promote, uint32, uint64
@@ -16,13 +15,10 @@ from ..node import Node, is_pinned
 from ..ops import OPS
 from ..ops.reductions import REDUCTIONS, Reduction
 from ..realize import realize
-from ..storage import Storage
 from .arguments import axis_of
 from .core import Core
-from .reducing import FEW
 
 MAX_LOOPS = 4096  # pairs of layouts whose loops are remembered
-STEPS = 1 << 14  # of a sum that is long are taken on their own, and these results added up
 
 Loops = tuple[Layout, Layout, int]  # two layouts of one shape over all loops, and how many of these are not summed over
 Labels = Sequence[Hashable]  # a name for each axis; axes of one name are walked together
@@ -165,41 +161,11 @@ def contracted(a: Any, b: Any, loops: Loops, dtype: DType) -> Any:
     shape = left.shape
     if kept == len(shape):
         return a._of(Node.of(_MULTIPLY, shape, a.dtype, (a.node, b.node), (left, right))).astype(dtype, copy=False)
-    if prod(shape[:kept]) > FEW and prod(shape[kept:]) >= 2 * STEPS:
-        return _in_parts(a, b, loops).astype(dtype, copy=False)
     one, other = a.node, b.node
     products = Node.of(_MULTIPLY, shape, a.dtype, (one, other), (left, right))
     reduction = adding(a.dtype)
     whole = Layout.contiguous(shape)
-    if prod(shape[:kept]) <= FEW:
-        found = a.__class__(Storage(products), whole, a.dtype)._reduce_parts(reduction, whole, kept)
-    else:
-        found = a._of(Node.of(reduction, shape[:kept], a.dtype, (products,), (whole,)))
+    found = a._of(Node.of(reduction, shape[:kept], a.dtype, (products,), (whole,)))
     if is_pinned(one) or is_pinned(other):  # their memory may change before anybody asks
         realize(found.node)
     return found if found.dtype is dtype else found.astype(dtype)
-
-
-def _in_parts(a: Any, b: Any, loops: Loops) -> Any:
-    """A long sum, as one over blocks of steps and then one of their results: so threads have more to share, what is packed
-    stays small, and rounding errors grow less.
-    """
-    left, right, kept = loops
-    axis = max(range(kept, left.ndim), key=lambda k: left.shape[k])
-    size = left.shape[axis]
-    each = max(1, STEPS * size // prod(left.shape[kept:]))
-    whole = size - size % each
-
-    def part(begin: int, end: int, *, cut: bool) -> Any:
-        where = (slice(None),) * axis + (slice(begin, end),)
-        sides = [side.index(where) for side in (left, right)]
-        if cut:
-            sides = [side.unflatten(axis, (-1, each)) for side in sides]
-            order = (axis, *(k for k in range(left.ndim + 1) if k != axis))
-            sides = [side.permute(order) for side in sides]
-        return contracted(a, b, (sides[0], sides[1], kept + cut), a.dtype)
-
-    found = part(0, whole, cut=True)
-    found.storage.node.stored = True  # computed on its own: it is what the threads share
-    found = found.sum(axis=0).astype(a.dtype, copy=False)
-    return found + part(whole, size, cut=False) if whole < size else found

@@ -7,7 +7,6 @@ too).
 from __future__ import annotations
 
 from functools import cache
-from math import prod
 from typing import Any, Self
 
 from ..dtypes import DEFAULT_FLOAT, DType, boolean
@@ -20,19 +19,6 @@ from ..ops.reductions import REDUCTIONS, Reduction, running
 from .arguments import NO, Axes, axes_of, axis_of, one_spelling
 from .arithmetic import Arithmetic
 
-# A large reduction to few elements is cut into blocks. If rows are added up that are short, several are taken as one.
-LARGE, FEW, FEW_COLUMNS, BLOCKS = 1 << 18, 16, 512, 64
-SHORT, LONG = 64, 256  # elements of a row
-_JOINS = {
-    "sum": ("add", REDUCTIONS["sum"]),
-    "sum_in_width": ("add", REDUCTIONS["sum_in_width"]),
-    "prod": ("multiply", REDUCTIONS["prod"]),
-    "max": ("maximum", REDUCTIONS["max"]),
-    "min": ("minimum", REDUCTIONS["min"]),
-    "any": ("logical_or", REDUCTIONS["any"]),
-    "all": ("logical_and", REDUCTIONS["all"]),
-    "count_nonzero": ("add", REDUCTIONS["sum"]),
-}
 _BY_REAL = OPS["divide_by_real"]
 _scan = cache(Scan)  # the same object each time, as recipes are compared by it
 
@@ -45,37 +31,6 @@ def _out_of_order(layout: Layout, kept: tuple[int, ...]) -> tuple[int, ...] | No
     if steps == sorted(steps, reverse=True):
         return None
     return memory_order([Layout(tuple([layout.shape[axis] for axis in kept]), tuple(steps))])
-
-
-def _inner_axes(source: Layout, kept: int) -> int:
-    """How many of the last reduced axes lie further in, in memory, than all kept ones, if others lie further out: then
-    they are reduced first, and all of it is read as it lies.
-    """
-    if source.size < LARGE or not kept or source.base is not None or source.tables is not None:
-        return 0
-    steps = [abs(s) for s in source.strides]
-    least = min(steps[:kept])
-    inner = [s < least for s in steps[kept:]]
-    count = sum(inner)
-    together = prod(source.shape[source.ndim - count :])
-    return count if 0 < count < len(inner) and all(inner[-count:]) and together >= SHORT else 0
-
-
-def _parts(source: Layout, kept: int) -> tuple[int, int]:
-    """Into how many blocks a reduction is cut that leaves the first `kept` axes of what it reads, and how many rows are
-    then taken together.
-    """
-    results = prod(source.shape[:kept])
-    if source.size < LARGE:
-        return 1, 1
-    if not kept or source.base is not None or source.tables is not None or source.strides[kept - 1] != 1:
-        return (BLOCKS if results <= FEW else 1), 1
-    longest, length = max(source.shape[kept:]), source.shape[kept - 1]
-    blocks = BLOCKS if results <= FEW_COLUMNS else 1
-    together = 1
-    while length < SHORT and 2 * together * length <= LONG and longest >= 32 * blocks * together:
-        together *= 2
-    return blocks, together
 
 
 class Reducing(Arithmetic):
@@ -104,7 +59,7 @@ class Reducing(Arithmetic):
             kept = tuple([kept[k] for k in back])
         order = kept + axes
         source = layout if order == tuple(range(len(shape))) else layout.permute(order)
-        t = self._reduce_parts(reduction, source, len(kept))
+        t = self._reduced(reduction, source, len(kept))
         if back is not None:
             t = t._view(t.layout.permute([back.index(k) for k in range(len(back))]))
             return t._view(t.layout.expand_dims(axes)) if keepdims else t
@@ -115,49 +70,6 @@ class Reducing(Arithmetic):
     def _reduced(self, reduction: Reduction, source: Layout, kept: int) -> Self:
         """The reduction of this storage, seen through `source`, over all but its first `kept` axes."""
         return self._of(Node.of(reduction, source.shape[:kept], reduction.result(self.dtype), (self.node,), (source,)))
-
-    def _reduce_parts(self, reduction: Reduction, source: Layout, kept: int) -> Self:
-        """The same, of parts first and then of their results, where that is faster: threads can share independent blocks,
-        and lanes need rows of some length. Rounding errors grow less, too.
-
-        The parts depend on the shape alone, so the bits of the result do not depend on the number of threads.
-        """
-        inner = _inner_axes(source, kept) if reduction.name in _JOINS else 0
-        blocks, together = _parts(source, kept) if reduction.name in _JOINS and not inner else (1, 1)
-        if blocks * together == 1 and not inner:
-            return self._reduced(reduction, source, kept)
-        join, outer = _JOINS[reduction.name]
-        if self.dtype.compute is not self.dtype and reduction.name in ("sum", "prod"):
-            wide = self._view(source).astype(self.dtype.compute)
-            found: Self = wide._reduce_parts(reduction, wide.layout, kept)._typed(self.dtype)
-            return found
-        if inner:
-            first = source.permute(
-                (*range(kept, source.ndim - inner), *range(kept), *range(source.ndim - inner, source.ndim))
-            )
-            partial = self._reduced(reduction, first, source.ndim - inner)
-            partial.storage.node.stored = True
-            others = source.ndim - inner - kept
-            last = partial.layout.permute((*range(others, others + kept), *range(others)))
-            return partial._reduce_parts(outer, last, kept)
-        axis = max(range(kept, source.ndim), key=lambda a: source.shape[a])
-        size = source.shape[axis]
-        blocks = min(blocks, size)
-        whole = size - size % (blocks * together)
-        before = (slice(None),) * axis
-        cut = source.index((*before, slice(0, whole))).unflatten(axis, (blocks, -1, together))
-        # The blocks come first and rows taken together before the last axis, where they lie in memory.
-        order = [axis, *range(kept - 1), axis + 2, *range(max(kept - 1, 0), kept)]
-        cut = cut.permute((*order, *(a for a in range(cut.ndim) if a not in order)))
-        partial = self._reduced(reduction, cut, kept + 2)
-        partial.storage.node.stored = True  # computed on its own: it is what the threads share
-        parts = (0, max(kept, 1))
-        last = partial.layout.permute((*(a for a in range(kept + 2) if a not in parts), *parts))
-        found = partial._reduced(outer, last, kept)
-        if whole < size:
-            rest = self._reduced(reduction, source.index((*before, slice(whole, size))), kept)
-            found = self._compute(OPS[join], found, rest)
-        return found
 
     def _typed(self, dtype: object) -> Self:
         return self if dtype is None else self.astype(dtype, copy=False)

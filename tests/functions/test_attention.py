@@ -13,7 +13,7 @@ import pytest
 
 import tenxor as tx
 from tenxor.errors import ArgumentError, DTypeError, ShapeError, TenxorError
-from tenxor.functions import attention
+from tenxor.rewrite import attention
 
 from .samples import Array, assert_close, assert_same
 
@@ -57,6 +57,7 @@ def blocks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
     ]
     monkeypatch.setattr(attention, "ROWS", rows)
     monkeypatch.setattr(attention, "BLOCK_BYTES", size)
+    monkeypatch.setattr(attention, "FEWEST", 1)
 
 
 @pytest.mark.usefixtures("blocks")

@@ -53,6 +53,7 @@ class _Bound:
         "code",
         "flagged",
         "grain",
+        "itemsize",
         "more",
         "numbers",
         "pack",
@@ -73,8 +74,11 @@ class _Bound:
         self.tables = struct.pack(f"={len(tables)}q", *tables)
         self.slots = struct.pack(f"={len(arguments.slots)}q", *arguments.slots)
         self.pack = struct.Struct(f"={len(kernel.operands)}q{len(self.tables)}s{codes}{len(self.slots)}s").pack
-        self.more, self.at = arguments.out
-        self.sources, self.numbers = arguments.sources, arguments.numbers
+        sizes = [operand.dtype.itemsize for operand in kernel.operands]
+        self.at, more = arguments.out
+        self.more, self.itemsize = more * sizes[0], sizes[0]
+        self.sources = [(k, at, more * n, n) for (k, at, more), n in zip(arguments.sources, sizes[1:], strict=False)]
+        self.numbers = arguments.numbers
         self.split, self.work, self.scratch = arguments.split, arguments.work, arguments.scratch
         self.grain = kernel.grain if kernel.shared >= 0 else 0  # 0 if threads share no loop
         self.plain = self.work < HOLD_LOCK and not self.scratch
@@ -82,9 +86,9 @@ class _Bound:
     def launch(self, out: Buffer, given: Given, then: Callable[[], object] | None = None) -> bool:
         """See `Launch`."""
         nodes, offsets = given.nodes, given.offsets
-        words: list[object] = [out.address + self.more + offsets[self.at]]
-        for k, more, at in self.sources:
-            words.append(nodes[k].buffer.address + more + offsets[at])  # type: ignore[union-attr]
+        words: list[object] = [out.address + self.more + offsets[self.at] * self.itemsize]
+        for k, at, more, itemsize in self.sources:
+            words.append(nodes[k].buffer.address + more + offsets[at] * itemsize)
         flag = None
         if self.flagged:
             flag = ctypes.c_int64()

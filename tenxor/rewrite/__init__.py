@@ -1,0 +1,64 @@
+"""What is computed, for speed, instead of what was written: nodes become nodes that give the same.
+
+A graph is what the user wrote. How it is computed is decided when a plan is made: here, by rules that look at one node and
+what it is made of. A rule knows shapes and layouts alone: neither where in memory a view begins, nor what else is in the graph,
+nor how many threads there are. So the bits of a result do not depend on when, and together with what, it is computed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from ..node import Node
+from ..ops.reductions import Reduction
+from .attention import product_in_blocks
+from .products import product_in_parts
+from .reductions import reduction_in_parts
+
+Rule = Callable[
+    [Node], list[Node] | None
+]  # new nodes, each after what it reads; the last of them stands for the given one
+
+
+def _as_one(node: Node) -> list[Node] | None:
+    """What becomes of a node by itself."""
+    return product_in_parts(node) or reduction_in_parts(node)
+
+
+_RULES: tuple[Rule, ...] = (product_in_blocks, _as_one)
+
+
+def rewritten(order: Sequence[Node]) -> dict[Node, Node]:
+    """What stands for some of the pending nodes in `order`, in which each comes after all that it reads."""
+    found: dict[Node, Node] = {}
+    if not any(isinstance(node.op, Reduction) for node in order):
+        return found
+    for rule in _RULES:
+        order, instead = _applied(rule, order)
+        if instead:
+            found = {node: instead.get(now, now) for node, now in found.items()} | {
+                node: now for node, now in instead.items() if node not in found
+            }
+    return found
+
+
+def _applied(rule: Rule, order: Sequence[Node]) -> tuple[Sequence[Node], dict[Node, Node]]:
+    """The nodes with a rule applied to each, in order, and what stands for those that are others now."""
+    now: list[Node] = []
+    instead: dict[Node, Node] = {}
+    for node in order:
+        last = node
+        if instead and not instead.keys().isdisjoint(node.sources):
+            sources = tuple([instead.get(s, s) if type(s) is Node else s for s in node.sources])
+            last = Node.of(node.op, node.shape, node.dtype, sources, node.layouts, node.target)
+            last.stored = node.stored
+        made = rule(last) if isinstance(node.op, Reduction) else None
+        if made is not None:
+            made[-1].stored = node.stored
+            now += made
+            instead[node] = made[-1]
+        else:
+            now.append(last)
+            if last is not node:
+                instead[node] = last
+    return now, instead

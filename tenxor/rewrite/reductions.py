@@ -1,0 +1,126 @@
+"""Large reductions run in parts: threads share independent blocks, and lanes need rows of some length. Rounding errors grow
+less, too.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+from ..layout import Layout
+from ..node import Node
+from ..ops import OPS
+from ..ops.reductions import REDUCTIONS, Reduction
+from .making import computed, converted, reduced
+
+# A large reduction to few elements is cut into blocks. If rows are added up that are short, several are taken as one.
+LARGE, FEW, FEW_COLUMNS, BLOCKS = 1 << 18, 16, 512, 64
+SHORT, LONG = 64, 256  # elements of a row
+_JOINS = {
+    "sum": ("add", "sum"),
+    "sum_in_width": ("add", "sum_in_width"),
+    "prod": ("multiply", "prod"),
+    "max": ("maximum", "max"),
+    "min": ("minimum", "min"),
+    "any": ("logical_or", "any"),
+    "all": ("logical_and", "all"),
+    "count_nonzero": ("add", "sum"),
+}
+
+
+def reduction_in_parts(node: Node) -> list[Node] | None:
+    """A large reduction as one of its parts, and then of their results; None for any other node."""
+    reduction, through = node.op, node.layouts[0]
+    assert isinstance(reduction, Reduction) and through is not None
+    if through.size < LARGE or reduction.name not in _JOINS:
+        return None
+    made: list[Node] = []
+    (source,) = node.sources
+    assert type(source) is Node
+    reduced_in_parts(made, reduction, source, through, len(node.shape))
+    return made if len(made) > 1 else None
+
+
+def reduced_in_parts(made: list[Node], reduction: Reduction, source: Node, through: Layout, kept: int) -> Node:
+    """The reduction of what is read of a node, over all but the first `kept` axes, in parts if it is large."""
+    inner = _inner_axes(through, kept)
+    blocks, together = (1, 1) if inner else _parts(through, kept)
+    if blocks * together == 1 and not inner:
+        return reduced(made, reduction, source, through, kept)
+    if source.dtype.compute is not source.dtype and reduction.name in ("sum", "prod"):
+        wide = reduced_in_parts(made, reduction, *converted(made, source.dtype.compute, source, through), kept)
+        return converted(made, source.dtype, wide, Layout.contiguous(wide.shape))[0]
+    if inner:
+        return _inner_first(made, reduction, source, through, kept, inner)
+    return _in_blocks(made, reduction, source, through, kept, blocks, together)
+
+
+def _inner_first(made: list[Node], reduction: Reduction, source: Node, through: Layout, kept: int, inner: int) -> Node:
+    """First over the last `inner` axes, and then over the others."""
+    first = through.ndim - inner
+    partial = reduced(
+        made,
+        reduction,
+        source,
+        through.permute((*range(kept, first), *range(kept), *range(first, through.ndim))),
+        first,
+    )
+    partial.stored = True
+    others = first - kept
+    last = Layout.contiguous(partial.shape).permute((*range(others, first), *range(others)))
+    return reduced_in_parts(made, REDUCTIONS[_JOINS[reduction.name][1]], partial, last, kept)
+
+
+def _in_blocks(
+    made: list[Node], reduction: Reduction, source: Node, through: Layout, kept: int, blocks: int, together: int
+) -> Node:
+    """Over blocks of the longest axis, with so many rows taken together, then over their results, and what fills no block."""
+    join, outer = _JOINS[reduction.name]
+    axis = max(range(kept, through.ndim), key=lambda a: through.shape[a])
+    size = through.shape[axis]
+    blocks = min(blocks, size)
+    whole = size - size % (blocks * together)
+    before = (slice(None),) * axis
+    cut = through.index((*before, slice(0, whole))).unflatten(axis, (blocks, -1, together))
+    # The blocks come first and rows taken together before the last axis, where they lie in memory.
+    order = [axis, *range(kept - 1), axis + 2, *range(max(kept - 1, 0), kept)]
+    cut = cut.permute((*order, *(a for a in range(cut.ndim) if a not in order)))
+    partial = reduced(made, reduction, source, cut, kept + 2)
+    partial.stored = True  # computed on its own: it is what the threads share
+    parts = (0, max(kept, 1))
+    last = Layout.contiguous(partial.shape).permute((*(a for a in range(kept + 2) if a not in parts), *parts))
+    found = reduced(made, REDUCTIONS[outer], partial, last, kept)
+    if whole < size:
+        rest = reduced(made, reduction, source, through.index((*before, slice(whole, size))), kept)
+        found = computed(made, OPS[join], found, rest)
+    return found
+
+
+def _inner_axes(through: Layout, kept: int) -> int:
+    """How many of the last reduced axes lie further in, in memory, than all kept ones, if others lie further out: then
+    they are reduced first, and all of it is read as it lies.
+    """
+    if through.size < LARGE or not kept or through.base is not None or through.tables is not None:
+        return 0
+    steps = [abs(s) for s in through.strides]
+    least = min(steps[:kept])
+    inner = [s < least for s in steps[kept:]]
+    count = sum(inner)
+    together = prod(through.shape[through.ndim - count :])
+    return count if 0 < count < len(inner) and all(inner[-count:]) and together >= SHORT else 0
+
+
+def _parts(through: Layout, kept: int) -> tuple[int, int]:
+    """Into how many blocks a reduction is cut that leaves the first `kept` axes of what it reads, and how many rows are
+    then taken together.
+    """
+    results = prod(through.shape[:kept])
+    if through.size < LARGE:
+        return 1, 1
+    if not kept or through.base is not None or through.tables is not None or through.strides[kept - 1] != 1:
+        return (BLOCKS if results <= FEW else 1), 1
+    longest, length = max(through.shape[kept:]), through.shape[kept - 1]
+    blocks = BLOCKS if results <= FEW_COLUMNS else 1
+    together = 1
+    while length < SHORT and 2 * together * length <= LONG and longest >= 32 * blocks * together:
+        together *= 2
+    return blocks, together

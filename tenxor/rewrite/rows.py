@@ -1,0 +1,180 @@
+"""What a product makes row by row on one of its sides: which nodes that are, and the same for some rows alone."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ..layout import Layout
+from ..node import Node, Scalar
+from ..ops import Op
+from ..ops.reductions import Reduction
+
+MOST = 64  # nodes that one side is made of
+
+Axes = tuple[int, ...]  # for each axis of a node the axis of the product that it is, or -1 if it is none
+Place = dict[int, slice]  # by the axis of the product
+
+
+class Rows(NamedTuple):
+    """All that depends on the rows, each node after what it reads, and their axes: those in front of the rows, that of the rows,
+    and that of the steps of the product. `weights` is the side.
+    """
+
+    order: list[Node]
+    axes: dict[Node, Axes]
+    weights: Node
+    before: Axes
+    row: int
+    steps: int
+
+    def further(self, node: Node) -> Axes:
+        """The axes that a fold runs over, as far as they are known."""
+        return _further(node, self.axes)
+
+
+def rows_of(node: Node, products: Node, side: int) -> Rows | None:
+    """What one side of a product makes of pairs of rows and steps, row by row; None if it does not."""
+    weights, through, other = products.sources[side], products.layouts[side], products.layouts[1 - side]
+    if type(weights) is not Node or through is None or other is None or not _is_made(weights):
+        return None
+    steps = len(node.shape)
+    axes = walked(through, weights.shape)
+    if axes is None or len(axes) < 2 or axes[-1] != steps or axes[-2] < 0:
+        return None
+    row = axes[-2]
+    if other.base is not None or other.strides[row] or (other.tables is not None and other.tables[row] is not None):
+        return None
+    found = _depending(node, products, row, steps)
+    if found is None:
+        return None
+    order = _ordered(node, found)
+    folds = [n for n in order if n is not node and isinstance(n.op, Reduction)]
+    if not any({row, steps} <= set(found[n]) for n in folds) or not any(steps in _further(n, found) for n in folds):
+        return None
+    return Rows(order, found, weights, tuple([a for a in axes[:-2] if a >= 0]), row, steps)
+
+
+def _is_made(source: Node | Scalar) -> bool:
+    """Whether a source is made by an operation or a fold, and nobody needs all of it in memory."""
+    if type(source) is not Node or source.buffer is not None or source.stored:
+        return False
+    return type(source.op) is Op or isinstance(source.op, Reduction)
+
+
+def _depending(node: Node, products: Node, row: int, steps: int) -> dict[Node, Axes] | None:
+    """The axes of all that depends on the rows; None if that is too much. What is read in two ways is left as it is."""
+    apart: set[Node] = set()
+    while len(apart) <= MOST:
+        found: dict[Node, Axes] = {node: tuple(range(steps)), products: (*range(steps), steps)}
+        twice = _spread(found, products, apart, row, steps)
+        if len(found) > 2 * MOST:
+            return None
+        if twice is None:
+            return {n: axes for n, axes in found.items() if row in axes}
+        apart.add(twice)
+    return None
+
+
+def _spread(found: dict[Node, Axes], products: Node, apart: set[Node], row: int, steps: int) -> Node | None:
+    """Find the axes of what the products are made of, but for the nodes `apart`; or a node that is read in two ways."""
+    stack = [products]
+    while stack and len(found) <= 2 * MOST:
+        reader = stack.pop()
+        own = (*found[reader], *_further(reader, found))
+        for source, through in zip(reader.sources, reader.layouts, strict=True):
+            if type(source) is not Node or through is None or source in apart or not _is_made(source):
+                continue
+            at = walked(through, source.shape)
+            axes = () if at is None else tuple([own[a] if a >= 0 else -1 for a in at])
+            before = found.get(source, axes)
+            # What a fold runs over is an axis of the product if others read it so.
+            if len(axes) != len(before) or any(
+                a != b and {a, b} != {-1, steps} for a, b in zip(axes, before, strict=True)
+            ):
+                return source
+            axes = tuple(map(max, axes, before))
+            if source not in found or axes != before:
+                found[source] = axes
+                if row in axes:
+                    stack.append(source)
+    return None
+
+
+def _further(node: Node, found: dict[Node, Axes]) -> Axes:
+    if not isinstance(node.op, Reduction):
+        return ()
+    (source,), (through,), first = node.sources, node.layouts, len(node.shape)
+    assert type(source) is Node and through is not None
+    axes = [-1] * (through.ndim - first)
+    at = walked(through, source.shape) if source in found else None
+    for a, axis in zip(at or (), found.get(source, ()), strict=False):
+        if a >= first:
+            axes[a - first] = axis
+    return tuple(axes)
+
+
+def walked(through: Layout, shape: tuple[int, ...]) -> Axes | None:
+    """Which axis of a layout walks each axis of a node, -1 for those of size 1; None if one is not walked as it is."""
+    if through.base is not None or through.tables is not None or through.offset:
+        return None
+    found = []
+    axes = [*zip(through.shape, through.strides, strict=True)]
+    for size, step in zip(shape, Layout.contiguous(shape).strides, strict=True):
+        at = [a for a, its in enumerate(axes) if its == (size, step)]
+        if size != 1 and len(at) != 1:
+            return None
+        found.append(-1 if size == 1 else at[0])
+    if any(step for a, (size, step) in enumerate(axes) if a not in found and size != 1):
+        return None
+    return tuple(found)
+
+
+def _ordered(node: Node, some: dict[Node, Axes]) -> list[Node]:
+    """The nodes among `some` that a node is made of, each after what it reads."""
+    found: dict[Node, None] = {}
+    stack = [node]
+    while stack:
+        missing = [s for s in stack[-1].sources if type(s) is Node and s in some and s not in found]
+        if missing:
+            stack += missing
+        else:
+            found[stack.pop()] = None
+    return list(found)
+
+
+def restricted(rows: Rows, place: Place, known: dict[Node, Node]) -> Node:
+    """The product at one place, made anew of nodes that stand for what does not depend on the rows."""
+    twin: dict[Node, Node] = {}
+    whole = slice(None)
+    for node in rows.order:
+        cut = [place.get(axis, whole) for axis in (*rows.axes[node], *rows.further(node))]
+        sources: list[Node | Scalar] = []
+        layouts: list[Layout | None] = []
+        for source, through in zip(node.sources, node.layouts, strict=True):
+            if type(source) is not Node or through is None:
+                sources.append(source)
+                layouts.append(None)
+            elif source in twin:
+                sources.append(twin[source])
+                layouts.append(_through(through, source.shape, twin[source].shape, cut))
+            else:
+                sources.append(known.get(source, source))
+                layouts.append(through.index(cut))
+        shape = _cut(node.shape, cut)
+        twin[node] = Node.of(node.op, shape, node.dtype, tuple(sources), tuple(layouts))
+    return twin[rows.order[-1]]
+
+
+def _through(through: Layout, before: tuple[int, ...], now: tuple[int, ...], cut: list[slice]) -> Layout:
+    """The layout for the part of a node that has the shape `now`."""
+    at = walked(through, before)
+    assert at is not None
+    strides = [0] * through.ndim
+    for a, step in zip(at, Layout.contiguous(now).strides, strict=True):
+        if a >= 0:
+            strides[a] = step
+    return Layout(_cut(through.shape, cut), tuple(strides))
+
+
+def _cut(shape: tuple[int, ...], cut: list[slice]) -> tuple[int, ...]:
+    return tuple([len(range(n)[some]) for n, some in zip(shape, cut, strict=False)])

@@ -1,0 +1,77 @@
+"""Which steps of a product weigh nothing for a row, because they come later: those of causal attention."""
+
+from __future__ import annotations
+
+from math import inf
+
+from ..layout import Layout
+from ..node import POSITION, Node, Scalar
+from ..ops import OPS
+from ..ops.reductions import Reduction
+from .rows import Rows
+
+_WEIGHS_NOTHING = {"multiply": 0.0, "divide": 0.0}
+_OF_LOWEST = {"subtract": -inf, "exp": 0.0}
+
+
+def steps_seen(rows: Rows) -> int | None:
+    """How many steps more than its own number each row sees, where all others weigh nothing; None if any may weigh something."""
+    reach: int | None = None
+    value: dict[Node, float | None] = {}  # of each node at a step that is not seen, if that is known: -inf, or 0
+    for node in rows.order[:-2]:
+        if isinstance(node.op, Reduction):
+            if rows.steps in rows.further(node):
+                (source,) = node.sources
+                below = value.get(source) if type(source) is Node else None
+                if (node.op.name, below) not in (("max", -inf), ("sum", 0.0)):
+                    return None
+        elif rows.steps in rows.axes[node]:
+            more = _reach(node, rows) if reach is None else None
+            if more is not None:
+                reach, value[node] = more, -inf
+            else:
+                value[node] = _value(node, value, rows)
+    return reach if value.get(rows.weights) == 0 else None
+
+
+def _reach(node: Node, rows: Rows) -> int | None:
+    """How many steps more than its own number each row sees, if a node is -inf at all others."""
+    if node.op is not OPS["where"]:
+        return None
+    condition, _, otherwise = node.sources
+    if type(otherwise) is not Scalar or otherwise.value != -inf or type(condition) is not Node:
+        return None
+    if rows.axes.get(condition, ())[-2:] != (rows.row, rows.steps):
+        return None
+    ndim = len(condition.shape)
+    places = [_counted(s, x, ndim) for s, x in zip(condition.sources, condition.layouts, strict=True)]
+    if condition.op is OPS["greater_equal"]:
+        places.reverse()
+    elif condition.op is not OPS["less_equal"]:
+        return None
+    step, row = places
+    if step is None or row is None or (step[0], row[0]) != (ndim - 1, ndim - 2) or row[1] < step[1]:
+        return None
+    return row[1] - step[1]
+
+
+def _counted(source: Node | Scalar, through: Layout | None, ndim: int) -> tuple[int, int] | None:
+    """The one axis along which a source counts by one, and from where; None if it does not."""
+    if type(source) is not Node or source.op is not POSITION or through is None or through.base is not None:
+        return None
+    if through.tables is not None or sorted(through.strides) != [0] * (ndim - 1) + [1]:
+        return None
+    return through.strides.index(1), through.offset
+
+
+def _value(node: Node, value: dict[Node, float | None], rows: Rows) -> float | None:
+    """What an operation makes of a step that is not seen, with operands besides that are the same for the whole row."""
+    first, *others = node.sources
+    if type(first) is not Node or any(
+        type(s) is Node and (s not in rows.axes or rows.steps in rows.axes[s]) for s in others
+    ):
+        return None
+    known = value.get(first)
+    if known is None:
+        return None
+    return (_WEIGHS_NOTHING if known == 0 else _OF_LOWEST).get(node.op.name)

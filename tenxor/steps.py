@@ -1,0 +1,204 @@
+"""Plans as they run: steps that take buffers and numbers, and give buffers.
+
+A plan sees neither nodes nor recipes. It is given `cells`, some of which hold memory, and fills others. What pending nodes
+it is the plan of, and who else can read them, is known to whoever runs it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence, Set
+from functools import partial
+from typing import Protocol
+
+from .backend import backend
+from .backend.interface import Given
+from .dtypes import DType
+from .errors import MetOutOfRange
+from .layout import Table
+from .memory import Buffer
+from .ownership import sole
+
+allocate = backend().allocate
+NOBODY: frozenset[int] = frozenset()
+
+
+class Holder(Protocol):
+    """What a plan fills, or reads: a node, or a cell."""
+
+    buffer: Buffer | None
+
+    def settle(self, buffer: Buffer) -> None: ...
+
+
+class Cell:
+    """A place for a buffer: what a node is for a plan, which has cells of its own for what it needs on the way."""
+
+    __slots__ = ("buffer",)
+
+    def __init__(self, buffer: Buffer | None = None) -> None:
+        self.buffer = buffer
+
+    def settle(self, buffer: Buffer) -> None:
+        """It holds this from now on."""
+        self.buffer = buffer
+
+
+_DONE = Cell(allocate(0))  # stands in the list of cells for one that is not needed any more
+
+
+class Filling(Protocol):
+    """What computes the elements of a cell: a kernel, or several. See `backend.interface.Launch` for how it runs."""
+
+    @property
+    def needs(self) -> Sequence[int]:
+        """The numbers of the cells that it reads."""
+        ...
+
+    @property
+    def tables(self) -> Sequence[Table]:
+        """Those that gathered axes have in memory."""
+        ...
+
+    @property
+    def flagged(self) -> bool:
+        """Whether it looks up indices, which may be out of range."""
+        ...
+
+    @property
+    def work(self) -> int:
+        """In additions, about."""
+        ...
+
+    @property
+    def run(self) -> Callable[..., bool]: ...
+
+
+class Plan:
+    """Steps in their order, for so many cells, some of which are the plan's own: `more` after those that it is given.
+
+    Whoever runs it for nodes lets go of those that are `inlined`, computed in passing or not at all, and asks before who else
+    can read the `watched` ones, which recipes refer to `reads` times each. Those that are `costly` are inlined ones that are
+    better stored the next time if others can read them, and so may ask for them again.
+    """
+
+    __slots__ = ("costly", "inlined", "more", "reads", "steps", "watched")
+
+    def __init__(
+        self, steps: list[Step], inlined: list[int], costly: list[int], watched: list[int], reads: list[int], more: int
+    ) -> None:
+        self.steps, self.inlined, self.costly, self.watched, self.reads = steps, inlined, costly, watched, reads
+        self.more = more
+
+    @property
+    def table_bytes(self) -> int:
+        """The memory that its gathered axes take."""
+        return sum(t.offsets.nbytes for step in self.steps if step.filling is not None for t in step.filling.tables)
+
+    def run(self, given: Given, others: Set[int] = NOBODY) -> None:
+        """Fill the cells that steps fill. Others can read those of the watched ones that have the numbers `others`."""
+        if self.inlined:
+            for k in self.inlined:
+                given.nodes[k] = _DONE  # what it reads may have no other reader
+        if self.more:
+            given.nodes += [Cell() for _ in range(self.more)]
+        for step in self.steps:
+            step.run(given, others)
+
+
+class Step:
+    """Gives cell `number` its memory, of `nbytes` bytes, and fills it, unless it has no content (`filling` is None).
+
+    A write goes over cell `over`; the bytes of cell `bytes_of` are taken as they are. The result may take over the memory of
+    the first of `givers` that nobody else can read: neither the cell nor one of those beside it. It needs the memory of the
+    cells `needs`, and no later step that of the cells `last`. What is `irrevocable` cannot be done twice. An error says `name`,
+    `shape` and `dtype`; cell `whole` is what the user asked for of which this is a part, or it itself.
+    """
+
+    __slots__ = (
+        "bytes_of",
+        "dtype",
+        "filling",
+        "givers",
+        "irrevocable",
+        "last",
+        "may_take",
+        "name",
+        "nbytes",
+        "needs",
+        "number",
+        "over",
+        "shape",
+        "whole",
+    )
+
+    def __init__(self, number: int, shape: tuple[int, ...], dtype: DType, nbytes: int, name: object, whole: int) -> None:
+        self.number, self.shape, self.dtype, self.nbytes, self.name, self.whole = number, shape, dtype, nbytes, name, whole
+        self.filling: Filling | None = None
+        self.irrevocable = False
+        self.over: int | None = None
+        self.bytes_of: int | None = None
+        self.may_take: tuple[int, ...] = ()
+        self.givers: tuple[tuple[int, frozenset[int]], ...] = ()
+        self.needs: set[int] = set()
+        self.last: tuple[int, ...] = ()
+
+    def run(self, given: Given, others: Set[int]) -> None:
+        """Fill the cell and settle it. Others can read the cells with the numbers `others`."""
+        cells = given.nodes
+        cell = cells[self.number]
+        taken = self.taken(cells, others) if self.givers else None
+        if taken is not None and self.over is None:
+            self.in_place(cell, given, taken)
+        else:
+            if self.over is not None:
+                out = cells[self.over].buffer if taken is not None else _memory_to_write(cells[self.over].buffer, self)
+            elif self.bytes_of is not None:
+                out = cells[self.bytes_of].buffer
+            else:
+                out = allocate(self.nbytes, self.name, self.shape, self.dtype)
+            assert out is not None
+            if self.filling is not None:
+                self.fill(cell, out, given)
+            cell.settle(out)
+        for k in self.last:
+            cells[k] = _DONE
+        if taken is not None:
+            cells[taken] = _DONE  # written over, so nobody reads it; if it kept its memory, the next store would copy
+
+    def taken(self, cells: Sequence[Holder], others: Set[int]) -> int | None:
+        """The number of a cell whose memory the result takes over, as nobody else can read it any more."""
+        for k, readers in self.givers:
+            buffer = cells[k].buffer
+            assert buffer is not None
+            fits = (self.over is not None or buffer.nbytes == self.nbytes) and not (buffer.pins or buffer.frozen)
+            del buffer  # who else holds it is counted
+            if fits and readers.isdisjoint(others) and sole(cells[k]):
+                return k
+        return None
+
+    def in_place(self, cell: Holder, given: Given, taken: int) -> None:
+        """Fill the cell in the memory of cell `taken`.
+
+        The content of that is lost, so there is no way back: the cell has its memory as soon as the loop has run.
+        """
+        out = given.nodes[taken].buffer
+        assert out is not None and self.filling is not None
+        self.filling.run(out, given, partial(setattr, cell, "buffer", out))
+        cell.settle(out)
+
+    def fill(self, cell: Holder, out: Buffer, given: Given) -> None:
+        """Compute the cell's elements. What is irrevocable, and written over memory in place, has no way back either."""
+        assert self.filling is not None
+        once = self.irrevocable and self.over is not None and out is given.nodes[self.over].buffer
+        if self.filling.run(out, given, partial(setattr, cell, "buffer", out) if once else None):
+            raise MetOutOfRange(self.whole)
+
+
+def _memory_to_write(old: Buffer | None, step: Step) -> Buffer:
+    """The memory that a write goes to where what it overwrites is still needed: a copy, unless that is pinned."""
+    assert old is not None
+    if old.pins and not old.frozen:
+        return old
+    fresh = allocate(old.nbytes, "assignment", step.shape, step.dtype)
+    fresh.array[: old.nbytes] = old.array[: old.nbytes]
+    return fresh

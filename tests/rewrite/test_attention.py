@@ -1,0 +1,223 @@
+"""Attention: the graph is what was written, and the plan never has all weights in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from math import inf
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tenxor as tx
+from tenxor.blockwise import Blockwise
+from tenxor.node import Node
+from tenxor.ops import OPS
+from tenxor.ops.reductions import REDUCTIONS
+from tenxor.pattern import pattern_of
+from tenxor.plan import make_plan, planned
+from tenxor.realize import _plans
+from tenxor.rewrite.attention import BLOCK_BYTES
+
+attend = tx.scaled_dot_product_attention
+
+
+@pytest.fixture
+def threads() -> Iterator[Callable[[int], None]]:
+    before = tx.num_threads()
+    yield tx.set_num_threads
+    tx.set_num_threads(before)
+
+
+def drawn(*shape: int, seed: int = 0) -> tx.Tensor:
+    return tx.asarray(np.random.default_rng(seed).standard_normal(shape).astype(np.float32))
+
+
+def operands(*batch: int, length: int = 1100, count: int = 1300) -> list[tx.Tensor]:
+    return [drawn(*batch, length, 8), drawn(*batch, count, 8, seed=1), drawn(*batch, count, 5, seed=2)]
+
+
+def model(q: tx.Tensor, k: tx.Tensor, v: tx.Tensor, added: Any = 0.0) -> Any:
+    q64, k64, v64 = [t.to_numpy().astype(np.float64) for t in (q, k, v)]
+    scores = q64 @ np.swapaxes(k64, -1, -2) / np.sqrt(q.shape[-1]) + added
+    powers = np.exp(scores - scores.max(-1, keepdims=True))
+    return powers / powers.sum(-1, keepdims=True) @ v64
+
+
+def later(length: int, count: int) -> Any:
+    return np.where(np.tril(np.ones((length, count), bool)), 0.0, -inf)
+
+
+def blockwise(t: tx.Tensor) -> list[Blockwise]:
+    """What computes the results of a plan that are computed in blocks."""
+    steps = make_plan(pattern_of([t.storage.node])).steps
+    return [step.filling for step in steps if isinstance(step.filling, Blockwise)]
+
+
+def blocks_of(t: tx.Tensor) -> list[int]:
+    """How many blocks each of them has."""
+    return [len(each.blocks) for each in blockwise(t)]
+
+
+def peak(make: Callable[[], tx.Tensor]) -> int:
+    make().realize()
+    before = tx.memory(reset_peak=True).in_use
+    found = make().realize()
+    return tx.memory().peak - before - found.nbytes
+
+
+def test_a_node_is_the_product_of_what_was_written() -> None:
+    q, k, v = operands(2)
+    node = attend(q, k, v).storage.node
+    assert node.op is REDUCTIONS["sum"]
+    (products,) = node.sources
+    assert type(products) is Node and products.op is OPS["multiply"]
+    weights, values = products.sources
+    assert type(weights) is Node and weights.op is OPS["divide"] and weights.shape == (2, 1100, 1300)
+    assert values is v.storage.node
+
+
+@pytest.mark.parametrize("batch", [(), (5,), (2, 3), (40,)])
+@pytest.mark.parametrize("causal", [False, True])
+def test_blocks_beside_a_model(batch: tuple[int, ...], causal: bool) -> None:
+    length = 300 if batch == (40,) else 1100
+    q, k, v = operands(*batch, length=length)
+    found = attend(q, k, v, is_causal=causal)
+    assert blocks_of(found) and blocks_of(found)[0] > 1
+    np.testing.assert_allclose(found, model(q, k, v, later(length, 1300) if causal else 0.0), rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_masks(causal: bool) -> None:
+    q, k, v = operands(3)
+    lets = np.random.default_rng(5).random((1100, 1300)) < 0.7
+    lets[:, 0] = True
+    added = np.where(lets, 0.0, -inf) + (later(1100, 1300) if causal else 0.0)
+    numbers = np.random.default_rng(6).standard_normal((3, 1100, 1300)).astype(np.float32)
+    numbers[..., 0] = 0.0
+    for mask, wanted in ((lets, added), (numbers, numbers + (later(1100, 1300) if causal else 0.0))):
+        mask = tx.asarray(mask)
+        found = attend(q, k, v, mask, is_causal=causal)
+        assert blocks_of(found)[0] > 1
+        np.testing.assert_allclose(found, model(q, k, v, wanted), rtol=1e-4, atol=1e-5)
+        assert peak(lambda mask=mask: attend(q, k, v, mask, is_causal=causal)) < 4 * BLOCK_BYTES  # type: ignore[misc]
+
+
+def by_hand(q: tx.Tensor, k: tx.Tensor, v: tx.Tensor) -> tx.Tensor:
+    return tx.softmax(q @ k.mT * (1 / np.sqrt(8))) @ v
+
+
+def causal_by_hand(q: tx.Tensor, k: tx.Tensor, v: tx.Tensor) -> tx.Tensor:
+    scores = q @ k.mT * (1 / np.sqrt(8))
+    rows, steps = tx.arange(q.shape[-2]), tx.arange(k.shape[-2])
+    return tx.softmax(tx.where(rows[:, None] >= steps, scores, -inf)) @ v
+
+
+@pytest.mark.parametrize(
+    "form", [by_hand, causal_by_hand, lambda *its: attend(*its) * 2.0, lambda *its: attend(*its).mT]
+)
+def test_memory_is_bounded_whoever_writes_it(form: Callable[..., tx.Tensor]) -> None:
+    q, k, v = operands(4, length=1500, count=2000)  # of all weights there are 48 MB
+    for make in (lambda: form(q, k, v), lambda: form(q + 0.0, k * 1.0, v - 0.0)):
+        assert len(blocks_of(make())) == 1
+        assert peak(make) < 3.5 * BLOCK_BYTES
+
+
+def test_what_later_steps_weigh_nothing_for_is_not_computed() -> None:
+    q, k, v = operands(4, length=1500, count=1500)
+    np.testing.assert_allclose(causal_by_hand(q, k, v), model(q, k, v, later(1500, 1500)), rtol=1e-4, atol=1e-5)
+    shapes = set()
+    for make in (causal_by_hand, lambda *its: attend(*its, is_causal=True)):
+        blocks, whole = blockwise(make(q, k, v))[0], blockwise(by_hand(q, k, v))[0]
+        shapes.add(len(blocks.bodies))
+        assert blocks.work < 0.7 * whole.work
+    rows = tx.where(tx.arange(1500)[:, None] <= tx.arange(1500), q @ k.mT, -inf)  # these see what comes later
+    np.testing.assert_allclose(
+        tx.softmax(rows) @ v, model(q * np.sqrt(8), k, v, later(1500, 1500).T), rtol=1e-3, atol=1e-5
+    )
+
+
+@pytest.mark.parametrize("form", [by_hand, causal_by_hand])
+@pytest.mark.parametrize("sizes", [(1100, 1300), (1025, 1031), (1500, 1500)])
+def test_bits_are_the_same_whenever_it_is_computed(
+    form: Callable[..., tx.Tensor], sizes: tuple[int, int], threads: Callable[[int], None]
+) -> None:
+    q, k, v = operands(3, length=sizes[0], count=sizes[1])
+    threads(1)
+    alone = form(q, k, v).to_numpy()
+    for count in (1, 2, 3):
+        threads(count)
+        assert (form(q, k, v).to_numpy() == alone).all()
+        found = form(q, k, v)
+        products = found.storage.node.sources[0]
+        assert type(products) is Node
+        weights = tx.Tensor._of(products.sources[0])  # type: ignore[arg-type]
+        tx.realize(weights)
+        assert not blocks_of(found) and (found.to_numpy() == alone).all()  # the weights are there: it is a product
+        found, other = form(q, k, v), form(q, k, v) + 1.0
+        tx.realize(other, found)
+        assert (found.to_numpy() == alone).all() and (other.to_numpy() == alone + np.float32(1)).all()
+
+
+def test_weights_that_are_asked_for_are_not_made_anew_the_next_time() -> None:
+    q, k, v = operands(2)
+    weights = tx.softmax(q @ k.mT)
+    first = weights @ v
+    assert len(blocks_of(first)) == 1
+    first.realize()
+    assert weights.storage.node.stored
+    assert not blocks_of(weights @ (v + 1.0))
+    np.testing.assert_allclose(weights @ v, first, rtol=1e-5)
+
+
+def test_memory_of_operands_is_not_taken() -> None:
+    q, k, v = operands(2, length=2000)
+    before = [t.to_numpy().copy() for t in (q, k, v)]
+    alias = q.storage.node
+    attend(q, k, v).realize()
+    for t, was in zip((q, k, v), before, strict=True):
+        assert (t.to_numpy() == was).all()
+    assert alias is q.storage.node
+    same = drawn(2, 1500, 8)
+    copy = same.to_numpy().copy()
+    np.testing.assert_allclose(attend(same, same, same), model(same, same, same), rtol=1e-4, atol=1e-6)
+    assert (same.to_numpy() == copy).all()
+    made = same + 0.0  # pending, and read as rows and as steps
+    np.testing.assert_allclose(
+        tx.softmax(made @ made.mT / np.sqrt(8)) @ made, model(same, same, same), rtol=1e-4, atol=1e-6
+    )
+
+
+def test_any_part_of_memory_has_one_plan() -> None:
+    x = drawn(6, 1200, 8)
+    found = [attend(x[0], x[1], x[2]).to_numpy()]
+    before = len(_plans)
+    found.append(attend(x[3], x[4], x[5]).to_numpy())
+    assert len(_plans) == before
+    for k in (0, 1):
+        np.testing.assert_allclose(found[k], model(x[3 * k], x[3 * k + 1], x[3 * k + 2]), rtol=1e-4, atol=1e-6)
+
+
+def test_layers_of_it() -> None:
+    x = drawn(2, 1100, 8)
+    found = x
+    expected = x
+    for _ in range(3):
+        found = attend(found, found, found) + found
+        expected = tx.asarray(model(expected, expected, expected).astype(np.float32) + expected.to_numpy())
+    assert len(blocks_of(found)) == 3
+    np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-5)
+
+
+def test_it_is_explained() -> None:
+    q, k, v = operands(2)
+    kernels = [str(kernel) for _, kernel in planned([attend(q, k, v).storage.node])]
+    assert len(kernels) == 3 and "product" in kernels[0] and "exp" in kernels[1] and "product" in kernels[2]
+    assert "3 kernels" in tx.explain(attend(q, k, v))
+
+
+def test_few_rows_are_no_blocks() -> None:
+    q, k, v = operands(length=16, count=1 << 17)
+    found = attend(q, k, v)
+    assert not blocks_of(found)
+    np.testing.assert_allclose(found, model(q, k, v), rtol=1e-3, atol=1e-6)

@@ -1,0 +1,140 @@
+"""Large reductions: a node is what was written, and the plan runs it in parts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tenxor as tx
+from tenxor.node import Node
+from tenxor.ops.reductions import REDUCTIONS
+from tenxor.plan import planned
+from tenxor.realize import _plans
+
+Case = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]  # shape, order of its axes, those that are reduced
+CASES: dict[str, Case] = {
+    "all": ((1 << 18,), (0,), (0,)),
+    "all of a prime number": ((300_007,), (0,), (0,)),
+    "few rows": ((5, 70_001), (0, 1), (1,)),
+    "few columns": ((100_003, 3), (0, 1), (0,)),
+    "columns": ((1000, 300), (0, 1), (0,)),
+    "both sides of a kept axis": ((70, 64, 65), (0, 1, 2), (0, 2)),
+    "turned": ((3, 100_003), (1, 0), (0,)),
+}
+
+
+def values(shape: tuple[int, ...]) -> Any:
+    return np.random.default_rng(len(shape)).standard_normal(shape).astype(np.float32)
+
+
+@pytest.fixture
+def threads() -> Iterator[Callable[[int], None]]:
+    before = tx.num_threads()
+    yield tx.set_num_threads
+    tx.set_num_threads(before)
+
+
+def kernels(*tensors: tx.Tensor) -> int:
+    return sum(kernel is not None for _, kernel in planned([t.storage.node for t in tensors]))
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_node_is_one_reduction_and_its_plan_has_parts(case: str) -> None:
+    shape, order, axes = CASES[case]
+    x = tx.asarray(values(shape)).permute(*order)
+    found = x.sum(axis=axes)
+    node = found.storage.node
+    assert node.op is REDUCTIONS["sum"] and node.sources == (x.storage.node,) and not node.stored
+    assert kernels(found) > 1
+    small = x[tuple(slice(0, 60) for _ in shape)].sum(axis=axes)
+    assert kernels(small) == 1
+    model = values(shape).transpose(order).astype(np.float64).sum(axes)
+    np.testing.assert_allclose(found.to_numpy(), model, rtol=1e-4, atol=1e-2)
+
+
+@pytest.mark.parametrize("name", ["sum", "prod", "max", "any", "count_nonzero"])
+@pytest.mark.parametrize("case", CASES)
+def test_bits_are_the_same_whenever_it_is_computed(case: str, name: str, threads: Callable[[int], None]) -> None:
+    shape, order, axes = CASES[case]
+    x = tx.asarray(1 + values(shape) / 100).permute(*order)
+
+    def folded(t: tx.Tensor) -> tx.Tensor:
+        return getattr(tx, name)(t, axis=axes)  # type: ignore[no-any-return]
+
+    threads(1)
+    alone = folded(x * 3).to_numpy()
+    for count in (1, 2, 3):
+        threads(count)
+        late = x * 3
+        assert (folded(late).to_numpy() == alone).all()
+        early = (x * 3).realize()
+        assert (folded(early).to_numpy() == alone).all()
+        both, more, inside = folded(late), late.max(), folded(late) * 2.0
+        tx.realize(inside, more, both)
+        assert (both.to_numpy() == alone).all() and (inside.to_numpy() == alone * 2.0).all()
+
+
+def test_half_precision_adds_up_in_single() -> None:
+    x = tx.full((1 << 18, 3), 0.25, dtype=tx.float16)
+    assert x.sum(axis=0).storage.node.op is REDUCTIONS["sum"]
+    assert (x / 2).sum(axis=0).tolist() == [float(1 << 15)] * 3
+    assert (x.T[::2] / 2).sum(axis=1).tolist() == [float(1 << 15)] * 2
+
+
+def test_a_long_sum_of_products_is_one_node_and_many_blocks(threads: Callable[[int], None]) -> None:
+    a, b = tx.asarray(values((24, 70_000))), tx.asarray(values((70_000, 33)))
+    found = a @ b
+    node = found.storage.node
+    (products,) = node.sources
+    assert node.op is REDUCTIONS["sum"] and type(products) is Node
+    assert products.sources == (a.storage.node, b.storage.node) and products.shape == (24, 33, 70_000)
+    assert kernels(found) == 3  # the blocks, their sum, and what fills none
+    by_hand = (a[:, None] * b.mT[None]).sum(axis=-1)
+    assert kernels(by_hand) == 3
+    model = a.to_numpy().astype(np.float64) @ b.to_numpy()
+    np.testing.assert_allclose(found.to_numpy(), model, rtol=1e-4, atol=1e-2)
+    for count in (1, 2, 3):
+        threads(count)
+        assert ((a @ b).to_numpy() == found.to_numpy()).all() and (by_hand.to_numpy() == found.to_numpy()).all()
+        c, d = a @ b, (a * 2) @ b
+        tx.realize(c, d)
+        assert (c.to_numpy() == found.to_numpy()).all()
+
+
+def test_long_sums_of_integers_stay_in_their_width() -> None:
+    a = tx.full((18, 40_000), 1 << 20, dtype=tx.int32)
+    found = a @ tx.full((40_000, 2), 1, dtype=tx.int32)
+    assert found.dtype is tx.int32 and set(found.ravel().tolist()) == {np.int64(40_000 << 20).astype(np.int32).item()}
+
+
+def test_an_index_out_of_range_in_a_part_is_told() -> None:
+    x = tx.arange(10).realize()
+    index = tx.full((1 << 18,), 3) + tx.arange(1 << 18) // ((1 << 18) - 1) * 7
+    index.realize()
+    total = tx.take(x, index, axis=0).sum() * 2 + 1
+    with pytest.raises(tx.errors.IndexOutOfRange, match="take: index 10 is out of range for axis 0 of size 10"):
+        total.item()
+    assert tx.take(x, index - 1, axis=0).sum().item() == 2 * (1 << 18) + 7
+
+
+def test_a_row_of_a_matrix_has_the_plan_of_any_other() -> None:
+    x = tx.asarray(values((3, 1 << 18)))
+    sums = [x[0].sum().item()]
+    before = len(_plans)
+    sums += [x[k].sum().item() for k in (1, 2)]
+    assert len(_plans) == before
+    np.testing.assert_allclose(sums, x.to_numpy().astype(np.float64).sum(1), rtol=1e-3)
+
+
+def test_memory_is_not_taken_from_who_may_still_ask() -> None:
+    x = tx.asarray(values((1 << 19,)))
+    y = x + 1.0
+    kept = y * 2.0
+    found = kept.sum()
+    z = y - 3.0
+    del y
+    tx.realize(found, z)
+    assert (kept.to_numpy() == (x.to_numpy() + np.float32(1)) * np.float32(2)).all()
