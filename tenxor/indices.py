@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from .errors import IndexOutOfRange
 from .kernel.fuse import pending
 from .layout import Layout
 from .layout.indexing import counted
 from .node import Gather, Node, Scatter
-from .realize import realize
 
 
-def out_of_range(node: Node) -> IndexOutOfRange:
-    """The error for the first index that is out of range in a recipe that could not be computed for one."""
+def out_of_range(node: Node, compute: Callable[[Node], None]) -> IndexOutOfRange:
+    """The error for the first index that is out of range in a recipe that could not be computed for one.
+
+    `compute` is called for indices that are pending themselves.
+    """
     for part in pending([node]):
         if isinstance(part.op, (Gather, Scatter)):
             count = len(part.op.axes)
@@ -23,6 +27,8 @@ def out_of_range(node: Node) -> IndexOutOfRange:
                 part.op.axes, sizes, part.sources[indices:], part.layouts[indices:], strict=True
             ):
                 assert type(index) is Node and layout is not None
+                if index.buffer is None:
+                    compute(index)
                 outside = _first_outside(index, layout, size)
                 if outside is not None:
                     return wrong_index(part.op.name, outside, axis, size)
@@ -36,7 +42,6 @@ def wrong_index(op: str, index: int, axis: int, size: int) -> IndexOutOfRange:
 
 def _first_outside(index: Node, layout: Layout, size: int) -> int | None:
     """The first of some indices that is out of range along an axis of this size."""
-    realize(index)
     assert index.buffer is not None
     moving = layout
     if layout.base is None and layout.tables is None:  # looked at once where they are broadcast

@@ -10,6 +10,7 @@ from .backend.threads import num_threads
 from .call import FLAGGED, Call
 from .dtypes import boolean
 from .errors import TraceError
+from .indices import out_of_range
 from .kernel.fuse import constants, fuse, pending, weights
 from .kernel.ir import Kernel
 from .kernel.lower import lower
@@ -17,7 +18,7 @@ from .memory import Buffer, allocate
 from .node import EMPTY, PLACEHOLDER, REINTERPRET, Node, Scalar, Scatter, data, writes
 from .ops import OPS, Op
 from .ownership import held, sole
-from .pattern import Pattern, stand_ins
+from .pattern import Pattern, pattern_of, stand_ins
 
 IN_PLACE = 1 << 20  # bytes from which a result takes over the memory of an operand that dies; finding out takes time
 UNBROKEN = 1 << 32  # work, in additions, up to which it does so, as signals cannot end such a kernel: less than a second
@@ -203,9 +204,13 @@ class Step:
         once = type(node.op) is Scatter and self.over is not None and out is pattern.nodes[self.over].buffer
         self.call.run(out, pattern, partial(setattr, node, "buffer", out) if once else None)
         if self.call.flagged and FLAGGED[0]:
-            from .indices import out_of_range  # which needs to compute
+            raise out_of_range(node, _compute)
 
-            raise out_of_range(node)
+
+def _compute(node: Node) -> None:
+    """Compute a node, under no name by which the plan would be found again."""
+    pattern = pattern_of([node])
+    make_plan(pattern).run(pattern)
 
 
 def _memory_to_write(old: Node) -> Buffer:
