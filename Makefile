@@ -18,16 +18,33 @@ BENCH := $(VENV)/installed-bench
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test bench clean
+.PHONY: help demo quick test bench clean
 
 help:
 	@echo "make demo    the tour: views on one memory, then handwritten digits"
+	@echo "make quick   some tests of every room, in about a minute"
 	@echo "make test    the whole gate: ruff, mypy, tests and doctests"
 	@echo "make bench   the benchmarks, beside NumPy, numexpr, PyTorch and JAX"
 	@echo "make clean   remove what make has made"
 
 demo: $(RUN)
 	$(PY) -m tenxor
+
+# Tests that take little time for what they look at, some of every room: whether something fundamental broke.
+QUICK := $(addprefix tests/,test_architecture.py test_behaviours.py test_creation.py test_dtypes.py test_errata.py \
+    test_errors.py test_knn.py test_plans.py fuzz/test_aliasing.py \
+    $(addprefix layout/test_,coords.py diophantine.py explain.py indexing.py layout.py table.py) \
+    $(addprefix ops/test_,promotion.py complex_values.py) \
+    $(addprefix memory/test_,limit.py memory.py pool.py) \
+    $(addprefix kernel/test_,columns.py lower.py patterns.py products.py refine.py scatter.py) \
+    $(addprefix backend/test_,builder.py interpreter.py primitives.py agreement.py::test_every_kind_of_view llvm.py::TestFusion) \
+    $(addprefix tensor/test_,complex.py elements.py masks.py movement.py pieces.py protocols.py writing.py) \
+    $(addprefix functions/test_,joining.py manipulation.py neural.py patterns.py statistics.py) \
+    $(addprefix show/test_,html.py svg.py text.py) random/test_random.py) README.md docs
+
+quick: $(TEST)
+	$(PY) -m ruff check .
+	$(PY) -m pytest --numprocesses auto --dist loadgroup --fuzz 250 $(QUICK) $(ARGS)
 
 test: $(TEST)
 	$(PY) -m ruff check .
@@ -38,7 +55,7 @@ bench: $(BENCH)
 	$(PY) -m benchmarks $(ARGS)
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) build dist *.egg-info .hypothesis .kernels .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/made:

@@ -11,10 +11,10 @@ from .layout.indexing import counted
 from .node import Gather, Node, Scatter
 
 
-def out_of_range(node: Node, realize: Callable[[Node], None]) -> IndexOutOfRange:
+def out_of_range(node: Node, compute: Callable[[Node], None]) -> IndexOutOfRange:
     """The error for the first index that is out of range in a recipe that could not be computed for one.
 
-    To find it, `realize` has to compute the indices.
+    `compute` is called for indices that are pending themselves.
     """
     for part in pending([node]):
         if isinstance(part.op, (Gather, Scatter)):
@@ -27,7 +27,9 @@ def out_of_range(node: Node, realize: Callable[[Node], None]) -> IndexOutOfRange
                 part.op.axes, sizes, part.sources[indices:], part.layouts[indices:], strict=True
             ):
                 assert type(index) is Node and layout is not None
-                outside = _first_outside(index, layout, size, realize)
+                if index.buffer is None:
+                    compute(index)
+                outside = _first_outside(index, layout, size)
                 if outside is not None:
                     return wrong_index(part.op.name, outside, axis, size)
     raise AssertionError("a kernel told of an index out of range where there is none")
@@ -38,9 +40,8 @@ def wrong_index(op: str, index: int, axis: int, size: int) -> IndexOutOfRange:
     return IndexOutOfRange(f"{op}: index {index} is out of range for axis {axis} of size {size}")
 
 
-def _first_outside(index: Node, layout: Layout, size: int, realize: Callable[[Node], None]) -> int | None:
+def _first_outside(index: Node, layout: Layout, size: int) -> int | None:
     """The first of some indices that is out of range along an axis of this size."""
-    realize(index)
     assert index.buffer is not None
     moving = layout
     if layout.base is None and layout.tables is None:  # looked at once where they are broadcast

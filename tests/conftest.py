@@ -1,15 +1,19 @@
-"""What all tests share: the option `--fuzz`, the Hypothesis profiles, a kernel cache of their own."""
+"""What all tests share: the option `--fuzz`, the Hypothesis profiles, where kernels are kept."""
 
 from __future__ import annotations
 
 import argparse
 import os
-import tempfile
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
+from tenxor.backend.llvm import cache
+
 CACHE_DIR = "TENXOR_CACHE_DIR"
+KEPT = Path(__file__).resolve().parents[1] / ".kernels"  # removed by `make clean`
+MOST_KEPT = 1 << 15  # kernels: some runs' worth, of five kilobytes each
 FUZZ_PROGRAMS = 10_000
 
 # The gate draws the same examples every time, so that it fails only for a change that breaks something.
@@ -40,21 +44,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Keep kernels in a directory of this run's own: never the user's, and empty at the start.
+    """Keep kernels in the checkout's own folder: never the user's. What one run compiled the next ones find.
 
-    The workers of a parallel run inherit the directory, so what one compiles the others find.
+    That is safe, as kernels are named by all that decides what they become, the emitter's text too. So it is for the workers
+    of a parallel run, as files are put in place whole. The oldest make way when there are too many.
     """
-    if hasattr(config, "workerinput"):
-        return
-    directory = tempfile.TemporaryDirectory(prefix="tenxor-tests-", ignore_cleanup_errors=True)
+    cache.MAX_FILES = MOST_KEPT
     before = os.environ.get(CACHE_DIR)
-    os.environ[CACHE_DIR] = directory.name
+    os.environ[CACHE_DIR] = str(KEPT)
 
     def restore() -> None:
         if before is None:
             os.environ.pop(CACHE_DIR, None)
         else:
             os.environ[CACHE_DIR] = before
-        directory.cleanup()
 
     config.add_cleanup(restore)

@@ -14,6 +14,7 @@ import pytest
 import tenxor as tx
 from tenxor.backend.llvm import cache
 from tenxor.backend.llvm.compiler import Compiler, compiler
+from tenxor.kernel.fingerprint import fingerprint
 from tenxor.plan import planned
 
 PROGRAM = """
@@ -340,6 +341,14 @@ def _unchanged_environment() -> Iterator[None]:
     before = os.environ.get("TENXOR_CACHE_DIR")
     yield
     assert os.environ.get("TENXOR_CACHE_DIR") == before
+
+
+def test_what_these_tests_compile_is_kept_between_runs_and_apart_from_the_users() -> None:
+    (_, kernel), *_ = planned([(tx.arange(5) * 91 - 17).storage.node])
+    assert kernel is not None
+    compiler().get(kernel)
+    kept = Path(__file__).parents[2] / ".kernels"
+    assert (kept / cache.key_of(fingerprint(kernel), compiler().identity)).is_file()
 
 
 def test_the_oldest_files_make_way(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

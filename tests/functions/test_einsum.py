@@ -38,7 +38,7 @@ def random_subscripts(rng: random.Random) -> tuple[str, list[tuple[int, ...]]]:
         shapes.append(tuple(shape))
     subscripts = ",".join(terms)
     if rng.random() < 0.6:
-        kept = sorted(letter for letter in letters if rng.random() < 0.5)
+        kept = [letter for letter in sorted(letters) if rng.random() < 0.5]
         rng.shuffle(kept)
         if most or rng.random() < 0.2:
             kept.insert(rng.randint(0, len(kept)), "...")
