@@ -234,7 +234,9 @@ def test_back_ends_are_known_by_their_interface() -> None:
         (module, i.module)
         for module, path in MODULES.items()
         if not is_inside(module, "tenxor.backend")
-        for i in imports_of(path.read_text(encoding="utf-8"), module, path.name == "__init__.py", set(MODULES), ast.walk)
+        for i in imports_of(
+            path.read_text(encoding="utf-8"), module, path.name == "__init__.py", set(MODULES), ast.walk
+        )
         if is_inside(i.module, "tenxor.backend") and i.module not in ENTRANCES
     }
     assert found == BEHIND

@@ -242,9 +242,7 @@ class _Run:
         parts = (memory,) if len(values) == 1 else (memory.real, memory.imag)
         dtypes = [e.dtype for e in s.values]
         before = [from_memory(part[place], dtype) for part, dtype in zip(parts, dtypes, strict=True)]
-        given: Known = {
-            Arg(k, d): v for k, (d, v) in enumerate(zip(dtypes * 2, before + values, strict=True))
-        }
+        given: Known = {Arg(k, d): v for k, (d, v) in enumerate(zip(dtypes * 2, before + values, strict=True))}
         after = [self.value(e, given) for e in s.joined]
         for part, value, dtype in zip(parts, after, dtypes, strict=True):
             part[place] = to_memory(value, dtype)
