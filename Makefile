@@ -18,14 +18,15 @@ BENCH := $(VENV)/installed-bench
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo quick test bench clean
+.PHONY: help demo quick test test-interpreter bench clean
 
 help:
-	@echo "make demo    the tour: views on one memory, then handwritten digits"
-	@echo "make quick   some tests of every room, in about a minute"
-	@echo "make test    the whole gate: ruff, mypy, tests and doctests"
-	@echo "make bench   the benchmarks, beside NumPy, numexpr, PyTorch and JAX"
-	@echo "make clean   remove what make has made"
+	@echo "make demo              the tour: views on one memory, then handwritten digits"
+	@echo "make quick             some tests of every room, in about a minute"
+	@echo "make test              the whole gate: ruff, mypy, tests and doctests"
+	@echo "make test-interpreter  the tests of values, computed without a compiler"
+	@echo "make bench             the benchmarks, beside NumPy, numexpr, PyTorch and JAX"
+	@echo "make clean             remove what make has made"
 
 demo: $(RUN)
 	$(PY) -m tenxor
@@ -50,6 +51,9 @@ test: $(TEST)
 	$(PY) -m ruff check .
 	$(PY) -m mypy
 	$(PY) -m pytest --numprocesses auto --dist loadgroup $(ARGS)
+
+test-interpreter: $(TEST)
+	TENXOR_BACKEND=interpreter $(PY) -m pytest --numprocesses auto -m "values and not large" tests $(ARGS)
 
 bench: $(BENCH)
 	$(PY) -m benchmarks $(ARGS)

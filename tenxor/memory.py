@@ -22,8 +22,9 @@ Array = np.ndarray[Any, Any]
 
 
 class Buffer:
-    """A piece of memory: `address` and `nbytes`, with `array`, the same bytes as NumPy sees them.
+    """A piece of memory: `nbytes` bytes, with `array`, the same as NumPy sees them.
 
+    `address` is where they begin in the host's memory: for back ends that run there, and for exports, which are of it by definition.
     `pins` counts those who may write it behind our back (exports alive; foreign memory counts as one for ever).
     `frozen` says that it must never be written: it is somebody's read-only memory.
     """

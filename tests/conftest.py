@@ -1,4 +1,4 @@
-"""What all tests share: the option `--fuzz`, the Hypothesis profiles, where kernels are kept."""
+"""What all tests share: the option `--fuzz`, the Hypothesis profiles, which tests are of values, where kernels are kept."""
 
 from __future__ import annotations
 
@@ -28,6 +28,22 @@ def _positive(text: str) -> int:
     if number < 1:
         raise argparse.ArgumentTypeError(f"{text}: at least one program has to run")
     return number
+
+
+TESTS = Path(__file__).parent
+# What is about values, whatever computes them: `pytest -m "values and not large"` is for any back end.
+VALUES = (
+    *("functions", "ops", "tensor"),
+    *(f"test_{name}.py" for name in ("behaviours", "creation", "errata", "errors", "in_place", "pending", "plans")),
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests of values."""
+    folders = tuple(TESTS / name for name in VALUES)
+    for item in items:
+        if any(item.path.is_relative_to(folder) for folder in folders):
+            item.add_marker("values")
 
 
 collect_ignore = ["backend/exhaustive_float32.py"]  # a program to run by hand: 2**32 inputs a function

@@ -210,6 +210,40 @@ def test_no_modules_import_each_other() -> None:
     assert [sorted(circle) for circle in circles(all_imports(sources))] == []
 
 
+# Who knows more of back ends than their interface: the public face has the number of threads.
+ENTRANCES = ("tenxor.backend", "tenxor.backend.interface")
+BEHIND = {("tenxor", "tenxor.backend.threads")}
+
+
+def test_back_ends_are_known_by_their_interface() -> None:
+    found = {
+        (module, i.module)
+        for module, path in MODULES.items()
+        if not is_inside(module, "tenxor.backend")
+        for i in imports_of(
+            path.read_text(encoding="utf-8"), module, path.name == "__init__.py", set(MODULES), ast.walk
+        )
+        if is_inside(i.module, "tenxor.backend") and i.module not in ENTRANCES
+    }
+    assert found == BEHIND
+
+
+# An address in the host's memory means something to whoever hands memory out, and to back ends that run there; and an export
+# is of the host's memory by definition. (Rooms in which `address` is a word of the loop IR are not looked at.)
+ADDRESSES = ("tenxor.memory", "tenxor.pool", "tenxor.kernel", "tenxor.backend")
+
+
+def test_nobody_else_looks_at_addresses() -> None:
+    found = {
+        module
+        for module, path in MODULES.items()
+        if not any(is_inside(module, room) for room in ADDRESSES)
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Attribute) and node.attr == "address"
+    }
+    assert found == {"tenxor.tensor.exchange"}
+
+
 def test_every_room_is_lived_in() -> None:
     lived_in = {height_of(module) for module in MODULES}
     empty = [room.modules for height, room in enumerate(ROOMS) if height not in lived_in]

@@ -99,6 +99,7 @@ class TestTheMemoryOfWhatDiesIsTakenOver:
         assert address(z) == place != address(y)  # the last to read it
         assert y.tolist() == [k + 1 for k in range(N)] and z.tolist() == [2 * k for k in range(N)]
 
+    @pytest.mark.large
     @pytest.mark.parametrize("threads", [1, 3])
     def test_at_any_length(self, threads: int) -> None:
         before = tx.num_threads()

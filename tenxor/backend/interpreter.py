@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from ..dtypes import DType
 from ..errors import IndexOutOfRange
 from ..kernel.ir import (
     Accumulate,
@@ -41,11 +42,13 @@ from ..kernel.ir import (
     expand,
 )
 from ..memory import Buffer
+from ..node import Scalar
 from ..ops.expr import Arg, Call, Const, Expr, missing
 from .interface import Arguments, Compiled, Given, Launch, OnHost, in_one_go
-from .meanings import Value, apply, cast, from_memory, to_memory
+from .meanings import Value, cast, from_memory, meaning, to_memory
 
 Array = np.ndarray[Any, Any]
+Known = dict[Expr, Value]
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,12 +102,18 @@ def _launch(
     if kernel.flagged:
         operands.append(flag)
         origins.append(0)
-    scalars = [(given.scalars[k].value, imag) for k, imag in fixed.numbers]
-    numbers = [value.imag if imag else value.real for value, imag in scalars]
+    scalars = [(given.scalars[k], imag) for k, imag in fixed.numbers]
+    numbers = [_number(scalar, imag, d) for (scalar, imag), d in zip(scalars, kernel.numbers, strict=True)]
     run(kernel, operands, [t.offsets for t in fixed.tables], numbers, fixed.slots, origins)
     if then is not None:
         in_one_go(partial(np.copyto, result, operands[0]), then)
     return bool(flag[0])
+
+
+def _number(scalar: Scalar, imag: bool, dtype: DType) -> bool | int | float:
+    """A number as kernels are given it: what is to be a float is a float64."""
+    part = scalar.value.imag if imag else scalar.value.real
+    return float(part) if dtype.is_float else part
 
 
 def run(
@@ -146,7 +155,7 @@ class _Run:
         self.kept: dict[tuple[int, int], Value] = {}  # by row and index
         self.states: dict[tuple[int, int], list[Value]] = {}
         self.factors: tuple[list[Value], list[Value]] = [], []  # of the left and the right side of a product
-        self.expanded: dict[Call, Expr | None] = {}
+        self.steps: dict[Expr, dict[Expr, Callable[[Known], Value]]] = {}  # of each expression, in their order
         for array, operand in zip(operands, kernel.operands, strict=True):
             assert array.dtype == operand.dtype.numpy, f"{kernel.name}: {array.dtype} is not {operand.dtype}"
 
@@ -227,9 +236,7 @@ class _Run:
         parts = (memory,) if len(values) == 1 else (memory.real, memory.imag)
         dtypes = [e.dtype for e in s.values]
         before = [from_memory(part[place], dtype) for part, dtype in zip(parts, dtypes, strict=True)]
-        given: dict[Expr, Value] = {
-            Arg(k, d): v for k, (d, v) in enumerate(zip(dtypes * 2, before + values, strict=True))
-        }
+        given: Known = {Arg(k, d): v for k, (d, v) in enumerate(zip(dtypes * 2, before + values, strict=True))}
         after = [self.value(e, given) for e in s.joined]
         for part, value, dtype in zip(parts, after, dtypes, strict=True):
             part[place] = to_memory(value, dtype)
@@ -273,45 +280,59 @@ class _Run:
 
     def values(self, expressions: tuple[Expr, ...]) -> list[Value]:
         """What the expressions come to now; a part that they share is computed once."""
-        known: dict[Expr, Value] = {}
+        known: Known = {}
         return [self.value(e, known) for e in expressions]
 
-    def value(self, e: Expr, known: dict[Expr, Value]) -> Value:
-        for part in missing(e, known):
-            known[part] = self.computed(part, known)
+    def value(self, e: Expr, known: Known) -> Value:
+        """What an expression comes to; to what is known of its parts comes what it needs besides."""
+        steps = self.steps.get(e)
+        if steps is None:
+            steps = self.steps[e] = {}
+            for part in missing(e, steps):
+                steps[part] = self.step(part)
+        for part, step in steps.items():
+            if part not in known:
+                known[part] = step(known)
         return known[e]
 
-    def computed(self, e: Expr, known: dict[Expr, Value]) -> Value:
+    def step(self, e: Expr) -> Callable[[Known], Value]:
+        """What computes an expression whose operands are known."""
         if isinstance(e, Call):
-            if e not in self.expanded:
-                self.expanded[e] = expand(e)
-            formula = self.expanded[e]
+            formula = expand(e)
             if formula is not None:
-                return self.value(formula, known)
-            return apply(e, [known[a] for a in e.args])
+                return partial(self.value, formula)
+            args, function = e.args, meaning(e)
+            return lambda known: function(*[known[a] for a in args])
         if isinstance(e, Load):
-            indices = [int(known[a]) for a in e.args]
-            raw = self.operands[e.operand][self.element(e.operand, e.address, indices)]
-            return from_memory(raw if e.part is None else (raw.real, raw.imag)[e.part], e.dtype)
+            return partial(self.load, e)
         if isinstance(e, Index):
-            return self.index(int(known[e.args[0]]), self.slots[e.size])
+            return lambda known: self.index(int(known[e.args[0]]), self.slots[e.size])
         if isinstance(e, Kept):
-            return self.kept[e.row, self.at[e.axis]]
+            return lambda known: self.kept[e.row, self.at[e.axis]]
         if isinstance(e, Factor):
-            return self.factors[e.side][e.index]
+            return lambda known: self.factors[e.side][e.index]
         if isinstance(e, Staged):
-            found = self.tiles[e.tile][self.at[e.along], self.at[e.last]]
-            if isinstance(found, complex):
-                return cast(found.imag if e.part else found.real, e.dtype)
-            return found
-        if isinstance(e, Const):
-            return cast(e.value, e.dtype)
-        if isinstance(e, Number):
-            return self.numbers[e.index]
+            return lambda known: self.staged(e)
+        if isinstance(e, (Const, Number)):
+            constant = cast(e.value, e.dtype) if isinstance(e, Const) else self.numbers[e.index]
+            return lambda known: constant
         if isinstance(e, Position):
-            return self.place(e.address, self.at)
+            return lambda known: self.place(e.address, self.at)
+        if isinstance(e, Arg):
+            return lambda known: known[e]  # given by whoever asks
         assert isinstance(e, (State, Result)), f"{self.kernel.name}: {e!r} is no value of the loop IR"
-        return self.states[self.state(e.fold)][e.part]
+        return lambda known: self.states[self.state(e.fold)][e.part]
+
+    def load(self, e: Load, known: Known) -> Value:
+        indices = [int(known[a]) for a in e.args]
+        raw = self.operands[e.operand][self.element(e.operand, e.address, indices)]
+        return from_memory(raw if e.part is None else (raw.real, raw.imag)[e.part], e.dtype)
+
+    def staged(self, e: Staged) -> Value:
+        found = self.tiles[e.tile][self.at[e.along], self.at[e.last]]
+        if isinstance(found, complex):
+            return cast(found.imag if e.part else found.real, e.dtype)
+        return found
 
     def index(self, value: int, size: int) -> int:
         """An index from 0 on; 0, and said so, where it is out of range."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,10 +22,11 @@ Float = np.floating[Any]
 Value = bool | int | Float
 
 
-def apply(e: Call, args: list[Value]) -> Value:
-    """A primitive operation on values: exact, then wrapped or rounded to the dtype of its result."""
-    name = e.op.name
-    return fitted(BY_DTYPE[name](e.dtype, *args) if name in BY_DTYPE else PRIMITIVES[name](*args), e.dtype)
+def meaning(e: Call) -> Callable[..., Value]:
+    """A primitive operation as a function of values: exact, then wrapped or rounded to the dtype of its result."""
+    name, dtype = e.op.name, e.dtype
+    exact = partial(BY_DTYPE[name], dtype) if name in BY_DTYPE else PRIMITIVES[name]
+    return lambda *args: fitted(exact(*args), dtype)
 
 
 # --- dtypes -------------------------------------------------------------------------------------------------
@@ -62,6 +64,9 @@ def wrapped(value: int, dtype: DType) -> int:
 
 def cast(value: Any, dtype: DType) -> Value:
     """A number as a value of `dtype`; integers wrap, floats to integers truncate and saturate, NaN is 0."""
+    if dtype.compute is dtype and type(value) is dtype.numpy.type:
+        same: Float = value
+        return same
     if dtype is boolean:
         return bool(value != 0)
     if dtype.is_integer:

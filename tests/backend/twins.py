@@ -112,7 +112,8 @@ def emitted(node: Node, kernel: Kernel, binding: Binding, cuts: Sequence[int] | 
     first = before(node)
     out, told = Fenced(first.nbytes).fill(first), Fenced(8).fill(np.zeros(1, np.int64))
     memory = [
-        out if source is None else Fenced(content(source).nbytes).fill(content(source)) for source, _ in binding.operands
+        out if source is None else Fenced(content(source).nbytes).fill(content(source))
+        for source, _ in binding.operands
     ]
     block = packed(kernel, binding, [m.address for m in memory + [told] * kernel.flagged])
     scratch = Fenced(binding.scratch)

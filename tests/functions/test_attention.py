@@ -176,6 +176,7 @@ def test_what_is_written_later_is_not_seen(share: bool) -> None:
     assert operands[2][0, 0, 0].item() == 1000.0
 
 
+@pytest.mark.large
 @pytest.mark.parametrize("is_causal", [False, True])
 def test_the_scores_are_never_in_memory_together(is_causal: bool) -> None:
     q, k, v = [tx.random.rand(4, 1500, 8).astype(tx.float32).realize() for _ in range(3)]

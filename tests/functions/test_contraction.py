@@ -150,6 +150,7 @@ def test_lazy_in_one_kernel_and_deaf_to_later_writes(call: Callable[[Any, Any], 
     assert array.tolist() == pending.tolist() == [[5.0] * 16] * 16
 
 
+@pytest.mark.large
 @pytest.mark.parametrize("dtype", [tx.int8, tx.float16, tx.float32], ids=str)
 def test_long_sums_of_narrow_or_pending_operands_need_no_copies_of_them(dtype: tx.DType) -> None:
     """They are added up in parts, each of which reads other steps."""
@@ -171,6 +172,7 @@ def test_long_sums_of_narrow_or_pending_operands_need_no_copies_of_them(dtype: t
         tx.set_num_threads(before)
 
 
+@pytest.mark.large
 def test_vectors_are_multiplied_in_one_kernel_unless_threads_may_share_it() -> None:
     for dtype in (tx.float32, tx.int8):
         a = tx.ones(100_003, dtype=dtype).realize()

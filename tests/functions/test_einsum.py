@@ -159,6 +159,7 @@ def test_narrow_floats_add_up_in_float32() -> None:
     assert tx.einsum("i,i,i->", ones, ones, ones / 2).item() == 2500.0
 
 
+@pytest.mark.large
 def test_bools_are_counted_without_overflow() -> None:
     many = tx.ones((), dtype=tx.bool).expand(1 << 22)
     few = tx.asarray([True, False])
@@ -217,6 +218,7 @@ def test_pending_operands_are_computed_in_the_product() -> None:
     assert kernels_of(tx.einsum("ij,ij->i", a - b, a - b)) == 1
 
 
+@pytest.mark.large
 def test_no_temporary() -> None:
     a, b = tx.ones((300, 200)).realize(), tx.ones((200, 300)).realize()
     tx.einsum("ij,jk->ik", a, b).realize()

@@ -164,6 +164,7 @@ def test_running_sums_begin_with_the_very_first_element(dtype: type[np.generic])
             assert_signs(tx.cumsum(tx.stack([given, given], axis=1), axis=0), np.cumsum(pairs, axis=0))
 
 
+@pytest.mark.large
 def test_sums_of_negative_zeros_are_zero_as_numpys() -> None:
     """A sum is that of 0 and all elements, whatever they are, so that of one -0 is 0."""
     for count in (1, 2, 33, 300_000):

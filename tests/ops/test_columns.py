@@ -14,6 +14,7 @@ from tenxor.tensor import Tensor
 
 from .values import Array
 
+pytestmark = pytest.mark.large
 WIDTHS = (1, 15, 16, 17, FEWER - 1, FEWER, FEWER + 1, COLUMNS - 1, COLUMNS, COLUMNS + 1, 2 * COLUMNS + 300)
 HEIGHTS = (1, STEPS - 1, STEPS, STEPS + 1, 2 * STEPS, 100)
 

@@ -241,6 +241,7 @@ def test_its_bytes_can_be_seen_as_another_dtype() -> None:
 # What it keeps alive, and what it computes
 
 
+@pytest.mark.large
 def test_no_memory_is_kept_alive() -> None:
     t = tx.ones((1 << 20,)).realize()
     gc.collect()

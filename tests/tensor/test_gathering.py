@@ -104,6 +104,7 @@ def test_every_integer_dtype_whether_few_or_many(dtype: str) -> None:
         assert np.array_equal(t.take(numbers).to_numpy(), a[numbers])
 
 
+@pytest.mark.large
 @pytest.mark.parametrize("count", [1, 7, 8, 9, 63, 200])
 def test_both_back_ends_agree(count: int) -> None:
     t, _ = table(6, 40)
@@ -234,6 +235,7 @@ def test_single_elements_are_fetched_once() -> None:
     assert kernels_of(picked[::2] + 1)[0] == "gather"
 
 
+@pytest.mark.large
 @pytest.mark.parametrize("count", [1, 2, 3])
 def test_on_any_number_of_threads(count: int) -> None:
     before = tx.num_threads()
@@ -349,6 +351,7 @@ def test_an_error_says_which_of_several() -> None:
 # Folds of folds
 
 
+@pytest.mark.large
 def test_rows_are_folded_in_a_loop_that_can_be_shared() -> None:
     x = tx.ones((600, 600), dtype=tx.float32).realize()
     target = tx.zeros(600, dtype=tx.int64).realize()

@@ -184,6 +184,7 @@ def test_pending_pieces_that_are_alike_need_one_plan(
     assert len(made) <= 1
 
 
+@pytest.mark.large
 def test_large_pieces_are_left_to_kernels() -> None:
     piece = tx.ones(pieces.LARGE // 8).realize()
     found = tx.stack([piece, piece])
@@ -191,6 +192,7 @@ def test_large_pieces_are_left_to_kernels() -> None:
     assert found.sum().item() == 2 * piece.size
 
 
+@pytest.mark.large
 def test_a_large_piece_without_strides_among_small_ones() -> None:
     array = np.arange(6.0 * pieces.SPARSE).reshape(3, -1)
     piece = tx.asarray(array).T.reshape(2, -1).reshape(-1)[::-1]

@@ -57,7 +57,6 @@ class _Bound:
         "more",
         "numbers",
         "pack",
-        "plain",
         "scratch",
         "slots",
         "sources",
@@ -81,7 +80,6 @@ class _Bound:
         self.numbers = arguments.numbers
         self.split, self.work, self.scratch = arguments.split, arguments.work, arguments.scratch
         self.grain = kernel.grain if kernel.shared >= 0 else 0  # 0 if threads share no loop
-        self.plain = self.work < HOLD_LOCK and not self.scratch
 
     def launch(self, out: Buffer, given: Given, then: Callable[[], object] | None = None) -> bool:
         """See `Launch`."""
@@ -98,7 +96,11 @@ class _Bound:
             value = given.scalars[k].value
             words.append(value.imag if imag else value.real)
         block = self.pack(*words, self.slots)
-        if not self.plain:
+        if self.scratch:
+            size = -(-self.scratch // PAGE) * PAGE
+            scratch = allocate(size * num_threads(), self.code.kernel.name)
+            block += struct.pack("=2q", scratch.address, size)
+        if self.work >= HOLD_LOCK:
             self.much(block, then)
         elif then is None:
             self.code.call(block)
@@ -109,11 +111,8 @@ class _Bound:
     def much(self, block: bytes, then: Callable[[], object] | None) -> None:
         """Run with Python's lock released, on several threads if it is very much."""
         work, grain, alone = self.work, self.grain or 1, self.work < SHARE or not self.grain
-        if self.scratch:
-            size = -(-self.scratch // PAGE) * PAGE
-            scratch = allocate(size * num_threads(), self.code.kernel.name)
-            block += struct.pack("=2q", scratch.address, size)
-            work //= LONGER  # each piece packs anew what it reads
+        if self.scratch:  # each piece packs anew what it reads
+            work //= LONGER
             grain *= -(-self.split // (num_threads() * grain * (work // SLICE + 1)))
         if then is not None:
             share_unbroken(self.code, block, self.split, grain, then, alone=alone)

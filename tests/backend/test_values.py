@@ -1,0 +1,40 @@
+"""Tests of values, run once more on the interpreter, in processes of their own: with `make test-interpreter` all are.
+
+Their oracle is NumPy, so what is found here is the interpreter's mistake, or one of what comes before it.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).resolve().parents[1]
+
+
+@pytest.mark.parametrize(
+    "file",
+    [
+        "test_plans.py",
+        "tensor/test_arithmetic.py",
+        "tensor/test_complex.py",
+        "tensor/test_masks.py",
+        "tensor/test_repeated_indices.py",
+        "tensor/test_writing.py",
+    ],
+)
+def test_on_the_interpreter(file: str) -> None:
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", str(TESTS / file)]
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
+    found = subprocess.run(
+        [*command, "-m", "values and not large"],
+        env={**environment, "TENXOR_BACKEND": "interpreter"},
+        cwd=TESTS.parent,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert found.returncode == 0 and " passed" in found.stdout, found.stdout + found.stderr
