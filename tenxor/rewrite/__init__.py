@@ -12,8 +12,10 @@ from collections.abc import Callable, Sequence
 from ..node import Node
 from ..reductions import Reduction
 from .attention import product_in_blocks
+from .convolution import kernels_apart
 from .products import product_in_parts
 from .reductions import reduction_in_parts
+from .short import written_out
 
 Rule = Callable[
     [Node], list[Node] | None
@@ -22,7 +24,7 @@ Rule = Callable[
 
 def _as_one(node: Node) -> list[Node] | None:
     """What becomes of a node by itself."""
-    return product_in_parts(node) or reduction_in_parts(node)
+    return written_out(node) or kernels_apart(node) or product_in_parts(node) or reduction_in_parts(node)
 
 
 _RULES: tuple[Rule, ...] = (product_in_blocks, _as_one)
@@ -54,7 +56,7 @@ def _applied(rule: Rule, order: Sequence[Node]) -> tuple[Sequence[Node], dict[No
             last.stored = node.stored
         made = rule(last) if isinstance(node.op, Reduction) else None
         if made is not None:
-            made[-1].stored = node.stored
+            made[-1].stored = made[-1].stored or node.stored
             now += made
             instead[node] = made[-1]
         else:
