@@ -32,16 +32,17 @@ _RULES: tuple[Rule, ...] = (product_in_blocks, _as_one)
 
 def rewritten(order: Sequence[Node]) -> dict[Node, Node]:
     """What stands for some of the pending nodes in `order`, in which each comes after all that it reads."""
-    found: dict[Node, Node] = {}
     if not any(isinstance(node.op, Reduction) for node in order):
-        return found
+        return {}
+    now: dict[Node, Node] = {}
+    changed = order
     for rule in _RULES:
-        order, instead = _applied(rule, order)
+        changed, instead = _applied(rule, changed)
         if instead:
-            found = {node: instead.get(now, now) for node, now in found.items()} | {
-                node: now for node, now in instead.items() if node not in found
+            now = {node: instead.get(other, other) for node, other in now.items()} | {
+                node: other for node, other in instead.items() if node not in now
             }
-    return found
+    return {node: now[node] for node in order if node in now} if now else now
 
 
 def _applied(rule: Rule, order: Sequence[Node]) -> tuple[Sequence[Node], dict[Node, Node]]:

@@ -19,7 +19,7 @@ def kernels_apart(node: Node) -> list[Node] | None:
     (products,) = node.sources
     assert type(products) is Node
     sides = sides_of(products, through)
-    side = next((k for k, x in enumerate(sides) if overlaps(x, kept) and times_read(x, kept) < FEW), None)
+    side = next((k for k, x in enumerate(sides) if times_read(x, kept) < FEW and overlaps(x, kept)), None)
     if side is None or not node.size or not _along_last(sides[side], kept):
         return None
     weight, seen = products.sources[1 - side], sides[1 - side]
