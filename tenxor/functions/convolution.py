@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from functools import reduce
 from itertools import product
 from math import gcd, prod
-from operator import add
 from typing import Any, NamedTuple
 
 from ..creation import asarray, empty
@@ -16,11 +14,11 @@ from ..layout import Layout
 from ..tensor import Tensor
 from ..tensor.contraction import contracted, result_dtype, widened
 from .joining import pad
-from .sliding import Ints, Sizes, batched, counted, is_written_out, padded, per_axis, reaches, windowed
+from .sliding import Ints, Sizes, batched, counted, padded, per_axis, reaches, windowed
 
 __all__ = ["conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d"]
 
-FEW = 4  # kernels in a group from which results are computed in tiles
+FEW = 4  # kernels in a group from which images share tiles
 
 
 def conv1d(
@@ -246,14 +244,9 @@ def _contraction(x: Any, weight: Any, bias: Any, stride: Sizes, dilation: Sizes,
     seen = x._view(windowed(x.layout, tuple(kernel), stride, dilation)).unflatten(1, (groups, channels))
     inside = range(3 + space, 3 + 2 * space)
     seen = seen.permute(0, 1, *range(3, 3 + space), 2, *inside).expand_dims(2)
-    if outputs < FEW and is_written_out(x, channels * prod(kernel)):
-        total = _taps(seen, weight, space)
-    else:
-        if outputs < FEW and stride[-1] == 1:
-            weight = _across(weight)
-        shape = (*seen.shape[:2], outputs, *seen.shape[3:])
-        left = weight.layout.expand_dims((0, *range(3, 3 + space))).expand(shape)
-        total = _computed(weight, x, left, seen.layout.expand(shape), space)
+    shape = (*seen.shape[:2], outputs, *seen.shape[3:])
+    left = weight.layout.expand_dims((0, *range(3, 3 + space))).expand(shape)
+    total = _computed(weight, x, left, seen.layout.expand(shape), space)
     found = total.reshape(total.shape[0], groups * outputs, *total.shape[3:])
     if bias is not None:
         found = found + widened(bias, dtype).reshape(-1, *(1,) * space)
@@ -262,31 +255,15 @@ def _contraction(x: Any, weight: Any, bias: Any, stride: Sizes, dilation: Sizes,
 
 
 def _computed(weight: Any, x: Any, left: Layout, right: Layout, space: int) -> Any:
-    """The sums, in an order of (batch, groups, kernels, *space). If the results of one kernel on one image are few, those of all
-    images lie together, and there are more for the lanes.
+    """The sums, in an order of (batch, groups, kernels, *space). If the results of one kernel on one image are few, and there are
+    several kernels, those of all images lie together, and there are more for the lanes.
     """
-    images, few = left.shape[0], prod(left.shape[3 : 3 + space])
-    if images == 1 or not is_ragged(few, float32.itemsize):
+    images, kernels, few = left.shape[0], left.shape[2], prod(left.shape[3 : 3 + space])
+    if images == 1 or kernels < FEW or not is_ragged(few, float32.itemsize):
         return contracted(weight, x, (left, right, 3 + space), x.dtype)
     order = (1, 2, 0, *range(3, left.ndim))
     total = contracted(weight, x, (left.permute(order), right.permute(order), 3 + space), x.dtype)
     return total.permute(2, 0, 1, *range(3, total.ndim))
-
-
-def _taps(seen: Any, weight: Any, space: int) -> Any:
-    """A short sum, written out: a row of results is computed with each number of a kernel in a register."""
-    products = (
-        seen[(..., *place)] * weight[(slice(None), slice(None), *place)].expand_dims(tuple(range(2, 2 + space)))
-        for place in product(*map(range, weight.shape[2:]))
-    )
-    return reduce(add, products)
-
-
-def _across(weight: Any) -> Any:
-    """The weight with all numbers of one kernel far apart in memory, so that lanes run along results rather than kernels."""
-    copied = weight.permute(*range(2, weight.ndim), 0, 1).copy()
-    copied.storage.node.stored = True  # computed on its own
-    return copied.permute(-2, -1, *range(weight.ndim - 2))
 
 
 # --- transposed -------------------------------------------------------------------------------------------------------

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from functools import partial, reduce
-from itertools import product
-from math import inf, prod
+from math import inf
 from typing import Any
 
 from ..creation import asarray
 from ..dtypes import DEFAULT_FLOAT, DType
 from ..errors import ArgumentError, DTypeError
-from ..ops import OPS
 from ..ops.reductions import REDUCTIONS
 from ..tensor import Tensor
-from .sliding import Ints, batched, counted, is_written_out, padded, per_axis, reaches, windowed
+from .sliding import Ints, batched, counted, padded, per_axis, reaches, windowed
 
 __all__ = ["avg_pool1d", "avg_pool2d", "avg_pool3d", "max_pool1d", "max_pool2d", "max_pool3d"]
 
@@ -145,7 +142,7 @@ def _max(
     x = asarray(x)
     lowest = -inf if x.dtype.is_float else x.dtype.lowest
     windows = _Windows(op, space, x, kernel, stride, padding, dilation, ceil_mode)
-    found: Tensor = windows.folded(x, lowest, "max", "maximum")
+    found: Tensor = windows.folded(x, lowest, "max")
     return found
 
 
@@ -164,7 +161,7 @@ def _average(
         raise DTypeError(f"{op}: does not accept bool; use x.astype(tx.float64)")
     result = x.dtype if x.dtype.is_float or x.dtype.is_complex else DEFAULT_FLOAT
     windows = _Windows(op, space, x, kernel, stride, padding, 1, ceil_mode)
-    total = windows.folded(x.astype(result.compute, copy=False), 0, "sum", "add")
+    total = windows.folded(x.astype(result.compute, copy=False), 0, "sum")
     found: Tensor = (total / windows.members(count_include_pad, result.compute)).astype(result, copy=False)
     return found
 
@@ -196,14 +193,11 @@ class _Windows:
                 )
         self.counts = counted(op, x, self.padding, self.padding, self.reach, self.stride, ceil_mode)
 
-    def folded(self, x: Any, border: Any, reduction: str, join: str) -> Any:
+    def folded(self, x: Any, border: Any, reduction: str) -> Any:
         """Each window reduced; beyond the elements of `x` it sees the border."""
         x = padded(x, self.counts, self.padding, self.reach, self.stride, border)
         seen = x._view(windowed(x.layout, self.kernel, self.stride, self.dilation))
-        if not is_written_out(x, prod(self.kernel)):
-            return seen._reduce(REDUCTIONS[reduction], self.op, tuple(range(-len(self.kernel), 0)), False)
-        parts = [seen[(..., *place)] for place in product(*map(range, self.kernel))]
-        return reduce(partial(x._compute, OPS[join]), parts) if len(parts) > 1 else parts[0].copy()
+        return seen._reduce(REDUCTIONS[reduction], self.op, tuple(range(-len(self.kernel), 0)), False)
 
     def members(self, count_include_pad: bool, dtype: DType) -> Any:
         """How many elements each window has that count."""

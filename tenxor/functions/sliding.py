@@ -10,12 +10,9 @@ from collections.abc import Sequence
 from ..dtypes import Number
 from ..errors import ArgumentError, ShapeError
 from ..layout import Layout
-from ..node import is_pinned
 from ..tensor import Tensor
 from ..tensor.arguments import ints
 from .joining import pad
-
-TAPS = 32  # terms, up to which what is computed of a window is written out
 
 Ints = int | Sequence[int]
 Sizes = tuple[int, ...]
@@ -90,11 +87,3 @@ def windowed(layout: Layout, kernel: Sizes, stride: Sizes, dilation: Sizes) -> L
     for axis, (k, s, d) in enumerate(zip(kernel, stride, dilation, strict=True)):
         layout = layout.windows(first + axis, k, s, d)
     return layout
-
-
-def is_written_out(x: Tensor, terms: int) -> bool:
-    """Whether what is computed of each window is written out, term by term, so that lanes run along the results.
-
-    What reads memory that others may write is computed at once, and should be one operation.
-    """
-    return 0 < terms <= TAPS and not is_pinned(x.node)

@@ -12,8 +12,10 @@ from collections.abc import Callable, Sequence
 from ..node import Node
 from ..ops.reductions import Reduction
 from .attention import product_in_blocks
+from .convolution import kernels_apart
 from .products import product_in_parts
 from .reductions import reduction_in_parts
+from .short import written_out
 
 Rule = Callable[
     [Node], list[Node] | None
@@ -22,7 +24,7 @@ Rule = Callable[
 
 def _as_one(node: Node) -> list[Node] | None:
     """What becomes of a node by itself."""
-    return product_in_parts(node) or reduction_in_parts(node)
+    return written_out(node) or kernels_apart(node) or product_in_parts(node) or reduction_in_parts(node)
 
 
 _RULES: tuple[Rule, ...] = (product_in_blocks, _as_one)
@@ -30,16 +32,17 @@ _RULES: tuple[Rule, ...] = (product_in_blocks, _as_one)
 
 def rewritten(order: Sequence[Node]) -> dict[Node, Node]:
     """What stands for some of the pending nodes in `order`, in which each comes after all that it reads."""
-    found: dict[Node, Node] = {}
     if not any(isinstance(node.op, Reduction) for node in order):
-        return found
+        return {}
+    now: dict[Node, Node] = {}
+    changed = order
     for rule in _RULES:
-        order, instead = _applied(rule, order)
+        changed, instead = _applied(rule, changed)
         if instead:
-            found = {node: instead.get(now, now) for node, now in found.items()} | {
-                node: now for node, now in instead.items() if node not in found
+            now = {node: instead.get(other, other) for node, other in now.items()} | {
+                node: other for node, other in instead.items() if node not in now
             }
-    return found
+    return {node: now[node] for node in order if node in now} if now else now
 
 
 def _applied(rule: Rule, order: Sequence[Node]) -> tuple[Sequence[Node], dict[Node, Node]]:
@@ -50,11 +53,11 @@ def _applied(rule: Rule, order: Sequence[Node]) -> tuple[Sequence[Node], dict[No
         last = node
         if instead and not instead.keys().isdisjoint(node.sources):
             sources = tuple([instead.get(s, s) if type(s) is Node else s for s in node.sources])
-            last = Node.of(node.op, node.shape, node.dtype, sources, node.layouts, node.target)
+            last = Node(node.recipe, sources, node.offsets)
             last.stored = node.stored
         made = rule(last) if isinstance(node.op, Reduction) else None
         if made is not None:
-            made[-1].stored = node.stored
+            made[-1].stored = made[-1].stored or node.stored
             now += made
             instead[node] = made[-1]
         else:

@@ -209,6 +209,15 @@ def test_layers_of_it() -> None:
     np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-5)
 
 
+def test_operands_that_are_rewritten_themselves() -> None:
+    q, k, v = operands(2)
+    three = tx.stack([v, v * 2.0, v * 3.0], axis=-1).realize()
+    heads, sums = tx.asarray(q.to_numpy()[..., None] * np.ones(2, np.float32)), three.sum(axis=-1)
+    found = attend(heads.sum(axis=-1) / 2.0, k, sums)
+    assert len(blocks_of(found)) == 1
+    np.testing.assert_allclose(found, model(q, k, v) * 6, rtol=1e-4, atol=1e-5)
+
+
 def test_it_is_explained() -> None:
     q, k, v = operands(2)
     kernels = [str(kernel) for _, kernel in planned([attend(q, k, v).storage.node])]

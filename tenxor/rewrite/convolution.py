@@ -1,0 +1,46 @@
+"""Few kernels over windows: their numbers are copied far apart, so that lanes run along results rather than kernels."""
+
+from __future__ import annotations
+
+from ..layout import Layout
+from ..node import Node
+from ..ops import OPS
+from ..ops.reductions import Reduction
+from .making import reduced
+from .short import FEW, overlaps, sides_of, times_read
+
+_POSITIVE = OPS["positive"]
+
+
+def kernels_apart(node: Node) -> list[Node] | None:
+    """A sum of products of windows with few kernels, with these copied; None for any other node."""
+    reduction, through, kept = node.op, node.layouts[0], len(node.shape)
+    assert isinstance(reduction, Reduction) and through is not None
+    (products,) = node.sources
+    assert type(products) is Node
+    sides = sides_of(products, through)
+    side = next((k for k, x in enumerate(sides) if times_read(x, kept) < FEW and overlaps(x, kept)), None)
+    if side is None or not node.size or not _along_last(sides[side], kept):
+        return None
+    weight, seen = products.sources[1 - side], sides[1 - side]
+    if type(weight) is not Node or seen.base is not None or seen.tables is not None or times_read(seen, kept) < FEW:
+        return None
+    axes = [a for a in (*range(kept, through.ndim), *range(kept)) if seen.strides[a]]
+    own = seen.permute((*axes, *(a for a in range(seen.ndim) if a not in axes)))
+    own = own.index((slice(None),) * len(axes) + (0,) * (seen.ndim - len(axes)))
+    made = [Node.of(_POSITIVE, own.shape, weight.dtype, (weight,), (own,))]
+    made[0].stored = True  # computed on its own
+    strides = [0] * seen.ndim
+    for a, step in zip(axes, Layout.contiguous(own.shape).strides, strict=True):
+        strides[a] = step
+    both = [(made[0], Layout(seen.shape, tuple(strides))), (products.sources[side], sides[side])]
+    sources, layouts = zip(*(both if side else both[::-1]), strict=True)
+    made.append(Node.of(products.op, products.shape, products.dtype, sources, layouts))
+    reduced(made, reduction, made[-1], through, kept)
+    return made
+
+
+def _along_last(seen: Layout, kept: int) -> bool:
+    """Whether neighbouring results see what lies as near as anything that they add up."""
+    steps = [abs(step) for n, step in zip(seen.shape, seen.strides, strict=True) if n > 1]
+    return kept > 0 and seen.shape[kept - 1] > 1 and abs(seen.strides[kept - 1]) <= min(s for s in steps if s)

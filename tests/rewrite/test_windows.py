@@ -1,0 +1,195 @@
+"""Convolutions, pooling, and other short folds: a node is what was written, whatever the plan makes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tenxor as tx
+from tenxor.node import Node
+from tenxor.ops import OPS
+from tenxor.ops.reductions import REDUCTIONS
+from tenxor.plan import planned
+from tenxor.rewrite.convolution import kernels_apart
+from tenxor.rewrite.short import written_out
+
+from .models import convolved, pooled
+
+
+@pytest.fixture
+def threads() -> Iterator[Callable[[int], None]]:
+    before = tx.num_threads()
+    yield tx.set_num_threads
+    tx.set_num_threads(before)
+
+
+def drawn(*shape: int, seed: int = 0) -> tx.Tensor:
+    return tx.asarray(np.random.default_rng(seed).standard_normal(shape).astype(np.float32))
+
+
+def fold_of(t: tx.Tensor) -> Node:
+    """The one fold that a result is made of."""
+    folds, stack = [], [t.storage.node]
+    while stack:
+        node = stack.pop()
+        if isinstance(node.op, type(REDUCTIONS["sum"])):
+            folds.append(node)
+        stack += [s for s in node.sources if type(s) is Node]
+    (fold,) = folds
+    return fold
+
+
+def kernels(t: tx.Tensor) -> list[str]:
+    return [kernel.name for _, kernel in planned([t.storage.node]) if kernel is not None]
+
+
+Conv = tuple[tuple[int, ...], tuple[int, ...], dict[str, int]]
+TAPS: dict[str, Conv] = {
+    "one channel": ((2, 1, 30, 40), (3, 1, 3, 3), {}),
+    "depthwise": ((2, 6, 17, 35), (6, 1, 3, 5), {"padding": 2, "groups": 6}),
+    "depthwise with stride": ((2, 6, 37, 35), (12, 1, 3, 3), {"stride": 2, "groups": 6}),
+    "apart": ((1, 2, 40, 30), (2, 2, 2, 2), {"apart": 3}),
+    "patches": ((2, 1, 64, 132), (2, 1, 4, 4), {"stride": 4}),
+    "in one dimension": ((3, 1, 5000), (1, 1, 31), {}),
+    "small images": ((40, 3, 7, 7), (3, 1, 3, 3), {"padding": 1, "groups": 3}),
+}
+APART: dict[str, Conv] = {
+    "many channels": ((2, 9, 20, 33), (3, 9, 3, 3), {"padding": 1}),
+    "a large kernel": ((1, 2, 50, 40), (2, 1, 7, 7), {"groups": 2}),
+    "in one dimension": ((2, 3, 900), (2, 3, 33), {}),
+}
+PRODUCTS: dict[str, Conv] = {
+    "tiles": ((2, 8, 20, 33), (16, 8, 3, 3), {"padding": 1}),
+    "groups": ((2, 16, 20, 33), (16, 4, 3, 3), {"padding": 1, "groups": 4}),
+    "small images": ((20, 8, 7, 7), (16, 8, 3, 3), {"padding": 1}),
+    "pointwise": ((2, 64, 14, 14), (32, 64, 1, 1), {}),
+    "few kernels with stride": ((2, 9, 41, 40), (3, 9, 3, 3), {"stride": 2}),
+}
+EVERY = {**{f"taps: {k}": v for k, v in TAPS.items()}, **{f"apart: {k}": v for k, v in APART.items()}}
+EVERY |= {f"products: {k}": v for k, v in PRODUCTS.items()}
+
+
+def convolution(x: tx.Tensor, w: tx.Tensor, how: dict[str, int]) -> tx.Tensor:
+    function: Any = tx.conv1d if x.ndim == 3 else tx.conv2d
+    names = {"apart": "dilation"}
+    return function(x, w, **{names.get(k, k): v for k, v in how.items()})  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_a_convolution_is_one_sum_of_products(name: str) -> None:
+    x_shape, w_shape, how = EVERY[name]
+    x, w = drawn(*x_shape), drawn(*w_shape, seed=1)
+    found = convolution(x, w, how)
+    node = fold_of(found)
+    (products,) = node.sources
+    assert node.op is REDUCTIONS["sum"] and type(products) is Node and products.op is OPS["multiply"]
+    assert products.sources[0] is w.storage.node
+    if not how.get("padding"):
+        assert products.sources[1] is x.storage.node
+    assert (written_out(node) is not None) == name.startswith("taps")
+    assert (written_out(node) is None and kernels_apart(node) is not None) == name.startswith("apart")
+    np.testing.assert_allclose(found, convolved(x.to_numpy(), w.to_numpy(), **how), rtol=1e-4, atol=1e-3)
+
+
+@pytest.mark.parametrize("name", ["taps: depthwise", "apart: many channels", "products: small images"])
+def test_bits_of_a_convolution_are_the_same_whenever_it_is_computed(name: str, threads: Callable[[int], None]) -> None:
+    x_shape, w_shape, how = EVERY[name]
+    x, w = drawn(*x_shape), drawn(*w_shape, seed=1)
+    threads(1)
+    alone = convolution((x + 1.0).realize(), (w * 2.0).realize(), how).to_numpy()
+    for count in (1, 2, 3):
+        threads(count)
+        late = convolution(x + 1.0, w * 2.0, how)
+        more = late * 3.0
+        tx.realize(more, late)
+        assert (late.to_numpy() == alone).all() and (more.to_numpy() == alone * np.float32(3)).all()
+        shared = tx.asarray((x + 1.0).to_numpy().copy(), copy=False)
+        assert (convolution(shared, w * 2.0, how).to_numpy() == alone).all()
+
+
+POOLS = [
+    ((2, 3, 20, 36), 2, 2),
+    ((2, 3, 21, 37), 3, 1),
+    ((2, 3, 21, 37), 3, 2),
+    ((1, 2, 64, 132), 4, 4),
+    ((1, 2, 30, 31), 7, 1),
+]
+
+
+@pytest.mark.parametrize(("shape", "kernel", "stride"), POOLS)
+def test_pooling_is_one_reduction(shape: tuple[int, ...], kernel: int, stride: int) -> None:
+    x = drawn(*shape)
+    largest, mean = tx.max_pool2d(x, kernel, stride), tx.avg_pool2d(x, kernel, stride)
+    for found, name in ((largest, "max"), (mean, "sum")):
+        node = fold_of(found)
+        assert node.op is REDUCTIONS[name] and node.sources == (x.storage.node,)
+        overlap = stride < kernel
+        short = kernel**2 <= 32 and (overlap or x.size >= 1 << 14)
+        assert (written_out(node) is not None) == short
+    np.testing.assert_array_equal(largest, pooled(x.to_numpy(), np.maximum, (kernel, kernel), stride))
+    total = pooled(x.to_numpy().astype(np.float64), np.add, (kernel, kernel), stride)
+    np.testing.assert_allclose(mean, total / kernel**2, rtol=1e-5, atol=1e-6)
+
+
+def test_pooling_of_other_dtypes() -> None:
+    values = np.random.default_rng(3).integers(-100, 100, (2, 3, 40, 70))
+    for dtype in ("int8", "int64", "float16", "float64"):
+        x = values.astype(dtype)
+        for kernel, stride in ((2, 2), (3, 1)):
+            found = tx.max_pool2d(tx.asarray(x), kernel, stride)
+            np.testing.assert_array_equal(found, pooled(x, np.maximum, (kernel, kernel), stride))
+            total = pooled(x.astype(np.float64), np.add, (kernel, kernel), stride)
+            found = tx.avg_pool2d(tx.asarray(x), kernel, stride)
+            np.testing.assert_allclose(found, total / kernel**2, rtol=1e-3 if dtype == "float16" else 1e-12, atol=1e-6)
+
+
+@pytest.mark.parametrize("length", [2, 3, 5, 8])
+def test_short_rows_are_written_out(length: int, threads: Callable[[int], None]) -> None:
+    x = drawn(9000, length)
+    array = x.to_numpy().astype(np.float64)
+    for name in ("sum", "max", "min"):
+        found = getattr(tx, name)(x, axis=1)
+        node = found.storage.node
+        assert node.op is REDUCTIONS[name] and node.sources == (x.storage.node,)
+        assert name not in kernels(found)[0].split("_")
+        np.testing.assert_allclose(found, getattr(np, name)(array, axis=1), rtol=1e-5, atol=1e-5)
+    assert kernels(x[:100].sum(axis=1)) == ["sum"]
+    alone = tx.softmax(x).to_numpy()
+    np.testing.assert_allclose(alone, np.exp(array) / np.exp(array).sum(1, keepdims=True), rtol=1e-5)
+    for count in (1, 2, 3):
+        threads(count)
+        powers = tx.exp(x - x.max(axis=1, keepdims=True))
+        found, total = tx.softmax(x), powers.sum(axis=1)
+        tx.realize(total, found)
+        assert (found.to_numpy() == alone).all()
+        assert (total.to_numpy() == powers.realize().sum(axis=1).to_numpy()).all()
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "bool", "float16", "complex64"])
+def test_short_rows_of_other_dtypes_keep_their_sums(dtype: str) -> None:
+    values = np.random.default_rng(4).integers(0, 200, (9000, 3)).astype(dtype)
+    x = tx.asarray(values)
+    found = x.sum(axis=1)
+    expected = values.astype(np.complex128 if dtype == "complex64" else np.float64).sum(axis=1)
+    assert found.dtype is x[:5].sum(axis=1).dtype
+    np.testing.assert_allclose(found.to_numpy(), expected, rtol=1e-3 if dtype == "float16" else 1e-6)
+    if dtype == "int32":  # products of 32 bits, whose sum has 64
+        large = tx.full((9000, 3), 1 << 30, dtype=tx.int32)
+        assert set((large * 1).sum(axis=1).tolist()) == {3 << 30}
+
+
+def test_columns_and_longer_rows_are_not() -> None:
+    for t in (
+        drawn(3, 9000).sum(axis=0),
+        drawn(5000, 9).sum(axis=1),
+        drawn(9000, 3).sum(axis=0),
+        drawn(30, 600, 3).sum(axis=1),
+    ):
+        assert written_out(t.storage.node) is None
+    a, b = drawn(3000, 6), drawn(6, 50)
+    assert written_out((a @ b).storage.node) is None  # tiles share what they read
+    assert written_out((a @ b[:, :3]).storage.node) is not None
+    np.testing.assert_allclose(a @ b[:, :3], a.to_numpy() @ b.to_numpy()[:, :3], rtol=1e-5, atol=1e-5)
