@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from .backend.llvm.compiler import Compiled, compiler
-from .backend.threads import SLICE, num_threads, share, share_unbroken
+from .backend.threads import num_threads, share, share_unbroken
 from .dtypes import DType, int64
 from .kernel.ir import Kernel, expressions, work
 from .kernel.lower import FLAG, Binding
@@ -18,13 +18,10 @@ from .layout import Table
 from .memory import Buffer, allocate
 from .node import Node, Scalar
 from .pattern import Pattern, given
+from .target import Target
 
 _LEVEL = os.environ.get("TENXOR_DEBUG", "")
 DEBUG = int(_LEVEL) if _LEVEL.isdigit() else 0
-HOLD_LOCK = 1 << 16  # work, in additions, below which a kernel keeps Python's lock
-SHARE = 1 << 20  # and from which threads share it
-LONGER = 32  # times as long may products run until signals are heard
-PAGE = 1 << 12  # bytes, of which each thread's scratch memory takes a multiple
 assert FLAG.buffer is not None
 FLAGGED = FLAG.buffer.typed(int64)  # its first element tells that a kernel was given an index out of range
 
@@ -40,6 +37,7 @@ class Call:
     """A kernel with its arguments: only the addresses and numbers are filled in at each run."""
 
     kernel: Kernel
+    target: Target
     compiled: Compiled
     head: struct.Struct  # addresses, tables, numbers
     out_offset: tuple[int, int]  # bytes to add to its address, and which of the pattern's offsets
@@ -52,10 +50,18 @@ class Call:
     split: int
     grain: int  # steps of the shared loop that a thread takes at least, or 0 if threads share none
     work: int
+    brief: bool  # whether it keeps Python's lock
     scratch: int  # bytes for each thread
 
     @staticmethod
-    def of(node: Node, kernel: Kernel, binding: Binding, number_of: dict[Node, int], scalars: list[Scalar]) -> Call:
+    def of(
+        node: Node,
+        kernel: Kernel,
+        binding: Binding,
+        target: Target,
+        number_of: dict[Node, int],
+        scalars: list[Scalar],
+    ) -> Call:
         operands = [(n, *_in_bytes(offset, (n or node).dtype)) for n, offset in binding.operands]
         codes = "".join("d" if d.kind == "float" else "Q" if d.kind == "uint" else "q" for d in kernel.numbers)
         places = {id(s): k for k, s in enumerate(scalars)}
@@ -63,6 +69,7 @@ class Call:
         flagged = operands[-1][0] is FLAG
         return Call(
             kernel,
+            target,
             compiler().get(kernel),
             struct.Struct(f"={len(operands) + len(binding.tables)}q{codes}"),
             operands[0][1:],
@@ -73,8 +80,9 @@ class Call:
             [(places[id(s)], imag) for s, imag in binding.numbers],
             struct.pack(f"={len(binding.slots)}q", *binding.slots),
             binding.split,
-            kernel.grain if kernel.shared >= 0 else 0,
+            kernel.grain(target.sharing) if kernel.shared >= 0 else 0,
             binding.work * cost,
+            binding.work * cost < target.sharing.hold_lock,
             binding.scratch,
         )
 
@@ -92,28 +100,30 @@ class Call:
             words.append(value.imag if imag else value.real)
         args = self.head.pack(*words) + self.slots
         if self.scratch:
-            size = -(-self.scratch // PAGE) * PAGE
+            page = self.target.page
+            size = -(-self.scratch // page) * page
             scratch = allocate(size * num_threads(), self.kernel.name)
             args += struct.pack("=2q", scratch.address, size)
         if DEBUG:
             self.shown(args, then)
         elif then is not None:
             self.execute(args, then)
-        elif self.work < HOLD_LOCK:
+        elif self.brief:
             self.compiled.call(args, 0, self.split, 0)
         else:
             self.execute(args)
 
     def execute(self, args: bytes, then: Callable[[], object] | None = None) -> None:
         """Run with Python's lock released, on several threads if it is much."""
-        work, grain, alone = self.work, self.grain or 1, self.work < SHARE or not self.grain
+        work, grain, sharing = self.work, self.grain or 1, self.target.sharing
+        alone = work < sharing.share or not self.grain
         if self.scratch:  # each piece packs anew what it reads
-            work //= LONGER
-            grain *= -(-self.split // (num_threads() * grain * (work // SLICE + 1)))
+            work //= sharing.longer
+            grain *= -(-self.split // (num_threads() * grain * (work // sharing.slice + 1)))
         if then is not None:
-            share_unbroken(self.compiled, args, self.split, grain, then, alone=alone)
+            share_unbroken(self.compiled, args, self.split, grain, sharing, then, alone=alone)
         elif self.grain:
-            share(self.compiled, args, self.split, work, grain, alone=alone)
+            share(self.compiled, args, self.split, work, grain, sharing, alone=alone)
         else:
             self.compiled.call_free(args, 0, self.split, 0)
 

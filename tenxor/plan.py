@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence, Set
 from functools import partial
 
+from .backend.llvm.compiler import compiler
 from .backend.threads import num_threads
 from .call import FLAGGED, Call
 from .dtypes import boolean
@@ -18,28 +19,40 @@ from .node import EMPTY, PLACEHOLDER, REINTERPRET, Node, Scalar, Scatter, data, 
 from .ops import OPS, Op
 from .ownership import held, sole
 from .pattern import Pattern, stand_ins
+from .target import Target
 
-IN_PLACE = 1 << 20  # bytes from which a result takes over the memory of an operand that dies; finding out takes time
-UNBROKEN = 1 << 32  # work, in additions, up to which it does so, as signals cannot end such a kernel: less than a second
 _WITHOUT_KERNEL = (EMPTY, REINTERPRET)
 _NOBODY: frozenset[int] = frozenset()
 _DONE = data(allocate(0), (0,), boolean)  # stands in the list of nodes for one that is not needed any more
 
 
 class Plan:
-    """Steps in their order, and what is asked about the nodes before: who else can read those with the numbers `watched`,
+    """Steps in their order, for one target, and what is asked about the nodes before: who else can read those with the numbers `watched`,
     which recipes refer to `reads` times each.
 
     The nodes `inlined` are computed in passing. Of these, those that are `costly` are stored the next time if others can
     read them, and so may ask for them again.
     """
 
-    __slots__ = ("costly", "inlined", "reads", "steps", "watched")
+    __slots__ = ("costly", "inlined", "reads", "steps", "target", "watched")
 
     def __init__(
-        self, steps: list[Step], inlined: list[int], costly: list[int], watched: list[int], reads: list[int]
+        self,
+        target: Target,
+        steps: list[Step],
+        inlined: list[int],
+        costly: list[int],
+        watched: list[int],
+        reads: list[int],
     ) -> None:
-        self.steps, self.inlined, self.costly, self.watched, self.reads = steps, inlined, costly, watched, reads
+        self.target, self.steps, self.inlined, self.costly, self.watched, self.reads = (
+            target,
+            steps,
+            inlined,
+            costly,
+            watched,
+            reads,
+        )
 
     @property
     def table_bytes(self) -> int:
@@ -73,18 +86,21 @@ def make_plan(pattern: Pattern) -> Plan:
             " use tx functions (tx.sin) instead of math's"
         )
     number_of = {node: k for k, node in enumerate(nodes)}
-    kernels = fuse(order, roots)
-    stored, free = set(kernels), constants(order, weights(order))
+    target = compiler().target.shared_by(num_threads())
+    kernels = fuse(order, roots, target)
+    stored, free = set(kernels), constants(order, weights(order), target.fusing)
     inlined = {number_of[n] for n in order if n not in stored}
     costly = [number_of[n] for n in order if n not in stored and n not in free]
-    steps = [_make_step(node, stored, number_of, pattern.scalars) for node in kernels]
+    steps = [_make_step(node, stored, target, number_of, pattern.scalars) for node in kernels]
     _plan_memory(steps, _readers(order, inlined, number_of))
     watched = sorted({k for step in steps for _, readers in step.givers for k in readers}.union(costly))
     read = Counter(number_of[source] for n in order for source in n.sources if type(source) is Node)
-    return Plan(steps, sorted(inlined), costly, watched, [read[k] for k in watched])
+    return Plan(target, steps, sorted(inlined), costly, watched, [read[k] for k in watched])
 
 
-def _make_step(node: Node, kernels: set[Node], number_of: dict[Node, int], scalars: list[Scalar]) -> Step:
+def _make_step(
+    node: Node, kernels: set[Node], target: Target, number_of: dict[Node, int], scalars: list[Scalar]
+) -> Step:
     place, nbytes = number_of[node], node.size * node.dtype.itemsize
     name = "full" if node.op is OPS["cast"] and type(node.sources[0]) is Scalar else node.op
     step = Step(place, nbytes, name)
@@ -95,12 +111,13 @@ def _make_step(node: Node, kernels: set[Node], number_of: dict[Node, int], scala
             step.over, step.may_take = source, (source,)
     if node.op in _WITHOUT_KERNEL or node.size == 0:
         return step
-    kernel, binding = lower(node, kernels, num_threads())
-    call = step.call = Call.of(node, kernel, binding, number_of, scalars)
+    kernel, binding = lower(node, kernels, target)
+    sharing, call = target.sharing, Call.of(node, kernel, binding, target, number_of, scalars)
+    step.call = call
     step.needs.update(k for k, *_ in call.sources)
-    if type(node.op) is Scatter and not (node.op.checked and call.work <= UNBROKEN):
+    if type(node.op) is Scatter and not (node.op.checked and call.work <= sharing.unbroken):
         step.may_take = ()  # it may fail, or take so long that a signal should end it, and cannot be done again
-    if nbytes >= IN_PLACE and call.work <= UNBROKEN and type(node.op) is Op and not call.flagged:
+    if nbytes >= sharing.in_place and call.work <= sharing.unbroken and type(node.op) is Op and not call.flagged:
         step.may_take = tuple([number_of[n] for n in binding.aligned if n.dtype.itemsize == node.dtype.itemsize])
     return step
 
@@ -222,9 +239,10 @@ def _memory_to_write(old: Node) -> Buffer:
 def planned(roots: Sequence[Node]) -> list[tuple[Node, Kernel | None]]:
     """The kernels that would compute the nodes, in order; None where memory is only handed out. Computes nothing."""
     wanted = [node for node in roots if node.buffer is None]
-    kernels = fuse(pending(wanted), wanted)
+    target = compiler().target.shared_by(num_threads())
+    kernels = fuse(pending(wanted), wanted, target)
     every, found = set(kernels), []
     for node in kernels:
         nothing = node.op in _WITHOUT_KERNEL or node.size == 0
-        found.append((node, None if nothing else lower(node, every, num_threads())[0]))
+        found.append((node, None if nothing else lower(node, every, target)[0]))
     return found

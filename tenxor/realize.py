@@ -11,6 +11,7 @@ import os
 import threading
 from typing import TYPE_CHECKING
 
+from .backend.threads import num_threads
 from .node import Node
 from .pattern import pattern_of
 
@@ -32,7 +33,7 @@ def realize(*roots: Node) -> None:
             return
         pattern = pattern_of(wanted)
         plan = _plans.get(pattern.key)
-        if plan is None:
+        if plan is None or plan.target.threads != num_threads():
             from .plan import make_plan  # what makes plans is loaded with the first
 
             plan = make_plan(pattern)

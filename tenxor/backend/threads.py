@@ -17,12 +17,10 @@ from operator import index as as_int
 from typing import TYPE_CHECKING
 
 from ..errors import ArgumentError
+from ..target import Sharing
 
 if TYPE_CHECKING:
     from .llvm.compiler import Compiled
-
-PIECES_PER_THREAD = 4  # more pieces than threads, so that a slow one holds up little
-SLICE = 1 << 28  # work, in additions, after which Python may listen to signals: some hundredths of a second
 
 
 def _default_count() -> int:
@@ -95,23 +93,32 @@ def set_num_threads(count: int) -> None:
     _count = count
 
 
-def share(compiled: Compiled, args: bytes, extent: int, work: int, grain: int, *, alone: bool) -> None:
+def share(
+    compiled: Compiled, args: bytes, extent: int, work: int, grain: int, sharing: Sharing, *, alone: bool
+) -> None:
     """Run a kernel's shared loop, `0..extent`, on all threads at once, or `alone`; pieces are multiples of `grain`.
 
     It runs in slices of no more than so much `work`, as the interpreter sees signals (Ctrl-C) only between two of them.
     """
-    if extent > 0 and work < SLICE and (alone or _count == 1):
+    if extent > 0 and work < sharing.slice and (alone or _count == 1):
         compiled.call_free(args, 0, extent, 0)
         return
-    slices = work // SLICE + 1
+    slices = work // sharing.slice + 1
     step = -(-extent // (slices * grain)) * grain or 1
     for begin in range(0, extent, step):
         with _meeting:
-            _loop(compiled, args, begin, min(extent, begin + step), grain, alone=alone)()
+            _loop(compiled, args, begin, min(extent, begin + step), grain, sharing, alone=alone)()
 
 
 def share_unbroken(
-    compiled: Compiled, args: bytes, extent: int, grain: int, then: Callable[[], object], *, alone: bool
+    compiled: Compiled,
+    args: bytes,
+    extent: int,
+    grain: int,
+    sharing: Sharing,
+    then: Callable[[], object],
+    *,
+    alone: bool,
 ) -> None:
     """Run a kernel's outermost loop, and call `then`: both, or neither.
 
@@ -119,14 +126,16 @@ def share_unbroken(
     """
     each: Callable[[Callable[[], object]], object] = call
     with _meeting:
-        list(map(each, (_loop(compiled, args, 0, extent, grain, alone=alone), then)))
+        list(map(each, (_loop(compiled, args, 0, extent, grain, sharing, alone=alone), then)))
 
 
-def _loop(compiled: Compiled, args: bytes, begin: int, end: int, grain: int, *, alone: bool) -> Callable[[], object]:
+def _loop(
+    compiled: Compiled, args: bytes, begin: int, end: int, grain: int, sharing: Sharing, *, alone: bool
+) -> Callable[[], object]:
     """What runs a kernel for `begin..end`, with the helpers unless that is too little or to be done alone."""
     if alone or _count == 1 or end - begin <= grain:
         return partial(compiled.call_free, args, begin, end, 0)
-    piece = -(-(end - begin) // (_count * PIECES_PER_THREAD * grain)) * grain
+    piece = -(-(end - begin) // (_count * sharing.pieces * grain)) * grain
     return _helped().loop(compiled.address, args, begin, end, piece)
 
 

@@ -19,6 +19,7 @@ from ..layout import Layout
 from ..node import POSITION, STORE, Gather, Node, Scalar, Scan, Scatter
 from ..ops import OPS, DTypes, Op
 from ..reductions import Reduction
+from ..target import Target
 from .ir import Fold, Number, Result, State
 from .keep import Keeping, keep
 from .reads import along_last, further_shape, inside, loops_of, of_columns, outermost, whole
@@ -114,9 +115,9 @@ class Draft:
         return tuple(range(first, len(self.extents)))
 
 
-def draft(root: Node, kernels: Set[Node]) -> Draft:
+def draft(root: Node, kernels: Set[Node], target: Target) -> Draft:
     """The draft of the kernel that computes `root`, reading what is in memory and the results of other `kernels`."""
-    return _Drafter(root, kernels).draft()
+    return _Drafter(root, kernels, target).draft()
 
 
 def walked(task: Walked) -> Expr:
@@ -135,8 +136,8 @@ def walked(task: Walked) -> Expr:
 
 
 class _Drafter:
-    def __init__(self, root: Node, kernels: Set[Node]) -> None:
-        self.kernels = kernels
+    def __init__(self, root: Node, kernels: Set[Node], target: Target) -> None:
+        self.kernels, self.target = kernels, target
         self.d = Draft(root)
         self.known: dict[tuple[Node | None, Layout, Loops], Expr] = {}
         self.number_of: dict[int, Expr] = {}
@@ -168,7 +169,8 @@ class _Drafter:
             d.value = walked(self.computed(root, place, d.space))
             d.out = Place(None, place, d.space)
             if d.foldings and place.is_contiguous():
-                keep(d, {key: e for key, e in self.known.items() if key[0] is not None})  # type: ignore[misc]
+                known = {key: e for key, e in self.known.items() if key[0] is not None}
+                keep(d, known, self.target)  # type: ignore[arg-type]
         return d
 
     def source(self, source: Node | Scalar, place: Layout, loops: Loops) -> Walked:

@@ -49,7 +49,7 @@ class Emitter:
         self.scopes = [Scope(-1, self.b.cursor)]
         self.here = 0  # the depth of the scope that the builder is in
         self.lanes: Lanes | None = None
-        self.width = widths.lane_count(kernel, target.vector_bytes)
+        self.width = widths.lane_count(kernel, target)
         self.spans: dict[int, Span] = {}  # what part of an axis the loop over it runs through
         self.states: dict[int, list[Parts]] = {}  # the running states, per part
         self.results: dict[int, tuple[int, list[Parts]]] = {}  # the latest states and the scope that they belong to

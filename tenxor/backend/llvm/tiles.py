@@ -15,8 +15,6 @@ from .scopes import Parts
 from .types import Type, array, vector
 from .values import from_memory, memory_type
 
-WIDEST_SQUARE = 8  # of 16 by 16 are a fifth faster, and take LLVM more than twice as long
-
 
 def memory(em: Emitter, tile: int, element: Type, side: int) -> Value:
     """The tile's place on the stack."""
@@ -26,7 +24,7 @@ def memory(em: Emitter, tile: int, element: Type, side: int) -> Value:
 def fill(em: Emitter, s: Stage) -> None:
     """Fill a tile over the current blocks of its two axes: whole squares first, what is left one by one."""
     source = _Source(em, s)
-    width = min(WIDEST_SQUARE, em.target.vector_bytes // max(4, source.element.bytes))
+    width = min(em.target.loops.square, em.target.lanes(max(4, source.element.bytes)))
     (top, bottom, _), (left, right, _) = em.spans[s.along], em.spans[s.last]
 
     def row_of_squares(i: Value) -> Value:
