@@ -199,7 +199,7 @@ class Target:
     sharing: Sharing = Sharing()
 
     @staticmethod
-    def of_host(features: Set[str], processor: Processor) -> Target:
+    def of_host(features: Set[str], processor: Processor = Processor()) -> Target:  # a value
         """The present machine, with these features and one thread: the widest vectors among them, and blocks for its caches."""
         nbytes = 64 if "avx512f" in features else 32 if "avx2" in features else 16
         registers = MANY_REGISTERS if not features.isdisjoint(("avx512f", "neon")) else 16

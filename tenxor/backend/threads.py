@@ -38,7 +38,7 @@ class _Pool:
         from .llvm.compiler import compiler
         from .llvm.sharing import MEETING_PLACE
 
-        code = compiler().sharing()
+        code = self._code = compiler().sharing()  # which lives as long as this does
         integer, pointer = ctypes.c_int64, ctypes.c_void_p
         self._memory = ctypes.create_string_buffer(MEETING_PLACE + 64)
         self._place = (ctypes.addressof(self._memory) + 63) & -64

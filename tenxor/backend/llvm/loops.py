@@ -26,7 +26,7 @@ def loop(em: Emitter, s: For) -> None:
         _over_blocks(em, s, begin, end)
     elif axis.vector and em.width > 1:
         _with_lanes(em, s, begin, end)
-    elif em.lanes is None and (lanes := folds.lanes_inside(em, s)) is not None:
+    elif em.lanes is None and em.width > 1 and (lanes := folds.lanes_inside(em, s)) is not None:
         _folding_across(em, lanes, carried(s, em.kernel.folds), lambda: _in_chunks(em, s, begin, end, 1))
     else:
         _in_chunks(em, s, begin, end, 1)

@@ -210,7 +210,9 @@ class Panels:
         offset = place.load(I64)
         together = inside & (offsets - offset.splat(width)).equals(em.b.counting(I64, width))
         bits = together.bitcast(int_type(width))
-        length = intrinsic("cttz", ~bits, em.b.constant(I1, 0)).cast("zext", I64)
+        if width > 1:
+            bits = intrinsic("cttz", ~bits, em.b.constant(I1, 0))
+        length = bits.cast("zext", I64)
         return offset, first_lanes(length, width), length
 
     def fill_turned(self, index: int, e: Expr, first: Value, last: Value) -> None:

@@ -94,13 +94,14 @@ def load(em: Emitter, e: Staged) -> Parts:
     part = memory_type(e.dtype)
     element = part if e.part is None else array(part, 2)
     tile, lanes = memory(em, e.tile, element, e.side), em.lanes
-    assert lanes is not None
 
     def row_start() -> Value:
         return tile.at((em.index(e.along) - em.spans[e.along].begin) * e.side, element)
 
     row = em.once(em.scope_of(e.along), ("tile row", e.tile), row_start)
     place = em.index(e.last) - em.spans[e.last].begin
+    if lanes is None:
+        return [from_memory(e.dtype, row.at(place, element).at(e.part or 0, part).load(part))]
     found = apart([load_vector(em, row, place, u, element) for u in range(lanes.unroll)], parts_of(element))
     its = found[lanes.unroll :] if e.part else found[: lanes.unroll]
     return [from_memory(e.dtype, v) for v in its]
