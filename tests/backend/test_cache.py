@@ -225,6 +225,7 @@ class TestNames:
             "expr.py",
             "ops.py",
             "reductions.py",
+            "target.py",
         ],
     )
     def test_change_with_each_source_that_decides_what_a_kernel_becomes(

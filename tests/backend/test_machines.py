@@ -77,15 +77,14 @@ def reductions() -> Iterator[Tensor]:
 
 def products() -> Iterator[Tensor]:
     for k, dtype in enumerate(ALL):
-        rows, columns, steps = (4, 12, 13, 25)[k % 4], (8, 17, 33)[k % 3], (4, 9, 17)[k % 3]
+        rows, columns, steps = (4, 6, 13, 15)[k % 4], (8, 17, 21)[k % 3], (4, 9)[k % 2]
         a, b = whole(rows, steps, dtype=dtype), whole(steps, columns, dtype=dtype, seed=1)
         if dtype is not boolean:
             yield a @ b
-    a, b = whole(5, 259), whole(259, 19, seed=1)  # in two chunks of steps
-    yield from (a @ b + whole(19), (a[:, ::-1] @ b).T + whole(19, 1))
-    a, b = whole(13, 9), whole(9, 120, seed=1)  # packed
-    yield from (a @ b, b.T @ a.T)
-    yield tx.abs(a[:, None] - b.T[None]).sum(axis=-1)
+    yield (whole(4, 259)[:, ::-1] @ whole(259, 9, seed=1)).T + whole(9, 1)  # in two chunks of steps
+    a, b = whole(13, 5), whole(5, 100, seed=1)  # packed
+    yield from (a @ b + whole(100), b.T @ a.T)
+    yield tx.abs(a[:, None] - b.T[None, :17]).sum(axis=-1)
     yield tx.contract(a[:, :9], b[:9], [(1, 0)], multiply=lambda x, y: x + y, add=tx.maximum)
     yield tx.conv2d(whole(2, 3, 6, 20), whole(5, 3, 2, 3, seed=1))
 
@@ -98,11 +97,11 @@ def elements() -> Iterator[Tensor]:
 
 
 def moved() -> Iterator[Tensor]:
-    for dtype in (int8, float16, bfloat16, float32, float64, complex64, complex128):
-        x, y = whole(70, 130, dtype=dtype), whole(130, 70, dtype=dtype, seed=1)
+    for dtype in (int8, float16, float64, complex64):
+        x, y = whole(66, 70, dtype=dtype), whole(70, 66, dtype=dtype, seed=1)
         yield from (x + y.T, x[:, ::-1] + x, x[:, ::2] + x[:, 1::2], x[:, ::7] + 1, x.T.reshape(-1) + 1)
         yield x[tx.asarray([3, -1, 0, 60])] + x[:4]
-        yield x[:, tx.asarray([3, -1, 0, 60])] + y[:4, 0]
+        yield x[:9, tx.asarray([3, -1, 0, 60])] + y[:4, 0]
         target = whole(20, 60, dtype=dtype) + 0
         target[:, ::2] = x[:20, :30]
         yield target
@@ -154,7 +153,7 @@ def test_kernels(work: str, name: str, monkeypatch: pytest.MonkeyPatch, tmp_path
 
 
 CHOSEN = [
-    (op, dtype) for k, (op, dtype) in enumerate(CASES) if k % 7 == 0 or (op.name in ELEMENTARY and dtype is float32)
+    (op, dtype) for k, (op, dtype) in enumerate(CASES) if k % 11 == 0 or (op.name in ELEMENTARY and dtype is float32)
 ]
 
 
