@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
-ASKED_FOR = frozenset(("avx2", "avx512f", "f16c"))  # features that code looks at
+ASKED_FOR = frozenset(("avx2", "avx512f", "f16c", "neon"))  # features that code looks at
 MANY_REGISTERS = 32  # from which tiles of products are twice as high
 
 
@@ -199,7 +199,7 @@ class Target:
     sharing: Sharing = Sharing()
 
     @staticmethod
-    def of_host(features: Set[str], processor: Processor = Processor()) -> Target:  # a value
+    def of_host(features: Set[str], processor: Processor = Processor()) -> Target:
         """The present machine, with these features and one thread: the widest vectors among them, and blocks for its caches."""
         nbytes = 64 if "avx512f" in features else 32 if "avx2" in features else 16
         registers = MANY_REGISTERS if not features.isdisjoint(("avx512f", "neon")) else 16

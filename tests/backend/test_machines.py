@@ -15,9 +15,10 @@ import pytest
 from llvmlite import binding
 
 import tenxor as tx
+from tenxor.backend.llvm import sharing
 from tenxor.backend.llvm.emit import emit
 from tenxor.backend.llvm.machine import machine_of
-from tenxor.dtypes import ALL, bfloat16, boolean, complex64, complex128, float16, float32, float64, int8
+from tenxor.dtypes import ALL, boolean, complex64, complex128, float16, float32, float64, int8
 from tenxor.kernel.fuse import fuse, pending
 from tenxor.kernel.ir import Kernel
 from tenxor.kernel.lower import lower
@@ -150,6 +151,14 @@ def test_kernels(work: str, name: str, monkeypatch: pytest.MonkeyPatch, tmp_path
         return
     kernels = dict.fromkeys(k for t in make() for k in kernels_for(NAMED[name], [t.storage.node]))
     assembled(name, [emit(k, NAMED[name]) for k in kernels], tmp_path)
+
+
+@pytest.mark.parametrize("name", ["avx512", "neon"])
+def test_threads_meet_on_each_processor(name: str, tmp_path: Path) -> None:
+    text = sharing.text(NAMED[name])
+    assert {"avx512": "@llvm.x86.sse2.pause()", "neon": "@llvm.aarch64.hint(i32 1)"}[name] in text
+    assert assembled(name, [text], tmp_path, b"take_pieces")
+    assert "@nothing()" in sharing.text(Target(16))  # on a machine that nobody named
 
 
 CHOSEN = [
