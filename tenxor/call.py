@@ -32,7 +32,7 @@ class Call:
     work: int
 
     @staticmethod
-    def of(node: Node, kernel: Kernel, binding: Binding, number_of: dict[Node, int], scalars: list[Scalar]) -> Call:
+    def of(kernel: Kernel, binding: Binding, number_of: dict[Node, int], scalars: list[Scalar]) -> Call:
         (_, out), *operands = binding.operands
         sources = [(number_of[n], *given(offset)) for n, offset in operands if n is not None]
         places = {id(s): k for k, s in enumerate(scalars)}

@@ -18,9 +18,8 @@ from .pattern import Pattern, stand_ins
 from .rewrite import rewritten
 from .rewrite.blocks import Blocks
 from .steps import NOBODY, Plan, Step
+from .target import Target
 
-IN_PLACE = 1 << 20  # bytes from which a result takes over the memory of an operand that dies; finding out takes time
-UNBROKEN = 1 << 32  # work, in additions, up to which it does so, as signals cannot end such a kernel: less than a second
 _WITHOUT_KERNEL = (EMPTY, REINTERPRET)
 
 
@@ -36,29 +35,32 @@ def make_plan(pattern: Pattern) -> Plan:
             " use tx functions (tx.sin) instead of math's"
         )
     number_of = {node: k for k, node in enumerate(nodes)}
-    instead, now, kernels = _fused(order, roots)
+    target = backend().target
+    instead, now, kernels = _fused(order, roots, target)
     number_of |= {other: number_of[node] for node, other in instead.items()}
     more = [node for node in now if node not in number_of]
     number_of |= {node: k for k, node in enumerate(more, len(nodes))}
-    stored, free = set(kernels), constants(order, weights(order))
+    stored, free = set(kernels), constants(order, weights(order), target.fusing)
     missing = [n for n in order if instead.get(n, n) not in stored]
     inlined = {number_of[n] for n in missing}
     costly = [number_of[n] for n in missing if n not in free]
     wholes = _wholes(now, stored, number_of, len(nodes)) if more else {}
-    steps = [_make_step(node, stored, number_of, pattern.scalars, wholes) for node in kernels]
+    steps = [_make_step(node, stored, target, number_of, pattern.scalars, wholes) for node in kernels]
     _plan_memory(steps, _readers(order, inlined, number_of))
     watched = sorted({k for step in steps for _, readers in step.givers for k in readers}.union(costly))
     read = Counter(number_of[source] for n in order for source in n.sources if type(source) is Node)
-    return Plan(steps, sorted(inlined), costly, watched, [read[k] for k in watched], len(more))
+    return Plan(target, steps, sorted(inlined), costly, watched, [read[k] for k in watched], len(more))
 
 
-def _fused(order: list[Node], roots: Sequence[Node]) -> tuple[dict[Node, Node], list[Node], list[Node]]:
+def _fused(
+    order: list[Node], roots: Sequence[Node], target: Target
+) -> tuple[dict[Node, Node], list[Node], list[Node]]:
     """What stands for some nodes of the order in which they were written, the order that this gives, and the kernels in it."""
     instead = rewritten(order)
     if instead:
         roots = [instead.get(root, root) for root in roots]
         order = pending(roots)
-    return instead, order, fuse(order, roots)
+    return instead, order, fuse(order, roots, target)
 
 
 def _wholes(order: list[Node], kernels: set[Node], number_of: dict[Node, int], count: int) -> dict[Node, int]:
@@ -74,7 +76,12 @@ def _wholes(order: list[Node], kernels: set[Node], number_of: dict[Node, int], c
 
 
 def _make_step(
-    node: Node, kernels: set[Node], number_of: dict[Node, int], scalars: list[Scalar], wholes: dict[Node, int]
+    node: Node,
+    kernels: set[Node],
+    target: Target,
+    number_of: dict[Node, int],
+    scalars: list[Scalar],
+    wholes: dict[Node, int],
 ) -> Step:
     number = number_of[node]
     name = "full" if node.op is OPS["cast"] and type(node.sources[0]) is Scalar else node.op
@@ -93,13 +100,13 @@ def _make_step(
         blocks = step.filling = Blockwise(node, number_of, scalars, make_plan)
         step.needs.update(blocks.needs)
         return step
-    kernel, binding = lower(node, kernels, backend().threads())
-    call = step.filling = Call.of(node, kernel, binding, number_of, scalars)
+    kernel, binding = lower(node, kernels, target)
+    call = step.filling = Call.of(kernel, binding, number_of, scalars)
     step.needs.update(call.needs)
     step.irrevocable = type(node.op) is Scatter
-    if step.irrevocable and not (node.op.checked and call.work <= UNBROKEN):  # type: ignore[union-attr]
+    if step.irrevocable and not (node.op.checked and call.work <= target.sharing.unbroken):  # type: ignore[union-attr]
         step.may_take = ()  # it may fail, or take so long that a signal should end it, and cannot be done again
-    if nbytes >= IN_PLACE and call.work <= UNBROKEN and type(node.op) is Op and not call.flagged:
+    if nbytes >= target.sharing.in_place and call.work <= target.sharing.unbroken and type(node.op) is Op and not call.flagged:
         step.may_take = tuple([number_of[n] for n in binding.aligned if n.dtype.itemsize == node.dtype.itemsize])
     return step
 
@@ -137,12 +144,13 @@ def planned(roots: Sequence[Node]) -> list[tuple[Node, Kernel | None]]:
     Of what is computed in blocks these are the kernels of the first.
     """
     wanted = [node for node in roots if node.buffer is None]
-    _, _, kernels = _fused(pending(wanted), wanted)
+    target = backend().target
+    _, _, kernels = _fused(pending(wanted), wanted, target)
     every, found = set(kernels), list[tuple[Node, Kernel | None]]()
     for node in kernels:
         if isinstance(node.op, Blocks):
             found += planned([first_block(node)])
             continue
         nothing = node.op in _WITHOUT_KERNEL or node.size == 0
-        found.append((node, None if nothing else lower(node, every, backend().threads())[0]))
+        found.append((node, None if nothing else lower(node, every, target)[0]))
     return found

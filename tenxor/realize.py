@@ -12,6 +12,7 @@ import threading
 from collections.abc import Set
 from typing import TYPE_CHECKING
 
+from .backend.threads import num_threads
 from .errors import MetOutOfRange
 from .indices import out_of_range
 from .node import Node
@@ -37,7 +38,7 @@ def realize(*roots: Node) -> None:
         if pattern is None:
             pattern = pattern_of(wanted)
         plan = _plans.get(pattern.key)
-        if plan is None:
+        if plan is None or plan.target.threads != num_threads():
             from .plan import make_plan  # what makes plans is loaded with the first
 
             plan = make_plan(pattern)

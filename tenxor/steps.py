@@ -17,6 +17,7 @@ from .errors import MetOutOfRange
 from .layout import Table
 from .memory import Buffer
 from .ownership import sole
+from .target import Target
 
 allocate = backend().allocate
 NOBODY: frozenset[int] = frozenset()
@@ -74,20 +75,27 @@ class Filling(Protocol):
 
 
 class Plan:
-    """Steps in their order, for so many cells, some of which are the plan's own: `more` after those that it is given.
+    """Steps in their order, planned for a target, for so many cells, some of which are the plan's own: `more` after those that it is given.
 
     Whoever runs it for nodes lets go of those that are `inlined`, computed in passing or not at all, and asks before who else
     can read the `watched` ones, which recipes refer to `reads` times each. Those that are `costly` are inlined ones that are
     better stored the next time if others can read them, and so may ask for them again.
     """
 
-    __slots__ = ("costly", "inlined", "more", "reads", "steps", "watched")
+    __slots__ = ("costly", "inlined", "more", "reads", "steps", "target", "watched")
 
     def __init__(
-        self, steps: list[Step], inlined: list[int], costly: list[int], watched: list[int], reads: list[int], more: int
+        self,
+        target: Target,
+        steps: list[Step],
+        inlined: list[int],
+        costly: list[int],
+        watched: list[int],
+        reads: list[int],
+        more: int,
     ) -> None:
+        self.target, self.more = target, more
         self.steps, self.inlined, self.costly, self.watched, self.reads = steps, inlined, costly, watched, reads
-        self.more = more
 
     @property
     def table_bytes(self) -> int:

@@ -1,29 +1,287 @@
-"""What a machine is, as far as code for it depends on that: a value, which is given to whoever makes code."""
+"""What a machine is: a value, which is given to whoever plans loops or makes code. Tests give others than the present machine.
+
+`Target.of_host` describes the present one; nobody else reads it. The numbers that loops are planned by stand here in groups,
+each with its unit and its reason. They choose between ways to the same bits: how large a block is, what is kept, who shares
+what. What decides the bits of results stands with the loops that it decides (`kernel/`, `llvm/folds.py`), as these may depend on
+no cache and no number of threads; of a target they depend on the length of its vectors alone.
+
+Numbers that follow from caches are what was measured best on machines with at least the caches of `Caches()`. They shrink with
+smaller ones, and do not grow with larger ones, which are mostly shared.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Set
-from dataclasses import dataclass
+import os
+from collections.abc import Callable, Set
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import NamedTuple
+
+ASKED_FOR = frozenset(("avx2", "avx512f", "f16c", "neon"))  # features that code looks at
+MANY_REGISTERS = 32  # from which tiles of products are twice as high
+
+
+@dataclass(frozen=True, slots=True)
+class Processor:
+    """What LLVM is told of a machine, in its own words; nothing, where only the text for it is wanted."""
+
+    triple: str = ""
+    cpu: str = ""
+    attributes: str = ""  # "+avx2,-avx512f": what differs from what the CPU is said to have
+    calling: str = ""  # the calling convention of kernels, before the type that they return
+    prefetches: bool = True  # whether lines of caches can be asked for
+    aligns_stack: bool = True  # whether a function may ask for a stack that begins at whole lines
+
+    @property
+    def architecture(self) -> str:
+        """The family of instructions, as LLVM names it."""
+        name = self.triple.partition("-")[0]
+        return {"arm64": "aarch64", "amd64": "x86_64"}.get(name, name)
+
+
+@dataclass(frozen=True, slots=True)
+class Caches:
+    """Sizes in bytes, of those that a thread sees: the nearest one of data, the second, the last, and a line of them."""
+
+    first: int = 1 << 15
+    second: int = 1 << 19
+    last: int = 1 << 25
+    line: int = 64
+
+    def tuned(self) -> Caches:
+        """Powers of two, not above those of the machines that the numbers here were found on."""
+        most = Caches()
+        first, second, last = map(min, (self.first, self.second, self.last), (most.first, most.second, most.last))
+        return replace(self, first=_power(first), second=_power(second), last=_power(last))
+
+
+def _power(size: int) -> int:
+    """The largest power of two that is not above a size."""
+    return 1 << max(size, 1).bit_length() - 1
+
+
+class Tile(NamedTuple):
+    """Results of a product that registers hold: so many rows (first of whole tiles, then of lower ones for what is left), and so
+    many vectors of columns.
+    """
+
+    heights: tuple[int, ...]
+    vectors: int
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """Work in additions of one element, up to or from which something is done."""
+
+    kept: int = 10  # from which what a fold computes is kept for the loop that needs it again
+    kept_row: int = 3  # and what is the same for all steps of a loop, for the columns of a block
+    cheap: int = 8  # of an element, up to which a step takes four vectors: its loop would cost as much as the work
+    moderate: int = 24  # and up to which it takes two
+    apart: int = 25  # loading the elements of a vector one by one
+    indexed: int = 12  # and where indices say: two vectors of them at once wait less for memory
+    direct: int = 4  # with a result of a product, up to which it is done straight from the registers
+    product: int = 8  # steps of a product in the time of one elsewhere: registers serve each element many times
+
+
+@dataclass(frozen=True, slots=True)
+class Fusing:
+    """What is computed in passing, rather than stored."""
+
+    places: int = 4  # of one kernel, at more of which a node is stored once instead
+    cheap: int = 4  # additions for each element, that may be repeated for a larger result: a load costs as much
+    trivial: int = 2  # operations in a constant that is sooner computed than loaded
+    repeatable: int = 64  # additions that may be repeated at a few places of one kernel
+    few_results: int = 16  # of a fold: too few to share them among threads
+    much: int = 1 << 18  # elements that are read: about the work that is worth sharing
+    far_more: int = 32  # times as many elements read as stored, from which storing costs nothing beside
+
+
+@dataclass(frozen=True, slots=True)
+class Loops:
+    """Loops through memory: how much at a time."""
+
+    vectors: int = 16  # in a step through a short row that is folded into states: it is best read whole
+    singly: int = 4  # elements loaded one by one from one place in memory, before the place is moved on
+    columns: int = 4096  # in a block: their states, of four bytes, fill half of the nearest cache
+    short_rows: int = 1024  # columns in a block where there are no more: whole rows are read one after the other
+    narrow: int = 256  # columns in a block that is read more than once: it should stay in some cache
+    row: int = 1 << 14  # elements of a row that is kept: it lies on the stack, and some threads have small ones
+    rows: int = 1 << 19  # bytes of all rows that a kernel keeps there
+    side: int = 64  # elements along a tile through which memory is read across: its lines are used up while they are near
+    tiles: int = 2  # in one kernel: they lie on the stack
+    square: int = 8  # elements along what is turned in registers: 16 are a fifth faster, and take LLVM more than twice as long
+    masked: int = 4  # bytes of the least elements that are worth storing under a mask: processors have masks for these
+    beside: int = 4  # neighbours that a scatter writes from which they are worth lanes
+
+    @staticmethod
+    def of(caches: Caches) -> Loops:
+        """Blocks of columns as the nearest cache allows."""
+        near = caches.tuned().first
+        return Loops(columns=near // 8, short_rows=near // 32, narrow=near // 128)
+
+
+@dataclass(frozen=True, slots=True)
+class Streams:
+    """Results that would only drive other things out of the caches, and are written past them."""
+
+    result: int = 1 << 23  # bytes of a result from which it may be
+    touched: int = 1 << 25  # and of all that its kernel touches: no cache holds that
+    vector: int = 32  # bytes of the least vector that is worth it: it is half a line
+
+    @staticmethod
+    def of(caches: Caches) -> Streams:
+        """Past the last cache goes what does not fit into it."""
+        last = caches.tuned().last
+        return Streams(last // 4, last)
+
+
+@dataclass(frozen=True, slots=True)
+class Blocks:
+    """Products: what is packed, and in which blocks of rows and columns."""
+
+    direct_rows: int = 40  # up to which columns are read where they lie: packing would be half of the work
+    direct_columns: int = 96  # and rows
+    rows: tuple[int, int] = (48, 240)  # in a block, at least and at most: multiples of all tiles' heights
+    columns: tuple[int, int] = (64, 4096)  # and columns: whole vectors of them
+    left: int = 1 << 22  # bytes of packed rows, which should stay in the last cache with those of another thread
+    right: int = 1 << 23  # bytes of packed columns, which all rows of a block are taken with
+    fixed: int = 1 << 24  # bytes of rows that are the same for all outer loops
+    near: int = 1 << 19  # bytes of what is needed again and again for a while: it stays in the second cache
+    panels: int = 4  # packed at once: memory is read in longer pieces
+    loops: int = 4  # steps of outer loops for each thread, up to which they share the rows, or the columns, instead
+
+    @staticmethod
+    def of(caches: Caches) -> Blocks:
+        """Blocks as the second and the last cache allow."""
+        tuned = caches.tuned()
+        return Blocks(left=tuned.last // 8, right=tuned.last // 4, fixed=tuned.last // 2, near=tuned.second)
+
+
+@dataclass(frozen=True, slots=True)
+class Sharing:
+    """Calls and threads; work is counted in additions of one element."""
+
+    hold_lock: int = 1 << 16  # below which a kernel keeps Python's lock: to give it back takes as long
+    share: int = 1 << 20  # from which threads share a kernel: they need some microseconds to meet
+    slice: int = 1 << 28  # after which Python may listen to signals: some hundredths of a second
+    longer: int = 32  # times as long may products run until then: each piece packs anew what it reads
+    unbroken: int = 1 << 32  # which no signal can end, where what is lost cannot be computed again: less than a second
+    in_place: int = 1 << 20  # bytes from which a result takes over the memory of an operand that dies; finding out takes time
+    pieces: int = 4  # of a loop for each thread, so that a slow one holds up little
+    polls: int = 8000  # of a thread for work before it sleeps: about a tenth of a millisecond
+    rows: int = 24  # of a product that no two threads should share: whole tiles
+    steps: int = 64  # with lanes, or columns, that no two threads should share: whole lines of single bytes
+    longest: int = 512  # columns that a thread takes at least of a block of them
+    scattered: int = 1 << 18  # values of a scatter from which threads share blocks of neighbours
+    scattered_block: int = 32  # neighbours in such a block, at least
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Vectors of `vector_bytes` bytes, and instructions: the `features` of the processor that code asks for, by LLVM's names.
+    """Vectors of `vector_bytes` bytes (0: there are none, and all is computed element by element), so many `registers` of them, and
+    instructions: the `features` of the processor that code asks for, by LLVM's names.
 
     Wide vectors promise no instructions of their own: those of AVX-512 are used where it is named among the features.
     """
 
     vector_bytes: int
     features: frozenset[str] = frozenset()
+    registers: int = 16
+    processor: Processor = Processor()
+    caches: Caches = Caches()
+    page: int = 1 << 12  # bytes, of which each thread's scratch memory takes a multiple
+    threads: int = 1  # that share loops
+    costs: Costs = Costs()
+    fusing: Fusing = Fusing()
+    loops: Loops = Loops()
+    streams: Streams = Streams()
+    blocks: Blocks = Blocks()
+    sharing: Sharing = Sharing()
 
     @staticmethod
-    def of_host(features: Set[str]) -> Target:
-        """The machine with these features, which has vectors of the widest kind among them."""
-        return Target(64 if "avx512f" in features else 32 if "avx2" in features else 16, frozenset(features & ASKED_FOR))
+    def of_host(features: Set[str], processor: Processor = Processor()) -> Target:
+        """The present machine, with these features and one thread: the widest vectors among them, and blocks for its caches."""
+        nbytes = 64 if "avx512f" in features else 32 if "avx2" in features else 16
+        registers = MANY_REGISTERS if not features.isdisjoint(("avx512f", "neon")) else 16
+        made = Target(nbytes, frozenset(features & ASKED_FOR), registers, processor, page=page_of_host())
+        return made.with_caches(caches_of_host())
+
+    def with_caches(self, caches: Caches) -> Target:
+        """The machine with other caches, and the blocks that these allow."""
+        made = Loops.of(caches), Streams.of(caches), Blocks.of(caches)
+        return replace(self, caches=caches, loops=made[0], streams=made[1], blocks=made[2])
+
+    def shared_by(self, threads: int) -> Target:
+        """The machine with so many threads."""
+        return self if threads == self.threads else replace(self, threads=threads)
 
     def has(self, feature: str) -> bool:
         """Whether the processor has the instructions of this name."""
         return feature in self.features
 
+    def lanes(self, itemsize: int) -> int:
+        """How many elements of so many bytes a vector holds; 1 where there are no vectors."""
+        return max(2, self.vector_bytes // itemsize) if self.vector_bytes else 1
 
-ASKED_FOR = frozenset(("avx2", "avx512f"))
+    def tile(self, states: int) -> Tile:
+        """What registers hold of a product whose fold has so many states, beside a vector or two of each step."""
+        if self.registers >= MANY_REGISTERS:
+            return Tile((12, 4), 2) if states == 1 else Tile((6, 2), 2)
+        return Tile((6, 2), 2) if states == 1 else Tile((4, 2), 1)
+
+    @property
+    def identity(self) -> str:
+        """Text that two targets share if they get the same code for the same loops, on however many threads."""
+        plain = replace(self, features=frozenset(), threads=1)
+        return f"{' '.join(sorted(self.features))} {plain}"
+
+
+# --- the present machine ----------------------------------------------------------------------------------------------
+
+SYSTEM = Path("/sys/devices/system/cpu")
+LEVELS = ("SC_LEVEL1_DCACHE_SIZE", "SC_LEVEL2_CACHE_SIZE", "SC_LEVEL3_CACHE_SIZE")
+
+
+def page_of_host() -> int:
+    """The bytes of a page of memory; 4096 where the system does not say."""
+    return _asked("SC_PAGE_SIZE") or 1 << 12
+
+
+def caches_of_host(system: Path = SYSTEM) -> Caches:
+    """The caches of the CPU that this process runs on, as Linux lists them in `/sys`, else as `sysconf` tells.
+
+    What neither says is as in `Caches()`; but where only some levels are known, the others are as large as those below them.
+    """
+    sizes, line = _listed(system)
+    first, second, last = (sizes.get(level) or _asked(name) for level, name in enumerate(LEVELS, start=1))
+    usual = Caches(line=line or _asked("SC_LEVEL1_DCACHE_LINESIZE") or Caches().line)
+    first = first or usual.first
+    if not (second or last):
+        return replace(usual, first=first)
+    second = second or first
+    return replace(usual, first=first, second=second, last=max(second, last))
+
+
+def _listed(system: Path) -> tuple[dict[int, int], int]:
+    """The sizes, by level, of the caches for data that Linux lists, and the bytes of a line; empty and 0 where it lists none."""
+    sizes: dict[int, int] = {}
+    line = 0
+    affinity: Callable[[int], Set[int]] | None = getattr(os, "sched_getaffinity", None)
+    cpu = min(affinity(0)) if affinity else 0
+    for folder in sorted((system / f"cpu{cpu}" / "cache").glob("index*")):
+        try:
+            kind, level, size = ((folder / name).read_text().strip() for name in ("type", "level", "size"))
+            if kind != "Instruction":
+                sizes[int(level)] = int(size.rstrip("KMG")) << {"K": 10, "M": 20, "G": 30}.get(size[-1:], 0)
+                line = int((folder / "coherency_line_size").read_text())
+        except (OSError, ValueError):
+            continue
+    return sizes, line
+
+
+def _asked(name: str) -> int:
+    """What `sysconf` says under a name, or 0."""
+    try:
+        return max(os.sysconf(name), 0)
+    except (AttributeError, OSError, ValueError):
+        return 0

@@ -42,8 +42,8 @@ ROOMS = (
     Room(("tenxor.node",), "what is read, and what a write means; not how it is computed"),
     Room(("tenxor.ownership",), "who can still read a node; asked by whoever may overwrite one"),
     Room(("tenxor.rewrite",), "what is computed, for speed, instead of what was written; no kernel is known here"),
-    Room(("tenxor.target",), "what a machine is, for whoever makes code for one", only=()),
-    Room(("tenxor.kernel",), "nodes become loops; no machine is known here"),
+    Room(("tenxor.target", "tenxor.machines"), "what a machine is, for whoever plans or makes code for one", only=()),
+    Room(("tenxor.kernel",), "nodes become loops, for whatever target is given"),
     Room(("tenxor.backend",), "machines see the loop IR and nothing above it"),
     Room(
         ("tenxor.realize", "tenxor.plan", "tenxor.blockwise", "tenxor.call", "tenxor.steps", "tenxor.pattern", "tenxor.indices"),
@@ -61,9 +61,10 @@ ROOMS = (
 FOREIGN = {
     "numpy": ("tenxor",),  # its dtypes and buffers are the common coin
     "einops": ("tenxor.functions.patterns",),  # an extra: patterns are read by those who invented them
-    "llvmlite": (
+    "llvmlite": (  # what emitters write is text; it is loaded when it is first compiled
         "tenxor.backend.llvm.compiler",
-    ),  # what emitters write is text; it is loaded when it is first compiled
+        "tenxor.backend.llvm.machine",
+    ),
 }
 
 

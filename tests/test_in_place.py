@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import importlib
 import signal
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -14,18 +12,14 @@ import tenxor as tx
 from tenxor.tensor import Tensor
 
 from .fuzz.running import check_seed
+from .machines import tune
 
-plan = importlib.import_module("tenxor.plan")
-realize_module = sys.modules["tenxor.realize"]
 N = 600
 
 
 @pytest.fixture(autouse=True)
-def _at_any_size(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(plan, "IN_PLACE", 0)
-    realize_module._plans.clear()
-    yield
-    realize_module._plans.clear()
+def _at_any_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    tune(monkeypatch, sharing={"in_place": 0})
 
 
 def address(t: Tensor) -> int:
@@ -207,7 +201,7 @@ class TestItIsLeftAlone:
         assert x.realize()[5].item() == 6.0 and content == np.arange(N, dtype=np.float32).tobytes()
 
     def test_if_it_is_small(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(plan, "IN_PLACE", 1 << 20)
+        tune(monkeypatch, sharing={"in_place": 1 << 20})
         check(lambda x: x + 1, taken=False)
 
 

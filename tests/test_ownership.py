@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import importlib
 import random
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -25,8 +24,8 @@ from tenxor.storage import Storage
 from tenxor.tensor import Tensor
 
 from .fuzz.running import check_seed
+from .machines import tune
 
-plan = importlib.import_module("tenxor.plan")
 realize_module = sys.modules["tenxor.realize"]
 PACKAGE = str(Path(tx.__file__).parent)
 PROGRAMS = 120
@@ -34,11 +33,8 @@ Trace = Callable[[FrameType, str, Any], Any]
 
 
 @pytest.fixture(autouse=True)
-def _in_place_at_any_size(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(plan, "IN_PLACE", 0)
-    realize_module._plans.clear()
-    yield
-    realize_module._plans.clear()
+def _in_place_at_any_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    tune(monkeypatch, sharing={"in_place": 0})
 
 
 def fresh() -> Node:

@@ -18,6 +18,7 @@ from ..kernel.ir import Kernel
 from ..layout import Table
 from ..memory import Buffer
 from ..node import Scalar
+from ..target import Target
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,9 +100,10 @@ class Backend(ABC):
     def counts(self) -> tuple[int, int]:
         """How many kernels were compiled, and how many were found on disk; starts nothing."""
 
+    @property
     @abstractmethod
-    def threads(self) -> int:
-        """How many threads will share a loop: what loops are planned for. It changes no result."""
+    def target(self) -> Target:
+        """The machine that loops are planned for, with the threads that share them now."""
 
     @abstractmethod
     def compile(self, kernel: Kernel) -> Compiled:

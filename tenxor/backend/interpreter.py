@@ -44,9 +44,12 @@ from ..kernel.ir import (
 from ..memory import Buffer
 from ..node import Scalar
 from ..ops.expr import Arg, Call, Const, Expr, missing
+from ..target import Target
 from .interface import Arguments, Compiled, Given, Launch, OnHost, in_one_go
 from .meanings import Value, cast, from_memory, meaning, to_memory
+from .threads import num_threads
 
+_ANY = Target(vector_bytes=32)  # loops are planned as for some machine
 Array = np.ndarray[Any, Any]
 Known = dict[Expr, Value]
 
@@ -74,8 +77,9 @@ class Interpreter(OnHost):
     def counts(self) -> tuple[int, int]:
         return 0, 0
 
-    def threads(self) -> int:
-        return 1
+    @property
+    def target(self) -> Target:
+        return _ANY.shared_by(num_threads())
 
     def compile(self, kernel: Kernel) -> Interpreted:
         return self._kernels.setdefault(kernel, Interpreted(kernel))

@@ -16,13 +16,11 @@ from operator import index as as_int
 from typing import TYPE_CHECKING
 
 from ..errors import ArgumentError
+from ..target import Sharing
 from .interface import in_one_go
 
 if TYPE_CHECKING:
     from .llvm.compiler import MachineCode
-
-PIECES_PER_THREAD = 4  # more pieces than threads, so that a slow one holds up little
-SLICE = 1 << 28  # work, in additions, after which Python may listen to signals: some hundredths of a second
 
 
 def _default_count() -> int:
@@ -40,7 +38,7 @@ class _Pool:
         from .llvm.compiler import compiler
         from .llvm.sharing import MEETING_PLACE
 
-        code = compiler().sharing()
+        code = self._code = compiler().sharing()  # which lives as long as this does
         integer, pointer = ctypes.c_int64, ctypes.c_void_p
         self._memory = ctypes.create_string_buffer(MEETING_PLACE + 64)
         self._place = (ctypes.addressof(self._memory) + 63) & -64
@@ -95,34 +93,45 @@ def set_num_threads(count: int) -> None:
     _count = count
 
 
-def share(code: MachineCode, args: bytes, extent: int, work: int, grain: int, *, alone: bool) -> None:
+def share(
+    code: MachineCode, args: bytes, extent: int, work: int, grain: int, sharing: Sharing, *, alone: bool
+) -> None:
     """Run a kernel's shared loop, `0..extent`, on all threads at once, or `alone`; pieces are multiples of `grain`.
 
     It runs in slices of no more than so much `work`, as the interpreter sees signals (Ctrl-C) only between two of them.
     """
-    if extent > 0 and work < SLICE and (alone or _count == 1):
+    if extent > 0 and work < sharing.slice and (alone or _count == 1):
         code.call_free(args, 0, extent, 0)
         return
-    slices = work // SLICE + 1
+    slices = work // sharing.slice + 1
     step = -(-extent // (slices * grain)) * grain or 1
     for begin in range(0, extent, step):
         with _meeting:
-            _loop(code, args, begin, min(extent, begin + step), grain, alone=alone)()
+            _loop(code, args, begin, min(extent, begin + step), grain, sharing, alone=alone)()
 
 
 def share_unbroken(
-    code: MachineCode, args: bytes, extent: int, grain: int, then: Callable[[], object], *, alone: bool
+    code: MachineCode,
+    args: bytes,
+    extent: int,
+    grain: int,
+    sharing: Sharing,
+    then: Callable[[], object],
+    *,
+    alone: bool,
 ) -> None:
     """Run a kernel's outermost loop, and call `then`: see `in_one_go`."""
     with _meeting:
-        in_one_go(_loop(code, args, 0, extent, grain, alone=alone), then)
+        in_one_go(_loop(code, args, 0, extent, grain, sharing, alone=alone), then)
 
 
-def _loop(code: MachineCode, args: bytes, begin: int, end: int, grain: int, *, alone: bool) -> Callable[[], object]:
+def _loop(
+    code: MachineCode, args: bytes, begin: int, end: int, grain: int, sharing: Sharing, *, alone: bool
+) -> Callable[[], object]:
     """What runs a kernel for `begin..end`, with the helpers unless that is too little or to be done alone."""
     if alone or _count == 1 or end - begin <= grain:
         return partial(code.call_free, args, begin, end, 0)
-    piece = -(-(end - begin) // (_count * PIECES_PER_THREAD * grain)) * grain
+    piece = -(-(end - begin) // (_count * sharing.pieces * grain)) * grain
     return _helped().loop(code.address, args, begin, end, piece)
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from ..ops.expr import Call, Expr, missing, replaced
+from ..target import Target
 from .ir import (
     Fold,
     For,
@@ -30,18 +31,14 @@ from .ir import (
     work,
 )
 
-COLUMNS = 4096  # states in a row: they stay in the nearest cache
-SHORT = 1024  # columns in a block where there are no more: whole rows are read one after the other
-FEWER = 256  # columns in a block that is read more than once: it should stay in some cache
-STEPS = 8  # rows that are read side by side
-WORTH_A_ROW = 3  # additions' worth of work
+STEPS = 8  # rows that are read side by side: of those that add up floats a chunk (`llvm/folds.py`), so it decides bits
 
 
-def by_rows(loop: For, columns: int, rows: int = 0) -> For:
+def by_rows(loop: For, columns: int, rows: int, target: Target) -> For:
     """A loop over so many columns, in blocks, with its body's loops around its own; `rows` are kept already."""
-    passes = sum(isinstance(s, For) for s in loop.body)
-    block = FEWER if passes > 1 else COLUMNS if columns > SHORT else SHORT
-    return For(loop.axis, tuple(_Turning(loop.axis, block, rows).inside(loop.body)), block)
+    passes, sizes = sum(isinstance(s, For) for s in loop.body), target.loops
+    block = sizes.narrow if passes > 1 else sizes.columns if columns > sizes.short_rows else sizes.short_rows
+    return For(loop.axis, tuple(_Turning(loop.axis, block, rows, target.costs.kept_row).inside(loop.body)), block)
 
 
 def with_rows(folds: Sequence[Fold], loop: For) -> list[Fold]:
@@ -60,8 +57,8 @@ def _started(loop: For) -> set[int]:
 class _Turning:
     """What is done for one column, done for all columns of a block, statement by statement."""
 
-    def __init__(self, axis: int, block: int, rows: int) -> None:
-        self.axis, self.block = axis, block
+    def __init__(self, axis: int, block: int, rows: int, worth: int) -> None:
+        self.axis, self.block, self.worth = axis, block, worth
         self.rows = rows  # kept so far
 
     def inside(self, body: Iterable[Statement]) -> list[Statement]:
@@ -91,15 +88,15 @@ class _Turning:
 
     def kept(self, loop: For) -> tuple[list[Keep], For]:
         """What a loop computes at each step though it is the same for all, to be kept, and the loop without it."""
-        found = list(enumerate(same_for_all(loop), start=self.rows))
+        found = list(enumerate(same_for_all(loop, self.worth), start=self.rows))
         self.rows += len(found)
         keeps = [Keep(row, self.axis, self.block, e) for row, e in found]
         kept: dict[Expr, Expr] = {e: Kept(row, self.axis, self.block, e.dtype) for row, e in found}
         return keeps, _with(loop, kept) if kept else loop
 
 
-def same_for_all(loop: For) -> list[Expr]:
-    """The largest parts of what a loop computes that do not change in it, and are worth a row."""
+def same_for_all(loop: For, worth: int) -> list[Expr]:
+    """The largest parts of what a loop computes that do not change in it, and are worth a row: so many additions or more."""
     inside = list(statements((loop,)))
     axes = {s.axis for s in inside if isinstance(s, For)}
     running = {s.fold for s in inside if isinstance(s, (Init, Update))}
@@ -118,7 +115,7 @@ def same_for_all(loop: For) -> list[Expr]:
             e = stack.pop()
             if not fixed[e]:
                 stack.extend(e.args)
-            elif isinstance(e, Call) and work(e) >= WORTH_A_ROW:
+            elif isinstance(e, Call) and work(e) >= worth:
                 found[e] = None
     return list(found)
 

@@ -17,6 +17,7 @@ from ..ops.complexes.folds import split
 from ..ops.complexes.pairs import applied, converted, pair
 from ..ops.expr import Expr, apply
 from ..ops.reductions import Reduction
+from ..target import Target
 from .drafted import Access, Chosen, Draft, Folding, Loops, Place
 from .ir import Fold, Number, Result, State
 from .keep import keep
@@ -25,9 +26,9 @@ from .reads import along_last, further_shape, inside, loops_of, of_columns, oute
 Walked = Generator["Walked", Expr, Expr]  # gives an expression, and is given those of the parts that it yields
 
 
-def draft(root: Node, kernels: Set[Node]) -> Draft:
+def draft(root: Node, kernels: Set[Node], target: Target) -> Draft:
     """The draft of the kernel that computes `root`, reading what is in memory and the results of other `kernels`."""
-    return _Drafter(root, kernels).draft()
+    return _Drafter(root, kernels, target).draft()
 
 
 def walked(task: Walked) -> Expr:
@@ -46,8 +47,8 @@ def walked(task: Walked) -> Expr:
 
 
 class _Drafter:
-    def __init__(self, root: Node, kernels: Set[Node]) -> None:
-        self.kernels = kernels
+    def __init__(self, root: Node, kernels: Set[Node], target: Target) -> None:
+        self.kernels, self.target = kernels, target
         self.d = Draft(root)
         self.known: dict[tuple[Node | None, Layout, Loops], Expr] = {}
         self.number_of: dict[int, Expr] = {}
@@ -79,7 +80,8 @@ class _Drafter:
             d.value = walked(self.computed(root, place, d.space))
             d.out = Place(None, place, d.space)
             if d.foldings and place.is_contiguous():
-                keep(d, {key: e for key, e in self.known.items() if key[0] is not None})  # type: ignore[misc]
+                known = {key: e for key, e in self.known.items() if key[0] is not None}
+                keep(d, known, self.target)  # type: ignore[arg-type]
         return d
 
     def source(self, source: Node | Scalar, place: Layout, loops: Loops) -> Walked:

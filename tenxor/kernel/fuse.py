@@ -17,18 +17,12 @@ from ..layout import Layout
 from ..node import POSITION, STORE, Gather, Node, Scan, Scatter, writes
 from ..ops import Op
 from ..ops.reductions import Reduction
+from ..target import Fusing, Target
 from .lower import is_product
 from .products import may_be_product
 from .reads import along_last, further_shape, loops_of, outermost, source_places, times_computed, whole
 
-MAX_PLACES = 4  # a node that one kernel needs at more different places than this is stored once instead
-CHEAP = 4  # additions' worth of work that may be repeated, for every element of a larger result, rather than stored
 MANY = 1 << 20  # operations, beyond which they are not told apart: what is shared counts again and again
-TRIVIAL = 2  # operations in a constant that is sooner computed than loaded
-FEW_RESULTS = 16  # of a fold: too few to share them among threads
-MUCH = 1 << 18  # elements that are read: about the work that is worth sharing
-FAR_MORE = 32  # times as many elements
-REPEATABLE = 64  # and that may be repeated at a few places of one kernel
 _FROM_MEMORY = frozenset(("reinterpret", "blocks"))  # operations whose sources are in memory
 
 
@@ -57,18 +51,18 @@ def pending(roots: Sequence[Node]) -> list[Node]:
     return list(order)
 
 
-def fuse(order: Sequence[Node], roots: Sequence[Node]) -> list[Node]:
+def fuse(order: Sequence[Node], roots: Sequence[Node], target: Target) -> list[Node]:
     """Of the pending nodes in `order`, those that become kernels, in an order in which they can run."""
     alone = set(roots)
     while True:
-        found, places = _fused(order, alone)
-        more = _products_apart(found, places) | _gathers_apart(found, places)
+        found, places = _fused(order, alone, target.fusing)
+        more = _products_apart(found, places, target) | _gathers_apart(found, places, target)
         if not more:
             return found
         alone |= more
 
 
-def _products_apart(kernels: Sequence[Node], places: dict[Node, list[_Read]]) -> set[Node]:
+def _products_apart(kernels: Sequence[Node], places: dict[Node, list[_Read]], target: Target) -> set[Node]:
     """The products computed in passing by kernels that are none themselves, or else what keeps such a kernel from being one."""
     every = set(kernels)
     inside: dict[Node, list[Node]] = {}
@@ -79,21 +73,21 @@ def _products_apart(kernels: Sequence[Node], places: dict[Node, list[_Read]]) ->
     for kernel, folds in inside.items():
         likely = [node for node in folds if may_be_product(node)]
         ends = type(kernel.op) is Op or kernel.op is STORE
-        if likely and not (ends and is_product(kernel, every)):
-            products = [node for node in likely if is_product(node, every)]
+        if likely and not (ends and is_product(kernel, every, target)):
+            products = [node for node in likely if is_product(node, every, target)]
             others = _others(folds, products) if ends else set()
-            apart |= others if others and is_product(kernel, every | others) else set(products)
+            apart |= others if others and is_product(kernel, every | others, target) else set(products)
     return apart
 
 
-def _gathers_apart(kernels: Sequence[Node], places: dict[Node, list[_Read]]) -> set[Node]:
+def _gathers_apart(kernels: Sequence[Node], places: dict[Node, list[_Read]], target: Target) -> set[Node]:
     """The gathers computed in passing that would be computed again and again, as no product packs them."""
     every = set(kernels)
     found: dict[Node, list[Node]] = {}
     for node, reads in places.items():
         if isinstance(node.op, Gather) and node not in every and _times(reads[0]) > node.size:
             found.setdefault(reads[0].kernel, []).append(node)
-    return {node for kernel, gathers in found.items() if not is_product(kernel, every) for node in gathers}
+    return {node for kernel, gathers in found.items() if not is_product(kernel, every, target) for node in gathers}
 
 
 def _others(folds: Sequence[Node], products: Sequence[Node]) -> set[Node]:
@@ -105,18 +99,19 @@ def _others(folds: Sequence[Node], products: Sequence[Node]) -> set[Node]:
     return set() if many or any(_reaches(node, products[-1]) for node in others) else others
 
 
-def _fused(order: Sequence[Node], roots: set[Node]) -> tuple[list[Node], dict[Node, list[_Read]]]:
+def _fused(
+    order: Sequence[Node], roots: set[Node], fusing: Fusing
+) -> tuple[list[Node], dict[Node, list[_Read]]]:
     """The nodes that become kernels, if those in `roots` must, and where each node is read."""
-    kernels = roots | _apart(order) | _shareable(order) | _scattered(order)
+    kernels = roots | _apart(order) | _shareable(order, fusing) | _scattered(order)
     weight = weights(order)
-    constant = constants(order, weight)
+    constant = constants(order, weight, fusing)
     cost = costs(order)
     reads: dict[Node, list[_Read]] = {node: [] for node in order}
     bare: set[Node] = set()  # what is read by others than parts of likely products
     for node in reversed(order):
-        if node in kernels or not _in_passing(
-            node, reads[node], node in constant, weight[node], cost[node], node not in bare
-        ):
+        known = weight[node], cost[node], node in constant, node not in bare
+        if node in kernels or not _in_passing(node, reads[node], fusing, *known):
             kernels.add(node)
             reads[node] = [_Read(node, loops_of(node))]
         if (node in kernels or node in bare) and not (isinstance(node.op, Reduction) and may_be_product(node)):
@@ -167,7 +162,7 @@ def _nodes(node: Node) -> list[Node]:
     return [source for source in node.sources if type(source) is Node]
 
 
-def _shareable(order: Sequence[Node]) -> set[Node]:
+def _shareable(order: Sequence[Node], fusing: Fusing) -> set[Node]:
     """The nodes that folds with few results take, where folds below read much for each of their elements: a loop of their
     own can be shared by threads, and little is stored.
     """
@@ -180,8 +175,8 @@ def _shareable(order: Sequence[Node]) -> set[Node]:
             source = node.sources[0]
             assert type(source) is Node and node.layouts[0] is not None
             reads[node] = node.layouts[0].size
-            much = max(MUCH, FAR_MORE * source.size)
-            if node.size < FEW_RESULTS <= source.size and reads.get(source, 0) >= much:
+            much = max(fusing.much, fusing.far_more * source.size)
+            if node.size < fusing.few_results <= source.size and reads.get(source, 0) >= much:
                 found.add(source)
     return found
 
@@ -221,11 +216,11 @@ def weights(order: Sequence[Node]) -> dict[Node, int]:
     return found
 
 
-def constants(order: Sequence[Node], weight: dict[Node, int]) -> set[Node]:
+def constants(order: Sequence[Node], weight: dict[Node, int], fusing: Fusing) -> set[Node]:
     """The nodes that cost nothing to compute again: they read no memory and are not costly."""
     found: set[Node] = set()
     for node in order:
-        cheap = type(node.op) is Op and node.op.cost <= CHEAP and weight[node] <= 4 * CHEAP
+        cheap = type(node.op) is Op and node.op.cost <= fusing.cheap and weight[node] <= 4 * fusing.cheap
         if node.op is POSITION or (cheap and all(type(s) is not Node or s in found for s in node.sources)):
             found.add(node)
     return found
@@ -286,29 +281,31 @@ def _is_whole(node: Node, read: _Read) -> bool:
     return read.place.tables is None and read.kernel.op is not STORE and read.place.covers(node.size)
 
 
-def _in_passing(node: Node, reads: list[_Read], constant: bool, weight: int, cost: int, folded: bool) -> bool:
+def _in_passing(
+    node: Node, reads: list[_Read], fusing: Fusing, weight: int, cost: int, constant: bool, folded: bool
+) -> bool:
     op = node.op
     if any(r.place.base is not None for r in reads):
         return False
     if any(r.chosen for r in reads) and (constant or not isinstance(op, Op)):
         return False  # somewhere below there is memory that is read at the index, so that this is looked at
     repeats = max(map(_times, reads)) > node.size
-    if constant and (not repeats or weight <= TRIVIAL):
+    if constant and (not repeats or weight <= fusing.trivial):
         return True
     if not isinstance(op, Op) and any(type(r.kernel.op) is Scatter for r in reads):
         return False  # its loops are for values that are looked at, or computed, one by one
     if not isinstance(op, (Op, Reduction, Gather)):
         return False
-    if node.stored or len(reads) > MAX_PLACES:
+    if node.stored or len(reads) > fusing.places:
         return False
     if len({id(r.kernel) for r in reads}) > 1:
         if not _folded_in_parts(node, reads):
             return False
         repeats = any(_times(r) > _elements(r.place) for r in reads)
-    if len(reads) > 1 and cost > REPEATABLE:
+    if len(reads) > 1 and cost > fusing.repeatable:
         return False
     if isinstance(op, Reduction):
         return not repeats and len(reads) == 1 and _keeps_its_bits(node, reads[0].place)
     if isinstance(op, Gather):
         return len(reads) == 1 and (not repeats or folded) and _is_whole(node, reads[0])
-    return not repeats or (op.cost <= CHEAP and weight <= CHEAP)
+    return not repeats or (op.cost <= fusing.cheap and weight <= fusing.cheap)

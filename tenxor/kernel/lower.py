@@ -15,6 +15,7 @@ from ..dtypes import int64
 from ..layout import Layout, Table
 from ..node import STORE, Node, Scalar
 from ..ops.expr import Expr, Pair, rebuild
+from ..target import Target
 from .columns import by_rows, with_rows
 from .draft import draft
 from .drafted import Access, Chosen, Draft, Folding, Loops, Place
@@ -44,8 +45,8 @@ from .ir import (
     walk,
     work,
 )
-from .keep import LONGEST, Repeat
-from .products import AT_ONCE, FEW, LEAST, NARROW, Pairing, pairing, wider
+from .keep import Repeat
+from .products import AT_ONCE, LEAST, NARROW, Pairing, pairing, wider
 from .refine import refine
 from .scatter import Scattering, accumulate
 from .schedule import (
@@ -64,10 +65,6 @@ from .schedule import (
     tile,
 )
 
-BLOCK = 64  # the side of a tile, in elements
-LARGE, PAST_CACHE = 1 << 23, 1 << 25  # bytes of a result, and of all that a kernel touches, from which it is streamed
-PRODUCTS = 8  # steps of a product in the time of one elsewhere
-MAX_TILES = 2  # in one kernel: they lie on the stack
 FLAG = Operand(int64, written=True, flag=True)  # what kernels set where an index is out of range
 
 
@@ -91,27 +88,27 @@ class Binding:
     scratch: int = 0
 
 
-def lower(root: Node, kernels: Set[Node], threads: int = 1) -> tuple[Kernel, Binding]:
-    """The kernel that computes `root`, and the arguments that make it do so for these very layouts. How many threads there
-    will be to share the loops changes no result.
+def lower(root: Node, kernels: Set[Node], target: Target) -> tuple[Kernel, Binding]:
+    """The kernel that computes `root`, and the arguments that make it do so for these very layouts. The target changes how the
+    loops run, and no result.
     """
-    d = draft(root, kernels)
+    d = draft(root, kernels, target)
     refine(d)
-    return _Lowering(d, threads).lower()
+    return _Lowering(d, target).lower()
 
 
-def is_product(root: Node, kernels: Set[Node]) -> bool:
+def is_product(root: Node, kernels: Set[Node], target: Target) -> bool:
     """Whether the kernel that computes `root` would be a product."""
-    d = draft(root, kernels)
+    d = draft(root, kernels, target)
     refine(d)
-    lowering = _Lowering(d, 1)
+    lowering = _Lowering(d, target)
     lowering.groups()
     return lowering.pairing is not None
 
 
 class _Lowering:
-    def __init__(self, d: Draft, threads: int) -> None:
-        self.d, self.threads = d, threads
+    def __init__(self, d: Draft, target: Target) -> None:
+        self.d, self.target = d, target
         assert d.out is not None and d.value is not None
         self.walks = [Walk.of(p.layout, p.loops, d.extents) for p in [*d.places, d.out]]
         self.binding = Binding([], [], list(d.numbers), [], 1, 1)
@@ -169,7 +166,7 @@ class _Lowering:
     def groups(self) -> None:
         """Drop, order and merge axes; choose those that lanes run along."""
         d = self.d
-        self.scattering = Scattering.of(d, self.walks, self.threads)
+        self.scattering = Scattering.of(d, self.walks, self.target)
         if self.scattering is not None:
             self.space, self.vector = self.scattering.space, set(self.scattering.lanes)
             self.units, self.reduced = self.vector, {}
@@ -214,14 +211,14 @@ class _Lowering:
         if together is not None:
             before = self.space, self.walks, d.extents
             self.space, self.walks, d.extents = together
-            self.pairing = pairing(d, self.space, self.reduced, self.walks, widened=True)
+            self.pairing = pairing(d, self.space, self.reduced, self.walks, self.target, widened=True)
             if self.pairing is None:
                 self.space, self.walks, d.extents = before
         if self.pairing is None:
-            self.pairing = pairing(d, self.space, self.reduced, self.walks)
+            self.pairing = pairing(d, self.space, self.reduced, self.walks, self.target)
         turned = longest_last(self.space, d.extents, LEAST[1])
         if self.pairing is None and turned != self.space:  # if columns are few, they are better rows
-            found = pairing(d, turned, self.reduced, self.walks)
+            found = pairing(d, turned, self.reduced, self.walks, self.target)
             if found is not None and (found.steps >= NARROW or d.extents[self.space[-1]] <= LEAST[0]):
                 self.space, self.pairing = turned, found
 
@@ -242,7 +239,7 @@ class _Lowering:
 
         loops = [*self.space, *([d.scan] if d.scan is not None else [])]
         folded = (size(f.around) * size(self.reduced[f.axes]) for f in d.foldings if f.axes in self.reduced)
-        return size(loops) + sum(folded) // (1 if self.pairing is None else PRODUCTS)
+        return size(loops) + sum(folded) // (1 if self.pairing is None else self.target.costs.product)
 
     # Run-time arguments
 
@@ -318,7 +315,7 @@ class _Lowering:
             return e.with_args(args)
         if isinstance(e, Repeat):
             k = self.d.kept[e.index]
-            return Kept(e.index, self.axis_of[k.read], LONGEST, e.dtype)
+            return Kept(e.index, self.axis_of[k.read], self.target.loops.row, e.dtype)
         found = self.known.get(e)
         if found is None:
             if isinstance(e, Access):
@@ -335,15 +332,16 @@ class _Lowering:
         walk = self.walks[e.index]
         if place.node is None:
             return Position(self.address(walk, self.axis_of, self.units, in_pointer=False))
-        fits = e.index in self.staged or len(self.stages) < MAX_TILES
+        fits = e.index in self.staged or len(self.stages) < self.target.loops.tiles
         if self.tile is not None and not indices and crosses(walk, self.tile) and fits:
             along, last = (self.axis_of[a] for a in self.tile)
+            side = self.target.loops.side
             stage = self.staged.get(e.index)
             if stage is None:
                 stage = self.staged[e.index] = len(self.stages)
                 operand, address = self.operand(place.node, walk, units=self.vector | {self.tile[0]})
-                self.stages.append(Stage(stage, operand, address, along, last, BLOCK))
-            return Staged(stage, along, last, BLOCK, e.dtype, e.part)
+                self.stages.append(Stage(stage, operand, address, along, last, side))
+            return Staged(stage, along, last, side, e.dtype, e.part)
         if e.index not in self.read:
             chosen = [axis for axis in place.loops if axis in self.d.chosen]
             self.read[e.index] = self.operand(place.node, walk, near=NEAR, chosen=chosen)
@@ -367,8 +365,8 @@ class _Lowering:
         if self.tile is not None:
             outer = self.space[:-2]
             along, last = (self.axis_of[a] for a in self.tile)
-            whole = For(along, (For(last, innermost),))
-            return self.nest((), outer, (For(along, (For(last, (*self.stages, whole), BLOCK),), BLOCK),), needed)
+            whole, side = For(along, (For(last, innermost),)), self.target.loops.side
+            return self.nest((), outer, (For(along, (For(last, (*self.stages, whole), side),), side),), needed)
         self.ahead = self.fetching()
         if self.ahead is not None and self.ahead[1] == self.space[-1]:
             innermost = (*self.fetches(*self.ahead), *innermost)
@@ -387,7 +385,7 @@ class _Lowering:
         fold = d.foldings[0].fold
         self.folds[fold] = self.folds[fold]._replace(row=self.axis_of[p.column])
         shared = -1
-        if prod(d.extents[a] for a in p.outer(self.space)) < FEW * self.threads:
+        if prod(d.extents[a] for a in p.outer(self.space)) < self.target.blocks.loops * self.target.threads:
             shared = self.axis_of[max(p.row, p.column, key=lambda a: d.extents[a])]
         summed = tuple([self.axis_of[a] for a in p.summed])
         values = tuple(map(self.rewritten, p.values))
@@ -423,7 +421,8 @@ class _Lowering:
         root, walk = self.d.root, self.walks[-1]
         nbytes = root.size * root.dtype.itemsize
         read = {node: node.size * node.dtype.itemsize for node, _ in self.binding.operands if node is not None}
-        if root.op is STORE or nbytes < LARGE or nbytes + sum(read.values()) <= PAST_CACHE or walk.base is not None:
+        few = nbytes < self.target.streams.result or nbytes + sum(read.values()) <= self.target.streams.touched
+        if root.op is STORE or few or walk.base is not None:
             return False
         steps = {axis: step for axis, step in walk.steps.items() if axis in self.axis_of}
         across = [step for axis, step in steps.items() if not (step == 1 and axis in self.vector)]
@@ -440,7 +439,7 @@ class _Lowering:
             loop = For(self.axis_of[axes[depth - 1]], (*folds, *body))
             if axes[depth - 1] == self.column:
                 self.folds = with_rows(self.folds, loop)
-                loop = by_rows(loop, self.d.extents[axes[depth - 1]], len(self.d.kept))
+                loop = by_rows(loop, self.d.extents[axes[depth - 1]], len(self.d.kept), self.target)
             body = (loop,)
         return body
 
@@ -469,7 +468,7 @@ class _Lowering:
         """What the loop of these folds keeps for the result."""
         computed = {e for f in folds for v in f.values for e in walk(v)}
         return [
-            Keep(index, self.axis_of[k.written], LONGEST, self.rewritten(k.value))
+            Keep(index, self.axis_of[k.written], self.target.loops.row, self.rewritten(k.value))
             for index, k in enumerate(self.d.kept)
             if axes == (k.written,) and k.value in computed
         ]

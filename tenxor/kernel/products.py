@@ -21,21 +21,16 @@ from ..layout.table import SMALL_TABLE, IntArray, axis_of
 from ..node import Gather, Node
 from ..ops import Op
 from ..ops.expr import Expr, missing, replaced
+from ..target import Blocks, Target
 from .drafted import Access, Draft, Loops
 from .ir import Factor, State, walk
 from .reads import further_shape, source_places, whole
 from .schedule import Step, Walk
 
+# These decide what is a product, and in which chunks it is added up, and so its bits: they are the same on all machines.
 LEAST = (4, 8, 4)  # rows, columns and steps from which a product is worth its while
-DIRECT_ROWS, DIRECT_COLUMNS = 40, 96  # up to which the other side is read where it lies
-AT_ONCE = 256  # steps for which a panel of columns stays in the nearest cache
+AT_ONCE = 256  # steps for which a panel of columns stays in the nearest cache, and that are added up on their own
 NARROW, LANES = 12, 64  # columns that are too few for lanes, and the bytes of the widest vectors
-FEW = 4  # steps of outer loops for each thread, up to which they share the rows, or the columns, instead
-ROWS, COLUMNS = (48, 240), (64, 4096)  # in a block, at least and at most
-LEFT_BYTES, RIGHT_BYTES = 1 << 22, 1 << 23  # of packed blocks, which should stay in the second and third cache
-FIXED_BYTES = 1 << 24  # of a left side that is the same for all outer loops
-NEAR_BYTES = 1 << 19  # of what is needed again and again for a while
-HIGHEST, WIDEST = 16, 128  # rows, and bytes of columns, in a tile, at most
 
 
 @dataclass(slots=True)
@@ -85,7 +80,13 @@ def _reads_chains(node: Node) -> bool:
 
 
 def pairing(
-    d: Draft, space: Loops, reduced: dict[Loops, Loops], walks: Sequence[Walk], *, widened: bool = False
+    d: Draft,
+    space: Loops,
+    reduced: dict[Loops, Loops],
+    walks: Sequence[Walk],
+    target: Target,
+    *,
+    widened: bool = False,
 ) -> Pairing | None:
     """The draft's only fold as a product, if it is one, and large enough."""
     if len(d.foldings) != 1 or d.scan is not None or d.kept or len(space) < 2:
@@ -108,7 +109,7 @@ def pairing(
         return None
     found = Pairing(row, column, summed, (), (), (), (True, True), (False, False), False, steps, (0, 0), 0)
     _split(found, f.values, axes)
-    _place(found, d, space, walks, axes, widened)
+    _place(found, d, space, walks, axes, target, widened)
     return found
 
 
@@ -181,7 +182,13 @@ def _split(p: Pairing, values: tuple[Expr, ...], axes: dict[Expr, frozenset[int]
 
 
 def _place(
-    p: Pairing, d: Draft, space: Loops, walks: Sequence[Walk], axes: dict[Expr, frozenset[int]], widened: bool
+    p: Pairing,
+    d: Draft,
+    space: Loops,
+    walks: Sequence[Walk],
+    axes: dict[Expr, frozenset[int]],
+    target: Target,
+    widened: bool,
 ) -> None:
     """Decide what is packed, and in which blocks."""
     rows, columns = d.extents[p.row], d.extents[p.column]
@@ -189,7 +196,8 @@ def _place(
     own = {p.row, p.column, *p.summed}
     again = prod(d.extents[a] for a in space if a not in own)
     alike = [all(axes[e] <= own for e in side) for side in (p.left, p.right)]
-    p.blocks = _blocks(p, (rows, columns), (left.nbytes, right.nbytes), alone=not alike[0] or again == 1)
+    blocks, sizes = target.blocks, (left.nbytes, right.nbytes)
+    p.blocks = _blocks(p, (rows, columns), sizes, blocks, alone=not alike[0] or again == 1)
     once = [again > 1 and a and n <= b for a, n, b in zip(alike, (rows, columns), p.blocks, strict=True)]
 
     p.runs = widened and right.plain and any(isinstance(w.steps.get(p.column), Table) for w in right.walks)
@@ -197,29 +205,31 @@ def _place(
     beside = right.plain and all(w.is_unit(p.column) or (p.runs and _in_runs(w, p.column, lanes)) for w in right.walks)
     windows = beside and all(_overlaps(w, p, d.extents) for w in right.walks)
     p.packed = (
-        not left.plain or columns * (again if once[0] else 1) > DIRECT_COLUMNS,
-        not beside or (rows * (again if once[1] else 1) > DIRECT_ROWS and not windows),
+        not left.plain or columns * (again if once[0] else 1) > blocks.direct_columns,
+        not beside or (rows * (again if once[1] else 1) > blocks.direct_rows and not windows),
     )
     p.fixed = p.packed[0] and once[0], p.packed[1] and once[1]
 
     numbered = len(left.walks) * (not p.packed[0]) + len(right.walks) * (p.runs or not p.packed[1])
-    offsets = numbered * (8 * p.steps + WIDEST) if len(p.summed) > 1 else 0
+    offsets = numbered * (8 * p.steps + 2 * target.caches.line) if len(p.summed) > 1 else 0
     if any(p.packed) or offsets:
         states = d.folds[d.foldings[0].fold].states
-        p.scratch = _scratch(p, states, left.nbytes * p.packed[0], right.nbytes * p.packed[1]) + offsets
+        p.scratch = _scratch(p, states, left.nbytes * p.packed[0], right.nbytes * p.packed[1], target) + offsets
 
 
-def _blocks(p: Pairing, sizes: tuple[int, int], nbytes: tuple[int, int], *, alone: bool) -> tuple[int, int]:
+def _blocks(
+    p: Pairing, sizes: tuple[int, int], nbytes: tuple[int, int], blocks: Blocks, *, alone: bool
+) -> tuple[int, int]:
     """How many rows and columns a block has. A left side that is not `alone` serves several products."""
     (rows, columns), (left, right) = sizes, nbytes
-    most, fitting = ROWS[1], LEFT_BYTES
-    if not alone and rows * p.steps * left <= FIXED_BYTES:  # then the whole side is best one block
-        near = NEAR_BYTES // (min(p.steps, AT_ONCE) * left)
+    (least, most), fitting = blocks.rows, blocks.left
+    if not alone and rows * p.steps * left <= blocks.fixed:  # then the whole side is best one block
+        near = blocks.near // (min(p.steps, AT_ONCE) * left)
         if near > most:
-            most, fitting = near, FIXED_BYTES
-    high = min(_block(fitting // (p.steps * left), (ROWS[0], most)), rows)
-    room = NEAR_BYTES if rows == high else RIGHT_BYTES  # what one block of rows needs is needed at once, and not again
-    return high, min(_block(room // (p.steps * right), COLUMNS), columns)
+            most, fitting = near, blocks.fixed
+    high = min(_block(fitting // (p.steps * left), (least, most)), rows)
+    room = blocks.near if rows == high else blocks.right  # what one block of rows needs is needed at once, and not again
+    return high, min(_block(room // (p.steps * right), blocks.columns), columns)
 
 
 @dataclass(slots=True)
@@ -258,13 +268,15 @@ def _overlaps(w: Walk, p: Pairing, extents: Sequence[int]) -> bool:
     return any(isinstance(step, int) and 0 < abs(step) < extents[p.column] for step in steps)
 
 
-def _scratch(p: Pairing, states: Sequence[DType], left: int, right: int) -> int:
+def _scratch(p: Pairing, states: Sequence[DType], left: int, right: int, target: Target) -> int:
     """The memory for the states that wait and for the packed blocks, with what back ends may leave empty: `left` and
     `right` bytes an index at a step.
     """
-    rows, columns = p.blocks[0] + HIGHEST, p.blocks[1] + WIDEST // max(s.itemsize for s in states)
-    waiting = WIDEST * len(states)
-    return rows * waiting + (rows * left + columns * right) * (p.steps + HIGHEST) + 4 * WIDEST
+    tile = target.tile(len(states))
+    wide = tile.vectors * target.lanes(max(s.itemsize for s in states))
+    rows, columns = p.blocks[0] + tile.heights[0], p.blocks[1] + wide
+    waiting = wide * sum(s.itemsize for s in states)
+    return rows * waiting + (rows * left + columns * right) * (p.steps + target.loops.square) + 8 * target.caches.line
 
 
 def _block(fitting: int, bounds: tuple[int, int]) -> int:

@@ -20,13 +20,10 @@ from ..ops.complexes.folds import split
 from ..ops.complexes.pairs import converted
 from ..ops.expr import Arg, Expr, Pair, call
 from ..ops.reductions import Reduction
+from ..target import Target
 from .drafted import Draft, Loops
 from .ir import Accumulate, Address
 from .schedule import Walk, merged, ordered
-
-BESIDE = 4  # neighbours from which they are worth lanes
-LEAST_BLOCK = 32  # neighbours in a block of them that threads share
-WORTH_SHARING = 1 << 18  # values
 
 
 class Scattering(NamedTuple):
@@ -40,7 +37,7 @@ class Scattering(NamedTuple):
     block: int
 
     @staticmethod
-    def of(d: Draft, walks: Sequence[Walk], threads: int) -> Scattering | None:
+    def of(d: Draft, walks: Sequence[Walk], target: Target) -> Scattering | None:
         """The loops of a draft, if it is of a scatter; `walks` and `d.extents` change where loops become one."""
         if not isinstance(d.root.op, Scatter):
             return None
@@ -49,20 +46,20 @@ class Scattering(NamedTuple):
         meet = meeting(d.out.layout, len(d.space))
         free = [a for k, a in enumerate(d.space) if k not in meet and extents[a] != 1]
         meets = tuple([a for k, a in enumerate(d.space) if k in meet and extents[a] != 1])
-        beside = out.base is None and any(out.is_unit(a) and extents[a] >= BESIDE for a in free)
+        beside = out.base is None and any(out.is_unit(a) and extents[a] >= target.loops.beside for a in free)
         inner = tuple([a for a in free if beside and out.is_unit(a)][:1])
         outer = ordered(tuple([a for a in free if a not in inner]), [out])
         space = merged((*outer, *meets, *inner), walks, extents, {len(outer), len(outer) + len(meets)})
         block, shared = 0, prod([extents[a] for a in space if a in outer])
-        if inner and meets and shared < threads and prod([extents[a] for a in space]) >= WORTH_SHARING:
-            block = _block(extents[inner[0]], threads)
+        if inner and meets and shared < target.threads and prod([extents[a] for a in space]) >= target.sharing.scattered:
+            block = _block(extents[inner[0]], target)
         return Scattering(space, frozenset(meets), frozenset(space[-1:]), block)
 
 
-def _block(extent: int, threads: int) -> int:
+def _block(extent: int, target: Target) -> int:
     """How many neighbours a thread takes at a time, a power of two; 0 if there are too few to share."""
-    block = LEAST_BLOCK
-    while block * threads < extent:
+    block = target.sharing.scattered_block
+    while block * target.threads < extent:
         block *= 2
     return block if block < extent else 0
 

@@ -13,6 +13,7 @@ from .drafted import Access, Draft, Folding, Loops
 from .ir import surface, walk
 
 Step = int | Table
+# These decide along which axis lanes run, and so in which order a fold adds: they are the same on all machines.
 NEAR = (-1, 2, 3, 4)  # steps of reads in which whole vectors, or a few, hold all that the lanes need
 BRIEF = 4  # steps of a fold over pairs, up to which lanes are never given to them
 SHORT = 4  # indices of the last axis from which lanes run along that with a brief fold, though another may be longer

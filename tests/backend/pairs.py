@@ -7,7 +7,6 @@ computed.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -16,7 +15,6 @@ import pytest
 
 import tenxor as tx
 from tenxor.backend.llvm import products as emitted
-from tenxor.backend.llvm.compiler import compiler
 from tenxor.dtypes import (
     ALL,
     DType,
@@ -34,41 +32,19 @@ from tenxor.dtypes import (
 from tenxor.kernel import lower
 from tenxor.kernel import products as planned
 from tenxor.tensor import Tensor
+from tests.machines import current, tuned, use
 
 from .graphs import in_memory
 
 View = Callable[[Tensor], Tensor]
-SMALL = {
-    "AT_ONCE": 8,
-    "DIRECT_ROWS": 10,
-    "DIRECT_COLUMNS": 20,
-    "ROWS": (8, 16),
-    "COLUMNS": (16, 32),
-    "LEFT_BYTES": 64,
-    "RIGHT_BYTES": 64,
-}
+SMALL = {"direct_rows": 10, "direct_columns": 20, "rows": (8, 16), "columns": (16, 32), "left": 64, "right": 64}
 
 
-def blocks(monkeypatch: pytest.MonkeyPatch, **sizes: Any) -> None:
-    """Other sizes of blocks, chunks and tiles' surroundings, for kernels planned and emitted from now on."""
-    for name, value in sizes.items():
-        for module in (planned, lower, emitted):
-            if hasattr(module, name):
-                monkeypatch.setattr(module, name, value)
-    apart(monkeypatch, f"{sizes}")
-
-
-def vectors(monkeypatch: pytest.MonkeyPatch, nbytes: int) -> None:
-    """Kernels for vectors of so many bytes."""
-    monkeypatch.setattr(compiler(), "target", replace(compiler().target, vector_bytes=nbytes))
-    apart(monkeypatch, f"{nbytes} bytes")
-
-
-def apart(monkeypatch: pytest.MonkeyPatch, what: str) -> None:
-    """Keep kernels that are made otherwise from those of everybody else, in memory and on disk."""
-    made = compiler()
-    monkeypatch.setattr(made, "identity", f"{made.identity}\n{what}")
-    monkeypatch.setattr(made, "kernels", {})
+def blocks(monkeypatch: pytest.MonkeyPatch, at_once: int = 8, **sizes: Any) -> None:
+    """Other sizes of blocks, and of chunks of steps, for kernels planned and made from now on."""
+    for module in (planned, lower, emitted):
+        monkeypatch.setattr(module, "AT_ONCE", at_once)
+    use(monkeypatch, tuned(current(), blocks=sizes), unlike=f"\n{at_once} steps")
 
 
 def whole(*shape: int, dtype: DType = float32, seed: int = 0) -> Tensor:

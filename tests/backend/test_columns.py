@@ -5,20 +5,19 @@ The blocks are made small here, so that the interpreter sees several of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
 import tenxor as tx
-from tenxor.backend.llvm.compiler import compiler
 from tenxor.dtypes import ALL, DType, bfloat16, boolean, float16, float32, float64, int8, int64, uint16
 from tenxor.kernel import columns
 from tenxor.kernel.ir import For, Keep, Kernel, Statement
 from tenxor.ops.reductions import REDUCTIONS
 from tenxor.tensor import Tensor
+from tests.machines import tune, vectors
 
 from .graphs import in_memory
 from .twins import Array, check
@@ -29,11 +28,8 @@ COLUMNS = (1, 64, 65, 127, 128, 129)
 
 
 @pytest.fixture(autouse=True)
-def _small_blocks(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(columns, "COLUMNS", WIDE)
-    monkeypatch.setattr(columns, "SHORT", NARROW)
-    monkeypatch.setattr(columns, "FEWER", NARROW)
-    yield
+def _small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    tune(monkeypatch, loops={"columns": WIDE, "short_rows": NARROW, "narrow": NARROW})
 
 
 def tensor(values: Any, dtype: DType = float32) -> Tensor:
@@ -223,10 +219,7 @@ class TestNearSteps:
 
     @pytest.mark.parametrize("vector_bytes", [16, 32, 64])
     def test_and_larger_ones_in_vectors_of_every_size(self, vector_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
-        made = compiler()
-        monkeypatch.setattr(made, "target", replace(made.target, vector_bytes=vector_bytes))
-        monkeypatch.setattr(made, "identity", f"{made.identity}\n{vector_bytes} bytes")
-        monkeypatch.setattr(made, "kernels", {})
+        vectors(monkeypatch, vector_bytes)
         for dtype in (int8, float32, float64):
             x = whole(37, 40, dtype=dtype)
             for step in (-1, 2, 3, 4, 5, -3):

@@ -12,10 +12,11 @@ import pytest
 
 import tenxor as tx
 from tenxor.dtypes import DType, complex64, complex128, float32, float64, int16, int64
-from tenxor.kernel import lower
+from tenxor.kernel.lower import lower
 from tenxor.tensor import Tensor
+from tests.machines import current, tune, vectors
 
-from .pairs import vectors, whole
+from .pairs import whole
 from .test_agreement import check_near
 from .twins import check, emitted, interpreted
 
@@ -90,10 +91,9 @@ def test_much_work_for_each_element_and_streams(dtype: DType, nbytes: int, monke
     vectors(monkeypatch, nbytes)
     for n in (1, 7, 16, 50):
         check(tx.exp(whole(n, dtype=dtype)).storage.node, compare=lambda a, b: check_near(a, b, 20))
-    monkeypatch.setattr(lower, "LARGE", 64)
-    monkeypatch.setattr(lower, "PAST_CACHE", 64)
+    tune(monkeypatch, streams={"result": 64, "touched": 64})
     node = (whole(6, 64, dtype=dtype) * 1j).storage.node
-    kernel, binding = lower.lower(node, {node})
+    kernel, binding = lower(node, {node}, current())
     assert "p0[i].imag = streamed " in str(kernel)
     expected = interpreted(node, kernel, binding)
     for cuts in ((), (64, 256)):  # whole lines

@@ -10,9 +10,10 @@ from tenxor.dtypes import float16, float64, int64
 from tenxor.errors import IndexOutOfRange
 from tenxor.kernel.fuse import fuse, pending
 from tenxor.tensor import Tensor
+from tests.machines import current, vectors
 
 from .graphs import in_memory
-from .pairs import SMALL, blocks, vectors, whole
+from .pairs import SMALL, blocks, whole
 from .test_products import VECTORS, kernel_of, product
 
 
@@ -20,7 +21,7 @@ from .test_products import VECTORS, kernel_of, product
 @pytest.mark.parametrize(("width", "packed"), [(7, True), (13, True), (15, False), (18, False), (35, False)])
 def test_columns_of_windows_lie_in_runs(width: int, packed: bool, nbytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     vectors(monkeypatch, nbytes)
-    blocks(monkeypatch, AT_ONCE=8)
+    blocks(monkeypatch)
     weight = whole(5, 3, 2, 3, seed=1)
     for height in (2, 3, 5):
         found = product(tx.conv2d(whole(2, 3, height + 1, width + 2), weight))
@@ -50,7 +51,7 @@ def test_gathers_are_read_as_they_are_packed(nbytes: int, monkeypatch: pytest.Mo
         assert kernel.product is not None
         product(t)
     few = a[i[:3]] @ b  # no product: each element would be fetched for all columns
-    assert len(fuse(pending([few.storage.node]), [few.storage.node])) == 2
+    assert len(fuse(pending([few.storage.node]), [few.storage.node], current())) == 2
     with pytest.raises(IndexOutOfRange, match=r"index 25 .* axis 0 .* size 25"):
         (a[tx.abs(i) + 25 - tx.abs(i)] @ b).realize()
 

@@ -16,16 +16,15 @@ import pytest
 
 import tenxor as tx
 from tenxor import memory
-from tenxor.backend.llvm import launch
 from tenxor.dtypes import ALL, DType, bfloat16, boolean, decoded, float16, float32, float64, int64
-from tenxor.kernel import lower as lowering
 from tenxor.kernel.fuse import fuse, pending
 from tenxor.kernel.ir import Kernel, Product
 from tenxor.kernel.lower import lower
 from tenxor.tensor import Tensor
+from tests.machines import current, tune, vectors
 
 from .graphs import in_memory
-from .pairs import SMALL, Pairs, blocks, vectors, whole
+from .pairs import SMALL, Pairs, blocks, whole
 from .twins import Array, check, emitted, interpreted
 
 VECTORS = (16, 32, 64)  # bytes
@@ -40,9 +39,9 @@ def product(t: Tensor) -> Product:
 def kernel_of(t: Tensor) -> tuple[Kernel, Any]:
     """The only kernel of a pending tensor, and its arguments."""
     node = t.storage.node
-    (root,) = fuse(pending([node]), [node])
+    (root,) = fuse(pending([node]), [node], current())
     assert root is node
-    return lower(node, {node})
+    return lower(node, {node}, current())
 
 
 def normal(*shape: int, dtype: DType = float32, seed: int = 0) -> Tensor:
@@ -75,7 +74,7 @@ class TestAtRandom:
 
     @pytest.mark.parametrize("seed", range(10))
     def test_packed(self, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-        blocks(monkeypatch, AT_ONCE=8, DIRECT_ROWS=3, DIRECT_COLUMNS=3, FEW=1)
+        blocks(monkeypatch, direct_rows=3, direct_columns=3, loops=1)
         check(Pairs(1000 + seed).result.storage.node)
 
     def test_most_of_them_are_products(self) -> None:
@@ -83,8 +82,8 @@ class TestAtRandom:
         found = []
         for seed in range(60):
             node = Pairs(seed).result.storage.node
-            nodes = fuse(pending([node]), [node])
-            found.append(any(lower(n, set(nodes))[0].product for n in nodes if n.op is not None and n.buffer is None))
+            nodes = fuse(pending([node]), [node], current())
+            found.append(any(lower(n, set(nodes), current())[0].product for n in nodes if n.op is not None and n.buffer is None))
         assert sum(found) > 35
 
 
@@ -107,7 +106,7 @@ class TestTiles:
     @pytest.mark.parametrize("steps", [4, 7, 8, 9, 16, 17, 24, 31])
     @pytest.mark.parametrize("packed", [False, True])
     def test_chunks_of_steps(self, steps: int, packed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-        blocks(monkeypatch, AT_ONCE=8, **({"DIRECT_ROWS": 3, "DIRECT_COLUMNS": 3} if packed else {}))
+        blocks(monkeypatch, **({"direct_rows": 3, "direct_columns": 3} if packed else {}))
         a, b = whole(14, steps), whole(steps, 19)
         found = product(a @ b)
         assert found.once == (steps <= 8) and found.left.packed == found.right.packed == packed
@@ -288,7 +287,7 @@ class TestResults:
         self, rows: int, steps: int, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """The last tile may reach beyond the last row; the operand ends where the process may read no further."""
-        blocks(monkeypatch, AT_ONCE=8)
+        blocks(monkeypatch)
         a, b, row = whole(rows, steps), whole(steps, 17), whole(rows, seed=2)
         assert product(a @ b + row[:, None]).once == (steps == 5)
         product(a @ b + row.oindex[list(range(rows))][:, None])
@@ -296,7 +295,7 @@ class TestResults:
 
     @pytest.mark.parametrize("steps", [5, 20])
     def test_in_every_layout(self, steps: int, monkeypatch: pytest.MonkeyPatch) -> None:
-        blocks(monkeypatch, AT_ONCE=8)
+        blocks(monkeypatch)
         a, b, c = whole(13, steps), whole(steps, 35), whole(35, 26, seed=3)
         for full in (
             c.T[::2],
@@ -356,12 +355,12 @@ class TestResults:
         assert np.array_equal(q.to_numpy(), old + old @ old)
 
     def test_streams_begin_at_whole_lines_wherever_threads_cut(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(lowering, "LARGE", 1 << 12)
-        monkeypatch.setattr(lowering, "PAST_CACHE", 1 << 12)
+        tune(monkeypatch, streams={"result": 1 << 12, "touched": 1 << 12})
         for t in (whole(8, 5) @ whole(5, 320), whole(320, 5) @ whole(5, 16), whole(20, 8, 5) @ whole(20, 5, 16)):
             kernel, binding = kernel_of(t)
             assert "stream" in str(kernel)
-            found = emitted(t.storage.node, kernel, binding, range(3 * kernel.grain, binding.split, 3 * kernel.grain))
+            grain = 3 * kernel.grain(current().sharing)
+            found = emitted(t.storage.node, kernel, binding, range(grain, binding.split, grain))
             assert np.array_equal(found, interpreted(t.storage.node, kernel, binding))
 
 
@@ -414,7 +413,7 @@ class TestBits:
     def test_on_any_number_of_threads(
         self, shapes: tuple[tuple[int, ...], ...], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(launch, "SHARE", 0)
+        tune(monkeypatch, sharing={"share": 0})
         found = set()
         for count in (1, 2, 3):
             with threads(count):
@@ -426,11 +425,11 @@ class TestBits:
         """Blocks, and what is packed, are a matter of time alone."""
         found = {(normal(70, 300) @ normal(300, 90)).to_numpy().tobytes()}
         for sizes in (
-            {"ROWS": (8, 16), "COLUMNS": (16, 32)},
-            {"DIRECT_ROWS": 100},
-            {"DIRECT_ROWS": 1, "DIRECT_COLUMNS": 1},
+            {"rows": (8, 16), "columns": (16, 32)},
+            {"direct_rows": 100},
+            {"direct_rows": 1, "direct_columns": 1},
         ):
-            blocks(monkeypatch, LEFT_BYTES=64, RIGHT_BYTES=64, **sizes)
+            tune(monkeypatch, blocks={"left": 64, "right": 64, **sizes})
             t = normal(70, 300) @ normal(300, 90)
             found.add(emitted(t.storage.node, *kernel_of(t)).tobytes())
         assert len(found) == 1
@@ -465,6 +464,6 @@ class TestLargeOnes:
             _, binding = kernel_of(t)
             before = memory(reset_peak=True).in_use
             t.realize()
-            wanted = t.size * dtype.itemsize + (binding.scratch + launch.PAGE) * tx.num_threads()
-            assert memory().peak - before <= wanted * 9 // 8 + launch.PAGE  # the pool hands out round sizes
+            wanted = t.size * dtype.itemsize + (binding.scratch + current().page) * tx.num_threads()
+            assert memory().peak - before <= wanted * 9 // 8 + current().page  # the pool hands out round sizes
             assert binding.scratch <= (a.size + b.size + t.size) * dtype.compute.itemsize

@@ -15,10 +15,10 @@ from tenxor.kernel.lower import lower
 from tenxor.layout import Layout
 from tenxor.node import Node
 from tests.kernel.helpers import Array, cast, elementwise, scattered, value
+from tests.machines import current, vectors
 
 from . import twins
 from .graphs import in_memory
-from .pairs import vectors
 
 NUMBERS = [d for d in ALL if d is not boolean]
 JOINED: dict[str, Any] = {"prod": np.multiply, "max": np.maximum, "min": np.minimum, "any": np.logical_or}
@@ -165,12 +165,13 @@ def test_threads_take_columns_or_rows_and_the_bits_stay(name: str | None) -> Non
     for columns in (True, False):
         found = []
         for threads in (1, 3):
-            node = made(columns)
-            ((kernel, binding),) = [lower(n, {n}, threads) for n in fuse(pending([node]), [node])]
+            node, target = made(columns), current().shared_by(threads)
+            ((kernel, binding),) = [lower(n, {n}, target) for n in fuse(pending([node]), [node], target)]
             assert (kernel.shared >= 0) == (threads > 1 or not columns)
             found.append(twins.emitted(node, kernel, binding))
             if kernel.shared >= 0:
-                cuts = [kernel.grain, 2 * kernel.grain]
+                grain = kernel.grain(target.sharing)
+                cuts = [grain, 2 * grain]
                 assert twins.emitted(node, kernel, binding, cuts).tobytes() == found[-1].tobytes()
         assert found[0].tobytes() == found[1].tobytes()
         wanted = expected(old.astype(np.float32), index, values.astype(np.float32), name)

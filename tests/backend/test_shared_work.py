@@ -9,6 +9,7 @@ import pytest
 import tenxor as tx
 from tenxor.backend.llvm import launch
 from tenxor.backend.llvm.compiler import MachineCode
+from tenxor.target import Sharing
 
 
 @pytest.fixture
@@ -16,15 +17,24 @@ def shared(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The extents of the loops that threads are asked to share."""
     found: list[int] = []
 
-    def noted(code: MachineCode, args: bytes, extent: int, work: int, grain: int, *, alone: bool) -> None:
+    def noted(
+        code: MachineCode, args: bytes, extent: int, work: int, grain: int, sharing: Sharing, *, alone: bool
+    ) -> None:
         if not alone:
             found.append(extent)
         code.call_free(args, 0, extent, 0)
 
     def noted_unbroken(
-        code: MachineCode, args: bytes, extent: int, grain: int, then: Callable[[], object], *, alone: bool
+        code: MachineCode,
+        args: bytes,
+        extent: int,
+        grain: int,
+        sharing: Sharing,
+        then: Callable[[], object],
+        *,
+        alone: bool,
     ) -> None:
-        noted(code, args, extent, 0, grain, alone=alone)
+        noted(code, args, extent, 0, grain, sharing, alone=alone)
         then()
 
     monkeypatch.setattr(launch, "share", noted)
@@ -68,7 +78,7 @@ def test_what_is_little_or_in_order_is_not(shared: list[int], expression: Callab
 def test_each_piece_is_computed_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     t, x = tx.zeros((1 << 20) + 1).realize(), tx.ones(1 << 20).realize()
     monkeypatch.setattr(
-        launch, "share", lambda code, args, extent, work, grain, alone: code.call_free(args, 640, 777, 0)
+        launch, "share", lambda code, args, extent, work, grain, sharing, alone: code.call_free(args, 640, 777, 0)
     )
     t[1:] = x
     assert t.nonzero()[0].tolist() == list(range(641, 778))

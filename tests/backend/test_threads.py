@@ -24,7 +24,9 @@ from tenxor.backend import threads
 from tenxor.errors import ArgumentError
 from tenxor.memory import Buffer
 from tenxor.node import Node
+from tenxor.target import Sharing
 
+SHARING = Sharing()
 SIZE = 1200  # squared, more work than one thread is left alone with
 
 
@@ -102,7 +104,7 @@ def shared(piece: Callable[[int, int], object], extent: int, *, work: int = 0, g
         lambda args, begin, end, worker: piece(begin, end) and None
     )
     kernel = SimpleNamespace(address=ctypes.cast(call, ctypes.c_void_p).value, call_free=call)
-    threads.share(kernel, b"", extent, work, grain, alone=False)  # type: ignore[arg-type]
+    threads.share(kernel, b"", extent, work, grain, SHARING, alone=False)  # type: ignore[arg-type]
 
 
 class TestSharing:
@@ -116,7 +118,7 @@ class TestSharing:
     def test_pieces_cover_all_once(self, slices: int) -> None:
         for count in (1, 2, 3, 7):
             for extent in (*range(0, 40), 63, 64, 65, 1000, 4096, 100_001):
-                pieces = self.pieces(count, extent, work=(slices - 1) * threads.SLICE)
+                pieces = self.pieces(count, extent, work=(slices - 1) * SHARING.slice)
                 if extent:
                     assert [p[0] for p in pieces] == [0, *(p[1] for p in pieces[:-1])]
                     assert pieces[-1][1] == extent
@@ -124,7 +126,7 @@ class TestSharing:
 
     def test_are_not_smaller_than_is_worth_it(self) -> None:
         for extent in (63, 64, 65, 1000, 100_001):
-            assert all(begin % 64 == 0 for begin, _ in self.pieces(3, extent, work=3 * threads.SLICE, grain=64))
+            assert all(begin % 64 == 0 for begin, _ in self.pieces(3, extent, work=3 * SHARING.slice, grain=64))
 
     def test_all_threads_work(self) -> None:
         tx.set_num_threads(3)

@@ -153,7 +153,8 @@ def assert_same(found: Array, expected: Array) -> None:
 def check(*roots: Node, compare: Compare = assert_same) -> list[Kernel]:
     """Compute pending nodes by both back ends, kernel by kernel; they must agree. The kernels that it took."""
     order = pending(roots)
-    nodes = fuse(order, roots)
+    target = compiler().target
+    nodes = fuse(order, roots, target)
     kernels: list[Kernel] = []
     for node in nodes:
         out = allocate(node.size * node.dtype.itemsize)
@@ -163,7 +164,7 @@ def check(*roots: Node, compare: Compare = assert_same) -> list[Kernel]:
             node.settle(source.buffer)
             continue
         if node.op is not EMPTY and node.size:
-            kernel, binding = lower(node, set(nodes))
+            kernel, binding = lower(node, set(nodes), target)
             kernels.append(kernel)
             out.typed(node.dtype)[:] = check_kernel(node, kernel, binding, compare)
         node.settle(out)

@@ -15,7 +15,7 @@ from tenxor.functions.tracing import trace
 from tenxor.kernel.fuse import fuse, pending
 from tenxor.kernel.ir import walk
 from tenxor.kernel.lower import lower
-from tests.kernel.helpers import numbers_of
+from tests.kernel.helpers import TARGET, numbers_of
 
 Step = Callable[[Any], Any]
 
@@ -95,7 +95,7 @@ def test_long_functions_in_folds_and_contractions() -> None:
 def test_the_interpreter_follows_long_functions() -> None:
     function = repeated(300, lambda x: x * 0.5 + 1.0)
     root = tx.map(function, tx.asarray([1.0, 2.0])).storage.node
-    kernel, binding = lower(root, set(fuse(pending([root]), [root])))
+    kernel, binding = lower(root, set(fuse(pending([root]), [root], TARGET)), TARGET)
     out = np.zeros(2)
     numbers = numbers_of(binding)
     interpreter.run(kernel, [out, np.asarray([1.0, 2.0])], [], numbers, binding.slots, [0, 0])

@@ -18,9 +18,11 @@ from tenxor.memory import Buffer, allocate
 from tenxor.node import STORE, Node, Scalar, Scan, data, gather, scatter, writes
 from tenxor.ops import OPS
 from tenxor.ops.reductions import REDUCTIONS, Reduction
+from tenxor.target import Target
 
 Array = np.ndarray[Any, Any]
 View = tuple[Node, Layout] | Node | Scalar
+TARGET = Target(vector_bytes=32)
 
 
 def numbers_of(binding: Binding) -> list[float]:
@@ -138,10 +140,10 @@ def kept(x: Node, axis: int = -1) -> tuple[Node, Layout]:
 def compute(*roots: Node) -> list[Kernel]:
     """Compute pending nodes with the interpreter, and settle them; the kernels that it took."""
     order = pending(roots)
-    nodes = fuse(order, roots)
+    nodes = fuse(order, roots, TARGET)
     kernels = []
     for node in nodes:
-        kernel, binding = lower(node, set(nodes))
+        kernel, binding = lower(node, set(nodes), TARGET)
         kernels.append(kernel)
         node.settle(_interpreted(node, kernel, binding))
     return kernels

@@ -8,11 +8,15 @@ from typing import TypeVar
 import pytest
 
 import tenxor as tx
-from tenxor.kernel.columns import COLUMNS, FEWER, SHORT, STEPS
+from tenxor.kernel.columns import STEPS
 from tenxor.kernel.ir import Fetch, For, Init, Keep, Kept, Kernel, Load, Statement, Store, expressions, walk
-from tenxor.kernel.keep import LONGEST, MOST_KEPT
 from tenxor.plan import planned
 from tenxor.tensor import Tensor
+
+from .helpers import TARGET
+
+COLUMNS, SHORT, FEWER = TARGET.loops.columns, TARGET.loops.short_rows, TARGET.loops.narrow
+LONGEST, MOST_KEPT = TARGET.loops.row, TARGET.loops.rows
 
 S = TypeVar("S")
 

@@ -10,13 +10,14 @@ import pytest
 import tenxor as tx
 from tenxor import plan
 from tenxor.dtypes import bfloat16, float16, float32, float64, int8
-from tenxor.kernel import products
-from tenxor.kernel.ir import LANES_AT_ONCE, ROWS_AT_ONCE, Kernel, Product, Store
+from tenxor.kernel.ir import Kernel, Product, Store
 from tenxor.kernel.lower import lower
-from tenxor.kernel.products import AT_ONCE, DIRECT_COLUMNS, DIRECT_ROWS, FEW, LEAST
+from tenxor.kernel.products import AT_ONCE, LEAST
 from tenxor.node import STORE
 from tenxor.plan import planned
 from tenxor.tensor import Tensor
+
+from .helpers import TARGET
 
 
 def ones(*shape: int, dtype: object = float32) -> Tensor:
@@ -39,6 +40,7 @@ def product_of(t: Tensor) -> Product:
     return found
 
 
+DIRECT_ROWS, DIRECT_COLUMNS = TARGET.blocks.direct_rows, TARGET.blocks.direct_columns
 A, B = ones(20, 30), ones(30, 50)
 FOLDS: dict[str, Callable[[], Tensor]] = {
     "matmul": lambda: A @ B,
@@ -89,7 +91,7 @@ class TestWhichFolds:
     @pytest.mark.parametrize(("columns", "steps"), [(4, 4), (4, 100), (7, 12)])
     def test_few_columns_are_rows(self, columns: int, steps: int) -> None:
         t = ones(100, steps) @ ones(steps, columns)
-        kernel, binding = lower(t.storage.node, {t.storage.node})
+        kernel, binding = lower(t.storage.node, {t.storage.node}, TARGET)
         assert kernel.product is not None
         sides = [binding.slots[kernel.axes[side.axis].extent] for side in (kernel.product.left, kernel.product.right)]
         assert sides == [columns, 100]
@@ -107,7 +109,7 @@ class TestWhichFolds:
     def test_lanes_run_along_the_longest_axis_if_there_are_few_steps(self, t: Callable[[], Tensor]) -> None:
         """So rows of three are not three lanes."""
         node = t().storage.node
-        kernel, binding = lower(node, {node})
+        kernel, binding = lower(node, {node}, TARGET)
         (lane,) = [axis for axis in kernel.axes if axis.vector]
         assert kernel.product is None and binding.slots[lane.extent] == max(node.shape)
 
@@ -279,28 +281,27 @@ class TestThreads:
             kernel = kernel_of(t)
             assert kernel.product is not None and kernel.shared == getattr(kernel.product, side).axis
         for threads in (1, 3):
-            few, many = FEW * threads - 1, FEW * threads
+            few, many = TARGET.blocks.loops * threads - 1, TARGET.blocks.loops * threads
             node, other = ((ones(n, 20, 30) @ ones(n, 30, 50)).storage.node for n in (few, many))
-            assert lower(node, {node}, threads)[0].product.shared >= 0  # type: ignore[union-attr]
-            kernel, _ = lower(other, {other}, threads)
-            assert (
-                kernel.product is not None and kernel.product.shared == -1 and kernel.shared == 0 and kernel.grain == 1
-            )
+            assert lower(node, {node}, TARGET.shared_by(threads))[0].product.shared >= 0  # type: ignore[union-attr]
+            kernel, _ = lower(other, {other}, TARGET.shared_by(threads))
+            assert kernel.product is not None and kernel.product.shared == -1 and kernel.shared == 0
+            assert kernel.grain(TARGET.sharing) == 1
 
     def test_in_pieces_of_whole_tiles_or_lines(self) -> None:
-        assert kernel_of(ones(80, 9) @ B[:9]).grain == ROWS_AT_ONCE
-        assert kernel_of(A @ ones(30, 80)).grain == LANES_AT_ONCE
+        assert kernel_of(ones(80, 9) @ B[:9]).grain(TARGET.sharing) == TARGET.sharing.rows
+        assert kernel_of(A @ ones(30, 80)).grain(TARGET.sharing) == TARGET.sharing.steps
 
 
 def test_blocks_fit_the_caches() -> None:
     for steps in (10, 1000, 10_000):
         node = (ones(900, steps) @ ones(steps, 9000)).storage.node
-        kernel, binding = lower(node, {node})
+        kernel, binding = lower(node, {node}, TARGET)
         assert kernel.product is not None
         rows, columns = (binding.slots[side.block] for side in (kernel.product.left, kernel.product.right))
         for size, (least, most), nbytes in (
-            (rows, products.ROWS, products.LEFT_BYTES),
-            (columns, products.COLUMNS, products.RIGHT_BYTES),
+            (rows, TARGET.blocks.rows, TARGET.blocks.left),
+            (columns, TARGET.blocks.columns, TARGET.blocks.right),
         ):
             assert least <= size <= most and size % least == 0 and (size == least or size * steps * 4 <= nbytes)
         assert binding.scratch >= (rows + columns) * steps * 4

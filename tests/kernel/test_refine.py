@@ -12,6 +12,8 @@ from tenxor.kernel.ir import Address, Kernel, Load, Stage, Statement, expression
 from tenxor.kernel.lower import lower
 from tenxor.plan import planned
 
+from .helpers import TARGET
+
 A = np.arange(24).reshape(4, 6)
 View = Callable[[tx.Tensor], tx.Tensor]
 
@@ -95,6 +97,6 @@ def test_a_write_through_a_chain() -> None:
 def test_shapes_share_one_kernel() -> None:
     def kernel(rows: int, columns: int) -> Kernel:
         t = tx.ones((rows, columns)).realize().T.reshape(-1) + 1
-        return lower(t.storage.node, {t.storage.node})[0]
+        return lower(t.storage.node, {t.storage.node}, TARGET)[0]
 
     assert kernel(3, 5) == kernel(70, 20)

@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 from tenxor.kernel.fuse import fuse, pending
 from tenxor.kernel.ir import For, Kernel
 from tenxor.kernel.lower import lower
-from tenxor.kernel.scatter import WORTH_SHARING, meeting
+from tenxor.kernel.scatter import meeting
 from tenxor.layout import Layout
 from tenxor.node import Node
 from tests.layout import examples
 from tests.layout.moves import chains, layouts
 from tests.layout.test_questions import strided
 
-from .helpers import compute, elementwise, one, reduction, scattered, tensor, value, whole
+from .helpers import TARGET, compute, elementwise, one, reduction, scattered, tensor, value, whole
 
 rng = np.random.default_rng(11)
 INDEX = np.array([1, -1, 1, 0, 1])
@@ -27,8 +27,8 @@ INDEX = np.array([1, -1, 1, 0, 1])
 
 def kernel_of(node: Node, threads: int = 1) -> Kernel:
     """The last kernel for a pending node."""
-    kernels = fuse(pending([node]), [node])
-    return lower(kernels[-1], set(kernels), threads)[0]
+    kernels = fuse(pending([node]), [node], TARGET)
+    return lower(kernels[-1], set(kernels), TARGET.shared_by(threads))[0]
 
 
 @examples(400)
@@ -63,7 +63,7 @@ def test_values_for_single_elements_are_taken_in_order_from_vectors():
 
 
 def test_rows_are_joined_by_vectors_and_threads_share_columns():
-    count = WORTH_SHARING // 64
+    count = TARGET.sharing.scattered // 64
     index = tensor(rng.integers(0, 9, count))
     values = tensor(np.ones((count, 64), np.float32))
     node = scattered(tensor(np.zeros((9, 64), np.float32)), [0], [index], values)
@@ -75,7 +75,8 @@ def test_rows_are_joined_by_vectors_and_threads_share_columns():
     for threads, block in ((2, 32), (3, 32), (64, 32)):
         kernel = kernel_of(node, threads)
         (outer,) = kernel.body
-        assert isinstance(outer, For) and (outer.block, kernel.shared, kernel.grain) == (block, outer.axis, block)
+        assert isinstance(outer, For) and (outer.block, kernel.shared) == (block, outer.axis)
+        assert kernel.grain(TARGET.sharing) == block
 
 
 def test_loops_that_never_meet_run_outside_where_threads_share_them():

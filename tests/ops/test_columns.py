@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 
 import tenxor as tx
-from tenxor.kernel.columns import COLUMNS, FEWER, STEPS
-from tenxor.kernel.keep import LONGEST
+from tenxor.kernel.columns import STEPS
+from tenxor.target import Loops
 from tenxor.tensor import Tensor
 
 from .values import Array
 
 pytestmark = pytest.mark.large
+COLUMNS, FEWER, LONGEST = Loops().columns, Loops().narrow, Loops().row
 WIDTHS = (1, 15, 16, 17, FEWER - 1, FEWER, FEWER + 1, COLUMNS - 1, COLUMNS, COLUMNS + 1, 2 * COLUMNS + 300)
 HEIGHTS = (1, STEPS - 1, STEPS, STEPS + 1, 2 * STEPS, 100)
 

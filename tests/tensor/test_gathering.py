@@ -18,6 +18,7 @@ from tenxor.kernel.lower import lower
 from tenxor.plan import planned
 from tenxor.tensor.gathering import FEW
 from tests.backend.twins import check, emitted, flagged
+from tests.machines import current
 
 Array = np.ndarray[Any, Any]
 INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
@@ -320,10 +321,10 @@ def test_nothing_outside_of_memory_is_read() -> None:
             t[0][i].sum(),
         ):
             root = found.node
-            nodes = fuse(pending([root]), [root])
+            nodes = fuse(pending([root]), [root], current())
             for node in nodes[:-1]:
                 check(node)
-            kernel, binding = lower(root, {root})
+            kernel, binding = lower(root, {root}, current())
             wanted, flag = flagged(root, kernel, binding)
             assert flag == 1
             assert emitted(root, kernel, binding, flag=flag).tobytes() == wanted.tobytes()

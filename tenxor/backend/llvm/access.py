@@ -28,9 +28,6 @@ from .scopes import Parts
 from .types import I32, VOID, Type
 from .values import from_memory, memory_type, to_memory
 
-LINE = 64  # bytes of a cache
-LEAST_UNDER_MASK = 4  # bytes of elements that are stored under a mask: processors have masks for these
-
 
 def load(em: Emitter, e: Load) -> Parts:
     """The elements of an operand at an address; of complex ones one part, the other being loaded with it."""
@@ -72,7 +69,7 @@ def store(em: Emitter, s: Store) -> None:
     values = [x[:1] if term is None else em.widened(x, e) for x, e in zip(known, s.values, strict=True)]
     dtype = em.kernel.operands[s.operand].dtype
     element, pointer = memory_type(dtype), pointer_to(em, s.operand)
-    near = term is not None and term.how == "near" and dtype.part.itemsize >= LEAST_UNDER_MASK
+    near = term is not None and term.how == "near" and dtype.part.itemsize >= em.target.loops.masked
     if term is not None and s.address.then is None and (near or term.how == "unit"):
         place, index = unit_place(em, s.address, term, pointer, element)
         for u, parts in enumerate(zip(*values, strict=True)):
@@ -107,7 +104,10 @@ def fetch(em: Emitter, s: Fetch) -> None:
 
 
 def prefetch(start: Value, count: int, element: Type, to_write: bool = False) -> None:
-    """Ask for the cache lines of so many elements."""
+    """Ask for the cache lines of so many elements, of a machine that can be asked."""
+    target = start.b.module.target
+    if not target.processor.prefetches:
+        return
     how = [start.b.constant(I32, n) for n in (to_write, 3, 1)]  # to write it, near, data
-    for at in range(0, count, LINE // element.bytes):
+    for at in range(0, count, target.caches.line // element.bytes):
         intrinsic("prefetch", start.at(at, element), *how, result=VOID, suffix="p0")

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from ...dtypes import DType
 from .builder import Value, fma, intrinsic, select
 from .elementary import FUNCTIONS
+from .elementary.core import upper_half
 from .types import I1, vector
 from .values import INTS, bits_of, from_bits
 
@@ -155,11 +156,7 @@ def _multiply_high(dtype: DType, x: Value, y: Value) -> Value:
         wide = INTS[dtype.bits * 2]
         product = x.cast("zext", wide) * y.cast("zext", wide)
         return product.shifted_right(dtype.bits).cast("trunc", INTS[dtype.bits])
-    half, low = 32, 0xFFFFFFFF
-    x0, x1, y0, y1 = x & low, x.shifted_right(half), y & low, y.shifted_right(half)
-    middle = x1 * y0 + (x0 * y0).shifted_right(half)
-    middle2 = x0 * y1 + (middle & low)
-    return x1 * y1 + middle.shifted_right(half) + middle2.shifted_right(half)
+    return upper_half(x, y)
 
 
 _SMALLEST = {"float16": 2.0**-24, "bfloat16": 2.0**-133, "float32": 2.0**-149, "float64": 2.0**-1074}

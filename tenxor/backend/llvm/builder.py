@@ -290,7 +290,9 @@ class Module:
     def __str__(self) -> str:
         metadata = [f"!{number} = !{{ {content} }}" for content, number in self.metadata.items()]
         functions = [str(f) for f in self.functions.values()]
-        return "\n".join([*self.globals.values(), *functions, *self.declarations.values(), *metadata, ""])
+        triple = self.target.processor.triple
+        head = [f'target triple = "{triple}"'] if triple else []
+        return "\n".join([*head, *self.globals.values(), *functions, *self.declarations.values(), *metadata, ""])
 
 
 class Builder:
@@ -305,11 +307,13 @@ class Builder:
         parameters: Sequence[tuple[str, Type]],
         result: Type = VOID,
         attributes: str = "",
+        calling: str = "",
     ) -> None:
         self.module = module
         self.arguments = [Value(self, kind, f"%{name}") for name, kind in parameters]
-        internal = "internal " if module.functions else ""  # all but the first serve that
-        self.header = f"define {internal}{result.text} @{name}({', '.join(map(repr, self.arguments))}) {attributes}"
+        internal = "internal" if module.functions else ""  # all but the first serve that
+        kind = " ".join([word for word in (internal, calling, result.text) if word])
+        self.header = f"define {kind} @{name}({', '.join(map(repr, self.arguments))}) {attributes}"
         self.blocks: list[Block] = []
         self._names: dict[str, int] = {}
         self._numbers = 0

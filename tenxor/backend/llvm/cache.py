@@ -1,9 +1,9 @@
 """Machine code on disk: a second process compiles nothing that a first one did.
 
-A file is named by a hash of all that its content depends on: the kernel's IR, the processor and its features, LLVM's
-version, Tenxor's version and the very text of the emitter. It holds a hash of its name and payload, checked when it is
-read; what is damaged, short or foreign is ignored and written anew. Files are put in place by an atomic rename, so
-processes may race. The oldest make way when there are too many. The folder is only used if it is ours alone.
+A file is named by a hash of all that its content depends on: the kernel's IR, the target, LLVM's version, Tenxor's
+version and the very text of the emitter. It holds a hash of its name and payload, checked when it is read; what is
+damaged, short or foreign is ignored and written anew. Files are put in place by an atomic rename, so processes may race.
+The oldest make way when there are too many. The folder is only used if it is ours alone.
 
 `TENXOR_CACHE_DIR` names the folder (empty: no cache on disk); else it is `tenxor` in `XDG_CACHE_HOME` or `~/.cache`.
 """

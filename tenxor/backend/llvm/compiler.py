@@ -17,6 +17,7 @@ from ...target import Target
 from ...version import __version__
 from . import cache, sharing
 from .emit import ENTRY, emit
+from .machine import host, image_of, machine_of
 
 Entry = Callable[[bytes, int, int, int], None]
 Whole = Callable[[bytes], None]
@@ -42,18 +43,16 @@ class MachineCode:
 
 
 class Compiler:
-    """This machine's code generator. `compiled` and `loaded` count the kernels made here and those found on disk."""
+    """The code generator for a target, this machine if none is given; code is run here. `compiled` and `loaded` count the
+    kernels made here and those found on disk.
+    """
 
-    def __init__(self) -> None:
-        binding.initialize_native_target()
-        binding.initialize_native_asmprinter()
-        cpu, features = binding.get_host_cpu_name(), binding.get_host_cpu_features()
-        target = binding.Target.from_default_triple()
-        self.machine = target.create_target_machine(cpu=cpu, features=features.flatten(), opt=2)
+    def __init__(self, target: Target | None = None) -> None:
+        self.target = target = target or host()
+        self.machine = machine_of(target)
         self.jit = binding.create_lljit_compiler(self.machine)
-        self.target = Target.of_host({name for name, has in features.items() if has})
         self.identity = "\n".join(
-            (target.triple, cpu, features.flatten(), str(binding.llvm_version_info), llvmlite.__version__, __version__)
+            (target.identity, str(binding.llvm_version_info), llvmlite.__version__, __version__)
         )
         self.kernels: dict[Kernel, MachineCode] = {}
         self.compiled = self.loaded = 0
@@ -82,7 +81,7 @@ class Compiler:
         """The code by which threads share loops."""
         if self._sharing is None:
             with self.lock:
-                self._sharing, _ = self._library("sharing", "sharing", lambda: sharing.TEXT, sharing.FUNCTIONS)
+                self._sharing, _ = self._library("sharing", "sharing", lambda: sharing.text(self.target), sharing.FUNCTIONS)
         return self._sharing
 
     def _library(self, name: str, text: str, llvm_ir: Callable[[], str], symbols: tuple[str, ...]) -> tuple[Any, str]:
@@ -101,19 +100,9 @@ class Compiler:
         return library, "compiled"
 
     def _image(self, llvm_ir: str) -> bytes:
-        """The object file of a module.
-
-        LLVM's strength reduction would take as long as half of all the rest, and finds nothing to gain in these loops. It
-        is turned on again for whoever else uses LLVM in this process.
-        """
-        module = binding.parse_assembly(llvm_ir)
+        """The object file of a module."""
         with self.lock:
-            binding.set_option("tenxor", "-disable-lsr=true")
-            try:
-                image: bytes = self.machine.emit_object(module)
-            finally:
-                binding.set_option("tenxor", "-disable-lsr=false")
-        return image
+            return image_of(llvm_ir, self.machine)
 
     def _link(self, image: bytes, key: str, symbols: tuple[str, ...]) -> Any:
         """The linked library, or None if the image is no object file of this machine."""

@@ -44,12 +44,14 @@ class Emitter:
         self.module = Module(target)
         parameters = [("arguments", POINTER), ("begin", I64), ("end", I64), ("worker", I64)]
         # Vectors that are spilled would lie across two lines if the stack were less aligned.
-        self.b = Builder(self.module, ENTRY, parameters, attributes=f"alignstack({ALIGNMENT}) nounwind")
+        stack = f"alignstack({ALIGNMENT}) " if target.processor.aligns_stack else ""
+        calling = target.processor.calling
+        self.b = Builder(self.module, ENTRY, parameters, attributes=f"{stack}nounwind", calling=calling)
         self.arguments, self.begin, self.end, self.worker = self.b.arguments
         self.scopes = [Scope(-1, self.b.cursor)]
         self.here = 0  # the depth of the scope that the builder is in
         self.lanes: Lanes | None = None
-        self.width = widths.lane_count(kernel, target.vector_bytes)
+        self.width = widths.lane_count(kernel, target)
         self.spans: dict[int, Span] = {}  # what part of an axis the loop over it runs through
         self.states: dict[int, list[Parts]] = {}  # the running states, per part
         self.results: dict[int, tuple[int, list[Parts]]] = {}  # the latest states and the scope that they belong to

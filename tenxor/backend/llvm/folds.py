@@ -14,6 +14,7 @@ from .builder import select
 from .emitter import Emitter
 from .scopes import Parts
 
+# These decide bits, and so are the same on all machines.
 CHUNK = 64  # steps whose floats are added up on their own
 ROWS = 8  # and where they are taken one by one, as in sums of columns
 

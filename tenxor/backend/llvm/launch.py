@@ -9,14 +9,10 @@ from functools import partial
 
 from ...kernel.ir import Kernel
 from ...memory import Buffer, allocate
+from ...target import Target
 from ..interface import Arguments, Compiled, Given, Launch, OnHost, in_one_go
-from ..threads import SLICE, num_threads, share, share_unbroken
+from ..threads import num_threads, share, share_unbroken
 from .compiler import MachineCode, compiler, counts
-
-HOLD_LOCK = 1 << 16  # work, in additions, below which a kernel keeps Python's lock
-SHARE = 1 << 20  # and from which threads share it
-LONGER = 32  # times as long may products run until signals are heard
-PAGE = 1 << 12  # bytes, of which each thread's scratch memory takes a multiple
 
 
 class Native(OnHost):
@@ -31,8 +27,9 @@ class Native(OnHost):
     def counts(self) -> tuple[int, int]:
         return counts()
 
-    def threads(self) -> int:
-        return num_threads()
+    @property
+    def target(self) -> Target:
+        return compiler().target.shared_by(num_threads())
 
     def compile(self, kernel: Kernel) -> MachineCode:
         return compiler().get(kernel)
@@ -50,6 +47,7 @@ class _Bound:
 
     __slots__ = (
         "at",
+        "brief",
         "code",
         "flagged",
         "grain",
@@ -62,6 +60,7 @@ class _Bound:
         "sources",
         "split",
         "tables",
+        "target",
         "work",
     )
 
@@ -79,7 +78,9 @@ class _Bound:
         self.sources = [(k, at, more * n, n) for (k, at, more), n in zip(arguments.sources, sizes[1:], strict=False)]
         self.numbers = arguments.numbers
         self.split, self.work, self.scratch = arguments.split, arguments.work, arguments.scratch
-        self.grain = kernel.grain if kernel.shared >= 0 else 0  # 0 if threads share no loop
+        self.target = target = compiler().target
+        self.brief = self.work < target.sharing.hold_lock
+        self.grain = kernel.grain(target.sharing) if kernel.shared >= 0 else 0  # 0 if threads share no loop
 
     def launch(self, out: Buffer, given: Given, then: Callable[[], object] | None = None) -> bool:
         """See `Launch`."""
@@ -97,10 +98,11 @@ class _Bound:
             words.append(value.imag if imag else value.real)
         block = self.pack(*words, self.slots)
         if self.scratch:
-            size = -(-self.scratch // PAGE) * PAGE
+            page = self.target.page
+            size = -(-self.scratch // page) * page
             scratch = allocate(size * num_threads(), self.code.kernel.name)
             block += struct.pack("=2q", scratch.address, size)
-        if self.work >= HOLD_LOCK:
+        if not self.brief:
             self.much(block, then)
         elif then is None:
             self.code.call(block)
@@ -110,13 +112,14 @@ class _Bound:
 
     def much(self, block: bytes, then: Callable[[], object] | None) -> None:
         """Run with Python's lock released, on several threads if it is very much."""
-        work, grain, alone = self.work, self.grain or 1, self.work < SHARE or not self.grain
+        work, grain, sharing = self.work, self.grain or 1, self.target.sharing
+        alone = work < sharing.share or not self.grain
         if self.scratch:  # each piece packs anew what it reads
-            work //= LONGER
-            grain *= -(-self.split // (num_threads() * grain * (work // SLICE + 1)))
+            work //= sharing.longer
+            grain *= -(-self.split // (num_threads() * grain * (work // sharing.slice + 1)))
         if then is not None:
-            share_unbroken(self.code, block, self.split, grain, then, alone=alone)
+            share_unbroken(self.code, block, self.split, grain, sharing, then, alone=alone)
         elif self.grain:
-            share(self.code, block, self.split, work, grain, alone=alone)
+            share(self.code, block, self.split, work, grain, sharing, alone=alone)
         else:
             self.code.call_free(block, 0, self.split, 0)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ...kernel.columns import SHORT
 from ...kernel.ir import For, Statement
 from . import folds, rows, widths
 from .analysis import carried, runs_along
@@ -27,7 +26,7 @@ def loop(em: Emitter, s: For) -> None:
         _over_blocks(em, s, begin, end)
     elif axis.vector and em.width > 1:
         _with_lanes(em, s, begin, end)
-    elif em.lanes is None and (lanes := folds.lanes_inside(em, s)) is not None:
+    elif em.lanes is None and em.width > 1 and (lanes := folds.lanes_inside(em, s)) is not None:
         _folding_across(em, lanes, carried(s, em.kernel.folds), lambda: _in_chunks(em, s, begin, end, 1))
     else:
         _in_chunks(em, s, begin, end, 1)
@@ -111,14 +110,14 @@ def _with_lanes(em: Emitter, s: For, begin: Value, end: Value) -> None:
         return
     around, (changed, _) = em.lanes, rows.in_rows(em, s)
     width = em.width if around is None else around.width
-    if not across and widths.is_written_once(s):
+    if not across and widths.is_written_once(s, em.target):
         em.lanes = Lanes(s.axis, width, 1, masked=True, either=True)
         _plain(em, s, begin, end, width)
         em.lanes = around
         return
-    short = bool(changed) and em.spans[s.axis].size <= SHORT
-    widest = max(1, em.spans[s.axis].size // width) if s.axis in em.spans else widths.WIDEST
-    for unroll in widths.unrollings(s, across=bool(across), short_rows=short):
+    short = bool(changed) and em.spans[s.axis].size <= em.target.loops.short_rows
+    widest = max(1, em.spans[s.axis].size // width) if s.axis in em.spans else em.target.loops.vectors
+    for unroll in widths.unrollings(s, em.target, across=bool(across), short_rows=short):
         unroll = min(unroll, widest)
         em.lanes = Lanes(s.axis, width, unroll)
         begin = _in_chunks(em, s, begin, end, width * unroll)
@@ -140,7 +139,7 @@ def _folding_across(em: Emitter, axis: int, across: list[int], run: Callable[[],
     """
     entered = {f: em.states[f] for f in across}
     widest = max(d.itemsize for f in across for d in em.kernel.folds[f].states)
-    em.lanes = Lanes(axis, max(2, em.target.vector_bytes // widest), widths.ACROSS)
+    em.lanes = Lanes(axis, em.target.lanes(widest), widths.ACROSS)
     for f in across:
         folds.start(em, f)
     run()

@@ -14,9 +14,6 @@ from .scopes import Parts
 from .types import I1, I32, I64, POINTER, VOID, Type, vector
 from .values import load_masked, store_masked
 
-LEAST_STREAMED = 32  # bytes of a vector that is worth writing past the cache
-TOGETHER = 4  # elements loaded singly at a time, if there are as many lanes, from one place in memory
-
 
 def parts_of(element: Type) -> int:
     """How many numbers lie side by side in an element."""
@@ -99,7 +96,7 @@ def store_vector(
 
     def whole() -> None:
         for place, x in zip(places, vectors, strict=True):
-            if streamed and x.type.bytes >= LEAST_STREAMED:
+            if streamed and x.type.bytes >= em.target.streams.vector:
                 place.store(x, x.type.bytes, em.module.attached("nontemporal", "i32 1"))
             else:
                 place.store(x, x.type.bytes if streamed else 0)
@@ -165,7 +162,7 @@ def load_singly(em: Emitter, place: Value, index: Value, stride: Value, element:
     assert lanes is not None
     if parts_of(element) > 1:
         return _load_pairs_singly(em, place, index, stride, element)
-    together = min(TOGETHER, lanes.width)
+    together = min(em.target.loops.singly, lanes.width)
     steps = [stride * k for k in range(together + 1)]
     at = place.at(index * stride, element)
     found: Parts = []

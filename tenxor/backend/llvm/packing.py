@@ -22,9 +22,6 @@ from .scopes import Lanes, Parts
 from .types import I1, I8, I64, int_type, vector
 from .values import from_memory, load, load_masked, memory_type, store_masked, to_memory
 
-TOGETHER = 4  # panels that are filled at once: memory is read in longer pieces
-SQUARE = 8  # elements of a side of what is turned in registers, at most
-
 Row = Callable[[Value, int, int], Value]  # the element at a step, of a value, in a row of the tile
 Vectors = Callable[[Value, int], Parts]  # the elements at a step, of a value
 
@@ -68,7 +65,7 @@ class Panels:
         """Where the panels of a value begin."""
         size = sum(e.dtype.compute.itemsize for e in self.side.values[:index])
         padded = self.em.slot(self.side.block) + self.panel
-        return self.place.at(padded * (self.steps + SQUARE) * size, I8)
+        return self.place.at(padded * (self.steps + self.em.target.loops.square) * size, I8)
 
     def panel_at(self, index: int, first: Value, at: Value) -> Value:
         """The panel that begins with index `at`, in a block from `first` on."""
@@ -130,7 +127,7 @@ class Panels:
             em.lanes = None
 
         rest = first
-        for together in (TOGETHER, 1):
+        for together in (em.target.blocks.panels, 1):
 
             def whole(at: Value, together: int = together) -> Value:
                 em.lanes = Lanes(self.axis, width, together * self.panel // width)
@@ -213,13 +210,16 @@ class Panels:
         offset = place.load(I64)
         together = inside & (offsets - offset.splat(width)).equals(em.b.counting(I64, width))
         bits = together.bitcast(int_type(width))
-        length = intrinsic("cttz", ~bits, em.b.constant(I1, 0)).cast("zext", I64)
+        if width > 1:
+            bits = intrinsic("cttz", ~bits, em.b.constant(I1, 0))
+        length = bits.cast("zext", I64)
         return offset, first_lanes(length, width), length
 
     def fill_turned(self, index: int, e: Expr, first: Value, last: Value) -> None:
         """Lanes run along the steps; squares of them are turned."""
         em, dtype = self.em, e.dtype.compute
-        side = next(n for n in (SQUARE, 4, 2, 1) if self.panel % n == 0 and n * dtype.itemsize <= em.target.vector_bytes)
+        most = min(em.target.loops.square, em.target.lanes(dtype.itemsize))
+        side = next(n for n in (8, 4, 2, 1) if self.panel % n == 0 and n <= most)
 
         def band(at: Value) -> Value:
             """As many rows as a square has."""

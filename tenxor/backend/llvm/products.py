@@ -22,10 +22,10 @@ from functools import reduce
 from operator import mul
 
 from ...kernel.ir import Factor, For, Product, State, expand, expressions, walk, work
-from ...kernel.products import AT_ONCE, ROWS
+from ...kernel.products import AT_ONCE
 from ...ops.expr import Call, Const, Expr
 from . import folds, packing
-from .access import LINE, prefetch
+from .access import prefetch
 from .builder import Value, fma, select, smaller
 from .emitter import Emitter
 from .memory import lanes_before
@@ -34,18 +34,7 @@ from .scopes import Lanes, Parts, Span
 from .types import I8, I64, POINTER
 from .values import load, memory_type
 
-LITTLE = 4  # additions' worth of work with a result, up to which it is done straight from the registers
-MOST_TERMS = 2  # of a step, that are added to a state one by one
-
-
-def tile_shape(vector_bytes: int, states: int) -> tuple[tuple[int, ...], int]:
-    """The heights of tiles, in rows, and how many vectors wide they are: as the registers allow.
-
-    The first height is for whole tiles, the others are for the last rows.
-    """
-    if vector_bytes == 64:  # 32 registers
-        return ((12, 4), 2) if states == 1 else ((6, 2), 2)
-    return ((6, 2), 2) if states == 1 else ((4, 2), 1)
+MOST_TERMS = 2  # of a step, that are added to a state one by one, and each rounded once: it decides bits
 
 
 def product(em: Emitter, s: Product) -> None:
@@ -60,9 +49,9 @@ class _Work:
         self.em, self.s = em, s
         self.fold = em.kernel.folds[s.fold]
         self.width = em.width
-        self.heights, self.vectors = tile_shape(em.target.vector_bytes, len(self.fold.states))
+        self.heights, self.vectors = em.target.tile(len(self.fold.states))
         self.high, self.wide = self.heights[0], self.vectors * self.width
-        self.direct = all(work(e) <= LITTLE for e in expressions(s.body))
+        self.direct = all(work(e) <= em.target.costs.direct for e in expressions(s.body))
         self.once = s.once and self.direct
         self.steps = self.steps_in_all()
         self.states, left, right, offsets = self.scratch()
@@ -86,13 +75,13 @@ class _Work:
         em, s = self.em, self.s
         state = 0 if self.once else sum(d.itemsize for d in self.fold.states)
         if not (s.left.packed or s.right.packed) and len(s.summed) == 1:
-            place = em.on_stack(I8, (ROWS[1] + self.high) * self.wide * state, "states")
+            place = em.on_stack(I8, (em.target.blocks.rows[1] + self.high) * self.wide * state, "states")
             return [place] * 4
-        columns = em.slot(s.right.block)
+        columns, line = em.slot(s.right.block), em.target.caches.line
         place = em.scratch()
         with em.within(0):
             columns = columns + self.wide
-            rows, steps = self.padded(), self.steps + packing.SQUARE
+            rows, steps = self.padded(), self.steps + em.target.loops.square
             sizes = (
                 rows * (self.wide * state),
                 rows * steps * (s.left.packed * packing.bytes_of(s.left)),
@@ -100,7 +89,7 @@ class _Work:
             )
             found = [place.cast("inttoptr", POINTER)]
             for size in sizes:
-                place = (place + size + (LINE - 1)) & -LINE
+                place = (place + size + (line - 1)) & -line
                 found.append(place.cast("inttoptr", POINTER))
         return found
 

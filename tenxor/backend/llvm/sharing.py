@@ -10,19 +10,24 @@ up takes tens of microseconds.
 
 from __future__ import annotations
 
-import platform
+from string import Template
+
+from ...target import Target
 
 MEETING_PLACE = 384  # bytes, in lines of 64, as nobody should be slowed down by what others write
-POLLS = 8000  # before sleeping: about a tenth of a millisecond
-INTEL, ARM = ("x86_64", "AMD64"), ("aarch64", "arm64")
-MACHINE = platform.machine()
-RELAX = (
-    "@llvm.x86.sse2.pause()" if MACHINE in INTEL else "@llvm.aarch64.hint(i32 1)" if MACHINE in ARM else "@nothing()"
-)
+RELAX = {"x86_64": "@llvm.x86.sse2.pause()", "aarch64": "@llvm.aarch64.hint(i32 1)"}  # tell the other threads of a core
 FUNCTIONS = ("prepare", "share", "serve", "stop")
 OPEN, STOPPED = 1 << 30, 1 << 29  # what the door says, beside the number of helpers inside
 
-TEXT = f"""
+
+def text(target: Target) -> str:
+    """The LLVM module with these functions, for a machine that threads run on."""
+    relax = RELAX.get(target.processor.architecture)
+    known = "define internal void @nothing() { ret void }" if relax is None else f"declare void {relax.replace(' 1', '')}"
+    return _WRITTEN.substitute(known=known, relax=relax or "@nothing()", polls=target.sharing.polls)
+
+
+_WRITTEN = Template(f"""
 %place = type {{
   i64, [56 x i8],                      ; 0: where the next piece begins
   i32, [60 x i8],                      ; 2: the door
@@ -34,7 +39,7 @@ declare i32 @sem_init(ptr, i32, i32)
 declare i32 @sem_post(ptr)
 declare i32 @sem_wait(ptr)
 declare i32 @sem_trywait(ptr)
-{"declare void " + RELAX.replace("i32 1", "i32") if MACHINE in INTEL + ARM else "define internal void @nothing() { ret void }"}
+$known
 
 define void @prepare(ptr %place) {{
   %tokens = getelementptr %place, ptr %place, i32 0, i32 9
@@ -171,8 +176,8 @@ poll:
   br i1 %got, label %done, label %poll.again
 poll.again:
   %more = add i64 %polls, 1
-  call void {RELAX}
-  %enough = icmp sge i64 %more, {POLLS}
+  call void $relax
+  %enough = icmp sge i64 %more, $polls
   br i1 %enough, label %sleep, label %poll
 sleep:
   %interrupted = call i32 @sem_wait(ptr %semaphore)
@@ -181,4 +186,4 @@ sleep:
 done:
   ret void
 }}
-"""
+""")

@@ -15,8 +15,6 @@ from .scopes import Parts
 from .types import Type, array, vector
 from .values import from_memory, memory_type
 
-WIDEST_SQUARE = 8  # of 16 by 16 are a fifth faster, and take LLVM more than twice as long
-
 
 def memory(em: Emitter, tile: int, element: Type, side: int) -> Value:
     """The tile's place on the stack."""
@@ -26,7 +24,7 @@ def memory(em: Emitter, tile: int, element: Type, side: int) -> Value:
 def fill(em: Emitter, s: Stage) -> None:
     """Fill a tile over the current blocks of its two axes: whole squares first, what is left one by one."""
     source = _Source(em, s)
-    width = min(WIDEST_SQUARE, em.target.vector_bytes // max(4, source.element.bytes))
+    width = min(em.target.loops.square, em.target.lanes(max(4, source.element.bytes)))
     (top, bottom, _), (left, right, _) = em.spans[s.along], em.spans[s.last]
 
     def row_of_squares(i: Value) -> Value:
@@ -96,13 +94,14 @@ def load(em: Emitter, e: Staged) -> Parts:
     part = memory_type(e.dtype)
     element = part if e.part is None else array(part, 2)
     tile, lanes = memory(em, e.tile, element, e.side), em.lanes
-    assert lanes is not None
 
     def row_start() -> Value:
         return tile.at((em.index(e.along) - em.spans[e.along].begin) * e.side, element)
 
     row = em.once(em.scope_of(e.along), ("tile row", e.tile), row_start)
     place = em.index(e.last) - em.spans[e.last].begin
+    if lanes is None:
+        return [from_memory(e.dtype, row.at(place, element).at(e.part or 0, part).load(part))]
     found = apart([load_vector(em, row, place, u, element) for u in range(lanes.unroll)], parts_of(element))
     its = found[lanes.unroll :] if e.part else found[: lanes.unroll]
     return [from_memory(e.dtype, v) for v in its]

@@ -7,6 +7,7 @@ one rounds it (`rounded`). A value is a scalar or a vector; every function here 
 from __future__ import annotations
 
 from ...dtypes import DType, Number, bfloat16, boolean, float16, float64
+from . import halves
 from .builder import Builder, Value, intrinsic, select
 from .types import DOUBLE, FLOAT, HALF, I1, I8, I16, I32, I64, VOID, Type, array, vector
 
@@ -42,7 +43,7 @@ def from_memory(dtype: DType, raw: Value) -> Value:
     if dtype is boolean:
         return raw.differs(0)
     if dtype is float16:
-        return raw.cast("fpext", FLOAT)
+        return _widened(raw)
     if dtype is bfloat16:
         return (raw.cast("zext", I32) << 16).as_float()
     return raw
@@ -53,10 +54,24 @@ def to_memory(dtype: DType, value: Value) -> Value:
     if dtype is boolean:
         return value.cast("zext", I8)
     if dtype is float16:
-        return value.cast("fptrunc", HALF)
+        return _narrowed(value)
     if dtype is bfloat16:
         return value.as_bits().shifted_right(16).cast("trunc", I16)
     return value
+
+
+def _widened(half: Value) -> Value:
+    """What float16 is in a register, by the processor's instructions if it has any for that."""
+    if halves.lacks_conversions(half.b.module.target):
+        return halves.widened(half.cast("bitcast", I16))
+    return half.cast("fpext", FLOAT)
+
+
+def _narrowed(value: Value) -> Value:
+    """Floats rounded to float16."""
+    if halves.lacks_conversions(value.b.module.target):
+        return halves.narrowed(value).cast("bitcast", HALF)
+    return value.cast("fptrunc", HALF)
 
 
 def load(place: Value, dtype: DType, lanes: int = 0) -> Value:
@@ -92,7 +107,7 @@ def from_bits(dtype: DType, bits: Value) -> Value:
 def rounded(dtype: DType, value: Value) -> Value:
     """A float rounded to a narrow dtype, still in a float register."""
     if dtype is float16:
-        return value.cast("fptrunc", HALF).cast("fpext", FLOAT)
+        return _widened(_narrowed(value))
     if dtype is bfloat16:  # to nearest, ties to even, on the bits; NaN stays a NaN
         bits = value.as_bits()
         odd = bits.shifted_right(16) & 1

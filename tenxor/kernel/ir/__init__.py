@@ -9,7 +9,7 @@ Equal kernels are equal Python values, so the IR is its own cache key. `str(kern
 """
 
 from ...ops.expr import walk
-from .kernel import LANES_AT_ONCE, ROWS_AT_ONCE, Kernel
+from .kernel import Kernel
 from .leaves import (
     PARTS,
     Address,
@@ -63,14 +63,12 @@ __all__ = [
     "Keep",
     "Kept",
     "Kernel",
-    "LANES_AT_ONCE",
     "Load",
     "Number",
     "Operand",
     "PARTS",
     "Position",
     "Product",
-    "ROWS_AT_ONCE",
     "Result",
     "Side",
     "Stage",

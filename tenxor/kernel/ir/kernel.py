@@ -5,13 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ...dtypes import DType
+from ...target import Sharing
 from .loops import Axis, Fold, For, Operand, Product, Statement, statements
 from .text import program
-
-ROWS_AT_ONCE = 24  # rows of a product that no two threads should share
-LANES_AT_ONCE = (
-    64  # steps of a loop with lanes, or columns, that no two threads should share; what is streamed needs whole lines
-)
 
 
 class Kernel(NamedTuple):
@@ -49,10 +45,9 @@ class Kernel(NamedTuple):
         alone = len(self.body) == 1 and isinstance(outer, For) and self.axes[outer.axis].parallel
         return outer.axis if alone and isinstance(outer, For) else -1
 
-    @property
-    def grain(self) -> int:
+    def grain(self, sharing: Sharing) -> int:
         """How many steps of the shared loop a thread takes at least: what reads along rows reads long pieces of them."""
         loop = self.body[0]
         if isinstance(loop, For) and loop.axis == self.shared:
-            return min(loop.block, 512) or (LANES_AT_ONCE if self.axes[loop.axis].vector else 1)
-        return LANES_AT_ONCE if self.axes[self.shared].vector else ROWS_AT_ONCE
+            return min(loop.block, sharing.longest) or (sharing.steps if self.axes[loop.axis].vector else 1)
+        return sharing.steps if self.axes[self.shared].vector else sharing.rows

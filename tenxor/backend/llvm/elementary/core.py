@@ -46,6 +46,15 @@ def power_of_two(exponent: Value) -> Value:
     return ((exponent + format.bias) << format.fraction_bits).as_float()
 
 
+def upper_half(x: Value, y: Value) -> Value:
+    """The upper 64 bits of the product of two unsigned integers of 64."""
+    half, low = 32, 0xFFFFFFFF
+    x0, x1, y0, y1 = x & low, x.shifted_right(half), y & low, y.shifted_right(half)
+    middle = x1 * y0 + (x0 * y0).shifted_right(half)
+    other = x0 * y1 + (middle & low)
+    return x1 * y1 + middle.shifted_right(half) + other.shifted_right(half)
+
+
 class Pair(NamedTuple):
     """The unevaluated sum of two floats, the second at most half a unit in the last place of the first."""
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from ..builder import Builder, Module, Value, fma, intrinsic, select
 from ..types import DOUBLE, I1, I32, I64, POINTER, Type, array, int_type, vector
-from .core import Pair, exact_product, exact_sum, fast_sum, unless_rare
+from .core import Pair, exact_product, exact_sum, fast_sum, unless_rare, upper_half
 
 TWO_OVER_PI = 0.6366197723675814
 # pi/2 as a sum of floats, each the one nearest to what the earlier ones leave.
@@ -30,7 +30,6 @@ TWO_OVER_PI_BITS = (
 HELPER_NAME = "tenxor.reduce_large_by_half_pi"
 TABLE_NAME = "tenxor.two_over_pi_bits"
 
-I128 = int_type(128)
 REDUCED = Type("struct", "{ i64, double, double }")
 
 
@@ -124,18 +123,30 @@ def payne_hanek(x: Value) -> Quadrant:
     product = times_two_over_pi(significand, bits.shifted_right(52) & 0x7FF)
 
     # The product counts quarter turns modulo 4 in units of 2**-126: round it, and keep the signed rest.
-    quarters = (product + (1 << 125)).shifted_right(126)
-    rest = product - (quarters << 126)
-    rest_negative = rest < 0
-    high, low = quarter_turns_to_radians(select(rest_negative, -rest, rest), rest_negative ^ negative)
-    quarters = quarters.cast("trunc", I64)
+    quarters = (product.high + (1 << 61)).shifted_right(62)
+    rest = Wide(product.high - (quarters << 62), product.low)
+    rest_negative = rest.high < 0
+    turns = [select(rest_negative, less, part) for less, part in zip(negated(rest), rest, strict=True)]
+    high, low = quarter_turns_to_radians(Wide(*turns), rest_negative ^ negative)
     quarters = select(negative, -quarters, quarters)
     # Adding x - x makes the result NaN where x is infinite or NaN.
     return Quadrant(quarters, high + (x - x), low)
 
 
-def times_two_over_pi(significand: Value, exponent: Value) -> Value:
-    """The i128 fixed-point product, modulo 4 with 126 bits after the point; `exponent` is the biased one."""
+class Wide(NamedTuple):
+    """An integer of 128 bits as two of 64, which every machine has."""
+
+    high: Value
+    low: Value
+
+
+def negated(x: Wide) -> Wide:
+    """-x."""
+    return Wide(~x.high + x.low.equals(0).cast("zext", I64), -x.low)
+
+
+def times_two_over_pi(significand: Value, exponent: Value) -> Wide:
+    """The fixed-point product, modulo 4 with 126 bits after the point; `exponent` is the biased one."""
     # x = significand * 2**(exponent - 1075); digits of 2/pi that weigh 4 or more in the product drop out.
     position = exponent - (1075 - 62)
     position = select(position < 0, 0, position)
@@ -144,26 +155,28 @@ def times_two_over_pi(significand: Value, exponent: Value) -> Value:
     shift = position & 63
     top, middle, bottom = (intrinsic("fshl", words[k], words[k + 1], shift) for k in range(3))
 
-    wide = significand.cast("zext", I128)
-    carry = (wide * bottom.cast("zext", I128)).shifted_right(64)
-    product = wide * middle.cast("zext", I128) + carry
-    return product + (wide * top.cast("zext", I128) << 64)
+    added = upper_half(significand, bottom)
+    low = significand * middle + added
+    carry = low.compare("ult", added).cast("zext", I64)
+    return Wide(upper_half(significand, middle) + carry + significand * top, low)
 
 
-def quarter_turns_to_radians(turns: Value, negative: Value) -> Pair:
+def quarter_turns_to_radians(turns: Wide, negative: Value) -> Pair:
     """Fixed-point quarter turns (units of 2**-126, not zero), negated if asked, times pi/2."""
-    zeros = intrinsic("ctlz", turns, turns.b.constant(I1, 0))
-    aligned = turns << zeros
-    upper = aligned.shifted_right(75).cast("trunc", I64)  # 53 bits
-    lower = aligned.shifted_right(12).cast("trunc", I64) & (1 << 63) - 1  # the next 63
-    exponent = (1023 + 75 - 126) - zeros.cast("trunc", I64)
+    empty = turns.high.equals(0)
+    first, second = select(empty, turns.low, turns.high), select(empty, 0, turns.low)
+    zeros = intrinsic("ctlz", first, first.b.constant(I1, 0))
+    aligned = Wide(intrinsic("fshl", first, second, zeros), second << zeros)
+    upper = aligned.high.shifted_right(11)  # 53 bits
+    lower = (aligned.high << 52 | aligned.low.shifted_right(12)) & (1 << 63) - 1  # the next 63
+    exponent = (1023 + 75 - 126) - zeros - select(empty, turns.high.constant(64), 0)
     sign = negative.cast("zext", I64) << 63
     scale = (exponent << 52 | sign).as_float()
     high = upper.to_float() * scale
     low = lower.to_float() * (scale * 2.0**-63)
-    first, second, _ = PI_HALVES[64]
-    product, error = exact_product(high, first)
-    return fast_sum(product, fma(high, second, fma(low, first, error)))
+    first_part, second_part, _ = PI_HALVES[64]
+    product, error = exact_product(high, first_part)
+    return fast_sum(product, fma(high, second_part, fma(low, first_part, error)))
 
 
 def table(b: Builder) -> Value:

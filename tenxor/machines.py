@@ -1,0 +1,30 @@
+"""Machines by name, for code that is not for the present one: to look at, to assemble, or to run where a processor has more.
+
+Blocks are for the caches of `Caches()`. What LLVM calls a machine stands in its `Processor`.
+"""
+
+from __future__ import annotations
+
+from .target import MANY_REGISTERS, Processor, Target
+
+_X86, _ARM, _PTX, _SPIRV = (
+    "x86_64-unknown-linux-gnu",
+    "aarch64-unknown-linux-gnu",
+    "nvptx64-nvidia-cuda",
+    "spirv64-unknown-unknown",
+)
+
+# x86-64 by its levels: what each added is used, and nothing beyond.
+SCALAR = Target(0, processor=Processor(_X86, "x86-64"))  # one element at a time
+SSE = Target(16, processor=Processor(_X86, "x86-64"))
+AVX2 = Target(32, frozenset(("avx2", "f16c")), processor=Processor(_X86, "x86-64-v3"))
+AVX512 = Target(64, AVX2.features | {"avx512f"}, MANY_REGISTERS, Processor(_X86, "x86-64-v4"))
+
+# 32 registers of 16 bytes.
+NEON = Target(16, frozenset(("neon",)), MANY_REGISTERS, Processor(_ARM, "generic", "+neon"))
+
+# Threads of a GPU compute an element at a time. They have no cache to ask for lines, and their stack is no CPU's.
+PTX = Target(0, registers=MANY_REGISTERS, processor=Processor(_PTX, "sm_80", "", "ptx_kernel", False, False))
+SPIRV = Target(0, registers=MANY_REGISTERS, processor=Processor(_SPIRV, "", "", "spir_kernel", False, False))
+
+NAMED = {"scalar": SCALAR, "sse": SSE, "avx2": AVX2, "avx512": AVX512, "neon": NEON, "ptx": PTX, "spirv": SPIRV}

@@ -1,0 +1,242 @@
+"""Kernels for machines of many kinds, given as a `Target`.
+
+Where this processor has the instructions, both back ends compute them, and agree; else LLVM makes their code, which is
+looked at. The names of the tests say which.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from llvmlite import binding
+
+import tenxor as tx
+from tenxor.backend.llvm import sharing
+from tenxor.backend.llvm.emit import emit
+from tenxor.backend.llvm.machine import machine_of
+from tenxor.dtypes import ALL, boolean, complex64, complex128, float16, float32, float64, int8
+from tenxor.kernel.fuse import fuse, pending
+from tenxor.kernel.ir import Kernel
+from tenxor.kernel.lower import lower
+from tenxor.machines import NAMED
+from tenxor.node import EMPTY, REINTERPRET, Node
+from tenxor.realize import realize
+from tenxor.target import Target
+from tenxor.tensor import Tensor
+from tests.kernel.helpers import compute, elementwise, tensor
+from tests.machines import use
+
+from .assembled import assembled
+from .pairs import whole
+from .test_agreement import CASES, ELEMENTARY, check_equal, check_near, crossed, ordered
+from .test_scatter import Case
+from .twins import Array, Compare, assert_same, check
+
+HAS = {name for name, has in binding.get_host_cpu_features().items() if has}
+NEEDS = {  # of the instructions that each is said to have, those that tell its level
+    "scalar": {"sse2"},
+    "sse": {"sse2"},
+    "avx2": {"avx2", "bmi2", "f16c", "fma", "lzcnt", "movbe"},
+    "avx512": {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"},
+}
+RUN = [name for name, needs in NEEDS.items() if needs <= HAS]
+MADE = [name for name in NAMED if name not in RUN]
+HERE, ELSEWHERE = [f"{name} run" for name in RUN], [f"{name} assembled" for name in MADE]
+both = pytest.mark.parametrize("name", RUN + MADE, ids=HERE + ELSEWHERE)
+run = pytest.mark.parametrize("name", RUN, ids=HERE)
+made = pytest.mark.parametrize("name", MADE, ids=ELSEWHERE)
+
+
+def near(found: Array, expected: Array) -> None:
+    """Within four units in the last place: two for each back end's elementary functions, and no more for what follows them."""
+    if found.dtype.kind == "c":
+        check_near(found, expected, 20)
+        return
+    np.testing.assert_array_equal(np.isnan(found), np.isnan(expected))
+    steps = np.abs(ordered(np.nan_to_num(found)) - ordered(np.nan_to_num(expected)))
+    assert steps.max() <= 4, (found[steps > 4][:5], expected[steps > 4][:5])
+
+
+def softmaxes() -> list[Tensor]:
+    x = whole(9, 37)
+    return [tx.softmax(x, axis=axis) for axis in (0, 1)] + [tx.logsumexp(x, axis=1), x.astype(float64).var(axis=0)]
+
+
+def reductions() -> Iterator[Tensor]:
+    for dtype in ALL:
+        x = whole(11, 19, dtype=dtype)
+        yield from (x.sum(axis=0), x.sum(axis=1), x.sum())
+        if not dtype.is_complex:
+            yield from (x.max(axis=0), x.argmax(axis=1), x.argmin(axis=0))
+    yield tx.cumulative_sum(whole(7, 20), axis=0)
+    yield tx.cumulative_sum(whole(7, 20), axis=1)
+
+
+def products() -> Iterator[Tensor]:
+    for k, dtype in enumerate(ALL):
+        rows, columns, steps = (4, 6, 13, 15)[k % 4], (8, 17, 21)[k % 3], (4, 9)[k % 2]
+        a, b = whole(rows, steps, dtype=dtype), whole(steps, columns, dtype=dtype, seed=1)
+        if dtype is not boolean:
+            yield a @ b
+    yield (whole(4, 259)[:, ::-1] @ whole(259, 9, seed=1)).T + whole(9, 1)  # in two chunks of steps
+    a, b = whole(13, 5), whole(5, 100, seed=1)  # packed
+    yield from (a @ b + whole(100), b.T @ a.T)
+    yield tx.abs(a[:, None] - b.T[None, :17]).sum(axis=-1)
+    yield tx.contract(a[:, :9], b[:9], [(1, 0)], multiply=lambda x, y: x + y, add=tx.maximum)
+    yield tx.conv2d(whole(2, 3, 6, 20), whole(5, 3, 2, 3, seed=1))
+
+
+def elements() -> Iterator[Tensor]:
+    for dtype in ALL:
+        x, y = whole(71, dtype=dtype), whole(71, dtype=dtype, seed=1)
+        yield tx.where(x == y, x, y) if dtype is boolean else x * y + x
+        yield from (x.astype(d) for d in (float16, float32, int8) if not dtype.is_complex)
+
+
+def moved() -> Iterator[Tensor]:
+    for dtype in (int8, float16, float64, complex64):
+        x, y = whole(66, 70, dtype=dtype), whole(70, 66, dtype=dtype, seed=1)
+        yield from (x + y.T, x[:, ::-1] + x, x[:, ::2] + x[:, 1::2], x[:, ::7] + 1, x.T.reshape(-1) + 1)
+        yield x[tx.asarray([3, -1, 0, 60])] + x[:4]
+        yield x[:9, tx.asarray([3, -1, 0, 60])] + y[:4, 0]
+        target = whole(20, 60, dtype=dtype) + 0
+        target[:, ::2] = x[:20, :30]
+        yield target
+
+
+def complexes() -> Iterator[Tensor]:
+    for dtype in (complex64, complex128):
+        z = whole(37, dtype=dtype) + 0.5
+        yield from (z * z.conj() + 1, z / (z + 4), abs(z), z.real * z.imag)
+
+
+def functions() -> Iterator[Tensor]:
+    for dtype in (float16, float32, float64):
+        x = Tensor._of(tensor(np.linspace(-3, 9, 71).astype(dtype.numpy)))
+        yield from (f(x) for f in (tx.exp, tx.sin, tx.tanh, tx.erf, tx.log1p, tx.gelu, tx.floor))
+        yield tx.abs(x) ** x
+
+
+WORK: dict[str, tuple[Callable[[], Sequence[Tensor] | Iterator[Tensor]], Compare]] = {
+    "elements": (elements, assert_same),
+    "reductions": (reductions, assert_same),
+    "products": (products, assert_same),
+    "views and indices": (moved, assert_same),
+    "softmax": (softmaxes, near),
+    "complex": (complexes, near),
+    "functions": (functions, near),
+}
+
+
+def kernels_for(target: Target, roots: Sequence[Node]) -> Iterator[Kernel]:
+    """The kernels that compute pending nodes on a machine."""
+    nodes = fuse(pending(roots), roots, target)
+    for node in nodes:
+        if node.op not in (EMPTY, REINTERPRET):
+            yield lower(node, set(nodes), target)[0]
+
+
+@both
+@pytest.mark.parametrize("work", WORK)
+def test_kernels(work: str, name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    make, compare = WORK[work]
+    if name in RUN:
+        use(monkeypatch, NAMED[name])
+        for t in make():
+            check(t.storage.node, compare=compare)
+        return
+    kernels = dict.fromkeys(k for t in make() for k in kernels_for(NAMED[name], [t.storage.node]))
+    assembled(name, [emit(k, NAMED[name]) for k in kernels], tmp_path)
+
+
+@pytest.mark.parametrize("name", ["avx512", "neon"])
+def test_threads_meet_on_each_processor(name: str, tmp_path: Path) -> None:
+    text = sharing.text(NAMED[name])
+    assert {"avx512": "@llvm.x86.sse2.pause()", "neon": "@llvm.aarch64.hint(i32 1)"}[name] in text
+    assert assembled(name, [text], tmp_path, b"take_pieces")
+    assert "@nothing()" in sharing.text(Target(16))  # on a machine that nobody named
+
+
+CHOSEN = [
+    (op, dtype) for k, (op, dtype) in enumerate(CASES) if k % 11 == 0 or (op.name in ELEMENTARY and dtype is float32)
+]
+
+
+@run
+def test_every_operation_on_some_dtype(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    use(monkeypatch, NAMED[name])
+    for op, dtype in CHOSEN:
+        ulps = 0 if op.name not in ELEMENTARY and op.formula is None else 3 if op.formula else 2
+        if dtype.is_complex and (op.name in ELEMENTARY or op.cost > 3):
+            ulps = 500 if op.name == "pow" else 20
+        ours, oracle = (elementwise(op.name, *(tensor(x, dtype) for x in crossed(op, dtype))) for _ in range(2))
+        realize(ours)
+        compute(oracle)
+        try:
+            check_equal(ours, oracle, ulps)
+        except AssertionError as error:
+            raise AssertionError(f"{op.name} of {dtype}: {error}") from None
+
+
+@run
+def test_scatters_take_values_in_their_order(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    use(monkeypatch, NAMED[name])
+    for seed in range(2000, 2012):
+        check(Case(seed).node())
+
+
+@run
+def test_every_float16_there_and_back(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where the processor converts none itself: all of them, all halfway between two, and what is next to those."""
+    use(monkeypatch, NAMED[name])
+    every = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
+    wide = tx.asarray(every).astype(float32).to_numpy()
+    with np.errstate(all="ignore"):
+        expected = every.astype(np.float32)
+        halfway = (expected[1:] + expected[:-1]) / 2
+        floats = np.concatenate([halfway, *(np.nextafter(halfway, np.float32(end)) for end in (-np.inf, np.inf))])
+        floats = np.append(floats, np.float32([65519.996, 65520, 1e9, np.inf, -np.inf, np.nan, 2**-25, 1e-30]))
+        narrow = floats.astype(np.float16)
+    np.testing.assert_array_equal(wide, expected)
+    np.testing.assert_array_equal(np.signbit(wide), np.signbit(expected))
+    found = tx.asarray(floats).astype(float16).to_numpy()
+    np.testing.assert_array_equal(found, narrow)
+    np.testing.assert_array_equal(np.signbit(found), np.signbit(narrow))
+
+
+def text_for(name: str, t: Tensor) -> str:
+    return "\n".join(emit(k, NAMED[name]) for k in kernels_for(NAMED[name], [t.storage.node]))
+
+
+def test_one_lane_is_no_vector() -> None:
+    """But for products, whose tiles hold vectors of one."""
+    x, flat = whole(70, 130), whole(1000)
+    for t in (x + 1, x.sum(axis=0), x.sum(axis=1), tx.softmax(x), x.argmax(axis=1), x + x.T[:70, :70].sum(), flat[::2]):
+        assert " x float>" not in text_for("scalar", t + 0)
+    assert set(re.findall(r"<(\d+) x ", text_for("scalar", whole(20, 30) @ whole(30, 40)))) == {"1"}
+
+
+def test_instructions_are_those_of_the_machine() -> None:
+    """A table in registers where they are permuted; lines asked for where there are any; 12 rows where registers are many."""
+    t, p = tx.tanh(whole(70)), whole(40, 300) @ whole(300, 200)
+    assert [("vpermi2var" in text_for(name, t), "avx2.permps" in text_for(name, t)) for name in ("avx512", "avx2", "sse")] == [
+        (True, False),
+        (False, True),
+        (False, False),
+    ]
+    assert ["llvm.prefetch" in text_for(name, p) for name in ("avx2", "neon", "ptx", "spirv")] == [True, True, False, False]
+    for name, target in NAMED.items():
+        assert f'target triple = "{target.processor.triple}"' in text_for(name, p)
+    assert ["define ptx_kernel void @kernel(" in text_for("ptx", p), "spir_kernel" in text_for("spirv", p)] == [True, True]
+
+
+def test_a_tile_of_neon_stays_in_its_registers() -> None:
+    """Twelve rows of two vectors: 24 products a step, of which none waits on the stack."""
+    machine = machine_of(NAMED["neon"])
+    code: str = machine.emit_assembly(binding.parse_assembly(text_for("neon", whole(40, 300) @ whole(300, 200))))
+    most = max(re.split(r"\n(?=\.L)", code), key=lambda block: block.count("fmla"))
+    assert most.count("fmla") == 24 and "[sp" not in most

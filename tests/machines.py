@@ -1,0 +1,45 @@
+"""Other machines than the present one, for kernels that are planned and made from now on."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tenxor.backend.llvm import compiler as compilers
+from tenxor.backend.llvm.compiler import Compiler, compiler
+from tenxor.target import MANY_REGISTERS, Target
+
+
+def current() -> Target:
+    """What kernels are planned and made for now."""
+    return compiler().target
+
+
+def use(monkeypatch: pytest.MonkeyPatch, target: Target, unlike: str = "") -> None:
+    """Plan and make kernels for a target, until the test ends. They run here, so this processor needs its instructions.
+
+    No kernel on disk is theirs that was made when something was otherwise that `unlike` names.
+    """
+    made = Compiler(target)
+    made.identity += unlike
+    monkeypatch.setattr(compilers, "_compiler", made)
+    monkeypatch.setattr(sys.modules["tenxor.realize"], "_plans", {})
+
+
+def tuned(target: Target, **groups: dict[str, Any]) -> Target:
+    """A target with other numbers in some of its groups: `blocks={"left": 64}`."""
+    return replace(target, **{name: replace(getattr(target, name), **numbers) for name, numbers in groups.items()})
+
+
+def tune(monkeypatch: pytest.MonkeyPatch, **groups: dict[str, Any]) -> None:
+    """The present machine with other numbers in some groups, until the test ends."""
+    use(monkeypatch, tuned(current(), **groups))
+
+
+def vectors(monkeypatch: pytest.MonkeyPatch, nbytes: int) -> None:
+    """The present machine with vectors of so many bytes, whatever instructions these become."""
+    registers = MANY_REGISTERS if nbytes == 64 else 16
+    use(monkeypatch, replace(current(), vector_bytes=nbytes, registers=registers))

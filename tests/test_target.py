@@ -1,0 +1,145 @@
+"""Targets: values, what they say of the present machine, and which of their numbers follow from its caches."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from dataclasses import fields, replace
+from pathlib import Path
+
+import pytest
+
+import tenxor as tx
+from tenxor import target as targets
+from tenxor.backend.llvm.compiler import compiler
+from tenxor.plan import planned
+from tenxor.target import Blocks, Caches, Loops, Processor, Sharing, Streams, Target, caches_of_host
+from tests.machines import current, tuned, use
+
+KiB, MiB = 1 << 10, 1 << 20
+TUNED_ON = (  # the machines that the numbers were found on
+    Caches(32 * KiB, 512 * KiB, 32 * MiB),  # Zen 3
+    Caches(48 * KiB, MiB, 32 * MiB),  # Zen 5
+    Caches(32 * KiB, MiB, 36_608 * KiB),  # Cascade Lake
+)
+
+
+def listed(folder: Path, *caches: tuple[int, str, str]) -> Path:
+    """A folder as Linux has it, with these levels, kinds and sizes."""
+    for k, (level, kind, size) in enumerate(caches):
+        for cpu in os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else (0,):
+            place = folder / f"cpu{cpu}" / "cache" / f"index{k}"
+            place.mkdir(parents=True)
+            for name, text in (("level", level), ("type", kind), ("size", size), ("coherency_line_size", 128)):
+                (place / name).write_text(f"{text}\n")
+    return folder
+
+
+class TestCaches:
+    def test_are_read_as_linux_lists_them(self, tmp_path: Path) -> None:
+        caches = (1, "Data", "48K"), (1, "Instruction", "64K"), (2, "Unified", "2M"), (3, "Unified", "30720K")
+        assert caches_of_host(listed(tmp_path, *caches)) == Caches(48 * KiB, 2 * MiB, 30 * MiB, 128)
+
+    @pytest.mark.parametrize(
+        ("asked", "found"),
+        [
+            ({}, Caches()),
+            ({"SC_LEVEL1_DCACHE_SIZE": 1 << 16}, Caches(first=1 << 16)),
+            ({"SC_LEVEL1_DCACHE_SIZE": 1 << 15, "SC_LEVEL2_CACHE_SIZE": 1 << 18}, Caches(1 << 15, 1 << 18, 1 << 18)),
+            ({"SC_LEVEL3_CACHE_SIZE": 1 << 24, "SC_LEVEL1_DCACHE_LINESIZE": 128}, Caches(1 << 15, 1 << 15, 1 << 24, 128)),
+        ],
+    )
+    def test_else_as_the_system_says_and_else_as_usual(
+        self, asked: dict[str, int], found: Caches, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(targets, "_asked", lambda name: asked.get(name, 0))
+        assert caches_of_host(tmp_path) == found
+
+    @pytest.mark.parametrize("caches", TUNED_ON)
+    def test_of_the_machines_that_were_tuned_give_the_numbers_found_there(self, caches: Caches) -> None:
+        target = Target(32).with_caches(caches)
+        assert (target.loops, target.streams, target.blocks) == (Loops(), Streams(), Blocks())
+
+    def test_that_are_smaller_give_smaller_blocks(self) -> None:
+        target = Target(16).with_caches(Caches(16 * KiB, 128 * KiB, 8 * MiB))
+        assert target.loops == replace(Loops(), columns=2048, short_rows=512, narrow=128)
+        assert target.streams == replace(Streams(), result=2 * MiB, touched=8 * MiB)
+        assert target.blocks == replace(Blocks(), left=MiB, right=2 * MiB, fixed=4 * MiB, near=128 * KiB)
+
+    def test_change_no_bits(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Blocks and streams for a machine with hardly any caches, and for this one."""
+        x = tx.random.Generator(0).normal(shape=(70, 3000), dtype=tx.float32).realize()
+        found = []
+        for target in (current(), current().with_caches(Caches(4 * KiB, 4 * KiB, 16 * KiB))):
+            use(monkeypatch, target)
+            computed = (x.sum(axis=0), x.sum(axis=1), tx.softmax(x, axis=0), x.T @ x, x @ x.T, x * 2)
+            found.append([t.to_numpy().tobytes() for t in computed])
+        assert found[0] == found[1]
+
+
+class TestValues:
+    def test_are_equal_by_what_they_say(self) -> None:
+        assert Target(32) == Target(32) and hash(Target(32)) == hash(Target(32))
+        assert len({Target(32), Target(32), Target(16), Target(32, threads=2), tuned(Target(32), costs={"kept": 9})}) == 4
+
+    def test_cannot_be_changed(self) -> None:
+        with pytest.raises(AttributeError):
+            Target(32).threads = 2  # type: ignore[misc]
+
+    def test_are_known_by_all_that_decides_code(self) -> None:
+        one = Target(32, frozenset(("avx2", "f16c")))
+        assert one.identity == Target(32, frozenset(("f16c", "avx2"))).identity == one.shared_by(7).identity
+        others = [replace(one, vector_bytes=16), replace(one, features=frozenset()), replace(one, registers=32)]
+        others += [replace(one, processor=Processor(cpu="other")), tuned(one, loops={"square": 4})]
+        assert len({t.identity for t in (one, *others)}) == 6
+
+    def test_that_order_of_features_is_that_of_no_process(self) -> None:
+        program = "from tenxor.target import Target; print(Target(32, frozenset(('avx2', 'f16c', 'avx512f'))).identity)"
+        found = {
+            subprocess.run(
+                [sys.executable, "-c", program], env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True, check=True
+            ).stdout
+            for seed in "012"
+        }
+        assert len(found) == 1
+
+    def test_tiles_fill_the_registers_and_no_more(self) -> None:
+        for registers in (16, 32):
+            for states in (1, 2):
+                tile = Target(16, registers=registers).tile(states)
+                high = tile.heights[0]
+                needed = states * high * tile.vectors + states * tile.vectors + 1
+                assert registers // 2 < needed <= registers
+                assert Sharing().rows % high == Blocks().rows[0] % high == Blocks().rows[1] % high == 0
+
+    def test_every_number_of_a_group_is_told_apart(self) -> None:
+        """None is forgotten where targets are compared."""
+        plain = Target(32)
+        for group in ("caches", "costs", "fusing", "loops", "streams", "blocks", "sharing"):
+            for field in fields(getattr(plain, group)):
+                assert tuned(plain, **{group: {field.name: 12345}}) != plain
+
+
+def test_the_present_machine_has_what_its_processor_has() -> None:
+    target = compiler().target
+    assert target.processor.cpu and target.processor.architecture and target.vector_bytes in (16, 32, 64)
+    assert target.caches.first <= target.caches.second <= target.caches.last and target.page >= 1 << 12
+    assert target.has("avx512f") == (target.vector_bytes == 64)
+
+
+def test_what_is_planned_for_some_threads_is_not_reused_with_others() -> None:
+    """A batch that three threads share by its products, one thread's products do not."""
+    before, wanted = tx.num_threads(), {}
+    a, b = tx.ones((6, 20, 30)).realize(), tx.ones((6, 30, 50)).realize()
+    try:
+        for threads in (1, 3, 1):
+            tx.set_num_threads(threads)
+            ((_, kernel),) = planned([(a @ b).storage.node])
+            assert kernel is not None and wanted.setdefault(threads, kernel) == kernel
+            (a @ b).realize()
+            plans = sys.modules["tenxor.realize"]._plans.values()
+            assert [p.target.threads for p in plans if [s.call and s.call.kernel for s in p.steps] == [kernel]] == [threads]
+        assert wanted[1] != wanted[3]
+    finally:
+        tx.set_num_threads(before)
