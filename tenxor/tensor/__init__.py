@@ -6,6 +6,7 @@ from typing import Any
 
 from ..dtypes import dtype as dtype_of
 from ..errors import ArgumentError, UnknownAttribute
+from . import contraction
 from .movement import resized
 from .protocols import Protocols
 
@@ -64,22 +65,16 @@ class Tensor(Protocols):
         >>> tx.asarray([1, 2, 3]).dot(tx.asarray([4, 5, 6])).item()
         32
         """
-        from .contraction import dot
-
-        found: Tensor = dot(self, self._operand(other, "dot"))
+        found: Tensor = contraction.dot(self, self._operand(other, "dot"))
         return found
 
     def __matmul__(self, other: Any) -> Tensor:
-        from .contraction import matmul
-
         other = self._operand(other, "matmul", quietly=True)
-        return other if other is NotImplemented else matmul(self, other)
+        return other if other is NotImplemented else contraction.matmul(self, other)
 
     def __rmatmul__(self, other: Any) -> Tensor:
-        from .contraction import matmul
-
         other = self._operand(other, "matmul", quietly=True)
-        return other if other is NotImplemented else matmul(other, self)
+        return other if other is NotImplemented else contraction.matmul(other, self)
 
     def __imatmul__(self, other: Any) -> Tensor:
         result = self.__matmul__(other)

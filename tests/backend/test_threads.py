@@ -289,7 +289,9 @@ class TestSeveralOfPythonsThreads:
         alone = [work(k) for k in range(6)]
         assert at_once(6, work) == alone
 
-    def test_compile_kernels_of_their_own(self) -> None:
+    def test_compile_kernels_of_their_own(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("TENXOR_CACHE_DIR", "")  # compile, not find them
+
         def work(k: int) -> int:
             x = tx.arange(8)
             for _ in range(k + 1):  # as many operations as nobody else has
