@@ -99,7 +99,11 @@ def make_plan(pattern: Pattern) -> Plan:
     inlined = {number_of[n] for n in missing}
     costly = [number_of[n] for n in missing if n not in free]
     parts = _parts(now, stored, number_of, len(nodes)) if more else {}
-    steps = [_make_step(node, stored, number_of, pattern.scalars, parts) for node in kernels]
+    wholes = [parts.get(node, number_of[node]) for node in kernels]
+    steps = [
+        _make_step(node, stored, number_of, pattern.scalars, whole, nodes[whole])
+        for node, whole in zip(kernels, wholes, strict=True)
+    ]
     _plan_memory(steps, _readers(order, inlined, number_of))
     watched = sorted({k for step in steps for _, readers in step.givers for k in readers}.union(costly))
     read = Counter(number_of[source] for n in order for source in n.sources if type(source) is Node)
@@ -130,11 +134,11 @@ def _parts(order: list[Node], kernels: set[Node], number_of: dict[Node, int], co
 
 
 def _make_step(
-    node: Node, kernels: set[Node], number_of: dict[Node, int], scalars: list[Scalar], parts: dict[Node, int]
+    node: Node, kernels: set[Node], number_of: dict[Node, int], scalars: list[Scalar], whole: int, asked: Node
 ) -> Step:
     place, nbytes = number_of[node], node.size * node.dtype.itemsize
-    name = "full" if node.op is OPS["cast"] and type(node.sources[0]) is Scalar else node.op
-    step = Step(place, nbytes, name, parts.get(node, place))
+    name = "full" if asked.op is OPS["cast"] and type(asked.sources[0]) is Scalar else asked.op
+    step = Step(place, nbytes, name, whole)
     if writes(node.op) or node.op is REINTERPRET:
         source = number_of[node.sources[0]]  # type: ignore[index]
         step.needs.add(source)

@@ -53,7 +53,7 @@ def product_in_blocks(node: Node) -> list[Node] | None:
         return restricted(rows, places[k], known), Layout.contiguous(node.shape).index(cut)
 
     whole = tuple([Layout.contiguous(leaf.shape) for leaf in leaves])
-    return [Node(Blocks(node.op.name, len(places), block), node.shape, node.dtype, tuple(leaves), whole)]
+    return [Node(Blocks(len(places), block), node.shape, node.dtype, tuple(leaves), whole)]
 
 
 def _places(rows: Rows, sizes: tuple[int, ...], itemsize: int, seen: int | None) -> Iterator[Place]:

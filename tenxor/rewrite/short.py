@@ -12,10 +12,10 @@ from ..layout import Layout
 from ..node import Node
 from ..ops import OPS
 from ..reductions import Reduction
-from .making import converted
+from .making import converted, is_operation, made_at
 
 TERMS = 32  # at most
-ROW, MANY = 8, 1 << 14  # elements of a row that is short, and in all such rows
+ROW, MANY = 8, 1 << 16  # elements of a row that is short, and in all such rows
 FEW = 4  # results that share each element of one side of a product, from which tiles are computed
 _JOINS = {
     name: OPS[join] for name, join in (("sum", "add"), ("sum_in_width", "add"), ("max", "maximum"), ("min", "minimum"))
@@ -39,7 +39,12 @@ def written_out(node: Node) -> list[Node] | None:
     if not windows and not row:
         return None
     made: list[Node] = []
-    terms = _products(made, source, sides, kept) if sides else [(source, x) for x in _terms(through, kept)]
+    if windows and sides:
+        terms = _products(made, source, sides, kept)
+    else:
+        terms = [(source, x) for x in _terms(through, kept)]
+    if not windows and is_operation(source):
+        terms = [(made_at(made, source, x), Layout.contiguous(x.shape)) for _, x in terms]
     wide = source.dtype if reduction.name in ("max", "min") else reduction.result(source.dtype).compute
     if source.dtype is not wide:
         terms = [converted(made, wide, *term) for term in terms]
