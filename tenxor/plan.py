@@ -23,9 +23,7 @@ from .rewrite import rewritten
 from .rewrite.blocks import Blocks
 
 IN_PLACE = 1 << 20  # bytes from which a result takes over the memory of an operand that dies; finding out takes time
-UNBROKEN = (
-    1 << 32
-)  # work, in additions, up to which it does so, as signals cannot end such a kernel: less than a second
+UNBROKEN = 1 << 32  # work, in additions, up to which it does so, as signals cannot end such a kernel: less than a second
 _WITHOUT_KERNEL = (EMPTY, REINTERPRET)
 _NOBODY: frozenset[int] = frozenset()
 _DONE = data(allocate(0), (0,), boolean)  # stands in the list of nodes for one that is not needed any more

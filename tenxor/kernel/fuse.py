@@ -114,9 +114,7 @@ def _fused(order: Sequence[Node], roots: set[Node]) -> tuple[list[Node], dict[No
     reads: dict[Node, list[_Read]] = {node: [] for node in order}
     bare: set[Node] = set()  # what is read by others than parts of likely products
     for node in reversed(order):
-        if node in kernels or not _in_passing(
-            node, reads[node], node in constant, weight[node], cost[node], node not in bare
-        ):
+        if node in kernels or not _in_passing(node, reads[node], node in constant, weight[node], cost[node], node not in bare):
             kernels.add(node)
             reads[node] = [_Read(node, loops_of(node))]
         if (node in kernels or node in bare) and not (isinstance(node.op, Reduction) and may_be_product(node)):
@@ -148,9 +146,7 @@ def _reads_of(node: Node, place: Layout) -> list[tuple[Node, Layout]]:
 
 
 def _apart(order: Sequence[Node]) -> set[Node]:
-    """The nodes that must be in memory: what is written over, values and indices that read this, reinterpreted bytes, what blocks
-    are made of.
-    """
+    """The nodes that must be in memory: what is written over, values and indices that read this, what bytes or blocks are of."""
     found: set[Node] = set()
     for node in order:
         if writes(node.op):
@@ -286,7 +282,9 @@ def _is_whole(node: Node, read: _Read) -> bool:
     return read.place.tables is None and read.kernel.op is not STORE and read.place.covers(node.size)
 
 
-def _in_passing(node: Node, reads: list[_Read], constant: bool, weight: int, cost: int, folded: bool) -> bool:
+def _in_passing(
+    node: Node, reads: list[_Read], constant: bool, weight: int, cost: int, folded: bool
+) -> bool:
     op = node.op
     if any(r.place.base is not None for r in reads):
         return False

@@ -32,8 +32,11 @@ def written_out(node: Node) -> list[Node] | None:
     (source,) = node.sources
     assert type(source) is Node
     sides = sides_of(source, through)
-    if min([times_read(side, kept) for side in sides], default=1) >= FEW:
+    times = [times_read(side, kept) for side in sides]
+    if times and min(times) >= FEW:
         return None
+    if times and max(times) == 1:
+        sides = ()
     windows = any(overlaps(x, kept) for x in sides or (through,))
     row = max([_short_row(x, kept) for x in sides or (through,)])
     if not windows and not row:
@@ -54,9 +57,7 @@ def written_out(node: Node) -> list[Node] | None:
         found, at = made[-1], Layout.contiguous(x.shape)
     if found.dtype is not node.dtype:
         made.append(Node(OPS["cast"], node.shape, node.dtype, (found,), (at,)))
-    made[-1].stored = row == len(
-        terms
-    )  # what is one for a row is computed for many rows at once, not for each by itself
+    made[-1].stored = row == len(terms)  # what a row has one of is computed for many rows at once, before it is needed
     return made
 
 
