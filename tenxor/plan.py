@@ -45,7 +45,10 @@ def make_plan(pattern: Pattern) -> Plan:
     inlined = {number_of[n] for n in missing}
     costly = [number_of[n] for n in missing if n not in free]
     wholes = _wholes(now, stored, number_of, len(nodes)) if more else {}
-    steps = [_make_step(node, stored, target, number_of, pattern.scalars, wholes) for node in kernels]
+    steps = []
+    for node in kernels:
+        whole = wholes.get(node, number_of[node])
+        steps.append(_make_step(node, stored, target, number_of, pattern.scalars, whole, nodes[whole]))
     _plan_memory(steps, _readers(order, inlined, number_of))
     watched = sorted({k for step in steps for _, readers in step.givers for k in readers}.union(costly))
     read = Counter(number_of[source] for n in order for source in n.sources if type(source) is Node)
@@ -81,12 +84,12 @@ def _make_step(
     target: Target,
     number_of: dict[Node, int],
     scalars: list[Scalar],
-    wholes: dict[Node, int],
+    whole: int,
+    asked: Node,
 ) -> Step:
-    number = number_of[node]
-    name = "full" if node.op is OPS["cast"] and type(node.sources[0]) is Scalar else node.op
+    name = "full" if asked.op is OPS["cast"] and type(asked.sources[0]) is Scalar else asked.op
     nbytes = node.size * node.dtype.itemsize
-    step = Step(number, node.shape, node.dtype, nbytes, name, wholes.get(node, number))
+    step = Step(number_of[node], node.shape, node.dtype, nbytes, name, whole)
     if writes(node.op) or node.op is REINTERPRET:
         source = number_of[node.sources[0]]  # type: ignore[index]
         step.needs.add(source)

@@ -143,9 +143,7 @@ def _reads_of(node: Node, place: Layout) -> list[tuple[Node, Layout]]:
 
 
 def _apart(order: Sequence[Node]) -> set[Node]:
-    """The nodes that must be in memory: what is written over, values and indices that read this, reinterpreted bytes, what blocks
-    are made of.
-    """
+    """The nodes that must be in memory: what is written over, values and indices that read this, what bytes or blocks are of."""
     found: set[Node] = set()
     for node in order:
         if writes(node.op):

@@ -54,7 +54,7 @@ def product_in_blocks(node: Node) -> list[Node] | None:
 
     forms = tuple([Layout.contiguous(leaf.shape).form for leaf in leaves])
     dtypes = tuple([leaf.dtype for leaf in leaves])
-    blocks = Blocks(node.op.name, len(places), block)
+    blocks = Blocks(len(places), block)
     recipe = Recipe(blocks, node.shape, node.dtype, dtypes, forms, None)  # met once, so not remembered
     return [Node(recipe, tuple(leaves), (0,) * len(leaves))]
 

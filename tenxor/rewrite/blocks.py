@@ -11,13 +11,10 @@ Block = tuple[Node, Layout]  # some elements, and the layout that writes them
 
 
 class Blocks(Special):
-    """Elements computed in so many blocks. `block(sources, k)` is block `k`, made of nodes that stand for the sources. `name` is
-    what was asked for: what errors say.
-    """
+    """Elements computed in so many blocks. `block(sources, k)` is block `k`, made of nodes that stand for the sources."""
 
     __slots__ = ("block", "count")
 
-    def __init__(self, name: str, count: int, block: Callable[[Sequence[Node], int], Block]) -> None:
+    def __init__(self, count: int, block: Callable[[Sequence[Node], int], Block]) -> None:
         super().__init__("blocks")
-        self.name = name
         self.count, self.block = count, block

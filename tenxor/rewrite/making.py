@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from ..dtypes import DType
 from ..layout import Layout, memory_order
-from ..node import Node
+from ..node import Node, Scalar
 from ..ops import OPS, Op
 from ..ops.reductions import Reduction
 
+MOST = 32  # operations that are made anew for one part of a result
 _CAST = OPS["cast"]
 
 
@@ -31,3 +32,40 @@ def converted(made: list[Node], dtype: DType, source: Node, through: Layout) -> 
     turned = through.permute(order)
     made.append(Node.of(_CAST, turned.shape, dtype, (source,), (turned,)))
     return made[-1], Layout.contiguous(turned.shape).permute([order.index(axis) for axis in range(len(order))])
+
+
+def is_operation(source: Node | Scalar) -> bool:
+    """Whether a source is elementwise and computed where it is needed."""
+    return type(source) is Node and type(source.op) is Op and source.buffer is None and not source.stored
+
+
+def made_at(made: list[Node], node: Node, place: Layout) -> Node:
+    """The elements of an elementwise node at a place, made anew of those that its operands have there: so a part of it is
+    computed alone, and all of it is never stored.
+    """
+    known: dict[tuple[Node, Layout], Node] = {}
+    stack = [(node, place)]
+    while stack:
+        last, at = stack[-1]
+        reads = [
+            (s, at.over(x) if type(s) is Node and x is not None else None)
+            for s, x in zip(last.sources, last.layouts, strict=True)
+        ]
+        missing = [
+            (s, x)
+            for s, x in reads
+            if type(s) is Node and x is not None and x.base is None and is_operation(s) and (s, x) not in known
+        ]
+        if missing and len(known) + len(stack) < MOST:
+            stack += missing
+            continue
+        stack.pop()
+        if (last, at) in known:
+            continue
+        whole = Layout.contiguous(at.shape)
+        twins = [known.get((s, x)) if type(s) is Node and x is not None else None for s, x in reads]
+        sources = tuple([twin or s for twin, (s, _) in zip(twins, reads, strict=True)])
+        layouts = tuple([whole if twin else x for twin, (_, x) in zip(twins, reads, strict=True)])
+        made.append(Node.of(last.op, at.shape, last.dtype, sources, layouts))
+        known[last, at] = made[-1]
+    return known[node, place]

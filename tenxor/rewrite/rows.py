@@ -42,7 +42,7 @@ def rows_of(node: Node, products: Node, side: int) -> Rows | None:
     if axes is None or len(axes) < 2 or axes[-1] != steps or axes[-2] < 0:
         return None
     row = axes[-2]
-    if other.base is not None or other.strides[row] or (other.tables is not None and other.tables[row] is not None):
+    if other.strides[row] or (other.tables is not None and other.tables[row] is not None):
         return None
     found = _depending(node, products, row, steps)
     if found is None:

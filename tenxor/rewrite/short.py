@@ -12,10 +12,10 @@ from ..layout import Layout
 from ..node import Node
 from ..ops import OPS
 from ..ops.reductions import Reduction
-from .making import converted
+from .making import converted, is_operation, made_at
 
 TERMS = 32  # at most
-ROW, MANY = 8, 1 << 14  # elements of a row that is short, and in all such rows
+ROW, MANY = 8, 1 << 16  # elements of a row that is short, and in all such rows
 FEW = 4  # results that share each element of one side of a product, from which tiles are computed
 _JOINS = {
     name: OPS[join] for name, join in (("sum", "add"), ("sum_in_width", "add"), ("max", "maximum"), ("min", "minimum"))
@@ -32,14 +32,22 @@ def written_out(node: Node) -> list[Node] | None:
     (source,) = node.sources
     assert type(source) is Node
     sides = sides_of(source, through)
-    if min([times_read(side, kept) for side in sides], default=1) >= FEW:
+    times = [times_read(side, kept) for side in sides]
+    if times and min(times) >= FEW:
         return None
+    if times and max(times) == 1:
+        sides = ()
     windows = any(overlaps(x, kept) for x in sides or (through,))
     row = max([_short_row(x, kept) for x in sides or (through,)])
     if not windows and not row:
         return None
     made: list[Node] = []
-    terms = _products(made, source, sides, kept) if sides else [(source, x) for x in _terms(through, kept)]
+    if windows and sides:
+        terms = _products(made, source, sides, kept)
+    else:
+        terms = [(source, x) for x in _terms(through, kept)]
+    if not windows and is_operation(source):
+        terms = [(made_at(made, source, x), Layout.contiguous(x.shape)) for _, x in terms]
     wide = source.dtype if reduction.name in ("max", "min") else reduction.result(source.dtype).compute
     if source.dtype is not wide:
         terms = [converted(made, wide, *term) for term in terms]
@@ -49,9 +57,7 @@ def written_out(node: Node) -> list[Node] | None:
         found, at = made[-1], Layout.contiguous(x.shape)
     if found.dtype is not node.dtype:
         made.append(Node.of(OPS["cast"], node.shape, node.dtype, (found,), (at,)))
-    made[-1].stored = row == len(
-        terms
-    )  # what is one for a row is computed for many rows at once, not for each by itself
+    made[-1].stored = row == len(terms)  # what a row has one of is computed for many rows at once, before it is needed
     return made
 
 

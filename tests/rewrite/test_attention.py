@@ -230,3 +230,17 @@ def test_few_rows_are_no_blocks() -> None:
     found = attend(q, k, v)
     assert not blocks_of(found)
     np.testing.assert_allclose(found, model(q, k, v), rtol=1e-3, atol=1e-6)
+
+
+def test_by_letters_with_shared_heads_and_random_numbers() -> None:
+    q, k, v = drawn(2, 500, 6, 8), drawn(2, 700, 3, 8, seed=1), drawn(2, 700, 3, 5, seed=2)
+    wide = [t[:, :, :, None].expand(-1, -1, -1, 2, -1).reshape(2, 700, 6, -1) for t in (k, v)]
+    scores = tx.einsum("blhe,bshe->bhls", q, wide[0]) / np.sqrt(8).astype(np.float32)
+    found = tx.softmax(scores) @ wide[1].permute(0, 2, 1, 3)
+    assert len(blocks_of(found)) == 1
+    expected = model(q.permute(0, 2, 1, 3), wide[0].permute(0, 2, 1, 3), wide[1].permute(0, 2, 1, 3))
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-6)
+    keeps = tx.random.Generator(7).random(shape=(2, 6, 500, 700), dtype=tx.float32) < 0.9
+    dropped = tx.where(keeps, tx.softmax(scores), 0.0)
+    found = dropped @ wide[1].permute(0, 2, 1, 3)
+    np.testing.assert_allclose(found, dropped.to_numpy() @ wide[1].permute(0, 2, 1, 3).to_numpy(), rtol=1e-3, atol=1e-5)
