@@ -74,6 +74,14 @@ class Plan:
             step.run(pattern, others)
 
 
+def _target() -> Target:
+    """The present machine, with as many threads as share loops now: another value, once that is changed."""
+    made = compiler()
+    if made.target.threads != num_threads():
+        made.target = made.target.shared_by(num_threads())
+    return made.target
+
+
 def make_plan(pattern: Pattern) -> Plan:
     """The plan that computes what has this pattern."""
     nodes = stand_ins(pattern)
@@ -86,7 +94,7 @@ def make_plan(pattern: Pattern) -> Plan:
             " use tx functions (tx.sin) instead of math's"
         )
     number_of = {node: k for k, node in enumerate(nodes)}
-    target = compiler().target.shared_by(num_threads())
+    target = _target()
     kernels = fuse(order, roots, target)
     stored, free = set(kernels), constants(order, weights(order), target.fusing)
     inlined = {number_of[n] for n in order if n not in stored}
@@ -239,7 +247,7 @@ def _memory_to_write(old: Node) -> Buffer:
 def planned(roots: Sequence[Node]) -> list[tuple[Node, Kernel | None]]:
     """The kernels that would compute the nodes, in order; None where memory is only handed out. Computes nothing."""
     wanted = [node for node in roots if node.buffer is None]
-    target = compiler().target.shared_by(num_threads())
+    target = _target()
     kernels = fuse(pending(wanted), wanted, target)
     every, found = set(kernels), []
     for node in kernels:
