@@ -29,7 +29,10 @@ class Native(OnHost):
 
     @property
     def target(self) -> Target:
-        return compiler().target.shared_by(num_threads())
+        made = compiler()
+        if made.target.threads != num_threads():
+            made.target = made.target.shared_by(num_threads())
+        return made.target
 
     def compile(self, kernel: Kernel) -> MachineCode:
         return compiler().get(kernel)
