@@ -11,11 +11,12 @@ from ...kernel.ir import Kernel
 from ...memory import Buffer, allocate
 from ..interface import Arguments, Compiled, Given, Launch, OnHost, in_one_go
 from ..threads import SLICE, num_threads, share, share_unbroken
-from .compiler import MachineCode, compiler, counts
+from .compiler import Integer, MachineCode, compiler, counts
 
 HOLD_LOCK = 1 << 16  # work, in additions, below which a kernel keeps Python's lock
 SHARE = 1 << 20  # and from which threads share it
 LONGER = 32  # times as long may products run until signals are heard
+ZERO = Integer(0)
 PAGE = 1 << 12  # bytes, of which each thread's scratch memory takes a multiple
 
 
@@ -51,6 +52,7 @@ class _Bound:
     __slots__ = (
         "at",
         "code",
+        "end",
         "flagged",
         "grain",
         "more",
@@ -74,6 +76,7 @@ class _Bound:
         self.pack = struct.Struct(f"={len(kernel.operands)}q{len(self.tables)}s{codes}{len(self.slots)}s").pack
         self.more, self.at = arguments.out
         self.sources, self.numbers = arguments.sources, arguments.numbers
+        self.end = Integer(arguments.split)
         self.split, self.work, self.scratch = arguments.split, arguments.work, arguments.scratch
         self.grain = kernel.grain if kernel.shared >= 0 else 0  # 0 if threads share no loop
 
@@ -85,7 +88,7 @@ class _Bound:
             words.append(nodes[k].buffer.address + more + offsets[at])  # type: ignore[union-attr]
         flag = None
         if self.flagged:
-            flag = ctypes.c_int64()
+            flag = Integer()
             words.append(ctypes.addressof(flag))
         words.append(self.tables)
         for k, imag in self.numbers:
@@ -99,9 +102,9 @@ class _Bound:
         if self.work >= HOLD_LOCK:
             self.much(block, then)
         elif then is None:
-            self.code.call(block)
+            self.code.call(block, ZERO, self.end, ZERO)
         else:
-            in_one_go(partial(self.code.call, block), then)
+            in_one_go(partial(self.code.call, block, ZERO, self.end, ZERO), then)
         return flag is not None and flag.value != 0
 
     def much(self, block: bytes, then: Callable[[], object] | None) -> None:
