@@ -243,6 +243,7 @@ def test_integers_add_up_modulo_2_to_their_width(name: str) -> None:
     assert_same(tx.conv2d(x, w, bias, padding=1, groups=2), expected)
 
 
+@pytest.mark.large
 @pytest.mark.parametrize("dtype", [tx.float16, tx.bfloat16, tx.float32], ids=str)
 @pytest.mark.parametrize("outputs", [2, 16])
 def test_narrow_floats_are_rounded_once(dtype: tx.DType, outputs: int) -> None:
@@ -328,6 +329,7 @@ def test_bias_and_activation_are_one_kernel_with_it() -> None:
     assert kernels_of(tx.maximum(tx.conv2d(x, w, bias, stride=2, dilation=2), 0.0)) == 1
 
 
+@pytest.mark.large
 def test_the_windows_are_never_made() -> None:
     x, w = tx.ones((4, 16, 64, 64)).realize(), tx.ones((16, 16, 5, 5)).realize()
     tx.conv2d(x, w).realize()
