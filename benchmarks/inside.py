@@ -100,13 +100,14 @@ def _call_seconds() -> float:
         from llvmlite import binding
 
         machine = binding.Target.from_default_triple().create_target_machine()
-        image = machine.emit_object(binding.parse_assembly("define void @idle(ptr %arguments) {\n ret void\n}"))
+        image = machine.emit_object(binding.parse_assembly("define void @idle(ptr %a, i64 %b, i64 %e) {\n ret void\n}"))
         builder = binding.JITLibraryBuilder().add_object_img(image).add_current_process().export_symbol("idle")
         library = builder.link(compiler().jit, "idle of the benchmark")
-        idle = ctypes.PYFUNCTYPE(None, ctypes.c_char_p)(library["idle"])
+        idle = ctypes.PYFUNCTYPE(None)(library["idle"])
         spans: list[tuple[float, float]] = []
+        zero = ctypes.c_int64(0)
         watched = _watched(idle, spans)
         for _ in range(1000):
-            watched(b"")
+            watched(b"", zero, zero)
         _bare.append(statistics.median(end - start for start, end in spans))
     return _bare[0]

@@ -34,7 +34,7 @@ TESTS = Path(__file__).parent
 # What is about values, whatever computes them: `pytest -m "values and not large"` is for any back end.
 VALUES = (
     *("functions", "ops", "tensor"),
-    *(f"test_{name}.py" for name in ("behaviours", "creation", "errata", "errors", "in_place", "pending", "plans")),
+    *(f"test_{name}.py" for name in ("behaviours", "creation", "errata", "errors", "in_place", "plans")),
 )
 
 

@@ -354,6 +354,7 @@ def test_contract_by_max_and_plus() -> None:
     assert longest.tolist() == [[6, 6], [8, 4]]
 
 
+@pytest.mark.large
 def test_contract_by_logaddexp_makes_no_temporary() -> None:
     a, b = tx.linspace(-1, 1, 40_000).reshape((200, 200)), tx.linspace(0, 2, 40_000).reshape((200, 200))
     expected = np.log(np.exp(a.to_numpy()) @ np.exp(b.to_numpy()))

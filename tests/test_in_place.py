@@ -206,6 +206,7 @@ class TestItIsLeftAlone:
 
 
 # An alarm that is heard just as a buffer dies comes to nobody: Python says so and goes on. It broke nothing off then.
+@pytest.mark.large
 @pytest.mark.filterwarnings("ignore:Exception ignored .*<function Buffer.__del__:pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="this system has no timers")
 def test_signals_do_not_leave_it_half_done() -> None:

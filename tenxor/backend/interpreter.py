@@ -33,6 +33,7 @@ from ..kernel.ir import (
     Position,
     Product,
     Result,
+    Side,
     Stage,
     Staged,
     State,
@@ -192,8 +193,11 @@ class _Run:
         row = self.kernel.folds[fold].row
         return fold, self.at[row] if row >= 0 else 0
 
+    def extent(self, axis: int) -> int:
+        return self.slots[self.kernel.axes[axis].extent]
+
     def loop(self, s: For) -> None:
-        begin, end = self.block.get(s.axis, (0, self.slots[self.kernel.axes[s.axis].extent]))
+        begin, end = self.block.get(s.axis, (0, self.extent(s.axis)))
         for index in range(begin, end, s.block or 1):
             if s.block:
                 self.block[s.axis] = index, min(index + s.block, end)
@@ -205,17 +209,26 @@ class _Run:
 
     def product(self, s: Product) -> None:
         fold = self.kernel.folds[s.fold]
-        rows, columns, *summed = (
-            self.slots[self.kernel.axes[a].extent] for a in (s.left.axis, s.right.axis, *s.summed)
-        )
-        for row, column in itertools.product(range(rows), range(columns)):
+        steps = list(itertools.product(*(range(self.extent(a)) for a in s.summed)))
+        left, right = self.side(s.left, s.summed, steps), self.side(s.right, s.summed, steps)
+        for row, column in itertools.product(range(len(left)), range(len(right))):
             self.at.update({s.left.axis: row, s.right.axis: column})
             self.states[self.state(s.fold)] = self.values(fold.reduction.identity(fold.states))
-            for steps in itertools.product(*map(range, summed)):
-                self.at.update(zip(s.summed, steps, strict=True))
-                self.factors = self.values(s.left.values), self.values(s.right.values)
+            for factors in zip(left[row], right[column], strict=True):
+                self.factors = factors
                 self.states[self.state(s.fold)] = self.values(s.values)
             self.body(s.body)
+
+    def side(self, side: Side, summed: tuple[int, ...], steps: Sequence[tuple[int, ...]]) -> list[list[list[Value]]]:
+        """What a product takes from one side: the values at each step, for each row, or column."""
+        found: list[list[list[Value]]] = []
+        for index in range(self.extent(side.axis)):
+            self.at[side.axis] = index
+            found.append([])
+            for step in steps:
+                self.at.update(zip(summed, step, strict=True))
+                found[-1].append(self.values(side.values))
+        return found
 
     def fill(self, s: Stage) -> None:
         dtype = self.kernel.operands[s.operand].dtype

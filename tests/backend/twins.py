@@ -120,7 +120,7 @@ def emitted(node: Node, kernel: Kernel, binding: Binding, cuts: Sequence[int] | 
     block += struct.pack("=2q", scratch.address, 0)
     code = compiler().get(kernel)
     if cuts is None:
-        code.call(block)
+        code.call(block, *map(ctypes.c_int64, (0, binding.split, 0)))
     else:
         for begin, end in pairwise([0, *cuts, binding.split]):
             code.call_free(block, begin, end, 0)

@@ -176,6 +176,7 @@ def test_padding_in_words(kernel: tuple[int, int], dilation: int) -> None:
     assert_same(valid, convolved(x, w, None, (2, 2), [(0, 0)] * 2, (dilation,) * 2, 1))
 
 
+@pytest.mark.large
 @pytest.mark.parametrize("multiplier", [1, 2, 4])
 @pytest.mark.parametrize("kernel", [(3, 3), (7, 6)])
 @pytest.mark.parametrize("stride", [1, 2])
@@ -188,6 +189,7 @@ def test_depthwise(multiplier: int, kernel: tuple[int, int], stride: int) -> Non
     assert_same(tx.conv_transpose2d(x, turned, stride=stride, padding=1, groups=5), expected)
 
 
+@pytest.mark.large
 @pytest.mark.parametrize("groups", [1, 2])
 def test_in_tiles(groups: int) -> None:
     """Sizes at which blocks, panels and their rests all occur."""
@@ -204,6 +206,7 @@ def test_in_tiles(groups: int) -> None:
     assert_close(tx.conv_transpose2d(x, turned, bias, 2, 1, 1, groups), expected)
 
 
+@pytest.mark.large
 def test_sums_so_long_that_they_are_added_in_parts() -> None:
     x, w = whole_numbers(1, 5000, 3, 4), whole_numbers(2, 5000, 3, 3)
     assert_same(tx.conv2d(x, w), convolved(x, w, None, (1, 1), [(0, 0)] * 2, (1, 1), 1))
@@ -240,6 +243,7 @@ def test_integers_add_up_modulo_2_to_their_width(name: str) -> None:
     assert_same(tx.conv2d(x, w, bias, padding=1, groups=2), expected)
 
 
+@pytest.mark.large
 @pytest.mark.parametrize("dtype", [tx.float16, tx.bfloat16, tx.float32], ids=str)
 @pytest.mark.parametrize("outputs", [2, 16])
 def test_narrow_floats_are_rounded_once(dtype: tx.DType, outputs: int) -> None:
@@ -325,6 +329,7 @@ def test_bias_and_activation_are_one_kernel_with_it() -> None:
     assert kernels_of(tx.maximum(tx.conv2d(x, w, bias, stride=2, dilation=2), 0.0)) == 1
 
 
+@pytest.mark.large
 def test_the_windows_are_never_made() -> None:
     x, w = tx.ones((4, 16, 64, 64)).realize(), tx.ones((16, 16, 5, 5)).realize()
     tx.conv2d(x, w).realize()

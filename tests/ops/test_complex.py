@@ -323,6 +323,7 @@ def test_reductions(kind: str, dtype: DType) -> None:
         assert_same(array(t.cumulative_sum(axis) + 0), np.cumsum(seen, axis) + 0, kind, axis)
 
 
+@pytest.mark.large
 @BOTH
 def test_large_reductions_run_in_parts(dtype: DType) -> None:
     x = np.round(random(dtype, 1 << 19)).reshape(1 << 10, 1 << 9)
@@ -395,6 +396,7 @@ def test_vecdot_conjugates_the_first() -> None:
     assert tx.dot(a, b).item() == (1 + 2j) * 1j + 6j
 
 
+@pytest.mark.large
 def test_products_are_as_exact_as_real_ones() -> None:
     rng = np.random.default_rng(0)
     x, y = (rng.normal(size=s) + 1j * rng.normal(size=s) for s in ((40, 3000), (3000, 50)))

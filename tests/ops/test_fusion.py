@@ -15,6 +15,7 @@ from tenxor.plan import planned
 
 from .values import Array, array, assert_identical, random, tensor
 
+pytestmark = pytest.mark.large
 Both = tuple[tx.Tensor, Array]
 ROWS, COLUMNS = 9, 35  # a matrix whose rows end in a masked tail
 

@@ -381,6 +381,7 @@ def test_read_only_views_take_sums_but_no_values() -> None:
 # Order, and threads
 
 
+@pytest.mark.large
 def test_bits_are_those_of_adding_in_order(threads: int) -> None:
     rng = np.random.default_rng(9)
     for shape, axis, count in (((700, 80), 0, 6000), ((40, 3000), 1, 9000), ((5000,), 0, 60_000)):
@@ -411,6 +412,7 @@ def test_other_spellings_are_named() -> None:
             getattr(tx.zeros(3), name)
 
 
+@pytest.mark.large
 def test_many_values_for_few_elements_are_joined_in_parts() -> None:
     """Large enough that threads share the parts, with some values left over; the bits stay the same."""
     rng = np.random.default_rng(10)

@@ -19,25 +19,24 @@ from . import cache, sharing
 from .emit import ENTRY, emit
 from .machine import host, image_of, machine_of
 
-Entry = Callable[[bytes, int, int, int], None]
-Whole = Callable[[bytes], None]
-WHOLE = "whole"
-SYMBOLS = (ENTRY, WHOLE)
+Integer = ctypes.c_int64
+Held = Callable[[bytes, Integer, Integer, Integer], None]
+Free = Callable[[bytes, int, int, int], None]
 
 
 class MachineCode:
-    """A kernel as machine code: `call` runs all of it and keeps Python's lock, for small work; `call_free` lets others run.
+    """A kernel as machine code: `call` keeps Python's lock, for small work; `call_free` lets other threads run.
 
-    Both take the arguments, and `call_free` the part of the shared loop to run and the number of the thread.
+    Both take the arguments, the part of the shared loop to run, and the number of the thread. `call` takes integers of C: to
+    convert Python's would take longer than the work.
     """
 
     __slots__ = ("_library", "address", "call", "call_free", "kernel", "origin")
 
     def __init__(self, kernel: Kernel, library: Any, origin: str) -> None:
         self.kernel, self.address = kernel, library[ENTRY]
-        arguments, integer = ctypes.c_char_p, ctypes.c_int64
-        self.call: Whole = ctypes.PYFUNCTYPE(None, arguments)(library[WHOLE])
-        self.call_free: Entry = ctypes.CFUNCTYPE(None, arguments, *(integer,) * 3)(self.address)
+        self.call: Held = ctypes.PYFUNCTYPE(None)(self.address)
+        self.call_free: Free = ctypes.CFUNCTYPE(None, ctypes.c_char_p, Integer, Integer, Integer)(self.address)
         self._library = library  # the code lives as long as this does
         self.origin = origin
 
@@ -70,7 +69,7 @@ class Compiler:
         return found
 
     def _make(self, kernel: Kernel) -> MachineCode:
-        library, origin = self._library(kernel.name, fingerprint(kernel), lambda: self.llvm_ir(kernel), SYMBOLS)
+        library, origin = self._library(kernel.name, fingerprint(kernel), lambda: self.llvm_ir(kernel), (ENTRY,))
         if origin == "disk":
             self.loaded += 1
         else:
@@ -116,29 +115,13 @@ class Compiler:
             return None
 
     def llvm_ir(self, kernel: Kernel) -> str:
-        """The kernel as LLVM IR, with `whole(arguments)`: the shared loop from its beginning to its end, by the caller."""
-        return emit(kernel, self.target) + _whole(kernel)
+        """The kernel as LLVM IR."""
+        return emit(kernel, self.target)
 
     def assembly(self, kernel: Kernel) -> str:
         """The kernel as this machine's assembly."""
         text: str = self.machine.emit_assembly(binding.parse_assembly(self.llvm_ir(kernel)))
         return text
-
-
-def _whole(kernel: Kernel) -> str:
-    """The function through which small work is called: to hand four arguments to C would take Python longer than the work."""
-    before, end = len(kernel.operands) + kernel.tables + len(kernel.numbers), ["i64 1"]
-    if kernel.shared >= 0:
-        slot = f"getelementptr i64, ptr %arguments, i64 {before + kernel.axes[kernel.shared].extent}"
-        end = [f"  %at = {slot}", "  %end = load i64, ptr %at", "i64 %end"]
-    return "\n".join(
-        (
-            f"define void @{WHOLE}(ptr %arguments) nounwind {{",
-            *end[:-1],
-            f"  call void @{ENTRY}(ptr %arguments, i64 0, {end[-1]}, i64 0)",
-            "  ret void\n}\n",
-        )
-    )
 
 
 _compiler: Compiler | None = None

@@ -12,7 +12,9 @@ from ...memory import Buffer, allocate
 from ...target import Target
 from ..interface import Arguments, Compiled, Given, Launch, OnHost, in_one_go
 from ..threads import num_threads, share, share_unbroken
-from .compiler import MachineCode, compiler, counts
+from .compiler import Integer, MachineCode, compiler, counts
+
+ZERO = Integer(0)
 
 
 class Native(OnHost):
@@ -52,6 +54,7 @@ class _Bound:
         "at",
         "brief",
         "code",
+        "end",
         "flagged",
         "grain",
         "itemsize",
@@ -80,6 +83,7 @@ class _Bound:
         self.more, self.itemsize = more * sizes[0], sizes[0]
         self.sources = [(k, at, more * n, n) for (k, at, more), n in zip(arguments.sources, sizes[1:], strict=False)]
         self.numbers = arguments.numbers
+        self.end = Integer(arguments.split)
         self.split, self.work, self.scratch = arguments.split, arguments.work, arguments.scratch
         self.target = target = compiler().target
         self.brief = self.work < target.sharing.hold_lock
@@ -93,7 +97,7 @@ class _Bound:
             words.append(nodes[k].buffer.address + more + offsets[at] * itemsize)
         flag = None
         if self.flagged:
-            flag = ctypes.c_int64()
+            flag = Integer()
             words.append(ctypes.addressof(flag))
         words.append(self.tables)
         for k, imag in self.numbers:
@@ -108,9 +112,9 @@ class _Bound:
         if not self.brief:
             self.much(block, then)
         elif then is None:
-            self.code.call(block)
+            self.code.call(block, ZERO, self.end, ZERO)
         else:
-            in_one_go(partial(self.code.call, block), then)
+            in_one_go(partial(self.code.call, block, ZERO, self.end, ZERO), then)
         return flag is not None and flag.value != 0
 
     def much(self, block: bytes, then: Callable[[], object] | None) -> None:
