@@ -70,8 +70,8 @@ def prepared(monkeypatch: pytest.MonkeyPatch, name: str, t: tx.Tensor) -> tuple[
     monkeypatch.setattr(chosen, "_backend", BACKENDS[name]())
     pattern = pattern_of([t.storage.node])
     (step,) = make_plan(pattern).steps
-    assert step.call is not None
-    return step.call, pattern
+    assert isinstance(step.filling, Call)
+    return step.filling, pattern
 
 
 @pytest.mark.parametrize("name", BACKENDS)
