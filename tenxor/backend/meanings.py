@@ -153,15 +153,29 @@ def _gelu(x: Any) -> Any:
     if x == -np.inf:
         return np.float64(-0.0)
     y = float(x) * -math.sqrt(0.5)
+    if 26.5 <= y < 30:
+        return _gelu_tail(float(x))
     found = np.float64(math.erfc(y))
-    if 1 < y < 26:
+    if 1 < y < 26.5:
         exact = Fraction(float(x)) * (Fraction(4.833646656726458e-17) - Fraction(math.sqrt(0.5)))
         found -= float(exact - Fraction(y)) * math.exp(-y * y) * 2 / math.sqrt(math.pi)
     return x * 0.5 * found
 
 
+def _gelu_tail(x: float) -> Any:
+    """Where erfc(y) has few bits left, or none: its asymptotic series, and e**(-y**2) as the square of a root, last."""
+    exact = Fraction(x) ** 2 / 4  # y**2 is x**2 / 2
+    half = float(exact)
+    root = math.exp(-half) * (1 - float(exact - Fraction(half)))
+    term = total = 1.0
+    for k in range(1, 9):
+        term *= -(2 * k - 1) / (x * x)
+        total += term
+    return np.float64(-total / math.sqrt(2 * math.pi) * root * root)
+
+
 def _gelu_tanh(x: Any) -> Any:
-    if not -20 < x < 20:
+    if not -24 < x < 24:
         return _over_one_plus_exp(np.float64(x), np.copysign(np.inf, -x))
     wide = Fraction(float(x))
     t = -(Fraction(1.5957691216057308) - Fraction(9.96930880911092e-17)) * (wide + Fraction("0.044715") * wide**3)
@@ -173,7 +187,7 @@ def _floor_divide(x: Any, y: Any) -> Any:
     if isinstance(x, int):
         return x // y if y else 0
     quotient = x / y
-    if x == 0 or np.isinf(y) or not abs(quotient) < 2**53:
+    if x == 0 or np.isinf(y) or not abs(quotient) < 2 ** (24 if isinstance(quotient, np.float32) else 53):
         return quotient  # a zero of either sign, an infinity, NaN, or so large that it is whole
     return Fraction(float(x)) // Fraction(float(y))  # exact: x / y may be rounded up to the next whole number
 

@@ -58,6 +58,7 @@ class _Bound:
         "flagged",
         "grain",
         "itemsize",
+        "looked_up",
         "more",
         "numbers",
         "pack",
@@ -73,7 +74,8 @@ class _Bound:
     def __init__(self, code: MachineCode, arguments: Arguments) -> None:
         kernel = code.kernel
         codes = "".join("d" if d.kind == "float" else "Q" if d.kind == "uint" else "q" for d in kernel.numbers)
-        tables = [t.offsets.ctypes.data for t in arguments.tables]
+        self.looked_up = [t.offsets for t in arguments.tables]  # whose memory lives as long as this
+        tables = [offsets.ctypes.data for offsets in self.looked_up]
         self.code, self.flagged = code, kernel.flagged
         self.tables = struct.pack(f"={len(tables)}q", *tables)
         self.slots = struct.pack(f"={len(arguments.slots)}q", *arguments.slots)
