@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 
 from .backend.threads import num_threads
 from .errors import MetOutOfRange
-from .indices import out_of_range
 from .node import Node
 from .ownership import held
-from .pattern import of_one, pattern_of
+from .plans.indices import out_of_range
+from .plans.pattern import of_one, pattern_of
 
 if TYPE_CHECKING:
-    from .steps import Plan
+    from .plans.steps import Plan
 
 NOBODY: frozenset[int] = frozenset()
 MAX_PLANS = 4096
@@ -39,7 +39,7 @@ def realize(*roots: Node) -> None:
             pattern = pattern_of(wanted)
         plan = _plans.get(pattern.key)
         if plan is None or plan.target.threads != num_threads():
-            from .plan import make_plan  # what makes plans is loaded with the first
+            from .plans.plan import make_plan  # what makes plans is loaded with the first
 
             plan = make_plan(pattern)
             _remember(pattern.key, plan)

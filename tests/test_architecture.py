@@ -45,10 +45,7 @@ ROOMS = (
     Room(("tenxor.target", "tenxor.machines"), "what a machine is, for whoever plans or makes code for one", only=()),
     Room(("tenxor.kernel",), "nodes become loops, for whatever target is given"),
     Room(("tenxor.backend",), "machines see the loop IR and nothing above it"),
-    Room(
-        ("tenxor.realize", "tenxor.plan", "tenxor.blockwise", "tenxor.call", "tenxor.steps", "tenxor.pattern", "tenxor.indices"),
-        "joins the two: pending nodes, kernels, run",
-    ),
+    Room(("tenxor.plans", "tenxor.realize"), "joins the two: pending nodes, kernels, run"),
     Room(("tenxor.pending",), "bounds what is not computed yet, by computing"),
     Room(("tenxor.storage",), "the cell that holds a node; it shows what is in it, so it can ask for values"),
     Room(("tenxor.show",), "figures are drawn from layouts alone", only=("tenxor.layout", "tenxor.errors")),
@@ -211,9 +208,9 @@ def test_no_modules_import_each_other() -> None:
     assert [sorted(circle) for circle in circles(all_imports(sources))] == []
 
 
-# Who knows more of back ends than their interface: the public face has the number of threads.
+# Who knows more of back ends than their interface: the public face has the number of threads, and plans are made for it.
 ENTRANCES = ("tenxor.backend", "tenxor.backend.interface")
-BEHIND = {("tenxor", "tenxor.backend.threads")}
+BEHIND = {("tenxor", "tenxor.backend.threads"), ("tenxor.realize", "tenxor.backend.threads")}
 
 
 def test_back_ends_are_known_by_their_interface() -> None:

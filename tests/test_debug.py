@@ -12,7 +12,7 @@ import pytest
 
 import tenxor as tx
 from tenxor.backend.llvm.compiler import compiler
-from tenxor.plan import planned
+from tenxor.plans.plan import planned
 
 PROGRAM = """
 import tenxor as tx

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import tenxor as tx
-from tenxor import plan
 from tenxor.pending import MAX_PENDING
+from tenxor.plans import plan
 from tenxor.realize import _plans
 
 realize_module = sys.modules["tenxor.realize"]

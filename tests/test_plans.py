@@ -10,7 +10,7 @@ import pytest
 
 import tenxor as tx
 from tenxor.kernel.ir import Kernel
-from tenxor.plan import planned
+from tenxor.plans.plan import planned
 from tenxor.tensor import Tensor
 
 realize_module = sys.modules["tenxor.realize"]

@@ -13,8 +13,8 @@ import pytest
 import tenxor as tx
 from tenxor import target as targets
 from tenxor.backend.llvm.compiler import compiler
-from tenxor.pattern import pattern_of
-from tenxor.plan import planned
+from tenxor.plans.pattern import pattern_of
+from tenxor.plans.plan import planned
 from tenxor.target import Blocks, Caches, Loops, Processor, Sharing, Streams, Target, caches_of_host
 from tests.machines import current, tuned, use
 

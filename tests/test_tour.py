@@ -13,7 +13,7 @@ import pytest
 
 import tenxor as tx
 from tenxor import __main__ as tour
-from tenxor.plan import planned
+from tenxor.plans.plan import planned
 
 ROOT = Path(__file__).resolve().parents[1]
 LONGEST = 60.0  # seconds

@@ -34,7 +34,7 @@ def explain(t: Tensor) -> str:
     Tensor (2,) float64, a view of 3 elements in memory
     ...
     """
-    from ..plan import planned
+    from ..plans.plan import planned
 
     node = _checked("explain", t).storage.node
     state = "in memory" if node.buffer is not None else "to be computed"

@@ -12,10 +12,10 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from ..errors import BadIndex, ShapeError
-from ..indices import wrong_index
 from ..layout import Layout
 from ..layout.indexing import counted
 from ..node import Node, gather
+from ..plans.indices import wrong_index
 from .arguments import axis_of, one_spelling
 from .core import Core, broadcast
 from .movement import Movement

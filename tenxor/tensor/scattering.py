@@ -11,11 +11,11 @@ from typing import Any, Self
 
 from ..dtypes import DType, Number, boolean, of_number
 from ..errors import DTypeError
-from ..indices import wrong_index
 from ..layout import Layout
 from ..node import Node, Scalar, scatter
 from ..ops import OPS
 from ..ops.reductions import REDUCTIONS, Reduction
+from ..plans.indices import wrong_index
 from ..realize import lock, realize
 from .core import KINDS, Core, Places, spread
 from .gathering import FEW, Gathering, Reached, outside

@@ -35,7 +35,7 @@ from tenxor.backend.llvm.types import (
 from tenxor.backend.llvm.values import number_of
 from tenxor.dtypes import bfloat16, float16, float32, float64
 from tenxor.kernel.ir import Kernel
-from tenxor.plan import planned
+from tenxor.plans.plan import planned
 from tenxor.target import Target
 
 KINDS = {

@@ -15,7 +15,7 @@ import tenxor as tx
 from tenxor.backend.llvm import cache
 from tenxor.backend.llvm.compiler import Compiler, compiler
 from tenxor.kernel.fingerprint import fingerprint
-from tenxor.plan import planned
+from tenxor.plans.plan import planned
 
 PROGRAM = """
 import tenxor as tx

@@ -17,10 +17,10 @@ from tenxor import backend as chosen
 from tenxor.backend import interpreter
 from tenxor.backend.interface import Backend
 from tenxor.backend.llvm.launch import Native
-from tenxor.call import Call
 from tenxor.memory import allocate
-from tenxor.pattern import Pattern, pattern_of
-from tenxor.plan import make_plan
+from tenxor.plans.call import Call
+from tenxor.plans.pattern import Pattern, pattern_of
+from tenxor.plans.plan import make_plan
 
 BACKENDS: dict[str, Callable[[], Backend]] = {"llvm": Native, "interpreter": interpreter.Interpreter}
 

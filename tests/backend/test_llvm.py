@@ -18,7 +18,7 @@ from tenxor.node import Node
 from tenxor.ops import OPS
 from tenxor.ops.expr import Const
 from tenxor.ops.reductions import REDUCTIONS
-from tenxor.plan import planned
+from tenxor.plans.plan import planned
 from tenxor.target import Target
 from tenxor.tensor import Tensor
 

@@ -91,6 +91,6 @@ def assert_close(found: tx.Tensor, expected: Any, tolerance: float = 1e-12) -> N
 
 def kernels_of(*tensors: tx.Tensor) -> int:
     """How many kernels would compute the tensors."""
-    from tenxor.plan import planned
+    from tenxor.plans.plan import planned
 
     return sum(kernel is not None for _, kernel in planned([t.storage.node for t in tensors]))

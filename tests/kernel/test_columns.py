@@ -10,7 +10,7 @@ import pytest
 import tenxor as tx
 from tenxor.kernel.columns import STEPS
 from tenxor.kernel.ir import Fetch, For, Init, Keep, Kept, Kernel, Load, Statement, Store, expressions, walk
-from tenxor.plan import planned
+from tenxor.plans.plan import planned
 from tenxor.tensor import Tensor
 
 from .helpers import TARGET

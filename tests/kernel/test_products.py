@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 import tenxor as tx
-from tenxor import plan
 from tenxor.dtypes import bfloat16, float16, float32, float64, int8
 from tenxor.kernel.ir import Kernel, Product, Store
 from tenxor.kernel.lower import lower
 from tenxor.kernel.products import AT_ONCE, LEAST
 from tenxor.node import STORE
-from tenxor.plan import planned
+from tenxor.plans import plan
+from tenxor.plans.plan import planned
 from tenxor.tensor import Tensor
 
 from .helpers import TARGET

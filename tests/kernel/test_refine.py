@@ -10,7 +10,7 @@ import pytest
 import tenxor as tx
 from tenxor.kernel.ir import Address, Kernel, Load, Stage, Statement, expressions, walk
 from tenxor.kernel.lower import lower
-from tenxor.plan import planned
+from tenxor.plans.plan import planned
 
 from .helpers import TARGET
 

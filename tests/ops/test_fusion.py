@@ -11,7 +11,7 @@ import pytest
 import tenxor as tx
 from tenxor.backend import threads
 from tenxor.dtypes import DType, boolean, float16, float32, float64, int32, int64, uint8
-from tenxor.plan import planned
+from tenxor.plans.plan import planned
 
 from .values import Array, array, assert_identical, random, tensor
 

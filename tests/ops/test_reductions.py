@@ -13,7 +13,7 @@ import tenxor as tx
 from tenxor.dtypes import DType, bfloat16, boolean, float16, float32, float64, int8, int64, uint8, uint64
 from tenxor.errors import DTypeError, ShapeError
 from tenxor.ops.reductions import REDUCTIONS
-from tenxor.plan import planned
+from tenxor.plans.plan import planned
 
 from .values import (
     ELEMENT,

@@ -23,7 +23,7 @@ from tenxor.node import Node, Scalar
 from tenxor.ops import OPS, custom
 from tenxor.ops.expr import Arg
 from tenxor.ops.philox import philox4x32
-from tenxor.plan import planned
+from tenxor.plans.plan import planned
 from tenxor.random import Generator
 from tenxor.tensor import Tensor
 

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 import tenxor as tx
-from tenxor.blockwise import Blockwise
 from tenxor.node import Node
 from tenxor.ops import OPS
 from tenxor.ops.reductions import REDUCTIONS
-from tenxor.pattern import pattern_of
-from tenxor.plan import make_plan, planned
+from tenxor.plans.blockwise import Blockwise
+from tenxor.plans.pattern import pattern_of
+from tenxor.plans.plan import make_plan, planned
 from tenxor.realize import _plans
 from tenxor.rewrite.attention import BLOCK_BYTES
 

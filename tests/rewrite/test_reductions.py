@@ -11,7 +11,7 @@ import pytest
 import tenxor as tx
 from tenxor.node import Node
 from tenxor.ops.reductions import REDUCTIONS
-from tenxor.plan import planned
+from tenxor.plans.plan import planned
 from tenxor.realize import _plans
 
 Case = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]  # shape, order of its axes, those that are reduced

@@ -12,7 +12,7 @@ import tenxor as tx
 from tenxor.node import Node
 from tenxor.ops import OPS
 from tenxor.ops.reductions import REDUCTIONS
-from tenxor.plan import planned
+from tenxor.plans.plan import planned
 from tenxor.rewrite.convolution import kernels_apart
 from tenxor.rewrite.short import written_out
 

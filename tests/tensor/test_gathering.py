@@ -15,7 +15,7 @@ import tenxor as tx
 from tenxor.errors import BadIndex, IndexOutOfRange
 from tenxor.kernel.fuse import fuse, pending
 from tenxor.kernel.lower import lower
-from tenxor.plan import planned
+from tenxor.plans.plan import planned
 from tenxor.tensor.gathering import FEW
 from tests.backend.twins import check, emitted, flagged
 from tests.machines import current

@@ -15,7 +15,7 @@ from tenxor.dtypes import ALL, DType, bfloat16, boolean
 from tenxor.errors import ArgumentError, BadIndex, DTypeError, IndexOutOfRange, ReadOnlyError, ShapeError
 from tenxor.memory import Buffer
 from tenxor.node import Node, Scatter
-from tenxor.plan import planned
+from tenxor.plans.plan import planned
 from tenxor.tensor import Tensor
 
 Array = np.ndarray[Any, Any]

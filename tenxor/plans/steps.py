@@ -10,14 +10,14 @@ from collections.abc import Callable, Sequence, Set
 from functools import partial
 from typing import Protocol
 
-from .backend import backend
-from .backend.interface import Given
-from .dtypes import DType
-from .errors import MetOutOfRange
-from .layout import Table
-from .memory import Buffer
-from .ownership import sole
-from .target import Target
+from ..backend import backend
+from ..backend.interface import Given
+from ..dtypes import DType
+from ..errors import MetOutOfRange
+from ..layout import Table
+from ..memory import Buffer
+from ..ownership import sole
+from ..target import Target
 
 allocate = backend().allocate
 NOBODY: frozenset[int] = frozenset()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .node import Node, Scalar
+from ..node import Node, Scalar
 
 APART = 1 << 48  # elements between stand-ins for offsets: more than those within any memory
 _STORED = "stored"  # stands in keys before a node that is

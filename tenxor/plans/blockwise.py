@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from .backend.interface import Given
-from .errors import MetOutOfRange
-from .layout import Layout, Table
-from .memory import Buffer, allocate
-from .node import STORE, Node, Scalar, data
+from ..backend.interface import Given
+from ..errors import MetOutOfRange
+from ..layout import Layout, Table
+from ..memory import Buffer, allocate
+from ..node import STORE, Node, Scalar, data
+from ..rewrite.blocks import Blocks
 from .pattern import Pattern, given, pattern_of
-from .rewrite.blocks import Blocks
 from .steps import Cell, Plan
 
 _NOTHING = allocate(0)

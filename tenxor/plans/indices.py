@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from .errors import IndexOutOfRange
-from .kernel.fuse import pending
-from .layout import Layout
-from .layout.indexing import counted
-from .node import Gather, Node, Scatter
+from ..errors import IndexOutOfRange
+from ..kernel.fuse import pending
+from ..layout import Layout
+from ..layout.indexing import counted
+from ..node import Gather, Node, Scatter
 
 
 def out_of_range(node: Node, compute: Callable[[Node], None]) -> IndexOutOfRange:

@@ -8,13 +8,13 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from .backend import backend
-from .backend.interface import Arguments, Compiled, Given, Launch
-from .kernel.ir import Kernel, expressions, work
-from .kernel.lower import Binding
-from .layout import Table
-from .memory import Buffer
-from .node import Node, Scalar
+from ..backend import backend
+from ..backend.interface import Arguments, Compiled, Given, Launch
+from ..kernel.ir import Kernel, expressions, work
+from ..kernel.lower import Binding
+from ..layout import Table
+from ..memory import Buffer
+from ..node import Node, Scalar
 from .pattern import given
 
 _LEVEL = os.environ.get("TENXOR_DEBUG", "")

@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from .backend import backend
+from ..backend import backend
+from ..errors import TraceError
+from ..kernel.fuse import constants, fuse, pending, weights
+from ..kernel.ir import Kernel
+from ..kernel.lower import lower
+from ..node import EMPTY, PLACEHOLDER, REINTERPRET, Node, Scalar, Scatter, writes
+from ..ops import OPS, Op
+from ..rewrite import rewritten
+from ..rewrite.blocks import Blocks
+from ..target import Target
 from .blockwise import Blockwise, first_block
 from .call import Call
-from .errors import TraceError
-from .kernel.fuse import constants, fuse, pending, weights
-from .kernel.ir import Kernel
-from .kernel.lower import lower
-from .node import EMPTY, PLACEHOLDER, REINTERPRET, Node, Scalar, Scatter, writes
-from .ops import OPS, Op
 from .pattern import Pattern, stand_ins
-from .rewrite import rewritten
-from .rewrite.blocks import Blocks
 from .steps import NOBODY, Plan, Step
-from .target import Target
 
 _WITHOUT_KERNEL = (EMPTY, REINTERPRET)
 
