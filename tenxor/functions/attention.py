@@ -32,7 +32,8 @@ def scaled_dot_product_attention(
 
     `query` is (..., L, E), `key` (..., S, E) and `value` (..., S, V); the axes in front broadcast. The result is
     (..., L, V). `attn_mask` broadcasts to (..., L, S): True where a key takes part, or numbers to add to the scores. With
-    `is_causal` query `i` sees the keys up to `i` alone, of those the mask lets take part. `scale` is 1 / sqrt(E) by default.
+    `is_causal` query `i` sees the keys up to `i` alone, of those the mask lets take part; whether NaN and infinities behind
+    them are met is left open, as most of what is behind is never looked at. `scale` is 1 / sqrt(E) by default.
     A query for which no key takes part gives 0.
 
     Integers become float64; float16 and bfloat16 are computed in float32. Beyond operands and result, in the dtype that it
@@ -66,7 +67,8 @@ def scaled_dot_product_attention(
     if mask is not None:
         scores = scores + mask if mask.dtype.is_float else _where(mask, scores, -inf)
     if is_causal:
-        scores = _where(arange(count) <= arange(length).expand_dims(1), scores, -inf)
+        earlier = arange(count) <= arange(length).expand_dims(1)
+        scores = Tensor._compute(OPS["where_seen"], earlier, scores, -inf)
     found: Tensor = (_softmax(scores, masked=mask is not None) @ v).astype(result, copy=False)
     return found
 

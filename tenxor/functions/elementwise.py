@@ -42,13 +42,14 @@ def _function(op: Op) -> Callable[..., Tensor]:
     return function
 
 
-# `cast` is astype, `clip` takes optional bounds, and the rest is inside random numbers.
+# `cast` is astype, `clip` takes optional bounds, and the rest is inside other functions.
 _INTERNAL = (
     "cast",
     "clip",
     "divide_by_real",
     "power_half",
     "squared_abs",
+    "where_seen",
     "multiply_high",
     "random_bits",
     "random_bits_high",

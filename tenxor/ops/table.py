@@ -138,6 +138,14 @@ entry(
     formula=lambda x, lo, hi: call("minimum", call("maximum", x, lo), hi),
 )
 entry("where", 3, selecting, "x where the condition holds, else y", parts=arithmetic.select)
+entry(
+    "where_seen",
+    3,
+    selecting,
+    "x where the condition holds, else y, a score of what need not be looked at",
+    parts=arithmetic.select,
+    formula=lambda condition, x, y: call("where", condition, x, y),
+)
 
 # --- rounding and parts -----------------------------------------------------------------------------------------------
 entry("floor", 1, same(REAL), "the largest integer not above x")

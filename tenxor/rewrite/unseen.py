@@ -1,4 +1,8 @@
-"""Which steps of a product weigh nothing for a row, because they come later: those of causal attention."""
+"""Which steps of a product weigh nothing for a row, because they come later: those of causal attention.
+
+What weighs nothing may be left out only where that was said (`where_seen`): 0 times NaN is NaN, and whoever writes products and
+weights of their own is to see it.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +40,7 @@ def steps_seen(rows: Rows) -> int | None:
 
 def _reach(node: Node, rows: Rows) -> int | None:
     """How many steps more than its own number each row sees, if a node is -inf at all others."""
-    if node.op is not OPS["where"]:
+    if node.op is not OPS["where_seen"]:
         return None
     condition, _, otherwise = node.sources
     if type(otherwise) is not Scalar or otherwise.value != -inf or type(condition) is not Node:

@@ -32,7 +32,7 @@ LENGTHS = (*range(36), 63, 64, 65, 77, 127, 128, 129, 200)
 
 
 def given_dtypes(op: Op, dtype: DType) -> tuple[DType, ...]:
-    return (boolean, dtype, dtype) if op.name == "where" else (dtype,) * op.arity
+    return (boolean, dtype, dtype) if op.name in ("where", "where_seen") else (dtype,) * op.arity
 
 
 def accepts(op: Op, dtype: DType) -> bool:
@@ -74,7 +74,7 @@ def check(op: Op, found: Array, *given: Array, label: object = "") -> None:
 
 
 def test_every_operation_has_a_reference() -> None:
-    assert {op.name for op in TABLE} == set(MEANING) | {"where", "nextafter"}
+    assert {op.name for op in TABLE} == set(MEANING) | {"where", "where_seen", "nextafter"}
 
 
 def test_the_table_accepts_the_kinds_that_it_says() -> None:
