@@ -51,7 +51,7 @@ def realize(*roots: Node) -> None:
 
 
 def _others(plan: Plan, nodes: list[Node]) -> Set[int]:
-    """Which of the nodes that a plan watches others can read. What is computed in passing, and costly, they may ask for."""
+    """Which of the nodes that a plan watches others can read. What is inlined, and costly, they may ask for."""
     others = held(nodes, plan.watched, plan.reads)
     if others:
         for k in others.intersection(plan.costly):

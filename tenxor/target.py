@@ -85,7 +85,7 @@ class Costs:
 
 @dataclass(frozen=True, slots=True)
 class Fusing:
-    """What is computed in passing, rather than stored."""
+    """What is inlined, rather than stored."""
 
     places: int = 4  # of one kernel, at more of which a node is stored once instead
     cheap: int = 4  # additions for each element, that may be repeated for a larger result: a load costs as much

@@ -170,7 +170,7 @@ class TestItIsLeftAlone:
         y = x + 1
         z = tx.exp(-y)
         del x
-        z.realize()  # computes y in passing
+        z.realize()  # inlines y
         assert address(z) != place and y.storage.node.buffer is None
         assert y.tolist() == [k + 1 for k in range(N)]
 

@@ -1,6 +1,6 @@
 """The slow, obvious back end: loop IR run statement by statement, element by element. The oracle in tests.
 
-What operations mean is in `meanings.py`. `TENXOR_BACKEND=interpreter` has all work done here: to see that the rest of the
+What operations mean is in `reference.py`. `TENXOR_BACKEND=interpreter` has all work done here: to see that the rest of the
 library needs no compiler, and to tell whose a wrong result is.
 """
 
@@ -21,7 +21,6 @@ from ..kernel.ir import (
     Accumulate,
     Address,
     Factor,
-    Fetch,
     For,
     Index,
     Init,
@@ -31,14 +30,15 @@ from ..kernel.ir import (
     Load,
     Number,
     Position,
+    Prefetch,
     Product,
     Result,
     Side,
-    Stage,
-    Staged,
     State,
     Statement,
     Store,
+    TileElement,
+    TileLoad,
     Update,
     expand,
 )
@@ -47,7 +47,7 @@ from ..node import Scalar
 from ..ops.expr import Arg, Call, Const, Expr, missing
 from ..target import Target
 from .interface import Arguments, Compiled, Given, Launch, OnHost, in_one_go
-from .meanings import Value, cast, from_memory, meaning, to_memory
+from .reference import Value, cast, from_memory, meaning, to_memory
 from .threads import num_threads
 
 _ANY = Target(vector_bytes=32)  # loops are planned as for some machine
@@ -179,11 +179,11 @@ class _Run:
                 (self.kept[s.row, self.at[s.axis]],) = self.values((s.value,))
             elif isinstance(s, Accumulate):
                 self.accumulate(s)
-            elif isinstance(s, Stage):
+            elif isinstance(s, TileLoad):
                 self.fill(s)
             elif isinstance(s, Product):
                 self.product(s)
-            elif isinstance(s, Fetch):
+            elif isinstance(s, Prefetch):
                 pass  # there is no cache here
             else:
                 self.store(s)
@@ -230,7 +230,7 @@ class _Run:
                 found[-1].append(self.values(side.values))
         return found
 
-    def fill(self, s: Stage) -> None:
+    def fill(self, s: TileLoad) -> None:
         dtype = self.kernel.operands[s.operand].dtype
         tile = self.tiles[s.tile] = {}
         for row in range(*self.block[s.along]):
@@ -328,7 +328,7 @@ class _Run:
             return lambda known: self.kept[e.row, self.at[e.axis]]
         if isinstance(e, Factor):
             return lambda known: self.factors[e.side][e.index]
-        if isinstance(e, Staged):
+        if isinstance(e, TileElement):
             return lambda known: self.staged(e)
         if isinstance(e, (Const, Number)):
             constant = cast(e.value, e.dtype) if isinstance(e, Const) else self.numbers[e.index]
@@ -345,7 +345,7 @@ class _Run:
         raw = self.operands[e.operand][self.element(e.operand, e.address, indices)]
         return from_memory(raw if e.part is None else (raw.real, raw.imag)[e.part], e.dtype)
 
-    def staged(self, e: Staged) -> Value:
+    def staged(self, e: TileElement) -> Value:
         found = self.tiles[e.tile][self.at[e.along], self.at[e.last]]
         if isinstance(found, complex):
             return cast(found.imag if e.part else found.real, e.dtype)

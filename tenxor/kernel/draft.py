@@ -128,7 +128,7 @@ class _Drafter:
             return (yield self.reduction(node, op, place, loops))
         if isinstance(op, Gather):
             return (yield self.gathered(node, place, loops))
-        assert isinstance(op, Op), f"{op} is no operation to compute in passing"
+        assert isinstance(op, Op), f"{op} is no operation to inline"
         args = []
         for source, layout in zip(node.sources, node.layouts, strict=True):
             args.append((yield self.source(source, place if layout is None else place.over(layout), loops)))

@@ -1,6 +1,6 @@
-"""Which pending nodes become kernels, and which are computed in passing inside another.
+"""Which pending nodes become kernels, and which are inlined in another.
 
-A node is computed in passing, and never stored, where that repeats no costly work: all who read it are one kernel, or
+A node is inlined, and never stored, where that repeats no costly work: all who read it are one kernel, or
 fold other parts of it than one another, and its places in the kernels' loops are single views. Everything else is a
 kernel of its own, as is a product (`products.py`) unless elementwise work on its results is all that the kernel does
 besides: writing them into part of a tensor, too. The choice never changes a value.
@@ -63,7 +63,7 @@ def fuse(order: Sequence[Node], roots: Sequence[Node], target: Target) -> list[N
 
 
 def _products_apart(kernels: Sequence[Node], places: dict[Node, list[_Read]], target: Target) -> set[Node]:
-    """The products computed in passing by kernels that are none themselves, or else what keeps such a kernel from being one."""
+    """The products inlined by kernels that are none themselves, or else what keeps such a kernel from being one."""
     every = set(kernels)
     inside: dict[Node, list[Node]] = {}
     for node, reads in places.items():
@@ -81,7 +81,7 @@ def _products_apart(kernels: Sequence[Node], places: dict[Node, list[_Read]], ta
 
 
 def _gathers_apart(kernels: Sequence[Node], places: dict[Node, list[_Read]], target: Target) -> set[Node]:
-    """The gathers computed in passing that would be computed again and again, as no product packs them."""
+    """The inlined gathers that would be computed again and again, as no product packs them."""
     every = set(kernels)
     found: dict[Node, list[Node]] = {}
     for node, reads in places.items():
@@ -111,7 +111,7 @@ def _fused(
     bare: set[Node] = set()  # what is read by others than parts of likely products
     for node in reversed(order):
         known = weight[node], cost[node], node in constant, node not in bare
-        if node in kernels or not _in_passing(node, reads[node], fusing, *known):
+        if node in kernels or not _is_inlined(node, reads[node], fusing, *known):
             kernels.add(node)
             reads[node] = [_Read(node, loops_of(node))]
         if (node in kernels or node in bare) and not (isinstance(node.op, Reduction) and may_be_product(node)):
@@ -225,7 +225,7 @@ def constants(order: Sequence[Node], weight: dict[Node, int], fusing: Fusing) ->
 
 
 def costs(order: Sequence[Node]) -> dict[Node, int]:
-    """About how many additions one element of each node is worth, with all that is computed in passing for it alone."""
+    """About how many additions one element of each node is worth, with all that is inlined for it alone."""
     found: dict[Node, int] = {}
     for node in order:
         if isinstance(node.op, Op):
@@ -279,7 +279,7 @@ def _is_whole(node: Node, read: _Read) -> bool:
     return read.place.tables is None and read.kernel.op is not STORE and read.place.covers(node.size)
 
 
-def _in_passing(
+def _is_inlined(
     node: Node, reads: list[_Read], fusing: Fusing, weight: int, cost: int, constant: bool, folded: bool
 ) -> bool:
     op = node.op

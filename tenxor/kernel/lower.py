@@ -23,7 +23,6 @@ from .ir import (
     ALIGNMENT,
     Address,
     Axis,
-    Fetch,
     For,
     Index,
     Init,
@@ -33,14 +32,15 @@ from .ir import (
     Load,
     Operand,
     Position,
+    Prefetch,
     Product,
     Result,
     Side,
-    Stage,
-    Staged,
     Statement,
     Store,
     Term,
+    TileElement,
+    TileLoad,
     Update,
     walk,
     work,
@@ -126,7 +126,7 @@ class _Lowering:
         self.ahead: tuple[Folding, int] | None = None
         self.tile: tuple[int, int] | None = None
         self.folds = list(d.folds)
-        self.stages: list[Stage] = []
+        self.stages: list[TileLoad] = []
         self.staged: dict[int, int] = {}  # their numbers, by place
 
     def lower(self) -> tuple[Kernel, Binding]:
@@ -340,8 +340,8 @@ class _Lowering:
             if stage is None:
                 stage = self.staged[e.index] = len(self.stages)
                 operand, address = self.operand(place.node, walk, units=self.vector | {self.tile[0]})
-                self.stages.append(Stage(stage, operand, address, along, last, side))
-            return Staged(stage, along, last, side, e.dtype, e.part)
+                self.stages.append(TileLoad(stage, operand, address, along, last, side))
+            return TileElement(stage, along, last, side, e.dtype, e.part)
         if e.index not in self.read:
             chosen = [axis for axis in place.loops if axis in self.d.chosen]
             self.read[e.index] = self.operand(place.node, walk, near=NEAR, chosen=chosen)
@@ -369,7 +369,7 @@ class _Lowering:
             return self.nest((), outer, (For(along, (For(last, (*self.stages, whole), side),), side),), needed)
         self.ahead = self.fetching()
         if self.ahead is not None and self.ahead[1] == self.space[-1]:
-            innermost = (*self.fetches(*self.ahead), *innermost)
+            innermost = (*self.prefetches(*self.ahead), *innermost)
         return (*self.inside((), needed), *self.nest((), self.space, innermost, needed))
 
     def product(self, p: Pairing, body: tuple[Statement, ...]) -> Product:
@@ -406,7 +406,7 @@ class _Lowering:
         _, axis = max(found)
         return (folds[0], axis) if len(first) == 1 and d.extents[first[0]] == d.extents[axis] else None
 
-    def fetches(self, first: Folding, axis: int) -> Iterator[Fetch]:
+    def prefetches(self, first: Folding, axis: int) -> Iterator[Prefetch]:
         """While a row is worked on, the next one is brought into the cache."""
         row, (inner,) = self.space[-2], self.reduced[first.axes]
         there, here = self.axis_of[inner], self.axis_of[axis]
@@ -414,7 +414,7 @@ class _Lowering:
             steps, load = self.walks[e.index].steps, self.rewritten(e)
             if isinstance(load, Load) and not load.args and steps.get(inner) == 1 and isinstance(steps.get(row), int):
                 terms = tuple([t._replace(axis=here) if t.axis == there else t for t in load.address.terms])
-                yield Fetch(load.operand, load.address._replace(terms=terms), self.axis_of[row])
+                yield Prefetch(load.operand, load.address._replace(terms=terms), self.axis_of[row])
 
     def streams(self) -> bool:
         """Whether the result would only drive other things out of the caches: it is large, and written in whole vectors."""
@@ -460,7 +460,7 @@ class _Lowering:
             theirs = self.needs(v for f in folds for v in f.values)
             steps: tuple[Statement, ...] = (*self.keeps(axes, folds), *updates)
             if self.ahead is not None and folds[0] is not self.ahead[0] and self.reduced[axes][-1] == self.ahead[1]:
-                steps = (*self.fetches(*self.ahead), *steps)
+                steps = (*self.prefetches(*self.ahead), *steps)
             found += [*(Init(f.fold) for f in folds), *self.nest(around, self.reduced[axes], steps, theirs)]
         return tuple(found)
 

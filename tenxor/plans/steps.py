@@ -77,7 +77,7 @@ class Filling(Protocol):
 class Plan:
     """Steps in their order, planned for a target, for so many cells, some of which are the plan's own: `more` after those that it is given.
 
-    Whoever runs it for nodes lets go of those that are `inlined`, computed in passing or not at all, and asks before who else
+    Whoever runs it for nodes lets go of those that are `inlined`, or not computed at all, and asks before who else
     can read the `watched` ones, which recipes refer to `reads` times each. Those that are `costly` are inlined ones that are
     better stored the next time if others can read them, and so may ask for them again.
     """

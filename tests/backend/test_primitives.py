@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from tenxor.backend.interpreter import run
-from tenxor.backend.meanings import BY_DTYPE, PRIMITIVES
+from tenxor.backend.reference import BY_DTYPE, PRIMITIVES
 from tenxor.dtypes import ALL, DType, bfloat16, boolean, float16, float32, float64, int8, int64, uint8, uint64
 from tenxor.kernel.ir import Address, Axis, For, Kernel, Load, Operand, Store, Term, walk
 from tenxor.ops import OPS

@@ -9,7 +9,7 @@ import pytest
 
 import tenxor as tx
 from tenxor.dtypes import ALL, DType, bfloat16
-from tenxor.kernel.ir import For, Kernel, Stage, Statement
+from tenxor.kernel.ir import For, Kernel, Statement, TileLoad
 from tenxor.tensor import Tensor
 from tests.machines import current
 
@@ -29,7 +29,7 @@ def matrix(rows: int, columns: int, dtype: DType = tx.float32) -> Tensor:
 
 def stages(kernel: Kernel) -> int:
     def count(body: tuple[Statement, ...]) -> int:
-        return sum(count(s.body) if isinstance(s, For) else isinstance(s, Stage) for s in body)
+        return sum(count(s.body) if isinstance(s, For) else isinstance(s, TileLoad) for s in body)
 
     return count(kernel.body)
 

@@ -1,4 +1,4 @@
-"""What the loops over columns and over rows are: blocks, rows of states, kept rows, fetches and streams."""
+"""What the loops over columns and over rows are: blocks, rows of states, kept rows, prefetches and streams."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 import tenxor as tx
 from tenxor.kernel.columns import STEPS
-from tenxor.kernel.ir import Fetch, For, Init, Keep, Kept, Kernel, Load, Statement, Store, expressions, walk
+from tenxor.kernel.ir import For, Init, Keep, Kept, Kernel, Load, Prefetch, Statement, Store, expressions, walk
 from tenxor.plans.plan import planned
 from tenxor.tensor import Tensor
 
@@ -162,15 +162,15 @@ class TestStreams:
 class TestFetches:
     def test_the_next_row_while_one_is_worked_on(self) -> None:
         kernel = kernel_of(tx.softmax(tx.empty((20_000, 1024), dtype=tx.float32).realize(), axis=1))
-        (fetch,) = all_of(kernel, Fetch)
-        assert isinstance(kernel.body[0], For) and fetch.axis == kernel.body[0].axis
+        (prefetch,) = all_of(kernel, Prefetch)
+        assert isinstance(kernel.body[0], For) and prefetch.axis == kernel.body[0].axis
 
     def test_of_nothing_small(self) -> None:
-        assert not all_of(kernel_of(tx.softmax(ones(200, 1024), axis=1)), Fetch)
+        assert not all_of(kernel_of(tx.softmax(ones(200, 1024), axis=1)), Prefetch)
 
     def test_what_columns_read_is_not(self) -> None:
         kernel = kernel_of(tx.softmax(tx.empty((20_000, 1024), dtype=tx.float32).realize(), axis=0))
-        assert not all_of(kernel, Fetch)
+        assert not all_of(kernel, Prefetch)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tenxor as tx
-from tenxor.kernel.ir import Address, Kernel, Load, Stage, Statement, expressions, walk
+from tenxor.kernel.ir import Address, Kernel, Load, Statement, TileLoad, expressions, walk
 from tenxor.kernel.lower import lower
 from tenxor.plans.plan import planned
 
@@ -22,7 +22,7 @@ def addresses(kernel: Kernel) -> list[Address]:
     """Every place that a kernel reads."""
 
     def staged(body: tuple[Statement, ...]) -> list[Address]:
-        found = [s.address for s in body if isinstance(s, Stage)]
+        found = [s.address for s in body if isinstance(s, TileLoad)]
         return found + [a for s in body for a in staged(getattr(s, "body", ()))]
 
     loads = [e.address for root in expressions(kernel.body) for e in walk(root) if isinstance(e, Load)]

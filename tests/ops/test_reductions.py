@@ -373,7 +373,7 @@ def test_of_what_is_large_no_element_is_forgotten(case: str, name: str) -> None:
 
 @pytest.mark.large
 @pytest.mark.parametrize("case", ["all of a prime number", "few columns"])
-def test_what_large_ones_read_is_computed_in_passing(case: str) -> None:
+def test_what_large_ones_read_is_computed_is_inlined(case: str) -> None:
     """Though the rest that fills no block is folded by another kernel."""
     shape, axis = LARGE[case]
     x = tx.arange(prod(shape), dtype=float32).reshape(shape).realize() / prod(shape)

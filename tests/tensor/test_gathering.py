@@ -213,7 +213,7 @@ def test_new_indices_need_no_new_kernel_and_no_new_plan() -> None:
     assert tx.compile_counts() == before
 
 
-def test_a_gather_is_computed_in_passing() -> None:
+def test_a_gather_is_computed_is_inlined() -> None:
     t, _ = table(40, 30)
     rows, columns = tx.asarray(np.arange(MANY) % 40), tx.asarray(np.arange(40) % 30)
     for found in (

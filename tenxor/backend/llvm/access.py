@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from ...kernel.ir import Fetch, Load, Store
+from ...kernel.ir import Load, Prefetch, Store
 from .addresses import differ, moves_along_lanes, pointer_to, position, unit_place
 from .builder import Value, intrinsic
 from .emitter import Emitter
@@ -90,7 +90,7 @@ def store(em: Emitter, s: Store) -> None:
                 start.at(offset, element).store(one)
 
 
-def fetch(em: Emitter, s: Fetch) -> None:
+def prefetch_row(em: Emitter, s: Prefetch) -> None:
     """Ask for the cache lines that the lanes would load; beyond the end of memory nothing happens."""
     lanes, term = em.lanes, moves_along_lanes(s.address, em.lanes)
     if lanes is None or lanes.masked or term is None:

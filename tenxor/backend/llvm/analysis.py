@@ -12,10 +12,10 @@ from ...kernel.ir import (
     Load,
     Position,
     Result,
-    Staged,
     State,
     Statement,
     Store,
+    TileElement,
     Update,
     expressions,
     statements,
@@ -64,7 +64,7 @@ def dependencies(e: Expr, known: dict[Expr, Needs]) -> Needs:
     for part in missing(e, known):
         if isinstance(part, Kept):
             known[part] = (frozenset((part.axis,)), frozenset(), False)
-        elif isinstance(part, Staged):
+        elif isinstance(part, TileElement):
             known[part] = (frozenset((part.along, part.last)), frozenset(), False)
         elif isinstance(part, Result):
             known[part] = (frozenset(), frozenset((part.fold,)), False)

@@ -7,7 +7,6 @@ from typing import Any
 
 from ...kernel.ir import (
     Accumulate,
-    Fetch,
     For,
     Index,
     Init,
@@ -17,10 +16,11 @@ from ...kernel.ir import (
     Load,
     Number,
     Position,
+    Prefetch,
     Product,
-    Stage,
-    Staged,
     Store,
+    TileElement,
+    TileLoad,
     Update,
     statements,
 )
@@ -37,8 +37,8 @@ STATEMENTS: Mapping[type, Callable[[Emitter, Any], None]] = {
     Init: folds.init,
     Update: folds.update,
     Keep: rows.keep,
-    Fetch: access.fetch,
-    Stage: tiles.fill,
+    Prefetch: access.prefetch_row,
+    TileLoad: tiles.fill,
     Store: access.store,
     Accumulate: scatter.accumulate,
 }
@@ -46,7 +46,7 @@ LEAVES: Mapping[type[Expr], Leaf] = {
     Load: access.load,
     Index: indices.checked,
     Kept: rows.kept,
-    Staged: tiles.load,
+    TileElement: tiles.load,
     Position: addresses.position_of,
     Number: addresses.number,
 }

@@ -255,7 +255,7 @@ class _Tile:
             return k + 1
 
         if not self.product.once:
-            self.fetch()
+            self.prefetch()
         em.repeated(s.summed[0], *self.steps, step, folds=[s.fold], inside=False)
         if self.product.once:
             self.finish()
@@ -296,7 +296,7 @@ class _Tile:
         """Where each part of the states of the first row waits."""
         return [self.product.place_of(part, self.top, self.i) for part in range(len(self.product.fold.states))]
 
-    def fetch(self) -> None:
+    def prefetch(self) -> None:
         """Ask for the lines in which the states wait, as there is time until they are needed."""
         for place, dtype in zip(self.waiting(), self.product.fold.states, strict=True):
             self.em.inmost()

@@ -6,7 +6,7 @@ turned in registers, and then read like any row.
 
 from __future__ import annotations
 
-from ...kernel.ir import Stage, Staged
+from ...kernel.ir import TileElement, TileLoad
 from .addresses import pointer_to, scalar_sum
 from .builder import Value
 from .emitter import Emitter
@@ -21,7 +21,7 @@ def memory(em: Emitter, tile: int, element: Type, side: int) -> Value:
     return em.once(0, ("tile", tile), lambda: em.on_stack(element, side * side, f"tile{tile}"))
 
 
-def fill(em: Emitter, s: Stage) -> None:
+def fill(em: Emitter, s: TileLoad) -> None:
     """Fill a tile over the current blocks of its two axes: whole squares first, what is left one by one."""
     source = _Source(em, s)
     width = min(em.target.loops.square, em.target.lanes(max(4, source.element.bytes)))
@@ -46,7 +46,7 @@ def fill(em: Emitter, s: Stage) -> None:
 class _Source:
     """An operand that is copied into a tile: where its element (i, j) lies, and where in the tile that goes."""
 
-    def __init__(self, em: Emitter, s: Stage) -> None:
+    def __init__(self, em: Emitter, s: TileLoad) -> None:
         self.em, self.stage = em, s
         self.element = memory_type(em.kernel.operands[s.operand].dtype)
         self.tile = memory(em, s.tile, self.element, s.side)
@@ -89,7 +89,7 @@ class _Source:
         em.repeated(s.along, *rows, row, inside=False)
 
 
-def load(em: Emitter, e: Staged) -> Parts:
+def load(em: Emitter, e: TileElement) -> Parts:
     """The elements of a tile for the lanes."""
     part = memory_type(e.dtype)
     element = part if e.part is None else array(part, 2)

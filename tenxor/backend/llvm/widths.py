@@ -2,7 +2,20 @@
 
 from __future__ import annotations
 
-from ...kernel.ir import Accumulate, For, Kept, Kernel, Load, Position, Staged, State, Store, expressions, walk, work
+from ...kernel.ir import (
+    Accumulate,
+    For,
+    Kept,
+    Kernel,
+    Load,
+    Position,
+    State,
+    Store,
+    TileElement,
+    expressions,
+    walk,
+    work,
+)
 from ...ops.expr import Expr
 from ...target import Costs, Target
 from .analysis import Needs, dependencies
@@ -51,7 +64,7 @@ def is_written_once(loop: For, target: Target) -> bool:
     roots = list(expressions((loop,)))
     parts = [e for root in roots for e in walk(root)]
     if (
-        any(isinstance(e, (Kept, Staged)) or (isinstance(e, Load) and e.args) for e in parts)
+        any(isinstance(e, (Kept, TileElement)) or (isinstance(e, Load) and e.args) for e in parts)
         or sum(map(work, roots)) <= target.costs.cheap
     ):
         return False

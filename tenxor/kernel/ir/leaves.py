@@ -169,7 +169,7 @@ class Result(Expr):
         return f"r{self.fold}" + (f".{self.part}" if self.part else "")
 
 
-class Staged(Expr):
+class TileElement(Expr):
     """The element of tile `tile`, which has `side` rows and columns, at the indices of the axes `along` and `last`; of a
     complex one its `part`.
     """

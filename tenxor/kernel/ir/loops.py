@@ -26,7 +26,7 @@ class Update(NamedTuple):
     values: tuple[Expr, ...]
 
 
-class Fetch(NamedTuple):
+class Prefetch(NamedTuple):
     """Have what operand `operand` holds at `address`, one step further along `axis`, brought into the cache."""
 
     operand: int
@@ -81,7 +81,7 @@ class Accumulate(NamedTuple):
         return self.address.then is None and any(t.axis == axis and t.how == "unit" for t in self.address.terms)
 
 
-class Stage(NamedTuple):
+class TileLoad(NamedTuple):
     """Fill tile `tile` with an operand's elements over the present blocks, of `side` indices, of two axes.
 
     The elements lie next to one another along the first of them; loops inside read them along the other.
@@ -135,7 +135,7 @@ class Product(NamedTuple):
     once: bool
 
 
-Statement = Init | Update | Fetch | Keep | Store | Accumulate | Stage | For | Product
+Statement = Init | Update | Prefetch | Keep | Store | Accumulate | TileLoad | For | Product
 
 
 class Axis(NamedTuple):

@@ -10,15 +10,15 @@ from .leaves import PARTS, axis_name, show_address
 from .loops import (
     Accumulate,
     Axis,
-    Fetch,
     Fold,
     For,
     Init,
     Keep,
     Operand,
+    Prefetch,
     Product,
-    Stage,
     Statement,
+    TileLoad,
     Update,
 )
 
@@ -78,13 +78,13 @@ def _show_body(axes: Axes, folds: Folds, body: Body, depth: int, lines: list[str
         elif isinstance(s, Update):
             for part, value in enumerate(s.values):
                 lines.append(in_rows(f"{pad}r{s.fold}{f'.{part}' if part else ''} = {value!r}"))
-        elif isinstance(s, Fetch):
-            lines.append(f"{pad}fetch p{s.operand}[{show_address(s.address)}] of the next {axis_name(s.axis)}")
+        elif isinstance(s, Prefetch):
+            lines.append(f"{pad}prefetch p{s.operand}[{show_address(s.address)}] of the next {axis_name(s.axis)}")
         elif isinstance(s, Keep):
             lines.append(in_rows(f"{pad}kept{s.row}[{axis_name(s.axis)}] = {s.value!r}"))
         elif isinstance(s, Product):
             _show_product(axes, folds, s, depth, lines)
-        elif isinstance(s, Stage):
+        elif isinstance(s, TileLoad):
             lines.append(f"{pad}tile{s.tile} = p{s.operand}[{show_address(s.address)}] over the blocks")
         elif isinstance(s, Accumulate):
             place, parts = show_address(s.address, indices=s.indices), PARTS if len(s.values) > 1 else ("",)
