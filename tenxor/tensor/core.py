@@ -186,16 +186,16 @@ class Core:
         for x in operands:
             if isinstance(x, Core):
                 layout, storage, dtype = x.layout, x.storage, x.dtype
+                key.append(layout._form or layout.form)
+                key.append(dtype)
                 if type(storage) is Element and (number := storage.known(dtype)) is not None:
                     sources.append(Scalar(number, dtype))
                     offsets.append(0)
-                    key.append(dtype)
+                    key.append(Element)
                     continue
                 node = storage.node
                 sources.append(node if node.recipe.dtype is dtype else reinterpreted(node, dtype))
                 offsets.append(layout.offset)
-                key.append(layout._form or layout.form)
-                key.append(dtype)
             else:
                 kind = type(x)
                 if kind is not float and (kind is not int or not 0 <= x < 128):  # which every dtype can hold

@@ -53,11 +53,11 @@ def test_long_chains_are_no_deep_recursion() -> None:
     whole = Layout.contiguous((LARGE,))
     node, order = x, []
     for _ in range(5000):
-        node = Node(OPS["negative"], (LARGE,), x.dtype, (node,), (whole,))
+        node = Node.of(OPS["negative"], (LARGE,), x.dtype, (node,), (whole,))
         order.append(node)
-    end = Node(REDUCTIONS["sum"], (), x.dtype, (node,), (whole,))
+    end = Node.of(REDUCTIONS["sum"], (), x.dtype, (node,), (whole,))
     assert list(rewritten([*order, end])) == [end]
-    short = Node(REDUCTIONS["sum"], (LARGE // 2,), x.dtype, (node,), (whole.reshape((LARGE // 2, 2)),))
+    short = Node.of(REDUCTIONS["sum"], (LARGE // 2,), x.dtype, (node,), (whole.reshape((LARGE // 2, 2)),))
     assert list(rewritten([*order, short])) == [short]
 
 
