@@ -95,8 +95,10 @@ def pattern_of(roots: list[Node]) -> Pattern:
                 k = number_of[source]
                 key.append(k)
                 if source.buffer is not None:
-                    at = offset_of.setdefault((k, offset), len(offsets))
-                    if at == len(offsets):
+                    place = k, offset
+                    at = offset_of.get(place)
+                    if at is None:
+                        at = offset_of[place] = len(offsets)
                         offsets.append(offset)
                     key.append(at)
                 elif offset:

@@ -10,8 +10,8 @@ from typing import Any
 
 from ..dtypes import DType, complex64, complex128, float32, float64, int32, int64, promote, uint32, uint64
 from ..errors import AxisError, DTypeError, ShapeError
-from ..layout import Layout, broadcast_shapes
-from ..node import Node, is_pinned
+from ..layout import Form, Layout, broadcast_shapes
+from ..node import Node, Recipe, is_pinned, recipe_of
 from ..ops import OPS
 from ..ops.reductions import REDUCTIONS, Reduction
 from ..realize import realize
@@ -155,6 +155,14 @@ def adding(dtype: DType) -> Reduction:
     return REDUCTIONS["sum_in_width" if dtype.is_integer else "sum"]
 
 
+@lru_cache(maxsize=MAX_LOOPS)
+def _recipes(left: Form, right: Form, kept: int, dtype: DType) -> tuple[Recipe, Recipe]:
+    """How products are made of two operands of these forms and this dtype, and their sum over all but the first axes."""
+    shape, reduction = left.layout.shape, adding(dtype)
+    products = recipe_of(_MULTIPLY, shape, dtype, (dtype, dtype), (left, right))
+    return products, recipe_of(reduction, shape[:kept], dtype, (dtype,), (Layout.contiguous(shape).form,))
+
+
 def contracted(a: Any, b: Any, loops: Loops, dtype: DType) -> Any:
     """The pending sum, as `dtype`, of the products of two tensors of one dtype over some loops."""
     left, right, kept = loops
@@ -162,10 +170,9 @@ def contracted(a: Any, b: Any, loops: Loops, dtype: DType) -> Any:
     if kept == len(shape):
         return a._of(Node.of(_MULTIPLY, shape, a.dtype, (a.node, b.node), (left, right))).astype(dtype, copy=False)
     one, other = a.node, b.node
-    products = Node.of(_MULTIPLY, shape, a.dtype, (one, other), (left, right))
-    reduction = adding(a.dtype)
-    whole = Layout.contiguous(shape)
-    found = a._of(Node.of(reduction, shape[:kept], a.dtype, (products,), (whole,)))
+    multiplying, adding_up = _recipes(left.form, right.form, kept, a.dtype)
+    products = Node(multiplying, (one, other), (left.offset, right.offset))
+    found = a._of(Node(adding_up, (products,), (0,)))
     if is_pinned(one) or is_pinned(other):  # their memory may change before anybody asks
         realize(found.node)
     return found if found.dtype is dtype else found.astype(dtype)
