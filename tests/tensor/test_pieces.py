@@ -13,8 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tenxor as tx
-from tenxor import memory, plan
+from tenxor import memory
 from tenxor.dtypes import ALL
+from tenxor.plans import plan
 from tenxor.pool import pool
 from tenxor.tensor import pieces
 
