@@ -165,8 +165,8 @@ class Node:
 
     For a reduction, `shape` is that of the result and the layout of the source has the reduced axes last; for a gather,
     those that are indexed. `offsets` say where the layouts begin that sources are read through, and after them where the
-    target does, if there is one. What is `stored` gets memory of its own when it is computed, and is never computed in
-    passing. What is `traced` reads an argument of a function being traced. What is `retained`, so many times, keeps its recipe
+    target does, if there is one. What is `stored` gets memory of its own when it is computed, and is never inlined.
+    What is `traced` reads an argument of a function being traced. What is `retained`, so many times, keeps its recipe
     when it has been computed.
 
     Of the pending graph below, `count` bounds how many nodes it has (exact for a tree, and where nothing else was made since

@@ -30,6 +30,7 @@ from .node import Node, data
 _node_and_buffer: Any = attrgetter("node.references", "node.buffer.references")  # of a storage
 _buffer: Any = attrgetter("buffer.references")  # of a node
 _UNKNOWN = -1  # no count is equal to it
+NOBODY: frozenset[int] = frozenset()  # can read any of some numbered nodes
 
 
 def _listed(items: Sequence[object], numbers: Iterable[int]) -> list[int]:

@@ -1,6 +1,6 @@
 """From pending nodes to values: find or make a plan for what is pending, and run it.
 
-A plan (`plan.py`) is remembered under the pattern of what is pending (`pattern.py`), so that doing the same again, on other
+A plan (`plans/`) is remembered under the pattern of what is pending (`plans/pattern.py`), so that doing the same again, on other
 memory, costs one look-up. On a miss the recipes are fused and lowered; that gives kernels, which the compiler remembers on
 its own: new shapes need a new plan but no new machine code.
 """
@@ -15,14 +15,13 @@ from typing import TYPE_CHECKING
 from .backend.threads import num_threads
 from .errors import MetOutOfRange
 from .node import Node
-from .ownership import held
+from .ownership import NOBODY, held
 from .plans.indices import out_of_range
 from .plans.pattern import of_one, pattern_of
 
 if TYPE_CHECKING:
     from .plans.steps import Plan
 
-NOBODY: frozenset[int] = frozenset()
 MAX_PLANS = 4096
 MAX_TABLES = 1 << 18  # bytes of tables in a plan that is remembered; those of many indices are seldom met again
 MAX_BYTES = 1 << 26  # and in all plans together

@@ -12,13 +12,14 @@ from ..kernel.ir import Kernel
 from ..kernel.lower import lower
 from ..node import EMPTY, PLACEHOLDER, REINTERPRET, Node, Scalar, Scatter, writes
 from ..ops import OPS, Op
+from ..ownership import NOBODY
 from ..rewrite import rewritten
 from ..rewrite.blocks import Blocks
 from ..target import Target
 from .blockwise import Blockwise, first_block
 from .call import Call
 from .pattern import Pattern, stand_ins
-from .steps import NOBODY, Plan, Step
+from .steps import Plan, Step
 
 _WITHOUT_KERNEL = (EMPTY, REINTERPRET)
 

@@ -16,11 +16,10 @@ from ..dtypes import DType
 from ..errors import MetOutOfRange
 from ..layout import Table
 from ..memory import Buffer
-from ..ownership import sole
+from ..ownership import NOBODY, sole
 from ..target import Target
 
 allocate = backend().allocate
-NOBODY: frozenset[int] = frozenset()
 
 
 class Holder(Protocol):
@@ -75,11 +74,11 @@ class Filling(Protocol):
 
 
 class Plan:
-    """Steps in their order, planned for a target, for so many cells, some of which are the plan's own: `more` after those that it is given.
+    """Steps in their order, planned for a target. They fill cells; `more` of these are the plan's own, after those that are given.
 
-    Whoever runs it for nodes lets go of those that are `inlined`, or not computed at all, and asks before who else
-    can read the `watched` ones, which recipes refer to `reads` times each. Those that are `costly` are inlined ones that are
-    better stored the next time if others can read them, and so may ask for them again.
+    It lets go of cells that are `inlined`, or not computed at all. Whoever runs it for nodes asks before who else can read the
+    `watched` ones, which recipes refer to `reads` times each. Those that are `costly` are inlined ones that are better
+    stored the next time if others can read them, and so may ask for them again.
     """
 
     __slots__ = ("costly", "inlined", "more", "reads", "steps", "target", "watched")
@@ -104,9 +103,8 @@ class Plan:
 
     def run(self, given: Given, others: Set[int] = NOBODY) -> None:
         """Fill the cells that steps fill. Others can read those of the watched ones that have the numbers `others`."""
-        if self.inlined:
-            for k in self.inlined:
-                given.nodes[k] = _DONE  # what it reads may have no other reader
+        for k in self.inlined:
+            given.nodes[k] = _DONE  # what it reads may have no other reader
         if self.more:
             given.nodes += [Cell() for _ in range(self.more)]
         for step in self.steps:

@@ -17,9 +17,8 @@ from .products import product_in_parts
 from .reductions import reduction_in_parts
 from .short import written_out
 
-Rule = Callable[
-    [Node], list[Node] | None
-]  # new nodes, each after what it reads; the last of them stands for the given one
+# New nodes, each after what it reads; the last of them stands for the given one.
+Rule = Callable[[Node], list[Node] | None]
 
 
 def _as_one(node: Node) -> list[Node] | None:
