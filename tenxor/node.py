@@ -24,6 +24,7 @@ from .layout import Form, Layout
 from .memory import Buffer
 from .ops import Op
 from .ops.reductions import Reduction
+from .remembered import Remembered
 
 
 class Scalar:
@@ -137,7 +138,8 @@ class Recipe:
 
 
 MAX_RECIPES = 1 << 15
-_recipes: dict[object, Recipe] = {}
+_recipes: Remembered[Recipe] = Remembered(MAX_RECIPES)
+_recipe_of = _recipes.get
 
 
 def recipe_of(
@@ -150,13 +152,11 @@ def recipe_of(
 ) -> Recipe:
     """The recipe of these parts: the same object each time, unless one of its forms is `passing`."""
     key = (op, shape, dtype, dtypes, forms, target)
-    found = _recipes.get(key)
+    found = _recipe_of(key)
     if found is None:
         found = Recipe(op, shape, dtype, dtypes, forms, target)
         if not found.passing:
-            if len(_recipes) >= MAX_RECIPES:
-                _recipes.clear()
-            _recipes[key] = found
+            _recipes.keep(key, found)
     return found
 
 

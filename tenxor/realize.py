@@ -18,13 +18,13 @@ from .node import Node
 from .ownership import NOBODY, held
 from .plans.indices import out_of_range
 from .plans.pattern import of_one, pattern_of
+from .remembered import Remembered
 
 if TYPE_CHECKING:
     from .plans.steps import Plan
 
 MAX_PLANS = 4096
-MAX_TABLES = 1 << 18  # bytes of tables in a plan that is remembered; those of many indices are seldom met again
-MAX_BYTES = 1 << 26  # and in all plans together
+MAX_BYTES = 1 << 26  # of the tables in all plans together
 
 
 def realize(*roots: Node) -> None:
@@ -36,12 +36,12 @@ def realize(*roots: Node) -> None:
         pattern = of_one(wanted[0]) if len(wanted) == 1 else None
         if pattern is None:
             pattern = pattern_of(wanted)
-        plan = _plans.get(pattern.key)
+        plan = _plan_of(pattern.key)
         if plan is None or plan.target.threads != num_threads():
             from .plans.plan import make_plan  # what makes plans is loaded with the first
 
             plan = make_plan(pattern)
-            _remember(pattern.key, plan)
+            _plans.keep(pattern.key, plan, plan.table_bytes)
         others = _others(plan, pattern.nodes) if plan.watched else NOBODY
         try:
             plan.run(pattern, others)
@@ -58,20 +58,9 @@ def _others(plan: Plan, nodes: list[Node]) -> Set[int]:
     return others
 
 
-def _remember(key: object, plan: Plan) -> None:
-    global _table_bytes
-    nbytes = plan.table_bytes
-    if nbytes <= MAX_TABLES:
-        if len(_plans) >= MAX_PLANS or _table_bytes + nbytes > MAX_BYTES:
-            _plans.clear()
-            _table_bytes = 0
-        _plans[key] = plan
-        _table_bytes += nbytes
-
-
 lock = threading.RLock()  # held by whoever computes, or changes what a storage holds
-_plans: dict[object, Plan] = {}
-_table_bytes = 0
+_plans: Remembered[Plan] = Remembered(MAX_PLANS, MAX_BYTES)
+_plan_of = _plans.get
 
 if hasattr(os, "register_at_fork"):  # nobody is computing, or compiling, when a process is forked
     os.register_at_fork(before=lock.acquire, after_in_parent=lock.release, after_in_child=lock.release)

@@ -10,6 +10,7 @@ import pytest
 
 from tenxor.backend.llvm import compiler as compilers
 from tenxor.backend.llvm.compiler import Compiler, compiler
+from tenxor.remembered import Remembered
 from tenxor.target import MANY_REGISTERS, Target
 
 
@@ -26,7 +27,10 @@ def use(monkeypatch: pytest.MonkeyPatch, target: Target, unlike: str = "") -> No
     made = Compiler(target)
     made.identity += unlike
     monkeypatch.setattr(compilers, "_compiler", made)
-    monkeypatch.setattr(sys.modules["tenxor.realize"], "_plans", {})
+    realize = sys.modules["tenxor.realize"]
+    plans = Remembered[Any](realize.MAX_PLANS, realize.MAX_BYTES)
+    monkeypatch.setattr(realize, "_plans", plans)
+    monkeypatch.setattr(realize, "_plan_of", plans.get)
 
 
 def tuned(target: Target, **groups: dict[str, Any]) -> Target:

@@ -16,9 +16,6 @@ from tenxor.pending import MAX_PENDING
 from tenxor.plans import plan
 from tenxor.realize import _plans
 
-realize_module = sys.modules["tenxor.realize"]
-
-
 STEPS = {
     "x = x + 1": lambda x: x + 1,
     "x = x + x * 0": lambda x: x + x * 0,
@@ -133,7 +130,7 @@ class TestPlansAreRemembered:
         assert len(_plans) == before
 
     def test_they_are_bounded(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(realize_module, "MAX_PLANS", 20)
+        monkeypatch.setattr(_plans, "most", 20)
         for n in range(1, 100):
             assert (tx.arange(n) + 3).sum().item() == n * (n - 1) // 2 + 3 * n
             assert len(_plans) <= 20 or n == 1

@@ -132,10 +132,9 @@ def test_large_tables_are_not_kept_with_what_was_done_once() -> None:
 
 
 def test_forms_and_recipes_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(form_module, "_forms", {})
-    monkeypatch.setattr(node_module, "_recipes", {})
-    monkeypatch.setattr(form_module, "MAX_FORMS", 30)
-    monkeypatch.setattr(node_module, "MAX_RECIPES", 40)
+    for remembered, most in ((form_module._forms, 30), (node_module._recipes, 40)):
+        remembered.clear()
+        monkeypatch.setattr(remembered, "most", most)
     x = tx.arange(300.0).realize()
     for k in range(1, 200):
         assert (x[:k] + x[k]).sum().item() == k * (k - 1) / 2 + k * k

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..remembered import LARGEST, Remembered
+
 MAX_FORMS = 1 << 14
-MAX_TABLES = 1 << 18  # bytes of tables in one that is remembered; those of many indices are seldom met again
-MAX_BYTES = 1 << 25  # and in all of them together
+MAX_BYTES = 1 << 25  # of the tables in all of them together
 
 
 class Form:
@@ -29,25 +30,19 @@ class Form:
         return f"Form({self.layout})"
 
 
-_forms: dict[object, Form] = {}
-_table_bytes = 0
+_forms: Remembered[Form] = Remembered(MAX_FORMS, MAX_BYTES)
+_form_of = _forms.get
 
 
 def form_of(layout: Any) -> Form:
     """The form of a layout."""
-    global _table_bytes
     tables, base = layout.tables, layout.base
     key: object = (layout.shape, layout.strides, tables) if base is None else layout
-    found = _forms.get(key)
+    found = _form_of(key)
     if found is None:
         nbytes = 0 if tables is None and base is None else _table_bytes_of(layout)
-        found = Form(layout if base is not None else layout.at(0), nbytes > MAX_TABLES)
-        if nbytes <= MAX_TABLES:
-            if len(_forms) >= MAX_FORMS or _table_bytes + nbytes > MAX_BYTES:
-                _forms.clear()
-                _table_bytes = 0
-            _forms[key] = found
-            _table_bytes += nbytes
+        found = Form(layout if base is not None else layout.at(0), nbytes > LARGEST)
+        _forms.keep(key, found, nbytes)
     return found
 
 

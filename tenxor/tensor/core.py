@@ -32,13 +32,15 @@ from ..ops.rules import floating, inexact, number_and_real
 from ..pending import HEAVY, MAX_PENDING, bounded, relieve, remember
 from ..pool import pool
 from ..realize import lock, realize
+from ..remembered import Remembered
 from ..storage import Element, Storage
 
 Shape = tuple[int, ...]
 _contiguous = Layout.contiguous
 MAX_SIZE = 1 << 59  # elements in one tensor: their bytes can still be counted in 64 bits
 MAX_MADE = 1 << 14  # elementwise operations on operands of some forms, of which is known what they make
-_made: dict[tuple[object, ...], tuple[Recipe, Layout]] = {}
+_made: Remembered[tuple[Recipe, Layout]] = Remembered(MAX_MADE)
+_made_of = _made.get
 _POSITIVE, _CAST, _POW = OPS["positive"], OPS["cast"], OPS["pow"]
 # What is computed in place may not be of a higher kind than the tensor.
 KINDS = {"bool": 0, "uint": 1, "int": 1, "float": 2, "complex": 3}
@@ -205,14 +207,12 @@ class Core:
                 offsets.append(0)
                 key.append(kind)
         known = tuple(key)
-        made = _made.get(known)
+        made = _made_of(known)
         if made is None:
             found = cls._computed(op, operands)
             recipe = found.storage.node.recipe
             if recipe.op is op and not recipe.passing:
-                if len(_made) >= MAX_MADE:
-                    _made.clear()
-                _made[known] = recipe, found.layout
+                _made.keep(known, (recipe, found.layout))
             return found
         recipe, layout = made
         if numbers:
