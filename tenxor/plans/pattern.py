@@ -18,8 +18,8 @@ _STORED = "stored"  # stands in keys before a node that is
 class Pattern:
     """Pending nodes and all that they read, numbered, each after what it reads itself.
 
-    `key` is their structure, and `roots` are those asked for. Of the memory that is read or written, views begin at `offsets`, in
-    elements; the last of these is 0.
+    `key` is their structure, and `roots` are those asked for. `offsets` are those of all pending nodes, one node after another,
+    in elements; and 0.
     """
 
     key: object
@@ -33,32 +33,24 @@ def of_one(root: Node) -> Pattern | None:
     """The pattern of a node that reads only what is in memory; else None. Its recipe says all but which sources are the same."""
     nodes: list[Node] = []
     scalars: list[Scalar] = []
-    offsets: list[int] = []
     places: list[tuple[Node, int]] = []
-    recipe = root.recipe
-    key: object = recipe
+    key: object = root.recipe
     for position, source in enumerate(root.sources):
         if type(source) is not Node:
             scalars.append(source)  # type: ignore[arg-type]
             continue
         if source.buffer is None:
             return None
-        offset = root.offsets[position]
-        place = source, offset
+        place = source, root.offsets[position]
         if source not in nodes:
             nodes.append(source)
         elif place in places:
             key = key, position, nodes.index(source), places.index(place)
-            continue
         else:
             key = key, position, nodes.index(source)
         places.append(place)
-        offsets.append(offset)
-    if recipe.target is not None:
-        offsets.append(root.offsets[-1])
-    offsets.append(0)
     nodes.append(root)
-    return Pattern(key, [len(nodes) - 1], nodes, scalars, offsets)
+    return Pattern(key, [len(nodes) - 1], nodes, scalars, [*root.offsets, 0])
 
 
 def pattern_of(roots: list[Node]) -> Pattern:
@@ -68,7 +60,7 @@ def pattern_of(roots: list[Node]) -> Pattern:
     offsets: list[int] = []
     key: list[object] = []
     number_of: dict[Node, int] = {}
-    offset_of: dict[tuple[int, int], int] = {}
+    places: dict[tuple[int, int], int] = {}
     stack = roots[::-1]
     while stack:
         node = stack[-1]
@@ -84,10 +76,10 @@ def pattern_of(roots: list[Node]) -> Pattern:
                 nodes.append(source)
                 key.append(source.recipe.dtype)
         else:
-            recipe = node.recipe
             if node.stored:
                 key.append(_STORED)
-            key.append(recipe)
+            key.append(node.recipe)
+            offsets += node.offsets
             for source, offset in zip(node.sources, node.offsets):  # noqa: B905  # the last offset may be the target's
                 if type(source) is not Node:
                     scalars.append(source)  # type: ignore[arg-type]
@@ -95,16 +87,9 @@ def pattern_of(roots: list[Node]) -> Pattern:
                 k = number_of[source]
                 key.append(k)
                 if source.buffer is not None:
-                    place = k, offset
-                    at = offset_of.get(place)
-                    if at is None:
-                        at = offset_of[place] = len(offsets)
-                        offsets.append(offset)
-                    key.append(at)
+                    key.append(places.setdefault((k, offset), len(places)))  # which reads are one
                 elif offset:
                     key.append((offset,))  # of what is computed itself
-            if recipe.target is not None:
-                offsets.append(node.offsets[-1])
             number_of[stack.pop()] = len(nodes)
             nodes.append(node)
     numbers = [number_of[root] for root in roots]
@@ -114,23 +99,21 @@ def pattern_of(roots: list[Node]) -> Pattern:
 
 
 def stand_ins(pattern: Pattern) -> list[Node]:
-    """Nodes like those of a pattern, with a number for each offset that is given when it runs: see `given`."""
+    """Nodes like those of a pattern, with a number for each offset of memory, which is given when it runs: see `given`."""
     twin: dict[Node, Node] = {}
-    number_of = {node: k for k, node in enumerate(pattern.nodes)}
-    at: dict[tuple[int, int], int] = {}
-    targets = 0
+    places: dict[tuple[Node, int], int] = {}
+    end = 0
     for node in pattern.nodes:
         if node.buffer is not None:
             twin[node] = node
             continue
-        offsets = []
-        for source, offset in zip(node.sources, node.offsets):  # noqa: B905  # as above
+        start, end = end, end + len(node.offsets)
+        offsets = [APART * number for number in range(start + 1, end + 1)]
+        for k, (source, offset) in enumerate(zip(node.sources, node.offsets)):  # noqa: B905  # as above
             if type(source) is Node and source.buffer is not None:
-                offset = (at.setdefault((number_of[source], offset), len(at) + targets) + 1) * APART
-            offsets.append(offset)
-        if node.recipe.target is not None:
-            offsets.append((len(at) + targets + 1) * APART)
-            targets += 1
+                offsets[k] = places.setdefault((source, offset), offsets[k])  # that of the first of reads that are one
+            else:
+                offsets[k] = offset
         sources = tuple([twin[s] if type(s) is Node else s for s in node.sources])
         twin[node] = Node(node.recipe, sources, tuple(offsets))
         twin[node].stored = node.stored
