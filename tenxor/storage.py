@@ -6,6 +6,7 @@ keeps seeing what was there when it was made, whatever is written later and what
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from .dtypes import DType, Number, bfloat16, decoded
@@ -111,3 +112,11 @@ class Element(Storage):
             node = data(buffer, (), dtype)
             self.node, self._number = node, None
         return node
+
+
+def known_numbers(cells: Sequence[Storage], dtype: DType) -> list[Number] | None:
+    """What `Element.known` says of each of many, asked together; None unless each is known."""
+    if dtype is bfloat16 or set(map(type, cells)) != {Element} or [x._dtype for x in cells].count(dtype) < len(cells):  # type: ignore[attr-defined]
+        return None
+    found = [x._number for x in cells]  # type: ignore[attr-defined]
+    return None if None in found else found

@@ -14,7 +14,7 @@ from ..dtypes import Number, result_type
 from ..errors import ArgumentError, ShapeError
 from ..tensor import Tensor
 from ..tensor.arguments import AXIS_0, ZERO, Axes, axis_of, ints, one_spelling
-from ..tensor.pieces import Piece, are_arrays, joined, joined_rows, want_kernels
+from ..tensor.pieces import Piece, are_arrays, joined, joined_quickly, want_kernels
 
 __all__ = ["cat", "concat", "concatenate", "pad", "repeat", "roll", "stack", "tile"]
 
@@ -35,13 +35,13 @@ def concat(arrays: Sequence[Tensor], /, axis: int | None = AXIS_0, *, dim: int |
     [0, 1, 0, 1, 2]
     """
     axis = one_spelling("concat", "axis", axis, "dim", dim, default=AXIS_0)
-    parts, tensors = _parts("concat", arrays)
+    parts, types = _parts("concat", arrays)
     first = parts[0].shape
     if axis is not None:
         if not first:
             raise ShapeError("concat: a 0-d tensor has no axis to join along; use stack, or axis=None")
         axis = axis_of("concat", axis, len(first))
-    found = joined_rows(Tensor, "concat", tensors, axis) if tensors and not axis else None
+    found = joined_quickly(Tensor, "concat", parts, types, axis)
     if found is not None:
         return found
     shapes = _shapes(parts)
@@ -65,30 +65,28 @@ def stack(arrays: Sequence[Tensor], /, axis: int = AXIS_0, *, dim: int | None = 
     [[0, 1], [1, 1]]
     """
     axis = one_spelling("stack", "axis", axis, "dim", dim, default=AXIS_0)
-    parts, tensors = _parts("stack", arrays)
+    parts, types = _parts("stack", arrays)
     first = parts[0].shape
     axis = axis_of("stack", axis, len(first) + 1)
-    found = joined_rows(Tensor, "stack", tensors, stacked=True) if tensors and axis == 0 else None
+    found = joined_quickly(Tensor, "stack", parts, types, axis, stacked=True)
     if found is not None:
         return found
     _check_fit("stack", _shapes(parts), None)
     return _joined("stack", parts, axis, (*first[:axis], len(parts), *first[axis:]))
 
 
-def _parts(op: str, arrays: Sequence[Any]) -> tuple[list[Piece], list[Tensor]]:
-    """What is to be joined; and again if all are tensors. NumPy's arrays stay what they are: they are read at the call, or
-    copied later.
-    """
+def _parts(op: str, arrays: Sequence[Any]) -> tuple[list[Piece], set[type]]:
+    """What is to be joined, and its types. NumPy's arrays stay what they are: they are read at the call, or copied later."""
     if not isinstance(arrays, Iterable):
         raise ArgumentError(f"{op}: takes a sequence of tensors, not one {type(arrays).__name__}")
     parts = list(arrays)
     if not parts:
         raise ArgumentError(f"{op}: give at least one tensor")
-    if set(map(type, parts)) == {Tensor}:
-        return parts, parts
-    if not are_arrays(parts):
+    types = set(map(type, parts))
+    if types != {Tensor} and not are_arrays(parts):
         parts = [a if are_arrays([a]) else asarray(a) for a in parts]
-    return parts, []
+        types = set(map(type, parts))
+    return parts, types
 
 
 def _shapes(parts: list[Piece]) -> list[tuple[int, ...]]:

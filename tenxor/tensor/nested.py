@@ -27,8 +27,9 @@ from ..dtypes import (
 from ..dtypes import dtype as dtype_of
 from ..errors import DTypeError, OutOfBounds, ShapeError
 from ..layout import Layout
+from .alike import joined_alike
 from .core import Core
-from .pieces import are_arrays, joined, joined_rows
+from .pieces import are_arrays, joined, joined_quickly
 
 Array = np.ndarray[Any, Any]
 _T = TypeVar("_T", bound=Core)
@@ -45,7 +46,7 @@ def from_nested(cls: type[_T], obj: Any, wanted: DType | None, op: str) -> tuple
     shape, leaves, kinds = _unpacked(obj)
     if not kinds <= _PLAIN:
         if kinds <= {cls, np.ndarray}:
-            stacked = _stacked(cls, shape, leaves, wanted, op)
+            stacked = _stacked(cls, shape, leaves, kinds, wanted, op)
             if stacked is not None:
                 return stacked, wanted
         if kinds <= _SCALARS.keys():
@@ -127,22 +128,28 @@ def _unpacked(obj: Any) -> tuple[tuple[int, ...], list[Any], set[type]]:
     return tuple(shape), items, types
 
 
-def _stacked(cls: type[_T], outer: tuple[int, ...], pieces: list[Any], wanted: DType | None, op: str) -> _T | None:
-    """Lists of tensors and arrays as one tensor, of the numbers that they would give one by one; None where that is for
-    others to say: what does not fit, has no elements or no dtype of ours, or may lose something as the dtype wanted.
+def _stacked(
+    cls: type[_T], outer: tuple[int, ...], pieces: list[Any], types: set[type], wanted: DType | None, op: str
+) -> _T | None:
+    """Lists of tensors and arrays (these are the types) as one tensor, of the numbers that they would give one by one; None where
+    that is for others to say: what does not fit, has no elements or no dtype of ours, or may lose something as the dtype wanted.
     """
-    dtypes = {x.dtype for x in pieces}
-    kept = wanted is None or dtypes == {wanted}
     inner = pieces[0].shape
     shape = (*outer, *inner)
-    found = joined_rows(cls, op, pieces, stacked=True) if kept and np.ndarray not in map(type, pieces) else None
+    found = (joined_alike if wanted is not None else joined_quickly)(cls, op, pieces, types, 0, stacked=True)
     if found is not None:
-        return cls(found.storage, Layout.contiguous(shape), found.dtype)
-    if {x.shape for x in pieces} != {inner} or 0 in inner or not are_arrays(x for x in pieces if type(x) is not cls):
-        return None
-    own = set(map(dtype_of, dtypes))
-    if wanted is None or kept:
-        return joined(cls, op, pieces, 0, shape, result_type(*own))
+        found = cls(found.storage, Layout.contiguous(shape), found.dtype)
+        if wanted is None or found.dtype is wanted:
+            return found
+        own = {found.dtype}
+    else:
+        if {x.shape for x in pieces} != {inner} or 0 in inner:
+            return None
+        if not are_arrays([x for x in pieces if type(x) is not cls]):
+            return None
+        own = {dtype_of(d) for d in {x.dtype for x in pieces}}
+        if wanted is None or own == {wanted}:
+            return joined(cls, op, pieces, 0, shape, result_type(*own))
     kinds = {_KINDS[d.kind] for d in own}
     target = _target(kinds, wanted)
     holds = wanted if wanted.is_integer else target
@@ -152,7 +159,7 @@ def _stacked(cls: type[_T], outer: tuple[int, ...], pieces: list[Any], wanted: D
         return None
     if complex in kinds and not (wanted.is_complex or wanted is boolean):
         return None
-    together: Any = joined(cls, op, pieces, 0, shape, result_type(*own))
+    together: Any = joined(cls, op, pieces, 0, shape, result_type(*own)) if found is None else found
     if unsure:
         elements = together.storage.node.buffer.typed(together.dtype)[: together.size]
         if elements.min() < holds.lowest or elements.max() > holds.highest:

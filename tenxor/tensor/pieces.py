@@ -6,7 +6,7 @@ plan with thousands of them takes longer to make than NumPy takes to copy what t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from math import prod
 from operator import attrgetter
 from typing import Any, TypeVar
@@ -20,6 +20,7 @@ from ..node import data
 from ..ops import OPS
 from ..realize import lock, realize
 from ..storage import Storage
+from .alike import SMALL, joined_alike, put_bytes
 from .core import Core, check_count
 
 Array = np.ndarray[Any, Any]
@@ -35,10 +36,13 @@ _buffer_of, _layout_of, _dtype_of, _size_of = map(attrgetter, ("storage.node.buf
 _seen_as, _seen_before = map(attrgetter, ("_typed_as", "_typed"))  # of a buffer
 
 
-def are_arrays(items: Iterable[Any]) -> bool:
+def are_arrays(items: Sequence[Any]) -> bool:
     """Whether these are arrays that can be read as they are: of no derived type, and of dtypes that we have."""
-    dtypes = {x.dtype if type(x) is np.ndarray else None for x in items}
-    return dtypes <= OF_NUMPY.keys()
+    dtypes = [x.dtype for x in items if type(x) is np.ndarray]
+    if len(dtypes) < len(items):
+        return False
+    same = dtypes.count(dtypes[0]) == len(dtypes) if dtypes else True  # identical ones are not even compared
+    return set(dtypes[:1] if same else dtypes) <= OF_NUMPY.keys()
 
 
 def want_kernels(pieces: Sequence[Piece], nbytes: int) -> bool:
@@ -48,44 +52,71 @@ def want_kernels(pieces: Sequence[Piece], nbytes: int) -> bool:
     return len(pieces) <= FEW and any(isinstance(p, Core) and p.storage.node.buffer is None for p in pieces)
 
 
-def joined_rows(
-    cls: type[_T], op: str, tensors: Sequence[_T], axis: int | None = 0, *, stacked: bool = False
+def joined_quickly(
+    cls: type[_T], op: str, pieces: Sequence[Any], types: set[type], axis: int | None, *, stacked: bool = False
 ) -> _T | None:
+    """What `joined_alike` gives, or the same of tensors without gaps along their first axis; their dtypes promote."""
+    found = joined_alike(cls, op, pieces, types, axis, stacked=stacked)
+    return _joined_rows(cls, op, pieces, axis, stacked) if found is None and not axis and types == {cls} else found
+
+
+def _joined_rows(cls: type[_T], op: str, tensors: Sequence[_T], axis: int | None, stacked: bool) -> _T | None:
     """The tensors one after another along their first axis, `stacked` along a new one, or flattened for `axis` None; None
     unless they fit and all are in memory without gaps.
-
-    What `joined` does in general: for small tensors Python takes longer than the copying, so all are asked together, in C.
     """
     row = tensors[0].layout.shape[not stacked :]
     with lock:
-        buffers: list[Buffer | None] = list(map(_buffer_of, tensors))
-        if None in buffers:
+        seen, dtypes = _rows(tensors, None if axis is None else row, stacked)
+        if not seen or (len(dtypes) > 1 and bfloat16 in dtypes):  # NumPy sees it as integers
             return None
-        layouts: list[Layout] = list(map(_layout_of, tensors))
-        for layout in dict(zip(map(id, layouts), layouts, strict=True)).values():  # which are often few
-            shape = layout.shape
-            fits = axis is None or (shape == row if stacked else shape and shape[1:] == row)
-            if not fits or layout.strides != Layout.contiguous(shape).strides or layout.base or layout.tables:
-                return None
-        dtypes: set[DType] = set(map(_dtype_of, tensors))
-        dtype = dtypes.pop()
-        if dtypes and (bfloat16 in dtypes or dtype is bfloat16):  # NumPy sees it as integers
-            return None
-        if not dtypes and set(map(_seen_as, buffers)) == {dtype}:
-            seen: list[Array] = list(map(_seen_before, buffers))
-        else:
-            seen = [buffer.typed(t.dtype) for buffer, t in zip(buffers, tensors, strict=True)]  # type: ignore[union-attr]
-            dtype = result_type(dtype, *dtypes)
-        total = sum(map(_size_of, layouts))
+        dtype = result_type(*dtypes)
+        total = sum(map(len, seen))
         nbytes = total * dtype.itemsize
         if not total or nbytes >= LARGE * len(tensors):
             return None
-        if total != sum(map(len, seen)):  # some are part of what their storage holds
-            seen = [e[x.offset : x.offset + x.size] for e, x in zip(seen, layouts, strict=True)]
         shape = (total,) if axis is None else (len(tensors), *row) if stacked else (total // prod(row), *row)
         buffer = allocate(nbytes, op, shape, dtype)
-        np.concatenate(seen, out=buffer.typed(dtype)[:total], casting="unsafe")
+        out = buffer.typed(dtype)[:total]
+        if len(dtypes) > 1 or nbytes > SMALL * len(seen):
+            np.concatenate(seen, out=out, casting="unsafe")
+        else:
+            put_bytes(seen, out)
     return cls(Storage(data(buffer, shape, dtype)), Layout.contiguous(shape), dtype)
+
+
+def _rows(tensors: Sequence[Core], row: Shape | None, stacked: bool) -> tuple[list[Array], list[DType]]:
+    """The elements of tensors, in as few parts as they lie in memory, and their dtypes; no parts unless all are in memory
+    without gaps, and have the shape `row`, but for a first axis unless they are to be stacked.
+    """
+    seen: list[Array] = []
+    dtypes: dict[int, DType] = {}
+    like: Layout | None = None  # the last one that was looked at
+    memory: Buffer | None = None  # of the part from `start` to `end`
+    own, start, end = tensors[0].dtype, 0, 0
+    for t in tensors:
+        layout, dtype, buffer = t.layout, t.dtype, t.storage.node.buffer
+        if buffer is None:
+            return [], []
+        if layout is not like:
+            shape = layout.shape
+            if like is None or shape != like.shape:
+                if row is not None and (shape != row if stacked else not shape or shape[1:] != row):
+                    return [], []
+                strides = Layout.contiguous(shape).strides
+            if layout.strides != strides or layout.base is not None or layout.tables is not None:
+                return [], []
+            like = layout
+        if buffer is memory and dtype is own and layout.offset == end:  # a row after the other
+            end += layout.size
+            continue
+        if memory is not None:
+            elements = memory.typed(own)
+            seen.append(elements if len(elements) == end - start else elements[start:end])
+        memory, own, start = buffer, dtype, layout.offset
+        end = start + layout.size
+        dtypes[id(dtype)] = dtype
+    assert memory is not None
+    return [*seen, memory.typed(own)[start:end]], list(dtypes.values())
 
 
 def joined(cls: type[_T], op: str, pieces: Sequence[Piece], axis: int | None, shape: Shape, dtype: DType) -> _T:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Iterator
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from tenxor import memory
 from tenxor.dtypes import ALL
 from tenxor.plans import plan
 from tenxor.pool import pool
-from tenxor.tensor import pieces
+from tenxor.tensor import alike, pieces
 
 Array = np.ndarray[Any, Any]
 
@@ -227,3 +228,104 @@ def test_out_of_memory_names_what_wanted_it(name: str, join: Callable[[Any], tx.
     assert [r[0].item() for r in rows] == list(range(100))
     with pytest.raises(MemoryError, match=r"elements|no memory"):
         join([tx.zeros(1).expand(1 << 50)] * 1000)
+
+
+class TestPiecesThatAreAlike:
+    """They are put together as bytes, and nobody looks at each."""
+
+    @pytest.fixture(autouse=True)
+    def nobody_looks(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        def looked(*_: object) -> None:
+            raise AssertionError("each piece was looked at")
+
+        monkeypatch.setattr(pieces, "_seen", looked)
+
+    @pytest.mark.parametrize(
+        "way", ["in order", "backwards", "in other order", "in steps", "written", "an array", "shared"]
+    )
+    @pytest.mark.parametrize("portion", [1 << 20, 1000])
+    def test_lie_anywhere(self, way: str, portion: int, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(alike, "PORTION", portion)
+        for dtype in ALL:
+            for shape in ((5,), (2, 3), (3, 1, 2)):
+                highest = 2 if dtype is tx.bool else 7
+                arrays = [(np.arange(prod(shape)).reshape(shape) + k) % highest for k in range(60)]
+                parts: Any = [LYING[way](a, dtype) for a in arrays]
+                if way != "an array":
+                    parts = [p.realize() for p in parts]
+                for axis in range(len(shape)):
+                    found = tx.concat(parts, axis=axis)
+                    assert found.dtype is dtype and found.is_contiguous()
+                    assert np.array_equal(found.to_numpy(), np.concatenate(arrays, axis))
+                for axis in range(len(shape) + 1):
+                    found = tx.stack(parts, axis=axis)
+                    assert found.dtype is dtype and found.is_contiguous()
+                    assert np.array_equal(found.to_numpy(), np.stack(arrays, axis))
+                assert np.array_equal(tx.concat(parts, axis=None).to_numpy(), np.concatenate(arrays, None))
+                nested = tx.asarray([parts[:30], parts[30:]])
+                assert nested.dtype is dtype and nested.tolist() == np.stack(arrays).reshape(2, 30, *shape).tolist()
+                wanted = tx.complex128 if dtype.is_complex else tx.float64
+                assert tx.asarray(parts, dtype=wanted).tolist() == np.stack(arrays).tolist()
+
+    def test_are_numbers(self) -> None:
+        for dtype in ALL:
+            row = tx.asarray([0, 1, 1] * 10).astype(dtype).realize()
+            apart = [tx.asarray(k % 3 > 0).astype(dtype).realize() for k in range(30)]
+            for points in ([row[k] for k in range(30)], apart):
+                assert tx.stack(points).tolist() == tx.asarray(points).tolist() == row.tolist()
+                assert tx.stack(points).dtype is dtype
+                assert tx.concat(points, axis=None).tolist() == row.tolist()
+                assert all(t.storage.node is not None for t in points)
+        zeros = [np.asarray(float(k)) for k in range(30)]
+        assert tx.asarray(zeros).tolist() == tx.stack(zeros).tolist() == list(range(30))  # type: ignore[arg-type]
+
+    def test_rows_of_one_tensor(self) -> None:
+        x = np.arange(600.0).reshape(60, 10)
+        t = tx.asarray(x).realize()
+        for order in (range(60), range(59, -1, -1), [*range(30), *range(10), 7, 7, 8]):
+            rows = [t[k] for k in order]
+            assert np.array_equal(tx.stack(rows).to_numpy(), x[list(order)])
+            assert np.array_equal(tx.concat(rows).to_numpy(), x[list(order)].ravel())
+        several = [slice(k, k + 1 + k % 3) for k in range(0, 50, 2)]
+        assert np.array_equal(tx.concat([t[k] for k in several]).to_numpy(), np.concatenate([x[k] for k in several]))
+
+    def test_memory_of_other_sizes_beside_them_is_no_part(self) -> None:
+        arrays = [np.arange(12.0) + k for k in range(40)]
+        parts = [tx.asarray(np.concatenate([a, np.full(k % 3 * 8, -1.0)]))[:12] for k, a in enumerate(arrays)]
+        parts = [p if k % 2 else tx.asarray(a) for k, (p, a) in enumerate(zip(parts, arrays, strict=True))]
+        assert np.array_equal(tx.stack(parts).to_numpy(), np.stack(arrays))
+        assert np.array_equal(tx.asarray(parts).to_numpy(), np.stack(arrays))
+
+
+def test_numbers_are_those_of_now() -> None:
+    row = tx.arange(30.0).realize()
+    points = [row[k] for k in range(30)]
+    points[3] += 100
+    seen = [t.view(tx.int64) for t in points]
+    points[4] *= 2
+    assert tx.asarray(points).tolist() == [0, 1, 2, 103, 8, *range(5, 30)]
+    assert tx.stack(seen).tolist() == np.array([0, 1, 2, 103, 8, *range(5, 30)], np.float64).view(np.int64).tolist()
+
+
+def test_pieces_that_are_alike_but_for_one() -> None:
+    alike_ones = [tx.asarray(np.arange(6.0) + k) for k in range(40)]
+    other = {
+        "pending": lambda: tx.arange(6.0) * 2,
+        "of another dtype": lambda: tx.asarray(np.arange(6, dtype=np.float32) * 2),
+        "seen as another dtype": lambda: (tx.asarray(np.arange(6) * 2.0).view(tx.int64) + 0).view(tx.float64),
+        "backwards": lambda: tx.asarray(np.arange(6.0)[::-1] * 2)[::-1],
+        "of more": lambda: tx.asarray(np.arange(600.0) * 2)[:6],
+        "an array": lambda: np.arange(6.0) * 2,
+    }
+    for make in other.values():
+        for place in (0, 1, 20, 40):
+            parts: Any = [*alike_ones[:place], make(), *alike_ones[place:]]
+            expected = np.stack([np.asarray(p) for p in parts])
+            for found in (tx.stack(parts), tx.stack(parts, axis=1).T, tx.asarray(parts), tx.concat(parts)):
+                assert np.array_equal(found.to_numpy().reshape(41, 6), expected)
+    with pytest.raises(tx.errors.ShapeError, match="stack: tensor 20"):
+        tx.stack([*map(np.asarray, alike_ones[:20]), np.arange(5.0), np.arange(6.0)])  # type: ignore[list-item]
+    ints = [np.arange(3)] * 20
+    assert tx.stack([*ints, np.arange(3, dtype=np.uint8)]).dtype is tx.int64  # type: ignore[list-item]
+    with pytest.raises(tx.errors.DTypeError, match="no common dtype"):
+        tx.stack([*ints, np.arange(3, dtype=np.uint64)])  # type: ignore[list-item]

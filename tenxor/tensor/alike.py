@@ -1,0 +1,151 @@
+"""Many small tensors, or arrays, that are alike, put together as bytes.
+
+NumPy takes 0.1 microseconds to look at each piece that it copies, and Python takes as long for each two or three questions.
+So pieces are asked as little as can be. The blocks of memory that tensors lie in are put one after another, whole, as bytes;
+that is one array, of which the elements of all pieces are a view.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any, TypeVar
+
+import numpy as np
+
+from ..dtypes import OF_NUMPY, DType, Number
+from ..layout import Layout
+from ..memory import allocate
+from ..node import data
+from ..realize import lock
+from ..storage import Element, Storage, known_numbers
+from .core import Core
+
+Array = np.ndarray[Any, Any]
+Shape = tuple[int, ...]
+_T = TypeVar("_T", bound=Core)
+SMALL = 1 << 12  # bytes of memory that a piece lies in, up to which looking at pieces takes longer than copying them
+APART = 64  # bytes that may lie beside a piece, and as much as it has itself three times: they are copied for nothing
+PORTION = 1 << 20  # bytes of copies on the way, at a time
+
+
+class _Result:
+    """Memory for pieces of one shape and dtype, put together along an axis of theirs, or along a new one if they are `stacked`;
+    flattened for None.
+    """
+
+    def __init__(self, op: str, count: int, piece: Shape, dtype: DType, axis: int | None, stacked: bool) -> None:
+        at = axis or 0
+        apart = (*piece[:at], count, *piece[at:])
+        size = prod(apart)
+        if axis is None:
+            self.shape: Shape = (size,)
+        else:
+            self.shape = apart if stacked else (*piece[:at], count * piece[at], *piece[at + 1 :])
+        self.dtype = dtype
+        self.buffer = allocate(size * dtype.itemsize, op, self.shape, dtype)
+        out = self.buffer.typed(dtype)[:size].reshape(apart)
+        self.pieces: Array = np.moveaxis(out, at, 0) if at else out  # one after another
+
+    def of(self, cls: type[_T]) -> _T:
+        """The tensor."""
+        return cls(Storage(data(self.buffer, self.shape, self.dtype)), Layout.contiguous(self.shape), self.dtype)
+
+
+def joined_alike(
+    cls: type[_T], op: str, pieces: Sequence[Any], types: set[type], axis: int | None, *, stacked: bool = False
+) -> _T | None:
+    """Pieces of these types, all of one dtype and shape, one after another along an axis of theirs, `stacked` along a new one,
+    or flattened for None; None where they are not such that all can be asked together.
+    """
+    if types == {np.ndarray}:
+        return _joined_arrays(cls, op, pieces, axis, stacked)
+    return _joined_tensors(cls, op, pieces, axis, stacked) if types == {cls} else None
+
+
+def _joined_tensors(cls: type[_T], op: str, tensors: Sequence[_T], axis: int | None, stacked: bool) -> _T | None:
+    """The tensors put together; None unless all are in memory, are small and lie alike in blocks of one size."""
+    one = tensors[0]
+    layout, dtype = one.layout, one.dtype
+    if not 0 < layout.size * dtype.itemsize <= SMALL or layout.base is not None or layout.tables is not None:
+        return None
+    if any([t.dtype is not dtype or t.layout.shape != layout.shape for t in (*tensors[1:2], tensors[-1])]):
+        return None  # as is known at once of most that are not alike
+    with lock:
+        numbers = _numbers(tensors) if type(one.storage) is Element and not layout.shape else None
+        if numbers is not None:
+            found = _Result(op, len(tensors), (), dtype, axis, stacked)
+            found.pieces[:] = numbers
+            return found.of(cls)
+        blocks = _blocks(tensors)
+        if blocks is None:
+            return None
+        found = _Result(op, len(tensors), layout.shape, dtype, axis, stacked)
+        block = len(blocks[0])
+        step = max(1, PORTION // block)
+        offset, *strides = [n * dtype.itemsize for n in (layout.offset, *layout.strides)]
+        for first in range(0, len(blocks), step):
+            some = b"".join(blocks[first : first + step])
+            shape = (len(some) // block, *layout.shape)
+            found.pieces[first : first + step] = np.ndarray(shape, dtype.numpy, some, offset, (block, *strides))
+        return found.of(cls)
+
+
+def _blocks(tensors: Sequence[Core]) -> list[Any] | None:
+    """The memory that tensors lie in, all in the same way."""
+    one = tensors[0]
+    layout, dtype, buffer = one.layout, one.dtype, one.storage.node.buffer
+    if buffer is None or not len(buffer.array) <= min(SMALL, APART + 4 * layout.size * dtype.itemsize):
+        return None
+    blocks = [
+        buffer.array
+        for t in tensors
+        if t.layout is layout and t.dtype is dtype and (buffer := t.storage.node.buffer) is not None
+    ]
+    if len(blocks) < len(tensors):
+        where = layout.offset, layout.strides, layout.shape, layout.base, layout.tables
+        blocks = []
+        for t in tensors:
+            own, buffer = t.layout, t.storage.node.buffer
+            alike = own is layout or (own.offset, own.strides, own.shape, own.base, own.tables) == where
+            if not alike or buffer is None or t.dtype is not dtype:
+                return None
+            blocks.append(buffer.array)
+    return blocks if len(set(map(len, blocks))) == 1 else None
+
+
+def _numbers(tensors: Sequence[Core]) -> list[Number] | None:
+    """The numbers of elements of one dtype that were read of tensors, if nobody asked for more yet."""
+    layout, dtype = tensors[0].layout, tensors[0].dtype
+    cells = [t.storage for t in tensors if t.layout is layout and t.dtype is dtype]
+    return known_numbers(cells, dtype) if len(cells) == len(tensors) else None
+
+
+def put_bytes(rows: Sequence[Any], out: Array) -> None:
+    """Put small rows without gaps, of the same dtype, into `out` one after another."""
+    step = max(1, PORTION * len(rows) // out.nbytes)
+    start = 0
+    for first in range(0, len(rows), step):
+        some = np.frombuffer(b"".join(rows[first : first + step]), out.dtype)
+        out[start : start + len(some)] = some
+        start += len(some)
+
+
+def _joined_arrays(cls: type[_T], op: str, arrays: Sequence[Array], axis: int | None, stacked: bool) -> _T | None:
+    """The arrays put together; None unless all are small, of one dtype of ours and of one shape."""
+    one = arrays[0]
+    if not 0 < one.nbytes <= SMALL or one.dtype not in OF_NUMPY:
+        return None
+    if [a.dtype for a in arrays].count(one.dtype) != len(arrays):
+        return None
+    found = _Result(op, len(arrays), one.shape, OF_NUMPY[one.dtype], axis, stacked)
+    step = PORTION // one.nbytes
+    for first in range(0, len(arrays), step):
+        try:
+            some = np.array(arrays[first : first + step], one.dtype)
+        except ValueError:  # of several shapes
+            return None
+        if some.shape[1:] != one.shape:
+            return None
+        found.pieces[first : first + step] = some
+    return found.of(cls)
