@@ -1,8 +1,8 @@
 """Many small tensors, or arrays, that are alike, put together as bytes.
 
-NumPy takes 0.1 microseconds to look at each piece that it copies, and Python takes as long for each two or three questions.
-So pieces are asked as little as can be. The blocks of memory that tensors lie in are put one after another, whole, as bytes;
-that is one array, of which the elements of all pieces are a view.
+NumPy takes 0.1 microseconds to look at each piece that it copies, and Python takes as long for each two or three
+questions. So pieces are asked as little as can be. The blocks of memory that tensors lie in are put one after another,
+whole, as bytes; that is one array, of which the elements of all pieces are a view.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ PORTION = 1 << 20  # bytes of copies on the way, at a time
 
 
 class _Result:
-    """Memory for pieces of one shape and dtype, put together along an axis of theirs, or along a new one if they are `stacked`;
-    flattened for None.
+    """Memory for pieces of one shape and dtype, put together along an axis of theirs, or along a new one if they are
+    `stacked`; flattened for None.
     """
 
     def __init__(self, op: str, count: int, piece: Shape, dtype: DType, axis: int | None, stacked: bool) -> None:
@@ -55,8 +55,8 @@ class _Result:
 def joined_alike(
     cls: type[_T], op: str, pieces: Sequence[Any], types: set[type], axis: int | None, *, stacked: bool = False
 ) -> _T | None:
-    """Pieces of these types, all of one dtype and shape, one after another along an axis of theirs, `stacked` along a new one,
-    or flattened for None; None where they are not such that all can be asked together.
+    """Pieces of these types, all of one dtype and shape, one after another along an axis of theirs, `stacked` along a new
+    one, or flattened for None; None where they are not such that all can be asked together.
     """
     if types == {np.ndarray}:
         return _joined_arrays(cls, op, pieces, axis, stacked)
@@ -97,20 +97,25 @@ def _blocks(tensors: Sequence[Core]) -> list[Any] | None:
     layout, dtype, buffer = one.layout, one.dtype, one.storage.node.buffer
     if buffer is None or not len(buffer.array) <= min(SMALL, APART + 4 * layout.size * dtype.itemsize):
         return None
+    shape, strides, offset = layout.shape, layout.strides, layout.offset
     blocks = [
         buffer.array
         for t in tensors
-        if t.layout is layout and t.dtype is dtype and (buffer := t.storage.node.buffer) is not None
+        if (
+            (own := t.layout) is layout
+            or (
+                own.strides == strides
+                and own.offset == offset
+                and own.shape == shape
+                and own.base is None
+                and own.tables is None
+            )
+        )
+        and t.dtype is dtype
+        and (buffer := t.storage.node.buffer) is not None
     ]
     if len(blocks) < len(tensors):
-        where = layout.offset, layout.strides, layout.shape, layout.base, layout.tables
-        blocks = []
-        for t in tensors:
-            own, buffer = t.layout, t.storage.node.buffer
-            alike = own is layout or (own.offset, own.strides, own.shape, own.base, own.tables) == where
-            if not alike or buffer is None or t.dtype is not dtype:
-                return None
-            blocks.append(buffer.array)
+        return None
     return blocks if len(set(map(len, blocks))) == 1 else None
 
 

@@ -131,8 +131,9 @@ def _unpacked(obj: Any) -> tuple[tuple[int, ...], list[Any], set[type]]:
 def _stacked(
     cls: type[_T], outer: tuple[int, ...], pieces: list[Any], types: set[type], wanted: DType | None, op: str
 ) -> _T | None:
-    """Lists of tensors and arrays (these are the types) as one tensor, of the numbers that they would give one by one; None where
-    that is for others to say: what does not fit, has no elements or no dtype of ours, or may lose something as the dtype wanted.
+    """Lists of tensors and arrays (these are the types) as one tensor, of the numbers that they would give one by one;
+    None where that is for others to say: what does not fit, has no elements or no dtype of ours, or may lose something
+    as the dtype wanted.
     """
     inner = pieces[0].shape
     shape = (*outer, *inner)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from operator import attrgetter
 from typing import Any, TypeVar
 
 import numpy as np
@@ -32,8 +31,6 @@ LARGE = 1 << 20  # bytes of a piece from which threads share the copying
 BATCH = 256  # pieces that NumPy copies in one call, and which may have copies of their own on the way
 SPARSE = 1 << 12  # elements without strides up to which their offsets are quicker than a kernel
 _POSITIVE = OPS["positive"]
-_buffer_of, _layout_of, _dtype_of, _size_of = map(attrgetter, ("storage.node.buffer", "layout", "dtype", "size"))
-_seen_as, _seen_before = map(attrgetter, ("_typed_as", "_typed"))  # of a buffer
 
 
 def are_arrays(items: Sequence[Any]) -> bool:
@@ -61,8 +58,8 @@ def joined_quickly(
 
 
 def _joined_rows(cls: type[_T], op: str, tensors: Sequence[_T], axis: int | None, stacked: bool) -> _T | None:
-    """The tensors one after another along their first axis, `stacked` along a new one, or flattened for `axis` None; None
-    unless they fit and all are in memory without gaps.
+    """The tensors one after another along their first axis, `stacked` along a new one, or flattened for `axis` None;
+    None unless they fit and all are in memory without gaps.
     """
     row = tensors[0].layout.shape[not stacked :]
     with lock:
@@ -85,11 +82,11 @@ def _joined_rows(cls: type[_T], op: str, tensors: Sequence[_T], axis: int | None
 
 
 def _rows(tensors: Sequence[Core], row: Shape | None, stacked: bool) -> tuple[list[Array], list[DType]]:
-    """The elements of tensors, in as few parts as they lie in memory, and their dtypes; no parts unless all are in memory
-    without gaps, and have the shape `row`, but for a first axis unless they are to be stacked.
+    """The elements of tensors, in as few parts as they lie in memory, and their dtypes; no parts unless all are in
+    memory without gaps, and have the shape `row` (any for None), after a first axis unless they are to be `stacked`.
     """
-    seen: list[Array] = []
-    dtypes: dict[int, DType] = {}
+    seen: list[Any] = []
+    dtypes: dict[int, DType] = {id(tensors[0].dtype): tensors[0].dtype}
     like: Layout | None = None  # the last one that was looked at
     memory: Buffer | None = None  # of the part from `start` to `end`
     own, start, end = tensors[0].dtype, 0, 0
@@ -110,11 +107,12 @@ def _rows(tensors: Sequence[Core], row: Shape | None, stacked: bool) -> tuple[li
             end += layout.size
             continue
         if memory is not None:
-            elements = memory.typed(own)
+            elements: Any = memory._typed if memory._typed_as is own else memory.typed(own)
             seen.append(elements if len(elements) == end - start else elements[start:end])
-        memory, own, start = buffer, dtype, layout.offset
+        if dtype is not own:
+            own = dtypes[id(dtype)] = dtype
+        memory, start = buffer, layout.offset
         end = start + layout.size
-        dtypes[id(dtype)] = dtype
     assert memory is not None
     return [*seen, memory.typed(own)[start:end]], list(dtypes.values())
 
