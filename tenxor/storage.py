@@ -116,7 +116,7 @@ class Element(Storage):
 
 def known_numbers(cells: Sequence[Storage], dtype: DType) -> list[Number] | None:
     """What `Element.known` says of each of many, asked together; None unless each is known."""
-    if dtype is bfloat16 or set(map(type, cells)) != {Element} or [x._dtype for x in cells].count(dtype) < len(cells):  # type: ignore[attr-defined]
+    if dtype is bfloat16 or set(map(type, cells)) != {Element}:
         return None
-    found = [x._number for x in cells]  # type: ignore[attr-defined]
-    return None if None in found else found
+    found = [x._number for x in cells if x._dtype is dtype]  # type: ignore[attr-defined]
+    return found if len(found) == len(cells) and None not in found else None

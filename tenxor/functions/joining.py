@@ -76,7 +76,9 @@ def stack(arrays: Sequence[Tensor], /, axis: int = AXIS_0, *, dim: int | None = 
 
 
 def _parts(op: str, arrays: Sequence[Any]) -> tuple[list[Piece], set[type]]:
-    """What is to be joined, and its types. NumPy's arrays stay what they are: they are read at the call, or copied later."""
+    """What is to be joined, and its types. NumPy's arrays stay what they are: they are read at the call, or copied
+    later.
+    """
     if not isinstance(arrays, Iterable):
         raise ArgumentError(f"{op}: takes a sequence of tensors, not one {type(arrays).__name__}")
     parts = list(arrays)

@@ -18,8 +18,8 @@ _STORED = "stored"  # stands in keys before a node that is
 class Pattern:
     """Pending nodes and all that they read, numbered, each after what it reads itself.
 
-    `key` is their structure, and `roots` are those asked for. `offsets` are those of all pending nodes, one node after another,
-    in elements; and 0.
+    `key` is their structure, and `roots` are those asked for. `offsets` are those of all pending nodes, one node after
+    another, in elements; and 0.
     """
 
     key: object
@@ -99,7 +99,7 @@ def pattern_of(roots: list[Node]) -> Pattern:
 
 
 def stand_ins(pattern: Pattern) -> list[Node]:
-    """Nodes like those of a pattern, with a number for each offset of memory, which is given when it runs: see `given`."""
+    """Nodes like those of a pattern, with a number for each offset of memory that is given when it runs: see `given`."""
     twin: dict[Node, Node] = {}
     places: dict[tuple[Node, int], int] = {}
     end = 0

@@ -55,8 +55,8 @@ class _Result:
 def joined_alike(
     cls: type[_T], op: str, pieces: Sequence[Any], types: set[type], axis: int | None, *, stacked: bool = False
 ) -> _T | None:
-    """Pieces of these types, all of one dtype and shape, one after another along an axis of theirs, `stacked` along a new
-    one, or flattened for None; None where they are not such that all can be asked together.
+    """Pieces of these types, all of one dtype and shape, one after another along an axis of theirs, `stacked` along a
+    new one, or flattened for None; None where they are not such that all can be asked together.
     """
     if types == {np.ndarray}:
         return _joined_arrays(cls, op, pieces, axis, stacked)
@@ -64,7 +64,9 @@ def joined_alike(
 
 
 def _joined_tensors(cls: type[_T], op: str, tensors: Sequence[_T], axis: int | None, stacked: bool) -> _T | None:
-    """The tensors put together; None unless all are in memory, are small and lie alike in blocks of one size."""
+    """The tensors put together; None unless all are in memory, are small and lie alike: in one storage, or in blocks of
+    one size.
+    """
     one = tensors[0]
     layout, dtype = one.layout, one.dtype
     if not 0 < layout.size * dtype.itemsize <= SMALL or layout.base is not None or layout.tables is not None:
@@ -77,18 +79,64 @@ def _joined_tensors(cls: type[_T], op: str, tensors: Sequence[_T], axis: int | N
             found = _Result(op, len(tensors), (), dtype, axis, stacked)
             found.pieces[:] = numbers
             return found.of(cls)
-        blocks = _blocks(tensors)
-        if blocks is None:
+        one_memory = tensors[-1].storage is one.storage
+        places = _places(tensors) if one_memory else None
+        blocks = None if one_memory else _blocks(tensors)
+        if places is None and blocks is None:
             return None
         found = _Result(op, len(tensors), layout.shape, dtype, axis, stacked)
-        block = len(blocks[0])
-        step = max(1, PORTION // block)
-        offset, *strides = [n * dtype.itemsize for n in (layout.offset, *layout.strides)]
-        for first in range(0, len(blocks), step):
-            some = b"".join(blocks[first : first + step])
-            shape = (len(some) // block, *layout.shape)
-            found.pieces[first : first + step] = np.ndarray(shape, dtype.numpy, some, offset, (block, *strides))
+        if blocks is not None:
+            _put_blocks(blocks, layout, found)
+        elif places is not None:
+            _put_places(places, one, found)
         return found.of(cls)
+
+
+def _places(tensors: Sequence[Core]) -> list[int] | None:
+    """Where in their storage tensors begin that all lie in one, alike but for that."""
+    one = tensors[0]
+    storage, dtype = one.storage, one.dtype
+    shape, strides = one.layout.shape, one.layout.strides
+    if storage.node.buffer is None:
+        return None
+    places = [
+        own.offset
+        for t in tensors
+        if (own := t.layout).strides == strides
+        and own.shape == shape
+        and own.base is None
+        and own.tables is None
+        and t.dtype is dtype
+        and t.storage is storage
+    ]
+    return places if len(places) == len(tensors) else None
+
+
+def _put_places(places: list[int], one: Core, found: _Result) -> None:
+    """Put the pieces in that begin at these places of one memory, and lie there as one of them does."""
+    layout, dtype, size = one.layout.at(0), one.dtype, one.dtype.itemsize
+    reach = layout.range()
+    assert reach is not None and one.storage.node.buffer is not None
+    memory = one.storage.node.buffer.typed(dtype)
+    low, high = reach
+    strides = (size, *[s * size for s in layout.strides])
+    everywhere: Array = np.ndarray(
+        (len(memory) - high + low, *layout.shape), dtype.numpy, memory, -low * size, strides
+    )  # what lies so at every place
+    step = max(1, PORTION // (layout.size * size))
+    for first in range(0, len(places), step):
+        found.pieces[first : first + step] = everywhere[np.array(places[first : first + step]) + low]
+
+
+def _put_blocks(blocks: list[Any], layout: Layout, found: _Result) -> None:
+    """Put the pieces in that lie in these blocks, all of one size."""
+    dtype, block = found.dtype, len(blocks[0])
+    step = max(1, PORTION // block)
+    offset, *strides = [n * dtype.itemsize for n in (layout.offset, *layout.strides)]
+    for first in range(0, len(blocks), step):
+        some = b"".join(blocks[first : first + step])
+        shape = (len(some) // block, *layout.shape)
+        found.pieces[first : first + step] = np.ndarray(shape, dtype.numpy, some, offset, (block, *strides))
 
 
 def _blocks(tensors: Sequence[Core]) -> list[Any] | None:

@@ -14,7 +14,7 @@ import numpy as np
 
 from ..dtypes import OF_NUMPY, DType, bfloat16, decoded, encoded, result_type
 from ..layout import Layout
-from ..memory import Buffer, allocate
+from ..memory import allocate
 from ..node import data
 from ..ops import OPS
 from ..realize import lock, realize
@@ -52,9 +52,36 @@ def want_kernels(pieces: Sequence[Piece], nbytes: int) -> bool:
 def joined_quickly(
     cls: type[_T], op: str, pieces: Sequence[Any], types: set[type], axis: int | None, *, stacked: bool = False
 ) -> _T | None:
-    """What `joined_alike` gives, or the same of tensors without gaps along their first axis; their dtypes promote."""
+    """What `joined_alike` gives, or the same of tensors without gaps along their first axis, whose dtypes promote, and
+    of arrays of one dtype, which may differ in their sizes along the axis.
+    """
     found = joined_alike(cls, op, pieces, types, axis, stacked=stacked)
-    return _joined_rows(cls, op, pieces, axis, stacked) if found is None and not axis and types == {cls} else found
+    if found is not None:
+        return found
+    if types == {np.ndarray} and not stacked:
+        return _joined_arrays(cls, op, pieces, axis)
+    return _joined_rows(cls, op, pieces, axis, stacked) if types == {cls} and not axis else None
+
+
+def _joined_arrays(cls: type[_T], op: str, arrays: Sequence[Array], axis: int | None) -> _T | None:
+    """The arrays one after another along an axis, flattened for None; None unless they fit, and have one dtype."""
+    one = arrays[0]
+    if one.dtype not in OF_NUMPY or [a.dtype for a in arrays].count(one.dtype) != len(arrays):
+        return None
+    total, dtype = sum([a.size for a in arrays]), OF_NUMPY[one.dtype]
+    shape: Shape = (total,)
+    if axis is not None:
+        beside = prod(one.shape[:axis]) * prod(one.shape[axis + 1 :])
+        if not beside or total % beside:
+            return None
+        shape = (*one.shape[:axis], total // beside, *one.shape[axis + 1 :])
+    check_count(op, shape)
+    buffer = allocate(total * dtype.itemsize, op, shape, dtype)
+    try:
+        np.concatenate(arrays, axis, out=buffer.typed(dtype)[:total].reshape(shape))
+    except ValueError:  # they do not fit, which is told elsewhere
+        return None
+    return cls(Storage(data(buffer, shape, dtype)), Layout.contiguous(shape), dtype)
 
 
 def _joined_rows(cls: type[_T], op: str, tensors: Sequence[_T], axis: int | None, stacked: bool) -> _T | None:
@@ -82,39 +109,30 @@ def _joined_rows(cls: type[_T], op: str, tensors: Sequence[_T], axis: int | None
 
 
 def _rows(tensors: Sequence[Core], row: Shape | None, stacked: bool) -> tuple[list[Array], list[DType]]:
-    """The elements of tensors, in as few parts as they lie in memory, and their dtypes; no parts unless all are in
-    memory without gaps, and have the shape `row` (any for None), after a first axis unless they are to be `stacked`.
+    """The elements of tensors, and their dtypes; nothing unless all are in memory without gaps, and have the shape `row`
+    (any for None), after a first axis unless they are to be `stacked`.
     """
     seen: list[Any] = []
-    dtypes: dict[int, DType] = {id(tensors[0].dtype): tensors[0].dtype}
-    like: Layout | None = None  # the last one that was looked at
-    memory: Buffer | None = None  # of the part from `start` to `end`
-    own, start, end = tensors[0].dtype, 0, 0
+    dtypes: dict[int, DType] = {}
+    own: DType | None = None
+    fitting: set[int] = set()  # layouts
     for t in tensors:
         layout, dtype, buffer = t.layout, t.dtype, t.storage.node.buffer
         if buffer is None:
             return [], []
-        if layout is not like:
+        if id(layout) not in fitting:
             shape = layout.shape
-            if like is None or shape != like.shape:
-                if row is not None and (shape != row if stacked else not shape or shape[1:] != row):
-                    return [], []
-                strides = Layout.contiguous(shape).strides
-            if layout.strides != strides or layout.base is not None or layout.tables is not None:
+            fits = row is None or (shape == row if stacked else shape and shape[1:] == row)
+            if not fits or layout.strides != Layout.contiguous(shape).strides or layout.base or layout.tables:
                 return [], []
-            like = layout
-        if buffer is memory and dtype is own and layout.offset == end:  # a row after the other
-            end += layout.size
-            continue
-        if memory is not None:
-            elements: Any = memory._typed if memory._typed_as is own else memory.typed(own)
-            seen.append(elements if len(elements) == end - start else elements[start:end])
+            fitting.add(id(layout))
         if dtype is not own:
             own = dtypes[id(dtype)] = dtype
-        memory, start = buffer, layout.offset
-        end = start + layout.size
-    assert memory is not None
-    return [*seen, memory.typed(own)[start:end]], list(dtypes.values())
+        elements: Any = buffer._typed if buffer._typed_as is dtype else buffer.typed(dtype)
+        if len(elements) != layout.size:
+            elements = elements[layout.offset : layout.offset + layout.size]
+        seen.append(elements)
+    return seen, list(dtypes.values())
 
 
 def joined(cls: type[_T], op: str, pieces: Sequence[Piece], axis: int | None, shape: Shape, dtype: DType) -> _T:

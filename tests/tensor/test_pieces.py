@@ -289,6 +289,38 @@ class TestPiecesThatAreAlike:
         several = [slice(k, k + 1 + k % 3) for k in range(0, 50, 2)]
         assert np.array_equal(tx.concat([t[k] for k in several]).to_numpy(), np.concatenate([x[k] for k in several]))
 
+    @pytest.mark.parametrize("portion", [1 << 20, 1000])
+    def test_views_of_one_tensor(self, portion: int, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(alike, "PORTION", portion)
+        for dtype in ALL:
+            x = np.arange(600).reshape(60, 10) % (2 if dtype is tx.bool else 100)
+            t = tx.asarray(x).astype(dtype).realize()
+            for view in (
+                lambda a, k: a[k, ::-1],
+                lambda a, k: a[::-1][:, k % 10],
+                lambda a, k: a[k : k + 3, 2:5].T,
+                lambda a, k: a[57 - k : 60 - k][::-1, ::-2],
+                lambda a, k: a[k % 10 : 50 + k % 10 : 10, 9:],
+                lambda a, _: a[59, 5:],
+            ):
+                parts, arrays = [view(t, k) for k in range(57)], [view(x, k) for k in range(57)]
+                for axis in range(arrays[0].ndim):
+                    assert np.array_equal(tx.concat(parts, axis=axis).to_numpy(), np.concatenate(arrays, axis))
+                    assert np.array_equal(tx.stack(parts, axis=axis).to_numpy(), np.stack(arrays, axis))
+                assert tx.asarray(parts).tolist() == np.stack(arrays).tolist()
+                assert tx.asarray(parts).dtype is dtype
+
+    def test_arrays_of_several_lengths(self) -> None:
+        arrays = [np.arange(12.0).reshape(3, 4)[: 1 + k % 3, ::-1] + k for k in range(40)]
+        for axis in (0, None):
+            found = tx.concat(arrays, axis=axis)  # type: ignore[arg-type]
+            assert found.is_contiguous() and np.array_equal(found.to_numpy(), np.concatenate(arrays, axis))
+        turned = [a.T for a in arrays]
+        assert np.array_equal(tx.concat(turned, axis=1).to_numpy(), np.concatenate(turned, 1))  # type: ignore[arg-type]
+        for wrong in (np.zeros((2, 5)), np.zeros((1, 10)), np.zeros(4), np.zeros((1, 2, 4))):
+            with pytest.raises(tx.errors.ShapeError, match="concat: tensor 40"):
+                tx.concat([*arrays, wrong, wrong])  # type: ignore[list-item]
+
     def test_memory_of_other_sizes_beside_them_is_no_part(self) -> None:
         arrays = [np.arange(12.0) + k for k in range(40)]
         parts = [tx.asarray(np.concatenate([a, np.full(k % 3 * 8, -1.0)]))[:12] for k, a in enumerate(arrays)]
