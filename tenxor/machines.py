@@ -5,7 +5,7 @@ Blocks are for the caches of `Caches()`. What LLVM calls a machine stands in its
 
 from __future__ import annotations
 
-from .target import MANY_REGISTERS, Processor, Target
+from .target import MANY_REGISTERS, Memory, Processor, Target
 
 _X86, _ARM, _PTX, _SPIRV = (
     "x86_64-unknown-linux-gnu",
@@ -24,7 +24,10 @@ AVX512 = Target(64, AVX2.features | {"avx512f"}, MANY_REGISTERS, Processor(_X86,
 NEON = Target(16, frozenset(("neon",)), MANY_REGISTERS, Processor(_ARM, "generic", "+neon"))
 
 # Threads of a GPU compute an element at a time. They have no cache to ask for lines, and their stack is no CPU's.
-PTX = Target(0, registers=MANY_REGISTERS, processor=Processor(_PTX, "sm_80", "", "ptx_kernel", False, False))
-SPIRV = Target(0, registers=MANY_REGISTERS, processor=Processor(_SPIRV, "", "", "spir_kernel", False, False))
+_GLOBAL = Memory("global", 1)
+_PTX_PROCESSOR = Processor(_PTX, "sm_80", "", "ptx_kernel", False, False)
+_SPIRV_PROCESSOR = Processor(_SPIRV, "", "", "spir_kernel", False, False)
+PTX = Target(0, registers=MANY_REGISTERS, processor=_PTX_PROCESSOR, memory=_GLOBAL)
+SPIRV = Target(0, registers=MANY_REGISTERS, processor=_SPIRV_PROCESSOR, memory=_GLOBAL)
 
 NAMED = {"scalar": SCALAR, "sse": SSE, "avx2": AVX2, "avx512": AVX512, "neon": NEON, "ptx": PTX, "spirv": SPIRV}

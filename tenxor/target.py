@@ -60,6 +60,17 @@ def _power(size: int) -> int:
     return 1 << max(size, 1).bit_length() - 1
 
 
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """The kind of memory that operands and tables lie in: its name, and LLVM's number of the address space (0: pointers do not tell).
+
+    Where pointers tell, kernels load by instructions for that kind, and need not find out each time.
+    """
+
+    kind: str = "host"
+    space: int = 0
+
+
 class Tile(NamedTuple):
     """Results of a product that registers hold: so many rows (first of whole tiles, then of lower ones for what is left), and so
     many vectors of columns.
@@ -189,6 +200,7 @@ class Target:
     registers: int = 16
     processor: Processor = Processor()
     caches: Caches = Caches()
+    memory: Memory = Memory()
     page: int = 1 << 12  # bytes, of which each thread's scratch memory takes a multiple
     threads: int = 1  # that share loops
     costs: Costs = Costs()

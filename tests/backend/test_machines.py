@@ -247,6 +247,14 @@ def test_instructions_are_those_of_the_machine() -> None:
     assert ["define ptx_kernel void @kernel(" in text_for("ptx", p), "spir_kernel" in text_for("spirv", p)] == [True, True]
 
 
+def test_memory_is_asked_for_as_what_it_is() -> None:
+    """Threads of a GPU need not find out where each pointer leads."""
+    machine, x = machine_of(NAMED["ptx"]), whole(70, 30)
+    for t in (x + whole(30), x.sum(axis=1), x[:, tx.asarray([3, 1])]):
+        code: str = machine.emit_assembly(binding.parse_assembly(text_for("ptx", t)))
+        assert set(re.findall(r"\t(ld|st)\.([a-z]+)", code)) == {("ld", "global"), ("st", "global"), ("ld", "param")}
+
+
 def test_a_tile_of_neon_stays_in_its_registers() -> None:
     """Twelve rows of two vectors: 24 products a step, of which none waits on the stack."""
     machine = machine_of(NAMED["neon"])

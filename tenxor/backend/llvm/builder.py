@@ -214,15 +214,15 @@ class Value:
     def at(self, index: Value | int, element: Type) -> Value:
         """The place so many elements of a type further on."""
         offset = f"i64 {index}" if isinstance(index, int) else f"{index.type.text} {index.text}"
-        return self.b.define(self.type, f"getelementptr {element.text}, ptr {self.text}, {offset}")
+        return self.b.define(self.type, f"getelementptr {element.text}, {self.type.text} {self.text}, {offset}")
 
     def load(self, kind: Type, name: str | None = None) -> Value:
         """What lies at a place, which elements of the type may begin at."""
-        return self.b.define(kind, f"load {kind.text}, ptr {self.text}, align {alignment(kind)}", name)
+        return self.b.define(kind, f"load {kind.text}, {self.type.text} {self.text}, align {alignment(kind)}", name)
 
     def store(self, x: Value, align: int = 0, metadata: str = "") -> None:
         """Write a value at a place, which its elements may begin at or so many bytes divide."""
-        self.b.do(f"store {x.type.text} {x.text}, ptr {self.text}, align {align or alignment(x.type)}{metadata}")
+        self.b.do(f"store {x.type.text} {x.text}, {self.type.text} {self.text}, align {align or alignment(x.type)}{metadata}")
 
 
 def alignment(kind: Type) -> int:

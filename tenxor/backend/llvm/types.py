@@ -88,6 +88,12 @@ DOUBLE = Type("float", "double", "f64", 64, "x")
 POINTER = Type("pointer", "ptr", "p0", 64, "at")
 
 
+def pointer(space: int) -> Type:
+    """Places in one kind of memory, by LLVM's number; in any, if that is 0."""
+    return Type("pointer", f"ptr addrspace({space})", f"p{space}", 64, "at") if space else POINTER
+
+
+
 def vector(element: Type, lanes: int) -> Type:
     """So many lanes of a scalar type; a scalar if there are none."""
     if not lanes:
