@@ -12,6 +12,7 @@ from hashlib import blake2b
 
 from ..dtypes import DType, Number, boolean
 
+_END = b"\0"  # ends text among the bytes that tell expressions apart; digests have their length
 LONGEST_TEXT = 2000  # characters of an expression that are shown
 
 DTypes = tuple[DType, ...]
@@ -29,10 +30,12 @@ class Expr:
 
     def _set(self, dtype: DType, *parts: object) -> None:
         """Say what tells this from other expressions of its class."""
+        told = [p.digest if isinstance(p, Expr) else repr(p).encode() + _END for p in parts]
+        self._tell(type(self).__name__.encode() + _END, dtype, told)
+
+    def _tell(self, kind: bytes, dtype: DType, told: list[bytes]) -> None:
         self.dtype = dtype
-        texts = [p.digest.hex() if isinstance(p, Expr) else repr(p) for p in parts]
-        text = ";".join([type(self).__name__, dtype.name, *texts])
-        self.digest = blake2b(text.encode(), digest_size=16).digest()
+        self.digest = blake2b(b"".join((kind, dtype.name.encode(), _END, *told)), digest_size=16).digest()
         self._hash = hash(self.digest)
 
     def __hash__(self) -> int:
@@ -109,7 +112,6 @@ class Op:
         "arity",
         "cost",
         "formula",
-        "formula_key",
         "in_complex",
         "infix",
         "kind",
@@ -117,6 +119,7 @@ class Op:
         "name",
         "parts",
         "rule",
+        "told",
     )
 
     def __init__(
@@ -129,13 +132,14 @@ class Op:
         infix: str = "",
         cost: int = 1,
         formula: Callable[..., Expr] | None = None,
-        formula_key: object = None,
+        formula_key: Expr | None = None,
         parts: Callable[..., Expr] | None = None,
     ) -> None:
         self.name, self.arity, self.rule, self.meaning = name, arity, rule, meaning
-        self.infix, self.cost, self.formula, self.formula_key = infix, cost, formula, formula_key
+        self.infix, self.cost, self.formula = infix, cost, formula
         self.parts, self.in_complex = parts, False
         self.kind = "elementwise"
+        self.told = b"Call\0" + name.encode() + _END + (formula_key.digest if formula_key is not None else b"")
         self._results: dict[DTypes, DType] = {}
 
     def __repr__(self) -> str:
@@ -194,7 +198,7 @@ class Call(Expr):
     def __init__(self, op: Op, args: tuple[Expr, ...], dtype: DType) -> None:
         self.op = op
         self._args = args
-        self._set(dtype, op.name, op.formula_key, *args)
+        self._tell(op.told, dtype, [a.digest for a in args])
 
     @property
     def args(self) -> tuple[Expr, ...]:
@@ -247,12 +251,12 @@ def missing(e: Expr, known: Container[Expr]) -> Iterator[Expr]:
             yield stack.pop()
 
 
-def walk(e: Expr) -> Iterator[Expr]:
-    """The expression and all below it, each once."""
-    seen: set[Expr] = set()
-    for part in missing(e, seen):
-        seen.add(part)
-        yield part
+def walk(e: Expr) -> list[Expr]:
+    """The expression and all below it, each once, operands before what uses them."""
+    found: dict[Expr, None] = {}
+    for part in missing(e, found):
+        found[part] = None
+    return list(found)
 
 
 def cast(x: Expr, dtype: DType) -> Expr:
@@ -291,9 +295,23 @@ def rebuild(e: Expr, other: Callable[[Expr, tuple[Expr, ...]], Expr], known: Map
     `known` as they are known; what it shares stays shared.
     """
     found: dict[Expr, Expr] = dict(known or {})
-    for part in missing(e, found):
-        args = tuple([found[a] for a in part.args])
-        found[part] = part.with_args(args) if isinstance(part, Call) else other(part, args)
+    stack = [e]
+    while stack:
+        part = stack[-1]
+        if part in found:
+            stack.pop()
+            continue
+        args: list[Expr] = []
+        for a in reversed(part.args):
+            done = found.get(a)
+            if done is None:
+                stack.append(a)
+            else:
+                args.append(done)
+        if part is stack[-1]:
+            args.reverse()
+            made = tuple(args)
+            found[stack.pop()] = part.with_args(made) if isinstance(part, Call) else other(part, made)
     return found[e]
 
 
