@@ -269,17 +269,17 @@ class _Run:
 
     def place(self, address: Address, index: dict[int, int]) -> int:
         """The number that an address comes to, given the index of each of its axes."""
-        place = self.slots[address.offset] if address.offset >= 0 else 0
+        place = 0 if address.offset is None else self.slots[address.offset]
         for term in address.terms:
             step = index[term.axis]
             if term.how == "table":
-                table = self.tables[term.slot]
-                self.check(step, len(table), f"table t{term.slot}")
+                table = self.tables[term.value]
+                self.check(step, len(table), f"table t{term.value}")
                 place += int(table[step])
             elif term.how == "stride":
-                place += step * self.slots[term.slot]
+                place += step * self.slots[term.value]
             else:
-                place += step * (1 if term.how == "unit" else term.slot)
+                place += step * (1 if term.how == "unit" else term.value)
         if address.then is None:
             return place
         sizes = [self.slots[d] for d in address.digits]

@@ -12,7 +12,7 @@ import numpy as np
 from ..creation import asarray
 from ..dtypes import DType, boolean, promote
 from ..errors import ArgumentError, AxisError, ShapeError
-from ..kernel.products import LEAST
+from ..kernel.pairs import LEAST
 from ..layout import Layout, broadcast_shapes
 from ..tensor import Tensor
 from ..tensor.arguments import LAST_AXIS, Default, ints, one_spelling

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from ..creation import asarray, empty
 from ..dtypes import DType, float32, promote
 from ..errors import ArgumentError, ShapeError
-from ..kernel.products import is_ragged
+from ..kernel.pairs import is_ragged
 from ..layout import Layout
 from ..tensor import Tensor
 from ..tensor.contraction import contracted, result_dtype, widened

@@ -1,6 +1,6 @@
 """Kernels are put together: `draft` follows a node's recipe down to what is in memory.
 
-Every read becomes an `Access`: what is read, and its place in the loops around it. `lower.py` then turns places into index arithmetic.
+Every read becomes an `Access`: what is read, and its place in the loops around it. `nest.py` then turns places into index arithmetic.
 
 All values are real: a complex one becomes a pair of them here, the two parts of an element in memory share one place.
 """
@@ -17,18 +17,16 @@ from ..ops.complexes.folds import split
 from ..ops.complexes.pairs import applied, converted, pair
 from ..ops.expr import Expr, apply
 from ..ops.reductions import Reduction
-from ..target import Target
 from .drafted import Access, Chosen, Draft, Folding, Loops, Place
 from .ir import Fold, Number, Result, State
-from .keep import keep
 from .reads import along_last, further_shape, inside, loops_of, of_columns, outermost, whole
 
 Walked = Generator["Walked", Expr, Expr]  # gives an expression, and is given those of the parts that it yields
 
 
-def draft(root: Node, kernels: Set[Node], target: Target) -> Draft:
+def draft(root: Node, kernels: Set[Node]) -> Draft:
     """The draft of the kernel that computes `root`, reading what is in memory and the results of other `kernels`."""
-    return _Drafter(root, kernels, target).draft()
+    return _Drafter(root, kernels).draft()
 
 
 def walked(task: Walked) -> Expr:
@@ -47,8 +45,8 @@ def walked(task: Walked) -> Expr:
 
 
 class _Drafter:
-    def __init__(self, root: Node, kernels: Set[Node], target: Target) -> None:
-        self.kernels, self.target = kernels, target
+    def __init__(self, root: Node, kernels: Set[Node]) -> None:
+        self.kernels = kernels
         self.d = Draft(root)
         self.known: dict[tuple[Node | None, Layout, Loops], Expr] = {}
         self.number_of: dict[int, Expr] = {}
@@ -79,9 +77,6 @@ class _Drafter:
             d.space = d.new_axes(place.shape)
             d.value = walked(self.computed(root, place, d.space))
             d.out = Place(None, place, d.space)
-            if d.foldings and place.is_contiguous():
-                known = {key: e for key, e in self.known.items() if key[0] is not None}
-                keep(d, known, self.target)  # type: ignore[arg-type]
         return d
 
     def source(self, source: Node | Scalar, place: Layout, loops: Loops) -> Walked:

@@ -76,15 +76,6 @@ class Folding:
 
 
 @dataclass(slots=True)
-class Keeping:
-    """A row that the loop of some folds over `written` fills with `value`, and the loop over `read` reads."""
-
-    value: Expr
-    written: int
-    read: int
-
-
-@dataclass(slots=True)
 class Draft:
     """All of a kernel before its layouts become index arithmetic."""
 
@@ -96,7 +87,6 @@ class Draft:
     numbers: list[tuple[Scalar, bool]] = field(default_factory=list)  # and whether the imaginary part is meant
     folds: list[Fold] = field(default_factory=list)
     foldings: list[Folding] = field(default_factory=list)
-    kept: list[Keeping] = field(default_factory=list)
     chosen: dict[int, Chosen] = field(default_factory=dict)  # the axes along which values say the index
     names: list[str] = field(default_factory=list)  # of the operations, innermost first
     value: Expr | None = None

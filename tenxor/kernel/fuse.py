@@ -18,8 +18,7 @@ from ..node import POSITION, STORE, Gather, Node, Scan, Scatter, writes
 from ..ops import Op
 from ..ops.reductions import Reduction
 from ..target import Fusing, Target
-from .lower import is_product
-from .products import may_be_product
+from .footprint import is_product, may_be_product
 from .reads import along_last, further_shape, loops_of, outermost, source_places, times_computed, whole
 
 MANY = 1 << 20  # operations, beyond which they are not told apart: what is shared counts again and again
@@ -34,6 +33,17 @@ class _Read(NamedTuple):
     kernel: Node
     place: Layout
     chosen: int = 0
+
+
+class _Known(NamedTuple):
+    """What there is to know of a node before its readers: how many operations it takes, and additions, whether it is a constant, and
+    whether none but parts of likely products read it.
+    """
+
+    weight: int
+    cost: int
+    constant: bool
+    folded: bool
 
 
 def pending(roots: Sequence[Node]) -> list[Node]:
@@ -56,13 +66,13 @@ def fuse(order: Sequence[Node], roots: Sequence[Node], target: Target) -> list[N
     alone = set(roots)
     while True:
         found, places = _fused(order, alone, target.fusing)
-        more = _products_apart(found, places, target) | _gathers_apart(found, places, target)
+        more = _products_apart(found, places) | _gathers_apart(found, places)
         if not more:
             return found
         alone |= more
 
 
-def _products_apart(kernels: Sequence[Node], places: dict[Node, list[_Read]], target: Target) -> set[Node]:
+def _products_apart(kernels: Sequence[Node], places: dict[Node, list[_Read]]) -> set[Node]:
     """The products inlined by kernels that are none themselves, or else what keeps such a kernel from being one."""
     every = set(kernels)
     inside: dict[Node, list[Node]] = {}
@@ -73,21 +83,21 @@ def _products_apart(kernels: Sequence[Node], places: dict[Node, list[_Read]], ta
     for kernel, folds in inside.items():
         likely = [node for node in folds if may_be_product(node)]
         ends = type(kernel.op) is Op or kernel.op is STORE
-        if likely and not (ends and is_product(kernel, every, target)):
-            products = [node for node in likely if is_product(node, every, target)]
+        if likely and not (ends and is_product(kernel, every)):
+            products = [node for node in likely if is_product(node, every)]
             others = _others(folds, products) if ends else set()
-            apart |= others if others and is_product(kernel, every | others, target) else set(products)
+            apart |= others if others and is_product(kernel, every | others) else set(products)
     return apart
 
 
-def _gathers_apart(kernels: Sequence[Node], places: dict[Node, list[_Read]], target: Target) -> set[Node]:
+def _gathers_apart(kernels: Sequence[Node], places: dict[Node, list[_Read]]) -> set[Node]:
     """The inlined gathers that would be computed again and again, as no product packs them."""
     every = set(kernels)
     found: dict[Node, list[Node]] = {}
     for node, reads in places.items():
         if isinstance(node.op, Gather) and node not in every and _times(reads[0]) > node.size:
             found.setdefault(reads[0].kernel, []).append(node)
-    return {node for kernel, gathers in found.items() if not is_product(kernel, every, target) for node in gathers}
+    return {node for kernel, gathers in found.items() if not is_product(kernel, every) for node in gathers}
 
 
 def _others(folds: Sequence[Node], products: Sequence[Node]) -> set[Node]:
@@ -99,9 +109,7 @@ def _others(folds: Sequence[Node], products: Sequence[Node]) -> set[Node]:
     return set() if many or any(_reaches(node, products[-1]) for node in others) else others
 
 
-def _fused(
-    order: Sequence[Node], roots: set[Node], fusing: Fusing
-) -> tuple[list[Node], dict[Node, list[_Read]]]:
+def _fused(order: Sequence[Node], roots: set[Node], fusing: Fusing) -> tuple[list[Node], dict[Node, list[_Read]]]:
     """The nodes that become kernels, if those in `roots` must, and where each node is read."""
     kernels = roots | _apart(order) | _shareable(order, fusing) | _scattered(order)
     weight = weights(order)
@@ -110,8 +118,8 @@ def _fused(
     reads: dict[Node, list[_Read]] = {node: [] for node in order}
     bare: set[Node] = set()  # what is read by others than parts of likely products
     for node in reversed(order):
-        known = weight[node], cost[node], node in constant, node not in bare
-        if node in kernels or not _is_inlined(node, reads[node], fusing, *known):
+        known = _Known(weight[node], cost[node], node in constant, node not in bare)
+        if node in kernels or not _is_inlined(node, reads[node], fusing, known):
             kernels.add(node)
             reads[node] = [_Read(node, loops_of(node))]
         if (node in kernels or node in bare) and not (isinstance(node.op, Reduction) and may_be_product(node)):
@@ -279,31 +287,48 @@ def _is_whole(node: Node, read: _Read) -> bool:
     return read.place.tables is None and read.kernel.op is not STORE and read.place.covers(node.size)
 
 
-def _is_inlined(
-    node: Node, reads: list[_Read], fusing: Fusing, weight: int, cost: int, constant: bool, folded: bool
-) -> bool:
-    op = node.op
-    if any(r.place.base is not None for r in reads):
+def _is_inlined(node: Node, reads: list[_Read], fusing: Fusing, known: _Known) -> bool:
+    """Whether a node is computed wherever it is read, and never stored."""
+    return _can_be_inlined(node, reads, known) and (
+        _is_free(node, reads, fusing, known) or (not node.stored and _pays(node, reads, fusing, known))
+    )
+
+
+def _can_be_inlined(node: Node, reads: list[_Read], known: _Known) -> bool:
+    """Whether all places are single views; and where values say an index, whether memory that is read at it lies somewhere below, so
+    that the index is looked at. The loops of a scatter are for values that are looked at, or computed, one by one.
+    """
+    elementwise, constant = isinstance(node.op, Op), known.constant
+    return all(
+        read.place.base is None
+        and (not read.chosen or (elementwise and not constant))
+        and (elementwise or constant or type(read.kernel.op) is not Scatter)
+        for read in reads
+    )
+
+
+def _is_free(node: Node, reads: list[_Read], fusing: Fusing, known: _Known) -> bool:
+    """Whether to compute a node anew costs no more than to load it."""
+    return known.constant and (known.weight <= fusing.trivial or _most_times(reads) <= node.size)
+
+
+def _pays(node: Node, reads: list[_Read], fusing: Fusing, known: _Known) -> bool:
+    """Whether what is computed again and again is little: nothing, or something cheap; and it stands in one kernel, or in some that
+    each take another part of it.
+    """
+    alone, together = len(reads) == 1, len({id(read.kernel) for read in reads}) == 1
+    repeats = _most_times(reads) > node.size
+    if isinstance(node.op, Reduction):
+        return alone and not repeats and _keeps_its_bits(node, reads[0].place)
+    if isinstance(node.op, Gather):
+        return alone and (not repeats or known.folded) and _is_whole(node, reads[0])
+    if not isinstance(node.op, Op) or len(reads) > fusing.places or not (alone or known.cost <= fusing.repeatable):
         return False
-    if any(r.chosen for r in reads) and (constant or not isinstance(op, Op)):
-        return False  # somewhere below there is memory that is read at the index, so that this is looked at
-    repeats = max(map(_times, reads)) > node.size
-    if constant and (not repeats or weight <= fusing.trivial):
-        return True
-    if not isinstance(op, Op) and any(type(r.kernel.op) is Scatter for r in reads):
-        return False  # its loops are for values that are looked at, or computed, one by one
-    if not isinstance(op, (Op, Reduction, Gather)):
-        return False
-    if node.stored or len(reads) > fusing.places:
-        return False
-    if len({id(r.kernel) for r in reads}) > 1:
-        if not _folded_in_parts(node, reads):
-            return False
-        repeats = any(_times(r) > _elements(r.place) for r in reads)
-    if len(reads) > 1 and cost > fusing.repeatable:
-        return False
-    if isinstance(op, Reduction):
-        return not repeats and len(reads) == 1 and _keeps_its_bits(node, reads[0].place)
-    if isinstance(op, Gather):
-        return len(reads) == 1 and (not repeats or folded) and _is_whole(node, reads[0])
-    return not repeats or (op.cost <= fusing.cheap and weight <= fusing.cheap)
+    if not together:
+        repeats = any(_times(read) > _elements(read.place) for read in reads)
+    cheap = node.op.cost <= fusing.cheap and known.weight <= fusing.cheap
+    return (together or _folded_in_parts(node, reads)) and (cheap or not repeats)
+
+
+def _most_times(reads: list[_Read]) -> int:
+    return max(map(_times, reads))

@@ -49,10 +49,8 @@ def turns(d: Draft, p: Place) -> Cuts:
 
 
 def cut(d: Draft, cuts: Cuts, k: int) -> bool:
-    """Cut loops, unless that leaves access `k` as deep a chain as it was, makes another deeper, or cuts a row that is kept."""
+    """Cut loops, unless that leaves access `k` as deep a chain as it was, or makes another deeper."""
     assert d.out is not None
-    if any(axis in cuts for row in d.kept for axis in (row.written, row.read)):
-        return False
     layouts = []
     for n, p in enumerate([*d.places, d.out]):
         shape = [size for axis in p.loops for size in cuts.get(axis, (d.extents[axis],))]

@@ -7,9 +7,8 @@ neighbours write neighbours has the lanes, inside. If it alone is there to be sh
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from math import prod
-from typing import NamedTuple
 
 import numpy as np
 
@@ -21,39 +20,33 @@ from ..ops.complexes.pairs import converted
 from ..ops.expr import Arg, Expr, Pair, call
 from ..ops.reductions import Reduction
 from ..target import Target
-from .drafted import Draft, Loops
-from .ir import Accumulate, Address
-from .schedule import Walk, merged, ordered
+from .arrange import Arranged, merged, ordered, walks_of
+from .drafted import Draft
+from .ir import Accumulate, For
+from .nest import Nest, Nesting, looped, parts_of
 
 
-class Scattering(NamedTuple):
-    """The loops of a scatter, outermost first: those that `meet` at one element are not parallel, and lanes run along `lanes`. Of
-    that axis, if `block` is not 0, so many indices are a block, and the loop over the blocks is outermost.
+def scattered(d: Draft, target: Target) -> Nest:
+    """The loops of a scatter, outermost first: those that meet at one element are not parallel, and lanes run along the last. If that
+    is all that threads can share, they share blocks of it, in an outermost loop.
     """
-
-    space: Loops
-    meet: frozenset[int]
-    lanes: frozenset[int]
-    block: int
-
-    @staticmethod
-    def of(d: Draft, walks: Sequence[Walk], target: Target) -> Scattering | None:
-        """The loops of a draft, if it is of a scatter; `walks` and `d.extents` change where loops become one."""
-        if not isinstance(d.root.op, Scatter):
-            return None
-        assert d.out is not None
-        out, extents = walks[-1], d.extents
-        meet = meeting(d.out.layout, len(d.space))
-        free = [a for k, a in enumerate(d.space) if k not in meet and extents[a] != 1]
-        meets = tuple([a for k, a in enumerate(d.space) if k in meet and extents[a] != 1])
-        beside = out.base is None and any(out.is_unit(a) and extents[a] >= target.loops.beside for a in free)
-        inner = tuple([a for a in free if beside and out.is_unit(a)][:1])
-        outer = ordered(tuple([a for a in free if a not in inner]), [out])
-        space = merged((*outer, *meets, *inner), walks, extents, {len(outer), len(outer) + len(meets)})
-        block, shared = 0, prod([extents[a] for a in space if a in outer])
-        if inner and meets and shared < target.threads and prod([extents[a] for a in space]) >= target.sharing.scattered:
-            block = _block(extents[inner[0]], target)
-        return Scattering(space, frozenset(meets), frozenset(space[-1:]), block)
+    assert d.out is not None
+    walks, extents = walks_of(d), list(d.extents)
+    out = walks[-1]
+    meet = meeting(d.out.layout, len(d.space))
+    free = [a for k, a in enumerate(d.space) if k not in meet and extents[a] != 1]
+    meets = tuple([a for k, a in enumerate(d.space) if k in meet and extents[a] != 1])
+    beside = out.base is None and any(out.is_unit(a) and extents[a] >= target.loops.beside for a in free)
+    inner = tuple([a for a in free if beside and out.is_unit(a)][:1])
+    outer = ordered(tuple([a for a in free if a not in inner]), [out])
+    space = merged((*outer, *meets, *inner), walks, extents, {len(outer), len(outer) + len(meets)})
+    nesting = Nesting(d, Arranged(extents, walks, space, {}, frozenset()))
+    body = looped(tuple([nesting.axis_of[a] for a in space]), (_accumulate(nesting),))
+    shared, steps = (prod([extents[a] for a in space if a in some]) for some in (outer, space))
+    if inner and meets and shared < target.threads and steps >= target.sharing.scattered:
+        block = _block(extents[inner[0]], target)
+        body = (For(nesting.axis_of[space[-1]], body, block),) if block else body
+    return nesting.made(body, tuple([a for a in space if a not in meets]), lanes=space[-1:])
 
 
 def _block(extent: int, target: Target) -> int:
@@ -86,11 +79,12 @@ def _first_of_each(table: object) -> object:
     return 0 if offsets is None else np.unique(offsets, return_index=True)[1]
 
 
-def accumulate(d: Draft, out: tuple[int, Address], value: Expr, rewritten: Callable[[Expr], Expr]) -> Accumulate:
-    """The only write of a scatter, at an address of an operand."""
-    assert d.out is not None and isinstance(d.root.op, Scatter)
-    indices = tuple([rewritten(d.chosen[axis]) for axis in d.out.loops if axis in d.chosen])
-    return Accumulate(*out, indices, _parts(value), joined(d.root.op.reduction, d.root.dtype))
+def _accumulate(nesting: Nesting) -> Accumulate:
+    """The only write of a scatter."""
+    d = nesting.d
+    assert isinstance(d.root.op, Scatter)
+    indices = tuple([d.chosen[axis] for axis in nesting.out.loops if axis in d.chosen])
+    return Accumulate(*nesting.result(), indices, parts_of(nesting.value), joined(d.root.op.reduction, d.root.dtype))
 
 
 def joined(reduction: Reduction | None, dtype: DType) -> tuple[Expr, ...]:
@@ -106,12 +100,8 @@ def joined(reduction: Reduction | None, dtype: DType) -> tuple[Expr, ...]:
     assert r.combine is not None, f"{r} says no way to join two states"
     left, right = (r.lift(x, x, states) for x in (_whole(held, dtype), _whole(given, dtype)))
     state = r.combine(left, right)
-    return _parts(converted(r.finish(state, dtype) if r.finish else state[-1], dtype))
+    return parts_of(converted(r.finish(state, dtype) if r.finish else state[-1], dtype))
 
 
 def _whole(parts: Sequence[Expr], dtype: DType) -> Expr:
     return Pair(parts[0], parts[1], dtype) if dtype.is_complex else parts[0]
-
-
-def _parts(e: Expr) -> tuple[Expr, ...]:
-    return e.args if isinstance(e, Pair) else (e,)

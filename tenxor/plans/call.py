@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from ..backend import backend
 from ..backend.interface import Arguments, Compiled, Given, Launch
+from ..kernel.bind import Binding
 from ..kernel.ir import Kernel, expressions, work
-from ..kernel.lower import Binding
 from ..layout import Table
 from ..memory import Buffer
 from ..node import Node, Scalar

@@ -111,7 +111,7 @@ def _make_step(
     if step.irrevocable and not (node.op.checked and call.work <= target.sharing.unbroken):  # type: ignore[union-attr]
         step.may_take = ()  # it may fail, or take so long that a signal should end it, and cannot be done again
     if nbytes >= target.sharing.in_place and call.work <= target.sharing.unbroken and type(node.op) is Op and not call.flagged:
-        step.may_take = tuple([number_of[n] for n in binding.aligned if n.dtype.itemsize == node.dtype.itemsize])
+        step.may_take = tuple([number_of[n] for n in binding.nest.aligned() if n.dtype.itemsize == node.dtype.itemsize])
     return step
 
 

@@ -1,5 +1,5 @@
 """Products that add up: a multiplication over all pairs of indices and a sum, which become one kernel without any
-temporary (`kernel/products.py`).
+temporary (`kernel/pairs.py`).
 """
 
 from __future__ import annotations

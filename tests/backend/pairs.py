@@ -29,8 +29,7 @@ from tenxor.dtypes import (
     int64,
     uint8,
 )
-from tenxor.kernel import lower
-from tenxor.kernel import products as planned
+from tenxor.kernel.cpu import products as planned
 from tenxor.tensor import Tensor
 from tests.machines import current, tuned, use
 
@@ -42,7 +41,7 @@ SMALL = {"direct_rows": 10, "direct_columns": 20, "rows": (8, 16), "columns": (1
 
 def blocks(monkeypatch: pytest.MonkeyPatch, at_once: int = 8, **sizes: Any) -> None:
     """Other sizes of blocks, and of chunks of steps, for kernels planned and made from now on."""
-    for module in (planned, lower, emitted):
+    for module in (planned, emitted):
         monkeypatch.setattr(module, "AT_ONCE", at_once)
     use(monkeypatch, tuned(current(), blocks=sizes), unlike=f"\n{at_once} steps")
 

@@ -13,7 +13,7 @@ import pytest
 
 import tenxor as tx
 from tenxor.dtypes import ALL, DType, bfloat16, boolean, float16, float32, float64, int8, int64, uint16
-from tenxor.kernel import columns
+from tenxor.kernel.cpu import columns
 from tenxor.kernel.ir import For, Keep, Kernel, Statement
 from tenxor.ops.reductions import REDUCTIONS
 from tenxor.tensor import Tensor

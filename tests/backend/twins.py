@@ -19,9 +19,10 @@ import numpy as np
 from tenxor.backend import interpreter
 from tenxor.backend.llvm.compiler import compiler
 from tenxor.dtypes import DType, bfloat16, decoded
+from tenxor.kernel.bind import Binding
 from tenxor.kernel.fuse import fuse, pending
 from tenxor.kernel.ir import Kernel
-from tenxor.kernel.lower import Binding, lower
+from tenxor.kernel.lower import lower
 from tenxor.memory import allocate
 from tenxor.node import EMPTY, REINTERPRET, Node, Scalar, writes
 from tests.kernel.helpers import numbers_of

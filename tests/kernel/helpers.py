@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence, Set
 from math import prod
 from typing import Any
 
@@ -10,9 +10,10 @@ import numpy as np
 
 from tenxor.backend import interpreter
 from tenxor.dtypes import DType, dtype
+from tenxor.kernel.bind import Binding
 from tenxor.kernel.fuse import fuse, pending
 from tenxor.kernel.ir import For, Kernel, Statement
-from tenxor.kernel.lower import Binding, lower
+from tenxor.kernel.lower import lower
 from tenxor.layout import Layout
 from tenxor.memory import Buffer, allocate
 from tenxor.node import STORE, Node, Scalar, Scan, data, gather, scatter, writes
@@ -22,6 +23,7 @@ from tenxor.target import Target
 
 Array = np.ndarray[Any, Any]
 View = tuple[Node, Layout] | Node | Scalar
+Lower = Callable[[Node, Set[Node], Target], tuple[Kernel, Binding]]
 TARGET = Target(vector_bytes=32)
 
 
@@ -102,7 +104,9 @@ def chosen(x: View, axes: Sequence[int], *indices: View) -> Node:
     for _, through in pairs:
         assert through is not None
         throughs.append(through.expand_dims(range(len(through.shape), len(through.shape) + len(rest))).expand(whole))
-    return Node.of(gather("chosen", tuple(axes)), whole, source.dtype, (source, *(i for i, _ in pairs)), (read, *throughs))
+    return Node.of(
+        gather("chosen", tuple(axes)), whole, source.dtype, (source, *(i for i, _ in pairs)), (read, *throughs)
+    )
 
 
 def stored(old: Node, target: Layout, value: View) -> Node:
@@ -137,7 +141,7 @@ def kept(x: Node, axis: int = -1) -> tuple[Node, Layout]:
     return x, Layout.contiguous(x.shape).expand_dims(axis)
 
 
-def compute(*roots: Node) -> list[Kernel]:
+def compute(*roots: Node, lower: Lower = lower) -> list[Kernel]:
     """Compute pending nodes with the interpreter, and settle them; the kernels that it took."""
     order = pending(roots)
     nodes = fuse(order, roots, TARGET)

@@ -8,7 +8,7 @@ from typing import TypeVar
 import pytest
 
 import tenxor as tx
-from tenxor.kernel.columns import STEPS
+from tenxor.kernel.cpu.columns import STEPS
 from tenxor.kernel.ir import For, Init, Keep, Kept, Kernel, Load, Prefetch, Statement, Store, expressions, walk
 from tenxor.plans.plan import planned
 from tenxor.tensor import Tensor
@@ -187,5 +187,5 @@ class TestFetches:
 def test_steps_that_are_near_are_a_part_of_the_pattern(view: Callable[[Tensor], Tensor], how: int | None) -> None:
     kernel = kernel_of(view(ones(30, 203)) + 1)
     (load,) = [e for root in expressions(kernel.body) for e in walk(root) if isinstance(e, Load)]
-    assert [t.slot for t in load.address.terms if t.how == "near"] == ([how] if how else [])
+    assert [t.value for t in load.address.terms if t.how == "near"] == ([how] if how else [])
     assert kernel_of(view(ones(7, 61)) + 2) == kernel

@@ -11,7 +11,7 @@ import tenxor as tx
 from tenxor.dtypes import bfloat16, float16, float32, float64, int8
 from tenxor.kernel.ir import Kernel, Product, Store
 from tenxor.kernel.lower import lower
-from tenxor.kernel.products import AT_ONCE, LEAST
+from tenxor.kernel.pairs import AT_ONCE, LEAST
 from tenxor.node import STORE
 from tenxor.plans import plan
 from tenxor.plans.plan import planned

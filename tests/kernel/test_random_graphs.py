@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Set
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,12 +12,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tenxor.dtypes import int64
-from tenxor.kernel import products
+from tenxor.kernel import footprint, pairs
+from tenxor.kernel.bind import Binding, bind
+from tenxor.kernel.cpu.columns import by_rows
+from tenxor.kernel.cpu.keep import keeping
+from tenxor.kernel.cpu.lanes import with_lanes
+from tenxor.kernel.cpu.prefetch import prefetching
+from tenxor.kernel.cpu.products import as_product
+from tenxor.kernel.cpu.stream import streaming
+from tenxor.kernel.cpu.tiles import tiled
+from tenxor.kernel.footprint import is_product
 from tenxor.kernel.ir import For, Kernel, Statement
+from tenxor.kernel.lower import loops_of, lower
+from tenxor.kernel.nest import Nest
 from tenxor.layout import Layout
-from tenxor.node import POSITION, Node, Scalar
+from tenxor.node import POSITION, Node, Scalar, Scatter
+from tenxor.target import Costs, Streams, Target
 
-from .helpers import Array, chosen, compute, elementwise, reduction, scan, stored, tensor, value
+from .helpers import TARGET, Array, Lower, chosen, compute, elementwise, reduction, scan, stored, tensor, value
 
 MOST_ELEMENTS = 120
 PAIRS = 24  # elements of either side
@@ -35,6 +48,7 @@ REDUCED = {
     "argmax": np.argmax,
     "count_nonzero": np.count_nonzero,
 }
+EAGER = replace(TARGET, costs=Costs(kept=1, kept_row=1), streams=Streams(0, 0))  # does all that it can, wherever it can
 SCANNED = {"sum": np.cumsum, "max": np.maximum.accumulate}
 
 
@@ -227,13 +241,13 @@ def check_lanes(kernel: Kernel, body: tuple[Statement, ...], inside: bool = Fals
 @pytest.fixture(autouse=True, scope="module")
 def _small_products() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(products, "LEAST", (2, 2, 2))
+        for module in (pairs, footprint):
+            patch.setattr(module, "LEAST", (2, 2, 2))
         yield
 
 
-@settings(max_examples=400)
-@given(st.data())
-def test_graphs_compute_what_numpy_does(data: st.DataObject) -> None:
+def check(data: st.DataObject, lower: Lower) -> None:
+    """A random graph computes what NumPy does."""
     graph = Graph(data.draw)
     for _ in range(graph.pick(1, 2, 3)):
         graph.leaf()
@@ -241,7 +255,43 @@ def test_graphs_compute_what_numpy_does(data: st.DataObject) -> None:
         for _ in range(graph.draw(st.integers(3, 9))):
             graph.step()
     wanted = [graph.nodes[-1], graph.draw(st.sampled_from(graph.nodes))]
-    for kernel in compute(*(node for node, _ in wanted if node.buffer is None)):
+    for kernel in compute(*(node for node, _ in wanted if node.buffer is None), lower=lower):
         check_lanes(kernel, kernel.body)
     for node, expected in wanted:
         assert np.array_equal(value(node), expected)
+
+
+@settings(max_examples=400)
+@given(st.data())
+def test_graphs_compute_what_numpy_does(data: st.DataObject) -> None:
+    def lowered(root: Node, kernels: Set[Node], target: Target) -> tuple[Kernel, Binding]:
+        kernel, binding = lower(root, kernels, target)
+        assert is_product(root, kernels) == (kernel.product is not None), "what becomes a product is known before it does"
+        return kernel, binding
+
+    check(data, lowered)
+
+
+PASSES: dict[str, Callable[[Nest], Nest]] = {
+    "none": lambda nest: nest,
+    "lanes": with_lanes,
+    "product": lambda nest: as_product(nest, TARGET) or nest,
+    "kept rows": lambda nest: keeping(nest, EAGER),
+    "tiles": lambda nest: tiled(nest, EAGER),
+    "rows of columns": lambda nest: by_rows(with_lanes(nest), EAGER),
+    "streams": lambda nest: streaming(with_lanes(nest), EAGER),
+    "prefetches": lambda nest: prefetching(streaming(with_lanes(nest), EAGER)),
+}
+
+
+@pytest.mark.parametrize("name", PASSES)
+@settings(max_examples=100)
+@given(st.data())
+def test_a_pass_changes_no_value(name: str, data: st.DataObject) -> None:
+    """Each by itself, and the loops as they are without any."""
+
+    def lowered(root: Node, kernels: Set[Node], target: Target) -> tuple[Kernel, Binding]:
+        nest = loops_of(root, kernels, target)
+        return bind(nest if isinstance(root.op, Scatter) else PASSES[name](nest))
+
+    check(data, lowered)

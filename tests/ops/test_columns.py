@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tenxor as tx
-from tenxor.kernel.columns import STEPS
+from tenxor.kernel.cpu.columns import STEPS
 from tenxor.target import Loops
 from tenxor.tensor import Tensor
 

@@ -51,9 +51,9 @@ def _loaded(em: Emitter, e: Load) -> Parts:
             place, index = row()
             return apart([load_vector(em, place, index, u, element) for u in range(lanes.unroll)], parts)
         if term.how in ("unit", "near") and lanes.mask is None:
-            return load_near(em, *row(), 1 if term.how == "unit" else term.slot, element)
+            return load_near(em, *row(), 1 if term.how == "unit" else term.value, element)
         if term.how == "stride" and lanes.mask is None:
-            return load_singly(em, *row(), em.slot(term.slot), element)
+            return load_singly(em, *row(), em.slot(term.value), element)
     offsets = position(em, e.address, e.args)
     if parts == 1 and differing and (lanes is None or lanes.mask is None):
         return [load_each(pointer, o, element) for o in offsets]
@@ -75,7 +75,7 @@ def store(em: Emitter, s: Store) -> None:
         for u, parts in enumerate(zip(*values, strict=True)):
             its = [to_memory(dtype, x) for x in parts]
             if near:
-                store_near(em, place, index, u, element, its, term.slot)
+                store_near(em, place, index, u, element, its, term.value)
             else:
                 store_vector(em, place, index, u, element, its, s.streamed)
         return
@@ -98,7 +98,7 @@ def prefetch_row(em: Emitter, s: Prefetch) -> None:
     element = memory_type(em.kernel.operands[s.operand].dtype)
     ahead = next(t for t in s.address.terms if t.axis == s.axis)
     place, index = unit_place(em, s.address, term, pointer_to(em, s.operand), element)
-    further = em.slot(ahead.slot)
+    further = em.slot(ahead.value)
     em.inmost()
     prefetch(place.at(index + further, element), lanes.width * lanes.unroll, element)
 

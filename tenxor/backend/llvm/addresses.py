@@ -15,7 +15,7 @@ from .builder import Value
 from .emitter import Emitter
 from .memory import gathered, load_vector
 from .scopes import Lanes, Parts
-from .types import DOUBLE, I64, POINTER, Type
+from .types import DOUBLE, I64, Type, pointer
 from .values import converted, register_type
 
 Indices = tuple[Expr, ...]  # those that a load is given, beside the indices of its loops
@@ -36,13 +36,13 @@ def differ(em: Emitter, term: Term, indices: Indices) -> bool:
 def pointer_to(em: Emitter, operand: int) -> Value:
     """Where an operand lies."""
     address = em.argument(operand, f"a{operand}")
-    return em.once(0, ("operand", operand), lambda: address.cast("inttoptr", POINTER, f"p{operand}"))
+    return em.once(0, ("operand", operand), lambda: address.cast("inttoptr", pointer(em.target.memory.space), f"p{operand}"))
 
 
 def table_at(em: Emitter, table: int) -> Value:
     """Where a table lies."""
     address = em.argument(len(em.kernel.operands) + table, f"ta{table}")
-    return em.once(0, ("table", table), lambda: address.cast("inttoptr", POINTER, f"t{table}"))
+    return em.once(0, ("table", table), lambda: address.cast("inttoptr", pointer(em.target.memory.space), f"t{table}"))
 
 
 def number(em: Emitter, e: Number) -> Parts:
@@ -64,7 +64,7 @@ def _depth(em: Emitter, term: Term, indices: Indices) -> int:
 def scalar_sum(em: Emitter, address: Address, terms: Sequence[Term], indices: Indices = ()) -> Value:
     """The sum of the terms that are scalars, each added in the scope in which its index is known."""
     inward = sorted(terms, key=lambda t: _depth(em, t, indices))
-    total = em.slot(address.offset) if address.offset >= 0 else None
+    total = None if address.offset is None else em.slot(address.offset)
     for k, term in enumerate(inward):
 
         def added(before: Value | None = total, term: Term = term) -> Value:
@@ -80,10 +80,10 @@ def scaled(em: Emitter, term: Term, index: Value) -> Value:
     if term.how == "unit":
         return index
     if term.how == "stride":
-        return index * em.slot(term.slot)
+        return index * em.slot(term.value)
     if term.how == "near":
-        return index * term.slot
-    return table_at(em, term.slot).at(index, I64).load(I64)
+        return index * term.value
+    return table_at(em, term.value).at(index, I64).load(I64)
 
 
 def unit_place(
@@ -92,7 +92,7 @@ def unit_place(
     """Where the row starts that the lanes walk along, and the index of the first lane in it."""
     rest = [t for t in address.terms if t is not term]
     index = em.index(term.axis)
-    if not rest and address.offset < 0:
+    if not rest and address.offset is None:
         return pointer, index
     start = scalar_sum(em, address, rest, indices)
     depth = max((_depth(em, t, indices) for t in rest), default=0)
@@ -130,7 +130,7 @@ def _lane_offsets(em: Emitter, term: Term) -> Parts:
     assert lanes is not None
     index = em.index(lanes.axis)
     if term.how == "table" and term.axis >= 0:
-        table = table_at(em, term.slot)
+        table = table_at(em, term.value)
         return [load_vector(em, table, index, u, I64) for u in range(lanes.unroll)]
     first = index.splat(lanes.width) + em.b.counting(I64, lanes.width)
     return _scaled_lanes(em, term, [first + u * lanes.width if u else first for u in range(lanes.unroll)])
@@ -139,13 +139,13 @@ def _lane_offsets(em: Emitter, term: Term) -> Parts:
 def _scaled_lanes(em: Emitter, term: Term, indices: Parts) -> Parts:
     """What vectors of indices add."""
     if term.how == "table":
-        table = table_at(em, term.slot)
+        table = table_at(em, term.value)
         return [gathered(em, table, i, I64) for i in indices]
     if term.how == "unit":
         return indices
     if term.how == "near":
-        return [i * term.slot for i in indices]
-    stride = em.slot(term.slot)
+        return [i * term.value for i in indices]
+    stride = em.slot(term.value)
     wide = stride.splat(indices[0].lanes)
     return [i * wide for i in indices]
 
@@ -161,8 +161,8 @@ def _through(em: Emitter, outer: Address, inner: Address, numbers: Parts) -> Par
             digits.append(n.b.binary("urem", n, size) if k else n)
             n = n.b.binary("udiv", n, size) if k else n
         found.append(digits[::-1])
-    offset = em.slot(inner.offset) if inner.offset >= 0 else numbers[0].b.constant(I64, 0)
-    steps = {t: table_at(em, t.slot) if t.how == "table" else em.slot(t.slot) for t in inner.terms}
+    offset = numbers[0].b.constant(I64, 0) if inner.offset is None else em.slot(inner.offset)
+    steps = {t: table_at(em, t.value) if t.how == "table" else em.slot(t.value) for t in inner.terms}
     totals: Parts = []
     for digits in found:
         total = _like(offset, digits[0]) if digits else offset

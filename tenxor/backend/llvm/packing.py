@@ -202,7 +202,7 @@ class Panels:
         more than a vector has.
         """
         em, width = self.em, self.em.width
-        table = table_at(em, term.slot)
+        table = table_at(em, term.value)
         em.inmost()
         (inside,) = lanes_before(end, j, 1, width)
         place = table.at(j, I64)
@@ -333,7 +333,7 @@ class Panels:
             offset, first, length = self.run(term, j, end)
             em.inmost()
             after = smaller(final, j + length)
-            other = table_at(em, term.slot).at(after, I64).load(I64)
+            other = table_at(em, term.value).at(after, I64).load(I64)
             offsets, parts = (offset, other - length), (first, inside & ~first)
             found.append([(base.at(o, element), mask) for o, mask in zip(offsets, parts, strict=True)])
         return found

@@ -22,7 +22,7 @@ from functools import reduce
 from operator import mul
 
 from ...kernel.ir import Factor, For, Product, State, expand, expressions, walk, work
-from ...kernel.products import AT_ONCE
+from ...kernel.pairs import AT_ONCE
 from ...ops.expr import Call, Const, Expr
 from . import folds, packing
 from .access import prefetch

@@ -47,6 +47,7 @@ from .loops import (
     Update,
     expressions,
     statements,
+    with_expressions,
 )
 
 __all__ = [
@@ -85,5 +86,6 @@ __all__ = [
     "statements",
     "surface",
     "walk",
+    "with_expressions",
     "work",
 ]

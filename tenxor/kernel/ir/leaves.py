@@ -16,24 +16,25 @@ PARTS = (".real", ".imag")  # of a complex element, as they are shown
 class Term(NamedTuple):
     """What one axis adds to an address: its index times 1 ("unit"), times a small number ("near"), times a slot
     ("stride"), or looked up ("table"). Axis -1 is no loop: its index is the first operand of the load; -2 the second, ...
+
+    `value` is the number of the slot, or of the table, or the small number itself; and of a step in a nest (`nest.py`), which has
+    no slots yet ("step"), that step.
     """
 
     axis: int
     how: str
-    slot: (
-        int  # of the stride among the slots, or of the table among the tables; the number itself if near; -1 for a unit
-    )
+    value: int = 1
 
 
 class Address(NamedTuple):
-    """An element's place: the sum of its terms and the slot `offset` (-1: none, it is in the pointer).
+    """An element's place: the sum of its terms and the slot `offset` (None: it is in the pointer).
 
     Where one view cannot say it, `then` reads that number in row-major order of the sizes in `digits` (slots), and
     gives an address over the digits, whose axes are their positions.
     """
 
     terms: tuple[Term, ...]
-    offset: int = -1
+    offset: int | None = None
     digits: tuple[int, ...] = ()
     then: Address | None = None
 
@@ -54,9 +55,14 @@ def show_address(a: Address, digit: str = "", indices: tuple[Expr, ...] = ()) ->
     parts = []
     for t in a.terms:
         name = f"{digit}{t.axis}" if digit else axis_name(t.axis) if t.axis >= 0 else repr(indices[~t.axis])
-        texts = {"unit": name, "near": f"{name}*{t.slot}", "stride": f"{name}*s{t.slot}", "table": f"t{t.slot}[{name}]"}
+        texts = {
+            "unit": name,
+            "near": f"{name}*{t.value}",
+            "stride": f"{name}*s{t.value}",
+            "table": f"t{t.value}[{name}]",
+        }
         parts.append(texts[t.how])
-    if a.offset >= 0:
+    if a.offset is not None:
         parts.append(f"s{a.offset}")
     text = " + ".join(parts) or "0"
     if a.then is None:

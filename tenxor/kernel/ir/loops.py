@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from ...dtypes import DType
@@ -60,6 +60,11 @@ class Store(NamedTuple):
     def values(self) -> tuple[Expr, ...]:
         """All that is written: one value, or two parts."""
         return (self.value,) if self.imag is None else (self.value, self.imag)
+
+    def with_values(self, values: Sequence[Expr]) -> Store:
+        """The same write of another value, or of two other parts."""
+        real, *imag = values
+        return self._replace(value=real, imag=imag[0] if imag else None)
 
 
 class Accumulate(NamedTuple):
@@ -191,3 +196,19 @@ def expressions(body: tuple[Statement, ...]) -> Iterator[Expr]:
             yield from (*s.indices, *s.values)
         elif isinstance(s, Keep):
             yield s.value
+
+
+def with_expressions(body: tuple[Statement, ...], changed: Callable[[Expr], Expr]) -> tuple[Statement, ...]:
+    """The same statements, with what an expression is `changed` to in its place, but for those of products and scatters."""
+    found: list[Statement] = []
+    for s in body:
+        if isinstance(s, For):
+            s = s._replace(body=with_expressions(s.body, changed))
+        elif isinstance(s, Update):
+            s = Update(s.fold, tuple(map(changed, s.values)))
+        elif isinstance(s, Keep):
+            s = s._replace(value=changed(s.value))
+        elif isinstance(s, Store):
+            s = s.with_values([changed(v) for v in s.values])
+        found.append(s)
+    return tuple(found)

@@ -10,38 +10,63 @@ kept in a row of its own.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
-from ..ops.expr import Call, Expr, missing, replaced
-from ..target import Target
-from .ir import (
+from ...ops.expr import Call, Expr, missing, replaced
+from ...target import Target
+from ..drafted import Access
+from ..ir import (
     Fold,
     For,
     Init,
     Keep,
     Kept,
-    Load,
-    Position,
     Result,
     State,
     Statement,
-    Store,
     Update,
     expressions,
     statements,
+    with_expressions,
     work,
 )
+from ..nest import Body, Nest
 
 STEPS = 8  # rows that are read side by side: of those that add up floats a chunk (`llvm/folds.py`), so it decides bits
 
 
-def by_rows(loop: For, columns: int, rows: int, target: Target) -> For:
-    """A loop over so many columns, in blocks, with its body's loops around its own; `rows` are kept already."""
-    passes, sizes = sum(isinstance(s, For) for s in loop.body), target.loops
+def by_rows(nest: Nest, target: Target) -> Nest:
+    """The nest with its loop over columns, if it has one, in blocks, and that loop's loops around its own."""
+    column = _column(nest)
+    if column is None:
+        return nest
+    (loop,) = [s for s in statements(nest.body) if isinstance(s, For) and s.axis == column]
+    passes, sizes, columns = sum(isinstance(s, For) for s in loop.body), target.loops, nest.axes[column].extent
     block = sizes.narrow if passes > 1 else sizes.columns if columns > sizes.short_rows else sizes.short_rows
-    return For(loop.axis, tuple(_Turning(loop.axis, block, rows, target.costs.kept_row).inside(loop.body)), block)
+    kept = sum(isinstance(s, Keep) for s in statements(nest.body))
+    turned = For(column, tuple(_Turning(nest, column, block, kept, target.costs.kept_row).inside(loop.body)), block)
+    return replace(nest, body=_instead(nest.body, loop, turned), folds=tuple(_with_rows(nest.folds, loop)))
 
 
-def with_rows(folds: Sequence[Fold], loop: For) -> list[Fold]:
+def _column(nest: Nest) -> int | None:
+    """The independent axis with lanes, if there are long loops of folds inside it."""
+    if not any(axis.vector and axis.parallel for axis in nest.axes) or not nest.folds:
+        return None
+    inside = [(f.around, nest.extent(f.axes)) for f in nest.reductions]
+    for axis in nest.space:
+        if nest.axes[axis].vector and any(axis in around and steps > STEPS for around, steps in inside):
+            return axis
+    return None
+
+
+def _instead(body: Body, loop: For, other: For) -> Body:
+    """A body with another loop in the place of one."""
+    if loop in body:
+        return tuple([other if s is loop else s for s in body])
+    return tuple([s._replace(body=_instead(s.body, loop, other)) if isinstance(s, For) else s for s in body])
+
+
+def _with_rows(folds: Sequence[Fold], loop: For) -> list[Fold]:
     """The folds, those that a loop over columns starts, outside of innermost loops, having a row of states along it."""
     started = _started(loop)
     return [f._replace(row=loop.axis) if k in started else f for k, f in enumerate(folds)]
@@ -57,8 +82,8 @@ def _started(loop: For) -> set[int]:
 class _Turning:
     """What is done for one column, done for all columns of a block, statement by statement."""
 
-    def __init__(self, axis: int, block: int, rows: int, worth: int) -> None:
-        self.axis, self.block, self.worth = axis, block, worth
+    def __init__(self, nest: Nest, axis: int, block: int, rows: int, worth: int) -> None:
+        self.nest, self.axis, self.block, self.worth = nest, axis, block, worth
         self.rows = rows  # kept so far
 
     def inside(self, body: Iterable[Statement]) -> list[Statement]:
@@ -88,14 +113,14 @@ class _Turning:
 
     def kept(self, loop: For) -> tuple[list[Keep], For]:
         """What a loop computes at each step though it is the same for all, to be kept, and the loop without it."""
-        found = list(enumerate(same_for_all(loop, self.worth), start=self.rows))
+        found = list(enumerate(_same_for_all(self.nest, loop, self.worth), start=self.rows))
         self.rows += len(found)
         keeps = [Keep(row, self.axis, self.block, e) for row, e in found]
         kept: dict[Expr, Expr] = {e: Kept(row, self.axis, self.block, e.dtype) for row, e in found}
-        return keeps, _with(loop, kept) if kept else loop
+        return keeps, loop._replace(body=with_expressions(loop.body, lambda e: replaced(e, kept))) if kept else loop
 
 
-def same_for_all(loop: For, worth: int) -> list[Expr]:
+def _same_for_all(nest: Nest, loop: For, worth: int) -> list[Expr]:
     """The largest parts of what a loop computes that do not change in it, and are worth a row: so many additions or more."""
     inside = list(statements((loop,)))
     axes = {s.axis for s in inside if isinstance(s, For)}
@@ -104,8 +129,8 @@ def same_for_all(loop: For, worth: int) -> list[Expr]:
     found: dict[Expr, None] = {}
     for root in expressions((loop,)):
         for e in missing(root, fixed):
-            if isinstance(e, (Load, Position)):
-                fixed[e] = not e.address.axes() & axes and all(fixed[a] for a in e.args)
+            if isinstance(e, Access):
+                fixed[e] = not nest.where(e).axes() & axes and all(fixed[a] for a in e.args)
             elif isinstance(e, Result):
                 fixed[e] = e.fold not in running
             else:
@@ -118,19 +143,3 @@ def same_for_all(loop: For, worth: int) -> list[Expr]:
             elif isinstance(e, Call) and work(e) >= worth:
                 found[e] = None
     return list(found)
-
-
-def _with(loop: For, kept: dict[Expr, Expr]) -> For:
-    """The loop with parts of its expressions replaced."""
-    body: list[Statement] = []
-    for s in loop.body:
-        if isinstance(s, For):
-            body.append(_with(s, kept))
-        elif isinstance(s, Update):
-            body.append(Update(s.fold, tuple([replaced(v, kept) for v in s.values])))
-        elif isinstance(s, Store):
-            imag = None if s.imag is None else replaced(s.imag, kept)
-            body.append(s._replace(value=replaced(s.value, kept), imag=imag))
-        else:
-            body.append(s)
-    return loop._replace(body=tuple(body))

@@ -1,4 +1,6 @@
-"""Decisions about loops: which axes merge, in which order they run, and along which lanes run."""
+"""Which loops a kernel has, and in which order: axes of size 1 drop out, the others follow memory, and neighbours that everything
+walks as one become one. No machine is thought of yet.
+"""
 
 from __future__ import annotations
 
@@ -7,16 +9,13 @@ from dataclasses import dataclass
 from math import prod
 
 from ..layout import Layout, Table
-from ..node import Node, writes
-from .columns import STEPS
 from .drafted import Access, Draft, Folding, Loops
 from .ir import surface, walk
 
 Step = int | Table
-# These decide along which axis lanes run, and so in which order a fold adds: they are the same on all machines.
+# These decide in which order a fold adds: they are the same on all machines.
 NEAR = (-1, 2, 3, 4)  # steps of reads in which whole vectors, or a few, hold all that the lanes need
 BRIEF = 4  # steps of a fold over pairs, up to which lanes are never given to them
-SHORT = 4  # indices of the last axis from which lanes run along that with a brief fold, though another may be longer
 
 
 @dataclass(slots=True)
@@ -50,17 +49,50 @@ class Walk:
         return self.steps.get(axis) == 1
 
 
-def aligned(d: Draft, walks: Sequence[Walk]) -> list[Node]:
-    """The nodes read only where the result is written, if that is all of it, each element once."""
-    if d.scan is not None or writes(d.root.op):
-        return []
-    out = walks[-1]
-    found: dict[Node, bool] = {}
-    for place, its in zip(d.places, walks[:-1], strict=True):
-        same = (its.steps, its.base, place.loops) == (out.steps, out.base, d.space)  # in as many elements, from the same one
-        if place.node is not None and place.node.size == d.root.size:
-            found[place.node] = same and found.get(place.node, True)
-    return [node for node, same in found.items() if same]
+@dataclass(slots=True)
+class Arranged:
+    """The loops of a draft, and how each of its places is walked along them, that of the result last.
+
+    `reduced` are the axes of folds, by those that they have in the draft, and `in_order` the folds that take their elements
+    one by one, whoever asks for them.
+    """
+
+    extents: list[int]
+    walks: list[Walk]
+    space: Loops
+    reduced: dict[Loops, Loops]
+    in_order: frozenset[int]
+
+
+def walks_of(d: Draft) -> list[Walk]:
+    """How each place of a draft is walked along its loops, that of the result last."""
+    assert d.out is not None
+    return [Walk.of(p.layout, p.loops, d.extents) for p in [*d.places, d.out]]
+
+
+def arranged(d: Draft) -> Arranged:
+    """The loops of a draft."""
+    walks, extents = walks_of(d), list(d.extents)
+    space = tuple([a for a in d.space if extents[a] != 1])
+    boundaries = _boundaries(d, space)
+    if boundaries <= {0} and d.scan is None:  # else the folds, and what they read, decide
+        space = ordered(space, walks[-1:])
+    following = {f.axes for f in d.foldings if d.folds[f.fold].reduction.follow is not None}
+    reduced: dict[Loops, Loops] = {}
+    for f in d.foldings:
+        if f.axes not in reduced and f.axes != (d.scan,):
+            axes = tuple([a for a in f.axes if extents[a] != 1])
+            if f.axes not in following and _boundaries(d, axes) <= {0, len(axes)}:
+                axes = ordered(axes, walks[:-1])
+            reduced[f.axes] = axes
+    in_order = frozenset([f.fold for f in d.foldings if _takes_in_order(d, f, reduced.get(f.axes, ()), walks)])
+    reduced = {own: merged(axes, walks, extents, _boundaries(d, axes)) for own, axes in reduced.items()}
+    return Arranged(extents, walks, merged(space, walks, extents, boundaries), reduced, in_order)
+
+
+def _boundaries(d: Draft, axes: Loops) -> set[int]:
+    """After how many of the outermost of these axes a fold runs."""
+    return {sum(a in axes for a in f.around) for f in d.foldings}
 
 
 def merged(axes: Loops, walks: Sequence[Walk], extents: list[int], boundaries: set[int]) -> Loops:
@@ -104,27 +136,7 @@ def longest_last(axes: Loops, extents: Sequence[int], enough: int) -> Loops:
     return (*(a for a in axes if a != longest), longest)
 
 
-def tile(d: Draft, space: Loops, walks: Sequence[Walk]) -> tuple[int, int] | None:
-    """The axis along which something that is read lies, if it is not the last, and the last one.
-
-    Running through both in small blocks, each piece of memory is read whole while it is in the cache, though the result
-    is written along the other axis.
-    """
-    if d.foldings or d.scan is not None or len(space) < 2:
-        return None
-    for along in space[:-1]:
-        if any(crosses(w, (along, space[-1])) and d.chosen.keys().isdisjoint(w.steps) for w in walks[:-1]):
-            return along, space[-1]
-    return None
-
-
-def crosses(walk: Walk, tile: tuple[int, int]) -> bool:
-    """Whether an access walks memory along the first of two axes, and across it along the second."""
-    step = walk.steps.get(tile[1], 0)
-    return walk.base is None and walk.is_unit(tile[0]) and isinstance(step, int) and step not in (0, 1)
-
-
-def sequential(d: Draft, f: Folding, axes: Loops, walks: Sequence[Walk]) -> bool:
+def _takes_in_order(d: Draft, f: Folding, axes: Loops, walks: Sequence[Walk]) -> bool:
     """Whether a fold takes its elements one by one, and lanes are left to the loops around it.
 
     It does where its elements lie apart, but those of neighbouring results lie next to one another; and where it is brief and
@@ -137,7 +149,7 @@ def sequential(d: Draft, f: Folding, axes: Loops, walks: Sequence[Walk]) -> bool
         return False
     accesses = {e for v in f.values for e in surface(v) if isinstance(e, Access)}
     reads = [walks[e.index] for e in accesses if _moves(e, axes, walks)]  # the others are read once
-    if is_brief(d, f, axes) and _over_pairs(f, reads):
+    if prod(d.extents[a] for a in axes) <= BRIEF and _over_pairs(f, reads):
         return True
     beside, inside = [sum(w.is_unit(axis) + w.is_near(axis) for w in reads) for axis in (f.last, axes[-1])]
     return 0 < beside >= inside
@@ -149,45 +161,7 @@ def _over_pairs(f: Folding, reads: Sequence[Walk]) -> bool:
     return 0 < len(shared) < len(reads) and any(a in w.steps for w in shared for a in f.around)
 
 
-def is_brief(d: Draft, f: Folding, axes: Loops) -> bool:
-    """Whether a fold has few steps."""
-    return prod(d.extents[a] for a in axes) <= BRIEF
-
-
 def _moves(access: Access, axes: Loops, walks: Sequence[Walk]) -> bool:
     """Whether an access, or an index that it is read at, moves along any of the axes."""
     steps = [walks[e.index].steps for e in walk(access) if isinstance(e, Access)]
     return any(axis in each for each in steps for axis in axes)
-
-
-def lanes(d: Draft, space: Loops, reduced: dict[Loops, Loops], alone: set[int], walks: Sequence[Walk]) -> set[int]:
-    """The axes along which lanes run: never one inside another. `alone` are the folds that are sequential.
-
-    The last independent axis has lanes, unless folds that run inside it need them for themselves.
-    """
-    last = space[-1] if space else None
-    if d.scan is not None:
-        unit = last is not None and any(w.is_near(last) for w in walks[:-1])
-        return {last} if last is not None and unit else set()
-    across = [f for f in d.foldings if f.fold not in alone]
-    before = {f.around[-1] for f in d.foldings if f.around}
-    if not across and len(before) == 1 and last not in before and walks[-1].is_unit(*before):
-        return before  # columns: what is done with their results runs along rows, too
-    vector: set[int] = set()
-    if last is not None and not any(last in f.around for f in across):
-        vector.add(last)
-    for f in across:
-        axis = reduced[f.axes][-1]
-        nested = any(axis in g.around for g in d.foldings)
-        if not nested and not any(g.axes == f.axes and g.fold in alone for g in d.foldings):
-            vector.add(axis)
-    return vector
-
-
-def column(d: Draft, space: Loops, reduced: dict[Loops, Loops], vector: set[int]) -> int | None:
-    """The independent axis with lanes, if there are long loops of folds inside it."""
-    for axis in space:
-        inside = [reduced.get(f.axes, f.axes) for f in d.foldings if axis in f.around]
-        if axis in vector and max((prod(d.extents[a] for a in axes) for axes in inside), default=0) > STEPS:
-            return axis
-    return None

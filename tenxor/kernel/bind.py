@@ -1,0 +1,250 @@
+"""A scheduled nest becomes a kernel: every number in it is made a run-time argument, so that other shapes, views and offsets are
+the same kernel. Only that is part of the pattern which code is made of: steps of 0, of 1 along lanes, and of a few that whole
+vectors are read in.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..dtypes import int64
+from ..layout import Table
+from ..node import Node, Scalar
+from ..ops.expr import Expr, rebuild
+from .arrange import NEAR
+from .drafted import Access, Chosen
+from .ir import (
+    Accumulate,
+    Address,
+    Axis,
+    For,
+    Index,
+    Keep,
+    Kept,
+    Kernel,
+    Load,
+    Operand,
+    Position,
+    Prefetch,
+    Product,
+    Side,
+    Statement,
+    Store,
+    Term,
+    TileElement,
+    TileLoad,
+    Update,
+    statements,
+)
+from .nest import Body, Nest
+
+FLAG = Operand(int64, written=True, flag=True)  # what kernels set where an index is out of range
+
+
+@dataclass(slots=True)
+class Binding:
+    """What the arguments of a kernel are, for one set of shapes.
+
+    `operands` names the node of each pointer but the flag's (None: the result), and the offset in elements to add.
+    `tables`, `numbers` and `slots` are the rest of the argument block in its order. `work` is about how many elements are
+    visited, and `split` the extent of the loop that threads may share.
+    """
+
+    nest: Nest  # the loops themselves, before they were scheduled
+    operands: list[tuple[Node | None, int]]
+    tables: list[Table]
+    numbers: list[tuple[Scalar, bool]]  # and whether the imaginary part of the number is meant
+    slots: list[int]
+    work: int = 1
+    split: int = 1
+    scratch: int = 0
+
+
+def bind(nest: Nest) -> tuple[Kernel, Binding]:
+    """The kernel of a nest, and the arguments that make it run over just these sizes."""
+    binder = _Binder(nest)
+    kernel = binder.kernel()
+    binding = Binding(nest, binder.operands, binder.tables, list(nest.numbers), binder.slots, scratch=nest.scratch)
+    if kernel.shared >= 0:
+        binding.split = binder.slots[kernel.axes[kernel.shared].extent]
+    return kernel, binding
+
+
+class _Binder:
+    def __init__(self, nest: Nest) -> None:
+        self.nest = nest
+        self.slots: list[int] = []
+        self.tables: list[Table] = []
+        self.operands: list[tuple[Node | None, int]] = []
+        self.operand_of: dict[int, int] = {}
+        self.address_of: dict[tuple[int, Address], Address] = {}  # by operand
+        self.argument_of: dict[tuple[int, int, int], Term] = {}  # by operand, view of a chain, and axis
+        self.known: dict[Expr, Expr] = {}
+        self.axis_of = {axis: k for k, axis in enumerate(_loops(nest))}
+        self.axes = [Axis(self.slot(a.extent), *a[1:]) for a in (nest.axes[axis] for axis in self.axis_of)]
+        self.lanes = {axis for axis in self.axis_of if nest.axes[axis].vector}
+        self.units = set(self.lanes)  # the axes along which steps of 1 are a part of the pattern
+        for s in statements(nest.body):
+            if isinstance(s, Product):
+                self.units |= {s.left.axis, s.right.axis, s.summed[-1]}
+
+    def kernel(self) -> Kernel:
+        nest = self.nest
+        self.operand(0)
+        for s in statements(nest.body):
+            if isinstance(s, Store):
+                self.statement(s)  # what is read beside the result is numbered first
+        body = self.body(nest.body)
+        dtypes = [nest.operands[k].dtype for k in self.operand_of]
+        operands = [Operand(d, written=k == 0) for k, d in enumerate(dtypes)]
+        return Kernel(
+            nest.name,
+            (*operands, FLAG) if nest.sizes else tuple(operands),
+            len(self.tables),
+            tuple([n.dtype.part for n, _ in nest.numbers]),
+            len(self.slots),
+            tuple(self.axes),
+            tuple([f if f.row < 0 else f._replace(row=self.axis_of[f.row]) for f in nest.folds]),
+            body,
+        )
+
+    # Arguments
+
+    def slot(self, value: int) -> int:
+        self.slots.append(value)
+        return len(self.slots) - 1
+
+    def operand(self, k: int) -> int:
+        """The place among the arguments of an operand of the nest; those that nothing reads any more have none."""
+        found = self.operand_of.get(k)
+        if found is None:
+            found = self.operand_of[k] = len(self.operands)
+            self.operands.append((self.nest.operands[k].node, self.nest.operands[k].offset))
+        return found
+
+    def place(self, operand: int, a: Address) -> tuple[int, Address]:
+        """An operand, and where in it: one address is one in all that is said of it."""
+        found = self.address_of.get((operand, a))
+        if found is None:
+            found = self.address_of[operand, a] = self.address(a, operand)
+        return self.operand(operand), found
+
+    def address(self, a: Address, operand: int, near: tuple[int, ...] = NEAR, view: int = 0) -> Address:
+        """Index arithmetic with arguments, outermost loops first; an operand has one for each axis, but where the address itself is
+        meant (-1).
+        """
+        terms = [self.term(t, operand, near, view) for t in a.terms]
+        if not view:
+            terms.sort(key=lambda t: t.axis if t.axis >= 0 else len(self.axes) - t.axis)
+        offset = None if a.offset is None else self.slot(a.offset)
+        if a.then is None:
+            return Address(tuple(terms), offset)
+        digits = tuple(map(self.slot, a.digits))
+        return Address(tuple(terms), offset, digits, self.address(a.then, operand, (), view + 1))
+
+    def term(self, t: Term, operand: int, near: tuple[int, ...], view: int) -> Term:
+        axis = self.axis_of[t.axis] if t.axis >= 0 and not view else t.axis
+        if t.how == "step" and not view:
+            if t.value == 1 and (t.axis < 0 or t.axis in self.units):
+                return Term(axis, "unit")
+            if t.value in near and t.axis in self.lanes:
+                return Term(axis, "near", t.value)
+        known = self.argument_of.get((operand, view, axis)) if operand >= 0 else None
+        if known is not None:
+            return known
+        if t.how == "table":
+            self.tables.append(self.nest.tables[t.value])
+            found = Term(axis, "table", len(self.tables) - 1)
+        else:
+            found = Term(axis, "stride", self.slot(t.value))
+        self.argument_of[operand, view, axis] = found
+        return found
+
+    # Expressions and statements
+
+    def expr(self, e: Expr) -> Expr:
+        found = self.known.get(e)
+        if found is None:
+            found = self.known[e] = rebuild(e, self.leaf)
+        return found
+
+    def leaf(self, e: Expr, args: tuple[Expr, ...]) -> Expr:
+        found = self.known.get(e)
+        if found is None:
+            found = self.known[e] = self.bound(e, args)
+        return found
+
+    def bound(self, e: Expr, args: tuple[Expr, ...]) -> Expr:
+        if isinstance(e, Access):
+            operand, address = self.nest.reads[e.index]
+            if operand < 0:
+                return Position(self.address(address, -1, ()))
+            return Load(*self.place(operand, address), e.dtype, args, e.part)
+        if isinstance(e, Chosen):
+            return Index(args[0], self.slot(self.nest.sizes[e.axis]))
+        if isinstance(e, Kept):
+            return Kept(e.row, self.axis_of[e.axis], e.size, e.dtype)
+        if isinstance(e, TileElement):
+            return TileElement(e.tile, self.axis_of[e.along], self.axis_of[e.last], e.side, e.dtype, e.part)
+        return e
+
+    def exprs(self, values: tuple[Expr, ...]) -> tuple[Expr, ...]:
+        return tuple(map(self.expr, values))
+
+    def body(self, body: Body) -> Body:
+        return tuple(map(self.statement, body))
+
+    def statement(self, s: Statement) -> Statement:
+        if isinstance(s, For):
+            return For(self.axis_of[s.axis], self.body(s.body), s.block)
+        if isinstance(s, Update):
+            return Update(s.fold, self.exprs(s.values))
+        if isinstance(s, Keep):
+            return Keep(s.row, self.axis_of[s.axis], s.size, self.expr(s.value))
+        if isinstance(s, Product):
+            return self.product(s)
+        if isinstance(s, Store):
+            place = self.place(s.operand, s.address)
+            return Store(*place, self.expr(s.value), s.streamed, None if s.imag is None else self.expr(s.imag))
+        if isinstance(s, Accumulate):
+            place = self.place(s.operand, s.address)
+            values = self.exprs(s.values)
+            return Accumulate(*place, self.exprs(s.indices), values, s.joined)
+        if isinstance(s, TileLoad):
+            return self.tile(s)
+        if isinstance(s, Prefetch):
+            return Prefetch(*self.place(s.operand, s.address), self.axis_of[s.axis])
+        return s
+
+    def tile(self, s: TileLoad) -> TileLoad:
+        units, self.units = self.units, self.units | {s.along}
+        address = self.address(s.address, s.operand, ())
+        self.units = units
+        return TileLoad(s.tile, self.operand(s.operand), address, self.axis_of[s.along], self.axis_of[s.last], s.side)
+
+    def product(self, s: Product) -> Product:
+        left, right = (
+            Side(
+                self.axis_of[side.axis],
+                self.exprs(side.values),
+                side.packed,
+                side.fixed,
+                side.runs,
+                self.slot(side.block),
+            )
+            for side in (s.left, s.right)
+        )
+        shared = -1 if s.shared < 0 else self.axis_of[s.shared]
+        summed = tuple([self.axis_of[a] for a in s.summed])
+        return Product(s.fold, left, right, summed, self.exprs(s.values), self.body(s.body), shared, s.once)
+
+
+def _loops(nest: Nest) -> dict[int, None]:
+    """The axes that there are loops over, those around the write of the result first."""
+    found: dict[int, None] = dict.fromkeys(nest.around)
+    for s in statements(nest.body):
+        if isinstance(s, For):
+            found[s.axis] = None
+        elif isinstance(s, Product):
+            found |= dict.fromkeys(s.summed)
+    return found

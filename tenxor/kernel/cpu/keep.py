@@ -1,0 +1,103 @@
+"""What a fold computes at some cost is kept, for as long as its row is in the cache, for the loop that needs it again.
+
+The exponentials that softmax adds up are the same that it then divides by their sum.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ...ops.expr import Call, Expr, replaced, walk
+from ...target import Target
+from ..drafted import Access, Chosen
+from ..ir import Address, For, Keep, Kept, Statement, Store, Update, work
+from ..nest import Body, Nest
+
+_HERE = -(1 << 10)  # stands for the axis of a row, whichever it is
+
+
+def keeping(nest: Nest, target: Target) -> Nest:
+    """The nest, with what both a fold and the result compute along a row kept from the one to the other."""
+    *outer, last = nest.space or (-1,)
+    if not nest.folds or nest.around != nest.space or any(nest.axes[a].vector for a in outer):
+        return nest
+    longest, left = target.loops.row, target.loops.rows
+    wanted = {(e.op, e.dtype) for v in nest.store.values for e in walk(v) if isinstance(e, Call)}
+    computed: dict[object, list[tuple[int, int, Expr]]] = {}  # by what is computed last: the fold, its axis, and all of it
+    for f in nest.reductions:
+        alike = [nest.axes[axis].extent == nest.axes[last].extent <= longest for axis in f.axes]
+        if f.around == tuple(outer) and alike == [True]:
+            for e in dict.fromkeys(e for v in f.values for e in walk(v)):
+                if isinstance(e, Call) and (e.op, e.dtype) in wanted:
+                    computed.setdefault((e.op, e.dtype), []).append((f.fold, f.axes[0], e))
+    keeps: dict[int, list[Statement]] = {}  # by fold
+    kept: dict[Expr, Expr] = {}
+    stack = list(nest.store.values) if computed else []
+    while stack:
+        e = stack.pop()
+        nbytes = longest * e.dtype.itemsize
+        others = computed.get((e.op, e.dtype), ()) if isinstance(e, Call) else ()
+        same = next((other for other in others if _is_same(nest, e, last, other[2], other[1])), None)
+        if same is None or nbytes > left or work(e) < target.costs.kept:
+            stack += e.args
+        elif e not in kept:
+            fold, axis, value = same
+            keeps.setdefault(fold, []).append(Keep(len(kept), axis, longest, value))
+            kept[e] = Kept(len(kept), last, longest, e.dtype)
+            left -= nbytes
+    return replace(nest, body=_with(nest.body, keeps, kept)) if kept else nest
+
+
+def _is_same(nest: Nest, e: Expr, axis: int, other: Expr, its: int) -> bool:
+    """Whether an expression changes along an axis as another does along its own."""
+    moves, seen, stack = False, set(), [(e, other)]
+    while stack:
+        pair = stack.pop()
+        a, b = pair
+        if pair in seen:
+            continue
+        seen.add(pair)
+        if isinstance(a, Access) and isinstance(b, Access):
+            if not _is_same_memory(nest, a, b) or _along(nest, nest.where(a), axis) != _along(nest, nest.where(b), its):
+                return False
+            moves = moves or axis in nest.where(a).axes()
+        elif isinstance(a, Call) and isinstance(b, Call):
+            if a.op != b.op or a.dtype is not b.dtype or len(a.args) != len(b.args):
+                return False
+        elif isinstance(a, Chosen) and isinstance(b, Chosen):
+            if nest.sizes[a.axis] != nest.sizes[b.axis]:
+                return False
+        elif a != b:
+            return False
+        stack.extend(zip(a.args, b.args, strict=True))
+    return moves
+
+
+def _is_same_memory(nest: Nest, a: Access, b: Access) -> bool:
+    """Whether two accesses are of the same memory, wherever in it, or both are positions."""
+    here, there = nest.reads[a.index].operand, nest.reads[b.index].operand
+    same = here < 0 and there < 0 if min(here, there) < 0 else nest.operands[here] == nest.operands[there]
+    return same and a.part == b.part and len(a.args) == len(b.args)
+
+
+def _along(nest: Nest, a: Address, axis: int) -> tuple[object, ...]:
+    """An address, comparable to that of the same memory along another axis."""
+    terms = []
+    for t in a.terms:
+        how = nest.tables[t.value] if t.how == "table" else t.value
+        terms.append((_HERE if t.axis == axis else t.axis, how))
+    return tuple(terms), a.offset, a.digits, None if a.then is None else _along(nest, a.then, _HERE - 1)
+
+
+def _with(body: Body, keeps: dict[int, list[Statement]], kept: dict[Expr, Expr]) -> Body:
+    """A body that keeps something where folds take their steps, and uses it where it stores."""
+    found: list[Statement] = []
+    for s in body:
+        if isinstance(s, For):
+            first = [k for inner in s.body if isinstance(inner, Update) for k in keeps.get(inner.fold, ())]
+            found.append(s._replace(body=(*first, *_with(s.body, keeps, kept))))
+        elif isinstance(s, Store):
+            found.append(s.with_values([replaced(v, kept) for v in s.values]))
+        else:
+            found.append(s)
+    return tuple(found)

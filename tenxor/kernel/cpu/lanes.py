@@ -1,0 +1,58 @@
+"""Lanes run along one axis of each nest of loops, never one inside another; the fold and its reads alone decide along which, and no
+number of the machine's, so each adds in the same order wherever it runs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ..arrange import BRIEF, NEAR, longest_last
+from ..ir import Address
+from ..nest import Nest, inside, looped
+
+SHORT = 4  # indices of the last axis from which lanes run along that with a brief fold, though another may be longer
+
+
+def with_lanes(nest: Nest) -> Nest:
+    """The nest with lanes along some axes; with a brief fold alone, its last loop is a long one."""
+    lanes, folds, around = _lanes(nest), nest.reductions, nest.around
+    if len(folds) == 1 and folds[0].fold in nest.in_order and set(folds[0].around) == set(nest.space):
+        (f,) = folds
+        turned = longest_last(f.around, [axis.extent for axis in nest.axes], SHORT)
+        if turned != f.around and (nest.extent(f.axes) <= BRIEF or f.axes == around[len(f.around) :]):
+            body, lanes = looped(turned, inside(nest.body, len(turned))), {turned[-1]}
+            nest = replace(nest, body=body)
+    return nest.with_axes([axis._replace(vector=k in lanes) for k, axis in enumerate(nest.axes)])
+
+
+def _lanes(nest: Nest) -> set[int]:
+    """The axes along which lanes run.
+
+    The last independent axis has lanes, unless folds that run inside it need them for themselves.
+    """
+    space, folds = nest.space, nest.reductions
+    last = space[-1] if space else None
+    if nest.around != space:
+        return {last} if last is not None and any(is_near(read.address, last) for read in nest.reads) else set()
+    across = [f for f in folds if f.fold not in nest.in_order]
+    before = {f.around[-1] for f in folds if f.around}
+    if not across and len(before) == 1 and last not in before and is_unit(nest.store.address, *before):
+        return before  # columns: what is done with their results runs along rows, too
+    lanes: set[int] = set()
+    if last is not None and not any(last in f.around for f in across):
+        lanes.add(last)
+    for f in across:
+        nested = any(f.axes[-1] in g.around for g in folds)
+        if not nested and not any(g.axes == f.axes and g.fold in nest.in_order for g in folds):
+            lanes.add(f.axes[-1])
+    return lanes
+
+
+def is_unit(a: Address, axis: int) -> bool:
+    """Whether neighbours along the axis are neighbours in memory."""
+    return any(t.axis == axis and t.how == "step" and t.value == 1 for t in a.terms)
+
+
+def is_near(a: Address, axis: int) -> bool:
+    """Whether neighbours along the axis are no more than a few steps apart in memory."""
+    return any(t.axis == axis and t.how == "step" and (t.value == 1 or t.value in NEAR) for t in a.terms)

@@ -1,0 +1,247 @@
+"""Folds over pairs: what is taken of each row of one side with each column of the other, as in a product of matrices.
+
+Where some of what a fold reads depends on one independent axis, and the rest on another, every element is needed for
+many results. Such a fold becomes a `Product`: a back end then computes a small block of results at a time, and reads
+each element once for all of them. What depends on one side only is a `Factor`, however it is computed and wherever it
+lies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from ...dtypes import DType, boolean
+from ...layout import Table
+from ...ops.expr import Expr, missing, replaced, walk
+from ...target import Blocks, Target
+from ..drafted import Access, Loops
+from ..ir import Address, Factor, Product, Side, State, Store, Term
+from ..nest import Nest, inside, looped
+from ..pairs import AT_ONCE, LANES, Moves, Pair, Steps, can_be_product, pair_of
+from .lanes import is_unit
+
+
+class _Sides(NamedTuple):
+    """The largest parts of the next state that depend on a row alone, or on a column alone, and the state made of these factors."""
+
+    left: tuple[Expr, ...]
+    right: tuple[Expr, ...]
+    values: tuple[Expr, ...]
+
+
+def as_product(nest: Nest, target: Target) -> Nest | None:
+    """The nest with its only fold as a product, if it is one, and large enough; its columns may be those of several axes."""
+    space = nest.space
+    if len(nest.folds) != 1 or len(space) < 2 or nest.around != space or not can_be_product(nest.folds[0].reduction):
+        return None
+    (f,), (fold,) = nest.reductions, nest.folds
+    if f.around != space:
+        return None
+    reads, others = _accesses(f.values), _accesses(nest.store.values)
+    taken = {e.index: k for k, e in enumerate({e.index: e for e in reads}.values())}
+    moves = Moves(
+        space,
+        f.axes,
+        [axis.extent for axis in nest.axes],
+        [_steps(nest, nest.reads[index].address) for index in taken],
+        [_steps(nest, a) for a in (nest.store.address, *(nest.where(e) for e in others))],
+        [[taken[part.index] for part in _accesses((e,))] for e in reads],
+    )
+    pair = pair_of(moves, max(s.itemsize for s in fold.states))
+    if pair is None:
+        return None
+    return _product(_widened(nest, pair.moves, list(taken), others) if pair.widened else nest, pair, target)
+
+
+def _accesses(values: Iterable[Expr]) -> list[Access]:
+    """What is read, also to say where something else is read."""
+    return [e for e in dict.fromkeys(e for v in values for e in walk(v)) if isinstance(e, Access)]
+
+
+def _steps(nest: Nest, a: Address) -> Steps:
+    return {t.axis: nest.step(a, t.axis) for t in a.terms}
+
+
+def _widened(nest: Nest, m: Moves, taken: Sequence[int], others: Sequence[Access]) -> Nest:
+    """The nest with fewer independent loops, and what it reads and writes in other steps."""
+    tables: list[Table] = list(nest.tables)
+
+    def moved(a: Address, its: Steps) -> Address:
+        terms = []
+        for axis, step in its.items():
+            if isinstance(step, Table):
+                tables.append(step)
+                terms.append(Term(axis, "table", len(tables) - 1))
+            else:
+                terms.append(Term(axis, "step", step))
+        return a._replace(terms=tuple(terms))
+
+    reads = list(nest.reads)
+    for index, its in zip((*taken, *(e.index for e in others)), (*m.taken, *m.others[1:]), strict=True):
+        reads[index] = nest.reads[index]._replace(address=moved(nest.reads[index].address, its))
+    *folded, store = inside(nest.body, len(nest.space))
+    assert isinstance(store, Store)
+    body = looped(m.space, (*folded, store._replace(address=moved(store.address, m.others[0]))))
+    axes = tuple([axis._replace(extent=n) for axis, n in zip(nest.axes, m.extents, strict=True)])
+    return replace(nest, axes=axes, reads=tuple(reads), tables=tuple(tables), body=body)
+
+
+def _axes_of(nest: Nest, values: Sequence[Expr]) -> dict[Expr, frozenset[int]]:
+    """The axes on which each part of these expressions depends; -1 stands for the running state."""
+    found: dict[Expr, frozenset[int]] = {}
+    for value in values:
+        for e in missing(value, found):
+            own: Iterable[int] = (-1,) if isinstance(e, State) else ()
+            if isinstance(e, Access):
+                own = nest.where(e).axes()
+            found[e] = frozenset(own).union(*(found[a] for a in e.args))
+    return found
+
+
+def _sides(p: Pair, values: tuple[Expr, ...], axes: dict[Expr, frozenset[int]]) -> _Sides:
+    """What each side gives."""
+    sides: tuple[dict[Expr, Expr], dict[Expr, Expr]] = {}, {}
+    stack = list(values)
+    while stack:
+        e = stack.pop()
+        its = axes[e]
+        if -1 in its or {p.row, p.column} <= its:
+            stack.extend(e.args)
+        elif its & {p.row, p.column, *p.moves.summed}:
+            side = int(p.column in its)
+            sides[side].setdefault(e, Factor(side, len(sides[side]), e.dtype))
+    known = sides[0] | sides[1]
+    return _Sides(tuple(sides[0]), tuple(sides[1]), tuple([replaced(v, known) for v in values]))
+
+
+def _product(nest: Nest, p: Pair, target: Target) -> Nest:
+    """The nest with a product for its fold."""
+    (f,), (fold,), steps = nest.reductions, nest.folds, p.steps
+    axes = _axes_of(nest, f.values)
+    given = _sides(p, f.values, axes)
+    left, right = (_Reads.of(nest, values) for values in (given.left, given.right))
+    rows, columns = nest.axes[p.row].extent, nest.axes[p.column].extent
+    outer = tuple([a for a in p.moves.space if a not in (p.row, p.column)])
+    again = nest.extent(outer)
+    own = {p.row, p.column, *f.axes}
+    alike = [all(axes[e] <= own for e in side) for side in (given.left, given.right)]
+    sizes = (left.nbytes, right.nbytes)
+    blocks = _blocks((rows, columns), steps, sizes, target.blocks, alone=not alike[0] or again == 1)
+    once = [again > 1 and a and n <= b for a, n, b in zip(alike, (rows, columns), blocks, strict=True)]
+
+    runs = p.widened and right.plain and any(isinstance(nest.step(a, p.column), Table) for a in right.addresses)
+    lanes = LANES // right.nbytes
+    beside = right.plain and all(
+        is_unit(a, p.column) or (runs and _in_runs(nest.step(a, p.column), lanes)) for a in right.addresses
+    )
+    windows = beside and all(_overlaps(nest, a, f.axes, columns) for a in right.addresses)
+    packed = (
+        not left.plain or columns * (again if once[0] else 1) > target.blocks.direct_columns,
+        not beside or (rows * (again if once[1] else 1) > target.blocks.direct_rows and not windows),
+    )
+    fixed = packed[0] and once[0], packed[1] and once[1]
+
+    numbered = len(left.addresses) * (not packed[0]) + len(right.addresses) * (runs or not packed[1])
+    scratch = numbered * (8 * steps + 2 * target.caches.line) if len(f.axes) > 1 else 0
+    if any(packed) or scratch:
+        scratch += _scratch(blocks, steps, fold.states, left.nbytes * packed[0], right.nbytes * packed[1], target)
+
+    shared = (
+        max(p.row, p.column, key=lambda a: nest.axes[a].extent) if again < target.blocks.loops * target.threads else -1
+    )
+    product = Product(
+        f.fold,
+        Side(p.row, given.left, packed[0], fixed[0], False, blocks[0]),
+        Side(p.column, given.right, packed[1], fixed[1], runs, blocks[1]),
+        f.axes,
+        given.values,
+        (nest.store,),
+        shared,
+        steps <= AT_ONCE,
+    )
+    return replace(
+        nest,
+        axes=tuple([axis._replace(vector=k == p.column) for k, axis in enumerate(nest.axes)]),
+        folds=(fold._replace(row=p.column),),
+        body=looped(outer, (product,)),
+        scratch=scratch,
+    )
+
+
+# --- how much at a time -----------------------------------------------------------------------------------------------
+
+
+def _blocks(
+    sizes: tuple[int, int], steps: int, nbytes: tuple[int, int], blocks: Blocks, *, alone: bool
+) -> tuple[int, int]:
+    """How many rows and columns a block has. A left side that is not `alone` serves several products."""
+    (rows, columns), (left, right) = sizes, nbytes
+    (least, most), fitting = blocks.rows, blocks.left
+    if not alone and rows * steps * left <= blocks.fixed:  # then the whole side is best one block
+        near = blocks.near // (min(steps, AT_ONCE) * left)
+        if near > most:
+            most, fitting = near, blocks.fixed
+    high = min(_block(fitting // (steps * left), (least, most)), rows)
+    room = (
+        blocks.near if rows == high else blocks.right
+    )  # what one block of rows needs is needed at once, and not again
+    return high, min(_block(room // (steps * right), blocks.columns), columns)
+
+
+def _block(fitting: int, bounds: tuple[int, int]) -> int:
+    least, most = bounds
+    return min(max(fitting // least * least, least), most)
+
+
+def _scratch(
+    blocks: tuple[int, int], steps: int, states: Sequence[DType], left: int, right: int, target: Target
+) -> int:
+    """The memory for the states that wait and for the packed blocks, with what back ends may leave empty: `left` and
+    `right` bytes an index at a step.
+    """
+    tile = target.tile(len(states))
+    wide = tile.vectors * target.lanes(max(s.itemsize for s in states))
+    rows, columns = blocks[0] + tile.heights[0], blocks[1] + wide
+    waiting = wide * sum(s.itemsize for s in states)
+    return rows * waiting + (rows * left + columns * right) * (steps + target.loops.square) + 8 * target.caches.line
+
+
+# --- how the sides lie ------------------------------------------------------------------------------------------------
+
+
+class _Reads(NamedTuple):
+    """What one side reads: whether each value lies in memory as registers hold it, and the bytes of an index at a step."""
+
+    addresses: list[Address]
+    plain: bool
+    nbytes: int
+
+    @staticmethod
+    def of(nest: Nest, values: tuple[Expr, ...]) -> _Reads:
+        found = [nest.where(e) for value in values for e in walk(value) if isinstance(e, Access)]
+        plain = all(isinstance(e, Access) and _is_plain(nest, e) for e in values) and all(a.then is None for a in found)
+        return _Reads(found, plain, sum(e.dtype.compute.itemsize for e in values))
+
+
+def _is_plain(nest: Nest, e: Access) -> bool:
+    """Whether an element is read by no index but those of loops, and lies in memory as registers hold it."""
+    read = nest.reads[e.index].operand >= 0 and not e.args
+    return read and e.dtype.compute is e.dtype and e.dtype is not boolean and e.part is None
+
+
+def _in_runs(step: int | Table, lanes: int) -> bool:
+    """Whether a table lets no vector of columns have more than two runs of neighbours."""
+    if not isinstance(step, Table):
+        return False
+    (breaks,) = np.nonzero(np.diff(step.offsets) != 1)
+    return len(breaks) < 2 or int(np.diff(breaks).min()) >= lanes - 1
+
+
+def _overlaps(nest: Nest, a: Address, summed: Loops, columns: int) -> bool:
+    """Whether a row of columns has much in common with that of another step, as windows have: they are near already."""
+    steps = [nest.step(a, axis) for axis in summed]
+    return any(isinstance(step, int) and 0 < abs(step) < columns for step in steps)

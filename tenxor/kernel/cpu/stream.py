@@ -1,0 +1,39 @@
+"""Results that would only drive other things out of the caches are written past them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ...node import STORE
+from ...target import Target
+from ..ir import ALIGNMENT, For, Product, Statement, Store
+from ..nest import Body, Nest
+
+
+def streaming(nest: Nest, target: Target) -> Nest:
+    """The nest, with its result written past the caches if that is large."""
+    return replace(nest, body=_streamed(nest.body)) if _is_worth_it(nest, target) else nest
+
+
+def _streamed(body: Body) -> Body:
+    def changed(s: Statement) -> Statement:
+        if isinstance(s, (For, Product)):
+            return s._replace(body=_streamed(s.body))
+        return s._replace(streamed=True) if isinstance(s, Store) else s
+
+    return tuple(map(changed, body))
+
+
+def _is_worth_it(nest: Nest, target: Target) -> bool:
+    """Whether the result is large, and written in whole vectors that begin where lines of the caches do."""
+    root, streams = nest.root, target.streams
+    nbytes = root.size * root.dtype.itemsize
+    if root.op is STORE or nbytes < streams.result:
+        return False
+    read = {o.node: o.node.size * o.dtype.itemsize for o in nest.operands if o.node is not None}
+    if nbytes + sum(read.values()) <= streams.touched:
+        return False
+    address = nest.store.address
+    across = [t for t in address.terms if not (t.how == "step" and t.value == 1 and nest.axes[t.axis].vector)]
+    rows = all(t.how == "step" and t.value * root.dtype.itemsize % ALIGNMENT == 0 for t in across)
+    return rows and address.then is None and len(across) < len(address.terms)

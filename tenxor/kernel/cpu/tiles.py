@@ -1,0 +1,46 @@
+"""What lies along another axis than the last is read in small blocks of both, so that each piece of memory is read whole while it is
+in the cache, though the result is written along the other axis.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ...ops.expr import Expr, rebuild
+from ...target import Target
+from ..drafted import Access
+from ..ir import Address, For, TileElement, TileLoad, walk, with_expressions
+from ..nest import Nest, looped
+from .lanes import is_unit
+
+
+def tiled(nest: Nest, target: Target) -> Nest:
+    """The nest in tiles, if it has no folds and reads across its last axis."""
+    space = nest.space
+    if nest.folds or nest.around != space or len(space) < 2:
+        return nest
+    last = space[-1]
+    every = [e for value in nest.store.values for e in walk(value) if isinstance(e, Access) and not e.args]
+    loads = [e for e in every if nest.reads[e.index].operand >= 0]
+    along = next((a for a in space[:-1] if any(_crosses(nest, nest.where(e), a, last) for e in loads)), None)
+    if along is None:
+        return nest
+    side, tiles = target.loops.side, dict[int, TileLoad]()
+    for e in loads:
+        if _crosses(nest, nest.where(e), along, last) and e.index not in tiles and len(tiles) < target.loops.tiles:
+            tiles[e.index] = TileLoad(len(tiles), *nest.reads[e.index], along, last, side)
+
+    def staged(e: Expr, args: tuple[Expr, ...]) -> Expr:
+        if isinstance(e, Access) and e.index in tiles:
+            return TileElement(tiles[e.index].tile, along, last, side, e.dtype, e.part)
+        return e.with_args(args) if args else e
+
+    store = with_expressions((nest.store,), lambda e: rebuild(e, staged))
+    block = For(along, (For(last, (*tiles.values(), *looped((along, last), store)), side),), side)
+    return replace(nest, body=looped(tuple([a for a in space if a not in (along, last)]), (block,)))
+
+
+def _crosses(nest: Nest, a: Address, along: int, last: int) -> bool:
+    """Whether memory is walked along the first of two axes, and across it along the second."""
+    step = nest.step(a, last)
+    return a.then is None and is_unit(a, along) and isinstance(step, int) and step not in (0, 1)

@@ -1,0 +1,328 @@
+"""The loop nest of a kernel, before it is scheduled for a machine: what is computed where, each fold in the outermost loop that it
+depends on.
+
+A `Nest` is a kernel for one set of shapes. Where a `Kernel` has slots it has the numbers themselves: sizes, steps, offsets. So
+passes (`cpu/`) can see how things lie, and make another nest of it; in the end `bind.py` makes arguments of the numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Set
+from copy import copy
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+from typing import NamedTuple
+
+from ..dtypes import DType
+from ..layout import Layout, Table
+from ..node import STORE, Node, Scalar, writes
+from ..ops.expr import Expr, Pair
+from .arrange import Arranged, Walk, arranged, merged
+from .drafted import Access, Draft, Folding, Loops, Place
+from .ir import (
+    Accumulate,
+    Address,
+    Axis,
+    Fold,
+    For,
+    Init,
+    Product,
+    Result,
+    Statement,
+    Store,
+    Term,
+    Update,
+    expressions,
+    statements,
+    walk,
+)
+
+Body = tuple[Statement, ...]
+
+
+class Source(NamedTuple):
+    """What a pointer is given: the memory of a node (None: of the result), from the element `offset` on."""
+
+    node: Node | None
+    dtype: DType
+    offset: int
+
+
+class Read(NamedTuple):
+    """Where an access is: in which operand (-1: its own position is meant, as a number)."""
+
+    operand: int
+    address: Address
+
+
+@dataclass(frozen=True)
+class Nest:
+    """Loops, with all numbers in them: the extents of `axes`, the steps of addresses. What is read is an `Access` as in the draft,
+    and `reads` say where each of them is.
+    """
+
+    root: Node  # what it computes
+    name: str
+    operands: tuple[Source, ...]  # the result first
+    reads: tuple[Read, ...]  # by the number of the access
+    tables: tuple[Table, ...]
+    sizes: dict[int, int]  # of the axes that values say the index along
+    numbers: tuple[tuple[Scalar, bool], ...]  # and whether the imaginary part of the number is meant
+    axes: tuple[Axis, ...]
+    folds: tuple[Fold, ...]
+    body: Body
+    in_order: frozenset[int] = frozenset()  # the folds that take their elements one by one
+    scratch: int = 0  # bytes that each thread needs
+
+    def where(self, e: Access) -> Address:
+        """Where an access is."""
+        return self.reads[e.index].address
+
+    def with_axes(self, axes: Iterable[Axis]) -> Nest:
+        """The same loops with other axes; what was found out about the loops is still known."""
+        other = copy(self)
+        object.__setattr__(other, "axes", tuple(axes))
+        return other
+
+    def extent(self, axes: Iterable[int]) -> int:
+        """How many steps loops over these axes have."""
+        return prod([self.axes[a].extent for a in axes])
+
+    def step(self, address: Address, axis: int) -> int | Table:
+        """How far an address moves with a step along an axis: a number, 0 if it does not, or what a table says."""
+        for t in address.terms:
+            if t.axis == axis:
+                return self.tables[t.value] if t.how == "table" else t.value
+        return 0
+
+    @cached_property
+    def around(self) -> Loops:
+        """The axes of the loops around the write of the result, outermost first."""
+        return next(tuple(dict.fromkeys(around)) for s, around in placed(self.body) if isinstance(s, (Store, Accumulate)))
+
+    @cached_property
+    def space(self) -> Loops:
+        """Those whose steps are independent: all, but for that of a running reduction, the last."""
+        return tuple([a for a in self.around if self.axes[a].parallel])
+
+    @cached_property
+    def store(self) -> Store:
+        """The write of the result."""
+        return next(s for s in statements(self.body) if isinstance(s, Store))
+
+    def visits(self) -> tuple[int, int]:
+        """How many elements are written, and how many folds take, but for running ones: these take what they write."""
+        running = self.around[len(self.space) :]
+        return self.extent(self.around), sum(
+            self.extent(f.around + f.axes) for f in self.reductions if f.axes != running or not running
+        )
+
+    @cached_property
+    def reductions(self) -> list[Reducing]:
+        """The folds, in the order in which they are started."""
+        started: dict[int, Loops] = {}
+        found = []
+        for s, around in placed(self.body):
+            if isinstance(s, Init):
+                started[s.fold] = around
+            elif isinstance(s, Update):
+                outside = started[s.fold]
+                found.append(Reducing(s.fold, outside, around[len(outside) :], s.values))
+        return found
+
+    def aligned(self) -> list[Node]:
+        """The nodes of which each element is read just before the same one of the result is written, and at no other time."""
+        if writes(self.root.op) or self.space != self.around:
+            return []
+        here = _moves(self.store.address)
+        beside = {e for value in self.store.values for e in walk(value)}
+        found: dict[Node, bool] = {}
+        for e in dict.fromkeys(e for value in expressions(self.body) for e in walk(value)):
+            if isinstance(e, Access) and self.reads[e.index].operand >= 0:
+                node = self.operands[self.reads[e.index].operand].node
+                if node is not None and node.size == self.root.size:
+                    found[node] = e in beside and _moves(self.where(e)) == here is not None and found.get(node, True)
+        return [node for node, same in found.items() if same]
+
+
+def _moves(a: Address) -> Set[Term] | None:
+    """What an address of a single view adds up; None for a chain, and where a table says."""
+    return None if a.then is not None or any(t.how == "table" for t in a.terms) else frozenset(a.terms)
+
+
+class Reducing(NamedTuple):
+    """A fold of a nest: its loops `axes` run inside `around`, and `values` is its next state."""
+
+    fold: int
+    around: Loops
+    axes: Loops
+    values: tuple[Expr, ...]
+
+
+def placed(body: Body, around: Loops = ()) -> Iterator[tuple[Statement, Loops]]:
+    """All statements, each with the loops around it."""
+    for s in body:
+        yield s, around
+        if isinstance(s, For):
+            yield from placed(s.body, (*around, s.axis))
+        elif isinstance(s, Product):
+            yield from placed(s.body, (*around, s.left.axis, s.right.axis))
+
+
+def looped(axes: Loops, body: Body) -> Body:
+    """A body inside loops over these axes."""
+    for axis in reversed(axes):
+        body = (For(axis, body),)
+    return body
+
+
+def inside(body: Body, loops: int) -> Body:
+    """What is inside the outermost so many loops, between which nothing stands."""
+    for _ in range(loops):
+        (loop,) = body
+        assert isinstance(loop, For)
+        body = loop.body
+    return body
+
+
+def nested(d: Draft) -> Nest:
+    """The loops of a draft."""
+    return Nesting(d, arranged(d)).nest()
+
+
+class Nesting:
+    """A draft with its loops, as it becomes statements."""
+
+    def __init__(self, d: Draft, loops: Arranged) -> None:
+        assert d.out is not None and d.value is not None
+        self.d, self.loops, self.value, self.out = d, loops, d.value, d.out
+        scan = () if d.scan is None else (d.scan,)
+        every = (*loops.space, *scan, *(a for axes in loops.reduced.values() for a in axes))
+        self.axis_of = {axis: k for k, axis in enumerate(every)}  # draft axis -> axis of the nest
+        self.operands: list[Source] = []
+        self.tables: list[Table] = []
+
+    def nest(self) -> Nest:
+        d, space = self.d, self.loops.space
+        operand, address = self.result()
+        real, *imag = parts_of(self.value)
+        innermost: Body = (Store(operand, address, real, imag=imag[0] if imag else None),)
+        if d.scan is not None:
+            (f,) = [f for f in d.foldings if f.axes == (d.scan,)]
+            innermost = (Init(f.fold), *self.nested(space, (d.scan,), (Update(f.fold, f.values), *innermost)))
+        return self.made((*self.folded(()), *self.nested((), space, innermost)), d.space)
+
+    def made(self, body: Body, parallel: Loops, lanes: Loops = ()) -> Nest:
+        """The nest with this body; the steps of some of the draft's axes are independent, and some have lanes."""
+        d, loops = self.d, self.loops
+        reads = tuple([self.read(p, walk) for p, walk in zip(d.places, loops.walks[:-1], strict=True)])
+        return Nest(
+            d.root,
+            "_".join(list(dict.fromkeys(d.names))[:6]) or ("store" if d.root.op is STORE else "copy"),
+            tuple(self.operands),
+            reads,
+            tuple(self.tables),
+            {axis: d.extents[axis] for axis in d.chosen},
+            tuple(d.numbers),
+            tuple([Axis(loops.extents[a], a in parallel, a in lanes) for a in self.axis_of]),
+            tuple(d.folds),
+            body,
+            loops.in_order,
+        )
+
+    # Statements
+
+    def nested(self, around: Loops, axes: Loops, innermost: Body) -> Body:
+        """Loops over `axes`, inside those `around`, each with the folds that belong just inside it."""
+        body = innermost
+        for depth in range(len(axes), 0, -1):
+            body = (For(self.axis_of[axes[depth - 1]], (*self.folded((*around, *axes[:depth])), *body)),)
+        return body
+
+    def folded(self, around: Loops) -> Body:
+        """The folds just inside `around`; those over the same axes share a loop where they can."""
+        groups: list[tuple[Loops, list[Folding]]] = []
+        for f in self.d.foldings:
+            if f.axes == (self.d.scan,) or self.remaining(f.around) != self.remaining(around):
+                continue
+            last, sharing = groups[-1] if groups else ((), [])
+            if sharing and last == f.axes and not self.needs(f.values) & {g.fold for g in sharing}:
+                sharing.append(f)
+            else:
+                groups.append((f.axes, [f]))
+        found: list[Statement] = []
+        for axes, folds in groups:
+            found += [Init(f.fold) for f in folds]
+            found += self.nested(around, self.loops.reduced[axes], tuple([Update(f.fold, f.values) for f in folds]))
+        return tuple(found)
+
+    def remaining(self, loops: Loops) -> frozenset[int]:
+        """The loops that are still there after dropping and merging, to compare surroundings by."""
+        return frozenset(a for a in loops if a in self.axis_of)
+
+    def needs(self, values: Iterable[Expr]) -> set[int]:
+        """The folds whose results these values need, also by way of other folds."""
+        found: set[int] = set()
+        seen: set[Expr] = set()
+        stack = list(values)
+        while stack:
+            e = stack.pop()
+            if e not in seen:
+                seen.add(e)
+                stack.extend(e.args)
+                if isinstance(e, Result):
+                    found.add(e.fold)
+                    stack.extend(self.d.foldings[e.fold].values)
+        return found
+
+    # Index arithmetic
+
+    def result(self) -> Read:
+        """Where the result is written."""
+        return self.operand(None, self.loops.walks[-1], self.out.loops)
+
+    def read(self, place: Place, walk: Walk) -> Read:
+        """Where an access is."""
+        if place.node is None:
+            return Read(-1, self.address(walk, self.axis_of))
+        return self.operand(place.node, walk, place.loops)
+
+    def operand(self, node: Node | None, walk: Walk, loops: Loops) -> Read:
+        """A new operand, the result if `node` is None, and its address in these loops, some of which may be chosen by values."""
+        view = walk if walk.base is None else walk.base.innermost
+        self.operands.append(Source(node, (node or self.d.root).dtype, view.offset))
+        chosen = {axis: ~k for k, axis in enumerate([a for a in loops if a in self.d.chosen])}
+        return Read(len(self.operands) - 1, _in_pointer(self.address(walk, self.axis_of | chosen)))
+
+    def address(self, walk: Walk, places: dict[int, int]) -> Address:
+        """The index arithmetic of a walk whose axes have these `places` among the loops (or digits)."""
+        terms = []
+        for axis, where in places.items():
+            step = walk.steps.get(axis, 0)
+            if isinstance(step, Table):
+                terms.append(Term(where, "table", len(self.tables)))
+                self.tables.append(step)
+            elif step:
+                terms.append(Term(where, "step", step))
+        if walk.base is None:
+            return Address(tuple(terms), walk.offset)
+        return Address(tuple(terms), walk.offset, *self.chained(walk.base))
+
+    def chained(self, base: Layout) -> tuple[tuple[int, ...], Address]:
+        """The digits of a number in `base`, and the address they give."""
+        extents = list(base.shape)
+        walk = Walk.of(base, range(len(extents)), extents)
+        digits = merged(tuple(d for d, n in enumerate(extents) if n != 1), [walk], extents, set())
+        sizes = tuple(extents[d] for d in digits)
+        return sizes, self.address(walk, {digit: place for place, digit in enumerate(digits)})
+
+
+def _in_pointer(a: Address) -> Address:
+    """The address without the offset of the view of memory itself, the innermost of a chain: pointers have it."""
+    return a._replace(offset=None) if a.then is None else a._replace(then=_in_pointer(a.then))
+
+
+def parts_of(e: Expr) -> tuple[Expr, ...]:
+    """A real value, or the two parts of a complex one."""
+    return e.args if isinstance(e, Pair) else (e,)
