@@ -14,166 +14,23 @@ from ..layout import Layout
 from ..tensor import Tensor
 from ..tensor.contraction import contracted, result_dtype, widened
 from .joining import pad
-from .sliding import Ints, Sizes, batched, counted, padded, per_axis, reaches, windowed
+from .sliding import Ints, Sizes, batched, counted, over_axes, padded, per_axis, reaches, windowed
 
 __all__ = ["conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d"]
 
 FEW = 4  # kernels in a group from which images share tiles
 
 
-def conv1d(
-    x: Tensor,
-    weight: Tensor,
-    bias: Tensor | None = None,
-    stride: Ints = 1,
-    padding: Ints | str = 0,
-    dilation: Ints = 1,
-    groups: int = 1,
-) -> Tensor:
-    """New tensor: for each window along the last axis of `x`, the sum of its products with each of some kernels.
-
-    As `conv2d`, with `x` (N, C, L) or (C, L), and `weight` (O, C / groups, K).
-
-    >>> import tenxor as tx
-    >>> signal = tx.asarray([[1, 4, 9, 16, 25]])
-    >>> tx.conv1d(signal, tx.asarray([[[-1, 1]]])).tolist()
-    [[3, 5, 7, 9]]
-    """
-    return _convolution("conv1d", 1, x, weight, bias, stride, padding, dilation, groups)
-
-
-def conv2d(
-    x: Tensor,
-    weight: Tensor,
-    bias: Tensor | None = None,
-    stride: Ints = 1,
-    padding: Ints | str = 0,
-    dilation: Ints = 1,
-    groups: int = 1,
-) -> Tensor:
-    """New tensor: for each window over the last two axes of `x`, the sum of its products with each of some kernels.
-
-    `x` is (N, C, H, W), or (C, H, W) without a batch; `weight` is (O, C / groups, KH, KW), and `bias`, if any, (O,). The
-    result is ([N,] O, H', W'). Windows start `stride` elements apart, and their elements lie `dilation` apart: one number,
-    or one for each axis. `padding` puts so many zeros on both sides; "same" as many as the result needs to be as large as
-    `x`, with stride 1, and "valid" none. With `groups`, the first part of the kernels sees the first part of the channels
-    alone, and so on. As in deep learning, kernels are not reversed.
-
-    Dtypes promote; integers add up modulo 2 to their width, float16 and bfloat16 in float32. Raises ShapeError for shapes
-    that do not fit, ArgumentError for other arguments out of range, DTypeError for bool.
-
-    >>> import tenxor as tx
-    >>> image = tx.arange(16).reshape(1, 4, 4)
-    >>> tx.conv2d(image, tx.ones((1, 1, 2, 2), dtype=tx.int64), stride=2).tolist()
-    [[[10, 18], [42, 50]]]
-
-    V. Dumoulin, F. Visin: A guide to convolution arithmetic for deep learning, 2016 (arXiv:1603.07285).
-    """
-    return _convolution("conv2d", 2, x, weight, bias, stride, padding, dilation, groups)
-
-
-def conv3d(
-    x: Tensor,
-    weight: Tensor,
-    bias: Tensor | None = None,
-    stride: Ints = 1,
-    padding: Ints | str = 0,
-    dilation: Ints = 1,
-    groups: int = 1,
-) -> Tensor:
-    """New tensor: for each window over the last three axes of `x`, the sum of its products with each of some kernels.
-
-    As `conv2d`, with `x` (N, C, D, H, W) or (C, D, H, W), and `weight` (O, C / groups, KD, KH, KW).
-
-    >>> import tenxor as tx
-    >>> tx.conv3d(tx.ones((1, 3, 3, 3)), tx.ones((2, 1, 2, 2, 2)), padding=1).shape
-    (2, 4, 4, 4)
-    """
-    return _convolution("conv3d", 3, x, weight, bias, stride, padding, dilation, groups)
-
-
-def conv_transpose1d(
-    x: Tensor,
-    weight: Tensor,
-    bias: Tensor | None = None,
-    stride: Ints = 1,
-    padding: Ints = 0,
-    output_padding: Ints = 0,
-    groups: int = 1,
-    dilation: Ints = 1,
-) -> Tensor:
-    """New tensor: the kernels, each times an element of `x`, laid down `stride` apart and added up where they overlap.
-
-    As `conv_transpose2d`, with `x` (N, C, L) or (C, L), and `weight` (C, O / groups, K).
-
-    >>> import tenxor as tx
-    >>> tx.conv_transpose1d(tx.asarray([[1, 10]]), tx.asarray([[[1, 2, 3]]]), stride=2).tolist()
-    [[1, 2, 13, 20, 30]]
-    """
-    return _transposed("conv_transpose1d", 1, x, weight, bias, stride, padding, output_padding, groups, dilation)
-
-
-def conv_transpose2d(
-    x: Tensor,
-    weight: Tensor,
-    bias: Tensor | None = None,
-    stride: Ints = 1,
-    padding: Ints = 0,
-    output_padding: Ints = 0,
-    groups: int = 1,
-    dilation: Ints = 1,
-) -> Tensor:
-    """New tensor: the kernels, each times an element of `x`, laid down `stride` apart and added up where they overlap.
-
-    It takes the shape of a result of `conv2d` back to that of its argument, and is the derivative of that. `x` is
-    (N, C, H, W), or (C, H, W) without a batch; `weight` is (C, O / groups, KH, KW), and `bias`, if any, (O,). Of the result
-    ([N,] O, H', W') `padding` elements are cut off on both sides of each axis, and `output_padding` are added at its end;
-    H' = (H - 1) * stride - 2 * padding + dilation * (KH - 1) + output_padding + 1. Dtypes and errors as of `conv2d`;
-    `output_padding` must be smaller than `stride` or `dilation`.
-
-    >>> import tenxor as tx
-    >>> tx.conv_transpose2d(tx.asarray([[[1, 2]]]), tx.ones((1, 1, 2, 2), dtype=tx.int64)).tolist()
-    [[[1, 3, 2], [1, 3, 2]]]
-
-    V. Dumoulin, F. Visin: A guide to convolution arithmetic for deep learning, 2016 (arXiv:1603.07285).
-    """
-    return _transposed("conv_transpose2d", 2, x, weight, bias, stride, padding, output_padding, groups, dilation)
-
-
-def conv_transpose3d(
-    x: Tensor,
-    weight: Tensor,
-    bias: Tensor | None = None,
-    stride: Ints = 1,
-    padding: Ints = 0,
-    output_padding: Ints = 0,
-    groups: int = 1,
-    dilation: Ints = 1,
-) -> Tensor:
-    """New tensor: the kernels, each times an element of `x`, laid down `stride` apart and added up where they overlap.
-
-    As `conv_transpose2d`, with `x` (N, C, D, H, W) or (C, D, H, W), and `weight` (C, O / groups, KD, KH, KW).
-
-    >>> import tenxor as tx
-    >>> tx.conv_transpose3d(tx.ones((1, 2, 2, 2)), tx.ones((1, 4, 2, 2, 2)), stride=2).shape
-    (4, 4, 4, 4)
-    """
-    return _transposed("conv_transpose3d", 3, x, weight, bias, stride, padding, output_padding, groups, dilation)
-
-
-# --- how --------------------------------------------------------------------------------------------------------------
-
-
 def _convolution(
     op: str,
     space: int,
-    x: Any,
-    weight: Any,
-    bias: Any,
-    stride: Ints,
-    padding: Ints | str,
-    dilation: Ints,
-    groups: int,
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Ints = 1,
+    padding: Ints | str = 0,
+    dilation: Ints = 1,
+    groups: int = 1,
 ) -> Tensor:
     x, weight, bias = asarray(x), asarray(weight), None if bias is None else asarray(bias)
     dtype = _dtype(op, x, weight, bias)
@@ -200,17 +57,64 @@ def _convolution(
     return found if x.ndim == space + 2 else found.squeeze(0)
 
 
+@over_axes(1, _convolution)
+def conv1d() -> None:
+    """New tensor: for each window along the last axis of `x`, the sum of its products with each of some kernels.
+
+    As `conv2d`, with `x` (N, C, L) or (C, L), and `weight` (O, C / groups, K).
+
+    >>> import tenxor as tx
+    >>> signal = tx.asarray([[1, 4, 9, 16, 25]])
+    >>> tx.conv1d(signal, tx.asarray([[[-1, 1]]])).tolist()
+    [[3, 5, 7, 9]]
+    """
+
+
+@over_axes(2, _convolution)
+def conv2d() -> None:
+    """New tensor: for each window over the last two axes of `x`, the sum of its products with each of some kernels.
+
+    `x` is (N, C, H, W), or (C, H, W) without a batch; `weight` is (O, C / groups, KH, KW), and `bias`, if any, (O,). The
+    result is ([N,] O, H', W'). Windows start `stride` elements apart, and their elements lie `dilation` apart: one number,
+    or one for each axis. `padding` puts so many zeros on both sides; "same" as many as the result needs to be as large as
+    `x`, with stride 1, and "valid" none. With `groups`, the first part of the kernels sees the first part of the channels
+    alone, and so on. As in deep learning, kernels are not reversed.
+
+    Dtypes promote; integers add up modulo 2 to their width, float16 and bfloat16 in float32. Raises ShapeError for shapes
+    that do not fit, ArgumentError for other arguments out of range, DTypeError for bool.
+
+    >>> import tenxor as tx
+    >>> image = tx.arange(16).reshape(1, 4, 4)
+    >>> tx.conv2d(image, tx.ones((1, 1, 2, 2), dtype=tx.int64), stride=2).tolist()
+    [[[10, 18], [42, 50]]]
+
+    V. Dumoulin, F. Visin: A guide to convolution arithmetic for deep learning, 2016 (arXiv:1603.07285).
+    """
+
+
+@over_axes(3, _convolution)
+def conv3d() -> None:
+    """New tensor: for each window over the last three axes of `x`, the sum of its products with each of some kernels.
+
+    As `conv2d`, with `x` (N, C, D, H, W) or (C, D, H, W), and `weight` (O, C / groups, KD, KH, KW).
+
+    >>> import tenxor as tx
+    >>> tx.conv3d(tx.ones((1, 3, 3, 3)), tx.ones((2, 1, 2, 2, 2)), padding=1).shape
+    (2, 4, 4, 4)
+    """
+
+
 def _transposed(
     op: str,
     space: int,
-    x: Any,
-    weight: Any,
-    bias: Any,
-    stride: Ints,
-    padding: Ints,
-    output_padding: Ints,
-    groups: int,
-    dilation: Ints,
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Ints = 1,
+    padding: Ints = 0,
+    output_padding: Ints = 0,
+    groups: int = 1,
+    dilation: Ints = 1,
 ) -> Tensor:
     x, weight, bias = asarray(x), asarray(weight), None if bias is None else asarray(bias)
     dtype = _dtype(op, x, weight, bias)
@@ -234,6 +138,51 @@ def _transposed(
     swapped = weight.unflatten(0, (groups, weight.shape[0] // groups)).swapaxes(1, 2)
     found = _in_phases(op, many, swapped, bias, phases, sizes, dtype)
     return found if x.ndim == space + 2 else found.squeeze(0)
+
+
+@over_axes(1, _transposed)
+def conv_transpose1d() -> None:
+    """New tensor: the kernels, each times an element of `x`, laid down `stride` apart and added up where they overlap.
+
+    As `conv_transpose2d`, with `x` (N, C, L) or (C, L), and `weight` (C, O / groups, K).
+
+    >>> import tenxor as tx
+    >>> tx.conv_transpose1d(tx.asarray([[1, 10]]), tx.asarray([[[1, 2, 3]]]), stride=2).tolist()
+    [[1, 2, 13, 20, 30]]
+    """
+
+
+@over_axes(2, _transposed)
+def conv_transpose2d() -> None:
+    """New tensor: the kernels, each times an element of `x`, laid down `stride` apart and added up where they overlap.
+
+    It takes the shape of a result of `conv2d` back to that of its argument, and is the derivative of that. `x` is
+    (N, C, H, W), or (C, H, W) without a batch; `weight` is (C, O / groups, KH, KW), and `bias`, if any, (O,). Of the result
+    ([N,] O, H', W') `padding` elements are cut off on both sides of each axis, and `output_padding` are added at its end;
+    H' = (H - 1) * stride - 2 * padding + dilation * (KH - 1) + output_padding + 1. Dtypes and errors as of `conv2d`;
+    `output_padding` must be smaller than `stride` or `dilation`.
+
+    >>> import tenxor as tx
+    >>> tx.conv_transpose2d(tx.asarray([[[1, 2]]]), tx.ones((1, 1, 2, 2), dtype=tx.int64)).tolist()
+    [[[1, 3, 2], [1, 3, 2]]]
+
+    V. Dumoulin, F. Visin: A guide to convolution arithmetic for deep learning, 2016 (arXiv:1603.07285).
+    """
+
+
+@over_axes(3, _transposed)
+def conv_transpose3d() -> None:
+    """New tensor: the kernels, each times an element of `x`, laid down `stride` apart and added up where they overlap.
+
+    As `conv_transpose2d`, with `x` (N, C, D, H, W) or (C, D, H, W), and `weight` (C, O / groups, KD, KH, KW).
+
+    >>> import tenxor as tx
+    >>> tx.conv_transpose3d(tx.ones((1, 2, 2, 2)), tx.ones((1, 4, 2, 2, 2)), stride=2).shape
+    (4, 4, 4, 4)
+    """
+
+
+# --- how --------------------------------------------------------------------------------------------------------------
 
 
 def _contraction(x: Any, weight: Any, bias: Any, stride: Sizes, dilation: Sizes, dtype: DType) -> Tensor:

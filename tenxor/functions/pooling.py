@@ -10,12 +10,14 @@ from ..dtypes import DEFAULT_FLOAT, DType
 from ..errors import ArgumentError, DTypeError
 from ..ops.reductions import REDUCTIONS
 from ..tensor import Tensor
-from .sliding import Ints, batched, counted, padded, per_axis, reaches, windowed
+from .sliding import Ints, batched, counted, over_axes, padded, per_axis, reaches, windowed
 
 __all__ = ["avg_pool1d", "avg_pool2d", "avg_pool3d", "max_pool1d", "max_pool2d", "max_pool3d"]
 
 
-def max_pool1d(
+def _max(
+    op: str,
+    space: int,
     x: Tensor,
     kernel_size: Ints,
     stride: Ints | None = None,
@@ -23,23 +25,25 @@ def max_pool1d(
     dilation: Ints = 1,
     ceil_mode: bool = False,
 ) -> Tensor:
+    x = asarray(x)
+    lowest = -inf if x.dtype.is_float else x.dtype.lowest
+    windows = _Windows(op, space, x, kernel_size, stride, padding, dilation, ceil_mode)
+    found: Tensor = windows.folded(x, lowest, "max")
+    return found
+
+
+@over_axes(1, _max)
+def max_pool1d() -> None:
     """New tensor: the largest element of each window along the last axis of `x`, (N, C, L) or (C, L). As `max_pool2d`.
 
     >>> import tenxor as tx
     >>> tx.max_pool1d(tx.asarray([[3, 1, 4, 1, 5, 9, 2]]), 2).tolist()
     [[3, 4, 9]]
     """
-    return _max("max_pool1d", 1, x, kernel_size, stride, padding, dilation, ceil_mode)
 
 
-def max_pool2d(
-    x: Tensor,
-    kernel_size: Ints,
-    stride: Ints | None = None,
-    padding: Ints = 0,
-    dilation: Ints = 1,
-    ceil_mode: bool = False,
-) -> Tensor:
+@over_axes(2, _max)
+def max_pool2d() -> None:
     """New tensor: the largest element of each window over the last two axes of `x`; NaN if there is one.
 
     `x` is (N, C, H, W), or (C, H, W) without a batch, of any dtype. Windows have `kernel_size` elements, `dilation` apart,
@@ -54,17 +58,10 @@ def max_pool2d(
     >>> tx.max_pool2d(tx.arange(25).reshape(1, 5, 5), 2, ceil_mode=True).tolist()
     [[[6, 8, 9], [16, 18, 19], [21, 23, 24]]]
     """
-    return _max("max_pool2d", 2, x, kernel_size, stride, padding, dilation, ceil_mode)
 
 
-def max_pool3d(
-    x: Tensor,
-    kernel_size: Ints,
-    stride: Ints | None = None,
-    padding: Ints = 0,
-    dilation: Ints = 1,
-    ceil_mode: bool = False,
-) -> Tensor:
+@over_axes(3, _max)
+def max_pool3d() -> None:
     """New tensor: the largest element of each window over the last three axes of `x`, (N, C, D, H, W) or (C, D, H, W). As
     `max_pool2d`.
 
@@ -72,10 +69,11 @@ def max_pool3d(
     >>> tx.max_pool3d(tx.arange(64).reshape(1, 4, 4, 4), 2).tolist()
     [[[[21, 23], [29, 31]], [[53, 55], [61, 63]]]]
     """
-    return _max("max_pool3d", 3, x, kernel_size, stride, padding, dilation, ceil_mode)
 
 
-def avg_pool1d(
+def _average(
+    op: str,
+    space: int,
     x: Tensor,
     kernel_size: Ints,
     stride: Ints | None = None,
@@ -83,23 +81,28 @@ def avg_pool1d(
     ceil_mode: bool = False,
     count_include_pad: bool = True,
 ) -> Tensor:
+    x = asarray(x)
+    if x.dtype.kind == "bool":
+        raise DTypeError(f"{op}: does not accept bool; use x.astype(tx.float64)")
+    result = x.dtype if x.dtype.is_float or x.dtype.is_complex else DEFAULT_FLOAT
+    windows = _Windows(op, space, x, kernel_size, stride, padding, 1, ceil_mode)
+    total = windows.folded(x.astype(result.compute, copy=False), 0, "sum")
+    found: Tensor = (total / windows.members(count_include_pad, result.compute)).astype(result, copy=False)
+    return found
+
+
+@over_axes(1, _average)
+def avg_pool1d() -> None:
     """New float tensor: the mean of each window along the last axis of `x`, (N, C, L) or (C, L). As `avg_pool2d`.
 
     >>> import tenxor as tx
     >>> tx.avg_pool1d(tx.asarray([[3, 1, 4, 1, 5, 9]]), 2).tolist()
     [[2.0, 2.5, 7.0]]
     """
-    return _average("avg_pool1d", 1, x, kernel_size, stride, padding, ceil_mode, count_include_pad)
 
 
-def avg_pool2d(
-    x: Tensor,
-    kernel_size: Ints,
-    stride: Ints | None = None,
-    padding: Ints = 0,
-    ceil_mode: bool = False,
-    count_include_pad: bool = True,
-) -> Tensor:
+@over_axes(2, _average)
+def avg_pool2d() -> None:
     """New float tensor: the mean of each window over the last two axes of `x`.
 
     Arguments and errors as of `max_pool2d`, but for padding with zeros. These count as elements unless `count_include_pad`
@@ -112,17 +115,10 @@ def avg_pool2d(
     >>> tx.avg_pool2d(tx.ones((1, 2, 2)), 2, padding=1, count_include_pad=False).tolist()
     [[[1.0, 1.0], [1.0, 1.0]]]
     """
-    return _average("avg_pool2d", 2, x, kernel_size, stride, padding, ceil_mode, count_include_pad)
 
 
-def avg_pool3d(
-    x: Tensor,
-    kernel_size: Ints,
-    stride: Ints | None = None,
-    padding: Ints = 0,
-    ceil_mode: bool = False,
-    count_include_pad: bool = True,
-) -> Tensor:
+@over_axes(3, _average)
+def avg_pool3d() -> None:
     """New float tensor: the mean of each window over the last three axes of `x`, (N, C, D, H, W) or (C, D, H, W). As
     `avg_pool2d`.
 
@@ -130,40 +126,9 @@ def avg_pool3d(
     >>> tx.avg_pool3d(tx.arange(8).reshape(1, 2, 2, 2), 2).item()
     3.5
     """
-    return _average("avg_pool3d", 3, x, kernel_size, stride, padding, ceil_mode, count_include_pad)
 
 
 # --- how --------------------------------------------------------------------------------------------------------------
-
-
-def _max(
-    op: str, space: int, x: Any, kernel: Ints, stride: Ints | None, padding: Ints, dilation: Ints, ceil_mode: bool
-) -> Tensor:
-    x = asarray(x)
-    lowest = -inf if x.dtype.is_float else x.dtype.lowest
-    windows = _Windows(op, space, x, kernel, stride, padding, dilation, ceil_mode)
-    found: Tensor = windows.folded(x, lowest, "max")
-    return found
-
-
-def _average(
-    op: str,
-    space: int,
-    x: Any,
-    kernel: Ints,
-    stride: Ints | None,
-    padding: Ints,
-    ceil_mode: bool,
-    count_include_pad: bool,
-) -> Tensor:
-    x = asarray(x)
-    if x.dtype.kind == "bool":
-        raise DTypeError(f"{op}: does not accept bool; use x.astype(tx.float64)")
-    result = x.dtype if x.dtype.is_float or x.dtype.is_complex else DEFAULT_FLOAT
-    windows = _Windows(op, space, x, kernel, stride, padding, 1, ceil_mode)
-    total = windows.folded(x.astype(result.compute, copy=False), 0, "sum")
-    found: Tensor = (total / windows.members(count_include_pad, result.compute)).astype(result, copy=False)
-    return found
 
 
 class _Windows:

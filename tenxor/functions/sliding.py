@@ -1,11 +1,14 @@
-"""What convolution and pooling share: arguments with a number for each axis of space, and windows over these axes.
+"""What convolution and pooling share: a signature for any number of axes of space, arguments with a number for each of these axes,
+and windows over them.
 
 Axes of space are the last ones, after a batch axis, which may be missing, and one of channels.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from types import FunctionType
+from typing import Any, Concatenate, ParamSpec
 
 from ..dtypes import Number
 from ..errors import ArgumentError, ShapeError
@@ -16,6 +19,33 @@ from .joining import pad
 
 Ints = int | Sequence[int]
 Sizes = tuple[int, ...]
+Given = ParamSpec("Given")
+
+
+def over_axes(
+    space: int, how: Callable[Concatenate[str, int, Given], Tensor]
+) -> Callable[[Callable[[], None]], Callable[Given, Tensor]]:
+    """A decorator: gives what it stands on, a name and a docstring, the signature of `how` but for its first two arguments. Those
+    are this name and the number of axes of space.
+
+    The signature is the function's own, not that of a wrapper around any arguments: what Python says of a wrong call is right.
+    """
+    assert isinstance(how, FunctionType)
+    names = how.__code__.co_varnames[2 : how.__code__.co_argcount]
+    given = ", ".join(names)
+
+    def made(named: Any) -> Any:
+        op, at = named.__name__, named.__code__
+        function = eval(f"lambda {given}: {how.__name__}({op!r}, {space}, {given})", how.__globals__)
+        function.__code__ = function.__code__.replace(
+            co_name=op, co_qualname=op, co_filename=at.co_filename, co_firstlineno=at.co_firstlineno
+        )
+        function.__name__, function.__qualname__, function.__doc__ = op, op, named.__doc__
+        function.__defaults__ = how.__defaults__
+        function.__annotations__ = {name: how.__annotations__[name] for name in (*names, "return")}
+        return function
+
+    return made
 
 
 def per_axis(op: str, name: str, value: Ints, space: int, least: int) -> Sizes:

@@ -1,0 +1,54 @@
+"""Convolution and pooling over one, two and three axes have one signature, and are functions like any other."""
+
+from __future__ import annotations
+
+import inspect
+import pickle
+import traceback
+from typing import get_type_hints
+
+import pytest
+
+import tenxor as tx
+
+SIGNATURES = {
+    "conv": "(x: 'Tensor', weight: 'Tensor', bias: 'Tensor | None' = None, stride: 'Ints' = 1, padding: 'Ints | str' = 0,"
+    " dilation: 'Ints' = 1, groups: 'int' = 1) -> 'Tensor'",
+    "conv_transpose": "(x: 'Tensor', weight: 'Tensor', bias: 'Tensor | None' = None, stride: 'Ints' = 1, padding: 'Ints' = 0,"
+    " output_padding: 'Ints' = 0, groups: 'int' = 1, dilation: 'Ints' = 1) -> 'Tensor'",
+    "max_pool": "(x: 'Tensor', kernel_size: 'Ints', stride: 'Ints | None' = None, padding: 'Ints' = 0, dilation: 'Ints' = 1,"
+    " ceil_mode: 'bool' = False) -> 'Tensor'",
+    "avg_pool": "(x: 'Tensor', kernel_size: 'Ints', stride: 'Ints | None' = None, padding: 'Ints' = 0,"
+    " ceil_mode: 'bool' = False, count_include_pad: 'bool' = True) -> 'Tensor'",
+}
+
+
+@pytest.mark.parametrize("space", [1, 2, 3])
+@pytest.mark.parametrize("kind", SIGNATURES)
+def test_a_function_over_some_axes_is_like_any_other(kind: str, space: int) -> None:
+    name = f"{kind}{space}d"
+    function = getattr(tx, name)
+    assert inspect.isfunction(function) and function.__name__ == function.__qualname__ == name
+    assert function.__module__ == f"tenxor.functions.{'pooling' if 'pool' in kind else 'convolution'}"
+    assert str(inspect.signature(function)) == SIGNATURES[kind]
+    assert get_type_hints(function)["x"] is get_type_hints(function)["return"] is tx.Tensor
+    assert function.__doc__.startswith("New ") and f"tx.{name}(" in function.__doc__
+    assert f"def {name}() -> None:" in inspect.getsource(function)
+    assert pickle.loads(pickle.dumps(function)) is function
+
+
+def test_wrong_calls_are_told_of_by_name_and_counted_as_they_were_made() -> None:
+    x = tx.ones((1, 4, 4))
+    with pytest.raises(TypeError, match=r"^conv1d\(\) missing 1 required positional argument: 'weight'$"):
+        tx.conv1d(x)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match=r"^max_pool2d\(\) takes from 2 to 6 positional arguments but 7 were given$"):
+        tx.max_pool2d(x, 2, 2, 0, 1, False, 3)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match=r"^avg_pool3d\(\) got an unexpected keyword argument 'dilation'$"):
+        tx.avg_pool3d(x, 2, dilation=2)  # type: ignore[call-arg]
+
+
+def test_a_traceback_leads_through_the_function_that_was_called() -> None:
+    with pytest.raises(tx.errors.ShapeError, match=r"^conv2d: x has shape") as caught:
+        tx.conv2d(tx.ones(3), tx.ones(3))
+    frame = next(f for f in traceback.extract_tb(caught.value.__traceback__) if f.name == "conv2d")
+    assert frame.filename == inspect.getsourcefile(tx.conv2d) and frame.line == "@over_axes(2, _convolution)"
