@@ -138,14 +138,14 @@ class Generator:
         (True, True)
         """
         sizes, d = _shape("normal", shape, size), _float("normal", dtype)
-        centre, spread = _number("normal", "mean", mean), _number("normal", "std", std)
-        if spread < 0:
+        loc, scale = _number("normal", "mean", mean), _number("normal", "std", std)
+        if scale < 0:
             raise ArgumentError(f"normal: std {std} is negative")
         draw = self._next_draw()
         first, second = self._bits("random_bits", sizes, draw), self._bits("random_bits_high", sizes, draw)
         radius = (((first >> 11).astype(float64) + 1.0) * 2.0**-53).log()  # of numbers in (0, 1]
         angle = (second >> 11).astype(float64) * (2.0**-53 * 2.0 * pi)
-        found: Tensor = ((radius * -2.0).sqrt() * angle.cos() * spread + centre).astype(d, copy=False)
+        found: Tensor = ((radius * -2.0).sqrt() * angle.cos() * scale + loc).astype(d, copy=False)
         return found
 
     def integers(

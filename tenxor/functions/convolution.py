@@ -14,7 +14,7 @@ from ..layout import Layout
 from ..tensor import Tensor
 from ..tensor.contraction import contracted, result_dtype, widened
 from .joining import pad
-from .sliding import Ints, Sizes, batched, counted, over_axes, padded, per_axis, reaches, windowed
+from .sliding import Ints, Sizes, batched, counted, extents, over_axes, padded, per_axis, windowed
 
 __all__ = ["conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d"]
 
@@ -34,7 +34,7 @@ def _convolution(
 ) -> Tensor:
     x, weight, bias = asarray(x), asarray(weight), None if bias is None else asarray(bias)
     dtype = _dtype(op, x, weight, bias)
-    steps, apart = per_axis(op, "stride", stride, space, 1), per_axis(op, "dilation", dilation, space, 1)
+    strides, dilations = per_axis(op, "stride", stride, space, 1), per_axis(op, "dilation", dilation, space, 1)
     many = batched(op, x, space)
     groups = _groups(op, groups, many, weight, space)
     if weight.shape[1] * groups != many.shape[1]:
@@ -49,11 +49,12 @@ def _convolution(
         )
     _check_bias(op, bias, weight.shape[0])
     kernel = weight.shape[2:]
-    reach = reaches(kernel, apart)
-    before, after = _padding(op, padding, reach, steps)
-    counts = counted(op, x, before, after, reach, steps)
-    many = padded(many, counts, before, reach, steps, 0)
-    found = _contraction(many, weight.unflatten(0, (groups, weight.shape[0] // groups)), bias, steps, apart, dtype)
+    extent = extents(kernel, dilations)
+    before, after = _padding(op, padding, extent, strides)
+    counts = counted(op, x, before, after, extent, strides)
+    many = padded(many, counts, before, extent, strides, 0)
+    grouped = weight.unflatten(0, (groups, weight.shape[0] // groups))
+    found = _contraction(many, grouped, bias, strides, dilations, dtype)
     return found if x.ndim == space + 2 else found.squeeze(0)
 
 
@@ -118,9 +119,9 @@ def _transposed(
 ) -> Tensor:
     x, weight, bias = asarray(x), asarray(weight), None if bias is None else asarray(bias)
     dtype = _dtype(op, x, weight, bias)
-    steps, apart = per_axis(op, "stride", stride, space, 1), per_axis(op, "dilation", dilation, space, 1)
+    strides, dilations = per_axis(op, "stride", stride, space, 1), per_axis(op, "dilation", dilation, space, 1)
     cut, more = per_axis(op, "padding", padding, space, 0), per_axis(op, "output_padding", output_padding, space, 0)
-    for axis, (m, s, d) in enumerate(zip(more, steps, apart, strict=True)):
+    for axis, (m, s, d) in enumerate(zip(more, strides, dilations, strict=True)):
         if m >= max(s, d):
             raise ArgumentError(
                 f"{op}: output_padding {m} of axis {axis - space} must be smaller than its stride {s} or its dilation {d}"
@@ -133,8 +134,9 @@ def _transposed(
             f" {weight.shape[0]}; they must be equal"
         )
     _check_bias(op, bias, groups * weight.shape[1])
-    sizes = _sizes(op, many, reaches(weight.shape[2:], apart), steps, cut, more)
-    phases = [_phases(*its) for its in zip(many.shape[2:], weight.shape[2:], sizes, steps, cut, apart, strict=True)]
+    sizes = _sizes(op, many, extents(weight.shape[2:], dilations), strides, cut, more)
+    axes = zip(many.shape[2:], weight.shape[2:], sizes, strides, cut, dilations, strict=True)
+    phases = [_phases(*its) for its in axes]
     swapped = weight.unflatten(0, (groups, weight.shape[0] // groups)).swapaxes(1, 2)
     found = _in_phases(op, many, swapped, bias, phases, sizes, dtype)
     return found if x.ndim == space + 2 else found.squeeze(0)
@@ -227,24 +229,24 @@ class _Phase(NamedTuple):
     taps: slice | None  # which numbers of the kernel, the last first; None for none at all
     dilation: int
     first: int  # the element of `x` that the first of them begins with, perhaps before all there are
-    reach: int  # over how many elements of `x` they reach
+    extent: int  # over how many elements of `x` they reach
 
 
-def _phases(size: int, kernel: int, result: int, stride: int, cut: int, apart: int) -> list[_Phase]:
-    """The phases along an axis: element `i` of `x` times number `t` of the kernel goes to `i * stride + t * apart - cut`."""
-    common = gcd(stride, apart)
-    every, dilation = stride // common, apart // common
+def _phases(size: int, kernel: int, result: int, stride: int, cut: int, dilation: int) -> list[_Phase]:
+    """The phases along an axis: element `i` of `x` times number `t` of the kernel goes to `i * stride + t * dilation - cut`."""
+    common = gcd(stride, dilation)
+    every, step = stride // common, dilation // common
     found = []
     for start in range(min(stride, result)):
         into = slice(start, None, stride)
-        first = next((t for t in range(min(every, kernel)) if (start + cut - t * apart) % stride == 0), None)
+        first = next((t for t in range(min(every, kernel)) if (start + cut - t * dilation) % stride == 0), None)
         if first is None:
             found.append(_Phase(into, None, 1, 0, 0))
             continue
         more = (kernel - 1 - first) // every  # numbers of the kernel after the first
         count = -((start - result) // stride)
-        begin = (start + cut - first * apart) // stride - more * dilation
-        found.append(_Phase(into, slice(first + more * every, None, -every), dilation, begin, count + more * dilation))
+        begin = (start + cut - first * dilation) // stride - more * step
+        found.append(_Phase(into, slice(first + more * every, None, -every), step, begin, count + more * step))
     return found
 
 
@@ -253,13 +255,13 @@ def _in_phases(
 ) -> Tensor:
     """A transposed convolution, of a weight (groups, kernels, channels, *kernel): each phase is written to its places."""
     before = [max(0, *(-p.first for p in its)) for its in phases]
-    after = [max(0, *(p.first + p.reach - n for p in its)) for n, its in zip(x.shape[2:], phases, strict=True)]
+    after = [max(0, *(p.first + p.extent - n for p in its)) for n, its in zip(x.shape[2:], phases, strict=True)]
     if any(before) or any(after):
         x = pad(x, [(0, 0), (0, 0), *zip(before, after, strict=True)])
     untouched = 0 if bias is None else bias.reshape(-1, *(1,) * len(sizes))
 
     def part(its: tuple[_Phase, ...]) -> Tensor:
-        seen = [slice(p.first + b, p.first + b + p.reach) for p, b in zip(its, before, strict=True)]
+        seen = [slice(p.first + b, p.first + b + p.extent) for p, b in zip(its, before, strict=True)]
         some = weight[(..., *(p.taps for p in its))]
         return _contraction(x[(..., *seen)], some, bias, (1,) * len(its), tuple([p.dilation for p in its]), dtype)
 
@@ -302,29 +304,29 @@ def _check_bias(op: str, bias: Tensor | None, outputs: int) -> None:
         )
 
 
-def _padding(op: str, padding: Ints | str, reach: Sizes, stride: Sizes) -> tuple[Sizes, Sizes]:
+def _padding(op: str, padding: Ints | str, extent: Sizes, stride: Sizes) -> tuple[Sizes, Sizes]:
     """How much is put before and after the elements along each axis."""
     if not isinstance(padding, str):
-        both = per_axis(op, "padding", padding, len(reach), 0)
+        both = per_axis(op, "padding", padding, len(extent), 0)
         return both, both
     if padding == "valid":
-        return (0,) * len(reach), (0,) * len(reach)
+        return (0,) * len(extent), (0,) * len(extent)
     if padding != "same":
         raise ArgumentError(f"{op}: padding is a number, one for each axis, 'same' or 'valid', not {padding!r}")
     if max(stride) > 1:
         raise ArgumentError(f"{op}: padding 'same' needs stride 1, not {stride}; give the padding in numbers")
-    before = tuple([(r - 1) // 2 for r in reach])
-    return before, tuple([r - 1 - b for r, b in zip(reach, before, strict=True)])
+    before = tuple([(r - 1) // 2 for r in extent])
+    return before, tuple([r - 1 - b for r, b in zip(extent, before, strict=True)])
 
 
-def _sizes(op: str, x: Tensor, reach: Sizes, stride: Sizes, cut: Sizes, more: Sizes) -> Sizes:
+def _sizes(op: str, x: Tensor, extent: Sizes, stride: Sizes, cut: Sizes, more: Sizes) -> Sizes:
     """The sizes of a transposed convolution's result."""
     found = []
-    for axis, (n, r, s, c, m) in enumerate(zip(x.shape[2:], reach, stride, cut, more, strict=True)):
+    for axis, (n, r, s, c, m) in enumerate(zip(x.shape[2:], extent, stride, cut, more, strict=True)):
         size = (n - 1) * s + r - 2 * c + m
         if n == 0 or size < 1:
             raise ShapeError(
-                f"{op}: axis {axis - len(reach)} of x has {n} elements, and with padding {c} the result would have {max(size, 0)};"
+                f"{op}: axis {axis - len(extent)} of x has {n} elements, and with padding {c} the result would have {max(size, 0)};"
                 " give more elements or less padding"
             )
         found.append(size)

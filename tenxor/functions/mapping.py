@@ -54,7 +54,7 @@ def _applied(traced: Traced, operands: Sequence[Tensor], shape: tuple[int, ...])
     return Node.of(op, shape, traced.formula.dtype, tuple(sources), tuple(layouts))
 
 
-# --- folds ------------------------------------------------------------------------------------------------------------
+# --- reductions -------------------------------------------------------------------------------------------------------
 
 
 def _fixed(op: str, traced: Traced) -> Expr:
@@ -79,7 +79,7 @@ def _constant(value: Number, dtype: DType) -> Const:
 def reduce(
     function: Function, t: Tensor, /, axis: Axes = None, initial: Number | None = None, *, keepdims: bool = False
 ) -> Tensor:
-    """New tensor: `function(so_far, element)` folded over `axis` (an int, a tuple, or all), in row-major order of the
+    """New tensor: `axis` reduced by `function(so_far, element)` (an int, a tuple, or all), in row-major order of the
     elements.
 
     It starts from the number `initial`, or else from the first element. The function is traced as in `map`.

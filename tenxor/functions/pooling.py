@@ -10,7 +10,7 @@ from ..dtypes import DEFAULT_FLOAT, DType
 from ..errors import ArgumentError, DTypeError
 from ..ops.reductions import REDUCTIONS
 from ..tensor import Tensor
-from .sliding import Ints, batched, counted, over_axes, padded, per_axis, reaches, windowed
+from .sliding import Ints, batched, counted, extents, over_axes, padded, per_axis, windowed
 
 __all__ = ["avg_pool1d", "avg_pool2d", "avg_pool3d", "max_pool1d", "max_pool2d", "max_pool3d"]
 
@@ -28,7 +28,7 @@ def _max(
     x = asarray(x)
     lowest = -inf if x.dtype.is_float else x.dtype.lowest
     windows = _Windows(op, space, x, kernel_size, stride, padding, dilation, ceil_mode)
-    found: Tensor = windows.folded(x, lowest, "max")
+    found: Tensor = windows.reduced(x, lowest, "max")
     return found
 
 
@@ -86,8 +86,8 @@ def _average(
         raise DTypeError(f"{op}: does not accept bool; use x.astype(tx.float64)")
     result = x.dtype if x.dtype.is_float or x.dtype.is_complex else DEFAULT_FLOAT
     windows = _Windows(op, space, x, kernel_size, stride, padding, 1, ceil_mode)
-    total = windows.folded(x.astype(result.compute, copy=False), 0, "sum")
-    found: Tensor = (total / windows.members(count_include_pad, result.compute)).astype(result, copy=False)
+    total = windows.reduced(x.astype(result.compute, copy=False), 0, "sum")
+    found: Tensor = (total / windows.divisors(count_include_pad, result.compute)).astype(result, copy=False)
     return found
 
 
@@ -150,31 +150,31 @@ class _Windows:
         self.stride = self.kernel if stride is None else per_axis(op, "stride", stride, space, 1)
         self.padding = per_axis(op, "padding", padding, space, 0)
         self.dilation = per_axis(op, "dilation", dilation, space, 1)
-        self.reach = reaches(self.kernel, self.dilation)
+        self.extent = extents(self.kernel, self.dilation)
         for axis, (p, k) in enumerate(zip(self.padding, self.kernel, strict=True)):
             if 2 * p > k:
                 raise ArgumentError(
                     f"{op}: padding {p} of axis {axis - space} is more than half of the kernel_size {k}; use tx.pad for more"
                 )
-        self.counts = counted(op, x, self.padding, self.padding, self.reach, self.stride, ceil_mode)
+        self.counts = counted(op, x, self.padding, self.padding, self.extent, self.stride, ceil_mode)
 
-    def folded(self, x: Any, border: Any, reduction: str) -> Any:
-        """Each window reduced; beyond the elements of `x` it sees the border."""
-        x = padded(x, self.counts, self.padding, self.reach, self.stride, border)
+    def reduced(self, x: Any, padding_value: Any, reduction: str) -> Any:
+        """Each window reduced; beyond the elements of `x` it sees the padding."""
+        x = padded(x, self.counts, self.padding, self.extent, self.stride, padding_value)
         seen = x._view(windowed(x.layout, self.kernel, self.stride, self.dilation))
         return seen._reduce(REDUCTIONS[reduction], self.op, tuple(range(-len(self.kernel), 0)), False)
 
-    def members(self, count_include_pad: bool, dtype: DType) -> Any:
-        """How many elements each window has that count."""
+    def divisors(self, count_include_pad: bool, dtype: DType) -> Any:
+        """What the sum of each window is divided by: how many of its elements count."""
         found: Any = 1.0
         for axis, n in enumerate(self.space):
             p, k, s = self.padding[axis], self.kernel[axis], self.stride[axis]
             low, high = (-p, n + p) if count_include_pad else (0, n)
             starts = [i * s - p for i in range(self.counts[axis])]
-            members = [float(min(start + k, high) - max(start, low)) for start in starts]
-            if len(set(members)) == 1:
-                found = found * members[0]
+            divisors = [float(min(start + k, high) - max(start, low)) for start in starts]
+            if len(set(divisors)) == 1:
+                found = found * divisors[0]
             else:
-                one = asarray(members, dtype=dtype)
+                one = asarray(divisors, dtype=dtype)
                 found = one.reshape(-1, *(1,) * (len(self.space) - 1 - axis)) * found
         return found

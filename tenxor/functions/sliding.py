@@ -72,43 +72,43 @@ def batched(op: str, x: Tensor, space: int) -> Tensor:
     raise ShapeError(f"{op}: x has shape {x.shape}; it must be (N, C, {sizes}), or (C, {sizes}) for one without batch")
 
 
-def reaches(kernel: Sizes, dilation: Sizes) -> Sizes:
-    """Over how many elements each window reaches."""
+def extents(kernel: Sizes, dilation: Sizes) -> Sizes:
+    """The sizes of a dilated kernel: over how many elements each window reaches."""
     return tuple([d * (k - 1) + 1 for k, d in zip(kernel, dilation, strict=True)])
 
 
 def counted(
-    op: str, x: Tensor, before: Sizes, after: Sizes, reach: Sizes, stride: Sizes, ceil_mode: bool = False
+    op: str, x: Tensor, before: Sizes, after: Sizes, extent: Sizes, stride: Sizes, ceil_mode: bool = False
 ) -> Sizes:
     """How many windows fit along each axis with this padding; with `ceil_mode` one more may begin before that at the end, and
     reach beyond it.
     """
-    space = x.shape[x.ndim - len(reach) :]
+    space = x.shape[x.ndim - len(extent) :]
     found = []
-    for axis, (n, low, high, r, s) in enumerate(zip(space, before, after, reach, stride, strict=True)):
+    for axis, (n, low, high, r, s) in enumerate(zip(space, before, after, extent, stride, strict=True)):
         left = n + low + high - r
         count = left // s + 1
         if ceil_mode and left % s and count * s < n + low:
             count += 1
         if count < 1:
             raise ShapeError(
-                f"{op}: x has shape {x.shape}: its axis {axis - len(reach)} has {n} elements, {n + low + high} with padding,"
+                f"{op}: x has shape {x.shape}: its axis {axis - len(extent)} has {n} elements, {n + low + high} with padding,"
                 f" but the kernel reaches over {r}; use a smaller kernel or dilation, or more padding"
             )
         found.append(count)
     return tuple(found)
 
 
-def padded(x: Tensor, counts: Sizes, before: Sizes, reach: Sizes, stride: Sizes, value: Number) -> Tensor:
+def padded(x: Tensor, counts: Sizes, before: Sizes, extent: Sizes, stride: Sizes, value: Number) -> Tensor:
     """The tensor with borders as wide as that many windows need; itself if they need none."""
-    space = x.shape[x.ndim - len(reach) :]
+    space = x.shape[x.ndim - len(extent) :]
     widths = [
         (low, max((count - 1) * s + r - n - low, 0))
-        for n, count, low, r, s in zip(space, counts, before, reach, stride, strict=True)
+        for n, count, low, r, s in zip(space, counts, before, extent, stride, strict=True)
     ]
     if not any(low or high for low, high in widths):
         return x
-    return pad(x, [(0, 0)] * (x.ndim - len(reach)) + widths, constant_values=value)
+    return pad(x, [(0, 0)] * (x.ndim - len(extent)) + widths, constant_values=value)
 
 
 def windowed(layout: Layout, kernel: Sizes, stride: Sizes, dilation: Sizes) -> Layout:

@@ -151,7 +151,7 @@ class _Extras:
 
 
 def state_dtype(op: str, step: Function, first: DType, element: DType) -> tuple[DType, Traced]:
-    """The dtype that a fold's state keeps: the one that `step` gives back unchanged, from `first` on."""
+    """The dtype that a reduction's state keeps: the one that `step` gives back unchanged, from `first` on."""
     state = first
     for _ in range(4):
         traced = trace(op, step, (state, element))

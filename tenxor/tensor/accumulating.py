@@ -1,4 +1,4 @@
-"""Values joined to elements at indices: `index_add`, `scatter_add`, `scatter_reduce`, and `t.at[...]` for any key.
+"""Values reduced into elements at indices: `index_add`, `scatter_add`, `scatter_reduce`, and `t.at[...]` for any key.
 
 An element that is named several times takes all the values for it, in their order, as with NumPy's `ufunc.at`. Names that end
 in `_` work in place; through a view that has one element in several places, too.
@@ -18,7 +18,7 @@ from .arguments import axis_of, one_spelling
 from .core import Core
 from .gathering import Reached
 from .indexing import Indexing
-from .scattering import neutral
+from .scattering import identity_of
 
 _REDUCES = {"sum": "sum", "prod": "prod", "amax": "max", "amin": "min", "max": "max", "min": "min"}  # as users say them
 
@@ -34,10 +34,10 @@ class At:
     def __getitem__(self, key: Any) -> At:
         return At(self.tensor, key)
 
-    def _written(self, op: str, value: Any, join: str | None) -> Any:
+    def _written(self, op: str, value: Any, reduce: str | None) -> Any:
         t = self.tensor
         reached = t._places(op, Layout.contiguous(t.layout.shape), self.key)
-        return t._scattered(op, reached, t._operand(value, op), join)
+        return t._scattered(op, reached, t._operand(value, op), reduce)
 
     def set(self, value: Any) -> Any:
         """New tensor: with the value there, the last one where there are several."""
@@ -119,11 +119,11 @@ class Accumulating(Indexing):
         """New tensor: these elements, each reduced with those of `src` for it; see `tx.scatter_reduce`."""
         op = "scatter_reduce"
         reached = self._along(op, Layout.contiguous(self.layout.shape), axis, dim, index, src)
-        join, value = _join(op, reduce), self._operand(src, op)
-        if join == "mean":
+        name, value = _reduction_named(op, reduce), self._operand(src, op)
+        if name == "mean":
             return self._averaged(op, reached, value, include_self)
-        start = self if include_self else self._scattered(op, reached, neutral(REDUCTIONS[join], self.dtype))
-        return start._scattered(op, reached, value, join)
+        start = self if include_self else self._scattered(op, reached, identity_of(REDUCTIONS[name], self.dtype))
+        return start._scattered(op, reached, value, name)
 
     def scatter_reduce_(
         self,
@@ -136,10 +136,10 @@ class Accumulating(Indexing):
         include_self: bool = True,
     ) -> Self:
         """Reduce each element with those of `src` for it, in place; gives itself back. See `tx.scatter_reduce`."""
-        join = _join("scatter_reduce_", reduce)
-        if include_self and join != "mean":
+        name = _reduction_named("scatter_reduce_", reduce)
+        if include_self and name != "mean":
             reached = self._along("scatter_reduce_", self.layout, axis, dim, index, src)
-            self._scatter("scatter_reduce_", reached, self._operand(src, "scatter_reduce_"), join)
+            self._scatter("scatter_reduce_", reached, self._operand(src, "scatter_reduce_"), name)
         else:
             found = self.scatter_reduce(axis, index, src, reduce, dim=dim, include_self=include_self)
             self._write(found, "scatter_reduce_")
@@ -186,7 +186,7 @@ class Accumulating(Indexing):
         return self._compute(divide, total, counts)
 
 
-def _join(op: str, reduce: str | None) -> str:
+def _reduction_named(op: str, reduce: str | None) -> str:
     if reduce != "mean" and reduce not in _REDUCES:
         raise ArgumentError(f"{op}: reduce is one of {', '.join(_REDUCES)} and mean, not {reduce!r}")
     return _REDUCES.get(reduce, "mean")

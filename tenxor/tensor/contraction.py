@@ -80,11 +80,11 @@ def loops_of(a: Layout, a_labels: Labels, b: Layout, b_labels: Labels, kept: Lab
     sizes = dict(zip(a_labels, a.shape, strict=True)) | dict(zip(b_labels, b.shape, strict=True))
     loops = [*kept, *summed]
     shape = [sizes[label] for label in loops]
-    return _spread(a, a_labels, loops, shape), _spread(b, b_labels, loops, shape), len(kept)
+    return _broadcast_over(loops, a, a_labels, shape), _broadcast_over(loops, b, b_labels, shape), len(kept)
 
 
-def _spread(layout: Layout, labels: Labels, loops: Labels, shape: Sequence[int]) -> Layout:
-    """A layout over all loops, along which it stays where it is if it has no axis of theirs."""
+def _broadcast_over(loops: Labels, layout: Layout, labels: Labels, shape: Sequence[int]) -> Layout:
+    """A layout with an axis for each loop, in their order; it is broadcast along those that it has none for."""
     axes = list(labels)
     own = layout.permute([axes.index(label) for label in loops if label in axes])
     return own.expand_dims([k for k, label in enumerate(loops) if label not in axes]).expand(shape)

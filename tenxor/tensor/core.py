@@ -315,7 +315,7 @@ class Core:
             strong = type(value) is float or type(value) is complex
             return Scalar(value, of_number(value) if strong else self.dtype), None
         check_real(op, value.dtype, self.dtype)
-        return value, spread(value.layout, self.layout.shape if shape is None else shape, op)
+        return value, broadcast_layout(value.layout, self.layout.shape if shape is None else shape, op)
 
     def _replace(self, value: Core | Scalar, through: Layout | None) -> None:
         """A write of the whole storage: a new node, and the old one is forgotten.
@@ -428,7 +428,7 @@ def check_count(op: str, shape: Shape) -> None:
         raise MemoryError(f"{op}: there is no memory for {shown_integer(prod(shape))} elements, those of shape {shape}")
 
 
-def spread(layout: Layout, shape: Shape, op: str) -> Layout:
+def broadcast_layout(layout: Layout, shape: Shape, op: str) -> Layout:
     """A value's layout, broadcast to the shape written to; as in NumPy it may have more axes, of size 1, in front."""
     if layout.shape == shape:
         return layout

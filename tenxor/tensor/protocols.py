@@ -33,7 +33,7 @@ _UFUNCS = {
 }
 
 
-_JOINS = {"add": "sum", "multiply": "prod", "maximum": "max", "minimum": "min"}  # those whose `at` is ours, too
+_REDUCTIONS = {"add": "sum", "multiply": "prod", "maximum": "max", "minimum": "min"}  # those whose `at` is ours, too
 
 
 class Protocols(Reducing):
@@ -47,10 +47,10 @@ class Protocols(Reducing):
         """`array + tensor` and `np.sin(tensor)` are tensors, `np.add.at(tensor, key, values)` works in place; ufuncs that we
         have not compute on arrays.
         """
-        if method == "at" and ufunc.__name__ in _JOINS and isinstance(inputs[0], Protocols):
+        if method == "at" and ufunc.__name__ in _REDUCTIONS and isinstance(inputs[0], Protocols):
             t, key, value = inputs
             name = f"np.{ufunc.__name__}.at"
-            t._scatter(name, t._places(name, t.layout, key), t._operand(value, name), _JOINS[ufunc.__name__])
+            t._scatter(name, t._places(name, t.layout, key), t._operand(value, name), _REDUCTIONS[ufunc.__name__])
             return None
         if method == "__call__" and not out and not options:
             if ufunc is np.matmul:

@@ -1,4 +1,4 @@
-"""Writes at indices: in place, or into new tensors; the last value for an element stays, or all are joined to it.
+"""Writes at indices: in place, or into new tensors; the last value for an element stays, or all are reduced into it.
 
 Values are taken in their order, so that results never depend on how many threads there are. Indices of what is written at
 once are looked at before anything is; others as those of a gather.
@@ -17,14 +17,14 @@ from ..ops import OPS
 from ..ops.reductions import REDUCTIONS, Reduction
 from ..plans.indices import wrong_index
 from ..realize import lock, realize
-from .core import KINDS, Core, Places, spread
+from .core import KINDS, Core, Places, broadcast_layout
 from .gathering import FEW, Gathering, Reached, outside
 
-# Where many values meet at few elements, so many parts of them are joined on their own; there are so many for an element.
+# Where many values meet at few elements, so many parts of them are reduced on their own; there are so many for an element.
 PARTS, MANY, FAR_MORE = 16, 1 << 18, 256
 _OF_BOOLEANS = {"sum": "any", "prod": "all", "max": "any", "min": "all"}
-_JOINS = {"sum": "sum_in_width", "prod": "prod", "max": "max", "min": "min"}
-_TWO = {
+_IN_WIDTH = {"sum": "sum_in_width", "prod": "prod", "max": "max", "min": "min"}
+_COMBINES = {
     "sum_in_width": "add",
     "prod": "multiply",
     "max": "maximum",
@@ -39,9 +39,9 @@ class Scattering(Gathering):
 
     __slots__ = ()
 
-    def _scatter(self, op: str, reached: Reached, value: Core | Number, join: str | None = None) -> None:
-        """Write a value where indices reach in this storage. With `join`, a reduction's name, it is joined to what is there."""
-        reduction = self._reduction(op, join, value)
+    def _scatter(self, op: str, reached: Reached, value: Core | Number, reduce: str | None = None) -> None:
+        """Write a value where indices reach in this storage. With `reduce`, a reduction's name, it is reduced into what is there."""
+        reduction = self._reduction(op, reduce, value)
         if reduction is None:
             self._check_writable(value, op)
         source, through = self._source_of(value, op, reached.shape)
@@ -53,32 +53,32 @@ class Scattering(Gathering):
                 return
             if reduction is not None and layout.is_contiguous() and _meeting_axis(reached, layout.size) is not None:
                 rows = Layout(reached.layout.shape, reached.layout.strides, reached.layout.offset - layout.offset)
-                self._write(self._scattered(op, reached._replace(layout=rows, known=checked), value, join), op)
+                self._write(self._scattered(op, reached._replace(layout=rows, known=checked), value, reduce), op)
                 return
             how = scatter(reached.op, reduction, reached.axes, checked)
             places = Places(how, reached.layout, reached.indices, reached.throughs)
             self._store(source, through, self._pinned(), places)
 
-    def _scattered(self, op: str, reached: Reached, value: Core | Number, join: str | None = None) -> Self:
+    def _scattered(self, op: str, reached: Reached, value: Core | Number, reduce: str | None = None) -> Self:
         """New tensor: this one's elements, with a value written as `_scatter` does; indices reach in a row-major copy."""
-        reduction = self._reduction(op, join, value)
+        reduction = self._reduction(op, reduce, value)
         axis = None if reduction is None else _meeting_axis(reached, self.layout.size)
         if reduction is None or axis is None:
             return self._scattered_in_order(op, reached, value, reduction)
         if isinstance(value, Core):
-            value = value._view(spread(value.layout, reached.shape, op))
+            value = value._view(broadcast_layout(value.layout, reached.shape, op))
         size, count = self.layout.size, reached.shape[axis]
         whole = count - count % PARTS
         shape = (PARTS, *self.layout.shape)
-        start = Scalar(neutral(reduction, self.dtype), self.dtype)
+        start = Scalar(identity_of(reduction, self.dtype), self.dtype)
         parts = self._of(Node.of(OPS["cast"], shape, self.dtype, (start,), (None,)))
         cut, its = _cut(reached, value, axis, slice(0, whole))
         if isinstance(its, Core):
             its = its._view(its.layout.unflatten(axis, (PARTS, -1)))
         parts = parts._scattered_in_order(op, _apart(cut, axis, size), its, reduction)
         rows = parts.layout.permute((*range(1, len(shape)), 0))
-        joined = Node.of(reduction, self.layout.shape, self.dtype, (parts.node,), (rows,))
-        found = self._compute(OPS[_TWO[reduction.name]], self, self._of(joined))
+        total = Node.of(reduction, self.layout.shape, self.dtype, (parts.node,), (rows,))
+        found = self._compute(OPS[_COMBINES[reduction.name]], self, self._of(total))
         if whole == count:
             return found
         return found._scattered_in_order(op, *_cut(reached, value, axis, slice(whole, count)), reduction)
@@ -96,16 +96,16 @@ class Scattering(Gathering):
             node = found._stored(source, through, False, Places(how, reached.layout, reached.indices, reached.throughs))
             return self._of(node)._view(found.layout)
 
-    def _reduction(self, op: str, join: str | None, value: Core | Number) -> Reduction | None:
-        """How a value is joined to elements of this dtype, which must be able to hold what comes of it."""
-        if join is None:
+    def _reduction(self, op: str, reduce: str | None, value: Core | Number) -> Reduction | None:
+        """How values are reduced into elements of this dtype, which must be able to hold what comes of it."""
+        if reduce is None:
             return None
         given = value.dtype if isinstance(value, Core) else of_number(value)
         if KINDS[given.kind] > KINDS[self.dtype.kind]:
             raise DTypeError(
                 f"{op}: values of {given} do not fit into {self.dtype}; convert one of them, for example by x.astype({given})"
             )
-        found = REDUCTIONS[_OF_BOOLEANS[join] if self.dtype is boolean else _JOINS[join]]
+        found = REDUCTIONS[_OF_BOOLEANS[reduce] if self.dtype is boolean else _IN_WIDTH[reduce]]
         found.check(op, self.dtype)
         return found
 
@@ -127,8 +127,8 @@ class Scattering(Gathering):
         return known
 
 
-def neutral(reduction: Reduction, dtype: DType) -> Number:
-    """The number that a reduction leaves everything as it is with."""
+def identity_of(reduction: Reduction, dtype: DType) -> Number:
+    """The identity of a reduction, as an element of a dtype."""
     if reduction.name in ("max", "min"):
         least = reduction.name == "max"
         return (-inf if least else inf) if dtype.is_float else dtype.lowest if least else dtype.highest
