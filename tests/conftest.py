@@ -1,14 +1,16 @@
-"""What all tests share: the option `--fuzz`, the Hypothesis profiles, which tests are of values, where kernels are kept."""
+"""What all tests share: the option `--fuzz`, the Hypothesis profiles, which tests are of values, where kernels are kept, threads."""
 
 from __future__ import annotations
 
 import argparse
 import os
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
+import tenxor as tx
 from tenxor.backend.llvm import cache
 
 CACHE_DIR = "TENXOR_CACHE_DIR"
@@ -76,3 +78,11 @@ def pytest_configure(config: pytest.Config) -> None:
             os.environ[CACHE_DIR] = before
 
     config.add_cleanup(restore)
+
+
+@pytest.fixture
+def threads() -> Iterator[Callable[[int], None]]:
+    """Sets the number of threads; after the test there are as many as before."""
+    before = tx.num_threads()
+    yield tx.set_num_threads
+    tx.set_num_threads(before)

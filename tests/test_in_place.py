@@ -94,21 +94,17 @@ class TestTheMemoryOfWhatDiesIsTakenOver:
         assert y.tolist() == [k + 1 for k in range(N)] and z.tolist() == [2 * k for k in range(N)]
 
     @pytest.mark.large
-    @pytest.mark.parametrize("threads", [1, 3])
-    def test_at_any_length(self, threads: int) -> None:
-        before = tx.num_threads()
-        tx.set_num_threads(threads)
-        try:
-            for n in [*range(1, 140), 255, 256, 257, 1000, 4097, 300_001, 1_200_007]:
-                for dtype in (np.int8, np.float32, np.float64):
-                    array = np.arange(n).astype(dtype)
-                    x = tx.asarray(array)
-                    place = address(x)
-                    x = x * x - x * 2 + 3
-                    assert address(x.realize()) == place
-                    assert np.array_equal(x.to_numpy(), array * array - array * dtype(2) + dtype(3))
-        finally:
-            tx.set_num_threads(before)
+    @pytest.mark.parametrize("count", [1, 3])
+    def test_at_any_length(self, count: int, threads: Callable[[int], None]) -> None:
+        threads(count)
+        for n in [*range(1, 140), 255, 256, 257, 1000, 4097, 300_001, 1_200_007]:
+            for dtype in (np.int8, np.float32, np.float64):
+                array = np.arange(n).astype(dtype)
+                x = tx.asarray(array)
+                place = address(x)
+                x = x * x - x * 2 + 3
+                assert address(x.realize()) == place
+                assert np.array_equal(x.to_numpy(), array * array - array * dtype(2) + dtype(3))
 
 
 class TestItIsLeftAlone:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import fields, replace
 from pathlib import Path
 
@@ -129,18 +130,15 @@ def test_the_present_machine_has_what_its_processor_has() -> None:
     assert target.has("avx512f") == (target.vector_bytes == 64)
 
 
-def test_what_is_planned_for_some_threads_is_not_reused_with_others() -> None:
+def test_what_is_planned_for_some_threads_is_not_reused_with_others(threads: Callable[[int], None]) -> None:
     """A batch that three threads share by its products, one thread's products do not."""
-    before, wanted = tx.num_threads(), {}
+    wanted = {}
     a, b = tx.ones((6, 20, 30)).realize(), tx.ones((6, 30, 50)).realize()
-    try:
-        for threads in (1, 3, 1):
-            tx.set_num_threads(threads)
-            ((_, kernel),) = planned([(a @ b).storage.node])
-            assert kernel is not None and wanted.setdefault(threads, kernel) == kernel
-            (a @ b).realize()
-            plan = sys.modules["tenxor.realize"]._plans[pattern_of([(a @ b).storage.node]).key]
-            assert plan.target.threads == threads
-        assert wanted[1] != wanted[3]
-    finally:
-        tx.set_num_threads(before)
+    for count in (1, 3, 1):
+        threads(count)
+        ((_, kernel),) = planned([(a @ b).storage.node])
+        assert kernel is not None and wanted.setdefault(count, kernel) == kernel
+        (a @ b).realize()
+        plan = sys.modules["tenxor.realize"]._plans[pattern_of([(a @ b).storage.node]).key]
+        assert plan.target.threads == count
+    assert wanted[1] != wanted[3]

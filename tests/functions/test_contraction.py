@@ -152,24 +152,23 @@ def test_lazy_in_one_kernel_and_deaf_to_later_writes(call: Callable[[Any, Any], 
 
 @pytest.mark.large
 @pytest.mark.parametrize("dtype", [tx.int8, tx.float16, tx.float32], ids=str)
-def test_long_sums_of_narrow_or_pending_operands_need_no_copies_of_them(dtype: tx.DType) -> None:
+def test_long_sums_of_narrow_or_pending_operands_need_no_copies_of_them(
+    dtype: tx.DType, threads: Callable[[int], None]
+) -> None:
     """They are added up in parts, each of which reads other steps."""
     ones = tx.ones((30, 400_013), dtype=dtype).realize()
-    before, enough = tx.num_threads(), ones.size * 2  # bytes: in float32, or 32 bits, they would take twice as many
-    tx.set_num_threads(1)  # each has packed blocks of its own
-    try:
-        for call, most in (
-            (lambda: tx.einsum("ik,jk->ij", ones, ones[:20]), 3),
-            (lambda: tx.contract(ones[:20], ones.T, [(1, 0)]), 3),
-            (lambda: tx.einsum("k,k->", ones.ravel(), ones.flip(0).ravel()), 2),
-            (lambda: tx.einsum("ik,jk->ij", ones * 1, abs(ones[:20] * 1)), 3),
-        ):
-            assert kernels_of(call()) <= most
-            start = tx.memory(reset_peak=True)
-            call().realize()
-            assert tx.memory().peak - start.in_use < enough
-    finally:
-        tx.set_num_threads(before)
+    enough = ones.size * 2  # bytes: in float32, or 32 bits, they would take twice as many
+    threads(1)  # each has packed blocks of its own
+    for call, most in (
+        (lambda: tx.einsum("ik,jk->ij", ones, ones[:20]), 3),
+        (lambda: tx.contract(ones[:20], ones.T, [(1, 0)]), 3),
+        (lambda: tx.einsum("k,k->", ones.ravel(), ones.flip(0).ravel()), 2),
+        (lambda: tx.einsum("ik,jk->ij", ones * 1, abs(ones[:20] * 1)), 3),
+    ):
+        assert kernels_of(call()) <= most
+        start = tx.memory(reset_peak=True)
+        call().realize()
+        assert tx.memory().peak - start.in_use < enough
 
 
 @pytest.mark.large

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -18,13 +18,6 @@ pytestmark = pytest.mark.large
 COLUMNS, FEWER, LONGEST = Loops().columns, Loops().narrow, Loops().row
 WIDTHS = (1, 15, 16, 17, FEWER - 1, FEWER, FEWER + 1, COLUMNS - 1, COLUMNS, COLUMNS + 1, 2 * COLUMNS + 300)
 HEIGHTS = (1, STEPS - 1, STEPS, STEPS + 1, 2 * STEPS, 100)
-
-
-@pytest.fixture
-def _threads() -> Iterator[None]:
-    before = tx.num_threads()
-    yield
-    tx.set_num_threads(before)
 
 
 def whole(*shape: int, dtype: type = np.float32, seed: int = 0) -> Array:
@@ -114,9 +107,8 @@ def test_sums_of_columns_have_the_same_bits_in_every_kernel(name: str, height: i
         assert CONTEXTS[name](part, part.sum(axis=0)).to_numpy().tobytes() == alone[:width].tobytes()
 
 
-@pytest.mark.usefixtures("_threads")
 @pytest.mark.parametrize("shape", [(300, 4097), (20_001, 65), (3, 101, 2049)])
-def test_their_bits_do_not_depend_on_threads(shape: tuple[int, ...]) -> None:
+def test_their_bits_do_not_depend_on_threads(shape: tuple[int, ...], threads: Callable[[int], None]) -> None:
     x = tx.asarray(normal(*shape))
     for of in (
         lambda: x.sum(axis=-2),
@@ -126,7 +118,7 @@ def test_their_bits_do_not_depend_on_threads(shape: tuple[int, ...]) -> None:
     ):
         found = set()
         for count in (1, 2, 3, 7):
-            tx.set_num_threads(count)
+            threads(count)
             found.add(of().to_numpy().tobytes())
         assert len(found) == 1
 
@@ -185,16 +177,15 @@ def test_extremes_of_nan_signs_zeros_and_subnormals(axis: int, dtype: type) -> N
             np.testing.assert_array_equal(np.signbit(found)[zeros], np.where(there, sign, not sign)[zeros])
 
 
-@pytest.mark.usefixtures("_threads")
 @pytest.mark.parametrize("shape", [(5_000_007,), (5000, 1008), (5000, 1001)])
-def test_what_is_written_past_the_caches_is_all_there(shape: tuple[int, ...]) -> None:
+def test_what_is_written_past_the_caches_is_all_there(shape: tuple[int, ...], threads: Callable[[int], None]) -> None:
     a = whole(*shape)
     expected = a[::-1] + a
     rows = expected - expected.max(axis=-1, keepdims=True)
     columns = expected - expected.min(axis=0)
     x = tx.asarray(a)
     for count in (1, 3):
-        tx.set_num_threads(count)
+        threads(count)
         t = (x[::-1] + x).realize()
         assert t.sum().item() == expected.sum(dtype=np.float64)  # read at once, by whoever is there
         for found, wanted in (

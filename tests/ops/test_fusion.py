@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
 import tenxor as tx
-from tenxor.backend import threads
 from tenxor.dtypes import DType, boolean, float16, float32, float64, int32, int64, uint8
 from tenxor.plans.plan import planned
 
@@ -322,13 +321,6 @@ def test_what_is_computed_in_two_kernels_has_the_same_bits(name: str) -> None:
 # --- threads ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def thread_count() -> Iterator[Callable[[int], None]]:
-    before = threads.num_threads()
-    yield threads.set_num_threads
-    threads.set_num_threads(before)
-
-
 SIZE = 1 << 21
 LARGE: dict[str, Callable[[tx.Tensor, tx.Tensor], tx.Tensor]] = {
     "elementwise": lambda a, b: (a * b + a) * (a - b),
@@ -348,11 +340,11 @@ LARGE: dict[str, Callable[[tx.Tensor, tx.Tensor], tx.Tensor]] = {
 
 @pytest.mark.parametrize("dtype", [float32, float64, int64], ids=str)
 @pytest.mark.parametrize("name", LARGE)
-def test_the_number_of_threads_changes_no_bit(name: str, dtype: DType, thread_count: Callable[[int], None]) -> None:
+def test_the_number_of_threads_changes_no_bit(name: str, dtype: DType, threads: Callable[[int], None]) -> None:
     n = (SIZE // 6144 + 1) * 6144
     a, b = tensor(random(dtype, n)), tensor(random(dtype, n, 1))
-    thread_count(1)
+    threads(1)
     alone = array(LARGE[name](a, b))
     for count in (2, 3):
-        thread_count(count)
+        threads(count)
         assert_identical(array(LARGE[name](a, b)), alone, name, dtype, count, "threads")

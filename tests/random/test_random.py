@@ -235,16 +235,14 @@ def test_the_module_has_a_generator_of_its_own() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_same_numbers_on_any_number_of_threads_and_through_any_view(kind: str) -> None:
+def test_the_same_numbers_on_any_number_of_threads_and_through_any_view(
+    kind: str, threads: Callable[[int], None]
+) -> None:
     shape = (1 << 9, 1 << 9)
-    before = tx.num_threads()
-    try:
-        drawn = []
-        for threads in (1, 2):
-            tx.set_num_threads(threads)
-            drawn.append(KINDS[kind](Generator(1), shape).to_numpy())
-    finally:
-        tx.set_num_threads(before)
+    drawn = []
+    for count in (1, 2):
+        threads(count)
+        drawn.append(KINDS[kind](Generator(1), shape).to_numpy())
     one, two = drawn
     assert np.array_equal(one, two)
     for view in (np.s_[5:100:7, 3], np.s_[::-1, 400:], np.s_[17, ::-3]):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from math import inf, nan
 from typing import Any
 
@@ -19,18 +19,9 @@ from tenxor.plans.plan import make_plan, planned
 from tenxor.realize import _plans
 from tenxor.rewrite.attention import BLOCK_BYTES
 
+from .samples import drawn
+
 attend = tx.scaled_dot_product_attention
-
-
-@pytest.fixture
-def threads() -> Iterator[Callable[[int], None]]:
-    before = tx.num_threads()
-    yield tx.set_num_threads
-    tx.set_num_threads(before)
-
-
-def drawn(*shape: int, seed: int = 0) -> tx.Tensor:
-    return tx.asarray(np.random.default_rng(seed).standard_normal(shape).astype(np.float32))
 
 
 def operands(*batch: int, length: int = 1100, count: int = 1300) -> list[tx.Tensor]:

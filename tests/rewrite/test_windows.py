@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,22 +12,11 @@ import tenxor as tx
 from tenxor.node import Node
 from tenxor.ops import OPS
 from tenxor.ops.reductions import REDUCTIONS
-from tenxor.plans.plan import planned
 from tenxor.rewrite.convolution import kernels_apart
 from tenxor.rewrite.short import written_out
 
 from .models import convolved, pooled
-
-
-@pytest.fixture
-def threads() -> Iterator[Callable[[int], None]]:
-    before = tx.num_threads()
-    yield tx.set_num_threads
-    tx.set_num_threads(before)
-
-
-def drawn(*shape: int, seed: int = 0) -> tx.Tensor:
-    return tx.asarray(np.random.default_rng(seed).standard_normal(shape).astype(np.float32))
+from .samples import drawn, kernels
 
 
 def fold_of(t: tx.Tensor) -> Node:
@@ -40,10 +29,6 @@ def fold_of(t: tx.Tensor) -> Node:
         stack += [s for s in node.sources if type(s) is Node]
     (fold,) = folds
     return fold
-
-
-def kernels(t: tx.Tensor) -> list[str]:
-    return [kernel.name for _, kernel in planned([t.storage.node]) if kernel is not None]
 
 
 Conv = tuple[tuple[int, ...], tuple[int, ...], dict[str, int]]

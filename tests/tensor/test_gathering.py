@@ -238,20 +238,16 @@ def test_single_elements_are_fetched_once() -> None:
 
 @pytest.mark.large
 @pytest.mark.parametrize("count", [1, 2, 3])
-def test_on_any_number_of_threads(count: int) -> None:
-    before = tx.num_threads()
-    tx.set_num_threads(count)
-    try:
-        n = 1 << 20
-        numbers = np.random.default_rng(3).integers(-n, n, n)
-        a = np.arange(n, dtype=np.float32)
-        t, i = tx.asarray(a), tx.asarray(numbers)
-        assert np.array_equal((t[i] + 1).to_numpy(), a[numbers] + 1)
-        i[n - 1] = n
-        with pytest.raises(IndexOutOfRange, match=f"indexing: index {n} is out of range for axis 0 of size {n}"):
-            (t[i] + 1).realize()
-    finally:
-        tx.set_num_threads(before)
+def test_on_any_number_of_threads(count: int, threads: Callable[[int], None]) -> None:
+    threads(count)
+    n = 1 << 20
+    numbers = np.random.default_rng(3).integers(-n, n, n)
+    a = np.arange(n, dtype=np.float32)
+    t, i = tx.asarray(a), tx.asarray(numbers)
+    assert np.array_equal((t[i] + 1).to_numpy(), a[numbers] + 1)
+    i[n - 1] = n
+    with pytest.raises(IndexOutOfRange, match=f"indexing: index {n} is out of range for axis 0 of size {n}"):
+        (t[i] + 1).realize()
 
 
 # Out of range

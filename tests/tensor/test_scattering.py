@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from random import Random
 from typing import Any
 
@@ -61,14 +61,6 @@ KEYS: dict[str, Callable[[Random], Any]] = {
     "element": lambda r: (r.randrange(6), -1),
     "all": lambda r: ...,
 }
-
-
-@pytest.fixture(params=[1, 2, 3])
-def threads(request: pytest.FixtureRequest) -> Iterator[int]:
-    before = tx.num_threads()
-    tx.set_num_threads(request.param)
-    yield request.param
-    tx.set_num_threads(before)
 
 
 @pytest.mark.parametrize("key", KEYS)
@@ -382,7 +374,9 @@ def test_read_only_views_take_sums_but_no_values() -> None:
 
 
 @pytest.mark.large
-def test_bits_are_those_of_adding_in_order(threads: int) -> None:
+@pytest.mark.parametrize("many", [1, 2, 3])
+def test_bits_are_those_of_adding_in_order(many: int, threads: Callable[[int], None]) -> None:
+    threads(many)
     rng = np.random.default_rng(9)
     for shape, axis, count in (((700, 80), 0, 6000), ((40, 3000), 1, 9000), ((5000,), 0, 60_000)):
         x = rng.random(shape, dtype=np.float32)
@@ -413,16 +407,16 @@ def test_other_spellings_are_named() -> None:
 
 
 @pytest.mark.large
-def test_many_values_for_few_elements_are_joined_in_parts() -> None:
+def test_many_values_for_few_elements_are_reduced_in_parts(threads: Callable[[int], None]) -> None:
     """Large enough that threads share the parts, with some values left over; the bits stay the same."""
     rng = np.random.default_rng(10)
     count = (1 << 18) + 5
     index, values = rng.integers(-7, 7, count), rng.integers(0, 3, count)
     columns = rng.integers(-9, 9, (60_001, 9))
     rows = rng.integers(0, 4, 60_001)
-    before, found = tx.num_threads(), []
-    for threads in (1, 2, 3):
-        tx.set_num_threads(threads)
+    found = []
+    for many in (1, 2, 3):
+        threads(many)
         i, v = tensor(index), tensor(values.astype(np.float32) * np.float32(0.1))
         sums = tx.ones(7, dtype=tx.float32).index_add(0, i, v)
         kernels = [kernel for _, kernel in planned([sums.storage.node]) if kernel is not None]
@@ -440,7 +434,6 @@ def test_many_values_for_few_elements_are_joined_in_parts() -> None:
             np.testing.assert_array_equal(getattr(t, how)(tensor(columns)).to_numpy(), exact)
         some = tx.zeros(3, dtype=tx.bool).at[tensor(index) % 2].add(tensor(values > 1))
         assert some.tolist() == [True, True, False]
-    tx.set_num_threads(before)
     assert len(set(found)) == 1
     with pytest.raises(IndexOutOfRange, match=r"^index_add: index -?[67] is out of range for axis 0 of size 6"):
         tx.zeros(6).index_add(0, tensor(index), 1)

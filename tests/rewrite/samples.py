@@ -1,0 +1,18 @@
+"""Operands, and what their results are computed by."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import tenxor as tx
+from tenxor.plans.plan import planned
+
+
+def drawn(*shape: int, seed: int = 0) -> tx.Tensor:
+    """Normally distributed float32."""
+    return tx.asarray(np.random.default_rng(seed).standard_normal(shape).astype(np.float32))
+
+
+def kernels(*tensors: tx.Tensor) -> list[str]:
+    """The names of the kernels that compute some tensors together."""
+    return [kernel.name for _, kernel in planned([t.storage.node for t in tensors]) if kernel is not None]
