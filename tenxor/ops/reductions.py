@@ -261,6 +261,18 @@ REDUCTIONS: dict[str, Reduction] = {
     )
 }
 
+# By its name, the operation that makes of two results of a reduction the result for both.
+COMBINED_BY = {
+    "sum": "add",
+    "sum_in_width": "add",
+    "prod": "multiply",
+    "max": "maximum",
+    "min": "minimum",
+    "any": "logical_or",
+    "all": "logical_and",
+    "count_nonzero": "add",
+}
+
 
 # --- running reductions -----------------------------------------------------------------------------------------------
 

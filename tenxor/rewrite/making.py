@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TypeGuard
+
 from ..dtypes import DType
 from ..layout import Layout, memory_order
 from ..node import Node, Scalar
@@ -34,9 +36,9 @@ def converted(made: list[Node], dtype: DType, source: Node, through: Layout) -> 
     return made[-1], Layout.contiguous(turned.shape).permute([order.index(axis) for axis in range(len(order))])
 
 
-def is_operation(source: Node | Scalar) -> bool:
-    """Whether a source is elementwise and computed where it is needed."""
-    return type(source) is Node and type(source.op) is Op and source.buffer is None and not source.stored
+def is_made(source: Node | Scalar, *kinds: type) -> TypeGuard[Node]:
+    """Whether a source is of an operation, or of other `kinds`, and computed where it is needed: never in memory as a whole."""
+    return type(source) is Node and source.buffer is None and not source.stored and type(source.op) in (Op, *kinds)
 
 
 def made_at(made: list[Node], node: Node, place: Layout) -> Node:
@@ -54,7 +56,7 @@ def made_at(made: list[Node], node: Node, place: Layout) -> Node:
         missing = [
             (s, x)
             for s, x in reads
-            if type(s) is Node and x is not None and x.base is None and is_operation(s) and (s, x) not in known
+            if type(s) is Node and x is not None and x.base is None and is_made(s) and (s, x) not in known
         ]
         if missing and len(known) + len(stack) < MOST:
             stack += missing

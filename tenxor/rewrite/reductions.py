@@ -9,29 +9,19 @@ from math import prod
 from ..layout import Layout
 from ..node import Node
 from ..ops import OPS
-from ..ops.reductions import REDUCTIONS, Reduction
+from ..ops.reductions import COMBINED_BY, REDUCTIONS, Reduction
 from .making import computed, converted, reduced
 
 # A large reduction to few elements is cut into blocks. If rows are added up that are short, several are taken as one.
 LARGE, FEW, FEW_COLUMNS, BLOCKS = 1 << 18, 16, 512, 64
 SHORT, LONG = 64, 256  # elements of a row
-_JOINS = {
-    "sum": ("add", "sum"),
-    "sum_in_width": ("add", "sum_in_width"),
-    "prod": ("multiply", "prod"),
-    "max": ("maximum", "max"),
-    "min": ("minimum", "min"),
-    "any": ("logical_or", "any"),
-    "all": ("logical_and", "all"),
-    "count_nonzero": ("add", "sum"),
-}
 
 
 def reduction_in_parts(node: Node) -> list[Node] | None:
     """A large reduction as one of its parts, and then of their results; None for any other node."""
     reduction, through = node.op, node.layouts[0]
     assert isinstance(reduction, Reduction) and through is not None
-    if through.size < LARGE or reduction.name not in _JOINS:
+    if through.size < LARGE or reduction.name not in COMBINED_BY:
         return None
     made: list[Node] = []
     (source,) = node.sources
@@ -67,14 +57,13 @@ def _inner_first(made: list[Node], reduction: Reduction, source: Node, through: 
     partial.stored = True
     others = first - kept
     last = Layout.contiguous(partial.shape).permute((*range(others, first), *range(others)))
-    return reduced_in_parts(made, REDUCTIONS[_JOINS[reduction.name][1]], partial, last, kept)
+    return reduced_in_parts(made, _of_results(reduction), partial, last, kept)
 
 
 def _in_blocks(
     made: list[Node], reduction: Reduction, source: Node, through: Layout, kept: int, blocks: int, together: int
 ) -> Node:
     """Over blocks of the longest axis, with so many rows taken together, then over their results, and what fills no block."""
-    join, outer = _JOINS[reduction.name]
     axis = max(range(kept, through.ndim), key=lambda a: through.shape[a])
     size = through.shape[axis]
     blocks = min(blocks, size)
@@ -88,11 +77,16 @@ def _in_blocks(
     partial.stored = True  # computed on its own: it is what the threads share
     parts = (0, max(kept, 1))
     last = Layout.contiguous(partial.shape).permute((*(a for a in range(kept + 2) if a not in parts), *parts))
-    found = reduced(made, REDUCTIONS[outer], partial, last, kept)
+    found = reduced(made, _of_results(reduction), partial, last, kept)
     if whole < size:
         rest = reduced(made, reduction, source, through.index((*before, slice(whole, size))), kept)
-        found = computed(made, OPS[join], found, rest)
+        found = computed(made, OPS[COMBINED_BY[reduction.name]], found, rest)
     return found
+
+
+def _of_results(reduction: Reduction) -> Reduction:
+    """The reduction of a reduction's results."""
+    return REDUCTIONS["sum" if reduction.name == "count_nonzero" else reduction.name]
 
 
 def _inner_axes(through: Layout, kept: int) -> int:

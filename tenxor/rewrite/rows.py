@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 from ..layout import Layout
 from ..node import Node, Scalar
-from ..ops import Op
 from ..ops.reductions import Reduction
+from .making import is_made
 
 MOST = 64  # nodes that one side is made of
 
@@ -35,7 +35,7 @@ class Rows(NamedTuple):
 def rows_of(node: Node, products: Node, side: int) -> Rows | None:
     """What one side of a product makes of pairs of rows and steps, row by row; None if it does not."""
     weights, through, other = products.sources[side], products.layouts[side], products.layouts[1 - side]
-    if type(weights) is not Node or through is None or other is None or not _is_made(weights):
+    if through is None or other is None or not is_made(weights, Reduction):
         return None
     steps = len(node.shape)
     axes = walked(through, weights.shape)
@@ -54,19 +54,12 @@ def rows_of(node: Node, products: Node, side: int) -> Rows | None:
     return Rows(order, found, weights, tuple([a for a in axes[:-2] if a >= 0]), row, steps)
 
 
-def _is_made(source: Node | Scalar) -> bool:
-    """Whether a source is made by an operation or a fold, and nobody needs all of it in memory."""
-    if type(source) is not Node or source.buffer is not None or source.stored:
-        return False
-    return type(source.op) is Op or isinstance(source.op, Reduction)
-
-
 def _depending(node: Node, products: Node, row: int, steps: int) -> dict[Node, Axes] | None:
     """The axes of all that depends on the rows; None if that is too much. What is read in two ways is left as it is."""
     apart: set[Node] = set()
     while len(apart) <= MOST:
         found: dict[Node, Axes] = {node: tuple(range(steps)), products: (*range(steps), steps)}
-        twice = _spread(found, products, apart, row, steps)
+        twice = _propagate(found, products, apart, row, steps)
         if len(found) > 2 * MOST:
             return None
         if twice is None:
@@ -75,14 +68,14 @@ def _depending(node: Node, products: Node, row: int, steps: int) -> dict[Node, A
     return None
 
 
-def _spread(found: dict[Node, Axes], products: Node, apart: set[Node], row: int, steps: int) -> Node | None:
-    """Find the axes of what the products are made of, but for the nodes `apart`; or a node that is read in two ways."""
+def _propagate(found: dict[Node, Axes], products: Node, apart: set[Node], row: int, steps: int) -> Node | None:
+    """Propagate axes to what the products are made of, but for the nodes `apart`; or a node that is read in two ways."""
     stack = [products]
     while stack and len(found) <= 2 * MOST:
         reader = stack.pop()
         own = (*found[reader], *_further(reader, found))
         for source, through in zip(reader.sources, reader.layouts, strict=True):
-            if type(source) is not Node or through is None or source in apart or not _is_made(source):
+            if through is None or source in apart or not is_made(source, Reduction):
                 continue
             at = walked(through, source.shape)
             axes = () if at is None else tuple([own[a] if a >= 0 else -1 for a in at])

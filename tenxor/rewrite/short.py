@@ -11,15 +11,13 @@ from math import prod
 from ..layout import Layout
 from ..node import Node
 from ..ops import OPS
-from ..ops.reductions import Reduction
-from .making import converted, is_operation, made_at
+from ..ops.reductions import COMBINED_BY, Reduction
+from .making import converted, is_made, made_at
 
 TERMS = 32  # at most
 ROW, MANY = 8, 1 << 16  # elements of a row that is short, and in all such rows
 FEW = 4  # results that share each element of one side of a product, from which tiles are computed
-_JOINS = {
-    name: OPS[join] for name, join in (("sum", "add"), ("sum_in_width", "add"), ("max", "maximum"), ("min", "minimum"))
-}
+_WRITTEN_OUT = ("sum", "sum_in_width", "max", "min")
 _MULTIPLY = OPS["multiply"]
 
 
@@ -27,7 +25,7 @@ def written_out(node: Node) -> list[Node] | None:
     """A short fold, term by term; None for any other node."""
     reduction, through, kept = node.op, node.layouts[0], len(node.shape)
     assert isinstance(reduction, Reduction) and through is not None
-    if not 1 < prod(through.shape[kept:]) <= TERMS or reduction.name not in _JOINS or not node.size:
+    if not 1 < prod(through.shape[kept:]) <= TERMS or reduction.name not in _WRITTEN_OUT or not node.size:
         return None
     (source,) = node.sources
     assert type(source) is Node
@@ -46,14 +44,15 @@ def written_out(node: Node) -> list[Node] | None:
         terms = _products(made, source, sides, kept)
     else:
         terms = [(source, x) for x in _terms(through, kept)]
-    if not windows and is_operation(source):
+    if not windows and is_made(source):
         terms = [(made_at(made, source, x), Layout.contiguous(x.shape)) for _, x in terms]
     wide = source.dtype if reduction.name in ("max", "min") else reduction.result(source.dtype).compute
     if source.dtype is not wide:
         terms = [converted(made, wide, *term) for term in terms]
+    combine = OPS[COMBINED_BY[reduction.name]]
     (found, at), *others = terms
     for other, x in others:
-        made.append(Node.of(_JOINS[reduction.name], x.shape, wide, (found, other), (at, x)))
+        made.append(Node.of(combine, x.shape, wide, (found, other), (at, x)))
         found, at = made[-1], Layout.contiguous(x.shape)
     if found.dtype is not node.dtype:
         made.append(Node.of(OPS["cast"], node.shape, node.dtype, (found,), (at,)))
