@@ -47,7 +47,7 @@ def take_along_axis(x: Tensor, indices: Any, /, axis: int = LAST_AXIS, *, dim: i
     axis = axis_of(
         "take_along_axis", one_spelling("take_along_axis", "axis", axis, "dim", dim, default=LAST_AXIS), x.ndim
     )
-    return x._gather(x._reach_along("take_along_axis", x.layout, indices, axis))
+    return x._gather(x._select_along("take_along_axis", x.layout, indices, axis))
 
 
 def nonzero(x: Tensor, /) -> tuple[Tensor, ...]:

@@ -16,7 +16,7 @@ from ..ops import OPS
 from ..ops.reductions import REDUCTIONS
 from .arguments import axis_of, one_spelling
 from .core import Core
-from .gathering import Reached
+from .gathering import Selection
 from .indexing import Indexing
 from .scattering import identity_of
 
@@ -36,8 +36,8 @@ class At:
 
     def _written(self, op: str, value: Any, reduce: str | None) -> Any:
         t = self.tensor
-        reached = t._places(op, Layout.contiguous(t.layout.shape), self.key)
-        return t._scattered(op, reached, t._operand(value, op), reduce)
+        selection = t._selection(op, Layout.contiguous(t.layout.shape), self.key)
+        return t._scattered(op, selection, t._operand(value, op), reduce)
 
     def set(self, value: Any) -> Any:
         """New tensor: with the value there, the last one where there are several."""
@@ -80,30 +80,30 @@ class Accumulating(Indexing):
         self, axis: int | None = None, index: Any = None, source: Any = None, *, dim: int | None = None, alpha: Any = 1
     ) -> Self:
         """New tensor: these elements, with `alpha * source` added at indices along an axis; see `tx.index_add`."""
-        reached = self._rows("index_add", Layout.contiguous(self.layout.shape), axis, dim, index, source)
-        return self._scattered("index_add", reached, self._times("index_add", source, alpha), "sum")
+        selection = self._rows("index_add", Layout.contiguous(self.layout.shape), axis, dim, index, source)
+        return self._scattered("index_add", selection, self._times("index_add", source, alpha), "sum")
 
     def index_add_(
         self, axis: int | None = None, index: Any = None, source: Any = None, *, dim: int | None = None, alpha: Any = 1
     ) -> Self:
         """Add `alpha * source` at indices along an axis, in place; gives itself back. See `tx.index_add`."""
-        reached = self._rows("index_add_", self.layout, axis, dim, index, source)
-        self._scatter("index_add_", reached, self._times("index_add_", source, alpha), "sum")
+        selection = self._rows("index_add_", self.layout, axis, dim, index, source)
+        self._scatter("index_add_", selection, self._times("index_add_", source, alpha), "sum")
         return self
 
     def scatter_add(
         self, axis: int | None = None, index: Any = None, src: Any = None, *, dim: int | None = None
     ) -> Self:
         """New tensor: these elements, with those of `src` added at indices along an axis; see `tx.scatter_add`."""
-        reached = self._along("scatter_add", Layout.contiguous(self.layout.shape), axis, dim, index, src)
-        return self._scattered("scatter_add", reached, self._operand(src, "scatter_add"), "sum")
+        selection = self._along("scatter_add", Layout.contiguous(self.layout.shape), axis, dim, index, src)
+        return self._scattered("scatter_add", selection, self._operand(src, "scatter_add"), "sum")
 
     def scatter_add_(
         self, axis: int | None = None, index: Any = None, src: Any = None, *, dim: int | None = None
     ) -> Self:
         """Add those of `src` at indices along an axis, in place; gives itself back. See `tx.scatter_add`."""
-        reached = self._along("scatter_add_", self.layout, axis, dim, index, src)
-        self._scatter("scatter_add_", reached, self._operand(src, "scatter_add_"), "sum")
+        selection = self._along("scatter_add_", self.layout, axis, dim, index, src)
+        self._scatter("scatter_add_", selection, self._operand(src, "scatter_add_"), "sum")
         return self
 
     def scatter_reduce(
@@ -118,12 +118,12 @@ class Accumulating(Indexing):
     ) -> Self:
         """New tensor: these elements, each reduced with those of `src` for it; see `tx.scatter_reduce`."""
         op = "scatter_reduce"
-        reached = self._along(op, Layout.contiguous(self.layout.shape), axis, dim, index, src)
+        selection = self._along(op, Layout.contiguous(self.layout.shape), axis, dim, index, src)
         name, value = _reduction_named(op, reduce), self._operand(src, op)
         if name == "mean":
-            return self._averaged(op, reached, value, include_self)
-        start = self if include_self else self._scattered(op, reached, identity_of(REDUCTIONS[name], self.dtype))
-        return start._scattered(op, reached, value, name)
+            return self._averaged(op, selection, value, include_self)
+        start = self if include_self else self._scattered(op, selection, identity_of(REDUCTIONS[name], self.dtype))
+        return start._scattered(op, selection, value, name)
 
     def scatter_reduce_(
         self,
@@ -138,8 +138,8 @@ class Accumulating(Indexing):
         """Reduce each element with those of `src` for it, in place; gives itself back. See `tx.scatter_reduce`."""
         name = _reduction_named("scatter_reduce_", reduce)
         if include_self and name != "mean":
-            reached = self._along("scatter_reduce_", self.layout, axis, dim, index, src)
-            self._scatter("scatter_reduce_", reached, self._operand(src, "scatter_reduce_"), name)
+            selection = self._along("scatter_reduce_", self.layout, axis, dim, index, src)
+            self._scatter("scatter_reduce_", selection, self._operand(src, "scatter_reduce_"), name)
         else:
             found = self.scatter_reduce(axis, index, src, reduce, dim=dim, include_self=include_self)
             self._write(found, "scatter_reduce_")
@@ -147,15 +147,15 @@ class Accumulating(Indexing):
 
     # How they do it
 
-    def _rows(self, op: str, layout: Layout, axis: Any, dim: Any, index: Any, values: Any) -> Reached:
-        """What indices along an axis reach."""
+    def _rows(self, op: str, layout: Layout, axis: Any, dim: Any, index: Any, values: Any) -> Selection:
+        """What indices along an axis select."""
         axis = self._axis(op, axis, dim, index, values)
-        return self._reach(op, layout, (axis,), (self._indices(op, index),), axis, (axis,))
+        return self._select(op, layout, (axis,), (self._indices(op, index),), axis, (axis,))
 
-    def _along(self, op: str, layout: Layout, axis: Any, dim: Any, index: Any, values: Any) -> Reached:
-        """What indices reach that say for each place of the other axes which elements."""
+    def _along(self, op: str, layout: Layout, axis: Any, dim: Any, index: Any, values: Any) -> Selection:
+        """What indices select that say for each place of the other axes which elements."""
         axis = self._axis(op, axis, dim, index, values)
-        return self._reach_along(op, layout, index, axis)
+        return self._select_along(op, layout, index, axis)
 
     def _axis(self, op: str, axis: Any, dim: Any, index: Any, values: Any) -> int:
         axis = one_spelling(op, "axis", axis, "dim", dim)
@@ -173,15 +173,16 @@ class Accumulating(Indexing):
             else value * alpha
         )
 
-    def _averaged(self, op: str, reached: Reached, value: Any, include_self: bool) -> Self:
+    def _averaged(self, op: str, selection: Selection, value: Any, include_self: bool) -> Self:
         """New tensor: the mean of each element and the values for it; of integers it is rounded down."""
         if self.dtype is boolean:
             raise DTypeError(f"{op}: there is no mean of bools; use x.astype(tx.float32)")
-        start = self if include_self else self._scattered(op, reached, 0)
-        total = start._scattered(op, reached, value, "sum")
+        start = self if include_self else self._scattered(op, selection, 0)
+        total = start._scattered(op, selection, value, "sum")
         once = Scalar(int(include_self), int64)
         counts = self._of(Node.of(OPS["cast"], self.layout.shape, int64, (once,), (None,)))
-        counts = self._compute(OPS["maximum"], counts._scattered(op, reached, 1, "sum"), 1).astype(self.dtype.part)  # type: ignore[attr-defined]
+        counts = self._compute(OPS["maximum"], counts._scattered(op, selection, 1, "sum"), 1)
+        counts = counts.astype(self.dtype.part)  # type: ignore[attr-defined]
         divide = OPS["floor_divide"] if self.dtype.is_integer else OPS["divide_by_real"]
         return self._compute(divide, total, counts)
 

@@ -47,7 +47,7 @@ KINDS = {"bool": 0, "uint": 1, "int": 1, "float": 2, "complex": 3}
 
 
 class Places(NamedTuple):
-    """What a scatter writes: what `target` reaches, whose last axes have `indices`, each read through one of the `throughs`."""
+    """What a scatter writes: elements of `target`, whose last axes have `indices`, each read through one of the `throughs`."""
 
     op: Scatter
     target: Layout

@@ -24,8 +24,8 @@ FEW = 4096  # indices that are looked at when they are given: it takes microseco
 FEWER = 32  # those that Python is faster to look at than NumPy
 
 
-class Reached(NamedTuple):
-    """What `indices` reach: `layout` has the axes of all that is meant, and then those that are indexed, each of which has its
+class Selection(NamedTuple):
+    """What `indices` select: `layout` has the axes of the selection, and then those that are indexed, each of which has its
     own indices, read through one of the `throughs`. Errors speak of `op`, and call the indexed axes `axes`. Indices that
     are `known` are in range.
     """
@@ -39,7 +39,7 @@ class Reached(NamedTuple):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The shape of what is meant."""
+        """The shape of what is selected."""
         return self.layout.shape[: self.layout.ndim - len(self.indices)]
 
     @property
@@ -67,7 +67,7 @@ class Gathering(Movement):
         axis = one_spelling("take", "axis", axis, "dim", dim)
         layout = self.layout if axis is not None else self.ravel().layout
         axis = axis_of("take", 0 if axis is None else axis, layout.ndim)
-        return self._gather(self._reach("take", layout, (axis,), (self._indices("take", indices),), axis, (axis,)))
+        return self._gather(self._select("take", layout, (axis,), (self._indices("take", indices),), axis, (axis,)))
 
     @classmethod
     def _indices(cls, op: str, given: Any) -> Self:
@@ -83,7 +83,7 @@ class Gathering(Movement):
             array = array.astype(np.int64)
         return cls._from_numpy(array)
 
-    def _reach(
+    def _select(
         self,
         op: str,
         layout: Layout,
@@ -91,8 +91,8 @@ class Gathering(Movement):
         indices: Sequence[Core],
         place: int,
         axes: Sequence[int],
-    ) -> Reached:
-        """What indices reach along the `indexed` axes of a layout. Their common shape takes the `place` among the others."""
+    ) -> Selection:
+        """What indices select along the `indexed` axes of a layout. Their common shape takes the `place` among the others."""
         shape = indices[0].layout.shape if indices else ()
         if len(indices) > 1:
             try:
@@ -111,10 +111,10 @@ class Gathering(Movement):
             ndim = len(i.layout.shape)
             new = [None] * (place + len(shape) - ndim)
             throughs.append(i.layout.arranged((*new, *range(ndim), *[None] * len(after)), whole))
-        return Reached(op, read, tuple(indices), tuple(throughs), tuple(axes))
+        return Selection(op, read, tuple(indices), tuple(throughs), tuple(axes))
 
-    def _reach_along(self, op: str, layout: Layout, given: Any, axis: int) -> Reached:
-        """What indices reach along an axis of a layout, which say for each place of the other axes which elements."""
+    def _select_along(self, op: str, layout: Layout, given: Any, axis: int) -> Selection:
+        """What indices select along an axis of a layout, which say for each place of the other axes which elements."""
         indices = self._indices(op, given)
         ndim, sizes = layout.ndim, layout.shape
         if indices.layout.ndim != ndim:
@@ -127,20 +127,20 @@ class Gathering(Movement):
         shape = (*others[:axis], count, *others[axis + 1 :])
         every = range(ndim)
         read = layout.arranged((*every[:axis], None, *every[axis + 1 :], axis), (*shape, sizes[axis]))
-        return Reached(op, read, (indices,), (indices.layout.arranged(every, shape),), (axis,))
+        return Selection(op, read, (indices,), (indices.layout.arranged(every, shape),), (axis,))
 
-    def _gather(self, reached: Reached) -> Self:
-        """New tensor: what indices reach in this storage."""
-        op, shape = reached.op, reached.shape
-        never = 0 in shape or 0 in reached.sizes  # computed, so they are looked at now
-        for axis, size, index in zip(reached.axes, reached.sizes, reached.indices, strict=True):
+    def _gather(self, selection: Selection) -> Self:
+        """New tensor: what indices select in this storage."""
+        op, shape = selection.op, selection.shape
+        never = 0 in shape or 0 in selection.sizes  # computed, so they are looked at now
+        for axis, size, index in zip(selection.axes, selection.sizes, selection.indices, strict=True):
             if never or (index.size <= FEW and index.storage.node.buffer is not None):
                 wrong = outside(index.to_numpy(), size)  # type: ignore[attr-defined]
                 if wrong is not None:
                     raise wrong_index(op, wrong, axis, size)
-        sources = (self.node, *[i.node for i in reached.indices])
-        layouts = (reached.layout, *reached.throughs)
-        return self._of(Node.of(gather(op, reached.axes), shape, self.dtype, sources, layouts))
+        sources = (self.node, *[i.node for i in selection.indices])
+        layouts = (selection.layout, *selection.throughs)
+        return self._of(Node.of(gather(op, selection.axes), shape, self.dtype, sources, layouts))
 
 
 def outside(indices: Any, size: int) -> int | None:

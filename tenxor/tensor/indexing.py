@@ -24,7 +24,7 @@ from ..storage import Element
 from .arguments import axis_of
 from .core import Core
 from .exchange import Exchange
-from .gathering import Reached, array_of
+from .gathering import Selection, array_of
 from .scattering import Scattering
 
 IntArray = np.ndarray[Any, np.dtype[np.int64]]
@@ -200,7 +200,7 @@ class Indexing(Scattering):
         parts = _advanced(parts)
         if all(type(p) in _BASIC for p in parts):
             return self[parts]
-        return self._gather(self._reach_at("indexing", self.layout, parts))
+        return self._gather(self._select_at("indexing", self.layout, parts))
 
     def _set_advanced(self, parts: tuple[Any, ...], value: Any) -> None:
         mask = self._mask(parts)
@@ -211,7 +211,7 @@ class Indexing(Scattering):
         if all(type(p) in _BASIC for p in parts):
             self._view(self.layout.index(parts))._write(value)
         else:
-            self._scatter("assignment", self._reach_at("indexing", self.layout, parts), value)
+            self._scatter("assignment", self._select_at("indexing", self.layout, parts), value)
 
     def _mask(self, parts: tuple[Any, ...]) -> Core | None:
         """A key that says yes or no to every element: then a number is written without looking for those that are meant."""
@@ -222,21 +222,21 @@ class Indexing(Scattering):
             return mask if mask.dtype.kind == "bool" else None
         return self._from_numpy(mask) if _is_boolean(mask) else None
 
-    def _places(self, op: str, layout: Layout, key: Any) -> Reached:
-        """What any key reaches in a layout; what needs no arrays of indices, by another layout."""
+    def _selection(self, op: str, layout: Layout, key: Any) -> Selection:
+        """What any key selects in a layout; what needs no arrays of indices, by another layout."""
         parts = _advanced(key if type(key) is tuple else (key,))
         if all(type(p) in _BASIC for p in parts):
-            return Reached(op, layout.index(parts), (), (), ())
-        return self._reach_at(op, layout, parts)
+            return Selection(op, layout.index(parts), (), (), ())
+        return self._select_at(op, layout, parts)
 
-    def _reach_at(self, op: str, layout: Layout, parts: tuple[Any, ...]) -> Reached:
-        """What a key with arrays of indices reaches in a layout."""
+    def _select_at(self, op: str, layout: Layout, parts: tuple[Any, ...]) -> Selection:
+        """What a key with arrays of indices selects in a layout."""
         if len(parts) == 1 and not _is_boolean(parts[0]) and layout.shape:
-            return self._reach(op, layout, (0,), (self._indices(op, parts[0]),), 0, (0,))
+            return self._select(op, layout, (0,), (self._indices(op, parts[0]),), 0, (0,))
         if len(parts) == 1 and parts[0].ndim > 0 and layout.shape[: parts[0].ndim] == parts[0].shape:
             rows = layout.reshape((parts[0].size, *layout.shape[parts[0].ndim :]))
             found = self._from_numpy(np.flatnonzero(parts[0]))
-            return self._reach(op, rows, (0,), (found,), 0, (0,))._replace(known=True)
+            return self._select(op, rows, (0,), (found,), 0, (0,))._replace(known=True)
         basic: list[Any] = []
         indices: list[Core] = []
         indexed: list[int] = []  # axes of what basic indexing leaves
@@ -262,7 +262,7 @@ class Indexing(Scattering):
             axis += basic[-1] is not None
         first, place = places[0]
         neighbours = [k for k, _ in places] == list(range(first, first + len(places)))
-        return self._reach(op, layout.index(tuple(basic)), indexed, indices, place if neighbours else 0, axes)
+        return self._select(op, layout.index(tuple(basic)), indexed, indices, place if neighbours else 0, axes)
 
     def nonzero(self) -> tuple[Self, ...]:
         """New int64 tensors, one an axis: the indices of the elements that are not zero, in row-major order.

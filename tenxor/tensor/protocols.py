@@ -50,7 +50,7 @@ class Protocols(Reducing):
         if method == "at" and ufunc.__name__ in _REDUCTIONS and isinstance(inputs[0], Protocols):
             t, key, value = inputs
             name = f"np.{ufunc.__name__}.at"
-            t._scatter(name, t._places(name, t.layout, key), t._operand(value, name), _REDUCTIONS[ufunc.__name__])
+            t._scatter(name, t._selection(name, t.layout, key), t._operand(value, name), _REDUCTIONS[ufunc.__name__])
             return None
         if method == "__call__" and not out and not options:
             if ufunc is np.matmul:

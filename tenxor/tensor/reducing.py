@@ -10,7 +10,6 @@ from functools import cache
 from typing import Any, Self
 
 from ..dtypes import DEFAULT_FLOAT, DType, boolean
-from ..dtypes import dtype as dtype_of
 from ..errors import ArgumentError, DTypeError, ShapeError
 from ..layout import Layout, memory_order
 from ..node import Node, Scan
@@ -89,8 +88,7 @@ class Reducing(Arithmetic):
         >>> tx.arange(24).reshape(4, 3, 2).sum(axis=0).tolist()
         [[36, 40], [44, 48], [52, 56]]
         """
-        found: Self = self._typed(dtype)._reduce(REDUCTIONS["sum"], "sum", axis, keepdims, dim, keepdim)
-        return found if dtype is None or found.dtype is dtype_of(dtype) else found._typed(dtype)
+        return self._typed(dtype)._reduce(REDUCTIONS["sum"], "sum", axis, keepdims, dim, keepdim)._typed(dtype)
 
     def prod(
         self,
@@ -102,8 +100,7 @@ class Reducing(Arithmetic):
         keepdim: bool | None = None,
     ) -> Self:
         """New tensor: the product over `axis`; integers multiply in 64 bits. The product of nothing is 1."""
-        found: Self = self._typed(dtype)._reduce(REDUCTIONS["prod"], "prod", axis, keepdims, dim, keepdim)
-        return found if dtype is None or found.dtype is dtype_of(dtype) else found._typed(dtype)
+        return self._typed(dtype)._reduce(REDUCTIONS["prod"], "prod", axis, keepdims, dim, keepdim)._typed(dtype)
 
     def max(self, axis: Axes = None, keepdims: bool = NO, *, dim: Axes = None, keepdim: bool | None = None) -> Self:
         """New tensor: the largest element over `axis`; NaN if there is one. ShapeError where there are no elements."""

@@ -14,24 +14,16 @@ from ..errors import DTypeError
 from ..layout import Layout
 from ..node import Node, Scalar, scatter
 from ..ops import OPS
-from ..ops.reductions import REDUCTIONS, Reduction
+from ..ops.reductions import COMBINED_BY, REDUCTIONS, Reduction
 from ..plans.indices import wrong_index
 from ..realize import lock, realize
 from .core import KINDS, Core, Places, broadcast_layout
-from .gathering import FEW, Gathering, Reached, outside
+from .gathering import FEW, Gathering, Selection, outside
 
 # Where many values meet at few elements, so many parts of them are reduced on their own; there are so many for an element.
 PARTS, MANY, FAR_MORE = 16, 1 << 18, 256
 _OF_BOOLEANS = {"sum": "any", "prod": "all", "max": "any", "min": "all"}
 _IN_WIDTH = {"sum": "sum_in_width", "prod": "prod", "max": "max", "min": "min"}
-_COMBINES = {
-    "sum_in_width": "add",
-    "prod": "multiply",
-    "max": "maximum",
-    "min": "minimum",
-    "any": "logical_or",
-    "all": "logical_and",
-}
 
 
 class Scattering(Gathering):
@@ -39,61 +31,60 @@ class Scattering(Gathering):
 
     __slots__ = ()
 
-    def _scatter(self, op: str, reached: Reached, value: Core | Number, reduce: str | None = None) -> None:
-        """Write a value where indices reach in this storage. With `reduce`, a reduction's name, it is reduced into what is there."""
+    def _scatter(self, op: str, selection: Selection, value: Core | Number, reduce: str | None = None) -> None:
+        """Write a value to a selection of this storage. With `reduce`, a reduction's name, it is reduced into what is there."""
         reduction = self._reduction(op, reduce, value)
         if reduction is None:
             self._check_writable(value, op)
-        source, through = self._source_of(value, op, reached.shape)
+        source, through = self._source_of(value, op, selection.shape)
         layout = self.layout
         with lock:  # or indices could change after they were looked at
             at_once = self.storage.node.buffer is not None
-            checked = self._look(reached, many=at_once, pending=at_once)
-            if 0 in reached.shape:
+            checked = self._look(selection, many=at_once, pending=at_once)
+            if 0 in selection.shape:
                 return
-            if reduction is not None and layout.is_contiguous() and _meeting_axis(reached, layout.size) is not None:
-                rows = Layout(reached.layout.shape, reached.layout.strides, reached.layout.offset - layout.offset)
-                self._write(self._scattered(op, reached._replace(layout=rows, known=checked), value, reduce), op)
+            if reduction is not None and layout.is_contiguous() and _meeting_axis(selection, layout.size) is not None:
+                rows = Layout(selection.layout.shape, selection.layout.strides, selection.layout.offset - layout.offset)
+                self._write(self._scattered(op, selection._replace(layout=rows, known=checked), value, reduce), op)
                 return
-            how = scatter(reached.op, reduction, reached.axes, checked)
-            places = Places(how, reached.layout, reached.indices, reached.throughs)
-            self._store(source, through, self._pinned(), places)
+            self._store(source, through, self._pinned(), _places(selection, reduction, checked))
 
-    def _scattered(self, op: str, reached: Reached, value: Core | Number, reduce: str | None = None) -> Self:
-        """New tensor: this one's elements, with a value written as `_scatter` does; indices reach in a row-major copy."""
+    def _scattered(self, op: str, selection: Selection, value: Core | Number, reduce: str | None = None) -> Self:
+        """New tensor: this one's elements, with a value written as `_scatter` does; the selection is of a row-major copy."""
         reduction = self._reduction(op, reduce, value)
-        axis = None if reduction is None else _meeting_axis(reached, self.layout.size)
+        axis = None if reduction is None else _meeting_axis(selection, self.layout.size)
         if reduction is None or axis is None:
-            return self._scattered_in_order(op, reached, value, reduction)
+            return self._scattered_in_order(op, selection, value, reduction)
         if isinstance(value, Core):
-            value = value._view(broadcast_layout(value.layout, reached.shape, op))
-        size, count = self.layout.size, reached.shape[axis]
+            value = value._view(broadcast_layout(value.layout, selection.shape, op))
+        size, count = self.layout.size, selection.shape[axis]
         whole = count - count % PARTS
         shape = (PARTS, *self.layout.shape)
         start = Scalar(identity_of(reduction, self.dtype), self.dtype)
         parts = self._of(Node.of(OPS["cast"], shape, self.dtype, (start,), (None,)))
-        cut, its = _cut(reached, value, axis, slice(0, whole))
+        cut, its = _cut(selection, value, axis, slice(0, whole))
         if isinstance(its, Core):
             its = its._view(its.layout.unflatten(axis, (PARTS, -1)))
         parts = parts._scattered_in_order(op, _apart(cut, axis, size), its, reduction)
         rows = parts.layout.permute((*range(1, len(shape)), 0))
         total = Node.of(reduction, self.layout.shape, self.dtype, (parts.node,), (rows,))
-        found = self._compute(OPS[_COMBINES[reduction.name]], self, self._of(total))
+        found = self._compute(OPS[COMBINED_BY[reduction.name]], self, self._of(total))
         if whole == count:
             return found
-        return found._scattered_in_order(op, *_cut(reached, value, axis, slice(whole, count)), reduction)
+        return found._scattered_in_order(op, *_cut(selection, value, axis, slice(whole, count)), reduction)
 
-    def _scattered_in_order(self, op: str, reached: Reached, value: Core | Number, reduction: Reduction | None) -> Self:
+    def _scattered_in_order(
+        self, op: str, selection: Selection, value: Core | Number, reduction: Reduction | None
+    ) -> Self:
         """The same, with each element taking its values one after the other."""
-        source, through = self._source_of(value, op, reached.shape)
+        source, through = self._source_of(value, op, selection.shape)
         with lock:
             fresh = self.storage.node.buffer is None
             found = self.copy()  # type: ignore[attr-defined]
-            checked = self._look(reached, many=fresh, pending=False)  # what is fresh may be written itself
-            if 0 in reached.shape:
+            checked = self._look(selection, many=fresh, pending=False)  # what is fresh may be written itself
+            if 0 in selection.shape:
                 return found  # type: ignore[no-any-return]
-            how = scatter(reached.op, reduction, reached.axes, checked)
-            node = found._stored(source, through, False, Places(how, reached.layout, reached.indices, reached.throughs))
+            node = found._stored(source, through, False, _places(selection, reduction, checked))
             return self._of(node)._view(found.layout)
 
     def _reduction(self, op: str, reduce: str | None, value: Core | Number) -> Reduction | None:
@@ -109,21 +100,21 @@ class Scattering(Gathering):
         found.check(op, self.dtype)
         return found
 
-    def _look(self, reached: Reached, *, many: bool, pending: bool) -> bool:
+    def _look(self, selection: Selection, *, many: bool, pending: bool) -> bool:
         """Whether the indices are known to be in range; one that is found not to be raises an error. Few that are in memory are
         looked at in any case, and `many`, and those that are `pending`, if that is asked for.
         """
-        if reached.known:
+        if selection.known:
             return True
-        known, never = True, 0 in reached.shape  # written, so they are looked at now
-        for axis, size, index in zip(reached.axes, reached.sizes, reached.indices, strict=True):
+        known, never = True, 0 in selection.shape  # written, so they are looked at now
+        for axis, size, index in zip(selection.axes, selection.sizes, selection.indices, strict=True):
             few = index.layout.size <= FEW
             if not (never or ((few or many) and (pending or index.storage.node.buffer is not None))):
                 known = False
                 continue
             wrong = outside(index.to_numpy(), size) if few else _first_outside(index, size)  # type: ignore[attr-defined]
             if wrong is not None:
-                raise wrong_index(reached.op, wrong, axis, size)
+                raise wrong_index(selection.op, wrong, axis, size)
         return known
 
 
@@ -135,29 +126,35 @@ def identity_of(reduction: Reduction, dtype: DType) -> Number:
     return int(reduction.name in ("prod", "all"))
 
 
-def _meeting_axis(reached: Reached, size: int) -> int | None:
+def _places(selection: Selection, reduction: Reduction | None, known: bool) -> Places:
+    """What is written, with indices that are `known` to be in range or not."""
+    how = scatter(selection.op, reduction, selection.axes, known)
+    return Places(how, selection.layout, selection.indices, selection.throughs)
+
+
+def _meeting_axis(selection: Selection, size: int) -> int | None:
     """The longest axis whose values all meet at the same elements, of `size`, if there are very many for each of these."""
-    layout, shape = reached.layout, reached.shape
+    layout, shape = selection.layout, selection.shape
     if layout.base is not None or layout.tables is not None or prod(shape) < max(MANY, FAR_MORE * size):
         return None
     meet = [axis for axis, n in enumerate(shape) if layout.strides[axis] == 0 and n >= MANY // FAR_MORE]
     return max(meet, key=lambda axis: shape[axis], default=None)
 
 
-def _cut(reached: Reached, value: Any, axis: int, part: slice) -> tuple[Reached, Any]:
-    """Some of what is reached, and the values for it."""
+def _cut(selection: Selection, value: Any, axis: int, part: slice) -> tuple[Selection, Any]:
+    """Some of a selection, and the values for it."""
     key = (*[slice(None)] * axis, part)
-    throughs = tuple([x.index(key) for x in reached.throughs])
-    cut = reached._replace(layout=reached.layout.index(key), throughs=throughs)
+    throughs = tuple([x.index(key) for x in selection.throughs])
+    cut = selection._replace(layout=selection.layout.index(key), throughs=throughs)
     return cut, value._view(value.layout.index(key)) if isinstance(value, Core) else value
 
 
-def _apart(reached: Reached, axis: int, size: int) -> Reached:
-    """What is reached when so many elements are there once for each part of an axis."""
-    layout = reached.layout.unflatten(axis, (PARTS, -1))
+def _apart(selection: Selection, axis: int, size: int) -> Selection:
+    """The selection when so many elements are there once for each part of an axis."""
+    layout = selection.layout.unflatten(axis, (PARTS, -1))
     strides = tuple([size if k == axis else step for k, step in enumerate(layout.strides)])
-    throughs = tuple([x.unflatten(axis, (PARTS, -1)) for x in reached.throughs])
-    return reached._replace(layout=Layout(layout.shape, strides, layout.offset), throughs=throughs)
+    throughs = tuple([x.unflatten(axis, (PARTS, -1)) for x in selection.throughs])
+    return selection._replace(layout=Layout(layout.shape, strides, layout.offset), throughs=throughs)
 
 
 def _first_outside(index: Any, size: int) -> int | None:
