@@ -220,10 +220,10 @@ def fused(kernel: Kernel) -> list[str]:
             if isinstance(s, For):
                 collect(s.body)
             elif isinstance(s, Product):
-                collect((Update(s.fold, (*s.left.values, *s.right.values, *s.values)), *s.body))
+                collect((Update(s.accumulator, (*s.left.values, *s.right.values, *s.values)), *s.body))
             elif isinstance(s, Update):
                 found.update(dict.fromkeys(op for value in s.values for op in operations(value)))
-                found[kernel.folds[s.fold].reduction.name] = None
+                found[kernel.accumulators[s.accumulator].reduction.name] = None
             elif isinstance(s, Store):
                 found.update(dict.fromkeys(operations(s.value)))
 

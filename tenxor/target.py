@@ -2,7 +2,7 @@
 
 `Target.of_host` describes the present one; nobody else reads it. The numbers that loops are planned by stand here in groups,
 each with its unit and its reason. They choose between ways to the same bits: how large a block is, what is kept, who shares
-what. What decides the bits of results stands with the loops that it decides (`kernel/`, `llvm/folds.py`), as these may depend on
+what. What decides the bits of results stands with the loops that it decides (`kernel/`, `llvm/reductions.py`), as these may depend on
 no cache and no number of threads; of a target they depend on the length of its vectors alone.
 
 Numbers that follow from caches are what was measured best on machines with at least the caches of `Caches()`. They shrink with
@@ -84,7 +84,7 @@ class Tile(NamedTuple):
 class Costs:
     """Work in additions of one element, up to or from which something is done."""
 
-    kept: int = 10  # from which what a fold computes is kept for the loop that needs it again
+    kept: int = 10  # from which what a reduction computes is kept for the loop that needs it again
     kept_row: int = 3  # and what is the same for all steps of a loop, for the columns of a block
     cheap: int = 8  # of an element, up to which a step takes four vectors: its loop would cost as much as the work
     moderate: int = 24  # and up to which it takes two
@@ -102,7 +102,7 @@ class Fusing:
     cheap: int = 4  # additions for each element, that may be repeated for a larger result: a load costs as much
     trivial: int = 2  # operations in a constant that is sooner computed than loaded
     repeatable: int = 64  # additions that may be repeated at a few places of one kernel
-    few_results: int = 16  # of a fold: too few to share them among threads
+    few_results: int = 16  # of a reduction: too few to share them among threads
     much: int = 1 << 18  # elements that are read: about the work that is worth sharing
     far_more: int = 32  # times as many elements read as stored, from which storing costs nothing beside
 
@@ -111,7 +111,7 @@ class Fusing:
 class Loops:
     """Loops through memory: how much at a time."""
 
-    vectors: int = 16  # in a step through a short row that is folded into states: it is best read whole
+    vectors: int = 16  # in a step through a short row that is reduced into states: it is best read whole
     singly: int = 4  # elements loaded one by one from one place in memory, before the place is moved on
     columns: int = 4096  # in a block: their states, of four bytes, fill half of the nearest cache
     short_rows: int = 1024  # columns in a block where there are no more: whole rows are read one after the other
@@ -236,7 +236,7 @@ class Target:
         return max(2, self.vector_bytes // itemsize) if self.vector_bytes else 1
 
     def tile(self, states: int) -> Tile:
-        """What registers hold of a product whose fold has so many states, beside a vector or two of each step."""
+        """What registers hold of a product whose reduction has so many states, beside a vector or two of each step."""
         if self.registers >= MANY_REGISTERS:
             return Tile((12, 4), 2) if states == 1 else Tile((6, 2), 2)
         return Tile((6, 2), 2) if states == 1 else Tile((4, 2), 1)

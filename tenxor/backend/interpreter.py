@@ -140,7 +140,7 @@ def run(
 
 
 class _Run:
-    """One call of a kernel: its arguments, where its loops stand, and the states of its folds."""
+    """One call of a kernel: its arguments, where its loops stand, and the states of its reductions."""
 
     def __init__(
         self,
@@ -171,10 +171,10 @@ class _Run:
             if isinstance(s, For):
                 self.loop(s)
             elif isinstance(s, Init):
-                fold = self.kernel.folds[s.fold]
-                self.states[self.state(s.fold)] = self.values(fold.reduction.identity(fold.states))
+                accumulator = self.kernel.accumulators[s.accumulator]
+                self.states[self.state(s.accumulator)] = self.values(accumulator.reduction.identity(accumulator.states))
             elif isinstance(s, Update):
-                self.states[self.state(s.fold)] = self.values(s.values)  # all of them see the state from before
+                self.states[self.state(s.accumulator)] = self.values(s.values)  # all of them see the state from before
             elif isinstance(s, Keep):
                 (self.kept[s.row, self.at[s.axis]],) = self.values((s.value,))
             elif isinstance(s, Accumulate):
@@ -188,10 +188,10 @@ class _Run:
             else:
                 self.store(s)
 
-    def state(self, fold: int) -> tuple[int, int]:
-        """The key of a fold's state at present: one of a row, or the only one."""
-        row = self.kernel.folds[fold].row
-        return fold, self.at[row] if row >= 0 else 0
+    def state(self, accumulator: int) -> tuple[int, int]:
+        """The key of a reduction's state at present: one of a row, or the only one."""
+        row = self.kernel.accumulators[accumulator].row
+        return accumulator, self.at[row] if row >= 0 else 0
 
     def extent(self, axis: int) -> int:
         return self.slots[self.kernel.axes[axis].extent]
@@ -208,15 +208,15 @@ class _Run:
             del self.block[s.axis]
 
     def product(self, s: Product) -> None:
-        fold = self.kernel.folds[s.fold]
+        accumulator = self.kernel.accumulators[s.accumulator]
         steps = list(itertools.product(*(range(self.extent(a)) for a in s.summed)))
         left, right = self.side(s.left, s.summed, steps), self.side(s.right, s.summed, steps)
         for row, column in itertools.product(range(len(left)), range(len(right))):
             self.at.update({s.left.axis: row, s.right.axis: column})
-            self.states[self.state(s.fold)] = self.values(fold.reduction.identity(fold.states))
+            self.states[self.state(s.accumulator)] = self.values(accumulator.reduction.identity(accumulator.states))
             for factors in zip(left[row], right[column], strict=True):
                 self.factors = factors
-                self.states[self.state(s.fold)] = self.values(s.values)
+                self.states[self.state(s.accumulator)] = self.values(s.values)
             self.body(s.body)
 
     def side(self, side: Side, summed: tuple[int, ...], steps: Sequence[tuple[int, ...]]) -> list[list[list[Value]]]:
@@ -338,7 +338,7 @@ class _Run:
         if isinstance(e, Arg):
             return lambda known: known[e]  # given by whoever asks
         assert isinstance(e, (State, Result)), f"{self.kernel.name}: {e!r} is no value of the loop IR"
-        return lambda known: self.states[self.state(e.fold)][e.part]
+        return lambda known: self.states[self.state(e.accumulator)][e.part]
 
     def load(self, e: Load, known: Known) -> Value:
         indices = [int(known[a]) for a in e.args]

@@ -11,7 +11,7 @@ from ..errors import ArgumentError, AxisError, ShapeError, TraceError
 from ..layout import Layout
 from ..node import Node, Scalar
 from ..ops.expr import Arg, Const, Expr, cast, substitute
-from ..ops.reductions import REDUCTIONS, Reduction, fold_from_first, fold_in_order
+from ..ops.reductions import REDUCTIONS, Reduction, reduction_from_first, reduction_in_order
 from ..tensor import Tensor
 from ..tensor.arguments import Axes
 from ..tensor.contraction import contracted, loops_along, paired_axes, widened
@@ -99,9 +99,9 @@ def reduce(
     if initial is None:
         if state is not t.dtype:
             t = t.astype(state)
-        reduction = fold_from_first(step, any_order=False)
+        reduction = reduction_from_first(step, any_order=False)
     else:
-        reduction = fold_in_order(step, _constant(initial, state))
+        reduction = reduction_in_order(step, _constant(initial, state))
     found: Tensor = t._reduce(reduction, "reduce", axis, keepdims)
     return found
 
@@ -180,4 +180,4 @@ def _adding(add: Function | None, products: Tensor) -> Reduction:
     if add in _BUILT_IN:
         return REDUCTIONS[_BUILT_IN[add]]
     state, traced = state_dtype("contract", add, products.dtype, products.dtype)
-    return fold_from_first(cast(_fixed("contract", traced), state), any_order=True)
+    return reduction_from_first(cast(_fixed("contract", traced), state), any_order=True)

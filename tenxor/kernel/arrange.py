@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from math import prod
 
 from ..layout import Layout, Table
-from .drafted import Access, Draft, Folding, Loops
+from .drafted import Access, Draft, Loops, ReductionLoop
 from .ir import surface, walk
 
 Step = int | Table
-# These decide in which order a fold adds: they are the same on all machines.
+# These decide in which order a reduction adds: they are the same on all machines.
 NEAR = (-1, 2, 3, 4)  # steps of reads in which whole vectors, or a few, hold all that the lanes need
-BRIEF = 4  # steps of a fold over pairs, up to which lanes are never given to them
+BRIEF = 4  # steps of a reduction over pairs, up to which lanes are never given to them
 
 
 @dataclass(slots=True)
@@ -53,7 +53,7 @@ class Walk:
 class Arranged:
     """The loops of a draft, and how each of its places is walked along them, that of the result last.
 
-    `reduced` are the axes of folds, by those that they have in the draft, and `in_order` the folds that take their elements
+    `reduced` are the axes of reductions, by those that they have in the draft, and `in_order` the reductions that take their elements
     one by one, whoever asks for them.
     """
 
@@ -75,24 +75,24 @@ def arranged(d: Draft) -> Arranged:
     walks, extents = walks_of(d), list(d.extents)
     space = tuple([a for a in d.space if extents[a] != 1])
     boundaries = _boundaries(d, space)
-    if boundaries <= {0} and d.scan is None:  # else the folds, and what they read, decide
+    if boundaries <= {0} and d.scan is None:  # else the reductions, and what they read, decide
         space = ordered(space, walks[-1:])
-    following = {f.axes for f in d.foldings if d.folds[f.fold].reduction.follow is not None}
+    following = {f.axes for f in d.reductions if d.accumulators[f.accumulator].reduction.follow is not None}
     reduced: dict[Loops, Loops] = {}
-    for f in d.foldings:
+    for f in d.reductions:
         if f.axes not in reduced and f.axes != (d.scan,):
             axes = tuple([a for a in f.axes if extents[a] != 1])
             if f.axes not in following and _boundaries(d, axes) <= {0, len(axes)}:
                 axes = ordered(axes, walks[:-1])
             reduced[f.axes] = axes
-    in_order = frozenset([f.fold for f in d.foldings if _takes_in_order(d, f, reduced.get(f.axes, ()), walks)])
+    in_order = frozenset([f.accumulator for f in d.reductions if _takes_in_order(d, f, reduced.get(f.axes, ()), walks)])
     reduced = {own: merged(axes, walks, extents, _boundaries(d, axes)) for own, axes in reduced.items()}
     return Arranged(extents, walks, merged(space, walks, extents, boundaries), reduced, in_order)
 
 
 def _boundaries(d: Draft, axes: Loops) -> set[int]:
-    """After how many of the outermost of these axes a fold runs."""
-    return {sum(a in axes for a in f.around) for f in d.foldings}
+    """After how many of the outermost of these axes a reduction runs."""
+    return {sum(a in axes for a in f.around) for f in d.reductions}
 
 
 def merged(axes: Loops, walks: Sequence[Walk], extents: list[int], boundaries: set[int]) -> Loops:
@@ -136,14 +136,14 @@ def longest_last(axes: Loops, extents: Sequence[int], enough: int) -> Loops:
     return (*(a for a in axes if a != longest), longest)
 
 
-def _takes_in_order(d: Draft, f: Folding, axes: Loops, walks: Sequence[Walk]) -> bool:
-    """Whether a fold takes its elements one by one, and lanes are left to the loops around it.
+def _takes_in_order(d: Draft, f: ReductionLoop, axes: Loops, walks: Sequence[Walk]) -> bool:
+    """Whether a reduction takes its elements one by one, and lanes are left to the loops around it.
 
     It does where its elements lie apart, but those of neighbouring results lie next to one another; and where it is brief and
-    over pairs. The fold and what it reads decide, and not the kernel that it is part of, so its bits are the same in all
+    over pairs. The reduction and what it reads decide, and not the kernel that it is part of, so its bits are the same in all
     of them.
     """
-    if not axes or d.folds[f.fold].reduction.combine is None:
+    if not axes or d.accumulators[f.accumulator].reduction.combine is None:
         return True
     if f.last is None:
         return False
@@ -155,7 +155,7 @@ def _takes_in_order(d: Draft, f: Folding, axes: Loops, walks: Sequence[Walk]) ->
     return 0 < beside >= inside
 
 
-def _over_pairs(f: Folding, reads: Sequence[Walk]) -> bool:
+def _over_pairs(f: ReductionLoop, reads: Sequence[Walk]) -> bool:
     """Whether neighbouring results share some of what they read, and others the rest, as in a product of matrices."""
     shared = [w for w in reads if f.last not in w.steps]
     return 0 < len(shared) < len(reads) and any(a in w.steps for w in shared for a in f.around)

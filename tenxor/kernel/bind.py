@@ -104,7 +104,7 @@ class _Binder:
             tuple([n.dtype.part for n, _ in nest.numbers]),
             len(self.slots),
             tuple(self.axes),
-            tuple([f if f.row < 0 else f._replace(row=self.axis_of[f.row]) for f in nest.folds]),
+            tuple([f if f.row < 0 else f._replace(row=self.axis_of[f.row]) for f in nest.accumulators]),
             body,
         )
 
@@ -198,7 +198,7 @@ class _Binder:
         if isinstance(s, For):
             return For(self.axis_of[s.axis], self.body(s.body), s.block)
         if isinstance(s, Update):
-            return Update(s.fold, self.exprs(s.values))
+            return Update(s.accumulator, self.exprs(s.values))
         if isinstance(s, Keep):
             return Keep(s.row, self.axis_of[s.axis], s.size, self.expr(s.value))
         if isinstance(s, Product):
@@ -236,7 +236,7 @@ class _Binder:
         )
         shared = -1 if s.shared < 0 else self.axis_of[s.shared]
         summed = tuple([self.axis_of[a] for a in s.summed])
-        return Product(s.fold, left, right, summed, self.exprs(s.values), self.body(s.body), shared, s.once)
+        return Product(s.accumulator, left, right, summed, self.exprs(s.values), self.body(s.body), shared, s.once)
 
 
 def _loops(nest: Nest) -> dict[int, None]:

@@ -13,12 +13,12 @@ from ..dtypes import DType, int64
 from ..layout import Layout
 from ..node import POSITION, STORE, Gather, Node, Scalar, Scan, Scatter
 from ..ops import OPS, DTypes, Op
-from ..ops.complexes.folds import split
 from ..ops.complexes.pairs import applied, converted, pair
+from ..ops.complexes.reductions import split
 from ..ops.expr import Expr, apply
 from ..ops.reductions import Reduction
-from .drafted import Access, Chosen, Draft, Folding, Loops, Place
-from .ir import Fold, Number, Result, State
+from .drafted import Access, Chosen, Draft, Loops, Place, ReductionLoop
+from .ir import Accumulator, Number, Result, State
 from .reads import along_last, further_shape, inside, loops_of, of_columns, outermost, whole
 
 Walked = Generator["Walked", Expr, Expr]  # gives an expression, and is given those of the parts that it yields
@@ -51,7 +51,7 @@ class _Drafter:
         self.known: dict[tuple[Node | None, Layout, Loops], Expr] = {}
         self.number_of: dict[int, Expr] = {}
         self.reduced: dict[tuple[object, ...], Loops] = {}
-        self.fold_of: dict[tuple[Reduction, Expr, Loops, Loops], int] = {}
+        self.accumulator_of: dict[tuple[Reduction, Expr, Loops, Loops], int] = {}
         self.chosen_by: dict[tuple[Expr, int], list[int]] = {}  # the axes, by their index and size
 
     def draft(self) -> Draft:
@@ -70,7 +70,7 @@ class _Drafter:
             (d.scan,) = d.new_axes(layout.shape[-1:])
             loops = (*d.space, d.scan)
             x = walked(self.source(root.sources[0], layout, loops))
-            d.value = self.folded(root.op.reduction, x, d.space, (d.scan,), root.dtype, None)
+            d.value = self.accumulated(root.op.reduction, x, d.space, (d.scan,), root.dtype, None)
             d.out = Place(None, whole(root) if root.target is None else root.target, loops)
         else:
             place = loops_of(root)
@@ -193,27 +193,27 @@ class _Drafter:
             axes = self.reduced[around, extents, alike] = self.d.new_axes(extents)
         x = yield self.source(node.sources[0], inside(place, extents).over(layout), around + axes)
         along = along_last(node.shape, place)
-        return self.folded(op, x, around, axes, node.dtype, None if along is None else around[along])
+        return self.accumulated(op, x, around, axes, node.dtype, None if along is None else around[along])
 
-    def folded(self, op: Reduction, x: Expr, around: Loops, axes: Loops, dtype: DType, last: int | None) -> Expr:
+    def accumulated(self, op: Reduction, x: Expr, around: Loops, axes: Loops, dtype: DType, last: int | None) -> Expr:
         d, op = self.d, split(op, x.dtype)
         d.names.append(op.name)
         states = op.states(x.dtype)
-        fold = self.fold_of.setdefault((op, x, around, axes), len(d.folds))
-        if fold == len(d.folds):
-            self.start(fold, op, x, states, around, axes, last)
-        results = tuple(Result(fold, part, s) for part, s in enumerate(states))
+        accumulator = self.accumulator_of.setdefault((op, x, around, axes), len(d.accumulators))
+        if accumulator == len(d.accumulators):
+            self.start(accumulator, op, x, states, around, axes, last)
+        results = tuple(Result(accumulator, part, s) for part, s in enumerate(states))
         return converted(op.finish(results, dtype) if op.finish else results[-1], dtype)
 
     def start(
-        self, fold: int, op: Reduction, x: Expr, states: DTypes, around: Loops, axes: Loops, last: int | None
+        self, accumulator: int, op: Reduction, x: Expr, states: DTypes, around: Loops, axes: Loops, last: int | None
     ) -> None:
         d = self.d
-        d.folds.append(Fold(op, states))
-        state = tuple(State(fold, part, s) for part, s in enumerate(states))
+        d.accumulators.append(Accumulator(op, states))
+        state = tuple(State(accumulator, part, s) for part, s in enumerate(states))
         position = self.position(around, axes) if op.places else x
         values = op.step(state, op.lift(x, position, states))
-        d.foldings.append(Folding(around, axes, fold, tuple(values), last))
+        d.reductions.append(ReductionLoop(around, axes, accumulator, tuple(values), last))
 
     def position(self, around: Loops, axes: Loops) -> Expr:
         """The row-major number of an element among those reduced."""

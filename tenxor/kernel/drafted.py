@@ -8,7 +8,7 @@ from ..dtypes import DType, int64
 from ..layout import Layout
 from ..node import Node, Scalar
 from ..ops.expr import Expr
-from .ir import Fold
+from .ir import Accumulator
 
 Loops = tuple[int, ...]  # the axes around something, outermost first
 
@@ -62,17 +62,17 @@ class Place:
 
 
 @dataclass(slots=True)
-class Folding:
-    """One fold: its loops `axes` run inside `around`, and `values` is its next state.
+class ReductionLoop:
+    """The loops of a reduction, in a draft or in a nest: its `axes` run inside `around`, and `values` is its next state.
 
-    `last` is the loop around it that runs along the last axis of the reduction's own result, if there is one.
+    In a draft, `last` is the loop around it that runs along the last axis of the reduction's own result, if there is one.
     """
 
     around: Loops
     axes: Loops
-    fold: int
+    accumulator: int
     values: tuple[Expr, ...]
-    last: int | None
+    last: int | None = None
 
 
 @dataclass(slots=True)
@@ -85,8 +85,8 @@ class Draft:
     scan: int | None = None  # the axis that a running reduction walks, inside `space`
     places: list[Place] = field(default_factory=list)
     numbers: list[tuple[Scalar, bool]] = field(default_factory=list)  # and whether the imaginary part is meant
-    folds: list[Fold] = field(default_factory=list)
-    foldings: list[Folding] = field(default_factory=list)
+    accumulators: list[Accumulator] = field(default_factory=list)
+    reductions: list[ReductionLoop] = field(default_factory=list)
     chosen: dict[int, Chosen] = field(default_factory=dict)  # the axes along which values say the index
     names: list[str] = field(default_factory=list)  # of the operations, innermost first
     value: Expr | None = None

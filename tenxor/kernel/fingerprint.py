@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..ops.expr import Arg, Expr
-from .ir import Fold, Kernel
+from .ir import Accumulator, Kernel
 
 
 def fingerprint(kernel: Kernel) -> str:
@@ -12,10 +12,11 @@ def fingerprint(kernel: Kernel) -> str:
     def of(x: object) -> str:
         if isinstance(x, Expr):
             return x.digest.hex()
-        if isinstance(x, Fold):  # by what it does, not by its name: a user's own are all called alike
+        if isinstance(x, Accumulator):  # by what it does, not by its name: a user's own are all called alike
             state = tuple(Arg(k, d) for k, d in enumerate(x.states))
             joined = x.reduction.combine(state, state) if x.reduction.combine else ()
-            return f"Fold({x.reduction.name},{x.row},{of(x.states)},{of(x.reduction.identity(x.states))},{of(joined)})"
+            parts = (x.row, x.states, x.reduction.identity(x.states), joined)
+            return f"Accumulator({x.reduction.name},{','.join(map(of, parts))})"
         if isinstance(x, tuple):
             return f"{type(x).__name__}({','.join(of(part) for part in x)})"
         return str(x)

@@ -12,12 +12,12 @@ from ..dtypes import int64
 from ..layout import Layout
 from ..node import POSITION, STORE, Gather, Node
 from ..ops import Op
-from ..ops.complexes.folds import split
+from ..ops.complexes.reductions import split
 from ..ops.expr import zero
 from ..ops.reductions import Reduction
 from .arrange import arranged
-from .drafted import Chosen, Draft, Folding, Loops, Place
-from .ir import Fold
+from .drafted import Chosen, Draft, Loops, Place, ReductionLoop
+from .ir import Accumulator
 from .pairs import LEAST, Moves, can_be_product, pair_of
 from .reads import further_shape, loops_of, outermost, source_places, whole
 from .refine import refine
@@ -50,11 +50,11 @@ def _reads_chains(node: Node) -> bool:
 def is_product(root: Node, kernels: Set[Node]) -> bool:
     """Whether the kernel that computes `root`, reading the results of other `kernels`, would be a product."""
     footprint = _Footprint(root, kernels)
-    if not footprint.follow() or not footprint.d.foldings:
+    if not footprint.follow() or not footprint.d.reductions:
         return False
     d = footprint.d
     refine(d)
-    (f,), loops = d.foldings, arranged(d)
+    (f,), loops = d.reductions, arranged(d)
     if not set(loops.space) <= set(f.around):
         return False
     place_of = {k: at for at, k in enumerate(footprint.taken)}
@@ -67,7 +67,7 @@ def is_product(root: Node, kernels: Set[Node]) -> bool:
         [its for k, its in enumerate(steps) if k not in place_of],
         [[place_of[k], *(place_of[i] for i in footprint.indices_of(k))] for k in footprint.taken],
     )
-    return pair_of(moves, max(s.itemsize for s in d.folds[0].states)) is not None
+    return pair_of(moves, max(s.itemsize for s in d.accumulators[0].states)) is not None
 
 
 def _are_alike(node: Node, other: Node) -> bool:
@@ -87,17 +87,17 @@ def _are_alike(node: Node, other: Node) -> bool:
 
 
 class _Footprint:
-    """What a kernel with one fold reads, and where."""
+    """What a kernel with one reduction reads, and where."""
 
     def __init__(self, root: Node, kernels: Set[Node]) -> None:
         self.d = Draft(root)
         self.kernels = kernels
-        self.taken: list[int] = []  # the places that the fold reads
+        self.taken: list[int] = []  # the places that the reduction reads
         self.said_by: dict[int, list[int]] = {}  # by axis that no loop runs through: the places of the values that say the index
-        self.fold: tuple[Node, Layout] | None = None  # where it is read
+        self.reduction: tuple[Node, Layout] | None = None  # where it is read
 
     def follow(self) -> bool:
-        """Follow recipes down to what is in memory; False if that finds more than one fold, or one that is no product."""
+        """Follow recipes down to what is in memory; False if that finds more than one reduction, or one that is no product."""
         d, root = self.d, self.d.root
         start, place = root, whole(root)
         if root.op is STORE:
@@ -118,17 +118,17 @@ class _Footprint:
             if read in seen:
                 continue
             seen.add(read)
-            node, place, loops, in_fold, says = read
+            node, place, loops, in_reduction, says = read
             if (node is not root and (node.buffer is not None or node in self.kernels)) or node.op is POSITION:
-                self.leaf(node, place, loops, in_fold, says)
+                self.leaf(node, place, loops, in_reduction, says)
                 continue
             further: Loops = ()
             if isinstance(node.op, Reduction):
                 place = outermost(place)
                 loops = loops[: len(place.shape)]
-                if in_fold or not self.begin(node, node.op, place, loops):
+                if in_reduction or not self.begin(node, node.op, place, loops):
                     return False
-                further, in_fold = d.foldings[0].axes, True
+                further, in_reduction = d.reductions[0].axes, True
             elif isinstance(node.op, Gather):
                 further = d.new_axes(further_shape(node))
                 self.said_by |= {axis: [] for axis in further}
@@ -139,23 +139,23 @@ class _Footprint:
             for k, (source, where) in enumerate(source_places(node, place)):
                 index = chosen and k > 0
                 inside = loops if index else loops + further
-                stack.append((source, where, inside, in_fold, (*says, further[k - 1]) if index else says))
+                stack.append((source, where, inside, in_reduction, (*says, further[k - 1]) if index else says))
         return True
 
     def begin(self, node: Node, op: Reduction, place: Layout, around: Loops) -> bool:
-        """Begin with a fold; False if it is no product, or not the only one."""
+        """Begin with a reduction; False if it is no product, or not the only one."""
         d, dtype = self.d, node.sources[0].dtype
         op = split(op, dtype)
-        if self.fold is None and can_be_product(op):
-            self.fold = node, place
-            d.folds.append(Fold(op, op.states(dtype)))
-            d.foldings.append(Folding(around, d.new_axes(further_shape(node)), 0, (), None))
-        return self.fold is not None and self.fold[1] == place and _are_alike(self.fold[0], node)
+        if self.reduction is None and can_be_product(op):
+            self.reduction = node, place
+            d.accumulators.append(Accumulator(op, op.states(dtype)))
+            d.reductions.append(ReductionLoop(around, d.new_axes(further_shape(node)), 0, ()))
+        return self.reduction is not None and self.reduction[1] == place and _are_alike(self.reduction[0], node)
 
-    def leaf(self, node: Node, place: Layout, loops: Loops, in_fold: bool, says: Loops) -> None:
+    def leaf(self, node: Node, place: Layout, loops: Loops, in_reduction: bool, says: Loops) -> None:
         k = len(self.d.places)
         self.d.places.append(Place(None if node.op is POSITION else node, place, loops))
-        if in_fold:
+        if in_reduction:
             self.taken.append(k)
         for axis in says:
             self.said_by[axis].append(k)

@@ -1,7 +1,7 @@
 """Which pending nodes become kernels, and which are inlined in another.
 
 A node is inlined, and never stored, where that repeats no costly work: all who read it are one kernel, or
-fold other parts of it than one another, and its places in the kernels' loops are single views. Everything else is a
+reduce other parts of it than one another, and its places in the kernels' loops are single views. Everything else is a
 kernel of its own, as is a product (`products.py`) unless elementwise work on its results is all that the kernel does
 besides: writing them into part of a tensor, too. The choice never changes a value.
 """
@@ -43,7 +43,7 @@ class _Known(NamedTuple):
     weight: int
     cost: int
     constant: bool
-    folded: bool
+    for_products: bool
 
 
 def pending(roots: Sequence[Node]) -> list[Node]:
@@ -80,12 +80,12 @@ def _products_apart(kernels: Sequence[Node], places: dict[Node, list[_Read]]) ->
         if isinstance(node.op, Reduction) and node not in every:
             inside.setdefault(reads[0].kernel, []).append(node)
     apart: set[Node] = set()
-    for kernel, folds in inside.items():
-        likely = [node for node in folds if may_be_product(node)]
+    for kernel, reductions in inside.items():
+        likely = [node for node in reductions if may_be_product(node)]
         ends = type(kernel.op) is Op or kernel.op is STORE
         if likely and not (ends and is_product(kernel, every)):
             products = [node for node in likely if is_product(node, every)]
-            others = _others(folds, products) if ends else set()
+            others = _others(reductions, products) if ends else set()
             apart |= others if others and is_product(kernel, every | others) else set(products)
     return apart
 
@@ -100,12 +100,12 @@ def _gathers_apart(kernels: Sequence[Node], places: dict[Node, list[_Read]]) -> 
     return {node for kernel, gathers in found.items() if not is_product(kernel, every) for node in gathers}
 
 
-def _others(folds: Sequence[Node], products: Sequence[Node]) -> set[Node]:
-    """The other folds of a kernel, if it may end with the last product: none of them needs its result, and they are no more
+def _others(reductions: Sequence[Node], products: Sequence[Node]) -> set[Node]:
+    """The other reductions of a kernel, if it may end with the last product: none of them needs its result, and they are no more
     kernels on their own than they would be with that result in memory.
     """
-    others = {node for node in folds if node is not products[-1]} if products else set()
-    many = len(folds) > len(products) + 1
+    others = {node for node in reductions if node is not products[-1]} if products else set()
+    many = len(reductions) > len(products) + 1
     return set() if many or any(_reaches(node, products[-1]) for node in others) else others
 
 
@@ -169,11 +169,11 @@ def _nodes(node: Node) -> list[Node]:
 
 
 def _shareable(order: Sequence[Node], fusing: Fusing) -> set[Node]:
-    """The nodes that folds with few results take, where folds below read much for each of their elements: a loop of their
+    """The nodes that reductions with few results take, where reductions below read much for each of their elements: a loop of their
     own can be shared by threads, and little is stored.
     """
     found: set[Node] = set()
-    reads: dict[Node, int] = {}  # how many elements the largest fold reads
+    reads: dict[Node, int] = {}  # how many elements the largest reduction reads
     for node in order:
         if isinstance(node.op, Op):
             reads[node] = max((reads.get(s, 0) for s in node.sources if type(s) is Node), default=0)
@@ -239,7 +239,7 @@ def costs(order: Sequence[Node]) -> dict[Node, int]:
         if isinstance(node.op, Op):
             found[node] = node.op.cost + sum(found.get(s, 0) for s in node.sources if type(s) is Node)
         else:
-            found[node] = 0  # a fold, or memory, is there already wherever it is read
+            found[node] = 0  # a reduction, or memory, is there already wherever it is read
     return found
 
 
@@ -267,8 +267,8 @@ def _elements(place: Layout) -> int:
     )
 
 
-def _folded_in_parts(node: Node, reads: list[_Read]) -> bool:
-    """Whether kernels fold an elementwise result, each another part of it: none computes what another does."""
+def _reduced_in_parts(node: Node, reads: list[_Read]) -> bool:
+    """Whether kernels reduce an elementwise result, each another part of it: none computes what another does."""
     return (
         isinstance(node.op, Op)
         and sum(_elements(r.place) for r in reads) <= node.size
@@ -321,13 +321,13 @@ def _pays(node: Node, reads: list[_Read], fusing: Fusing, known: _Known) -> bool
     if isinstance(node.op, Reduction):
         return alone and not repeats and _keeps_its_bits(node, reads[0].place)
     if isinstance(node.op, Gather):
-        return alone and (not repeats or known.folded) and _is_whole(node, reads[0])
+        return alone and (not repeats or known.for_products) and _is_whole(node, reads[0])
     if not isinstance(node.op, Op) or len(reads) > fusing.places or not (alone or known.cost <= fusing.repeatable):
         return False
     if not together:
         repeats = any(_times(read) > _elements(read.place) for read in reads)
     cheap = node.op.cost <= fusing.cheap and known.weight <= fusing.cheap
-    return (together or _folded_in_parts(node, reads)) and (cheap or not repeats)
+    return (together or _reduced_in_parts(node, reads)) and (cheap or not repeats)
 
 
 def _most_times(reads: list[_Read]) -> int:

@@ -23,8 +23,8 @@ def lower(root: Node, kernels: Set[Node], target: Target) -> tuple[Kernel, Bindi
     """
     nest = loops_of(root, kernels, target)
     kernel, binding = bind(nest if isinstance(root.op, Scatter) else scheduled(nest, target))
-    written, folded = nest.visits()
-    binding.work = written + folded // (1 if kernel.product is None else target.costs.product)
+    written, reduced = nest.visits()
+    binding.work = written + reduced // (1 if kernel.product is None else target.costs.product)
     binding.nest = nest
     return kernel, binding
 

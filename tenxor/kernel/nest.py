@@ -1,4 +1,4 @@
-"""The loop nest of a kernel, before it is scheduled for a machine: what is computed where, each fold in the outermost loop that it
+"""The loop nest of a kernel, before it is scheduled for a machine: what is computed where, each reduction in the outermost loop that it
 depends on.
 
 A `Nest` is a kernel for one set of shapes. Where a `Kernel` has slots it has the numbers themselves: sizes, steps, offsets. So
@@ -19,12 +19,12 @@ from ..layout import Layout, Table
 from ..node import STORE, Node, Scalar, writes
 from ..ops.expr import Expr, Pair
 from .arrange import Arranged, Walk, arranged, merged
-from .drafted import Access, Draft, Folding, Loops, Place
+from .drafted import Access, Draft, Loops, Place, ReductionLoop
 from .ir import (
     Accumulate,
+    Accumulator,
     Address,
     Axis,
-    Fold,
     For,
     Init,
     Product,
@@ -70,9 +70,9 @@ class Nest:
     sizes: dict[int, int]  # of the axes that values say the index along
     numbers: tuple[tuple[Scalar, bool], ...]  # and whether the imaginary part of the number is meant
     axes: tuple[Axis, ...]
-    folds: tuple[Fold, ...]
+    accumulators: tuple[Accumulator, ...]
     body: Body
-    in_order: frozenset[int] = frozenset()  # the folds that take their elements one by one
+    in_order: frozenset[int] = frozenset()  # the reductions that take their elements one by one
     scratch: int = 0  # bytes that each thread needs
 
     def where(self, e: Access) -> Address:
@@ -112,23 +112,23 @@ class Nest:
         return next(s for s in statements(self.body) if isinstance(s, Store))
 
     def visits(self) -> tuple[int, int]:
-        """How many elements are written, and how many folds take, but for running ones: these take what they write."""
+        """How many elements are written, and how many reductions take, but for running ones: these take what they write."""
         running = self.around[len(self.space) :]
         return self.extent(self.around), sum(
             self.extent(f.around + f.axes) for f in self.reductions if f.axes != running or not running
         )
 
     @cached_property
-    def reductions(self) -> list[Reducing]:
-        """The folds, in the order in which they are started."""
+    def reductions(self) -> list[ReductionLoop]:
+        """The reductions, in the order in which they are started."""
         started: dict[int, Loops] = {}
         found = []
         for s, around in placed(self.body):
             if isinstance(s, Init):
-                started[s.fold] = around
+                started[s.accumulator] = around
             elif isinstance(s, Update):
-                outside = started[s.fold]
-                found.append(Reducing(s.fold, outside, around[len(outside) :], s.values))
+                outside = started[s.accumulator]
+                found.append(ReductionLoop(outside, around[len(outside) :], s.accumulator, s.values))
         return found
 
     def aligned(self) -> list[Node]:
@@ -149,15 +149,6 @@ class Nest:
 def _moves(a: Address) -> Set[Term] | None:
     """What an address of a single view adds up; None for a chain, and where a table says."""
     return None if a.then is not None or any(t.how == "table" for t in a.terms) else frozenset(a.terms)
-
-
-class Reducing(NamedTuple):
-    """A fold of a nest: its loops `axes` run inside `around`, and `values` is its next state."""
-
-    fold: int
-    around: Loops
-    axes: Loops
-    values: tuple[Expr, ...]
 
 
 def placed(body: Body, around: Loops = ()) -> Iterator[tuple[Statement, Loops]]:
@@ -209,9 +200,10 @@ class Nesting:
         real, *imag = parts_of(self.value)
         innermost: Body = (Store(operand, address, real, imag=imag[0] if imag else None),)
         if d.scan is not None:
-            (f,) = [f for f in d.foldings if f.axes == (d.scan,)]
-            innermost = (Init(f.fold), *self.nested(space, (d.scan,), (Update(f.fold, f.values), *innermost)))
-        return self.made((*self.folded(()), *self.nested((), space, innermost)), d.space)
+            (f,) = [f for f in d.reductions if f.axes == (d.scan,)]
+            running = self.nested(space, (d.scan,), (Update(f.accumulator, f.values), *innermost))
+            innermost = (Init(f.accumulator), *running)
+        return self.made((*self.reductions_in(()), *self.nested((), space, innermost)), d.space)
 
     def made(self, body: Body, parallel: Loops, lanes: Loops = ()) -> Nest:
         """The nest with this body; the steps of some of the draft's axes are independent, and some have lanes."""
@@ -226,7 +218,7 @@ class Nesting:
             {axis: d.extents[axis] for axis in d.chosen},
             tuple(d.numbers),
             tuple([Axis(loops.extents[a], a in parallel, a in lanes) for a in self.axis_of]),
-            tuple(d.folds),
+            tuple(d.accumulators),
             body,
             loops.in_order,
         )
@@ -234,27 +226,28 @@ class Nesting:
     # Statements
 
     def nested(self, around: Loops, axes: Loops, innermost: Body) -> Body:
-        """Loops over `axes`, inside those `around`, each with the folds that belong just inside it."""
+        """Loops over `axes`, inside those `around`, each with the reductions that belong just inside it."""
         body = innermost
         for depth in range(len(axes), 0, -1):
-            body = (For(self.axis_of[axes[depth - 1]], (*self.folded((*around, *axes[:depth])), *body)),)
+            body = (For(self.axis_of[axes[depth - 1]], (*self.reductions_in((*around, *axes[:depth])), *body)),)
         return body
 
-    def folded(self, around: Loops) -> Body:
-        """The folds just inside `around`; those over the same axes share a loop where they can."""
-        groups: list[tuple[Loops, list[Folding]]] = []
-        for f in self.d.foldings:
+    def reductions_in(self, around: Loops) -> Body:
+        """The reductions just inside `around`; those over the same axes share a loop where they can."""
+        groups: list[tuple[Loops, list[ReductionLoop]]] = []
+        for f in self.d.reductions:
             if f.axes == (self.d.scan,) or self.remaining(f.around) != self.remaining(around):
                 continue
             last, sharing = groups[-1] if groups else ((), [])
-            if sharing and last == f.axes and not self.needs(f.values) & {g.fold for g in sharing}:
+            if sharing and last == f.axes and not self.needs(f.values) & {g.accumulator for g in sharing}:
                 sharing.append(f)
             else:
                 groups.append((f.axes, [f]))
         found: list[Statement] = []
-        for axes, folds in groups:
-            found += [Init(f.fold) for f in folds]
-            found += self.nested(around, self.loops.reduced[axes], tuple([Update(f.fold, f.values) for f in folds]))
+        for axes, sharing in groups:
+            found += [Init(f.accumulator) for f in sharing]
+            updates = tuple([Update(f.accumulator, f.values) for f in sharing])
+            found += self.nested(around, self.loops.reduced[axes], updates)
         return tuple(found)
 
     def remaining(self, loops: Loops) -> frozenset[int]:
@@ -262,7 +255,7 @@ class Nesting:
         return frozenset(a for a in loops if a in self.axis_of)
 
     def needs(self, values: Iterable[Expr]) -> set[int]:
-        """The folds whose results these values need, also by way of other folds."""
+        """The reductions whose results these values need, also by way of other reductions."""
         found: set[int] = set()
         seen: set[Expr] = set()
         stack = list(values)
@@ -272,8 +265,8 @@ class Nesting:
                 seen.add(e)
                 stack.extend(e.args)
                 if isinstance(e, Result):
-                    found.add(e.fold)
-                    stack.extend(self.d.foldings[e.fold].values)
+                    found.add(e.accumulator)
+                    stack.extend(self.d.reductions[e.accumulator].values)
         return found
 
     # Index arithmetic

@@ -1,4 +1,4 @@
-"""Which folds are products: those over pairs, where some of what is read depends on one independent axis and the rest on another,
+"""Which reductions are products: those over pairs, where some of what is read depends on one independent axis and the rest on another,
 as in a product of matrices. How what is read moves along the loops is all that tells.
 """
 
@@ -25,7 +25,7 @@ Steps = dict[int, Step]  # how far something moves along each axis, but for thos
 
 
 class Moves(NamedTuple):
-    """A fold inside all independent loops of its kernel: `space`, with the axes `summed` inside. What it reads moves in the steps
+    """A reduction inside all independent loops of its kernel: `space`, with the axes `summed` inside. What it reads moves in the steps
     `taken`, and what else is read or written in those of `others`. Each of its `reads` depends on the axes of some of the taken:
     on its own, and on those of the values that say its indices.
     """
@@ -43,7 +43,7 @@ class Moves(NamedTuple):
 
 
 class Pair(NamedTuple):
-    """A fold over pairs, and the axes of its rows and its columns; the latter may be several that became one in `moves`."""
+    """A reduction over pairs, and the axes of its rows and its columns; the latter may be several that became one in `moves`."""
 
     moves: Moves
     row: int
@@ -61,7 +61,7 @@ def can_be_product(reduction: Reduction) -> bool:
 
 
 def pair_of(m: Moves, itemsize: int) -> Pair | None:
-    """A fold, with a state of so many bytes, as one over pairs, if it is one, and large enough."""
+    """A reduction, with a state of so many bytes, as one over pairs, if it is one, and large enough."""
     if len(m.space) < 2:
         return None
     wide = widened(m, itemsize)
@@ -78,7 +78,7 @@ def pair_of(m: Moves, itemsize: int) -> Pair | None:
 
 
 def _paired(m: Moves) -> Pair | None:
-    """The fold as one over pairs, with the last loop's steps as columns."""
+    """The reduction as one over pairs, with the last loop's steps as columns."""
     *others, column = m.space
     every = [m.axes(read) for read in m.reads]
     right = [its for its in every if column in its]
@@ -102,7 +102,7 @@ def is_ragged(columns: int, itemsize: int) -> bool:
 
 def widened(m: Moves, itemsize: int) -> Moves | None:
     """The last independent axes made one until they fill vectors: those of several rows, or images, side by side. Tables then say
-    where they lie. None if they fill them, or if others than the fold's own reads would need tables for that.
+    where they lie. None if they fill them, or if others than the reduction's own reads would need tables for that.
     """
     space, extents = m.space, list(m.extents)
     if len(space) < 3 or not is_ragged(extents[space[-1]], itemsize):

@@ -66,7 +66,7 @@ def cut(d: Draft, cuts: Cuts, k: int) -> bool:
     for p, layout in zip([*d.places, d.out], layouts, strict=True):
         p.layout, p.loops = layout, after(p.loops)
     d.space = after(d.space)
-    for f in d.foldings:
+    for f in d.reductions:
         f.around, f.axes = after(f.around), after(f.axes)
         f.last = None if f.last is None else after((f.last,))[-1]
     return True

@@ -15,8 +15,8 @@ import numpy as np
 from ..dtypes import DType
 from ..layout import Layout
 from ..node import Scatter
-from ..ops.complexes.folds import split
 from ..ops.complexes.pairs import converted
+from ..ops.complexes.reductions import split
 from ..ops.expr import Arg, Expr, Pair, call
 from ..ops.reductions import Reduction
 from ..target import Target

@@ -19,7 +19,7 @@ class Reduction:
 
     The state is a tuple of scalars (for argmax: the value and where it was). `states(dtype)` gives their dtypes for an
     input dtype; `identity` the state of nothing; `lift(x, position)` the state of one element; `combine(left, right)`
-    that of both parts, None where only the order of the elements says it (a user's own fold). `follow`, if given, is a
+    that of both parts, None where only the order of the elements says it (a user's own reduction). `follow`, if given, is a
     shorter way to take in one element that comes after all others, so loops must keep that order. `places` says whether
     `lift` looks at the position, `ordered` whether elements are compared, so that they may not be complex. `result(dtype)`
     is the dtype given back: the state's last part, or what `finish` makes of the state and that dtype. `between` names the
@@ -283,21 +283,21 @@ _running_sum = Reduction("sum", _one(_widened), _negative_zero, _plain, _by("add
 def running(name: str, dtype: DType) -> Reduction:
     """How elements of a dtype become a running reduction of this name."""
     if name == "prod" and dtype.is_complex:  # whose 1 has an imaginary part, and infinity times 0 is NaN
-        return fold_from_first(Arg(0, dtype) * Arg(1, dtype), any_order=True)
+        return reduction_from_first(Arg(0, dtype) * Arg(1, dtype), any_order=True)
     return _running_sum if name == "sum" else REDUCTIONS[name]
 
 
-# --- folds of the user's own ------------------------------------------------------------------------------------------
+# --- reductions of the user's own -------------------------------------------------------------------------------------
 
-_folds: dict[tuple[object, ...], Reduction] = {}  # one object for one meaning, so that its kernels are found again
+_reductions: dict[tuple[object, ...], Reduction] = {}  # one object for one meaning, so that its kernels are found again
 
 
-def fold_in_order(step: Expr, initial: Const) -> Reduction:
-    """The fold that starts from `initial` and takes the elements in order: `step` over Arg(0), the state, and Arg(1)."""
+def reduction_in_order(step: Expr, initial: Const) -> Reduction:
+    """The reduction that starts from `initial` and takes the elements in order: `step` over Arg(0), the state, and Arg(1)."""
     key = ("in order", step, initial)
-    if key not in _folds:
+    if key not in _reductions:
         state = step.dtype
-        _folds[key] = Reduction(
+        _reductions[key] = Reduction(
             "reduce",
             lambda d: (state,),
             lambda s: (initial,),
@@ -306,13 +306,13 @@ def fold_in_order(step: Expr, initial: Const) -> Reduction:
             lambda d: state,
             follow=lambda states, element: (substitute(step, (states[0], element[0])),),
         )
-    return _folds[key]
+    return _reductions[key]
 
 
-def fold_from_first(step: Expr, *, any_order: bool) -> Reduction:
-    """The fold that starts from the first element; its state is whether there was one, and the value so far."""
+def reduction_from_first(step: Expr, *, any_order: bool) -> Reduction:
+    """The reduction that starts from the first element; its state is whether there was one, and the value so far."""
     key = ("from first", step, any_order)
-    if key not in _folds:
+    if key not in _reductions:
         state = step.dtype
         nothing = zero(state)
 
@@ -321,7 +321,7 @@ def fold_from_first(step: Expr, *, any_order: bool) -> Reduction:
             both = cast(substitute(step, (a, b)), state)
             return had | has, where(had, where(has, both, a), b)
 
-        _folds[key] = Reduction(
+        _reductions[key] = Reduction(
             "reduce",
             lambda d: (boolean, state),
             lambda s: (Const(False, boolean), nothing),
@@ -331,4 +331,4 @@ def fold_from_first(step: Expr, *, any_order: bool) -> Reduction:
             has_identity=False,
             follow=None if any_order else join,
         )
-    return _folds[key]
+    return _reductions[key]

@@ -19,7 +19,7 @@ from .unseen import steps_seen
 
 ROWS = 512  # of a block at most, if it sees all steps
 ROWS_IF_CAUSAL = 128  # and if its last row sees more of them than its first
-FEWEST = 17  # rows of a block at least: so its folds are those of all rows
+FEWEST = 17  # rows of a block at least: so its reductions are those of all rows
 BLOCK_BYTES = 1 << 22  # of the weights in a block, about
 ALIKE = 64  # steps of which those that are not seen are left out together: so the others are added up in the same order
 _MULTIPLY = OPS["multiply"]

@@ -28,7 +28,7 @@ class Rows(NamedTuple):
     steps: int
 
     def further(self, node: Node) -> Axes:
-        """The axes that a fold runs over, as far as they are known."""
+        """The axes that a reduction runs over, as far as they are known."""
         return _further(node, self.axes)
 
 
@@ -48,8 +48,9 @@ def rows_of(node: Node, products: Node, side: int) -> Rows | None:
     if found is None:
         return None
     order = _ordered(node, found)
-    folds = [n for n in order if n is not node and isinstance(n.op, Reduction)]
-    if not any({row, steps} <= set(found[n]) for n in folds) or not any(steps in _further(n, found) for n in folds):
+    reductions = [n for n in order if n is not node and isinstance(n.op, Reduction)]
+    together = any({row, steps} <= set(found[n]) for n in reductions)
+    if not together or not any(steps in _further(n, found) for n in reductions):
         return None
     return Rows(order, found, weights, tuple([a for a in axes[:-2] if a >= 0]), row, steps)
 
@@ -80,7 +81,7 @@ def _propagate(found: dict[Node, Axes], products: Node, apart: set[Node], row: i
             at = walked(through, source.shape)
             axes = () if at is None else tuple([own[a] if a >= 0 else -1 for a in at])
             before = found.get(source, axes)
-            # What a fold runs over is an axis of the product if others read it so.
+            # What a reduction runs over is an axis of the product if others read it so.
             if len(axes) != len(before) or any(
                 a != b and {a, b} != {-1, steps} for a, b in zip(axes, before, strict=True)
             ):

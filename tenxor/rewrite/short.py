@@ -1,6 +1,6 @@
-"""Short folds are written out, term by term: so lanes run along the results, which are many, and not along the few terms.
+"""Short reductions are written out, term by term: so lanes run along the results, which are many, and not along the few terms.
 
-Those are folds over windows that overlap, as convolutions and pooling have them, and over rows that are shorter than a vector.
+Those are reductions over windows that overlap, as convolutions and pooling have them, and over rows that are shorter than a vector.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _MULTIPLY = OPS["multiply"]
 
 
 def written_out(node: Node) -> list[Node] | None:
-    """A short fold, term by term; None for any other node."""
+    """A short reduction, term by term; None for any other node."""
     reduction, through, kept = node.op, node.layouts[0], len(node.shape)
     assert isinstance(reduction, Reduction) and through is not None
     if not 1 < prod(through.shape[kept:]) <= TERMS or reduction.name not in _WRITTEN_OUT or not node.size:
@@ -61,7 +61,7 @@ def written_out(node: Node) -> list[Node] | None:
 
 
 def sides_of(source: Node, through: Layout) -> tuple[Layout, ...]:
-    """The layouts of both sides of a product that is folded as it lies; nothing for anything else."""
+    """The layouts of both sides of a product that is reduced as it lies; nothing for anything else."""
     if source.buffer is not None or source.op is not _MULTIPLY or source.stored:
         return ()
     one, other = source.layouts
@@ -78,7 +78,7 @@ def times_read(side: Layout, kept: int) -> int:
 
 
 def overlaps(through: Layout, kept: int) -> bool:
-    """Whether what is folded for one result has elements in common with what is for another, or between them: windows."""
+    """Whether what is reduced for one result has elements in common with what is for another, or between them: windows."""
     if through.base is not None or through.tables is not None:
         return False
     axes = [(n, abs(step)) for n, step in zip(through.shape, through.strides, strict=True)]
@@ -91,7 +91,7 @@ def overlaps(through: Layout, kept: int) -> bool:
 
 
 def _short_row(through: Layout, kept: int) -> int:
-    """How many elements that are folded lie side by side in memory, if these are few, and there are many such rows; else 0."""
+    """How many elements that are reduced lie side by side in memory, if these are few, and there are many such rows; else 0."""
     if through.size < MANY or through.base is not None or through.tables is not None:
         return 0
     steps = [abs(step) if n > 1 else 0 for n, step in zip(through.shape, through.strides, strict=True)]

@@ -189,7 +189,7 @@ class Graph:
         self.nodes.append(Node.of(OPS[name], shape, dtype, sources, layouts))
 
     def pairs(self, node: Node, layout: Layout) -> None:
-        """A fold over pairs of rows and columns, each as it comes or made of something else."""
+        """A reduction over pairs of rows and columns, each as it comes or made of something else."""
         rows, columns, steps = (self.random.choice(sizes) for sizes in PAIRS)
         other, through = self.view()
         if other.dtype is not node.dtype or not through.size:

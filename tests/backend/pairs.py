@@ -1,4 +1,4 @@
-"""Random folds over pairs, from a seed: what is folded, how the operands lie, and what is done with the results.
+"""Random reductions over pairs, from a seed: what is reduced, how the operands lie, and what is done with the results.
 
 Floats hold small whole numbers, so that the sums are exact, and all results have the same bits in whatever order they are
 computed.
@@ -57,18 +57,18 @@ def whole(*shape: int, dtype: DType = float32, seed: int = 0) -> Tensor:
 
 
 class Pairs:
-    """A pending fold over pairs, and what is done with it."""
+    """A pending reduction over pairs, and what is done with it."""
 
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
         self.seed = seed
-        self.kind = self.pick("matmul", "matmul", "matmul", "distance", "tropical", "logical", "folded", "several")
+        self.kind = self.pick("matmul", "matmul", "matmul", "distance", "tropical", "logical", "reduced", "several")
         self.result = self.finished(getattr(self, self.kind)())
 
     def pick(self, *choices: Any) -> Any:
         return self.random.choice(choices)
 
-    # What is folded
+    # What is reduced
 
     def sizes(self) -> tuple[int, int, int]:
         """Rows, columns and steps."""
@@ -108,8 +108,8 @@ class Pairs:
         a, b = self.operand((rows, steps), one), self.operand((steps, columns), other)
         return tx.contract(a, b, [(1, 0)], multiply=tx.logical_and, add=self.pick(tx.logical_or, tx.logical_and))
 
-    def folded(self) -> Tensor:
-        """A fold of the user's own."""
+    def reduced(self) -> Tensor:
+        """A reduction of the user's own."""
         rows, columns, steps = self.sizes()
         dtype = self.pick(float16, float32, int64, uint8, complex64, complex128)
         a, b = self.operand((rows, steps), dtype), self.operand((columns, steps), dtype)

@@ -307,12 +307,12 @@ class TestScopes:
                 em.states[0] = [[em.states[0][0][0] * 3 + j]]
                 return j + 1
 
-            em.repeated(1, zero, b.constant(I64, 2), inner, folds=[0])
+            em.repeated(1, zero, b.constant(I64, 2), inner, accumulators=[0])
             em.only_if(i > 1, lambda: result.at(1, I64).store(i))
             em.inmost()
             return i + 1
 
-        em.repeated(0, zero, b.constant(I64, 3), outer, folds=[0])
+        em.repeated(0, zero, b.constant(I64, 3), outer, accumulators=[0])
         result.store(em.states[0][0][0])
         b.do("ret void")
         module = binding.parse_assembly(str(em.module))

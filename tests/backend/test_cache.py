@@ -89,7 +89,7 @@ print(*tx.compile_counts())
         compiled, _ = counts(run(folder, program))
         assert compiled == 3
         assert counts(run(folder, program)) == (0, 3)
-        assert counts(run(folder, program.replace("3 * acc", "4 * acc"))) == (1, 2)  # folds keep their numbers
+        assert counts(run(folder, program.replace("3 * acc", "4 * acc"))) == (1, 2)  # reductions keep their numbers
         assert counts(run(folder, program.replace("x, 3)", "x, 4)"))) == (0, 3)
 
     def test_several_at_once_on_an_empty_folder(self, folder: Path) -> None:
@@ -316,21 +316,21 @@ class TestPatterns:
         def applied(k: int) -> tx.Tensor:
             return tx.map(lambda a, b: tx.where(a > b, a - b * k, 99), x, 5)
 
-        def folded() -> tx.Tensor:
+        def reduced() -> tx.Tensor:
             return tx.reduce(lambda acc, e: acc * 7 + e, x, initial=2)
 
-        assert compiled_by(applied(1), folded()) <= 2
-        assert compiled_by(*(applied(k) for k in range(2, 20)), *(folded() for _ in range(20))) == 0
+        assert compiled_by(applied(1), reduced()) <= 2
+        assert compiled_by(*(applied(k) for k in range(2, 20)), *(reduced() for _ in range(20))) == 0
 
     def test_what_differs_is_not_shared(self) -> None:
         x = tx.arange(12).realize()
         tensors = [tx.reduce(lambda acc, e, k=k: acc * k + e, x, initial=i) for k in (2, 3) for i in (0, 1)]
-        assert [t.item() for t in tensors] == [fold(k, i) for k in (2, 3) for i in (0, 1)]
+        assert [t.item() for t in tensors] == [in_order(k, i) for k in (2, 3) for i in (0, 1)]
         signed = [tx.reduce(lambda acc, e: acc * e, tx.zeros(0), initial=zero).item() for zero in (0.0, -0.0)]
         assert np.signbit(signed).tolist() == [False, True]
 
 
-def fold(k: int, start: int) -> int:
+def in_order(k: int, start: int) -> int:
     for e in range(12):
         start = start * k + e
     return start

@@ -60,8 +60,8 @@ def depth(kernel: Kernel, kind: type) -> int:
 
 
 def in_rows(kernels: list[Kernel]) -> int:
-    """How many folds have a row of states."""
-    return sum(f.row >= 0 for k in kernels for f in k.folds)
+    """How many reductions have a row of states."""
+    return sum(f.row >= 0 for k in kernels for f in k.accumulators)
 
 
 class TestColumns:
@@ -86,7 +86,7 @@ class TestColumns:
             x = tensor(rng.choice(np.array(values), (9, 129)), dtype)
             agree(x.max(axis=0), x.min(axis=0), x.argmax(axis=0), x.argmin(axis=0), x.any(axis=0))
 
-    def test_several_folds_and_what_is_between_them(self) -> None:
+    def test_several_reductions_and_what_is_between_them(self) -> None:
         x, y = whole(20, 150), whole(20, 150, seed=1)
         low, top = x.min(axis=0), x.max(axis=0)
         for t in (
@@ -129,7 +129,7 @@ class TestColumns:
         x = view(whole(20, 150))
         agree(x.sum(axis=0), x.max(axis=1), x - x.max(axis=0), x.argmin(axis=0))
 
-    def test_folds_of_the_users_own(self) -> None:
+    def test_reductions_of_the_users_own(self) -> None:
         x = whole(20, 150, dtype=int64)
         for t in (
             tx.reduce(lambda a, e: 3 * a - e, x, axis=0, initial=1),
@@ -138,18 +138,18 @@ class TestColumns:
         ):
             assert in_rows(agree(t)) >= 1
 
-    def test_a_fold_inside_a_fold(self) -> None:
+    def test_a_reduction_inside_a_reduction(self) -> None:
         """The inner one starts anew at each step of the outer one, for each column of the block."""
         x = whole(11, 20, 150, dtype=int64).permute(2, 0, 1)
         t = tx.reduce(lambda a, e: 3 * a - e, x.sum(axis=1), axis=1, initial=1)
         assert in_rows(agree(t)) == 2
 
-    def test_a_fold_of_one_element_inside_a_fold(self) -> None:
+    def test_a_reduction_of_one_element_inside_a_reduction(self) -> None:
         """It has no loop, so it begins and ends at one step."""
         x, y = whole(150, 20)[:, ::2], whole(10, 150, seed=1)
         one = tx.reduce(lambda a, e: tx.minimum(a, e * 2), x[:, :, None], axis=2)
         (kernel,) = agree((one + y[:, ::-1].T).sum(axis=1))
-        assert len(kernel.folds) == 2 and in_rows([kernel]) == 1
+        assert len(kernel.accumulators) == 2 and in_rows([kernel]) == 1
 
     def test_what_is_the_same_for_a_column_is_kept_beside_a_kept_row(self) -> None:
         """One row is that of a whole axis, the others are those of its present block."""
@@ -169,7 +169,7 @@ class TestColumns:
         assert in_rows([kernel]) == 1 and depth(kernel, Keep) == 1
 
 
-class TestFoldsInsideFolds:
+class TestReductionsInsideReductions:
     """Lanes run along a loop of the inner one, and along another of the outer one."""
 
     @pytest.mark.parametrize("shape", [(3, 5, 70), (2, 70, 33), (1, 9, 40), (3, 2, 200), (2, 3, 1)])
@@ -193,7 +193,7 @@ class TestKeptRows:
             (kernel,) = agree(e / e.max(axis=1, keepdims=True))
             assert depth(kernel, Keep) == (n > 1)
 
-    def test_of_several_folds(self) -> None:
+    def test_of_several_reductions(self) -> None:
         x, y = whole(5, 70), whole(5, 70, seed=1)
         a, b = tx.exp2(x), tx.exp2(y).astype(float64)
         t = a / a.sum(axis=1, keepdims=True) - b / (b + a).max(axis=1, keepdims=True)

@@ -8,9 +8,9 @@ import pytest
 from tenxor.backend.interpreter import run
 from tenxor.dtypes import bfloat16, float16, float32, float64, int8, int64
 from tenxor.kernel.ir import (
+    Accumulator,
     Address,
     Axis,
-    Fold,
     For,
     Init,
     Kernel,
@@ -111,7 +111,7 @@ def test_numbers_are_rounded_to_their_dtype() -> None:
         assert result.tolist() == [expected]
 
 
-def test_a_fold_starts_anew_wherever_it_is_initialised() -> None:
+def test_a_reduction_starts_anew_wherever_it_is_initialised() -> None:
     total = REDUCTIONS["sum"]
     x = Load(1, Address((Term(0, "stride", 2), Term(1, "unit", -1))), int64)
     inner = For(1, (Update(0, (State(0, 0, int64) + x,)),))
@@ -124,7 +124,7 @@ def test_a_fold_starts_anew_wherever_it_is_initialised() -> None:
         (),
         3,
         axes,
-        (Fold(total, (int64,)),),
+        (Accumulator(total, (int64,)),),
         body,
     )
     result = np.zeros(2, np.int64)
@@ -144,7 +144,7 @@ def test_the_parts_of_a_state_change_together() -> None:
         Store(1, out, Result(0, 1, int64)),
     )
     operands = (Operand(int64, True), Operand(int64, True))
-    kernel = Kernel("f", operands, 0, (), 1, (Axis(0, False, False),), (Fold(best, (int64, int64)),), body)
+    kernel = Kernel("f", operands, 0, (), 1, (Axis(0, False, False),), (Accumulator(best, (int64, int64)),), body)
     results = [np.zeros(1, np.int64), np.zeros(1, np.int64)]
     run(kernel, results, [], [], [2], [0, 0])
     assert [int(r[0]) for r in results] == [int(int64.lowest) + 1, int64.lowest]  # the last wraps

@@ -59,7 +59,7 @@ def threads(count: int) -> Iterator[None]:
 
 
 class TestAtRandom:
-    """All kinds of folds, operands and uses, from seeds."""
+    """All kinds of reductions, operands and uses, from seeds."""
 
     @pytest.mark.parametrize("seed", range(10))
     def test_as_they_are(self, seed: int) -> None:
@@ -372,7 +372,7 @@ USES: dict[str, Callable[[Tensor], Tensor]] = {
     "turned": lambda t: (t.mT * tx.ones(t.mT.shape, dtype=t.dtype).realize()).mT,
     "flat": lambda t: (t.reshape(-1) * tx.ones(t.size, dtype=t.dtype).realize()).reshape(t.shape),
     "wider": lambda t: t.astype(float64).astype(t.dtype),
-    "with a fold": lambda t: tx.where(t.max(axis=-1, keepdims=True) < np.inf, t, 0),
+    "with a reduction": lambda t: tx.where(t.max(axis=-1, keepdims=True) < np.inf, t, 0),
     "repeated": lambda t: (t * tx.ones((3, *t.shape), dtype=t.dtype).realize())[1],
     "stored": lambda t: stored(t),
 }

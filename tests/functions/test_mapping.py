@@ -84,7 +84,7 @@ def test_numpys_functions_are_traced_too() -> None:
         assert tx.map(function, values).tolist() == pytest.approx(function(values).tolist(), rel=1e-15)
 
 
-def test_long_functions_in_folds_and_contractions() -> None:
+def test_long_functions_in_reductions_and_contractions() -> None:
     grown = repeated(60, lambda x: x * 1.01)
     factor = math.prod([1.01] * 60)
     assert tx.reduce(lambda acc, x: acc + grown(x), tx.ones(4), initial=0.0).item() == pytest.approx(4 * factor)

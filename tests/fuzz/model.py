@@ -347,14 +347,14 @@ class Tensor:
     def max(self, axis: int | None = None, keepdims: bool = False) -> Tensor:
         return self._reduce(max, axis, keepdims)
 
-    def _reduce(self, fold: Callable[[list[Number]], Number], axis: int | None, keepdims: bool) -> Tensor:
+    def _reduce(self, reduction: Callable[[list[Number]], Number], axis: int | None, keepdims: bool) -> Tensor:
         if axis is None:
-            return fresh([fold(self.values())], (1,) * self.ndim if keepdims else (), self.dtype)
+            return fresh([reduction(self.values())], (1,) * self.ndim if keepdims else (), self.dtype)
         values = self.values()
         axes = [ramp(n, unit) for n, unit in zip(self.shape, row_major(self.shape), strict=True)]
         along = axes[axis]
         axes[axis] = [0]
-        cells = [fold([values[base + step] for step in along]) for base in sums(axes)]
+        cells = [reduction([values[base + step] for step in along]) for base in sums(axes)]
         kept = [1] if keepdims else []
         return fresh(cells, (*self.shape[:axis], *kept, *self.shape[axis + 1 :]), self.dtype)
 

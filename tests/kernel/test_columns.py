@@ -51,11 +51,11 @@ def blocks(kernel: Kernel) -> list[int]:
 
 class TestColumns:
     @pytest.mark.parametrize("name", ["sum", "max", "prod", "any", "argmax"])
-    def test_a_fold_of_columns_has_a_row_of_states(self, name: str) -> None:
+    def test_a_reduction_of_columns_has_a_row_of_states(self, name: str) -> None:
         kernel = kernel_of(getattr(tx, name)(ones(STEPS + 1, 30), axis=0))
         (outer,) = kernel.body
         assert isinstance(outer, For) and outer.block == SHORT and kernel.shared >= 0
-        assert [f.row for f in kernel.folds] == [outer.axis]
+        assert [f.row for f in kernel.accumulators] == [outer.axis]
         assert blocks(kernel) == [SHORT, STEPS]
 
     def test_long_rows_have_long_blocks(self) -> None:
@@ -64,14 +64,14 @@ class TestColumns:
 
     def test_a_few_rows_are_no_reason_for_blocks(self) -> None:
         kernel = kernel_of(ones(STEPS, 30).sum(axis=0))
-        assert not blocks(kernel) and [f.row for f in kernel.folds] == [-1]
+        assert not blocks(kernel) and [f.row for f in kernel.accumulators] == [-1]
 
     def test_what_is_read_more_than_once_is_read_in_narrow_blocks(self) -> None:
         x = ones(20, 30)
         for t in (x - x.mean(axis=0), tx.softmax(x, axis=0), x.var(axis=0)):
             kernel = kernel_of(t)
             assert isinstance(kernel.body[0], For) and kernel.body[0].block == FEWER
-            assert {f.row for f in kernel.folds} == {kernel.body[0].axis}
+            assert {f.row for f in kernel.accumulators} == {kernel.body[0].axis}
 
     def test_all_shapes_share_a_kernel(self) -> None:
         first = kernel_of(tx.log_softmax(ones(20, 30), axis=0))
@@ -90,12 +90,12 @@ class TestColumns:
         assert keep.size == SHORT and "sqrt" in repr(keep.value) and "sqrt" not in repr(update)
         assert not all_of(kernel_of((x - y).sum(axis=0)), Keep)  # one load is no work
 
-    def test_a_fold_inside_a_fold_has_a_row_of_its_own(self) -> None:
+    def test_a_reduction_inside_a_reduction_has_a_row_of_its_own(self) -> None:
         x = ones(30, 11, 20)
         kernel = kernel_of(tx.reduce(lambda a, e: a * 0.5 - e, x.sum(axis=1), axis=1, initial=0.0))
         (outer,) = kernel.body
         assert isinstance(outer, For) and outer.block and len(all_of(kernel, Init)) == 2
-        assert [f.row for f in kernel.folds] == [outer.axis] * 2
+        assert [f.row for f in kernel.accumulators] == [outer.axis] * 2
 
 
 class TestKeptRows:

@@ -12,7 +12,7 @@ from tenxor.layout import Layout
 from tenxor.node import POSITION, Node, Scalar
 from tenxor.ops import custom
 from tenxor.ops.expr import Arg, Const, call
-from tenxor.ops.reductions import fold_in_order
+from tenxor.ops.reductions import reduction_in_order
 
 from .helpers import (
     cast,
@@ -238,17 +238,17 @@ class TestReductions:
         assert np.array_equal(value(high), [np.nan, np.inf], equal_nan=True)
         assert np.array_equal(value(low), [np.nan, -np.inf], equal_nan=True)
 
-    def test_a_fold_of_the_users_own_runs_in_index_order(self) -> None:
+    def test_a_reduction_of_the_users_own_runs_in_index_order(self) -> None:
         step = Arg(0, int64) * 10 + Arg(1, int64)
-        digits = fold_in_order(step, Const(0, int64))
+        digits = reduction_in_order(step, Const(0, int64))
         x = tensor(np.array([[1, 2, 3], [4, 5, 6]]))
         plain, turned = reduction(digits, x), reduction(digits, (x, whole(x).transpose()))
         compute(plain, turned)
         assert (value(plain), value(turned)) == (123456, 142536)
 
-    def test_a_fold_in_index_order_keeps_it_beside_others_over_the_same_axes(self) -> None:
+    def test_a_reduction_in_index_order_keeps_it_beside_others_over_the_same_axes(self) -> None:
         step = Arg(0, int64) * 10 + Arg(1, int64)
-        digits = fold_in_order(step, Const(0, int64))
+        digits = reduction_in_order(step, Const(0, int64))
         x = tensor(np.array([[1, 2, 3], [4, 5, 6]]))
         turned = (x, whole(x).transpose())
         y = elementwise("add", reduction("sum", turned), reduction(digits, turned))
@@ -266,7 +266,7 @@ class TestRows:
         kernel = one(compute(y))
         model = np.exp(X - X.max(1, keepdims=True))
         np.testing.assert_allclose(value(y), model / model.sum(1, keepdims=True), rtol=1e-6)
-        assert [f.reduction.name for f in kernel.folds] == ["max", "sum"]
+        assert [f.reduction.name for f in kernel.accumulators] == ["max", "sum"]
         assert loops(kernel.body) == [[[], [], []]]
 
     def test_softmax_over_the_first_axis(self) -> None:
@@ -322,7 +322,7 @@ class TestRows:
         one(compute(z))
         assert np.array_equal(value(z), a @ b)
 
-    def test_a_fold_inside_some_of_the_loops_of_another(self) -> None:
+    def test_a_reduction_inside_some_of_the_loops_of_another(self) -> None:
         x = tensor(X)
         rows = elementwise("divide", x, kept(reduction("sum", x, [1])))
         y = reduction("sum", elementwise("square", rows))
@@ -330,7 +330,7 @@ class TestRows:
         np.testing.assert_allclose(value(y), ((X / X.sum(1, keepdims=True)) ** 2).sum(), rtol=1e-5)
         assert loops(kernel.body) == [[[], []]]
 
-    def test_a_fold_waits_for_what_folds_inside_it_need(self) -> None:
+    def test_a_reduction_waits_for_what_reductions_inside_it_need(self) -> None:
         v, w = tensor(X[:, 0].copy()), tensor(X)
         top = reduction("max", v)  # over as many as the rows of w, so its loop could be shared: it must not be
         rows = reduction("sum", elementwise("exp", elementwise("subtract", w, (top, Layout.contiguous(())))), [1])

@@ -1,4 +1,4 @@
-"""Which folds become products, how their sides are read, what is computed with them, and which are kernels of their own."""
+"""Which reductions become products, how their sides are read, what is computed with them, and which are kernels of their own."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def product_of(t: Tensor) -> Product:
 
 DIRECT_ROWS, DIRECT_COLUMNS = TARGET.blocks.direct_rows, TARGET.blocks.direct_columns
 A, B = ones(20, 30), ones(30, 50)
-FOLDS: dict[str, Callable[[], Tensor]] = {
+REDUCTIONS: dict[str, Callable[[], Tensor]] = {
     "matmul": lambda: A @ B,
     "integers": lambda: A.astype(int8).realize() @ B.astype(int8).realize(),
     "batches": lambda: ones(3, 1, 20, 30) @ ones(2, 30, 50),
@@ -56,10 +56,10 @@ FOLDS: dict[str, Callable[[], Tensor]] = {
 }
 
 
-class TestWhichFolds:
-    @pytest.mark.parametrize("name", list(FOLDS))
+class TestWhichReductions:
+    @pytest.mark.parametrize("name", list(REDUCTIONS))
     def test_over_pairs_are(self, name: str) -> None:
-        kernels = kernels_of(FOLDS[name]())
+        kernels = kernels_of(REDUCTIONS[name]())
         assert kernels[-1].product is not None
 
     @pytest.mark.parametrize("axis", [0, 1, 2])

@@ -201,19 +201,19 @@ class Graph:
         return tensor(numbers), numbers
 
     def pairs(self, source: Any, array: Array) -> None:
-        """A fold over pairs of rows of this and of another, of the same length, or of its own."""
+        """A reduction over pairs of rows of this and of another, of the same length, or of its own."""
         node, layout = source
         other, others = self.view()
         if array.ndim == 0 or not array.size or array.size > PAIRS:
             return
         if others.ndim == 0 or others.shape[-1] != array.shape[-1] or not 0 < others.size <= PAIRS:
             other, others = source, array
-        name, folded = self.pick("multiply", "subtract", "maximum"), self.pick("sum", "max", "min", "count_nonzero")
+        name, kind = self.pick("multiply", "subtract", "maximum"), self.pick("sum", "max", "min", "count_nonzero")
         left = layout.reshape((-1, 1, array.shape[-1]))
         right = other[1].reshape((1, -1, array.shape[-1]))
         both = elementwise(name, (node, left), (other[0], right))
         values = BINARY[name](array.reshape(left.shape), others.reshape(right.shape))
-        self.add(reduction(folded, both, [2]), REDUCED[folded](values, axis=2))
+        self.add(reduction(kind, both, [2]), REDUCED[kind](values, axis=2))
 
     def store(self, source: Any, array: Array) -> None:
         old, before = self.draw(st.sampled_from(self.nodes))

@@ -62,7 +62,7 @@ def test_a_part_that_turns_at_uneven_distances_still_divides() -> None:
     assert found.tolist() == (A.T.reshape(24)[1:20] + 1).tolist()
 
 
-def test_folds_over_a_chain() -> None:
+def test_reductions_over_a_chain() -> None:
     t = tx.asarray(A).realize().T.reshape(24)
     assert all(a.then is None for a in addresses(kernel_of(t.sum())))
     assert t.sum().item() == A.sum()
@@ -71,7 +71,7 @@ def test_folds_over_a_chain() -> None:
     for found, expected in [
         (rows.sum(axis=1), wanted.sum(axis=1)),
         (rows.argmax(axis=1), wanted.argmax(axis=1)),
-        (tx.reduce(lambda acc, x: acc * 3 + x, rows, axis=1, initial=0), [fold(r) for r in wanted]),
+        (tx.reduce(lambda acc, x: acc * 3 + x, rows, axis=1, initial=0), [in_order(r) for r in wanted]),
         (rows - rows.max(axis=1, keepdims=True), wanted - wanted.max(axis=1, keepdims=True)),
         (tx.cumulative_sum(rows, axis=1), wanted.cumsum(axis=1)),
         (tx.cumulative_sum(rows, axis=0), wanted.cumsum(axis=0)),
@@ -79,7 +79,7 @@ def test_folds_over_a_chain() -> None:
         assert found.tolist() == np.asarray(expected).tolist()
 
 
-def fold(row: np.ndarray[tuple[int], np.dtype[np.int64]]) -> int:
+def in_order(row: np.ndarray[tuple[int], np.dtype[np.int64]]) -> int:
     total = 0
     for x in row.tolist():
         total = total * 3 + x

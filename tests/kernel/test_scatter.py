@@ -111,14 +111,14 @@ def test_what_reads_the_old_content_is_computed_first():
     np.testing.assert_array_equal(value(node), [0 + 4, 1 + 12, 2, 3 + 4])
 
 
-@pytest.mark.parametrize("folded", [True, False])
-def test_folds_and_gathers_are_kernels_of_their_own(folded: bool):
+@pytest.mark.parametrize("reduced", [True, False])
+def test_reductions_and_gathers_are_kernels_of_their_own(reduced: bool):
     x = tensor(np.arange(10.0).reshape(5, 2))
-    values = reduction("sum", x, [1]) if folded else elementwise("square", tensor(np.arange(5.0)))
+    values = reduction("sum", x, [1]) if reduced else elementwise("square", tensor(np.arange(5.0)))
     node = scattered(
         tensor(np.zeros(4)), [0], [elementwise("add", tensor(INDEX), tensor(0))], (values, whole(values)), "sum"
     )
-    assert len(compute(node)) == 1 + folded
+    assert len(compute(node)) == 1 + reduced
     wanted = np.zeros(4)
-    np.add.at(wanted, INDEX, np.arange(10.0).reshape(5, 2).sum(1) if folded else np.arange(5.0) ** 2)
+    np.add.at(wanted, INDEX, np.arange(10.0).reshape(5, 2).sum(1) if reduced else np.arange(5.0) ** 2)
     np.testing.assert_array_equal(value(node), wanted)

@@ -88,8 +88,8 @@ def test_many_kept_rows_do_not_exhaust_the_stack() -> None:
 CONTEXTS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "with what is done to it": lambda x, s: s * 2.0 / 2.0,
     "read by rows": lambda x, s: (x * 0.0 + s)[-1],
-    "beside another fold": lambda x, s: s + 0.0 * x.max(axis=0),
-    "before another fold": lambda x, s: s + 0.0 * tx.abs(x - s).sum(axis=0),
+    "beside another reduction": lambda x, s: s + 0.0 * x.max(axis=0),
+    "before another reduction": lambda x, s: s + 0.0 * tx.abs(x - s).sum(axis=0),
     "some of it": lambda x, s: s[:],
     "beside what is the same for a column": lambda x, s: s + 0.0 * tx.abs(x - tx.sqrt(s * s + 1)).sum(axis=0),
 }

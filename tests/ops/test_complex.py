@@ -352,7 +352,7 @@ def test_complex_numbers_have_no_order(name: str) -> None:
         getattr(tx, name)(tx.ones(3, dtype=complex64))
 
 
-def test_folds_of_one_s_own() -> None:
+def test_reductions_of_one_s_own() -> None:
     x = np.round(random(complex128, 60) * 2).reshape(5, 12)
     t = tensor(x)
     wanted = np.zeros(5, complex)

@@ -245,8 +245,8 @@ def test_elementwise_chains_round_each_step() -> None:
 SUMMED: dict[str, Callable[[tx.Tensor, tx.Tensor], tx.Tensor]] = {
     "wider memory": lambda x, s: (s.astype(float64) + tensor(np.zeros(1))).astype(float32),
     "narrower memory": lambda x, s: s + tensor(np.zeros(1, np.uint8)),
-    "a costly fold in the same loop": lambda x, s: tx.where(tx.sin(tx.exp(x)).max(axis=1) < 9, s, 0),
-    "a fold over the rows again": lambda x, s: tx.where(((x - s[:, None]) ** 2).sum(axis=1) > 0, s, 0),
+    "a costly reduction in the same loop": lambda x, s: tx.where(tx.sin(tx.exp(x)).max(axis=1) < 9, s, 0),
+    "a reduction over the rows again": lambda x, s: tx.where(((x - s[:, None]) ** 2).sum(axis=1) > 0, s, 0),
     "a vector in memory": lambda x, s: s + tensor(np.zeros(9, np.float32)),
     "every element": lambda x, s: (tx.exp(x) * 0 + s[:, None])[:, 0],
 }
@@ -265,13 +265,13 @@ BESIDE: dict[str, Callable[[tx.Tensor], tx.Tensor]] = {
     "a count": lambda x: x.count_nonzero(1),
     "a wider sum": lambda x: x.astype(float64).sum(1),
     "an extreme": lambda x: x.max(1),
-    "a fold in order": lambda x: tx.reduce(lambda acc, e: acc * 0.5 - e, x, axis=1, initial=0.0),
+    "a reduction in order": lambda x: tx.reduce(lambda acc, e: acc * 0.5 - e, x, axis=1, initial=0.0),
     "a sum of columns": lambda x: x.sum(axis=0),
 }
 
 
 @pytest.mark.parametrize("name", BESIDE)
-def test_what_another_fold_takes_changes_no_bit_of_a_sum(name: str) -> None:
+def test_what_another_reduction_takes_changes_no_bit_of_a_sum(name: str) -> None:
     x = tensor(random(float32, 300 * 300).clip(-9, 9).reshape(300, 300))
     beside = (BESIDE[name](x) * 0).astype(float32)
     assert_identical(array(x.sum(axis=1) + beside), array(x.sum(axis=1)), name)

@@ -374,11 +374,11 @@ def test_of_what_is_large_no_element_is_forgotten(case: str, name: str) -> None:
 @pytest.mark.large
 @pytest.mark.parametrize("case", ["all of a prime number", "few columns"])
 def test_what_large_ones_read_is_computed_is_inlined(case: str) -> None:
-    """Though the rest that fills no block is folded by another kernel."""
+    """Though the rest that fills no block is reduced by another kernel."""
     shape, axis = LARGE[case]
     x = tx.arange(prod(shape), dtype=float32).reshape(shape).realize() / prod(shape)
     kernels = planned([tx.exp(x * 2).sum(axis=axis).storage.node])
-    assert 1 < len(kernels) == len([k for _, k in kernels if k is not None and k.folds])
+    assert 1 < len(kernels) == len([k for _, k in kernels if k is not None and k.accumulators])
     before = tx.memory(reset_peak=True).in_use
     found = tx.exp(x * 2).sum(axis=axis).realize()
     assert tx.memory().peak - before < x.size

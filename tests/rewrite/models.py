@@ -33,7 +33,7 @@ def convolved(x: Any, w: Any, stride: int = 1, padding: int = 0, apart: int = 1,
 
 
 def pooled(x: Any, join: Callable[[Any, Any], Any], kernel: tuple[int, ...], stride: int, apart: int = 1) -> Any:
-    """Each window folded by a function of two arrays."""
+    """Each window reduced by a function of two arrays."""
     (_, found), *others = parts(x, kernel, stride, apart, 0)
     for _, seen in others:
         found = join(found, seen)

@@ -51,18 +51,18 @@ def test_bits_are_the_same_whenever_it_is_computed(case: str, name: str, threads
     shape, order, axes = CASES[case]
     x = tx.asarray(1 + values(shape) / 100).permute(*order)
 
-    def folded(t: tx.Tensor) -> tx.Tensor:
+    def reduced(t: tx.Tensor) -> tx.Tensor:
         return getattr(tx, name)(t, axis=axes)  # type: ignore[no-any-return]
 
     threads(1)
-    alone = folded(x * 3).to_numpy()
+    alone = reduced(x * 3).to_numpy()
     for count in (1, 2, 3):
         threads(count)
         late = x * 3
-        assert (folded(late).to_numpy() == alone).all()
+        assert (reduced(late).to_numpy() == alone).all()
         early = (x * 3).realize()
-        assert (folded(early).to_numpy() == alone).all()
-        both, more, inside = folded(late), late.max(), folded(late) * 2.0
+        assert (reduced(early).to_numpy() == alone).all()
+        both, more, inside = reduced(late), late.max(), reduced(late) * 2.0
         tx.realize(inside, more, both)
         assert (both.to_numpy() == alone).all() and (inside.to_numpy() == alone * 2.0).all()
 

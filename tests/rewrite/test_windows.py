@@ -1,4 +1,4 @@
-"""Convolutions, pooling, and other short folds: a node is what was written, whatever the plan makes of it."""
+"""Convolutions, pooling, and other short reductions: a node is what was written, whatever the plan makes of it."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from .models import convolved, pooled
 from .samples import drawn, kernels
 
 
-def fold_of(t: tx.Tensor) -> Node:
-    """The one fold that a result is made of."""
-    folds, stack = [], [t.storage.node]
+def reduction_of(t: tx.Tensor) -> Node:
+    """The one reduction that a result is made of."""
+    reductions, stack = [], [t.storage.node]
     while stack:
         node = stack.pop()
         if isinstance(node.op, type(REDUCTIONS["sum"])):
-            folds.append(node)
+            reductions.append(node)
         stack += [s for s in node.sources if type(s) is Node]
-    (fold,) = folds
-    return fold
+    (reduction,) = reductions
+    return reduction
 
 
 Conv = tuple[tuple[int, ...], tuple[int, ...], dict[str, int]]
@@ -68,7 +68,7 @@ def test_a_convolution_is_one_sum_of_products(name: str) -> None:
     x_shape, w_shape, how = EVERY[name]
     x, w = drawn(*x_shape), drawn(*w_shape, seed=1)
     found = convolution(x, w, how)
-    node = fold_of(found)
+    node = reduction_of(found)
     (products,) = node.sources
     assert node.op is REDUCTIONS["sum"] and type(products) is Node and products.op is OPS["multiply"]
     assert products.sources[0] is w.storage.node
@@ -109,7 +109,7 @@ def test_pooling_is_one_reduction(shape: tuple[int, ...], kernel: int, stride: i
     x = drawn(*shape)
     largest, mean = tx.max_pool2d(x, kernel, stride), tx.avg_pool2d(x, kernel, stride)
     for found, name in ((largest, "max"), (mean, "sum")):
-        node = fold_of(found)
+        node = reduction_of(found)
         assert node.op is REDUCTIONS[name] and node.sources == (x.storage.node,)
         overlap = stride < kernel
         short = kernel**2 <= 32 and (overlap or x.size >= 1 << 16)

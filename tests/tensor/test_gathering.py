@@ -345,11 +345,11 @@ def test_an_error_says_which_of_several() -> None:
     assert (t[good, bad]).sum().item() == MANY * t[0, 3].item()
 
 
-# Folds of folds
+# Reductions of reductions
 
 
 @pytest.mark.large
-def test_rows_are_folded_in_a_loop_that_can_be_shared() -> None:
+def test_rows_are_reduced_in_a_loop_that_can_be_shared() -> None:
     x = tx.ones((600, 600), dtype=tx.float32).realize()
     target = tx.zeros(600, dtype=tx.int64).realize()
     loss = tx.mean(tx.logsumexp(x, axis=1) - x[tx.arange(600), target])

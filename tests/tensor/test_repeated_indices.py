@@ -178,7 +178,7 @@ def test_an_index_that_is_one_number_everywhere() -> None:
     x.then(lambda lib, x, i: x[i][:, i][i], two).same()
 
 
-def test_products_and_folds_of_gathers() -> None:
+def test_products_and_reductions_of_gathers() -> None:
     x, i = square(2), twin(np.array([3, -4, 3, 1]))
     x = x.then(lambda lib, x: x * 1.0)
     for form in (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...kernel.ir import (
-    Fold,
+    Accumulator,
     For,
     Init,
     Kept,
@@ -24,24 +24,24 @@ from ...kernel.ir import (
 from ...ops.expr import Expr, missing
 
 
-def carried(loop: For, folds: Sequence[Fold]) -> list[int]:
-    """The folds whose state a loop hands on from step to step: updated in it, but not started in it, nor kept in a row that
+def carried(loop: For, accumulators: Sequence[Accumulator]) -> list[int]:
+    """The reductions whose state a loop hands on from step to step: updated in it, but not started in it, nor kept in a row that
     it, or a loop inside it, runs along.
     """
     found: list[int] = []
     for s in loop.body:
         if isinstance(s, Update):
-            found.append(s.fold)
+            found.append(s.accumulator)
         elif isinstance(s, For):
-            found += carried(s, folds)
-    started = {s.fold for s in loop.body if isinstance(s, Init)}
-    return [f for f in found if f not in started and folds[f].row != loop.axis]
+            found += carried(s, accumulators)
+    started = {s.accumulator for s in loop.body if isinstance(s, Init)}
+    return [f for f in found if f not in started and accumulators[f].row != loop.axis]
 
 
 def touched(loop: For) -> tuple[set[int], set[int]]:
-    """The folds that a loop changes, and those that it looks at."""
-    changed = {s.fold for s in statements((loop,)) if isinstance(s, (Init, Update))}
-    looked_at = {e.fold for root in expressions((loop,)) for e in walk(root) if isinstance(e, (Result, State))}
+    """The reductions that a loop changes, and those that it looks at."""
+    changed = {s.accumulator for s in statements((loop,)) if isinstance(s, (Init, Update))}
+    looked_at = {e.accumulator for root in expressions((loop,)) for e in walk(root) if isinstance(e, (Result, State))}
     return changed, looked_at
 
 
@@ -55,7 +55,7 @@ def runs_along(s: Statement, axis: int) -> bool:
     return any(isinstance(inner, For) and inner.axis == axis for inner in statements((s,)))
 
 
-Needs = tuple[frozenset[int], frozenset[int], bool]  # axes, folds whose result is read, whether a running state is
+Needs = tuple[frozenset[int], frozenset[int], bool]  # axes, reductions whose result is read, whether a running state is
 _NOTHING: Needs = (frozenset(), frozenset(), False)
 
 
@@ -67,14 +67,14 @@ def dependencies(e: Expr, known: dict[Expr, Needs]) -> Needs:
         elif isinstance(part, TileElement):
             known[part] = (frozenset((part.along, part.last)), frozenset(), False)
         elif isinstance(part, Result):
-            known[part] = (frozenset(), frozenset((part.fold,)), False)
+            known[part] = (frozenset(), frozenset((part.accumulator,)), False)
         elif isinstance(part, State):
             known[part] = (frozenset(), frozenset(), True)
         else:
             found = _NOTHING
             if isinstance(part, (Load, Position)):
                 found = (part.address.axes(), frozenset(), False)
-            for axes, folds, running in [known[a] for a in part.args]:
-                found = (found[0] | axes, found[1] | folds, found[2] or running)
+            for axes, accumulators, running in [known[a] for a in part.args]:
+                found = (found[0] | axes, found[1] | accumulators, found[2] or running)
             known[part] = found
     return known[e]

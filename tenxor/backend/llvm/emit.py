@@ -26,7 +26,7 @@ from ...kernel.ir import (
 )
 from ...ops.expr import Expr
 from ...target import Target
-from . import access, addresses, folds, indices, loops, products, rows, scatter, tiles
+from . import access, addresses, indices, loops, products, reductions, rows, scatter, tiles
 from .emitter import ENTRY as ENTRY
 from .emitter import Emitter, Leaf
 
@@ -34,8 +34,8 @@ from .emitter import Emitter, Leaf
 STATEMENTS: Mapping[type, Callable[[Emitter, Any], None]] = {
     For: loops.loop,
     Product: products.product,
-    Init: folds.init,
-    Update: folds.update,
+    Init: reductions.init,
+    Update: reductions.update,
     Keep: rows.keep,
     Prefetch: access.prefetch_row,
     TileLoad: tiles.fill,

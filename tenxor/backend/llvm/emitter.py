@@ -178,16 +178,16 @@ class Emitter:
         turn: Turn,
         *,
         needs: int = 1,
-        folds: Iterable[int] = (),
+        accumulators: Iterable[int] = (),
         inside: bool = True,
     ) -> Value:
         """What `turn` emits for an index of an axis, giving the next one, from `begin` on while `needs` more are before `end`;
-        where it stopped. The states of some folds go from turn to turn. If not `inside`, the index is not that of the axis
+        where it stopped. The states of some reductions go from turn to turn. If not `inside`, the index is not that of the axis
         for what is emitted, but that of a block of it.
         """
         b, depth, name = self.b, len(self.scopes) - 1, axis_name(axis)
         head, body, done = (b.block(f"{name}.{part}") for part in ("head", "body", "done"))
-        entering = {f: self.states[f] for f in folds}
+        entering = {f: self.states[f] for f in accumulators}
 
         b.cursor = Cursor(head)
         index = b.phi(I64, name)
@@ -236,10 +236,10 @@ class Emitter:
 
     def depth_of(self, e: Expr) -> int:
         """The innermost scope that an expression depends on."""
-        axes, folds, running = dependencies(e, self.needs)
+        axes, accumulators, running = dependencies(e, self.needs)
         if running:
             return len(self.scopes) - 1
-        depths = [self.scope_of(a) for a in axes] + [self.results[f][0] for f in folds]
+        depths = [self.scope_of(a) for a in axes] + [self.results[f][0] for f in accumulators]
         return max(depths, default=0)
 
     def value(self, e: Expr) -> Parts:
@@ -260,9 +260,9 @@ class Emitter:
         if isinstance(e, Const):
             return [number_of(self.b, e.dtype, e.value)]
         if isinstance(e, State):
-            return self.states[e.fold][e.part]
+            return self.states[e.accumulator][e.part]
         if isinstance(e, Result):
-            return self.results[e.fold][1][e.part]
+            return self.results[e.accumulator][1][e.part]
         return self.scopes[self.depth_of(e)].known.get(e)
 
     def computed(self, e: Expr) -> Parts:

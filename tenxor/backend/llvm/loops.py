@@ -1,7 +1,7 @@
-"""Loops: over whole axes and blocks, in chunks, with lanes along them or across what they fold.
+"""Loops: over whole axes and blocks, in chunks, with lanes along them or across what they reduce.
 
 Lanes run along one axis of each nest. That loop is written twice: steps of `unroll` whole vectors, then masked single
-vectors for the rest; or, where much is computed, once, and only its loads and stores twice. A fold across the lanes
+vectors for the rest; or, where much is computed, once, and only its loads and stores twice. A reduction across the lanes
 keeps one state per lane; they are combined, in a fixed order, behind the loop.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ...kernel.ir import For, Statement
-from . import folds, rows, widths
+from . import reductions, rows, widths
 from .analysis import carried, runs_along
 from .builder import Value, select, smaller
 from .emitter import Emitter
@@ -26,8 +26,8 @@ def loop(em: Emitter, s: For) -> None:
         _over_blocks(em, s, begin, end)
     elif axis.vector and em.width > 1:
         _with_lanes(em, s, begin, end)
-    elif em.lanes is None and em.width > 1 and (lanes := folds.lanes_inside(em, s)) is not None:
-        _folding_across(em, lanes, carried(s, em.kernel.folds), lambda: _in_chunks(em, s, begin, end, 1))
+    elif em.lanes is None and em.width > 1 and (lanes := reductions.lanes_inside(em, s)) is not None:
+        _reducing_across(em, lanes, carried(s, em.kernel.accumulators), lambda: _in_chunks(em, s, begin, end, 1))
     else:
         _in_chunks(em, s, begin, end, 1)
 
@@ -44,23 +44,23 @@ def _over_blocks(em: Emitter, s: For, begin: Value, end: Value) -> None:
         del em.spans[s.axis]
         return further
 
-    em.repeated(s.axis, begin, end, turn, folds=carried(s, em.kernel.folds), inside=False)
+    em.repeated(s.axis, begin, end, turn, accumulators=carried(s, em.kernel.accumulators), inside=False)
 
 
 def _in_chunks(em: Emitter, s: For, begin: Value, end: Value, step: int) -> Value:
     """The loop in whole steps from `begin` on, in chunks if it adds up floats; where it stopped."""
-    across = carried(s, em.kernel.folds)
-    chunk = folds.chunk(em, s, across) * step
+    across = carried(s, em.kernel.accumulators)
+    chunk = reductions.chunk(em, s, across) * step
     if not chunk:
         return _plain(em, s, begin, end, step)
 
     def one(first: Value, last: Value) -> Value:
         before = {f: em.states[f] for f in across}
         for f in across:
-            folds.start(em, f)
+            reductions.start(em, f)
         stop = _plain(em, s, first, last, step)
         for f, states in before.items():
-            em.states[f] = folds.combined(em, f, states, em.states[f])
+            em.states[f] = reductions.combined(em, f, states, em.states[f])
         return stop
 
     if s.axis in em.spans and em.spans[s.axis].size == chunk:
@@ -70,7 +70,7 @@ def _in_chunks(em: Emitter, s: For, begin: Value, end: Value, step: int) -> Valu
         em.inmost()
         return one(first, smaller(end, first + chunk))
 
-    return em.repeated(s.axis, begin, end, turn, needs=step, folds=across, inside=False)
+    return em.repeated(s.axis, begin, end, turn, needs=step, accumulators=across, inside=False)
 
 
 def _plain(em: Emitter, s: For, begin: Value, end: Value, step: int) -> Value:
@@ -88,7 +88,8 @@ def _plain(em: Emitter, s: For, begin: Value, end: Value, step: int) -> Value:
         em.inmost()
         return index + step
 
-    return em.repeated(s.axis, begin, end, turn, needs=1 if masked else step, folds=carried(s, em.kernel.folds))
+    needs, across = 1 if masked else step, carried(s, em.kernel.accumulators)
+    return em.repeated(s.axis, begin, end, turn, needs=needs, accumulators=across)
 
 
 def _inside(em: Emitter, s: Statement) -> None:
@@ -104,9 +105,9 @@ def _inside(em: Emitter, s: Statement) -> None:
 
 def _with_lanes(em: Emitter, s: For, begin: Value, end: Value) -> None:
     """Whole steps of several vectors, then masked single vectors."""
-    across = carried(s, em.kernel.folds)
+    across = carried(s, em.kernel.accumulators)
     if across and em.lanes is None:
-        _folding_across(em, s.axis, across, lambda: _with_lanes(em, s, begin, end))
+        _reducing_across(em, s.axis, across, lambda: _with_lanes(em, s, begin, end))
         return
     around, (changed, _) = em.lanes, rows.in_rows(em, s)
     width = em.width if around is None else around.width
@@ -131,22 +132,22 @@ def _with_lanes(em: Emitter, s: For, begin: Value, end: Value) -> None:
     em.lanes = around
 
 
-def _folding_across(em: Emitter, axis: int, across: list[int], run: Callable[[], object]) -> None:
-    """What `run` emits, with a state for each lane along an axis of the folds `across`, which end as one state.
+def _reducing_across(em: Emitter, axis: int, across: list[int], run: Callable[[], object]) -> None:
+    """What `run` emits, with a state for each lane along an axis of the reductions `across`, which end as one state.
 
-    There are as many lanes as a vector holds of what these folds keep, and only these: so they add in the same order
+    There are as many lanes as a vector holds of what these reductions keep, and only these: so they add in the same order
     whatever else the kernel computes.
     """
     entered = {f: em.states[f] for f in across}
-    widest = max(d.itemsize for f in across for d in em.kernel.folds[f].states)
+    widest = max(d.itemsize for f in across for d in em.kernel.accumulators[f].states)
     em.lanes = Lanes(axis, em.target.lanes(widest), widths.ACROSS)
     for f in across:
-        folds.start(em, f)
+        reductions.start(em, f)
     run()
     em.lanes = None
     for f, before in entered.items():
-        states = folds.across(em, f, folds.together(em, f, em.states[f]))
-        em.states[f] = folds.combined(em, f, before, states)
+        states = reductions.across(em, f, reductions.together(em, f, em.states[f]))
+        em.states[f] = reductions.combined(em, f, before, states)
         em.results[f] = (len(em.scopes) - 1, em.states[f])
 
 

@@ -24,7 +24,7 @@ from operator import mul
 from ...kernel.ir import Factor, For, Product, State, expand, expressions, walk, work
 from ...kernel.pairs import AT_ONCE
 from ...ops.expr import Call, Const, Expr
-from . import folds, packing
+from . import packing, reductions
 from .access import prefetch
 from .builder import Value, fma, select, smaller
 from .emitter import Emitter
@@ -47,9 +47,9 @@ class _Work:
 
     def __init__(self, em: Emitter, s: Product) -> None:
         self.em, self.s = em, s
-        self.fold = em.kernel.folds[s.fold]
+        self.accumulator = em.kernel.accumulators[s.accumulator]
         self.width = em.width
-        self.heights, self.vectors = em.target.tile(len(self.fold.states))
+        self.heights, self.vectors = em.target.tile(len(self.accumulator.states))
         self.high, self.wide = self.heights[0], self.vectors * self.width
         self.direct = all(work(e) <= em.target.costs.direct for e in expressions(s.body))
         self.once = s.once and self.direct
@@ -73,7 +73,7 @@ class _Work:
     def scratch(self) -> list[Value]:
         """Where states, left and right panels, and numbers of steps lie, in what this thread has to itself."""
         em, s = self.em, self.s
-        state = 0 if self.once else sum(d.itemsize for d in self.fold.states)
+        state = 0 if self.once else sum(d.itemsize for d in self.accumulator.states)
         if not (s.left.packed or s.right.packed) and len(s.summed) == 1:
             place = em.on_stack(I8, (em.target.blocks.rows[1] + self.high) * self.wide * state, "states")
             return [place] * 4
@@ -177,8 +177,8 @@ class _Work:
 
     def place_of(self, part: int, rows: Value, row: Value) -> Value:
         """Where part `part` of the states of a row lie, the `rows`-th being the first of the block."""
-        size = self.fold.states[part].itemsize
-        before = self.wide * sum(d.itemsize for d in self.fold.states[:part])
+        size = self.accumulator.states[part].itemsize
+        before = self.wide * sum(d.itemsize for d in self.accumulator.states[:part])
         start = self.states
         if before:
             start = start.at(self.padded() * before, I8)
@@ -189,17 +189,19 @@ class _Work:
         em, s = self.em, self.s
         em.spans[s.left.axis] = Span(*rows, 0)
         em.spans[s.right.axis] = Span(*columns, self.wide)
-        em.state_rows[s.fold] = self.state_row
+        em.state_rows[s.accumulator] = self.state_row
         em.statement(For(s.left.axis, (For(s.right.axis, s.body),)))
-        del em.spans[s.left.axis], em.spans[s.right.axis], em.state_rows[s.fold]
+        del em.spans[s.left.axis], em.spans[s.right.axis], em.state_rows[s.accumulator]
 
     def state_row(self) -> list[Value]:
         """Where the states lie of the row that the loops stand at."""
         em, axis = self.em, self.s.left.axis
         top, row = em.spans[axis].begin, em.index(axis)
-        parts = range(len(self.fold.states))
+        parts = range(len(self.accumulator.states))
         return em.once(
-            em.scope_of(axis), ("state row", self.s.fold), lambda: [self.place_of(part, top, row) for part in parts]
+            em.scope_of(axis),
+            ("state row", self.s.accumulator),
+            lambda: [self.place_of(part, top, row) for part in parts],
         )
 
 
@@ -225,21 +227,21 @@ class _Tile:
     def emit(self) -> None:
         em, s, n = self.em, self.s, self.high * self.vectors
         em.lanes = Lanes(s.right.axis, self.width, self.vectors)
-        fold = self.product.fold
-        identity = fold.reduction.identity(fold.states)
+        accumulator = self.product.accumulator
+        identity = accumulator.reduction.identity(accumulator.states)
         start = [em.in_lanes(e)[:1] * n for e in identity]
-        em.states[s.fold] = start
+        em.states[s.accumulator] = start
         left = self.product.left.rows(self.i, self.bottom, self.high, self.top)
         right = self.product.right.columns(self.j, self.right, self.vectors, self.width, self.first)
         fixed = {e: em.in_lanes(e)[:1] * self.vectors for v in s.values for e in walk(v) if _is_given(e)}
 
         columns = [Factor(1, index, e.dtype) for index, e in enumerate(s.right.values)]
         rows = [Factor(0, index, e.dtype) for index, e in enumerate(s.left.values)]
-        states = [State(s.fold, part, dtype) for part, dtype in enumerate(fold.states)]
+        states = [State(s.accumulator, part, dtype) for part, dtype in enumerate(accumulator.states)]
 
         def step(k: Value) -> Value:
             of_column: dict[Expr, Parts] = {**fixed, **{f: right(k, f.index) for f in columns}}
-            old = em.states[s.fold]
+            old = em.states[s.accumulator]
             new: list[Parts] = [[] for _ in s.values]
             for row in range(self.high):
                 own = slice(row * self.vectors, (row + 1) * self.vectors)
@@ -250,13 +252,13 @@ class _Tile:
                     known[state] = old[state.part][own]
                 for part, value in enumerate(s.values):
                     new[part] += next_state(em, value, known)
-            em.states[s.fold] = new
+            em.states[s.accumulator] = new
             em.inmost()
             return k + 1
 
         if not self.product.once:
             self.prefetch()
-        em.repeated(s.summed[0], *self.steps, step, folds=[s.fold], inside=False)
+        em.repeated(s.summed[0], *self.steps, step, accumulators=[s.accumulator], inside=False)
         if self.product.once:
             self.finish()
         else:
@@ -274,7 +276,7 @@ class _Tile:
     def finish(self) -> None:
         """What is done with the results, straight from the registers, vector by vector."""
         em, s = self.em, self.s
-        states = em.states[s.fold]
+        states = em.states[s.accumulator]
         em.inmost()
         masks = lanes_before(self.right, self.j, self.vectors, self.width)
         final = self.bottom - 1
@@ -288,40 +290,42 @@ class _Tile:
                         mask = masks[u] & inside
                         em.lanes = Lanes(s.right.axis, self.width, 1, masked=True, mask=mask)
                         of_row = [[parts[row * self.vectors + u]] for parts in states]
-                        em.states[s.fold], em.results[s.fold] = of_row, (len(em.scopes) - 1, of_row)
+                        em.states[s.accumulator], em.results[s.accumulator] = of_row, (len(em.scopes) - 1, of_row)
                         for statement in s.body:
                             em.statement(statement)
 
     def waiting(self) -> list[Value]:
         """Where each part of the states of the first row waits."""
-        return [self.product.place_of(part, self.top, self.i) for part in range(len(self.product.fold.states))]
+        return [self.product.place_of(part, self.top, self.i) for part in range(len(self.product.accumulator.states))]
 
     def prefetch(self) -> None:
         """Ask for the lines in which the states wait, as there is time until they are needed."""
-        for place, dtype in zip(self.waiting(), self.product.fold.states, strict=True):
+        for place, dtype in zip(self.waiting(), self.product.accumulator.states, strict=True):
             self.em.inmost()
             prefetch(place, self.high * self.product.wide * dtype.itemsize, I8, to_write=True)
 
     def join(self, start: list[Parts]) -> list[Parts]:
         """Join the states with those of the steps before, if there are any; where these are."""
-        em, fold = self.em, self.product.fold
+        em, accumulator = self.em, self.product.accumulator
         em.inmost()
         later = (self.steps[0] > 0).splat(self.width)
         offsets = [row * self.product.wide + u * self.width for row in range(self.high) for u in range(self.vectors)]
         places = [
             [first.at(o, memory_type(dtype)) for o in offsets]
-            for first, dtype in zip(self.waiting(), fold.states, strict=True)
+            for first, dtype in zip(self.waiting(), accumulator.states, strict=True)
         ]
         before = [
             [select(later, load(place, dtype, self.width), none) for place, none in zip(its, nones, strict=True)]
-            for its, dtype, nones in zip(places, fold.states, start, strict=True)
+            for its, dtype, nones in zip(places, accumulator.states, start, strict=True)
         ]
-        em.states[self.s.fold] = folds.combined(em, self.s.fold, before, em.states[self.s.fold])
+        k = self.s.accumulator
+        em.states[k] = reductions.combined(em, k, before, em.states[k])
         return places
 
     def keep(self, places: list[Parts]) -> None:
         """Put the states where they wait for more steps, or for what is done with them."""
-        for its, parts, dtype in zip(places, self.em.states[self.s.fold], self.product.fold.states, strict=True):
+        states = self.em.states[self.s.accumulator]
+        for its, parts, dtype in zip(places, states, self.product.accumulator.states, strict=True):
             stored(its, dtype, parts)
 
 

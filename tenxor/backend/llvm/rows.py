@@ -1,4 +1,4 @@
-"""Rows on the stack: states of folds, one for each column of a block, and values that are kept for a later loop."""
+"""Rows on the stack: states of reductions, one for each column of a block, and values that are kept for a later loop."""
 
 from __future__ import annotations
 
@@ -12,32 +12,34 @@ from .values import load, memory_type, to_memory
 
 
 def in_rows(em: Emitter, loop: For) -> tuple[set[int], set[int]]:
-    """The folds that have a row along a loop's axis: those that it changes, and all that it looks at or changes."""
-    changed, looked_at = [{f for f in folds if em.kernel.folds[f].row == loop.axis} for folds in touched(loop)]
+    """The reductions that have a row along a loop's axis: those that it changes, and all that it looks at or changes."""
+    every = em.kernel.accumulators
+    changed, looked_at = [{f for f in found if every[f].row == loop.axis} for found in touched(loop)]
     return changed, changed | looked_at
 
 
-def load_states(em: Emitter, folds: set[int]) -> None:
+def load_states(em: Emitter, accumulators: set[int]) -> None:
     """Have the states of rows, at the lanes of the loop along them, in registers."""
     em.inmost()
-    for fold in sorted(folds):
-        states = [loaded(em, _places_of(em, fold, part), d) for part, d in enumerate(em.kernel.folds[fold].states)]
-        em.states[fold] = states
-        em.results[fold] = (len(em.scopes) - 1, states)
+    for accumulator in sorted(accumulators):
+        dtypes = em.kernel.accumulators[accumulator].states
+        states = [loaded(em, _places_of(em, accumulator, part), d) for part, d in enumerate(dtypes)]
+        em.states[accumulator] = states
+        em.results[accumulator] = (len(em.scopes) - 1, states)
 
 
-def store_states(em: Emitter, folds: set[int]) -> None:
+def store_states(em: Emitter, accumulators: set[int]) -> None:
     """Put the states back where they came from."""
     em.inmost()
-    for fold in sorted(folds):
-        for part, dtype in enumerate(em.kernel.folds[fold].states):
-            stored(_places_of(em, fold, part), dtype, em.states[fold][part])
+    for accumulator in sorted(accumulators):
+        for part, dtype in enumerate(em.kernel.accumulators[accumulator].states):
+            stored(_places_of(em, accumulator, part), dtype, em.states[accumulator][part])
 
 
-def _places_of(em: Emitter, fold: int, part: int) -> Parts:
-    f = em.kernel.folds[fold]
-    memory = em.state_rows[fold]()[part] if fold in em.state_rows else None
-    return places(em, f"states{fold}.{part}", f.states[part], em.spans[f.row].size, f.row, memory)
+def _places_of(em: Emitter, accumulator: int, part: int) -> Parts:
+    f = em.kernel.accumulators[accumulator]
+    memory = em.state_rows[accumulator]()[part] if accumulator in em.state_rows else None
+    return places(em, f"states{accumulator}.{part}", f.states[part], em.spans[f.row].size, f.row, memory)
 
 
 def keep(em: Emitter, s: Keep) -> None:

@@ -20,12 +20,12 @@ from ...ops.expr import Expr
 from ...target import Costs, Target
 from .analysis import Needs, dependencies
 
-ACROSS = 2  # vectors of states of a fold across the lanes: it decides bits
+ACROSS = 2  # vectors of states of a reduction across the lanes: it decides bits
 
 
 def lane_count(kernel: Kernel, target: Target) -> int:
-    """As many lanes as a vector holds: of what folds keep, if there are any, else of the widest type that lanes compute."""
-    states = [d.itemsize for f in kernel.folds for d in f.states]
+    """As many lanes as a vector holds: of what reductions keep, if there are any, else of the widest type that lanes compute."""
+    states = [d.itemsize for f in kernel.accumulators for d in f.states]
     if states:
         return target.lanes(max(states))
     vector = {axis for axis, a in enumerate(kernel.axes) if a.vector}
@@ -39,8 +39,8 @@ def lane_count(kernel: Kernel, target: Target) -> int:
 
 
 def unrollings(loop: For, target: Target, *, across: bool, short_rows: bool) -> tuple[int, ...]:
-    """How many vectors a step takes, and then the steps through the rest: always as many where folds run across the lanes, else
-    more where each costs little. Short rows that are folded into states are best read whole.
+    """How many vectors a step takes, and then the steps through the rest: always as many where reductions run across the lanes, else
+    more where each costs little. Short rows that are reduced into states are best read whole.
     """
     if across:
         return (ACROSS,)

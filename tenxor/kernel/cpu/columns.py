@@ -1,8 +1,8 @@
 """Loops over columns, turned about so that memory is read along its rows.
 
-Where lanes run along an axis and folds inside it walk across memory, the loops as they stand would read a few elements
+Where lanes run along an axis and reductions inside it walk across memory, the loops as they stand would read a few elements
 of each row, and the caches would wait for every one of them. Instead they go through blocks of the axis, with a row of
-states for each fold: a few steps of the fold's loop at a time, and for these the whole row. Every state takes the same
+states for each reduction: a few steps of the reduction's loop at a time, and for these the whole row. Every state takes the same
 elements in the same order as before. What is the same for all steps of a loop is computed once for each column, and
 kept in a row of its own.
 """
@@ -16,7 +16,7 @@ from ...ops.expr import Call, Expr, missing, replaced
 from ...target import Target
 from ..drafted import Access
 from ..ir import (
-    Fold,
+    Accumulator,
     For,
     Init,
     Keep,
@@ -32,7 +32,8 @@ from ..ir import (
 )
 from ..nest import Body, Nest
 
-STEPS = 8  # rows that are read side by side: of those that add up floats a chunk (`llvm/folds.py`), so it decides bits
+# Rows that are read side by side: of those that add up floats a chunk (`llvm/reductions.py`), so it decides bits.
+STEPS = 8
 
 
 def by_rows(nest: Nest, target: Target) -> Nest:
@@ -45,12 +46,13 @@ def by_rows(nest: Nest, target: Target) -> Nest:
     block = sizes.narrow if passes > 1 else sizes.columns if columns > sizes.short_rows else sizes.short_rows
     kept = sum(isinstance(s, Keep) for s in statements(nest.body))
     turned = For(column, tuple(_Turning(nest, column, block, kept, target.costs.kept_row).inside(loop.body)), block)
-    return replace(nest, body=_instead(nest.body, loop, turned), folds=tuple(_with_rows(nest.folds, loop)))
+    accumulators = tuple(_with_rows(nest.accumulators, loop))
+    return replace(nest, body=_instead(nest.body, loop, turned), accumulators=accumulators)
 
 
 def _column(nest: Nest) -> int | None:
-    """The independent axis with lanes, if there are long loops of folds inside it."""
-    if not any(axis.vector and axis.parallel for axis in nest.axes) or not nest.folds:
+    """The independent axis with lanes, if there are long loops of reductions inside it."""
+    if not any(axis.vector and axis.parallel for axis in nest.axes) or not nest.accumulators:
         return None
     inside = [(f.around, nest.extent(f.axes)) for f in nest.reductions]
     for axis in nest.space:
@@ -66,15 +68,15 @@ def _instead(body: Body, loop: For, other: For) -> Body:
     return tuple([s._replace(body=_instead(s.body, loop, other)) if isinstance(s, For) else s for s in body])
 
 
-def _with_rows(folds: Sequence[Fold], loop: For) -> list[Fold]:
-    """The folds, those that a loop over columns starts, outside of innermost loops, having a row of states along it."""
+def _with_rows(accumulators: Sequence[Accumulator], loop: For) -> list[Accumulator]:
+    """The reductions, those that a loop over columns starts, outside of innermost loops, having a row of states along it."""
     started = _started(loop)
-    return [f._replace(row=loop.axis) if k in started else f for k, f in enumerate(folds)]
+    return [f._replace(row=loop.axis) if k in started else f for k, f in enumerate(accumulators)]
 
 
 def _started(loop: For) -> set[int]:
-    """The folds started in a loop, and in those inside it that have loops themselves: these have their turns one by one."""
-    found = {s.fold for s in loop.body if isinstance(s, Init)}
+    """The reductions started in a loop, and in those inside it that have loops themselves: these have their turns one by one."""
+    found = {s.accumulator for s in loop.body if isinstance(s, Init)}
     nested = [s for s in loop.body if isinstance(s, For) and any(isinstance(inner, For) for inner in s.body)]
     return found.union(*map(_started, nested))
 
@@ -124,7 +126,7 @@ def _same_for_all(nest: Nest, loop: For, worth: int) -> list[Expr]:
     """The largest parts of what a loop computes that do not change in it, and are worth a row: so many additions or more."""
     inside = list(statements((loop,)))
     axes = {s.axis for s in inside if isinstance(s, For)}
-    running = {s.fold for s in inside if isinstance(s, (Init, Update))}
+    running = {s.accumulator for s in inside if isinstance(s, (Init, Update))}
     fixed: dict[Expr, bool] = {}
     found: dict[Expr, None] = {}
     for root in expressions((loop,)):
@@ -132,7 +134,7 @@ def _same_for_all(nest: Nest, loop: For, worth: int) -> list[Expr]:
             if isinstance(e, Access):
                 fixed[e] = not nest.where(e).axes() & axes and all(fixed[a] for a in e.args)
             elif isinstance(e, Result):
-                fixed[e] = e.fold not in running
+                fixed[e] = e.accumulator not in running
             else:
                 fixed[e] = not isinstance(e, State) and all(fixed[a] for a in e.args)
         stack = [root]

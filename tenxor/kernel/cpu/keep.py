@@ -1,4 +1,4 @@
-"""What a fold computes at some cost is kept, for as long as its row is in the cache, for the loop that needs it again.
+"""What a reduction computes at some cost is kept, for as long as its row is in the cache, for the loop that needs it again.
 
 The exponentials that softmax adds up are the same that it then divides by their sum.
 """
@@ -17,20 +17,21 @@ _HERE = -(1 << 10)  # stands for the axis of a row, whichever it is
 
 
 def keeping(nest: Nest, target: Target) -> Nest:
-    """The nest, with what both a fold and the result compute along a row kept from the one to the other."""
+    """The nest, with what both a reduction and the result compute along a row kept from the one to the other."""
     *outer, last = nest.space or (-1,)
-    if not nest.folds or nest.around != nest.space or any(nest.axes[a].vector for a in outer):
+    if not nest.accumulators or nest.around != nest.space or any(nest.axes[a].vector for a in outer):
         return nest
     longest, left = target.loops.row, target.loops.rows
     wanted = {(e.op, e.dtype) for v in nest.store.values for e in walk(v) if isinstance(e, Call)}
-    computed: dict[object, list[tuple[int, int, Expr]]] = {}  # by what is computed last: the fold, its axis, and all of it
+    # By what is computed last: the reduction, its axis, and all of it.
+    computed: dict[object, list[tuple[int, int, Expr]]] = {}
     for f in nest.reductions:
         alike = [nest.axes[axis].extent == nest.axes[last].extent <= longest for axis in f.axes]
         if f.around == tuple(outer) and alike == [True]:
             for e in dict.fromkeys(e for v in f.values for e in walk(v)):
                 if isinstance(e, Call) and (e.op, e.dtype) in wanted:
-                    computed.setdefault((e.op, e.dtype), []).append((f.fold, f.axes[0], e))
-    keeps: dict[int, list[Statement]] = {}  # by fold
+                    computed.setdefault((e.op, e.dtype), []).append((f.accumulator, f.axes[0], e))
+    keeps: dict[int, list[Statement]] = {}  # by reduction
     kept: dict[Expr, Expr] = {}
     stack = list(nest.store.values) if computed else []
     while stack:
@@ -41,8 +42,8 @@ def keeping(nest: Nest, target: Target) -> Nest:
         if same is None or nbytes > left or work(e) < target.costs.kept:
             stack += e.args
         elif e not in kept:
-            fold, axis, value = same
-            keeps.setdefault(fold, []).append(Keep(len(kept), axis, longest, value))
+            accumulator, axis, value = same
+            keeps.setdefault(accumulator, []).append(Keep(len(kept), axis, longest, value))
             kept[e] = Kept(len(kept), last, longest, e.dtype)
             left -= nbytes
     return replace(nest, body=_with(nest.body, keeps, kept)) if kept else nest
@@ -90,11 +91,11 @@ def _along(nest: Nest, a: Address, axis: int) -> tuple[object, ...]:
 
 
 def _with(body: Body, keeps: dict[int, list[Statement]], kept: dict[Expr, Expr]) -> Body:
-    """A body that keeps something where folds take their steps, and uses it where it stores."""
+    """A body that keeps something where reductions take their steps, and uses it where it stores."""
     found: list[Statement] = []
     for s in body:
         if isinstance(s, For):
-            first = [k for inner in s.body if isinstance(inner, Update) for k in keeps.get(inner.fold, ())]
+            first = [k for inner in s.body if isinstance(inner, Update) for k in keeps.get(inner.accumulator, ())]
             found.append(s._replace(body=(*first, *_with(s.body, keeps, kept))))
         elif isinstance(s, Store):
             found.append(s.with_values([replaced(v, kept) for v in s.values]))

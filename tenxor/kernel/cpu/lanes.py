@@ -1,4 +1,4 @@
-"""Lanes run along one axis of each nest of loops, never one inside another; the fold and its reads alone decide along which, and no
+"""Lanes run along one axis of each nest of loops, never one inside another; the reduction and its reads alone decide along which, and no
 number of the machine's, so each adds in the same order wherever it runs.
 """
 
@@ -10,14 +10,14 @@ from ..arrange import BRIEF, NEAR, longest_last
 from ..ir import Address
 from ..nest import Nest, inside, looped
 
-SHORT = 4  # indices of the last axis from which lanes run along that with a brief fold, though another may be longer
+SHORT = 4  # indices of the last axis from which lanes run along that with a brief reduction, though another is longer
 
 
 def with_lanes(nest: Nest) -> Nest:
-    """The nest with lanes along some axes; with a brief fold alone, its last loop is a long one."""
-    lanes, folds, around = _lanes(nest), nest.reductions, nest.around
-    if len(folds) == 1 and folds[0].fold in nest.in_order and set(folds[0].around) == set(nest.space):
-        (f,) = folds
+    """The nest with lanes along some axes; with a brief reduction alone, its last loop is a long one."""
+    lanes, reductions, around = _lanes(nest), nest.reductions, nest.around
+    f = reductions[0] if len(reductions) == 1 else None
+    if f is not None and f.accumulator in nest.in_order and set(f.around) == set(nest.space):
         turned = longest_last(f.around, [axis.extent for axis in nest.axes], SHORT)
         if turned != f.around and (nest.extent(f.axes) <= BRIEF or f.axes == around[len(f.around) :]):
             body, lanes = looped(turned, inside(nest.body, len(turned))), {turned[-1]}
@@ -28,22 +28,22 @@ def with_lanes(nest: Nest) -> Nest:
 def _lanes(nest: Nest) -> set[int]:
     """The axes along which lanes run.
 
-    The last independent axis has lanes, unless folds that run inside it need them for themselves.
+    The last independent axis has lanes, unless reductions that run inside it need them for themselves.
     """
-    space, folds = nest.space, nest.reductions
+    space, reductions = nest.space, nest.reductions
     last = space[-1] if space else None
     if nest.around != space:
         return {last} if last is not None and any(is_near(read.address, last) for read in nest.reads) else set()
-    across = [f for f in folds if f.fold not in nest.in_order]
-    before = {f.around[-1] for f in folds if f.around}
+    across = [f for f in reductions if f.accumulator not in nest.in_order]
+    before = {f.around[-1] for f in reductions if f.around}
     if not across and len(before) == 1 and last not in before and is_unit(nest.store.address, *before):
         return before  # columns: what is done with their results runs along rows, too
     lanes: set[int] = set()
     if last is not None and not any(last in f.around for f in across):
         lanes.add(last)
     for f in across:
-        nested = any(f.axes[-1] in g.around for g in folds)
-        if not nested and not any(g.axes == f.axes and g.fold in nest.in_order for g in folds):
+        nested = any(f.axes[-1] in g.around for g in reductions)
+        if not nested and not any(g.axes == f.axes and g.accumulator in nest.in_order for g in reductions):
             lanes.add(f.axes[-1])
     return lanes
 

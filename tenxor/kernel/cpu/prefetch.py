@@ -5,32 +5,32 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from ..drafted import Access
+from ..drafted import Access, ReductionLoop
 from ..ir import For, Prefetch, Statement, Update, walk, work
-from ..nest import Body, Nest, Reducing
+from ..nest import Body, Nest
 
 
 def prefetching(nest: Nest) -> Nest:
-    """The nest, with the next row asked for in the loop over a row that has most work, after that of the row's first fold: there is
+    """The nest, with the next row asked for in the loop over a row that has most work, after that of the row's first reduction: there is
     time to read it.
     """
-    if not nest.folds or not nest.store.streamed or any(f.row >= 0 for f in nest.folds):
+    if not nest.accumulators or not nest.store.streamed or any(f.row >= 0 for f in nest.accumulators):
         return nest
     space = nest.space
-    folds = [f for f in nest.reductions if len(space) > 1 and f.around[-1:] == space[-2:-1]]
-    if not folds:
+    reductions = [f for f in nest.reductions if len(space) > 1 and f.around[-1:] == space[-2:-1]]
+    if not reductions:
         return nest
-    first = folds[0]
+    first = reductions[0]
     found = [(sum(map(work, nest.store.values)), space[-1])]
-    found += [(sum(map(work, f.values)), f.axes[-1]) for f in folds[1:] if f.axes]
+    found += [(sum(map(work, f.values)), f.axes[-1]) for f in reductions[1:] if f.axes]
     _, axis = max(found)
     if len(first.axes) != 1 or nest.extent(first.axes) != nest.extent((axis,)):
         return nest
-    return replace(nest, body=_with(nest.body, axis, first.fold, tuple(_prefetches(nest, first, axis))))
+    return replace(nest, body=_with(nest.body, axis, first.accumulator, tuple(_prefetches(nest, first, axis))))
 
 
-def _prefetches(nest: Nest, first: Reducing, axis: int) -> Iterator[Prefetch]:
-    """What a fold reads of its row, in the steps of another loop."""
+def _prefetches(nest: Nest, first: ReductionLoop, axis: int) -> Iterator[Prefetch]:
+    """What a reduction reads of its row, in the steps of another loop."""
     (inner,), row = first.axes, nest.space[-2]
     for e in dict.fromkeys(e for v in first.values for e in walk(v) if isinstance(e, Access)):
         operand, address = nest.reads[e.index]
@@ -41,13 +41,13 @@ def _prefetches(nest: Nest, first: Reducing, axis: int) -> Iterator[Prefetch]:
 
 
 def _with(body: Body, axis: int, but: int, more: Body) -> Body:
-    """A body with more done first in the innermost loops over an axis, but where one fold takes its steps."""
+    """A body with more done first in the innermost loops over an axis, but where one reduction takes its steps."""
 
     def changed(s: Statement) -> Statement:
         if not isinstance(s, For):
             return s
         if s.axis == axis and not any(
-            isinstance(inner, For) or (isinstance(inner, Update) and inner.fold == but) for inner in s.body
+            isinstance(inner, For) or (isinstance(inner, Update) and inner.accumulator == but) for inner in s.body
         ):
             return s._replace(body=(*more, *s.body))
         return s._replace(body=_with(s.body, axis, but, more))

@@ -1,7 +1,7 @@
-"""Folds over pairs: what is taken of each row of one side with each column of the other, as in a product of matrices.
+"""Reductions over pairs: what is taken of each row of one side with each column of the other, as in a product of matrices.
 
-Where some of what a fold reads depends on one independent axis, and the rest on another, every element is needed for
-many results. Such a fold becomes a `Product`: a back end then computes a small block of results at a time, and reads
+Where some of what a reduction reads depends on one independent axis, and the rest on another, every element is needed for
+many results. Such a reduction becomes a `Product`: a back end then computes a small block of results at a time, and reads
 each element once for all of them. What depends on one side only is a `Factor`, however it is computed and wherever it
 lies.
 """
@@ -34,12 +34,12 @@ class _Sides(NamedTuple):
 
 
 def as_product(nest: Nest, target: Target) -> Nest | None:
-    """The nest with its only fold as a product, if it is one, and large enough; its columns may be those of several axes."""
+    """The nest with its only reduction as a product, if it is one, and large enough; its columns may be those of several axes."""
     space = nest.space
-    if len(nest.folds) != 1 or len(space) < 2 or nest.around != space or not can_be_product(nest.folds[0].reduction):
+    if len(nest.accumulators) != 1 or len(space) < 2 or nest.around != space:
         return None
-    (f,), (fold,) = nest.reductions, nest.folds
-    if f.around != space:
+    (f,), (accumulator,) = nest.reductions, nest.accumulators
+    if f.around != space or not can_be_product(accumulator.reduction):
         return None
     reads, others = _accesses(f.values), _accesses(nest.store.values)
     taken = {e.index: k for k, e in enumerate({e.index: e for e in reads}.values())}
@@ -51,7 +51,7 @@ def as_product(nest: Nest, target: Target) -> Nest | None:
         [_steps(nest, a) for a in (nest.store.address, *(nest.where(e) for e in others))],
         [[taken[part.index] for part in _accesses((e,))] for e in reads],
     )
-    pair = pair_of(moves, max(s.itemsize for s in fold.states))
+    pair = pair_of(moves, max(s.itemsize for s in accumulator.states))
     if pair is None:
         return None
     return _product(_widened(nest, pair.moves, list(taken), others) if pair.widened else nest, pair, target)
@@ -83,9 +83,9 @@ def _widened(nest: Nest, m: Moves, taken: Sequence[int], others: Sequence[Access
     reads = list(nest.reads)
     for index, its in zip((*taken, *(e.index for e in others)), (*m.taken, *m.others[1:]), strict=True):
         reads[index] = nest.reads[index]._replace(address=moved(nest.reads[index].address, its))
-    *folded, store = inside(nest.body, len(nest.space))
+    *reduced, store = inside(nest.body, len(nest.space))
     assert isinstance(store, Store)
-    body = looped(m.space, (*folded, store._replace(address=moved(store.address, m.others[0]))))
+    body = looped(m.space, (*reduced, store._replace(address=moved(store.address, m.others[0]))))
     axes = tuple([axis._replace(extent=n) for axis, n in zip(nest.axes, m.extents, strict=True)])
     return replace(nest, axes=axes, reads=tuple(reads), tables=tuple(tables), body=body)
 
@@ -119,8 +119,8 @@ def _sides(p: Pair, values: tuple[Expr, ...], axes: dict[Expr, frozenset[int]]) 
 
 
 def _product(nest: Nest, p: Pair, target: Target) -> Nest:
-    """The nest with a product for its fold."""
-    (f,), (fold,), steps = nest.reductions, nest.folds, p.steps
+    """The nest with a product for its reduction."""
+    (f,), (accumulator,), steps = nest.reductions, nest.accumulators, p.steps
     axes = _axes_of(nest, f.values)
     given = _sides(p, f.values, axes)
     left, right = (_Reads.of(nest, values) for values in (given.left, given.right))
@@ -148,13 +148,14 @@ def _product(nest: Nest, p: Pair, target: Target) -> Nest:
     numbered = len(left.addresses) * (not packed[0]) + len(right.addresses) * (runs or not packed[1])
     scratch = numbered * (8 * steps + 2 * target.caches.line) if len(f.axes) > 1 else 0
     if any(packed) or scratch:
-        scratch += _scratch(blocks, steps, fold.states, left.nbytes * packed[0], right.nbytes * packed[1], target)
+        nbytes = left.nbytes * packed[0], right.nbytes * packed[1]
+        scratch += _scratch(blocks, steps, accumulator.states, *nbytes, target)
 
     shared = (
         max(p.row, p.column, key=lambda a: nest.axes[a].extent) if again < target.blocks.loops * target.threads else -1
     )
     product = Product(
-        f.fold,
+        f.accumulator,
         Side(p.row, given.left, packed[0], fixed[0], False, blocks[0]),
         Side(p.column, given.right, packed[1], fixed[1], runs, blocks[1]),
         f.axes,
@@ -166,7 +167,7 @@ def _product(nest: Nest, p: Pair, target: Target) -> Nest:
     return replace(
         nest,
         axes=tuple([axis._replace(vector=k == p.column) for k, axis in enumerate(nest.axes)]),
-        folds=(fold._replace(row=p.column),),
+        accumulators=(accumulator._replace(row=p.column),),
         body=looped(outer, (product,)),
         scratch=scratch,
     )

@@ -15,9 +15,9 @@ from .lanes import is_unit
 
 
 def tiled(nest: Nest, target: Target) -> Nest:
-    """The nest in tiles, if it has no folds and reads across its last axis."""
+    """The nest in tiles, if it has no reductions and reads across its last axis."""
     space = nest.space
-    if nest.folds or nest.around != space or len(space) < 2:
+    if nest.accumulators or nest.around != space or len(space) < 2:
         return nest
     last = space[-1]
     every = [e for value in nest.store.values for e in walk(value) if isinstance(e, Access) and not e.args]

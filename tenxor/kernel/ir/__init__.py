@@ -32,8 +32,8 @@ from .leaves import (
 from .loops import (
     ALIGNMENT,
     Accumulate,
+    Accumulator,
     Axis,
-    Fold,
     For,
     Init,
     Keep,
@@ -53,11 +53,11 @@ from .loops import (
 __all__ = [
     "ALIGNMENT",
     "Accumulate",
+    "Accumulator",
     "Address",
     "Axis",
     "Factor",
     "Prefetch",
-    "Fold",
     "For",
     "Index",
     "Init",

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from ...dtypes import DType
 from ...target import Sharing
-from .loops import Axis, Fold, For, Operand, Product, Statement, statements
+from .loops import Accumulator, Axis, For, Operand, Product, Statement, statements
 from .text import program
 
 
@@ -19,11 +19,11 @@ class Kernel(NamedTuple):
     numbers: tuple[DType, ...]
     slots: int
     axes: tuple[Axis, ...]
-    folds: tuple[Fold, ...]
+    accumulators: tuple[Accumulator, ...]
     body: tuple[Statement, ...]
 
     def __str__(self) -> str:
-        return "\n".join(program(self.name, self.operands, self.numbers, self.axes, self.folds, self.body))
+        return "\n".join(program(self.name, self.operands, self.numbers, self.axes, self.accumulators, self.body))
 
     @property
     def flagged(self) -> bool:

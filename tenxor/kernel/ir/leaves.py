@@ -150,29 +150,29 @@ class Number(Expr):
 
 
 class State(Expr):
-    """Part `part` of the running state of fold `fold`, before this step of its loop."""
+    """Part `part` of the running state of accumulator `accumulator`, before this step of its loop."""
 
-    __slots__ = ("fold", "part")
+    __slots__ = ("accumulator", "part")
 
-    def __init__(self, fold: int, part: int, dtype: DType) -> None:
-        self.fold, self.part = fold, part
-        self._set(dtype, fold, part)
+    def __init__(self, accumulator: int, part: int, dtype: DType) -> None:
+        self.accumulator, self.part = accumulator, part
+        self._set(dtype, accumulator, part)
 
     def __repr__(self) -> str:
-        return f"r{self.fold}" + (f".{self.part}" if self.part else "")
+        return f"r{self.accumulator}" + (f".{self.part}" if self.part else "")
 
 
 class Result(Expr):
-    """Part `part` of fold `fold` after its last step (in a scan: after this step)."""
+    """Part `part` of accumulator `accumulator` after its last step (in a scan: after this step)."""
 
-    __slots__ = ("fold", "part")
+    __slots__ = ("accumulator", "part")
 
-    def __init__(self, fold: int, part: int, dtype: DType) -> None:
-        self.fold, self.part = fold, part
-        self._set(dtype, fold, part)
+    def __init__(self, accumulator: int, part: int, dtype: DType) -> None:
+        self.accumulator, self.part = accumulator, part
+        self._set(dtype, accumulator, part)
 
     def __repr__(self) -> str:
-        return f"r{self.fold}" + (f".{self.part}" if self.part else "")
+        return f"r{self.accumulator}" + (f".{self.part}" if self.part else "")
 
 
 class TileElement(Expr):

@@ -1,4 +1,4 @@
-"""What a kernel does: statements, loops among them, and what they speak of: axes, folds, operands."""
+"""What a kernel does: statements, loops among them, and what they speak of: axes, reductions, operands."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ ALIGNMENT = 64  # bytes: where results begin
 
 
 class Init(NamedTuple):
-    """Start fold `fold` from its identity."""
+    """Start accumulator `accumulator` from its identity."""
 
-    fold: int
+    accumulator: int
 
 
 class Update(NamedTuple):
-    """Replace the state of fold `fold` by `values`, one expression a part."""
+    """Replace the state of accumulator `accumulator` by `values`, one expression a part."""
 
-    fold: int
+    accumulator: int
     values: tuple[Expr, ...]
 
 
@@ -124,13 +124,14 @@ class Side(NamedTuple):
 
 
 class Product(NamedTuple):
-    """Fold `fold` over the axes `summed` for every row of `left` with every column of `right`, and then `body` for both.
+    """A reduction over the axes `summed`, in accumulator `accumulator`, for every row of `left` with every column of `right`; and
+    then `body` for both.
 
     `values` are the next state, made of the `Factor`s of both sides. Threads share the loop over the axis `shared`,
     unless that is -1. With `once` the steps are few.
     """
 
-    fold: int
+    accumulator: int
     left: Side
     right: Side
     summed: tuple[int, ...]
@@ -151,7 +152,7 @@ class Axis(NamedTuple):
     vector: bool
 
 
-class Fold(NamedTuple):
+class Accumulator(NamedTuple):
     """A reduction in progress: its kind and the dtypes of its state.
 
     With `row`, an axis, there is a row of states, one for each index in the present block of that axis. Loops over other
@@ -205,7 +206,7 @@ def with_expressions(body: tuple[Statement, ...], changed: Callable[[Expr], Expr
         if isinstance(s, For):
             s = s._replace(body=with_expressions(s.body, changed))
         elif isinstance(s, Update):
-            s = Update(s.fold, tuple(map(changed, s.values)))
+            s = Update(s.accumulator, tuple(map(changed, s.values)))
         elif isinstance(s, Keep):
             s = s._replace(value=changed(s.value))
         elif isinstance(s, Store):

@@ -9,8 +9,8 @@ from ...ops.expr import Expr, substitute
 from .leaves import PARTS, axis_name, show_address
 from .loops import (
     Accumulate,
+    Accumulator,
     Axis,
-    Fold,
     For,
     Init,
     Keep,
@@ -23,7 +23,7 @@ from .loops import (
 )
 
 Axes = tuple[Axis, ...]
-Folds = tuple[Fold, ...]
+Accumulators = tuple[Accumulator, ...]
 Body = tuple[Statement, ...]
 
 
@@ -41,20 +41,25 @@ class _Held(Expr):
 
 
 def program(
-    name: str, operands: tuple[Operand, ...], numbers: tuple[DType, ...], axes: Axes, folds: Folds, body: Body
+    name: str,
+    operands: tuple[Operand, ...],
+    numbers: tuple[DType, ...],
+    axes: Axes,
+    accumulators: Accumulators,
+    body: Body,
 ) -> list[str]:
     """The lines of a kernel with these parts."""
     args = [f"{'out ' if o.written else ''}p{i}: {o.dtype}" for i, o in enumerate(operands)]
     args += [f"c{i}: {d}" for i, d in enumerate(numbers)]
     lines = [f"kernel {name}({', '.join(args)})"]
-    _show_body(axes, folds, body, 1, lines)
+    _show_body(axes, accumulators, body, 1, lines)
     return lines
 
 
-def _show_body(axes: Axes, folds: Folds, body: Body, depth: int, lines: list[str]) -> None:
+def _show_body(axes: Axes, accumulators: Accumulators, body: Body, depth: int, lines: list[str]) -> None:
     pad = "  " * depth
 
-    rows = {f"r{k}": f.row for k, f in enumerate(folds) if f.row >= 0}
+    rows = {f"r{k}": f.row for k, f in enumerate(accumulators) if f.row >= 0}
 
     def in_rows(line: str) -> str:
         """The line with the index of each state that is one of a row."""
@@ -69,21 +74,21 @@ def _show_body(axes: Axes, folds: Folds, body: Body, depth: int, lines: list[str
             name, extent = axis_name(s.axis), f"s{axis.extent}"
             if s.block:
                 lines.append(f"{pad}blocks of {s.block} {name} in 0..{extent}:")
-                _show_body(axes, folds, s.body, depth + 1, lines)
+                _show_body(axes, accumulators, s.body, depth + 1, lines)
                 continue
             lines.append(f"{pad}{how}for {name} in 0..{extent}:")
-            _show_body(axes, folds, s.body, depth + 1, lines)
+            _show_body(axes, accumulators, s.body, depth + 1, lines)
         elif isinstance(s, Init):
-            lines.append(in_rows(f"{pad}r{s.fold} = {folds[s.fold].reduction.name}.identity"))
+            lines.append(in_rows(f"{pad}r{s.accumulator} = {accumulators[s.accumulator].reduction.name}.identity"))
         elif isinstance(s, Update):
             for part, value in enumerate(s.values):
-                lines.append(in_rows(f"{pad}r{s.fold}{f'.{part}' if part else ''} = {value!r}"))
+                lines.append(in_rows(f"{pad}r{s.accumulator}{f'.{part}' if part else ''} = {value!r}"))
         elif isinstance(s, Prefetch):
             lines.append(f"{pad}prefetch p{s.operand}[{show_address(s.address)}] of the next {axis_name(s.axis)}")
         elif isinstance(s, Keep):
             lines.append(in_rows(f"{pad}kept{s.row}[{axis_name(s.axis)}] = {s.value!r}"))
         elif isinstance(s, Product):
-            _show_product(axes, folds, s, depth, lines)
+            _show_product(axes, accumulators, s, depth, lines)
         elif isinstance(s, TileLoad):
             lines.append(f"{pad}tile{s.tile} = p{s.operand}[{show_address(s.address)}] over the blocks")
         elif isinstance(s, Accumulate):
@@ -97,7 +102,7 @@ def _show_body(axes: Axes, folds: Folds, body: Body, depth: int, lines: list[str
                 lines.append(in_rows(f"{pad}p{s.operand}[{show_address(s.address)}]{which} ={how} {value!r}"))
 
 
-def _show_product(axes: Axes, folds: Folds, s: Product, depth: int, lines: list[str]) -> None:
+def _show_product(axes: Axes, accumulators: Accumulators, s: Product, depth: int, lines: list[str]) -> None:
     pad = "  " * depth
     row, column, step = axis_name(s.left.axis), axis_name(s.right.axis), ", ".join(map(axis_name, s.summed))
     rows, columns = (f"s{axes[side.axis].extent}" for side in (s.left, s.right))
@@ -106,5 +111,5 @@ def _show_product(axes: Axes, folds: Folds, s: Product, depth: int, lines: list[
         how = " packed" if side.packed else ""
         lines += [f"{pad}  {name}{k}[{axis_name(side.axis)}, {step}] ={how} {e!r}" for k, e in enumerate(side.values)]
     for part, value in enumerate(s.values):
-        lines.append(f"{pad}  r{s.fold}{f'.{part}' if part else ''}[{row}, {column}] = {value!r}")
-    _show_body(axes, folds, s.body, depth + 1, lines)
+        lines.append(f"{pad}  r{s.accumulator}{f'.{part}' if part else ''}[{row}, {column}] = {value!r}")
+    _show_body(axes, accumulators, s.body, depth + 1, lines)

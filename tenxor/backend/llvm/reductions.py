@@ -1,13 +1,13 @@
-"""States of folds: starting and updating them, and joining those of lanes and chunks, always by the same tree.
+"""States of reductions: starting and updating them, and joining those of lanes and chunks, always by the same tree.
 
-The order in which a fold takes its elements is that of its loops, but for floats that are added up: these are taken in
+The order in which a reduction takes its elements is that of its loops, but for floats that are added up: these are taken in
 chunks whose results join the rest one by one, so rounding errors grow with the length of a chunk and the number of
 chunks, and not with that of all steps.
 """
 
 from __future__ import annotations
 
-from ...kernel.ir import Fold, For, Init, Update, statements, walk
+from ...kernel.ir import Accumulator, For, Init, Update, statements, walk
 from ...ops.expr import Arg, Call, Expr
 from .analysis import carried, stores
 from .builder import select
@@ -20,33 +20,33 @@ ROWS = 8  # and where they are taken one by one, as in sums of columns
 
 
 def init(em: Emitter, s: Init) -> None:
-    """Start a fold from its identity."""
-    start(em, s.fold)
+    """Start a reduction from its identity."""
+    start(em, s.accumulator)
 
 
-def start(em: Emitter, fold: int) -> None:
-    """Start a fold from its identity."""
-    f = em.kernel.folds[fold]
+def start(em: Emitter, accumulator: int) -> None:
+    """Start a reduction from its identity."""
+    f = em.kernel.accumulators[accumulator]
     states = [em.in_lanes(e) for e in f.reduction.identity(f.states)]
-    em.states[fold] = states
-    em.results[fold] = (len(em.scopes) - 1, states)
+    em.states[accumulator] = states
+    em.results[accumulator] = (len(em.scopes) - 1, states)
 
 
 def update(em: Emitter, s: Update) -> None:
-    """Replace the state of a fold, in the lanes at work."""
-    old = em.states[s.fold]
+    """Replace the state of a reduction, in the lanes at work."""
+    old = em.states[s.accumulator]
     new = [em.in_lanes(e) for e in s.values]
     if em.lanes is not None and em.lanes.mask is not None:
         em.inmost()
         mask = em.lanes.mask
         new = [[select(mask, n, o) for n, o in zip(ns, os, strict=True)] for ns, os in zip(new, old, strict=True)]
-    em.states[s.fold] = new
-    em.results[s.fold] = (len(em.scopes) - 1, new)
+    em.states[s.accumulator] = new
+    em.results[s.accumulator] = (len(em.scopes) - 1, new)
 
 
-def combined(em: Emitter, fold: int, left: list[Parts], right: list[Parts]) -> list[Parts]:
+def combined(em: Emitter, accumulator: int, left: list[Parts], right: list[Parts]) -> list[Parts]:
     """Two states as one."""
-    f = em.kernel.folds[fold]
+    f = em.kernel.accumulators[accumulator]
     n = len(f.states)
     arguments = tuple(Arg(k, f.states[k % n]) for k in range(2 * n))
     assert f.reduction.combine is not None
@@ -55,15 +55,15 @@ def combined(em: Emitter, fold: int, left: list[Parts], right: list[Parts]) -> l
     return [em.inline(e, known) for e in formulas]
 
 
-def together(em: Emitter, fold: int, states: list[Parts]) -> list[Parts]:
+def together(em: Emitter, accumulator: int, states: list[Parts]) -> list[Parts]:
     """The unrolled vectors of a state as one."""
     em.inmost()
     while len(states[0]) > 1:
-        states = combined(em, fold, [p[0::2] for p in states], [p[1::2] for p in states])
+        states = combined(em, accumulator, [p[0::2] for p in states], [p[1::2] for p in states])
     return states
 
 
-def across(em: Emitter, fold: int, states: list[Parts]) -> list[Parts]:
+def across(em: Emitter, accumulator: int, states: list[Parts]) -> list[Parts]:
     """The lanes of a state as one scalar: halves upon halves."""
     em.inmost()
     width = states[0][0].lanes
@@ -71,13 +71,13 @@ def across(em: Emitter, fold: int, states: list[Parts]) -> list[Parts]:
         width //= 2
         low = [[v.shuffled(range(width)) for v in parts] for parts in states]
         high = [[v.shuffled(range(width, 2 * width)) for v in parts] for parts in states]
-        states = combined(em, fold, low, high)
+        states = combined(em, accumulator, low, high)
     return [[v.lane(0) for v in parts] for parts in states]
 
 
-def chunk(em: Emitter, loop: For, folds: list[int]) -> int:
-    """How many steps of a loop make a chunk of these folds that it carries; 0 where elements are simply taken in order."""
-    kinds = [em.kernel.folds[f] for f in folds]
+def chunk(em: Emitter, loop: For, accumulators: list[int]) -> int:
+    """How many steps of a loop make a chunk of these reductions that it carries; 0 where elements are simply taken in order."""
+    kinds = [em.kernel.accumulators[f] for f in accumulators]
     if any(f.reduction.combine is None for f in kinds) or not any(map(rounds, kinds)) or stores(loop.body):
         return 0
     if has_lanes(em, loop):
@@ -91,15 +91,15 @@ def has_lanes(em: Emitter, loop: For) -> bool:
 
 
 def lanes_inside(em: Emitter, loop: For) -> int | None:
-    """The axis of a loop inside this one along which lanes run that fold what both carry, if there is one."""
-    folds = set(carried(loop, em.kernel.folds))
+    """The axis of a loop inside this one along which lanes run that reduce what both carry, if there is one."""
+    accumulators = set(carried(loop, em.kernel.accumulators))
     for s in loop.body:
-        if isinstance(s, For) and folds & set(carried(s, em.kernel.folds)):
+        if isinstance(s, For) and accumulators & set(carried(s, em.kernel.accumulators)):
             return s.axis if em.kernel.axes[s.axis].vector else lanes_inside(em, s)
     return None
 
 
-def rounds(f: Fold) -> bool:
+def rounds(f: Accumulator) -> bool:
     """Whether joining states rounds floats."""
     states = tuple(Arg(k, d) for k, d in enumerate(f.states))
     joined = f.reduction.combine(states, states) if f.reduction.combine else ()
