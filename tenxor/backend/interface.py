@@ -27,7 +27,7 @@ class Arguments:
 
     Operand 0 is the result. It begins at the given offset number `out[0]`, and `out[1]` elements more; each other one is in the
     buffer of a given node, by its number, and begins likewise. Of a scalar the number is taken, or its
-    imaginary part. `tables` and `slots` are as the kernel has them.
+    imaginary part. `tables` and `sizes` are as the kernel has them.
 
     `split` is the extent of the loop that may be shared, `work` about how many additions all is worth, and `scratch` how many
     bytes of memory each thread may want for itself.
@@ -35,9 +35,9 @@ class Arguments:
 
     out: tuple[int, int]
     sources: Sequence[tuple[int, int, int]]
-    numbers: Sequence[tuple[int, bool]]
+    scalars: Sequence[tuple[int, bool]]
     tables: Sequence[Table]
-    slots: Sequence[int]
+    sizes: Sequence[int]
     split: int
     work: int
     scratch: int

@@ -28,11 +28,11 @@ from ..kernel.ir import (
     Kept,
     Kernel,
     Load,
-    Number,
     Position,
     Prefetch,
     Product,
     Result,
+    ScalarParameter,
     Side,
     State,
     Statement,
@@ -107,9 +107,10 @@ def _launch(
     if kernel.flagged:
         operands.append(flag)
         origins.append(0)
-    scalars = [(given.scalars[k], imag) for k, imag in fixed.numbers]
-    numbers = [_number(scalar, imag, d) for (scalar, imag), d in zip(scalars, kernel.numbers, strict=True)]
-    run(kernel, operands, [t.offsets for t in fixed.tables], numbers, fixed.slots, origins)
+    scalars = [
+        _number(given.scalars[k], imag, dtype) for (k, imag), dtype in zip(fixed.scalars, kernel.scalars, strict=True)
+    ]
+    run(kernel, operands, [t.offsets for t in fixed.tables], scalars, fixed.sizes, origins)
     if then is not None:
         in_one_go(partial(np.copyto, result, operands[0]), then)
     return bool(flag[0])
@@ -125,8 +126,8 @@ def run(
     kernel: Kernel,
     operands: Sequence[Array],
     tables: Sequence[Array],
-    numbers: Sequence[bool | int | float],
-    slots: Sequence[int],
+    scalars: Sequence[bool | int | float],
+    sizes: Sequence[int],
     origins: Sequence[int],
 ) -> None:
     """Run `kernel`, writing into those of its `operands` that it writes.
@@ -136,7 +137,7 @@ def run(
     the kernel, the operand and the position.
     """
     with np.errstate(all="ignore"):
-        _Run(kernel, operands, tables, numbers, slots, origins).body(kernel.body)
+        _Run(kernel, operands, tables, scalars, sizes, origins).body(kernel.body)
 
 
 class _Run:
@@ -147,13 +148,13 @@ class _Run:
         kernel: Kernel,
         operands: Sequence[Array],
         tables: Sequence[Array],
-        numbers: Sequence[bool | int | float],
-        slots: Sequence[int],
+        scalars: Sequence[bool | int | float],
+        sizes: Sequence[int],
         origins: Sequence[int],
     ) -> None:
         self.kernel, self.operands, self.tables = kernel, operands, tables
-        self.slots, self.origins = slots, origins
-        self.numbers = [cast(n, dtype) for n, dtype in zip(numbers, kernel.numbers, strict=True)]
+        self.sizes, self.origins = sizes, origins
+        self.scalars = [cast(x, dtype) for x, dtype in zip(scalars, kernel.scalars, strict=True)]
         self.at: dict[int, int] = {}  # the index at which each loop stands
         self.block: dict[int, tuple[int, int]] = {}  # what part of an axis the loop over it runs through
         self.tiles: dict[int, dict[tuple[int, int], Value | complex]] = {}  # their elements, by row and column
@@ -194,7 +195,7 @@ class _Run:
         return accumulator, self.at[row] if row >= 0 else 0
 
     def extent(self, axis: int) -> int:
-        return self.slots[self.kernel.axes[axis].extent]
+        return self.sizes[self.kernel.axes[axis].extent]
 
     def loop(self, s: For) -> None:
         begin, end = self.block.get(s.axis, (0, self.extent(s.axis)))
@@ -269,7 +270,7 @@ class _Run:
 
     def place(self, address: Address, index: dict[int, int]) -> int:
         """The number that an address comes to, given the index of each of its axes."""
-        place = 0 if address.offset is None else self.slots[address.offset]
+        place = 0 if address.offset is None else self.sizes[address.offset]
         for term in address.terms:
             step = index[term.axis]
             if term.how == "table":
@@ -277,12 +278,12 @@ class _Run:
                 self.check(step, len(table), f"table t{term.value}")
                 place += int(table[step])
             elif term.how == "stride":
-                place += step * self.slots[term.value]
+                place += step * self.sizes[term.value]
             else:
                 place += step * (1 if term.how == "unit" else term.value)
         if address.then is None:
             return place
-        sizes = [self.slots[d] for d in address.digits]
+        sizes = [self.sizes[d] for d in address.digits]
         self.check(place, math.prod(sizes), f"a view of sizes {tuple(sizes)}")
         digits: dict[int, int] = {}
         for axis in reversed(range(len(sizes))):
@@ -323,15 +324,15 @@ class _Run:
         if isinstance(e, Load):
             return partial(self.load, e)
         if isinstance(e, Index):
-            return lambda known: self.index(int(known[e.args[0]]), self.slots[e.size])
+            return lambda known: self.index(int(known[e.args[0]]), self.sizes[e.size])
         if isinstance(e, Kept):
             return lambda known: self.kept[e.row, self.at[e.axis]]
         if isinstance(e, Factor):
             return lambda known: self.factors[e.side][e.index]
         if isinstance(e, TileElement):
             return lambda known: self.staged(e)
-        if isinstance(e, (Const, Number)):
-            constant = cast(e.value, e.dtype) if isinstance(e, Const) else self.numbers[e.index]
+        if isinstance(e, (Const, ScalarParameter)):
+            constant = cast(e.value, e.dtype) if isinstance(e, Const) else self.scalars[e.index]
             return lambda known: constant
         if isinstance(e, Position):
             return lambda known: self.place(e.address, self.at)

@@ -46,15 +46,15 @@ class Binding:
     """What the arguments of a kernel are, for one set of shapes.
 
     `operands` names the node of each pointer but the flag's (None: the result), and the offset in elements to add.
-    `tables`, `numbers` and `slots` are the rest of the argument block in its order. `work` is about how many elements are
+    `tables`, `scalars` and `sizes` are the rest of the argument block in its order. `work` is about how many elements are
     visited, and `split` the extent of the loop that threads may share.
     """
 
     nest: Nest  # the loops themselves, before they were scheduled
     operands: list[tuple[Node | None, int]]
     tables: list[Table]
-    numbers: list[tuple[Scalar, bool]]  # and whether the imaginary part of the number is meant
-    slots: list[int]
+    scalars: list[tuple[Scalar, bool]]  # and whether the imaginary part of each is meant
+    sizes: list[int]
     work: int = 1
     split: int = 1
     scratch: int = 0
@@ -64,16 +64,16 @@ def bind(nest: Nest) -> tuple[Kernel, Binding]:
     """The kernel of a nest, and the arguments that make it run over just these sizes."""
     binder = _Binder(nest)
     kernel = binder.kernel()
-    binding = Binding(nest, binder.operands, binder.tables, list(nest.numbers), binder.slots, scratch=nest.scratch)
+    binding = Binding(nest, binder.operands, binder.tables, list(nest.scalars), binder.sizes, scratch=nest.scratch)
     if kernel.shared >= 0:
-        binding.split = binder.slots[kernel.axes[kernel.shared].extent]
+        binding.split = binder.sizes[kernel.axes[kernel.shared].extent]
     return kernel, binding
 
 
 class _Binder:
     def __init__(self, nest: Nest) -> None:
         self.nest = nest
-        self.slots: list[int] = []
+        self.sizes: list[int] = []
         self.tables: list[Table] = []
         self.operands: list[tuple[Node | None, int]] = []
         self.operand_of: dict[int, int] = {}
@@ -81,7 +81,7 @@ class _Binder:
         self.argument_of: dict[tuple[int, int, int], Term] = {}  # by operand, view of a chain, and axis
         self.known: dict[Expr, Expr] = {}
         self.axis_of = {axis: k for k, axis in enumerate(_loops(nest))}
-        self.axes = [Axis(self.slot(a.extent), *a[1:]) for a in (nest.axes[axis] for axis in self.axis_of)]
+        self.axes = [Axis(self.size(a.extent), *a[1:]) for a in (nest.axes[axis] for axis in self.axis_of)]
         self.lanes = {axis for axis in self.axis_of if nest.axes[axis].vector}
         self.units = set(self.lanes)  # the axes along which steps of 1 are a part of the pattern
         for s in statements(nest.body):
@@ -99,10 +99,10 @@ class _Binder:
         operands = [Operand(d, written=k == 0) for k, d in enumerate(dtypes)]
         return Kernel(
             nest.name,
-            (*operands, FLAG) if nest.sizes else tuple(operands),
+            (*operands, FLAG) if nest.indexed else tuple(operands),
             len(self.tables),
-            tuple([n.dtype.part for n, _ in nest.numbers]),
-            len(self.slots),
+            tuple([n.dtype.part for n, _ in nest.scalars]),
+            len(self.sizes),
             tuple(self.axes),
             tuple([f if f.row < 0 else f._replace(row=self.axis_of[f.row]) for f in nest.accumulators]),
             body,
@@ -110,9 +110,9 @@ class _Binder:
 
     # Arguments
 
-    def slot(self, value: int) -> int:
-        self.slots.append(value)
-        return len(self.slots) - 1
+    def size(self, value: int) -> int:
+        self.sizes.append(value)
+        return len(self.sizes) - 1
 
     def operand(self, k: int) -> int:
         """The place among the arguments of an operand of the nest; those that nothing reads any more have none."""
@@ -136,10 +136,10 @@ class _Binder:
         terms = [self.term(t, operand, near, view) for t in a.terms]
         if not view:
             terms.sort(key=lambda t: t.axis if t.axis >= 0 else len(self.axes) - t.axis)
-        offset = None if a.offset is None else self.slot(a.offset)
+        offset = None if a.offset is None else self.size(a.offset)
         if a.then is None:
             return Address(tuple(terms), offset)
-        digits = tuple(map(self.slot, a.digits))
+        digits = tuple(map(self.size, a.digits))
         return Address(tuple(terms), offset, digits, self.address(a.then, operand, (), view + 1))
 
     def term(self, t: Term, operand: int, near: tuple[int, ...], view: int) -> Term:
@@ -156,7 +156,7 @@ class _Binder:
             self.tables.append(self.nest.tables[t.value])
             found = Term(axis, "table", len(self.tables) - 1)
         else:
-            found = Term(axis, "stride", self.slot(t.value))
+            found = Term(axis, "stride", self.size(t.value))
         self.argument_of[operand, view, axis] = found
         return found
 
@@ -181,7 +181,7 @@ class _Binder:
                 return Position(self.address(address, -1, ()))
             return Load(*self.place(operand, address), e.dtype, args, e.part)
         if isinstance(e, Chosen):
-            return Index(args[0], self.slot(self.nest.sizes[e.axis]))
+            return Index(args[0], self.size(self.nest.indexed[e.axis]))
         if isinstance(e, Kept):
             return Kept(e.row, self.axis_of[e.axis], e.size, e.dtype)
         if isinstance(e, TileElement):
@@ -230,7 +230,7 @@ class _Binder:
                 side.packed,
                 side.fixed,
                 side.runs,
-                self.slot(side.block),
+                self.size(side.block),
             )
             for side in (s.left, s.right)
         )

@@ -18,7 +18,7 @@ from ..ops.complexes.reductions import split
 from ..ops.expr import Expr, apply
 from ..ops.reductions import Reduction
 from .drafted import Access, Chosen, Draft, Loops, Place, ReductionLoop
-from .ir import Accumulator, Number, Result, State
+from .ir import Accumulator, Result, ScalarParameter, State
 from .reads import along_last, further_shape, inside, loops_of, of_columns, outermost, whole
 
 Walked = Generator["Walked", Expr, Expr]  # gives an expression, and is given those of the parts that it yields
@@ -49,7 +49,7 @@ class _Drafter:
         self.kernels = kernels
         self.d = Draft(root)
         self.known: dict[tuple[Node | None, Layout, Loops], Expr] = {}
-        self.number_of: dict[int, Expr] = {}
+        self.scalar_of: dict[int, Expr] = {}
         self.reduced: dict[tuple[object, ...], Loops] = {}
         self.accumulator_of: dict[tuple[Reduction, Expr, Loops, Loops], int] = {}
         self.chosen_by: dict[tuple[Expr, int], list[int]] = {}  # the axes, by their index and size
@@ -82,10 +82,10 @@ class _Drafter:
     def source(self, source: Node | Scalar, place: Layout, loops: Loops) -> Walked:
         """The value of what a recipe reads, at `place`."""
         if type(source) is Scalar:
-            number = self.number_of.get(id(source))
-            if number is None:
-                number = self.number_of[id(source)] = self.number(source)
-            return number
+            value = self.scalar_of.get(id(source))
+            if value is None:
+                value = self.scalar_of[id(source)] = self.scalar(source)
+            return value
         assert type(source) is Node
         key = (source, place, loops)
         found = self.known.get(key)
@@ -97,15 +97,15 @@ class _Drafter:
             self.known[key] = found
         return found
 
-    def number(self, scalar: Scalar) -> Expr:
-        """A number that is given at run time."""
-        numbers, part = self.d.numbers, scalar.dtype.part
-        numbers.append((scalar, False))
-        real = Number(len(numbers) - 1, part)
+    def scalar(self, scalar: Scalar) -> Expr:
+        """A scalar that is given at run time; of a complex one, both parts are."""
+        scalars, part = self.d.scalars, scalar.dtype.part
+        scalars.append((scalar, False))
+        real = ScalarParameter(len(scalars) - 1, part)
         if part is scalar.dtype:
             return real
-        numbers.append((scalar, True))
-        return pair(real, Number(len(numbers) - 1, part))
+        scalars.append((scalar, True))
+        return pair(real, ScalarParameter(len(scalars) - 1, part))
 
     def access(self, node: Node | None, place: Layout, loops: Loops, dtype: DType) -> Expr:
         self.d.places.append(Place(node, place, loops))

@@ -84,7 +84,7 @@ class Draft:
     space: Loops = ()  # the independent loops of the result
     scan: int | None = None  # the axis that a running reduction walks, inside `space`
     places: list[Place] = field(default_factory=list)
-    numbers: list[tuple[Scalar, bool]] = field(default_factory=list)  # and whether the imaginary part is meant
+    scalars: list[tuple[Scalar, bool]] = field(default_factory=list)  # and whether the imaginary part is meant
     accumulators: list[Accumulator] = field(default_factory=list)
     reductions: list[ReductionLoop] = field(default_factory=list)
     chosen: dict[int, Chosen] = field(default_factory=dict)  # the axes along which values say the index

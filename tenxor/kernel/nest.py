@@ -1,7 +1,7 @@
 """The loop nest of a kernel, before it is scheduled for a machine: what is computed where, each reduction in the outermost loop that it
 depends on.
 
-A `Nest` is a kernel for one set of shapes. Where a `Kernel` has slots it has the numbers themselves: sizes, steps, offsets. So
+A `Nest` is a kernel for one set of shapes. Where a `Kernel` has parameters it has the numbers themselves: sizes, steps, offsets. So
 passes (`cpu/`) can see how things lie, and make another nest of it; in the end `bind.py` makes arguments of the numbers.
 """
 
@@ -67,8 +67,8 @@ class Nest:
     operands: tuple[Source, ...]  # the result first
     reads: tuple[Read, ...]  # by the number of the access
     tables: tuple[Table, ...]
-    sizes: dict[int, int]  # of the axes that values say the index along
-    numbers: tuple[tuple[Scalar, bool], ...]  # and whether the imaginary part of the number is meant
+    indexed: dict[int, int]  # the sizes of the axes along which values say the index
+    scalars: tuple[tuple[Scalar, bool], ...]  # and whether the imaginary part of each is meant
     axes: tuple[Axis, ...]
     accumulators: tuple[Accumulator, ...]
     body: Body
@@ -216,7 +216,7 @@ class Nesting:
             reads,
             tuple(self.tables),
             {axis: d.extents[axis] for axis in d.chosen},
-            tuple(d.numbers),
+            tuple(d.scalars),
             tuple([Axis(loops.extents[a], a in parallel, a in lanes) for a in self.axis_of]),
             tuple(d.accumulators),
             body,

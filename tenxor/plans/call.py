@@ -40,9 +40,9 @@ class Call:
         arguments = Arguments(
             given(out),
             sources,
-            [(places[id(s)], imag) for s, imag in binding.numbers],
+            [(places[id(s)], imag) for s, imag in binding.scalars],
             binding.tables,
-            binding.slots,
+            binding.sizes,
             binding.split,
             binding.work * cost,
             binding.scratch,

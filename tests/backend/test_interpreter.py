@@ -15,10 +15,10 @@ from tenxor.kernel.ir import (
     Init,
     Kernel,
     Load,
-    Number,
     Operand,
     Position,
     Result,
+    ScalarParameter,
     State,
     Store,
     Term,
@@ -82,7 +82,7 @@ def test_a_step_outside_of_a_table_is_an_error() -> None:
 
 
 def test_numbers_and_positions() -> None:
-    value = apply(OPS["add"], (Position(Address((Term(0, "stride", 1),), 2)), cast(Number(0, int8), int64)))
+    value = apply(OPS["add"], (Position(Address((Term(0, "stride", 1),), 2)), cast(ScalarParameter(0, int8), int64)))
     kernel = Kernel(
         "f",
         (Operand(int64, True),),
@@ -104,7 +104,7 @@ def test_numbers_are_rounded_to_their_dtype() -> None:
         (float16, 0.0999755859375),
         (bfloat16, 0.10009765625),
     ):
-        value = cast(Number(0, dtype), float64)
+        value = cast(ScalarParameter(0, dtype), float64)
         kernel = Kernel("f", (Operand(float64, True),), 0, (dtype,), 0, (), (), (Store(0, Address(()), value),))
         result = np.zeros(1)
         run(kernel, [result], [], [0.1], [], [0])

@@ -25,7 +25,7 @@ from tenxor.kernel.ir import Kernel
 from tenxor.kernel.lower import lower
 from tenxor.memory import allocate
 from tenxor.node import EMPTY, REINTERPRET, Node, Scalar, writes
-from tests.kernel.helpers import numbers_of
+from tests.kernel.helpers import scalars_of
 
 Array = np.ndarray[Any, Any]
 Compare = Callable[[Array, Array], None]
@@ -72,10 +72,10 @@ def packed(kernel: Kernel, binding: Binding, addresses: Sequence[int]) -> bytes:
     places = [a + at * o.dtype.itemsize for a, at, o in zip(addresses, origins, kernel.operands, strict=True)]
     places += [int(t.offsets.ctypes.data) for t in binding.tables]
     block = struct.pack(f"={len(places)}q", *places)
-    for dtype, number in zip(kernel.numbers, numbers_of(binding), strict=True):
+    for dtype, scalar in zip(kernel.scalars, scalars_of(binding), strict=True):
         code = {"float": "d", "uint": "Q"}.get(dtype.kind, "q")
-        block += struct.pack(f"={code}", number)
-    return block + struct.pack(f"={len(binding.slots)}q", *binding.slots)
+        block += struct.pack(f"={code}", scalar)
+    return block + struct.pack(f"={len(binding.sizes)}q", *binding.sizes)
 
 
 def before(node: Node) -> Array:
@@ -101,7 +101,7 @@ def flagged(node: Node, kernel: Kernel, binding: Binding) -> tuple[Array, int]:
         operands.append(flag)
         origins.append(0)
     tables = [table.offsets for table in binding.tables]
-    interpreter.run(kernel, operands, tables, numbers_of(binding), binding.slots, origins)
+    interpreter.run(kernel, operands, tables, scalars_of(binding), binding.sizes, origins)
     return out, int(flag[0])
 
 
@@ -183,7 +183,7 @@ def check_kernel(node: Node, kernel: Kernel, binding: Binding, compare: Compare 
             pieces = emitted(node, kernel, binding, sorted({third, half}), flag)
             assert pieces.tobytes() == found.tobytes(), f"cut at {third} and {half}, the bits are others"
     except AssertionError as error:
-        raise AssertionError(f"{error}\n{kernel}\nslots {binding.slots}, split {binding.split}") from None
+        raise AssertionError(f"{error}\n{kernel}\nsizes {binding.sizes}, split {binding.split}") from None
     return expected
 
 

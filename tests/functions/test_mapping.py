@@ -15,7 +15,7 @@ from tenxor.functions.tracing import trace
 from tenxor.kernel.fuse import fuse, pending
 from tenxor.kernel.ir import walk
 from tenxor.kernel.lower import lower
-from tests.kernel.helpers import TARGET, numbers_of
+from tests.kernel.helpers import TARGET, scalars_of
 
 Step = Callable[[Any], Any]
 
@@ -97,8 +97,8 @@ def test_the_interpreter_follows_long_functions() -> None:
     root = tx.map(function, tx.asarray([1.0, 2.0])).storage.node
     kernel, binding = lower(root, set(fuse(pending([root]), [root], TARGET)), TARGET)
     out = np.zeros(2)
-    numbers = numbers_of(binding)
-    interpreter.run(kernel, [out, np.asarray([1.0, 2.0])], [], numbers, binding.slots, [0, 0])
+    scalars = scalars_of(binding)
+    interpreter.run(kernel, [out, np.asarray([1.0, 2.0])], [], scalars, binding.sizes, [0, 0])
     assert out.tolist() == function(np.asarray([1.0, 2.0])).tolist()
 
 

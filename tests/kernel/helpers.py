@@ -27,9 +27,9 @@ Lower = Callable[[Node, Set[Node], Target], tuple[Kernel, Binding]]
 TARGET = Target(vector_bytes=32)
 
 
-def numbers_of(binding: Binding) -> list[float]:
-    """The numbers that a kernel is given."""
-    return [number.value.imag if imag else number.value.real for number, imag in binding.numbers]
+def scalars_of(binding: Binding) -> list[float]:
+    """The scalars that a kernel is given."""
+    return [scalar.value.imag if imag else scalar.value.real for scalar, imag in binding.scalars]
 
 
 def whole(node: Node) -> Layout:
@@ -165,13 +165,13 @@ def _interpreted(node: Node, kernel: Kernel, binding: Binding) -> Buffer:
         assert buffer is not None, f"{kernel.name} reads {source} before it is computed"
         operands.append(buffer.typed((source or node).dtype))
     tables = [table.offsets for table in binding.tables]
-    numbers = numbers_of(binding)
+    scalars = scalars_of(binding)
     origins = [origin for _, origin in binding.operands]
     if kernel.flagged:
         operands.append(np.zeros(1, np.int64))
         origins.append(0)
-    assert len(tables) == kernel.tables and len(binding.slots) == kernel.slots
-    interpreter.run(kernel, operands, tables, numbers, binding.slots, origins)
+    assert len(tables) == kernel.tables and len(binding.sizes) == kernel.sizes
+    interpreter.run(kernel, operands, tables, scalars, binding.sizes, origins)
     return out
 
 

@@ -93,7 +93,7 @@ class TestWhichReductions:
         t = ones(100, steps) @ ones(steps, columns)
         kernel, binding = lower(t.storage.node, {t.storage.node}, TARGET)
         assert kernel.product is not None
-        sides = [binding.slots[kernel.axes[side.axis].extent] for side in (kernel.product.left, kernel.product.right)]
+        sides = [binding.sizes[kernel.axes[side.axis].extent] for side in (kernel.product.left, kernel.product.right)]
         assert sides == [columns, 100]
         assert kernel_of(ones(100, 6) @ ones(6, 7)).product is None
 
@@ -111,7 +111,7 @@ class TestWhichReductions:
         node = t().storage.node
         kernel, binding = lower(node, {node}, TARGET)
         (lane,) = [axis for axis in kernel.axes if axis.vector]
-        assert kernel.product is None and binding.slots[lane.extent] == max(node.shape)
+        assert kernel.product is None and binding.sizes[lane.extent] == max(node.shape)
 
     def test_one_axis_that_turns(self) -> None:
         flat = (ones(12, 1, 30) * ones(1, 40, 30)).reshape(480, 30).sum(axis=1)
@@ -298,7 +298,7 @@ def test_blocks_fit_the_caches() -> None:
         node = (ones(900, steps) @ ones(steps, 9000)).storage.node
         kernel, binding = lower(node, {node}, TARGET)
         assert kernel.product is not None
-        rows, columns = (binding.slots[side.block] for side in (kernel.product.left, kernel.product.right))
+        rows, columns = (binding.sizes[side.block] for side in (kernel.product.left, kernel.product.right))
         for size, (least, most), nbytes in (
             (rows, TARGET.blocks.rows, TARGET.blocks.left),
             (columns, TARGET.blocks.columns, TARGET.blocks.right),

@@ -53,7 +53,7 @@ def _loaded(em: Emitter, e: Load) -> Parts:
         if term.how in ("unit", "near") and lanes.mask is None:
             return load_near(em, *row(), 1 if term.how == "unit" else term.value, element)
         if term.how == "stride" and lanes.mask is None:
-            return load_singly(em, *row(), em.slot(term.value), element)
+            return load_singly(em, *row(), em.size(term.value), element)
     offsets = position(em, e.address, e.args)
     if parts == 1 and differing and (lanes is None or lanes.mask is None):
         return [load_each(pointer, o, element) for o in offsets]
@@ -98,7 +98,7 @@ def prefetch_row(em: Emitter, s: Prefetch) -> None:
     element = memory_type(em.kernel.operands[s.operand].dtype)
     ahead = next(t for t in s.address.terms if t.axis == s.axis)
     place, index = unit_place(em, s.address, term, pointer_to(em, s.operand), element)
-    further = em.slot(ahead.value)
+    further = em.size(ahead.value)
     em.inmost()
     prefetch(place.at(index + further, element), lanes.width * lanes.unroll, element)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...dtypes import float64
-from ...kernel.ir import Address, Number, Position, Term
+from ...kernel.ir import Address, Position, ScalarParameter, Term
 from ...ops.expr import Expr
 from .builder import Value
 from .emitter import Emitter
@@ -45,7 +45,7 @@ def table_at(em: Emitter, table: int) -> Value:
     return em.once(0, ("table", table), lambda: address.cast("inttoptr", pointer(em.target.memory.space), f"t{table}"))
 
 
-def number(em: Emitter, e: Number) -> Parts:
+def scalar_parameter(em: Emitter, e: ScalarParameter) -> Parts:
     """A run-time scalar: 8 bytes in the arguments, here in its dtype."""
     raw = em.argument(len(em.kernel.operands) + em.kernel.tables + e.index, f"c{e.index}")
     if e.dtype.kind == "float":
@@ -64,7 +64,7 @@ def _depth(em: Emitter, term: Term, indices: Indices) -> int:
 def scalar_sum(em: Emitter, address: Address, terms: Sequence[Term], indices: Indices = ()) -> Value:
     """The sum of the terms that are scalars, each added in the scope in which its index is known."""
     inward = sorted(terms, key=lambda t: _depth(em, t, indices))
-    total = None if address.offset is None else em.slot(address.offset)
+    total = None if address.offset is None else em.size(address.offset)
     for k, term in enumerate(inward):
 
         def added(before: Value | None = total, term: Term = term) -> Value:
@@ -80,7 +80,7 @@ def scaled(em: Emitter, term: Term, index: Value) -> Value:
     if term.how == "unit":
         return index
     if term.how == "stride":
-        return index * em.slot(term.value)
+        return index * em.size(term.value)
     if term.how == "near":
         return index * term.value
     return table_at(em, term.value).at(index, I64).load(I64)
@@ -145,14 +145,14 @@ def _scaled_lanes(em: Emitter, term: Term, indices: Parts) -> Parts:
         return indices
     if term.how == "near":
         return [i * term.value for i in indices]
-    stride = em.slot(term.value)
+    stride = em.size(term.value)
     wide = stride.splat(indices[0].lanes)
     return [i * wide for i in indices]
 
 
 def _through(em: Emitter, outer: Address, inner: Address, numbers: Parts) -> Parts:
     """The next view of a chain: the digits of the numbers, and the address that they give."""
-    sizes = [em.slot(s) for s in outer.digits]
+    sizes = [em.size(s) for s in outer.digits]
     found: list[list[Value]] = []
     for n in numbers:
         digits: list[Value] = []
@@ -161,8 +161,8 @@ def _through(em: Emitter, outer: Address, inner: Address, numbers: Parts) -> Par
             digits.append(n.b.binary("urem", n, size) if k else n)
             n = n.b.binary("udiv", n, size) if k else n
         found.append(digits[::-1])
-    offset = numbers[0].b.constant(I64, 0) if inner.offset is None else em.slot(inner.offset)
-    steps = {t: table_at(em, t.value) if t.how == "table" else em.slot(t.value) for t in inner.terms}
+    offset = numbers[0].b.constant(I64, 0) if inner.offset is None else em.size(inner.offset)
+    steps = {t: table_at(em, t.value) if t.how == "table" else em.size(t.value) for t in inner.terms}
     totals: Parts = []
     for digits in found:
         total = _like(offset, digits[0]) if digits else offset

@@ -14,10 +14,10 @@ from ...kernel.ir import (
     Kept,
     Kernel,
     Load,
-    Number,
     Position,
     Prefetch,
     Product,
+    ScalarParameter,
     Store,
     TileElement,
     TileLoad,
@@ -48,7 +48,7 @@ LEAVES: Mapping[type[Expr], Leaf] = {
     Kept: rows.kept,
     TileElement: tiles.load,
     Position: addresses.position_of,
-    Number: addresses.number,
+    ScalarParameter: addresses.scalar_parameter,
 }
 
 

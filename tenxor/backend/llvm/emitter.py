@@ -134,14 +134,16 @@ class Emitter:
         """The 64-bit argument number `index`, as an integer."""
         return self.once(0, ("argument", index), lambda: self.arguments.at(index, I64).load(I64, name))
 
-    def slot(self, slot: int) -> Value:
-        """A size, stride or offset; behind those of the kernel stand the address and the size of the memory for threads."""
+    def size(self, index: int) -> Value:
+        """A size parameter: a size, stride or offset. Behind those of the kernel stand the address and the size of the memory for
+        threads.
+        """
         k = self.kernel
-        return self.argument(len(k.operands) + k.tables + len(k.numbers) + slot, f"s{slot}")
+        return self.argument(len(k.operands) + k.tables + len(k.scalars) + index, f"s{index}")
 
     def extent(self, axis: int) -> Value:
         """How many indices an axis has."""
-        return self.slot(self.kernel.axes[axis].extent)
+        return self.size(self.kernel.axes[axis].extent)
 
     def range(self, axis: int) -> tuple[Value, Value]:
         """What part of an axis a loop over it runs through here."""
@@ -154,7 +156,7 @@ class Emitter:
 
     def scratch(self) -> Value:
         """The address of the memory that this thread has to itself."""
-        first, size = self.slot(self.kernel.slots), self.slot(self.kernel.slots + 1)
+        first, size = self.size(self.kernel.sizes), self.size(self.kernel.sizes + 1)
         return self.once(0, "scratch", lambda: first + self.worker * size)
 
     def on_stack(self, element: Type, size: int, name: str) -> Value:

@@ -15,7 +15,7 @@ from .values import converted
 def checked(em: Emitter, e: Index) -> Parts:
     """The indices from 0 on, of every lane; 0 for those out of range. The flag is set if such a lane is at work."""
     value = e.args[0]
-    given, size, flag = em.value(value), em.slot(e.size), pointer_to(em, len(em.kernel.operands) - 1)
+    given, size, flag = em.value(value), em.size(e.size), pointer_to(em, len(em.kernel.operands) - 1)
     lanes = given[0].lanes
     limit = size.splat(lanes) if lanes else size
     found, outside = [], []

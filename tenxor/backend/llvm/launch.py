@@ -48,7 +48,7 @@ class Native(OnHost):
 
 
 class _Bound:
-    """A kernel with the block of its arguments, in which only addresses and numbers are filled in at each launch."""
+    """A kernel with the block of its arguments, in which only addresses and scalars are filled in at each launch."""
 
     __slots__ = (
         "at",
@@ -60,10 +60,10 @@ class _Bound:
         "itemsize",
         "looked_up",
         "more",
-        "numbers",
         "pack",
+        "scalars",
         "scratch",
-        "slots",
+        "sizes",
         "sources",
         "split",
         "tables",
@@ -73,18 +73,19 @@ class _Bound:
 
     def __init__(self, code: MachineCode, arguments: Arguments) -> None:
         kernel = code.kernel
-        codes = "".join("d" if d.kind == "float" else "Q" if d.kind == "uint" else "q" for d in kernel.numbers)
+        codes = "".join("d" if d.kind == "float" else "Q" if d.kind == "uint" else "q" for d in kernel.scalars)
         self.looked_up = [t.offsets for t in arguments.tables]  # whose memory lives as long as this
         tables = [offsets.ctypes.data for offsets in self.looked_up]
         self.code, self.flagged = code, kernel.flagged
         self.tables = struct.pack(f"={len(tables)}q", *tables)
-        self.slots = struct.pack(f"={len(arguments.slots)}q", *arguments.slots)
-        self.pack = struct.Struct(f"={len(kernel.operands)}q{len(self.tables)}s{codes}{len(self.slots)}s").pack
-        sizes = [operand.dtype.itemsize for operand in kernel.operands]
+        self.sizes = struct.pack(f"={len(arguments.sizes)}q", *arguments.sizes)
+        self.pack = struct.Struct(f"={len(kernel.operands)}q{len(self.tables)}s{codes}{len(self.sizes)}s").pack
+        itemsizes = [operand.dtype.itemsize for operand in kernel.operands]
         self.at, more = arguments.out
-        self.more, self.itemsize = more * sizes[0], sizes[0]
-        self.sources = [(k, at, more * n, n) for (k, at, more), n in zip(arguments.sources, sizes[1:], strict=False)]
-        self.numbers = arguments.numbers
+        self.more, self.itemsize = more * itemsizes[0], itemsizes[0]
+        sources = zip(arguments.sources, itemsizes[1:], strict=False)
+        self.sources = [(k, at, more * n, n) for (k, at, more), n in sources]
+        self.scalars = arguments.scalars
         self.end = Integer(arguments.split)
         self.split, self.work, self.scratch = arguments.split, arguments.work, arguments.scratch
         self.target = target = compiler().target
@@ -102,10 +103,10 @@ class _Bound:
             flag = Integer()
             words.append(ctypes.addressof(flag))
         words.append(self.tables)
-        for k, imag in self.numbers:
+        for k, imag in self.scalars:
             value = given.scalars[k].value
             words.append(value.imag if imag else value.real)
-        block = self.pack(*words, self.slots)
+        block = self.pack(*words, self.sizes)
         if self.scratch:
             page = self.target.page
             size = -(-self.scratch // page) * page

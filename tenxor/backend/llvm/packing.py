@@ -64,7 +64,7 @@ class Panels:
     def start(self, index: int) -> Value:
         """Where the panels of a value begin."""
         size = sum(e.dtype.compute.itemsize for e in self.side.values[:index])
-        padded = self.em.slot(self.side.block) + self.panel
+        padded = self.em.size(self.side.block) + self.panel
         return self.place.at(padded * (self.steps + self.em.target.loops.square) * size, I8)
 
     def panel_at(self, index: int, first: Value, at: Value) -> Value:

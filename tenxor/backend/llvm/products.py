@@ -77,7 +77,7 @@ class _Work:
         if not (s.left.packed or s.right.packed) and len(s.summed) == 1:
             place = em.on_stack(I8, (em.target.blocks.rows[1] + self.high) * self.wide * state, "states")
             return [place] * 4
-        columns, line = em.slot(s.right.block), em.target.caches.line
+        columns, line = em.size(s.right.block), em.target.caches.line
         place = em.scratch()
         with em.within(0):
             columns = columns + self.wide
@@ -111,9 +111,9 @@ class _Work:
                     em.only_if(missing, lambda: self.left.fill(top, bottom))
                 self.block(top, bottom, first, last)
 
-            self.blocks(s.left.axis, *rows, em.slot(s.left.block), block)
+            self.blocks(s.left.axis, *rows, em.size(s.left.block), block)
 
-        self.blocks(s.right.axis, *columns, em.slot(s.right.block), column_block)
+        self.blocks(s.right.axis, *columns, em.size(s.right.block), column_block)
 
     def blocks(
         self, axis: int, begin: Value, end: Value, step: int | Value, body: Callable[[Value, Value], None]
@@ -148,7 +148,7 @@ class _Work:
 
     def padded(self) -> Value:
         """The rows of a block, and a tile's."""
-        return self.em.slot(self.s.left.block) + self.high
+        return self.em.size(self.s.left.block) + self.high
 
     def tiles(self, rows: tuple[Value, Value], columns: tuple[Value, Value, Value], steps: tuple[Value, Value]) -> None:
         """Some steps of all tiles in a column panel: one that is narrow takes fewer vectors, the last rows a lower tile."""

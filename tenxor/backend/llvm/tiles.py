@@ -52,7 +52,7 @@ class _Source:
         self.tile = memory(em, s.tile, self.element, s.side)
         self.pointer = pointer_to(em, s.operand)
         self.start = scalar_sum(em, s.address, [t for t in s.address.terms if t.axis not in (s.along, s.last)])
-        self.stride = em.slot(next(t.value for t in s.address.terms if t.axis == s.last))
+        self.stride = em.size(next(t.value for t in s.address.terms if t.axis == s.last))
 
     def places(self, i: Value, j: Value) -> tuple[Value, Value]:
         """The element (i, j) of the operand, and its place in the tile."""

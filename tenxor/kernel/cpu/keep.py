@@ -66,7 +66,7 @@ def _is_same(nest: Nest, e: Expr, axis: int, other: Expr, its: int) -> bool:
             if a.op != b.op or a.dtype is not b.dtype or len(a.args) != len(b.args):
                 return False
         elif isinstance(a, Chosen) and isinstance(b, Chosen):
-            if nest.sizes[a.axis] != nest.sizes[b.axis]:
+            if nest.indexed[a.axis] != nest.indexed[b.axis]:
                 return False
         elif a != b:
             return False

@@ -1,9 +1,9 @@
 """The loop IR: what stands between tensors and machines.
 
 A `Kernel` is a pattern. It knows operations, dtypes, how many axes there are, and how each operand lies along each
-axis; it knows no size, stride, offset or number. Those are run-time arguments, all 8 bytes wide, in one block:
+axis; it knows no size, stride, offset or scalar. Those are run-time arguments, all 8 bytes wide, in one block:
 
-    operands (pointers)  |  tables (pointers)  |  scalars (int64, uint64 or float64)  |  slots (int64: sizes, strides, offsets)
+    operands (pointers)  |  tables (pointers)  |  scalars (int64, uint64 or float64)  |  sizes (int64: with strides and offsets)
 
 Equal kernels are equal Python values, so the IR is its own cache key. `str(kernel)` shows it as a program.
 """
@@ -17,9 +17,9 @@ from .leaves import (
     Index,
     Kept,
     Load,
-    Number,
     Position,
     Result,
+    ScalarParameter,
     State,
     Term,
     TileElement,
@@ -65,7 +65,7 @@ __all__ = [
     "Kept",
     "Kernel",
     "Load",
-    "Number",
+    "ScalarParameter",
     "Operand",
     "PARTS",
     "Position",

@@ -16,14 +16,14 @@ class Kernel(NamedTuple):
     name: str
     operands: tuple[Operand, ...]
     tables: int
-    numbers: tuple[DType, ...]
-    slots: int
+    scalars: tuple[DType, ...]
+    sizes: int
     axes: tuple[Axis, ...]
     accumulators: tuple[Accumulator, ...]
     body: tuple[Statement, ...]
 
     def __str__(self) -> str:
-        return "\n".join(program(self.name, self.operands, self.numbers, self.axes, self.accumulators, self.body))
+        return "\n".join(program(self.name, self.operands, self.scalars, self.axes, self.accumulators, self.body))
 
     @property
     def flagged(self) -> bool:

@@ -14,11 +14,11 @@ PARTS = (".real", ".imag")  # of a complex element, as they are shown
 
 
 class Term(NamedTuple):
-    """What one axis adds to an address: its index times 1 ("unit"), times a small number ("near"), times a slot
+    """What one axis adds to an address: its index times 1 ("unit"), times a small number ("near"), times a size parameter
     ("stride"), or looked up ("table"). Axis -1 is no loop: its index is the first operand of the load; -2 the second, ...
 
-    `value` is the number of the slot, or of the table, or the small number itself; and of a step in a nest (`nest.py`), which has
-    no slots yet ("step"), that step.
+    `value` is the number of the size parameter, or of the table, or the small number itself; and of a step in a nest (`nest.py`),
+    which has no parameters yet ("step"), that step.
     """
 
     axis: int
@@ -27,9 +27,9 @@ class Term(NamedTuple):
 
 
 class Address(NamedTuple):
-    """An element's place: the sum of its terms and the slot `offset` (None: it is in the pointer).
+    """An element's place: the sum of its terms and the size parameter `offset` (None: it is in the pointer).
 
-    Where one view cannot say it, `then` reads that number in row-major order of the sizes in `digits` (slots), and
+    Where one view cannot say it, `then` reads that number in row-major order of the sizes `digits` (parameters), and
     gives an address over the digits, whose axes are their positions.
     """
 
@@ -101,7 +101,7 @@ class Load(Expr):
 
 
 class Index(Expr):
-    """A value as an index from 0 on, along an axis whose size is in a slot: negative ones count from the end.
+    """A value as an index from 0 on, along an axis whose size is a parameter: negative ones count from the end.
 
     Where it is out of range it is 0, and the kernel's flag, its last operand, becomes 1.
     """
@@ -136,8 +136,8 @@ class Position(Expr):
         return f"({show_address(self.address)})"
 
 
-class Number(Expr):
-    """A scalar given at run time."""
+class ScalarParameter(Expr):
+    """A scalar that is given at run time: number `index` of those of the kernel."""
 
     __slots__ = ("index",)
 

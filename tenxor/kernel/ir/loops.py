@@ -120,7 +120,7 @@ class Side(NamedTuple):
     packed: bool
     fixed: bool
     runs: bool
-    block: int  # a slot
+    block: int  # a size parameter
 
 
 class Product(NamedTuple):
@@ -145,7 +145,7 @@ Statement = Init | Update | Prefetch | Keep | Store | Accumulate | TileLoad | Fo
 
 
 class Axis(NamedTuple):
-    """A loop: its extent (a slot), whether its steps are independent, and whether lanes run along it."""
+    """A loop: its extent (a size parameter), whether its steps are independent, and whether lanes run along it."""
 
     extent: int
     parallel: bool

@@ -43,14 +43,14 @@ class _Held(Expr):
 def program(
     name: str,
     operands: tuple[Operand, ...],
-    numbers: tuple[DType, ...],
+    scalars: tuple[DType, ...],
     axes: Axes,
     accumulators: Accumulators,
     body: Body,
 ) -> list[str]:
     """The lines of a kernel with these parts."""
     args = [f"{'out ' if o.written else ''}p{i}: {o.dtype}" for i, o in enumerate(operands)]
-    args += [f"c{i}: {d}" for i, d in enumerate(numbers)]
+    args += [f"c{i}: {d}" for i, d in enumerate(scalars)]
     lines = [f"kernel {name}({', '.join(args)})"]
     _show_body(axes, accumulators, body, 1, lines)
     return lines
