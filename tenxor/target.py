@@ -177,7 +177,7 @@ class Sharing:
     slice: int = 1 << 28  # after which Python may listen to signals: some hundredths of a second
     longer: int = 32  # times as long may products run until then: each piece packs anew what it reads
     unbroken: int = 1 << 32  # which no signal can end, where what is lost cannot be computed again: less than a second
-    in_place: int = 1 << 20  # bytes from which a result takes over the memory of an operand that dies; finding out takes time
+    in_place: int = 1 << 20  # bytes from which an operand that dies donates its memory to the result; finding out takes time
     pieces: int = 4  # of a loop for each thread, so that a slow one holds up little
     polls: int = 8000  # of a thread for work before it sleeps: about a tenth of a millisecond
     rows: int = 24  # of a product that no two threads should share: whole tiles

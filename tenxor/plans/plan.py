@@ -51,7 +51,7 @@ def make_plan(pattern: Pattern) -> Plan:
         whole = wholes.get(node, number_of[node])
         steps.append(_make_step(node, stored, target, number_of, pattern.scalars, whole, nodes[whole]))
     _plan_memory(steps, _readers(order, inlined, number_of))
-    watched = sorted({k for step in steps for _, readers in step.givers for k in readers}.union(costly))
+    watched = sorted({k for step in steps for _, readers in step.donors for k in readers}.union(costly))
     read = Counter(number_of[source] for n in order for source in n.sources if type(source) is Node)
     return Plan(target, steps, sorted(inlined), costly, watched, [read[k] for k in watched], len(more))
 
@@ -134,11 +134,11 @@ def _readers(order: list[Node], inlined: set[int], number_of: dict[Node, int]) -
 
 
 def _plan_memory(steps: list[Step], readers: dict[int, frozenset[int]]) -> None:
-    """Tell each step which nodes it is the last to need: their memory may serve for its result, or those that follow."""
+    """Tell each step which nodes it is the last to need: they may donate their memory to its result, or to those that follow."""
     later: set[int] = set()
     for step in reversed(steps):
         step.last = tuple(step.needs - later) if later else ()  # after the last step all is let go of
-        step.givers = tuple([(k, readers.get(k, NOBODY)) for k in step.may_take if k not in later])
+        step.donors = tuple([(k, readers.get(k, NOBODY)) for k in step.may_take if k not in later])
         later |= step.needs
 
 

@@ -114,17 +114,17 @@ class Plan:
 class Step:
     """Gives cell `number` its memory, of `nbytes` bytes, and fills it, unless it has no content (`filling` is None).
 
-    A write goes over cell `over`; the bytes of cell `bytes_of` are taken as they are. The result may take over the memory of
-    the first of `givers` that nobody else can read: neither the cell nor one of those beside it. It needs the memory of the
+    A write goes over cell `over`; the bytes of cell `bytes_of` are taken as they are. The first of `donors` that nobody else
+    can read, neither the cell nor one of those beside it, donates its memory to the result. The step needs the memory of the
     cells `needs`, and no later step that of the cells `last`. What is `irrevocable` cannot be done twice. An error says `name`,
     `shape` and `dtype`; cell `whole` is what the user asked for of which this is a part, or it itself.
     """
 
     __slots__ = (
         "bytes_of",
+        "donors",
         "dtype",
         "filling",
-        "givers",
         "irrevocable",
         "last",
         "may_take",
@@ -144,7 +144,7 @@ class Step:
         self.over: int | None = None
         self.bytes_of: int | None = None
         self.may_take: tuple[int, ...] = ()
-        self.givers: tuple[tuple[int, frozenset[int]], ...] = ()
+        self.donors: tuple[tuple[int, frozenset[int]], ...] = ()
         self.needs: set[int] = set()
         self.last: tuple[int, ...] = ()
 
@@ -152,12 +152,12 @@ class Step:
         """Fill the cell and settle it. Others can read the cells with the numbers `others`."""
         cells = given.nodes
         cell = cells[self.number]
-        taken = self.taken(cells, others) if self.givers else None
-        if taken is not None and self.over is None:
-            self.in_place(cell, given, taken)
+        donor = self.donor(cells, others) if self.donors else None
+        if donor is not None and self.over is None:
+            self.in_place(cell, given, donor)
         else:
             if self.over is not None:
-                out = cells[self.over].buffer if taken is not None else _memory_to_write(cells[self.over].buffer, self)
+                out = cells[self.over].buffer if donor is not None else _memory_to_write(cells[self.over].buffer, self)
             elif self.bytes_of is not None:
                 out = cells[self.bytes_of].buffer
             else:
@@ -168,12 +168,12 @@ class Step:
             cell.settle(out)
         for k in self.last:
             cells[k] = _DONE
-        if taken is not None:
-            cells[taken] = _DONE  # written over, so nobody reads it; if it kept its memory, the next store would copy
+        if donor is not None:
+            cells[donor] = _DONE  # written over, so nobody reads it; if it kept its memory, the next store would copy
 
-    def taken(self, cells: Sequence[Holder], others: Set[int]) -> int | None:
-        """The number of a cell whose memory the result takes over, as nobody else can read it any more."""
-        for k, readers in self.givers:
+    def donor(self, cells: Sequence[Holder], others: Set[int]) -> int | None:
+        """The number of a cell that donates its memory to the result, as nobody else can read it any more."""
+        for k, readers in self.donors:
             buffer = cells[k].buffer
             assert buffer is not None
             fits = (self.over is not None or buffer.nbytes == self.nbytes) and not (buffer.pins or buffer.frozen)
@@ -182,12 +182,12 @@ class Step:
                 return k
         return None
 
-    def in_place(self, cell: Holder, given: Given, taken: int) -> None:
-        """Fill the cell in the memory of cell `taken`.
+    def in_place(self, cell: Holder, given: Given, donor: int) -> None:
+        """Fill the cell in the memory of cell `donor`.
 
         The content of that is lost, so there is no way back: the cell has its memory as soon as the loop has run.
         """
-        out = given.nodes[taken].buffer
+        out = given.nodes[donor].buffer
         assert out is not None and self.filling is not None
         self.filling.run(out, given, partial(setattr, cell, "buffer", out))
         cell.settle(out)
