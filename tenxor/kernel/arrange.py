@@ -51,7 +51,7 @@ class Walk:
 
 @dataclass(slots=True)
 class Arranged:
-    """The loops of a draft, and how each of its places is walked along them, that of the result last.
+    """The loops of a draft, and how each of its accesses walks along them, that of the result last.
 
     `reduced` are the axes of reductions, by those that they have in the draft, and `in_order` the reductions that take their elements
     one by one, whoever asks for them.
@@ -65,9 +65,9 @@ class Arranged:
 
 
 def walks_of(d: Draft) -> list[Walk]:
-    """How each place of a draft is walked along its loops, that of the result last."""
+    """How each access of a draft walks along its loops, that of the result last."""
     assert d.out is not None
-    return [Walk.of(p.layout, p.loops, d.extents) for p in [*d.places, d.out]]
+    return [Walk.of(p.index_map, p.loops, d.extents) for p in [*d.accessed, d.out]]
 
 
 def arranged(d: Draft) -> Arranged:

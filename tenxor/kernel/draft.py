@@ -1,8 +1,8 @@
 """Kernels are put together: `draft` follows a node's recipe down to what is in memory.
 
-Every read becomes an `Access`: what is read, and its place in the loops around it. `nest.py` then turns places into index arithmetic.
+Every read becomes an `Access`: what is read, and its index map in the loops around it. `nest.py` turns index maps into index arithmetic.
 
-All values are real: a complex one becomes a pair of them here, the two parts of an element in memory share one place.
+All values are real: a complex one becomes a pair of them here, the two parts of an element in memory share one index map.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ..ops.complexes.pairs import applied, converted, pair
 from ..ops.complexes.reductions import split
 from ..ops.expr import Expr, apply
 from ..ops.reductions import Reduction
-from .drafted import Access, Chosen, Draft, Loops, Place, ReductionLoop
+from .drafted import Access, Accessed, Chosen, Draft, Loops, ReductionLoop
 from .ir import Accumulator, Result, ScalarParameter, State
 from .reads import along_last, further_shape, inside, loops_of, of_columns, outermost, whole
 
@@ -60,7 +60,7 @@ class _Drafter:
             assert root.target is not None and root.layouts[1] is not None
             d.space = d.new_axes(root.target.shape)
             d.value = converted(walked(self.source(root.sources[1], root.layouts[1], d.space)), root.dtype)
-            d.out = Place(None, root.target, d.space)
+            d.out = Accessed(None, root.target, d.space)
         elif isinstance(root.op, Scatter):
             d.out = self.scattered(root)
         elif isinstance(root.op, Scan):
@@ -71,29 +71,29 @@ class _Drafter:
             loops = (*d.space, d.scan)
             x = walked(self.source(root.sources[0], layout, loops))
             d.value = self.accumulated(root.op.reduction, x, d.space, (d.scan,), root.dtype, None)
-            d.out = Place(None, whole(root) if root.target is None else root.target, loops)
+            d.out = Accessed(None, whole(root) if root.target is None else root.target, loops)
         else:
-            place = loops_of(root)
-            d.space = d.new_axes(place.shape)
-            d.value = walked(self.computed(root, place, d.space))
-            d.out = Place(None, place, d.space)
+            index_map = loops_of(root)
+            d.space = d.new_axes(index_map.shape)
+            d.value = walked(self.computed(root, index_map, d.space))
+            d.out = Accessed(None, index_map, d.space)
         return d
 
-    def source(self, source: Node | Scalar, place: Layout, loops: Loops) -> Walked:
-        """The value of what a recipe reads, at `place`."""
+    def source(self, source: Node | Scalar, index_map: Layout, loops: Loops) -> Walked:
+        """The value of what a recipe reads, at the elements that `index_map` says."""
         if type(source) is Scalar:
             value = self.scalar_of.get(id(source))
             if value is None:
                 value = self.scalar_of[id(source)] = self.scalar(source)
             return value
         assert type(source) is Node
-        key = (source, place, loops)
+        key = (source, index_map, loops)
         found = self.known.get(key)
         if found is None:
             if source.buffer is not None or source in self.kernels:
-                found = self.access(source, place, loops, source.dtype)
+                found = self.access(source, index_map, loops, source.dtype)
             else:
-                found = yield self.computed(source, place, loops)
+                found = yield self.computed(source, index_map, loops)
             self.known[key] = found
         return found
 
@@ -107,26 +107,26 @@ class _Drafter:
         scalars.append((scalar, True))
         return pair(real, ScalarParameter(len(scalars) - 1, part))
 
-    def access(self, node: Node | None, place: Layout, loops: Loops, dtype: DType) -> Expr:
-        self.d.places.append(Place(node, place, loops))
-        index, chosen = len(self.d.places) - 1, tuple([c for a in loops if (c := self.d.chosen.get(a))])
+    def access(self, node: Node | None, index_map: Layout, loops: Loops, dtype: DType) -> Expr:
+        self.d.accessed.append(Accessed(node, index_map, loops))
+        index, chosen = len(self.d.accessed) - 1, tuple([c for a in loops if (c := self.d.chosen.get(a))])
         if dtype.is_complex:
             return pair(Access(index, dtype.part, chosen, 0), Access(index, dtype.part, chosen, 1))
         return Access(index, dtype, chosen)
 
-    def computed(self, node: Node, place: Layout, loops: Loops) -> Walked:
+    def computed(self, node: Node, index_map: Layout, loops: Loops) -> Walked:
         """The value of a pending node, by its recipe."""
         op = node.op
         if op is POSITION:
-            return self.access(None, place, loops, int64)
+            return self.access(None, index_map, loops, int64)
         if isinstance(op, Reduction):
-            return (yield self.reduction(node, op, place, loops))
+            return (yield self.reduction(node, op, index_map, loops))
         if isinstance(op, Gather):
-            return (yield self.gathered(node, place, loops))
+            return (yield self.gathered(node, index_map, loops))
         assert isinstance(op, Op), f"{op} is no operation to inline"
         args = []
         for source, layout in zip(node.sources, node.layouts, strict=True):
-            args.append((yield self.source(source, place if layout is None else place.over(layout), loops)))
+            args.append((yield self.source(source, index_map if layout is None else index_map.over(layout), loops)))
         if op is OPS["cast"]:
             return converted(args[0], node.dtype)
         self.d.names.append(op.name)
@@ -134,19 +134,19 @@ class _Drafter:
             return applied(op, args, node.dtype)
         return apply(op, args)
 
-    def gathered(self, node: Node, place: Layout, loops: Loops) -> Walked:
+    def gathered(self, node: Node, index_map: Layout, loops: Loops) -> Walked:
         d, sizes = self.d, further_shape(node)
         d.names.append(node.op.kind)
         axes: list[int] = []
         for size, source, layout in zip(sizes, node.sources[1:], node.layouts[1:], strict=True):
             assert layout is not None
-            value = yield self.source(source, place.over(layout), loops)
+            value = yield self.source(source, index_map.over(layout), loops)
             axes.append(self.axis_chosen_by(value, size, (*loops, *axes)))
         layout = node.layouts[0]
         assert layout is not None
-        return (yield self.source(node.sources[0], inside(place, sizes).over(layout), (*loops, *axes)))
+        return (yield self.source(node.sources[0], inside(index_map, sizes).over(layout), (*loops, *axes)))
 
-    def scattered(self, root: Node) -> Place:
+    def scattered(self, root: Node) -> Accessed:
         """Where the values of a scatter are written; an index, even one given twice, has an axis of its own."""
         d, target, through = self.d, root.target, root.layouts[1]
         assert target is not None and through is not None
@@ -157,7 +157,7 @@ class _Drafter:
         for axis, source, layout in zip(axes, root.sources[2:], root.layouts[2:], strict=True):
             assert layout is not None
             d.chosen[axis] = Chosen(axis, walked(self.source(source, layout, d.space)))
-        return Place(None, target, (*d.space, *axes))
+        return Accessed(None, target, (*d.space, *axes))
 
     def axis_chosen_by(self, value: Expr, size: int, taken: Loops) -> int:
         """The axis of this size along which a value is the index. Reads of several nodes share it, so what they have in
@@ -172,15 +172,15 @@ class _Drafter:
         self.d.chosen[axis] = Chosen(axis, value)
         return axis
 
-    def reduction(self, node: Node, op: Reduction, place: Layout, loops: Loops) -> Walked:
-        place = outermost(place)
-        around = loops[: len(place.shape)]
-        found = self.known.get((node, place, around))
+    def reduction(self, node: Node, op: Reduction, index_map: Layout, loops: Loops) -> Walked:
+        index_map = outermost(index_map)
+        around = loops[: len(index_map.shape)]
+        found = self.known.get((node, index_map, around))
         if found is None:
-            found = self.known[node, place, around] = yield self.reduced_once(node, op, place, around)
+            found = self.known[node, index_map, around] = yield self.reduced_once(node, op, index_map, around)
         return found
 
-    def reduced_once(self, node: Node, op: Reduction, place: Layout, around: Loops) -> Walked:
+    def reduced_once(self, node: Node, op: Reduction, index_map: Layout, around: Loops) -> Walked:
         extents = further_shape(node)
         layout = node.layouts[0]
         assert layout is not None
@@ -191,8 +191,8 @@ class _Drafter:
         axes = self.reduced.get((around, extents, alike))
         if axes is None:
             axes = self.reduced[around, extents, alike] = self.d.new_axes(extents)
-        x = yield self.source(node.sources[0], inside(place, extents).over(layout), around + axes)
-        along = along_last(node.shape, place)
+        x = yield self.source(node.sources[0], inside(index_map, extents).over(layout), around + axes)
+        along = along_last(node.shape, index_map)
         return self.accumulated(op, x, around, axes, node.dtype, None if along is None else around[along])
 
     def accumulated(self, op: Reduction, x: Expr, around: Loops, axes: Loops, dtype: DType, last: int | None) -> Expr:

@@ -31,7 +31,7 @@ class Chosen(Expr):
 
 
 class Access(Expr):
-    """What reads access number `index` of the draft, whose place has the `chosen` axes behind its loops.
+    """What reads access number `index` of the draft, whose index map has the `chosen` axes behind its loops.
 
     Of complex elements it reads one part, the real (`part` 0) or the imaginary one (1).
     """
@@ -51,13 +51,13 @@ class Access(Expr):
 
 
 @dataclass(slots=True)
-class Place:
-    """What an access reads (None: its own position, as a number) and where: `layout` over the extents of `loops`, the last of
-    which may be chosen axes.
+class Accessed:
+    """What an access reads (None: its own position, as a number) and where: `index_map` is over the extents of `loops`, the last
+    of which may be chosen axes.
     """
 
     node: Node | None
-    layout: Layout
+    index_map: Layout
     loops: Loops
 
 
@@ -83,14 +83,14 @@ class Draft:
     extents: list[int] = field(default_factory=list)  # per axis
     space: Loops = ()  # the independent loops of the result
     scan: int | None = None  # the axis that a running reduction walks, inside `space`
-    places: list[Place] = field(default_factory=list)
+    accessed: list[Accessed] = field(default_factory=list)  # by the number of the access
     scalars: list[tuple[Scalar, bool]] = field(default_factory=list)  # and whether the imaginary part is meant
     accumulators: list[Accumulator] = field(default_factory=list)
     reductions: list[ReductionLoop] = field(default_factory=list)
     chosen: dict[int, Chosen] = field(default_factory=dict)  # the axes along which values say the index
     names: list[str] = field(default_factory=list)  # of the operations, innermost first
     value: Expr | None = None
-    out: Place | None = None
+    out: Accessed | None = None  # what is written
 
     def new_axes(self, shape: tuple[int, ...]) -> Loops:
         """New loops of the given extents."""

@@ -1,4 +1,4 @@
-"""Whether a kernel would be a product, seen from the places that it reads: a draft without expressions, and its loops.
+"""Whether a kernel would be a product, seen from the index maps of what it reads: a draft without expressions, and its loops.
 
 What is found is what the schedule will find (`cpu/products.py`), as both ask `pair_of`, and of the same loops.
 """
@@ -16,10 +16,10 @@ from ..ops.complexes.reductions import split
 from ..ops.expr import zero
 from ..ops.reductions import Reduction
 from .arrange import arranged
-from .drafted import Chosen, Draft, Loops, Place, ReductionLoop
+from .drafted import Accessed, Chosen, Draft, Loops, ReductionLoop
 from .ir import Accumulator
 from .pairs import LEAST, Moves, can_be_product, pair_of
-from .reads import further_shape, loops_of, outermost, source_places, whole
+from .reads import further_shape, loops_of, outermost, source_index_maps, whole
 from .refine import refine
 
 
@@ -37,9 +37,9 @@ def _reads_chains(node: Node) -> bool:
     """Whether something in a reduction's recipe is read through a chain of views."""
     stack, seen = [(node, whole(node))], set()
     while stack:
-        for read in source_places(*stack.pop()):
-            source, place = read
-            if place.base is not None:
+        for read in source_index_maps(*stack.pop()):
+            source, index_map = read
+            if index_map.base is not None:
                 return True
             if source.buffer is None and isinstance(source.op, (Op, Gather)) and read not in seen:
                 seen.add(read)
@@ -57,15 +57,15 @@ def is_product(root: Node, kernels: Set[Node]) -> bool:
     (f,), loops = d.reductions, arranged(d)
     if not set(loops.space) <= set(f.around):
         return False
-    place_of = {k: at for at, k in enumerate(footprint.taken)}
+    position_of = {k: at for at, k in enumerate(footprint.taken)}
     steps = [w.steps for w in loops.walks]
     moves = Moves(
         loops.space,
         loops.reduced[f.axes],
         loops.extents,
         [steps[k] for k in footprint.taken],
-        [its for k, its in enumerate(steps) if k not in place_of],
-        [[place_of[k], *(place_of[i] for i in footprint.indices_of(k))] for k in footprint.taken],
+        [its for k, its in enumerate(steps) if k not in position_of],
+        [[position_of[k], *(position_of[i] for i in footprint.indices_of(k))] for k in footprint.taken],
     )
     return pair_of(moves, max(s.itemsize for s in d.accumulators[0].states)) is not None
 
@@ -92,41 +92,42 @@ class _Footprint:
     def __init__(self, root: Node, kernels: Set[Node]) -> None:
         self.d = Draft(root)
         self.kernels = kernels
-        self.taken: list[int] = []  # the places that the reduction reads
-        self.said_by: dict[int, list[int]] = {}  # by axis that no loop runs through: the places of the values that say the index
+        self.taken: list[int] = []  # the accesses of the reduction, by number
+        # By axis that no loop runs through: the accesses of the values that say the index.
+        self.said_by: dict[int, list[int]] = {}
         self.reduction: tuple[Node, Layout] | None = None  # where it is read
 
     def follow(self) -> bool:
         """Follow recipes down to what is in memory; False if that finds more than one reduction, or one that is no product."""
         d, root = self.d, self.d.root
-        start, place = root, whole(root)
+        start, index_map = root, whole(root)
         if root.op is STORE:
             source, layout = root.sources[1], root.layouts[1]
             if type(source) is not Node or root.target is None or layout is None:
                 return False
-            start, place, written = source, layout, root.target
+            start, index_map, written = source, layout, root.target
         elif isinstance(root.op, (Op, Reduction, Gather)):
-            place = written = loops_of(root)
+            index_map = written = loops_of(root)
         else:
             return False
-        d.space = d.new_axes(place.shape)
-        d.out = Place(None, written, d.space)
-        stack: list[tuple[Node, Layout, Loops, bool, Loops]] = [(start, place, d.space, False, ())]
+        d.space = d.new_axes(index_map.shape)
+        d.out = Accessed(None, written, d.space)
+        stack: list[tuple[Node, Layout, Loops, bool, Loops]] = [(start, index_map, d.space, False, ())]
         seen = set()
         while stack:
             read = stack.pop()
             if read in seen:
                 continue
             seen.add(read)
-            node, place, loops, in_reduction, says = read
+            node, index_map, loops, in_reduction, says = read
             if (node is not root and (node.buffer is not None or node in self.kernels)) or node.op is POSITION:
-                self.leaf(node, place, loops, in_reduction, says)
+                self.leaf(node, index_map, loops, in_reduction, says)
                 continue
             further: Loops = ()
             if isinstance(node.op, Reduction):
-                place = outermost(place)
-                loops = loops[: len(place.shape)]
-                if in_reduction or not self.begin(node, node.op, place, loops):
+                index_map = outermost(index_map)
+                loops = loops[: len(index_map.shape)]
+                if in_reduction or not self.begin(node, node.op, index_map, loops):
                     return False
                 further, in_reduction = d.reductions[0].axes, True
             elif isinstance(node.op, Gather):
@@ -136,30 +137,30 @@ class _Footprint:
             elif not isinstance(node.op, Op):
                 return False
             chosen = isinstance(node.op, Gather)
-            for k, (source, where) in enumerate(source_places(node, place)):
+            for k, (source, where) in enumerate(source_index_maps(node, index_map)):
                 index = chosen and k > 0
                 inside = loops if index else loops + further
                 stack.append((source, where, inside, in_reduction, (*says, further[k - 1]) if index else says))
         return True
 
-    def begin(self, node: Node, op: Reduction, place: Layout, around: Loops) -> bool:
+    def begin(self, node: Node, op: Reduction, index_map: Layout, around: Loops) -> bool:
         """Begin with a reduction; False if it is no product, or not the only one."""
         d, dtype = self.d, node.sources[0].dtype
         op = split(op, dtype)
         if self.reduction is None and can_be_product(op):
-            self.reduction = node, place
+            self.reduction = node, index_map
             d.accumulators.append(Accumulator(op, op.states(dtype)))
             d.reductions.append(ReductionLoop(around, d.new_axes(further_shape(node)), 0, ()))
-        return self.reduction is not None and self.reduction[1] == place and _are_alike(self.reduction[0], node)
+        return self.reduction is not None and self.reduction[1] == index_map and _are_alike(self.reduction[0], node)
 
-    def leaf(self, node: Node, place: Layout, loops: Loops, in_reduction: bool, says: Loops) -> None:
-        k = len(self.d.places)
-        self.d.places.append(Place(None if node.op is POSITION else node, place, loops))
+    def leaf(self, node: Node, index_map: Layout, loops: Loops, in_reduction: bool, says: Loops) -> None:
+        k = len(self.d.accessed)
+        self.d.accessed.append(Accessed(None if node.op is POSITION else node, index_map, loops))
         if in_reduction:
             self.taken.append(k)
         for axis in says:
             self.said_by[axis].append(k)
 
     def indices_of(self, k: int) -> list[int]:
-        """The places of the values that say indices of a read."""
-        return [index for axis in self.d.places[k].loops for index in self.said_by.get(axis, ())]
+        """The accesses of the values that say indices of a read."""
+        return [index for axis in self.d.accessed[k].loops for index in self.said_by.get(axis, ())]

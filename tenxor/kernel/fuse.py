@@ -1,7 +1,7 @@
 """Which pending nodes become kernels, and which are inlined in another.
 
 A node is inlined, and never stored, where that repeats no costly work: all who read it are one kernel, or
-reduce other parts of it than one another, and its places in the kernels' loops are single views. Everything else is a
+reduce other parts of it than one another, and its index maps in the kernels' loops are single views. Everything else is a
 kernel of its own, as is a product (`products.py`) unless elementwise work on its results is all that the kernel does
 besides: writing them into part of a tensor, too. The choice never changes a value.
 """
@@ -19,19 +19,19 @@ from ..ops import Op
 from ..ops.reductions import Reduction
 from ..target import Fusing, Target
 from .footprint import is_product, may_be_product
-from .reads import along_last, further_shape, loops_of, outermost, source_places, times_computed, whole
+from .reads import along_last, further_shape, loops_of, outermost, source_index_maps, times_computed, whole
 
 MANY = 1 << 20  # operations, beyond which they are not told apart: what is shared counts again and again
 _FROM_MEMORY = frozenset(("reinterpret", "blocks"))  # operations whose sources are in memory
 
 
 class _Read(NamedTuple):
-    """Where a node is needed: the kernel's root, and the place in its loops. Along the last `chosen` axes of the place no
+    """Where a node is needed: the kernel's root, and the index map from its loops. Along the last `chosen` axes of the index map no
     loop runs: their index is some other node's value.
     """
 
     kernel: Node
-    place: Layout
+    index_map: Layout
     chosen: int = 0
 
 
@@ -65,20 +65,20 @@ def fuse(order: Sequence[Node], roots: Sequence[Node], target: Target) -> list[N
     """Of the pending nodes in `order`, those that become kernels, in an order in which they can run."""
     alone = set(roots)
     while True:
-        found, places = _fused(order, alone, target.fusing)
-        more = _products_apart(found, places) | _gathers_apart(found, places)
+        found, reads = _fused(order, alone, target.fusing)
+        more = _products_apart(found, reads) | _gathers_apart(found, reads)
         if not more:
             return found
         alone |= more
 
 
-def _products_apart(kernels: Sequence[Node], places: dict[Node, list[_Read]]) -> set[Node]:
+def _products_apart(kernels: Sequence[Node], reads: dict[Node, list[_Read]]) -> set[Node]:
     """The products inlined by kernels that are none themselves, or else what keeps such a kernel from being one."""
     every = set(kernels)
     inside: dict[Node, list[Node]] = {}
-    for node, reads in places.items():
+    for node, its in reads.items():
         if isinstance(node.op, Reduction) and node not in every:
-            inside.setdefault(reads[0].kernel, []).append(node)
+            inside.setdefault(its[0].kernel, []).append(node)
     apart: set[Node] = set()
     for kernel, reductions in inside.items():
         likely = [node for node in reductions if may_be_product(node)]
@@ -90,13 +90,13 @@ def _products_apart(kernels: Sequence[Node], places: dict[Node, list[_Read]]) ->
     return apart
 
 
-def _gathers_apart(kernels: Sequence[Node], places: dict[Node, list[_Read]]) -> set[Node]:
+def _gathers_apart(kernels: Sequence[Node], reads: dict[Node, list[_Read]]) -> set[Node]:
     """The inlined gathers that would be computed again and again, as no product packs them."""
     every = set(kernels)
     found: dict[Node, list[Node]] = {}
-    for node, reads in places.items():
-        if isinstance(node.op, Gather) and node not in every and _times(reads[0]) > node.size:
-            found.setdefault(reads[0].kernel, []).append(node)
+    for node, its in reads.items():
+        if isinstance(node.op, Gather) and node not in every and _times(its[0]) > node.size:
+            found.setdefault(its[0].kernel, []).append(node)
     return {node for kernel, gathers in found.items() if not is_product(kernel, every) for node in gathers}
 
 
@@ -124,8 +124,8 @@ def _fused(order: Sequence[Node], roots: set[Node], fusing: Fusing) -> tuple[lis
             reads[node] = [_Read(node, loops_of(node))]
         if (node in kernels or node in bare) and not (isinstance(node.op, Reduction) and may_be_product(node)):
             bare.update(source for source in node.sources if type(source) is Node)
-        for kernel, place, chosen in reads[node]:
-            for k, (source, where) in enumerate(_reads_of(node, place)):
+        for kernel, index_map, chosen in reads[node]:
+            for k, (source, where) in enumerate(_reads_of(node, index_map)):
                 more = len(further_shape(node)) if isinstance(node.op, Gather) and k == 0 else 0
                 if isinstance(source.op, Reduction) and not chosen + more:
                     where = outermost(where)  # computed there once, for all loops further in
@@ -135,7 +135,7 @@ def _fused(order: Sequence[Node], roots: set[Node], fusing: Fusing) -> tuple[lis
     return [node for node in order if node in kernels], reads
 
 
-def _reads_of(node: Node, place: Layout) -> list[tuple[Node, Layout]]:
+def _reads_of(node: Node, index_map: Layout) -> list[tuple[Node, Layout]]:
     if writes(node.op):
         old, *others = _nodes(node)
         # The old content is no operand of the loop: `realize` writes into its memory or into a copy of it.
@@ -147,7 +147,7 @@ def _reads_of(node: Node, place: Layout) -> list[tuple[Node, Layout]]:
         return [(source, through)]
     if node.op.kind in _FROM_MEMORY:
         return [(source, whole(source)) for source in node.sources if type(source) is Node]
-    return source_places(node, place)
+    return source_index_maps(node, index_map)
 
 
 def _apart(order: Sequence[Node]) -> set[Node]:
@@ -243,38 +243,37 @@ def costs(order: Sequence[Node]) -> dict[Node, int]:
     return found
 
 
-def _keeps_its_bits(node: Node, place: Layout) -> bool:
-    """Whether a reduction at a place can be added up as it is on its own, and as fast: the innermost loop that it depends
+def _keeps_its_bits(node: Node, index_map: Layout) -> bool:
+    """Whether a reduction with an index map can be added up as it is on its own, and as fast: the innermost loop that it depends
     on runs along its result's last axis.
     """
-    if place.tables is not None:
+    if index_map.tables is not None:
         return False
-    place = outermost(place)
-    return node.size == 1 or along_last(node.shape, place) == len(place.shape) - 1
+    index_map = outermost(index_map)
+    return node.size == 1 or along_last(node.shape, index_map) == len(index_map.shape) - 1
 
 
 def _times(read: _Read) -> int:
     """How often a value is computed for a read."""
-    shape = read.place.shape
-    return prod(shape[: len(shape) - read.chosen]) if read.chosen else times_computed(read.place)
+    shape = read.index_map.shape
+    return prod(shape[: len(shape) - read.chosen]) if read.chosen else times_computed(read.index_map)
 
 
-def _elements(place: Layout) -> int:
-    """How many elements there are at a place, at most."""
-    tables = place.tables or (None,) * len(place.shape)
-    return prod(
-        n for n, step, table in zip(place.shape, place.strides, tables, strict=True) if step or table is not None
-    )
+def _elements(index_map: Layout) -> int:
+    """How many elements an index map reaches, at most."""
+    tables = index_map.tables or (None,) * len(index_map.shape)
+    axes = zip(index_map.shape, index_map.strides, tables, strict=True)
+    return prod(n for n, step, table in axes if step or table is not None)
 
 
 def _reduced_in_parts(node: Node, reads: list[_Read]) -> bool:
     """Whether kernels reduce an elementwise result, each another part of it: none computes what another does."""
     return (
         isinstance(node.op, Op)
-        and sum(_elements(r.place) for r in reads) <= node.size
+        and sum(_elements(r.index_map) for r in reads) <= node.size
         and all(
             isinstance(r.kernel.op, Reduction)
-            or (isinstance(r.kernel.op, Op) and r.place.shape != loops_of(r.kernel).shape)
+            or (isinstance(r.kernel.op, Op) and r.index_map.shape != loops_of(r.kernel).shape)
             for r in reads
         )
     )
@@ -284,7 +283,7 @@ def _is_whole(node: Node, read: _Read) -> bool:
     """Whether all elements of a gather are computed, and nothing is overwritten before: so an index that is out of range is
     found, and found in time, whatever else is asked for.
     """
-    return read.place.tables is None and read.kernel.op is not STORE and read.place.covers(node.size)
+    return read.index_map.tables is None and read.kernel.op is not STORE and read.index_map.covers(node.size)
 
 
 def _is_inlined(node: Node, reads: list[_Read], fusing: Fusing, known: _Known) -> bool:
@@ -295,12 +294,12 @@ def _is_inlined(node: Node, reads: list[_Read], fusing: Fusing, known: _Known) -
 
 
 def _can_be_inlined(node: Node, reads: list[_Read], known: _Known) -> bool:
-    """Whether all places are single views; and where values say an index, whether memory that is read at it lies somewhere below, so
+    """Whether all index maps are single views; and where values say an index, whether memory that is read at it lies somewhere below, so
     that the index is looked at. The loops of a scatter are for values that are looked at, or computed, one by one.
     """
     elementwise, constant = isinstance(node.op, Op), known.constant
     return all(
-        read.place.base is None
+        read.index_map.base is None
         and (not read.chosen or (elementwise and not constant))
         and (elementwise or constant or type(read.kernel.op) is not Scatter)
         for read in reads
@@ -319,13 +318,13 @@ def _pays(node: Node, reads: list[_Read], fusing: Fusing, known: _Known) -> bool
     alone, together = len(reads) == 1, len({id(read.kernel) for read in reads}) == 1
     repeats = _most_times(reads) > node.size
     if isinstance(node.op, Reduction):
-        return alone and not repeats and _keeps_its_bits(node, reads[0].place)
+        return alone and not repeats and _keeps_its_bits(node, reads[0].index_map)
     if isinstance(node.op, Gather):
         return alone and (not repeats or known.for_products) and _is_whole(node, reads[0])
     if not isinstance(node.op, Op) or len(reads) > fusing.places or not (alone or known.cost <= fusing.repeatable):
         return False
     if not together:
-        repeats = any(_times(read) > _elements(read.place) for read in reads)
+        repeats = any(_times(read) > _elements(read.index_map) for read in reads)
     cheap = node.op.cost <= fusing.cheap and known.weight <= fusing.cheap
     return (together or _reduced_in_parts(node, reads)) and (cheap or not repeats)
 

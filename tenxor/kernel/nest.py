@@ -19,7 +19,7 @@ from ..layout import Layout, Table
 from ..node import STORE, Node, Scalar, writes
 from ..ops.expr import Expr, Pair
 from .arrange import Arranged, Walk, arranged, merged
-from .drafted import Access, Draft, Loops, Place, ReductionLoop
+from .drafted import Access, Accessed, Draft, Loops, ReductionLoop
 from .ir import (
     Accumulate,
     Accumulator,
@@ -208,7 +208,7 @@ class Nesting:
     def made(self, body: Body, parallel: Loops, lanes: Loops = ()) -> Nest:
         """The nest with this body; the steps of some of the draft's axes are independent, and some have lanes."""
         d, loops = self.d, self.loops
-        reads = tuple([self.read(p, walk) for p, walk in zip(d.places, loops.walks[:-1], strict=True)])
+        reads = tuple([self.read(p, walk) for p, walk in zip(d.accessed, loops.walks[:-1], strict=True)])
         return Nest(
             d.root,
             "_".join(list(dict.fromkeys(d.names))[:6]) or ("store" if d.root.op is STORE else "copy"),
@@ -275,11 +275,11 @@ class Nesting:
         """Where the result is written."""
         return self.operand(None, self.loops.walks[-1], self.out.loops)
 
-    def read(self, place: Place, walk: Walk) -> Read:
+    def read(self, accessed: Accessed, walk: Walk) -> Read:
         """Where an access is."""
-        if place.node is None:
+        if accessed.node is None:
             return Read(-1, self.address(walk, self.axis_of))
-        return self.operand(place.node, walk, place.loops)
+        return self.operand(accessed.node, walk, accessed.loops)
 
     def operand(self, node: Node | None, walk: Walk, loops: Loops) -> Read:
         """A new operand, the result if `node` is None, and its address in these loops, some of which may be chosen by values."""
@@ -308,7 +308,7 @@ class Nesting:
         walk = Walk.of(base, range(len(extents)), extents)
         digits = merged(tuple(d for d, n in enumerate(extents) if n != 1), [walk], extents, set())
         sizes = tuple(extents[d] for d in digits)
-        return sizes, self.address(walk, {digit: place for place, digit in enumerate(digits)})
+        return sizes, self.address(walk, {digit: k for k, digit in enumerate(digits)})
 
 
 def _in_pointer(a: Address) -> Address:

@@ -8,7 +8,7 @@ then runs over the rows and columns of `t.T`.
 from __future__ import annotations
 
 from ..layout import contiguous_strides
-from .drafted import Draft, Place
+from .drafted import Accessed, Draft
 
 Cuts = dict[int, tuple[int, ...]]  # axis -> the extents of the axes that take its place
 
@@ -16,25 +16,25 @@ Cuts = dict[int, tuple[int, ...]]  # axis -> the extents of the axes that take i
 def refine(d: Draft) -> None:
     """Cut loops of a draft wherever that makes a chain shorter and no other access worse."""
     assert d.out is not None
-    for k in range(len(d.places) + 1):
-        while place(d, k).layout.base is not None:
-            cuts = turns(d, place(d, k))
+    for k in range(len(d.accessed) + 1):
+        while accessed(d, k).index_map.base is not None:
+            cuts = turns(d, accessed(d, k))
             if not cuts or not cut(d, cuts, k):
                 break
 
 
-def place(d: Draft, k: int) -> Place:
+def accessed(d: Draft, k: int) -> Accessed:
     """Access number `k`; the last one is the result's."""
     assert d.out is not None
-    return d.places[k] if k < len(d.places) else d.out
+    return d.accessed[k] if k < len(d.accessed) else d.out
 
 
-def turns(d: Draft, p: Place) -> Cuts:
+def turns(d: Draft, p: Accessed) -> Cuts:
     """The loops along which a digit of the number that an access computes wraps around at even distances."""
-    base = p.layout.base
+    base = p.index_map.base
     assert base is not None
     found: Cuts = {}
-    for axis, size, stride in zip(p.loops, p.layout.shape, p.layout.strides, strict=True):
+    for axis, size, stride in zip(p.loops, p.index_map.shape, p.index_map.strides, strict=True):
         reach = size * abs(stride)
         inner = [
             boundary // abs(stride)
@@ -51,20 +51,20 @@ def turns(d: Draft, p: Place) -> Cuts:
 def cut(d: Draft, cuts: Cuts, k: int) -> bool:
     """Cut loops, unless that leaves access `k` as deep a chain as it was, or makes another deeper."""
     assert d.out is not None
-    layouts = []
-    for n, p in enumerate([*d.places, d.out]):
+    index_maps = []
+    for n, p in enumerate([*d.accessed, d.out]):
         shape = [size for axis in p.loops for size in cuts.get(axis, (d.extents[axis],))]
-        layout = p.layout.reshape(shape)
-        if layout.depth > p.layout.depth - (n == k):
+        index_map = p.index_map.reshape(shape)
+        if index_map.depth > p.index_map.depth - (n == k):
             return False
-        layouts.append(layout)
+        index_maps.append(index_map)
     new = {axis: d.new_axes(sizes) for axis, sizes in cuts.items()}
 
     def after(loops: tuple[int, ...]) -> tuple[int, ...]:
         return tuple([part for axis in loops for part in new.get(axis, (axis,))])
 
-    for p, layout in zip([*d.places, d.out], layouts, strict=True):
-        p.layout, p.loops = layout, after(p.loops)
+    for p, index_map in zip([*d.accessed, d.out], index_maps, strict=True):
+        p.index_map, p.loops = index_map, after(p.loops)
     d.space = after(d.space)
     for f in d.reductions:
         f.around, f.axes = after(f.around), after(f.axes)

@@ -33,7 +33,7 @@ def scattered(d: Draft, target: Target) -> Nest:
     assert d.out is not None
     walks, extents = walks_of(d), list(d.extents)
     out = walks[-1]
-    meet = meeting(d.out.layout, len(d.space))
+    meet = meeting(d.out.index_map, len(d.space))
     free = [a for k, a in enumerate(d.space) if k not in meet and extents[a] != 1]
     meets = tuple([a for k, a in enumerate(d.space) if k in meet and extents[a] != 1])
     beside = out.base is None and any(out.is_unit(a) and extents[a] >= target.loops.beside for a in free)

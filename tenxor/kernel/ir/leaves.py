@@ -39,7 +39,7 @@ class Address(NamedTuple):
     then: Address | None = None
 
     def axes(self) -> frozenset[int]:
-        """The loop axes that the place depends on."""
+        """The loop axes that it depends on."""
         return frozenset(t.axis for t in self.terms if t.axis >= 0)
 
 
