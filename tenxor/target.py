@@ -72,12 +72,12 @@ class Memory:
 
 
 class Tile(NamedTuple):
-    """Results of a product that registers hold: so many rows (first of whole tiles, then of lower ones for what is left), and so
-    many vectors of columns.
+    """The register tile of a product, MR x NR: `mr` rows (first of whole tiles, then of lower ones for what is left), and the columns
+    in `nr` vectors.
     """
 
-    heights: tuple[int, ...]
-    vectors: int
+    mr: tuple[int, ...]
+    nr: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,8 +152,8 @@ class Blocks:
 
     direct_rows: int = 40  # up to which columns are read where they lie: packing would be half of the work
     direct_columns: int = 96  # and rows
-    rows: tuple[int, int] = (48, 240)  # in a block, at least and at most: multiples of all tiles' heights
-    columns: tuple[int, int] = (64, 4096)  # and columns: whole vectors of them
+    rows: tuple[int, int] = (48, 240)  # in a block (MC), at least and at most: multiples of every MR
+    columns: tuple[int, int] = (64, 4096)  # and columns (NC): whole vectors of them
     left: int = 1 << 22  # bytes of packed rows, which should stay in the last cache with those of another thread
     right: int = 1 << 23  # bytes of packed columns, which all rows of a block are taken with
     fixed: int = 1 << 24  # bytes of rows that are the same for all outer loops
@@ -236,7 +236,7 @@ class Target:
         return max(2, self.vector_bytes // itemsize) if self.vector_bytes else 1
 
     def tile(self, states: int) -> Tile:
-        """What registers hold of a product whose reduction has so many states, beside a vector or two of each step."""
+        """The register tile of a product whose reduction has so many states, beside a vector or two of each step."""
         if self.registers >= MANY_REGISTERS:
             return Tile((12, 4), 2) if states == 1 else Tile((6, 2), 2)
         return Tile((6, 2), 2) if states == 1 else Tile((4, 2), 1)

@@ -110,10 +110,10 @@ class TestValues:
         for registers in (16, 32):
             for states in (1, 2):
                 tile = Target(16, registers=registers).tile(states)
-                high = tile.heights[0]
-                needed = states * high * tile.vectors + states * tile.vectors + 1
+                mr, nr = tile.mr[0], tile.nr
+                needed = states * mr * nr + states * nr + 1
                 assert registers // 2 < needed <= registers
-                assert Sharing().rows % high == Blocks().rows[0] % high == Blocks().rows[1] % high == 0
+                assert Sharing().rows % mr == Blocks().rows[0] % mr == Blocks().rows[1] % mr == 0
 
     def test_every_number_of_a_group_is_told_apart(self) -> None:
         """None is forgotten where targets are compared."""

@@ -27,10 +27,10 @@ def may_be_product(node: Node) -> bool:
     """Whether a reduction might be a product, as far as can be seen at once: neighbouring axes may yet become one, and one that
     turns may be cut in two.
     """
-    rows, columns, steps = LEAST
-    if prod(node.shape) < rows * columns or prod(further_shape(node)) < steps:
+    m, n, k = LEAST
+    if prod(node.shape) < m * n or prod(further_shape(node)) < k:
         return False
-    return sum(n > 1 for n in node.shape) > 1 or _reads_chains(node)
+    return sum(size > 1 for size in node.shape) > 1 or _reads_chains(node)
 
 
 def _reads_chains(node: Node) -> bool:

@@ -1,5 +1,6 @@
 """Which reductions are products: those over pairs, where some of what is read depends on one independent axis and the rest on another,
-as in a product of matrices. How what is read moves along the loops is all that tells.
+as in a product of matrices. How what is read moves along the loops is all that tells. A product has M rows and N columns of
+results, and adds up K steps for each.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ from .arrange import Step, longest_last
 from .drafted import Loops
 
 # These decide what is a product, and in which chunks it is added up, and so its bits: they are the same on all machines.
-LEAST = (4, 8, 4)  # rows, columns and steps from which a product is worth its while
-AT_ONCE = 256  # steps for which a panel of columns stays in the nearest cache, and that are added up on their own
+LEAST = (4, 8, 4)  # M, N and K from which a product is worth its while
+AT_ONCE = 256  # steps (KC) for which a panel of columns stays in the nearest cache, and that are added up on their own
 NARROW, LANES = 12, 64  # columns that are too few for lanes, and the bytes of the widest vectors
 
 Steps = dict[int, Step]  # how far something moves along each axis, but for those along which it does not
@@ -51,7 +52,8 @@ class Pair(NamedTuple):
     widened: bool = False
 
     @property
-    def steps(self) -> int:
+    def k(self) -> int:
+        """How many steps are added up."""
         return prod([self.moves.extents[a] for a in self.moves.summed])
 
 
@@ -72,7 +74,7 @@ def pair_of(m: Moves, itemsize: int) -> Pair | None:
     turned = longest_last(m.space, m.extents, LEAST[1])
     if found is None and turned != m.space:  # if columns are few, they are better rows
         found = _paired(m._replace(space=turned))
-        if found is not None and found.steps < NARROW and m.extents[m.space[-1]] > LEAST[0]:
+        if found is not None and found.k < NARROW and m.extents[m.space[-1]] > LEAST[0]:
             return None
     return found
 
@@ -87,17 +89,17 @@ def _paired(m: Moves) -> Pair | None:
     if not rows or not all(any(not its.isdisjoint(m.summed) for its in side) for side in (left, right)):
         return None
     found = Pair(m, max(rows, key=lambda a: m.extents[a]), column)
-    sizes = m.extents[found.row], m.extents[column], found.steps
-    return found if all(n >= least for n, least in zip(sizes, LEAST, strict=True)) else None
+    sizes = m.extents[found.row], m.extents[column], found.k
+    return found if all(size >= least for size, least in zip(sizes, LEAST, strict=True)) else None
 
 
 # --- columns of several axes ------------------------------------------------------------------------------------------
 
 
-def is_ragged(columns: int, itemsize: int) -> bool:
-    """Whether much of the last vector of so many columns would be empty."""
+def is_ragged(n: int, itemsize: int) -> bool:
+    """Whether much of the last vector of `n` columns would be empty."""
     lanes = LANES // itemsize
-    return columns < NARROW or -columns % lanes > columns // 16
+    return n < NARROW or -n % lanes > n // 16
 
 
 def widened(m: Moves, itemsize: int) -> Moves | None:

@@ -1,8 +1,8 @@
 """The two sides of a product as its tiles want them: packed in panels first, or read where they lie.
 
-A panel has as many indices of the side's axis as a tile is high or wide. It holds one step after another, and for each
-step the panel's elements side by side, so a tile reads it from beginning to end. The last panel may be partly empty;
-what lies there is never looked at.
+A panel has as many indices of the side's axis as a tile is high or wide (MR or NR). It holds one step after another, K
+in all, and for each step the panel's elements side by side, so a tile reads it from beginning to end. The last panel
+may be partly empty; what lies there is never looked at.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def bytes_of(side: Side) -> int:
 
 
 class Panels:
-    """One side: packed in panels of `panel` indices, or where it lies. `steps` is how many there are in all."""
+    """One side: packed in panels of `panel` indices, or where it lies. `steps` is how many there are in all (K)."""
 
     def __init__(
         self, em: Emitter, side: Side, summed: tuple[int, ...], panel: int, steps: Value, place: Value
@@ -259,11 +259,11 @@ class Panels:
 
     # As tiles read it
 
-    def rows(self, at: Value, end: Value, high: int, first: Value) -> Row:
-        """The elements of so many rows from `at` on, in a block that begins at `first`; none lies beyond the `end`."""
+    def rows(self, at: Value, end: Value, mr: int, first: Value) -> Row:
+        """The elements of `mr` rows from `at` on, in a block that begins at `first`; none lies beyond the `end`."""
         em = self.em
         if self.side.packed:
-            within = self.within(first, at) if high < self.panel else em.b.constant(I64, 0)
+            within = self.within(first, at) if mr < self.panel else em.b.constant(I64, 0)
             em.inmost()
             at = at - within
             panels = [self.panel_at(index, first, at) for index in range(len(self.side.values))]
@@ -275,7 +275,7 @@ class Panels:
             return packed
         em.inmost()
         final = end - 1
-        indices = [smaller(final, i) for i in [at + row for row in range(high)]]
+        indices = [smaller(final, i) for i in [at + row for row in range(mr)]]
         starts = [[self.where_it_lies(e, i) for i in indices] for e in self.side.values]
 
         def loaded(k: Value, index: int, row: int) -> Value:
@@ -285,18 +285,18 @@ class Panels:
 
         return loaded
 
-    def columns(self, at: Value, end: Value, vectors: int, width: int, first: Value) -> Vectors:
-        """The elements of a few vectors of columns from `at` on, in a block that begins at `first`; none beyond the `end`."""
+    def columns(self, at: Value, end: Value, nr: int, width: int, first: Value) -> Vectors:
+        """The elements of `nr` vectors of columns from `at` on, in a block that begins at `first`; none beyond the `end`."""
         if self.side.packed:
             panels = [self.panel_at(index, first, at) for index in range(len(self.side.values))]
 
             def packed(k: Value, index: int) -> Parts:
                 dtype = self.side.values[index].dtype.compute
-                there = places(panels[index], k * self.panel, dtype, width, vectors)
+                there = places(panels[index], k * self.panel, dtype, width, nr)
                 return [load(place, dtype, width) for place in there]
 
             return packed
-        pieces = [self.pieces(e, at, end, vectors, width) for e in self.side.values]
+        pieces = [self.pieces(e, at, end, nr, width) for e in self.side.values]
 
         def loaded(k: Value, index: int) -> Parts:
             e = self.side.values[index]
@@ -311,18 +311,18 @@ class Panels:
 
         return loaded
 
-    def pieces(self, e: Expr, at: Value, end: Value, vectors: int, width: int) -> list[list[tuple[Value, Value]]]:
-        """Where each of a few vectors of columns lies before the first step, and masks for that: in two pieces if they lie in
+    def pieces(self, e: Expr, at: Value, end: Value, nr: int, width: int) -> list[list[tuple[Value, Value]]]:
+        """Where each of `nr` vectors of columns lies before the first step, and masks for that: in two pieces if they lie in
         runs.
         """
         em = self.em
         assert isinstance(e, Load)
         em.inmost()
-        masks = lanes_before(end, at, vectors, width)
+        masks = lanes_before(end, at, nr, width)
         term = self.table_of(e)
         if term is None:
             em.inmost()
-            there = places(self.where_it_lies(e, at), 0, e.dtype, width, vectors)
+            there = places(self.where_it_lies(e, at), 0, e.dtype, width, nr)
             return [[piece] for piece in zip(there, masks, strict=True)]
         base, element, found = self.where_it_lies(e, None), memory_type(e.dtype), []
         em.inmost()

@@ -1,11 +1,12 @@
 """Products: blocks of results in registers, from packed pieces of both sides.
 
-The scheme is that of Goto and van de Geijn ("Anatomy of high-performance matrix multiplication", 2008) as BLIS has it. A
-*tile* of results, a few rows of a few vectors, is kept in registers while the steps run; each step takes an element of
-every row and a vector or two of columns. Before, the elements of a block are packed in panels, as high or as wide as a
-tile, in the order in which they are needed. Of the steps some hundred are done at a time, so that the right panel stays
-in the first cache meanwhile, and sums grow in chunks; the states wait in a buffer. What the kernel does with the results
-is done from the registers if it is little, else row by row.
+The scheme is that of Goto and van de Geijn ("Anatomy of high-performance matrix multiplication", 2008) as BLIS has it.
+The results have M rows and N columns, and K steps are added up for each. A *tile* of MR x NR results, a few rows of a
+few vectors, is kept in registers while the steps run; each step takes an element of every row and a vector or two of
+columns. Before, the elements of a block are packed in panels, as high or as wide as a tile, in the order in which they
+are needed. Of the steps some hundred are done at a time, so that the right panel stays in the first cache meanwhile,
+and sums grow in chunks; the states wait in a buffer. What the kernel does with the results is done from the registers
+if it is little, else row by row.
 
     for a block of columns:                          pack the right side
       for a block of rows:                           pack the left side
@@ -49,8 +50,8 @@ class _Work:
         self.em, self.s = em, s
         self.accumulator = em.kernel.accumulators[s.accumulator]
         self.width = em.width
-        self.heights, self.vectors = em.target.tile(len(self.accumulator.states))
-        self.high, self.wide = self.heights[0], self.vectors * self.width
+        self.tile = em.target.tile(len(self.accumulator.states))
+        self.high, self.wide = self.tile.mr[0], self.tile.nr * self.width
         self.direct = all(work(e) <= em.target.costs.direct for e in expressions(s.body))
         self.once = s.once and self.direct
         self.steps = self.steps_in_all()
@@ -65,7 +66,7 @@ class _Work:
                     side.fill(*em.range(side.axis))
 
     def steps_in_all(self) -> Value:
-        """How many steps there are."""
+        """How many steps there are (K)."""
         extents = [self.em.extent(axis) for axis in self.s.summed]
         with self.em.within(0):
             return reduce(mul, extents)
@@ -153,25 +154,25 @@ class _Work:
     def tiles(self, rows: tuple[Value, Value], columns: tuple[Value, Value, Value], steps: tuple[Value, Value]) -> None:
         """Some steps of all tiles in a column panel: one that is narrow takes fewer vectors, the last rows a lower tile."""
         em, (top, bottom), (first, left, right) = self.em, rows, columns
-        for vectors in range(self.vectors, 0, -1):
+        for nr in range(self.tile.nr, 0, -1):
 
-            def narrow(j: Value, vectors: int = vectors) -> Value:
+            def narrow(j: Value, nr: int = nr) -> Value:
                 row: Value = top
-                for k, high in enumerate(self.heights):
-                    least = high - 3 if k + 1 < len(self.heights) else 1
+                for k, mr in enumerate(self.tile.mr):
+                    least = mr - 3 if k + 1 < len(self.tile.mr) else 1
 
-                    def tile(i: Value, high: int = high) -> Value:
-                        _Tile(self, high, vectors, rows, (first, j, right), i, steps).emit()
+                    def tile(i: Value, mr: int = mr) -> Value:
+                        _Tile(self, mr, nr, rows, (first, j, right), i, steps).emit()
                         em.inmost()
-                        return i + high
+                        return i + mr
 
                     row = em.repeated(self.s.left.axis, row, bottom, tile, needs=least, inside=False)
                 em.inmost()
                 return j + self.wide
 
-            fewer = (vectors - 1) * self.width
+            fewer = (nr - 1) * self.width
             em.repeated(self.s.right.axis, left, right, narrow, needs=fewer + 1, inside=False)
-            if vectors > 1:
+            if nr > 1:
                 em.inmost()
                 left = select(right - left > fewer, right, left)
 
@@ -206,34 +207,34 @@ class _Work:
 
 
 class _Tile:
-    """Some steps of a tile in registers: `high` rows of so many vectors, from row `i` and column `j` on."""
+    """Some steps of a tile in registers: `mr` rows of `nr` vectors, from row `i` and column `j` on."""
 
     def __init__(
         self,
         product: _Work,
-        high: int,
-        vectors: int,
+        mr: int,
+        nr: int,
         rows: tuple[Value, Value],
         columns: tuple[Value, Value, Value],
         i: Value,
         steps: tuple[Value, Value],
     ) -> None:
         self.product, self.em, self.s = product, product.em, product.s
-        self.high, self.vectors, self.i, self.steps = high, vectors, i, steps
+        self.mr, self.nr, self.i, self.steps = mr, nr, i, steps
         self.top, self.bottom = rows
         self.first, self.j, self.right = columns
         self.width = product.width
 
     def emit(self) -> None:
-        em, s, n = self.em, self.s, self.high * self.vectors
-        em.lanes = Lanes(s.right.axis, self.width, self.vectors)
+        em, s, results = self.em, self.s, self.mr * self.nr
+        em.lanes = Lanes(s.right.axis, self.width, self.nr)
         accumulator = self.product.accumulator
         identity = accumulator.reduction.identity(accumulator.states)
-        start = [em.in_lanes(e)[:1] * n for e in identity]
+        start = [em.in_lanes(e)[:1] * results for e in identity]
         em.states[s.accumulator] = start
-        left = self.product.left.rows(self.i, self.bottom, self.high, self.top)
-        right = self.product.right.columns(self.j, self.right, self.vectors, self.width, self.first)
-        fixed = {e: em.in_lanes(e)[:1] * self.vectors for v in s.values for e in walk(v) if _is_given(e)}
+        left = self.product.left.rows(self.i, self.bottom, self.mr, self.top)
+        right = self.product.right.columns(self.j, self.right, self.nr, self.width, self.first)
+        fixed = {e: em.in_lanes(e)[:1] * self.nr for v in s.values for e in walk(v) if _is_given(e)}
 
         columns = [Factor(1, index, e.dtype) for index, e in enumerate(s.right.values)]
         rows = [Factor(0, index, e.dtype) for index, e in enumerate(s.left.values)]
@@ -243,11 +244,11 @@ class _Tile:
             of_column: dict[Expr, Parts] = {**fixed, **{f: right(k, f.index) for f in columns}}
             old = em.states[s.accumulator]
             new: list[Parts] = [[] for _ in s.values]
-            for row in range(self.high):
-                own = slice(row * self.vectors, (row + 1) * self.vectors)
+            for row in range(self.mr):
+                own = slice(row * self.nr, (row + 1) * self.nr)
                 known = dict(of_column)
                 for f in rows:
-                    known[f] = [left(k, f.index, row).splat(self.width)] * self.vectors
+                    known[f] = [left(k, f.index, row).splat(self.width)] * self.nr
                 for state in states:
                     known[state] = old[state.part][own]
                 for part, value in enumerate(s.values):
@@ -278,18 +279,18 @@ class _Tile:
         em, s = self.em, self.s
         states = em.states[s.accumulator]
         em.inmost()
-        masks = lanes_before(self.right, self.j, self.vectors, self.width)
+        masks = lanes_before(self.right, self.j, self.nr, self.width)
         final = self.bottom - 1
-        for row in range(self.high):
+        for row in range(self.mr):
             em.inmost()
             i = self.i + row
             inside = (i <= final).splat(self.width)
             with em.standing(s.left.axis, smaller(final, i)):  # what is read once for a row is read for idle ones too
-                for u in range(self.vectors):
+                for u in range(self.nr):
                     with em.standing(s.right.axis, self.j + u * self.width):
                         mask = masks[u] & inside
                         em.lanes = Lanes(s.right.axis, self.width, 1, masked=True, mask=mask)
-                        of_row = [[parts[row * self.vectors + u]] for parts in states]
+                        of_row = [[parts[row * self.nr + u]] for parts in states]
                         em.states[s.accumulator], em.results[s.accumulator] = of_row, (len(em.scopes) - 1, of_row)
                         for statement in s.body:
                             em.statement(statement)
@@ -302,14 +303,14 @@ class _Tile:
         """Ask for the lines in which the states wait, as there is time until they are needed."""
         for place, dtype in zip(self.waiting(), self.product.accumulator.states, strict=True):
             self.em.inmost()
-            prefetch(place, self.high * self.product.wide * dtype.itemsize, I8, to_write=True)
+            prefetch(place, self.mr * self.product.wide * dtype.itemsize, I8, to_write=True)
 
     def join(self, start: list[Parts]) -> list[Parts]:
         """Join the states with those of the steps before, if there are any; where these are."""
         em, accumulator = self.em, self.product.accumulator
         em.inmost()
         later = (self.steps[0] > 0).splat(self.width)
-        offsets = [row * self.product.wide + u * self.width for row in range(self.high) for u in range(self.vectors)]
+        offsets = [row * self.product.wide + u * self.width for row in range(self.mr) for u in range(self.nr)]
         places = [
             [first.at(o, memory_type(dtype)) for o in offsets]
             for first, dtype in zip(self.waiting(), accumulator.states, strict=True)

@@ -3,7 +3,7 @@
 Where some of what a reduction reads depends on one independent axis, and the rest on another, every element is needed for
 many results. Such a reduction becomes a `Product`: a back end then computes a small block of results at a time, and reads
 each element once for all of them. What depends on one side only is a `Factor`, however it is computed and wherever it
-lies.
+lies. As of matrices, the results have M rows and N columns, and K steps are added up for each.
 """
 
 from __future__ import annotations
@@ -120,36 +120,36 @@ def _sides(p: Pair, values: tuple[Expr, ...], axes: dict[Expr, frozenset[int]]) 
 
 def _product(nest: Nest, p: Pair, target: Target) -> Nest:
     """The nest with a product for its reduction."""
-    (f,), (accumulator,), steps = nest.reductions, nest.accumulators, p.steps
+    (f,), (accumulator,) = nest.reductions, nest.accumulators
     axes = _axes_of(nest, f.values)
     given = _sides(p, f.values, axes)
     left, right = (_Reads.of(nest, values) for values in (given.left, given.right))
-    rows, columns = nest.axes[p.row].extent, nest.axes[p.column].extent
+    m, n, k = nest.axes[p.row].extent, nest.axes[p.column].extent, p.k
     outer = tuple([a for a in p.moves.space if a not in (p.row, p.column)])
     again = nest.extent(outer)
     own = {p.row, p.column, *f.axes}
     alike = [all(axes[e] <= own for e in side) for side in (given.left, given.right)]
     sizes = (left.nbytes, right.nbytes)
-    blocks = _blocks((rows, columns), steps, sizes, target.blocks, alone=not alike[0] or again == 1)
-    once = [again > 1 and a and n <= b for a, n, b in zip(alike, (rows, columns), blocks, strict=True)]
+    blocks = _blocks((m, n, k), sizes, target.blocks, alone=not alike[0] or again == 1)
+    once = [again > 1 and a and size <= b for a, size, b in zip(alike, (m, n), blocks, strict=True)]
 
     runs = p.widened and right.plain and any(isinstance(nest.step(a, p.column), Table) for a in right.addresses)
     lanes = LANES // right.nbytes
     beside = right.plain and all(
         is_unit(a, p.column) or (runs and _in_runs(nest.step(a, p.column), lanes)) for a in right.addresses
     )
-    windows = beside and all(_overlaps(nest, a, f.axes, columns) for a in right.addresses)
+    windows = beside and all(_overlaps(nest, a, f.axes, n) for a in right.addresses)
     packed = (
-        not left.plain or columns * (again if once[0] else 1) > target.blocks.direct_columns,
-        not beside or (rows * (again if once[1] else 1) > target.blocks.direct_rows and not windows),
+        not left.plain or n * (again if once[0] else 1) > target.blocks.direct_columns,
+        not beside or (m * (again if once[1] else 1) > target.blocks.direct_rows and not windows),
     )
     fixed = packed[0] and once[0], packed[1] and once[1]
 
     numbered = len(left.addresses) * (not packed[0]) + len(right.addresses) * (runs or not packed[1])
-    scratch = numbered * (8 * steps + 2 * target.caches.line) if len(f.axes) > 1 else 0
+    scratch = numbered * (8 * k + 2 * target.caches.line) if len(f.axes) > 1 else 0
     if any(packed) or scratch:
         nbytes = left.nbytes * packed[0], right.nbytes * packed[1]
-        scratch += _scratch(blocks, steps, accumulator.states, *nbytes, target)
+        scratch += _scratch(blocks, k, accumulator.states, *nbytes, target)
 
     shared = (
         max(p.row, p.column, key=lambda a: nest.axes[a].extent) if again < target.blocks.loops * target.threads else -1
@@ -162,11 +162,11 @@ def _product(nest: Nest, p: Pair, target: Target) -> Nest:
         given.values,
         (nest.store,),
         shared,
-        steps <= AT_ONCE,
+        k <= AT_ONCE,
     )
     return replace(
         nest,
-        axes=tuple([axis._replace(vector=k == p.column) for k, axis in enumerate(nest.axes)]),
+        axes=tuple([axis._replace(vector=a == p.column) for a, axis in enumerate(nest.axes)]),
         accumulators=(accumulator._replace(row=p.column),),
         body=looped(outer, (product,)),
         scratch=scratch,
@@ -177,20 +177,18 @@ def _product(nest: Nest, p: Pair, target: Target) -> Nest:
 
 
 def _blocks(
-    sizes: tuple[int, int], steps: int, nbytes: tuple[int, int], blocks: Blocks, *, alone: bool
+    sizes: tuple[int, int, int], nbytes: tuple[int, int], blocks: Blocks, *, alone: bool
 ) -> tuple[int, int]:
-    """How many rows and columns a block has. A left side that is not `alone` serves several products."""
-    (rows, columns), (left, right) = sizes, nbytes
+    """How many rows and columns a block has (MC and NC). A left side that is not `alone` serves several products."""
+    (m, n, k), (left, right) = sizes, nbytes
     (least, most), fitting = blocks.rows, blocks.left
-    if not alone and rows * steps * left <= blocks.fixed:  # then the whole side is best one block
-        near = blocks.near // (min(steps, AT_ONCE) * left)
+    if not alone and m * k * left <= blocks.fixed:  # then the whole side is best one block
+        near = blocks.near // (min(k, AT_ONCE) * left)
         if near > most:
             most, fitting = near, blocks.fixed
-    high = min(_block(fitting // (steps * left), (least, most)), rows)
-    room = (
-        blocks.near if rows == high else blocks.right
-    )  # what one block of rows needs is needed at once, and not again
-    return high, min(_block(room // (steps * right), blocks.columns), columns)
+    mc = min(_block(fitting // (k * left), (least, most)), m)
+    room = blocks.near if mc == m else blocks.right  # what one block of rows needs is needed at once, and not again
+    return mc, min(_block(room // (k * right), blocks.columns), n)
 
 
 def _block(fitting: int, bounds: tuple[int, int]) -> int:
@@ -199,16 +197,16 @@ def _block(fitting: int, bounds: tuple[int, int]) -> int:
 
 
 def _scratch(
-    blocks: tuple[int, int], steps: int, states: Sequence[DType], left: int, right: int, target: Target
+    blocks: tuple[int, int], k: int, states: Sequence[DType], left: int, right: int, target: Target
 ) -> int:
     """The memory for the states that wait and for the packed blocks, with what back ends may leave empty: `left` and
     `right` bytes an index at a step.
     """
     tile = target.tile(len(states))
-    wide = tile.vectors * target.lanes(max(s.itemsize for s in states))
-    rows, columns = blocks[0] + tile.heights[0], blocks[1] + wide
+    wide = tile.nr * target.lanes(max(s.itemsize for s in states))
+    rows, columns = blocks[0] + tile.mr[0], blocks[1] + wide
     waiting = wide * sum(s.itemsize for s in states)
-    return rows * waiting + (rows * left + columns * right) * (steps + target.loops.square) + 8 * target.caches.line
+    return rows * waiting + (rows * left + columns * right) * (k + target.loops.square) + 8 * target.caches.line
 
 
 # --- how the sides lie ------------------------------------------------------------------------------------------------
@@ -242,7 +240,7 @@ def _in_runs(step: int | Table, lanes: int) -> bool:
     return len(breaks) < 2 or int(np.diff(breaks).min()) >= lanes - 1
 
 
-def _overlaps(nest: Nest, a: Address, summed: Loops, columns: int) -> bool:
+def _overlaps(nest: Nest, a: Address, summed: Loops, n: int) -> bool:
     """Whether a row of columns has much in common with that of another step, as windows have: they are near already."""
     steps = [nest.step(a, axis) for axis in summed]
-    return any(isinstance(step, int) and 0 < abs(step) < columns for step in steps)
+    return any(isinstance(step, int) and 0 < abs(step) < n for step in steps)
