@@ -176,9 +176,7 @@ def _product(nest: Nest, p: Pair, target: Target) -> Nest:
 # --- how much at a time -----------------------------------------------------------------------------------------------
 
 
-def _blocks(
-    sizes: tuple[int, int, int], nbytes: tuple[int, int], blocks: Blocks, *, alone: bool
-) -> tuple[int, int]:
+def _blocks(sizes: tuple[int, int, int], nbytes: tuple[int, int], blocks: Blocks, *, alone: bool) -> tuple[int, int]:
     """How many rows and columns a block has (MC and NC). A left side that is not `alone` serves several products."""
     (m, n, k), (left, right) = sizes, nbytes
     (least, most), fitting = blocks.rows, blocks.left
@@ -196,9 +194,7 @@ def _block(fitting: int, bounds: tuple[int, int]) -> int:
     return min(max(fitting // least * least, least), most)
 
 
-def _scratch(
-    blocks: tuple[int, int], k: int, states: Sequence[DType], left: int, right: int, target: Target
-) -> int:
+def _scratch(blocks: tuple[int, int], k: int, states: Sequence[DType], left: int, right: int, target: Target) -> int:
     """The memory for the states that wait and for the packed blocks, with what back ends may leave empty: `left` and
     `right` bytes an index at a step.
     """
