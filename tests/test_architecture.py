@@ -34,6 +34,7 @@ ROOMS = (
     Room(("tenxor.version",), "a number, which names what is kept on disk", only=()),
     Room(("tenxor.errors",), "everybody raises; an error knows nobody", only=()),
     Room(("tenxor.spellings",), "advice for those who erred; it knows names, not what they mean", only=()),
+    Room(("tenxor.system",), "what the operating system gives, whoever asks", only=()),
     Room(("tenxor.remembered",), "what is remembered is bounded, whoever found it", only=()),
     Room(("tenxor.layout",), "index algebra makes sense without a tensor", only=("tenxor.errors", "tenxor.remembered")),
     Room(("tenxor.dtypes",), "what an element is, and what two become together"),

@@ -2,6 +2,10 @@
 
 What they do there is machine code (`llvm/sharing.py`), so a helper wakes up in microseconds and needs no lock of
 Python's. `TENXOR_NUM_THREADS` sets how many there are; else it is the number of CPUs that this process may use.
+
+Threads may be had or not, and Ctrl-C may be heard wherever Python runs. So whoever starts helpers stops those that were started
+if it cannot go on; helpers hold the memory that they look at, and a pool that is dropped sends them home. If fewer start than were
+asked for, those that did share the work.
 """
 
 from __future__ import annotations
@@ -10,12 +14,15 @@ import atexit
 import ctypes
 import os
 import threading
+import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from operator import index as as_int
 from typing import TYPE_CHECKING
 
 from ..errors import ArgumentError
+from ..system import cpus
 from ..target import Sharing
 from .interface import in_one_go
 
@@ -25,43 +32,76 @@ if TYPE_CHECKING:
 
 def _default_count() -> int:
     named = os.environ.get("TENXOR_NUM_THREADS", "")
-    if named.isdigit() and int(named) > 0:
-        return int(named)
-    affinity = getattr(os, "sched_getaffinity", None)
-    return len(affinity(0)) if affinity else os.cpu_count() or 1
+    return int(named) if named.isdigit() and int(named) > 0 else cpus()
 
 
-class _Pool:
-    """Helpers, and the memory in which they meet the caller: one at a time, which holds `_meeting`."""
+class _Place:
+    """The memory in which helpers meet the caller, and the machine code that they run there."""
 
-    def __init__(self, count: int) -> None:
+    def __init__(self) -> None:
         from .llvm.compiler import compiler
         from .llvm.sharing import MEETING_PLACE
 
         code = self._code = compiler().sharing()  # which lives as long as this does
         integer, pointer = ctypes.c_int64, ctypes.c_void_p
         self._memory = ctypes.create_string_buffer(MEETING_PLACE + 64)
-        self._place = (ctypes.addressof(self._memory) + 63) & -64
-        self._share = ctypes.CFUNCTYPE(None, pointer, pointer, ctypes.c_char_p, *(integer,) * 4)(code["share"])
+        self.address = (ctypes.addressof(self._memory) + 63) & -64
+        self.share = ctypes.CFUNCTYPE(None, pointer, pointer, ctypes.c_char_p, *(integer,) * 4)(code["share"])
         self._stop = ctypes.CFUNCTYPE(None, pointer, integer)(code["stop"])
-        ctypes.CFUNCTYPE(None, pointer)(code["prepare"])(self._place)
-        serve = ctypes.CFUNCTYPE(None, pointer, integer)(code["serve"])
-        self.helpers = [
-            threading.Thread(target=serve, args=(self._place, k), daemon=True, name=f"tenxor-{k}")
-            for k in range(1, count)
-        ]
-        for helper in self.helpers:
-            helper.start()
+        self._serve = ctypes.CFUNCTYPE(None, pointer, integer)(code["serve"])
+        ctypes.CFUNCTYPE(None, pointer)(code["prepare"])(self.address)
+
+    def serve(self, worker: int) -> None:
+        """Help until all are sent home. Who is here holds this object, whatever became of the pool."""
+        self._serve(self.address, worker)
+
+    def close(self, helpers: int) -> None:
+        """Send home so many helpers, and whoever comes later."""
+        self._stop(self.address, helpers)
+
+
+class _Pool:
+    """Helpers, and where they meet the caller: one at a time, which holds `_meeting`."""
+
+    def __init__(self, count: int) -> None:
+        self.helpers: list[threading.Thread] = []
+        self.place = _Place()
+        try:
+            for k in range(1, count):
+                self.helpers.append(threading.Thread(target=self.place.serve, args=(k,), daemon=True, name=f"tenxor-{k}"))
+                self.helpers[-1].start()
+        except RuntimeError as error:  # the system gives no more
+            self.helpers.pop()
+            _warn_once(len(self.helpers) + 1, count, error)
+        except BaseException:
+            self.stop()
+            raise
+
+    def __del__(self) -> None:
+        if "place" in self.__dict__:
+            self.place.close(len(self.helpers))  # also if it was not stopped, as something was raised instead
 
     def loop(self, kernel: int, args: bytes, begin: int, end: int, piece: int) -> Callable[[], object]:
         """What runs the kernel at an address for all of `begin..end`; nobody is at work any more when it returns."""
-        return partial(self._share, self._place, kernel, args, begin, end, piece, len(self.helpers))
+        return partial(self.place.share, self.place.address, kernel, args, begin, end, piece, len(self.helpers))
 
     def stop(self) -> None:
         """Send the helpers home, and wait until they have left."""
-        self._stop(self._place, len(self.helpers))
+        self.place.close(len(self.helpers))
         for helper in self.helpers:
-            helper.join()
+            with suppress(RuntimeError):  # its start was broken off: if it comes yet, it finds the door shut
+                helper.join()
+
+
+_warned = False
+
+
+def _warn_once(found: int, wanted: int, error: Exception) -> None:
+    global _warned
+    if not _warned:
+        _warned = True
+        message = f"tenxor: large work is shared by {found} of {wanted} threads, as the system starts no more ({error})"
+        warnings.warn(message, RuntimeWarning, stacklevel=2)
 
 
 _pool: _Pool | None = None
@@ -147,9 +187,9 @@ def _helped() -> _Pool:
 def _stop_pool() -> None:
     global _pool
     with _meeting:
-        if _pool is not None:
-            _pool.stop()
-            _pool = None
+        pool, _pool = _pool, None  # first, as waiting may be broken off
+        if pool is not None:
+            pool.stop()
 
 
 def _forget_pool() -> None:

@@ -1,0 +1,76 @@
+"""What the operating system lets a process have: CPUs, by where it may run and by what a container's quota says."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tenxor.system import cpus
+
+MANY = 64
+
+
+@pytest.fixture(autouse=True)
+def _many_cpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: set(range(MANY)), raising=False)
+
+
+def tree(root: Path, files: dict[str, str]) -> Path:
+    """A folder with these files."""
+    for name, content in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content)
+    return root
+
+
+V2, V1 = "0::/a/b\n", "7:memory:/x\n4:cpu,cpuacct:/a/b\n0::/y\n"
+V2_MAX, V1_QUOTA, V1_PERIOD = (
+    "sys/fs/cgroup/{}cpu.max",
+    "sys/fs/cgroup/cpu/{}cpu.cfs_quota_us",
+    "sys/fs/cgroup/cpu/{}cpu.cfs_period_us",
+)
+
+
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [
+        ({}, MANY),
+        ({"proc/self/cgroup": V2}, MANY),
+        ({"proc/self/cgroup": V2, V2_MAX.format("a/b/"): "max 100000\n"}, MANY),
+        ({"proc/self/cgroup": V2, V2_MAX.format("a/b/"): "200000 100000\n"}, 2),
+        ({"proc/self/cgroup": V2, V2_MAX.format("a/b/"): "150000 100000\n"}, 2),
+        ({"proc/self/cgroup": V2, V2_MAX.format("a/b/"): "5000 100000\n"}, 1),
+        ({"proc/self/cgroup": V2, V2_MAX.format("a/b/"): "max 100000\n", V2_MAX.format("a/"): "300000 100000\n"}, 3),
+        ({"proc/self/cgroup": V2, V2_MAX.format("a/b/"): "900000 100000\n", V2_MAX.format("a/"): "300000 100000\n"}, 3),
+        ({"proc/self/cgroup": "0::/\n", V2_MAX.format(""): "400000 100000\n"}, 4),  # inside a container
+        ({"proc/self/cgroup": "0::/../../outside\n", V2_MAX.format(""): "400000 100000\n"}, 4),
+        ({"proc/self/cgroup": V2, V2_MAX.format("a/b/"): "9999999 100000\n"}, MANY),
+        ({"proc/self/cgroup": V1, V1_QUOTA.format("a/b/"): "-1\n", V1_PERIOD.format("a/b/"): "100000\n"}, MANY),
+        ({"proc/self/cgroup": V1, V1_QUOTA.format("a/b/"): "250000\n", V1_PERIOD.format("a/b/"): "100000\n"}, 3),
+        ({"proc/self/cgroup": V1, V1_QUOTA.format(""): "100000\n", V1_PERIOD.format(""): "50000\n"}, 2),
+        ({"proc/self/cgroup": V1, V1_QUOTA.format("a/b/"): "250000\n"}, MANY),
+        *(
+            ({"proc/self/cgroup": V2, V2_MAX.format("a/b/"): broken}, MANY)
+            for broken in ("", "many 100000", "100000", "1 0", "1 2 3", "-5 100000")
+        ),
+        ({"proc/self/cgroup": "no such thing\n\n::\n"}, MANY),
+    ],
+)
+def test_a_quota_counts_as_cpus(files: dict[str, str], expected: int, tmp_path: Path) -> None:
+    assert cpus(tree(tmp_path, files)) == expected
+
+
+def test_no_more_than_the_process_may_run_on(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: {1, 5, 7})
+    assert cpus(tree(tmp_path, {"proc/self/cgroup": V2, V2_MAX.format("a/b/"): "800000 100000\n"})) == 3
+
+
+def test_where_nobody_can_say_they_are_counted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delattr(os, "sched_getaffinity")
+    monkeypatch.setattr(os, "cpu_count", lambda: 5)
+    assert cpus(tmp_path) == 5
+    monkeypatch.setattr(os, "cpu_count", lambda: None)
+    assert cpus(tmp_path) == 1
