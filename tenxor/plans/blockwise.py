@@ -9,7 +9,7 @@ from ..backend.interface import Given
 from ..errors import MetOutOfRange
 from ..layout import Layout, Table
 from ..memory import Buffer, allocate
-from ..node import STORE, Node, Scalar, data
+from ..node import STORE, Node, data
 from ..rewrite.blocks import Blocks
 from .pattern import Pattern, given, pattern_of
 from .steps import Cell, Plan
@@ -35,7 +35,7 @@ class Blockwise:
         self,
         node: Node,
         number_of: dict[Node, int],
-        scalars: list[Scalar],
+        scalars: dict[int, int],
         make_plan: Callable[[Pattern], Plan],
     ) -> None:
         self.blocks: list[tuple[_Body, list[tuple[int, int]]]] = []
@@ -43,12 +43,11 @@ class Blockwise:
         self.needs = [number_of[s] for s in node.sources if type(s) is Node]
         sources, out = _stand_ins(node)
         outside = dict(zip(sources, self.needs, strict=True)) | {out: -1}
-        place_of = {id(s): k for k, s in enumerate(scalars)}
         assert isinstance(node.op, Blocks)
         for k in range(node.op.count):
             pattern = pattern_of([_root(node.op, sources, out, k)])
             cells = [outside.get(n) for n in pattern.nodes]
-            numbers = [place_of[id(s)] for s in pattern.scalars]
+            numbers = [scalars[id(s)] for s in pattern.scalars]
             key = pattern.key, *cells, *numbers
             body = self.bodies.get(key)
             if body is None:

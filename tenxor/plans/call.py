@@ -14,7 +14,7 @@ from ..kernel.bind import Binding
 from ..kernel.ir import Kernel, expressions, work
 from ..layout import Table
 from ..memory import Buffer
-from ..node import Node, Scalar
+from ..node import Node
 from .pattern import given
 
 _LEVEL = os.environ.get("TENXOR_DEBUG", "")
@@ -32,15 +32,14 @@ class Call:
     work: int
 
     @staticmethod
-    def of(kernel: Kernel, binding: Binding, number_of: dict[Node, int], scalars: list[Scalar]) -> Call:
+    def of(kernel: Kernel, binding: Binding, number_of: dict[Node, int], scalars: dict[int, int]) -> Call:
         (_, out), *operands = binding.operands
         sources = [(number_of[n], *given(offset)) for n, offset in operands if n is not None]
-        places = {id(s): k for k, s in enumerate(scalars)}
         cost = 2 + sum(map(work, expressions(kernel.body)))
         arguments = Arguments(
             given(out),
             sources,
-            [(places[id(s)], imag) for s, imag in binding.scalars],
+            [(scalars[id(s)], imag) for s, imag in binding.scalars],
             binding.tables,
             binding.sizes,
             binding.split,

@@ -46,10 +46,11 @@ def make_plan(pattern: Pattern) -> Plan:
     inlined = {number_of[n] for n in missing}
     costly = [number_of[n] for n in missing if n not in free]
     wholes = _wholes(now, stored, number_of, len(nodes)) if more else {}
+    scalars = {id(s): k for k, s in enumerate(pattern.scalars)}
     steps = []
     for node in kernels:
         whole = wholes.get(node, number_of[node])
-        steps.append(_make_step(node, stored, target, number_of, pattern.scalars, whole, nodes[whole]))
+        steps.append(_make_step(node, stored, target, number_of, scalars, whole, nodes[whole]))
     _plan_memory(steps, _readers(order, inlined, number_of))
     watched = sorted({k for step in steps for _, readers in step.donors for k in readers}.union(costly))
     read = Counter(number_of[source] for n in order for source in n.sources if type(source) is Node)
@@ -84,7 +85,7 @@ def _make_step(
     kernels: set[Node],
     target: Target,
     number_of: dict[Node, int],
-    scalars: list[Scalar],
+    scalars: dict[int, int],
     whole: int,
     asked: Node,
 ) -> Step:
