@@ -40,8 +40,8 @@ def parts(run: Run, rounds: int = 101, seconds: float = 0.3) -> tuple[float, flo
         each.call, each.call_free = _watched(each.call, spans), _watched(each.call_free, spans)
     pool = threads._helped() if tx.num_threads() > 1 else None
     if pool is not None:
-        share = pool._share
-        pool._share = _watched(share, spans)
+        share = pool.place.share
+        pool.place.share = _watched(share, spans)
     try:
         inside: list[float] = []
         outside: list[float] = []
@@ -59,7 +59,7 @@ def parts(run: Run, rounds: int = 101, seconds: float = 0.3) -> tuple[float, flo
         for each, (call, call_free) in zip(here, before, strict=True):
             each.call, each.call_free = call, call_free
         if pool is not None:
-            pool._share = share
+            pool.place.share = share
     if not spans:
         raise RuntimeError("no kernel was seen to run: kernels are called elsewhere than by MachineCode.call now")
     return statistics.median(inside), statistics.median(outside)
