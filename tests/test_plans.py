@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from types import FrameType
 
 import numpy as np
 import pytest
@@ -478,26 +477,3 @@ def test_overlaps_read_the_old_values(name: str, pending: bool) -> None:
     }
     wanted[name]()
     assert t.tolist() == expected.tolist()
-
-
-def test_planning_many_roots_takes_a_share_for_each() -> None:
-    """Calls of functions are counted, those written in C too."""
-
-    def calls(count: int) -> int:
-        x, made = tx.arange(10, dtype=tx.float64).realize(), 0
-
-        def count_one(frame: FrameType, event: str, arg: object) -> None:
-            nonlocal made
-            made += event in ("call", "c_call")
-
-        roots = [(x + float(k)).storage.node for k in range(count)]
-        sys.setprofile(count_one)
-        try:
-            realize_module.realize(*roots)
-        finally:
-            sys.setprofile(None)
-        return made
-
-    calls(10)
-    few = calls(40)
-    assert calls(160) < 4.4 * few
