@@ -223,16 +223,18 @@ class Emitter:
         return index
 
     def only_if(self, condition: Value, make: Callable[[], object]) -> None:
-        """What `make` emits, where the condition holds: a loop of one turn, or none."""
-
-        def turn(index: Value) -> Value:
-            make()
-            self.inmost()
-            return index + 1
-
+        """What `make` emits, where the condition holds."""
+        b, depth = self.b, len(self.scopes) - 1
+        then, done = b.block("then"), b.block("otherwise")
+        self.scopes.append(Scope(-1, Cursor(then), b.constant(I64, 0)))
         self.inmost()
-        skipped = (~condition).cast("zext", I64)
-        self.repeated(0, skipped, self.b.constant(I64, 1), turn, inside=False)
+        make()
+        b.cursor = self.scopes.pop().cursor
+        b.branch(done)
+        b.cursor = self.scopes[depth].cursor  # only now is all there that was wanted computed outside
+        b.branch_if(condition, then, done)
+        b.cursor.block = done
+        self.inmost()
 
     # Expressions
 

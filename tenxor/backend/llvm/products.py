@@ -19,7 +19,7 @@ if it is little, else row by row.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import reduce
+from functools import partial, reduce
 from operator import mul
 
 from ...kernel.ir import Factor, For, Product, State, expand, expressions, walk, work
@@ -154,27 +154,27 @@ class _Work:
     def tiles(self, rows: tuple[Value, Value], columns: tuple[Value, Value, Value], steps: tuple[Value, Value]) -> None:
         """Some steps of all tiles in a column panel: one that is narrow takes fewer vectors, the last rows a lower tile."""
         em, (top, bottom), (first, left, right) = self.em, rows, columns
+
+        def all_rows(nr: int) -> None:
+            row: Value = top
+            for k, mr in enumerate(self.tile.mr):
+                least = mr - 3 if k + 1 < len(self.tile.mr) else 1
+
+                def tile(i: Value, mr: int = mr) -> Value:
+                    _Tile(self, mr, nr, rows, (first, left, right), i, steps).emit()
+                    em.inmost()
+                    return i + mr
+
+                row = em.repeated(self.s.left.axis, row, bottom, tile, needs=least, inside=False)
+
+        em.inmost()
+        width = right - left
         for nr in range(self.tile.nr, 0, -1):
-
-            def narrow(j: Value, nr: int = nr) -> Value:
-                row: Value = top
-                for k, mr in enumerate(self.tile.mr):
-                    least = mr - 3 if k + 1 < len(self.tile.mr) else 1
-
-                    def tile(i: Value, mr: int = mr) -> Value:
-                        _Tile(self, mr, nr, rows, (first, j, right), i, steps).emit()
-                        em.inmost()
-                        return i + mr
-
-                    row = em.repeated(self.s.left.axis, row, bottom, tile, needs=least, inside=False)
-                em.inmost()
-                return j + self.wide
-
-            fewer = (nr - 1) * self.width
-            em.repeated(self.s.right.axis, left, right, narrow, needs=fewer + 1, inside=False)
-            if nr > 1:
-                em.inmost()
-                left = select(right - left > fewer, right, left)
+            em.inmost()
+            fits = width > (nr - 1) * self.width
+            if nr < self.tile.nr:
+                fits &= width <= nr * self.width
+            em.only_if(fits, partial(all_rows, nr))
 
     def place_of(self, part: int, rows: Value, row: Value) -> Value:
         """Where part `part` of the states of a row lie, the `rows`-th being the first of the block."""
