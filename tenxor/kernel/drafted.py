@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from ..dtypes import DType, int64
 from ..layout import Layout
 from ..node import Node, Scalar
-from ..ops.expr import Expr
+from ..ops.expr import Expr, walk
 from .ir import Accumulator
 
 Loops = tuple[int, ...]  # the axes around something, outermost first
@@ -48,6 +49,11 @@ class Access(Expr):
 
     def with_args(self, args: tuple[Expr, ...]) -> Expr:
         return Access(self.index, self.dtype, args, self.part)
+
+
+def accesses(values: Iterable[Expr]) -> list[Access]:
+    """What some values read, also to say where something else is read; each once."""
+    return [e for e in dict.fromkeys(e for v in values for e in walk(v)) if isinstance(e, Access)]
 
 
 @dataclass(slots=True)

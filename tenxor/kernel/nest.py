@@ -19,7 +19,7 @@ from ..layout import Layout, Table
 from ..node import STORE, Node, Scalar, writes
 from ..ops.expr import Expr, Pair
 from .arrange import Arranged, Walk, arranged, merged
-from .drafted import Access, Accessed, Draft, Loops, ReductionLoop
+from .drafted import Access, Accessed, Draft, Loops, ReductionLoop, accesses
 from .ir import (
     Accumulate,
     Accumulator,
@@ -35,7 +35,6 @@ from .ir import (
     Update,
     expressions,
     statements,
-    walk,
 )
 
 Body = tuple[Statement, ...]
@@ -136,10 +135,10 @@ class Nest:
         if writes(self.root.op) or self.space != self.around:
             return []
         here = _moves(self.store.address)
-        beside = {e for value in self.store.values for e in walk(value)}
+        beside = set(accesses(self.store.values))
         found: dict[Node, bool] = {}
-        for e in dict.fromkeys(e for value in expressions(self.body) for e in walk(value)):
-            if isinstance(e, Access) and self.reads[e.index].operand >= 0:
+        for e in accesses(expressions(self.body)):
+            if self.reads[e.index].operand >= 0:
                 node = self.operands[self.reads[e.index].operand].node
                 if node is not None and node.size == self.root.size:
                     found[node] = e in beside and _moves(self.where(e)) == here is not None and found.get(node, True)

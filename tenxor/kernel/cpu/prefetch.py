@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from ..drafted import Access, ReductionLoop
-from ..ir import For, Prefetch, Statement, Update, walk, work
+from ..drafted import ReductionLoop, accesses
+from ..ir import For, Prefetch, Statement, Update, work
 from ..nest import Body, Nest
 
 
@@ -32,7 +32,7 @@ def prefetching(nest: Nest) -> Nest:
 def _prefetches(nest: Nest, first: ReductionLoop, axis: int) -> Iterator[Prefetch]:
     """What a reduction reads of its row, in the steps of another loop."""
     (inner,), row = first.axes, nest.space[-2]
-    for e in dict.fromkeys(e for v in first.values for e in walk(v) if isinstance(e, Access)):
+    for e in accesses(first.values):
         operand, address = nest.reads[e.index]
         steps = [nest.step(address, a) for a in (inner, row)]
         if operand >= 0 and not e.args and steps[0] == 1 and isinstance(steps[1], int) and steps[1]:

@@ -18,7 +18,7 @@ from ...dtypes import DType, boolean
 from ...layout import Table
 from ...ops.expr import Expr, missing, replaced, walk
 from ...target import Blocks, Target
-from ..drafted import Access, Loops
+from ..drafted import Access, Loops, accesses
 from ..ir import Address, Factor, Product, Side, State, Store, Term
 from ..nest import Nest, inside, looped
 from ..pairs import AT_ONCE, LANES, Moves, Pair, Steps, can_be_product, pair_of
@@ -41,25 +41,20 @@ def as_product(nest: Nest, target: Target) -> Nest | None:
     (f,), (accumulator,) = nest.reductions, nest.accumulators
     if f.around != space or not can_be_product(accumulator.reduction):
         return None
-    reads, others = _accesses(f.values), _accesses(nest.store.values)
-    taken = {e.index: k for k, e in enumerate({e.index: e for e in reads}.values())}
+    reads, others = accesses(f.values), accesses(nest.store.values)
+    taken = {index: k for k, index in enumerate(dict.fromkeys(e.index for e in reads))}
     moves = Moves(
         space,
         f.axes,
         [axis.extent for axis in nest.axes],
         [_steps(nest, nest.reads[index].address) for index in taken],
         [_steps(nest, a) for a in (nest.store.address, *(nest.where(e) for e in others))],
-        [[taken[part.index] for part in _accesses((e,))] for e in reads],
+        [[taken[part.index] for part in accesses((e,))] for e in reads],
     )
     pair = pair_of(moves, max(s.itemsize for s in accumulator.states))
     if pair is None:
         return None
     return _product(_widened(nest, pair.moves, list(taken), others) if pair.widened else nest, pair, target)
-
-
-def _accesses(values: Iterable[Expr]) -> list[Access]:
-    """What is read, also to say where something else is read."""
-    return [e for e in dict.fromkeys(e for v in values for e in walk(v)) if isinstance(e, Access)]
 
 
 def _steps(nest: Nest, a: Address) -> Steps:

@@ -8,8 +8,8 @@ from dataclasses import replace
 
 from ...ops.expr import Expr, rebuild
 from ...target import Target
-from ..drafted import Access
-from ..ir import Address, For, TileElement, TileLoad, walk, with_expressions
+from ..drafted import Access, accesses
+from ..ir import Address, For, TileElement, TileLoad, with_expressions
 from ..nest import Nest, looped
 from .lanes import is_unit
 
@@ -20,8 +20,7 @@ def tiled(nest: Nest, target: Target) -> Nest:
     if nest.accumulators or nest.around != space or len(space) < 2:
         return nest
     last = space[-1]
-    every = [e for value in nest.store.values for e in walk(value) if isinstance(e, Access) and not e.args]
-    loads = [e for e in every if nest.reads[e.index].operand >= 0]
+    loads = [e for e in accesses(nest.store.values) if not e.args and nest.reads[e.index].operand >= 0]
     along = next((a for a in space[:-1] if any(_crosses(nest, nest.where(e), a, last) for e in loads)), None)
     if along is None:
         return nest
