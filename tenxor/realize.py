@@ -38,9 +38,9 @@ def realize(*roots: Node) -> None:
             pattern = pattern_of(wanted)
         plan = _plan_of(pattern.key)
         if plan is None or plan.target.threads != num_threads():
-            from .plans.plan import make_plan  # what makes plans is loaded with the first
+            from .plans.general import plan_for  # what makes plans is loaded with the first
 
-            plan = make_plan(pattern)
+            plan = plan_for(pattern)
             _plans.keep(pattern.key, plan, plan.table_bytes)
         others = _others(plan, pattern.nodes) if plan.watched else NOBODY
         try:

@@ -13,7 +13,7 @@ import pytest
 
 import tenxor as tx
 from tenxor.pending import MAX_PENDING
-from tenxor.plans import plan
+from tenxor.plans import general
 from tenxor.realize import _plans
 
 STEPS = {
@@ -113,8 +113,8 @@ class TestPlansAreRemembered:
         assert _plans == before
 
     def test_and_they_are_found_again(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        make, made = plan.make_plan, []
-        monkeypatch.setattr(plan, "make_plan", lambda *given: made.append(given) or make(*given))
+        make, made = general.plan_for, []
+        monkeypatch.setattr(general, "plan_for", lambda *given: made.append(given) or make(*given))
         for k in range(5):
             x = tx.arange(33) * k
             x[::3] = x[1::3] - 19

@@ -123,7 +123,7 @@ def ordered(axes: Loops, walks: Sequence[Walk]) -> Loops:
     """The axes by falling step, so that the innermost loop walks memory in the smallest steps."""
 
     def reach(axis: int) -> int:
-        return sum(abs(s) for w in walks if isinstance(s := w.steps.get(axis, 0), int))
+        return sum(abs(s) for w in walks if not isinstance(s := w.steps.get(axis, 0), Table))
 
     return tuple(sorted(axes, key=reach, reverse=True))
 

@@ -148,7 +148,7 @@ class _Binder:
             if t.value == 1 and (t.axis < 0 or t.axis in self.units):
                 return Term(axis, "unit")
             if t.value in near and t.axis in self.lanes:
-                return Term(axis, "near", t.value)
+                return Term(axis, "near", int(t.value))
         known = self.argument_of.get((operand, view, axis)) if operand >= 0 else None
         if known is not None:
             return known

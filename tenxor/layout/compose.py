@@ -54,7 +54,7 @@ def _stays_within(size: int, start: int, axes: list[Axis], moves: list[Change]) 
     """Does a digit that starts there stay from 0 to size-1, wherever the outer indices go?"""
     low = high = start
     for axis, change in zip(axes, moves, strict=True):
-        if isinstance(change, int):
+        if not isinstance(change, np.ndarray):
             far = change * (axis.size - 1)
             low, high = low + min(far, 0), high + max(far, 0)
         else:
@@ -88,7 +88,7 @@ def _result(axis: Axis, moves: list[Change], digits: list[Axis], origin: list[in
         if digit.table is not None and _moves(change):
             places = start + _spread(change, axis.size)
             gathered.append(digit.table.offsets[places] - digit.table.offsets[start])
-        elif isinstance(change, int):
+        elif not isinstance(change, np.ndarray):
             stride += change * digit.stride
         else:
             gathered.append(change * digit.stride)
@@ -98,9 +98,9 @@ def _result(axis: Axis, moves: list[Change], digits: list[Axis], origin: list[in
 
 
 def _moves(change: Change) -> bool:
-    return not (isinstance(change, int) and change == 0)
+    return isinstance(change, np.ndarray) or change != 0
 
 
 def _spread(change: Change, size: int) -> IntArray:
     """A change at each index of an axis."""
-    return walk(Axis(size, change)) if isinstance(change, int) else change
+    return change if isinstance(change, np.ndarray) else walk(Axis(size, change))

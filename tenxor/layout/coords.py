@@ -7,6 +7,7 @@ from operator import index as as_int
 from typing import Any
 
 from ..errors import ArgumentError, AxisError, BadIndex, IndexOutOfRange, ShapeError
+from ..sizes import Size
 
 Shape = tuple[int, ...]
 
@@ -111,7 +112,7 @@ def listed(shapes: Sequence[Shape]) -> str:
 
 def checked_shape(shape: Iterable[int]) -> Shape:
     """`shape` as a tuple of non-negative ints; ShapeError otherwise."""
-    sizes = tuple([as_int(size) for size in shape])
+    sizes = tuple([size if isinstance(size, Size) else as_int(size) for size in shape])
     if sizes and min(sizes) < 0:
         raise ShapeError(f"shape {sizes} has a negative size")
     return sizes

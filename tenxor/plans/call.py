@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 
 from ..backend import backend
 from ..backend.interface import Arguments, Compiled, Given, Launch
@@ -21,15 +20,14 @@ _LEVEL = os.environ.get("TENXOR_DEBUG", "")
 DEBUG = int(_LEVEL) if _LEVEL.isdigit() else 0
 
 
-@dataclass(slots=True)
 class Call:
-    """A kernel and what it takes for one set of shapes; `run` launches it."""
+    """A kernel and what it takes for one set of shapes; when it is `bound`, `run` launches it."""
 
-    run: Launch
-    needs: list[int]  # the numbers of the nodes that it reads
-    tables: list[Table]
-    flagged: bool  # whether it looks up indices, which may be out of range
-    work: int
+    __slots__ = ("arguments", "compiled", "run")
+
+    def __init__(self, compiled: Compiled, arguments: Arguments) -> None:
+        self.compiled, self.arguments = compiled, arguments
+        self.run: Launch = _not_yet
 
     @staticmethod
     def of(kernel: Kernel, binding: Binding, number_of: dict[Node, int], scalars: dict[int, int]) -> Call:
@@ -46,15 +44,37 @@ class Call:
             binding.work * cost,
             binding.scratch,
         )
-        compiled = backend().compile(kernel)
-        launch = backend().bind(compiled, arguments)
-        return Call(
-            _shown(compiled, launch) if DEBUG else launch,
-            [k for k, *_ in sources],
-            binding.tables,
-            kernel.flagged,
-            arguments.work,
-        )
+        return Call(backend().compile(kernel), arguments)
+
+    @property
+    def needs(self) -> list[int]:
+        """The numbers of the nodes that it reads."""
+        return [k for k, *_ in self.arguments.sources]
+
+    @property
+    def tables(self) -> Sequence[Table]:
+        """Those that gathered axes have in memory."""
+        return self.arguments.tables
+
+    @property
+    def flagged(self) -> bool:
+        """Whether it looks up indices, which may be out of range."""
+        return self.compiled.kernel.flagged
+
+    @property
+    def work(self) -> int:
+        """In additions, about."""
+        return self.arguments.work
+
+    def bound(self) -> Call:
+        """It itself, ready to run."""
+        launch = backend().bind(self.compiled, self.arguments)
+        self.run = _shown(self.compiled, launch) if DEBUG else launch
+        return self
+
+
+def _not_yet(out: Buffer, given: Given, then: Callable[[], object] | None = None) -> bool:
+    raise AssertionError("a call runs when it is bound")
 
 
 def _shown(compiled: Compiled, launch: Launch) -> Launch:

@@ -7,8 +7,9 @@ where in memory each view of it begins: the second row of a matrix is read as th
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
-from ..node import Node, Scalar
+from ..node import Node, Recipe, Scalar
 
 APART = 1 << 48  # elements between stand-ins for offsets: more than those within any memory
 _STORED = "stored"  # stands in keys before a node that is
@@ -98,14 +99,24 @@ def pattern_of(roots: list[Node]) -> Pattern:
     return Pattern(tuple(key), numbers, nodes, scalars, offsets)
 
 
-def stand_ins(pattern: Pattern) -> list[Node]:
-    """Nodes like those of a pattern, with a number for each offset of memory that is given when it runs: see `given`."""
+class Numbers(Protocol):
+    """What stands for the numbers of a pattern: its shapes, strides, and offsets in what is computed itself."""
+
+    def recipe(self, recipe: Recipe) -> Recipe: ...
+
+    def number(self, value: int) -> int: ...
+
+
+def stand_ins(pattern: Pattern, numbers: Numbers | None = None) -> list[Node]:
+    """Nodes like those of a pattern, with a number for each offset of memory that is given when it runs: see `given`. All else that
+    they have is theirs, or `numbers` that stand for it.
+    """
     twin: dict[Node, Node] = {}
     places: dict[tuple[Node, int], int] = {}
     end = 0
     for node in pattern.nodes:
         if node.buffer is not None:
-            twin[node] = node
+            twin[node] = node if numbers is None else Node(numbers.recipe(node.recipe), buffer=node.buffer)
             continue
         start, end = end, end + len(node.offsets)
         offsets = [APART * number for number in range(start + 1, end + 1)]
@@ -113,14 +124,14 @@ def stand_ins(pattern: Pattern) -> list[Node]:
             if type(source) is Node and source.buffer is not None:
                 offsets[k] = places.setdefault((source, offset), offsets[k])  # that of the first of reads that are one
             else:
-                offsets[k] = offset
+                offsets[k] = offset if numbers is None else numbers.number(offset)
         sources = tuple([twin[s] if type(s) is Node else s for s in node.sources])
-        twin[node] = Node(node.recipe, sources, tuple(offsets))
+        twin[node] = Node(node.recipe if numbers is None else numbers.recipe(node.recipe), sources, tuple(offsets))
         twin[node].stored = node.stored
     return list(twin.values())
 
 
 def given(offset: int) -> tuple[int, int]:
     """Which of a pattern's offsets one is that was found with stand-ins, and how many elements further; -1 for none."""
-    at = (offset + APART // 2) // APART
+    at = int((offset + APART // 2) // APART)
     return at - 1, offset - at * APART

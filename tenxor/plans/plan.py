@@ -26,7 +26,15 @@ _WITHOUT_KERNEL = (EMPTY, REINTERPRET)
 
 def make_plan(pattern: Pattern) -> Plan:
     """The plan that computes what has this pattern."""
-    nodes = stand_ins(pattern)
+    plan = outlined(pattern, stand_ins(pattern))
+    for step in plan.steps:
+        if isinstance(step.filling, Call):
+            step.filling.bound()
+    return plan
+
+
+def outlined(pattern: Pattern, nodes: Sequence[Node]) -> Plan:
+    """The plan for a pattern and what stands for its nodes, with kernels that are not bound to their arguments yet."""
     roots = [nodes[k] for k in pattern.roots]
     order = pending(roots)
     if any(node.op is PLACEHOLDER for node in order):

@@ -101,6 +101,10 @@ class Plan:
         """The memory that its gathered axes take."""
         return sum(t.offsets.nbytes for step in self.steps if step.filling is not None for t in step.filling.tables)
 
+    def with_steps(self, steps: list[Step]) -> Plan:
+        """The same plan with other steps, in which the same cells are filled."""
+        return Plan(self.target, steps, self.inlined, self.costly, self.watched, self.reads, self.more)
+
     def run(self, given: Given, others: Set[int] = NOBODY) -> None:
         """Fill the cells that steps fill. Others can read those of the watched ones that have the numbers `others`."""
         for k in self.inlined:
@@ -147,6 +151,13 @@ class Step:
         self.donors: tuple[tuple[int, frozenset[int]], ...] = ()
         self.needs: set[int] = set()
         self.last: tuple[int, ...] = ()
+
+    def resized(self, shape: tuple[int, ...], nbytes: int, filling: Filling | None) -> Step:
+        """The same step for another size."""
+        found = Step(self.number, shape, self.dtype, nbytes, self.name, self.whole)
+        found.filling, found.irrevocable, found.over, found.bytes_of = filling, self.irrevocable, self.over, self.bytes_of
+        found.may_take, found.donors, found.needs, found.last = self.may_take, self.donors, self.needs, self.last
+        return found
 
     def run(self, given: Given, others: Set[int]) -> None:
         """Fill the cell and settle it. Others can read the cells with the numbers `others`."""

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import tenxor as tx
 from tenxor import memory
 from tenxor.dtypes import ALL
-from tenxor.plans import plan
+from tenxor.plans import general
 from tenxor.pool import pool
 from tenxor.tensor import alike, pieces
 
@@ -178,8 +178,8 @@ def test_pending_pieces_that_are_alike_need_one_plan(
     join: Callable[[Any], tx.Tensor], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = []
-    make = plan.make_plan
-    monkeypatch.setattr(plan, "make_plan", lambda *given: made.append(1) or make(*given))
+    make = general.plan_for
+    monkeypatch.setattr(general, "plan_for", lambda *given: made.append(1) or make(*given))
     base = [tx.asarray(np.full(3, k)) for k in range(50)]
     found = join([b * 17 - 4 for b in base])
     assert found.reshape(50, 3).tolist() == [[17 * k - 4] * 3 for k in range(50)]

@@ -234,4 +234,4 @@ def _in_runs(step: int | Table, lanes: int) -> bool:
 def _overlaps(nest: Nest, a: Address, summed: Loops, n: int) -> bool:
     """Whether a row of columns has much in common with that of another step, as windows have: they are near already."""
     steps = [nest.step(a, axis) for axis in summed]
-    return any(isinstance(step, int) and 0 < abs(step) < n for step in steps)
+    return any(not isinstance(step, Table) and 0 < abs(step) < n for step in steps)

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ...layout import Table
 from ...ops.expr import Expr, rebuild
 from ...target import Target
 from ..drafted import Access, accesses
@@ -42,4 +43,4 @@ def tiled(nest: Nest, target: Target) -> Nest:
 def _crosses(nest: Nest, a: Address, along: int, last: int) -> bool:
     """Whether memory is walked along the first of two axes, and across it along the second."""
     step = nest.step(a, last)
-    return a.then is None and is_unit(a, along) and isinstance(step, int) and step not in (0, 1)
+    return a.then is None and is_unit(a, along) and not isinstance(step, Table) and step not in (0, 1)

@@ -1,0 +1,228 @@
+"""Plans for other sizes: what was planned for some is taken over for all that would be planned alike.
+
+A plan is remembered under its pattern, with all shapes and strides. What is left of a pattern without these numbers, but for
+which of them are equal, 0 or 1, is its structure. The second time that a structure is met it is planned with `Size`s for numbers: they
+remember what was asked of them, so from then on it is known for which numbers the same would be planned, and what sizes its
+kernels are given. Nothing is guessed: numbers that give another answer to any question are planned for themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple, cast
+
+from ..backend import backend
+from ..backend.interface import Arguments
+from ..layout import Form, Layout
+from ..node import Recipe
+from ..remembered import Remembered
+from ..sizes import Number, Trace
+from ..target import Target
+from .call import Call
+from .pattern import Pattern, stand_ins
+from .plan import make_plan, outlined
+from .steps import Plan, Step
+
+MAX_STRUCTURES = 1024
+MOST = 12  # plans of one structure
+
+
+class General(NamedTuple):
+    """A plan without numbers, and what these are for those of a pattern: None if that would be planned otherwise."""
+
+    outline: Plan
+    found: Callable[..., tuple[Any, ...] | None]
+
+    def plan(self, numbers: Iterable[int]) -> Plan | None:
+        """The plan for these numbers."""
+        found = self.found(*numbers)
+        if found is None:
+            return None
+        old, steps = self.outline, []
+        for step, (shape, nbytes, its) in zip(old.steps, found, strict=True):
+            filling = step.filling
+            if isinstance(filling, Call):
+                filling = Call(filling.compiled, _with_numbers(filling.arguments, its)).bound()
+            steps.append(step.resized(shape, nbytes, filling))
+        return old.with_steps(steps)
+
+
+def plan_for(pattern: Pattern) -> Plan:
+    """The plan that computes what has this pattern."""
+    numbers: list[int] = []
+    structure = structure_of(pattern, numbers)
+    if structure is None:
+        return make_plan(pattern)
+    each = {0: 0, 1: 1}
+    key = structure, tuple([each.setdefault(n, len(each)) for n in numbers])
+    known, target = _known.get(key), backend().target
+    if known is None or known.target is not target:
+        known = Known(target)
+        _known.keep(key, known)
+    return known.plan(pattern, list(each)[2:])
+
+
+class Known:
+    """What is known of a structure: its plans, those found last first. It takes some times as long to plan for other sizes, too, so the
+    more often that was done, the more patterns are planned for themselves before it is done again.
+    """
+
+    __slots__ = ("general", "once", "target")
+
+    def __init__(self, target: Target) -> None:
+        self.target = target
+        self.general: list[General] = []
+        self.once = 0  # how many patterns were planned for themselves
+
+    def plan(self, pattern: Pattern, numbers: list[int]) -> Plan:
+        """The plan for a pattern, which has these numbers."""
+        general = self.general
+        for k, each in enumerate(general):
+            plan = each.plan(numbers)
+            if plan is not None:
+                general.insert(0, general.pop(k))
+                return plan
+        if self.once >= 1 << len(general) and len(general) < MOST:
+            found = general_plan(pattern, numbers)
+            if found is not None:
+                plan = found.plan(numbers)
+                assert plan is not None, "a plan suits the numbers that it was made of"
+                general.insert(0, found)
+                return plan
+            self.once = -MANY
+        self.once += 1
+        return make_plan(pattern)
+
+
+def general_plan(pattern: Pattern, numbers: Iterable[int]) -> General | None:
+    """A plan for all patterns of the same structure that it suits, which has these numbers; None if it can be planned for itself
+    alone.
+    """
+    try:
+        traced = _Traced(numbers)
+        outline = outlined(pattern, stand_ins(pattern, traced))
+        found = traced.trace.written(tuple(map(_numbers_of, outline.steps)))
+        return General(outline.with_steps(list(map(_without_numbers, outline.steps))), found)
+    except TypeError:  # something does not know such numbers
+        return None
+
+
+MANY = 1 << 30  # more than are ever planned
+_known: Remembered[Known] = Remembered(MAX_STRUCTURES)
+
+
+# --- the numbers of a pattern -----------------------------------------------------------------------------------------
+
+
+def structure_of(pattern: Pattern, numbers: list[int]) -> object | None:
+    """What is left of a pattern without its numbers, which are appended to `numbers`; None if tables are among them."""
+    parts: list[object] = []
+    stack: list[object] = [pattern.key]
+    while stack:
+        part = stack.pop()
+        if type(part) is Recipe:
+            if not _take_apart(part, parts, numbers):
+                return None
+        elif type(part) is not tuple:
+            parts.append(part)
+        elif len(part) == 1:
+            numbers.append(part[0])  # an offset in what is computed itself
+        else:
+            parts.append(len(part))
+            stack += part
+    for node in pattern.nodes:
+        if node.buffer is not None:
+            parts.append(len(node.shape))
+            numbers += node.shape
+    return tuple(parts)
+
+
+def _take_apart(recipe: Recipe, parts: list[object], numbers: list[int]) -> bool:
+    """Whether a recipe is without tables; then what else there is of it is appended to the parts and numbers."""
+    parts += (recipe.op, len(recipe.shape), recipe.dtype, recipe.dtypes, recipe.target is None)
+    numbers += recipe.shape
+    for form in (*recipe.forms, recipe.target):
+        layout = None if form is None else form.layout
+        chain = layout is not None and layout.base is not None
+        while layout is not None:
+            if layout.tables is not None:
+                return False
+            parts.append(len(layout.shape))
+            numbers += layout.shape
+            numbers += layout.strides
+            if chain:
+                numbers.append(layout.offset)
+            layout = layout.base
+        parts.append(None)
+    return True
+
+
+class _Traced:
+    """The numbers of a pattern as sizes of a trace: one for each number that differs. 0 and 1 are what they are."""
+
+    def __init__(self, numbers: Iterable[int]) -> None:
+        self.trace = Trace()
+        self.given = {n: self.trace.size(n) for n in numbers}
+        self.known: dict[int, Number] = {0: 0, 1: 1}
+        self.recipes: dict[Recipe, Recipe] = {}
+
+    def number(self, value: int) -> int:
+        """What stands for a number."""
+        found = self.known.get(value)
+        if found is None:
+            found = self.known[value] = self.given[value]
+        return cast(int, found)
+
+    def recipe(self, recipe: Recipe) -> Recipe:
+        """What stands for a recipe."""
+        found = self.recipes.get(recipe)
+        if found is None:
+            shape = tuple(map(self.number, recipe.shape))
+            forms = tuple([None if form is None else self.form(form) for form in recipe.forms])
+            target = None if recipe.target is None else self.form(recipe.target)
+            found = self.recipes[recipe] = Recipe(recipe.op, shape, recipe.dtype, recipe.dtypes, forms, target)
+        return found
+
+    def form(self, form: Form) -> Form:
+        """What stands for the form of a layout."""
+        return self.layout(form.layout).form
+
+    def layout(self, layout: Layout) -> Layout:
+        """What stands for a layout."""
+        shape = tuple(map(self.number, layout.shape))
+        axes = list(zip(layout.shape, layout.strides, strict=True))
+        for (size, stride), (_, outer) in zip(reversed(axes), reversed(axes[:-1]), strict=False):
+            if outer == size * stride and outer not in self.known:
+                product = self.known[outer] = self.number(size) * self.number(stride)
+                self.trace.asked(product - self.given[outer], "==", True)
+            self.number(stride)
+        strides = tuple(map(self.number, layout.strides))
+        base = None if layout.base is None else self.layout(layout.base)
+        return Layout(shape, strides, 0 if base is None and not layout.offset else self.number(layout.offset), None, base)
+
+
+# Those of a step are its shape and bytes, and of its kernel the arguments but for scalars and tables.
+_NONE = ((0, 0), (), (), 0, 0, 0)
+
+
+def _numbers_of(step: Step) -> tuple[object, ...]:
+    filling = step.filling
+    if filling is None:
+        return step.shape, step.nbytes, ()
+    if not isinstance(filling, Call) or filling.tables:
+        raise TypeError("what is computed block by block, or by way of tables, is planned for its own sizes")
+    its = filling.arguments
+    numbers = its.out, tuple(its.sources), tuple(its.sizes), its.split, its.work, its.scratch
+    return step.shape, step.nbytes, numbers
+
+
+def _without_numbers(step: Step) -> Step:
+    filling = step.filling
+    if isinstance(filling, Call):
+        filling = Call(filling.compiled, _with_numbers(filling.arguments, _NONE))
+    return step.resized((), 0, filling)
+
+
+def _with_numbers(old: Arguments, numbers: tuple[Any, ...]) -> Arguments:
+    out, sources, *others = numbers
+    return Arguments(out, sources, old.scalars, old.tables, *others)

@@ -1,0 +1,260 @@
+"""Sizes that remember: how each was worked out, and what was asked of it.
+
+What is worked out for some sizes, strides and offsets may serve for others. To know for which, it is worked out of `Size`s
+instead of ints. What comes of their arithmetic are `Size`s again, sums of products of the given ones; and each question whose
+answer may have decided something - is it less, is it equal, which number is it - is noted, with the answer. Where other numbers
+give the same answers, the same would have come of them, and `Trace.written` is a Python function that says so, and works the
+results out.
+
+What is looked up by `Size`s may be found under one of the same trace with the same number; no question is noted if it is not. So
+whoever collects things by numbers must do right if two of them turn out to be equal.
+
+A `Size` is no `int`, so that nothing can take its number for granted: whoever needs that as it is asks for it (`__index__`), and
+from then on it is that number. What does not know such sizes refuses them with a TypeError.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from itertools import count
+from operator import index
+from typing import Any
+
+_serial = count(1).__next__  # of the next trace
+Monomial = tuple[int, ...]  # the atoms of a product, in order; () is 1
+Terms = tuple[tuple[Monomial, int], ...]  # in order, each with how often it is added; never 0 times
+
+
+class Size:
+    """A whole number that was given to a trace, or worked out of such: the sum of `terms`, which is `value` this time."""
+
+    __slots__ = ("terms", "trace", "value")
+
+    def __init__(self, trace: Trace, value: int, terms: Terms) -> None:
+        self.trace, self.value, self.terms = trace, value, terms
+
+    # Arithmetic
+
+    def __add__(self, other: Number) -> Number:
+        if not isinstance(other, (int, Size)):
+            return NotImplemented
+        return self.trace.number(self.value + int_of(other), _summed(self.terms, _terms(other)))
+
+    def __mul__(self, other: Number) -> Number:
+        if not isinstance(other, (int, Size)):
+            return NotImplemented
+        products = [(tuple(sorted(m + n)), a * b) for m, a in self.terms for n, b in _terms(other)]
+        return self.trace.number(self.value * int_of(other), _summed((), products))
+
+    def __divmod__(self, other: Number) -> tuple[Number, Number]:
+        if not isinstance(other, (int, Size)):
+            return NotImplemented
+        quotient, rest = self.trace.divided(self, other)
+        return quotient, rest or 0  # whether it divides is asked
+
+    def __rdivmod__(self, other: int) -> tuple[Number, Number]:
+        if not isinstance(other, int):
+            return NotImplemented
+        quotient, rest = self.trace.divided(other, self)
+        return quotient, rest or 0
+
+    def __neg__(self) -> Number:
+        return self * -1
+
+    def __sub__(self, other: Number) -> Number:
+        return self + other * -1
+
+    def __rsub__(self, other: int) -> Number:
+        return self * -1 + other
+
+    def __floordiv__(self, other: Number) -> Number:
+        return self.trace.divided(self, other)[0] if isinstance(other, (int, Size)) else NotImplemented
+
+    def __rfloordiv__(self, other: int) -> Number:
+        return self.trace.divided(other, self)[0] if isinstance(other, int) else NotImplemented
+
+    def __mod__(self, other: Number) -> Number:
+        return divmod(self, other)[1]
+
+    def __rmod__(self, other: int) -> Number:
+        return divmod(other, self)[1]
+
+    __radd__, __rmul__ = __add__, __mul__
+
+    def __abs__(self) -> Number:
+        return self if self >= 0 else -self
+
+    # Questions
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, (int, Size)):
+            return NotImplemented
+        if isinstance(other, Size) and other.trace is not self.trace:
+            return False
+        return self.trace.asked(self - other, "==", self.value == int_of(other))
+
+    def __lt__(self, other: Number) -> bool:
+        if not isinstance(other, (int, Size)):
+            return NotImplemented
+        return self.trace.asked(self - other, "<", self.value < int_of(other))
+
+    def __gt__(self, other: Number) -> bool:
+        if not isinstance(other, (int, Size)):
+            return NotImplemented
+        return self.trace.asked(self * -1 + other, "<", self.value > int_of(other))
+
+    def __le__(self, other: Number) -> bool:
+        return not self > other
+
+    def __ge__(self, other: Number) -> bool:
+        return not self < other
+
+    def __bool__(self) -> bool:
+        return self != 0
+
+    def __index__(self) -> int:
+        self.trace.asked(self - self.value, "==", True)
+        return self.value
+
+    def bit_length(self) -> int:
+        """That of the number that this is from now on."""
+        return self.__index__().bit_length()
+
+    def __hash__(self) -> int:
+        # So those of one trace that are equal this time are one key, once that was asked; but no int is the same key, nor what is of
+        # another trace, though some may be remembered as keys.
+        return hash((self.trace.serial, self.value))
+
+    def __array__(self, *_: object, **__: object) -> Any:
+        raise TypeError("NumPy would not remember how a size was found")
+
+    def __str__(self) -> str:
+        return str(self.__index__())
+
+    def __repr__(self) -> str:
+        return self.trace.text(self)
+
+
+Number = int | Size
+
+
+def int_of(n: Number) -> int:
+    """The number as it is this time, of which nothing may come but another `Size`'s value."""
+    return n.value if isinstance(n, Size) else n
+
+
+def _terms(n: Number) -> Terms:
+    """What a number is the sum of."""
+    return n.terms if isinstance(n, Size) else (((), n),) if n else ()
+
+
+def _summed(first: Iterable[tuple[Monomial, int]], second: Iterable[tuple[Monomial, int]]) -> Terms:
+    found: dict[Monomial, int] = dict(first)
+    for monomial, times in second:
+        found[monomial] = found.get(monomial, 0) + times
+    return tuple(sorted([term for term in found.items() if term[1]]))
+
+
+class Trace:
+    """What was worked out of some given numbers, and what was asked on the way."""
+
+    def __init__(self) -> None:
+        self.serial = _serial()
+        self.names: list[str] = []  # of the atoms: what was given, and what divisions gave
+        self.given: list[str] = []
+        self.lines: list[str] = []  # of the function, but for its last
+        self.answers: dict[str, None] = {}  # conditions that hold, since the last line
+        self.known: set[str] = set()  # all that do
+        self.divisions: dict[tuple[Terms, Terms], tuple[Number, Number]] = {}
+
+    def size(self, value: int) -> Size:
+        """A number that is given, the next one of the function that is written in the end."""
+        self.given.append(f"n{len(self.given)}")
+        return self._atom(self.given[-1], value)
+
+    def _atom(self, name: str, value: int) -> Size:
+        self.names.append(name)
+        return Size(self, value, (((len(self.names) - 1,), 1),))
+
+    def number(self, value: int, terms: Terms) -> Number:
+        """The number of these terms: an int if nothing that was given is in them."""
+        return Size(self, value, terms) if terms and terms[-1][0] else value
+
+    def asked(self, difference: Number, how: str, answer: bool) -> bool:
+        """The answer to whether a number is 0 (`how`: `==`), or below (`<`): noted, unless it is always that."""
+        if isinstance(difference, Size):
+            constant = 0 if difference.terms[0][0] else difference.terms[0][1]
+            condition = f"{self.text(difference - constant)} {how if answer else _UNLIKE[how]} {-constant}"
+            if condition not in self.known:
+                self.known.add(condition)
+                self.answers[condition] = None
+        return answer
+
+    def divided(self, a: Number, b: Number) -> tuple[Number, Number]:
+        """Quotient, rounded down, and remainder."""
+        value, rest = divmod(int_of(a), int_of(b))
+        key = terms, by = _terms(a), _terms(b)
+        found = self.divisions.get(key)
+        if found is not None:
+            return found
+        if isinstance(b, Size):
+            self.asked(b, "==", False)
+        exact = _exactly(terms, by)
+        if value == 0 and rest:
+            self.asked(a, "<", rest < 0)
+            self.asked(abs(a) - abs(b), "<", True)
+            found = 0, a
+        elif exact is not None:
+            found = self.number(value, exact), rest
+        elif isinstance(b, int) and all(times % b == 0 for monomial, times in terms if monomial):
+            found = self.number(value, tuple([(m, n // b) for m, n in terms if n // b])), rest
+        else:
+            names = f"q{len(self.names)}", f"r{len(self.names)}"
+            self._check()
+            self.lines.append(f"{names[0]}, {names[1]} = divmod({self.text(a)}, {self.text(b)})")
+            found = self._atom(names[0], value), self._atom(names[1], rest)
+        self.divisions[key] = found
+        return found
+
+    def _check(self) -> None:
+        if self.answers:
+            self.lines.append(f"if not ({' and '.join(self.answers)}): return None")
+            self.answers = {}
+
+    def text(self, value: Any) -> str:
+        """A number, or a tuple of such, as it is worked out."""
+        if isinstance(value, tuple):
+            return f"({''.join([self.text(part) + ', ' for part in value])})"
+        if not isinstance(value, Size):
+            return str(index(value))
+        names = self.names
+        return " + ".join(["*".join([str(n)] * (n != 1 or not m) + [names[a] for a in m]) for m, n in value.terms])
+
+    def written(self, results: tuple[object, ...]) -> Callable[..., tuple[Any, ...] | None]:
+        """The function of numbers in place of the given ones that gives the results for them; None if they give other answers."""
+        self._check()
+        lines = [f"def found({', '.join(self.given)}):", *self.lines, f"return {self.text(results)}"]
+        scope: dict[str, Callable[..., tuple[Any, ...] | None]] = {}
+        exec("\n    ".join(lines), scope)
+        return scope["found"]
+
+
+_UNLIKE = {"==": "!=", "<": ">="}
+
+
+def _exactly(terms: Terms, by: Terms) -> Terms | None:
+    """The quotient of two sums of which the second is one product that is in all terms of the first, else None."""
+    if len(by) != 1:
+        return () if not terms else ((((), 1),) if terms == by else None)
+    ((divisor, times),) = by
+    found = []
+    for monomial, n in terms:
+        rest = list(monomial)
+        for atom in divisor:
+            if atom not in rest:
+                return None
+            rest.remove(atom)
+        if n % times:
+            return None
+        found.append((tuple(rest), n // times))
+    return tuple(sorted(found))

@@ -1,0 +1,193 @@
+"""Plans that are taken over for other sizes, beside those that are made for them."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tenxor as tx
+from tenxor.errors import IndexOutOfRange
+from tenxor.plans import general
+from tenxor.plans.call import Call
+from tenxor.plans.pattern import Pattern
+from tenxor.plans.steps import Plan
+
+Array = np.ndarray[Any, Any]
+
+
+def told(plan: Plan) -> tuple[object, ...]:
+    """All that a plan says."""
+    steps = []
+    for s in plan.steps:
+        filling: object = s.filling
+        if isinstance(filling, Call):
+            its = filling.arguments
+            numbers = its.out, list(its.sources), list(its.sizes), its.split, its.work, its.scratch
+            filling = filling.compiled.kernel, list(its.scalars), list(its.tables), numbers
+        steps.append((s.number, s.shape, s.dtype, s.nbytes, s.whole, s.over, s.bytes_of, s.donors, s.needs, s.last, filling))
+    return plan.inlined, plan.costly, plan.watched, plan.reads, plan.more, steps
+
+
+@pytest.fixture
+def taken_over(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[bool]]:
+    """For each pattern whether its plan was taken over. Each plan is compared with that which is made for the pattern."""
+    find, make = general.plan_for, general.make_plan
+    made: list[Pattern] = []
+    found: list[bool] = []
+
+    def noted(pattern: Pattern) -> Plan:
+        made.append(pattern)
+        return make(pattern)
+
+    def compared(pattern: Pattern) -> Plan:
+        before = len(made)
+        plan = find(pattern)
+        found.append(len(made) == before)
+        if found[-1]:
+            assert told(plan) == told(make(pattern))
+        return plan
+
+    monkeypatch.setattr(general, "make_plan", noted)
+    monkeypatch.setattr(general, "plan_for", compared)
+    monkeypatch.setattr(general, "_known", general.Remembered(general.MAX_STRUCTURES))
+    yield found
+
+
+def numbers(*shape: int) -> Array:
+    return (np.arange(np.prod(shape, dtype=int)).reshape(shape) * 7 % 11 - 4).astype(float)
+
+
+PROGRAMS: dict[str, Callable[[Any, Array, Array], Any]] = {
+    "a chain": lambda xp, a, b: (a * 2 + b) * a - 3,
+    "rows": lambda xp, a, b: a - b[0],
+    "columns": lambda xp, a, b: a * b[:, :1],
+    "turned": lambda xp, a, b: a.T + b.T,
+    "one turned": lambda xp, a, b: a[: min(a.shape), : min(a.shape)].T + b[: min(a.shape), : min(a.shape)],
+    "backwards": lambda xp, a, b: a[::-1] + b[:, ::-1],
+    "every other": lambda xp, a, b: a[::2, 1:] * 2 - b[::2, :-1],
+    "a sum": lambda xp, a, b: (a * b).sum(),
+    "sums of rows": lambda xp, a, b: (a + b).sum(axis=1),
+    "sums of columns": lambda xp, a, b: (a + b).max(axis=0),
+    "both in one": lambda xp, a, b: a - a.mean(axis=1, keepdims=True) + b.max(),
+    "where the largest are": lambda xp, a, b: a.argmax(axis=1) + b.argmax(axis=1),
+    "flat": lambda xp, a, b: a.reshape(-1)[1:] - b.reshape(-1)[:-1],
+    "another shape": lambda xp, a, b: a.T.reshape(a.shape) + b,
+    "pairs": lambda xp, a, b: a[:, None, :] * b[None, :, :],
+    "distances": lambda xp, a, b: ((a[:, None, :] - b[None, :, :]) ** 2).sum(axis=2),
+    "a product": lambda xp, a, b: a @ b.T,
+    "a product and a row": lambda xp, a, b: (a.T @ b) * 2 + b[0],
+    "a matrix and a vector": lambda xp, a, b: a @ b[0],
+    "running sums": lambda xp, a, b: xp.cumulative_sum(a + b, axis=1) if xp is tx else np.cumsum(a + b, axis=1),
+    "chosen": lambda xp, a, b: xp.where(a > b, a, -b),
+    "counted": lambda xp, a, b: a + xp.arange(a.shape[1]),
+    "a power": lambda xp, a, b: (xp.exp(-abs(a)) / (1 + abs(b))).sum(axis=-1),
+}
+SELDOM = {"a product", "a product and a row", "distances", "both in one", "another shape"}  # sizes often change their plans
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_what_is_taken_over_is_what_would_be_made(name: str, taken_over: list[bool]) -> None:
+    rng = random.Random(name)
+    program = PROGRAMS[name]
+    for _ in range(25):
+        shape = rng.randrange(2, 70), rng.randrange(2, 70)
+        a, b = numbers(*shape), numbers(*shape)[::-1] + 2
+        ours, theirs = tx.asarray(a), tx.asarray(np.ascontiguousarray(b))
+        assert np.allclose(program(tx, ours, theirs).to_numpy(), program(np, a, b), rtol=1e-12, atol=1e-9)
+    assert sum(taken_over) >= len(taken_over) // (5 if name in SELDOM else 2)
+
+
+def a_program(seed: int) -> Callable[[Any, list[Any]], Any]:
+    """Some moves and operations, the same for each seed."""
+
+    def run(xp: Any, given: list[Any]) -> Any:
+        rng, values = random.Random(seed), list(given)
+        for _ in range(rng.randrange(3, 9)):
+            x = rng.choice(values)
+            kind = rng.randrange(9)
+            if kind == 0:
+                x = x.T
+            elif kind == 1:
+                x = x[rng.choice((slice(1, None), slice(None, None, -1), slice(None, None, 2), slice(None, -1)))]
+            elif kind == 2:
+                x = x[..., rng.choice((slice(2, None), slice(None, None, -1), slice(None, None, 2)))]
+            elif kind == 3:
+                x = x.reshape(-1) if rng.random() < 0.5 else x.reshape(x.shape[::-1])
+            elif kind == 4:
+                x = x.sum(axis=rng.choice((0, -1)), keepdims=True) + x
+            elif kind == 5:
+                x = x * 2 - 1
+            elif kind == 6:
+                y = rng.choice([v for v in values if v.ndim == x.ndim])
+                cut = tuple([slice(0, min(n, m)) for n, m in zip(x.shape, y.shape, strict=True)])
+                x = x[cut] + y[cut] * 3
+            elif kind == 7 and x.ndim == 2:
+                y = rng.choice([v for v in values if v.ndim == 2])
+                k = min(x.shape[1], y.shape[0])
+                x = x[:, :k] @ y[:k, :] / 64
+            elif kind == 8 and x.ndim == 2:
+                x = x[:, None, :] - x[None, :3, :]
+                x = x.max(axis=1)
+            values.append(x)
+        return values[-1]
+
+    return run
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_so_it_is_for_programs_by_chance(seed: int, taken_over: list[bool]) -> None:
+    program, rng = a_program(seed), random.Random(seed)
+    for _ in range(8):
+        sizes = [rng.randrange(4, 40) for _ in range(2)]
+        arrays = [numbers(*sizes), numbers(*sizes[::-1])]
+        found = program(tx, [tx.asarray(x) for x in arrays])
+        assert np.allclose(found.to_numpy(), program(np, arrays), rtol=1e-9, atol=1e-9)
+
+
+def test_large_results_are_planned_as_large_ones(taken_over: list[bool]) -> None:
+    for n in (100, 200, 1 << 21, (1 << 21) + 64, 300):
+        x = tx.ones(n).realize()
+        assert ((x + 1) * x).realize()[n - 1].item() == 2
+    assert sum(taken_over) >= 3
+
+
+def test_writes_and_donated_memory(taken_over: list[bool]) -> None:
+    for n in (10, 20, 30, 40, 700, 50_000, 60_000):
+        array = numbers(n, 3)
+        x = tx.asarray(array.copy())
+        x[1:] = x[:-1] * 2
+        array[1:] = array[:-1] * 2
+        x += 1
+        assert np.array_equal(x.to_numpy(), array + 1)
+    assert sum(taken_over) >= 6
+
+
+def test_sizes_of_0_and_1_are_planned_for_themselves(taken_over: list[bool]) -> None:
+    for n in (5, 6, 1, 0, 7, 2):
+        for m in (4, 1, 0, 9, 3):
+            array = numbers(n, m)
+            x = tx.asarray(array)
+            assert np.array_equal((x * 2 - x[:, :1].sum(axis=0)).to_numpy(), array * 2 - array[:, :1].sum(axis=0))
+    assert any(taken_over)
+
+
+def test_an_error_is_the_same_for_other_sizes() -> None:
+    for n in (5, 6, 7, 8):
+        x = tx.arange(n).realize()
+        with pytest.raises(IndexOutOfRange, match=f"index {n} is out of range for axis 0 of size {n}"):
+            x[tx.asarray([0, n])].realize()
+        with pytest.raises(MemoryError, match=str(n)):
+            (tx.ones((n, 1 << 58)) + x[0]).realize()
+
+
+def test_structures_and_their_plans_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = general.Remembered[general.Known](5)
+    monkeypatch.setattr(general, "_known", known)
+    x = tx.asarray(numbers(300, 300)).realize()
+    for n in range(2, 250):
+        assert (x[:n, :n] @ x[:n, :n])[0, 0].item() == pytest.approx(float(numbers(300, 300)[0, :n] @ numbers(300, 300)[:n, 0]))
+        assert len(known) <= 5 and all(len(k.general) <= general.MOST for k in known.values())

@@ -1,0 +1,124 @@
+"""Sizes that remember, beside plain ints: the same program of both."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from itertools import product
+
+import numpy as np
+import pytest
+
+from tenxor.sizes import Number, Size, Trace
+
+Program = Callable[[Sequence[int]], tuple[int, ...]]
+
+
+def traced(program: Callable[..., tuple[object, ...]], *numbers: int) -> Callable[..., tuple[int, ...] | None]:
+    """What a program gives for other numbers."""
+    trace = Trace()
+    sizes = [trace.size(n) for n in numbers]
+    return trace.written(program(*sizes))
+
+
+def a_program(seed: int) -> Program:
+    """Some arithmetic with some questions, the same for each seed."""
+
+    def run(given: Sequence[int]) -> tuple[int, ...]:
+        rng, values = random.Random(seed), [*given, 2, 7]
+        for _ in range(rng.randrange(2, 12)):
+            a, b = rng.choice(values), rng.choice(values)
+            kind = rng.randrange(12)
+            if kind < 5:
+                values.append((a + b, a - b, a * b, -a, abs(a))[kind])
+            elif kind == 5 and b != 0:
+                values += divmod(a, b)
+            elif kind == 6 and b:
+                values.append(a // b - 3 % b)
+            elif kind == 7:
+                values += sorted((a, b))
+            elif kind == 8:
+                values.append(max(values[-3:]))
+            elif kind == 9:
+                values.append(a if a == b or a >= 9 else b + 1)
+            elif kind == 10:
+                values.append(len({a, a + b - b}))
+            elif kind == 11 and 0 <= a < 20:
+                values.append(sum(range(a)))
+        return tuple(values)
+
+    return run
+
+
+@pytest.mark.parametrize("seed", range(300))
+def test_what_is_found_for_other_numbers_is_what_the_program_gives(seed: int) -> None:
+    program, rng = a_program(seed), random.Random(seed)
+    given = [rng.choice((0, 1, 2, 3, 5, 8, 12, 30, -1, -4)) for _ in range(3)]
+    found = traced(lambda *sizes: program(sizes), *given)
+    assert found(*given) == program(given)
+    for other in product((0, 1, 3, 4, 7, 24, -2), repeat=3):
+        answer = found(*other)
+        if answer is not None:
+            assert answer == program(other)
+
+
+def test_it_is_found_for_many_others() -> None:
+    program = a_program(0)
+    suited = 0
+    for seed in range(100):
+        program = a_program(seed)
+        found = traced(lambda *sizes, program=program: program(sizes), 5, 8, 12)
+        suited += any(found(*other) is not None for other in product((6, 7, 11, 13), repeat=3))
+    assert suited > 60
+
+
+def test_equal_sums_are_equal_whatever_the_numbers() -> None:
+    trace = Trace()
+    n, m = trace.size(6), trace.size(4)
+    assert n * m + m == m * (n + 1) and (n * m) % n == 0 and n * m // m == n and (n + m) * 2 - m - m == n + n
+    assert not trace.known - {"n1 != 0", "n0 != 0"}
+
+
+def test_what_is_always_one_number_is_an_int() -> None:
+    trace = Trace()
+    n = trace.size(6)
+    assert [type(x) for x in (n - n, n * 0, n // n, (n + 3) - n, n % n)] == [int] * 5
+
+
+def test_whoever_takes_the_number_is_given_that_one_alone() -> None:
+    for take in (range, lambda n: [0] * n, lambda n: "abcdefghij"[n], str, lambda n: n.bit_length(), lambda n: f"{n}", int):
+        found = traced(lambda n, take=take: (take(n) and n,), 6)
+        assert found(6) == (6,) and found(7) is None
+
+
+def test_what_does_not_know_them_refuses_them() -> None:
+    n = Trace().size(6)
+    refused: list[Callable[[], object]] = [
+        lambda: np.arange(n),  # type: ignore[call-overload]
+        lambda: np.array([n, 1]),
+        lambda: np.ones(3) * n,
+        lambda: n * np.int64(3),  # type: ignore[operator]
+        lambda: n - np.ones(3),  # type: ignore[operator]
+        lambda: n * 1.5,  # type: ignore[operator]
+        lambda: n / 2,  # type: ignore[operator]
+        lambda: n < 1.5,  # type: ignore[operator]
+        lambda: divmod(n, 0.5),  # type: ignore[operator]
+    ]
+    for refuse in refused:
+        with pytest.raises(TypeError):
+            refuse()
+    assert n != 6.5 and n != "6"
+
+
+def test_no_key_is_that_of_an_int_or_of_another_trace() -> None:
+    n, other = Trace().size(6), Trace().size(6)
+    known: dict[Number, str] = {6: "int", other: "other"}
+    assert n not in known and n != other and isinstance(n, Size)
+    same = n.trace.size(6)
+    assert {n: 1}[same] == 1 and n.trace.known == {"n0 + -1*n1 == 0"}
+
+
+def test_a_division_by_nothing_is_refused_and_never_done_for_others() -> None:
+    with pytest.raises(ZeroDivisionError):
+        traced(lambda n, m: (n // m,), 6, 0)
+    assert traced(lambda n, m: (n // m,), 6, 4)(6, 0) is None
