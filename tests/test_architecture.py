@@ -36,7 +36,12 @@ ROOMS = (
     Room(("tenxor.spellings",), "advice for those who erred; it knows names, not what they mean", only=()),
     Room(("tenxor.system",), "what the operating system gives, whoever asks", only=()),
     Room(("tenxor.remembered",), "what is remembered is bounded, whoever found it", only=()),
-    Room(("tenxor.layout",), "index algebra makes sense without a tensor", only=("tenxor.errors", "tenxor.remembered")),
+    Room(("tenxor.sizes",), "a number that remembers may stand for any size, stride or offset", only=()),
+    Room(
+        ("tenxor.layout",),
+        "index algebra makes sense without a tensor",
+        only=("tenxor.errors", "tenxor.remembered", "tenxor.sizes"),
+    ),
     Room(("tenxor.dtypes",), "what an element is, and what two become together"),
     Room(("tenxor.ops",), "scalar formulas and the one table of them; everything that knows an op reads it here"),
     Room(("tenxor.pool",), "blocks of memory, whoever wants them", only=()),
