@@ -47,3 +47,15 @@ def vectors(monkeypatch: pytest.MonkeyPatch, nbytes: int) -> None:
     """The present machine with vectors of so many bytes, whatever instructions these become."""
     registers = MANY_REGISTERS if nbytes == 64 else 16
     use(monkeypatch, replace(current(), vector_bytes=nbytes, registers=registers))
+
+
+def without_semaphores(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A system that has none of those that code of threads calls, for threads that start until the test ends."""
+
+    def library(name: str, *others: Any) -> Any:
+        if name == "sharing":
+            raise RuntimeError("no such symbols")
+        return Compiler._library(compiler(), name, *others)
+
+    monkeypatch.setattr(compiler(), "_sharing", None)
+    monkeypatch.setattr(compiler(), "_library", library)

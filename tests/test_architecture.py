@@ -52,6 +52,7 @@ ROOMS = (
     Room(("tenxor.target", "tenxor.machines"), "what a machine is, for whoever plans or makes code for one", only=()),
     Room(("tenxor.kernel",), "nodes become loops, for whatever target is given"),
     Room(("tenxor.backend",), "machines see the loop IR and nothing above it"),
+    Room(("tenxor.threadpool",), "what limits threads finds them here; nobody of ours asks"),
     Room(("tenxor.plans", "tenxor.realize"), "joins the two: pending nodes, kernels, run"),
     Room(("tenxor.pending",), "bounds what is not computed yet, by computing"),
     Room(("tenxor.storage",), "the cell that holds a node; it shows what is in it, so it can ask for values"),
@@ -68,7 +69,9 @@ FOREIGN = {
     "llvmlite": (  # what emitters write is text; it is loaded when it is first compiled
         "tenxor.backend.llvm.compiler",
         "tenxor.backend.llvm.machine",
+        "tenxor.threadpool",
     ),
+    "threadpoolctl": ("tenxor.threadpool",),  # an extra: it asks, and is told
 }
 
 
@@ -217,7 +220,7 @@ def test_no_modules_import_each_other() -> None:
 
 # Who knows more of back ends than their interface: the public face has the number of threads, and plans are made for it.
 ENTRANCES = ("tenxor.backend", "tenxor.backend.interface")
-BEHIND = {("tenxor", "tenxor.backend.threads"), ("tenxor.realize", "tenxor.backend.threads")}
+BEHIND = {(name, "tenxor.backend.threads") for name in ("tenxor", "tenxor.realize", "tenxor.threadpool")}
 
 
 def test_back_ends_are_known_by_their_interface() -> None:

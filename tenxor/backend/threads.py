@@ -1,7 +1,8 @@
 """Threads: started once, parked, and given pieces of a loop. Which thread runs a piece never changes its result.
 
-What they do there is machine code (`llvm/sharing.py`), so a helper wakes up in microseconds and needs no lock of
-Python's. `TENXOR_NUM_THREADS` sets how many there are; else it is the number of CPUs that this process may use.
+What they do there is machine code (`places.py`, `llvm/sharing.py`), so a helper wakes up in microseconds and needs no lock of
+Python's. `TENXOR_NUM_THREADS` sets how many there are, or `OMP_NUM_THREADS`, by which joblib and Dask share out CPUs among their
+workers; else it is the number of CPUs that this process may use, and 1 in the processes that `multiprocessing` makes, which share them.
 
 Threads may be had or not, and Ctrl-C may be heard wherever Python runs. So whoever starts helpers stops those that were started
 if it cannot go on; helpers hold the memory that they look at, and a pool that is dropped sends them home. If fewer start than were
@@ -11,8 +12,8 @@ asked for, those that did share the work.
 from __future__ import annotations
 
 import atexit
-import ctypes
 import os
+import sys
 import threading
 import warnings
 from collections.abc import Callable
@@ -25,39 +26,21 @@ from ..errors import ArgumentError
 from ..system import cpus
 from ..target import Sharing
 from .interface import in_one_go
+from .places import place
 
 if TYPE_CHECKING:
     from .llvm.compiler import MachineCode
 
 
 def _default_count() -> int:
-    named = os.environ.get("TENXOR_NUM_THREADS", "")
-    return int(named) if named.isdigit() and int(named) > 0 else cpus()
-
-
-class _Place:
-    """The memory in which helpers meet the caller, and the machine code that they run there."""
-
-    def __init__(self) -> None:
-        from .llvm.compiler import compiler
-        from .llvm.sharing import MEETING_PLACE
-
-        code = self._code = compiler().sharing()  # which lives as long as this does
-        integer, pointer = ctypes.c_int64, ctypes.c_void_p
-        self._memory = ctypes.create_string_buffer(MEETING_PLACE + 64)
-        self.address = (ctypes.addressof(self._memory) + 63) & -64
-        self.share = ctypes.CFUNCTYPE(None, pointer, pointer, ctypes.c_char_p, *(integer,) * 4)(code["share"])
-        self._stop = ctypes.CFUNCTYPE(None, pointer, integer)(code["stop"])
-        self._serve = ctypes.CFUNCTYPE(None, pointer, integer)(code["serve"])
-        ctypes.CFUNCTYPE(None, pointer)(code["prepare"])(self.address)
-
-    def serve(self, worker: int) -> None:
-        """Help until all are sent home. Who is here holds this object, whatever became of the pool."""
-        self._serve(self.address, worker)
-
-    def close(self, helpers: int) -> None:
-        """Send home so many helpers, and whoever comes later."""
-        self._stop(self.address, helpers)
+    """How many threads there are if nobody says."""
+    for name in ("TENXOR_NUM_THREADS", "OMP_NUM_THREADS"):
+        first = os.environ.get(name, "").split(",")[0]
+        if first.isdigit() and int(first) > 0:
+            return int(first)
+    multiprocessing = sys.modules.get("multiprocessing")  # which is loaded in all processes that it makes
+    alone = multiprocessing is None or multiprocessing.parent_process() is None
+    return cpus() if alone else 1
 
 
 class _Pool:
@@ -65,7 +48,7 @@ class _Pool:
 
     def __init__(self, count: int) -> None:
         self.helpers: list[threading.Thread] = []
-        self.place = _Place()
+        self.place = place()
         try:
             for k in range(1, count):
                 self.helpers.append(threading.Thread(target=self.place.serve, args=(k,), daemon=True, name=f"tenxor-{k}"))
@@ -80,10 +63,6 @@ class _Pool:
     def __del__(self) -> None:
         if "place" in self.__dict__:
             self.place.close(len(self.helpers))  # also if it was not stopped, as something was raised instead
-
-    def loop(self, kernel: int, args: bytes, begin: int, end: int, piece: int) -> Callable[[], object]:
-        """What runs the kernel at an address for all of `begin..end`; nobody is at work any more when it returns."""
-        return partial(self.place.share, self.place.address, kernel, args, begin, end, piece, len(self.helpers))
 
     def stop(self) -> None:
         """Send the helpers home, and wait until they have left."""
@@ -106,7 +85,8 @@ def _warn_once(found: int, wanted: int, error: Exception) -> None:
 
 _pool: _Pool | None = None
 _meeting = threading.RLock()  # held by whoever has the helpers at work, or sends them home
-_count = _default_count()
+_count = 0  # of threads; 0 where it is not known yet, as in a process that was just made
+_chosen = False  # by `set_num_threads`
 
 
 def num_threads() -> int:
@@ -116,19 +96,32 @@ def num_threads() -> int:
     >>> tx.num_threads() >= 1
     True
     """
+    return _count or _counted()
+
+
+def _counted() -> int:
+    global _count
+    _count = _default_count()
     return _count
 
 
 def set_num_threads(count: int) -> None:
     """Share large work by `count` threads from now on; results do not depend on it."""
-    global _count
+    global _chosen
     try:
         count = as_int(count)
     except TypeError:
         raise ArgumentError(f"set_num_threads: the count is an integer, not {count!r}") from None
     if count < 1:
         raise ArgumentError(f"set_num_threads: {count} threads cannot work; give at least 1")
-    if count != _count:
+    use_threads(count)
+    _chosen = True
+
+
+def use_threads(count: int) -> None:
+    """The same, chosen by nobody: processes that are made from now on count their own."""
+    global _count
+    if count != num_threads():
         _stop_pool()
     _count = count
 
@@ -140,7 +133,7 @@ def share(
 
     It runs in slices of no more than so much `work`, as the interpreter sees signals (Ctrl-C) only between two of them.
     """
-    if extent > 0 and work < sharing.slice and (alone or _count == 1):
+    if extent > 0 and work < sharing.slice and (alone or num_threads() == 1):
         code.call_free(args, 0, extent, 0)
         return
     slices = work // sharing.slice + 1
@@ -162,24 +155,29 @@ def share_unbroken(
 ) -> None:
     """Run a kernel's outermost loop, and call `then`: see `in_one_go`."""
     with _meeting:
-        in_one_go(_loop(code, args, 0, extent, grain, sharing, alone=alone), then)
+        in_one_go(_loop(code, args, 0, extent, grain, sharing, alone=alone, in_c=True), then)
 
 
 def _loop(
-    code: MachineCode, args: bytes, begin: int, end: int, grain: int, sharing: Sharing, *, alone: bool
+    code: MachineCode, args: bytes, begin: int, end: int, grain: int, sharing: Sharing, *, alone: bool, in_c: bool = False
 ) -> Callable[[], object]:
-    """What runs a kernel for `begin..end`, with the helpers unless that is too little or to be done alone."""
-    if alone or _count == 1 or end - begin <= grain:
+    """What runs a kernel for `begin..end`, with the helpers unless that is too little or to be done alone; a function `in_c` if
+    that is asked for.
+    """
+    if alone or num_threads() == 1 or end - begin <= grain:
         return partial(code.call_free, args, begin, end, 0)
-    piece = -(-(end - begin) // (_count * sharing.pieces * grain)) * grain
-    return _helped().loop(code.address, args, begin, end, piece)
+    piece = -(-(end - begin) // (num_threads() * sharing.pieces * grain)) * grain
+    pool = _helped()
+    if in_c and not pool.place.in_c:
+        return partial(code.call_free, args, begin, end, 0)
+    return pool.place.loop(code, args, begin, end, piece, len(pool.helpers))
 
 
 def _helped() -> _Pool:
     """The pool, with its threads started."""
     global _pool
     if _pool is None:
-        _pool = _Pool(_count)
+        _pool = _Pool(num_threads())
     return _pool
 
 
@@ -193,8 +191,10 @@ def _stop_pool() -> None:
 
 
 def _forget_pool() -> None:
-    global _pool, _meeting
+    global _pool, _meeting, _count
     _pool, _meeting = None, threading.RLock()  # a forked child has none of its parent's threads
+    if not _chosen:
+        _count = 0
 
 
 if hasattr(os, "register_at_fork"):

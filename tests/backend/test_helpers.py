@@ -16,14 +16,17 @@ import numpy as np
 import pytest
 
 import tenxor as tx
-from tenxor.backend import threads
+from tenxor.backend import places, threads
+from tests.machines import without_semaphores
 
 A = np.random.default_rng(1).integers(-9, 9, (200, 300)).astype(np.float64)
 B = np.random.default_rng(2).integers(-9, 9, (300, 200)).astype(np.float64)
 
 
-@pytest.fixture(autouse=True)
-def _as_it_was(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+@pytest.fixture(autouse=True, params=["machine code", "Python's own locks"])
+def _as_it_was(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    if request.param != "machine code":
+        without_semaphores(monkeypatch)
     before = tx.num_threads()
     monkeypatch.setattr(threads, "_warned", False)
     tx.set_num_threads(1)
@@ -91,20 +94,23 @@ def test_whom_ctrl_c_meets_while_they_start_are_sent_home(at: int, after: bool, 
 
 
 # Python asks for signals after it has left a `with`, and not before, though a trace function is called in between.
-LEAVING = {s.lineno for s in ast.walk(ast.parse(inspect.getsource(threads))) if isinstance(s, ast.With)}
+LEAVING = {
+    module.__name__: {s.lineno for s in ast.walk(ast.parse(inspect.getsource(module))) if isinstance(s, ast.With)}
+    for module in (threads, places)
+}
 
 
 class BrokenOff:
-    """Raises KeyboardInterrupt at one of the lines of `threads.py` that are run."""
+    """Raises KeyboardInterrupt at one of the lines of `threads.py` and `places.py` that are run."""
 
     def __init__(self, at: int) -> None:
         self.left, self.raised = at, False
 
     def __call__(self, frame: FrameType, event: str, arg: Any) -> Any:
-        return self.line if frame.f_globals.get("__name__") == "tenxor.backend.threads" else None
+        return self.line if frame.f_globals.get("__name__") in LEAVING else None
 
     def line(self, frame: FrameType, event: str, arg: Any) -> Any:
-        if event == "line" and not self.raised and frame.f_lineno not in LEAVING:
+        if event == "line" and not self.raised and frame.f_lineno not in LEAVING[frame.f_globals["__name__"]]:
             self.left -= 1
             if self.left < 0:
                 self.raised = True

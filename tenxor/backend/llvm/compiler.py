@@ -6,6 +6,7 @@ import ctypes
 import itertools
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import llvmlite
@@ -77,9 +78,9 @@ class Compiler:
         return MachineCode(kernel, library, origin)
 
     def sharing(self) -> Any:
-        """The code by which threads share loops."""
+        """The code by which threads share loops; None if the system lacks what it calls."""
         if self._sharing is None:
-            with self.lock:
+            with self.lock, suppress(RuntimeError):
                 self._sharing, _ = self._library("sharing", "sharing", lambda: sharing.text(self.target), sharing.FUNCTIONS)
         return self._sharing
 

@@ -24,28 +24,121 @@ def text(target: Target) -> str:
     """The LLVM module with these functions, for a machine that threads run on."""
     relax = RELAX.get(target.processor.architecture)
     known = "define internal void @nothing() { ret void }" if relax is None else f"declare void {relax.replace(' 1', '')}"
-    return _WRITTEN.substitute(known=known, relax=relax or "@nothing()", polls=target.sharing.polls)
+    triple = target.processor.triple
+    semaphores = next((its for system, its in _SEMAPHORES.items() if system in triple), _POSIX)
+    return _WRITTEN.substitute(semaphores=semaphores, known=known, relax=relax or "@nothing()", polls=target.sharing.polls)
 
+
+# What an operating system calls semaphores, which processes do not share: `make` one with nothing to take, `post` to it, and take from
+# it, at once (`try`) or when there is something (`await`); 0 if that was done.
+_POSIX = """
+declare i32 @sem_init(ptr, i32, i32)
+declare i32 @sem_post(ptr)
+declare i32 @sem_wait(ptr)
+declare i32 @sem_trywait(ptr)
+
+define internal void @make(ptr %semaphore) {
+  call i32 @sem_init(ptr %semaphore, i32 0, i32 0)
+  ret void
+}
+
+define internal void @post(ptr %semaphore) {
+  call i32 @sem_post(ptr %semaphore)
+  ret void
+}
+
+define internal i32 @try(ptr %semaphore) {
+  %missing = call i32 @sem_trywait(ptr %semaphore)
+  ret i32 %missing
+}
+
+define internal i32 @await(ptr %semaphore) {
+  %interrupted = call i32 @sem_wait(ptr %semaphore)
+  ret i32 %interrupted
+}
+"""
+_DARWIN = """
+declare ptr @dispatch_semaphore_create(i64)
+declare i64 @dispatch_semaphore_signal(ptr)
+declare i64 @dispatch_semaphore_wait(ptr, i64)
+
+define internal void @make(ptr %semaphore) {
+  %made = call ptr @dispatch_semaphore_create(i64 0)
+  store ptr %made, ptr %semaphore
+  ret void
+}
+
+define internal void @post(ptr %semaphore) {
+  %made = load ptr, ptr %semaphore
+  call i64 @dispatch_semaphore_signal(ptr %made)
+  ret void
+}
+
+define internal i32 @taken(ptr %semaphore, i64 %until) {
+  %made = load ptr, ptr %semaphore
+  %missing = call i64 @dispatch_semaphore_wait(ptr %made, i64 %until)
+  %is.missing = icmp ne i64 %missing, 0
+  %found = zext i1 %is.missing to i32
+  ret i32 %found
+}
+
+define internal i32 @try(ptr %semaphore) {
+  %missing = call i32 @taken(ptr %semaphore, i64 0)
+  ret i32 %missing
+}
+
+define internal i32 @await(ptr %semaphore) {
+  %missing = call i32 @taken(ptr %semaphore, i64 -1)
+  ret i32 %missing
+}
+"""
+_WINDOWS = """
+declare ptr @CreateSemaphoreW(ptr, i32, i32, ptr)
+declare i32 @ReleaseSemaphore(ptr, i32, ptr)
+declare i32 @WaitForSingleObject(ptr, i32)
+
+define internal void @make(ptr %semaphore) {
+  %made = call ptr @CreateSemaphoreW(ptr null, i32 0, i32 2147483647, ptr null)
+  store ptr %made, ptr %semaphore
+  ret void
+}
+
+define internal void @post(ptr %semaphore) {
+  %made = load ptr, ptr %semaphore
+  call i32 @ReleaseSemaphore(ptr %made, i32 1, ptr null)
+  ret void
+}
+
+define internal i32 @try(ptr %semaphore) {
+  %made = load ptr, ptr %semaphore
+  %missing = call i32 @WaitForSingleObject(ptr %made, i32 0)
+  ret i32 %missing
+}
+
+define internal i32 @await(ptr %semaphore) {
+  %made = load ptr, ptr %semaphore
+  %missing = call i32 @WaitForSingleObject(ptr %made, i32 -1)
+  ret i32 %missing
+}
+"""
+_SEMAPHORES = {"darwin": _DARWIN, "macos": _DARWIN, "windows": _WINDOWS}
 
 _WRITTEN = Template(f"""
 %place = type {{
   i64, [56 x i8],                      ; 0: where the next piece begins
   i32, [60 x i8],                      ; 2: the door
   ptr, ptr, i64, i64, [32 x i8],       ; 4: the job: kernel, its arguments, where the loop ends, the length of a piece
-  [64 x i8], [64 x i8], [64 x i8]      ; 9: the tokens and 10: the news of the last one out, which are semaphores
+  [64 x i8], [64 x i8], [64 x i8]      ; 9: the tokens and 10: the news of the last one out, which are semaphores, or where they are
 }}
 
-declare i32 @sem_init(ptr, i32, i32)
-declare i32 @sem_post(ptr)
-declare i32 @sem_wait(ptr)
-declare i32 @sem_trywait(ptr)
+$semaphores
 $known
 
 define void @prepare(ptr %place) {{
   %tokens = getelementptr %place, ptr %place, i32 0, i32 9
   %news = getelementptr %place, ptr %place, i32 0, i32 10
-  call i32 @sem_init(ptr %tokens, i32 0, i32 0)
-  call i32 @sem_init(ptr %news, i32 0, i32 0)
+  call void @make(ptr %tokens)
+  call void @make(ptr %news)
   ret void
 }}
 
@@ -107,7 +200,7 @@ work:
   %last.out = icmp eq i32 %said, 1
   br i1 %last.out, label %tell, label %again
 tell:
-  call i32 @sem_post(ptr %news)
+  call void @post(ptr %news)
   br label %again
 done:
   ret void
@@ -132,7 +225,7 @@ next:
   %enough = icmp sge i64 %given, %count
   br i1 %enough, label %done, label %post
 post:
-  call i32 @sem_post(ptr %semaphore)
+  call void @post(ptr %semaphore)
   %more = add i64 %given, 1
   br label %next
 done:
@@ -171,7 +264,7 @@ entry:
   br label %poll
 poll:
   %polls = phi i64 [0, %entry], [%more, %poll.again]
-  %missing = call i32 @sem_trywait(ptr %semaphore)
+  %missing = call i32 @try(ptr %semaphore)
   %got = icmp eq i32 %missing, 0
   br i1 %got, label %done, label %poll.again
 poll.again:
@@ -180,7 +273,7 @@ poll.again:
   %enough = icmp sge i64 %more, $polls
   br i1 %enough, label %sleep, label %poll
 sleep:
-  %interrupted = call i32 @sem_wait(ptr %semaphore)
+  %interrupted = call i32 @await(ptr %semaphore)
   %woken = icmp eq i32 %interrupted, 0
   br i1 %woken, label %done, label %sleep
 done:

@@ -1,0 +1,100 @@
+"""How many threads there are where nobody says: in other processes, under other libraries' settings, for what limits threads."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
+
+import tenxor as tx
+from tenxor import threadpool
+from tenxor.system import cpus
+
+PROGRAM = """
+import tenxor as tx
+x = tx.ones((600, 600)).realize()
+assert (x @ x)[0, 0].item() == 600
+print(tx.num_threads())
+"""
+
+
+def counted(**settings: str) -> int:
+    """In a process with these settings."""
+    plain = {k: v for k, v in os.environ.items() if k not in ("TENXOR_NUM_THREADS", "OMP_NUM_THREADS")}
+    done = subprocess.run([sys.executable, "-c", PROGRAM], env=plain | settings, capture_output=True, text=True, check=True)
+    return int(done.stdout)
+
+
+@pytest.mark.parametrize(
+    ("settings", "count"),
+    [
+        ({"OMP_NUM_THREADS": "3"}, 3),  # as joblib and Dask set it
+        ({"OMP_NUM_THREADS": "3,2"}, 3),  # by levels
+        ({"OMP_NUM_THREADS": "3", "TENXOR_NUM_THREADS": "5"}, 5),
+        ({"OMP_NUM_THREADS": "none", "TENXOR_NUM_THREADS": "0"}, cpus()),
+        ({}, cpus()),
+    ],
+)
+def test_the_environment_says(settings: dict[str, str], count: int) -> None:
+    assert counted(**settings) == count
+
+
+def in_a_process(_: int) -> int:
+    assert (tx.ones((300, 300)) @ tx.ones((300, 300)))[0, 0].item() == 300
+    return tx.num_threads()
+
+
+MANY = """
+import multiprocessing, sys
+import tenxor as tx
+
+def counted(_):
+    assert (tx.ones((300, 300)) @ tx.ones((300, 300)))[0, 0].item() == 300
+    return tx.num_threads()
+
+if __name__ == "__main__":
+    counted(0)
+    with multiprocessing.get_context(sys.argv[1]).Pool(2) as pool:
+        print(pool.map(counted, range(4)))
+"""
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+def test_processes_of_multiprocessing_share_the_cpus(method: str, tmp_path: Path) -> None:
+    program = tmp_path / "many.py"
+    program.write_text(MANY)
+    plain = {k: v for k, v in os.environ.items() if k not in ("TENXOR_NUM_THREADS", "OMP_NUM_THREADS")}
+    command = [sys.executable, str(program), method]
+    done = subprocess.run(command, env=plain, capture_output=True, text=True, check=True, timeout=100)
+    assert done.stdout.split("\n")[0] == "[1, 1, 1, 1]"
+
+
+def test_what_was_chosen_stays_in_a_forked_process() -> None:
+    before = tx.num_threads()
+    tx.set_num_threads(3)
+    try:
+        with multiprocessing.get_context("fork").Pool(1) as pool:
+            assert pool.map(in_a_process, [0]) == [3]
+    finally:
+        tx.set_num_threads(before)
+
+
+def test_threadpoolctl_limits_and_lists_them() -> None:
+    before = tx.num_threads()
+    tx.set_num_threads(2)
+    try:
+        (ours,) = [each for each in threadpool_info() if each["user_api"] == "tenxor"]
+        assert (ours["num_threads"], ours["version"]) == (2, tx.__version__)
+        with threadpool_limits(1):
+            assert tx.num_threads() == in_a_process(0) == 1
+        assert tx.num_threads() == 2
+        with threadpool_limits({"tenxor": 3}):
+            assert tx.num_threads() == in_a_process(0) == 3
+        assert tx.num_threads() == 2 and threadpool.Threads.user_api == "tenxor"
+    finally:
+        tx.set_num_threads(before)

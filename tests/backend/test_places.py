@@ -1,0 +1,117 @@
+"""The semaphores of other systems: assembled for these, and run here by way of this system's own."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from llvmlite import binding
+
+import tenxor as tx
+from tenxor.backend import threads
+from tenxor.backend.llvm import sharing
+from tenxor.backend.llvm.compiler import compiler
+from tenxor.backend.llvm.machine import image_of, machine_of
+from tenxor.target import Processor
+from tests.machines import without_semaphores
+
+SYSTEMS = ("x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu", "arm64-apple-macos14", "x86_64-apple-darwin", "x86_64-pc-windows-msvc")
+MADE = """
+declare ptr @malloc(i64)
+declare i32 @sem_init(ptr, i32, i32)
+declare i32 @sem_post(ptr)
+declare i32 @sem_wait(ptr)
+declare i32 @sem_trywait(ptr)
+define internal ptr @made() {
+  %made = call ptr @malloc(i64 64)
+  call i32 @sem_init(ptr %made, i32 0, i32 0)
+  ret ptr %made
+}
+define internal i32 @waited(ptr %s, i1 %now) {
+  br i1 %now, label %try, label %wait
+try:
+  %missing = call i32 @sem_trywait(ptr %s)
+  ret i32 %missing
+wait:
+  %broken = call i32 @sem_wait(ptr %s)
+  ret i32 %broken
+}
+"""
+HERE = {  # what a function of another system does, by those of this one
+    "declare ptr @dispatch_semaphore_create(i64)": """define internal ptr @dispatch_semaphore_create(i64 %count) {
+      %made = call ptr @made()
+      ret ptr %made
+    }""",
+    "declare i64 @dispatch_semaphore_signal(ptr)": """define internal i64 @dispatch_semaphore_signal(ptr %s) {
+      call i32 @sem_post(ptr %s)
+      ret i64 1
+    }""",
+    "declare i64 @dispatch_semaphore_wait(ptr, i64)": """define internal i64 @dispatch_semaphore_wait(ptr %s, i64 %until) {
+      %now = icmp eq i64 %until, 0
+      %found = call i32 @waited(ptr %s, i1 %now)
+      %wide = sext i32 %found to i64
+      ret i64 %wide
+    }""",
+    "declare ptr @CreateSemaphoreW(ptr, i32, i32, ptr)": """define internal ptr @CreateSemaphoreW(ptr %a, i32 %n, i32 %most, ptr %name) {
+      %made = call ptr @made()
+      ret ptr %made
+    }""",
+    "declare i32 @ReleaseSemaphore(ptr, i32, ptr)": """define internal i32 @ReleaseSemaphore(ptr %s, i32 %count, ptr %before) {
+      call i32 @sem_post(ptr %s)
+      ret i32 1
+    }""",
+    "declare i32 @WaitForSingleObject(ptr, i32)": """define internal i32 @WaitForSingleObject(ptr %s, i32 %until) {
+      %now = icmp eq i32 %until, 0
+      %found = call i32 @waited(ptr %s, i1 %now)
+      ret i32 %found
+    }""",
+}
+
+def text_for(triple: str) -> str:
+    target = compiler().target
+    return sharing.text(replace(target, processor=Processor(triple, "", "")))
+
+
+@pytest.mark.parametrize("triple", SYSTEMS)
+def test_it_is_assembled_for_each_system(triple: str) -> None:
+    machine = machine_of(replace(compiler().target, processor=Processor(triple, "", "")))
+    assert len(image_of(text_for(triple), machine)) > 1000
+    assert {f.name for f in binding.parse_assembly(text_for(triple)).functions if f.linkage.name == "external"} >= set(sharing.FUNCTIONS)
+
+
+@pytest.mark.parametrize("triple", SYSTEMS[2:])
+def test_loops_are_shared_by_the_calls_of_each_system(triple: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = text_for(triple).replace("aarch64.hint(i32 1)", "x86.sse2.pause()").replace("aarch64.hint(i32)", "x86.sse2.pause()")
+    for declared, defined in HERE.items():
+        text = text.replace(declared, defined)
+    library, _ = compiler()._library("sharing", triple + text, lambda: text + MADE, sharing.FUNCTIONS)
+    before = tx.num_threads()
+    tx.set_num_threads(1)
+    monkeypatch.setattr(compiler(), "_sharing", library)
+    try:
+        tx.set_num_threads(3)
+        a = np.random.default_rng(1).integers(-9, 9, (300, 300)).astype(np.float64)
+        for _ in range(50):
+            assert np.array_equal((tx.asarray(a) @ tx.asarray(a)).to_numpy(), a @ a)
+        assert threads._pool is not None and len(threads._pool.helpers) == 2
+        tx.set_num_threads(1)
+    finally:
+        tx.set_num_threads(before)
+
+
+def test_no_helper_is_asked_for_what_is_done_in_one_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where only Python's locks are to be had, a write in place is no shared loop: a signal could be heard in the middle."""
+    before = tx.num_threads()
+    tx.set_num_threads(1)
+    without_semaphores(monkeypatch)
+    try:
+        tx.set_num_threads(2)
+        x = tx.ones(1 << 21).realize()
+        address = x.storage.node.buffer.address  # type: ignore[union-attr]
+        x += 1
+        assert x.realize().storage.node.buffer.address == address  # type: ignore[union-attr]
+        assert x.sum().item() == 1 << 22
+        assert threads._pool is not None and not threads._pool.place.in_c
+    finally:
+        tx.set_num_threads(before)
