@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 _LIMITS = {2: "cpu.max", 1: "cpu.cfs_quota_us"}  # by version of control groups: the file that says how much of the CPUs a group may use
@@ -15,10 +17,15 @@ def cpus(root: Path = Path("/")) -> int:
 
     Linux says so under `root`, in control groups of version 2 or 1; other systems only how many CPUs there are.
     """
-    affinity = getattr(os, "sched_getaffinity", None)
-    there = len(affinity(0)) if affinity else os.cpu_count() or 1
+    there = len(may_run_on())
     quotas = [quota for folder, version in _groups(root) if (quota := _quota(folder, version)) is not None]
     return max(1, min([there, *(-int(-quota // 1) for quota in quotas)]))
+
+
+def may_run_on() -> frozenset[int]:
+    """The CPUs that this thread may run on, by number; all that there are where the system does not say."""
+    affinity = getattr(os, "sched_getaffinity", None)
+    return frozenset(affinity(0)) if affinity else frozenset(range(os.cpu_count() or 1))
 
 
 def _groups(root: Path) -> Iterator[tuple[Path, int]]:
@@ -51,3 +58,32 @@ def _quota(folder: Path, version: int) -> float | None:
         return int(quota) / int(period) if quota != "max" and int(quota) > 0 else None
     except (OSError, ValueError, ZeroDivisionError):
         return None
+
+
+def place_apart(threads: Iterable[int], allowed: frozenset[int]) -> None:
+    """Have threads, by the system's numbers, run on no CPU but the `allowed` ones, and not on that which this one runs on. They should
+    be let go when they are awake: others may want these CPUs.
+
+    Only Linux lets one say that. Who sleeps is woken up where it ran before, or on the CPU of whoever wakes it, and then waits
+    for that, though others be idle.
+    """
+    here = _here()
+    others = allowed - {here}
+    if here >= 0 and others:
+        with suppress(OSError):  # a thread that is gone, or CPUs that were taken away
+            for thread in threads:
+                os.sched_setaffinity(thread, others)
+
+
+def _nowhere() -> int:
+    return -1
+
+
+def _asked_here() -> Callable[[], int]:
+    """What says on which CPU a thread runs; -1 where nothing does."""
+    if not hasattr(os, "sched_setaffinity"):
+        return _nowhere
+    return getattr(ctypes.CDLL(None), "sched_getcpu", _nowhere)
+
+
+_here = _asked_here()

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import ctypes
+import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from ..system import may_run_on, place_apart
 
 if TYPE_CHECKING:
     from .llvm.compiler import MachineCode
@@ -19,6 +22,10 @@ class Place(Protocol):
 
     def loop(self, code: MachineCode, args: bytes, begin: int, end: int, piece: int, helpers: int) -> Callable[[], object]:
         """What runs a kernel for all of `begin..end`; nobody is at work any more when it returns."""
+        ...
+
+    def wake_apart(self, helpers: Iterable[int]) -> None:
+        """See that helpers who sleep, by the system's numbers, wake up on another CPU than the caller's."""
         ...
 
     def serve(self, worker: int) -> None:
@@ -44,7 +51,7 @@ class MachinePlace:
     in_c = True
 
     def __init__(self, code: Any) -> None:
-        from .llvm.sharing import MEETING_PLACE
+        from .llvm.sharing import CPU_BYTES, CPUS, MEETING_PLACE, PLACED
 
         self._code = code  # which lives as long as this does
         integer, pointer = ctypes.c_int64, ctypes.c_void_p
@@ -54,10 +61,19 @@ class MachinePlace:
         self._stop = ctypes.CFUNCTYPE(None, pointer, integer)(code["stop"])
         self._serve = ctypes.CFUNCTYPE(None, pointer, integer)(code["serve"])
         ctypes.CFUNCTYPE(None, pointer)(code["prepare"])(self.address)
+        self._placed = integer.from_address(self.address + PLACED)
+        self._allowed = frozenset(cpu for cpu in may_run_on() if cpu < 8 * CPU_BYTES)
+        cpus = sum([1 << cpu for cpu in self._allowed]).to_bytes(CPU_BYTES, sys.byteorder)
+        ctypes.memmove(self.address + CPUS, cpus, CPU_BYTES)
 
     def loop(self, code: MachineCode, args: bytes, begin: int, end: int, piece: int, helpers: int) -> Callable[[], object]:
         """See `Place`."""
         return partial(self.share, self.address, code.address, args, begin, end, piece, helpers)
+
+    def wake_apart(self, helpers: Iterable[int]) -> None:
+        """See `Place`."""
+        place_apart(helpers, self._allowed)
+        self._placed.value += 1  # before they are woken: then they are free again
 
     def serve(self, worker: int) -> None:
         """See `Place`."""
@@ -125,6 +141,9 @@ class PlainPlace:
                 broken = error
         if broken is not None:
             raise broken
+
+    def wake_apart(self, helpers: Iterable[int]) -> None:
+        """See `Place`: this is for systems that are not told."""
 
     def serve(self, worker: int) -> None:
         """See `Place`."""

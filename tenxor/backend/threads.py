@@ -20,6 +20,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from operator import index as as_int
+from time import monotonic
 from typing import TYPE_CHECKING
 
 from ..errors import ArgumentError
@@ -43,11 +44,15 @@ def _default_count() -> int:
     return cpus() if alone else 1
 
 
+ASLEEP, FEW = 0.001, 8  # seconds after which helpers sleep, and how many are worth a word to the system each
+
+
 class _Pool:
     """Helpers, and where they meet the caller: one at a time, which holds `_meeting`."""
 
     def __init__(self, count: int) -> None:
         self.helpers: list[threading.Thread] = []
+        self.met = 0.0  # when they met last
         self.place = place()
         try:
             for k in range(1, count):
@@ -63,6 +68,13 @@ class _Pool:
     def __del__(self) -> None:
         if "place" in self.__dict__:
             self.place.close(len(self.helpers))  # also if it was not stopped, as something was raised instead
+
+    def wake(self) -> None:
+        """See that helpers who have slept do not wake up on the caller's CPU; with many of them some are elsewhere anyway."""
+        now = monotonic()
+        if now - self.met > ASLEEP and len(self.helpers) <= FEW:
+            self.place.wake_apart([helper.native_id for helper in self.helpers if helper.native_id is not None])
+        self.met = now
 
     def stop(self) -> None:
         """Send the helpers home, and wait until they have left."""
@@ -168,6 +180,7 @@ def _loop(
         return partial(code.call_free, args, begin, end, 0)
     piece = -(-(end - begin) // (num_threads() * sharing.pieces * grain)) * grain
     pool = _helped()
+    pool.wake()
     if in_c and not pool.place.in_c:
         return partial(code.call_free, args, begin, end, 0)
     return pool.place.loop(code, args, begin, end, piece, len(pool.helpers))

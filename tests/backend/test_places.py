@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import time
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 from llvmlite import binding
 
 import tenxor as tx
-from tenxor.backend import threads
+from tenxor import system
+from tenxor.backend import places, threads
 from tenxor.backend.llvm import sharing
 from tenxor.backend.llvm.compiler import compiler
 from tenxor.backend.llvm.machine import image_of, machine_of
@@ -98,6 +102,51 @@ def test_loops_are_shared_by_the_calls_of_each_system(triple: str, monkeypatch: 
         tx.set_num_threads(1)
     finally:
         tx.set_num_threads(before)
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="only Linux lets one say where threads run")
+def test_helpers_wake_up_apart_from_the_caller_and_are_free_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    before, told = tx.num_threads(), []
+    place = system.place_apart
+
+    def noted(helpers: list[int], allowed: frozenset[int]) -> None:
+        place(helpers, allowed)
+        told.extend([(os.sched_getaffinity(h), allowed) for h in helpers])
+
+    monkeypatch.setattr(places, "place_apart", noted)
+    tx.set_num_threads(1)
+    try:
+        tx.set_num_threads(3)
+        a = np.random.default_rng(1).integers(-9, 9, (300, 300)).astype(np.float64)
+        for _ in range(3):
+            time.sleep(0.02)
+            assert np.array_equal((tx.asarray(a) @ tx.asarray(a)).to_numpy(), a @ a)
+        mine = os.sched_getaffinity(0)
+        assert len(told) == 6 and all(allowed == mine for _, allowed in told)
+        assert all(len(where) == max(1, len(mine) - 1) and where <= mine for where, _ in told)
+        end = time.monotonic() + 20
+        ids = [helper.native_id for helper in threads._pool.helpers]  # type: ignore[union-attr]
+        while any(os.sched_getaffinity(k or 0) != mine for k in ids) and time.monotonic() < end:
+            monkeypatch.setattr(threads, "ASLEEP", 100.0)  # nobody is placed any more; who was, and still sleeps, is woken up
+            assert np.array_equal((tx.asarray(a) @ tx.asarray(a)).to_numpy(), a @ a)
+        assert [os.sched_getaffinity(k or 0) for k in ids] == [mine, mine]
+    finally:
+        tx.set_num_threads(before)
+
+
+@pytest.mark.parametrize("lacking", ["nobody says where", "nobody may be moved", "one CPU"])
+def test_where_threads_cannot_be_placed_they_are_left_alone(lacking: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    moved = []
+    monkeypatch.setattr(os, "sched_setaffinity", lambda *given: moved.append(given), raising=False)
+    if lacking == "nobody says where":
+        monkeypatch.setattr(system, "_here", system._nowhere)
+    elif lacking == "nobody may be moved":
+        monkeypatch.setattr(os, "sched_setaffinity", lambda *given: Path("/no/such/file").stat())
+    place = frozenset({0} if lacking == "one CPU" else {0, 1, 2})
+    if lacking == "one CPU":
+        monkeypatch.setattr(system, "_here", lambda: 0)
+    system.place_apart([1234567], place)
+    assert not moved
 
 
 def test_no_helper_is_asked_for_what_is_done_in_one_go(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,7 @@ caller writes down the job, opens the door and puts out a token for each helper.
 comes in and takes pieces of the loop, as the caller does, until none is left. The caller then shuts the door and waits
 for whoever is still inside; the last one out says so. So a helper that wakes up late holds nobody up, and finds the
 door shut. Everybody polls for a while before going to sleep, since work often comes in quick succession and to be woken
-up takes tens of microseconds.
+up takes tens of microseconds. One who was placed on some CPUs to wake up there (`system.py`) is free to go anywhere, once awake.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from string import Template
 
 from ...target import Target
 
-MEETING_PLACE = 384  # bytes, in lines of 64, as nobody should be slowed down by what others write
+MEETING_PLACE = 512  # bytes, in lines of 64, as nobody should be slowed down by what others write
+PLACED, CPUS, CPU_BYTES = 320, 384, 128  # where it says how often helpers were placed, and on which CPUs they may run then
 RELAX = {"x86_64": "@llvm.x86.sse2.pause()", "aarch64": "@llvm.aarch64.hint(i32 1)"}  # tell the other threads of a core
 FUNCTIONS = ("prepare", "share", "serve", "stop")
 OPEN, STOPPED = 1 << 30, 1 << 29  # what the door says, beside the number of helpers inside
@@ -26,6 +27,7 @@ def text(target: Target) -> str:
     known = "define internal void @nothing() { ret void }" if relax is None else f"declare void {relax.replace(' 1', '')}"
     triple = target.processor.triple
     semaphores = next((its for system, its in _SEMAPHORES.items() if system in triple), _POSIX)
+    semaphores += _ROAMING if "linux" in triple else _STAYING
     return _WRITTEN.substitute(semaphores=semaphores, known=known, relax=relax or "@nothing()", polls=target.sharing.polls)
 
 
@@ -55,6 +57,19 @@ define internal i32 @try(ptr %semaphore) {
 define internal i32 @await(ptr %semaphore) {
   %interrupted = call i32 @sem_wait(ptr %semaphore)
   ret i32 %interrupted
+}
+"""
+_ROAMING = f"""
+declare i32 @sched_setaffinity(i32, i64, ptr)
+
+define internal void @roam(ptr %cpus) {{
+  call i32 @sched_setaffinity(i32 0, i64 {CPU_BYTES}, ptr %cpus)
+  ret void
+}}
+"""
+_STAYING = """
+define internal void @roam(ptr %cpus) {
+  ret void
 }
 """
 _DARWIN = """
@@ -128,7 +143,9 @@ _WRITTEN = Template(f"""
   i64, [56 x i8],                      ; 0: where the next piece begins
   i32, [60 x i8],                      ; 2: the door
   ptr, ptr, i64, i64, [32 x i8],       ; 4: the job: kernel, its arguments, where the loop ends, the length of a piece
-  [64 x i8], [64 x i8], [64 x i8]      ; 9: the tokens and 10: the news of the last one out, which are semaphores, or where they are
+  [64 x i8], [64 x i8],                ; 9: the tokens and 10: the news of the last one out, which are semaphores, or where they are
+  i64, [56 x i8],                      ; 11: how often helpers were placed
+  [{CPU_BYTES} x i8]                          ; 13: the CPUs on which they may run
 }}
 
 $semaphores
@@ -178,9 +195,17 @@ entry:
   %door = getelementptr %place, ptr %place, i32 0, i32 2
   %tokens = getelementptr %place, ptr %place, i32 0, i32 9
   %news = getelementptr %place, ptr %place, i32 0, i32 10
+  %placed = getelementptr %place, ptr %place, i32 0, i32 11
+  %cpus = getelementptr %place, ptr %place, i32 0, i32 13
   br label %again
 again:
+  %times = phi i64 [0, %entry], [%now, %look], [%now, %work], [%now, %tell]
   call void @receive(ptr %tokens)
+  %now = load atomic i64, ptr %placed monotonic, align 8
+  %was.placed = icmp ne i64 %now, %times
+  br i1 %was.placed, label %roam, label %knock
+roam:
+  call void @roam(ptr %cpus)
   br label %knock
 knock:
   %says = load atomic i32, ptr %door monotonic, align 4
