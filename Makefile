@@ -18,13 +18,14 @@ BENCH := $(VENV)/installed-bench
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo quick test test-interpreter bench clean
+.PHONY: help demo quick test test-interpreter harden bench clean
 
 help:
 	@echo "make demo              the tour: views on one memory, then handwritten digits"
 	@echo "make quick             some tests of every room, in about a minute"
 	@echo "make test              the whole gate: ruff, mypy, tests and doctests"
 	@echo "make test-interpreter  the tests of values, computed without a compiler"
+	@echo "make harden            whatever can fail fails, call by call"
 	@echo "make bench             the benchmarks, beside NumPy, numexpr, PyTorch and JAX"
 	@echo "make clean             remove what make has made"
 
@@ -54,6 +55,9 @@ test: $(TEST)
 
 test-interpreter: $(TEST)
 	TENXOR_BACKEND=interpreter $(PY) -m pytest --numprocesses auto -m "values and not large" tests $(ARGS)
+
+harden: $(TEST)
+	$(PY) -m tests.harden $(ARGS)
 
 bench: $(BENCH)
 	$(PY) -m benchmarks $(ARGS)

