@@ -1,0 +1,93 @@
+"""`python -m tests.fuzz.guarded FIRST COUNT`: random programs in memory that is watched.
+
+Behind every block lies a page that nobody may touch, so whoever reads or writes behind it ends the process; the bytes before a block,
+and those between its end and the 64 bytes to which it is aligned, are looked at when it goes. Threads share all loops, however
+small, and work that would be alone elsewhere: whatever fuzz makes - gathers, stores, scatter, products - runs in pieces here.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import faulthandler
+import mmap
+import os
+import sys
+import weakref
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+import tenxor as tx
+from tenxor import memory
+from tenxor.backend.llvm.compiler import compiler
+from tenxor.backend.places import MachinePlace
+from tenxor.kernel import footprint, pairs
+from tenxor.pool import Block, Pool
+
+from .running import check_seed
+
+PATTERN = 0xA5
+PAGE = mmap.PAGESIZE
+_protect = ctypes.CDLL(None, use_errno=True).mprotect
+_protect.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
+blocks = shared = 0
+
+
+def fenced(pool: Pool, nbytes: int) -> Block:
+    """In place of `Pool.new`: a block that ends where the process may go no further."""
+    global blocks
+    blocks += 1
+    size = -(-(nbytes + 64) // PAGE) * PAGE
+    space = mmap.mmap(-1, size + PAGE)
+    every = np.frombuffer(space, np.uint8)
+    start = every.ctypes.data
+    assert _protect(start + size, PAGE, 0) == 0
+    every[:size] = PATTERN
+    block = every[size - nbytes : size]
+    weakref.finalize(block, intact, every[: size - nbytes])
+    return block, start + size - nbytes
+
+
+def intact(before: np.ndarray[tuple[int], np.dtype[np.uint8]]) -> None:
+    """Nothing was written before a block."""
+    if not (before == PATTERN).all():
+        print("written before a block", file=sys.stderr, flush=True)
+        os.abort()  # nothing that is raised here would be heard
+
+
+def counted(place: MachinePlace, *given: Any) -> Any:
+    """In place of `MachinePlace.loop`."""
+    global shared
+    shared += 1
+    return _loop(place, *given)
+
+
+_loop = MachinePlace.loop
+
+
+def watch() -> None:
+    """From now on blocks are fenced, and loops shared."""
+    Pool.new = fenced  # type: ignore[method-assign, assignment]
+    MachinePlace.loop = counted  # type: ignore[method-assign]
+    memory.capacity_of = lambda nbytes: (nbytes + 63) & -64 if nbytes else 64  # type: ignore[assignment]
+    made = compiler()
+    sharing = replace(made.target.sharing, hold_lock=0, share=0, in_place=1, rows=1, steps=1, scattered=1, scattered_block=1)
+    made.target = replace(made.target, sharing=sharing)
+    tx.set_num_threads(3)
+    for module in (pairs, footprint):
+        module.LEAST = (2, 2, 2)  # type: ignore[attr-defined]  # tensors are small here
+
+
+def main(first: int, count: int) -> None:
+    """Run programs; what ends the process says where."""
+    faulthandler.enable()
+    watch()
+    for seed in range(first, first + count):
+        check_seed(seed)
+        tx.release_memory()  # so blocks are new, and those before are looked at
+    print(f"{count} programs in {blocks} fenced blocks; {shared} loops were shared by threads")
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), int(sys.argv[2]))
