@@ -6,6 +6,7 @@
 
 PYTHON ?= python3
 ARGS   ?=
+MINUTES ?= 10
 
 VENV := .venv
 PY   := $(VENV)/bin/python
@@ -18,7 +19,7 @@ BENCH := $(VENV)/installed-bench
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo quick test test-interpreter harden bench clean
+.PHONY: help demo quick test test-interpreter harden fuzz bench clean
 
 help:
 	@echo "make demo              the tour: views on one memory, then handwritten digits"
@@ -26,6 +27,7 @@ help:
 	@echo "make test              the whole gate: ruff, mypy, tests and doctests"
 	@echo "make test-interpreter  the tests of values, computed without a compiler"
 	@echo "make harden            whatever can fail fails, call by call"
+	@echo "make fuzz MINUTES=60   random programs, pickles, arrays, subscripts, entries of the cache, for so long"
 	@echo "make bench             the benchmarks, beside NumPy, numexpr, PyTorch and JAX"
 	@echo "make clean             remove what make has made"
 
@@ -58,6 +60,9 @@ test-interpreter: $(TEST)
 
 harden: $(TEST)
 	$(PY) -m tests.harden $(ARGS)
+
+fuzz: $(TEST)
+	$(PY) -m tests.fuzz.nightly --minutes $(MINUTES) $(ARGS)
 
 bench: $(BENCH)
 	$(PY) -m benchmarks $(ARGS)

@@ -1,0 +1,27 @@
+"""What is tried by night, at small size; and again all that ever failed."""
+
+from __future__ import annotations
+
+import pytest
+
+from . import nightly
+
+FAILED = [line.split() for line in nightly.CORPUS.read_text().splitlines()]
+
+
+@pytest.mark.parametrize(("kind", "seed"), FAILED, ids=map(" ".join, FAILED))
+def test_what_failed_once(kind: str, seed: str) -> None:
+    nightly.KINDS[kind](int(seed))
+
+
+@pytest.mark.parametrize("kind", [kind for kind in nightly.KINDS if kind not in ("programs", "watched")])
+def test_some_of_each_kind(kind: str) -> None:
+    for seed in range(300):
+        wrong = nightly.tried(kind, seed)
+        assert wrong is None, f"{kind} {seed}\n{wrong}"
+
+
+def test_what_goes_wrong_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(nightly.KINDS, "summed", lambda seed: 1 // (seed - 3))
+    assert nightly.tried("summed", 2) is None
+    assert "ZeroDivisionError" in (nightly.tried("summed", 3) or "")
