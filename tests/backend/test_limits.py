@@ -1,0 +1,70 @@
+"""Little memory, and few threads, by the system's own limits: work ends, right or with an error, and nothing hangs."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+resource = pytest.importorskip("resource", reason="only POSIX systems have such limits")
+
+PROGRAM = """
+import os, resource, sys, warnings
+import numpy as np
+import tenxor as tx
+
+tx.set_num_threads(4)
+tx.ones(3).realize()
+a = np.arange(90_000.0).reshape(300, 300) % 7
+programs = (
+    lambda t: (t * 2 + 1).sum(axis=0),
+    lambda t: t @ t,
+    lambda t: (t[:, None, :40] - t[None, :, :40]).max(axis=2),
+    lambda t: t[::-1] + t,
+    lambda t: t.T.reshape(-1)[::7],
+) * 2
+expected = [program(a) for program in programs]  # before there is too little for NumPy
+given, limit = sys.argv[1], int(sys.argv[2])
+if given == "RLIMIT_AS":
+    limit += int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+elif os.getuid() == 0:  # who has no such limits
+    os.setuid(65534)
+resource.setrlimit(getattr(resource, given), (limit, limit))
+warnings.simplefilter("always")
+told = warnings.catch_warnings(record=True).__enter__()
+right = errors = 0
+for program, wanted in zip(programs, expected):
+    try:
+        found = program(tx.asarray(a)).to_numpy()
+    except (MemoryError, RuntimeError) as error:
+        assert str(error) or type(error) is MemoryError
+        errors += 1
+    else:
+        assert np.array_equal(found, wanted)
+        right += 1
+print(right, errors, *{str(w.message).split(' threads')[0] for w in told})
+"""
+
+
+def ended(limit: str, value: int) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", PROGRAM, limit, str(value)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux says how much there is before")
+@pytest.mark.parametrize("more", [1 << k for k in range(16, 31, 2)])
+def test_with_so_many_more_bytes_it_ends(more: int) -> None:
+    done = ended("RLIMIT_AS", more)
+    if done.returncode:  # LLVM ends the process itself when it has no memory, and so may Python and what it loads
+        assert any(words in done.stderr for words in ("memory", "MemoryError", "Cannot allocate", "failed to map")), done.stderr[-2000:]
+    else:
+        right, errors = map(int, done.stdout.split()[:2])
+        assert right + errors == 10
+    assert more < 1 << 30 or (done.returncode == 0 and done.stdout.split()[0] == "10"), done.stderr[-2000:]
+
+
+def test_without_threads_it_is_right() -> None:
+    done = ended("RLIMIT_NPROC", 1)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert done.stdout.strip() == "10 0 tenxor: large work is shared by 1 of 4"
