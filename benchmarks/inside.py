@@ -10,15 +10,15 @@ from typing import Any
 import tenxor as tx
 from tenxor.backend import threads
 from tenxor.backend.llvm.compiler import compiler
-from tenxor.realize import _plans
+from tenxor.realize import forget as forget_plans
 
 Run = Callable[[], object]
 
 
 def forget() -> None:
     """Forget plans and kernels, so that the next call is a first one; on disk nothing is kept meanwhile."""
-    compiler().kernels.clear()
-    _plans.clear()
+    forget_plans()
+    compiler().kernels.forget()
 
 
 def compiles() -> int:
@@ -34,7 +34,7 @@ def parts(run: Run, rounds: int = 101, seconds: float = 0.3) -> tuple[float, flo
     """
     run()  # its kernels are there to be watched
     spans: list[tuple[float, float]] = []
-    here = list(compiler().kernels.values())
+    here = list(compiler().kernels.alive.values())
     before = [(each.call, each.call_free) for each in here]
     for each in here:
         each.call, each.call_free = _watched(each.call, spans), _watched(each.call_free, spans)

@@ -2,7 +2,8 @@
 
 A plan (`plans/`) is remembered under the pattern of what is pending (`plans/pattern.py`), so that doing the same again, on other
 memory, costs one look-up. On a miss the recipes are fused and lowered; that gives kernels, which the compiler remembers on
-its own: new shapes need a new plan but no new machine code.
+its own: new shapes need a new plan but no new machine code. Kernels are in memory as long as plans are, and
+plans as long as there are not too many kernels.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import threading
 from collections.abc import Set
 from typing import TYPE_CHECKING
 
+from .backend import backend
 from .backend.threads import num_threads
 from .errors import MetOutOfRange
 from .node import Node
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 
 MAX_PLANS = 4096
 MAX_BYTES = 1 << 26  # of the tables in all plans together
+MAX_KERNELS = 2048  # in memory, from which all plans are forgotten, and the kernels with them: 60 kB each
 
 
 def realize(*roots: Node) -> None:
@@ -41,12 +44,22 @@ def realize(*roots: Node) -> None:
             from .plans.general import plan_for  # what makes plans is loaded with the first
 
             plan = plan_for(pattern)
+            if len(backend().kernels) > MAX_KERNELS:
+                forget()
             _plans.keep(pattern.key, plan, plan.table_bytes)
         others = _others(plan, pattern.nodes) if plan.watched else NOBODY
         try:
             plan.run(pattern, others)
         except MetOutOfRange as met:
             raise out_of_range(pattern.nodes[met.cell], realize) from None
+
+
+def forget() -> None:
+    """Forget all plans. The kernels that were in none but these go with them, but for those that were asked for last."""
+    from .plans import general
+
+    _plans.clear()
+    general.forget()
 
 
 def _others(plan: Plan, nodes: list[Node]) -> Set[int]:

@@ -94,11 +94,11 @@ class Backend(ABC):
     @property
     @abstractmethod
     def kernels(self) -> Mapping[Kernel, Compiled]:
-        """All kernels that were compiled so far, or found on disk."""
+        """The kernels that are in memory: those that something refers to, and some that were asked for last."""
 
     @abstractmethod
     def counts(self) -> tuple[int, int]:
-        """How many kernels were compiled, and how many were found on disk; starts nothing."""
+        """How many kernels were compiled, and how many were found on disk, each time that they were; starts nothing."""
 
     @property
     @abstractmethod
@@ -107,7 +107,7 @@ class Backend(ABC):
 
     @abstractmethod
     def compile(self, kernel: Kernel) -> Compiled:
-        """The kernel, ready to be bound; equal ones are compiled once."""
+        """The kernel, ready to be bound: in memory as long as something refers to what this returns. Equal ones are one."""
 
     @abstractmethod
     def bind(self, compiled: Compiled, arguments: Arguments) -> Launch:

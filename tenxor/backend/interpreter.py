@@ -47,6 +47,7 @@ from ..node import Scalar
 from ..ops.expr import Arg, Call, Const, Expr, missing
 from ..target import Target
 from .interface import Arguments, Compiled, Given, Launch, OnHost, in_one_go
+from .kernels import Kernels
 from .reference import Value, cast, from_memory, meaning, to_memory
 from .threads import num_threads
 
@@ -55,7 +56,7 @@ Array = np.ndarray[Any, Any]
 Known = dict[Expr, Value]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class Interpreted:
     """A kernel, which is run as it stands."""
 
@@ -69,11 +70,11 @@ class Interpreter(OnHost):
     name = "interpreter"
 
     def __init__(self) -> None:
-        self._kernels: dict[Kernel, Interpreted] = {}
+        self._kernels = Kernels(Interpreted)
 
     @property
     def kernels(self) -> Mapping[Kernel, Interpreted]:
-        return self._kernels
+        return self._kernels.alive
 
     def counts(self) -> tuple[int, int]:
         return 0, 0
@@ -83,7 +84,7 @@ class Interpreter(OnHost):
         return _ANY.shared_by(num_threads())
 
     def compile(self, kernel: Kernel) -> Interpreted:
-        return self._kernels.setdefault(kernel, Interpreted(kernel))
+        return self._kernels.get(kernel)
 
     def bind(self, compiled: Compiled, arguments: Arguments) -> Launch:
         return partial(_launch, compiled.kernel, arguments)

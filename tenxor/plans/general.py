@@ -107,6 +107,11 @@ def general_plan(pattern: Pattern, numbers: Iterable[int]) -> General | None:
         return None
 
 
+def forget() -> None:
+    """Forget what is known of structures, with the kernels of their plans."""
+    _known.clear()
+
+
 MANY = 1 << 30  # more than are ever planned
 _known: Remembered[Known] = Remembered(MAX_STRUCTURES)
 

@@ -1,4 +1,4 @@
-"""Kernels as callable machine code, each compiled once: remembered in memory by its pattern, and on disk by its hash."""
+"""Kernels as callable machine code: in memory as long as something refers to it, and on disk under a hash of its pattern."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from ...kernel.fingerprint import fingerprint
 from ...kernel.ir import Kernel
 from ...target import Target
 from ...version import __version__
+from ..kernels import Kernels
 from . import cache, sharing
 from .emit import ENTRY, emit
 from .machine import host, image_of, machine_of
@@ -24,37 +25,45 @@ Integer = ctypes.c_int64
 Held = Callable[[bytes, Integer, Integer, Integer], None]
 Free = Callable[[bytes, int, int, int], None]
 
+# Of a library that it unloaded LLVM keeps 4.5 kB until the JIT goes that linked it, which goes with the last of its libraries;
+# and a JIT takes 120 kB and a millisecond.
+LIBRARIES = 32  # of one JIT
+
+_held = ctypes.PYFUNCTYPE(None)
+_free = ctypes.CFUNCTYPE(None, ctypes.c_char_p, Integer, Integer, Integer)
+
 
 class MachineCode:
     """A kernel as machine code: `call` keeps Python's lock, for small work; `call_free` lets other threads run.
 
     Both take the arguments, the part of the shared loop to run, and the number of the thread. `call` takes integers of C: to
     convert Python's would take longer than the work.
+
+    The code is unloaded when nothing refers to this any more, so whoever runs it holds it.
     """
 
-    __slots__ = ("_library", "address", "call", "call_free", "kernel", "origin")
+    __slots__ = ("__weakref__", "_library", "address", "call", "call_free", "kernel", "origin")
 
     def __init__(self, kernel: Kernel, library: Any, origin: str) -> None:
         self.kernel, self.address = kernel, library[ENTRY]
-        self.call: Held = ctypes.PYFUNCTYPE(None)(self.address)
-        self.call_free: Free = ctypes.CFUNCTYPE(None, ctypes.c_char_p, Integer, Integer, Integer)(self.address)
+        self.call: Held = _held(self.address)
+        self.call_free: Free = _free(self.address)
         self._library = library  # the code lives as long as this does
         self.origin = origin
 
 
 class Compiler:
     """The code generator for a target, this machine if none is given; code is run here. `compiled` and `loaded` count the
-    kernels made here and those found on disk.
+    kernels made here and those found on disk, those that came back too.
     """
 
     def __init__(self, target: Target | None = None) -> None:
         self.target = target = target or host()
         self.machine = machine_of(target)
-        self.jit = binding.create_lljit_compiler(self.machine)
         self.identity = "\n".join(
             (target.identity, str(binding.llvm_version_info), llvmlite.__version__, __version__)
         )
-        self.kernels: dict[Kernel, MachineCode] = {}
+        self.kernels = Kernels(self._make)
         self.compiled = self.loaded = 0
         self._sharing: Any = None
         self.attempts = itertools.count()
@@ -62,12 +71,7 @@ class Compiler:
 
     def get(self, kernel: Kernel) -> MachineCode:
         """The kernel's machine code, from memory, from disk, or made now."""
-        found = self.kernels.get(kernel)
-        if found is None:
-            with self.lock:
-                found = self.kernels.get(kernel) or self._make(kernel)
-                self.kernels[kernel] = found
-        return found
+        return self.kernels.get(kernel)
 
     def _make(self, kernel: Kernel) -> MachineCode:
         library, origin = self._library(kernel.name, fingerprint(kernel), lambda: self.llvm_ir(kernel), (ENTRY,))
@@ -106,14 +110,17 @@ class Compiler:
 
     def _link(self, image: bytes, key: str, symbols: tuple[str, ...]) -> Any:
         """The linked library, or None if the image is no object file of this machine."""
-        name = f"{key}.{next(self.attempts)}"  # a name stays taken even when linking fails
         builder = binding.JITLibraryBuilder().add_object_img(image).add_current_process()
         for symbol in symbols:
             builder.export_symbol(symbol)
-        try:
-            return builder.link(self.jit, name)
-        except RuntimeError:
-            return None
+        with self.lock:
+            attempt = next(self.attempts)
+            if attempt % LIBRARIES == 0:
+                self.jit = binding.create_lljit_compiler(self.machine)
+            try:
+                return builder.link(self.jit, f"{key}.{attempt}")  # a name stays taken even when linking fails
+            except RuntimeError:
+                return None
 
     def llvm_ir(self, kernel: Kernel) -> str:
         """The kernel as LLVM IR."""

@@ -24,7 +24,7 @@ class Native(OnHost):
 
     @property
     def kernels(self) -> Mapping[Kernel, MachineCode]:
-        return compiler().kernels
+        return compiler().kernels.alive
 
     def counts(self) -> tuple[int, int]:
         return counts()
