@@ -11,7 +11,7 @@ from contextlib import suppress
 from weakref import ref
 
 from .errors import IndexOutOfRange
-from .kernel.fuse import pending
+from .kernel.fuse import narrow, pending
 from .node import EMPTY, Node
 from .ownership import held
 from .pool import pool
@@ -38,19 +38,8 @@ def bounded(node: Node) -> None:
 
 
 def _narrow(order: list[Node]) -> list[Node]:
-    """The last nodes of a graph that take no more memory than what they are made of: computing them costs none.
-
-    So an operation on a broadcast is never computed, but what was broadcast is.
-    """
-    least: dict[Node, int] = {}  # bytes that stand for a node
-    narrow: set[Node] = set()
-    for node in order:
-        own = node.size * node.dtype.itemsize
-        sources = {s for s in node.sources if type(s) is Node}
-        below = sum(least.get(s, s.size * s.dtype.itemsize) for s in sources)
-        if own <= below or node.op is EMPTY:
-            narrow.add(node)
-        least[node] = min(own, below) if sources else own
+    """The last nodes of a graph that take no more memory than what they are made of: computing them costs none."""
+    thin = narrow(order, lambda node: node.size * node.dtype.itemsize)
     found: dict[Node, None] = {}
     seen: set[Node] = set()
     stack = order[-1:]
@@ -58,7 +47,7 @@ def _narrow(order: list[Node]) -> list[Node]:
         node = stack.pop()
         if node.buffer is None and node not in seen:
             seen.add(node)
-            if node in narrow and node.op is not EMPTY:
+            if node in thin and node.op is not EMPTY:
                 found[node] = None
             else:
                 stack.extend(s for s in node.sources if type(s) is Node)

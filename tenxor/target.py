@@ -104,6 +104,7 @@ class Fusing:
     repeatable: int = 64  # additions that may be repeated at a few places of one kernel
     few_results: int = 16  # of a reduction: too few to share them among threads
     much: int = 1 << 18  # elements that are read: about the work that is worth sharing
+    longest: int = 512  # additions in a kernel, written out: twice as long, and each takes LLVM up to half as long again
     far_more: int = 32  # times as many elements read as stored, from which storing costs nothing beside
 
 

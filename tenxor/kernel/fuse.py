@@ -3,19 +3,21 @@
 A node is inlined, and never stored, where that repeats no costly work: all who read it are one kernel, or
 reduce other parts of it than one another, and its index maps in the kernels' loops are single views. Everything else is a
 kernel of its own, as is a product (`products.py`) unless elementwise work on its results is all that the kernel does
-besides: writing them into part of a tensor, too. The choice never changes a value.
+besides: writing them into part of a tensor, too. And long work is cut into kernels of some length, so that the time to
+compile it does not grow faster than it does. The choice never changes a value.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import NamedTuple
 
 from ..layout import Layout
-from ..node import POSITION, STORE, Gather, Node, Scan, Scatter, writes
+from ..node import EMPTY, POSITION, STORE, Gather, Node, Scan, Scatter, writes
 from ..ops import Op
+from ..ops.lengths import length
 from ..ops.reductions import Reduction
 from ..target import Fusing, Target
 from .footprint import is_product, may_be_product
@@ -116,12 +118,14 @@ def _fused(order: Sequence[Node], roots: set[Node], fusing: Fusing) -> tuple[lis
     constant = constants(order, weight, fusing)
     cost = costs(order)
     reads: dict[Node, list[_Read]] = {node: [] for node in order}
+    cuts = _Cuts(order, fusing)
     bare: set[Node] = set()  # what is read by others than parts of likely products
     for node in reversed(order):
         known = _Known(weight[node], cost[node], node in constant, node not in bare)
-        if node in kernels or not _is_inlined(node, reads[node], fusing, known):
+        if node in kernels or not _is_inlined(node, reads[node], fusing, known) or cuts.before(node, reads[node], known):
             kernels.add(node)
             reads[node] = [_Read(node, loops_of(node))]
+        cuts.take(node, reads[node])
         if (node in kernels or node in bare) and not (isinstance(node.op, Reduction) and may_be_product(node)):
             bare.update(source for source in node.sources if type(source) is Node)
         for kernel, index_map, chosen in reads[node]:
@@ -230,6 +234,55 @@ def constants(order: Sequence[Node], weight: dict[Node, int], fusing: Fusing) ->
         if node.op is POSITION or (cheap and all(type(s) is not Node or s in found for s in node.sources)):
             found.add(node)
     return found
+
+
+def narrow(order: Sequence[Node], size_of: Callable[[Node], int]) -> set[Node]:
+    """The nodes that are no larger than what they are made of: to store them takes no more than what is there. An operation on a
+    broadcast is none of them, but what was broadcast is.
+    """
+    least: dict[Node, int] = {}  # that stands for a node
+    found: set[Node] = set()
+    for node in order:
+        own = size_of(node)
+        sources = {s for s in node.sources if type(s) is Node}
+        below = sum(least.get(s, size_of(s)) for s in sources)
+        if own <= below or node.op is EMPTY:
+            found.add(node)
+        least[node] = min(own, below) if sources else own
+    return found
+
+
+class _Cuts:
+    """Where kernels that would be too long end: at nodes that are no larger than what is stored anyway, the kernel's result or what
+    they are made of. Once a kernel has ended somewhere it takes in no more, but for what is cheap.
+    """
+
+    def __init__(self, order: Sequence[Node], fusing: Fusing) -> None:
+        self.fusing = fusing
+        self.lengths = {n: length(n.op, n.recipe.dtypes) for n in order if isinstance(n.op, Op)}
+        long = sum(self.lengths.values()) > fusing.longest
+        self.narrow = narrow(order, lambda node: node.size) if long else set()
+        self.long = long
+        self.taken: Counter[Node] = Counter()  # by each kernel
+        self.ended: set[Node] = set()  # the kernels
+
+    def before(self, node: Node, reads: Sequence[_Read], known: _Known) -> bool:
+        """Whether the kernels that would take a node in end before it."""
+        if not self.long or known.constant or known.cost <= self.fusing.cheap or not isinstance(node.op, Op):
+            return False
+        kernels = {read.kernel for read in reads}
+        more = self.lengths[node]
+        full = {k for k in kernels if k in self.ended or self.taken[k] + more > self.fusing.longest}
+        if not full or not (node in self.narrow or all(node.size <= k.size for k in kernels)):
+            return False
+        self.ended |= full
+        return True
+
+    def take(self, node: Node, reads: Sequence[_Read]) -> None:
+        """A node is computed in the kernels that read it, once for each way of reading it."""
+        if self.long:
+            for read in reads:
+                self.taken[read.kernel] += self.lengths.get(node, 0)
 
 
 def costs(order: Sequence[Node]) -> dict[Node, int]:

@@ -104,7 +104,7 @@ class Op:
     `rule` maps the operands' dtypes to those it computes in and its result's; `formula`, if any, expresses it by other
     entries; `parts` gives it for complex operands, each a pair of real expressions; `infix` is how it prints; `meaning` is
     its documentation; `cost` is about how many additions it is worth. `in_complex` tells of a formula that has complex
-    numbers in it, whatever it is given.
+    numbers in it, whatever it is given. `lengths` is what `ops.lengths` found.
     """
 
     __slots__ = (
@@ -115,6 +115,7 @@ class Op:
         "in_complex",
         "infix",
         "kind",
+        "lengths",
         "meaning",
         "name",
         "parts",
@@ -141,6 +142,7 @@ class Op:
         self.kind = "elementwise"
         self.told = b"Call\0" + name.encode() + _END + (formula_key.digest if formula_key is not None else b"")
         self._results: dict[DTypes, DType] = {}
+        self.lengths: dict[DTypes, int] = {}
 
     def __repr__(self) -> str:
         return self.name

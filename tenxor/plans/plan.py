@@ -18,6 +18,7 @@ from ..rewrite.blocks import Blocks
 from ..target import Target
 from .blockwise import Blockwise, first_block
 from .call import Call
+from .lowering import Lowering
 from .pattern import Pattern, stand_ins
 from .steps import Plan, Step
 
@@ -55,10 +56,11 @@ def outlined(pattern: Pattern, nodes: Sequence[Node]) -> Plan:
     costly = [number_of[n] for n in missing if n not in free]
     wholes = _wholes(now, stored, number_of, len(nodes)) if more else {}
     scalars = {id(s): k for k, s in enumerate(pattern.scalars)}
+    lowering = Lowering(stored, target, number_of, scalars)
     steps = []
     for node in kernels:
         whole = wholes.get(node, number_of[node])
-        steps.append(_make_step(node, stored, target, number_of, scalars, whole, nodes[whole]))
+        steps.append(_make_step(node, lowering, number_of, scalars, whole, nodes[whole]))
     _plan_memory(steps, _readers(order, inlined, number_of))
     watched = sorted({k for step in steps for _, readers in step.donors for k in readers}.union(costly))
     read = Counter(number_of[source] for n in order for source in n.sources if type(source) is Node)
@@ -89,13 +91,7 @@ def _wholes(order: list[Node], kernels: set[Node], number_of: dict[Node, int], c
 
 
 def _make_step(
-    node: Node,
-    kernels: set[Node],
-    target: Target,
-    number_of: dict[Node, int],
-    scalars: dict[int, int],
-    whole: int,
-    asked: Node,
+    node: Node, lowering: Lowering, number_of: dict[Node, int], scalars: dict[int, int], whole: int, asked: Node
 ) -> Step:
     name = "full" if asked.op is OPS["cast"] and type(asked.sources[0]) is Scalar else asked.op
     nbytes = node.size * node.dtype.itemsize
@@ -113,14 +109,14 @@ def _make_step(
         blocks = step.filling = Blockwise(node, number_of, scalars, make_plan)
         step.needs.update(blocks.needs)
         return step
-    kernel, binding = lower(node, kernels, target)
-    call = step.filling = Call.of(kernel, binding, number_of, scalars)
+    call, target = lowering.call(node), lowering.target
+    step.filling = call
     step.needs.update(call.needs)
     step.irrevocable = type(node.op) is Scatter
     if step.irrevocable and not (node.op.checked and call.work <= target.sharing.unbroken):  # type: ignore[union-attr]
         step.may_take = ()  # it may fail, or take so long that a signal should end it, and cannot be done again
     if nbytes >= target.sharing.in_place and call.work <= target.sharing.unbroken and type(node.op) is Op and not call.flagged:
-        step.may_take = tuple([number_of[n] for n in binding.nest.aligned() if n.dtype.itemsize == node.dtype.itemsize])
+        step.may_take = tuple(lowering.aligned(node))
     return step
 
 

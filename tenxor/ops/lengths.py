@@ -1,0 +1,39 @@
+"""How long operations are where they are written out, as they are in kernels."""
+
+from __future__ import annotations
+
+from ..dtypes import DType
+from .complexes.pairs import applied, pair
+from .expr import OPS, Arg, Call, DTypes, Expr, Op, walk
+
+
+def length(op: Op, dtypes: DTypes) -> int:
+    """About how many additions an operation on operands of these dtypes is worth with all of it written out: formulas, the user's
+    own too, and what stands for complex numbers.
+
+    >>> from tenxor.dtypes import complex128, float64
+    >>> from tenxor.ops import OPS
+    >>> [length(OPS["acos"], (float64,)), length(OPS["acos"], (complex128,)) > 400]
+    [20, True]
+    """
+    found = op.lengths.get(dtypes)
+    if found is None:
+        found = op.lengths[dtypes] = _length(op, dtypes)
+    return found
+
+
+def _length(op: Op, dtypes: DTypes) -> int:
+    if op is OPS["cast"]:  # which has no rule
+        return op.cost
+    if op.in_complex or any(d.is_complex for d in (*dtypes, op.result(dtypes))):
+        whole = applied(op, [_argument(k, d) for k, d in enumerate(dtypes)], op.result(dtypes))
+    elif op.formula is not None:
+        whole = op.formula(*map(Arg, range(len(dtypes)), dtypes))
+    else:
+        return op.cost
+    return sum(length(part.op, tuple([a.dtype for a in part.args])) for part in walk(whole) if isinstance(part, Call))
+
+
+def _argument(k: int, dtype: DType) -> Expr:
+    """An operand, a complex one as its parts."""
+    return pair(Arg(2 * k, dtype.part), Arg(2 * k + 1, dtype.part)) if dtype.is_complex else Arg(2 * k, dtype)

@@ -1,0 +1,116 @@
+"""The kernels of a plan, lowered. Those that do the same, as in a long chain or for many roots, are lowered once."""
+
+from __future__ import annotations
+
+from collections.abc import Set
+from typing import NamedTuple
+
+from ..backend.interface import Arguments
+from ..kernel.lower import lower
+from ..kernel.nest import Nest
+from ..node import Node
+from ..target import Target
+from .call import Call
+from .pattern import given
+
+
+class Reads(NamedTuple):
+    """What a kernel is given: the numbers of cells, scalars and offsets, each with when it was met."""
+
+    cells: dict[int, int]
+    scalars: dict[int, int]
+    offsets: dict[int, int]
+
+
+class Lowered(NamedTuple):
+    """A kernel with its arguments, and the loops of the first that was alike, with what that read."""
+
+    call: Call
+    nest: Nest
+    reads: Reads
+
+
+class Lowering:
+    """Lowers nodes of one plan, `kernels` that read each other and what is in memory, by their numbers."""
+
+    def __init__(self, kernels: Set[Node], target: Target, number_of: dict[Node, int], scalars: dict[int, int]) -> None:
+        self.kernels, self.target, self.number_of, self.scalars = kernels, target, number_of, scalars
+        self.known: dict[object, Lowered] = {}
+        self.found: dict[Node, tuple[Lowered, Reads]] = {}
+
+    def call(self, node: Node) -> Call:
+        """The call that computes a node."""
+        key, reads = self.pattern(node)
+        first = self.known.get(key)
+        if first is None:
+            kernel, binding = lower(node, self.kernels, self.target)
+            call = Call.of(kernel, binding, self.number_of, self.scalars)
+            first = self.known[key] = Lowered(call, binding.nest, reads)
+        else:
+            call = _for_others(first, reads)
+        self.found[node] = first, reads
+        return call
+
+    def aligned(self, node: Node) -> list[int]:
+        """The cells that a node which was lowered reads only where it is written, and with elements of as many bytes."""
+        first, reads = self.found[node]
+        cells = dict(zip(first.reads.cells, reads.cells, strict=True))
+        nodes = [n for n in first.nest.aligned() if n.dtype.itemsize == node.dtype.itemsize]
+        return [cells[self.number_of[n]] for n in nodes]
+
+    def pattern(self, root: Node) -> tuple[object, Reads]:
+        """What two kernels share that do the same, on other memory, numbers and offsets; and which these are."""
+        key: list[object] = []
+        reads = Reads({}, {}, {})
+        met: dict[Node, int] = {}
+        stack = [root]
+        while stack:
+            node = stack[-1]
+            if node in met:
+                stack.pop()
+                continue
+            if node is not root and (node.buffer is not None or node in self.kernels):
+                _order(reads.cells, self.number_of[node])
+                key.append(node.recipe.done)
+            elif missing := [s for s in node.sources if type(s) is Node and s not in met]:
+                stack.append(missing[0])
+                continue
+            else:
+                self.describe(node, key, reads, met)
+            met[stack.pop()] = len(met)
+        return tuple(key), reads
+
+    def describe(self, node: Node, key: list[object], reads: Reads, met: dict[Node, int]) -> None:
+        """Append to the key what there is to know of a node that is computed, of which all sources were met."""
+        key.append(node.recipe)
+        for source in node.sources:
+            key.append(met[source] if type(source) is Node else (_order(reads.scalars, self.scalars[id(source)]),))
+        for k, offset in enumerate(node.offsets):
+            read = node.sources[k] if k < len(node.sources) else None  # the last may be the target's
+            if read is None or (type(read) is Node and read.buffer is not None):  # there are stand-ins for these
+                at, more = given(offset)
+                key.append((_order(reads.offsets, at), more))
+            else:
+                key.append(offset)
+
+
+def _order(met: dict[int, int], number: int) -> int:
+    """When a number was met: as the how manieth; -1, which stands for none, is never met."""
+    return met.setdefault(number, len(met)) if number >= 0 else -1
+
+
+def _for_others(first: Lowered, reads: Reads) -> Call:
+    """The call of a kernel that is alike, which reads these."""
+    cells, scalars, offsets = (dict(zip(old, new, strict=True)) for old, new in zip(first.reads, reads, strict=True))
+    its = first.call.arguments
+    arguments = Arguments(
+        (offsets.get(its.out[0], -1), its.out[1]),
+        [(cells[k], offsets.get(at, -1), more) for k, at, more in its.sources],
+        [(scalars[k], imag) for k, imag in its.scalars],
+        its.tables,
+        its.sizes,
+        its.split,
+        its.work,
+        its.scratch,
+    )
+    return Call(first.call.compiled, arguments)
