@@ -113,7 +113,7 @@ class TestKeptRows:
     def test_no_more_of_them_than_the_stack_bears(self, dtype: tx.dtypes.DType) -> None:
         total = ones(2, 50, dtype=dtype)
         for _ in range(25):
-            e = tx.exp(ones(2, 50, dtype=dtype))
+            e = tx.rsqrt(ones(2, 50, dtype=dtype))
             total = total + e / e.sum(axis=1, keepdims=True)
         kernel = kernel_of(total)
         assert len(all_of(kernel, Keep)) == MOST_KEPT // (LONGEST * dtype.itemsize)

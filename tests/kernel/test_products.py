@@ -13,7 +13,7 @@ from tenxor.kernel.ir import Kernel, Product, Store
 from tenxor.kernel.lower import lower
 from tenxor.kernel.pairs import AT_ONCE, LEAST
 from tenxor.node import STORE
-from tenxor.plans import plan
+from tenxor.plans import lowering
 from tenxor.plans.plan import planned
 from tenxor.tensor import Tensor
 
@@ -184,7 +184,7 @@ class TestUses:
             made.append(found[0])
             return found
 
-        monkeypatch.setattr(plan, "lower", lowered)
+        monkeypatch.setattr(lowering, "lower", lowered)
         rows = tx.arange(600, dtype=tx.float32).reshape(20, 30).realize()
         out = tx.zeros((20, 106), dtype=tx.float32).realize()
         made.clear()

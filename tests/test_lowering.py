@@ -1,0 +1,150 @@
+"""Kernels of one plan that do the same are lowered once, each for what it reads itself."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+import tenxor as tx
+from tenxor.node import Node
+from tenxor.plans import general, lowering
+from tenxor.tensor import Tensor
+
+
+@pytest.fixture
+def lowered(monkeypatch: pytest.MonkeyPatch) -> list[Node]:
+    """The nodes that are lowered from now on."""
+    found: list[Node] = []
+    lower = lowering.lower
+
+    def counted(root: Node, *others: object) -> object:
+        found.append(root)
+        return lower(root, *others)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(lowering, "lower", counted)
+    general.forget()  # a structure that was met before is lowered for other sizes, too
+    return found
+
+
+class TestOnce:
+    def test_for_many_roots_that_are_alike(self, lowered: list[Node]) -> None:
+        x = tx.asarray([float(n) for n in range(11)])
+        results = [x * float(k) + 1 for k in range(50)]
+        tx.realize(*results)
+        assert len(lowered) == 1
+        assert [t.tolist() for t in results] == [[n * k + 1.0 for n in range(11)] for k in range(50)]
+
+    def test_for_the_kernels_of_a_long_chain(self, lowered: list[Node]) -> None:
+        expected = np.array([0.25 + 0.5j, -0.5 + 0.125j])
+        result = tx.asarray(expected)
+        for _ in range(30):
+            result, expected = tx.acos(result), np.arccos(expected)
+        assert np.allclose(np.asarray(result), expected, rtol=1e-9)
+        assert len(lowered) == 2  # the first reads what is in memory
+
+    def test_for_views_that_begin_elsewhere(self, lowered: list[Node]) -> None:
+        array = np.arange(600.0).reshape(30, 20)
+        m = tx.asarray(array)
+        results = [m[k, 2:17:3] - m[29 - k, 4:9] for k in range(10)]
+        tx.realize(*results)
+        assert len(lowered) == 1
+        for k, t in enumerate(results):
+            assert t.tolist() == (array[k, 2:17:3] - array[29 - k, 4:9]).tolist()
+
+
+class TestEach:
+    """What differs in anything that a kernel is made of is lowered for itself."""
+
+    @pytest.mark.parametrize(
+        "other",
+        [
+            lambda x, y: y - y,
+            lambda x, y: y[::-1] - x,
+            lambda x, y: y[1:] - x[:-1],
+            lambda x, y: y * x,
+            lambda x, y: y - 2.0,
+            lambda x, y: y - x.astype(tx.float32),
+            lambda x, y: (y - x).sum(),
+        ],
+    )
+    def test_is_lowered(self, other: Callable[[Tensor, Tensor], Tensor], lowered: list[Node]) -> None:
+        x, y = tx.asarray([1.0, 2.0, 4.0]).realize(), tx.asarray([7.0, 5.0, 6.0]).realize()
+        first, second = x - y, other(x, y)
+        tx.realize(first, second)
+        assert len(lowered) == 2
+        assert first.tolist() == [-6.0, -3.0, -2.0]
+        assert np.array_equal(np.asarray(second), np.asarray(other(x, y)))
+
+    def test_of_one_scalar_twice_and_of_two(self, lowered: list[Node]) -> None:
+        x = tx.asarray([1.0, 2.0]).realize()
+        two, three = tx.asarray(2.0).realize(), tx.asarray(3.0).realize()
+        results = [x * two + two, x * two + three, x * three + three]
+        tx.realize(*results)
+        assert len(lowered) == 2
+        assert [t.tolist() for t in results] == [[4.0, 6.0], [5.0, 7.0], [6.0, 9.0]]
+
+
+def test_operands_that_die_donate_their_memory_in_each() -> None:
+    """A chain of ten kernels over 16 MiB takes no more than two such arrays besides what it reads."""
+    z = (tx.ones(1 << 20, dtype=tx.complex128) * 0.25).realize()
+    expected, result = complex(z[0].item()), z
+    for _ in range(10):
+        result, expected = tx.acos(result), complex(np.arccos(expected))
+    before = tx.memory(reset_peak=True).in_use
+    result.realize()
+    assert tx.memory().peak - before <= 2 * z.nbytes
+    assert abs(result[77].item() - expected) < 1e-9
+
+
+def template(rng: random.Random) -> Callable[[list[Tensor], Tensor, int, float], list[Tensor]]:
+    """A random graph of several kernels, to be made of any memory."""
+    seed = rng.random()
+
+    def made(rows: list[Tensor], index: Tensor, at: int, number: float) -> list[Tensor]:
+        choose = random.Random(seed)
+        known = [r[at : at + 6] for r in rows] + [rows[0][::-2][:6]]
+        for _ in range(choose.randrange(3, 9)):
+            a, b = choose.choice(known), choose.choice(known)
+            known.append(
+                choose.choice(
+                    [
+                        lambda: a + b,
+                        lambda: a * number - b,
+                        lambda: tx.exp(-a * a)[::-1],
+                        lambda: a - b.mean(),
+                        lambda: tx.roll(a, 2),
+                        lambda: a[index] + b,
+                        lambda: tx.cumulative_sum(a),
+                        lambda: tx.where(a > number, a, b[[2, 0, 1, 5, 4, 3]]),
+                        lambda: tx.stack([a, b]).max(axis=0),
+                    ]
+                )()
+            )
+        return known[-3:]
+
+    return made
+
+
+@pytest.mark.parametrize("block", range(4))
+def test_as_each_alone(block: int) -> None:
+    rng, numbers = random.Random(block), np.random.default_rng(block)
+    for _ in range(25):
+        made = template(rng)
+        given = [
+            (
+                [tx.asarray(numbers.uniform(-1, 1, 20)).realize() for _ in range(3)],
+                tx.asarray(numbers.integers(0, 6, 6)).realize(),
+                rng.randrange(10),
+                rng.uniform(-1, 1),
+            )
+            for _ in range(4)
+        ]
+        alone = [[np.asarray(t.copy()) for t in made(*each)] for each in given]
+        together = [made(*each) for each in given]
+        tx.realize(*[t for each in together for t in each])
+        for found, expected in zip(together, alone, strict=True):
+            for t, array in zip(found, expected, strict=True):
+                assert np.array_equal(np.asarray(t), array)
