@@ -99,40 +99,33 @@ def test_operands_that_die_donate_their_memory_in_each() -> None:
     assert abs(result[77].item() - expected) < 1e-9
 
 
-def template(rng: random.Random) -> Callable[[list[Tensor], Tensor, int, float], list[Tensor]]:
-    """A random graph of several kernels, to be made of any memory."""
-    seed = rng.random()
+MAKES: list[Callable[[Tensor, Tensor, Tensor, float], Tensor]] = [
+    lambda a, b, index, number: a + b,
+    lambda a, b, index, number: a * number - b,
+    lambda a, b, index, number: tx.exp(-a * a)[::-1],
+    lambda a, b, index, number: a - b.mean(),
+    lambda a, b, index, number: tx.roll(a, 2),
+    lambda a, b, index, number: a[index] + b,
+    lambda a, b, index, number: tx.cumulative_sum(a),
+    lambda a, b, index, number: tx.where(a > number, a, b[[2, 0, 1, 5, 4, 3]]),
+    lambda a, b, index, number: tx.stack([a, b]).max(axis=0),
+]
 
-    def made(rows: list[Tensor], index: Tensor, at: int, number: float) -> list[Tensor]:
-        choose = random.Random(seed)
-        known = [r[at : at + 6] for r in rows] + [rows[0][::-2][:6]]
-        for _ in range(choose.randrange(3, 9)):
-            a, b = choose.choice(known), choose.choice(known)
-            known.append(
-                choose.choice(
-                    [
-                        lambda: a + b,
-                        lambda: a * number - b,
-                        lambda: tx.exp(-a * a)[::-1],
-                        lambda: a - b.mean(),
-                        lambda: tx.roll(a, 2),
-                        lambda: a[index] + b,
-                        lambda: tx.cumulative_sum(a),
-                        lambda: tx.where(a > number, a, b[[2, 0, 1, 5, 4, 3]]),
-                        lambda: tx.stack([a, b]).max(axis=0),
-                    ]
-                )()
-            )
-        return known[-3:]
 
-    return made
+def graph(seed: float, rows: list[Tensor], index: Tensor, at: int, number: float) -> list[Tensor]:
+    """A random graph of several kernels, by its seed, of some memory, parts of it, and numbers."""
+    rng = random.Random(seed)
+    known = [r[at : at + 6] for r in rows] + [rows[0][::-2][:6]]
+    for _ in range(rng.randrange(3, 9)):
+        known.append(rng.choice(MAKES)(rng.choice(known), rng.choice(known), index, number))
+    return known[-3:]
 
 
 @pytest.mark.parametrize("block", range(4))
 def test_as_each_alone(block: int) -> None:
     rng, numbers = random.Random(block), np.random.default_rng(block)
     for _ in range(25):
-        made = template(rng)
+        seed = rng.random()
         given = [
             (
                 [tx.asarray(numbers.uniform(-1, 1, 20)).realize() for _ in range(3)],
@@ -142,8 +135,8 @@ def test_as_each_alone(block: int) -> None:
             )
             for _ in range(4)
         ]
-        alone = [[np.asarray(t.copy()) for t in made(*each)] for each in given]
-        together = [made(*each) for each in given]
+        alone = [[np.asarray(t.copy()) for t in graph(seed, *each)] for each in given]
+        together = [graph(seed, *each) for each in given]
         tx.realize(*[t for each in together for t in each])
         for found, expected in zip(together, alone, strict=True):
             for t, array in zip(found, expected, strict=True):
