@@ -60,6 +60,7 @@ class Compiler:
     def __init__(self, target: Target | None = None) -> None:
         self.target = target = target or host()
         self.machine = machine_of(target)
+        self.jit = binding.create_lljit_compiler(self.machine)
         self.identity = "\n".join(
             (target.identity, str(binding.llvm_version_info), llvmlite.__version__, __version__)
         )
@@ -115,7 +116,7 @@ class Compiler:
             builder.export_symbol(symbol)
         with self.lock:
             attempt = next(self.attempts)
-            if attempt % LIBRARIES == 0:
+            if attempt and attempt % LIBRARIES == 0:
                 self.jit = binding.create_lljit_compiler(self.machine)
             try:
                 return builder.link(self.jit, f"{key}.{attempt}")  # a name stays taken even when linking fails
