@@ -65,9 +65,9 @@ def pytest_configure(config: pytest.Config) -> None:
     """Keep kernels in the checkout's own folder: never the user's. What one run compiled the next ones find.
 
     That is safe, as kernels are named by all that decides what they become, the emitter's text too. So it is for the workers
-    of a parallel run, as files are put in place whole. The oldest make way when there are too many.
+    of a parallel run, as files are put in place whole. Those not used for longest make way when there are too many.
     """
-    cache.MAX_FILES = MOST_KEPT
+    cache.MAX_FILES, cache.MAX_BYTES = MOST_KEPT, MOST_KEPT << 14
     before = os.environ.get(CACHE_DIR)
     os.environ[CACHE_DIR] = str(KEPT)
 

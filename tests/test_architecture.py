@@ -34,7 +34,7 @@ ROOMS = (
     Room(("tenxor.version",), "a number, which names what is kept on disk", only=()),
     Room(("tenxor.errors",), "everybody raises; an error knows nobody", only=()),
     Room(("tenxor.spellings",), "advice for those who erred; it knows names, not what they mean", only=()),
-    Room(("tenxor.system",), "what the operating system gives, whoever asks", only=()),
+    Room(("tenxor.system", "tenxor.folders"), "what the operating system gives, whoever asks", only=()),
     Room(("tenxor.remembered",), "what is remembered is bounded, whoever found it", only=()),
     Room(("tenxor.sizes",), "a number that remembers may stand for any size, stride or offset", only=()),
     Room(
@@ -59,7 +59,7 @@ ROOMS = (
     Room(("tenxor.show",), "figures are drawn from layouts alone", only=("tenxor.layout", "tenxor.errors")),
     Room(("tenxor.tensor",), "a storage seen through a layout, with methods"),
     Room(("tenxor.creation", "tenxor.functions", "tenxor.linalg", "tenxor.random"), "the public face, thin"),
-    Room(("tenxor", "tenxor.__main__"), "the doors: they import whatever they show"),
+    Room(("tenxor", "tenxor.__main__", "tenxor.tour"), "the doors: they import whatever they show"),
 )
 
 # What the package may import from outside the standard library, and the modules that may.
@@ -218,9 +218,13 @@ def test_no_modules_import_each_other() -> None:
     assert [sorted(circle) for circle in circles(all_imports(sources))] == []
 
 
-# Who knows more of back ends than their interface: the public face has the number of threads, and plans are made for it.
+# Who knows more of back ends than their interface: the public face has the number of threads, and plans are made for it; the
+# command line shows what is on disk.
 ENTRANCES = ("tenxor.backend", "tenxor.backend.interface")
-BEHIND = {(name, "tenxor.backend.threads") for name in ("tenxor", "tenxor.realize", "tenxor.threadpool")}
+BEHIND = {
+    *((name, "tenxor.backend.threads") for name in ("tenxor", "tenxor.realize", "tenxor.threadpool")),
+    ("tenxor.__main__", "tenxor.backend.llvm.cache"),
+}
 
 
 def test_back_ends_are_known_by_their_interface() -> None:

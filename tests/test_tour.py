@@ -12,7 +12,7 @@ from time import perf_counter
 import pytest
 
 import tenxor as tx
-from tenxor import __main__ as tour
+from tenxor import tour
 from tenxor.plans.plan import planned
 
 ROOT = Path(__file__).resolve().parents[1]

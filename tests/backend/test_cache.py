@@ -189,7 +189,7 @@ class TestFolder:
 
     def test_that_is_not_ours_is_not_used(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         cache.write("k" * 64, b"code")
-        monkeypatch.setattr(os, "getuid", lambda: folder.stat().st_uid + 1)
+        monkeypatch.setattr(os, "geteuid", lambda: folder.stat().st_uid + 1)
         assert cache.read("k" * 64) is None
 
     def test_that_cannot_be_made_is_no_error(self, tmp_path: Path) -> None:

@@ -2,23 +2,35 @@
 
 A file is named by a hash of all that its content depends on: the kernel's IR, the target, LLVM's version, Tenxor's
 version and the very text of the emitter. It holds a hash of its name and payload, checked when it is read; what is
-damaged, short or foreign is ignored and written anew. Files are put in place by an atomic rename, so processes may race.
-The oldest make way when there are too many. The folder is only used if it is ours alone.
+damaged, short or foreign is ignored and written anew. Files are put in place whole, so processes may race.
 
-`TENXOR_CACHE_DIR` names the folder (empty: no cache on disk); else it is `tenxor` in `XDG_CACHE_HOME` or `~/.cache`.
+What is read here is run, so folder and files must be this user's, and such that nobody else can write them (`folders`, and
+docs/threat_model.md). Whatever fails, kernels are compiled, and live in memory.
+
+There are at most `MAX_FILES` files of `MAX_BYTES` together: where there are more, those go that were not used for longest. That
+is looked at after about every 256th file that is written. When a file was last used is known to the hour.
+
+`TENXOR_CACHE_DIR` names the folder (empty: no cache on disk); else it is `tenxor` in `XDG_CACHE_HOME`, if that is absolute, or in
+`~/.cache`. What is missing on the way there is made, for this user alone; but no home.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
-import stat
-import tempfile
+import re
 from functools import cache
 from pathlib import Path
+from time import time
+
+from ...folders import OwnFolder, Refused, make
 
 MAX_FILES = 8192  # a few kilobytes each
+MAX_BYTES = 64 << 20
 _MAGIC = b"tenxor object 2\n"
+_OURS = re.compile(r"[0-9a-f]{64}(\.[0-9a-f]{16})?")  # a key; with more behind it while a file is written
+_HOUR = 3600.0  # seconds
 
 
 @cache
@@ -34,39 +46,56 @@ def _emitter_text() -> str:
     return digest.hexdigest()
 
 
-def key_of(text: str, machine: str) -> str:
-    """The name of the file for a kernel with this IR on this machine."""
-    return hashlib.sha256("\n".join((text, machine, _emitter_text())).encode()).hexdigest()
+def key_of(text: str, machine: str) -> str | None:
+    """The name of the file for a kernel with this IR on this machine; None where the sources cannot be read now."""
+    try:
+        return hashlib.sha256("\n".join((text, machine, _emitter_text())).encode()).hexdigest()
+    except OSError:
+        return None
 
 
-def _folder() -> Path | None:
-    """The cache's folder, made if need be; None if there is none that is ours alone."""
+def location() -> Path:
+    """Where the folder is or would be; Refused if there is to be none."""
     named = os.environ.get("TENXOR_CACHE_DIR")
     if named == "":
-        return None
+        raise Refused("TENXOR_CACHE_DIR is empty")
+    if named:
+        return Path(named)
+    base = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    return (base if base.is_absolute() else _home() / ".cache") / "tenxor"
+
+
+def _home() -> Path:
     try:
-        base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-        folder = Path(named) if named else Path(base) / "tenxor"
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        status = folder.stat()
-    except (OSError, RuntimeError):
-        return None
-    if hasattr(os, "getuid") and (status.st_uid != os.getuid() or stat.S_IMODE(status.st_mode) & 0o022):
-        return None
-    return folder
+        home = Path.home()
+    except RuntimeError:
+        raise Refused("this user has no home") from None
+    if not home.is_absolute():
+        raise Refused(f"HOME is not absolute: {home}")
+    return home
+
+
+def hindrance(path: Path) -> str | None:
+    """Why a folder that is missing is not made; None if it will be. No home is made: it may not be mounted, or there is to be none."""
+    with contextlib.suppress(Refused):
+        home = _home()
+        if path.is_relative_to(home) and not home.is_dir():
+            return f"the home {home} is missing"
+    there = next((folder for folder in path.absolute().parents if folder.exists()), path)
+    return None if there.is_dir() and os.access(there, os.W_OK | os.X_OK) else f"{there} cannot be written"
 
 
 def read(key: str) -> bytes | None:
     """The object code kept under a key, if it is there and whole."""
-    folder = _folder()
-    if folder is None:
-        return None
     try:
-        content = (folder / key).read_bytes()
+        with OwnFolder(location()) as folder:
+            content, status = folder.read(key, MAX_BYTES)
+            if abs(time() - status.st_mtime) > _HOUR:
+                with contextlib.suppress(OSError):  # it may be there to be read only
+                    folder.touch(key)
     except OSError:
         return None
-    payload = content[len(_MAGIC) + hashlib.sha256().digest_size :]
-    return payload if content == sealed(key, payload) else None
+    return unsealed(key, content)
 
 
 def sealed(key: str, payload: bytes) -> bytes:
@@ -74,29 +103,56 @@ def sealed(key: str, payload: bytes) -> bytes:
     return _MAGIC + hashlib.sha256(key.encode() + payload).digest() + payload
 
 
+def unsealed(key: str, content: bytes) -> bytes | None:
+    """The payload in a file's content; None if that is not what was kept under this key."""
+    payload = content[len(_MAGIC) + hashlib.sha256().digest_size :]
+    return payload if content == sealed(key, payload) else None
+
+
 def write(key: str, payload: bytes) -> None:
     """Keep object code under a key; a cache that cannot be written is no error."""
-    folder = _folder()
-    if folder is None:
-        return
+    with contextlib.suppress(OSError):
+        path = location()
+        if not path.exists() and hindrance(path) is None:
+            make(path)
+        with OwnFolder(path) as folder:
+            folder.write(key, sealed(key, payload))
+            if key.startswith("00"):  # now and then, by whichever process
+                _thin(folder)
+
+
+def kept(folder: OwnFolder) -> dict[str, os.stat_result]:
+    """All files that are named as those here are. Nothing else is ever removed: the folder may hold other things, too."""
+    found = {}
+    for name in folder.names():
+        if _OURS.fullmatch(name):
+            with contextlib.suppress(FileNotFoundError):  # another process was faster
+                found[name] = folder.status(name)
+    return found
+
+
+def trouble(folder: OwnFolder, name: str) -> str | None:
+    """Why a file in the folder would not be taken for a kernel; None if it would."""
+    if not _OURS.fullmatch(name):
+        return "is named as no kernel is; it is left alone"
+    if "." in name:
+        return "is being written, or was left by a process that was ended"
     try:
-        handle, path = tempfile.mkstemp(dir=folder)
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(sealed(key, payload))
-            Path(path).replace(folder / key)
-        except OSError:
-            Path(path).unlink()
-        if key.startswith("00"):  # now and then, by whichever process
-            _thin(folder)
-    except OSError:
+        content, _ = folder.read(name, MAX_BYTES)
+    except OSError as error:
+        return error.strerror or str(error)
+    return "is damaged, or no kernel" if unsealed(name, content) is None else None
+
+
+def _thin(folder: OwnFolder) -> None:
+    """Where there is too much, delete what was not used for longest, and so much that it does not come to that again soon."""
+    files = kept(folder)
+    count, size = len(files), sum(status.st_size for status in files.values())
+    if count <= MAX_FILES and size <= MAX_BYTES:
         return
-
-
-def _thin(folder: Path) -> None:
-    """Delete the oldest files where there are too many."""
-    files = [path for path in folder.iterdir() if path.is_file()]
-    if len(files) > MAX_FILES:
-        files.sort(key=lambda path: path.stat().st_mtime)
-        for path in files[: len(files) - MAX_FILES * 3 // 4]:
-            path.unlink(missing_ok=True)
+    for name in sorted(files, key=lambda name: files[name].st_mtime):
+        if count <= MAX_FILES * 3 // 4 and size <= MAX_BYTES * 3 // 4:
+            return
+        with contextlib.suppress(OSError):  # another process was faster, or it is a folder
+            folder.remove(name)
+        count, size = count - 1, size - files[name].st_size

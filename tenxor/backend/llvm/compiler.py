@@ -92,16 +92,17 @@ class Compiler:
     def _library(self, name: str, text: str, llvm_ir: Callable[[], str], symbols: tuple[str, ...]) -> tuple[Any, str]:
         """Linked machine code, and where it came from: found on disk under a hash of `text`, or made of LLVM IR."""
         key = cache.key_of(text, self.identity)
-        image = cache.read(key)
+        image = cache.read(key) if key else None
         if image is not None:
-            library = self._link(image, key, symbols)
+            library = self._link(image, symbols)
             if library is not None:
                 return library, "disk"
         image = self._image(llvm_ir())
-        library = self._link(image, key, symbols)
+        library = self._link(image, symbols)
         if library is None:
             raise RuntimeError(f"tenxor: the kernel {name} needs what this processor or process lacks")
-        cache.write(key, image)
+        if key:
+            cache.write(key, image)
         return library, "compiled"
 
     def _image(self, llvm_ir: str) -> bytes:
@@ -109,7 +110,7 @@ class Compiler:
         with self.lock:
             return image_of(llvm_ir, self.machine)
 
-    def _link(self, image: bytes, key: str, symbols: tuple[str, ...]) -> Any:
+    def _link(self, image: bytes, symbols: tuple[str, ...]) -> Any:
         """The linked library, or None if the image is no object file of this machine."""
         builder = binding.JITLibraryBuilder().add_object_img(image).add_current_process()
         for symbol in symbols:
@@ -119,7 +120,7 @@ class Compiler:
             if attempt and attempt % LIBRARIES == 0:
                 self.jit = binding.create_lljit_compiler(self.machine)
             try:
-                return builder.link(self.jit, f"{key}.{attempt}")  # a name stays taken even when linking fails
+                return builder.link(self.jit, f"tenxor.{attempt}")  # a name stays taken even when linking fails
             except RuntimeError:
                 return None
 

@@ -1,0 +1,257 @@
+"""The tour, `python -m tenxor`: views of one memory, laziness, fused kernels, figures; then real data.
+
+Every line of code that it shows is run, and what stands below the line is what came out. The chapters are in
+`CHAPTERS`, to be read and changed.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from time import perf_counter
+from types import ModuleType
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import tenxor as tx
+from tenxor.backend import backend
+from tenxor.backend.interface import Compiled
+from tenxor.kernel.ir import For, Kernel, Product, State, Statement, Store, Update, walk
+from tenxor.ops.expr import Call, Expr
+
+DIGITS = Path(__file__).resolve().parents[1] / "examples" / "knn_digits.py"
+
+
+class Chapter(NamedTuple):
+    """A heading, what it is about, and a program. Blank lines in the program part what belongs together."""
+
+    title: str
+    about: str
+    program: str
+
+
+CHAPTERS = (
+    Chapter(
+        "One memory, many views",
+        "A tensor is a storage seen through a layout. Moving its axes about makes another layout, never a copy.",
+        """
+t = tx.arange(20).reshape(4, 5)
+t
+
+t.T.storage is t.storage
+t[1:3, ::-2]
+corner = t[2:, 3:]
+corner.shape, corner.strides, corner.offset
+
+flat = t.T.reshape(20)  # the reshape of a transpose: still a view
+flat[1] = -7
+t[1, 0]
+n = np.arange(20).reshape(4, 5)
+np.shares_memory(n, n.T.reshape(20))  # NumPy has to copy
+
+rows = t.oindex[[1, 3, 3], :4]  # any list of rows: still a view
+t[3, 2] = 170
+rows
+""",
+    ),
+    Chapter(
+        "Where an element lives",
+        "A layout can say how it finds each element, and what may be done with it.",
+        """
+print(t.T.layout.explain())
+print(rows.layout.explain())
+print(flat.layout.explain())
+
+rows[1:] = tx.arange(4)  # row 3 is here twice, so a write would be ambiguous
+""",
+    ),
+    Chapter(
+        "Lazy, and nobody can tell",
+        "Arithmetic waits until its values are asked for, and still reads what was there when it was written down.",
+        """
+t[...] = tx.arange(20).reshape(4, 5)
+twice, total = t * 2, t.sum()  # nothing is computed yet
+t[0, 0] = 100
+twice[0, 0].item(), total.item()
+
+t[1:] = t[:-1]  # source and target overlap: the old values are read, all of them
+t
+""",
+    ),
+    Chapter(
+        "One kernel for an expression",
+        "What was written is compiled when it is needed, as one loop without temporaries.",
+        """
+column, row = tx.asarray([[1], [2], [3]]), tx.asarray([1, 2, 3])
+column * row
+
+a, b = t[:, None], t[None, :3]
+d = ((a - b) ** 2).sum(-1)  # broadcasts to (4, 3, 5), which never exists
+print(tx.explain(d))
+d
+
+before = sum(tx.compile_counts())
+for n in range(2, 102):
+    x = tx.ones((n, 3))
+    ((x[:, None] - x[None]) ** 2).sum(-1).realize()
+sum(tx.compile_counts()) - before  # kernels, for a hundred shapes
+
+tx.map(lambda x, y: tx.where(x > y, x - y, 0), t[0], t[3])  # your own function becomes part of a kernel
+
+t[...] = tx.arange(20).reshape(4, 5)
+p, q = t.oindex[[1, 3], 0:5:2], t.oindex[[1, 1], :4]
+p.T @ q.swapaxes(0, 1).reshape(2, 4)  # a product of views of views: nothing was copied to get here
+""",
+    ),
+    Chapter(
+        "Seen",
+        "Numbers of any rank print in rows, and any view can be drawn, with each element's cell in memory.",
+        """
+print(tx.arange(256).reshape(4, 2, 2, 4, 4).to_string(dims=(3, None, None, None, None)))
+
+cube = tx.arange(18).reshape(2, 3, 3)
+tx.show.tensor(cube, index=(0, 1, 2)).save(folder / "cube.svg")
+tx.show.storage(t.T).save(folder / "storage.svg")
+tx.show.views(t.T, t.reshape(2, 10), titles=("transposed", "reshaped")).save(folder / "views.svg")
+tx.show.slider(t.T[::-1]).save(folder / "walk.html")
+""",
+    ),
+)
+
+
+# --- running and showing ----------------------------------------------------------------------------------------------
+
+
+def show_chapter(number: int, chapter: Chapter, names: dict[str, Any]) -> None:
+    """Print a chapter, running its program with these names defined."""
+    print(f"\n{styled(f'{number}. {chapter.title}', BOLD)}\n{styled(chapter.about, DIM)}\n")
+    for block in chapter.program.strip().split("\n\n"):
+        for statement, code in statements(block):
+            first, *rest = code.splitlines()
+            print(styled("\n".join([f">>> {first}", *(f"... {line}" for line in rest)]), CODE))
+            run(statement, names)
+        print()
+
+
+def statements(block: str) -> Iterator[tuple[ast.stmt, str]]:
+    """Each statement with its lines, the comments behind it included."""
+    lines = block.splitlines()
+    for statement in ast.parse(block).body:
+        yield statement, "\n".join(lines[statement.lineno - 1 : statement.end_lineno])
+
+
+def run(statement: ast.stmt, names: dict[str, Any]) -> None:
+    """Run one statement and print its value, if it has one, or the error that Tenxor raised."""
+    try:
+        if isinstance(statement, ast.Expr):
+            value = eval(compile(ast.Expression(statement.value), "<tour>", "eval"), names)
+            if value is not None:
+                print(value if isinstance(value, tx.Tensor) else repr(value))
+        else:
+            exec(compile(ast.Module([statement], []), "<tour>", "exec"), names)
+    except tx.errors.TenxorError as error:
+        print(styled(f"{type(error).__name__}: {error}", WARNING))
+
+
+BOLD, DIM, CODE, WARNING = "1", "2", "36", "33"
+
+
+def styled(text: str, style: str) -> str:
+    """The text in a style (an ANSI code) where there is a terminal that shows it."""
+    plain = not sys.stdout.isatty() or "NO_COLOR" in os.environ
+    return text if plain else f"\x1b[{style}m{text}\x1b[0m"
+
+
+# --- real data --------------------------------------------------------------------------------------------------------
+
+
+def show_digits(number: int, program: Path = DIGITS) -> None:
+    """Run the example on the handwritten digits, if it is there, and list the kernels that it needed."""
+    print(f"\n{styled(f'{number}. Handwritten digits', BOLD)}")
+    if not program.is_file():
+        print("The data are not part of the installed package: clone the repository and run `make demo` there.")
+        return
+    print(styled(f"Nearest neighbours on real images, all in broadcasting; the program is {short(program)}.", DIM))
+    print()
+    known = set(backend().kernels)
+    load(program).main()
+    used = {k: c for k, c in backend().kernels.items() if k not in known}
+    print(f"\nIts kernels, {len(used)} besides those that this tour had made before, and what each does in one pass:")
+    for kernel, compiled in used.items():
+        print(f"  {described(kernel, compiled)}")
+
+
+def load(program: Path) -> ModuleType:
+    """The module in a file that belongs to no package."""
+    spec = importlib.util.spec_from_file_location(program.stem, program)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def short(path: Path) -> str:
+    """The path as seen from here, if it is below."""
+    return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
+
+
+def described(kernel: Kernel, compiled: Compiled) -> str:
+    """A kernel in one line: the operations fused in it, what it makes of what, and where it came from."""
+    makes, *reads = sorted(kernel.operands, key=lambda operand: not operand.written)
+    given = ", ".join(str(operand.dtype) for operand in reads) or "nothing"
+    return f"{' → '.join(fused(kernel)) or 'copy'}  ({given} to {makes.dtype}, {ORIGINS[compiled.origin]})"
+
+
+ORIGINS = {"compiled": "compiled now", "disk": "found on disk", "interpreted": "interpreted"}
+
+
+def fused(kernel: Kernel) -> list[str]:
+    """The operations and reductions of a kernel, each once, in the order in which they are computed."""
+    found: dict[str, None] = {}
+
+    def collect(body: tuple[Statement, ...]) -> None:
+        for s in body:
+            if isinstance(s, For):
+                collect(s.body)
+            elif isinstance(s, Product):
+                collect((Update(s.accumulator, (*s.left.values, *s.right.values, *s.values)), *s.body))
+            elif isinstance(s, Update):
+                found.update(dict.fromkeys(op for value in s.values for op in operations(value)))
+                found[kernel.accumulators[s.accumulator].reduction.name] = None
+            elif isinstance(s, Store):
+                found.update(dict.fromkeys(operations(s.value)))
+
+    collect(kernel.body)
+    return list(found)
+
+
+def operations(e: Expr) -> Iterator[str]:
+    """The operations of an expression, innermost first, without those that take an element into a running state."""
+    for a in e.args:
+        yield from operations(a)
+    joins = any(isinstance(part, State) for part in walk(e))
+    if isinstance(e, Call) and not joins and e.op.name not in ("cast", "positive"):
+        yield e.op.name
+
+
+# --- the tour itself --------------------------------------------------------------------------------------------------
+
+
+def main() -> None:
+    """Give the whole tour."""
+    start = perf_counter()
+    print(styled(f"Tenxor {tx.__version__}", BOLD))
+    folder = Path(tempfile.mkdtemp(prefix="tenxor-figures-"))
+    names: dict[str, Any] = {"tx": tx, "np": np, "folder": folder}
+    for number, chapter in enumerate(CHAPTERS, 1):
+        show_chapter(number, chapter, names)
+    print(f"The figures are in {folder}")
+    show_digits(len(CHAPTERS) + 1)
+    compiled, loaded = tx.compile_counts()
+    print(f"\n{perf_counter() - start:.1f} seconds; {compiled} kernels compiled, {loaded} found on disk.")
