@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from time import time
 
 import numpy as np
 import pytest
@@ -199,15 +200,6 @@ class TestFolder:
         assert counts(run(tmp_path / "file" / "below")) == (compiled, loaded)
         assert counts(run("/proc/nowhere")) == (compiled, loaded)
 
-    def test_that_is_full_is_no_error(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        def full(*args: object) -> None:
-            raise OSError(28, "No space left on device")
-
-        monkeypatch.setattr(cache.os, "fdopen", full)
-        cache.write("k" * 64, b"code")
-        assert cache.read("k" * 64) is None
-        assert not list(folder.iterdir()), "a temporary file is left"
-
 
 class TestNames:
     def test_differ_by_machine_and_by_kernel(self) -> None:
@@ -351,13 +343,58 @@ def test_what_these_tests_compile_is_kept_between_runs_and_apart_from_the_users(
     assert (kept / cache.key_of(fingerprint(kernel), compiler().identity)).is_file()
 
 
-def test_the_oldest_files_make_way(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("TENXOR_CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr(cache, "MAX_FILES", 8)
-    keys = [f"{k:064x}"[::-1] for k in range(20)]  # all but the first name no time to look
-    for k, key in enumerate(keys[1:]):
-        cache.write(key, b"code")
-        os.utime(tmp_path / key, (k, k))
-    assert len(list(tmp_path.iterdir())) == 19
-    cache.write(keys[0], b"code")
-    assert {path.name for path in tmp_path.iterdir()} == {keys[0], *keys[-5:]}
+class TestBounds:
+    """Now and then, when a file is written whose name begins with 00, those make way that were not used for longest."""
+
+    KEYS = tuple(f"{k:064x}"[::-1] for k in range(20))  # all but the first name no time to look
+
+    @pytest.fixture
+    def used(self, folder: Path) -> Path:
+        """A cache with a file for each key but the first, used in that order, a day after another."""
+        for k, key in enumerate(self.KEYS[1:]):
+            cache.write(key, b"code")
+            os.utime(folder / key, (k * 86400, k * 86400))
+        return folder
+
+    def left(self, folder: Path) -> set[str]:
+        cache.write(self.KEYS[0], b"code")
+        return {path.name for path in folder.iterdir()}
+
+    def test_of_their_number(self, used: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(cache, "MAX_FILES", 20)
+        assert len(self.left(used)) == 20
+        monkeypatch.setattr(cache, "MAX_FILES", 8)
+        assert self.left(used) == {self.KEYS[0], *self.KEYS[-5:]}
+
+    def test_of_all_their_bytes(self, used: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        each = (used / self.KEYS[1]).stat().st_size
+        monkeypatch.setattr(cache, "MAX_BYTES", 20 * each)
+        assert len(self.left(used)) == 20
+        monkeypatch.setattr(cache, "MAX_BYTES", 8 * each)
+        assert self.left(used) == {self.KEYS[0], *self.KEYS[-5:]}
+
+    def test_a_file_that_is_read_is_used(self, used: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(cache, "MAX_FILES", 8)
+        assert cache.read(self.KEYS[2]) == b"code"
+        assert self.left(used) == {self.KEYS[0], self.KEYS[2], *self.KEYS[-4:]}
+
+    def test_when_is_known_to_the_hour(self, used: Path) -> None:
+        """Reading what was read lately writes nothing."""
+        file = used / self.KEYS[1]
+        for ago, touched in ((1800, False), (5000, True), (-5000, True)):  # clocks are set back, too
+            before = time() - ago
+            os.utime(file, (before, before))
+            assert cache.read(file.name) == b"code"
+            assert (abs(file.stat().st_mtime - before) > 1) == touched
+
+    def test_what_is_no_kernel_stays(self, used: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The folder may be one that the user has other things in."""
+        monkeypatch.setattr(cache, "MAX_FILES", 1)
+        for name in ("letter.txt", "A" * 64, "a" * 63, "a" * 65):
+            (used / name).write_text("dear")
+            os.utime(used / name, (0, 0))
+        (used / ("f" * 64)).mkdir()
+        abandoned = used / ("e" * 64 + "." + "0" * 16)  # by a process that was ended while it wrote
+        abandoned.write_bytes(b"half")
+        os.utime(abandoned, (0, 0))
+        assert self.left(used) == {"letter.txt", "A" * 64, "a" * 63, "a" * 65, "f" * 64}

@@ -81,7 +81,7 @@ def hindrance(path: Path) -> str | None:
         home = _home()
         if path.is_relative_to(home) and not home.is_dir():
             return f"the home {home} is missing"
-    there = next((folder for folder in path.absolute().parents if folder.exists()), path)
+    there = next((folder for folder in path.parents if folder.exists()), path)  # in a folder that was removed nothing is there
     return None if there.is_dir() and os.access(there, os.W_OK | os.X_OK) else f"{there} cannot be written"
 
 

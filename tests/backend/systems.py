@@ -1,0 +1,33 @@
+"""What a system can do with folders, for tests of what is kept in one: as here, or only with paths."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tenxor import folders
+
+SYSTEMS = ("from folders", "paths", "paths, no flags")
+
+
+def become(system: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the system be one that opens files from a folder, or only by a path; in that case with and without flags for that."""
+    if system != "from folders":
+        monkeypatch.setattr(folders, "FROM_FOLDERS", False)
+    if system == "paths, no flags":
+        monkeypatch.setattr(folders, "_READ", os.O_RDONLY)
+        monkeypatch.setattr(folders, "_WRITE", os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+        monkeypatch.setattr(folders, "_TIMES_OF_LINKS", False)
+
+
+@contextmanager
+def open_descriptors_unchanged() -> Iterator[None]:
+    """What is opened meanwhile is closed, too."""
+    there = Path("/proc/self/fd")
+    before = len(list(there.iterdir())) if there.exists() else 0
+    yield
+    assert (len(list(there.iterdir())) if there.exists() else 0) == before

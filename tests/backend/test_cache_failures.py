@@ -1,0 +1,247 @@
+"""No failure of the disk reaches the user, whatever call fails; and processes do not get into each other's way."""
+
+from __future__ import annotations
+
+import errno
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import tenxor as tx
+from tenxor import folders
+from tenxor.backend.llvm import cache
+from tenxor.backend.llvm.compiler import Compiler
+from tenxor.plans.plan import planned
+
+from .systems import SYSTEMS, become, open_descriptors_unchanged
+
+KEY, OTHER = "a" * 64, "b" * 64
+GOOD = b"code of ours" * 50
+
+
+@pytest.fixture(params=SYSTEMS, autouse=True)
+def system(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    become(request.param, monkeypatch)
+    return str(request.param)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cache of this test's own, with one entry."""
+    path = tmp_path / "cache"
+    monkeypatch.setenv("TENXOR_CACHE_DIR", str(path))
+    cache.write(KEY, GOOD)
+    assert cache.read(KEY) == GOOD
+    return path
+
+
+CALLS = (
+    *("open", "close", "read", "write", "stat", "lstat", "fstat"),
+    *("mkdir", "replace", "unlink", "utime", "scandir", "urandom", "access"),
+)
+
+
+class Failing:
+    """A system whose calls fail, from the call number `first` on: that one, or all."""
+
+    def __init__(self, first: int, error: int, lasting: bool) -> None:
+        self.first, self.error, self.lasting = first, error, lasting
+        self.calls = 0
+
+    def __enter__(self) -> Failing:
+        self.patch = pytest.MonkeyPatch()
+        for name in CALLS:
+            self.patch.setattr(os, name, self.failing(name, getattr(os, name)))
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.patch.undo()
+
+    def failing(self, name: str, real: Callable[..., object]) -> Callable[..., object]:
+        def called(*args: object, **more: object) -> object:
+            number, self.calls = self.calls, self.calls + 1
+            fails = number >= self.first if self.lasting else number == self.first
+            if not fails:
+                return real(*args, **more)
+            if name == "close":
+                real(*args)  # as on Linux: what it says is how writing went
+            if name == "write":
+                real(args[0], bytes(args[1])[:10])  # type: ignore[call-overload]
+            raise OSError(self.error, os.strerror(self.error))
+
+        return called
+
+
+@pytest.mark.parametrize("error", [errno.ENOSPC, errno.EACCES, errno.EMFILE, errno.EROFS, errno.ENOENT, errno.EIO])
+@pytest.mark.parametrize("lasting", [False, True], ids=["once", "lasting"])
+def test_whatever_call_fails_nobody_notices(
+    error: int, lasting: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One call after the other fails, of a process that reads what is not there, writes, thins, and reads."""
+    monkeypatch.setattr(cache, "MAX_FILES", 2)
+    first = 0
+    failing = Failing(0, error, lasting)
+    keys = ["00" + letter * 62 for letter in "abcd"]
+    while failing.calls >= first:
+        folder = tmp_path / str(first) / "cache"
+        monkeypatch.setenv("TENXOR_CACHE_DIR", str(folder))
+        with open_descriptors_unchanged(), Failing(first, error, lasting) as failing:
+            for key in keys:
+                assert cache.read(key) is None
+                cache.write(key, key.encode())
+                assert cache.read(key) in (key.encode(), None)
+        names = {path.name for path in folder.iterdir()} if folder.exists() else set()
+        if not lasting:
+            assert names <= set(keys), "a temporary file is left"
+        for key in names & set(keys):
+            os.utime(folder / key, (1, 1))
+            assert cache.read(key) == key.encode()
+        first += 1
+    assert first > 30
+
+
+def test_a_kernel_is_compiled_whatever_call_fails(system: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if system != "from folders":
+        pytest.skip("the same as above")
+    (_, kernel), *_ = planned([(tx.arange(7) * 2 + 1).storage.node])
+    assert kernel is not None
+    first = 0
+    failing = Failing(0, errno.EMFILE, True)
+    while failing.calls >= first:
+        monkeypatch.setenv("TENXOR_CACHE_DIR", str(tmp_path / str(first)))
+        native = Compiler()
+        with Failing(first, errno.EMFILE, True) as failing:
+            assert native.get(kernel).origin == "compiled"
+            assert native.get(kernel).address
+        first += 1
+    assert first > 10
+
+
+def test_a_write_that_stops_short_is_taken_up(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = os.write
+    monkeypatch.setattr(os, "write", lambda descriptor, content: real(descriptor, content[:100]))
+    cache.write(OTHER, GOOD)
+    assert cache.read(OTHER) == GOOD
+
+
+def test_a_read_that_stops_short_is_taken_up(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = os.read
+    monkeypatch.setattr(os, "read", lambda descriptor, most: real(descriptor, min(most, 100)))
+    assert cache.read(KEY) == GOOD
+
+
+def test_an_interrupt_leaves_no_file(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(descriptor: int, content: bytes) -> int:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, open_descriptors_unchanged():
+        patch.setattr(os, "write", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            cache.write(OTHER, GOOD)
+    assert [path.name for path in folder.iterdir()] == [KEY]
+
+
+LIMITED = """
+import os, resource
+import tenxor as tx
+from tenxor.backend.llvm import cache
+x = tx.arange(100).realize()
+(x + 1).realize()  # all modules are loaded
+cache._emitter_text.cache_clear()
+resource.setrlimit(resource.RLIMIT_NOFILE, (0, 0))
+before, _ = tx.compile_counts()
+assert (x * 3 - 5).tolist() == [3 * k - 5 for k in range(100)]
+assert tx.compile_counts()[0] == before + 1
+"""
+
+
+def test_a_process_that_may_open_nothing_computes(system: str, tmp_path: Path) -> None:
+    if system != "from folders":
+        pytest.skip("it opens nothing by a path either")
+    environment = {**os.environ, "TENXOR_CACHE_DIR": str(tmp_path / "cache")}
+    subprocess.run([sys.executable, "-c", LIMITED], env=environment, check=True, timeout=120)
+
+
+# --- processes --------------------------------------------------------------------------------------------------------
+
+
+def test_nothing_is_open_afterwards_and_nothing_is_inherited(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[bool] = []
+    real = os.open
+
+    def remembered(*args: object, **more: object) -> int:
+        descriptor: int = real(*args, **more)  # type: ignore[arg-type]
+        opened.append(os.get_inheritable(descriptor))
+        return descriptor
+
+    with open_descriptors_unchanged():
+        monkeypatch.setattr(os, "open", remembered)
+        assert cache.read(KEY) == GOOD
+        cache.write(OTHER, GOOD)
+        folder.chmod(0o777)
+        assert cache.read(KEY) is None
+        folder.chmod(0o700)
+        (folder / KEY).chmod(0o666)
+        assert cache.read(KEY) is None
+    assert len(opened) >= 2 and not any(opened)
+
+
+FORKED = """
+import os
+from pathlib import Path
+from tenxor.backend.llvm import cache
+from tenxor.folders import OwnFolder
+path = Path(os.environ["TENXOR_CACHE_DIR"])
+cache.write("a" * 64, b"before")
+with OwnFolder(path) as folder:
+    child = os.fork()
+    path.rename(path.with_name("moved"))  # by one of the two
+    folder.write("b" * 64 if child else "c" * 64, b"after")
+    assert folder.read("a" * 64, 1000)[0].endswith(b"before")
+    if child:
+        assert os.waitpid(child, 0)[1] == 0
+        assert sorted(name[0] for name in folder.names()) == ["a", "b", "c"]
+    else:
+        os._exit(0)
+""".replace("    path.rename", "    if child: path.rename")
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="a system without fork")
+def test_an_open_folder_outlives_a_fork(system: str, tmp_path: Path) -> None:
+    if system != "from folders":
+        pytest.skip("nothing is open")
+    environment = {**os.environ, "TENXOR_CACHE_DIR": str(tmp_path / "cache")}
+    subprocess.run([sys.executable, "-c", FORKED], env=environment, check=True, timeout=120)
+
+
+AT_ONCE = """
+import os, sys
+from tenxor import folders
+from tenxor.backend.llvm import cache
+folders.FROM_FOLDERS = sys.argv[1] == "True"
+sys.stdin.read()  # all begin when they are told to
+for k in range(300):
+    cache.write("a" * 64, sys.argv[2].encode() * 1000 * (1 + k % 7))
+    found = cache.read("a" * 64)
+    if found is None and not folders.FROM_FOLDERS:
+        continue  # it was exchanged between looking and opening, which is as well as not there
+    assert found and len(set(found)) == 1 and len(found) % 1000 == 0, found
+"""
+
+
+def test_processes_that_write_one_entry_at_once(tmp_path: Path) -> None:
+    """Each finds, whenever it looks, a whole one."""
+    environment = {**os.environ, "TENXOR_CACHE_DIR": str(tmp_path / "cache")}
+    command = [sys.executable, "-c", AT_ONCE, str(folders.FROM_FOLDERS)]
+    processes = [
+        subprocess.Popen([*command, letter], env=environment, stdin=subprocess.PIPE) for letter in "xyz"
+    ]
+    for process in processes:
+        assert process.stdin is not None
+        process.stdin.close()
+    assert [process.wait(120) for process in processes] == [0, 0, 0]
+    assert [path.name for path in (tmp_path / "cache").iterdir()] == ["a" * 64]

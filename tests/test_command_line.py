@@ -1,0 +1,212 @@
+"""`python -m tenxor cache` tells of the machine code on disk, and keeps it in order."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tenxor import backend
+from tenxor.__main__ import main, size
+from tenxor.backend.llvm import cache
+
+KEYS = ("a" * 64, "b" * 64, "c" * 64)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cache of this test's own, with three entries."""
+    path = tmp_path / "cache"
+    monkeypatch.setenv("TENXOR_CACHE_DIR", str(path))
+    monkeypatch.setattr(backend, "NAME", "llvm")
+    for key in KEYS:
+        cache.write(key, b"code")
+    return path
+
+
+def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, list[str]]:
+    """The status and the lines that `python -m tenxor cache …` ends with."""
+    capsys.readouterr()
+    status = main(["cache", *arguments])
+    return status, capsys.readouterr().out.splitlines()
+
+
+def test_the_folder_is_told_with_how_much_is_in_it(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    bytes_ = sum(path.stat().st_size for path in folder.iterdir())
+    (folder / "letter.txt").write_text("dear")
+    lines = [str(folder), f"3 files, {bytes_} bytes; at most 8,192 files, 64.0 MiB, are kept.", "Used."]
+    lines[1] = lines[1].replace("8,192", f"{cache.MAX_FILES:,}").replace("64.0 MiB", size(cache.MAX_BYTES))
+    assert printed(capsys) == (0, lines)
+
+
+def symlinked(folder: Path) -> None:
+    folder.rename(folder.with_name("moved"))
+    folder.symlink_to("moved")
+
+
+def writable(folder: Path) -> None:
+    folder.chmod(0o770)
+
+
+def a_file(folder: Path) -> None:
+    folder.rename(folder.with_name("moved"))
+    folder.write_text("in the way")
+
+
+def below_a_file(folder: Path) -> None:
+    a_file(folder)
+    os.environ["TENXOR_CACHE_DIR"] = str(folder / "below")
+
+
+def in_no_home(folder: Path) -> None:
+    os.environ["HOME"] = str(folder / "home")
+    os.environ["TENXOR_CACHE_DIR"] = str(folder / "home" / "kept")
+
+
+def named_by_nothing(folder: Path) -> None:
+    os.environ["TENXOR_CACHE_DIR"] = ""
+
+
+@pytest.mark.parametrize(
+    ("become", "why"),
+    [
+        (symlinked, "Not used: it is a symbolic link."),
+        (writable, "Not used: it may be written by others (mode 0770)."),
+        (a_file, "Not used: Not a directory."),
+        (below_a_file, "Not used: Not a directory."),
+        (in_no_home, "Not used: it is not there, and the home {0}/home is missing."),
+        (named_by_nothing, "Not used: TENXOR_CACHE_DIR is empty."),
+    ],
+)
+@pytest.mark.parametrize("arguments", [(), ("check",), ("clear",)])
+def test_a_folder_that_is_not_used_is_told_with_the_reason_and_left(
+    become: object, why: str, arguments: tuple[str, ...], folder: Path, capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    assert callable(become)
+    monkeypatch.setenv("HOME", os.environ.get("HOME", "/"))  # what is changed is put back
+    become(folder)
+    status, lines = printed(capsys, *arguments)
+    assert status == 1
+    assert lines[-1] == why.format(folder)
+    assert {path.name for path in folder.parent.rglob("?" * 64)} == set(KEYS)
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid"), reason="a system without users")
+def test_another_users_folder_is_named_as_such(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    owner = folder.stat().st_uid
+    monkeypatch.setattr(os, "geteuid", lambda: owner + 1)
+    assert printed(capsys) == (1, [str(folder), f"Not used: it belongs to another user (number {owner})."])
+
+
+def test_one_that_is_not_there_yet_is_not_made(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "cache"
+    monkeypatch.setenv("TENXOR_CACHE_DIR", str(path))
+    for arguments in ((), ("check",), ("clear",)):
+        assert printed(capsys, *arguments) == (0, [str(path), "It is not there yet: the first kernel makes it."])
+    assert not path.exists()
+    monkeypatch.setattr(os, "access", lambda where, mode: False)
+    assert printed(capsys) == (1, [str(path), f"Not used: it is not there, and {tmp_path} cannot be written."])
+
+
+def test_one_that_can_only_be_read_is_told(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "access", lambda where, mode: False)
+    assert printed(capsys)[1][-1] == "Used, but nothing is added: it cannot be written."
+
+
+def test_a_back_end_that_does_not_compile_is_told(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(backend, "NAME", "interpreter")
+    assert printed(capsys)[1][-1] == "Not used: TENXOR_BACKEND is interpreter, which compiles nothing."
+
+
+def test_a_relative_xdg_cache_home_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("TENXOR_CACHE_DIR")
+    monkeypatch.setenv("XDG_CACHE_HOME", "here")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    told = ["XDG_CACHE_HOME is ignored: it is not absolute.", str(tmp_path / ".cache" / "tenxor")]
+    assert printed(capsys)[1][:2] == told
+
+
+class TestCheck:
+    def test_all_is_sound(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        assert printed(capsys, "check") == (0, [str(folder), "3 of 3 files are kernels, and sound."])
+
+    def test_what_would_not_be_taken_is_told_with_the_reason(
+        self, folder: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        whole = (folder / KEYS[0]).read_bytes()
+        (folder / ("d" * 64)).write_bytes(whole)  # under another's name
+        (folder / ("e" * 64)).write_bytes(b"")
+        (folder / ("e" * 64 + "." + "0" * 16)).write_bytes(whole)
+        (folder / ("f" * 64)).symlink_to(KEYS[0])
+        (folder / "letter.txt").write_text("dear")
+        (folder / KEYS[1]).write_bytes((folder / KEYS[1]).read_bytes()[:-1])
+        (folder / KEYS[2]).chmod(0o666)
+        status, (_, *lines) = printed(capsys, "check")
+        assert status == 1
+        assert lines == [
+            f"{KEYS[1]}: is damaged, or no kernel",
+            f"{KEYS[2]}: may be written by others (mode 0666)",
+            f"{'d' * 64}: is damaged, or no kernel",
+            f"{'e' * 64}: is damaged, or no kernel",
+            f"{'e' * 64}.{'0' * 16}: is being written, or was left by a process that was ended",
+            f"{'f' * 64}: is a symbolic link",
+            "letter.txt: is named as no kernel is; it is left alone",
+            "1 of 8 files are kernels, and sound.",
+        ]
+
+    def test_nothing_is_used_by_being_checked(self, folder: Path) -> None:
+        os.utime(folder / KEYS[0], (1, 1))
+        assert main(["cache", "check"]) == 0
+        assert (folder / KEYS[0]).stat().st_mtime == 1
+
+
+class TestClear:
+    def test_kernels_go_and_nothing_else(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        size_of_all = sum(path.stat().st_size for path in folder.iterdir())
+        (folder / "letter.txt").write_text("dear")
+        (folder / ("d" * 64 + "." + "0" * 16)).write_bytes(b"")
+        assert printed(capsys, "clear") == (0, [str(folder), f"Removed: 4 files, {size_of_all} bytes."])
+        assert [path.name for path in folder.iterdir()] == ["letter.txt"]
+
+    def test_links_go_not_what_they_lead_to(self, folder: Path, tmp_path: Path) -> None:
+        (tmp_path / "letter.txt").write_text("dear")
+        (folder / ("d" * 64)).symlink_to(tmp_path / "letter.txt")
+        assert main(["cache", "clear"]) == 0
+        assert not list(folder.iterdir()) and (tmp_path / "letter.txt").exists()
+
+    def test_what_cannot_be_removed_is_told(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        (folder / ("d" * 64)).mkdir()
+        status, (_, told, removed) = printed(capsys, "clear")
+        assert (status, told[:64]) == (1, "d" * 64)
+        assert removed.startswith("Removed: 3 files, ")
+
+
+@pytest.mark.parametrize(
+    ("nbytes", "text"), [(0, "0 bytes"), (1023, "1023 bytes"), (1536, "1.5 KiB"), (5 << 20, "5.0 MiB"), (1 << 31, "2,048.0 MiB")]
+)
+def test_sizes_are_readable(nbytes: int, text: str) -> None:
+    assert size(nbytes) == text
+
+
+def test_a_process_does_it(folder: Path) -> None:
+    command = [sys.executable, "-W", "error", "-m", "tenxor", "cache"]
+    environment = {**os.environ, "TENXOR_BACKEND": "llvm"}
+    for more, last in (((), "Used."), (("check",), "3 of 3 files are kernels, and sound.")):
+        done = subprocess.run([*command, *more], env=environment, capture_output=True, text=True, check=True)
+        assert (done.stdout.splitlines()[-1], done.stderr) == (last, "")
+    wrong = subprocess.run([*command, "burn"], env=environment, capture_output=True, text=True, check=False)
+    assert wrong.returncode == 2 and "choose from" in wrong.stderr
