@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
@@ -15,6 +16,7 @@ import pytest
 import tenxor as tx
 from tenxor.backend.llvm import cache
 from tenxor.backend.llvm.compiler import Compiler, compiler
+from tenxor.folders import OwnFolder
 from tenxor.kernel.fingerprint import fingerprint
 from tenxor.plans.plan import planned
 
@@ -386,6 +388,19 @@ class TestBounds:
             os.utime(file, (before, before))
             assert cache.read(file.name) == b"code"
             assert (abs(file.stat().st_mtime - before) > 1) == touched
+
+    def test_a_folder_that_can_only_be_read_is_read(self, used: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        def read_only(*args: object, **more: object) -> None:
+            raise OSError(errno.EROFS, "Read-only file system")
+
+        monkeypatch.setattr(os, "utime", read_only)
+        assert cache.read(self.KEYS[1]) == b"code"
+
+    def test_another_process_may_be_faster(self, used: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(cache, "MAX_FILES", 8)
+        names = OwnFolder.names
+        monkeypatch.setattr(OwnFolder, "names", lambda folder: ["0" * 64, *names(folder)])  # one that is gone by now
+        assert self.left(used) == {self.KEYS[0], *self.KEYS[-5:]}
 
     def test_what_is_no_kernel_stays(self, used: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """The folder may be one that the user has other things in."""

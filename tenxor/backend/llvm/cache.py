@@ -29,7 +29,7 @@ from ...folders import OwnFolder, Refused, make
 MAX_FILES = 8192  # a few kilobytes each
 MAX_BYTES = 64 << 20
 _MAGIC = b"tenxor object 2\n"
-_OURS = re.compile(r"[0-9a-f]{64}(\.[0-9a-f]{16})?")  # a key; with more behind it while a file is written
+_OURS = r"[0-9a-f]{64}(\.[0-9a-f]{16})?"  # a key; with more behind it while a file is written
 _HOUR = 3600.0  # seconds
 
 
@@ -125,7 +125,7 @@ def kept(folder: OwnFolder) -> dict[str, os.stat_result]:
     """All files that are named as those here are. Nothing else is ever removed: the folder may hold other things, too."""
     found = {}
     for name in folder.names():
-        if _OURS.fullmatch(name):
+        if re.fullmatch(_OURS, name):
             with contextlib.suppress(FileNotFoundError):  # another process was faster
                 found[name] = folder.status(name)
     return found
@@ -133,7 +133,7 @@ def kept(folder: OwnFolder) -> dict[str, os.stat_result]:
 
 def trouble(folder: OwnFolder, name: str) -> str | None:
     """Why a file in the folder would not be taken for a kernel; None if it would."""
-    if not _OURS.fullmatch(name):
+    if not re.fullmatch(_OURS, name):
         return "is named as no kernel is; it is left alone"
     if "." in name:
         return "is being written, or was left by a process that was ended"
