@@ -79,7 +79,7 @@ class OwnFolder:
 
     def read(self, name: str, most: int) -> tuple[bytes, os.stat_result]:
         """The content of a file of at most so many bytes, and what the system knows of it."""
-        before = None if FROM_FOLDERS else self.status(name)
+        before = self.status(name) if self._descriptor is None else None
         if before is not None:
             _check(before, stat.S_IFREG)  # without the flags of `_READ`, opening would follow a link, or wait
         with _closing(_open(self._where(name), _READ, self._descriptor)) as descriptor:
@@ -151,8 +151,8 @@ _KINDS = {stat.S_IFREG: "file", stat.S_IFDIR: "folder"}
 
 
 def _check(status: os.stat_result, kind: int) -> None:
-    """Refuse what is of another kind, another user's, or such that others may write it. (Without users, as on Windows, the rights of a
-    folder say who may write it, and there is nothing to be seen here.)
+    """Refuse what is of another kind, another user's, or such that others may write it. Where a system has no such users, as on
+    Windows, owners and modes say nothing, and only the kind is looked at.
     """
     if stat.S_IFMT(status.st_mode) != kind:
         raise Refused("is a symbolic link" if stat.S_ISLNK(status.st_mode) else f"is no {_KINDS[kind]}")
