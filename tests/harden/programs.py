@@ -74,6 +74,30 @@ def _halves(xp: Any, g: Given) -> Any:
     return xp.concat([left, right[::-1]]) if hasattr(xp, "concat") else np.concatenate([left, right[::-1]])
 
 
+def _pieces(xp: Any, g: Given) -> Any:
+    rows = [g["a"][k] * k for k in range(12)]
+    return xp.stack([*rows, g["b"][3]]) + g["a"][0]
+
+
+def _masked(xp: Any, g: Given) -> Any:
+    a = g["a"]
+    a[a < 0] = g["b"][0, 0]
+    return xp.where(a > 3, a, -a)[:, None] + a[None, 2:]
+
+
+def _swapped(xp: Any, g: Given) -> Any:
+    a, b = g["a"], g["b"]
+    for k in range(4):
+        a[k], b[-k - 1] = b[k] + 1, a[k] * 2
+    a[:, 1] = a[:, 0] + b.max()
+    return (a - b).reshape(-1)[::2]
+
+
+def _complex(xp: Any, g: Given) -> Any:
+    z = g["a"] + g["b"] * 1j
+    return (z @ z.T).real + (z * z).imag.sum()
+
+
 PROGRAMS = (
     _same("a chain", _two(9, 11), lambda xp, g: (g["a"] * 2 + g["b"]) * g["a"] - 3),
     _same("a sum of pairs", _two(9, 11), lambda xp, g: (g["a"][:, None] - g["b"][None]).max(axis=2)),
@@ -87,5 +111,11 @@ PROGRAMS = (
     _same("running sums", _two(7, 9), lambda xp, g: xp.cumsum(g["a"], axis=0) + g["b"]),
     _same("joined", _two(6, 7), _halves),
     _same("turned", _two(20, 30), lambda xp, g: g["a"].T.reshape(-1)[::3] + 1),
+    _same("pieces", _two(12, 5), _pieces),
+    _same("masks", _two(9, 8), _masked),
+    _same("rows exchanged", _two(8, 6), _swapped),
+    _same("complex numbers", _two(24, 24), _complex),
+    _same("least sums", _two(30, 30), lambda xp, g: (g["a"][:, :, None] + g["b"][None]).min(axis=1)),
+    _same("large, in parts", _two(600, 500), lambda xp, g: (g["a"] - g["b"].max(axis=0)).sum(axis=0)),
     _same("two results of one", _two(9, 9), lambda xp, g: (g["a"].sum(axis=0) - g["a"]) * (g["b"] + g["a"].sum(axis=0))),
 )
