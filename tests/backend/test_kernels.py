@@ -246,7 +246,7 @@ image = made._image(made.llvm_ir(next(iter(made.kernels.alive))))
 for k in range(2600):
     if k == 100:
         before = resident()
-    made._link(image, "name", (ENTRY,))
+    made._link(image, (ENTRY,))
 print(resident() - before)
 """
         assert int(run(program)) < 4_000_000
