@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import ceil, isfinite, isinf
 from typing import Any
 
@@ -11,6 +11,7 @@ import numpy as np
 from .dtypes import DEFAULT_COMPLEX, DEFAULT_FLOAT, DEFAULT_INT, check_fits, check_real, of_number, uint64
 from .dtypes import dtype as dtype_of
 from .errors import ArgumentError, DTypeError, ShapeError
+from .layout.coords import checked_int
 from .node import EMPTY, POSITION, Node, Scalar
 from .ops import OPS
 from .tensor import Tensor
@@ -53,7 +54,7 @@ def _shape(op: str, shape: Shape) -> tuple[int, ...]:
 
 
 def _device(op: str, device: str | None) -> None:
-    if device not in (None, "cpu"):
+    if device is not None and not (isinstance(device, str) and device == "cpu"):
         raise ArgumentError(f"{op}: there is no device {device!r}; tensors are on 'cpu'")
 
 
@@ -90,11 +91,24 @@ def asarray(obj: Any, /, *, dtype: object = None, device: str | None = None, cop
             return from_dlpack(obj)
         raise ArgumentError(f"asarray: {type(obj).__name__} has no memory to share; leave out copy=False")
     if hasattr(obj, "__array__") or hasattr(obj, "__dlpack__"):
-        return Tensor._from_numpy(np.asarray(obj) if hasattr(obj, "__array__") else np.from_dlpack(obj), wanted, True)
+        how = np.asarray if hasattr(obj, "__array__") else np.from_dlpack
+        return Tensor._from_numpy(_as_others_say("asarray", how, obj), wanted, True)
     return Tensor._from_nested(obj, wanted, "asarray")
 
 
 array = tensor = asarray
+
+
+def _as_others_say(op: str, how: Callable[[Any], Any], obj: Any) -> Any:
+    """What another library makes of its object for NumPy; what it cannot, such as PyTorch's bfloat16, is an error of ours."""
+    try:
+        return how(obj)
+    except (TypeError, ValueError, RuntimeError, BufferError) as error:
+        kind = getattr(obj, "dtype", None)
+        raise DTypeError(
+            f"{op}: {type(obj).__name__}{'' if kind is None else f' of {kind}'} does not show its elements to NumPy ({error});"
+            " convert it there to a dtype that NumPy has, such as float32, and here with astype"
+        ) from error
 
 
 def _has_buffer(obj: Any) -> bool:
@@ -119,7 +133,7 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> T
     _device("from_dlpack", device)
     if not hasattr(x, "__dlpack__"):
         raise ArgumentError(f"from_dlpack: {type(x).__name__} does not speak DLPack; use tx.asarray")
-    return Tensor._from_numpy(np.from_dlpack(x), copy=bool(copy))
+    return Tensor._from_numpy(_as_others_say("from_dlpack", np.from_dlpack, x), copy=bool(copy))
 
 
 def astype(x: Tensor, dtype: object, /, *, copy: bool = True, device: str | None = None) -> Tensor:
@@ -268,7 +282,7 @@ def linspace(
     first, last = number_of(start, "linspace"), number_of(stop, "linspace")
     kind = complex if isinstance(first, complex) or isinstance(last, complex) else float
     start, stop = kind(first), kind(last)  # type: ignore[arg-type]
-    (count,) = ints("linspace", (num,))
+    count = checked_int("linspace", "num", num)
     if count < 0:
         raise ArgumentError(f"linspace: num is {num}; it must be 0 or more")
     own = DEFAULT_FLOAT if kind is float else DEFAULT_COMPLEX
@@ -309,8 +323,7 @@ def eye(
 
 def _diagonal(op: str, k: int, rows: int, columns: int) -> int:
     """The number of a diagonal; those far outside of the matrix are all alike."""
-    (k,) = ints(op, (k,))
-    return max(-rows - 1, min(k, columns + 1))
+    return max(-rows - 1, min(checked_int(op, "k", k), columns + 1))
 
 
 def _triangle(op: str, x: Tensor, k: int, keep: str) -> Tensor:

@@ -140,7 +140,7 @@ def dtype(spec: object) -> DType:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # the error will say it
                 found = OF_NUMPY.get(np.dtype(spec))
-        except TypeError:
+        except (TypeError, ValueError):
             found = None
     if found is None:
         raise DTypeError(f"{spec!r} is no dtype of Tenxor; there are: {', '.join(BY_NAME)}")

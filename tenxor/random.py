@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from math import isfinite, pi, prod
+from math import inf, isfinite, pi, prod
 from numbers import Real
 from operator import index as as_int
 from threading import Lock
@@ -272,11 +272,15 @@ def _float(op: str, dtype: object) -> DType:
 
 
 def _number(op: str, name: str, value: Any) -> float:
-    if not isinstance(value, Real) or not isfinite(value):
+    try:
+        found = float(value) if isinstance(value, Real) else inf
+    except OverflowError:
+        found = inf
+    if not isfinite(found):
         raise ArgumentError(
             f"{op}: {name} is one finite number, not {value!r}; sizes come after the numbers, or as shape="
         )
-    return float(value)
+    return found
 
 
 def _integer(op: str, name: str, value: Any) -> int:

@@ -247,7 +247,7 @@ KINDS = {
         lambda: table().sum(keepdims=False, keepdim=True), ArgumentError, ("sum", "keepdims", "keepdim")
     ),
     "an axis to move that is none": Wrong(lambda: table().moveaxis(None, 0), AxisError, ("moveaxis", "None")),
-    "an axis that is text": Wrong(lambda: table().flip("rows"), AxisError, ("flip", "'r'")),
+    "an axis that is text": Wrong(lambda: table().flip("rows"), AxisError, ("flip", "'rows'")),
     "an axis that is a float": Wrong(lambda: table().swapaxes(0.0, 1), AxisError, ("swapaxes", "0.0")),
     "a window's size as text": Wrong(lambda: table().windows(0, "2"), ArgumentError, ("windows", "size", "'2'")),
     "a diagonal's offset as text": Wrong(lambda: table().diagonal("1"), ArgumentError, ("diagonal", "offset", "'1'")),

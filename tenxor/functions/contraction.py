@@ -14,6 +14,7 @@ from ..dtypes import DType, boolean, promote
 from ..errors import ArgumentError, AxisError, ShapeError
 from ..kernel.pairs import LEAST
 from ..layout import Layout, broadcast_shapes
+from ..layout.coords import axis_number
 from ..tensor import Tensor
 from ..tensor.arguments import LAST_AXIS, Default, ints, one_spelling
 from ..tensor.contraction import (
@@ -52,7 +53,7 @@ def vecdot(x1: Tensor, x2: Tensor, /, *, axis: int = LAST_AXIS, dim: int | None 
     >>> tx.vecdot(tx.asarray([[1, 2], [3, 4]]), tx.asarray([10, 1])).tolist()
     [12, 34]
     """
-    axis = one_spelling("vecdot", "axis", axis, "dim", dim, default=LAST_AXIS)
+    axis = axis_number(one_spelling("vecdot", "axis", axis, "dim", dim, default=LAST_AXIS), "vecdot")
     a, b = asarray(x1), asarray(x2)
     dtype = result_dtype("vecdot", a, b)
     if a.dtype.is_complex:
@@ -92,7 +93,7 @@ def tensordot(x1: Tensor, x2: Tensor, /, axes: Any = _TWO_AXES, *, dims: Any = N
     """
     axes = one_spelling("tensordot", "axes", axes, "dims", dims, default=_TWO_AXES)
     a, b = asarray(x1), asarray(x2)
-    if hasattr(axes, "__index__"):
+    if hasattr(axes, "__index__") and not getattr(axes, "ndim", 0):
         (count,) = ints("tensordot", (axes,))
         if not 0 <= count <= min(a.ndim, b.ndim):
             raise ShapeError(

@@ -79,7 +79,7 @@ def _parts(op: str, arrays: Sequence[Any]) -> tuple[list[Piece], set[type]]:
     """What is to be joined, and its types. NumPy's arrays stay what they are: they are read at the call, or copied
     later.
     """
-    if not isinstance(arrays, Iterable):
+    if not isinstance(arrays, Iterable) or getattr(arrays, "shape", None) == ():
         raise ArgumentError(f"{op}: takes a sequence of tensors, not one {type(arrays).__name__}")
     parts = list(arrays)
     if not parts:
@@ -154,7 +154,7 @@ def roll(x: Tensor, /, shift: int | tuple[int, ...], axis: Axes = None, *, dims:
     axes = [axis_of("roll", a, x.ndim) for a in ints("roll", (axis,))]
     shifts = ints("roll", (shift,))
     if len(shifts) != len(axes):
-        if len(shifts) > 1:
+        if len(shifts) != 1:
             raise ArgumentError(f"roll: {len(shifts)} shifts for {len(axes)} axes; give one for all or one for each")
         shifts *= len(axes)
     moves: list[list[tuple[slice, slice]]] = [[(_ALL, _ALL)]] * x.ndim
@@ -267,6 +267,8 @@ def pad(
     """
     x = asarray(x)
     widths = _pad_widths(x, pad_width)
+    if not isinstance(mode, str):
+        raise ArgumentError(f"pad: mode is one of 'constant', {', '.join(map(repr, _PLACES))}, not {mode!r}")
     if mode != "constant":
         border = _elements(x, widths, mode)
         if constant_values is not ZERO:

@@ -9,8 +9,9 @@ from __future__ import annotations
 from ..creation import asarray, full
 from ..dtypes import Number
 from ..errors import ArgumentError, ShapeError
+from ..layout.coords import checked_int
 from ..tensor import Tensor
-from ..tensor.arguments import LAST_AXIS, NO, Axes, axis_of, ints, one_spelling
+from ..tensor.arguments import LAST_AXIS, NO, Axes, axis_of, one_spelling, truth
 from .joining import concat
 
 __all__ = [
@@ -245,7 +246,7 @@ def cumulative_sum(
     [0, 0, 1, 3, 6]
     """
     axis = one_spelling("cumulative_sum", "axis", axis, "dim", dim)
-    return _running("cumulative_sum", asarray(x), axis, dtype, 0 if include_initial else None)
+    return _running("cumulative_sum", asarray(x), axis, dtype, 0 if truth("cumulative_sum", "include_initial", include_initial) else None)
 
 
 def cumulative_prod(
@@ -266,7 +267,7 @@ def cumulative_prod(
     [2, 6, 24]
     """
     axis = one_spelling("cumulative_prod", "axis", axis, "dim", dim)
-    return _running("cumulative_prod", asarray(x), axis, dtype, 1 if include_initial else None)
+    return _running("cumulative_prod", asarray(x), axis, dtype, 1 if truth("cumulative_prod", "include_initial", include_initial) else None)
 
 
 def _running(op: str, x: Tensor, axis: int | None, dtype: object, initial: Number | None) -> Tensor:
@@ -326,7 +327,7 @@ def diff(
     """
     x = asarray(x)
     axis = axis_of("diff", one_spelling("diff", "axis", axis, "dim", dim, default=LAST_AXIS), x.ndim)
-    (n,) = ints("diff", (n,))
+    n = checked_int("diff", "n", n)
     if n < 0:
         raise ArgumentError(f"diff: n is {n}; differences are taken 0 times or more")
     parts = [_end(part, x, axis) for part in (prepend, x, append) if part is not None]

@@ -1,6 +1,6 @@
 """Coordinates, row-major numbers, shapes and axes: the arithmetic below every layout."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from math import prod
 from operator import index as as_int
@@ -148,24 +148,36 @@ def checked_int(op: str, name: str, value: int) -> int:
         raise ArgumentError(f"{op}: {name} is an integer, not {value!r}") from None
 
 
-def checked_axis(axis: int, ndim: int, op: str) -> int:
-    """`axis` counted from the start; AxisError naming `op` otherwise."""
+def axis_number(axis: Any, op: str) -> int:
+    """`axis` as an int; AxisError naming `op` for what is none, and for True and False, which were meant for another argument."""
     try:
-        place = as_int(axis)
+        if type(axis) is bool:
+            raise TypeError
+        return as_int(axis)
     except TypeError:
         raise AxisError(f"{op}: an axis is an integer, not {axis!r}") from None
+
+
+def checked_axis(axis: int, ndim: int, op: str) -> int:
+    """`axis` counted from the start; AxisError naming `op` otherwise."""
+    place = axis if type(axis) is int else axis_number(axis, op)
     if not -ndim <= place < ndim:
         choice = f"axis must be from {-ndim} to {ndim - 1}" if ndim else "it has no axes"
         raise AxisError(f"{op}: axis {place} does not exist in a tensor of {axes_phrase(ndim)}; {choice}")
     return place if place >= 0 else place + ndim
 
 
+def listed_axes(axes: Any) -> tuple[Any, ...]:
+    """One axis or several as a tuple; what is no row of axes, though it may be walked, stands for one, which is wrong."""
+    alone = not isinstance(axes, Iterable) or isinstance(axes, (str, bytes, Mapping)) or getattr(axes, "ndim", None) == 0
+    return (axes,) if alone else tuple(axes)
+
+
 def checked_axes(axes: int | Iterable[int], ndim: int, op: str) -> Shape:
     """One axis or several, each counted from the start and named once; AxisError otherwise."""
     if type(axes) is int:
         return (checked_axis(axes, ndim, op),)
-    alone = not isinstance(axes, Iterable) or getattr(axes, "ndim", None) == 0
-    given: tuple[Any, ...] = (axes,) if alone else tuple(axes)  # type: ignore[arg-type]
+    given = listed_axes(axes)
     found = tuple([checked_axis(axis, ndim, op) for axis in given])
     if len(set(found)) < len(found):
         twice = next(axis for axis in found if found.count(axis) > 1)

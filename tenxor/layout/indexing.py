@@ -22,7 +22,13 @@ def sliced(key: slice, axis: int, size: int) -> tuple[int, int, int]:
         raise ArgumentError(f"the slice of axis {axis} has step 0; a step may be any other integer") from None
     except TypeError:
         raise BadIndex(f"the slice of axis {axis}, {key}, needs integers or None") from None
-    return start, len(range(start, stop, step)), step
+    try:
+        count = len(range(start, stop, step))
+    except OverflowError:
+        count = (stop - start - (1 if step > 0 else -1)) // step + 1
+    if not -size <= step <= size:  # it leads out of the axis at once; a stride must not be larger than memory
+        step = (size or 1) if step > 0 else -(size or 1)
+    return start, count, step
 
 
 def basic_index(key: Sequence[Any], shape: Shape, strides: Shape, offset: int) -> tuple[list[int], list[int], int]:

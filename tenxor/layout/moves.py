@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from operator import index as as_int
 
 from ..errors import ArgumentError, AxisError, ShapeError
-from .coords import Shape, checked_axes, checked_axis, checked_int
+from .coords import Shape, checked_axes, checked_axis, checked_int, listed_axes
 
 
 def moved_order(source: int | Iterable[int], destination: int | Iterable[int], ndim: int) -> list[int]:
@@ -32,7 +32,7 @@ def kept_axes(axes: int | Iterable[int] | None, shape: Shape) -> list[int]:
 
 def new_places(places: int | Iterable[int], ndim: int) -> list[int]:
     """Where new axes are put among `ndim`, one after the other, to have the given places in the result."""
-    wanted = tuple(places) if isinstance(places, Iterable) else (places,)
+    wanted = listed_axes(places)
     return sorted(checked_axes(wanted, ndim + len(wanted), "expand_dims"))
 
 
@@ -99,6 +99,7 @@ def windows(shape: Shape, strides: Shape, axis: int, size: int, step: int, dilat
         raise ShapeError(f"windows: a window reaches over {reach} elements, axis {axis} has only {shape[axis]}")
     count = (shape[axis] - reach) // step + 1
     stride = strides[axis]
+    step, dilation = min(step, shape[axis]), min(dilation, shape[axis])  # beyond there is one window, or one element in it
     return (
         (*shape[:axis], count, *shape[axis + 1 :], size),
         (*strides[:axis], stride * step, *strides[axis + 1 :], stride * dilation),

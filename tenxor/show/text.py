@@ -88,6 +88,8 @@ def separator(level: int) -> str:
 
 
 def _key(dims: Sequence[int | slice | None], shape: tuple[int, ...]) -> tuple[int | slice, ...]:
+    if not isinstance(dims, Sequence) or isinstance(dims, str):
+        raise ArgumentError(f"to_string: dims is a tuple with None, an integer or a slice for each axis, not {dims!r}")
     if len(dims) > len(shape):
         raise IndexOutOfRange(
             f"to_string: dims has {len(dims)} entries, but shape {tuple(shape)} has {len(shape)} axes"

@@ -188,6 +188,6 @@ class Accumulating(Indexing):
 
 
 def _reduction_named(op: str, reduce: str | None) -> str:
-    if reduce != "mean" and reduce not in _REDUCES:
+    if not isinstance(reduce, str) or (reduce != "mean" and reduce not in _REDUCES):
         raise ArgumentError(f"{op}: reduce is one of {', '.join(_REDUCES)} and mean, not {reduce!r}")
     return _REDUCES.get(reduce, "mean")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Set
 from operator import index as as_int
 from typing import Any
 
@@ -10,6 +10,7 @@ from ..errors import ArgumentError
 from ..layout import checked_axes, checked_axis
 
 Axes = int | tuple[int, ...] | None
+_NO_ROW = (str, bytes, bytearray, Mapping, Set)  # of integers, though it may be walked
 
 
 class Default(int):
@@ -43,12 +44,22 @@ def one_spelling(op: str, ours: str, value: Any, theirs: str, other: Any, defaul
 
 def ints(op: str, values: tuple[Any, ...]) -> tuple[int, ...]:
     """Integers given one by one or as one sequence: `f(2, 3)` and `f((2, 3))`."""
-    if len(values) == 1 and (not hasattr(values[0], "__index__") or getattr(values[0], "ndim", 0) > 0):
+    if len(values) == 1 and (not hasattr(values[0], "__index__") or getattr(values[0], "shape", ()) != ()):
         values = values[0]
+    if isinstance(values, _NO_ROW):  # bytes are numbers, too, and what is empty would be read as no integers
+        raise ArgumentError(f"{op}: expected integers, not {values!r}")
     try:
         return tuple([as_int(v) for v in values])
     except TypeError:
         raise ArgumentError(f"{op}: expected integers, not {values!r}") from None
+
+
+def truth(op: str, name: str, value: Any) -> bool:
+    """Yes or no; ArgumentError for what is neither, as an array of both."""
+    try:
+        return bool(value)
+    except (TypeError, ValueError):
+        raise ArgumentError(f"{op}: {name} is True or False, not {value!r}") from None
 
 
 def axis_of(op: str, axis: Any, ndim: int) -> int:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Self, TypeVar
 
-from ..dtypes import boolean, check_fits, check_real
+from ..dtypes import boolean, check_fits, check_real, shown_integer
 from ..dtypes import dtype as dtype_of
-from ..errors import DTypeError, ShapeError
+from ..errors import ArgumentError, DTypeError, ShapeError
+from ..layout.coords import checked_int
 from ..node import Node, is_pinned
 from ..ops import OPS
 from ..storage import Element, Storage
@@ -16,6 +17,7 @@ from .core import KINDS, Core
 
 T = TypeVar("T")
 _NUMBERS = frozenset((int, float, bool, complex))
+MAX_DIGITS = 300  # to which floats are rounded: the power of ten is a float, and so is its inverse
 _CAST, _POSITIVE, _SQUARE_ROOT = OPS["cast"], OPS["positive"], OPS["power_half"]
 
 
@@ -132,14 +134,19 @@ class Arithmetic(Accumulating):
         return self
 
     def __divmod__(self, other: Any) -> tuple[Self, Self]:
-        return self // other, self % other
+        other = self._operand(other, "divmod", quietly=True)
+        return other if other is NotImplemented else (self // other, self % other)
 
     def __rdivmod__(self, other: Any) -> tuple[Self, Self]:
-        return other // self, other % self
+        other = self._operand(other, "divmod", quietly=True)
+        return other if other is NotImplemented else (other // self, other % self)
 
     def __round__(self, digits: int = 0) -> Self:
+        digits = checked_int("round", "the number of digits", digits)
+        if not (self.dtype.is_integer or -MAX_DIGITS <= digits <= MAX_DIGITS):
+            raise ArgumentError(f"round: {shown_integer(digits)} digits: give a number from {-MAX_DIGITS} to {MAX_DIGITS}")
         if self.dtype.is_integer and digits < 0:
-            return self._round_to_multiples(10**-digits)
+            return self._round_to_multiples(10 ** min(-digits, MAX_DIGITS))
         if not digits or not (self.dtype.is_float or self.dtype.is_complex):
             return self.round()
         return (self * 10.0**digits).round() / 10.0**digits

@@ -23,7 +23,7 @@ from ..dtypes import (
     shown_integer,
     weak,
 )
-from ..errors import DTypeError, IndexOutOfRange, ReadOnlyError, ShapeError, UnknownAttribute
+from ..errors import ArgumentError, DTypeError, IndexOutOfRange, ReadOnlyError, ShapeError, UnknownAttribute
 from ..layout import Layout, broadcast_shapes, memory_order
 from ..memory import Buffer, allocate
 from ..node import REINTERPRET, STORE, Node, Recipe, Scalar, Scatter, data, is_pinned, reinterpreted, writes
@@ -136,8 +136,8 @@ class Core:
 
     def to_device(self, device: str, /, *, stream: Any = None) -> Self:
         """Itself, for the device "cpu"."""
-        if device != "cpu":
-            raise ValueError(f"to_device: there is no device {device!r}; tensors are on 'cpu'")
+        if not (isinstance(device, str) and device == "cpu"):
+            raise ArgumentError(f"to_device: there is no device {device!r}; tensors are on 'cpu'")
         return self
 
     def is_contiguous(self) -> bool:
@@ -426,6 +426,8 @@ def check_count(op: str, shape: Shape) -> None:
     """Raise MemoryError for more elements than there can be addresses for."""
     if prod(shape) > MAX_SIZE:
         raise MemoryError(f"{op}: there is no memory for {shown_integer(prod(shape))} elements, those of shape {shape}")
+    if 0 in shape and prod([n or 1 for n in shape]) >= MAX_SIZE:
+        raise ShapeError(f"{op}: the other axes of shape {shape} are too long, though there are no elements")
 
 
 def broadcast_layout(layout: Layout, shape: Shape, op: str) -> Layout:

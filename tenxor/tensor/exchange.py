@@ -22,7 +22,7 @@ from ..pending import relieve
 from ..pool import pool
 from ..realize import lock, realize
 from ..storage import Storage
-from .core import Core
+from .core import Core, check_count
 from .nested import from_nested
 
 Array = np.ndarray[Any, Any]
@@ -61,6 +61,7 @@ class Exchange(Core):
         assert buffer is not None
         elements = buffer.typed(self.dtype)
         if layout.size == 0:
+            check_count("to_numpy", layout.shape)
             return decoded(np.empty(layout.shape, self.dtype.numpy), self.dtype)
         if layout.base is None and layout.tables is None:
             strides = tuple(s * self.dtype.itemsize for s in layout.strides)
@@ -95,6 +96,8 @@ class Exchange(Core):
         layout = self.layout
         if layout.base is not None or layout.tables is not None or self.dtype is bfloat16:
             return None
+        if layout.size == 0:
+            check_count("to_numpy", layout.shape)
         storage = self.storage
         with lock:
             realize(storage.node)
@@ -120,6 +123,9 @@ class Exchange(Core):
             if copy is False:
                 raise BufferError("__dlpack__: this view has no strides to share (gathered axes or a chain of views)")
             shared = self.to_numpy()
+            shared.flags.writeable = copy is True  # as above
+        if not shared.flags.writeable and (max_version is None or max_version[0] < 1):
+            raise BufferError("__dlpack__: this view is read-only, which DLPack before 1.0 cannot say; export x.copy()")
         return shared.__dlpack__(stream=stream, max_version=max_version, dl_device=dl_device)
 
     def __dlpack_device__(self) -> tuple[int, int]:

@@ -312,7 +312,7 @@ def _plain(part: Any) -> Any:
         return part
     if isinstance(part, Exchange):
         part = part.to_numpy()
-    elif hasattr(part, "__index__") and not isinstance(part, (bool, np.ndarray, np.bool_)):
+    elif hasattr(part, "__index__") and not isinstance(part, (bool, np.ndarray, np.bool_, type)):
         return as_int(part)
     array = array_of("indexing", part)
     if array.dtype.kind not in "iub":

@@ -6,14 +6,16 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any, Self
 
-from ..dtypes import DType
-from ..errors import AxisError, ShapeError
+from ..dtypes import DType, shown_integer
+from ..errors import AxisError, DTypeError, ShapeError
 from ..layout import Layout
 from ..node import Node, Scalar
 from ..ops import OPS
 from .arguments import AXIS_0, LAST_AXIS, Axes, axis_of, ints, one_spelling
 from .core import Core
 from .exchange import Exchange
+
+MAX_POSITIONS = (1 << 63) - 1  # of one view, as kernels count them
 
 
 class Movement(Exchange):
@@ -51,7 +53,7 @@ class Movement(Exchange):
 
     def transpose(self, *axes: Any) -> Self:
         """The view with its axes in reverse, or in the given order (as NumPy; for two axes alone use swapaxes)."""
-        if not axes or axes == (None,):
+        if not axes or (len(axes) == 1 and axes[0] is None):
             return self.T
         order = ints("transpose", axes)
         if len(order) == 2 and self.layout.ndim > 2:
@@ -131,13 +133,15 @@ class Movement(Exchange):
         >>> tx.arange(3).expand(2, 3).strides
         (0, 1)
         """
-        return self._view(self.layout.expand(ints("expand", shape)))
+        return self._view(_countable("expand", self.layout.expand(ints("expand", shape))))
 
     broadcast_to = expand
 
     def expand_as(self, other: Core) -> Self:
         """The read-only view broadcast to another tensor's shape."""
-        return self._view(self.layout.expand(other.layout.shape))
+        if not isinstance(other, Core):
+            raise DTypeError(f"expand_as: the other is a tensor, not {other!r}; use expand(shape)")
+        return self.expand(other.layout.shape)
 
     def flip(self, axis: Axes = None, *, dim: Axes = None, dims: Axes = None) -> Self:
         """The view with some axes reversed; all of them for None."""
@@ -160,7 +164,7 @@ class Movement(Exchange):
         >>> tx.arange(5).windows(0, 3).tolist()
         [[0, 1, 2], [1, 2, 3], [2, 3, 4]]
         """
-        return self._view(self.layout.windows(axis, size, step, dilation))
+        return self._view(_countable("windows", self.layout.windows(axis, size, step, dilation)))
 
     unfold = windows
 
@@ -221,6 +225,16 @@ class Movement(Exchange):
         """The layout with one axis moved to the end, and where that axis was."""
         place = axis_of(op, axis, self.layout.ndim)
         return self.layout.moveaxis(place, -1), place
+
+
+def _countable(op: str, layout: Layout) -> Layout:
+    """A layout that repeats elements, unless it has more positions than can be counted in 64 bits."""
+    if layout.size > MAX_POSITIONS:
+        raise ShapeError(
+            f"{op}: a view of shape {layout.shape} would have {shown_integer(layout.size)} positions, more than can be counted in"
+            " 64 bits; repeat elements along fewer axes"
+        )
+    return layout
 
 
 def resized(layout: Layout, old: DType, new: DType) -> Layout:

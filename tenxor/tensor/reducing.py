@@ -15,7 +15,7 @@ from ..layout import Layout, memory_order
 from ..node import Node, Scan
 from ..ops import OPS
 from ..ops.reductions import REDUCTIONS, Reduction, running
-from .arguments import NO, Axes, axes_of, axis_of, one_spelling
+from .arguments import NO, Axes, axes_of, axis_of, one_spelling, truth
 from .arithmetic import Arithmetic
 
 _BY_REAL = OPS["divide_by_real"]
@@ -41,7 +41,7 @@ class Reducing(Arithmetic):
         self, reduction: Reduction, op: str, axis: Any, keepdims: bool, dim: Any = None, keepdim: bool | None = None
     ) -> Self:
         axis = one_spelling(op, "axis", axis, "dim", dim)
-        keepdims = one_spelling(op, "keepdims", keepdims, "keepdim", keepdim, default=NO)
+        keepdims = truth(op, "keepdims", one_spelling(op, "keepdims", keepdims, "keepdim", keepdim, default=NO))
         reduction.check(op, self.dtype)
         layout = self.layout
         shape = layout.shape
