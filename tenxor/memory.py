@@ -1,6 +1,6 @@
 """Buffers: aligned memory from the pool, and memory that belongs to somebody else.
 
-A `Buffer` gives its block back to the pool (`pool.py`) when it dies. Memory that others may write is *pinned*: see `node.py`.
+A `Buffer` borrows its block of the pool (`pool.py`) for life. Memory that others may write is *pinned*: see `node.py`.
 """
 
 from __future__ import annotations
@@ -9,14 +9,13 @@ import ctypes
 import os
 from operator import index as as_int
 from sys import getrefcount
-from time import monotonic
 from typing import Any
 
 import numpy as np
 
 from .dtypes import DType
 from .errors import ArgumentError
-from .pool import MAX_POOLED, TIMED, UNLIMITED, capacity_of, pool
+from .pool import UNLIMITED, capacity_of, pool
 
 Array = np.ndarray[Any, Any]
 
@@ -29,16 +28,19 @@ class Buffer:
     `frozen` says that it must never be written: it is somebody's read-only memory.
     """
 
-    __slots__ = ("_capacity", "_typed", "_typed_as", "address", "array", "frozen", "nbytes", "owner", "pins")
+    __slots__ = ("__weakref__", "_typed", "_typed_as", "address", "array", "frozen", "last", "nbytes", "owner", "pins")
 
-    def __init__(self, array: Array, address: int, nbytes: int, capacity: int) -> None:
-        self.array, self.address, self.nbytes = array, address, nbytes
+    array: Array
+    address: int
+    last: object
+
+    def __init__(self, nbytes: int) -> None:
+        self.nbytes = nbytes
         self.pins = 0
         self.frozen = False
         self.owner: object = None
         self._typed: Array | None = None
         self._typed_as: DType | None = None
-        self._capacity = capacity
 
     references = property(getrefcount)  # asked in C alone: see `ownership.py`
 
@@ -52,21 +54,6 @@ class Buffer:
         self._typed_as = dtype
         return self._typed
 
-    def __del__(self) -> None:
-        try:
-            capacity = self._capacity
-        except AttributeError:  # a signal came before it had any
-            return
-        if capacity:  # few calls of Python's, as a signal that is heard in one of them is lost
-            pool.in_use -= capacity
-            pooled = pool.pooled + capacity
-            quickly = pooled + pool.in_use <= pool.kept and pooled <= MAX_POOLED
-            if (quickly and (capacity < TIMED or monotonic() < pool.due)) or pool.keeps(capacity):
-                pool.pooled += capacity
-                blocks = pool.free.pop(capacity, None) or []
-                blocks.append((self.array, self.address))
-                pool.free[capacity] = blocks  # the last one now
-
 
 def allocate(nbytes: int, op: object = "tenxor", shape: tuple[int, ...] | None = None, dtype: object = None) -> Buffer:
     """A buffer of at least `nbytes` bytes, aligned to 64, its content undefined.
@@ -74,16 +61,17 @@ def allocate(nbytes: int, op: object = "tenxor", shape: tuple[int, ...] | None =
     MemoryError names the operation that wants it, what it wants it for, and the bytes.
     """
     capacity = capacity_of(nbytes)
-    block = pool.take(capacity)
-    if block is None:
-        wanted = f"{nbytes} bytes" if shape is None else f"{shape} {dtype}, {nbytes} bytes"
-        if pool.in_use + capacity > pool.limit:
-            raise MemoryError(
-                f"{op}: no memory for {wanted}, in a block of {capacity}; {pool.in_use} bytes are in use and the limit"
-                f" is {pool.limit}: let go of other tensors, or raise it with tx.set_memory_limit"
-            )
-        raise MemoryError(f"{op}: no memory for {wanted}; {pool.in_use} bytes are in use")
-    return Buffer(block[0], block[1], nbytes, capacity)
+    buffer = Buffer(nbytes)
+    if pool.lend(buffer, capacity):
+        return buffer
+    wanted = f"{nbytes} bytes" if shape is None else f"{shape} {dtype}, {nbytes} bytes"
+    in_use = pool.in_use
+    if in_use + capacity > pool.limit:
+        raise MemoryError(
+            f"{op}: no memory for {wanted}, in a block of {capacity}; {in_use} bytes are in use and the limit"
+            f" is {pool.limit}: let go of other tensors, or raise it with tx.set_memory_limit"
+        )
+    raise MemoryError(f"{op}: no memory for {wanted}; {in_use} bytes are in use")
 
 
 def foreign(address: int, nbytes: int, owner: object, *, frozen: bool) -> Buffer:
@@ -93,7 +81,8 @@ def foreign(address: int, nbytes: int, owner: object, *, frozen: bool) -> Buffer
     else:
         array = np.empty(0, np.uint8)
     pool.share(nbytes)
-    buffer = Buffer(array, address, nbytes, 0)
+    buffer = Buffer(nbytes)
+    buffer.array, buffer.address = array, address
     buffer.owner = owner
     buffer.frozen = frozen
     buffer.pins = 0 if frozen else 1

@@ -11,14 +11,20 @@ from __future__ import annotations
 import contextlib
 import mmap
 import os
+import sys
+from collections import deque
+from itertools import count
 from pathlib import Path
+from threading import get_ident
 from time import monotonic
+from types import FrameType
 from typing import Any
+from weakref import ref
 
 import numpy as np
 
 Array = np.ndarray[Any, Any]
-Block = tuple[Array, int]  # the bytes, and their address
+Block = tuple[Array, int, int]  # the bytes, their address, and how many they are
 ALIGNMENT = 64
 HUGE_PAGE = 1 << 21  # bytes: blocks from this size on are mapped on their own, in pages of this size
 COLOUR = 1 << 16  # large blocks start at different multiples of this many bytes: equal ones meet in one bank of memory
@@ -28,6 +34,7 @@ SPARE = 1 << 26  # bytes kept beside what was needed recently, and a quarter of 
 FORGOTTEN = 2.0  # seconds until half of what is needed no more is forgotten
 TIMED = 1 << 16  # bytes of the blocks at which the clock is looked at
 GROWTH = 1 << 20  # bytes by which memory may grow, and an eighth of what is in use, until somebody looks at what waits
+NOBODY = -1  # has this number: sums that are made while somebody else is at it are of no use to the next
 _ADVICE: int | None = getattr(mmap, "MADV_HUGEPAGE", None)  # only Linux has it
 
 
@@ -46,115 +53,211 @@ MAX_POOLED = _total() // 4  # bytes kept for reuse at the most
 
 
 class Pool:
-    """Free blocks by size, the sizes given back longest ago first, and the counts of bytes. What is in use and pooled is never
+    """Blocks lent and free, the sizes given back longest ago first, and the counts of bytes. What is in use and pooled is never
     more than `limit` together.
 
     `peak` is the most that was in use, `high` is the same since a moment ago, and `recent` the same but forgets, at the time
     `due`; `kept` is what may be in use and pooled because of it. `pressed` tells that more is in use than at the last `relieved`, by far.
+
+    What is in use is what `loans` there are: blocks, by weak references to those who have them. Who dies is put among those that
+    are to come `back`, without a frame of Python's in which a signal could be heard. Pooled is what is `free`. The sums of both
+    are kept beside, for speed, with the number of whose work they are; they are right if nobody has begun since. So if a signal
+    breaks somebody off, or another comes in between (a thread, or what a signal calls), the next one counts anew; and if the
+    other is still at it, gives the sums no number.
     """
 
-    much: int
-
     __slots__ = (
+        "_latest",
+        "_number",
+        "_sums",
+        "back",
         "colour",
         "due",
         "foreign",
         "free",
         "high",
-        "in_use",
         "kept",
         "limit",
+        "loans",
         "much",
         "peak",
-        "pooled",
         "pressed",
         "recent",
     )
 
+    much: int
+
     def __init__(self) -> None:
         self.free: dict[int, list[Block]] = {}
-        self.in_use = self.peak = self.pooled = self.colour = self.recent = self.high = self.foreign = 0
+        self.loans: dict[ref[Any], Block] = {}
+        self.back: deque[ref[Any]] = deque()
+        self._number = count(1).__next__
+        self._sums = (0, 0, 0)  # the number of whoever added up, the bytes in use, and those pooled
+        self._latest = 0  # the number of the last who has begun
+        self.peak = self.colour = self.recent = self.high = self.foreign = 0
         self.kept, self.limit, self.due = SPARE, UNLIMITED, monotonic() + FORGOTTEN
         self.relieved()
 
-    def take(self, capacity: int) -> Block | None:
-        """A block of a capacity that `capacity_of` gave; None if the system has none, or the limit is met."""
+    @property
+    def in_use(self) -> int:
+        """The bytes of all blocks that are lent."""
+        return self.settle()[0]
+
+    @property
+    def pooled(self) -> int:
+        """The bytes of all blocks that are free."""
+        return self.settle()[1]
+
+    def lend(self, borrower: Any, capacity: int) -> bool:
+        """Give a block to whoever has place for an `array` and its `address`, for life; False if there is none, or the limit is met.
+
+        The capacity is one that `capacity_of` gave.
+        """
+        mine, in_use, pooled = self._begun()
+        in_use += capacity
         blocks = self.free.get(capacity)
-        now = self.in_use + capacity
         if blocks:
-            self.pooled -= capacity
-            found = blocks.pop()
+            block = blocks.pop()
+            pooled -= capacity
         else:
-            made = self.made(now, capacity)
+            kept = max(self.kept, in_use + in_use // 4 + SPARE)
+            pooled -= self._released(pooled + in_use - min(self.limit, kept), capacity)
+            made = self.new(capacity) if in_use <= self.limit else None
+            if made is None and in_use <= self.limit:
+                pooled -= self._released(pooled)
+                made = self.new(capacity)
             if made is None:
-                return None
-            found = made
-        self.in_use = now
-        if now > self.peak:
-            self.peak = now
-        if now > self.high:
-            self.high = now
-            if now > self.recent:
-                self.recent = now
-                self.kept = now + now // 4 + SPARE
-        if now > self.much:
+                self._sums = mine, in_use - capacity, pooled
+                return False
+            block = made
+        borrower.array, borrower.address, _ = block
+        if capacity >= HUGE_PAGE:
+            borrower.last = _Last(self)
+        self.loans[ref(borrower, self.back.append)] = block
+        if in_use > self.high:
+            self._risen(in_use)
+        if in_use > self.peak:
+            self.peak = in_use
+        if in_use > self.much:
             self.pressed = True
-        return found
-
-    def made(self, now: int, capacity: int) -> Block | None:
-        """A new block, with which `now` bytes are in use; what is only kept for reuse makes way."""
-        kept = max(self.kept, now + now // 4 + SPARE)
-        self.release(self.pooled + now - min(self.limit, kept), capacity)
-        if now > self.limit:
-            return None
-        found = self.new(capacity)
-        if found is None:
-            self.release(self.pooled)
-            found = self.new(capacity)
-        return found
-
-    def keeps(self, capacity: int) -> bool:
-        """Whether a block that is not needed any more is kept, once others have left; how it is kept says `Buffer`."""
-        self.forget()
-        room = min(self.kept - self.in_use, MAX_POOLED)
-        if capacity > room:
-            return False
-        self.release(self.pooled + capacity - room, capacity)
+        self._sums = mine, in_use, pooled
         return True
 
-    def forget(self) -> None:
-        """What was needed longer ago counts less."""
+    def settle(self) -> tuple[int, int]:
+        """See to what came back; the bytes in use, and pooled."""
+        number, in_use, pooled = self._sums
+        if number != self._latest or self.back:
+            mine, in_use, pooled = self._begun()
+            self._sums = mine, in_use, pooled
+        return in_use, pooled
+
+    def release(self, nbytes: int) -> None:
+        """Give so many pooled bytes, if there are, back to the system."""
+        mine, in_use, pooled = self._begun()
+        self._sums = mine, in_use, pooled - self._released(nbytes)
+
+    # Parts of these, which work on counts of their own until all is done
+
+    def _begun(self) -> tuple[int, int, int]:
+        """A number, and what is in use and pooled once blocks that came back are free, or the system's again."""
+        mine, before = self._number(), self._latest
+        self._latest = mine
+        number, in_use, pooled = self._sums
+        if number != before:
+            mine = NOBODY if self._others() else mine
+            for loan in list(self.loans):
+                if loan() is None:  # what is to come back and does not, as a signal was heard, is the system's
+                    self.loans.pop(loan, None)
+            in_use = sum([capacity for _, _, capacity in list(self.loans.values())])
+            pooled = sum([capacity * len(blocks) for capacity, blocks in list(self.free.items())])
+            self.peak = max(self.peak, in_use)
+        back = self.back
+        while back:
+            try:
+                block = self.loans.pop(back.popleft(), None)
+            except (IndexError, TypeError):  # another thread was faster; or a signal, before the loan was noted
+                continue
+            if block is None:
+                continue
+            capacity = block[2]
+            in_use -= capacity
+            kept = pooled + capacity
+            if kept + in_use > self.kept or kept > MAX_POOLED or (capacity >= TIMED and monotonic() >= self.due):
+                pooled -= self._forgotten(in_use, pooled)
+                room = min(self.kept - in_use, MAX_POOLED)
+                if capacity > room:
+                    continue
+                pooled -= self._released(pooled + capacity - room, capacity)
+            blocks = self.free.pop(capacity, None) or []
+            blocks.append(block)
+            self.free[capacity] = blocks  # the last one now
+            pooled += capacity
+        return mine, in_use, pooled
+
+    def _risen(self, in_use: int) -> None:
+        """More is in use than was a moment ago."""
+        self.high = in_use
+        if in_use > self.recent:
+            self.recent = in_use
+            self.kept = in_use + in_use // 4 + SPARE
+
+    @staticmethod
+    def _others() -> bool:
+        """Whether somebody else is at it: a frame further up, or in another thread."""
+        me = get_ident()
+        frame: FrameType | None
+        stacks: dict[int, FrameType | None] = {**sys._current_frames(), me: sys._getframe(2).f_back}  # mine from where I have begun
+        try:
+            for frame in stacks.values():
+                while frame is not None:
+                    if frame.f_code in _TURNS:
+                        return True
+                    frame = frame.f_back
+            del stacks[me]
+            now = sys._current_frames().items()
+            return any(stacks.get(thread, top) is not top for thread, top in now)  # who went on is who knows where
+        finally:
+            stacks.clear()  # two threads that look at each other would keep what each of them holds
+            frame = now = None
+
+    def _forgotten(self, in_use: int, pooled: int) -> int:
+        """The bytes that go back to the system, as what was needed longer ago counts less."""
         now = monotonic()
         times = int((now - self.due) / FORGOTTEN) + 1
-        if times > 0:
-            self.due = now + FORGOTTEN
-            self.recent = max(self.high, self.in_use + ((self.recent - self.in_use) >> times))
-            self.high = self.in_use
-            self.kept = self.recent + self.recent // 4 + SPARE
-            self.release(self.pooled + self.in_use - self.kept)
+        if times <= 0:
+            return 0
+        self.due = now + FORGOTTEN
+        self.recent = max(self.high, in_use + ((self.recent - in_use) >> times))
+        self.high = in_use
+        self.kept = self.recent + self.recent // 4 + SPARE
+        return self._released(pooled + in_use - self.kept)
+
+    def _released(self, nbytes: int, last: int = 0) -> int:
+        """The bytes that go back to the system, for so many, if there are: the oldest sizes first, size `last` last."""
+        found = 0
+        if nbytes > 0:
+            for capacity in sorted(self.free, key=lambda size: size == last):
+                blocks = self.free.get(capacity)
+                while blocks:
+                    if found >= nbytes:
+                        return found
+                    try:
+                        blocks.pop(0)
+                    except IndexError:  # another thread was faster
+                        break
+                    found += capacity
+        return found
 
     def relieved(self) -> None:
         """Nothing more can be done than what is done now."""
         self.pressed, self.foreign = False, 0
-        self.much = self.in_use + self.in_use // 8 + GROWTH
+        in_use = self._sums[1]
+        self.much = in_use + in_use // 8 + GROWTH
 
     def share(self, nbytes: int) -> None:
         """So many bytes of others are kept alive."""
         self.foreign += nbytes
-        self.pressed = self.pressed or self.in_use + self.foreign > self.much
-
-    def release(self, nbytes: int, last: int = 0) -> None:
-        """Give so many pooled bytes, if there are, back to the system: the oldest sizes first, size `last` last."""
-        if nbytes <= 0:
-            return
-        for capacity in sorted(self.free, key=lambda size: size == last):
-            blocks = self.free.get(capacity)
-            while blocks:
-                if nbytes <= 0:
-                    return
-                blocks.pop(0)
-                self.pooled -= capacity
-                nbytes -= capacity
+        self.pressed = self.pressed or self._sums[1] + self.foreign > self.much
 
     def new(self, nbytes: int) -> Block | None:
         """Fresh memory from the system; None if there is not so much (ValueError: more than any address can say)."""
@@ -165,7 +268,7 @@ class Pool:
         except (MemoryError, OSError, ValueError, OverflowError):
             return None
         start = -_address(raw) % ALIGNMENT
-        return raw[start : start + nbytes], _address(raw) + start
+        return raw[start : start + nbytes], _address(raw) + start, nbytes
 
     def mapped(self, nbytes: int, advice: int) -> Block:
         """Memory of its own from the system, in huge pages if there are any; it goes back when the array dies."""
@@ -177,7 +280,22 @@ class Pool:
         with contextlib.suppress(OSError):  # the system was built without
             space.madvise(advice, first, colour + nbytes)
         start = first + colour
-        return raw[start : start + nbytes], _address(raw) + start
+        return raw[start : start + nbytes], _address(raw) + start, nbytes
+
+
+_TURNS = {method.__code__ for method in (Pool.lend, Pool.settle, Pool.release)}
+
+
+class _Last:
+    """What a large block's borrower lets go of last, right after it is noted that it died: it need not wait to be looked at."""
+
+    __slots__ = ("pool",)
+
+    def __init__(self, pool: Pool) -> None:
+        self.pool = pool
+
+    def __del__(self) -> None:
+        self.pool.settle()
 
 
 def _address(array: Array) -> int:

@@ -22,15 +22,14 @@ class Blocks:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now, self.made, self.pool = 0.0, 0, Pool()
         self.pool.due = module.FORGOTTEN
-        for where in (memory, module):
-            monkeypatch.setattr(where, "monotonic", lambda: self.now)
-            monkeypatch.setattr(where, "MAX_POOLED", 1 << 50)
+        monkeypatch.setattr(module, "monotonic", lambda: self.now)
+        monkeypatch.setattr(module, "MAX_POOLED", 1 << 50)
         monkeypatch.setattr(memory, "pool", self.pool)
-        monkeypatch.setattr(Pool, "new", lambda pool, nbytes: self.new())
+        monkeypatch.setattr(Pool, "new", lambda pool, nbytes: self.new(nbytes))
 
-    def new(self) -> module.Block:  # type: ignore[name-defined]
+    def new(self, nbytes: int) -> module.Block:  # type: ignore[name-defined]
         self.made += 1
-        return np.empty(0, np.uint8), self.made
+        return np.empty(0, np.uint8), self.made, nbytes
 
 
 @pytest.fixture

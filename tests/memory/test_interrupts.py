@@ -1,0 +1,236 @@
+"""Signals that are heard while memory is taken or given back: the counts stay those of what there is, and nothing is lost."""
+
+from __future__ import annotations
+
+import gc
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+import pytest
+
+import tenxor as tx
+from tenxor.memory import Buffer, allocate
+from tenxor.pool import HUGE_PAGE, Pool, capacity_of, pool
+
+MODULES = ("tenxor.pool", "tenxor.memory")
+SIZES = (64, 100_000, 64, 5000, HUGE_PAGE, 100_000, 300)
+
+
+class BrokenOff:
+    """Raises KeyboardInterrupt at one of the instructions of those modules that are run."""
+
+    def __init__(self, at: int) -> None:
+        self.left, self.raised = at, False
+
+    def __call__(self, frame: FrameType, event: str, arg: Any) -> Any:
+        if frame.f_globals.get("__name__") not in MODULES:
+            return None
+        frame.f_trace_opcodes = True
+        return self.each
+
+    def each(self, frame: FrameType, event: str, arg: Any) -> Any:
+        if event == "opcode" and not self.raised:
+            self.left -= 1
+            if self.left < 0:
+                self.raised = True
+                raise KeyboardInterrupt
+        return self.each
+
+
+def broken_off_everywhere(program: Callable[[], None], check: Callable[[], None]) -> int:
+    """Run a program again and again, broken off one instruction later each time; how often that was."""
+    at = 0
+    while True:
+        breaking, before = BrokenOff(at), sys.gettrace()
+        sys.settrace(breaking)
+        try:
+            program()
+        except KeyboardInterrupt:
+            pass
+        finally:
+            sys.settrace(before)
+        check()
+        if not breaking.raised:
+            return at
+        at += 1
+
+
+@pytest.fixture(autouse=True)
+def _as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "unraisablehook", lambda _: None)  # where a large buffer dies nobody can be told
+    gc.collect()
+    pool.release(pool.pooled)
+
+
+def free_bytes() -> int:
+    return sum(capacity * len(blocks) for capacity, blocks in pool.free.items())
+
+
+@pytest.mark.parametrize("impatient", [False, True])
+def test_counts_are_those_of_what_lives(impatient: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where memory is short in time: all that was needed is forgotten at once, so blocks go back to the system."""
+    if impatient:
+        monkeypatch.setattr(sys.modules["tenxor.pool"], "FORGOTTEN", 1e-9)
+        monkeypatch.setattr(sys.modules["tenxor.pool"], "SPARE", 0)
+    start, held = tx.memory().in_use, list[Buffer]()
+
+    def program() -> None:
+        for nbytes in SIZES:
+            held.append(allocate(nbytes))
+        for _ in range(4):
+            held.pop(0)
+        held.append(allocate(64))
+        pool.release(1)
+
+    def check() -> None:
+        for _ in range(2):
+            assert tx.memory().in_use == start + sum(capacity_of(b.nbytes) for b in held)
+            again = allocate(100_000)  # the next one works
+            again.array[:] = 1
+            assert tx.memory().in_use == start + sum(capacity_of(b.nbytes) for b in [*held, again])
+            assert tx.memory().peak >= tx.memory().in_use
+            del again
+            held.clear()
+        assert tx.memory().in_use == start and tx.memory().pooled == free_bytes()
+        assert pool._sums[0] == pool._latest, "whoever comes next need not count again"
+
+    assert broken_off_everywhere(program, check) > 500
+    assert len(pool.loans) < 200
+
+
+def test_blocks_are_somebodys_or_the_systems(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each array that was made for a block is one that is lent, or free, or it is no more."""
+    real, made = Pool.new, set[int]()
+
+    class Noted:
+        """Stands for the bytes of a block, and knows when they are gone."""
+
+        def __init__(self, array: Any) -> None:
+            self.array = array
+            made.add(id(self))
+
+        def __del__(self) -> None:
+            made.discard(id(self))
+
+    def new(self: Pool, nbytes: int) -> Any:
+        array, address, nbytes = real(self, nbytes)  # type: ignore[misc]
+        return Noted(array), address, nbytes
+
+    monkeypatch.setattr(Pool, "new", new)
+    held = list[Buffer]()
+
+    def program() -> None:
+        held.extend(map(allocate, SIZES))
+        del held[::2]
+        held.append(allocate(300))
+
+    def check() -> None:
+        held.clear()
+        used = tx.memory().in_use
+        assert tx.memory().pooled == free_bytes() and used == tx.memory().in_use
+        assert len(made) == sum(isinstance(b[0], Noted) for blocks in pool.free.values() for b in blocks)
+
+    broken_off_everywhere(program, check)
+    pool.release(pool.pooled)
+    assert not made
+
+
+def test_what_a_signal_does_in_between_counts() -> None:
+    """A handler that takes memory, and looks at the counts, in the middle of a taking."""
+    start = tx.memory().in_use
+    kept: list[Buffer] = []
+
+    class Heard(BrokenOff):
+        def each(self, frame: FrameType, event: str, arg: Any) -> Any:
+            if event == "opcode" and self.left >= 0:
+                self.left -= 1
+                if self.left < 0:
+                    sys.settrace(None)
+                    kept.append(allocate(5000))
+                    kept.append(allocate(300))
+                    expected = start + capacity_of(300)
+                    del kept[0]
+                    found = tx.memory().in_use
+                    assert found in (expected, expected + 64), "that of the one in the middle, or not yet"
+            return self.each
+
+    at = 0
+    while True:
+        heard = Heard(at)
+        sys.settrace(heard)
+        try:
+            mine = allocate(64)
+        finally:
+            sys.settrace(None)
+        assert tx.memory().in_use == start + 64 + capacity_of(300) * len(kept)
+        assert tx.memory().pooled == free_bytes()
+        del mine
+        kept.clear()
+        assert tx.memory().in_use == start
+        if heard.left >= 0:
+            break
+        at += 1
+    assert at > 30
+    allocate(64)
+    assert pool._sums[0] == pool._latest
+
+
+def test_threads_lose_no_count() -> None:
+    start, interval = tx.memory().in_use, sys.getswitchinterval()
+
+    def take(seed: int) -> None:
+        held: list[Buffer] = []
+        for k in range(2000):
+            held.append(allocate((k * 7919 + seed) % 5000))
+            if len(held) > 20:
+                del held[(k * 31) % 20]
+
+    sys.setswitchinterval(1e-6)
+    try:
+        threads = [threading.Thread(target=take, args=(seed,)) for seed in range(4)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+    finally:
+        sys.setswitchinterval(interval)
+    assert tx.memory().in_use == start and tx.memory().pooled == free_bytes()
+
+
+PROGRAM = """
+import signal, sys
+import tenxor as tx
+sys.unraisablehook = lambda _: None
+x = tx.ones(100).realize()
+(x + 1).realize()
+start = tx.memory().in_use
+heard = 0
+def ring(*_):
+    global heard
+    heard += 1
+    raise KeyboardInterrupt
+signal.signal(signal.SIGALRM, ring)
+while heard < 1500:
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 2e-5 + (heard % 37) * 5e-6)
+        while True:
+            y = (x + 1).realize()
+            del y
+    except KeyboardInterrupt:
+        pass
+y = None
+import gc; gc.collect()
+print(tx.memory().in_use - start)
+"""
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="a timer rings where there is setitimer")
+def test_thousands_of_signals_lose_nothing() -> None:
+    found = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=120)
+    assert found.returncode == 0, found.stderr
+    assert int(found.stdout) == 0
