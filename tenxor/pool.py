@@ -214,11 +214,11 @@ class Pool:
                         return True
                     frame = frame.f_back
             del stacks[me]
-            now = sys._current_frames().items()
-            return any(stacks.get(thread, top) is not top for thread, top in now)  # who went on is who knows where
+            now = sys._current_frames()
+            return any(now.get(thread) is not top for thread, top in stacks.items())  # who went on is who knows where
         finally:
             stacks.clear()  # two threads that look at each other would keep what each of them holds
-            frame = now = None
+            frame = None
 
     def _forgotten(self, in_use: int, pooled: int) -> int:
         """The bytes that go back to the system, as what was needed longer ago counts less."""

@@ -143,16 +143,20 @@ def share(
 ) -> None:
     """Run a kernel's shared loop, `0..extent`, on all threads at once, or `alone`; pieces are multiples of `grain`.
 
-    It runs in slices of no more than so much `work`, as the interpreter sees signals (Ctrl-C) only between two of them.
+    It runs in slices, as the interpreter sees signals (Ctrl-C) only between two of them: the first is of little `work`, the others
+    as long as a moment takes, whatever a step of this kernel costs.
     """
-    if extent > 0 and work < sharing.slice and (alone or num_threads() == 1):
+    if extent > 0 and work < sharing.first and (alone or num_threads() == 1):
         code.call_free(args, 0, extent, 0)
         return
-    slices = work // sharing.slice + 1
-    step = -(-extent // (slices * grain)) * grain or 1
-    for begin in range(0, extent, step):
+    slices = work // sharing.first + 1
+    begin, steps = 0, -(-extent // (slices * grain))
+    while begin < extent:
+        end, started = min(extent, begin + steps * grain), monotonic()
         with _meeting:
-            _loop(code, args, begin, min(extent, begin + step), grain, sharing, alone=alone)()
+            _loop(code, args, begin, end, grain, sharing, alone=alone)()
+        begin, took = end, monotonic() - started
+        steps = max(1, int(steps * min(sharing.growth, sharing.moment / max(took, 1e-6))))
 
 
 def share_unbroken(

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
 
 from .coords import contiguous_strides
 from .diophantine import Term, merged, reaches
+from .portions import PORTION
 from .table import Axis, IntArray, walk
 from .view import View
+
+SPARSE = 16  # offsets for each that is reached, up to which all are looked at in order
 
 
 def offset_range(layout: View) -> tuple[int, int] | None:
@@ -19,8 +22,8 @@ def offset_range(layout: View) -> tuple[int, int] | None:
         return None
     layout = _same_elements(layout)
     if layout.base is not None:
-        offsets = layout.offsets()
-        return int(offsets.min()), int(offsets.max())
+        ends = [(int(offsets.min()), int(offsets.max())) for offsets in _walked(layout)]
+        return min([low for low, _ in ends]), max([high for _, high in ends])
     low = high = layout.offset
     for axis in layout.axes():
         below, above = _reach(axis)
@@ -80,7 +83,7 @@ def injective(layout: View) -> bool:
     base = layout.base
     if base is None or injective(base):
         return True
-    return layout.size != base.size and _all_differ(layout.offsets())
+    return layout.size != base.size and _offsets_differ(layout)
 
 
 def _numbers_differ(layout: View) -> bool:
@@ -97,6 +100,25 @@ def _numbers_differ(layout: View) -> bool:
     for axis in axes:
         numbers = numbers[..., None] + walk(axis)
     return _all_differ(numbers)
+
+
+def _walked(layout: View) -> Iterator[IntArray]:
+    """The offsets of a layout in row-major order, some at a time."""
+    if layout.size <= PORTION:
+        yield layout.offsets().ravel()
+        return
+    for start in range(0, layout.size, PORTION):
+        yield layout._locate(np.arange(start, min(start + PORTION, layout.size)))
+
+
+def _offsets_differ(layout: View) -> bool:
+    """Does a chain reach no offset twice?"""
+    reach = offset_range(layout)
+    if reach is None or reach[1] - reach[0] < layout.size - 1:
+        return reach is None
+    if reach[1] - reach[0] > SPARSE * layout.size:
+        return _all_differ(layout.offsets())
+    return int(np.count_nonzero(_reached(layout, *reach))) == layout.size
 
 
 def _all_differ(numbers: IntArray) -> bool:
@@ -174,7 +196,9 @@ def same_map(one: View, other: View) -> bool:
         )
     if _same_level(one, other) and one.base is not None and other.base is not None and same_map(one.base, other.base):
         return True
-    return fingerprint(one) == fingerprint(other) and np.array_equal(one.offsets(), other.offsets())
+    if fingerprint(one) != fingerprint(other):
+        return False
+    return all(np.array_equal(ours, theirs) for ours, theirs in zip(_walked(one), _walked(other), strict=True))
 
 
 def _same_level(one: View, other: View) -> bool:
@@ -221,8 +245,7 @@ def _terms(layout: View) -> list[Term]:
 
 def _reached(layout: View, low: int, high: int) -> np.ndarray[Any, np.dtype[np.bool_]]:
     """For each offset from low to high: is it reached?"""
-    offsets = layout.offsets().ravel()
-    offsets = offsets[(offsets >= low) & (offsets <= high)] - low
     reached = np.zeros(high - low + 1, dtype=np.bool_)
-    reached[offsets] = True
+    for offsets in _walked(layout):
+        reached[offsets[(offsets >= low) & (offsets <= high)] - low] = True
     return reached

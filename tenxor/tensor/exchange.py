@@ -14,6 +14,7 @@ from ..dtypes import DType, bfloat16, check_real, decoded, plain_number
 from ..dtypes import dtype as dtype_of
 from ..errors import ArgumentError, DTypeError
 from ..layout import Layout
+from ..layout.portions import PORTION, portions
 from ..memory import Buffer, allocate, foreign
 from ..node import Node, data
 from ..ops import OPS
@@ -66,14 +67,25 @@ class Exchange(Core):
         if layout.base is None and layout.tables is None:
             strides = tuple(s * self.dtype.itemsize for s in layout.strides)
             seen = np.ndarray(layout.shape, self.dtype.numpy, elements, layout.offset * self.dtype.itemsize, strides)
-            return decoded(seen, self.dtype) if self.dtype is bfloat16 else seen.copy()
-        return decoded(elements[layout.offsets()], self.dtype)
+            if self.dtype is bfloat16:
+                return decoded(seen, self.dtype)
+            if layout.size <= PORTION:
+                return seen.copy()
+            found = np.empty(layout.shape, seen.dtype)
+            copied(found, seen)
+        elif layout.size <= PORTION:
+            found = elements[layout.offsets()]
+        else:
+            found = np.empty(layout.shape, elements.dtype)
+            for key in portions(layout.shape):
+                found[key] = elements[layout.index(key).offsets()]
+        return decoded(found, self.dtype)
 
     numpy = to_numpy
 
     def tolist(self) -> Any:
         """The elements as Python numbers in nested lists; a number for a 0-d tensor."""
-        return self.to_numpy().tolist()
+        return _listed(self.to_numpy())
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         shared = self._exported() if copy is not True else None
@@ -182,7 +194,7 @@ class Exchange(Core):
         if pool.pressed:
             relieve()
         buffer = allocate(array.size * dtype.itemsize, "asarray", array.shape, dtype)
-        np.copyto(buffer.typed(dtype)[: array.size].reshape(array.shape), array)
+        copied(buffer.typed(dtype)[: array.size].reshape(array.shape), array)
         return cls(Storage(data(buffer, array.shape, dtype)), Layout.contiguous(array.shape), dtype)
 
     @classmethod
@@ -204,6 +216,27 @@ class Exchange(Core):
         buffer.pins = 0 if isinstance(_owner(array)[0], bytes) else 1  # a flag of NumPy's does not bind its other views
         node = data(buffer, ((high - low) // size,), dtype)
         return cls(Storage(node), Layout(array.shape, tuple(s // size for s in array.strides), -low // size), dtype)
+
+
+def copied(target: Array, source: Array) -> None:
+    """Copy all elements, in portions."""
+    if source.size <= PORTION:
+        np.copyto(target, source)
+        return
+    for key in portions(source.shape):
+        np.copyto(target[key], source[key])
+
+
+def _listed(array: Array) -> Any:
+    """The elements in nested lists, made in portions."""
+    if array.size <= PORTION:
+        return array.tolist()
+    if array.size > PORTION * len(array):
+        return [_listed(part) for part in array]
+    step, found = PORTION * len(array) // array.size, []
+    for start in range(0, len(array), step):
+        found += array[start : start + step].tolist()
+    return found
 
 
 def _owner(array: Array) -> tuple[Any, bool]:

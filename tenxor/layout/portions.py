@@ -1,0 +1,28 @@
+"""Much in portions: NumPy hears no signal (Ctrl-C) while it is at one."""
+
+from collections.abc import Iterator
+from itertools import product
+from math import prod
+from typing import Any
+
+from .coords import Shape
+
+PORTION = 1 << 20  # elements: some milliseconds
+
+
+def portions(shape: Shape, most: int = PORTION) -> Iterator[tuple[Any, ...]]:
+    """Keys of parts with so many elements at the most, which together are all of an array, in row-major order.
+
+    >>> list(portions((2, 5), 3))
+    [(0, slice(0, 3, None)), (0, slice(3, 6, None)), (1, slice(0, 3, None)), (1, slice(3, 6, None))]
+    """
+    axis = 0
+    while axis < len(shape) and prod(shape[axis + 1 :]) > most:
+        axis += 1
+    if not shape:
+        yield ()
+        return
+    step = max(1, most // max(1, prod(shape[axis + 1 :])))
+    for before in product(*map(range, shape[:axis])):
+        for start in range(0, shape[axis], step):
+            yield (*before, slice(start, start + step))
