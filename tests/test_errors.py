@@ -265,7 +265,65 @@ KINDS = {
     ),
 }
 
-CASES = {**SHAPES, **AXES, **INDICES, **DTYPES, **VALUES, **SPELLINGS, **KINDS}
+
+
+class Unreadable:
+    """An object of a library whose dtype NumPy does not have, as PyTorch's bfloat16."""
+
+    dtype = "torch.bfloat16"
+
+    def __array__(self, dtype: object = None, copy: bool | None = None) -> Any:
+        raise TypeError("Got unsupported ScalarType BFloat16")
+
+    def __dlpack__(self, **_: Any) -> Any:
+        raise BufferError("Can't export bfloat16")
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (1, 0)
+
+
+STRANGE = {
+    "True as an axis": Wrong(lambda: table().sum(axis=True), AxisError, ("sum", "True")),
+    "a dictionary of axes": Wrong(lambda: table().sum(axis={}), AxisError, ("sum", "{}")),
+    "a list as the axis of vecdot": Wrong(lambda: tx.vecdot(ONES, ONES, axis=[0]), AxisError, ("vecdot", "[0]")),
+    "an array of no axes to expand at": Wrong(
+        lambda: tx.expand_dims(table(), np.array(0.5)), AxisError, ("expand_dims", "0.5")
+    ),
+    "no shifts": Wrong(lambda: tx.roll(table(), ()), ArgumentError, ("roll", "0 shifts", "1 axes")),
+    "a number to expand as": Wrong(lambda: table().expand_as(3), DTypeError, ("expand_as", "3", "expand(shape)")),
+    "subscripts as a dtype": Wrong(lambda: table().astype("ij,jk->ik"), DTypeError, ("'ij,jk->ik'", "float32")),
+    "a dictionary as a mode": Wrong(lambda: tx.pad(table(), 1, {}), ArgumentError, ("pad", "mode", "{}", "'wrap'")),
+    "a type as an index": Wrong(lambda: table()[int], IndexError, ("indexing", "int")),
+    "bytes as a shape": Wrong(lambda: tx.zeros(b"ab"), ArgumentError, ("zeros", "b'ab'")),
+    "nothing as a shape": Wrong(lambda: tx.zeros(""), ArgumentError, ("zeros", "''")),
+    "the tensor's class as a shape": Wrong(lambda: tx.zeros(tx.Tensor), ArgumentError, ("zeros", "Tensor")),
+    "diagonals": Wrong(lambda: tx.tril(table(), k=(3, 4)), ArgumentError, ("tril", "k", "(3, 4)")),
+    "several devices": Wrong(lambda: tx.zeros(2, device=np.array([])), ArgumentError, ("zeros", "device", "'cpu'")),
+    "another device": Wrong(lambda: table().to_device("gpu"), ArgumentError, ("to_device", "'gpu'", "'cpu'")),
+    "axes that are kept or not": Wrong(
+        lambda: table().sum(keepdims=np.array([0, 1])), ArgumentError, ("sum", "keepdims", "True or False")
+    ),
+    "more positions than can be counted": Wrong(
+        lambda: tx.broadcast_to(tx.ones(()), (2**63,)), ShapeError, ("expand", f"{2**63}", "64 bits")
+    ),
+    "more windows than can be counted": Wrong(
+        lambda: tx.broadcast_to(tx.ones(()), (2**62,)).windows(0, 2**61), ShapeError, ("windows", "64 bits")
+    ),
+    "no elements in a row too long": Wrong(lambda: tx.ones((2**62, 0)), ShapeError, ("ones", f"{2**62}")),
+    "digits beyond all floats": Wrong(lambda: round(tx.ones(2), 400), ArgumentError, ("round", "400", "300")),
+    "a mean beyond all floats": Wrong(lambda: tx.random.normal(10**400), ArgumentError, ("normal", "mean")),
+    "an end beyond all floats": Wrong(lambda: tx.linspace(0, 10**400, 3), OutOfBounds, ("linspace", "float64")),
+    "dims that are one number": Wrong(lambda: table().to_string(1), ArgumentError, ("to_string", "dims", "1")),
+    "a 0-d array of tensors": Wrong(lambda: tx.stack(np.array(0)), ArgumentError, ("stack", "sequence")),
+    "what NumPy cannot read": Wrong(
+        lambda: tx.asarray(Unreadable()), DTypeError, ("asarray", "torch.bfloat16", "BFloat16", "float32", "astype")
+    ),
+    "what DLPack cannot say": Wrong(
+        lambda: tx.from_dlpack(Unreadable()), DTypeError, ("from_dlpack", "torch.bfloat16", "float32")
+    ),
+}
+
+CASES = {**SHAPES, **AXES, **INDICES, **DTYPES, **VALUES, **SPELLINGS, **KINDS, **STRANGE}
 
 
 @pytest.mark.parametrize("wrong", CASES.values(), ids=CASES.keys())
@@ -366,3 +424,53 @@ def test_errors_come_at_the_call_while_everything_is_lazy() -> None:
     with pytest.raises(IndexOutOfRange):
         pending[2]
     assert pending.tolist() == [[1, 3, 5], [7, 9, 11]]
+
+
+# What is strange, and means something
+
+
+@pytest.mark.parametrize("step", [2**61, 2**62, 2**63, 2**70])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_a_step_beyond_the_axis_leaves_one_element(step: int, sign: int) -> None:
+    x, m = tx.arange(10), table()
+    first = np.arange(10)[::sign][:1].tolist()
+    assert x[:: sign * step].tolist() == x.oindex[:: sign * step].tolist() == first
+    assert (x[:: sign * step] + 1).tolist() == [first[0] + 1]
+    assert m[:: sign * step, ::-step].T.reshape(-1).tolist() == m[::sign, ::-1][:1, :1].reshape(-1).tolist()
+    assert m[:: sign * step, [2, 0]].tolist() == m[::sign, [2, 0]][:1].tolist()
+    x[:: sign * step] = 77
+    x.oindex[:: sign * step] += 1
+    assert x.tolist() == [78 if k == first[0] else k for k in range(10)]
+    assert x[step::].tolist() == x[step::step].tolist() == x[: -step : sign * step][:0].tolist() == []
+    assert np.asarray(x[:: sign * step]).tolist() == [78] and x.windows(0, 10, step).shape == (1, 10)
+    assert x.windows(0, 1, 9, step)[:, 0].tolist() == [x[0].item(), x[9].item()]
+
+
+def test_slices_of_the_longest_views() -> None:
+    x = tx.broadcast_to(tx.ones(()), (2**63 - 1,))
+    assert x[:].shape == x[::1].shape == (2**63 - 1,) and x[::-2].shape == (2**62,)
+    assert x[[0, 2**63 - 2]].tolist() == x[:: 2**62].tolist() == [1.0, 1.0]
+
+
+def test_arrays_of_axes_are_axes() -> None:
+    a, b = tx.arange(12.0).reshape(3, 4), tx.arange(12.0).reshape(4, 3)
+    for axes in ([[1, 0], [0, 1]], [[1], [0]], [1, 0]):
+        expected = np.tensordot(a.to_numpy(), b.to_numpy(), axes)
+        for given in (np.array(axes), tx.asarray(axes)):
+            assert tx.tensordot(a, b, given).tolist() == expected.tolist()
+    assert a.sum(axis=np.array([0, 1])).item() == 66.0 and a.sum(axis=np.array(0)).tolist() == a.sum(axis=0).tolist()
+    assert tx.expand_dims(a, np.array(0)).shape == (1, 3, 4) and a.flip(axis=np.array([0])).tolist() == a[::-1].tolist()
+
+
+def test_what_dlpack_copies_is_read_only() -> None:
+    """What were written to a copy that nobody asked for would be lost."""
+    for view in (table().T.reshape(6), table().oindex[[0, 0, 1]]):
+        shared = np.from_dlpack(view)
+        assert not shared.flags.writeable and shared.tolist() == view.tolist()
+        with pytest.raises(BufferError, match="read-only"):
+            view.__dlpack__()
+        own = np.from_dlpack(view, copy=True)
+        assert own.flags.writeable and own.tolist() == view.tolist()
+    whole = table()
+    np.from_dlpack(whole)[0, 0] = 9
+    assert whole[0, 0].item() == 9
