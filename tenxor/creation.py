@@ -15,7 +15,7 @@ from .layout.coords import checked_int
 from .node import EMPTY, POSITION, Node, Scalar
 from .ops import OPS
 from .tensor import Tensor
-from .tensor.arguments import ints
+from .tensor.arguments import ints, truth
 from .tensor.core import check_count
 from .tensor.nested import number_of
 
@@ -81,7 +81,7 @@ def asarray(obj: Any, /, *, dtype: object = None, device: str | None = None, cop
             if copy is False:
                 raise ArgumentError(f"asarray: {obj.dtype} as {wanted} needs a copy, and copy=False forbids it")
             return obj.astype(wanted)
-        return obj.copy() if copy else obj
+        return obj.copy() if truth("asarray", "copy", copy) else obj
     if isinstance(obj, (np.ndarray, np.generic)):
         return Tensor._from_numpy(obj, wanted, copy)
     if _has_buffer(obj):
@@ -281,6 +281,9 @@ def linspace(
     _device("linspace", device)
     first, last = number_of(start, "linspace"), number_of(stop, "linspace")
     kind = complex if isinstance(first, complex) or isinstance(last, complex) else float
+    for given in (first, last):
+        if type(given) is int:
+            check_fits(given, DEFAULT_FLOAT, "linspace")
     start, stop = kind(first), kind(last)  # type: ignore[arg-type]
     count = checked_int("linspace", "num", num)
     if count < 0:
@@ -353,7 +356,7 @@ def meshgrid(*arrays: Tensor, indexing: str = "xy") -> tuple[Tensor, ...]:
     >>> x, y = tx.meshgrid(tx.arange(3), tx.arange(2)); x.tolist(), y.tolist()
     ([[0, 1, 2], [0, 1, 2]], [[0, 0, 0], [1, 1, 1]])
     """
-    if indexing not in ("xy", "ij"):
+    if not isinstance(indexing, str) or indexing not in ("xy", "ij"):
         raise ArgumentError(f"meshgrid: indexing is 'xy' or 'ij', not {indexing!r}")
     lines = [asarray(a) for a in arrays]
     for k, a in enumerate(lines):

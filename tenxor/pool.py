@@ -206,6 +206,7 @@ class Pool:
         """Whether somebody else is at it: a frame further up, or in another thread."""
         me = get_ident()
         frame: FrameType | None
+        now: dict[int, FrameType] = {}
         stacks: dict[int, FrameType | None] = {**sys._current_frames(), me: sys._getframe(2).f_back}  # mine from where I have begun
         try:
             for frame in stacks.values():
@@ -214,10 +215,11 @@ class Pool:
                         return True
                     frame = frame.f_back
             del stacks[me]
-            now = sys._current_frames()
-            return any(now.get(thread) is not top for thread, top in stacks.items())  # who went on is who knows where
-        finally:
-            stacks.clear()  # two threads that look at each other would keep what each of them holds
+            now.update(sys._current_frames())
+            return any([now[thread] is not top for thread, top in stacks.items() if thread in now])  # who went on is who knows where
+        finally:  # a frame that holds itself, or two that hold each other, would keep all that their callers hold
+            stacks.clear()
+            now.clear()
             frame = None
 
     def _forgotten(self, in_use: int, pooled: int) -> int:

@@ -29,7 +29,7 @@ from .dtypes import dtype as dtype_of
 from .errors import ArgumentError, DTypeError, OutOfBounds, ShapeError
 from .ops import OPS
 from .tensor import Tensor
-from .tensor.arguments import ints, one_spelling
+from .tensor.arguments import ints, one_spelling, truth
 
 __all__ = [
     "Generator",
@@ -221,7 +221,7 @@ class Generator:
         """
         sizes = _shape("choice", shape, size)
         count, rows = _rows("choice", x)
-        wanted = prod(sizes)
+        wanted, replace = prod(sizes), truth("choice", "replace", replace)
         if wanted > count and not (replace and count):
             hint = "; use replace=True" if count else ""
             raise ArgumentError(f"choice: there are {count} to choose from, and {wanted} are wanted{hint}")

@@ -1,0 +1,61 @@
+"""Ctrl-C ends what takes long, at once, and leaves what was there."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from subprocess import PIPE
+
+import pytest
+
+AFTER, WITHIN = 0.5, 0.2  # seconds: when the signal comes, and when all must have ended
+LONG = {
+    "a sum": "tx.zeros(2**40).sum().item()",
+    "a largest element": "tx.arange(2**40).max().item()",
+    "a product of vectors": "tx.vecdot(*[tx.ones(1).expand(2**40)] * 2).item()",
+    "a product of matrices": "(tx.ones((64, 1)).expand(64, 2**30) @ tx.ones((1, 64)).expand(2**30, 64)).realize()",
+    "random numbers": "tx.random.normal(shape=(2**34,)).sum().item()",
+    "equality": "bool((tx.ones(()).expand(2**42) == tx.ones(()).expand(2**42)).all())",
+    "a gather": "tx.arange(100)[tx.arange(2**36) % 100].sum().item()",
+    "a scatter": "tx.zeros(10).at[tx.zeros(2**20, dtype=tx.int64).expand(2**14, 2**20)].add(1.0).realize()",
+    "nested lists": "tx.ones(()).expand(3, 2**26).tolist()",
+    "a copy": "[tx.ones(()).expand(2**26).to_numpy() for _ in range(100)]",
+    "a copy of a chain": "tx.ones((2**14, 2**14), dtype=tx.uint8).realize().T.reshape(-1).to_numpy()",
+    "printing all": "tx.arange(10**7).to_string(threshold=None)",
+    "what a view covers": "tx.layout.Layout((2**15, 2**15), (3, 5)).covers(8 * 2**15 - 10)",
+    "how far a view reaches": "tx.layout.Layout((2**15,) * 2, (1, 2**15)).reshape((2**30,)).index((slice(1, None, 3),)).range()",
+}
+PROGRAM = """
+import time
+import tenxor as tx
+x = tx.ones(3).realize()
+(x + 1).sum().item()
+print("begun", flush=True)
+try:
+    THE PROGRAM
+except KeyboardInterrupt:
+    print(time.time())
+    assert (x + 1).sum().item() == 6 and x.tolist() == [1, 1, 1]
+"""
+
+
+@pytest.mark.large
+@pytest.mark.skipif(os.name != "posix", reason="signals are sent as POSIX has them")
+@pytest.mark.parametrize("program", LONG.values(), ids=LONG.keys())
+def test_ctrl_c_is_heard(program: str) -> None:
+    times = []
+    for _ in range(4):  # others may have the processors
+        with subprocess.Popen([sys.executable, "-c", PROGRAM.replace("THE PROGRAM", program)], stdout=PIPE, stderr=PIPE, text=True) as run:
+            assert run.stdout is not None and run.stdout.readline() == "begun\n"
+            time.sleep(AFTER)
+            sent = time.time()
+            run.send_signal(signal.SIGINT)
+            out, err = run.communicate(timeout=60)
+        assert run.returncode == 0 and out, (out, err)
+        times.append(float(out) - sent)
+        if times[-1] <= WITHIN:
+            break
+    assert min(times) <= WITHIN, times
