@@ -22,6 +22,7 @@ from .gathering import FEW, Gathering, Selection, outside
 
 # Where many values meet at few elements, so many parts of them are reduced on their own; there are so many for an element.
 PARTS, MANY, FAR_MORE = 16, 1 << 18, 256
+MORE_PARTS, HUGE = 1024, 1 << 28  # of so many values: between two parts signals are heard
 _OF_BOOLEANS = {"sum": "any", "prod": "all", "max": "any", "min": "all"}
 _IN_WIDTH = {"sum": "sum_in_width", "prod": "prod", "max": "max", "min": "min"}
 
@@ -58,14 +59,16 @@ class Scattering(Gathering):
         if isinstance(value, Core):
             value = value._view(broadcast_layout(value.layout, selection.shape, op))
         size, count = self.layout.size, selection.shape[axis]
-        whole = count - count % PARTS
-        shape = (PARTS, *self.layout.shape)
+        huge = prod(selection.shape) > max(HUGE, FAR_MORE * MORE_PARTS * size) and count >= MORE_PARTS
+        many = MORE_PARTS if huge else PARTS
+        whole = count - count % many
+        shape = (many, *self.layout.shape)
         start = Scalar(identity_of(reduction, self.dtype), self.dtype)
         parts = self._of(Node.of(OPS["cast"], shape, self.dtype, (start,), (None,)))
         cut, its = _cut(selection, value, axis, slice(0, whole))
         if isinstance(its, Core):
-            its = its._view(its.layout.unflatten(axis, (PARTS, -1)))
-        parts = parts._scattered_in_order(op, _apart(cut, axis, size), its, reduction)
+            its = its._view(its.layout.unflatten(axis, (many, -1)))
+        parts = parts._scattered_in_order(op, _apart(cut, axis, many, size), its, reduction)
         rows = parts.layout.permute((*range(1, len(shape)), 0))
         total = Node.of(reduction, self.layout.shape, self.dtype, (parts.node,), (rows,))
         found = self._compute(OPS[COMBINED_BY[reduction.name]], self, self._of(total))
@@ -149,11 +152,11 @@ def _cut(selection: Selection, value: Any, axis: int, part: slice) -> tuple[Sele
     return cut, value._view(value.layout.index(key)) if isinstance(value, Core) else value
 
 
-def _apart(selection: Selection, axis: int, size: int) -> Selection:
-    """The selection when so many elements are there once for each part of an axis."""
-    layout = selection.layout.unflatten(axis, (PARTS, -1))
+def _apart(selection: Selection, axis: int, parts: int, size: int) -> Selection:
+    """The selection when so many elements are there once for each of the parts of an axis."""
+    layout = selection.layout.unflatten(axis, (parts, -1))
     strides = tuple([size if k == axis else step for k, step in enumerate(layout.strides)])
-    throughs = tuple([x.unflatten(axis, (PARTS, -1)) for x in selection.throughs])
+    throughs = tuple([x.unflatten(axis, (parts, -1)) for x in selection.throughs])
     return selection._replace(layout=Layout(layout.shape, strides, layout.offset), throughs=throughs)
 
 

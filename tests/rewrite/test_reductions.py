@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +13,7 @@ import tenxor as tx
 from tenxor.node import Node
 from tenxor.ops.reductions import REDUCTIONS
 from tenxor.realize import _plans
+from tenxor.rewrite import rewritten
 
 from .samples import kernels
 
@@ -128,3 +130,16 @@ def test_memory_is_not_taken_from_who_may_still_ask() -> None:
     del y
     tx.realize(found, z)
     assert (kept.to_numpy() == (x.to_numpy() + np.float32(1)) * np.float32(2)).all()
+
+
+@pytest.mark.parametrize("shape", [(1 << 20,), (1, (1 << 20) + 17), (1 << 10, 1 << 10), (3, 1 << 19)])
+def test_a_huge_reduction_has_more_blocks(shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that none of them takes long, as signals are heard between them."""
+    monkeypatch.setattr(sys.modules["tenxor.rewrite.reductions"], "HUGE", 1 << 18)
+    x = tx.asarray(np.arange(np.prod(shape), dtype=np.uint32).reshape(shape))
+    for axis in (None, len(shape) - 1):
+        assert x.sum(axis=axis).tolist() == x.to_numpy().sum(axis=axis, dtype=np.uint64).tolist()
+    assert x.max().item() == np.prod(shape) - 1
+    if len(shape) == 1:
+        total = x.sum().storage.node
+        assert rewritten([total])[total].sources[0].size == 1 << 14  # type: ignore[union-attr]

@@ -453,3 +453,18 @@ def test_a_signal_never_makes_values_count_twice(monkeypatch: pytest.MonkeyPatch
     with pytest.raises(KeyboardInterrupt):
         t.index_add_(0, [1, 1, 4], 1)
     assert raised and t.tolist() == [0, 2, 0, 0, 1]
+
+
+def test_a_huge_scatter_has_more_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that none of them takes long, as signals are heard between them."""
+    module = sys.modules["tenxor.tensor.scattering"]
+    for name, value in (("HUGE", 1 << 12), ("MANY", 1 << 12), ("FAR_MORE", 1), ("MORE_PARTS", 64)):
+        monkeypatch.setattr(module, name, value)
+    numbers = np.random.default_rng(0)
+    for count in (4097, 64 * 90, 9999):
+        indices, values = numbers.integers(-7, 7, count), numbers.integers(0, 99, count)
+        expected = np.arange(7)
+        np.add.at(expected, indices, values)
+        found = tx.arange(7).index_add(0, tx.asarray(indices), tx.asarray(values))
+        assert found.tolist() == expected.tolist()
+        assert tx.arange(7).at[indices].max(values).tolist() == [max([k, *values[indices % 7 == k]]) for k in range(7)]

@@ -1,0 +1,58 @@
+"""Much in portions is what it is at once."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pytest
+
+import tenxor as tx
+from tenxor.layout import Layout
+from tenxor.layout.portions import portions
+
+SHAPES = [(), (1,), (7,), (0,), (3, 0), (2, 5), (1, 9), (9, 1), (4, 3, 5)]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("most", [1, 2, 4, 7, 100])
+def test_portions_are_all_once_and_in_order(shape: tuple[int, ...], most: int) -> None:
+    array = np.arange(int(np.prod(shape))).reshape(shape)
+    parts = [array[key] for key in portions(shape, most)]
+    assert all(part.size <= most for part in parts)
+    assert [n for part in parts for n in part.ravel().tolist()] == array.ravel().tolist()
+
+
+@pytest.fixture
+def _few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("tenxor.layout.questions", "tenxor.tensor.exchange"):
+        monkeypatch.setattr(sys.modules[name], "PORTION", 5)
+    monkeypatch.setattr(portions, "__defaults__", (5,))
+
+
+@pytest.mark.usefixtures("_few_at_a_time")
+def test_questions_of_chains() -> None:
+    chain = Layout.contiguous((4, 5)).transpose().reshape((20,))
+    for layout in (chain, chain.index((slice(1, None),)), chain.index((slice(None, None, -3),)), chain.oindex(([1, 1, 7, 8, 3, 9],))):
+        offsets = layout.offsets().ravel().tolist()
+        assert layout.range() == (min(offsets), max(offsets))
+        assert layout.is_injective() == (len(set(offsets)) == len(offsets))
+        for count in (1, 5, 19, 20):
+            assert layout.covers(count) == set(range(count)).issubset(offsets)
+        for other in (chain, chain.index((slice(5, 9),)), Layout((3,), (1,), 17)):
+            assert layout.disjoint(other) == set(offsets).isdisjoint(other.offsets().ravel().tolist())
+    again = Layout.contiguous((4, 5)).transpose().reshape((2, 10)).reshape((20,)).index((slice(1, None),))
+    assert chain.index((slice(1, None),)) == again != chain.index((slice(0, 19),))
+
+
+@pytest.mark.usefixtures("_few_at_a_time")
+@pytest.mark.parametrize("dtype", ["int64", "bool", "complex64", "bfloat16"])
+def test_copies_and_lists(dtype: str) -> None:
+    array = np.arange(60).reshape(3, 4, 5)
+    plain = tx.asarray(array).astype(dtype)
+    expected = array.astype({"bfloat16": "float32"}.get(dtype, dtype))
+    assert plain.tolist() == expected.tolist()
+    assert plain.T.tolist() == expected.T.tolist() and plain[0, 0].tolist() == expected[0, 0].tolist()
+    assert plain.T.reshape(-1).tolist() == expected.T.reshape(-1).tolist()
+    assert plain.oindex[[0, 2, 2], :, [1, 0, 3, 3]].tolist() == expected[[0, 2, 2]][:, :, [1, 0, 3, 3]].tolist()
+    assert tx.asarray(array.T[::-1]).tolist() == array.T[::-1].tolist()
