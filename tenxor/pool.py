@@ -8,13 +8,9 @@ halves, and the blocks that were given back longest ago go first.
 
 from __future__ import annotations
 
-import contextlib
-import mmap
-import os
 import sys
 from collections import deque
 from itertools import count
-from pathlib import Path
 from threading import get_ident
 from time import monotonic
 from types import FrameType
@@ -22,6 +18,8 @@ from typing import Any
 from weakref import ref
 
 import numpy as np
+
+from .system import advise_huge, mapped, memory_bytes
 
 Array = np.ndarray[Any, Any]
 Block = tuple[Array, int, int]  # the bytes, their address, and how many they are
@@ -35,21 +33,7 @@ FORGOTTEN = 2.0  # seconds until half of what is needed no more is forgotten
 TIMED = 1 << 16  # bytes of the blocks at which the clock is looked at
 GROWTH = 1 << 20  # bytes by which memory may grow, and an eighth of what is in use, until somebody looks at what waits
 NOBODY = -1  # has this number: sums that are made while somebody else is at it are of no use to the next
-_ADVICE: int | None = getattr(mmap, "MADV_HUGEPAGE", None)  # only Linux has it
-
-
-def _total() -> int:
-    """The bytes of memory that this machine, or the container, has; about, and a few GiB if nobody says."""
-    found = 1 << 32
-    with contextlib.suppress(AttributeError, ValueError, OSError):
-        found = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    for limit in ("memory.max", "memory/memory.limit_in_bytes"):
-        with contextlib.suppress(ValueError, OSError):
-            found = min(found, int(Path("/sys/fs/cgroup", limit).read_text(encoding="ascii")))
-    return found
-
-
-MAX_POOLED = _total() // 4  # bytes kept for reuse at the most
+MAX_POOLED = memory_bytes() // 4  # bytes kept for reuse at the most
 
 
 class Pool:
@@ -264,25 +248,35 @@ class Pool:
     def new(self, nbytes: int) -> Block | None:
         """Fresh memory from the system; None if there is not so much (ValueError: more than any address can say)."""
         try:
-            if _ADVICE is not None and nbytes >= HUGE_PAGE:
-                return self.mapped(nbytes, _ADVICE)
+            if nbytes >= HUGE_PAGE:
+                self.colour = (self.colour + 1) % COLOURS
+                colour = self.colour * COLOUR
+                raw = huge_pages(nbytes + colour, HUGE_PAGE)
+                if raw is not None:
+                    return raw[colour:], _address(raw) + colour, nbytes
             raw = np.empty(nbytes + ALIGNMENT, np.uint8)
         except (MemoryError, OSError, ValueError, OverflowError):
             return None
         start = -_address(raw) % ALIGNMENT
         return raw[start : start + nbytes], _address(raw) + start, nbytes
 
-    def mapped(self, nbytes: int, advice: int) -> Block:
-        """Memory of its own from the system, in huge pages if there are any; it goes back when the array dies."""
-        self.colour = (self.colour + 1) % COLOURS
-        colour = self.colour * COLOUR
-        space = mmap.mmap(-1, nbytes + colour + HUGE_PAGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-        raw = np.frombuffer(space, np.uint8)
-        first = -_address(raw) % HUGE_PAGE
-        with contextlib.suppress(OSError):  # the system was built without
-            space.madvise(advice, first, colour + nbytes)
-        start = first + colour
-        return raw[start : start + nbytes], _address(raw) + start, nbytes
+
+def huge_pages(nbytes: int, page: int) -> Array | None:
+    """Memory of its own from the system, which begins with a page of this size, in such pages if there are any; None where the
+    system has no word for that. It goes back when the array dies.
+    """
+    space = mapped(nbytes + page)
+    if space is None:
+        return None
+    raw = np.frombuffer(space, np.uint8)
+    first = -_address(raw) % page
+    advise_huge(space, first, nbytes)
+    return raw[first : first + nbytes]
+
+
+def _address(array: Array) -> int:
+    found: int = array.__array_interface__["data"][0]
+    return found
 
 
 _TURNS = {method.__code__ for method in (Pool.lend, Pool.settle, Pool.release)}
@@ -298,11 +292,6 @@ class _Last:
 
     def __del__(self) -> None:
         self.pool.settle()
-
-
-def _address(array: Array) -> int:
-    found: int = array.__array_interface__["data"][0]
-    return found
 
 
 def capacity_of(nbytes: int) -> int:

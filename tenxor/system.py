@@ -1,8 +1,13 @@
-"""What the operating system lets this process have."""
+"""What the operating system lets this process have: memory, CPUs, and where threads run. The folder in which something is kept is
+in `folders.py`, and the semaphores that machine code calls in `backend/llvm/sharing.py`.
+
+Linux says most; for what another system does not say there is something plainer. Nothing here is needed for a right result.
+"""
 
 from __future__ import annotations
 
 import ctypes
+import mmap
 import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
@@ -87,3 +92,32 @@ def _asked_here() -> Callable[[], int]:
 
 
 _here = _asked_here()
+
+
+def memory_bytes(root: Path = Path("/")) -> int:
+    """The bytes of memory that this machine, or the container, has; about, and 4 GiB if nobody says."""
+    found = 1 << 32
+    with suppress(AttributeError, ValueError, OSError):
+        found = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    for limit in ("memory.max", "memory/memory.limit_in_bytes"):
+        with suppress(ValueError, OSError):
+            found = min(found, int((root / "sys/fs/cgroup" / limit).read_text(encoding="ascii")))
+    return found
+
+
+_HUGE: int | None = getattr(mmap, "MADV_HUGEPAGE", None)  # only Linux has it
+
+
+def mapped(nbytes: int) -> mmap.mmap | None:
+    """Memory of its own for so many bytes, of which the system can be told how it should lie; None where it cannot.
+
+    OSError, ValueError or OverflowError if there is not so much.
+    """
+    return None if _HUGE is None else mmap.mmap(-1, nbytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+
+
+def advise_huge(space: mmap.mmap, first: int, nbytes: int) -> None:
+    """Have some of it lie in huge pages, if the system was built with them."""
+    assert _HUGE is not None
+    with suppress(OSError):
+        space.madvise(_HUGE, first, nbytes)

@@ -44,7 +44,7 @@ ROOMS = (
     ),
     Room(("tenxor.dtypes",), "what an element is, and what two become together"),
     Room(("tenxor.ops",), "scalar formulas and the one table of them; everything that knows an op reads it here"),
-    Room(("tenxor.pool",), "blocks of memory, whoever wants them", only=()),
+    Room(("tenxor.pool",), "blocks of memory, whoever wants them", only=("tenxor.system",)),
     Room(("tenxor.memory",), "a node holds buffers, so they stand below it, not with the machines"),
     Room(("tenxor.node",), "what is read, and what a write means; not how it is computed"),
     Room(("tenxor.ownership",), "who can still read a node; asked by whoever may overwrite one"),

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tenxor.system import cpus
+from tenxor.system import cpus, memory_bytes
 
 MANY = 64
 
@@ -74,3 +74,16 @@ def test_where_nobody_can_say_they_are_counted(monkeypatch: pytest.MonkeyPatch, 
     assert cpus(tmp_path) == 5
     monkeypatch.setattr(os, "cpu_count", lambda: None)
     assert cpus(tmp_path) == 1
+
+
+def test_memory_is_what_the_container_has(tmp_path: Path) -> None:
+    whole = memory_bytes(tmp_path)
+    assert whole == os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    for name, limit, expected in (("memory.max", "max", whole), ("memory.max", "1000000", 1000000)):
+        assert memory_bytes(tree(tmp_path, {f"sys/fs/cgroup/{name}": limit})) == expected
+    assert memory_bytes(tree(tmp_path, {"sys/fs/cgroup/memory/memory.limit_in_bytes": "5000"})) == 5000
+
+
+def test_where_nobody_says_how_much_there_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delattr(os, "sysconf")
+    assert memory_bytes(tmp_path) == 1 << 32

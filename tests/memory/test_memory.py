@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import tenxor as tx
-from tenxor import memory
+from tenxor import memory, system
 from tenxor.dtypes import float32, int64
 from tenxor.memory import Buffer, allocate, foreign
 from tenxor.pool import ALIGNMENT, pool
@@ -139,9 +139,17 @@ class TestPool:
                 raise OSError(12, "Cannot allocate memory")
             return real(*args, **more)
 
-        monkeypatch.setattr(module.mmap, "mmap", short)
+        monkeypatch.setattr(system.mmap, "mmap", short)
         buffer = allocate(5 * MiB)
         assert len(failed) == 1 and memory().pooled == 0 and buffer.address % ALIGNMENT == 0
+
+    def test_large_blocks_are_as_small_ones_where_the_system_has_no_word_for_them(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(system, "_HUGE", None)
+        tx.release_memory()
+        buffers = [allocate(5 * MiB) for _ in range(3)]
+        for buffer in buffers:
+            buffer.array[:] = 7
+            assert buffer.address % ALIGNMENT == 0 and buffer.array.nbytes >= buffer.nbytes == 5 * MiB
 
     def test_lets_old_sizes_go_for_new_ones(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """What was pooled by an earlier part of a program must not keep out what the present part needs again and again."""
