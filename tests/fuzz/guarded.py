@@ -46,7 +46,7 @@ def fenced(pool: Pool, nbytes: int) -> Block:
     every[:size] = PATTERN
     block = every[size - nbytes : size]
     weakref.finalize(block, intact, every[: size - nbytes])
-    return block, start + size - nbytes
+    return block, start + size - nbytes, nbytes
 
 
 def intact(before: np.ndarray[tuple[int], np.dtype[np.uint8]]) -> None:

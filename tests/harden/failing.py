@@ -45,9 +45,9 @@ def memory(failing: Failing) -> None:
     """Blocks that the pool is asked for: there are none."""
 
     def instead(real: Any) -> Any:
-        return lambda pool, capacity: None if failing.fails() else real(pool, capacity)
+        return lambda pool, borrower, capacity: not failing.fails() and real(pool, borrower, capacity)
 
-    failing.replace(Pool, "take", instead)
+    failing.replace(Pool, "lend", instead)
 
 
 def mapping(failing: Failing) -> None:
