@@ -176,8 +176,8 @@ class Sharing:
     hold_lock: int = 1 << 16  # below which a kernel keeps Python's lock: to give it back takes as long
     share: int = 1 << 20  # from which threads share a kernel: they need some microseconds to meet
     first: int = 1 << 24  # after which Python may listen to signals: a hundredth of a second, a tenth where each element costs much
-    growth: float = 4.0  # times as much is done until the next time, at the most
-    moment: float = 0.04  # seconds until then, as far as is known from the last time
+    growth: int = 4  # times as much is done until the next time, at the most
+    moment: float = 0.08  # seconds until then, as far as is known from the last time
     slice: int = 1 << 28  # work of a piece of a product
     longer: int = 32  # times as long may products run until then: each piece packs anew what it reads
     unbroken: int = 1 << 32  # which no signal can end, where what is lost cannot be computed again: less than a second

@@ -143,20 +143,23 @@ def share(
 ) -> None:
     """Run a kernel's shared loop, `0..extent`, on all threads at once, or `alone`; pieces are multiples of `grain`.
 
-    It runs in slices, as the interpreter sees signals (Ctrl-C) only between two of them: the first is of little `work`, the others
-    as long as a moment takes, whatever a step of this kernel costs.
+    It runs in slices that take a moment, as the interpreter sees signals (Ctrl-C) only between two of them; how much `work` that is
+    for this kernel is found out as it runs.
     """
-    if extent > 0 and work < sharing.first and (alone or num_threads() == 1):
+    moment = code.moment or sharing.first
+    if extent > 0 and work < min(moment, sharing.first) and (alone or num_threads() == 1):
         code.call_free(args, 0, extent, 0)
         return
-    slices = work // sharing.first + 1
-    begin, steps = 0, -(-extent // (slices * grain))
+    least = grain if alone else grain * num_threads()  # of a slice: each thread has some of it
+    begin = 0
     while begin < extent:
-        end, started = min(extent, begin + steps * grain), monotonic()
+        end, started = min(extent, begin + max(1, extent * moment // max(1, work * least)) * least), monotonic()
         with _meeting:
             _loop(code, args, begin, end, grain, sharing, alone=alone)()
-        begin, took = end, monotonic() - started
-        steps = max(1, int(steps * min(sharing.growth, sharing.moment / max(took, 1e-6))))
+        took = max(monotonic() - started, 1e-6)
+        moment = int(min(moment * sharing.growth, work * (end - begin) / extent * sharing.moment / took)) + 1
+        begin = end
+    code.moment = moment
 
 
 def share_unbroken(

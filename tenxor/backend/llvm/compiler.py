@@ -42,7 +42,7 @@ class MachineCode:
     The code is unloaded when nothing refers to this any more, so whoever runs it holds it.
     """
 
-    __slots__ = ("__weakref__", "_library", "address", "call", "call_free", "kernel", "origin")
+    __slots__ = ("__weakref__", "_library", "address", "call", "call_free", "kernel", "moment", "origin")
 
     def __init__(self, kernel: Kernel, library: Any, origin: str) -> None:
         self.kernel, self.address = kernel, library[ENTRY]
@@ -50,6 +50,7 @@ class MachineCode:
         self.call_free: Free = _free(self.address)
         self._library = library  # the code lives as long as this does
         self.origin = origin
+        self.moment = 0  # the work that threads do in a moment, as far as is known: see `share`
 
 
 class Compiler:
