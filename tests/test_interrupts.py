@@ -24,7 +24,6 @@ LONG = {
     "nested lists": "tx.ones(()).expand(3, 2**26).tolist()",
     "a copy": "[tx.ones(()).expand(2**26).to_numpy() for _ in range(100)]",
     "a copy of a chain": "tx.ones((2**14, 2**14), dtype=tx.uint8).realize().T.reshape(-1).to_numpy()",
-    "printing all": "tx.arange(10**7).to_string(threshold=None)",
     "what a view covers": "tx.layout.Layout((2**15, 2**15), (3, 5)).covers(8 * 2**15 - 10)",
     "how far a view reaches": "tx.layout.Layout((2**15,) * 2, (1, 2**15)).reshape((2**30,)).index((slice(1, None, 3),)).range()",
 }

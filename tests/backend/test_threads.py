@@ -103,7 +103,7 @@ def shared(piece: Callable[[int, int], object], extent: int, *, work: int = 0, g
     call = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)(
         lambda args, begin, end, worker: piece(begin, end) and None
     )
-    kernel = SimpleNamespace(address=ctypes.cast(call, ctypes.c_void_p).value, call_free=call)
+    kernel = SimpleNamespace(address=ctypes.cast(call, ctypes.c_void_p).value, call_free=call, moment=0)
     threads.share(kernel, b"", extent, work, grain, SHARING, alone=False)  # type: ignore[arg-type]
 
 
