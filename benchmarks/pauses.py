@@ -23,20 +23,18 @@ import tenxor as tx
 n, counted = 777, 15
 a = np.random.default_rng(0).random((n, n), dtype=np.float32)
 t = tx.asarray(a).realize()
-both = {"tenxor": lambda: (t @ t).realize(), "numpy": lambda: a @ a}
-for work in both.values():
-    for _ in range(5):
+work = (lambda: (t @ t).realize()) if sys.argv[1] == "tenxor" else (lambda: a @ a)
+for _ in range(5):
+    work()
+found = []
+for pause in json.loads(sys.argv[2]):
+    times = []
+    for _ in range(counted):
+        time.sleep(pause / 1000)
+        start = time.perf_counter()
         work()
-found = {}
-for pause in json.loads(sys.argv[1]):
-    for name, work in both.items():
-        times = []
-        for _ in range(counted):
-            time.sleep(pause / 1000)
-            start = time.perf_counter()
-            work()
-            times.append(time.perf_counter() - start)
-        found[f"{name} {pause}"] = sorted(times)[len(times) // 2] * 1000
+        times.append(time.perf_counter() - start)
+    found.append(sorted(times)[len(times) // 2] * 1000)
 print(json.dumps(found))
 """
 
@@ -49,13 +47,16 @@ def main() -> None:
     asked = parser.parse_args()
     settings = dict.fromkeys(("TENXOR_NUM_THREADS", "OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"), str(asked.threads))
     environment = {k: v for k, v in os.environ.items() if k not in THROTTLES} | settings
-    command = [sys.executable, "-c", PROGRAM, json.dumps(PAUSES)]
-    runs = [json.loads(subprocess.check_output(command, env=environment)) for _ in range(asked.processes)]
+    runs: dict[str, list[list[float]]] = {"tenxor": [], "numpy": []}
+    for _ in range(asked.processes):
+        for name, found in runs.items():  # each in processes of its own: threads of the one may spin while the other works
+            command = [sys.executable, "-c", PROGRAM, name, json.dumps(PAUSES)]
+            found.append(json.loads(subprocess.check_output(command, env=environment)))
     print("| pause (ms) | Tenxor (ms) | NumPy (ms) |\n|---|---|---|")
-    for pause in PAUSES:
+    for k, pause in enumerate(PAUSES):
         cells = []
-        for name in ("tenxor", "numpy"):
-            times = sorted(run[f"{name} {pause}"] for run in runs)
+        for found in runs.values():
+            times = sorted(run[k] for run in found)
             cells.append(f"{median(times):.2f} ({times[0]:.2f} to {times[-1]:.2f})")
         print(f"| {pause} | {' | '.join(cells)} |")
 
