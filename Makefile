@@ -19,13 +19,14 @@ BENCH := $(VENV)/installed-bench
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo quick test test-interpreter harden fuzz bench clean
+.PHONY: help demo quick test test-interpreter elsewhere harden fuzz bench clean
 
 help:
 	@echo "make demo              the tour: views on one memory, then handwritten digits"
 	@echo "make quick             some tests of every room, in about a minute"
 	@echo "make test              the whole gate: ruff, mypy, tests and doctests"
 	@echo "make test-interpreter  the tests of values, computed without a compiler"
+	@echo "make elsewhere THERE='qemu-aarch64 ... python3'   tests of what machines differ in, by another machine's Python"
 	@echo "make harden            whatever can fail fails, call by call"
 	@echo "make fuzz MINUTES=60   random programs, pickles, arrays, subscripts, entries of the cache, for so long"
 	@echo "make bench             the benchmarks, beside NumPy, numexpr, PyTorch and JAX"
@@ -57,6 +58,13 @@ test: $(TEST)
 
 test-interpreter: $(TEST)
 	TENXOR_BACKEND=interpreter $(PY) -m pytest --numprocesses auto -m "values and not large" tests $(ARGS)
+
+# Emulated, a test takes thirty times as long: these are the code of each instruction that differs, products, threads and convolutions.
+ELSEWHERE := $(addprefix tests/,$(addprefix backend/test_,primitives.py products.py helpers.py scatter.py) \
+    functions/test_convolution.py tensor/test_elements.py test_plans.py)
+
+elsewhere:
+	$(THERE) -m pytest -q -p no:cacheprovider $(ELSEWHERE) $(ARGS)
 
 harden: $(TEST)
 	$(PY) -m tests.harden $(ARGS)
