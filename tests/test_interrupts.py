@@ -28,8 +28,9 @@ LONG = {
     "how far a view reaches": "tx.layout.Layout((2**15,) * 2, (1, 2**15)).reshape((2**30,)).index((slice(1, None, 3),)).range()",
 }
 PROGRAM = """
-import time
+import signal, time
 import tenxor as tx
+signal.signal(signal.SIGINT, signal.default_int_handler)  # in the background it may be ignored
 x = tx.ones(3).realize()
 (x + 1).sum().item()
 print("begun", flush=True)
