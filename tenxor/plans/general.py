@@ -67,11 +67,12 @@ class Known:
     more often that was done, the more patterns are planned for themselves before it is done again.
     """
 
-    __slots__ = ("general", "once", "target")
+    __slots__ = ("general", "most", "once", "target")
 
     def __init__(self, target: Target) -> None:
         self.target = target
         self.general: list[General] = []
+        self.most = MOST  # of them; none where patterns of this structure can only be planned for themselves
         self.once = 0  # how many patterns were planned for themselves
 
     def plan(self, pattern: Pattern, numbers: list[int]) -> Plan:
@@ -82,14 +83,14 @@ class Known:
             if plan is not None:
                 general.insert(0, general.pop(k))
                 return plan
-        if self.once >= 1 << len(general) and len(general) < MOST:
+        if self.once >= 1 << len(general) and len(general) < self.most:
             found = general_plan(pattern, numbers)
             if found is not None:
                 plan = found.plan(numbers)
                 assert plan is not None, "a plan suits the numbers that it was made of"
                 general.insert(0, found)
                 return plan
-            self.once = -MANY
+            self.most = 0
         self.once += 1
         return make_plan(pattern)
 
@@ -112,7 +113,6 @@ def forget() -> None:
     _known.clear()
 
 
-MANY = 1 << 30  # more than are ever planned
 _known: Remembered[Known] = Remembered(MAX_STRUCTURES)
 
 
