@@ -12,10 +12,12 @@ smaller ones, and do not grow with larger ones, which are mostly shared.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Set
+from collections.abc import Set
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
+
+from .system import may_run_on
 
 ASKED_FOR = frozenset(("avx2", "avx512f", "f16c", "neon"))  # features that code looks at
 MANY_REGISTERS = 32  # from which tiles of products are twice as high
@@ -282,9 +284,7 @@ def _listed(system: Path) -> tuple[dict[int, int], int]:
     """The sizes, by level, of the caches for data that Linux lists, and the bytes of a line; empty and 0 where it lists none."""
     sizes: dict[int, int] = {}
     line = 0
-    affinity: Callable[[int], Set[int]] | None = getattr(os, "sched_getaffinity", None)
-    cpu = min(affinity(0)) if affinity else 0
-    for folder in sorted((system / f"cpu{cpu}" / "cache").glob("index*")):
+    for folder in sorted((system / f"cpu{min(may_run_on())}" / "cache").glob("index*")):
         try:
             kind, level, size = ((folder / name).read_text().strip() for name in ("type", "level", "size"))
             if kind != "Instruction":

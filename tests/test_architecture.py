@@ -49,7 +49,11 @@ ROOMS = (
     Room(("tenxor.node",), "what is read, and what a write means; not how it is computed"),
     Room(("tenxor.ownership",), "who can still read a node; asked by whoever may overwrite one"),
     Room(("tenxor.rewrite",), "what is computed, for speed, instead of what was written; no kernel is known here"),
-    Room(("tenxor.target", "tenxor.machines"), "what a machine is, for whoever plans or makes code for one", only=()),
+    Room(
+        ("tenxor.target", "tenxor.machines"),
+        "what a machine is, for whoever plans or makes code for one",
+        only=("tenxor.system",),
+    ),
     Room(("tenxor.kernel",), "nodes become loops, for whatever target is given"),
     Room(("tenxor.backend",), "machines see the loop IR and nothing above it"),
     Room(("tenxor.threadpool",), "what limits threads finds them here; nobody of ours asks"),
