@@ -11,6 +11,7 @@ import pytest
 
 from tenxor import folders
 
+KEY, GOOD = "a" * 64, b"code of ours" * 50  # an entry of the cache
 SYSTEMS = ("from folders", "paths", "paths, no flags")
 
 

@@ -17,30 +17,16 @@ import pytest
 
 from tenxor.backend.llvm import cache
 
-from .systems import SYSTEMS, become
+from .systems import GOOD, KEY
 
-KEY, OTHER = "a" * 64, "b" * 64
-GOOD, EVIL = b"code of ours" * 50, b"code of theirs" * 50
+OTHER, EVIL = "b" * 64, b"code of theirs" * 50
 NOBODY = 65534  # a user's number that is not that of who runs the tests
 
 posix = pytest.mark.skipif(not hasattr(os, "geteuid"), reason="a system without users")
 as_root = pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can give files away")
 
 
-@pytest.fixture(params=SYSTEMS, autouse=True)
-def system(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    become(request.param, monkeypatch)
-    return str(request.param)
-
-
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A cache of this test's own, with one entry."""
-    path = tmp_path / "cache"
-    monkeypatch.setenv("TENXOR_CACHE_DIR", str(path))
-    cache.write(KEY, GOOD)
-    assert cache.read(KEY) == GOOD
-    return path
+pytestmark = pytest.mark.usefixtures("system")
 
 
 @pytest.fixture

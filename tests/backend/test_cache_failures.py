@@ -17,26 +17,12 @@ from tenxor.backend.llvm import cache
 from tenxor.backend.llvm.compiler import Compiler
 from tenxor.plans.plan import planned
 
-from .systems import SYSTEMS, become, open_descriptors_unchanged
+from .systems import GOOD, KEY, open_descriptors_unchanged
 
-KEY, OTHER = "a" * 64, "b" * 64
-GOOD = b"code of ours" * 50
-
-
-@pytest.fixture(params=SYSTEMS, autouse=True)
-def system(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    become(request.param, monkeypatch)
-    return str(request.param)
+OTHER = "b" * 64
 
 
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A cache of this test's own, with one entry."""
-    path = tmp_path / "cache"
-    monkeypatch.setenv("TENXOR_CACHE_DIR", str(path))
-    cache.write(KEY, GOOD)
-    assert cache.read(KEY) == GOOD
-    return path
+pytestmark = pytest.mark.usefixtures("system")
 
 
 CALLS = (

@@ -15,6 +15,7 @@ import tenxor as tx
 from tenxor import threadpool
 from tenxor.system import cpus
 
+PLAIN = {k: v for k, v in os.environ.items() if k not in ("TENXOR_NUM_THREADS", "OMP_NUM_THREADS")}
 PROGRAM = """
 import tenxor as tx
 x = tx.ones((600, 600)).realize()
@@ -25,8 +26,7 @@ print(tx.num_threads())
 
 def counted(**settings: str) -> int:
     """In a process with these settings."""
-    plain = {k: v for k, v in os.environ.items() if k not in ("TENXOR_NUM_THREADS", "OMP_NUM_THREADS")}
-    done = subprocess.run([sys.executable, "-c", PROGRAM], env=plain | settings, capture_output=True, text=True, check=True)
+    done = subprocess.run([sys.executable, "-c", PROGRAM], env=PLAIN | settings, capture_output=True, text=True, check=True)
     return int(done.stdout)
 
 
@@ -68,9 +68,8 @@ if __name__ == "__main__":
 def test_processes_of_multiprocessing_share_the_cpus(method: str, tmp_path: Path) -> None:
     program = tmp_path / "many.py"
     program.write_text(MANY)
-    plain = {k: v for k, v in os.environ.items() if k not in ("TENXOR_NUM_THREADS", "OMP_NUM_THREADS")}
     command = [sys.executable, str(program), method]
-    done = subprocess.run(command, env=plain, capture_output=True, text=True, check=True, timeout=100)
+    done = subprocess.run(command, env=PLAIN, capture_output=True, text=True, check=True, timeout=100)
     assert done.stdout.split("\n")[0] == "[1, 1, 1, 1]"
 
 

@@ -7,16 +7,12 @@ small, and work that would be alone elsewhere: whatever fuzz makes - gathers, st
 
 from __future__ import annotations
 
-import ctypes
 import faulthandler
-import mmap
 import os
 import sys
 import weakref
 from dataclasses import replace
 from typing import Any
-
-import numpy as np
 
 import tenxor as tx
 from tenxor import memory
@@ -24,13 +20,10 @@ from tenxor.backend.llvm.compiler import compiler
 from tenxor.backend.places import MachinePlace
 from tenxor.kernel import footprint, pairs
 from tenxor.pool import Block, Pool
+from tests.backend.twins import PATTERN, Array, Fenced
 
 from .running import check_seed
 
-PATTERN = 0xA5
-PAGE = mmap.PAGESIZE
-_protect = ctypes.CDLL(None, use_errno=True).mprotect
-_protect.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
 blocks = shared = 0
 
 
@@ -38,18 +31,12 @@ def fenced(pool: Pool, nbytes: int) -> Block:
     """In place of `Pool.new`: a block that ends where the process may go no further."""
     global blocks
     blocks += 1
-    size = -(-(nbytes + 64) // PAGE) * PAGE
-    space = mmap.mmap(-1, size + PAGE)
-    every = np.frombuffer(space, np.uint8)
-    start = every.ctypes.data
-    assert _protect(start + size, PAGE, 0) == 0
-    every[:size] = PATTERN
-    block = every[size - nbytes : size]
-    weakref.finalize(block, intact, every[: size - nbytes])
-    return block, start + size - nbytes, nbytes
+    memory = Fenced(nbytes)
+    weakref.finalize(memory.bytes, intact, memory.before)  # which holds no bytes of the block
+    return memory.bytes, memory.address, nbytes
 
 
-def intact(before: np.ndarray[tuple[int], np.dtype[np.uint8]]) -> None:
+def intact(before: Array) -> None:
     """Nothing was written before a block."""
     if not (before == PATTERN).all():
         print("written before a block", file=sys.stderr, flush=True)

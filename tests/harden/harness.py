@@ -16,8 +16,7 @@ import tenxor as tx
 from tenxor.backend import threads as helpers
 from tenxor.backend.llvm import compiler as compilers
 from tenxor.backend.llvm.compiler import Compiler, compiler
-from tenxor.plans import general
-from tenxor.remembered import Remembered
+from tenxor.realize import forget
 
 from . import failing as failures
 from .failing import Failing, injected
@@ -38,21 +37,19 @@ CLEAR = {"memory": (MemoryError, "no memory for"), "compiling": (MemoryError, "L
 @contextmanager
 def fresh(identity: str) -> Iterator[None]:
     """Nothing is known of any plan or kernel in memory; those on disk are only found by the same identity."""
-    realize = sys.modules["tenxor.realize"]
-    before = compilers._compiler, realize._plans, realize._plan_of, general._known
+    before = compilers._compiler
     made = Compiler(compiler().target)
     made.identity += identity
     compilers._compiler = made
-    realize._plans = Remembered[Any](realize.MAX_PLANS, realize.MAX_BYTES)
-    realize._plan_of = realize._plans.get
-    general._known = Remembered[Any](general.MAX_STRUCTURES)
+    forget()
     helpers._stop_pool()
     tx.release_memory()
     try:
         yield
     finally:
         helpers._stop_pool()
-        compilers._compiler, realize._plans, realize._plan_of, general._known = before
+        forget()
+        compilers._compiler = before
 
 
 def values(tensors: dict[str, Any]) -> dict[str, Array]:

@@ -1,0 +1,27 @@
+"""A cache of a test's own, on each kind of system."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tenxor.backend.llvm import cache
+
+from .systems import GOOD, KEY, SYSTEMS, become
+
+
+@pytest.fixture(params=SYSTEMS)
+def system(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    become(request.param, monkeypatch)
+    return str(request.param)
+
+
+@pytest.fixture
+def folder(system: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cache of this test's own, with one entry."""
+    path = tmp_path / "cache"
+    monkeypatch.setenv("TENXOR_CACHE_DIR", str(path))
+    cache.write(KEY, GOOD)
+    assert cache.read(KEY) == GOOD
+    return path
