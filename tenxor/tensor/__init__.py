@@ -13,6 +13,9 @@ from .protocols import Protocols
 _API_VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")  # of the array API standard
 
 
+_FOUND = frozenset(("layout", "spec", "offset"))  # when they are asked for
+
+
 class Tensor(Protocols):
     """An N-dimensional array: a `storage` of elements, seen through a `layout`.
 
@@ -83,6 +86,8 @@ class Tensor(Protocols):
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
+        if name in _FOUND:
+            return super().__getattr__(name)  # type: ignore[misc]
         import sys
 
         from ..spellings import of_tensors

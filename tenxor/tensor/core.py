@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import inf, prod
-from typing import Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 from weakref import ref
 
 from ..dtypes import (
@@ -26,21 +26,19 @@ from ..dtypes import (
 from ..errors import ArgumentError, DTypeError, IndexOutOfRange, ReadOnlyError, ShapeError, UnknownAttribute
 from ..layout import Layout, broadcast_shapes, memory_order
 from ..memory import Buffer, allocate
-from ..node import REINTERPRET, STORE, Node, Recipe, Scalar, Scatter, data, is_pinned, reinterpreted, writes
+from ..node import REINTERPRET, STORE, Node, Scalar, Scatter, data, is_pinned, reinterpreted, writes
 from ..ops import OPS, Op
 from ..ops.rules import floating, inexact, number_and_real
 from ..pending import HEAVY, MAX_PENDING, bounded, relieve, remember
 from ..pool import pool
 from ..realize import lock, realize
-from ..remembered import Remembered
+from ..spec import EXACT, Made, Spec, found_with, of_known, spec_of
+from ..spec import remember as remember_made
 from ..storage import Element, Storage
 
 Shape = tuple[int, ...]
 _contiguous = Layout.contiguous
 MAX_SIZE = 1 << 59  # elements in one tensor: their bytes can still be counted in 64 bits
-MAX_MADE = 1 << 14  # elementwise operations on operands of some forms, of which is known what they make
-_made: Remembered[tuple[Recipe, Layout]] = Remembered(MAX_MADE)
-_made_of = _made.get
 _POSITIVE, _CAST, _POW = OPS["positive"], OPS["cast"], OPS["pow"]
 # What is computed in place may not be of a higher kind than the tensor.
 KINDS = {"bool": 0, "uint": 1, "int": 1, "float": 2, "complex": 3}
@@ -61,13 +59,25 @@ class Places(NamedTuple):
 
 
 class Core:
-    """A storage seen through a layout; see `Tensor`."""
+    """A storage seen through a layout; see `Tensor`.
 
-    __slots__ = ("__weakref__", "dtype", "layout", "storage")
+    The same is said by `spec` and `offset`. Either is found out from the other when it is first asked for.
+    """
+
+    __slots__ = {
+        "__weakref__": None,
+        "dtype": "The elements' type.",
+        "layout": "Where in the storage each element is.",
+        "offset": "Where in the storage the first element is, in elements (in a chain: in the view below).",
+        "spec": "What it is besides its storage and where in it it begins.",
+        "storage": "The memory that this is a view of.",
+    }
 
     storage: Storage
     layout: Layout
     dtype: DType
+    spec: Spec
+    offset: int
 
     def __init__(self, storage: Storage, layout: Layout | None = None, dtype: DType | None = None) -> None:
         if layout is None:
@@ -75,6 +85,24 @@ class Core:
         _set_storage(self, storage)
         _set_layout(self, layout)
         _set_dtype(self, dtype)
+
+    if not TYPE_CHECKING:  # which else believes that there is everything
+
+        def __getattr__(self, name: str) -> Any:
+            """What was not asked for yet."""
+            found: Any
+            if name == "layout":
+                found = _spec_of(self, type(self)).layout.at(_offset_of(self, type(self)))
+                _set_layout(self, found)
+            elif name == "spec":
+                found = spec_of(_layout_of(self, type(self)), self.dtype)
+                _set_spec(self, found)
+            elif name == "offset":
+                found = _layout_of(self, type(self)).offset
+                _set_offset(self, found)
+            else:
+                raise AttributeError(name)
+            return found
 
     def __setattr__(self, name: str, value: object) -> None:
         how = {"dtype": "x.astype(dtype), or x.view(dtype) for the same bytes", "shape": "x.reshape(shape)"}
@@ -113,11 +141,6 @@ class Core:
         if layout.tables is None:
             return layout.strides
         return tuple(s if t is None else None for s, t in zip(layout.strides, layout.tables, strict=True))
-
-    @property
-    def offset(self) -> int:
-        """Where in the storage the first element is, in elements (in a chain: in the view below)."""
-        return self.layout.offset
 
     @property
     def nbytes(self) -> int:
@@ -179,45 +202,48 @@ class Core:
     def _compute(cls, op: Op, *operands: Any) -> Self:
         """The pending tensor of an elementwise operation on tensors and Python numbers, broadcast together.
 
-        What was done once with operands of these forms and dtypes is looked up.
+        What was done once with operands of these specs is looked up.
         """
-        key: list[object] = [op]
+        keys: list[object] = []
         sources: list[Any] = []
         offsets: list[int] = []
-        numbers = False
+        numbers: list[int] = []
         for x in operands:
             if isinstance(x, Core):
-                layout, storage, dtype = x.layout, x.storage, x.dtype
-                key.append(layout._form or layout.form)
-                key.append(dtype)
-                if type(storage) is Element and (number := storage.known(dtype)) is not None:
-                    sources.append(Scalar(number, dtype))
+                spec, storage = x.spec, x.storage
+                if type(storage) is Element and (number := storage.known(spec.dtype)) is not None:
+                    sources.append(Scalar(number, spec.dtype))
                     offsets.append(0)
-                    key.append(Element)
+                    keys.append(of_known(spec))
                     continue
                 node = storage.node
-                sources.append(node if node.recipe.dtype is dtype else reinterpreted(node, dtype))
-                offsets.append(layout.offset)
+                sources.append(node if node.recipe.dtype is spec.dtype else reinterpreted(node, spec.dtype))
+                offsets.append(x.offset)
+                keys.append(spec)
             else:
                 kind = type(x)
-                if kind is not float and (kind is not int or not 0 <= x < 128):  # which every dtype can hold
+                if kind is not float and kind is not int:
                     return cls._computed(op, operands)
-                numbers = True
+                numbers.append(len(sources))
                 sources.append(x)
                 offsets.append(0)
-                key.append(kind)
-        known = tuple(key)
-        made = _made_of(known)
-        if made is None:
+                keys.append(kind)
+        if type(keys[0]) is not Spec and (len(keys) == 1 or type(keys[1]) is not Spec):
+            return cls._computed(op, operands)
+        table, known, beside = found_with(op, keys)
+        every = table.get(known)
+        made = None if every is None else every.get(beside)
+        if made is None or not all([type(x) is float or made.low <= x <= made.high for x in map(sources.__getitem__, numbers)]):
             found = cls._computed(op, operands)
             recipe = found.storage.node.recipe
             if recipe.op is op and not recipe.passing:
-                _made.keep(known, (recipe, found.layout))
+                low, high = _integers_beside(op, [recipe.dtypes[k] for k in numbers])
+                remember_made(table, known, beside, Made(recipe, found.spec, low, high))
             return found
-        recipe, layout = made
-        if numbers:
-            sources = [x if type(x) is Node or type(x) is Scalar else Scalar(x, d) for x, d in zip(sources, recipe.dtypes)]  # noqa: B905
-        return cls._of(Node(recipe, tuple(sources), tuple(offsets)), layout)
+        recipe = made.recipe  # type: ignore[assignment]
+        for k in numbers:
+            sources[k] = Scalar(sources[k], recipe.dtypes[k])
+        return cls._of(Node(recipe, tuple(sources), tuple(offsets)), made.spec.layout)
 
     @classmethod
     def _computed(cls, op: Op, operands: Sequence[Any]) -> Self:
@@ -410,8 +436,11 @@ class Core:
         self.storage.node = node if node.dtype is dtype else reinterpreted(node, dtype)
 
 
-# A tensor never becomes another view: only its construction sets these.
-_set_storage, _set_layout, _set_dtype = [Core.__dict__[name].__set__ for name in ("storage", "layout", "dtype")]
+# A tensor never becomes another view: only its construction sets these, and what asks for them.
+_set_storage, _set_layout, _set_dtype, _set_spec, _set_offset = [
+    Core.__dict__[name].__set__ for name in ("storage", "layout", "dtype", "spec", "offset")
+]
+_layout_of, _spec_of, _offset_of = [Core.__dict__[name].__get__ for name in ("layout", "spec", "offset")]  # if there is one
 
 
 def _reads_pinned(node: Node) -> bool:
@@ -470,6 +499,17 @@ def _dtype_for_numbers(op: Op, operands: Sequence[Any]) -> DType:
     if op.rule in (floating, inexact) and not (found.is_float or found.is_complex):
         return DEFAULT_FLOAT  # it computes in floats, so any number will do
     return found.part if op.rule is number_and_real else found
+
+
+def _integers_beside(op: Op, dtypes: Sequence[DType]) -> tuple[int, int]:
+    """The lowest and highest Python integer for which these are the dtypes, where they are those of integers beside tensors."""
+    low, high = -EXACT, EXACT
+    for dtype in dtypes:
+        if dtype.is_integer:
+            low, high = max(low, int(dtype.lowest)), min(high, int(dtype.highest))
+        elif not (dtype.is_float or dtype.is_complex):
+            low, high = 0, 1
+    return (max(low, 0) if op is _POW else low), high
 
 
 def _check_exponent(value: Any, base: DType) -> None:

@@ -1,0 +1,100 @@
+"""Specs: what a tensor is besides its storage and where in it it begins. Equal ones are one object.
+
+So what an operation makes of tensors, once found out, is remembered with their specs, and found again by identity.
+"""
+
+from __future__ import annotations
+
+from .dtypes import DType
+from .layout import Form, Layout
+from .node import Recipe
+
+MAX_MADE = 1 << 15  # of all that specs know to be made
+EXACT = 1 << 53  # integers below are floats, too
+
+
+class Made:
+    """What an operation makes of operands with certain specs: a node of this recipe, seen through `spec` from its first element on.
+
+    A Python integer among the operands lies between `low` and `high`. Without a recipe it is a view of the operand's own storage, from
+    the same element on.
+    """
+
+    __slots__ = ("high", "low", "recipe", "spec")
+
+    def __init__(self, recipe: Recipe | None, spec: Spec, low: int = 0, high: int = 0) -> None:
+        self.recipe, self.spec, self.low, self.high = recipe, spec, low, high
+
+
+class Spec:
+    """A form with a dtype. `layout` is the one of this form that begins at 0.
+
+    `made` tells, by operation, what it makes of a tensor like this and what is beside it: by the spec of that, or the type of
+    a number; of one operand alone, by None. Where a number stands first, `made_after` does. `called` tells, by the name of a method and
+    its arguments, what that makes of a tensor like this. `known` stands instead of this for what is a known number.
+    """
+
+    __slots__ = ("called", "dtype", "form", "known", "layout", "made", "made_after", "nbytes", "ndim", "shape", "size")
+
+    def __init__(self, form: Form, dtype: DType) -> None:
+        self.form, self.dtype = form, dtype
+        layout: Layout = form.layout
+        self.layout, self.shape, self.size = layout, layout.shape, layout.size
+        self.ndim, self.nbytes = len(layout.shape), layout.size * dtype.itemsize
+        self.made: dict[object, dict[object, Made]] = {}
+        self.made_after: dict[object, dict[object, Made]] = {}
+        self.called: dict[object, dict[object, Made]] = {}
+        self.known: Spec | None = None
+
+    def __repr__(self) -> str:
+        return f"Spec({self.layout}, {self.dtype})"
+
+
+def spec_of(layout: Layout, dtype: DType) -> Spec:
+    """The spec of tensors with this layout and dtype."""
+    specs = (layout._form or layout.form).specs
+    found: Spec | None = specs.get(dtype)
+    if found is None:
+        found = specs[dtype] = Spec(layout.form, dtype)
+    return found
+
+
+def of_known(spec: Spec) -> Spec:
+    """What stands for a spec where the tensor's number is known."""
+    found = spec.known
+    if found is None:
+        found = spec.known = Spec(spec.form, spec.dtype)
+    return found
+
+
+def found_with(op: object, keys: list[object]) -> tuple[dict[object, dict[object, Made]], object, object]:
+    """Where it is written what an operation makes of operands with these specs, or of numbers of these types: the table, and its keys."""
+    first, *others = keys
+    if type(first) is Spec:
+        return first.made, op, others[0] if len(others) == 1 else tuple(others)
+    second, *others = others
+    assert type(second) is Spec
+    return second.made_after, op, first if not others else (first, *others)
+
+
+_tables: list[dict[object, dict[object, Made]]] = []  # with anything in them
+_count = 0
+
+
+def remember(table: dict[object, dict[object, Made]], operation: object, beside: object, made: Made) -> None:
+    """Write down in a spec's table what an operation makes. All tables are emptied when they would hold too much."""
+    global _count
+    if _count >= MAX_MADE:
+        forget()
+    if not table:
+        _tables.append(table)
+    table.setdefault(operation, {})[beside] = made
+    _count += 1
+
+
+def forget() -> None:
+    """Empty all tables."""
+    global _count
+    while _tables:
+        _tables.pop().clear()
+    _count = 0
