@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from . import errors as errors
 from . import layout as layout
 from . import random as random
+from . import shortcut as _shortcut
 from . import show as show
 from .backend.threads import num_threads as num_threads
 from .backend.threads import set_num_threads as set_num_threads
@@ -57,6 +58,7 @@ from .tensor.contraction import matmul as matmul
 from .version import __version__ as __version__
 
 newaxis = None
+_shortcut.prepare()
 
 
 if not TYPE_CHECKING:  # type checkers know what there is

@@ -9,7 +9,7 @@ import ctypes
 import os
 from operator import index as as_int
 from sys import getrefcount
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -43,6 +43,15 @@ class Buffer:
         self._typed_as: DType | None = None
 
     references = property(getrefcount)  # asked in C alone: see `ownership.py`
+
+    if not TYPE_CHECKING:  # which else believes that there is everything
+
+        def __getattr__(self, name: str) -> Any:
+            """The array of a block that machine code gave, when it is first asked for."""
+            if name != "array":
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            found = self.array = np.frombuffer(self.owner, np.uint8)
+            return found
 
     def typed(self, dtype: DType) -> Array:
         """The elements as a 1-D NumPy array over the same memory (`bfloat16` as its bits)."""

@@ -114,10 +114,11 @@ class Recipe:
 
     `op` makes elements of `shape` and `dtype` of sources with `dtypes`, read through layouts of these `forms` (None for a
     number). `target` is the form of the layout that a store, a scatter or a scan writes through. `done` is the recipe of
-    what is in memory, with this shape and dtype. What is `passing` has a form that is.
+    what is in memory, with this shape and dtype. What is `passing` has a form that is. `frame` says how it is computed in one go
+    (`shortcut/frames.py`): None if nobody has looked, nothing if it is not.
     """
 
-    __slots__ = ("done", "dtype", "dtypes", "forms", "op", "passing", "shape", "size", "target")
+    __slots__ = ("done", "dtype", "dtypes", "forms", "frame", "nbytes", "op", "passing", "shape", "size", "target")
 
     def __init__(
         self,
@@ -130,6 +131,8 @@ class Recipe:
     ) -> None:
         self.op, self.shape, self.dtype, self.dtypes, self.forms, self.target = op, shape, dtype, dtypes, forms, target
         self.size = prod(shape)
+        self.nbytes = self.size * dtype.itemsize
+        self.frame: bytes | None = None
         self.passing = any([form is not None and form.passing for form in (*forms, target)])
         self.done: Recipe = self if op is DATA else recipe_of(DATA, shape, dtype)
 

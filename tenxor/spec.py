@@ -7,40 +7,51 @@ from __future__ import annotations
 
 from .dtypes import DType
 from .layout import Form, Layout
-from .node import Recipe
+from .node import Recipe, Scalar
 
 MAX_MADE = 1 << 15  # of all that specs know to be made
 EXACT = 1 << 53  # integers below are floats, too
 
 
 class Made:
-    """What an operation makes of operands with certain specs: a node of this recipe, seen through `spec` from its first element on.
+    """What an operation makes of operands with certain specs: a tensor of this spec, seen from its first element on.
 
-    A Python integer among the operands lies between `low` and `high`. Without a recipe it is a view of the operand's own storage, from
-    the same element on.
+    It holds a node of this recipe, whose sources are the operands; a Python integer among them lies between `low` and `high`. Or it is
+    made in `steps`, each of which is a recipe, its sources, and its offsets. A source is a `Scalar`, the number of an operand, or that of
+    a step before, as -1 - k; the offset of an operand is one to be added to its own.
+    Without either it is a view of the operand, from `shift` elements further on.
     """
 
-    __slots__ = ("high", "low", "recipe", "spec")
+    __slots__ = ("high", "low", "recipe", "shift", "spec", "steps")
 
-    def __init__(self, recipe: Recipe | None, spec: Spec, low: int = 0, high: int = 0) -> None:
-        self.recipe, self.spec, self.low, self.high = recipe, spec, low, high
+    def __init__(
+        self,
+        spec: Spec,
+        recipe: Recipe | None = None,
+        low: int = 0,
+        high: int = 0,
+        steps: tuple[tuple[Recipe, tuple[Scalar | int, ...], tuple[int, ...]], ...] = (),
+        shift: int = 0,
+    ) -> None:
+        self.spec, self.recipe, self.low, self.high, self.steps, self.shift = spec, recipe, low, high, steps, shift
 
 
 class Spec:
-    """A form with a dtype. `layout` is the one of this form that begins at 0.
+    """A form with a dtype. `layout` is the one of this form that begins at 0; `strides` are its, if they say all of it.
 
     `made` tells, by operation, what it makes of a tensor like this and what is beside it: by the spec of that, or the type of
     a number; of one operand alone, by None. Where a number stands first, `made_after` does. `called` tells, by the name of a method and
     its arguments, what that makes of a tensor like this. `known` stands instead of this for what is a known number.
     """
 
-    __slots__ = ("called", "dtype", "form", "known", "layout", "made", "made_after", "nbytes", "ndim", "shape", "size")
+    __slots__ = ("called", "dtype", "form", "known", "layout", "made", "made_after", "nbytes", "shape", "size", "strides")
 
     def __init__(self, form: Form, dtype: DType) -> None:
         self.form, self.dtype = form, dtype
         layout: Layout = form.layout
         self.layout, self.shape, self.size = layout, layout.shape, layout.size
-        self.ndim, self.nbytes = len(layout.shape), layout.size * dtype.itemsize
+        self.nbytes = layout.size * dtype.itemsize
+        self.strides = layout.strides if layout.tables is None and layout.base is None else None
         self.made: dict[object, dict[object, Made]] = {}
         self.made_after: dict[object, dict[object, Made]] = {}
         self.called: dict[object, dict[object, Made]] = {}
@@ -69,10 +80,9 @@ def of_known(spec: Spec) -> Spec:
 
 def found_with(op: object, keys: list[object]) -> tuple[dict[object, dict[object, Made]], object, object]:
     """Where it is written what an operation makes of operands with these specs, or of numbers of these types: the table, and its keys."""
-    first, *others = keys
+    first, second, *others = (*keys, None) if len(keys) == 1 else keys
     if type(first) is Spec:
-        return first.made, op, others[0] if len(others) == 1 else tuple(others)
-    second, *others = others
+        return first.made, op, second if not others else (second, *others)
     assert type(second) is Spec
     return second.made_after, op, first if not others else (first, *others)
 

@@ -238,7 +238,7 @@ class Core:
             recipe = found.storage.node.recipe
             if recipe.op is op and not recipe.passing:
                 low, high = _integers_beside(op, [recipe.dtypes[k] for k in numbers])
-                remember_made(table, known, beside, Made(recipe, found.spec, low, high))
+                remember_made(table, known, beside, Made(found.spec, recipe, low, high))
             return found
         recipe = made.recipe  # type: ignore[assignment]
         for k in numbers:

@@ -292,7 +292,8 @@ class Module:
         functions = [str(f) for f in self.functions.values()]
         triple = self.target.processor.triple
         head = [f'target triple = "{triple}"'] if triple else []
-        return "\n".join([*head, *self.globals.values(), *functions, *self.declarations.values(), *metadata, ""])
+        outside = [text for name, text in self.declarations.items() if name not in self.functions]
+        return "\n".join([*head, *self.globals.values(), *functions, *outside, *metadata, ""])
 
 
 class Builder:
@@ -308,10 +309,11 @@ class Builder:
         result: Type = VOID,
         attributes: str = "",
         calling: str = "",
+        exported: bool = False,
     ) -> None:
         self.module = module
         self.arguments = [Value(self, kind, f"%{name}") for name, kind in parameters]
-        internal = "internal" if module.functions else ""  # all but the first serve that
+        internal = "internal" if module.functions and not exported else ""  # all but the first serve that
         kind = " ".join([word for word in (internal, calling, result.text) if word])
         self.header = f"define {kind} @{name}({', '.join(map(repr, self.arguments))}) {attributes}"
         self.blocks: list[Block] = []

@@ -1,0 +1,74 @@
+"""The short way of small work: the methods of `Tensor` in machine code, made at run time.
+
+Python's own methods are complete, and the oracle. What is plain, and most small work is, a method does without a frame of Python:
+it looks up what the operation makes of tensors like these, makes the objects, and when values are asked for runs a kernel by its
+frame. Whatever is not plain it leaves to Python's own method, before anything has been changed.
+
+It is made when a process has computed a few things, and only where what it takes for granted of the interpreter has been proved.
+The environment variable TENXOR_SHORT_WAY says "0" for never and "1" for at once; with `TENXOR_DEBUG` it is not made.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from .. import backend
+from ..node import Node
+from ..realize import short_ways
+
+if TYPE_CHECKING:
+    from .install import ShortWay
+
+WANTED = os.environ.get("TENXOR_SHORT_WAY", "")
+SOON = 1 if WANTED == "1" else 16  # times that values are asked for, until it is made
+_asked = 0
+state = "not made yet"  # or why not, or "on"
+made: ShortWay | None = None
+
+
+def _reason() -> str:
+    """Why there is none in this process; empty if there may be one."""
+    if WANTED == "0":
+        return "off: TENXOR_SHORT_WAY is 0"
+    from ..plans.call import DEBUG
+
+    if DEBUG:
+        return "off: TENXOR_DEBUG is set"
+    if backend.NAME != "llvm":
+        return f"off: the back end is {backend.NAME}"
+    if sys.implementation.name != "cpython" or not getattr(sys, "_is_gil_enabled", lambda: True)():
+        return "off: this is not CPython with its lock"
+    return ""
+
+
+def prepare() -> None:
+    """Have it made when it is worth while."""
+    short_ways.append(_first)
+
+
+def _first(node: Node) -> bool:
+    """Make it, once values have been asked for a few times."""
+    global _asked
+    _asked += 1
+    if _asked < SOON:
+        return False
+    start()
+    return bool(short_ways) and short_ways[0](node)
+
+
+def start() -> None:
+    """Make it now."""
+    global state, made
+    short_ways.clear()
+    state = _reason() or "on"
+    if state != "on":
+        return
+    try:
+        from .install import ShortWay
+
+        made = ShortWay()
+        made.install()
+    except (LookupError, RuntimeError, OSError, AttributeError) as error:
+        state = f"off: {error}"

@@ -1,0 +1,160 @@
+"""Methods whose result is known by what they are given: a view, or a few pending nodes made as they were the first time."""
+
+from __future__ import annotations
+
+from ..backend.llvm.builder import Module, Value
+from ..backend.llvm.types import I64, POINTER
+from .function import Function
+from .objects import ITEMS, SIZE, Objects
+from .record import asked, operand
+
+
+def write(module: Module, objects: Objects) -> None:
+    """Write the functions."""
+    _key(Function(module, objects, "key_of", [("x", POINTER)]))
+    _called(Function(module, objects, "called", [("x", POINTER), ("args", POINTER), ("count", I64), ("names", POINTER), ("name", POINTER)]))
+    _step(Function(module, objects, "step", [("step", POINTER), ("operands", POINTER), ("before", POINTER)]))
+
+
+def _key(f: Function) -> None:
+    """What stands for an argument in keys, owned."""
+    (x,) = f.arguments
+    kind = f.type_of(x)
+    f.when_giving(f.is_the(kind, "Tensor"), lambda: f.own(asked(f, x, "spec")))
+    f.when_giving(f.is_the(kind, "int"), lambda: f.own(x))
+    f.when_giving(f.is_the(kind, "bool"), lambda: f.own(f.selected(f.is_the(x, "True"), f.the("TRUE"), f.the("FALSE"))))
+    for name in ("NoneType", "DType", "str", "type"):
+        f.when_giving(f.is_the(kind, name), lambda: f.own(x))
+    f.require(f.is_the(kind, "tuple"))
+    f.each(f.word(x, SIZE), lambda k: f.require(f.is_a(f.item(x, k), "int")))
+    f.give(f.own(x))
+
+
+def _called(f: Function) -> None:
+    """What a method makes of a tensor and more arguments."""
+    x, args, count, names, name = f.arguments
+    f.require(f.is_a(x, "Tensor"))
+    no_names = f.is_null(names)
+    named = f.choose(no_names, lambda: [f.number(0)], lambda: [f.word(names, SIZE)])[0]
+    given = count + named
+    key = f.made(f.call("PyTuple_New", POINTER, [given + f.selected(no_names, f.number(0), f.number(1))]))
+    tensors = f.local(I64, f.number(1))
+
+    def one(k: Value) -> None:
+        argument = args.at(k, POINTER).load(POINTER)
+        found = f.call("key_of", POINTER, [argument])
+        f.refuse(f.is_null(found))
+        f.at(key, ITEMS).at(k, POINTER).store(found)
+        f.when(f.is_a(argument, "Tensor"), lambda: tensors.store(tensors.load(I64) + 1))
+
+    f.each(given, one)
+    f.when(~no_names, lambda: f.at(key, ITEMS).at(given, POINTER).store(f.own(names)))
+    every = f.found_in(f.get(asked(f, x, "spec"), "Spec.called"), name)
+    f.refuse(f.is_null(every))
+    made = f.found_in(every, key)
+    f.refuse(f.is_null(made))
+    f.hold(made)
+    f.keeps(key)
+    f.drop(key)
+    steps = f.get(made, "Made.steps")
+    f.when_giving(f.word(steps, SIZE).equals(0), lambda: _view(f, x, made))
+    operands = f.made(f.call("PyTuple_New", POINTER, [tensors.load(I64) * 2]))
+    filled = f.local(I64, f.number(0))
+
+    def read(tensor: Value) -> None:
+        own = operand(f, tensor)
+        f.require(own.is_node)
+        place = f.at(operands, ITEMS).at(filled.load(I64), POINTER)
+        place.store(f.own(own.thing))
+        place.at(1, POINTER).store(f.own(own.offset))
+        filled.store(filled.load(I64) + 2)
+
+    def read_if(k: Value) -> None:
+        argument = args.at(k, POINTER).load(POINTER)
+        f.when(f.is_a(argument, "Tensor"), lambda: read(argument))
+
+    read(x)
+    f.each(given, read_if)
+    nodes = f.made(f.call("PyTuple_New", POINTER, [f.word(steps, SIZE)]))
+
+    def make(k: Value) -> None:
+        node = f.call("step", POINTER, [f.item(steps, k), operands, nodes])
+        f.refuse(f.is_null(node))
+        f.at(nodes, ITEMS).at(k, POINTER).store(node)
+
+    f.each(f.word(steps, SIZE), make)
+    last = f.own(f.item(nodes, f.word(steps, SIZE) - 1))
+    found = f.call("tensor", POINTER, [last, f.own(f.get(made, "Made.spec"))])
+    f.keeps(nodes, operands, made)
+    for used in (nodes, operands, made):
+        f.drop(used)
+    f.give(found)
+
+
+def _view(f: Function, x: Value, made: Value) -> Value:
+    """The tensor's storage seen otherwise."""
+    held = list(f._held)
+    shift, offset = f.get(made, "Made.shift"), asked(f, x, "offset")
+    moved = f.choose(
+        f.is_the(shift, "0"),
+        lambda: [f.own(offset)],
+        lambda: [f.call("PyLong_FromLongLong", POINTER, [f.integer(offset) + f.integer(shift)])],
+    )[0]
+    f.refuse(f.is_null(moved))
+    f.holding(moved)
+    found = view(f, f.get(x, "Tensor.storage"), f.get(made, "Made.spec"), moved)
+    f.keeps(found)
+    f._held[:] = held
+    f.drop(made)
+    return found
+
+
+def view(f: Function, storage: Value, spec: Value, offset: Value) -> Value:
+    """A tensor of a storage; the offset is held, and goes with it."""
+    f.hold(storage), f.hold(spec)
+    return f.new("Tensor", storage=storage, spec=spec, dtype=f.own(f.get(spec, "Spec.dtype")), offset=offset)
+
+
+def _step(f: Function) -> None:
+    """The node of one step."""
+    step, operands, before = f.arguments
+    recipe, sources, starts = (f.at(step, ITEMS + 8 * k).load(POINTER) for k in range(3))
+    read = f.made(f.call("PyTuple_New", POINTER, [f.word(sources, SIZE)]))
+    offsets = f.made(f.call("PyTuple_New", POINTER, [f.word(starts, SIZE)]))
+
+    def one(k: Value) -> None:
+        source = f.item(sources, k)
+
+        def of_node() -> list[Value]:
+            number = f.integer(source)
+            of_operand, of_step = lambda: [f.item(operands, number * 2)], lambda: [f.item(before, -1 - number)]
+            return f.choose(number >= 0, of_operand, of_step)
+
+        (found,) = f.choose(f.is_a(source, "int"), of_node, lambda: [source])
+        f.at(read, ITEMS).at(k, POINTER).store(f.own(found))
+
+    f.each(f.word(sources, SIZE), one)
+
+    def start(k: Value) -> None:
+        fixed = f.item(starts, k)
+        place = f.at(offsets, ITEMS).at(k, POINTER)
+        of_source = f.both(k < f.word(sources, SIZE), lambda: f.is_a(f.item(sources, k), "int"))
+        of_operand = f.both(of_source, lambda: f.integer(f.item(sources, k)) >= 0)
+
+        def moved() -> list[Value]:
+            own = f.item(operands, f.integer(f.item(sources, k)) * 2 + 1)
+            return f.choose(
+                f.is_the(fixed, "0"),
+                lambda: [f.own(own)],
+                lambda: [f.call("PyLong_FromLongLong", POINTER, [f.integer(own) + f.integer(fixed)])],
+            )
+
+        (found,) = f.choose(of_operand, moved, lambda: [f.own(fixed)])
+        f.refuse(f.is_null(found))
+        place.store(found)
+
+    f.each(f.word(starts, SIZE), start)
+    f.keeps(read, offsets)
+    f.give(f.call("pending", POINTER, [f.own(recipe), read, offsets]))
+
+

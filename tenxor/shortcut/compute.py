@@ -1,0 +1,142 @@
+"""Small pending graphs are computed node by node, with kernels of one operation that all expressions share.
+
+The values are those of the fused kernel, to the bit: every operation rounds its result once, in either.
+"""
+
+from __future__ import annotations
+
+from ..backend.llvm.builder import Module, Value, select
+from ..backend.llvm.types import DOUBLE, I1, I64, POINTER, VOID
+from .blocks import NUMBER
+from .frames import EACH, FLOAT, HEAD, LITERAL, MEMORY, MOST, RESULT, SIGNED
+from .function import Function
+from .objects import BYTES, SIZE, Objects
+
+VALUE = 16  # of a Python float
+
+
+def write(module: Module, objects: Objects) -> None:
+    """Write the functions."""
+    module.globals["missing"] = "@missing = global ptr null"
+    _computed(Function(module, objects, "computed", [("node", POINTER)], I1))
+    _buffer(Function(module, objects, "new_buffer", [("recipe", POINTER)]))
+    _run(Function(module, objects, "run", [("node", POINTER), ("out", POINTER)], I1))
+    _forget(Function(module, objects, "forget_recipe", [("node", POINTER)], VOID))
+    _compute(Function(module, objects, "compute", [("self", POINTER), ("node", POINTER)], exported=True))
+
+
+def _compute(f: Function) -> None:
+    """For Python: None if a node was computed, and else the node whose recipe has no frame, or that cannot be computed here."""
+    _, node = f.arguments
+    done = f.call("computed", I1, [node])
+    place = f.define(POINTER, "getelementptr i8, ptr @missing, i64 0")
+    found = select(done, f.the("None"), place.load(POINTER))
+    f.give(f.own(found))
+
+
+def _computed(f: Function) -> None:
+    """Compute a node, and before that what it reads; false, and `@missing` says which, where one cannot be."""
+    (node,) = f.arguments
+    done = f.block("done")
+
+    def pending() -> None:
+        place = f.define(POINTER, "getelementptr i8, ptr @missing, i64 0")
+        place.store(node)
+        recipe = f.get(node, "Node.recipe")
+        f.refuse(f.is_the(f.get(recipe, "Recipe.frame"), "never"))
+        sources = f.hold(f.get(node, "Node.sources"))
+
+        def one(k: Value) -> None:
+            source = f.item(sources, k)
+            f.when(f.is_a(source, "Node"), lambda: f.require(f.call("computed", I1, [source])))
+
+        f.each(f.word(sources, SIZE), one)
+        place.store(node)
+        f.refuse(f.is_the(f.get(recipe, "Recipe.frame"), "None"))
+        out = f.made(f.call("new_buffer", POINTER, [recipe]))
+        f.require(f.call("run", I1, [node, out]))
+        f.keeps(out)
+        f.keeps(sources)
+        f.drop(sources)
+
+    f.when(f.is_the(f.get(node, "Node.buffer"), "None"), pending)
+    f.branch(done)
+    f.cursor.block = done
+    f.give(f.constant(I1, True))
+
+
+def _buffer(f: Function) -> None:
+    """A buffer for the result of a recipe."""
+    (recipe,) = f.arguments
+    nbytes = f.get(recipe, "Recipe.nbytes")
+    block = f.made(f.call("lend", POINTER, [f.integer(nbytes)]))
+    f.hold(nbytes)
+    address = f.hold(f.at(block, NUMBER).load(POINTER))
+    buffer = f.new("Buffer", owner=block, address=address, nbytes=nbytes)
+    for slot, value in (("pins", "0"), ("frozen", "False"), ("_typed", "None"), ("_typed_as", "None")):
+        f.set(buffer, f"Buffer.{slot}", f.own(f.the(value)))
+    f.give(buffer)
+
+
+def lock_is_free(f: Function) -> Value:
+    """Whether nobody holds the lock of those who compute: nobody can come by it while this runs."""
+    return f.word(f.the("lock"), f.objects.offset_of("RLock.owner")).equals(0)
+
+
+def _run(f: Function) -> None:
+    """Run the frame of a node, all of whose sources are in memory, and settle it. Python runs nothing meanwhile."""
+    node, out = f.arguments
+    recipe, sources, offsets = f.get(node, "Node.recipe"), f.get(node, "Node.sources"), f.get(node, "Node.offsets")
+    frame = f.get(recipe, "Recipe.frame")
+    f.require(lock_is_free(f))
+    f.require(f.is_the(f.get(node, "Node.buffer"), "None"))
+    f.refuse(f.either(f.is_the(frame, "None"), lambda: f.is_the(frame, "never")))
+    program = f.at(frame, BYTES)
+    args = Value(f, POINTER, "%args")
+    f._locals.append(f"  %args = alloca [{MOST} x i64], align 16")
+    f.each(f.word(program, 16), lambda k: args.at(k, I64).store(_argument(f, f.at(program, 8 * HEAD).at(k * EACH, I64), sources, offsets, out)))
+    kernel = program.load(POINTER)
+    f.do(f"call void {kernel.text}(ptr %args, i64 0, i64 {f.word(program, 8).text}, i64 0)")
+    f.set(node, "Node.buffer", out)
+    f.drop(f.the("None"))
+    f.when(f.is_the(f.get(node, "Node.retained"), "0"), lambda: f.call("forget_recipe", VOID, [node]))
+    f.give(f.constant(I1, True))
+
+
+def _forget(f: Function) -> None:
+    """The recipe of what was computed, and what it reads, are needed no more."""
+    (node,) = f.arguments
+    old = [f.get(node, f"Node.{slot}") for slot in ("recipe", "sources", "offsets", "_layouts")]
+    f.set(node, "Node.recipe", f.own(f.get(old[0], "Recipe.done")))
+    for slot, value in (("sources", "()"), ("offsets", "()"), ("_layouts", "None")):
+        f.set(node, f"Node.{slot}", f.own(f.the(value)))
+    for x in old:  # last, as whatever dies may have Python run
+        f.drop(x)
+    f.do("ret void")
+
+
+def _argument(f: Function, row: Value, sources: Value, offsets: Value, out: Value) -> Value:
+    """What a row of a frame stands for."""
+    kind, more = row.load(I64), f.word(row, 32)
+    source = lambda: f.item(sources, f.word(row, 8))  # noqa: E731
+
+    def memory() -> list[Value]:
+        buffer = f.get(source(), "Node.buffer")
+        f.refuse(f.is_the(buffer, "None"))
+        at = f.word(row, 16)
+        offset = f.choose(at >= 0, lambda: [f.integer(f.item(offsets, at))], lambda: [f.number(0)])[0]
+        return [f.integer(f.get(buffer, "Buffer.address")) + offset * f.word(row, 24) + more]
+
+    def number() -> list[Value]:
+        value = f.get(source(), "Scalar.value")
+        as_float = lambda: [f.call("PyFloat_AsDouble", DOUBLE, [value]).bitcast(I64)]  # noqa: E731
+        as_int = lambda: f.choose(  # noqa: E731
+            kind.equals(SIGNED), lambda: [f.integer(value)], lambda: [f.call("PyLong_AsUnsignedLongLong", I64, [value])]
+        )
+        return f.choose(kind.equals(FLOAT), as_float, as_int)
+
+    def other() -> list[Value]:
+        result = lambda: [f.integer(f.get(out, "Buffer.address")) + more]  # noqa: E731
+        return f.choose(kind.equals(RESULT), result, number)
+
+    return f.choose(kind.equals(LITERAL), lambda: [more], lambda: f.choose(kind.equals(MEMORY), memory, other))[0]

@@ -1,0 +1,259 @@
+"""Functions on Python's objects, written as they would be in C: what they look at, what they own, and when they decline.
+
+A function declines by giving nothing (null), and then Python's own method does the work. What it owns by then it lets go of:
+`hold` takes a reference that a later `require` would give up again, and `keeps` says that it now belongs to somebody else.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+
+from ..backend.llvm.builder import Block, Builder, Module, Value, select
+from ..backend.llvm.types import I1, I32, I64, POINTER, VOID, Type
+from .objects import ITEMS, REFERENCES, TYPE, Objects
+
+Make = Callable[[], Value]
+IMMORTAL = sys.version_info >= (3, 12)  # some objects live for ever, and are not counted
+
+
+class Function(Builder):
+    """One function. Arguments and locals are objects or 64-bit integers."""
+
+    def __init__(
+        self, module: Module, objects: Objects, name: str, parameters: Sequence[tuple[str, Type]], result: Type = POINTER, *, exported: bool = False
+    ) -> None:
+        super().__init__(module, name, parameters, result, exported=exported)
+        self.objects, self.result = objects, result
+        self._locals: list[str] = []
+        self._held: list[Value] = []
+        self._exits: dict[tuple[str, ...], Block] = {}
+
+    # What there is
+
+    def the(self, name: str) -> Value:
+        """An object that is known by name."""
+        at = self.objects.number_of(name)
+        return self.define(POINTER, f"load ptr, ptr getelementptr (ptr, ptr @objects, i64 {at})")
+
+    def number(self, value: int) -> Value:
+        """An integer of C."""
+        return self.constant(I64, value)
+
+    def nothing(self) -> Value:
+        """No object."""
+        return Value(self, POINTER, "null")
+
+    def get(self, x: Value, slot: str) -> Value:
+        """What an object of ours has in a slot, "Class.name"; null if nothing yet."""
+        return self.at(x, self.objects.offset_of(slot)).load(POINTER)
+
+    def set(self, x: Value, slot: str, value: Value) -> None:
+        """Put an object, whose reference goes with it, into a slot."""
+        self.at(x, self.objects.offset_of(slot)).store(value)
+
+    def at(self, x: Value, offset: int) -> Value:
+        """So many bytes further on."""
+        return self.define(POINTER, f"getelementptr i8, ptr {x.text}, i64 {offset}")
+
+    def word(self, x: Value, offset: int) -> Value:
+        """The integer so many bytes further on."""
+        return self.at(x, offset).load(I64)
+
+    def item(self, items: Value, k: int | Value) -> Value:
+        """An item of a tuple."""
+        return self.at(items, ITEMS).at(k, POINTER).load(POINTER)
+
+    def type_of(self, x: Value) -> Value:
+        return self.at(x, TYPE).load(POINTER)
+
+    def is_a(self, x: Value, name: str) -> Value:
+        """Whether an object is of just this type."""
+        return self.type_of(x).equals(self.the(name))
+
+    def is_the(self, x: Value, name: str) -> Value:
+        """Whether it is this very object."""
+        return x.equals(self.the(name))
+
+    def is_null(self, x: Value) -> Value:
+        return self.define(I1, f"icmp eq ptr {x.text}, null")
+
+    def local(self, kind: Type, value: Value | None = None) -> Value:
+        """A place for something that changes."""
+        place = Value(self, POINTER, f"%local{len(self._locals)}")
+        self._locals.append(f"  {place.text} = alloca {kind.text}, align 16")
+        if value is not None:
+            place.store(value)
+        return place
+
+    def __str__(self) -> str:
+        self.entry.lines[:0], self._locals = self._locals, []
+        return super().__str__()
+
+    # References
+
+    def own(self, x: Value) -> Value:
+        """Take a reference."""
+        if IMMORTAL:
+            self.call("Py_IncRef", VOID, [x])
+        else:
+            count = self.at(x, REFERENCES)
+            count.store(count.load(I64) + 1)
+        return x
+
+    def drop(self, x: Value) -> None:
+        """Give a reference up."""
+        self.call("Py_DecRef", VOID, [x])
+
+    def hold(self, x: Value) -> Value:
+        """Take a reference, until it is kept by somebody else or the function declines."""
+        self._held.append(self.own(x))
+        return x
+
+    def holding(self, x: Value) -> Value:
+        """The same for a reference that there is already."""
+        self._held.append(x)
+        return x
+
+    def keeps(self, *xs: Value) -> None:
+        """They belong to somebody else now."""
+        for x in xs:
+            self._held.remove(x)
+
+    # Where it goes on
+
+    def require(self, condition: Value) -> None:
+        """Decline unless it holds."""
+        on = self.block("on")
+        self.branch_if(condition, on, self._exit(), (1000, 1))
+        self.cursor.block = on
+
+    def refuse(self, condition: Value) -> None:
+        """Decline if it holds."""
+        on = self.block("on")
+        self.branch_if(condition, self._exit(), on, (1, 1000))
+        self.cursor.block = on
+
+    def decline(self) -> None:
+        """Decline."""
+        self.branch(self._exit())
+
+    def _exit(self) -> Block:
+        held = tuple([x.text for x in self._held])
+        found = self._exits.get(held)
+        if found is None:
+            found = self._exits[held] = self.block("declined")
+            here, self.cursor.block = self.cursor.block, found
+            for x in self._held:
+                self.drop(x)
+            self.give(self.nothing() if self.result is POINTER else self.constant(self.result, 0))
+            self.cursor.block = here
+        return found
+
+    def give(self, x: Value) -> None:
+        """Return."""
+        self.do(f"ret {x.type.text} {x.text}")
+
+    def made(self, x: Value) -> Value:
+        """An object just made, which is held; where there was no memory, this declines."""
+        self.refuse(self.is_null(x))
+        return self.holding(x)
+
+    def when(self, condition: Value, make: Callable[[], object]) -> None:
+        """What `make` writes, where the condition holds."""
+        self.only_if(condition, make)
+
+    def when_giving(self, condition: Value, make: Make) -> None:
+        """Return what `make` gives, where the condition holds."""
+        inside, after = self.block("then"), self.block("after")
+        self.branch_if(condition, inside, after)
+        self.cursor.block = inside
+        self.give(make())
+        self.cursor.block = after
+
+    def choose(self, condition: Value, yes: Callable[[], Sequence[Value]], no: Callable[[], Sequence[Value]]) -> list[Value]:
+        """What one or the other gives."""
+        blocks, after, found = (self.block("yes"), self.block("no")), self.block("after"), []
+        self.branch_if(condition, *blocks)
+        for block, make in zip(blocks, (yes, no), strict=True):
+            self.cursor.block = block
+            values = make()
+            found.append((values, self.cursor.block))
+            self.branch(after)
+        self.cursor.block = after
+        (ones, one), (others, other) = found
+        return [self.joined((a, one), (b, other)) for a, b in zip(ones, others, strict=True)]
+
+    def both(self, one: Value, other: Make) -> Value:
+        """Whether both hold; the second is looked at only if the first does."""
+        return self.choose(one, lambda: [other()], lambda: [self.constant(I1, False)])[0]
+
+    def either(self, one: Value, other: Make) -> Value:
+        """Whether one holds; the second is looked at only if the first does not."""
+        return self.choose(one, lambda: [self.constant(I1, True)], lambda: [other()])[0]
+
+    def each(self, count: Value, body: Callable[[Value], object]) -> None:
+        """The body for 0, 1, ... below `count`."""
+        before, head, inside, after = self.cursor.block, self.block("next"), self.block("body"), self.block("after")
+        self.branch(head)
+        self.cursor.block = head
+        k = self.phi(I64, "k")
+        k.comes(self.number(0), before)
+        self.branch_if(k < count, inside, after)
+        self.cursor.block = inside
+        body(k)
+        k.comes(k + 1, self.cursor.block)
+        self.branch(head)
+        self.cursor.block = after
+
+    def as_long_as(self, condition: Make, body: Callable[[], object]) -> None:
+        """The body, again and again while the condition holds before it."""
+        head, inside, after = self.block("again"), self.block("body"), self.block("after")
+        self.branch(head)
+        self.cursor.block = head
+        self.branch_if(condition(), inside, after)
+        self.cursor.block = inside
+        body()
+        self.branch(head)
+        self.cursor.block = after
+
+    # Python's own
+
+    def integer(self, x: Value) -> Value:
+        """The value of a Python integer that is known to fit."""
+        return self.call("PyLong_AsLongLong", I64, [x])
+
+    def bounded(self, x: Value) -> tuple[Value, Value]:
+        """The value of any Python integer, and whether it fits."""
+        over = self.local(I32)
+        found = self.call("PyLong_AsLongLongAndOverflow", I64, [x, over])
+        return found, over.load(I32).equals(0)
+
+    def as_object(self, x: Value) -> Value:
+        """A Python integer, which is held."""
+        return self.made(self.call("PyLong_FromLongLong", POINTER, [x]))
+
+    def found_in(self, table: Value, key: Value) -> Value:
+        """What a dictionary has for a key; null if nothing."""
+        return self.call("PyDict_GetItem", POINTER, [table, key])
+
+    def new(self, name: str, **slots: Value) -> Value:
+        """A new object of a class, which is held, with what is in its slots; those references go with it."""
+        made = self.made(self.call("PyType_GenericAlloc", POINTER, [self.the(name), self.number(0)]))
+        for slot, value in slots.items():
+            self.set(made, f"{name}.{slot}", value)
+            if value in self._held:
+                self.keeps(value)
+        return made
+
+    def tuple_of(self, *items: Value) -> Value:
+        """A new tuple, which is held, of items whose references go with it."""
+        made = self.made(self.call("PyTuple_New", POINTER, [self.number(len(items))]))
+        for k, item in enumerate(items):
+            self.at(made, ITEMS + 8 * k).store(item)
+            if item in self._held:
+                self.keeps(item)
+        return made
+
+    def selected(self, condition: Value, yes: Value, no: Value) -> Value:
+        return select(condition, yes, no)

@@ -1,0 +1,265 @@
+"""Basic indexing: views, found by the form and what is asked of each axis; elements, read and written."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ..backend.llvm.builder import Module, Value
+from ..backend.llvm.types import DOUBLE, FLOAT, I8, I16, I32, I64, POINTER, Type
+from ..dtypes import boolean, float32, float64, int8, int16, int32, int64, uint8, uint16, uint32
+from .call import view
+from .compute import lock_is_free
+from .function import Function
+from .objects import ITEMS, REFERENCES, SIZE, Objects
+from .read import address_of, node_of
+from .record import asked
+
+PARTS = 4  # of a key at the most
+ROWS = 1 << 10  # of the table of views
+ROW = 8  # words: the form, how many parts, a code for each, and what it makes
+AN_INT, A_NEW_AXIS, THE_REST = -(1 << 63), -(1 << 63) + 1, -(1 << 63) + 2  # codes; that of a slice is the size and the step
+LARGEST_STEP = 1 << 31
+MIX = -7046029254386353131
+
+
+class Wanted(NamedTuple):
+    """What a key asks for: how many elements further on, where that is in the table, and whether it is one element."""
+
+    offset: Value
+    row: Value
+    count: Value
+    is_element: Value
+
+
+def write(module: Module, objects: Objects) -> None:
+    """Write the functions."""
+    module.globals["views"] = f"@views = global [{ROWS * ROW} x i64] zeroinitializer, align 64"
+    module.globals["wanted"] = f"@wanted = global [{ROW} x i64] zeroinitializer"
+    parameters = [("x", POINTER), ("key", POINTER)]
+    _item(Function(module, objects, "get_item", parameters))
+    _item_at(Function(module, objects, "item_at", parameters))
+    _write(Function(module, objects, "set_item", [*parameters, ("value", POINTER)]))
+
+
+def _place(f: Function, name: str) -> Value:
+    return f.define(POINTER, f"getelementptr i8, ptr @{name}, i64 0")
+
+
+def wanted(f: Function, x: Value, key: Value) -> Wanted:
+    """What a key of integers, slices, None and one Ellipsis asks of a tensor."""
+    spec, offset = asked(f, x, "spec"), asked(f, x, "offset")
+    shape, strides = f.get(spec, "Spec.shape"), f.get(spec, "Spec.strides")
+    f.refuse(f.is_the(strides, "None"))
+    ndim = f.word(shape, SIZE)
+    one = f.local(POINTER, key)
+    is_tuple = f.is_a(key, "tuple")
+    count = f.choose(is_tuple, lambda: [f.word(key, SIZE)], lambda: [f.number(1)])[0]
+    parts = f.selected(is_tuple, f.at(key, ITEMS), one)
+    f.require(count <= PARTS)
+    codes = Value(f, POINTER, "%codes")
+    f._locals.append(f"  %codes = alloca [{PARTS} x i64], align 16")
+    for k in range(PARTS):
+        codes.at(k, I64).store(f.number(0))
+    at, axis, mixed, integers = (f.local(I64, v) for v in (f.integer(offset), f.number(0), spec.cast("ptrtoint", I64), f.number(0)))
+    start, stop, step = (f.local(I64) for _ in range(3))
+
+    def axis_here() -> tuple[Value, Value]:
+        here = axis.load(I64)
+        f.require(here < ndim)
+        axis.store(here + 1)
+        return f.integer(f.item(shape, here)), f.integer(f.item(strides, here))
+
+    def an_int(part: Value) -> list[Value]:
+        size, stride = axis_here()
+        value, fits = f.bounded(part)
+        f.require(fits)
+        value = f.selected(value < 0, value + size, value)
+        f.require(f.both(value >= 0, lambda: value < size))
+        at.store(at.load(I64) + value * stride)
+        integers.store(integers.load(I64) + 1)
+        return [f.number(AN_INT)]
+
+    def a_slice(part: Value) -> list[Value]:
+        size, stride = axis_here()
+        f.refuse(f.call("PySlice_Unpack", I32, [part, start, stop, step]) < 0)
+        by = step.load(I64)
+        f.require(f.both(by < LARGEST_STEP, lambda: by > -LARGEST_STEP))
+        length = f.call("PySlice_AdjustIndices", I64, [size, start, stop, by])
+        f.require(length < LARGEST_STEP)
+        moved = start.load(I64) * stride
+        at.store(at.load(I64) + f.selected(length.equals(0), f.number(0), moved))
+        return [(length << 32) + by]
+
+    def another(part: Value) -> list[Value]:
+        is_new = f.is_the(part, "None")
+        f.require(f.either(is_new, lambda: f.is_the(part, "...")))
+        f.when(~is_new, the_rest)
+        return [f.selected(is_new, f.number(A_NEW_AXIS), f.number(THE_REST))]
+
+    def the_rest() -> None:
+        """An Ellipsis: the axes that no later part is for are left out."""
+        later = f.local(I64, f.number(0))
+
+        def count_one(j: Value) -> None:
+            part = parts.at(j, POINTER).load(POINTER)
+            f.when(f.either(f.is_a(part, "int"), lambda: f.is_a(part, "slice")), lambda: later.store(later.load(I64) + 1))
+            f.when(f.is_the(part, "..."), lambda: seen.store(seen.load(I64) + 1))
+
+        seen = f.local(I64, f.number(0))
+        f.each(count, count_one)
+        f.require(seen.load(I64).equals(1))
+        axis.store(axis.load(I64) + (ndim - later.load(I64)))
+        integers.store(f.number(-(1 << 40)))  # it is a view in any case
+
+    def part(k: Value) -> None:
+        item = parts.at(k, POINTER).load(POINTER)
+        other = lambda: f.choose(f.is_a(item, "slice"), lambda: a_slice(item), lambda: another(item))  # noqa: E731
+        (code,) = f.choose(f.is_a(item, "int"), lambda: an_int(item), other)
+        codes.at(k, I64).store(code)
+        mixed.store((mixed.load(I64) * MIX) ^ code)
+
+    f.each(count, part)
+    f.require(axis.load(I64) <= ndim)
+    row_number = (mixed.load(I64) * MIX).shifted_right(64 - 10)
+    row = _place(f, "views").at(row_number * ROW, I64)
+    hint = _place(f, "wanted")
+    for k, value in enumerate((row.cast("ptrtoint", I64), spec.cast("ptrtoint", I64), count, *[codes.at(k, I64).load(I64) for k in range(PARTS)])):
+        hint.at(k, I64).store(value)
+    return Wanted(at.load(I64), row, count, integers.load(I64).equals(ndim))
+
+
+def spec_in(f: Function, found: Wanted) -> Value:
+    """The spec of the view that is asked for, if the table has it."""
+    hint = _place(f, "wanted")
+    for k in range(2 + PARTS):
+        f.require(found.row.at(k, I64).load(I64).equals(hint.at(k + 1, I64).load(I64)))
+    return found.row.at(2 + PARTS, POINTER).load(POINTER)
+
+
+def _item(f: Function) -> None:
+    """What `x[key]` is: a view, or an element as it is now."""
+    x, key = f.arguments
+    _place(f, "wanted").store(f.number(0))
+    f.require(f.is_a(x, "Tensor"))
+    found = wanted(f, x, key)
+    f.when_giving(found.is_element, lambda: _element(f, x, found.offset))
+    spec = f.hold(spec_in(f, found))
+    offset = f.as_object(found.offset)
+    made = view(f, f.get(x, "Tensor.storage"), spec, offset)
+    f.keeps(spec)
+    f.drop(spec)
+    f.give(made)
+
+
+def _item_at(f: Function) -> None:
+    """The element at some coordinates as a Python number."""
+    x, key = f.arguments
+    f.require(f.is_a(x, "Tensor"))
+    found = wanted(f, x, key)
+    f.require(found.is_element)
+    node = node_of(f, x)
+    number = f.call("number_at", POINTER, [f.get(node, "Node.buffer"), f.get(x, "Tensor.dtype"), found.offset])
+    f.keeps(node)
+    f.drop(node)
+    f.give(number)
+
+
+def _element(f: Function, x: Value, offset: Value) -> Value:
+    """A new tensor of an element that is in memory."""
+    held = list(f._held)
+    storage, dtype = f.get(x, "Tensor.storage"), f.get(x, "Tensor.dtype")
+    f.require(f.is_a(storage, "Storage"))
+    node = f.get(storage, "Storage.node")
+    buffer = f.get(node, "Node.buffer")
+    f.refuse(f.is_the(buffer, "None"))
+    f.require(f.get(f.get(node, "Node.recipe"), "Recipe.dtype").equals(dtype))
+    point = f.item(f.the("points"), f.integer(f.get(dtype, "DType.rank")))
+    number = f.made(f.call("number_at", POINTER, [buffer, dtype, offset]))
+    element = f.new("Element", _number=number, _dtype=f.own(dtype))
+    found = f.new("Tensor", storage=element, spec=f.own(point), dtype=f.own(dtype), offset=f.own(f.the("0")))
+    f._held[:] = held
+    return found
+
+
+def _write(f: Function) -> None:
+    """`x[key] = value` for one element in memory that nobody else reads: None, if it was written."""
+    x, key, value = f.arguments
+    f.require(f.is_a(x, "Tensor"))
+    found = wanted(f, x, key)
+    f.require(found.is_element)
+    storage, dtype = f.get(x, "Tensor.storage"), f.get(x, "Tensor.dtype")
+    f.require(f.is_a(storage, "Storage"))
+    node = f.get(storage, "Storage.node")
+    buffer = f.get(node, "Node.buffer")
+    f.refuse(f.is_the(buffer, "None"))
+    f.require(f.get(f.get(node, "Node.recipe"), "Recipe.dtype").equals(dtype))
+    alone = f.both(f.word(node, REFERENCES).equals(1), lambda: f.word(buffer, REFERENCES).equals(1))
+    f.require(f.either(alone, lambda: ~f.is_the(f.get(buffer, "Buffer.pins"), "0")))
+    f.require(f.is_the(f.get(buffer, "Buffer.frozen"), "False"))
+    f.require(lock_is_free(f))
+    number = _number(f, value, dtype)
+    place = address_of(f, buffer)
+    _put(f, place, dtype, found.offset, number)
+
+
+def _number(f: Function, value: Value, dtype: Value) -> Value:
+    """The number that is written: itself, or that of an element of the same dtype."""
+
+    def of_element() -> list[Value]:
+        storage = f.get(value, "Tensor.storage")
+        f.require(f.is_a(storage, "Element"))
+        number = f.get(storage, "Element._number")
+        f.refuse(f.is_the(number, "None"))
+        f.require(f.get(storage, "Element._dtype").equals(dtype))
+        f.require(f.get(value, "Tensor.dtype").equals(dtype))
+        spec = f.get(value, "Tensor.spec")
+        f.refuse(f.is_null(spec))
+        f.require(f.get(spec, "Spec.shape").equals(f.the("()")))
+        return [number]
+
+    return f.choose(f.is_a(value, "Tensor"), of_element, lambda: [value])[0]
+
+
+def _put(f: Function, start: Value, dtype: Value, offset: Value, number: Value) -> None:
+    """Write a number of Python that is one of the dtype; decline for any other."""
+
+    def done(place: Value, value: Value) -> Value:
+        place.store(value)
+        return f.own(f.the("None"))
+
+    def as_double() -> Value:
+        is_float = f.is_a(number, "float")
+        f.require(f.either(is_float, lambda: f.is_a(number, "int")))
+        f.when(~is_float, lambda: f.require(f.bounded(number)[1]))
+        return f.call("PyFloat_AsDouble", DOUBLE, [number])
+
+    def single() -> Value:
+        value = as_double()
+        size = value.abs()
+        f.require(f.either(size <= float32.highest, lambda: f.either(value.is_nan(), lambda: size.equals(float("inf")))))
+        return done(start.at(offset, FLOAT), value.cast("fptrunc", FLOAT))
+
+    def truth() -> Value:
+        f.require(f.is_a(number, "bool"))
+        return done(start.at(offset, I8), f.is_the(number, "True").cast("zext", I8))
+
+    def integer(kind: Type, low: int, high: int) -> Value:
+        f.require(f.is_a(number, "int"))
+        value, fits = f.bounded(number)
+        f.require(fits)
+        if kind is I64:
+            return done(start.at(offset, I64), value)
+        f.require(f.both(value >= low, lambda: value <= high))
+        return done(start.at(offset, kind), value.cast("trunc", kind))
+
+    f.when_giving(dtype.equals(f.the(float64.name)), lambda: done(start.at(offset, DOUBLE), as_double()))
+    f.when_giving(dtype.equals(f.the(float32.name)), single)
+    f.when_giving(dtype.equals(f.the(boolean.name)), truth)
+    kinds = ((int64, I64), (int32, I32), (uint8, I8), (int16, I16), (int8, I8), (uint16, I16), (uint32, I32))
+    for d, kind in kinds:
+        f.when_giving(
+            dtype.equals(f.the(d.name)), lambda d=d, kind=kind: integer(kind, int(d.lowest), int(d.highest))  # type: ignore[misc]
+        )
+    f.decline()
+
+

@@ -1,0 +1,187 @@
+"""How the short way is made, proved, and put in the place of methods."""
+
+from __future__ import annotations
+
+import ctypes
+import inspect
+from typing import Any
+
+from .. import node as nodes
+from ..backend.llvm.builder import Module
+from ..backend.llvm.compiler import compiler
+from ..dtypes import ALL, DType
+from ..layout import Layout
+from ..memory import Buffer
+from ..node import Node, Recipe, Scalar
+from ..pool import pool
+from ..realize import lock, short_ways
+from ..spec import Made, Spec, spec_of
+from ..storage import Element, Storage
+from ..tensor import Tensor
+from .frames import NEVER, frame_of
+from .index import PARTS, ROW
+from .learn import FALSE, TRUE, learning
+from .methods import METHODS, Kind, Method, module, operations, symbol_of
+from .objects import Objects
+
+FUNCTIONS = ("next_number", "compute", "block_dies", "block_shows", "release_blocks")
+DATA = ("objects", "counts", "numbered", "wanted")
+UNLIMITED = 1 << 62
+
+
+class _MethodDef(ctypes.Structure):
+    _fields_ = (("name", ctypes.c_char_p), ("function", ctypes.c_void_p), ("flags", ctypes.c_int), ("doc", ctypes.c_char_p))
+
+
+class _Slot(ctypes.Structure):
+    _fields_ = (("slot", ctypes.c_int), ("function", ctypes.c_void_p))
+
+
+class _Spec(ctypes.Structure):
+    _fields_ = (
+        ("name", ctypes.c_char_p),
+        ("size", ctypes.c_int),
+        ("item_size", ctypes.c_int),
+        ("flags", ctypes.c_uint),
+        ("slots", ctypes.POINTER(_Slot)),
+    )
+
+
+class _GetSet(ctypes.Structure):
+    _fields_ = (
+        ("name", ctypes.c_char_p),
+        ("get", ctypes.c_void_p),
+        ("set", ctypes.c_void_p),
+        ("doc", ctypes.c_char_p),
+        ("closure", ctypes.c_void_p),
+    )
+
+
+_new_method = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, ctypes.c_void_p)(("PyDescr_NewMethod", ctypes.pythonapi))
+_new_attribute = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, ctypes.POINTER(_GetSet))(
+    ("PyDescr_NewGetSet", ctypes.pythonapi)
+)
+
+
+class ShortWay:
+    """Machine code, linked, and what it needs to live."""
+
+    def __init__(self) -> None:
+        objects = Objects()
+        made = compiler()
+        text = str(module(objects, Module(made.target)))
+        exported = (*FUNCTIONS, *DATA, *map(symbol_of, METHODS))
+        self.library, self.origin = made._library("shortcut", text, lambda: text, exported)
+        self.kept: list[Any] = []
+        self.block_type = self._block_type()
+        self.replaced = {m.name: getattr(Tensor, m.name) for m in METHODS if m.kind is not Kind.ATTRIBUTE}
+        self.replaced |= {m.name: inspect.getattr_static(Tensor, m.name).fget for m in METHODS if m.kind is Kind.ATTRIBUTE}
+        own = {f"own {m.name}": learning(m.name, self.replaced[m.name]) if m.learns else self.replaced[m.name] for m in METHODS}
+        own["own __getitem__"] = self.indexed
+        self.rows: dict[int, tuple[Spec, Spec]] = {}
+        self.wanted = (ctypes.c_int64 * ROW).from_address(self.library["wanted"])
+        named = {
+            **{cls.__name__: cls for cls in (Buffer, Node, Recipe, Scalar, Made, Spec, Storage, Element, Tensor, int, float, bool)},
+            **{d.name: d for d in ALL},
+            **operations(),
+            **own,
+            **{f"'{m.name}'": m.name for m in METHODS},
+            "NoneType": type(None),
+            "DType": DType,
+            "str": str,
+            "type": type,
+            "tuple": tuple,
+            "slice": slice,
+            "...": ...,
+            "TRUE": TRUE,
+            "FALSE": FALSE,
+            "points": tuple([spec_of(Layout.contiguous(()), d) for d in ALL]),
+            "'spec'": "spec",
+            "'offset'": "offset",
+            "None": None,
+            "True": True,
+            "False": False,
+            "()": (),
+            "never": NEVER,
+            "0": 0,
+            "1": 1,
+            "pool": pool,
+            "lock": lock,
+            "Block": self.block_type,
+        }
+        table = (ctypes.c_void_p * len(objects.names)).from_address(self.library["objects"])
+        for name, k in objects.names.items():
+            table[k] = id(named[name])
+        self.kept.append(named)
+        counts = (ctypes.c_int64 * 4).from_address(self.library["counts"])
+        counts[3] = UNLIMITED
+        self.counts = counts
+        self.compute = self._function("compute", Kind.ONE)
+
+    def _block_type(self) -> Any:
+        dealloc, get_buffer = 52, 1  # Py_tp_dealloc, Py_bf_getbuffer
+        slots = (_Slot * 3)(
+            _Slot(dealloc, self.library["block_dies"]), _Slot(get_buffer, self.library["block_shows"]), _Slot(0, None)
+        )
+        spec = _Spec(b"tenxor.Block", 64, 0, 1 << 7, slots)  # not to be made by others
+        self.kept += [slots, spec]
+        make = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.POINTER(_Spec))(("PyType_FromSpec", ctypes.pythonapi))
+        return make(ctypes.byref(spec))
+
+    def _definition(self, name: str, symbol: str, flags: int, doc: str | None = None) -> Any:
+        found = _MethodDef(name.encode(), self.library[symbol], flags, None if doc is None else doc.encode())
+        self.kept.append(found)
+        return ctypes.byref(found)
+
+    def _function(self, name: str, kind: Kind) -> Any:
+        make = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)(
+            ("PyCFunction_NewEx", ctypes.pythonapi)
+        )
+        return make(ctypes.cast(self._definition(name, name, kind.value), ctypes.c_void_p), None, None)
+
+    def _method(self, method: Method) -> Any:
+        doc = inspect.getattr_static(Tensor, method.name).__doc__
+        if method.kind is Kind.ATTRIBUTE:
+            found = _GetSet(method.name.encode(), self.library[symbol_of(method)], None, doc.encode(), None)
+            self.kept.append(found)
+            return _new_attribute(Tensor, ctypes.byref(found))
+        definition = self._definition(method.name, symbol_of(method), method.kind.value, doc)
+        return _new_method(Tensor, ctypes.cast(definition, ctypes.c_void_p))
+
+    def install(self) -> None:
+        """Put it in the place of Python's own."""
+        start = ctypes.c_int64.from_address(self.library["numbered"])
+        start.value = nodes._number()
+        nodes._number = self._function("next_number", Kind.NOTHING)
+        for m in METHODS:
+            setattr(Tensor, m.name, self._method(m))
+        short_ways.append(self.computed)
+
+    def indexed(self, x: Tensor, key: Any) -> Any:
+        """Python's own `x[key]`, which is also written into the table of views."""
+        row, spec, *codes = self.wanted
+        found = self.replaced["__getitem__"](x, key)
+        fits = row and type(found) is Tensor and found.storage is x.storage and spec == id(x.spec)
+        if fits and found.spec.strides is not None and not found.spec.form.passing and not x.spec.form.passing:
+            words = (ctypes.c_int64 * ROW).from_address(row)
+            words[0] = 0
+            self.rows[row] = x.spec, found.spec
+            words[:] = [spec, *codes[: 1 + PARTS], id(found.spec), 0]
+        return found
+
+    def computed(self, node: Node) -> bool:
+        """Compute a small node by frames, some of which are made now; False where that cannot be."""
+        before = None
+        while True:
+            missing = self.compute(node)
+            if missing is None:
+                return True
+            if missing is before or not frame_of(missing):
+                return False
+            before = missing
+
+
+def install() -> ShortWay:
+    way = ShortWay()
+    way.install()
+    return way

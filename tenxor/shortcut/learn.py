@@ -1,0 +1,109 @@
+"""What a method made of a tensor, once it is known, as something that can be made again without it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..dtypes import DType
+from ..node import PLACEHOLDER, Node, Scalar
+from ..spec import Made, Spec, remember
+from ..storage import Storage
+from ..tensor import Tensor
+
+MOST_STEPS = 8
+TRUE, FALSE = object(), object()  # in keys: 1 and True are equal, and not the same argument
+_PLAIN = frozenset((int, str, type, DType, type(None)))
+
+
+def learning(name: str, own: Callable[..., Any]) -> Callable[..., Any]:
+    """Python's own method, which also writes down what it made."""
+
+    def method(*args: Any, **named: Any) -> Any:
+        found = own(*args, **named)
+        if type(found) is Tensor:
+            learn(name, args, named, found)
+        return found
+
+    return method
+
+
+def learn(name: str, args: Sequence[Any], named: dict[str, Any], found: Tensor) -> None:
+    """Write down what a method made of these arguments, the first of which is a tensor."""
+    given = (*args, *named.values())
+    tensors = [x for x in given if type(x) is Tensor]
+    if not tensors or tensors[0] is not given[0]:
+        return
+    key = [key_of(x) for x in given[1:]]
+    if None in [k for k, x in zip(key, given[1:], strict=True) if x is not None]:
+        return
+    if named:
+        key.append(tuple(named))
+    made = _view_of(tensors[0], found) if len(tensors) == 1 else None
+    if made is None:
+        made = _steps_of(tensors, found)
+    if made is not None:
+        remember(tensors[0].spec.called, name, tuple(key), made)
+
+
+def key_of(x: object) -> object:
+    """What stands for an argument in keys; None for what cannot, and for None."""
+    if type(x) is Tensor:
+        return x.spec
+    if type(x) is bool:
+        return TRUE if x else FALSE
+    if type(x) is tuple:
+        return x if all([type(k) is int for k in x]) else None
+    return x if type(x) in _PLAIN else None
+
+
+def _view_of(x: Tensor, found: Tensor) -> Made | None:
+    """The same storage seen otherwise."""
+    if found.storage is not x.storage or found.dtype is not x.dtype or found is x:
+        return None
+    if x.spec.strides is None or found.spec.strides is None or _passes(found.spec):
+        return None
+    return Made(found.spec, shift=found.offset - x.offset)
+
+
+def _passes(spec: Spec) -> bool:
+    return bool(spec.form.passing)
+
+
+def _steps_of(tensors: Sequence[Tensor], found: Tensor) -> Made | None:
+    """Nodes made of the operands' nodes and of numbers."""
+    if any([type(x.storage) is not Storage for x in (*tensors, found)]) or found.offset or _passes(found.spec):
+        return None
+    inputs = [x.node for x in tensors]
+    if len(set(inputs)) < len(inputs) or found.storage.node in inputs:
+        return None
+    offsets = [x.offset for x in tensors]
+    order: list[Node] = []
+    if not _listed(found.storage.node, inputs, order):
+        return None
+    steps = []
+    for node in order:
+        sources: list[Scalar | int] = []
+        starts = list(node.offsets)
+        for k, source in enumerate(node.sources):
+            if type(source) is not Node:
+                sources.append(source)  # type: ignore[arg-type]
+            elif source in inputs:
+                own = inputs.index(source)
+                sources.append(own)
+                starts[k] -= offsets[own]
+            else:
+                sources.append(-1 - order.index(source))
+        steps.append((node.recipe, tuple(sources), tuple(starts)))
+    return Made(found.spec, steps=tuple(steps))
+
+
+def _listed(node: Node, inputs: Sequence[Node], order: list[Node]) -> bool:
+    """Put a pending node behind what it reads; False if it reads anything but inputs and numbers, or too much."""
+    if node.buffer is not None or node.stored or node.recipe.passing or node.op is PLACEHOLDER or len(order) >= MOST_STEPS:
+        return False
+    for source in node.sources:
+        if type(source) is Node and source not in inputs and source not in order and not _listed(source, inputs, order):
+            return False
+    order.append(node)
+    return len(order) <= MOST_STEPS

@@ -1,0 +1,237 @@
+"""The methods of `Tensor` that have a short way: what each does first, in machine code, before Python's own is called."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+from typing import NamedTuple
+
+from ..backend.llvm.builder import Module, Value
+from ..backend.llvm.types import I1, I64, POINTER, VOID
+from ..ops import OPS
+from . import blocks, call, compute, index, read, record
+from .compute import lock_is_free
+from .function import Function
+from .objects import SIZE, Objects
+
+_BINARY = {
+    "add": "add",
+    "sub": "subtract",
+    "mul": "multiply",
+    "truediv": "divide",
+    "floordiv": "floor_divide",
+    "mod": "remainder",
+    "and": "bitwise_and",
+    "or": "bitwise_or",
+    "xor": "bitwise_xor",
+    "lshift": "bitwise_left_shift",
+    "rshift": "bitwise_right_shift",
+}
+_COMPARISONS = {"lt": "less", "le": "less_equal", "gt": "greater", "ge": "greater_equal", "eq": "equal", "ne": "not_equal"}
+_UNARY = {"neg": "negative", "pos": "positive", "abs": "abs", "invert": "bitwise_invert"}
+_NAMED = (
+    *("exp", "expm1", "log", "log1p", "log2", "log10", "sqrt", "rsqrt", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh"),
+    *("asinh", "acosh", "atanh", "erf", "sigmoid", "relu", "abs", "sign", "square", "reciprocal", "floor", "ceil", "trunc", "round"),
+    *("isnan", "isinf", "isfinite", "logical_not", "conj"),
+)
+_NAMED_BINARY = (
+    *("add", "subtract", "multiply", "divide", "maximum", "minimum", "logical_and", "logical_or", "logical_xor"),
+)
+
+
+_VIEWS = (
+    *("permute", "permute_dims", "transpose", "swapaxes", "moveaxis", "movedim", "reshape", "flatten", "ravel", "unflatten"),
+    *("squeeze", "unsqueeze", "expand_dims", "expand", "flip", "diagonal", "view"),
+)
+_REDUCTIONS = (
+    *("sum", "prod", "max", "min", "amax", "amin", "any", "all", "count_nonzero", "argmax", "argmin", "mean", "var", "std"),
+    *("cumulative_sum", "cumulative_prod", "cumsum", "cumprod"),
+)
+_OTHERS = ("astype", "to", "dot", "__matmul__", "__pow__", "clip", "clamp")
+
+
+class Kind(Enum):
+    """What a method is called with besides the tensor, as flags of C; or that it is an attribute."""
+
+    NOTHING = 4
+    ONE = 8
+    SOME = 0x80
+    ANY = 0x82
+    ATTRIBUTE = 0
+
+
+class Method(NamedTuple):
+    """One method: `short` writes what it gives, as a function of the machine code's own arguments. What it `learns` from is
+    what Python's own gave.
+    """
+
+    name: str
+    short: Callable[[Function], Value]
+    kind: Kind
+    learns: bool = False
+
+
+def _unary(op: str) -> Callable[[Function], Value]:
+    return lambda f: f.call("unary", POINTER, [f.arguments[0], f.the(f"op {op}")])
+
+
+def _binary(op: str, comes_last: bool = False) -> Callable[[Function], Value]:
+    return lambda f: f.call("binary", POINTER, [*f.arguments[:2], f.the(f"op {op}"), f.constant(I1, comes_last)])
+
+
+def _in_place(op: str) -> Callable[[Function], Value]:
+    return lambda f: f.call("in_place", POINTER, [*f.arguments[:2], f.the(f"op {op}")])
+
+
+def _plain(function: str) -> Callable[[Function], Value]:
+    return lambda f: f.call(function, POINTER, f.arguments[:1])
+
+
+def _called(name: str, kind: Kind) -> Callable[[Function], Value]:
+    """What a method made before of arguments like these."""
+
+    def short(f: Function) -> Value:
+        if kind is Kind.ANY:
+            given = f.arguments[1:]
+        elif kind is Kind.ONE:
+            place = f.local(POINTER, f.arguments[1])
+            given = [place, f.number(1), f.nothing()]
+        else:
+            given = [f.nothing(), f.number(0), f.nothing()]
+        return f.call("called", POINTER, [f.arguments[0], *given, f.the(f"'{name}'")])
+
+    return short
+
+
+def _with_two(function: str) -> Callable[[Function], Value]:
+    """A function of the tensor and just two more."""
+
+    def short(f: Function) -> Value:
+        x, args, count = f.arguments
+        call = lambda: [f.call(function, POINTER, [x, args.load(POINTER), args.at(1, POINTER).load(POINTER)])]  # noqa: E731
+        return f.choose(count.equals(2), call, lambda: [f.nothing()])[0]
+
+    return short
+
+
+def _item(f: Function) -> Value:
+    """The only element, or the one at one coordinate or two."""
+    x, args, count = f.arguments
+    first = lambda: args.load(POINTER)  # noqa: E731
+
+    def at() -> list[Value]:
+        return f.choose(count.equals(1), lambda: [f.call("item_at", POINTER, [x, first()])], lambda: [f.nothing()])
+
+    return f.choose(count.equals(0), lambda: [f.call("only", POINTER, [x])], at)[0]
+
+
+METHODS = (
+    *[Method(f"__{name}__", _binary(op), Kind.ONE) for name, op in {**_BINARY, **_COMPARISONS}.items()],
+    *[Method(f"__r{name}__", _binary(op, True), Kind.ONE) for name, op in _BINARY.items()],
+    *[Method(f"__i{name}__", _in_place(op), Kind.ONE) for name, op in _BINARY.items()],
+    *[Method(f"__{name}__", _unary(op), Kind.NOTHING) for name, op in _UNARY.items()],
+    *[Method(name, _unary(name), Kind.NOTHING) for name in _NAMED],
+    *[Method(name, _binary(name), Kind.ONE) for name in _NAMED_BINARY],
+    *[Method(name, _called(name, Kind.ANY), Kind.ANY, True) for name in (*_VIEWS, *_REDUCTIONS, *_OTHERS[:3], *_OTHERS[5:])],
+    *[Method(name, _called(name, Kind.ONE), Kind.ONE, True) for name in _OTHERS[3:5]],
+    *[Method(name, _called(name, Kind.ATTRIBUTE), Kind.ATTRIBUTE, True) for name in ("T", "mT")],
+    Method("realize", _plain("realized"), Kind.NOTHING),
+    Method("__bool__", _plain("truth"), Kind.NOTHING),
+    Method("__float__", _plain("as_float"), Kind.NOTHING),
+    Method("__int__", _plain("as_int"), Kind.NOTHING),
+    Method("__len__", _plain("length"), Kind.NOTHING),
+    Method("__iter__", _plain("iterated"), Kind.NOTHING),
+    Method("__getitem__", lambda f: f.call("get_item", POINTER, f.arguments), Kind.ONE),
+    Method("__setitem__", _with_two("set_item"), Kind.SOME),
+    Method("item", _item, Kind.SOME),
+)
+_PARAMETERS = {
+    Kind.NOTHING: [("x", POINTER), ("unused", POINTER)],
+    Kind.ONE: [("x", POINTER), ("y", POINTER)],
+    Kind.SOME: [("x", POINTER), ("args", POINTER), ("count", I64)],
+    Kind.ANY: [("x", POINTER), ("args", POINTER), ("count", I64), ("names", POINTER)],
+    Kind.ATTRIBUTE: [("x", POINTER), ("closure", POINTER)],
+}
+
+
+def symbol_of(method: Method) -> str:
+    """The name of a method's machine code: that of a function of C is taken for what it is in C."""
+    return f"Tensor.{method.name}"
+
+
+def module(objects: Objects, made: Module) -> Module:
+    """The whole short way."""
+    for part in (blocks, record, compute, read, call, index):
+        part.write(made, objects)
+    _ask_python(
+        Function(
+            made,
+            objects,
+            "ask_python",
+            [("own", POINTER), ("x", POINTER), ("given", POINTER), ("count", I64), ("names", POINTER)],
+        )
+    )
+    _held(Function(made, objects, "in_place", [("x", POINTER), ("y", POINTER), ("op", POINTER)]))
+    for method in METHODS:
+        _method(Function(made, objects, symbol_of(method), _PARAMETERS[method.kind], exported=True), method)
+    made.globals["objects"] = f"@objects = global [{len(objects.names)} x ptr] zeroinitializer"
+    return made
+
+
+def _method(f: Function, method: Method) -> None:
+    """The short way, and where that declines Python's own."""
+    found = method.short(f)
+    f.when_giving(~f.is_null(found), lambda: found)
+    f.call("PyErr_Clear", VOID, [])
+    args = Value(f, POINTER, "%all")
+    f._locals.append("  %all = alloca [2 x ptr], align 16")
+    x, *others = f.arguments
+    own = f.the(f"own {method.name}")
+    if method.kind in (Kind.SOME, Kind.ANY):
+        f.give(f.call("ask_python", POINTER, [own, *f.arguments, *([f.nothing()] if method.kind is Kind.SOME else [])]))
+        return
+    args.store(x)
+    if method.kind is Kind.ONE:
+        args.at(1, POINTER).store(others[0])
+    count = f.number(2 if method.kind is Kind.ONE else 1)
+    f.give(f.call("PyObject_Vectorcall", POINTER, [own, args, count, f.nothing()]))
+
+
+def _ask_python(f: Function) -> None:
+    """Call Python's own method with the tensor and the arguments that there are."""
+    own, x, given, count, names = f.arguments
+    named = f.choose(f.is_null(names), lambda: [f.number(0)], lambda: [f.word(names, SIZE)])[0]
+    every = f.call("PyMem_Malloc", POINTER, [(count + named + 1) * 8])
+    f.refuse(f.is_null(every))
+    every.store(x)
+    f.each(count + named, lambda k: every.at(k + 1, POINTER).store(given.at(k, POINTER).load(POINTER)))
+    found = f.call("PyObject_Vectorcall", POINTER, [own, every, count + 1, names])
+    f.call("PyMem_Free", VOID, [every])
+    f.give(found)
+
+
+def _held(f: Function) -> None:
+    """The tensor itself, whose storage now holds the result of an operation: of its spec, and all of the storage."""
+    x, y, op = f.arguments
+    found = f.made(f.call("binary", POINTER, [x, y, op, f.constant(I1, False)]))
+    storage, spec = f.get(x, "Tensor.storage"), f.get(x, "Tensor.spec")
+    f.require(f.is_a(storage, "Storage"))
+    f.require(f.get(found, "Tensor.spec").equals(spec))
+    f.require(f.is_the(f.get(x, "Tensor.offset"), "0"))
+    node = f.get(storage, "Storage.node")
+    f.require(f.get(f.get(node, "Node.recipe"), "Recipe.size").equals(f.get(spec, "Spec.size")))
+    buffer = f.get(node, "Node.buffer")
+    f.require(f.either(f.is_the(buffer, "None"), lambda: f.is_the(f.get(buffer, "Buffer.pins"), "0")))
+    f.require(lock_is_free(f))
+    new = f.own(f.get(f.get(found, "Tensor.storage"), "Storage.node"))
+    f.set(storage, "Storage.node", new)
+    f.own(x)
+    f.keeps(found)
+    f.drop(found)
+    f.drop(node)
+    f.give(x)
+
+
+def operations() -> dict[str, object]:
+    """The operations that methods stand for, by the names that they have in the table of objects."""
+    return {f"op {name}": op for name, op in OPS.items()}

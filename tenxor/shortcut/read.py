@@ -1,0 +1,144 @@
+"""Elements as Python numbers, and what Python asks of a tensor of one."""
+
+from __future__ import annotations
+
+from ..backend.llvm.builder import Module, Value
+from ..backend.llvm.types import DOUBLE, FLOAT, I1, I8, I16, I32, I64, POINTER, Type
+from ..dtypes import boolean, float32, float64, int8, int16, int32, int64, uint8, uint16, uint32, uint64
+from .function import Function
+from .objects import ITEMS, SIZE, Objects
+from .record import asked
+
+_INTEGERS = ((int32, I32), (uint8, I8), (int16, I16), (int8, I8), (uint16, I16), (uint32, I32))
+
+
+def write(module: Module, objects: Objects) -> None:
+    """Write the functions."""
+    _number_at(Function(module, objects, "number_at", [("buffer", POINTER), ("dtype", POINTER), ("offset", I64)]))
+    _only(Function(module, objects, "only", [("x", POINTER)]))
+    _realized(Function(module, objects, "realized", [("x", POINTER)]))
+    _length(Function(module, objects, "length", [("x", POINTER)]))
+    _iterated(Function(module, objects, "iterated", [("x", POINTER)]))
+    _truth(Function(module, objects, "truth", [("x", POINTER)]))
+    for name, convert, kind in (("as_float", "PyNumber_Float", "float"), ("as_int", "PyNumber_Long", "int")):
+        _converted(Function(module, objects, name, [("x", POINTER)]), convert, kind)
+
+
+def address_of(f: Function, buffer: Value) -> Value:
+    """Where a buffer begins."""
+    return f.integer(f.get(buffer, "Buffer.address")).cast("inttoptr", POINTER)
+
+
+def _number_at(f: Function) -> None:
+    """An element of a buffer as a Python number."""
+    buffer, dtype, offset = f.arguments
+    start = address_of(f, buffer)
+
+    def case(name: str, make: object) -> None:
+        f.when_giving(dtype.equals(f.the(name)), make)  # type: ignore[arg-type]
+
+    def load(kind: Type) -> Value:
+        return start.at(offset, kind).load(kind)
+
+    def integer(value: Value) -> Value:
+        return f.call("PyLong_FromLongLong", POINTER, [value])
+
+    case(float64.name, lambda: f.call("PyFloat_FromDouble", POINTER, [load(DOUBLE)]))
+    case(float32.name, lambda: f.call("PyFloat_FromDouble", POINTER, [load(FLOAT).to_double()]))
+    case(int64.name, lambda: integer(load(I64)))
+    case(boolean.name, lambda: f.own(f.selected(load(I8).equals(0), f.the("False"), f.the("True"))))
+    for d, kind in _INTEGERS:
+        case(d.name, lambda d=d, kind=kind: integer(load(kind).cast("zext" if d.kind == "uint" else "sext", I64)))  # type: ignore[misc]
+    case(uint64.name, lambda: f.call("PyLong_FromUnsignedLongLong", POINTER, [load(I64)]))
+    f.decline()
+
+
+def node_of(f: Function, x: Value) -> Value:
+    """The node that a tensor's storage holds, of its dtype, in memory; it is held."""
+    storage = f.get(x, "Tensor.storage")
+    f.require(f.is_a(storage, "Storage"))
+    node = f.hold(f.get(storage, "Storage.node"))
+    f.require(f.get(f.get(node, "Node.recipe"), "Recipe.dtype").equals(f.get(x, "Tensor.dtype")))
+    f.require(f.call("computed", I1, [node]))
+    return node
+
+
+def _realized(f: Function) -> None:
+    """The tensor itself, computed."""
+    (x,) = f.arguments
+    f.require(f.is_a(x, "Tensor"))
+    node = node_of(f, x)
+    f.keeps(node)
+    f.drop(node)
+    f.give(f.own(x))
+
+
+def _only(f: Function) -> None:
+    """The only element as a Python number."""
+    (x,) = f.arguments
+    f.require(f.is_a(x, "Tensor"))
+    storage = f.get(x, "Tensor.storage")
+    spec, offset = asked(f, x, "spec"), asked(f, x, "offset")
+    f.require(f.get(spec, "Spec.size").equals(f.the("1")))
+    f.refuse(f.is_the(f.get(spec, "Spec.strides"), "None"))
+
+    def known() -> Value:
+        number = f.get(storage, "Element._number")
+        f.refuse(f.is_the(number, "None"))
+        f.refuse(f.is_the(f.get(spec, "Spec.dtype"), "bfloat16"))
+        f.require(f.get(storage, "Element._dtype").equals(f.get(spec, "Spec.dtype")))
+        return f.own(number)
+
+    f.when_giving(f.is_a(storage, "Element"), known)
+    dtype = f.get(spec, "Spec.dtype")
+    at = f.integer(offset)
+    node = node_of(f, x)
+    found = f.call("number_at", POINTER, [f.get(node, "Node.buffer"), dtype, at])
+    f.keeps(node)
+    f.drop(node)
+    f.give(found)
+
+
+def _length(f: Function) -> None:
+    """The size of the first axis."""
+    (x,) = f.arguments
+    f.require(f.is_a(x, "Tensor"))
+    shape = f.get(asked(f, x, "spec"), "Spec.shape")
+    f.refuse(f.word(shape, SIZE).equals(0))
+    f.give(f.own(f.at(shape, ITEMS).load(POINTER)))
+
+
+def _iterated(f: Function) -> None:
+    """What gives `x[0]`, `x[1]`, ... as long as there are any."""
+    (x,) = f.arguments
+    f.require(f.is_a(x, "Tensor"))
+    f.refuse(f.word(f.get(asked(f, x, "spec"), "Spec.shape"), SIZE).equals(0))
+    f.give(f.call("PySeqIter_New", POINTER, [x]))
+
+
+def _truth(f: Function) -> None:
+    """Whether the only element is true."""
+    (x,) = f.arguments
+    number = f.made(f.call("only", POINTER, [x]))
+    found = f.call("PyObject_IsTrue", I32, [number])
+    f.keeps(number)
+    f.drop(number)
+    f.refuse(found < 0)
+    f.give(f.own(f.selected(found.equals(0), f.the("False"), f.the("True"))))
+
+
+def _converted(f: Function, convert: str, kind: str) -> None:
+    """The only element as a float or an int."""
+    (x,) = f.arguments
+    number = f.made(f.call("only", POINTER, [x]))
+    is_one = f.is_a(number, kind)
+    f.keeps(number)
+    f.when_giving(is_one, lambda: number)
+    f.holding(number)
+    f.require(f.either(f.is_a(number, "int"), lambda: f.either(f.is_a(number, "float"), lambda: f.is_a(number, "bool"))))
+    f.keeps(number)
+    found = f.call(convert, POINTER, [number])
+    f.drop(number)
+    f.give(found)
+
+

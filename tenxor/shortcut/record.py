@@ -1,0 +1,216 @@
+"""Operations are written down: a pending node, in a storage of its own, seen as a tensor."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ..backend.llvm.builder import Module, Value, select
+from ..backend.llvm.types import I1, I64, POINTER
+from ..pending import HEAVY, LARGE, MAX_PENDING, SMALL
+from .function import Function
+from .objects import SIZE, Objects
+
+
+class Operand(NamedTuple):
+    """What an operation reads: by what it is known in `Made` tables, the node, or the number if it is one, and the offset."""
+
+    key: Value
+    thing: Value
+    is_node: Value
+    offset: Value
+
+
+def write(module: Module, objects: Objects) -> None:
+    """Write the functions."""
+    module.globals["numbered"] = "@numbered = global i64 0"
+    _number(Function(module, objects, "next_number", [("self", POINTER), ("unused", POINTER)], exported=True))
+    _pending(Function(module, objects, "pending", [("recipe", POINTER), ("sources", POINTER), ("offsets", POINTER)]))
+    _tensor(Function(module, objects, "tensor", [("node", POINTER), ("spec", POINTER)]))
+    _unary(Function(module, objects, "unary", [("x", POINTER), ("op", POINTER)]))
+    _binary(Function(module, objects, "binary", [("x", POINTER), ("y", POINTER), ("op", POINTER), ("comes_last", I1)]))
+
+
+def _number(f: Function) -> None:
+    """The number of the next node."""
+    found = _next(f)
+    f.give(f.call("PyLong_FromLongLong", POINTER, [found]))
+
+
+def _next(f: Function) -> Value:
+    place = f.define(POINTER, "getelementptr i64, ptr @numbered, i64 0")
+    found = place.load(I64)
+    place.store(found + 1)
+    return found
+
+
+def asked(f: Function, x: Value, name: str) -> Value:
+    """The spec or the offset of a tensor, which is found out if nobody has asked yet."""
+    slot = f"Tensor.{name}"
+    there = f.get(x, slot)
+
+    def ask() -> list[Value]:
+        found = f.call("PyObject_GetAttr", POINTER, [x, f.the(f"'{name}'")])
+        f.refuse(f.is_null(found))
+        f.drop(found)  # the slot has it now
+        return [f.get(x, slot)]
+
+    return f.choose(f.is_null(there), ask, lambda: [there])[0]
+
+
+def operand(f: Function, x: Value) -> Operand:
+    """A tensor as an operand: a node that nobody else may write, or the number that it is known to be."""
+    spec, offset, storage = asked(f, x, "spec"), asked(f, x, "offset"), f.get(x, "Tensor.storage")
+    dtype = f.get(spec, "Spec.dtype")
+
+    def a_node() -> list[Value]:
+        node = f.get(storage, "Storage.node")
+        f.require(f.get(f.get(node, "Node.recipe"), "Recipe.dtype").equals(dtype))
+        return [spec, node, f.constant(I1, True), offset]
+
+    def a_number() -> list[Value]:
+        f.require(f.is_a(storage, "Element"))
+        number, key = f.get(storage, "Element._number"), f.get(spec, "Spec.known")
+        f.refuse(f.is_the(number, "None"))
+        f.require(f.get(storage, "Element._dtype").equals(dtype))
+        f.refuse(f.is_the(dtype, "bfloat16"))
+        f.refuse(f.is_the(key, "None"))
+        return [key, number, f.constant(I1, False), f.the("0")]
+
+    return Operand(*f.choose(f.is_a(storage, "Storage"), a_node, a_number))
+
+
+def found_made(f: Function, table: Value, op: Value, beside: Value) -> Value:
+    """What an operation is known to make."""
+    every = f.found_in(table, op)
+    f.refuse(f.is_null(every))
+    made = f.found_in(every, beside)
+    f.refuse(f.is_null(made))
+    return made
+
+
+def _unary(f: Function) -> None:
+    """The pending result of an operation on one tensor."""
+    x, op = f.arguments
+    f.require(f.is_a(x, "Tensor"))
+    key, thing, is_node, offset = operand(f, x)
+    f.require(is_node)
+    made = found_made(f, f.get(key, "Spec.made"), op, f.the("None"))
+    recipe, spec = f.hold(f.get(made, "Made.recipe")), f.hold(f.get(made, "Made.spec"))
+    f.hold(thing), f.hold(offset)
+    sources, offsets = f.tuple_of(thing), f.tuple_of(offset)
+    f.give(result(f, recipe, sources, offsets, spec))
+
+
+def _binary(f: Function) -> None:
+    """The pending result of an operation on a tensor and another or a number, which comes first if the tensor comes `after`."""
+    x, y, op, after = f.arguments
+    f.require(f.is_a(x, "Tensor"))
+    key, thing, is_node, offset = operand(f, x)
+    kind, zero = f.type_of(y), f.the("0")
+    is_int = f.is_the(kind, "int")
+
+    def number() -> list[Value]:
+        f.require(f.either(is_int, lambda: f.is_the(kind, "float")))
+        return [kind, y, f.constant(I1, False), zero]
+
+    def tensor() -> list[Value]:
+        f.refuse(after)
+        return list(operand(f, y))
+
+    beside = Operand(*f.choose(f.is_the(kind, "Tensor"), tensor, number))
+    made = found_made(f, select(after, f.get(key, "Spec.made_after"), f.get(key, "Spec.made")), op, beside.key)
+    f.when(is_int, lambda: _within(f, y, made))
+    recipe, spec = f.hold(f.get(made, "Made.recipe")), f.hold(f.get(made, "Made.spec"))
+    f.hold(thing), f.hold(offset), f.hold(beside.thing), f.hold(beside.offset)
+    dtypes = f.get(recipe, "Recipe.dtypes")
+    first, second = select(after, f.number(1), f.number(0)), select(after, f.number(0), f.number(1))
+    one = as_source(f, thing, is_node, f.item(dtypes, first))
+    other = as_source(f, beside.thing, beside.is_node, f.item(dtypes, second))
+    sources = f.tuple_of(select(after, other, one), select(after, one, other))
+    f.keeps(one, other)
+    offsets = f.tuple_of(select(after, beside.offset, offset), select(after, offset, beside.offset))
+    f.keeps(offset, beside.offset)
+    f.give(result(f, recipe, sources, offsets, spec))
+
+
+def _within(f: Function, number: Value, made: Value) -> None:
+    value, fits = f.bounded(number)
+    f.require(fits)
+    f.require(value >= f.integer(f.get(made, "Made.low")))
+    f.require(value <= f.integer(f.get(made, "Made.high")))
+
+
+def as_source(f: Function, thing: Value, is_node: Value, dtype: Value) -> Value:
+    """A held node as it is, a held number as a `Scalar`; what that gives is held instead."""
+    f.keeps(thing)
+    others = list(f._held)
+
+    def scalar() -> list[Value]:
+        f.holding(thing)
+        made = f.new("Scalar", value=thing, dtype=f.own(dtype))
+        f._held[:] = others
+        return [made]
+
+    (found,) = f.choose(is_node, lambda: [thing], scalar)
+    return f.holding(found)
+
+
+def result(f: Function, recipe: Value, sources: Value, offsets: Value, spec: Value) -> Value:
+    """The tensor of a recipe, all of which is held."""
+    f.keeps(recipe, sources, offsets)
+    node = f.call("pending", POINTER, [recipe, sources, offsets])
+    f.refuse(f.is_null(node))
+    f.keeps(spec)
+    return f.call("tensor", POINTER, [node, spec])
+
+
+def _pending(f: Function) -> None:
+    """The node of a recipe. It takes over what it is given."""
+    recipe, sources, offsets = [f.holding(x) for x in f.arguments]
+    f.require(f.is_the(f.get(f.the("pool"), "Pool.pressed"), "False"))
+    count, heavy = f.local(I64, f.number(1)), f.local(I64, f.number(0))
+    number = _next(f)
+    first = f.local(I64, number)
+
+    def one(k: Value) -> None:
+        source = f.item(sources, k)
+
+        def a_node() -> None:
+            buffer = f.get(source, "Node.buffer")
+
+            def waits() -> list[Value]:
+                f.require(f.is_the(f.get(source, "Node.traced"), "False"))
+                count.store(count.load(I64) + f.integer(f.get(source, "Node.count")))
+                before = f.integer(f.get(source, "Node.first"))
+                first.store(select(before < first.load(I64), before, first.load(I64)))
+                return [f.integer(f.get(source, "Node.heavy"))]
+
+            def in_memory() -> list[Value]:
+                f.require(f.is_the(f.get(buffer, "Buffer.pins"), "0"))
+                return [f.integer(f.get(buffer, "Buffer.nbytes"))]
+
+            (weight,) = f.choose(f.is_the(buffer, "None"), waits, in_memory)
+            heavy.store(select(weight > heavy.load(I64), weight, heavy.load(I64)))
+
+        f.when(f.is_a(source, "Node"), a_node)
+
+    f.each(f.word(sources, SIZE), one)
+    since = number - first.load(I64) + 1
+    nodes = select(since < count.load(I64), since, count.load(I64))
+    f.require(nodes <= MAX_PENDING)
+    weight = heavy.load(I64)
+    f.require(weight < LARGE)
+    nbytes = f.integer(f.get(recipe, "Recipe.nbytes"))
+    f.require(f.either(weight < HEAVY, lambda: weight < nbytes * SMALL))
+    numbers = [f.as_object(x) for x in (nodes, first.load(I64), weight)]
+    node = f.new("Node", recipe=recipe, sources=sources, offsets=offsets, count=numbers[0], first=numbers[1], heavy=numbers[2])
+    for slot, value in (("buffer", "None"), ("_layouts", "None"), ("stored", "False"), ("traced", "False"), ("retained", "0")):
+        f.set(node, f"Node.{slot}", f.own(f.the(value)))
+    f.give(node)
+
+
+def _tensor(f: Function) -> None:
+    """A tensor of its own that holds a node. It takes over what it is given."""
+    node, spec = [f.holding(x) for x in f.arguments]
+    storage = f.new("Storage", node=node)
+    f.give(f.new("Tensor", storage=storage, spec=spec, dtype=f.own(f.get(spec, "Spec.dtype")), offset=f.own(f.the("0"))))
