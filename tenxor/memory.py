@@ -118,6 +118,7 @@ def set_memory_limit(limit: int | None) -> None:
     """
     if limit is None:
         pool.limit = UNLIMITED
+        pool.relieved()
         return
     try:
         limit = as_int(limit)
@@ -133,6 +134,7 @@ def set_memory_limit(limit: int | None) -> None:
         )
     pool.limit = limit
     pool.release(pool.in_use + pool.pooled - limit)
+    pool.relieved()
 
 
 def _limit_named() -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import sys
 from collections import deque
+from collections.abc import Callable, MutableSequence
 from itertools import count
 from threading import get_ident
 from time import monotonic
@@ -32,6 +33,7 @@ SPARE = 1 << 26  # bytes kept beside what was needed recently, and a quarter of 
 FORGOTTEN = 2.0  # seconds until half of what is needed no more is forgotten
 TIMED = 1 << 16  # bytes of the blocks at which the clock is looked at
 GROWTH = 1 << 20  # bytes by which memory may grow, and an eighth of what is in use, until somebody looks at what waits
+IN_USE, PEAK, POOLED, ALLOWED = range(4)  # counts of bytes in `Pool.small`
 NOBODY = -1  # has this number: sums that are made while somebody else is at it are of no use to the next
 MAX_POOLED = memory_bytes() // 4  # bytes kept for reuse at the most
 
@@ -48,6 +50,9 @@ class Pool:
     are kept beside, for speed, with the number of whose work they are; they are right if nobody has begun since. So if a signal
     breaks somebody off, or another comes in between (a thread, or what a signal calls), the next one counts anew; and if the
     other is still at it, gives the sums no number.
+
+    `small` are the counts of what machine code lends itself (`shortcut/blocks.py`): in use, the most that was since somebody looked,
+    pooled, and what both may be before it has to ask here; `release_small` gives back what is pooled there.
     """
 
     __slots__ = (
@@ -64,9 +69,11 @@ class Pool:
         "limit",
         "loans",
         "much",
-        "peak",
+        "most",
         "pressed",
         "recent",
+        "release_small",
+        "small",
     )
 
     much: int
@@ -78,19 +85,32 @@ class Pool:
         self._number = count(1).__next__
         self._sums = (0, 0, 0)  # the number of whoever added up, the bytes in use, and those pooled
         self._latest = 0  # the number of the last who has begun
-        self.peak = self.colour = self.recent = self.high = self.foreign = 0
+        self.small: MutableSequence[int] = [0, 0, 0, 0]
+        self.release_small: Callable[[], object] = int
+        self.most = self.colour = self.recent = self.high = self.foreign = 0
         self.kept, self.limit, self.due = SPARE, UNLIMITED, monotonic() + FORGOTTEN
         self.relieved()
 
     @property
     def in_use(self) -> int:
         """The bytes of all blocks that are lent."""
-        return self.settle()[0]
+        return self.settle()[0] + self.small[IN_USE]
 
     @property
     def pooled(self) -> int:
         """The bytes of all blocks that are free."""
-        return self.settle()[1]
+        return self.settle()[1] + self.small[POOLED]
+
+    @property
+    def peak(self) -> int:
+        """The most that was in use since it was last set."""
+        self.most = max(self.most, self.settle()[0] + self.small[PEAK])
+        return self.most
+
+    @peak.setter
+    def peak(self, nbytes: int) -> None:
+        self.small[PEAK] = self.small[IN_USE]
+        self.most = nbytes
 
     def lend(self, borrower: Any, capacity: int) -> bool:
         """Give a block to whoever has place for an `array` and its `address`, for life; False if there is none, or the limit is met.
@@ -98,6 +118,12 @@ class Pool:
         The capacity is one that `capacity_of` gave.
         """
         mine, in_use, pooled = self._begun()
+        small, limit = self.small, self.limit
+        if small[PEAK]:
+            self.most = max(self.most, in_use + small[PEAK])
+            small[PEAK] = small[IN_USE]
+            if limit != UNLIMITED or small[IN_USE] + small[POOLED] > small[ALLOWED] - GROWTH // 2:
+                limit = self._beside_small(in_use + capacity)
         in_use += capacity
         blocks = self.free.get(capacity)
         if blocks:
@@ -105,9 +131,9 @@ class Pool:
             pooled -= capacity
         else:
             kept = max(self.kept, in_use + in_use // 4 + SPARE)
-            pooled -= self._released(pooled + in_use - min(self.limit, kept), capacity)
-            made = self.new(capacity) if in_use <= self.limit else None
-            if made is None and in_use <= self.limit:
+            pooled -= self._released(pooled + in_use - min(limit, kept), capacity)
+            made = self.new(capacity) if in_use <= limit else None
+            if made is None and in_use <= limit:
                 pooled -= self._released(pooled)
                 made = self.new(capacity)
             if made is None:
@@ -120,8 +146,8 @@ class Pool:
         self.loans[ref(borrower, self.back.append)] = block
         if in_use > self.high:
             self._risen(in_use)
-        if in_use > self.peak:
-            self.peak = in_use
+        if in_use + small[IN_USE] > self.most:
+            self.most = in_use + small[IN_USE]
         if in_use > self.much:
             self.pressed = True
         self._sums = mine, in_use, pooled
@@ -139,6 +165,8 @@ class Pool:
         """Give so many pooled bytes, if there are, back to the system."""
         mine, in_use, pooled = self._begun()
         self._sums = mine, in_use, pooled - self._released(nbytes)
+        if nbytes > pooled:
+            self.release_small()
 
     # Parts of these, which work on counts of their own until all is done
 
@@ -154,7 +182,7 @@ class Pool:
                     self.loans.pop(loan, None)
             in_use = sum([capacity for _, _, capacity in list(self.loans.values())])
             pooled = sum([capacity * len(blocks) for capacity, blocks in list(self.free.items())])
-            self.peak = max(self.peak, in_use)
+            self.most = max(self.most, in_use)
         back = self.back
         while back:
             try:
@@ -239,6 +267,21 @@ class Pool:
         self.pressed, self.foreign = False, 0
         in_use = self._sums[1]
         self.much = in_use + in_use // 8 + GROWTH
+        self._beside_small(in_use)
+
+    def _beside_small(self, in_use: int) -> int:
+        """The bytes that there may be here besides what machine code lends itself; and say how much that may be."""
+        small, limit = self.small, self.limit
+        if limit != UNLIMITED and small[POOLED] and in_use + small[IN_USE] + small[POOLED] > limit:
+            self.release_small()
+        total = small[IN_USE] + small[POOLED]
+        self.pressed = self.pressed or total > small[ALLOWED] - GROWTH // 2 > 0
+        allowed = total + small[IN_USE] // 8 + GROWTH
+        if limit != UNLIMITED:
+            limit -= total
+            allowed = min(allowed, total + max(0, limit - in_use) // 2)
+        small[ALLOWED] = allowed
+        return limit
 
     def share(self, nbytes: int) -> None:
         """So many bytes of others are kept alive."""

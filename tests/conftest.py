@@ -11,6 +11,7 @@ import pytest
 from hypothesis import settings
 
 import tenxor as tx
+from tenxor import shortcut
 from tenxor.backend.llvm import cache
 
 CACHE_DIR = "TENXOR_CACHE_DIR"
@@ -78,6 +79,14 @@ def pytest_configure(config: pytest.Config) -> None:
             os.environ[CACHE_DIR] = before
 
     config.add_cleanup(restore)
+    shortcut.start()
+
+
+@pytest.fixture
+def plain() -> Iterator[None]:
+    """Without the short way: for tests of what that is short for."""
+    with shortcut.aside():
+        yield
 
 
 @pytest.fixture

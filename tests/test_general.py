@@ -16,6 +16,8 @@ from tenxor.plans.call import Call
 from tenxor.plans.pattern import Pattern
 from tenxor.plans.steps import Plan
 
+pytestmark = pytest.mark.usefixtures("plain")  # how plans compute what is small, too
+
 Array = np.ndarray[Any, Any]
 
 

@@ -14,6 +14,8 @@ from tenxor.tensor import Tensor
 from .fuzz.running import check_seed
 from .machines import tune
 
+pytestmark = pytest.mark.usefixtures("plain")  # how plans compute what is small, too
+
 N = 600
 
 

@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from .. import backend
@@ -72,3 +74,18 @@ def start() -> None:
         made.install()
     except (LookupError, RuntimeError, OSError, AttributeError) as error:
         state = f"off: {error}"
+
+
+@contextmanager
+def aside() -> Iterator[None]:
+    """Leave all to Python's own methods meanwhile: for those who want to see what these do."""
+    before = short_ways[:]
+    if made is not None:
+        made.remove()
+    short_ways.clear()
+    try:
+        yield
+    finally:
+        if made is not None:
+            made.install()
+        short_ways[:] = before

@@ -125,7 +125,8 @@ def wanted(f: Function, x: Value, key: Value) -> Wanted:
     hint = _place(f, "wanted")
     for k, value in enumerate((row.cast("ptrtoint", I64), spec.cast("ptrtoint", I64), count, *[codes.at(k, I64).load(I64) for k in range(PARTS)])):
         hint.at(k, I64).store(value)
-    return Wanted(at.load(I64), row, count, integers.load(I64).equals(ndim))
+    is_element = f.both(integers.load(I64).equals(ndim), lambda: count.equals(ndim))
+    return Wanted(at.load(I64), row, count, is_element)
 
 
 def spec_in(f: Function, found: Wanted) -> Value:

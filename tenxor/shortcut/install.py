@@ -18,6 +18,7 @@ from ..realize import lock, short_ways
 from ..spec import Made, Spec, spec_of
 from ..storage import Element, Storage
 from ..tensor import Tensor
+from .blocks import COUNTS
 from .frames import NEVER, frame_of
 from .index import PARTS, ROW
 from .learn import FALSE, TRUE, learning
@@ -26,7 +27,6 @@ from .objects import Objects
 
 FUNCTIONS = ("next_number", "compute", "block_dies", "block_shows", "release_blocks")
 DATA = ("objects", "counts", "numbered", "wanted")
-UNLIMITED = 1 << 62
 
 
 class _MethodDef(ctypes.Structure):
@@ -74,8 +74,9 @@ class ShortWay:
         self.library, self.origin = made._library("shortcut", text, lambda: text, exported)
         self.kept: list[Any] = []
         self.block_type = self._block_type()
-        self.replaced = {m.name: getattr(Tensor, m.name) for m in METHODS if m.kind is not Kind.ATTRIBUTE}
-        self.replaced |= {m.name: inspect.getattr_static(Tensor, m.name).fget for m in METHODS if m.kind is Kind.ATTRIBUTE}
+        self.static = {m.name: inspect.getattr_static(Tensor, m.name) for m in METHODS}
+        self.inherited = {m.name for m in METHODS if m.name not in vars(Tensor)}
+        self.replaced = {name: getattr(found, "fget", found) for name, found in self.static.items()}
         own = {f"own {m.name}": learning(m.name, self.replaced[m.name]) if m.learns else self.replaced[m.name] for m in METHODS}
         own["own __getitem__"] = self.indexed
         self.rows: dict[int, tuple[Spec, Spec]] = {}
@@ -113,10 +114,12 @@ class ShortWay:
         for name, k in objects.names.items():
             table[k] = id(named[name])
         self.kept.append(named)
-        counts = (ctypes.c_int64 * 4).from_address(self.library["counts"])
-        counts[3] = UNLIMITED
-        self.counts = counts
+        self.counts = (ctypes.c_int64 * COUNTS).from_address(self.library["counts"])
         self.compute = self._function("compute", Kind.ONE)
+        self.release = ctypes.PYFUNCTYPE(None)(self.library["release_blocks"])
+        ctypes.c_int64.from_address(self.library["numbered"]).value = nodes._number()
+        nodes._number = self._function("next_number", Kind.NOTHING)  # from here on, so that nodes made in either way have numbers in order
+        self.methods = {m.name: self._method(m) for m in METHODS}
 
     def _block_type(self) -> Any:
         dealloc, get_buffer = 52, 1  # Py_tp_dealloc, Py_bf_getbuffer
@@ -150,12 +153,21 @@ class ShortWay:
 
     def install(self) -> None:
         """Put it in the place of Python's own."""
-        start = ctypes.c_int64.from_address(self.library["numbered"])
-        start.value = nodes._number()
-        nodes._number = self._function("next_number", Kind.NOTHING)
-        for m in METHODS:
-            setattr(Tensor, m.name, self._method(m))
-        short_ways.append(self.computed)
+        for name, method in self.methods.items():
+            setattr(Tensor, name, method)
+        pool.small = memoryview(self.counts).cast("B").cast("q")
+        pool.release_small = self.release
+        pool.relieved()
+        short_ways[:] = [self.computed]
+
+    def remove(self) -> None:
+        """Put Python's own back. Blocks that are lent stay so."""
+        short_ways.clear()
+        for name in self.methods:
+            if name in self.inherited:
+                delattr(Tensor, name)
+            else:
+                setattr(Tensor, name, self.static[name])
 
     def indexed(self, x: Tensor, key: Any) -> Any:
         """Python's own `x[key]`, which is also written into the table of views."""
