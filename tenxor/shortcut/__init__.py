@@ -68,12 +68,19 @@ def start() -> None:
     if state != "on":
         return
     try:
+        from .proof import prove_layout, prove_work
+
+        prove_layout()
         from .install import ShortWay
 
         made = ShortWay()
         made.install()
+        prove_work()
     except (LookupError, RuntimeError, OSError, AttributeError) as error:
         state = f"off: {error}"
+        if made is not None:
+            made.remove()
+            made = None
 
 
 @contextmanager

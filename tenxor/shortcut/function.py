@@ -101,6 +101,10 @@ class Function(Builder):
             count.store(count.load(I64) + 1)
         return x
 
+    def has_one_owner(self, x: Value) -> Value:
+        """Whether there is one reference to an object."""
+        return self.at(x, REFERENCES).load(I32).equals(1)  # what is beside the count since Python 3.12 says something else
+
     def drop(self, x: Value) -> None:
         """Give a reference up."""
         self.call("Py_DecRef", VOID, [x])

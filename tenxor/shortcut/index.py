@@ -5,17 +5,18 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ..backend.llvm.builder import Module, Value
-from ..backend.llvm.types import DOUBLE, FLOAT, I8, I16, I32, I64, POINTER, Type
+from ..backend.llvm.types import DOUBLE, FLOAT, I1, I8, I16, I32, I64, POINTER, Type
 from ..dtypes import boolean, float32, float64, int8, int16, int32, int64, uint8, uint16, uint32
 from .call import view
 from .compute import lock_is_free
 from .function import Function
-from .objects import ITEMS, REFERENCES, SIZE, Objects
+from .objects import ITEMS, SIZE, Objects
 from .read import address_of, node_of
 from .record import asked
 
 PARTS = 4  # of a key at the most
 ROWS = 1 << 10  # of the table of views
+WANTED = 9  # words: a row's place, what it should say, the offset, and whether it is an element
 ROW = 8  # words: the form, how many parts, a code for each, and what it makes
 AN_INT, A_NEW_AXIS, THE_REST = -(1 << 63), -(1 << 63) + 1, -(1 << 63) + 2  # codes; that of a slice is the size and the step
 LARGEST_STEP = 1 << 31
@@ -23,19 +24,19 @@ MIX = -7046029254386353131
 
 
 class Wanted(NamedTuple):
-    """What a key asks for: how many elements further on, where that is in the table, and whether it is one element."""
+    """What a key asks for: which element is the first, where in the table the view is, and whether it is that element alone."""
 
     offset: Value
     row: Value
-    count: Value
     is_element: Value
 
 
 def write(module: Module, objects: Objects) -> None:
     """Write the functions."""
     module.globals["views"] = f"@views = global [{ROWS * ROW} x i64] zeroinitializer, align 64"
-    module.globals["wanted"] = f"@wanted = global [{ROW} x i64] zeroinitializer"
+    module.globals["wanted"] = f"@wanted = global [{WANTED} x i64] zeroinitializer"
     parameters = [("x", POINTER), ("key", POINTER)]
+    _wanted(Function(module, objects, "find_wanted", parameters, I1))
     _item(Function(module, objects, "get_item", parameters))
     _item_at(Function(module, objects, "item_at", parameters))
     _write(Function(module, objects, "set_item", [*parameters, ("value", POINTER)]))
@@ -46,7 +47,16 @@ def _place(f: Function, name: str) -> Value:
 
 
 def wanted(f: Function, x: Value, key: Value) -> Wanted:
-    """What a key of integers, slices, None and one Ellipsis asks of a tensor."""
+    """What a key asks of a tensor; declines if it is not of integers, slices, None and one Ellipsis, that fit."""
+    f.require(f.call("find_wanted", I1, [x, key]))
+    found = _place(f, "wanted")
+    offset, is_element = (found.at(3 + PARTS + k, I64).load(I64) for k in range(2))
+    return Wanted(offset, found.load(POINTER), is_element.equals(1))
+
+
+def _wanted(f: Function) -> None:
+    """Write down what a key asks of a tensor."""
+    x, key = f.arguments
     spec, offset = asked(f, x, "spec"), asked(f, x, "offset")
     shape, strides = f.get(spec, "Spec.shape"), f.get(spec, "Spec.strides")
     f.refuse(f.is_the(strides, "None"))
@@ -123,10 +133,11 @@ def wanted(f: Function, x: Value, key: Value) -> Wanted:
     row_number = (mixed.load(I64) * MIX).shifted_right(64 - 10)
     row = _place(f, "views").at(row_number * ROW, I64)
     hint = _place(f, "wanted")
-    for k, value in enumerate((row.cast("ptrtoint", I64), spec.cast("ptrtoint", I64), count, *[codes.at(k, I64).load(I64) for k in range(PARTS)])):
+    is_element = f.both(integers.load(I64).equals(ndim), lambda: count.equals(ndim)).cast("zext", I64)
+    said = [codes.at(k, I64).load(I64) for k in range(PARTS)]
+    for k, value in enumerate((row, spec, count, *said, at.load(I64), is_element)):
         hint.at(k, I64).store(value)
-    is_element = f.both(integers.load(I64).equals(ndim), lambda: count.equals(ndim))
-    return Wanted(at.load(I64), row, count, is_element)
+    f.give(f.constant(I1, True))
 
 
 def spec_in(f: Function, found: Wanted) -> Value:
@@ -194,7 +205,7 @@ def _write(f: Function) -> None:
     buffer = f.get(node, "Node.buffer")
     f.refuse(f.is_the(buffer, "None"))
     f.require(f.get(f.get(node, "Node.recipe"), "Recipe.dtype").equals(dtype))
-    alone = f.both(f.word(node, REFERENCES).equals(1), lambda: f.word(buffer, REFERENCES).equals(1))
+    alone = f.both(f.has_one_owner(node), lambda: f.has_one_owner(buffer))
     f.require(f.either(alone, lambda: ~f.is_the(f.get(buffer, "Buffer.pins"), "0")))
     f.require(f.is_the(f.get(buffer, "Buffer.frozen"), "False"))
     f.require(lock_is_free(f))

@@ -8,6 +8,7 @@ from typing import Any
 
 from .. import node as nodes
 from ..backend.llvm.builder import Module
+from ..backend.llvm.cache import text_of
 from ..backend.llvm.compiler import compiler
 from ..dtypes import ALL, DType
 from ..layout import Layout
@@ -20,7 +21,7 @@ from ..storage import Element, Storage
 from ..tensor import Tensor
 from .blocks import COUNTS
 from .frames import NEVER, frame_of
-from .index import PARTS, ROW
+from .index import PARTS, ROW, WANTED
 from .learn import FALSE, TRUE, learning
 from .methods import METHODS, Kind, Method, module, operations, symbol_of
 from .objects import Objects
@@ -67,20 +68,12 @@ class ShortWay:
     """Machine code, linked, and what it needs to live."""
 
     def __init__(self) -> None:
-        objects = Objects()
-        made = compiler()
-        text = str(module(objects, Module(made.target)))
-        exported = (*FUNCTIONS, *DATA, *map(symbol_of, METHODS))
-        self.library, self.origin = made._library("shortcut", text, lambda: text, exported)
         self.kept: list[Any] = []
-        self.block_type = self._block_type()
         self.static = {m.name: inspect.getattr_static(Tensor, m.name) for m in METHODS}
         self.inherited = {m.name for m in METHODS if m.name not in vars(Tensor)}
         self.replaced = {name: getattr(found, "fget", found) for name, found in self.static.items()}
         own = {f"own {m.name}": learning(m.name, self.replaced[m.name]) if m.learns else self.replaced[m.name] for m in METHODS}
         own["own __getitem__"] = self.indexed
-        self.rows: dict[int, tuple[Spec, Spec]] = {}
-        self.wanted = (ctypes.c_int64 * ROW).from_address(self.library["wanted"])
         named = {
             **{cls.__name__: cls for cls in (Buffer, Node, Recipe, Scalar, Made, Spec, Storage, Element, Tensor, int, float, bool)},
             **{d.name: d for d in ALL},
@@ -108,8 +101,15 @@ class ShortWay:
             "1": 1,
             "pool": pool,
             "lock": lock,
-            "Block": self.block_type,
+            "Block": None,  # made below
         }
+        objects, made = Objects(named), compiler()
+        exported = (*FUNCTIONS, *DATA, *map(symbol_of, METHODS))
+        text = lambda: str(module(objects, Module(made.target)))  # noqa: E731
+        self.library, self.origin = made._library("shortcut", text_of("shortcut") + objects.identity, text, exported)
+        self.rows: dict[int, tuple[Spec, Spec]] = {}
+        self.wanted = (ctypes.c_int64 * WANTED).from_address(self.library["wanted"])
+        self.block_type = named["Block"] = self._block_type()
         table = (ctypes.c_void_p * len(objects.names)).from_address(self.library["objects"])
         for name, k in objects.names.items():
             table[k] = id(named[name])

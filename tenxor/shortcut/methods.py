@@ -163,6 +163,7 @@ def module(objects: Objects, made: Module) -> Module:
     """The whole short way."""
     for part in (blocks, record, compute, read, call, index):
         part.write(made, objects)
+    _ask_python_briefly(Function(made, objects, "ask_python_briefly", [("own", POINTER), ("x", POINTER), ("argument", POINTER)]))
     _ask_python(
         Function(
             made,
@@ -182,24 +183,31 @@ def _method(f: Function, method: Method) -> None:
     """The short way, and where that declines Python's own."""
     found = method.short(f)
     f.when_giving(~f.is_null(found), lambda: found)
+    own, null = f.the(f"own {method.name}"), f.nothing()
+    x, *given = f.arguments
+    if method.kind is Kind.SOME:
+        given = [*given, null]
+    elif method.kind is not Kind.ANY:
+        given = given if method.kind is Kind.ONE else [null]
+    f.give(f.call("ask_python" if len(given) > 1 else "ask_python_briefly", POINTER, [own, x, *given]))
+
+
+def _ask_python_briefly(f: Function) -> None:
+    """Call Python's own method with the tensor and one argument, or none if that is null."""
+    own, x, argument = f.arguments
     f.call("PyErr_Clear", VOID, [])
-    args = Value(f, POINTER, "%all")
-    f._locals.append("  %all = alloca [2 x ptr], align 16")
-    x, *others = f.arguments
-    own = f.the(f"own {method.name}")
-    if method.kind in (Kind.SOME, Kind.ANY):
-        f.give(f.call("ask_python", POINTER, [own, *f.arguments, *([f.nothing()] if method.kind is Kind.SOME else [])]))
-        return
+    args = Value(f, POINTER, "%args")
+    f._locals.append("  %args = alloca [2 x ptr], align 16")
     args.store(x)
-    if method.kind is Kind.ONE:
-        args.at(1, POINTER).store(others[0])
-    count = f.number(2 if method.kind is Kind.ONE else 1)
+    args.at(1, POINTER).store(argument)
+    count = f.selected(f.is_null(argument), f.number(1), f.number(2))
     f.give(f.call("PyObject_Vectorcall", POINTER, [own, args, count, f.nothing()]))
 
 
 def _ask_python(f: Function) -> None:
     """Call Python's own method with the tensor and the arguments that there are."""
     own, x, given, count, names = f.arguments
+    f.call("PyErr_Clear", VOID, [])
     named = f.choose(f.is_null(names), lambda: [f.number(0)], lambda: [f.word(names, SIZE)])[0]
     every = f.call("PyMem_Malloc", POINTER, [(count + named + 1) * 8])
     f.refuse(f.is_null(every))

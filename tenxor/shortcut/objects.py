@@ -1,13 +1,16 @@
-"""What machine code knows of the interpreter: where objects of our classes have their slots, and where some objects are.
+"""What machine code knows of the interpreter: where objects have what, and where some objects are.
 
-Where a slot lies is asked of its descriptor, and proved when the short way is made (`proof.py`). Which objects there are goes by
-a table, `@objects`, that is filled in when the code is linked: so the code is the same in every process.
+What can be found by looking is: a slot lies where an object turns up that was put into it. What is taken for granted beyond that is
+proved when the short way is made (`proof.py`). Which objects there are goes by a table, `@objects`, that is filled in when the code
+is linked: so the code is the same in every process.
 """
 
 from __future__ import annotations
 
 import ctypes
+import sys
 import threading
+from collections.abc import Iterable
 from types import MemberDescriptorType
 
 from ..dtypes import DType
@@ -19,48 +22,72 @@ from ..storage import Element, Storage
 from ..tensor import Tensor
 
 CLASSES = (DType, Buffer, Node, Recipe, Scalar, Pool, Made, Spec, Storage, Element, Tensor)
-REFERENCES, TYPE, SIZE, ITEMS, BYTES = 0, 8, 16, 24, 32  # of objects; of tuples and bytes; of tuples; of bytes
-MEMBER, OFFSET = 40, 16  # where a descriptor of a slot has what describes it, and where that has the offset
+
+
+def words_of(x: object, size: int) -> list[int]:
+    """The 64-bit words that an object of so many bytes is made of."""
+    return list((ctypes.c_int64 * (size // 8)).from_address(id(x)))
+
+
+def place_of(value: int, words: list[int], what: str) -> int:
+    """Where a value is among words, in bytes; LookupError unless it is there just once."""
+    if words.count(value) != 1:
+        raise LookupError(f"{what} is not where it is looked for")
+    return 8 * words.index(value)
 
 
 def slots_of(cls: type) -> dict[str, int]:
     """Where the instances of a class have their slots, in bytes."""
     found = {}
-    for base in reversed(cls.__mro__):
+    for base in cls.__mro__:
         for name, slot in vars(base).items():
             if isinstance(slot, MemberDescriptorType):
-                member = ctypes.c_void_p.from_address(id(slot) + MEMBER).value
-                assert member is not None
-                found[name] = ctypes.c_ssize_t.from_address(member + OFFSET).value
+                one, marker = object.__new__(cls), object()
+                slot.__set__(one, marker)
+                found[name] = place_of(id(marker), words_of(one, cls.__basicsize__), f"{cls.__name__}.{name}")
     return found
+
+
+def _items_of_tuple() -> int:
+    marker = object()
+    items = (marker, None)
+    return place_of(id(marker), words_of(items, tuple.__basicsize__ + 16), "the first item of a tuple")
 
 
 def owner_of_lock() -> int:
     """Where a lock says which thread has it, in bytes; it says 0 if none has."""
     one = threading.RLock()
-    words = (ctypes.c_int64 * (one.__sizeof__() // 8)).from_address(id(one))
-    free = list(words)
+    size = one.__sizeof__()
+    free = words_of(one, size)
     with one:
-        held = list(words)
-    places = [k for k, (a, b) in enumerate(zip(free, held, strict=True)) if a == 0 and b == threading.get_ident()]
-    if len(places) != 1 or list(words) != free:
-        raise LookupError("a lock does not say who has it")
-    return 8 * places[0]
+        place = place_of(threading.get_ident(), words_of(one, size), "who has a lock")
+    if words_of(one, size) != free or free[place // 8] != 0:
+        raise LookupError("a free lock does not say so")
+    return place
+
+
+# Of every object; of tuples and bytes; of tuples; of bytes.
+REFERENCES, TYPE, SIZE, ITEMS, BYTES = 0, 8, 16, _items_of_tuple(), bytes.__basicsize__ - 1
 
 
 class Objects:
-    """Objects by name, numbered as they are asked for; and the slots of our classes."""
+    """Objects by name, which are numbered in their order; and the slots of our classes."""
 
-    def __init__(self) -> None:
-        self.names: dict[str, int] = {}
+    def __init__(self, names: Iterable[str]) -> None:
+        self.names = {name: k for k, name in enumerate(names)}
         self._slots = {cls.__name__: slots_of(cls) for cls in CLASSES}
         self._slots["RLock"] = {"owner": owner_of_lock()}
 
     def number_of(self, name: str) -> int:
         """The place of an object in the table."""
-        return self.names.setdefault(name, len(self.names))
+        return self.names[name]
 
     def offset_of(self, slot: str) -> int:
         """Where instances have a slot, "Class.name", in bytes."""
         cls, name = slot.split(".")
         return self._slots[cls][name]
+
+    @property
+    def identity(self) -> str:
+        """All that code depends on, but for its own text."""
+        return f"{sys.version} {REFERENCES, TYPE, SIZE, ITEMS, BYTES} {self._slots} {list(self.names)}"

@@ -34,16 +34,19 @@ _HOUR = 3600.0  # seconds
 
 
 @cache
-def _emitter_text() -> str:
-    """A hash of the sources that decide what a kernel becomes."""
+def text_of(*paths: str) -> str:
+    """A hash of some of our sources: files, and all in some folders."""
     package = Path(__file__).parents[2]
     digest = hashlib.sha256()
-    for folder in ("backend/llvm", "kernel", "ops"):
-        for source in sorted((package / folder).rglob("*.py")):
+    for path in paths:
+        for source in sorted((package / path).rglob("*.py")) or [package / path]:
             digest.update(source.read_bytes())
-    for module in ("dtypes.py", "target.py"):
-        digest.update((package / module).read_bytes())
     return digest.hexdigest()
+
+
+def _emitter_text() -> str:
+    """A hash of the sources that decide what a kernel becomes."""
+    return text_of("backend/llvm", "kernel", "ops", "dtypes.py", "target.py")
 
 
 def key_of(text: str, machine: str) -> str | None:
