@@ -115,10 +115,10 @@ class Recipe:
     `op` makes elements of `shape` and `dtype` of sources with `dtypes`, read through layouts of these `forms` (None for a
     number). `target` is the form of the layout that a store, a scatter or a scan writes through. `done` is the recipe of
     what is in memory, with this shape and dtype. What is `passing` has a form that is. `frame` says how it is computed in one go
-    (`shortcut/frames.py`): None if nobody has looked, nothing if it is not.
+    (`shortcut/frames.py`): None if nobody has looked, nothing if it is not. `summed` says the same of sums of it, by their recipe.
     """
 
-    __slots__ = ("done", "dtype", "dtypes", "forms", "frame", "nbytes", "op", "passing", "shape", "size", "target")
+    __slots__ = ("done", "dtype", "dtypes", "forms", "frame", "nbytes", "op", "passing", "shape", "size", "summed", "target")
 
     def __init__(
         self,
@@ -133,6 +133,7 @@ class Recipe:
         self.size = prod(shape)
         self.nbytes = self.size * dtype.itemsize
         self.frame: bytes | None = None
+        self.summed: dict[Recipe, bytes] | None = None
         self.passing = any([form is not None and form.passing for form in (*forms, target)])
         self.done: Recipe = self if op is DATA else recipe_of(DATA, shape, dtype)
 

@@ -42,9 +42,9 @@ def _computed(f: Function) -> None:
     def pending() -> None:
         place = f.define(POINTER, "getelementptr i8, ptr @missing, i64 0")
         place.store(node)
-        recipe = f.get(node, "Node.recipe")
-        f.refuse(f.is_the(f.get(recipe, "Recipe.frame"), "never"))
-        sources = f.hold(f.get(node, "Node.sources"))
+        reads = product_in(f, node)
+        f.refuse(f.is_the(frame_of(f, node, reads), "never"))
+        sources = f.hold(f.get(reads, "Node.sources"))
 
         def one(k: Value) -> None:
             source = f.item(sources, k)
@@ -52,8 +52,8 @@ def _computed(f: Function) -> None:
 
         f.each(f.word(sources, SIZE), one)
         place.store(node)
-        f.refuse(f.is_the(f.get(recipe, "Recipe.frame"), "None"))
-        out = f.made(f.call("new_buffer", POINTER, [recipe]))
+        f.refuse(f.is_the(frame_of(f, node, product_in(f, node)), "None"))
+        out = f.made(f.call("new_buffer", POINTER, [f.get(node, "Node.recipe")]))
         f.require(f.call("run", I1, [node, out]))
         f.keeps(out)
         f.keeps(sources)
@@ -63,6 +63,37 @@ def _computed(f: Function) -> None:
     f.branch(done)
     f.cursor.block = done
     f.give(f.constant(I1, True))
+
+
+def product_in(f: Function, node: Value) -> Value:
+    """The pending product that a node is a sum of, or the node itself: which one's sources are read."""
+
+    def product() -> list[Value]:
+        source = f.item(f.get(node, "Node.sources"), 0)
+        waits = f.is_the(f.get(source, "Node.buffer"), "None")
+        found = f.both(waits, lambda: f.is_the(f.get(f.get(source, "Node.recipe"), "Recipe.op"), "op multiply"))
+        return [select(found, source, node)]
+
+    is_sum = f.is_the(f.get(f.get(node, "Node.recipe"), "Recipe.op"), "sum")
+    return f.choose(is_sum, product, lambda: [node])[0]
+
+
+def frame_of(f: Function, node: Value, reads: Value) -> Value:
+    """The frame by which a node is computed, of the sources of the one that reads; None if nobody has looked."""
+
+    def own() -> list[Value]:
+        return [f.get(f.get(node, "Node.recipe"), "Recipe.frame")]
+
+    def of_product() -> list[Value]:
+        summed = f.get(f.get(reads, "Node.recipe"), "Recipe.summed")
+
+        def found() -> list[Value]:
+            frame = f.found_in(summed, f.get(node, "Node.recipe"))
+            return [select(f.is_null(frame), f.the("None"), frame)]
+
+        return f.choose(f.is_the(summed, "None"), lambda: [f.the("None")], found)
+
+    return f.choose(reads.equals(node), own, of_product)[0]
 
 
 def _buffer(f: Function) -> None:
@@ -86,10 +117,10 @@ def lock_is_free(f: Function) -> Value:
 def _run(f: Function) -> None:
     """Run the frame of a node, all of whose sources are in memory, and settle it. Python runs nothing meanwhile."""
     node, out = f.arguments
-    recipe, sources, offsets = f.get(node, "Node.recipe"), f.get(node, "Node.sources"), f.get(node, "Node.offsets")
-    frame = f.get(recipe, "Recipe.frame")
     f.require(lock_is_free(f))
     f.require(f.is_the(f.get(node, "Node.buffer"), "None"))
+    reads = product_in(f, node)
+    frame, sources, offsets = frame_of(f, node, reads), f.get(reads, "Node.sources"), f.get(reads, "Node.offsets")
     f.refuse(f.either(f.is_the(frame, "None"), lambda: f.is_the(frame, "never")))
     program = f.at(frame, BYTES)
     args = Value(f, POINTER, "%args")

@@ -8,74 +8,100 @@ bytes further on.
 from __future__ import annotations
 
 import struct
-from typing import Any
+from collections.abc import Sequence
 
-from ..backend.llvm.compiler import compiler
-from ..node import DATA, Node
+from ..node import DATA, Node, Recipe, Scalar
+from ..ops import OPS
+from ..ops.reductions import REDUCTIONS
 from ..plans.call import Call
 from ..plans.general import plan_for
-from ..plans.pattern import of_one
+from ..plans.pattern import Pattern, of_one, pattern_of
 from ..plans.steps import Plan
 from .blocks import LARGEST
 
 LITERAL, RESULT, MEMORY, FLOAT, SIGNED, UNSIGNED = range(6)
 HEAD, EACH = 3, 5  # integers
 MOST = 48  # arguments
+MOST_WORK = 1 << 22  # additions, about: a few hundred microseconds at the most, while no other thread runs Python
 NEVER = b""  # what is not run by a frame
-_plans: dict[Any, Plan] = {}  # those that have the kernels of frames in memory, by recipe
+SUM, PRODUCT = REDUCTIONS["sum"], OPS["multiply"]
+_plans: dict[tuple[Recipe, Recipe | None], Plan] = {}  # those that have the kernels of frames in memory
 
 
 def frame_of(node: Node) -> bytes:
-    """The frame of a pending node's recipe, if all that it reads is in memory; nothing if there is none."""
+    """The frame by which a pending node can be computed now; nothing if there is none, or if what it reads is not in memory."""
+    product = product_in(node)
+    read = (node if product is None else product).sources
+    if not all([type(s) is not Node or s.buffer is not None for s in read]):
+        return NEVER
     recipe = node.recipe
-    if recipe.frame is None:
-        if not all([type(s) is not Node or s.buffer is not None for s in node.sources]):
-            return NEVER
-        plan = _plan_of(node)
-        found = NEVER if plan is None else _written(node, plan)
-        if found:
-            _plans[recipe] = plan  # type: ignore[assignment]
-        recipe.frame = found
-    return recipe.frame
+    if product is None:
+        if recipe.frame is None:
+            recipe.frame = _made(node, None)
+        return recipe.frame
+    if product.recipe.summed is None:
+        product.recipe.summed = {}
+    summed = product.recipe.summed
+    if recipe not in summed:
+        summed[recipe] = _made(node, product)
+    return summed[recipe]
+
+
+def product_in(node: Node) -> Node | None:
+    """The pending product that a node is a sum of: both are one kernel, which rounds once where two would twice."""
+    if node.op is not SUM:
+        return None
+    (source,) = node.sources
+    assert type(source) is Node
+    return source if source.buffer is None and source.op is PRODUCT else None
 
 
 def forget() -> None:
     """Forget all frames, and with them the kernels that nothing else has."""
     while _plans:
-        recipe, _ = _plans.popitem()
+        (recipe, product), _ = _plans.popitem()
         recipe.frame = None
+        if product is not None:
+            product.summed = None
 
 
-def _plan_of(node: Node) -> Plan | None:
-    """The plan that computes a node of sources in memory, no two of which are one."""
+def _made(node: Node, product: Node | None) -> bytes:
     recipe = node.recipe
     if recipe.nbytes > LARGEST or not recipe.size or recipe.passing or recipe.target is not None or recipe.op is DATA:
-        return None
-    apart = tuple([Node(s.recipe, buffer=s.buffer) if type(s) is Node else s for s in node.sources])
-    pattern = of_one(Node(recipe, apart, node.offsets))
-    assert pattern is not None
-    return plan_for(pattern)
+        return NEVER
+    reads = node if product is None else product
+    if reads.recipe.passing:
+        return NEVER
+    # No two sources are one, as they may not be the next time.
+    apart = tuple([Node(s.recipe, buffer=s.buffer) if type(s) is Node else s for s in reads.sources])
+    root = Node(reads.recipe, apart, reads.offsets)
+    if product is not None:
+        root = Node(recipe, (root,), node.offsets)
+    pattern = of_one(root) or pattern_of([root])
+    plan = plan_for(pattern)
+    found = _written(pattern, apart, plan)
+    if found:
+        _plans[recipe, None if product is None else product.recipe] = plan
+    return found
 
 
-def _written(node: Node, plan: Plan) -> bytes:
-    """The frame by which a plan runs; nothing if it is more than one small kernel."""
+def _written(pattern: Pattern, sources: Sequence[Node | Scalar], plan: Plan) -> bytes:
+    """The frame by which a plan computes a pattern of these sources; nothing if it is more than one small kernel."""
     call = plan.steps[0].filling if len(plan.steps) == 1 else None
     if not isinstance(call, Call) or call.flagged or plan.more:
         return NEVER
     own, kernel = call.arguments, call.compiled.kernel
-    if own.tables or own.scratch or own.work >= compiler().target.sharing.hold_lock or any([imag for _, imag in own.scalars]):
+    if own.tables or own.scratch or own.work >= MOST_WORK or any([imag for _, imag in own.scalars]) or own.out[0] >= 0:
         return NEVER
-    memory = [k for k, s in enumerate(node.sources) if type(s) is Node]
-    numbers = [k for k, s in enumerate(node.sources) if type(s) is not Node]
+    number_of = {id(s): k for k, s in enumerate(sources)}
     itemsizes = [operand.dtype.itemsize for operand in kernel.operands]
-    at, more = own.out
-    if at >= 0:
-        return NEVER
-    rows = [(RESULT, 0, 0, 0, more * itemsizes[0])]
+    rows = [(RESULT, 0, 0, 0, own.out[1] * itemsizes[0])]
     for (k, at, more), itemsize in zip(own.sources, itemsizes[1:], strict=True):
-        rows.append((MEMORY, memory[k], at, itemsize, more * itemsize))
+        if at >= len(sources):
+            return NEVER
+        rows.append((MEMORY, number_of[id(pattern.nodes[k])], at, itemsize, more * itemsize))
     for (k, _), dtype in zip(own.scalars, kernel.scalars, strict=True):
-        rows.append(({"float": FLOAT, "uint": UNSIGNED}.get(dtype.kind, SIGNED), numbers[k], 0, 0, 0))
+        rows.append(({"float": FLOAT, "uint": UNSIGNED}.get(dtype.kind, SIGNED), number_of[id(pattern.scalars[k])], 0, 0, 0))
     rows += [(LITERAL, 0, 0, 0, size) for size in own.sizes]
     if len(rows) > MOST:
         return NEVER

@@ -20,7 +20,7 @@ from ..spec import Made, Spec, spec_of
 from ..storage import Element, Storage
 from ..tensor import Tensor
 from .blocks import COUNTS
-from .frames import NEVER, frame_of
+from .frames import NEVER, SUM, frame_of
 from .index import PARTS, ROW, WANTED
 from .learn import FALSE, TRUE, learning
 from .methods import METHODS, Kind, Method, module, operations, symbol_of
@@ -97,6 +97,7 @@ class ShortWay:
             "False": False,
             "()": (),
             "never": NEVER,
+            "sum": SUM,
             "0": 0,
             "1": 1,
             "pool": pool,
