@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -64,7 +64,17 @@ class Unequal(AssertionError):
     """Somebody's result is not that of the reference."""
 
 
-def check(workload: Workload, who: str, found: Sequence[Any], right: Sequence[Any], arrays: Sequence[Array]) -> None:
+class Checked(Protocol):
+    """What is held against the reference: a workload, or a program."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def tolerance(self) -> float: ...
+
+
+def check(workload: Checked, who: str, found: Sequence[Any], right: Sequence[Any], arrays: Sequence[Array]) -> None:
     """Hold results against the reference, computed by NumPy in float64.
 
     Each element may differ by the workload's tolerance times (its own size + the mean size of all). Floats must be as wide as

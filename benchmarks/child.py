@@ -41,6 +41,7 @@ def measure(threads: int, only: str, quick: bool) -> dict[str, Any]:
     from .check import Reference
     from .limits import Limits, limit_seconds
     from .peers import installed
+    from .programs import measure as programs
     from .timing import SPINNING, Pace
     from .workloads import workloads
 
@@ -73,6 +74,8 @@ def measure(threads: int, only: str, quick: bool) -> dict[str, Any]:
         found["new shapes"] = overhead.new_shapes(peers)
     if re.search(only, "small operations"):
         found["small operations"] = overhead.small_operations(peers, pace)
+    if threads == 1:  # the libraries' threads are the matter of larger work
+        found["programs"] = programs.measured(peers, only, pace._replace(fewest=7))
     return found
 
 

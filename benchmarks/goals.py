@@ -86,6 +86,12 @@ GOALS = (
     Goal("attention", ("attention",), "× PyTorch", _to("torch"), 1.0, "×"),
     Goal("max-plus product", ("max-plus",), "× NumPy", _to("numpy"), 20.0, "×"),
 )
+OF_PROGRAMS = (
+    Goal("small programs", ("small programs",), "× NumPy", _to("numpy"), 1.0, "×"),
+    Goal("large programs", ("large programs",), "× NumPy", _to("numpy"), 2.0, "×"),
+    Goal("all programs", ("small programs", "large programs"), "× NumPy", _to("numpy"), 0.8, "×"),
+    Goal("small programs", ("small programs",), "× PyTorch", _to("torch"), 2.0, "×"),
+)
 
 
 def geometric_mean(values: Iterable[float | None]) -> float | None:
@@ -94,7 +100,7 @@ def geometric_mean(values: Iterable[float | None]) -> float | None:
     return statistics.geometric_mean(there) if there else None
 
 
-def table(counts: dict[str, Any]) -> list[list[str]]:
+def table(counts: dict[str, Any], wanted: tuple[Goal, ...] = GOALS + OF_PROGRAMS) -> list[list[str]]:
     """A row for each goal: the worst and the median of its workloads at each number of threads, and whether it is met.
 
     A goal is met if the worst of its workloads meets it; at how many workloads of all it is met is said too.
@@ -107,10 +113,10 @@ def table(counts: dict[str, Any]) -> list[list[str]]:
             "met",
         ]
     ]
-    for goal in GOALS:
+    for goal in wanted:
         cells, met, total = [], 0, 0
         for result in counts.values():
-            rows: Rows = result["workloads"]
+            rows: Rows = result["workloads"] | result.get("programs", {})
             values = {
                 w: v for w, r in rows.items() if r["family"] in goal.families and (v := goal.value(r)) is not None
             }

@@ -21,7 +21,7 @@ def markdown(results: Results) -> str:
     )
     for count in results["threads"]:
         parts.append(_workloads(results, count))
-    parts += [_costs(results), _shapes(results), _small(results), _starting(results)]
+    parts += [_programs(results), _costs(results), _shapes(results), _small(results), _starting(results)]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
@@ -106,6 +106,30 @@ def _workloads(results: Results, count: str) -> str:
         if notes:
             lines.append(f"Without: {'; '.join(notes)}.")
     return "\n\n".join(lines)
+
+
+def programs_table(rows: dict[str, Any], titles: dict[str, str]) -> list[list[str]]:
+    """A row for each program."""
+    peers = [name for name in PEERS if any(name in row["seconds"] for row in rows.values())]
+    table = [["program", "", "Tenxor", *[titles[p] for p in peers], *[f"× {titles[p]}" for p in peers]]]
+    for name, row in rows.items():
+        found = [median(row, peer) for peer in ("tenxor", *peers)]
+        cells = ["–" if seconds is None else shown(seconds) for seconds in found]
+        table.append([name, row["family"].split()[0], *cells, *[times(ratio(row, peer)) for peer in peers]])
+    return table
+
+
+def _programs(results: Results) -> str:
+    """Whole programs, on one thread."""
+    result = next(iter(results["threads"].values()))
+    rows = result.get("programs")
+    if not rows:
+        return ""
+    return (
+        "## Programs\n\nEach is written for each library as its users would write it (`benchmarks/programs`), and gives the same"
+        " answer in all. Large are those that mostly do something to more than 20,000 elements at once; the others are"
+        " a matter of Python.\n\n" + grid(programs_table(rows, result["titles"]))
+    )
 
 
 def _costs(results: Results) -> str:
