@@ -25,9 +25,10 @@ def main() -> None:
     """All of it, or what was asked for."""
     asked = arguments()
     if asked.list:
+        from .programs.catalogue import programs
         from .workloads import workloads
 
-        for w in workloads():
+        for w in (*workloads(), *programs()):
             print(f"{w.family}: {w.name}")
         return
     cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -63,7 +64,7 @@ def arguments() -> argparse.Namespace:
     """What is asked for on the command line."""
     parser = argparse.ArgumentParser("python -m benchmarks", description="Tenxor beside its peers.")
     parser.add_argument(
-        "--only", default="", metavar="PATTERN", help="workloads whose name or family this expression finds"
+        "--only", default="", metavar="PATTERN", help="workloads and programs whose name or family this expression finds"
     )
     parser.add_argument(
         "--threads", choices=("1", "all", "both"), default="both", help="how many threads everybody has"
@@ -73,7 +74,7 @@ def arguments() -> argparse.Namespace:
         "--out", type=Path, metavar="FOLDER", help="where to keep the results of a run that is not full"
     )
     parser.add_argument("--readme", action="store_true", help="write the README's table even so")
-    parser.add_argument("--list", action="store_true", help="name the workloads and measure nothing")
+    parser.add_argument("--list", action="store_true", help="name them and measure nothing")
     return parser.parse_args()
 
 

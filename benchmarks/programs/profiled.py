@@ -15,7 +15,7 @@ SECONDS = 1.0  # of each program
 
 
 def profiled(numpy: Peer, tenxor: Peer, only: str, most: int) -> None:
-    """Print, for each program, the functions with the most time of their own, in microseconds of one run."""
+    """Print, for each program, the `most` functions with the most time of their own."""
     for program in programs():
         if not (re.search(only, program.name) or re.search(only, program.family)):
             continue
