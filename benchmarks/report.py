@@ -111,11 +111,12 @@ def _workloads(results: Results, count: str) -> str:
 def programs_table(rows: dict[str, Any], titles: dict[str, str]) -> list[list[str]]:
     """A row for each program."""
     peers = [name for name in PEERS if any(name in row["seconds"] for row in rows.values())]
-    table = [["program", "", "Tenxor", *[titles[p] for p in peers], *[f"× {titles[p]}" for p in peers]]]
+    table = [["program", "", "Tenxor", *[titles[p] for p in peers], *[f"× {titles[p]}" for p in peers], "first run"]]
     for name, row in rows.items():
         found = [median(row, peer) for peer in ("tenxor", *peers)]
         cells = ["–" if seconds is None else shown(seconds) for seconds in found]
-        table.append([name, row["family"].split()[0], *cells, *[times(ratio(row, peer)) for peer in peers]])
+        cells += [times(ratio(row, peer)) for peer in peers]
+        table.append([name, row["family"].split()[0], *cells, shown(row["first"])])
     return table
 
 
@@ -128,7 +129,8 @@ def _programs(results: Results) -> str:
     return (
         "## Programs\n\nEach is written for each library as its users would write it (`benchmarks/programs`), and gives the same"
         " answer in all. Large are those that mostly do something to more than 20,000 elements at once; the others are"
-        " a matter of Python.\n\n" + grid(programs_table(rows, result["titles"]))
+        " a matter of Python. The first run is Tenxor's with nothing compiled or planned.\n\n"
+        + grid(programs_table(rows, result["titles"]))
     )
 
 
