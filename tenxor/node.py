@@ -317,6 +317,11 @@ class Node:
         return f"Node({self.shape}, {self.dtype}, {state})"
 
 
+def next_number() -> int:
+    """The number of a node made now."""
+    return _number()
+
+
 def writes(op: Operation) -> bool:
     """Whether a recipe is its first source, some elements of which are written."""
     return op is STORE or type(op) is Scatter

@@ -12,7 +12,7 @@ from weakref import ref
 
 from .errors import IndexOutOfRange
 from .kernel.fuse import narrow, pending
-from .node import EMPTY, Node
+from .node import EMPTY, Node, next_number
 from .ownership import held
 from .pool import pool
 from .realize import lock, realize
@@ -26,15 +26,24 @@ SMALL = 8  # times smaller than those is a result that is sooner computed than k
 def bounded(node: Node) -> None:
     """Compute a part of a new node's pending graph, if that is too large."""
     order = pending([node])
-    node.count = len(order)
+    _count(order)
     if node.count <= MAX_PENDING or node.traced:
         return
     last = _narrow(order)
     if last:
         realize(*last)
-        node.count = len(pending([node]))
+        order = pending([node])
+        _count(order)
+        node.count = len(order)
     if node.count > 4 * MAX_PENDING:  # it is as large as this wherever it is cut
         realize(node)
+
+
+def _count(order: list[Node]) -> None:
+    """Have the nodes of a graph know how many it has, as if they had just been made: then what is made of them next knows it, too."""
+    first = next_number() - len(order) + 1
+    for below, node in enumerate(order):
+        node.count, node.first = below + 1, first
 
 
 def _narrow(order: list[Node]) -> list[Node]:

@@ -85,6 +85,7 @@ class Core:
         _set_storage(self, storage)
         _set_layout(self, layout)
         _set_dtype(self, dtype)
+        _set_offset(self, layout.offset)
 
     if not TYPE_CHECKING:  # which else believes that there is everything
 
@@ -243,7 +244,9 @@ class Core:
         recipe = made.recipe  # type: ignore[assignment]
         for k in numbers:
             sources[k] = Scalar(sources[k], recipe.dtypes[k])
-        return cls._of(Node(recipe, tuple(sources), tuple(offsets)), made.spec.layout)
+        found = cls._of(Node(recipe, tuple(sources), tuple(offsets)), made.spec.layout)
+        _set_spec(found, made.spec)
+        return found
 
     @classmethod
     def _computed(cls, op: Op, operands: Sequence[Any]) -> Self:
