@@ -19,10 +19,11 @@ class Made:
     It holds a node of this recipe, whose sources are the operands; a Python integer among them lies between `low` and `high`. Or it is
     made in `steps`, each of which is a recipe, its sources, and its offsets. A source is a `Scalar`, the number of an operand, or that of
     a step before, as -1 - k; the offset of an operand is one to be added to its own.
-    Without either it is a view of the operand, from `shift` elements further on.
+    Without either it is a view of the operand, from `shift` elements further on. Of a write, `frame` says how it is done, by a kernel that
+    `plan` has in memory.
     """
 
-    __slots__ = ("high", "low", "recipe", "shift", "spec", "steps")
+    __slots__ = ("frame", "high", "low", "plan", "recipe", "shift", "spec", "steps")
 
     def __init__(
         self,
@@ -32,8 +33,11 @@ class Made:
         high: int = 0,
         steps: tuple[tuple[Recipe, tuple[Scalar | int, ...], tuple[int, ...]], ...] = (),
         shift: int = 0,
+        frame: bytes = b"",
+        plan: object = None,
     ) -> None:
-        self.spec, self.recipe, self.low, self.high, self.steps, self.shift = spec, recipe, low, high, steps, shift
+        self.spec, self.recipe, self.low, self.high = spec, recipe, low, high
+        self.steps, self.shift, self.frame, self.plan = steps, shift, frame, plan
 
 
 class Spec:

@@ -20,6 +20,7 @@ def write(module: Module, objects: Objects) -> None:
     module.globals["missing"] = "@missing = global ptr null"
     _computed(Function(module, objects, "computed", [("node", POINTER)], I1))
     _buffer(Function(module, objects, "new_buffer", [("recipe", POINTER)]))
+    _launch(Function(module, objects, "launch", [(name, POINTER) for name in ("frame", "sources", "offsets", "out")], I1))
     _run(Function(module, objects, "run", [("node", POINTER), ("out", POINTER)], I1))
     _forget(Function(module, objects, "forget_recipe", [("node", POINTER)], VOID))
     _compute(Function(module, objects, "compute", [("self", POINTER), ("node", POINTER)], exported=True))
@@ -122,15 +123,27 @@ def _run(f: Function) -> None:
     reads = product_in(f, node)
     frame, sources, offsets = frame_of(f, node, reads), f.get(reads, "Node.sources"), f.get(reads, "Node.offsets")
     f.refuse(f.either(f.is_the(frame, "None"), lambda: f.is_the(frame, "never")))
-    program = f.at(frame, BYTES)
-    args = Value(f, POINTER, "%args")
-    f._locals.append(f"  %args = alloca [{MOST} x i64], align 16")
-    f.each(f.word(program, 16), lambda k: args.at(k, I64).store(_argument(f, f.at(program, 8 * HEAD).at(k * EACH, I64), sources, offsets, out)))
-    kernel = program.load(POINTER)
-    f.do(f"call void {kernel.text}(ptr %args, i64 0, i64 {f.word(program, 8).text}, i64 0)")
+    f.require(f.call("launch", I1, [frame, sources, offsets, out]))
     f.set(node, "Node.buffer", out)
     f.drop(f.the("None"))
     f.when(f.is_the(f.get(node, "Node.retained"), "0"), lambda: f.call("forget_recipe", VOID, [node]))
+    f.give(f.constant(I1, True))
+
+
+def _launch(f: Function) -> None:
+    """Run a kernel by its frame."""
+    frame, sources, offsets, out = f.arguments
+    program = f.at(frame, BYTES)
+    args = Value(f, POINTER, "%args")
+    f._locals.append(f"  %args = alloca [{MOST} x i64], align 16")
+
+    def one(k: Value) -> None:
+        row = f.at(program, 8 * HEAD).at(k * EACH, I64)
+        args.at(k, I64).store(_argument(f, row, sources, offsets, out))
+
+    f.each(f.word(program, 16), one)
+    kernel = program.load(POINTER)
+    f.do(f"call void {kernel.text}(ptr %args, i64 0, i64 {f.word(program, 8).text}, i64 0)")
     f.give(f.constant(I1, True))
 
 
@@ -151,12 +164,15 @@ def _argument(f: Function, row: Value, sources: Value, offsets: Value, out: Valu
     kind, more = row.load(I64), f.word(row, 32)
     source = lambda: f.item(sources, f.word(row, 8))  # noqa: E731
 
-    def memory() -> list[Value]:
-        buffer = f.get(source(), "Node.buffer")
-        f.refuse(f.is_the(buffer, "None"))
+    def place(buffer: Value) -> list[Value]:
         at = f.word(row, 16)
         offset = f.choose(at >= 0, lambda: [f.integer(f.item(offsets, at))], lambda: [f.number(0)])[0]
         return [f.integer(f.get(buffer, "Buffer.address")) + offset * f.word(row, 24) + more]
+
+    def memory() -> list[Value]:
+        buffer = f.get(source(), "Node.buffer")
+        f.refuse(f.is_the(buffer, "None"))
+        return place(buffer)
 
     def number() -> list[Value]:
         value = f.get(source(), "Scalar.value")
@@ -167,7 +183,6 @@ def _argument(f: Function, row: Value, sources: Value, offsets: Value, out: Valu
         return f.choose(kind.equals(FLOAT), as_float, as_int)
 
     def other() -> list[Value]:
-        result = lambda: [f.integer(f.get(out, "Buffer.address")) + more]  # noqa: E731
-        return f.choose(kind.equals(RESULT), result, number)
+        return f.choose(kind.equals(RESULT), lambda: place(out), number)
 
     return f.choose(kind.equals(LITERAL), lambda: [more], lambda: f.choose(kind.equals(MEMORY), memory, other))[0]

@@ -79,27 +79,44 @@ def _made(node: Node, product: Node | None) -> bytes:
         root = Node(recipe, (root,), node.offsets)
     pattern = of_one(root) or pattern_of([root])
     plan = plan_for(pattern)
-    found = _written(pattern, apart, plan)
+    found = _written(pattern, apart, plan, list(range(len(reads.offsets))))
     if found:
         _plans[recipe, None if product is None else product.recipe] = plan
     return found
 
 
-def _written(pattern: Pattern, sources: Sequence[Node | Scalar], plan: Plan) -> bytes:
-    """The frame by which a plan computes a pattern of these sources; nothing if it is more than one small kernel."""
+def frame_of_write(store: Node, value: Node | Scalar) -> tuple[bytes, Plan]:
+    """The frame by which a store of a value is done in place, and the plan that has its kernel. It takes the value as its one source, and
+    two offsets: where that begins, and where it is written to. Nothing if there is no such frame.
+    """
+    pattern = pattern_of([store])
+    plan = plan_for(pattern)
+    before = len(pattern.offsets) - 1 - len(store.offsets)  # of what makes a node of a number
+    return _written(pattern, [value], plan, [*[-1] * (before + 1), 0, 1]), plan
+
+
+def _written(pattern: Pattern, sources: Sequence[Node | Scalar], plan: Plan, offsets: Sequence[int]) -> bytes:
+    """The frame by which a plan computes a pattern of these sources; nothing if it is more than one small kernel.
+
+    `offsets` says which of the frame's own those of the pattern are, or -1 for one that it has not.
+    """
     call = plan.steps[0].filling if len(plan.steps) == 1 else None
     if not isinstance(call, Call) or call.flagged or plan.more:
         return NEVER
     own, kernel = call.arguments, call.compiled.kernel
-    if own.tables or own.scratch or own.work >= MOST_WORK or any([imag for _, imag in own.scalars]) or own.out[0] >= 0:
+    if own.tables or own.scratch or own.work >= MOST_WORK or any([imag for _, imag in own.scalars]):
         return NEVER
     number_of = {id(s): k for k, s in enumerate(sources)}
     itemsizes = [operand.dtype.itemsize for operand in kernel.operands]
-    rows = [(RESULT, 0, 0, 0, own.out[1] * itemsizes[0])]
+    places = [*offsets, *[-1] * (len(pattern.offsets) - len(offsets))]
+    at, more = own.out
+    if any([k >= 0 > places[k] and pattern.offsets[k] for k in (at, *[k for _, k, _ in own.sources])]):
+        return NEVER
+    rows = [(RESULT, 0, -1 if at < 0 else places[at], itemsizes[0], more * itemsizes[0])]
     for (k, at, more), itemsize in zip(own.sources, itemsizes[1:], strict=True):
-        if at >= len(sources):
+        if id(pattern.nodes[k]) not in number_of:
             return NEVER
-        rows.append((MEMORY, number_of[id(pattern.nodes[k])], at, itemsize, more * itemsize))
+        rows.append((MEMORY, number_of[id(pattern.nodes[k])], -1 if at < 0 else places[at], itemsize, more * itemsize))
     for (k, _), dtype in zip(own.scalars, kernel.scalars, strict=True):
         rows.append(({"float": FLOAT, "uint": UNSIGNED}.get(dtype.kind, SIGNED), number_of[id(pattern.scalars[k])], 0, 0, 0))
     rows += [(LITERAL, 0, 0, 0, size) for size in own.sizes]

@@ -12,7 +12,7 @@ from .compute import lock_is_free
 from .function import Function
 from .objects import ITEMS, SIZE, Objects
 from .read import address_of, node_of
-from .record import asked
+from .record import asked, found_made, operand, within
 
 PARTS = 4  # of a key at the most
 ROWS = 1 << 10  # of the table of views
@@ -39,6 +39,7 @@ def write(module: Module, objects: Objects) -> None:
     _wanted(Function(module, objects, "find_wanted", parameters, I1))
     _item(Function(module, objects, "get_item", parameters))
     _item_at(Function(module, objects, "item_at", parameters))
+    _put_view(Function(module, objects, "put", [("storage", POINTER), ("spec", POINTER), ("offset", I64), ("value", POINTER)]))
     _write(Function(module, objects, "set_item", [*parameters, ("value", POINTER)]))
 
 
@@ -197,8 +198,13 @@ def _write(f: Function) -> None:
     """`x[key] = value` for one element in memory that nobody else reads: None, if it was written."""
     x, key, value = f.arguments
     f.require(f.is_a(x, "Tensor"))
+    _place(f, "wanted").store(f.number(0))
     found = wanted(f, x, key)
-    f.require(found.is_element)
+
+    def view() -> Value:
+        return f.call("put", POINTER, [f.get(x, "Tensor.storage"), spec_in(f, found), found.offset, value])
+
+    f.when_giving(~found.is_element, view)
     storage, dtype = f.get(x, "Tensor.storage"), f.get(x, "Tensor.dtype")
     f.require(f.is_a(storage, "Storage"))
     node = f.get(storage, "Storage.node")
@@ -212,6 +218,78 @@ def _write(f: Function) -> None:
     number = _number(f, value, dtype)
     place = address_of(f, buffer)
     _put(f, place, dtype, found.offset, number)
+
+
+def _put_view(f: Function) -> None:
+    """Write a value, a tensor or a number, over a part of a storage in memory that nobody else reads: None, if it was written."""
+    storage, spec, offset, value = f.arguments
+    f.require(f.is_a(storage, "Storage"))
+    kind = f.type_of(value)
+    is_tensor = f.is_the(kind, "Tensor")
+
+    def number() -> list[Value]:
+        return [kind, f.the("0")]
+
+    def tensor() -> list[Value]:
+        own = operand(f, value)
+        f.require(own.is_node)
+        return [own.key, own.offset]
+
+    key, start = f.choose(is_tensor, tensor, number)
+    made = f.hold(found_made(f, f.get(spec, "Spec.called"), f.the("'write'"), key))
+    f.when(f.is_the(kind, "int"), lambda: within(f, value, made))
+    f.hold(spec)
+
+    def same() -> Value:
+        """It is there already: `x[key] += y` has written it."""
+        return f.both(f.get(value, "Tensor.spec").equals(spec), lambda: f.integer(start).equals(offset))
+
+    own_storage = f.both(is_tensor, lambda: f.get(value, "Tensor.storage").equals(storage))
+
+    def written() -> list[Value]:
+        f.require(same())
+        return []
+
+    def write() -> list[Value]:
+        node = f.get(value, "Tensor.storage")
+        held = list(f._held)
+
+        def compute() -> list[Value]:
+            found = f.hold(f.get(node, "Storage.node"))
+            f.require(f.call("computed", I1, [found]))
+            f.keeps(found)
+            return [found]
+
+        def scalar() -> list[Value]:
+            found = f.new("Scalar", value=f.own(value), dtype=f.own(f.the("None")))
+            f.keeps(found)
+            return [found]
+
+        (source,) = f.choose(is_tensor, compute, scalar)
+        f._held[:] = held
+        f.holding(source)
+        sources = f.tuple_of(source)
+        target = f.as_object(offset)
+        offsets = f.tuple_of(f.own(start), target)
+        old = f.get(storage, "Storage.node")
+        buffer = f.get(old, "Node.buffer")
+        f.refuse(f.is_the(buffer, "None"))
+        f.require(f.get(f.get(old, "Node.recipe"), "Recipe.dtype").equals(f.get(spec, "Spec.dtype")))
+        f.require(f.is_the(f.get(buffer, "Buffer.pins"), "0"))
+        f.require(f.is_the(f.get(buffer, "Buffer.frozen"), "False"))
+        f.require(f.both(f.has_one_owner(old), lambda: f.has_one_owner(buffer)))
+        f.require(lock_is_free(f))
+        f.require(f.call("launch", I1, [f.get(made, "Made.frame"), sources, offsets, buffer]))
+        f.keeps(sources, offsets)
+        f.drop(sources)
+        f.drop(offsets)
+        return []
+
+    f.choose(own_storage, written, write)
+    f.keeps(made, spec)
+    for used in (made, spec):
+        f.drop(used)
+    f.give(f.own(f.the("None")))
 
 
 def _number(f: Function, value: Value, dtype: Value) -> Value:

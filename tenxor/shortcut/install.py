@@ -22,7 +22,7 @@ from ..tensor import Tensor
 from .blocks import COUNTS
 from .frames import NEVER, SUM, frame_of
 from .index import PARTS, ROW, WANTED
-from .learn import FALSE, TRUE, learning
+from .learn import FALSE, TRUE, learn_write, learning
 from .methods import METHODS, Kind, Method, module, operations, symbol_of
 from .objects import Objects
 
@@ -73,7 +73,7 @@ class ShortWay:
         self.inherited = {m.name for m in METHODS if m.name not in vars(Tensor)}
         self.replaced = {name: getattr(found, "fget", found) for name, found in self.static.items()}
         own = {f"own {m.name}": learning(m.name, self.replaced[m.name]) if m.learns else self.replaced[m.name] for m in METHODS}
-        own["own __getitem__"] = self.indexed
+        own["own __getitem__"], own["own __setitem__"] = self.indexed, self.assigned
         named = {
             **{cls.__name__: cls for cls in (Buffer, Node, Recipe, Scalar, Made, Spec, Storage, Element, Tensor, int, float, bool)},
             **{d.name: d for d in ALL},
@@ -90,6 +90,7 @@ class ShortWay:
             "TRUE": TRUE,
             "FALSE": FALSE,
             "points": tuple([spec_of(Layout.contiguous(()), d) for d in ALL]),
+            "'write'": "write",
             "'spec'": "spec",
             "'offset'": "offset",
             "None": None,
@@ -174,13 +175,29 @@ class ShortWay:
         """Python's own `x[key]`, which is also written into the table of views."""
         row, spec, *codes = self.wanted
         found = self.replaced["__getitem__"](x, key)
-        fits = row and type(found) is Tensor and found.storage is x.storage and spec == id(x.spec)
-        if fits and found.spec.strides is not None and not found.spec.form.passing and not x.spec.form.passing:
+        if row and type(found) is Tensor and spec == id(x.spec):
+            self._tabled(x, found, row, codes)
+        return found
+
+    def _tabled(self, x: Tensor, found: Tensor, row: int, codes: list[int]) -> None:
+        """Write a view of a tensor into the table of views."""
+        before, after = x.spec, found.spec
+        if found.storage is x.storage and after.strides is not None and not (after.form.passing or before.form.passing):
             words = (ctypes.c_int64 * ROW).from_address(row)
             words[0] = 0
-            self.rows[row] = x.spec, found.spec
-            words[:] = [spec, *codes[: 1 + PARTS], id(found.spec), 0]
-        return found
+            self.rows[row] = before, after
+            words[:] = [id(before), *codes[: 1 + PARTS], id(after), 0]
+
+    def assigned(self, x: Tensor, key: Any, value: Any) -> None:
+        """Python's own `x[key] = value`, which is also written down if it is a write of a view."""
+        row, spec, *codes = self.wanted
+        is_element = codes[-1]
+        self.replaced["__setitem__"](x, key, value)
+        if row and not is_element and type(x) is Tensor and spec == id(x.spec):
+            view = self.replaced["__getitem__"](x, key)
+            self._tabled(x, view, row, codes)
+            if view.storage is x.storage:
+                learn_write(view, value)
 
     def computed(self, node: Node) -> bool:
         """Compute a small node by frames, some of which are made now; False where that cannot be."""

@@ -6,10 +6,15 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..dtypes import DType
-from ..node import PLACEHOLDER, Node, Scalar
-from ..spec import Made, Spec, remember
+from ..layout import Layout
+from ..memory import allocate
+from ..node import PLACEHOLDER, STORE, Node, Scalar, data
+from ..ops import OPS
+from ..spec import EXACT, Made, Spec, remember
 from ..storage import Storage
 from ..tensor import Tensor
+from ..tensor.core import broadcast_layout
+from .frames import frame_of_write
 
 MOST_STEPS = 8
 TRUE, FALSE = object(), object()  # in keys: 1 and True are equal, and not the same argument
@@ -55,6 +60,37 @@ def key_of(x: object) -> object:
     if type(x) is tuple:
         return x if all([type(k) is int for k in x]) else None
     return x if type(x) in _PLAIN else None
+
+
+def learn_write(view: Tensor, value: Any) -> None:
+    """Write down how a value like this is written over a view like this, of memory that nobody else reads."""
+    spec, kind = view.spec, type(value)
+    node = view.storage.node
+    if spec.strides is None or _passes(spec) or not spec.size or node.dtype is not spec.dtype or node.recipe.passing:
+        return
+    old = data(allocate(0), node.shape, spec.dtype)
+    low = high = 0
+    if kind is Tensor:
+        if value.spec.strides is None or _passes(value.spec) or type(value.storage) is not Storage:
+            return
+        if value.storage.node.dtype is not value.dtype:
+            return
+        source: Node | Scalar = data(allocate(0), value.storage.node.shape, value.dtype)
+        made, through = source, broadcast_layout(value.layout, spec.shape, "assignment")
+    elif kind is float and spec.dtype.is_float or kind is int and spec.dtype.is_integer or kind is int and spec.dtype.is_float:
+        source = Scalar(value, spec.dtype)
+        made = Node.of(OPS["cast"], (), spec.dtype, (source,), (None,))
+        through = Layout(spec.shape, (0,) * len(spec.shape))
+        if kind is int:
+            low, high = (int(spec.dtype.lowest), int(spec.dtype.highest)) if spec.dtype.is_integer else (-EXACT, EXACT)
+    else:
+        return
+    whole = Layout.contiguous((node.size,))
+    store = Node.of(STORE, (node.size,), spec.dtype, (old, made), (whole, through), view.layout)  # type: ignore[arg-type]
+    frame, plan = frame_of_write(store, source)
+    if frame:
+        key = value.spec if kind is Tensor else kind
+        remember(spec.called, "write", key, Made(spec, low=low, high=high, frame=frame, plan=plan))
 
 
 def _view_of(x: Tensor, found: Tensor) -> Made | None:

@@ -219,25 +219,35 @@ def _ask_python(f: Function) -> None:
 
 
 def _held(f: Function) -> None:
-    """The tensor itself, whose storage now holds the result of an operation: of its spec, and all of the storage."""
+    """The tensor itself, through which the result of an operation is written."""
     x, y, op = f.arguments
     found = f.made(f.call("binary", POINTER, [x, y, op, f.constant(I1, False)]))
-    storage, spec = f.get(x, "Tensor.storage"), f.get(x, "Tensor.spec")
+    storage, spec, offset = f.get(x, "Tensor.storage"), f.get(x, "Tensor.spec"), f.get(x, "Tensor.offset")
     f.require(f.is_a(storage, "Storage"))
-    f.require(f.get(found, "Tensor.spec").equals(spec))
-    f.require(f.is_the(f.get(x, "Tensor.offset"), "0"))
-    node = f.get(storage, "Storage.node")
-    f.require(f.get(f.get(node, "Node.recipe"), "Recipe.size").equals(f.get(spec, "Spec.size")))
-    buffer = f.get(node, "Node.buffer")
-    f.require(f.either(f.is_the(buffer, "None"), lambda: f.is_the(f.get(buffer, "Buffer.pins"), "0")))
-    f.require(lock_is_free(f))
-    new = f.own(f.get(f.get(found, "Tensor.storage"), "Storage.node"))
-    f.set(storage, "Storage.node", new)
-    f.own(x)
+    node, new = f.get(storage, "Storage.node"), f.get(found, "Tensor.spec")
+    whole = f.get(f.get(node, "Node.recipe"), "Recipe.size").equals(f.get(spec, "Spec.size"))
+    alike = f.both(new.equals(spec), lambda: f.both(whole, lambda: f.is_the(offset, "0")))
+
+    def swap() -> list[Value]:
+        buffer = f.get(node, "Node.buffer")
+        f.require(f.either(f.is_the(buffer, "None"), lambda: f.is_the(f.get(buffer, "Buffer.pins"), "0")))
+        f.require(lock_is_free(f))
+        f.set(storage, "Storage.node", f.own(f.get(f.get(found, "Tensor.storage"), "Storage.node")))
+        f.drop(node)
+        return []
+
+    def write() -> list[Value]:
+        f.require(f.get(new, "Spec.dtype").equals(f.get(spec, "Spec.dtype")))
+        f.require(f.get(new, "Spec.shape").equals(f.get(spec, "Spec.shape")))
+        done = f.call("put", POINTER, [storage, spec, f.integer(offset), found])
+        f.refuse(f.is_null(done))
+        f.drop(done)
+        return []
+
+    f.choose(alike, swap, write)
     f.keeps(found)
     f.drop(found)
-    f.drop(node)
-    f.give(x)
+    f.give(f.own(x))
 
 
 def operations() -> dict[str, object]:

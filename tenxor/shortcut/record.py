@@ -119,7 +119,7 @@ def _binary(f: Function) -> None:
 
     beside = Operand(*f.choose(f.is_the(kind, "Tensor"), tensor, number))
     made = found_made(f, select(after, f.get(key, "Spec.made_after"), f.get(key, "Spec.made")), op, beside.key)
-    f.when(is_int, lambda: _within(f, y, made))
+    f.when(is_int, lambda: within(f, y, made))
     recipe, spec = f.hold(f.get(made, "Made.recipe")), f.hold(f.get(made, "Made.spec"))
     f.hold(thing), f.hold(offset), f.hold(beside.thing), f.hold(beside.offset)
     dtypes = f.get(recipe, "Recipe.dtypes")
@@ -133,7 +133,8 @@ def _binary(f: Function) -> None:
     f.give(result(f, recipe, sources, offsets, spec))
 
 
-def _within(f: Function, number: Value, made: Value) -> None:
+def within(f: Function, number: Value, made: Value) -> None:
+    """Decline unless a Python integer is one for which something is made so."""
     value, fits = f.bounded(number)
     f.require(fits)
     f.require(value >= f.integer(f.get(made, "Made.low")))
