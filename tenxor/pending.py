@@ -15,7 +15,7 @@ from .kernel.fuse import narrow, pending
 from .node import EMPTY, Node, next_number
 from .ownership import held
 from .pool import pool
-from .realize import lock, realize
+from .realize import lock, realize, short_ways
 
 MAX_PENDING = 256  # nodes in one pending graph; one of more is computed in part, so that loops run in constant memory
 HEAVY = 1 << 12  # bytes that the recipe of a small result keeps, from which it is remembered
@@ -24,7 +24,9 @@ SMALL = 8  # times smaller than those is a result that is sooner computed than k
 
 
 def bounded(node: Node) -> None:
-    """Compute a part of a new node's pending graph, if that is too large."""
+    """Compute a part of a new node's pending graph, if that is too large; all of it if it is small work."""
+    if short_ways and not node.traced and short_ways[0](node):
+        return
     order = pending([node])
     _count(order)
     if node.count <= MAX_PENDING or node.traced:

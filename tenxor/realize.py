@@ -35,8 +35,8 @@ short_ways: list[Callable[[Node], bool]] = []  # compute what is small, if they 
 
 def realize(*roots: Node) -> None:
     """Compute the nodes that are not in memory yet, together."""
-    if short_ways and len(roots) == 1 and short_ways[0](roots[0]):
-        return
+    if short_ways:
+        roots = tuple([root for root in roots if not short_ways[0](root)])
     with lock:
         wanted = [node for node in roots if node.buffer is None]
         if not wanted:

@@ -41,20 +41,22 @@ class Made:
 
 
 class Spec:
-    """A form with a dtype. `layout` is the one of this form that begins at 0; `strides` are its, if they say all of it.
+    """A form with a dtype. `layout` is the one of this form that begins at 0; `strides` are its, if they say all of it, and
+    `reach` the lowest and highest offset that it has then.
 
     `made` tells, by operation, what it makes of a tensor like this and what is beside it: by the spec of that, or the type of
     a number; of one operand alone, by None. Where a number stands first, `made_after` does. `called` tells, by the name of a method and
     its arguments, what that makes of a tensor like this. `known` stands instead of this for what is a known number.
     """
 
-    __slots__ = ("called", "dtype", "form", "known", "layout", "made", "made_after", "nbytes", "shape", "size", "strides")
+    __slots__ = ("called", "dtype", "form", "known", "layout", "made", "made_after", "nbytes", "reach", "shape", "size", "strides")
 
     def __init__(self, form: Form, dtype: DType) -> None:
         self.form, self.dtype = form, dtype
         layout: Layout = form.layout
         self.layout, self.shape, self.size = layout, layout.shape, layout.size
         self.nbytes = layout.size * dtype.itemsize
+        self.reach = (layout.range() or (0, -1)) if layout.base is None else None
         self.strides = layout.strides if layout.tables is None and layout.base is None else None
         self.made: dict[object, dict[object, Made]] = {}
         self.made_after: dict[object, dict[object, Made]] = {}

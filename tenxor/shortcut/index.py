@@ -40,6 +40,7 @@ def write(module: Module, objects: Objects) -> None:
     _item(Function(module, objects, "get_item", parameters))
     _item_at(Function(module, objects, "item_at", parameters))
     _put_view(Function(module, objects, "put", [("storage", POINTER), ("spec", POINTER), ("offset", I64), ("value", POINTER)]))
+    _put(Function(module, objects, "put_number", [("start", POINTER), ("dtype", POINTER), ("offset", I64), ("number", POINTER)], I1))
     _write(Function(module, objects, "set_item", [*parameters, ("value", POINTER)]))
 
 
@@ -207,6 +208,7 @@ def _write(f: Function) -> None:
     f.when_giving(~found.is_element, view)
     storage, dtype = f.get(x, "Tensor.storage"), f.get(x, "Tensor.dtype")
     f.require(f.is_a(storage, "Storage"))
+    number = _number(f, value, dtype)
     node = f.get(storage, "Storage.node")
     buffer = f.get(node, "Node.buffer")
     f.refuse(f.is_the(buffer, "None"))
@@ -215,9 +217,10 @@ def _write(f: Function) -> None:
     f.require(f.either(alone, lambda: ~f.is_the(f.get(buffer, "Buffer.pins"), "0")))
     f.require(f.is_the(f.get(buffer, "Buffer.frozen"), "False"))
     f.require(lock_is_free(f))
-    number = _number(f, value, dtype)
-    place = address_of(f, buffer)
-    _put(f, place, dtype, found.offset, number)
+    f.require(f.call("put_number", I1, [address_of(f, buffer), dtype, found.offset, number]))
+    f.keeps(number)
+    f.drop(number)
+    f.give(f.own(f.the("None")))
 
 
 def _put_view(f: Function) -> None:
@@ -246,9 +249,15 @@ def _put_view(f: Function) -> None:
 
     own_storage = f.both(is_tensor, lambda: f.get(value, "Tensor.storage").equals(storage))
 
-    def written() -> list[Value]:
-        f.require(same())
+    def own_part() -> list[Value]:
+        f.require(apart())
         return []
+
+    def apart() -> Value:
+        """What is read lies before or behind what is written."""
+        read, written = f.get(key, "Spec.reach"), f.get(spec, "Spec.reach")
+        first, last = ([f.integer(f.item(reach, k)) + at for reach, at in ((read, f.integer(start)), (written, offset))] for k in (0, 1))
+        return f.either(last[0] < first[1], lambda: last[1] < first[0])
 
     def write() -> list[Value]:
         node = f.get(value, "Tensor.storage")
@@ -279,13 +288,18 @@ def _put_view(f: Function) -> None:
         f.require(f.is_the(f.get(buffer, "Buffer.frozen"), "False"))
         f.require(f.both(f.has_one_owner(old), lambda: f.has_one_owner(buffer)))
         f.require(lock_is_free(f))
+        f.refuse(f.is_the(f.get(made, "Made.frame"), "never"))
         f.require(f.call("launch", I1, [f.get(made, "Made.frame"), sources, offsets, buffer]))
         f.keeps(sources, offsets)
         f.drop(sources)
         f.drop(offsets)
         return []
 
-    f.choose(own_storage, written, write)
+    def write_if_new() -> list[Value]:
+        f.when(own_storage, own_part)
+        return write()
+
+    f.choose(f.both(own_storage, same), list, write_if_new)
     f.keeps(made, spec)
     for used in (made, spec):
         f.drop(used)
@@ -293,29 +307,24 @@ def _put_view(f: Function) -> None:
 
 
 def _number(f: Function, value: Value, dtype: Value) -> Value:
-    """The number that is written: itself, or that of an element of the same dtype."""
+    """The number that is written, which is held: itself, or that of a tensor of one element of the same dtype."""
 
     def of_element() -> list[Value]:
-        storage = f.get(value, "Tensor.storage")
-        f.require(f.is_a(storage, "Element"))
-        number = f.get(storage, "Element._number")
-        f.refuse(f.is_the(number, "None"))
-        f.require(f.get(storage, "Element._dtype").equals(dtype))
         f.require(f.get(value, "Tensor.dtype").equals(dtype))
-        spec = f.get(value, "Tensor.spec")
-        f.refuse(f.is_null(spec))
-        f.require(f.get(spec, "Spec.shape").equals(f.the("()")))
-        return [number]
+        return [f.call("only", POINTER, [value])]
 
-    return f.choose(f.is_a(value, "Tensor"), of_element, lambda: [value])[0]
+    (number,) = f.choose(f.is_a(value, "Tensor"), of_element, lambda: [f.own(value)])
+    return f.made(number)
 
 
-def _put(f: Function, start: Value, dtype: Value, offset: Value, number: Value) -> None:
-    """Write a number of Python that is one of the dtype; decline for any other."""
+def _put(f: Function) -> None:
+    """Write a number of Python that is one of the dtype; false for any other."""
+    start, dtype, offset, number = f.arguments
+    yes = f.constant(I1, True)
 
-    def done(place: Value, value: Value) -> Value:
-        place.store(value)
-        return f.own(f.the("None"))
+    def done(kind: Type, value: Value) -> Value:
+        start.at(offset, kind).store(value)
+        return yes
 
     def as_double() -> Value:
         is_float = f.is_a(number, "float")
@@ -327,22 +336,22 @@ def _put(f: Function, start: Value, dtype: Value, offset: Value, number: Value) 
         value = as_double()
         size = value.abs()
         f.require(f.either(size <= float32.highest, lambda: f.either(value.is_nan(), lambda: size.equals(float("inf")))))
-        return done(start.at(offset, FLOAT), value.cast("fptrunc", FLOAT))
+        return done(FLOAT, value.cast("fptrunc", FLOAT))
 
     def truth() -> Value:
         f.require(f.is_a(number, "bool"))
-        return done(start.at(offset, I8), f.is_the(number, "True").cast("zext", I8))
+        return done(I8, f.is_the(number, "True").cast("zext", I8))
 
     def integer(kind: Type, low: int, high: int) -> Value:
         f.require(f.is_a(number, "int"))
         value, fits = f.bounded(number)
         f.require(fits)
         if kind is I64:
-            return done(start.at(offset, I64), value)
+            return done(I64, value)
         f.require(f.both(value >= low, lambda: value <= high))
-        return done(start.at(offset, kind), value.cast("trunc", kind))
+        return done(kind, value.cast("trunc", kind))
 
-    f.when_giving(dtype.equals(f.the(float64.name)), lambda: done(start.at(offset, DOUBLE), as_double()))
+    f.when_giving(dtype.equals(f.the(float64.name)), lambda: done(DOUBLE, as_double()))
     f.when_giving(dtype.equals(f.the(float32.name)), single)
     f.when_giving(dtype.equals(f.the(boolean.name)), truth)
     kinds = ((int64, I64), (int32, I32), (uint8, I8), (int16, I16), (int8, I8), (uint16, I16), (uint32, I32))
@@ -351,5 +360,3 @@ def _put(f: Function, start: Value, dtype: Value, offset: Value, number: Value) 
             dtype.equals(f.the(d.name)), lambda d=d, kind=kind: integer(kind, int(d.lowest), int(d.highest))  # type: ignore[misc]
         )
     f.decline()
-
-

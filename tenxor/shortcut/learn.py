@@ -27,10 +27,20 @@ def learning(name: str, own: Callable[..., Any]) -> Callable[..., Any]:
     def method(*args: Any, **named: Any) -> Any:
         found = own(*args, **named)
         if type(found) is Tensor:
-            learn(name, args, named, found)
+            if len(args) == 2 and type(args[1]) is Tensor and args[0].storage is args[1].storage:
+                apart = _apart(args[1])  # which of the two is read must be told
+                learn(name, (args[0], apart), named, own(args[0], apart, **named))
+            else:
+                learn(name, args, named, found)
         return found
 
     return method
+
+
+def _apart(x: Tensor) -> Tensor:
+    """A tensor like this one with content of its own."""
+    node = x.storage.node
+    return Tensor(Storage(data(node.buffer or allocate(0), node.shape, node.dtype)), x.layout, x.dtype)
 
 
 def learn(name: str, args: Sequence[Any], named: dict[str, Any], found: Tensor) -> None:
@@ -44,10 +54,12 @@ def learn(name: str, args: Sequence[Any], named: dict[str, Any], found: Tensor) 
         return
     if named:
         key.append(tuple(named))
+    if tuple(key) in tensors[0].spec.called.get(name, ()):
+        return
     made = _view_of(tensors[0], found) if len(tensors) == 1 else None
     if made is None:
         made = _steps_of(tensors, found)
-    if made is not None:
+    if made is not None and not _passes(tensors[0].spec):
         remember(tensors[0].spec.called, name, tuple(key), made)
 
 
@@ -63,18 +75,26 @@ def key_of(x: object) -> object:
 
 
 def learn_write(view: Tensor, value: Any) -> None:
-    """Write down how a value like this is written over a view like this, of memory that nobody else reads."""
+    """Write down how a value like this is written over a view like this, of memory that nobody else reads; or that it is not known."""
+    spec = view.spec
+    key = value.spec if type(value) is Tensor else type(value)
+    if key not in spec.called.get("write", ()) and not _passes(spec):
+        remember(spec.called, "write", key, _written(view, value) or Made(spec))
+
+
+def _written(view: Tensor, value: Any) -> Made | None:
+    """How a value like this is written over a view like this."""
     spec, kind = view.spec, type(value)
     node = view.storage.node
-    if spec.strides is None or _passes(spec) or not spec.size or node.dtype is not spec.dtype or node.recipe.passing:
-        return
+    if spec.strides is None or not spec.size or node.dtype is not spec.dtype or node.recipe.passing:
+        return None
     old = data(allocate(0), node.shape, spec.dtype)
     low = high = 0
     if kind is Tensor:
         if value.spec.strides is None or _passes(value.spec) or type(value.storage) is not Storage:
-            return
+            return None
         if value.storage.node.dtype is not value.dtype:
-            return
+            return None
         source: Node | Scalar = data(allocate(0), value.storage.node.shape, value.dtype)
         made, through = source, broadcast_layout(value.layout, spec.shape, "assignment")
     elif kind is float and spec.dtype.is_float or kind is int and spec.dtype.is_integer or kind is int and spec.dtype.is_float:
@@ -84,13 +104,11 @@ def learn_write(view: Tensor, value: Any) -> None:
         if kind is int:
             low, high = (int(spec.dtype.lowest), int(spec.dtype.highest)) if spec.dtype.is_integer else (-EXACT, EXACT)
     else:
-        return
+        return None
     whole = Layout.contiguous((node.size,))
     store = Node.of(STORE, (node.size,), spec.dtype, (old, made), (whole, through), view.layout)  # type: ignore[arg-type]
     frame, plan = frame_of_write(store, source)
-    if frame:
-        key = value.spec if kind is Tensor else kind
-        remember(spec.called, "write", key, Made(spec, low=low, high=high, frame=frame, plan=plan))
+    return Made(spec, low=low, high=high, frame=frame, plan=plan)
 
 
 def _view_of(x: Tensor, found: Tensor) -> Made | None:

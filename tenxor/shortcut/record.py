@@ -202,11 +202,14 @@ def _pending(f: Function) -> None:
     weight = heavy.load(I64)
     f.require(weight < LARGE)
     nbytes = f.integer(f.get(recipe, "Recipe.nbytes"))
-    f.require(f.either(weight < HEAVY, lambda: weight < nbytes * SMALL))
     numbers = [f.as_object(x) for x in (nodes, first.load(I64), weight)]
     node = f.new("Node", recipe=recipe, sources=sources, offsets=offsets, count=numbers[0], first=numbers[1], heavy=numbers[2])
     for slot, value in (("buffer", "None"), ("_layouts", "None"), ("stored", "False"), ("traced", "False"), ("retained", "0")):
         f.set(node, f"Node.{slot}", f.own(f.the(value)))
+    # A small result that much memory would wait for is computed at once, or else Python takes note of it.
+    waits = f.both(weight >= HEAVY, lambda: weight >= nbytes * SMALL)
+    f.when(waits, lambda: f.require(f.call("computed", I1, [node])))
+    f.keeps(node)
     f.give(node)
 
 
