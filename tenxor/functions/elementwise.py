@@ -19,16 +19,19 @@ def _result(op: Op, *values: Any) -> Tensor:
     return Tensor._compute(op, first, *(first._operand(v, op.name) for v in values[1:]))
 
 
-def _function(op: Op) -> Callable[..., Tensor]:
-    compute = Tensor._compute
+_PLAIN = frozenset((Tensor, int, float))  # which need no conversion beside a tensor
 
+
+def _function(op: Op) -> Callable[..., Tensor]:
     def unary(x: Any, /) -> Tensor:
-        return compute(op, x) if type(x) is Tensor else _result(op, x)
+        return x._with(op) if type(x) is Tensor else _result(op, x)
 
     def binary(x: Any, y: Any, /) -> Tensor:
-        return compute(op, x, y) if type(x) is Tensor is type(y) else _result(op, x, y)
+        return x._with(op, y) if type(x) is Tensor and type(y) in _PLAIN else _result(op, x, y)
 
     def where(condition: Any, x: Any, y: Any, /) -> Tensor:
+        if type(condition) is Tensor and type(x) in _PLAIN and type(y) in _PLAIN:
+            return condition._with(op, x, y)
         return _result(op, condition, x, y)
 
     function: Callable[..., Tensor] = (unary, binary, where)[op.arity - 1]

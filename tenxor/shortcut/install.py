@@ -15,11 +15,11 @@ from ..layout import Layout
 from ..memory import Buffer
 from ..node import Node, Recipe, Scalar
 from ..pool import pool
-from ..realize import lock, short_ways
+from ..realize import lock, realize, short_ways
 from ..spec import Made, Spec, spec_of
 from ..storage import Element, Storage
 from ..tensor import Tensor
-from .blocks import COUNTS
+from .blocks import COUNTS, LARGEST
 from .frames import NEVER, SUM, frame_of
 from .index import PARTS, ROW, WANTED
 from .learn import FALSE, TRUE, learn_write, learning
@@ -192,6 +192,8 @@ class ShortWay:
         """Python's own `x[key] = value`, which is also written down if it is a write of a view."""
         row, spec, *codes = self.wanted
         is_element = codes[-1]
+        if type(x) is Tensor and (node := x.storage.node).buffer is None and node.recipe.nbytes <= LARGEST and not node.traced:
+            realize(node)  # so that parts of it are written at once
         self.replaced["__setitem__"](x, key, value)
         if row and not is_element and type(x) is Tensor and spec == id(x.spec):
             view = self.replaced["__getitem__"](x, key)

@@ -125,6 +125,17 @@ def _item(f: Function) -> Value:
     return f.choose(count.equals(0), lambda: [f.call("only", POINTER, [x])], at)[0]
 
 
+def _with(f: Function) -> Value:
+    """An operation, which comes first, on the tensor and what comes then."""
+    x, args, count = f.arguments
+    op, y, z = (lambda k=k: args.at(k, POINTER).load(POINTER) for k in range(3))  # type: ignore[misc]
+    one = lambda: [f.call("unary", POINTER, [x, op()])]  # noqa: E731
+    two = lambda: [f.call("binary", POINTER, [x, y(), op(), f.constant(I1, False)])]  # noqa: E731
+    three = lambda: [f.call("ternary", POINTER, [x, y(), z(), op()])]  # noqa: E731
+    more = lambda: f.choose(count.equals(3), three, lambda: [f.nothing()])  # noqa: E731
+    return f.choose(count.equals(1), one, lambda: f.choose(count.equals(2), two, more))[0]
+
+
 METHODS = (
     *[Method(f"__{name}__", _binary(op), Kind.ONE) for name, op in {**_BINARY, **_COMPARISONS}.items()],
     *[Method(f"__r{name}__", _binary(op, True), Kind.ONE) for name, op in _BINARY.items()],
@@ -144,6 +155,7 @@ METHODS = (
     Method("__getitem__", lambda f: f.call("get_item", POINTER, f.arguments), Kind.ONE),
     Method("__setitem__", _with_two("set_item"), Kind.SOME),
     Method("item", _item, Kind.SOME),
+    Method("_with", _with, Kind.SOME),
 )
 _PARAMETERS = {
     Kind.NOTHING: [("x", POINTER), ("unused", POINTER)],
@@ -223,6 +235,7 @@ def _held(f: Function) -> None:
     x, y, op = f.arguments
     found = f.made(f.call("binary", POINTER, [x, y, op, f.constant(I1, False)]))
     storage, spec, offset = f.get(x, "Tensor.storage"), f.get(x, "Tensor.spec"), f.get(x, "Tensor.offset")
+    f.when_giving(f.is_a(storage, "Element"), lambda: _element_holds(f, x, storage, found))
     f.require(f.is_a(storage, "Storage"))
     node, new = f.get(storage, "Storage.node"), f.get(found, "Tensor.spec")
     whole = f.get(f.get(node, "Node.recipe"), "Recipe.size").equals(f.get(spec, "Spec.size"))
@@ -248,6 +261,24 @@ def _held(f: Function) -> None:
     f.keeps(found)
     f.drop(found)
     f.give(f.own(x))
+
+
+def _element_holds(f: Function, x: Value, storage: Value, found: Value) -> Value:
+    """An element that is known, whose number is now that of a result, which is held."""
+    held = list(f._held)
+    before = f.get(storage, "Element._number")
+    f.refuse(f.is_the(before, "None"))
+    spec = f.get(x, "Tensor.spec")
+    f.require(f.get(found, "Tensor.spec").equals(spec))
+    f.require(f.get(spec, "Spec.shape").equals(f.the("()")))
+    f.require(f.get(storage, "Element._dtype").equals(f.get(spec, "Spec.dtype")))
+    number = f.made(f.call("only", POINTER, [found]))
+    f.set(storage, "Element._number", number)
+    f.keeps(number, found)
+    f.drop(before)
+    f.drop(found)
+    f._held[:] = held
+    return f.own(x)
 
 
 def operations() -> dict[str, object]:

@@ -27,6 +27,7 @@ def write(module: Module, objects: Objects) -> None:
     _pending(Function(module, objects, "pending", [("recipe", POINTER), ("sources", POINTER), ("offsets", POINTER)]))
     _tensor(Function(module, objects, "tensor", [("node", POINTER), ("spec", POINTER)]))
     _unary(Function(module, objects, "unary", [("x", POINTER), ("op", POINTER)]))
+    _ternary(Function(module, objects, "ternary", [("x", POINTER), ("y", POINTER), ("z", POINTER), ("op", POINTER)]))
     _binary(Function(module, objects, "binary", [("x", POINTER), ("y", POINTER), ("op", POINTER), ("comes_last", I1)]))
 
 
@@ -106,20 +107,10 @@ def _binary(f: Function) -> None:
     x, y, op, after = f.arguments
     f.require(f.is_a(x, "Tensor"))
     key, thing, is_node, offset = operand(f, x)
-    kind, zero = f.type_of(y), f.the("0")
-    is_int = f.is_the(kind, "int")
-
-    def number() -> list[Value]:
-        f.require(f.either(is_int, lambda: f.is_the(kind, "float")))
-        return [kind, y, f.constant(I1, False), zero]
-
-    def tensor() -> list[Value]:
-        f.refuse(after)
-        return list(operand(f, y))
-
-    beside = Operand(*f.choose(f.is_the(kind, "Tensor"), tensor, number))
+    f.refuse(f.both(after, lambda: f.is_a(y, "Tensor")))
+    beside = beside_of(f, y)
     made = found_made(f, select(after, f.get(key, "Spec.made_after"), f.get(key, "Spec.made")), op, beside.key)
-    f.when(is_int, lambda: within(f, y, made))
+    f.when(f.is_a(y, "int"), lambda: within(f, y, made))
     recipe, spec = f.hold(f.get(made, "Made.recipe")), f.hold(f.get(made, "Made.spec"))
     f.hold(thing), f.hold(offset), f.hold(beside.thing), f.hold(beside.offset)
     dtypes = f.get(recipe, "Recipe.dtypes")
@@ -130,6 +121,37 @@ def _binary(f: Function) -> None:
     f.keeps(one, other)
     offsets = f.tuple_of(select(after, beside.offset, offset), select(after, offset, beside.offset))
     f.keeps(offset, beside.offset)
+    f.give(result(f, recipe, sources, offsets, spec))
+
+
+def beside_of(f: Function, y: Value) -> Operand:
+    """What stands beside a tensor: another, or a Python float or integer."""
+    kind = f.type_of(y)
+
+    def number() -> list[Value]:
+        f.require(f.either(f.is_the(kind, "int"), lambda: f.is_the(kind, "float")))
+        return [kind, y, f.constant(I1, False), f.the("0")]
+
+    return Operand(*f.choose(f.is_the(kind, "Tensor"), lambda: list(operand(f, y)), number))
+
+
+def _ternary(f: Function) -> None:
+    """The pending result of an operation on a tensor and two more, which may be numbers."""
+    x, y, z, op = f.arguments
+    f.require(f.is_a(x, "Tensor"))
+    operands = (operand(f, x), beside_of(f, y), beside_of(f, z))
+    pair = f.tuple_of(f.own(operands[1].key), f.own(operands[2].key))
+    made = found_made(f, f.get(operands[0].key, "Spec.made"), op, pair)
+    for number in (y, z):
+        f.when(f.is_a(number, "int"), lambda number=number: within(f, number, made))  # type: ignore[misc]
+    recipe, spec = f.hold(f.get(made, "Made.recipe")), f.hold(f.get(made, "Made.spec"))
+    f.keeps(pair)
+    f.drop(pair)
+    for its in operands:
+        f.hold(its.thing), f.hold(its.offset)
+    dtypes = f.get(recipe, "Recipe.dtypes")
+    read = [as_source(f, its.thing, its.is_node, f.item(dtypes, k)) for k, its in enumerate(operands)]
+    sources, offsets = f.tuple_of(*read), f.tuple_of(*[its.offset for its in operands])
     f.give(result(f, recipe, sources, offsets, spec))
 
 

@@ -248,6 +248,10 @@ class Core:
         _set_spec(found, made.spec)
         return found
 
+    def _with(self, op: Op, *others: Any) -> Self:
+        """The same for this and what may come after it."""
+        return self._compute(op, self, *others)
+
     @classmethod
     def _computed(cls, op: Op, operands: Sequence[Any]) -> Self:
         """The same, found out anew."""

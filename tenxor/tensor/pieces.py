@@ -26,6 +26,7 @@ Array = np.ndarray[Any, Any]
 Piece = Core | Array  # an array as `are_arrays` wants it
 Shape = tuple[int, ...]
 _T = TypeVar("_T", bound=Core)
+FEWEST = 1 << 14  # bytes of a result that is sooner copied than written by kernels
 FEW = 16  # pieces, some of them pending, each of which is computed straight into its place
 LARGE = 1 << 20  # bytes of a piece from which threads share the copying
 BATCH = 256  # pieces that NumPy copies in one call, and which may have copies of their own on the way
@@ -46,7 +47,7 @@ def want_kernels(pieces: Sequence[Piece], nbytes: int) -> bool:
     """Whether kernels should write the pieces of a result of `nbytes` bytes, when its values are asked for."""
     if nbytes >= LARGE * len(pieces):
         return all(isinstance(p, Core) for p in pieces)
-    return len(pieces) <= FEW and any(isinstance(p, Core) and p.storage.node.buffer is None for p in pieces)
+    return FEWEST < nbytes and len(pieces) <= FEW and any(isinstance(p, Core) and p.storage.node.buffer is None for p in pieces)
 
 
 def joined_quickly(
