@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import sys
 from collections import deque
-from collections.abc import Callable, MutableSequence
+from collections.abc import Callable
 from itertools import count
 from threading import get_ident
 from time import monotonic
 from types import FrameType
-from typing import Any
+from typing import Any, Protocol
 from weakref import ref
 
 import numpy as np
@@ -36,6 +36,14 @@ GROWTH = 1 << 20  # bytes by which memory may grow, and an eighth of what is in 
 IN_USE, PEAK, POOLED, ALLOWED = range(4)  # counts of bytes in `Pool.small`
 NOBODY = -1  # has this number: sums that are made while somebody else is at it are of no use to the next
 MAX_POOLED = memory_bytes() // 4  # bytes kept for reuse at the most
+
+
+class Counts(Protocol):
+    """A few numbers in a row."""
+
+    def __getitem__(self, k: int, /) -> int: ...
+
+    def __setitem__(self, k: int, value: int, /) -> None: ...
 
 
 class Pool:
@@ -85,7 +93,7 @@ class Pool:
         self._number = count(1).__next__
         self._sums = (0, 0, 0)  # the number of whoever added up, the bytes in use, and those pooled
         self._latest = 0  # the number of the last who has begun
-        self.small: MutableSequence[int] = [0, 0, 0, 0]
+        self.small: Counts = [0, 0, 0, 0]
         self.release_small: Callable[[], object] = int
         self.most = self.colour = self.recent = self.high = self.foreign = 0
         self.kept, self.limit, self.due = SPARE, UNLIMITED, monotonic() + FORGOTTEN

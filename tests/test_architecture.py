@@ -47,6 +47,7 @@ ROOMS = (
     Room(("tenxor.pool",), "blocks of memory, whoever wants them", only=("tenxor.system",)),
     Room(("tenxor.memory",), "a node holds buffers, so they stand below it, not with the machines"),
     Room(("tenxor.node",), "what is read, and what a write means; not how it is computed"),
+    Room(("tenxor.spec",), "what a tensor is besides its memory, and what operations make of it; it names recipes"),
     Room(("tenxor.ownership",), "who can still read a node; asked by whoever may overwrite one"),
     Room(("tenxor.rewrite",), "what is computed, for speed, instead of what was written; no kernel is known here"),
     Room(
@@ -62,6 +63,7 @@ ROOMS = (
     Room(("tenxor.storage",), "the cell that holds a node; it shows what is in it, so it can ask for values"),
     Room(("tenxor.show",), "figures are drawn from layouts alone", only=("tenxor.layout", "tenxor.errors")),
     Room(("tenxor.tensor",), "a storage seen through a layout, with methods"),
+    Room(("tenxor.shortcut",), "the short way of what tensors do; it knows them, and they do not know it"),
     Room(("tenxor.creation", "tenxor.functions", "tenxor.linalg", "tenxor.random"), "the public face, thin"),
     Room(("tenxor", "tenxor.__main__", "tenxor.tour"), "the doors: they import whatever they show"),
 )

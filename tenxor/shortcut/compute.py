@@ -162,7 +162,9 @@ def _forget(f: Function) -> None:
 def _argument(f: Function, row: Value, sources: Value, offsets: Value, out: Value) -> Value:
     """What a row of a frame stands for."""
     kind, more = row.load(I64), f.word(row, 32)
-    source = lambda: f.item(sources, f.word(row, 8))  # noqa: E731
+
+    def source() -> Value:
+        return f.item(sources, f.word(row, 8))
 
     def place(buffer: Value) -> list[Value]:
         at = f.word(row, 16)
@@ -176,10 +178,14 @@ def _argument(f: Function, row: Value, sources: Value, offsets: Value, out: Valu
 
     def number() -> list[Value]:
         value = f.get(source(), "Scalar.value")
-        as_float = lambda: [f.call("PyFloat_AsDouble", DOUBLE, [value]).bitcast(I64)]  # noqa: E731
-        as_int = lambda: f.choose(  # noqa: E731
-            kind.equals(SIGNED), lambda: [f.integer(value)], lambda: [f.call("PyLong_AsUnsignedLongLong", I64, [value])]
-        )
+
+        def as_float() -> list[Value]:
+            return [f.call("PyFloat_AsDouble", DOUBLE, [value]).bitcast(I64)]
+
+        def as_int() -> list[Value]:
+            unsigned = lambda: [f.call("PyLong_AsUnsignedLongLong", I64, [value])]  # noqa: E731
+            return f.choose(kind.equals(SIGNED), lambda: [f.integer(value)], unsigned)
+
         return f.choose(kind.equals(FLOAT), as_float, as_int)
 
     def other() -> list[Value]:

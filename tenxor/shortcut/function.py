@@ -21,7 +21,14 @@ class Function(Builder):
     """One function. Arguments and locals are objects or 64-bit integers."""
 
     def __init__(
-        self, module: Module, objects: Objects, name: str, parameters: Sequence[tuple[str, Type]], result: Type = POINTER, *, exported: bool = False
+        self,
+        module: Module,
+        objects: Objects,
+        name: str,
+        parameters: Sequence[tuple[str, Type]],
+        result: Type = POINTER,
+        *,
+        exported: bool = False,
     ) -> None:
         super().__init__(module, name, parameters, result, exported=exported)
         self.objects, self.result = objects, result
@@ -239,7 +246,7 @@ class Function(Builder):
 
     def found_in(self, table: Value, key: Value) -> Value:
         """What a dictionary has for a key; null if nothing."""
-        return self.call("PyDict_GetItem", POINTER, [table, key])
+        return self.call("PyDict_GetItemWithError", POINTER, [table, key])
 
     def new(self, name: str, **slots: Value) -> Value:
         """A new object of a class, which is held, with what is in its slots; those references go with it."""

@@ -13,7 +13,7 @@ from ..ops import OPS
 from ..spec import EXACT, Made, Spec, remember
 from ..storage import Storage
 from ..tensor import Tensor
-from ..tensor.core import broadcast_layout
+from ..tensor.writing import broadcast_layout
 from .frames import frame_of_write
 
 MOST_STEPS = 8
@@ -97,7 +97,7 @@ def _written(view: Tensor, value: Any) -> Made | None:
             return None
         source: Node | Scalar = data(allocate(0), value.storage.node.shape, value.dtype)
         made, through = source, broadcast_layout(value.layout, spec.shape, "assignment")
-    elif kind is float and spec.dtype.is_float or kind is int and spec.dtype.is_integer or kind is int and spec.dtype.is_float:
+    elif (kind is float and spec.dtype.is_float) or (kind is int and (spec.dtype.is_integer or spec.dtype.is_float)):
         source = Scalar(value, spec.dtype)
         made = Node.of(OPS["cast"], (), spec.dtype, (source,), (None,))
         through = Layout(spec.shape, (0,) * len(spec.shape))
@@ -106,7 +106,7 @@ def _written(view: Tensor, value: Any) -> Made | None:
     else:
         return None
     whole = Layout.contiguous((node.size,))
-    store = Node.of(STORE, (node.size,), spec.dtype, (old, made), (whole, through), view.layout)  # type: ignore[arg-type]
+    store = Node.of(STORE, (node.size,), spec.dtype, (old, made), (whole, through), view.layout)
     frame, plan = frame_of_write(store, source)
     return Made(spec, low=low, high=high, frame=frame, plan=plan)
 

@@ -30,8 +30,9 @@ _BINARY = {
 _COMPARISONS = {"lt": "less", "le": "less_equal", "gt": "greater", "ge": "greater_equal", "eq": "equal", "ne": "not_equal"}
 _UNARY = {"neg": "negative", "pos": "positive", "abs": "abs", "invert": "bitwise_invert"}
 _NAMED = (
-    *("exp", "expm1", "log", "log1p", "log2", "log10", "sqrt", "rsqrt", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh"),
-    *("asinh", "acosh", "atanh", "erf", "sigmoid", "relu", "abs", "sign", "square", "reciprocal", "floor", "ceil", "trunc", "round"),
+    *("exp", "expm1", "log", "log1p", "log2", "log10", "sqrt", "rsqrt", "sin", "cos", "tan", "asin", "acos", "atan"),
+    *("sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "sigmoid", "relu", "abs", "sign"),
+    *("square", "reciprocal", "floor", "ceil", "trunc", "round"),
     *("isnan", "isinf", "isfinite", "logical_not", "conj"),
 )
 _NAMED_BINARY = (
@@ -117,10 +118,10 @@ def _with_two(function: str) -> Callable[[Function], Value]:
 def _item(f: Function) -> Value:
     """The only element, or the one at one coordinate or two."""
     x, args, count = f.arguments
-    first = lambda: args.load(POINTER)  # noqa: E731
 
     def at() -> list[Value]:
-        return f.choose(count.equals(1), lambda: [f.call("item_at", POINTER, [x, first()])], lambda: [f.nothing()])
+        of_one = lambda: [f.call("item_at", POINTER, [x, args.load(POINTER)])]  # noqa: E731
+        return f.choose(count.equals(1), of_one, lambda: [f.nothing()])
 
     return f.choose(count.equals(0), lambda: [f.call("only", POINTER, [x])], at)[0]
 
@@ -128,11 +129,22 @@ def _item(f: Function) -> Value:
 def _with(f: Function) -> Value:
     """An operation, which comes first, on the tensor and what comes then."""
     x, args, count = f.arguments
-    op, y, z = (lambda k=k: args.at(k, POINTER).load(POINTER) for k in range(3))  # type: ignore[misc]
-    one = lambda: [f.call("unary", POINTER, [x, op()])]  # noqa: E731
-    two = lambda: [f.call("binary", POINTER, [x, y(), op(), f.constant(I1, False)])]  # noqa: E731
-    three = lambda: [f.call("ternary", POINTER, [x, y(), z(), op()])]  # noqa: E731
-    more = lambda: f.choose(count.equals(3), three, lambda: [f.nothing()])  # noqa: E731
+
+    def given(k: int) -> Value:
+        return args.at(k, POINTER).load(POINTER)
+
+    def one() -> list[Value]:
+        return [f.call("unary", POINTER, [x, given(0)])]
+
+    def two() -> list[Value]:
+        return [f.call("binary", POINTER, [x, given(1), given(0), f.constant(I1, False)])]
+
+    def three() -> list[Value]:
+        return [f.call("ternary", POINTER, [x, given(1), given(2), given(0)])]
+
+    def more() -> list[Value]:
+        return f.choose(count.equals(3), three, lambda: [f.nothing()])
+
     return f.choose(count.equals(1), one, lambda: f.choose(count.equals(2), two, more))[0]
 
 

@@ -42,7 +42,8 @@ def slots_of(cls: type) -> dict[str, int]:
     for base in cls.__mro__:
         for name, slot in vars(base).items():
             if isinstance(slot, MemberDescriptorType):
-                one, marker = object.__new__(cls), object()
+                one: object = object.__new__(cls)
+                marker = object()
                 slot.__set__(one, marker)
                 found[name] = place_of(id(marker), words_of(one, cls.__basicsize__), f"{cls.__name__}.{name}")
     return found

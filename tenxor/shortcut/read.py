@@ -48,7 +48,7 @@ def _number_at(f: Function) -> None:
     case(int64.name, lambda: integer(load(I64)))
     case(boolean.name, lambda: f.own(f.selected(load(I8).equals(0), f.the("False"), f.the("True"))))
     for d, kind in _INTEGERS:
-        case(d.name, lambda d=d, kind=kind: integer(load(kind).cast("zext" if d.kind == "uint" else "sext", I64)))  # type: ignore[misc]
+        case(d.name, lambda d=d, kind=kind: integer(load(kind).cast("zext" if d.kind == "uint" else "sext", I64)))
     case(uint64.name, lambda: f.call("PyLong_FromUnsignedLongLong", POINTER, [load(I64)]))
     f.decline()
 

@@ -112,15 +112,24 @@ def _binary(f: Function) -> None:
     made = found_made(f, select(after, f.get(key, "Spec.made_after"), f.get(key, "Spec.made")), op, beside.key)
     f.when(f.is_a(y, "int"), lambda: within(f, y, made))
     recipe, spec = f.hold(f.get(made, "Made.recipe")), f.hold(f.get(made, "Made.spec"))
-    f.hold(thing), f.hold(offset), f.hold(beside.thing), f.hold(beside.offset)
+    f.hold(thing), f.hold(beside.thing)
     dtypes = f.get(recipe, "Recipe.dtypes")
-    first, second = select(after, f.number(1), f.number(0)), select(after, f.number(0), f.number(1))
-    one = as_source(f, thing, is_node, f.item(dtypes, first))
-    other = as_source(f, beside.thing, beside.is_node, f.item(dtypes, second))
+    places = select(after, f.number(1), f.number(0)), select(after, f.number(0), f.number(1))
+    one = as_source(f, thing, is_node, f.item(dtypes, places[0]))
+    other = as_source(f, beside.thing, beside.is_node, f.item(dtypes, places[1]))
     sources = f.tuple_of(select(after, other, one), select(after, one, other))
     f.keeps(one, other)
-    offsets = f.tuple_of(select(after, beside.offset, offset), select(after, offset, beside.offset))
-    f.keeps(offset, beside.offset)
+    first, second = select(after, beside.offset, offset), select(after, offset, beside.offset)
+    zeros = f.both(f.is_the(first, "0"), lambda: f.is_the(second, "0"))
+    held = list(f._held)
+
+    def pair() -> list[Value]:
+        found = f.tuple_of(f.own(first), f.own(second))
+        f._held[:] = held
+        return [found]
+
+    (offsets,) = f.choose(zeros, lambda: [f.own(f.the("(0, 0)"))], pair)
+    f.holding(offsets)
     f.give(result(f, recipe, sources, offsets, spec))
 
 

@@ -130,7 +130,7 @@ class Arithmetic(Accumulating):
         if fits and type(storage) is Element and storage.known(dtype) is not None:
             storage.hold(result.storage.node)
         else:
-            self._write(result, f"in-place {name}")
+            self._write(result, f"in-place {name}", spent=True)
         return self
 
     def __divmod__(self, other: Any) -> tuple[Self, Self]:

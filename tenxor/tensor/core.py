@@ -8,30 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import inf, prod
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
-from weakref import ref
+from typing import TYPE_CHECKING, Any, Self
 
 from ..dtypes import (
-    DEFAULT_COMPLEX,
     DEFAULT_FLOAT,
     DType,
-    Number,
-    check_fits,
-    check_real,
     of_number,
     plain_number,
     shown_integer,
     weak,
 )
-from ..errors import ArgumentError, DTypeError, IndexOutOfRange, ReadOnlyError, ShapeError, UnknownAttribute
+from ..errors import ArgumentError, DTypeError, ShapeError, UnknownAttribute
 from ..layout import Layout, broadcast_shapes, memory_order
-from ..memory import Buffer, allocate
-from ..node import REINTERPRET, STORE, Node, Scalar, Scatter, data, is_pinned, reinterpreted, writes
+from ..node import Node, Scalar, reinterpreted
 from ..ops import OPS, Op
 from ..ops.rules import floating, inexact, number_and_real
 from ..pending import HEAVY, MAX_PENDING, bounded, relieve, remember
 from ..pool import pool
-from ..realize import lock, realize
+from ..realize import realize
 from ..spec import EXACT, Made, Spec, found_with, of_known, spec_of
 from ..spec import remember as remember_made
 from ..storage import Element, Storage
@@ -42,20 +36,6 @@ MAX_SIZE = 1 << 59  # elements in one tensor: their bytes can still be counted i
 _POSITIVE, _CAST, _POW = OPS["positive"], OPS["cast"], OPS["pow"]
 # What is computed in place may not be of a higher kind than the tensor.
 KINDS = {"bool": 0, "uint": 1, "int": 1, "float": 2, "complex": 3}
-
-
-class Places(NamedTuple):
-    """What a scatter writes: elements of `target`, whose last axes have `indices`, each read through one of the `throughs`."""
-
-    op: Scatter
-    target: Layout
-    indices: tuple[Core, ...]
-    throughs: tuple[Layout, ...]
-
-    @property
-    def shape(self) -> Shape:
-        """The shape of what is written."""
-        return self.target.shape[: self.target.ndim - len(self.indices)]
 
 
 class Core:
@@ -189,7 +169,7 @@ class Core:
                 check_count(recipe.op.name, recipe.shape)
             layout = _contiguous(recipe.shape)
         if node.buffer is None:
-            if _reads_pinned(node) and not node.traced:
+            if reads_pinned(node) and not node.traced:
                 realize(node)
             elif node.count > MAX_PENDING:
                 bounded(node)
@@ -297,151 +277,6 @@ class Core:
             realize(self.storage.node)
         return self
 
-    def _write(self, value: Core | Number, op: str = "assignment") -> None:
-        """Put `value`, broadcast to this shape and cast to this dtype, into the storage through this layout."""
-        layout = self.layout
-        source, through = self._source_of(value, op)
-        if layout.size == 0:
-            return
-        self._check_writable(value, op)
-        with lock:  # threads may write different parts of one storage at once
-            pinned = self._pinned()
-            if layout.offset == 0 and layout.size == self.node.size and layout.is_contiguous() and not pinned:
-                self._replace(source, through)
-            else:
-                self._store(source, through, pinned)
-
-    # Parts of writing. Who else can read what is overwritten is counted, so no local variable holds a node while it is:
-    # what a write reads is known as the storage that holds it.
-
-    def _check_writable(self, value: Core | Number, op: str) -> None:
-        """Raise ReadOnlyError if this view has one element for several that a value has."""
-        layout = self.layout
-        if not layout.is_injective() and isinstance(value, Core) and value.layout.size != 1:
-            raise ReadOnlyError(
-                f"{op}: this view of shape {layout.shape} is read-only: several positions share one element (it is broadcast,"
-                " or its windows or indices repeat); write through the tensor that it is a view of, assign one number,"
-                " or take a copy() first"
-            )
-
-    def _pinned(self) -> bool:
-        """Whether others may write this storage's memory, and we too."""
-        storage = self.storage
-        if not is_pinned(storage.node):
-            return False
-        if storage.node.buffer.frozen:  # type: ignore[union-attr]
-            self._part()  # what others may write, but we may not
-            return False
-        return True
-
-    def _source_of(
-        self, value: Core | Number, op: str, shape: Shape | None = None
-    ) -> tuple[Core | Scalar, Layout | None]:
-        """What a write reads: a tensor and its layout over a shape, this one if none is given, or a number."""
-        if not isinstance(value, Core):
-            if type(value) is complex:
-                check_real(op, DEFAULT_COMPLEX, self.dtype)
-            if self.dtype.kind == "bool":
-                value = bool(value)
-            elif type(value) is int:
-                check_fits(value, self.dtype if self.dtype.is_integer else DEFAULT_FLOAT, op)
-            strong = type(value) is float or type(value) is complex
-            return Scalar(value, of_number(value) if strong else self.dtype), None
-        check_real(op, value.dtype, self.dtype)
-        return value, broadcast_layout(value.layout, self.layout.shape if shape is None else shape, op)
-
-    def _replace(self, value: Core | Scalar, through: Layout | None) -> None:
-        """A write of the whole storage: a new node, and the old one is forgotten.
-
-        If there is no memory to compute what must be computed at once, the storage holds what it held before; if the recipe
-        does not read that it is gone, and then the write may be made again as well as not.
-        """
-        new = self._replacement(value, through)
-        if new.buffer is not None or not (new.count > MAX_PENDING or _reads_pinned(new)):
-            self._put(new)
-            return
-        before = ref(self.storage.node)
-        self._put(new)
-        try:
-            realize(self.storage.node)
-        except (MemoryError, IndexOutOfRange):
-            self._restore(before())
-            raise
-
-    def _replacement(self, value: Core | Scalar, through: Layout | None) -> Node:
-        """The content after a write of the whole storage."""
-        shape, dtype = self.layout.shape, self.dtype
-        if type(value) is Scalar:
-            return Node.of(_CAST, shape, dtype, (value,), (None,))
-        assert isinstance(value, Core)
-        source = value.node
-        if source.dtype is not dtype or source.size != self.node.size or through is not _contiguous(shape):
-            return Node.of(_CAST, shape, dtype, (source,), (through,))
-        return Node.of(_POSITIVE, shape, dtype, (source,), (through,)) if is_pinned(source) else source
-
-    def _store(self, value: Core | Scalar, through: Layout | None, pinned: bool, places: Places | None = None) -> None:
-        """A write of some elements, at indices if there are `places`: onto the old node, at once if that is in memory."""
-        storage = self.storage
-        read = (value,) if places is None else (value, *places.indices)
-        at_once = storage.node.buffer is not None or any(
-            isinstance(x, Core) and is_pinned(x.storage.node) for x in read
-        )
-        self._put(self._stored(value, through, pinned, places))
-        if at_once or storage.node.count > MAX_PENDING:
-            try:
-                realize(storage.node)
-            except (MemoryError, IndexOutOfRange):
-                new = storage.node
-                if new.op is REINTERPRET:
-                    (new,) = new.sources  # type: ignore[assignment]
-                self._restore(new.sources[0] if writes(new.op) else None)  # type: ignore[arg-type]
-                raise
-
-    def _stored(self, value: Core | Scalar, through: Layout | None, pinned: bool, places: Places | None = None) -> Node:
-        """The content after a write of some elements."""
-        old = self.node
-        whole = _contiguous((old.size,))
-        if places is None:
-            source, layout = self._read(value, through, self.layout.shape, pinned)
-            return Node.of(STORE, (old.size,), old.dtype, (old, source), (whole, layout), self.layout)
-        reads = zip((value, *places.indices), (through, *places.throughs), strict=True)
-        sources, layouts = zip(*[self._read(x, its, places.shape, pinned) for x, its in reads], strict=True)
-        return Node.of(places.op, (old.size,), old.dtype, (old, *sources), (whole, *layouts), places.target)
-
-    def _read(self, value: Core | Scalar, through: Layout | None, shape: Shape, pinned: bool) -> tuple[Node, Layout]:
-        """What a write reads, a number too, as a node and its layout over the shape written to."""
-        if type(value) is Scalar:
-            return Node.of(_CAST, (), self.dtype, (value,), (None,)), Layout(shape, (0,) * len(shape))
-        assert isinstance(value, Core) and through is not None
-        source, held = value.node, value.storage.node
-        same_memory = held is self.storage.node or held.buffer is self.storage.node.buffer is not None
-        if same_memory or (pinned and is_pinned(source)):  # it reads what is written: it is read first
-            source = Node.of(_POSITIVE, shape, source.dtype, (source,), (through,))
-            through = _contiguous(shape)
-            if pinned:
-                realize(source)
-        return source, through
-
-    def _part(self) -> Buffer:
-        """Move what the storage holds in memory to memory of its own."""
-        node = self.storage.node
-        shared = node.buffer
-        assert shared is not None
-        own = allocate(shared.nbytes, "assignment", node.shape, node.dtype)
-        own.array[: shared.nbytes] = shared.array[: shared.nbytes]
-        self.storage.node = data(own, node.shape, node.dtype)
-        return own
-
-    def _restore(self, old: Node | None) -> None:
-        """What was just written could not be computed: the storage holds what it held before, if that is still there."""
-        if old is not None and self.storage.node.buffer is None:
-            self._put(old)
-
-    def _put(self, node: Node) -> None:
-        """Let the storage hold a node of this dtype."""
-        dtype = self.storage.node.dtype
-        self.storage.node = node if node.dtype is dtype else reinterpreted(node, dtype)
-
 
 # A tensor never becomes another view: only its construction sets these, and what asks for them.
 _set_storage, _set_layout, _set_dtype, _set_spec, _set_offset = [
@@ -450,7 +285,7 @@ _set_storage, _set_layout, _set_dtype, _set_spec, _set_offset = [
 _layout_of, _spec_of, _offset_of = [Core.__dict__[name].__get__ for name in ("layout", "spec", "offset")]  # if there is one
 
 
-def _reads_pinned(node: Node) -> bool:
+def reads_pinned(node: Node) -> bool:
     """Whether others may write what a recipe reads. A plain loop: it runs for every operation."""
     for source in node.sources:  # noqa: SIM110
         if type(source) is Node and source.buffer is not None and source.buffer.pins:
@@ -464,22 +299,6 @@ def check_count(op: str, shape: Shape) -> None:
         raise MemoryError(f"{op}: there is no memory for {shown_integer(prod(shape))} elements, those of shape {shape}")
     if 0 in shape and prod([n or 1 for n in shape]) >= MAX_SIZE:
         raise ShapeError(f"{op}: the other axes of shape {shape} are too long, though there are no elements")
-
-
-def broadcast_layout(layout: Layout, shape: Shape, op: str) -> Layout:
-    """A value's layout, broadcast to the shape written to; as in NumPy it may have more axes, of size 1, in front."""
-    if layout.shape == shape:
-        return layout
-    more = len(layout.shape) - len(shape)
-    try:
-        if more > 0 and layout.shape[:more] == (1,) * more:
-            return layout.squeeze(range(more)).expand(shape)
-        return layout.expand(shape)
-    except ShapeError:
-        raise ShapeError(
-            f"{op}: a value of shape {layout.shape} does not broadcast to the shape {shape} written to;"
-            " its axes must be equal to those, or 1, counted from the last"
-        ) from None
 
 
 def broadcast(op: str, *shapes: Shape) -> Shape:

@@ -25,6 +25,7 @@ from ..realize import lock, realize
 from ..storage import Storage
 from .core import Core, check_count
 from .nested import from_nested
+from .writing import Writing
 
 Array = np.ndarray[Any, Any]
 _NUMBERS = frozenset((int, float, bool, complex))
@@ -49,7 +50,7 @@ class _Export:
         self.buffer.pins -= self.pins
 
 
-class Exchange(Core):
+class Exchange(Writing):
     """Conversions from and to what others use."""
 
     __slots__ = ()

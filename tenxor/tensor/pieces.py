@@ -47,7 +47,7 @@ def want_kernels(pieces: Sequence[Piece], nbytes: int) -> bool:
     """Whether kernels should write the pieces of a result of `nbytes` bytes, when its values are asked for."""
     if nbytes >= LARGE * len(pieces):
         return all(isinstance(p, Core) for p in pieces)
-    return FEWEST < nbytes and len(pieces) <= FEW and any(isinstance(p, Core) and p.storage.node.buffer is None for p in pieces)
+    return nbytes > FEWEST and len(pieces) <= FEW and any(isinstance(p, Core) and p.storage.node.buffer is None for p in pieces)
 
 
 def joined_quickly(

@@ -17,8 +17,9 @@ from ..ops import OPS
 from ..ops.reductions import COMBINED_BY, REDUCTIONS, Reduction
 from ..plans.indices import wrong_index
 from ..realize import lock, realize
-from .core import KINDS, Core, Places, broadcast_layout
+from .core import KINDS, Core
 from .gathering import FEW, Gathering, Selection, outside
+from .writing import Places, broadcast_layout
 
 # Where many values meet at few elements, so many parts of them are reduced on their own; there are so many for an element.
 PARTS, MANY, FAR_MORE = 16, 1 << 18, 256
