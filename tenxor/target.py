@@ -117,7 +117,7 @@ class Loops:
     vectors: int = 16  # in a step through a short row that is reduced into states: it is best read whole
     singly: int = 4  # elements loaded one by one from one place in memory, before the place is moved on
     columns: int = 4096  # in a block: their states, of four bytes, fill half of the nearest cache
-    short_rows: int = 1024  # columns in a block where there are no more: whole rows are read one after the other
+    short_rows: int = 256  # columns in a block where there are no more: whole rows are read one after the other
     narrow: int = 256  # columns in a block that is read more than once: it should stay in some cache
     row: int = 1 << 14  # elements of a row that is kept: it lies on the stack, and some threads have small ones
     rows: int = 1 << 19  # bytes of all rows that a kernel keeps there
@@ -131,7 +131,7 @@ class Loops:
     def of(caches: Caches) -> Loops:
         """Blocks of columns as the nearest cache allows."""
         near = caches.tuned().first
-        return Loops(columns=near // 8, short_rows=near // 32, narrow=near // 128)
+        return Loops(columns=near // 8, short_rows=near // 128, narrow=near // 128)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +155,11 @@ class Blocks:
 
     direct_rows: int = 40  # up to which columns are read where they lie: packing would be half of the work
     direct_columns: int = 96  # and rows
+    direct: int = 1 << 19  # bytes of a whole side, up to which it is read where it lies, too: the second cache holds it
+    few: int = 400  # rows that need such columns, or columns that need such rows: for more it is better in one piece
+    nearest: int = 1 << 14  # bytes of all columns that are read where they lie for any number of rows: the nearest cache holds them
+    apart: int = 1 << 12  # bytes, but such rows should not be a multiple of that apart: they would share a few places of a cache
+    touched: int = 1 << 24  # bytes of all such products: beyond, memory is read in order, and packing does that
     rows: tuple[int, int] = (48, 240)  # in a block (MC), at least and at most: multiples of every MR
     columns: tuple[int, int] = (64, 4096)  # and columns (NC): whole vectors of them
     left: int = 1 << 22  # bytes of packed rows, which should stay in the last cache with those of another thread
@@ -166,9 +171,19 @@ class Blocks:
 
     @staticmethod
     def of(caches: Caches) -> Blocks:
-        """Blocks as the second and the last cache allow."""
+        """Blocks as the caches allow."""
         tuned = caches.tuned()
-        return Blocks(left=tuned.last // 8, right=tuned.last // 4, fixed=tuned.last // 2, near=tuned.second)
+        second, last = tuned.second, tuned.last
+        return Blocks(
+            direct=second,
+            nearest=tuned.first // 2,
+            apart=tuned.first // 8,
+            touched=last // 2,
+            left=last // 8,
+            right=last // 4,
+            fixed=last // 2,
+            near=second,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,8 +259,13 @@ class Target:
     def tile(self, states: int) -> Tile:
         """The register tile of a product whose reduction has so many states, beside a vector or two of each step."""
         if self.registers >= MANY_REGISTERS:
-            return Tile((12, 4), 2) if states == 1 else Tile((6, 2), 2)
-        return Tile((6, 2), 2) if states == 1 else Tile((4, 2), 1)
+            return Tile((12, 4), 2) if states == 1 else Tile((6, 3), 2)
+        return Tile((6, 3), 2) if states == 1 else Tile((4, 2), 1)
+
+    @property
+    def halves(self) -> bool:
+        """Whether vectors of half the length may take half the time."""
+        return self.vector_bytes >= 64
 
     @property
     def identity(self) -> str:

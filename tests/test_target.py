@@ -65,9 +65,10 @@ class TestCaches:
 
     def test_that_are_smaller_give_smaller_blocks(self) -> None:
         target = Target(16).with_caches(Caches(16 * KiB, 128 * KiB, 8 * MiB))
-        assert target.loops == replace(Loops(), columns=2048, short_rows=512, narrow=128)
+        assert target.loops == replace(Loops(), columns=2048, short_rows=128, narrow=128)
         assert target.streams == replace(Streams(), result=2 * MiB, touched=8 * MiB)
-        assert target.blocks == replace(Blocks(), left=MiB, right=2 * MiB, fixed=4 * MiB, near=128 * KiB)
+        packed = {"left": MiB, "right": 2 * MiB, "fixed": 4 * MiB, "near": 128 * KiB}
+        assert target.blocks == replace(Blocks(), direct=128 * KiB, nearest=8 * KiB, apart=2 * KiB, touched=4 * MiB, **packed)
 
     def test_change_no_bits(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Blocks and streams for a machine with hardly any caches, and for this one."""

@@ -12,7 +12,7 @@ import numpy as np
 from ..creation import asarray
 from ..dtypes import DType, boolean, promote
 from ..errors import ArgumentError, AxisError, ShapeError
-from ..kernel.pairs import LEAST
+from ..kernel.pairs import FULL
 from ..layout import Layout, broadcast_shapes
 from ..layout.coords import axis_number
 from ..tensor import Tensor
@@ -368,7 +368,7 @@ def _pair(a: Layout, a_labels: Labels, b: Layout, b_labels: Labels, result: Labe
     """The product of two terms: as the result, if that leaves a kernel rows and columns to share."""
     sizes = dict(zip((*a_labels, *b_labels), (*a.shape, *b.shape), strict=True))
     summed = [x for x in a_labels if x not in result]
-    rows, columns, steps = LEAST
+    rows, columns, steps = FULL
     free = [x for x in result if (x in a_labels) != (x in b_labels)]
     last = [
         x

@@ -18,7 +18,10 @@ from .arrange import Step, longest_last
 from .drafted import Loops
 
 # These decide what is a product, and in which chunks it is added up, and so its bits: they are the same on all machines.
-LEAST = (4, 8, 4)  # M, N and K from which a product is worth its while
+LEAST = (2, 2, 4)  # M, N and K from which a product is worth its while
+FULL = (4, 8, 4)  # and from which its vectors are full enough that it need not be turned
+LONG = 64  # steps above which lanes run along them instead, if results are few: more of them where steps lie side by side
+FEW, FEW_BESIDE = 10, 64
 AT_ONCE = 256  # steps (KC) for which a panel of columns stays in the nearest cache, and that are added up on their own
 NARROW, LANES = 12, 64  # columns that are too few for lanes, and the bytes of the widest vectors
 
@@ -71,12 +74,18 @@ def pair_of(m: Moves, itemsize: int) -> Pair | None:
     if found is not None:
         return found._replace(widened=True)
     found = _paired(m)
-    turned = longest_last(m.space, m.extents, LEAST[1])
-    if found is None and turned != m.space:  # if columns are few, they are better rows
-        found = _paired(m._replace(space=turned))
-        if found is not None and found.k < NARROW and m.extents[m.space[-1]] > LEAST[0]:
-            return None
-    return found
+    turned = longest_last(m.space, m.extents, FULL[1] if found is None else FULL[0] + 1)
+    if turned == m.space or (found is not None and not _is_unit(m, turned[-1])):
+        return found
+    other = _paired(m._replace(space=turned))  # few columns are better rows, if rows are then read as columns lie
+    if found is None and other is not None and other.k < NARROW and m.extents[m.space[-1]] > FULL[0]:
+        return None
+    return other or found
+
+
+def _is_unit(m: Moves, axis: int) -> bool:
+    """Whether all that moves along an axis does so in steps of 1."""
+    return all(its.get(axis, 1) == 1 for its in m.taken)
 
 
 def _paired(m: Moves) -> Pair | None:
@@ -90,7 +99,12 @@ def _paired(m: Moves) -> Pair | None:
         return None
     found = Pair(m, max(rows, key=lambda a: m.extents[a]), column)
     sizes = m.extents[found.row], m.extents[column], found.k
-    return found if all(size >= least for size, least in zip(sizes, LEAST, strict=True)) else None
+    if any(size < least for size, least in zip(sizes, LEAST, strict=True)):
+        return None
+    results = sizes[0] * sizes[1]
+    if found.k > LONG and (results < FEW or (results < FEW_BESIDE and _is_unit(m, m.summed[-1]))):
+        return None
+    return found
 
 
 # --- columns of several axes ------------------------------------------------------------------------------------------

@@ -50,7 +50,7 @@ def test_gathers_are_read_as_they_are_packed(nbytes: int, monkeypatch: pytest.Mo
         kernel, _ = kernel_of(t)
         assert kernel.product is not None
         product(t)
-    few = a[i[:3]] @ b  # no product: each element would be fetched for all columns
+    few = a[i[:1]] @ b  # no product: each element would be fetched for all columns
     assert len(fuse(pending([few.storage.node]), [few.storage.node], current())) == 2
     with pytest.raises(IndexOutOfRange, match=r"index 25 .* axis 0 .* size 25"):
         (a[tx.abs(i) + 25 - tx.abs(i)] @ b).realize()

@@ -24,7 +24,7 @@ from tenxor.tensor import Tensor
 from tests.machines import current, tune, vectors
 
 from .graphs import in_memory
-from .pairs import SMALL, Pairs, blocks, whole
+from .pairs import PACKED, SMALL, Pairs, blocks, whole
 from .twins import Array, check, emitted, interpreted
 
 VECTORS = (16, 32, 64)  # bytes
@@ -74,7 +74,7 @@ class TestAtRandom:
 
     @pytest.mark.parametrize("seed", range(10))
     def test_packed(self, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-        blocks(monkeypatch, direct_rows=3, direct_columns=3, loops=1)
+        blocks(monkeypatch, **PACKED, loops=1)
         check(Pairs(1000 + seed).result.storage.node)
 
     def test_most_of_them_are_products(self) -> None:
@@ -106,7 +106,7 @@ class TestTiles:
     @pytest.mark.parametrize("steps", [4, 7, 8, 9, 16, 17, 24, 31])
     @pytest.mark.parametrize("packed", [False, True])
     def test_chunks_of_steps(self, steps: int, packed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-        blocks(monkeypatch, **({"direct_rows": 3, "direct_columns": 3} if packed else {}))
+        blocks(monkeypatch, **(PACKED if packed else {}))
         a, b = whole(14, steps), whole(steps, 19)
         found = product(a @ b)
         assert found.once == (steps <= 8) and found.left.packed == found.right.packed == packed
@@ -426,8 +426,8 @@ class TestBits:
         found = {(normal(70, 300) @ normal(300, 90)).to_numpy().tobytes()}
         for sizes in (
             {"rows": (8, 16), "columns": (16, 32)},
-            {"direct_rows": 100},
-            {"direct_rows": 1, "direct_columns": 1},
+            {"direct": 0, "direct_rows": 100},
+            {"direct": 0, "direct_rows": 1, "direct_columns": 1},
         ):
             tune(monkeypatch, blocks={"left": 64, "right": 64, **sizes})
             t = normal(70, 300) @ normal(300, 90)

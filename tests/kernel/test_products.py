@@ -9,13 +9,15 @@ import pytest
 
 import tenxor as tx
 from tenxor.dtypes import bfloat16, float16, float32, float64, int8
+from tenxor.kernel import footprint, pairs
 from tenxor.kernel.ir import Kernel, Product, Store
 from tenxor.kernel.lower import lower
-from tenxor.kernel.pairs import AT_ONCE, LEAST
+from tenxor.kernel.pairs import AT_ONCE, LEAST, LONG
 from tenxor.node import STORE
 from tenxor.plans import lowering
 from tenxor.plans.plan import planned
 from tenxor.tensor import Tensor
+from tests.machines import tuned
 
 from .helpers import TARGET
 
@@ -40,6 +42,7 @@ def product_of(t: Tensor) -> Product:
     return found
 
 
+FEW = TARGET.blocks.few
 DIRECT_ROWS, DIRECT_COLUMNS = TARGET.blocks.direct_rows, TARGET.blocks.direct_columns
 A, B = ones(20, 30), ones(30, 50)
 REDUCTIONS: dict[str, Callable[[], Tensor]] = {
@@ -88,14 +91,24 @@ class TestWhichReductions:
         assert product_of(ones(2, 2, 9) @ ones(9, 8)).left.axis >= 0
         assert product_of(tx.contract(ones(4, 9), ones(9, 4, 2), [(1, 0)])).right.axis >= 0
 
-    @pytest.mark.parametrize(("columns", "steps"), [(4, 4), (4, 100), (7, 12)])
-    def test_few_columns_are_rows(self, columns: int, steps: int) -> None:
-        t = ones(100, steps) @ ones(steps, columns)
+    @pytest.mark.parametrize(
+        ("columns", "along_rows", "turned"),
+        [(4, False, False), (2, False, False), (4, True, True), (2, True, True), (5, True, False)],
+    )
+    def test_few_columns_are_rows_if_rows_lie_as_columns_do(self, columns: int, along_rows: bool, turned: bool) -> None:
+        left = ones(12, 100).T if along_rows else ones(100, 12)
+        t = left @ ones(12, columns)
         kernel, binding = lower(t.storage.node, {t.storage.node}, TARGET)
         assert kernel.product is not None
         sides = [binding.sizes[kernel.axes[side.axis].extent] for side in (kernel.product.left, kernel.product.right)]
-        assert sides == [columns, 100]
-        assert kernel_of(ones(100, 6) @ ones(6, 7)).product is None
+        assert sides == ([columns, 100] if turned else [100, columns])
+
+    def test_few_results_of_many_steps_are_not(self) -> None:
+        assert kernel_of(ones(3, LONG) @ ones(LONG, 3)).product is not None
+        assert kernel_of(ones(3, LONG + 1) @ ones(LONG + 1, 3)).product is None
+        assert kernel_of(ones(5, 100) @ ones(100, 5)).product is not None
+        assert kernel_of(ones(5, 100) @ ones(5, 100).T).product is None  # lanes run along the steps
+        assert kernel_of(ones(8, 100) @ ones(8, 100).T).product is not None
 
     @pytest.mark.parametrize(
         "t",
@@ -122,8 +135,32 @@ class TestSides:
     @pytest.mark.parametrize("columns", [DIRECT_COLUMNS, DIRECT_COLUMNS + 1])
     @pytest.mark.parametrize("rows", [DIRECT_ROWS, DIRECT_ROWS + 1])
     def test_are_packed_if_they_are_read_often(self, rows: int, columns: int) -> None:
-        found = product_of(ones(rows, 30) @ ones(30, columns))
+        t = ones(rows, 30) @ ones(30, columns)
+        found = lower(t.storage.node, {t.storage.node}, tuned(TARGET, blocks={"direct": 0}))[0].product
+        assert found is not None
         assert (found.left.packed, found.right.packed) == (columns > DIRECT_COLUMNS, rows > DIRECT_ROWS)
+
+    @pytest.mark.parametrize(
+        ("shapes", "packed"),
+        [
+            (((100, 100), (100, 100)), (False, False)),
+            (((FEW, 250), (250, FEW)), (False, False)),
+            (((FEW, 250), (250, FEW + 1)), (True, False)),
+            (((FEW + 1, 250), (250, FEW)), (False, True)),
+            (((100, 1000), (1000, 200)), (False, True)),  # the second cache does not hold the columns
+            (((100, 1024), (1024, 100)), (True, False)),  # rows would share a few places of the nearest cache
+            (((1000, 100, 100), (1000, 100, 100)), (True, True)),  # memory is read in order
+        ],
+    )
+    def test_are_read_where_they_lie_if_they_are_small(
+        self, shapes: tuple[tuple[int, ...], tuple[int, ...]], packed: tuple[bool, bool]
+    ) -> None:
+        a, b = (ones(*shape) for shape in shapes)
+        node = (a @ b).storage.node
+        kernel, binding = lower(node, {node}, TARGET)
+        assert kernel.product is not None
+        assert (kernel.product.left.packed, kernel.product.right.packed) == packed
+        assert (binding.scratch == 0) == (packed == (False, False))
 
     def test_or_lie_otherwise_than_registers_hold_them(self) -> None:
         def packed(t: Tensor) -> tuple[bool, bool]:
@@ -148,7 +185,7 @@ class TestSides:
 
     def test_all_shapes_share_a_kernel(self) -> None:
         first = kernel_of(A @ B)
-        for rows, columns, steps in ((4, 8, 5), (40, 96, 192), (17, 33, 9)):
+        for rows, columns, steps in ((4, 8, 5), (40, 96, 192), (17, 33, 9), (150, 200, 100)):
             assert kernel_of(ones(rows, steps) @ ones(steps, columns)) == first
         large = kernel_of(ones(100, 300) @ ones(300, 200))
         assert large != first and kernel_of(ones(1000, 201) @ ones(201, 999)) != first
@@ -268,8 +305,10 @@ class TestUses:
         assert kernel_of(x @ B).product is not None
         assert kernel_of(x @ B) in kernels_of(tx.softmax(x @ B, axis=-1))
 
-    def test_so_it_is_where_the_other_work_takes_its_axes_apart(self) -> None:
+    def test_so_it_is_where_the_other_work_takes_its_axes_apart(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Three times three rows are nine; beside something that tells them apart they are too few for a product."""
+        for module in (pairs, footprint):
+            monkeypatch.setattr(module, "LEAST", (4, 4, 4))
         x = ones(3, 3, 30)
         first, then = kernels_of(x @ B + ones(3, 1, 50))
         assert first == kernel_of(x @ B) and first.product is not None and then.product is None

@@ -259,8 +259,10 @@ class Panels:
 
     # As tiles read it
 
-    def rows(self, at: Value, end: Value, mr: int, first: Value) -> Row:
-        """The elements of `mr` rows from `at` on, in a block that begins at `first`; none lies beyond the `end`."""
+    def rows(self, at: Value, end: Value, mr: int, first: Value, *, whole: bool) -> Row:
+        """The elements of `mr` rows from `at` on, in a block that begins at `first`. None lies beyond the `end`: all rows of a `whole`
+        tile are before it.
+        """
         em = self.em
         if self.side.packed:
             within = self.within(first, at) if mr < self.panel else em.b.constant(I64, 0)
@@ -275,7 +277,7 @@ class Panels:
             return packed
         em.inmost()
         final = end - 1
-        indices = [smaller(final, i) for i in [at + row for row in range(mr)]]
+        indices = [at, *(at + row if whole else smaller(final, at + row) for row in range(1, mr))]
         starts = [[self.where_it_lies(e, i) for i in indices] for e in self.side.values]
 
         def loaded(k: Value, index: int, row: int) -> Value:
@@ -285,17 +287,21 @@ class Panels:
 
         return loaded
 
-    def columns(self, at: Value, end: Value, nr: int, width: int, first: Value) -> Vectors:
-        """The elements of `nr` vectors of columns from `at` on, in a block that begins at `first`; none beyond the `end`."""
+    def columns(self, panel: Value, further: Value | int, end: Value, nr: int, width: int, first: Value) -> Vectors:
+        """The elements of `nr` vectors of columns, so much `further` than where a panel begins, in a block that begins at `first`; none
+        beyond the `end`.
+        """
         if self.side.packed:
-            panels = [self.panel_at(index, first, at) for index in range(len(self.side.values))]
+            panels = [self.panel_at(index, first, panel) for index in range(len(self.side.values))]
 
             def packed(k: Value, index: int) -> Parts:
                 dtype = self.side.values[index].dtype.compute
-                there = places(panels[index], k * self.panel, dtype, width, nr)
+                there = places(panels[index], k * self.panel + further, dtype, width, nr)
                 return [load(place, dtype, width) for place in there]
 
             return packed
+        self.em.inmost()
+        at = panel + further
         pieces = [self.pieces(e, at, end, nr, width) for e in self.side.values]
 
         def loaded(k: Value, index: int) -> Parts:

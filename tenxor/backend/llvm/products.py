@@ -52,6 +52,8 @@ class _Work:
         self.width = em.width
         self.tile = em.target.tile(len(self.accumulator.states))
         self.high, self.wide = self.tile.mr[0], self.tile.nr * self.width
+        halves = em.target.halves and not s.right.runs
+        self.half = self.width // 2 if halves else self.width  # the columns that the last vector may have
         self.direct = all(work(e) <= em.target.costs.direct for e in expressions(s.body))
         self.once = s.once and self.direct
         self.steps = self.steps_in_all()
@@ -152,29 +154,35 @@ class _Work:
         return self.em.size(self.s.left.block) + self.high
 
     def tiles(self, rows: tuple[Value, Value], columns: tuple[Value, Value, Value], steps: tuple[Value, Value]) -> None:
-        """Some steps of all tiles in a column panel: one that is narrow takes fewer vectors, the last rows a lower tile."""
-        em, (top, bottom), (first, left, right) = self.em, rows, columns
+        """Some steps of all tiles in a column panel: one that is narrow takes fewer vectors, or half of one for the last columns;
+        the last rows take a lower tile.
+        """
+        em, (top, bottom), (_, left, right) = self.em, rows, columns
 
-        def all_rows(nr: int) -> None:
+        def all_rows(nr: int, width: int, further: Value | int) -> None:
             row: Value = top
             for k, mr in enumerate(self.tile.mr):
-                least = mr - 3 if k + 1 < len(self.tile.mr) else 1
+                last = k + 1 == len(self.tile.mr)
 
-                def tile(i: Value, mr: int = mr) -> Value:
-                    _Tile(self, mr, nr, rows, (first, left, right), i, steps).emit()
+                def tile(i: Value, mr: int = mr, whole: bool = not last) -> Value:
+                    _Tile(self, (mr, whole), (nr, width), rows, columns, further, i, steps).emit()
                     em.inmost()
                     return i + mr
 
-                row = em.repeated(self.s.left.axis, row, bottom, tile, needs=least, inside=False)
+                row = em.repeated(self.s.left.axis, row, bottom, tile, needs=1 if last else mr, inside=False)
 
         em.inmost()
-        width = right - left
+        count, width, half = right - left, self.width, self.half
         for nr in range(self.tile.nr, 0, -1):
             em.inmost()
-            fits = width > (nr - 1) * self.width
+            fits = count > nr * width - half
             if nr < self.tile.nr:
-                fits &= width <= nr * self.width
-            em.only_if(fits, partial(all_rows, nr))
+                fits &= count <= (nr + 1) * width - half
+            em.only_if(fits, partial(all_rows, nr, width, 0))
+        if half < width:
+            em.inmost()
+            done = (count + (half - 1)) & -width
+            em.only_if(done < count, partial(all_rows, 1, half, done))
 
     def place_of(self, part: int, rows: Value, row: Value) -> Value:
         """Where part `part` of the states of a row lie, the `rows`-th being the first of the block."""
@@ -207,23 +215,28 @@ class _Work:
 
 
 class _Tile:
-    """Some steps of a tile in registers: `mr` rows of `nr` vectors, from row `i` and column `j` on."""
+    """Some steps of a tile in registers: `mr` rows, all of which are there if it is `whole`, of `nr` vectors. It begins with row `i`, and
+    so much `further` than its panel of columns.
+    """
 
     def __init__(
         self,
         product: _Work,
-        mr: int,
-        nr: int,
+        high: tuple[int, bool],
+        wide: tuple[int, int],
         rows: tuple[Value, Value],
         columns: tuple[Value, Value, Value],
+        further: Value | int,
         i: Value,
         steps: tuple[Value, Value],
     ) -> None:
         self.product, self.em, self.s = product, product.em, product.s
-        self.mr, self.nr, self.i, self.steps = mr, nr, i, steps
+        (self.mr, self.whole), (self.nr, self.width) = high, wide
+        self.i, self.steps, self.further = i, steps, further
         self.top, self.bottom = rows
-        self.first, self.j, self.right = columns
-        self.width = product.width
+        self.first, self.panel, self.right = columns
+        product.em.inmost()
+        self.j = self.panel + further if isinstance(further, Value) else self.panel
 
     def emit(self) -> None:
         em, s, results = self.em, self.s, self.mr * self.nr
@@ -232,8 +245,8 @@ class _Tile:
         identity = accumulator.reduction.identity(accumulator.states)
         start = [em.in_lanes(e)[:1] * results for e in identity]
         em.states[s.accumulator] = start
-        left = self.product.left.rows(self.i, self.bottom, self.mr, self.top)
-        right = self.product.right.columns(self.j, self.right, self.nr, self.width, self.first)
+        left = self.product.left.rows(self.i, self.bottom, self.mr, self.top, whole=self.whole)
+        right = self.product.right.columns(self.panel, self.further, self.right, self.nr, self.width, self.first)
         fixed = {e: em.in_lanes(e)[:1] * self.nr for v in s.values for e in walk(v) if _is_given(e)}
 
         columns = [Factor(1, index, e.dtype) for index, e in enumerate(s.right.values)]
@@ -276,28 +289,35 @@ class _Tile:
 
     def finish(self) -> None:
         """What is done with the results, straight from the registers, vector by vector."""
-        em, s = self.em, self.s
-        states = em.states[s.accumulator]
+        em = self.em
+        states = em.states[self.s.accumulator]
         em.inmost()
         masks = lanes_before(self.right, self.j, self.nr, self.width)
-        final = self.bottom - 1
         for row in range(self.mr):
             em.inmost()
-            i = self.i + row
-            inside = (i <= final).splat(self.width)
-            with em.standing(s.left.axis, smaller(final, i)):  # what is read once for a row is read for idle ones too
-                for u in range(self.nr):
-                    with em.standing(s.right.axis, self.j + u * self.width):
-                        mask = masks[u] & inside
-                        em.lanes = Lanes(s.right.axis, self.width, 1, masked=True, mask=mask)
-                        of_row = [[parts[row * self.nr + u]] for parts in states]
-                        em.states[s.accumulator], em.results[s.accumulator] = of_row, (len(em.scopes) - 1, of_row)
-                        for statement in s.body:
-                            em.statement(statement)
+            i = self.i + row if row else self.i
+            found = [parts[row * self.nr :][: self.nr] for parts in states]
+            if self.whole or not row:
+                self.finish_row(i, found, masks)
+            else:
+                em.only_if(i < self.bottom, partial(self.finish_row, i, found, masks))
+
+    def finish_row(self, i: Value, states: list[Parts], masks: Parts) -> None:
+        """What is done with the results of one row."""
+        em, s = self.em, self.s
+        with em.standing(s.left.axis, i):
+            for u, mask in enumerate(masks):
+                with em.standing(s.right.axis, self.j + u * self.width):
+                    em.lanes = Lanes(s.right.axis, self.width, 1, masked=True, mask=mask)
+                    found = [parts[u : u + 1] for parts in states]
+                    em.states[s.accumulator], em.results[s.accumulator] = found, (len(em.scopes) - 1, found)
+                    for statement in s.body:
+                        em.statement(statement)
 
     def waiting(self) -> list[Value]:
         """Where each part of the states of the first row waits."""
-        return [self.product.place_of(part, self.top, self.i) for part in range(len(self.product.accumulator.states))]
+        states = enumerate(self.product.accumulator.states)
+        return [self.product.place_of(k, self.top, self.i).at(self.further, memory_type(dtype)) for k, dtype in states]
 
     def prefetch(self) -> None:
         """Ask for the lines in which the states wait, as there is time until they are needed."""

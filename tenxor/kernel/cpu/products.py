@@ -134,9 +134,17 @@ def _product(nest: Nest, p: Pair, target: Target) -> Nest:
         is_unit(a, p.column) or (runs and _in_runs(nest.step(a, p.column), lanes)) for a in right.addresses
     )
     windows = beside and all(_overlaps(nest, a, f.axes, n) for a in right.addresses)
+    b = target.blocks
+    touched = again * (m * k * left.nbytes + (k + m) * n * right.nbytes)
+    small = len(f.axes) == 1 and not runs and touched <= b.touched
+    collide = any(_are_apart(nest.step(a, p.row), left.nbytes, b.apart) for a in left.addresses)
+    near = (
+        small and n <= b.few and m * k * left.nbytes <= 2 * b.direct and not collide,
+        small and k * n * right.nbytes <= (b.direct if m <= b.few else b.nearest),
+    )
     packed = (
-        not left.plain or n * (again if once[0] else 1) > target.blocks.direct_columns,
-        not beside or (m * (again if once[1] else 1) > target.blocks.direct_rows and not windows),
+        not left.plain or (n * (again if once[0] else 1) > b.direct_columns and not near[0]),
+        not beside or (m * (again if once[1] else 1) > b.direct_rows and not windows and not near[1]),
     )
     fixed = packed[0] and once[0], packed[1] and once[1]
 
@@ -229,6 +237,11 @@ def _in_runs(step: int | Table, lanes: int) -> bool:
         return False
     (breaks,) = np.nonzero(np.diff(step.offsets) != 1)
     return len(breaks) < 2 or int(np.diff(breaks).min()) >= lanes - 1
+
+
+def _are_apart(step: int | Table, nbytes: int, apart: int) -> bool:
+    """Whether neighbours are a multiple of so many bytes apart."""
+    return not isinstance(step, Table) and step != 0 and step * nbytes % apart == 0
 
 
 def _overlaps(nest: Nest, a: Address, summed: Loops, n: int) -> bool:
