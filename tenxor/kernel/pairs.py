@@ -20,8 +20,9 @@ from .drafted import Loops
 # These decide what is a product, and in which chunks it is added up, and so its bits: they are the same on all machines.
 LEAST = (2, 2, 4)  # M, N and K from which a product is worth its while
 FULL = (4, 8, 4)  # and from which its vectors are full enough that it need not be turned
-LONG = 64  # steps above which lanes run along them instead, if results are few: more of them where steps lie side by side
-FEW, FEW_BESIDE = 10, 64
+# Lanes run along the steps instead if these are more than so many, and results fewer than so many; or, where steps lie side by side
+# on both sides, if results are fewer than so many, since to turn them would cost more.
+LONG, FEW, FEW_BESIDE = 64, 10, 32
 AT_ONCE = 256  # steps (KC) for which a panel of columns stays in the nearest cache, and that are added up on their own
 NARROW, LANES = 12, 64  # columns that are too few for lanes, and the bytes of the widest vectors
 
@@ -102,7 +103,7 @@ def _paired(m: Moves) -> Pair | None:
     if any(size < least for size, least in zip(sizes, LEAST, strict=True)):
         return None
     results = sizes[0] * sizes[1]
-    if found.k > LONG and (results < FEW or (results < FEW_BESIDE and _is_unit(m, m.summed[-1]))):
+    if (found.k > LONG and results < FEW) or (results < FEW_BESIDE and _is_unit(m, m.summed[-1])):
         return None
     return found
 
