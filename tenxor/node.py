@@ -116,9 +116,10 @@ class Recipe:
     number). `target` is the form of the layout that a store, a scatter or a scan writes through. `done` is the recipe of
     what is in memory, with this shape and dtype. What is `passing` has a form that is. `frame` says how it is computed in one go
     (`shortcut/frames.py`): None if nobody has looked, nothing if it is not. `summed` says the same of sums of it, by their recipe.
+    `alike` are the numbers of those sources that are read as they lie, all of them.
     """
 
-    __slots__ = ("done", "dtype", "dtypes", "forms", "frame", "nbytes", "op", "passing", "shape", "size", "summed", "target")
+    __slots__ = ("alike", "done", "dtype", "dtypes", "forms", "frame", "nbytes", "op", "passing", "shape", "size", "summed", "target")
 
     def __init__(
         self,
@@ -132,6 +133,8 @@ class Recipe:
         self.op, self.shape, self.dtype, self.dtypes, self.forms, self.target = op, shape, dtype, dtypes, forms, target
         self.size = prod(shape)
         self.nbytes = self.size * dtype.itemsize
+        plain = Layout.contiguous(shape).form
+        self.alike = tuple([k for k, form in enumerate(forms) if form is plain])
         self.frame: bytes | None = None
         self.summed: dict[Recipe, bytes] | None = None
         self.passing = any([form is not None and form.passing for form in (*forms, target)])

@@ -30,6 +30,7 @@ MAX_BYTES = 1 << 26  # of the tables in all plans together
 MAX_KERNELS = 2048  # in memory, from which all plans are forgotten, and the kernels with them: 60 kB each
 
 
+forgetting: list[Callable[[], None]] = []  # what else is to be done when all plans are forgotten
 short_ways: list[Callable[[Node], bool]] = []  # compute what is small, if they can (`shortcut/`)
 
 
@@ -65,6 +66,8 @@ def forget() -> None:
 
     _plans.clear()
     general.forget()
+    for each in forgetting:
+        each()
 
 
 def _others(plan: Plan, nodes: list[Node]) -> Set[int]:

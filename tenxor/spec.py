@@ -11,6 +11,7 @@ from .node import Recipe, Scalar
 
 MAX_MADE = 1 << 15  # of all that specs know to be made
 EXACT = 1 << 53  # integers below are floats, too
+LARGEST_INT = (1 << 63) - 1  # of machine code
 
 
 class Made:

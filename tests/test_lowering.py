@@ -13,6 +13,8 @@ from tenxor.node import Node
 from tenxor.plans import general, lowering
 from tenxor.tensor import Tensor
 
+pytestmark = pytest.mark.usefixtures("plain")  # how plans compute what is small, too
+
 
 @pytest.fixture
 def lowered(monkeypatch: pytest.MonkeyPatch) -> list[Node]:

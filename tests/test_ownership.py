@@ -180,6 +180,7 @@ class TestWritesAreInPlace:
             assert address(x) == before
         assert x[3].tolist() == [1.75 + k / 8 for k in range(6)]
 
+    @pytest.mark.usefixtures("plain")
     def test_of_numbers_and_parts(self) -> None:
         x = self.matrix()
         before = address(x)
@@ -295,6 +296,7 @@ def stopping_at(step: int) -> Trace:
     return trace
 
 
+@pytest.mark.usefixtures("plain")
 @pytest.mark.parametrize("k", range(6))
 def test_a_write_that_is_broken_off_anywhere_is_done_or_not(k: int) -> None:
     tensors, write = scenario(k)

@@ -17,6 +17,8 @@ from tenxor.node import Node, Recipe
 from tenxor.ops import OPS
 from tenxor.realize import _plans
 
+pytestmark = pytest.mark.usefixtures("plain")  # how plans compute what is small, too
+
 
 def recipe(t: tx.Tensor) -> Recipe:
     return t.storage.node.recipe

@@ -6,9 +6,9 @@ import random
 import sys
 
 import tenxor as tx
+from tenxor import spec
 from tenxor.layout import form
 from tenxor.remembered import LARGEST, Remembered
-from tenxor.tensor import core
 
 realize_module, node_module = sys.modules["tenxor.realize"], sys.modules["tenxor.node"]
 
@@ -94,8 +94,9 @@ def test_as_a_plain_account_of_what_was_done() -> None:
 
 
 def test_all_that_is_found_before_is_bounded() -> None:
-    for remembered in (form._forms, node_module._recipes, core._made, realize_module._plans):
+    for remembered in (form._forms, node_module._recipes, realize_module._plans):
         assert type(remembered) is Remembered and len(remembered) <= remembered.most
+    assert 0 < spec._count <= spec.MAX_MADE
 
 
 def test_a_plan_that_is_made_anew_for_other_threads_counts_once() -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from ..backend.llvm.builder import Module, Value, select
 from ..backend.llvm.types import DOUBLE, I1, I64, POINTER, VOID
-from .blocks import NUMBER
+from .blocks import LARGEST, NUMBER
 from .frames import EACH, FLOAT, HEAD, LITERAL, MEMORY, MOST, RESULT, SIGNED
 from .function import Function
 from .objects import BYTES, SIZE, Objects
@@ -18,6 +18,7 @@ VALUE = 16  # of a Python float
 def write(module: Module, objects: Objects) -> None:
     """Write the functions."""
     module.globals["missing"] = "@missing = global ptr null"
+    _lies_in_order(Function(module, objects, "lies_in_order", [("source", POINTER)], I1))
     _computed(Function(module, objects, "computed", [("node", POINTER)], I1))
     _buffer(Function(module, objects, "new_buffer", [("recipe", POINTER)]))
     _launch(Function(module, objects, "launch", [(name, POINTER) for name in ("frame", "sources", "offsets", "out")], I1))
@@ -43,8 +44,12 @@ def _computed(f: Function) -> None:
     def pending() -> None:
         place = f.define(POINTER, "getelementptr i8, ptr @missing, i64 0")
         place.store(node)
+        recipe = f.get(node, "Node.recipe")
+        f.require(f.integer(f.get(recipe, "Recipe.nbytes")) <= LARGEST)
         reads = product_in(f, node)
         f.refuse(f.is_the(frame_of(f, node, reads), "never"))
+        joins = f.both(reads.equals(node), lambda: ~f.is_a(f.get(recipe, "Recipe.op"), "Op"))
+        f.when(joins, lambda: f.require(f.call("lies_in_order", I1, [f.item(f.get(node, "Node.sources"), 0)])))
         sources = f.hold(f.get(reads, "Node.sources"))
 
         def one(k: Value) -> None:
@@ -66,6 +71,26 @@ def _computed(f: Function) -> None:
     f.give(f.constant(I1, True))
 
 
+def _lies_in_order(f: Function) -> None:
+    """Whether the fused kernel would run through a source of a reduction as it runs through memory: then both add up in one order.
+
+    So it is if anything that is read to make it is in memory and as large, and lies so.
+    """
+    (source,) = f.arguments
+    f.when_giving(~f.is_a(source, "Node"), lambda: f.constant(I1, True))
+    f.when_giving(~f.is_the(f.get(source, "Node.buffer"), "None"), lambda: f.constant(I1, True))
+    recipe, sources = f.get(source, "Node.recipe"), f.get(source, "Node.sources")
+    alike = f.get(recipe, "Recipe.alike")
+    found = f.local(I1, f.constant(I1, False))
+
+    def one(k: Value) -> None:
+        read = f.item(sources, f.integer(f.item(alike, k)))
+        found.store(f.either(found.load(I1), lambda: f.call("lies_in_order", I1, [read])))
+
+    f.each(f.word(alike, SIZE), one)
+    f.give(found.load(I1))
+
+
 def product_in(f: Function, node: Value) -> Value:
     """The pending product that a node is a sum of, or the node itself: which one's sources are read."""
 
@@ -73,6 +98,7 @@ def product_in(f: Function, node: Value) -> Value:
         source = f.item(f.get(node, "Node.sources"), 0)
         waits = f.is_the(f.get(source, "Node.buffer"), "None")
         found = f.both(waits, lambda: f.is_the(f.get(f.get(source, "Node.recipe"), "Recipe.op"), "op multiply"))
+        f.when(found, lambda: f.require(f.is_the(f.item(f.get(node, "Node.offsets"), 0), "0")))
         return [select(found, source, node)]
 
     is_sum = f.is_the(f.get(f.get(node, "Node.recipe"), "Recipe.op"), "sum")

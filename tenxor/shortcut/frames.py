@@ -32,6 +32,8 @@ def frame_of(node: Node) -> bytes:
     """The frame by which a pending node can be computed now; nothing if there is none, or if what it reads is not in memory."""
     product = product_in(node)
     read = (node if product is None else product).sources
+    if product is not None and any(node.offsets):
+        return NEVER  # a part of it is summed
     if not all([type(s) is not Node or s.buffer is not None for s in read]):
         return NEVER
     recipe = node.recipe

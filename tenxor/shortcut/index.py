@@ -10,7 +10,7 @@ from ..dtypes import boolean, float32, float64, int8, int16, int32, int64, uint8
 from .call import view
 from .compute import lock_is_free
 from .function import Function
-from .objects import ITEMS, SIZE, Objects
+from .objects import ITEMS, SIZE, SLICE, Objects
 from .read import address_of, node_of
 from .record import asked, found_made, operand, within
 
@@ -37,6 +37,7 @@ def write(module: Module, objects: Objects) -> None:
     module.globals["wanted"] = f"@wanted = global [{WANTED} x i64] zeroinitializer"
     parameters = [("x", POINTER), ("key", POINTER)]
     _wanted(Function(module, objects, "find_wanted", parameters, I1))
+    _look_up(Function(module, objects, "look_up", [("self", POINTER), ("pair", POINTER)], exported=True))
     _item(Function(module, objects, "get_item", parameters))
     _item_at(Function(module, objects, "item_at", parameters))
     _put_view(Function(module, objects, "put", [("storage", POINTER), ("spec", POINTER), ("offset", I64), ("value", POINTER)]))
@@ -93,6 +94,10 @@ def _wanted(f: Function) -> None:
 
     def a_slice(part: Value) -> list[Value]:
         size, stride = axis_here()
+        for k in range(3):  # all else would have Python run
+            bound = f.at(part, SLICE + 8 * k).load(POINTER)
+            f.require(f.either(f.is_the(bound, "None"), lambda bound=bound: f.is_a(bound, "int")))  # type: ignore[misc]
+        f.refuse(f.is_the(bound, "0"))
         f.refuse(f.call("PySlice_Unpack", I32, [part, start, stop, step]) < 0)
         by = step.load(I64)
         f.require(f.both(by < LARGEST_STEP, lambda: by > -LARGEST_STEP))
@@ -119,7 +124,7 @@ def _wanted(f: Function) -> None:
 
         seen = f.local(I64, f.number(0))
         f.each(count, count_one)
-        f.require(seen.load(I64).equals(1))
+        f.require(f.both(seen.load(I64).equals(1), lambda: later.load(I64) <= ndim))
         axis.store(axis.load(I64) + (ndim - later.load(I64)))
         integers.store(f.number(-(1 << 40)))  # it is a view in any case
 
@@ -142,6 +147,14 @@ def _wanted(f: Function) -> None:
     f.give(f.constant(I1, True))
 
 
+def _look_up(f: Function) -> None:
+    """For Python: what a key asks of a tensor, as bytes, or None; of the pair of both."""
+    _, pair = f.arguments
+    found = f.call("find_wanted", I1, [f.item(pair, 0), f.item(pair, 1)])
+    f.when_giving(~found, lambda: f.own(f.the("None")))
+    f.give(f.call("PyBytes_FromStringAndSize", POINTER, [_place(f, "wanted"), f.number(8 * WANTED)]))
+
+
 def spec_in(f: Function, found: Wanted) -> Value:
     """The spec of the view that is asked for, if the table has it."""
     hint = _place(f, "wanted")
@@ -153,7 +166,6 @@ def spec_in(f: Function, found: Wanted) -> Value:
 def _item(f: Function) -> None:
     """What `x[key]` is: a view, or an element as it is now."""
     x, key = f.arguments
-    _place(f, "wanted").store(f.number(0))
     f.require(f.is_a(x, "Tensor"))
     found = wanted(f, x, key)
     f.when_giving(found.is_element, lambda: _element(f, x, found.offset))
@@ -199,7 +211,6 @@ def _write(f: Function) -> None:
     """`x[key] = value` for one element in memory that nobody else reads: None, if it was written."""
     x, key, value = f.arguments
     f.require(f.is_a(x, "Tensor"))
-    _place(f, "wanted").store(f.number(0))
     found = wanted(f, x, key)
 
     def view() -> Value:
@@ -226,6 +237,7 @@ def _write(f: Function) -> None:
 def _put_view(f: Function) -> None:
     """Write a value, a tensor or a number, over a part of a storage in memory that nobody else reads: None, if it was written."""
     storage, spec, offset, value = f.arguments
+    f.hold(spec)
     f.require(f.is_a(storage, "Storage"))
     kind = f.type_of(value)
     is_tensor = f.is_the(kind, "Tensor")
@@ -241,7 +253,6 @@ def _put_view(f: Function) -> None:
     key, start = f.choose(is_tensor, tensor, number)
     made = f.hold(found_made(f, f.get(spec, "Spec.called"), f.the("'write'"), key))
     f.when(f.is_the(kind, "int"), lambda: within(f, value, made))
-    f.hold(spec)
 
     def same() -> Value:
         """It is there already: `x[key] += y` has written it."""

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import ctypes
 import inspect
+import struct
+from ast import literal_eval
+from contextlib import suppress
 from typing import Any
 
 from .. import node as nodes
@@ -11,14 +14,18 @@ from ..backend.llvm.builder import Module
 from ..backend.llvm.cache import text_of
 from ..backend.llvm.compiler import compiler
 from ..dtypes import ALL, DType
+from ..errors import IndexOutOfRange
 from ..layout import Layout
 from ..memory import Buffer
 from ..node import Node, Recipe, Scalar
+from ..ops import Op
 from ..pool import pool
-from ..realize import lock, realize, short_ways
+from ..realize import forgetting, lock, realize, short_ways
 from ..spec import Made, Spec, spec_of
+from ..spec import forget as forget_made
 from ..storage import Element, Storage
 from ..tensor import Tensor
+from . import frames
 from .blocks import COUNTS, LARGEST
 from .frames import NEVER, SUM, frame_of
 from .index import PARTS, ROW, WANTED
@@ -26,8 +33,8 @@ from .learn import FALSE, TRUE, learn_write, learning
 from .methods import METHODS, Kind, Method, module, operations, symbol_of
 from .objects import Objects
 
-FUNCTIONS = ("next_number", "compute", "block_dies", "block_shows", "release_blocks")
-DATA = ("objects", "counts", "numbered", "wanted")
+FUNCTIONS = ("look_up", "next_number", "compute", "block_dies", "block_shows", "release_blocks")
+DATA = ("objects", "counts", "numbered")
 
 
 class _MethodDef(ctypes.Structure):
@@ -56,6 +63,29 @@ class _GetSet(ctypes.Structure):
         ("doc", ctypes.c_char_p),
         ("closure", ctypes.c_void_p),
     )
+
+
+def _signature(function: Any) -> str:
+    """The signature of a method as functions of C tell theirs: without types, and with defaults that Python can read."""
+    signature = inspect.signature(function)
+    first, *others = [
+        p.replace(annotation=p.empty, default=p.default if p.default is p.empty else _literal(p.default))
+        for p in signature.parameters.values()
+    ]
+    inner = str(signature.replace(parameters=[first, *others], return_annotation=signature.empty))
+    return inner.replace("(self", "($self", 1)
+
+
+def _literal(default: Any) -> Any:
+    """A default of a plain type; that of a default which is told apart from the same when it is given is that."""
+    try:
+        return literal_eval(repr(default))
+    except (ValueError, SyntaxError):
+        return None
+
+
+def _is_small_and_waits(node: Node) -> bool:
+    return node.buffer is None and node.recipe.nbytes <= LARGEST and not node.traced
 
 
 _new_method = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, ctypes.c_void_p)(("PyDescr_NewMethod", ctypes.pythonapi))
@@ -100,10 +130,12 @@ class ShortWay:
             "(0, 0)": (0, 0),
             "never": NEVER,
             "sum": SUM,
+            "Op": Op,
             "0": 0,
             "1": 1,
             "pool": pool,
             "lock": lock,
+            "MemoryError": MemoryError,
             "Block": None,  # made below
         }
         objects, made = Objects(named), compiler()
@@ -111,7 +143,6 @@ class ShortWay:
         text = lambda: str(module(objects, Module(made.target)))  # noqa: E731
         self.library, self.origin = made._library("shortcut", text_of("shortcut") + objects.identity, text, exported)
         self.rows: dict[int, tuple[Spec, Spec]] = {}
-        self.wanted = (ctypes.c_int64 * WANTED).from_address(self.library["wanted"])
         self.block_type = named["Block"] = self._block_type()
         table = (ctypes.c_void_p * len(objects.names)).from_address(self.library["objects"])
         for name, k in objects.names.items():
@@ -119,6 +150,7 @@ class ShortWay:
         self.kept.append(named)
         self.counts = (ctypes.c_int64 * COUNTS).from_address(self.library["counts"])
         self.compute = self._function("compute", Kind.ONE)
+        self.look_up = self._function("look_up", Kind.ONE)
         self.release = ctypes.PYFUNCTYPE(None)(self.library["release_blocks"])
         ctypes.c_int64.from_address(self.library["numbered"]).value = nodes._number()
         nodes._number = self._function("next_number", Kind.NOTHING)  # from here on, so that nodes made in either way have numbers in order
@@ -146,12 +178,13 @@ class ShortWay:
         return make(ctypes.cast(self._definition(name, name, kind.value), ctypes.c_void_p), None, None)
 
     def _method(self, method: Method) -> Any:
-        doc = inspect.getattr_static(Tensor, method.name).__doc__
+        doc = self.static[method.name].__doc__ or ""
         if method.kind is Kind.ATTRIBUTE:
             found = _GetSet(method.name.encode(), self.library[symbol_of(method)], None, doc.encode(), None)
             self.kept.append(found)
             return _new_attribute(Tensor, ctypes.byref(found))
-        definition = self._definition(method.name, symbol_of(method), method.kind.value, doc)
+        text = f"{method.name}{_signature(self.replaced[method.name])}\n--\n\n{doc}"
+        definition = self._definition(method.name, symbol_of(method), method.kind.value, text)
         return _new_method(Tensor, ctypes.cast(definition, ctypes.c_void_p))
 
     def install(self) -> None:
@@ -162,6 +195,7 @@ class ShortWay:
         pool.release_small = self.release
         pool.relieved()
         short_ways[:] = [self.computed]
+        forgetting[:] = [frames.forget, forget_made]
 
     def remove(self) -> None:
         """Put Python's own back. Blocks that are lent stay so."""
@@ -174,16 +208,19 @@ class ShortWay:
 
     def indexed(self, x: Tensor, key: Any) -> Any:
         """Python's own `x[key]`, which is also written into the table of views."""
-        row, spec, *codes = self.wanted
         found = self.replaced["__getitem__"](x, key)
-        if row and type(found) is Tensor and spec == id(x.spec):
-            self._tabled(x, found, row, codes)
+        if type(found) is Tensor and type(x) is Tensor:
+            self._tabled(x, key, found)
         return found
 
-    def _tabled(self, x: Tensor, found: Tensor, row: int, codes: list[int]) -> None:
+    def _tabled(self, x: Tensor, key: Any, found: Tensor) -> None:
         """Write a view of a tensor into the table of views."""
         before, after = x.spec, found.spec
-        if found.storage is x.storage and after.strides is not None and not (after.form.passing or before.form.passing):
+        if found.storage is not x.storage or after.strides is None or after.form.passing or before.form.passing:
+            return
+        wanted = self.look_up((x, key))  # in one go: another thread may ask for something else meanwhile
+        if wanted is not None:
+            row, _, *codes = struct.unpack(f"={WANTED}q", wanted)
             words = (ctypes.c_int64 * ROW).from_address(row)
             words[0] = 0
             self.rows[row] = before, after
@@ -191,14 +228,14 @@ class ShortWay:
 
     def assigned(self, x: Tensor, key: Any, value: Any) -> None:
         """Python's own `x[key] = value`, which is also written down if it is a write of a view."""
-        row, spec, *codes = self.wanted
-        is_element = codes[-1]
-        if type(x) is Tensor and (node := x.storage.node).buffer is None and node.recipe.nbytes <= LARGEST and not node.traced:
-            realize(node)  # so that parts of it are written at once
+        basic = type(x) is Tensor and self.look_up((x, key)) is not None
+        if basic and _is_small_and_waits(x.storage.node):
+            with suppress(MemoryError, IndexOutOfRange):  # whoever asks for values will hear
+                realize(x.storage.node)  # so that parts of it are written at once
         self.replaced["__setitem__"](x, key, value)
-        if row and not is_element and type(x) is Tensor and spec == id(x.spec):
+        if basic:
             view = self.replaced["__getitem__"](x, key)
-            self._tabled(x, view, row, codes)
+            self._tabled(x, key, view)
             if view.storage is x.storage:
                 learn_write(view, value)
 

@@ -8,9 +8,9 @@ from typing import Any
 from ..dtypes import DType
 from ..layout import Layout
 from ..memory import allocate
-from ..node import PLACEHOLDER, STORE, Node, Scalar, data
+from ..node import REINTERPRET, STORE, Node, Scalar, data
 from ..ops import OPS
-from ..spec import EXACT, Made, Spec, remember
+from ..spec import EXACT, LARGEST_INT, Made, Spec, remember
 from ..storage import Storage
 from ..tensor import Tensor
 from ..tensor.writing import broadcast_layout
@@ -102,7 +102,7 @@ def _written(view: Tensor, value: Any) -> Made | None:
         made = Node.of(OPS["cast"], (), spec.dtype, (source,), (None,))
         through = Layout(spec.shape, (0,) * len(spec.shape))
         if kind is int:
-            low, high = (int(spec.dtype.lowest), int(spec.dtype.highest)) if spec.dtype.is_integer else (-EXACT, EXACT)
+            low, high = (int(spec.dtype.lowest), min(int(spec.dtype.highest), LARGEST_INT)) if spec.dtype.is_integer else (-EXACT, EXACT)
     else:
         return None
     whole = Layout.contiguous((node.size,))
@@ -128,6 +128,8 @@ def _steps_of(tensors: Sequence[Tensor], found: Tensor) -> Made | None:
     """Nodes made of the operands' nodes and of numbers."""
     if any([type(x.storage) is not Storage for x in (*tensors, found)]) or found.offset or _passes(found.spec):
         return None
+    if any([x.storage.node.dtype is not x.dtype for x in tensors]):
+        return None
     inputs = [x.node for x in tensors]
     if len(set(inputs)) < len(inputs) or found.storage.node in inputs:
         return None
@@ -149,12 +151,15 @@ def _steps_of(tensors: Sequence[Tensor], found: Tensor) -> Made | None:
             else:
                 sources.append(-1 - order.index(source))
         steps.append((node.recipe, tuple(sources), tuple(starts)))
-    return Made(found.spec, steps=tuple(steps))
+    read = {k for _, sources, _ in steps for k in sources if type(k) is int}
+    return Made(found.spec, steps=tuple(steps)) if read.issuperset(range(len(inputs))) else None
 
 
 def _listed(node: Node, inputs: Sequence[Node], order: list[Node]) -> bool:
     """Put a pending node behind what it reads; False if it reads anything but inputs and numbers, or too much."""
-    if node.buffer is not None or node.stored or node.recipe.passing or node.op is PLACEHOLDER or len(order) >= MOST_STEPS:
+    if node.buffer is not None or node.stored or node.recipe.passing or len(order) >= MOST_STEPS:
+        return False
+    if node.op is REINTERPRET or not any([type(s) is Node for s in node.sources]):  # it may have been there before
         return False
     for source in node.sources:
         if type(source) is Node and source not in inputs and source not in order and not _listed(source, inputs, order):

@@ -7,7 +7,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from ..backend.llvm.builder import Module, Value
-from ..backend.llvm.types import I1, I64, POINTER, VOID
+from ..backend.llvm.types import I1, I32, I64, POINTER, VOID
 from ..ops import OPS
 from . import blocks, call, compute, index, read, record
 from .compute import lock_is_free
@@ -80,6 +80,18 @@ def _binary(op: str, comes_last: bool = False) -> Callable[[Function], Value]:
     return lambda f: f.call("binary", POINTER, [*f.arguments[:2], f.the(f"op {op}"), f.constant(I1, comes_last)])
 
 
+def _binary_named(op: str) -> Callable[[Function], Value]:
+    """The same as a method that may be told its argument by name."""
+
+    def short(f: Function) -> Value:
+        x, args, count, names = f.arguments
+        plain = f.both(count.equals(1), lambda: f.is_null(names))
+        call = lambda: [f.call("binary", POINTER, [x, args.load(POINTER), f.the(f"op {op}"), f.constant(I1, False)])]  # noqa: E731
+        return f.choose(plain, call, lambda: [f.nothing()])[0]
+
+    return short
+
+
 def _in_place(op: str) -> Callable[[Function], Value]:
     return lambda f: f.call("in_place", POINTER, [*f.arguments[:2], f.the(f"op {op}")])
 
@@ -121,7 +133,8 @@ def _item(f: Function) -> Value:
 
     def at() -> list[Value]:
         of_one = lambda: [f.call("item_at", POINTER, [x, args.load(POINTER)])]  # noqa: E731
-        return f.choose(count.equals(1), of_one, lambda: [f.nothing()])
+        is_plain = f.both(count.equals(1), lambda: f.is_a(args.load(POINTER), "int"))
+        return f.choose(is_plain, of_one, lambda: [f.nothing()])
 
     return f.choose(count.equals(0), lambda: [f.call("only", POINTER, [x])], at)[0]
 
@@ -154,7 +167,7 @@ METHODS = (
     *[Method(f"__i{name}__", _in_place(op), Kind.ONE) for name, op in _BINARY.items()],
     *[Method(f"__{name}__", _unary(op), Kind.NOTHING) for name, op in _UNARY.items()],
     *[Method(name, _unary(name), Kind.NOTHING) for name in _NAMED],
-    *[Method(name, _binary(name), Kind.ONE) for name in _NAMED_BINARY],
+    *[Method(name, _binary_named(name), Kind.ANY) for name in _NAMED_BINARY],
     *[Method(name, _called(name, Kind.ANY), Kind.ANY, True) for name in (*_VIEWS, *_REDUCTIONS, *_OTHERS[:3], *_OTHERS[5:])],
     *[Method(name, _called(name, Kind.ONE), Kind.ONE, True) for name in _OTHERS[3:5]],
     *[Method(name, _called(name, Kind.ATTRIBUTE), Kind.ATTRIBUTE, True) for name in ("T", "mT")],
@@ -216,10 +229,17 @@ def _method(f: Function, method: Method) -> None:
     f.give(f.call("ask_python" if len(given) > 1 else "ask_python_briefly", POINTER, [own, x, *given]))
 
 
+def _raise_what_was_met(f: Function) -> None:
+    """An error other than want of memory came from Python that ran on the way, say for a signal: it is told."""
+    memory = f.call("PyErr_ExceptionMatches", I32, [f.the("MemoryError")])
+    f.require(f.either(f.is_null(f.call("PyErr_Occurred", POINTER, [])), lambda: memory.differs(0)))
+    f.call("PyErr_Clear", VOID, [])
+
+
 def _ask_python_briefly(f: Function) -> None:
     """Call Python's own method with the tensor and one argument, or none if that is null."""
     own, x, argument = f.arguments
-    f.call("PyErr_Clear", VOID, [])
+    _raise_what_was_met(f)
     args = Value(f, POINTER, "%args")
     f._locals.append("  %args = alloca [2 x ptr], align 16")
     args.store(x)
@@ -231,7 +251,7 @@ def _ask_python_briefly(f: Function) -> None:
 def _ask_python(f: Function) -> None:
     """Call Python's own method with the tensor and the arguments that there are."""
     own, x, given, count, names = f.arguments
-    f.call("PyErr_Clear", VOID, [])
+    _raise_what_was_met(f)
     named = f.choose(f.is_null(names), lambda: [f.number(0)], lambda: [f.word(names, SIZE)])[0]
     every = f.call("PyMem_Malloc", POINTER, [(count + named + 1) * 8])
     f.refuse(f.is_null(every))
@@ -278,13 +298,13 @@ def _held(f: Function) -> None:
 def _element_holds(f: Function, x: Value, storage: Value, found: Value) -> Value:
     """An element that is known, whose number is now that of a result, which is held."""
     held = list(f._held)
-    before = f.get(storage, "Element._number")
-    f.refuse(f.is_the(before, "None"))
     spec = f.get(x, "Tensor.spec")
     f.require(f.get(found, "Tensor.spec").equals(spec))
     f.require(f.get(spec, "Spec.shape").equals(f.the("()")))
     f.require(f.get(storage, "Element._dtype").equals(f.get(spec, "Spec.dtype")))
     number = f.made(f.call("only", POINTER, [found]))
+    before = f.get(storage, "Element._number")  # only now, as Python may have run
+    f.refuse(f.is_the(before, "None"))
     f.set(storage, "Element._number", number)
     f.keeps(number, found)
     f.drop(before)

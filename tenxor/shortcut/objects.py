@@ -67,8 +67,8 @@ def owner_of_lock() -> int:
     return place
 
 
-# Of every object; of tuples and bytes; of tuples; of bytes.
-REFERENCES, TYPE, SIZE, ITEMS, BYTES = 0, 8, 16, _items_of_tuple(), bytes.__basicsize__ - 1
+# Of every object; of tuples and bytes; of tuples; of bytes; of slices.
+REFERENCES, TYPE, SIZE, ITEMS, BYTES, SLICE = 0, 8, 16, _items_of_tuple(), bytes.__basicsize__ - 1, 16
 
 
 class Objects:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ..tensor import Tensor
-from .objects import BYTES, ITEMS, REFERENCES, SIZE, TYPE, words_of
+from .objects import BYTES, ITEMS, REFERENCES, SIZE, SLICE, TYPE, words_of
 
 ROUNDS = 50
 
@@ -21,6 +21,7 @@ def prove_layout() -> None:
     holders.append(one)
     more = words_of(one, 16)
     items = (one, None, True)
+    part = slice(*items)
     raw = bytes(range(16, 48))
     facts = (
         more[REFERENCES // 8] - first[REFERENCES // 8] == 1,
@@ -29,6 +30,7 @@ def prove_layout() -> None:
         words_of(items, tuple.__basicsize__ + 24)[ITEMS // 8 : ITEMS // 8 + 3] == [id(x) for x in items],
         words_of(raw, BYTES + 32)[SIZE // 8] == 32,
         np.array(words_of(raw, BYTES + 32)[BYTES // 8 :], "<i8").tobytes() == raw,
+        words_of(part, SLICE + 24)[SLICE // 8 :] == [id(x) for x in items],
         int("0") is int("-0"),  # one object stands for every zero
     )
     del holders

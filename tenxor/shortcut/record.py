@@ -106,8 +106,9 @@ def _binary(f: Function) -> None:
     """The pending result of an operation on a tensor and another or a number, which comes first if the tensor comes `after`."""
     x, y, op, after = f.arguments
     f.require(f.is_a(x, "Tensor"))
-    key, thing, is_node, offset = operand(f, x)
     f.refuse(f.both(after, lambda: f.is_a(y, "Tensor")))
+    ask_all(f, x, y)
+    key, thing, is_node, offset = operand(f, x)
     beside = beside_of(f, y)
     made = found_made(f, select(after, f.get(key, "Spec.made_after"), f.get(key, "Spec.made")), op, beside.key)
     f.when(f.is_a(y, "int"), lambda: within(f, y, made))
@@ -133,6 +134,12 @@ def _binary(f: Function) -> None:
     f.give(result(f, recipe, sources, offsets, spec))
 
 
+def ask_all(f: Function, *operands: Value) -> None:
+    """Find out what is not known of tensors among them: Python may run for it, so nothing borrowed lasts."""
+    for x in operands:
+        f.when(f.is_a(x, "Tensor"), lambda x=x: (asked(f, x, "spec"), asked(f, x, "offset")))  # type: ignore[misc]
+
+
 def beside_of(f: Function, y: Value) -> Operand:
     """What stands beside a tensor: another, or a Python float or integer."""
     kind = f.type_of(y)
@@ -148,6 +155,7 @@ def _ternary(f: Function) -> None:
     """The pending result of an operation on a tensor and two more, which may be numbers."""
     x, y, z, op = f.arguments
     f.require(f.is_a(x, "Tensor"))
+    ask_all(f, x, y, z)
     operands = (operand(f, x), beside_of(f, y), beside_of(f, z))
     pair = f.tuple_of(f.own(operands[1].key), f.own(operands[2].key))
     made = found_made(f, f.get(operands[0].key, "Spec.made"), op, pair)

@@ -329,11 +329,13 @@ def _dtype_for_numbers(op: Op, operands: Sequence[Any]) -> DType:
 
 def _integers_beside(op: Op, dtypes: Sequence[DType]) -> tuple[int, int]:
     """The lowest and highest Python integer for which these are the dtypes, where they are those of integers beside tensors."""
-    low, high = -EXACT, EXACT
+    low, high = -LARGEST_INT, LARGEST_INT
     for dtype in dtypes:
         if dtype.is_integer:
             low, high = max(low, int(dtype.lowest)), min(high, int(dtype.highest))
-        elif not (dtype.is_float or dtype.is_complex):
+        elif dtype.is_float or dtype.is_complex:
+            low, high = max(low, -EXACT), min(high, EXACT)
+        else:
             low, high = 0, 1
     return (max(low, 0) if op is _POW else low), high
 

@@ -228,11 +228,11 @@ class TestNames:
     ) -> None:
         before, changed, read = cache.key_of("kernel", "machine"), Path(tx.__file__).parent / name, Path.read_bytes
         monkeypatch.setattr(Path, "read_bytes", lambda path: read(path) + b"#" * (path == changed))
-        cache._emitter_text.cache_clear()
+        cache.text_of.cache_clear()
         try:
             assert cache.key_of("kernel", "machine") != before
         finally:
-            cache._emitter_text.cache_clear()
+            cache.text_of.cache_clear()
 
     def test_the_machine_is_known_by_all_that_code_depends_on(self) -> None:
         target, llvm, llvmlite, tenxor = compiler().identity.split("\n")
@@ -249,6 +249,7 @@ class TestNames:
         assert Compiler().get(kernel).origin == "disk"
 
 
+@pytest.mark.usefixtures("plain")
 class TestPatterns:
     """One expression over 100 different shapes compiles once."""
 
@@ -337,6 +338,7 @@ def _unchanged_environment() -> Iterator[None]:
     assert os.environ.get("TENXOR_CACHE_DIR") == before
 
 
+@pytest.mark.usefixtures("plain")
 def test_what_these_tests_compile_is_kept_between_runs_and_apart_from_the_users() -> None:
     (_, kernel), *_ = planned([(tx.arange(5) * 91 - 17).storage.node])
     assert kernel is not None

@@ -137,7 +137,7 @@ import tenxor as tx
 from tenxor.backend.llvm import cache
 x = tx.arange(100).realize()
 (x + 1).realize()  # all modules are loaded
-cache._emitter_text.cache_clear()
+cache.text_of.cache_clear()
 resource.setrlimit(resource.RLIMIT_NOFILE, (0, 0))
 before, _ = tx.compile_counts()
 assert (x * 3 - 5).tolist() == [3 * k - 5 for k in range(100)]

@@ -19,6 +19,8 @@ from tenxor.kernel.ir import Kernel
 from tenxor.plans.plan import planned
 from tenxor.tensor import Tensor
 
+pytestmark = pytest.mark.usefixtures("plain")  # how plans compute what is small, too
+
 realize_module = sys.modules["tenxor.realize"]
 OPERATIONS = (tx.add, tx.subtract, tx.multiply)
 

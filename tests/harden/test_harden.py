@@ -12,6 +12,8 @@ import tenxor as tx
 from .harness import KINDS, Run
 from .programs import PROGRAMS, Program
 
+pytestmark = pytest.mark.usefixtures("plain")  # how plans compute what is small, too
+
 
 @pytest.fixture(autouse=True)
 def _three_threads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:

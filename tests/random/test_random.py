@@ -261,6 +261,7 @@ def test_a_draw_is_fused_into_what_reads_it(kind: str) -> None:
     np.testing.assert_allclose(total.item(), whole.sum(dtype=np.float64), rtol=1e-4)
 
 
+@pytest.mark.usefixtures("plain")
 def test_a_new_seed_a_new_shape_or_new_bounds_compile_nothing() -> None:
     def draw_all(seed: int, size: int, low: int, high: int) -> None:
         g = Generator(seed)
