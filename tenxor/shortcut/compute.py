@@ -81,14 +81,14 @@ def _lies_in_order(f: Function) -> None:
     f.when_giving(~f.is_the(f.get(source, "Node.buffer"), "None"), lambda: f.constant(I1, True))
     recipe, sources = f.get(source, "Node.recipe"), f.get(source, "Node.sources")
     alike = f.get(recipe, "Recipe.alike")
-    found = f.local(I1, f.constant(I1, False))
+    found = f.local(I64, f.number(0))
 
     def one(k: Value) -> None:
         read = f.item(sources, f.integer(f.item(alike, k)))
-        found.store(f.either(found.load(I1), lambda: f.call("lies_in_order", I1, [read])))
+        found.store(found.load(I64) | f.call("lies_in_order", I1, [read]).cast("zext", I64))
 
     f.each(f.word(alike, SIZE), one)
-    f.give(found.load(I1))
+    f.give(found.load(I64).differs(0))
 
 
 def product_in(f: Function, node: Value) -> Value:

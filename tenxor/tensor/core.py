@@ -26,7 +26,7 @@ from ..ops.rules import floating, inexact, number_and_real
 from ..pending import HEAVY, MAX_PENDING, bounded, relieve, remember
 from ..pool import pool
 from ..realize import realize
-from ..spec import EXACT, Made, Spec, found_with, of_known, spec_of
+from ..spec import EXACT, LARGEST_INT, Made, Spec, found_with, of_known, spec_of
 from ..spec import remember as remember_made
 from ..storage import Element, Storage
 
