@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import platform
 from typing import NamedTuple
 
-from ..backend import backend
+import numpy as np
+
+from .. import shortcut
+from ..backend import NAME, backend
+from ..backend.threads import num_threads
 from ..errors import DTypeError
 from ..node import Node, writes
 from ..pending import relieve, waiting_bytes
 from ..pool import UNLIMITED, pool
 from ..realize import realize as _realize
 from ..tensor import Tensor
+from ..version import __version__
 
-__all__ = ["compile_counts", "explain", "memory", "realize", "release_memory"]
+__all__ = ["compile_counts", "explain", "memory", "realize", "release_memory", "show_config"]
 
 
 def realize(*tensors: Tensor) -> None:
@@ -28,6 +34,9 @@ def realize(*tensors: Tensor) -> None:
 
 def explain(t: Tensor) -> str:
     """How `t` would be computed: its view, and the loop IR of each kernel that is still to run. Computes nothing.
+
+    What takes no more than 16 KiB goes the short way, if `tx.show_config()` says that it is on: operation by operation instead, by
+    kernels that all expressions share. The values are the same.
 
     >>> import tenxor as tx
     >>> print(tx.explain(tx.zeros(3).realize()[1:]))  # doctest: +ELLIPSIS
@@ -59,6 +68,25 @@ def _what(node: Node) -> str:
     if writes(node.op):
         return "written in place" if node.target is not None else "stored"
     return f"{node.shape} {node.dtype}"
+
+
+def show_config() -> None:
+    """Print what this process computes with: versions, the back end, threads, and whether small work goes the short way, or why not.
+
+    >>> import tenxor as tx
+    >>> tx.show_config()  # doctest: +ELLIPSIS
+    tenxor     ...
+    """
+    rows = {
+        "tenxor": __version__,
+        "Python": platform.python_version(),
+        "NumPy": np.__version__,
+        "back end": NAME,
+        "threads": str(num_threads()),
+        "short way": shortcut.state,
+    }
+    for name, value in rows.items():
+        print(f"{name:10} {value}")
 
 
 def compile_counts() -> tuple[int, int]:

@@ -49,6 +49,7 @@ def _computed(f: Function) -> None:
         reads = product_in(f, node)
         f.refuse(f.is_the(frame_of(f, node, reads), "never"))
         joins = f.both(reads.equals(node), lambda: ~f.is_a(f.get(recipe, "Recipe.op"), "Op"))
+        joins = f.both(joins, lambda: f.word(f.get(node, "Node.sources"), SIZE) > 0)
         f.when(joins, lambda: f.require(f.call("lies_in_order", I1, [f.item(f.get(node, "Node.sources"), 0)])))
         sources = f.hold(f.get(reads, "Node.sources"))
 
