@@ -111,6 +111,7 @@ class TestExplain:
         assert "\n2 kernels:\n" in text
         assert text.index("sum") < text.index("kernel multiply")
 
+    @pytest.mark.usefixtures("plain")
     def test_of_stores_and_empty_memory(self) -> None:
         text = tx.explain(tx.concat([tx.ones(3), tx.zeros(2)]))
         assert "memory without content" in text and text.count("-- written in place") == 2

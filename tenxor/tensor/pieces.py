@@ -17,7 +17,7 @@ from ..layout import Layout
 from ..memory import allocate
 from ..node import data
 from ..ops import OPS
-from ..realize import lock, realize
+from ..realize import lock, realize, short_ways
 from ..storage import Storage
 from .alike import SMALL, joined_alike, put_bytes
 from .core import Core, check_count
@@ -26,7 +26,7 @@ Array = np.ndarray[Any, Any]
 Piece = Core | Array  # an array as `are_arrays` wants it
 Shape = tuple[int, ...]
 _T = TypeVar("_T", bound=Core)
-FEWEST = 1 << 14  # bytes of a result that is sooner copied than written by kernels
+FEWEST = 1 << 14  # bytes of a result that is sooner copied than written by kernels, where its pieces go the short way
 FEW = 16  # pieces, some of them pending, each of which is computed straight into its place
 LARGE = 1 << 20  # bytes of a piece from which threads share the copying
 BATCH = 256  # pieces that NumPy copies in one call, and which may have copies of their own on the way
@@ -47,7 +47,9 @@ def want_kernels(pieces: Sequence[Piece], nbytes: int) -> bool:
     """Whether kernels should write the pieces of a result of `nbytes` bytes, when its values are asked for."""
     if nbytes >= LARGE * len(pieces):
         return all(isinstance(p, Core) for p in pieces)
-    return nbytes > FEWEST and len(pieces) <= FEW and any(isinstance(p, Core) and p.storage.node.buffer is None for p in pieces)
+    if nbytes <= FEWEST and short_ways:
+        return False
+    return len(pieces) <= FEW and any(isinstance(p, Core) and p.storage.node.buffer is None for p in pieces)
 
 
 def joined_quickly(
