@@ -88,7 +88,8 @@ PROGRAMS: dict[str, Callable[[Any, Array, Array], Any]] = {
     "counted": lambda xp, a, b: a + xp.arange(a.shape[1]),
     "a power": lambda xp, a, b: (xp.exp(-abs(a)) / (1 + abs(b))).sum(axis=-1),
 }
-SELDOM = {"a product", "a product and a row", "distances", "both in one", "another shape", "where the largest are"}  # sizes often change their plans
+# Of these, sizes often change the plans.
+SELDOM = {"a product", "a product and a row", "distances", "both in one", "another shape", "where the largest are"}
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
