@@ -41,10 +41,11 @@ def main() -> None:
         "threads": {str(n): measured(n, asked.only, asked.quick) for n in counts},
     }
     if not asked.only:
-        from .overhead import starting
+        from .overhead import first_results, starting
 
         here = next(iter(results["threads"].values()))["versions"]
         results["starting"] = starting(list(here), 3 if asked.quick else 7)
+        results["first results"] = first_results(3 if asked.quick else 15)
 
     from .report import into_readme, markdown, readme_table
 

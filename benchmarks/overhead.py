@@ -165,3 +165,50 @@ def starting(installed: Sequence[str], rounds: int) -> dict[str, dict[str, float
         }
         for name in installed
     }
+
+
+# What is made ready after the import, and the first result: of NumPy's and Tenxor's.
+_FIRST = {
+    "x * 2 + 1 of 1000": ("x = xp.ones(1000)", "x * 2 + 1", "(x * 2 + 1).realize()"),
+    "softmax of 10 × 100": (
+        "x = xp.ones((10, 100))",
+        "e = xp.exp(x - x.max(axis=1, keepdims=True)); e / e.sum(axis=1, keepdims=True)",
+        "xp.softmax(x).realize()",
+    ),
+    "x @ x of 100 × 100": ("x = xp.ones((100, 100))", "x @ x", "(x @ x).realize()"),
+}
+_FIRST_PROGRAM = """
+import time
+a = time.perf_counter()
+import {library} as xp
+b = time.perf_counter()
+{ready}
+c = time.perf_counter()
+{call}
+d = time.perf_counter()
+print(b - a, d - c)
+"""
+
+
+def first_results(rounds: int) -> dict[str, dict[str, float]]:
+    """Seconds of several first results in a process, after the import, and of the import itself: of NumPy, and of Tenxor with its
+    machine code on disk, and with an empty folder for it. All take turns.
+    """
+    figures: dict[str, list[list[float]]] = {}
+    with tempfile.TemporaryDirectory() as warm:
+        for k in range(rounds + 1):
+            with tempfile.TemporaryDirectory() as empty:  # for one line each, as what is kept serves the others, too
+                codes: dict[str, tuple[str, dict[str, str]]] = {}
+                for number, (line, (ready, theirs, ours)) in enumerate(_FIRST.items()):
+                    program = _FIRST_PROGRAM.format(library="tenxor", ready=ready, call=ours)
+                    codes[f"{line}|numpy"] = _FIRST_PROGRAM.format(library="numpy", ready=ready, call=theirs), {}
+                    codes[f"{line}|tenxor"] = program, {"TENXOR_CACHE_DIR": warm}
+                    codes[f"{line}|tenxor, cold"] = program, {"TENXOR_CACHE_DIR": f"{empty}/{number}"}
+                once = process_figures(codes, 1)
+            for name, found in once.items():
+                if k:  # the first time Python's own compiled modules are made, and what is kept on disk
+                    figures.setdefault(name, []).append(found)
+    medians = {name: [statistics.median(column) for column in zip(*rows, strict=True)] for name, rows in figures.items()}
+    contenders = ("numpy", "tenxor", "tenxor, cold")
+    imports = {who: statistics.median(medians[f"{line}|{who}"][1] for line in _FIRST) for who in contenders}
+    return {"import": imports} | {line: {who: medians[f"{line}|{who}"][2] for who in contenders} for line in _FIRST}

@@ -21,7 +21,7 @@ def markdown(results: Results) -> str:
     )
     for count in results["threads"]:
         parts.append(_workloads(results, count))
-    parts += [_programs(results), _costs(results), _shapes(results), _small(results), _starting(results)]
+    parts += [_programs(results), _costs(results), _shapes(results), _small(results), _starting(results), _first(results)]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
@@ -208,6 +208,22 @@ def _starting(results: Results) -> str:
         "## Starting\n\nThe first call is `(exp(x)*2 + 1).sum()` of 1000 elements. Cold: nothing kept on disk by an earlier process;"
         " JAX keeps compiled code only if told to, and for the warm disk it was. The process is the whole of it with a warm disk.\n\n"
         + grid(rows)
+    )
+
+
+def _first(results: Results) -> str:
+    """Imports and first results, of Tenxor beside NumPy."""
+    found = results.get("first results")
+    if not found:
+        return ""
+    rows = [["a fresh process", "NumPy", "Tenxor", "nothing on disk", "Tenxor / NumPy"]]
+    for name, row in found.items():
+        numpy, warm, cold = (row[who] for who in ("numpy", "tenxor", "tenxor, cold"))
+        cells = [shown(numpy), shown(warm), shown(cold), f"{warm / numpy:.2f}" if name == "import" else "–"]
+        rows.append([name, *cells])
+    return (
+        "## First results\n\nThe import, and the first result after it, each in a process of its own; medians of processes that take"
+        " turns.\n\n" + grid(rows)
     )
 
 

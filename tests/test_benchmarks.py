@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks import goals, report
+from benchmarks import goals, overhead, report
 from benchmarks.check import Reference, Unequal, check
 from benchmarks.inside import parts
 from benchmarks.limits import IN_CACHE, limit_seconds
@@ -196,3 +196,27 @@ def test_the_table_goes_into_the_readme() -> None:
     assert report.into_readme(once, table) == once
     with pytest.raises(ValueError, match="the README has no"):
         report.into_readme("nothing", table)
+
+
+def test_first_results_are_put_together_by_line_and_contender(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[set[str]] = []
+
+    def figures(codes: dict[str, Any], rounds: int) -> dict[str, list[float]]:
+        asked.append({env.get("TENXOR_CACHE_DIR", "") for _, env in codes.values()})
+        each = {"numpy": [9.0, 0.1, 1e-5], "tenxor": [9.0, 0.125, 2e-3], "tenxor, cold": [9.0, 0.125, 3e-2]}
+        slow = 100.0 if len(asked) == 1 else 1.0  # the first round, which does not count
+        return {name: [slow * figure for figure in each[name.partition("|")[2]]] for name in codes}
+
+    monkeypatch.setattr(overhead, "process_figures", figures)
+    found = overhead.first_results(3)
+    assert found["import"] == {"numpy": 0.1, "tenxor": 0.125, "tenxor, cold": 0.125}
+    assert all(row == {"numpy": 1e-5, "tenxor": 2e-3, "tenxor, cold": 3e-2} for line, row in found.items() if line != "import")
+    assert len(asked) == 4 and len(set.intersection(*asked)) == 2  # none, and the one that is kept
+    text = report._first({"first results": found})
+    assert "| import | 100 ms | 125 ms | 125 ms | 1.25 |" in text and "| 2 ms | 30 ms |" in text
+
+
+def test_first_results_are_those_of_programs_that_run() -> None:
+    for ready, theirs, ours in overhead._FIRST.values():
+        for library, call in (("numpy", theirs), ("tenxor", ours)):
+            exec(overhead._FIRST_PROGRAM.format(library=library, ready=ready, call=call), {})
