@@ -104,12 +104,8 @@ def _call_seconds() -> float:
     if not _bare:
         import ctypes
 
-        from llvmlite import binding
-
-        machine = binding.Target.from_default_triple().create_target_machine()
-        image = machine.emit_object(binding.parse_assembly("define void @idle(ptr %a, i64 %b, i64 %e) {\n ret void\n}"))
-        builder = binding.JITLibraryBuilder().add_object_img(image).add_current_process().export_symbol("idle")
-        library = builder.link(compiler().jit, "idle of the benchmark")
+        here = compiler()
+        library = here._link(here._image("define void @idle(ptr %a, i64 %b, i64 %e) {\n ret void\n}"), ("idle",))
         idle = ctypes.PYFUNCTYPE(None)(library["idle"])
         spans: list[tuple[float, float]] = []
         zero = ctypes.c_int64(0)

@@ -10,9 +10,7 @@ from typing import TYPE_CHECKING
 
 from . import errors as errors
 from . import layout as layout
-from . import random as random
 from . import shortcut as _shortcut
-from . import show as show
 from .backend.threads import num_threads as num_threads
 from .backend.threads import set_num_threads as set_num_threads
 from .creation import *
@@ -38,20 +36,6 @@ from .dtypes import uint8 as uint8
 from .dtypes import uint16 as uint16
 from .dtypes import uint32 as uint32
 from .dtypes import uint64 as uint64
-from .functions.attention import *
-from .functions.contraction import *
-from .functions.convolution import *
-from .functions.elementwise import *
-from .functions.inspection import *
-from .functions.joining import *
-from .functions.manipulation import *
-from .functions.mapping import *
-from .functions.neural import *
-from .functions.patterns import *
-from .functions.pooling import *
-from .functions.scattering import *
-from .functions.selecting import *
-from .functions.statistics import *
 from .memory import set_memory_limit as set_memory_limit
 from .tensor import Tensor as Tensor
 from .tensor.contraction import matmul as matmul
@@ -60,12 +44,69 @@ from .version import __version__ as __version__
 newaxis = None
 _shortcut.prepare()
 
+if TYPE_CHECKING:  # what is loaded when it is first asked for; type checkers look at it here
+    from . import random as random
+    from . import show as show
+    from .functions.attention import *
+    from .functions.contraction import *
+    from .functions.convolution import *
+    from .functions.elementwise import *
+    from .functions.inspection import *
+    from .functions.joining import *
+    from .functions.manipulation import *
+    from .functions.mapping import *
+    from .functions.neural import *
+    from .functions.patterns import *
+    from .functions.pooling import *
+    from .functions.scattering import *
+    from .functions.selecting import *
+    from .functions.statistics import *
+else:
+    from .ops import INTERNAL, OPS
 
-if not TYPE_CHECKING:  # type checkers know what there is
+    del globals()["memory"], globals()["realize"]  # the modules: these are names of functions
+    _NAMES = {  # by the module that they are in
+        "functions.attention": "scaled_dot_product_attention",
+        "functions.contraction": "dot einsum inner outer tensordot vecdot",
+        "functions.convolution": "conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d",
+        "functions.elementwise": " ".join(("clamp clip", *(name for name in OPS if name not in INTERNAL))),
+        "functions.inspection": "compile_counts explain memory realize release_memory show_config",
+        "functions.joining": "cat concat concatenate pad repeat roll stack tile",
+        "functions.manipulation": (
+            "broadcast_arrays broadcast_shapes broadcast_to diagonal expand_dims flatten flip matrix_transpose "
+            "moveaxis movedim permute permute_dims ravel reshape split squeeze swapaxes transpose unbind "
+            "unflatten unsqueeze unstack windows"
+        ),
+        "functions.mapping": "contract map reduce",
+        "functions.neural": "log_softmax logsumexp softmax",
+        "functions.patterns": "rearrange",
+        "functions.pooling": "avg_pool1d avg_pool2d avg_pool3d max_pool1d max_pool2d max_pool3d",
+        "functions.scattering": "index_add scatter_add scatter_reduce",
+        "functions.selecting": "argwhere isin nonzero take take_along_axis",
+        "functions.statistics": (
+            "all amax amin any argmax argmin count_nonzero cumprod cumsum cumulative_prod cumulative_sum diff max "
+            "mean min prod std sum var"
+        ),
+    }
+    _MODULES = ("functions", "kernel", "plans", "random", "show", "target")  # by their own names
+    _HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}
+    del INTERNAL, OPS
+    __all__ = sorted({name for name in (*globals(), *_HOMES, *_MODULES) if not name.startswith("_")})
 
     def __getattr__(name):
+        from importlib import import_module
+
+        if name in _MODULES:
+            return import_module(f"tenxor.{name}")
+        if name in _HOMES:
+            found = getattr(import_module(f"tenxor.{_HOMES[name]}"), name)
+            globals()[name] = found  # so that nobody asks again
+            return found
         if name.startswith("_"):
             raise AttributeError(f"module 'tenxor' has no attribute {name!r}")
         from .spellings import of_the_module
 
-        raise errors.UnknownAttribute(f"module 'tenxor' has no attribute {name!r}; {of_the_module(name, globals())}")
+        raise errors.UnknownAttribute(f"module 'tenxor' has no attribute {name!r}; {of_the_module(name, __all__)}")
+
+    def __dir__():
+        return sorted({*globals(), *__all__})

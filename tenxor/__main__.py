@@ -36,7 +36,7 @@ def on_disk(do: Callable[[OwnFolder], int]) -> int:
     if os.environ.get("XDG_CACHE_HOME") and not Path(os.environ["XDG_CACHE_HOME"]).is_absolute():
         print("XDG_CACHE_HOME is ignored: it is not absolute.")
     try:
-        path = cache.location()
+        path = Path(cache.location())
     except Refused as refused:
         print(f"Not used: {refused}.")
         return 1

@@ -14,8 +14,11 @@ import contextlib
 import os
 import stat
 from collections.abc import Iterator
-from pathlib import Path
 from types import TracebackType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 FROM_FOLDERS = (
     {os.open, os.stat, os.rename, os.unlink, os.utime} <= os.supports_dir_fd
@@ -46,13 +49,13 @@ class OwnFolder:
     user's, or others may write it, or it is of another kind.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: str | Path) -> None:
         self.path = path
         self._descriptor: int | None = None
 
     def __enter__(self) -> OwnFolder:
         if not FROM_FOLDERS:
-            _check(self.path.lstat(), stat.S_IFDIR)
+            _check(os.lstat(self.path), stat.S_IFDIR)
             return self
         descriptor = _open(self.path, _FOLDER)
         try:
@@ -122,9 +125,9 @@ class OwnFolder:
         """Remove a file, or a link itself."""
         os.unlink(self._where(name), dir_fd=self._descriptor)
 
-    def _where(self, name: str) -> str | Path:
+    def _where(self, name: str) -> str:
         """What names a file: relative to the folder that is open, or its path."""
-        return self.path / name if self._descriptor is None else name
+        return os.path.join(self.path, name) if self._descriptor is None else name
 
 
 def _open(where: str | Path, flags: int, folder: int | None = None) -> int:

@@ -11,7 +11,6 @@ from contextlib import suppress
 from weakref import ref
 
 from .errors import IndexOutOfRange
-from .kernel.fuse import narrow, pending
 from .node import EMPTY, Node, next_number
 from .ownership import held
 from .pool import pool
@@ -27,6 +26,8 @@ def bounded(node: Node) -> None:
     """Compute a part of a new node's pending graph, if that is too large; all of it if it is small work."""
     if short_ways and not node.traced and short_ways[0](node):
         return
+    from .kernel.fuse import pending  # what makes plans is loaded with the first
+
     order = pending([node])
     _count(order)
     if node.count <= MAX_PENDING or node.traced:
@@ -50,6 +51,8 @@ def _count(order: list[Node]) -> None:
 
 def _narrow(order: list[Node]) -> list[Node]:
     """The last nodes of a graph that take no more memory than what they are made of: computing them costs none."""
+    from .kernel.fuse import narrow
+
     thin = narrow(order, lambda node: node.size * node.dtype.itemsize)
     found: dict[Node, None] = {}
     seen: set[Node] = set()
@@ -107,6 +110,8 @@ def waiting_bytes() -> int:
 
 def _graph() -> list[Node]:
     """The nodes that wait and all that they read, each after what it reads itself."""
+    from .kernel.fuse import pending
+
     order = pending([node for waiting in _waiting if (node := waiting()) is not None])
     return [*dict.fromkeys(s for n in order for s in n.sources if type(s) is Node and s.buffer is not None), *order]
 

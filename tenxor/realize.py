@@ -16,14 +16,16 @@ from typing import TYPE_CHECKING
 from .backend import backend
 from .backend.threads import num_threads
 from .errors import MetOutOfRange
+from .late import Late
 from .node import Node
 from .ownership import NOBODY, held
-from .plans.indices import out_of_range
 from .plans.pattern import of_one, pattern_of
 from .remembered import Remembered
 
 if TYPE_CHECKING:
     from .plans.steps import Plan
+
+out_of_range = Late("tenxor.plans.indices").out_of_range
 
 MAX_PLANS = 4096
 MAX_BYTES = 1 << 26  # of the tables in all plans together

@@ -2,6 +2,8 @@
 in `folders.py`, and the semaphores that machine code calls in `backend/llvm/sharing.py`.
 
 Linux says most; for what another system does not say there is something plainer. Nothing here is needed for a right result.
+
+Each process asks here before its first result, so paths are strings: to load `pathlib` would take as long as a kernel.
 """
 
 from __future__ import annotations
@@ -11,12 +13,22 @@ import mmap
 import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from pathlib import Path
+
+Folder = str | os.PathLike[str]
 
 _LIMITS = {2: "cpu.max", 1: "cpu.cfs_quota_us"}  # by version of control groups: the file that says how much of the CPUs a group may use
 
 
-def cpus(root: Path = Path("/")) -> int:
+def said(path: Folder, most: int = 1 << 16) -> str:
+    """What the system says in a file, or the beginning of it: so many bytes."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        return os.read(descriptor, most).decode("utf-8")
+    finally:
+        os.close(descriptor)
+
+
+def cpus(root: Folder = "") -> int:
     """How many CPUs' worth of time this process may use: those that it may run on, or fewer where the quota of a container, or of
     a group around it, is less. A part of a CPU counts as one.
 
@@ -33,32 +45,32 @@ def may_run_on() -> frozenset[int]:
     return frozenset(affinity(0)) if affinity else frozenset(range(os.cpu_count() or 1))
 
 
-def _groups(root: Path) -> Iterator[tuple[Path, int]]:
+def _groups(root: Folder) -> Iterator[tuple[str, int]]:
     """The folders of the control groups that this process is in, each with those around it, and of which version they are."""
     try:
-        lines = (root / "proc/self/cgroup").read_text().splitlines()
+        lines = said(f"{root}/proc/self/cgroup").splitlines()
     except (OSError, UnicodeDecodeError):
         return
     for line in lines:
         number, _, rest = line.partition(":")
         controllers, _, path = rest.partition(":")
         if number == "0" and not controllers:
-            version, mount = 2, root / "sys/fs/cgroup"
+            version, mount = 2, f"{root}/sys/fs/cgroup"
         elif "cpu" in controllers.split(","):
-            version, mount = 1, root / "sys/fs/cgroup/cpu"
+            version, mount = 1, f"{root}/sys/fs/cgroup/cpu"
         else:
             continue
         parts = [part for part in path.split("/") if part not in ("", "..")]
         for depth in range(len(parts), -1, -1):  # inside a container its own group is the mount itself
-            yield mount.joinpath(*parts[:depth]), version
+            yield "/".join((mount, *parts[:depth])), version
 
 
-def _quota(folder: Path, version: int) -> float | None:
+def _quota(folder: str, version: int) -> float | None:
     """How many CPUs' worth of time a control group may use; None where it is not limited."""
     try:
-        limit = (folder / _LIMITS[version]).read_text().split()
+        limit = said(f"{folder}/{_LIMITS[version]}").split()
         if version == 1:
-            limit += (folder / "cpu.cfs_period_us").read_text().split()
+            limit += said(f"{folder}/cpu.cfs_period_us").split()
         quota, period = limit
         return int(quota) / int(period) if quota != "max" and int(quota) > 0 else None
     except (OSError, ValueError, ZeroDivisionError):
@@ -94,14 +106,14 @@ def _asked_here() -> Callable[[], int]:
 _here = _asked_here()
 
 
-def memory_bytes(root: Path = Path("/")) -> int:
+def memory_bytes(root: Folder = "") -> int:
     """The bytes of memory that this machine, or the container, has; about, and 4 GiB if nobody says."""
     found = 1 << 32
     with suppress(AttributeError, ValueError, OSError):
         found = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     for limit in ("memory.max", "memory/memory.limit_in_bytes"):
         with suppress(ValueError, OSError):
-            found = min(found, int((root / "sys/fs/cgroup" / limit).read_text(encoding="ascii")))
+            found = min(found, int(said(f"{root}/sys/fs/cgroup/{limit}")))
     return found
 
 
@@ -121,3 +133,28 @@ def advise_huge(space: mmap.mmap, first: int, nbytes: int) -> None:
     assert _HUGE is not None
     with suppress(OSError):
         space.madvise(_HUGE, first, nbytes)
+
+
+def runnable(nbytes: int, content: Callable[[int], bytes]) -> mmap.mmap:
+    """Memory that holds machine code, which can be run from now on, and not be written; `content` is told its address.
+
+    OSError where the system allows no such memory.
+    """
+    space = mmap.mmap(-1, max(nbytes, 1), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    address = ctypes.addressof(ctypes.c_char.from_buffer(space))
+    space.write(content(address))
+    run = mmap.PROT_READ | mmap.PROT_EXEC
+    if ctypes.CDLL(None).mprotect(ctypes.c_void_p(address), ctypes.c_size_t(len(space)), run):
+        raise OSError("memory cannot be made runnable")
+    return space
+
+
+def address_in_process(symbol: str) -> int:
+    """Where a function of C is, of those that this process has loaded for all; LookupError if there is none of this name."""
+    try:
+        found = ctypes.cast(getattr(ctypes.CDLL(None), symbol), ctypes.c_void_p).value
+    except AttributeError:
+        found = None
+    if not found:
+        raise LookupError(symbol)
+    return found

@@ -13,18 +13,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Set
-from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import NamedTuple
 
-from .system import may_run_on
+from .records import NamedTuple
+from .system import Folder, may_run_on, said
 
 ASKED_FOR = frozenset(("avx2", "avx512f", "f16c", "neon"))  # features that code looks at
 MANY_REGISTERS = 32  # from which tiles of products are twice as high
 
 
-@dataclass(frozen=True, slots=True)
-class Processor:
+class Processor(NamedTuple):
     """What LLVM is told of a machine, in its own words; nothing, where only the text for it is wanted."""
 
     triple: str = ""
@@ -41,8 +38,10 @@ class Processor:
         return {"arm64": "aarch64", "amd64": "x86_64"}.get(name, name)
 
 
-@dataclass(frozen=True, slots=True)
-class Caches:
+UNKNOWN = Processor()
+
+
+class Caches(NamedTuple):
     """Sizes in bytes, of those that a thread sees: the nearest one of data, the second, the last, and a line of them."""
 
     first: int = 1 << 15
@@ -54,7 +53,7 @@ class Caches:
         """Powers of two, not above those of the machines that the numbers here were found on."""
         most = Caches()
         first, second, last = map(min, (self.first, self.second, self.last), (most.first, most.second, most.last))
-        return replace(self, first=_power(first), second=_power(second), last=_power(last))
+        return self._replace(first=_power(first), second=_power(second), last=_power(last))
 
 
 def _power(size: int) -> int:
@@ -62,8 +61,7 @@ def _power(size: int) -> int:
     return 1 << max(size, 1).bit_length() - 1
 
 
-@dataclass(frozen=True, slots=True)
-class Memory:
+class Memory(NamedTuple):
     """The kind of memory that operands and tables lie in: its name, and LLVM's number of the address space (0: pointers do not tell).
 
     Where pointers tell, kernels load by instructions for that kind, and need not find out each time.
@@ -82,8 +80,7 @@ class Tile(NamedTuple):
     nr: int
 
 
-@dataclass(frozen=True, slots=True)
-class Costs:
+class Costs(NamedTuple):
     """Work in additions of one element, up to or from which something is done."""
 
     kept: int = 10  # from which what a reduction computes is kept for the loop that needs it again
@@ -96,8 +93,7 @@ class Costs:
     product: int = 8  # steps of a product in the time of one elsewhere: registers serve each element many times
 
 
-@dataclass(frozen=True, slots=True)
-class Fusing:
+class Fusing(NamedTuple):
     """What is inlined, rather than stored."""
 
     places: int = 4  # of one kernel, at more of which a node is stored once instead
@@ -110,8 +106,7 @@ class Fusing:
     far_more: int = 32  # times as many elements read as stored, from which storing costs nothing beside
 
 
-@dataclass(frozen=True, slots=True)
-class Loops:
+class Loops(NamedTuple):
     """Loops through memory: how much at a time."""
 
     vectors: int = 16  # in a step through a short row that is reduced into states: it is best read whole
@@ -134,8 +129,7 @@ class Loops:
         return Loops(columns=near // 8, short_rows=near // 128, narrow=near // 128)
 
 
-@dataclass(frozen=True, slots=True)
-class Streams:
+class Streams(NamedTuple):
     """Results that would only drive other things out of the caches, and are written past them."""
 
     result: int = 1 << 23  # bytes of a result from which it may be
@@ -149,8 +143,7 @@ class Streams:
         return Streams(last // 4, last)
 
 
-@dataclass(frozen=True, slots=True)
-class Blocks:
+class Blocks(NamedTuple):
     """Products: what is packed, and in which blocks of rows and columns."""
 
     direct_rows: int = 40  # up to which columns are read where they lie: packing would be half of the work
@@ -186,8 +179,7 @@ class Blocks:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Sharing:
+class Sharing(NamedTuple):
     """Calls and threads; work is counted in additions of one element."""
 
     hold_lock: int = 1 << 16  # below which a kernel keeps Python's lock: to give it back takes as long
@@ -208,8 +200,7 @@ class Sharing:
     scattered_block: int = 32  # neighbours in such a block, at least
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(NamedTuple):
     """Vectors of `vector_bytes` bytes (0: there are none, and all is computed element by element), so many `registers` of them, and
     instructions: the `features` of the processor that code asks for, by LLVM's names.
 
@@ -219,7 +210,7 @@ class Target:
     vector_bytes: int
     features: frozenset[str] = frozenset()
     registers: int = 16
-    processor: Processor = Processor()
+    processor: Processor = UNKNOWN
     caches: Caches = Caches()
     memory: Memory = Memory()
     page: int = 1 << 12  # bytes, of which each thread's scratch memory takes a multiple
@@ -232,7 +223,7 @@ class Target:
     sharing: Sharing = Sharing()
 
     @staticmethod
-    def of_host(features: Set[str], processor: Processor = Processor()) -> Target:
+    def of_host(features: Set[str], processor: Processor = UNKNOWN) -> Target:
         """The present machine, with these features and one thread: the widest vectors among them, and blocks for its caches."""
         nbytes = 64 if "avx512f" in features else 32 if "avx2" in features else 16
         registers = MANY_REGISTERS if not features.isdisjoint(("avx512f", "neon")) else 16
@@ -242,11 +233,11 @@ class Target:
     def with_caches(self, caches: Caches) -> Target:
         """The machine with other caches, and the blocks that these allow."""
         made = Loops.of(caches), Streams.of(caches), Blocks.of(caches)
-        return replace(self, caches=caches, loops=made[0], streams=made[1], blocks=made[2])
+        return self._replace(caches=caches, loops=made[0], streams=made[1], blocks=made[2])
 
     def shared_by(self, threads: int) -> Target:
         """The machine with so many threads."""
-        return self if threads == self.threads else replace(self, threads=threads)
+        return self if threads == self.threads else self._replace(threads=threads)
 
     def has(self, feature: str) -> bool:
         """Whether the processor has the instructions of this name."""
@@ -270,13 +261,13 @@ class Target:
     @property
     def identity(self) -> str:
         """Text that two targets share if they get the same code for the same loops, on however many threads."""
-        plain = replace(self, features=frozenset(), threads=1)
+        plain = self._replace(features=frozenset(), threads=1)
         return f"{' '.join(sorted(self.features))} {plain}"
 
 
 # --- the present machine ----------------------------------------------------------------------------------------------
 
-SYSTEM = Path("/sys/devices/system/cpu")
+SYSTEM = "/sys/devices/system/cpu"
 LEVELS = ("SC_LEVEL1_DCACHE_SIZE", "SC_LEVEL2_CACHE_SIZE", "SC_LEVEL3_CACHE_SIZE")
 
 
@@ -285,7 +276,7 @@ def page_of_host() -> int:
     return _asked("SC_PAGE_SIZE") or 1 << 12
 
 
-def caches_of_host(system: Path = SYSTEM) -> Caches:
+def caches_of_host(system: Folder = SYSTEM) -> Caches:
     """The caches of the CPU that this process runs on, as Linux lists them in `/sys`, else as `sysconf` tells.
 
     What neither says is as in `Caches()`; but where only some levels are known, the others are as large as those below them.
@@ -295,21 +286,26 @@ def caches_of_host(system: Path = SYSTEM) -> Caches:
     usual = Caches(line=line or _asked("SC_LEVEL1_DCACHE_LINESIZE") or Caches().line)
     first = first or usual.first
     if not (second or last):
-        return replace(usual, first=first)
+        return usual._replace(first=first)
     second = second or first
-    return replace(usual, first=first, second=second, last=max(second, last))
+    return usual._replace(first=first, second=second, last=max(second, last))
 
 
-def _listed(system: Path) -> tuple[dict[int, int], int]:
+def _listed(system: Folder) -> tuple[dict[int, int], int]:
     """The sizes, by level, of the caches for data that Linux lists, and the bytes of a line; empty and 0 where it lists none."""
     sizes: dict[int, int] = {}
     line = 0
-    for folder in sorted((system / f"cpu{min(may_run_on())}" / "cache").glob("index*")):
+    caches = f"{system}/cpu{min(may_run_on())}/cache"
+    try:
+        listed = sorted(name for name in os.listdir(caches) if name.startswith("index"))
+    except OSError:
+        listed = []
+    for index in listed:
         try:
-            kind, level, size = ((folder / name).read_text().strip() for name in ("type", "level", "size"))
+            kind, level, size = (said(f"{caches}/{index}/{name}").strip() for name in ("type", "level", "size"))
             if kind != "Instruction":
                 sizes[int(level)] = int(size.rstrip("KMG")) << {"K": 10, "M": 20, "G": 30}.get(size[-1:], 0)
-                line = int((folder / "coherency_line_size").read_text())
+                line = int(said(f"{caches}/{index}/coherency_line_size"))
         except (OSError, ValueError):
             continue
     return sizes, line

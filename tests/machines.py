@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -35,7 +34,7 @@ def use(monkeypatch: pytest.MonkeyPatch, target: Target, unlike: str = "") -> No
 
 def tuned(target: Target, **groups: dict[str, Any]) -> Target:
     """A target with other numbers in some of its groups: `blocks={"left": 64}`."""
-    return replace(target, **{name: replace(getattr(target, name), **numbers) for name, numbers in groups.items()})
+    return target._replace(**{name: getattr(target, name)._replace(**numbers) for name, numbers in groups.items()})
 
 
 def tune(monkeypatch: pytest.MonkeyPatch, **groups: dict[str, Any]) -> None:
@@ -46,7 +45,7 @@ def tune(monkeypatch: pytest.MonkeyPatch, **groups: dict[str, Any]) -> None:
 def vectors(monkeypatch: pytest.MonkeyPatch, nbytes: int) -> None:
     """The present machine with vectors of so many bytes, whatever instructions these become."""
     registers = MANY_REGISTERS if nbytes == 64 else 16
-    use(monkeypatch, replace(current(), vector_bytes=nbytes, registers=registers))
+    use(monkeypatch, current()._replace(vector_bytes=nbytes, registers=registers))
 
 
 def without_semaphores(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
@@ -65,10 +64,10 @@ class TestCaches:
 
     def test_that_are_smaller_give_smaller_blocks(self) -> None:
         target = Target(16).with_caches(Caches(16 * KiB, 128 * KiB, 8 * MiB))
-        assert target.loops == replace(Loops(), columns=2048, short_rows=128, narrow=128)
-        assert target.streams == replace(Streams(), result=2 * MiB, touched=8 * MiB)
+        assert target.loops == Loops()._replace(columns=2048, short_rows=128, narrow=128)
+        assert target.streams == Streams()._replace(result=2 * MiB, touched=8 * MiB)
         packed = {"left": MiB, "right": 2 * MiB, "fixed": 4 * MiB, "near": 128 * KiB}
-        assert target.blocks == replace(Blocks(), direct=128 * KiB, nearest=8 * KiB, apart=2 * KiB, touched=4 * MiB, **packed)
+        assert target.blocks == Blocks()._replace(direct=128 * KiB, nearest=8 * KiB, apart=2 * KiB, touched=4 * MiB, **packed)
 
     def test_change_no_bits(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Blocks and streams for a machine with hardly any caches, and for this one."""
@@ -93,8 +92,8 @@ class TestValues:
     def test_are_known_by_all_that_decides_code(self) -> None:
         one = Target(32, frozenset(("avx2", "f16c")))
         assert one.identity == Target(32, frozenset(("f16c", "avx2"))).identity == one.shared_by(7).identity
-        others = [replace(one, vector_bytes=16), replace(one, features=frozenset()), replace(one, registers=32)]
-        others += [replace(one, processor=Processor(cpu="other")), tuned(one, loops={"square": 4})]
+        others = [one._replace(vector_bytes=16), one._replace(features=frozenset()), one._replace(registers=32)]
+        others += [one._replace(processor=Processor(cpu="other")), tuned(one, loops={"square": 4})]
         assert len({t.identity for t in (one, *others)}) == 6
 
     def test_that_order_of_features_is_that_of_no_process(self) -> None:
@@ -120,8 +119,8 @@ class TestValues:
         """None is forgotten where targets are compared."""
         plain = Target(32)
         for group in ("caches", "costs", "fusing", "loops", "streams", "blocks", "sharing"):
-            for field in fields(getattr(plain, group)):
-                assert tuned(plain, **{group: {field.name: 12345}}) != plain
+            for field in getattr(plain, group)._fields:
+                assert tuned(plain, **{group: {field: 12345}}) != plain
 
 
 def test_the_present_machine_has_what_its_processor_has() -> None:

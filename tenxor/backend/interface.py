@@ -9,20 +9,21 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from operator import call
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from .. import memory
-from ..kernel.ir import Kernel
-from ..layout import Table
-from ..memory import Buffer
-from ..node import Scalar
-from ..target import Target
+from ..memory import allocate
+from ..records import NamedTuple
+
+if TYPE_CHECKING:
+    from ..kernel.ir import Kernel
+    from ..layout import Table
+    from ..memory import Buffer
+    from ..node import Scalar
+    from ..target import Target
 
 
-@dataclass(frozen=True, slots=True)
-class Arguments:
+class Arguments(NamedTuple):
     """All arguments of a kernel for one set of shapes, but for what is `Given` to each launch.
 
     Operand 0 is the result. It begins at the given offset number `out[0]`, and `out[1]` elements more; each other one is in the
@@ -127,7 +128,7 @@ class Backend(ABC):
 class OnHost(Backend):
     """A back end on the host's own memory: buffers are from the pool, and a launch returns when it is over."""
 
-    allocate = staticmethod(memory.allocate)
+    allocate = staticmethod(allocate)
 
     def synchronise(self) -> None:
         """All that was launched has run."""

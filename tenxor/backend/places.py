@@ -7,8 +7,9 @@ import sys
 import threading
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
+from ..records import NamedTuple
 from ..system import may_run_on, place_apart
 
 if TYPE_CHECKING:

@@ -25,11 +25,9 @@ from typing import TYPE_CHECKING
 
 from ..errors import ArgumentError
 from ..system import cpus
-from ..target import Sharing
-from .interface import in_one_go
-from .places import place
 
 if TYPE_CHECKING:
+    from ..target import Sharing
     from .llvm.compiler import MachineCode
 
 
@@ -52,6 +50,8 @@ class _Pool:
 
     def __init__(self, count: int) -> None:
         self.helpers: list[threading.Thread] = []
+        from .places import place  # with the first work that is shared
+
         self.met = 0.0  # when they met last
         self.place = place()
         try:
@@ -173,6 +173,8 @@ def share_unbroken(
     alone: bool,
 ) -> None:
     """Run a kernel's outermost loop, and call `then`: see `in_one_go`."""
+    from .interface import in_one_go
+
     with _meeting:
         in_one_go(_loop(code, args, 0, extent, grain, sharing, alone=alone, in_c=True), then)
 

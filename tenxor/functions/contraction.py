@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from ..errors import ArgumentError, AxisError, ShapeError
 from ..kernel.pairs import FULL
 from ..layout import Layout, broadcast_shapes
 from ..layout.coords import axis_number
+from ..records import NamedTuple
 from ..tensor import Tensor
 from ..tensor.arguments import LAST_AXIS, Default, ints, one_spelling
 from ..tensor.contraction import (

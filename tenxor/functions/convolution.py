@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from itertools import product
 from math import gcd, prod
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..creation import asarray, empty
 from ..dtypes import DType, float32, promote
 from ..errors import ArgumentError, ShapeError
 from ..kernel.pairs import is_ragged
 from ..layout import Layout
+from ..records import NamedTuple
 from ..tensor import Tensor
 from ..tensor.contraction import contracted, result_dtype, widened
 from .joining import pad

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..creation import asarray
-from ..ops import OPS, Op
+from ..ops import INTERNAL, OPS, Op
 from ..tensor import Tensor
 
 
@@ -45,21 +45,7 @@ def _function(op: Op) -> Callable[..., Tensor]:
     return function
 
 
-# `cast` is astype, `clip` takes optional bounds, and the rest is inside other functions.
-_INTERNAL = (
-    "cast",
-    "clip",
-    "divide_by_real",
-    "power_half",
-    "squared_abs",
-    "where_seen",
-    "multiply_high",
-    "random_bits",
-    "random_bits_high",
-    "float_to_bits",
-    "bits_to_float",
-)
-FUNCTIONS = {name: _function(op) for name, op in OPS.items() if name not in _INTERNAL}
+FUNCTIONS = {name: _function(op) for name, op in OPS.items() if name not in INTERNAL}
 globals().update(FUNCTIONS)
 __all__ = [*FUNCTIONS, "clamp", "clip"]  # the table's names
 

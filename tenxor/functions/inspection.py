@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import platform
-from typing import NamedTuple
 
 import numpy as np
 
@@ -15,6 +14,7 @@ from ..node import Node, writes
 from ..pending import relieve, waiting_bytes
 from ..pool import UNLIMITED, pool
 from ..realize import realize as _realize
+from ..records import NamedTuple
 from ..tensor import Tensor
 from ..version import __version__
 

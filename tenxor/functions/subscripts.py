@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from string import ascii_letters
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..errors import ArgumentError, ShapeError
+from ..records import NamedTuple
 
 Label = str | int
 Labels = tuple[Label, ...]

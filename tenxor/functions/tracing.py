@@ -8,7 +8,7 @@ no other kernel.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..dtypes import DType, of_number, plain_number, result_type
 from ..errors import TenxorError, TraceError
@@ -17,6 +17,7 @@ from ..node import PLACEHOLDER, Node, Scalar
 from ..ops import OPS, Op, custom
 from ..ops.expr import Arg, Expr, apply, cast
 from ..realize import realize
+from ..records import NamedTuple
 from ..storage import Storage
 from ..tensor import Tensor
 

@@ -5,10 +5,10 @@ walks as one become one. No machine is thought of yet.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import prod
 
 from ..layout import Layout, Table
+from ..records import NamedTuple
 from .drafted import Access, Draft, Loops, ReductionLoop
 from .ir import surface, walk
 
@@ -18,8 +18,7 @@ NEAR = (-1, 2, 3, 4)  # steps of reads in which whole vectors, or a few, hold al
 BRIEF = 4  # steps of a reduction over pairs, up to which lanes are never given to them
 
 
-@dataclass(slots=True)
-class Walk:
+class Walk(NamedTuple):
     """How one access moves along the loops: `steps` per axis in elements, axes that do not move it left out."""
 
     steps: dict[int, Step]
@@ -49,8 +48,7 @@ class Walk:
         return self.steps.get(axis) == 1
 
 
-@dataclass(slots=True)
-class Arranged:
+class Arranged(NamedTuple):
     """The loops of a draft, and how each of its accesses walks along them, that of the result last.
 
     `reduced` are the axes of reductions, by those that they have in the draft, and `in_order` the reductions that take their elements

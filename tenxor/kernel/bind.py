@@ -5,12 +5,11 @@ vectors are read in.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ..dtypes import int64
 from ..layout import Table
 from ..node import Node, Scalar
 from ..ops.expr import Expr, rebuild
+from ..records import NamedTuple
 from .arrange import NEAR
 from .drafted import Access, Chosen
 from .ir import (
@@ -41,8 +40,7 @@ from .nest import Body, Nest
 FLAG = Operand(int64, written=True, flag=True)  # what kernels set where an index is out of range
 
 
-@dataclass(slots=True)
-class Binding:
+class Binding(NamedTuple):
     """What the arguments of a kernel are, for one set of shapes.
 
     `operands` names the node of each pointer but the flag's (None: the result), and the offset in elements to add.
@@ -64,10 +62,9 @@ def bind(nest: Nest) -> tuple[Kernel, Binding]:
     """The kernel of a nest, and the arguments that make it run over just these sizes."""
     binder = _Binder(nest)
     kernel = binder.kernel()
-    binding = Binding(nest, binder.operands, binder.tables, list(nest.scalars), binder.sizes, scratch=nest.scratch)
-    if kernel.shared >= 0:
-        binding.split = binder.sizes[kernel.axes[kernel.shared].extent]
-    return kernel, binding
+    split = binder.sizes[kernel.axes[kernel.shared].extent] if kernel.shared >= 0 else 1
+    scalars = list(nest.scalars)
+    return kernel, Binding(nest, binder.operands, binder.tables, scalars, binder.sizes, split=split, scratch=nest.scratch)
 
 
 class _Binder:

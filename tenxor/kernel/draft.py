@@ -14,7 +14,6 @@ from ..layout import Layout
 from ..node import POSITION, STORE, Gather, Node, Scalar, Scan, Scatter
 from ..ops import OPS, DTypes, Op
 from ..ops.complexes.pairs import applied, converted, pair
-from ..ops.complexes.reductions import split
 from ..ops.expr import Expr, apply
 from ..ops.reductions import Reduction
 from .drafted import Access, Accessed, Chosen, Draft, Loops, ReductionLoop
@@ -181,6 +180,8 @@ class _Drafter:
         return found
 
     def reduced_once(self, node: Node, op: Reduction, index_map: Layout, around: Loops) -> Walked:
+        from ..ops.complexes.reductions import split
+
         extents = further_shape(node)
         layout = node.layouts[0]
         assert layout is not None
@@ -196,6 +197,8 @@ class _Drafter:
         return self.accumulated(op, x, around, axes, node.dtype, None if along is None else around[along])
 
     def accumulated(self, op: Reduction, x: Expr, around: Loops, axes: Loops, dtype: DType, last: int | None) -> Expr:
+        from ..ops.complexes.reductions import split
+
         d, op = self.d, split(op, x.dtype)
         d.names.append(op.name)
         states = op.states(x.dtype)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 
 from ..dtypes import DType, int64
 from ..layout import Layout
 from ..node import Node, Scalar
 from ..ops.expr import Expr, walk
+from ..records import NamedTuple
 from .ir import Accumulator
 
 Loops = tuple[int, ...]  # the axes around something, outermost first
@@ -56,8 +56,7 @@ def accesses(values: Iterable[Expr]) -> list[Access]:
     return [e for e in dict.fromkeys(e for v in values for e in walk(v)) if isinstance(e, Access)]
 
 
-@dataclass(slots=True)
-class Accessed:
+class Accessed(NamedTuple):
     """What an access reads (None: its own position, as a number) and where: `index_map` is over the extents of `loops`, the last
     of which may be chosen axes.
     """
@@ -67,8 +66,7 @@ class Accessed:
     loops: Loops
 
 
-@dataclass(slots=True)
-class ReductionLoop:
+class ReductionLoop(NamedTuple):
     """The loops of a reduction, in a draft or in a nest: its `axes` run inside `around`, and `values` is its next state.
 
     In a draft, `last` is the loop around it that runs along the last axis of the reduction's own result, if there is one.
@@ -81,22 +79,22 @@ class ReductionLoop:
     last: int | None = None
 
 
-@dataclass(slots=True)
 class Draft:
     """All of a kernel before its layouts become index arithmetic."""
 
-    root: Node
-    extents: list[int] = field(default_factory=list)  # per axis
-    space: Loops = ()  # the independent loops of the result
-    scan: int | None = None  # the axis that a running reduction walks, inside `space`
-    accessed: list[Accessed] = field(default_factory=list)  # by the number of the access
-    scalars: list[tuple[Scalar, bool]] = field(default_factory=list)  # and whether the imaginary part is meant
-    accumulators: list[Accumulator] = field(default_factory=list)
-    reductions: list[ReductionLoop] = field(default_factory=list)
-    chosen: dict[int, Chosen] = field(default_factory=dict)  # the axes along which values say the index
-    names: list[str] = field(default_factory=list)  # of the operations, innermost first
-    value: Expr | None = None
-    out: Accessed | None = None  # what is written
+    def __init__(self, root: Node) -> None:
+        self.root = root
+        self.extents: list[int] = []  # per axis
+        self.space: Loops = ()  # the independent loops of the result
+        self.scan: int | None = None  # the axis that a running reduction walks, inside `space`
+        self.accessed: list[Accessed] = []  # by the number of the access
+        self.scalars: list[tuple[Scalar, bool]] = []  # and whether the imaginary part is meant
+        self.accumulators: list[Accumulator] = []
+        self.reductions: list[ReductionLoop] = []
+        self.chosen: dict[int, Chosen] = {}  # the axes along which values say the index
+        self.names: list[str] = []  # of the operations, innermost first
+        self.value: Expr | None = None
+        self.out: Accessed | None = None  # what is written
 
     def new_axes(self, shape: tuple[int, ...]) -> Loops:
         """New loops of the given extents."""

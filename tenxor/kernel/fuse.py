@@ -12,15 +12,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from math import prod
-from typing import NamedTuple
 
 from ..layout import Layout
 from ..node import EMPTY, POSITION, STORE, Gather, Node, Scan, Scatter, writes
 from ..ops import Op
 from ..ops.lengths import length
 from ..ops.reductions import Reduction
+from ..records import NamedTuple
 from ..target import Fusing, Target
-from .footprint import is_product, may_be_product
 from .reads import along_last, further_shape, loops_of, outermost, source_index_maps, times_computed, whole
 
 MANY = 1 << 20  # operations, beyond which they are not told apart: what is shared counts again and again
@@ -82,6 +81,10 @@ def _products_apart(kernels: Sequence[Node], reads: dict[Node, list[_Read]]) -> 
         if isinstance(node.op, Reduction) and node not in every:
             inside.setdefault(its[0].kernel, []).append(node)
     apart: set[Node] = set()
+    if not inside:
+        return apart
+    from .footprint import is_product, may_be_product  # with the first reduction
+
     for kernel, reductions in inside.items():
         likely = [node for node in reductions if may_be_product(node)]
         ends = type(kernel.op) is Op or kernel.op is STORE
@@ -99,6 +102,10 @@ def _gathers_apart(kernels: Sequence[Node], reads: dict[Node, list[_Read]]) -> s
     for node, its in reads.items():
         if isinstance(node.op, Gather) and node not in every and _times(its[0]) > node.size:
             found.setdefault(its[0].kernel, []).append(node)
+    if not found:
+        return set()
+    from .footprint import is_product
+
     return {node for kernel, gathers in found.items() if not is_product(kernel, every) for node in gathers}
 
 
@@ -126,7 +133,7 @@ def _fused(order: Sequence[Node], roots: set[Node], fusing: Fusing) -> tuple[lis
             kernels.add(node)
             reads[node] = [_Read(node, loops_of(node))]
         cuts.take(node, reads[node])
-        if (node in kernels or node in bare) and not (isinstance(node.op, Reduction) and may_be_product(node)):
+        if (node in kernels or node in bare) and not _may_be_product(node):
             bare.update(source for source in node.sources if type(source) is Node)
         for kernel, index_map, chosen in reads[node]:
             for k, (source, where) in enumerate(_reads_of(node, index_map)):
@@ -137,6 +144,14 @@ def _fused(order: Sequence[Node], roots: set[Node], fusing: Fusing) -> tuple[lis
                 if source in reads and read not in reads[source]:
                     reads[source].append(read)
     return [node for node in order if node in kernels], reads
+
+
+def _may_be_product(node: Node) -> bool:
+    if not isinstance(node.op, Reduction):
+        return False
+    from .footprint import may_be_product
+
+    return may_be_product(node)
 
 
 def _reads_of(node: Node, index_map: Layout) -> list[tuple[Node, Layout]]:

@@ -14,7 +14,6 @@ from .draft import draft
 from .ir import Kernel
 from .nest import Nest, nested
 from .refine import refine
-from .scatter import scattered
 
 
 def lower(root: Node, kernels: Set[Node], target: Target) -> tuple[Kernel, Binding]:
@@ -24,13 +23,16 @@ def lower(root: Node, kernels: Set[Node], target: Target) -> tuple[Kernel, Bindi
     nest = loops_of(root, kernels, target)
     kernel, binding = bind(nest if isinstance(root.op, Scatter) else scheduled(nest, target))
     written, reduced = nest.visits()
-    binding.work = written + reduced // (1 if kernel.product is None else target.costs.product)
-    binding.nest = nest
-    return kernel, binding
+    work = written + reduced // (1 if kernel.product is None else target.costs.product)
+    return kernel, binding._replace(work=work, nest=nest)
 
 
 def loops_of(root: Node, kernels: Set[Node], target: Target) -> Nest:
     """The loops that compute `root`, reading what is in memory and the results of other `kernels`."""
     d = draft(root, kernels)
     refine(d)
-    return scattered(d, target) if isinstance(root.op, Scatter) else nested(d)
+    if isinstance(root.op, Scatter):
+        from .scatter import scattered
+
+        return scattered(d, target)
+    return nested(d)

@@ -8,16 +8,14 @@ passes (`cpu/`) can see how things lie, and make another nest of it; in the end 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Set
-from copy import copy
-from dataclasses import dataclass
 from functools import cached_property
 from math import prod
-from typing import NamedTuple
 
 from ..dtypes import DType
 from ..layout import Layout, Table
 from ..node import STORE, Node, Scalar, writes
 from ..ops.expr import Expr, Pair
+from ..records import NamedTuple
 from .arrange import Arranged, Walk, arranged, merged
 from .drafted import Access, Accessed, Draft, Loops, ReductionLoop, accesses
 from .ir import (
@@ -55,12 +53,7 @@ class Read(NamedTuple):
     address: Address
 
 
-@dataclass(frozen=True)
-class Nest:
-    """Loops, with all numbers in them: the extents of `axes`, the steps of addresses. What is read is an `Access` as in the draft,
-    and `reads` say where each of them is.
-    """
-
+class _Fields(NamedTuple):
     root: Node  # what it computes
     name: str
     operands: tuple[Source, ...]  # the result first
@@ -74,14 +67,20 @@ class Nest:
     in_order: frozenset[int] = frozenset()  # the reductions that take their elements one by one
     scratch: int = 0  # bytes that each thread needs
 
+
+class Nest(_Fields):
+    """Loops, with all numbers in them: the extents of `axes`, the steps of addresses. What is read is an `Access` as in the draft,
+    and `reads` say where each of them is.
+    """
+
     def where(self, e: Access) -> Address:
         """Where an access is."""
         return self.reads[e.index].address
 
     def with_axes(self, axes: Iterable[Axis]) -> Nest:
         """The same loops with other axes; what was found out about the loops is still known."""
-        other = copy(self)
-        object.__setattr__(other, "axes", tuple(axes))
+        other = self._replace(axes=tuple(axes))
+        other.__dict__.update(self.__dict__)
         return other
 
     def extent(self, axes: Iterable[int]) -> int:

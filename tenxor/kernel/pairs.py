@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence, Set
 from math import prod
-from typing import NamedTuple
 
 import numpy as np
 
 from ..layout import Table
 from ..layout.table import SMALL_TABLE, IntArray, axis_of
 from ..ops.reductions import Reduction
+from ..records import NamedTuple
 from .arrange import Step, longest_last
 from .drafted import Loops
 

@@ -63,10 +63,15 @@ def cut(d: Draft, cuts: Cuts, k: int) -> bool:
     def after(loops: tuple[int, ...]) -> tuple[int, ...]:
         return tuple([part for axis in loops for part in new.get(axis, (axis,))])
 
-    for p, index_map in zip([*d.accessed, d.out], index_maps, strict=True):
-        p.index_map, p.loops = index_map, after(p.loops)
+    *d.accessed, d.out = (
+        p._replace(index_map=index_map, loops=after(p.loops))
+        for p, index_map in zip([*d.accessed, d.out], index_maps, strict=True)
+    )
     d.space = after(d.space)
-    for f in d.reductions:
-        f.around, f.axes = after(f.around), after(f.axes)
-        f.last = None if f.last is None else after((f.last,))[-1]
+    d.reductions = [
+        f._replace(
+            around=after(f.around), axes=after(f.axes), last=None if f.last is None else after((f.last,))[-1]
+        )
+        for f in d.reductions
+    ]
     return True

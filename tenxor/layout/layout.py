@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import AxisError, IndexOutOfRange
-from . import compose, explain, moves, questions
+from ..late import Late
+from . import compose, moves, questions
 from .coords import Shape, checked_axis, checked_permutation, checked_shape, contiguous_strides
 from .indexing import basic_index, orthogonal_index
 from .inverse import adjoint_of, inverse_of
@@ -20,6 +21,8 @@ from .view import View
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
+
+explain = Late("tenxor.layout.explain")
 
 # A chain of more views than this would cost more at every element than looking its offset up in a table.
 LONGEST_CHAIN = 8
@@ -369,7 +372,8 @@ class Layout(View):
 
     def explain(self) -> str:
         """The formula from position to storage offset, in words."""
-        return explain.explain(self)
+        text: str = explain.explain(self)
+        return text
 
     def __repr__(self) -> str:
         tables = "" if self.tables is None else f", tables={self.tables}"

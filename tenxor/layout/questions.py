@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..late import Late
 from .coords import contiguous_strides
-from .diophantine import Term, merged, reaches
 from .portions import PORTION
 from .table import Axis, IntArray, walk
 from .view import View
+
+if TYPE_CHECKING:
+    from .diophantine import Term
+
+diophantine = Late("tenxor.layout.diophantine")
 
 SPARSE = 16  # offsets for each that is reached, up to which all are looked at in order
 
@@ -147,7 +152,7 @@ def _never_meets_itself(terms: list[Term]) -> bool:
         # step * (1 + x) == sum of later terms * y, with 0 <= x < most and -most_j <= y_j <= most_j
         later = [(fine, 2 * reach) for fine, reach in terms[i + 1 :]]
         target = sum(fine * reach for fine, reach in terms[i + 1 :]) - step
-        if reaches(target, [(step, most - 1), *later]):
+        if diophantine.reaches(target, [(step, most - 1), *later]):
             return False
     return True
 
@@ -160,7 +165,7 @@ def disjoint(one: View, other: View) -> bool:
     one, other = _same_elements(one), _same_elements(other)
     if one.base is None and other.base is None and one.tables is None and other.tables is None:
         # low_1 + a == low_2 + b, where b runs as far down from high_2 as it runs up from low_2
-        return not reaches(theirs[1] - ours[0], _terms(one) + _terms(other))
+        return not diophantine.reaches(theirs[1] - ours[0], _terms(one) + _terms(other))
     low = max(ours[0], theirs[0])
     high = min(ours[1], theirs[1])
     return not bool((_reached(one, low, high) & _reached(other, low, high)).any())
@@ -175,7 +180,7 @@ def covers(layout: View, count: int) -> bool:
         return False
     layout = _same_elements(layout)
     if layout.base is None and layout.tables is None:
-        terms = merged(_terms(layout))
+        terms = diophantine.merged(_terms(layout))
         if not terms or (len(terms) == 1 and terms[0][0] == 1):
             return True
     return bool(_reached(layout, 0, count - 1).all())

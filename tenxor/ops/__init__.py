@@ -7,4 +7,5 @@ in, `table` fills `OPS`, `reductions` is the table of how many elements become o
 from .expr import OPS as OPS
 from .expr import DTypes as DTypes
 from .expr import Op as Op
+from .table import INTERNAL as INTERNAL
 from .table import custom as custom

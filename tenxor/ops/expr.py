@@ -8,9 +8,9 @@ functions) are expressions over `Arg`; the loop IR adds leaves of its own (loads
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
-from hashlib import blake2b
 
 from ..dtypes import DType, Number, boolean
+from ..hashing import blake2b
 
 _END = b"\0"  # ends text among the bytes that tell expressions apart; digests have their length
 LONGEST_TEXT = 2000  # characters of an expression that are shown

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from .complexes import arithmetic, elementary, inverse
-from .complexes.pairs import has_complex, pair
+from ..late import Late
 from .expr import OPS, DTypes, Expr, Op, Rule, call, substitute, zero
-from .philox import random_bits
 from .rules import (
     ALL_KINDS,
     INTEGRAL,
@@ -38,6 +36,12 @@ def entry(name: str, arity: int, rule: Rule, meaning: str, **more: object) -> Op
     op = OPS[name] = Op(name, arity, rule, meaning, **more)  # type: ignore[arg-type]
     return op
 
+
+arithmetic = Late("tenxor.ops.complexes.arithmetic")
+elementary = Late("tenxor.ops.complexes.elementary")
+inverse = Late("tenxor.ops.complexes.inverse")
+pairs = Late("tenxor.ops.complexes.pairs")
+philox = Late("tenxor.ops.philox")
 
 # --- arithmetic -------------------------------------------------------------------------------------------------------
 entry("cast", 1, never, "the value in another dtype; floats to integers truncate and saturate, NaN gives 0")
@@ -117,7 +121,7 @@ entry(
     inexact,
     "1 / sqrt(x)",
     cost=12,
-    parts=lambda x: arithmetic.divide(pair(zero(x.dtype.part) + 1.0, zero(x.dtype.part)), elementary.sqrt(x)),
+    parts=lambda x: arithmetic.divide(pairs.pair(zero(x.dtype.part) + 1.0, zero(x.dtype.part)), elementary.sqrt(x)),
 )
 entry(
     "power_half",
@@ -235,7 +239,7 @@ entry(
     words,
     "64 random bits of (counter, stream, key): words 0 and 1 of their Philox block",
     cost=100,
-    formula=random_bits(0),
+    formula=lambda *words: philox.random_bits(0)(*words),
 )
 entry(
     "random_bits_high",
@@ -243,9 +247,24 @@ entry(
     words,
     "64 other random bits of (counter, stream, key): words 2 and 3 of their Philox block",
     cost=100,
-    formula=random_bits(2),
+    formula=lambda *words: philox.random_bits(2)(*words),
 )
 
+
+# What has no function of its own: `cast` is astype, `clip` takes optional bounds, and the rest is inside other functions.
+INTERNAL = (
+    "cast",
+    "clip",
+    "divide_by_real",
+    "power_half",
+    "squared_abs",
+    "where_seen",
+    "multiply_high",
+    "random_bits",
+    "random_bits_high",
+    "float_to_bits",
+    "bits_to_float",
+)
 
 def custom(name: str, formula: Expr, dtypes: DTypes) -> Op:
     """An operation of the user's own: `formula` over `Arg`s of the given dtypes."""
@@ -258,5 +277,5 @@ def custom(name: str, formula: Expr, dtypes: DTypes) -> Op:
         formula_key=formula,
         cost=10,
     )
-    found.in_complex = has_complex(formula)
+    found.in_complex = pairs.has_complex(formula)
     return found

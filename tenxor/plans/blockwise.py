@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..backend.interface import Given
 from ..errors import MetOutOfRange
 from ..layout import Layout, Table
 from ..memory import Buffer, allocate
 from ..node import STORE, Node, data
+from ..records import NamedTuple
 from ..rewrite.blocks import Blocks
 from .pattern import Pattern, given, pattern_of
 from .steps import Cell, Plan

@@ -9,12 +9,13 @@ kernels are given. Nothing is guessed: numbers that give another answer to any q
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 from ..backend import backend
 from ..backend.interface import Arguments
 from ..layout import Form, Layout
 from ..node import Recipe
+from ..records import NamedTuple
 from ..remembered import Remembered
 from ..sizes import Number, Trace
 from ..target import Target

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..errors import IndexOutOfRange
-from ..kernel.fuse import pending
 from ..layout import Layout
 from ..layout.indexing import counted
 from ..node import Gather, Node, Scatter
@@ -16,6 +15,8 @@ def out_of_range(node: Node, compute: Callable[[Node], None]) -> IndexOutOfRange
 
     `compute` is called for indices that are pending themselves.
     """
+    from ..kernel.fuse import pending  # as late as the error
+
     for part in pending([node]):
         if isinstance(part.op, (Gather, Scatter)):
             count = len(part.op.axes)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Set
-from typing import NamedTuple
 
 from ..backend.interface import Arguments
 from ..kernel.lower import lower
 from ..kernel.nest import Nest
 from ..node import Node
+from ..records import NamedTuple
 from ..target import Target
 from .call import Call
 from .pattern import given

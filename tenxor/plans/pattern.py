@@ -6,7 +6,6 @@ where in memory each view of it begins: the second row of a matrix is read as th
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Protocol
 
 from ..node import Node, Recipe, Scalar
@@ -15,7 +14,6 @@ APART = 1 << 48  # elements between stand-ins for offsets: more than those withi
 _STORED = "stored"  # stands in keys before a node that is
 
 
-@dataclass(slots=True)
 class Pattern:
     """Pending nodes and all that they read, numbered, each after what it reads itself.
 
@@ -23,11 +21,12 @@ class Pattern:
     another, in elements; and 0.
     """
 
-    key: object
-    roots: list[int]
-    nodes: list[Node]
-    scalars: list[Scalar]
-    offsets: list[int]
+    __slots__ = ("key", "nodes", "offsets", "roots", "scalars")
+
+    def __init__(
+        self, key: object, roots: list[int], nodes: list[Node], scalars: list[Scalar], offsets: list[int]
+    ) -> None:
+        self.key, self.roots, self.nodes, self.scalars, self.offsets = key, roots, nodes, scalars, offsets
 
 
 def of_one(root: Node) -> Pattern | None:

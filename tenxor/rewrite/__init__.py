@@ -11,11 +11,6 @@ from collections.abc import Callable, Sequence
 
 from ..node import Node
 from ..ops.reductions import Reduction
-from .attention import product_in_blocks
-from .convolution import kernels_apart
-from .products import product_in_parts
-from .reductions import reduction_in_parts
-from .short import written_out
 
 # New nodes, each after what it reads; the last of them stands for the given one.
 Rule = Callable[[Node], list[Node] | None]
@@ -23,19 +18,23 @@ Rule = Callable[[Node], list[Node] | None]
 
 def _as_one(node: Node) -> list[Node] | None:
     """What becomes of a node by itself."""
+    from .convolution import kernels_apart
+    from .products import product_in_parts
+    from .reductions import reduction_in_parts
+    from .short import written_out
+
     return written_out(node) or kernels_apart(node) or product_in_parts(node) or reduction_in_parts(node)
-
-
-_RULES: tuple[Rule, ...] = (product_in_blocks, _as_one)
 
 
 def rewritten(order: Sequence[Node]) -> dict[Node, Node]:
     """What stands for some of the pending nodes in `order`, in which each comes after all that it reads."""
     if not any(isinstance(node.op, Reduction) for node in order):
         return {}
+    from .attention import product_in_blocks  # all rules are loaded with the first reduction
+
     now: dict[Node, Node] = {}
     changed = order
-    for rule in _RULES:
+    for rule in (product_in_blocks, _as_one):
         changed, instead = _applied(rule, changed)
         if instead:
             now = {node: instead.get(other, other) for node, other in now.items()} | {

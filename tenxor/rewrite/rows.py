@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from ..layout import Layout
 from ..node import Node, Scalar
 from ..ops.reductions import Reduction
+from ..records import NamedTuple
 from .making import is_made
 
 MOST = 64  # nodes that one side is made of

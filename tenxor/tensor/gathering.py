@@ -7,7 +7,7 @@ computed. If one is out of range, either raises the same error.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from ..layout import Layout
 from ..layout.indexing import counted
 from ..node import Node, gather
 from ..plans.indices import wrong_index
+from ..records import NamedTuple
 from .arguments import axis_of, one_spelling
 from .core import Core, broadcast
 from .movement import Movement

@@ -27,9 +27,7 @@ from ..dtypes import (
 from ..dtypes import dtype as dtype_of
 from ..errors import DTypeError, OutOfBounds, ShapeError
 from ..layout import Layout
-from .alike import joined_alike
 from .core import Core
-from .pieces import are_arrays, joined, joined_quickly
 
 Array = np.ndarray[Any, Any]
 _T = TypeVar("_T", bound=Core)
@@ -135,6 +133,9 @@ def _stacked(
     None where that is for others to say: what does not fit, has no elements or no dtype of ours, or may lose something
     as the dtype wanted.
     """
+    from .alike import joined_alike
+    from .pieces import are_arrays, joined, joined_quickly
+
     inner = pieces[0].shape
     shape = (*outer, *inner)
     found = (joined_alike if wanted is not None else joined_quickly)(cls, op, pieces, types, 0, stacked=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
 from weakref import ref
 
 from ..dtypes import DEFAULT_COMPLEX, DEFAULT_FLOAT, Number, boolean, check_fits, check_real, of_number
@@ -13,6 +12,7 @@ from ..node import REINTERPRET, STORE, Node, Scalar, Scatter, data, is_pinned, r
 from ..ops import OPS
 from ..pending import MAX_PENDING
 from ..realize import lock, realize
+from ..records import NamedTuple
 from .core import Core, reads_pinned
 
 Shape = tuple[int, ...]

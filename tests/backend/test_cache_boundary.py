@@ -284,7 +284,7 @@ def test_no_home_is_made(variable: str | None, tmp_path: Path, monkeypatch: pyte
 def test_a_home_that_is_nowhere_is_none(home: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TENXOR_CACHE_DIR")
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
-    monkeypatch.setattr(Path, "home", lambda: Path(home))
+    monkeypatch.setattr(os.path, "expanduser", lambda path: home)
     monkeypatch.chdir(tmp_path)
     cache.write(KEY, GOOD)
     assert cache.read(KEY) is None

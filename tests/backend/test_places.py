@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -74,12 +73,12 @@ HERE = {  # what a function of another system does, by those of this one
 
 def text_for(triple: str) -> str:
     target = compiler().target
-    return sharing.text(replace(target, processor=Processor(triple, "", "")))
+    return sharing.text(target._replace(processor=Processor(triple, "", "")))
 
 
 @pytest.mark.parametrize("triple", SYSTEMS)
 def test_it_is_assembled_for_each_system(triple: str) -> None:
-    machine = machine_of(replace(compiler().target, processor=Processor(triple, "", "")))
+    machine = machine_of(compiler().target._replace(processor=Processor(triple, "", "")))
     assert len(image_of(text_for(triple), machine)) > 1000
     assert {f.name for f in binding.parse_assembly(text_for(triple)).functions if f.linkage.name == "external"} >= set(sharing.FUNCTIONS)
 

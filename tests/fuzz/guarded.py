@@ -11,7 +11,6 @@ import faulthandler
 import os
 import sys
 import weakref
-from dataclasses import replace
 from typing import Any
 
 import tenxor as tx
@@ -59,8 +58,8 @@ def watch() -> None:
     MachinePlace.loop = counted  # type: ignore[method-assign]
     memory.capacity_of = lambda nbytes: (nbytes + 63) & -64 if nbytes else 64  # type: ignore[assignment]
     made = compiler()
-    sharing = replace(made.target.sharing, hold_lock=0, share=0, in_place=1, rows=1, steps=1, scattered=1, scattered_block=1)
-    made.target = replace(made.target, sharing=sharing)
+    sharing = made.target.sharing._replace(hold_lock=0, share=0, in_place=1, rows=1, steps=1, scattered=1, scattered_block=1)
+    made.target = made.target._replace(sharing=sharing)
     tx.set_num_threads(3)
     for module in (pairs, footprint):
         module.LEAST = (2, 2, 2)  # type: ignore[attr-defined]  # tensors are small here

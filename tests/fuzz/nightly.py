@@ -167,7 +167,7 @@ def kept(seed: int) -> None:
     content, key = rng.randbytes(rng.randrange(1, 300)), cache.key_of("fuzz", str(seed))
     cache.write(key, content)
     assert cache.read(key) in (content, None)  # None: there is no cache here
-    for path in map(Path, [cache.location() / key]):
+    for path in [Path(cache.location(), key)]:
         if not path.is_file():
             return
         held = bytearray(path.read_bytes())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Set
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -48,7 +47,7 @@ REDUCED = {
     "argmax": np.argmax,
     "count_nonzero": np.count_nonzero,
 }
-EAGER = replace(TARGET, costs=Costs(kept=1, kept_row=1), streams=Streams(0, 0))  # does all that it can, wherever it can
+EAGER = TARGET._replace(costs=Costs(kept=1, kept_row=1), streams=Streams(0, 0))  # does all that it can, wherever it can
 SCANNED = {"sum": np.cumsum, "max": np.maximum.accumulate}
 
 

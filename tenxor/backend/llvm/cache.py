@@ -17,63 +17,98 @@ is looked at after about every 256th file that is written. When a file was last 
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
-import re
+from collections.abc import Iterator
 from functools import cache
-from pathlib import Path
 from time import time
+from typing import TYPE_CHECKING
 
-from ...folders import OwnFolder, Refused, make
+from ...folders import OwnFolder, Refused
+from ...hashing import blake2b
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 MAX_FILES = 8192  # a few kilobytes each
 MAX_BYTES = 64 << 20
-_MAGIC = b"tenxor object 2\n"
+_MAGIC = b"tenxor object 3\n"
+_DIGEST = 32  # bytes of a hash
 _OURS = r"[0-9a-f]{64}(\.[0-9a-f]{16})?"  # a key; with more behind it while a file is written
 _HOUR = 3600.0  # seconds
+
+
+EMITTER = ("backend/llvm", "kernel", "ops", "dtypes.py", "target.py")  # the sources that decide what a kernel becomes
+
+
+def sources(*paths: str) -> Iterator[str]:
+    """Some of our sources: files, and all in some folders."""
+    package = __file__.rpartition("backend")[0]
+    for path in paths:
+        if path.endswith(".py"):
+            yield f"{package}{path}"
+        else:
+            yield from _below(f"{package}{path}")
+
+
+def _below(folder: str) -> Iterator[str]:
+    with os.scandir(folder) as found:
+        for entry in sorted(found, key=lambda entry: entry.name):
+            if entry.name.endswith(".py"):
+                yield entry.path
+            elif entry.is_dir():
+                yield from _below(entry.path)
 
 
 @cache
 def text_of(*paths: str) -> str:
     """A hash of some of our sources: files, and all in some folders."""
-    package = Path(__file__).parents[2]
-    digest = hashlib.sha256()
-    for path in paths:
-        for source in sorted((package / path).rglob("*.py")) or [package / path]:
-            digest.update(source.read_bytes())
+    digest = blake2b(digest_size=_DIGEST)
+    for source in sources(*paths):
+        with open(source, "rb") as file:
+            digest.update(file.read())
     return digest.hexdigest()
 
 
 def _emitter_text() -> str:
-    """A hash of the sources that decide what a kernel becomes."""
-    return text_of("backend/llvm", "kernel", "ops", "dtypes.py", "target.py")
+    return text_of(*EMITTER)
 
 
-def key_of(text: str, machine: str) -> str | None:
-    """The name of the file for a kernel with this IR on this machine; None where the sources cannot be read now."""
+def emitter_text() -> str | None:
+    """A hash of the sources that decide what a kernel becomes; None where they cannot be read now."""
     try:
-        return hashlib.sha256("\n".join((text, machine, _emitter_text())).encode()).hexdigest()
+        return _emitter_text()
     except OSError:
         return None
 
 
-def location() -> Path:
+def key_of(text: str, machine: str, emitter: str | None = None) -> str | None:
+    """The name of the file for a kernel with this IR on this machine, by an emitter whose sources have this hash: the present one, if
+    none is given. None where these cannot be read now.
+    """
+    emitter = emitter or emitter_text()
+    return _hash("\n".join((text, machine, emitter)).encode()).hex() if emitter else None
+
+
+def _hash(content: bytes) -> bytes:
+    return blake2b(content, digest_size=_DIGEST).digest()
+
+
+def location() -> str:
     """Where the folder is or would be; Refused if there is to be none."""
     named = os.environ.get("TENXOR_CACHE_DIR")
     if named == "":
         raise Refused("TENXOR_CACHE_DIR is empty")
     if named:
-        return Path(named)
-    base = Path(os.environ.get("XDG_CACHE_HOME", ""))
-    return (base if base.is_absolute() else _home() / ".cache") / "tenxor"
+        return named
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    return os.path.join(base if os.path.isabs(base) else os.path.join(_home(), ".cache"), "tenxor")
 
 
-def _home() -> Path:
-    try:
-        home = Path.home()
-    except RuntimeError:
-        raise Refused("this user has no home") from None
-    if not home.is_absolute():
+def _home() -> str:
+    home = os.path.expanduser("~")
+    if home == "~":
+        raise Refused("this user has no home")
+    if not os.path.isabs(home):
         raise Refused(f"HOME is not absolute: {home}")
     return home
 
@@ -82,7 +117,7 @@ def hindrance(path: Path) -> str | None:
     """Why a folder that is missing is not made; None if it will be. No home is made: it may not be mounted, or there is to be none."""
     with contextlib.suppress(Refused):
         home = _home()
-        if path.is_relative_to(home) and not home.is_dir():
+        if path.is_relative_to(home) and not os.path.isdir(home):
             return f"the home {home} is missing"
     there = next((folder for folder in path.parents if folder.exists()), path)  # in a folder that was removed nothing is there
     return None if there.is_dir() and os.access(there, os.W_OK | os.X_OK) else f"{there} cannot be written"
@@ -103,19 +138,23 @@ def read(key: str) -> bytes | None:
 
 def sealed(key: str, payload: bytes) -> bytes:
     """The content of the file that keeps a payload under a key; the hash in it covers both."""
-    return _MAGIC + hashlib.sha256(key.encode() + payload).digest() + payload
+    return _MAGIC + _hash(key.encode() + payload) + payload
 
 
 def unsealed(key: str, content: bytes) -> bytes | None:
     """The payload in a file's content; None if that is not what was kept under this key."""
-    payload = content[len(_MAGIC) + hashlib.sha256().digest_size :]
+    payload = content[len(_MAGIC) + _DIGEST :]
     return payload if content == sealed(key, payload) else None
 
 
 def write(key: str, payload: bytes) -> None:
     """Keep object code under a key; a cache that cannot be written is no error."""
+    from pathlib import Path  # which takes as long to load as a kernel does
+
+    from ...folders import make
+
     with contextlib.suppress(OSError):
-        path = location()
+        path = Path(location())
         if not path.exists() and hindrance(path) is None:
             make(path)
         with OwnFolder(path) as folder:
@@ -126,6 +165,8 @@ def write(key: str, payload: bytes) -> None:
 
 def kept(folder: OwnFolder) -> dict[str, os.stat_result]:
     """All files that are named as those here are. Nothing else is ever removed: the folder may hold other things, too."""
+    import re
+
     found = {}
     for name in folder.names():
         if re.fullmatch(_OURS, name):
@@ -136,6 +177,8 @@ def kept(folder: OwnFolder) -> dict[str, os.stat_result]:
 
 def trouble(folder: OwnFolder, name: str) -> str | None:
     """Why a file in the folder would not be taken for a kernel; None if it would."""
+    import re
+
     if not re.fullmatch(_OURS, name):
         return "is named as no kernel is; it is left alone"
     if "." in name:

@@ -3,31 +3,27 @@
 from __future__ import annotations
 
 import ctypes
-import itertools
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
-
-import llvmlite
-from llvmlite import binding
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 from ...kernel.fingerprint import fingerprint
 from ...kernel.ir import Kernel
 from ...target import Target
-from ...version import __version__
 from ..kernels import Kernels
-from . import cache, sharing
-from .emit import ENTRY, emit
-from .machine import host, image_of, machine_of
+from . import ENTRY, cache
+from .found import found
+from .linking import link
+
+if TYPE_CHECKING:
+    from .machine import Linker
+
 
 Integer = ctypes.c_int64
 Held = Callable[[bytes, Integer, Integer, Integer], None]
 Free = Callable[[bytes, int, int, int], None]
-
-# Of a library that it unloaded LLVM keeps 4.5 kB until the JIT goes that linked it, which goes with the last of its libraries;
-# and a JIT takes 120 kB and a millisecond.
-LIBRARIES = 32  # of one JIT
 
 _held = ctypes.PYFUNCTYPE(None)
 _free = ctypes.CFUNCTYPE(None, ctypes.c_char_p, Integer, Integer, Integer)
@@ -56,20 +52,30 @@ class MachineCode:
 class Compiler:
     """The code generator for a target, this machine if none is given; code is run here. `compiled` and `loaded` count the
     kernels made here and those found on disk, those that came back too.
+
+    What emits code, and LLVM, are loaded with the first kernel that is not on disk.
     """
 
     def __init__(self, target: Target | None = None) -> None:
-        self.target = target = target or host()
-        self.machine = machine_of(target)
-        self.jit = binding.create_lljit_compiler(self.machine)
-        self.identity = "\n".join(
-            (target.identity, str(binding.llvm_version_info), llvmlite.__version__, __version__)
-        )
+        self.target = target or found().target()
+        self.identity = found().identity(self.target)
         self.kernels = Kernels(self._make)
         self.compiled = self.loaded = 0
         self._sharing: Any = None
-        self.attempts = itertools.count()
         self.lock = threading.RLock()
+
+    @cached_property
+    def machine(self) -> Any:
+        """LLVM's code generator."""
+        from .machine import machine_of
+
+        return machine_of(self.target)
+
+    @cached_property
+    def _linker(self) -> Linker:
+        from .machine import Linker
+
+        return Linker(self.machine)
 
     def get(self, kernel: Kernel) -> MachineCode:
         """The kernel's machine code, from memory, from disk, or made now."""
@@ -86,13 +92,15 @@ class Compiler:
     def sharing(self) -> Any:
         """The code by which threads share loops; None if the system lacks what it calls."""
         if self._sharing is None:
+            from . import sharing
+
             with self.lock, suppress(RuntimeError):
                 self._sharing, _ = self._library("sharing", "sharing", lambda: sharing.text(self.target), sharing.FUNCTIONS)
         return self._sharing
 
     def _library(self, name: str, text: str, llvm_ir: Callable[[], str], symbols: tuple[str, ...]) -> tuple[Any, str]:
         """Linked machine code, and where it came from: found on disk under a hash of `text`, or made of LLVM IR."""
-        key = cache.key_of(text, self.identity)
+        key = cache.key_of(text, self.identity, found().emitter)
         image = cache.read(key) if key else None
         if image is not None:
             library = self._link(image, symbols)
@@ -108,31 +116,30 @@ class Compiler:
 
     def _image(self, llvm_ir: str) -> bytes:
         """The object file of a module."""
+        from .machine import image_of
+
         with self.lock:
             return image_of(llvm_ir, self.machine)
 
     def _link(self, image: bytes, symbols: tuple[str, ...]) -> Any:
-        """The linked library, or None if the image is no object file of this machine."""
-        builder = binding.JITLibraryBuilder().add_object_img(image).add_current_process()
-        for symbol in symbols:
-            builder.export_symbol(symbol)
-        with self.lock:
-            attempt = next(self.attempts)
-            if attempt and attempt % LIBRARIES == 0:
-                self.jit = binding.create_lljit_compiler(self.machine)
-            try:
-                return builder.link(self.jit, f"tenxor.{attempt}")  # a name stays taken even when linking fails
-            except RuntimeError:
-                return None
+        """The functions of an object file, ready to run, or None if it is none of this machine."""
+        linked = link(image, symbols)
+        if linked is None:
+            with self.lock:
+                linked = self._linker.link(image, symbols)
+        return linked
 
     def llvm_ir(self, kernel: Kernel) -> str:
         """The kernel as LLVM IR."""
+        from .emit import emit
+
         return emit(kernel, self.target)
 
     def assembly(self, kernel: Kernel) -> str:
         """The kernel as this machine's assembly."""
-        text: str = self.machine.emit_assembly(binding.parse_assembly(self.llvm_ir(kernel)))
-        return text
+        from .machine import assembly_of
+
+        return assembly_of(self.llvm_ir(kernel), self.machine)
 
 
 _compiler: Compiler | None = None

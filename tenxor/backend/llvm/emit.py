@@ -24,11 +24,16 @@ from ...kernel.ir import (
     Update,
     statements,
 )
+from ...late import Late
 from ...ops.expr import Expr
 from ...target import Target
-from . import access, addresses, indices, loops, products, reductions, rows, scatter, tiles
-from .emitter import ENTRY as ENTRY
+from . import ENTRY as ENTRY
+from . import access, addresses, indices, loops, reductions, rows
 from .emitter import Emitter, Leaf
+
+products = Late("tenxor.backend.llvm.products")
+scatter = Late("tenxor.backend.llvm.scatter")
+tiles = Late("tenxor.backend.llvm.tiles")
 
 # What emits each kind of statement, and what the value of each kind of leaf.
 STATEMENTS: Mapping[type, Callable[[Emitter, Any], None]] = {

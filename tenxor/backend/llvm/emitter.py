@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from ...kernel.ir import ALIGNMENT, Kernel, Result, State, Statement, axis_name, expand
 from ...ops.expr import Call, Const, Expr, missing
 from ...target import Target
-from . import widths
+from . import ENTRY, widths
 from .analysis import Needs, dependencies
 from .arithmetic import EXACT, PRIMITIVES
 from .builder import Builder, Cursor, Module, Value
@@ -26,8 +26,6 @@ T = TypeVar("T")
 
 Leaf = Callable[["Emitter", Any], Parts]  # the value of a leaf of an expression
 Turn = Callable[[Value], Value]  # a turn of a loop: what it does at an index, and the next index
-
-ENTRY = "kernel"
 
 
 class Emitter:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
+from ...records import NamedTuple
 from .builder import Cursor, Value
 
 Parts = list[Value]  # one scalar, or `unroll` vectors
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Lanes:
     """How many elements are computed at once: `unroll` vectors of `width` along `axis`, those outside `mask` being
     idle. If `either`, a vector may be whole or not: there are `left` elements to the end.
@@ -33,7 +34,7 @@ class Span(NamedTuple):
     size: int
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Scope:
     """The body of one loop over an axis (or of blocks of one, or of the function: -1): where its code goes on, the index that
     it is at, and what has been computed in it.

@@ -10,7 +10,6 @@ kept in a row of its own.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 
 from ...ops.expr import Call, Expr, missing, replaced
 from ...target import Target
@@ -47,7 +46,7 @@ def by_rows(nest: Nest, target: Target) -> Nest:
     kept = sum(isinstance(s, Keep) for s in statements(nest.body))
     turned = For(column, tuple(_Turning(nest, column, block, kept, target.costs.kept_row).inside(loop.body)), block)
     accumulators = tuple(_with_rows(nest.accumulators, loop))
-    return replace(nest, body=_instead(nest.body, loop, turned), accumulators=accumulators)
+    return nest._replace(body=_instead(nest.body, loop, turned), accumulators=accumulators)
 
 
 def _column(nest: Nest) -> int | None:

@@ -5,8 +5,6 @@ The exponentials that softmax adds up are the same that it then divides by their
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from ...ops.expr import Call, Expr, replaced, walk
 from ...target import Target
 from ..drafted import Access, Chosen
@@ -46,7 +44,7 @@ def keeping(nest: Nest, target: Target) -> Nest:
             keeps.setdefault(accumulator, []).append(Keep(len(kept), axis, longest, value))
             kept[e] = Kept(len(kept), last, longest, e.dtype)
             left -= nbytes
-    return replace(nest, body=_with(nest.body, keeps, kept)) if kept else nest
+    return nest._replace(body=_with(nest.body, keeps, kept)) if kept else nest
 
 
 def _is_same(nest: Nest, e: Expr, axis: int, other: Expr, its: int) -> bool:

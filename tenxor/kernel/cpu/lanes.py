@@ -4,8 +4,6 @@ number of the machine's, so each adds in the same order wherever it runs.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from ..arrange import BRIEF, NEAR, longest_last
 from ..ir import Address
 from ..nest import Nest, inside, looped
@@ -21,7 +19,7 @@ def with_lanes(nest: Nest) -> Nest:
         turned = longest_last(f.around, [axis.extent for axis in nest.axes], SHORT)
         if turned != f.around and (nest.extent(f.axes) <= BRIEF or f.axes == around[len(f.around) :]):
             body, lanes = looped(turned, inside(nest.body, len(turned))), {turned[-1]}
-            nest = replace(nest, body=body)
+            nest = nest._replace(body=body)
     return nest.with_axes([axis._replace(vector=k in lanes) for k, axis in enumerate(nest.axes)])
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from ..drafted import ReductionLoop, accesses
 from ..ir import For, Prefetch, Statement, Update, work
@@ -26,7 +25,7 @@ def prefetching(nest: Nest) -> Nest:
     _, axis = max(found)
     if len(first.axes) != 1 or nest.extent(first.axes) != nest.extent((axis,)):
         return nest
-    return replace(nest, body=_with(nest.body, axis, first.accumulator, tuple(_prefetches(nest, first, axis))))
+    return nest._replace(body=_with(nest.body, axis, first.accumulator, tuple(_prefetches(nest, first, axis))))
 
 
 def _prefetches(nest: Nest, first: ReductionLoop, axis: int) -> Iterator[Prefetch]:

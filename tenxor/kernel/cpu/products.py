@@ -9,14 +9,13 @@ lies. As of matrices, the results have M rows and N columns, and K steps are add
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
-from typing import NamedTuple
 
 import numpy as np
 
 from ...dtypes import DType, boolean
 from ...layout import Table
 from ...ops.expr import Expr, missing, replaced, walk
+from ...records import NamedTuple
 from ...target import Blocks, Target
 from ..drafted import Access, Loops, accesses
 from ..ir import Address, Factor, Product, Side, State, Store, Term
@@ -82,7 +81,7 @@ def _widened(nest: Nest, m: Moves, taken: Sequence[int], others: Sequence[Access
     assert isinstance(store, Store)
     body = looped(m.space, (*reduced, store._replace(address=moved(store.address, m.others[0]))))
     axes = tuple([axis._replace(extent=n) for axis, n in zip(nest.axes, m.extents, strict=True)])
-    return replace(nest, axes=axes, reads=tuple(reads), tables=tuple(tables), body=body)
+    return nest._replace(axes=axes, reads=tuple(reads), tables=tuple(tables), body=body)
 
 
 def _axes_of(nest: Nest, values: Sequence[Expr]) -> dict[Expr, frozenset[int]]:
@@ -167,8 +166,7 @@ def _product(nest: Nest, p: Pair, target: Target) -> Nest:
         shared,
         k <= AT_ONCE,
     )
-    return replace(
-        nest,
+    return nest._replace(
         axes=tuple([axis._replace(vector=a == p.column) for a, axis in enumerate(nest.axes)]),
         accumulators=(accumulator._replace(row=p.column),),
         body=looped(outer, (product,)),

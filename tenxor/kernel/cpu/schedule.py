@@ -4,20 +4,23 @@ from __future__ import annotations
 
 from ...target import Target
 from ..nest import Nest
-from .columns import by_rows
-from .keep import keeping
 from .lanes import with_lanes
-from .prefetch import prefetching
-from .products import as_product
 from .stream import streaming
-from .tiles import tiled
 
 
 def scheduled(nest: Nest, target: Target) -> Nest:
     """A nest as it runs best on a machine."""
+    if not nest.accumulators:  # the other passes are for reductions, and loaded with the first
+        from .tiles import tiled
+
+        return streaming(tiled(with_lanes(nest), target), target)
+    from .columns import by_rows
+    from .keep import keeping
+    from .prefetch import prefetching
+    from .products import as_product
+
     product = as_product(nest, target)
     if product is not None:
         return streaming(product, target)
-    nest = keeping(with_lanes(nest), target)
-    nest = by_rows(tiled(nest, target), target)
+    nest = by_rows(keeping(with_lanes(nest), target), target)
     return prefetching(streaming(nest, target))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from ...node import STORE
 from ...target import Target
 from ..ir import ALIGNMENT, For, Product, Statement, Store
@@ -12,7 +10,7 @@ from ..nest import Body, Nest
 
 def streaming(nest: Nest, target: Target) -> Nest:
     """The nest, with its result written past the caches if that is large."""
-    return replace(nest, body=_streamed(nest.body)) if _is_worth_it(nest, target) else nest
+    return nest._replace(body=_streamed(nest.body)) if _is_worth_it(nest, target) else nest
 
 
 def _streamed(body: Body) -> Body:

@@ -4,8 +4,6 @@ in the cache, though the result is written along the other axis.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from ...layout import Table
 from ...ops.expr import Expr, rebuild
 from ...target import Target
@@ -37,7 +35,7 @@ def tiled(nest: Nest, target: Target) -> Nest:
 
     store = with_expressions((nest.store,), lambda e: rebuild(e, staged))
     block = For(along, (For(last, (*tiles.values(), *looped((along, last), store)), side),), side)
-    return replace(nest, body=looped(tuple([a for a in space if a not in (along, last)]), (block,)))
+    return nest._replace(body=looped(tuple([a for a in space if a not in (along, last)]), (block,)))
 
 
 def _crosses(nest: Nest, a: Address, along: int, last: int) -> bool:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from ...dtypes import DType
+from ...records import NamedTuple
 from ...target import Sharing
 from .loops import Accumulator, Axis, For, Operand, Product, Statement, statements
 from .text import program

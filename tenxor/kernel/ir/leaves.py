@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from ...dtypes import DType, int64
 from ...ops.expr import Call, Expr, cast, walk
+from ...records import NamedTuple
 
 PARTS = (".real", ".imag")  # of a complex element, as they are shown
 

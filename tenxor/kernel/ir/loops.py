@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
 
 from ...dtypes import DType
 from ...ops.expr import Expr
 from ...ops.reductions import Reduction
+from ...records import NamedTuple
 from .leaves import Address
 
 ALIGNMENT = 64  # bytes: where results begin

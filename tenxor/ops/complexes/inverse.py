@@ -7,8 +7,8 @@ exception handling", ACM TOMS 23, 1997), with the bounds of FreeBSD's C library;
 from __future__ import annotations
 
 from math import inf, pi
-from typing import NamedTuple
 
+from ...records import NamedTuple
 from ..expr import Expr, call, where
 from .arithmetic import Two
 from .elementary import LN_2, finite, log_parts, number, of_parts, size_of, turned, with_sign

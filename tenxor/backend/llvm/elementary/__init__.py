@@ -10,22 +10,21 @@ the result and the arguments); special values are those of C99, Annex F. Subnorm
 
 from collections.abc import Callable
 
+from ....late import Late
 from ..builder import Value
-from .activation import gelu, gelu_tanh, sigmoid, silu, softplus
-from .exponential import exp, exp2, expm1
-from .hyperbolic import acosh, asinh, atanh, cosh, sinh, tanh
-from .inverse_trigonometric import acos, asin, atan, atan2
-from .logarithm import log, log1p, log2, log10, logaddexp
-from .power import hypot, pow, rsqrt
-from .special import erf
-from .trigonometric import cos, sin, tan
 
 __all__ = ["FUNCTIONS"]
 
+_FORMULAS = {
+    Late("tenxor.backend.llvm.elementary.activation"): "gelu gelu_tanh sigmoid silu softplus",
+    Late("tenxor.backend.llvm.elementary.exponential"): "exp exp2 expm1",
+    Late("tenxor.backend.llvm.elementary.hyperbolic"): "acosh asinh atanh cosh sinh tanh",
+    Late("tenxor.backend.llvm.elementary.inverse_trigonometric"): "acos asin atan atan2",
+    Late("tenxor.backend.llvm.elementary.logarithm"): "log log1p log2 log10 logaddexp",
+    Late("tenxor.backend.llvm.elementary.power"): "hypot pow rsqrt",
+    Late("tenxor.backend.llvm.elementary.special"): "erf",
+    Late("tenxor.backend.llvm.elementary.trigonometric"): "cos sin tan",
+}
 FUNCTIONS: dict[str, Callable[..., Value]] = {
-    formula.__name__: formula
-    for formula in (
-        acos, acosh, asin, asinh, atan, atan2, atanh, cos, cosh, erf, exp, exp2, expm1, gelu, gelu_tanh, hypot,
-        log, log10, log1p, log2, logaddexp, pow, rsqrt, sigmoid, silu, sin, sinh, softplus, tan, tanh,
-    )
-}  # fmt: skip
+    name: getattr(module, name) for module, names in _FORMULAS.items() for name in names.split()
+}

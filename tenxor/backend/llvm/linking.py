@@ -1,0 +1,150 @@
+"""Object files made ready to run without LLVM, which takes longer to load than most programs wait for their first result.
+
+What LLVM writes for a kernel is simple: some sections, and places in them where addresses belong. It is put into memory of its
+own, the addresses are filled in, and from then on it can be run and not be written. So a kernel that is found on disk needs
+nothing else. Only ELF for x86-64 is read here; what is of another kind, or has anything that is not known here, is left to LLVM.
+
+Source: System V Application Binary Interface, AMD64 Architecture Processor Supplement, 4.4.1 (relocation types).
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from ...records import NamedTuple
+from ...system import address_in_process, runnable
+
+_MAGIC = b"\x7fELF\x02\x01\x01"  # 64 bits, the lowest byte first
+_RELOCATABLE, _X86_64 = 1, 62
+_PROGBITS, _SYMTAB, _RELA = 1, 2, 4  # kinds of sections; in memory is also what LLVM calls unwind information
+_UNWIND = 0x70000001
+_WRITTEN, _IN_MEMORY = 1, 2  # what is said of sections
+_NOWHERE, _RESERVED = 0, 0xFF00  # numbers of sections that symbols are not in
+_WORD, _RELATIVE, _CALL, _RELATIVE_WORD = 1, 2, 4, 24  # kinds of places: R_X86_64_64, PC32, PLT32, PC64
+
+_HEADER = struct.Struct("<7x9xHH4x8x8xQ4xHHHHHH")
+_SECTION = struct.Struct("<IIQQQQIIQQ")
+_SYMBOL = struct.Struct("<IBBHQQ")
+_PLACE = struct.Struct("<QIIq")
+
+
+class Linked:
+    """Machine code, in memory as long as something refers to this: the addresses of its functions."""
+
+    __slots__ = ("__weakref__", "_memory", "addresses")
+
+    def __init__(self, memory: Any, addresses: dict[str, int]) -> None:
+        self._memory, self.addresses = memory, addresses
+
+    def __getitem__(self, symbol: str) -> int:
+        return self.addresses[symbol]
+
+
+class _Section(NamedTuple):
+    name: int
+    kind: int
+    flags: int
+    address: int
+    begin: int
+    size: int
+    link: int
+    info: int
+    alignment: int
+    each: int
+
+
+class _Unknown(Exception):
+    """There is something in an object file that LLVM had better look at."""
+
+
+def link(image: bytes, symbols: tuple[str, ...]) -> Linked | None:
+    """The functions of these names in an object file, ready to run; None where that is for LLVM to do."""
+    try:
+        return _linked(image, symbols)
+    except (_Unknown, LookupError, ValueError, struct.error, OSError):
+        return None
+
+
+def _linked(image: bytes, symbols: tuple[str, ...]) -> Linked:
+    if not image.startswith(_MAGIC) or not hasattr(os, "uname") or os.uname().machine != "x86_64":
+        raise _Unknown
+    kind, machine, at, _, _, _, each, count, _ = _HEADER.unpack_from(image)
+    if (kind, machine, each) != (_RELOCATABLE, _X86_64, _SECTION.size):
+        raise _Unknown
+    sections = [_Section(*_SECTION.unpack_from(image, at + k * each)) for k in range(count)]
+    begins: dict[int, int] = {}  # of sections, in the memory that all of them share
+    size = 0
+    for k, section in enumerate(sections):
+        if section.flags & _IN_MEMORY and section.size:
+            if section.kind not in (_PROGBITS, _UNWIND) or section.flags & _WRITTEN:
+                raise _Unknown
+            size += -size % max(section.alignment, 1)
+            begins[k], size = size, size + section.size
+    addresses: dict[str, int] = {}
+
+    def content(base: int) -> bytes:
+        memory = bytearray(size)
+        for k, begin in begins.items():
+            memory[begin : begin + sections[k].size] = image[sections[k].begin : sections[k].begin + sections[k].size]
+        for section in sections:
+            if section.kind == _RELA and section.info in begins:
+                _fill(memory, base, begins[section.info], _places(image, sections, section, lambda k: base + begins[k]))
+        for symbol in sections:
+            if symbol.kind == _SYMTAB:
+                addresses.update(_defined(image, sections, symbol, lambda k: base + begins[k], symbols))
+        return bytes(memory)
+
+    found = Linked(runnable(size, content), addresses)
+    if addresses.keys() != set(symbols):
+        raise _Unknown
+    return found
+
+
+Where = Callable[[int], int]  # the address of a section, by its number
+
+
+def _places(image: bytes, sections: list[_Section], table: _Section, where: Where) -> Iterator[tuple[int, int, int]]:
+    """The places that a table says: where each is, its kind, and the address that belongs there."""
+    names = sections[table.link]
+    for at in range(table.begin, table.begin + table.size, _PLACE.size):
+        place, kind, number, more = _PLACE.unpack_from(image, at)
+        name, _, _, section, value, _ = _SYMBOL.unpack_from(image, names.begin + number * _SYMBOL.size)
+        if section == _NOWHERE:
+            address = address_in_process(_text(image, sections[names.link], name))
+        elif section < _RESERVED:
+            address = where(section) + value
+        else:
+            raise _Unknown
+        yield place, kind, address + more
+
+
+def _fill(memory: bytearray, base: int, begin: int, places: Iterator[tuple[int, int, int]]) -> None:
+    """Write addresses into the places of a section: as they are, or how far away they are."""
+    for place, kind, address in places:
+        at = begin + place
+        if kind == _WORD:
+            struct.pack_into("<Q", memory, at, address)
+        elif kind == _RELATIVE_WORD:
+            struct.pack_into("<q", memory, at, address - base - at)
+        elif kind in (_RELATIVE, _CALL):
+            struct.pack_into("<i", memory, at, address - base - at)
+        else:
+            raise _Unknown
+
+
+def _defined(
+    image: bytes, sections: list[_Section], table: _Section, where: Where, wanted: tuple[str, ...]
+) -> Iterator[tuple[str, int]]:
+    """The addresses of the wanted symbols that a table defines."""
+    for at in range(table.begin, table.begin + table.size, _SYMBOL.size):
+        name, _, _, section, value, _ = _SYMBOL.unpack_from(image, at)
+        if _NOWHERE < section < _RESERVED and name and (text := _text(image, sections[table.link], name)) in wanted:
+            yield text, where(section) + value
+
+
+def _text(image: bytes, section: _Section, at: int) -> str:
+    begin = section.begin + at
+    return image[begin : image.index(b"\0", begin)].decode()

@@ -1,0 +1,88 @@
+"""What is found out about the machine is kept for the next process, until it may have become otherwise."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tenxor.backend.llvm import cache, found, machine
+
+linux = pytest.mark.skipif(not Path("/proc/sys/kernel/random/boot_id").exists(), reason="a system that tells of no start")
+pytestmark = linux
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    tmp_path.chmod(0o700)
+    monkeypatch.setenv("TENXOR_CACHE_DIR", str(tmp_path))
+    found.found.cache_clear()
+    yield tmp_path
+    found.found.cache_clear()
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How often LLVM is asked."""
+    times: list[int] = []
+    real = machine.asked
+    monkeypatch.setattr(machine, "asked", lambda: (times.append(1), real())[1])
+    return times
+
+
+def again() -> found.Found:
+    found.found.cache_clear()
+    return found.found()
+
+
+def test_llvm_is_asked_once(folder: Path, asked: list[int]) -> None:
+    first = again()
+    assert len(asked) == 1 and [path.name for path in folder.iterdir()] == [found._key()]
+    assert again() == first and len(asked) == 1
+    assert first.target() == again().target() and first.target().processor.triple == first.triple != ""
+    assert first.emitter == cache.emitter_text()
+
+
+def test_it_is_asked_again_after_the_system_was_started(
+    folder: Path, asked: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    again()
+    monkeypatch.setattr(found, "said", lambda path: "another start")
+    again()
+    assert len(asked) == 2
+
+
+def test_and_when_a_source_or_llvm_is_another_file(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before, listed = found._key(), list(cache.sources())
+    other = folder / "other.py"
+    other.write_text("")
+    for k in (0, -1):
+        monkeypatch.setattr(cache, "sources", lambda k=k: [str(other) if path is listed[k] else path for path in listed])
+        assert found._key() != before
+    monkeypatch.setattr(cache, "sources", lambda: [*listed[:-1], str(other)])
+    key = found._key()
+    os.utime(other, ns=(1, 1))
+    assert found._key() != key
+    monkeypatch.setattr(cache, "sources", lambda: listed)
+    monkeypatch.setattr(found.llvmlite, "__version__", "0.0.1")
+    assert found._key() != before
+
+
+def test_what_is_damaged_is_asked_anew(folder: Path, asked: list[int]) -> None:
+    first = again()
+    (file,) = folder.iterdir()
+    file.write_bytes(file.read_bytes()[:-3])
+    assert again() == first and len(asked) == 2
+
+
+def test_nothing_is_kept_where_it_cannot_be_known(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def nothing(path: str) -> str:
+        raise FileNotFoundError(path)
+
+    first = again()
+    for file in folder.iterdir():
+        file.unlink()
+    monkeypatch.setattr(found, "said", nothing)
+    assert again() == first and not list(folder.iterdir())

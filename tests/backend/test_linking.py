@@ -1,0 +1,150 @@
+"""Object files are made ready to run without LLVM; what is not known there is left to it."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import os
+import struct
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from weakref import ref
+
+import numpy as np
+import pytest
+
+import tenxor as tx
+from tenxor.backend.llvm import compiler, linking
+from tenxor.backend.llvm.compiler import Compiler
+from tenxor.backend.llvm.machine import image_of
+
+pytestmark = pytest.mark.skipif(
+    not sys.platform.startswith("linux") or os.uname().machine != "x86_64", reason="object files of another kind"
+)
+
+# A constant in memory, another function, one of the process, and a symbol that nobody has.
+MODULE = """
+@table = internal constant [4 x i64] [i64 11, i64 22, i64 33, i64 44]
+declare i64 @labs(i64)
+define internal i64 @twice(i64 %x) noinline {
+  %y = add i64 %x, %x
+  ret i64 %y
+}
+define i64 @first(i64 %k) {
+  %at = getelementptr i64, ptr @table, i64 %k
+  %x = load i64, ptr %at
+  %y = call i64 @twice(i64 %x)
+  ret i64 %y
+}
+define i64 @second(i64 %x) {
+  %y = call i64 @labs(i64 %x)
+  ret i64 %y
+}
+"""
+NOBODYS = MODULE.replace("@labs", "@nobody_has_this")
+WRITTEN = MODULE.replace("internal constant", "internal global")
+Function = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)
+
+
+def image(text: str) -> bytes:
+    return image_of(text, compiler.compiler().machine)
+
+
+def test_code_reaches_its_constants_its_functions_and_those_of_the_process() -> None:
+    linked = linking.link(image(MODULE), ("first", "second"))
+    assert linked is not None
+    first, second = Function(linked["first"]), Function(linked["second"])
+    assert [first(k) for k in range(4)] == [22, 44, 66, 88]
+    assert second(-5) == 5
+
+
+def test_it_can_be_run_and_not_be_written() -> None:
+    linked = linking.link(image(MODULE), ("first",))
+    assert linked is not None
+    lines = Path("/proc/self/maps").read_text().splitlines()
+    spans = [(line.split()[0].split("-"), line.split()[1]) for line in lines]
+    (rights,) = [r for (low, high), r in spans if int(low, 16) <= linked["first"] < int(high, 16)]
+    assert rights == "r-xp"
+
+
+def test_its_memory_goes_with_the_last_reference() -> None:
+    linked = linking.link(image(MODULE), ("first",))
+    assert linked is not None
+    memory, address = ref(linked), f"{linked['first'] & -4096:x}-"
+    assert address in Path("/proc/self/maps").read_text()
+    del linked
+    gc.collect()
+    assert memory() is None
+
+
+def truncated(content: bytes) -> bytes:
+    return content[: len(content) // 2]
+
+
+def of_another_machine(content: bytes) -> bytes:
+    return content[:18] + struct.pack("<H", 183) + content[20:]
+
+
+def of_other_places(content: bytes) -> bytes:
+    """With a kind of relocation that is not known."""
+    count, at = struct.unpack_from("<H", content, 60)[0], struct.unpack_from("<Q", content, 40)[0]
+    changed = bytearray(content)
+    for k in range(count):
+        kind, begin, size = (struct.unpack_from("<" + f, content, at + 64 * k + o)[0] for f, o in (("I", 4), ("Q", 24), ("Q", 32)))
+        if kind == 4:
+            for place in range(begin, begin + size, 24):
+                struct.pack_into("<I", changed, place + 8, 9)
+    return bytes(changed)
+
+
+@pytest.mark.parametrize("change", [truncated, of_another_machine, of_other_places, lambda content: b"no object file" * 9])
+def test_what_is_not_known_is_left_to_llvm(change: Callable[[bytes], bytes]) -> None:
+    assert linking.link(change(image(MODULE)), ("first",)) is None
+
+
+@pytest.mark.parametrize("text", [NOBODYS, WRITTEN])
+def test_so_is_what_needs_more(text: str) -> None:
+    assert linking.link(image(text), ("first",)) is None
+
+
+def test_a_function_that_is_not_there_is_not_found() -> None:
+    assert linking.link(image(MODULE), ("first", "third")) is None
+
+
+def test_memory_that_the_system_does_not_let_run_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(nbytes: int, content: Callable[[int], bytes]) -> None:
+        raise OSError("no")
+
+    monkeypatch.setattr(linking, "runnable", refused)
+    assert linking.link(image(MODULE), ("first",)) is None
+
+
+def test_llvm_links_what_is_left_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The values are the same."""
+    x = tx.linspace(0.0, 5.0, 1000).realize()
+    right = np.sin(x.to_numpy()) * 3 - 1
+    monkeypatch.setattr(compiler, "link", lambda image, symbols: None)
+    made = Compiler()
+    monkeypatch.setattr(compiler, "_compiler", made)
+    tx.realize(tx.ones(3))
+    found = tx.sin(x) * 3 - 1
+    np.testing.assert_allclose(found.to_numpy(), right, rtol=1e-14, atol=1e-14)
+    assert made._linker.attempts > 0
+
+
+def test_every_kernel_is_linked_here() -> None:
+    """Also products, reductions, tables and threads: in a process that finds all of them on disk LLVM is not loaded."""
+    program = """
+import sys
+import tenxor as tx
+tx.set_num_threads(2)
+x = tx.arange(90000.0).reshape(300, 300)
+for t in (x @ x.T, tx.softmax(x), tx.sin(x), tx.exp(x), x.T + 1, x.oindex[[1, 5]], tx.ones(1 << 22) * 3, tx.ones((1100, 1100)).sum()):
+    t.realize()
+print(sum(name == "llvmlite.binding" for name in sys.modules), tx.compile_counts()[0])
+"""
+    run = [subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True) for _ in range(2)]
+    assert run[1].stdout.split() == ["0", "0"]
+

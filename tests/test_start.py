@@ -1,0 +1,129 @@
+"""What a process loads, and when: the import is light, a first result loads what it needs, and nobody can tell by the names."""
+
+from __future__ import annotations
+
+import ast
+import os
+import subprocess
+import sys
+import typing
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import tenxor as tx
+from tenxor.errors import UnknownAttribute
+from tenxor.records import NamedTuple
+
+ROOT = Path(__file__).resolve().parents[1]
+PRINT = "\nimport sys; print(*sys.modules)"
+
+
+def loaded(program: str, **environment: str) -> set[str]:
+    """The modules that are loaded after a program, run in a process of its own, beyond those that NumPy loads."""
+
+    def modules(text: str) -> set[str]:
+        command = [sys.executable, "-S", "-c", text + PRINT]
+        path = os.pathsep.join([str(ROOT), *sys.path])
+        environ = {**os.environ, "PYTHONPATH": path, **environment}
+        done = subprocess.run(command, capture_output=True, text=True, check=True, env=environ)
+        return set(done.stdout.split())
+
+    return modules(program) - modules("import numpy")
+
+
+def rooms(modules: set[str]) -> set[str]:
+    return {name.split(".")[1] for name in modules if name.startswith("tenxor.")}
+
+
+# What plans, kernels and back ends are made of, and modules of Python's that take long, and are for others.
+LATE = {"kernel", "rewrite", "target", "functions", "random", "folders", "spellings", "tour", "threadpool"}
+HEAVY = {"hashlib", "pathlib", "dataclasses", "re", "string", "decimal", "inspect", "tempfile", "importlib.resources"}
+FIRST = "import tenxor as tx; (tx.arange(1000.0) * 2 + 1).realize()"
+
+
+class TestTheImport:
+    def test_loads_no_room_that_is_needed_later(self) -> None:
+        found = loaded("import tenxor")
+        assert not rooms(found) & LATE
+        assert not found & HEAVY
+        assert not any(name.startswith("llvmlite") for name in found)
+
+    def test_loads_few_modules(self) -> None:
+        """Each takes a fifth of a millisecond, whatever is in it. One more that is needed by all is no mistake: count it."""
+        assert len({name for name in loaded("import tenxor") if name.startswith("tenxor")}) <= 62
+
+
+class TestTheFirstResult:
+    def test_loads_neither_llvm_nor_what_emits_code_if_it_is_on_disk(self, tmp_path: Path) -> None:
+        tmp_path.chmod(0o700)
+        loaded(FIRST, TENXOR_CACHE_DIR=str(tmp_path))
+        found = loaded(FIRST, TENXOR_CACHE_DIR=str(tmp_path))
+        assert not found & HEAVY
+        assert "tenxor.backend.llvm.linking" in found
+        assert {name for name in found if name.startswith("llvmlite")} <= {"llvmlite", "llvmlite._version"}
+        assert not any(name.startswith(("tenxor.backend.llvm.emit", "tenxor.backend.llvm.elementary")) for name in found)
+        assert not found & {f"tenxor.{name}" for name in ("rewrite.attention", "kernel.footprint", "kernel.cpu.products")}
+        assert not found & {"tenxor.ops.complexes.elementary", "tenxor.backend.places", "tenxor.kernel.scatter"}
+
+    def test_emits_only_by_what_it_is_made_of(self) -> None:
+        found = loaded(FIRST, TENXOR_CACHE_DIR="")
+        assert "tenxor.backend.llvm.emit" in found
+        assert not found & {f"tenxor.backend.llvm.{name}" for name in ("elementary.power", "products", "scatter", "sharing")}
+
+
+class TestNames:
+    def test_are_those_that_type_checkers_see(self) -> None:
+        """Each late name is in the module that is said to have it, and each such module is read by type checkers."""
+        tree = ast.parse((ROOT / "tenxor/__init__.py").read_text(encoding="utf-8"))
+        (block,) = [node for node in tree.body if isinstance(node, ast.If)]
+        seen = {node.module for node in block.body if isinstance(node, ast.ImportFrom) and node.names[0].name == "*"}
+        assert seen == set(tx._NAMES)
+        for module, names in tx._NAMES.items():
+            assert sorted(names.split()) == sorted(import_module(f"tenxor.{module}").__all__), module
+
+    def test_are_complete(self) -> None:
+        """`dir`, completion and `import *` have all of them, loaded or not."""
+        everything = {name for module in tx._NAMES for name in import_module(f"tenxor.{module}").__all__}
+        assert everything | {"Tensor", "random", "show", "errors", "layout", "pi", "float32", "ones"} <= set(dir(tx))
+        names: dict[str, object] = {}
+        exec("from tenxor import *", names)
+        values = {name for name in dir(tx) if name[0] != "_" and not isinstance(getattr(tx, name), ModuleType)}
+        assert values <= names.keys()
+        assert all(names[name] is getattr(tx, name) for name in everything)
+
+    def test_are_never_those_of_modules(self) -> None:
+        """`memory`, `realize` and `tensor` are functions, whichever module of that name is loaded, and when."""
+        program = """
+import tenxor as tx
+import tenxor.plans.general, tenxor.memory, tenxor.realize, tenxor.tensor, tenxor.functions.inspection
+assert all(callable(f) for f in (tx.memory, tx.realize, tx.tensor)), (tx.memory, tx.realize, tx.tensor)
+"""
+        loaded(program)
+
+    def test_that_are_unknown_are_answered_with_those_that_are_late(self) -> None:
+        with pytest.raises(UnknownAttribute, match=r"did you mean tx\.softmax"):
+            tx.softmaxx  # type: ignore[attr-defined]
+        with pytest.raises(AttributeError, match="no attribute '_nothing'"):
+            tx._nothing  # type: ignore[attr-defined]
+
+
+class TestNamedTuples:
+    """They are those of `typing`."""
+
+    def test_have_fields_defaults_methods_and_a_name(self) -> None:
+        namespace = {"__annotations__": {"a": "int", "b": "str"}, "b": "x", "__doc__": "Both.", "twice": lambda self: 2 * self.a}
+        made: list[typing.Any] = []
+        for base in (NamedTuple, typing.NamedTuple):
+            body = {**namespace, "__module__": __name__, "__qualname__": "Outer.Pair"}
+            made.append(type(base.__mro_entries__((base,))[0])("Pair", base.__mro_entries__((base,)), body))  # type: ignore[attr-defined]
+        ours, theirs = made
+        for cls in made:
+            assert cls(3) == (3, "x") and cls(3).twice() == 6 and repr(cls(a=1, b="y")) == "Pair(a=1, b='y')"
+            with pytest.raises(TypeError):
+                cls()
+        for name in ("_fields", "_field_defaults", "__name__", "__qualname__", "__module__", "__doc__", "__bases__"):
+            assert getattr(ours, name) == getattr(theirs, name), name
+        assert ours.__annotations__ == namespace["__annotations__"]
