@@ -135,8 +135,9 @@ def advise_huge(space: mmap.mmap, first: int, nbytes: int) -> None:
         space.madvise(_HUGE, first, nbytes)
 
 
-def runnable(nbytes: int, content: Callable[[int], bytes]) -> mmap.mmap:
-    """Memory that holds machine code, which can be run from now on, and not be written; `content` is told its address.
+def runnable(nbytes: int, code: int, content: Callable[[int], bytes]) -> mmap.mmap:
+    """Memory for machine code and what it writes, of which the first `code` bytes, whole pages, can be run from now on, and not be
+    written; `content` is told its address.
 
     OSError where the system allows no such memory.
     """
@@ -144,7 +145,7 @@ def runnable(nbytes: int, content: Callable[[int], bytes]) -> mmap.mmap:
     address = ctypes.addressof(ctypes.c_char.from_buffer(space))
     space.write(content(address))
     run = mmap.PROT_READ | mmap.PROT_EXEC
-    if ctypes.CDLL(None).mprotect(ctypes.c_void_p(address), ctypes.c_size_t(len(space)), run):
+    if ctypes.CDLL(None).mprotect(ctypes.c_void_p(address), ctypes.c_size_t(code), run):
         raise OSError("memory cannot be made runnable")
     return space
 

@@ -44,7 +44,21 @@ define i64 @second(i64 %x) {
 }
 """
 NOBODYS = MODULE.replace("@labs", "@nobody_has_this")
-WRITTEN = MODULE.replace("internal constant", "internal global")
+WRITTEN = """
+@count = global i64 40
+@zeros = internal global [600 x i64] zeroinitializer, align 64
+define i64 @first(i64 %k) {
+  %before = load i64, ptr @count
+  %now = add i64 %before, %k
+  store i64 %now, ptr @count
+  %at = getelementptr i64, ptr @zeros, i64 %k
+  %x = load i64, ptr %at
+  store i64 %now, ptr %at
+  %y = add i64 %now, %x
+  ret i64 %y
+}
+"""
+PER_THREAD = WRITTEN.replace("@count = global", "@count = thread_local global")
 Function = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)
 
 
@@ -60,8 +74,17 @@ def test_code_reaches_its_constants_its_functions_and_those_of_the_process() -> 
     assert second(-5) == 5
 
 
-def test_it_can_be_run_and_not_be_written() -> None:
-    linked = linking.link(image(MODULE), ("first",))
+def test_code_has_memory_to_write() -> None:
+    linked = linking.link(image(WRITTEN), ("first", "count"))
+    assert linked is not None
+    first = Function(linked["first"])
+    assert [first(2), first(2), first(5)] == [42, 44 + 42, 49]
+    assert ctypes.c_int64.from_address(linked["count"]).value == 49
+
+
+@pytest.mark.parametrize("text", [MODULE, WRITTEN])
+def test_it_can_be_run_and_not_be_written(text: str) -> None:
+    linked = linking.link(image(text), ("first",))
     assert linked is not None
     lines = Path("/proc/self/maps").read_text().splitlines()
     spans = [(line.split()[0].split("-"), line.split()[1]) for line in lines]
@@ -104,7 +127,7 @@ def test_what_is_not_known_is_left_to_llvm(change: Callable[[bytes], bytes]) -> 
     assert linking.link(change(image(MODULE)), ("first",)) is None
 
 
-@pytest.mark.parametrize("text", [NOBODYS, WRITTEN])
+@pytest.mark.parametrize("text", [NOBODYS, PER_THREAD])
 def test_so_is_what_needs_more(text: str) -> None:
     assert linking.link(image(text), ("first",)) is None
 
@@ -114,7 +137,7 @@ def test_a_function_that_is_not_there_is_not_found() -> None:
 
 
 def test_memory_that_the_system_does_not_let_run_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refused(nbytes: int, content: Callable[[int], bytes]) -> None:
+    def refused(nbytes: int, code: int, content: Callable[[int], bytes]) -> None:
         raise OSError("no")
 
     monkeypatch.setattr(linking, "runnable", refused)

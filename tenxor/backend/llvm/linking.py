@@ -9,6 +9,7 @@ Source: System V Application Binary Interface, AMD64 Architecture Processor Supp
 
 from __future__ import annotations
 
+import mmap
 import os
 import struct
 from collections.abc import Callable, Iterator
@@ -19,8 +20,8 @@ from ...system import address_in_process, runnable
 
 _MAGIC = b"\x7fELF\x02\x01\x01"  # 64 bits, the lowest byte first
 _RELOCATABLE, _X86_64 = 1, 62
-_PROGBITS, _SYMTAB, _RELA = 1, 2, 4  # kinds of sections; in memory is also what LLVM calls unwind information
-_UNWIND = 0x70000001
+_PROGBITS, _SYMTAB, _RELA, _ZEROS = 1, 2, 4, 8  # kinds of sections
+_UNWIND = 0x70000001  # and one more that is in memory
 _WRITTEN, _IN_MEMORY = 1, 2  # what is said of sections
 _NOWHERE, _RESERVED = 0, 0xFF00  # numbers of sections that symbols are not in
 _WORD, _RELATIVE, _CALL, _RELATIVE_WORD = 1, 2, 4, 24  # kinds of places: R_X86_64_64, PC32, PLT32, PC64
@@ -76,19 +77,24 @@ def _linked(image: bytes, symbols: tuple[str, ...]) -> Linked:
         raise _Unknown
     sections = [_Section(*_SECTION.unpack_from(image, at + k * each)) for k in range(count)]
     begins: dict[int, int] = {}  # of sections, in the memory that all of them share
-    size = 0
-    for k, section in enumerate(sections):
-        if section.flags & _IN_MEMORY and section.size:
-            if section.kind not in (_PROGBITS, _UNWIND) or section.flags & _WRITTEN:
-                raise _Unknown
-            size += -size % max(section.alignment, 1)
-            begins[k], size = size, size + section.size
+    size = code = 0
+    for writes in (0, _WRITTEN):  # what is run or read first, and in pages of its own what is written
+        for k, section in enumerate(sections):
+            if section.flags & _IN_MEMORY and section.size and section.flags & _WRITTEN == writes:
+                if section.kind not in (_PROGBITS, _UNWIND, _ZEROS):
+                    raise _Unknown
+                size += -size % max(section.alignment, 1)
+                begins[k], size = size, size + section.size
+        if not writes:
+            code = size = size + -size % mmap.PAGESIZE
     addresses: dict[str, int] = {}
 
     def content(base: int) -> bytes:
         memory = bytearray(size)
         for k, begin in begins.items():
-            memory[begin : begin + sections[k].size] = image[sections[k].begin : sections[k].begin + sections[k].size]
+            section = sections[k]
+            if section.kind != _ZEROS:
+                memory[begin : begin + section.size] = image[section.begin : section.begin + section.size]
         for section in sections:
             if section.kind == _RELA and section.info in begins:
                 _fill(memory, base, begins[section.info], _places(image, sections, section, lambda k: base + begins[k]))
@@ -97,7 +103,7 @@ def _linked(image: bytes, symbols: tuple[str, ...]) -> Linked:
                 addresses.update(_defined(image, sections, symbol, lambda k: base + begins[k], symbols))
         return bytes(memory)
 
-    found = Linked(runnable(size, content), addresses)
+    found = Linked(runnable(size, code, content), addresses)
     if addresses.keys() != set(symbols):
         raise _Unknown
     return found
