@@ -55,17 +55,17 @@ def test_it_is_asked_again_after_the_system_was_started(
 
 
 def test_and_when_a_source_or_llvm_is_another_file(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    before, listed = found._key(), list(cache.sources())
+    before, listed = found._key(), list(cache.sources(*cache.EMITTER))
     other = folder / "other.py"
     other.write_text("")
     for k in (0, -1):
-        monkeypatch.setattr(cache, "sources", lambda k=k: [str(other) if path is listed[k] else path for path in listed])
+        monkeypatch.setattr(cache, "sources", lambda *paths, k=k: [str(other) if path is listed[k] else path for path in listed])
         assert found._key() != before
-    monkeypatch.setattr(cache, "sources", lambda: [*listed[:-1], str(other)])
+    monkeypatch.setattr(cache, "sources", lambda *paths: [*listed[:-1], str(other)])
     key = found._key()
     os.utime(other, ns=(1, 1))
     assert found._key() != key
-    monkeypatch.setattr(cache, "sources", lambda: listed)
+    monkeypatch.setattr(cache, "sources", lambda *paths: listed)
     monkeypatch.setattr(found.llvmlite, "__version__", "0.0.1")
     assert found._key() != before
 
