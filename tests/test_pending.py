@@ -36,6 +36,7 @@ def fresh(nbytes: int = 8 * MiB) -> Tensor:
     return tx.asarray(np.ones(nbytes // 8))
 
 
+@pytest.mark.usefixtures("plain")  # by the short way a graph that grew too long is computed as a whole
 class TestOperationsAreCountedTruly:
     """A graph is not a tree: what is used twice is one operation."""
 
