@@ -49,7 +49,7 @@ class TestTheImport:
         found = loaded("import tenxor")
         assert not rooms(found) & LATE
         assert not found & HEAVY
-        assert not any(name.startswith("llvmlite") for name in found)
+        assert not any(name.startswith(("llvmlite", "tenxor.shortcut.")) for name in found)
 
     def test_loads_few_modules(self) -> None:
         """Each takes a fifth of a millisecond, whatever is in it. One more that is needed by all is no mistake: count it."""
@@ -72,6 +72,22 @@ class TestTheFirstResult:
         found = loaded(FIRST, TENXOR_CACHE_DIR="")
         assert "tenxor.backend.llvm.emit" in found
         assert not found & {f"tenxor.backend.llvm.{name}" for name in ("elementary.power", "products", "scatter", "sharing")}
+
+
+class TestTheShortWay:
+    def test_is_made_without_llvm_if_it_is_on_disk(self, tmp_path: Path) -> None:
+        """Its machine code has memory to write, and calls the interpreter: all that is linked as kernels are."""
+        tmp_path.chmod(0o700)
+        program = """
+import sys
+import tenxor as tx
+shortcut = sys.modules["tenxor.shortcut"]
+shortcut.start()
+assert shortcut.state == "on" and (tx.ones(3) + 1).tolist() == [2.0] * 3, shortcut.state
+"""
+        loaded(program, TENXOR_CACHE_DIR=str(tmp_path))
+        found = loaded(program, TENXOR_CACHE_DIR=str(tmp_path))
+        assert "tenxor.shortcut.install" in found and "llvmlite.binding" not in found
 
 
 class TestNames:
