@@ -130,8 +130,8 @@ class Pool:
         if small[PEAK]:
             self.most = max(self.most, in_use + small[PEAK])
             small[PEAK] = small[IN_USE]
-            if limit != UNLIMITED or small[IN_USE] + small[POOLED] > small[ALLOWED] - GROWTH // 2:
-                limit = self._beside_small(in_use + capacity)
+        if limit != UNLIMITED or small[IN_USE] + small[POOLED] > small[ALLOWED] - GROWTH // 2:
+            limit = self._beside_small(in_use + pooled + capacity)
         in_use += capacity
         blocks = self.free.get(capacity)
         if blocks:
@@ -273,21 +273,21 @@ class Pool:
     def relieved(self) -> None:
         """Nothing more can be done than what is done now."""
         self.pressed, self.foreign = False, 0
-        in_use = self._sums[1]
+        in_use, pooled = self._sums[1:]
         self.much = in_use + in_use // 8 + GROWTH
-        self._beside_small(in_use)
+        self._beside_small(in_use + pooled)
 
-    def _beside_small(self, in_use: int) -> int:
-        """The bytes that there may be here besides what machine code lends itself; and say how much that may be."""
+    def _beside_small(self, have: int) -> int:
+        """The bytes that there may be here besides what machine code lends itself; and say how much that may be, where so many are here."""
         small, limit = self.small, self.limit
-        if limit != UNLIMITED and small[POOLED] and in_use + small[IN_USE] + small[POOLED] > limit:
+        if limit != UNLIMITED and small[POOLED] and have + small[IN_USE] + small[POOLED] > limit:
             self.release_small()
         total = small[IN_USE] + small[POOLED]
         self.pressed = self.pressed or total > small[ALLOWED] - GROWTH // 2 > 0
         allowed = total + small[IN_USE] // 8 + GROWTH
         if limit != UNLIMITED:
             limit -= total
-            allowed = min(allowed, total + max(0, limit - in_use) // 2)
+            allowed = min(allowed, total + max(0, limit - have) // 2)
         small[ALLOWED] = allowed
         return limit
 

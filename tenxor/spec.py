@@ -41,6 +41,9 @@ class Made:
         self.steps, self.shift, self.frame, self.plan = steps, shift, frame, plan
 
 
+Table = dict[object, dict[object, Made | None]]  # None for what cannot be made again
+
+
 class Spec:
     """A form with a dtype. `layout` is the one of this form that begins at 0; `strides` are its, if they say all of it, and
     `reach` the lowest and highest offset that it has then.
@@ -59,9 +62,9 @@ class Spec:
         self.nbytes = layout.size * dtype.itemsize
         self.reach = (layout.range() or (0, -1)) if layout.base is None else None
         self.strides = layout.strides if layout.tables is None and layout.base is None else None
-        self.made: dict[object, dict[object, Made]] = {}
-        self.made_after: dict[object, dict[object, Made]] = {}
-        self.called: dict[object, dict[object, Made]] = {}
+        self.made: Table = {}
+        self.made_after: Table = {}
+        self.called: Table = {}
         self.known: Spec | None = None
 
     def __repr__(self) -> str:
@@ -85,7 +88,7 @@ def of_known(spec: Spec) -> Spec:
     return found
 
 
-def found_with(op: object, keys: list[object]) -> tuple[dict[object, dict[object, Made]], object, object]:
+def found_with(op: object, keys: list[object]) -> tuple[Table, object, object]:
     """Where it is written what an operation makes of operands with these specs, or of numbers of these types: the table, and its keys."""
     first, second, *others = (*keys, None) if len(keys) == 1 else keys
     if type(first) is Spec:
@@ -94,11 +97,11 @@ def found_with(op: object, keys: list[object]) -> tuple[dict[object, dict[object
     return second.made_after, op, first if not others else (first, *others)
 
 
-_tables: list[dict[object, dict[object, Made]]] = []  # with anything in them
+_tables: list[Table] = []  # with anything in them
 _count = 0
 
 
-def remember(table: dict[object, dict[object, Made]], operation: object, beside: object, made: Made) -> None:
+def remember(table: Table, operation: object, beside: object, made: Made | None) -> None:
     """Write down in a spec's table what an operation makes. All tables are emptied when they would hold too much."""
     global _count
     if _count >= MAX_MADE:

@@ -53,6 +53,7 @@ def _called(f: Function) -> None:
     f.refuse(f.is_null(every))
     made = f.found_in(every, key)
     f.refuse(f.is_null(made))
+    f.refuse(f.is_the(made, "None"))
     f.hold(made)
     f.keeps(key)
     f.drop(key)

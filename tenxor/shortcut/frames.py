@@ -22,6 +22,7 @@ from .blocks import LARGEST
 LITERAL, RESULT, MEMORY, FLOAT, SIGNED, UNSIGNED = range(6)
 HEAD, EACH = 3, 5  # integers
 MOST = 48  # arguments
+MAX_FRAMES = 1 << 14  # of all recipes; then all are forgotten
 MOST_WORK = 1 << 22  # additions, about: a few hundred microseconds at the most, while no other thread runs Python
 NEVER = b""  # what is not run by a frame
 SUM, PRODUCT = REDUCTIONS["sum"], OPS["multiply"]
@@ -82,6 +83,8 @@ def _made(node: Node, product: Node | None) -> bytes:
     pattern = of_one(root) or pattern_of([root])
     plan = plan_for(pattern)
     found = _written(pattern, apart, plan, list(range(len(reads.offsets))))
+    if found and len(_plans) >= MAX_FRAMES:
+        forget()
     if found:
         _plans[recipe, None if product is None else product.recipe] = plan
     return found

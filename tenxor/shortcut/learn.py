@@ -26,12 +26,8 @@ def learning(name: str, own: Callable[..., Any]) -> Callable[..., Any]:
 
     def method(*args: Any, **named: Any) -> Any:
         found = own(*args, **named)
-        if type(found) is Tensor:
-            if len(args) == 2 and type(args[1]) is Tensor and args[0].storage is args[1].storage:
-                apart = _apart(args[1])  # which of the two is read must be told
-                learn(name, (args[0], apart), named, own(args[0], apart, **named))
-            else:
-                learn(name, args, named, found)
+        if type(found) is Tensor and type(args[0]) is Tensor:
+            learn(name, args, named, found, own)
         return found
 
     return method
@@ -43,24 +39,25 @@ def _apart(x: Tensor) -> Tensor:
     return Tensor(Storage(data(node.buffer or allocate(0), node.shape, node.dtype)), x.layout, x.dtype)
 
 
-def learn(name: str, args: Sequence[Any], named: dict[str, Any], found: Tensor) -> None:
-    """Write down what a method made of these arguments, the first of which is a tensor."""
+def learn(name: str, args: Sequence[Any], named: dict[str, Any], found: Tensor, own: Callable[..., Any]) -> None:
+    """Write down what Python's own method made of these arguments, the first of which is a tensor; None if it cannot be made again."""
     given = (*args, *named.values())
-    tensors = [x for x in given if type(x) is Tensor]
-    if not tensors or tensors[0] is not given[0]:
-        return
     key = [key_of(x) for x in given[1:]]
     if None in [k for k, x in zip(key, given[1:], strict=True) if x is not None]:
         return
     if named:
         key.append(tuple(named))
-    if tuple(key) in tensors[0].spec.called.get(name, ()):
+    spec = args[0].spec
+    if tuple(key) in spec.called.get(name, ()) or _passes(spec):
         return
+    tensors = [x for x in given if type(x) is Tensor]
+    if len(args) == 2 == len(tensors) and args[0].storage is args[1].storage:
+        tensors[1] = _apart(args[1])  # which of the two is read must be told
+        found = own(*tensors, **named)
     made = _view_of(tensors[0], found) if len(tensors) == 1 else None
     if made is None:
         made = _steps_of(tensors, found)
-    if made is not None and not _passes(tensors[0].spec):
-        remember(tensors[0].spec.called, name, tuple(key), made)
+    remember(spec.called, name, tuple(key), made)
 
 
 def key_of(x: object) -> object:

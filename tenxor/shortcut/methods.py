@@ -270,7 +270,7 @@ def _held(f: Function) -> None:
     f.when_giving(f.is_a(storage, "Element"), lambda: _element_holds(f, x, storage, found))
     f.require(f.is_a(storage, "Storage"))
     node, new = f.get(storage, "Storage.node"), f.get(found, "Tensor.spec")
-    whole = f.get(f.get(node, "Node.recipe"), "Recipe.size").equals(f.get(spec, "Spec.size"))
+    whole = f.integer(f.get(f.get(node, "Node.recipe"), "Recipe.size")).equals(f.integer(f.get(spec, "Spec.size")))
     alike = f.both(new.equals(spec), lambda: f.both(whole, lambda: f.is_the(offset, "0")))
 
     def swap() -> list[Value]:
