@@ -1,0 +1,1 @@
+"""The short way against Python's own methods, which are the oracle."""

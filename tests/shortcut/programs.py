@@ -1,0 +1,367 @@
+"""Random programs, which say what they saw: run with the short way and without, they have to say the same.
+
+A program is drawn while it runs, from two streams: what it does, and of which values. So it runs again with other values, as what is met for
+the first time takes the long way.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+import random
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import tenxor as tx
+from tenxor import dtypes
+from tenxor.shortcut.methods import _NAMED, _NAMED_BINARY
+
+DTYPES = dtypes.ALL
+COMMON = [d for d in DTYPES if d.name in ("float64", "float32", "int64", "int32", "bool")]
+SHAPES = [(), (1,), (3,), (4,), (0,), (2, 3), (3, 3), (1, 3), (3, 1), (2, 0), (2, 3, 4), (300,)]
+BINARY = ["add", "sub", "mul", "truediv", "floordiv", "mod", "and_", "or_", "xor", "lshift", "rshift", "lt", "le", "gt", "ge", "eq", "ne", "pow"]
+IN_PLACE = ["iadd", "isub", "imul", "itruediv", "ifloordiv", "imod", "iand", "ior", "ixor", "ilshift", "irshift"]
+UNARY = ["neg", "pos", "abs", "invert"]
+REDUCTIONS = ["sum", "prod", "max", "min", "amax", "amin", "any", "all", "count_nonzero", "argmax", "argmin", "mean", "var", "std"]
+SCANS = ["cumulative_sum", "cumulative_prod", "cumsum", "cumprod"]
+FUNCTIONS_OF_ONE = [*_NAMED, "exp2", "gelu", "silu", "softplus", "signbit", "real", "imag", "bitwise_invert", "negative", "softmax", "sum", "mean"]
+FUNCTIONS_OF_TWO = ["maximum", "minimum", "atan2", "hypot", "logaddexp", "copysign", "nextafter", "divide", "remainder", "pow", "equal", "less", "add"]
+WHOLE = [0, 1, -1, 2, 3, 5, 127, 128, 255, 256, -128, -129, 2**31 - 1, 2**31, 2**32, 2**53, 2**53 + 1, 2**63 - 1, 2**63, 2**64 - 1, 2**64]
+WHOLE += [-(2**31), -(2**31) - 1, -(2**53) - 1, -(2**63), -(2**63) - 1, 10**30]
+REAL = [0.0, -0.0, 1.0, -1.5, 0.1, math.inf, -math.inf, math.nan, 1e39, 3.4e38, 65504.0, 65520.0, 1e-45, 5e-324, 2.0**53, 1e308]
+MOST_TENSORS = 6
+STEPS = 14
+
+
+class Program:
+    """One program and what it has seen."""
+
+    def __init__(self, seed: int, values: int) -> None:
+        self.rng = random.Random(seed)
+        self.values = np.random.default_rng(values)
+        self.tensors: list[Any] = []
+        self.exports: list[np.ndarray[Any, Any]] = []
+        self.seen: list[object] = []
+
+    def run(self) -> list[object]:
+        """Run it; what it saw, one entry a step."""
+        self.tensors = [self.fresh() for _ in range(2)]
+        for _ in range(STEPS):
+            step = self.rng.choice(STEPS_OF_PROGRAMS)
+            state = self.rng.getstate()
+            try:
+                with np.errstate(all="ignore"):
+                    seen = step(self)
+            except Exception as error:
+                seen = (type(error).__name__, str(error))
+            self.rng.setstate(state)  # however much of it the step took
+            self.rng.random()
+            self.seen.append((step.__name__, seen))
+        self.seen += [self.described(x) for x in self.tensors]
+        cells = [id(x.storage) for x in self.tensors]
+        self.seen.append([cells.index(cell) for cell in cells])
+        self.seen += [bits(export) for export in self.exports]
+        return self.seen
+
+    # What it sees
+
+    def described(self, x: Any) -> object:
+        """All that can be said of something a program made."""
+        if not isinstance(x, tx.Tensor):
+            return (type(x).__name__, repr(x))
+        try:
+            return (type(x).__name__, x.shape, x.dtype.name, x.strides, x.offset if x.size else None, content(x))
+        except Exception as error:
+            return (type(error).__name__, str(error))
+
+    def keep(self, x: Any) -> object:
+        """Have a tensor in the program from now on; of anything else, what it is."""
+        if not isinstance(x, tx.Tensor):
+            return self.described(x)
+        if len(self.tensors) >= MOST_TENSORS:
+            del self.tensors[self.rng.randrange(MOST_TENSORS)]
+        self.tensors.append(x)
+        return self.described(x) if self.rng.random() < 0.2 else (x.shape, x.dtype.name, x.strides)
+
+    # What it draws
+
+    def any(self) -> Any:
+        return self.rng.choice(self.tensors)
+
+    def other(self, x: Any) -> Any:
+        """What stands beside a tensor: itself, another, one of its shape and dtype, or a number."""
+        kind = self.rng.random()
+        if kind < 0.1:
+            return x
+        if kind < 0.4:
+            return self.any()
+        if kind < 0.65:
+            return self.fresh(self.rng.choice([x.shape, x.shape[1:], (1, *x.shape[1:])]), x.dtype)
+        return self.number(x.dtype)
+
+    def number(self, dtype: Any = None) -> Any:
+        kind = self.rng.random()
+        if dtype is not None and kind < 0.6:
+            number = int(self.values.integers(1 if dtype.kind == "uint" else -5, 9))
+            return float(number) / 2 if dtype.kind in ("float", "complex") and self.rng.random() < 0.6 else number
+        if kind < 0.8:
+            return self.rng.choice(WHOLE)
+        if kind < 0.95:
+            return self.rng.choice(REAL)
+        return self.rng.choice([True, False, 1j, complex(1, math.nan), np.float32(1.5), np.int64(3), "x", None])
+
+    def fresh(self, shape: Any = None, dtype: Any = None) -> Any:
+        """A new tensor, in memory or pending."""
+        if shape is None:
+            shape = self.rng.choice(SHAPES)
+        if dtype is None:
+            dtype = self.rng.choice(self.rng.choice([COMMON, DTYPES]))
+        kind = self.rng.random()
+        if kind < 0.05:
+            return tx.full(shape, 3, dtype=dtype)
+        if kind < 0.1 and dtype.name != "bool" and shape != (300,):
+            return tx.arange(math.prod(shape), dtype=dtype).reshape(shape)
+        whole = self.values.integers(0 if dtype.kind in ("uint", "bool") else -4, 5, shape)
+        values = np.asarray(whole, np.float64) / (2 if dtype.kind in ("float", "complex") else 1)
+        if dtype.kind in ("float", "complex") and self.rng.random() < 0.3:
+            values = np.where(self.values.random(shape) < 0.3, self.values.choice(REAL, shape), values)
+        if dtype.is_integer and self.rng.random() < 0.2:
+            low, high = int(dtype.lowest), int(dtype.highest)
+            wide = self.values.integers(low, high, shape, dtype.numpy, endpoint=True)
+            return tx.asarray(np.asarray(wide))
+        with np.errstate(all="ignore"):
+            found = tx.asarray(np.asarray(values)).astype(dtype)
+        return found.realize() if self.rng.random() < 0.6 else found
+
+    def key(self, shape: tuple[int, ...]) -> Any:
+        parts: list[Any] = []
+        for size in shape:
+            kind = self.rng.random()
+            if kind < 0.4:
+                parts.append(self.rng.randint(-size, max(size - 1, 0)) if self.rng.random() < 0.95 else self.rng.randint(-9, 9))
+            elif kind < 0.9:
+                ends = [self.rng.choice([None, self.rng.randint(-size - 1, size + 1)]) for _ in range(2)]
+                parts.append(slice(*ends, self.rng.choice([None, None, 1, 2, -1, -2])))
+            else:
+                break
+        if self.rng.random() < 0.2:
+            parts.insert(self.rng.randint(0, len(parts)), None)
+        if self.rng.random() < 0.25:
+            parts.insert(self.rng.randint(0, len(parts)), ...)
+        if self.rng.random() < 0.02:
+            parts.append(self.rng.choice([..., True, 1.0, "x", [0], 2**70, np.int64(0)]))
+        return parts[0] if len(parts) == 1 and self.rng.random() < 0.7 else tuple(parts)
+
+
+def bits(values: np.ndarray[Any, Any]) -> object:
+    """The bytes of an array, all NaNs as one."""
+    if values.dtype.kind == "c":
+        values = values.view(values.real.dtype) if values.flags.c_contiguous and values.ndim else np.stack([values.real, values.imag])
+    if values.dtype.kind == "f":
+        values = np.where(np.isnan(values), values.dtype.type(math.nan), values)
+    return (values.shape, values.tobytes())
+
+
+def in_last_bits(a: object, b: object) -> bool:
+    """Whether two things seen differ only in the last bits of floats: those of sums, which depend on the order of adding."""
+    if isinstance(a, bytes) and isinstance(b, bytes) and len(a) == len(b) and len(a) % 4 == 0:
+        kinds = [np.float32, np.float64] if len(a) % 8 == 0 else [np.float32]
+        with np.errstate(all="ignore"):
+            return any([np.allclose(np.frombuffer(a, k), np.frombuffer(b, k), 1e-5 if k is np.float32 else 1e-13, 0, True) for k in kinds])
+    if isinstance(a, tuple) and isinstance(b, tuple):
+        return len(a) == len(b) and all([x == y or in_last_bits(x, y) for x, y in zip(a, b, strict=True)])
+    return False
+
+
+def content(x: Any) -> object:
+    """The elements, to the bit."""
+    if x.dtype.name == "bfloat16":
+        return repr(x.tolist())
+    return bits(np.array(x.to_numpy(), copy=True))
+
+
+# Steps
+
+
+def make(p: Program) -> object:
+    return p.keep(p.fresh())
+
+
+def binary(p: Program) -> object:
+    x = p.any()
+    y, op = p.other(x), getattr(operator, p.rng.choice(BINARY))
+    return p.keep(op(y, x) if p.rng.random() < 0.4 else op(x, y))
+
+
+def in_place(p: Program) -> object:
+    x = p.any()
+    y, op = p.other(x), getattr(operator, p.rng.choice(IN_PLACE[:3] if p.rng.random() < 0.6 else IN_PLACE))
+    return op(x, y) is x
+
+
+def unary(p: Program) -> object:
+    x = p.any()
+    return p.keep(getattr(operator, p.rng.choice(UNARY))(x) if p.rng.random() < 0.4 else getattr(x, p.rng.choice(_NAMED))())
+
+
+def named(p: Program) -> object:
+    x = p.any()
+    return p.keep(getattr(x, p.rng.choice(_NAMED_BINARY))(p.other(x)))
+
+
+def function(p: Program) -> object:
+    x = p.any()
+    kind = p.rng.random()
+    if kind < 0.4:
+        return p.keep(getattr(tx, p.rng.choice(FUNCTIONS_OF_ONE))(x))
+    if kind < 0.7:
+        pair = (x, p.other(x)) if p.rng.random() < 0.7 else (p.other(x), x)
+        return p.keep(getattr(tx, p.rng.choice(FUNCTIONS_OF_TWO))(*pair))
+    return p.keep(tx.where(x > p.number(x.dtype) if p.rng.random() < 0.8 else x, p.other(x), p.other(x)))
+
+
+def move(p: Program) -> object:
+    x = p.any()
+    axis = lambda: p.rng.randint(-x.ndim, max(x.ndim - 1, 0))  # noqa: E731
+    order = p.rng.sample(range(x.ndim), x.ndim)
+    moves: list[Callable[[], Any]] = [
+        lambda: x.T,
+        lambda: x.mT,
+        lambda: x.permute(order) if p.rng.random() < 0.5 else x.permute(*order),
+        lambda: x.permute_dims(tuple(order)),
+        lambda: x.transpose(axis(), axis()),
+        lambda: x.swapaxes(axis(), axis()),
+        lambda: x.moveaxis(axis(), axis()),
+        lambda: x.reshape(-1),
+        lambda: x.reshape(x.shape[::-1]),
+        lambda: x.reshape(*x.shape, 1),
+        lambda: x.flatten(),
+        lambda: x.ravel(),
+        lambda: x.squeeze(),
+        lambda: x.squeeze(axis()),
+        lambda: x.unsqueeze(axis()),
+        lambda: x.expand_dims(axis=axis()),
+        lambda: x.expand((2, *x.shape)),
+        lambda: x.flip(),
+        lambda: x.flip(axis=axis()),
+        lambda: x.diagonal(),
+        lambda: x.view(p.rng.choice(DTYPES)),
+        lambda: x.view(-1),
+        lambda: x.unflatten(axis(), (1, -1)),
+    ]
+    return p.keep(p.rng.choice(moves)())
+
+
+def index(p: Program) -> object:
+    x = p.any()
+    return p.keep(x[p.key(x.shape)])
+
+
+def write(p: Program) -> object:
+    x = p.any()
+    key = p.key(x.shape)
+    kind = p.rng.random()
+    if kind < 0.3:
+        x[key] = p.number(x.dtype)
+    elif kind < 0.5:
+        part = x[key]
+        x[key] = p.fresh(part.shape, x.dtype if p.rng.random() < 0.8 else None)
+    elif kind < 0.6:
+        x[key] = p.other(x)
+    elif kind < 0.8:
+        x[key] = x[p.key(x.shape)]  # of the same storage
+    elif kind < 0.9:
+        x[key] += p.number(x.dtype)
+    else:
+        x[key] *= x[key]
+    return p.described(x) if p.rng.random() < 0.3 else None
+
+
+def read(p: Program) -> object:
+    x = p.any()
+    if p.rng.random() < 0.5 and x.ndim:
+        x = x[tuple([p.rng.randrange(size) if size else 0 for size in x.shape])]
+    asked = [bool, float, int, len, complex, operator.index, lambda t: t.item(), lambda t: t.item(*[-1] * t.ndim), lambda t: t.tolist(), repr]
+    return repr(p.rng.choice(asked)(x))
+
+
+def walk(p: Program) -> object:
+    x = p.any()
+    found = list(x[:5])
+    if found and p.rng.random() < 0.5:
+        p.keep(p.rng.choice(found))
+    return [p.described(part) for part in found]
+
+
+def reduce(p: Program) -> object:
+    x = p.any()
+    name = p.rng.choice(REDUCTIONS if p.rng.random() < 0.8 else SCANS)
+    named: dict[str, Any] = {}
+    if p.rng.random() < 0.7 or name in SCANS:
+        axes = range(-x.ndim, x.ndim) or (0,)
+        named["axis"] = p.rng.choice(axes) if p.rng.random() < 0.8 or name in (*SCANS, "argmax", "argmin") else (0, -1)
+    if p.rng.random() < 0.3 and name not in SCANS:
+        named["keepdims"] = p.rng.random() < 0.7
+    if "axis" in named and p.rng.random() < 0.3:
+        return p.keep(getattr(x, name)(named.pop("axis"), **named))
+    return p.keep(getattr(x, name)(**named))
+
+
+def multiply(p: Program) -> object:
+    x = p.any()
+    kind = p.rng.random()
+    y = p.fresh(x.shape, x.dtype) if kind < 0.5 else p.any() if kind < 0.8 else x
+    kind = p.rng.random()
+    if kind < 0.3:
+        z = x * y
+        part = z if p.rng.random() < 0.4 else z[p.key(z.shape)]
+        return p.keep(part.sum(*([] if p.rng.random() < 0.5 else [-1])))
+    if kind < 0.6:
+        return p.keep(x @ (y.mT if y.ndim > 1 else y))
+    if kind < 0.8:
+        return p.keep(x.dot(y))
+    return p.keep(x @ y)
+
+
+def convert(p: Program) -> object:
+    x = p.any()
+    dtype = p.rng.choice(DTYPES)
+    kind = p.rng.random()
+    if kind < 0.3:
+        return p.keep(x.astype(dtype))
+    if kind < 0.5:
+        return p.keep(x.to(dtype))
+    if kind < 0.6:
+        return p.keep(x.astype(p.rng.choice([float, int, bool, "float32"]), copy=p.rng.random() < 0.5))
+    if kind < 0.8:
+        low, high = p.rng.choice([(0, 3), (-1, None), (None, 2), (0.5, 1.5), (p.other(x), 2), (True, 2)])
+        return p.keep(x.clip(low, high) if p.rng.random() < 0.5 else x.clamp(min=low, max=high))
+    return p.keep(x ** p.rng.choice([2, 3, 0, 1, -1, 0.5, True, p.other(x)]))
+
+
+def export(p: Program) -> object:
+    """An array of the same memory, which is written while it lives."""
+    x = p.any()
+    if p.exports and p.rng.random() < 0.4:
+        p.exports.pop(p.rng.randrange(len(p.exports)))
+        return "dropped"
+    found = np.asarray(x) if p.rng.random() < 0.8 else np.array(x.to_numpy())
+    if p.rng.random() < 0.3:
+        p.tensors.append(tx.asarray(found, copy=False))
+    p.exports.append(found)
+    if found.size and found.flags.writeable:
+        found[(0,) * found.ndim] = 1
+    return bits(found)
+
+
+def compute(p: Program) -> object:
+    x = p.any()
+    return x.realize() is x
+
+
+STEPS_OF_PROGRAMS = [
+    *(make, binary, binary, binary, in_place, in_place, unary, named, function, move, move, index, index, index, write, write, write),
+    *(read, read, walk, reduce, reduce, multiply, convert, export, compute),
+]

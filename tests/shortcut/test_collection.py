@@ -1,0 +1,202 @@
+"""Whatever allocates may have the garbage collector run, and with it any Python: this may use, write and delete the very same tensors."""
+
+from __future__ import annotations
+
+import gc
+import random
+import sys
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tenxor as tx
+from tenxor import shortcut, spec
+from tenxor.shortcut import frames
+from tenxor.tensor import Tensor
+
+from .calls import calls, operands
+from .programs import Program
+
+ROUNDS = 2  # of each call
+PROGRAMS = 40
+
+
+@contextmanager
+def collecting_often(threshold: int = 1) -> Iterator[None]:
+    """The collector runs at nearly every allocation of a container, on what is young."""
+    before = gc.get_threshold()
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(threshold)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+        gc.unfreeze()
+
+
+class Trap:
+    """Garbage in a cycle; when it is collected, it does something and leaves the next."""
+
+    acts: Callable[[], object] | None = None
+    done = 0
+
+    def __init__(self) -> None:
+        self.itself = self
+
+    def __del__(self) -> None:
+        act, Trap.acts = Trap.acts, None  # not again below itself
+        if act is not None:
+            Trap.done += 1
+            try:
+                act()
+            finally:
+                Trap.acts = act
+        if Trap.acts is not None:
+            Trap()
+
+
+@contextmanager
+def trapped(act: Callable[[], object]) -> Iterator[None]:
+    """Meanwhile collections do this."""
+    Trap.acts, Trap.done = act, 0
+    with collecting_often():
+        Trap()
+        try:
+            yield
+        finally:
+            Trap.acts = None
+
+
+def acts(its: dict[str, Any], rng: random.Random) -> dict[str, Callable[[], object]]:
+    """What finalizers do."""
+
+    def change() -> None:
+        x, known = its["x"], its["known"]
+        known += 1
+        x[0, 0] = 3
+        x[1:] = x[:1]
+        x += x
+
+    def use() -> None:
+        x = its["x"]
+        (x + its["other"] * 2).sum().item(), x.T[0].tolist(), list(its["row"])
+
+    def renew() -> None:
+        its.update(operands(its["x"].dtype))
+
+    def export() -> None:
+        its["array"] = np.asarray(its["x"])
+
+    def forget() -> None:
+        spec.forget()
+        frames.forget()
+
+    def every() -> None:
+        rng.choice([change, use, renew, export, forget])()
+
+    return {"change": change, "use": use, "renew": renew, "export": export, "forget": forget, "every": every}
+
+
+@pytest.mark.parametrize("act", ["change", "use", "renew", "export", "forget", "every"])
+def test_finalizers(act: str) -> None:
+    """Every call does what it does, or raises what it raises; afterwards everybody counts as before."""
+    its = operands(tx.float64)
+    whole, rng = list(calls()), random.Random(7)
+    common = (None, True, False, (), tx.float64, tx.bool)
+    for _, call in rng.sample(whole, 150):
+        for _ in range(3):
+            _quietly(call, its)
+    before = [sys.getrefcount(x) for x in common]
+    with trapped(acts(its, rng)[act]):
+        for _, call in rng.sample(whole, 150):
+            for _ in range(ROUNDS):
+                _quietly(call, its)
+        assert Trap.done
+    its.clear()
+    gc.collect()
+    after = [sys.getrefcount(x) for x in common]
+    assert all([b > a - 200 for a, b in zip(before, after, strict=True)])
+
+
+def _quietly(call: Callable[[dict[str, Any]], Any], its: dict[str, Any]) -> None:
+    try:
+        found = call(its)
+        if isinstance(found, tx.Tensor):
+            found.tolist()
+    except Exception:
+        pass
+
+
+def test_elements_changed_from_within() -> None:
+    """A number that is replaced while it is computed with is let go of once."""
+    x = tx.asarray(np.arange(5.0) + 1000.5).realize()
+    its = {"e": x[3]}
+
+    def act() -> None:
+        its["e"] += 10.0
+        np.asarray(its["e"])
+
+    for _ in range(3):
+        its["e"] += 1.0
+    with trapped(act):
+        for _ in range(300):
+            its["e"] = e = x[3]
+            e += 1.0
+            number = e.item()
+            assert number in [1004.5 + 10 * k for k in range(60)]
+            assert sys.getrefcount(number) <= 3
+            assert e.tolist() == number
+
+
+def test_pins_made_from_within() -> None:
+    """What is exported while an operation is recorded is written by others: the operation has read it before."""
+    for _ in range(30):
+        x = tx.asarray(np.arange(6.0)).realize()
+        kept: list[Any] = []
+
+        def act(x: Tensor = x, kept: list[Any] = kept) -> None:
+            if not kept:
+                kept.append(np.asarray(x))
+
+        with trapped(act):
+            y = x + 1.0
+        if kept:
+            kept[0][:] = 100.0
+        assert y.tolist() in ([1.0, 2.0, 3.0, 4.0, 5.0, 6.0],)
+
+
+def test_callbacks_of_weak_references() -> None:
+    """Storages that die have others used."""
+    x = tx.asarray(np.arange(6.0).reshape(2, 3)).realize()
+    heard: list[float] = []
+    kept = []
+    with collecting_often():
+        for k in range(200):
+            y = x + float(k % 3)
+            kept.append(weakref.ref(y.storage, lambda _: heard.append((x[0] + x[1]).sum().item())))
+            kept.append(weakref.ref(y, lambda _: x.__setitem__((0, 0), 0.0)))
+            y[0] += 1.0
+            assert y[1, 2].item() == 5.0 + k % 3
+        del y
+    assert len(heard) == 200 and set(heard) == {15.0}
+
+
+def test_programs_while_all_is_collected() -> None:
+    """Random programs, with the collector at every allocation and all that is remembered forgotten at any moment."""
+
+    def forget() -> None:
+        spec.forget()
+        frames.forget()
+
+    for seed in range(PROGRAMS):
+        with shortcut.aside():
+            own = Program(seed, 0).run()
+        Program(seed, 0).run()
+        with trapped(forget):
+            short = Program(seed, 0).run()
+        assert [(a, b) for a, b in zip(short, own, strict=True) if a != b][:1] == []

@@ -1,0 +1,117 @@
+"""Whatever a method does or raises, every object is referred to as often afterwards as before, and nothing is left over."""
+
+from __future__ import annotations
+
+import gc
+import sys
+from array import array
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import tenxor as tx
+from tenxor import dtypes, shortcut
+from tenxor.spec import forget
+
+from .calls import Call, calls, operands
+
+ROUNDS = 12
+EVERY = 32  # of the calls one is made, for each dtype another; 1 for all
+OWN = ("Tensor", "Storage", "Element", "Node", "Recipe", "Scalar", "Buffer", "Spec", "Made", "Form", "Layout", "DType", "Op", "Reduction")
+ALWAYS = [None, True, False, ..., (), b"", *range(-5, 9), *dtypes.ALL, *[type(x) for x in (1, 1.0, True, "", (), None, dtypes.float64)]]
+OLDER: list[Any] = []  # what there was before the calls
+DTYPES = ("float64", "float32", "int64", "bool", "float16", "bfloat16", "uint64", "complex64")
+
+
+def named() -> dict[str, Any]:
+    """The objects that machine code knows by name."""
+    (found,) = [x for x in shortcut.made.kept if isinstance(x, dict)]  # type: ignore[union-attr]
+    return found
+
+
+def ours(writes: bool = False) -> list[Any]:
+    """Objects of ours, among those that are not frozen."""
+    kinds = set(OWN) - ({"Node", "Buffer"} if writes else set())
+    return [x for x in gc.get_objects() if type(x).__name__ in kinds or (isinstance(x, type) and x.__module__.startswith("tenxor"))]
+
+
+def watched(its: dict[str, Any], writes: bool) -> list[Any]:
+    """What may be referred to too often, or not often enough. Who keeps a node here has a write copy it: so not where there are writes."""
+    own = ours(writes)
+    frames = [x.frame for x in own if type(x).__name__ == "Recipe" and x.frame is not None]
+    return [*ALWAYS, *OLDER, *own, *frames, *its.values(), *[x.offset for x in its.values()], *named().values()]
+
+
+def counts(things: list[Any]) -> array[int]:
+    """How often each is referred to: in an array, as a list would refer to small integers itself."""
+    return array("q", [sys.getrefcount(x) for x in things])
+
+
+def repeat(call: Call, its: dict[str, Any], times: int) -> None:
+    for _ in range(times):
+        try:
+            found = call(its)
+            if any(found is x for x in its.values()):  # what was computed in place waits in the tensor itself
+                found.realize()
+        except Exception:
+            pass
+
+
+def change(call: Call, its: dict[str, Any], writes: bool) -> list[str]:
+    """What is otherwise after some calls than before them."""
+    repeat(call, its, 4)
+    gc.collect()
+    things = watched(its, writes)
+    blocks, memory = len(gc.get_objects()), tx.memory().in_use
+    before = counts(things)
+    allocated = sys.getallocatedblocks()
+    repeat(call, its, ROUNDS)
+    gc.collect()
+    more = sys.getallocatedblocks() - allocated
+    after = counts(things)
+    # What everybody has may by chance be referred to once more, or less; a mistake is made every time.
+    by_chance = ROUNDS // 2
+    found = [f"{x!r}: {b - a:+}" for x, a, b in zip(things, before, after, strict=True) if abs(b - a) > by_chance]
+    found += [f"objects: {n:+}" for n in [len(gc.get_objects()) - blocks] if abs(n) > by_chance]
+    found += [f"memory: {n:+}" for n in [tx.memory().in_use - memory] if n]
+    found += [f"blocks: {more:+}"] if more >= ROUNDS else []
+    return found
+
+
+def changes(dtype: str, chosen: Callable[[int], bool]) -> list[str]:
+    """The same for all calls that are chosen."""
+    forget()
+    wrong = []
+    OLDER[:] = ours(writes=True)
+    gc.collect()
+    gc.freeze()  # so that only what is new is looked through, again and again
+    gc.disable()
+    try:
+        for k, (said, call) in enumerate(calls()):
+            if chosen(k):
+                writes = ".__i" in said and ".__invert" not in said or "setitem" in said
+                its = operands(getattr(tx, dtype))
+                found = change(call, its, writes) and change(call, its, writes)  # what happens once is no mistake
+                wrong += [f"{dtype}: {said}: {found[:4]}"] if found else []
+    finally:
+        gc.enable()
+        gc.unfreeze()
+        OLDER.clear()
+    return wrong
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_references(dtype: str) -> None:
+    assert shortcut.state == "on"
+    at = DTYPES.index(dtype)
+    assert changes(dtype, lambda k: k % EVERY == at) == []
+
+
+def test_what_is_lost_is_seen() -> None:
+    """The test of the tests: one reference more each time."""
+    lost: list[Any] = []
+    its = operands(tx.float64)
+    assert change(lambda its: lost.append(its["x"].spec), its, False)
+    assert change(lambda its: lost.append(its["x"] + 1), its, False)
+    assert not change(lambda its: its["x"] + 1, its, False)
