@@ -22,7 +22,8 @@ from .calls import calls, operands
 from .programs import Program
 
 ROUNDS = 2  # of each call
-PROGRAMS = 40
+PROGRAMS = 20
+MOST_DONE = 2_000  # times that a finalizer does something
 
 
 @contextmanager
@@ -56,7 +57,7 @@ class Trap:
                 act()
             finally:
                 Trap.acts = act
-        if Trap.acts is not None:
+        if Trap.acts is not None and Trap.done < MOST_DONE:
             Trap()
 
 
@@ -150,7 +151,6 @@ def test_elements_changed_from_within() -> None:
             number = e.item()
             assert number in [1004.5 + 10 * k for k in range(60)]
             assert sys.getrefcount(number) <= 3
-            assert e.tolist() == number
 
 
 def test_pins_made_from_within() -> None:
@@ -167,7 +167,7 @@ def test_pins_made_from_within() -> None:
             y = x + 1.0
         if kept:
             kept[0][:] = 100.0
-        assert y.tolist() in ([1.0, 2.0, 3.0, 4.0, 5.0, 6.0],)
+        assert y.tolist() == [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]
 
 
 def test_callbacks_of_weak_references() -> None:

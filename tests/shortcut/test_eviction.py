@@ -1,0 +1,49 @@
+"""Tables that are full: what is forgotten is found out again, and nothing wrong is found meanwhile."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+
+import tenxor as tx
+from tenxor import shortcut, spec
+
+from .programs import Program
+
+
+@pytest.mark.parametrize("most", [1, 7, 40])
+def test_few_are_remembered(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spec, "MAX_MADE", most)
+    for seed in range(5000, 5030):
+        short = [Program(seed, 0).run() for _ in range(2)]
+        with shortcut.aside():
+            assert short == [Program(seed, 0).run()] * 2
+
+
+def test_many_views_share_the_table() -> None:
+    """Thousands of slices, more than the table of views has rows."""
+    values = np.arange(48.0 * 40).reshape(48, 40)
+    x, rng = tx.asarray(values).realize(), random.Random(3)
+    ends = lambda n: slice(rng.randint(-n, n), rng.randint(-n, n), rng.choice([1, 2, 3, -1, -2]))  # noqa: E731
+    keys = [(ends(48), ends(40)) for _ in range(4000)]
+    for _ in range(2):
+        for key in keys:
+            found, wanted = x[key], values[key]
+            assert found.shape == wanted.shape
+            if found.size:
+                assert (found.offset, found[-1, -1].item()) == (int(wanted[0, 0]), wanted[-1, -1])
+        rng.shuffle(keys)
+
+
+def test_forms_that_come_and_go() -> None:
+    """Many shapes, each of which is forgotten with its tensors."""
+    for n in range(2000):
+        shape = (n % 71 + 1, n % 7 + 1)
+        x = tx.asarray(np.full(shape, n))
+        y = (x + 1)[1:, ::-1]
+        y += 1
+        assert (y.shape, y.sum().item()) == ((shape[0] - 1, shape[1]), (n + 2) * (shape[0] - 1) * shape[1])
+        x[0] = y[0] if shape[0] > 1 else 0
+        assert x[0, 0].item() == (n + 2 if shape[0] > 1 else 0)

@@ -1,0 +1,268 @@
+"""What programs do around methods: subclasses, functions that are traced, copies, processes, signals, and limits of memory."""
+
+from __future__ import annotations
+
+import copy
+import gc
+import inspect
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import time
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tenxor as tx
+from tenxor import shortcut
+from tenxor.errors import IndexOutOfRange
+from tenxor.tensor import Tensor
+
+TIMES = 3  # what is met for the first time takes the long way
+
+
+def alike(make: Callable[[], Any]) -> Any:
+    """What a function gives, or the error that it raises, which is the same each time and without the short way."""
+
+    def seen() -> Any:
+        try:
+            return make()
+        except Exception as error:
+            return type(error), str(error)
+
+    found = [seen() for _ in range(TIMES)]
+    with shortcut.aside():
+        assert found == [seen()] * TIMES
+    return found[0]
+
+
+class Named(Tensor):
+    """A subclass with methods of its own."""
+
+    __slots__ = ("name",)
+
+    def __add__(self, other: Any) -> Any:
+        return "added", super().__add__(other).tolist()
+
+    def __getitem__(self, key: Any) -> Any:
+        return "item", key
+
+    def sum(self, *args: Any, **named: Any) -> Any:
+        return "sum", super().sum(*args, **named).item()
+
+
+def test_subclasses() -> None:
+    def program() -> Any:
+        x = tx.asarray(np.arange(6.0).reshape(2, 3))
+        y = Named(x.storage, x.layout, x.dtype)
+        kinds = [type(t).__name__ for t in (y * 2, 2 * y, -y, y.T, y.exp(), y.max(), x + x, x * y, y.astype(tx.float32), y.realize())]
+        y[0, 0] = 5.0
+        y *= 2.0
+        return kinds, y + 1, y[0], y.sum(), (x - y).tolist(), len(y), [type(t).__name__ for t in iter(x)], type(y).__name__
+
+    alike(program)
+
+
+def test_traced_functions() -> None:
+    """A function that is traced computes with what has no value yet."""
+
+    def program() -> Any:
+        x = tx.asarray(np.arange(6.0).reshape(2, 3)).realize()
+        row = tx.asarray(np.arange(3.0)).realize()
+        both = tx.map(lambda a, b: tx.where(a > b, abs(a * 2.0 - b), (b + 1) ** 2), x, row)
+        return both.tolist(), (both + row).tolist(), tx.map(lambda a: -a.exp(), both[0]).tolist()
+
+    assert isinstance(alike(program)[0], list)
+
+    def wrong() -> Any:
+        return tx.map(lambda a: a * 2.0 if a > 0.5 else a, tx.asarray(np.arange(6.0).reshape(2, 3))).tolist()
+
+    alike(wrong)
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x)), lambda x: x.copy(), lambda x: x.clone()])
+def test_copies(copied: Callable[[Any], Any]) -> None:
+    def program() -> Any:
+        x = tx.asarray(np.arange(6.0).reshape(2, 3)) + 1.0
+        seen: list[Any] = []
+        for t in (x, x.T, x[0], x[1, 1], x[:, ::-1], x.sum()):
+            own = copied(t)
+            own += 1.0
+            seen.append((own.tolist(), t.tolist(), own.storage is t.storage, own.strides))
+        return seen
+
+    alike(program)
+
+
+def test_weak_references() -> None:
+    x = tx.asarray(np.arange(3.0))
+    for _ in range(TIMES):
+        y = x + 1.0
+        refs = weakref.ref(y), weakref.ref(y.storage), weakref.ref(y.storage.node)
+        assert all([r() is not None for r in refs])
+        del y
+        assert [r() for r in refs] == [None] * 3
+
+
+def test_what_is_bound_and_pickled() -> None:
+    x = tx.asarray(np.arange(3.0))
+    assert pickle.loads(pickle.dumps(x.sum))().item() == 3.0
+    assert pickle.loads(pickle.dumps(Tensor.sum))(x).item() == 3.0
+
+
+def test_signatures() -> None:
+    assert list(inspect.signature(Tensor.sum).parameters) == list(inspect.signature(shortcut.made.replaced["sum"]).parameters)  # type: ignore[union-attr]
+    for name in shortcut.made.methods:  # type: ignore[union-attr]
+        assert getattr(Tensor, name).__doc__ == inspect.getattr_static(Tensor, name).__doc__
+
+
+def test_indices_are_asked_once() -> None:
+    asked: list[int] = []
+
+    class One:
+        def __index__(self) -> int:
+            asked.append(1)
+            return 1
+
+    x = tx.asarray(np.arange(5.0))
+    for k in range(TIMES):
+        assert x[One() :].tolist() == [1.0, 2.0, 3.0, 4.0]
+        assert len(asked) == k + 1
+
+
+def test_too_many_indices() -> None:
+    x = tx.asarray(np.arange(3.0))
+    for key in ((..., 2, 0), (0, ..., 0), (..., 0, slice(None)), (None, 0, ..., 0, 1), (0, 0)):
+        assert alike(lambda key=key: x[key])[0] is IndexOutOfRange
+        assert alike(lambda key=key: x.__setitem__(key, 1.0))[0] is IndexOutOfRange
+    assert alike(lambda: x[0][..., 0])[0] is IndexOutOfRange
+    assert alike(lambda: tx.asarray(np.ones((2, 3))).item((1, 2)))[0] is IndexOutOfRange
+
+
+def test_parts_of_a_product_are_summed() -> None:
+    a, b = tx.asarray(np.arange(1.0, 9.0)).realize(), tx.asarray(np.arange(8.0) + 0.5).realize()
+    for start in (0, 3, 5, 0):
+        assert alike(lambda start=start: (a * b)[start : start + 2].sum().item()) == sum((n + 1) * (n + 0.5) for n in (start, start + 1))
+
+
+def test_bytes_of_another_dtype() -> None:
+    """What is learned of bits seen otherwise says nothing about other tensors of that dtype."""
+    for _ in range(TIMES):
+        tx.arange(4, dtype=tx.int32).view(tx.float32).sum().item()
+    assert tx.asarray(np.array([1, 2, 3, 4], np.float32)).sum().item() == 10.0
+
+
+def test_pending_indices_are_looked_at_when_used() -> None:
+    def program(key: Any) -> Any:
+        y = tx.asarray(np.arange(5.0))[tx.asarray(np.array([1, 9])) + 0]
+        y[key] = 1.0
+        return y.tolist()
+
+    assert alike(lambda: program(...)) == [1.0, 1.0]
+    assert alike(lambda: program(0))[0] is IndexOutOfRange
+
+
+def test_signals_are_heard() -> None:
+    """What a signal's handler raises is raised, wherever it was heard."""
+
+    class Heard(Exception):
+        pass
+
+    fired = heard = 0
+
+    def handler(*_: object) -> None:
+        nonlocal fired
+        fired += 1
+        raise Heard
+
+    x = tx.asarray(np.arange(4.0)).realize()
+    before = signal.signal(signal.SIGALRM, handler)
+    try:
+        for _ in range(200):
+            try:
+                signal.setitimer(signal.ITIMER_REAL, 0.0004)
+                for _ in range(300):
+                    Tensor(x.storage, x.layout, x.dtype) + Tensor(x.storage, x.layout, x.dtype)
+                time.sleep(0.001)
+                signal.setitimer(signal.ITIMER_REAL, 0)
+            except Heard:
+                heard += 1
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert fired == heard > 0
+
+
+def python(text: str, **environment: str) -> str:
+    own = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), **environment}
+    done = subprocess.run([sys.executable, "-c", text], env=own, capture_output=True, text=True, timeout=60, check=True)
+    return done.stdout.strip()
+
+
+STATE = "import tenxor as tx; from tenxor import shortcut; x = tx.ones(3)\nfor k in range({}): x = (x + 1).realize()\nprint(x.tolist(), shortcut.state)"
+
+
+@pytest.mark.parametrize(
+    ("count", "environment", "state"),
+    [
+        (2, {}, "not made yet"),
+        (30, {}, "on"),
+        (2, {"TENXOR_SHORT_WAY": "1"}, "on"),
+        (30, {"TENXOR_SHORT_WAY": "0"}, "off: TENXOR_SHORT_WAY is 0"),
+        (30, {"TENXOR_BACKEND": "interpreter"}, "off: the back end is interpreter"),
+    ],
+)
+def test_environment(count: int, environment: dict[str, str], state: str) -> None:
+    assert python(STATE.format(count), **environment).endswith(f"[{count + 1}.0, {count + 1}.0, {count + 1}.0] {state}")
+
+
+def test_debugging_shows_all() -> None:
+    assert python(STATE.format(30), TENXOR_DEBUG="1").endswith("off: TENXOR_DEBUG is set")
+
+
+def test_fork() -> None:
+    """A child goes on as its parent would."""
+    x = tx.asarray(np.arange(4.0)).realize()
+    for _ in range(TIMES):
+        ((x + 1.0)[1:] * 2.0).sum().item()
+    child = os.fork()
+    if child == 0:
+        good = False
+        try:
+            x += 1.0
+            x[0] = 5.0
+            good = ((x + 1.0)[1:] * 2.0).sum().item() == 24.0 and x.tolist() == [5.0, 2.0, 3.0, 4.0]
+        finally:
+            os._exit(0 if good else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    assert x.tolist() == [0.0, 1.0, 2.0, 3.0]
+
+
+def test_memory_limit() -> None:
+    """Many small tensors never take more than there may be; then there is an error, and afterwards all is as before."""
+    gc.collect()
+    x = tx.asarray(np.arange(64.0)).realize()
+    for _ in range(TIMES):
+        (x + 1.0).realize()
+    limit = tx.memory().in_use + (1 << 20)
+    before = tx.set_memory_limit(limit)
+    try:
+        for _ in range(TIMES):
+            used, kept = tx.memory().in_use, []
+            with pytest.raises(MemoryError):
+                for k in range(10_000):
+                    kept.append((x + float(k)).realize())
+                    assert tx.memory().in_use <= limit
+            assert len(kept) > 1000
+            assert [t[1].item() for t in kept] == [1.0 + k for k in range(len(kept))]
+            kept.clear()
+            gc.collect()
+            assert tx.memory().in_use == used
+            assert (x + 1.0).tolist() == [n + 1.0 for n in range(64)]
+    finally:
+        tx.set_memory_limit(before)

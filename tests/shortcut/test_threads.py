@@ -1,0 +1,128 @@
+"""Threads that switch at any moment, with and without a thread that lets go of Python's lock for long."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pytest
+
+import tenxor as tx
+from tenxor import shortcut
+
+from .programs import Program
+
+THREADS = 4
+ROUNDS = 60
+
+
+@pytest.fixture(autouse=True)
+def switching() -> Iterator[None]:
+    """Threads switch as often as they can."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
+
+
+def together(*work: Callable[[], object]) -> None:
+    """Do all of it at once; the first error is raised."""
+    errors: list[BaseException] = []
+
+    def guarded(one: Callable[[], object]) -> None:
+        try:
+            one()
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=guarded, args=(one,)) for one in work]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if errors:
+        raise errors[0]
+
+
+def test_views_of_each_thread() -> None:
+    """What one thread asks for is never what another gets."""
+    values = np.arange(4000.0).reshape(50, 80)
+
+    def look(seed: int) -> None:
+        rng = np.random.default_rng(seed)
+        x = tx.asarray(values)
+        for start, stop, step in rng.integers(-60, 60, (ROUNDS * 8, 3)).tolist():
+            key = (slice(start, stop, step or 1), slice(stop, None, step or 1))
+            assert x[key].shape == values[key].shape
+            assert x[key].sum().item() == values[key].sum()
+            x[key] = x[key] + 0.0
+
+    together(*[lambda k=k: look(k) for k in range(THREADS)])  # type: ignore[misc]
+
+
+def test_shared_tensors() -> None:
+    """Reads, writes of other parts, and operations in place, of one tensor and one element."""
+    shared = tx.zeros((THREADS, 8)).realize()
+    element = tx.asarray([1000.5, 2000.5])[0]
+    element += 1.0
+
+    def work(k: int) -> None:
+        row = shared[k]
+        for n in range(ROUNDS * 2):
+            row += 1.0
+            shared[k, 1:3] = row[1:3] * 1.0
+            shared[k, 0] = float(n)
+            (shared * 2.0 + tx.asarray(np.ones(8))).sum().item()
+            own = tx.asarray(np.arange(3.0)) + tx.asarray(np.arange(3.0))
+            assert own.tolist() == [0.0, 2.0, 4.0]
+            held = element
+            held += 1.0
+            held.item()
+
+    together(*[lambda k=k: work(k) for k in range(THREADS)])  # type: ignore[misc]
+    assert shared[:, 1:].tolist() == [[float(ROUNDS * 2)] * 7] * THREADS
+    assert shared[:, 0].tolist() == [float(ROUNDS * 2 - 1)] * THREADS
+    assert sys.getrefcount(element.item()) <= 3
+
+
+def test_beside_large_work() -> None:
+    """A thread that computes much holds the lock of those who compute, and not Python's."""
+    big = tx.ones((1 << 20,)).realize()
+    done = threading.Event()
+
+    def much() -> None:
+        try:
+            for _ in range(20):
+                assert tx.exp(big * 0.0).sum().item() == float(1 << 20)
+        finally:
+            done.set()
+
+    def little() -> None:
+        x = tx.asarray(np.arange(6.0).reshape(2, 3)).realize()
+        n = 0
+        while not done.is_set() or n < 20:
+            x += 1.0
+            x[0] = x[1]
+            x[0, 0] = -1.0
+            n += 1
+        assert x.tolist() == [[-1.0, 4.0 + n, 5.0 + n], [3.0 + n, 4.0 + n, 5.0 + n]]
+
+    together(much, little, little)
+
+
+def test_programs_of_threads() -> None:
+    """Random programs, each thread its own, with a thread that has all forgotten."""
+    seeds = range(3000, 3000 + 4 * THREADS)
+    with shortcut.aside():
+        wanted = {seed: Program(seed, 0).run() for seed in seeds}
+    wrong: list[object] = []
+
+    def run(first: int) -> None:
+        for seed in list(seeds)[first::THREADS] * 2:
+            found = Program(seed, 0).run()
+            wrong.extend([(seed, a, b) for a, b in zip(found, wanted[seed], strict=True) if a != b][:1])
+
+    together(*[lambda k=k: run(k) for k in range(THREADS)])  # type: ignore[misc]
+    assert wrong == []
