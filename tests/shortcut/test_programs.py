@@ -6,7 +6,7 @@ from tenxor import shortcut
 
 from .programs import Program, in_last_bits
 
-PROGRAMS = 400
+PROGRAMS = 300
 BATCH = 50
 VALUES = 3  # times that each is run, with other values
 

@@ -33,7 +33,7 @@ def named() -> dict[str, Any]:
 def ours(writes: bool = False) -> list[Any]:
     """Objects of ours, among those that are not frozen."""
     kinds = set(OWN) - ({"Node", "Buffer"} if writes else set())
-    return [x for x in gc.get_objects() if type(x).__name__ in kinds or (isinstance(x, type) and x.__module__.startswith("tenxor"))]
+    return [x for x in gc.get_objects() if type(x).__name__ in kinds or (isinstance(x, type) and f"{x.__module__}".startswith("tenxor"))]
 
 
 def watched(its: dict[str, Any], writes: bool) -> list[Any]:
@@ -52,8 +52,8 @@ def repeat(call: Call, its: dict[str, Any], times: int) -> None:
     for _ in range(times):
         try:
             found = call(its)
-            if any(found is x for x in its.values()):  # what was computed in place waits in the tensor itself
-                found.realize()
+            if found is None or any(found is x for x in its.values()):  # what was written waits in the tensors themselves
+                its["x"].realize(), its["pending"].realize()
         except Exception:
             pass
 
@@ -90,7 +90,7 @@ def changes(dtype: str, chosen: Callable[[int], bool]) -> list[str]:
     try:
         for k, (said, call) in enumerate(calls()):
             if chosen(k):
-                writes = ".__i" in said and ".__invert" not in said or "setitem" in said
+                writes = (".__i" in said and ".__invert" not in said) or "setitem" in said
                 its = operands(getattr(tx, dtype))
                 found = change(call, its, writes) and change(call, its, writes)  # what happens once is no mistake
                 wrong += [f"{dtype}: {said}: {found[:4]}"] if found else []

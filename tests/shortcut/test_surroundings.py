@@ -85,7 +85,10 @@ def test_traced_functions() -> None:
     alike(wrong)
 
 
-@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x)), lambda x: x.copy(), lambda x: x.clone()])
+COPIES = (copy.copy, copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x)), lambda x: x.copy(), lambda x: x.clone())
+
+
+@pytest.mark.parametrize("copied", COPIES)
 def test_copies(copied: Callable[[Any], Any]) -> None:
     def program() -> Any:
         x = tx.asarray(np.arange(6.0).reshape(2, 3)) + 1.0
@@ -204,7 +207,14 @@ def python(text: str, **environment: str) -> str:
     return done.stdout.strip()
 
 
-STATE = "import tenxor as tx; from tenxor import shortcut; x = tx.ones(3)\nfor k in range({}): x = (x + 1).realize()\nprint(x.tolist(), shortcut.state)"
+STATE = """
+import tenxor as tx
+from tenxor import shortcut
+x = tx.ones(3)
+for k in range({}):
+    x = (x + 1).realize()
+print(x.tolist(), shortcut.state)
+"""
 
 
 @pytest.mark.parametrize(
