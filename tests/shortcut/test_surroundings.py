@@ -253,7 +253,6 @@ def test_fork() -> None:
     assert x.tolist() == [0.0, 1.0, 2.0, 3.0]
 
 
-@pytest.mark.xfail(reason="blocks kept from before let one more small block be lent than the limit allows", strict=False)
 def test_memory_limit() -> None:
     """Many small tensors never take more than there may be; then there is an error, and afterwards all is as before."""
     gc.collect()
