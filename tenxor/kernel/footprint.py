@@ -41,7 +41,8 @@ def _reads_chains(node: Node) -> bool:
             source, index_map = read
             if index_map.base is not None:
                 return True
-            if source.buffer is None and isinstance(source.op, (Op, Gather)) and read not in seen:
+            follows = isinstance(source.op, Op) or (isinstance(source.op, Gather) and index_map.tables is None)  # else it is computed first
+            if source.buffer is None and follows and read not in seen:
                 seen.add(read)
                 stack.append(read)
     return False

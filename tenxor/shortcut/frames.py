@@ -10,6 +10,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 
+from ..backend.llvm.compiler import compiler
 from ..node import DATA, Node, Recipe, Scalar
 from ..ops import OPS
 from ..ops.reductions import REDUCTIONS
@@ -23,7 +24,7 @@ LITERAL, RESULT, MEMORY, FLOAT, SIGNED, UNSIGNED = range(6)
 HEAD, EACH = 3, 5  # integers
 MOST = 48  # arguments
 MAX_FRAMES = 1 << 14  # of all recipes; then all are forgotten
-MOST_WORK = 1 << 22  # additions, about: a few hundred microseconds at the most, while no other thread runs Python
+
 NEVER = b""  # what is not run by a frame
 SUM, PRODUCT = REDUCTIONS["sum"], OPS["multiply"]
 _plans: dict[tuple[Recipe, Recipe | None], Plan] = {}  # those that have the kernels of frames in memory
@@ -109,7 +110,7 @@ def _written(pattern: Pattern, sources: Sequence[Node | Scalar], plan: Plan, off
     if not isinstance(call, Call) or call.flagged or plan.more:
         return NEVER
     own, kernel = call.arguments, call.compiled.kernel
-    if own.tables or own.scratch or own.work >= MOST_WORK or any([imag for _, imag in own.scalars]):
+    if own.tables or own.scratch or own.work >= compiler().target.sharing.share or any([imag for _, imag in own.scalars]):
         return NEVER
     number_of = {id(s): k for k, s in enumerate(sources)}
     itemsizes = [operand.dtype.itemsize for operand in kernel.operands]

@@ -100,6 +100,7 @@ def test_much_work_for_each_element_and_streams(dtype: DType, nbytes: int, monke
         assert (emitted(node, kernel, binding, cuts) == expected).all()
 
 
+@pytest.mark.usefixtures("plain")
 @BOTH
 def test_small_steps_are_part_of_the_pattern(dtype: DType) -> None:
     target = whole(3, 40, dtype=dtype) + 1

@@ -11,6 +11,7 @@ resource = pytest.importorskip("resource", reason="only POSIX systems have such 
 
 PROGRAM = """
 import os, resource, sys, warnings
+os.environ["TENXOR_CACHE_DIR"] = ""  # so that all that compiles is loaded beforehand: another user may not read it later
 import numpy as np
 import tenxor as tx
 
@@ -25,6 +26,8 @@ programs = (
     lambda t: t.T.reshape(-1)[::7],
 ) * 2
 expected = [program(a) for program in programs]  # before there is too little for NumPy
+for program in programs:
+    program(tx.asarray(a[:50, :50])).realize()
 given, limit = sys.argv[1], int(sys.argv[2])
 if given == "RLIMIT_AS":
     limit += int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()

@@ -214,6 +214,7 @@ class TestUses:
         for t in (tx.softmax(A @ B) @ ones(50, 20), tx.softmax(ones(3, 20, 30) @ B) @ ones(3, 50, 20) + 1):
             assert [kernel.product is not None for kernel in kernels_of(t)] == [True, False, True]
 
+    @pytest.mark.usefixtures("plain")
     def test_a_store_is_one_too_unless_it_writes_over_what_is_read(self, monkeypatch: pytest.MonkeyPatch) -> None:
         made: list[Kernel] = []
 
