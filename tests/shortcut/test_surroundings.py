@@ -276,3 +276,10 @@ def test_memory_limit() -> None:
             assert (x + 1.0).tolist() == [n + 1.0 for n in range(64)]
     finally:
         tx.set_memory_limit(before)
+
+
+def test_two_tensors_one_of_them_by_name() -> None:
+    """An argument is a tensor or not, wherever it stands."""
+    x, keep = tx.asarray(np.ones((2, 3))), tx.asarray(True)
+    for _ in range(3):
+        assert x.sum(1, keepdims=keep).tolist() == [[3.0], [3.0]]
