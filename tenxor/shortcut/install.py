@@ -136,6 +136,7 @@ class ShortWay:
             "pool": pool,
             "lock": lock,
             "MemoryError": MemoryError,
+            "compute": self.computed,
             "Block": None,  # made below
         }
         objects, made = Objects(named), compiler()
