@@ -110,11 +110,7 @@ class Function(Builder):
 
     def has_one_owner(self, x: Value) -> Value:
         """Whether there is one reference to an object."""
-        return self.owners(x).equals(1)
-
-    def owners(self, x: Value) -> Value:
-        """How many references there are to an object."""
-        return self.at(x, REFERENCES).load(I32)  # what is beside the count since Python 3.12 says something else
+        return self.at(x, REFERENCES).load(I32).equals(1)  # what is beside the count since Python 3.12 says something else
 
     def drop(self, x: Value) -> None:
         """Give a reference up."""

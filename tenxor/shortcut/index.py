@@ -234,14 +234,6 @@ def _write(f: Function) -> None:
     f.give(f.own(f.the("None")))
 
 
-def with_frames_made(f: Function, node: Value) -> None:
-    """Have Python make the frames that are missing, and compute the node, which is held; decline if that cannot be."""
-    answer = f.call("PyObject_CallOneArg", POINTER, [f.the("compute"), node])
-    f.refuse(f.is_null(answer))
-    f.drop(answer)
-    f.refuse(f.is_the(f.get(node, "Node.buffer"), "None"))
-
-
 def _put_view(f: Function) -> None:
     """Write a value, a tensor or a number, over a part of a storage in memory that nobody else reads: None, if it was written."""
     storage, spec, offset, value = f.arguments
@@ -284,7 +276,7 @@ def _put_view(f: Function) -> None:
 
         def compute() -> list[Value]:
             found = f.hold(f.get(node, "Storage.node"))
-            f.when(~f.call("computed", I1, [found]), lambda: with_frames_made(f, found))
+            f.require(f.call("computed", I1, [found]))
             f.keeps(found)
             return [found]
 
@@ -305,8 +297,7 @@ def _put_view(f: Function) -> None:
         f.require(f.get(f.get(old, "Node.recipe"), "Recipe.dtype").equals(f.get(spec, "Spec.dtype")))
         f.require(f.is_the(f.get(buffer, "Buffer.pins"), "0"))
         f.require(f.is_the(f.get(buffer, "Buffer.frozen"), "False"))
-        owners = f.selected(source.equals(old), f.constant(I32, 2), f.constant(I32, 1))  # it is read itself, too
-        f.require(f.both(f.owners(old).equals(owners), lambda: f.has_one_owner(buffer)))
+        f.require(f.both(f.has_one_owner(old), lambda: f.has_one_owner(buffer)))
         f.require(lock_is_free(f))
         f.refuse(f.is_the(f.get(made, "Made.frame"), "never"))
         f.require(f.call("launch", I1, [f.get(made, "Made.frame"), sources, offsets, buffer]))

@@ -136,7 +136,6 @@ class ShortWay:
             "pool": pool,
             "lock": lock,
             "MemoryError": MemoryError,
-            "compute": self.computed,
             "Block": None,  # made below
         }
         objects, made = Objects(named), compiler()

@@ -92,5 +92,5 @@ class Tensor(Protocols):
 
         from ..spellings import of_tensors
 
-        functions = vars(sys.modules["tenxor"])
+        functions = {name: getattr(sys.modules["tenxor"], name, None)}  # which may load it
         raise UnknownAttribute(f"a Tensor has no attribute {name!r}; {of_tensors(name, dir(type(self)), functions)}")
