@@ -27,7 +27,7 @@ WANTED = os.environ.get("TENXOR_SHORT_WAY", "")
 SOON = 1 if WANTED == "1" else 16  # times that values are asked for, until it is made
 _asked = 0
 state = "not made yet"  # or why not, or "on"
-made: ShortWay | None = None
+made: ShortWay | None = None  # once there is one it stays, also when it is off: blocks that it lent die by its code
 
 
 def _reason() -> str:
@@ -80,19 +80,18 @@ def start() -> None:
         state = f"off: {error}"
         if made is not None:
             made.remove()
-            made = None
 
 
 @contextmanager
 def aside() -> Iterator[None]:
     """Leave all to Python's own methods meanwhile: for those who want to see what these do."""
-    before = short_ways[:]
-    if made is not None:
-        made.remove()
+    before, there = short_ways[:], made if state == "on" else None
+    if there is not None:
+        there.remove()
     short_ways.clear()
     try:
         yield
     finally:
-        if made is not None:
-            made.install()
+        if there is not None:
+            there.install()
         short_ways[:] = before

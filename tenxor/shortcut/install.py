@@ -152,9 +152,10 @@ class ShortWay:
         self.compute = self._function("compute", Kind.ONE)
         self.look_up = self._function("look_up", Kind.ONE)
         self.release = ctypes.PYFUNCTYPE(None)(self.library["release_blocks"])
-        ctypes.c_int64.from_address(self.library["numbered"]).value = nodes._number()
-        nodes._number = self._function("next_number", Kind.NOTHING)  # from here on, so that nodes made in either way have numbers in order
         self.methods = {m.name: self._method(m) for m in METHODS}
+        number = self._function("next_number", Kind.NOTHING)
+        ctypes.c_int64.from_address(self.library["numbered"]).value = nodes._number()
+        nodes._number = number  # from here on, so that nodes made in either way have numbers in order
 
     def _block_type(self) -> Any:
         dealloc, get_buffer = 52, 1  # Py_tp_dealloc, Py_bf_getbuffer
@@ -249,9 +250,3 @@ class ShortWay:
             if missing is before or not frame_of(missing):
                 return False
             before = missing
-
-
-def install() -> ShortWay:
-    way = ShortWay()
-    way.install()
-    return way

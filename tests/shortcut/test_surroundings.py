@@ -283,3 +283,30 @@ def test_two_tensors_one_of_them_by_name() -> None:
     x, keep = tx.asarray(np.ones((2, 3))), tx.asarray(True)
     for _ in range(3):
         assert x.sum(1, keepdims=keep).tolist() == [[3.0], [3.0]]
+
+
+def test_where_it_is_not_proved_it_is_off_and_nothing_of_it_is_needed_any_more() -> None:
+    program = """
+import gc
+import numpy as np
+import tenxor as tx
+from tenxor import shortcut
+from tenxor.shortcut import proof
+
+def fail():
+    kept.append((tx.ones(5) + 1).realize())
+    raise LookupError("made to fail")
+
+kept = []
+proof.prove_work = fail
+shortcut.start()
+for _ in range(50):
+    x = tx.asarray(np.ones((256, 256)))
+    assert (tx.ones(5) + kept[0]).tolist() == [3.0] * 5
+    with shortcut.aside():
+        gc.collect()
+kept.clear()
+print(shortcut.state)
+"""
+    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=100)
+    assert (found.returncode, found.stdout.strip()) == (0, "off: made to fail"), found.stderr[-2000:]
