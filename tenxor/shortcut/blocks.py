@@ -89,12 +89,11 @@ def _back(f: Function) -> None:
         count(f, POOLED).store(pooled)
         return []
 
-    def give_back() -> list[Value]:
-        f.drop(f.at(block, NUMBER).load(POINTER))
-        f.call("PyMem_RawFree", VOID, [f.at(block, RAW).load(POINTER)])
+    def free() -> list[Value]:
+        _give_back(f, block)
         return []
 
-    f.choose(pooled <= KEPT, keep, give_back)
+    f.choose(pooled <= KEPT, keep, free)
     f.do("ret void")
 
 
@@ -119,10 +118,15 @@ def _release_size(f: Function, units: Value) -> None:
     def one() -> None:
         block = place.load(POINTER)
         place.store(f.at(block, NEXT).load(POINTER))
-        f.drop(f.at(block, NUMBER).load(POINTER))
-        f.call("PyMem_RawFree", VOID, [f.at(block, RAW).load(POINTER)])
+        _give_back(f, block)
 
     f.as_long_as(lambda: ~f.is_null(place.load(POINTER)), one)
+
+
+def _give_back(f: Function, block: Value) -> None:
+    """A block's memory is the system's again."""
+    f.drop(f.at(block, NUMBER).load(POINTER))
+    f.call("PyMem_RawFree", VOID, [f.at(block, RAW).load(POINTER)])
 
 
 def count(f: Function, which: int) -> Value:

@@ -6,7 +6,7 @@ The values are those of the fused kernel, to the bit: every operation rounds its
 from __future__ import annotations
 
 from ..backend.llvm.builder import Module, Value, select
-from ..backend.llvm.types import DOUBLE, I1, I64, POINTER, VOID
+from ..backend.llvm.types import DOUBLE, I1, I64, POINTER, VOID, array
 from .blocks import LARGEST, NUMBER
 from .frames import EACH, FLOAT, HEAD, LITERAL, MEMORY, MOST, RESULT, SIGNED
 from .function import Function
@@ -174,8 +174,7 @@ def _launch(f: Function) -> None:
     """Run a kernel by its frame."""
     frame, sources, offsets, out = f.arguments
     program = f.at(frame, BYTES)
-    args = Value(f, POINTER, "%args")
-    f._locals.append(f"  %args = alloca [{MOST} x i64], align 16")
+    args = f.local(array(I64, MOST))
 
     def one(k: Value) -> None:
         row = f.at(program, 8 * HEAD).at(k * EACH, I64)
@@ -183,7 +182,7 @@ def _launch(f: Function) -> None:
 
     f.each(f.word(program, 16), one)
     kernel = program.load(POINTER)
-    f.do(f"call void {kernel.text}(ptr %args, i64 0, i64 {f.word(program, 8).text}, i64 0)")
+    f.do(f"call void {kernel.text}(ptr {args.text}, i64 0, i64 {f.word(program, 8).text}, i64 0)")
     f.give(f.constant(I1, True))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ..backend.llvm.builder import Module, Value
-from ..backend.llvm.types import DOUBLE, FLOAT, I1, I8, I16, I32, I64, POINTER, Type
+from ..backend.llvm.types import DOUBLE, FLOAT, I1, I8, I16, I32, I64, POINTER, Type, array
 from ..dtypes import boolean, float32, float64, int8, int16, int32, int64, uint8, uint16, uint32
 from .call import view
 from .compute import lock_is_free
@@ -69,8 +69,7 @@ def _wanted(f: Function) -> None:
     count = f.choose(is_tuple, lambda: [f.word(key, SIZE)], lambda: [f.number(1)])[0]
     parts = f.selected(is_tuple, f.at(key, ITEMS), one)
     f.require(count <= PARTS)
-    codes = Value(f, POINTER, "%codes")
-    f._locals.append(f"  %codes = alloca [{PARTS} x i64], align 16")
+    codes = f.local(array(I64, PARTS))
     for k in range(PARTS):
         codes.at(k, I64).store(f.number(0))
     at, axis, mixed, integers = (f.local(I64, v) for v in (f.integer(offset), f.number(0), spec.cast("ptrtoint", I64), f.number(0)))

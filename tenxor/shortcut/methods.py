@@ -7,7 +7,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from ..backend.llvm.builder import Module, Value
-from ..backend.llvm.types import I1, I32, I64, POINTER, VOID
+from ..backend.llvm.types import I1, I32, I64, POINTER, VOID, array
 from ..ops import OPS
 from . import blocks, call, compute, index, read, record
 from .compute import lock_is_free
@@ -240,8 +240,7 @@ def _ask_python_briefly(f: Function) -> None:
     """Call Python's own method with the tensor and one argument, or none if that is null."""
     own, x, argument = f.arguments
     _raise_what_was_met(f)
-    args = Value(f, POINTER, "%args")
-    f._locals.append("  %args = alloca [2 x ptr], align 16")
+    args = f.local(array(POINTER, 2))
     args.store(x)
     args.at(1, POINTER).store(argument)
     count = f.selected(f.is_null(argument), f.number(1), f.number(2))
