@@ -41,6 +41,10 @@ class TraceError(TenxorError, TypeError):
     """A user's function that needs a value while it is being traced into a kernel."""
 
 
+class DerivativeError(TenxorError, RuntimeError):
+    """A derivative that there is not, or is no more."""
+
+
 class UnknownAttribute(TenxorError, AttributeError):
     """An attribute spelled as another library spells it; the message says ours."""
 

@@ -197,6 +197,7 @@ def _element(f: Function, x: Value, offset: Value) -> Value:
     node = f.get(storage, "Storage.node")
     buffer = f.get(node, "Node.buffer")
     f.refuse(f.is_the(buffer, "None"))
+    f.require(f.is_the(f.get(node, "Node.past"), "None"))
     f.require(f.get(f.get(node, "Node.recipe"), "Recipe.dtype").equals(dtype))
     point = f.item(f.the("points"), f.integer(f.get(dtype, "DType.rank")))
     number = f.made(f.call("number_at", POINTER, [buffer, dtype, offset]))
@@ -222,6 +223,7 @@ def _write(f: Function) -> None:
     node = f.get(storage, "Storage.node")
     buffer = f.get(node, "Node.buffer")
     f.refuse(f.is_the(buffer, "None"))
+    f.require(f.is_the(f.get(node, "Node.past"), "None"))
     f.require(f.get(f.get(node, "Node.recipe"), "Recipe.dtype").equals(dtype))
     alone = f.both(f.has_one_owner(node), lambda: f.has_one_owner(buffer))
     f.require(f.either(alone, lambda: ~f.is_the(f.get(buffer, "Buffer.pins"), "0")))
@@ -275,6 +277,7 @@ def _put_view(f: Function) -> None:
 
         def compute() -> list[Value]:
             found = f.hold(f.get(node, "Storage.node"))
+            f.require(f.is_the(f.get(found, "Node.past"), "None"))
             f.require(f.call("computed", I1, [found]))
             f.keeps(found)
             return [found]
@@ -293,6 +296,7 @@ def _put_view(f: Function) -> None:
         old = f.get(storage, "Storage.node")
         buffer = f.get(old, "Node.buffer")
         f.refuse(f.is_the(buffer, "None"))
+        f.require(f.is_the(f.get(old, "Node.past"), "None"))
         f.require(f.get(f.get(old, "Node.recipe"), "Recipe.dtype").equals(f.get(spec, "Spec.dtype")))
         f.require(f.is_the(f.get(buffer, "Buffer.pins"), "0"))
         f.require(f.is_the(f.get(buffer, "Buffer.frozen"), "False"))
@@ -321,6 +325,9 @@ def _number(f: Function, value: Value, dtype: Value) -> Value:
 
     def of_element() -> list[Value]:
         f.require(f.get(value, "Tensor.dtype").equals(dtype))
+        storage = f.get(value, "Tensor.storage")
+        has_none = lambda: f.is_the(f.get(f.get(storage, "Storage.node"), "Node.past"), "None")  # noqa: E731
+        f.require(f.either(f.is_a(storage, "Element"), lambda: f.both(f.is_a(storage, "Storage"), has_none)))
         return [f.call("only", POINTER, [value])]
 
     (number,) = f.choose(f.is_a(value, "Tensor"), of_element, lambda: [f.own(value)])

@@ -51,6 +51,8 @@ def learn(name: str, args: Sequence[Any], named: dict[str, Any], found: Tensor, 
     if tuple(key) in spec.called.get(name, ()) or _passes(spec):
         return
     tensors = [x for x in given if type(x) is Tensor]
+    if any([x._has_past() for x in tensors]):
+        return
     if len(args) == 2 == len(tensors) and type(args[1]) is Tensor and args[0].storage is args[1].storage:
         tensors[1] = _apart(args[1])  # which of the two is read must be told
         found = own(*tensors, **named)

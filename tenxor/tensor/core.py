@@ -154,6 +154,11 @@ class Core:
         node = self.storage.node
         return node if node.dtype is self.dtype else reinterpreted(node, self.dtype)
 
+    def _has_past(self) -> bool:
+        """Whether derivatives ask how its content was made."""
+        storage = self.storage
+        return not (type(storage) is Element and storage.known(self.dtype) is not None) and storage.node.past is not None
+
     # The four verbs
 
     def _view(self, layout: Layout) -> Self:
