@@ -50,6 +50,7 @@ if TYPE_CHECKING:  # what is loaded when it is first asked for; type checkers lo
     from .functions.attention import *
     from .functions.contraction import *
     from .functions.convolution import *
+    from .functions.differentiation import *
     from .functions.elementwise import *
     from .functions.inspection import *
     from .functions.joining import *
@@ -61,6 +62,7 @@ if TYPE_CHECKING:  # what is loaded when it is first asked for; type checkers lo
     from .functions.scattering import *
     from .functions.selecting import *
     from .functions.statistics import *
+    from .functions.vectorizing import *
 else:
     from .ops import INTERNAL, OPS
 
@@ -70,6 +72,7 @@ else:
         "functions.contraction": "dot einsum inner outer tensordot vecdot",
         "functions.convolution": "conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d",
         "functions.elementwise": " ".join(("clamp clip", *(name for name in OPS if name not in INTERNAL))),
+        "functions.differentiation": "enable_grad grad hessian jacobian jvp no_grad value_and_grad vjp",
         "functions.inspection": "compile_counts explain memory realize release_memory show_config",
         "functions.joining": "cat concat concatenate pad repeat roll stack tile",
         "functions.manipulation": (
@@ -87,6 +90,7 @@ else:
             "all amax amin any argmax argmin count_nonzero cumprod cumsum cumulative_prod cumulative_sum diff max "
             "mean min prod std sum var"
         ),
+        "functions.vectorizing": "vmap",
     }
     _MODULES = ("functions", "kernel", "plans", "random", "show", "target")  # by their own names
     _HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}

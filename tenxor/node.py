@@ -113,14 +113,20 @@ _number = count(1).__next__  # of the next node
 
 
 class Past(Protocol):
-    """What is known of how a node was made, for as long as the node is: for derivatives (`derivatives/past.py`)."""
+    """What is known of how a node was made, for as long as the node is: for derivatives (`derivatives/past.py`). `traced` says that it reads an
+    argument of a function being traced.
+    """
+
+    traced: bool
 
     def followed(self, node: Node) -> Past | None:
         """That of a new node that reads one with this past."""
 
 
 class _Traced:
-    """The past of what reads an argument of a function being traced."""
+    """The past of what has none, but reads an argument of a function being traced."""
+
+    traced = True
 
     def followed(self, node: Node) -> Past:
         return self
@@ -251,7 +257,7 @@ class Node:
         past: Past | None = None
         for s in sources:
             if type(s) is Node:
-                if s.past is not None:
+                if s.past is not None and (past is None or past is TRACED):
                     past = s.past
                 memory = s.buffer
                 if memory is None:
@@ -297,7 +303,7 @@ class Node:
     @property
     def traced(self) -> bool:
         """Whether it reads an argument of a function being traced."""
-        return self.past is TRACED
+        return self.past is not None and self.past.traced
 
     @property
     def op(self) -> Operation:

@@ -21,7 +21,7 @@ from ..ops.expr import Arg, Const, call, cast
 from ..ops.reductions import REDUCTIONS, Reduction, reduction_in_order, running
 from ..records import NamedTuple
 from .partials import MAX_KNOWN, Partial, is_smooth, operation, pulled_back
-from .rules import Needs, Pulled, Rule, Tangents, back, converted, enter, read, value_of
+from .rule import SUMS, Needs, Pulled, Rule, Tangents, back, converted, read, value_of
 from .seen import Seen, Shape, Term, computed, of_number, reduced, stored
 
 if TYPE_CHECKING:
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 
 _EQUAL, _MULTIPLY, _CONJ, _DIVIDE = (OPS[name] for name in ("equal", "multiply", "conj", "divide"))
 _SUM = REDUCTIONS["sum"]
-_SUMS, _EXTREMES = ("sum", "sum_in_width"), ("max", "min")
+_EXTREMES = ("max", "min")
 _scan = cache(Scan)
 
 
-def needs(recipe: Recipe, tracked: tuple[bool, ...]) -> Needs:
+def _needs(recipe: Recipe, tracked: tuple[bool, ...]) -> Needs:
     op: Any = recipe.op
     name = op.name if isinstance(op, Reduction) else op.reduction.name
-    if name in _SUMS:
+    if name in SUMS:
         return Needs((False,), False)
     return Needs((True,), name in _EXTREMES or isinstance(op, Scan))
 
@@ -44,12 +44,12 @@ def needs(recipe: Recipe, tracked: tuple[bool, ...]) -> Needs:
 # --- reductions -------------------------------------------------------------------------------------------------------
 
 
-def pull_reduction(past: Past, g: Seen, wanted: Sequence[int], result: Node | None) -> Pulled:
+def _pull_reduction(past: Past, g: Seen, wanted: Sequence[int], result: Node | None) -> Pulled:
     name = past.recipe.op.name
     layout = past.layouts[0]
     assert layout is not None
     kept = len(past.recipe.shape)
-    if name in _SUMS:
+    if name in SUMS:
         term = Term.of(_spread(g, layout, kept))
     elif name in _EXTREMES:
         assert result is not None
@@ -65,10 +65,10 @@ def pull_reduction(past: Past, g: Seen, wanted: Sequence[int], result: Node | No
     yield 0, back(past, 0, term)
 
 
-def push_reduction(past: Past, given: Tangents, result: Node | None) -> Seen:
+def _push_reduction(past: Past, given: Tangents, result: Node | None) -> Seen:
     op: Any = past.recipe.op
     tangent, kept = read(past, 0, given[0]), len(past.recipe.shape)
-    if op.name in _SUMS:
+    if op.name in SUMS:
         return reduced(op, tangent, kept)
     x = value_of(past, 0)
     if op.name in _EXTREMES:
@@ -135,10 +135,10 @@ def running_of(reduction: Reduction, x: Seen) -> Seen:
 # --- running reductions -----------------------------------------------------------------------------------------------
 
 
-def pull_scan(past: Past, g: Seen, wanted: Sequence[int], result: Node | None) -> Pulled:
+def _pull_scan(past: Past, g: Seen, wanted: Sequence[int], result: Node | None) -> Pulled:
     op: Any = past.recipe.op
     g = g.reshaped((past.recipe.size,)).through(past.target)  # in the order of the source's axes
-    if op.reduction.name in _SUMS:
+    if op.reduction.name in SUMS:
         found = _reversed(running_of(running("sum", g.dtype), _reversed(g)))
     else:
         assert result is not None
@@ -147,9 +147,9 @@ def pull_scan(past: Past, g: Seen, wanted: Sequence[int], result: Node | None) -
     yield 0, back(past, 0, Term.of(found))
 
 
-def push_scan(past: Past, given: Tangents, result: Node | None) -> Seen:
+def _push_scan(past: Past, given: Tangents, result: Node | None) -> Seen:
     op: Any = past.recipe.op
-    if op.reduction.name not in _SUMS:
+    if op.reduction.name not in SUMS:
         raise DerivativeError(f"{op.name}: has no forward derivative but for sums; use tx.grad or tx.vjp")
     tangent = read(past, 0, given[0])
     shape, dtype, target = past.recipe.shape, past.recipe.dtype, past.target
@@ -250,5 +250,5 @@ def _pull_complex_products(x: Seen, products: Seen, g: Seen) -> Seen:
     return converted(computed(_DIVIDE, [total, _conjugate(x)]), x.dtype)
 
 
-enter(Reduction, Rule(needs, pull_reduction, push_reduction))
-enter(Scan, Rule(needs, pull_scan, push_scan))
+REDUCED = Rule(_needs, _pull_reduction, _push_reduction)
+REDUCED_SO_FAR = Rule(_needs, _pull_scan, _push_scan)

@@ -18,7 +18,8 @@ from ..ops import OPS
 from ..realize import realize
 from ..storage import Storage
 from .partials import is_smooth
-from .rules import Needs, rule_of
+from .rule import Needs
+from .rules import rule_of
 from .seen import Seen, added
 
 _POSITIVE = OPS["positive"]
@@ -32,27 +33,25 @@ class Past:
     past a node or a number if that is needed, else None. What has no sources is where derivatives end: a leaf.
 
     `reads_result` tells that the derivative reads the value of the node. `number` is larger than those of all that it reads.
-    `watch` has what is to be done with the cotangent, if anything.
+    `watch` has what is to be done with the cotangent, if anything. `traced` is as in `node.py`.
     """
 
-    __slots__ = ("__weakref__", "number", "offsets", "reads_result", "recipe", "sources", "watch")
+    __slots__ = ("__weakref__", "number", "offsets", "reads_result", "recipe", "sources", "traced", "watch")
 
-    def __init__(self, recipe: Recipe, sources: tuple[Kept, ...] = (), offsets: tuple[int, ...] = ()) -> None:
-        self.recipe, self.sources, self.offsets = recipe, sources, offsets
+    def __init__(self, recipe: Recipe, sources: tuple[Kept, ...] = (), offsets: tuple[int, ...] = (), *, traced: bool = False) -> None:
+        self.recipe, self.sources, self.offsets, self.traced = recipe, sources, offsets, traced
         self.number = _number()
         self.reads_result = False
         self.watch: Watch | None = None
 
     def followed(self, node: Node) -> Any:
         """The past of a new node that reads one with this past: none while nothing is tracked, or if there are no derivatives by it."""
-        for source in node.sources:
-            if type(source) is Node and source.past is TRACED:
-                return TRACED
+        traced = any([type(s) is Node and s.traced for s in node.sources])
         recipe = node.recipe
         if not (tracking.get() and is_smooth(recipe.dtype)):
-            return None
-        needs = _needs_of(recipe, tuple([type(s) is Node and s.past is not None for s in node.sources]))
-        found = Past(recipe, tuple(map(_kept, node.sources, needs.sources)), node.offsets)
+            return TRACED if traced else None
+        needs = _needs_of(recipe, tuple([type(s) is Node and type(s.past) is Past for s in node.sources]))
+        found = Past(recipe, tuple(map(_kept, node.sources, needs.sources)), node.offsets, traced=traced)
         found.reads_result = needs.result
         return found
 
@@ -104,10 +103,9 @@ GONE: tuple[Kept, ...] = (None,)  # the sources of a past that has let go of wha
 
 def past_of(kept: Kept) -> Past | None:
     """The past that something kept has, or is."""
-    if type(kept) is Past:
-        return kept
-    found: Any = kept.past if type(kept) is Node else None
-    return found
+    if type(kept) is Node:
+        kept = kept.past
+    return kept if type(kept) is Past else None
 
 
 def leaf(node: Node) -> tuple[Node, Past]:
@@ -122,9 +120,9 @@ def leaf(node: Node) -> tuple[Node, Past]:
             found.settle(node.buffer)
     else:
         found = data(node.buffer, recipe.shape, recipe.dtype)
-    if found.past is None:
-        found.past = Past(found.recipe.done)
-    past: Any = found.past
+    past = past_of(found)
+    if past is None:
+        past = found.past = Past(found.recipe.done, traced=found.traced)
     return found, past
 
 
@@ -132,7 +130,7 @@ def _kept(source: Node | Scalar, needed: bool) -> Kept:
     """What the past of a node keeps of one of its sources."""
     if type(source) is not Node:
         return source
-    past: Any = source.past
+    past = past_of(source)
     if not needed:
         return source if past is not None and past.reads_result else past
     if not is_pinned(source):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 
 from ..errors import DerivativeError
-from ..node import Node
-from . import folds as _folds  # noqa: F401  # enters its rules
+from ..node import TRACED, Node, untracked
+from ..records import NamedTuple
 from .adjoint import Part, total
 from .past import GONE, Kept, Past, past_of
 from .rules import rule_of
@@ -15,63 +16,33 @@ from .seen import Seen
 Root = tuple[Node, Seen]  # with the cotangent of its content
 
 
-def cotangents(roots: Sequence[Root], wanted: Iterable[Past]) -> dict[Past, Seen]:
-    """The cotangents of some pasts, given those of what was made of them; none for what nothing was made of."""
-    asked = set(wanted)
-    nodes: dict[Past, Node] = {}
-    lowest = min([past.number for past in asked], default=0)
-    order = graph([node for node, _ in roots], nodes, lowest)
-    found: dict[Past, Seen] = {}
-    for past, g in _walk(roots, order, depending(order, asked), nodes):
-        if past in asked:
-            found[past] = g
-    return found
-
-
-def tell_watched(roots: Sequence[Root], *, free: bool) -> None:
-    """Tell all cotangents that are watched. With `free` each past lets go of what it kept when it has been passed; then this cannot be
-    done again.
+class Graph(NamedTuple):
+    """All pasts that lead to some nodes, in the order in which they were made; the nodes of those whose rules read their value; and whether
+    some lead on to what was made before the first that was looked for.
     """
-    nodes: dict[Past, Node] = {}
-    order = graph([node for node, _ in roots], nodes)
-    for past, _ in _walk(roots, order, depending(order, [past for past in order if past.watch is not None]), nodes):
-        if free and past.sources:
-            past.sources = GONE
+
+    order: list[Past]
+    nodes: dict[Past, Node]
+    goes_on: bool
+
+    def tracking(self) -> AbstractContextManager[None]:
+        """What is made of it has a past only if somebody may ask for derivatives by what it goes on to."""
+        return nullcontext() if self.goes_on else untracked()
 
 
-def _walk(roots: Sequence[Root], order: Sequence[Past], depends: Collection[Past], nodes: dict[Past, Node]) -> Iterable[tuple[Past, Seen]]:
-    """Each past with its cotangent, after those of what it made; those that nobody depends on are left out."""
-    parts: dict[Past, list[Part]] = {}
-    for node, g in roots:
-        past = past_of(node)
-        if past in depends:
-            parts.setdefault(past, []).append(g)
-    for past in reversed(order):
-        got = parts.pop(past, None)
-        result = nodes.pop(past, None)
-        if got is None:
-            continue
-        g = total(got, past.recipe.shape, past.recipe.dtype)
-        if past.watch is not None:
-            g = past.watch.told(g)
-        sources = [past_of(kept) for kept in past.sources]
-        needed = [k for k, source in enumerate(sources) if source in depends]
-        if needed:
-            for k, part in rule_of(past.recipe).pull(past, g, needed, result):
-                parts.setdefault(sources[k], []).append(part)  # type: ignore[arg-type]
-        yield past, g
-
-
-def graph(roots: Sequence[Node], nodes: dict[Past, Node], lowest: int = 0) -> list[Past]:
-    """All pasts that lead to some nodes, from one with the number `lowest` on, in the order in which they were made; `nodes` get those whose
-    rules read their value.
-    """
+def graph_of(roots: Iterable[Node], first: int = 0) -> Graph:
+    """The graph of some nodes, from the past with the number `first` on."""
     seen: set[Past] = set()
+    nodes: dict[Past, Node] = {}
+    goes_on = False
     stack: list[Kept] = list(roots)
     while stack:
         kept = stack.pop()
         past = past_of(kept)
-        if past is None or past.number < lowest:
+        if past is None:
+            continue
+        if past.number < first:
+            goes_on = True
             continue
         if past.sources is GONE:
             raise DerivativeError(
@@ -82,13 +53,82 @@ def graph(roots: Sequence[Node], nodes: dict[Past, Node], lowest: int = 0) -> li
         if past not in seen:
             seen.add(past)
             stack += past.sources
-    return sorted(seen, key=lambda past: past.number)
+    return Graph(sorted(seen, key=lambda past: past.number), nodes, goes_on)
 
 
 def depending(order: Sequence[Past], on: Iterable[Past]) -> set[Past]:
     """Those that depend on some of them, and these."""
     found = set(on)
     for past in order:
-        if any(past_of(kept) in found for kept in past.sources):
+        if any([past_of(kept) in found for kept in past.sources]):
             found.add(past)
     return found
+
+
+def cotangents(roots: Sequence[Root], wanted: Collection[Past]) -> dict[Past, Seen]:
+    """The cotangents of some pasts, given those of what was made of them; none for what nothing was made of."""
+    graph = graph_of([node for node, _ in roots], min([past.number for past in wanted], default=0))
+    found: dict[Past, Seen] = {}
+
+    def passed(past: Past, g: Seen) -> Seen:
+        if past in wanted:
+            found[past] = g
+        return g
+
+    with graph.tracking():
+        _walk(roots, graph, depending(graph.order, wanted), passed)
+    return found
+
+
+def tell_watched(roots: Sequence[Root], *, free: bool) -> None:
+    """Tell all that are watched their cotangents. With `free` each past lets go of what it kept when it has been passed; then this cannot be
+    done again.
+    """
+    graph = graph_of([node for node, _ in roots])
+
+    def passed(past: Past, g: Seen) -> Seen:
+        return g if past.watch is None else past.watch.told(g)
+
+    def left(past: Past) -> None:
+        if free and past.sources:
+            past.sources = GONE
+
+    _walk(roots, graph, depending(graph.order, [past for past in graph.order if past.watch is not None]), passed, left)
+
+
+def forget(node: Node, first: int) -> None:
+    """Have a node know nothing of what it was made of, unless that goes on to what was made before the past with the number `first`."""
+    graph = graph_of([node], first)
+    if not graph.goes_on:
+        for past in graph.order:
+            past.sources = ()
+        node.past = TRACED if node.traced else None
+
+
+def _walk(
+    roots: Sequence[Root],
+    graph: Graph,
+    depends: Collection[Past],
+    passed: Callable[[Past, Seen], Seen],
+    left: Callable[[Past], None] = lambda past: None,
+) -> None:
+    """Go through those that matter, those made last first. Each is `passed` with its cotangent, which may be replaced, and `left` when that of
+    what it was made of is known.
+    """
+    parts: dict[Past, list[Part]] = {}
+    for node, g in roots:
+        past = past_of(node)
+        if past in depends:
+            parts.setdefault(past, []).append(g)
+    for past in reversed(graph.order):
+        got = parts.pop(past, None)
+        result = graph.nodes.pop(past, None)
+        if got is None:
+            continue
+        g = passed(past, total(got, past.recipe.shape, past.recipe.dtype))
+        sources = [past_of(kept) for kept in past.sources]
+        needed = [k for k, source in enumerate(sources) if source in depends]
+        if needed:
+            for k, part in rule_of(past.recipe).pull(past, g, needed, result):
+                parts.setdefault(sources[k], []).append(part)  # type: ignore[arg-type]
+        left(past)

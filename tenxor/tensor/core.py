@@ -86,6 +86,10 @@ class Core:
             return found
 
     def __setattr__(self, name: str, value: object) -> None:
+        setter = getattr(getattr(type(self), name, None), "fset", None)
+        if setter is not None:
+            setter(self, value)
+            return
         how = {"dtype": "x.astype(dtype), or x.view(dtype) for the same bytes", "shape": "x.reshape(shape)"}
         raise UnknownAttribute(
             f"a Tensor's {name!r} cannot be set; use {how.get(name, 'a view, or x[...] = values to write its elements')}"
