@@ -62,6 +62,7 @@ if TYPE_CHECKING:  # what is loaded when it is first asked for; type checkers lo
     from .functions.scattering import *
     from .functions.selecting import *
     from .functions.statistics import *
+    from .functions.steps import *
     from .functions.vectorizing import *
 else:
     from .ops import INTERNAL, OPS
@@ -90,6 +91,7 @@ else:
             "all amax amin any argmax argmin count_nonzero cumprod cumsum cumulative_prod cumulative_sum diff max "
             "mean min prod std sum var"
         ),
+        "functions.steps": "checkpoint custom_derivative",
         "functions.vectorizing": "vmap",
     }
     _MODULES = ("functions", "kernel", "plans", "random", "show", "target")  # by their own names

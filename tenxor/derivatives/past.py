@@ -25,6 +25,12 @@ from .seen import Seen, added
 _POSITIVE = OPS["positive"]
 _number = count(1).__next__
 
+
+def next_number() -> int:
+    """A number above those of all that was made before."""
+    return _number()
+
+
 Kept = Any  # Past | Node | Scalar | None
 
 

@@ -6,9 +6,10 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 
 from ..errors import DerivativeError
-from ..node import TRACED, Node, untracked
+from ..node import TRACED, Node, Recipe, Scalar, untracked
 from ..records import NamedTuple
 from .adjoint import Part, total
+from .again import made_again
 from .past import GONE, Kept, Past, past_of
 from .rules import rule_of
 from .seen import Seen
@@ -96,10 +97,18 @@ def tell_watched(roots: Sequence[Root], *, free: bool) -> None:
     _walk(roots, graph, depending(graph.order, [past for past in graph.order if past.watch is not None]), passed, left)
 
 
-def forget(node: Node, first: int) -> None:
-    """Have a node know nothing of what it was made of, unless that goes on to what was made before the past with the number `first`."""
+def edge_of(roots: Iterable[Node], first: int) -> list[Kept]:
+    """What some nodes were made of that was made before the past with the number `first`, each once."""
+    found = {past_of(kept): kept for past in graph_of(roots, first).order for kept in past.sources}
+    return [kept for past, kept in found.items() if past is not None and past.number < first]
+
+
+def forget(node: Node, first: int, *, all_of_it: bool = False) -> None:
+    """Have a node know nothing of what it was made of, from the past with the number `first` on; if that goes on to what was made before, only
+    where `all_of_it` is meant.
+    """
     graph = graph_of([node], first)
-    if not graph.goes_on:
+    if all_of_it or not graph.goes_on:
         for past in graph.order:
             past.sources = ()
         node.past = TRACED if node.traced else None
@@ -125,10 +134,54 @@ def _walk(
         result = graph.nodes.pop(past, None)
         if got is None:
             continue
-        g = passed(past, total(got, past.recipe.shape, past.recipe.dtype))
+        g = passed(past, _total(got, past.recipe))
         sources = [past_of(kept) for kept in past.sources]
-        needed = [k for k, source in enumerate(sources) if source in depends]
+        needed = tuple([k for k, source in enumerate(sources) if source in depends])
         if needed:
-            for k, part in rule_of(past.recipe).pull(past, g, needed, result):
+            for k, part in _pulled(past, g, needed, result):
                 parts.setdefault(sources[k], []).append(part)  # type: ignore[arg-type]
         left(past)
+
+
+def _total(parts: Sequence[Part], recipe: Recipe) -> Seen:
+    """The sum of cotangents, found as it was before."""
+    if len(parts) == 1 and isinstance(parts[0], Seen):
+        return parts[0].reshaped(recipe.shape)
+    key: list[object] = [recipe.shape, recipe.dtype]
+    for part in parts:
+        seen, place = (part, None) if isinstance(part, Seen) else (part.values, part.layout)
+        key += (seen.node.recipe.shape, seen.layout.form, seen.layout.offset)
+        key += (None,) if place is None else (place.form, place.offset, part.apart)  # type: ignore[union-attr]
+
+    def make(nodes: Sequence[Node | Scalar]) -> list[tuple[int, Part]]:
+        own: list[Part] = []
+        for part, node in zip(parts, nodes, strict=True):
+            seen = Seen(node, part.layout if isinstance(part, Seen) else part.values.layout)  # type: ignore[arg-type]
+            own.append(seen if isinstance(part, Seen) else part._replace(values=seen))
+        return [(0, total(own, recipe.shape, recipe.dtype))]
+
+    nodes = [part.node if isinstance(part, Seen) else part.values.node for part in parts]
+    ((_, found),) = made_again(tuple(key), nodes, make)
+    assert isinstance(found, Seen)
+    return found
+
+
+def _pulled(past: Past, g: Seen, needed: tuple[int, ...], result: Node | None) -> Iterable[tuple[int, Part]]:
+    """The cotangents of what something was made of, found as they were before."""
+    rule, recipe = rule_of(past.recipe), past.recipe
+    if rule is getattr(recipe.op, "rule", None) or recipe.passing:
+        return rule.pull(past, g, needed, result)
+    places = [k for k, kept in enumerate(past.sources) if type(kept) is Node or type(kept) is Scalar]
+    shapes = [kept.shape if type(kept) is Node else kept.recipe.size if type(kept) is Past else None for kept in past.sources]
+    key = (recipe, past.offsets, needed, g.node.recipe.shape, g.layout.form, g.layout.offset, result is None, *shapes)
+
+    def make(given: Sequence[Node | Scalar]) -> list[tuple[int, Part]]:
+        sources = list(past.sources)
+        for k, x in zip(places, given, strict=False):
+            sources[k] = x
+        own = Past(recipe, tuple(sources), past.offsets)
+        node = given[len(places)]
+        return list(rule.pull(own, Seen(node, g.layout), needed, None if result is None else given[-1]))  # type: ignore[arg-type]
+
+    given = [*[past.sources[k] for k in places], g.node, *([] if result is None else [result])]
+    return made_again(key, given, make)
