@@ -5,7 +5,8 @@ Cotangents of a content are added up as they come. Those of all of it are tensor
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from math import prod
 
 import numpy as np
@@ -14,10 +15,12 @@ from ..dtypes import DType, int64
 from ..layout import Layout
 from ..memory import allocate
 from ..node import EMPTY, Node, data, scatter
+from ..ops import OPS
 from ..ops.reductions import REDUCTIONS
 from ..records import NamedTuple
-from .seen import Seen, Shape, Term, added, of_number, scattered, stored
+from .seen import Operand, Seen, Shape, Term, added, of_number, scattered, stored
 
+_MULTIPLY = OPS["multiply"]
 FEW = 64  # positions that meet at one element, up to which each is added by a write of its own
 _ADDING = scatter("gradient", REDUCTIONS["sum_in_width"], (0,), True)
 
@@ -41,12 +44,60 @@ def adjoint(layout: Layout, term: Term, size: int) -> Part:
     kept = [k for k in live if k not in dead]
     if layout.base is None and layout.tables is None:  # so the sums lie in memory as the elements do
         kept.sort(key=lambda k: -abs(layout.strides[k]))
+    if layout.base is None and layout.tables is None and term.op in (None, _MULTIPLY):
+        slid = _slid(layout, term, kept)
+        if slid is not None:
+            return adjoint(*slid, size)
     order = (*kept, *dead)
     back = layout.arranged(order, tuple([layout.shape[k] for k in order])).adjoint(size)
     values = term.arranged(order).summed(len(kept))
     if back.how == "view":
         return values.through(back.layout)
     return Placed(values, back.layout, back.how == "store")
+
+
+def _slid(layout: Layout, term: Term, kept: Sequence[int]) -> tuple[Layout, Term] | None:
+    """The same where windows overlap, each a step of one element from the one before, from the elements' side: what window `y` sees at place `k` is
+    element `y + k`, so element `p` takes what windows `p - k` give it, for all `k`, and beyond the first and last window there is 0.
+
+    Of a product of two this is one product again: the gradient of a convolution is a convolution.
+    """
+    axes = sorted([(layout.strides[k], layout.shape[k], k) for k in kept if layout.strides[k] > 0])
+    pairs = {y: (k, places - 1) for (step, places, k), (other, _, y) in pairwise(axes) if step == other}
+    if not pairs or any(k in pairs for k, _ in pairs.values()):
+        return None
+    shape = tuple([n + pairs[axis][1] if axis in pairs else n for axis, n in enumerate(layout.shape)])
+    operands: list[Operand] = []
+    ends: set[int] = set()  # the axes beyond whose ends something is 0
+    for x in term.operands:
+        if not isinstance(x, Seen) or x.layout.base is not None or x.layout.tables is not None:
+            return None
+        steps = x.layout.strides
+        more = {y: more for y, (k, more) in pairs.items() if steps[y] not in (0, steps[k])}
+        own = _padded(x, more) if more else x
+        ends |= more.keys()
+        start, strides = own.layout.offset, list(own.layout.strides)
+        for y, (k, _) in pairs.items():
+            start += more.get(y, 0) * strides[y]
+            strides[k] -= strides[y]
+        operands.append(Seen(own.node, Layout(shape, tuple(strides), start)))
+    if ends != pairs.keys():
+        return None
+    places = [k for k, _ in pairs.values()]
+    own_steps = tuple([0 if axis in places else step for axis, step in enumerate(layout.strides)])
+    return Layout(shape, own_steps, layout.offset), Term(term.op, operands, shape, term.dtype)
+
+
+def _padded(x: Seen, more: Mapping[int, int]) -> Seen:
+    """Its elements with so many zeros before and after them along some axes."""
+    steps, shape = x.layout.strides, x.shape
+    own = x.moved(lambda its: its.index(tuple([slice(None) if step else slice(0, 1) for step in steps])))
+    sizes = tuple([n + 2 * more.get(axis, 0) for axis, n in enumerate(own.shape)])
+    zeros = of_number(0, sizes, x.dtype)
+    inner = zeros.layout.index(tuple([slice(more.get(axis, 0), more.get(axis, 0) + n) for axis, n in enumerate(own.shape)]))
+    found = stored(zeros, inner, own).reshaped(sizes)
+    every = [size if step else n for size, step, n in zip(sizes, steps, shape, strict=True)]
+    return found.moved(lambda its: its.expand(every))
 
 
 def total(parts: Sequence[Part], shape: Shape, dtype: DType) -> Seen:
