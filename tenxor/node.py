@@ -113,8 +113,8 @@ _number = count(1).__next__  # of the next node
 
 
 class Past(Protocol):
-    """What is known of how a node was made, for as long as the node is: for derivatives (`derivatives/past.py`). `traced` says that it reads an
-    argument of a function being traced.
+    """What is known of how a node was made, for as long as the node is: for derivatives (`derivatives/past.py`). `traced` says
+    that it reads an argument of a function being traced.
     """
 
     traced: bool

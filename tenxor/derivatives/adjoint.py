@@ -57,8 +57,9 @@ def adjoint(layout: Layout, term: Term, size: int) -> Part:
 
 
 def _slid(layout: Layout, term: Term, kept: Sequence[int]) -> tuple[Layout, Term] | None:
-    """The same where windows overlap, each a step of one element from the one before, from the elements' side: what window `y` sees at place `k` is
-    element `y + k`, so element `p` takes what windows `p - k` give it, for all `k`, and beyond the first and last window there is 0.
+    """The same where windows overlap, each a step of one element from the one before, from the elements' side: what window `y`
+    sees at place `k` is element `y + k`, so element `p` takes what windows `p - k` give it, for all `k`, and beyond the first and
+    last window there is 0.
 
     Of a product of two this is one product again: the gradient of a convolution is a convolution.
     """

@@ -1,7 +1,7 @@
 """What was made of nodes before is made again of others like them, node by node, without asking how.
 
-What a rule gives follows from recipes, layouts and shapes alone. So it is done once with nodes that stand for those that it is given; what it made is
-written down, and found again by all that it depends on.
+What a rule gives follows from recipes, layouts and shapes alone. So it is done once with nodes that stand for those that it is
+given; what it made is written down, and found again by all that it depends on.
 """
 
 from __future__ import annotations

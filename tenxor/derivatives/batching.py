@@ -1,4 +1,6 @@
-"""The same for each of a batch: what was made of a few nodes, made again of batches of them, with one more axis in front of every layout."""
+"""The same for each of a batch: what was made of a few nodes, made again of batches of them, with one more axis in front of every
+layout.
+"""
 
 from __future__ import annotations
 

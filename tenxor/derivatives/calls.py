@@ -16,7 +16,7 @@ from ..ops import OPS
 from .adjoint import Part
 from .partials import is_smooth
 from .past import Kept, Past, past_of
-from .rule import Needs, Pulled, Rule, Tangents
+from .rule import Making, Needs, Pulled, Rule, Tangents
 from .seen import Seen
 
 _CAST, _POSITIVE = OPS["cast"], OPS["positive"]
@@ -33,11 +33,11 @@ class Called:
         starts = list(accumulate([node.size for node in results], initial=0))
         forms = [(node.shape, node.dtype, start) for node, start in zip(results, starts[:-1], strict=True)]
 
-        def pulled(past: Past, g: Seen, wanted: Sequence[int], result: Node | None) -> Pulled:
+        def pulled(past: Making, g: Seen, wanted: Sequence[int], result: Node | None) -> Pulled:
             each = [g.through(Layout.contiguous(shape, start)).cast(dtype) for shape, dtype, start in forms]
             yield from pull(each, wanted)
 
-        def pushed(past: Past, given: Tangents, result: Node | None) -> Seen | None:
+        def pushed(past: Making, given: Tangents, result: Node | None) -> Seen | None:
             raise DerivativeError(f"{name}: has no forward derivative; use tx.grad or tx.vjp")
 
         self.rule = Rule(lambda recipe, tracked: Needs((False,) * len(tracked), False), pulled, pushed)

@@ -1,8 +1,8 @@
 """Derivatives of reductions and running reductions.
 
-Sums, largest and least elements and products have formulas of their own. Any other reduction is taken element by element: with states
-s(k + 1) = f(s(k), x(k)), cotangents go back by l(k) = g(k) + l(k + 1) df/ds(s(k + 1), x(k + 1)), which is a running reduction from the end, and
-x(k) gets l(k) df/dx(s(k), x(k)).
+Sums, largest and least elements and products have formulas of their own. Any other reduction is taken element by element: with
+states s(k + 1) = f(s(k), x(k)), cotangents go back by l(k) = g(k) + l(k + 1) df/ds(s(k + 1), x(k + 1)), which is a running
+reduction from the end, and x(k) gets l(k) df/dx(s(k), x(k)).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cache, lru_cache
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..dtypes import DType, Number, boolean, complex64, complex128, float32, float64, int64
 from ..errors import DerivativeError
@@ -21,11 +21,8 @@ from ..ops.expr import Arg, Const, call, cast
 from ..ops.reductions import REDUCTIONS, Reduction, reduction_in_order, running
 from ..records import NamedTuple
 from .partials import MAX_KNOWN, Partial, is_smooth, operation, pulled_back
-from .rule import SUMS, Needs, Pulled, Rule, Tangents, back, converted, read, value_of
+from .rule import SUMS, Making, Needs, Pulled, Rule, Tangents, back, converted, read, value_of
 from .seen import Seen, Shape, Term, computed, of_number, reduced, stored
-
-if TYPE_CHECKING:
-    from .past import Past
 
 _EQUAL, _MULTIPLY, _CONJ, _DIVIDE = (OPS[name] for name in ("equal", "multiply", "conj", "divide"))
 _SUM = REDUCTIONS["sum"]
@@ -44,7 +41,7 @@ def _needs(recipe: Recipe, tracked: tuple[bool, ...]) -> Needs:
 # --- reductions -------------------------------------------------------------------------------------------------------
 
 
-def _pull_reduction(past: Past, g: Seen, wanted: Sequence[int], result: Node | None) -> Pulled:
+def _pull_reduction(past: Making, g: Seen, wanted: Sequence[int], result: Node | None) -> Pulled:
     name = past.recipe.op.name
     layout = past.layouts[0]
     assert layout is not None
@@ -65,7 +62,7 @@ def _pull_reduction(past: Past, g: Seen, wanted: Sequence[int], result: Node | N
     yield 0, back(past, 0, term)
 
 
-def _push_reduction(past: Past, given: Tangents, result: Node | None) -> Seen:
+def _push_reduction(past: Making, given: Tangents, result: Node | None) -> Seen:
     op: Any = past.recipe.op
     tangent, kept = read(past, 0, given[0]), len(past.recipe.shape)
     if op.name in SUMS:
@@ -135,7 +132,7 @@ def running_of(reduction: Reduction, x: Seen) -> Seen:
 # --- running reductions -----------------------------------------------------------------------------------------------
 
 
-def _pull_scan(past: Past, g: Seen, wanted: Sequence[int], result: Node | None) -> Pulled:
+def _pull_scan(past: Making, g: Seen, wanted: Sequence[int], result: Node | None) -> Pulled:
     op: Any = past.recipe.op
     g = g.reshaped((past.recipe.size,)).through(past.target)  # in the order of the source's axes
     if op.reduction.name in SUMS:
@@ -147,7 +144,7 @@ def _pull_scan(past: Past, g: Seen, wanted: Sequence[int], result: Node | None) 
     yield 0, back(past, 0, Term.of(found))
 
 
-def _push_scan(past: Past, given: Tangents, result: Node | None) -> Seen:
+def _push_scan(past: Making, given: Tangents, result: Node | None) -> Seen:
     op: Any = past.recipe.op
     if op.reduction.name not in SUMS:
         raise DerivativeError(f"{op.name}: has no forward derivative but for sums; use tx.grad or tx.vjp")
@@ -156,7 +153,7 @@ def _push_scan(past: Past, given: Tangents, result: Node | None) -> Seen:
     return Seen(Node.of(op, shape, dtype, (tangent.node,), (tangent.layout,), target))
 
 
-def _pull_fold(past: Past, x: Seen, g: Seen) -> Seen:
+def _pull_fold(past: Making, x: Seen, g: Seen) -> Seen:
     """A reduction is the last of a running one."""
     op: Any = past.recipe.op
     states = running_of(op, x)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..dtypes import DType, int64
 from ..errors import DerivativeError
@@ -13,11 +13,8 @@ from ..ops import OPS
 from ..ops.reductions import REDUCTIONS
 from .adjoint import adjoint
 from .partials import Partial, partials, tangents
-from .rule import SUMS, Needs, Pulled, Rule, Tangents, back, converted, dtype_of, read, size_of, value_of
+from .rule import SUMS, Making, Needs, Pulled, Rule, Tangents, back, converted, dtype_of, read, size_of, value_of
 from .seen import Operand, Seen, Term, added, computed, of_number, scattered, stored
-
-if TYPE_CHECKING:
-    from .past import Past
 
 _EQUAL, _POSITIVE, _WHERE = (OPS[name] for name in ("equal", "positive", "where"))
 _ADDING = REDUCTIONS["sum_in_width"]
@@ -34,7 +31,7 @@ def _elementwise_needs(recipe: Recipe, tracked: tuple[bool, ...]) -> Needs:
     return Needs(tuple([k in reads for k in range(count)]), count in reads)
 
 
-def _term(past: Past, its: Partial, given: Seen, result: Node | None, dtype: DType) -> Term:
+def _term(past: Making, its: Partial, given: Seen, result: Node | None, dtype: DType) -> Term:
     """What an operation is of the values that were kept, and what is given: a cotangent or a tangent."""
     count = len(past.sources)
 
@@ -51,7 +48,7 @@ def _term(past: Past, its: Partial, given: Seen, result: Node | None, dtype: DTy
     return Term.of(given) if its.op is _POSITIVE and operands == [given] else Term(its.op, operands, past.recipe.shape, dtype)
 
 
-def _pull_elementwise(past: Past, g: Seen, wanted: Sequence[int], result: Node | None) -> Pulled:
+def _pull_elementwise(past: Making, g: Seen, wanted: Sequence[int], result: Node | None) -> Pulled:
     op: Any = past.recipe.op
     each = partials(op, past.recipe.dtypes, past.recipe.dtype)
     for k in wanted:
@@ -60,7 +57,7 @@ def _pull_elementwise(past: Past, g: Seen, wanted: Sequence[int], result: Node |
             yield k, back(past, k, _term(past, its, g, result, dtype_of(past, k)))
 
 
-def _push_elementwise(past: Past, given: Tangents, result: Node | None) -> Seen | None:
+def _push_elementwise(past: Making, given: Tangents, result: Node | None) -> Seen | None:
     op: Any = past.recipe.op
     each = tangents(op, past.recipe.dtypes, past.recipe.dtype)
     found: Seen | None = None
@@ -79,7 +76,7 @@ def _nothing_needed(recipe: Recipe, tracked: tuple[bool, ...]) -> Needs:
     return Needs((False,) * len(tracked), False)
 
 
-def _pull_store(past: Past, g: Seen, wanted: Sequence[int], result: Node | None) -> Pulled:
+def _pull_store(past: Making, g: Seen, wanted: Sequence[int], result: Node | None) -> Pulled:
     target, flat = past.target, g.reshaped((past.recipe.size,))
     for k in wanted:
         if k == 0:
@@ -92,20 +89,20 @@ def _pull_store(past: Past, g: Seen, wanted: Sequence[int], result: Node | None)
             yield k, adjoint(Layout((), (), past.offsets[k]), Term.of(converted(once, dtype_of(past, k))), size_of(past, k))
 
 
-def _push_store(past: Past, given: Tangents, result: Node | None) -> Seen:
+def _push_store(past: Making, given: Tangents, result: Node | None) -> Seen:
     size, dtype, target = past.recipe.size, past.recipe.dtype, past.target
     old = given[0].reshaped((size,)) if 0 in given else of_number(0, (size,), dtype)
     value = read(past, 1, given[1]) if 1 in given else of_number(0, (), dtype).moved(lambda x: x.expand(target.shape))
     return stored(old, target, value)
 
 
-def _pull_reinterpreted(past: Past, g: Seen, wanted: Sequence[int], result: Node | None) -> Pulled:
+def _pull_reinterpreted(past: Making, g: Seen, wanted: Sequence[int], result: Node | None) -> Pulled:
     dtype = dtype_of(past, 0)
     _check_parts(dtype, past.recipe.dtype)
     yield 0, Seen(reinterpreted(g.flat(), dtype))
 
 
-def _push_reinterpreted(past: Past, given: Tangents, result: Node | None) -> Seen:
+def _push_reinterpreted(past: Making, given: Tangents, result: Node | None) -> Seen:
     _check_parts(dtype_of(past, 0), past.recipe.dtype)
     return Seen(reinterpreted(given[0].flat(), past.recipe.dtype))
 
@@ -124,11 +121,11 @@ def _gather_needs(recipe: Recipe, tracked: tuple[bool, ...]) -> Needs:
     return Needs((False, *[True] * (len(tracked) - 1)), False)
 
 
-def _indices(past: Past, first: int) -> list[Seen]:
+def _indices(past: Making, first: int) -> list[Seen]:
     return [value_of(past, k) for k in range(first, len(past.sources))]
 
 
-def _pull_gather(past: Past, g: Seen, wanted: Sequence[int], result: Node | None) -> Pulled:
+def _pull_gather(past: Making, g: Seen, wanted: Sequence[int], result: Node | None) -> Pulled:
     op: Any = past.recipe.op
     size, dtype = size_of(past, 0), dtype_of(past, 0)
     how = scatter(op.name, _ADDING, op.axes, True)  # they were looked at
@@ -137,11 +134,11 @@ def _pull_gather(past: Past, g: Seen, wanted: Sequence[int], result: Node | None
     yield 0, scattered(how, of_number(0, (size,), dtype), layout, g, _indices(past, 1))
 
 
-def _push_gather(past: Past, given: Tangents, result: Node | None) -> Seen:
+def _push_gather(past: Making, given: Tangents, result: Node | None) -> Seen:
     return _gathered(past, read(past, 0, given[0]), _indices(past, 1))
 
 
-def _gathered(past: Past, x: Seen, indices: Sequence[Seen]) -> Seen:
+def _gathered(past: Making, x: Seen, indices: Sequence[Seen]) -> Seen:
     """What indices select along the last axes of what is seen."""
     op: Any = past.recipe.op
     shape = x.shape[: len(x.shape) - len(indices)]
@@ -155,7 +152,7 @@ def _scatter_needs(recipe: Recipe, tracked: tuple[bool, ...]) -> Needs:
     return Needs((by_value, by_value, *[True] * (len(tracked) - 2)), by_value)
 
 
-def _pull_scatter(past: Past, g: Seen, wanted: Sequence[int], result: Node | None) -> Pulled:
+def _pull_scatter(past: Making, g: Seen, wanted: Sequence[int], result: Node | None) -> Pulled:
     op: Any = past.recipe.op
     name = None if op.reduction is None else op.reduction.name
     pull = _pull_written if name is None else _pull_added if name in SUMS else _pull_chosen
@@ -166,13 +163,13 @@ def _pull_scatter(past: Past, g: Seen, wanted: Sequence[int], result: Node | Non
     yield from pull(past, g, wanted, result)
 
 
-def _pull_added(past: Past, g: Seen, wanted: Sequence[int], result: Node | None) -> Pulled:
+def _pull_added(past: Making, g: Seen, wanted: Sequence[int], result: Node | None) -> Pulled:
     flat, indices = g.reshaped((past.recipe.size,)), _indices(past, 2)
     for k in wanted:
         yield k, g if k == 0 else back(past, 1, Term.of(_gathered(past, flat.through(past.target), indices)))
 
 
-def _pull_written(past: Past, g: Seen, wanted: Sequence[int], result: Node | None) -> Pulled:
+def _pull_written(past: Making, g: Seen, wanted: Sequence[int], result: Node | None) -> Pulled:
     """The last of several values for one element has stayed there."""
     op: Any = past.recipe.op
     size, target, indices = past.recipe.size, past.target, _indices(past, 2)
@@ -191,7 +188,7 @@ def _pull_written(past: Past, g: Seen, wanted: Sequence[int], result: Node | Non
         yield k, back(past, 1, Term(_WHERE, [stays, its, Scalar(0, its.dtype)], shape, its.dtype))
 
 
-def _pull_chosen(past: Past, g: Seen, wanted: Sequence[int], result: Node | None) -> Pulled:
+def _pull_chosen(past: Making, g: Seen, wanted: Sequence[int], result: Node | None) -> Pulled:
     """The largest or least has stayed there; those that are equal share."""
     op: Any = past.recipe.op
     assert result is not None
@@ -210,7 +207,7 @@ def _pull_chosen(past: Past, g: Seen, wanted: Sequence[int], result: Node | None
             yield k, back(past, 1, Term(OPS["multiply"], [its, wins], its.shape, dtype))
 
 
-def _push_scatter(past: Past, given: Tangents, result: Node | None) -> Seen:
+def _push_scatter(past: Making, given: Tangents, result: Node | None) -> Seen:
     op: Any = past.recipe.op
     size, dtype, target, indices = past.recipe.size, past.recipe.dtype, past.target, _indices(past, 2)
     shape = target.shape[: target.ndim - len(indices)]

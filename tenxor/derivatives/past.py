@@ -80,8 +80,8 @@ class Past:
 
 
 class Watch:
-    """What is to be done with a cotangent: `hooks` may replace it, one after the other; if it is `kept`, it is added to `grad`, a storage of as
-    many elements as the content has.
+    """What is to be done with a cotangent: `hooks` may replace it, one after the other; if it is `kept`, it is added to `grad`, a
+    storage of as many elements as the content has.
     """
 
     __slots__ = ("grad", "hooks", "kept")

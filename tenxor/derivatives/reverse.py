@@ -82,8 +82,8 @@ def cotangents(roots: Sequence[Root], wanted: Collection[Past]) -> dict[Past, Se
 
 
 def tell_watched(roots: Sequence[Root], *, free: bool) -> None:
-    """Tell all that are watched their cotangents. With `free` each past lets go of what it kept when it has been passed; then this cannot be
-    done again.
+    """Tell all that are watched their cotangents. With `free` each past lets go of what it kept when it has been passed; then
+    this cannot be done again.
     """
     graph = graph_of([node for node, _ in roots])
 
@@ -104,8 +104,8 @@ def edge_of(roots: Iterable[Node], first: int) -> list[Kept]:
 
 
 def forget(node: Node, first: int, *, all_of_it: bool = False) -> None:
-    """Have a node know nothing of what it was made of, from the past with the number `first` on; if that goes on to what was made before, only
-    where `all_of_it` is meant.
+    """Have a node know nothing of what it was made of, from the past with the number `first` on; if that goes on to what was made
+    before, only where `all_of_it` is meant.
     """
     graph = graph_of([node], first)
     if all_of_it or not graph.goes_on:
@@ -121,13 +121,13 @@ def _walk(
     passed: Callable[[Past, Seen], Seen],
     left: Callable[[Past], None] = lambda past: None,
 ) -> None:
-    """Go through those that matter, those made last first. Each is `passed` with its cotangent, which may be replaced, and `left` when that of
-    what it was made of is known.
+    """Go through those that matter, those made last first. Each is `passed` with its cotangent, which may be replaced, and `left`
+    when that of what it was made of is known.
     """
     parts: dict[Past, list[Part]] = {}
     for node, g in roots:
         past = past_of(node)
-        if past in depends:
+        if past is not None and past in depends:
             parts.setdefault(past, []).append(g)
     for past in reversed(graph.order):
         got = parts.pop(past, None)

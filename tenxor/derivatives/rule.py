@@ -8,7 +8,7 @@ number, in the sources' shapes, and gives that of the content. What is linear is
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from ..dtypes import DType
 from ..layout import Layout
@@ -18,8 +18,20 @@ from ..records import NamedTuple
 from .adjoint import Part, adjoint
 from .seen import Seen, Term, computed
 
-if TYPE_CHECKING:
-    from .past import Past
+
+class Making(Protocol):
+    """How a node was made, as rules look at it: a `Past`."""
+
+    recipe: Recipe
+    sources: tuple[Any, ...]
+    offsets: tuple[int, ...]
+
+    @property
+    def layouts(self) -> tuple[Layout | None, ...]: ...
+
+    @property
+    def target(self) -> Layout: ...
+
 
 Pulled = Iterator[tuple[int, Part]]
 Tangents = Mapping[int, Seen]
@@ -38,8 +50,8 @@ class Rule(NamedTuple):
     """The derivative of recipes of one kind."""
 
     needs: Callable[[Recipe, tuple[bool, ...]], Needs]
-    pull: Callable[[Past, Seen, Sequence[int], Node | None], Pulled]
-    push: Callable[[Past, Tangents, Node | None], Seen | None]
+    pull: Callable[[Making, Seen, Sequence[int], Node | None], Pulled]
+    push: Callable[[Making, Tangents, Node | None], Seen | None]
 
 
 def converted(x: Seen, dtype: DType) -> Seen:
@@ -49,26 +61,26 @@ def converted(x: Seen, dtype: DType) -> Seen:
     return x.cast(dtype)
 
 
-def value_of(past: Past, k: int) -> Seen:
+def value_of(past: Making, k: int) -> Seen:
     """The value of a source that was kept, as it was read."""
     node, layout = past.sources[k], past.layouts[k]
     assert type(node) is Node and layout is not None
     return Seen(node, layout)
 
 
-def size_of(past: Past, k: int) -> int:
+def size_of(past: Making, k: int) -> int:
     """The number of elements of a source's content."""
     source: Any = past.sources[k]
     return int(source.size if type(source) is Node else source.recipe.size)
 
 
-def dtype_of(past: Past, k: int) -> DType:
+def dtype_of(past: Making, k: int) -> DType:
     """The dtype of a source."""
     found: DType = past.recipe.dtypes[k]
     return found
 
 
-def back(past: Past, k: int, term: Term) -> Part:
+def back(past: Making, k: int, term: Term) -> Part:
     """The cotangent of a source's content, given that of what was read of it."""
     layout = past.layouts[k]
     assert layout is not None
@@ -77,7 +89,7 @@ def back(past: Past, k: int, term: Term) -> Part:
     return adjoint(layout, term, size_of(past, k))
 
 
-def read(past: Past, k: int, tangent: Seen) -> Seen:
+def read(past: Making, k: int, tangent: Seen) -> Seen:
     """The tangent of what was read of a source, given that of its content."""
     layout = past.layouts[k]
     assert layout is not None

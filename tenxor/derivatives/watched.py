@@ -1,7 +1,8 @@
 """Storages that derivatives are taken by, and what becomes of their gradients.
 
-A storage that requires a gradient holds a leaf. A write to it is ordinary: it makes a node that reads the leaf, and the gradient is still that by
-the value that was there before. A write that is not tracked, such as an optimiser's, puts in a new value for the same leaf.
+A storage that requires a gradient holds a leaf. A write to it is ordinary: it makes a node that reads the leaf, and the gradient
+is still that by the value that was there before. A write that is not tracked, such as an optimiser's, puts in a new value for the
+same leaf.
 """
 
 from __future__ import annotations
@@ -31,14 +32,14 @@ class Watched(Storage):
     """A storage that requires a gradient."""
 
     __slots__ = ()
-    node = property(_node.__get__, _written)  # type: ignore[assignment]
+    node = property(_node.__get__, _written)
 
 
 class WatchedElement(Element):
     """The same of one element."""
 
     __slots__ = ()
-    node = property(_node.__get__, _written)  # type: ignore[assignment]
+    node = property(_node.__get__, _written)
 
 
 def watch(storage: Storage) -> None:

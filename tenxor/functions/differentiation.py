@@ -1,7 +1,8 @@
 """Derivatives of functions: each of these takes a function of tensors, and gives another or its values.
 
-Arguments and results may be nested lists, tuples and dicts of tensors. Functions may do whatever tensors do, writes in place included; what they
-capture from outside is constant, unless it is what an outer derivative is taken by. All of these may be applied to what they give, in any order.
+Arguments and results may be nested lists, tuples and dicts of tensors. Functions may do whatever tensors do, writes in place
+included; what they capture from outside is constant, unless it is what an outer derivative is taken by. All of these may be
+applied to what they give, in any order.
 """
 
 from __future__ import annotations
@@ -57,11 +58,11 @@ def enable_grad() -> Iterator[None]:
 
 
 def value_and_grad(function: Function, argnums: int | Sequence[int] = 0, has_aux: bool = False) -> Function:
-    """A function that gives the value of `function`, one real number, and its gradient by the arguments `argnums`: nested as these are, or a tuple
-    of that for several.
+    """A function that gives the value of `function`, one real number, and its gradient by the arguments `argnums`: nested as
+    these are, or a tuple of that for several.
 
-    With `has_aux` the function returns a pair, of which only the first is differentiated, and so does this one in place of the value.
-    DTypeError for arguments that are no floats, ShapeError if the value is not one number.
+    With `has_aux` the function returns a pair, of which only the first is differentiated, and so does this one in place of the
+    value. DTypeError for arguments that are no floats, ShapeError if the value is not one number.
 
     >>> import tenxor as tx
     >>> value, gradient = tx.value_and_grad(lambda x: (x**2).sum())(tx.asarray([1.0, 3.0]))
@@ -84,7 +85,8 @@ def value_and_grad(function: Function, argnums: int | Sequence[int] = 0, has_aux
 
 
 def grad(function: Function, argnums: int | Sequence[int] = 0, has_aux: bool = False) -> Function:
-    """A function that gives the gradient of `function`, whose value is one real number, by the arguments `argnums`; see `tx.value_and_grad`.
+    """A function that gives the gradient of `function`, whose value is one real number, by the arguments `argnums`; see
+    `tx.value_and_grad`.
 
     With `has_aux` it gives a pair: the gradient, and what else the function returns.
 
@@ -148,11 +150,11 @@ def jvp(function: Function, primals: Sequence[Any], tangents_: Sequence[Any], ha
 
 
 def jacobian(function: Function, argnums: int | Sequence[int] = 0, mode: str | None = None) -> Function:
-    """A function that gives the derivative of each element of the value of `function` by each of an argument's: of the value's shape followed by the
-    argument's, nested as the value is and within that as the argument is.
+    """A function that gives the derivative of each element of the value of `function` by each of an argument's: of the value's
+    shape followed by the argument's, nested as the value is and within that as the argument is.
 
-    `mode` is "reverse", one pass for each element of the value, or "forward", one for each of the arguments'; by default what needs fewer. All passes
-    are one computation, with one more axis. Errors as of `value_and_grad`.
+    `mode` is "reverse", one pass for each element of the value, or "forward", one for each of the arguments'; by default what
+    needs fewer. All passes are one computation, with one more axis. Errors as of `value_and_grad`.
 
     >>> import tenxor as tx
     >>> tx.jacobian(lambda x: x**2)(tx.asarray([1.0, 3.0])).tolist()
@@ -174,7 +176,10 @@ def jacobian(function: Function, argnums: int | Sequence[int] = 0, mode: str | N
             else:
                 columns = [vmap(lambda *v: scope.forward(results, v), out_axes=-1)(*_basis(leaves, k)) for k in range(len(leaves))]
                 each = [[its[k] for its in columns] for k in range(len(results))]
-            nested = [scope.nested([d.reshape((*t.shape, *x.shape)) for d, x in zip(its, leaves, strict=True)]) for its, t in zip(each, results, strict=True)]
+            nested = [
+                scope.nested([d.reshape((*t.shape, *x.shape)) for d, x in zip(its, leaves, strict=True)])
+                for its, t in zip(each, results, strict=True)
+            ]
             scope.close(value)
         return filled(value, [its[0] if isinstance(argnums, int) else tuple(its) for its in nested])
 
@@ -221,7 +226,9 @@ class _Scope:
     def _leaf(self, x: Any) -> Tensor:
         t = asarray(float(x) if type(x) is int else x)
         if not is_smooth(t.dtype):
-            raise DTypeError(f"{self.op}: there are no derivatives by {t.dtype}; convert the argument with x.astype(tx.float64), or leave it out")
+            raise DTypeError(
+                f"{self.op}: there are no derivatives by {t.dtype}; convert the argument with x.astype(tx.float64), or leave it out"
+            )
         whole = t.is_contiguous() and t.layout.offset == 0 and t.size == t.node.size
         own = t if whole else t.copy()
         node, past = leaf(own.node)
@@ -298,5 +305,6 @@ def _basis(tensors: Sequence[Tensor], k: int) -> list[Tensor]:
     """For each element of tensor `k` a 1 in its place, and zeros everywhere else; along a first axis."""
     count = tensors[k].size
     return [
-        (eye(count, dtype=t.dtype) if j == k else zeros((count, t.size), dtype=t.dtype)).reshape((count, *t.shape)) for j, t in enumerate(tensors)
+        (eye(count, dtype=t.dtype) if j == k else zeros((count, t.size), dtype=t.dtype)).reshape((count, *t.shape))
+        for j, t in enumerate(tensors)
     ]

@@ -8,6 +8,7 @@ from typing import Any
 from ..creation import asarray
 from ..derivatives.adjoint import Part, adjoint
 from ..derivatives.calls import called
+from ..derivatives.partials import is_smooth
 from ..derivatives.past import Kept, Past, next_number, past_of
 from ..derivatives.reverse import cotangents, edge_of, forget
 from ..derivatives.seen import Seen, Term
@@ -25,10 +26,11 @@ Function = Callable[..., Any]
 
 
 def checkpoint(function: Function, *args: Any, **named: Any) -> Any:
-    """What `function` gives for these arguments, with nothing kept for derivatives but the arguments: where these are asked for, it is called again.
+    """What `function` gives for these arguments, with nothing kept for derivatives but the arguments: where these are asked for,
+    it is called again.
 
-    So a deep network needs memory for one part of it at a time, and is computed twice. The function must give the same when it is called
-    again. What it captures may require gradients, too. There is no forward mode through it.
+    So a deep network needs memory for one part of it at a time, and is computed twice. The function must give the same when it is
+    called again. What it captures may require gradients, too. There is no forward mode through it.
 
     >>> import tenxor as tx
     >>> block = lambda x: tx.tanh(tx.exp(-x) * x)
@@ -58,7 +60,7 @@ def checkpoint(function: Function, *args: Any, **named: Any) -> Any:
         if [node.shape for node in made] != [node.shape for node in nodes]:
             raise DerivativeError("checkpoint: the function gave results of other shapes when it was called again; it must give the same")
         pasts: dict[int, Past] = {k: past for k in wanted if (past := past_of(sources[k])) is not None}
-        smooth = [node for node in made if node.dtype.is_float or node.dtype.is_complex]
+        smooth = [node for node in made if is_smooth(node.dtype)]
         found = cotangents(list(zip(smooth, given, strict=True)), set(pasts.values()))
         return [(k, found[past]) for k, past in pasts.items() if past in found]
 
@@ -71,9 +73,9 @@ def checkpoint(function: Function, *args: Any, **named: Any) -> Any:
 def custom_derivative(function: Function, backward: Function) -> Function:
     """The same function, with a derivative of the user's own.
 
-    `backward(gradient, value, *args)` takes the cotangent of the value, nested as that is, the value and the arguments, and gives one cotangent for each
-    argument, or None where there is none: a single one, or a tuple for several. `function` is not differentiated itself, nor what it
-    captures. ShapeError for a cotangent of another shape than the argument's.
+    `backward(gradient, value, *args)` takes the cotangent of the value, nested as that is, the value and the arguments, and gives
+    one cotangent for each argument, or None where there is none: a single one, or a tuple for several. `function` is not
+    differentiated itself, nor what it captures. ShapeError for a cotangent of another shape than the argument's.
 
     >>> import tenxor as tx
     >>> rounded = tx.custom_derivative(tx.round, lambda gradient, value, x: gradient)
@@ -91,12 +93,13 @@ def custom_derivative(function: Function, backward: Function) -> Function:
 
         def pull(given: list[Seen], wanted: Sequence[int]) -> Sequence[tuple[int, Part]]:
             rest = iter(given)
-            smooth = lambda t: isinstance(t, Tensor) and (t.dtype.is_float or t.dtype.is_complex)  # noqa: E731
-            g = mapped(lambda t: _tensor(next(rest), t) if smooth(t) else None, value)
+            g = mapped(lambda t: _tensor(next(rest), t) if isinstance(t, Tensor) and is_smooth(t.dtype) else None, value)
             found = backward(g, value, *own)
             found = found if isinstance(found, (tuple, list)) and len(args) != 1 else [found]
             if len(found) != len(args):
-                raise ArgumentError(f"custom_derivative: backward gave {len(found)} cotangents for {len(args)} arguments; give one for each, or None")
+                raise ArgumentError(
+                    f"custom_derivative: backward gave {len(found)} cotangents for {len(args)} arguments; give one for each, or None"
+                )
             parts: list[tuple[int, Part]] = []
             flat = [its for x, c in zip(args, found, strict=True) for its in _matched(x, c)]
             for k in wanted:
@@ -139,7 +142,8 @@ def _matched(x: Any, c: Any) -> list[Any]:
 def _cotangent(c: Any, t: Tensor) -> Seen:
     c = asarray(c)
     if c.shape != t.shape:
-        raise ShapeError(f"custom_derivative: backward gave a cotangent of shape {c.shape} for an argument of shape {t.shape}; they must be equal")
+        raise ShapeError(
+            f"custom_derivative: backward gave a cotangent of shape {c.shape} for an argument of shape {t.shape}; they must be equal"
+        )
     c = c.astype(t.dtype, copy=False)
     return Seen(c.node, c.layout)
-

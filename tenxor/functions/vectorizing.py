@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from ..creation import asarray
@@ -18,14 +19,15 @@ from .trees import filled, leaves_of, mapped
 __all__ = ["vmap"]
 
 
-def vmap(function: Callable[..., Any], in_axes: int | None | Sequence[Any] = 0, out_axes: int | Sequence[int] = 0) -> Callable[..., Any]:
+def vmap(function: Callable[..., Any], in_axes: int | Sequence[Any] | None = 0, out_axes: int | Sequence[int] = 0) -> Callable[..., Any]:
     """A function that gives for batches what `function` gives for each of their members, as one computation.
 
-    `in_axes` says along which axis of each argument its members lie, None where it is the same for all; one number is for all arguments. Arguments
-    and results may be nested; an axis is that of all tensors in an argument. `out_axes` says where the axis of the batch is in results.
+    `in_axes` says along which axis of each argument its members lie, None where it is the same for all; one number is for all
+    arguments. Arguments and results may be nested; an axis is that of all tensors in an argument. `out_axes` says where the axis
+    of the batch is in results.
 
-    `function` is called once, with tensors of one member's shape, whose values are not known: an `if` on them raises TraceError. It may do
-    anything else, such as index, write in place and take derivatives. ShapeError for batches of different sizes.
+    `function` is called once, with tensors of one member's shape, whose values are not known: an `if` on them raises TraceError.
+    It may do anything else, such as index, write in place and take derivatives. ShapeError for batches of different sizes.
 
     >>> import tenxor as tx
     >>> rows = tx.asarray([[1.0, 2.0], [3.0, 4.0]])
@@ -40,7 +42,7 @@ def vmap(function: Callable[..., Any], in_axes: int | None | Sequence[Any] = 0, 
         if len(axes) != len(args):
             raise ArgumentError(f"vmap: in_axes {in_axes!r} is for {len(axes)} arguments; the function was given {len(args)}")
         batch = _Batch()
-        given = [x if axis is None else mapped(lambda t, axis=axis: batch.member(t, axis), x) for x, axis in zip(args, axes, strict=True)]
+        given = [x if axis is None else mapped(partial(batch.member, axis=axis), x) for x, axis in zip(args, axes, strict=True)]
         if batch.size is None:
             raise ArgumentError("vmap: no argument has an axis to go along; call the function itself, or give in_axes")
         return batch.results(function(*given), out_axes)
@@ -61,7 +63,9 @@ class _Batch:
         place = axis_of("vmap", axis, t.ndim)
         size = t.shape[place]
         if self.size is not None and size != self.size:
-            raise ShapeError(f"vmap: one batch has {self.size} members, and one of shape {t.shape} has {size} along axis {axis}; they must be equal")
+            raise ShapeError(
+                f"vmap: one batch has {self.size} members, and one of shape {t.shape} has {size} along axis {axis}; they must be equal"
+            )
         self.size = size
         first = t.moveaxis(place, 0) if place else t
         whole = first.is_contiguous() and first.layout.offset == 0 and first.size == first.node.size

@@ -130,8 +130,8 @@ def rms_norm(x: Any, normalized_shape: int | tuple[int, ...], weight: Any = None
 
 
 def group_norm(x: Any, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5) -> Any:
-    """New tensor: x, (N, C, ...), normalised as by `layer_norm` over each of `num_groups` groups of channels and all that follows; times weight plus
-    bias, (C,) each.
+    """New tensor: x, (N, C, ...), normalised as by `layer_norm` over each of `num_groups` groups of channels and all that
+    follows; times weight plus bias, (C,) each.
 
     Y. Wu, K. He: Group normalization, 2018 (arXiv:1803.08494).
     """
@@ -155,7 +155,8 @@ def _scaled(x: Any, weight: Any, bias: Any) -> Any:
 
 
 def one_hot(indices: Any, num_classes: int | None = None, dtype: object = float32) -> Any:
-    """New tensor: for each index a row of zeros with a 1 in its place, of `num_classes` elements (by default one more than the largest index).
+    """New tensor: for each index a row of zeros with a 1 in its place, of `num_classes` elements (by default one more than the
+    largest index).
 
     >>> import tenxor as tx
     >>> tx.nn.functional.one_hot(tx.asarray([2, 0])).tolist()
@@ -187,7 +188,7 @@ def _both(op: str, prediction: Any, target: Any) -> Any:
     target = asarray(target)
     if prediction.shape != target.shape:
         raise ShapeError(
-            f"{op}: the prediction has shape {prediction.shape}, the target {target.shape}; they must be equal: use reshape or squeeze on one of them"
+            f"{op}: the prediction has shape {prediction.shape}, the target {target.shape}; they must be equal: use reshape or squeeze"
         )
     return target
 
@@ -216,8 +217,8 @@ def huber_loss(prediction: Any, target: Any, reduction: str = "mean", delta: flo
 
 
 def binary_cross_entropy(prediction: Any, target: Any, reduction: str = "mean") -> Any:
-    """New tensor: -(t log p + (1 - t) log(1 - p)) for probabilities p; logarithms are held above -100, as in PyTorch. ShapeError unless shapes are
-    equal.
+    """New tensor: -(t log p + (1 - t) log(1 - p)) for probabilities p; logarithms are held above -100, as in PyTorch. ShapeError
+    unless shapes are equal.
     """
     target = _both("binary_cross_entropy", prediction, target)
     yes, no = _op["log"](prediction).clip(-100.0), _op["log1p"](-prediction).clip(-100.0)
@@ -233,8 +234,9 @@ def binary_cross_entropy_with_logits(prediction: Any, target: Any, reduction: st
 def cross_entropy(logits: Any, target: Any, reduction: str = "mean", label_smoothing: float = 0.0) -> Any:
     """New tensor: minus the logarithm of the probability that `log_softmax` gives the target, over the last axis.
 
-    `logits` are (..., classes); `target` are classes, integers of the shape of all other axes, or probabilities of the logits' shape. With
-    `label_smoothing` that much of each target is spread over all classes. DTypeError and ShapeError for other targets. PyTorch has the classes on axis 1.
+    `logits` are (..., classes); `target` are classes, integers of the shape of all other axes, or probabilities of the logits'
+    shape. With `label_smoothing` that much of each target is spread over all classes. DTypeError and ShapeError for other
+    targets. PyTorch has the classes on axis 1.
 
     >>> import tenxor as tx
     >>> round(tx.nn.functional.cross_entropy(tx.zeros((2, 4)), tx.asarray([0, 3])).item(), 4)
@@ -270,9 +272,10 @@ def nll_loss(logs: Any, target: Any, reduction: str = "mean") -> Any:
 
 
 def kl_div(logs: Any, target: Any, reduction: str = "mean") -> Any:
-    """New tensor: t (log t - l) for logarithms l of probabilities, and probabilities t; 0 where t is 0. ShapeError unless shapes are equal."""
+    """New tensor: t (log t - l) for logarithms l of probabilities, and probabilities t; 0 where t is 0. ShapeError unless shapes
+    are equal.
+    """
     target = _both("kl_div", logs, target)
     some = target > 0
     own = _op["where"](some, target, 1.0)
     return _reduced("kl_div", _op["where"](some, own * (_op["log"](own) - logs), 0.0), reduction)
-

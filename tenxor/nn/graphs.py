@@ -1,7 +1,7 @@
 """Layers over graphs: nodes with features, and edges from one node to another, as a list or as a matrix.
 
-A list of edges is an integer tensor (2, E), from where and to where; a matrix `adjacency` (N, N) has in row `i` what node `i` hears of. What nodes hear is
-added up by segments, the edges that lead to them, so nothing of size N x N is made for a list.
+A list of edges is an integer tensor (2, E), from where and to where; a matrix `adjacency` (N, N) has in row `i` what node `i`
+hears of. What nodes hear is added up by segments, the edges that lead to them, so nothing of size N x N is made for a list.
 """
 
 from __future__ import annotations
@@ -62,7 +62,9 @@ class GCN(Module):
     T. Kipf, M. Welling: Semi-supervised classification with graph convolutional networks, 2017 (arXiv:1609.02907).
     """
 
-    def __init__(self, in_features: int, out_features: int, bias: bool = True, *, dtype: object = float32, generator: random.Generator | None = None) -> None:
+    def __init__(
+        self, in_features: int, out_features: int, bias: bool = True, *, dtype: object = float32, generator: random.Generator | None = None
+    ) -> None:
         self.affine = Linear(in_features, out_features, bias=False, dtype=dtype, generator=generator)
         init.xavier_uniform_(self.affine.weight, generator=generator)
         self.bias = Parameter(zeros(out_features, dtype=dtype)) if bias else None
@@ -82,10 +84,11 @@ class GCN(Module):
 
 
 class GATv2(Module):
-    """Graph attention: each node's neighbours, and itself, weighted by a softmax over `a . leaky_relu(W_source x_j + W_target x_i)`, in `num_heads` parts.
+    """Graph attention: each node's neighbours, and itself, weighted by a softmax over `a . leaky_relu(W_source x_j + W_target
+    x_i)`, in `num_heads` parts.
 
-    `forward(x, edges)` or `forward(x, adjacency=matrix)` takes (N, in_features) and gives (N, num_heads * out_features), or the mean of the heads,
-    (N, out_features), unless they are `joined`.
+    `forward(x, edges)` or `forward(x, adjacency=matrix)` takes (N, in_features) and gives (N, num_heads * out_features), or the
+    mean of the heads, (N, out_features), unless they are `joined`.
 
     S. Brody, U. Alon, E. Yahav: How attentive are graph attention networks?, 2022 (arXiv:2105.14491).
     """

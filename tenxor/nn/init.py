@@ -1,7 +1,7 @@
 """What weights begin with: each function writes into a tensor, and gives it back.
 
-`fan_in` and `fan_out` are how many numbers go into one result, and how many results one number goes into: for a weight (out, in, *kernel), in and out
-times the size of the kernel.
+`fan_in` and `fan_out` are how many numbers go into one result, and how many results one number goes into: for a weight (out, in,
+*kernel), in and out times the size of the kernel.
 """
 
 from __future__ import annotations
@@ -13,7 +13,18 @@ from .. import random
 from ..errors import ShapeError
 from ..functions.differentiation import no_grad
 
-__all__ = ["constant_", "kaiming_normal_", "kaiming_uniform_", "normal_", "ones_", "orthogonal_", "uniform_", "xavier_normal_", "xavier_uniform_", "zeros_"]
+__all__ = [
+    "constant_",
+    "kaiming_normal_",
+    "kaiming_uniform_",
+    "normal_",
+    "ones_",
+    "orthogonal_",
+    "uniform_",
+    "xavier_normal_",
+    "xavier_uniform_",
+    "zeros_",
+]
 
 Source = random.Generator | None
 
@@ -78,7 +89,9 @@ def xavier_normal_(t: Any, gain: float = 1.0, generator: Source = None) -> Any:
 
 
 def kaiming_uniform_(t: Any, gain: float = sqrt(2.0), generator: Source = None) -> Any:
-    """Uniform numbers whose variance is the gain squared over fan_in; the default gain is that of ReLU (K. He et al., 2015, arXiv:1502.01852)."""
+    """Uniform numbers whose variance is the gain squared over fan_in; the default gain is that of ReLU (K. He et al., 2015,
+    arXiv:1502.01852).
+    """
     bound = gain * sqrt(3.0 / max(_fans("kaiming_uniform_", t)[0], 1))
     return uniform_(t, -bound, bound, generator)
 

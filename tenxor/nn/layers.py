@@ -52,7 +52,9 @@ class Linear(Module):
     Linear(3, 2)  # 8 parameters
     """
 
-    def __init__(self, in_features: int, out_features: int, bias: bool = True, *, dtype: object = float32, generator: Source = None) -> None:
+    def __init__(
+        self, in_features: int, out_features: int, bias: bool = True, *, dtype: object = float32, generator: Source = None
+    ) -> None:
         self.weight, self.bias = _weights((out_features, in_features), dtype, generator, out_features if bias else None)
 
     def forward(self, x: Any) -> Any:
@@ -82,7 +84,9 @@ class _Convolution(Module):
     ) -> None:
         kernel = (kernel_size,) * self.space if isinstance(kernel_size, int) else tuple(kernel_size)
         if in_channels % groups or out_channels % groups:
-            raise ArgumentError(f"{type(self).__name__}: {groups} groups do not divide {in_channels} and {out_channels} channels; use a common divisor")
+            raise ArgumentError(
+                f"{type(self).__name__}: {groups} groups do not divide {in_channels} and {out_channels} channels; use a common divisor"
+            )
         shape = (out_channels, in_channels // groups, *kernel)
         self.weight, self.bias = _weights(shape, dtype, generator, out_channels if bias else None)
         self.stride, self.padding, self.dilation, self.groups = stride, padding, dilation, groups
@@ -120,7 +124,7 @@ class MaxPool2d(Module):
         self.kernel_size, self.stride, self.padding = kernel_size, stride, padding
 
     def forward(self, x: Any) -> Any:
-        return max_pool2d(x, self.kernel_size, self.stride, self.padding)  # type: ignore[call-arg]
+        return max_pool2d(x, self.kernel_size, self.stride, self.padding)
 
 
 class AvgPool2d(Module):
@@ -130,7 +134,7 @@ class AvgPool2d(Module):
         self.kernel_size, self.stride, self.padding = kernel_size, stride, padding
 
     def forward(self, x: Any) -> Any:
-        return avg_pool2d(x, self.kernel_size, self.stride, self.padding)  # type: ignore[call-arg]
+        return avg_pool2d(x, self.kernel_size, self.stride, self.padding)
 
 
 class Flatten(Module):

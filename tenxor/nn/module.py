@@ -13,14 +13,14 @@ from ..tensor import Tensor
 __all__ = ["Module", "ModuleList", "Parameter", "Sequential", "functional_call"]
 
 
-def Parameter(x: Any) -> Tensor:  # noqa: N802  # it stands where PyTorch has a class
+def Parameter(x: Any) -> Tensor:  # it stands where PyTorch has a class
     """New tensor that requires a gradient: the elements of `x`, a tensor of floats or what `tx.asarray` takes, copied."""
     return asarray(x).copy().requires_grad_()
 
 
 class Module:
-    """A function with parameters, written as `forward`. What its attributes hold makes it up: tensors that require gradients are its parameters,
-    other tensors its buffers, and modules its parts; they may be in lists, tuples and dicts.
+    """A function with parameters, written as `forward`. What its attributes hold makes it up: tensors that require gradients are
+    its parameters, other tensors its buffers, and modules its parts; they may be in lists, tuples and dicts.
 
     >>> import tenxor as tx
     >>> class Line(tx.nn.Module):
@@ -133,13 +133,15 @@ class Module:
         return {name: t.detach() for name, t in self._named_tensors()}
 
     def load_state_dict(self, state: Mapping[str, Any], strict: bool = True) -> None:
-        """Write values into its tensors, by name. ArgumentError for names that are missing or unknown (unless not `strict`), ShapeError for another shape;
-        then nothing is written.
+        """Write values into its tensors, by name. ArgumentError for names that are missing or unknown (unless not `strict`),
+        ShapeError for another shape; then nothing is written.
         """
         own = dict(self._named_tensors())
         missing, unknown = [name for name in own if name not in state], [name for name in state if name not in own]
         if strict and (missing or unknown):
-            raise ArgumentError(f"load_state_dict: {type(self).__name__}: missing are {missing}, unknown are {unknown}; use strict=False to leave them out")
+            raise ArgumentError(
+                f"load_state_dict: {type(self).__name__}: missing are {missing}, unknown are {unknown}; use strict=False to leave them out"
+            )
         given = {name: asarray(state[name]) for name in own if name in state}
         for name, x in given.items():
             if x.shape != own[name].shape:

@@ -50,7 +50,8 @@ class _Recurrent(Module):
 
 
 class LSTM(_Recurrent):
-    """Long short-term memory: from (N, L, input_size) to all hidden states (N, L, hidden_size), and the last (hidden, cell), (N, hidden_size) each.
+    """Long short-term memory: from (N, L, input_size) to all hidden states (N, L, hidden_size), and the last (hidden, cell), (N,
+    hidden_size) each.
 
     Gates lie as in PyTorch: input, forget, cell, output.
 

@@ -101,10 +101,11 @@ Exprs = tuple[Expr, ...]
 class Op:
     """One elementwise operation.
 
-    `rule` maps the operands' dtypes to those it computes in and its result's; `formula`, if any, expresses it by other
-    entries; `parts` gives it for complex operands, each a pair of real expressions; `pullback` is its derivative (`pullbacks.py`),
-    which else is that of the formula; `infix` is how it prints; `meaning` is its documentation; `cost` is about how many additions it is worth. `in_complex` tells of a formula that has complex
-    numbers in it, whatever it is given. `lengths` is what `ops.lengths` found.
+    `rule` maps the operands' dtypes to those it computes in and its result's; `formula`, if any, expresses it by other entries;
+    `parts` gives it for complex operands, each a pair of real expressions; `pullback` is its derivative (`pullbacks.py`), which
+    else is that of the formula; `infix` is how it prints; `meaning` is its documentation; `cost` is about how many additions it
+    is worth. `in_complex` tells of a formula that has complex numbers in it, whatever it is given. `lengths` is what
+    `ops.lengths` found.
     """
 
     __slots__ = (

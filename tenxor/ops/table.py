@@ -50,16 +50,33 @@ pullbacks = Late("tenxor.ops.pullbacks")
 
 # --- arithmetic -------------------------------------------------------------------------------------------------------
 entry(
-    "cast", 1, never, "the value in another dtype; floats to integers truncate and saturate, NaN gives 0", pullback=pullbacks.cast_,
+    "cast",
+    1,
+    never,
+    "the value in another dtype; floats to integers truncate and saturate, NaN gives 0",
+    pullback=pullbacks.cast_,
 )
 entry("add", 2, same(), "x + y; for bool, or", infix="+", parts=arithmetic.add, pullback=pullbacks.add)
 entry("subtract", 2, same(NUMERIC), "x - y", infix="-", parts=arithmetic.subtract, pullback=pullbacks.subtract)
 entry("multiply", 2, same(), "x * y; for bool, and", infix="*", parts=arithmetic.multiply, pullback=pullbacks.multiply)
 entry(
-    "divide", 2, inexact, "x / y, always a float or complex", infix="/", cost=4, parts=arithmetic.divide, pullback=pullbacks.divide,
+    "divide",
+    2,
+    inexact,
+    "x / y, always a float or complex",
+    infix="/",
+    cost=4,
+    parts=arithmetic.divide,
+    pullback=pullbacks.divide,
 )
 entry(
-    "floor_divide", 2, same(REAL), "the floor of x / y; 0 where an integer is divided by 0", infix="//", cost=12, pullback=pullbacks.nothing,
+    "floor_divide",
+    2,
+    same(REAL),
+    "the floor of x / y; 0 where an integer is divided by 0",
+    infix="//",
+    cost=12,
+    pullback=pullbacks.nothing,
 )
 entry(
     "remainder",
@@ -121,7 +138,12 @@ entry(
     pullback=pullbacks.squared_abs,
 )
 entry(
-    "sign", 1, same(NUMERIC), "-1, 0 or 1, of complex numbers x / abs(x); NaN stays", parts=elementary.sign, pullback=pullbacks.sign,
+    "sign",
+    1,
+    same(NUMERIC),
+    "-1, 0 or 1, of complex numbers x / abs(x); NaN stays",
+    parts=elementary.sign,
+    pullback=pullbacks.sign,
 )
 entry("square", 1, same(), "x * x", formula=lambda x: x * x, parts=arithmetic.square, pullback=pullbacks.square)
 entry("reciprocal", 1, inexact, "1 / x", formula=lambda x: 1.0 / x, cost=4, pullback=pullbacks.reciprocal)
@@ -259,7 +281,12 @@ entry(
     "gelu", 1, floating, "x times the normal distribution's cumulative probability at x", cost=40, pullback=pullbacks.gelu,
 )
 entry(
-    "gelu_tanh", 1, floating, "x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x**3))) / 2, which is near gelu", cost=35, pullback=pullbacks.gelu_tanh,
+    "gelu_tanh",
+    1,
+    floating,
+    "x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x**3))) / 2, which is near gelu",
+    cost=35,
+    pullback=pullbacks.gelu_tanh,
 )
 
 

@@ -14,11 +14,11 @@ __all__ = ["LBFGS"]
 
 
 class LBFGS(Optimizer):
-    """Minimises a smooth function of a few thousand numbers in few steps, each with a search along a line until the value falls enough (Armijo) and
-    the slope, too (the weak conditions of Wolfe).
+    """Minimises a smooth function of a few thousand numbers in few steps, each with a search along a line until the value falls
+    enough (Armijo) and the slope, too (the weak conditions of Wolfe).
 
-    `step(closure)` takes a function that computes the loss, from which it takes the gradients itself; gives the loss before the step. `history` is how
-    many of the last steps are remembered.
+    `step(closure)` takes a function that computes the loss, from which it takes the gradients itself; gives the loss before the
+    step. `history` is how many of the last steps are remembered.
 
     >>> import tenxor as tx
     >>> x = tx.nn.Parameter([-1.2, 1.0])
@@ -38,7 +38,7 @@ class LBFGS(Optimizer):
         self.history, self.searches = history, searches
         self._steps: list[tuple[Any, Any, float]] = []  # how far, how the gradient changed, and one over their product
 
-    def step(self, closure: Callable[[], Any] | None = None) -> Any:  # type: ignore[override]
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
         if closure is None:
             raise ArgumentError("LBFGS: step takes a function that computes the loss, as it is asked for several times")
         self.steps += 1
@@ -110,4 +110,4 @@ class LBFGS(Optimizer):
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on from there."""
         super().load_state_dict(state)
-        self._steps = [tuple(each) for each in state["history"]]  # type: ignore[misc]
+        self._steps = [tuple(each) for each in state["history"]]

@@ -22,16 +22,19 @@ _op: Any = elementwise.FUNCTIONS
 
 
 class Optimizer:
-    """What all optimisers do. `params` are tensors that require gradients, or dicts, each with some of these as "params" and numbers of its own for
-    them; `groups` are such dicts.
+    """What all optimisers do. `params` are tensors that require gradients, or dicts, each with some of these as "params" and
+    numbers of its own for them; `groups` are such dicts.
 
-    A kind of optimiser says what a step does with one parameter: `_update` gives its new value, and keeps what it needs in `state`.
+    A kind of optimiser says what a step does with one parameter: `_update` gives its new value, and keeps what it needs in
+    `state`.
     """
 
     def __init__(self, params: Iterable[Any], **numbers: Any) -> None:
         given = list(params)
         if not given:
-            raise ArgumentError(f"{type(self).__name__}: there are no parameters; give module.parameters(), or tensors that require gradients")
+            raise ArgumentError(
+                f"{type(self).__name__}: there are no parameters; give module.parameters(), or tensors that require gradients"
+            )
         some = [dict(group) for group in given] if isinstance(given[0], Mapping) else [{"params": given}]
         self.groups = [{**numbers, **group, "params": list(group["params"])} for group in some]
         self.parameters: list[Tensor] = [t for group in self.groups for t in group["params"]]
@@ -76,7 +79,9 @@ class Optimizer:
         for t, own in zip(self.parameters, state["state"], strict=True):
             for key, x in own.items():
                 if tuple(x.shape) != t.shape:
-                    raise ArgumentError(f"load_state_dict: {key} has shape {tuple(x.shape)} for a parameter of shape {t.shape}; they must be equal")
+                    raise ArgumentError(
+                        f"load_state_dict: {key} has shape {tuple(x.shape)} for a parameter of shape {t.shape}; they must be equal"
+                    )
         self.steps = int(state["steps"])
         self.state = [{key: asarray(x).copy() for key, x in own.items()} for own in state["state"]]
         for group, its in zip(self.groups, state["groups"], strict=True):
@@ -103,7 +108,9 @@ class SGD(Optimizer):
     [0.5, -1.0]
     """
 
-    def __init__(self, params: Iterable[Any], lr: float = 1e-3, momentum: float = 0.0, nesterov: bool = False, weight_decay: float = 0.0) -> None:
+    def __init__(
+        self, params: Iterable[Any], lr: float = 1e-3, momentum: float = 0.0, nesterov: bool = False, weight_decay: float = 0.0
+    ) -> None:
         super().__init__(params, lr=lr, momentum=momentum, nesterov=nesterov, weight_decay=weight_decay)
 
     def _update(self, x: Any, gradient: Any, state: dict[str, Any], group: Mapping[str, Any]) -> Any:
@@ -125,7 +132,12 @@ class Adam(Optimizer):
     decoupled = False  # whether weights decay apart from the gradient
 
     def __init__(
-        self, params: Iterable[Any], lr: float = 1e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8, weight_decay: float = 0.0
+        self,
+        params: Iterable[Any],
+        lr: float = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0.0,
     ) -> None:
         super().__init__(params, lr=lr, betas=betas, eps=eps, weight_decay=weight_decay)
 
@@ -156,7 +168,12 @@ class AdamW(Adam):
     decoupled = True
 
     def __init__(
-        self, params: Iterable[Any], lr: float = 1e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8, weight_decay: float = 1e-2
+        self,
+        params: Iterable[Any],
+        lr: float = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 1e-2,
     ) -> None:
         super().__init__(params, lr, betas, eps, weight_decay)
 
@@ -164,7 +181,9 @@ class AdamW(Adam):
 class Lion(Optimizer):
     """Steps of one size in the direction of the averaged gradient's sign (X. Chen et al., 2023, arXiv:2302.06675)."""
 
-    def __init__(self, params: Iterable[Any], lr: float = 1e-4, betas: tuple[float, float] = (0.9, 0.99), weight_decay: float = 0.0) -> None:
+    def __init__(
+        self, params: Iterable[Any], lr: float = 1e-4, betas: tuple[float, float] = (0.9, 0.99), weight_decay: float = 0.0
+    ) -> None:
         super().__init__(params, lr=lr, betas=betas, weight_decay=weight_decay)
 
     def _update(self, x: Any, gradient: Any, state: dict[str, Any], group: Mapping[str, Any]) -> Any:
@@ -178,7 +197,8 @@ class Lion(Optimizer):
 
 
 def clip_grad_norm(params: Iterable[Tensor], max_norm: float) -> Tensor:
-    """The root of the sum of squares of all gradients, as a new tensor; if it is above `max_norm` they are scaled down, in place, until it is not.
+    """The root of the sum of squares of all gradients, as a new tensor; if it is above `max_norm` they are scaled down, in place,
+    until it is not.
 
     >>> import tenxor as tx
     >>> x = tx.nn.Parameter([3.0, 4.0])

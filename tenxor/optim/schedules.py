@@ -1,4 +1,6 @@
-"""Learning rates that change with time: each schedule sets `lr` of an optimiser's groups when `step()` is called, once after each of its steps."""
+"""Learning rates that change with time: each schedule sets `lr` of an optimiser's groups when `step()` is called, once after each
+of its steps.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +59,9 @@ def constant_with_warmup(optimizer: Optimizer, warmup: int) -> Schedule:
 
 def linear(optimizer: Optimizer, total: int, end: float = 0.0, warmup: int = 0) -> Schedule:
     """From 1 to `end` in `total` steps, on a straight line; before it a warm-up."""
-    return Schedule(optimizer, lambda step: _warm(step, warmup) * (1.0 + (end - 1.0) * min(max(step - warmup, 0) / max(total - warmup, 1), 1.0)))
+    return Schedule(
+        optimizer, lambda step: _warm(step, warmup) * (1.0 + (end - 1.0) * min(max(step - warmup, 0) / max(total - warmup, 1), 1.0))
+    )
 
 
 def cosine(optimizer: Optimizer, total: int, end: float = 0.0, warmup: int = 0) -> Schedule:
@@ -81,8 +85,8 @@ def steps(optimizer: Optimizer, every: int, gamma: float = 0.1) -> Schedule:
 
 
 def one_cycle(optimizer: Optimizer, total: int, start: float = 0.04, end: float = 1e-4, rise: float = 0.3) -> Schedule:
-    """From `start` to 1 in the first part of `total` steps, `rise` of them, and to `end` in the rest, both by half a cosine (L. Smith, N. Topin, 2018,
-    arXiv:1708.07120).
+    """From `start` to 1 in the first part of `total` steps, `rise` of them, and to `end` in the rest, both by half a cosine (L.
+    Smith, N. Topin, 2018, arXiv:1708.07120).
     """
 
     def factor(step: int) -> float:

@@ -32,9 +32,9 @@ class Differentiating(Reducing):
     def requires_grad_(self, requires_grad: bool = True) -> Self:
         """Have gradients taken by the elements of this tensor's storage, from now on, and gives itself back.
 
-        All views of the storage share its gradient. A write to it afterwards is a step of the computation like any other: then the gradient is
-        that by the values before. A write inside `tx.no_grad()`, such as an optimiser's, puts in other values for the same gradient.
-        DTypeError unless the elements are floats or complex numbers.
+        All views of the storage share its gradient. A write to it afterwards is a step of the computation like any other: then
+        the gradient is that by the values before. A write inside `tx.no_grad()`, such as an optimiser's, puts in other values for
+        the same gradient. DTypeError unless the elements are floats or complex numbers.
 
         >>> import tenxor as tx
         >>> x = tx.asarray([1.0, 2.0, 3.0]).requires_grad_()
@@ -47,7 +47,9 @@ class Differentiating(Reducing):
 
         if not requires_grad:
             if self._has_past() and leaf_of(self.storage) is None:
-                raise DerivativeError("requires_grad_: this was computed from what requires a gradient; use x.detach() for a tensor that does not")
+                raise DerivativeError(
+                    "requires_grad_: this was computed from what requires a gradient; use x.detach() for a tensor that does not"
+                )
             unwatch(self.storage)
             return self
         if not is_smooth(self.dtype):
@@ -64,8 +66,8 @@ class Differentiating(Reducing):
 
     @property
     def grad(self) -> Self | None:
-        """The gradient that calls of `backward` have added up, seen as this tensor sees its storage; None before there is one. It may be set to a
-        tensor of the same shape, or None.
+        """The gradient that calls of `backward` have added up, seen as this tensor sees its storage; None before there is one. It
+        may be set to a tensor of the same shape, or None.
         """
         from ..derivatives.watched import watch_of
 
@@ -91,16 +93,15 @@ class Differentiating(Reducing):
             watch.grad = Storage(of_number(0, (self.storage.size,), self.dtype).node)
         self.__class__(watch.grad, self.layout, self.dtype)._write(value, "grad")
 
-    def backward(
-        self, gradient: Any = None, retain_graph: bool | None = None, create_graph: bool = False
-    ) -> None:
+    def backward(self, gradient: Any = None, retain_graph: bool | None = None, create_graph: bool = False) -> None:
         """Add the gradient of this tensor by all it was computed from that requires one to the `grad` of each.
 
-        This is one real number, or `gradient` is given: a tensor of this shape, by which the derivatives of the elements are weighted. The
-        gradient of a complex number z is dL/d(re z) + 1j dL/d(im z), which points where L rises fastest. Gradients are pending, as all else is.
+        This is one real number, or `gradient` is given: a tensor of this shape, by which the derivatives of the elements are
+        weighted. The gradient of a complex number z is dL/d(re z) + 1j dL/d(im z), which points where L rises fastest. Gradients
+        are pending, as all else is.
 
-        What was kept for it is let go of on the way, unless `retain_graph` is set; with `create_graph` (which sets it) the gradients may be
-        differentiated themselves. Raises DerivativeError if nothing requires a gradient, or all was let go of.
+        What was kept for it is let go of on the way, unless `retain_graph` is set; with `create_graph` (which sets it) the
+        gradients may be differentiated themselves. Raises DerivativeError if nothing requires a gradient, or all was let go of.
 
         >>> import tenxor as tx
         >>> w = tx.asarray([1.0, -2.0]).requires_grad_()
@@ -120,11 +121,13 @@ class Differentiating(Reducing):
         if gradient is None:
             if self.size != 1 or self.dtype.is_complex:
                 raise DerivativeError(
-                    f"backward: a tensor of shape {self.shape} and dtype {self.dtype} is not one real number; give the gradient to start from, a"
-                    " tensor of its shape, or reduce it first"
+                    f"backward: a tensor of shape {self.shape} and dtype {self.dtype} is not one real number; give the gradient to start"
+                    " from, a tensor of its shape, or reduce it first"
                 )
         elif getattr(gradient, "shape", None) != self.shape:
-            raise ShapeError(f"backward: the gradient has shape {getattr(gradient, 'shape', None)}, the tensor {self.shape}; they must be equal")
+            raise ShapeError(
+                f"backward: the gradient has shape {getattr(gradient, 'shape', None)}, the tensor {self.shape}; they must be equal"
+            )
         node = self.node
         with nullcontext() if create_graph else untracked():
             if gradient is None:
@@ -153,8 +156,8 @@ class Differentiating(Reducing):
         self._watched("retain_grad").kept = True
 
     def register_hook(self, hook: Callable[[Self], Self | None]) -> Callable[[], None]:
-        """Call `hook` with the gradient by this tensor when it is known; what it returns, if anything, takes its place. Gives a function that
-        removes the hook.
+        """Call `hook` with the gradient by this tensor when it is known; what it returns, if anything, takes its place. Gives a
+        function that removes the hook.
 
         >>> import tenxor as tx
         >>> x = tx.ones(2).requires_grad_()
