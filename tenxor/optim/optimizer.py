@@ -5,14 +5,18 @@ A step computes all that waits for it at once: the loss, if that was not asked f
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
 from math import sqrt
 from typing import Any
 
 from ..creation import asarray, zeros
+from ..dtypes import DType
 from ..errors import ArgumentError
 from ..functions import elementwise
 from ..functions.differentiation import no_grad
+from ..ops import Op, custom
+from ..ops.expr import Arg, Expr, call
 from ..realize import realize
 from ..tensor import Tensor
 
@@ -88,6 +92,29 @@ class Optimizer:
             group.update(its)
 
 
+# What is done to each element in a step; as one operation each, so that a step has few.
+_FORMULAS: dict[str, Callable[..., Expr]] = {
+    "averaged": lambda mean, g, keep, more: mean * keep + g * more,
+    "averaged_square": lambda mean, g, keep, more: mean * keep + g * g * more,
+    "adam": lambda x, mean, square, keep, rate, scale, eps: x * keep - mean / (call("sqrt", square) * scale + eps) * rate,
+    "lion": lambda x, mean, g, keep, first, more, lr: x * keep - call("sign", mean * first + g * more) * lr,
+    "moved": lambda x, along, lr: x - along * lr,
+    "pushed": lambda velocity, g, momentum: velocity * momentum + g,
+}
+
+
+@cache
+def _operation(name: str, dtype: DType) -> Op:
+    formula = _FORMULAS[name]
+    args = [Arg(k, dtype) for k in range(formula.__code__.co_argcount)]
+    return custom(name, formula(*args), tuple([dtype] * len(args)))
+
+
+def _applied(name: str, x: Any, *others: Any) -> Any:
+    """One of the formulas of tensors and numbers."""
+    return x._compute(_operation(name, x.dtype), x, *others)
+
+
 def _kept(state: dict[str, Any], name: str, like: Any) -> Any:
     """What was kept of a parameter; zeros at first."""
     found = state.get(name)
@@ -118,9 +145,9 @@ class SGD(Optimizer):
         if group["weight_decay"]:
             gradient = gradient + x * group["weight_decay"]
         if momentum:
-            velocity = state["velocity"] = _kept(state, "velocity", x) * momentum + gradient
-            gradient = gradient + velocity * momentum if group["nesterov"] else velocity
-        return x - gradient * group["lr"]
+            velocity = state["velocity"] = _applied("pushed", _kept(state, "velocity", x), gradient, momentum)
+            gradient = _applied("pushed", velocity, gradient, momentum) if group["nesterov"] else velocity
+        return _applied("moved", x, gradient, group["lr"])
 
 
 class Adam(Optimizer):
@@ -145,11 +172,11 @@ class Adam(Optimizer):
         (first, second), lr, decay = group["betas"], group["lr"], group["weight_decay"]
         if decay and not self.decoupled:
             gradient = gradient + x * decay
-        mean = state["mean"] = _kept(state, "mean", x) * first + gradient * (1.0 - first)
-        square = state["square"] = _kept(state, "square", x) * second + gradient * gradient * (1.0 - second)
-        rate = lr / (1.0 - first**self.steps)
-        size = _op["sqrt"](square) * (1.0 / sqrt(1.0 - second**self.steps)) + group["eps"]
-        return (x * (1.0 - lr * decay) if self.decoupled and decay else x) - mean / size * rate
+        mean = state["mean"] = _applied("averaged", _kept(state, "mean", x), gradient, first, 1.0 - first)
+        square = state["square"] = _applied("averaged_square", _kept(state, "square", x), gradient, second, 1.0 - second)
+        keep = 1.0 - lr * decay if self.decoupled else 1.0
+        rate, scale = lr / (1.0 - first**self.steps), 1.0 / sqrt(1.0 - second**self.steps)
+        return _applied("adam", x, mean, square, keep, rate, scale, group["eps"])
 
 
 class AdamW(Adam):
@@ -189,8 +216,8 @@ class Lion(Optimizer):
     def _update(self, x: Any, gradient: Any, state: dict[str, Any], group: Mapping[str, Any]) -> Any:
         (first, second), lr = group["betas"], group["lr"]
         mean = _kept(state, "mean", x)
-        state["mean"] = mean * second + gradient * (1.0 - second)
-        return x * (1.0 - lr * group["weight_decay"]) - _op["sign"](mean * first + gradient * (1.0 - first)) * lr
+        state["mean"] = _applied("averaged", mean, gradient, second, 1.0 - second)
+        return _applied("lion", x, mean, gradient, 1.0 - lr * group["weight_decay"], first, 1.0 - first, lr)
 
 
 # --- gradients held in bounds -----------------------------------------------------------------------------------------
