@@ -37,11 +37,13 @@ from .dtypes import uint16 as uint16
 from .dtypes import uint32 as uint32
 from .dtypes import uint64 as uint64
 from .memory import set_memory_limit as set_memory_limit
+from .tensor import API_VERSIONS as _API_VERSIONS
 from .tensor import Tensor as Tensor
 from .tensor.contraction import matmul as matmul
 from .version import __version__ as __version__
 
 newaxis = None
+__array_api_version__ = _API_VERSIONS[-1]
 _shortcut.prepare()
 
 if TYPE_CHECKING:  # what is loaded when it is first asked for; type checkers look at it here
@@ -52,6 +54,7 @@ if TYPE_CHECKING:  # what is loaded when it is first asked for; type checkers lo
     from .functions.convolution import *
     from .functions.differentiation import *
     from .functions.elementwise import *
+    from .functions.inquiry import *
     from .functions.inspection import *
     from .functions.joining import *
     from .functions.manipulation import *
@@ -74,6 +77,7 @@ else:
         "functions.convolution": "conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d",
         "functions.elementwise": " ".join(("clamp clip", *(name for name in OPS if name not in INTERNAL))),
         "functions.differentiation": "enable_grad grad hessian jacobian jvp no_grad value_and_grad vjp",
+        "functions.inquiry": "__array_namespace_info__",
         "functions.inspection": "compile_counts explain memory realize release_memory show_config",
         "functions.joining": "cat concat concatenate pad repeat roll stack tile",
         "functions.manipulation": (

@@ -10,7 +10,7 @@ from . import contraction
 from .movement import resized
 from .protocols import Protocols
 
-_API_VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")  # of the array API standard
+API_VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")  # of the array API standard
 
 
 _FOUND = frozenset(("layout", "spec", "offset"))  # when they are asked for
@@ -38,9 +38,9 @@ class Tensor(Protocols):
     def __array_namespace__(self, *, api_version: str | None = None) -> Any:
         import sys
 
-        if api_version not in (None, *_API_VERSIONS):
+        if api_version not in (None, *API_VERSIONS):
             raise ArgumentError(
-                f"__array_namespace__: there is no version {api_version!r} here; there are {', '.join(_API_VERSIONS)}"
+                f"__array_namespace__: there is no version {api_version!r} here; there are {', '.join(API_VERSIONS)}"
             )
         return sys.modules["tenxor"]
 
