@@ -53,8 +53,9 @@ if TYPE_CHECKING:  # what is loaded when it is first asked for; type checkers lo
     from .functions.contraction import *
     from .functions.convolution import *
     from .functions.differentiation import *
+    from .functions.counting import *
     from .functions.elementwise import *
-    from .functions.inquiry import *
+    from .functions.inquiry import __array_namespace_info__ as __array_namespace_info__
     from .functions.inspection import *
     from .functions.joining import *
     from .functions.manipulation import *
@@ -62,8 +63,12 @@ if TYPE_CHECKING:  # what is loaded when it is first asked for; type checkers lo
     from .functions.neural import *
     from .functions.patterns import *
     from .functions.pooling import *
+    from .functions.quantiles import *
     from .functions.scattering import *
+    from .functions.searching import *
     from .functions.selecting import *
+    from .functions.sets import *
+    from .functions.sorting import *
     from .functions.statistics import *
     from .functions.steps import *
     from .functions.vectorizing import *
@@ -75,6 +80,7 @@ else:
         "functions.attention": "scaled_dot_product_attention",
         "functions.contraction": "dot einsum inner outer tensordot vecdot",
         "functions.convolution": "conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d",
+        "functions.counting": "bincount histogram histogram2d histogram_bin_edges",
         "functions.elementwise": " ".join(("clamp clip", *(name for name in OPS if name not in INTERNAL))),
         "functions.differentiation": "enable_grad grad hessian jacobian jvp no_grad value_and_grad vjp",
         "functions.inquiry": "__array_namespace_info__",
@@ -89,8 +95,12 @@ else:
         "functions.neural": "log_softmax logsumexp softmax",
         "functions.patterns": "rearrange",
         "functions.pooling": "avg_pool1d avg_pool2d avg_pool3d max_pool1d max_pool2d max_pool3d",
+        "functions.quantiles": "median percentile quantile",
         "functions.scattering": "index_add scatter_add scatter_reduce",
+        "functions.searching": "bucketize digitize searchsorted",
         "functions.selecting": "argwhere isin nonzero take take_along_axis",
+        "functions.sets": "unique_all unique_counts unique_inverse unique_values",
+        "functions.sorting": "argsort lexsort sort topk",
         "functions.statistics": (
             "all amax amin any argmax argmin count_nonzero cumprod cumsum cumulative_prod cumulative_sum diff max "
             "mean min prod std sum var"
@@ -119,4 +129,4 @@ else:
         raise errors.UnknownAttribute(f"module 'tenxor' has no attribute {name!r}; {of_the_module(name, __all__)}")
 
     def __dir__():
-        return sorted({*globals(), *__all__})
+        return sorted({*globals(), *_HOMES, *__all__})

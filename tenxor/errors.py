@@ -1,5 +1,7 @@
 """Every error Tenxor raises: each is also the built-in error that NumPy users already catch."""
 
+from numpy.linalg import LinAlgError
+
 
 class TenxorError(Exception):
     """The root of all errors that Tenxor raises on purpose."""
@@ -35,6 +37,10 @@ class ReadOnlyError(TenxorError, ValueError):
 
 class ArgumentError(TenxorError, ValueError):
     """An argument whose value makes no sense here, or two spellings of one argument."""
+
+
+class LinearAlgebraError(TenxorError, LinAlgError):
+    """A matrix that an operation cannot go on with: a singular one, one that is not positive definite."""
 
 
 class TraceError(TenxorError, TypeError):

@@ -69,6 +69,11 @@ ROOMS = (
     Room(("tenxor.shortcut",), "the short way of what tensors do; it knows them, and they do not know it"),
     Room(("tenxor.creation", "tenxor.functions", "tenxor.linalg", "tenxor.random"), "the public face, thin"),
     Room(("tenxor.nn", "tenxor.optim", "tenxor.data"), "training, written as any user could"),
+    Room(("tenxor.host",), "what NumPy computes for us, on the memory of nodes; it knows no tensor"),
+    Room(("tenxor.show",), "figures are drawn from layouts alone", only=("tenxor.layout", "tenxor.errors")),
+    Room(("tenxor.tensor",), "a storage seen through a layout, with methods"),
+    Room(("tenxor.shortcut",), "the short way of what tensors do; it knows them, and they do not know it"),
+    Room(("tenxor.creation", "tenxor.functions", "tenxor.linalg", "tenxor.fft", "tenxor.random"), "the public face, thin"),
     Room(("tenxor", "tenxor.__main__", "tenxor.tour"), "the doors: they import whatever they show"),
 )
 
@@ -229,11 +234,12 @@ def test_no_modules_import_each_other() -> None:
     assert [sorted(circle) for circle in circles(all_imports(sources))] == []
 
 
-# Who knows more of back ends than their interface: the public face has the number of threads, and plans are made for it; the
-# command line shows what is on disk.
+# Who knows more of back ends than their interface: the public face has the number of threads, and plans are made for it, as are
+# parts of a batch; the command line shows what is on disk.
 ENTRANCES = ("tenxor.backend", "tenxor.backend.interface")
 BEHIND = {
     *((name, "tenxor.backend.threads") for name in ("tenxor", "tenxor.functions.inspection", "tenxor.realize", "tenxor.threadpool")),
+    ("tenxor.host.share", "tenxor.backend.threads"),
     ("tenxor.__main__", "tenxor.backend.llvm.cache"),
 }
 EMITTING = {f"tenxor.backend.llvm.{name}" for name in ("builder", "cache", "compiler", "types")}  # for the short way, too
