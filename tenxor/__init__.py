@@ -55,6 +55,7 @@ if TYPE_CHECKING:  # what is loaded when it is first asked for; type checkers lo
     from .functions.differentiation import *
     from .functions.counting import *
     from .functions.elementwise import *
+    from .functions.inquiry import *
     from .functions.inquiry import __array_namespace_info__ as __array_namespace_info__
     from .functions.inspection import *
     from .functions.joining import *
