@@ -47,6 +47,8 @@ __array_api_version__ = _API_VERSIONS[-1]
 _shortcut.prepare()
 
 if TYPE_CHECKING:  # what is loaded when it is first asked for; type checkers look at it here
+    from . import fft as fft
+    from . import linalg as linalg
     from . import random as random
     from . import show as show
     from .functions.attention import *
@@ -56,7 +58,6 @@ if TYPE_CHECKING:  # what is loaded when it is first asked for; type checkers lo
     from .functions.counting import *
     from .functions.elementwise import *
     from .functions.inquiry import *
-    from .functions.inquiry import __array_namespace_info__ as __array_namespace_info__
     from .functions.inspection import *
     from .functions.joining import *
     from .functions.manipulation import *
@@ -110,6 +111,7 @@ else:
         "functions.vectorizing": "vmap",
     }
     _MODULES = ("data", "functions", "kernel", "nn", "optim", "plans", "random", "show", "target")  # by their own names
+    _MODULES = ("fft", "functions", "kernel", "linalg", "plans", "random", "show", "target")  # by their own names
     _HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}
     del INTERNAL, OPS
     __all__ = sorted({name for name in (*globals(), *_HOMES, *_MODULES) if not name.startswith("_")})

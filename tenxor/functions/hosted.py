@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ..dtypes import DType
 from ..host import HOST, run
-from ..host.run import Operand
+from ..host.running import Operand
 from ..tensor import Tensor
 
 _NO_SIZES: Mapping[str, int] = {}
@@ -19,3 +20,8 @@ def hosted(name: str, *operands: Tensor, sizes: Mapping[str, int] = _NO_SIZES, *
     """
     given = [Operand(t.node, t.layout, t.dtype) for t in operands]
     return tuple([Tensor._of(node) for node in run(HOST[name], given, sizes, options)])
+
+
+def as_dtype(t: Tensor, dtype: DType) -> Tensor:
+    """Itself where it has the dtype, as mostly."""
+    return t if t.dtype is dtype else t.astype(dtype)

@@ -7,7 +7,7 @@ from typing import Any
 from ..dtypes import ALL, DEFAULT_COMPLEX, DEFAULT_FLOAT, DEFAULT_INT, DType, bfloat16, float16, isdtype
 from ..errors import ArgumentError
 
-__all__: list[str] = []  # its one name is no part of `import *`
+__all__ = ["__array_namespace_info__"]
 
 CPU = "cpu"
 _BEYOND = (float16, bfloat16)  # dtypes that the standard does not have

@@ -13,7 +13,7 @@ from ..errors import ArgumentError, DTypeError, ShapeError
 from ..ops import OPS
 from ..tensor import Tensor
 from ..tensor.arguments import NO, Axes, axes_of, one_spelling, truth
-from .hosted import hosted
+from .hosted import as_dtype, hosted
 
 __all__ = ["median", "percentile", "quantile"]
 
@@ -126,9 +126,9 @@ def _quantile(op: str, x: Tensor, q: Array, axis: Axes, method: str, keepdims: b
     if not dtype.is_float and not exact:
         rows = rows.astype(DEFAULT_FLOAT)
     elif dtype.is_float:
-        rows = rows.astype(dtype.compute, copy=False)
+        rows = as_dtype(rows, dtype.compute)
     found = _between(rows, *_places(rows.shape[-1], q, method))
-    found = found.astype(dtype if dtype.is_float or exact else DEFAULT_FLOAT, copy=False)
+    found = as_dtype(found, dtype if dtype.is_float or exact else DEFAULT_FLOAT)
     found = found.reshape((*found.shape[:-1], *q.shape)).moveaxis(tuple(range(-q.ndim, 0)), tuple(range(q.ndim)))
     return found.expand_dims(tuple([q.ndim + a for a in axes])) if keepdims else found
 

@@ -10,7 +10,7 @@ from ..errors import ArgumentError, DTypeError, ShapeError
 from ..ops import OPS
 from ..tensor import Tensor
 from ..tensor.arguments import truth
-from .hosted import hosted
+from .hosted import as_dtype, hosted
 from .selecting import take
 from .sorting import argsort
 
@@ -52,7 +52,7 @@ def searchsorted(x1: Tensor, x2: Any, /, *, side: str = "left", sorter: Tensor |
         return _of_both_signs(x1, x2, side)
     dtype = promote(x1.dtype, x2.dtype, "searchsorted")
     wide = float32 if dtype is bfloat16 else dtype
-    return _places(x1.astype(wide, copy=False), x2.astype(wide, copy=False), side)
+    return _places(as_dtype(x1, wide), as_dtype(x2, wide), side)
 
 
 def _places(x1: Tensor, x2: Tensor, side: str) -> Tensor:

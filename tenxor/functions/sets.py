@@ -8,7 +8,7 @@ from ..creation import asarray, empty, ones
 from ..dtypes import bfloat16, boolean, float32, int64
 from ..records import NamedTuple
 from ..tensor import Tensor
-from .hosted import hosted
+from .hosted import as_dtype, hosted
 from .joining import concat
 from .selecting import take
 from .sorting import FEW, argsort
@@ -53,7 +53,7 @@ def unique_all(x: Tensor, /) -> UniqueAll:
     x = asarray(x)
     if x.size < FEW:
         values, indices, inverse, counts = hosted("unique_all", _known(x))
-        return UniqueAll(values.astype(x.dtype, copy=False), indices, inverse.reshape(x.shape), counts)
+        return UniqueAll(as_dtype(values, x.dtype), indices, inverse.reshape(x.shape), counts)
     runs = _Runs(x)
     return UniqueAll(runs.values, take(runs.order, runs.begin), runs.inverse(), runs.counts())
 
@@ -101,12 +101,12 @@ def unique_values(x: Tensor, /) -> Tensor:
     [3, 5]
     """
     x = asarray(x)
-    return hosted("unique_values", _known(x))[0].astype(x.dtype, copy=False)
+    return as_dtype(hosted("unique_values", _known(x))[0], x.dtype)
 
 
 def _known(x: Tensor) -> Tensor:
     """The elements in a row, in a dtype that NumPy has."""
-    return x.astype(float32 if x.dtype is bfloat16 else x.dtype, copy=False).ravel()
+    return as_dtype(x, float32 if x.dtype is bfloat16 else x.dtype).ravel()
 
 
 class _Runs:

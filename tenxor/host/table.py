@@ -9,17 +9,17 @@ from what NumPy found.
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import inf
 from typing import Any
 
 import numpy as np
 
 from ..dtypes import DEFAULT_INT, DType, complex_of
-from ..records import NamedTuple
 
 Array = np.ndarray[Any, Any]
 
 
-class HostOp(NamedTuple):
+class HostOp:
     """An operation of NumPy's on the last axes of arrays.
 
     `call` takes arrays, and options by name, and gives an array or a tuple of them. With `into` it is also given `out`, the memory
@@ -27,24 +27,29 @@ class HostOp(NamedTuple):
     each result which it has: "same" as the first operand, the "part" of complex numbers, "complex", or "index".
 
     One matrix, row or signal takes about `cost` nanoseconds times the sizes of the letters in `weight`. Up to `most` nanoseconds several
-    of them are shared out to threads; beyond, NumPy's own threads share each one.
+    of them are shared out to threads; beyond, NumPy's own threads share each one. `found` says that sizes of results are known only
+    when they have been computed.
     """
 
-    name: str
-    operands: tuple[str, ...]
-    results: tuple[str, ...]
-    dtypes: tuple[str, ...]
-    call: Callable[..., Any]
-    cost: int
-    weight: str
-    most: float = float("inf")
-    into: bool = False
-    in_place: bool = False
+    __slots__ = ("call", "cost", "dtypes", "found", "in_place", "into", "most", "name", "operands", "results", "weight")
 
-    @property
-    def found(self) -> bool:
-        """Whether sizes of results are known only when they have been computed."""
-        return any(letter.isupper() for letters in self.results for letter in letters)
+    def __init__(
+        self,
+        name: str,
+        signature: str,
+        dtypes: str,
+        call: Callable[..., Any],
+        cost: int,
+        weight: str,
+        most: float = inf,
+        *,
+        into: bool = False,
+        in_place: bool = False,
+    ) -> None:
+        operands, results = [tuple(["" if x == "_" else x for x in side.split()]) for side in signature.split("->")]
+        self.name, self.operands, self.results, self.dtypes = name, operands, results, tuple(dtypes.split())
+        self.call, self.cost, self.weight, self.most, self.into, self.in_place = call, cost, weight, most, into, in_place
+        self.found = any(letter.isupper() for letters in results for letter in letters)
 
     def dtypes_of(self, operand: DType) -> list[DType]:
         """The dtypes of the results for a first operand of this one."""
@@ -65,21 +70,9 @@ _DTYPES: dict[str, Callable[[DType], DType]] = {
 HOST: dict[str, HostOp] = {}
 
 
-def entry(
-    name: str,
-    signature: str,
-    dtypes: str,
-    call: Callable[..., Any],
-    cost: int,
-    weight: str,
-    most: float = float("inf"),
-    *,
-    into: bool = False,
-    in_place: bool = False,
-) -> None:
+def entry(name: str, *rest: Any, **more: Any) -> None:
     """Put an operation into the table."""
-    operands, results = [tuple(["" if x == "_" else x for x in side.split()]) for side in signature.split("->")]
-    HOST[name] = HostOp(name, operands, results, tuple(dtypes.split()), call, cost, weight, most, into, in_place)
+    HOST[name] = HostOp(name, *rest, **more)
 
 
 # --- order ------------------------------------------------------------------------------------------------------------
@@ -110,7 +103,7 @@ entry(
 
 # --- matrices ---------------------------------------------------------------------------------------------------------
 
-_SMALL = 1e6  # nanoseconds for one matrix, beyond which LAPACK's own threads do better than ours over many
+_SMALL = 3e4  # nanoseconds for one matrix, beyond which threads of LAPACK's own would come between ours
 
 entry("cholesky", "nn -> nn", "same", lambda x, *, upper: np.linalg.cholesky(x, upper=upper), 1, "nnn", _SMALL)
 entry("det", "nn -> _", "same", np.linalg.det, 1, "nnn", _SMALL)
@@ -121,8 +114,16 @@ entry("eig", "nn -> n nn", "complex complex", np.linalg.eig, 10, "nnn", _SMALL)
 entry("eigvals", "nn -> n", "complex", np.linalg.eigvals, 10, "nnn", _SMALL)
 entry("eigh", "nn -> n nn", "part same", np.linalg.eigh, 10, "nnn", _SMALL)
 entry("eigvalsh", "nn -> n", "part", np.linalg.eigvalsh, 10, "nnn", _SMALL)
-entry("qr", "mn -> mk kn", "same same", np.linalg.qr, 4, "mnk", _SMALL)
-entry("svd", "mn -> mp k qn", "same part same", np.linalg.svd, 4, "mnk", _SMALL)
+entry("qr", "mn -> mp pn", "same same", lambda x, *, mode: np.linalg.qr(x, mode), 4, "mnp", _SMALL)
+entry(
+    "svd",
+    "mn -> mp k qn",
+    "same part same",
+    lambda x, *, full_matrices: np.linalg.svd(x, full_matrices),
+    4,
+    "mnk",
+    _SMALL,
+)
 entry("svdvals", "mn -> k", "part", lambda x: np.linalg.svd(x, compute_uv=False), 4, "mnk", _SMALL)
 
 # --- frequencies ------------------------------------------------------------------------------------------------------

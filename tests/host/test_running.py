@@ -12,7 +12,7 @@ import pytest
 import tenxor as tx
 from tenxor.errors import LinearAlgebraError, ShapeError
 from tenxor.host import HOST, HostOp, run, seen
-from tenxor.host.run import Operand
+from tenxor.host.running import Operand
 from tenxor.host.share import share
 
 Array = np.ndarray[Any, Any]
@@ -30,7 +30,7 @@ def three_threads() -> Iterator[None]:
     tx.set_num_threads(before)
 
 
-def spy(*operands: str, into: bool = False, cost: int = 0, most: float = float("inf")) -> tuple[HostOp, list[Array]]:
+def spy(signature: str, into: bool = False, cost: int = 0, most: float = float("inf")) -> tuple[HostOp, list[Array]]:
     """An operation that doubles its last operand, and what it was given."""
     met: list[Array] = []
 
@@ -38,14 +38,14 @@ def spy(*operands: str, into: bool = False, cost: int = 0, most: float = float("
         met.extend(arrays)
         return np.multiply(arrays[-1], 2, out=out)
 
-    return HostOp("spy", operands, (operands[-1],), ("same",), call, cost, "n", most, into), met
+    return HostOp("spy", signature, "same", call, cost, "n", most, into=into), met
 
 
 @pytest.mark.parametrize("move", [lambda t: t, lambda t: t.T, lambda t: t[::-1, ::2], lambda t: t[1], lambda t: t[:0]])
 def test_strided_views_are_read_where_they_lie(move: Any) -> None:
     t = tx.arange(24, dtype=tx.float64).reshape(4, 6).realize()
     view = move(t)
-    op, met = spy("n")
+    op, met = spy("n -> n")
     (found,) = run(op, [operand(view)], {}, {})
     memory = t.storage.node.buffer
     assert memory is not None and memory.pins == 0
@@ -83,7 +83,7 @@ def test_results_count_against_the_limit() -> None:
     tx.set_memory_limit(tx.memory().in_use + 1_000_000)
     try:
         with pytest.raises(MemoryError, match=r"spy: no memory for \(1000, 1000\) float64"):
-            run(spy("n")[0], [operand(t)], {}, {})
+            run(spy("n -> n")[0], [operand(t)], {}, {})
         with pytest.raises(MemoryError, match="8000000 bytes"):
             tx.sort(t)
     finally:
@@ -92,7 +92,7 @@ def test_results_count_against_the_limit() -> None:
 
 @pytest.mark.parametrize("into", [False, True])
 def test_batches_are_shared_out(into: bool, three_threads: None) -> None:
-    op, met = spy("n", into=into, cost=10_000)
+    op, met = spy("n -> n", into=into, cost=10_000)
     x = tx.arange(6000, dtype=tx.float64).reshape(2, 300, 10)
     (found,) = run(op, [operand(x)], {}, {})
     assert len(met) >= 3 and {a.shape[0] for a in met} == {2} and sum(a.shape[1] for a in met) == 300
@@ -101,17 +101,16 @@ def test_batches_are_shared_out(into: bool, three_threads: None) -> None:
 
 
 def test_what_is_large_in_itself_is_left_to_numpys_threads(three_threads: None) -> None:
-    op, met = spy("n", cost=1_000_000, most=1e6)
+    op, met = spy("n -> n", cost=1_000_000, most=1e6)
     run(op, [operand(tx.ones((30, 10)))], {}, {})
     assert len(met) == 1
 
 
 def test_batches_broadcast_and_whole_operands_do_not() -> None:
-    op, met = spy("=n", "m")
-    op = op._replace(results=("m",))
+    op, met = spy("=n m -> m")
     (found,) = run(op, [operand(tx.ones(4)), operand(tx.ones((3, 1, 2)))], {}, {})
     assert [a.shape for a in met] == [(4,), (3, 1, 2)] and found.shape == (3, 1, 2)
-    op, met = spy("n", "m")
+    op, met = spy("n m -> m")
     (found,) = run(op, [operand(tx.ones((5, 4))), operand(tx.ones((3, 1, 2)))], {}, {})
     assert [a.shape for a in met] == [(3, 5, 4), (3, 5, 2)] and found.shape == (3, 5, 2)
     with pytest.raises(ShapeError, match=r"spy: shapes \(5, 4\), \(3, 2\) do not fit"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from math import prod
 from typing import Any
 
@@ -19,6 +20,8 @@ from ..records import NamedTuple
 from .share import share
 from .table import Array, HostOp, whole
 
+Shape = tuple[int, ...]
+MAX_SIZES = 4096  # sets of shapes whose results are remembered
 LIGHT = 250_000  # nanoseconds: less than that is not worth a second thread
 _POSITIVE = OPS["positive"]
 
@@ -60,7 +63,7 @@ def _elements(node: Node, layout: Layout, dtype: DType, writeable: bool = False)
     return node, found
 
 
-def _memory(op: str, shape: tuple[int, ...], dtype: DType) -> tuple[Node, Array]:
+def _memory(op: str, shape: Shape, dtype: DType) -> tuple[Node, Array]:
     """New memory for a result."""
     node = data(allocate(prod(shape) * dtype.itemsize, op, shape, dtype), shape, dtype)
     return _elements(node, Layout.contiguous(shape), dtype, writeable=True)
@@ -71,14 +74,13 @@ def run(op: HostOp, operands: Sequence[Operand], sizes: Mapping[str, int], optio
 
     ShapeError where batches do not broadcast, LinearAlgebraError where NumPy finds a matrix that it cannot go on with.
     """
-    batch, known = _sizes(op, [x.layout.shape for x in operands], sizes)
-    dtypes = op.dtypes_of(operands[0].dtype)
+    shapes = tuple([x.layout.shape for x in operands])
+    batch, shapes, dtypes, each = _sizes(op, shapes, operands[0].dtype, tuple(sizes.items()))
     if op.in_place:
         results = [_elements(_copied(operands[0]), Layout.contiguous(operands[0].layout.shape), dtypes[0], True)]
         given = results
     else:
         given = [seen(x) for x in operands]
-        shapes = () if op.found else tuple([(*batch, *[known[x] for x in letters]) for letters in op.results])
         results = [_memory(op.name, shape, dtype) for shape, dtype in zip(shapes, dtypes, strict=False)]
     arrays = [array for _, array in given]
     if len(arrays) > 1:
@@ -90,16 +92,17 @@ def run(op: HostOp, operands: Sequence[Operand], sizes: Mapping[str, int], optio
         return _found(op, arrays, dtypes, options)
     outs = [array for _, array in results]
     try:
-        _compute(op, arrays, outs, batch, op.cost * prod([known[x] for x in op.weight]), options)
+        _compute(op, arrays, outs, batch, each, options)
     except np.linalg.LinAlgError as error:
         raise LinearAlgebraError(_culprit(op, arrays, batch, options, error)) from None
     return [node for node, _ in results]
 
 
+@lru_cache(maxsize=MAX_SIZES)
 def _sizes(
-    op: HostOp, shapes: Sequence[tuple[int, ...]], sizes: Mapping[str, int]
-) -> tuple[tuple[int, ...], dict[str, int]]:
-    """The shape of the batch, and the size of each letter."""
+    op: HostOp, shapes: tuple[Shape, ...], dtype: DType, sizes: tuple[tuple[str, int], ...]
+) -> tuple[Shape, tuple[Shape, ...], list[DType], int]:
+    """The shape of the batch, the shapes of the results, if they are known, their dtypes, and the nanoseconds that each takes."""
     known, batches = dict(sizes), []
     for shape, letters in zip(shapes, op.operands, strict=True):
         own = len(shape) - len(letters.lstrip("="))
@@ -107,14 +110,16 @@ def _sizes(
         if not whole(letters):
             batches.append(shape[:own])
     try:
-        return (batches[0] if len(batches) == 1 else broadcast_shapes(*batches)), known
+        batch = batches[0] if len(batches) == 1 else broadcast_shapes(*batches)
     except ShapeError as error:
-        axes = ", ".join(map(str, shapes))
-        raise ShapeError(f"{op.name}: shapes {axes} do not fit: before the last axes, {error}") from None
+        given = ", ".join(map(str, shapes))
+        raise ShapeError(f"{op.name}: shapes {given} do not fit: before the last axes, {error}") from None
+    results = () if op.found else tuple([(*batch, *[known[x] for x in letters]) for letters in op.results])
+    return batch, results, op.dtypes_of(dtype), op.cost * prod([known[x] for x in op.weight])
 
 
 def _compute(
-    op: HostOp, arrays: list[Array], outs: list[Array], batch: tuple[int, ...], each: int, options: Mapping[str, Any]
+    op: HostOp, arrays: list[Array], outs: list[Array], batch: Shape, each: int, options: Mapping[str, Any]
 ) -> None:
     """All at once where it is little, else in parts of the longest axis of the batch. `each` takes so many nanoseconds."""
     work = each * prod(batch)
@@ -132,15 +137,16 @@ def _compute(
 
 
 def _part(op: HostOp, arrays: Sequence[Array], outs: Sequence[Array], options: Mapping[str, Any]) -> None:
-    if op.in_place:
-        op.call(*arrays, **options)
-    elif op.into:
-        op.call(*arrays, out=outs[0], **options)
-    elif len(outs) == 1:
-        np.copyto(outs[0], op.call(*arrays, **options))
-    else:
-        for out, found in zip(outs, op.call(*arrays, **options), strict=True):
-            np.copyto(out, found)
+    with np.errstate(all="ignore"):  # infinities and NaN are results like others, here as in kernels
+        if op.in_place:
+            op.call(*arrays, **options)
+        elif op.into:
+            op.call(*arrays, out=outs[0], **options)
+        elif len(outs) == 1:
+            np.copyto(outs[0], op.call(*arrays, **options))
+        else:
+            for out, found in zip(outs, op.call(*arrays, **options), strict=True):
+                np.copyto(out, found)
 
 
 def _found(op: HostOp, arrays: Sequence[Array], dtypes: Sequence[DType], options: Mapping[str, Any]) -> list[Node]:
@@ -162,7 +168,7 @@ _WHY = {
 
 
 def _culprit(
-    op: HostOp, arrays: Sequence[Array], batch: tuple[int, ...], options: Mapping[str, Any], error: Exception
+    op: HostOp, arrays: Sequence[Array], batch: Shape, options: Mapping[str, Any], error: Exception
 ) -> str:
     """What is wrong with which matrix: the first that NumPy cannot go on with alone."""
     why = _WHY.get(op.name, f"has no result, as NumPy says: {error}; look for NaN and infinities, tx.isfinite(x).all()")
