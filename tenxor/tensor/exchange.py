@@ -179,9 +179,13 @@ class Exchange(Writing):
             if copy is False:
                 raise ArgumentError(f"asarray: byte order {array.dtype.str} needs a copy, and copy=False forbids it")
             array = array.astype(array.dtype.newbyteorder("="))
-        if array.dtype.kind == "O" or array.dtype.kind in "USVMm":
+        source = bfloat16 if array.dtype.name == "bfloat16" else None  # which ml_dtypes gives NumPy; ours are the bits
+        if source is not None:
+            array = array.view(source.numpy)
+        elif array.dtype.kind == "O" or array.dtype.kind in "USVMm":
             raise DTypeError(f"asarray: NumPy's {array.dtype} is no dtype of Tenxor; convert it to numbers first")
-        source = dtype_of(array.dtype)
+        else:
+            source = dtype_of(array.dtype)
         target = source if dtype is None else dtype_of(dtype)
         if target is not source:
             check_real("asarray", source, target)
