@@ -52,6 +52,8 @@ if TYPE_CHECKING:  # what is loaded when it is first asked for; type checkers lo
     from . import random as random
     from . import show as show
     from .functions.attention import *
+    from .functions.choosing import *
+    from .functions.comparing import *
     from .functions.contraction import *
     from .functions.convolution import *
     from .functions.differentiation import *
@@ -66,11 +68,13 @@ if TYPE_CHECKING:  # what is loaded when it is first asked for; type checkers lo
     from .functions.patterns import *
     from .functions.pooling import *
     from .functions.quantiles import *
+    from .functions.running import *
     from .functions.scattering import *
     from .functions.searching import *
     from .functions.selecting import *
     from .functions.sets import *
     from .functions.sorting import *
+    from .functions.stacking import *
     from .functions.statistics import *
     from .functions.steps import *
     from .functions.vectorizing import *
@@ -80,6 +84,8 @@ else:
     del globals()["memory"], globals()["realize"]  # the modules: these are names of functions
     _NAMES = {  # by the module that they are in
         "functions.attention": "scaled_dot_product_attention",
+        "functions.choosing": "interp put putmask select",
+        "functions.comparing": "allclose array_equal array_equiv isclose",
         "functions.contraction": "dot einsum inner outer tensordot vecdot",
         "functions.convolution": "conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d",
         "functions.counting": "bincount histogram histogram2d histogram_bin_edges",
@@ -98,11 +104,15 @@ else:
         "functions.patterns": "rearrange",
         "functions.pooling": "avg_pool1d avg_pool2d avg_pool3d max_pool1d max_pool2d max_pool3d",
         "functions.quantiles": "median percentile quantile",
+        "functions.running": "cummax cummin divmod fmod logcumsumexp",
         "functions.scattering": "index_add scatter_add scatter_reduce",
         "functions.searching": "bucketize digitize searchsorted",
         "functions.selecting": "argwhere isin nonzero take take_along_axis",
         "functions.sets": "unique_all unique_counts unique_inverse unique_values",
         "functions.sorting": "argsort lexsort sort topk",
+        "functions.stacking": (
+            "array_split atleast_1d atleast_2d atleast_3d block column_stack dsplit dstack hsplit hstack vsplit vstack"
+        ),
         "functions.statistics": (
             "all amax amin any argmax argmin count_nonzero cumprod cumsum cumulative_prod cumulative_sum diff max "
             "mean min prod std sum var"

@@ -83,7 +83,6 @@ _ON_TENSORS = {
     "addmm": "c + x @ y",
     "baddbmm": "c + x @ y",
     "addmv": "c + x @ y",
-    "trace": "tx.linalg.trace(x), or x.diagonal().sum()",
     "ndimension": "x.ndim",
 }
 _IN_THE_MODULE = {
