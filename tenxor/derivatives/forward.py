@@ -21,7 +21,7 @@ def tangents(results: Sequence[Node], given: Mapping[Past, Seen]) -> list[Seen |
             if past in known or past not in depends:
                 continue
             each = {k: known[source] for k, kept in enumerate(past.sources) if (source := past_of(kept)) in known}
-            found = rule_of(past.recipe).push(past, each, graph.nodes.get(past))
+            found = rule_of(past.recipe).push(past, each, graph.nodes.get(past)) if each else None  # 0 of what has none
             if found is not None:
                 known[past] = found.reshaped(past.recipe.shape)
     return [known.get(past_of(node)) for node in results]
