@@ -156,11 +156,15 @@ def _pull_scatter(past: Making, g: Seen, wanted: Sequence[int], result: Node | N
     op: Any = past.recipe.op
     name = None if op.reduction is None else op.reduction.name
     pull = _pull_written if name is None else _pull_added if name in SUMS else _pull_chosen
-    if name not in (None, *SUMS, "max", "min"):
+    _check_scatter(op)
+    yield from pull(past, g, wanted, result)
+
+
+def _check_scatter(op: Any) -> None:
+    if op.reduction is not None and op.reduction.name not in (*SUMS, "max", "min"):
         raise DerivativeError(
             f"{op.name}: values multiplied at indices have no derivative yet; add their logarithms, or use x.detach() if none is meant"
         )
-    yield from pull(past, g, wanted, result)
 
 
 def _pull_added(past: Making, g: Seen, wanted: Sequence[int], result: Node | None) -> Pulled:
@@ -190,15 +194,9 @@ def _pull_written(past: Making, g: Seen, wanted: Sequence[int], result: Node | N
 
 def _pull_chosen(past: Making, g: Seen, wanted: Sequence[int], result: Node | None) -> Pulled:
     """The largest or least has stayed there; those that are equal share."""
-    op: Any = past.recipe.op
-    assert result is not None
-    size, dtype, target, indices = past.recipe.size, past.recipe.dtype, past.target, _indices(past, 2)
-    flat, found = g.reshaped((size,)), Seen(result).reshaped((size,))
-    values = value_of(past, 1).cast(dtype)
-    wins = computed(_EQUAL, [values, _gathered(past, found.through(target), indices)]).cast(dtype)
-    stays = computed(_EQUAL, [value_of(past, 0), found]).cast(dtype)
-    count = scattered(scatter(op.name, _ADDING, op.axes, True), stays, target, wins, indices)
-    share = computed(OPS["divide"], [flat, computed(OPS["maximum"], [count, Scalar(1.0, dtype)])])
+    dtype, target, indices = past.recipe.dtype, past.target, _indices(past, 2)
+    stays, wins, count = _chosen(past, result)
+    share = computed(OPS["divide"], [g.reshaped((past.recipe.size,)), count])
     for k in wanted:
         if k == 0:
             yield k, computed(OPS["multiply"], [share, stays])
@@ -207,16 +205,33 @@ def _pull_chosen(past: Making, g: Seen, wanted: Sequence[int], result: Node | No
             yield k, back(past, 1, Term(OPS["multiply"], [its, wins], its.shape, dtype))
 
 
+def _chosen(past: Making, result: Node | None) -> tuple[Seen, Seen, Seen]:
+    """1 for what was there before and stays, and for each value that is there afterwards, else 0; and how many of them there are, or 1."""
+    op: Any = past.recipe.op
+    assert result is not None
+    size, dtype, target, indices = past.recipe.size, past.recipe.dtype, past.target, _indices(past, 2)
+    found = Seen(result).reshaped((size,))
+    values = value_of(past, 1).cast(dtype)
+    wins = computed(_EQUAL, [values, _gathered(past, found.through(target), indices)]).cast(dtype)
+    stays = computed(_EQUAL, [value_of(past, 0).reshaped((size,)), found]).cast(dtype)
+    count = scattered(scatter(op.name, _ADDING, op.axes, True), stays, target, wins, indices)
+    return stays, wins, computed(OPS["maximum"], [count, Scalar(1.0, dtype)])
+
+
 def _push_scatter(past: Making, given: Tangents, result: Node | None) -> Seen:
     op: Any = past.recipe.op
     size, dtype, target, indices = past.recipe.size, past.recipe.dtype, past.target, _indices(past, 2)
     shape = target.shape[: target.ndim - len(indices)]
     old = given[0].reshaped((size,)) if 0 in given else of_number(0, (size,), dtype)
     value = read(past, 1, given[1]) if 1 in given else of_number(0, (), dtype).moved(lambda x: x.expand(shape))
-    if op.reduction is not None and op.reduction.name not in SUMS:
-        raise DerivativeError(f"{op.name}: has no forward derivative but for sums; use tx.grad or tx.vjp")
-    how = scatter(op.name, op.reduction, op.axes, True)
-    return scattered(how, old, target, value, indices)
+    name = None if op.reduction is None else op.reduction.name
+    if name not in (None, *SUMS):
+        _check_scatter(op)
+        stays, wins, count = _chosen(past, result)
+        value = computed(OPS["multiply"], [value.cast(dtype), wins])
+        total = scattered(scatter(op.name, _ADDING, op.axes, True), computed(OPS["multiply"], [old, stays]), target, value, indices)
+        return computed(OPS["divide"], [total, count])
+    return scattered(scatter(op.name, op.reduction, op.axes, True), old, target, value, indices)
 
 
 ELEMENTWISE = Rule(_elementwise_needs, _pull_elementwise, _push_elementwise)
