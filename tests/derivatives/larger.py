@@ -12,10 +12,17 @@ M = real(3, 4)
 TWICE = index(2, 0, 2)
 
 
-def at_added(x: Any, y: Any) -> Any:
+def added_in_place(x: Any, y: Any) -> Any:
     """Values added at indices, some of which are the same."""
     t = x.copy()
-    t.at[[2, 0, 2]].add(y)
+    t.index_add_(0, TWICE, y)
+    t.scatter_add_(1, index([0, 0], [1, 3], [3, 3]), y[:, :2])
+    return t
+
+
+def largest_in_place(x: Any, y: Any) -> Any:
+    t = x * 1.5
+    t.scatter_reduce_(0, index(1, 0, 1, 3), y, "amax")
     return t
 
 
@@ -59,8 +66,10 @@ INDICES: dict[str, Case] = {
     "scatter_reduce, amax": Case(_scattered("amax"), [V, real(4, seed=5)]),
     "scatter_reduce, amax of the new": Case(_scattered("amax", False), [V, real(4, seed=5)]),
     "scatter_reduce, amin": Case(_scattered("amin"), [V, real(4, seed=5)]),
-    "at add": Case(at_added, [M, real(3, 4, seed=6)]),
-    "at add, broadcast": Case(at_added, [M, real(4, seed=6)]),
+    "in place": Case(added_in_place, [M, real(3, 4, seed=6)]),
+    "in place, the largest": Case(largest_in_place, [V, real(4, seed=5)]),
+    "at add": Case(lambda x, y: x.at[[2, 0, 2]].add(y), [M, real(3, 4, seed=6)]),
+    "at add, broadcast": Case(lambda x, y: x.at[[2, 0, 2], 1:].add(y), [M, real(1, 3, seed=6)]),
     "at max": Case(lambda x, y: x.at[[1, 1, 0]].max(y), [V, real(3, seed=8)]),
     "at set": Case(lambda x, y: x.at[[2, 0]].set(y), [M, real(2, 4)]),
     "at set, the same twice": Case(lambda x, y: x.at[[2, 0, 2]].set(y), [M, real(3, 4)]),
