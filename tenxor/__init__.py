@@ -56,8 +56,8 @@ if TYPE_CHECKING:  # what is loaded when it is first asked for; type checkers lo
     from .functions.comparing import *
     from .functions.contraction import *
     from .functions.convolution import *
-    from .functions.differentiation import *
     from .functions.counting import *
+    from .functions.differentiation import *
     from .functions.elementwise import *
     from .functions.inquiry import *
     from .functions.inspection import *

@@ -4,9 +4,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .drawing import Figure as Figure
     from .history import curves_figure as curves
     from .history import spark as spark
-    from .drawing import Figure as Figure
     from .html import Page as Page
     from .html import repr_html as repr_html
     from .html import slider_page as slider

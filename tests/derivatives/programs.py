@@ -273,7 +273,7 @@ class Program:
             name = self.rng.choice(self.foreign)
             self._do("foreign", Name(f"{name}.array"), self._values(self._shape(Name(name))), result=False)
             return
-        x = self._tensor(lambda t: 0 < len(t.shape))
+        x = self._tensor(lambda t: len(t.shape) > 0)
         if x is not None:
             shape = self._shape(x)
             self._do("pinned", self._values(shape))

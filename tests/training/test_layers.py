@@ -9,7 +9,7 @@ import pytest
 
 import tenxor as tx
 from tenxor import nn
-from tenxor.nn import functional as F  # noqa: N812
+from tenxor.nn import functional as F
 from tests.training.differences import gradients_agree
 
 RNG = np.random.default_rng(0)
