@@ -1,8 +1,9 @@
 """Derivatives of reductions and running reductions.
 
-Sums, largest and least elements and products have formulas of their own. Any other reduction is taken element by element: with states
-s(k + 1) = f(s(k), x(k)), cotangents go back by l(k) = g(k) + l(k + 1) df/ds(s(k + 1), x(k + 1)), which is a running reduction from the end, and
-x(k) gets l(k) df/dx(s(k), x(k)). Tangents go on by the same, from the start. The derivatives of such a recurrence are recurrences.
+Sums, largest and least elements and products have formulas of their own. Any other reduction is taken element by element: with
+states s(k + 1) = f(s(k), x(k)), cotangents go back by l(k) = g(k) + l(k + 1) df/ds(s(k + 1), x(k + 1)), which is a running
+reduction from the end, and x(k) gets l(k) df/dx(s(k), x(k)). Tangents go on by the same, from the start. The derivatives of such a
+recurrence are recurrences.
 """
 
 from __future__ import annotations

@@ -101,7 +101,7 @@ class Term:
     def summed(self, kept: int) -> Seen:
         """The sum over all but its first axes."""
         seen = [x for x in self.operands if isinstance(x, Seen)]
-        same = [axis for axis in range(kept, len(self.shape)) if all(_repeats(x.layout, axis) for x in seen)]
+        same = [axis for axis in range(kept, len(self.shape)) if self.shape[axis] and all(_repeats(x.layout, axis) for x in seen)]
         if same:  # the same so many times
             times = float(prod([self.shape[axis] for axis in same]))
             others = [axis for axis in range(len(self.shape)) if axis not in same]

@@ -44,12 +44,13 @@ class WatchedElement(Element):
 
 def watch(storage: Storage) -> None:
     """Have a storage require a gradient, from what it holds now on."""
-    if isinstance(storage, (Watched, WatchedElement)):
+    before = _leaves.get(storage)
+    if before is not None and storage.node.past is not None:
         return
     node, past = leaf(storage.node)
     if past.sources:  # that of something else; the gradient is kept for this, too
         return
-    past.watch = Watch(kept=True)
+    past.watch = Watch(kept=True) if before is None else before.watch
     storage.node = node
     _leaves[storage] = past
     storage.__class__ = WatchedElement if isinstance(storage, Element) else Watched

@@ -71,7 +71,7 @@ class Differentiating(Reducing):
         """
         from ..derivatives.watched import watch_of
 
-        watch = watch_of(self.storage) if self._has_past() else None
+        watch = watch_of(self.storage)
         if watch is None or watch.grad is None:
             return None
         return self.__class__(watch.grad, self.layout, watch.grad.dtype)
@@ -81,7 +81,7 @@ class Differentiating(Reducing):
         from ..derivatives.seen import of_number
         from ..derivatives.watched import watch_of
 
-        watch = watch_of(self.storage, make=True) if self._has_past() else None
+        watch = watch_of(self.storage, make=True)
         if watch is None:
             raise DerivativeError("grad: this tensor requires no gradient; call x.requires_grad_() first")
         if value is None:
@@ -186,7 +186,7 @@ class Differentiating(Reducing):
     def _watched(self, op: str) -> Any:
         from ..derivatives.watched import watch_of
 
-        found = watch_of(self.storage, make=True) if self._has_past() else None
+        found = watch_of(self.storage, make=True)
         if found is None:
             raise DerivativeError(f"{op}: this tensor requires no gradient; call x.requires_grad_() on what it is computed from")
         return found

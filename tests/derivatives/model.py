@@ -61,6 +61,8 @@ class Model:
 
     def view(self, x: View, kind: str, how: Any) -> View:
         p = x.places
+        if kind == "index" and isinstance(how, tuple) and len(how) == p.ndim and all(isinstance(k, int) for k in how):
+            return self.new(x.read()[how])  # an element by its indices is a number of its own
         moves: dict[str, Any] = {
             "index": lambda: p[how],
             "permute": lambda: p.transpose(how),
@@ -86,7 +88,7 @@ class Model:
             return self.new(np.exp(values) / np.exp(values).sum(axis, keepdims=True))
         if name == "take":
             return self.new(np.take(values, [0, -1, 0], axis))
-        return self.new(getattr(np, {"cumprod": "cumprod", "cumsum": "cumsum", "prod": "prod", "sum": "sum", "mean": "mean", "var": "var"}[name])(values, axis=axis))
+        return self.new(getattr(np, name)(values, axis=axis))
 
     def write(self, x: View, value: Any) -> None:
         values = np.broadcast_to(value.read() if isinstance(value, View) else value, x.shape).copy()
@@ -97,7 +99,7 @@ class Model:
 
     def update(self, x: View, key: Any, name: str, value: Any) -> None:
         part = x if key is None else View(x.cell, np.asarray(x.places[key]))
-        self.write(part, View(Cell(new := COMPUTED[name](part.read(), value.read() if isinstance(value, View) else value)), np.arange(new.size).reshape(new.shape)))
+        self.write(part, COMPUTED[name](part.read(), value.read() if isinstance(value, View) else value))
 
     def add_at(self, x: View, rows: Any, value: Any) -> None:
         values = np.broadcast_to(value.read() if isinstance(value, View) else value, (len(rows), *x.shape[1:]))
@@ -128,11 +130,9 @@ class Model:
         return found, found
 
     def foreign(self, array: View, values: Array) -> None:
-        """Somebody else writes the memory of a tensor that is no result."""
-        array.cell.values[array.places] = values
-
-    def exported(self, x: View) -> None:
-        pass
+        """Somebody else writes the memory of a tensor: derivatives by what was there before go on, as nobody sees that."""
+        before = array.read()
+        array.cell.values[array.places] = values + (before - self.constant(before))
 
     def loss(self, tensors: list[View], weights: list[Array]) -> float:
         return float(sum((t.read() * w).sum() for t, w in zip(tensors, weights, strict=True)))

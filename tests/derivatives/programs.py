@@ -47,7 +47,7 @@ class Program:
         self.count = 0
         for _ in range(STEPS):
             self._step(self.rng.choice(KINDS))
-        self.ends = [name for name, t in self.known.items() if isinstance(t, View)]
+        self.ends = [name for name, t in self.known.items() if isinstance(t, View) and not name.endswith(".array")]
         self.weights = [self._values(self.known[name].shape) for name in self.ends]
         self.frozen = self.world.frozen
 
@@ -88,8 +88,7 @@ class Program:
         given = [self.known[x.name] if isinstance(x, Name) else x for x in operands]
         found = getattr(self.world, method)(*given)
         if method == "pinned":
-            self.known[f"{name}"], self.known[f"{name}.array"] = found[0], None
-            self.known[f"{name}.array"] = found[1]
+            self.known[f"{name}"], self.known[f"{name}.array"] = found
             self.foreign.append(f"{name}")
         elif name is not None:
             self.known[name] = found
@@ -230,7 +229,8 @@ class Program:
         if self.rng.random() < 0.5:
             self._do("assign", x, key, self._value(part), result=False)
         else:
-            self._do("update", x, self.rng.choice([key, None]), self.rng.choice(["add", "multiply"]), round(self.rng.uniform(-1, 1), 2), result=False)
+            name, number = self.rng.choice(["add", "multiply"]), round(self.rng.uniform(-1, 1), 2)
+            self._do("update", x, self.rng.choice([key, None]), name, number, result=False)
 
     def _update(self) -> None:
         x = self._writable()
@@ -264,9 +264,10 @@ class Program:
         self._do("realize", x, result=False)
 
     def _constant(self) -> None:
-        x = self._tensor()
-        assert x is not None
-        self._do("detached", x)
+        others = [self.known[name].cell for name in self.foreign]  # which change under what is detached from them
+        x = self._tensor(lambda t: t.cell not in others)
+        if x is not None:
+            self._do("detached", x)
 
     def _memory(self) -> None:
         if self.foreign and self.rng.random() < 0.7:
