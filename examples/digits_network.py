@@ -1,9 +1,9 @@
 """Handwritten digits, told by networks: a perceptron of two hidden layers, and one that looks through windows.
 
-Each learns from two thirds of the images and is tried on the rest. A step is what it looks like: the loss, its gradient, and what the optimiser makes
-of it; all three are computed together when the step is done.
+Each learns from two thirds of the images and is tried on the rest. A step is what it looks like: the loss, its gradient, and what
+the optimiser makes of it; all three are computed together when the step is done.
 
-    python examples/digits_network.py [lenet]
+python examples/digits_network.py [lenet]
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
 """A karate club that fell out: whom will each member follow?
 
-The teacher and the officers quarrel, and the club splits. All that is known is who met whom outside it, and what the two heads of the
-factions do themselves. A graph attention network (GATv2) learns from these two nodes alone, and tells of the other 32 what they did. What it begins with
-matters, as there is so little to learn from: of the first six seeds two tell 33 of the 34 right, three 32, and one 29.
+The teacher and the officers quarrel, and the club splits. All that is known is who met whom outside it, and what the two heads of
+the factions do themselves. A graph attention network (GATv2) learns from these two nodes alone, and tells of the other 32 what
+they did. What it begins with matters, as there is so little to learn from: of the first six seeds two tell 33 of the 34 right,
+three 32, and one 29.
 
-    python examples/karate_club.py
+python examples/karate_club.py
 
 W. Zachary: An information flow model for conflict and fission in small groups, Journal of Anthropological Research 33, 1977.
 """

@@ -120,7 +120,9 @@ else:
         "functions.steps": "checkpoint custom_derivative",
         "functions.vectorizing": "vmap",
     }
-    _MODULES = ("data", "fft", "functions", "kernel", "linalg", "nn", "optim", "plans", "random", "show", "target")  # by their own names
+    _MODULES = (  # by their own names
+        *("data", "fft", "files", "functions", "kernel", "linalg", "nn", "optim", "plans", "random", "show", "target"),
+    )
     _HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}
     del INTERNAL, OPS
     __all__ = sorted({name for name in (*globals(), *_HOMES, *_MODULES) if not name.startswith("_")})

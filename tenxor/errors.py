@@ -51,6 +51,10 @@ class DerivativeError(TenxorError, RuntimeError):
     """A derivative that there is not, or is no more."""
 
 
+class FileError(TenxorError, ValueError):
+    """A file that is not what it should be."""
+
+
 class UnknownAttribute(TenxorError, AttributeError):
     """An attribute spelled as another library spells it; the message says ours."""
 

@@ -69,6 +69,7 @@ ROOMS = (
     Room(("tenxor.tensor",), "a storage seen through a layout, with methods"),
     Room(("tenxor.shortcut",), "the short way of what tensors do; it knows them, and they do not know it"),
     Room(("tenxor.creation", "tenxor.functions", "tenxor.linalg", "tenxor.fft", "tenxor.random"), "the public face, thin"),
+    Room(("tenxor.files",), "tensors in files; it asks for no more than anybody"),
     Room(("tenxor.nn", "tenxor.optim", "tenxor.data"), "training, written as any user could"),
     Room(("tenxor", "tenxor.__main__", "tenxor.tour"), "the doors: they import whatever they show"),
 )
@@ -82,6 +83,8 @@ FOREIGN = {
         "tenxor.backend.llvm.machine",
         "tenxor.threadpool",
     ),
+    "safetensors": ("tenxor.files",),  # an extra: those who made the format write and read it
+    "ml_dtypes": ("tenxor.files",),  # an extra: it has bfloat16 for NumPy
     "threadpoolctl": ("tenxor.threadpool",),  # an extra: it asks, and is told
 }
 

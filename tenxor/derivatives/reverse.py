@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager, nullcontext
 
 from ..errors import DerivativeError
 from ..node import TRACED, Node, Recipe, Scalar, untracked
+from ..pending import MAX_PENDING, bounded
 from ..records import NamedTuple
 from .adjoint import Part, total
 from .again import made_again
@@ -15,6 +16,7 @@ from .rules import rule_of
 from .seen import Seen
 
 Root = tuple[Node, Seen]  # with the cotangent of its content
+MAX_WAITING = 4 * MAX_PENDING  # nodes of a cotangent that wait; of more a part is computed
 
 
 class Graph(NamedTuple):
@@ -135,6 +137,8 @@ def _walk(
         if got is None:
             continue
         g = passed(past, _total(got, past.recipe))
+        if g.node.count > MAX_WAITING:
+            bounded(g.node)
         sources = [past_of(kept) for kept in past.sources]
         needed = tuple([k for k, source in enumerate(sources) if source in depends])
         if needed:

@@ -4,4 +4,5 @@ from __future__ import annotations
 
 from .lbfgs import *
 from .optimizer import *
+from .run import *
 from .schedules import *

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from math import floor, isfinite, log10
 
 from ..errors import ArgumentError
@@ -46,7 +47,7 @@ def curves_figure(curves: Mapping[str, Sequence[float]], title: str = "", log: b
     for number, (name, its) in enumerate(kept.items()):
         colour = stroke(number / max(len(kept) - 1, 1) if len(kept) > 1 else 0.0)
         places = [place(k, y) for k, y in _thinned(its)]
-        for start, end in zip(places, places[1:], strict=False):
+        for start, end in pairwise(places):
             drawing.line(start, end, stroke=colour, stroke_width=1.8, stroke_linecap="round")
         drawing.text(_WIDTH + 10.0, places[-1][1] if places else 0.0, name, 12, "start", colour, SANS)
     return Figure(drawing, title or ", ".join(kept))
@@ -64,7 +65,7 @@ def spark(values: Sequence[float], width: int = 40) -> str:
         return ""
     parts = min(width, len(numbers))
     edges = [k * len(numbers) // parts for k in range(parts + 1)]
-    means = [sum(numbers[a:b]) / (b - a) for a, b in zip(edges, edges[1:], strict=False)]
+    means = [sum(numbers[a:b]) / (b - a) for a, b in pairwise(edges)]
     low, high = min(means), max(means)
     return "".join([_BARS[round((x - low) / (high - low) * (len(_BARS) - 1)) if high > low else 0] for x in means])
 
