@@ -3,7 +3,7 @@
 Each learns from two thirds of the images and is tried on the rest. A step is what it looks like: the loss, its gradient, and what
 the optimiser makes of it; all three are computed together when the step is done.
 
-python examples/digits_network.py [lenet]
+    python examples/digits_network.py [lenet]
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ the factions do themselves. A graph attention network (GATv2) learns from these 
 they did. What it begins with matters, as there is so little to learn from: of the first six seeds two tell 33 of the 34 right,
 three 32, and one 29.
 
-python examples/karate_club.py
+    python examples/karate_club.py
 
 W. Zachary: An information flow model for conflict and fission in small groups, Journal of Anthropological Research 33, 1977.
 """

@@ -1,7 +1,7 @@
 """Logistic regression by Newton's method: steps along the gradient as the Hessian sees it, each of which about doubles the
 digits that are right.
 
-python examples/newton.py
+    python examples/newton.py
 """
 
 from __future__ import annotations

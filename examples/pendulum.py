@@ -3,7 +3,7 @@
 The motion is integrated by Runge and Kutta's rule, 200 steps of it; how far it is from what was seen is a function of the two
 numbers, and L-BFGS goes down that function.
 
-python examples/pendulum.py
+    python examples/pendulum.py
 """
 
 from __future__ import annotations

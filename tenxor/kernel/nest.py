@@ -223,18 +223,23 @@ class Nesting:
 
     # Statements
 
-    def nested(self, around: Loops, axes: Loops, innermost: Body) -> Body:
-        """Loops over `axes`, inside those `around`, each with the reductions that belong just inside it."""
+    def nested(self, around: Loops, axes: Loops, innermost: Body, needed: Set[int] | None = None) -> Body:
+        """Loops over `axes`, inside those `around`, each with the reductions that belong just inside it: those `needed` there, or all."""
         body = innermost
         for depth in range(len(axes), 0, -1):
-            body = (For(self.axis_of[axes[depth - 1]], (*self.reductions_in((*around, *axes[:depth])), *body)),)
+            body = (For(self.axis_of[axes[depth - 1]], (*self.reductions_in((*around, *axes[:depth]), needed), *body)),)
         return body
 
-    def reductions_in(self, around: Loops) -> Body:
-        """The reductions just inside `around`; those over the same axes share a loop where they can."""
+    def reductions_in(self, around: Loops, needed: Set[int] | None = None) -> Body:
+        """The reductions just inside `around`, all or those `needed` there; those over the same axes share a loop where they can.
+
+        Two reductions that follow one another may go along the same axes, so what one of them needs inside stands in its loop alone.
+        """
         groups: list[tuple[Loops, list[ReductionLoop]]] = []
         for f in self.d.reductions:
             if f.axes == (self.d.scan,) or self.remaining(f.around) != self.remaining(around):
+                continue
+            if needed is not None and f.accumulator not in needed:
                 continue
             last, sharing = groups[-1] if groups else ((), [])
             if sharing and last == f.axes and not self.needs(f.values) & {g.accumulator for g in sharing}:
@@ -245,7 +250,7 @@ class Nesting:
         for axes, sharing in groups:
             found += [Init(f.accumulator) for f in sharing]
             updates = tuple([Update(f.accumulator, f.values) for f in sharing])
-            found += self.nested(around, self.loops.reduced[axes], updates)
+            found += self.nested(around, self.loops.reduced[axes], updates, self.needs([e for f in sharing for e in f.values]))
         return tuple(found)
 
     def remaining(self, loops: Loops) -> frozenset[int]:
