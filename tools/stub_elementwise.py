@@ -23,7 +23,8 @@ FUNCTIONS: dict[str, Callable[..., Tensor]]
 def clip(x: Tensor, /, min: Any = None, max: Any = None) -> Tensor: ...
 def clamp(x: Tensor, /, min: Any = None, max: Any = None) -> Tensor: ...
 """
-_PARAMETERS = {1: "x: Any, /", 2: "x: Any, y: Any, /", 3: "condition: Any, x: Any, y: Any, /"}
+_OUT = ", *, out: Any = None, where: Any = None"
+_PARAMETERS = {1: f"x: Any, /{_OUT}", 2: f"x: Any, y: Any, /{_OUT}", 3: "condition: Any, x: Any, y: Any, /"}
 
 
 def stub() -> str:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..creation import asarray
+from ..errors import ArgumentError, DTypeError
 from ..ops import INTERNAL, OPS, Op
 from ..tensor import Tensor
 
@@ -19,14 +20,33 @@ def _result(op: Op, *values: Any) -> Tensor:
     return Tensor._compute(op, first, *(first._operand(v, op.name) for v in values[1:]))
 
 
+def _into(op: Op, out: Any, where: Any, *values: Any) -> Tensor:
+    """The same, written into `out`, with `where` only there."""
+    target = out[0] if isinstance(out, tuple) and len(out) == 1 else out
+    if target is None and where is True:
+        return _result(op, *values)
+    if target is None:
+        raise ArgumentError(f"{op.name}: with `where` the other elements have no value; give out=, a tensor that holds theirs")
+    if not isinstance(target, Tensor):
+        raise DTypeError(f"{op.name}: out is a tensor, not {type(target).__name__}; tx.asarray(array, copy=False) shares an array")
+    return target._receive(op.name, _result(op, *values), where)
+
+
 _PLAIN = frozenset((Tensor, int, float))  # which need no conversion beside a tensor
 
 
+_OUT = "\n\nWith `out` the result is written into that tensor, which is given back; with `where`, a bool tensor, only there."
+
+
 def _function(op: Op) -> Callable[..., Tensor]:
-    def unary(x: Any, /) -> Tensor:
+    def unary(x: Any, /, *, out: Any = None, where: Any = None) -> Tensor:
+        if out is not None or where is not None:
+            return _into(op, out, where, x)
         return x._with(op) if type(x) is Tensor else _result(op, x)
 
-    def binary(x: Any, y: Any, /) -> Tensor:
+    def binary(x: Any, y: Any, /, *, out: Any = None, where: Any = None) -> Tensor:
+        if out is not None or where is not None:
+            return _into(op, out, where, x, y)
         return x._with(op, y) if type(x) is Tensor and type(y) in _PLAIN else _result(op, x, y)
 
     def where(condition: Any, x: Any, y: Any, /) -> Tensor:
@@ -40,7 +60,8 @@ def _function(op: Op) -> Callable[..., Tensor]:
     function.__name__ = function.__qualname__ = op.name
     function.__doc__ = (
         f"New tensor: {op.meaning}; element by element over {', '.join(names)}, tensors or numbers that broadcast together."
-        f"\n\nFor example `tx.{op.name}({numbers})`."
+        + ("" if op.name == "where" else _OUT)
+        + f"\n\nFor example `tx.{op.name}({numbers})`."
     )
     return function
 

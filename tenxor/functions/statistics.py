@@ -1,10 +1,13 @@
 """Reductions and running ones as functions.
 
 `axis` is an int, a tuple, or None for all axes; `keepdims` leaves them with size 1. PyTorch's `dim` and `keepdim` are
-other names of the two.
+other names of the two. `where` is a bool tensor that says which elements count; `initial` is one more; `out` is a tensor to write the
+result into, which is given back.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 from ..creation import asarray, full
 from ..dtypes import Number
@@ -13,6 +16,7 @@ from ..layout.coords import checked_int
 from ..tensor import Tensor
 from ..tensor.arguments import LAST_AXIS, NO, Axes, axis_of, one_spelling, truth
 from .joining import concat
+from .parts import into, mean_where, reduced, var_where
 
 __all__ = [
     "all",
@@ -48,6 +52,9 @@ def sum(
     keepdims: bool = NO,
     dim: Axes = None,
     keepdim: Keep = None,
+    out: Tensor | None = None,
+    initial: Any = None,
+    where: Any = None,
 ) -> Tensor:
     """New tensor: the sum of 0 and all over `axis`, so never -0. Integers add up in 64 bits, unless a dtype is given. Raises AxisError.
 
@@ -55,6 +62,8 @@ def sum(
     >>> tx.sum(tx.asarray([[1, 2], [3, 4]]), axis=0).tolist()
     [4, 6]
     """
+    if out is not None or initial is not None or where is not None:
+        return reduced("sum", x, axis, keepdims, dim, keepdim, out=out, where=where, initial=initial, dtype=dtype)
     return asarray(x).sum(axis, dtype, keepdims, dim=dim, keepdim=keepdim)
 
 
@@ -67,6 +76,9 @@ def prod(
     keepdims: bool = NO,
     dim: Axes = None,
     keepdim: Keep = None,
+    out: Tensor | None = None,
+    initial: Any = None,
+    where: Any = None,
 ) -> Tensor:
     """New tensor: the product over `axis`, of nothing 1. Integers multiply in 64 bits, unless a dtype is given.
 
@@ -74,41 +86,82 @@ def prod(
     >>> tx.prod(tx.asarray([2, 3, 7])).item()
     42
     """
+    if out is not None or initial is not None or where is not None:
+        return reduced("prod", x, axis, keepdims, dim, keepdim, out=out, where=where, initial=initial, dtype=dtype)
     return asarray(x).prod(axis, dtype, keepdims, dim=dim, keepdim=keepdim)
 
 
-def max(x: Tensor, /, axis: Axes = None, *, keepdims: bool = NO, dim: Axes = None, keepdim: Keep = None) -> Tensor:
+def max(
+    x: Tensor,
+    /,
+    axis: Axes = None,
+    *,
+    keepdims: bool = NO,
+    dim: Axes = None,
+    keepdim: Keep = None,
+    out: Tensor | None = None,
+    initial: Any = None,
+    where: Any = None,
+) -> Tensor:
     """New tensor: the largest element over `axis`; NaN if there is one. Raises ShapeError where there are no elements.
 
     >>> import tenxor as tx
     >>> tx.max(tx.asarray([[1, 5], [7, 2]]), axis=1).tolist()
     [5, 7]
     """
+    if out is not None or initial is not None or where is not None:
+        return reduced("max", x, axis, keepdims, dim, keepdim, out=out, where=where, initial=initial)
     return asarray(x).max(axis, keepdims, dim=dim, keepdim=keepdim)
 
 
-def min(x: Tensor, /, axis: Axes = None, *, keepdims: bool = NO, dim: Axes = None, keepdim: Keep = None) -> Tensor:
+def min(
+    x: Tensor,
+    /,
+    axis: Axes = None,
+    *,
+    keepdims: bool = NO,
+    dim: Axes = None,
+    keepdim: Keep = None,
+    out: Tensor | None = None,
+    initial: Any = None,
+    where: Any = None,
+) -> Tensor:
     """New tensor: the smallest element over `axis`; NaN if there is one. Raises ShapeError where there are no elements.
 
     >>> import tenxor as tx
     >>> tx.min(tx.asarray([[1, 5], [7, 2]]), axis=1).tolist()
     [1, 2]
     """
+    if out is not None or initial is not None or where is not None:
+        return reduced("min", x, axis, keepdims, dim, keepdim, out=out, where=where, initial=initial)
     return asarray(x).min(axis, keepdims, dim=dim, keepdim=keepdim)
 
 
 amax, amin = max, min
 
 
-def mean(x: Tensor, /, axis: Axes = None, *, keepdims: bool = NO, dim: Axes = None, keepdim: Keep = None) -> Tensor:
+def mean(
+    x: Tensor,
+    /,
+    axis: Axes = None,
+    *,
+    keepdims: bool = NO,
+    dim: Axes = None,
+    keepdim: Keep = None,
+    out: Tensor | None = None,
+    where: Any = None,
+) -> Tensor:
     """New float tensor: the mean over `axis`, of nothing NaN. Integers become float64.
 
     >>> import tenxor as tx
     >>> tx.mean(tx.asarray([1, 2, 3, 4])).item()
     2.5
     """
+    if where is not None:
+        axis, keepdims = one_spelling("mean", "axis", axis, "dim", dim), one_spelling("mean", "keepdims", keepdims, "keepdim", keepdim, NO)
+        return into("mean", out, mean_where(x, axis, keepdims, where))
     found: Tensor = asarray(x).mean(axis, keepdims, dim=dim, keepdim=keepdim)
-    return found
+    return into("mean", out, found)
 
 
 def var(
@@ -120,6 +173,8 @@ def var(
     keepdims: bool = NO,
     dim: Axes = None,
     keepdim: Keep = None,
+    out: Tensor | None = None,
+    where: Any = None,
 ) -> Tensor:
     """New float tensor: the mean squared distance from the mean over `axis`, dividing by `count - correction`.
 
@@ -129,8 +184,11 @@ def var(
     >>> tx.var(tx.asarray([1.0, 2.0, 3.0]), correction=1).item()
     1.0
     """
+    if where is not None:
+        axis, keepdims = one_spelling("var", "axis", axis, "dim", dim), one_spelling("var", "keepdims", keepdims, "keepdim", keepdim, NO)
+        return into("var", out, var_where("var", x, axis, correction, keepdims, where))
     found: Tensor = asarray(x).var(axis, correction, keepdims, dim=dim, keepdim=keepdim)
-    return found
+    return into("var", out, found)
 
 
 def std(
@@ -142,6 +200,8 @@ def std(
     keepdims: bool = NO,
     dim: Axes = None,
     keepdim: Keep = None,
+    out: Tensor | None = None,
+    where: Any = None,
 ) -> Tensor:
     """New float tensor: the standard deviation over `axis`, the square root of `var`.
 
@@ -149,27 +209,54 @@ def std(
     >>> tx.std(tx.asarray([1.0, 3.0])).item()
     1.0
     """
+    if where is not None:
+        axis, keepdims = one_spelling("std", "axis", axis, "dim", dim), one_spelling("std", "keepdims", keepdims, "keepdim", keepdim, NO)
+        return into("std", out, var_where("std", x, axis, correction, keepdims, where).sqrt())
     found: Tensor = asarray(x).std(axis, correction, keepdims, dim=dim, keepdim=keepdim)
-    return found
+    return into("std", out, found)
 
 
-def any(x: Tensor, /, axis: Axes = None, *, keepdims: bool = NO, dim: Axes = None, keepdim: Keep = None) -> Tensor:
+def any(
+    x: Tensor,
+    /,
+    axis: Axes = None,
+    *,
+    keepdims: bool = NO,
+    dim: Axes = None,
+    keepdim: Keep = None,
+    out: Tensor | None = None,
+    where: Any = None,
+) -> Tensor:
     """New bool tensor: whether any element over `axis` is true, that is, not zero; of nothing False.
 
     >>> import tenxor as tx
     >>> tx.any(tx.asarray([[0, 0], [0, 1]]), axis=1).tolist()
     [False, True]
     """
+    if out is not None or where is not None:
+        return reduced("any", x, axis, keepdims, dim, keepdim, out=out, where=where)
     return asarray(x).any(axis, keepdims, dim=dim, keepdim=keepdim)
 
 
-def all(x: Tensor, /, axis: Axes = None, *, keepdims: bool = NO, dim: Axes = None, keepdim: Keep = None) -> Tensor:
+def all(
+    x: Tensor,
+    /,
+    axis: Axes = None,
+    *,
+    keepdims: bool = NO,
+    dim: Axes = None,
+    keepdim: Keep = None,
+    out: Tensor | None = None,
+    where: Any = None,
+) -> Tensor:
     """New bool tensor: whether all elements over `axis` are true, that is, not zero; of nothing True.
 
     >>> import tenxor as tx
     >>> tx.all(tx.asarray([[1, 0], [1, 1]]), axis=1).tolist()
     [False, True]
     """
+    if out is not None or where is not None:
+        return reduced("all", x, axis, keepdims, dim, keepdim, out=out, where=where)
     return asarray(x).all(axis, keepdims, dim=dim, keepdim=keepdim)
 
 

@@ -114,6 +114,18 @@ class Arithmetic(Accumulating):
         result = self.__pow__(other)
         return result if result is NotImplemented else self._hold(result, "pow", "**")
 
+    def _receive(self, op: str, result: Core, where: Any = None) -> Self:
+        """Itself, the `out` of an operation, with the elements of its result; with `where` only those where that is true."""
+        fits = KINDS[result.dtype.kind] <= KINDS[self.dtype.kind]
+        if fits and where is not None and where is not True:
+            result = self._compute(OPS["where"], self._operand(where, op), result.astype(self.dtype, copy=False), self)  # type: ignore[attr-defined]
+        if result.layout.shape != self.layout.shape:
+            raise ShapeError(f"{op}: out has shape {self.layout.shape}, and the result {result.layout.shape}; they are equal")
+        if not fits:
+            raise DTypeError(f"{op}: the result is {result.dtype}, which out of {self.dtype} cannot hold; give one of {result.dtype}")
+        self._write(result, op)
+        return self
+
     def _hold(self, result: Core, name: str, infix: str) -> Self:
         """Itself with the result of an operation in place, which must have its shape and a dtype of no higher kind."""
         if result.layout.shape != self.layout.shape:

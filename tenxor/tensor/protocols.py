@@ -44,20 +44,24 @@ class Protocols(Differentiating):
     # NumPy
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, out: tuple[Any, ...] = (), **options: Any) -> Any:
-        """`array + tensor` and `np.sin(tensor)` are tensors, `np.add.at(tensor, key, values)` works in place; ufuncs that we
-        have not compute on arrays.
+        """`array + tensor` and `np.sin(tensor)` are tensors, `np.add.at(tensor, key, values)` and `np.add(x, y, out=tensor)` work
+        in place; ufuncs that we have not compute on arrays.
         """
         if method == "at" and ufunc.__name__ in _REDUCTIONS and isinstance(inputs[0], Protocols):
             t, key, value = inputs
             name = f"np.{ufunc.__name__}.at"
             t._scatter(name, t._selection(name, t.layout, key), t._operand(value, name), _REDUCTIONS[ufunc.__name__])
             return None
-        if method == "__call__" and not out and not options:
+        into = out[0] if len(out) == 1 and isinstance(out[0], Protocols) else None
+        known = not options if into is None else options.keys() <= {"where"}
+        if method == "__call__" and known and (into is not None or not out):
+            found, name = None, _UFUNCS.get(ufunc.__name__, ufunc.__name__)
             if ufunc is np.matmul:
-                return matmul(*(self._operand(x, "matmul") for x in inputs))
-            op = OPS.get(_UFUNCS.get(ufunc.__name__, ufunc.__name__))
-            if op is not None:
-                return self._compute(op, *(self._operand(x, op.name) for x in inputs))
+                found = matmul(*(self._operand(x, name) for x in inputs))
+            elif name in OPS:
+                found = self._compute(OPS[name], *(self._operand(x, name) for x in inputs))
+            if found is not None:
+                return found if into is None else into._receive(name, found, options.get("where"))
         if any(isinstance(o, Protocols) for o in out):
             raise ArgumentError(
                 f"np.{ufunc.__name__}: out is a Tensor; write t[...] = np.{ufunc.__name__}(...) instead"

@@ -1,0 +1,94 @@
+"""Reductions of some of the elements (`where`), with one more (`initial`), into a tensor that there is (`out`): what
+NumPy's take besides.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+from ..creation import asarray, full
+from ..errors import ArgumentError, DTypeError, ShapeError
+from ..ops import OPS
+from ..ops.reductions import COMBINED_BY
+from ..tensor import Tensor
+from ..tensor.arguments import NO, Axes, axes_of, one_spelling, truth
+from ..tensor.core import broadcast
+from .hosted import as_dtype
+
+_NOTHING: dict[str, Any] = {"sum": 0, "prod": 1, "any": False, "all": True}  # what changes no result
+
+
+def reduced(
+    op: str,
+    x: Any,
+    axis: Axes,
+    keepdims: Any,
+    dim: Axes,
+    keepdim: bool | None,
+    *,
+    out: Any,
+    where: Any,
+    initial: Any = None,
+    dtype: object = None,
+) -> Tensor:
+    """A reduction of `x` by the method `op`, of the elements that are true in `where`, and of `initial`; into `out`, if it is given."""
+    x = asarray(x)
+    axis = one_spelling(op, "axis", axis, "dim", dim)
+    keep = truth(op, "keepdims", one_spelling(op, "keepdims", keepdims, "keepdim", keepdim, default=NO))
+    if where is not None and where is not True:
+        rest = _NOTHING.get(op, initial)
+        if rest is None:
+            raise ArgumentError(f"{op}: where may leave no elements, of which there is no {op}; give initial=, what it is then")
+        x = Tensor._compute(OPS["where"], mask_of(op, where, x), x, rest)
+    axes = axes_of(op, axis, x.ndim)
+    if initial is not None and prod([x.shape[a] for a in axes]) == 0:
+        shape = [1 if a in axes else n for a, n in enumerate(x.shape) if keep or a not in axes]
+        found = full(shape, initial, dtype=x.dtype if dtype is None else dtype)
+    else:
+        found = getattr(x, op)(axes, dtype, keep) if op in ("sum", "prod") else getattr(x, op)(axes, keep)
+        if initial is not None:
+            found = as_dtype(Tensor._compute(OPS[COMBINED_BY[op]], found, found._operand(initial, op)), found.dtype)
+    return into(op, out, found)
+
+
+def mask_of(op: str, where: Any, x: Tensor) -> Tensor:
+    """A bool tensor of `x`'s shape."""
+    mask = asarray(where)
+    if mask.dtype.kind != "bool":
+        raise DTypeError(f"{op}: where is a bool tensor, not one of {mask.dtype}; use x != 0")
+    if broadcast(op, mask.shape, x.shape) != x.shape:
+        raise ShapeError(f"{op}: where has shape {mask.shape}, which does not broadcast to that of the tensor, {x.shape}")
+    return mask.expand(x.shape)
+
+
+def into(op: str, out: Any, found: Tensor) -> Tensor:
+    """The result, or `out` with it."""
+    if out is None:
+        return found
+    target = out[0] if isinstance(out, tuple) and len(out) == 1 else out
+    if not isinstance(target, Tensor):
+        raise DTypeError(f"{op}: out is a tensor, not {type(target).__name__}; tx.asarray(array, copy=False) shares an array")
+    return target._receive(op, found)
+
+
+def mean_where(x: Any, axis: Axes, keepdims: bool, where: Any) -> Tensor:
+    """The mean of the elements that are true in `where`; of none NaN."""
+    x = asarray(x)
+    mask = mask_of("mean", where, x)
+    total = Tensor._compute(OPS["where"], mask, x, 0).sum(axis, keepdims=keepdims)
+    found: Tensor = total / mask.count_nonzero(axis, keepdims)
+    dtype = x.dtype if x.dtype.is_float or x.dtype.is_complex else found.dtype
+    return as_dtype(found, dtype)
+
+
+def var_where(op: str, x: Any, axis: Axes, correction: float, keepdims: bool, where: Any) -> Tensor:
+    """The variance of the elements that are true in `where`, divided by their number less the correction."""
+    x = asarray(x)
+    mask = mask_of(op, where, x)
+    centre = mean_where(x, axis, True, where)
+    away = x - centre
+    squares = away.square() if not away.dtype.is_complex else away.real.square() + away.imag.square()
+    total = Tensor._compute(OPS["where"], mask, squares, 0.0).sum(axis, keepdims=keepdims)
+    room = (mask.count_nonzero(axis, keepdims) - correction).clip(0, None)
+    return as_dtype(total / room, centre.dtype.part)
