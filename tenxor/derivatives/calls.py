@@ -16,7 +16,7 @@ from ..ops import OPS
 from .adjoint import Part
 from .partials import is_smooth
 from .past import Kept, Past, past_of
-from .rule import Making, Needs, Pulled, Rule, Tangents
+from .rule import Making, Needs, Pulled, Rule, Tangents, converted
 from .seen import Seen
 
 _CAST, _POSITIVE = OPS["cast"], OPS["positive"]
@@ -34,7 +34,7 @@ class Called:
         forms = [(node.shape, node.dtype, start) for node, start in zip(results, starts[:-1], strict=True)]
 
         def pulled(past: Making, g: Seen, wanted: Sequence[int], result: Node | None) -> Pulled:
-            each = [g.through(Layout.contiguous(shape, start)).cast(dtype) for shape, dtype, start in forms]
+            each = [converted(g.through(Layout.contiguous(shape, start)), dtype) for shape, dtype, start in forms]
             yield from pull(each, wanted)
 
         def pushed(past: Making, given: Tangents, result: Node | None) -> Seen | None:

@@ -13,7 +13,8 @@ from ..errors import ArgumentError, DTypeError, ShapeError
 from ..ops import OPS
 from ..tensor import Tensor
 from ..tensor.arguments import NO, Axes, axes_of, one_spelling, truth
-from .hosted import as_dtype, hosted
+from .hosted import as_dtype, has_past, hosted
+from .sorting import sort
 
 __all__ = ["median", "percentile", "quantile"]
 
@@ -158,7 +159,8 @@ def _between(rows: Tensor, below: Array, way: Array) -> Tensor:
     """Numbers that lie so much of the way between an element, by its place in order, and the next one."""
     last = rows.shape[-1] - 1
     above = np.minimum(below + (way > 0), last)
-    in_order = hosted("partition", rows, places=sorted({*below.tolist(), *above.tolist(), last}))[0]
+    places = sorted({*below.tolist(), *above.tolist(), last})
+    in_order = sort(rows) if has_past(rows) else hosted("partition", rows, places=places)[0]
     low, high = in_order.take(below, -1), in_order.take(above, -1)
     if not rows.dtype.is_float:
         return low

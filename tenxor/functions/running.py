@@ -11,7 +11,8 @@ from ..records import NamedTuple
 from ..tensor import Tensor
 from ..tensor.arguments import LAST_AXIS, axis_of, one_spelling
 from .elementwise import FUNCTIONS
-from .hosted import as_dtype
+from .hosted import as_dtype, has_past
+from .selecting import take_along_axis
 
 __all__ = ["cummax", "cummin", "divmod", "fmod", "logcumsumexp"]
 
@@ -54,13 +55,15 @@ def cummin(x: Tensor, /, axis: int = LAST_AXIS, *, dim: int | None = None) -> Ex
 
 def _extremes(name: str, op: str, x: Tensor, axis: int) -> Extremes:
     place = axis_of(op, axis, x.ndim)
-    values = x._scan(name, op, place, None)
-    here: Any = x == values
+    known = x.detach() if has_past(x) else x
+    values = known._scan(name, op, place, None)
+    here: Any = known == values
     if x.dtype.is_float:
         here = here | x.isnan()
     shape = tuple([n if a == place else 1 for a, n in enumerate(x.shape)])
     marked = Tensor._compute(OPS["where"], here, positions((x.shape[place],)).reshape(shape), 0)
-    return Extremes(values, marked._scan("max", op, place, None))
+    indices = marked._scan("max", op, place, None)
+    return Extremes(take_along_axis(x, indices, axis=place) if known is not x else values, indices)
 
 
 def logcumsumexp(x: Tensor, /, axis: int = LAST_AXIS, *, dim: int | None = None) -> Tensor:

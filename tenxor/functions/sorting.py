@@ -19,7 +19,7 @@ from ..ops import OPS
 from ..records import NamedTuple
 from ..tensor import Tensor
 from ..tensor.arguments import LAST_AXIS, axis_of, one_spelling, truth
-from .hosted import hosted
+from .hosted import has_past, hosted
 from .selecting import take_along_axis
 
 __all__ = ["argsort", "lexsort", "sort", "topk"]
@@ -52,7 +52,8 @@ def sort(
     rows = x.moveaxis(place, -1)
     few = x.size < FEW and x.dtype is not bfloat16
     bits = None if few else _BITS.get(x.dtype)
-    if bits is not None and stable and bool((x.view(bits) == int(bits.lowest)).any()):  # a zero below 0
+    zeros = bits is not None and stable and bool((x.view(bits) == int(bits.lowest)).any())  # some are below 0
+    if zeros or has_past(x):
         return take_along_axis(x, _order(rows, descending, True).moveaxis(-1, place), axis=place)
     if bits is int16:
         found = hosted("sort", _ranks(rows), kind=_RADIX)[0]

@@ -8,6 +8,7 @@ Decompositions are LAPACK's, by way of NumPy, on our memory; products and norms 
 from ..functions.contraction import outer as outer
 from ..functions.contraction import tensordot as tensordot
 from ..functions.contraction import vecdot as vecdot
+from ..functions.hosted import BACKWARD as _BACKWARD
 from ..functions.manipulation import matrix_transpose as matrix_transpose
 from ..tensor.contraction import matmul as matmul
 from .decompositions import cholesky as cholesky
@@ -18,6 +19,7 @@ from .decompositions import eigvalsh as eigvalsh
 from .decompositions import qr as qr
 from .decompositions import svd as svd
 from .decompositions import svdvals as svdvals
+from .derivatives import COTANGENTS as _COTANGENTS
 from .matrices import cross as cross
 from .matrices import det as det
 from .matrices import diagonal as diagonal
@@ -37,4 +39,5 @@ from .solving import pinv as pinv
 from .solving import solve as solve
 from .solving import solve_triangular as solve_triangular
 
+_BACKWARD.update(_COTANGENTS)
 __all__ = sorted(name for name in globals() if not name.startswith("_") and callable(globals()[name]))

@@ -1,0 +1,169 @@
+"""Derivatives of what NumPy computes, beside differences, and derivatives of derivatives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tenxor as tx
+from tenxor.errors import DerivativeError, TraceError
+
+from .matrices import adjoint, random
+
+L, F = tx.linalg, tx.fft
+Function = Callable[[Any], Any]
+STEP = 1e-6
+
+
+def hermitian(x: Any) -> Any:
+    return (x + adjoint(x)) / 2
+
+
+def definite(x: Any) -> Any:
+    return x @ adjoint(x) + tx.eye(x.shape[-1], dtype=x.dtype)
+
+
+def sizes(x: Any) -> Any:
+    """What does not change when numbers are turned."""
+    return (x * x.conj()).real if x.dtype.is_complex else x * x
+
+
+def of_eigh(x: Any) -> Any:
+    values, vectors = L.eigh(hermitian(x))
+    return values, sizes(vectors)
+
+
+def of_eig(x: Any) -> Any:
+    values, vectors = L.eig(x)
+    return values, sizes(vectors)
+
+
+def of_svd(x: Any) -> Any:
+    u, s, vh = L.svd(x, full_matrices=x.shape[-1] == x.shape[-2])
+    return sizes(u), s, sizes(vh), u @ vh
+
+
+SQUARE: dict[str, Function] = {
+    "inv": L.inv,
+    "det": L.det,
+    "slogdet": lambda x: tuple(L.slogdet(x)) if x.dtype.is_complex else L.slogdet(x).logabsdet,
+    "solve": lambda x: L.solve(x, x[..., :2] * 2),
+    "solve, one vector": lambda x: L.solve(x, tx.ones(4)),
+    "solve, one matrix for many": lambda x: L.solve(x[:1], x),
+    "cholesky": lambda x: L.cholesky(definite(x)),
+    "cholesky, upper": lambda x: L.cholesky(definite(x), upper=True),
+    "eigvalsh": lambda x: L.eigvalsh(hermitian(x)),
+    "eigh": of_eigh,
+    "eigh, upper": lambda x: L.eigh(hermitian(x), UPLO="U").eigenvalues,
+    "eigvals": L.eigvals,
+    "eig": of_eig,
+    "solve_triangular": lambda x: L.solve_triangular(x, x * x, upper=True),
+    "expm": lambda x: L.expm(x / 4),
+    "matrix_power": lambda x: L.matrix_power(x, -2),
+    "cond": lambda x: L.cond(x, 1),
+    "norm": lambda x: L.matrix_norm(x, ord="nuc"),
+}
+ANY: dict[str, Function] = {
+    "svdvals": L.svdvals,
+    "svd": of_svd,
+    "qr": lambda x: tuple(L.qr(x)),
+    "pinv": L.pinv,
+    "lstsq": lambda x: L.lstsq(x, x[..., :2] ** 2).solution,
+    "fft": F.fft,
+    "fft, cropped": lambda x: F.fft(x, n=2, axis=-2, norm="ortho"),
+    "ifft, filled": lambda x: F.ifft(x, n=9),
+    "fftn": lambda x: F.fftn(x, norm="forward"),
+    "irfft": F.irfft,
+    "irfft, odd": lambda x: F.irfft(x, n=5, axis=-2, norm="ortho"),
+    "hfft": lambda x: F.hfft(x, n=7),
+    "irfftn": lambda x: F.irfftn(x, axes=(-2, -1)),
+}
+REAL: dict[str, Function] = {
+    "rfft": F.rfft,
+    "rfft, filled": lambda x: F.rfft(x, n=9, norm="forward"),
+    "ihfft": lambda x: F.ihfft(x, n=3),
+    "rfftn": lambda x: F.rfftn(x, axes=(-2, -1)),
+    "sort": lambda x: tx.sort(x, axis=-2, descending=True),
+    "topk": lambda x: tx.topk(x, 2).values,
+    "median": lambda x: tx.median(x, axis=-1),
+    "quantile": lambda x: tx.quantile(x, [0.1, 0.5], axis=-1),
+    "unique": lambda x: tx.unique_values(x[..., :3, :3]) ** 2,
+    "cummax": lambda x: tx.cummax(x).values,
+    "logcumsumexp": tx.logcumsumexp,
+    "interp": lambda x: tx.interp(x, [-9.0, 0.0, 1.0, 9.0], [0.0, 2.0, 1.0, 5.0]),
+    "fmod": lambda x: tx.fmod(x, 0.3),
+}
+
+
+def loss(function: Function, x: Any) -> Any:
+    """A number made of all results, the parts of which weigh differently."""
+    found = function(x)
+    total = 0.0
+    for k, t in enumerate(found if isinstance(found, tuple) else (found,)):
+        weights = random(t.shape, t.dtype, seed=10 + k)
+        product = t * weights.conj() if t.dtype.is_complex else t * weights
+        total = total + (product.real if t.dtype.is_complex else product).sum()
+    return total
+
+
+def check(function: Function, x: Any) -> None:
+    along = random(x.shape, x.dtype, seed=5)
+    given = tx.grad(lambda t: loss(function, t))(x)
+    assert given.shape == x.shape and given.dtype is x.dtype
+    product = given.conj() * along if x.dtype.is_complex else given * along
+    found = float((product.real if x.dtype.is_complex else product).sum())
+    wanted = float(loss(function, x + STEP * along) - loss(function, x - STEP * along)) / (2 * STEP)
+    assert abs(found - wanted) <= 1e-6 * max(1.0, abs(wanted), float(abs(given).max()))
+
+
+@pytest.mark.parametrize("name", SQUARE)
+@pytest.mark.parametrize("dtype", [tx.float64, tx.complex128], ids=str)
+def test_of_square_matrices(name: str, dtype: tx.DType) -> None:
+    check(SQUARE[name], random((3, 4, 4), dtype))
+
+
+@pytest.mark.parametrize("name", ANY)
+@pytest.mark.parametrize("dtype", [tx.float64, tx.complex128], ids=str)
+@pytest.mark.parametrize("shape", [(2, 4, 4), (5, 3), (3, 5)])
+def test_of_any_matrices(name: str, dtype: tx.DType, shape: tuple[int, ...]) -> None:
+    check(ANY[name], random(shape, dtype))
+
+
+@pytest.mark.parametrize("name", REAL)
+@pytest.mark.parametrize("shape", [(2, 4, 4), (5, 3), (40, 40)])
+def test_of_real_numbers(name: str, shape: tuple[int, ...]) -> None:
+    check(REAL[name], random(shape))
+
+
+@pytest.mark.parametrize("name", ["inv", "det", "slogdet", "solve", "cholesky", "eigvalsh", "eigh", "expm"])
+def test_derivatives_have_derivatives(name: str) -> None:
+    def once(x: Any) -> Any:
+        return tx.grad(lambda t: loss(SQUARE[name], t))(x)
+
+    check(once, random((3, 4, 4)))
+
+
+def test_backward_and_views() -> None:
+    x = random((4, 4)).requires_grad_()
+    L.inv(x.T[::-1]).sum().backward()
+    y = x.detach().requires_grad_()
+    L.solve(y.T[::-1], tx.eye(4)).sum().backward()
+    np.testing.assert_allclose(x.grad.to_numpy(), y.grad.to_numpy(), rtol=1e-10)
+
+
+def test_what_has_no_derivative_says_so() -> None:
+    x = random((4, 2)).requires_grad_()
+    assert not tx.argsort(x).requires_grad and not tx.searchsorted(tx.sort(x[:, 0]), 0.5).requires_grad
+    for function, words in (
+        (lambda t: L.svd(t).U, "full_matrices=False"),
+        (lambda t: L.qr(t, mode="complete").Q, "mode='reduced'"),
+    ):
+        with pytest.raises(DerivativeError, match=words):
+            function(x).sum().backward()
+    with pytest.raises(TraceError, match="inv: is computed at the call.*give it the whole batch"):
+        tx.vmap(L.inv)(tx.ones((2, 3, 3)))
+    with pytest.raises(DerivativeError, match="no forward derivative"):
+        tx.jvp(L.inv, (random((2, 2)),), (tx.ones((2, 2)),))
