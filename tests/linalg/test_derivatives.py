@@ -163,7 +163,7 @@ def test_what_has_no_derivative_says_so() -> None:
     ):
         with pytest.raises(DerivativeError, match=words):
             function(x).sum().backward()
-    with pytest.raises(TraceError, match="inv: is computed at the call.*give it the whole batch"):
+    with pytest.raises(TraceError, match=r"inv: is computed at the call.*give it the whole batch"):
         tx.vmap(L.inv)(tx.ones((2, 3, 3)))
     with pytest.raises(DerivativeError, match="no forward derivative"):
         tx.jvp(L.inv, (random((2, 2)),), (tx.ones((2, 2)),))
