@@ -10,7 +10,7 @@ from ..dtypes import DType
 from ..errors import DerivativeError, TraceError
 from ..host import HOST, run
 from ..host.running import Operand
-from ..node import tracking, untracked
+from ..node import tracking
 from ..tensor import Tensor
 
 _NO_SIZES: Mapping[str, int] = {}
@@ -26,16 +26,15 @@ def hosted(name: str, *operands: Tensor, sizes: Mapping[str, int] = _NO_SIZES, *
     The operands have dtypes that NumPy has, so none is bfloat16. DerivativeError if there is to be a derivative of what has none,
     TraceError for what has no value yet.
     """
-    if any([t.node.traced for t in operands]):
+    given = [Operand(t.node, t.layout, t.dtype) for t in operands]
+    if any([x.node.traced for x in given]):
         raise TraceError(
             f"{name}: is computed at the call, so no function that is traced (tx.vmap, tx.map) can have it in it; all axes before those of"
             " a matrix, row or signal are a batch, so give it the whole batch"
         )
     if has_past(*operands) and any(dtype != "index" for dtype in HOST[name].dtypes):
         return _one_step(name, operands, sizes, options)
-    with untracked():
-        given = [Operand(t.node, t.layout, t.dtype) for t in operands]
-        return tuple([Tensor._of(node) for node in run(HOST[name], given, sizes, options)])
+    return tuple([Tensor._of(node) for node in run(HOST[name], given, sizes, options)])
 
 
 def has_past(*tensors: Tensor) -> bool:

@@ -13,7 +13,7 @@ from ..dtypes import DType
 from ..errors import LinearAlgebraError, ShapeError
 from ..layout import Layout, broadcast_shapes
 from ..memory import allocate
-from ..node import Node, data
+from ..node import Node, data, untracked
 from ..ops import OPS
 from ..realize import realize
 from ..records import NamedTuple
@@ -48,25 +48,31 @@ def seen(operand: Operand) -> tuple[Node, Array]:
 def _copied(operand: Operand) -> Node:
     """The same elements in row-major order, in memory that nobody else reads."""
     node, layout, dtype = operand
-    found = Node.of(_POSITIVE, layout.shape, dtype, (node,), (layout,))
+    with untracked():  # what becomes of it is no copy to derivatives
+        found = Node.of(_POSITIVE, layout.shape, dtype, (node,), (layout,))
     realize(found)
     return found
 
 
-def _elements(node: Node, layout: Layout, dtype: DType, writeable: bool = False) -> tuple[Node, Array]:
+def _elements(node: Node, layout: Layout, dtype: DType) -> tuple[Node, Array]:
     assert node.buffer is not None
     size = dtype.itemsize
     strides = [s * size for s in layout.strides]
     offset = layout.offset if layout.size else 0
     found: Array = np.ndarray(layout.shape, dtype.numpy, node.buffer.typed(dtype), offset * size, strides)
-    found.flags.writeable = writeable
+    found.flags.writeable = False
     return node, found
+
+
+def _written(node: Node) -> tuple[Node, Array]:
+    """A node that nobody else has, and its memory, to write into."""
+    assert node.buffer is not None
+    return node, np.ndarray(node.shape, node.dtype.numpy, node.buffer.typed(node.dtype))
 
 
 def _memory(op: str, shape: Shape, dtype: DType) -> tuple[Node, Array]:
     """New memory for a result."""
-    node = data(allocate(prod(shape) * dtype.itemsize, op, shape, dtype), shape, dtype)
-    return _elements(node, Layout.contiguous(shape), dtype, writeable=True)
+    return _written(data(allocate(prod(shape) * dtype.itemsize, op, shape, dtype), shape, dtype))
 
 
 def run(op: HostOp, operands: Sequence[Operand], sizes: Mapping[str, int], options: Mapping[str, Any]) -> list[Node]:
@@ -77,7 +83,7 @@ def run(op: HostOp, operands: Sequence[Operand], sizes: Mapping[str, int], optio
     shapes = tuple([x.layout.shape for x in operands])
     batch, shapes, dtypes, each = _sizes(op, shapes, operands[0].dtype, tuple(sizes.items()))
     if op.in_place:
-        results = [_elements(_copied(operands[0]), Layout.contiguous(operands[0].layout.shape), dtypes[0], True)]
+        results = [_written(_copied(operands[0]))]
         given = results
     else:
         given = [seen(x) for x in operands]
