@@ -108,7 +108,7 @@ else:
         "functions.scattering": "index_add scatter_add scatter_reduce",
         "functions.searching": "bucketize digitize searchsorted",
         "functions.selecting": "argwhere isin nonzero take take_along_axis",
-        "functions.sets": "unique_all unique_counts unique_inverse unique_values",
+        "functions.sets": "mode unique_all unique_counts unique_inverse unique_values",
         "functions.sorting": "argsort lexsort sort topk",
         "functions.stacking": (
             "array_split atleast_1d atleast_2d atleast_3d block column_stack dsplit dstack hsplit hstack vsplit vstack"

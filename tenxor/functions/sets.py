@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..creation import asarray, empty, ones
+from ..creation import asarray, empty, ones, positions
 from ..dtypes import bfloat16, boolean, float32, int64
+from ..errors import ShapeError
+from ..ops import OPS
 from ..records import NamedTuple
 from ..tensor import Tensor
+from ..tensor.arguments import LAST_AXIS, NO, axis_of, one_spelling, truth
 from .hosted import as_dtype, has_past, hosted
 from .joining import concat
-from .selecting import take
+from .selecting import take, take_along_axis
 from .sorting import FEW, argsort
 from .statistics import diff
 
-__all__ = ["unique_all", "unique_counts", "unique_inverse", "unique_values"]
+__all__ = ["mode", "unique_all", "unique_counts", "unique_inverse", "unique_values"]
 
 
 class UniqueAll(NamedTuple):
@@ -133,3 +136,39 @@ class _Runs:
         found[self.order] = self.begins.astype(int64).cumulative_sum() - 1
         reshaped: Tensor = found.reshape(self.shape)
         return reshaped
+
+
+class Mode(NamedTuple):
+    """The `values`, and their `indices` along the axis."""
+
+    values: Tensor
+    indices: Tensor
+
+
+def mode(
+    x: Tensor, /, axis: int = LAST_AXIS, *, keepdims: bool = NO, dim: int | None = None, keepdim: bool | None = None
+) -> Mode:
+    """New tensors, by the names `values` and `indices`: the most frequent element along an axis, of several the
+    smallest, and where it is last.
+
+    Raises AxisError, and ShapeError where there are no elements. (PyTorch's `mode`.)
+
+    >>> import tenxor as tx
+    >>> found = tx.mode(tx.asarray([[3, 1, 3], [2, 2, 1]]))
+    >>> found.values.tolist(), found.indices.tolist()
+    ([3, 2], [2, 1])
+    """
+    x = asarray(x)
+    place = axis_of("mode", one_spelling("mode", "axis", axis, "dim", dim, default=LAST_AXIS), x.ndim)
+    keep = truth("mode", "keepdims", one_spelling("mode", "keepdims", keepdims, "keepdim", keepdim, default=NO))
+    size = x.shape[place]
+    if size == 0:
+        raise ShapeError(f"mode: axis {place} of shape {x.shape} has size 0, and nothing has no mode; give a tensor with elements there")
+    rows = x.moveaxis(place, -1)
+    order = argsort(rows)
+    in_order = take_along_axis(rows, order)
+    begins = concat([ones((*rows.shape[:-1], 1), dtype=boolean), in_order[..., 1:] != in_order[..., :-1]], -1)
+    since = Tensor._compute(OPS["where"], begins, positions((size,)), 0)._scan("max", "mode", -1, None)
+    best = (positions((size,)) - since).argmax(-1, True)  # the first of the longest runs, at its end
+    found = [take_along_axis(t, best) for t in (in_order, order)]
+    return Mode(*[t.moveaxis(-1, place) if keep else t.squeeze(-1) for t in found])

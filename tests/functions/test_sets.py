@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import tenxor as tx
+from tenxor.errors import ShapeError
 
 from .ordering import REAL, drawn, in_order
 from .samples import SAMPLES, each_sample
@@ -59,6 +60,23 @@ def test_every_layout(sample: str) -> None:
     tensor, array = SAMPLES[sample]()
     for ours, theirs in zip(tx.unique_all(tensor), np.unique_all(array), strict=True):
         np.testing.assert_array_equal(ours.to_numpy(), theirs)
+
+
+@pytest.mark.parametrize("dtype", REAL, ids=str)
+def test_mode(dtype: tx.DType) -> None:
+    x = drawn(dtype, (5, 60, 3), seed=4, most=3)
+    for axis in (0, 1, -1):
+        found = tx.mode(x, axis=axis)
+        rows = x.moveaxis(axis, -1).reshape(-1, x.shape[axis])
+        assert found.values.dtype is dtype and found.values.shape == tuple(n for a, n in enumerate(x.shape) if a != axis % 3)
+        for row, value, index in zip(rows.tolist(), found.values.ravel().tolist(), found.indices.ravel().tolist(), strict=True):
+            values, _, _, counts = model(row)
+            wanted = values[counts.index(max(counts))]
+            assert value == wanted or (value != value and wanted != wanted)
+            assert row[index] == value or value != value
+        assert tx.mode(x, axis=axis, keepdims=True).values.ndim == 3
+    with pytest.raises(ShapeError, match=r"mode: axis 0 of shape .* has size 0"):
+        tx.mode(x[:0], axis=0)
 
 
 def test_names_are_the_standards() -> None:
