@@ -112,7 +112,7 @@ def one(w: Any, peers: list[Any], reference: Any, pace: Any) -> dict[str, Any]:
         if runs:
             contenders[peer.name] = fastest(runs)
     del right
-    kernel, python = inside.parts(contenders["tenxor"])
+    kernel, python = inside.parts(contenders["tenxor"], hosted=w.hosted)
     timed = side_by_side(contenders, pace)
     least = {
         "read": sum(a.nbytes for a in arrays) if w.read is None else w.read,

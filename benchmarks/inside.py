@@ -27,18 +27,18 @@ def compiles() -> int:
     return tx.compile_counts()[0]
 
 
-def parts(run: Run, rounds: int = 101, seconds: float = 0.3) -> tuple[float, float]:
+def parts(run: Run, rounds: int = 101, seconds: float = 0.3, *, hosted: bool = False) -> tuple[float, float]:
     """Seconds that one call of `run` spends in machine code, and outside it: medians.
 
     What is timed is from when the first thread enters a kernel to when the last one has left it. What it costs to call
     anything at all from Python is measured with a function of C that does nothing, and counted as Python's. Small work is
-    done by Python's own methods and by plans meanwhile.
+    done by Python's own methods and by plans meanwhile. What is `hosted` may run no kernel.
     """
     with shortcut.aside():
-        return _parts(run, rounds, seconds)
+        return _parts(run, rounds, seconds, hosted)
 
 
-def _parts(run: Run, rounds: int, seconds: float) -> tuple[float, float]:
+def _parts(run: Run, rounds: int, seconds: float, hosted: bool) -> tuple[float, float]:
     run()  # its kernels are there to be watched
     spans: list[tuple[float, float]] = []
     here = list(compiler().kernels.alive.values())
@@ -67,7 +67,7 @@ def _parts(run: Run, rounds: int, seconds: float) -> tuple[float, float]:
             each.call, each.call_free = call, call_free
         if pool is not None:
             pool.place.share = share
-    if not spans:
+    if not (spans or hosted):
         raise RuntimeError("no kernel was seen to run: kernels are called elsewhere than by MachineCode.call now")
     return statistics.median(inside), statistics.median(outside)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,10 +16,8 @@ _OTHER_BINS = {"torch": "has no histogram of float64 with equal edges"}
 
 def workloads(sizes: Sizes) -> Iterator[Workload]:
     """Small and large, in one row and in many."""
-    yield from _order(sizes)
-    yield from _counts(sizes)
-    yield from _matrices(sizes)
-    yield from _transforms(sizes)
+    for part in (_order, _counts, _matrices, _transforms):
+        yield from (replace(w, hosted=True) for w in part(sizes))
 
 
 def _order(sizes: Sizes) -> Iterator[Workload]:

@@ -50,7 +50,8 @@ class Workload:
 
     `spelled` holds a peer's own spellings, of which the fastest counts; `absent` says why a peer takes no part. What it
     must move at the least is its operands read once and its result written once, unless `read` says otherwise (bytes).
-    `numbers` are constants in numexpr's string: a plain 0.5 would make it compute in float64.
+    `numbers` are constants in numexpr's string: a plain 0.5 would make it compute in float64. What is `hosted` NumPy computes for
+    Tenxor, so that no kernel need run.
     """
 
     name: str
@@ -61,6 +62,7 @@ class Workload:
     flops: float = 0.0  # additions and multiplications, where that can be counted
     read: int | None = None
     compute_bound: bool = False
+    hosted: bool = False
     numexpr: str | None = None
     numbers: Mapping[str, Any] = field(default_factory=dict)
     spelled: Mapping[str, tuple[Line, ...]] = field(default_factory=dict)
