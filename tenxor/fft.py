@@ -177,22 +177,42 @@ def irfftn(x: Tensor, /, s: Sizes = None, axes: Axes = None, norm: str | None = 
 
 
 def fft2(x: Tensor, /, s: Sizes = None, axes: Axes = _LAST_TWO, norm: str | None = "backward") -> Tensor:
-    """New complex tensor: `fftn` along two axes, by default the last."""
+    """New complex tensor: `fftn` along two axes, by default the last.
+
+    >>> import tenxor as tx
+    >>> tx.fft.fft2(tx.ones((2, 2))).tolist()
+    [[(4+0j), 0j], [0j, 0j]]
+    """
     return fftn(x, s, axes, norm)
 
 
 def ifft2(x: Tensor, /, s: Sizes = None, axes: Axes = _LAST_TWO, norm: str | None = "backward") -> Tensor:
-    """New complex tensor: `ifftn` along two axes, by default the last."""
+    """New complex tensor: `ifftn` along two axes, by default the last.
+
+    >>> import tenxor as tx
+    >>> tx.fft.ifft2(tx.asarray([[4.0, 0.0], [0.0, 0.0]])).tolist()
+    [[(1+0j), (1+0j)], [(1+0j), (1+0j)]]
+    """
     return ifftn(x, s, axes, norm)
 
 
 def rfft2(x: Tensor, /, s: Sizes = None, axes: Axes = _LAST_TWO, norm: str | None = "backward") -> Tensor:
-    """New complex tensor: `rfftn` along two axes, by default the last."""
+    """New complex tensor: `rfftn` along two axes, by default the last.
+
+    >>> import tenxor as tx
+    >>> tx.fft.rfft2(tx.ones((2, 3))).shape
+    (2, 2)
+    """
     return rfftn(x, s, axes, norm)
 
 
 def irfft2(x: Tensor, /, s: Sizes = None, axes: Axes = _LAST_TWO, norm: str | None = "backward") -> Tensor:
-    """New real tensor: `irfftn` along two axes, by default the last."""
+    """New real tensor: `irfftn` along two axes, by default the last.
+
+    >>> import tenxor as tx
+    >>> tx.fft.irfft2(tx.asarray([[4.0, 0.0], [0.0, 0.0]])).tolist()
+    [[1.0, 1.0], [1.0, 1.0]]
+    """
     return irfftn(x, s, axes, norm)
 
 
