@@ -33,6 +33,7 @@ def bounded(node: Node) -> None:
     if node.count <= MAX_PENDING or node.traced:
         return
     last = _narrow(order)
+    del order  # who else holds a node is counted, when memory is to be written over
     if last:
         realize(*last)
         order = pending([node])

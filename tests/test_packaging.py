@@ -13,7 +13,7 @@ import tenxor
 
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-DIGITS = ROOT / "examples" / "data" / "digits.csv"
+DIGITS = ROOT / "tenxor" / "data" / "digits.csv"
 DIGITS_SHA256 = "6ebb3d2fee246a4e99363262ddf8a00a3c41bee6014c373ed9d9216ba7f651b8"
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 
 from ..errors import DerivativeError
-from ..node import TRACED, Node, Recipe, Scalar, untracked
+from ..node import TRACED, Node, Recipe, Scalar, next_number, untracked
 from ..pending import MAX_PENDING, bounded
 from ..records import NamedTuple
 from .adjoint import Part, total
@@ -16,7 +16,7 @@ from .rules import rule_of
 from .seen import Seen
 
 Root = tuple[Node, Seen]  # with the cotangent of its content
-MAX_WAITING = 4 * MAX_PENDING  # nodes of a cotangent that wait; of more a part is computed
+MAX_WAITING = 4 * MAX_PENDING  # nodes that are made until what a cotangent waits for is computed
 
 
 class Graph(NamedTuple):
@@ -131,14 +131,16 @@ def _walk(
         past = past_of(node)
         if past is not None and past in depends:
             parts.setdefault(past, []).append(g)
+    flushed = next_number()
     for past in reversed(graph.order):
         got = parts.pop(past, None)
         result = graph.nodes.pop(past, None)
         if got is None:
             continue
         g = passed(past, _total(got, past.recipe))
-        if g.node.count > MAX_WAITING:
+        if next_number() - flushed > MAX_WAITING:
             bounded(g.node)
+            flushed = next_number()
         sources = [past_of(kept) for kept in past.sources]
         needed = tuple([k for k, source in enumerate(sources) if source in depends])
         if needed:
