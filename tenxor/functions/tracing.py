@@ -64,8 +64,9 @@ def trace(op: str, function: Function, dtypes: Sequence[DType]) -> Traced:
         raise TraceError(
             f"{op}: the function returned a tensor of shape {result.shape}; it works on single elements and must return one number"
         )
-    if _depends(result.node):
-        formula = _formula(op, result.node, {node: Arg(k, node.dtype) for k, node in enumerate(arguments)}, extras)
+    made = _made_of(arguments, result.node)
+    if result.node in made:
+        formula = _formula(op, result.node, {node: Arg(k, node.dtype) for k, node in enumerate(arguments)}, made, extras)
     else:
         formula = extras.add(result.node, result.layout)
     return Traced(formula, tuple(dtypes), tuple(extras.found))
@@ -101,8 +102,10 @@ def _takes(function: Function, count: int) -> bool:
     return True
 
 
-def _formula(op: str, node: Node, known: dict[Node, Expr], extras: _Extras) -> Expr:
-    """The formula that a node computes; what it reads beside the arguments becomes an extra. `known` holds the arguments."""
+def _formula(op: str, node: Node, known: dict[Node, Expr], made: set[Node], extras: _Extras) -> Expr:
+    """The formula that a node computes; what it reads beside what is `made` of the arguments becomes an extra. `known` holds the
+    arguments.
+    """
     stack = [node]
     while stack:
         part = stack[-1]
@@ -113,18 +116,31 @@ def _formula(op: str, node: Node, known: dict[Node, Expr], extras: _Extras) -> E
                 f"{op}: the function uses {part.op} on {part.shape or 'its arguments'}; it may only use elementwise operations"
                 " on single elements; reduce or index before or after it"
             )
-        elif sources := [s for s in reversed(part.sources) if _depends(s) and s not in known]:
-            stack += sources  # type: ignore[arg-type]
+        elif sources := [s for s in reversed(part.sources) if type(s) is Node and s in made and s not in known]:
+            stack += sources
         else:
             pairs = zip(part.sources, part.layouts, strict=True)
-            args = [known[s] if type(s) is Node and _depends(s) else extras.add(s, layout) for s, layout in pairs]
+            args = [known[s] if type(s) is Node and s in made else extras.add(s, layout) for s, layout in pairs]
             known[part] = cast(args[0], part.dtype) if part.op is OPS["cast"] else apply(part.op, args)
     return known[node]
 
 
-def _depends(x: Node | Scalar) -> bool:
-    """Whether something is made from the arguments, which have no value."""
-    return type(x) is Node and x.traced
+def _made_of(arguments: Sequence[Node], result: Node) -> set[Node]:
+    """The arguments, which have no value, and what leads from them to the result. What else has none is an argument of a function
+    that is traced around this one.
+    """
+    found = set(arguments)
+    known: set[Node] = set(found)
+    stack = [(result, False)]
+    while stack:
+        node, ready = stack.pop()
+        if ready and any([s in found for s in node.sources]):
+            found.add(node)
+        elif node.traced and node not in known:
+            known.add(node)
+            stack.append((node, True))
+            stack += [(s, False) for s in node.sources if type(s) is Node]
+    return found
 
 
 class _Extras:
@@ -142,7 +158,8 @@ class _Extras:
         found = self.known.get((x, layout))
         if found is None:
             element = Node.of(OPS["positive"], (), x.dtype, (x,), (layout,))
-            realize(element)
+            if not element.traced:
+                realize(element)
             found = self.known[x, layout] = self.appended(element)
         return found
 

@@ -113,6 +113,8 @@ def _make_step(
     step.filling = call
     step.needs.update(call.needs)
     step.irrevocable = type(node.op) is Scatter
+    if step.irrevocable and step.over in call.needs:
+        step.may_take = ()  # its values are read from what it overwrites, in another order
     if step.irrevocable and not (node.op.checked and call.work <= target.sharing.unbroken):  # type: ignore[union-attr]
         step.may_take = ()  # it may fail, or take so long that a signal should end it, and cannot be done again
     if nbytes >= target.sharing.in_place and call.work <= target.sharing.unbroken and type(node.op) is Op and not call.flagged:

@@ -102,7 +102,7 @@ class Writing(Core):
         does not read that it is gone, and then the write may be made again as well as not.
         """
         new = self._replacement(value, through)
-        if new.buffer is not None or not (new.count > MAX_PENDING or reads_pinned(new)):
+        if new.buffer is not None or new.traced or not (new.count > MAX_PENDING or reads_pinned(new)):
             self._put(new)
             return
         before = ref(self.storage.node)
@@ -140,6 +140,8 @@ class Writing(Core):
             isinstance(x, Core) and is_pinned(x.storage.node) for x in read
         )
         self._put(self._stored(value, through, pinned, places))
+        if storage.node.traced:
+            return  # nothing of it has a value
         if spent and isinstance(value, Core):
             value.storage.node = _NOTHING  # else it could still be asked for, and what it reads would have to be kept
         if at_once or storage.node.count > MAX_PENDING:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -64,3 +66,23 @@ def test_cotangents_of_every_layout(move: str, given: str) -> None:
     assert g.shape == shape
     same = tx.asarray(np.array(g.to_numpy()))
     assert back(g)[0].tolist() == back(same)[0].tolist()
+
+
+@pytest.mark.parametrize("size", [6, 200])
+def test_a_cotangent_that_is_added_to_itself_elsewhere(size: int) -> None:
+    """The same cotangent goes to all elements as they are and to some of them once more, over its own memory."""
+    places = [int(k) for k in np.random.default_rng(0).integers(0, size, size)]
+    weights = np.arange(1.0, size + 1)
+    found = tx.grad(lambda x: ((x + x.oindex[places]) * tx.asarray(weights)).sum())(tx.ones(size))
+    wanted = weights.copy()
+    np.add.at(wanted, places, weights)
+    assert found.tolist() == wanted.tolist()
+
+
+def test_a_tangent_that_is_written_to_itself_elsewhere() -> None:
+    def function(x: Any) -> Any:
+        y = x.sin()
+        y[[1, 2, 1]] = y[:, 3:2:-2]
+        return y * y
+
+    check(function, [real(3, 4)])

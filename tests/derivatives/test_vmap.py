@@ -1,0 +1,233 @@
+"""Functions of batches: the same as of their members one by one; and derivatives of them, and them of derivatives."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tenxor as tx
+from tenxor.errors import ArgumentError, ShapeError, TenxorError, TraceError
+
+from .cases import JOINING, MOVES, REDUCTIONS, SCANS, Case, real
+from .differences import Array, listed
+from .elementwise import PUBLIC, REAL, drawn
+from .larger import LARGER
+
+MEMBERS = 3
+CASES = {**REDUCTIONS, **SCANS, **JOINING, **LARGER}
+BY_VALUES = ("mask of its own", "sorted out by nonzero")  # of which a shape is not known before there are values
+GRADIENTS = [name for k, name in enumerate(CASES) if k % 4 == 0]
+
+
+def batches(case: Case) -> list[Array]:
+    """Some members for each argument."""
+    found = []
+    for a in case.arrays:
+        shifts = np.arange(MEMBERS).reshape(MEMBERS, *[1] * a.ndim)
+        found.append(a * (1 + 0.25 * shifts) + 0.0 * shifts)
+    return found
+
+
+def one_by_one(function: Any, given: list[Array]) -> list[Array]:
+    each = [listed(function(*[tx.asarray(a[k].copy()) for a in given])) for k in range(MEMBERS)]
+    return [np.stack([t.to_numpy() for t in its]) for its in zip(*each, strict=True)]
+
+
+def check_same(found: list[Any], wanted: list[Array]) -> None:
+    assert len(found) == len(wanted)
+    for t, w in zip(found, wanted, strict=True):
+        assert t.shape == w.shape and t.dtype is tx.asarray(w).dtype
+        assert np.allclose(t.to_numpy(), w, rtol=1e-13, atol=1e-13, equal_nan=True)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_of_a_batch(name: str) -> None:
+    case = CASES[name]
+    if name.endswith(BY_VALUES):
+        with pytest.raises(TraceError):
+            tx.vmap(case.function)(*map(tx.asarray, batches(case)))
+        return
+    given = batches(case)
+    check_same(listed(tx.vmap(case.function)(*map(tx.asarray, given))), one_by_one(case.function, given))
+
+
+@pytest.mark.parametrize("name", [name for name in PUBLIC if name in REAL])
+def test_elementwise_operations_to_the_bit(name: str) -> None:
+    function = getattr(tx, name)
+    given = [np.stack([drawn(name, k, (4,), seed) for seed in range(MEMBERS)]) for k in range(len(REAL[name]))]
+    found = tx.vmap(function)(*map(tx.asarray, given))
+    assert np.array_equal(found.to_numpy(), one_by_one(function, given)[0])
+    again = tx.vmap(function, in_axes=-1, out_axes=-1)(*[tx.asarray(a.T.copy()) for a in given])
+    assert np.array_equal(again.to_numpy(), found.to_numpy().T)
+
+
+@pytest.mark.parametrize("move", MOVES)
+def test_views_to_the_bit(move: str) -> None:
+    given = [np.stack([real(3, 4, seed=k) for k in range(MEMBERS)])]
+    found = tx.vmap(MOVES[move])(tx.asarray(given[0]))
+    assert found.to_numpy().tolist() == one_by_one(MOVES[move], given)[0].tolist()
+
+
+def loss_of(function: Any) -> Any:
+    def loss(*args: Any) -> Any:
+        total: Any = 0.0
+        for t in listed(function(*args)):
+            total = total + (tx.abs(t) ** 2).sum() if t.dtype.is_complex else total + (t * t).sum()
+        return total
+
+    return loss
+
+
+@pytest.mark.parametrize("name", GRADIENTS)
+def test_of_gradients_and_gradients_of_it(name: str) -> None:
+    case = CASES[name]
+    if name.endswith(BY_VALUES):
+        return
+    given = batches(case)
+    every = tuple(range(len(given)))
+    loss = loss_of(case.function)
+    gradient = tx.grad(loss, every)
+    wanted = one_by_one(gradient, given)
+    xs = [tx.asarray(a) for a in given]
+    check_same(list(tx.vmap(gradient)(*xs)), wanted)
+    check_same(list(tx.grad(lambda *xs: tx.vmap(loss)(*xs).sum(), every)(*xs)), wanted)
+
+
+def written(x: Any, y: Any) -> Any:
+    """Writes of every sort to what stands for a member, and to a tensor that is the same for all."""
+    a = x * 1.0
+    a[1:, ::2] = y
+    a[0] += a[1]
+    a.T.reshape(12)[3:7] = 2.0
+    a[[2, 0, 2]] = a[:, ::-1]
+    a.index_add_(0, [1, 1], y[0])
+    b = tx.zeros((3, 4))
+    b[:, 1:3] = a[:, :2]
+    b.reshape(12)[::5] *= a.sum()
+    return a * b.T.reshape(3, 4)
+
+
+def test_writes() -> None:
+    xs, ys = np.stack([real(3, 4, seed=k) for k in range(MEMBERS)]), np.stack([real(1, 2, seed=k) for k in range(MEMBERS)])
+    ys = np.broadcast_to(ys, (MEMBERS, 1, 2)).copy()
+
+    def function(x: Any, y: Any) -> Any:
+        return written(x, tx.tile(y, (1, 1))[:, :1])
+
+    check_same([tx.vmap(function)(tx.asarray(xs), tx.asarray(ys))], one_by_one(function, [xs, ys]))
+    gradient = tx.grad(loss_of(function), (0, 1))
+    check_same(list(tx.vmap(gradient)(tx.asarray(xs), tx.asarray(ys))), one_by_one(gradient, [xs, ys]))
+
+
+def test_what_is_captured_is_not_written() -> None:
+    """A write inside to what is outside would be one of each member's own."""
+    outside = tx.zeros(4)
+
+    def function(x: Any) -> Any:
+        own = outside.copy()
+        own[1:] = x
+        return own
+
+    xs = tx.asarray(real(MEMBERS, 3))
+    found = tx.vmap(function)(xs)
+    assert found[:, 1:].tolist() == xs.tolist() and outside.tolist() == [0.0] * 4
+
+
+def test_nested() -> None:
+    x, y = tx.asarray(real(2, 3)), tx.asarray(real(4, 3))
+    found = tx.vmap(lambda a: tx.vmap(lambda b: (a * b).sum() + tx.max(a - b))(y))(x)
+    wanted = [[(a * b).sum() + (a - b).max() for b in y.to_numpy()] for a in x.to_numpy()]
+    assert np.allclose(found.to_numpy(), wanted, rtol=1e-14)
+    both = tx.vmap(tx.vmap(lambda a, b: a * b, in_axes=(None, 0)), in_axes=(0, None))(x, y)
+    assert both.tolist() == (x.expand_dims(1) * y).tolist()
+
+
+def test_axes() -> None:
+    x, w = real(2, 4, 3), real(3)
+    found = tx.vmap(lambda a, b: a @ b, in_axes=(1, None), out_axes=1)(tx.asarray(x), tx.asarray(w))
+    assert np.allclose(found.to_numpy(), (x @ w))
+    pair = tx.vmap(lambda a: {"sum": a.sum(), "twice": [a * 2]}, in_axes=2)(tx.asarray(x))
+    assert np.allclose(pair["sum"].to_numpy(), x.sum((0, 1))) and pair["twice"][0].shape == (3, 2, 4)
+    outs = tx.vmap(lambda a: (a, a.T), out_axes=(0, -1))(tx.asarray(x))
+    assert outs[0].shape == (2, 4, 3) and outs[1].shape == (3, 4, 2)
+
+
+def test_what_does_not_depend_on_members() -> None:
+    found = tx.vmap(lambda a: (tx.arange(3), 2.0, a))(tx.ones((4, 2)))
+    assert found[0].tolist() == [[0, 1, 2]] * 4 and found[1].tolist() == [2.0] * 4
+
+
+@pytest.mark.parametrize("size", [0, 1])
+def test_few_members(size: int) -> None:
+    assert tx.vmap(lambda a: a.cumsum(axis=0) + a.sum())(tx.ones((size, 3))).shape == (size, 3)
+    assert tx.vmap(tx.grad(lambda a: (a * a).sum()))(tx.ones((size, 3))).tolist() == [[2.0] * 3] * size
+
+
+def test_jacobians_forward_and_reverse() -> None:
+    def function(x: Any) -> Any:
+        y = x @ x.T
+        y[0, 1:] = tx.sin(x[1, 1:2])
+        return tx.cumsum(y, axis=1)[::-1]
+
+    x = tx.asarray(real(2, 3))
+    reverse, forward = tx.jacobian(function, mode="reverse")(x), tx.jacobian(function, mode="forward")(x)
+    assert reverse.shape == (2, 2, 2, 3) == forward.shape
+    assert np.allclose(reverse.to_numpy(), forward.to_numpy(), rtol=1e-13, atol=1e-14)
+    assert np.allclose(tx.jacobian(function)(x).to_numpy(), reverse.to_numpy(), rtol=1e-13, atol=1e-14)
+
+
+def test_jacobians_of_several_arguments_and_results() -> None:
+    def function(a: Any, b: Any) -> Any:
+        return {"product": a["x"] * b, "sum": (a["x"].sum() + b).reshape(1, -1)}
+
+    a, b = {"x": tx.asarray([1.0, 2.0])}, tx.asarray([3.0, 4.0])
+    for mode in ("reverse", "forward"):
+        found = tx.jacobian(function, (0, 1), mode=mode)(a, b)
+        assert found["product"][0]["x"].tolist() == [[3.0, 0.0], [0.0, 4.0]]
+        assert found["product"][1].tolist() == [[1.0, 0.0], [0.0, 2.0]]
+        assert found["sum"][0]["x"].tolist() == [[[1.0, 1.0], [1.0, 1.0]]]
+        assert found["sum"][1].tolist() == [[[1.0, 0.0], [0.0, 1.0]]]
+
+
+def test_hessians_are_symmetric() -> None:
+    def function(x: Any) -> Any:
+        y = tx.tanh(x @ x.T)
+        y[0] *= x[1, :2]
+        return (tx.softmax(y, axis=1) * tx.exp(x[:, :2])).sum() + tx.cumprod(x, axis=1).sum()
+
+    x = tx.asarray(real(2, 3))
+    found = tx.hessian(function)(x).to_numpy().reshape(6, 6)
+    assert np.allclose(found, found.T, rtol=1e-12, atol=1e-12) and np.abs(found).max() > 0.1
+    columns = [tx.jvp(tx.grad(function), [x], [tx.asarray(e.reshape(2, 3))])[1].to_numpy().reshape(6) for e in np.eye(6)]
+    assert np.allclose(found, np.stack(columns, axis=1), rtol=1e-12, atol=1e-12)
+
+
+def test_hessians_of_batches_and_third_derivatives() -> None:
+    cube = tx.vmap(tx.hessian(lambda x: (x**3).sum()))(tx.asarray([[1.0, 2.0], [3.0, 4.0]]))
+    assert cube.tolist() == [[[6.0, 0.0], [0.0, 12.0]], [[18.0, 0.0], [0.0, 24.0]]]
+    third = tx.grad(tx.grad(tx.grad(lambda x: x**5)))
+    assert third(tx.asarray(2.0)).item() == 240.0
+    assert tx.vmap(third)(tx.asarray([1.0, 2.0])).tolist() == [60.0, 240.0]
+    assert tx.jacobian(tx.jacobian(tx.jacobian(tx.sin)))(tx.asarray([0.5])).item() == pytest.approx(-np.cos(0.5))
+
+
+REFUSED: dict[str, tuple[Any, type[TenxorError], str]] = {
+    "a value": (lambda: tx.vmap(lambda a: a if a.sum() > 0 else -a)(tx.ones((2, 2))), TraceError, "where"),
+    "an item": (lambda: tx.vmap(lambda a: a[0].item())(tx.ones((2, 2))), TraceError, "item"),
+    "sizes": (lambda: tx.vmap(lambda a, b: a + b)(tx.ones((2, 2)), tx.ones((3, 2))), ShapeError, "3"),
+    "no axis": (lambda: tx.vmap(lambda a: a, in_axes=None)(tx.ones(2)), ArgumentError, "in_axes"),
+    "axes for others": (lambda: tx.vmap(lambda a: a, in_axes=(0, 0))(tx.ones(2)), ArgumentError, "in_axes"),
+    "axes of others": (lambda: tx.vmap(lambda a: a, out_axes=(0, 0))(tx.ones(2)), ArgumentError, "out_axes"),
+    "text": (lambda: tx.vmap(lambda a: "text")(tx.ones(2)), TraceError, "text"),
+    "an axis beyond": (lambda: tx.vmap(lambda a: a, in_axes=1)(tx.ones(2)), TenxorError, "vmap"),
+    "a number": (lambda: tx.vmap(lambda a: a)(1.0), TenxorError, "vmap"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_refused(name: str) -> None:
+    call, error, word = REFUSED[name]
+    with pytest.raises(error, match=word):
+        call()
