@@ -5,7 +5,7 @@ operand, or None where the derivative is 0 everywhere. The pull-back of a holomo
 derivative, so that the cotangent of a complex number `z` is dL/d(re z) + 1j dL/d(im z), the direction in which a real loss L rises.
 Where a result needs its operand's function again, it is written in `r`: then the operand need not be kept.
 
-At kinks these are the subgradients that PyTorch gives: `abs` and `relu` have 0 at 0, `clip` has 1 at its bounds, and operands of
+At kinks these are the subgradients that PyTorch gives: `abs` and `relu` have 0 at 0, `clip` has 1 at its bounds, `std` 0 where that is 0, and operands of
 `maximum` and `minimum` that are equal share the cotangent.
 """
 
@@ -82,6 +82,11 @@ def sqrt_(g: Expr, r: Expr, x: Expr) -> Cotangents:
     return (g * 0.5 / conj(r),)
 
 
+def deviation(g: Expr, r: Expr, x: Expr) -> Cotangents:
+    none = call("equal", r, zero(r.dtype))
+    return (where(none, zero(g.dtype), g * 0.5 / where(none, 1.0, r)),)
+
+
 def rsqrt(g: Expr, r: Expr, x: Expr) -> Cotangents:
     return (_times(g, r * r * r) * -0.5,)
 
@@ -148,6 +153,16 @@ def clip(g: Expr, r: Expr, x: Expr, low: Expr, high: Expr) -> Cotangents:
     by_low = where(below & call("less_equal", low, high), g, nothing)
     by_high = where(above | call("less", high, low), g, nothing)  # `high` is what is given where the two are crossed
     return where(below | above, nothing, g), by_low, by_high
+
+
+def at_least(g: Expr, r: Expr, x: Expr, low: Expr) -> Cotangents:
+    below = call("less", x, low)
+    return where(below, zero(g.dtype), g), where(below, g, zero(g.dtype))
+
+
+def at_most(g: Expr, r: Expr, x: Expr, high: Expr) -> Cotangents:
+    above = call("greater", x, high)
+    return where(above, zero(g.dtype), g), where(above, g, zero(g.dtype))
 
 
 def relu(g: Expr, r: Expr, x: Expr) -> Cotangents:

@@ -176,6 +176,9 @@ entry(
     cost=8,
     pullback=pullbacks.sqrt_,
 )
+entry(
+    "deviation", 1, inexact, "the square root of a variance", formula=lambda x: call("sqrt", x), cost=6, pullback=pullbacks.deviation,
+)
 entry("maximum", 2, same(ORDERED), "the larger of x and y; NaN if either is", pullback=pullbacks.maximum)
 entry("minimum", 2, same(ORDERED), "the smaller of x and y; NaN if either is", pullback=pullbacks.minimum)
 entry(
@@ -185,6 +188,12 @@ entry(
     "x held between low and high",
     formula=lambda x, lo, hi: call("minimum", call("maximum", x, lo), hi),
     pullback=pullbacks.clip,
+)
+entry(
+    "at_least", 2, same(ORDERED), "x, but not below y", formula=lambda x, y: call("maximum", x, y), pullback=pullbacks.at_least,
+)
+entry(
+    "at_most", 2, same(ORDERED), "x, but not above y", formula=lambda x, y: call("minimum", x, y), pullback=pullbacks.at_most,
 )
 entry("where", 3, selecting, "x where the condition holds, else y", parts=arithmetic.select, pullback=pullbacks.where_)
 entry(
@@ -311,8 +320,11 @@ entry(
 
 # What has no function of its own: `cast` is astype, `clip` takes optional bounds, and the rest is inside other functions.
 INTERNAL = (
+    "at_least",
+    "at_most",
     "cast",
     "clip",
+    "deviation",
     "divide_by_real",
     "power_half",
     "squared_abs",

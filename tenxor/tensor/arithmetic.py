@@ -251,7 +251,7 @@ class Arithmetic(Accumulating):
         all that the dtype holds, on its side, is none. OutOfBounds for one beyond the other side.
         """
         result = self
-        for bound, op in ((min, OPS["maximum"]), (max, OPS["minimum"])):
+        for bound, op in ((min, OPS["at_least"]), (max, OPS["at_most"])):
             if type(bound) is int and self.dtype.is_integer:
                 if bound < self.dtype.lowest if op.name == "maximum" else bound > self.dtype.highest:
                     continue

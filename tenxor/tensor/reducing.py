@@ -220,7 +220,7 @@ class Reducing(Arithmetic):
     ) -> Self:
         """New float tensor: the square root of `var`."""
         found, result = self._variance("std", axis, correction, keepdims, dim, keepdim)
-        return found.sqrt()._typed(result)
+        return found._compute(OPS["deviation"], found)._typed(result)
 
     def _count(self, op: str, axis: Axes) -> int:
         count = 1
