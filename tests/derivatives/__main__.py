@@ -1,22 +1,54 @@
-"""`python -m tests.derivatives FIRST [COUNT]` runs random programs from a seed on, and says whose derivatives are wrong."""
+"""`python -m tests.derivatives FIRST [COUNT]` runs random programs from a seed on, and says whose derivatives are wrong;
+`python -m tests.derivatives cases` takes all derivatives of all cases in every direction and every order of modes.
+"""
 
 import sys
 import traceback
+from collections.abc import Callable
 
 from tenxor import shortcut
 
+from . import differences
+from .cases import JOINING, MOVES, REDUCTIONS, SCANS, TO_ROWS, real
+from .larger import LARGER
 from .programs import Program
 from .test_programs import check_program
 
-first, count = int(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 1
-shortcut.start()
-wrong = 0
-for seed in range(first, first + count):
+
+def told(name: str, call: Callable[[], str | None]) -> bool:
+    """Whether something is wrong; what it is, is said."""
     try:
-        found = check_program(seed)
+        found = call()
     except Exception:
         found = traceback.format_exc()
     if found is not None:
-        wrong += 1
-        print(f"program {seed}\n{Program(seed)}\n{found}", flush=True)
-print(f"{count} programs, {wrong} wrong")
+        print(f"{name}\n{found}", flush=True)
+    return found is not None
+
+
+def cases() -> None:
+    """Everything about cases."""
+    differences.thorough = True
+    wrong = count = 0
+    for name, case in {**REDUCTIONS, **SCANS, **JOINING, **LARGER}.items():
+        wrong += told(name, lambda case=case: differences.check(case.function, case.arrays, second=case.second))  # type: ignore[misc]
+        count += 1
+    for move, view in MOVES.items():
+        for name, function in TO_ROWS.items():
+            if name != "max":  # which may be there several times
+                wrong += told(f"{name} of {move}", lambda f=function, g=view: differences.check(lambda x: f(g(x)), [real(3, 4)]))  # type: ignore[misc]
+                count += 1
+    print(f"{count} cases, {wrong} wrong")
+
+
+def programs(first: int, count: int) -> None:
+    """Random programs."""
+    wrong = sum(told(f"program {seed}\n{Program(seed)}", lambda seed=seed: check_program(seed)) for seed in range(first, first + count))  # type: ignore[misc]
+    print(f"{count} programs, {wrong} wrong")
+
+
+shortcut.start()
+if sys.argv[1] == "cases":
+    cases()
+else:
+    programs(int(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 1)

@@ -17,6 +17,8 @@ Array = np.ndarray[Any, Any]
 Function = Callable[..., Any]
 STEP = 1e-3  # differences of fourth order: the error is of size STEP**4, and that of rounding 1e-16 / STEP
 CLOSE = 1e-8
+FEW = 5  # directions that stand for all, of which some are random: a wrong number anywhere shows in these
+thorough = False  # whether every direction and every order of modes is looked at (`python -m tests.derivatives cases`)
 
 
 def numbers_of(arrays: Sequence[Any]) -> Array:
@@ -72,13 +74,22 @@ def jacobian(function: Function, arrays: Sequence[Array], step: float = STEP) ->
     return np.stack(columns, axis=1) if columns else np.zeros((value(at).size, 0))
 
 
+def directions(size: int) -> Array:
+    """Rows by which a matrix of so many rows is looked at."""
+    every = np.eye(size)
+    if thorough or size <= FEW:
+        return every
+    rng = np.random.default_rng(size)
+    return np.concatenate([every[rng.choice(size, 2, replace=False)], rng.standard_normal((FEW - 2, size))])
+
+
 def by_reverse(function: Function, arrays: Sequence[Array]) -> Array:
-    """The same by cotangents."""
+    """The same by cotangents, in some directions."""
     value, back = tx.vjp(function, *[tx.asarray(a) for a in arrays])
     results = listed(value)
     like = [t.to_numpy() for t in results]
     rows = []
-    for direction in np.eye(numbers_of(like).size):
+    for direction in directions(numbers_of(like).size):
         given = tensors_of(direction, like)
         found = back(type(value)(given) if isinstance(value, (tuple, list)) else given[0])
         for a, g in zip(arrays, found, strict=True):
@@ -88,9 +99,9 @@ def by_reverse(function: Function, arrays: Sequence[Array]) -> Array:
 
 
 def by_forward(function: Function, arrays: Sequence[Array]) -> Array:
-    """The same by tangents."""
+    """The same by tangents, in some directions."""
     columns = []
-    for direction in np.eye(numbers_of(arrays).size):
+    for direction in directions(numbers_of(arrays).size):
         value, change = tx.jvp(function, [tx.asarray(a) for a in arrays], tensors_of(direction, arrays))
         for t, c in zip(listed(value), listed(change), strict=True):
             assert c.shape == t.shape and c.dtype is t.dtype
@@ -142,9 +153,9 @@ def check_close(found: Array, wanted: Array, what: str, close: float = CLOSE) ->
 def check_first(function: Function, arrays: Sequence[Array], *, forward: bool = True, close: float = CLOSE) -> None:
     """The Jacobian by cotangents, by tangents and by `backward` is that by differences."""
     wanted = jacobian(function, arrays)
-    check_close(by_reverse(function, arrays), wanted, "reverse", close)
+    check_close(by_reverse(function, arrays), directions(wanted.shape[0]) @ wanted, "reverse", close)
     if forward:
-        check_close(by_forward(function, arrays), wanted, "forward", close)
+        check_close(by_forward(function, arrays), wanted @ directions(wanted.shape[1]).T, "forward", close)
     like = values_of(function, arrays)
     weights = arrays_of(np.random.default_rng(1).standard_normal(wanted.shape[0]), like)
     check_close(by_backward(function, arrays, weights), numbers_of(weights) @ wanted, "backward", close)
@@ -169,12 +180,22 @@ def check_second(function: Function, arrays: Sequence[Array], *, forward: bool =
     check_close(numbers_of([g.to_numpy() for g in found]), wanted, "reverse over reverse", close)
     if not forward:
         return
-    _, change = tx.jvp(gradient, xs, v)
-    check_close(numbers_of([g.to_numpy() for g in change]), wanted, "forward over reverse", close)
-    found = tx.grad(lambda *args: tx.jvp(loss, args, v)[1], every)(*xs)
-    check_close(numbers_of([g.to_numpy() for g in found]), wanted, "reverse over forward", close)
-    _, twice = tx.jvp(lambda *args: tx.jvp(loss, args, v)[1], xs, v)
-    check_close(numbers_of([twice.to_numpy()]), np.array([direction @ wanted]), "forward over forward", close)
+
+    def forward_over_reverse() -> None:
+        _, change = tx.jvp(gradient, xs, v)
+        check_close(numbers_of([g.to_numpy() for g in change]), wanted, "forward over reverse", close)
+
+    def reverse_over_forward() -> None:
+        found = tx.grad(lambda *args: tx.jvp(loss, args, v)[1], every)(*xs)
+        check_close(numbers_of([g.to_numpy() for g in found]), wanted, "reverse over forward", close)
+
+    def forward_over_forward() -> None:
+        _, twice = tx.jvp(lambda *args: tx.jvp(loss, args, v)[1], xs, v)
+        check_close(numbers_of([twice.to_numpy()]), np.array([direction @ wanted]), "forward over forward", close)
+
+    orders = [forward_over_reverse, reverse_over_forward, forward_over_forward]
+    for order in orders if thorough else orders[at.size % 3 :][:1]:
+        order()
 
 
 def check(function: Function, arrays: Sequence[Array], *, forward: bool = True, second: bool = True, close: float = CLOSE) -> None:
