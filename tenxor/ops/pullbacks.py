@@ -5,8 +5,8 @@ operand, or None where the derivative is 0 everywhere. The pull-back of a holomo
 derivative, so that the cotangent of a complex number `z` is dL/d(re z) + 1j dL/d(im z), the direction in which a real loss L rises.
 Where a result needs its operand's function again, it is written in `r`: then the operand need not be kept.
 
-At kinks these are the subgradients that PyTorch gives: `abs` and `relu` have 0 at 0, `clip` has 1 at its bounds, `std` 0 where that is 0, and operands of
-`maximum` and `minimum` that are equal share the cotangent.
+At kinks these are the subgradients that PyTorch gives: `abs` and `relu` have 0 at 0, `clip` has 1 at its bounds, `std` 0 where that
+is 0, and operands of `maximum` and `minimum` that are equal share the cotangent.
 """
 
 from __future__ import annotations

@@ -253,7 +253,7 @@ class Arithmetic(Accumulating):
         result = self
         for bound, op in ((min, OPS["at_least"]), (max, OPS["at_most"])):
             if type(bound) is int and self.dtype.is_integer:
-                if bound < self.dtype.lowest if op.name == "maximum" else bound > self.dtype.highest:
+                if bound < self.dtype.lowest if op.name == "at_least" else bound > self.dtype.highest:
                     continue
                 check_fits(bound, self.dtype, "clip")
             if bound is not None:

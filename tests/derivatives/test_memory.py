@@ -48,19 +48,22 @@ def test_values_that_no_derivative_reads_die() -> None:
     assert x.grad[:2].tolist() == [2.0, 2.0]
 
 
-@pytest.mark.parametrize("name", ["sin", "multiply", "exp", "tanh", "max", "prod"])
+READING: dict[str, Callable[[Any], Any]] = {
+    "sin": tx.sin,
+    "multiply": lambda y: y * y,
+    "exp": tx.exp,
+    "tanh": tx.tanh,
+    "max": lambda y: y.reshape(-1, 4).max(axis=1),
+    "prod": lambda y: y.reshape(-1, 4).prod(axis=1),
+}
+
+
+@pytest.mark.parametrize("name", READING)
 def test_values_that_it_reads_live_until_backward(name: str) -> None:
     x = big().requires_grad_()
     y = (x + 1.0).realize()
     before = bytes_in_use()
-    z = {
-        "sin": lambda: tx.sin(y),
-        "multiply": lambda: y * y,
-        "exp": lambda: tx.exp(y),
-        "tanh": lambda: tx.tanh(y),
-        "max": lambda: y.reshape(-1, 4).max(axis=1),
-        "prod": lambda: y.reshape(-1, 4).prod(axis=1),
-    }[name]().realize()
+    z = READING[name](y).realize()
     seen = weakref.ref(y.storage.node.buffer)
     del y
     reads_result = name in ("exp", "tanh")
