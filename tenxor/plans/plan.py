@@ -113,7 +113,7 @@ def _make_step(
     step.filling = call
     step.needs.update(call.needs)
     step.irrevocable = type(node.op) is Scatter
-    if step.irrevocable and step.over in call.needs:
+    if writes(node.op) and (node.sources[0] in node.sources[1:] or (step.irrevocable and step.over in call.needs)):
         step.may_take = ()  # its values are read from what it overwrites, in another order
     if step.irrevocable and not (node.op.checked and call.work <= target.sharing.unbroken):  # type: ignore[union-attr]
         step.may_take = ()  # it may fail, or take so long that a signal should end it, and cannot be done again

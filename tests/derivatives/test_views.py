@@ -86,3 +86,12 @@ def test_a_tangent_that_is_written_to_itself_elsewhere() -> None:
         return y * y
 
     check(function, [real(3, 4)])
+
+
+def test_a_tangent_that_is_written_over_itself_backwards() -> None:
+    def function(x: Any) -> Any:
+        y = x.reshape(12)[[1, 0, 3, 5, 4, 7]]
+        y[::-1] = y
+        return y * y
+
+    check(function, [real(3, 4)])
