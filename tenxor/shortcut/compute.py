@@ -18,7 +18,6 @@ VALUE = 16  # of a Python float
 def write(module: Module, objects: Objects) -> None:
     """Write the functions."""
     _lies_in_order(Function(module, objects, "lies_in_order", [("source", POINTER)], I1))
-    _attempt(Function(module, objects, "attempt", [("node", POINTER), ("missing", POINTER)], I1))
     _computed(Function(module, objects, "computed", [("node", POINTER)], I1))
     _buffer(Function(module, objects, "new_buffer", [("recipe", POINTER)]))
     _launch(Function(module, objects, "launch", [(name, POINTER) for name in ("frame", "sources", "offsets", "out")], I1))
@@ -28,61 +27,53 @@ def write(module: Module, objects: Objects) -> None:
 
 
 def _compute(f: Function) -> None:
-    """For Python: None if a node was computed, and else the node whose recipe has no frame, or that cannot be computed here."""
+    """For Python: whether a node was computed."""
     _, node = f.arguments
-    missing = f.local(POINTER, f.nothing())
-    f.when_giving(f.call("attempt", I1, [node, missing]), lambda: f.own(f.the("None")))
-    found = missing.load(POINTER)
-    f.when_giving(~f.is_null(found), lambda: found)
-    f.give(f.own(node))
+    f.when_giving(f.call("computed", I1, [node]), lambda: f.own(f.the("True")))
+    f.tell_what_was_met()
+    f.give(f.own(f.the("False")))
 
 
 def _computed(f: Function) -> None:
-    """Whether a node is computed now."""
+    """Whether a node is computed now, and before it what it reads; false where that cannot be done here.
+
+    Python makes the frames that nobody has made yet. Who calls this owns the node, and knows nothing else any more.
+    """
     (node,) = f.arguments
-    missing = f.local(POINTER, f.nothing())
-    done = f.call("attempt", I1, [node, missing])
-    f.when(~f.is_null(missing.load(POINTER)), lambda: f.drop(missing.load(POINTER)))
-    f.give(done)
-
-
-def _attempt(f: Function) -> None:
-    """Compute a node, and before that what it reads; false, and `missing` is where one cannot be, which it then refers to."""
-    node, missing = f.arguments
     done = f.block("done")
-
-    def check(condition: Value) -> None:
-        f.when(~condition, lambda: missing.store(f.own(node)))
-        f.require(condition)
 
     def pending() -> None:
         recipe = f.get(node, "Node.recipe")
-        check(f.integer(f.get(recipe, "Recipe.nbytes")) <= LARGEST)
+        f.require(f.integer(f.get(recipe, "Recipe.nbytes")) <= LARGEST)
         reads = product_in(f, node)
-        check(~f.is_the(frame_of(f, node, reads), "never"))
+        f.refuse(f.is_the(frame_of(f, node, reads), "never"))
         joins = f.both(reads.equals(node), lambda: ~f.is_a(f.get(recipe, "Recipe.op"), "Op"))
         joins = f.both(joins, lambda: f.word(f.get(node, "Node.sources"), SIZE) > 0)
-        f.when(joins, lambda: check(f.call("lies_in_order", I1, [f.item(f.get(node, "Node.sources"), 0)])))
+        f.when(joins, lambda: f.require(f.call("lies_in_order", I1, [f.item(f.get(node, "Node.sources"), 0)])))
         sources = f.hold(f.get(reads, "Node.sources"))
 
         def one(k: Value) -> None:
             source = f.item(sources, k)
-            f.when(f.is_a(source, "Node"), lambda: f.require(f.call("attempt", I1, [source, missing])))
+            f.when(f.is_a(source, "Node"), lambda: f.require(f.call("computed", I1, [source])))
 
         f.each(f.word(sources, SIZE), one)
-        check(~f.is_the(frame_of(f, node, product_in(f, node)), "None"))
-        out = f.call("new_buffer", POINTER, [f.get(node, "Node.recipe")])
-        check(~f.is_null(out))
-        f.holding(out)
-        check(f.call("run", I1, [node, out]))
+        f.when(f.is_the(frame_of(f, node, product_in(f, node)), "None"), lambda: _have_frame_made(f, node))
+        out = f.made(f.call("new_buffer", POINTER, [f.get(node, "Node.recipe")]))
+        f.require(f.call("run", I1, [node, out]))
         f.keeps(out)
-        f.keeps(sources)
-        f.drop(sources)
+        f.let_go(sources)
 
     f.when(f.is_the(f.get(node, "Node.buffer"), "None"), pending)
     f.branch(done)
     f.cursor.block = done
     f.give(f.constant(I1, True))
+
+
+def _have_frame_made(f: Function, node: Value) -> None:
+    """Have Python make the frame of a node, if there is one."""
+    made = f.call("PyObject_CallOneArg", POINTER, [f.the("frame_of"), node])
+    f.refuse(f.is_null(made))
+    f.drop(made)
 
 
 def _lies_in_order(f: Function) -> None:

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 from ..dtypes import DType
+from ..errors import IndexOutOfRange
 from ..layout import Layout
 from ..memory import allocate
 from ..node import REINTERPRET, STORE, Node, Scalar, data
-from ..ops import OPS
+from ..ops import OPS, Op
+from ..realize import realize
 from ..spec import EXACT, LARGEST_INT, Made, Spec, remember
-from ..storage import Storage
+from ..storage import Element, Storage
 from ..tensor import Tensor
 from ..tensor.writing import broadcast_layout
+from .blocks import LARGEST
 from .frames import frame_of_write
 
 MOST_STEPS = 8
@@ -69,6 +73,39 @@ def key_of(x: object) -> object:
     if type(x) is tuple:
         return x if all([type(k) is int for k in x]) else None
     return x if type(x) in _PLAIN else None
+
+
+def learning_in_place(op: Op, own: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """Python's own `x += y` and the like, which also writes down how a result like this is written over a part like this."""
+
+    def method(x: Any, y: Any) -> Any:
+        is_part = type(x) is Tensor and type(x.storage) is Storage and x.spec.nbytes <= LARGEST and x.spec.size < x.storage.node.size
+        if is_part:
+            compute_if_small(x.storage)
+        found = own(x, y)
+        made = _result(op, x, y) if is_part and found is x else None
+        if made is not None and made.recipe is not None:
+            node = data(allocate(0), made.recipe.shape, made.spec.dtype)
+            learn_write(x, Tensor(Storage(node), made.spec.layout, made.spec.dtype))
+        return found
+
+    return method
+
+
+def _result(op: Op, x: Tensor, y: Any) -> Made | None:
+    """What an operation is known to make of a tensor and what is beside it."""
+    beside = type(y)
+    if beside is Tensor:
+        beside = y.spec.known if type(y.storage) is Element else y.spec
+    return x.spec.made.get(op, {}).get(beside)
+
+
+def compute_if_small(storage: Storage) -> None:
+    """Compute what a storage holds if that is small work, so that parts of it are written at once."""
+    node = storage.node
+    if node.buffer is None and node.recipe.nbytes <= LARGEST and not node.traced:
+        with suppress(MemoryError, IndexOutOfRange):  # whoever asks for values will hear
+            realize(node)
 
 
 def learn_write(view: Tensor, value: Any) -> None:

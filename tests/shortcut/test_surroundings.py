@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import gc
 import inspect
@@ -21,6 +22,7 @@ import pytest
 import tenxor as tx
 from tenxor import shortcut
 from tenxor.errors import IndexOutOfRange
+from tenxor.shortcut import frames
 from tenxor.tensor import Tensor
 
 TIMES = 3  # what is met for the first time takes the long way
@@ -310,3 +312,101 @@ print(shortcut.state)
 """
     found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=100)
     assert (found.returncode, found.stdout.strip()) == (0, "off: made to fail"), found.stderr[-2000:]
+
+
+def test_garbage_that_goes_meanwhile_proves_nothing() -> None:
+    program = """
+import gc
+import tenxor as tx
+from tenxor import shortcut
+
+class Cycle:
+    def __init__(self):
+        self.itself, self.dtypes = self, [tx.float64] * 1000
+
+gc.set_threshold(100_000)
+garbage = [Cycle() for _ in range(100)]
+tolist, times = tx.Tensor.tolist, 0
+
+def spied(x):
+    global times
+    times += 1
+    if times == 30:  # while references are counted
+        garbage.clear()
+        gc.set_threshold(1)
+    return tolist(x)
+
+tx.Tensor.tolist = spied
+shortcut.start()
+print(shortcut.state, gc.isenabled(), times > 30)
+"""
+    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=100)
+    assert (found.returncode, found.stdout.strip()) == (0, "on True True"), found.stderr[-2000:]
+
+
+def test_a_part_read_through_a_chain_of_views() -> None:
+    """It has no strides, so it is not known whether it lies apart from what is written."""
+
+    def program() -> Any:
+        x = tx.asarray(np.arange(12.0).reshape(3, 4)).realize()
+        for _ in range(TIMES):
+            x[0] = x.T.reshape(12)[4:8]
+            x[1:, 1:] += x.T.reshape(12)[:6].reshape(2, 3)
+        return x.tolist()
+
+    alike(program)
+
+
+def python_in(make: Callable[[], Any]) -> list[str]:
+    """The functions of Python that run in a call, but for it."""
+    seen: list[str] = []
+
+    def listen(frame: Any, event: str, _: Any) -> None:
+        if event == "call" and frame.f_code is not make.__code__:
+            seen.append(frame.f_code.co_qualname)
+
+    before = sys.getprofile()
+    sys.setprofile(listen)
+    try:
+        make()
+    finally:
+        sys.setprofile(before)
+    return seen
+
+
+def test_parts_are_written_without_python() -> None:
+    """What is written is pending, or of the same storage, or small with much that it is made of."""
+    x, y = (tx.asarray(np.arange(1200.0).reshape(30, 40)).realize() for _ in range(2))
+
+    def program() -> None:
+        x[1] = y[2] * 2.0
+        x[1:3] = x[0]
+        x[4:] += x[5, 6] * x[3]
+        x[7, 8:] -= x[7, 8] * x[6, 8:] + 1
+
+    for _ in range(4):
+        program()
+    assert python_in(program) == []
+
+
+def test_an_error_where_a_frame_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What Python met in the midst of a call is told, nothing is written, and the next call does it."""
+    for name in ("exp", "sin", "cos"):
+        x, y = (tx.asarray(np.arange(6.0).reshape(2, 3)).realize() for _ in range(2))
+        for error, told in ((KeyboardInterrupt, True), (MemoryError, False), (ZeroDivisionError, True)):
+            x[0] = y[1] + 1.0
+            x[0] = y[1] + 1.0
+            wrong = lambda *_, error=error: (_ for _ in ()).throw(error)  # noqa: E731
+            frames.forget()
+            monkeypatch.setattr(frames, "plan_for", wrong)
+            before = [sys.getrefcount(thing) for thing in (x.storage, y.storage, x.spec, y.spec, x, y)]
+            for _ in range(20):
+                with pytest.raises(error) if told else contextlib.nullcontext():
+                    x[0] = getattr(y[1], name)()
+                if told:
+                    assert x[0].tolist() == [4.0, 5.0, 6.0]
+            after = [sys.getrefcount(thing) for thing in (x.storage, y.storage, x.spec, y.spec, x, y)]
+            assert max(map(abs, np.subtract(after, before))) < 10
+            monkeypatch.undo()
+            x[0] = getattr(y[1], name)()
+            assert x[0].tolist() == getattr(y[1].copy(), name)().tolist()
