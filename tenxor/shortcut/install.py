@@ -31,7 +31,7 @@ from .learn import FALSE, TRUE, compute_if_small, learn_write, learning, learnin
 from .methods import METHODS, Kind, Method, module, operations, symbol_of
 from .objects import Objects
 
-FUNCTIONS = ("look_up", "next_number", "compute", "block_dies", "block_shows", "release_blocks")
+FUNCTIONS = ("look_up", "next_number", "python_computed", "python_computed_alone", "block_dies", "block_shows", "release_blocks")
 DATA = ("objects", "counts", "numbered")
 
 
@@ -131,6 +131,8 @@ class ShortWay:
             "lock": lock,
             "MemoryError": MemoryError,
             "frame_of": frame_of,
+            "have_graph_framed": frames.have_graph_framed,
+            "graphs": frames.graphs,
             "Block": None,  # made below
         }
         objects, made = Objects(named), compiler()
@@ -144,7 +146,7 @@ class ShortWay:
             table[k] = id(named[name])
         self.kept.append(named)
         self.counts = (ctypes.c_int64 * COUNTS).from_address(self.library["counts"])
-        self.compute = self._function("compute", Kind.ONE)
+        self.computed = [self._function(f"python_{name}", Kind.ONE) for name in ("computed", "computed_alone")]
         self.look_up = self._function("look_up", Kind.ONE)
         self.release = ctypes.PYFUNCTYPE(None)(self.library["release_blocks"])
         self.methods = {m.name: self._method(m) for m in METHODS}
@@ -197,7 +199,7 @@ class ShortWay:
         pool.small = self.counts
         pool.release_small = self.release
         pool.relieved()
-        short_ways[:] = [self.compute]
+        short_ways[:] = self.computed
         forgetting[:] = [frames.forget, forget_made]
 
     def remove(self) -> None:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from ..backend.llvm.builder import Module, Value
 from ..backend.llvm.types import I1, I64, POINTER, VOID, array
 from ..ops import OPS
-from . import blocks, call, compute, index, read, record, write
+from . import blocks, call, compute, graph, index, read, record, write
 from .compute import lock_is_free
 from .function import Function
 from .objects import SIZE, Objects
@@ -199,7 +199,7 @@ def symbol_of(method: Method) -> str:
 
 def module(objects: Objects, made: Module) -> Module:
     """The whole short way."""
-    for part in (blocks, record, compute, read, call, index, write):
+    for part in (blocks, record, compute, graph, read, call, index, write):
         part.write(made, objects)
     _ask_python_briefly(Function(made, objects, "ask_python_briefly", [("own", POINTER), ("x", POINTER), ("argument", POINTER)]))
     _ask_python(
@@ -210,6 +210,7 @@ def module(objects: Objects, made: Module) -> Module:
             [("own", POINTER), ("x", POINTER), ("given", POINTER), ("count", I64), ("names", POINTER)],
         )
     )
+    _are_alike(Function(made, objects, "are_alike", [("one", POINTER), ("other", POINTER)], I1))
     _held(Function(made, objects, "in_place", [("x", POINTER), ("y", POINTER), ("op", POINTER)]))
     for method in METHODS:
         _method(Function(made, objects, symbol_of(method), _PARAMETERS[method.kind], exported=True), method)
@@ -255,6 +256,15 @@ def _ask_python(f: Function) -> None:
     f.give(found)
 
 
+def _are_alike(f: Function) -> None:
+    """Whether two shapes are equal."""
+    one, other = f.arguments
+    f.when_giving(one.equals(other), lambda: f.constant(I1, True))
+    f.require(f.word(one, SIZE).equals(f.word(other, SIZE)))
+    f.each(f.word(one, SIZE), lambda k: f.require(f.integer(f.item(one, k)).equals(f.integer(f.item(other, k)))))
+    f.give(f.constant(I1, True))
+
+
 def _held(f: Function) -> None:
     """The tensor itself, through which the result of an operation is written."""
     x, y, op = f.arguments
@@ -276,7 +286,8 @@ def _held(f: Function) -> None:
 
     def write() -> list[Value]:
         f.require(f.get(new, "Spec.dtype").equals(f.get(spec, "Spec.dtype")))
-        f.require(f.get(new, "Spec.shape").equals(f.get(spec, "Spec.shape")))
+        f.require(f.call("are_alike", I1, [f.get(new, "Spec.shape"), f.get(spec, "Spec.shape")]))
+        f.when(f.is_a(y, "Tensor"), lambda: _compute_beside(f, y))
         done = f.call("put", POINTER, [storage, spec, f.integer(offset), found])
         f.refuse(f.is_null(done))
         f.drop(done)
@@ -286,6 +297,18 @@ def _held(f: Function) -> None:
     f.keeps(found)
     f.drop(found)
     f.give(f.own(x))
+
+
+def _compute_beside(f: Function, y: Value) -> None:
+    """Compute what is beside a part that is written in place: while it waits, it may refer to what is overwritten."""
+    storage = f.get(y, "Tensor.storage")
+
+    def compute() -> None:
+        node = f.hold(f.get(storage, "Storage.node"))
+        f.require(f.call("computed", I1, [node]))
+        f.let_go(node)
+
+    f.when(f.is_a(storage, "Storage"), compute)
 
 
 def _element_holds(f: Function, x: Value, storage: Value, found: Value) -> Value:
