@@ -4,9 +4,10 @@ The frame of a node is a row of 64-bit integers: where its kernel is, the extent
 for each of these, five more: what it is, of which source, beginning at which of the node's offsets, of elements of how many bytes, and so
 many bytes further on.
 
-That of a graph says how many nodes may have no other owners, and how many kernels there are; then each such node's number, with its owners;
-then each kernel as above, with two more numbers before its arguments: which node it computes, and of how many bytes if that is not the
-last one. Its arguments are of nodes, offsets and scalars of the graph, as `plans/pattern.py` numbers them.
+That of a graph says how many nodes are looked at for other owners, and how many kernels there are; then of each such node its number, its
+owners within the graph, and whether it is inlined; then each kernel as above, with two more numbers before its arguments: which node it
+computes, and of how many bytes if that is not the last one. Its arguments are of nodes, offsets and scalars of the graph, as
+`plans/pattern.py` numbers them.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from ..realize import plan_of
 from .blocks import LARGEST
 
 LITERAL, RESULT, MEMORY, FLOAT, SIGNED, UNSIGNED, FLAG, SCRATCH = range(8)
-HEAD, STEP, EACH = 3, 5, 5  # integers: of a node's kernel, of one of a graph, and of an argument
+HEAD, STEP, LOOK, EACH = 3, 5, 3, 5  # integers: of a node's kernel, of one of a graph, of a node that is looked at, of an argument
 ALONE = 1 << 14  # bytes up to which a node is computed by a kernel of its own
 MOST = 128  # arguments
 MOST_STEPS = 16  # kernels of a graph
@@ -181,10 +182,11 @@ def _frame_of_graph(pattern: Pattern, plan: Plan) -> bytes:
     if len(plan.steps) > MOST_STEPS or len(pattern.nodes) + plan.more > MOST_NODES:
         return NEVER
     owners = Counter(id(s) for node in pattern.nodes for s in node.sources)
-    alone = {*plan.costly, *[step.number for step in plan.steps if step.number < last]}
-    words = [len(alone), len(plan.steps)]
-    for k in alone:
-        words += (k, owners[id(pattern.nodes[k])])
+    kernels = [step.number for step in plan.steps if step.number < last]
+    words = [len(kernels) + len(plan.costly), len(plan.steps)]
+    for numbers, is_inlined in ((kernels, False), (plan.costly, True)):
+        for k in numbers:
+            words += (k, owners[id(pattern.nodes[k])], is_inlined)
     for step in plan.steps:
         call = step.filling
         if not isinstance(call, Call) or step.over is not None or step.nbytes > LARGEST:

@@ -11,7 +11,7 @@ from ..backend.llvm.builder import Module, Value
 from ..backend.llvm.types import I1, I64, POINTER, array
 from .blocks import DATA, LARGEST
 from .compute import lock_is_free, number_as, settled
-from .frames import EACH, FLAG, LITERAL, MEMORY, MOST, MOST_NODES, MOST_STEPS, SCRATCH, STEP
+from .frames import EACH, FLAG, LITERAL, LOOK, MEMORY, MOST, MOST_NODES, MOST_STEPS, SCRATCH, STEP
 from .function import Function
 from .objects import BYTES, SIZE, Objects
 
@@ -29,10 +29,11 @@ _TABLES = {
     "scalars": NUMBERS,
     "places": 2 * READS,  # in memory that are read: whose, and from where on
     "lent": LENT,
-    "walked": 7,
+    "walked": 8,
 }
-WALK, NODE, WORD, OFFSET, SCALAR, PLACE, BLOCK = (8 * k for k in range(7))  # in `@walked`: the number of the walk; and how many there are
-FAILED, DONE, UNKNOWN = range(3)  # what may become of it
+# In `@walked`: the number of the walk; how many there are; and a node that others have, which is needed on the way.
+WALK, NODE, WORD, OFFSET, SCALAR, PLACE, BLOCK, HELD_NODE = (8 * k for k in range(8))
+FAILED, DONE, UNKNOWN, HELD = range(4)  # what may become of it
 
 
 def write(module: Module, objects: Objects) -> None:
@@ -172,7 +173,7 @@ def _visited(f: Function) -> None:
 def _key_of(f: Function) -> None:
     """The key of a graph, as bytes; nothing if it is none for this way."""
     (root,) = f.arguments
-    for count in (NODE, WORD, OFFSET, SCALAR, PLACE, BLOCK):
+    for count in (NODE, WORD, OFFSET, SCALAR, PLACE, BLOCK, HELD_NODE):
         _table(f, "walked", count).store(f.number(0))
     _table(f, "walked", WALK).store(_count(f, WALK) + 1)
     f.require(f.call("visited", I1, [root]))
@@ -198,6 +199,18 @@ def _computed_whole(f: Function) -> None:
         return [f.call("run_graph", I64, [root, out])]
 
     (found,) = f.choose(found.equals(UNKNOWN), make, lambda: [found])
+
+    def after_what_is_held() -> Value:
+        """What others have is computed before, for itself; sums are not, as they might come out otherwise than together with the rest."""
+        node = f.hold(_table(f, "walked", HELD_NODE).load(POINTER))
+        f.require(f.is_a(f.get(f.get(node, "Node.recipe"), "Recipe.op"), "Op"))
+        f.require(f.call("computed", I1, [node]))
+        f.let_go(node, out)
+        return f.call("computed_whole", I1, [root])
+
+    held = list(f._held)
+    f.when_giving(found.equals(HELD), after_what_is_held)
+    f._held[:] = held
     f.require(found.equals(DONE))
     f.keeps(out)
     f.give(f.constant(I1, True))
@@ -215,18 +228,21 @@ def _run_graph(f: Function) -> None:
     f.when_giving(f.is_null(frame), lambda: f.number(UNKNOWN))
     f.require(f.word(frame, SIZE) > 0)
     program = f.at(frame, BYTES)
-    checks, steps = program.load(I64), f.word(program, 8)
+    looks, steps = program.load(I64), f.word(program, 8)
     _table(f, "addresses").at(_count(f, NODE) - 1, I64).store(f.integer(f.get(out, "Buffer.address")))
     first = program.at(2, I64)
 
-    def check(k: Value) -> None:
-        """Nobody but this graph has a node that would not be computed, or not be kept."""
-        pair = first.at(k * 2, I64)
-        node = _table(f, "nodes").at(pair.load(I64), POINTER).load(POINTER)
-        f.require(f.owners(node).cast("zext", I64).equals(pair.at(1, I64).load(I64)))
+    def look(k: Value) -> None:
+        """What others have, too, is to be kept: what has memory on the way, and the next time what is inlined."""
+        here = first.at(k * LOOK, I64)
+        node = _table(f, "nodes").at(here.load(I64), POINTER).load(POINTER)
+        others = f.owners(node).cast("zext", I64).differs(f.word(here, 8))
+        inlined = f.word(here, 16).differs(0)
+        f.when(others, lambda: f.choose(inlined, lambda: _store_next_time(f, node), lambda: _note_held(f, node)))
 
-    f.each(checks, check)
-    step, left = f.local(POINTER, first.at(checks * 2, I64)), f.local(I64, steps)
+    f.each(looks, look)
+    f.when_giving(_table(f, "walked", HELD_NODE).load(I64).differs(0), lambda: f.number(HELD))
+    step, left = f.local(POINTER, first.at(looks * LOOK, I64)), f.local(I64, steps)
 
     def run() -> None:
         here = step.load(POINTER)
@@ -239,6 +255,18 @@ def _run_graph(f: Function) -> None:
     f.require(left.load(I64).equals(0))
     settled(f, root, out)
     f.give(f.number(DONE))
+
+
+def _store_next_time(f: Function, node: Value) -> list[Value]:
+    before = f.get(node, "Node.stored")
+    f.set(node, "Node.stored", f.own(f.the("True")))
+    f.drop(before)
+    return []
+
+
+def _note_held(f: Function, node: Value) -> list[Value]:
+    _table(f, "walked", HELD_NODE).store(node.cast("ptrtoint", I64))
+    return []
 
 
 def _run_step(f: Function) -> None:

@@ -10,6 +10,8 @@ from ..pending import HEAVY, LARGE, MAX_PENDING, SMALL
 from .function import Function
 from .objects import SIZE, Objects
 
+FEW = 32  # nodes of a graph that is computed as a whole as soon as it would keep memory waiting
+
 
 class Operand(NamedTuple):
     """What an operation reads: by what it is known in `Made` tables, the node, or the number if it is one, and the offset."""
@@ -247,7 +249,14 @@ def _pending(f: Function) -> None:
         f.set(node, f"Node.{slot}", f.own(f.the(value)))
     # A small result that much memory would wait for is computed at once, or else Python takes note of it.
     waits = f.both(weight >= HEAVY, lambda: weight >= nbytes * SMALL)
-    f.when(waits, lambda: f.require(f.call("computed", I1, [node])))
+
+    def compute() -> None:
+        """Node by node; or else, if there are few, as a whole: nodes of many would hardly ever be found together again."""
+        done = f.call("computed_alone", I1, [node])
+        found = f.either(done, lambda: f.both(nodes <= FEW, lambda: f.call("computed", I1, [node])))
+        f.require(found)
+
+    f.when(waits, compute)
     f.keeps(node)
     f.give(node)
 
