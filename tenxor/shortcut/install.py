@@ -12,7 +12,7 @@ from .. import node as nodes
 from ..backend.llvm.builder import Module
 from ..backend.llvm.cache import text_of
 from ..backend.llvm.compiler import compiler
-from ..dtypes import ALL, DType
+from ..dtypes import ALL, DType, boolean
 from ..layout import Layout
 from ..memory import Buffer
 from ..node import Node, Recipe, Scalar
@@ -27,12 +27,12 @@ from . import frames
 from .blocks import COUNTS
 from .frames import NEVER, SUM, frame_of
 from .index import PARTS, ROW, WANTED
-from .learn import FALSE, TRUE, compute_if_small, learn_write, learning, learning_in_place
+from .learn import FALSE, TRUE, compute_if_small, learn_masked_write, learn_write, learning, learning_in_place, patience
 from .methods import METHODS, Kind, Method, module, operations, symbol_of
 from .objects import Objects
 
 FUNCTIONS = ("look_up", "next_number", "python_computed", "python_computed_alone", "block_dies", "block_shows", "release_blocks")
-DATA = ("objects", "counts", "numbered")
+DATA = ("objects", "counts", "numbered", "patience")
 
 
 class _MethodDef(ctypes.Structure):
@@ -99,11 +99,12 @@ class ShortWay:
         own = {f"own {m.name}": self._own(m) for m in METHODS}
         own["own __getitem__"], own["own __setitem__"] = self.indexed, self.assigned
         named = {
-            **{cls.__name__: cls for cls in (Buffer, Node, Recipe, Scalar, Made, Spec, Storage, Element, Tensor, int, float, bool)},
+            **{cls.__name__: cls for cls in (Buffer, Node, Recipe, Scalar, Made, Spec, Storage, Element, Tensor, int, float)},
             **{d.name: d for d in ALL},
             **operations(),
             **own,
             **{f"'{m.name}'": m.name for m in METHODS},
+            "bool type": bool,
             "NoneType": type(None),
             "DType": DType,
             "str": str,
@@ -145,6 +146,7 @@ class ShortWay:
         for name, k in objects.names.items():
             table[k] = id(named[name])
         self.kept.append(named)
+        ctypes.c_int64.from_address(self.library["patience"]).value = ctypes.addressof(patience)
         self.counts = (ctypes.c_int64 * COUNTS).from_address(self.library["counts"])
         self.computed = [self._function(f"python_{name}", Kind.ONE) for name in ("computed", "computed_alone")]
         self.look_up = self._function("look_up", Kind.ONE)
@@ -234,9 +236,12 @@ class ShortWay:
     def assigned(self, x: Tensor, key: Any, value: Any) -> None:
         """Python's own `x[key] = value`, which is also written down if it is a write of a view."""
         basic = type(x) is Tensor and self.look_up((x, key)) is not None
-        if basic:
+        masked = not basic and type(x) is Tensor and type(key) is Tensor and key.dtype is boolean
+        if basic or masked:
             compute_if_small(x.storage)
         self.replaced["__setitem__"](x, key, value)
+        if masked:
+            learn_masked_write(x, key, value)
         if basic:
             view = self.replaced["__getitem__"](x, key)
             self._tabled(x, key, view)

@@ -10,7 +10,6 @@ from ..backend.llvm.builder import Module, Value
 from ..backend.llvm.types import I1, I64, POINTER, VOID, array
 from ..ops import OPS
 from . import blocks, call, compute, graph, index, read, record, write
-from .compute import lock_is_free
 from .function import Function
 from .objects import SIZE, Objects
 
@@ -210,7 +209,6 @@ def module(objects: Objects, made: Module) -> Module:
             [("own", POINTER), ("x", POINTER), ("given", POINTER), ("count", I64), ("names", POINTER)],
         )
     )
-    _are_alike(Function(made, objects, "are_alike", [("one", POINTER), ("other", POINTER)], I1))
     _held(Function(made, objects, "in_place", [("x", POINTER), ("y", POINTER), ("op", POINTER)]))
     for method in METHODS:
         _method(Function(made, objects, symbol_of(method), _PARAMETERS[method.kind], exported=True), method)
@@ -256,59 +254,15 @@ def _ask_python(f: Function) -> None:
     f.give(found)
 
 
-def _are_alike(f: Function) -> None:
-    """Whether two shapes are equal."""
-    one, other = f.arguments
-    f.when_giving(one.equals(other), lambda: f.constant(I1, True))
-    f.require(f.word(one, SIZE).equals(f.word(other, SIZE)))
-    f.each(f.word(one, SIZE), lambda k: f.require(f.integer(f.item(one, k)).equals(f.integer(f.item(other, k)))))
-    f.give(f.constant(I1, True))
-
-
 def _held(f: Function) -> None:
     """The tensor itself, through which the result of an operation is written."""
     x, y, op = f.arguments
     found = f.made(f.call("binary", POINTER, [x, y, op, f.constant(I1, False)]))
-    storage, spec, offset = f.get(x, "Tensor.storage"), f.get(x, "Tensor.spec"), f.get(x, "Tensor.offset")
+    storage = f.get(x, "Tensor.storage")
     f.when_giving(f.is_a(storage, "Element"), lambda: _element_holds(f, x, storage, found))
-    f.require(f.is_a(storage, "Storage"))
-    node, new = f.get(storage, "Storage.node"), f.get(found, "Tensor.spec")
-    whole = f.integer(f.get(f.get(node, "Node.recipe"), "Recipe.size")).equals(f.integer(f.get(spec, "Spec.size")))
-    alike = f.both(new.equals(spec), lambda: f.both(whole, lambda: f.is_the(offset, "0")))
-
-    def swap() -> list[Value]:
-        buffer = f.get(node, "Node.buffer")
-        f.require(f.either(f.is_the(buffer, "None"), lambda: f.is_the(f.get(buffer, "Buffer.pins"), "0")))
-        f.require(lock_is_free(f))
-        f.set(storage, "Storage.node", f.own(f.get(f.get(found, "Tensor.storage"), "Storage.node")))
-        f.drop(node)
-        return []
-
-    def write() -> list[Value]:
-        f.require(f.get(new, "Spec.dtype").equals(f.get(spec, "Spec.dtype")))
-        f.require(f.call("are_alike", I1, [f.get(new, "Spec.shape"), f.get(spec, "Spec.shape")]))
-        f.when(f.is_a(y, "Tensor"), lambda: _compute_beside(f, y))
-        done = f.call("put", POINTER, [storage, spec, f.integer(offset), found])
-        f.refuse(f.is_null(done))
-        f.drop(done)
-        return []
-
-    f.choose(alike, swap, write)
-    f.keeps(found)
-    f.drop(found)
+    f.require(f.call("takes", I1, [x, found, y]))
+    f.let_go(found)
     f.give(f.own(x))
-
-
-def _compute_beside(f: Function, y: Value) -> None:
-    """Compute what is beside a part that is written in place: while it waits, it may refer to what is overwritten."""
-    storage = f.get(y, "Tensor.storage")
-
-    def compute() -> None:
-        node = f.hold(f.get(storage, "Storage.node"))
-        f.require(f.call("computed", I1, [node]))
-        f.let_go(node)
-
-    f.when(f.is_a(storage, "Storage"), compute)
 
 
 def _element_holds(f: Function, x: Value, storage: Value, found: Value) -> Value:

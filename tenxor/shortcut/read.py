@@ -135,7 +135,7 @@ def _converted(f: Function, convert: str, kind: str) -> None:
     f.keeps(number)
     f.when_giving(is_one, lambda: number)
     f.holding(number)
-    f.require(f.either(f.is_a(number, "int"), lambda: f.either(f.is_a(number, "float"), lambda: f.is_a(number, "bool"))))
+    f.require(f.either(f.is_a(number, "int"), lambda: f.either(f.is_a(number, "float"), lambda: f.is_a(number, "bool type"))))
     f.keeps(number)
     found = f.call(convert, POINTER, [number])
     f.drop(number)

@@ -25,6 +25,8 @@ class Operand(NamedTuple):
 def write(module: Module, objects: Objects) -> None:
     """Write the functions."""
     module.globals["numbered"] = "@numbered = global i64 0"
+    module.globals["patience"] = "@patience = global ptr null"  # where it is told that nothing is computed at once
+    _next(Function(module, objects, "next", [], I64))
     _number(Function(module, objects, "next_number", [("self", POINTER), ("unused", POINTER)], exported=True))
     _pending(Function(module, objects, "pending", [("recipe", POINTER), ("sources", POINTER), ("offsets", POINTER)]))
     _tensor(Function(module, objects, "tensor", [("node", POINTER), ("spec", POINTER)]))
@@ -35,15 +37,16 @@ def write(module: Module, objects: Objects) -> None:
 
 def _number(f: Function) -> None:
     """The number of the next node."""
-    found = _next(f)
+    found = f.call("next", I64, [])
     f.give(f.call("PyLong_FromLongLong", POINTER, [found]))
 
 
-def _next(f: Function) -> Value:
+def _next(f: Function) -> None:
+    """The same for machine code."""
     place = f.define(POINTER, "getelementptr i64, ptr @numbered, i64 0")
     found = place.load(I64)
     place.store(found + 1)
-    return found
+    f.give(found)
 
 
 def asked(f: Function, x: Value, name: str) -> Value:
@@ -211,7 +214,7 @@ def _pending(f: Function) -> None:
     recipe, sources, offsets = [f.holding(x) for x in f.arguments]
     f.require(f.is_the(f.get(f.the("pool"), "Pool.pressed"), "False"))
     count, heavy = f.local(I64, f.number(1)), f.local(I64, f.number(0))
-    number = _next(f)
+    number = f.call("next", I64, [])
     first = f.local(I64, number)
 
     def one(k: Value) -> None:
@@ -249,6 +252,8 @@ def _pending(f: Function) -> None:
         f.set(node, f"Node.{slot}", f.own(f.the(value)))
     # A small result that much memory would wait for is computed at once, or else Python takes note of it.
     waits = f.both(weight >= HEAVY, lambda: weight >= nbytes * SMALL)
+    patience = f.define(POINTER, "load ptr, ptr @patience")
+    waits = f.both(waits, lambda: patience.load(I64).equals(0))
 
     def compute() -> None:
         """Node by node; or else, if there are few, as a whole: nodes of many would hardly ever be found together again."""
