@@ -24,7 +24,7 @@ from ..plans.call import Call
 from ..plans.general import plan_for
 from ..plans.pattern import Pattern, of_one, pattern_of
 from ..plans.steps import Plan
-from ..realize import plan_of
+from ..realize import lock, plan_of
 from .blocks import LARGEST
 
 LITERAL, RESULT, MEMORY, FLOAT, SIGNED, UNSIGNED, FLAG, SCRATCH = range(8)
@@ -98,7 +98,8 @@ def _made(node: Node, product: Node | None) -> bytes:
     if product is not None:
         root = Node(recipe, (root,), node.offsets)
     pattern = of_one(root) or pattern_of([root])
-    plan = plan_for(pattern)
+    with lock:
+        plan = plan_for(pattern)
     found = _written(pattern, apart, plan, list(range(len(reads.offsets))))
     if found and len(_plans) >= MAX_FRAMES:
         forget()
@@ -112,7 +113,8 @@ def frame_of_write(store: Node, value: Node | Scalar) -> tuple[bytes, Plan]:
     two offsets: where that begins, and where it is written to. Nothing if there is no such frame.
     """
     pattern = pattern_of([store])
-    plan = plan_for(pattern)
+    with lock:
+        plan = plan_for(pattern)
     before = len(pattern.offsets) - 1 - len(store.offsets)  # of what makes a node of a number
     return _written(pattern, [value], plan, [*[-1] * (before + 1), 0, 1]), plan
 
@@ -151,7 +153,8 @@ def _written(pattern: Pattern, sources: Sequence[Node | Scalar], plan: Plan, off
 def have_graph_framed(root: Node) -> None:
     """Make the frame of a pending graph, for all that are alike."""
     pattern = pattern_of([root])
-    plan = plan_of(pattern)
+    with lock:
+        plan = plan_of(pattern)
     if len(graphs) >= MAX_GRAPHS:
         graphs.clear()
         _graph_plans.clear()

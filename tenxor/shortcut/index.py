@@ -10,7 +10,7 @@ from .call import view
 from .function import Function
 from .objects import ITEMS, SIZE, SLICE, Objects
 from .read import node_of
-from .record import asked
+from .record import asked, element
 
 PARTS = 4  # of a key at the most
 ROWS = 1 << 10  # of the table of views
@@ -195,7 +195,6 @@ def _element(f: Function, x: Value, offset: Value) -> Value:
     f.require(f.get(f.get(node, "Node.recipe"), "Recipe.dtype").equals(dtype))
     point = f.item(f.the("points"), f.integer(f.get(dtype, "DType.rank")))
     number = f.made(f.call("number_at", POINTER, [buffer, dtype, offset]))
-    element = f.new("Element", _number=number, _dtype=f.own(dtype))
-    found = f.new("Tensor", storage=element, spec=f.own(point), dtype=f.own(dtype), offset=f.own(f.the("0")))
+    found = element(f, number, point)
     f._held[:] = held
     return found

@@ -5,9 +5,9 @@ from __future__ import annotations
 from ..backend.llvm.builder import Module, Value
 from ..backend.llvm.types import DOUBLE, FLOAT, I1, I8, I16, I32, I64, POINTER, Type
 from ..dtypes import boolean, float32, float64, int8, int16, int32, int64, uint8, uint16, uint32
-from .function import Function
 from .blocks import LARGEST
 from .compute import lock_is_free
+from .function import Function
 from .index import spec_in, wanted
 from .objects import SIZE, Objects
 from .read import address_of

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..dtypes import bfloat16
+from ..dtypes import DType, bfloat16
 from ..ownership import alone
 from ..realize import lock, realize, short_ways
 from .core import Core
@@ -34,15 +34,18 @@ def read_at_once(x: Core, parts: tuple[Any, ...]) -> Array | None:
     if elements is None:
         return None
     try:
-        return elements[key]  # type: ignore[no-any-return]
+        found: Array = elements[key]
     except IndexError:  # which is told elsewhere
         return None
+    return found if found.size else None  # of nothing, NumPy looks at no index
 
 
 def write_at_once(x: Core, parts: tuple[Any, ...], value: Any) -> bool:
     """Write a value over what a key with arrays selects, if that is small, known and right, and nobody else reads it."""
-    if len(parts) != 1 or (getattr(parts[0], "ndim", 0) != 1 and getattr(parts[0], "dtype", None) != bool):
-        return False  # NumPy need not go through more in their order
+    if len(parts) != 1 or not isinstance(parts[0], (Core, np.ndarray)) or not parts[0].ndim:
+        return False
+    if parts[0].ndim > 1 and parts[0].dtype != np.dtype(bool):
+        return False  # NumPy need not go through these in their order
     key = _key(x, parts)
     if key is None or not x.layout.size or not x.layout.is_injective():
         return False
@@ -51,9 +54,7 @@ def write_at_once(x: Core, parts: tuple[Any, ...], value: Any) -> bool:
             return False
         realize(value.storage.node)
         value = seen_by_numpy(value)
-    elif not ((type(value) is float and x.dtype.is_float) or (type(value) is int and x.dtype.is_integer)):
-        return False
-    elif not x.dtype.lowest <= value <= x.dtype.highest:  # NumPy would warn, or raise an error of its own
+    elif not _suits(value, x.dtype):
         return False
     with lock:
         elements = None if value is None or x.storage.node.buffer is None else seen_by_numpy(x)
@@ -63,9 +64,16 @@ def write_at_once(x: Core, parts: tuple[Any, ...], value: Any) -> bool:
             return False
         try:
             elements[key] = value
-        except (IndexError, ValueError, OverflowError):  # told elsewhere; nothing is written then
+        except (IndexError, TypeError, ValueError, OverflowError):  # told elsewhere; nothing is written then
             return False
     return True
+
+
+def _suits(value: Any, dtype: DType) -> bool:
+    """Whether a number is one of a dtype, so that NumPy does not warn, and raises no error of its own."""
+    kind = type(value)
+    same = (kind is float and dtype.is_float) or (kind is int and dtype.is_integer)
+    return same and bool(dtype.lowest <= value <= dtype.highest)
 
 
 def _key(x: Core, parts: tuple[Any, ...]) -> Any:
@@ -80,10 +88,10 @@ def _key(x: Core, parts: tuple[Any, ...]) -> Any:
                 return None
         if isinstance(part, np.ndarray):
             if part.dtype.kind == "b":
-                if part.size > SMALL:
+                if part.size > SMALL or part.shape != x.layout.shape[: part.ndim]:
                     return None
             else:
-                if part.size > FEW:
+                if not 0 < part.size <= FEW or part.dtype == np.uint64:  # which NumPy takes for signed
                     return None
                 selected *= part.size
         key.append(part)
