@@ -40,8 +40,10 @@ short_ways: list[Callable[[Node], bool]] = []
 def realize(*roots: Node) -> None:
     """Compute the nodes that are not in memory yet, together."""
     if short_ways:
-        way = short_ways[0 if len(roots) == 1 else -1]
-        roots = tuple([root for root in roots if not way(root)])
+        if len(roots) > 1:
+            roots = tuple([root for root in roots if not short_ways[-1](root)])
+        if len(roots) == 1 and short_ways[0](roots[0]):
+            return
     with lock:
         wanted = [node for node in roots if node.buffer is None]
         if not wanted:

@@ -152,8 +152,9 @@ def _buffer(f: Function) -> None:
 
 
 def lock_is_free(f: Function) -> Value:
-    """Whether nobody holds the lock of those who compute: nobody can come by it while this runs."""
-    return f.word(f.the("lock"), f.objects.offset_of("RLock.owner")).equals(0)
+    """Whether no other thread holds the lock of those who compute: none can come by it while this runs."""
+    owner = f.word(f.the("lock"), f.objects.offset_of("RLock.owner"))
+    return f.either(owner.equals(0), lambda: owner.equals(f.call("PyThread_get_thread_ident", I64, [])))
 
 
 def _run(f: Function) -> None:

@@ -17,6 +17,7 @@ from ..layout import Layout
 from ..memory import Buffer
 from ..node import Node, Recipe, Scalar
 from ..ops import OPS, Op
+from ..pending import remember
 from ..pool import pool
 from ..realize import forgetting, lock, short_ways
 from ..spec import Made, Spec, spec_of
@@ -134,6 +135,7 @@ class ShortWay:
             "frame_of": frame_of,
             "have_graph_framed": frames.have_graph_framed,
             "graphs": frames.graphs,
+            "remember": remember,
             "Block": None,  # made below
         }
         objects, made = Objects(named), compiler()

@@ -53,13 +53,15 @@ def _number_at(f: Function) -> None:
     f.decline()
 
 
-def node_of(f: Function, x: Value) -> Value:
-    """The node that a tensor's storage holds, of its dtype, in memory; it is held."""
+def node_of(f: Function, x: Value, how: str = "computed_alone") -> Value:
+    """The node that a tensor's storage holds, of its dtype, in memory; it is held. Python's own methods may know better what to compute
+    of a large graph, if just an element is asked for.
+    """
     storage = f.get(x, "Tensor.storage")
     f.require(f.is_a(storage, "Storage"))
     node = f.hold(f.get(storage, "Storage.node"))
     f.require(f.get(f.get(node, "Node.recipe"), "Recipe.dtype").equals(f.get(x, "Tensor.dtype")))
-    f.require(f.call("computed", I1, [node]))
+    f.require(f.call(how, I1, [node]))
     return node
 
 
@@ -67,7 +69,7 @@ def _realized(f: Function) -> None:
     """The tensor itself, computed."""
     (x,) = f.arguments
     f.require(f.is_a(x, "Tensor"))
-    node = node_of(f, x)
+    node = node_of(f, x, "computed")
     f.keeps(node)
     f.drop(node)
     f.give(f.own(x))

@@ -336,18 +336,25 @@ def _pending(f: Function) -> None:
     node = f.new("Node", recipe=recipe, sources=sources, offsets=offsets, count=numbers[0], first=numbers[1], heavy=numbers[2])
     for slot, value in (("buffer", "None"), ("_layouts", "None"), ("stored", "False"), ("traced", "False"), ("retained", "0")):
         f.set(node, f"Node.{slot}", f.own(f.the(value)))
-    # A small result that much memory would wait for is computed at once, or else Python takes note of it.
+    # A small result that much memory would wait for is computed at once.
     waits = f.both(weight >= HEAVY, lambda: weight >= nbytes * SMALL)
     patience = f.define(POINTER, "load ptr, ptr @patience")
     waits = f.both(waits, lambda: patience.load(I64).equals(0))
 
+    def take_note() -> None:
+        f.require(f.is_null(f.call("PyErr_Occurred", POINTER, [])))
+        answer = f.call("PyObject_CallOneArg", POINTER, [f.the("remember"), node])
+        f.refuse(f.is_null(answer))
+        f.drop(answer)
+
     def compute() -> None:
         """Node by node; or else as a whole, when there are some nodes that have not become one kernel, but no more than are often
-        found together again.
+        found together again. Else Python takes note of it.
         """
         is_long = f.both(nodes >= FEW, lambda: nodes <= MANY)
         done = f.call("computed_alone", I1, [node])
-        f.require(f.either(done, lambda: f.both(is_long, lambda: f.call("computed", I1, [node]))))
+        done = f.either(done, lambda: f.both(is_long, lambda: f.call("computed", I1, [node])))
+        f.when(~done, take_note)
 
     f.when(waits, compute)
     f.keeps(node)

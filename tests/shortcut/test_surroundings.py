@@ -389,6 +389,83 @@ def test_parts_are_written_without_python() -> None:
     assert python_in(program) == []
 
 
+def test_small_work_without_python() -> None:
+    """What has a short way, one by one; and it gives what NumPy gives."""
+    values = np.random.default_rng(0).normal(size=(64, 60))
+    flags = values > 0.5
+
+    def masks(x: Any) -> None:
+        x[x > 0.5] = 0.25
+        inside = x[1:-1, 1:-1]
+        inside[inside < 0.0] = 1.5
+
+    def stencil(x: Any) -> None:
+        x[1:-1, 1:-1] += 0.2 * (x[:-2, 1:-1] + x[2:, 1:-1] + x[1:-1, :-2] + x[1:-1, 2:] - 4 * x[1:-1, 1:-1])
+
+    def others_read_it(x: Any) -> None:
+        before = x * 2.0
+        x[1:3] = 0.5
+        x[3:5] = before[3:5]
+
+    def numbers(x: Any) -> None:
+        a, b = x[1, 2], x[2, 1]
+        while abs(a) < 100.0:
+            a = 2.0 * a - (b * a) / 3 + 1
+        x[1, 2] = a if a >= b else b
+
+    for program in (masks, stencil, others_read_it, numbers):
+        x, twin = tx.asarray(values).realize(), values.copy()
+        for _ in range(4):
+            program(x)
+        for _ in range(5):
+            program(twin)
+        inner = [constant.co_qualname for constant in program.__code__.co_consts if hasattr(constant, "co_qualname")]
+        ran = [python_in(lambda program=program, x=x: program(x)) for _ in range(4)]  # type: ignore[misc]
+        note = ("remember", "_is_small", "Node.size", "Node.dtype")  # is taken of what keeps memory waiting
+        ran = [[name for name in each if name not in note] for each in ran]
+        assert [program.__qualname__, *inner] in ran  # now and then memory is looked after
+        for _ in range(3):
+            program(twin)
+        assert np.allclose(x.to_numpy(), twin, 1e-12, 1e-12)
+
+    b = tx.asarray(flags).realize()
+
+    def truths() -> Any:
+        b[1, 2] = True
+        return b.any(axis=0, keepdims=True)
+
+    for _ in range(4):
+        truths()
+    assert python_in(truths) == []
+
+
+def test_what_others_have_of_a_large_graph_is_kept() -> None:
+    """One that is needed on the way is computed for itself; one that is inlined is computed once more at the most."""
+
+    def program() -> Any:
+        x = tx.asarray(np.arange(6000.0).reshape(60, 100))
+        centred = x - x.mean(0)
+        costly = (x + 1).log().exp()
+        found = [(centred @ centred[k]).sum().item() for k in range(3)] + [(costly[:, k:] * 2).sum().item() for k in range(3)]
+        return found, centred[3].tolist(), costly[5].tolist()
+
+    alike(program)
+
+
+def test_large_graphs_have_errors_too() -> None:
+    """An index that is out of range is found where a kernel meets it; the graph is as it was."""
+
+    def program() -> Any:
+        x = tx.asarray(np.arange(6000.0))
+        i = tx.asarray(np.arange(6000))
+        good, bad = x[(i * 7) % 6000] + 1.0, x[i + 1] * 2.0
+        with pytest.raises(IndexOutOfRange, match="6000"):
+            bad.realize()
+        return good.sum().item()
+
+    alike(program)
+
+
 def test_an_error_where_a_frame_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
     """What Python met in the midst of a call is told, nothing is written, and the next call does it."""
     for name in ("exp", "sin", "cos"):
