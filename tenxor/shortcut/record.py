@@ -248,15 +248,14 @@ def _ternary(f: Function) -> None:
     f.require(f.is_a(x, "Tensor"))
     ask_all(f, x, y, z)
     operands = (operand(f, x), beside_of(f, y), beside_of(f, z))
+    for its in operands:
+        f.hold(its.thing), f.hold(its.offset)
     pair = f.tuple_of(f.own(operands[1].key), f.own(operands[2].key))
     made = found_made(f, f.get(operands[0].key, "Spec.made"), op, pair)
     for number in (y, z):
         f.when(f.is_a(number, "int"), lambda number=number: within(f, number, made))  # type: ignore[misc]
     recipe, spec = f.hold(f.get(made, "Made.recipe")), f.hold(f.get(made, "Made.spec"))
-    f.keeps(pair)
-    f.drop(pair)
-    for its in operands:
-        f.hold(its.thing), f.hold(its.offset)
+    f.let_go(pair)
     dtypes = f.get(recipe, "Recipe.dtypes")
     read = [as_source(f, its.thing, its.is_node, f.item(dtypes, k)) for k, its in enumerate(operands)]
     sources, offsets = f.tuple_of(*read), f.tuple_of(*[its.offset for its in operands])
