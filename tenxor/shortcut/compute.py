@@ -81,7 +81,8 @@ def _computed_alone(f: Function) -> None:
 
 def _have_frame_made(f: Function, node: Value) -> None:
     """Have Python make the frame of a node, if there is one."""
-    made = f.call("PyObject_CallOneArg", POINTER, [f.the("frame_of"), node])
+    f.require(lock_is_free(f))
+    made = f.call("PyObject_CallOneArg", POINTER, [f.the("have_framed"), node])
     f.refuse(f.is_null(made))
     f.drop(made)
 

@@ -44,25 +44,26 @@ _graph_plans: dict[bytes, tuple[Plan, list[Recipe]]] = {}  # which have their ke
 _plans: dict[tuple[Recipe, Recipe | None], Plan] = {}  # those that have the kernels of frames in memory
 
 
-def frame_of(node: Node) -> bytes:
-    """The frame by which a pending node can be computed now; nothing if there is none, or if what it reads is not in memory."""
+def have_framed(node: Node) -> None:
+    """Make the frame by which a pending node can be computed now, if there is one; not while another thread computes."""
     product = product_in(node)
     read = (node if product is None else product).sources
     if product is not None and any(node.offsets):
-        return NEVER  # a part of it is summed
-    if not all([type(s) is not Node or s.buffer is not None for s in read]):
-        return NEVER
-    recipe = node.recipe
-    if product is None:
-        if recipe.frame is None:
-            recipe.frame = _made(node, None)
-        return recipe.frame
-    if product.recipe.summed is None:
-        product.recipe.summed = {}
-    summed = product.recipe.summed
-    if recipe not in summed:
-        summed[recipe] = _made(node, product)
-    return summed[recipe]
+        return  # a part of it is summed
+    if not all([type(s) is not Node or s.buffer is not None for s in read]) or not lock.acquire(blocking=False):
+        return
+    try:
+        recipe = node.recipe
+        if product is None:
+            if recipe.frame is None:
+                recipe.frame = _made(node, None)
+            return
+        if product.recipe.summed is None:
+            product.recipe.summed = {}
+        if recipe not in product.recipe.summed:
+            product.recipe.summed[recipe] = _made(node, product)
+    finally:
+        lock.release()
 
 
 def product_in(node: Node) -> Node | None:
@@ -98,8 +99,7 @@ def _made(node: Node, product: Node | None) -> bytes:
     if product is not None:
         root = Node(recipe, (root,), node.offsets)
     pattern = of_one(root) or pattern_of([root])
-    with lock:
-        plan = plan_for(pattern)
+    plan = plan_for(pattern)
     found = _written(pattern, apart, plan, list(range(len(reads.offsets))))
     if found and len(_plans) >= MAX_FRAMES:
         forget()
@@ -151,16 +151,20 @@ def _written(pattern: Pattern, sources: Sequence[Node | Scalar], plan: Plan, off
 
 
 def have_graph_framed(root: Node) -> None:
-    """Make the frame of a pending graph, for all that are alike."""
-    pattern = pattern_of([root])
-    with lock:
+    """Make the frame of a pending graph, for all that are alike; not while another thread computes."""
+    if not lock.acquire(blocking=False):
+        return
+    try:
+        pattern = pattern_of([root])
         plan = plan_of(pattern)
-    if len(graphs) >= MAX_GRAPHS:
-        graphs.clear()
-        _graph_plans.clear()
-    key = _key_of(pattern)
-    _graph_plans[key] = plan, [node.recipe for node in pattern.nodes]
-    graphs[key] = _frame_of_graph(pattern, plan)
+        if len(graphs) >= MAX_GRAPHS:
+            graphs.clear()
+            _graph_plans.clear()
+        key = _key_of(pattern)
+        _graph_plans[key] = plan, [node.recipe for node in pattern.nodes]
+        graphs[key] = _frame_of_graph(pattern, plan)
+    finally:
+        lock.release()
 
 
 def _key_of(pattern: Pattern) -> bytes:

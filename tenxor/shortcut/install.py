@@ -26,7 +26,7 @@ from ..storage import Element, Storage
 from ..tensor import Tensor
 from . import frames
 from .blocks import COUNTS
-from .frames import NEVER, SUM, frame_of
+from .frames import NEVER, SUM
 from .index import PARTS, ROW, WANTED
 from .learn import FALSE, TRUE, compute_if_small, learn_masked_write, learn_write, learning, learning_in_place, patience
 from .methods import METHODS, Kind, Method, module, operations, symbol_of
@@ -132,7 +132,7 @@ class ShortWay:
             "pool": pool,
             "lock": lock,
             "MemoryError": MemoryError,
-            "frame_of": frame_of,
+            "have_framed": frames.have_framed,
             "have_graph_framed": frames.have_graph_framed,
             "graphs": frames.graphs,
             "remember": remember,
