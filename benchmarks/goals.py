@@ -84,6 +84,8 @@ GOALS = (
     Goal("product, bias and GELU", ("products and more",), "× best peer", to_best, 1.1, "×"),
     Goal("convolutions", ("convolutions",), "× PyTorch", _to("torch"), 1.0, "×"),
     Goal("attention", ("attention",), "× PyTorch", _to("torch"), 1.0, "×"),
+    Goal("sorting and searching", ("sorting", "searching", "counting"), "× NumPy", _to("numpy"), 1.0, "×"),
+    Goal("matrices and transforms", ("linear algebra", "Fourier transforms"), "× NumPy", _to("numpy"), 1.0, "×"),
     Goal("max-plus product", ("max-plus",), "× NumPy", _to("numpy"), 20.0, "×"),
 )
 OF_PROGRAMS = (

@@ -11,7 +11,6 @@ that keeps no more than the answer.
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from statistics import median
 from time import perf_counter
 from typing import NamedTuple, TypeVar
@@ -20,7 +19,6 @@ import numpy as np
 
 import tenxor as tx
 
-DATA = Path(__file__).resolve().parent / "data" / "digits.csv"
 PIXELS = 64
 DIGITS = 10
 NEIGHBOURS = 3
@@ -36,15 +34,14 @@ class Images(NamedTuple):
     labels: tx.Tensor  # (n,) int64, 0 to 9
 
 
-def load(path: Path = DATA) -> Images:
-    """Read the images; each line holds 64 pixels and the digit.
+def load() -> Images:
+    """The images, each with the digit that it shows.
 
     >>> images = load()
     >>> images.pixels.shape, images.labels.shape
     ((1797, 64), (1797,))
     """
-    table = np.loadtxt(path, delimiter=",", dtype=np.int64)
-    return Images(tx.asarray(table[:, :-1], dtype=tx.float32), tx.asarray(table[:, -1]))
+    return Images(*tx.data.digits())
 
 
 def split(images: Images) -> tuple[Images, Images]:

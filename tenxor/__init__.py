@@ -37,20 +37,29 @@ from .dtypes import uint16 as uint16
 from .dtypes import uint32 as uint32
 from .dtypes import uint64 as uint64
 from .memory import set_memory_limit as set_memory_limit
+from .tensor import API_VERSIONS as _API_VERSIONS
 from .tensor import Tensor as Tensor
 from .tensor.contraction import matmul as matmul
 from .version import __version__ as __version__
 
 newaxis = None
+__array_api_version__ = _API_VERSIONS[-1]
 _shortcut.prepare()
 
 if TYPE_CHECKING:  # what is loaded when it is first asked for; type checkers look at it here
+    from . import fft as fft
+    from . import linalg as linalg
     from . import random as random
     from . import show as show
     from .functions.attention import *
+    from .functions.choosing import *
+    from .functions.comparing import *
     from .functions.contraction import *
     from .functions.convolution import *
+    from .functions.counting import *
+    from .functions.differentiation import *
     from .functions.elementwise import *
+    from .functions.inquiry import *
     from .functions.inspection import *
     from .functions.joining import *
     from .functions.manipulation import *
@@ -58,18 +67,31 @@ if TYPE_CHECKING:  # what is loaded when it is first asked for; type checkers lo
     from .functions.neural import *
     from .functions.patterns import *
     from .functions.pooling import *
+    from .functions.quantiles import *
+    from .functions.running import *
     from .functions.scattering import *
+    from .functions.searching import *
     from .functions.selecting import *
+    from .functions.sets import *
+    from .functions.sorting import *
+    from .functions.stacking import *
     from .functions.statistics import *
+    from .functions.steps import *
+    from .functions.vectorizing import *
 else:
     from .ops import INTERNAL, OPS
 
     del globals()["memory"], globals()["realize"]  # the modules: these are names of functions
     _NAMES = {  # by the module that they are in
         "functions.attention": "scaled_dot_product_attention",
+        "functions.choosing": "interp put putmask select",
+        "functions.comparing": "allclose array_equal array_equiv isclose",
         "functions.contraction": "dot einsum inner outer tensordot vecdot",
         "functions.convolution": "conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d",
+        "functions.counting": "bincount histogram histogram2d histogram_bin_edges",
         "functions.elementwise": " ".join(("clamp clip", *(name for name in OPS if name not in INTERNAL))),
+        "functions.differentiation": "enable_grad grad hessian jacobian jvp no_grad value_and_grad vjp",
+        "functions.inquiry": "__array_namespace_info__",
         "functions.inspection": "compile_counts explain memory realize release_memory show_config",
         "functions.joining": "cat concat concatenate pad repeat roll stack tile",
         "functions.manipulation": (
@@ -81,14 +103,26 @@ else:
         "functions.neural": "log_softmax logsumexp softmax",
         "functions.patterns": "rearrange",
         "functions.pooling": "avg_pool1d avg_pool2d avg_pool3d max_pool1d max_pool2d max_pool3d",
+        "functions.quantiles": "median percentile quantile",
+        "functions.running": "cummax cummin divmod fmod logcumsumexp",
         "functions.scattering": "index_add scatter_add scatter_reduce",
+        "functions.searching": "bucketize digitize searchsorted",
         "functions.selecting": "argwhere isin nonzero take take_along_axis",
+        "functions.sets": "unique_all unique_counts unique_inverse unique_values",
+        "functions.sorting": "argsort lexsort sort topk",
+        "functions.stacking": (
+            "array_split atleast_1d atleast_2d atleast_3d block column_stack dsplit dstack hsplit hstack vsplit vstack"
+        ),
         "functions.statistics": (
             "all amax amin any argmax argmin count_nonzero cumprod cumsum cumulative_prod cumulative_sum diff max "
             "mean min prod std sum var"
         ),
+        "functions.steps": "checkpoint custom_derivative",
+        "functions.vectorizing": "vmap",
     }
-    _MODULES = ("functions", "kernel", "plans", "random", "show", "target")  # by their own names
+    _MODULES = (  # by their own names
+        *("data", "fft", "files", "functions", "kernel", "linalg", "nn", "optim", "plans", "random", "show", "target"),
+    )
     _HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}
     del INTERNAL, OPS
     __all__ = sorted({name for name in (*globals(), *_HOMES, *_MODULES) if not name.startswith("_")})
@@ -109,4 +143,4 @@ else:
         raise errors.UnknownAttribute(f"module 'tenxor' has no attribute {name!r}; {of_the_module(name, __all__)}")
 
     def __dir__():
-        return sorted({*globals(), *__all__})
+        return sorted({*globals(), *_HOMES, *__all__})

@@ -1,8 +1,9 @@
 """The element types, and the one promotion rule.
 
-A `DType` is one of fifteen constants (`float32`, `int64`, ...), compared by identity. `float16` and `bfloat16` are
-storage types: every operation on them is computed in float32 and rounded once, at its end. An element of `complex64` is
-two of `float32` side by side, the real and the imaginary part, one of `complex128` two of `float64`.
+A `DType` is one of fifteen constants (`float32`, `int64`, ...), compared by identity, and equal to whatever else
+names it. `float16` and `bfloat16` are storage types: every operation on them is computed in float32 and rounded once,
+at its end. An element of `complex64` is two of `float32` side by side, the real and the imaginary part, one of
+`complex128` two of `float64`.
 
 Promotion follows the Python array API standard where it says something (same kind: the wider; signed with unsigned: the
 next wider signed; real with complex: complex of the wider parts) and NumPy where the standard leaves it open (integers
@@ -17,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from .errors import ArgumentError, DTypeError, OutOfBounds
+from .errors import ArgumentError, DTypeError, OutOfBounds, UnknownAttribute
 
 Number = bool | int | float | complex
 
@@ -71,6 +72,35 @@ class DType:
     def is_integer(self) -> bool:
         """Whether this is a signed or unsigned integer type (not bool)."""
         return self.kind == "int" or self.kind == "uint"
+
+    @property
+    def type(self) -> type[np.generic]:
+        """NumPy's type of one element."""
+        return self.__numpy_dtype__.type
+
+    @property
+    def __numpy_dtype__(self) -> np.dtype[Any]:
+        """What NumPy takes this for: `np.zeros(3, dtype=tx.int8)`. For `bfloat16` it is that of ml_dtypes, if somebody has loaded it."""
+        if self.name != "bfloat16":
+            return self.numpy
+        import sys
+
+        found = getattr(sys.modules.get("ml_dtypes"), "bfloat16", None)
+        if found is None:
+            raise UnknownAttribute("bfloat16 is no dtype of NumPy's; import ml_dtypes, which has it, or use float32")
+        its: np.dtype[Any] = np.dtype(found)
+        return its
+
+    def __eq__(self, other: object) -> bool:
+        """Whether `other` is this dtype, or names it: `x.dtype == np.int8`, `x.dtype == "int8"`."""
+        if self is other or isinstance(other, DType):
+            return self is other
+        try:
+            return dtype(other) is self
+        except DTypeError:
+            return False
+
+    __hash__ = object.__hash__  # each is one object
 
     def __repr__(self) -> str:
         return f"tenxor.{self.name}"
@@ -139,7 +169,8 @@ def dtype(spec: object) -> DType:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # the error will say it
-                found = OF_NUMPY.get(np.dtype(spec))
+                its = np.dtype(spec)
+                found = bfloat16 if its.name == "bfloat16" else OF_NUMPY.get(its)  # which ml_dtypes gives NumPy
         except (TypeError, ValueError):
             found = None
     if found is None:

@@ -1,5 +1,7 @@
 """Every error Tenxor raises: each is also the built-in error that NumPy users already catch."""
 
+from numpy.linalg import LinAlgError
+
 
 class TenxorError(Exception):
     """The root of all errors that Tenxor raises on purpose."""
@@ -37,8 +39,20 @@ class ArgumentError(TenxorError, ValueError):
     """An argument whose value makes no sense here, or two spellings of one argument."""
 
 
+class LinearAlgebraError(TenxorError, LinAlgError):
+    """A matrix that an operation cannot go on with: a singular one, one that is not positive definite."""
+
+
 class TraceError(TenxorError, TypeError):
     """A user's function that needs a value while it is being traced into a kernel."""
+
+
+class DerivativeError(TenxorError, RuntimeError):
+    """A derivative that there is not, or is no more."""
+
+
+class FileError(TenxorError, ValueError):
+    """A file that is not what it should be."""
 
 
 class UnknownAttribute(TenxorError, AttributeError):

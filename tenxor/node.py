@@ -13,11 +13,14 @@ swaps the recipe for the data. That is all that laziness rests on, so there are 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache
 from itertools import count
 from math import prod
 from sys import getrefcount
-from typing import Final
+from typing import Final, Protocol
 
 from .dtypes import DType, Number
 from .layout import Form, Layout
@@ -109,6 +112,40 @@ PLACEHOLDER: Final = Special("placeholder")  # an argument of a function being t
 _number = count(1).__next__  # of the next node
 
 
+class Past(Protocol):
+    """What is known of how a node was made, for as long as the node is: for derivatives (`derivatives/past.py`). `traced` says
+    that it reads an argument of a function being traced.
+    """
+
+    traced: bool
+
+    def followed(self, node: Node) -> Past | None:
+        """That of a new node that reads one with this past."""
+
+
+class _Traced:
+    """The past of what has none, but reads an argument of a function being traced."""
+
+    traced = True
+
+    def followed(self, node: Node) -> Past:
+        return self
+
+
+TRACED: Final = _Traced()
+tracking: ContextVar[bool] = ContextVar("tracking", default=True)  # whether what reads a node with a past gets one
+
+
+@contextmanager
+def untracked() -> Iterator[None]:
+    """While it is open, this thread makes nodes without a past."""
+    before = tracking.set(False)
+    try:
+        yield
+    finally:
+        tracking.reset(before)
+
+
 class Recipe:
     """How a node is made, but for what it reads: shared by all nodes that are made alike, so it is compared by identity.
 
@@ -173,8 +210,8 @@ class Node:
     For a reduction, `shape` is that of the result and the layout of the source has the reduced axes last; for a gather,
     those that are indexed. `offsets` say where the layouts begin that sources are read through, and after them where the
     target does, if there is one. What is `stored` gets memory of its own when it is computed, and is never inlined.
-    What is `traced` reads an argument of a function being traced. What is `retained`, so many times, keeps its recipe
-    when it has been computed.
+    What has a `past` tells how it was made even then. What is `retained`, so many times, keeps its recipe when it has been
+    computed.
 
     Of the pending graph below, `count` bounds how many nodes it has (exact for a tree, and where nothing else was made since
     its `first` node was), and `heavy` is the largest memory it reads, in bytes.
@@ -188,16 +225,17 @@ class Node:
         "first",
         "heavy",
         "offsets",
+        "past",
         "recipe",
         "retained",
         "sources",
         "stored",
-        "traced",
     )
 
     count: int
     first: int
     heavy: int
+    past: Past | None
     _layouts: tuple[Layout | None, ...] | None
 
     def __init__(
@@ -211,13 +249,16 @@ class Node:
         self.sources = sources
         self.offsets = offsets
         self.buffer = buffer
-        self.stored = self.traced = False
+        self.stored = False
         self.retained = 0
         self._layouts = None
         number = first = _number()
         count, heavy = 1, 0
+        past: Past | None = None
         for s in sources:
             if type(s) is Node:
+                if s.past is not None and (past is None or past is TRACED):
+                    past = s.past
                 memory = s.buffer
                 if memory is None:
                     count += s.count
@@ -225,13 +266,12 @@ class Node:
                         first = s.first
                     if s.heavy > heavy:
                         heavy = s.heavy
-                    if s.traced:
-                        self.traced = True
                 elif memory.nbytes > heavy:
                     heavy = memory.nbytes
         since = number - first + 1  # nodes were made, so a graph made in one go has no more of them
         self.count = count if count < since else since
         self.first, self.heavy = first, heavy
+        self.past = None if past is None else past.followed(self)
 
     @staticmethod
     def of(
@@ -255,10 +295,15 @@ class Node:
         found = Node(recipe, sources, offsets if target is None else (*offsets, target.offset))
         found._layouts = layouts
         if op is PLACEHOLDER:
-            found.traced = True
+            found.past = TRACED
         return found
 
     references = property(getrefcount)  # asked in C alone: see `ownership.py`
+
+    @property
+    def traced(self) -> bool:
+        """Whether it reads an argument of a function being traced."""
+        return self.past is not None and self.past.traced
 
     @property
     def op(self) -> Operation:
@@ -338,13 +383,16 @@ def data(buffer: Buffer, shape: tuple[int, ...], dtype: DType) -> Node:
 def reinterpreted(node: Node, dtype: DType) -> Node:
     """The same bytes as elements of another dtype: the same buffer, at once or when there is one."""
     shape = (node.size * node.dtype.itemsize // dtype.itemsize,)
-    if node.buffer is not None:
+    if node.buffer is not None and node.past is None:
         return data(node.buffer, shape, dtype)
     if node.op is REINTERPRET:
         source = node.sources[0]
         assert type(source) is Node
         return source if source.dtype is dtype else reinterpreted(source, dtype)
-    return Node.of(REINTERPRET, shape, dtype, (node,), (Layout.contiguous(node.shape),))
+    found = Node.of(REINTERPRET, shape, dtype, (node,), (Layout.contiguous(node.shape),))
+    if node.buffer is not None:
+        found.settle(node.buffer)
+    return found
 
 
 def is_pinned(source: Node | Scalar) -> bool:

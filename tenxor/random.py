@@ -14,7 +14,7 @@ Source: J. Salmon, M. Moraes, R. Dror, D. Shaw, "Parallel random numbers: as eas
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import inf, isfinite, pi, prod
 from numbers import Real
 from operator import index as as_int
@@ -84,6 +84,14 @@ class Generator:
         if not 0 <= key < 2**64:
             raise ArgumentError(f"Generator: seed {key} is not from 0 to 2**64 - 1")
         self._key, self._draws = key, 0
+
+    def state_dict(self) -> dict[str, int]:
+        """Where it stands, as numbers: what `load_state_dict` goes on from."""
+        return {"seed": self._key, "draws": self._draws}
+
+    def load_state_dict(self, state: Mapping[str, int]) -> None:
+        """Go on from where another stood."""
+        self._key, self._draws = int(state["seed"]), int(state["draws"])
 
     def random(self, shape: Shape = (), dtype: object = None, *, size: Shape | None = None) -> Tensor:
         """New tensor of numbers from 0 on and below 1, each equally likely: multiples of 2**-53 (float32: of 2**-24).

@@ -17,7 +17,7 @@ from .backend import backend
 from .backend.threads import num_threads
 from .errors import MetOutOfRange
 from .late import Late
-from .node import Node
+from .node import Node, untracked
 from .ownership import NOBODY, held
 from .plans.pattern import Pattern, of_one, pattern_of
 from .remembered import Remembered
@@ -65,7 +65,8 @@ def plan_of(pattern: Pattern) -> Plan:
     if plan is None or plan.target.threads != num_threads():
         from .plans.general import plan_for  # what makes plans is loaded with the first
 
-        plan = plan_for(pattern)
+        with untracked():
+            plan = plan_for(pattern)
         if len(backend().kernels) > MAX_KERNELS:
             forget()
         _plans.keep(pattern.key, plan, plan.table_bytes)

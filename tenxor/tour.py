@@ -26,7 +26,8 @@ from tenxor.backend.interface import Compiled
 from tenxor.kernel.ir import For, Kernel, Product, State, Statement, Store, Update, walk
 from tenxor.ops.expr import Call, Expr
 
-DIGITS = Path(__file__).resolve().parents[1] / "examples" / "knn_digits.py"
+EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
+DIGITS = EXAMPLES / "knn_digits.py"
 
 
 class Chapter(NamedTuple):
@@ -176,7 +177,7 @@ def show_digits(number: int, program: Path = DIGITS) -> None:
     """Run the example on the handwritten digits, if it is there, and list the kernels that it needed."""
     print(f"\n{styled(f'{number}. Handwritten digits', BOLD)}")
     if not program.is_file():
-        print("The data are not part of the installed package: clone the repository and run `make demo` there.")
+        print(NOT_HERE)
         return
     print(styled(f"Nearest neighbours on real images, all in broadcasting; the program is {short(program)}.", DIM))
     print()
@@ -186,6 +187,29 @@ def show_digits(number: int, program: Path = DIGITS) -> None:
     print(f"\nIts kernels, {len(used)} besides those that this tour had made before, and what each does in one pass:")
     for kernel, compiled in used.items():
         print(f"  {described(kernel, compiled)}")
+
+
+def show_training(number: int, folder: Path, examples: Path = EXAMPLES) -> None:
+    """Train two networks, if the programs are there: one on the digits, and one on who met whom in a club."""
+    print(f"\n{styled(f'{number}. Networks that learn', BOLD)}")
+    programs = [examples / "digits_network.py", examples / "karate_club.py"]
+    for program in programs:
+        if not program.is_file():
+            print(NOT_HERE)
+            return
+        print(styled(f"{first_line(program)} The program is {short(program)}.", DIM))
+        picture = folder / f"{program.stem}.svg"
+        load(program).main(picture=str(picture))
+        print(f"The loss is drawn in {picture}\n")
+
+
+NOT_HERE = "The examples are not part of the installed package: clone the repository and run `make demo` there."
+
+
+def first_line(program: Path) -> str:
+    """What a program says of itself in one line."""
+    told = ast.get_docstring(ast.parse(program.read_text(encoding="utf-8")))
+    return (told or program.stem).splitlines()[0]
 
 
 def load(program: Path) -> ModuleType:
@@ -255,5 +279,6 @@ def main() -> None:
         show_chapter(number, chapter, names)
     print(f"The figures are in {folder}")
     show_digits(len(CHAPTERS) + 1)
+    show_training(len(CHAPTERS) + 2, folder)
     compiled, loaded = tx.compile_counts()
     print(f"\n{perf_counter() - start:.1f} seconds; {compiled} kernels compiled, {loaded} found on disk.")

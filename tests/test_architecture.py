@@ -63,10 +63,14 @@ ROOMS = (
     Room(("tenxor.plans", "tenxor.realize"), "joins the two: pending nodes, kernels, run"),
     Room(("tenxor.pending",), "bounds what is not computed yet, by computing"),
     Room(("tenxor.storage",), "the cell that holds a node; it shows what is in it, so it can ask for values"),
+    Room(("tenxor.derivatives",), "what derivatives know of nodes, and make of them; a tensor only asks"),
+    Room(("tenxor.host",), "what NumPy computes for us, on the memory of nodes; it knows no tensor"),
     Room(("tenxor.show",), "figures are drawn from layouts alone", only=("tenxor.layout", "tenxor.errors")),
     Room(("tenxor.tensor",), "a storage seen through a layout, with methods"),
     Room(("tenxor.shortcut",), "the short way of what tensors do; it knows them, and they do not know it"),
-    Room(("tenxor.creation", "tenxor.functions", "tenxor.linalg", "tenxor.random"), "the public face, thin"),
+    Room(("tenxor.creation", "tenxor.functions", "tenxor.linalg", "tenxor.fft", "tenxor.random"), "the public face, thin"),
+    Room(("tenxor.files",), "tensors in files; it asks for no more than anybody"),
+    Room(("tenxor.nn", "tenxor.optim", "tenxor.data"), "training, written as any user could"),
     Room(("tenxor", "tenxor.__main__", "tenxor.tour"), "the doors: they import whatever they show"),
 )
 
@@ -79,6 +83,8 @@ FOREIGN = {
         "tenxor.backend.llvm.machine",
         "tenxor.threadpool",
     ),
+    "safetensors": ("tenxor.files",),  # an extra: those who made the format write and read it
+    "ml_dtypes": ("tenxor.files",),  # an extra: it has bfloat16 for NumPy
     "threadpoolctl": ("tenxor.threadpool",),  # an extra: it asks, and is told
 }
 
@@ -227,11 +233,12 @@ def test_no_modules_import_each_other() -> None:
     assert [sorted(circle) for circle in circles(all_imports(sources))] == []
 
 
-# Who knows more of back ends than their interface: the public face has the number of threads, and plans are made for it; the
-# command line shows what is on disk.
+# Who knows more of back ends than their interface: the public face has the number of threads, and plans are made for it, as are
+# parts of a batch; the command line shows what is on disk.
 ENTRANCES = ("tenxor.backend", "tenxor.backend.interface")
 BEHIND = {
     *((name, "tenxor.backend.threads") for name in ("tenxor", "tenxor.functions.inspection", "tenxor.realize", "tenxor.threadpool")),
+    ("tenxor.host.share", "tenxor.backend.threads"),
     ("tenxor.__main__", "tenxor.backend.llvm.cache"),
 }
 EMITTING = {f"tenxor.backend.llvm.{name}" for name in ("builder", "cache", "compiler", "types")}  # for the short way, too

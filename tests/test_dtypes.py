@@ -50,7 +50,7 @@ def test_a_dtype_is_one_object_for_ever() -> None:
         d = tx.dtype(name)
         assert pickle.loads(pickle.dumps(d)) is copy.copy(d) is copy.deepcopy([d])[0] is d
         assert len({d, tx.dtype(name)}) == 1
-        assert d is not None and d != name
+        assert d is not None and d != "none"
 
 
 @pytest.mark.parametrize("name", FLOATS)
@@ -256,3 +256,29 @@ def test_float64_is_rounded_once(dtype: str) -> None:
 
 def test_isdtype_takes_its_arguments_by_the_standards_names() -> None:
     assert tx.isdtype(dtype=tx.int8, kind="integral") and not tx.isdtype(kind=tx.bool, dtype=tx.int8)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_a_dtype_is_what_others_call_it(name: str) -> None:
+    ours = tx.dtype(name)
+    theirs = np.dtype(ml_dtypes.bfloat16) if name == "bfloat16" else np.dtype(name)
+    for other in (name, theirs, theirs.type, ours):
+        assert ours == other
+    assert theirs == ours and theirs.type is ours.type and theirs.itemsize == ours.itemsize
+    made = np.zeros(3, dtype=ours)
+    assert made.dtype == ours and tx.asarray(made).dtype is ours
+    assert [d for d in map(tx.dtype, ALL) if d == theirs] == [ours]
+    assert ours not in (None, "none", 3, np.dtype("S3"), object) and len({*map(tx.dtype, ALL), ours}) == len(ALL)
+
+
+def test_a_tensor_of_the_bfloat16_that_numpy_has() -> None:
+    array = np.asarray([[1.5, -2.0], [np.nan, 1e30]], dtype=ml_dtypes.bfloat16)
+    for given in (array, array.T, array[::-1]):
+        copied, shared = tx.asarray(given), tx.asarray(given, copy=False)
+        for t in (copied, shared):
+            assert t.dtype is tx.bfloat16
+            np.testing.assert_array_equal(t.to_numpy(), given.astype(np.float32))
+    shared = tx.asarray(array, copy=False)
+    shared[0, 0] = 3.0
+    assert array[0, 0] == 3.0
+    assert tx.asarray(array, dtype=tx.float64).dtype is tx.float64

@@ -190,7 +190,7 @@ SPELLINGS = {
     "a function sought as a method": Wrong(lambda: table().roll, UnknownAttribute, ("roll", "tx.roll(x")),
     "a slip of the pen": Wrong(lambda: table().unsqueezee, UnknownAttribute, ("unsqueezee", "unsqueeze")),
     "nothing of the kind": Wrong(lambda: table().quux, UnknownAttribute, ("quux", "dir(x)")),
-    "what only NumPy has": Wrong(lambda: table().argsort, UnknownAttribute, ("argsort", "np.argsort")),
+    "what NumPy does in place": Wrong(lambda: table().sort, UnknownAttribute, ("sort", "tx.sort(x)", "x[...] =")),
     "torch's name for a product": Wrong(lambda: table().matmul, UnknownAttribute, ("matmul", "x @ y")),
     "torch's function": Wrong(lambda: tx.from_numpy, UnknownAttribute, ("from_numpy", "copy=False")),
     "a slip of the pen in a function": Wrong(lambda: tx.reshap, UnknownAttribute, ("reshap", "tx.reshape")),
@@ -256,7 +256,7 @@ KINDS = {
     "one number to join": Wrong(lambda: tx.concat(3), ArgumentError, ("concat", "sequence", "int")),
     "a map by no function": Wrong(lambda: tx.map(3, table()), TraceError, ("map", "3", "called")),
     "a reduction by no function": Wrong(lambda: tx.reduce(None, table()), TraceError, ("reduce", "None", "called")),
-    "a bound that the dtype cannot hold": Wrong(lambda: tx.clip(small(), -1, 5), OutOfBounds, ("clip", "-1", "uint8")),
+    "a bound that the dtype cannot hold": Wrong(lambda: tx.clip(small(), 300), OutOfBounds, ("clip", "300", "uint8")),
     "a version that there is not": Wrong(
         lambda: small().__array_namespace__(api_version="1999.12"), ArgumentError, ("1999.12", "2025.12")
     ),

@@ -1,4 +1,4 @@
-"""Write examples/data/digits.csv: the UCI optical digits, from the copy inside scikit-learn's package.
+"""Write tenxor/data/digits.csv: the UCI optical digits, from the copy inside scikit-learn's package.
 
 Run once, with scikit-learn installed; the file is kept in the repository:
 
@@ -12,7 +12,7 @@ from pathlib import Path
 
 from sklearn.datasets import load_digits
 
-TARGET = Path(__file__).resolve().parents[1] / "examples" / "data" / "digits.csv"
+TARGET = Path(__file__).resolve().parents[1] / "tenxor" / "data" / "digits.csv"
 
 
 def export(target: Path) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from . import contraction, elementwise, movement, programs, reductions, rows, scattering
+from . import contraction, elementwise, hosted, movement, programs, reductions, rows, scattering
 from .workload import FULL, TINY, Array, Sizes, Workload
 
 __all__ = ["FULL", "TINY", "Array", "Sizes", "Workload", "workloads"]
 
-_PARTS = (elementwise, reductions, rows, movement, scattering, programs, contraction)
+_PARTS = (elementwise, reductions, rows, movement, scattering, programs, contraction, hosted)
 
 
 def workloads(sizes: Sizes = FULL) -> list[Workload]:

@@ -12,6 +12,7 @@ from ..node import is_pinned
 from ..ops import OPS
 from ..tensor import Tensor
 from ..tensor.core import broadcast
+from .neural import highest_of
 
 __all__ = ["scaled_dot_product_attention"]
 
@@ -84,7 +85,7 @@ def _where(condition: Any, x: Any, y: Any) -> Any:
 
 def _softmax(scores: Any, *, masked: bool) -> Any:
     """Along the last axis; with a mask 0 where nothing takes part: all is -inf."""
-    highest = scores.max(-1, keepdims=True)
+    highest = highest_of(scores, -1)
     if not masked:
         powers = (scores - highest).exp()
         return powers / powers.sum(-1, keepdims=True)

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..creation import asarray, empty
 from ..dtypes import DType, float32, promote
-from ..errors import ArgumentError, ShapeError
+from ..errors import ArgumentError, DTypeError, ShapeError
 from ..kernel.pairs import is_ragged
 from ..layout import Layout
 from ..records import NamedTuple
@@ -281,6 +281,8 @@ def _in_phases(
 
 def _dtype(op: str, x: Tensor, weight: Tensor, bias: Tensor | None) -> DType:
     dtype = result_dtype(op, x, weight)
+    if dtype.kind == "bool":
+        raise DTypeError(f"{op}: does not accept bool; use x.astype(tx.int64)")
     return dtype if bias is None else promote(dtype, bias.dtype, op)
 
 

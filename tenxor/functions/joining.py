@@ -14,7 +14,7 @@ from ..dtypes import Number, result_type
 from ..errors import ArgumentError, ShapeError
 from ..tensor import Tensor
 from ..tensor.arguments import AXIS_0, ZERO, Axes, axis_of, ints, one_spelling
-from ..tensor.pieces import Piece, are_arrays, joined, joined_quickly, want_kernels
+from ..tensor.pieces import Piece, are_arrays, joined, joined_quickly, want_kernels, written
 
 __all__ = ["cat", "concat", "concatenate", "pad", "repeat", "roll", "stack", "tile"]
 
@@ -114,20 +114,8 @@ def _check_fit(op: str, shapes: Sequence[tuple[int, ...]], axis: int | None) -> 
 def _joined(op: str, parts: list[Piece], axis: int | None, shape: tuple[int, ...]) -> Tensor:
     """New tensor of a shape: what fits together, one after another along an axis of the shape, or flattened for None."""
     dtype = result_type(*{p.dtype for p in parts})
-    if not want_kernels(parts, prod(shape) * dtype.itemsize):
-        return joined(Tensor, op, parts, axis, shape, dtype)
-    found = empty(shape, dtype=dtype)
-    start = 0
-    for t in map(asarray, parts):
-        if axis is None:
-            t, at, size = t.ravel(), 0, t.size
-        elif t.ndim == len(shape):
-            at, size = axis, t.shape[axis]
-        else:
-            t, at, size = t.expand_dims(axis), axis, 1
-        found[_along(at, slice(start, start + size))]._write(t, op)
-        start += size
-    return found
+    how = written if want_kernels(parts, prod(shape) * dtype.itemsize) else joined
+    return how(Tensor, op, parts, axis, shape, dtype)
 
 
 def _along(axis: int, index: slice) -> tuple[slice, ...]:

@@ -6,6 +6,7 @@ from typing import Any
 
 from ..creation import asarray, full, zeros
 from ..dtypes import DEFAULT_FLOAT, DType
+from ..node import untracked
 from ..ops import OPS
 from ..ops.reductions import REDUCTIONS
 from ..tensor import Tensor
@@ -28,7 +29,7 @@ def softmax(x: Tensor, /, axis: Axes = LAST_AXIS, *, dim: Axes = None) -> Tensor
     wide, result = _float("softmax", x)
     if wide.size == 0:
         return zeros(wide.shape, dtype=result)
-    powers: Any = (wide - wide.max(axis, keepdims=True)).exp()
+    powers: Any = (wide - highest_of(wide, axis)).exp()
     found: Tensor = (powers * (1.0 / powers.sum(axis, keepdims=True))).astype(result, copy=False)
     return found
 
@@ -46,7 +47,7 @@ def log_softmax(x: Tensor, /, axis: Axes = LAST_AXIS, *, dim: Axes = None) -> Te
     wide, result = _float("log_softmax", x)
     if wide.size == 0:
         return zeros(wide.shape, dtype=result)
-    below: Any = wide - wide.max(axis, keepdims=True)
+    below: Any = wide - highest_of(wide, axis)
     found: Tensor = (below - below.exp().sum(axis, keepdims=True).log()).astype(result, copy=False)
     return found
 
@@ -68,11 +69,19 @@ def logsumexp(
     if wide.size == 0:
         shape = wide.sum(axis, keepdims=keepdims).shape
         return full(shape, -float("inf"), dtype=result)
-    highest: Any = wide.max(axis, keepdims=True)
+    highest: Any = highest_of(wide, axis)
     shift: Any = Tensor._compute(OPS["where"], highest.isfinite(), highest, 0.0)  # inf - inf would be NaN
     found: Any = (wide - shift).exp().sum(axis, keepdims=True).log() + shift
     narrow: Tensor = found.astype(result, copy=False)
     return narrow if keepdims else narrow.squeeze(tuple(range(narrow.ndim)) if axis is None else axis)
+
+
+def highest_of(x: Any, axis: Axes) -> Any:
+    """The largest elements, which are subtracted so that no power overflows: for derivatives constants, as they make no difference."""
+    if not x.requires_grad:
+        return x.max(axis, keepdims=True)
+    with untracked():
+        return x.max(axis, keepdims=True)
 
 
 def _float(op: str, x: Tensor) -> tuple[Any, DType]:

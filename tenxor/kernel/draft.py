@@ -14,6 +14,7 @@ from ..layout import Layout
 from ..node import POSITION, STORE, Gather, Node, Scalar, Scan, Scatter
 from ..ops import OPS, DTypes, Op
 from ..ops.complexes.pairs import applied, converted, pair
+from ..ops.complexes.reductions import split
 from ..ops.expr import Expr, apply
 from ..ops.reductions import Reduction
 from .drafted import Access, Accessed, Chosen, Draft, Loops, ReductionLoop
@@ -69,7 +70,7 @@ class _Drafter:
             (d.scan,) = d.new_axes(layout.shape[-1:])
             loops = (*d.space, d.scan)
             x = walked(self.source(root.sources[0], layout, loops))
-            d.value = self.accumulated(root.op.reduction, x, d.space, (d.scan,), root.dtype, None)
+            d.value = self.accumulated(split(root.op.reduction, x.dtype), x, d.space, (d.scan,), root.dtype, None)
             d.out = Accessed(None, whole(root) if root.target is None else root.target, loops)
         else:
             index_map = loops_of(root)
@@ -180,8 +181,6 @@ class _Drafter:
         return found
 
     def reduced_once(self, node: Node, op: Reduction, index_map: Layout, around: Loops) -> Walked:
-        from ..ops.complexes.reductions import split
-
         extents = further_shape(node)
         layout = node.layouts[0]
         assert layout is not None
@@ -197,9 +196,8 @@ class _Drafter:
         return self.accumulated(op, x, around, axes, node.dtype, None if along is None else around[along])
 
     def accumulated(self, op: Reduction, x: Expr, around: Loops, axes: Loops, dtype: DType, last: int | None) -> Expr:
-        from ..ops.complexes.reductions import split
-
-        d, op = self.d, split(op, x.dtype)
+        """What a reduction whose states are real is of an element, over some loops."""
+        d = self.d
         d.names.append(op.name)
         states = op.states(x.dtype)
         accumulator = self.accumulator_of.setdefault((op, x, around, axes), len(d.accumulators))

@@ -172,10 +172,12 @@ def _reads_of(node: Node, index_map: Layout) -> list[tuple[Node, Layout]]:
 def _apart(order: Sequence[Node]) -> set[Node]:
     """The nodes that must be in memory: what is written over, values and indices that read this, what bytes or blocks are of."""
     found: set[Node] = set()
+    readers = Counter([source for node in order for source in set(node.sources)])
     for node in order:
         if writes(node.op):
             old, *others = _nodes(node)
-            found.update(other for other in others if other.buffer is None and _reaches(other, old))
+            if readers[old] > 1:  # else this alone reads it
+                found.update(other for other in others if other.buffer is None and _reaches(other, old))
             if old.buffer is None:
                 found.add(old)
         elif node.op.kind in _FROM_MEMORY:
@@ -225,11 +227,11 @@ def _reaches(node: Node, goal: Node) -> bool:
     stack = [node]
     while stack:
         node = stack.pop()
-        if node is goal:
+        if node is goal or goal in node.sources:  # what reads it is often near
             return True
         if node not in seen and node.buffer is None:
             seen.add(node)
-            stack.extend(s for s in node.sources if type(s) is Node)
+            stack += [s for s in node.sources if type(s) is Node and s.buffer is None]
     return False
 
 

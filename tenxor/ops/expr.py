@@ -101,10 +101,11 @@ Exprs = tuple[Expr, ...]
 class Op:
     """One elementwise operation.
 
-    `rule` maps the operands' dtypes to those it computes in and its result's; `formula`, if any, expresses it by other
-    entries; `parts` gives it for complex operands, each a pair of real expressions; `infix` is how it prints; `meaning` is
-    its documentation; `cost` is about how many additions it is worth. `in_complex` tells of a formula that has complex
-    numbers in it, whatever it is given. `lengths` is what `ops.lengths` found.
+    `rule` maps the operands' dtypes to those it computes in and its result's; `formula`, if any, expresses it by other entries;
+    `parts` gives it for complex operands, each a pair of real expressions; `pullback` is its derivative (`pullbacks.py`), which
+    else is that of the formula; `infix` is how it prints; `meaning` is its documentation; `cost` is about how many additions it
+    is worth. `in_complex` tells of a formula that has complex numbers in it, whatever it is given. `lengths` is what
+    `ops.lengths` found.
     """
 
     __slots__ = (
@@ -119,6 +120,7 @@ class Op:
         "meaning",
         "name",
         "parts",
+        "pullback",
         "rule",
         "told",
     )
@@ -135,10 +137,11 @@ class Op:
         formula: Callable[..., Expr] | None = None,
         formula_key: Expr | None = None,
         parts: Callable[..., Expr] | None = None,
+        pullback: Callable[..., tuple[Expr | None, ...]] | None = None,
     ) -> None:
         self.name, self.arity, self.rule, self.meaning = name, arity, rule, meaning
         self.infix, self.cost, self.formula = infix, cost, formula
-        self.parts, self.in_complex = parts, False
+        self.parts, self.pullback, self.in_complex = parts, pullback, False
         self.kind = "elementwise"
         self.told = b"Call\0" + name.encode() + _END + (formula_key.digest if formula_key is not None else b"")
         self._results: dict[DTypes, DType] = {}

@@ -284,6 +284,8 @@ def running(name: str, dtype: DType) -> Reduction:
     """How elements of a dtype become a running reduction of this name."""
     if name == "prod" and dtype.is_complex:  # whose 1 has an imaginary part, and infinity times 0 is NaN
         return reduction_from_first(Arg(0, dtype) * Arg(1, dtype), any_order=True)
+    if name == "logaddexp":
+        return reduction_from_first(call(name, Arg(0, dtype), Arg(1, dtype)), any_order=True)
     return _running_sum if name == "sum" else REDUCTIONS[name]
 
 

@@ -7,6 +7,7 @@ it. One without is a primitive, which each back end knows by name.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from ..late import Late
 from .expr import OPS, DTypes, Expr, Op, Rule, call, substitute, zero
@@ -30,6 +31,9 @@ from .rules import (
     words,
 )
 
+if TYPE_CHECKING:
+    from .pullbacks import Cotangents
+
 
 def entry(name: str, arity: int, rule: Rule, meaning: str, **more: object) -> Op:
     """Enter an elementwise operation into the table."""
@@ -42,14 +46,38 @@ elementary = Late("tenxor.ops.complexes.elementary")
 inverse = Late("tenxor.ops.complexes.inverse")
 pairs = Late("tenxor.ops.complexes.pairs")
 philox = Late("tenxor.ops.philox")
+pullbacks = Late("tenxor.ops.pullbacks")
 
 # --- arithmetic -------------------------------------------------------------------------------------------------------
-entry("cast", 1, never, "the value in another dtype; floats to integers truncate and saturate, NaN gives 0")
-entry("add", 2, same(), "x + y; for bool, or", infix="+", parts=arithmetic.add)
-entry("subtract", 2, same(NUMERIC), "x - y", infix="-", parts=arithmetic.subtract)
-entry("multiply", 2, same(), "x * y; for bool, and", infix="*", parts=arithmetic.multiply)
-entry("divide", 2, inexact, "x / y, always a float or complex", infix="/", cost=4, parts=arithmetic.divide)
-entry("floor_divide", 2, same(REAL), "the floor of x / y; 0 where an integer is divided by 0", infix="//", cost=12)
+entry(
+    "cast",
+    1,
+    never,
+    "the value in another dtype; floats to integers truncate and saturate, NaN gives 0",
+    pullback=pullbacks.cast_,
+)
+entry("add", 2, same(), "x + y; for bool, or", infix="+", parts=arithmetic.add, pullback=pullbacks.add)
+entry("subtract", 2, same(NUMERIC), "x - y", infix="-", parts=arithmetic.subtract, pullback=pullbacks.subtract)
+entry("multiply", 2, same(), "x * y; for bool, and", infix="*", parts=arithmetic.multiply, pullback=pullbacks.multiply)
+entry(
+    "divide",
+    2,
+    inexact,
+    "x / y, always a float or complex",
+    infix="/",
+    cost=4,
+    parts=arithmetic.divide,
+    pullback=pullbacks.divide,
+)
+entry(
+    "floor_divide",
+    2,
+    same(REAL),
+    "the floor of x / y; 0 where an integer is divided by 0",
+    infix="//",
+    cost=12,
+    pullback=pullbacks.nothing,
+)
 entry(
     "remainder",
     2,
@@ -57,6 +85,7 @@ entry(
     "x - y * floor(x / y), with y's sign; 0 where an integer is divided by 0",
     infix="%",
     cost=12,
+    pullback=pullbacks.remainder,
 )
 entry(
     "pow",
@@ -67,9 +96,10 @@ entry(
     infix="**",
     cost=40,
     parts=elementary.pow,
+    pullback=pullbacks.power,
 )
-entry("negative", 1, same(NUMERIC), "-x", parts=arithmetic.negative)
-entry("positive", 1, same(), "x itself", parts=lambda x: x)
+entry("negative", 1, same(NUMERIC), "-x", parts=arithmetic.negative, pullback=pullbacks.negative)
+entry("positive", 1, same(), "x itself", parts=lambda x: x, pullback=pullbacks.positive)
 entry(
     "real",
     1,
@@ -77,6 +107,7 @@ entry(
     "the real part of x",
     formula=lambda x: call("positive", x),
     parts=lambda x: x.args[0],
+    pullback=pullbacks.real,
 )
 entry(
     "imag",
@@ -85,6 +116,7 @@ entry(
     "the imaginary part of x: 0 in every real dtype",
     formula=lambda x: zero(x.dtype),
     parts=lambda x: x.args[1],
+    pullback=pullbacks.imag,
 )
 entry(
     "conj",
@@ -93,8 +125,9 @@ entry(
     "the complex conjugate of x",
     formula=lambda x: call("positive", x),
     parts=arithmetic.conj,
+    pullback=pullbacks.conj_,
 )
-entry("abs", 1, part_of(ALL_KINDS), "the magnitude of x", parts=arithmetic.magnitude)
+entry("abs", 1, part_of(ALL_KINDS), "the magnitude of x", parts=arithmetic.magnitude, pullback=pullbacks.abs_)
 entry(
     "squared_abs",
     1,
@@ -102,10 +135,18 @@ entry(
     "the square of the magnitude of x",
     formula=lambda x: x * x,
     parts=arithmetic.squared_abs,
+    pullback=pullbacks.squared_abs,
 )
-entry("sign", 1, same(NUMERIC), "-1, 0 or 1, of complex numbers x / abs(x); NaN stays", parts=elementary.sign)
-entry("square", 1, same(), "x * x", formula=lambda x: x * x, parts=arithmetic.square)
-entry("reciprocal", 1, inexact, "1 / x", formula=lambda x: 1.0 / x, cost=4)
+entry(
+    "sign",
+    1,
+    same(NUMERIC),
+    "-1, 0 or 1, of complex numbers x / abs(x); NaN stays",
+    parts=elementary.sign,
+    pullback=pullbacks.sign,
+)
+entry("square", 1, same(), "x * x", formula=lambda x: x * x, parts=arithmetic.square, pullback=pullbacks.square)
+entry("reciprocal", 1, inexact, "1 / x", formula=lambda x: 1.0 / x, cost=4, pullback=pullbacks.reciprocal)
 entry(
     "divide_by_real",
     2,
@@ -113,8 +154,9 @@ entry(
     "x / y for a real y",
     formula=lambda x, y: x / y,
     parts=arithmetic.divide_by_real,
+    pullback=pullbacks.divide_by_real,
 )
-entry("sqrt", 1, inexact, "the square root of x", cost=6, parts=elementary.sqrt)
+entry("sqrt", 1, inexact, "the square root of x", cost=6, parts=elementary.sqrt, pullback=pullbacks.sqrt_)
 entry(
     "rsqrt",
     1,
@@ -122,6 +164,7 @@ entry(
     "1 / sqrt(x)",
     cost=12,
     parts=lambda x: arithmetic.divide(pairs.pair(zero(x.dtype.part) + 1.0, zero(x.dtype.part)), elementary.sqrt(x)),
+    pullback=pullbacks.rsqrt,
 )
 entry(
     "power_half",
@@ -131,17 +174,19 @@ entry(
     parts=elementary.sqrt,
     formula=lambda x: call("where", call("equal", x, float("-inf")), float("inf"), call("sqrt", x) + 0.0),
     cost=8,
+    pullback=pullbacks.sqrt_,
 )
-entry("maximum", 2, same(ORDERED), "the larger of x and y; NaN if either is")
-entry("minimum", 2, same(ORDERED), "the smaller of x and y; NaN if either is")
+entry("maximum", 2, same(ORDERED), "the larger of x and y; NaN if either is", pullback=pullbacks.maximum)
+entry("minimum", 2, same(ORDERED), "the smaller of x and y; NaN if either is", pullback=pullbacks.minimum)
 entry(
     "clip",
     3,
     same(ORDERED),
     "x held between low and high",
     formula=lambda x, lo, hi: call("minimum", call("maximum", x, lo), hi),
+    pullback=pullbacks.clip,
 )
-entry("where", 3, selecting, "x where the condition holds, else y", parts=arithmetic.select)
+entry("where", 3, selecting, "x where the condition holds, else y", parts=arithmetic.select, pullback=pullbacks.where_)
 entry(
     "where_seen",
     3,
@@ -149,21 +194,23 @@ entry(
     "x where the condition holds, else y, a score of what need not be looked at",
     parts=arithmetic.select,
     formula=lambda condition, x, y: call("where", condition, x, y),
+    pullback=pullbacks.where_,
 )
 
 # --- rounding and parts -----------------------------------------------------------------------------------------------
-entry("floor", 1, same(REAL), "the largest integer not above x")
-entry("ceil", 1, same(REAL), "the smallest integer not below x")
-entry("trunc", 1, same(REAL), "x without its fraction")
+entry("floor", 1, same(REAL), "the largest integer not above x", pullback=pullbacks.nothing)
+entry("ceil", 1, same(REAL), "the smallest integer not below x", pullback=pullbacks.nothing)
+entry("trunc", 1, same(REAL), "x without its fraction", pullback=pullbacks.nothing)
 entry(
     "round",
     1,
     same(NUMERIC),
     "the nearest integer, halves to even; of complex numbers, of each part",
     parts=lambda x: arithmetic.by_part("round", x),
+    pullback=pullbacks.nothing,
 )
-entry("copysign", 2, floating, "x with the sign of y")
-entry("nextafter", 2, floating, "the next number after x towards y", cost=8)
+entry("copysign", 2, floating, "x with the sign of y", pullback=pullbacks.copysign)
+entry("nextafter", 2, floating, "the next number after x towards y", cost=8, pullback=pullbacks.of_first)
 entry("float_to_bits", 1, as_bits, "the bits of x as an unsigned integer")
 entry("bits_to_float", 1, as_float, "the float whose bits x is")
 entry("signbit", 1, predicate(("float",)), "whether the sign of x is negative, of zeros too")
@@ -197,39 +244,50 @@ entry("bitwise_right_shift", 2, same(("uint", "int")), "x shifted right by y bit
 entry("multiply_high", 2, same(("uint",)), "the upper half of the double-width product", cost=6)
 
 # --- elementary functions ---------------------------------------------------------------------------------------------
-_ELEMENTARY: tuple[tuple[str, str, Callable[[Expr], Expr]], ...] = (
-    ("exp", "e to the power x", elementary.exp),
-    ("exp2", "2 to the power x", elementary.exp2),
-    ("expm1", "exp(x) - 1, exact near 0", elementary.expm1),
-    ("log", "the natural logarithm", elementary.log),
-    ("log1p", "log(1 + x), exact near 0", elementary.log1p),
-    ("log2", "the logarithm to base 2", elementary.log2),
-    ("log10", "the logarithm to base 10", elementary.log10),
-    ("sin", "the sine of x radians", elementary.sin),
-    ("cos", "the cosine of x radians", elementary.cos),
-    ("tan", "the tangent of x radians", elementary.tan),
-    ("asin", "the inverse sine, in radians", inverse.asin),
-    ("acos", "the inverse cosine, in radians", inverse.acos),
-    ("atan", "the inverse tangent, in radians", inverse.atan),
-    ("sinh", "the hyperbolic sine", elementary.sinh),
-    ("cosh", "the hyperbolic cosine", elementary.cosh),
-    ("tanh", "the hyperbolic tangent", elementary.tanh),
-    ("asinh", "the inverse hyperbolic sine", inverse.asinh),
-    ("acosh", "the inverse hyperbolic cosine", inverse.acosh),
-    ("atanh", "the inverse hyperbolic tangent", inverse.atanh),
+_ELEMENTARY: tuple[tuple[str, str, Callable[[Expr], Expr], Callable[..., Cotangents]], ...] = (
+    ("exp", "e to the power x", elementary.exp, pullbacks.exp),
+    ("exp2", "2 to the power x", elementary.exp2, pullbacks.exp2),
+    ("expm1", "exp(x) - 1, exact near 0", elementary.expm1, pullbacks.expm1),
+    ("log", "the natural logarithm", elementary.log, pullbacks.log_),
+    ("log1p", "log(1 + x), exact near 0", elementary.log1p, pullbacks.log1p),
+    ("log2", "the logarithm to base 2", elementary.log2, pullbacks.log2),
+    ("log10", "the logarithm to base 10", elementary.log10, pullbacks.log10),
+    ("sin", "the sine of x radians", elementary.sin, pullbacks.sin),
+    ("cos", "the cosine of x radians", elementary.cos, pullbacks.cos),
+    ("tan", "the tangent of x radians", elementary.tan, pullbacks.tan),
+    ("asin", "the inverse sine, in radians", inverse.asin, pullbacks.asin),
+    ("acos", "the inverse cosine, in radians", inverse.acos, pullbacks.acos),
+    ("atan", "the inverse tangent, in radians", inverse.atan, pullbacks.atan),
+    ("sinh", "the hyperbolic sine", elementary.sinh, pullbacks.sinh),
+    ("cosh", "the hyperbolic cosine", elementary.cosh, pullbacks.cosh),
+    ("tanh", "the hyperbolic tangent", elementary.tanh, pullbacks.tanh),
+    ("asinh", "the inverse hyperbolic sine", inverse.asinh, pullbacks.asinh),
+    ("acosh", "the inverse hyperbolic cosine", inverse.acosh, pullbacks.acosh),
+    ("atanh", "the inverse hyperbolic tangent", inverse.atanh, pullbacks.atanh),
 )
-for _name, _meaning, _function in _ELEMENTARY:
-    entry(_name, 1, inexact, _meaning, cost=20, parts=_function)
-entry("erf", 1, floating, "the error function", cost=20)
-entry("atan2", 2, floating, "the angle of the point (y, x), in radians: atan2(y, x)", cost=30)
-entry("hypot", 2, floating, "sqrt(x*x + y*y) without overflow", cost=20)
-entry("logaddexp", 2, floating, "log(exp(x) + exp(y)) without overflow", cost=50)
-entry("sigmoid", 1, floating, "1 / (1 + exp(-x))", cost=24)
-entry("relu", 1, same(REAL), "x where positive, else 0", formula=lambda x: call("maximum", x, 0))
-entry("silu", 1, floating, "x * sigmoid(x)", cost=25)
-entry("softplus", 1, floating, "log(1 + exp(x)) without overflow", cost=40)
-entry("gelu", 1, floating, "x times the normal distribution's cumulative probability at x", cost=40)
-entry("gelu_tanh", 1, floating, "x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x**3))) / 2, which is near gelu", cost=35)
+for _name, _meaning, _function, _pullback in _ELEMENTARY:
+    entry(_name, 1, inexact, _meaning, cost=20, parts=_function, pullback=_pullback)
+entry("erf", 1, floating, "the error function", cost=20, pullback=pullbacks.erf)
+entry("atan2", 2, floating, "the angle of the point (y, x), in radians: atan2(y, x)", cost=30, pullback=pullbacks.atan2)
+entry("hypot", 2, floating, "sqrt(x*x + y*y) without overflow", cost=20, pullback=pullbacks.hypot)
+entry("logaddexp", 2, floating, "log(exp(x) + exp(y)) without overflow", cost=50, pullback=pullbacks.logaddexp)
+entry("sigmoid", 1, floating, "1 / (1 + exp(-x))", cost=24, pullback=pullbacks.sigmoid)
+entry(
+    "relu", 1, same(REAL), "x where positive, else 0", formula=lambda x: call("maximum", x, 0), pullback=pullbacks.relu,
+)
+entry("silu", 1, floating, "x * sigmoid(x)", cost=25, pullback=pullbacks.silu)
+entry("softplus", 1, floating, "log(1 + exp(x)) without overflow", cost=40, pullback=pullbacks.softplus)
+entry(
+    "gelu", 1, floating, "x times the normal distribution's cumulative probability at x", cost=40, pullback=pullbacks.gelu,
+)
+entry(
+    "gelu_tanh",
+    1,
+    floating,
+    "x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x**3))) / 2, which is near gelu",
+    cost=35,
+    pullback=pullbacks.gelu_tanh,
+)
 
 
 # --- random numbers ---------------------------------------------------------------------------------------------------

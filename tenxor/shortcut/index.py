@@ -192,6 +192,7 @@ def _element(f: Function, x: Value, offset: Value) -> Value:
     node = f.get(storage, "Storage.node")
     buffer = f.get(node, "Node.buffer")
     f.refuse(f.is_the(buffer, "None"))
+    f.require(f.is_the(f.get(node, "Node.past"), "None"))
     f.require(f.get(f.get(node, "Node.recipe"), "Recipe.dtype").equals(dtype))
     point = f.item(f.the("points"), f.integer(f.get(dtype, "DType.rank")))
     number = f.made(f.call("number_at", POINTER, [buffer, dtype, offset]))

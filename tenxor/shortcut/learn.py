@@ -33,7 +33,8 @@ def learning(name: str, own: Callable[..., Any]) -> Callable[..., Any]:
 
     def method(*args: Any, **named: Any) -> Any:
         x, *given = (*args, *named.values())
-        key = _key_of_call(given, named) if type(x) is Tensor else None
+        plain = type(x) is Tensor and not any([type(t) is Tensor and t._has_past() for t in (x, *given)])
+        key = _key_of_call(given, named) if plain else None
         if key is None or key in x.spec.called.get(name, ()) or _passes(x.spec):
             return own(*args, **named)
         before, patience.value = patience.value, 1

@@ -306,10 +306,10 @@ def _pending(f: Function) -> None:
         source = f.item(sources, k)
 
         def a_node() -> None:
+            f.require(f.is_the(f.get(source, "Node.past"), "None"))
             buffer = f.get(source, "Node.buffer")
 
             def waits() -> list[Value]:
-                f.require(f.is_the(f.get(source, "Node.traced"), "False"))
                 count.store(count.load(I64) + f.integer(f.get(source, "Node.count")))
                 before = f.integer(f.get(source, "Node.first"))
                 first.store(select(before < first.load(I64), before, first.load(I64)))
@@ -333,7 +333,7 @@ def _pending(f: Function) -> None:
     nbytes = f.integer(f.get(recipe, "Recipe.nbytes"))
     numbers = [f.as_object(x) for x in (nodes, first.load(I64), weight)]
     node = f.new("Node", recipe=recipe, sources=sources, offsets=offsets, count=numbers[0], first=numbers[1], heavy=numbers[2])
-    for slot, value in (("buffer", "None"), ("_layouts", "None"), ("stored", "False"), ("traced", "False"), ("retained", "0")):
+    for slot, value in (("buffer", "None"), ("_layouts", "None"), ("stored", "False"), ("past", "None"), ("retained", "0")):
         f.set(node, f"Node.{slot}", f.own(f.the(value)))
     # A small result that much memory would wait for is computed at once.
     waits = f.both(weight >= HEAVY, lambda: weight >= nbytes * SMALL)

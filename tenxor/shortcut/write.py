@@ -42,6 +42,7 @@ def _set_item(f: Function) -> None:
     node = f.get(storage, "Storage.node")
     buffer = f.get(node, "Node.buffer")
     f.refuse(f.is_the(buffer, "None"))
+    f.require(f.is_the(f.get(node, "Node.past"), "None"))
     f.require(f.get(f.get(node, "Node.recipe"), "Recipe.dtype").equals(dtype))
     alone = f.both(f.has_one_owner(node), lambda: f.has_one_owner(buffer))
     f.require(f.either(alone, lambda: ~f.is_the(f.get(buffer, "Buffer.pins"), "0")))
@@ -82,6 +83,7 @@ def _takes(f: Function) -> None:
     storage, spec, offset = (f.hold(f.get(x, f"Tensor.{slot}")) for slot in ("storage", "spec", "offset"))
     f.require(f.is_a(storage, "Storage"))
     node, new = f.get(storage, "Storage.node"), f.get(found, "Tensor.spec")
+    f.require(f.is_the(f.get(node, "Node.past"), "None"))
     whole = f.integer(f.get(f.get(node, "Node.recipe"), "Recipe.size")).equals(f.integer(f.get(spec, "Spec.size")))
     alike = f.both(new.equals(spec), lambda: f.both(whole, lambda: f.is_the(offset, "0")))
 
@@ -172,6 +174,7 @@ def _lie_apart(f: Function, read: tuple[Value, Value], written: tuple[Value, Val
 def _computed_source(f: Function, value: Value) -> Value:
     """What a tensor's storage holds now, owned, once it is computed."""
     node = f.hold(f.get(f.get(value, "Tensor.storage"), "Storage.node"))
+    f.require(f.is_the(f.get(node, "Node.past"), "None"))
     f.require(f.call("computed", I1, [node]))
     f.keeps(node)
     return node
@@ -191,6 +194,7 @@ def _launch_over(f: Function, storage: Value, made: Value, source: Value, source
     f.require(_is_alone(f, storage, source))
     old = f.get(storage, "Storage.node")
     buffer = f.get(old, "Node.buffer")
+    f.require(f.is_the(f.get(old, "Node.past"), "None"))
     f.require(f.get(f.get(old, "Node.recipe"), "Recipe.dtype").equals(f.get(f.get(made, "Made.spec"), "Spec.dtype")))
     f.require(f.is_the(f.get(buffer, "Buffer.pins"), "0"))
     f.require(f.is_the(f.get(buffer, "Buffer.frozen"), "False"))
@@ -213,12 +217,13 @@ def _unshared(f: Function) -> None:
     old = f.hold(f.get(storage, "Storage.node"))
     recipe = f.get(old, "Node.recipe")
     f.require(f.get(recipe, "Recipe.done").equals(recipe))  # so it reads nothing
+    f.require(f.is_the(f.get(old, "Node.past"), "None"))
     nbytes = f.integer(f.get(recipe, "Recipe.nbytes"))
     f.require(nbytes <= LARGEST)
     fresh = f.made(f.call("new_buffer", POINTER, [recipe]))
     number = f.as_object(f.call("next", I64, []))
     node = f.new("Node", recipe=f.own(recipe), buffer=fresh, first=number)
-    for slot, value in (("sources", "()"), ("offsets", "()"), ("_layouts", "None"), ("stored", "False"), ("traced", "False")):
+    for slot, value in (("sources", "()"), ("offsets", "()"), ("_layouts", "None"), ("stored", "False"), ("past", "None")):
         f.set(node, f"Node.{slot}", f.own(f.the(value)))
     for slot, value in (("retained", "0"), ("count", "1"), ("heavy", "0")):
         f.set(node, f"Node.{slot}", f.own(f.the(value)))
@@ -239,6 +244,9 @@ def _number(f: Function, value: Value, dtype: Value) -> Value:
 
     def of_element() -> list[Value]:
         f.require(f.get(value, "Tensor.dtype").equals(dtype))
+        storage = f.get(value, "Tensor.storage")
+        has_none = lambda: f.is_the(f.get(f.get(storage, "Storage.node"), "Node.past"), "None")  # noqa: E731
+        f.require(f.either(f.is_a(storage, "Element"), lambda: f.both(f.is_a(storage, "Storage"), has_none)))
         return [f.call("only", POINTER, [value])]
 
     (number,) = f.choose(f.is_a(value, "Tensor"), of_element, lambda: [f.own(value)])

@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .drawing import Figure as Figure
+    from .history import curves_figure as curves
+    from .history import spark as spark
     from .html import Page as Page
     from .html import repr_html as repr_html
     from .html import slider_page as slider
@@ -14,15 +16,17 @@ if TYPE_CHECKING:
     from .text import format_repr as format_repr
     from .text import to_string as to_string
 
-__all__ = ["Figure", "Page", "format_repr", "repr_html", "slider", "storage", "tensor", "to_string", "views"]
+__all__ = ["Figure", "Page", "curves", "format_repr", "repr_html", "slider", "spark", "storage", "tensor", "to_string", "views"]
 
 # Most programs draw nothing, so what draws is loaded when it is first asked for.
 _HOMES = {
     "Figure": ("drawing", "Figure"),
     "Page": ("html", "Page"),
+    "curves": ("history", "curves_figure"),
     "format_repr": ("text", "format_repr"),
     "repr_html": ("html", "repr_html"),
     "slider": ("html", "slider_page"),
+    "spark": ("history", "spark"),
     "storage": ("svg", "storage_figure"),
     "tensor": ("svg", "tensor_figure"),
     "to_string": ("text", "to_string"),

@@ -8,15 +8,15 @@ from ..dtypes import dtype as dtype_of
 from ..errors import ArgumentError, UnknownAttribute
 from . import contraction
 from .movement import resized
-from .protocols import Protocols
+from .ordering import Ordering
 
-_API_VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")  # of the array API standard
+API_VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")  # of the array API standard
 
 
 _FOUND = frozenset(("layout", "spec", "offset"))  # when they are asked for
 
 
-class Tensor(Protocols):
+class Tensor(Ordering):
     """An N-dimensional array: a `storage` of elements, seen through a `layout`.
 
     Movement gives views of the same storage, writable wherever no two positions share an element. As many integers as
@@ -36,13 +36,11 @@ class Tensor(Protocols):
     __slots__ = ()
 
     def __array_namespace__(self, *, api_version: str | None = None) -> Any:
-        import sys
-
-        if api_version not in (None, *_API_VERSIONS):
+        if api_version not in (None, *API_VERSIONS):
             raise ArgumentError(
-                f"__array_namespace__: there is no version {api_version!r} here; there are {', '.join(_API_VERSIONS)}"
+                f"__array_namespace__: there is no version {api_version!r} here; there are {', '.join(API_VERSIONS)}"
             )
-        return sys.modules["tenxor"]
+        return self._namespace()
 
     def view(self, *shape: Any) -> Tensor:
         """The view of the same elements in another shape, as `reshape`, or of the same bytes as another dtype.

@@ -235,10 +235,14 @@ class Arithmetic(Accumulating):
         return self
 
     def clip(self, min: Any = None, max: Any = None) -> Self:
-        """New tensor: the elements held between `min` and `max`, each a number, a tensor, or None for no bound."""
+        """New tensor: the elements held between `min` and `max`, each a number, a tensor, or None for no bound. An integer beyond
+        all that the dtype holds, on its side, is none. OutOfBounds for one beyond the other side.
+        """
         result = self
         for bound, op in ((min, OPS["maximum"]), (max, OPS["minimum"])):
             if type(bound) is int and self.dtype.is_integer:
+                if bound < self.dtype.lowest if op.name == "maximum" else bound > self.dtype.highest:
+                    continue
                 check_fits(bound, self.dtype, "clip")
             if bound is not None:
                 result = self._compute(op, result, self._operand(bound, "clip"))

@@ -20,7 +20,7 @@ def seen_by_numpy(x: Core) -> Array | None:
     """What a tensor has in memory, which nobody else may write, as NumPy sees it; None where it does not."""
     node, layout, dtype = x.storage.node, x.layout, x.dtype
     buffer = node.buffer
-    if buffer is None or buffer.pins or layout.base is not None or layout.tables is not None or dtype is bfloat16:
+    if buffer is None or buffer.pins or node.past is not None or layout.base is not None or layout.tables is not None or dtype is bfloat16:
         return None
     itemsize = dtype.itemsize
     strides = tuple([s * itemsize for s in layout.strides])

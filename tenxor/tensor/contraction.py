@@ -31,7 +31,8 @@ def matmul(a: Any, b: Any) -> Any:
     """New tensor: the matrix product of the last two axes, broadcast over the others; 1-D operands are a row and a
     column.
 
-    Integers add up modulo 2 to their width; float16 and bfloat16 in float32. ShapeError names both shapes and the axis.
+    Integers add up modulo 2 to their width; float16 and bfloat16 in float32; of bools the result is whether any product is true.
+    ShapeError names both shapes and the axis.
 
     >>> import tenxor as tx
     >>> (tx.asarray([[1, 2, 3], [2, 4, 6]]) @ tx.asarray([[1, 4], [2, 5], [3, 6]])).tolist()
@@ -132,11 +133,8 @@ def along(op: str, a: Any, b: Any, axes: tuple[int, ...], others: tuple[int, ...
 
 
 def result_dtype(op: str, a: Core, b: Core) -> DType:
-    """The dtype of a sum of products."""
-    dtype = promote(a.dtype, b.dtype, op)
-    if dtype.kind == "bool":
-        raise DTypeError(f"{op}: does not accept bool; use x.astype(tx.int64)")
-    return dtype
+    """The dtype of a sum of products; of bools it says whether any product is true."""
+    return promote(a.dtype, b.dtype, op)
 
 
 def widened(t: Any, dtype: DType) -> Any:

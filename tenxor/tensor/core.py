@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Any, Self
 from ..dtypes import (
     DEFAULT_FLOAT,
     DType,
+    int64,
     of_number,
     plain_number,
     shown_integer,
+    uint64,
     weak,
 )
 from ..errors import ArgumentError, DTypeError, ShapeError, UnknownAttribute
@@ -86,6 +88,10 @@ class Core:
             return found
 
     def __setattr__(self, name: str, value: object) -> None:
+        setter = getattr(getattr(type(self), name, None), "fset", None)
+        if setter is not None:
+            setter(self, value)
+            return
         how = {"dtype": "x.astype(dtype), or x.view(dtype) for the same bytes", "shape": "x.reshape(shape)"}
         raise UnknownAttribute(
             f"a Tensor's {name!r} cannot be set; use {how.get(name, 'a view, or x[...] = values to write its elements')}"
@@ -153,6 +159,11 @@ class Core:
         """What the storage holds now, as elements of this dtype."""
         node = self.storage.node
         return node if node.dtype is self.dtype else reinterpreted(node, self.dtype)
+
+    def _has_past(self) -> bool:
+        """Whether derivatives ask how its content was made."""
+        storage = self.storage
+        return not (type(storage) is Element and storage.known(self.dtype) is not None) and storage.node.past is not None
 
     # The four verbs
 
@@ -235,6 +246,8 @@ class Core:
     @classmethod
     def _computed(cls, op: Op, operands: Sequence[Any]) -> Self:
         """The same, found out anew."""
+        if op.name in _COMPARISONS and {x.dtype for x in operands if isinstance(x, Core)} == _BOTH_SIGNS:
+            return cls._across_signs(op, operands)
         shape = broadcast(op.name, *[x.layout.shape for x in operands if isinstance(x, Core)])
         beside = _dtype_for_numbers(op, operands)
         sources: list[Node | Scalar] = []
@@ -253,6 +266,16 @@ class Core:
             layouts.append(layout)
         dtype = op.result(tuple([s.dtype for s in sources]))
         return cls._in_memory_order(op, shape, dtype, tuple(sources), layouts)
+
+    @classmethod
+    def _across_signs(cls, op: Op, operands: Sequence[Any]) -> Self:
+        """A comparison of int64 with uint64, which have no common dtype: what is below 0 is below all of the other, and the rest
+        is compared as uint64.
+        """
+        signed = next(x for x in operands if x.dtype is int64)
+        alike = [cls._of(Node.of(_CAST, x.layout.shape, uint64, (x.node,), (x.layout,))) if x is signed else x for x in operands]
+        below = op.name == "not_equal" or op.name.startswith("less" if operands[0] is signed else "greater")
+        return cls._compute(OPS["where"], cls._compute(OPS["less"], signed, 0), below, cls._compute(op, *alike))
 
     @classmethod
     def _in_memory_order(
@@ -309,6 +332,7 @@ def broadcast(op: str, *shapes: Shape) -> Shape:
         raise ShapeError(f"{op}: {error}") from None
 
 
+_BOTH_SIGNS = {int64, uint64}
 _COMPARISONS = frozenset(("equal", "not_equal", "less", "less_equal", "greater", "greater_equal"))
 
 

@@ -93,6 +93,8 @@ class Exchange(Writing):
         if shared is None:
             if copy is False:
                 why = "bfloat16 is no NumPy dtype" if self.dtype is bfloat16 else "its elements have no strides"
+                if self._has_past():
+                    why = "derivatives would not see what is written there; use x.detach()"
                 raise ValueError(
                     f"np.asarray(copy=False): NumPy cannot see this view of shape {self.layout.shape} without a copy: {why}"
                 )
@@ -105,9 +107,9 @@ class Exchange(Writing):
         return shared
 
     def _exported(self) -> Array | None:
-        """A NumPy array over this very memory, or None where NumPy cannot say it."""
+        """A NumPy array over this very memory, or None where NumPy cannot say it, or derivatives would not see what is written there."""
         layout = self.layout
-        if layout.base is not None or layout.tables is not None or self.dtype is bfloat16:
+        if layout.base is not None or layout.tables is not None or self.dtype is bfloat16 or self._has_past():
             return None
         if layout.size == 0:
             check_count("to_numpy", layout.shape)
@@ -134,7 +136,8 @@ class Exchange(Writing):
         shared = self._exported() if copy is not True else None
         if shared is None:
             if copy is False:
-                raise BufferError("__dlpack__: this view has no strides to share (gathered axes or a chain of views)")
+                why = "requires a gradient, which would not see writes; use x.detach()" if self._has_past() else "has no strides to share"
+                raise BufferError(f"__dlpack__: this view {why}")
             shared = self.to_numpy()
             shared.flags.writeable = copy is True  # as above
         if not shared.flags.writeable and (max_version is None or max_version[0] < 1):
@@ -176,9 +179,13 @@ class Exchange(Writing):
             if copy is False:
                 raise ArgumentError(f"asarray: byte order {array.dtype.str} needs a copy, and copy=False forbids it")
             array = array.astype(array.dtype.newbyteorder("="))
-        if array.dtype.kind == "O" or array.dtype.kind in "USVMm":
+        source = bfloat16 if array.dtype.name == "bfloat16" else None  # which ml_dtypes gives NumPy; ours are the bits
+        if source is not None:
+            array = array.view(source.numpy)
+        elif array.dtype.kind == "O" or array.dtype.kind in "USVMm":
             raise DTypeError(f"asarray: NumPy's {array.dtype} is no dtype of Tenxor; convert it to numbers first")
-        source = dtype_of(array.dtype)
+        else:
+            source = dtype_of(array.dtype)
         target = source if dtype is None else dtype_of(dtype)
         if target is not source:
             check_real("asarray", source, target)

@@ -123,8 +123,9 @@ class Indexing(Scattering):
         """New 0-d tensor: the element that is there now."""
         offset = self.layout.ravel(coords)
         dtype = self.dtype
-        buffer = self.storage.node.buffer
-        if buffer is None:
+        node = self.storage.node
+        buffer = node.buffer
+        if buffer is None or node.past is not None:
             return self._of(Node.of(_POSITIVE, (), dtype, (self.node,), (Layout((), (), offset),)))
         return self.__class__(Element(dtype, buffer.typed(dtype).item(offset)), _POINT, dtype)
 
@@ -186,7 +187,7 @@ class Indexing(Scattering):
                 return False
         offset = self.layout.ravel(coords)
         with lock:
-            if self.storage.node.buffer is None:
+            if self.storage.node.buffer is None or self.storage.node.past is not None:
                 return False
             shared = not alone(self.storage)  # asked first, as a local variable would be counted
             buffer = self.storage.node.buffer

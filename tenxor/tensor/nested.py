@@ -43,6 +43,8 @@ def from_nested(cls: type[_T], obj: Any, wanted: DType | None, op: str) -> tuple
     """
     shape, leaves, kinds = _unpacked(obj)
     if not kinds <= _PLAIN:
+        if cls in kinds and any([type(x) is cls and x._has_past() for x in leaves]):
+            return _with_past(cls, shape, leaves, wanted, op), wanted
         if kinds <= {cls, np.ndarray}:
             stacked = _stacked(cls, shape, leaves, kinds, wanted, op)
             if stacked is not None:
@@ -124,6 +126,20 @@ def _unpacked(obj: Any) -> tuple[tuple[int, ...], list[Any], set[type]]:
         items = list(chain.from_iterable(items))
         types = set(map(type, items))
     return tuple(shape), items, types
+
+
+def _with_past(cls: type[_T], outer: tuple[int, ...], leaves: list[Any], wanted: DType | None, op: str) -> _T:
+    """Tensors, of some of which derivatives ask how they were made, and what is beside them, as one tensor."""
+    from .pieces import written
+
+    inner = next(x.shape for x in leaves if isinstance(x, Core))
+    dtype = result_type(*[x.dtype for x in leaves if isinstance(x, Core)]) if wanted is None else wanted
+    pieces = [x if isinstance(x, Core) else np.asarray(x) for x in leaves]
+    for x in pieces:
+        if x.shape != inner:
+            raise ShapeError(f"{op}: tensors of shapes {inner} and {x.shape} are no rows of one tensor; all need one shape")
+    together = written(cls, op, pieces, 0, (len(pieces), *inner), dtype)
+    return together._view(Layout.contiguous((*outer, *inner)))
 
 
 def _stacked(

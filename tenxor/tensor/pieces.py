@@ -15,7 +15,7 @@ import numpy as np
 from ..dtypes import OF_NUMPY, DType, bfloat16, decoded, encoded, result_type
 from ..layout import Layout
 from ..memory import allocate
-from ..node import data
+from ..node import EMPTY, Node, data
 from ..ops import OPS
 from ..realize import lock, realize, short_ways
 from ..storage import Storage
@@ -43,8 +43,15 @@ def are_arrays(items: Sequence[Any]) -> bool:
     return set(dtypes[:1] if same else dtypes) <= OF_NUMPY.keys()
 
 
+def have_past(pieces: Sequence[Piece]) -> bool:
+    """Whether derivatives ask how one of the pieces was made: then so of what is made of it."""
+    return any([isinstance(p, Core) and p._has_past() for p in pieces])
+
+
 def want_kernels(pieces: Sequence[Piece], nbytes: int) -> bool:
     """Whether kernels should write the pieces of a result of `nbytes` bytes, when its values are asked for."""
+    if have_past(pieces):
+        return True
     if nbytes >= LARGE * len(pieces):
         return all(isinstance(p, Core) for p in pieces)
     if nbytes <= FEWEST and short_ways:
@@ -58,6 +65,8 @@ def joined_quickly(
     """What `joined_alike` gives, or the same of tensors without gaps along their first axis, whose dtypes promote, and
     of arrays of one dtype, which may differ in their sizes along the axis.
     """
+    if have_past(pieces):
+        return None
     found = joined_alike(cls, op, pieces, types, axis, stacked=stacked)
     if found is not None:
         return found
@@ -155,6 +164,25 @@ def joined(cls: type[_T], op: str, pieces: Sequence[Piece], axis: int | None, sh
         if size:
             _copy(pieces, axis, buffer.typed(dtype)[:size], dtype)
     return cls(Storage(data(buffer, shape, dtype)), Layout.contiguous(shape), dtype)
+
+
+def written(cls: type[_T], op: str, pieces: Sequence[Piece], axis: int | None, shape: Shape, dtype: DType) -> _T:
+    """The same, with each piece computed straight into its place when the result is asked for."""
+    found: Any = cls._of(Node.of(EMPTY, shape, dtype))
+    start = 0
+    for piece in pieces:
+        t: Any = cls._from_numpy(piece) if type(piece) is np.ndarray else piece  # type: ignore[attr-defined]
+        layout = t.layout
+        if axis is None:
+            layout = layout.reshape((layout.size,))
+        elif layout.ndim < len(shape):
+            layout = layout.expand_dims(axis)
+        at = axis or 0
+        end = start + layout.shape[at]
+        place = found.layout.index((*(slice(None),) * at, slice(start, end)))
+        found._view(place)._write(t._view(layout), op)
+        start = end
+    return found  # type: ignore[no-any-return]
 
 
 def _copy(pieces: Sequence[Piece], axis: int | None, out: Array, dtype: DType) -> None:

@@ -12,7 +12,7 @@ from ..errors import ArgumentError
 from ..ops import OPS
 from ..realize import realize
 from .contraction import matmul
-from .reducing import Reducing
+from .differentiating import Differentiating
 
 # NumPy's names of ufuncs that have another in the op table.
 _UFUNCS = {
@@ -36,7 +36,7 @@ _UFUNCS = {
 _REDUCTIONS = {"add": "sum", "multiply": "prod", "maximum": "max", "minimum": "min"}  # those whose `at` is ours, too
 
 
-class Protocols(Reducing):
+class Protocols(Differentiating):
     """What Python, NumPy and notebooks ask of an object."""
 
     __slots__ = ()

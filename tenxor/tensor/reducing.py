@@ -244,6 +244,7 @@ class Reducing(Arithmetic):
         loops = [*(a for a in in_memory if a != place), place]
         target = whole.permute([back[a] for a in loops])
         reduction = running(name, t.dtype)
+        reduction.check(op, t.dtype)
         result = reduction.result(t.dtype)
         found = self._of(Node.of(_scan(reduction), whole.shape, result, (t.node,), (layout.permute(loops),), target))
         return found._view(found.layout.permute(back))._typed(dtype)

@@ -184,7 +184,9 @@ class Writing(Core):
         assert shared is not None
         own = allocate(shared.nbytes, "assignment", node.shape, node.dtype)
         own.array[: shared.nbytes] = shared.array[: shared.nbytes]
-        self.storage.node = data(own, node.shape, node.dtype)
+        found = data(own, node.shape, node.dtype)
+        found.past = node.past
+        self.storage.node = found
         return own
 
     def _restore(self, old: Node | None) -> None:

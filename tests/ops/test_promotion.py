@@ -156,7 +156,7 @@ def test_numpy_scalars_are_strong() -> None:
     [
         *(("subtract", (boolean, boolean)), ("negative", (boolean,)), ("sign", (boolean,)), ("floor", (boolean,))),
         *(("bitwise_and", (float32, float32)), ("bitwise_invert", (float64,)), ("bitwise_left_shift", (boolean, boolean))),
-        *(("bitwise_xor", (int64, float64)), ("signbit", (int64,)), ("equal", (int64, uint64)), ("where", (int64, uint64))),
+        *(("bitwise_xor", (int64, float64)), ("signbit", (int64,)), ("maximum", (int64, uint64)), ("where", (int64, uint64))),
     ],
 )  # fmt: skip
 def test_dtypes_that_an_operation_does_not_accept(name: str, dtypes: tuple[DType, ...]) -> None:

@@ -326,3 +326,24 @@ def test_a_result_of_operands_in_several_orders_is_row_major() -> None:
     assert (square.expand(2, 3, 3).permute(1, 2, 0) + 0).is_contiguous()
     assert (tx.ones((1, 6))[:, ::2] + 1).strides == (3, 1)  # an axis of size 1 stays where it is
     same(square + square.T, np.arange(9.0).reshape(3, 3) + np.arange(9.0).reshape(3, 3).T)
+
+
+@pytest.mark.parametrize("name", ["equal", "not_equal", "less", "less_equal", "greater", "greater_equal"])
+def test_int64_and_uint64_compare_as_the_numbers_that_they_are(name: str) -> None:
+    signed = [-(2**63), -1, 0, 5, 2**53 + 1, 2**63 - 1]
+    unsigned = [0, 5, 2**53 + 1, 2**63 - 1, 2**63, 2**64 - 1]
+    a, b = tx.asarray(signed).expand_dims(1), tx.asarray(unsigned, dtype=tx.uint64)
+    short = {"equal": "eq", "not_equal": "ne", "less": "lt", "less_equal": "le", "greater": "gt", "greater_equal": "ge"}
+    compare = getattr(operator, short[name])
+    assert getattr(tx, name)(a, b).tolist() == [[compare(x, y) for y in unsigned] for x in signed]
+    assert compare(b, a).tolist() == [[compare(y, x) for y in unsigned] for x in signed]
+    assert compare(a[1, 0], b[0]).item() is compare(-1, 0)
+
+
+def test_bounds_beyond_the_dtype_bound_nothing() -> None:
+    t = tx.asarray([0, 7, 255], dtype=tx.uint8)
+    assert t.clip(-1, 300).tolist() == [0, 7, 255] and t.clip(-(10**30), 9).tolist() == [0, 7, 9]
+    assert tx.clip(t, 3, 2**70).tolist() == [3, 7, 255]
+    for bounds in ((256, None), (None, -1)):
+        with pytest.raises(OutOfBounds, match="clip"):
+            t.clip(*bounds)

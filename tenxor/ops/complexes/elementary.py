@@ -107,6 +107,7 @@ def expm1_parts(a: Expr, b: Expr) -> Two:
     real, imag = exp_parts(a, b)
     half = call("sin", b * 0.5)
     near = call("expm1", a) * call("cos", b) - 2.0 * half * half
+    near = near + 0.0  # the standard has 0 for -0, too
     return where((size_of(a) < 40.0) & finite(b), near, real - 1.0), imag
 
 
@@ -146,8 +147,7 @@ def tanh_parts(a: Expr, b: Expr) -> Two:
     divisor = 1.0 + slope * sinh * sinh
     real = slope * call("sqrt", 1.0 + sinh * sinh) * sinh / divisor
     far = 4.0 * call("sin", b) * call("cos", b) * call("exp", -2.0 * size)
-    somewhere = finite(a) | finite(b)
-    far = where(somewhere, far, with_sign(0.0, b))
+    far = where(call("isinf", a), with_sign(0.0, b), far)  # as the standard has it, whatever the sign of sin(2 b)
     one = where(finite(b) | call("isinf", a), with_sign(1.0, a), number(nan))
     real = where(is_large, one, where(call("equal", a, 0.0), a, real))
     return real, where(call("equal", b, 0.0), b, where(is_large, far, tan / divisor))

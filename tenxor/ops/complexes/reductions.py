@@ -25,20 +25,27 @@ def _split(r: Reduction, dtype: DType) -> Reduction:
     states = r.states(dtype)
     one, position = Arg(0, dtype), Arg(1, int64)
     element = r.lift(one, position, states)
-    left, right = ([Arg(k, d) for k, d in enumerate(states, start=first)] for first in (0, len(states)))
-    joins = [join for join in (r.combine, r.follow) if join is not None]
-    every = [*element, *(e for join in joins for e in join(tuple(left), tuple(right)))]
+    left = [Arg(k, d) for k, d in enumerate(states)]
+
+    def joins(join: Join, after: DTypes) -> tuple[list[Arg], Exprs]:
+        """What comes after the states, and the states after that."""
+        right = [Arg(k, d) for k, d in enumerate(after, start=len(states))]
+        return right, join(tuple(left), tuple(right))
+
+    lifted = tuple([e.dtype for e in element])  # which `follow` takes, and `combine` states
+    ways = [(join, after) for join, after in ((r.combine, states), (r.follow, lifted)) if join is not None]
+    every = [*element, *(e for join, after in ways for e in joins(join, after)[1])]
     if not any(map(has_complex, (one, *every))):
         return r
     whole = _Whole(states)
 
-    def join_of(join: Join | None) -> Join | None:
+    def join_of(join: Join | None, after: DTypes) -> Join | None:
         if join is None:
             return None
-        formulas = join(tuple(left), tuple(right))
+        right, formulas = joins(join, after)
 
         def joined(a: Exprs, b: Exprs) -> Exprs:
-            given: dict[Expr, Expr] = dict(zip([*left, *right], [*whole.of(a), *whole.of(b)], strict=True))
+            given: dict[Expr, Expr] = dict(zip([*left, *right], [*whole.of(a), *_Whole(after).of(b)], strict=True))
             return _flat([in_parts(e, given) for e in formulas])
 
         return joined
@@ -54,10 +61,10 @@ def _split(r: Reduction, dtype: DType) -> Reduction:
         lambda d: tuple([p for s in states for p in ((s.part,) * 2 if s.is_complex else (s,))]),
         lambda _: _flat([in_parts(e, {}) for e in r.identity(states)]),
         lambda x, at, _: _flat([in_parts(e, {one: converted(x, dtype), position: at}) for e in element]),
-        join_of(r.combine),
+        join_of(r.combine, states),
         r.result,
         has_identity=r.has_identity,
-        follow=join_of(r.follow),
+        follow=join_of(r.follow, lifted),
         finish=finish,
         places=r.places,
     )

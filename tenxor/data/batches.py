@@ -1,0 +1,101 @@
+"""Rows in batches, shuffled, and made ready ahead of time by threads."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from .. import random
+from ..creation import asarray
+from ..errors import ArgumentError, ShapeError
+
+__all__ = ["Batches", "Dataset"]
+
+
+class Dataset:
+    """Tensors whose first axes are walked together; `dataset[indices]` gives a tuple of their rows, through `transform` if there is one.
+
+    >>> import tenxor as tx
+    >>> rows, labels = tx.data.Dataset(tx.arange(6).reshape(3, 2), tx.asarray([7, 8, 9]))[[2, 0]]
+    >>> rows.tolist(), labels.tolist()
+    ([[4, 5], [0, 1]], [9, 7])
+    """
+
+    def __init__(self, *tensors: Any, transform: Callable[..., Any] | None = None) -> None:
+        if not tensors:
+            raise ArgumentError("Dataset: give at least one tensor")
+        self.tensors = [asarray(t) for t in tensors]
+        self.transform = transform
+        counts = [t.shape[0] if t.ndim else None for t in self.tensors]
+        if None in counts or len(set(counts)) > 1:
+            raise ShapeError(f"Dataset: tensors of shapes {[t.shape for t in self.tensors]}; their first axes must be equal")
+
+    def __len__(self) -> int:
+        return self.tensors[0].shape[0]
+
+    def __getitem__(self, key: Any) -> Any:
+        rows = tuple(t[key] for t in self.tensors)
+        return rows if self.transform is None else self.transform(*rows)
+
+
+class Batches:
+    """The rows of a dataset, `size` at a time; each walk through it is one epoch.
+
+    `dataset` is anything that has a length and takes a tensor of indices. With `shuffle` each epoch has an order of its own,
+    which follows from the `generator`'s seed. The last batch may be smaller, unless `drop_last`. With `workers` so many threads
+    make batches ready ahead of time: for datasets that read files. A worker's error comes up where its batch would.
+
+    >>> import tenxor as tx
+    >>> batches = tx.data.Batches(tx.data.Dataset(tx.arange(5)), 2)
+    >>> [rows.tolist() for rows, in batches], len(batches)
+    ([[0, 1], [2, 3], [4]], 3)
+    """
+
+    def __init__(
+        self,
+        dataset: Any,
+        size: int = 32,
+        shuffle: bool = False,
+        drop_last: bool = False,
+        workers: int = 0,
+        generator: random.Generator | None = None,
+    ) -> None:
+        if size < 1 or workers < 0:
+            raise ArgumentError(f"Batches: size is {size}, workers is {workers}; a batch has 1 row or more, and workers are 0 or more")
+        self.dataset, self.size, self.shuffle, self.drop_last, self.workers = dataset, size, shuffle, drop_last, workers
+        self.generator = random.Generator() if generator is None else generator
+
+    def __len__(self) -> int:
+        count = len(self.dataset)
+        return count // self.size if self.drop_last else -(-count // self.size)
+
+    def __iter__(self) -> Iterator[Any]:
+        parts = self._parts()
+        if not self.workers:
+            return map(self.dataset.__getitem__, parts)
+        return self._ahead(parts)
+
+    def _parts(self) -> Sequence[Any]:
+        """The indices of each batch; slices, where they are in order."""
+        count = len(self.dataset)
+        starts = [k * self.size for k in range(len(self))]
+        if not self.shuffle:
+            return [slice(start, min(start + self.size, count)) for start in starts]
+        order = self.generator.permutation(count)
+        return [order[start : start + self.size] for start in starts]
+
+    def _ahead(self, parts: Sequence[Any]) -> Iterator[Any]:
+        with ThreadPoolExecutor(self.workers, "tenxor-batches") as pool:
+            waiting: deque[Any] = deque()
+            try:
+                for part in parts:
+                    waiting.append(pool.submit(self.dataset.__getitem__, part))
+                    if len(waiting) > 2 * self.workers:
+                        yield waiting.popleft().result()
+                while waiting:
+                    yield waiting.popleft().result()
+            finally:
+                for batch in waiting:
+                    batch.cancel()

@@ -1,0 +1,117 @@
+"""Small sets of data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib.resources import files
+from math import pi
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .. import random
+from ..creation import asarray, linspace
+from ..dtypes import float32, int64
+from ..errors import ArgumentError
+from ..functions import elementwise
+from ..functions.joining import concat, stack
+from ..tensor import Tensor
+
+__all__ = ["TOYS", "Graph", "digits", "karate_club", "toy"]
+
+_op: Any = elementwise.FUNCTIONS
+
+
+def _square(x: Tensor) -> Any:
+    return (x - 0.5) ** 2
+
+
+_LABELS: dict[str, Callable[[Any, Any], Any]] = {
+    "simple": lambda x, y: x < 0.5,
+    "diag": lambda x, y: x + y < 0.5,
+    "split": lambda x, y: (x < 0.2) | (x > 0.8),
+    "xor": lambda x, y: ((x < 0.5) & (y > 0.5)) | ((x > 0.5) & (y < 0.5)),
+    "circle": lambda x, y: _square(x) + _square(y) > 0.1,
+}
+TOYS = (*_LABELS, "spiral")
+
+
+def toy(name: str, count: int = 50, seed: int | None = None) -> tuple[Tensor, Tensor]:
+    """Points in the unit square, (count, 2) float32, and the class of each, 0 or 1, (count,) int64: two classes that are parted
+    by a line ("simple", "diag"), by two ("split"), by a cross ("xor"), by a circle ("circle"), or that wind about each other
+    ("spiral").
+
+    These are the six sets of S. Rush's course MiniTorch. ArgumentError for another name.
+
+    >>> import tenxor as tx
+    >>> points, classes = tx.data.toy("xor", 100, seed=1)
+    >>> points.shape, sorted(set(classes.tolist()))
+    ((100, 2), [0, 1])
+    """
+    if name == "spiral":
+        return _spiral(count)
+    if name not in _LABELS:
+        raise ArgumentError(f"toy: there is no set {name!r}; there are {', '.join(TOYS)}")
+    points: Any = random.Generator(seed).random((count, 2), dtype=float32).realize()
+    return points, _LABELS[name](points[:, 0], points[:, 1]).astype(int64).realize()
+
+
+def _spiral(count: int) -> tuple[Tensor, Tensor]:
+    half = count // 2
+    along: Any = linspace(0.0, 1.0, half, dtype=float32)
+    turned, out = along * (2.5 * pi), along * 0.45 + 0.02
+    arm: Any = stack([_op["cos"](turned), _op["sin"](turned)], axis=1) * out.expand_dims(1)
+    points: Any = concat([arm, -arm]) + 0.5
+    return points.realize(), asarray([0] * half + [1] * half)
+
+
+def digits() -> tuple[Tensor, Tensor]:
+    """1,797 handwritten digits: images, (1797, 64) float32, 8 x 8 pixels each from 0 (paper) to 16 (ink), and what they show,
+    (1797,) int64.
+
+    E. Alpaydin, C. Kaynak: Optical Recognition of Handwritten Digits, 1998, UCI Machine Learning Repository,
+    https://doi.org/10.24432/C50P49 (CC BY 4.0).
+
+    >>> import tenxor as tx
+    >>> images, labels = tx.data.digits()
+    >>> images.shape, labels[:3].tolist()
+    ((1797, 64), [0, 1, 2])
+    """
+    text = files("tenxor.data").joinpath("digits.csv").read_text()
+    table = np.array(text.replace("\n", ",").rstrip(",").split(","), dtype=np.int64).reshape(-1, 65)
+    return asarray(table[:, :-1], dtype=float32), asarray(table[:, -1])
+
+
+class Graph(NamedTuple):
+    """A graph: how many nodes it has, its edges (2, E), each in both directions, and the class of each node, (N,), all int64."""
+
+    nodes: int
+    edges: Tensor
+    classes: Tensor
+
+
+# Who met whom outside the club, from 1 on.
+_MET = """\
+2-1 3-1 3-2 4-1 4-2 4-3 5-1 6-1 7-1 7-5 7-6 8-1 8-2 8-3 8-4 9-1 9-3 10-3 11-1 11-5 11-6 12-1 13-1 13-4 14-1 14-2 14-3
+14-4 17-6 17-7 18-1 18-2 20-1 20-2 22-1 22-2 26-24 26-25 28-3 28-24 28-25 29-3 30-24 30-27 31-2 31-9 32-1 32-25 32-26
+32-29 33-3 33-9 33-15 33-16 33-19 33-21 33-23 33-24 33-30 33-31 33-32 34-9 34-10 34-14 34-15 34-16 34-19 34-20 34-21
+34-23 34-24 34-27 34-28 34-29 34-30 34-31 34-32 34-33"""
+_WITH_THE_TEACHER = (1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 12, 13, 14, 17, 18, 20, 22)
+
+
+def karate_club() -> Graph:
+    """The 34 members of a karate club, the 78 pairs who met outside it, and whom each followed when it split: 0, the teacher
+    (node 0), or 1, the officers (node 33).
+
+    W. Zachary: An information flow model for conflict and fission in small groups, Journal of Anthropological Research 33, 1977,
+    pp. 452-473.
+
+    >>> import tenxor as tx
+    >>> club = tx.data.karate_club()
+    >>> club.nodes, club.edges.shape, club.classes.sum().item()
+    (34, (2, 156), 17)
+    """
+    pairs = np.array(_MET.replace("-", " ").split(), dtype=np.int64).reshape(-1, 2).T - 1
+    classes = np.ones(34, dtype=np.int64)
+    classes[np.array(_WITH_THE_TEACHER) - 1] = 0
+    return Graph(34, asarray(np.concatenate([pairs, pairs[::-1]], axis=1)), asarray(classes))

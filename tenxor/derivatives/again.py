@@ -1,0 +1,110 @@
+"""What was made of nodes before is made again of others like them, node by node, without asking how.
+
+What a rule gives follows from recipes, layouts and shapes alone. So it is done once with nodes that stand for those that it is
+given; what it made is written down, and found again by all that it depends on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+
+from ..layout import Layout
+from ..node import PLACEHOLDER, Node, Recipe, Scalar, recipe_of, untracked
+from ..records import NamedTuple
+from ..remembered import Remembered
+from .adjoint import Part, Placed
+from .seen import Seen
+
+MAX_STEPS, MAX_BYTES = 1 << 13, 1 << 24
+Pulled = Sequence[tuple[int, Part]]
+
+
+class Step(NamedTuple):
+    """A node: its recipe, the numbers of what it reads, and its offsets."""
+
+    recipe: Recipe
+    sources: tuple[int, ...]
+    offsets: tuple[int, ...]
+
+
+class Output(NamedTuple):
+    """One thing that was given: for source `k`, node `number` seen through a layout; placed through another, or not."""
+
+    k: int
+    number: int
+    layout: Layout
+    place: Layout | None
+    apart: bool
+
+
+class Steps:
+    """What was made. Nodes and numbers have numbers: first the constants, then what is given, then what is made, in order."""
+
+    __slots__ = ("constants", "outputs", "steps")
+
+    def __init__(self, given: Sequence[Node | Scalar], outputs: Pulled) -> None:
+        number_of: dict[int, int] = {id(x): k for k, x in enumerate(given)}
+        self.constants: list[Node | Scalar] = []
+        order: list[Node] = []
+        seen: set[int] = set()
+        stack: list[tuple[Node | Scalar, bool]] = [(_seen(part).node, False) for _, part in reversed(outputs)]
+        while stack:
+            x, ready = stack.pop()
+            if id(x) in number_of:
+                continue
+            if ready and type(x) is Node:
+                order.append(x)
+            elif id(x) not in seen:
+                seen.add(id(x))
+                if type(x) is not Node or x.buffer is not None:
+                    self.constants.append(x)
+                else:
+                    stack.append((x, True))
+                    stack += [(s, False) for s in reversed(x.sources)]
+        first = len(self.constants)
+        number_of = {x: k + first for x, k in number_of.items()} | {id(x): k for k, x in enumerate(self.constants)}
+        for k, node in enumerate(order, start=first + len(given)):
+            number_of[id(node)] = k
+        self.steps = [Step(node.recipe, tuple([number_of[id(s)] for s in node.sources]), node.offsets) for node in order]
+        self.outputs = [_output(k, part, number_of) for k, part in outputs]
+
+    def run(self, given: Sequence[Node | Scalar]) -> list[tuple[int, Part]]:
+        """The same of others."""
+        every = [*self.constants, *given]
+        for recipe, sources, offsets in self.steps:
+            every.append(Node(recipe, tuple([every[k] for k in sources]), offsets))
+        found: list[tuple[int, Part]] = []
+        for k, number, layout, place, apart in self.outputs:
+            seen = Seen(every[number], layout)  # type: ignore[arg-type]
+            found.append((k, seen if place is None else Placed(seen, place, apart)))
+        return found
+
+    @property
+    def nbytes(self) -> int:
+        """The memory of its constants."""
+        return sum([x.recipe.nbytes for x in self.constants if type(x) is Node])
+
+
+def _seen(part: Part) -> Seen:
+    return part if isinstance(part, Seen) else part.values
+
+
+def _output(k: int, part: Part, number_of: dict[int, int]) -> Output:
+    if isinstance(part, Seen):
+        return Output(k, number_of[id(part.node)], part.layout, None, True)
+    return Output(k, number_of[id(part.values.node)], part.values.layout, part.layout, part.apart)
+
+
+_known: Remembered[Steps] = Remembered(MAX_STEPS, MAX_BYTES)
+_known_of = _known.get
+
+
+def made_again(key: Hashable, given: Sequence[Node | Scalar], make: Callable[[Sequence[Node | Scalar]], Pulled]) -> list[tuple[int, Part]]:
+    """What `make` gives for some nodes and numbers; the key says all that it depends on but these."""
+    steps = _known_of(key)
+    if steps is None:
+        stand_ins = [Node(recipe_of(PLACEHOLDER, x.shape, x.dtype)) if type(x) is Node else Scalar(x.value, x.dtype) for x in given]  # type: ignore[union-attr]
+        with untracked():
+            steps = Steps(stand_ins, make(stand_ins))
+        _known.keep(key, steps, steps.nbytes)
+    return steps.run(given)

@@ -1,0 +1,74 @@
+"""Whole functions as one step of what derivatives know: their results have one past, with a rule of its own.
+
+The results lie one after another in one content, in one dtype, of which each is a part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import accumulate
+
+from ..dtypes import result_type
+from ..errors import DerivativeError
+from ..layout import Layout
+from ..node import Node, Recipe, data, is_pinned, tracking
+from ..ops import OPS
+from .adjoint import Part
+from .partials import is_smooth
+from .past import Kept, Past, past_of
+from .rule import Making, Needs, Pulled, Rule, Tangents
+from .seen import Seen
+
+_CAST, _POSITIVE = OPS["cast"], OPS["positive"]
+Pull = Callable[[list[Seen], Sequence[int]], Sequence[tuple[int, Part]]]
+
+
+class Called:
+    """The operation of a function that is one step. `pull` takes the cotangents of its results, and which of its sources' are wanted."""
+
+    __slots__ = ("kind", "name", "rule")
+
+    def __init__(self, name: str, results: Sequence[Node], pull: Pull) -> None:
+        self.kind, self.name = "called", name
+        starts = list(accumulate([node.size for node in results], initial=0))
+        forms = [(node.shape, node.dtype, start) for node, start in zip(results, starts[:-1], strict=True)]
+
+        def pulled(past: Making, g: Seen, wanted: Sequence[int], result: Node | None) -> Pulled:
+            each = [g.through(Layout.contiguous(shape, start)).cast(dtype) for shape, dtype, start in forms]
+            yield from pull(each, wanted)
+
+        def pushed(past: Making, given: Tangents, result: Node | None) -> Seen | None:
+            raise DerivativeError(f"{name}: has no forward derivative; use tx.grad or tx.vjp")
+
+        self.rule = Rule(lambda recipe, tracked: Needs((False,) * len(tracked), False), pulled, pushed)
+
+
+def called(name: str, results: Sequence[Node], sources: Sequence[Kept], pull: Pull) -> list[Node]:
+    """Nodes with the content of the results of a function, made of sources with a past in one step."""
+    if not tracking.get() or not any(past_of(kept) is not None for kept in sources):
+        return list(results)
+    smooth = [node for node in results if is_smooth(node.dtype)]
+    dtype = result_type(*[node.dtype for node in smooth])
+    total = sum([node.size for node in smooth])
+    traced = any([node.traced for node in results])
+    step = Past(Recipe(Called(name, smooth, pull), (total,), dtype, (), (), None), tuple(sources), traced=traced)  # type: ignore[arg-type]
+    found: list[Node] = []
+    start = 0
+    for node in results:
+        if not is_smooth(node.dtype):
+            found.append(node)
+            continue
+        part = Layout.contiguous(node.shape, start)
+        own = data(node.buffer, node.shape, node.dtype) if node.buffer is not None and not is_pinned(node) else _same(node)
+        own.past = Past(Recipe(_CAST, node.shape, node.dtype, (dtype,), (part.form,), None), (step,), (start,), traced=traced)
+        found.append(own)
+        start += node.size
+    return found
+
+
+def _same(node: Node) -> Node:
+    before = tracking.set(False)
+    try:
+        return Node.of(_POSITIVE, node.shape, node.dtype, (node,), (Layout.contiguous(node.shape),))
+    finally:
+        tracking.reset(before)

@@ -1,0 +1,317 @@
+"""Derivatives of reductions and running reductions.
+
+Sums, largest and least elements and products have formulas of their own. Any other reduction is taken element by element: with
+states s(k + 1) = f(s(k), x(k)), cotangents go back by l(k) = g(k) + l(k + 1) df/ds(s(k + 1), x(k + 1)), which is a running
+reduction from the end, and x(k) gets l(k) df/dx(s(k), x(k)). Tangents go on by the same, from the start. The derivatives of such a
+recurrence are recurrences.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache, lru_cache
+from math import prod
+from typing import Any
+
+from ..dtypes import DType, Number, boolean, complex64, complex128, float32, float64, int64
+from ..errors import DerivativeError
+from ..layout import Layout
+from ..node import EMPTY, Node, Recipe, Scan
+from ..ops import OPS, Op, custom
+from ..ops.expr import Arg, Const, Expr, call, cast
+from ..ops.reductions import REDUCTIONS, Reduction, reduction_in_order, running
+from ..records import NamedTuple
+from .partials import MAX_KNOWN, Partial, is_smooth, operation, pulled_back
+from .rule import SUMS, Making, Needs, Pulled, Rule, Tangents, back, read, value_of
+from .seen import Seen, Shape, Term, added, computed, of_number, reduced, stored
+
+_EQUAL, _MULTIPLY, _CONJ, _DIVIDE, _REAL, _IMAG = (OPS[name] for name in ("equal", "multiply", "conj", "divide", "real", "imag"))
+_SUM = REDUCTIONS["sum"]
+_EXTREMES = ("max", "min")
+_scan = cache(Scan)
+
+
+def _needs(recipe: Recipe, tracked: tuple[bool, ...]) -> Needs:
+    op: Any = recipe.op
+    name = op.name if isinstance(op, Reduction) else op.reduction.name
+    if name in SUMS:
+        return Needs((False,), False)
+    return Needs((True,), name in _EXTREMES or isinstance(op, Scan))
+
+
+# --- reductions -------------------------------------------------------------------------------------------------------
+
+
+def _pull_reduction(past: Making, g: Seen, wanted: Sequence[int], result: Node | None) -> Pulled:
+    name = past.recipe.op.name
+    layout = past.layouts[0]
+    assert layout is not None
+    kept = len(past.recipe.shape)
+    if name in SUMS:
+        term = Term.of(_spread(g, layout, kept))
+    elif name in _EXTREMES:
+        assert result is not None
+        x = value_of(past, 0)
+        share = _spread(computed(_DIVIDE, [g, _ties(x, result, kept)]), layout, kept)
+        hit = computed(_EQUAL, [x, _spread(Seen(result), layout, kept)]).cast(g.dtype)
+        term = Term(_MULTIPLY, [hit, share], layout.shape, g.dtype)
+    else:
+        rows = layout.shape[:kept]
+        x = value_of(past, 0).reshaped((*rows, prod(layout.shape[kept:])))
+        found = _pull_product(x, g) if name == "prod" else _pull_fold(past, x, g)
+        term = Term.of(found.reshaped(layout.shape))
+    yield 0, back(past, 0, term)
+
+
+def _push_reduction(past: Making, given: Tangents, result: Node | None) -> Seen | None:
+    op: Any = past.recipe.op
+    tangent, kept = read(past, 0, given[0]), len(past.recipe.shape)
+    if op.name in SUMS:
+        return reduced(op, tangent, kept)
+    x = value_of(past, 0)
+    if op.name in _EXTREMES:
+        assert result is not None
+        hit = computed(_EQUAL, [x, _spread(Seen(result), x.layout, kept)]).cast(tangent.dtype)
+        total = reduced(_SUM, computed(_MULTIPLY, [hit, tangent]), kept)
+        return computed(_DIVIDE, [total, _ties(x, result, kept)])
+    if op.name == "prod":
+        rows = (*x.shape[:kept], prod(x.shape[kept:]))
+        each = _others(x.reshaped(rows))
+        return reduced(_SUM, computed(_MULTIPLY, [each, tangent.reshaped(rows).cast(each.dtype)]), kept).cast(past.recipe.dtype)
+    rows = (*x.shape[:kept], prod(x.shape[kept:]))
+    x, tangent = x.reshaped(rows), tangent.reshaped(rows)
+    if not rows[-1]:
+        return None
+    return _push_running(op, x, running_of(op, x), tangent).moved(lambda own: own.index((*(slice(None),) * kept, -1)))
+
+
+def _spread(x: Seen, layout: Layout, kept: int) -> Seen:
+    """What belongs to results, for each of the elements that they are made of."""
+    return x.along(range(kept, layout.ndim), layout.shape[kept:])
+
+
+def _ties(x: Seen, result: Node, kept: int) -> Seen:
+    """How many elements are the largest, or the least."""
+    hit = computed(_EQUAL, [x, _spread(Seen(result), x.layout, kept)])
+    return reduced(_SUM, hit.cast(x.dtype), kept)
+
+
+def _pull_product(x: Seen, g: Seen) -> Seen:
+    others = _others(x)
+    return computed(_MULTIPLY, [_conjugate(others), _spread(g.cast(others.dtype), x.layout, len(g.shape))])
+
+
+def _others(x: Seen) -> Seen:
+    """For each element the product of all others along the last axis: of those before and of those behind it."""
+    before = _shifted(running_of(running("prod", x.dtype), x), 1.0)
+    behind = _shifted(running_of(running("prod", x.dtype), _reversed(x)), 1.0)
+    return computed(_MULTIPLY, [before, _reversed(behind)])
+
+
+def _conjugate(x: Seen) -> Seen:
+    return computed(_CONJ, [x]) if x.dtype.is_complex else x
+
+
+def _reversed(x: Seen) -> Seen:
+    return x.moved(lambda own: own.flip(own.ndim - 1))
+
+
+def _shifted(x: Seen, first: Number | None, by: int = 1) -> Seen:
+    """All but the last elements along the last axis, with a number in front."""
+    shape, last = x.shape, len(x.shape) - 1
+    whole = of_number(0.0 if first is None else first, shape, x.dtype)
+    if shape[-1] <= by:
+        return whole
+    everywhere = (slice(None),) * last
+    target = whole.layout.index((*everywhere, slice(by, None)))
+    return stored(whole, target, x.moved(lambda own: own.index((*everywhere, slice(None, -by))))).reshaped(shape)
+
+
+def running_of(reduction: Reduction, x: Seen) -> Seen:
+    """A running reduction along the last axis."""
+    whole = Layout.contiguous(x.shape)
+    found = Node.of(_scan(reduction), x.shape, reduction.result(x.dtype), (x.node,), (x.layout,), whole)
+    return Seen(found)
+
+
+# --- running reductions -----------------------------------------------------------------------------------------------
+
+
+def _pull_scan(past: Making, g: Seen, wanted: Sequence[int], result: Node | None) -> Pulled:
+    op: Any = past.recipe.op
+    g = g.reshaped((past.recipe.size,)).through(past.target)  # in the order of the source's axes
+    if op.reduction.name in SUMS:
+        found = _reversed(running_of(running("sum", g.dtype), _reversed(g)))
+    else:
+        found = _pull_running(op.reduction, value_of(past, 0), _states(past, result), g)
+    yield 0, back(past, 0, Term.of(found))
+
+
+def _push_scan(past: Making, given: Tangents, result: Node | None) -> Seen:
+    op: Any = past.recipe.op
+    tangent = read(past, 0, given[0])
+    shape, dtype, target = past.recipe.shape, past.recipe.dtype, past.target
+    if op.reduction.name in SUMS:
+        return Seen(Node.of(op, shape, dtype, (tangent.node,), (tangent.layout,), target))
+    found = _push_running(op.reduction, value_of(past, 0), _states(past, result), tangent)
+    return stored(Seen(Node.of(EMPTY, (past.recipe.size,), dtype)), target, found)
+
+
+def _states(past: Making, result: Node | None) -> Seen:
+    """What a running reduction gave, in the order of its source's axes."""
+    assert result is not None
+    return Seen(result).reshaped((past.recipe.size,)).through(past.target)
+
+
+def _pull_fold(past: Making, x: Seen, g: Seen) -> Seen:
+    """A reduction is the last of a running one."""
+    op: Any = past.recipe.op
+    states = running_of(op, x)
+    last = states.layout.index((*(slice(None),) * (len(x.shape) - 1), -1))
+    only = stored(of_number(0, x.shape, g.dtype), last, g).reshaped(x.shape)
+    return _pull_running(op, x, states, only)
+
+
+def _pull_running(reduction: Reduction, x: Seen, states: Seen, g: Seen) -> Seen:
+    """The cotangents of the elements of a running reduction along the last axis."""
+    dtype = states.dtype
+    if reduction in _recurrences.values():
+        after = _from_the_end(computed(_REAL, [x]), g)
+        return _pairs(computed(_MULTIPLY, [after, _shifted(states, 0.0)]), after)
+    if dtype.is_complex or x.dtype.is_complex:
+        _check_products(reduction, x.dtype)
+        return computed(_MULTIPLY, [_from_the_end(_conjugate(x), g), _conjugate(_shifted(states, 1.0))])
+    fold = _fold_of(reduction, x.dtype)
+    before = _shifted(states, fold.initial)
+    slopes = _applied(fold.by_state, [before, x], x.shape, dtype)  # of each state by that before it
+    after = _from_the_end(slopes, g)
+    return _from_first(fold, _applied(fold.by_element, [before, x, after], x.shape, x.dtype), after)
+
+
+def _push_running(reduction: Reduction, x: Seen, states: Seen, tangent: Seen) -> Seen:
+    """The tangents of the states of a running reduction along the last axis."""
+    dtype = states.dtype
+    if reduction in _recurrences.values():
+        own = computed(_MULTIPLY, [computed(_REAL, [tangent]), _shifted(states, 0.0)])
+        return _recurrent(computed(_REAL, [x]), added(own, computed(_IMAG, [tangent])))
+    if dtype.is_complex or x.dtype.is_complex:
+        _check_products(reduction, x.dtype)
+        return _recurrent(x, computed(_MULTIPLY, [tangent, _shifted(states, 1.0)]))
+    fold = _fold_of(reduction, x.dtype)
+    before = _shifted(states, fold.initial)
+    slopes = _applied(fold.by_state, [before, x], x.shape, dtype)
+    return _recurrent(slopes, _from_first(fold, _applied(fold.of_element, [before, x, tangent], x.shape, dtype), tangent))
+
+
+def _from_first(fold: Fold, each: Seen, first: Seen) -> Seen:
+    """What belongs to each element; of the first it is what belongs to the state, if that is the element."""
+    if fold.initial is not None or not each.shape[-1]:
+        return each
+    one = (*(slice(None),) * (len(each.shape) - 1), slice(0, 1))
+    own = first.moved(lambda layout: layout.index(one)).cast(each.dtype)
+    return stored(each, Layout.contiguous(each.shape).index(one), own).reshaped(each.shape)
+
+
+def _check_products(reduction: Reduction, dtype: DType) -> None:
+    if reduction not in (running("prod", dtype), REDUCTIONS["prod"]):
+        raise DerivativeError("reduce: of complex numbers it has no derivative but for sums and products; use tx.real(x) and tx.imag(x)")
+
+
+class Fold(NamedTuple):
+    """How a state follows from that before and an element: the number that it starts with, unless that is the first element; the derivative
+    by the state; the cotangent of the element, of the two and that of the state; and the tangent of the state, of the two and that of the
+    element. None of them for 0.
+    """
+
+    initial: Number | None
+    by_state: Partial | None
+    by_element: Partial | None
+    of_element: Partial | None
+
+
+@lru_cache(MAX_KNOWN)
+def _fold_of(reduction: Reduction, dtype: DType) -> Fold:
+    states = reduction.states(dtype)
+    from_first = len(states) == 2 and states[0] is boolean
+    state, element = Arg(0, states[-1]), Arg(1, dtype)
+    lifted = reduction.lift(element, Const(0, int64), states)
+    before = (Const(True, boolean), state) if from_first else (state,)
+    if len(states) > len(before) or not is_smooth(state.dtype) or reduction.finish is not None:
+        raise DerivativeError(f"{reduction.name}: has no derivative; compute it on x.detach() if none is meant")
+    step = reduction.step(before, lifted)[-1]
+    g = Arg(2, state.dtype)
+    (by_state,) = pulled_back(step, Const(1.0, state.dtype), [state])
+    (by_element,) = pulled_back(step, g, [element])
+    tangent = Arg(2, dtype)
+    of_element = None if by_element is None else tangent if by_element is g else pulled_back(by_element, tangent, [g])[0]
+    initial: Any = None if from_first else reduction.identity(states)[0]
+    return Fold(
+        None if initial is None else initial.value,
+        _operation(by_state, "slope", state.dtype),
+        _operation(by_element, "pullback", state.dtype),
+        _operation(None if of_element is None else cast(of_element, state.dtype), "tangent", state.dtype),
+    )
+
+
+def _operation(e: Expr | None, name: str, dtype: DType) -> Partial | None:
+    """A formula as an operation that reads something, as it is the shape of that: a constant has the state to read."""
+    if e is None:
+        return None
+    found = operation(e, name)
+    return found if found.reads else Partial(custom(name, e, (dtype,)), (0,))
+
+
+def _applied(its: Partial | None, operands: Sequence[Seen], shape: Shape, dtype: DType) -> Seen:
+    """An operation on some of these operands."""
+    if its is None:
+        return of_number(0.0, shape, dtype)
+    return computed(its.op, [operands[k] for k in its.reads], dtype)
+
+
+def _from_the_end(slopes: Seen, g: Seen) -> Seen:
+    """What goes back through states of which each has this slope by that before it, and the cotangent `g` of its own."""
+    return _reversed(_recurrent(_shifted(_reversed(slopes), 0.0), _reversed(g)))
+
+
+def _recurrent(slopes: Seen, more: Seen) -> Seen:
+    """The running reduction along the last axis that multiplies by a slope, and adds more."""
+    dtype = slopes.dtype
+    if dtype.is_complex:
+        return _recurrent_by_doubling(slopes, more)
+    pairs = _pairs(slopes, more)
+    return running_of(_recurrences[pairs.dtype], pairs).cast(dtype)
+
+
+def _recurrent_by_doubling(slopes: Seen, more: Seen) -> Seen:
+    """The same of complex numbers, two of which do not fit into one: after each step, of the last 1, 2, 4, ... elements."""
+    done, count = 1, slopes.shape[-1]
+    while done < count:
+        more = added(more, computed(_MULTIPLY, [slopes, _shifted(more, 0.0, done)]))
+        slopes = computed(_MULTIPLY, [slopes, _shifted(slopes, 0.0, done)])
+        done *= 2
+    return more
+
+
+def _pairs(slopes: Seen, more: Seen) -> Seen:
+    """The two as the parts of complex numbers, as a running reduction takes one element at a time."""
+    wide = complex128 if slopes.dtype is float64 else complex64
+    return computed(_paired(wide.part), [slopes.cast(wide.part), more.cast(wide.part)], wide)
+
+
+def _recurrence(wide: DType) -> Reduction:
+    step = call("imag", Arg(1, wide)) + call("real", Arg(1, wide)) * Arg(0, wide.part)
+    return reduction_in_order(step, Const(0.0, wide.part))
+
+
+_recurrences = {wide: _recurrence(wide) for wide in (complex64, complex128)}
+
+
+@cache
+def _paired(part: DType) -> Op:
+    """The operation that makes a complex number of its parts."""
+    wide = {float32: complex64, float64: complex128}[part]
+    return custom("paired", cast(Arg(0, part), wide) + cast(Arg(1, part), wide) * 1j, (part, part))
+
+
+REDUCED = Rule(_needs, _pull_reduction, _push_reduction)
+REDUCED_SO_FAR = Rule(_needs, _pull_scan, _push_scan)

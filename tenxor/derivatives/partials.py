@@ -1,0 +1,130 @@
+"""Derivatives of scalar formulas: what an elementwise operation does to the cotangent of its result, as operations again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+from ..dtypes import DType
+from ..errors import DerivativeError
+from ..ops import OPS, Op, custom
+from ..ops.expr import Arg, Call, Const, Expr, apply, cast, missing, substitute
+from ..ops.reductions import Reduction
+from ..records import NamedTuple
+
+MAX_KNOWN = 4096
+_CAST, _POSITIVE = OPS["cast"], OPS["positive"]
+
+
+def is_smooth(dtype: DType) -> bool:
+    """Whether elements of this dtype can change by as little as one likes, so that there are derivatives by them."""
+    return dtype.is_float or dtype.is_complex
+
+
+class Partial(NamedTuple):
+    """The cotangent of one operand: `op` on some of the operands, the result (whose number is theirs) and its cotangent (one more)."""
+
+    op: Op
+    reads: tuple[int, ...]
+
+
+def pulled_back(e: Expr, g: Expr, wanted: Sequence[Expr], result: Expr | None = None) -> list[Expr | None]:
+    """The cotangents of the `wanted` parts of a formula whose cotangent is `g`, and whose value is also known as `result`; None for 0."""
+    order: list[Expr] = []
+    known: set[Expr] = set()
+    for part in missing(e, known):
+        order.append(part)
+        known.add(part)
+    depends = set(wanted)
+    for part in order:
+        if not depends.isdisjoint(part.args):
+            depends.add(part)
+    totals: dict[Expr, Expr] = {e: g}
+    for part in reversed(order):
+        total = totals.get(part)
+        if total is None or part in wanted or part not in depends or not isinstance(part, Call):
+            continue
+        value = result if part is e and result is not None else part
+        for operand, its in zip(part.args, _cotangents(part, value, total), strict=True):
+            if its is not None and operand in depends and is_smooth(operand.dtype):
+                its = cast(its, operand.dtype)
+                totals[operand] = totals[operand] + its if operand in totals else its
+    return [totals.get(part) for part in wanted]
+
+
+def _cotangents(part: Call, value: Expr, g: Expr) -> Sequence[Expr | None]:
+    """Those of the operands of one operation."""
+    op = part.op
+    if op.pullback is not None:
+        return op.pullback(g, value, *part.args)
+    if op.formula is None:
+        if any(is_smooth(a.dtype) for a in part.args) and is_smooth(part.dtype):
+            raise DerivativeError(f"{op.name}: has no derivative; compute it on x.detach() if none is meant")
+        return [None] * len(part.args)
+    args = [Arg(k, a.dtype) for k, a in enumerate(part.args)]
+    own = Arg(len(args), part.dtype)
+    found = pulled_back(op.formula(*args), own, args)
+    return [None if e is None else substitute(e, [*part.args, g]) for e in found]
+
+
+def _cotangents_of(op: Op, dtypes: tuple[DType, ...], dtype: DType) -> list[Expr | None]:
+    """Formulas over the operands, the result and its cotangent."""
+    args = [Arg(k, d) for k, d in enumerate(dtypes)]
+    result, g = Arg(len(args), dtype), Arg(len(args) + 1, dtype)
+    e = Call(_CAST, (args[0],), dtype) if op is _CAST else apply(op, args)
+    found = pulled_back(e, g, args, result) if isinstance(e, Call) else [g]
+    return [None if e is None or not is_smooth(d) else cast(e, d) for e, d in zip(found, dtypes, strict=True)]
+
+
+@lru_cache(MAX_KNOWN)
+def partials(op: Op, dtypes: tuple[DType, ...], dtype: DType) -> tuple[Partial | None, ...]:
+    """For each operand of these dtypes its cotangent, for a result of this one; None where it is 0, or there is none."""
+    name = f"{op.name}_pullback"
+    return tuple([None if e is None else operation(e, name) for e in _cotangents_of(op, dtypes, dtype)])
+
+
+@lru_cache(MAX_KNOWN)
+def tangents(op: Op, dtypes: tuple[DType, ...], dtype: DType) -> tuple[Partial | None, ...]:
+    """For each operand what its tangent, which stands where the cotangent stands in `partials`, adds to that of the result.
+
+    A cotangent is linear in that of the result, and turned about is the tangent.
+    """
+    found: list[Partial | None] = []
+    g = Arg(len(dtypes) + 1, dtype)
+    for e, d in zip(_cotangents_of(op, dtypes, dtype), dtypes, strict=True):
+        tangent = Arg(len(dtypes) + 1, d)
+        through = None if e is None else tangent if e is g else pulled_back(e, tangent, [g])[0]
+        found.append(None if through is None else operation(cast(through, dtype), f"{op.name}_tangent"))
+    return tuple(found)
+
+
+@lru_cache(MAX_KNOWN)
+def operation(e: Expr, name: str) -> Partial:
+    """A formula over arguments as an operation, and the numbers of those that it reads."""
+    if isinstance(e, Arg):
+        return Partial(_POSITIVE, (e.index,))
+    if isinstance(e, Call) and e.op is not _CAST and all(isinstance(a, Arg) for a in e.args):
+        return Partial(e.op, tuple([a.index for a in e.args if isinstance(a, Arg)]))
+    if isinstance(e, Call) and e.op is _CAST and isinstance(e.args[0], Arg):
+        return Partial(_CAST, (e.args[0].index,))
+    parts: set[Expr] = set()
+    cost = 0
+    for part in missing(e, parts):
+        parts.add(part)
+        if isinstance(part, Call):
+            cost += part.op.cost
+    reads = {part.index: part for part in sorted((p for p in parts if isinstance(p, Arg)), key=lambda a: a.index)}
+    places = {index: Arg(k, part.dtype) for k, (index, part) in enumerate(reads.items())}
+    formula = substitute(e, [places.get(k, e) for k in range(max(reads, default=-1) + 1)])
+    op = custom(name, formula, tuple([part.dtype for part in reads.values()]))
+    op.cost = max(cost, 1)
+    return Partial(op, tuple(reads))
+
+
+def step_of(reduction: Reduction, dtype: DType) -> Expr | None:
+    """How a reduction of one state takes in the next element: a formula over the state and the element; None for any other."""
+    states = reduction.states(dtype)
+    if len(states) != 1 or not is_smooth(states[0]):
+        return None
+    state, element = Arg(0, states[0]), Arg(1, dtype)
+    return reduction.step((state,), reduction.lift(element, Const(0, dtype), states))[0]

@@ -1,0 +1,241 @@
+"""Derivatives of what is not a reduction: elementwise operations, writes of parts, bytes seen otherwise, and indices."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..dtypes import DType, int64
+from ..errors import DerivativeError
+from ..layout import Layout
+from ..node import POSITION, Node, Recipe, Scalar, gather, reinterpreted, scatter
+from ..ops import OPS
+from ..ops.reductions import REDUCTIONS
+from .adjoint import adjoint
+from .partials import Partial, partials, tangents
+from .rule import SUMS, Making, Needs, Pulled, Rule, Tangents, back, converted, dtype_of, read, size_of, value_of
+from .seen import Operand, Seen, Term, added, computed, of_number, scattered, stored
+
+_EQUAL, _POSITIVE, _WHERE = (OPS[name] for name in ("equal", "positive", "where"))
+_ADDING = REDUCTIONS["sum_in_width"]
+
+
+# --- elementwise ------------------------------------------------------------------------------------------------------
+
+
+def _elementwise_needs(recipe: Recipe, tracked: tuple[bool, ...]) -> Needs:
+    op: Any = recipe.op
+    count = len(tracked)
+    each = partials(op, recipe.dtypes, recipe.dtype)
+    reads = {k for its, yes in zip(each, tracked, strict=True) if yes and its is not None for k in its.reads}
+    return Needs(tuple([k in reads for k in range(count)]), count in reads)
+
+
+def _term(past: Making, its: Partial, given: Seen, result: Node | None, dtype: DType) -> Term:
+    """What an operation is of the values that were kept, and what is given: a cotangent or a tangent."""
+    count = len(past.sources)
+
+    def operand(number: int) -> Operand:
+        if number > count:
+            return given
+        if number == count:
+            assert result is not None
+            return Seen(result)
+        source = past.sources[number]
+        return source if type(source) is Scalar else value_of(past, number)
+
+    operands = [operand(number) for number in its.reads]
+    return Term.of(given) if its.op is _POSITIVE and operands == [given] else Term(its.op, operands, past.recipe.shape, dtype)
+
+
+def _pull_elementwise(past: Making, g: Seen, wanted: Sequence[int], result: Node | None) -> Pulled:
+    op: Any = past.recipe.op
+    each = partials(op, past.recipe.dtypes, past.recipe.dtype)
+    for k in wanted:
+        its = each[k]
+        if its is not None:
+            yield k, back(past, k, _term(past, its, g, result, dtype_of(past, k)))
+
+
+def _push_elementwise(past: Making, given: Tangents, result: Node | None) -> Seen | None:
+    op: Any = past.recipe.op
+    each = tangents(op, past.recipe.dtypes, past.recipe.dtype)
+    found: Seen | None = None
+    for k, tangent in given.items():
+        its = each[k]
+        if its is not None:
+            more = _term(past, its, read(past, k, tangent), result, past.recipe.dtype).seen()
+            found = more if found is None else added(found, more)
+    return found
+
+
+# --- parts that are written -------------------------------------------------------------------------------------------
+
+
+def _nothing_needed(recipe: Recipe, tracked: tuple[bool, ...]) -> Needs:
+    return Needs((False,) * len(tracked), False)
+
+
+def _pull_store(past: Making, g: Seen, wanted: Sequence[int], result: Node | None) -> Pulled:
+    target, flat = past.target, g.reshaped((past.recipe.size,))
+    for k in wanted:
+        if k == 0:
+            yield k, stored(flat, target, of_number(0, (), g.dtype).moved(lambda x: x.expand(target.shape)))
+        elif target.is_injective():
+            yield k, back(past, k, Term.of(flat.through(target)))
+        else:  # one number, written several times to some elements
+            rest = stored(flat, target, of_number(0, (), g.dtype).moved(lambda x: x.expand(target.shape)))
+            once = Term.of(computed(OPS["subtract"], [flat, rest])).summed(0)
+            yield k, adjoint(Layout((), (), past.offsets[k]), Term.of(converted(once, dtype_of(past, k))), size_of(past, k))
+
+
+def _push_store(past: Making, given: Tangents, result: Node | None) -> Seen:
+    size, dtype, target = past.recipe.size, past.recipe.dtype, past.target
+    old = given[0].reshaped((size,)) if 0 in given else of_number(0, (size,), dtype)
+    value = read(past, 1, given[1]) if 1 in given else of_number(0, (), dtype).moved(lambda x: x.expand(target.shape))
+    return stored(old, target, value)
+
+
+def _pull_reinterpreted(past: Making, g: Seen, wanted: Sequence[int], result: Node | None) -> Pulled:
+    dtype = dtype_of(past, 0)
+    _check_parts(dtype, past.recipe.dtype)
+    yield 0, Seen(reinterpreted(g.flat(), dtype))
+
+
+def _push_reinterpreted(past: Making, given: Tangents, result: Node | None) -> Seen:
+    _check_parts(dtype_of(past, 0), past.recipe.dtype)
+    return Seen(reinterpreted(given[0].flat(), past.recipe.dtype))
+
+
+def _check_parts(one: DType, other: DType) -> None:
+    if one.part is not other.part:
+        raise DerivativeError(
+            f"view: the bytes of {one} as {other} have no derivative; only complex numbers and their own parts have; use x.astype({other})"
+        )
+
+
+# --- indices ----------------------------------------------------------------------------------------------------------
+
+
+def _gather_needs(recipe: Recipe, tracked: tuple[bool, ...]) -> Needs:
+    return Needs((False, *[True] * (len(tracked) - 1)), False)
+
+
+def _indices(past: Making, first: int) -> list[Seen]:
+    return [value_of(past, k) for k in range(first, len(past.sources))]
+
+
+def _pull_gather(past: Making, g: Seen, wanted: Sequence[int], result: Node | None) -> Pulled:
+    op: Any = past.recipe.op
+    size, dtype = size_of(past, 0), dtype_of(past, 0)
+    how = scatter(op.name, _ADDING, op.axes, True)  # they were looked at
+    layout = past.layouts[0]
+    assert layout is not None
+    yield 0, scattered(how, of_number(0, (size,), dtype), layout, g, _indices(past, 1))
+
+
+def _push_gather(past: Making, given: Tangents, result: Node | None) -> Seen:
+    return _gathered(past, read(past, 0, given[0]), _indices(past, 1))
+
+
+def _gathered(past: Making, x: Seen, indices: Sequence[Seen]) -> Seen:
+    """What indices select along the last axes of what is seen."""
+    op: Any = past.recipe.op
+    shape = x.shape[: len(x.shape) - len(indices)]
+    nodes, layouts = (x.node, *[i.node for i in indices]), (x.layout, *[i.layout for i in indices])
+    return Seen(Node.of(gather(op.name, op.axes), shape, x.dtype, nodes, layouts))
+
+
+def _scatter_needs(recipe: Recipe, tracked: tuple[bool, ...]) -> Needs:
+    op: Any = recipe.op
+    by_value = op.reduction is not None and op.reduction.name not in SUMS
+    return Needs((by_value, by_value, *[True] * (len(tracked) - 2)), by_value)
+
+
+def _pull_scatter(past: Making, g: Seen, wanted: Sequence[int], result: Node | None) -> Pulled:
+    op: Any = past.recipe.op
+    name = None if op.reduction is None else op.reduction.name
+    pull = _pull_written if name is None else _pull_added if name in SUMS else _pull_chosen
+    _check_scatter(op)
+    yield from pull(past, g, wanted, result)
+
+
+def _check_scatter(op: Any) -> None:
+    if op.reduction is not None and op.reduction.name not in (*SUMS, "max", "min"):
+        raise DerivativeError(
+            f"{op.name}: values multiplied at indices have no derivative yet; add their logarithms, or use x.detach() if none is meant"
+        )
+
+
+def _pull_added(past: Making, g: Seen, wanted: Sequence[int], result: Node | None) -> Pulled:
+    flat, indices = g.reshaped((past.recipe.size,)), _indices(past, 2)
+    for k in wanted:
+        yield k, g if k == 0 else back(past, 1, Term.of(_gathered(past, flat.through(past.target), indices)))
+
+
+def _pull_written(past: Making, g: Seen, wanted: Sequence[int], result: Node | None) -> Pulled:
+    """The last of several values for one element has stayed there."""
+    op: Any = past.recipe.op
+    size, target, indices = past.recipe.size, past.target, _indices(past, 2)
+    flat = g.reshaped((size,))
+    shape = target.shape[: target.ndim - len(indices)]
+    how = scatter(op.name, None, op.axes, True)
+    for k in wanted:
+        if k == 0:
+            nothing = of_number(0, (), g.dtype).moved(lambda x: x.expand(shape))
+            yield k, scattered(how, flat, target, nothing, indices)
+            continue
+        numbers = Seen(Node.of(POSITION, shape, int64))
+        last = scattered(how, of_number(0, (size,), int64), target, numbers, indices)
+        stays = computed(_EQUAL, [_gathered(past, last.through(target), indices), numbers])
+        its = _gathered(past, flat.through(target), indices)
+        yield k, back(past, 1, Term(_WHERE, [stays, its, Scalar(0, its.dtype)], shape, its.dtype))
+
+
+def _pull_chosen(past: Making, g: Seen, wanted: Sequence[int], result: Node | None) -> Pulled:
+    """The largest or least has stayed there; those that are equal share."""
+    dtype, target, indices = past.recipe.dtype, past.target, _indices(past, 2)
+    stays, wins, count = _chosen(past, result)
+    share = computed(OPS["divide"], [g.reshaped((past.recipe.size,)), count])
+    for k in wanted:
+        if k == 0:
+            yield k, computed(OPS["multiply"], [share, stays])
+        else:
+            its = _gathered(past, share.through(target), indices)
+            yield k, back(past, 1, Term(OPS["multiply"], [its, wins], its.shape, dtype))
+
+
+def _chosen(past: Making, result: Node | None) -> tuple[Seen, Seen, Seen]:
+    """1 for what was there before and stays, and for each value that is there afterwards, else 0; and how many of them there are, or 1."""
+    op: Any = past.recipe.op
+    assert result is not None
+    size, dtype, target, indices = past.recipe.size, past.recipe.dtype, past.target, _indices(past, 2)
+    found = Seen(result).reshaped((size,))
+    values = value_of(past, 1).cast(dtype)
+    wins = computed(_EQUAL, [values, _gathered(past, found.through(target), indices)]).cast(dtype)
+    stays = computed(_EQUAL, [value_of(past, 0).reshaped((size,)), found]).cast(dtype)
+    count = scattered(scatter(op.name, _ADDING, op.axes, True), stays, target, wins, indices)
+    return stays, wins, computed(OPS["maximum"], [count, Scalar(1.0, dtype)])
+
+
+def _push_scatter(past: Making, given: Tangents, result: Node | None) -> Seen:
+    op: Any = past.recipe.op
+    size, dtype, target, indices = past.recipe.size, past.recipe.dtype, past.target, _indices(past, 2)
+    shape = target.shape[: target.ndim - len(indices)]
+    old = given[0].reshaped((size,)) if 0 in given else of_number(0, (size,), dtype)
+    value = read(past, 1, given[1]) if 1 in given else of_number(0, (), dtype).moved(lambda x: x.expand(shape))
+    name = None if op.reduction is None else op.reduction.name
+    if name not in (None, *SUMS):
+        _check_scatter(op)
+        stays, wins, count = _chosen(past, result)
+        value = computed(OPS["multiply"], [value.cast(dtype), wins])
+        total = scattered(scatter(op.name, _ADDING, op.axes, True), computed(OPS["multiply"], [old, stays]), target, value, indices)
+        return computed(OPS["divide"], [total, count])
+    return scattered(scatter(op.name, op.reduction, op.axes, True), old, target, value, indices)
+
+
+ELEMENTWISE = Rule(_elementwise_needs, _pull_elementwise, _push_elementwise)
+WRITTEN = Rule(_nothing_needed, _pull_store, _push_store)
+SEEN_OTHERWISE = Rule(_nothing_needed, _pull_reinterpreted, _push_reinterpreted)
+AT_INDICES = Rule(_gather_needs, _pull_gather, _push_gather)
+WRITTEN_AT_INDICES = Rule(_scatter_needs, _pull_scatter, _push_scatter)

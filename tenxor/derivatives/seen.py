@@ -1,0 +1,166 @@
+"""Values as derivatives compute with them: nodes seen through layouts, without storages, as nothing here is ever written in place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+
+from ..dtypes import DType, Number
+from ..layout import Layout, memory_order
+from ..node import STORE, Node, Scalar, Scatter
+from ..ops import OPS, Op
+from ..ops.reductions import REDUCTIONS, Reduction
+
+Shape = tuple[int, ...]
+_CAST, _MULTIPLY, _POSITIVE, _ADD = (OPS[name] for name in ("cast", "multiply", "positive", "add"))
+_SUM = REDUCTIONS["sum"]
+
+
+class Seen:
+    """A node seen through a layout."""
+
+    __slots__ = ("layout", "node")
+
+    def __init__(self, node: Node, layout: Layout | None = None) -> None:
+        self.node = node
+        self.layout = Layout.contiguous(node.shape) if layout is None else layout
+
+    @property
+    def shape(self) -> Shape:
+        """The size of each axis."""
+        return self.layout.shape
+
+    @property
+    def dtype(self) -> DType:
+        """The elements' type."""
+        return self.node.dtype
+
+    def through(self, layout: Layout) -> Seen:
+        """What a layout of these elements, numbered in row-major order, reads."""
+        return Seen(self.node, layout.over(self.layout))
+
+    def moved(self, move: Callable[[Layout], Layout]) -> Seen:
+        """Another view of it."""
+        return Seen(self.node, move(self.layout))
+
+    def reshaped(self, shape: Shape) -> Seen:
+        """The same elements in row-major order, in another shape."""
+        return self if self.layout.shape == shape else Seen(self.node, self.layout.reshape(shape))
+
+    def along(self, axes: Sequence[int], sizes: Sequence[int]) -> Seen:
+        """Itself repeated along new axes, which have these places in the result."""
+        shape = list(self.shape)
+        for axis, size in zip(axes, sizes, strict=True):
+            shape.insert(axis, size)
+        return Seen(self.node, self.layout.expand_dims(axes).expand(shape))
+
+    def cast(self, dtype: DType) -> Seen:
+        """The same in another dtype."""
+        return self if self.dtype is dtype else computed(_CAST, [self], dtype)
+
+    def flat(self) -> Node:
+        """A node whose content, in one axis, is this."""
+        if self.layout.is_contiguous() and self.layout.offset == 0 and self.layout.size == self.node.size:
+            return self.node
+        size = (self.layout.size,)
+        return Node.of(_POSITIVE, size, self.dtype, (self.node,), (self.layout.reshape(size),))
+
+
+Operand = Seen | Scalar
+
+
+class Term:
+    """An elementwise operation that is yet to be made: it can wait until it is known in which order its axes are wanted, and which are
+    summed over. Without an operation it is its one operand.
+    """
+
+    __slots__ = ("dtype", "op", "operands", "shape")
+
+    def __init__(self, op: Op | None, operands: Sequence[Operand], shape: Shape, dtype: DType) -> None:
+        self.op, self.operands, self.shape, self.dtype = op, operands, shape, dtype
+
+    @staticmethod
+    def of(x: Seen) -> Term:
+        """The term that is this."""
+        return Term(None, [x], x.shape, x.dtype)
+
+    def seen(self) -> Seen:
+        """It, made."""
+        if self.op is None:
+            (only,) = self.operands
+            assert isinstance(only, Seen)
+            return only
+        return computed(self.op, self.operands, self.dtype)
+
+    def arranged(self, axes: Sequence[int]) -> Term:
+        """It with these axes, in this order; all others have size 1."""
+        shape = tuple([self.shape[axis] for axis in axes])
+        operands = [x.moved(lambda own: own.arranged(axes, shape)) if isinstance(x, Seen) else x for x in self.operands]
+        return Term(self.op, operands, shape, self.dtype)
+
+    def summed(self, kept: int) -> Seen:
+        """The sum over all but its first axes."""
+        seen = [x for x in self.operands if isinstance(x, Seen)]
+        same = [axis for axis in range(kept, len(self.shape)) if self.shape[axis] and all(_repeats(x.layout, axis) for x in seen)]
+        if same:  # the same so many times
+            times = float(prod([self.shape[axis] for axis in same]))
+            others = [axis for axis in range(len(self.shape)) if axis not in same]
+            first = tuple([slice(None) if axis in others else 0 for axis in range(len(self.shape))])
+            operands = [x.moved(lambda own: own.index(first)) if isinstance(x, Seen) else x for x in self.operands]
+            once = Term(self.op, operands, tuple([self.shape[axis] for axis in others]), self.dtype).summed(kept)
+            return computed(_MULTIPLY, [once, Scalar(times, once.dtype)], once.dtype)
+        if kept == len(self.shape):
+            return self.seen()
+        if self.op is None:
+            return reduced(_SUM, self.seen(), kept)
+        nodes = tuple([x.node if isinstance(x, Seen) else x for x in self.operands])
+        layouts = tuple([x.layout if isinstance(x, Seen) else None for x in self.operands])
+        return reduced(_SUM, Seen(Node.of(self.op, self.shape, self.dtype, nodes, layouts)), kept)
+
+
+def _repeats(layout: Layout, axis: int) -> bool:
+    return layout.strides[axis] == 0 and (layout.tables is None or layout.tables[axis] is None)
+
+
+def computed(op: Op, operands: Sequence[Operand], dtype: DType | None = None) -> Seen:
+    """An elementwise operation on what has one shape, and numbers; made in the order in which that lies in memory."""
+    layouts = [x.layout if isinstance(x, Seen) else None for x in operands]
+    sources = tuple([x.node if isinstance(x, Seen) else x for x in operands])
+    shape = next(x.shape for x in layouts if x is not None)
+    result = op.result(tuple([x.dtype for x in sources])) if dtype is None else dtype
+    order = memory_order([x for x in layouts if x is not None]) if len(shape) > 1 else None
+    if order is None:
+        return Seen(Node.of(op, shape, result, sources, tuple(layouts)))
+    permuted = tuple([None if x is None else x.permute(order) for x in layouts])
+    found = Node.of(op, tuple([shape[axis] for axis in order]), result, sources, permuted)
+    return Seen(found, Layout.contiguous(found.shape).permute([order.index(axis) for axis in range(len(order))]))
+
+
+def of_number(value: Number, shape: Shape, dtype: DType) -> Seen:
+    """The same number everywhere."""
+    return Seen(Node.of(_CAST, shape, dtype, (Scalar(value, dtype),), (None,)))
+
+
+def reduced(reduction: Reduction, x: Seen, kept: int) -> Seen:
+    """A reduction over all but the first axes."""
+    return Seen(Node.of(reduction, x.shape[:kept], reduction.result(x.dtype), (x.node,), (x.layout,)))
+
+
+def added(x: Seen, y: Seen) -> Seen:
+    """The sum of two of one shape."""
+    return computed(_ADD, [x, y])
+
+
+def stored(old: Seen, target: Layout, value: Seen) -> Seen:
+    """What is there after a write through a layout, in one axis."""
+    node = old.flat()
+    whole = Layout.contiguous((node.size,))
+    return Seen(Node.of(STORE, whole.shape, node.dtype, (node, value.node), (whole, value.layout), target))
+
+
+def scattered(how: Scatter, old: Seen, target: Layout, value: Seen, indices: Sequence[Seen]) -> Seen:
+    """The same at indices along the last axes of the layout."""
+    node = old.flat()
+    whole = Layout.contiguous((node.size,))
+    nodes = (node, value.node, *[x.node for x in indices])
+    return Seen(Node.of(how, whole.shape, node.dtype, nodes, (whole, value.layout, *[x.layout for x in indices]), target))

@@ -1,0 +1,104 @@
+"""Storages that derivatives are taken by, and what becomes of their gradients.
+
+A storage that requires a gradient holds a leaf. A write to it is ordinary: it makes a node that reads the leaf, and the gradient
+is still that by the value that was there before. A write that is not tracked, such as an optimiser's, puts in a new value for the
+same leaf.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from ..layout import Layout
+from ..node import Node, data, is_pinned, tracking, writes
+from ..ops import OPS
+from ..realize import realize
+from ..storage import Element, Storage
+from .past import Past, Watch, leaf, past_of
+
+_node: Any = Storage.__dict__["node"]  # the slot
+_leaves: WeakKeyDictionary[Storage, Past] = WeakKeyDictionary()
+
+
+def _written(storage: Storage, node: Node) -> None:
+    """Let a watched storage hold a node."""
+    if node.past is None and not tracking.get():
+        node = _as_leaf(node, _leaves[storage])
+    _node.__set__(storage, node)
+
+
+class Watched(Storage):
+    """A storage that requires a gradient."""
+
+    __slots__ = ()
+    node = property(_node.__get__, _written)
+
+
+class WatchedElement(Element):
+    """The same of one element."""
+
+    __slots__ = ()
+    node = property(_node.__get__, _written)
+
+
+def watch(storage: Storage) -> None:
+    """Have a storage require a gradient, from what it holds now on."""
+    before = _leaves.get(storage)
+    if before is not None and storage.node.past is not None:
+        return
+    node, past = leaf(storage.node)
+    if past.sources:  # that of something else; the gradient is kept for this, too
+        return
+    past.watch = Watch(kept=True) if before is None else before.watch
+    storage.node = node
+    _leaves[storage] = past
+    storage.__class__ = WatchedElement if isinstance(storage, Element) else Watched
+
+
+def unwatch(storage: Storage) -> None:
+    """Have it require none any more."""
+    if _leaves.pop(storage, None) is not None:
+        storage.__class__ = Element if isinstance(storage, Element) else Storage
+        storage.node = without_past(storage.node)
+
+
+def leaf_of(storage: Storage) -> Past | None:
+    """The leaf of a storage that requires a gradient."""
+    return _leaves.get(storage)
+
+
+def watch_of(storage: Storage, *, make: bool = False) -> Watch | None:
+    """What is to be done with the gradient of a storage: of its leaf, or of what it holds."""
+    past = _leaves.get(storage) or past_of(storage.node)
+    if past is not None and past.watch is None and make:
+        past.watch = Watch(kept=False)
+    return None if past is None else past.watch
+
+
+def without_past(node: Node) -> Node:
+    """A node with the same content, of which derivatives know nothing."""
+    if node.past is None:
+        return node
+    if node.buffer is not None:
+        return data(node.buffer, node.shape, node.dtype)
+    before = tracking.set(False)
+    try:
+        return _copied(node)
+    finally:
+        tracking.reset(before)
+
+
+def _as_leaf(node: Node, past: Past) -> Node:
+    """A node with the same content that is a leaf."""
+    if not writes(node.op):  # which nobody else has
+        node = _copied(node) if node.buffer is None or is_pinned(node) else data(node.buffer, node.shape, node.dtype)
+    node.past = past
+    return node
+
+
+def _copied(node: Node) -> Node:
+    found = Node.of(OPS["positive"], node.shape, node.dtype, (node,), (Layout.contiguous(node.shape),))
+    if is_pinned(node):
+        realize(found)
+    return found

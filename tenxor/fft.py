@@ -1,0 +1,332 @@
+"""Fourier transforms: the extension `fft` of the Python array API standard 2025.12, and NumPy's for two axes.
+
+The transforms are NumPy's, on our memory, along one axis after the other. They compute in the precision of what they are given:
+float32 and complex64 in 32 bits, float64 and complex128 in 64. Integers and bools become float64; float16 and bfloat16 are computed
+in float32, and stay so, as there are no narrower complex numbers.
+
+`norm` says where results are divided by the number of elements `n`: "backward" by the inverse transforms, "forward" by the others,
+"ortho" by both, by the root of `n`. `n` (or `s`, one for each axis) crops the axis to that many elements, or fills it up with zeros.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from .creation import asarray, positions
+from .dtypes import DEFAULT_FLOAT
+from .dtypes import dtype as dtype_of
+from .errors import ArgumentError, DTypeError, ShapeError
+from .functions.hosted import hosted
+from .functions.joining import roll
+from .layout.coords import checked_int
+from .linalg.arguments import computed
+from .ops import OPS
+from .tensor import Tensor
+from .tensor.arguments import LAST_AXIS, axes_of, axis_of, ints, one_spelling
+
+__all__ = [
+    *("fft", "fft2", "fftfreq", "fftn", "fftshift", "hfft", "ifft", "ifft2", "ifftn", "ifftshift", "ihfft", "irfft", "irfft2", "irfftn"),
+    *("rfft", "rfft2", "rfftfreq", "rfftn"),
+]
+
+Sizes = Sequence[int] | None
+Axes = int | Sequence[int] | None
+_TURNED = {"backward": "forward", "forward": "backward", "ortho": "ortho"}
+_LAST_TWO = (-2, -1)
+
+
+# --- along one axis ---------------------------------------------------------------------------------------------------
+
+
+def fft(x: Tensor, /, n: int | None = None, axis: int = LAST_AXIS, norm: str | None = "backward", *, dim: int | None = None) -> Tensor:
+    """New complex tensor: the discrete Fourier transform along an axis, of which `n` elements are taken.
+
+    Raises AxisError, ShapeError for no elements, and ArgumentError. (Array API 2025.12, `fft.fft`.)
+
+    >>> import tenxor as tx
+    >>> tx.fft.fft(tx.asarray([1.0, 2.0, 3.0, 4.0])).tolist()
+    [(10+0j), (-2+2j), (-2+0j), (-2-2j)]
+    """
+    return _along("fft", computed(asarray(x)), n, one_spelling("fft", "axis", axis, "dim", dim, default=LAST_AXIS), norm)
+
+
+def ifft(x: Tensor, /, n: int | None = None, axis: int = LAST_AXIS, norm: str | None = "backward", *, dim: int | None = None) -> Tensor:
+    """New complex tensor: the inverse of `fft` along an axis; errors as there. (Array API 2025.12, `fft.ifft`.)
+
+    >>> import tenxor as tx
+    >>> tx.fft.ifft(tx.asarray([10.0, -2 + 2j, -2.0, -2 - 2j])).tolist()
+    [(1+0j), (2+0j), (3+0j), (4+0j)]
+    """
+    return _along("ifft", computed(asarray(x)), n, one_spelling("ifft", "axis", axis, "dim", dim, default=LAST_AXIS), norm)
+
+
+def rfft(x: Tensor, /, n: int | None = None, axis: int = LAST_AXIS, norm: str | None = "backward", *, dim: int | None = None) -> Tensor:
+    """New complex tensor: the first `n // 2 + 1` elements of the Fourier transform of real numbers; the others are their conjugates.
+
+    Raises DTypeError for complex numbers, and errors as `fft`. (Array API 2025.12, `fft.rfft`.)
+
+    >>> import tenxor as tx
+    >>> tx.fft.rfft(tx.asarray([1.0, 2.0, 3.0, 4.0])).tolist()
+    [(10+0j), (-2+2j), (-2+0j)]
+    """
+    return _along("rfft", _real("rfft", x), n, one_spelling("rfft", "axis", axis, "dim", dim, default=LAST_AXIS), norm)
+
+
+def irfft(x: Tensor, /, n: int | None = None, axis: int = LAST_AXIS, norm: str | None = "backward", *, dim: int | None = None) -> Tensor:
+    """New real tensor: the inverse of `rfft`, of `n` elements along the axis, by default an even number, twice the size less 1.
+
+    The imaginary part of the first element, and of the last for an even `n`, is not looked at. Errors as of `fft`.
+    (Array API 2025.12, `fft.irfft`.)
+
+    >>> import tenxor as tx
+    >>> tx.fft.irfft(tx.asarray([10.0, -2 + 2j, -2.0])).tolist()
+    [1.0, 2.0, 3.0, 4.0]
+    """
+    return _along("irfft", computed(asarray(x)), n, one_spelling("irfft", "axis", axis, "dim", dim, default=LAST_AXIS), norm)
+
+
+def hfft(x: Tensor, /, n: int | None = None, axis: int = LAST_AXIS, norm: str | None = "backward", *, dim: int | None = None) -> Tensor:
+    """New real tensor: the Fourier transform, of `n` elements along the axis, of a signal of which every later half
+    is the conjugate of the given one.
+
+    By default `n` is twice the size less 1. Errors as of `fft`. (Array API 2025.12, `fft.hfft`.)
+
+    >>> import tenxor as tx
+    >>> tx.fft.hfft(tx.asarray([1.0, 2.0, 3.0])).tolist()
+    [8.0, -2.0, 0.0, -2.0]
+    """
+    axis = one_spelling("hfft", "axis", axis, "dim", dim, default=LAST_AXIS)
+    return _along("irfft", computed(asarray(x)).conj(), n, axis, _TURNED[_norm("hfft", norm)], "hfft")
+
+
+def ihfft(x: Tensor, /, n: int | None = None, axis: int = LAST_AXIS, norm: str | None = "backward", *, dim: int | None = None) -> Tensor:
+    """New complex tensor: the inverse of `hfft`, the first `n // 2 + 1` elements. Raises DTypeError for complex
+    numbers, and errors as `fft`.
+    (Array API 2025.12, `fft.ihfft`.)
+
+    >>> import tenxor as tx
+    >>> tx.fft.ihfft(tx.asarray([8.0, -2.0, 0.0, -2.0])).tolist()
+    [(1-0j), (2-0j), (3-0j)]
+    """
+    axis = one_spelling("ihfft", "axis", axis, "dim", dim, default=LAST_AXIS)
+    found: Tensor = _along("rfft", _real("ihfft", x), n, axis, _TURNED[_norm("ihfft", norm)], "ihfft").conj()
+    return found
+
+
+# --- along several axes -----------------------------------------------------------------------------------------------
+
+
+def fftn(x: Tensor, /, s: Sizes = None, axes: Axes = None, norm: str | None = "backward", *, dim: Axes = None) -> Tensor:
+    """New complex tensor: the Fourier transform along several axes, by default all, or as many of the last as `s` has sizes.
+
+    A size of -1 leaves an axis as it is. Raises AxisError, ShapeError and ArgumentError. (Array API 2025.12, `fft.fftn`.)
+
+    >>> import tenxor as tx
+    >>> tx.fft.fftn(tx.asarray([[1.0, 2.0], [3.0, 4.0]])).tolist()
+    [[(10+0j), (-2+0j)], [(-4+0j), 0j]]
+    """
+    return _along_all("fftn", "fft", computed(asarray(x)), s, one_spelling("fftn", "axes", axes, "dim", dim), norm)
+
+
+def ifftn(x: Tensor, /, s: Sizes = None, axes: Axes = None, norm: str | None = "backward", *, dim: Axes = None) -> Tensor:
+    """New complex tensor: the inverse of `fftn`; arguments and errors as there. (Array API 2025.12, `fft.ifftn`.)
+
+    >>> import tenxor as tx
+    >>> tx.fft.ifftn(tx.asarray([[10.0, -2.0], [-4.0, 0.0]])).tolist()
+    [[(1+0j), (2+0j)], [(3+0j), (4+0j)]]
+    """
+    return _along_all("ifftn", "ifft", computed(asarray(x)), s, one_spelling("ifftn", "axes", axes, "dim", dim), norm)
+
+
+def rfftn(x: Tensor, /, s: Sizes = None, axes: Axes = None, norm: str | None = "backward", *, dim: Axes = None) -> Tensor:
+    """New complex tensor: the Fourier transform of real numbers along several axes, half of it along the last; as
+    `rfft` there, and then as `fftn`.
+
+    Raises DTypeError for complex numbers, and errors as `fftn`. (Array API 2025.12, `fft.rfftn`.)
+
+    >>> import tenxor as tx
+    >>> tx.fft.rfftn(tx.ones((2, 2))).tolist()
+    [[(4+0j), 0j], [0j, 0j]]
+    """
+    x = _real("rfftn", x)
+    sizes, places = _sizes("rfftn", x, s, one_spelling("rfftn", "axes", axes, "dim", dim))
+    if not places:
+        raise ArgumentError("rfftn: give at least one axis, the one that is halved")
+    found = _along("rfft", x, sizes[-1], places[-1], norm, "rfftn")
+    for size, axis in zip(sizes[:-1], places[:-1], strict=True):
+        found = _along("fft", found, size, axis, norm, "rfftn")
+    return found
+
+
+def irfftn(x: Tensor, /, s: Sizes = None, axes: Axes = None, norm: str | None = "backward", *, dim: Axes = None) -> Tensor:
+    """New real tensor: the inverse of `rfftn`; `s` is the shape of the result along the axes, by default twice the
+    last size less 1, and the others as they are. Errors as of `fftn`. (Array API 2025.12, `fft.irfftn`.)
+
+    >>> import tenxor as tx
+    >>> tx.fft.irfftn(tx.asarray([[4.0, 0.0], [0.0, 0.0]])).tolist()
+    [[1.0, 1.0], [1.0, 1.0]]
+    """
+    found = computed(asarray(x))
+    sizes, places = _sizes("irfftn", found, s, one_spelling("irfftn", "axes", axes, "dim", dim), halved=True)
+    if not places:
+        raise ArgumentError("irfftn: give at least one axis, the one that was halved")
+    for size, axis in zip(sizes[:-1], places[:-1], strict=True):
+        found = _along("ifft", found, size, axis, norm, "irfftn")
+    return _along("irfft", found, sizes[-1], places[-1], norm, "irfftn")
+
+
+def fft2(x: Tensor, /, s: Sizes = None, axes: Axes = _LAST_TWO, norm: str | None = "backward") -> Tensor:
+    """New complex tensor: `fftn` along two axes, by default the last."""
+    return fftn(x, s, axes, norm)
+
+
+def ifft2(x: Tensor, /, s: Sizes = None, axes: Axes = _LAST_TWO, norm: str | None = "backward") -> Tensor:
+    """New complex tensor: `ifftn` along two axes, by default the last."""
+    return ifftn(x, s, axes, norm)
+
+
+def rfft2(x: Tensor, /, s: Sizes = None, axes: Axes = _LAST_TWO, norm: str | None = "backward") -> Tensor:
+    """New complex tensor: `rfftn` along two axes, by default the last."""
+    return rfftn(x, s, axes, norm)
+
+
+def irfft2(x: Tensor, /, s: Sizes = None, axes: Axes = _LAST_TWO, norm: str | None = "backward") -> Tensor:
+    """New real tensor: `irfftn` along two axes, by default the last."""
+    return irfftn(x, s, axes, norm)
+
+
+# --- frequencies ------------------------------------------------------------------------------------------------------
+
+
+def fftfreq(n: int, /, d: float = 1.0, *, dtype: object = None, device: str | None = None) -> Tensor:
+    """New 1-D tensor, float64 unless a dtype is given: the frequencies of the `n` elements of `fft`, for samples that are `d` apart.
+
+    Raises ArgumentError for no elements. (Array API 2025.12, `fft.fftfreq`.)
+
+    >>> import tenxor as tx
+    >>> tx.fft.fftfreq(5, d=0.2).tolist()
+    [0.0, 1.0, 2.0, -2.0, -1.0]
+    """
+    count = _count("fftfreq", n)
+    k = positions((count,))
+    signed = Tensor._compute(OPS["where"], k > (count - 1) // 2, k - count, k)
+    return _frequencies("fftfreq", signed, count, d, dtype, device)
+
+
+def rfftfreq(n: int, /, d: float = 1.0, *, dtype: object = None, device: str | None = None) -> Tensor:
+    """New 1-D tensor, float64 unless a dtype is given: the frequencies of the elements of `rfft` of `n` samples that are `d` apart.
+
+    Raises ArgumentError for no elements. (Array API 2025.12, `fft.rfftfreq`.)
+
+    >>> import tenxor as tx
+    >>> tx.fft.rfftfreq(5, d=0.2).tolist()
+    [0.0, 1.0, 2.0]
+    """
+    count = _count("rfftfreq", n)
+    return _frequencies("rfftfreq", positions((count // 2 + 1,)), count, d, dtype, device)
+
+
+def _count(op: str, n: int) -> int:
+    count = checked_int(op, "n", n)
+    if count < 1:
+        raise ArgumentError(f"{op}: n is {count}; frequencies are those of 1 sample or more")
+    return count
+
+
+def _frequencies(op: str, k: Tensor, count: int, d: float, dtype: object, device: str | None) -> Tensor:
+    found = DEFAULT_FLOAT if dtype is None else dtype_of(dtype)
+    if not found.is_float:
+        raise DTypeError(f"{op}: frequencies are real floats, not {found}")
+    if not d:
+        raise ArgumentError(f"{op}: samples that are {d} apart have no frequencies")
+    return asarray((k.astype(DEFAULT_FLOAT) / (count * float(d))).astype(found), device=device)
+
+
+def fftshift(x: Tensor, /, *, axes: Axes = None, dim: Axes = None) -> Tensor:
+    """New tensor: `x` with the frequency 0, which `fft` puts first, in the middle of the axes, by default all. Raises AxisError.
+    (Array API 2025.12, `fft.fftshift`.)
+
+    >>> import tenxor as tx
+    >>> tx.fft.fftshift(tx.asarray([0, 1, 2, -2, -1])).tolist()
+    [-2, -1, 0, 1, 2]
+    """
+    return _shifted("fftshift", x, one_spelling("fftshift", "axes", axes, "dim", dim), 0)
+
+
+def ifftshift(x: Tensor, /, *, axes: Axes = None, dim: Axes = None) -> Tensor:
+    """New tensor: the inverse of `fftshift`. Raises AxisError. (Array API 2025.12, `fft.ifftshift`.)
+
+    >>> import tenxor as tx
+    >>> tx.fft.ifftshift(tx.asarray([-2, -1, 0, 1, 2])).tolist()
+    [0, 1, 2, -2, -1]
+    """
+    return _shifted("ifftshift", x, one_spelling("ifftshift", "axes", axes, "dim", dim), 1)
+
+
+def _shifted(op: str, x: Tensor, axes: Axes, back: int) -> Tensor:
+    x = asarray(x)
+    places = axes_of(op, None if axes is None else ints(op, (axes,)), x.ndim)
+    shifts = tuple([-(x.shape[a] // 2) if back else x.shape[a] // 2 for a in places])
+    return roll(x, shifts, places) if places else x.copy()
+
+
+# --- what they have in common -----------------------------------------------------------------------------------------
+
+
+def _real(op: str, x: Any) -> Tensor:
+    found = computed(asarray(x))
+    if found.dtype.is_complex:
+        other = op.replace("ihfft", "ifft").replace("rfft", "fft")
+        raise DTypeError(f"{op}: takes real numbers, not {found.dtype}; use {other}, or tx.real(x)")
+    return found
+
+
+def _norm(op: str, norm: str | None) -> str:
+    if norm is not None and norm not in _TURNED:
+        raise ArgumentError(f"{op}: norm is 'backward', 'ortho' or 'forward', not {norm!r}")
+    return norm or "backward"
+
+
+def _along(name: str, x: Tensor, n: int | None, axis: int, norm: str | None, op: str | None = None) -> Tensor:
+    """One transform along one axis, for the function `op`."""
+    op = op or name
+    norm = _norm(op, norm)
+    place = axis_of(op, axis, x.ndim)
+    size = x.shape[place]
+    if n is None:
+        n = 2 * (size - 1) if name == "irfft" else size
+    n = checked_int(op, "n", n)
+    if n < 1:
+        raise ShapeError(f"{op}: axis {place} of shape {x.shape} gives {n} elements to transform; there must be 1 or more")
+    kept = n // 2 + 1 if name == "rfft" else n
+    (found,) = hosted(name, x.moveaxis(place, -1), sizes={"k": kept}, n=n, norm=norm)
+    return found.moveaxis(-1, place)
+
+
+def _along_all(op: str, name: str, x: Tensor, s: Sizes, axes: Axes, norm: str | None) -> Tensor:
+    sizes, places = _sizes(op, x, s, axes)
+    _norm(op, norm)
+    for size, axis in zip(sizes[::-1], places[::-1], strict=True):
+        x = _along(name, x, size, axis, norm, op)
+    return x if places else x + 0j
+
+
+def _sizes(op: str, x: Tensor, s: Sizes, axes: Axes, halved: bool = False) -> tuple[list[int], list[int]]:
+    """The size of each axis that is transformed, and the axes; one that was `halved` is the last."""
+    given = None if s is None else ints(op, (s,))
+    if axes is None:
+        count = x.ndim if given is None else len(given)
+        if count > x.ndim:
+            raise ArgumentError(f"{op}: s has {count} sizes, and shape {x.shape} has {x.ndim} axes")
+        places = list(range(x.ndim - count, x.ndim))
+    else:
+        places = [axis_of(op, a, x.ndim) for a in ints(op, (axes,))]
+    own = [x.shape[a] for a in places]
+    if halved and own:
+        own[-1] = 2 * (own[-1] - 1)
+    if given is None:
+        return own, places
+    if len(given) != len(places):
+        raise ArgumentError(f"{op}: s has {len(given)} sizes for {len(places)} axes; it has one for each")
+    return [mine if n == -1 else n for n, mine in zip(given, own, strict=True)], places

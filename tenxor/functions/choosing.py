@@ -1,0 +1,150 @@
+"""Elements chosen by conditions, put in places, and read between samples."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..creation import asarray, full, positions
+from ..dtypes import DEFAULT_FLOAT, plain_number
+from ..errors import ArgumentError, DTypeError, ShapeError
+from ..ops import OPS
+from ..tensor import Tensor
+from .hosted import as_dtype
+from .searching import searchsorted
+from .selecting import take
+
+__all__ = ["interp", "put", "putmask", "select"]
+
+
+def select(conditions: Sequence[Tensor], choices: Sequence[Any], /, default: Any = 0) -> Tensor:
+    """New tensor: of each place the element of the first choice whose condition is true there, or of `default`; all broadcast together.
+
+    Raises ArgumentError unless there are as many choices as conditions, one at least, and DTypeError for conditions
+    that are not bool. (NumPy's `select`.)
+
+    >>> import tenxor as tx
+    >>> x = tx.arange(5)
+    >>> tx.select([x < 2, x > 3], [x, x * 10], -1).tolist()
+    [0, 1, -1, -1, 40]
+    """
+    given = [asarray(c) for c in conditions]
+    if not given or len(given) != len(choices):
+        raise ArgumentError(
+            f"select: {len(given)} conditions and {len(choices)} choices; there is one choice for each condition, and one at least"
+        )
+    for k, condition in enumerate(given):
+        if condition.dtype.kind != "bool":
+            raise DTypeError(f"select: condition {k} is {condition.dtype}; conditions are bool, as of x != 0")
+    options: list[Any] = [c if isinstance(c, (bool, int, float, complex)) else asarray(c) for c in (*choices, default)]
+    found = options[-1]
+    for condition, choice in zip(given[::-1], options[-2::-1], strict=True):
+        found = Tensor._compute(OPS["where"], condition, choice, found)
+    result: Tensor = found
+    return result
+
+
+def put(x: Tensor, indices: Any, values: Any, /, mode: str = "raise") -> None:
+    """Write `values` at `indices` of the flattened tensor, in place, through any view; they are repeated as often as needed.
+
+    Indices below 0 count from the end. For those out of range `mode` is "raise", "wrap" (modulo the size) or "clip" (the nearest). Raises
+    IndexOutOfRange, ArgumentError, ReadOnlyError. (NumPy's `put`.)
+
+    >>> import tenxor as tx
+    >>> x = tx.zeros((2, 2)); tx.put(x, [0, 3], [1.0, 2.0]); x.tolist()
+    [[1.0, 0.0], [0.0, 2.0]]
+    """
+    if not isinstance(x, Tensor):
+        raise DTypeError(f"put: writes into a tensor, not {type(x).__name__}")
+    if mode not in ("raise", "wrap", "clip"):
+        raise ArgumentError(f"put: mode is 'raise', 'wrap' or 'clip', not {mode!r}")
+    places = asarray(indices).ravel()
+    if places.size == 0:
+        return
+    if mode == "wrap":
+        places = places % x.size
+    elif mode == "clip":
+        places = places.clip(0, x.size - 1)
+    x.reshape(-1)[places] = _repeated("put", asarray(values), places.size, positions((places.size,)))
+
+
+def putmask(x: Tensor, mask: Any, values: Any, /) -> None:
+    """Write into the elements of `x` where the `mask` of its shape is true, in place: element `k` of the flattened
+    tensor gets element `k` of `values`, which are repeated as often as needed. Raises ShapeError, ArgumentError,
+    ReadOnlyError. (NumPy's `putmask`.)
+
+    >>> import tenxor as tx
+    >>> x = tx.arange(4); tx.putmask(x, x > 1, [-1, -2, -3]); x.tolist()
+    [0, 1, -3, -1]
+    """
+    if not isinstance(x, Tensor):
+        raise DTypeError(f"putmask: writes into a tensor, not {type(x).__name__}")
+    chosen = asarray(mask)
+    if chosen.shape != x.shape:
+        raise ShapeError(f"putmask: the mask has shape {chosen.shape}, the tensor {x.shape}; they are equal")
+    if x.size:
+        x[...] = Tensor._compute(
+            OPS["where"], chosen != 0, as_dtype(_repeated("putmask", asarray(values), x.size, positions(x.shape)), x.dtype), x
+        )
+
+
+def _repeated(op: str, values: Tensor, count: int, places: Tensor) -> Tensor:
+    """The value for each of some places, which repeat themselves."""
+    if values.size == 0:
+        raise ArgumentError(f"{op}: there are no values for {count} places")
+    return take(values.ravel(), places % values.size)
+
+
+def interp(x: Any, xp: Any, fp: Any, /, left: Any = None, right: Any = None, period: float | None = None) -> Tensor:
+    """New tensor of `x`'s shape: at each `x` the height of the line through the points `(xp, fp)`.
+
+    `xp` is 1-D and ascends, `fp` has its shape. Before the first point is `left`, by default its height, and after
+    the last `right`. With `period` all `x` are taken modulo it, and `xp` need not ascend. Results are float64, or
+    complex128. Raises ShapeError, ArgumentError, DTypeError. (NumPy's `interp`.)
+
+    >>> import tenxor as tx
+    >>> tx.interp(tx.asarray([0.5, 1.5, 9.0]), [0.0, 1.0, 2.0], [0.0, 10.0, 40.0]).tolist()
+    [5.0, 25.0, 40.0]
+    """
+    at, points, heights = asarray(x), asarray(xp), asarray(fp)
+    if points.ndim != 1 or heights.shape != points.shape or points.size == 0:
+        raise ShapeError(
+            f"interp: points have shapes {points.shape} and {heights.shape}; both are 1-D, of one size, and there is one point at least"
+        )
+    if at.dtype.is_complex or points.dtype.is_complex:
+        raise DTypeError("interp: x and xp are real; only heights may be complex")
+    at, points = as_dtype(at, DEFAULT_FLOAT), as_dtype(points, DEFAULT_FLOAT)
+    if not heights.dtype.is_complex:
+        heights = as_dtype(heights, DEFAULT_FLOAT)
+    if period is not None:
+        at, points, heights = _periodic(at, points, heights, abs(float(period)))
+        left = right = None
+    size = points.size
+    begin: Any = (searchsorted(points, at, side="right") - 1).clip(0, max(size - 2, 0))
+    end: Any = (begin + 1).clip(0, size - 1)
+    x0, y0, y1 = points[begin], heights[begin], heights[end]
+    step = points[end] - x0
+    where = OPS["where"]
+    slope = Tensor._compute(where, step == 0, 0.0, (y1 - y0) / Tensor._compute(where, step == 0, 1.0, step))
+    found = Tensor._compute(where, at == points[end], y1, slope * (at - x0) + y0)
+    ends = [heights[k] if given is None else full((), plain_number(given)) for k, given in ((0, left), (-1, right))]
+    found = Tensor._compute(where, at < points[0], ends[0], found)
+    found = Tensor._compute(where, at > points[-1], ends[1], found)
+    return Tensor._compute(where, at.isnan(), float("nan"), found)
+
+
+def _periodic(at: Tensor, points: Tensor, heights: Tensor, period: float) -> tuple[Tensor, Tensor, Tensor]:
+    """All within one period, with the last point before the first and the first after the last."""
+    from .joining import concat
+    from .sorting import argsort
+
+    if period == 0:
+        raise ArgumentError("interp: a period of 0 has no inside; give a positive number, or None")
+    points = points % period
+    order = argsort(points)
+    points, heights = take(points, order), take(heights, order)
+    return (
+        at % period,
+        concat([points[-1:] - period, points, points[:1] + period]),
+        concat([heights[-1:], heights, heights[:1]]),
+    )

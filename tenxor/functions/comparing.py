@@ -1,0 +1,83 @@
+"""Whether tensors are equal, or nearly."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..creation import asarray
+from ..dtypes import DEFAULT_FLOAT
+from ..errors import ShapeError
+from ..layout import broadcast_shapes
+from ..ops import OPS
+from ..tensor import Tensor
+from ..tensor.arguments import truth
+
+__all__ = ["allclose", "array_equal", "array_equiv", "isclose"]
+
+
+def isclose(x1: Any, x2: Any, /, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Tensor:
+    """New bool tensor: whether elements are equal, or `x1` is no further from `x2` than `atol + rtol * abs(x2)`;
+    tensors and numbers broadcast.
+
+    NaN equals nothing, unless `equal_nan`; an infinity only itself. Integers are compared in float64. Raises
+    ShapeError and DTypeError. (NumPy's `isclose`.)
+
+    >>> import tenxor as tx
+    >>> tx.isclose(tx.asarray([1.0, 2.0]), tx.asarray([1.0000001, 2.1])).tolist()
+    [True, False]
+    """
+    a, b = _inexact(x1), _inexact(x2)
+    near: Tensor = abs(a - b) <= atol + rtol * abs(b)
+    found = Tensor._compute(OPS["where"], b.isfinite(), near, a == b)
+    if truth("isclose", "equal_nan", equal_nan):
+        found = found | (a.isnan() & b.isnan())
+    return found
+
+
+def _inexact(x: Any) -> Tensor:
+    found = asarray(x)
+    return found if found.dtype.is_float or found.dtype.is_complex else found.astype(DEFAULT_FLOAT)
+
+
+def allclose(x1: Any, x2: Any, /, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> bool:
+    """Whether all elements are close, as `isclose` has it. (NumPy's and PyTorch's `allclose`.)
+
+    >>> import tenxor as tx
+    >>> tx.allclose(tx.asarray([1.0, 2.0]), tx.asarray([1.0, 2.0000001]))
+    True
+    """
+    return bool(isclose(x1, x2, rtol, atol, equal_nan).all())
+
+
+def array_equal(x1: Any, x2: Any, /, equal_nan: bool = False) -> bool:
+    """Whether both have one shape and equal elements, whatever their dtypes; NaN equals NaN only if `equal_nan`. (NumPy's `array_equal`.)
+
+    >>> import tenxor as tx
+    >>> tx.array_equal(tx.asarray([1, 2]), tx.asarray([1.0, 2.0])), tx.array_equal(tx.ones(2), tx.ones(3))
+    (True, False)
+    """
+    a, b = asarray(x1), asarray(x2)
+    if a.shape != b.shape:
+        return False
+    same: Any = a == b
+    if truth("array_equal", "equal_nan", equal_nan):
+        same = same | ((a != a) & (b != b))
+    return bool(same.all())
+
+
+def array_equiv(x1: Any, x2: Any, /) -> bool:
+    """Whether both broadcast to one shape and have equal elements there. (NumPy's `array_equiv`.)
+
+    >>> import tenxor as tx
+    >>> tx.array_equiv(tx.ones((2, 2)), tx.ones(2))
+    True
+    """
+    a, b = asarray(x1), asarray(x2)
+    try:
+        broadcast_shapes(a.shape, b.shape)
+    except ShapeError:
+        return False
+    same: Any = a == b
+    return bool(same.all())
+
+

@@ -1,0 +1,190 @@
+"""How many elements there are of each, or between edges. Counting is a write that adds up, so it is a kernel's work."""
+
+from __future__ import annotations
+
+from math import isfinite
+from typing import Any
+
+from ..creation import asarray, linspace, zeros
+from ..dtypes import DEFAULT_FLOAT, DType, boolean, int64, promote, uint64
+from ..errors import ArgumentError, DTypeError, ShapeError
+from ..layout.coords import checked_int
+from ..ops import OPS
+from ..tensor import Tensor
+from ..tensor.arguments import truth
+from .searching import searchsorted
+from .statistics import diff
+
+__all__ = ["bincount", "histogram", "histogram2d", "histogram_bin_edges"]
+
+
+def bincount(x: Tensor, /, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
+    """New 1-D tensor: how often each of 0, 1, 2, ... is in `x`, as int64, up to the largest, and at least `minlength` of them.
+
+    `x` is 1-D and of integers from 0 on. With `weights` of its shape these are added up instead, as floats. Raises
+    ShapeError, DTypeError, and ArgumentError for what is below 0. (NumPy's `bincount`.)
+
+    >>> import tenxor as tx
+    >>> tx.bincount(tx.asarray([0, 2, 2, 5])).tolist()
+    [1, 0, 2, 0, 0, 1]
+    """
+    x = asarray(x)
+    if x.ndim != 1:
+        raise ShapeError(f"bincount: a 1-D tensor is counted, not one of shape {x.shape}; use x.ravel()")
+    if not (x.dtype.is_integer or x.dtype is boolean):
+        raise DTypeError(f"bincount: integers are counted, not {x.dtype}; use x.astype(tx.int64), or tx.histogram")
+    least = checked_int("bincount", "minlength", minlength)
+    if least < 0:
+        raise ArgumentError(f"bincount: minlength is {least}; it is 0 or more")
+    if x.size and x.dtype.kind == "int" and int(x.min()) < 0:
+        raise ArgumentError(f"bincount: {int(x.min())} is below 0, and counts begin at 0; shift it, or use tx.unique_counts")
+    size = max(least, int(x.max()) + 1) if x.size else least
+    return _counted(x.astype(int64, copy=False), size, _weights("bincount", weights, x.shape))
+
+
+def _weights(op: str, weights: Any, shape: tuple[int, ...]) -> Tensor | None:
+    if weights is None:
+        return None
+    found = asarray(weights)
+    if found.shape != shape:
+        raise ShapeError(f"{op}: weights have shape {found.shape}, and what they belong to {shape}; they are one for each element")
+    if found.dtype.is_complex:
+        return found
+    return found.astype(DEFAULT_FLOAT, copy=False)
+
+
+def _counted(places: Tensor, size: int, weights: Tensor | None) -> Tensor:
+    """The number, or the weight, of each place."""
+    nothing: Any = zeros((size,), dtype=int64 if weights is None else weights.dtype)
+    found: Tensor = nothing.at[places].add(1 if weights is None else weights)
+    return found
+
+
+def histogram_bin_edges(x: Tensor, /, bins: Any = 10, range: Any = None) -> Tensor:
+    """New 1-D tensor: the edges of `bins` bins of one width between the least and the largest element of `x`, or over `range`; of edges
+    themselves a float tensor of them. Raises ArgumentError. (NumPy's `histogram_bin_edges`.)
+
+    >>> import tenxor as tx
+    >>> tx.histogram_bin_edges(tx.asarray([0, 1, 4]), bins=2).tolist()
+    [0.0, 2.0, 4.0]
+    """
+    return _edges("histogram_bin_edges", asarray(x), bins, range)[0]
+
+
+def histogram(
+    x: Tensor, /, bins: Any = 10, range: Any = None, density: bool = False, weights: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
+    """New tensors: how many elements of `x` are in each bin, as int64, and the edges of the bins.
+
+    `bins` is a number of bins of one width, between the least and the largest element or over `range`, or their
+    ascending edges. A bin holds its lower edge, the last one also its upper; what is outside of all, and NaN, counts
+    nowhere. With `weights` these are added up, as floats; `density` divides by the width and by the sum over all
+    bins. Raises ArgumentError, ShapeError, DTypeError. (NumPy's `histogram`.)
+
+    >>> import tenxor as tx
+    >>> counts, edges = tx.histogram(tx.asarray([1.0, 2.0, 2.5, 4.0]), bins=3)
+    >>> counts.tolist(), edges.tolist()
+    ([1, 2, 1], [1.0, 2.0, 3.0, 4.0])
+    """
+    x = asarray(x)
+    edges, even = _edges("histogram", x, bins, range)
+    given = _weights("histogram", weights, x.shape)
+    places = _bins_of(x.ravel(), edges, even)
+    size = edges.size - 1
+    found = _counted(places, size + 1, None if given is None else given.ravel())[:size].copy()
+    if truth("histogram", "density", density):
+        found = found / diff(edges) / found.sum()
+    return found, edges
+
+
+def histogram2d(
+    x: Tensor,
+    y: Tensor,
+    /,
+    bins: Any = 10,
+    range: Any = None,
+    density: bool = False,
+    weights: Tensor | None = None,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """New tensors: how many of the points with coordinates `x` and `y` are in each cell, of shape (bins of x, bins of
+    y), and the edges along either.
+
+    `x` and `y` are 1-D and of one size. `bins` is as for `histogram`, for both, or a pair of that; `range` is None or
+    a pair of ranges. The counts are float64, as in NumPy. Raises ArgumentError, ShapeError and DTypeError. (NumPy's
+    `histogram2d`.)
+
+    >>> import tenxor as tx
+    >>> counts, _, _ = tx.histogram2d(tx.asarray([0.0, 0.0, 1.0]), tx.asarray([0.0, 1.0, 1.0]), bins=2)
+    >>> counts.tolist()
+    [[1.0, 1.0], [0.0, 1.0]]
+    """
+    x, y = asarray(x), asarray(y)
+    if x.ndim != 1 or x.shape != y.shape:
+        raise ShapeError(f"histogram2d: coordinates are 1-D and of one size, not of shapes {x.shape} and {y.shape}")
+    each = bins if isinstance(bins, (tuple, list)) and len(bins) == 2 else (bins, bins)
+    over = (None, None) if range is None else tuple(range)
+    if len(over) != 2:
+        raise ArgumentError(f"histogram2d: range is a pair of ranges, one for x and one for y, not {range!r}")
+    (along_x, even_x), (along_y, even_y) = (_edges("histogram2d", t, b, r) for t, b, r in zip((x, y), each, over, strict=True))
+    rows, columns = along_x.size - 1, along_y.size - 1
+    row, column = _bins_of(x, along_x, even_x), _bins_of(y, along_y, even_y)
+    places = Tensor._compute(OPS["where"], (row < rows) & (column < columns), row * columns + column, rows * columns)
+    found = _counted(places, rows * columns + 1, _weights("histogram2d", weights, x.shape))[:-1]
+    counts = found.reshape(rows, columns).astype(DEFAULT_FLOAT)
+    if truth("histogram2d", "density", density):
+        counts = counts / diff(along_x).expand_dims(1) / diff(along_y) / counts.sum()
+    return counts, along_x, along_y
+
+
+def _edges(op: str, x: Tensor, bins: Any, over: Any) -> tuple[Tensor, bool]:
+    """The edges, and whether they are evenly spaced."""
+    if x.dtype.is_complex:
+        raise DTypeError(f"{op}: does not accept {x.dtype}, whose numbers have no order; take tx.real(x) or tx.abs(x)")
+    if isinstance(bins, str):
+        raise ArgumentError(f"{op}: bins is a number or the edges, not a rule like {bins!r}; np.histogram_bin_edges has rules")
+    if isinstance(bins, (list, tuple)) or getattr(bins, "ndim", False):
+        edges = asarray(bins)
+        if edges.ndim != 1 or edges.size < 1 or edges.dtype.is_complex or not bool((edges[1:] >= edges[:-1]).all()):
+            raise ArgumentError(f"{op}: edges are 1-D and ascending, and {bins!r} are not")
+        return edges, False
+    count = checked_int(op, "bins", bins)
+    if count < 1:
+        raise ArgumentError(f"{op}: {count} bins hold nothing; give 1 or more")
+    low, high = _range(op, x, over)
+    return linspace(low, high, count + 1, dtype=_computed(x.dtype)), True
+
+
+def _computed(dtype: DType) -> DType:
+    return dtype.compute if dtype.is_float else DEFAULT_FLOAT
+
+
+def _range(op: str, x: Tensor, over: Any) -> tuple[float, float]:
+    if over is not None:
+        low, high = (float(end) for end in over)
+        if low > high:
+            raise ArgumentError(f"{op}: the range {over!r} ends before it begins")
+    elif x.size == 0:
+        low, high = 0.0, 1.0
+    else:
+        low, high = float(x.min()), float(x.max())
+    if not (isfinite(low) and isfinite(high)):
+        raise ArgumentError(f"{op}: bins from {low} to {high} have no width; give a finite range=(low, high)")
+    return (low - 0.5, high + 0.5) if low == high else (low, high)
+
+
+def _bins_of(x: Tensor, edges: Tensor, even: bool) -> Tensor:
+    """The bin of each element; for those in none the number after the last."""
+    size, where = edges.size - 1, OPS["where"]
+    if not even:
+        dtype = edges.dtype if {x.dtype, edges.dtype} == {int64, uint64} else promote(x.dtype, edges.dtype, "histogram")
+        found = searchsorted(edges, x, side="right") - 1
+        inside = (found >= 0) & ((found < size) | (x.astype(dtype, copy=False) == edges[-1].astype(dtype)))
+        found = found.clip(0, size - 1) if size else found
+    else:
+        x = x.astype(_computed(x.dtype), copy=False)
+        low, high = float(edges[0]), float(edges[-1])
+        inside = (x >= low) & (x <= high)
+        near: Any = ((x - low) * (size / (high - low))).astype(int64).clip(0, size - 1)
+        near = near - (x < edges[near])  # which rounding may have put into the next bin
+        found = near + ((x >= edges[near + 1]) & (near != size - 1))
+    return Tensor._compute(where, inside, found, size)

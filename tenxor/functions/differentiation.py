@@ -1,0 +1,310 @@
+"""Derivatives of functions: each of these takes a function of tensors, and gives another or its values.
+
+Arguments and results may be nested lists, tuples and dicts of tensors. Functions may do whatever tensors do, writes in place
+included; what they capture from outside is constant, unless it is what an outer derivative is taken by. All of these may be
+applied to what they give, in any order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from ..creation import asarray, eye, ones, zeros
+from ..derivatives.adjoint import adjoint, total
+from ..derivatives.forward import tangents
+from ..derivatives.partials import is_smooth
+from ..derivatives.past import Past, leaf
+from ..derivatives.reverse import cotangents, forget
+from ..derivatives.seen import Seen, Term, of_number
+from ..errors import ArgumentError, DTypeError, ShapeError
+from ..node import tracking, untracked
+from ..storage import Storage
+from ..tensor import Tensor
+from .trees import filled, leaves_of, mapped, outline
+
+__all__ = ["enable_grad", "grad", "hessian", "jacobian", "jvp", "no_grad", "value_and_grad", "vjp"]
+
+Function = Callable[..., Any]
+
+
+@contextmanager
+def no_grad() -> Iterator[None]:
+    """While it is open, what is computed is constant to derivatives: `with tx.no_grad(): w -= 0.1 * w.grad`. It decorates functions, too.
+
+    What is written in it to a tensor that requires a gradient is another value for the same gradient. It holds for this thread alone.
+
+    >>> import tenxor as tx
+    >>> w = tx.asarray([1.0, 2.0]).requires_grad_()
+    >>> (w * w).sum().backward()
+    >>> with tx.no_grad():
+    ...     w -= 0.5 * w.grad
+    >>> w.tolist(), w.is_leaf
+    ([0.0, 0.0], True)
+    """
+    with untracked():
+        yield
+
+
+@contextmanager
+def enable_grad() -> Iterator[None]:
+    """While it is open, derivatives see what is computed, also inside `no_grad`."""
+    before = tracking.set(True)
+    try:
+        yield
+    finally:
+        tracking.reset(before)
+
+
+def value_and_grad(function: Function, argnums: int | Sequence[int] = 0, has_aux: bool = False) -> Function:
+    """A function that gives the value of `function`, one real number, and its gradient by the arguments `argnums`: nested as
+    these are, or a tuple of that for several.
+
+    With `has_aux` the function returns a pair, of which only the first is differentiated, and so does this one in place of the
+    value. DTypeError for arguments that are no floats, ShapeError if the value is not one number.
+
+    >>> import tenxor as tx
+    >>> value, gradient = tx.value_and_grad(lambda x: (x**2).sum())(tx.asarray([1.0, 3.0]))
+    >>> value.item(), gradient.tolist()
+    (10.0, [2.0, 6.0])
+    """
+    numbers = _numbers("grad", argnums)
+
+    def both(*args: Any, **named: Any) -> Any:
+        with _Scope("grad", args, numbers) as scope:
+            found = function(*scope.args, **named)
+            value = found[0] if has_aux else found
+            _check_scalar("grad", value)
+            gradients = scope.back([value], [ones(value.shape, dtype=value.dtype)])
+            scope.close(found)
+        nested = scope.nested(gradients)
+        return found, nested[0] if isinstance(argnums, int) else tuple(nested)
+
+    return both
+
+
+def grad(function: Function, argnums: int | Sequence[int] = 0, has_aux: bool = False) -> Function:
+    """A function that gives the gradient of `function`, whose value is one real number, by the arguments `argnums`; see
+    `tx.value_and_grad`.
+
+    With `has_aux` it gives a pair: the gradient, and what else the function returns.
+
+    >>> import tenxor as tx
+    >>> cube = lambda x: x**3
+    >>> tx.grad(tx.grad(cube))(tx.asarray(2.0)).item()
+    12.0
+    """
+    both = value_and_grad(function, argnums, has_aux)
+
+    def gradient(*args: Any, **named: Any) -> Any:
+        found, its = both(*args, **named)
+        return (its, found[1]) if has_aux else its
+
+    return gradient
+
+
+def vjp(function: Function, *primals: Any, has_aux: bool = False) -> Any:
+    """The value of `function` at the primals, and a function from cotangents of that, nested alike, to a tuple of those of the primals.
+
+    With `has_aux` the function returns a pair, and what is second comes third here.
+
+    >>> import tenxor as tx
+    >>> value, back = tx.vjp(lambda x: x * x, tx.asarray([1.0, 2.0]))
+    >>> back(tx.asarray([1.0, 10.0]))[0].tolist()
+    [2.0, 40.0]
+    """
+    with _Scope("vjp", primals, range(len(primals))) as scope:
+        found = function(*scope.args)
+    value = found[0] if has_aux else found
+    results = _results("vjp", value)
+
+    def back(given: Any) -> tuple[Any, ...]:
+        if outline(given) != outline(value):
+            raise ArgumentError("vjp: the cotangents are to be nested as the value is")
+        with enable_grad():
+            return tuple(scope.nested(scope.back(results, leaves_of(given))))
+
+    return (value, back, found[1]) if has_aux else (value, back)
+
+
+def jvp(function: Function, primals: Sequence[Any], tangents_: Sequence[Any], has_aux: bool = False) -> Any:
+    """The value of `function` at the primals, and how it changes along the tangents, which are nested as the primals are.
+
+    With `has_aux` the function returns a pair, and what is second comes third here.
+
+    >>> import tenxor as tx
+    >>> value, change = tx.jvp(lambda x: x**2, [tx.asarray([1.0, 3.0])], [tx.asarray([1.0, 0.5])])
+    >>> value.tolist(), change.tolist()
+    ([1.0, 9.0], [2.0, 3.0])
+    """
+    if outline(list(primals)) != outline(list(tangents_)):
+        raise ArgumentError("jvp: the tangents are to be nested as the primals are")
+    with _Scope("jvp", primals, range(len(primals))) as scope:
+        found = function(*scope.args)
+        value = found[0] if has_aux else found
+        results = _results("jvp", value)
+        change = filled(value, scope.forward(results, leaves_of(list(tangents_))))
+        scope.close(found)
+    return (value, change, found[1]) if has_aux else (value, change)
+
+
+def jacobian(function: Function, argnums: int | Sequence[int] = 0, mode: str | None = None) -> Function:
+    """A function that gives the derivative of each element of the value of `function` by each of an argument's: of the value's
+    shape followed by the argument's, nested as the value is and within that as the argument is.
+
+    `mode` is "reverse", one pass for each element of the value, or "forward", one for each of the arguments'; by default what
+    needs fewer. All passes are one computation, with one more axis. Errors as of `value_and_grad`.
+
+    >>> import tenxor as tx
+    >>> tx.jacobian(lambda x: x**2)(tx.asarray([1.0, 3.0])).tolist()
+    [[2.0, 0.0], [0.0, 6.0]]
+    """
+    from .vectorizing import vmap
+
+    numbers = _numbers("jacobian", argnums)
+    if mode not in (None, "forward", "reverse"):
+        raise ArgumentError(f'jacobian: mode is "forward" or "reverse", not {mode!r}')
+
+    def rows(*args: Any, **named: Any) -> Any:
+        with _Scope("jacobian", args, numbers) as scope:
+            value = function(*scope.args, **named)
+            results, leaves = _results("jacobian", value), scope.leaves
+            passes = sum([t.size for t in results]), sum([x.size for x in leaves])
+            if mode == "reverse" or (mode is None and passes[0] <= passes[1]):
+                each = [vmap(lambda *g: scope.back(results, g))(*_basis(results, k)) for k in range(len(results))]
+            else:
+                columns = [vmap(lambda *v: scope.forward(results, v), out_axes=-1)(*_basis(leaves, k)) for k in range(len(leaves))]
+                each = [[its[k] for its in columns] for k in range(len(results))]
+            nested = [
+                scope.nested([d.reshape((*t.shape, *x.shape)) for d, x in zip(its, leaves, strict=True)])
+                for its, t in zip(each, results, strict=True)
+            ]
+            scope.close(value)
+        return filled(value, [its[0] if isinstance(argnums, int) else tuple(its) for its in nested])
+
+    return rows
+
+
+def hessian(function: Function, argnums: int | Sequence[int] = 0) -> Function:
+    """A function that gives the second derivatives of `function`, whose value is one real number: the `tx.jacobian` of its gradient.
+
+    >>> import tenxor as tx
+    >>> tx.hessian(lambda x: (x**3).sum())(tx.asarray([1.0, 2.0])).tolist()
+    [[6.0, 0.0], [0.0, 12.0]]
+    """
+    return jacobian(grad(function, argnums), argnums)
+
+
+# --- how they do it ---------------------------------------------------------------------------------------------------
+
+
+class _Scope:
+    """Arguments of a function as what derivatives are taken by; the way back to them, and on from them."""
+
+    def __init__(self, op: str, args: Sequence[Any], numbers: Sequence[int]) -> None:
+        for k in numbers:
+            if not -len(args) <= k < len(args):
+                raise ArgumentError(f"{op}: there is no argument {k}; the function was given {len(args)}")
+        self.op = op
+        self.given = [args[k] for k in numbers]
+        self.leaves: list[Tensor] = []  # as the function sees them
+        self.pasts: list[Past] = []
+        self.args = list(args)
+        with enable_grad():
+            for k, its in zip(numbers, mapped(self._leaf, self.given), strict=True):
+                self.args[k] = its
+        self.first = min([past.number for past in self.pasts], default=0)
+
+    def __enter__(self) -> _Scope:
+        self._before = tracking.set(True)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        tracking.reset(self._before)
+
+    def _leaf(self, x: Any) -> Tensor:
+        t = asarray(float(x) if type(x) is int else x)
+        if not is_smooth(t.dtype):
+            raise DTypeError(
+                f"{self.op}: there are no derivatives by {t.dtype}; convert the argument with x.astype(tx.float64), or leave it out"
+            )
+        whole = t.is_contiguous() and t.layout.offset == 0 and t.size == t.node.size
+        own = t if whole else t.copy()
+        node, past = leaf(own.node)
+        found = Tensor(Storage(node), own.layout, t.dtype)
+        self.leaves.append(found)
+        self.pasts.append(past)
+        return found
+
+    def nested(self, leaves: Sequence[Any]) -> list[Any]:
+        """Something for each leaf, nested as the arguments are."""
+        found: list[Any] = filled(self.given, list(leaves))
+        return found
+
+    def back(self, results: Sequence[Tensor], given: Sequence[Any]) -> list[Tensor]:
+        """The cotangents of the leaves, given those of results."""
+        roots = []
+        for g, t in zip(given, results, strict=True):
+            g = _like(self.op, "cotangent", g, t)
+            roots.append((t.node, total([adjoint(t.layout, Term.of(g), t.node.size)], t.node.shape, t.dtype)))
+        found = cotangents(roots, self.pasts)
+        return [_tensor(found.get(past), t) for past, t in zip(self.pasts, self.leaves, strict=True)]
+
+    def forward(self, results: Sequence[Tensor], given: Sequence[Any]) -> list[Tensor]:
+        """The tangents of results, given those of the leaves."""
+        each = zip(given, self.pasts, self.leaves, strict=True)
+        found = tangents([t.node for t in results], {past: _like(self.op, "tangent", x, t) for x, past, t in each})
+        return [_tensor(None if x is None else x.through(t.layout), t) for x, t in zip(found, results, strict=True)]
+
+    def close(self, *trees: Any) -> None:
+        """Have results know nothing of the leaves any more, if nobody else may ask."""
+        for t in leaves_of(trees):
+            if isinstance(t, Tensor) and type(t.storage.node.past) is Past:
+                forget(t.storage.node, self.first)
+
+
+def _like(op: str, what: str, x: Any, t: Tensor) -> Seen:
+    """What is given for a tensor, in its dtype."""
+    x = asarray(x)
+    if x.shape != t.shape:
+        raise ShapeError(f"{op}: a {what} has shape {x.shape}, and what it is for {t.shape}; they must be equal")
+    x = x.astype(t.dtype, copy=False)
+    return Seen(x.node, x.layout)
+
+
+def _tensor(x: Seen | None, t: Tensor) -> Tensor:
+    """A tensor of the shape of another; zeros for None."""
+    if x is None:
+        x = of_number(0, t.shape, t.dtype)
+    return Tensor._of(x.node)._view(x.layout.reshape(t.shape))
+
+
+def _results(op: str, value: Any) -> list[Tensor]:
+    found = leaves_of(value)
+    for t in found:
+        if not isinstance(t, Tensor) or not is_smooth(t.dtype):
+            raise DTypeError(f"{op}: the function gave {t!r}; it is to give tensors of floats, or nested lists, tuples and dicts of them")
+    return found
+
+
+def _check_scalar(op: str, value: Any) -> None:
+    if not isinstance(value, Tensor) or value.size != 1 or value.dtype.is_complex or not is_smooth(value.dtype):
+        told = f"a tensor of shape {value.shape} and dtype {value.dtype}" if isinstance(value, Tensor) else f"{type(value).__name__}"
+        raise ShapeError(f"{op}: the function gave {told}; it is to give one real number, for example x.sum(); tx.vjp takes any")
+
+
+def _numbers(op: str, argnums: int | Sequence[int]) -> Sequence[int]:
+    numbers = (argnums,) if isinstance(argnums, int) else tuple(argnums)
+    if not all(isinstance(k, int) for k in numbers):
+        raise ArgumentError(f"{op}: argnums is the number of an argument, or several, not {argnums!r}")
+    return numbers
+
+
+def _basis(tensors: Sequence[Tensor], k: int) -> list[Tensor]:
+    """For each element of tensor `k` a 1 in its place, and zeros everywhere else; along a first axis."""
+    count = tensors[k].size
+    return [
+        (eye(count, dtype=t.dtype) if j == k else zeros((count, t.size), dtype=t.dtype)).reshape((count, *t.shape))
+        for j, t in enumerate(tensors)
+    ]

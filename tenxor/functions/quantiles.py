@@ -1,0 +1,170 @@
+"""Medians and quantiles: a number that so much of the elements is below."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..creation import asarray
+from ..dtypes import DEFAULT_FLOAT
+from ..errors import ArgumentError, DTypeError, ShapeError
+from ..ops import OPS
+from ..tensor import Tensor
+from ..tensor.arguments import NO, Axes, axes_of, one_spelling, truth
+from .hosted import as_dtype, hosted
+
+__all__ = ["median", "percentile", "quantile"]
+
+Array = np.ndarray[Any, Any]
+# Where among n elements the quantile q lies, from 0 on, and how the two elements beside it are weighed (Hyndman and Fan 1996).
+_CONTINUOUS: dict[str, tuple[float, float]] = {  # alpha and beta of their formula
+    "linear": (1, 1),
+    "interpolated_inverted_cdf": (0, 1),
+    "hazen": (0.5, 0.5),
+    "weibull": (0, 0),
+    "median_unbiased": (1 / 3, 1 / 3),
+    "normal_unbiased": (3 / 8, 3 / 8),
+}
+_OF_TWO: dict[str, Callable[[Array], Array]] = {  # what of the linear place is taken
+    "lower": np.floor,
+    "higher": np.ceil,
+    "midpoint": lambda place: (np.floor(place) + np.ceil(place)) / 2,
+    "nearest": np.rint,
+}
+
+
+def median(x: Tensor, /, axis: Axes = None, *, keepdims: bool = NO, dim: Axes = None, keepdim: bool | None = None) -> Tensor:
+    """New float tensor: the element in the middle over `axis` (an int, a tuple, or None for all), or the mean of the
+    two in the middle; NaN if there is one. Integers become float64. ShapeError where there are no elements. (NumPy's
+    `median`.)
+
+    >>> import tenxor as tx
+    >>> tx.median(tx.asarray([[1, 9, 3], [4, 4, 8]]), axis=1).tolist(), tx.median(tx.asarray([1, 2, 9, 9])).item()
+    ([3.0, 4.0], 5.5)
+    """
+    axis = one_spelling("median", "axis", axis, "dim", dim)
+    return _quantile("median", asarray(x), np.asarray(0.5), axis, "linear", _kept("median", keepdims, keepdim))
+
+
+def quantile(
+    x: Tensor,
+    q: Any,
+    /,
+    axis: Axes = None,
+    *,
+    method: str = "linear",
+    keepdims: bool = NO,
+    dim: Axes = None,
+    keepdim: bool | None = None,
+    interpolation: str | None = None,
+) -> Tensor:
+    """New tensor: the numbers that the parts `q` of the elements over `axis` are below, a float from 0 to 1 or a
+    tensor of them, whose axes come first in the result. NaN if there is one.
+
+    Between two elements `method` says what to take: "linear", "lower", "higher", "midpoint", "nearest", "hazen",
+    "weibull", "median_unbiased", "normal_unbiased" or "interpolated_inverted_cdf" (PyTorch's `interpolation` works
+    too). "lower", "higher" and "nearest" keep the dtype; for the others integers become float64. Raises AxisError,
+    ArgumentError, and ShapeError where there are no elements. (NumPy's `quantile`.)
+
+    >>> import tenxor as tx
+    >>> tx.quantile(tx.asarray([1.0, 2.0, 4.0, 8.0]), [0.0, 0.5]).tolist()
+    [1.0, 3.0]
+    """
+    axis = one_spelling("quantile", "axis", axis, "dim", dim)
+    method = one_spelling("quantile", "method", method, "interpolation", interpolation, default="linear")
+    return _quantile("quantile", asarray(x), _parts("quantile", q, 1), axis, method, _kept("quantile", keepdims, keepdim))
+
+
+def percentile(
+    x: Tensor,
+    q: Any,
+    /,
+    axis: Axes = None,
+    *,
+    method: str = "linear",
+    keepdims: bool = NO,
+    dim: Axes = None,
+    keepdim: bool | None = None,
+) -> Tensor:
+    """New tensor: `quantile`, with `q` from 0 to 100. (NumPy's `percentile`.)
+
+    >>> import tenxor as tx
+    >>> tx.percentile(tx.asarray([1.0, 2.0, 4.0, 8.0]), 50).item()
+    3.0
+    """
+    axis = one_spelling("percentile", "axis", axis, "dim", dim)
+    return _quantile("percentile", asarray(x), _parts("percentile", q, 100), axis, method, _kept("percentile", keepdims, keepdim))
+
+
+def _kept(op: str, keepdims: bool, keepdim: bool | None) -> bool:
+    return truth(op, "keepdims", one_spelling(op, "keepdims", keepdims, "keepdim", keepdim, default=NO))
+
+
+def _parts(op: str, q: Any, most: int) -> Array:
+    found = asarray(q).astype(DEFAULT_FLOAT).to_numpy() / most
+    if not ((found >= 0) & (found <= 1)).all():
+        raise ArgumentError(f"{op}: q is from 0 to {most}, not {q!r}")
+    return found
+
+
+def _quantile(op: str, x: Tensor, q: Array, axis: Axes, method: str, keepdims: bool) -> Tensor:
+    if method not in _CONTINUOUS and method not in _OF_TWO:
+        raise ArgumentError(f"{op}: there is no method {method!r}; there are {', '.join((*_CONTINUOUS, *_OF_TWO))}")
+    dtype = x.dtype
+    if dtype.is_complex:
+        raise DTypeError(f"{op}: does not accept {dtype}, whose numbers have no order; take tx.real(x) or tx.abs(x)")
+    axes = axes_of(op, axis, x.ndim)
+    kept = [a for a in range(x.ndim) if a not in axes]
+    rows = x.permute((*kept, *axes)).reshape((*[x.shape[a] for a in kept], -1)) if x.size else x
+    if x.size == 0:
+        _check_elements(op, x, axes)
+        empty = x.astype(dtype if dtype.is_float else DEFAULT_FLOAT).sum(axes, keepdims=keepdims)
+        return empty.expand((*q.shape, *empty.shape))
+    exact = method in ("lower", "higher", "nearest")
+    if not dtype.is_float and not exact:
+        rows = rows.astype(DEFAULT_FLOAT)
+    elif dtype.is_float:
+        rows = as_dtype(rows, dtype.compute)
+    found = _between(rows, *_places(rows.shape[-1], q, method))
+    found = as_dtype(found, dtype if dtype.is_float or exact else DEFAULT_FLOAT)
+    found = found.reshape((*found.shape[:-1], *q.shape)).moveaxis(tuple(range(-q.ndim, 0)), tuple(range(q.ndim)))
+    return found.expand_dims(tuple([q.ndim + a for a in axes])) if keepdims else found
+
+
+def _check_elements(op: str, x: Tensor, axes: tuple[int, ...]) -> None:
+    for a in axes:
+        if x.shape[a] == 0:
+            raise ShapeError(
+                f"{op}: axis {a} of shape {x.shape} has size 0, and nothing has no {op}; give a tensor with elements there"
+            )
+
+
+def _places(size: int, q: Array, method: str) -> tuple[Array, Array]:
+    """For each part the element below it, and how much of the way to the next one it lies."""
+    alpha, beta = _CONTINUOUS.get(method, (1, 1))
+    place = size * q + (alpha + q * (1 - alpha - beta)) - 1
+    if alpha == beta == 1:
+        place = q * (size - 1)
+    if method in _OF_TWO:
+        place = _OF_TWO[method](place)
+    place = np.clip(place, 0, size - 1).ravel()
+    below = np.floor(place).astype(np.int64)
+    return below, place - below
+
+
+def _between(rows: Tensor, below: Array, way: Array) -> Tensor:
+    """Numbers that lie so much of the way between an element, by its place in order, and the next one."""
+    last = rows.shape[-1] - 1
+    above = np.minimum(below + (way > 0), last)
+    in_order = hosted("partition", rows, places=sorted({*below.tolist(), *above.tolist(), last}))[0]
+    low, high = in_order.take(below, -1), in_order.take(above, -1)
+    if not rows.dtype.is_float:
+        return low
+    share = asarray(way).astype(rows.dtype)
+    step = high - low  # from the nearer end, so that no result is beyond the other one, and equal ends give themselves
+    where = OPS["where"]
+    found = Tensor._compute(where, share < 0.5, low + step * share, high - step * (1 - share))
+    found = Tensor._compute(where, share == 0, low, found)  # also where the step is infinite
+    return Tensor._compute(where, in_order[..., -1:].isnan(), float("nan"), found)

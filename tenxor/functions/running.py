@@ -1,0 +1,105 @@
+"""Running extremes and logarithms of sums, and division with its remainder."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..creation import asarray, positions
+from ..dtypes import DEFAULT_FLOAT
+from ..ops import OPS
+from ..records import NamedTuple
+from ..tensor import Tensor
+from ..tensor.arguments import LAST_AXIS, axis_of, one_spelling
+from .elementwise import FUNCTIONS
+from .hosted import as_dtype
+
+__all__ = ["cummax", "cummin", "divmod", "fmod", "logcumsumexp"]
+
+
+class Extremes(NamedTuple):
+    """The `values`, and the `indices` along the axis where each is last."""
+
+    values: Tensor
+    indices: Tensor
+
+
+def cummax(x: Tensor, /, axis: int = LAST_AXIS, *, dim: int | None = None) -> Extremes:
+    """New tensors, by the names `values` and `indices`: element `i` is the largest of elements `0..i` along the axis,
+    and where it is last, as int64.
+
+    From the first NaN on all are NaN. Raises AxisError, and DTypeError for complex numbers. (PyTorch's `cummax`;
+    NumPy's `maximum.accumulate`.)
+
+    >>> import tenxor as tx
+    >>> found = tx.cummax(tx.asarray([1, 3, 2, 3]))
+    >>> found.values.tolist(), found.indices.tolist()
+    ([1, 3, 3, 3], [0, 1, 1, 3])
+    """
+    return _extremes("max", "cummax", asarray(x), one_spelling("cummax", "axis", axis, "dim", dim, default=LAST_AXIS))
+
+
+def cummin(x: Tensor, /, axis: int = LAST_AXIS, *, dim: int | None = None) -> Extremes:
+    """New tensors, by the names `values` and `indices`: element `i` is the smallest of elements `0..i` along the
+    axis, and where it is last, as int64.
+
+    From the first NaN on all are NaN. Raises AxisError, and DTypeError for complex numbers. (PyTorch's `cummin`;
+    NumPy's `minimum.accumulate`.)
+
+    >>> import tenxor as tx
+    >>> tx.cummin(tx.asarray([3, 1, 2])).values.tolist()
+    [3, 1, 1]
+    """
+    return _extremes("min", "cummin", asarray(x), one_spelling("cummin", "axis", axis, "dim", dim, default=LAST_AXIS))
+
+
+def _extremes(name: str, op: str, x: Tensor, axis: int) -> Extremes:
+    place = axis_of(op, axis, x.ndim)
+    values = x._scan(name, op, place, None)
+    here: Any = x == values
+    if x.dtype.is_float:
+        here = here | x.isnan()
+    shape = tuple([n if a == place else 1 for a, n in enumerate(x.shape)])
+    marked = Tensor._compute(OPS["where"], here, positions((x.shape[place],)).reshape(shape), 0)
+    return Extremes(values, marked._scan("max", op, place, None))
+
+
+def logcumsumexp(x: Tensor, /, axis: int = LAST_AXIS, *, dim: int | None = None) -> Tensor:
+    """New float tensor: element `i` is `log(sum(exp(x)))` of elements `0..i` along the axis, without overflow. Integers become float64.
+
+    Raises AxisError, and DTypeError for complex numbers. (PyTorch's `logcumsumexp`.)
+
+    >>> import tenxor as tx
+    >>> tx.logcumsumexp(tx.asarray([1000.0, 1000.0])).tolist()
+    [1000.0, 1000.6931471805599]
+    """
+    x = asarray(x)
+    place = axis_of("logcumsumexp", one_spelling("logcumsumexp", "axis", axis, "dim", dim, default=LAST_AXIS), x.ndim)
+    dtype = x.dtype if x.dtype.is_float or x.dtype.is_complex else DEFAULT_FLOAT
+    return as_dtype(as_dtype(x, dtype.compute)._scan("logaddexp", "logcumsumexp", place, None), dtype)
+
+
+def divmod(x1: Any, x2: Any, /) -> tuple[Tensor, Tensor]:
+    """New tensors: `floor_divide(x1, x2)` and `remainder(x1, x2)`. (NumPy's `divmod`.)
+
+    >>> import tenxor as tx
+    >>> [t.tolist() for t in tx.divmod(tx.asarray([7, -7]), 3)]
+    [[2, -3], [1, 2]]
+    """
+    return FUNCTIONS["floor_divide"](x1, x2), FUNCTIONS["remainder"](x1, x2)
+
+
+def fmod(x1: Any, x2: Any, /) -> Tensor:
+    """New tensor: what is left of `x1` after as many whole `x2` as go into it, with the sign of `x1`; exact, as C's `fmod`.
+
+    `remainder` has the sign of `x2`. (NumPy's and PyTorch's `fmod`.)
+
+    >>> import tenxor as tx
+    >>> tx.fmod(tx.asarray([7, -7]), 3).tolist(), tx.remainder(tx.asarray([7, -7]), 3).tolist()
+    ([1, -1], [1, 2])
+    """
+    whole = FUNCTIONS["remainder"](x1, x2)
+    a, b = (x if isinstance(x, Tensor) else asarray(x, dtype=whole.dtype) for x in (x1, x2))
+    if whole.dtype.is_float:
+        return as_dtype(FUNCTIONS["copysign"](FUNCTIONS["remainder"](abs(a), abs(b)), a), whole.dtype)
+    crossed: Any = (whole != 0) & ((a < 0) != (b < 0))
+    return Tensor._compute(OPS["where"], crossed, whole - as_dtype(b, whole.dtype), whole)

@@ -1,0 +1,113 @@
+"""Where numbers belong among sorted ones."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..creation import asarray, empty
+from ..dtypes import bfloat16, boolean, float32, int64, plain_number, promote, uint8, uint64, weak
+from ..errors import ArgumentError, DTypeError, ShapeError
+from ..ops import OPS
+from ..tensor import Tensor
+from ..tensor.arguments import truth
+from .hosted import as_dtype, hosted
+from .selecting import take
+from .sorting import argsort
+
+__all__ = ["bucketize", "digitize", "searchsorted"]
+
+FAR = 1 << 14  # sorted numbers, and numbers to find, from which on neighbours in order are found faster than any two
+
+
+def searchsorted(x1: Tensor, x2: Any, /, *, side: str = "left", sorter: Tensor | None = None, right: bool = False) -> Tensor:
+    """New int64 tensor of `x2`'s shape: before which element of `x1` each element of `x2` belongs, so that `x1` stays in order.
+
+    `x1` is 1-D and ascending, as `sort` has it (NaN last), or is so by the indices `sorter`. Among equal elements the place is before the
+    first for `side="left"`, and after the last for "right". Raises ShapeError, DTypeError and ArgumentError. (Array API 2025.12,
+    `searchsorted`; PyTorch's `right=True` is `side="right"`.)
+
+    >>> import tenxor as tx
+    >>> tx.searchsorted(tx.asarray([1, 3, 3, 5]), tx.asarray([0, 3, 9])).tolist()
+    [0, 1, 4]
+    """
+    if side not in ("left", "right"):
+        raise ArgumentError(f"searchsorted: side is 'left' or 'right', not {side!r}")
+    if truth("searchsorted", "right", right):
+        side = "right"
+    x1 = asarray(x1)
+    if x1.ndim != 1:
+        raise ShapeError(f"searchsorted: the sorted tensor is 1-D, not of shape {x1.shape}; take its rows one by one")
+    if isinstance(x2, (bool, int, float, complex)):
+        x2 = asarray(x2, dtype=weak(plain_number(x2), x1.dtype, "searchsorted"))
+    x2 = asarray(x2)
+    if sorter is not None:
+        sorter = asarray(sorter)
+        if sorter.shape != x1.shape or not sorter.dtype.is_integer:
+            raise ArgumentError(
+                f"searchsorted: sorter has shape {sorter.shape} and dtype {sorter.dtype}; it is the integers of tx.argsort(x1),"
+                f" of shape {x1.shape}"
+            )
+        x1 = take(x1, sorter)
+    if {x1.dtype, x2.dtype} == {int64, uint64}:
+        return _of_both_signs(x1, x2, side)
+    dtype = promote(x1.dtype, x2.dtype, "searchsorted")
+    wide = float32 if dtype is bfloat16 else dtype
+    return _places(as_dtype(x1, wide), as_dtype(x2, wide), side)
+
+
+def _places(x1: Tensor, x2: Tensor, side: str) -> Tensor:
+    if x1.dtype is boolean:
+        x1, x2 = x1.view(uint8), x2.view(uint8)
+    if min(x1.size, x2.size) < FAR:
+        return hosted("searchsorted", x1, x2, side=side)[0]
+    order = argsort(x2, axis=None, stable=False)
+    found = empty((x2.size,), dtype=int64)
+    found[order] = hosted("searchsorted", x1, take(x2, order), side=side)[0]
+    return found.reshape(x2.shape)
+
+
+def _of_both_signs(x1: Tensor, x2: Tensor, side: str) -> Tensor:
+    """Of int64 and uint64, which no dtype holds both: what the other one does not hold is beyond all that it does."""
+    if x1.dtype is int64:
+        beyond, end = x2 > int(int64.highest), x1.size
+    else:
+        beyond, end = x2 < 0, 0
+    return Tensor._compute(OPS["where"], beyond, end, _places(x1, x2.astype(x1.dtype), side))
+
+
+def digitize(x: Tensor, bins: Tensor, /, right: bool = False) -> Tensor:
+    """New int64 tensor of `x`'s shape: the number of the bin that each element is in, between `bins[i - 1]` and
+    `bins[i]`; 0 before the first edge, and as many as there are edges from the last one on.
+
+    `bins` is 1-D, and ascending or descending. An element on an edge is in the bin that begins there, or with `right`
+    in the one that ends there. Raises ShapeError, DTypeError, and ArgumentError for edges in no order. (NumPy's
+    `digitize`.)
+
+    >>> import tenxor as tx
+    >>> tx.digitize(tx.asarray([0.5, 2.0, 7.0]), tx.asarray([1.0, 2.0, 3.0])).tolist()
+    [0, 2, 3]
+    """
+    x, bins = asarray(x), asarray(bins)
+    if bins.ndim != 1:
+        raise ShapeError(f"digitize: the edges are 1-D, not of shape {bins.shape}")
+    for t in (x, bins):
+        if t.dtype.is_complex:
+            raise DTypeError(f"digitize: does not accept {t.dtype}, whose numbers have no order; take tx.real(x) or tx.abs(x)")
+    side = "left" if truth("digitize", "right", right) else "right"
+    if bool((bins[1:] >= bins[:-1]).all()):
+        return searchsorted(bins, x, side=side)
+    if bool((bins[1:] <= bins[:-1]).all()):
+        return bins.size - searchsorted(bins.flip(0), x, side=side)
+    raise ArgumentError("digitize: the edges are in no order; give them ascending or descending, as tx.sort(bins)")
+
+
+def bucketize(x: Tensor, boundaries: Tensor, /, *, right: bool = False) -> Tensor:
+    """New int64 tensor of `x`'s shape: `tx.searchsorted(boundaries, x)`, by PyTorch's name.
+
+    With `right` a number on a boundary belongs after it.
+
+    >>> import tenxor as tx
+    >>> tx.bucketize(tx.asarray([1, 4]), tx.asarray([1, 2, 3])).tolist()
+    [0, 3]
+    """
+    return searchsorted(boundaries, x, right=right)

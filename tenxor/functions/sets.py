@@ -1,0 +1,133 @@
+"""What elements there are, each once. They come in ascending order; each NaN is an element of its own, zeros of both signs are one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..creation import asarray, empty, ones
+from ..dtypes import bfloat16, boolean, float32, int64
+from ..records import NamedTuple
+from ..tensor import Tensor
+from .hosted import as_dtype, hosted
+from .joining import concat
+from .selecting import take
+from .sorting import FEW, argsort
+from .statistics import diff
+
+__all__ = ["unique_all", "unique_counts", "unique_inverse", "unique_values"]
+
+
+class UniqueAll(NamedTuple):
+    """The `values`, the `indices` where each is first, the `inverse_indices` that make `x` of them, and the `counts`."""
+
+    values: Tensor
+    indices: Tensor
+    inverse_indices: Tensor
+    counts: Tensor
+
+
+class UniqueCounts(NamedTuple):
+    """The `values`, and the `counts` of each."""
+
+    values: Tensor
+    counts: Tensor
+
+
+class UniqueInverse(NamedTuple):
+    """The `values`, and the `inverse_indices` that make `x` of them."""
+
+    values: Tensor
+    inverse_indices: Tensor
+
+
+def unique_all(x: Tensor, /) -> UniqueAll:
+    """New tensors, by the names `values`, `indices`, `inverse_indices` and `counts`: each element once, ascending; in
+    the flattened `x` the first place of each; of `x`'s shape the index among the values; and how many there are.
+    (Array API 2025.12, `unique_all`.)
+
+    >>> import tenxor as tx
+    >>> found = tx.unique_all(tx.asarray([[5, 3], [5, 9]]))
+    >>> found.values.tolist(), found.indices.tolist(), found.inverse_indices.tolist(), found.counts.tolist()
+    ([3, 5, 9], [1, 0, 3], [[1, 0], [1, 2]], [1, 2, 1])
+    """
+    x = asarray(x)
+    if x.size < FEW:
+        values, indices, inverse, counts = hosted("unique_all", _known(x))
+        return UniqueAll(as_dtype(values, x.dtype), indices, inverse.reshape(x.shape), counts)
+    runs = _Runs(x)
+    return UniqueAll(runs.values, take(runs.order, runs.begin), runs.inverse(), runs.counts())
+
+
+def unique_counts(x: Tensor, /) -> UniqueCounts:
+    """New tensors, by the names `values` and `counts`: each element once, ascending, and how many of it there are.
+    (Array API 2025.12, `unique_counts`.)
+
+    >>> import tenxor as tx
+    >>> values, counts = tx.unique_counts(tx.asarray([5, 3, 5]))
+    >>> values.tolist(), counts.tolist()
+    ([3, 5], [1, 2])
+    """
+    x = asarray(x)
+    if x.size < FEW:
+        found = unique_all(x)
+        return UniqueCounts(found.values, found.counts)
+    runs = _Runs(x)
+    return UniqueCounts(runs.values, runs.counts())
+
+
+def unique_inverse(x: Tensor, /) -> UniqueInverse:
+    """New tensors, by the names `values` and `inverse_indices`: each element once, ascending, and of `x`'s shape the
+    index of each element among them, so that `values[inverse_indices]` equals `x`. (Array API 2025.12,
+    `unique_inverse`.)
+
+    >>> import tenxor as tx
+    >>> values, indices = tx.unique_inverse(tx.asarray([5, 3, 5]))
+    >>> values.tolist(), indices.tolist()
+    ([3, 5], [1, 0, 1])
+    """
+    x = asarray(x)
+    if x.size < FEW:
+        found = unique_all(x)
+        return UniqueInverse(found.values, found.inverse_indices)
+    runs = _Runs(x)
+    return UniqueInverse(runs.values, runs.inverse())
+
+
+def unique_values(x: Tensor, /) -> Tensor:
+    """New 1-D tensor: each element of `x` once, ascending. (Array API 2025.12, `unique_values`.)
+
+    >>> import tenxor as tx
+    >>> tx.unique_values(tx.asarray([5, 3, 5])).tolist()
+    [3, 5]
+    """
+    x = asarray(x)
+    return as_dtype(hosted("unique_values", _known(x))[0], x.dtype)
+
+
+def _known(x: Tensor) -> Tensor:
+    """The elements in a row, in a dtype that NumPy has."""
+    return as_dtype(x, float32 if x.dtype is bfloat16 else x.dtype).ravel()
+
+
+class _Runs:
+    """The runs of equal elements in order: whence each comes (`order`), where runs `begin`, and the `values`, one of each."""
+
+    def __init__(self, x: Tensor) -> None:
+        self.shape = x.shape
+        row = x.ravel()
+        self.order = argsort(row)
+        in_order = take(row, self.order)
+        self.begins = concat([ones(1, dtype=boolean), in_order[1:] != in_order[:-1]])
+        (self.begin,) = self.begins.nonzero()
+        self.values = take(in_order, self.begin)
+
+    def counts(self) -> Tensor:
+        """How long the runs are."""
+        return diff(self.begin, append=self.order.size)
+
+    def inverse(self) -> Tensor:
+        """For each element the number of its run."""
+        found: Any = empty((self.order.size,), dtype=int64)
+        found[self.order] = self.begins.astype(int64).cumulative_sum() - 1
+        reshaped: Tensor = found.reshape(self.shape)
+        return reshaped

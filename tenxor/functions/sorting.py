@@ -1,0 +1,233 @@
+"""Elements in order, and where they came from.
+
+NaN counts as larger than all numbers: it comes last in ascending order, and first in descending. Complex numbers are in the order
+of their real parts, and those with equal ones in that of their imaginary parts.
+
+NumPy sorts, on our memory (`host/`). It is fast at whole numbers, and where it may leave equal ones in any order. So floats of 16
+bits are sorted by their ranks, and for indices a rank and a position are one number where 64 bits suffice: no two are equal then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..creation import asarray, positions
+from ..dtypes import DType, bfloat16, boolean, float16, float32, float64, int16, int32, int64, uint8
+from ..errors import ArgumentError, ShapeError
+from ..layout.coords import checked_int
+from ..ops import OPS
+from ..records import NamedTuple
+from ..tensor import Tensor
+from ..tensor.arguments import LAST_AXIS, axis_of, one_spelling, truth
+from .hosted import hosted
+from .selecting import take_along_axis
+
+__all__ = ["argsort", "lexsort", "sort", "topk"]
+
+FEW = 1024  # elements that NumPy sorts sooner than kernels have ranked them
+_BITS: dict[DType, DType] = {float16: int16, bfloat16: int16, float32: int32, float64: int64}  # of floats, as integers
+_RADIX, _QUICK = "stable", "quicksort"  # NumPy's names; of 8 and 16 bits the first is a radix sort
+
+
+def sort(
+    x: Tensor,
+    /,
+    *,
+    axis: int | None = LAST_AXIS,
+    descending: bool = False,
+    stable: bool = True,
+    dim: int | None = None,
+) -> Tensor:
+    """New tensor: the elements in ascending order along an axis (of the flattened tensor for None), or `descending`.
+
+    NaN counts as the largest. `stable` tells zeros of both signs apart, which else are in any order. Raises
+    AxisError. (Array API 2025.12, `sort`.)
+
+    >>> import tenxor as tx
+    >>> tx.sort(tx.asarray([[3, 1, 2], [9, 7, 8]]), axis=1, descending=True).tolist()
+    [[3, 2, 1], [9, 8, 7]]
+    """
+    x, place = _along("sort", x, axis, dim)
+    descending, stable = truth("sort", "descending", descending), truth("sort", "stable", stable)
+    rows = x.moveaxis(place, -1)
+    few = x.size < FEW and x.dtype is not bfloat16
+    bits = None if few else _BITS.get(x.dtype)
+    if bits is not None and stable and bool((x.view(bits) == int(bits.lowest)).any()):  # a zero below 0
+        return take_along_axis(x, _order(rows, descending, True).moveaxis(-1, place), axis=place)
+    if bits is int16:
+        found = hosted("sort", _ranks(rows), kind=_RADIX)[0]
+        found = _ranked(found).realize().view(x.dtype)  # ranking is its own inverse
+    elif x.dtype is boolean:
+        found = hosted("sort", rows.view(uint8), kind=_RADIX)[0].view(boolean)
+    else:
+        found = hosted("sort", rows, kind=_RADIX if few or x.dtype.is_complex or x.dtype.bits <= 16 else _QUICK)[0]
+    return (found.flip(-1) if descending else found).moveaxis(-1, place)
+
+
+def argsort(
+    x: Tensor,
+    /,
+    *,
+    axis: int | None = LAST_AXIS,
+    descending: bool = False,
+    stable: bool = True,
+    dim: int | None = None,
+) -> Tensor:
+    """New int64 tensor: the indices along an axis (of the flattened tensor for None) that put `x` in order, as
+    `take_along_axis` takes them.
+
+    Equal elements, and NaNs, stay in their order if it is to be `stable`, also where larger ones come first (`descending`). Raises
+    AxisError. (Array API 2025.12, `argsort`.)
+
+    >>> import tenxor as tx
+    >>> tx.argsort(tx.asarray([3, 1, 2, 1])).tolist(), tx.argsort(tx.asarray([3, 1, 2, 1]), descending=True).tolist()
+    ([1, 3, 2, 0], [0, 2, 1, 3])
+    """
+    x, place = _along("argsort", x, axis, dim)
+    found = _order(
+        x.moveaxis(place, -1), truth("argsort", "descending", descending), truth("argsort", "stable", stable)
+    )
+    return found.moveaxis(-1, place)
+
+
+def lexsort(keys: Tensor | Sequence[Tensor], /, *, axis: int = LAST_AXIS, dim: int | None = None) -> Tensor:
+    """New int64 tensor: the indices along an axis that put elements in order by several keys of one shape: by the last of them, where
+    that is equal by the one before it, and so on. Raises ShapeError, AxisError, and ArgumentError without keys. (NumPy's `lexsort`.)
+
+    >>> import tenxor as tx
+    >>> tx.lexsort([tx.asarray([3, 1, 2]), tx.asarray([0, 1, 0])]).tolist()
+    [2, 0, 1]
+    """
+    given = [asarray(key) for key in keys]
+    if not given:
+        raise ArgumentError("lexsort: give at least one key to sort by")
+    for key in given:
+        if key.shape != given[0].shape:
+            raise ShapeError(f"lexsort: keys have shapes {given[0].shape} and {key.shape}; all have one shape")
+    place = axis_of("lexsort", one_spelling("lexsort", "axis", axis, "dim", dim, default=LAST_AXIS), given[0].ndim)
+    found = None
+    for key in given:
+        rows = key.moveaxis(place, -1)
+        if found is None:
+            found = _order(rows, False, True)
+        else:
+            found = take_along_axis(found, _order(take_along_axis(rows, found), False, True))
+    assert found is not None
+    return found.moveaxis(-1, place)
+
+
+class TopK(NamedTuple):
+    """The `values`, and their `indices` along the axis."""
+
+    values: Tensor
+    indices: Tensor
+
+
+def topk(
+    x: Tensor,
+    k: int,
+    /,
+    *,
+    axis: int = LAST_AXIS,
+    largest: bool = True,
+    sorted: bool = True,
+    dim: int | None = None,
+) -> TopK:
+    """New tensors, by the names `values` and `indices`: the `k` largest elements along an axis, or the smallest, and where they are.
+
+    The best comes first, unless they need not be `sorted`. NaN counts as the largest. Which of equal elements are taken is not said.
+    Raises AxisError, and ArgumentError unless `k` is 0 to the size of the axis. (PyTorch's `topk`.)
+
+    >>> import tenxor as tx
+    >>> values, indices = tx.topk(tx.asarray([3, 9, 1, 7]), 2)
+    >>> values.tolist(), indices.tolist()
+    ([9, 7], [1, 3])
+    """
+    x = asarray(x)
+    place = axis_of("topk", one_spelling("topk", "axis", axis, "dim", dim, default=LAST_AXIS), x.ndim)
+    size, count = x.shape[place], checked_int("topk", "k", k)
+    if not 0 <= count <= size:
+        raise ArgumentError(
+            f"topk: k is {count}, and axis {place} of shape {x.shape} has {size} elements; k is 0 to {size}"
+        )
+    rows = x.moveaxis(place, -1)
+    if 0 < count < size:
+        known = _ranks(rows) if x.dtype is bfloat16 else rows
+        split = size - count if largest else count - 1
+        found = hosted("argpartition", known, place=split)[0]
+        found = found[..., split:] if largest else found[..., :count]
+    else:
+        found = positions((size,))[:count].expand((*rows.shape[:-1], count))
+    values = take_along_axis(rows, found)
+    if truth("topk", "sorted", sorted):
+        order = _order(values, bool(largest), True)
+        values, found = take_along_axis(values, order), take_along_axis(found, order)
+    return TopK(values.moveaxis(-1, place), found.moveaxis(-1, place))
+
+
+def _along(op: str, x: Tensor, axis: int | None, dim: int | None) -> tuple[Tensor, int]:
+    """A tensor, and the axis as a number from 0 on."""
+    x = asarray(x)
+    axis = one_spelling(op, "axis", axis, "dim", dim, default=LAST_AXIS)
+    if axis is None:
+        x, axis = x.ravel(), 0
+    return x, axis_of(op, axis, x.ndim)
+
+
+def _order(rows: Tensor, descending: bool, stable: bool) -> Tensor:
+    """The indices that put the last axis in order."""
+    size, dtype = rows.shape[-1], rows.dtype
+    if dtype.is_complex or (rows.size < FEW and dtype is not bfloat16):
+        return _order_by_numpy(rows, descending)
+    packed = _packed(rows, descending)
+    if packed is not None:
+        sorted_, below = packed
+        return hosted("sort", sorted_, kind=_QUICK)[0] & below
+    ranks = _ranks(rows)
+    ranks = (~ranks if descending else ranks).realize()
+    found = hosted("argsort", ranks, kind=_QUICK)[0]
+    if stable and size > 1:
+        in_order = take_along_axis(ranks, found).realize()
+        if bool((in_order[..., 1:] == in_order[..., :-1]).any()):
+            return hosted("argsort", ranks, kind=_RADIX)[0]
+    return found
+
+
+def _order_by_numpy(rows: Tensor, descending: bool) -> Tensor:
+    """The same, stable, of elements as they are."""
+    if not descending:
+        return hosted("argsort", rows, kind=_RADIX)[0]
+    return (rows.shape[-1] - 1) - hosted("argsort", rows.flip(-1), kind=_RADIX)[0].flip(-1)
+
+
+def _packed(rows: Tensor, descending: bool) -> tuple[Tensor, int] | None:
+    """Rank and position as one integer, and the mask of the position's bits; None where 64 bits do not suffice."""
+    size = rows.shape[-1]
+    bits = size.bit_length()
+    ranks = _ranks(rows)
+    if ranks.dtype.bits == 64:
+        if rows.dtype is float64:
+            return None  # whose ranks take all bits
+        low, high = int(ranks.min()), int(ranks.max())
+        if (high - low) >> (63 - bits):
+            return None
+        ranks = (ranks - low).astype(int64)
+    else:
+        ranks = ranks.astype(int64)
+    if descending:
+        ranks = ~ranks
+    return (ranks << bits) | positions((size,)), (1 << bits) - 1
+
+
+def _ranks(rows: Tensor) -> Tensor:
+    """Integers in the order of the elements: equal ones for zeros of both signs, and the same for all NaNs."""
+    bits = _BITS.get(rows.dtype)
+    if bits is None:
+        return rows.view(uint8) if rows.dtype is boolean else rows
+    ranks = Tensor._compute(OPS["where"], rows == 0, 0, _ranked(rows.view(bits)))
+    return Tensor._compute(OPS["where"], rows.isnan(), int(bits.highest), ranks)
+
+
+def _ranked(bits: Tensor) -> Tensor:
+    """The bits of floats as integers in their order, and the other way round: those of numbers below 0 are turned about."""
+    return bits ^ ((bits >> (bits.dtype.bits - 1)) & int(bits.dtype.highest))

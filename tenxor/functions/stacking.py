@@ -1,0 +1,188 @@
+"""NumPy's names for joining and dividing tensors as rows, columns and blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..creation import asarray
+from ..errors import ArgumentError
+from ..tensor import Tensor
+from ..tensor.arguments import AXIS_0, axis_of, one_spelling
+from .joining import concat
+
+__all__ = [
+    *("array_split", "atleast_1d", "atleast_2d", "atleast_3d", "block", "column_stack", "dsplit", "dstack", "hsplit", "hstack"),
+    *("vsplit", "vstack"),
+]
+
+
+def _each(tensors: tuple[Any, ...], change: Any) -> Any:
+    found = tuple([change(asarray(t)) for t in tensors])
+    return found[0] if len(found) == 1 else found
+
+
+def atleast_1d(*tensors: Tensor) -> Any:
+    """Views with an axis at least, one or a tuple of several: a 0-d tensor becomes one of size 1.
+
+    >>> import tenxor as tx
+    >>> tx.atleast_1d(tx.asarray(3)).shape
+    (1,)
+    """
+    return _each(tensors, lambda t: t.reshape(1) if t.ndim == 0 else t)
+
+
+def atleast_2d(*tensors: Tensor) -> Any:
+    """Views with two axes at least, one or a tuple of several: a 1-D tensor becomes a row.
+
+    >>> import tenxor as tx
+    >>> tx.atleast_2d(tx.arange(3)).shape
+    (1, 3)
+    """
+    return _each(tensors, lambda t: t.expand_dims(tuple(range(2 - t.ndim))) if t.ndim < 2 else t)
+
+
+def atleast_3d(*tensors: Tensor) -> Any:
+    """Views with three axes at least, one or a tuple of several: a 1-D tensor of `n` becomes `(1, n, 1)`, a matrix `(m, n, 1)`.
+
+    >>> import tenxor as tx
+    >>> tx.atleast_3d(tx.arange(3)).shape
+    (1, 3, 1)
+    """
+    return _each(tensors, lambda t: atleast_2d(t).expand_dims(2) if t.ndim < 3 else t)
+
+
+def vstack(tensors: Sequence[Tensor], /) -> Tensor:
+    """New tensor: the given ones below one another, 1-D ones as rows. (NumPy's `vstack`.)
+
+    >>> import tenxor as tx
+    >>> tx.vstack([tx.arange(2), tx.ones((2, 2), dtype=tx.int64)]).tolist()
+    [[0, 1], [1, 1], [1, 1]]
+    """
+    return concat([atleast_2d(t) for t in tensors])
+
+
+def hstack(tensors: Sequence[Tensor], /) -> Tensor:
+    """New tensor: the given ones side by side: 1-D ones one after another, others along the second axis. (NumPy's `hstack`.)
+
+    >>> import tenxor as tx
+    >>> tx.hstack([tx.arange(2), tx.arange(3)]).tolist()
+    [0, 1, 0, 1, 2]
+    """
+    parts = [atleast_1d(t) for t in tensors]
+    return concat(parts, 0 if parts and parts[0].ndim == 1 else 1)
+
+
+def dstack(tensors: Sequence[Tensor], /) -> Tensor:
+    """New tensor: the given ones behind one another, along a third axis. (NumPy's `dstack`.)
+
+    >>> import tenxor as tx
+    >>> tx.dstack([tx.arange(2), tx.arange(2)]).tolist()
+    [[[0, 0], [1, 1]]]
+    """
+    return concat([atleast_3d(t) for t in tensors], 2)
+
+
+def column_stack(tensors: Sequence[Tensor], /) -> Tensor:
+    """New matrix: the given ones side by side, 1-D ones as columns. (NumPy's `column_stack`.)
+
+    >>> import tenxor as tx
+    >>> tx.column_stack([tx.arange(2), tx.ones(2, dtype=tx.int64)]).tolist()
+    [[0, 1], [1, 1]]
+    """
+    parts = [asarray(t) for t in tensors]
+    return concat([t.reshape(-1, 1) if t.ndim < 2 else t for t in parts], 1)
+
+
+def block(blocks: Any, /) -> Tensor:
+    """New tensor, put together of nested lists of tensors: the innermost lists along the last axis, those around them
+    along the one before, and so on.
+
+    Each block gets as many axes as the lists are deep, at least. ArgumentError for empty lists, and lists of
+    different depth; ShapeError where blocks do not fit. (NumPy's `block`.)
+
+    >>> import tenxor as tx
+    >>> tx.block([[tx.eye(2), tx.zeros((2, 1))], [tx.ones((1, 3))]]).tolist()
+    [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [1.0, 1.0, 1.0]]
+    """
+    depth = _depth(blocks)
+    axes = max(depth, _axes(blocks))
+    return _joined(blocks, depth, axes)
+
+
+def _depth(blocks: Any) -> int:
+    if not isinstance(blocks, list):
+        return 0
+    depths = {_depth(part) for part in blocks}
+    if len(depths) != 1:
+        if not depths:
+            raise ArgumentError("block: a list is empty")
+        raise ArgumentError(f"block: lists are {min(depths)} and {max(depths)} deep; all are equally deep")
+    return 1 + depths.pop()
+
+
+def _axes(blocks: Any) -> int:
+    return max(map(_axes, blocks)) if isinstance(blocks, list) else asarray(blocks).ndim
+
+
+def _joined(blocks: Any, depth: int, axes: int) -> Tensor:
+    if not depth:
+        t = asarray(blocks)
+        found: Tensor = t.expand_dims(tuple(range(axes - t.ndim))) if t.ndim < axes else t
+        return found
+    return concat([_joined(part, depth - 1, axes) for part in blocks], axes - depth)
+
+
+def array_split(x: Tensor, sections: int | Sequence[int], /, axis: int = AXIS_0, *, dim: int | None = None) -> tuple[Tensor, ...]:
+    """Views that divide an axis into so many parts, of which the first are one longer where it does not divide
+    evenly, or at the given indices.
+
+    Raises AxisError, and ArgumentError for no parts. (NumPy's `array_split`.)
+
+    >>> import tenxor as tx
+    >>> [t.tolist() for t in tx.array_split(tx.arange(5), 3)]
+    [[0, 1], [2, 3], [4]]
+    """
+    x = asarray(x)
+    place = axis_of("array_split", one_spelling("array_split", "axis", axis, "dim", dim, default=AXIS_0), x.ndim)
+    if isinstance(sections, int):
+        if sections < 1:
+            raise ArgumentError(f"array_split: {sections} parts are none; give 1 or more")
+        size, more = x.shape[place] // sections, x.shape[place] % sections
+        sections = [k * size + min(k, more) for k in range(1, sections)]
+    found: tuple[Tensor, ...] = x.split(sections, place)
+    return found
+
+
+def vsplit(x: Tensor, sections: int | Sequence[int], /) -> tuple[Tensor, ...]:
+    """Views that divide the first axis, as `split`.
+
+    >>> import tenxor as tx
+    >>> [t.shape for t in tx.vsplit(tx.ones((4, 2)), 2)]
+    [(2, 2), (2, 2)]
+    """
+    found: tuple[Tensor, ...] = asarray(x).split(sections, 0)
+    return found
+
+
+def hsplit(x: Tensor, sections: int | Sequence[int], /) -> tuple[Tensor, ...]:
+    """Views that divide the second axis, of a 1-D tensor the only one, as `split`.
+
+    >>> import tenxor as tx
+    >>> [t.shape for t in tx.hsplit(tx.ones((2, 4)), 2)]
+    [(2, 2), (2, 2)]
+    """
+    x = asarray(x)
+    found: tuple[Tensor, ...] = x.split(sections, min(1, max(x.ndim - 1, 0)))
+    return found
+
+
+def dsplit(x: Tensor, sections: int | Sequence[int], /) -> tuple[Tensor, ...]:
+    """Views that divide the third axis, as `split`.
+
+    >>> import tenxor as tx
+    >>> [t.shape for t in tx.dsplit(tx.ones((1, 2, 4)), 2)]
+    [(1, 2, 2), (1, 2, 2)]
+    """
+    found: tuple[Tensor, ...] = asarray(x).split(sections, 2)
+    return found

@@ -1,0 +1,149 @@
+"""Functions that are one step of a derivative: what is kept for it, and what it is, is not found out from what they do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..creation import asarray
+from ..derivatives.adjoint import Part, adjoint
+from ..derivatives.calls import called
+from ..derivatives.partials import is_smooth
+from ..derivatives.past import Kept, Past, next_number, past_of
+from ..derivatives.reverse import cotangents, edge_of, forget
+from ..derivatives.seen import Seen, Term
+from ..errors import ArgumentError, DerivativeError, ShapeError
+from ..node import tracking, untracked
+from ..realize import realize
+from ..storage import Storage
+from ..tensor import Tensor
+from .differentiation import enable_grad
+from .trees import leaves_of, mapped
+
+__all__ = ["checkpoint", "custom_derivative"]
+
+Function = Callable[..., Any]
+
+
+def checkpoint(function: Function, *args: Any, **named: Any) -> Any:
+    """What `function` gives for these arguments, with nothing kept for derivatives but the arguments: where these are asked for,
+    it is called again.
+
+    So a deep network needs memory for one part of it at a time, and is computed twice. The function must give the same when it is
+    called again. What it captures may require gradients, too. There is no forward mode through it.
+
+    >>> import tenxor as tx
+    >>> block = lambda x: tx.tanh(tx.exp(-x) * x)
+    >>> x = tx.asarray([0.5, 1.0])
+    >>> plain, saving = [tx.grad(f)(x) for f in (lambda x: block(x).sum(), lambda x: tx.checkpoint(block, x).sum())]
+    >>> plain.tolist() == saving.tolist()
+    True
+
+    T. Chen et al.: Training deep nets with sublinear memory cost, 2016 (arXiv:1604.06174).
+    """
+    if not tracking.get():
+        return function(*args, **named)
+    own = mapped(_as_it_is, list(args))  # with what they hold now
+    first = next_number()
+    value = function(*own, **named)
+    results = [t for t in leaves_of(value) if isinstance(t, Tensor)]
+    sources = edge_of([t.storage.node for t in results], first)
+    nodes = [t.storage.node for t in results]
+    realize(*[node for node in nodes if not node.traced])  # now, so that what they are made of is let go
+    for node in nodes:
+        forget(node, first, all_of_it=True)
+
+    def pull(given: list[Seen], wanted: Sequence[int]) -> Sequence[tuple[int, Part]]:
+        with enable_grad():
+            again = function(*mapped(_as_it_is, own), **named)
+        made = [t.storage.node for t in leaves_of(again) if isinstance(t, Tensor)]
+        if [node.shape for node in made] != [node.shape for node in nodes]:
+            raise DerivativeError("checkpoint: the function gave results of other shapes when it was called again; it must give the same")
+        pasts: dict[int, Past] = {k: past for k in wanted if (past := past_of(sources[k])) is not None}
+        smooth = [node for node in made if is_smooth(node.dtype)]
+        found = cotangents(list(zip(smooth, given, strict=True)), set(pasts.values()))
+        return [(k, found[past]) for k, past in pasts.items() if past in found]
+
+    made = called("checkpoint", nodes, sources, pull)
+    each = [Tensor(Storage(node), t.layout, t.dtype) for node, t in zip(made, results, strict=True)]
+    rest = iter(each)
+    return mapped(lambda t: next(rest) if isinstance(t, Tensor) else t, value)
+
+
+def custom_derivative(function: Function, backward: Function) -> Function:
+    """The same function, with a derivative of the user's own.
+
+    `backward(gradient, value, *args)` takes the cotangent of the value, nested as that is, the value and the arguments, and gives
+    one cotangent for each argument, or None where there is none: a single one, or a tuple for several. `function` is not
+    differentiated itself, nor what it captures. ShapeError for a cotangent of another shape than the argument's.
+
+    >>> import tenxor as tx
+    >>> rounded = tx.custom_derivative(tx.round, lambda gradient, value, x: gradient)
+    >>> tx.grad(lambda x: (rounded(x) * x).sum())(tx.asarray([1.2, 2.9])).tolist()
+    [2.2, 5.9]
+    """
+
+    def call(*args: Any) -> Any:
+        tensors = [x for x in leaves_of(list(args)) if isinstance(x, Tensor)]
+        own = mapped(_as_it_is, list(args))
+        with untracked():
+            value = function(*mapped(_detached, own))
+        results = [t for t in leaves_of(value) if isinstance(t, Tensor)]
+        sources: list[Kept] = [t.node for t in tensors]
+
+        def pull(given: list[Seen], wanted: Sequence[int]) -> Sequence[tuple[int, Part]]:
+            rest = iter(given)
+            g = mapped(lambda t: _tensor(next(rest), t) if isinstance(t, Tensor) and is_smooth(t.dtype) else None, value)
+            found = backward(g, value, *own)
+            found = found if isinstance(found, (tuple, list)) and len(args) != 1 else [found]
+            if len(found) != len(args):
+                raise ArgumentError(
+                    f"custom_derivative: backward gave {len(found)} cotangents for {len(args)} arguments; give one for each, or None"
+                )
+            parts: list[tuple[int, Part]] = []
+            flat = [its for x, c in zip(args, found, strict=True) for its in _matched(x, c)]
+            for k in wanted:
+                t, c = tensors[k], flat[k]
+                if c is not None:
+                    parts.append((k, adjoint(t.layout, Term.of(_cotangent(c, t)), t.node.size)))
+            return parts
+
+        made = called("custom_derivative", [t.storage.node for t in results], sources, pull)
+        rest = iter([Tensor(Storage(node), t.layout, t.dtype) for node, t in zip(made, results, strict=True)])
+        return mapped(lambda t: next(rest) if isinstance(t, Tensor) else t, value)
+
+    return call
+
+
+def _as_it_is(x: Any) -> Any:
+    """A tensor with what another holds now, and its past."""
+    return Tensor(Storage(x.storage.node), x.layout, x.dtype) if isinstance(x, Tensor) else x
+
+
+def _detached(x: Any) -> Any:
+    return x.detach() if isinstance(x, Tensor) else x
+
+
+def _tensor(seen: Seen, like: Tensor) -> Tensor:
+    """The cotangent of a content as that of a tensor that sees it."""
+    found = seen.through(like.layout)
+    return Tensor._of(found.node)._view(found.layout)
+
+
+def _matched(x: Any, c: Any) -> list[Any]:
+    """The cotangents of the tensors in an argument, None for each where there is none."""
+    count = len([t for t in leaves_of([x]) if isinstance(t, Tensor)])
+    found = [None] * count if c is None else leaves_of([c])
+    if len(found) != count:
+        raise ArgumentError("custom_derivative: a cotangent is to be nested as its argument is")
+    return found
+
+
+def _cotangent(c: Any, t: Tensor) -> Seen:
+    c = asarray(c)
+    if c.shape != t.shape:
+        raise ShapeError(
+            f"custom_derivative: backward gave a cotangent of shape {c.shape} for an argument of shape {t.shape}; they must be equal"
+        )
+    c = c.astype(t.dtype, copy=False)
+    return Seen(c.node, c.layout)

@@ -1,0 +1,95 @@
+"""The same function for each of a batch, as one computation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from ..creation import asarray
+from ..derivatives.batching import batched, seen_in_batch
+from ..errors import ArgumentError, ShapeError, TraceError
+from ..layout import Layout
+from ..node import PLACEHOLDER, Node
+from ..storage import Storage
+from ..tensor import Tensor
+from ..tensor.arguments import axis_of
+from .trees import filled, leaves_of, mapped
+
+__all__ = ["vmap"]
+
+
+def vmap(function: Callable[..., Any], in_axes: int | Sequence[Any] | None = 0, out_axes: int | Sequence[int] = 0) -> Callable[..., Any]:
+    """A function that gives for batches what `function` gives for each of their members, as one computation.
+
+    `in_axes` says along which axis of each argument its members lie, None where it is the same for all; one number is for all
+    arguments. Arguments and results may be nested; an axis is that of all tensors in an argument. `out_axes` says where the axis
+    of the batch is in results.
+
+    `function` is called once, with tensors of one member's shape, whose values are not known: an `if` on them raises TraceError.
+    It may do anything else, such as index, write in place and take derivatives. ShapeError for batches of different sizes.
+
+    >>> import tenxor as tx
+    >>> rows = tx.asarray([[1.0, 2.0], [3.0, 4.0]])
+    >>> tx.vmap(lambda row: row / row.sum())(rows * 2).tolist() == (rows / rows.sum(axis=1, keepdims=True)).tolist()
+    True
+    >>> tx.vmap(tx.grad(lambda x: (x**3).sum()))(rows).tolist()
+    [[3.0, 12.0], [27.0, 48.0]]
+    """
+
+    def every(*args: Any) -> Any:
+        axes = [in_axes] * len(args) if in_axes is None or isinstance(in_axes, int) else list(in_axes)
+        if len(axes) != len(args):
+            raise ArgumentError(f"vmap: in_axes {in_axes!r} is for {len(axes)} arguments; the function was given {len(args)}")
+        batch = _Batch()
+        given = [x if axis is None else mapped(partial(batch.member, axis=axis), x) for x, axis in zip(args, axes, strict=True)]
+        if batch.size is None:
+            raise ArgumentError("vmap: no argument has an axis to go along; call the function itself, or give in_axes")
+        return batch.results(function(*given), out_axes)
+
+    return every
+
+
+class _Batch:
+    """Arguments of a function, and what stands for one member of each."""
+
+    def __init__(self) -> None:
+        self.size: int | None = None
+        self.nodes: dict[Node, Node] = {}  # by what stands for them
+
+    def member(self, x: Any, axis: Any) -> Tensor:
+        """What stands for a member of a batch."""
+        t = asarray(x)
+        place = axis_of("vmap", axis, t.ndim)
+        size = t.shape[place]
+        if self.size is not None and size != self.size:
+            raise ShapeError(
+                f"vmap: one batch has {self.size} members, and one of shape {t.shape} has {size} along axis {axis}; they must be equal"
+            )
+        self.size = size
+        first = t.moveaxis(place, 0) if place else t
+        whole = first.is_contiguous() and first.layout.offset == 0 and first.size == first.node.size
+        own = first if whole else first.copy()
+        own = own if own.layout.is_contiguous() else own.reshape(own.shape)
+        stand_in = Node.of(PLACEHOLDER, first.shape[1:], t.dtype)
+        self.nodes[stand_in] = own.node
+        return Tensor(Storage(stand_in), Layout.contiguous(stand_in.shape), t.dtype)
+
+    def results(self, value: Any, out_axes: int | Sequence[int]) -> Any:
+        """What the function gave, for the whole batch."""
+        assert self.size is not None
+        found: list[Any] = leaves_of(value)
+        for k, t in enumerate(found):
+            if isinstance(t, (bool, int, float, complex)):
+                found[k] = asarray(t)
+            elif not isinstance(t, Tensor):
+                raise TraceError(f"vmap: the function gave {t!r}; it is to give tensors, or nested lists, tuples and dicts of them")
+        axes = [out_axes] * len(found) if isinstance(out_axes, int) else list(out_axes)
+        if len(axes) != len(found):
+            raise ArgumentError(f"vmap: out_axes {out_axes!r} is for {len(axes)} results; the function gave {len(found)}")
+        each = []
+        for t, batch, axis in zip(found, batched([t.node for t in found], self.nodes, self.size), axes, strict=True):
+            seen = seen_in_batch(t.node, t.layout, batch, self.size)
+            own = Tensor._of(seen.node)._view(seen.layout)
+            each.append(own.moveaxis(0, axis_of("vmap", axis, own.ndim)))
+        return filled(value, each)

@@ -1,0 +1,180 @@
+"""Calling NumPy on our memory: operands where they lie, results in blocks of the pool, batches shared by threads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ..dtypes import DType
+from ..errors import LinearAlgebraError, ShapeError
+from ..layout import Layout, broadcast_shapes
+from ..memory import allocate
+from ..node import Node, data
+from ..ops import OPS
+from ..realize import realize
+from ..records import NamedTuple
+from .share import share
+from .table import Array, HostOp, whole
+
+Shape = tuple[int, ...]
+MAX_SIZES = 4096  # sets of shapes whose results are remembered
+LIGHT = 250_000  # nanoseconds: less than that is not worth a second thread
+_POSITIVE = OPS["positive"]
+
+
+class Operand(NamedTuple):
+    """What is read: a node through a layout, in a dtype that NumPy has."""
+
+    node: Node
+    layout: Layout
+    dtype: DType
+
+
+def seen(operand: Operand) -> tuple[Node, Array]:
+    """The node that is in memory, and its elements as NumPy sees them there, read-only: the operand's own memory, or a copy that a
+    kernel makes where NumPy has no strides to say. The elements are there as long as the caller holds the node; nothing is pinned.
+    """
+    node, layout, dtype = operand
+    if layout.base is not None or layout.tables is not None:
+        return _elements(_copied(operand), Layout.contiguous(layout.shape), dtype)
+    realize(node)
+    return _elements(node, layout, dtype)
+
+
+def _copied(operand: Operand) -> Node:
+    """The same elements in row-major order, in memory that nobody else reads."""
+    node, layout, dtype = operand
+    found = Node.of(_POSITIVE, layout.shape, dtype, (node,), (layout,))
+    realize(found)
+    return found
+
+
+def _elements(node: Node, layout: Layout, dtype: DType, writeable: bool = False) -> tuple[Node, Array]:
+    assert node.buffer is not None
+    size = dtype.itemsize
+    strides = [s * size for s in layout.strides]
+    offset = layout.offset if layout.size else 0
+    found: Array = np.ndarray(layout.shape, dtype.numpy, node.buffer.typed(dtype), offset * size, strides)
+    found.flags.writeable = writeable
+    return node, found
+
+
+def _memory(op: str, shape: Shape, dtype: DType) -> tuple[Node, Array]:
+    """New memory for a result."""
+    node = data(allocate(prod(shape) * dtype.itemsize, op, shape, dtype), shape, dtype)
+    return _elements(node, Layout.contiguous(shape), dtype, writeable=True)
+
+
+def run(op: HostOp, operands: Sequence[Operand], sizes: Mapping[str, int], options: Mapping[str, Any]) -> list[Node]:
+    """The results of an operation, in memory and in row-major order. `sizes` are those of letters that no operand has.
+
+    ShapeError where batches do not broadcast, LinearAlgebraError where NumPy finds a matrix that it cannot go on with.
+    """
+    shapes = tuple([x.layout.shape for x in operands])
+    batch, shapes, dtypes, each = _sizes(op, shapes, operands[0].dtype, tuple(sizes.items()))
+    if op.in_place:
+        results = [_elements(_copied(operands[0]), Layout.contiguous(operands[0].layout.shape), dtypes[0], True)]
+        given = results
+    else:
+        given = [seen(x) for x in operands]
+        results = [_memory(op.name, shape, dtype) for shape, dtype in zip(shapes, dtypes, strict=False)]
+    arrays = [array for _, array in given]
+    if len(arrays) > 1:
+        arrays = [
+            array if whole(letters) else np.broadcast_to(array, (*batch, *array.shape[array.ndim - len(letters) :]))
+            for array, letters in zip(arrays, op.operands, strict=True)
+        ]
+    if op.found:
+        return _found(op, arrays, dtypes, options)
+    outs = [array for _, array in results]
+    try:
+        _compute(op, arrays, outs, batch, each, options)
+    except np.linalg.LinAlgError as error:
+        raise LinearAlgebraError(_culprit(op, arrays, batch, options, error)) from None
+    return [node for node, _ in results]
+
+
+@lru_cache(maxsize=MAX_SIZES)
+def _sizes(
+    op: HostOp, shapes: tuple[Shape, ...], dtype: DType, sizes: tuple[tuple[str, int], ...]
+) -> tuple[Shape, tuple[Shape, ...], list[DType], int]:
+    """The shape of the batch, the shapes of the results, if they are known, their dtypes, and the nanoseconds that each takes."""
+    known, batches = dict(sizes), []
+    for shape, letters in zip(shapes, op.operands, strict=True):
+        own = len(shape) - len(letters.lstrip("="))
+        known.update(zip(letters.lstrip("="), shape[own:], strict=True))
+        if not whole(letters):
+            batches.append(shape[:own])
+    try:
+        batch = batches[0] if len(batches) == 1 else broadcast_shapes(*batches)
+    except ShapeError as error:
+        given = ", ".join(map(str, shapes))
+        raise ShapeError(f"{op.name}: shapes {given} do not fit: before the last axes, {error}") from None
+    results = () if op.found else tuple([(*batch, *[known[x] for x in letters]) for letters in op.results])
+    return batch, results, op.dtypes_of(dtype), op.cost * prod([known[x] for x in op.weight])
+
+
+def _compute(
+    op: HostOp, arrays: list[Array], outs: list[Array], batch: Shape, each: int, options: Mapping[str, Any]
+) -> None:
+    """All at once where it is little, else in parts of the longest axis of the batch. `each` takes so many nanoseconds."""
+    work = each * prod(batch)
+    if work < LIGHT or each > op.most or max(batch, default=1) == 1:
+        _part(op, arrays, outs, options)
+        return
+    axis = max(range(len(batch)), key=lambda k: batch[k])
+
+    def part(begin: int, end: int) -> None:
+        key = (*(slice(None),) * axis, slice(begin, end))
+        some = [array if whole(letters) else array[key] for array, letters in zip(arrays, op.operands, strict=True)]
+        _part(op, some, [array[key] for array in outs], options)
+
+    share(part, batch[axis], work)
+
+
+def _part(op: HostOp, arrays: Sequence[Array], outs: Sequence[Array], options: Mapping[str, Any]) -> None:
+    with np.errstate(all="ignore"):  # infinities and NaN are results like others, here as in kernels
+        if op.in_place:
+            op.call(*arrays, **options)
+        elif op.into:
+            op.call(*arrays, out=outs[0], **options)
+        elif len(outs) == 1:
+            np.copyto(outs[0], op.call(*arrays, **options))
+        else:
+            for out, found in zip(outs, op.call(*arrays, **options), strict=True):
+                np.copyto(out, found)
+
+
+def _found(op: HostOp, arrays: Sequence[Array], dtypes: Sequence[DType], options: Mapping[str, Any]) -> list[Node]:
+    """Results whose sizes nobody knew."""
+    found = op.call(*arrays, **options)
+    nodes = []
+    for array, dtype in zip(found if len(op.results) > 1 else (found,), dtypes, strict=True):
+        node, memory = _memory(op.name, array.shape, dtype)
+        np.copyto(memory, array)
+        nodes.append(node)
+    return nodes
+
+
+_WHY = {
+    "solve": "is singular: no or many x solve a @ x = b; tx.linalg.lstsq and tx.linalg.pinv take such matrices",
+    "inv": "is singular and has no inverse; tx.linalg.pinv gives its pseudo-inverse",
+    "cholesky": "is not positive definite; tx.linalg.eigh takes any symmetric or Hermitian matrix",
+}
+
+
+def _culprit(
+    op: HostOp, arrays: Sequence[Array], batch: Shape, options: Mapping[str, Any], error: Exception
+) -> str:
+    """What is wrong with which matrix: the first that NumPy cannot go on with alone."""
+    why = _WHY.get(op.name, f"has no result, as NumPy says: {error}; look for NaN and infinities, tx.isfinite(x).all()")
+    for key in np.ndindex(*batch):
+        try:
+            op.call(*[array[key] for array in arrays], **options)
+        except np.linalg.LinAlgError:
+            return f"{op.name}: the matrix {f'at {key} ' if batch else ''}{why}"
+    return f"{op.name}: a matrix {why}"

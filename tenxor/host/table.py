@@ -1,0 +1,134 @@
+"""The one table of what NumPy computes for us. All that is known of such an operation is its entry.
+
+An entry is written for one matrix, row or signal: which axes it takes at the end of each operand and gives at the end of each
+result, a letter for each and `_` for none, as in `"mn -> mk k kn"`. All axes before are a batch, over which operands broadcast, but
+for an operand marked with `=`, which has none. Letters that no operand has get their sizes from whoever asks, and those in capitals
+from what NumPy found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import inf
+from typing import Any
+
+import numpy as np
+
+from ..dtypes import DEFAULT_INT, DType, complex_of
+
+Array = np.ndarray[Any, Any]
+
+
+class HostOp:
+    """An operation of NumPy's on the last axes of arrays.
+
+    `call` takes arrays, and options by name, and gives an array or a tuple of them. With `into` it is also given `out`, the memory
+    of its one result. With `in_place` its operand is a copy in row-major order, which it turns into the result. `dtypes` says of
+    each result which it has: "same" as the first operand, the "part" of complex numbers, "complex", or "index".
+
+    One matrix, row or signal takes about `cost` nanoseconds times the sizes of the letters in `weight`. Up to `most` nanoseconds several
+    of them are shared out to threads; beyond, NumPy's own threads share each one. `found` says that sizes of results are known only
+    when they have been computed.
+    """
+
+    __slots__ = ("call", "cost", "dtypes", "found", "in_place", "into", "most", "name", "operands", "results", "weight")
+
+    def __init__(
+        self,
+        name: str,
+        signature: str,
+        dtypes: str,
+        call: Callable[..., Any],
+        cost: int,
+        weight: str,
+        most: float = inf,
+        *,
+        into: bool = False,
+        in_place: bool = False,
+    ) -> None:
+        operands, results = [tuple(["" if x == "_" else x for x in side.split()]) for side in signature.split("->")]
+        self.name, self.operands, self.results, self.dtypes = name, operands, results, tuple(dtypes.split())
+        self.call, self.cost, self.weight, self.most, self.into, self.in_place = call, cost, weight, most, into, in_place
+        self.found = any(letter.isupper() for letters in results for letter in letters)
+
+    def dtypes_of(self, operand: DType) -> list[DType]:
+        """The dtypes of the results for a first operand of this one."""
+        return [_DTYPES[name](operand) for name in self.dtypes]
+
+
+def whole(letters: str) -> bool:
+    """Whether an operand with these letters has no batch."""
+    return letters.startswith("=")
+
+
+_DTYPES: dict[str, Callable[[DType], DType]] = {
+    "same": lambda d: d,
+    "part": lambda d: d.part,
+    "complex": lambda d: d if d.is_complex else complex_of(d),
+    "index": lambda d: DEFAULT_INT,
+}
+HOST: dict[str, HostOp] = {}
+
+
+def entry(name: str, *rest: Any, **more: Any) -> None:
+    """Put an operation into the table."""
+    HOST[name] = HostOp(name, *rest, **more)
+
+
+# --- order ------------------------------------------------------------------------------------------------------------
+
+
+def _sort(x: Array, *, kind: Any) -> None:
+    x.sort(axis=-1, kind=kind)
+
+
+def _partition(x: Array, *, places: list[int]) -> None:
+    x.partition(places, axis=-1)
+
+
+entry("sort", "n -> n", "same", _sort, 20, "n", in_place=True)
+entry("argsort", "n -> n", "index", lambda x, *, kind: np.argsort(x, axis=-1, kind=kind), 20, "n")
+entry("partition", "n -> n", "same", _partition, 20, "n", in_place=True)
+entry("argpartition", "n -> n", "index", lambda x, *, place: np.argpartition(x, place, axis=-1), 20, "n")
+entry("searchsorted", "=n _ -> _", "index", lambda x, v, *, side: np.searchsorted(x, v, side), 100, "")
+entry("unique_values", "n -> U", "same", lambda x: np.unique(x, equal_nan=False), 20, "n")
+entry(
+    "unique_all",
+    "n -> U U n U",
+    "same index index index",
+    lambda x: np.unique(x, return_index=True, return_inverse=True, return_counts=True, equal_nan=False),
+    100,
+    "n",
+)
+
+# --- matrices ---------------------------------------------------------------------------------------------------------
+
+_SMALL = 3e4  # nanoseconds for one matrix, beyond which threads of LAPACK's own would come between ours
+
+entry("cholesky", "nn -> nn", "same", lambda x, *, upper: np.linalg.cholesky(x, upper=upper), 1, "nnn", _SMALL)
+entry("det", "nn -> _", "same", np.linalg.det, 1, "nnn", _SMALL)
+entry("slogdet", "nn -> _ _", "same part", np.linalg.slogdet, 1, "nnn", _SMALL)
+entry("inv", "nn -> nn", "same", np.linalg.inv, 1, "nnn", _SMALL)
+entry("solve", "nn nk -> nk", "same", np.linalg.solve, 1, "nnn", _SMALL)
+entry("eig", "nn -> n nn", "complex complex", np.linalg.eig, 10, "nnn", _SMALL)
+entry("eigvals", "nn -> n", "complex", np.linalg.eigvals, 10, "nnn", _SMALL)
+entry("eigh", "nn -> n nn", "part same", np.linalg.eigh, 10, "nnn", _SMALL)
+entry("eigvalsh", "nn -> n", "part", np.linalg.eigvalsh, 10, "nnn", _SMALL)
+entry("qr", "mn -> mp pn", "same same", lambda x, *, mode: np.linalg.qr(x, mode), 4, "mnp", _SMALL)
+entry(
+    "svd",
+    "mn -> mp k qn",
+    "same part same",
+    lambda x, *, full_matrices: np.linalg.svd(x, full_matrices),
+    4,
+    "mnk",
+    _SMALL,
+)
+entry("svdvals", "mn -> k", "part", lambda x: np.linalg.svd(x, compute_uv=False), 4, "mnk", _SMALL)
+
+# --- frequencies ------------------------------------------------------------------------------------------------------
+
+entry("fft", "n -> k", "complex", lambda x, *, n, norm, out: np.fft.fft(x, n, norm=norm, out=out), 10, "k", into=True)
+entry("ifft", "n -> k", "complex", lambda x, *, n, norm, out: np.fft.ifft(x, n, norm=norm, out=out), 10, "k", into=True)
+entry("rfft", "n -> k", "complex", lambda x, *, n, norm, out: np.fft.rfft(x, n, norm=norm, out=out), 10, "k", into=True)
+entry("irfft", "n -> k", "part", lambda x, *, n, norm, out: np.fft.irfft(x, n, norm=norm, out=out), 10, "k", into=True)

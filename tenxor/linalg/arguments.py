@@ -1,0 +1,44 @@
+"""Matrices as users give them, and the dtypes that they are computed in."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..creation import asarray
+from ..dtypes import DEFAULT_FLOAT, DType, float32
+from ..errors import ShapeError
+from ..functions.hosted import as_dtype
+from ..tensor import Tensor
+
+
+def matrices(op: str, given: Any) -> Tensor:
+    """A tensor of at least two axes; ShapeError for others."""
+    x = asarray(given)
+    if x.ndim < 2:
+        raise ShapeError(
+            f"{op}: shape {x.shape} has {x.ndim} ax{'is' if x.ndim == 1 else 'es'}; a matrix has 2, and a stack of them more"
+            " (x.expand_dims(-1) is a column)"
+        )
+    return x
+
+
+def square(op: str, given: Any) -> Tensor:
+    """A tensor of square matrices; ShapeError for others."""
+    x = matrices(op, given)
+    rows, columns = x.shape[-2:]
+    if rows != columns:
+        raise ShapeError(
+            f"{op}: matrices of shape {x.shape} are not square: the last two axes have sizes {rows} and {columns}"
+        )
+    return x
+
+
+def result_of(dtype: DType) -> DType:
+    """The dtype of results for matrices of this one."""
+    return dtype if dtype.is_float or dtype.is_complex else DEFAULT_FLOAT
+
+
+def computed(x: Tensor) -> Tensor:
+    """The same in a dtype that LAPACK has."""
+    dtype = result_of(x.dtype)
+    return as_dtype(x, float32 if dtype.is_float and dtype.bits < 32 else dtype)

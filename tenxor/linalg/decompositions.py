@@ -1,0 +1,168 @@
+"""Matrices as products of simpler ones."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..errors import ArgumentError
+from ..functions.hosted import as_dtype, hosted
+from ..records import NamedTuple
+from ..tensor import Tensor
+from ..tensor.arguments import truth
+from .arguments import computed, matrices, result_of, square
+
+
+class Eigen(NamedTuple):
+    """The `eigenvalues` of each matrix, and its `eigenvectors`, the columns in the same order."""
+
+    eigenvalues: Tensor
+    eigenvectors: Tensor
+
+
+class QR(NamedTuple):
+    """`Q`, whose columns are orthonormal, and `R`, which is upper triangular."""
+
+    Q: Tensor
+    R: Tensor
+
+
+class SVD(NamedTuple):
+    """`U`, whose columns are orthonormal, the singular values `S`, descending, and `Vh`, whose rows are orthonormal."""
+
+    U: Tensor
+    S: Tensor
+    Vh: Tensor
+
+
+def cholesky(x: Tensor, /, *, upper: bool = False) -> Tensor:
+    """New tensor of `x`'s shape: lower triangular matrices `L` with `L @ L.mT.conj()` equal to `x`, or with `upper`
+    the upper triangular `L.mT.conj()`.
+
+    Of each matrix, which is symmetric or Hermitian, and positive definite, only the triangle that is asked for is
+    read. Raises ShapeError, and LinearAlgebraError for one that is not positive definite. (Array API 2025.12,
+    `linalg.cholesky`.)
+
+    >>> import tenxor as tx
+    >>> tx.linalg.cholesky(tx.asarray([[4.0, 2.0], [2.0, 5.0]])).tolist()
+    [[2.0, 0.0], [1.0, 2.0]]
+    """
+    x = square("cholesky", x)
+    found = hosted("cholesky", computed(x), upper=truth("cholesky", "upper", upper))[0]
+    return as_dtype(found, result_of(x.dtype))
+
+
+def eig(x: Tensor, /) -> Eigen:
+    """New complex tensors, by the names `eigenvalues`, of shape `(..., n)`, and `eigenvectors`, of `x`'s shape:
+    numbers and columns with `x @ v == v * value`.
+
+    The columns have length 1; the order is LAPACK's. For symmetric and Hermitian matrices `eigh` is faster and more
+    exact. Raises ShapeError, and LinearAlgebraError for NaN and infinities. (Array API 2025.12, `linalg.eig`.)
+
+    >>> import tenxor as tx
+    >>> tx.linalg.eig(tx.asarray([[0.0, -1.0], [1.0, 0.0]])).eigenvalues.tolist()
+    [1j, -1j]
+    """
+    return Eigen(*hosted("eig", computed(square("eig", x))))
+
+
+def eigvals(x: Tensor, /) -> Tensor:
+    """New complex tensor of shape `(..., n)`: the eigenvalues of each matrix, in LAPACK's order; errors as of `eig`.
+    (Array API 2025.12, `linalg.eigvals`.)
+
+    >>> import tenxor as tx
+    >>> tx.linalg.eigvals(tx.asarray([[2.0, 1.0], [0.0, 3.0]])).tolist()
+    [(2+0j), (3+0j)]
+    """
+    return hosted("eigvals", computed(square("eigvals", x)))[0]
+
+
+def eigh(x: Tensor, /, *, UPLO: str = "L") -> Eigen:
+    """New tensors, by the names `eigenvalues`, real, ascending, of shape `(..., n)`, and `eigenvectors`, orthonormal
+    columns, of `x`'s shape and dtype.
+
+    Of each matrix, which is symmetric or Hermitian, only the lower triangle is read, or the upper one for `UPLO="U"`.
+    Raises ShapeError, ArgumentError, and LinearAlgebraError where LAPACK finds none. (Array API 2025.12, `linalg.eigh`.)
+
+    >>> import tenxor as tx
+    >>> tx.linalg.eigh(tx.asarray([[2.0, 1.0], [1.0, 2.0]])).eigenvalues.tolist()
+    [1.0, 3.0]
+    """
+    x = _hermitian("eigh", x, UPLO)
+    values, vectors = hosted("eigh", computed(x))
+    dtype = result_of(x.dtype)
+    return Eigen(as_dtype(values, dtype.part), as_dtype(vectors, dtype))
+
+
+def eigvalsh(x: Tensor, /, *, UPLO: str = "L") -> Tensor:
+    """New real tensor of shape `(..., n)`: the eigenvalues of symmetric or Hermitian matrices, ascending; otherwise as `eigh`.
+    (Array API 2025.12, `linalg.eigvalsh`.)
+
+    >>> import tenxor as tx
+    >>> tx.linalg.eigvalsh(tx.asarray([[2.0, 1j], [-1j, 2.0]])).tolist()
+    [1.0, 3.0]
+    """
+    x = _hermitian("eigvalsh", x, UPLO)
+    return as_dtype(hosted("eigvalsh", computed(x))[0], result_of(x.dtype).part)
+
+
+def _hermitian(op: str, x: Any, triangle: str) -> Tensor:
+    """Matrices of which the lower triangle counts."""
+    if triangle not in ("L", "U"):
+        raise ArgumentError(f"{op}: UPLO is 'L' or 'U', the triangle to read, not {triangle!r}")
+    x = square(op, x)
+    found: Tensor = x if triangle == "L" else x.mT.conj()
+    return found
+
+
+def qr(x: Tensor, /, *, mode: str = "reduced") -> QR:
+    """New tensors, by the names `Q`, with orthonormal columns, and `R`, upper triangular, whose product is `x`.
+
+    Of matrices of `m` rows and `n` columns they are `(m, k)` and `(k, n)`, with `k` the smaller of the two, or for
+    `mode="complete"` `(m, m)` and `(m, n)`.
+    Raises ShapeError and ArgumentError. (Array API 2025.12, `linalg.qr`.)
+
+    >>> import tenxor as tx
+    >>> q, r = tx.linalg.qr(tx.asarray([[3.0, 1.0], [4.0, 2.0]]))
+    >>> (q @ r).round().tolist()
+    [[3.0, 1.0], [4.0, 2.0]]
+    """
+    if mode not in ("reduced", "complete"):
+        raise ArgumentError(f"qr: mode is 'reduced' or 'complete', not {mode!r}")
+    x = matrices("qr", x)
+    rows, columns = x.shape[-2:]
+    found = hosted("qr", computed(x), sizes={"p": rows if mode == "complete" else min(rows, columns)}, mode=mode)
+    return QR(*[as_dtype(t, result_of(x.dtype)) for t in found])
+
+
+def svd(x: Tensor, /, *, full_matrices: bool = True) -> SVD:
+    """New tensors, by the names `U`, `S` and `Vh`, with `(U * S) @ Vh` equal to `x` (of `U` and `Vh` the first `k`
+    columns and rows): the columns of `U` and the rows of `Vh` are orthonormal, and `S` is real and descending.
+
+    Of matrices of `m` rows and `n` columns, `k` the smaller of the two, they are `(m, m)`, `(k,)` and `(n, n)`, or
+    without `full_matrices` `(m, k)`, `(k,)` and `(k, n)`. Raises ShapeError, and LinearAlgebraError for NaN and
+    infinities. (Array API 2025.12, `linalg.svd`.)
+
+    >>> import tenxor as tx
+    >>> tx.linalg.svd(tx.asarray([[0.0, 3.0], [4.0, 0.0]])).S.tolist()
+    [4.0, 3.0]
+    """
+    x, full = matrices("svd", x), truth("svd", "full_matrices", full_matrices)
+    rows, columns = x.shape[-2:]
+    k = min(rows, columns)
+    sizes = {"k": k, "p": rows if full else k, "q": columns if full else k}
+    u, s, vh = hosted("svd", computed(x), sizes=sizes, full_matrices=full)
+    dtype = result_of(x.dtype)
+    return SVD(as_dtype(u, dtype), as_dtype(s, dtype.part), as_dtype(vh, dtype))
+
+
+def svdvals(x: Tensor, /) -> Tensor:
+    """New real tensor of shape `(..., k)`, `k` the smaller side: the singular values of each matrix, descending; errors as of `svd`.
+    (Array API 2025.12, `linalg.svdvals`.)
+
+    >>> import tenxor as tx
+    >>> tx.linalg.svdvals(tx.asarray([[0.0, 3.0], [4.0, 0.0]])).tolist()
+    [4.0, 3.0]
+    """
+    x = matrices("svdvals", x)
+    found = hosted("svdvals", computed(x), sizes={"k": min(x.shape[-2:])})[0]
+    return as_dtype(found, result_of(x.dtype).part)

@@ -1,0 +1,198 @@
+"""Functions of matrices and vectors that are products, or come from an elimination."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..creation import asarray, eye
+from ..dtypes import promote
+from ..errors import ArgumentError, DTypeError, ShapeError
+from ..functions.contraction import einsum
+from ..functions.hosted import as_dtype, hosted
+from ..layout.coords import axis_number, checked_int
+from ..ops import OPS
+from ..records import NamedTuple
+from ..tensor import Tensor
+from ..tensor.arguments import LAST_AXIS, ZERO, one_spelling
+from ..tensor.contraction import paired_axes
+from .arguments import computed, matrices, result_of, square
+from .solving import inv
+
+
+class SignLog(NamedTuple):
+    """The `sign` of each determinant, and the logarithm of its size, `logabsdet`."""
+
+    sign: Tensor
+    logabsdet: Tensor
+
+
+def det(x: Tensor, /) -> Tensor:
+    """New tensor of shape `(...)`: the determinant of each square matrix; of a matrix without elements 1. Raises ShapeError.
+
+    Where it may be too large or too small for a float, use `slogdet`. (Array API 2025.12, `linalg.det`.)
+
+    >>> import tenxor as tx
+    >>> tx.linalg.det(tx.asarray([[2.0, 0.0], [1.0, 4.0]])).round().item()
+    8.0
+    """
+    x = square("det", x)
+    return as_dtype(hosted("det", computed(x))[0], result_of(x.dtype))
+
+
+def slogdet(x: Tensor, /) -> SignLog:
+    """New tensors of shape `(...)`, by the names `sign` and `logabsdet`: the determinant of each square matrix is
+    `sign * exp(logabsdet)`.
+
+    The sign is 1, -1 or 0, or of complex matrices a number of size 1 or 0; the logarithm is real, and -inf where the
+    determinant is 0. Raises ShapeError. (Array API 2025.12, `linalg.slogdet`.)
+
+    >>> import tenxor as tx
+    >>> tx.linalg.slogdet(tx.eye(3) * -1e200).sign.item()
+    -1.0
+    """
+    x = square("slogdet", x)
+    sign, size = hosted("slogdet", computed(x))
+    dtype = result_of(x.dtype)
+    return SignLog(as_dtype(sign, dtype), as_dtype(size, dtype.part))
+
+
+def diagonal(x: Tensor, /, *, offset: int = ZERO) -> Tensor:
+    """View of the diagonal of each matrix, the last axis of the result, `offset` columns to the right of the main one. Raises ShapeError.
+    (Array API 2025.12, `linalg.diagonal`; `tx.diagonal` takes any two axes.)
+
+    >>> import tenxor as tx
+    >>> tx.linalg.diagonal(tx.arange(6).reshape(2, 3), offset=1).tolist()
+    [1, 5]
+    """
+    found: Tensor = matrices("diagonal", x).diagonal(offset, -2, -1)
+    return found
+
+
+def trace(x: Tensor, /, *, offset: int = ZERO, dtype: object = None) -> Tensor:
+    """New tensor of shape `(...)`: the sum of the diagonal of each matrix, `offset` columns to the right of the main one.
+
+    Integers add up in 64 bits, unless a dtype is given. Raises ShapeError. (Array API 2025.12, `linalg.trace`.)
+
+    >>> import tenxor as tx
+    >>> tx.linalg.trace(tx.asarray([[1, 2], [3, 4]])).item()
+    5
+    """
+    found: Tensor = matrices("trace", x).diagonal(offset, -2, -1).sum(-1, dtype)
+    return found
+
+
+def cross(x1: Tensor, x2: Tensor, /, *, axis: int = LAST_AXIS, dim: int | None = None) -> Tensor:
+    """New tensor: the cross products of vectors of 3 elements along `axis`; the other axes broadcast.
+
+    The axis is counted in each tensor by itself, so a negative one is the same for both. Numeric dtypes promote.
+    Raises ShapeError, AxisError and DTypeError. (Array API 2025.12, `linalg.cross`.)
+
+    >>> import tenxor as tx
+    >>> tx.linalg.cross(tx.asarray([1, 0, 0]), tx.asarray([0, 1, 0])).tolist()
+    [0, 0, 1]
+    """
+    axis = axis_number(one_spelling("cross", "axis", axis, "dim", dim, default=LAST_AXIS), "cross")
+    a, b = asarray(x1), asarray(x2)
+    if promote(a.dtype, b.dtype, "cross").kind == "bool":
+        raise DTypeError("cross: does not accept bool; use x.astype(tx.int64)")
+    (one,), (two,) = paired_axes("cross", "first", a.shape, (axis,)), paired_axes("cross", "second", b.shape, (axis,))
+    for t, place in ((a, one), (b, two)):
+        if t.shape[place] != 3:
+            raise ShapeError(
+                f"cross: axis {axis} of shape {t.shape} has size {t.shape[place]}; a cross product is of vectors of 3 elements"
+            )
+    a, b = a.moveaxis(one, -1), b.moveaxis(two, -1)
+    later, last = [1, 2, 0], [2, 0, 1]
+    found: Tensor = a.oindex[..., later] * b.oindex[..., last] - a.oindex[..., last] * b.oindex[..., later]
+    return found.moveaxis(-1, axis)
+
+
+def matrix_power(x: Tensor, n: int, /) -> Tensor:
+    """New tensor of `x`'s shape: each square matrix multiplied `n` times with itself; with `n` below 0 its inverse,
+    and for 0 the identity.
+
+    Integers stay what they are for `n` from 0 on, modulo 2 to their width. Raises ShapeError, and LinearAlgebraError
+    for the inverse of a singular matrix. (Array API 2025.12, `linalg.matrix_power`.)
+
+    >>> import tenxor as tx
+    >>> tx.linalg.matrix_power(tx.asarray([[1, 1], [1, 0]]), 10).tolist()
+    [[89, 55], [55, 34]]
+    """
+    x, n = square("matrix_power", x), checked_int("matrix_power", "n", n)
+    dtype = x.dtype if x.dtype.is_integer and n >= 0 else result_of(x.dtype)
+    if n == 0:
+        return eye(x.shape[-1], dtype=dtype).expand(x.shape).copy()
+    factor = inv(computed(x)) if n < 0 else x if x.dtype.is_integer else computed(x)
+    found = None
+    for bit in bin(abs(n))[:1:-1]:  # the lowest first
+        if bit == "1":
+            found = factor if found is None else found @ factor
+        factor = factor @ factor
+    assert found is not None
+    return found.astype(dtype)
+
+
+def multi_dot(tensors: Sequence[Tensor], /) -> Tensor:
+    """New tensor: the matrix product of all in a row, multiplied in the order that needs the fewest operations; the
+    first and the last may be 1-D.
+
+    Raises ShapeError and ArgumentError. (NumPy's and PyTorch's `linalg.multi_dot`.)
+
+    >>> import tenxor as tx
+    >>> tx.linalg.multi_dot([tx.ones((2, 3)), tx.ones((3, 4)), tx.ones(4)]).tolist()
+    [12.0, 12.0]
+    """
+    given = [asarray(t) for t in tensors]
+    if len(given) < 2:
+        raise ArgumentError(f"multi_dot: a product has two or more factors, not {len(given)}")
+    operands: list[Any] = []
+    for k, t in enumerate(given):
+        ends = k in (0, len(given) - 1)
+        if t.ndim != 2 and not (ends and t.ndim == 1):
+            raise ShapeError(f"multi_dot: factor {k} has shape {t.shape}; all are matrices, and the first and the last may be 1-D")
+        operands += [t, [k, k + 1] if t.ndim == 2 else [1] if k == 0 else [k]]
+    for k in range(len(given) - 1):
+        if given[k].shape[-1] != given[k + 1].shape[0]:
+            raise ShapeError(f"multi_dot: factors {k} and {k + 1} have shapes {given[k].shape} and {given[k + 1].shape}, which do not fit")
+    result = [axis for axis, t in ((0, given[0]), (len(given), given[-1])) if t.ndim == 2]
+    return einsum(*operands, result)
+
+
+# Padé's approximation of order 13: of the numerator, and with every other sign turned of the denominator (Higham 2005).
+_PADE = (
+    *(64764752532480000.0, 32382376266240000.0, 7771770303897600.0, 1187353796428800.0, 129060195264000.0, 10559470521600.0),
+    *(670442572800.0, 33522128640.0, 1323241920.0, 40840800.0, 960960.0, 16380.0, 182.0, 1.0),
+)
+_NEAR = 5.371920351148152  # the 1-norm up to which it is as exact as float64
+
+
+def expm(x: Tensor, /) -> Tensor:
+    """New tensor of `x`'s shape: the exponential of each square matrix, the sum of `x**k / k!`.
+
+    Each is scaled by a power of two, approximated, and squared as often (Higham, The scaling and squaring method for
+    the matrix exponential revisited, 2005). Raises ShapeError. (SciPy's `linalg.expm`, PyTorch's
+    `linalg.matrix_exp`.)
+
+    >>> import tenxor as tx
+    >>> tx.linalg.expm(tx.zeros((2, 2))).round().tolist()
+    [[1.0, 0.0], [0.0, 1.0]]
+    """
+    x = square("expm", x)
+    a, dtype = computed(x), result_of(x.dtype)
+    if x.size == 0:
+        return a.astype(dtype)
+    sizes = abs(a).sum(-2).max(-1)
+    halvings = (sizes / _NEAR).log2().ceil().clip(0, None)
+    halvings = Tensor._compute(OPS["where"], sizes.isfinite(), halvings, 0.0)
+    a = a * (2.0**-halvings).astype(a.dtype.part).expand_dims((-2, -1))
+    unit = eye(a.shape[-1], dtype=a.dtype)
+    c, a2 = _PADE, a @ a
+    a4 = a2 @ a2
+    a6 = a2 @ a4
+    odd = a @ (a6 @ (c[13] * a6 + c[11] * a4 + c[9] * a2) + c[7] * a6 + c[5] * a4 + c[3] * a2 + c[1] * unit)
+    even = a6 @ (c[12] * a6 + c[10] * a4 + c[8] * a2) + c[6] * a6 + c[4] * a4 + c[2] * a2 + c[0] * unit
+    found = hosted("solve", even - odd, even + odd)[0]
+    for k in range(int(halvings.max())):
+        found = Tensor._compute(OPS["where"], (halvings > k).expand_dims((-2, -1)), found @ found, found)
+    return as_dtype(found, dtype)

@@ -1,0 +1,180 @@
+"""How large vectors and matrices are."""
+
+from __future__ import annotations
+
+from math import inf
+from typing import Any
+
+from ..creation import asarray, eye
+from ..errors import ArgumentError, ShapeError
+from ..functions.hosted import as_dtype
+from ..ops import OPS
+from ..tensor import Tensor
+from ..tensor.arguments import NO, Axes, axes_of, one_spelling, truth
+from .arguments import computed, matrices, result_of, square
+from .decompositions import svdvals
+from .matrices import slogdet
+from .solving import cutoff, inv
+
+Order = float | str | None
+
+
+def vector_norm(
+    x: Tensor,
+    /,
+    *,
+    axis: Axes = None,
+    keepdims: bool = NO,
+    ord: float = 2,
+    dim: Axes = None,
+    keepdim: bool | None = None,
+) -> Tensor:
+    """New real tensor: the norm of the vectors along `axis`, an int, a tuple of axes walked as one, or None for all elements.
+
+    `ord` is any number: 2 is the length, 1 the sum of sizes, `inf` the largest and `-inf` the smallest of them, 0 how
+    many elements are not zero, and else the root of that order of the sum of powers. Integers become float64. Raises
+    AxisError, and ShapeError for the largest or smallest of nothing. (Array API 2025.12, `linalg.vector_norm`.)
+
+    >>> import tenxor as tx
+    >>> tx.linalg.vector_norm(tx.asarray([[3.0, 4.0], [5.0, 12.0]]), axis=1).tolist()
+    [5.0, 13.0]
+    """
+    axis = one_spelling("vector_norm", "axis", axis, "dim", dim)
+    keep = truth("vector_norm", "keepdims", one_spelling("vector_norm", "keepdims", keepdims, "keepdim", keepdim, default=NO))
+    return _of_vectors("vector_norm", asarray(x), axis, keep, ord)
+
+
+def _of_vectors(op: str, x: Tensor, axis: Axes, keepdims: bool, order: Any) -> Tensor:
+    if isinstance(order, str) or not hasattr(order, "__float__"):
+        raise ArgumentError(f"{op}: the norm of a vector has a number for its order, not {order!r}; 'fro' and 'nuc' are of matrices")
+    dtype = result_of(x.dtype).part
+    x, order = computed(x), float(order)
+    sizes = abs(x)
+    if order == inf:
+        found = sizes.max(axis, keepdims)
+    elif order == -inf:
+        found = sizes.min(axis, keepdims)
+    elif order == 0:
+        found = (x != 0).count_nonzero(axis, keepdims)
+    elif order == 1:
+        found = sizes.sum(axis, keepdims=keepdims)
+    elif order == 2:
+        found = _squares(x).sum(axis, keepdims=keepdims).sqrt()
+    else:
+        found = (sizes**order).sum(axis, keepdims=keepdims) ** (1 / order)
+    return as_dtype(found, dtype)
+
+
+def _squares(x: Tensor) -> Tensor:
+    if not x.dtype.is_complex:
+        return x.square()
+    return x.real.square() + x.imag.square()
+
+
+def matrix_norm(x: Tensor, /, *, keepdims: bool = NO, ord: Order = "fro", keepdim: bool | None = None) -> Tensor:
+    """New real tensor: the norm of each matrix.
+
+    `ord` is "fro" (or None) for the root of the sum of squares, "nuc" for the sum of the singular values, 2 and -2
+    for the largest and smallest of them, 1 and -1 for the largest and smallest sum of sizes in a column, `inf` and
+    `-inf` in a row. Raises ShapeError and ArgumentError.
+    (Array API 2025.12, `linalg.matrix_norm`.)
+
+    >>> import tenxor as tx
+    >>> tx.linalg.matrix_norm(tx.asarray([[1.0, -2.0], [3.0, 4.0]]), ord=1).item()
+    6.0
+    """
+    keep = truth("matrix_norm", "keepdims", one_spelling("matrix_norm", "keepdims", keepdims, "keepdim", keepdim, default=NO))
+    return _of_matrices("matrix_norm", matrices("matrix_norm", x), keep, ord)
+
+
+def _of_matrices(op: str, x: Tensor, keepdims: bool, order: Any) -> Tensor:
+    if order is None or (isinstance(order, str) and order == "fro"):
+        return _of_vectors(op, x, (-2, -1), keepdims, 2)
+    dtype = result_of(x.dtype).part
+    rows_or_columns = {1: -2, -1: -2, inf: -1, -inf: -1}
+    if not isinstance(order, str) and order in rows_or_columns:
+        axis = rows_or_columns[order]
+        sums = abs(computed(x)).sum(axis, keepdims=True)
+        found = sums.max((-2, -1), keepdims) if order > 0 else sums.min((-2, -1), keepdims)
+    elif order in ("nuc", 2, -2):
+        s = svdvals(computed(x))
+        found = s.sum(-1) if order == "nuc" else s.max(-1) if order == 2 else s.min(-1)
+        found = found.expand_dims((-2, -1)) if keepdims else found
+    else:
+        raise ArgumentError(f"{op}: there is no norm of matrices of order {order!r}; there are 'fro', 'nuc', 1, -1, 2, -2, inf and -inf")
+    return as_dtype(found, dtype)
+
+
+def norm(
+    x: Tensor,
+    /,
+    ord: Order = None,
+    axis: Axes = None,
+    keepdims: bool = NO,
+    *,
+    dim: Axes = None,
+    keepdim: bool | None = None,
+) -> Tensor:
+    """New real tensor: the norm of vectors along one axis, as `vector_norm`, or of matrices along two, as `matrix_norm`.
+
+    Without `axis` a tensor of one axis is a vector, and of two a matrix; without `ord` either, all elements are one
+    vector. Raises AxisError,
+    ShapeError and ArgumentError. (NumPy's `linalg.norm`.)
+
+    >>> import tenxor as tx
+    >>> tx.linalg.norm(tx.asarray([[3.0, 0.0], [0.0, 4.0]])).item(), tx.linalg.norm(tx.asarray([3.0, -4.0]), 1).item()
+    (5.0, 7.0)
+    """
+    x = asarray(x)
+    axis = one_spelling("norm", "axis", axis, "dim", dim)
+    keep = truth("norm", "keepdims", one_spelling("norm", "keepdims", keepdims, "keepdim", keepdim, default=NO))
+    if axis is None and ord is None:
+        return _of_vectors("norm", x, None, keep, 2)
+    axes = axes_of("norm", axis, x.ndim)
+    if len(axes) == 1:
+        return _of_vectors("norm", x, axes, keep, 2 if ord is None else ord)
+    if len(axes) != 2:
+        raise ShapeError(f"norm: shape {x.shape} has {len(axes)} axes; name one for vectors, or two for matrices")
+    found = _of_matrices("norm", x.moveaxis(axes, (-2, -1)), False, ord)
+    return found.expand_dims(axes) if keep else found
+
+
+def matrix_rank(x: Tensor, /, *, rtol: Any = None) -> Tensor:
+    """New int64 tensor: how many singular values of each matrix are not 0, that is, are more than `rtol` times the largest.
+
+    `rtol` is a number or a tensor that broadcasts with the batch, by default the dtype's eps times the longer side. Raises ShapeError.
+    (Array API 2025.12, `linalg.matrix_rank`.)
+
+    >>> import tenxor as tx
+    >>> tx.linalg.matrix_rank(tx.asarray([[1.0, 2.0], [2.0, 4.0]])).item()
+    1
+    """
+    x = matrices("matrix_rank", x)
+    s = svdvals(computed(x))
+    return (s > cutoff(s, x, rtol)).count_nonzero(-1)
+
+
+def cond(x: Tensor, /, p: Order = None) -> Tensor:
+    """New real tensor: how many times as large relative errors may become when equations with a matrix are solved:
+    its norm times that of its inverse.
+
+    `p` is the order of the norm, as of `matrix_norm`; None is 2. For 2 and -2 matrices need not be square. Of a
+    singular matrix it is inf. Raises ShapeError and ArgumentError. (NumPy's `linalg.cond`.)
+
+    >>> import tenxor as tx
+    >>> tx.linalg.cond(tx.asarray([[10.0, 0.0], [0.0, 2.0]])).item()
+    5.0
+    """
+    if p is None or p == 2 or p == -2:
+        x = matrices("cond", x)
+        s = svdvals(computed(x))
+        if 0 in x.shape[-2:]:
+            raise ShapeError(f"cond: matrices of shape {x.shape} have no elements")
+        found = s[..., -1] / s[..., 0] if p == -2 else s[..., 0] / s[..., -1]
+        return as_dtype(found, result_of(x.dtype).part)
+    x = square("cond", x)
+    known, where = computed(x), OPS["where"]
+    singular = slogdet(known).sign == 0
+    regular = Tensor._compute(where, singular.expand_dims((-2, -1)), eye(x.shape[-1], dtype=known.dtype), known)
+    found = _of_matrices("cond", known, False, p) * _of_matrices("cond", inv(regular), False, p)
+    return as_dtype(Tensor._compute(where, singular, inf, found), result_of(x.dtype).part)

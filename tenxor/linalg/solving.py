@@ -1,0 +1,194 @@
+"""Systems of linear equations, and inverses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..creation import asarray, eye, triu
+from ..dtypes import DType, finfo, promote
+from ..errors import LinearAlgebraError, ShapeError
+from ..functions.hosted import as_dtype, hosted
+from ..layout import broadcast_shapes
+from ..ops import OPS
+from ..records import NamedTuple
+from ..tensor import Tensor
+from ..tensor.arguments import truth
+from .arguments import computed, matrices, result_of, square
+from .decompositions import qr, svd
+
+BLOCK = 64  # rows of a triangular matrix that are solved in one go
+TALL = 2  # times as many rows as columns, from which on an orthonormal basis of the columns is taken first
+
+
+class LeastSquares(NamedTuple):
+    """The `solution`, the sums of squares of the `residuals`, the `rank` of each matrix and its `singular_values`."""
+
+    solution: Tensor
+    residuals: Tensor
+    rank: Tensor
+    singular_values: Tensor
+
+
+def inv(x: Tensor, /) -> Tensor:
+    """New tensor of `x`'s shape: the inverse of each square matrix.
+
+    To solve equations use `solve`, which is faster and more exact. Raises ShapeError, and LinearAlgebraError for a singular matrix.
+    (Array API 2025.12, `linalg.inv`.)
+
+    >>> import tenxor as tx
+    >>> tx.linalg.inv(tx.asarray([[2.0, 0.0], [0.0, 4.0]])).tolist()
+    [[0.5, 0.0], [0.0, 0.25]]
+    """
+    x = square("inv", x)
+    return as_dtype(hosted("inv", computed(x))[0], result_of(x.dtype))
+
+
+def solve(x1: Tensor, x2: Tensor, /) -> Tensor:
+    """New tensor: the `x` for which `x1 @ x` equals `x2`, for each square matrix.
+
+    `x2` of one axis is one right-hand side for all matrices; with more axes its last two are matrices, whose columns
+    are right-hand sides, and those before broadcast with those of `x1`. Dtypes promote. Raises ShapeError, and
+    LinearAlgebraError for a singular matrix. (Array API 2025.12, `linalg.solve`.)
+
+    >>> import tenxor as tx
+    >>> tx.linalg.solve(tx.asarray([[2.0, 1.0], [0.0, 4.0]]), tx.asarray([4.0, 8.0])).tolist()
+    [1.0, 2.0]
+    """
+    a, b, dtype = _system("solve", square("solve", x1), asarray(x2))
+    if b.ndim == 1:
+        return as_dtype(hosted("solve", a, b.expand_dims(1))[0].squeeze(-1), dtype)
+    return as_dtype(hosted("solve", a, b)[0], dtype)
+
+
+def _system(op: str, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor, DType]:
+    """Matrices and right-hand sides that fit, in one dtype to compute in, and the dtype of the result."""
+    if b.ndim == 0:
+        raise ShapeError(f"{op}: the right-hand side has no axes; give one number for each of the {a.shape[-2]} rows of shape {a.shape}")
+    axis = -1 if b.ndim == 1 else -2
+    if b.shape[axis] != a.shape[-2]:
+        raise ShapeError(
+            f"{op}: shapes {a.shape} and {b.shape} do not fit: axis -2 of the first has size {a.shape[-2]}, axis {axis} of the second"
+            f" {b.shape[axis]}; they must be equal"
+        )
+    dtype = promote(result_of(a.dtype), result_of(b.dtype), op)
+    return computed(as_dtype(a, dtype)), computed(as_dtype(b, dtype)), dtype
+
+
+def pinv(x: Tensor, /, *, rtol: Any = None) -> Tensor:
+    """New tensor of shape `(..., n, m)`: the pseudo-inverse of each matrix of `m` rows and `n` columns (Moore and Penrose's).
+
+    Singular values up to `rtol` times the largest count as 0; `rtol` is a number or a tensor that broadcasts with the
+    batch, by default the dtype's eps times the longer side. Raises ShapeError, and LinearAlgebraError for NaN and
+    infinities. (Array API 2025.12, `linalg.pinv`.)
+
+    >>> import tenxor as tx
+    >>> tx.linalg.pinv(tx.asarray([[2.0, 0.0], [0.0, 0.0]])).tolist()
+    [[0.5, 0.0], [0.0, 0.0]]
+    """
+    x = matrices("pinv", x)
+    u, s, vh = svd(computed(x), full_matrices=False)
+    weighed = vh.mT.conj() * inverted(s, cutoff(s, x, rtol)).expand_dims(-2)
+    return as_dtype(weighed @ u.mT.conj(), result_of(x.dtype))
+
+
+def cutoff(s: Tensor, x: Tensor, rtol: Any) -> Tensor:
+    """The size up to which singular values of a matrix count as 0, with an axis of size 1 for them."""
+    if rtol is None:
+        share: Any = max(x.shape[-2:]) * finfo(result_of(x.dtype)).eps
+    else:
+        share = rtol if isinstance(rtol, (int, float)) else as_dtype(asarray(rtol), s.dtype).expand_dims(-1)
+    largest = s[..., :1] if s.shape[-1] else s.sum(-1, keepdims=True)
+    found: Tensor = largest * share
+    return found
+
+
+def inverted(s: Tensor, least: Tensor) -> Tensor:
+    """1 / s, and 0 where it is no larger than `least`."""
+    kept = s > least
+    return Tensor._compute(OPS["where"], kept, 1 / Tensor._compute(OPS["where"], kept, s, 1.0), 0.0)
+
+
+def lstsq(a: Tensor, b: Tensor, /, *, rcond: Any = None) -> LeastSquares:
+    """New tensors: by the name `solution` the `x` for which `a @ x` comes closest to `b`, in the sum of squares; of several the shortest.
+
+    Matrices have shape `(..., m, n)`, and `b` is `(m,)` or `(..., m, k)`, as for `solve`; the solution is `(n,)` or
+    `(..., n, k)`. Further `residuals`, the sum of squares that is left for each right-hand side, the `rank` of each
+    matrix, as int64, and its `singular_values`, descending. Those up to `rcond` times the largest count as 0 (as
+    `rtol` of `pinv`). Raises ShapeError and LinearAlgebraError.
+    (NumPy's and PyTorch's `linalg.lstsq`; residuals are never left out.)
+
+    >>> import tenxor as tx
+    >>> found = tx.linalg.lstsq(tx.asarray([[1.0, 0.0], [1.0, 1.0], [1.0, 2.0]]), tx.asarray([1.0, 3.0, 5.0]))
+    >>> found.solution.round().tolist(), found.rank.item()
+    ([1.0, 2.0], 2)
+    """
+    a = matrices("lstsq", a)
+    given = a
+    a, b, dtype = _system("lstsq", a, asarray(b))
+    one = b.ndim == 1
+    columns = b.expand_dims(1) if one else b
+    known = columns
+    if a.shape[-2] > TALL * a.shape[-1]:
+        q, a_small = qr(a)
+        columns, small = q.mT.conj() @ columns, a_small
+    else:
+        small = a
+    u, s, vh = svd(small, full_matrices=False)
+    least = cutoff(s, as_dtype(given, dtype), rcond)
+    found = vh.mT.conj() @ ((u.mT.conj() @ columns) * inverted(s, least).expand_dims(-1))
+    missed = a @ found - known
+    left = (missed * missed.conj()).real.sum(-2) if missed.dtype.is_complex else missed.square().sum(-2)
+    found, left = as_dtype(found, dtype), as_dtype(left, dtype.part)
+    rank, s = (s > least).count_nonzero(-1), as_dtype(s, dtype.part)
+    return LeastSquares(found.squeeze(-1), left.squeeze(-1), rank, s) if one else LeastSquares(found, left, rank, s)
+
+
+def solve_triangular(a: Tensor, b: Tensor, /, *, upper: bool, left: bool = True, unitriangular: bool = False) -> Tensor:
+    """New tensor: the `x` for which `a @ x` equals `b` (`x @ a` if not `left`), where `a` is triangular: only its
+    `upper` or lower triangle is read.
+
+    Shapes and dtypes are as for `solve`; a `b` of one axis is one right-hand side. With `unitriangular` the diagonal
+    counts as ones. Raises ShapeError, and LinearAlgebraError where there is a 0 on the diagonal. (PyTorch's
+    `linalg.solve_triangular`.)
+
+    >>> import tenxor as tx
+    >>> tx.linalg.solve_triangular(tx.asarray([[2.0, 1.0], [7.0, 4.0]]), tx.asarray([4.0, 8.0]), upper=True).tolist()
+    [1.0, 2.0]
+    """
+    a, b = square("solve_triangular", a), asarray(b)
+    upper = truth("solve_triangular", "upper", upper)
+    if not truth("solve_triangular", "left", left):
+        if b.ndim < 2:
+            return solve_triangular(a.mT, b, upper=not upper, unitriangular=unitriangular)
+        return solve_triangular(a.mT, b.mT, upper=not upper, unitriangular=unitriangular).mT
+    a, b, dtype = _system("solve_triangular", a, b)
+    if b.ndim == 1:
+        columns = solve_triangular(a, b.expand_dims(1), upper=upper, unitriangular=unitriangular)
+        return as_dtype(columns.squeeze(-1), dtype)
+    if not upper:  # seen from its end it is an upper one, whose equations LAPACK solves without exchanging rows
+        a, b = a.flip((-2, -1)), b.flip(-2)
+    try:
+        found = _from_the_end(a, b, truth("solve_triangular", "unitriangular", unitriangular))
+    except LinearAlgebraError:
+        raise LinearAlgebraError(
+            "solve_triangular: a triangular matrix with 0 on its diagonal is singular; tx.linalg.lstsq takes such matrices"
+        ) from None
+    return as_dtype(found if upper else found.flip(-2), dtype)
+
+
+def _from_the_end(a: Tensor, b: Tensor, ones: bool) -> Tensor:
+    """The solution for upper triangular matrices: block by block from the last, each put into the equations before it."""
+    size = a.shape[-1]
+    try:
+        batch = broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    except ShapeError as error:
+        raise ShapeError(f"solve_triangular: shapes {a.shape} and {b.shape} do not fit: before the last axes, {error}") from None
+    x = b.expand((*batch, *b.shape[-2:])).copy()
+    for end in range(size, 0, -BLOCK):
+        begin = max(0, end - BLOCK)
+        block = a[..., begin:end, begin:end]
+        block = triu(block, k=1) + eye(end - begin, dtype=a.dtype) if ones else triu(block)
+        solved = hosted("solve", block, x[..., begin:end, :])[0]
+        x[..., begin:end, :] = solved
+        x[..., :begin, :] -= a[..., :begin, begin:end] @ solved
+    return x

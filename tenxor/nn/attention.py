@@ -1,0 +1,86 @@
+"""Attention of several heads, with a cache of keys and values for texts that grow."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .. import random
+from ..creation import empty
+from ..dtypes import float32
+from ..errors import ArgumentError, ShapeError
+from ..functions.attention import scaled_dot_product_attention
+from .layers import Linear
+from .module import Module
+
+__all__ = ["KeyValueCache", "MultiHeadAttention"]
+
+
+class KeyValueCache:
+    """Keys and values of up to `length` steps: written in place as they come, and read as views."""
+
+    def __init__(self, batch: int, heads: int, length: int, width: int, dtype: object = float32) -> None:
+        self.keys = empty((batch, heads, length, width), dtype=dtype)
+        self.values = empty((batch, heads, length, width), dtype=dtype)
+        self.used = 0
+
+    def append(self, keys: Any, values: Any) -> tuple[Any, Any]:
+        """Put some steps, (batch, heads, steps, width), behind those that there are; views of all. ShapeError if there is no room."""
+        end = self.used + keys.shape[2]
+        if end > self.keys.shape[2]:
+            raise ShapeError(f"KeyValueCache: there is room for {self.keys.shape[2]} steps, and these would be {end}")
+        self.keys[:, :, self.used : end] = keys
+        self.values[:, :, self.used : end] = values
+        self.used = end
+        return self.keys[:, :, :end], self.values[:, :, :end]
+
+
+class MultiHeadAttention(Module):
+    """Attention from (N, L, embed_dim), in `num_heads` parts of it side by side.
+
+    `forward(query, key=None, value=None, ...)` takes the query for key and value if they are not given. `attn_mask` is as in
+    `tx.scaled_dot_product_attention`; with `is_causal` each step sees the earlier ones alone. With a `cache` the new steps' keys and values
+    are put behind those in it, and all of them are seen.
+
+    >>> import tenxor as tx
+    >>> tx.nn.MultiHeadAttention(8, 2)(tx.ones((1, 5, 8), dtype=tx.float32), is_causal=True).shape
+    (1, 5, 8)
+
+    A. Vaswani et al.: Attention is all you need, 2017 (arXiv:1706.03762).
+    """
+
+    def __init__(
+        self, embed_dim: int, num_heads: int, bias: bool = True, *, dtype: object = float32, generator: random.Generator | None = None
+    ) -> None:
+        if embed_dim % num_heads:
+            raise ArgumentError(f"MultiHeadAttention: {num_heads} heads do not divide embed_dim {embed_dim}; use a divisor")
+        self.num_heads = num_heads
+        self.to_query, self.to_key, self.to_value, self.to_result = [
+            Linear(embed_dim, embed_dim, bias, dtype=dtype, generator=generator) for _ in range(4)
+        ]
+
+    def forward(
+        self,
+        query: Any,
+        key: Any = None,
+        value: Any = None,
+        attn_mask: Any = None,
+        is_causal: bool = False,
+        cache: KeyValueCache | None = None,
+    ) -> Any:
+        key = query if key is None else key
+        value = key if value is None else value
+        q, k, v = self._heads(self.to_query(query)), self._heads(self.to_key(key)), self._heads(self.to_value(value))
+        if cache is not None:
+            if is_causal and q.shape[2] > 1 and cache.used:
+                raise ArgumentError("MultiHeadAttention: with a cache that has steps in it, give one step at a time, or an attn_mask")
+            is_causal = is_causal and q.shape[2] > 1
+            k, v = cache.append(k, v)
+        found = scaled_dot_product_attention(q, k, v, attn_mask, is_causal=is_causal)
+        return self.to_result(found.moveaxis(1, 2).reshape((*query.shape[:2], -1)))
+
+    def _heads(self, x: Any) -> Any:
+        """From (N, L, width) to (N, heads, L, width / heads)."""
+        return x.unflatten(-1, (self.num_heads, -1)).moveaxis(2, 1)
+
+    def extra_repr(self) -> str:
+        return f"{self.to_query.weight.shape[0]}, num_heads={self.num_heads}"

@@ -1,0 +1,281 @@
+"""Functions that networks are made of, without parameters of their own: activations, normalisations, losses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .. import random
+from ..creation import arange, asarray
+from ..dtypes import float32
+from ..errors import ArgumentError, DTypeError, ShapeError
+from ..functions import elementwise
+from ..functions.neural import log_softmax
+from ..functions.selecting import take, take_along_axis
+
+__all__ = [
+    "binary_cross_entropy",
+    "binary_cross_entropy_with_logits",
+    "cross_entropy",
+    "dropout",
+    "elu",
+    "embedding",
+    "group_norm",
+    "hardsigmoid",
+    "hardswish",
+    "huber_loss",
+    "kl_div",
+    "l1_loss",
+    "layer_norm",
+    "leaky_relu",
+    "linear",
+    "mish",
+    "mse_loss",
+    "nll_loss",
+    "one_hot",
+    "rms_norm",
+    "selu",
+]
+
+_op: Any = elementwise.FUNCTIONS
+
+
+# --- activations ------------------------------------------------------------------------------------------------------
+
+
+def leaky_relu(x: Any, negative_slope: float = 0.01) -> Any:
+    """New tensor: x where positive, else `negative_slope * x`.
+
+    >>> import tenxor as tx
+    >>> tx.nn.functional.leaky_relu(tx.asarray([-1.0, 2.0])).tolist()
+    [-0.01, 2.0]
+    """
+    return _op["where"](x > 0, x, x * negative_slope)
+
+
+def elu(x: Any, alpha: float = 1.0) -> Any:
+    """New tensor: x where positive, else `alpha * (exp(x) - 1)`."""
+    return _op["where"](x > 0, x, _op["expm1"](_op["minimum"](x, 0.0)) * alpha)
+
+
+def selu(x: Any) -> Any:
+    """New tensor: `elu` scaled so that means of 0 and variances of 1 stay so (G. Klambauer et al., 2017, arXiv:1706.02515)."""
+    return elu(x, 1.6732632423543772) * 1.0507009873554805
+
+
+def hardsigmoid(x: Any) -> Any:
+    """New tensor: (x + 3) / 6, held between 0 and 1."""
+    return (x / 6.0 + 0.5).clip(0.0, 1.0)
+
+
+def hardswish(x: Any) -> Any:
+    """New tensor: x times `hardsigmoid` of it."""
+    return x * hardsigmoid(x)
+
+
+def mish(x: Any) -> Any:
+    """New tensor: x * tanh(softplus(x)) (D. Misra, 2019, arXiv:1908.08681)."""
+    return x * _op["tanh"](_op["softplus"](x))
+
+
+# --- layers -----------------------------------------------------------------------------------------------------------
+
+
+def linear(x: Any, weight: Any, bias: Any = None) -> Any:
+    """New tensor: `x @ weight.T + bias`, for x (..., in), weight (out, in) and bias (out,)."""
+    if x.ndim == 0 or x.shape[-1] != weight.shape[-1]:
+        raise ShapeError(f"linear: x of shape {x.shape} and weight of shape {weight.shape}: their last axes, the inputs, must be equal")
+    found = x @ weight.mT
+    return found if bias is None else found + bias
+
+
+def embedding(indices: Any, weight: Any) -> Any:
+    """New tensor: the rows of `weight`, (count, width), at indices of any shape: of that shape followed by the width."""
+    indices = asarray(indices)
+    if not indices.dtype.is_integer:
+        raise DTypeError(f"embedding: indices are integers, not {indices.dtype}")
+    return take(weight, indices.reshape(-1), axis=0).reshape((*indices.shape, weight.shape[-1]))
+
+
+def dropout(x: Any, p: float = 0.5, training: bool = True, generator: random.Generator | None = None) -> Any:
+    """New tensor: each element 0 with probability `p`, else divided by 1 - p; `x` itself if not `training`."""
+    if not 0.0 <= p <= 1.0:
+        raise ArgumentError(f"dropout: p is a probability, from 0 to 1, not {p}")
+    if not training or p == 0.0:
+        return x
+    draw = (random.Generator() if generator is None else generator).random(x.shape, dtype=float32)
+    return _op["where"](draw >= p, x * (1.0 / (1.0 - p) if p < 1.0 else 0.0), 0.0)
+
+
+def layer_norm(x: Any, normalized_shape: int | tuple[int, ...], weight: Any = None, bias: Any = None, eps: float = 1e-5) -> Any:
+    """New tensor: x less its mean, over its standard deviation, over the last axes, which have `normalized_shape`; times weight plus bias.
+
+    J. Ba, J. Kiros, G. Hinton: Layer normalization, 2016 (arXiv:1607.06450).
+    """
+    shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+    if x.shape[x.ndim - len(shape) :] != shape:
+        raise ShapeError(f"layer_norm: the last axes of shape {x.shape} are to be {shape}")
+    return _scaled(_normalized(x, tuple(range(-len(shape), 0)), eps), weight, bias)
+
+
+def rms_norm(x: Any, normalized_shape: int | tuple[int, ...], weight: Any = None, eps: float = 1e-6) -> Any:
+    """New tensor: x over the root of its mean square, over the last axes, which have `normalized_shape`; times weight.
+
+    B. Zhang, R. Sennrich: Root mean square layer normalization, 2019 (arXiv:1910.07467).
+    """
+    shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+    if x.shape[x.ndim - len(shape) :] != shape:
+        raise ShapeError(f"rms_norm: the last axes of shape {x.shape} are to be {shape}")
+    size = (x * x).mean(axis=tuple(range(-len(shape), 0)), keepdims=True)
+    return _scaled(x * (size + eps).rsqrt(), weight, None)
+
+
+def group_norm(x: Any, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5) -> Any:
+    """New tensor: x, (N, C, ...), normalised as by `layer_norm` over each of `num_groups` groups of channels and all that
+    follows; times weight plus bias, (C,) each.
+
+    Y. Wu, K. He: Group normalization, 2018 (arXiv:1803.08494).
+    """
+    if x.ndim < 2 or x.shape[1] % num_groups:
+        raise ShapeError(f"group_norm: {num_groups} groups do not divide the channels of shape {x.shape}, its axis 1")
+    groups = x.reshape((x.shape[0], num_groups, -1))
+    found = _normalized(groups, (-1,), eps).reshape(x.shape)
+    beside = (-1, *(1,) * (x.ndim - 2))
+    return _scaled(found, None if weight is None else weight.reshape(beside), None if bias is None else bias.reshape(beside))
+
+
+def _normalized(x: Any, axes: tuple[int, ...], eps: float) -> Any:
+    apart = x - x.mean(axis=axes, keepdims=True)
+    return apart * ((apart * apart).mean(axis=axes, keepdims=True) + eps).rsqrt()
+
+
+def _scaled(x: Any, weight: Any, bias: Any) -> Any:
+    if weight is not None:
+        x = x * weight
+    return x if bias is None else x + bias
+
+
+def one_hot(indices: Any, num_classes: int | None = None, dtype: object = float32) -> Any:
+    """New tensor: for each index a row of zeros with a 1 in its place, of `num_classes` elements (by default one more than the
+    largest index).
+
+    >>> import tenxor as tx
+    >>> tx.nn.functional.one_hot(tx.asarray([2, 0])).tolist()
+    [[0.0, 0.0, 1.0], [1.0, 0.0, 0.0]]
+    """
+    indices = asarray(indices)
+    if not indices.dtype.is_integer:
+        raise DTypeError(f"one_hot: indices are integers, not {indices.dtype}")
+    if num_classes is None:
+        num_classes = int(indices.max().item()) + 1 if indices.size else 0
+    return (indices.expand_dims(-1) == arange(num_classes)).astype(dtype)
+
+
+# --- losses -----------------------------------------------------------------------------------------------------------
+
+
+def _reduced(op: str, loss: Any, reduction: str) -> Any:
+    if reduction == "mean":
+        return loss.mean()
+    if reduction == "sum":
+        return loss.sum()
+    if reduction == "none":
+        return loss
+    raise ArgumentError(f'{op}: reduction is "mean", "sum" or "none", not {reduction!r}')
+
+
+def _both(op: str, prediction: Any, target: Any) -> Any:
+    """The target, which must have the shape of the prediction: that one is broadcast to the other is never meant."""
+    target = asarray(target)
+    if prediction.shape != target.shape:
+        raise ShapeError(
+            f"{op}: the prediction has shape {prediction.shape}, the target {target.shape}; they must be equal: use reshape or squeeze"
+        )
+    return target
+
+
+def mse_loss(prediction: Any, target: Any, reduction: str = "mean") -> Any:
+    """New tensor: the squared differences, their mean, or their sum. ShapeError unless the shapes are equal.
+
+    >>> import tenxor as tx
+    >>> tx.nn.functional.mse_loss(tx.asarray([1.0, 2.0]), tx.asarray([1.0, 4.0])).item()
+    2.0
+    """
+    target = _both("mse_loss", prediction, target)
+    return _reduced("mse_loss", _op["square"](prediction - target), reduction)
+
+
+def l1_loss(prediction: Any, target: Any, reduction: str = "mean") -> Any:
+    """New tensor: the absolute differences, their mean, or their sum. ShapeError unless the shapes are equal."""
+    target = _both("l1_loss", prediction, target)
+    return _reduced("l1_loss", abs(prediction - target), reduction)
+
+
+def huber_loss(prediction: Any, target: Any, reduction: str = "mean", delta: float = 1.0) -> Any:
+    """New tensor: half the squared differences where these are below `delta`, and beyond it straight lines; mean, sum, or as they are."""
+    apart = abs(prediction - _both("huber_loss", prediction, target))
+    return _reduced("huber_loss", _op["where"](apart < delta, apart * apart * 0.5, (apart - delta * 0.5) * delta), reduction)
+
+
+def binary_cross_entropy(prediction: Any, target: Any, reduction: str = "mean") -> Any:
+    """New tensor: -(t log p + (1 - t) log(1 - p)) for probabilities p; logarithms are held above -100, as in PyTorch. ShapeError
+    unless shapes are equal.
+    """
+    target = _both("binary_cross_entropy", prediction, target)
+    yes, no = _op["log"](prediction).clip(-100.0), _op["log1p"](-prediction).clip(-100.0)
+    return _reduced("binary_cross_entropy", -(yes * target + no * (1.0 - target)), reduction)
+
+
+def binary_cross_entropy_with_logits(prediction: Any, target: Any, reduction: str = "mean") -> Any:
+    """New tensor: `binary_cross_entropy` of sigmoid(prediction), exact where that is 0 or 1. ShapeError unless shapes are equal."""
+    target = _both("binary_cross_entropy_with_logits", prediction, target)
+    return _reduced("binary_cross_entropy_with_logits", _op["softplus"](prediction) - prediction * target, reduction)
+
+
+def cross_entropy(logits: Any, target: Any, reduction: str = "mean", label_smoothing: float = 0.0) -> Any:
+    """New tensor: minus the logarithm of the probability that `log_softmax` gives the target, over the last axis.
+
+    `logits` are (..., classes); `target` are classes, integers of the shape of all other axes, or probabilities of the logits'
+    shape. With `label_smoothing` that much of each target is spread over all classes. DTypeError and ShapeError for other
+    targets. PyTorch has the classes on axis 1.
+
+    >>> import tenxor as tx
+    >>> round(tx.nn.functional.cross_entropy(tx.zeros((2, 4)), tx.asarray([0, 3])).item(), 4)
+    1.3863
+    """
+    target = asarray(target)
+    if target.dtype.is_integer:
+        if target.shape != logits.shape[:-1]:
+            raise ShapeError(
+                f"cross_entropy: logits of shape {logits.shape} need classes of shape {logits.shape[:-1]}, not {target.shape};"
+                " classes are on the last axis of the logits"
+            )
+        logs = log_softmax(logits, axis=-1)
+        found = -take_along_axis(logs, target.expand_dims(-1), axis=-1).squeeze(-1)
+        if label_smoothing:
+            found = found * (1.0 - label_smoothing) - logs.mean(axis=-1) * label_smoothing
+    elif target.dtype.is_float:
+        target = _both("cross_entropy", logits, target)
+        if label_smoothing:
+            target = target * (1.0 - label_smoothing) + label_smoothing / logits.shape[-1]
+        found = -(log_softmax(logits, axis=-1) * target).sum(axis=-1)
+    else:
+        raise DTypeError(f"cross_entropy: the target is classes, integers, or probabilities, floats; not {target.dtype}")
+    return _reduced("cross_entropy", found, reduction)
+
+
+def nll_loss(logs: Any, target: Any, reduction: str = "mean") -> Any:
+    """New tensor: minus the logarithm at the class, for logarithms of probabilities (..., classes) and classes of all other axes' shape."""
+    target = asarray(target)
+    if target.shape != logs.shape[:-1]:
+        raise ShapeError(f"nll_loss: logarithms of shape {logs.shape} need classes of shape {logs.shape[:-1]}, not {target.shape}")
+    return _reduced("nll_loss", -take_along_axis(logs, target.expand_dims(-1), axis=-1).squeeze(-1), reduction)
+
+
+def kl_div(logs: Any, target: Any, reduction: str = "mean") -> Any:
+    """New tensor: t (log t - l) for logarithms l of probabilities, and probabilities t; 0 where t is 0. ShapeError unless shapes
+    are equal.
+    """
+    target = _both("kl_div", logs, target)
+    some = target > 0
+    own = _op["where"](some, target, 1.0)
+    return _reduced("kl_div", _op["where"](some, own * (_op["log"](own) - logs), 0.0), reduction)

@@ -1,0 +1,151 @@
+"""Layers over graphs: nodes with features, and edges from one node to another, as a list or as a matrix.
+
+A list of edges is an integer tensor (2, E), from where and to where; a matrix `adjacency` (N, N) has in row `i` what node `i`
+hears of. What nodes hear is added up by segments, the edges that lead to them, so nothing of size N x N is made for a list.
+"""
+
+from __future__ import annotations
+
+from math import inf
+from typing import Any
+
+from .. import random
+from ..creation import asarray, empty, eye, full, zeros
+from ..dtypes import boolean, float32
+from ..errors import DTypeError, ShapeError
+from ..functions import elementwise
+from ..functions.neural import softmax
+from ..functions.scattering import index_add, scatter_reduce
+from ..node import untracked
+from . import functional, init
+from .layers import Linear
+from .module import Module, Parameter
+
+__all__ = ["GATv2", "GCN", "segment_softmax", "segment_sum"]
+
+_op: Any = elementwise.FUNCTIONS
+
+
+def segment_sum(values: Any, segments: Any, count: int) -> Any:
+    """New tensor: the sums of the rows of `values`, (E, ...), that belong to each of `count` segments, whose numbers are `segments`, (E,).
+
+    >>> import tenxor as tx
+    >>> tx.nn.segment_sum(tx.asarray([1.0, 2.0, 5.0]), tx.asarray([1, 1, 0]), 3).tolist()
+    [5.0, 3.0, 0.0]
+    """
+    return index_add(zeros((count, *values.shape[1:]), dtype=values.dtype), 0, segments, values)
+
+
+def segment_softmax(values: Any, segments: Any, count: int) -> Any:
+    """New tensor: exp(values) over its sum in each segment, without overflow; shapes as in `segment_sum`."""
+    with untracked():  # it makes no difference to the result
+        at = segments.reshape((-1, *(1,) * (values.ndim - 1))).expand(values.shape)
+        highest = scatter_reduce(full((count, *values.shape[1:]), -inf, dtype=values.dtype), 0, at, values.detach(), "amax")
+    powers = _op["exp"](values - highest[segments])
+    return powers / segment_sum(powers, segments, count)[segments]
+
+
+def _edges(op: str, edges: Any) -> tuple[Any, Any]:
+    edges = asarray(edges)
+    if edges.ndim != 2 or edges.shape[0] != 2:
+        raise ShapeError(f"{op}: edges are (2, E), from where and to where, not {edges.shape}")
+    if not edges.dtype.is_integer:
+        raise DTypeError(f"{op}: edges are integers, not {edges.dtype}; a matrix is given as adjacency")
+    return edges[0], edges[1]
+
+
+class GCN(Module):
+    """Graph convolution: each node's features, and those of its neighbours, weighted by 1 / sqrt(degree) of both, through one affine map.
+
+    `forward(x, edges)` or `forward(x, adjacency=matrix)` takes (N, in_features) and gives (N, out_features). Each node hears itself, too.
+
+    T. Kipf, M. Welling: Semi-supervised classification with graph convolutional networks, 2017 (arXiv:1609.02907).
+    """
+
+    def __init__(
+        self, in_features: int, out_features: int, bias: bool = True, *, dtype: object = float32, generator: random.Generator | None = None
+    ) -> None:
+        self.affine = Linear(in_features, out_features, bias=False, dtype=dtype, generator=generator)
+        init.xavier_uniform_(self.affine.weight, generator=generator)
+        self.bias = Parameter(zeros(out_features, dtype=dtype)) if bias else None
+
+    def forward(self, x: Any, edges: Any = None, *, adjacency: Any = None) -> Any:
+        h, count = self.affine(x), x.shape[0]
+        if adjacency is not None:
+            heard = asarray(adjacency).astype(h.dtype)
+            scale = (heard.sum(axis=1) + 1.0).rsqrt().expand_dims(1)
+            found = (heard @ (h * scale) + h * scale) * scale
+        else:
+            source, target = _edges("GCN", edges)
+            degree = segment_sum(full(target.shape, 1.0, dtype=h.dtype), target, count) + 1.0
+            scale = degree.rsqrt().expand_dims(1)
+            found = (segment_sum((h * scale)[source], target, count) + h * scale) * scale
+        return found if self.bias is None else found + self.bias
+
+
+class GATv2(Module):
+    """Graph attention: each node's neighbours, and itself, weighted by a softmax over `a . leaky_relu(W_source x_j + W_target
+    x_i)`, in `num_heads` parts.
+
+    `forward(x, edges)` or `forward(x, adjacency=matrix)` takes (N, in_features) and gives (N, num_heads * out_features), or the
+    mean of the heads, (N, out_features), unless they are `joined`.
+
+    S. Brody, U. Alon, E. Yahav: How attentive are graph attention networks?, 2022 (arXiv:2105.14491).
+    """
+
+    def __init__(
+        self,
+        in_features: int,
+        out_features: int,
+        num_heads: int = 1,
+        joined: bool = True,
+        negative_slope: float = 0.2,
+        *,
+        dtype: object = float32,
+        generator: random.Generator | None = None,
+    ) -> None:
+        self.num_heads, self.joined, self.negative_slope = num_heads, joined, negative_slope
+        self.from_source = Linear(in_features, num_heads * out_features, dtype=dtype, generator=generator)
+        self.from_target = Linear(in_features, num_heads * out_features, dtype=dtype, generator=generator)
+        for part in (self.from_source, self.from_target):
+            init.xavier_uniform_(part.weight, generator=generator)
+        self.attention = Parameter(init.xavier_uniform_(empty((num_heads, out_features), dtype=dtype), generator=generator))
+        self.bias = Parameter(zeros(num_heads * out_features if joined else out_features, dtype=dtype))
+
+    def forward(self, x: Any, edges: Any = None, *, adjacency: Any = None) -> Any:
+        """The new features of each node."""
+        heads = (self.num_heads, -1)
+        source, target = self.from_source(x).unflatten(-1, heads), self.from_target(x).unflatten(-1, heads)  # (N, heads, features)
+        if adjacency is not None:
+            found = self._of_matrix(source, target, asarray(adjacency))
+        else:
+            found = self._of_edges(source, target, *_edges("GATv2", edges))
+        return (found.reshape((x.shape[0], -1)) if self.joined else found.mean(axis=1)) + self.bias
+
+    def _scores(self, source: Any, target: Any) -> Any:
+        return (functional.leaky_relu(source + target, self.negative_slope) * self.attention).sum(axis=-1)
+
+    def _of_edges(self, source: Any, target: Any, start: Any, end: Any) -> Any:
+        count = source.shape[0]
+        own = self._scores(source, target)  # of each node with itself
+        along = self._scores(source[start], target[end])  # (E, heads)
+        with untracked():
+            at = end.expand_dims(1).expand(along.shape)
+            highest = scatter_reduce(own.detach(), 0, at, along.detach(), "amax")
+        own, along = _op["exp"](own - highest), _op["exp"](along - highest[end])
+        total = segment_sum(along, end, count) + own
+        heard = segment_sum(along.expand_dims(-1) * source[start], end, count) + own.expand_dims(-1) * source
+        return heard / total.expand_dims(-1)
+
+    def _of_matrix(self, source: Any, target: Any, adjacency: Any) -> Any:
+        count = source.shape[0]
+        if adjacency.shape != (count, count):
+            raise ShapeError(f"GATv2: adjacency of shape {adjacency.shape} is to be ({count}, {count}), one row and column for each node")
+        heard = (adjacency != 0).expand_dims(-1)
+        itself = eye(count, dtype=boolean).expand_dims(-1)
+        scores = self._scores(source.expand_dims(0), target.expand_dims(1))  # (N to, N from, heads)
+        weights = softmax(_op["where"](heard | itself, scores, -inf), axis=1)
+        return (weights.expand_dims(-1) * source.expand_dims(0)).sum(axis=1)
+
+    def extra_repr(self) -> str:
+        return f"{self.from_source.weight.shape[1]}, {self.attention.shape[1]}, num_heads={self.num_heads}"

@@ -1,0 +1,270 @@
+"""Layers of one step: affine maps, convolutions, pooling, embeddings, dropout and normalisations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod, sqrt
+from typing import Any
+
+from .. import random
+from ..creation import empty, ones, zeros
+from ..dtypes import float32
+from ..errors import ArgumentError, ShapeError
+from ..functions.convolution import conv1d, conv2d
+from ..functions.differentiation import no_grad
+from ..functions.pooling import avg_pool2d, max_pool2d
+from . import functional, init
+from .module import Module, Parameter
+
+__all__ = [
+    "AvgPool2d",
+    "BatchNorm1d",
+    "BatchNorm2d",
+    "Conv1d",
+    "Conv2d",
+    "Dropout",
+    "Embedding",
+    "Flatten",
+    "GroupNorm",
+    "Lambda",
+    "LayerNorm",
+    "Linear",
+    "MaxPool2d",
+    "RMSNorm",
+]
+
+Ints = int | tuple[int, ...]
+Source = random.Generator | None
+
+
+def _weights(shape: tuple[int, ...], dtype: object, generator: Source, bias: int | None) -> tuple[Any, Any]:
+    """A weight and perhaps a bias, uniform within 1 / sqrt(fan_in)."""
+    bound = 1.0 / sqrt(max(prod(shape[1:]), 1))
+    weight = Parameter(init.uniform_(empty(shape, dtype=dtype), -bound, bound, generator))
+    return weight, None if bias is None else Parameter(init.uniform_(empty(bias, dtype=dtype), -bound, bound, generator))
+
+
+class Linear(Module):
+    """`x @ weight.T + bias`: from (..., in_features) to (..., out_features).
+
+    >>> import tenxor as tx
+    >>> tx.nn.Linear(3, 2)
+    Linear(3, 2)  # 8 parameters
+    """
+
+    def __init__(
+        self, in_features: int, out_features: int, bias: bool = True, *, dtype: object = float32, generator: Source = None
+    ) -> None:
+        self.weight, self.bias = _weights((out_features, in_features), dtype, generator, out_features if bias else None)
+
+    def forward(self, x: Any) -> Any:
+        return functional.linear(x, self.weight, self.bias)
+
+    def extra_repr(self) -> str:
+        return f"{self.weight.shape[1]}, {self.weight.shape[0]}"
+
+
+class _Convolution(Module):
+    function: Callable[..., Any]
+    space: int
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: Ints,
+        stride: Ints = 1,
+        padding: Ints | str = 0,
+        dilation: Ints = 1,
+        groups: int = 1,
+        bias: bool = True,
+        *,
+        dtype: object = float32,
+        generator: Source = None,
+    ) -> None:
+        kernel = (kernel_size,) * self.space if isinstance(kernel_size, int) else tuple(kernel_size)
+        if in_channels % groups or out_channels % groups:
+            raise ArgumentError(
+                f"{type(self).__name__}: {groups} groups do not divide {in_channels} and {out_channels} channels; use a common divisor"
+            )
+        shape = (out_channels, in_channels // groups, *kernel)
+        self.weight, self.bias = _weights(shape, dtype, generator, out_channels if bias else None)
+        self.stride, self.padding, self.dilation, self.groups = stride, padding, dilation, groups
+
+    def forward(self, x: Any) -> Any:
+        how = {"stride": self.stride, "padding": self.padding, "dilation": self.dilation, "groups": self.groups}
+        return type(self).function(x, self.weight, self.bias, **how)
+
+    def extra_repr(self) -> str:
+        out, into, *kernel = self.weight.shape
+        return f"{into * self.groups}, {out}, kernel_size={tuple(kernel)}, stride={self.stride}, padding={self.padding}"
+
+
+class Conv1d(_Convolution):
+    """`tx.conv1d` with a weight and bias of its own: from (N, in_channels, L)."""
+
+    function, space = staticmethod(conv1d), 1
+
+
+class Conv2d(_Convolution):
+    """`tx.conv2d` with a weight and bias of its own: from (N, in_channels, H, W).
+
+    >>> import tenxor as tx
+    >>> tx.nn.Conv2d(3, 8, 3, padding=1)(tx.ones((2, 3, 5, 5), dtype=tx.float32)).shape
+    (2, 8, 5, 5)
+    """
+
+    function, space = staticmethod(conv2d), 2
+
+
+class MaxPool2d(Module):
+    """`tx.max_pool2d`."""
+
+    def __init__(self, kernel_size: Ints, stride: Ints | None = None, padding: Ints = 0) -> None:
+        self.kernel_size, self.stride, self.padding = kernel_size, stride, padding
+
+    def forward(self, x: Any) -> Any:
+        return max_pool2d(x, self.kernel_size, self.stride, self.padding)
+
+
+class AvgPool2d(Module):
+    """`tx.avg_pool2d`."""
+
+    def __init__(self, kernel_size: Ints, stride: Ints | None = None, padding: Ints = 0) -> None:
+        self.kernel_size, self.stride, self.padding = kernel_size, stride, padding
+
+    def forward(self, x: Any) -> Any:
+        return avg_pool2d(x, self.kernel_size, self.stride, self.padding)
+
+
+class Flatten(Module):
+    """All axes from the second on as one."""
+
+    def forward(self, x: Any) -> Any:
+        return x.reshape((x.shape[0], -1))
+
+
+class Lambda(Module):
+    """Any function as a module."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function = function
+
+    def forward(self, *args: Any) -> Any:
+        return self.function(*args)
+
+    def extra_repr(self) -> str:
+        return str(getattr(self.function, "__name__", self.function))
+
+
+class Dropout(Module):
+    """`functional.dropout` while it is trained; after `eval()` it leaves everything as it is."""
+
+    def __init__(self, p: float = 0.5, *, generator: Source = None) -> None:
+        self.p, self.generator = p, generator
+
+    def forward(self, x: Any) -> Any:
+        return functional.dropout(x, self.p, self.training, self.generator)
+
+    def extra_repr(self) -> str:
+        return f"p={self.p}"
+
+
+class Embedding(Module):
+    """A row of numbers for each index: from integers of any shape to that shape followed by `embedding_dim`."""
+
+    def __init__(self, num_embeddings: int, embedding_dim: int, *, dtype: object = float32, generator: Source = None) -> None:
+        self.weight = Parameter(init.normal_(empty((num_embeddings, embedding_dim), dtype=dtype), generator=generator))
+
+    def forward(self, indices: Any) -> Any:
+        return functional.embedding(indices, self.weight)
+
+    def extra_repr(self) -> str:
+        return f"{self.weight.shape[0]}, {self.weight.shape[1]}"
+
+
+class LayerNorm(Module):
+    """`functional.layer_norm` over the last axes, which have `normalized_shape`."""
+
+    def __init__(self, normalized_shape: Ints, eps: float = 1e-5, bias: bool = True, *, dtype: object = float32) -> None:
+        self.shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+        self.eps = eps
+        self.weight = Parameter(ones(self.shape, dtype=dtype))
+        self.bias = Parameter(zeros(self.shape, dtype=dtype)) if bias else None
+
+    def forward(self, x: Any) -> Any:
+        return functional.layer_norm(x, self.shape, self.weight, self.bias, self.eps)
+
+    def extra_repr(self) -> str:
+        return f"{self.shape}"
+
+
+class RMSNorm(Module):
+    """`functional.rms_norm` over the last axes, which have `normalized_shape`."""
+
+    def __init__(self, normalized_shape: Ints, eps: float = 1e-6, *, dtype: object = float32) -> None:
+        self.shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+        self.eps = eps
+        self.weight = Parameter(ones(self.shape, dtype=dtype))
+
+    def forward(self, x: Any) -> Any:
+        return functional.rms_norm(x, self.shape, self.weight, self.eps)
+
+    def extra_repr(self) -> str:
+        return f"{self.shape}"
+
+
+class GroupNorm(Module):
+    """`functional.group_norm` of `num_groups` groups of `num_channels` channels."""
+
+    def __init__(self, num_groups: int, num_channels: int, eps: float = 1e-5, *, dtype: object = float32) -> None:
+        self.num_groups, self.eps = num_groups, eps
+        self.weight, self.bias = Parameter(ones(num_channels, dtype=dtype)), Parameter(zeros(num_channels, dtype=dtype))
+
+    def forward(self, x: Any) -> Any:
+        return functional.group_norm(x, self.num_groups, self.weight, self.bias, self.eps)
+
+    def extra_repr(self) -> str:
+        return f"{self.num_groups}, {self.weight.size}"
+
+
+class _BatchNorm(Module):
+    """Each channel less its mean over the batch, over its standard deviation; in use, those met in training, averaged."""
+
+    axes: tuple[int, ...]
+
+    def __init__(self, num_features: int, eps: float = 1e-5, momentum: float = 0.1, *, dtype: object = float32) -> None:
+        self.eps, self.momentum = eps, momentum
+        self.weight, self.bias = Parameter(ones(num_features, dtype=dtype)), Parameter(zeros(num_features, dtype=dtype))
+        self.running_mean, self.running_var = zeros(num_features, dtype=dtype), ones(num_features, dtype=dtype)
+
+    def forward(self, x: Any) -> Any:
+        if x.ndim < 2 or x.shape[1] != self.weight.size:
+            raise ShapeError(f"{type(self).__name__}: x of shape {x.shape} is to have {self.weight.size} channels on axis 1")
+        axes = (0, *range(2, x.ndim))
+        beside = (-1, *(1,) * (x.ndim - 2))
+        if not self.training:
+            apart = x - self.running_mean.reshape(beside)
+            return apart * ((self.running_var + self.eps).rsqrt() * self.weight).reshape(beside) + self.bias.reshape(beside)
+        mean = x.mean(axis=axes, keepdims=True)
+        apart = x - mean
+        variance = (apart * apart).mean(axis=axes, keepdims=True)
+        count = x.size // self.weight.size
+        if count < 2:
+            raise ShapeError(f"{type(self).__name__}: a batch of shape {x.shape} has one number a channel; training needs more")
+        with no_grad():
+            rest = 1.0 - self.momentum
+            self.running_mean[...] = self.running_mean * rest + mean.reshape(-1) * self.momentum
+            self.running_var[...] = self.running_var * rest + variance.reshape(-1) * (self.momentum * count / (count - 1))
+        return apart * (variance + self.eps).rsqrt() * self.weight.reshape(beside) + self.bias.reshape(beside)
+
+    def extra_repr(self) -> str:
+        return str(self.weight.size)
+
+
+class BatchNorm1d(_BatchNorm):
+    """Batch normalisation of (N, C) or (N, C, L) (S. Ioffe, C. Szegedy, 2015, arXiv:1502.03167)."""
+
+
+class BatchNorm2d(_BatchNorm):
+    """Batch normalisation of (N, C, H, W) (S. Ioffe, C. Szegedy, 2015, arXiv:1502.03167)."""

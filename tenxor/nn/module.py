@@ -1,0 +1,264 @@
+"""Modules: functions with parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Self
+
+from ..creation import asarray
+from ..errors import ArgumentError, ShapeError
+from ..functions.differentiation import no_grad
+from ..tensor import Tensor
+
+__all__ = ["Module", "ModuleList", "Parameter", "Sequential", "functional_call"]
+
+
+def Parameter(x: Any) -> Tensor:  # it stands where PyTorch has a class
+    """New tensor that requires a gradient: the elements of `x`, a tensor of floats or what `tx.asarray` takes, copied."""
+    return asarray(x).copy().requires_grad_()
+
+
+class Module:
+    """A function with parameters, written as `forward`. What its attributes hold makes it up: tensors that require gradients are
+    its parameters, other tensors its buffers, and modules its parts; they may be in lists, tuples and dicts.
+
+    >>> import tenxor as tx
+    >>> class Line(tx.nn.Module):
+    ...     def __init__(self):
+    ...         self.slope, self.start = tx.nn.Parameter(2.0), tx.nn.Parameter(1.0)
+    ...     def forward(self, x):
+    ...         return self.slope * x + self.start
+    >>> line = Line()
+    >>> line(tx.arange(3)).tolist(), [name for name, _ in line.named_parameters()]
+    ([1.0, 3.0, 5.0], ['slope', 'start'])
+    """
+
+    training = True
+
+    def forward(self, *args: Any, **named: Any) -> Any:
+        """What the module computes; to be written by each kind of module."""
+        raise NotImplementedError(f"{type(self).__name__} has no forward(); write one, or use a module that has")
+
+    def __call__(self, *args: Any, **named: Any) -> Any:
+        return self.forward(*args, **named)
+
+    # What it is made of
+
+    def _members(self) -> Iterator[tuple[str, Any]]:
+        """Tensors and modules that it holds itself, with their names."""
+        for name, value in vars(self).items():
+            yield from _held(name, value)
+
+    def named_modules(self, prefix: str = "") -> Iterator[tuple[str, Module]]:
+        """Itself, under the name `prefix`, and all modules in it, each once."""
+        seen: set[int] = set()
+        stack: list[tuple[str, Module]] = [(prefix, self)]
+        while stack:
+            name, module = stack.pop()
+            if id(module) not in seen:
+                seen.add(id(module))
+                yield name, module
+                parts = [(_joined(name, own), value) for own, value in module._members() if isinstance(value, Module)]
+                stack += reversed(parts)
+
+    def modules(self) -> Iterator[Module]:
+        """Itself and all modules in it, each once."""
+        return (module for _, module in self.named_modules())
+
+    def children(self) -> Iterator[Module]:
+        """The modules that it holds itself."""
+        return (value for _, value in self._members() if isinstance(value, Module))
+
+    def _named_tensors(self) -> Iterator[tuple[str, Tensor]]:
+        seen: set[int] = set()
+        for prefix, module in self.named_modules():
+            for name, value in module._members():
+                if isinstance(value, Tensor) and id(value) not in seen:
+                    seen.add(id(value))
+                    yield _joined(prefix, name), value
+
+    def named_parameters(self) -> Iterator[tuple[str, Tensor]]:
+        """The tensors that require gradients, each once, by names such as `layers.0.weight`."""
+        return ((name, t) for name, t in self._named_tensors() if t.requires_grad)
+
+    def parameters(self) -> Iterator[Tensor]:
+        """The tensors that require gradients, each once."""
+        return (t for _, t in self.named_parameters())
+
+    def named_buffers(self) -> Iterator[tuple[str, Tensor]]:
+        """All other tensors, each once, by name."""
+        return ((name, t) for name, t in self._named_tensors() if not t.requires_grad)
+
+    def buffers(self) -> Iterator[Tensor]:
+        """All other tensors, each once."""
+        return (t for _, t in self.named_buffers())
+
+    @property
+    def num_parameters(self) -> int:
+        """How many numbers its parameters have in all."""
+        return sum(t.size for t in self.parameters())
+
+    # What is done to all of it
+
+    def apply(self, function: Callable[[Module], Any]) -> Self:
+        """Call a function with each module in it, those inside first, and gives itself back."""
+        for module in reversed(list(self.modules())):
+            function(module)
+        return self
+
+    def train(self, mode: bool = True) -> Self:
+        """Have it behave as in training (dropout, batch statistics), or not; gives itself back."""
+        for module in self.modules():
+            module.training = mode
+        return self
+
+    def eval(self) -> Self:
+        """Have it behave as in use; gives itself back."""
+        return self.train(False)
+
+    def zero_grad(self) -> None:
+        """Forget the gradients of its parameters."""
+        for t in self.parameters():
+            t.grad = None
+
+    def requires_grad_(self, requires_grad: bool = True) -> Self:
+        """Have its parameters, or with True all its tensors of floats, require gradients or not; gives itself back."""
+        for _, t in list(self._named_tensors()):
+            if t.dtype.is_float or t.dtype.is_complex:
+                t.requires_grad_(requires_grad)
+        return self
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """All its tensors by name, as they are now: what is trained later does not change them. It costs no memory until then."""
+        return {name: t.detach() for name, t in self._named_tensors()}
+
+    def load_state_dict(self, state: Mapping[str, Any], strict: bool = True) -> None:
+        """Write values into its tensors, by name. ArgumentError for names that are missing or unknown (unless not `strict`),
+        ShapeError for another shape; then nothing is written.
+        """
+        own = dict(self._named_tensors())
+        missing, unknown = [name for name in own if name not in state], [name for name in state if name not in own]
+        if strict and (missing or unknown):
+            raise ArgumentError(
+                f"load_state_dict: {type(self).__name__}: missing are {missing}, unknown are {unknown}; use strict=False to leave them out"
+            )
+        given = {name: asarray(state[name]) for name in own if name in state}
+        for name, x in given.items():
+            if x.shape != own[name].shape:
+                raise ShapeError(f"load_state_dict: {name} has shape {own[name].shape} here and {x.shape} in the state; they must be equal")
+        with no_grad():
+            for name, x in given.items():
+                own[name][...] = x
+
+    def __repr__(self) -> str:
+        lines = [f"{type(self).__name__}({self.extra_repr()})"]
+        for name, part in self._members():
+            if isinstance(part, Module):
+                lines += [f"  {line}" for line in f"{name}: {part!r}".splitlines()]
+        count = self.num_parameters
+        lines[0] += f"  # {count:,} parameters" if count else ""
+        return "\n".join(lines)
+
+    def extra_repr(self) -> str:
+        """What is written between the parentheses of its text."""
+        return ""
+
+
+class Sequential(Module):
+    """Modules, or functions, each applied to what the one before gives.
+
+    >>> import tenxor as tx
+    >>> tx.nn.Sequential(tx.nn.Linear(4, 3), tx.relu)(tx.ones((2, 4), dtype=tx.float32)).shape
+    (2, 3)
+    """
+
+    def __init__(self, *layers: Callable[..., Any]) -> None:
+        self.layers = list(layers)
+
+    def forward(self, x: Any) -> Any:
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+    def __len__(self) -> int:
+        return len(self.layers)
+
+    def __iter__(self) -> Iterator[Callable[..., Any]]:
+        return iter(self.layers)
+
+    def __getitem__(self, k: int) -> Callable[..., Any]:
+        return self.layers[k]
+
+
+class ModuleList(Module):
+    """A list of modules."""
+
+    def __init__(self, modules: Iterable[Module] = ()) -> None:
+        self.list = list(modules)
+
+    def append(self, module: Module) -> Self:
+        """Put one more at its end; gives itself back."""
+        self.list.append(module)
+        return self
+
+    def __len__(self) -> int:
+        return len(self.list)
+
+    def __iter__(self) -> Iterator[Module]:
+        return iter(self.list)
+
+    def __getitem__(self, k: int) -> Module:
+        return self.list[k]
+
+
+def functional_call(module: Module, tensors: Mapping[str, Tensor], *args: Any, **named: Any) -> Any:
+    """What a module gives with other tensors in place of its own, by name: a function of its parameters, for `tx.grad` and `tx.hessian`.
+
+    >>> import tenxor as tx
+    >>> layer = tx.nn.Linear(2, 1, bias=False)
+    >>> weight = {"weight": tx.ones((1, 2), dtype=tx.float32)}
+    >>> tx.grad(lambda w: tx.nn.functional_call(layer, w, tx.ones(2, dtype=tx.float32)).sum())(weight)["weight"].tolist()
+    [[1.0, 1.0]]
+    """
+    before: list[tuple[Any, Any, Tensor]] = []
+    places = {_joined(prefix, name): place for prefix, part in module.named_modules() for name, place in _places(part)}
+    for name in tensors:
+        if name not in places:
+            raise ArgumentError(f"functional_call: {type(module).__name__} has no tensor {name!r}; it has {list(places)}")
+    try:
+        for name, t in tensors.items():
+            holder, key = places[name]
+            before.append((holder, key, holder[key]))
+            holder[key] = t
+        return module(*args, **named)
+    finally:
+        for holder, key, t in before:
+            holder[key] = t
+
+
+def _places(module: Module) -> Iterator[tuple[str, tuple[Any, Any]]]:
+    """Where the tensors are that a module holds itself: in what, and by which key."""
+    stack: list[tuple[str, Any, Any]] = [(name, vars(module), name) for name in vars(module)]
+    while stack:
+        name, holder, key = stack.pop()
+        value = holder[key]
+        if isinstance(value, Tensor):
+            yield name, (holder, key)
+        elif isinstance(value, (list, dict)):
+            keys: Iterable[Any] = value if isinstance(value, dict) else range(len(value))
+            stack += [(_joined(name, str(k)), value, k) for k in keys]
+
+
+def _held(name: str, value: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, (Tensor, Module)):
+        yield name, value
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield from _held(f"{name}.{key}", item)
+    elif isinstance(value, (list, tuple)):
+        for k, item in enumerate(value):
+            yield from _held(f"{name}.{k}", item)
+
+
+def _joined(prefix: str, name: str) -> str:
+    return f"{prefix}.{name}" if prefix else name

@@ -1,0 +1,99 @@
+"""Recurrent layers: one step after another along a sequence."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .. import random
+from ..creation import zeros
+from ..dtypes import float32
+from ..errors import ShapeError
+from ..functions import elementwise
+from ..functions.joining import stack
+from .layers import _weights
+from .module import Module
+
+__all__ = ["GRU", "LSTM"]
+
+_op: Any = elementwise.FUNCTIONS
+
+
+class _Recurrent(Module):
+    """One layer with `gates` parts of weights, for sequences (N, L, input_size)."""
+
+    gates: int
+
+    def __init__(
+        self, input_size: int, hidden_size: int, bias: bool = True, *, dtype: object = float32, generator: random.Generator | None = None
+    ) -> None:
+        rows = self.gates * hidden_size
+        self.hidden_size = hidden_size
+        self.weight_input, self.bias_input = _weights((rows, input_size), dtype, generator, rows if bias else None)
+        self.weight_hidden, self.bias_hidden = _weights((rows, hidden_size), dtype, generator, rows if bias else None)
+
+    def _inputs(self, x: Any) -> Any:
+        """What the gates get of each step's input: one product for all steps."""
+        if x.ndim != 3 or x.shape[-1] != self.weight_input.shape[1]:
+            raise ShapeError(f"{type(self).__name__}: x of shape {x.shape} is to be (N, L, {self.weight_input.shape[1]})")
+        found = x @ self.weight_input.mT
+        return found if self.bias_input is None else found + self.bias_input
+
+    def _from_hidden(self, h: Any) -> Any:
+        found = h @ self.weight_hidden.mT
+        return found if self.bias_hidden is None else found + self.bias_hidden
+
+    def _start(self, x: Any, state: Any) -> Any:
+        return zeros((x.shape[0], self.hidden_size), dtype=x.dtype) if state is None else state
+
+    def extra_repr(self) -> str:
+        return f"{self.weight_input.shape[1]}, {self.hidden_size}"
+
+
+class LSTM(_Recurrent):
+    """Long short-term memory: from (N, L, input_size) to all hidden states (N, L, hidden_size), and the last (hidden, cell), (N,
+    hidden_size) each.
+
+    Gates lie as in PyTorch: input, forget, cell, output.
+
+    >>> import tenxor as tx
+    >>> states, (hidden, cell) = tx.nn.LSTM(3, 4)(tx.ones((2, 5, 3), dtype=tx.float32))
+    >>> states.shape, hidden.shape
+    ((2, 5, 4), (2, 4))
+
+    S. Hochreiter, J. Schmidhuber: Long short-term memory, 1997.
+    """
+
+    gates = 4
+
+    def forward(self, x: Any, state: tuple[Any, Any] | None = None) -> tuple[Any, tuple[Any, Any]]:
+        h, c = (self._start(x, None),) * 2 if state is None else state
+        states = []
+        for step in self._inputs(x).unbind(1):
+            i, f, g, o = (step + self._from_hidden(h)).unflatten(-1, (4, -1)).unbind(1)
+            c = _op["sigmoid"](f) * c + _op["sigmoid"](i) * _op["tanh"](g)
+            h = _op["sigmoid"](o) * _op["tanh"](c)
+            states.append(h)
+        return stack(states, 1), (h, c)
+
+
+class GRU(_Recurrent):
+    """Gated recurrent units: from (N, L, input_size) to all hidden states (N, L, hidden_size), and the last, (N, hidden_size).
+
+    Gates lie as in PyTorch: reset, update, new.
+
+    K. Cho et al.: Learning phrase representations using RNN encoder-decoder, 2014 (arXiv:1406.1078).
+    """
+
+    gates = 3
+
+    def forward(self, x: Any, state: Any = None) -> tuple[Any, Any]:
+        h = self._start(x, state)
+        states = []
+        for step in self._inputs(x).unbind(1):
+            reset, update, new = step.unflatten(-1, (3, -1)).unbind(1)
+            own_reset, own_update, own_new = self._from_hidden(h).unflatten(-1, (3, -1)).unbind(1)
+            z = _op["sigmoid"](update + own_update)
+            n = _op["tanh"](new + _op["sigmoid"](reset + own_reset) * own_new)
+            h = n + z * (h - n)
+            states.append(h)
+        return stack(states, 1), h

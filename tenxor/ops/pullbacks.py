@@ -1,0 +1,297 @@
+"""What operations do to cotangents: for each operand, the cotangent of the result times the derivative by that operand.
+
+A function here takes the cotangent `g`, the result `r` and the operands, all as expressions, and gives one expression for each
+operand, or None where the derivative is 0 everywhere. The pull-back of a holomorphic function multiplies by the conjugate of its
+derivative, so that the cotangent of a complex number `z` is dL/d(re z) + 1j dL/d(im z), the direction in which a real loss L rises.
+Where a result needs its operand's function again, it is written in `r`: then the operand need not be kept.
+
+At kinks these are the subgradients that PyTorch gives: `abs` and `relu` have 0 at 0, `clip` has 1 at its bounds, and operands of
+`maximum` and `minimum` that are equal share the cotangent.
+"""
+
+from __future__ import annotations
+
+from math import log, pi, sqrt
+
+from .expr import Expr, call, cast, where, zero
+
+Cotangents = tuple[Expr | None, ...]
+
+
+def conj(x: Expr) -> Expr:
+    """The complex conjugate; a real number is its own."""
+    return call("conj", x) if x.dtype.is_complex else x
+
+
+def _times(g: Expr, derivative: Expr) -> Expr:
+    return g * conj(derivative)
+
+
+# --- arithmetic -------------------------------------------------------------------------------------------------------
+
+
+def add(g: Expr, r: Expr, x: Expr, y: Expr) -> Cotangents:
+    return g, g
+
+
+def subtract(g: Expr, r: Expr, x: Expr, y: Expr) -> Cotangents:
+    return g, -g
+
+
+def multiply(g: Expr, r: Expr, x: Expr, y: Expr) -> Cotangents:
+    return _times(g, y), _times(g, x)
+
+
+def divide(g: Expr, r: Expr, x: Expr, y: Expr) -> Cotangents:
+    return g / conj(y), -(g * conj(r) / conj(y))
+
+
+def divide_by_real(g: Expr, r: Expr, x: Expr, y: Expr) -> Cotangents:
+    return call("divide_by_real", g, y), -call("real", g * conj(r)) / y
+
+
+def remainder(g: Expr, r: Expr, x: Expr, y: Expr) -> Cotangents:
+    return g, -(g * call("floor", x / y))
+
+
+def power(g: Expr, r: Expr, x: Expr, y: Expr) -> Cotangents:
+    one = zero(y.dtype) + 1
+    by_base = where(call("equal", y, zero(y.dtype)), zero(g.dtype), _times(g, y * call("pow", x, y - one)))
+    nothing = call("equal", x, zero(x.dtype))  # of which each power is 0, or 1
+    by_exponent = _times(g, r * call("log", where(nothing, one, x)))
+    return by_base, where(nothing, zero(g.dtype), by_exponent)
+
+
+def negative(g: Expr, r: Expr, x: Expr) -> Cotangents:
+    return (-g,)
+
+
+def positive(g: Expr, r: Expr, x: Expr) -> Cotangents:
+    return (g,)
+
+
+def square(g: Expr, r: Expr, x: Expr) -> Cotangents:
+    return (_times(g, x + x),)
+
+
+def reciprocal(g: Expr, r: Expr, x: Expr) -> Cotangents:
+    return (-_times(g, r * r),)
+
+
+def sqrt_(g: Expr, r: Expr, x: Expr) -> Cotangents:
+    return (g * 0.5 / conj(r),)
+
+
+def rsqrt(g: Expr, r: Expr, x: Expr) -> Cotangents:
+    return (_times(g, r * r * r) * -0.5,)
+
+
+def cast_(g: Expr, r: Expr, x: Expr) -> Cotangents:
+    if g.dtype.is_complex and not x.dtype.is_complex:
+        g = call("real", g)
+    return (cast(g, x.dtype),)
+
+
+# --- parts of complex numbers -----------------------------------------------------------------------------------------
+
+
+def real(g: Expr, r: Expr, x: Expr) -> Cotangents:
+    return (cast(g, x.dtype),)
+
+
+def imag(g: Expr, r: Expr, x: Expr) -> Cotangents:
+    return (cast(g, x.dtype) * 1j if x.dtype.is_complex else None,)
+
+
+def conj_(g: Expr, r: Expr, x: Expr) -> Cotangents:
+    return (conj(g),)
+
+
+def abs_(g: Expr, r: Expr, x: Expr) -> Cotangents:
+    return (cast(g, x.dtype) * call("sign", x),)
+
+
+def squared_abs(g: Expr, r: Expr, x: Expr) -> Cotangents:
+    return (cast(g, x.dtype) * (x + x),)
+
+
+def sign(g: Expr, r: Expr, x: Expr) -> Cotangents:
+    """Of complex numbers: x / abs(x), of which only what is at right angles to x changes."""
+    if not x.dtype.is_complex:
+        return (None,)
+    size = call("abs", x)
+    across = cast(call("imag", conj(r) * g), x.dtype)
+    found = across * 1j * r / cast(size, x.dtype)
+    return (where(call("equal", size, 0.0), zero(x.dtype), found),)
+
+
+# --- choices ----------------------------------------------------------------------------------------------------------
+
+
+def _extreme(wins: Expr, ties: Expr, g: Expr) -> Expr:
+    return where(wins, g, where(ties, g * 0.5, zero(g.dtype)))
+
+
+def maximum(g: Expr, r: Expr, x: Expr, y: Expr) -> Cotangents:
+    ties = call("equal", x, y)
+    return _extreme(call("greater", x, y), ties, g), _extreme(call("greater", y, x), ties, g)
+
+
+def minimum(g: Expr, r: Expr, x: Expr, y: Expr) -> Cotangents:
+    ties = call("equal", x, y)
+    return _extreme(call("less", x, y), ties, g), _extreme(call("less", y, x), ties, g)
+
+
+def clip(g: Expr, r: Expr, x: Expr, low: Expr, high: Expr) -> Cotangents:
+    nothing = zero(g.dtype)
+    below, above = call("less", x, low), call("greater", x, high)
+    by_low = where(below & call("less_equal", low, high), g, nothing)
+    by_high = where(above | call("less", high, low), g, nothing)  # `high` is what is given where the two are crossed
+    return where(below | above, nothing, g), by_low, by_high
+
+
+def relu(g: Expr, r: Expr, x: Expr) -> Cotangents:
+    return (where(call("greater", r, zero(r.dtype)), g, zero(g.dtype)),)
+
+
+def where_(g: Expr, r: Expr, condition: Expr, x: Expr, y: Expr) -> Cotangents:
+    return None, where(condition, g, zero(g.dtype)), where(condition, zero(g.dtype), g)
+
+
+def copysign(g: Expr, r: Expr, x: Expr, y: Expr) -> Cotangents:
+    return where(call("equal", call("signbit", x), call("signbit", y)), g, -g), None
+
+
+def of_first(g: Expr, r: Expr, x: Expr, y: Expr) -> Cotangents:
+    """The second operand says only by how much, or where to, the first is rounded."""
+    return g, None
+
+
+def nothing(g: Expr, r: Expr, *args: Expr) -> Cotangents:
+    """Of steps: flat wherever there is a derivative."""
+    return (None,) * len(args)
+
+
+# --- elementary functions ---------------------------------------------------------------------------------------------
+
+
+def exp(g: Expr, r: Expr, x: Expr) -> Cotangents:
+    return (_times(g, r),)
+
+
+def exp2(g: Expr, r: Expr, x: Expr) -> Cotangents:
+    return (_times(g, r) * log(2),)
+
+
+def expm1(g: Expr, r: Expr, x: Expr) -> Cotangents:
+    return (_times(g, r + 1.0),)
+
+
+def log_(g: Expr, r: Expr, x: Expr) -> Cotangents:
+    return (g / conj(x),)
+
+
+def log1p(g: Expr, r: Expr, x: Expr) -> Cotangents:
+    return (g / conj(x + 1.0),)
+
+
+def log2(g: Expr, r: Expr, x: Expr) -> Cotangents:
+    return (g / conj(x * log(2)),)
+
+
+def log10(g: Expr, r: Expr, x: Expr) -> Cotangents:
+    return (g / conj(x * log(10)),)
+
+
+def sin(g: Expr, r: Expr, x: Expr) -> Cotangents:
+    return (_times(g, call("cos", x)),)
+
+
+def cos(g: Expr, r: Expr, x: Expr) -> Cotangents:
+    return (-_times(g, call("sin", x)),)
+
+
+def tan(g: Expr, r: Expr, x: Expr) -> Cotangents:
+    return (_times(g, r * r + 1.0),)
+
+
+def _one_minus_square(x: Expr) -> Expr:
+    return (1.0 - x) * (1.0 + x)
+
+
+def asin(g: Expr, r: Expr, x: Expr) -> Cotangents:
+    return (g / conj(call("sqrt", _one_minus_square(x))),)
+
+
+def acos(g: Expr, r: Expr, x: Expr) -> Cotangents:
+    return (-(g / conj(call("sqrt", _one_minus_square(x)))),)
+
+
+def atan(g: Expr, r: Expr, x: Expr) -> Cotangents:
+    return (g / conj(x * x + 1.0),)
+
+
+def sinh(g: Expr, r: Expr, x: Expr) -> Cotangents:
+    return (_times(g, call("cosh", x)),)
+
+
+def cosh(g: Expr, r: Expr, x: Expr) -> Cotangents:
+    return (_times(g, call("sinh", x)),)
+
+
+def tanh(g: Expr, r: Expr, x: Expr) -> Cotangents:
+    return (_times(g, _one_minus_square(r)),)
+
+
+def asinh(g: Expr, r: Expr, x: Expr) -> Cotangents:
+    return (g / conj(call("sqrt", x * x + 1.0)),)
+
+
+def acosh(g: Expr, r: Expr, x: Expr) -> Cotangents:
+    return (g / conj(call("sqrt", x - 1.0) * call("sqrt", x + 1.0)),)
+
+
+def atanh(g: Expr, r: Expr, x: Expr) -> Cotangents:
+    return (g / conj(_one_minus_square(x)),)
+
+
+def erf(g: Expr, r: Expr, x: Expr) -> Cotangents:
+    return (g * call("exp", -(x * x)) * (2 / sqrt(pi)),)
+
+
+def atan2(g: Expr, r: Expr, y: Expr, x: Expr) -> Cotangents:
+    size = x * x + y * y
+    return g * x / size, -(g * y / size)
+
+
+def hypot(g: Expr, r: Expr, x: Expr, y: Expr) -> Cotangents:
+    return g * (x / r), g * (y / r)
+
+
+def logaddexp(g: Expr, r: Expr, x: Expr, y: Expr) -> Cotangents:
+    return g * call("sigmoid", x - y), g * call("sigmoid", y - x)
+
+
+def sigmoid(g: Expr, r: Expr, x: Expr) -> Cotangents:
+    return (g * (r * (1.0 - r)),)
+
+
+def silu(g: Expr, r: Expr, x: Expr) -> Cotangents:
+    s = call("sigmoid", x)
+    return (g * (s * (1.0 + x * (1.0 - s))),)
+
+
+def softplus(g: Expr, r: Expr, x: Expr) -> Cotangents:
+    return (g * call("sigmoid", x),)
+
+
+def gelu(g: Expr, r: Expr, x: Expr) -> Cotangents:
+    below = call("erf", x * sqrt(0.5)) * 0.5 + 0.5
+    return (g * (below + x * call("exp", x * x * -0.5) * (1 / sqrt(2 * pi))),)
+
+
+def gelu_tanh(g: Expr, r: Expr, x: Expr) -> Cotangents:
+    a, b = sqrt(2 / pi), 0.044715
+    t = call("tanh", (x + x * x * x * b) * a)
+    inner = (1.0 + x * x * (3 * b)) * a
+    return (g * ((1.0 + t) * 0.5 + x * 0.5 * _one_minus_square(t) * inner),)

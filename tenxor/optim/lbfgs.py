@@ -1,0 +1,113 @@
+"""L-BFGS: steps along the gradient as seen through the curvature that the last steps have shown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from ..errors import ArgumentError
+from ..functions.differentiation import no_grad
+from ..functions.joining import concat
+from .optimizer import Optimizer
+
+__all__ = ["LBFGS"]
+
+
+class LBFGS(Optimizer):
+    """Minimises a smooth function of a few thousand numbers in few steps, each with a search along a line until the value falls
+    enough (Armijo) and the slope, too (the weak conditions of Wolfe).
+
+    `step(closure)` takes a function that computes the loss, from which it takes the gradients itself; gives the loss before the
+    step. `history` is how many of the last steps are remembered.
+
+    >>> import tenxor as tx
+    >>> x = tx.nn.Parameter([-1.2, 1.0])
+    >>> optimizer = tx.optim.LBFGS([x])
+    >>> for _ in range(40):
+    ...     loss = optimizer.step(lambda: (1 - x[0]) ** 2 + 100 * (x[1] - x[0] ** 2) ** 2)
+    >>> bool((abs(x - 1.0) < 1e-6).all())
+    True
+
+    J. Nocedal, S. Wright: Numerical optimization, 2nd edition, 2006, chapters 3 and 7.
+    """
+
+    def __init__(self, params: Iterable[Any], lr: float = 1.0, history: int = 10, searches: int = 25) -> None:
+        super().__init__(params, lr=lr)
+        if len(self.groups) > 1:
+            raise ArgumentError("LBFGS: takes one group of parameters")
+        self.history, self.searches = history, searches
+        self._steps: list[tuple[Any, Any, float]] = []  # how far, how the gradient changed, and one over their product
+
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        if closure is None:
+            raise ArgumentError("LBFGS: step takes a function that computes the loss, as it is asked for several times")
+        self.steps += 1
+        value, gradient = self._at(closure)
+        start = self._flat()
+        direction = self._direction(gradient)
+        slope = (direction * gradient).sum().item()
+        if not slope < 0.0:  # nothing is left to gain, or what was remembered misleads
+            self._steps.clear()
+            direction, slope = -gradient, -(gradient * gradient).sum().item()
+        if slope == 0.0:
+            return value
+        size = self.groups[0]["lr"] if self._steps else min(1.0, 1.0 / abs(gradient).sum().item()) * self.groups[0]["lr"]
+        low, high = 0.0, float("inf")
+        for _ in range(self.searches):
+            self._move(start + direction * size)
+            found, its = self._at(closure)
+            if not found.item() <= value.item() + 1e-4 * size * slope:
+                high = size
+            elif (its * direction).sum().item() < 0.9 * slope:
+                low = size
+            else:
+                break
+            size = 2.0 * low if high == float("inf") else (low + high) / 2.0
+        far, change = direction * size, its - gradient
+        product = (far * change).sum().item()
+        if product > 1e-10:
+            self._steps = [*self._steps[-self.history + 1 :], (far.realize(), change.realize(), 1.0 / product)]
+        return value
+
+    def _at(self, closure: Callable[[], Any]) -> tuple[Any, Any]:
+        """The loss here, and its gradient in one axis."""
+        self.zero_grad()
+        value = closure()
+        value.backward()
+        found = concat([(t * 0.0 if t.grad is None else t.grad).reshape(-1) for t in self.parameters]).detach()
+        self.zero_grad()
+        return value.detach().realize(), found.realize()
+
+    def _flat(self) -> Any:
+        return concat([t.detach().reshape(-1) for t in self.parameters]).realize()
+
+    def _move(self, x: Any) -> None:
+        start = 0
+        with no_grad():
+            for t in self.parameters:
+                t[...] = x[start : start + t.size].reshape(t.shape)
+                start += t.size
+
+    def _direction(self, gradient: Any) -> Any:
+        """The two loops of L-BFGS."""
+        found = -gradient
+        weights = []
+        for far, change, inverse in reversed(self._steps):
+            weight = (far * found).sum().item() * inverse
+            weights.append(weight)
+            found = found - change * weight
+        if self._steps:
+            far, change, inverse = self._steps[-1]
+            found = found * (1.0 / inverse / (change * change).sum().item())
+        for (far, change, inverse), weight in zip(self._steps, reversed(weights), strict=True):
+            found = found + far * (weight - (change * found).sum().item() * inverse)
+        return found.realize()
+
+    def state_dict(self) -> dict[str, Any]:
+        """All that it needs to go on from here."""
+        return {**super().state_dict(), "history": list(self._steps)}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from there."""
+        super().load_state_dict(state)
+        self._steps = [tuple(each) for each in state["history"]]

@@ -1,0 +1,72 @@
+"""Trainings that can be stopped, and go on from there to the same bits."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from .. import files
+
+__all__ = ["Run"]
+
+
+class Run:
+    """A training whose parts (modules, optimisers, schedules, generators) are kept in a file, so that it may be stopped at any
+    moment.
+
+    `steps(count)` goes on from where the file says, and writes it every so many steps (`every`) and at the end. Inside `with`,
+    Ctrl-C stops after the present step, with all of it written; a second one stops at once. What is run again then gives the same
+    bits as if it had never been stopped, if all that it draws comes from generators among the parts.
+
+    with tx.optim.Run("digits.safetensors", model=model, optimizer=optimizer, generator=generator) as run: for step in
+    run.steps(1000): ...
+    """
+
+    def __init__(self, path: str | os.PathLike[str], every: int = 100, **parts: Any) -> None:
+        self.path, self.every, self.parts = Path(path), every, parts
+        self.step = 0  # how many have been done
+        self.stopped = False  # whether Ctrl-C was heard
+        self._before: Any = None
+        if self.path.exists():
+            self.load()
+
+    def load(self) -> None:
+        """Go on from what the file holds."""
+        state = files.load_state(self.path)
+        for name, part in self.parts.items():
+            part.load_state_dict(state["parts"][name])
+        self.step = state["step"]
+
+    def save(self) -> None:
+        """Write all parts as they are now; the file is replaced when all is there."""
+        parts = {name: part.state_dict() for name, part in self.parts.items()}
+        files.save_state(self.path, {"step": self.step, "parts": parts})
+
+    def steps(self, count: int) -> Iterator[int]:
+        """The numbers of the steps that are left of `count`."""
+        while self.step < count and not self.stopped:
+            yield self.step
+            self.step += 1
+            if self.step % self.every == 0 and self.step < count:
+                self.save()
+        self.save()
+
+    def __enter__(self) -> Self:
+        if threading.current_thread() is threading.main_thread():
+            self._before = signal.signal(signal.SIGINT, self._heard)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None) -> None:
+        if self._before is not None:
+            signal.signal(signal.SIGINT, self._before)
+            self._before = None
+
+    def _heard(self, number: int, frame: Any) -> None:
+        if self.stopped:
+            raise KeyboardInterrupt
+        self.stopped = True

@@ -1,0 +1,89 @@
+"""Numbers over time: what a training printed, as a picture, or in one line of text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from math import floor, isfinite, log10
+
+from ..errors import ArgumentError
+from .drawing import SANS, Drawing, Figure
+from .palette import BORDER, INK, MUTED, stroke
+
+_WIDTH, _HEIGHT = 520.0, 260.0
+_BARS = "▁▂▃▄▅▆▇█"
+
+
+def curves_figure(curves: Mapping[str, Sequence[float]], title: str = "", log: bool = False) -> Figure:
+    """Draw numbers over the steps at which they came, one line for each name; on a logarithmic scale if `log` is set.
+
+    What is not finite, or not positive on that scale, is left out. Raises ArgumentError if nothing is left.
+
+    >>> import tenxor as tx
+    >>> "loss" in tx.show.curves({"loss": [2.0, 1.0, 0.5]}).svg
+    True
+    """
+    points = {name: [(k, _height(float(y), log)) for k, y in enumerate(ys)] for name, ys in curves.items()}
+    kept = {name: [(k, y) for k, y in its if isfinite(y)] for name, its in points.items()}
+    heights = [y for its in kept.values() for _, y in its]
+    if not heights:
+        raise ArgumentError("show.curves: there are no numbers to draw; give a list of numbers for each name")
+    low, high = min(heights), max(heights)
+    high = high if high > low else low + 1.0
+    last = max([k for its in kept.values() for k, _ in its]) or 1
+    drawing = Drawing()
+    if title:
+        drawing.text(0.0, -26.0, title, 16, "start", INK, SANS, font_weight=600)
+
+    def place(step: float, height: float) -> tuple[float, float]:
+        return _WIDTH * step / last, _HEIGHT * (high - height) / (high - low)
+
+    for height in _ticks(low, high):
+        (_, y), label = place(0, height), f"{10**height if log else height:.4g}"
+        drawing.line((0.0, y), (_WIDTH, y), stroke=BORDER)
+        drawing.text(-8.0, y, label, 11, "end", MUTED)
+    for step in (0, last):
+        drawing.text(_WIDTH * step / last, _HEIGHT + 14.0, str(step), 11, "middle", MUTED)
+    for number, (name, its) in enumerate(kept.items()):
+        colour = stroke(number / max(len(kept) - 1, 1) if len(kept) > 1 else 0.0)
+        places = [place(k, y) for k, y in _thinned(its)]
+        for start, end in pairwise(places):
+            drawing.line(start, end, stroke=colour, stroke_width=1.8, stroke_linecap="round")
+        drawing.text(_WIDTH + 10.0, places[-1][1] if places else 0.0, name, 12, "start", colour, SANS)
+    return Figure(drawing, title or ", ".join(kept))
+
+
+def spark(values: Sequence[float], width: int = 40) -> str:
+    """Numbers as one line of bars, each the mean of some that follow one another.
+
+    >>> import tenxor as tx
+    >>> tx.show.spark([0, 1, 2, 3, 2, 1, 0])
+    '▁▃▆█▆▃▁'
+    """
+    numbers = [float(x) for x in values if isfinite(x)]
+    if not numbers:
+        return ""
+    parts = min(width, len(numbers))
+    edges = [k * len(numbers) // parts for k in range(parts + 1)]
+    means = [sum(numbers[a:b]) / (b - a) for a, b in pairwise(edges)]
+    low, high = min(means), max(means)
+    return "".join([_BARS[round((x - low) / (high - low) * (len(_BARS) - 1)) if high > low else 0] for x in means])
+
+
+def _height(y: float, log: bool) -> float:
+    return y if not log else log10(y) if 0.0 < y < float("inf") else float("nan")
+
+
+def _ticks(low: float, high: float) -> list[float]:
+    """Round numbers within a range, a few of them."""
+    step = 10.0 ** floor(log10((high - low) / 2))
+    step *= next((m for m in (1, 2, 5) if (high - low) / (step * m) <= 5), 10)
+    first = -floor(-low / step)
+    return [(first + k) * step for k in range(int((high - first * step) / step + 1e-9) + 1)]
+
+
+def _thinned(points: Sequence[tuple[int, float]]) -> list[tuple[int, float]]:
+    """At most a few hundred of them, with the last."""
+    every = max(1, len(points) // 400)
+    found = list(points[::every])
+    return found if not points or found[-1] == points[-1] else [*found, points[-1]]

@@ -1,0 +1,192 @@
+"""Derivatives by methods: tensors that require gradients, and `backward`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any, Self
+
+from ..errors import DerivativeError, DTypeError, ShapeError
+from ..node import untracked
+from ..storage import Storage
+from .reducing import Reducing
+
+if TYPE_CHECKING:
+    from ..derivatives.seen import Seen
+
+
+class Differentiating(Reducing):
+    """What a tensor was computed from, and how it changes with that."""
+
+    __slots__ = ()
+
+    @property
+    def requires_grad(self) -> bool:
+        """Whether gradients go back through this tensor. It may be set, as by `requires_grad_`."""
+        return self._has_past()
+
+    @requires_grad.setter
+    def requires_grad(self, flag: bool) -> None:
+        self.requires_grad_(flag)
+
+    def requires_grad_(self, requires_grad: bool = True) -> Self:
+        """Have gradients taken by the elements of this tensor's storage, from now on, and gives itself back.
+
+        All views of the storage share its gradient. A write to it afterwards is a step of the computation like any other: then
+        the gradient is that by the values before. A write inside `tx.no_grad()`, such as an optimiser's, puts in other values for
+        the same gradient. DTypeError unless the elements are floats or complex numbers.
+
+        >>> import tenxor as tx
+        >>> x = tx.asarray([1.0, 2.0, 3.0]).requires_grad_()
+        >>> (x[1:] ** 2).sum().backward()
+        >>> x.grad.tolist()
+        [0.0, 4.0, 6.0]
+        """
+        from ..derivatives.partials import is_smooth
+        from ..derivatives.watched import leaf_of, unwatch, watch
+
+        if not requires_grad:
+            if self._has_past() and leaf_of(self.storage) is None:
+                raise DerivativeError(
+                    "requires_grad_: this was computed from what requires a gradient; use x.detach() for a tensor that does not"
+                )
+            unwatch(self.storage)
+            return self
+        if not is_smooth(self.dtype):
+            raise DTypeError(f"requires_grad_: there are no derivatives by {self.dtype}; use x.astype(tx.float64) first")
+        watch(self.storage)
+        return self
+
+    @property
+    def is_leaf(self) -> bool:
+        """Whether nothing that requires a gradient was used to compute it."""
+        from ..derivatives.watched import leaf_of
+
+        return not self._has_past() or leaf_of(self.storage) is self.storage.node.past
+
+    @property
+    def grad(self) -> Self | None:
+        """The gradient that calls of `backward` have added up, seen as this tensor sees its storage; None before there is one. It
+        may be set to a tensor of the same shape, or None.
+        """
+        from ..derivatives.watched import watch_of
+
+        watch = watch_of(self.storage)
+        if watch is None or watch.grad is None:
+            return None
+        return self.__class__(watch.grad, self.layout, watch.grad.dtype)
+
+    @grad.setter
+    def grad(self, value: Any) -> None:
+        from ..derivatives.seen import of_number
+        from ..derivatives.watched import watch_of
+
+        watch = watch_of(self.storage, make=True)
+        if watch is None:
+            raise DerivativeError("grad: this tensor requires no gradient; call x.requires_grad_() first")
+        if value is None:
+            watch.grad = None
+            return
+        if getattr(value, "shape", None) != self.shape or value.dtype is not self.dtype:
+            raise ShapeError(f"grad: a gradient has the shape {self.shape} and dtype {self.dtype} of its tensor; got {value!r}")
+        if watch.grad is None:
+            watch.grad = Storage(of_number(0, (self.storage.size,), self.dtype).node)
+        self.__class__(watch.grad, self.layout, self.dtype)._write(value, "grad")
+
+    def backward(self, gradient: Any = None, retain_graph: bool | None = None, create_graph: bool = False) -> None:
+        """Add the gradient of this tensor by all it was computed from that requires one to the `grad` of each.
+
+        This is one real number, or `gradient` is given: a tensor of this shape, by which the derivatives of the elements are
+        weighted. The gradient of a complex number z is dL/d(re z) + 1j dL/d(im z), which points where L rises fastest. Gradients
+        are pending, as all else is.
+
+        What was kept for it is let go of on the way, unless `retain_graph` is set; with `create_graph` (which sets it) the
+        gradients may be differentiated themselves. Raises DerivativeError if nothing requires a gradient, or all was let go of.
+
+        >>> import tenxor as tx
+        >>> w = tx.asarray([1.0, -2.0]).requires_grad_()
+        >>> loss = (w * w).sum()
+        >>> loss.backward()
+        >>> w.grad.tolist()
+        [2.0, -4.0]
+        """
+        from ..derivatives.adjoint import adjoint, total
+        from ..derivatives.reverse import tell_watched
+        from ..derivatives.seen import Seen, Term, of_number
+
+        if not self._has_past():
+            raise DerivativeError(
+                "backward: nothing that this tensor was computed from requires a gradient; call x.requires_grad_() on that first"
+            )
+        if gradient is None:
+            if self.size != 1 or self.dtype.is_complex:
+                raise DerivativeError(
+                    f"backward: a tensor of shape {self.shape} and dtype {self.dtype} is not one real number; give the gradient to start"
+                    " from, a tensor of its shape, or reduce it first"
+                )
+        elif getattr(gradient, "shape", None) != self.shape:
+            raise ShapeError(
+                f"backward: the gradient has shape {getattr(gradient, 'shape', None)}, the tensor {self.shape}; they must be equal"
+            )
+        node = self.node
+        with nullcontext() if create_graph else untracked():
+            if gradient is None:
+                g = of_number(1.0, self.shape, self.dtype)
+            else:
+                given = gradient.astype(self.dtype, copy=False)
+                g = Seen(given.node, given.layout)
+            root = total([adjoint(self.layout, Term.of(g), node.size)], node.shape, node.dtype)
+            tell_watched([(node, root)], free=not (create_graph if retain_graph is None else retain_graph))
+
+    def detach(self) -> Self:
+        """New tensor with the same elements, through which no gradient goes. It shares memory with this one until either is written.
+
+        >>> import tenxor as tx
+        >>> x = tx.ones(2).requires_grad_()
+        >>> (x.detach() * x).sum().backward()
+        >>> x.grad.tolist()
+        [1.0, 1.0]
+        """
+        from ..derivatives.watched import without_past
+
+        return self.__class__(Storage(without_past(self.storage.node)), self.layout, self.dtype)
+
+    def retain_grad(self) -> None:
+        """Keep the gradient of this tensor, which is computed from others, as `grad`, too."""
+        self._watched("retain_grad").kept = True
+
+    def register_hook(self, hook: Callable[[Self], Self | None]) -> Callable[[], None]:
+        """Call `hook` with the gradient by this tensor when it is known; what it returns, if anything, takes its place. Gives a
+        function that removes the hook.
+
+        >>> import tenxor as tx
+        >>> x = tx.ones(2).requires_grad_()
+        >>> remove = x.register_hook(lambda g: g * 10)
+        >>> (x * 3).sum().backward()
+        >>> x.grad.tolist()
+        [30.0, 30.0]
+        """
+        from ..derivatives.seen import Seen, stored
+
+        watch, layout, own = self._watched("register_hook"), self.layout, self.__class__
+
+        def told(g: Seen) -> Seen | None:
+            seen = g.through(layout)
+            found = hook(own(Storage(seen.node), seen.layout, seen.dtype))
+            return None if found is None else stored(g, layout, Seen(found.node, found.layout)).reshaped(g.shape)
+
+        key = max(watch.hooks, default=0) + 1
+        watch.hooks[key] = told
+
+        def remove() -> None:
+            watch.hooks.pop(key, None)
+
+        return remove
+
+    def _watched(self, op: str) -> Any:
+        from ..derivatives.watched import watch_of
+
+        found = watch_of(self.storage, make=True)
+        if found is None:
+            raise DerivativeError(f"{op}: this tensor requires no gradient; call x.requires_grad_() on what it is computed from")
+        return found

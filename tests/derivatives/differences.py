@@ -1,0 +1,184 @@
+"""Derivatives as differences of values: all that tells whether those of the library are right, and it knows none of its rules.
+
+Numbers are real here: a complex one is two, its parts. So the Jacobian of any function is a matrix of real numbers, and that a cotangent
+of a complex number z is dL/d(re z) + 1j dL/d(im z) is what its parts say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+import tenxor as tx
+
+Array = np.ndarray[Any, Any]
+Function = Callable[..., Any]
+STEP = 1e-3  # differences of fourth order: the error is of size STEP**4, and that of rounding 1e-16 / STEP
+CLOSE = 1e-8
+
+
+def numbers_of(arrays: Sequence[Any]) -> Array:
+    """The real numbers in arrays, in one axis."""
+    found = [np.zeros(0)]
+    for a in arrays:
+        a = np.ascontiguousarray(np.asarray(a))
+        found.append((a.reshape(-1).view(a.real.dtype) if np.iscomplexobj(a) else a.reshape(-1)).astype(np.float64))
+    return np.concatenate(found)
+
+
+def arrays_of(numbers: Array, like: Sequence[Array]) -> list[Array]:
+    """Arrays of the shapes and dtypes of others, made of real numbers."""
+    found, start = [], 0
+    for a in like:
+        stop = start + a.size * (2 if np.iscomplexobj(a) else 1)
+        part = np.array(numbers[start:stop])
+        start = stop
+        found.append((part.view(np.complex128) if np.iscomplexobj(a) else part).reshape(a.shape).astype(a.dtype))
+    return found
+
+
+def tensors_of(numbers: Array, like: Sequence[Array]) -> list[Any]:
+    return [tx.asarray(a) for a in arrays_of(numbers, like)]
+
+
+def listed(value: Any) -> list[Any]:
+    """The results of a function that gives one tensor, or several."""
+    return list(value) if isinstance(value, (tuple, list)) else [value]
+
+
+def values_of(function: Function, arrays: Sequence[Array]) -> list[Array]:
+    """What a function gives for new tensors of these numbers."""
+    return [np.asarray(t.to_numpy()) for t in listed(function(*[tx.asarray(a.copy()) for a in arrays]))]
+
+
+def slope(function: Callable[[Array], Array], at: Array, direction: Array, step: float = STEP) -> Array:
+    """How real numbers change along a direction."""
+    near = function(at + step * direction) - function(at - step * direction)
+    far = function(at + 2 * step * direction) - function(at - 2 * step * direction)
+    found: Array = (8 * near - far) / (12 * step)
+    return found
+
+
+def jacobian(function: Function, arrays: Sequence[Array], step: float = STEP) -> Array:
+    """The derivative of each real number that a function gives (rows) by each in the arrays."""
+    at = numbers_of(arrays)
+
+    def value(numbers: Array) -> Array:
+        return numbers_of(values_of(function, arrays_of(numbers, arrays)))
+
+    columns = [slope(value, at, direction, step) for direction in np.eye(at.size)]
+    return np.stack(columns, axis=1) if columns else np.zeros((value(at).size, 0))
+
+
+def by_reverse(function: Function, arrays: Sequence[Array]) -> Array:
+    """The same by cotangents."""
+    value, back = tx.vjp(function, *[tx.asarray(a) for a in arrays])
+    results = listed(value)
+    like = [t.to_numpy() for t in results]
+    rows = []
+    for direction in np.eye(numbers_of(like).size):
+        given = tensors_of(direction, like)
+        found = back(type(value)(given) if isinstance(value, (tuple, list)) else given[0])
+        for a, g in zip(arrays, found, strict=True):
+            assert g.shape == a.shape and g.dtype is tx.asarray(a).dtype
+        rows.append(numbers_of([g.to_numpy() for g in found]))
+    return np.stack(rows) if rows else np.zeros((0, numbers_of(arrays).size))
+
+
+def by_forward(function: Function, arrays: Sequence[Array]) -> Array:
+    """The same by tangents."""
+    columns = []
+    for direction in np.eye(numbers_of(arrays).size):
+        value, change = tx.jvp(function, [tx.asarray(a) for a in arrays], tensors_of(direction, arrays))
+        for t, c in zip(listed(value), listed(change), strict=True):
+            assert c.shape == t.shape and c.dtype is t.dtype
+        columns.append(numbers_of([t.to_numpy() for t in listed(change)]))
+    if columns:
+        return np.stack(columns, axis=1)
+    return np.zeros((numbers_of(values_of(function, arrays)).size, 0))
+
+
+def by_backward(function: Function, arrays: Sequence[Array], weights: Sequence[Array]) -> Array:
+    """The gradient of the results, weighted and added up, by `backward` and `grad`."""
+    leaves = [tx.asarray(a.copy()).requires_grad_() for a in arrays]
+    results = listed(function(*leaves))
+    for t, w in zip(results, weights, strict=True):
+        if t.requires_grad:
+            t.backward(tx.asarray(w), retain_graph=True)
+    return numbers_of([np.zeros(x.shape, x.to_numpy().dtype) if x.grad is None else x.grad.to_numpy() for x in leaves])
+
+
+def weighted(function: Function, weights: Sequence[Array]) -> Function:
+    """One real number, to which each of the results adds, squares too: so even of what is linear second derivatives are not 0."""
+
+    def loss(*args: Any) -> Any:
+        total: Any = 0.0
+        for t, w in zip(listed(function(*args)), weights, strict=True):
+            w = tx.asarray(w)
+            total = total + (tx.real(tx.conj(w) * t) + 0.5 * tx.real(tx.conj(t) * t) if t.dtype.is_complex else w * t + 0.5 * t * t).sum()
+        return total
+
+    return loss
+
+
+def dotted(xs: Sequence[Any], ys: Sequence[Any]) -> Any:
+    """The inner product of two lists of tensors as lists of real numbers."""
+    total: Any = 0.0
+    for x, y in zip(xs, ys, strict=True):
+        total = total + (tx.real(tx.conj(x) * y) if x.dtype.is_complex else x * y).sum()
+    return total
+
+
+def check_close(found: Array, wanted: Array, what: str, close: float = CLOSE) -> None:
+    assert found.shape == wanted.shape, what
+    error = np.abs(found - wanted) / np.maximum(1.0, np.abs(wanted))
+    if found.size and not error.max() <= close:
+        where = tuple(int(i) for i in np.unravel_index(np.nanargmax(np.where(np.isnan(error), np.inf, error)), error.shape))
+        raise AssertionError(f"{what}: at {where} {found[where]!r}, and by differences {wanted[where]!r}\n{found}\n{wanted}")
+
+
+def check_first(function: Function, arrays: Sequence[Array], *, forward: bool = True, close: float = CLOSE) -> None:
+    """The Jacobian by cotangents, by tangents and by `backward` is that by differences."""
+    wanted = jacobian(function, arrays)
+    check_close(by_reverse(function, arrays), wanted, "reverse", close)
+    if forward:
+        check_close(by_forward(function, arrays), wanted, "forward", close)
+    like = values_of(function, arrays)
+    weights = arrays_of(np.random.default_rng(1).standard_normal(wanted.shape[0]), like)
+    check_close(by_backward(function, arrays, weights), numbers_of(weights) @ wanted, "backward", close)
+
+
+def check_second(function: Function, arrays: Sequence[Array], *, forward: bool = True, close: float = 1e-7) -> None:
+    """Hessian times vector by every order of modes is that by differences of gradients, which `check_first` sees to."""
+    like = values_of(function, arrays)
+    rng = np.random.default_rng(2)
+    loss = weighted(function, arrays_of(rng.standard_normal(numbers_of(like).size), like))
+    every = tuple(range(len(arrays)))
+    gradient = tx.grad(loss, every)
+    at = numbers_of(arrays)
+    direction = rng.standard_normal(at.size)
+
+    def gradients(numbers: Array) -> Array:
+        return numbers_of([g.to_numpy() for g in gradient(*tensors_of(numbers, arrays))])
+
+    wanted = slope(gradients, at, direction)
+    xs, v = [tx.asarray(a) for a in arrays], tensors_of(direction, arrays)
+    found = tx.grad(lambda *args: dotted(gradient(*args), v), every)(*xs)
+    check_close(numbers_of([g.to_numpy() for g in found]), wanted, "reverse over reverse", close)
+    if not forward:
+        return
+    _, change = tx.jvp(gradient, xs, v)
+    check_close(numbers_of([g.to_numpy() for g in change]), wanted, "forward over reverse", close)
+    found = tx.grad(lambda *args: tx.jvp(loss, args, v)[1], every)(*xs)
+    check_close(numbers_of([g.to_numpy() for g in found]), wanted, "reverse over forward", close)
+    _, twice = tx.jvp(lambda *args: tx.jvp(loss, args, v)[1], xs, v)
+    check_close(numbers_of([twice.to_numpy()]), np.array([direction @ wanted]), "forward over forward", close)
+
+
+def check(function: Function, arrays: Sequence[Array], *, forward: bool = True, second: bool = True, close: float = CLOSE) -> None:
+    """First and second derivatives, in every mode."""
+    check_first(function, arrays, forward=forward, close=close)
+    if second:
+        check_second(function, arrays, forward=forward, close=10 * close)

@@ -1,0 +1,14 @@
+"""Derivatives of indexing, products, convolutions, pooling and attention, beside differences."""
+
+from __future__ import annotations
+
+import pytest
+
+from .differences import check
+from .larger import LARGER
+
+
+@pytest.mark.parametrize("name", LARGER)
+def test_beside_differences(name: str) -> None:
+    case = LARGER[name]
+    check(case.function, case.arrays, second=case.second)

@@ -1,0 +1,333 @@
+"""Tensors that require gradients: what a leaf is, before and after writes, what hooks see, and what is let go of."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tenxor as tx
+from tenxor.errors import DerivativeError
+
+
+def leaf(*numbers: float) -> Any:
+    return tx.asarray(list(numbers)).requires_grad_()
+
+
+def test_gradients_add_up_until_they_are_cleared() -> None:
+    x = leaf(1.0, 2.0)
+    assert x.grad is None and x.requires_grad and x.is_leaf
+    (x * x).sum().backward()
+    (x * 3).sum().backward()
+    assert x.grad.tolist() == [5.0, 7.0]
+    x.grad = None
+    assert x.grad is None
+    (x * 3).sum().backward()
+    assert x.grad.tolist() == [3.0, 3.0]
+    x.grad = tx.asarray([10.0, 20.0])
+    (x * 3).sum().backward()
+    assert x.grad.tolist() == [13.0, 23.0]
+
+
+def test_a_gradient_does_not_change_with_later_ones_in_other_hands() -> None:
+    x = leaf(1.0, 2.0)
+    (x * x).sum().backward()
+    first = x.grad.copy()
+    (x * x).sum().backward()
+    assert first.tolist() == [2.0, 4.0] and x.grad.tolist() == [4.0, 8.0]
+
+
+def test_a_write_is_a_step_of_the_computation() -> None:
+    x = leaf(1.0, 2.0, 3.0)
+    x[1] = 10.0
+    x *= x
+    assert not x.is_leaf and x.requires_grad
+    x.sum().backward()
+    assert x.grad.tolist() == [2.0, 0.0, 6.0]  # by what was there before
+
+
+@pytest.mark.parametrize("write", ["number", "tensor", "fill", "slices"])
+def test_a_write_of_all_leaves_the_gradient_where_it_is(write: str) -> None:
+    x = leaf(1.0, 2.0)
+    loss = (x * x * x).sum()
+    if write == "number":
+        x[...] = 4.0
+    elif write == "tensor":
+        x[...] = tx.asarray([5.0, 6.0])
+    elif write == "fill":
+        x.fill_(7.0)
+    else:
+        x[:1] = 8.0
+        x[1:] = 9.0
+    (loss + x.sum()).backward()
+    assert x.grad.tolist() == [3.0, 12.0]
+
+
+def test_what_was_written_may_require_a_gradient_again() -> None:
+    x = leaf(1.0, 2.0)
+    x[...] = 3.0
+    x.requires_grad_()
+    assert x.is_leaf
+    (x * x).sum().backward()
+    assert x.grad.tolist() == [6.0, 6.0]
+
+
+def test_without_grad_other_values_are_put_in() -> None:
+    x = leaf(1.0, 2.0)
+    for step in range(3):
+        x.grad = None
+        (x * x).sum().backward()
+        with tx.no_grad():
+            x -= 0.25 * x.grad
+        assert x.is_leaf and x.requires_grad, step
+    assert x.tolist() == [0.125, 0.25] and x.grad.tolist() == [0.5, 1.0]
+
+
+@pytest.mark.parametrize("write", ["all", "a slice", "one element", "indices", "a mask", "a view", "in place"])
+def test_every_write_without_grad(write: str) -> None:
+    x = leaf(1.0, 2.0, 3.0)
+    loss = (x * x).sum()
+    with tx.no_grad():
+        if write == "all":
+            x[...] = tx.asarray([5.0, 6.0, 7.0])
+        elif write == "a slice":
+            x[1:] = 6.0
+        elif write == "one element":
+            x[0] = 5.0
+        elif write == "indices":
+            x[[0, 0, 1]] = 5.0
+        elif write == "a mask":
+            x[x > 1.5] = 0.0
+        elif write == "a view":
+            x.reshape(3, 1)[::-1].T[...] = 4.0
+        else:
+            x *= 2
+    assert x.is_leaf and x.requires_grad
+    (loss + (x * x).sum()).backward()
+    assert x.grad.tolist() == [2 * (a + b) for a, b in zip([1.0, 2.0, 3.0], x.tolist(), strict=True)]
+
+
+def test_what_is_computed_without_grad_is_constant() -> None:
+    x = leaf(2.0)
+    with tx.no_grad():
+        y = x * x
+        with tx.enable_grad():
+            z = x * 3
+    assert not y.requires_grad and z.requires_grad
+    (x * y + z).sum().backward()
+    assert x.grad.tolist() == [7.0]
+
+
+def test_no_grad_decorates_and_ends_with_an_error() -> None:
+    @tx.no_grad()
+    def step(x: Any) -> Any:
+        return x * 2
+
+    x = leaf(1.0)
+    assert not step(x).requires_grad and not step(x).requires_grad
+    with pytest.raises(ZeroDivisionError), tx.no_grad():
+        1 / 0
+    assert (x * 2).requires_grad
+
+
+def test_detached_tensors() -> None:
+    x = leaf(1.0, 2.0)
+    y = x.detach()
+    assert not y.requires_grad and y.is_leaf and y.grad is None
+    y[0] = 50.0
+    assert x.tolist() == [1.0, 2.0]
+    (x * y).sum().backward()
+    assert x.grad.tolist() == [50.0, 2.0]
+    middle = (x * x).detach()
+    assert not middle.requires_grad
+
+
+def test_views_share_the_gradient_of_their_storage() -> None:
+    x = tx.asarray(np.arange(6.0).reshape(2, 3)).requires_grad_()
+    view = x.T[1:]
+    assert view.requires_grad
+    (view * view).sum().backward()
+    assert x.grad.tolist() == [[0.0, 2.0, 4.0], [0.0, 8.0, 10.0]]
+    assert view.grad.tolist() == [[2.0, 8.0], [4.0, 10.0]]
+    x.grad = None
+    base = tx.asarray(np.arange(6.0))
+    part = base[::2].requires_grad_()
+    assert base.requires_grad
+    (base * base).sum().backward()
+    assert part.grad.tolist() == [0.0, 4.0, 8.0] and base.grad.tolist() == [0.0, 2.0, 4.0, 6.0, 8.0, 10.0]
+
+
+def test_requiring_none_any_more() -> None:
+    x = leaf(1.0, 2.0)
+    loss = (x * x).sum()
+    x.requires_grad = False
+    assert not x.requires_grad and not (x * 2).requires_grad
+    loss.backward()  # what was computed before still knows; nobody is told
+    assert x.grad is None
+    x.requires_grad = True
+    (x * 2).sum().backward()
+    assert x.grad.tolist() == [2.0, 2.0]
+    with pytest.raises(DerivativeError, match="detach"):
+        (x * 2).requires_grad_(False)
+
+
+def test_retained_gradients() -> None:
+    x = leaf(1.0, 2.0)
+    y = x * x
+    y.retain_grad()
+    z = y * 3
+    z.sum().backward()
+    assert y.grad.tolist() == [3.0, 3.0] and z.grad is None and x.grad.tolist() == [6.0, 12.0]
+
+
+def test_retained_gradients_of_views_and_of_what_is_written_afterwards() -> None:
+    x = leaf(1.0, 2.0, 3.0)
+    y = x * 2
+    y.retain_grad()
+    y[0] = 7.0
+    (y * y).sum().backward()
+    assert x.grad.tolist() == [0.0, 16.0, 24.0]
+
+
+def test_hooks_may_replace_gradients() -> None:
+    x = leaf(1.0, 2.0)
+    seen: list[Any] = []
+    first = x.register_hook(lambda g: seen.append(g.tolist()))
+    second = x.register_hook(lambda g: g * 10)
+    x.register_hook(lambda g: g + 1)
+    (x * 3).sum().backward()
+    assert seen == [[3.0, 3.0]] and x.grad.tolist() == [31.0, 31.0]
+    first()
+    second()
+    second()  # once more does nothing
+    x.grad = None
+    (x * 3).sum().backward()
+    assert len(seen) == 1 and x.grad.tolist() == [4.0, 4.0]
+
+
+def test_a_hook_sees_the_whole_gradient_once() -> None:
+    x = leaf(2.0)
+    y = x * 3
+    seen: list[Any] = []
+    y.register_hook(lambda g: seen.append(g.tolist()))
+    y.register_hook(lambda g: g * 2)
+    (y * y + y).sum().backward()
+    assert seen == [[13.0]] and x.grad.tolist() == [78.0]
+
+
+def test_a_hook_of_a_view_sees_its_part() -> None:
+    x = leaf(1.0, 2.0, 3.0, 4.0)
+    seen: list[Any] = []
+    view = x[::-2]
+    view.register_hook(lambda g: seen.append(g.tolist()))
+    view.register_hook(lambda g: tx.zeros_like(g))
+    (x * x).sum().backward()
+    assert seen == [[8.0, 4.0]] and x.grad.tolist() == [2.0, 0.0, 6.0, 0.0]
+
+
+def test_graphs_are_let_go_of() -> None:
+    x = leaf(1.0, 2.0)
+    y = x * x
+    loss = y.sum()
+    loss.backward()
+    with pytest.raises(DerivativeError, match="retain_graph=True"):
+        loss.backward()
+    with pytest.raises(DerivativeError, match="retain_graph=True"):
+        (y * 2).sum().backward()
+    assert x.grad.tolist() == [2.0, 4.0]
+    kept = (x * x).sum()
+    kept.backward(retain_graph=True)
+    kept.backward(retain_graph=True)
+    kept.backward()
+    assert x.grad.tolist() == [8.0, 16.0]
+
+
+def test_a_graph_of_gradients() -> None:
+    x = leaf(2.0, 3.0)
+    (x**3).sum().backward(create_graph=True)
+    g = x.grad
+    assert g.requires_grad
+    x.grad = None
+    (g * g).sum().backward()
+    assert x.grad.tolist() == [2 * 12.0 * 12.0, 2 * 27.0 * 18.0]
+
+
+def test_weights_of_a_tensor_and_complex_ones() -> None:
+    x = leaf(1.0, 2.0)
+    (x * x).backward(tx.asarray([1.0, 10.0]))
+    assert x.grad.tolist() == [2.0, 40.0]
+    z = tx.asarray([1 + 2j, 3 - 1j]).requires_grad_()
+    (tx.abs(z) ** 2).sum().backward()
+    assert np.allclose(z.grad.to_numpy(), [2 + 4j, 6 - 2j])
+    z.grad = None
+    (z * z).sum().backward(tx.asarray(1.0 + 0j))
+    assert np.allclose(z.grad.to_numpy(), np.conj(2 * z.detach().to_numpy()))
+
+
+def test_memory_that_others_write() -> None:
+    """What the derivative reads is what was there when it was read."""
+    array = np.array([1.0, 2.0, 3.0])
+    c = tx.asarray(array, copy=False)
+    x = leaf(1.0, 1.0, 1.0)
+    y = x * c
+    array[:] = 100.0
+    z = x * c
+    y.sum().backward()
+    assert x.grad.tolist() == [1.0, 2.0, 3.0]
+    z.sum().backward()
+    assert x.grad.tolist() == [101.0, 102.0, 103.0]
+
+
+def test_a_leaf_in_memory_that_others_write() -> None:
+    array = np.array([1.0, 2.0])
+    x = tx.asarray(array, copy=False).requires_grad_()
+    loss = (x * x).sum()
+    array[:] = 50.0
+    loss.backward()
+    assert x.grad.tolist() == [2.0, 4.0]
+
+
+def test_what_has_been_exported() -> None:
+    """Exported before it required a gradient, its memory may change; what was read does not."""
+    x = tx.asarray([1.0, 2.0])
+    seen = np.from_dlpack(x)
+    x.requires_grad_()
+    loss = (x * x).sum()
+    if seen.flags.writeable:
+        seen[...] = 9.0
+    loss.backward()
+    assert x.grad.tolist() == [2.0, 4.0]
+
+
+def test_exports_of_what_requires_a_gradient_are_copies() -> None:
+    x = leaf(1.0, 2.0)
+    y = (x * 2).realize()
+    seen = np.array(y.to_numpy())
+    copied = np.from_dlpack(y)
+    assert copied.tolist() == seen.tolist()
+    with pytest.raises((BufferError, ValueError), match="detach"):
+        np.from_dlpack(y, copy=False)
+
+
+def test_constants_and_leaves_together() -> None:
+    x, w = leaf(1.0, 2.0), tx.asarray([3.0, 4.0])
+    loss = (x * w).sum() + (w * w).sum()
+    loss.backward()
+    assert w.grad is None and x.grad.tolist() == [3.0, 4.0] and not (w * w).requires_grad
+
+
+@pytest.mark.parametrize("place", ["before", "after"])
+def test_realizing_changes_nothing(place: str) -> None:
+    x = leaf(1.0, 2.0)
+    y = x.exp()
+    z = (y * x).cumsum(axis=0)
+    if place == "before":
+        tx.realize(y, z)
+    loss = (z * z).sum()
+    loss.backward()
+    e = np.exp([1.0, 2.0])
+    total = e[0], e[0] + 2 * e[1]
+    wanted = [2 * (total[0] + total[1]) * 2 * e[0], 2 * total[1] * 3 * e[1]]
+    assert np.allclose(x.grad.to_numpy(), wanted)
+    assert loss.item() == pytest.approx(total[0] ** 2 + total[1] ** 2)

@@ -1,0 +1,66 @@
+"""Derivatives through every sort of view, of a few functions."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tenxor as tx
+
+from .cases import MOVES, TO_ROWS, real
+from .differences import check, check_close, numbers_of, values_of
+
+
+@pytest.mark.parametrize("function", TO_ROWS)
+@pytest.mark.parametrize("move", MOVES)
+def test_a_function_of_a_view(move: str, function: str) -> None:
+    if function == "max" and move in ("oindex", "oindex and slice", "broadcast", "expanded row"):
+        pytest.skip("the largest is there several times: see test_ties")
+    check(lambda x: TO_ROWS[function](MOVES[move](x)), [real(3, 4)], second=function == "elementwise")
+
+
+@pytest.mark.parametrize("move", MOVES)
+def test_a_view_as_what_derivatives_are_taken_by(move: str) -> None:
+    """The argument itself is a view: its gradient has its shape, and each of its elements is an element of its own."""
+    base = tx.asarray(real(3, 4))
+    x = MOVES[move](base)
+    y = tx.asarray(np.array(x.to_numpy()))
+    for f in (lambda x: (x * x * x).sum(), lambda x: (tx.cumsum(x.reshape(-1), axis=0) ** 2).sum()):
+        found, wanted = tx.grad(f)(x), tx.grad(f)(y)
+        assert found.shape == x.shape
+        check_close(numbers_of([found.to_numpy()]), numbers_of([wanted.to_numpy()]), move)
+
+
+@pytest.mark.parametrize("move", MOVES)
+def test_views_of_what_requires_a_gradient(move: str) -> None:
+    """`backward` adds up for the whole storage; a view sees its part of that."""
+    x = tx.asarray(real(3, 4)).requires_grad_()
+    seen = MOVES[move](x)
+    (seen * seen).sum().backward()
+    (wanted,) = values_of(lambda x: tx.vjp(MOVES[move], x)[1](2 * MOVES[move](x))[0], [real(3, 4)])
+    assert x.grad is not None
+    check_close(numbers_of([x.grad.to_numpy()]), numbers_of([wanted]), move)
+    if seen.storage is x.storage:
+        assert seen.grad is not None
+        assert seen.grad.tolist() == MOVES[move](x.grad.detach()).tolist()
+
+
+@pytest.mark.parametrize("move", MOVES)
+@pytest.mark.parametrize("given", ["transposed", "broadcast", "reversed", "windows"])
+def test_cotangents_of_every_layout(move: str, given: str) -> None:
+    """What the cotangent is a view of changes nothing."""
+    value, back = tx.vjp(MOVES[move], tx.asarray(real(3, 4)))
+    shape = value.shape
+    if given == "broadcast":
+        g = tx.asarray(1.25).expand(shape)
+    elif given == "transposed":
+        g = tx.asarray(real(*shape[::-1], seed=3)).permute(tuple(reversed(range(len(shape)))))
+    elif given == "reversed":
+        g = tx.flip(tx.asarray(real(*shape, seed=3)))
+    elif len(shape) == 2:
+        g = tx.asarray(real(shape[0] + shape[1] + 1, seed=3)).windows(0, max(shape[1], 1))[: shape[0], : shape[1]]
+    else:
+        pytest.skip("only for matrices")
+    assert g.shape == shape
+    same = tx.asarray(np.array(g.to_numpy()))
+    assert back(g)[0].tolist() == back(same)[0].tolist()

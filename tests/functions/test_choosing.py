@@ -1,0 +1,88 @@
+"""Choices by conditions, elements put in places, and lines between points, beside NumPy's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tenxor as tx
+from tenxor.errors import ArgumentError, DTypeError, IndexOutOfRange, ShapeError
+
+from .samples import SAMPLES, assert_close, assert_same, each_sample
+
+
+@each_sample
+def test_select(sample: str) -> None:
+    tensor, array = SAMPLES[sample]()
+    ours = tx.select([tensor < 0, tensor > 10], [tensor * 2, 7], -1)
+    assert_same(ours, np.select([array < 0, array > 10], [array * 2, 7], -1))
+    assert tx.select([tx.asarray([True, False])], [1.5]).tolist() == [1.5, 0.0]
+
+
+@pytest.mark.parametrize("mode", ["raise", "wrap", "clip"])
+def test_put(mode: Any) -> None:
+    for indices in ([0, -1, 3], [], [[5, 2], [2, 4]], *(([7, -9, 100],) if mode != "raise" else ())):
+        for values in ([9], [1, 2], [[3, 4, 5, 6, 7]]):
+            base = np.arange(6).reshape(2, 3)
+            ours, theirs = tx.asarray(base.copy()), base.copy()
+            tx.put(ours, indices, values, mode)
+            np.put(theirs, indices, values, mode)
+            assert_same(ours, theirs)
+    turned = tx.arange(6).reshape(2, 3)
+    tx.put(turned.T, [1], -1)  # through a view
+    assert turned.tolist() == [[0, 1, 2], [-1, 4, 5]]
+
+
+@each_sample
+def test_putmask(sample: str) -> None:
+    tensor, array = SAMPLES[sample]()
+    ours, theirs = tensor.copy(), array.copy()
+    tx.putmask(ours, ours > 3, [-1, -2, -3])
+    np.putmask(theirs, theirs > 3, [-1, -2, -3])
+    assert_same(ours, theirs)
+
+
+def test_interp() -> None:
+    rng = np.random.default_rng(0)
+    at = np.concatenate([rng.random(50) * 12 - 1, [0.0, 1.0, 4.0, 10.0, np.nan, np.inf, -np.inf]])
+    for points in (np.asarray([0.0, 1.0, 4.0, 10.0]), np.asarray([0.0]), np.asarray([0.0, 1.0, 1.0, 2.0])):
+        for heights in (rng.random(points.size), rng.integers(0, 9, points.size), rng.random(points.size) * 1j):
+            for ends in ({}, {"left": -1.0, "right": 99.0}):
+                found = tx.interp(tx.asarray(at.reshape(3, 19)), tx.asarray(points), tx.asarray(heights), **ends)
+                wanted = np.interp(at.reshape(3, 19), points, heights, **ends)
+                if points.size == 1:
+                    wanted = np.where(np.isnan(at.reshape(3, 19)), np.nan, wanted)  # NumPy has the one height there
+                if np.unique(points).size == points.size:
+                    np.testing.assert_allclose(found.to_numpy(), wanted, rtol=1e-12, atol=1e-14)
+                assert found.dtype is tx.dtype(wanted.dtype)
+    assert tx.interp(0.5, [0, 1], [0, 10]).item() == 5.0
+
+
+def test_interp_with_a_period() -> None:
+    at, points, heights = np.asarray([-180, -170, -185, 185, -10, -5, 0, 365]), [190, -190, 350, -350], [5, 10, 3, 4]
+    assert_close(tx.interp(at, points, heights, period=360), np.interp(at, points, heights, period=360))
+
+
+def test_errors() -> None:
+    x = tx.zeros(3)
+    with pytest.raises(ArgumentError, match="1 conditions and 2 choices"):
+        tx.select([x > 0], [1, 2])
+    with pytest.raises(DTypeError, match="condition 0 is float64"):
+        tx.select([x], [1])
+    with pytest.raises(IndexOutOfRange):
+        tx.put(x, [3], 1.0)
+        x.realize()
+    with pytest.raises(ArgumentError, match="no values for 1 places"):
+        tx.put(x, [1], [])
+    with pytest.raises(ArgumentError, match="mode is"):
+        tx.put(x, [1], 1.0, "never")
+    with pytest.raises(ShapeError, match=r"mask has shape \(2,\), the tensor \(3,\)"):
+        tx.putmask(x, tx.asarray([True, False]), 1.0)
+    with pytest.raises(DTypeError, match="writes into a tensor"):
+        tx.put([1, 2], [0], 1)
+    with pytest.raises(ShapeError, match="interp: points"):
+        tx.interp(1.0, [1, 2], [1])
+    with pytest.raises(ArgumentError, match="period of 0"):
+        tx.interp(1.0, [1, 2], [1, 2], period=0)

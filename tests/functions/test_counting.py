@@ -1,0 +1,104 @@
+"""Counts and histograms, beside NumPy's and beside counting one by one."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tenxor as tx
+from tenxor.errors import ArgumentError, DTypeError, ShapeError
+
+from .samples import assert_close, assert_same
+
+
+@pytest.mark.parametrize("dtype", [tx.uint8, tx.int8, tx.uint16, tx.int32, tx.int64, tx.uint64, tx.bool], ids=str)
+def test_bincount(dtype: tx.DType) -> None:
+    array = np.random.default_rng(0).integers(0, 2 if dtype is tx.bool else 50, 3000)
+    x = tx.asarray(array).astype(dtype)
+    assert_same(tx.bincount(x), np.bincount(array))
+    assert_same(tx.bincount(x, minlength=60), np.bincount(array, minlength=60))
+    assert_same(tx.bincount(x[:0], minlength=3), np.zeros(3, int))
+    assert tx.bincount(x[:0]).shape == (0,)
+    weights = np.random.default_rng(1).random(3000)
+    assert_close(tx.bincount(x, tx.asarray(weights)), np.bincount(array, weights))
+    assert_close(tx.bincount(x[::-2], tx.asarray(weights)[::-2]), np.bincount(array[::-2], weights[::-2]))
+
+
+def test_bincount_errors() -> None:
+    with pytest.raises(ArgumentError, match="-3 is below 0"):
+        tx.bincount(tx.asarray([1, -3]))
+    with pytest.raises(DTypeError, match="integers are counted, not float64"):
+        tx.bincount(tx.ones(2))
+    with pytest.raises(ShapeError, match=r"not one of shape \(2, 2\)"):
+        tx.bincount(tx.ones((2, 2), dtype=tx.int64))
+    with pytest.raises(ShapeError, match=r"weights have shape \(3,\)"):
+        tx.bincount(tx.asarray([1, 2]), tx.ones(3))
+
+
+CASES = {
+    "normal": np.random.default_rng(0).standard_normal(5000),
+    "float32": np.random.default_rng(0).standard_normal((50, 40)).astype(np.float32),
+    "integers": np.random.default_rng(0).integers(-7, 30, 4000),
+    "wide": np.asarray([0, 2**62, 2**61, 1]),
+    "on the edges": np.arange(11) / 10,
+    "one number": np.full(5, 3.0),
+    "nothing": np.zeros(0),
+    "no axes": np.asarray(2.0),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("bins", [1, 7, 10, 100])
+def test_even_bins(case: str, bins: int) -> None:
+    array = CASES[case]
+    for over in (None, (-1, 1), (0.5, 0.5)):
+        counts, edges = tx.histogram(tx.asarray(array), bins, over)
+        expected, wanted = np.histogram(array, bins, over)
+        np.testing.assert_allclose(edges.to_numpy(), wanted, rtol=1e-6, atol=1e-6)
+        if array.dtype == np.float32:  # the edges of which NumPy rounds otherwise
+            model = [((array >= a) & (array < b)).sum() for a, b in zip(edges.tolist()[:-1], edges.tolist()[1:], strict=True)]
+            model[-1] += (array == edges.tolist()[-1]).sum()
+            assert counts.tolist() == [int(n) for n in model]
+        else:
+            assert_same(counts, expected)
+        np.testing.assert_allclose(tx.histogram_bin_edges(tx.asarray(array), bins, over).to_numpy(), wanted, rtol=1e-6, atol=1e-6)
+
+
+def test_edges_weights_and_density() -> None:
+    rng = np.random.default_rng(0)
+    array, weights = rng.standard_normal((30, 40)), rng.random((30, 40))
+    array[0, :3] = np.nan, np.inf, -np.inf
+    edges = np.asarray([-1.0, -0.5, 0.5, 0.5, 2.0])
+    x = tx.asarray(array)
+    assert_same(tx.histogram(x, tx.asarray(edges))[0], np.histogram(array, edges)[0])
+    assert_same(tx.histogram(x, [-1, 0, 1])[0], np.histogram(array, [-1, 0, 1])[0])
+    assert_close(tx.histogram(x, 9, (-2, 2), weights=tx.asarray(weights))[0], np.histogram(array, 9, (-2, 2), weights=weights)[0])
+    found = tx.histogram(x, 9, (-2, 2), density=True)[0]
+    assert_close(found, np.histogram(array, 9, (-2, 2), density=True)[0])
+    with pytest.raises(ArgumentError, match="bins from nan to nan"):
+        tx.histogram(x)
+
+
+def test_two_dimensions() -> None:
+    rng = np.random.default_rng(0)
+    x, y, weights = rng.standard_normal(500), rng.random(500), rng.random(500)
+    for bins, over in ((5, None), ([4, 6], None), ([[-1, 0, 2], 3], ((-9, 9), (0, 0.5)))):
+        found = tx.histogram2d(tx.asarray(x), tx.asarray(y), bins, over, weights=tx.asarray(weights))
+        wanted = np.histogram2d(x, y, bins, over, weights=weights)
+        for ours, theirs in zip(found, wanted, strict=True):
+            np.testing.assert_allclose(ours.to_numpy(), theirs)
+    found = tx.histogram2d(tx.asarray(x), tx.asarray(y), 4, density=True)
+    np.testing.assert_allclose(found[0].to_numpy(), np.histogram2d(x, y, 4, density=True)[0])
+
+
+def test_errors() -> None:
+    x = tx.ones(3)
+    for bins, message in ((0, "0 bins"), ([3, 1], "1-D and ascending"), ("auto", "not a rule")):
+        with pytest.raises(ArgumentError, match=message):
+            tx.histogram(x, bins)
+    with pytest.raises(ArgumentError, match="ends before it begins"):
+        tx.histogram(x, range=(2, 1))
+    with pytest.raises(DTypeError, match="complex"):
+        tx.histogram(x * 1j)
+    with pytest.raises(ShapeError, match=r"\(3,\) and \(2,\)"):
+        tx.histogram2d(x, x[:2])

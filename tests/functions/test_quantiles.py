@@ -1,0 +1,85 @@
+"""Medians and quantiles, beside NumPy's."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+
+import tenxor as tx
+from tenxor.errors import ArgumentError, AxisError, DTypeError, ShapeError
+
+from .samples import SAMPLES, assert_close, each_sample
+from .test_statistics import axes_of
+
+METHODS = (
+    *("linear", "lower", "higher", "midpoint", "nearest"),
+    *("hazen", "weibull", "median_unbiased", "normal_unbiased", "interpolated_inverted_cdf"),
+)
+
+
+@each_sample
+def test_every_layout_and_axes(sample: str) -> None:
+    tensor, array = SAMPLES[sample]()
+    if array.size == 0:
+        return
+    for axis in axes_of(array):
+        if axis == ():
+            continue  # which NumPy reads as all
+        for keepdims in (False, True):
+            assert_close(tx.median(tensor, axis=axis, keepdims=keepdims), np.median(array, axis=axis, keepdims=keepdims))
+            for q in (0.0, 0.3, [[0.1, 0.9, 1.0]]):
+                found = tx.quantile(tensor, q, axis=axis, keepdims=keepdims)
+                assert_close(found, np.quantile(array, q, axis=axis, keepdims=keepdims))
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("size", [1, 2, 5, 10, 101])
+def test_methods(method: str, size: int) -> None:
+    array = np.random.default_rng(size).permutation(size) ** 2
+    q = np.asarray([0, 0.01, 0.25, 0.5, 1 / 3, 0.77, 0.99, 1])
+    for numbers in (array, array / 7, (array / 7).astype(np.float32)):
+        found = tx.quantile(tx.asarray(numbers), tx.asarray(q), method=method)
+        np.testing.assert_allclose(found.to_numpy(), np.quantile(numbers, q, method=method), rtol=2e-6)
+        wanted = tx.asarray(numbers).dtype
+        if method in ("lower", "higher", "nearest") or wanted.is_float:
+            assert found.dtype is wanted
+        else:
+            assert found.dtype is tx.float64
+        found = tx.percentile(tx.asarray(numbers), q * 100, method=method)
+        np.testing.assert_allclose(found.to_numpy(), np.percentile(numbers, q * 100, method=method), rtol=2e-6)
+
+
+def test_nan_and_infinities() -> None:
+    rows = np.asarray([[1, np.nan, 2], [np.inf, 1, 2], [-np.inf, np.inf, np.inf], [np.inf, np.inf, -np.inf]])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        np.testing.assert_array_equal(tx.median(tx.asarray(rows), axis=1).to_numpy(), np.median(rows, axis=1))
+    assert tx.quantile(tx.asarray([-np.inf, 0.0, 1.0]), 0.0).item() == -np.inf
+    assert tx.median(tx.asarray([1.0, 2.0, np.nan])).isnan().item()
+
+
+def test_narrow_floats_and_large_integers() -> None:
+    for dtype in (tx.float16, tx.bfloat16):
+        found = tx.median(tx.asarray([1.0, 3.0, 2.0, 9.0]).astype(dtype))
+        assert found.dtype is dtype and found.item() == 2.5
+    big = tx.asarray([2**53 + 1, 2**53 + 3, 2**60])
+    assert tx.quantile(big, 0.5, method="lower").item() == 2**53 + 3
+
+
+def test_errors() -> None:
+    x = tx.ones((2, 3))
+    with pytest.raises(ArgumentError, match=r"quantile: q is from 0 to 1, not 1\.5"):
+        tx.quantile(x, 1.5)
+    with pytest.raises(ArgumentError, match="percentile: q is from 0 to 100"):
+        tx.percentile(x, -1)
+    with pytest.raises(ArgumentError, match="no method 'best'; there are linear"):
+        tx.quantile(x, 0.5, method="best")
+    with pytest.raises(ShapeError, match=r"median: axis 0 of shape \(0, 3\) has size 0"):
+        tx.median(x[:0], axis=0)
+    assert tx.median(x[:0], axis=1).shape == (0,)
+    with pytest.raises(AxisError):
+        tx.median(x, axis=2)
+    with pytest.raises(DTypeError, match="no order"):
+        tx.median(x * 1j)

@@ -1,0 +1,91 @@
+"""Running extremes, and division with its remainder, beside NumPy and a walk."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tenxor as tx
+from tenxor.errors import AxisError, DTypeError
+
+from .ordering import REAL, drawn
+from .samples import SAMPLES, assert_same, each_sample
+
+
+@each_sample
+def test_every_layout_and_axis(sample: str) -> None:
+    tensor, array = SAMPLES[sample]()
+    for axis in range(-array.ndim, array.ndim):
+        for ours, theirs in ((tx.cummax, np.maximum), (tx.cummin, np.minimum)):
+            found = ours(tensor, axis=axis)
+            assert_same(found.values, theirs.accumulate(array, axis=axis))
+            np.testing.assert_array_equal(tx.take_along_axis(tensor, found.indices, axis=axis).to_numpy(), found.values.to_numpy())
+        with np.errstate(all="ignore"):
+            wanted = np.logaddexp.accumulate(array.astype(float), axis=axis)
+        np.testing.assert_allclose(tx.logcumsumexp(tensor, axis=axis).to_numpy(), wanted, rtol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", REAL, ids=str)
+@pytest.mark.parametrize("size", [0, 1, 5, 300])
+def test_extremes_of_every_dtype(dtype: tx.DType, size: int) -> None:
+    x = drawn(dtype, (size,), seed=size, most=4)
+    row: list[Any] = x.tolist()
+    for ours, better in ((tx.cummax, lambda a, b: a >= b), (tx.cummin, lambda a, b: a <= b)):
+        values: list[Any] = []
+        places: list[int] = []
+        for k, value in enumerate(row):
+            wins = not values or value != value or (values[-1] == values[-1] and better(value, values[-1]))
+            values.append(value if wins else values[-1])
+            places.append(k if wins else places[-1])
+        found = ours(x)
+        assert found.values.dtype is dtype and found.indices.dtype is tx.int64
+        np.testing.assert_array_equal(np.asarray(found.values.tolist(), float), np.asarray(values, float))
+        assert found.indices.tolist() == places
+
+
+def test_running_logarithms() -> None:
+    for dtype in (tx.float16, tx.bfloat16, tx.float32, tx.float64):
+        x = tx.asarray([-tx.inf, 10.0, -3.0, 10.0]).astype(dtype)
+        found = tx.logcumsumexp(x)
+        assert found.dtype is dtype and found[0].item() == -math.inf
+        assert abs(found[3].item() - (10 + math.log(2 + math.exp(-13)))) < 0.1
+    assert tx.logcumsumexp(tx.asarray([1, 2])).dtype is tx.float64
+    assert tx.logcumsumexp(tx.asarray([1.0, tx.nan, 2.0])).isnan().tolist() == [False, True, True]
+
+
+ODD = [0.0, -0.0, 1.0, -1.0, 2.5, -7.25, 1e-20, -1e-20, 1e17, math.inf, -math.inf, math.nan]
+
+
+def test_fmod_of_floats_is_exact() -> None:
+    a, b = tx.asarray(ODD).expand_dims(1), tx.asarray(ODD)
+    with np.errstate(invalid="ignore"):
+        wanted = np.fmod(np.asarray(ODD)[:, None], np.asarray(ODD))
+    found = tx.fmod(a, b)
+    np.testing.assert_array_equal(found.to_numpy(), wanted)
+    kept = ~np.isnan(wanted)
+    np.testing.assert_array_equal(np.signbit(found.to_numpy())[kept], np.signbit(wanted)[kept])
+    assert tx.fmod(tx.asarray([5.5, -5.5]), 2).tolist() == [1.5, -1.5] and tx.fmod(-7, tx.asarray([3.0])).tolist() == [-1.0]
+
+
+@pytest.mark.parametrize("dtype", [tx.int8, tx.int64, tx.uint8, tx.uint64], ids=str)
+def test_whole_numbers(dtype: tx.DType) -> None:
+    x = drawn(dtype, (200,), seed=1)
+    y = tx.asarray([n or 3 for n in drawn(dtype, (200,), seed=2, most=9).tolist()], dtype=dtype)
+    a, b = x.to_numpy(), y.to_numpy()
+    assert_same(tx.fmod(x, y), np.fmod(a, b))
+    for ours, theirs in zip(tx.divmod(x, y), np.divmod(a, b), strict=True):
+        assert_same(ours, theirs)
+    for ours, theirs in zip(tx.divmod(x, 7), np.divmod(a, dtype.numpy.type(7)), strict=True):
+        assert_same(ours, theirs)
+
+
+def test_errors() -> None:
+    with pytest.raises(AxisError, match="cummax"):
+        tx.cummax(tx.ones(2), axis=1)
+    with pytest.raises(DTypeError, match="cummin: does not accept complex128"):
+        tx.cummin(tx.ones(2) * 1j)
+    with pytest.raises(DTypeError, match="complex128"):
+        tx.logcumsumexp(tx.ones(2) * 1j)

@@ -1,0 +1,68 @@
+"""Each element once, beside Python's own sets."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tenxor as tx
+
+from .ordering import REAL, drawn, in_order
+from .samples import SAMPLES, each_sample
+
+
+def model(row: list[Any]) -> tuple[list[Any], list[int], list[int], list[int]]:
+    """Values, first places, inverse and counts, one element after the other."""
+    order = in_order(row)
+    values: list[Any] = []
+    first, counts, inverse = [], [], [0] * len(row)
+    for k in order:
+        if not values or values[-1] != row[k]:  # NaN is not equal to itself
+            values.append(row[k])
+            first.append(k)
+            counts.append(0)
+        counts[-1] += 1
+        inverse[k] = len(values) - 1
+    return values, first, inverse, counts
+
+
+@pytest.mark.parametrize("dtype", REAL, ids=str)
+@pytest.mark.parametrize("shape", [(0,), (), (1,), (5, 4), (40, 50)])
+def test_against_the_model(dtype: tx.DType, shape: tuple[int, ...]) -> None:
+    x = drawn(dtype, shape, seed=3, most=9)
+    values, first, inverse, counts = model(x.ravel().tolist())
+    found = tx.unique_all(x)
+    np.testing.assert_array_equal(found.values.to_numpy(), tx.asarray(values, dtype=dtype).to_numpy())
+    assert found.indices.tolist() == first and found.counts.tolist() == counts
+    assert found.inverse_indices.shape == shape and found.inverse_indices.ravel().tolist() == inverse
+    assert found.values.dtype is dtype and {t.dtype for t in found[1:]} == {tx.int64}
+    for other in (tx.unique_counts(x).values, tx.unique_inverse(x).values, tx.unique_values(x)):
+        np.testing.assert_array_equal(other.to_numpy(), found.values.to_numpy())
+        assert other.dtype is dtype
+    assert tx.unique_counts(x).counts.tolist() == counts
+    assert tx.unique_inverse(x).inverse_indices.tolist() == found.inverse_indices.tolist()
+
+
+@pytest.mark.parametrize("size", [20, 2000])
+def test_complex_numbers(size: int) -> None:
+    rng = np.random.default_rng(0)
+    array = rng.integers(0, 4, size) + 1j * rng.integers(0, 4, size)
+    found, wanted = tx.unique_all(tx.asarray(array)), np.unique_all(array)
+    for ours, theirs in zip(found, wanted, strict=True):
+        np.testing.assert_array_equal(ours.to_numpy(), theirs)
+
+
+@each_sample
+def test_every_layout(sample: str) -> None:
+    tensor, array = SAMPLES[sample]()
+    for ours, theirs in zip(tx.unique_all(tensor), np.unique_all(array), strict=True):
+        np.testing.assert_array_equal(ours.to_numpy(), theirs)
+
+
+def test_names_are_the_standards() -> None:
+    x = tx.ones(3)
+    assert tx.unique_all(x)._fields == ("values", "indices", "inverse_indices", "counts")
+    assert tx.unique_counts(x)._fields == ("values", "counts")
+    assert tx.unique_inverse(x)._fields == ("values", "inverse_indices")

@@ -1,0 +1,150 @@
+"""NumPy on our memory: what is read where it lies, what is new, and what is left behind."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tenxor as tx
+from tenxor.errors import LinearAlgebraError, ShapeError
+from tenxor.host import HOST, HostOp, run, seen
+from tenxor.host.running import Operand
+from tenxor.host.share import share
+
+Array = np.ndarray[Any, Any]
+
+
+def operand(t: tx.Tensor) -> Operand:
+    return Operand(t.node, t.layout, t.dtype)
+
+
+@pytest.fixture
+def three_threads() -> Iterator[None]:
+    before = tx.num_threads()
+    tx.set_num_threads(3)
+    yield
+    tx.set_num_threads(before)
+
+
+def spy(signature: str, into: bool = False, cost: int = 0, most: float = float("inf")) -> tuple[HostOp, list[Array]]:
+    """An operation that doubles its last operand, and what it was given."""
+    met: list[Array] = []
+
+    def call(*arrays: Array, out: Array | None = None) -> Array:
+        met.extend(arrays)
+        return np.multiply(arrays[-1], 2, out=out)
+
+    return HostOp("spy", signature, "same", call, cost, "n", most, into=into), met
+
+
+@pytest.mark.parametrize("move", [lambda t: t, lambda t: t.T, lambda t: t[::-1, ::2], lambda t: t[1], lambda t: t[:0]])
+def test_strided_views_are_read_where_they_lie(move: Any) -> None:
+    t = tx.arange(24, dtype=tx.float64).reshape(4, 6).realize()
+    view = move(t)
+    op, met = spy("n -> n")
+    (found,) = run(op, [operand(view)], {}, {})
+    memory = t.storage.node.buffer
+    assert memory is not None and memory.pins == 0
+    np.testing.assert_array_equal(met[0], move(np.arange(24.0).reshape(4, 6)))
+    assert view.size == 0 or np.shares_memory(met[0], memory.array)
+    assert not met[0].flags.writeable
+    assert found.buffer is not None and found.buffer.address % 64 == 0
+
+
+def test_views_without_strides_are_copied_by_a_kernel() -> None:
+    t = tx.arange(24, dtype=tx.float32).reshape(4, 6).realize()
+    for view in (t.T.reshape(8, 3), t.oindex[[3, 0, 0]]):
+        node, array = seen(operand(view))
+        np.testing.assert_array_equal(array, view.to_numpy())
+        assert node is not t.node and array.flags.c_contiguous
+
+
+def test_what_is_pending_is_computed_once() -> None:
+    t = tx.ones(8) * 3
+    node, array = seen(operand(t))
+    assert node is t.storage.node and node.buffer is not None and array.tolist() == [3.0] * 8
+
+
+def test_a_write_after_does_not_reach_what_was_seen() -> None:
+    t = tx.ones(100_000).realize()
+    node, array = seen(operand(t))
+    t[...] = 5.0
+    t[3:7] = 6.0
+    t.realize()
+    assert node.buffer is not None and (array == 1.0).all() and t[4].item() == 6.0
+
+
+def test_results_count_against_the_limit() -> None:
+    t = tx.ones((1000, 1000)).realize()
+    tx.set_memory_limit(tx.memory().in_use + 1_000_000)
+    try:
+        with pytest.raises(MemoryError, match=r"spy: no memory for \(1000, 1000\) float64"):
+            run(spy("n -> n")[0], [operand(t)], {}, {})
+        with pytest.raises(MemoryError, match="8000000 bytes"):
+            tx.sort(t)
+    finally:
+        tx.set_memory_limit(None)
+
+
+@pytest.mark.parametrize("into", [False, True])
+def test_batches_are_shared_out(into: bool, three_threads: None) -> None:
+    op, met = spy("n -> n", into=into, cost=10_000)
+    x = tx.arange(6000, dtype=tx.float64).reshape(2, 300, 10)
+    (found,) = run(op, [operand(x)], {}, {})
+    assert len(met) >= 3 and {a.shape[0] for a in met} == {2} and sum(a.shape[1] for a in met) == 300
+    assert found.buffer is not None
+    np.testing.assert_array_equal(found.buffer.typed(tx.float64)[:6000], np.arange(6000) * 2.0)
+
+
+def test_what_is_large_in_itself_is_left_to_numpys_threads(three_threads: None) -> None:
+    op, met = spy("n -> n", cost=1_000_000, most=1e6)
+    run(op, [operand(tx.ones((30, 10)))], {}, {})
+    assert len(met) == 1
+
+
+def test_batches_broadcast_and_whole_operands_do_not() -> None:
+    op, met = spy("=n m -> m")
+    (found,) = run(op, [operand(tx.ones(4)), operand(tx.ones((3, 1, 2)))], {}, {})
+    assert [a.shape for a in met] == [(4,), (3, 1, 2)] and found.shape == (3, 1, 2)
+    op, met = spy("n m -> m")
+    (found,) = run(op, [operand(tx.ones((5, 4))), operand(tx.ones((3, 1, 2)))], {}, {})
+    assert [a.shape for a in met] == [(3, 5, 4), (3, 5, 2)] and found.shape == (3, 5, 2)
+    with pytest.raises(ShapeError, match=r"spy: shapes \(5, 4\), \(3, 2\) do not fit"):
+        run(op, [operand(tx.ones((5, 4))), operand(tx.ones((3, 2)))], {}, {})
+
+
+def test_the_first_matrix_that_is_wrong_is_named() -> None:
+    matrices = np.zeros((3, 2, 2, 2)) + np.eye(2)
+    matrices[1, 1] = matrices[2, 0] = 1.0
+    with pytest.raises(LinearAlgebraError, match=r"inv: the matrix at \(1, 1\) is singular and has no inverse; tx.linalg.pinv"):
+        run(HOST["inv"], [operand(tx.asarray(matrices))], {}, {})
+    with pytest.raises(np.linalg.LinAlgError, match="inv: the matrix is singular"):
+        run(HOST["inv"], [operand(tx.asarray(matrices[1, 1]))], {}, {})
+
+
+def test_parts_are_all_and_each_once(three_threads: None) -> None:
+    for extent in (1, 2, 7, 100):
+        for work in (1, 10**8, 10**10):
+            done: list[int] = []
+            share(lambda begin, end, done=done: done.extend(range(begin, end)), extent, work)
+            assert sorted(done) == list(range(extent))
+
+
+def test_an_error_in_any_thread_is_raised(three_threads: None) -> None:
+    def part(begin: int, end: int) -> None:
+        if threading.current_thread() is not threading.main_thread() or begin > 90:
+            raise ValueError("wrong")
+
+    with pytest.raises(ValueError, match="wrong"):
+        share(part, 100, 10**9)
+    assert not [t for t in threading.enumerate() if t.name.startswith("tenxor-host")]
+
+
+def test_every_entry_says_which_dtypes_it_gives() -> None:
+    for op in HOST.values():
+        assert len(op.dtypes) == len(op.results) and op.dtypes_of(tx.float32)
+        assert op.in_place + op.into <= 1 and (op.in_place or op.into) <= (len(op.results) == 1)

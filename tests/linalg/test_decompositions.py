@@ -1,0 +1,171 @@
+"""Decompositions: their factors multiply to what they were made of, and are what they promise."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tenxor as tx
+from tenxor.errors import ArgumentError, LinearAlgebraError, ShapeError
+
+from .matrices import (
+    FULL,
+    MOVES,
+    NARROW,
+    WHOLE,
+    adjoint,
+    close,
+    definite,
+    each_batch,
+    each_dtype,
+    each_layout,
+    eps,
+    random,
+)
+
+L = tx.linalg
+SIDES = ((1, 1), (4, 4), (6, 3), (3, 6), (0, 0), (0, 3), (3, 0))
+
+
+def is_unit(x: tx.Tensor, columns: int) -> bool:
+    """Whether the columns are orthonormal."""
+    return close(adjoint(x) @ x, tx.eye(columns, dtype=x.dtype).expand((*x.shape[:-2], columns, columns)).copy(), 10)
+
+
+@each_dtype
+@each_batch
+@pytest.mark.parametrize("upper", [False, True])
+def test_cholesky(dtype: tx.DType, batch: tuple[int, ...], upper: bool) -> None:
+    for size in (0, 1, 4):
+        x = definite((*batch, size, size), dtype)
+        found = L.cholesky(x, upper=upper)
+        assert close(adjoint(found) @ found if upper else found @ adjoint(found), x, 10)
+        assert close(found, tx.triu(found) if upper else tx.tril(found))
+        assert (tx.real(found.diagonal(0, -2, -1)) > 0).all().item()
+        half = tx.triu(x) if upper else tx.tril(x)
+        assert close(L.cholesky(half, upper=upper), found)  # only that triangle is read
+
+
+@each_dtype
+@each_batch
+def test_eigenvalues(dtype: tx.DType, batch: tuple[int, ...]) -> None:
+    for size in (0, 1, 5):
+        x = random((*batch, size, size), dtype)
+        values, vectors = L.eig(x)
+        wide = {tx.float32: tx.complex64, tx.float64: tx.complex128}.get(dtype, dtype)
+        assert (values.dtype, values.shape, vectors.dtype, vectors.shape) == (wide, x.shape[:-1], wide, x.shape)
+        assert close(x.astype(wide) @ vectors, vectors * values.expand_dims(-2), 100)
+        assert close(tx.sort(abs(L.eigvals(x))), tx.sort(abs(values)), 100)
+        assert close(values.sum(-1), L.trace(x).astype(wide), 100)
+
+
+@each_dtype
+@each_batch
+@pytest.mark.parametrize("triangle", ["L", "U"])
+def test_hermitian_eigenvalues(dtype: tx.DType, batch: tuple[int, ...], triangle: str) -> None:
+    for size in (0, 1, 5):
+        x = definite((*batch, size, size), dtype)
+        found = L.eigh(tx.tril(x) if triangle == "L" else tx.triu(x), UPLO=triangle)
+        values, vectors = found
+        assert found._fields == ("eigenvalues", "eigenvectors") and values.dtype is dtype.part
+        assert is_unit(vectors, size) and close((vectors * values.expand_dims(-2)) @ adjoint(vectors), x, 100)
+        assert close(values, tx.sort(values)) and close(L.eigvalsh(x, UPLO=triangle), values, 10)
+
+
+@each_dtype
+@each_batch
+@pytest.mark.parametrize("mode", ["reduced", "complete"])
+def test_qr(dtype: tx.DType, batch: tuple[int, ...], mode: str) -> None:
+    for rows, columns in SIDES:
+        x = random((*batch, rows, columns), dtype)
+        found = L.qr(x, mode=mode)
+        inner = rows if mode == "complete" else min(rows, columns)
+        assert found.Q.shape == (*batch, rows, inner) and found.R.shape == (*batch, inner, columns)
+        assert close(found.Q @ found.R, x, 10) and is_unit(found.Q, inner) and close(found.R, tx.triu(found.R))
+
+
+@each_dtype
+@each_batch
+@pytest.mark.parametrize("full", [True, False])
+def test_svd(dtype: tx.DType, batch: tuple[int, ...], full: bool) -> None:
+    for rows, columns in SIDES:
+        k = min(rows, columns)
+        x = random((*batch, rows, columns), dtype)
+        u, s, vh = found = L.svd(x, full_matrices=full)
+        assert found._fields == ("U", "S", "Vh") and (s.dtype, s.shape) == (dtype.part, (*batch, k))
+        assert u.shape == (*batch, rows, rows if full else k) and vh.shape == (*batch, columns if full else k, columns)
+        assert is_unit(u, u.shape[-1]) and is_unit(adjoint(vh), vh.shape[-2])
+        assert close((u[..., :k] * s.expand_dims(-2)) @ vh[..., :k, :], x, 10)
+        assert close(s, tx.sort(s, descending=True)) and (s >= 0).all().item()
+        assert close(L.svdvals(x), s, 10)
+
+
+@each_layout
+def test_layouts(move: str) -> None:
+    x = random((2, 4, 4), tx.complex128)
+    h = definite((2, 4, 4), tx.complex128)
+    moved, hermitian = MOVES[move](x), MOVES[move](h)
+    np.testing.assert_array_equal(moved.to_numpy(), x.to_numpy())
+    assert close(L.svdvals(moved), L.svdvals(x)) and close(L.eigvals(moved), L.eigvals(x), 10)
+    assert close(L.cholesky(hermitian), L.cholesky(h)) and close(L.eigvalsh(hermitian), L.eigvalsh(h))
+    assert close(L.qr(moved).Q @ L.qr(moved).R, x, 10)
+
+
+def test_broadcast_matrices_are_one_and_the_same() -> None:
+    x = random((3, 3)).expand(4, 2, 3, 3)
+    assert close(L.svdvals(x), L.svdvals(x[0, 0]).expand(4, 2, 3).copy())
+
+
+@pytest.mark.parametrize("dtype", NARROW, ids=str)
+def test_narrow_floats_are_computed_in_float32(dtype: tx.DType) -> None:
+    x = random((4, 4), dtype)
+    for function in (L.svdvals, L.eigvalsh, lambda t: L.qr(t).R, lambda t: L.svd(t).U):
+        assert close(function(x), function(x.astype(tx.float32)).astype(dtype))
+    assert L.eig(x).eigenvalues.dtype is tx.complex64
+
+
+@pytest.mark.parametrize("dtype", WHOLE, ids=str)
+def test_integers_are_computed_in_float64(dtype: tx.DType) -> None:
+    x = tx.asarray([[2, 1], [1, 3]]).astype(dtype)
+    wide = x.astype(tx.float64)
+    for function in (L.svdvals, L.eigvalsh, lambda t: L.eigh(t).eigenvectors, lambda t: L.qr(t).R, L.eigvals):
+        assert close(function(x), function(wide))
+
+
+def test_shares_of_a_large_batch_are_those_of_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tenxor.host.running.LIGHT", 0)
+    x = random((40, 4, 4))
+    values = L.eigvals(x)
+    for k in range(40):
+        assert close(values[k], L.eigvals(x[k]))
+
+
+def test_errors() -> None:
+    with pytest.raises(ShapeError, match=r"cholesky: matrices of shape \(2, 3\) are not square: .* sizes 2 and 3"):
+        L.cholesky(tx.ones((2, 3)))
+    with pytest.raises(ShapeError, match=r"svd: shape \(3,\) has 1 axis; a matrix has 2"):
+        L.svd(tx.ones(3))
+    with pytest.raises(ShapeError, match=r"eig: shape \(\) has 0 axes"):
+        L.eig(tx.asarray(1.0))
+    with pytest.raises(LinearAlgebraError, match=r"cholesky: the matrix is not positive definite; tx\.linalg\.eigh"):
+        L.cholesky(tx.asarray([[1.0, 2.0], [2.0, 1.0]]))
+    stack = tx.eye(2).expand(3, 2, 2).copy()
+    stack[2] = -1.0
+    with pytest.raises(LinearAlgebraError, match=r"the matrix at \(2,\) is not positive"):
+        L.cholesky(stack)
+    with pytest.raises(LinearAlgebraError, match=r"eig: the matrix has no result.*NaN and infinities"):
+        L.eig(tx.asarray([[np.nan, 1.0], [1.0, 1.0]]))
+    with pytest.raises(ArgumentError, match="mode is 'reduced' or 'complete', not 'r'"):
+        L.qr(tx.eye(2), mode="r")
+    with pytest.raises(ArgumentError, match="UPLO is 'L' or 'U'"):
+        L.eigh(tx.eye(2), UPLO="lower")
+
+
+def test_ill_conditioned_values_are_near_their_own() -> None:
+    for dtype in FULL:
+        size = 6
+        q, _ = L.qr(random((size, size), dtype))
+        values = (2.0 ** -tx.arange(size).astype(dtype.part)).astype(dtype)
+        x = (q * values) @ adjoint(q)
+        assert close(L.svdvals(x), tx.sort(abs(values), descending=True), 10)
+        assert eps(dtype) < 1e-6

@@ -1,0 +1,150 @@
+"""Solutions satisfy their equations, and inverses invert."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tenxor as tx
+from tenxor.errors import DTypeError, LinearAlgebraError, ShapeError
+
+from .matrices import MOVES, NARROW, WHOLE, adjoint, close, definite, each_batch, each_dtype, each_layout, random
+
+L = tx.linalg
+
+
+@each_dtype
+@each_batch
+def test_inv(dtype: tx.DType, batch: tuple[int, ...]) -> None:
+    for size in (0, 1, 5):
+        x = definite((*batch, size, size), dtype)
+        assert close(x @ L.inv(x), tx.eye(size, dtype=dtype).expand(x.shape).copy(), 100)
+
+
+@each_dtype
+@each_batch
+@pytest.mark.parametrize("right", ["one", "columns", "no columns", "broadcast"])
+def test_solve(dtype: tx.DType, batch: tuple[int, ...], right: str) -> None:
+    for size in (0, 1, 5):
+        a = definite((*batch, size, size), dtype)
+        shape = {"one": (size,), "columns": (*batch, size, 3), "no columns": (*batch, size, 0), "broadcast": (size, 2)}[right]
+        b = random(shape, dtype, seed=1)
+        x = L.solve(a, b)
+        product = (a @ x.expand_dims(-1)).squeeze(-1) if right == "one" else a @ x
+        assert close(product, b.expand(product.shape).copy(), 100)
+
+
+def test_a_stack_of_vectors_is_a_matrix_to_solve() -> None:
+    a, b = definite((3, 3)), random((3, 3), seed=1)
+    assert close(a @ L.solve(a, b), b, 10)
+    assert L.solve(definite((4, 3, 3)), random((3, 3))).shape == (4, 3, 3)
+
+
+@each_layout
+def test_layouts(move: str) -> None:
+    a, b = definite((2, 4, 4), tx.complex64), random((2, 4, 4), tx.complex64, 1)
+    assert close(L.solve(MOVES[move](a), MOVES[move](b)), L.solve(a, b), 10)
+    assert close(L.inv(MOVES[move](a)), L.inv(a), 10)
+    assert close(L.pinv(MOVES[move](b)), L.pinv(b), 100)
+
+
+def test_dtypes() -> None:
+    a = tx.asarray([[2, 1], [0, 3]])
+    for dtype in (*WHOLE, *NARROW):
+        wide = tx.float32 if dtype in NARROW else tx.float64
+        kept = dtype if dtype in NARROW else tx.float64
+        x = a.astype(dtype)
+        assert close(L.inv(x), L.inv(x.astype(wide)).astype(kept))
+        assert close(L.solve(x, x), L.solve(x.astype(wide), x.astype(wide)).astype(kept))
+        assert close(L.pinv(x), L.pinv(x.astype(wide), rtol=0.01).astype(kept), 10)
+    assert L.solve(a.astype(tx.float32), a.astype(tx.complex64)).dtype is tx.complex64
+    assert L.solve(a.astype(tx.float32), a.astype(tx.float64)).dtype is tx.float64
+
+
+@each_dtype
+@each_batch
+def test_pinv(dtype: tx.DType, batch: tuple[int, ...]) -> None:
+    for rows, columns in ((1, 1), (5, 3), (3, 5), (4, 4), (0, 3), (3, 0)):
+        x = random((*batch, rows, columns), dtype)
+        if rows == columns == 4:
+            x = x[..., :1] @ x[..., :1, :]  # of rank 1
+        found = L.pinv(x)
+        assert found.shape == (*batch, columns, rows)
+        assert close(x @ found @ x, x, 100) and close(found @ x @ found, found, 100)
+        assert close(adjoint(x @ found), x @ found, 100) and close(adjoint(found @ x), found @ x, 100)
+
+
+def test_small_singular_values_count_as_zero() -> None:
+    x = tx.asarray([[1.0, 0.0], [0.0, 1e-3]]).expand(2, 2, 2)
+    assert L.pinv(x).tolist()[0] == [[1.0, 0.0], [0.0, 1000.0]]
+    assert L.pinv(x, rtol=0.01).tolist()[0] == [[1.0, 0.0], [0.0, 0.0]]
+    assert [m[1][1] for m in L.pinv(x, rtol=tx.asarray([0.01, 1e-9])).tolist()] == [0.0, 1000.0]
+
+
+@each_dtype
+@each_batch
+@pytest.mark.parametrize("shape", [(4, 4), (5, 3), (20, 3), (3, 5)])
+def test_least_squares(dtype: tx.DType, batch: tuple[int, ...], shape: tuple[int, int]) -> None:
+    rows, columns = shape
+    a = random((*batch, rows, columns), dtype)
+    for right in ((rows,), (*batch, rows, 2)):
+        b = random(right, dtype, seed=2)
+        x, residuals, rank, s = L.lstsq(a, b)
+        many = x if len(right) > 1 else x.expand_dims(-1)
+        known = b if len(right) > 1 else b.expand_dims(-1)
+        missed = a @ many - known
+        assert close(adjoint(a) @ missed, tx.zeros_like(adjoint(a) @ missed), 1000)  # at right angles to all columns
+        squares = abs(missed).square().sum(-2)
+        assert close(residuals, squares if len(right) > 1 else squares.squeeze(-1), 100)
+        assert close(rank, tx.full(batch, min(rows, columns), dtype=tx.int64)) and close(s, L.svdvals(a), 10)
+
+
+def test_least_squares_beside_numpy() -> None:
+    a = np.random.default_rng(0).standard_normal((6, 2)) @ np.random.default_rng(1).standard_normal((2, 4))  # rank 2
+    b = np.random.default_rng(2).standard_normal((6, 3))
+    found, wanted = L.lstsq(tx.asarray(a), tx.asarray(b)), np.linalg.lstsq(a, b, rcond=None)
+    np.testing.assert_allclose(found.solution.to_numpy(), wanted[0], atol=1e-12)
+    assert found.rank.item() == wanted[2] == 2
+
+
+@each_dtype
+@pytest.mark.parametrize("size", [0, 1, 5, 64, 150])
+@pytest.mark.parametrize("upper", [False, True])
+@pytest.mark.parametrize("ones", [False, True])
+def test_triangular(dtype: tx.DType, size: int, upper: bool, ones: bool) -> None:
+    a = random((2, size, size), dtype) * 0.05 + 2 * tx.eye(size, dtype=dtype)
+    seen = tx.triu(a) if upper else tx.tril(a)
+    if ones:
+        seen = seen - seen * tx.eye(size, dtype=dtype) + tx.eye(size, dtype=dtype)
+    b = random((2, size, 3), dtype, seed=1)
+    assert close(seen @ L.solve_triangular(a, b, upper=upper, unitriangular=ones), b, 100)
+    x = L.solve_triangular(a, b.mT, upper=upper, left=False, unitriangular=ones)
+    assert close(x @ seen, b.mT.copy(), 100)
+    one = L.solve_triangular(a[0], b[0, :, 0], upper=upper, unitriangular=ones)
+    assert close(seen[0] @ one, b[0, :, 0].copy(), 100)
+
+
+def test_triangular_broadcasts() -> None:
+    a, b = tx.triu(definite((3, 1, 4, 4))), random((2, 4, 5))
+    x = L.solve_triangular(a, b, upper=True)
+    assert x.shape == (3, 2, 4, 5) and close(a @ x, b.expand(3, 2, 4, 5).copy(), 100)
+    assert b.shape == (2, 4, 5)
+
+
+def test_errors() -> None:
+    with pytest.raises(LinearAlgebraError, match="solve: the matrix is singular: no or many x solve"):
+        L.solve(tx.ones((2, 2)), tx.ones(2))
+    with pytest.raises(ShapeError, match=r"solve: shapes \(2, 2\) and \(3,\) do not fit: axis -2 .* size 2, axis -1 .* 3"):
+        L.solve(tx.eye(2), tx.ones(3))
+    with pytest.raises(ShapeError, match=r"solve: shapes \(2, 2, 2\), \(3, 2, 1\) do not fit: before the last axes"):
+        L.solve(tx.ones((2, 2, 2)), tx.ones((3, 2, 1)))
+    with pytest.raises(ShapeError, match="not square"):
+        L.inv(tx.ones((2, 3)))
+    with pytest.raises(ShapeError, match="has no axes"):
+        L.solve(tx.eye(2), tx.asarray(1.0))
+    with pytest.raises(LinearAlgebraError, match="0 on its diagonal"):
+        L.solve_triangular(tx.asarray([[1.0, 2.0], [3.0, 0.0]]), tx.ones(2), upper=True)
+    with pytest.raises(ShapeError, match="solve_triangular: shapes"):
+        L.solve_triangular(tx.ones((2, 2, 2)), tx.ones((3, 2, 1)), upper=True)
+    with pytest.raises(DTypeError, match="is no number"):
+        L.inv([["a"]])

@@ -1,0 +1,198 @@
+"""Fourier transforms, beside the sums that they are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tenxor as tx
+from tenxor.errors import ArgumentError, AxisError, DTypeError, ShapeError
+
+from .functions.samples import SAMPLES, each_sample
+
+F = tx.fft
+Array = np.ndarray[Any, Any]
+FULL = (tx.float32, tx.float64, tx.complex64, tx.complex128)
+NORMS = (None, "backward", "ortho", "forward")
+WIDE = {tx.float32: tx.complex64, tx.float64: tx.complex128}
+
+each_dtype = pytest.mark.parametrize("dtype", FULL, ids=str)
+each_norm = pytest.mark.parametrize("norm", NORMS)
+
+
+def random(shape: tuple[int, ...], dtype: tx.DType, seed: int = 0) -> tx.Tensor:
+    rng = np.random.default_rng(seed)
+    found = rng.standard_normal(shape) + (1j * rng.standard_normal(shape) if dtype.is_complex else 0)
+    return tx.asarray(found).astype(dtype)
+
+
+def fitted(row: Array, n: int) -> Array:
+    """Cropped, or filled up with zeros."""
+    found = np.zeros((*row.shape[:-1], n), row.dtype)
+    kept = min(n, row.shape[-1])
+    found[..., :kept] = row[..., :kept]
+    return found
+
+
+def transform(row: Array, n: int, sign: int, norm: str | None) -> Array:
+    """The sum itself, along the last axis, in 64 bits."""
+    k = np.arange(n)
+    found = fitted(row, n) @ np.exp(sign * 2j * np.pi * np.outer(k, k) / n)
+    divided = {"ortho": n**0.5, "forward": n if sign < 0 else 1}.get(norm or "", 1 if sign < 0 else n)
+    return found / divided
+
+
+def assert_near(found: tx.Tensor, wanted: Any, dtype: tx.DType) -> None:
+    assert found.dtype is dtype and found.shape == wanted.shape
+    scale = max(1.0, float(np.abs(wanted).max())) if wanted.size else 1.0
+    eps = tx.finfo(dtype).eps
+    np.testing.assert_allclose(found.to_numpy(), wanted, rtol=0, atol=50 * eps * scale)
+
+
+@each_dtype
+@each_norm
+@pytest.mark.parametrize("size", [1, 2, 5, 8, 13])
+def test_one_axis(dtype: tx.DType, norm: str | None, size: int) -> None:
+    x = random((3, size), dtype)
+    wide, array = WIDE.get(dtype, dtype), x.to_numpy()
+    for n in (None, 1, size, size + 3, max(1, size - 2)):
+        count = size if n is None else n
+        assert_near(F.fft(x, n=n, norm=norm), transform(array, count, -1, norm), wide)
+        assert_near(F.ifft(x, n=n, norm=norm), transform(array, count, 1, norm), wide)
+        assert_near(F.fft(x.T.copy(), n=n, axis=0, norm=norm), transform(array, count, -1, norm).T, wide)
+        if not dtype.is_complex:
+            half = count // 2 + 1
+            assert_near(F.rfft(x, n=n, norm=norm), transform(array, count, -1, norm)[:, :half], wide)
+            opposite = {"forward": "backward", "ortho": "ortho"}.get(norm or "", "forward")
+            assert_near(F.ihfft(x, n=n, norm=norm), transform(array, count, -1, opposite)[:, :half].conj(), wide)
+
+
+@each_dtype
+@each_norm
+@pytest.mark.parametrize("size", [2, 3, 5])
+def test_halves(dtype: tx.DType, norm: str | None, size: int) -> None:
+    x = random((3, size), dtype)
+    array = x.to_numpy().astype(complex)
+    for n in (None, 1, 2 * size - 2, 2 * size - 1, 2 * size + 3, size):
+        count = 2 * (size - 1) if n is None else n
+        half = fitted(array, count // 2 + 1)
+        half[:, 0] = half[:, 0].real
+        if count % 2 == 0:
+            half[:, -1] = half[:, -1].real
+        full = np.concatenate([half, half[:, 1 : (count + 1) // 2][:, ::-1].conj()], axis=1)
+        assert_near(F.irfft(x, n=n, norm=norm), transform(full, count, 1, norm).real, dtype.part)
+        assert_near(F.hfft(x, n=n, norm=norm), transform(full, count, -1, norm).real, dtype.part)
+
+
+@each_dtype
+@each_norm
+def test_there_and_back(dtype: tx.DType, norm: str | None) -> None:
+    x = random((4, 5, 6), dtype)
+    wide, array = WIDE.get(dtype, dtype), x.to_numpy()
+    for axes in (None, (0, 1), (2,), (1, -1), (2, 0, 1), ()):
+        assert_near(F.ifftn(F.fftn(x, axes=axes, norm=norm), axes=axes, norm=norm), array, wide)
+        if dtype.is_complex or axes == ():
+            continue
+        sizes = x.shape if axes is None else [x.shape[a] for a in axes]
+        assert_near(F.irfftn(F.rfftn(x, axes=axes, norm=norm), s=sizes, axes=axes, norm=norm), array, dtype)
+        assert_near(F.irfft(F.rfft(x, norm=norm), n=6, norm=norm), array, dtype)
+        assert_near(F.hfft(F.ihfft(x, axis=1, norm=norm), n=5, axis=1, norm=norm), array, dtype)
+
+
+@each_dtype
+def test_several_axes_are_one_after_the_other(dtype: tx.DType) -> None:
+    x = random((3, 4, 5), dtype)
+    wide = WIDE.get(dtype, dtype)
+    both = F.fft(F.fft(x, axis=2, n=7), axis=0)
+    assert_near(F.fftn(x, s=(-1, 7), axes=(0, 2)), both.to_numpy(), wide)
+    assert_near(F.fftn(x, s=(4, 7)), F.fft(F.fft(x, n=7), axis=1).to_numpy(), wide)
+    assert_near(F.fft2(x), F.fftn(x, axes=(1, 2)).to_numpy(), wide)
+    assert_near(F.ifft2(x), F.ifftn(x, axes=(1, 2)).to_numpy(), wide)
+    if not dtype.is_complex:
+        assert_near(F.rfft2(x), F.fft2(x).to_numpy()[..., :3], wide)
+        assert_near(F.irfft2(F.rfft2(x), s=(4, 5)), x.to_numpy(), dtype)
+        assert_near(F.rfftn(x, s=(6, 5), axes=(0, 2)), F.fftn(x, s=(6, 5), axes=(0, 2)).to_numpy()[..., :3], wide)
+
+
+@each_sample
+def test_every_layout(sample: str) -> None:
+    tensor, array = SAMPLES[sample]()
+    for axis in range(-array.ndim, array.ndim):
+        if array.shape[axis] == 0:
+            with pytest.raises(ShapeError, match="0 elements to transform"):
+                F.fft(tensor, axis=axis)
+        else:
+            wanted = np.moveaxis(transform(np.moveaxis(array, axis, -1), array.shape[axis], -1, None), -1, axis)
+            assert_near(F.fft(tensor, axis=axis), wanted, tx.complex128)
+    assert F.fftn(tensor, axes=()).dtype is tx.complex128
+
+
+@pytest.mark.parametrize("dtype", [tx.bool, tx.uint8, tx.int64, tx.float16, tx.bfloat16], ids=str)
+def test_other_dtypes(dtype: tx.DType) -> None:
+    x = tx.asarray([0, 1, 1, 0, 1]).astype(dtype)
+    wide = tx.float32 if dtype.is_float else tx.float64
+    assert_near(F.fft(x), F.fft(x.astype(wide)).to_numpy(), WIDE[wide])
+    assert_near(F.irfft(x), F.irfft(x.astype(wide)).to_numpy(), wide)
+
+
+def test_batches_are_shared_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = random((40, 3, 16), tx.complex64)
+    alone = F.fft(x).to_numpy()
+    monkeypatch.setattr("tenxor.host.running.LIGHT", 0)
+    np.testing.assert_array_equal(F.fft(x).to_numpy(), alone)
+
+
+@pytest.mark.parametrize("n", [1, 2, 5, 8])
+def test_frequencies(n: int) -> None:
+    for d in (1.0, 0.1, -2.0):
+        for dtype in (None, tx.float32, tx.float64):
+            kind = dtype or tx.float64
+            signed = [k if k <= (n - 1) // 2 else k - n for k in range(n)]
+            assert_near(F.fftfreq(n, d=d, dtype=dtype), np.asarray(signed) / (n * d), kind)
+            assert_near(F.rfftfreq(n, d=d, dtype=dtype), np.arange(n // 2 + 1) / (n * d), kind)
+
+
+@each_sample
+def test_shifts(sample: str) -> None:
+    tensor, array = SAMPLES[sample]()
+    if array.ndim == 0:
+        assert F.fftshift(tensor).item() == F.ifftshift(tensor).item() == array.item()
+        return
+    for axes in (None, *range(-array.ndim, array.ndim), (0, -1) if array.ndim > 1 else ()):
+        for ours, theirs in ((F.fftshift, np.fft.fftshift), (F.ifftshift, np.fft.ifftshift)):
+            found = ours(tensor, axes=axes)
+            np.testing.assert_array_equal(found.to_numpy(), theirs(array, axes))
+            assert found.storage is not tensor.storage
+        np.testing.assert_array_equal(F.ifftshift(F.fftshift(tensor, axes=axes), axes=axes).to_numpy(), array)
+
+
+@pytest.mark.parametrize("function", [F.fft, F.ifft, F.rfft, F.irfft, F.hfft, F.ihfft])
+def test_errors(function: Callable[..., tx.Tensor]) -> None:
+    x = tx.ones((2, 3))
+    name = function.__name__
+    with pytest.raises(AxisError, match=name):
+        function(x, axis=2)
+    with pytest.raises(ShapeError, match=rf"{name}: axis 1 of shape \(2, 3\) gives 0 elements"):
+        function(x, n=0)
+    with pytest.raises(ArgumentError, match=f"{name}: norm is 'backward', 'ortho' or 'forward', not 'no'"):
+        function(x, norm="no")
+    if name in ("rfft", "ihfft"):
+        with pytest.raises(DTypeError, match=f"{name}: takes real numbers, not complex128; use i?fft"):
+            function(x * 1j)
+
+
+def test_errors_of_several_axes() -> None:
+    x = tx.ones((2, 3))
+    with pytest.raises(ArgumentError, match="fftn: s has 1 sizes for 2 axes"):
+        F.fftn(x, s=(2,), axes=(0, 1))
+    with pytest.raises(ArgumentError, match=r"s has 3 sizes, and shape \(2, 3\) has 2 axes"):
+        F.fftn(x, s=(2, 2, 2))
+    with pytest.raises(ArgumentError, match="rfftn: give at least one axis"):
+        F.rfftn(x, axes=())
+    with pytest.raises(ArgumentError, match="n is 0"):
+        F.fftfreq(0)
+    with pytest.raises(DTypeError, match="real floats, not int64"):
+        F.fftfreq(3, dtype=tx.int64)

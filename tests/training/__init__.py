@@ -1,0 +1,1 @@
+"""Networks, optimisers and data."""

@@ -1,0 +1,136 @@
+"""Tensors in files, and trainings that stop and go on."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import safetensors.numpy
+
+import tenxor as tx
+from tenxor import nn
+
+DTYPES = (tx.bool, tx.int8, tx.uint16, tx.int64, tx.uint64, tx.float16, tx.bfloat16, tx.float32, tx.float64)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_tensors_come_back_as_they_were(dtype: Any, tmp_path: Path) -> None:
+    whole = tx.arange(24).reshape(4, 6).astype(dtype)
+    given = {"whole": whole, "view": whole.T[1:, ::-2], "chain": whole.T.reshape(24), "one": whole[0, 1], "nothing": whole[:0]}
+    tx.files.save(tmp_path / "x.safetensors", given, {"why": "a test"})
+    found, told = tx.files.load(tmp_path / "x.safetensors")
+    assert (told == {"why": "a test"} and list(found) == sorted(given)) or set(found) == set(given)
+    for name, t in given.items():
+        assert (found[name].dtype, found[name].shape, found[name].tolist()) == (dtype, t.shape, t.tolist())
+
+
+def test_others_read_what_we_write_and_we_what_they_write(tmp_path: Path) -> None:
+    tx.files.save(tmp_path / "ours", {"x": tx.arange(6).reshape(2, 3).T})
+    assert safetensors.numpy.load_file(tmp_path / "ours")["x"].tolist() == [[0, 3], [1, 4], [2, 5]]
+    safetensors.numpy.save_file({"y": np.eye(2)}, tmp_path / "theirs")
+    assert tx.files.load(tmp_path / "theirs")[0]["y"].tolist() == [[1.0, 0.0], [0.0, 1.0]]
+
+
+def test_a_file_is_replaced_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "x"
+    tx.files.save(path, {"x": tx.zeros(3)})
+    with pytest.raises(tx.errors.DTypeError, match="complex128"):
+        tx.files.save(path, {"x": tx.ones(3), "z": tx.asarray([1j])})
+
+    def fails(*_: Any) -> None:
+        raise OSError("no space left")
+
+    monkeypatch.setattr(os, "fsync", fails)
+    with pytest.raises(OSError, match="no space"):
+        tx.files.save(path, {"x": tx.ones(3)})
+    assert tx.files.load(path)[0]["x"].tolist() == [0.0, 0.0, 0.0]
+    assert [p.name for p in tmp_path.iterdir()] == ["x"]
+
+
+def damaged(good: bytes) -> Iterator[bytes]:
+    yield b""
+    yield good[:7]
+    yield good[: len(good) // 2]
+    yield good[:-1]
+    yield b"\xff" * 8 + good[8:]
+    yield (2**40).to_bytes(8, "little") + good[8:]
+    yield good.replace(b'"F64"', b'"F99"')
+    yield good.replace(b"[3]", b"[9]")
+
+
+def test_what_is_damaged_is_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    tx.files.save(path, {"x": tx.zeros(3)})
+    for k, data in enumerate(damaged(path.read_bytes())):
+        bad = tmp_path / f"bad{k}"
+        bad.write_bytes(data)
+        with pytest.raises(tx.errors.FileError, match=f"bad{k}"):
+            tx.files.load(bad)
+    with pytest.raises(FileNotFoundError):
+        tx.files.load(tmp_path / "none")
+    with pytest.raises(tx.errors.FileError, match="save_state"):
+        tx.files.load_state(path)
+
+
+def test_a_state_comes_back_as_it_was(tmp_path: Path) -> None:
+    state = {"a": [tx.arange(3), (1, 2.5, "x", None, True)], "b/c": {"": tx.ones(2)}, "n": 2**64 - 1}
+    tx.files.save_state(tmp_path / "s", state)
+    found = tx.files.load_state(tmp_path / "s")
+    assert found["a"][0].tolist() == [0, 1, 2] and found["a"][1] == (1, 2.5, "x", None, True)
+    assert found["b/c"][""].tolist() == [1.0, 1.0] and found["n"] == 2**64 - 1
+    with pytest.raises(tx.errors.ArgumentError, match="a state is made of"):
+        tx.files.save_state(tmp_path / "s", {"x": object()})
+
+
+class Training:
+    """A small training whose every part draws or remembers something."""
+
+    def __init__(self, path: Path) -> None:
+        generator = tx.random.Generator(5)
+        first, last = nn.Linear(4, 8, generator=generator), nn.Linear(8, 1, generator=generator)
+        self.model = nn.Sequential(first, nn.Dropout(0.2, generator=generator), tx.tanh, last)
+        self.optimizer = tx.optim.AdamW(self.model.parameters(), lr=0.01)
+        self.schedule = tx.optim.cosine(self.optimizer, 20, warmup=3)
+        self.draws = generator
+        self.run = tx.optim.Run(path, every=4, model=self.model, optimizer=self.optimizer, schedule=self.schedule, draws=generator)
+
+    def steps(self, stop_after: int | None = None, how: int = signal.SIGINT) -> list[float]:
+        losses = []
+        with self.run as run:
+            for step in run.steps(20):
+                x: Any = self.draws.normal(shape=(16, 4), dtype=tx.float32)
+                self.optimizer.zero_grad()
+                loss = nn.functional.mse_loss(self.model(x), x.sum(axis=1, keepdims=True))
+                loss.backward()
+                self.optimizer.step()
+                self.schedule.step()
+                losses.append(loss.item())
+                if step == stop_after:
+                    os.kill(os.getpid(), how)
+        return losses
+
+
+def test_a_training_that_was_stopped_goes_on_to_the_same_bits(tmp_path: Path) -> None:
+    whole = Training(tmp_path / "whole").steps()
+    assert len(whole) == 20
+    first = Training(tmp_path / "parts")
+    before = first.steps(stop_after=6)
+    assert first.run.stopped and len(before) == 7
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    second = Training(tmp_path / "parts")
+    assert second.run.step == 7
+    assert before + second.steps() == whole
+    assert Training(tmp_path / "parts").steps() == []  # it is done
+
+
+def test_a_second_interrupt_stops_at_once(tmp_path: Path) -> None:
+    run = tx.optim.Run(tmp_path / "x", model=nn.Linear(1, 1))
+    with pytest.raises(KeyboardInterrupt), run:
+        for _ in run.steps(3):
+            os.kill(os.getpid(), signal.SIGINT)
+            os.kill(os.getpid(), signal.SIGINT)

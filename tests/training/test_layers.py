@@ -1,0 +1,221 @@
+"""Layers beside NumPy versions of them, written from their papers, with nothing of ours."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tenxor as tx
+from tenxor import nn
+from tenxor.nn import functional as F
+from tests.training.differences import gradients_agree
+
+RNG = np.random.default_rng(0)
+
+
+def drawn(*shape: int) -> Any:
+    return tx.asarray(RNG.normal(size=shape))
+
+
+def sigmoid(x: Any) -> Any:
+    return 1.0 / (1.0 + np.exp(-x))
+
+
+def softmax(x: Any, axis: int) -> Any:
+    powers = np.exp(x - x.max(axis=axis, keepdims=True))
+    return powers / powers.sum(axis=axis, keepdims=True)
+
+
+def of(module: nn.Module, name: str) -> Any:
+    return dict(module.named_parameters())[name].to_numpy()
+
+
+def test_linear() -> None:
+    layer = nn.Linear(4, 3, dtype=tx.float64)
+    x = drawn(2, 5, 4)
+    np.testing.assert_allclose(layer(x).to_numpy(), x.to_numpy() @ of(layer, "weight").T + of(layer, "bias"), rtol=1e-12)
+    with pytest.raises(tx.errors.ShapeError, match="linear"):
+        layer(drawn(2, 5))
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("leaky_relu", lambda x: np.where(x > 0, x, 0.01 * x)),
+        ("elu", lambda x: np.where(x > 0, x, np.exp(np.minimum(x, 0)) - 1)),
+        ("hardsigmoid", lambda x: np.clip((x + 3) / 6, 0, 1)),
+        ("hardswish", lambda x: x * np.clip((x + 3) / 6, 0, 1)),
+        ("mish", lambda x: x * np.tanh(np.log1p(np.exp(x)))),
+        ("selu", lambda x: 1.0507009873554805 * np.where(x > 0, x, 1.6732632423543772 * (np.exp(np.minimum(x, 0)) - 1))),
+    ],
+)
+def test_activations(name: str, expected: Any) -> None:
+    x = drawn(30) * 3.0
+    np.testing.assert_allclose(getattr(F, name)(x).to_numpy(), expected(x.to_numpy()), rtol=1e-12, atol=1e-14)
+    gradients_agree(lambda x: (getattr(F, name)(x) ** 2).sum(), x)
+
+
+def test_normalisations() -> None:
+    x = drawn(3, 4, 5)
+    a = x.to_numpy()
+    weight, bias = drawn(5), drawn(5)
+    expected = (a - a.mean(-1, keepdims=True)) / np.sqrt(a.var(-1, keepdims=True) + 1e-5) * weight.to_numpy() + bias.to_numpy()
+    np.testing.assert_allclose(F.layer_norm(x, 5, weight, bias).to_numpy(), expected, rtol=1e-12)
+    expected = a / np.sqrt((a * a).mean(-1, keepdims=True) + 1e-6) * weight.to_numpy()
+    np.testing.assert_allclose(F.rms_norm(x, 5, weight).to_numpy(), expected, rtol=1e-12)
+    groups = a.reshape(3, 2, 10)
+    expected = ((groups - groups.mean(-1, keepdims=True)) / np.sqrt(groups.var(-1, keepdims=True) + 1e-5)).reshape(a.shape)
+    np.testing.assert_allclose(F.group_norm(x, 2).to_numpy(), expected, rtol=1e-12)
+    gradients_agree(lambda x, w: (F.layer_norm(x, 5, w, bias) ** 3).sum(), x, weight)
+    gradients_agree(lambda x: (F.group_norm(x, 2) ** 3).sum(), x)
+    with pytest.raises(tx.errors.ShapeError, match="layer_norm"):
+        F.layer_norm(x, 4)
+
+
+def test_batch_normalisation_in_training_and_in_use() -> None:
+    layer = nn.BatchNorm2d(3, dtype=tx.float64)
+    x = drawn(4, 3, 2, 5)
+    a = x.to_numpy()
+    mean, var = a.mean((0, 2, 3), keepdims=True), a.var((0, 2, 3), keepdims=True)
+    np.testing.assert_allclose(layer(x).to_numpy(), (a - mean) / np.sqrt(var + 1e-5), rtol=1e-10)
+    count = a.size // 3
+    np.testing.assert_allclose(layer.running_mean.to_numpy(), 0.1 * mean.ravel(), rtol=1e-10)
+    np.testing.assert_allclose(layer.running_var.to_numpy(), 0.9 + 0.1 * var.ravel() * count / (count - 1), rtol=1e-10)
+    layer.eval()
+    before = layer.running_mean.to_numpy()
+    expected = (a - before.reshape(-1, 1, 1)) / np.sqrt(layer.running_var.to_numpy().reshape(-1, 1, 1) + 1e-5)
+    np.testing.assert_allclose(layer(x).to_numpy(), expected, rtol=1e-10)
+    assert (layer.running_mean.to_numpy() == before).all()
+
+
+def lstm(x: Any, p: dict[str, Any]) -> Any:
+    h = c = np.zeros((x.shape[0], p["weight_hidden"].shape[1]))
+    states = []
+    for k in range(x.shape[1]):
+        gates = x[:, k] @ p["weight_input"].T + p["bias_input"] + h @ p["weight_hidden"].T + p["bias_hidden"]
+        i, f, g, o = np.split(gates, 4, axis=1)
+        c = sigmoid(f) * c + sigmoid(i) * np.tanh(g)
+        h = sigmoid(o) * np.tanh(c)
+        states.append(h)
+    return np.stack(states, 1)
+
+
+def gru(x: Any, p: dict[str, Any]) -> Any:
+    h = np.zeros((x.shape[0], p["weight_hidden"].shape[1]))
+    states = []
+    for k in range(x.shape[1]):
+        r, z, n = np.split(x[:, k] @ p["weight_input"].T + p["bias_input"], 3, axis=1)
+        hr, hz, hn = np.split(h @ p["weight_hidden"].T + p["bias_hidden"], 3, axis=1)
+        z = sigmoid(z + hz)
+        h = (1 - z) * np.tanh(n + sigmoid(r + hr) * hn) + z * h
+        states.append(h)
+    return np.stack(states, 1)
+
+
+@pytest.mark.parametrize(("layer", "expected"), [(nn.LSTM, lstm), (nn.GRU, gru)])
+def test_recurrent_layers(layer: Any, expected: Any) -> None:
+    own = layer(3, 4, dtype=tx.float64)
+    x = drawn(2, 6, 3)
+    found, _ = own(x)
+    np.testing.assert_allclose(found.to_numpy(), expected(x.to_numpy(), {n: p.to_numpy() for n, p in own.named_parameters()}), rtol=1e-10)
+    gradients_agree(lambda x: (own(x)[0] ** 2).sum(), x)
+    first, state = own(x[:, :3])
+    second, _ = own(x[:, 3:], state)
+    np.testing.assert_allclose(tx.concat([first, second], 1).to_numpy(), found.to_numpy(), rtol=1e-12)
+
+
+def attention(q: Any, k: Any, v: Any, heads: int, causal: bool) -> Any:
+    n, length, width = q.shape
+    cut = lambda x: x.reshape(n, x.shape[1], heads, -1).transpose(0, 2, 1, 3)  # noqa: E731
+    q, k, v = cut(q), cut(k), cut(v)
+    scores = q @ k.transpose(0, 1, 3, 2) / np.sqrt(q.shape[-1])
+    if causal:
+        scores = np.where(np.tri(length, k.shape[2], dtype=bool), scores, -np.inf)
+    return (softmax(scores, -1) @ v).transpose(0, 2, 1, 3).reshape(n, length, width)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_attention_of_several_heads(causal: bool) -> None:
+    layer = nn.MultiHeadAttention(6, 2, dtype=tx.float64)
+    x = drawn(2, 5, 6)
+    a = x.to_numpy()
+    parts = [a @ of(layer, f"to_{name}.weight").T + of(layer, f"to_{name}.bias") for name in ("query", "key", "value")]
+    expected = attention(*parts, heads=2, causal=causal) @ of(layer, "to_result.weight").T + of(layer, "to_result.bias")
+    np.testing.assert_allclose(layer(x, is_causal=causal).to_numpy(), expected, rtol=1e-10)
+    gradients_agree(lambda x: (layer(x, is_causal=causal) ** 2).sum(), x)
+
+
+def test_a_cache_gives_step_by_step_what_all_steps_give_together() -> None:
+    layer = nn.MultiHeadAttention(6, 3, dtype=tx.float64)
+    x = drawn(2, 5, 6)
+    cache = nn.KeyValueCache(2, 3, 5, 2, dtype=tx.float64)
+    with tx.no_grad():
+        steps = [layer(x[:, :2], is_causal=True, cache=cache)]
+        steps += [layer(x[:, k : k + 1], is_causal=True, cache=cache) for k in range(2, 5)]
+    np.testing.assert_allclose(tx.concat(steps, 1).to_numpy(), layer(x, is_causal=True).to_numpy(), rtol=1e-12)
+    with pytest.raises(tx.errors.ShapeError, match="room for 5 steps"):
+        layer(x[:, :1], cache=cache)
+
+
+def gatv2(x: Any, adjacency: Any, p: dict[str, Any], heads: int) -> Any:
+    """S. Brody et al., equation 7, with each node hearing itself."""
+    source = (x @ p["from_source.weight"].T + p["from_source.bias"]).reshape(len(x), heads, -1)
+    target = (x @ p["from_target.weight"].T + p["from_target.bias"]).reshape(len(x), heads, -1)
+    found = np.zeros_like(source)
+    for i in range(len(x)):
+        neighbours = [j for j in range(len(x)) if adjacency[i, j] or i == j]
+        for h in range(heads):
+            pairs = [source[j, h] + target[i, h] for j in neighbours]
+            scores = np.array([np.where(s > 0, s, 0.2 * s) @ p["attention"][h] for s in pairs])
+            weights = softmax(scores, 0)
+            found[i, h] = sum(w * source[j, h] for w, j in zip(weights, neighbours, strict=True))
+    return found
+
+
+@pytest.mark.parametrize("heads", [1, 3])
+def test_graph_attention(heads: int) -> None:
+    adjacency = RNG.random((7, 7)) < 0.4
+    np.fill_diagonal(adjacency, False)
+    edges = tx.asarray(np.stack(np.nonzero(adjacency.T)))  # row i has what node i hears of
+    layer = nn.GATv2(4, 5, heads, dtype=tx.float64)
+    x = drawn(7, 4)
+    expected = gatv2(x.to_numpy(), adjacency, {n: p.to_numpy() for n, p in layer.named_parameters()}, heads).reshape(7, -1)
+    np.testing.assert_allclose(layer(x, edges).to_numpy(), expected, rtol=1e-10)
+    np.testing.assert_allclose(layer(x, adjacency=adjacency).to_numpy(), expected, rtol=1e-10)
+    gradients_agree(lambda x: (layer(x, edges) ** 2).sum(), x)
+    batch = drawn(3, 7, 4)
+    together = tx.vmap(lambda x: layer(x, edges))(batch)
+    np.testing.assert_allclose(together.to_numpy(), np.stack([layer(t, edges).to_numpy() for t in batch]), rtol=1e-12)
+
+
+def test_graph_convolution() -> None:
+    adjacency = RNG.random((6, 6)) < 0.5
+    adjacency = np.triu(adjacency, 1) | np.triu(adjacency, 1).T
+    layer = nn.GCN(4, 3, dtype=tx.float64)
+    x = drawn(6, 4)
+    whole = adjacency + np.eye(6)
+    scale = 1 / np.sqrt(whole.sum(1))
+    expected = (whole * scale * scale[:, None]) @ x.to_numpy() @ of(layer, "affine.weight").T
+    np.testing.assert_allclose(layer(x, tx.asarray(np.stack(np.nonzero(adjacency)))).to_numpy(), expected, rtol=1e-10)
+    np.testing.assert_allclose(layer(x, adjacency=adjacency).to_numpy(), expected, rtol=1e-10)
+
+
+def test_edges_must_be_pairs_of_integers() -> None:
+    layer = nn.GCN(2, 2)
+    with pytest.raises(tx.errors.ShapeError, match="from where and to where"):
+        layer(tx.ones((3, 2), dtype=tx.float32), tx.asarray([[0, 1, 2]]))
+    with pytest.raises(tx.errors.DTypeError, match="integers"):
+        layer(tx.ones((3, 2), dtype=tx.float32), tx.ones((2, 2)))
+
+
+def test_dropout_leaves_out_as_many_as_it_says_and_keeps_the_mean() -> None:
+    x = tx.ones(20_000)
+    found = F.dropout(x, 0.3, generator=tx.random.Generator(1))
+    kept = (found != 0).astype(tx.float64).mean().item()
+    assert abs(kept - 0.7) < 0.02
+    assert set(found.to_numpy().round(12)) == {0.0, round(1 / 0.7, 12)}
+    assert F.dropout(x, 0.3, training=False) is x
+    with pytest.raises(tx.errors.ArgumentError, match="probability"):
+        F.dropout(x, 1.5)

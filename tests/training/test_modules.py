@@ -1,0 +1,170 @@
+"""Modules: what they are made of, what is kept of them, and losses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tenxor as tx
+from tenxor import nn
+from tenxor.nn import functional as F
+from tests.training.differences import gradients_agree
+
+RNG = np.random.default_rng(1)
+
+
+class Net(nn.Module):
+    def __init__(self) -> None:
+        self.first = nn.Linear(3, 4)
+        self.rest = [nn.Linear(4, 4, bias=False), {"last": nn.Linear(4, 2)}]
+        self.scale = nn.Parameter([2.0])
+        self.seen = tx.zeros(2)
+
+    def forward(self, x: Any) -> Any:
+        last: Any = self.rest[1]
+        return last["last"](tx.relu(self.rest[0](self.first(x)))) * self.scale.astype(tx.float32)  # type: ignore[operator]
+
+
+def test_parameters_and_buffers_by_name() -> None:
+    net = Net()
+    names = [name for name, _ in net.named_parameters()]
+    assert names == ["scale", "first.weight", "first.bias", "rest.0.weight", "rest.1.last.weight", "rest.1.last.bias"]
+    assert [name for name, _ in net.named_buffers()] == ["seen"]
+    assert net.num_parameters == 1 + 12 + 4 + 16 + 8 + 2
+    assert "rest.1.last: Linear(4, 2)  # 10 parameters" in repr(net)
+
+
+def test_one_tensor_in_two_places_is_one_parameter() -> None:
+    net = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))
+    net.layers[1].weight = net.layers[0].weight  # type: ignore[attr-defined]
+    assert len(list(net.parameters())) == 3
+    net(tx.ones((1, 2), dtype=tx.float32)).sum().backward()
+    net.zero_grad()
+    assert all(p.grad is None for p in net.parameters())
+
+
+def test_training_and_use_reach_all_parts() -> None:
+    net = nn.Sequential(nn.Dropout(0.9), nn.ModuleList([nn.Dropout(0.9)]))
+    net.eval()
+    assert [m.training for m in net.modules()] == [False] * 4
+    seen: list[str] = []
+    net.train().apply(lambda m: seen.append(type(m).__name__))
+    assert seen[-1] == "Sequential" and sorted(seen[:3]) == ["Dropout", "Dropout", "ModuleList"]
+
+
+def test_a_state_is_what_was_and_is_not_changed_by_training() -> None:
+    net = Net()
+    state = net.state_dict()
+    before = {name: t.to_numpy() for name, t in state.items()}
+    with tx.no_grad():
+        for p in net.parameters():
+            p += 1.0
+    assert all((state[name].to_numpy() == before[name]).all() for name in before)
+    assert not any(t.requires_grad for t in state.values())
+    net.load_state_dict(state)
+    assert all((t.to_numpy() == before[name]).all() for name, t in net.state_dict().items())
+    assert all(p.requires_grad and p.is_leaf for p in net.parameters())
+
+
+def test_a_state_that_does_not_fit_changes_nothing() -> None:
+    net = Net()
+    before = net.first.weight.to_numpy()
+    with pytest.raises(tx.errors.ArgumentError, match="missing are"):
+        net.load_state_dict({"first.weight": tx.zeros((4, 3))})
+    wrong = {**net.state_dict(), "first.weight": tx.zeros((4, 3)), "scale": tx.zeros(2)}
+    with pytest.raises(tx.errors.ShapeError, match="scale has shape"):
+        net.load_state_dict(wrong)
+    assert (net.first.weight.to_numpy() == before).all()
+
+
+def test_a_module_as_a_function_of_its_tensors() -> None:
+    net = nn.Linear(3, 2, dtype=tx.float64)
+    x = tx.asarray(RNG.normal(size=(4, 3)))
+    own = {name: t.detach() for name, t in net.named_parameters()}
+    found = tx.grad(lambda w: (nn.functional_call(net, w, x) ** 2).sum())(own)
+    (net(x) ** 2).sum().backward()
+    assert net.weight.grad is not None
+    np.testing.assert_allclose(found["weight"].to_numpy(), net.weight.grad.to_numpy(), rtol=1e-12)
+    assert tx.hessian(lambda w: (nn.functional_call(net, {"bias": w}, x) ** 2).sum())(own["bias"]).shape == (2, 2)
+    with pytest.raises(tx.errors.ArgumentError, match="no tensor 'wieght'"):
+        nn.functional_call(net, {"wieght": own["weight"]}, x)
+
+
+def log_softmax(x: Any) -> Any:
+    apart = x - x.max(-1, keepdims=True)
+    return apart - np.log(np.exp(apart).sum(-1, keepdims=True))
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+def test_losses(reduction: str) -> None:
+    end: Any = {"mean": np.mean, "sum": np.sum, "none": lambda x: x}[reduction]
+    x, t = RNG.normal(size=(4, 3)), RNG.random(size=(4, 3))
+    p = RNG.random(size=(4, 3)) * 0.9 + 0.05
+    a, b, q = tx.asarray(x), tx.asarray(t), tx.asarray(p)
+    gap = np.abs(x - t)
+    for found, expected in (
+        (F.mse_loss(a, b, reduction), (x - t) ** 2),
+        (F.l1_loss(a, b, reduction), gap),
+        (F.huber_loss(a, b, reduction), np.where(gap < 1, gap * gap / 2, gap - 0.5)),
+        (F.binary_cross_entropy(q, b, reduction), -(t * np.log(p) + (1 - t) * np.log(1 - p))),
+        (F.binary_cross_entropy_with_logits(a, b, reduction), np.log1p(np.exp(x)) - x * t),
+        (F.kl_div(tx.log_softmax(a), b, reduction), t * (np.log(t) - log_softmax(x))),
+    ):
+        np.testing.assert_allclose(found.to_numpy(), end(expected), rtol=1e-10)
+    classes = np.array([0, 2, 1, 2])
+    logs = log_softmax(x)
+    each = -logs[np.arange(4), classes]
+    np.testing.assert_allclose(F.cross_entropy(a, classes, reduction).to_numpy(), end(each), rtol=1e-12)
+    np.testing.assert_allclose(F.nll_loss(tx.log_softmax(a), classes, reduction).to_numpy(), end(each), rtol=1e-12)
+    smooth = 0.9 * each - 0.1 * logs.mean(-1)
+    np.testing.assert_allclose(F.cross_entropy(a, classes, reduction, 0.1).to_numpy(), end(smooth), rtol=1e-12)
+    share = t / t.sum(-1, keepdims=True)
+    np.testing.assert_allclose(F.cross_entropy(a, tx.asarray(share), reduction).to_numpy(), end(-(share * logs).sum(-1)), rtol=1e-12)
+
+
+def test_gradients_of_losses() -> None:
+    x, t = tx.asarray(RNG.normal(size=(4, 3))), tx.asarray(RNG.random(size=(4, 3)))
+    for loss in (F.mse_loss, F.huber_loss, F.binary_cross_entropy_with_logits):
+        gradients_agree(lambda x, loss=loss: loss(x, t), x)
+    gradients_agree(lambda x: F.cross_entropy(x, tx.asarray([0, 1, 2, 1])), x)
+
+
+@pytest.mark.parametrize("loss", [F.mse_loss, F.l1_loss, F.huber_loss, F.binary_cross_entropy, F.kl_div])
+def test_losses_insist_on_equal_shapes(loss: Any) -> None:
+    with pytest.raises(tx.errors.ShapeError, match="they must be equal"):
+        loss(tx.ones((4, 1)), tx.ones(4))
+
+
+def test_classes_must_fit_the_logits() -> None:
+    with pytest.raises(tx.errors.ShapeError, match=r"need classes of shape \(4,\)"):
+        F.cross_entropy(tx.zeros((4, 3)), tx.asarray([[0], [1], [2], [0]]))
+    with pytest.raises(tx.errors.DTypeError, match="classes, integers"):
+        F.cross_entropy(tx.zeros((4, 3)), tx.ones((4, 3), dtype=tx.bool))
+
+
+def test_embedding_and_one_hot() -> None:
+    table = nn.Embedding(5, 3, dtype=tx.float64)
+    indices = tx.asarray([[0, 4], [4, 4]])
+    assert table(indices).tolist() == table.weight.to_numpy()[indices.to_numpy()].tolist()
+    table(indices).sum().backward()
+    assert table.weight.grad is not None
+    assert table.weight.grad[:, 0].tolist() == [1.0, 0.0, 0.0, 0.0, 3.0]
+    assert F.one_hot(tx.asarray([1, 0]), 3).tolist() == [[0.0, 1.0, 0.0], [1.0, 0.0, 0.0]]
+    with pytest.raises(tx.errors.DTypeError, match="integers"):
+        table(tx.ones(2))
+
+
+def test_initial_weights() -> None:
+    generator = tx.random.Generator(3)
+    weight = tx.zeros((200, 100))
+    assert nn.init.kaiming_normal_(weight, generator=generator) is weight
+    assert abs(weight.std().item() - (2 / 100) ** 0.5) < 0.003
+    nn.init.xavier_uniform_(weight, generator=generator)
+    bound = (6 / 300) ** 0.5
+    assert bool((abs(weight) <= bound).all()) and weight.max().item() > 0.99 * bound
+    nn.init.orthogonal_(weight, generator=generator)
+    np.testing.assert_allclose((weight.T @ weight).to_numpy(), np.eye(100), atol=1e-12)
+    with pytest.raises(tx.errors.ShapeError, match="at least 2 axes"):
+        nn.init.xavier_normal_(tx.zeros(3))

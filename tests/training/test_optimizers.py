@@ -1,0 +1,166 @@
+"""Optimisers beside NumPy versions of them, written from their papers; schedules; gradients held in bounds."""
+
+from __future__ import annotations
+
+from math import cos, pi
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tenxor as tx
+
+RNG = np.random.default_rng(2)
+START = RNG.normal(size=(3, 4))
+SCALE = RNG.random(size=(3, 4)) + 0.5
+
+
+def gradient(x: Any) -> Any:
+    """Of sum(scale * x**4 / 4 + x * x)."""
+    return SCALE * x**3 + 2 * x
+
+
+def walked(optimizer: Any, x: Any, count: int) -> Any:
+    for _ in range(count):
+        optimizer.zero_grad()
+        (tx.asarray(SCALE) * x**4 / 4 + x * x).sum().backward()
+        optimizer.step()
+    return x.to_numpy()
+
+
+def sgd(count: int, lr: float, momentum: float, nesterov: bool, decay: float) -> Any:
+    x, v = START.copy(), np.zeros_like(START)
+    for _ in range(count):
+        g = gradient(x) + decay * x
+        v = momentum * v + g
+        x = x - lr * (g + momentum * v if nesterov else v if momentum else g)
+    return x
+
+
+@pytest.mark.parametrize("momentum", [0.0, 0.8])
+@pytest.mark.parametrize("nesterov", [False, True])
+def test_gradient_descent(momentum: float, nesterov: bool) -> None:
+    x = tx.nn.Parameter(START)
+    optimizer = tx.optim.SGD([x], lr=0.05, momentum=momentum, nesterov=nesterov, weight_decay=0.1)
+    np.testing.assert_allclose(walked(optimizer, x, 7), sgd(7, 0.05, momentum, nesterov, 0.1), rtol=1e-12)
+
+
+def adam(count: int, lr: float, decay: float, decoupled: bool) -> Any:
+    x, m, v = START.copy(), np.zeros_like(START), np.zeros_like(START)
+    for k in range(1, count + 1):
+        g = gradient(x) + (0.0 if decoupled else decay * x)
+        m, v = 0.9 * m + 0.1 * g, 0.999 * v + 0.001 * g * g
+        step = lr * (m / (1 - 0.9**k)) / (np.sqrt(v / (1 - 0.999**k)) + 1e-8)
+        x = x * (1 - lr * decay if decoupled else 1) - step
+    return x
+
+
+@pytest.mark.parametrize(("kind", "decoupled"), [(tx.optim.Adam, False), (tx.optim.AdamW, True)])
+def test_adam(kind: Any, decoupled: bool) -> None:
+    x = tx.nn.Parameter(START)
+    np.testing.assert_allclose(walked(kind([x], lr=0.01, weight_decay=0.1), x, 9), adam(9, 0.01, 0.1, decoupled), rtol=1e-10)
+
+
+def test_lion() -> None:
+    x, m = START.copy(), np.zeros_like(START)
+    for _ in range(6):
+        g = gradient(x)
+        x, m = x * (1 - 0.01 * 0.1) - 0.01 * np.sign(0.9 * m + 0.1 * g), 0.99 * m + 0.01 * g
+    own = tx.nn.Parameter(START)
+    np.testing.assert_allclose(walked(tx.optim.Lion([own], lr=0.01, weight_decay=0.1), own, 6), x, rtol=1e-12)
+
+
+def test_lbfgs_finds_the_minimum_of_a_quadratic_form() -> None:
+    half = RNG.normal(size=(8, 8))
+    form, line = half @ half.T + np.eye(8), RNG.normal(size=8)
+    x = tx.nn.Parameter(np.zeros(8))
+    optimizer = tx.optim.LBFGS([x])
+    for _ in range(30):
+        optimizer.step(lambda: (x @ tx.asarray(form) @ x) * 0.5 - (x * tx.asarray(line)).sum())
+    np.testing.assert_allclose(x.to_numpy(), np.linalg.solve(form, line), rtol=1e-6, atol=1e-8)
+
+
+def test_groups_have_numbers_of_their_own_and_what_has_no_gradient_stays() -> None:
+    a, b, c = (tx.nn.Parameter([1.0]) for _ in range(3))
+    optimizer = tx.optim.SGD([{"params": [a], "lr": 0.5}, {"params": [b, c]}], lr=0.1)
+    (a + b).sum().backward()
+    optimizer.step()
+    assert (a.tolist(), b.tolist(), c.tolist()) == ([0.5], [0.9], [1.0])
+
+
+@pytest.mark.parametrize("kind", [tx.optim.SGD, tx.optim.AdamW, tx.optim.Lion])
+def test_it_goes_on_from_a_state_to_the_same_bits(kind: Any) -> None:
+    numbers = {"momentum": 0.9} if kind is tx.optim.SGD else {}
+    x = tx.nn.Parameter(START)
+    optimizer = kind([x], lr=0.01, **numbers)
+    walked(optimizer, x, 3)
+    state, values = optimizer.state_dict(), x.to_numpy()
+    expected = walked(optimizer, x, 3)
+    again = tx.nn.Parameter(values)
+    other = kind([again], lr=7.0, **numbers)
+    other.load_state_dict(state)
+    assert (walked(other, again, 3) == expected).all()
+
+
+def test_parameters_are_leaves_after_a_step_and_views_of_them_see_it() -> None:
+    x = tx.nn.Parameter(START)
+    row = x[1]
+    walked(tx.optim.AdamW([x]), x, 2)
+    assert x.is_leaf and x.requires_grad
+    assert (row.to_numpy() == x.to_numpy()[1]).all()
+
+
+def test_what_cannot_be_optimised_is_refused() -> None:
+    with pytest.raises(tx.errors.ArgumentError, match="requires no gradient"):
+        tx.optim.SGD([tx.ones(3)])
+    with pytest.raises(tx.errors.ArgumentError, match="no parameters"):
+        tx.optim.SGD([])
+    x = tx.nn.Parameter([1.0])
+    with pytest.raises(tx.errors.ArgumentError, match="twice"):
+        tx.optim.SGD([x, x])
+    with pytest.raises(tx.errors.ArgumentError, match="takes a function"):
+        tx.optim.LBFGS([x]).step()
+    with pytest.raises(tx.errors.ArgumentError, match="of 0 parameters"):
+        tx.optim.SGD([x]).load_state_dict({"steps": 1, "groups": [{}], "state": []})
+
+
+def test_gradients_are_held_in_bounds() -> None:
+    x, y = tx.nn.Parameter([3.0, 0.0]), tx.nn.Parameter([4.0])
+    (x * x / 2).sum().backward()
+    (y * y / 2).sum().backward()
+    assert tx.optim.clip_grad_norm([x, y], 2.5).item() == 5.0
+    assert x.grad is not None and y.grad is not None
+    np.testing.assert_allclose([*x.grad.tolist(), *y.grad.tolist()], [1.5, 0.0, 2.0], rtol=1e-6)
+    tx.optim.clip_grad_value([x, y], 1.0)
+    np.testing.assert_allclose([*x.grad.tolist(), *y.grad.tolist()], [1.0, 0.0, 1.0], rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("schedule", "expected"),
+    [
+        (lambda o: tx.optim.cosine(o, 10), lambda k: 0.5 * (1 + cos(pi * min(k, 10) / 10))),
+        (lambda o: tx.optim.linear(o, 10, end=0.2), lambda k: 1 - 0.8 * min(k, 10) / 10),
+        (lambda o: tx.optim.exponential(o, 0.9), lambda k: 0.9**k),
+        (lambda o: tx.optim.steps(o, 4, 0.5), lambda k: 0.5 ** (k // 4)),
+        (lambda o: tx.optim.constant_with_warmup(o, 4), lambda k: min(1, (k + 1) / 5)),
+    ],
+)
+def test_schedules(schedule: Any, expected: Any) -> None:
+    optimizer = tx.optim.SGD([tx.nn.Parameter([1.0])], lr=2.0)
+    own = schedule(optimizer)
+    rates = []
+    for _ in range(13):
+        rates.append(optimizer.groups[0]["lr"])
+        own.step()
+    np.testing.assert_allclose(rates, [2 * expected(k) for k in range(13)], rtol=1e-12)
+
+
+def test_one_cycle_rises_and_falls() -> None:
+    optimizer = tx.optim.SGD([tx.nn.Parameter([1.0])], lr=1.0)
+    schedule = tx.optim.one_cycle(optimizer, 10)
+    rates = []
+    for _ in range(11):
+        rates.append(optimizer.groups[0]["lr"])
+        schedule.step()
+    assert rates.index(max(rates)) == 3 and max(rates) == 1.0
+    np.testing.assert_allclose((rates[0], rates[-1]), (0.04, 1e-4), rtol=1e-9)

@@ -1,0 +1,77 @@
+"""The example programs learn what they say they learn, at small sizes."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import tenxor as tx
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+
+
+def program(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_perceptron_learns_the_digits(tmp_path: Path) -> None:
+    history = program("digits_network").main(epochs=15, picture=str(tmp_path / "loss.svg"))
+    assert history.accuracies[-1] >= 0.97
+    assert (tmp_path / "loss.svg").read_text().startswith("<svg")
+
+
+def test_lenet_learns_some_digits_in_two_epochs() -> None:
+    digits = program("digits_network")
+    generator = tx.random.Generator(0)
+    seen, unseen = digits.split()
+    history = digits.train(digits.lenet(generator), seen, unseen, 2, generator)
+    assert history.accuracies[-1] > 0.8
+    assert history.losses[1] < 0.7 * history.losses[0]
+
+
+def test_the_club_is_told_apart() -> None:
+    losses, right = program("karate_club").train()
+    assert right >= 33 / 34 - 1e-6
+    assert losses[-1] < 0.01 * losses[0]
+
+
+def test_newton_reaches_the_minimum_in_a_few_steps() -> None:
+    fit = program("newton").fit
+    points = tx.random.Generator(0).normal(shape=(60, 3))
+    classes = ((points @ tx.asarray([1.0, -2.0, 0.5])) + tx.random.Generator(1).normal(shape=(60,)) > 0).astype(tx.float64)
+    gradients = fit(points, classes).gradients
+    assert gradients[-1] < 1e-13
+    assert gradients[-2] < gradients[-3] ** 1.5  # twice as many digits, at the end
+
+
+def test_the_pendulum_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    pendulum = program("pendulum")
+    monkeypatch.setattr(pendulum, "COUNT", 60)
+    length, friction = pendulum.main(steps=8)
+    assert abs(length - 0.8) < 0.01 and abs(friction - 0.35) < 0.02
+
+
+def test_a_text_is_learnt_and_gone_on_with() -> None:
+    characters = program("characters")
+    generator = tx.random.Generator(0)
+    model = characters.Writer(5, width=16, heads=2, layers=1, generator=generator)
+    optimizer = tx.optim.AdamW(model.parameters(), lr=0.01)
+    row = tx.asarray([[0, 1, 2, 3, 4] * 4])
+    for _ in range(60):
+        optimizer.zero_grad()
+        loss = tx.nn.functional.cross_entropy(model(row[:, :-1]), row[:, 1:])
+        loss.backward()
+        optimizer.step()
+    assert loss.item() < 0.05
+    written = characters.write(model, [0, 1, 2], 12, generator)
+    assert written == [0, 1, 2, 3, 4] * 3
+    caches = model.caches()
+    steps = [model(row[:, k : k + 1], caches) for k in range(6)]
+    assert abs(tx.concat(steps, 1) - model(row[:, :6])).max().item() < 1e-4  # what is cached gives what is not
