@@ -53,15 +53,22 @@ def _number_at(f: Function) -> None:
     f.decline()
 
 
-def node_of(f: Function, x: Value, how: str = "computed_alone") -> Value:
-    """The node that a tensor's storage holds, of its dtype, in memory; it is held. Python's own methods may know better what to compute
-    of a large graph, if just an element is asked for.
+def node_of(f: Function, x: Value) -> Value:
+    """The node that a tensor's storage holds, of its dtype, in memory; it is held. Of an element of what waits Python's own methods know
+    better what else to compute.
     """
     storage = f.get(x, "Tensor.storage")
     f.require(f.is_a(storage, "Storage"))
     node = f.hold(f.get(storage, "Storage.node"))
     f.require(f.get(f.get(node, "Node.recipe"), "Recipe.dtype").equals(f.get(x, "Tensor.dtype")))
-    f.require(f.call(how, I1, [node]))
+    done = f.call("computed_alone", I1, [node])
+
+    def whole() -> None:
+        f.require(f.is_null(f.call("PyErr_Occurred", POINTER, [])))
+        f.refuse(f.is_the(f.get(f.get(node, "Node.recipe"), "Recipe.op"), "op positive"))
+        f.require(f.call("computed_whole", I1, [node]))
+
+    f.when(~done, whole)
     return node
 
 
@@ -69,7 +76,7 @@ def _realized(f: Function) -> None:
     """The tensor itself, computed."""
     (x,) = f.arguments
     f.require(f.is_a(x, "Tensor"))
-    node = node_of(f, x, "computed")
+    node = node_of(f, x)
     f.keeps(node)
     f.drop(node)
     f.give(f.own(x))
