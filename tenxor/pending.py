@@ -24,7 +24,7 @@ SMALL = 8  # times smaller than those is a result that is sooner computed than k
 
 def bounded(node: Node) -> None:
     """Compute a part of a new node's pending graph, if that is too large; all of it if it is small work."""
-    if short_ways and not node.traced and short_ways[0](node):
+    if short_ways and not node.traced and short_ways[-1](node):
         return
     from .kernel.fuse import pending  # what makes plans is loaded with the first
 

@@ -19,7 +19,7 @@ from .errors import MetOutOfRange
 from .late import Late
 from .node import Node, untracked
 from .ownership import NOBODY, held
-from .plans.pattern import of_one, pattern_of
+from .plans.pattern import Pattern, of_one, pattern_of
 from .remembered import Remembered
 
 if TYPE_CHECKING:
@@ -33,13 +33,17 @@ MAX_KERNELS = 2048  # in memory, from which all plans are forgotten, and the ker
 
 
 forgetting: list[Callable[[], None]] = []  # what else is to be done when all plans are forgotten
-short_ways: list[Callable[[Node], bool]] = []  # compute what is small, if they can (`shortcut/`)
+# What computes a small node, if it can (`shortcut/`): one alone, and one of several that may have something in common.
+short_ways: list[Callable[[Node], bool]] = []
 
 
 def realize(*roots: Node) -> None:
     """Compute the nodes that are not in memory yet, together."""
     if short_ways:
-        roots = tuple([root for root in roots if not short_ways[0](root)])
+        if len(roots) > 1:
+            roots = tuple([root for root in roots if not short_ways[-1](root)])
+        if len(roots) == 1 and short_ways[0](roots[0]):
+            return
     with lock:
         wanted = [node for node in roots if node.buffer is None]
         if not wanted:
@@ -47,20 +51,26 @@ def realize(*roots: Node) -> None:
         pattern = of_one(wanted[0]) if len(wanted) == 1 else None
         if pattern is None:
             pattern = pattern_of(wanted)
-        plan = _plan_of(pattern.key)
-        if plan is None or plan.target.threads != num_threads():
-            from .plans.general import plan_for  # what makes plans is loaded with the first
-
-            with untracked():
-                plan = plan_for(pattern)
-            if len(backend().kernels) > MAX_KERNELS:
-                forget()
-            _plans.keep(pattern.key, plan, plan.table_bytes)
+        plan = plan_of(pattern)
         others = _others(plan, pattern.nodes) if plan.watched else NOBODY
         try:
             plan.run(pattern, others)
         except MetOutOfRange as met:
             raise out_of_range(pattern.nodes[met.cell], realize) from None
+
+
+def plan_of(pattern: Pattern) -> Plan:
+    """The plan for a pattern, which is remembered."""
+    plan = _plan_of(pattern.key)
+    if plan is None or plan.target.threads != num_threads():
+        from .plans.general import plan_for  # what makes plans is loaded with the first
+
+        with untracked():
+            plan = plan_for(pattern)
+        if len(backend().kernels) > MAX_KERNELS:
+            forget()
+        _plans.keep(pattern.key, plan, plan.table_bytes)
+    return plan
 
 
 def forget() -> None:

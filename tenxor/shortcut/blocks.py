@@ -12,7 +12,7 @@ from .function import Function
 from .objects import REFERENCES, TYPE, Objects
 
 UNIT = 64  # bytes, to which blocks are aligned, too
-LARGEST = 1 << 14
+LARGEST = 1 << 18
 CLASSES = LARGEST // UNIT + 1
 KEPT = 1 << 22  # bytes for reuse at the most
 UNITS, NUMBER, NEXT, RAW, DATA = 16, 24, 32, 40, UNIT  # in a block; NUMBER is where the data begin, as Python's integer

@@ -22,7 +22,7 @@ def _key(f: Function) -> None:
     kind = f.type_of(x)
     f.when_giving(f.is_the(kind, "Tensor"), lambda: f.own(asked(f, x, "spec")))
     f.when_giving(f.is_the(kind, "int"), lambda: f.own(x))
-    f.when_giving(f.is_the(kind, "bool"), lambda: f.own(f.selected(f.is_the(x, "True"), f.the("TRUE"), f.the("FALSE"))))
+    f.when_giving(f.is_the(kind, "bool type"), lambda: f.own(f.selected(f.is_the(x, "True"), f.the("TRUE"), f.the("FALSE"))))
     for name in ("NoneType", "DType", "str", "type"):
         f.when_giving(f.is_the(kind, name), lambda: f.own(x))
     f.require(f.is_the(kind, "tuple"))

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from ..backend.llvm.builder import Module, Value, select
 from ..backend.llvm.types import DOUBLE, I1, I64, POINTER, VOID, array
-from .blocks import LARGEST, NUMBER
-from .frames import EACH, FLOAT, HEAD, LITERAL, MEMORY, MOST, RESULT, SIGNED
+from .blocks import NUMBER
+from .frames import ALONE, EACH, FLOAT, HEAD, LITERAL, MEMORY, MOST, RESULT, SIGNED
 from .function import Function
 from .objects import BYTES, SIZE, Objects
 
@@ -18,71 +18,73 @@ VALUE = 16  # of a Python float
 def write(module: Module, objects: Objects) -> None:
     """Write the functions."""
     _lies_in_order(Function(module, objects, "lies_in_order", [("source", POINTER)], I1))
-    _attempt(Function(module, objects, "attempt", [("node", POINTER), ("missing", POINTER)], I1))
     _computed(Function(module, objects, "computed", [("node", POINTER)], I1))
+    _computed_alone(Function(module, objects, "computed_alone", [("node", POINTER)], I1))
     _buffer(Function(module, objects, "new_buffer", [("recipe", POINTER)]))
     _launch(Function(module, objects, "launch", [(name, POINTER) for name in ("frame", "sources", "offsets", "out")], I1))
     _run(Function(module, objects, "run", [("node", POINTER), ("out", POINTER)], I1))
     _forget(Function(module, objects, "forget_recipe", [("node", POINTER)], VOID))
-    _compute(Function(module, objects, "compute", [("self", POINTER), ("node", POINTER)], exported=True))
+    for name in ("computed", "computed_alone"):
+        _for_python(Function(module, objects, f"python_{name}", [("self", POINTER), ("node", POINTER)], exported=True), name)
 
 
-def _compute(f: Function) -> None:
-    """For Python: None if a node was computed, and else the node whose recipe has no frame, or that cannot be computed here."""
+def _for_python(f: Function, name: str) -> None:
+    """For Python: whether a node was computed."""
     _, node = f.arguments
-    missing = f.local(POINTER, f.nothing())
-    f.when_giving(f.call("attempt", I1, [node, missing]), lambda: f.own(f.the("None")))
-    found = missing.load(POINTER)
-    f.when_giving(~f.is_null(found), lambda: found)
-    f.give(f.own(node))
+    f.when_giving(f.call(name, I1, [node]), lambda: f.own(f.the("True")))
+    f.tell_what_was_met()
+    f.give(f.own(f.the("False")))
 
 
 def _computed(f: Function) -> None:
-    """Whether a node is computed now."""
+    """Whether a node is computed now: node by node where that is small, and else by the kernels of a plan.
+
+    Python makes the frames that nobody has made yet. Who calls this owns the node, and knows nothing else any more.
+    """
     (node,) = f.arguments
-    missing = f.local(POINTER, f.nothing())
-    done = f.call("attempt", I1, [node, missing])
-    f.when(~f.is_null(missing.load(POINTER)), lambda: f.drop(missing.load(POINTER)))
-    f.give(done)
+    f.when_giving(f.call("computed_alone", I1, [node]), lambda: f.constant(I1, True))
+    f.require(f.is_null(f.call("PyErr_Occurred", POINTER, [])))
+    f.give(f.call("computed_whole", I1, [node]))
 
 
-def _attempt(f: Function) -> None:
-    """Compute a node, and before that what it reads; false, and `missing` is where one cannot be, which it then refers to."""
-    node, missing = f.arguments
+def _computed_alone(f: Function) -> None:
+    """Whether a node is computed now, and before it what it reads, each by a kernel of its own."""
+    (node,) = f.arguments
     done = f.block("done")
-
-    def check(condition: Value) -> None:
-        f.when(~condition, lambda: missing.store(f.own(node)))
-        f.require(condition)
 
     def pending() -> None:
         recipe = f.get(node, "Node.recipe")
-        check(f.integer(f.get(recipe, "Recipe.nbytes")) <= LARGEST)
+        f.require(f.integer(f.get(recipe, "Recipe.nbytes")) <= ALONE)
         reads = product_in(f, node)
-        check(~f.is_the(frame_of(f, node, reads), "never"))
+        f.refuse(f.is_the(frame_of(f, node, reads), "never"))
         joins = f.both(reads.equals(node), lambda: ~f.is_a(f.get(recipe, "Recipe.op"), "Op"))
         joins = f.both(joins, lambda: f.word(f.get(node, "Node.sources"), SIZE) > 0)
-        f.when(joins, lambda: check(f.call("lies_in_order", I1, [f.item(f.get(node, "Node.sources"), 0)])))
+        f.when(joins, lambda: f.require(f.call("lies_in_order", I1, [f.item(f.get(node, "Node.sources"), 0)])))
         sources = f.hold(f.get(reads, "Node.sources"))
 
         def one(k: Value) -> None:
             source = f.item(sources, k)
-            f.when(f.is_a(source, "Node"), lambda: f.require(f.call("attempt", I1, [source, missing])))
+            f.when(f.is_a(source, "Node"), lambda: f.require(f.call("computed_alone", I1, [source])))
 
         f.each(f.word(sources, SIZE), one)
-        check(~f.is_the(frame_of(f, node, product_in(f, node)), "None"))
-        out = f.call("new_buffer", POINTER, [f.get(node, "Node.recipe")])
-        check(~f.is_null(out))
-        f.holding(out)
-        check(f.call("run", I1, [node, out]))
+        f.when(f.is_the(frame_of(f, node, product_in(f, node)), "None"), lambda: _have_frame_made(f, node))
+        out = f.made(f.call("new_buffer", POINTER, [f.get(node, "Node.recipe")]))
+        f.require(f.call("run", I1, [node, out]))
         f.keeps(out)
-        f.keeps(sources)
-        f.drop(sources)
+        f.let_go(sources)
 
     f.when(f.is_the(f.get(node, "Node.buffer"), "None"), pending)
     f.branch(done)
     f.cursor.block = done
     f.give(f.constant(I1, True))
+
+
+def _have_frame_made(f: Function, node: Value) -> None:
+    """Have Python make the frame of a node, if there is one."""
+    f.require(lock_is_free(f))
+    made = f.call("PyObject_CallOneArg", POINTER, [f.the("have_framed"), node])
+    f.refuse(f.is_null(made))
+    f.drop(made)
 
 
 def _lies_in_order(f: Function) -> None:
@@ -151,8 +153,9 @@ def _buffer(f: Function) -> None:
 
 
 def lock_is_free(f: Function) -> Value:
-    """Whether nobody holds the lock of those who compute: nobody can come by it while this runs."""
-    return f.word(f.the("lock"), f.objects.offset_of("RLock.owner")).equals(0)
+    """Whether no other thread holds the lock of those who compute: none can come by it while this runs."""
+    owner = f.word(f.the("lock"), f.objects.offset_of("RLock.owner"))
+    return f.either(owner.equals(0), lambda: owner.equals(f.call("PyThread_get_thread_ident", I64, [])))
 
 
 def _run(f: Function) -> None:
@@ -164,10 +167,15 @@ def _run(f: Function) -> None:
     frame, sources, offsets = frame_of(f, node, reads), f.get(reads, "Node.sources"), f.get(reads, "Node.offsets")
     f.refuse(f.either(f.is_the(frame, "None"), lambda: f.is_the(frame, "never")))
     f.require(f.call("launch", I1, [frame, sources, offsets, out]))
+    settled(f, node, out)
+    f.give(f.constant(I1, True))
+
+
+def settled(f: Function, node: Value, out: Value) -> None:
+    """A pending node has its content in a buffer now, which is its own. Python may run."""
     f.set(node, "Node.buffer", out)
     f.drop(f.the("None"))
     f.when(f.is_the(f.get(node, "Node.retained"), "0"), lambda: f.call("forget_recipe", VOID, [node]))
-    f.give(f.constant(I1, True))
 
 
 def _launch(f: Function) -> None:
@@ -216,18 +224,22 @@ def _argument(f: Function, row: Value, sources: Value, offsets: Value, out: Valu
         return place(buffer)
 
     def number() -> list[Value]:
-        value = f.get(source(), "Scalar.value")
-
-        def as_float() -> list[Value]:
-            return [f.call("PyFloat_AsDouble", DOUBLE, [value]).bitcast(I64)]
-
-        def as_int() -> list[Value]:
-            unsigned = lambda: [f.call("PyLong_AsUnsignedLongLong", I64, [value])]  # noqa: E731
-            return f.choose(kind.equals(SIGNED), lambda: [f.integer(value)], unsigned)
-
-        return f.choose(kind.equals(FLOAT), as_float, as_int)
+        return [number_as(f, kind, f.get(source(), "Scalar.value"))]
 
     def other() -> list[Value]:
         return f.choose(kind.equals(RESULT), lambda: place(out), number)
 
     return f.choose(kind.equals(LITERAL), lambda: [more], lambda: f.choose(kind.equals(MEMORY), memory, other))[0]
+
+
+def number_as(f: Function, kind: Value, value: Value) -> Value:
+    """A Python number as the word of an argument of some kind."""
+
+    def as_float() -> list[Value]:
+        return [f.call("PyFloat_AsDouble", DOUBLE, [value]).bitcast(I64)]
+
+    def as_int() -> list[Value]:
+        unsigned = lambda: [f.call("PyLong_AsUnsignedLongLong", I64, [value])]  # noqa: E731
+        return f.choose(kind.equals(SIGNED), lambda: [f.integer(value)], unsigned)
+
+    return f.choose(kind.equals(FLOAT), as_float, as_int)[0]

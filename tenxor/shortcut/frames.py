@@ -1,13 +1,19 @@
-"""Frames: how one small kernel is run, written down so that machine code can do it without Python.
+"""Frames: how small kernels are run, written down so that machine code can do it without Python.
 
-A frame is a row of 64-bit integers: where the kernel is, the extent of its shared loop, and how many arguments it takes; then, for each
-of these, five more: what it is, of which source, beginning at which of the node's offsets, of elements of how many bytes, and so many
-bytes further on.
+The frame of a node is a row of 64-bit integers: where its kernel is, the extent of its shared loop, and how many arguments it takes; then,
+for each of these, five more: what it is, of which source, beginning at which of the node's offsets, of elements of how many bytes, and so
+many bytes further on.
+
+That of a graph says how many nodes are looked at for other owners, and how many kernels there are; then of each such node its number, its
+owners within the graph, and whether it is inlined; then each kernel as above, with two more numbers before its arguments: which node it
+computes, and of how many bytes if that is not the last one. Its arguments are of nodes, offsets and scalars of the graph, as
+`plans/pattern.py` numbers them.
 """
 
 from __future__ import annotations
 
 import struct
+from collections import Counter
 from collections.abc import Sequence
 
 from ..backend.llvm.compiler import compiler
@@ -18,37 +24,46 @@ from ..plans.call import Call
 from ..plans.general import plan_for
 from ..plans.pattern import Pattern, of_one, pattern_of
 from ..plans.steps import Plan
+from ..realize import lock, plan_of
 from .blocks import LARGEST
 
-LITERAL, RESULT, MEMORY, FLOAT, SIGNED, UNSIGNED = range(6)
-HEAD, EACH = 3, 5  # integers
-MOST = 48  # arguments
+LITERAL, RESULT, MEMORY, FLOAT, SIGNED, UNSIGNED, FLAG, SCRATCH = range(8)
+HEAD, STEP, LOOK, EACH = 3, 5, 3, 5  # integers: of a node's kernel, of one of a graph, of a node that is looked at, of an argument
+ALONE = 1 << 14  # bytes up to which a node is computed by a kernel of its own
+MOST = 128  # arguments
+MOST_STEPS = 16  # kernels of a graph
 MAX_FRAMES = 1 << 14  # of all recipes; then all are forgotten
+MAX_GRAPHS = 1 << 12
+MOST_NODES = 256  # of a graph, with those that its plan makes
 
+_KIND_OF = {"float": FLOAT, "uint": UNSIGNED}
 NEVER = b""  # what is not run by a frame
 SUM, PRODUCT = REDUCTIONS["sum"], OPS["multiply"]
+graphs: dict[bytes, bytes] = {}  # the frames of graphs, by their keys
+_graph_plans: dict[bytes, tuple[Plan, list[Recipe]]] = {}  # which have their kernels in memory, and what keys are made of
 _plans: dict[tuple[Recipe, Recipe | None], Plan] = {}  # those that have the kernels of frames in memory
 
 
-def frame_of(node: Node) -> bytes:
-    """The frame by which a pending node can be computed now; nothing if there is none, or if what it reads is not in memory."""
+def have_framed(node: Node) -> None:
+    """Make the frame by which a pending node can be computed now, if there is one; not while another thread computes."""
     product = product_in(node)
     read = (node if product is None else product).sources
     if product is not None and any(node.offsets):
-        return NEVER  # a part of it is summed
-    if not all([type(s) is not Node or s.buffer is not None for s in read]):
-        return NEVER
-    recipe = node.recipe
-    if product is None:
-        if recipe.frame is None:
-            recipe.frame = _made(node, None)
-        return recipe.frame
-    if product.recipe.summed is None:
-        product.recipe.summed = {}
-    summed = product.recipe.summed
-    if recipe not in summed:
-        summed[recipe] = _made(node, product)
-    return summed[recipe]
+        return  # a part of it is summed
+    if not all([type(s) is not Node or s.buffer is not None for s in read]) or not lock.acquire(blocking=False):
+        return
+    try:
+        recipe = node.recipe
+        if product is None:
+            if recipe.frame is None:
+                recipe.frame = _made(node, None)
+            return
+        if product.recipe.summed is None:
+            product.recipe.summed = {}
+        if recipe not in product.recipe.summed:
+            product.recipe.summed[recipe] = _made(node, product)
+    finally:
+        lock.release()
 
 
 def product_in(node: Node) -> Node | None:
@@ -62,6 +77,8 @@ def product_in(node: Node) -> Node | None:
 
 def forget() -> None:
     """Forget all frames, and with them the kernels that nothing else has."""
+    _graph_plans.clear()
+    graphs.clear()
     while _plans:
         (recipe, product), _ = _plans.popitem()
         recipe.frame = None
@@ -71,7 +88,7 @@ def forget() -> None:
 
 def _made(node: Node, product: Node | None) -> bytes:
     recipe = node.recipe
-    if recipe.nbytes > LARGEST or not recipe.size or recipe.passing or recipe.target is not None or recipe.op is DATA:
+    if recipe.nbytes > ALONE or not recipe.size or recipe.passing or recipe.target is not None or recipe.op is DATA:
         return NEVER
     reads = node if product is None else product
     if reads.recipe.passing:
@@ -96,7 +113,8 @@ def frame_of_write(store: Node, value: Node | Scalar) -> tuple[bytes, Plan]:
     two offsets: where that begins, and where it is written to. Nothing if there is no such frame.
     """
     pattern = pattern_of([store])
-    plan = plan_for(pattern)
+    with lock:
+        plan = plan_for(pattern)
     before = len(pattern.offsets) - 1 - len(store.offsets)  # of what makes a node of a number
     return _written(pattern, [value], plan, [*[-1] * (before + 1), 0, 1]), plan
 
@@ -124,9 +142,78 @@ def _written(pattern: Pattern, sources: Sequence[Node | Scalar], plan: Plan, off
             return NEVER
         rows.append((MEMORY, number_of[id(pattern.nodes[k])], -1 if at < 0 else places[at], itemsize, more * itemsize))
     for (k, _), dtype in zip(own.scalars, kernel.scalars, strict=True):
-        rows.append(({"float": FLOAT, "uint": UNSIGNED}.get(dtype.kind, SIGNED), number_of[id(pattern.scalars[k])], 0, 0, 0))
+        rows.append((_KIND_OF.get(dtype.kind, SIGNED), number_of[id(pattern.scalars[k])], 0, 0, 0))
     rows += [(LITERAL, 0, 0, 0, size) for size in own.sizes]
     if len(rows) > MOST:
         return NEVER
     words = [call.compiled.address, own.split, len(rows), *[word for row in rows for word in row]]  # type: ignore[attr-defined]
+    return struct.pack(f"={len(words)}q", *words)
+
+
+def have_graph_framed(root: Node) -> None:
+    """Make the frame of a pending graph, for all that are alike; not while another thread computes."""
+    if not lock.acquire(blocking=False):
+        return
+    try:
+        pattern = pattern_of([root])
+        plan = plan_of(pattern)
+        if len(graphs) >= MAX_GRAPHS:
+            graphs.clear()
+            _graph_plans.clear()
+        key = _key_of(pattern)
+        _graph_plans[key] = plan, [node.recipe for node in pattern.nodes]
+        graphs[key] = _frame_of_graph(pattern, plan)
+    finally:
+        lock.release()
+
+
+def _key_of(pattern: Pattern) -> bytes:
+    """What a graph is known by: see `graph.py`."""
+    number_of = {node: k for k, node in enumerate(pattern.nodes)}
+    places: dict[tuple[Node, int], int] = {}
+    words = []
+    for node in pattern.nodes:
+        if node.buffer is not None:
+            continue
+        words.append(id(node.recipe) + node.stored)
+        for source, offset in zip(node.sources, node.offsets):  # noqa: B905  # the last offset may be the target's
+            if type(source) is Node:
+                waits = source.buffer is None
+                words += (number_of[source], offset if waits else places.setdefault((source, offset), len(places)))
+    return struct.pack(f"={len(words)}q", *words)
+
+
+def _frame_of_graph(pattern: Pattern, plan: Plan) -> bytes:
+    """The frame by which a plan computes all graphs of a pattern; nothing if that takes more than small kernels."""
+    last = len(pattern.nodes) - 1
+    if len(plan.steps) > MOST_STEPS or len(pattern.nodes) + plan.more > MOST_NODES:
+        return NEVER
+    owners = Counter(id(s) for node in pattern.nodes for s in node.sources)
+    kernels = [step.number for step in plan.steps if step.number < last]
+    words = [len(kernels) + len(plan.costly), len(plan.steps)]
+    for numbers, is_inlined in ((kernels, False), (plan.costly, True)):
+        for k in numbers:
+            words += (k, owners[id(pattern.nodes[k])], is_inlined)
+    for step in plan.steps:
+        call = step.filling
+        if not isinstance(call, Call) or step.over is not None or step.nbytes > LARGEST:
+            return NEVER
+        own, kernel = call.arguments, call.compiled.kernel
+        if own.work >= compiler().target.sharing.share or any([imag for _, imag in own.scalars]):
+            return NEVER
+        itemsizes = [operand.dtype.itemsize for operand in kernel.operands]
+        rows = [
+            (MEMORY, k, at, itemsize, more * itemsize)
+            for (k, at, more), itemsize in zip([(step.number, *own.out), *own.sources], itemsizes, strict=False)
+        ]
+        rows += [(FLAG, 0, 0, 0, 0)] * call.flagged
+        rows += [(LITERAL, 0, 0, 0, table.offsets.ctypes.data) for table in own.tables]
+        rows += [(_KIND_OF.get(dtype.kind, SIGNED), k, 0, 0, 0) for (k, _), dtype in zip(own.scalars, kernel.scalars, strict=True)]
+        rows += [(LITERAL, 0, 0, 0, size) for size in own.sizes]
+        if own.scratch:
+            rows += [(SCRATCH, 0, 0, 0, own.scratch), (LITERAL, 0, 0, 0, own.scratch)]
+        if len(rows) > MOST or own.scratch > LARGEST:
+            return NEVER
+        words += (call.compiled.address, own.split, len(rows), step.number, 0 if step.number == last else step.nbytes)  # type: ignore[attr-defined]
+        words += [word for row in rows for word in row]
     return struct.pack(f"={len(words)}q", *words)

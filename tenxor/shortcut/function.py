@@ -110,7 +110,11 @@ class Function(Builder):
 
     def has_one_owner(self, x: Value) -> Value:
         """Whether there is one reference to an object."""
-        return self.at(x, REFERENCES).load(I32).equals(1)  # what is beside the count since Python 3.12 says something else
+        return self.owners(x).equals(1)
+
+    def owners(self, x: Value) -> Value:
+        """How many references there are to an object."""
+        return self.at(x, REFERENCES).load(I32)  # what is beside the count since Python 3.12 says something else
 
     def drop(self, x: Value) -> None:
         """Give a reference up."""
@@ -130,6 +134,12 @@ class Function(Builder):
         """They belong to somebody else now."""
         for x in xs:
             self._held.remove(x)
+
+    def let_go(self, *xs: Value) -> None:
+        """Give what is held up."""
+        self.keeps(*xs)
+        for x in xs:
+            self.drop(x)
 
     # Where it goes on
 
@@ -265,6 +275,12 @@ class Function(Builder):
             if item in self._held:
                 self.keeps(item)
         return made
+
+    def tell_what_was_met(self) -> None:
+        """An error other than want of memory came from Python that ran on the way, say for a signal: it is told."""
+        memory = self.call("PyErr_ExceptionMatches", I32, [self.the("MemoryError")])
+        self.require(self.either(self.is_null(self.call("PyErr_Occurred", POINTER, [])), lambda: memory.differs(0)))
+        self.call("PyErr_Clear", VOID, [])
 
     def selected(self, condition: Value, yes: Value, no: Value) -> Value:
         return select(condition, yes, no)

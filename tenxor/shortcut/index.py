@@ -1,18 +1,16 @@
-"""Basic indexing: views, found by the form and what is asked of each axis; elements, read and written."""
+"""Basic indexing: views, found by the form and what is asked of each axis; elements as they are."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
 from ..backend.llvm.builder import Module, Value
-from ..backend.llvm.types import DOUBLE, FLOAT, I1, I8, I16, I32, I64, POINTER, Type, array
-from ..dtypes import boolean, float32, float64, int8, int16, int32, int64, uint8, uint16, uint32
+from ..backend.llvm.types import I1, I32, I64, POINTER, array
 from .call import view
-from .compute import lock_is_free
 from .function import Function
 from .objects import ITEMS, SIZE, SLICE, Objects
-from .read import address_of, node_of
-from .record import asked, found_made, operand, within
+from .read import node_of
+from .record import asked, element
 
 PARTS = 4  # of a key at the most
 ROWS = 1 << 10  # of the table of views
@@ -40,9 +38,6 @@ def write(module: Module, objects: Objects) -> None:
     _look_up(Function(module, objects, "look_up", [("self", POINTER), ("pair", POINTER)], exported=True))
     _item(Function(module, objects, "get_item", parameters))
     _item_at(Function(module, objects, "item_at", parameters))
-    _put_view(Function(module, objects, "put", [("storage", POINTER), ("spec", POINTER), ("offset", I64), ("value", POINTER)]))
-    _put(Function(module, objects, "put_number", [("start", POINTER), ("dtype", POINTER), ("offset", I64), ("number", POINTER)], I1))
-    _write(Function(module, objects, "set_item", [*parameters, ("value", POINTER)]))
 
 
 def _place(f: Function, name: str) -> Value:
@@ -201,179 +196,6 @@ def _element(f: Function, x: Value, offset: Value) -> Value:
     f.require(f.get(f.get(node, "Node.recipe"), "Recipe.dtype").equals(dtype))
     point = f.item(f.the("points"), f.integer(f.get(dtype, "DType.rank")))
     number = f.made(f.call("number_at", POINTER, [buffer, dtype, offset]))
-    element = f.new("Element", _number=number, _dtype=f.own(dtype))
-    found = f.new("Tensor", storage=element, spec=f.own(point), dtype=f.own(dtype), offset=f.own(f.the("0")))
+    found = element(f, number, point)
     f._held[:] = held
     return found
-
-
-def _write(f: Function) -> None:
-    """`x[key] = value` for one element in memory that nobody else reads: None, if it was written."""
-    x, key, value = f.arguments
-    f.require(f.is_a(x, "Tensor"))
-    found = wanted(f, x, key)
-
-    def view() -> Value:
-        return f.call("put", POINTER, [f.get(x, "Tensor.storage"), spec_in(f, found), found.offset, value])
-
-    f.when_giving(~found.is_element, view)
-    storage, dtype = f.get(x, "Tensor.storage"), f.get(x, "Tensor.dtype")
-    f.require(f.is_a(storage, "Storage"))
-    number = _number(f, value, dtype)
-    node = f.get(storage, "Storage.node")
-    buffer = f.get(node, "Node.buffer")
-    f.refuse(f.is_the(buffer, "None"))
-    f.require(f.is_the(f.get(node, "Node.past"), "None"))
-    f.require(f.get(f.get(node, "Node.recipe"), "Recipe.dtype").equals(dtype))
-    alone = f.both(f.has_one_owner(node), lambda: f.has_one_owner(buffer))
-    f.require(f.either(alone, lambda: ~f.is_the(f.get(buffer, "Buffer.pins"), "0")))
-    f.require(f.is_the(f.get(buffer, "Buffer.frozen"), "False"))
-    f.require(lock_is_free(f))
-    f.require(f.call("put_number", I1, [address_of(f, buffer), dtype, found.offset, number]))
-    f.keeps(number)
-    f.drop(number)
-    f.give(f.own(f.the("None")))
-
-
-def _put_view(f: Function) -> None:
-    """Write a value, a tensor or a number, over a part of a storage in memory that nobody else reads: None, if it was written."""
-    storage, spec, offset, value = f.arguments
-    f.hold(spec)
-    f.require(f.is_a(storage, "Storage"))
-    kind = f.type_of(value)
-    is_tensor = f.is_the(kind, "Tensor")
-
-    def number() -> list[Value]:
-        return [kind, f.the("0")]
-
-    def tensor() -> list[Value]:
-        own = operand(f, value)
-        f.require(own.is_node)
-        return [own.key, own.offset]
-
-    key, start = f.choose(is_tensor, tensor, number)
-    made = f.hold(found_made(f, f.get(spec, "Spec.called"), f.the("'write'"), key))
-    f.when(f.is_the(kind, "int"), lambda: within(f, value, made))
-
-    def same() -> Value:
-        """It is there already: `x[key] += y` has written it."""
-        return f.both(f.get(value, "Tensor.spec").equals(spec), lambda: f.integer(start).equals(offset))
-
-    own_storage = f.both(is_tensor, lambda: f.get(value, "Tensor.storage").equals(storage))
-
-    def own_part() -> list[Value]:
-        f.require(apart())
-        return []
-
-    def apart() -> Value:
-        """What is read lies before or behind what is written."""
-        read, written = f.get(key, "Spec.reach"), f.get(spec, "Spec.reach")
-        first, last = ([f.integer(f.item(reach, k)) + at for reach, at in ((read, f.integer(start)), (written, offset))] for k in (0, 1))
-        return f.either(last[0] < first[1], lambda: last[1] < first[0])
-
-    def write() -> list[Value]:
-        node = f.get(value, "Tensor.storage")
-        held = list(f._held)
-
-        def compute() -> list[Value]:
-            found = f.hold(f.get(node, "Storage.node"))
-            f.require(f.is_the(f.get(found, "Node.past"), "None"))
-            f.require(f.call("computed", I1, [found]))
-            f.keeps(found)
-            return [found]
-
-        def scalar() -> list[Value]:
-            found = f.new("Scalar", value=f.own(value), dtype=f.own(f.the("None")))
-            f.keeps(found)
-            return [found]
-
-        (source,) = f.choose(is_tensor, compute, scalar)
-        f._held[:] = held
-        f.holding(source)
-        sources = f.tuple_of(source)
-        target = f.as_object(offset)
-        offsets = f.tuple_of(f.own(start), target)
-        old = f.get(storage, "Storage.node")
-        buffer = f.get(old, "Node.buffer")
-        f.refuse(f.is_the(buffer, "None"))
-        f.require(f.is_the(f.get(old, "Node.past"), "None"))
-        f.require(f.get(f.get(old, "Node.recipe"), "Recipe.dtype").equals(f.get(spec, "Spec.dtype")))
-        f.require(f.is_the(f.get(buffer, "Buffer.pins"), "0"))
-        f.require(f.is_the(f.get(buffer, "Buffer.frozen"), "False"))
-        f.require(f.both(f.has_one_owner(old), lambda: f.has_one_owner(buffer)))
-        f.require(lock_is_free(f))
-        f.refuse(f.is_the(f.get(made, "Made.frame"), "never"))
-        f.require(f.call("launch", I1, [f.get(made, "Made.frame"), sources, offsets, buffer]))
-        f.keeps(sources, offsets)
-        f.drop(sources)
-        f.drop(offsets)
-        return []
-
-    def write_if_new() -> list[Value]:
-        f.when(own_storage, own_part)
-        return write()
-
-    f.choose(f.both(own_storage, same), list, write_if_new)
-    f.keeps(made, spec)
-    for used in (made, spec):
-        f.drop(used)
-    f.give(f.own(f.the("None")))
-
-
-def _number(f: Function, value: Value, dtype: Value) -> Value:
-    """The number that is written, which is held: itself, or that of a tensor of one element of the same dtype."""
-
-    def of_element() -> list[Value]:
-        f.require(f.get(value, "Tensor.dtype").equals(dtype))
-        storage = f.get(value, "Tensor.storage")
-        has_none = lambda: f.is_the(f.get(f.get(storage, "Storage.node"), "Node.past"), "None")  # noqa: E731
-        f.require(f.either(f.is_a(storage, "Element"), lambda: f.both(f.is_a(storage, "Storage"), has_none)))
-        return [f.call("only", POINTER, [value])]
-
-    (number,) = f.choose(f.is_a(value, "Tensor"), of_element, lambda: [f.own(value)])
-    return f.made(number)
-
-
-def _put(f: Function) -> None:
-    """Write a number of Python that is one of the dtype; false for any other."""
-    start, dtype, offset, number = f.arguments
-    yes = f.constant(I1, True)
-
-    def done(kind: Type, value: Value) -> Value:
-        start.at(offset, kind).store(value)
-        return yes
-
-    def as_double() -> Value:
-        is_float = f.is_a(number, "float")
-        f.require(f.either(is_float, lambda: f.is_a(number, "int")))
-        f.when(~is_float, lambda: f.require(f.bounded(number)[1]))
-        return f.call("PyFloat_AsDouble", DOUBLE, [number])
-
-    def single() -> Value:
-        value = as_double()
-        size = value.abs()
-        f.require(f.either(size <= float32.highest, lambda: f.either(value.is_nan(), lambda: size.equals(float("inf")))))
-        return done(FLOAT, value.cast("fptrunc", FLOAT))
-
-    def truth() -> Value:
-        f.require(f.is_a(number, "bool"))
-        return done(I8, f.is_the(number, "True").cast("zext", I8))
-
-    def integer(kind: Type, low: int, high: int) -> Value:
-        f.require(f.is_a(number, "int"))
-        value, fits = f.bounded(number)
-        f.require(fits)
-        if kind is I64:
-            return done(I64, value)
-        f.require(f.both(value >= low, lambda: value <= high))
-        return done(kind, value.cast("trunc", kind))
-
-    f.when_giving(dtype.equals(f.the(float64.name)), lambda: done(DOUBLE, as_double()))
-    f.when_giving(dtype.equals(f.the(float32.name)), single)
-    f.when_giving(dtype.equals(f.the(boolean.name)), truth)
-    kinds = ((int64, I64), (int32, I32), (uint8, I8), (int16, I16), (int8, I8), (uint16, I16), (uint32, I32))
-    for d, kind in kinds:
-        f.when_giving(
-            dtype.equals(f.the(d.name)), lambda d=d, kind=kind: integer(kind, int(d.lowest), int(d.highest))  # type: ignore[misc]
-        )
-    f.decline()

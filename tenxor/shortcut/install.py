@@ -6,35 +6,34 @@ import ctypes
 import inspect
 import struct
 from ast import literal_eval
-from contextlib import suppress
 from typing import Any
 
 from .. import node as nodes
 from ..backend.llvm.builder import Module
 from ..backend.llvm.cache import text_of
 from ..backend.llvm.compiler import compiler
-from ..dtypes import ALL, DType
-from ..errors import IndexOutOfRange
+from ..dtypes import ALL, DType, boolean
 from ..layout import Layout
 from ..memory import Buffer
 from ..node import Node, Recipe, Scalar
-from ..ops import Op
+from ..ops import OPS, Op
+from ..pending import remember
 from ..pool import pool
-from ..realize import forgetting, lock, realize, short_ways
+from ..realize import forgetting, lock, short_ways
 from ..spec import Made, Spec, spec_of
 from ..spec import forget as forget_made
 from ..storage import Element, Storage
 from ..tensor import Tensor
 from . import frames
-from .blocks import COUNTS, LARGEST
-from .frames import NEVER, SUM, frame_of
+from .blocks import COUNTS
+from .frames import NEVER, SUM
 from .index import PARTS, ROW, WANTED
-from .learn import FALSE, TRUE, learn_write, learning
+from .learn import FALSE, TRUE, compute_if_small, learn_masked_write, learn_write, learning, learning_in_place, patience
 from .methods import METHODS, Kind, Method, module, operations, symbol_of
 from .objects import Objects
 
-FUNCTIONS = ("look_up", "next_number", "compute", "block_dies", "block_shows", "release_blocks")
-DATA = ("objects", "counts", "numbered")
+FUNCTIONS = ("look_up", "next_number", "python_computed", "python_computed_alone", "block_dies", "block_shows", "release_blocks")
+DATA = ("objects", "counts", "numbered", "patience")
 
 
 class _MethodDef(ctypes.Structure):
@@ -84,10 +83,6 @@ def _literal(default: Any) -> Any:
         return None
 
 
-def _is_small_and_waits(node: Node) -> bool:
-    return node.buffer is None and node.recipe.nbytes <= LARGEST and not node.traced
-
-
 _new_method = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, ctypes.c_void_p)(("PyDescr_NewMethod", ctypes.pythonapi))
 _new_attribute = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, ctypes.POINTER(_GetSet))(
     ("PyDescr_NewGetSet", ctypes.pythonapi)
@@ -102,14 +97,15 @@ class ShortWay:
         self.static = {m.name: inspect.getattr_static(Tensor, m.name) for m in METHODS}
         self.inherited = {m.name for m in METHODS if m.name not in vars(Tensor)}
         self.replaced = {name: getattr(found, "fget", found) for name, found in self.static.items()}
-        own = {f"own {m.name}": learning(m.name, self.replaced[m.name]) if m.learns else self.replaced[m.name] for m in METHODS}
+        own = {f"own {m.name}": self._own(m) for m in METHODS}
         own["own __getitem__"], own["own __setitem__"] = self.indexed, self.assigned
         named = {
-            **{cls.__name__: cls for cls in (Buffer, Node, Recipe, Scalar, Made, Spec, Storage, Element, Tensor, int, float, bool)},
+            **{cls.__name__: cls for cls in (Buffer, Node, Recipe, Scalar, Made, Spec, Storage, Element, Tensor, int, float)},
             **{d.name: d for d in ALL},
             **operations(),
             **own,
             **{f"'{m.name}'": m.name for m in METHODS},
+            "bool type": bool,
             "NoneType": type(None),
             "DType": DType,
             "str": str,
@@ -136,6 +132,10 @@ class ShortWay:
             "pool": pool,
             "lock": lock,
             "MemoryError": MemoryError,
+            "have_framed": frames.have_framed,
+            "have_graph_framed": frames.have_graph_framed,
+            "graphs": frames.graphs,
+            "remember": remember,
             "Block": None,  # made below
         }
         objects, made = Objects(named), compiler()
@@ -148,14 +148,22 @@ class ShortWay:
         for name, k in objects.names.items():
             table[k] = id(named[name])
         self.kept.append(named)
+        ctypes.c_int64.from_address(self.library["patience"]).value = ctypes.addressof(patience)
         self.counts = (ctypes.c_int64 * COUNTS).from_address(self.library["counts"])
-        self.compute = self._function("compute", Kind.ONE)
+        self.computed = [self._function(f"python_{name}", Kind.ONE) for name in ("computed", "computed_alone")]
         self.look_up = self._function("look_up", Kind.ONE)
         self.release = ctypes.PYFUNCTYPE(None)(self.library["release_blocks"])
         self.methods = {m.name: self._method(m) for m in METHODS}
         number = self._function("next_number", Kind.NOTHING)
         ctypes.c_int64.from_address(self.library["numbered"]).value = nodes._number()
         nodes._number = number  # from here on, so that nodes made in either way have numbers in order
+
+    def _own(self, method: Method) -> Any:
+        """Python's own of a method, which may also write down what it did."""
+        own = self.replaced[method.name]
+        if method.in_place:
+            return learning_in_place(OPS[method.in_place], own)
+        return learning(method.name, own) if method.learns else own
 
     def _block_type(self) -> Any:
         dealloc, get_buffer = 52, 1  # Py_tp_dealloc, Py_bf_getbuffer
@@ -195,7 +203,7 @@ class ShortWay:
         pool.small = self.counts
         pool.release_small = self.release
         pool.relieved()
-        short_ways[:] = [self.computed]
+        short_ways[:] = self.computed
         forgetting[:] = [frames.forget, forget_made]
 
     def remove(self) -> None:
@@ -230,23 +238,14 @@ class ShortWay:
     def assigned(self, x: Tensor, key: Any, value: Any) -> None:
         """Python's own `x[key] = value`, which is also written down if it is a write of a view."""
         basic = type(x) is Tensor and self.look_up((x, key)) is not None
-        if basic and _is_small_and_waits(x.storage.node):
-            with suppress(MemoryError, IndexOutOfRange):  # whoever asks for values will hear
-                realize(x.storage.node)  # so that parts of it are written at once
+        masked = not basic and type(x) is Tensor and type(key) is Tensor and key.dtype is boolean
+        if basic or masked:
+            compute_if_small(x.storage)
         self.replaced["__setitem__"](x, key, value)
+        if masked:
+            learn_masked_write(x, key, value)
         if basic:
             view = self.replaced["__getitem__"](x, key)
             self._tabled(x, key, view)
             if view.storage is x.storage:
                 learn_write(view, value)
-
-    def computed(self, node: Node) -> bool:
-        """Compute a small node by frames, some of which are made now; False where that cannot be."""
-        before = None
-        while True:
-            missing = self.compute(node)
-            if missing is None:
-                return True
-            if missing is before or not frame_of(missing):
-                return False
-            before = missing

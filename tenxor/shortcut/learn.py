@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 from ..dtypes import DType
+from ..errors import IndexOutOfRange
 from ..layout import Layout
 from ..memory import allocate
 from ..node import REINTERPRET, STORE, Node, Scalar, data
-from ..ops import OPS
+from ..ops import OPS, Op
+from ..realize import realize
 from ..spec import EXACT, LARGEST_INT, Made, Spec, remember
-from ..storage import Storage
+from ..storage import Element, Storage
 from ..tensor import Tensor
 from ..tensor.writing import broadcast_layout
+from .blocks import LARGEST
 from .frames import frame_of_write
 
 MOST_STEPS = 8
+# While it is 1, machine code computes nothing as soon as it would keep memory waiting: what a method makes is to be seen.
+patience = ctypes.c_int64()
 TRUE, FALSE = object(), object()  # in keys: 1 and True are equal, and not the same argument
 _PLAIN = frozenset((int, str, type, DType, type(None)))
 
@@ -25,12 +32,29 @@ def learning(name: str, own: Callable[..., Any]) -> Callable[..., Any]:
     """Python's own method, which also writes down what it made."""
 
     def method(*args: Any, **named: Any) -> Any:
-        found = own(*args, **named)
-        if type(found) is Tensor and type(args[0]) is Tensor:
-            learn(name, args, named, found, own)
+        x, *given = (*args, *named.values())
+        plain = type(x) is Tensor and not any([type(t) is Tensor and t._has_past() for t in (x, *given)])
+        key = _key_of_call(given, named) if plain else None
+        if key is None or key in x.spec.called.get(name, ()) or _passes(x.spec):
+            return own(*args, **named)
+        before, patience.value = patience.value, 1
+        try:
+            found = own(*args, **named)
+            if type(found) is Tensor:
+                learn(name, key, args, named, found, own)
+        finally:
+            patience.value = before
         return found
 
     return method
+
+
+def _key_of_call(given: Sequence[Any], named: dict[str, Any]) -> tuple[Any, ...] | None:
+    """What stands for the arguments of a call, some of them by name; None if something has no key."""
+    key = [key_of(x) for x in given]
+    if None in [k for k, x in zip(key, given, strict=True) if x is not None]:
+        return None
+    return (*key, tuple(named)) if named else tuple(key)
 
 
 def _apart(x: Tensor) -> Tensor:
@@ -39,27 +63,16 @@ def _apart(x: Tensor) -> Tensor:
     return Tensor(Storage(data(node.buffer or allocate(0), node.shape, node.dtype)), x.layout, x.dtype)
 
 
-def learn(name: str, args: Sequence[Any], named: dict[str, Any], found: Tensor, own: Callable[..., Any]) -> None:
+def learn(name: str, key: tuple[Any, ...], args: Sequence[Any], named: dict[str, Any], found: Tensor, own: Callable[..., Any]) -> None:
     """Write down what Python's own method made of these arguments, the first of which is a tensor; None if it cannot be made again."""
-    given = (*args, *named.values())
-    key = [key_of(x) for x in given[1:]]
-    if None in [k for k, x in zip(key, given[1:], strict=True) if x is not None]:
-        return
-    if named:
-        key.append(tuple(named))
-    spec = args[0].spec
-    if tuple(key) in spec.called.get(name, ()) or _passes(spec):
-        return
-    tensors = [x for x in given if type(x) is Tensor]
-    if any([x._has_past() for x in tensors]):
-        return
+    tensors = [x for x in (*args, *named.values()) if type(x) is Tensor]
     if len(args) == 2 == len(tensors) and type(args[1]) is Tensor and args[0].storage is args[1].storage:
         tensors[1] = _apart(args[1])  # which of the two is read must be told
         found = own(*tensors, **named)
     made = _view_of(tensors[0], found) if len(tensors) == 1 else None
     if made is None:
         made = _steps_of(tensors, found)
-    remember(spec.called, name, tuple(key), made)
+    remember(args[0].spec.called, name, key, made)
 
 
 def key_of(x: object) -> object:
@@ -71,6 +84,49 @@ def key_of(x: object) -> object:
     if type(x) is tuple:
         return x if all([type(k) is int for k in x]) else None
     return x if type(x) in _PLAIN else None
+
+
+def learning_in_place(op: Op, own: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """Python's own `x += y` and the like, which also writes down how a result like this is written over a part like this."""
+
+    def method(x: Any, y: Any) -> Any:
+        is_part = type(x) is Tensor and type(x.storage) is Storage and x.spec.nbytes <= LARGEST and x.spec.size < x.storage.node.size
+        if is_part:
+            compute_if_small(x.storage)
+        found = own(x, y)
+        if is_part and found is x:
+            _learn_write_of(x, x.spec.made.get(op, {}).get(_beside(y)))
+        return found
+
+    return method
+
+
+def learn_masked_write(x: Tensor, mask: Tensor, value: Any) -> None:
+    """Write down how what is chosen between a number and a tensor like this is written over this, if it is a part."""
+    if x.spec.nbytes <= LARGEST and type(x.storage) is Storage and x.spec.size < x.storage.node.size:
+        _learn_write_of(x, mask.spec.made.get(OPS["where"], {}).get((type(value), x.spec)))
+
+
+def _learn_write_of(x: Tensor, made: Made | None) -> None:
+    """Write down how a result is written over a part."""
+    if made is not None and made.recipe is not None:
+        node = data(allocate(0), made.recipe.shape, made.spec.dtype)
+        learn_write(x, Tensor(Storage(node), made.spec.layout, made.spec.dtype))
+
+
+def _beside(y: Any) -> object:
+    """By what a result is known with what is beside a tensor."""
+    if type(y) is Tensor:
+        return y.spec.known if type(y.storage) is Element else y.spec
+    return type(y)
+
+
+def compute_if_small(storage: Storage) -> None:
+    """Compute what a storage holds if that is small work, so that parts of it are written at once."""
+    node = storage.node
+    if node.buffer is None and node.recipe.nbytes <= LARGEST and not node.traced:
+        with suppress(MemoryError, IndexOutOfRange):  # whoever asks for values will hear
+            realize(node)
 
 
 def learn_write(view: Tensor, value: Any) -> None:

@@ -7,10 +7,9 @@ from enum import Enum
 from typing import NamedTuple
 
 from ..backend.llvm.builder import Module, Value
-from ..backend.llvm.types import I1, I32, I64, POINTER, VOID, array
+from ..backend.llvm.types import I1, I64, POINTER, VOID, array
 from ..ops import OPS
-from . import blocks, call, compute, index, read, record
-from .compute import lock_is_free
+from . import blocks, call, compute, graph, index, read, record, write
 from .function import Function
 from .objects import SIZE, Objects
 
@@ -63,13 +62,14 @@ class Kind(Enum):
 
 class Method(NamedTuple):
     """One method: `short` writes what it gives, as a function of the machine code's own arguments. What it `learns` from is
-    what Python's own gave.
+    what Python's own gave; or how that wrote what an operation `in_place` gives.
     """
 
     name: str
     short: Callable[[Function], Value]
     kind: Kind
     learns: bool = False
+    in_place: str = ""
 
 
 def _unary(op: str) -> Callable[[Function], Value]:
@@ -164,7 +164,7 @@ def _with(f: Function) -> Value:
 METHODS = (
     *[Method(f"__{name}__", _binary(op), Kind.ONE) for name, op in {**_BINARY, **_COMPARISONS}.items()],
     *[Method(f"__r{name}__", _binary(op, True), Kind.ONE) for name, op in _BINARY.items()],
-    *[Method(f"__i{name}__", _in_place(op), Kind.ONE) for name, op in _BINARY.items()],
+    *[Method(f"__i{name}__", _in_place(op), Kind.ONE, in_place=op) for name, op in _BINARY.items()],
     *[Method(f"__{name}__", _unary(op), Kind.NOTHING) for name, op in _UNARY.items()],
     *[Method(name, _unary(name), Kind.NOTHING) for name in _NAMED],
     *[Method(name, _binary_named(name), Kind.ANY) for name in _NAMED_BINARY],
@@ -198,7 +198,7 @@ def symbol_of(method: Method) -> str:
 
 def module(objects: Objects, made: Module) -> Module:
     """The whole short way."""
-    for part in (blocks, record, compute, read, call, index):
+    for part in (blocks, record, compute, graph, read, call, index, write):
         part.write(made, objects)
     _ask_python_briefly(Function(made, objects, "ask_python_briefly", [("own", POINTER), ("x", POINTER), ("argument", POINTER)]))
     _ask_python(
@@ -229,17 +229,10 @@ def _method(f: Function, method: Method) -> None:
     f.give(f.call("ask_python" if len(given) > 1 else "ask_python_briefly", POINTER, [own, x, *given]))
 
 
-def _raise_what_was_met(f: Function) -> None:
-    """An error other than want of memory came from Python that ran on the way, say for a signal: it is told."""
-    memory = f.call("PyErr_ExceptionMatches", I32, [f.the("MemoryError")])
-    f.require(f.either(f.is_null(f.call("PyErr_Occurred", POINTER, [])), lambda: memory.differs(0)))
-    f.call("PyErr_Clear", VOID, [])
-
-
 def _ask_python_briefly(f: Function) -> None:
     """Call Python's own method with the tensor and one argument, or none if that is null."""
     own, x, argument = f.arguments
-    _raise_what_was_met(f)
+    f.tell_what_was_met()
     args = f.local(array(POINTER, 2))
     args.store(x)
     args.at(1, POINTER).store(argument)
@@ -250,7 +243,7 @@ def _ask_python_briefly(f: Function) -> None:
 def _ask_python(f: Function) -> None:
     """Call Python's own method with the tensor and the arguments that there are."""
     own, x, given, count, names = f.arguments
-    _raise_what_was_met(f)
+    f.tell_what_was_met()
     named = f.choose(f.is_null(names), lambda: [f.number(0)], lambda: [f.word(names, SIZE)])[0]
     every = f.call("PyMem_Malloc", POINTER, [(count + named + 1) * 8])
     f.refuse(f.is_null(every))
@@ -265,32 +258,10 @@ def _held(f: Function) -> None:
     """The tensor itself, through which the result of an operation is written."""
     x, y, op = f.arguments
     found = f.made(f.call("binary", POINTER, [x, y, op, f.constant(I1, False)]))
-    storage, spec, offset = f.get(x, "Tensor.storage"), f.get(x, "Tensor.spec"), f.get(x, "Tensor.offset")
+    storage = f.get(x, "Tensor.storage")
     f.when_giving(f.is_a(storage, "Element"), lambda: _element_holds(f, x, storage, found))
-    f.require(f.is_a(storage, "Storage"))
-    node, new = f.get(storage, "Storage.node"), f.get(found, "Tensor.spec")
-    whole = f.integer(f.get(f.get(node, "Node.recipe"), "Recipe.size")).equals(f.integer(f.get(spec, "Spec.size")))
-    alike = f.both(new.equals(spec), lambda: f.both(whole, lambda: f.is_the(offset, "0")))
-
-    def swap() -> list[Value]:
-        buffer = f.get(node, "Node.buffer")
-        f.require(f.either(f.is_the(buffer, "None"), lambda: f.is_the(f.get(buffer, "Buffer.pins"), "0")))
-        f.require(lock_is_free(f))
-        f.set(storage, "Storage.node", f.own(f.get(f.get(found, "Tensor.storage"), "Storage.node")))
-        f.drop(node)
-        return []
-
-    def write() -> list[Value]:
-        f.require(f.get(new, "Spec.dtype").equals(f.get(spec, "Spec.dtype")))
-        f.require(f.get(new, "Spec.shape").equals(f.get(spec, "Spec.shape")))
-        done = f.call("put", POINTER, [storage, spec, f.integer(offset), found])
-        f.refuse(f.is_null(done))
-        f.drop(done)
-        return []
-
-    f.choose(alike, swap, write)
-    f.keeps(found)
-    f.drop(found)
+    f.require(f.call("takes", I1, [x, found, y]))
+    f.let_go(found)
     f.give(f.own(x))
 
 

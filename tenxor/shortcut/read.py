@@ -54,12 +54,21 @@ def _number_at(f: Function) -> None:
 
 
 def node_of(f: Function, x: Value) -> Value:
-    """The node that a tensor's storage holds, of its dtype, in memory; it is held."""
+    """The node that a tensor's storage holds, of its dtype, in memory; it is held. Of an element of what waits Python's own methods know
+    better what else to compute.
+    """
     storage = f.get(x, "Tensor.storage")
     f.require(f.is_a(storage, "Storage"))
     node = f.hold(f.get(storage, "Storage.node"))
     f.require(f.get(f.get(node, "Node.recipe"), "Recipe.dtype").equals(f.get(x, "Tensor.dtype")))
-    f.require(f.call("computed", I1, [node]))
+    done = f.call("computed_alone", I1, [node])
+
+    def whole() -> None:
+        f.require(f.is_null(f.call("PyErr_Occurred", POINTER, [])))
+        f.refuse(f.is_the(f.get(f.get(node, "Node.recipe"), "Recipe.op"), "op positive"))
+        f.require(f.call("computed_whole", I1, [node]))
+
+    f.when(~done, whole)
     return node
 
 
@@ -135,7 +144,7 @@ def _converted(f: Function, convert: str, kind: str) -> None:
     f.keeps(number)
     f.when_giving(is_one, lambda: number)
     f.holding(number)
-    f.require(f.either(f.is_a(number, "int"), lambda: f.either(f.is_a(number, "float"), lambda: f.is_a(number, "bool"))))
+    f.require(f.either(f.is_a(number, "int"), lambda: f.either(f.is_a(number, "float"), lambda: f.is_a(number, "bool type"))))
     f.keeps(number)
     found = f.call(convert, POINTER, [number])
     f.drop(number)

@@ -5,10 +5,13 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ..backend.llvm.builder import Module, Value, select
-from ..backend.llvm.types import I1, I64, POINTER
+from ..backend.llvm.types import DOUBLE, I1, I64, POINTER, Type
+from ..dtypes import float64, int64
 from ..pending import HEAVY, LARGE, MAX_PENDING, SMALL
 from .function import Function
 from .objects import SIZE, Objects
+
+FEW, MANY = 16, 32  # nodes of a graph that is computed as a whole because it keeps memory waiting
 
 
 class Operand(NamedTuple):
@@ -23,9 +26,12 @@ class Operand(NamedTuple):
 def write(module: Module, objects: Objects) -> None:
     """Write the functions."""
     module.globals["numbered"] = "@numbered = global i64 0"
+    module.globals["patience"] = "@patience = global ptr null"  # where it is told that nothing is computed at once
+    _next(Function(module, objects, "next", [], I64))
     _number(Function(module, objects, "next_number", [("self", POINTER), ("unused", POINTER)], exported=True))
     _pending(Function(module, objects, "pending", [("recipe", POINTER), ("sources", POINTER), ("offsets", POINTER)]))
     _tensor(Function(module, objects, "tensor", [("node", POINTER), ("spec", POINTER)]))
+    _of_numbers(Function(module, objects, "of_numbers", [(name, POINTER) for name in ("op", "recipe", "spec", "one", "other")]))
     _unary(Function(module, objects, "unary", [("x", POINTER), ("op", POINTER)]))
     _ternary(Function(module, objects, "ternary", [("x", POINTER), ("y", POINTER), ("z", POINTER), ("op", POINTER)]))
     _binary(Function(module, objects, "binary", [("x", POINTER), ("y", POINTER), ("op", POINTER), ("comes_last", I1)]))
@@ -33,15 +39,16 @@ def write(module: Module, objects: Objects) -> None:
 
 def _number(f: Function) -> None:
     """The number of the next node."""
-    found = _next(f)
+    found = f.call("next", I64, [])
     f.give(f.call("PyLong_FromLongLong", POINTER, [found]))
 
 
-def _next(f: Function) -> Value:
+def _next(f: Function) -> None:
+    """The same for machine code."""
     place = f.define(POINTER, "getelementptr i64, ptr @numbered, i64 0")
     found = place.load(I64)
     place.store(found + 1)
-    return found
+    f.give(found)
 
 
 def asked(f: Function, x: Value, name: str) -> Value:
@@ -77,7 +84,13 @@ def operand(f: Function, x: Value) -> Operand:
         f.refuse(f.is_the(key, "None"))
         return [key, number, f.constant(I1, False), f.the("0")]
 
-    return Operand(*f.choose(f.is_a(storage, "Storage"), a_node, a_number))
+    def was_a_number() -> Value:
+        """An element for which somebody asked for a node."""
+        is_element = f.is_a(storage, "Element")
+        return f.both(is_element, lambda: f.is_the(f.get(storage, "Element._number"), "None"))
+
+    has_node = f.either(f.is_a(storage, "Storage"), was_a_number)
+    return Operand(*f.choose(has_node, a_node, a_number))
 
 
 def found_made(f: Function, table: Value, op: Value, beside: Value) -> Value:
@@ -94,11 +107,11 @@ def _unary(f: Function) -> None:
     x, op = f.arguments
     f.require(f.is_a(x, "Tensor"))
     key, thing, is_node, offset = operand(f, x)
-    f.require(is_node)
     made = found_made(f, f.get(key, "Spec.made"), op, f.the("None"))
     recipe, spec = f.hold(f.get(made, "Made.recipe")), f.hold(f.get(made, "Made.spec"))
     f.hold(thing), f.hold(offset)
-    sources, offsets = f.tuple_of(thing), f.tuple_of(offset)
+    source = as_source(f, thing, is_node, f.item(f.get(recipe, "Recipe.dtypes"), 0))
+    sources, offsets = f.tuple_of(source), f.tuple_of(offset)
     f.give(result(f, recipe, sources, offsets, spec))
 
 
@@ -114,6 +127,7 @@ def _binary(f: Function) -> None:
     f.when(f.is_a(y, "int"), lambda: within(f, y, made))
     recipe, spec = f.hold(f.get(made, "Made.recipe")), f.hold(f.get(made, "Made.spec"))
     f.hold(thing), f.hold(beside.thing)
+    _give_if_known(f, op, recipe, spec, thing, beside.thing, after, is_node | beside.is_node)
     dtypes = f.get(recipe, "Recipe.dtypes")
     places = select(after, f.number(1), f.number(0)), select(after, f.number(0), f.number(1))
     one = as_source(f, thing, is_node, f.item(dtypes, places[0]))
@@ -132,6 +146,83 @@ def _binary(f: Function) -> None:
     (offsets,) = f.choose(zeros, lambda: [f.own(f.the("(0, 0)"))], pair)
     f.holding(offsets)
     f.give(result(f, recipe, sources, offsets, spec))
+
+
+def _give_if_known(
+    f: Function, op: Value, recipe: Value, spec: Value, thing: Value, beside: Value, after: Value, pending: Value
+) -> None:
+    """Return the result of an operation on numbers that are known, all of which is held, unless that is pending."""
+    first, second = select(after, beside, thing), select(after, thing, beside)
+    known = lambda: [f.call("of_numbers", POINTER, [op, recipe, spec, first, second])]  # noqa: E731
+    (found,) = f.choose(pending, lambda: [f.nothing()], known)
+    held = list(f._held)
+
+    def give() -> Value:
+        f.let_go(recipe, spec, thing, beside)
+        return found
+
+    f.when_giving(~f.is_null(found), give)
+    f._held[:] = held
+
+
+_ARITHMETIC = {"add": "add", "subtract": "sub", "multiply": "mul"}
+_COMPARED = {
+    "less": ("olt", "slt"),
+    "less_equal": ("ole", "sle"),
+    "greater": ("ogt", "sgt"),
+    "greater_equal": ("oge", "sge"),
+    "equal": ("oeq", "eq"),
+    "not_equal": ("une", "ne"),
+}
+
+
+def _of_numbers(f: Function) -> None:
+    """The tensor of what one of the commonest operations gives for two Python numbers: of float64, or int64 where nothing overflows."""
+    op, recipe, spec, one, other = f.arguments
+    dtypes = f.get(recipe, "Recipe.dtypes")
+    dtype = f.item(dtypes, 0)
+    f.require(dtype.equals(f.item(dtypes, 1)))
+
+    def truth(holds: Value) -> Value:
+        return element(f, f.holding(f.own(f.selected(holds, f.the("True"), f.the("False")))), spec)
+
+    def of_floats() -> Value:
+        a, b = (f.call("PyFloat_AsDouble", DOUBLE, [x]) for x in (one, other))
+        for name, give in {"add": a.__add__, "subtract": a.__sub__, "multiply": a.__mul__, "divide": a.__truediv__}.items():
+            number = lambda give=give: f.made(f.call("PyFloat_FromDouble", POINTER, [give(b)]))  # noqa: E731
+            f.when_giving(f.is_the(op, f"op {name}"), lambda number=number: element(f, number(), spec))  # type: ignore[misc]
+        for name, (predicate, _) in _COMPARED.items():
+            f.when_giving(f.is_the(op, f"op {name}"), lambda predicate=predicate: truth(a.compare(predicate, b)))  # type: ignore[misc]
+        return f.nothing()
+
+    def of_integers() -> Value:
+        (a, fits), (b, fits_too) = f.bounded(one), f.bounded(other)
+        f.require(fits & fits_too)
+        for name, how in _ARITHMETIC.items():
+
+            def number(how: str = how) -> Value:
+                pair = Type("pair", "{ i64, i1 }")  # the result, and whether it is beyond 64 bits
+                both = f.call(f"llvm.s{how}.with.overflow.i64", pair, [a, b])
+                f.refuse(f.define(I1, f"extractvalue {both!r}, 1"))
+                return f.as_object(f.define(I64, f"extractvalue {both!r}, 0"))
+
+            f.when_giving(f.is_the(op, f"op {name}"), lambda number=number: element(f, number(), spec))  # type: ignore[misc]
+        for name, (_, predicate) in _COMPARED.items():
+            f.when_giving(f.is_the(op, f"op {name}"), lambda predicate=predicate: truth(a.compare(predicate, b)))  # type: ignore[misc]
+        return f.nothing()
+
+    f.when_giving(f.is_the(dtype, float64.name), of_floats)
+    f.when_giving(f.is_the(dtype, int64.name), of_integers)
+    f.decline()
+
+
+def element(f: Function, number: Value, spec: Value) -> Value:
+    """A new tensor of one element, a number that is held; it is held no more."""
+    dtype = f.get(spec, "Spec.dtype")
+    made = f.new("Element", _number=number, _dtype=f.own(dtype))
+    found = f.new("Tensor", storage=made, spec=f.own(spec), dtype=f.own(dtype), offset=f.own(f.the("0")))
+    f.keeps(found)
+    return found
 
 
 def ask_all(f: Function, *operands: Value) -> None:
@@ -157,15 +248,14 @@ def _ternary(f: Function) -> None:
     f.require(f.is_a(x, "Tensor"))
     ask_all(f, x, y, z)
     operands = (operand(f, x), beside_of(f, y), beside_of(f, z))
+    for its in operands:
+        f.hold(its.thing), f.hold(its.offset)
     pair = f.tuple_of(f.own(operands[1].key), f.own(operands[2].key))
     made = found_made(f, f.get(operands[0].key, "Spec.made"), op, pair)
     for number in (y, z):
         f.when(f.is_a(number, "int"), lambda number=number: within(f, number, made))  # type: ignore[misc]
     recipe, spec = f.hold(f.get(made, "Made.recipe")), f.hold(f.get(made, "Made.spec"))
-    f.keeps(pair)
-    f.drop(pair)
-    for its in operands:
-        f.hold(its.thing), f.hold(its.offset)
+    f.let_go(pair)
     dtypes = f.get(recipe, "Recipe.dtypes")
     read = [as_source(f, its.thing, its.is_node, f.item(dtypes, k)) for k, its in enumerate(operands)]
     sources, offsets = f.tuple_of(*read), f.tuple_of(*[its.offset for its in operands])
@@ -209,7 +299,7 @@ def _pending(f: Function) -> None:
     recipe, sources, offsets = [f.holding(x) for x in f.arguments]
     f.require(f.is_the(f.get(f.the("pool"), "Pool.pressed"), "False"))
     count, heavy = f.local(I64, f.number(1)), f.local(I64, f.number(0))
-    number = _next(f)
+    number = f.call("next", I64, [])
     first = f.local(I64, number)
 
     def one(k: Value) -> None:
@@ -245,9 +335,27 @@ def _pending(f: Function) -> None:
     node = f.new("Node", recipe=recipe, sources=sources, offsets=offsets, count=numbers[0], first=numbers[1], heavy=numbers[2])
     for slot, value in (("buffer", "None"), ("_layouts", "None"), ("stored", "False"), ("past", "None"), ("retained", "0")):
         f.set(node, f"Node.{slot}", f.own(f.the(value)))
-    # A small result that much memory would wait for is computed at once, or else Python takes note of it.
+    # A small result that much memory would wait for is computed at once.
     waits = f.both(weight >= HEAVY, lambda: weight >= nbytes * SMALL)
-    f.when(waits, lambda: f.require(f.call("computed", I1, [node])))
+    patience = f.define(POINTER, "load ptr, ptr @patience")
+    waits = f.both(waits, lambda: patience.load(I64).equals(0))
+
+    def take_note() -> None:
+        f.require(f.is_null(f.call("PyErr_Occurred", POINTER, [])))
+        answer = f.call("PyObject_CallOneArg", POINTER, [f.the("remember"), node])
+        f.refuse(f.is_null(answer))
+        f.drop(answer)
+
+    def compute() -> None:
+        """Node by node; or else as a whole, when there are some nodes that have not become one kernel, but no more than are often
+        found together again. Else Python takes note of it.
+        """
+        is_long = f.both(nodes >= FEW, lambda: nodes <= MANY)
+        done = f.call("computed_alone", I1, [node])
+        done = f.either(done, lambda: f.both(is_long, lambda: f.call("computed", I1, [node])))
+        f.when(~done, take_note)
+
+    f.when(waits, compute)
     f.keeps(node)
     f.give(node)
 

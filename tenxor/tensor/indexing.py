@@ -22,6 +22,7 @@ from ..ownership import alone
 from ..realize import lock, realize
 from ..storage import Element
 from .arguments import axis_of
+from .at_once import read_at_once, write_at_once
 from .core import Core
 from .exchange import Exchange
 from .gathering import Selection, array_of
@@ -201,6 +202,9 @@ class Indexing(Scattering):
         parts = _advanced(parts)
         if all(type(p) in _BASIC for p in parts):
             return self[parts]
+        found = read_at_once(self, parts)
+        if found is not None:
+            return self._copied(found, self.dtype)
         return self._gather(self._select_at("indexing", self.layout, parts))
 
     def _set_advanced(self, parts: tuple[Any, ...], value: Any) -> None:
@@ -211,7 +215,7 @@ class Indexing(Scattering):
         parts = _advanced(parts)
         if all(type(p) in _BASIC for p in parts):
             self._view(self.layout.index(parts))._write(value)
-        else:
+        elif not write_at_once(self, parts, value):
             self._scatter("assignment", self._select_at("indexing", self.layout, parts), value)
 
     def _mask(self, parts: tuple[Any, ...]) -> Core | None:

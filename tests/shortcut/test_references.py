@@ -8,6 +8,7 @@ from array import array
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
 import tenxor as tx
@@ -116,3 +117,35 @@ def test_what_is_lost_is_seen() -> None:
     assert change(lambda its: lost.append(its["x"].spec), its, False)
     assert change(lambda its: lost.append(its["x"] + 1), its, False)
     assert not change(lambda its: its["x"] + 1, its, False)
+
+
+WIDE: tuple[Call, ...] = (
+    lambda its: (its["x"] * 2.0 + its["other"]).realize(),
+    lambda its: (its["x"] - its["x"].mean(0)).sum().item(),
+    lambda its: (its["x"].T @ its["x"][:, :2]).realize(),
+    lambda its: its["x"].__setitem__(its["x"] > 1.0, 0.5),
+    lambda its: its["row"].__setitem__(its["row"] > 1.0, 0.5),
+    lambda its: its["x"][1:-1].__iadd__(its["x"][2:] * 0.5),
+    lambda its: (its["x"] + 1.0, its["x"].__setitem__((slice(1, 3), 0), 4.0)),
+    lambda its: its["x"][(its["indices"] * 7) % 50].realize(),
+    lambda its: its["x"][its["indices"] + 1].realize(),
+    lambda its: its["known"] * 2.0 + its["known"] > 3.0,
+    lambda its: its["x"][[3, 4]],
+    lambda its: its["x"].__setitem__([3, 4], its["x"][[4, 3]]),
+    lambda its: its["x"][its["x"] > 1e9],
+)
+
+
+@pytest.mark.parametrize("number", range(len(WIDE)))
+def test_references_of_large_graphs(number: int) -> None:
+    x = tx.asarray(np.arange(3000.0).reshape(50, 60)).realize()
+    its = {"x": x, "other": (x + x).realize(), "row": x[:, 3], "known": x[1, 1], "pending": x + x}
+    its["indices"] = tx.asarray(np.arange(50)).realize()
+    gc.collect()
+    gc.freeze()
+    try:
+        changes = [change(WIDE[number], its, True) for _ in range(3)]
+    finally:
+        gc.unfreeze()
+    # Of weak references to what waits there are some that are forgotten later.
+    assert [] in [[found for found in each if not found.startswith("objects")] for each in changes], changes

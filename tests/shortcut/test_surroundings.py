@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import gc
 import inspect
@@ -21,6 +22,7 @@ import pytest
 import tenxor as tx
 from tenxor import shortcut
 from tenxor.errors import IndexOutOfRange
+from tenxor.shortcut import frames
 from tenxor.tensor import Tensor
 
 TIMES = 3  # what is met for the first time takes the long way
@@ -310,3 +312,178 @@ print(shortcut.state)
 """
     found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=100)
     assert (found.returncode, found.stdout.strip()) == (0, "off: made to fail"), found.stderr[-2000:]
+
+
+def test_garbage_that_goes_meanwhile_proves_nothing() -> None:
+    program = """
+import gc
+import tenxor as tx
+from tenxor import shortcut
+
+class Cycle:
+    def __init__(self):
+        self.itself, self.dtypes = self, [tx.float64] * 1000
+
+gc.set_threshold(100_000)
+garbage = [Cycle() for _ in range(100)]
+tolist, times = tx.Tensor.tolist, 0
+
+def spied(x):
+    global times
+    times += 1
+    if times == 30:  # while references are counted
+        garbage.clear()
+        gc.set_threshold(1)
+    return tolist(x)
+
+tx.Tensor.tolist = spied
+shortcut.start()
+print(shortcut.state, gc.isenabled(), times > 30)
+"""
+    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=100)
+    assert (found.returncode, found.stdout.strip()) == (0, "on True True"), found.stderr[-2000:]
+
+
+def test_a_part_read_through_a_chain_of_views() -> None:
+    """It has no strides, so it is not known whether it lies apart from what is written."""
+
+    def program() -> Any:
+        x = tx.asarray(np.arange(12.0).reshape(3, 4)).realize()
+        for _ in range(TIMES):
+            x[0] = x.T.reshape(12)[4:8]
+            x[1:, 1:] += x.T.reshape(12)[:6].reshape(2, 3)
+        return x.tolist()
+
+    alike(program)
+
+
+def python_in(make: Callable[[], Any]) -> list[str]:
+    """The functions of Python that run in a call, but for it."""
+    seen: list[str] = []
+
+    def listen(frame: Any, event: str, _: Any) -> None:
+        if event == "call" and frame.f_code is not make.__code__:
+            seen.append(frame.f_code.co_qualname)
+
+    before = sys.getprofile()
+    sys.setprofile(listen)
+    try:
+        make()
+    finally:
+        sys.setprofile(before)
+    return seen
+
+
+def test_parts_are_written_without_python() -> None:
+    """What is written is pending, or of the same storage, or small with much that it is made of."""
+    x, y = (tx.asarray(np.arange(1200.0).reshape(30, 40)).realize() for _ in range(2))
+
+    def program() -> None:
+        x[1] = y[2] * 2.0
+        x[1:3] = x[0]
+        x[4:] += x[5, 6] * x[3]
+        x[7, 8:] -= x[7, 8] * x[6, 8:] + 1
+
+    for _ in range(4):
+        program()
+    assert python_in(program) == []
+
+
+def test_small_work_without_python() -> None:
+    """What has a short way, one by one; and it gives what NumPy gives."""
+    values = np.random.default_rng(0).normal(size=(64, 60))
+    flags = values > 0.5
+
+    def masks(x: Any) -> None:
+        x[x > 0.5] = 0.25
+        inside = x[1:-1, 1:-1]
+        inside[inside < 0.0] = 1.5
+
+    def stencil(x: Any) -> None:
+        x[1:-1, 1:-1] += 0.2 * (x[:-2, 1:-1] + x[2:, 1:-1] + x[1:-1, :-2] + x[1:-1, 2:] - 4 * x[1:-1, 1:-1])
+
+    def others_read_it(x: Any) -> None:
+        before = x * 2.0
+        x[1:3] = 0.5
+        x[3:5] = before[3:5]
+
+    def numbers(x: Any) -> None:
+        a, b = x[1, 2], x[2, 1]
+        while abs(a) < 100.0:
+            a = 2.0 * a - (b * a) / 3 + 1
+        x[1, 2] = a if a >= b else b
+
+    for program in (masks, stencil, others_read_it, numbers):
+        x, twin = tx.asarray(values).realize(), values.copy()
+        for _ in range(4):
+            program(x)
+        for _ in range(5):
+            program(twin)
+        inner = [constant.co_qualname for constant in program.__code__.co_consts if hasattr(constant, "co_qualname")]
+        ran = [python_in(lambda program=program, x=x: program(x)) for _ in range(4)]  # type: ignore[misc]
+        note = ("remember", "_is_small", "Node.size", "Node.dtype")  # is taken of what keeps memory waiting
+        ran = [[name for name in each if name not in note] for each in ran]
+        assert [program.__qualname__, *inner] in ran  # now and then memory is looked after
+        for _ in range(3):
+            program(twin)
+        assert np.allclose(x.to_numpy(), twin, 1e-12, 1e-12)
+
+    b = tx.asarray(flags).realize()
+
+    def truths() -> Any:
+        b[1, 2] = True
+        return b.any(axis=0, keepdims=True)
+
+    for _ in range(4):
+        truths()
+    assert python_in(truths) == []
+
+
+def test_what_others_have_of_a_large_graph_is_kept() -> None:
+    """One that is needed on the way is computed for itself; one that is inlined is computed once more at the most."""
+
+    def program() -> Any:
+        x = tx.asarray(np.arange(6000.0).reshape(60, 100))
+        centred = x - x.mean(0)
+        costly = (x + 1).log().exp()
+        found = [(centred @ centred[k]).sum().item() for k in range(3)] + [(costly[:, k:] * 2).sum().item() for k in range(3)]
+        return found, centred[3].tolist(), costly[5].tolist()
+
+    alike(program)
+
+
+def test_large_graphs_have_errors_too() -> None:
+    """An index that is out of range is found where a kernel meets it; the graph is as it was."""
+
+    def program() -> Any:
+        x = tx.asarray(np.arange(6000.0))
+        i = tx.asarray(np.arange(6000))
+        good, bad = x[(i * 7) % 6000] + 1.0, x[i + 1] * 2.0
+        with pytest.raises(IndexOutOfRange, match="6000"):
+            bad.realize()
+        return good.sum().item()
+
+    alike(program)
+
+
+def test_an_error_where_a_frame_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What Python met in the midst of a call is told, nothing is written, and the next call does it."""
+    for name in ("exp", "sin", "cos"):
+        x, y = (tx.asarray(np.arange(6.0).reshape(2, 3)).realize() for _ in range(2))
+        for error, told in ((KeyboardInterrupt, True), (MemoryError, False), (ZeroDivisionError, True)):
+            x[0] = y[1] + 1.0
+            x[0] = y[1] + 1.0
+            wrong = lambda *_, error=error: (_ for _ in ()).throw(error)  # noqa: E731
+            frames.forget()
+            monkeypatch.setattr(frames, "plan_for", wrong)
+            before = [sys.getrefcount(thing) for thing in (x.storage, y.storage, x.spec, y.spec, x, y)]
+            for _ in range(20):
+                with pytest.raises(error) if told else contextlib.nullcontext():
+                    x[0] = getattr(y[1], name)()
+                if told:
+                    assert x[0].tolist() == [4.0, 5.0, 6.0]
+            after = [sys.getrefcount(thing) for thing in (x.storage, y.storage, x.spec, y.spec, x, y)]
+            assert max(map(abs, np.subtract(after, before))) < 10
+            monkeypatch.undo()
+            x[0] = getattr(y[1], name)()
+            assert x[0].tolist() == getattr(y[1].copy(), name)().tolist()

@@ -207,6 +207,7 @@ def test_new_indices_need_no_new_kernel_and_no_new_plan() -> None:
         assert np.array_equal((t[tx.asarray(numbers)] * 2).to_numpy(), a[numbers] * 2)
 
     doubled(11)
+    doubled(MANY)  # few may be read at once
     before = tx.compile_counts()
     for count in (11, 3, MANY, 12):
         doubled(count)
