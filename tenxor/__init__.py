@@ -78,6 +78,7 @@ if TYPE_CHECKING:  # what is loaded when it is first asked for; type checkers lo
     from .functions.statistics import *
     from .functions.steps import *
     from .functions.vectorizing import *
+    from .functions.watching import *
 else:
     from .ops import INTERNAL, OPS
 
@@ -119,6 +120,7 @@ else:
         ),
         "functions.steps": "checkpoint custom_derivative",
         "functions.vectorizing": "vmap",
+        "functions.watching": "check_nan",
     }
     _MODULES = (  # by their own names
         *("data", "fft", "files", "functions", "kernel", "linalg", "nn", "optim", "plans", "random", "show", "target"),

@@ -51,6 +51,10 @@ class DerivativeError(TenxorError, RuntimeError):
     """A derivative that there is not, or is no more."""
 
 
+class NotANumber(TenxorError, FloatingPointError):
+    """An operation that made NaN of what had none, where somebody looks for it."""
+
+
 class FileError(TenxorError, ValueError):
     """A file that is not what it should be."""
 

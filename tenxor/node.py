@@ -13,7 +13,7 @@ swaps the recipe for the data. That is all that laziness rests on, so there are 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
@@ -133,6 +133,7 @@ class _Traced:
 
 
 TRACED: Final = _Traced()
+watchers: list[Callable[[Node], None]] = []  # those who want to know of each node that programs and derivatives make
 tracking: ContextVar[bool] = ContextVar("tracking", default=True)  # whether what reads a node with a past gets one
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 
 from ..errors import DerivativeError
-from ..node import TRACED, Node, Recipe, Scalar, next_number, untracked
+from ..node import TRACED, Node, Recipe, Scalar, next_number, untracked, watchers
 from ..pending import MAX_PENDING, bounded
 from ..records import NamedTuple
 from .adjoint import Part, total
@@ -145,6 +145,8 @@ def _walk(
         needed = tuple([k for k, source in enumerate(sources) if source in depends])
         if needed:
             for k, part in _pulled(past, g, needed, result):
+                if watchers:
+                    watchers[0]((part if isinstance(part, Seen) else part.values).node)
                 parts.setdefault(sources[k], []).append(part)  # type: ignore[arg-type]
         left(past)
 

@@ -22,7 +22,7 @@ from ..dtypes import (
 )
 from ..errors import ArgumentError, DTypeError, ShapeError, UnknownAttribute
 from ..layout import Layout, broadcast_shapes, memory_order
-from ..node import Node, Scalar, reinterpreted
+from ..node import Node, Scalar, reinterpreted, watchers
 from ..ops import OPS, Op
 from ..ops.rules import floating, inexact, number_and_real
 from ..pending import HEAVY, MAX_PENDING, bounded, relieve, remember
@@ -179,6 +179,8 @@ class Core:
             if recipe.size > MAX_SIZE:
                 check_count(recipe.op.name, recipe.shape)
             layout = _contiguous(recipe.shape)
+        if watchers:
+            watchers[0](node)
         if node.buffer is None:
             if reads_pinned(node) and not node.traced:
                 realize(node)

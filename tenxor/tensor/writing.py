@@ -8,7 +8,7 @@ from ..dtypes import DEFAULT_COMPLEX, DEFAULT_FLOAT, Number, boolean, check_fits
 from ..errors import IndexOutOfRange, ReadOnlyError, ShapeError
 from ..layout import Layout
 from ..memory import Buffer, allocate
-from ..node import REINTERPRET, STORE, Node, Scalar, Scatter, data, is_pinned, reinterpreted, writes
+from ..node import REINTERPRET, STORE, Node, Scalar, Scatter, data, is_pinned, reinterpreted, watchers, writes
 from ..ops import OPS
 from ..pending import MAX_PENDING
 from ..realize import lock, realize
@@ -198,6 +198,8 @@ class Writing(Core):
 
     def _put(self, node: Node) -> None:
         """Let the storage hold a node of this dtype."""
+        if watchers:
+            watchers[0](node)
         dtype = self.storage.node.dtype
         self.storage.node = node if node.dtype is dtype else reinterpreted(node, dtype)
 
