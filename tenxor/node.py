@@ -14,7 +14,7 @@ swaps the recipe for the data. That is all that laziness rests on, so there are 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from functools import cache
 from itertools import count
@@ -138,13 +138,18 @@ tracking: ContextVar[bool] = ContextVar("tracking", default=True)  # whether wha
 
 
 @contextmanager
-def untracked() -> Iterator[None]:
-    """While it is open, this thread makes nodes without a past."""
-    before = tracking.set(False)
+def tracked(yes: bool = True) -> Iterator[None]:
+    """While it is open, this thread makes nodes with a past, or without."""
+    before = tracking.set(yes)
     try:
         yield
     finally:
         tracking.reset(before)
+
+
+def untracked() -> AbstractContextManager[None]:
+    """While it is open, this thread makes nodes without a past."""
+    return tracked(False)
 
 
 class Recipe:

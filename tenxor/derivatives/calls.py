@@ -11,7 +11,7 @@ from itertools import accumulate
 from ..dtypes import result_type
 from ..errors import DerivativeError
 from ..layout import Layout
-from ..node import Node, Recipe, data, is_pinned, tracking
+from ..node import Node, Recipe, data, is_pinned, tracking, untracked
 from ..ops import OPS
 from .adjoint import Part
 from .partials import is_smooth
@@ -67,8 +67,5 @@ def called(name: str, results: Sequence[Node], sources: Sequence[Kept], pull: Pu
 
 
 def _same(node: Node) -> Node:
-    before = tracking.set(False)
-    try:
+    with untracked():
         return Node.of(_POSITIVE, node.shape, node.dtype, (node,), (Layout.contiguous(node.shape),))
-    finally:
-        tracking.reset(before)

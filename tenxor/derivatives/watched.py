@@ -11,7 +11,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from ..layout import Layout
-from ..node import Node, data, is_pinned, tracking, writes
+from ..node import Node, data, is_pinned, tracking, untracked, writes
 from ..ops import OPS
 from ..realize import realize
 from ..storage import Element, Storage
@@ -82,11 +82,8 @@ def without_past(node: Node) -> Node:
         return node
     if node.buffer is not None:
         return data(node.buffer, node.shape, node.dtype)
-    before = tracking.set(False)
-    try:
+    with untracked():
         return _copied(node)
-    finally:
-        tracking.reset(before)
 
 
 def _as_leaf(node: Node, past: Past) -> Node:

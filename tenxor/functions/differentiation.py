@@ -19,7 +19,7 @@ from ..derivatives.past import Past, leaf
 from ..derivatives.reverse import cotangents, forget
 from ..derivatives.seen import Seen, Term, of_number
 from ..errors import ArgumentError, DTypeError, ShapeError
-from ..node import tracking, untracked
+from ..node import tracked, tracking
 from ..storage import Storage
 from ..tensor import Tensor
 from .trees import filled, leaves_of, mapped, outline
@@ -43,18 +43,15 @@ def no_grad() -> Iterator[None]:
     >>> w.tolist(), w.is_leaf
     ([0.0, 0.0], True)
     """
-    with untracked():
+    with tracked(False):
         yield
 
 
 @contextmanager
 def enable_grad() -> Iterator[None]:
     """While it is open, derivatives see what is computed, also inside `no_grad`."""
-    before = tracking.set(True)
-    try:
+    with tracked():
         yield
-    finally:
-        tracking.reset(before)
 
 
 def value_and_grad(function: Function, argnums: int | Sequence[int] = 0, has_aux: bool = False) -> Function:
