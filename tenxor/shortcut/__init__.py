@@ -10,6 +10,7 @@ The environment variable TENXOR_SHORT_WAY says "0" for never and "1" for at once
 
 from __future__ import annotations
 
+import ctypes
 import os
 import sys
 from collections.abc import Iterator
@@ -74,12 +75,18 @@ def start() -> None:
         from .install import ShortWay
 
         made = ShortWay()
+        _never_dies(made)
         made.install()
         prove_work()
     except (LookupError, RuntimeError, OSError, AttributeError) as error:
         state = f"off: {error}"
         if made is not None:
             made.remove()
+
+
+def _never_dies(x: object) -> None:
+    """Have an object outlive the interpreter: when that ends, it clears modules first and then objects whose last moments are machine code."""
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(x))
 
 
 @contextmanager

@@ -14,6 +14,7 @@ import sys
 import time
 import weakref
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -487,3 +488,11 @@ def test_an_error_where_a_frame_is_made(monkeypatch: pytest.MonkeyPatch) -> None
             monkeypatch.undo()
             x[0] = getattr(y[1], name)()
             assert x[0].tolist() == getattr(y[1].copy(), name)().tolist()
+
+
+def test_the_interpreter_ends_while_there_is_something_of_it() -> None:
+    """Tests that were collected hold tensors to the very end, when modules have been cleared."""
+    held = Path(__file__).resolve().parents[1] / "tensor" / "test_indexing.py"
+    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider", str(held)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
