@@ -85,7 +85,9 @@ def start() -> None:
 
 
 def _never_dies(x: object) -> None:
-    """Have an object outlive the interpreter: when that ends, it clears modules first and then objects whose last moments are machine code."""
+    """Have an object outlive the interpreter: when that ends, it clears modules first and then objects whose last moments are
+    machine code.
+    """
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(x))
 
 
