@@ -90,8 +90,10 @@ class Generator:
         return {"seed": self._key, "draws": self._draws}
 
     def load_state_dict(self, state: Mapping[str, int]) -> None:
-        """Go on from where another stood."""
-        self._key, self._draws = int(state["seed"]), int(state["draws"])
+        """Go on from where another stood. ArgumentError for what `state_dict` does not give."""
+        if not isinstance(state, Mapping) or not all(type(state.get(name)) is int for name in ("seed", "draws")):
+            raise ArgumentError(f"load_state_dict: {state!r} is not where a generator stands; give what state_dict() gave")
+        self._key, self._draws = state["seed"], state["draws"]
 
     def random(self, shape: Shape = (), dtype: object = None, *, size: Shape | None = None) -> Tensor:
         """New tensor of numbers from 0 on and below 1, each equally likely: multiples of 2**-53 (float32: of 2**-24).

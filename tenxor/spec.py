@@ -50,10 +50,14 @@ class Spec:
 
     `made` tells, by operation, what it makes of a tensor like this and what is beside it: by the spec of that, or the type of
     a number; of one operand alone, by None. Where a number stands first, `made_after` does. `called` tells, by the name of a method and
-    its arguments, what that makes of a tensor like this. `known` stands instead of this for what is a known number.
+    its arguments, what that makes of a tensor like this. `known` stands instead of this for what is a known number. What is `writable`
+    is known to have each element once.
     """
 
-    __slots__ = ("called", "dtype", "form", "known", "layout", "made", "made_after", "nbytes", "reach", "shape", "size", "strides")
+    __slots__ = (
+        *("called", "dtype", "form", "known", "layout", "made", "made_after"),
+        *("nbytes", "reach", "shape", "size", "strides", "writable"),
+    )
 
     def __init__(self, form: Form, dtype: DType) -> None:
         self.form, self.dtype = form, dtype
@@ -66,6 +70,7 @@ class Spec:
         self.made_after: Table = {}
         self.called: Table = {}
         self.known: Spec | None = None
+        self.writable = False
 
     def __repr__(self) -> str:
         return f"Spec({self.layout}, {self.dtype})"

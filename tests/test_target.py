@@ -130,6 +130,7 @@ def test_the_present_machine_has_what_its_processor_has() -> None:
     assert target.has("avx512f") == (target.vector_bytes == 64)
 
 
+@pytest.mark.usefixtures("plain")
 def test_what_is_planned_for_some_threads_is_not_reused_with_others(threads: Callable[[int], None]) -> None:
     """A batch that three threads share by its products, one thread's products do not."""
     wanted = {}

@@ -28,6 +28,9 @@ def select(conditions: Sequence[Tensor], choices: Sequence[Any], /, default: Any
     >>> tx.select([x < 2, x > 3], [x, x * 10], -1).tolist()
     [0, 1, -1, -1, 40]
     """
+    for what in (conditions, choices):
+        if not isinstance(what, (list, tuple)):
+            raise ArgumentError(f"select: takes a list of conditions and one of choices, not {type(what).__name__}")
     given = [asarray(c) for c in conditions]
     if not given or len(given) != len(choices):
         raise ArgumentError(

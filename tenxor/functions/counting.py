@@ -169,7 +169,11 @@ def _range(op: str, x: Tensor, over: Any) -> tuple[float, float]:
         low, high = float(x.min()), float(x.max())
     if not (isfinite(low) and isfinite(high)):
         raise ArgumentError(f"{op}: bins from {low} to {high} have no width; give a finite range=(low, high)")
-    return (low - 0.5, high + 0.5) if low == high else (low, high)
+    if low == high:
+        low, high = low - 0.5, high + 0.5
+    if low == high:
+        raise ArgumentError(f"{op}: a bin about {low} is narrower than floats can tell; give range=(low, high)")
+    return low, high
 
 
 def _bins_of(x: Tensor, edges: Tensor, even: bool) -> Tensor:

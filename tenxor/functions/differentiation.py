@@ -66,7 +66,7 @@ def value_and_grad(function: Function, argnums: int | Sequence[int] = 0, has_aux
     >>> value.item(), gradient.tolist()
     (10.0, [2.0, 6.0])
     """
-    numbers = _numbers("grad", argnums)
+    numbers = _numbers("grad", function, argnums)
 
     def both(*args: Any, **named: Any) -> Any:
         with _Scope("grad", args, numbers) as scope:
@@ -111,6 +111,7 @@ def vjp(function: Function, *primals: Any, has_aux: bool = False) -> Any:
     >>> back(tx.asarray([1.0, 10.0]))[0].tolist()
     [2.0, 40.0]
     """
+    check_called("vjp", function)
     with _Scope("vjp", primals, range(len(primals))) as scope:
         found = function(*scope.args)
     value = found[0] if has_aux else found
@@ -135,6 +136,9 @@ def jvp(function: Function, primals: Sequence[Any], tangents_: Sequence[Any], ha
     >>> value.tolist(), change.tolist()
     ([1.0, 9.0], [2.0, 3.0])
     """
+    check_called("jvp", function)
+    if not isinstance(primals, (list, tuple)) or not isinstance(tangents_, (list, tuple)):
+        raise ArgumentError(f"jvp: primals and tangents are lists, one of each for each argument, not {primals!r} and {tangents_!r}")
     if outline(list(primals)) != outline(list(tangents_)):
         raise ArgumentError("jvp: the tangents are to be nested as the primals are")
     with _Scope("jvp", primals, range(len(primals))) as scope:
@@ -159,7 +163,7 @@ def jacobian(function: Function, argnums: int | Sequence[int] = 0, mode: str | N
     """
     from .vectorizing import vmap
 
-    numbers = _numbers("jacobian", argnums)
+    numbers = _numbers("jacobian", function, argnums)
     if mode not in (None, "forward", "reverse"):
         raise ArgumentError(f'jacobian: mode is "forward" or "reverse", not {mode!r}')
 
@@ -291,8 +295,15 @@ def _check_scalar(op: str, value: Any) -> None:
         raise ShapeError(f"{op}: the function gave {told}; it is to give one real number, for example x.sum(); tx.vjp takes any")
 
 
-def _numbers(op: str, argnums: int | Sequence[int]) -> Sequence[int]:
-    numbers = (argnums,) if isinstance(argnums, int) else tuple(argnums)
+def check_called(op: str, function: Any) -> None:
+    """Raise ArgumentError for what is no function."""
+    if not callable(function):
+        raise ArgumentError(f"{op}: the function is {function!r} of type {type(function).__name__}, which cannot be called")
+
+
+def _numbers(op: str, function: Any, argnums: int | Sequence[int]) -> Sequence[int]:
+    check_called(op, function)
+    numbers = (argnums,) if isinstance(argnums, int) else tuple(argnums) if isinstance(argnums, (list, tuple)) else ("",)
     if not all(isinstance(k, int) for k in numbers):
         raise ArgumentError(f"{op}: argnums is the number of an argument, or several, not {argnums!r}")
     return numbers

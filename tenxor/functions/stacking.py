@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ..creation import asarray
@@ -52,6 +52,13 @@ def atleast_3d(*tensors: Tensor) -> Any:
     return _each(tensors, lambda t: atleast_2d(t).expand_dims(2) if t.ndim < 3 else t)
 
 
+def _listed(op: str, tensors: Any) -> Any:
+    """Tensors that are to be put together; ArgumentError for what is no sequence of them."""
+    if not isinstance(tensors, Iterable) or getattr(tensors, "shape", None) == ():
+        raise ArgumentError(f"{op}: takes a sequence of tensors, not one {type(tensors).__name__}")
+    return tensors
+
+
 def vstack(tensors: Sequence[Tensor], /) -> Tensor:
     """New tensor: the given ones below one another, 1-D ones as rows. (NumPy's `vstack`.)
 
@@ -59,7 +66,7 @@ def vstack(tensors: Sequence[Tensor], /) -> Tensor:
     >>> tx.vstack([tx.arange(2), tx.ones((2, 2), dtype=tx.int64)]).tolist()
     [[0, 1], [1, 1], [1, 1]]
     """
-    return concat([atleast_2d(t) for t in tensors])
+    return concat([atleast_2d(t) for t in _listed("vstack", tensors)])
 
 
 def hstack(tensors: Sequence[Tensor], /) -> Tensor:
@@ -69,7 +76,7 @@ def hstack(tensors: Sequence[Tensor], /) -> Tensor:
     >>> tx.hstack([tx.arange(2), tx.arange(3)]).tolist()
     [0, 1, 0, 1, 2]
     """
-    parts = [atleast_1d(t) for t in tensors]
+    parts = [atleast_1d(t) for t in _listed("hstack", tensors)]
     return concat(parts, 0 if parts and parts[0].ndim == 1 else 1)
 
 
@@ -80,7 +87,7 @@ def dstack(tensors: Sequence[Tensor], /) -> Tensor:
     >>> tx.dstack([tx.arange(2), tx.arange(2)]).tolist()
     [[[0, 0], [1, 1]]]
     """
-    return concat([atleast_3d(t) for t in tensors], 2)
+    return concat([atleast_3d(t) for t in _listed("dstack", tensors)], 2)
 
 
 def column_stack(tensors: Sequence[Tensor], /) -> Tensor:
@@ -90,7 +97,7 @@ def column_stack(tensors: Sequence[Tensor], /) -> Tensor:
     >>> tx.column_stack([tx.arange(2), tx.ones(2, dtype=tx.int64)]).tolist()
     [[0, 1], [1, 1]]
     """
-    parts = [asarray(t) for t in tensors]
+    parts = [asarray(t) for t in _listed("column_stack", tensors)]
     return concat([t.reshape(-1, 1) if t.ndim < 2 else t for t in parts], 1)
 
 

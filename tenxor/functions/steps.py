@@ -17,7 +17,7 @@ from ..node import tracking, untracked
 from ..realize import realize
 from ..storage import Storage
 from ..tensor import Tensor
-from .differentiation import enable_grad
+from .differentiation import check_called, enable_grad
 from .trees import leaves_of, mapped
 
 __all__ = ["checkpoint", "custom_derivative"]
@@ -41,6 +41,7 @@ def checkpoint(function: Function, *args: Any, **named: Any) -> Any:
 
     T. Chen et al.: Training deep nets with sublinear memory cost, 2016 (arXiv:1604.06174).
     """
+    check_called("checkpoint", function)
     if not tracking.get():
         return function(*args, **named)
     own = mapped(_as_it_is, list(args))  # with what they hold now
@@ -82,6 +83,9 @@ def custom_derivative(function: Function, backward: Function) -> Function:
     >>> tx.grad(lambda x: (rounded(x) * x).sum())(tx.asarray([1.2, 2.9])).tolist()
     [2.2, 5.9]
     """
+
+    check_called("custom_derivative", function)
+    check_called("custom_derivative", backward)
 
     def call(*args: Any) -> Any:
         tensors = [x for x in leaves_of(list(args)) if isinstance(x, Tensor)]

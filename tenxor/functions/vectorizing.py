@@ -14,6 +14,7 @@ from ..node import PLACEHOLDER, Node
 from ..storage import Storage
 from ..tensor import Tensor
 from ..tensor.arguments import axis_of
+from .differentiation import check_called
 from .trees import filled, leaves_of, mapped
 
 __all__ = ["vmap"]
@@ -36,6 +37,8 @@ def vmap(function: Callable[..., Any], in_axes: int | Sequence[Any] | None = 0, 
     >>> tx.vmap(tx.grad(lambda x: (x**3).sum()))(rows).tolist()
     [[3.0, 12.0], [27.0, 48.0]]
     """
+
+    check_called("vmap", function)
 
     def every(*args: Any) -> Any:
         axes = [in_axes] * len(args) if in_axes is None or isinstance(in_axes, int) else list(in_axes)

@@ -146,7 +146,8 @@ def _put(f: Function) -> None:
 
     def is_there() -> Value:
         """`x[key] += y` has written it already."""
-        return f.both(f.get(value, "Tensor.spec").equals(spec), lambda: f.integer(start).equals(offset))
+        same = f.both(f.get(value, "Tensor.spec").equals(spec), lambda: f.integer(start).equals(offset))
+        return f.both(same, lambda: f.is_the(f.get(spec, "Spec.writable"), "True"))
 
     def write() -> list[Value]:
         made = f.hold(found_made(f, f.get(spec, "Spec.called"), f.the("'write'"), key))

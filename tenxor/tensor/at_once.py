@@ -50,7 +50,7 @@ def write_at_once(x: Core, parts: tuple[Any, ...], value: Any) -> bool:
     if key is None or not x.layout.size or not x.layout.is_injective():
         return False
     if isinstance(value, Core):
-        if value.dtype is not x.dtype or value.layout.size > SMALL:
+        if value.dtype is not x.dtype or value.layout.size > SMALL or value._has_past():
             return False
         realize(value.storage.node)
         value = seen_by_numpy(value)

@@ -90,6 +90,7 @@ class Indexing(Scattering):
             and value.layout == target.layout
             and target.layout.is_injective()
         ):
+            target.spec.writable = True
             return  # `t[key] += v` has written already
         target._write(value)
 

@@ -22,6 +22,8 @@ from tests.machines import tune, vectors
 from .graphs import in_memory
 from .twins import Array, check
 
+pytestmark = pytest.mark.usefixtures("plain")  # how plans compute what is small, too
+
 WIDE, NARROW = 128, 64  # columns in a block
 ROWS = (1, 8, 9, 16, 17)
 COLUMNS = (1, 64, 65, 127, 128, 129)

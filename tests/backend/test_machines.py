@@ -37,6 +37,8 @@ from .test_agreement import CASES, ELEMENTARY, check_equal, check_near, crossed,
 from .test_scatter import Case
 from .twins import Array, Compare, assert_same, check
 
+pytestmark = pytest.mark.usefixtures("plain")  # how plans compute what is small, too
+
 HAS = {name for name, has in binding.get_host_cpu_features().items() if has}
 NEEDS = {  # of the instructions that each is said to have, those that tell its level
     "scalar": {"sse2"},

@@ -16,6 +16,8 @@ from .graphs import in_memory
 from .pairs import SMALL, blocks, whole
 from .test_products import VECTORS, kernel_of, product
 
+pytestmark = pytest.mark.usefixtures("plain")  # how plans compute what is small, too
+
 
 @pytest.mark.parametrize("nbytes", VECTORS)
 @pytest.mark.parametrize(("width", "packed"), [(7, True), (13, True), (15, False), (18, False), (35, False)])

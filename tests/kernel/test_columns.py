@@ -15,6 +15,8 @@ from tenxor.tensor import Tensor
 
 from .helpers import TARGET
 
+pytestmark = pytest.mark.usefixtures("plain")  # how plans compute what is small, too
+
 COLUMNS, SHORT, FEWER = TARGET.loops.columns, TARGET.loops.short_rows, TARGET.loops.narrow
 LONGEST, MOST_KEPT = TARGET.loops.row, TARGET.loops.rows
 

@@ -21,6 +21,8 @@ from tests.machines import tuned
 
 from .helpers import TARGET
 
+pytestmark = pytest.mark.usefixtures("plain")  # how plans compute what is small, too
+
 
 def ones(*shape: int, dtype: object = float32) -> Tensor:
     return tx.ones(shape, dtype=dtype).realize()
