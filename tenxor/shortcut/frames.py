@@ -199,6 +199,8 @@ def _frame_of_graph(pattern: Pattern, plan: Plan) -> bytes:
         if not isinstance(call, Call) or step.over is not None or step.nbytes > LARGEST:
             return NEVER
         own, kernel = call.arguments, call.compiled.kernel
+        if not hasattr(call.compiled, "address"):  # another back end's
+            return NEVER
         if own.work >= compiler().target.sharing.share or any([imag for _, imag in own.scalars]):
             return NEVER
         itemsizes = [operand.dtype.itemsize for operand in kernel.operands]
@@ -214,6 +216,6 @@ def _frame_of_graph(pattern: Pattern, plan: Plan) -> bytes:
             rows += [(SCRATCH, 0, 0, 0, own.scratch), (LITERAL, 0, 0, 0, own.scratch)]
         if len(rows) > MOST or own.scratch > LARGEST:
             return NEVER
-        words += (call.compiled.address, own.split, len(rows), step.number, 0 if step.number == last else step.nbytes)  # type: ignore[attr-defined]
+        words += (call.compiled.address, own.split, len(rows), step.number, 0 if step.number == last else step.nbytes)
         words += [word for row in rows for word in row]
     return struct.pack(f"={len(words)}q", *words)
