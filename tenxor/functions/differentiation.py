@@ -22,7 +22,7 @@ from ..errors import ArgumentError, DTypeError, ShapeError
 from ..node import tracked, tracking
 from ..storage import Storage
 from ..tensor import Tensor
-from .trees import filled, leaves_of, mapped, outline
+from .trees import check_called, filled, leaves_of, mapped, outline
 
 __all__ = ["enable_grad", "grad", "hessian", "jacobian", "jvp", "no_grad", "value_and_grad", "vjp"]
 
@@ -293,12 +293,6 @@ def _check_scalar(op: str, value: Any) -> None:
     if not isinstance(value, Tensor) or value.size != 1 or value.dtype.is_complex or not is_smooth(value.dtype):
         told = f"a tensor of shape {value.shape} and dtype {value.dtype}" if isinstance(value, Tensor) else f"{type(value).__name__}"
         raise ShapeError(f"{op}: the function gave {told}; it is to give one real number, for example x.sum(); tx.vjp takes any")
-
-
-def check_called(op: str, function: Any) -> None:
-    """Raise ArgumentError for what is no function."""
-    if not callable(function):
-        raise ArgumentError(f"{op}: the function is {function!r} of type {type(function).__name__}, which cannot be called")
 
 
 def _numbers(op: str, function: Any, argnums: int | Sequence[int]) -> Sequence[int]:

@@ -17,8 +17,8 @@ from ..node import tracking, untracked
 from ..realize import realize
 from ..storage import Storage
 from ..tensor import Tensor
-from .differentiation import check_called, enable_grad
-from .trees import leaves_of, mapped
+from .differentiation import enable_grad
+from .trees import check_called, leaves_of, mapped
 
 __all__ = ["checkpoint", "custom_derivative"]
 

@@ -1,9 +1,11 @@
-"""Nested lists, tuples and dicts of tensors, as transformations of functions take and give them."""
+"""Nested lists, tuples and dicts of tensors, as transformations of functions take and give them; and what is no function."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from typing import Any
+
+from ..errors import ArgumentError
 
 
 def leaves_of(tree: Any) -> list[Any]:
@@ -46,3 +48,9 @@ def outline(tree: Any) -> Any:
     if isinstance(tree, (list, tuple)):
         return (type(tree).__name__, *map(outline, tree))
     return tree is None
+
+
+def check_called(op: str, function: Any) -> None:
+    """Raise ArgumentError for what is no function."""
+    if not callable(function):
+        raise ArgumentError(f"{op}: the function is {function!r} of type {type(function).__name__}, which cannot be called")

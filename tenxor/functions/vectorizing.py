@@ -14,8 +14,7 @@ from ..node import PLACEHOLDER, Node
 from ..storage import Storage
 from ..tensor import Tensor
 from ..tensor.arguments import axis_of
-from .differentiation import check_called
-from .trees import filled, leaves_of, mapped
+from .trees import check_called, filled, leaves_of, mapped
 
 __all__ = ["vmap"]
 
