@@ -189,7 +189,7 @@ class Pool:
                 if loan() is None:  # what is to come back and does not, as a signal was heard, is the system's
                     self.loans.pop(loan, None)
             in_use = sum([capacity for _, _, capacity in list(self.loans.values())])
-            pooled = sum([capacity * len(blocks) for capacity, blocks in list(self.free.items())])
+            pooled = sum([capacity * len(blocks) for capacity, blocks in self.free.copy().items()])  # a copy, as all may run meanwhile
             self.most = max(self.most, in_use)
         back = self.back
         while back:
