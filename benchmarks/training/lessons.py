@@ -59,21 +59,16 @@ def weights(*shape: int) -> Any:
 
 def stepped(parameters: list[Any], loss_of: Callable[[], Any]) -> Step:
     """A step of ours, with AdamW."""
-    optimizer = tx.optim.AdamW(parameters, lr=1e-3)
-
-    def step() -> float:
-        optimizer.zero_grad()
-        loss = loss_of()
-        loss.backward()
-        optimizer.step()
-        return float(loss.item())
-
-    return step
+    return _step(tx.optim.AdamW(parameters, lr=1e-3), loss_of)
 
 
 def torch_stepped(parameters: list[Any], loss_of: Callable[[], Any]) -> Step:
     """The same in PyTorch, whose fused AdamW is its fastest."""
-    optimizer = torch.optim.AdamW(parameters, lr=1e-3, fused=True)
+    return _step(torch.optim.AdamW(parameters, lr=1e-3, fused=True), loss_of)
+
+
+def _step(optimizer: Any, loss_of: Callable[[], Any]) -> Step:
+    """What is written alike in both."""
 
     def step() -> float:
         optimizer.zero_grad()

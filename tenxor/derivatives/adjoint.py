@@ -36,6 +36,11 @@ class Placed(NamedTuple):
 Part = Seen | Placed
 
 
+def seen_of(part: Part) -> Seen:
+    """The values of a part, wherever they belong."""
+    return part if isinstance(part, Seen) else part.values
+
+
 def adjoint(layout: Layout, term: Term, size: int) -> Part:
     """The cotangent of a content of `size` elements of which that of what a layout reads is given."""
     axes = layout.axes()

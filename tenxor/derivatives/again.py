@@ -12,7 +12,7 @@ from ..layout import Layout
 from ..node import PLACEHOLDER, Node, Recipe, Scalar, recipe_of, untracked
 from ..records import NamedTuple
 from ..remembered import Remembered
-from .adjoint import Part, Placed
+from .adjoint import Part, Placed, seen_of
 from .seen import Seen
 
 MAX_STEPS, MAX_BYTES = 1 << 13, 1 << 24
@@ -47,7 +47,7 @@ class Steps:
         self.constants: list[Node | Scalar] = []
         order: list[Node] = []
         seen: set[int] = set()
-        stack: list[tuple[Node | Scalar, bool]] = [(_seen(part).node, False) for _, part in reversed(outputs)]
+        stack: list[tuple[Node | Scalar, bool]] = [(seen_of(part).node, False) for _, part in reversed(outputs)]
         while stack:
             x, ready = stack.pop()
             if id(x) in number_of:
@@ -85,14 +85,10 @@ class Steps:
         return sum([x.recipe.nbytes for x in self.constants if type(x) is Node])
 
 
-def _seen(part: Part) -> Seen:
-    return part if isinstance(part, Seen) else part.values
-
-
 def _output(k: int, part: Part, number_of: dict[int, int]) -> Output:
-    if isinstance(part, Seen):
-        return Output(k, number_of[id(part.node)], part.layout, None, True)
-    return Output(k, number_of[id(part.values.node)], part.values.layout, part.layout, part.apart)
+    seen = seen_of(part)
+    place, apart = (None, True) if isinstance(part, Seen) else (part.layout, part.apart)
+    return Output(k, number_of[id(seen.node)], seen.layout, place, apart)
 
 
 _known: Remembered[Steps] = Remembered(MAX_STEPS, MAX_BYTES)

@@ -11,11 +11,11 @@ from itertools import accumulate
 from ..dtypes import result_type
 from ..errors import DerivativeError
 from ..layout import Layout
-from ..node import Node, Recipe, data, is_pinned, tracking, untracked
+from ..node import Node, Recipe, tracking
 from ..ops import OPS
 from .adjoint import Part
 from .partials import is_smooth
-from .past import Kept, Past, past_of
+from .past import Kept, Past, past_of, twin
 from .rule import Making, Needs, Pulled, Rule, Tangents, converted
 from .seen import Seen
 
@@ -59,13 +59,8 @@ def called(name: str, results: Sequence[Node], sources: Sequence[Kept], pull: Pu
             found.append(node)
             continue
         part = Layout.contiguous(node.shape, start)
-        own = data(node.buffer, node.shape, node.dtype) if node.buffer is not None and not is_pinned(node) else _same(node)
+        own = twin(node)
         own.past = Past(Recipe(_CAST, node.shape, node.dtype, (dtype,), (part.form,), None), (step,), (start,), traced=traced)
         found.append(own)
         start += node.size
     return found
-
-
-def _same(node: Node) -> Node:
-    with untracked():
-        return Node.of(_POSITIVE, node.shape, node.dtype, (node,), (Layout.contiguous(node.shape),))

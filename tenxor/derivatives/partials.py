@@ -8,8 +8,7 @@ from functools import lru_cache
 from ..dtypes import DType
 from ..errors import DerivativeError
 from ..ops import OPS, Op, custom
-from ..ops.expr import Arg, Call, Const, Expr, apply, cast, missing, substitute
-from ..ops.reductions import Reduction
+from ..ops.expr import Arg, Call, Expr, apply, cast, missing, substitute
 from ..records import NamedTuple
 
 MAX_KNOWN = 4096
@@ -119,12 +118,3 @@ def operation(e: Expr, name: str) -> Partial:
     op = custom(name, formula, tuple([part.dtype for part in reads.values()]))
     op.cost = max(cost, 1)
     return Partial(op, tuple(reads))
-
-
-def step_of(reduction: Reduction, dtype: DType) -> Expr | None:
-    """How a reduction of one state takes in the next element: a formula over the state and the element; None for any other."""
-    states = reduction.states(dtype)
-    if len(states) != 1 or not is_smooth(states[0]):
-        return None
-    state, element = Arg(0, states[0]), Arg(1, dtype)
-    return reduction.step((state,), reduction.lift(element, Const(0, dtype), states))[0]

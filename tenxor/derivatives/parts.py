@@ -14,7 +14,7 @@ from ..ops.reductions import REDUCTIONS
 from .adjoint import adjoint
 from .partials import Partial, partials, tangents
 from .rule import SUMS, Making, Needs, Pulled, Rule, Tangents, back, converted, dtype_of, read, size_of, value_of
-from .seen import Operand, Seen, Term, added, computed, of_number, scattered, stored
+from .seen import Operand, Seen, Shape, Term, added, computed, of_number, scattered, stored
 
 _EQUAL, _POSITIVE, _WHERE = (OPS[name] for name in ("equal", "positive", "where"))
 _ADDING = REDUCTIONS["sum_in_width"]
@@ -76,15 +76,20 @@ def _nothing_needed(recipe: Recipe, tracked: tuple[bool, ...]) -> Needs:
     return Needs((False,) * len(tracked), False)
 
 
+def _nothing(shape: Shape, dtype: DType) -> Seen:
+    """A zero that is written everywhere."""
+    return of_number(0, (), dtype).moved(lambda x: x.expand(shape))
+
+
 def _pull_store(past: Making, g: Seen, wanted: Sequence[int], result: Node | None) -> Pulled:
     target, flat = past.target, g.reshaped((past.recipe.size,))
     for k in wanted:
         if k == 0:
-            yield k, stored(flat, target, of_number(0, (), g.dtype).moved(lambda x: x.expand(target.shape)))
+            yield k, stored(flat, target, _nothing(target.shape, g.dtype))
         elif target.is_injective():
             yield k, back(past, k, Term.of(flat.through(target)))
         else:  # one number, written several times to some elements
-            rest = stored(flat, target, of_number(0, (), g.dtype).moved(lambda x: x.expand(target.shape)))
+            rest = stored(flat, target, _nothing(target.shape, g.dtype))
             once = Term.of(computed(OPS["subtract"], [flat, rest])).summed(0)
             yield k, adjoint(Layout((), (), past.offsets[k]), Term.of(converted(once, dtype_of(past, k))), size_of(past, k))
 
@@ -92,7 +97,7 @@ def _pull_store(past: Making, g: Seen, wanted: Sequence[int], result: Node | Non
 def _push_store(past: Making, given: Tangents, result: Node | None) -> Seen:
     size, dtype, target = past.recipe.size, past.recipe.dtype, past.target
     old = given[0].reshaped((size,)) if 0 in given else of_number(0, (size,), dtype)
-    value = read(past, 1, given[1]) if 1 in given else of_number(0, (), dtype).moved(lambda x: x.expand(target.shape))
+    value = read(past, 1, given[1]) if 1 in given else _nothing(target.shape, dtype)
     return stored(old, target, value)
 
 
@@ -182,8 +187,7 @@ def _pull_written(past: Making, g: Seen, wanted: Sequence[int], result: Node | N
     how = scatter(op.name, None, op.axes, True)
     for k in wanted:
         if k == 0:
-            nothing = of_number(0, (), g.dtype).moved(lambda x: x.expand(shape))
-            yield k, scattered(how, flat, target, nothing, indices)
+            yield k, scattered(how, flat, target, _nothing(shape, g.dtype), indices)
             continue
         numbers = Seen(Node.of(POSITION, shape, int64))
         last = scattered(how, of_number(0, (size,), int64), target, numbers, indices)
@@ -223,7 +227,7 @@ def _push_scatter(past: Making, given: Tangents, result: Node | None) -> Seen:
     size, dtype, target, indices = past.recipe.size, past.recipe.dtype, past.target, _indices(past, 2)
     shape = target.shape[: target.ndim - len(indices)]
     old = given[0].reshaped((size,)) if 0 in given else of_number(0, (size,), dtype)
-    value = read(past, 1, given[1]) if 1 in given else of_number(0, (), dtype).moved(lambda x: x.expand(shape))
+    value = read(past, 1, given[1]) if 1 in given else _nothing(shape, dtype)
     name = None if op.reduction is None else op.reduction.name
     if name not in (None, *SUMS):
         _check_scatter(op)

@@ -13,7 +13,7 @@ from itertools import count
 from typing import Any
 
 from ..layout import Layout
-from ..node import TRACED, Node, Recipe, Scalar, data, is_pinned, tracking
+from ..node import TRACED, Node, Recipe, Scalar, data, is_pinned, tracking, untracked
 from ..ops import OPS
 from ..realize import realize
 from ..storage import Storage
@@ -132,6 +132,17 @@ def leaf(node: Node) -> tuple[Node, Past]:
     return found, past
 
 
+def twin(node: Node) -> Node:
+    """A node with the same content, of which derivatives know nothing: in the same memory, unless others may write that."""
+    if node.buffer is not None and not is_pinned(node):
+        return data(node.buffer, node.shape, node.dtype)
+    with untracked():
+        found = Node.of(_POSITIVE, node.shape, node.dtype, (node,), (Layout.contiguous(node.shape),))
+    if is_pinned(node):
+        realize(found)  # before others write that memory
+    return found
+
+
 def _kept(source: Node | Scalar, needed: bool) -> Kept:
     """What the past of a node keeps of one of its sources."""
     if type(source) is not Node:
@@ -141,8 +152,7 @@ def _kept(source: Node | Scalar, needed: bool) -> Kept:
         return source if past is not None and past.reads_result else past
     if not is_pinned(source):
         return source
-    own = Node.of(_POSITIVE, source.shape, source.dtype, (source,), (Layout.contiguous(source.shape),))
-    realize(own)  # before others write that memory
+    own = twin(source)
     own.past = past
     return own
 

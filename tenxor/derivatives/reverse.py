@@ -9,7 +9,7 @@ from ..errors import DerivativeError
 from ..node import TRACED, Node, Recipe, Scalar, next_number, untracked, watchers
 from ..pending import MAX_PENDING, bounded
 from ..records import NamedTuple
-from .adjoint import Part, total
+from .adjoint import Part, seen_of, total
 from .again import made_again
 from .past import GONE, Kept, Past, past_of
 from .rules import rule_of
@@ -146,7 +146,7 @@ def _walk(
         if needed:
             for k, part in _pulled(past, g, needed, result):
                 if watchers:
-                    watchers[0]((part if isinstance(part, Seen) else part.values).node)
+                    watchers[0](seen_of(part).node)
                 parts.setdefault(sources[k], []).append(part)  # type: ignore[arg-type]
         left(past)
 
@@ -164,11 +164,11 @@ def _total(parts: Sequence[Part], recipe: Recipe) -> Seen:
     def make(nodes: Sequence[Node | Scalar]) -> list[tuple[int, Part]]:
         own: list[Part] = []
         for part, node in zip(parts, nodes, strict=True):
-            seen = Seen(node, part.layout if isinstance(part, Seen) else part.values.layout)  # type: ignore[arg-type]
+            seen = Seen(node, seen_of(part).layout)  # type: ignore[arg-type]
             own.append(seen if isinstance(part, Seen) else part._replace(values=seen))
         return [(0, total(own, recipe.shape, recipe.dtype))]
 
-    nodes = [part.node if isinstance(part, Seen) else part.values.node for part in parts]
+    nodes = [seen_of(part).node for part in parts]
     ((_, found),) = made_again(tuple(key), nodes, make)
     assert isinstance(found, Seen)
     return found

@@ -10,12 +10,9 @@ from __future__ import annotations
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from ..layout import Layout
-from ..node import Node, data, is_pinned, tracking, untracked, writes
-from ..ops import OPS
-from ..realize import realize
+from ..node import Node, data, tracking, writes
 from ..storage import Element, Storage
-from .past import Past, Watch, leaf, past_of
+from .past import Past, Watch, leaf, past_of, twin
 
 _node: Any = Storage.__dict__["node"]  # the slot
 _leaves: WeakKeyDictionary[Storage, Past] = WeakKeyDictionary()
@@ -82,20 +79,12 @@ def without_past(node: Node) -> Node:
         return node
     if node.buffer is not None:
         return data(node.buffer, node.shape, node.dtype)
-    with untracked():
-        return _copied(node)
+    return twin(node)
 
 
 def _as_leaf(node: Node, past: Past) -> Node:
     """A node with the same content that is a leaf."""
     if not writes(node.op):  # which nobody else has
-        node = _copied(node) if node.buffer is None or is_pinned(node) else data(node.buffer, node.shape, node.dtype)
+        node = twin(node)
     node.past = past
     return node
-
-
-def _copied(node: Node) -> Node:
-    found = Node.of(OPS["positive"], node.shape, node.dtype, (node,), (Layout.contiguous(node.shape),))
-    if is_pinned(node):
-        realize(found)
-    return found

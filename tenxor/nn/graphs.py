@@ -40,7 +40,7 @@ def segment_softmax(values: Any, segments: Any, count: int) -> Any:
     """New tensor: exp(values) over its sum in each segment, without overflow; shapes as in `segment_sum`."""
     with untracked():  # it makes no difference to the result
         at = segments.reshape((-1, *(1,) * (values.ndim - 1))).expand(values.shape)
-        highest = scatter_reduce(full((count, *values.shape[1:]), -inf, dtype=values.dtype), 0, at, values.detach(), "amax")
+        highest = scatter_reduce(full((count, *values.shape[1:]), -inf, dtype=values.dtype), 0, at, values, "amax")
     powers = _op["exp"](values - highest[segments])
     return powers / segment_sum(powers, segments, count)[segments]
 
@@ -131,7 +131,7 @@ class GATv2(Module):
         along = self._scores(source[start], target[end])  # (E, heads)
         with untracked():
             at = end.expand_dims(1).expand(along.shape)
-            highest = scatter_reduce(own.detach(), 0, at, along.detach(), "amax")
+            highest = scatter_reduce(own, 0, at, along, "amax")
         own, along = _op["exp"](own - highest), _op["exp"](along - highest[end])
         total = segment_sum(along, end, count) + own
         heard = segment_sum(along.expand_dims(-1) * source[start], end, count) + own.expand_dims(-1) * source
