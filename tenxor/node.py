@@ -371,6 +371,18 @@ class Node:
         return f"Node({self.shape}, {self.dtype}, {state})"
 
 
+def follow(node: Node) -> bool:
+    """Give a node that was made without it the past that follows from those of its sources. False if it can have no value, as it
+    reads an argument of a function being traced.
+    """
+    past: Past | None = None
+    for s in node.sources:
+        if type(s) is Node and s.past is not None and (past is None or past is TRACED):
+            past = s.past
+    node.past = None if past is None else past.followed(node)
+    return not node.traced
+
+
 def next_number() -> int:
     """The number of a node made now."""
     return _number()

@@ -10,9 +10,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from .dtypes import DType, Number, bfloat16, decoded
+from .late import Late
 from .memory import allocate
 from .node import Node, data
 from .realize import lock, realize
+
+_watching = Late("tenxor.derivatives.watched")
 
 
 class Storage:
@@ -70,6 +73,20 @@ class Storage:
         return f"Storage({self.node.size} x {self.node.dtype})"
 
 
+_node: Any = Storage.__dict__["node"]  # the slot
+
+
+def _write_watched(storage: Storage, node: Node) -> None:
+    _node.__set__(storage, _watching.written(storage, node))
+
+
+class Watched(Storage):
+    """A storage that requires a gradient: what is written to it derivatives look at."""
+
+    __slots__ = ()
+    node = property(_node.__get__, _write_watched)
+
+
 class Element(Storage):
     """The storage of one element that was read of another.
 
@@ -112,6 +129,13 @@ class Element(Storage):
             node = data(buffer, (), dtype)
             self.node, self._number = node, None
         return node
+
+
+class WatchedElement(Element):
+    """The same as `Watched` of one element."""
+
+    __slots__ = ()
+    node = property(_node.__get__, _write_watched)
 
 
 def known_numbers(cells: Sequence[Storage], dtype: DType) -> list[Number] | None:

@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 
 from ..node import Node
 from .past import Past, past_of
-from .reverse import depending, graph_of
+from .reverse import depending, known_of
 from .rules import rule_of
 from .seen import Seen
 
 
 def tangents(results: Sequence[Node], given: Mapping[Past, Seen]) -> list[Seen | None]:
     """The tangents of the contents of some nodes, given those of some pasts; None for 0."""
-    graph = graph_of(results, min([past.number for past in given], default=0))
+    graph = known_of(results, min([past.number for past in given], default=0))
     depends = depending(graph.order, given)
     known: dict[Past | None, Seen] = {past: tangent.reshaped(past.recipe.shape) for past, tangent in given.items()}
     with graph.tracking():

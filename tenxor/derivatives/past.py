@@ -13,7 +13,7 @@ from itertools import count
 from typing import Any
 
 from ..layout import Layout
-from ..node import TRACED, Node, Recipe, Scalar, data, is_pinned, tracking, untracked
+from ..node import TRACED, Node, Recipe, data, is_pinned, tracking, untracked
 from ..ops import OPS
 from ..realize import realize
 from ..storage import Storage
@@ -52,12 +52,31 @@ class Past:
 
     def followed(self, node: Node) -> Any:
         """The past of a new node that reads one with this past: none while nothing is tracked, or if there are no derivatives by it."""
-        traced = any([type(s) is Node and s.traced for s in node.sources])
-        recipe = node.recipe
-        if not (tracking.get() and is_smooth(recipe.dtype)):
+        recipe, sources = node.recipe, node.sources
+        tracked, bit, traced = 0, 1, False  # this runs for every operation
+        for s in sources:
+            if type(s) is Node and s.past is not None:
+                traced = traced or s.past.traced
+                if type(s.past) is Past:
+                    tracked |= bit
+            bit += bit
+        if not tracking.get():
             return TRACED if traced else None
-        needs = _needs_of(recipe, tuple([type(s) is Node and type(s.past) is Past for s in node.sources]))
-        found = Past(recipe, tuple(map(_kept, node.sources, needs.sources)), node.offsets, traced=traced)
+        needs = _needs.get((recipe, tracked)) or _needs_of(recipe, tracked)
+        if needs is NOTHING:
+            return TRACED if traced else None
+        kept: list[Kept] = []
+        for s, needed in zip(sources, needs.sources):  # noqa: B905  # one for each
+            if type(s) is not Node:
+                kept.append(s)  # type: ignore[arg-type]
+            elif not needed:
+                past: Any = s.past
+                kept.append(None if type(past) is not Past else s if past.reads_result else past)
+            elif s.buffer is not None and s.buffer.pins:
+                kept.append(_own_copy(s))
+            else:
+                kept.append(s)
+        found = Past(recipe, tuple(kept), node.offsets, traced=traced)
         found.reads_result = needs.result
         return found
 
@@ -143,31 +162,26 @@ def twin(node: Node) -> Node:
     return found
 
 
-def _kept(source: Node | Scalar, needed: bool) -> Kept:
-    """What the past of a node keeps of one of its sources."""
-    if type(source) is not Node:
-        return source
-    past = past_of(source)
-    if not needed:
-        return source if past is not None and past.reads_result else past
-    if not is_pinned(source):
-        return source
+def _own_copy(source: Node) -> Node:
+    """A node with the content and the past of one that others may write."""
     own = twin(source)
-    own.past = past
+    own.past = source.past
     return own
 
 
 MAX_NEEDS = 1 << 14
-_needs: dict[tuple[Recipe, tuple[bool, ...]], Needs] = {}
+NOTHING = Needs((), False)  # of what has no derivatives
+_needs: dict[tuple[Recipe, int], Needs] = {}
 
 
-def _needs_of(recipe: Recipe, tracked: tuple[bool, ...]) -> Needs:
-    """What the derivative of a recipe reads, where these sources have a past."""
-    found = _needs.get((recipe, tracked))
-    if found is None:
-        found = rule_of(recipe).needs(recipe, tracked)
-        if not recipe.passing:
-            if len(_needs) >= MAX_NEEDS:
-                _needs.clear()
-            _needs[recipe, tracked] = found
+def _needs_of(recipe: Recipe, tracked: int) -> Needs:
+    """What the derivative of a recipe reads, where those sources have a past whose bits are set."""
+    if is_smooth(recipe.dtype):
+        found = rule_of(recipe).needs(recipe, tuple([bool(tracked >> k & 1) for k in range(len(recipe.dtypes))]))
+    else:
+        found = NOTHING
+    if not recipe.passing:
+        if len(_needs) >= MAX_NEEDS:
+            _needs.clear()
+        _needs[recipe, tracked] = found
     return found

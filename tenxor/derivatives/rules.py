@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..errors import DerivativeError
-from ..node import REINTERPRET, STORE, Gather, Recipe, Scan, Scatter, Special
+from ..node import DATA, REINTERPRET, STORE, Gather, Recipe, Scan, Scatter, Special
 from ..ops import Op
 from ..ops.reductions import Reduction
 from .folds import REDUCED, REDUCED_SO_FAR
@@ -23,10 +23,19 @@ _RULES: dict[object, Rule] = {
 }
 
 
+def _of_kind(op: Any) -> Rule | None:
+    return _RULES.get(op if type(op) is Special else type(op))
+
+
+def has_own_rule(recipe: Recipe) -> bool:
+    """Whether how derivatives are taken does not follow from the recipe alone."""
+    return recipe.op is not DATA and _of_kind(recipe.op) is None
+
+
 def rule_of(recipe: Recipe) -> Rule:
     """The rule for a recipe's operation: that of its kind, or its own."""
     op: Any = recipe.op
-    found: Rule | None = _RULES.get(op if type(op) is Special else type(op)) or getattr(op, "rule", None)
+    found: Rule | None = _of_kind(op) or getattr(op, "rule", None)
     if found is None:
         raise DerivativeError(f"{op}: has no derivative; compute it on x.detach() if none is meant")
     return found

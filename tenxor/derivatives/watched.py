@@ -7,36 +7,26 @@ same leaf.
 
 from __future__ import annotations
 
-from typing import Any
 from weakref import WeakKeyDictionary
 
 from ..node import Node, data, tracking, writes
-from ..storage import Element, Storage
+from ..storage import Element, Storage, Watched, WatchedElement
 from .past import Past, Watch, leaf, past_of, twin
 
-_node: Any = Storage.__dict__["node"]  # the slot
 _leaves: WeakKeyDictionary[Storage, Past] = WeakKeyDictionary()
 
 
-def _written(storage: Storage, node: Node) -> None:
-    """Let a watched storage hold a node."""
-    if node.past is None and not tracking.get():
-        node = _as_leaf(node, _leaves[storage])
-    _node.__set__(storage, node)
+def written(storage: Storage, node: Node) -> Node:
+    """What a watched storage holds when a node is written to it: a write that is not tracked gives its leaf another value."""
+    return _as_leaf(node, _leaves[storage]) if node.past is None and not tracking.get() else node
 
 
-class Watched(Storage):
-    """A storage that requires a gradient."""
-
-    __slots__ = ()
-    node = property(_node.__get__, _written)
-
-
-class WatchedElement(Element):
-    """The same of one element."""
-
-    __slots__ = ()
-    node = property(_node.__get__, _written)
+def revalue(storage: Storage, node: Node) -> None:
+    """Put another value, of the size and dtype that it has, into a storage that requires a gradient, for the same leaf. Nobody else has
+    that node.
+    """
+    node.past = _leaves[storage]
+    storage.node = node
 
 
 def watch(storage: Storage) -> None:

@@ -11,10 +11,12 @@ from math import sqrt
 from typing import Any
 
 from ..creation import asarray, zeros
+from ..derivatives.watched import revalue
 from ..dtypes import DType
 from ..errors import ArgumentError
 from ..functions import elementwise
 from ..functions.differentiation import no_grad
+from ..node import is_pinned
 from ..ops import Op, custom
 from ..ops.expr import Arg, Expr, call
 from ..realize import realize
@@ -64,7 +66,7 @@ class Optimizer:
                 for t in group["params"]:
                     state, gradient = next(states), t.grad
                     if gradient is not None:
-                        t[...] = self._update(t, gradient, state, group)
+                        _put(t, self._update(t, gradient, state, group), (gradient, *state.values()))
             kept = [x for state in self.state for x in state.values()]
         realize(*[x.storage.node for x in (*self.parameters, *kept)])
 
@@ -92,6 +94,18 @@ class Optimizer:
             group.update(its)
 
 
+def _put(t: Tensor, new: Tensor, others: Sequence[Tensor]) -> None:
+    """Write the new value of a parameter. Where it lies as the parameter does, and none of the others is the same, it takes its place as
+    it is.
+    """
+    storage, node = t.storage, new.storage.node
+    alike = new.spec is t.spec and t.offset == new.offset == 0 and node.size == storage.node.size == t.size
+    if not alike or node.past is not None or is_pinned(storage.node) or any([x.storage.node is node for x in others]):
+        t[...] = new
+    else:
+        revalue(storage, node)
+
+
 # What is done to each element in a step; as one operation each, so that a step has few.
 _FORMULAS: dict[str, Callable[..., Expr]] = {
     "averaged": lambda mean, g, keep, more: mean * keep + g * more,
@@ -112,7 +126,7 @@ def _operation(name: str, dtype: DType) -> Op:
 
 def _applied(name: str, x: Any, *others: Any) -> Any:
     """One of the formulas of tensors and numbers."""
-    return x._compute(_operation(name, x.dtype), x, *others)
+    return x._with(_operation(name, x.dtype), *others)
 
 
 def _kept(state: dict[str, Any], name: str, like: Any) -> Any:

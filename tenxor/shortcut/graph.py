@@ -132,7 +132,7 @@ def _visited(f: Function) -> None:
         return f.constant(I1, True)
 
     f.when_giving(~f.is_the(buffer, "None"), in_memory)
-    f.require(f.is_the(f.get(node, "Node.past"), "None"))
+    f.refuse(f.is_the(f.get(node, "Node.past"), "TRACED"))
     recipe, sources, offsets = (f.get(node, f"Node.{slot}") for slot in ("recipe", "sources", "offsets"))
 
     def meet(k: Value) -> None:

@@ -22,7 +22,7 @@ from ..pool import pool
 from ..realize import forgetting, lock, short_ways
 from ..spec import Made, Spec, spec_of
 from ..spec import forget as forget_made
-from ..storage import Element, Storage
+from ..storage import Element, Storage, Watched
 from ..tensor import Tensor
 from . import frames
 from .blocks import COUNTS
@@ -136,6 +136,9 @@ class ShortWay:
             "have_graph_framed": frames.have_graph_framed,
             "graphs": frames.graphs,
             "remember": remember,
+            "follow": nodes.follow,
+            "TRACED": nodes.TRACED,
+            "Watched": Watched,
             "Block": None,  # made below
         }
         objects, made = Objects(named), compiler()

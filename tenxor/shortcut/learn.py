@@ -15,7 +15,7 @@ from ..node import REINTERPRET, STORE, Node, Scalar, data
 from ..ops import OPS, Op
 from ..realize import realize
 from ..spec import EXACT, LARGEST_INT, Made, Spec, remember
-from ..storage import Element, Storage
+from ..storage import Element, Storage, Watched
 from ..tensor import Tensor
 from ..tensor.writing import broadcast_layout
 from .blocks import LARGEST
@@ -33,8 +33,7 @@ def learning(name: str, own: Callable[..., Any]) -> Callable[..., Any]:
 
     def method(*args: Any, **named: Any) -> Any:
         x, *given = (*args, *named.values())
-        plain = type(x) is Tensor and not any([type(t) is Tensor and t._has_past() for t in (x, *given)])
-        key = _key_of_call(given, named) if plain else None
+        key = _key_of_call(given, named) if type(x) is Tensor else None
         if key is None or key in x.spec.called.get(name, ()) or _passes(x.spec):
             return own(*args, **named)
         before, patience.value = patience.value, 1
@@ -181,7 +180,7 @@ def _passes(spec: Spec) -> bool:
 
 def _steps_of(tensors: Sequence[Tensor], found: Tensor) -> Made | None:
     """Nodes made of the operands' nodes and of numbers."""
-    if any([type(x.storage) is not Storage for x in (*tensors, found)]) or found.offset or _passes(found.spec):
+    if any([type(x.storage) not in (Storage, Watched) for x in (*tensors, found)]) or found.offset or _passes(found.spec):
         return None
     if any([x.storage.node.dtype is not x.dtype for x in tensors]):
         return None

@@ -152,11 +152,8 @@ def _with(f: Function) -> Value:
     def two() -> list[Value]:
         return [f.call("binary", POINTER, [x, given(1), given(0), f.constant(I1, False)])]
 
-    def three() -> list[Value]:
-        return [f.call("ternary", POINTER, [x, given(1), given(2), given(0)])]
-
     def more() -> list[Value]:
-        return f.choose(count.equals(3), three, lambda: [f.nothing()])
+        return [f.call("applied", POINTER, [given(0), x, args.at(1, POINTER), count - 1])]
 
     return f.choose(count.equals(1), one, lambda: f.choose(count.equals(2), two, more))[0]
 
@@ -270,6 +267,9 @@ def _element_holds(f: Function, x: Value, storage: Value, found: Value) -> Value
     held = list(f._held)
     spec = f.get(x, "Tensor.spec")
     f.require(f.get(found, "Tensor.spec").equals(spec))
+    made = f.get(found, "Tensor.storage")
+    has_none = lambda: f.is_the(f.get(f.get(made, "Storage.node"), "Node.past"), "None")  # noqa: E731
+    f.require(f.either(f.is_a(made, "Element"), has_none))
     f.require(f.get(spec, "Spec.shape").equals(f.the("()")))
     f.require(f.get(storage, "Element._dtype").equals(f.get(spec, "Spec.dtype")))
     number = f.made(f.call("only", POINTER, [found]))

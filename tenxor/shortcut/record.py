@@ -9,7 +9,7 @@ from ..backend.llvm.types import DOUBLE, I1, I64, POINTER, Type
 from ..dtypes import float64, int64
 from ..pending import HEAVY, LARGE, MAX_PENDING, SMALL
 from .function import Function
-from .objects import SIZE, Objects
+from .objects import ITEMS, SIZE, Objects
 
 FEW, MANY = 16, 32  # nodes of a graph that is computed as a whole because it keeps memory waiting
 
@@ -33,7 +33,7 @@ def write(module: Module, objects: Objects) -> None:
     _tensor(Function(module, objects, "tensor", [("node", POINTER), ("spec", POINTER)]))
     _of_numbers(Function(module, objects, "of_numbers", [(name, POINTER) for name in ("op", "recipe", "spec", "one", "other")]))
     _unary(Function(module, objects, "unary", [("x", POINTER), ("op", POINTER)]))
-    _ternary(Function(module, objects, "ternary", [("x", POINTER), ("y", POINTER), ("z", POINTER), ("op", POINTER)]))
+    _applied(Function(module, objects, "applied", [("op", POINTER), ("x", POINTER), ("others", POINTER), ("count", I64)]))
     _binary(Function(module, objects, "binary", [("x", POINTER), ("y", POINTER), ("op", POINTER), ("comes_last", I1)]))
 
 
@@ -89,8 +89,13 @@ def operand(f: Function, x: Value) -> Operand:
         is_element = f.is_a(storage, "Element")
         return f.both(is_element, lambda: f.is_the(f.get(storage, "Element._number"), "None"))
 
-    has_node = f.either(f.is_a(storage, "Storage"), was_a_number)
+    has_node = f.either(holds_a_node(f, storage), was_a_number)
     return Operand(*f.choose(has_node, a_node, a_number))
+
+
+def holds_a_node(f: Function, storage: Value) -> Value:
+    """Whether this is the storage of a node: of an element there may be none."""
+    return f.either(f.is_a(storage, "Storage"), lambda: f.is_a(storage, "Watched"))
 
 
 def found_made(f: Function, table: Value, op: Value, beside: Value) -> Value:
@@ -242,23 +247,36 @@ def beside_of(f: Function, y: Value) -> Operand:
     return Operand(*f.choose(f.is_the(kind, "Tensor"), lambda: list(operand(f, y)), number))
 
 
-def _ternary(f: Function) -> None:
-    """The pending result of an operation on a tensor and two more, which may be numbers."""
-    x, y, z, op = f.arguments
+def _applied(f: Function) -> None:
+    """The pending result of an operation on a tensor and some more, each a tensor or a number."""
+    op, x, others, count = f.arguments
     f.require(f.is_a(x, "Tensor"))
-    ask_all(f, x, y, z)
-    operands = (operand(f, x), beside_of(f, y), beside_of(f, z))
-    for its in operands:
-        f.hold(its.thing), f.hold(its.offset)
-    pair = f.tuple_of(f.own(operands[1].key), f.own(operands[2].key))
-    made = found_made(f, f.get(operands[0].key, "Spec.made"), op, pair)
-    for number in (y, z):
-        f.when(f.is_a(number, "int"), lambda number=number: within(f, number, made))  # type: ignore[misc]
+    ask_all(f, x)
+
+    def other(k: Value) -> Value:
+        return others.at(k, POINTER).load(POINTER)
+
+    f.each(count, lambda k: ask_all(f, other(k)))
+    keys = f.made(f.call("PyTuple_New", POINTER, [count]))
+    f.each(count, lambda k: f.at(keys, ITEMS).at(k, POINTER).store(f.own(beside_of(f, other(k)).key)))
+    first = operand(f, x).key
+    made = f.hold(found_made(f, f.get(first, "Spec.made"), op, keys))
+    f.each(count, lambda k: f.when(f.is_a(other(k), "int"), lambda: within(f, other(k), made)))
     recipe, spec = f.hold(f.get(made, "Made.recipe")), f.hold(f.get(made, "Made.spec"))
-    f.let_go(pair)
     dtypes = f.get(recipe, "Recipe.dtypes")
-    read = [as_source(f, its.thing, its.is_node, f.item(dtypes, k)) for k, its in enumerate(operands)]
-    sources, offsets = f.tuple_of(*read), f.tuple_of(*[its.offset for its in operands])
+    sources, offsets = (f.made(f.call("PyTuple_New", POINTER, [count + 1])) for _ in range(2))
+
+    def read(its: Operand, k: Value, key: Value) -> None:
+        """Making the one before may have had Python run, which may have made this another."""
+        f.require(its.key.equals(key))
+        f.at(offsets, ITEMS).at(k, POINTER).store(f.own(its.offset))
+        source = as_source(f, f.hold(its.thing), its.is_node, f.item(dtypes, k))
+        f.at(sources, ITEMS).at(k, POINTER).store(source)
+        f.keeps(source)
+
+    read(operand(f, x), f.number(0), first)
+    f.each(count, lambda k: read(beside_of(f, other(k)), k + 1, f.item(keys, k)))
+    f.let_go(keys, made)
     f.give(result(f, recipe, sources, offsets, spec))
 
 
@@ -298,7 +316,7 @@ def _pending(f: Function) -> None:
     """The node of a recipe. It takes over what it is given."""
     recipe, sources, offsets = [f.holding(x) for x in f.arguments]
     f.require(f.is_the(f.get(f.the("pool"), "Pool.pressed"), "False"))
-    count, heavy = f.local(I64, f.number(1)), f.local(I64, f.number(0))
+    count, heavy, has_past = f.local(I64, f.number(1)), f.local(I64, f.number(0)), f.local(I64, f.number(0))
     number = f.call("next", I64, [])
     first = f.local(I64, number)
 
@@ -306,8 +324,9 @@ def _pending(f: Function) -> None:
         source = f.item(sources, k)
 
         def a_node() -> None:
-            f.require(f.is_the(f.get(source, "Node.past"), "None"))
-            buffer = f.get(source, "Node.buffer")
+            past, buffer = f.get(source, "Node.past"), f.get(source, "Node.buffer")
+            f.refuse(f.is_the(past, "TRACED"))
+            has_past.store(has_past.load(I64) | (~f.is_the(past, "None")).cast("zext", I64))
 
             def waits() -> list[Value]:
                 count.store(count.load(I64) + f.integer(f.get(source, "Node.count")))
@@ -335,6 +354,7 @@ def _pending(f: Function) -> None:
     node = f.new("Node", recipe=recipe, sources=sources, offsets=offsets, count=numbers[0], first=numbers[1], heavy=numbers[2])
     for slot, value in (("buffer", "None"), ("_layouts", "None"), ("stored", "False"), ("past", "None"), ("retained", "0")):
         f.set(node, f"Node.{slot}", f.own(f.the(value)))
+    f.when(has_past.load(I64).differs(0), lambda: _have_followed(f, node))
     # A small result that much memory would wait for is computed at once.
     waits = f.both(weight >= HEAVY, lambda: weight >= nbytes * SMALL)
     patience = f.define(POINTER, "load ptr, ptr @patience")
@@ -358,6 +378,14 @@ def _pending(f: Function) -> None:
     f.when(waits, compute)
     f.keeps(node)
     f.give(node)
+
+
+def _have_followed(f: Function, node: Value) -> None:
+    """Have Python say what derivatives need to know of a new node; and whether it can have a value."""
+    answer = f.call("PyObject_CallOneArg", POINTER, [f.the("follow"), node])
+    f.refuse(f.is_null(answer))
+    f.drop(answer)
+    f.require(f.is_the(answer, "True"))
 
 
 def _tensor(f: Function) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..backend.llvm.builder import Module, Value
-from ..backend.llvm.types import DOUBLE, FLOAT, I1, I8, I16, I32, I64, POINTER, Type
+from ..backend.llvm.types import DOUBLE, FLOAT, I1, I8, I16, I32, I64, POINTER, Type, array
 from ..dtypes import boolean, float32, float64, int8, int16, int32, int64, uint8, uint16, uint32
 from .blocks import LARGEST
 from .compute import lock_is_free
@@ -71,7 +71,10 @@ def _set_masked(f: Function) -> None:
     f.require(f.is_the(f.get(chosen, "Spec.dtype"), "bool"))
     f.require(f.call("are_alike", I1, [f.get(spec, "Spec.shape"), f.get(chosen, "Spec.shape")]))
     f.refuse(f.is_a(value, "Tensor"))
-    found = f.made(f.call("ternary", POINTER, [mask, value, x, f.the("op where")]))
+    others = f.local(array(POINTER, 2))
+    others.store(value)
+    others.at(1, POINTER).store(x)
+    found = f.made(f.call("applied", POINTER, [f.the("op where"), mask, others, f.number(2)]))
     f.require(f.call("takes", I1, [x, found, mask]))
     f.let_go(found)
     f.give(f.own(f.the("None")))
