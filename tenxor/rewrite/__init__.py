@@ -1,13 +1,16 @@
 """What is computed, for speed, instead of what was written: nodes become nodes that give the same.
 
-A graph is what the user wrote. How it is computed is decided when a plan is made: here, by rules that look at one node and
-what it is made of. A rule knows shapes and layouts alone: neither where in memory a view begins, nor what else is in the graph,
-nor how many threads there are. So the bits of a result do not depend on when, and together with what, it is computed.
+A graph is what the user wrote. How it is computed is decided when a plan is made: here, by rules that look at one node and what it is
+made of. A rule knows shapes and layouts alone: neither where in memory a view begins, nor how many threads there are; and what else is
+in the graph only where the bits are the same either way. So those do not depend on when, and together with what, something is
+computed.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from ..node import Node
 from ..ops.reductions import Reduction
@@ -34,7 +37,9 @@ def rewritten(order: Sequence[Node]) -> dict[Node, Node]:
 
     now: dict[Node, Node] = {}
     changed = order
-    for rule in (product_in_blocks, _as_one):
+    readers = Counter(source for node in order for source in set(node.sources))
+    shared = {source for source, count in readers.items() if count > 1}
+    for rule in (partial(product_in_blocks, shared=shared), _as_one):
         changed, instead = _applied(rule, changed)
         if instead:
             now = {node: instead.get(other, other) for node, other in now.items()} | {

@@ -6,7 +6,7 @@ M. N. Rabe, C. Staats: Self-attention does not need O(n^2) memory, 2021 (arXiv:2
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from itertools import pairwise, product
 
 from ..layout import Layout
@@ -25,8 +25,10 @@ ALIKE = 64  # steps of which those that are not seen are left out together: so t
 _MULTIPLY = OPS["multiply"]
 
 
-def product_in_blocks(node: Node) -> list[Node] | None:
-    """A product with weights that are made of pairs, as a node that is computed in blocks; None for any other node."""
+def product_in_blocks(node: Node, shared: Set[Node]) -> list[Node] | None:
+    """A product with weights that are made of pairs, as a node that is computed in blocks; None for any other node, and where the weights
+    are few. What is `shared` others read, too.
+    """
     through, kept = node.layouts[0], len(node.shape)
     assert through is not None
     (products,) = node.sources
@@ -36,8 +38,8 @@ def product_in_blocks(node: Node) -> list[Node] | None:
         return None
     if through.ndim != kept + 1 or through != Layout.contiguous(products.shape):
         return None
-    rows = rows_of(node, products, 0) or rows_of(node, products, 1)
-    if rows is None:
+    rows = rows_of(node, products, 0, shared) or rows_of(node, products, 1, shared)
+    if rows is None or rows.weights.size * rows.weights.dtype.itemsize <= BLOCK_BYTES:
         return None
     places = list(_places(rows, products.shape, node.dtype.itemsize, steps_seen(rows)))
     if len(places) < 2:

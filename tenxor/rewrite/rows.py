@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
+
 from ..layout import Layout
 from ..node import Node, Scalar
 from ..ops.reductions import Reduction
@@ -31,8 +33,10 @@ class Rows(NamedTuple):
         return _further(node, self.axes)
 
 
-def rows_of(node: Node, products: Node, side: int) -> Rows | None:
-    """What one side of a product makes of pairs of rows and steps, row by row; None if it does not."""
+def rows_of(node: Node, products: Node, side: int, shared: Set[Node] = frozenset()) -> Rows | None:
+    """What one side of a product makes of pairs of rows and steps, row by row; None if it does not. What others read, too, and has a row
+    but no steps, is there for all rows anyway, and is not made again.
+    """
     weights, through, other = products.sources[side], products.layouts[side], products.layouts[1 - side]
     if through is None or other is None or not is_made(weights, Reduction):
         return None
@@ -43,7 +47,7 @@ def rows_of(node: Node, products: Node, side: int) -> Rows | None:
     row = axes[-2]
     if other.strides[row] or (other.tables is not None and other.tables[row] is not None):
         return None
-    found = _depending(node, products, row, steps)
+    found = _depending(node, products, row, steps, shared)
     if found is None:
         return None
     order = _ordered(node, found)
@@ -54,7 +58,7 @@ def rows_of(node: Node, products: Node, side: int) -> Rows | None:
     return Rows(order, found, weights, tuple([a for a in axes[:-2] if a >= 0]), row, steps)
 
 
-def _depending(node: Node, products: Node, row: int, steps: int) -> dict[Node, Axes] | None:
+def _depending(node: Node, products: Node, row: int, steps: int, shared: Set[Node]) -> dict[Node, Axes] | None:
     """The axes of all that depends on the rows; None if that is too much. What is read in two ways is left as it is."""
     apart: set[Node] = set()
     while len(apart) <= MOST:
@@ -62,9 +66,13 @@ def _depending(node: Node, products: Node, row: int, steps: int) -> dict[Node, A
         twice = _propagate(found, products, apart, row, steps)
         if len(found) > 2 * MOST:
             return None
-        if twice is None:
+        if twice is not None:
+            apart.add(twice)
+            continue
+        there = {n for n in found if n in shared and steps not in found[n] and steps not in _further(n, found)}
+        if not there:
             return {n: axes for n, axes in found.items() if row in axes}
-        apart.add(twice)
+        apart |= there
     return None
 
 

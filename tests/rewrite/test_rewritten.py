@@ -6,6 +6,7 @@ import gc
 import weakref
 
 import numpy as np
+import pytest
 
 import tenxor as tx
 from tenxor.kernel.fuse import pending
@@ -13,7 +14,9 @@ from tenxor.layout import Layout
 from tenxor.node import Node
 from tenxor.ops import OPS
 from tenxor.ops.reductions import REDUCTIONS
-from tenxor.rewrite import rewritten
+from tenxor.realize import forget
+from tenxor.rewrite import attention, rewritten
+from tenxor.rewrite.blocks import Blocks
 
 LARGE = 1 << 18
 
@@ -71,3 +74,38 @@ def test_a_plan_keeps_nothing_that_it_was_made_for() -> None:
     kept = made()
     gc.collect()
     assert [ref() for ref in kept] == [None, None]
+
+
+def _classifier(shared: bool, classes: int) -> tuple[list[Node], Node]:
+    """All that waits for what looks like attention: weights over classes made of hidden rows, times the classes' vectors."""
+    x, w, v = (tx.ones(shape, dtype=tx.float32).realize() for shape in ((1024, 64), (64, 256), (classes, 256)))
+    hidden = tx.relu(x @ w)
+    found = tx.softmax(hidden @ v.T) @ v
+    roots = [found.storage.node, *([(hidden * 2.0).storage.node] if shared else [])]
+    return pending(roots), found.storage.node
+
+
+def test_few_weights_are_not_made_block_by_block() -> None:
+    order, root = _classifier(False, 10)  # 40 KB, though the products are 10 MB
+    assert not isinstance(rewritten(order).get(root, root).op, Blocks)
+
+
+def test_rows_that_others_read_too_are_not_made_again() -> None:
+    for shared in (False, True):
+        order, root = _classifier(shared, 1100)
+        blocks = rewritten(order)[root]
+        assert isinstance(blocks.op, Blocks)
+        hidden = next(n for n in order if n.op is OPS["relu"])
+        assert (hidden in blocks.sources) is shared
+
+
+def test_bits_are_those_without_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    q, k, v = (tx.asarray(np.random.default_rng(seed).normal(size=(2, 700, 40)).astype(np.float32)) for seed in range(3))
+    for causal in (False, True):
+        found = []
+        for limit in (1 << 16, 1 << 40):
+            monkeypatch.setattr(attention, "BLOCK_BYTES", limit)
+            forget()
+            found.append(tx.scaled_dot_product_attention(q, k, v, is_causal=causal).to_numpy().tobytes())
+        forget()
+        assert found[0] == found[1]
