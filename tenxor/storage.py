@@ -6,16 +6,16 @@ keeps seeing what was there when it was made, whatever is written later and what
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from .dtypes import DType, Number, bfloat16, decoded
-from .late import Late
 from .memory import allocate
 from .node import Node, data
 from .realize import lock, realize
 
-_watching = Late("tenxor.derivatives.watched")
+# What a watched storage holds when a node is written to it: `derivatives/watched.py` says it.
+watching: list[Callable[[Storage, Node], Node]] = []
 
 
 class Storage:
@@ -77,7 +77,7 @@ _node: Any = Storage.__dict__["node"]  # the slot
 
 
 def _write_watched(storage: Storage, node: Node) -> None:
-    _node.__set__(storage, _watching.written(storage, node))
+    _node.__set__(storage, watching[0](storage, node))
 
 
 class Watched(Storage):

@@ -68,7 +68,7 @@ class Past:
         kept: list[Kept] = []
         for s, needed in zip(sources, needs.sources):  # noqa: B905  # one for each
             if type(s) is not Node:
-                kept.append(s)  # type: ignore[arg-type]
+                kept.append(s)
             elif not needed:
                 past: Any = s.past
                 kept.append(None if type(past) is not Past else s if past.reads_result else past)

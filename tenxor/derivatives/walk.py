@@ -8,9 +8,11 @@ stretches consist.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from typing import Any
 
 from ..node import PLACEHOLDER, Node, Recipe, Scalar, next_number, recipe_of, watchers
-from ..pending import MAX_PENDING, bounded
+from ..pending import MAX_PENDING
+from ..realize import realize
 from ..records import NamedTuple
 from .adjoint import Part, Placed, seen_of, total
 from .again import made_again
@@ -40,19 +42,35 @@ def walk(parts: Parts, graph: Graph, asked: Collection[Past], told: Told, left: 
     """Go through a graph. Those that are `asked` about are `told` their cotangents, which may be replaced; each is `left` when those
     of what it was made of are known.
     """
-    flushed = next_number()
+    waiting: list[Node] = []  # cotangents that were told, and may not be computed yet
+
+    def noted(past: Past, g: Seen) -> Seen:
+        waiting.append(g.node)
+        return told(past, g)
+
+    computed = next_number()
     for stretch in _stretches(graph):
         if len(stretch) > 1:
-            _through(stretch, parts, graph, asked, told)
+            _through(stretch, parts, graph, asked, noted)
         elif stretch[0] in parts:
-            _pass(stretch[0], parts, graph, asked, told)
+            _pass(stretch[0], parts, graph, asked, noted)
         for past in stretch:
             graph.nodes.pop(past, None)
             left(past)
-        if next_number() - flushed > MAX_WAITING:
-            for waiting in list(parts.values())[-1:]:
-                bounded(seen_of(waiting[-1]).node)
-            flushed = next_number()
+        if next_number() - computed > MAX_WAITING:
+            _compute(parts, waiting)
+            computed = next_number()
+
+
+def _compute(parts: Parts, waiting: list[Node]) -> None:
+    """Compute all cotangents that are known so far, those of each past added up: so what they were made of can go."""
+    for past, its in parts.items():
+        total_so_far = _total(its, past.recipe)
+        its[:] = [total_so_far]
+        waiting.append(total_so_far.node)
+    if not any([node.traced for node in waiting]):
+        realize(*waiting)
+    waiting.clear()
 
 
 def _stretches(graph: Graph) -> Iterator[list[Past]]:
@@ -155,7 +173,7 @@ class Outline:
                 is_given = type(kept) is Node or type(kept) is Scalar
                 sources.append(other(kept) if is_given else twins.get(past_of(kept)))
             twins[past] = Past(past.recipe, tuple(sources), past.offsets)
-        nodes = {twins[past]: other(self.nodes[past]) for past in self.stretch if past in self.nodes}
+        nodes: dict[Past, Any] = {twins[past]: other(self.nodes[past]) for past in self.stretch if past in self.nodes}
         parts: Parts = {}
         for past, part in self.parts:
             seen = Seen(other(seen_of(part).node), seen_of(part).layout)  # type: ignore[arg-type]

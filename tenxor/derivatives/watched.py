@@ -10,15 +10,18 @@ from __future__ import annotations
 from weakref import WeakKeyDictionary
 
 from ..node import Node, data, tracking, writes
-from ..storage import Element, Storage, Watched, WatchedElement
+from ..storage import Element, Storage, Watched, WatchedElement, watching
 from .past import Past, Watch, leaf, past_of, twin
 
 _leaves: WeakKeyDictionary[Storage, Past] = WeakKeyDictionary()
 
 
-def written(storage: Storage, node: Node) -> Node:
+def _written(storage: Storage, node: Node) -> Node:
     """What a watched storage holds when a node is written to it: a write that is not tracked gives its leaf another value."""
     return _as_leaf(node, _leaves[storage]) if node.past is None and not tracking.get() else node
+
+
+watching.append(_written)
 
 
 def revalue(storage: Storage, node: Node) -> None:

@@ -19,6 +19,7 @@ from ..functions.differentiation import no_grad
 from ..node import is_pinned
 from ..ops import Op, custom
 from ..ops.expr import Arg, Expr, call
+from ..pending import MAX_PENDING
 from ..realize import realize
 from ..tensor import Tensor
 
@@ -60,14 +61,20 @@ class Optimizer:
     def step(self) -> None:
         """Move the parameters that have a gradient, in place."""
         self.steps += 1
+        gradients = [t.grad for t in self.parameters]
+        waiting = [g.storage.node for g in gradients if g is not None]
+        if max([node.count for node in waiting], default=0) > MAX_PENDING // 2:
+            realize(*waiting)  # together, before what is made of one is more than may wait, and that one is computed by itself
+        del waiting  # who else holds a node is counted
         with no_grad():
-            states = iter(self.state)
+            states = iter(zip(self.state, gradients, strict=True))
             for group in self.groups:
                 for t in group["params"]:
-                    state, gradient = next(states), t.grad
+                    state, gradient = next(states)
                     if gradient is not None:
                         _put(t, self._update(t, gradient, state, group), (gradient, *state.values()))
             kept = [x for state in self.state for x in state.values()]
+            del gradients
         realize(*[x.storage.node for x in (*self.parameters, *kept)])
 
     def _update(self, x: Any, gradient: Any, state: dict[str, Any], group: Mapping[str, Any]) -> Any:

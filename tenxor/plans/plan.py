@@ -15,10 +15,12 @@ from ..ops import OPS, Op
 from ..ownership import NOBODY
 from ..rewrite import rewritten
 from ..rewrite.blocks import Blocks
+from ..sizes import int_of
 from ..target import Target
 from .blockwise import Blockwise, first_block
 from .call import Call
 from .lowering import Lowering
+from .ordering import ordered
 from .pattern import Pattern, stand_ins
 from .steps import Plan, Step
 
@@ -61,6 +63,8 @@ def outlined(pattern: Pattern, nodes: Sequence[Node]) -> Plan:
     for node in kernels:
         whole = wholes.get(node, number_of[node])
         steps.append(_make_step(node, lowering, number_of, scalars, whole, nodes[whole]))
+    nbytes = {k: int_of(node.size) * node.dtype.itemsize for node, k in number_of.items()}
+    steps = ordered(steps, nbytes, frozenset(pattern.roots))
     _plan_memory(steps, _readers(order, inlined, number_of))
     watched = sorted({k for step in steps for _, readers in step.donors for k in readers}.union(costly))
     read = Counter(number_of[source] for n in order for source in n.sources if type(source) is Node)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence, Set
 from functools import partial
-from typing import Protocol
+from typing import Any, Protocol
 
 from ..backend import backend
 from ..backend.interface import Given
@@ -17,6 +17,7 @@ from ..errors import MetOutOfRange
 from ..layout import Table
 from ..memory import Buffer
 from ..ownership import NOBODY, sole
+from ..records import NamedTuple
 from ..target import Target
 
 allocate = backend().allocate
@@ -43,7 +44,7 @@ class Cell:
         self.buffer = buffer
 
 
-_DONE = Cell(allocate(0))  # stands in the list of cells for one that is not needed any more
+DONE = Cell(allocate(0))  # stands in the list of cells for one that is not needed any more
 
 
 class Filling(Protocol):
@@ -73,6 +74,19 @@ class Filling(Protocol):
     def run(self) -> Callable[..., bool]: ...
 
 
+class Short(NamedTuple):
+    """How machine code runs steps of a plan (`shortcut/running.py`), and for each where a run of such steps ends that begins with it; 0 if
+    it is none.
+    """
+
+    frame: bytes
+    ends: list[int]
+
+
+# What runs steps of a plan from one on and up to another: the number of the first that it did not run. And what says how.
+short_runs: list[tuple[Callable[[bytes, list[Any], list[int], list[Any], int, int], int], Callable[[Plan], Short]]] = []
+
+
 class Plan:
     """Steps in their order, planned for a target. They fill cells; `more` of these are the plan's own, after those that are given.
 
@@ -81,7 +95,7 @@ class Plan:
     stored the next time if others can read them, and so may ask for them again.
     """
 
-    __slots__ = ("costly", "inlined", "more", "reads", "steps", "target", "watched")
+    __slots__ = ("costly", "inlined", "more", "reads", "short", "steps", "target", "watched")
 
     def __init__(
         self,
@@ -95,6 +109,7 @@ class Plan:
     ) -> None:
         self.target, self.more = target, more
         self.steps, self.inlined, self.costly, self.watched, self.reads = steps, inlined, costly, watched, reads
+        self.short: Short | None = None
 
     @property
     def table_bytes(self) -> int:
@@ -108,11 +123,29 @@ class Plan:
     def run(self, given: Given, others: Set[int] = NOBODY) -> None:
         """Fill the cells that steps fill. Others can read those of the watched ones that have the numbers `others`."""
         for k in self.inlined:
-            given.nodes[k] = _DONE  # what it reads may have no other reader
+            given.nodes[k] = DONE  # what it reads may have no other reader
         if self.more:
             given.nodes += [Cell() for _ in range(self.more)]
-        for step in self.steps:
-            step.run(given, others)
+        if short_runs and len(self.steps) > 1:
+            self._run_shortly(given, others)
+        else:
+            for step in self.steps:
+                step.run(given, others)
+
+    def _run_shortly(self, given: Given, others: Set[int]) -> None:
+        """The same, some of them by machine code."""
+        run, short_of = short_runs[0]
+        if self.short is None:
+            self.short = short_of(self)
+        frame, ends = self.short
+        number = 0
+        while number < len(ends):
+            end = ends[number]
+            if end:
+                number = run(frame, given.nodes, given.offsets, given.scalars, number, end)
+            if not end or number < end:
+                self.steps[number].run(given, others)
+                number += 1
 
 
 class Step:
@@ -178,9 +211,9 @@ class Step:
                 self.fill(cell, out, given)
             cell.settle(out)
         for k in self.last:
-            cells[k] = _DONE
+            cells[k] = DONE
         if donor is not None:
-            cells[donor] = _DONE  # written over, so nobody reads it; if it kept its memory, the next store would copy
+            cells[donor] = DONE  # written over, so nobody reads it; if it kept its memory, the next store would copy
 
     def donor(self, cells: Sequence[Holder], others: Set[int]) -> int | None:
         """The number of a cell that donates its memory to the result, as nobody else can read it any more."""

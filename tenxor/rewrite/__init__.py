@@ -38,7 +38,7 @@ def rewritten(order: Sequence[Node]) -> dict[Node, Node]:
     now: dict[Node, Node] = {}
     changed = order
     readers = Counter(source for node in order for source in set(node.sources))
-    shared = {source for source, count in readers.items() if count > 1}
+    shared = {source for source, count in readers.items() if count > 1 and type(source) is Node}
     for rule in (partial(product_in_blocks, shared=shared), _as_one):
         changed, instead = _applied(rule, changed)
         if instead:

@@ -20,6 +20,7 @@ def write(module: Module, objects: Objects) -> None:
     _lies_in_order(Function(module, objects, "lies_in_order", [("source", POINTER)], I1))
     _computed(Function(module, objects, "computed", [("node", POINTER)], I1))
     _computed_alone(Function(module, objects, "computed_alone", [("node", POINTER)], I1))
+    _buffer_of(Function(module, objects, "buffer_of", [("nbytes", POINTER)]))
     _buffer(Function(module, objects, "new_buffer", [("recipe", POINTER)]))
     _launch(Function(module, objects, "launch", [(name, POINTER) for name in ("frame", "sources", "offsets", "out")], I1))
     _run(Function(module, objects, "run", [("node", POINTER), ("out", POINTER)], I1))
@@ -142,9 +143,13 @@ def frame_of(f: Function, node: Value, reads: Value) -> Value:
 def _buffer(f: Function) -> None:
     """A buffer for the result of a recipe."""
     (recipe,) = f.arguments
-    nbytes = f.get(recipe, "Recipe.nbytes")
+    f.give(f.call("buffer_of", POINTER, [f.own(f.get(recipe, "Recipe.nbytes"))]))
+
+
+def _buffer_of(f: Function) -> None:
+    """A buffer of so many bytes, a number that it takes over."""
+    nbytes = f.holding(f.arguments[0])
     block = f.made(f.call("lend", POINTER, [f.integer(nbytes)]))
-    f.hold(nbytes)
     address = f.hold(f.at(block, NUMBER).load(POINTER))
     buffer = f.new("Buffer", owner=block, address=address, nbytes=nbytes)
     for slot, value in (("pins", "0"), ("frozen", "False"), ("_typed", "None"), ("_typed_as", "None")):

@@ -7,7 +7,7 @@ many bytes further on.
 That of a graph says how many nodes are looked at for other owners, and how many kernels there are; then of each such node its number, its
 owners within the graph, and whether it is inlined; then each kernel as above, with two more numbers before its arguments: which node it
 computes, and of how many bytes if that is not the last one. Its arguments are of nodes, offsets and scalars of the graph, as
-`plans/pattern.py` numbers them.
+`plans/pattern.py` numbers them. So are those of a plan, whose frame begins with where each step does (`running.py`).
 """
 
 from __future__ import annotations
@@ -23,12 +23,13 @@ from ..ops.reductions import REDUCTIONS
 from ..plans.call import Call
 from ..plans.general import plan_for
 from ..plans.pattern import Pattern, of_one, pattern_of
-from ..plans.steps import Plan
+from ..plans.steps import Plan, Short, Step
 from ..realize import lock, plan_of
 from .blocks import LARGEST
 
 LITERAL, RESULT, MEMORY, FLOAT, SIGNED, UNSIGNED, FLAG, SCRATCH = range(8)
-HEAD, STEP, LOOK, EACH = 3, 5, 3, 5  # integers: of a node's kernel, of one of a graph, of a node that is looked at, of an argument
+# Integers: of a node's kernel, of one of a graph, of one of a plan, of a node that is looked at, of an argument.
+HEAD, STEP, PLANNED, LOOK, EACH = 3, 5, 8, 3, 5
 ALONE = 1 << 14  # bytes up to which a node is computed by a kernel of its own
 MOST = 128  # arguments
 MOST_STEPS = 16  # kernels of a graph
@@ -195,27 +196,55 @@ def _frame_of_graph(pattern: Pattern, plan: Plan) -> bytes:
         for k in numbers:
             words += (k, owners[id(pattern.nodes[k])], is_inlined)
     for step in plan.steps:
-        call = step.filling
-        if not isinstance(call, Call) or step.over is not None or step.nbytes > LARGEST:
+        call, rows = step.filling, _rows_of(step)
+        if rows is None or not isinstance(call, Call) or call.work >= compiler().target.sharing.share:
             return NEVER
-        own, kernel = call.arguments, call.compiled.kernel
-        if not hasattr(call.compiled, "address"):  # another back end's
-            return NEVER
-        if own.work >= compiler().target.sharing.share or any([imag for _, imag in own.scalars]):
-            return NEVER
-        itemsizes = [operand.dtype.itemsize for operand in kernel.operands]
-        rows = [
-            (MEMORY, k, at, itemsize, more * itemsize)
-            for (k, at, more), itemsize in zip([(step.number, *own.out), *own.sources], itemsizes, strict=False)
-        ]
-        rows += [(FLAG, 0, 0, 0, 0)] * call.flagged
-        rows += [(LITERAL, 0, 0, 0, table.offsets.ctypes.data) for table in own.tables]
-        rows += [(_KIND_OF.get(dtype.kind, SIGNED), k, 0, 0, 0) for (k, _), dtype in zip(own.scalars, kernel.scalars, strict=True)]
-        rows += [(LITERAL, 0, 0, 0, size) for size in own.sizes]
-        if own.scratch:
-            rows += [(SCRATCH, 0, 0, 0, own.scratch), (LITERAL, 0, 0, 0, own.scratch)]
-        if len(rows) > MOST or own.scratch > LARGEST:
-            return NEVER
-        words += (call.compiled.address, own.split, len(rows), step.number, 0 if step.number == last else step.nbytes)
+        number, nbytes = step.number, 0 if step.number == last else step.nbytes
+        words += (call.compiled.address, call.arguments.split, len(rows), number, nbytes)  # type: ignore[attr-defined]
         words += [word for row in rows for word in row]
     return struct.pack(f"={len(words)}q", *words)
+
+
+def _rows_of(step: Step, out: int = MEMORY) -> list[tuple[int, ...]] | None:
+    """The arguments of a step's kernel; None if it is not run by a frame, whoever waits for it."""
+    call = step.filling
+    if not isinstance(call, Call) or step.over is not None or step.nbytes > LARGEST:
+        return None
+    own, kernel = call.arguments, call.compiled.kernel
+    if not hasattr(call.compiled, "address") or any([imag for _, imag in own.scalars]):  # another back end has no addresses
+        return None
+    itemsizes = [operand.dtype.itemsize for operand in kernel.operands]
+    rows: list[tuple[int, ...]] = [
+        (MEMORY, k, at, itemsize, more * itemsize)
+        for (k, at, more), itemsize in zip([(step.number, *own.out), *own.sources], itemsizes, strict=False)
+    ]
+    rows[0] = (out, *rows[0][1:])
+    rows += [(FLAG, 0, 0, 0, 0)] * call.flagged
+    rows += [(LITERAL, 0, 0, 0, table.offsets.ctypes.data) for table in own.tables]
+    rows += [(_KIND_OF.get(dtype.kind, SIGNED), k, 0, 0, 0) for (k, _), dtype in zip(own.scalars, kernel.scalars, strict=True)]
+    rows += [(LITERAL, 0, 0, 0, size) for size in own.sizes]
+    if own.scratch:
+        rows += [(SCRATCH, 0, 0, 0, own.scratch), (LITERAL, 0, 0, 0, own.scratch)]
+    return rows if len(rows) <= MOST and own.scratch <= LARGEST else None
+
+
+def frame_of_plan(plan: Plan) -> Short:
+    """How machine code runs steps of a plan."""
+    sharing = plan.target.sharing
+    starts: list[int] = []
+    words: list[int] = []
+    for step in plan.steps:
+        call, rows = step.filling, _rows_of(step, RESULT)
+        starts.append(8 * (len(plan.steps) + len(words)))
+        alone = call is not None and (call.work < sharing.share or (plan.target.threads == 1 and call.work < sharing.first))
+        if rows is None or not isinstance(call, Call) or not alone or call.flagged or step.donors or step.irrevocable:
+            starts[-1] = -1
+            continue
+        own = call.arguments
+        words += (call.compiled.address, own.split, len(rows), step.number)  # type: ignore[attr-defined]
+        words += (step.nbytes, call.work >= sharing.hold_lock, own.scratch, len(step.last), *step.last)
+        words += [word for row in rows for word in row]
+    ends = [0] * (len(starts) + 1)  # of each run of those that it can
+    for k in reversed(range(len(starts))):
+        ends[k] = 0 if starts[k] < 0 else ends[k + 1] or k + 1
+    return Short(struct.pack(f"={len(starts) + len(words)}q", *starts, *words), ends[:-1])

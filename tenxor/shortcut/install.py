@@ -18,6 +18,7 @@ from ..memory import Buffer
 from ..node import Node, Recipe, Scalar
 from ..ops import OPS, Op
 from ..pending import remember
+from ..plans.steps import DONE, Cell, short_runs
 from ..pool import pool
 from ..realize import forgetting, lock, short_ways
 from ..spec import Made, Spec, spec_of
@@ -32,7 +33,10 @@ from .learn import FALSE, TRUE, compute_if_small, learn_masked_write, learn_writ
 from .methods import METHODS, Kind, Method, module, operations, symbol_of
 from .objects import Objects
 
-FUNCTIONS = ("look_up", "next_number", "python_computed", "python_computed_alone", "block_dies", "block_shows", "release_blocks")
+FUNCTIONS = (
+    *("look_up", "next_number", "python_computed", "python_computed_alone", "run_steps"),
+    *("block_dies", "block_shows", "release_blocks"),
+)
 DATA = ("objects", "counts", "numbered", "patience")
 
 
@@ -139,6 +143,8 @@ class ShortWay:
             "follow": nodes.follow,
             "TRACED": nodes.TRACED,
             "Watched": Watched,
+            "Cell": Cell,
+            "DONE": DONE,
             "Block": None,  # made below
         }
         objects, made = Objects(named), compiler()
@@ -154,6 +160,7 @@ class ShortWay:
         ctypes.c_int64.from_address(self.library["patience"]).value = ctypes.addressof(patience)
         self.counts = (ctypes.c_int64 * COUNTS).from_address(self.library["counts"])
         self.computed = [self._function(f"python_{name}", Kind.ONE) for name in ("computed", "computed_alone")]
+        self.run_steps = self._function("run_steps", Kind.SOME)
         self.look_up = self._function("look_up", Kind.ONE)
         self.release = ctypes.PYFUNCTYPE(None)(self.library["release_blocks"])
         self.methods = {m.name: self._method(m) for m in METHODS}
@@ -207,11 +214,13 @@ class ShortWay:
         pool.release_small = self.release
         pool.relieved()
         short_ways[:] = self.computed
+        short_runs[:] = [(self.run_steps, frames.frame_of_plan)]
         forgetting[:] = [frames.forget, forget_made]
 
     def remove(self) -> None:
         """Put Python's own back. Blocks that are lent stay so."""
         short_ways.clear()
+        short_runs.clear()
         for name in self.methods:
             if name in self.inherited:
                 delattr(Tensor, name)

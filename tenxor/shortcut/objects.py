@@ -16,12 +16,13 @@ from types import MemberDescriptorType
 from ..dtypes import DType
 from ..memory import Buffer
 from ..node import Node, Recipe, Scalar
+from ..plans.steps import Cell
 from ..pool import Pool
 from ..spec import Made, Spec
 from ..storage import Element, Storage
 from ..tensor import Tensor
 
-CLASSES = (DType, Buffer, Node, Recipe, Scalar, Pool, Made, Spec, Storage, Element, Tensor)
+CLASSES = (DType, Buffer, Node, Recipe, Scalar, Pool, Made, Spec, Storage, Element, Tensor, Cell)
 
 
 def words_of(x: object, size: int) -> list[int]:

@@ -1,0 +1,63 @@
+"""Ways back through many operations: in stretches that are made again, with hooks between, and computed now and then."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tenxor as tx
+
+
+def _recurrence(steps: int, hooked: int = -1) -> tuple[list[Any], list[Any]]:
+    """The gradients of a long recurrence by its weights and its first state, and that by hand."""
+    rng = np.random.default_rng(5)
+    w0, h0 = rng.uniform(-0.4, 0.4, (5, 5)), rng.uniform(-1, 1, (3, 5))
+    w, h = tx.asarray(w0).requires_grad_(), tx.asarray(h0).requires_grad_()
+    state = h
+    for k in range(steps):
+        state = (state @ w + state).tanh()
+        if k == hooked:
+            state.register_hook(lambda g: g * 2.0)
+    (state * state).sum().backward()
+    found = [w.grad.to_numpy(), h.grad.to_numpy()]
+    states = [h0]
+    for _ in range(steps):
+        states.append(np.tanh(states[-1] @ w0 + states[-1]))
+    g, total = 2 * states[-1], np.zeros_like(w0)
+    for k in reversed(range(steps)):
+        if k == hooked:
+            g = g * 2
+        inner = g * (1 - states[k + 1] ** 2)
+        total += states[k].T @ inner
+        g = inner @ w0.T + inner
+    return found, [total, g]
+
+
+@pytest.mark.parametrize("steps", [1, 3, 63, 64, 65, 130, 700])
+def test_long_ways_back(steps: int) -> None:
+    """Of one stretch and of several, with all that waits computed now and then, and made again."""
+    for _ in range(2):
+        found, wanted = _recurrence(steps)
+        for a, b in zip(found, wanted, strict=True):
+            assert np.allclose(a, b, 1e-9, 1e-12)
+
+
+@pytest.mark.parametrize("hooked", [0, 40, 99])
+def test_hooks_in_the_midst_of_a_long_way(hooked: int) -> None:
+    found, wanted = _recurrence(100, hooked)
+    for a, b in zip(found, wanted, strict=True):
+        assert np.allclose(a, b, 1e-9, 1e-12)
+
+
+def test_the_same_way_with_other_things_given() -> None:
+    """What was made of one stretch serves for others that only look alike: other numbers, and one tensor twice."""
+    for exponent in (2.0, 3.0, 2.0):
+        for twice in (False, True, False):
+            x = tx.asarray([0.5, 1.5]).requires_grad_()
+            y = x if twice else tx.asarray([2.0, 3.0]).requires_grad_()
+            ((x * y) ** exponent).sum().backward()
+            a, b = x.detach().to_numpy(), y.detach().to_numpy()
+            wanted = exponent * (a * b) ** (exponent - 1) * b * (2 if twice else 1)
+            assert np.allclose(x.grad.to_numpy(), wanted)

@@ -1,0 +1,123 @@
+"""What derivatives follow takes the short way as other tensors do, and nothing of its past is lost on it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tenxor as tx
+from tenxor import shortcut
+from tenxor.dtypes import float64
+from tenxor.errors import TenxorError
+from tenxor.ops import custom
+from tenxor.ops.expr import Arg
+from tenxor.tensor.core import Core
+
+TIMES = 4  # what is met for the first time takes the long way
+
+PROGRAMS: dict[str, Callable[[Any, Any], Any]] = {
+    "operators": lambda x, y: (x * y - 2.0 / (y + 3.0)).exp() + 1.0,
+    "numbers first": lambda x, y: 2.0 - (3.0 * x) / (1.0 + y * y),
+    "methods": lambda x, y: (x * x).mean(axis=1, keepdims=True) + y.sum(axis=0).sqrt(),
+    "views": lambda x, y: x.T[1:, ::2].reshape(-1) * y[0, 0] + y[:2, 1:].mT.flatten()[:1],
+    "products": lambda x, y: (x @ y.mT).tanh() @ tx.ones((3, 2)),
+    "three": lambda x, y: tx.where(x > y, x * 2.0, y * y),
+    "a known element": lambda x, y: x * y.detach()[1, 1] + y[1, 1],
+    "an element in place": lambda x, y: _element_in_place(x, y),
+    "in place": lambda x, y: _in_place(x, y),
+    "masked": lambda x, y: _masked(x, y),
+    "untracked between": lambda x, y: _untracked_between(x, y),
+}
+
+
+def _element_in_place(x: Any, y: Any) -> Any:
+    e = tx.asarray([1.0, 2.0])[1]
+    e += (x * y).sum()
+    return e * x
+
+
+def _in_place(x: Any, y: Any) -> Any:
+    z = x * 1.0
+    z += y
+    z[0] *= y[1]
+    z[1:] = z[:-1] * 0.5
+    return z
+
+
+def _masked(x: Any, y: Any) -> Any:
+    z = x + y
+    z[z.detach() > 1.0] = 0.5
+    return z
+
+
+def _untracked_between(x: Any, y: Any) -> Any:
+    with tx.no_grad():
+        weight = (x + y).abs()
+    assert not weight.requires_grad
+    return x * weight + y
+
+
+def values(program: Callable[[Any, Any], Any]) -> list[bytes]:
+    """The result and both gradients, to the bit."""
+    rng = np.random.default_rng(7)
+    x, y = (tx.asarray(rng.uniform(0.5, 1.5, (3, 4))).requires_grad_() for _ in range(2))
+    found = program(x, y)
+    found.sum().backward()
+    return [t.to_numpy().tobytes() for t in (found, x.grad, y.grad)]
+
+
+@pytest.mark.parametrize("name", list(PROGRAMS))
+def test_values_and_gradients_are_those_of_the_long_way(name: str) -> None:
+    found = [values(PROGRAMS[name]) for _ in range(TIMES)]
+    with shortcut.aside():
+        assert found == [values(PROGRAMS[name])] * TIMES
+
+
+def test_operations_on_what_requires_a_gradient_run_no_method_of_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    if shortcut.state != "on":
+        shortcut.start()
+    assert shortcut.state == "on"
+    x = tx.asarray(np.linspace(0.1, 1.0, 12).reshape(3, 4)).requires_grad_()
+
+    def program() -> Any:
+        y = (x * 2.0 + x.exp()).sum(axis=0)
+        return (y @ x.mT).sqrt()
+
+    for _ in range(TIMES):
+        program()
+    asked: list[object] = []
+    own = Core._compute.__func__  # type: ignore[attr-defined]
+    monkeypatch.setattr(Core, "_compute", classmethod(lambda cls, op, *x: asked.append(op) or own(cls, op, *x)))
+    found = program()
+    assert asked == [] and found.requires_grad
+    found.sum().backward()
+    assert x.grad is not None
+
+
+def test_an_operation_on_many() -> None:
+    """With any number of tensors and numbers beside it, in any order and of any kind, each time as the first time."""
+    formula = Arg(0, float64) * Arg(1, float64) + Arg(2, float64) * Arg(3, float64) - Arg(4, float64)
+    op = custom("many", formula, (float64,) * 5)
+    t = tx.asarray(np.arange(1.0, 7.0).reshape(2, 3))
+    each = (t, t[0], t.T.reshape(2, 3), 2.5, 3, -1, t[1, 2], tx.asarray(2.0), tx.zeros((0, 3)))
+    rng = np.random.default_rng(3)
+    for _ in range(60):
+        others = [each[k] for k in rng.integers(0, len(each) - 1, 4)]
+        numbers = [x.to_numpy() if isinstance(x, tx.Tensor) else x for x in others]
+        a, b, c, d = numbers
+        for _ in range(TIMES):
+            found = t._with(op, *others)
+            assert np.array_equal(found.to_numpy(), t.to_numpy() * a + b * c - d)
+
+
+def test_placeholders_have_no_value_on_it() -> None:
+    """What is traced declines, whatever else is tracked."""
+    x = tx.asarray(np.linspace(0.0, 1.0, 6).reshape(2, 3)).requires_grad_()
+    for _ in range(TIMES):
+        found = tx.vmap(lambda row: (row * x[0]).sum())(tx.ones((4, 3)))
+        assert np.allclose(found.detach().to_numpy(), x.detach().to_numpy()[0].sum())
+        with pytest.raises(TenxorError):
+            tx.vmap(lambda row: row * x[0] if (row * x[0]).sum() > 0 else row)(tx.ones((4, 3)))

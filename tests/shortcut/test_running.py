@@ -1,0 +1,99 @@
+"""Steps of plans that machine code runs: the same as Python's own, whatever stands between."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tenxor as tx
+from tenxor import shortcut
+from tenxor.plans import steps
+from tenxor.plans.steps import Step
+
+ROWS = 1 << 12  # too many for frames of single nodes
+
+
+def parts(seed: int) -> list[Any]:
+    """Pending tensors that are computed together, by several kernels: small and large ones, sums, products, indices, and a write."""
+    rng = np.random.default_rng(seed)
+    x, w = tx.asarray(rng.normal(size=(ROWS, 8))), tx.asarray(rng.normal(size=(8, 8)))
+    h = tx.tanh(x @ w)
+    share = tx.softmax(h)
+    centred = share - share.mean(axis=0)
+    large = tx.asarray(rng.normal(size=(300, 1000))).realize()
+    picked = centred[tx.asarray(rng.integers(0, ROWS, 50))]
+    written = centred * 2.0
+    written[3:9] = picked[:6]
+    return [centred @ w, picked, written, (large * 2.0).sum(axis=0) + 1.0, h.max(axis=0), share.sum(axis=1)]
+
+
+def values(seed: int) -> list[bytes]:
+    made = parts(seed)
+    tx.realize(*made)
+    return [t.to_numpy().tobytes() for t in made]
+
+
+@pytest.fixture(autouse=True)
+def on() -> None:
+    if shortcut.state != "on":
+        shortcut.start()
+    assert shortcut.state == "on"
+
+
+def test_the_same_as_pythons_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = [values(seed) for seed in range(4)]
+    ran: list[tuple[int, int]] = []
+    (run, short_of), *_ = steps.short_runs
+
+    def counted(frame: bytes, nodes: Any, offsets: Any, scalars: Any, first: int, end: int) -> int:
+        at = run(frame, nodes, offsets, scalars, first, end)
+        ran.append((at - first, end - first))
+        return at
+
+    monkeypatch.setattr(steps, "short_runs", [(counted, short_of)])
+    assert [values(seed) for seed in range(4)] == found
+    assert sum(done for done, _ in ran) >= 12 and all(done == wanted for done, wanted in ran)
+    with shortcut.aside():
+        assert [values(seed) for seed in range(4)] == found
+
+
+def test_where_there_is_no_small_memory_left_python_goes_on() -> None:
+    values(0)
+    wanted, allowed = values(1), shortcut.made.counts[3]  # type: ignore[union-attr]
+    try:
+        shortcut.made.counts[3] = 0  # type: ignore[union-attr]
+        assert values(1) == wanted
+    finally:
+        shortcut.made.counts[3] = allowed  # type: ignore[union-attr]
+
+
+def test_an_error_in_the_midst_leaves_the_rest_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    wanted = values(2)
+    own = Step.run
+    for failing in range(6):
+        made, left = parts(2), [failing]
+
+        def run(self: Step, *args: Any, left: list[int] = left) -> None:
+            left[0] -= 1
+            if left[0] < 0:
+                raise MemoryError("injected")
+            own(self, *args)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(Step, "run", run)
+            try:
+                tx.realize(*made)
+            except MemoryError as error:
+                assert "injected" in str(error)
+        assert [t.to_numpy().tobytes() for t in made] == wanted
+
+
+def test_nothing_is_left_over() -> None:
+    values(3)
+    values(3)
+    before = tx.memory().in_use
+    for _ in range(5):
+        values(3)
+    assert tx.memory().in_use == before
