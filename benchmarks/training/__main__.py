@@ -14,6 +14,7 @@ def main() -> None:
     parser.add_argument("--only", default="", metavar="RE", help="steps whose name this expression finds")
     parser.add_argument("--turns", type=int, default=9, metavar="N", help="how often each library is timed")
     parser.add_argument("--threads", type=int, default=1, metavar="N", help="threads for each library")
+    parser.add_argument("--memory", action="store_true", help="the most memory of a step instead of its time")
     asked = parser.parse_args()
     restrict(asked.threads)  # before any library is loaded
 
@@ -21,10 +22,18 @@ def main() -> None:
     from ..timing import Pace, shown, side_by_side
     from .lessons import lessons
 
+    wanted = [lesson for lesson in lessons() if re.search(asked.only, lesson.name)]
+    if asked.memory:
+        from .memory import peaks
+
+        rows = [["step", "Tenxor, MiB", "PyTorch, MiB"]]
+        for lesson in wanted:
+            found = peaks(lesson)
+            rows.append([lesson.name, *[f"{found[name] / 2**20:.1f}" if name in found else "" for name in ("tenxor", "torch")]])
+        print(report.grid(rows))
+        return
     rows = [["step", "Tenxor", "PyTorch", "JAX jit", "x PyTorch", "x JAX"]]
-    for lesson in lessons():
-        if not re.search(asked.only, lesson.name):
-            continue
+    for lesson in wanted:
         runs = lesson.checked()
         timed = {name: t.median for name, t in side_by_side(runs, Pace(0.0, asked.turns, asked.turns)).items()}
         own = timed["tenxor"]

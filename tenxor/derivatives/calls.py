@@ -24,12 +24,14 @@ Pull = Callable[[list[Seen], Sequence[int]], Sequence[tuple[int, Part]]]
 
 
 class Called:
-    """The operation of a function that is one step. `pull` takes the cotangents of its results, and which of its sources' are wanted."""
+    """The operation of a function that is one step. `pull` takes the cotangents of its results, and which of its sources' are wanted. If it
+    makes `again` what the function made, all that waits is computed before: so what others made again can go.
+    """
 
-    __slots__ = ("kind", "name", "rule")
+    __slots__ = ("again", "kind", "name", "rule")
 
-    def __init__(self, name: str, results: Sequence[Node], pull: Pull) -> None:
-        self.kind, self.name = "called", name
+    def __init__(self, name: str, results: Sequence[Node], pull: Pull, again: bool) -> None:
+        self.kind, self.name, self.again = "called", name, again
         starts = list(accumulate([node.size for node in results], initial=0))
         forms = [(node.shape, node.dtype, start) for node, start in zip(results, starts[:-1], strict=True)]
 
@@ -43,15 +45,15 @@ class Called:
         self.rule = Rule(lambda recipe, tracked: Needs((False,) * len(tracked), False), pulled, pushed)
 
 
-def called(name: str, results: Sequence[Node], sources: Sequence[Kept], pull: Pull) -> list[Node]:
-    """Nodes with the content of the results of a function, made of sources with a past in one step."""
+def called(name: str, results: Sequence[Node], sources: Sequence[Kept], pull: Pull, *, again: bool = False) -> list[Node]:
+    """Nodes with the content of the results of a function, made of sources with a past in one step: see `Called`."""
     if not tracking.get() or not any(past_of(kept) is not None for kept in sources):
         return list(results)
     smooth = [node for node in results if is_smooth(node.dtype)]
     dtype = result_type(*[node.dtype for node in smooth])
     total = sum([node.size for node in smooth])
     traced = any([node.traced for node in results])
-    step = Past(Recipe(Called(name, smooth, pull), (total,), dtype, (), (), None), tuple(sources), traced=traced)  # type: ignore[arg-type]
+    step = Past(Recipe(Called(name, smooth, pull, again), (total,), dtype, (), (), None), tuple(sources), traced=traced)  # type: ignore[arg-type]
     found: list[Node] = []
     start = 0
     for node in results:

@@ -53,6 +53,8 @@ def walk(parts: Parts, graph: Graph, asked: Collection[Past], told: Told, left: 
         if len(stretch) > 1:
             _through(stretch, parts, graph, asked, noted)
         elif stretch[0] in parts:
+            if getattr(stretch[0].recipe.op, "again", False):
+                _compute(parts, waiting)
             _pass(stretch[0], parts, graph, asked, noted)
         for past in stretch:
             graph.nodes.pop(past, None)

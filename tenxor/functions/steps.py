@@ -65,7 +65,7 @@ def checkpoint(function: Function, *args: Any, **named: Any) -> Any:
         found = cotangents(list(zip(smooth, given, strict=True)), set(pasts.values()))
         return [(k, found[past]) for k, past in pasts.items() if past in found]
 
-    made = called("checkpoint", nodes, sources, pull)
+    made = called("checkpoint", nodes, sources, pull, again=True)
     each = [Tensor(Storage(node), t.layout, t.dtype) for node, t in zip(made, results, strict=True)]
     rest = iter(each)
     return mapped(lambda t: next(rest) if isinstance(t, Tensor) else t, value)

@@ -61,3 +61,43 @@ def test_the_same_way_with_other_things_given() -> None:
             a, b = x.detach().to_numpy(), y.detach().to_numpy()
             wanted = exponent * (a * b) ** (exponent - 1) * b * (2 if twice else 1)
             assert np.allclose(x.grad.to_numpy(), wanted)
+
+
+def _most_of_a_step(layers: int, segment: int) -> tuple[float, list[Any]]:
+    """The most memory of the gradients of a deep net, in contents of one layer, and the gradients."""
+    rows, width = 4096, 16
+    x = tx.asarray(np.linspace(-1, 1, rows * width).reshape(rows, width)).realize()
+    weights = [tx.asarray(np.eye(width) * 0.9 + 0.01).requires_grad_() for _ in range(layers)]
+
+    def part(those: list[Any]) -> Any:
+        def run(h: Any) -> Any:
+            for w in those:
+                h = tx.tanh(h @ w)
+            return h
+
+        return run
+
+    def step() -> None:
+        for w in weights:
+            w.grad = None
+        h = x
+        for k in range(0, layers, segment):
+            h = tx.checkpoint(part(weights[k : k + segment]), h) if segment < layers else part(weights)(h)
+        (h * h).mean().backward()
+        tx.realize(*[w.grad for w in weights])
+
+    step()
+    before = tx.memory(reset_peak=True).in_use
+    step()
+    return (tx.memory().peak - before) / x.nbytes, [w.grad.to_numpy() for w in weights]
+
+
+@pytest.mark.parametrize("layers", [36, 200])
+def test_checkpoints_keep_what_is_between_them_and_one_part_at_a_time(layers: int) -> None:
+    segment = round(layers**0.5)
+    whole, wanted = _most_of_a_step(layers, layers)
+    parts, found = _most_of_a_step(layers, segment)
+    assert whole > layers - 2
+    assert parts < layers / segment + segment + 4
+    for a, b in zip(found, wanted, strict=True):
+        assert np.allclose(a, b, 1e-9, 1e-12)
