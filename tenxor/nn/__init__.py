@@ -9,3 +9,16 @@ from .graphs import *
 from .layers import *
 from .module import *
 from .recurrent import *
+
+
+def __getattr__(name: str) -> object:
+    """Activations are functions, which `Sequential` takes as they are: whoever looks for a class is told so."""
+    from ..errors import UnknownAttribute
+    from ..functions.elementwise import FUNCTIONS
+
+    own = {plain.replace("_", ""): f"tx.nn.functional.{plain}" for plain in functional.__all__}
+    others = {plain.replace("_", ""): f"tx.{plain}" for plain in (*FUNCTIONS, "softmax", "log_softmax")}
+    found = (others | own).get(name.lower()) if name[:1].isupper() else None
+    if found is None:
+        raise UnknownAttribute(f"module 'tenxor.nn' has no attribute {name!r}")
+    raise UnknownAttribute(f"nn: there is no class {name}; {found} is a function, and Sequential takes functions as they are")

@@ -9,6 +9,7 @@ import pytest
 
 import tenxor as tx
 from tenxor import nn
+from tenxor.errors import UnknownAttribute
 from tenxor.nn import functional as F
 from tests.training.differences import gradients_agree
 
@@ -168,3 +169,12 @@ def test_initial_weights() -> None:
     np.testing.assert_allclose((weight.T @ weight).to_numpy(), np.eye(100), atol=1e-12)
     with pytest.raises(tx.errors.ShapeError, match="at least 2 axes"):
         nn.init.xavier_normal_(tx.zeros(3))
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"), [("ReLU", "tx.relu"), ("LeakyReLU", "tx.nn.functional.leaky_relu"), ("LogSoftmax", "tx.log_softmax")]
+)
+def test_who_looks_for_an_activation_as_a_class_is_told_the_function(name: str, meant: str) -> None:
+    with pytest.raises(UnknownAttribute, match=f"no class {name}; {meant} is a function"):
+        getattr(tx.nn, name)
+    assert not hasattr(tx.nn, "Nothing") and not hasattr(tx.nn, "relu")
