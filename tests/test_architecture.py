@@ -34,6 +34,7 @@ ROOMS = (
     Room(("tenxor.errors",), "everybody raises; an error knows nobody", only=()),
     Room(("tenxor.spellings",), "advice for those who erred; it knows names, not what they mean", only=()),
     Room(("tenxor.system", "tenxor.folders"), "what the operating system gives, whoever asks", only=()),
+    Room(("tenxor.apart",), "whoever has work in which no signal is heard", only=()),
     Room(("tenxor.late",), "whatever is loaded later than where it is named", only=()),
     Room(("tenxor.records",), "named tuples are everywhere", only=()),
     Room(("tenxor.hashing",), "one function, for whatever is known by a hash", only=()),

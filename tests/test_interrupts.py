@@ -21,6 +21,24 @@ LONG = {
     "equality": "bool((tx.ones(()).expand(2**42) == tx.ones(()).expand(2**42)).all())",
     "a gather": "tx.arange(100)[tx.arange(2**36) % 100].sum().item()",
     "a scatter": "tx.zeros(10).at[tx.zeros(2**20, dtype=tx.int64).expand(2**14, 2**20)].add(1.0).realize()",
+    "sums of rows": "tx.ones(1).expand(20, 2**36).sum(axis=1).tolist()",
+    "the place of the largest": "tx.arange(2**40).argmax().item()",
+    "places in rows": "tx.ones(1).expand(4, 2**36).argmin(axis=1).tolist()",
+    "a user's reduction": "tx.reduce(lambda a, b: a * 0.5 + b, tx.arange(2**36), initial=0.0).item()",
+    "a user's reduction of rows": "tx.reduce(lambda a, b: a * 0.5 + b, tx.ones(1).expand(4, 2**36), axis=1).tolist()",
+    "assignment through indices": "y = tx.zeros(100); y[(tx.arange(2**20) % 100).expand(2**16, 2**20)] = 1.0; y.realize()",
+    "a running sum": "[tx.cumulative_sum(tx.ones(1).expand(2**27)).realize() for _ in range(99)]",
+    "a product in few slices": "y = tx.ones((6000, 6000)); [(y @ y).realize() for _ in range(99)]",
+    "a complex product": "y = tx.ones((4000, 4000), dtype=tx.complex128); [(y @ y).realize() for _ in range(99)]",
+    "a convolution": "tx.conv2d(tx.ones((64, 64, 256, 256), dtype=tx.float32), tx.ones((64, 64, 5, 5), dtype=tx.float32)).realize()",
+    "what is not zero": "y = tx.ones(2**28, dtype=tx.bool); [y.nonzero() for _ in range(99)]",
+    "a mask": "y = tx.ones(2**27, dtype=tx.bool).realize(); [y[y].sum().item() for _ in range(99)]",
+    "a pickle": "import pickle; y = tx.ones(2**28); [pickle.dumps(y) for _ in range(99)]",
+    "what was pickled": "import pickle; y = pickle.dumps(tx.ones(2**20)); [pickle.loads(y) for _ in range(9999)]",
+    "text": "tx.show.to_string(tx.ones(10**7), threshold=None)",
+    "an order": "y = tx.random.normal(shape=(10**7,)); [tx.argsort(y) for _ in range(99)]",
+    "a decomposition": "tx.linalg.svd(tx.random.normal(shape=(3000, 3000)))",
+    "a Fourier transform": "y = tx.ones(2**22); [tx.fft.fft(y) for _ in range(999)]",
     "nested lists": "tx.ones(()).expand(3, 2**26).tolist()",
     "a copy": "[tx.ones(()).expand(2**26).to_numpy() for _ in range(100)]",
     "a copy of a chain": "tx.ones((2**14, 2**14), dtype=tx.uint8).realize().T.reshape(-1).to_numpy()",
@@ -39,6 +57,9 @@ try:
 except KeyboardInterrupt:
     print(time.time())
     assert (x + 1).sum().item() == 6 and x.tolist() == [1, 1, 1]
+    y = tx.arange(1 << 20, dtype=tx.float64)  # the threads are there, and do what they should
+    assert y.sum().item() == (1 << 19) * ((1 << 20) - 1) and int(y.argmax()) == (1 << 20) - 1
+    assert (tx.ones((300, 300)) @ tx.ones((300, 300))).sum().item() == 300**3
 """
 
 

@@ -13,7 +13,7 @@ from ..records import NamedTuple
 from ..system import may_run_on, place_apart
 
 if TYPE_CHECKING:
-    from .llvm.compiler import MachineCode
+    from .llvm.compiler import Block, MachineCode
 
 
 class Place(Protocol):
@@ -21,7 +21,7 @@ class Place(Protocol):
 
     in_c: bool
 
-    def loop(self, code: MachineCode, args: bytes, begin: int, end: int, piece: int, helpers: int) -> Callable[[], object]:
+    def loop(self, code: MachineCode, args: Block, begin: int, end: int, piece: int, helpers: int) -> Callable[[], object]:
         """What runs a kernel for all of `begin..end`; nobody is at work any more when it returns."""
         ...
 
@@ -67,7 +67,7 @@ class MachinePlace:
         cpus = sum([1 << cpu for cpu in self._allowed]).to_bytes(CPU_BYTES, sys.byteorder)
         ctypes.memmove(self.address + CPUS, cpus, CPU_BYTES)
 
-    def loop(self, code: MachineCode, args: bytes, begin: int, end: int, piece: int, helpers: int) -> Callable[[], object]:
+    def loop(self, code: MachineCode, args: Block, begin: int, end: int, piece: int, helpers: int) -> Callable[[], object]:
         """See `Place`."""
         return partial(self.share, self.address, code.address, args, begin, end, piece, helpers)
 
@@ -87,7 +87,7 @@ class MachinePlace:
 
 class _Job(NamedTuple):
     code: MachineCode
-    args: bytes
+    args: Block
     begins: list[int]  # of the pieces, the last first
     piece: int
     end: int
@@ -114,7 +114,7 @@ class PlainPlace:
         self.job: _Job | None = None
         self.inside, self.open = 0, True
 
-    def loop(self, code: MachineCode, args: bytes, begin: int, end: int, piece: int, helpers: int) -> Callable[[], object]:
+    def loop(self, code: MachineCode, args: Block, begin: int, end: int, piece: int, helpers: int) -> Callable[[], object]:
         """See `Place`."""
         return partial(self.share, _Job(code, args, list(range(begin, end, piece))[::-1], piece, end), helpers)
 

@@ -23,12 +23,13 @@ from operator import index as as_int
 from time import monotonic
 from typing import TYPE_CHECKING
 
+from ..apart import stoppable
 from ..errors import ArgumentError
 from ..system import cpus
 
 if TYPE_CHECKING:
     from ..target import Sharing
-    from .llvm.compiler import MachineCode
+    from .llvm.compiler import Block, MachineCode
 
 
 def _default_count() -> int:
@@ -139,12 +140,20 @@ def use_threads(count: int) -> None:
 
 
 def share(
-    code: MachineCode, args: bytes, extent: int, work: int, grain: int, sharing: Sharing, *, alone: bool
+    code: MachineCode,
+    args: Block,
+    extent: int,
+    work: int,
+    grain: int,
+    sharing: Sharing,
+    stop: Callable[[], object] | None = None,
+    *,
+    alone: bool,
 ) -> None:
     """Run a kernel's shared loop, `0..extent`, on all threads at once, or `alone`; pieces are multiples of `grain`.
 
     It runs in slices that take a moment, as the interpreter sees signals (Ctrl-C) only between two of them; how much `work` that is
-    for this kernel is found out as it runs.
+    for this kernel is found out as it runs. A slice that takes longer runs apart, if `stop()` stops the kernel.
     """
     moment = code.moment or sharing.first
     if extent > 0 and work < min(moment, sharing.first) and (alone or num_threads() == 1):
@@ -154,17 +163,26 @@ def share(
     begin = 0
     while begin < extent:
         end, started = min(extent, begin + max(1, extent * moment // max(1, work * least)) * least), monotonic()
-        with _meeting:
-            _loop(code, args, begin, end, grain, sharing, alone=alone)()
+        run = partial(_met, code, args, begin, end, grain, sharing, alone=alone)
+        if stop is not None and work * (end - begin) > sharing.first * extent:
+            stoppable(run, stop)
+        else:
+            run()
         took = max(monotonic() - started, 1e-6)
         moment = int(min(moment * sharing.growth, work * (end - begin) / extent * sharing.moment / took)) + 1
         begin = end
     code.moment = moment
 
 
+def _met(code: MachineCode, args: Block, begin: int, end: int, grain: int, sharing: Sharing, *, alone: bool) -> None:
+    """Run a kernel for `begin..end`. Nobody else has the helpers at work meanwhile: not what a signal calls, either."""
+    with _meeting:
+        _loop(code, args, begin, end, grain, sharing, alone=alone)()
+
+
 def share_unbroken(
     code: MachineCode,
-    args: bytes,
+    args: Block,
     extent: int,
     grain: int,
     sharing: Sharing,
@@ -180,7 +198,7 @@ def share_unbroken(
 
 
 def _loop(
-    code: MachineCode, args: bytes, begin: int, end: int, grain: int, sharing: Sharing, *, alone: bool, in_c: bool = False
+    code: MachineCode, args: Block, begin: int, end: int, grain: int, sharing: Sharing, *, alone: bool, in_c: bool = False
 ) -> Callable[[], object]:
     """What runs a kernel for `begin..end`, with the helpers unless that is too little or to be done alone; a function `in_c` if
     that is asked for.

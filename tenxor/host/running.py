@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from math import prod
+from threading import Event
 from typing import Any
 
 import numpy as np
 
+from ..apart import droppable
 from ..dtypes import DType
 from ..errors import LinearAlgebraError, ShapeError
 from ..layout import Layout, broadcast_shapes
@@ -23,6 +25,7 @@ from .table import Array, HostOp, whole
 Shape = tuple[int, ...]
 MAX_SIZES = 4096  # sets of shapes whose results are remembered
 LIGHT = 250_000  # nanoseconds: less than that is not worth a second thread
+LONG = 30_000_000  # nanoseconds of one call of NumPy's, from which it runs apart, as no signal is heard in it
 _POSITIVE = OPS["positive"]
 
 
@@ -94,14 +97,18 @@ def run(op: HostOp, operands: Sequence[Operand], sizes: Mapping[str, int], optio
             array if whole(letters) else np.broadcast_to(array, (*batch, *array.shape[array.ndim - len(letters) :]))
             for array, letters in zip(arrays, op.operands, strict=True)
         ]
-    if op.found:
-        return _found(op, arrays, dtypes, options)
-    outs = [array for _, array in results]
+    over = Event() if each > LONG else None
+
+    def compute(held: object = given) -> list[Node]:  # for as long as it computes, which may be when nobody waits for it any more
+        if op.found:
+            return _found(op, arrays, dtypes, options)
+        _compute(op, arrays, [array for _, array in results], batch, each, options, over)
+        return [node for node, _ in results]
+
     try:
-        _compute(op, arrays, outs, batch, each, options)
+        return compute() if over is None else droppable(compute, over.set)
     except np.linalg.LinAlgError as error:
         raise LinearAlgebraError(_culprit(op, arrays, batch, options, error)) from None
-    return [node for node, _ in results]
 
 
 @lru_cache(maxsize=MAX_SIZES)
@@ -125,9 +132,17 @@ def _sizes(
 
 
 def _compute(
-    op: HostOp, arrays: list[Array], outs: list[Array], batch: Shape, each: int, options: Mapping[str, Any]
+    op: HostOp,
+    arrays: list[Array],
+    outs: list[Array],
+    batch: Shape,
+    each: int,
+    options: Mapping[str, Any],
+    over: Event | None,
 ) -> None:
-    """All at once where it is little, else in parts of the longest axis of the batch. `each` takes so many nanoseconds."""
+    """All at once where it is little, else in parts of the longest axis of the batch, until it is `over`. `each` takes so many
+    nanoseconds.
+    """
     work = each * prod(batch)
     if work < LIGHT or each > op.most or max(batch, default=1) == 1:
         _part(op, arrays, outs, options)
@@ -139,7 +154,7 @@ def _compute(
         some = [array if whole(letters) else array[key] for array, letters in zip(arrays, op.operands, strict=True)]
         _part(op, some, [array[key] for array in outs], options)
 
-    share(part, batch[axis], work)
+    share(part, batch[axis], work, over)
 
 
 def _part(op: HostOp, arrays: Sequence[Array], outs: Sequence[Array], options: Mapping[str, Any]) -> None:
@@ -178,9 +193,9 @@ def _culprit(
 ) -> str:
     """What is wrong with which matrix: the first that NumPy cannot go on with alone."""
     why = _WHY.get(op.name, f"has no result, as NumPy says: {error}; look for NaN and infinities, tx.isfinite(x).all()")
-    for key in np.ndindex(*batch):
+    for key in np.ndindex(*batch) if batch else ():
         try:
             op.call(*[array[key] for array in arrays], **options)
         except np.linalg.LinAlgError:
-            return f"{op.name}: the matrix {f'at {key} ' if batch else ''}{why}"
-    return f"{op.name}: a matrix {why}"
+            return f"{op.name}: the matrix at {key} {why}"
+    return f"{op.name}: {'a' if batch else 'the'} matrix {why}"

@@ -11,13 +11,13 @@ from ..backend.threads import num_threads
 PART = 8_000_000  # nanoseconds that a part takes at the most, if it can be helped: then a signal is heard
 
 
-def share(part: Callable[[int, int], None], extent: int, work: int) -> None:
+def share(part: Callable[[int, int], None], extent: int, work: int, over: threading.Event | None = None) -> None:
     """Call `part(begin, end)` for parts that together are `0..extent`, which take `work` nanoseconds in all, on all
-    threads; the first error that one raises is raised, and nobody begins another part then.
+    threads; the first error that one raises is raised. Nobody begins another part then, nor when somebody says that it is `over`.
     """
     pieces = min(extent, max(-(-work // PART), num_threads()))
     step = -(-extent // pieces)
-    next_piece, errors, over = count().__next__, [], threading.Event()
+    next_piece, errors, over = count().__next__, list[BaseException](), over or threading.Event()
 
     def serve() -> None:
         try:

@@ -8,6 +8,7 @@ import numpy as np
 
 from ..errors import ArgumentError, BadIndex, IndexOutOfRange
 from .coords import Shape, axes_phrase, checked_index
+from .portions import nonzero
 from .table import IntArray, Table, axis_of
 
 # Lists of up to so many indices are checked faster one by one than by NumPy.
@@ -163,7 +164,7 @@ def index_list(item: Any, axis: int, size: int) -> IntArray:
     if array.dtype == np.bool_:
         if len(array) != size:
             raise IndexOutOfRange(f"the list of bools for axis {axis} has {len(array)} entries; its size is {size}")
-        return np.flatnonzero(array)
+        return nonzero(array)[0]
     if len(array) and array.dtype.kind not in "iu":
         raise BadIndex(f"the list of indices for axis {axis} holds {array.dtype}; it needs ints or bools")
     indices, outside = counted(array, size)

@@ -5,6 +5,8 @@ from itertools import product
 from math import prod
 from typing import Any
 
+import numpy as np
+
 from .coords import Shape
 
 PORTION = 1 << 20  # elements: some milliseconds
@@ -26,3 +28,24 @@ def portions(shape: Shape, most: int = PORTION) -> Iterator[tuple[Any, ...]]:
     for before in product(*map(range, shape[:axis])):
         for start in range(0, shape[axis], step):
             yield (*before, slice(start, start + step))
+
+
+def nonzero(array: np.ndarray[Any, Any]) -> list[np.ndarray[Any, Any]]:
+    """The indices of the elements that are not zero, in row-major order: an array for each axis, of which there are some.
+
+    >>> [at.tolist() for at in nonzero(np.asarray([[0, 1], [2, 0]]))]
+    [[0, 1], [1, 0]]
+    """
+    if array.size <= PORTION:
+        return list(np.nonzero(array))
+    flat = array.reshape(-1)
+    counts = [int(np.count_nonzero(flat[key])) for key in portions(flat.shape)]
+    found = [np.empty(sum(counts), np.int64) for _ in array.shape]
+    end = 0
+    for count, (key,) in zip(counts, portions(flat.shape), strict=True):
+        at = np.flatnonzero(flat[key])
+        at += key.start
+        for axis, indices in enumerate(np.unravel_index(at, array.shape)):
+            found[axis][end : end + count] = indices
+        end += count
+    return found

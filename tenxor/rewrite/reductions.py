@@ -14,7 +14,7 @@ from .making import computed, converted, reduced
 
 # A large reduction to few elements is cut into blocks. If rows are added up that are short, several are taken as one.
 LARGE, FEW, FEW_COLUMNS, BLOCKS = 1 << 18, 16, 512, 64
-HUGE, MANY = 1 << 28, 1 << 14  # so large ones are cut into so many: between two of them signals are heard
+HUGE, FEW_HUGE, MANY = 1 << 28, 1 << 10, 1 << 14  # so large ones are cut into so many: between two of them signals are heard
 SHORT, LONG = 64, 256  # elements of a row
 
 
@@ -112,7 +112,9 @@ def _parts(through: Layout, kept: int) -> tuple[int, int]:
     if through.size < LARGE:
         return 1, 1
     if not kept or through.base is not None or through.tables is not None or through.strides[kept - 1] != 1:
-        return ((MANY if prod(through.shape[kept:]) > HUGE else BLOCKS) if results <= FEW else 1), 1
+        if prod(through.shape[kept:]) > HUGE and results <= FEW_HUGE:
+            return MANY, 1
+        return (BLOCKS if results <= FEW else 1), 1
     longest, length = max(through.shape[kept:]), through.shape[kept - 1]
     blocks = BLOCKS if results <= FEW_COLUMNS else 1
     together = 1

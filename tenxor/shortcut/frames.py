@@ -144,7 +144,7 @@ def _written(pattern: Pattern, sources: Sequence[Node | Scalar], plan: Plan, off
         rows.append((MEMORY, number_of[id(pattern.nodes[k])], -1 if at < 0 else places[at], itemsize, more * itemsize))
     for (k, _), dtype in zip(own.scalars, kernel.scalars, strict=True):
         rows.append((_KIND_OF.get(dtype.kind, SIGNED), number_of[id(pattern.scalars[k])], 0, 0, 0))
-    rows += [(LITERAL, 0, 0, 0, size) for size in own.sizes]
+    rows += [(LITERAL, 0, 0, 0, size) for size in (*own.sizes, *[0] * kernel.listens)]
     if len(rows) > MOST:
         return NEVER
     words = [call.compiled.address, own.split, len(rows), *[word for row in rows for word in row]]  # type: ignore[attr-defined]
@@ -222,7 +222,7 @@ def _rows_of(step: Step, out: int = MEMORY) -> list[tuple[int, ...]] | None:
     rows += [(FLAG, 0, 0, 0, 0)] * call.flagged
     rows += [(LITERAL, 0, 0, 0, table.offsets.ctypes.data) for table in own.tables]
     rows += [(_KIND_OF.get(dtype.kind, SIGNED), k, 0, 0, 0) for (k, _), dtype in zip(own.scalars, kernel.scalars, strict=True)]
-    rows += [(LITERAL, 0, 0, 0, size) for size in own.sizes]
+    rows += [(LITERAL, 0, 0, 0, size) for size in (*own.sizes, *[0] * kernel.listens)]
     if own.scratch:
         rows += [(SCRATCH, 0, 0, 0, own.scratch), (LITERAL, 0, 0, 0, own.scratch)]
     return rows if len(rows) <= MOST and own.scratch <= LARGEST else None

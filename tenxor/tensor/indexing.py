@@ -16,6 +16,7 @@ import numpy as np
 from ..dtypes import DEFAULT_FLOAT, DType, Number, bfloat16, check_fits, float64, int64
 from ..errors import BadIndex, IndexOutOfRange, ShapeError
 from ..layout import Layout
+from ..layout.portions import nonzero
 from ..node import Node
 from ..ops import OPS
 from ..ownership import alone
@@ -241,7 +242,7 @@ class Indexing(Scattering):
             return self._select(op, layout, (0,), (self._indices(op, parts[0]),), 0, (0,))
         if len(parts) == 1 and parts[0].ndim > 0 and layout.shape[: parts[0].ndim] == parts[0].shape:
             rows = layout.reshape((parts[0].size, *layout.shape[parts[0].ndim :]))
-            found = self._from_numpy(np.flatnonzero(parts[0]))
+            found = self._from_numpy(nonzero(parts[0].reshape(-1))[0])
             return self._select(op, rows, (0,), (found,), 0, (0,))._replace(known=True)
         basic: list[Any] = []
         indices: list[Core] = []
@@ -279,7 +280,7 @@ class Indexing(Scattering):
         """
         if self.layout.ndim == 0:
             raise ShapeError("nonzero: a 0-d tensor has no axes and so no indices; use x != 0")
-        return tuple(self._from_numpy(i, int64) for i in np.nonzero(self.to_numpy()))
+        return tuple(self._from_numpy(i, int64) for i in nonzero(self.to_numpy()))
 
 
 def _are_indices(part: Any) -> bool:
@@ -357,7 +358,7 @@ def _expanded(layout: Layout, parts: Sequence[Any]) -> list[Any]:
                     f"indexing: a boolean index of shape {p.shape} does not match the sizes {sizes} from axis {axis} on"
                     f" of shape {layout.shape}"
                 )
-            key += [np.nonzero(p)[k] for k in range(p.ndim)] if p.ndim else [_Flag(bool(p))]
+            key += nonzero(p) if p.ndim else [_Flag(bool(p))]
         else:
             key.append(p)
     if not seen:

@@ -9,6 +9,7 @@ import numpy as np
 from .. import show
 from ..dtypes import dtype as dtype_of
 from ..errors import ArgumentError
+from ..layout.portions import PORTION
 from ..ops import OPS
 from ..realize import realize
 from .contraction import matmul
@@ -91,13 +92,12 @@ class Protocols(Differentiating):
         return value is not NotImplemented and bool((self == value).any())
 
     def __reduce__(self) -> Any:
-        return _unpickled, (self.__class__, self.dtype.name, self.layout.shape, self._bytes())
-
-    def _bytes(self) -> bytes:
         own: Any = self.copy()
         realize(own.storage.node)
-        count: int = own.layout.size * self.dtype.itemsize
-        return bytes(own.storage.node.buffer.array[:count])
+        array = own.storage.node.buffer.array[: own.layout.size * self.dtype.itemsize]
+        starts = range(0, max(1, len(array)), PORTION)
+        content = bytes(array) if len(starts) == 1 else tuple([_Piece(array[k : k + PORTION], own) for k in starts])
+        return _unpickled, (self.__class__, self.dtype.name, self.layout.shape, content)
 
     def __copy__(self) -> Any:
         return self.copy()
@@ -148,6 +148,31 @@ def _for_numpy(x: Any) -> Any:
     return x
 
 
-def _unpickled(cls: Any, dtype: str, shape: tuple[int, ...], content: bytes) -> Any:
+class _Piece:
+    """Some bytes of a large tensor, to be pickled: between two of them signals are heard."""
+
+    __slots__ = ("array", "owner")
+
+    def __init__(self, array: np.ndarray[Any, Any], owner: object) -> None:
+        self.array, self.owner = array, owner  # which has the memory
+
+    def __reduce__(self) -> Any:
+        return _piece, (bytes(self.array),)
+
+
+def _piece(content: bytes) -> bytes:
+    """The bytes of a piece, by a function of Python's: so signals are heard when pickles are read, too."""
+    return content
+
+
+def _unpickled(cls: Any, dtype: str, shape: tuple[int, ...], content: bytes | tuple[bytes, ...]) -> Any:
     d = dtype_of(dtype)
-    return cls._copied(np.frombuffer(content, d.numpy).reshape(shape), d)
+    array: np.ndarray[Any, Any]
+    if isinstance(content, tuple):
+        array, end = np.empty(sum(map(len, content)), np.uint8), 0
+        for piece in content:
+            array[end : end + len(piece)] = np.frombuffer(piece, np.uint8)
+            end += len(piece)
+    else:
+        array = np.frombuffer(content, np.uint8)
+    return cls._copied(array.view(d.numpy).reshape(shape), d)

@@ -18,7 +18,15 @@ def shared(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     found: list[int] = []
 
     def noted(
-        code: MachineCode, args: bytes, extent: int, work: int, grain: int, sharing: Sharing, *, alone: bool
+        code: MachineCode,
+        args: bytes,
+        extent: int,
+        work: int,
+        grain: int,
+        sharing: Sharing,
+        stop: object = None,
+        *,
+        alone: bool,
     ) -> None:
         if not alone:
             found.append(extent)

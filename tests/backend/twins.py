@@ -75,7 +75,7 @@ def packed(kernel: Kernel, binding: Binding, addresses: Sequence[int]) -> bytes:
     for dtype, scalar in zip(kernel.scalars, scalars_of(binding), strict=True):
         code = {"float": "d", "uint": "Q"}.get(dtype.kind, "q")
         block += struct.pack(f"={code}", scalar)
-    return block + struct.pack(f"={len(binding.sizes)}q", *binding.sizes)
+    return block + struct.pack(f"={len(binding.sizes)}q", *binding.sizes) + bytes(8) * kernel.listens
 
 
 def before(node: Node) -> Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import sys
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 
 import tenxor as tx
 from tenxor.layout import Layout
-from tenxor.layout.portions import portions
+from tenxor.layout.portions import nonzero, portions
 
 SHAPES = [(), (1,), (7,), (0,), (3, 0), (2, 5), (1, 9), (9, 1), (4, 3, 5)]
 
@@ -23,9 +24,27 @@ def test_portions_are_all_once_and_in_order(shape: tuple[int, ...], most: int) -
     assert [n for part in parts for n in part.ravel().tolist()] == array.ravel().tolist()
 
 
+@pytest.mark.parametrize("shape", SHAPES[1:])
+def test_what_is_not_zero_is_found_in_portions(shape: tuple[int, ...], _few_at_a_time: None) -> None:
+    for seed in range(20):
+        array = np.random.default_rng(seed).integers(0, 2, shape)
+        for found, wanted in zip(nonzero(array), np.nonzero(array), strict=True):
+            assert found.dtype == np.int64
+            np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize("count", [0, 1, 5, 6, 23])
+def test_a_tensor_is_pickled_in_portions(count: int, _few_at_a_time: None) -> None:
+    for dtype in (tx.uint8, tx.bfloat16, tx.complex128):
+        t = tx.arange(count).astype(dtype)
+        for protocol in range(pickle.HIGHEST_PROTOCOL + 1):
+            again = pickle.loads(pickle.dumps([t, t], protocol))
+            assert again[0].dtype is dtype and again[0].tolist() == t.tolist() and again[1] is again[0]
+
+
 @pytest.fixture
 def _few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("tenxor.layout.questions", "tenxor.tensor.exchange"):
+    for name in ("tenxor.layout.questions", "tenxor.layout.portions", "tenxor.tensor.exchange", "tenxor.tensor.protocols"):
         monkeypatch.setattr(sys.modules[name], "PORTION", 5)
     monkeypatch.setattr(portions, "__defaults__", (5,))
 

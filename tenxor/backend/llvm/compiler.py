@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
 Integer = ctypes.c_int64
 Held = Callable[[bytes, Integer, Integer, Integer], None]
-Free = Callable[[bytes, int, int, int], None]
+Block = bytes | ctypes.Array[ctypes.c_char]  # of arguments
+Free = Callable[[Block, int, int, int], None]
 
 _held = ctypes.PYFUNCTYPE(None)
 _free = ctypes.CFUNCTYPE(None, ctypes.c_char_p, Integer, Integer, Integer)
@@ -38,14 +39,14 @@ class MachineCode:
     The code is unloaded when nothing refers to this any more, so whoever runs it holds it.
     """
 
-    __slots__ = ("__weakref__", "_library", "address", "call", "call_free", "kernel", "moment", "origin")
+    __slots__ = ("__weakref__", "_library", "address", "call", "call_free", "kernel", "listens", "moment", "origin")
 
     def __init__(self, kernel: Kernel, library: Any, origin: str) -> None:
         self.kernel, self.address = kernel, library[ENTRY]
         self.call: Held = _held(self.address)
         self.call_free: Free = _free(self.address)
         self._library = library  # the code lives as long as this does
-        self.origin = origin
+        self.origin, self.listens = origin, kernel.listens
         self.moment = 0  # the work that threads do in a moment, as far as is known: see `share`
 
 

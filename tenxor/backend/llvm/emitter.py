@@ -39,6 +39,7 @@ class Emitter:
         statements: Mapping[type, Callable[[Emitter, Any], None]],
     ) -> None:
         self.kernel, self.target, self.leaves, self.statements = kernel, target, leaves, statements
+        self.listens = kernel.listens
         self.module = Module(target)
         parameters = [("arguments", POINTER), ("begin", I64), ("end", I64), ("worker", I64)]
         # Vectors that are spilled would lie across two lines if the stack were less aligned.
@@ -133,11 +134,17 @@ class Emitter:
         return self.once(0, ("argument", index), lambda: self.arguments.at(index, I64).load(I64, name))
 
     def size(self, index: int) -> Value:
-        """A size parameter: a size, stride or offset. Behind those of the kernel stand the address and the size of the memory for
-        threads.
+        """A size parameter: a size, stride or offset. Behind those of the kernel stands whether it is to stop, if it listens, and then the
+        address and the size of the memory for threads.
         """
         k = self.kernel
         return self.argument(len(k.operands) + k.tables + len(k.scalars) + index, f"s{index}")
+
+    def stopped(self) -> Value:
+        """Whether the kernel, which listens, is to stop: asked anew, here."""
+        k = self.kernel
+        place = self.arguments.at(len(k.operands) + k.tables + len(k.scalars) + k.sizes, I64)
+        return place.load(I64, volatile=True).differs(0)
 
     def extent(self, axis: int) -> Value:
         """How many indices an axis has."""
@@ -154,7 +161,8 @@ class Emitter:
 
     def scratch(self) -> Value:
         """The address of the memory that this thread has to itself."""
-        first, size = self.size(self.kernel.sizes), self.size(self.kernel.sizes + 1)
+        behind = self.kernel.sizes + self.listens
+        first, size = self.size(behind), self.size(behind + 1)
         return self.once(0, "scratch", lambda: first + self.worker * size)
 
     def on_stack(self, element: Type, size: int, name: str) -> Value:

@@ -7,14 +7,16 @@ import struct
 from collections.abc import Callable, Mapping
 from functools import partial
 
+from ...apart import stoppable
 from ...kernel.ir import Kernel
 from ...memory import Buffer, allocate
 from ...target import Target
 from ..interface import Arguments, Compiled, Given, Launch, OnHost, in_one_go
 from ..threads import num_threads, share, share_unbroken
-from .compiler import Integer, MachineCode, compiler, counts
+from .compiler import Block, Integer, MachineCode, compiler, counts
 
 ZERO = Integer(0)
+GO_ON, STOP = bytes(8), b"\1" * 8  # what a kernel that listens finds behind its sizes
 
 
 class Native(OnHost):
@@ -68,6 +70,7 @@ class _Bound:
         "split",
         "tables",
         "target",
+        "told",
         "work",
     )
 
@@ -78,8 +81,10 @@ class _Bound:
         tables = [offsets.ctypes.data for offsets in self.looked_up]
         self.code, self.flagged = code, kernel.flagged
         self.tables = struct.pack(f"={len(tables)}q", *tables)
-        self.sizes = struct.pack(f"={len(arguments.sizes)}q", *arguments.sizes)
-        self.pack = struct.Struct(f"={len(kernel.operands)}q{len(self.tables)}s{codes}{len(self.sizes)}s").pack
+        self.sizes = struct.pack(f"={len(arguments.sizes)}q", *arguments.sizes) + GO_ON * code.listens
+        before = f"={len(kernel.operands)}q{len(self.tables)}s{codes}"
+        self.pack = struct.Struct(f"{before}{len(self.sizes)}s").pack
+        self.told = struct.calcsize(before) + 8 * len(arguments.sizes)  # where it finds whether it is to stop
         itemsizes = [operand.dtype.itemsize for operand in kernel.operands]
         self.at, more = arguments.out
         self.more, self.itemsize = more * itemsizes[0], itemsizes[0]
@@ -120,7 +125,7 @@ class _Bound:
             in_one_go(partial(self.code.call, block, ZERO, self.end, ZERO), then)
         return flag is not None and flag.value != 0
 
-    def much(self, block: bytes, then: Callable[[], object] | None) -> None:
+    def much(self, packed: bytes, then: Callable[[], object] | None) -> None:
         """Run with Python's lock released, on several threads if it is very much."""
         work, grain, sharing = self.work, self.grain or 1, self.target.sharing
         alone = work < sharing.share or not self.grain
@@ -128,8 +133,16 @@ class _Bound:
             work //= sharing.longer
             grain *= -(-self.split // (num_threads() * grain * (work // sharing.slice + 1)))
         if then is not None:
-            share_unbroken(self.code, block, self.split, grain, sharing, then, alone=alone)
-        elif self.grain:
-            share(self.code, block, self.split, work, grain, sharing, alone=alone)
+            share_unbroken(self.code, packed, self.split, grain, sharing, then, alone=alone)
+            return
+        block: Block = packed
+        stop = None
+        if self.code.listens:
+            block = ctypes.create_string_buffer(packed, len(packed))
+            stop = partial(ctypes.memmove, ctypes.addressof(block) + self.told, STOP, len(STOP))
+        if self.grain:
+            share(self.code, block, self.split, work, grain, sharing, stop, alone=alone)
+        elif stop is not None and work > sharing.first:
+            stoppable(partial(self.code.call_free, block, 0, self.split, 0), stop)
         else:
             self.code.call_free(block, 0, self.split, 0)

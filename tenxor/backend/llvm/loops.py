@@ -9,13 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ...kernel.ir import For, Statement
+from ...kernel.ir import For, Statement, statements
 from . import reductions, rows, widths
 from .analysis import carried, runs_along
 from .builder import Value, select, smaller
 from .emitter import Emitter
 from .memory import first_lanes
 from .scopes import Lanes, Span
+
+LISTENED = 1 << 12  # turns of an innermost loop, between two looks whether it is to stop
 
 
 def loop(em: Emitter, s: For) -> None:
@@ -42,7 +44,12 @@ def _over_blocks(em: Emitter, s: For, begin: Value, end: Value) -> None:
         for inner in s.body:
             em.statement(inner)
         del em.spans[s.axis]
+        if listening:
+            em.inmost()
+            further = select(em.stopped(), end, further)
         return further
+
+    listening = _listens(em, s)
 
     em.repeated(s.axis, begin, end, turn, accumulators=carried(s, em.kernel.accumulators), inside=False)
 
@@ -74,8 +81,36 @@ def _in_chunks(em: Emitter, s: For, begin: Value, end: Value, step: int) -> Valu
 
 
 def _plain(em: Emitter, s: For, begin: Value, end: Value, step: int) -> Value:
-    """The loop in whole steps from `begin` on, or with a mask in steps that may reach past the end; where it stopped."""
-    masked = em.lanes is not None and em.lanes.axis == s.axis and em.lanes.masked
+    """The loop in whole steps from `begin` on, or with a mask in steps that may reach past the end; where it stopped, which is the
+    end if it is to stop.
+    """
+    if not _listens(em, s):
+        return _steps(em, s, begin, end, step)
+
+    turns = 1 if any(isinstance(inner, For) for inner in statements(s.body)) else LISTENED
+
+    def turn(first: Value) -> Value:
+        em.inmost()
+        last = _steps(em, s, first, smaller(end, first + turns * step), step)
+        em.inmost()
+        return select(em.stopped(), end, last)
+
+    across = carried(s, em.kernel.accumulators)
+    return em.repeated(s.axis, begin, end, turn, needs=1 if _is_masked(em, s) else step, accumulators=across, inside=False)
+
+
+def _listens(em: Emitter, s: For) -> bool:
+    """Whether a loop looks if it is to stop: what is not parallel may be one long turn of what is."""
+    return em.listens and not em.kernel.axes[s.axis].parallel
+
+
+def _is_masked(em: Emitter, s: For) -> bool:
+    return em.lanes is not None and em.lanes.axis == s.axis and em.lanes.masked
+
+
+def _steps(em: Emitter, s: For, begin: Value, end: Value, step: int) -> Value:
+    """The same, without a look at anything else."""
+    masked = _is_masked(em, s)
     changed, read = rows.in_rows(em, s)
 
     def turn(index: Value) -> Value:

@@ -104,6 +104,9 @@ class _Work:
         rows, columns = em.range(s.left.axis), em.range(s.right.axis)
 
         def column_block(first: Value, last: Value) -> None:
+            self.unless_stopped(partial(columns_of, first, last))
+
+        def columns_of(first: Value, last: Value) -> None:
             if not s.right.fixed:
                 self.right.fill(first, last)
 
@@ -132,11 +135,19 @@ class _Work:
 
         em.repeated(axis, begin, end, turn, inside=False)
 
+    def unless_stopped(self, make: Callable[[], object]) -> None:
+        """What `make` emits, unless the kernel is to stop."""
+        self.em.inmost()
+        self.em.only_if(self.em.stopped().equals(0), make)
+
     def block(self, top: Value, bottom: Value, first: Value, last: Value) -> None:
         """A block of rows with a block of columns."""
         s, zero = self.s, self.em.b.constant(I64, 0)
 
         def panel(left: Value, right: Value) -> None:
+            self.unless_stopped(partial(whole, left, right))
+
+        def whole(left: Value, right: Value) -> None:
             def some_steps(begin: Value, end: Value) -> None:
                 self.tiles((top, bottom), (first, left, right), (begin, end))
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from ...dtypes import DType
+from ...ops.reductions import COMBINED_BY
 from ...records import NamedTuple
 from ...target import Sharing
-from .loops import Accumulator, Axis, For, Operand, Product, Statement, statements
+from .loops import Accumulate, Accumulator, Axis, For, Operand, Product, Statement, Store, statements
 from .text import program
 
 
@@ -28,6 +29,20 @@ class Kernel(NamedTuple):
     def flagged(self) -> bool:
         """Whether it looks up indices, which may be out of range: its last operand tells."""
         return self.operands[-1].flag
+
+    @property
+    def listens(self) -> bool:
+        """Whether it looks, as it runs, if it is to stop: for where nothing else bounds how long one turn of the shared loop takes.
+
+        Large sums and the like are cut into parts before there is a kernel; products, running and user-defined reductions, searches for
+        places, and writes in order are not.
+        """
+        loops = (s for s in statements(self.body) if isinstance(s, For) and not self.axes[s.axis].parallel)
+        return (
+            self.product is not None
+            or any(f.reduction.name not in COMBINED_BY for f in self.accumulators)
+            or any(isinstance(inner, (Accumulate, Store)) for s in loops for inner in statements(s.body))
+        )
 
     @property
     def product(self) -> Product | None:

@@ -1,0 +1,84 @@
+"""Work in which no signal is heard, in a thread of its own, so that who waits for it hears them.
+
+Python hears signals in its main thread alone, between two steps of Python's. One call of C that takes long - a kernel whose loop cannot
+be cut into slices, a decomposition of NumPy's - would have Ctrl-C wait for its end. So it runs elsewhere, and the main thread waits for it
+in a way that signals break off. What takes long enough for that is for the caller to say: starting a thread takes a tenth of
+a millisecond. In other threads, where nothing is heard anyway, the work is done where it is.
+"""
+
+from __future__ import annotations
+
+from _thread import allocate_lock, start_new_thread
+from collections.abc import Callable
+from threading import get_ident, main_thread
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+AGAIN = 0.05  # seconds after which is looked whether it is over, if whoever waits was disturbed
+
+
+def stoppable(run: Callable[[], T], stop: Callable[[], object]) -> T:
+    """What `run()` returns. Whatever is raised meanwhile is raised when that has ended, which it does soon once `stop()` was called."""
+    return _apart(run, stop, soon=True)
+
+
+def droppable(run: Callable[[], T], stop: Callable[[], object]) -> T:
+    """The same, but what is raised meanwhile is raised at once. The work goes on to its end, or until it sees that `stop()` was
+    called, and nobody learns what came of it. So it holds what it reads, and writes what nobody else can read.
+    """
+    return _apart(run, stop, soon=False)
+
+
+class _Work(Generic[T]):
+    """What runs apart, and what came of it."""
+
+    def __init__(self, run: Callable[[], T]) -> None:
+        self.run: Callable[[], T] | None = run
+        self.result: T
+        self.error: BaseException | None = None
+        self.over = False
+        self.door = allocate_lock()  # shut until it is over
+        self.door.acquire()
+
+    def do(self) -> None:
+        """Do it, here."""
+        assert self.run is not None
+        try:
+            self.result = self.run()
+        except BaseException as error:
+            self.error = error
+        self.run = None  # nor what that holds
+        self.over = True
+        self.door.release()
+
+
+def _apart(run: Callable[[], T], stop: Callable[[], object], *, soon: bool) -> T:
+    if get_ident() != main_thread().ident:
+        return run()
+    work, started = _Work(run), list[int]()
+    try:
+        started.extend(map(start_new_thread, (work.do,), ((),)))  # in C: what has begun is known, whatever is raised then
+        work.door.acquire()
+    except BaseException as error:
+        if not started and isinstance(error, RuntimeError):  # the system starts no more
+            work.do()
+        else:
+            broken: BaseException = error
+            while started and not work.over:
+                try:
+                    stop()
+                    if not soon:
+                        break
+                    work.door.acquire(timeout=AGAIN)
+                except BaseException as another:
+                    broken = another
+            try:
+                raise broken from None
+            finally:
+                del broken  # which has this frame, and all that it holds
+    if work.error is not None:
+        try:
+            raise work.error
+        finally:
+            del work  # whose error has this frame
+    return work.result

@@ -1,0 +1,135 @@
+"""Work apart: who waits for it hears signals, and what cannot be stopped is let go."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pytest
+
+import tenxor as tx
+from tenxor import apart
+from tenxor.apart import droppable, stoppable
+
+
+def nothing() -> None:
+    """Is to be stopped where nothing needs to be."""
+
+
+@pytest.fixture
+def interrupt() -> Iterator[Callable[[float], None]]:
+    """Sends SIGINT so many seconds later; in the background it may be ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    timers = []
+
+    def later(seconds: float) -> None:
+        timers.append(threading.Timer(seconds, os.kill, (os.getpid(), signal.SIGINT)))
+        timers[-1].start()
+
+    yield later
+    for timer in timers:
+        timer.join()
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.parametrize("run", [stoppable, droppable])
+def test_results_and_errors_are_those_of_the_work(run: Callable[..., object]) -> None:
+    def fail() -> None:
+        raise KeyError("3")
+
+    assert run(lambda: threading.get_ident(), nothing) != threading.get_ident()
+    assert run(lambda: 3, nothing) == 3
+    with pytest.raises(KeyError, match="3"):
+        run(fail, nothing)
+
+
+@pytest.mark.parametrize("run", [stoppable, droppable])
+def test_without_threads_it_is_done_here(run: Callable[..., object], monkeypatch: pytest.MonkeyPatch) -> None:
+    def none(*args: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(apart, "start_new_thread", none)
+    assert run(threading.get_ident, nothing) == threading.get_ident()
+
+
+def test_another_thread_does_its_work_itself() -> None:
+    found: list[bool] = []
+    thread = threading.Thread(target=lambda: found.append(stoppable(threading.get_ident, nothing) == threading.get_ident()))
+    thread.start()
+    thread.join()
+    assert found == [True]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals are sent as POSIX has them")
+class TestInterrupts:
+    def test_what_is_stopped_is_waited_for(self, interrupt: Callable[[float], None]) -> None:
+        stop, ended = threading.Event(), []
+
+        def work() -> None:
+            stop.wait(30)
+            time.sleep(0.05)
+            ended.append(True)
+
+        interrupt(0.05)
+        with pytest.raises(KeyboardInterrupt):
+            stoppable(work, stop.set)
+        assert ended
+
+    def test_what_is_dropped_goes_on(self, interrupt: Callable[[float], None]) -> None:
+        go_on, ended = threading.Event(), threading.Event()
+
+        def work() -> None:
+            go_on.wait(30)
+            ended.set()
+
+        interrupt(0.05)
+        with pytest.raises(KeyboardInterrupt):
+            droppable(work, nothing)
+        assert not ended.is_set()
+        go_on.set()
+        assert ended.wait(30)
+
+    def test_what_a_signal_calls_may_compute(self) -> None:
+        """While a large product is at work, and as much itself: both are right."""
+        x, found = tx.ones((1500, 1500)).realize(), []
+
+        def handler(number: int, frame: object) -> None:
+            found.append((x @ x).sum().item() + tx.arange(1 << 20).argmax().item())
+
+        handler(0, None)  # modules that are half loaded are of no use to what a signal calls
+        before = signal.signal(signal.SIGALRM, handler)
+        try:
+            for _ in range(8):
+                signal.setitimer(signal.ITIMER_REAL, 0.01)
+                assert (x @ x).sum().item() == 1500**3
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, before)
+        assert len(found) > 1
+        assert set(found) == {1500**3 + (1 << 20) - 1}
+
+    def test_memory_of_what_is_dropped_is_nobody_elses(self, interrupt: Callable[[float], None]) -> None:
+        """Until it has ended: then all of it is back."""
+        x = tx.asarray(np.random.default_rng(0).normal(size=1 << 22)).realize()
+        wanted, before = x.to_numpy(), tx.memory().in_use
+        for after in (0.02, 0.1, 0.2):
+            interrupt(after)
+            with pytest.raises(KeyboardInterrupt):
+                while True:
+                    tx.argsort(x)
+            others = [tx.full(1 << 22, float(k)).realize() for k in range(3)]
+            x += 1.0  # elsewhere, as who is at work reads it
+            x -= 1.0
+            x.realize()
+            assert [set(other[:: 1 << 12].tolist()) for other in others] == [{0.0}, {1.0}, {2.0}]
+            del others
+        for _ in range(200):
+            if tx.memory().in_use <= before:
+                break
+            time.sleep(0.05)
+        assert tx.memory().in_use <= before
+        np.testing.assert_allclose(x.to_numpy(), wanted)
