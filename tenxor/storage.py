@@ -63,10 +63,10 @@ class Storage:
 
     def tolist(self) -> list[Any]:
         """The elements in memory order, as Python numbers."""
-        realize(self.node)
-        buffer = self.node.buffer
-        assert buffer is not None
-        values: list[Any] = decoded(buffer.typed(self.dtype)[: self.size], self.dtype).tolist()
+        node = self.node  # asked once, as another thread may write meanwhile
+        realize(node)
+        assert node.buffer is not None
+        values: list[Any] = decoded(node.buffer.typed(self.dtype)[: self.size], self.dtype).tolist()
         return values
 
     def __repr__(self) -> str:

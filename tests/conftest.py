@@ -1,4 +1,4 @@
-"""What all tests share: the option `--fuzz`, the Hypothesis profiles, which tests are of values, where kernels are kept, threads."""
+"""What all tests share: the options `--fuzz` and `--every`, the Hypothesis profiles, which tests are of values, where kernels are kept, threads."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ settings.load_profile("gate")
 def _positive(text: str) -> int:
     number = int(text.replace("_", "").replace(",", ""))
     if number < 1:
-        raise argparse.ArgumentTypeError(f"{text}: at least one program has to run")
+        raise argparse.ArgumentTypeError(f"{text}: at least one has to run")
     return number
 
 
@@ -41,8 +41,9 @@ VALUES = (
 )
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests of values."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark the tests of values, and keep one of so many."""
+    items[:] = items[:: config.getoption("--every")]
     folders = tuple(TESTS / name for name in VALUES)
     for item in items:
         if any(item.path.is_relative_to(folder) for folder in folders):
@@ -60,6 +61,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="N",
         help=f"run N random programs in the aliasing fuzz (default {FUZZ_PROGRAMS:,})",
     )
+    parser.addoption("--every", type=_positive, default=1, metavar="N", help="run one of N tests, for machines that are slow")
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import tenxor as tx
-from tenxor import ownership
+from tenxor import ownership, shortcut
 from tenxor.backend import threads
 from tenxor.dtypes import float64
 from tenxor.memory import allocate
@@ -370,3 +370,23 @@ def test_threads_that_read_see_what_was_there() -> None:
     finally:
         sys.setswitchinterval(before)
     assert not wrong
+
+
+def test_what_is_read_is_what_was_computed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another thread may write between: its write waits to be computed, then."""
+    from tenxor import storage as storages
+    from tenxor.realize import realize
+    from tenxor.tensor import exchange
+
+    with shortcut.aside():
+        for module, read in ((exchange, lambda t: t.tolist()), (exchange, np.array), (storages, lambda t: t.storage.tolist())):
+            t = tx.arange(3) * 2
+
+            def another(node: Node, t: tx.Tensor = t) -> None:
+                realize(node)
+                t.storage.node = (t + 1).node
+
+            monkeypatch.setattr(module, "realize", another)
+            assert list(read(t)) == [0, 2, 4]
+            monkeypatch.undo()
+            assert t.tolist() == [1, 3, 5]

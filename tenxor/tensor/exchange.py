@@ -58,10 +58,10 @@ class Exchange(Writing):
     def to_numpy(self) -> Array:
         """New NumPy array with the same elements (`bfloat16` as float32)."""
         layout = self.layout
-        realize(self.storage.node)
-        buffer = self.storage.node.buffer
-        assert buffer is not None
-        elements = buffer.typed(self.dtype)
+        node = self.storage.node  # asked once, as another thread may write meanwhile
+        realize(node)
+        assert node.buffer is not None
+        elements = node.buffer.typed(self.dtype)
         if layout.size == 0:
             check_count("to_numpy", layout.shape)
             return decoded(np.empty(layout.shape, self.dtype.numpy), self.dtype)
