@@ -7,9 +7,13 @@ from __future__ import annotations
 
 import ctypes
 import os
+from collections.abc import Callable
+from functools import partial
 from operator import index as as_int
+from operator import methodcaller
 from sys import getrefcount
 from typing import TYPE_CHECKING, Any
+from weakref import ref
 
 import numpy as np
 
@@ -24,7 +28,7 @@ class Buffer:
     """A piece of memory: `nbytes` bytes, with `array`, the same as NumPy sees them.
 
     `address` is where they begin in the host's memory: for back ends that run there, and for exports, which are of it by definition.
-    `pins` counts those who may write it behind our back (exports alive; foreign memory counts as one for ever).
+    `pins` is true while others may write it behind our back: as long as exports of it are alive, and of foreign memory for ever.
     `frozen` says that it must never be written: it is somebody's read-only memory.
     """
 
@@ -33,6 +37,7 @@ class Buffer:
     array: Array
     address: int
     last: object
+    pins: object
 
     def __init__(self, nbytes: int) -> None:
         self.nbytes = nbytes
@@ -96,6 +101,40 @@ def foreign(address: int, nbytes: int, owner: object, *, frozen: bool) -> Buffer
     buffer.frozen = frozen
     buffer.pins = 0 if frozen else 1
     return buffer
+
+
+class Pin:
+    """Others may write some memory as long as one of them holds this."""
+
+    __slots__ = ("__weakref__",)
+
+
+class _Watch(ref[Pin]):
+    """What a pinned buffer has for its `pins`, until the pin dies: then `reset` puts 0 there.
+
+    All that runs then is C: so it is done whatever signal or thread comes between, and exactly once.
+    """
+
+    __slots__ = ("reset",)
+
+    reset: Callable[[], object]
+
+
+_reset = methodcaller("reset")
+
+
+def pinned(buffer: Buffer) -> object:
+    """What keeps a buffer pinned as long as somebody holds it. The caller has the lock."""
+    watch = buffer.pins
+    pin = watch() if isinstance(watch, _Watch) else None
+    if pin is None and watch != 1:
+        if isinstance(watch, _Watch):  # the collector has not come to it yet
+            watch.reset = int
+        pin = Pin()
+        watch = _Watch(pin, _reset)
+        watch.reset = partial(setattr, buffer, "pins", 0)
+        buffer.pins = watch
+    return pin
 
 
 def set_memory_limit(limit: int | None) -> None:

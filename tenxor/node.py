@@ -415,4 +415,4 @@ def reinterpreted(node: Node, dtype: DType) -> Node:
 
 def is_pinned(source: Node | Scalar) -> bool:
     """Whether others may write what this source reads."""
-    return type(source) is Node and source.buffer is not None and source.buffer.pins > 0
+    return type(source) is Node and source.buffer is not None and bool(source.buffer.pins)

@@ -1,4 +1,4 @@
-"""What all tests share: the options `--fuzz` and `--every`, the Hypothesis profiles, which tests are of values, where kernels are kept, threads."""
+"""What all tests share: two options, the Hypothesis profiles, which tests are of values, where kernels are kept, threads."""
 
 from __future__ import annotations
 

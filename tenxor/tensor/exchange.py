@@ -15,7 +15,7 @@ from ..dtypes import dtype as dtype_of
 from ..errors import ArgumentError, DTypeError
 from ..layout import Layout
 from ..layout.portions import PORTION, portions
-from ..memory import Buffer, allocate, foreign
+from ..memory import Buffer, allocate, foreign, pinned
 from ..node import Node, data
 from ..ops import OPS
 from ..ownership import alone
@@ -32,12 +32,11 @@ _NUMBERS = frozenset((int, float, bool, complex))
 
 
 class _Export:
-    """Keeps a buffer alive and pinned for as long as an array over it lives."""
+    """Keeps a buffer alive and pinned for as long as an array over it lives. Who makes one has the lock."""
 
     def __init__(self, buffer: Buffer, layout: Layout, dtype: DType) -> None:
         self.buffer = buffer
-        self.pins = 0 if buffer.frozen else 1  # what nobody may write needs no pin
-        buffer.pins += self.pins
+        self.pin = None if buffer.frozen else pinned(buffer)  # what nobody may write needs no pin
         self.__array_interface__ = {
             "version": 3,
             "shape": layout.shape,
@@ -45,9 +44,6 @@ class _Export:
             "strides": tuple(s * dtype.itemsize for s in layout.strides),
             "data": (buffer.address + layout.offset * dtype.itemsize, buffer.frozen or not layout.is_injective()),
         }
-
-    def __del__(self) -> None:
-        self.buffer.pins -= self.pins
 
 
 class Exchange(Writing):
