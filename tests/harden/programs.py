@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -98,6 +99,37 @@ def _complex(xp: Any, g: Given) -> Any:
     return (z @ z.T).real + (z * z).imag.sum()
 
 
+def _differentiated(tx: Any, g: Given) -> Any:
+    return tx.grad(lambda a: ((a * g["b"]) ** 2).sum())(g["a"])
+
+
+def _trained(tx: Any, g: Given) -> Any:
+    p = g["a"].detach().copy().requires_grad_()
+    optimizer = tx.optim.SGD([p], lr=0.5)
+    for _ in range(2):
+        optimizer.zero_grad()
+        (p * g["b"]).sum().backward()
+        optimizer.step()
+    return p.detach() * 1
+
+
+def _module(tx: Any, g: Given) -> Any:
+    layer = tx.nn.Linear(7, 6)
+    layer.weight[...] = g["b"]
+    layer.bias[...] = 1.0
+    return tx.relu(layer(g["a"])).detach()
+
+
+def _filed(tx: Any, g: Given) -> Any:
+    with tempfile.TemporaryDirectory() as folder:
+        tx.files.save(f"{folder}/tensors", {"a": g["a"] * 2})
+        return tx.files.load(f"{folder}/tensors")[0]["a"] + g["b"]
+
+
+def _batches(tx: Any, g: Given) -> Any:
+    return sum([x * y for x, y in tx.data.Batches(tx.data.Dataset(g["a"], g["b"]), 4)], start=tx.zeros((4, 5)))
+
+
 PROGRAMS = (
     _same("a chain", _two(9, 11), lambda xp, g: (g["a"] * 2 + g["b"]) * g["a"] - 3),
     _same("a sum of pairs", _two(9, 11), lambda xp, g: (g["a"][:, None] - g["b"][None]).max(axis=2)),
@@ -118,4 +150,12 @@ PROGRAMS = (
     _same("least sums", _two(30, 30), lambda xp, g: (g["a"][:, :, None] + g["b"][None]).min(axis=1)),
     _same("large, in parts", _two(600, 500), lambda xp, g: (g["a"] - g["b"].max(axis=0)).sum(axis=0)),
     _same("two results of one", _two(9, 9), lambda xp, g: (g["a"].sum(axis=0) - g["a"]) * (g["b"] + g["a"].sum(axis=0))),
+    _same("rows in order", _two(40, 1000), lambda xp, g: xp.sort(g["a"], axis=1) + g["b"]),
+    _same("inverses", _two(6, 6), lambda xp, g: xp.linalg.inv(g["a"] @ g["a"].T + 1000 * xp.eye(6)) + g["b"]),
+    _same("frequencies", _two(30, 40), lambda xp, g: xp.fft.fft(g["a"]).real - g["b"]),
+    Program("a derivative", _two(9, 11), _differentiated, lambda g: 2 * g["a"] * g["b"] ** 2),
+    Program("two steps", _two(9, 11), _trained, lambda g: g["a"] - g["b"]),
+    Program("a module", lambda: {"a": whole(5, 7), "b": whole(6, 7)}, _module, lambda g: np.maximum(g["a"] @ g["b"].T + 1, 0)),
+    Program("a file", _two(9, 11), _filed, lambda g: g["a"] * 2 + g["b"]),
+    Program("batches", _two(12, 5), _batches, lambda g: (g["a"] * g["b"]).reshape(3, 4, 5).sum(axis=0)),
 )
