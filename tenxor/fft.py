@@ -24,6 +24,7 @@ from .linalg.arguments import computed
 from .ops import OPS
 from .tensor import Tensor
 from .tensor.arguments import LAST_AXIS, axes_of, axis_of, ints, one_spelling
+from .tensor.core import check_count
 
 __all__ = [
     *("fft", "fft2", "fftfreq", "fftn", "fftshift", "hfft", "ifft", "ifft2", "ifftn", "ifftshift", "ihfft", "irfft", "irfft2", "irfftn"),
@@ -258,6 +259,10 @@ def _frequencies(op: str, k: Tensor, count: int, d: float, dtype: object, device
     found = DEFAULT_FLOAT if dtype is None else dtype_of(dtype)
     if not found.is_float:
         raise DTypeError(f"{op}: frequencies are real floats, not {found}")
+    try:
+        d = d * 1.0
+    except (TypeError, ValueError, OverflowError):
+        raise ArgumentError(f"{op}: d is the time between samples, a number, not {d!r}") from None
     if not d:
         raise ArgumentError(f"{op}: samples that are {d} apart have no frequencies")
     return asarray((k.astype(DEFAULT_FLOAT) / (count * float(d))).astype(found), device=device)
@@ -303,7 +308,7 @@ def _real(op: str, x: Any) -> Tensor:
 
 
 def _norm(op: str, norm: str | None) -> str:
-    if norm is not None and norm not in _TURNED:
+    if norm is not None and not (isinstance(norm, str) and norm in _TURNED):
         raise ArgumentError(f"{op}: norm is 'backward', 'ortho' or 'forward', not {norm!r}")
     return norm or "backward"
 
@@ -319,6 +324,7 @@ def _along(name: str, x: Tensor, n: int | None, axis: int, norm: str | None, op:
     n = checked_int(op, "n", n)
     if n < 1:
         raise ShapeError(f"{op}: axis {place} of shape {x.shape} gives {n} elements to transform; there must be 1 or more")
+    check_count(op, (n,))
     kept = n // 2 + 1 if name == "rfft" else n
     (found,) = hosted(name, x.moveaxis(place, -1), sizes={"k": kept}, n=n, norm=norm)
     return found.moveaxis(-1, place)

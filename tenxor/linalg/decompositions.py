@@ -126,7 +126,7 @@ def qr(x: Tensor, /, *, mode: str = "reduced") -> QR:
     >>> (q @ r).round().tolist()
     [[3.0, 1.0], [4.0, 2.0]]
     """
-    if mode not in ("reduced", "complete"):
+    if not isinstance(mode, str) or mode not in ("reduced", "complete"):
         raise ArgumentError(f"qr: mode is 'reduced' or 'complete', not {mode!r}")
     x = matrices("qr", x)
     rows, columns = x.shape[-2:]

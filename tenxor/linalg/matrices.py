@@ -143,7 +143,11 @@ def multi_dot(tensors: Sequence[Tensor], /) -> Tensor:
     >>> tx.linalg.multi_dot([tx.ones((2, 3)), tx.ones((3, 4)), tx.ones(4)]).tolist()
     [12.0, 12.0]
     """
-    given = [asarray(t) for t in tensors]
+    try:
+        factors = list(tensors)
+    except TypeError:
+        raise ArgumentError(f"multi_dot: takes a sequence of tensors, not {tensors!r}") from None
+    given = [asarray(t) for t in factors]
     if len(given) < 2:
         raise ArgumentError(f"multi_dot: a product has two or more factors, not {len(given)}")
     operands: list[Any] = []

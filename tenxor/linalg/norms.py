@@ -45,10 +45,11 @@ def vector_norm(
 
 
 def _of_vectors(op: str, x: Tensor, axis: Axes, keepdims: bool, order: Any) -> Tensor:
-    if isinstance(order, str) or not hasattr(order, "__float__"):
+    number = _number(order)
+    if number is None:
         raise ArgumentError(f"{op}: the norm of a vector has a number for its order, not {order!r}; 'fro' and 'nuc' are of matrices")
     dtype = result_of(x.dtype).part
-    x, order = computed(x), float(order)
+    x, order = computed(x), number
     sizes = abs(x)
     if order == inf:
         found = sizes.max(axis, keepdims)
@@ -63,6 +64,16 @@ def _of_vectors(op: str, x: Tensor, axis: Axes, keepdims: bool, order: Any) -> T
     else:
         found = (sizes**order).sum(axis, keepdims=keepdims) ** (1 / order)
     return as_dtype(found, dtype)
+
+
+def _number(order: Any) -> float | None:
+    """The order of a norm as a number, if it is one."""
+    if isinstance(order, str):
+        return None
+    try:
+        return float(order)
+    except (TypeError, ValueError, OverflowError):
+        return None
 
 
 def _squares(x: Tensor) -> Tensor:
@@ -92,13 +103,14 @@ def _of_matrices(op: str, x: Tensor, keepdims: bool, order: Any) -> Tensor:
         return _of_vectors(op, x, (-2, -1), keepdims, 2)
     dtype = result_of(x.dtype).part
     rows_or_columns = {1: -2, -1: -2, inf: -1, -inf: -1}
-    if not isinstance(order, str) and order in rows_or_columns:
-        axis = rows_or_columns[order]
+    number = _number(order)
+    if number in rows_or_columns:
+        axis = rows_or_columns[number]
         sums = abs(computed(x)).sum(axis, keepdims=True)
-        found = sums.max((-2, -1), keepdims) if order > 0 else sums.min((-2, -1), keepdims)
-    elif order in ("nuc", 2, -2):
+        found = sums.max((-2, -1), keepdims) if number > 0 else sums.min((-2, -1), keepdims)
+    elif number in (2, -2) or (isinstance(order, str) and order == "nuc"):
         s = svdvals(computed(x))
-        found = s.sum(-1) if order == "nuc" else s.max(-1) if order == 2 else s.min(-1)
+        found = s.sum(-1) if number is None else s.max(-1) if number == 2 else s.min(-1)
         found = found.expand_dims((-2, -1)) if keepdims else found
     else:
         raise ArgumentError(f"{op}: there is no norm of matrices of order {order!r}; there are 'fro', 'nuc', 1, -1, 2, -2, inf and -inf")
@@ -165,12 +177,12 @@ def cond(x: Tensor, /, p: Order = None) -> Tensor:
     >>> tx.linalg.cond(tx.asarray([[10.0, 0.0], [0.0, 2.0]])).item()
     5.0
     """
-    if p is None or p == 2 or p == -2:
+    if p is None or _number(p) in (2, -2):
         x = matrices("cond", x)
         s = svdvals(computed(x))
         if 0 in x.shape[-2:]:
             raise ShapeError(f"cond: matrices of shape {x.shape} have no elements")
-        found = s[..., -1] / s[..., 0] if p == -2 else s[..., 0] / s[..., -1]
+        found = s[..., -1] / s[..., 0] if _number(p) == -2 else s[..., 0] / s[..., -1]
         return as_dtype(found, result_of(x.dtype).part)
     x = square("cond", x)
     known, where = computed(x), OPS["where"]

@@ -85,7 +85,8 @@ SENSELESS: tuple[Any, ...] = (
 
 def _callables() -> list[tuple[str, Callable[..., Any]]]:
     found = [(f"tx.{n}", getattr(tx, n)) for n in dir(tx) if n[0] != "_" and n not in SPARED]
-    found += [(f"tx.random.{n}", getattr(tx.random, n)) for n in tx.random.__all__]
+    for room in (tx.random, tx.linalg, tx.fft):
+        found += [(f"tx{room.__name__[6:]}.{n}", getattr(room, n)) for n in room.__all__]
     return [(n, f) for n, f in found if callable(f) and not (isinstance(f, type) and issubclass(f, BaseException)) and f is not Any]
 
 
