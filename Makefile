@@ -7,6 +7,7 @@
 PYTHON ?= python3
 ARGS   ?=
 MINUTES ?= 10
+EVERY   ?= 16
 
 VENV := .venv
 PY   := $(VENV)/bin/python
@@ -60,12 +61,13 @@ test: $(TEST)
 test-interpreter: $(TEST)
 	TENXOR_BACKEND=interpreter $(PY) -m pytest --numprocesses auto -m "values and not large" tests $(ARGS)
 
-# Emulated, a test takes thirty times as long: these are the code of each instruction that differs, products, threads and convolutions.
+# Emulated, a test takes thirty times as long: these are the code of each instruction that differs, products, threads and convolutions,
+# and one of EVERY.
 ELSEWHERE := $(addprefix tests/,$(addprefix backend/test_,primitives.py products.py helpers.py scatter.py) \
     functions/test_convolution.py tensor/test_elements.py test_plans.py)
 
 elsewhere:
-	$(THERE) -m pytest -q -p no:cacheprovider $(ELSEWHERE) $(ARGS)
+	$(THERE) -m pytest -q -p no:cacheprovider --every $(EVERY) $(ELSEWHERE) $(ARGS)
 
 harden: $(TEST)
 	$(PY) -m tests.harden $(ARGS)
