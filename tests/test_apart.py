@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import threading
@@ -127,9 +128,10 @@ class TestInterrupts:
             x.realize()
             assert [set(other[:: 1 << 12].tolist()) for other in others] == [{0.0}, {1.0}, {2.0}]
             del others
-        for _ in range(200):
+        for _ in range(600):
+            gc.collect()
             if tx.memory().in_use <= before:
                 break
-            time.sleep(0.05)
+            time.sleep(0.1)
         assert tx.memory().in_use <= before
         np.testing.assert_allclose(x.to_numpy(), wanted)
