@@ -39,10 +39,11 @@ short_ways: list[Callable[[Node], bool]] = []
 
 def realize(*roots: Node) -> None:
     """Compute the nodes that are not in memory yet, together."""
-    if short_ways:
+    ways = tuple(short_ways)  # which may be taken away in the midst, where they turn out not to hold
+    if ways:
         if len(roots) > 1:
-            roots = tuple([root for root in roots if not short_ways[-1](root)])
-        if len(roots) == 1 and short_ways[0](roots[0]):
+            roots = tuple([root for root in roots if not ways[-1](root)])
+        if len(roots) == 1 and ways[0](roots[0]):
             return
     with lock:
         wanted = [node for node in roots if node.buffer is None]

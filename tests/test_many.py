@@ -6,7 +6,8 @@ import sys
 from types import FrameType
 
 import tenxor as tx
-from tenxor.realize import realize
+from tenxor import shortcut
+from tenxor.realize import realize, short_ways
 
 
 def test_planning_many_roots_takes_a_share_for_each() -> None:
@@ -30,3 +31,17 @@ def test_planning_many_roots_takes_a_share_for_each() -> None:
     calls(10)
     few = calls(40)
     assert calls(160) < 4.4 * few
+
+
+def test_short_ways_may_go_in_the_midst() -> None:
+    def gone(node: object) -> bool:
+        short_ways.clear()
+        return False
+
+    with shortcut.aside():
+        many = [tx.arange(3) + k for k in range(3)]
+        short_ways[:] = [gone, gone]
+        tx.realize(*many)
+        short_ways[:] = [gone, gone]
+        assert (many[0] + many[1]).tolist() == [1, 3, 5]
+        short_ways.clear()
