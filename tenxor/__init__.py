@@ -36,6 +36,8 @@ from .dtypes import uint8 as uint8
 from .dtypes import uint16 as uint16
 from .dtypes import uint32 as uint32
 from .dtypes import uint64 as uint64
+from .late import Late as _Late
+from .late import when_loaded as _when_loaded
 from .memory import set_memory_limit as set_memory_limit
 from .tensor import API_VERSIONS as _API_VERSIONS
 from .tensor import Tensor as Tensor
@@ -146,3 +148,5 @@ else:
 
     def __dir__():
         return sorted({*globals(), *_HOMES, *__all__})
+
+_when_loaded("einops._backends", _Late("tenxor.functions.patterns").teach_einops)

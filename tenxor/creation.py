@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .dtypes import DEFAULT_COMPLEX, DEFAULT_FLOAT, DEFAULT_INT, check_fits, check_real, of_number, uint64
+from .dtypes import DEFAULT_COMPLEX, DEFAULT_FLOAT, DEFAULT_INT, bfloat16, check_fits, check_real, of_number, uint64
 from .dtypes import dtype as dtype_of
 from .errors import ArgumentError, DTypeError, ShapeError
 from .layout.coords import checked_int
@@ -17,6 +17,7 @@ from .ops import OPS
 from .tensor import Tensor
 from .tensor.arguments import ints, truth
 from .tensor.core import check_count
+from .tensor.exchange import CPU
 from .tensor.nested import number_of
 
 __all__ = [
@@ -86,23 +87,26 @@ def asarray(obj: Any, /, *, dtype: object = None, device: str | None = None, cop
         return Tensor._from_numpy(obj, wanted, copy)
     if _has_buffer(obj):
         return Tensor._from_numpy(memoryview(obj), wanted, copy)
+    speaks_dlpack = hasattr(obj, "__dlpack__")
     if copy is False:
-        if hasattr(obj, "__dlpack__"):
-            return from_dlpack(obj)
+        if speaks_dlpack:
+            return _from_dlpack("asarray", obj, None, copy)
         raise ArgumentError(f"asarray: {type(obj).__name__} has no memory to share; leave out copy=False")
-    if hasattr(obj, "__array__") or hasattr(obj, "__dlpack__"):
-        how = np.asarray if hasattr(obj, "__array__") else np.from_dlpack
-        return Tensor._from_numpy(_as_others_say("asarray", how, obj), wanted, True)
+    if speaks_dlpack and (_is_bfloat16(obj) or not hasattr(obj, "__array__")):
+        found = _from_dlpack("asarray", obj, None, True)
+        return found if wanted is None else found.astype(wanted, copy=False)
+    if hasattr(obj, "__array__") or hasattr(obj, "__array_interface__"):
+        return Tensor._from_numpy(_as_others_say("asarray", obj, lambda: np.asarray(obj)), wanted, True)
     return Tensor._from_nested(obj, wanted, "asarray")
 
 
 array = tensor = asarray
 
 
-def _as_others_say(op: str, how: Callable[[Any], Any], obj: Any) -> Any:
-    """What another library makes of its object for NumPy; what it cannot, such as PyTorch's bfloat16, is an error of ours."""
+def _as_others_say(op: str, obj: Any, how: Callable[[], Any]) -> Any:
+    """What another library makes of its object for NumPy; what it cannot, such as PyTorch's sparse tensors, is an error of ours."""
     try:
-        return how(obj)
+        return how()
     except (TypeError, ValueError, RuntimeError, BufferError) as error:
         kind = getattr(obj, "dtype", None)
         raise DTypeError(
@@ -117,14 +121,17 @@ def _has_buffer(obj: Any) -> bool:
         return False
     try:
         memoryview(obj)
-    except TypeError:
+    except (TypeError, BufferError):  # JAX's bfloat16 has a buffer, and does not show it
         return False
     return True
 
 
 def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Tensor:
     """A tensor over the memory of whatever speaks DLPack; each side sees what the other writes. With `copy=True` its
-    own.
+    own; with None the other library may give a copy, where it has nothing to share, and with False it must not.
+
+    Memory that is shared as read-only is never written: the first write gives the tensor memory of its own. Raises ArgumentError for
+    what does not speak DLPack or is on another device, DTypeError for a dtype that we have not, and where the library refuses.
 
     >>> import numpy as np, tenxor as tx
     >>> a = np.zeros(2); t = tx.from_dlpack(a); t[0] = 7; a.tolist()
@@ -133,7 +140,27 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> T
     _device("from_dlpack", device)
     if not hasattr(x, "__dlpack__"):
         raise ArgumentError(f"from_dlpack: {type(x).__name__} does not speak DLPack; use tx.asarray")
-    return Tensor._from_numpy(_as_others_say("from_dlpack", np.from_dlpack, x), copy=bool(copy))
+    return _from_dlpack("from_dlpack", x, device, copy if copy is None else truth("from_dlpack", "copy", copy))
+
+
+def _is_bfloat16(x: Any) -> bool:
+    """Whether another library calls the dtype of what it exports bfloat16."""
+    return str(getattr(x, "dtype", "")).endswith("bfloat16")
+
+
+def _from_dlpack(op: str, x: Any, device: str | None, copy: bool | None) -> Tensor:
+    from .tensor.dlpack import received
+
+    where = _as_others_say(op, x, lambda: tuple(x.__dlpack_device__()))
+    if where[0] != CPU[0] and device is None:
+        raise ArgumentError(
+            f"{op}: {type(x).__name__} is not in the CPU's memory (DLPack's device {where}); bring it there first, or give"
+            " device='cpu' if its library does that"
+        )
+    bits = _is_bfloat16(x)
+    array = _as_others_say(op, x, lambda: received(x, device, False if copy is False else None, is_bfloat16=bits))
+    dtype = bfloat16 if bits else dtype_of(array.dtype)
+    return Tensor._copied(array, dtype) if copy else Tensor._shared(array, dtype)
 
 
 def astype(x: Tensor, dtype: object, /, *, copy: bool = True, device: str | None = None) -> Tensor:

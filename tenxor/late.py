@@ -1,7 +1,10 @@
-"""Modules that are loaded when one of their functions is first called: most programs never call any."""
+"""Modules that are loaded when one of their functions is first called: most programs never call any. And what is done when another
+library's is.
+"""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from importlib import import_module
 from typing import Any
@@ -15,3 +18,36 @@ class Late:
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         return lambda *args: getattr(import_module(self._module), name)(*args)
+
+
+class _Awaited:
+    """A finder of modules that finds but one, as all others would, and has something done when it has been loaded."""
+
+    def __init__(self, module: str, then: Callable[[], Any]) -> None:
+        self._module, self._then = module, then
+
+    def find_spec(self, name: str, path: Any, target: Any = None) -> Any:
+        if name != self._module:
+            return None
+        sys.meta_path.remove(self)
+        from importlib.util import find_spec
+
+        spec = find_spec(name)
+        loader: Any = getattr(spec, "loader", None)
+        execute = getattr(loader, "exec_module", None)
+        if execute is not None:
+
+            def then(module: Any) -> None:
+                execute(module)
+                self._then()
+
+            loader.exec_module = then
+        return spec
+
+
+def when_loaded(module: str, then: Callable[[], Any]) -> None:
+    """Call `then()` once another library's module has been loaded: now, if it has, or never, if it never is."""
+    if module in sys.modules:
+        then()
+    else:
+        sys.meta_path.insert(0, _Awaited(module, then))

@@ -86,6 +86,7 @@ FOREIGN = {
     ),
     "safetensors": ("tenxor.files",),  # an extra: those who made the format write and read it
     "ml_dtypes": ("tenxor.files",),  # an extra: it has bfloat16 for NumPy
+    "pyarrow": ("tenxor.tensor.arrow",),  # an extra: it makes Arrow's arrays
     "threadpoolctl": ("tenxor.threadpool",),  # an extra: it asks, and is told
 }
 

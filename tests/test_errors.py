@@ -316,7 +316,7 @@ STRANGE = {
     "dims that are one number": Wrong(lambda: table().to_string(1), ArgumentError, ("to_string", "dims", "1")),
     "a 0-d array of tensors": Wrong(lambda: tx.stack(np.array(0)), ArgumentError, ("stack", "sequence")),
     "what NumPy cannot read": Wrong(
-        lambda: tx.asarray(Unreadable()), DTypeError, ("asarray", "torch.bfloat16", "BFloat16", "float32", "astype")
+        lambda: tx.asarray(Unreadable()), DTypeError, ("asarray", "torch.bfloat16", "Can't export", "float32", "astype")
     ),
     "what DLPack cannot say": Wrong(
         lambda: tx.from_dlpack(Unreadable()), DTypeError, ("from_dlpack", "torch.bfloat16", "float32")
@@ -467,8 +467,6 @@ def test_what_dlpack_copies_is_read_only() -> None:
     for view in (table().T.reshape(6), table().oindex[[0, 0, 1]]):
         shared = np.from_dlpack(view)
         assert not shared.flags.writeable and shared.tolist() == view.tolist()
-        with pytest.raises(BufferError, match="read-only"):
-            view.__dlpack__()
         own = np.from_dlpack(view, copy=True)
         assert own.flags.writeable and own.tolist() == view.tolist()
     whole = table()

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any
 
-from ..creation import asarray
+from ..creation import arange, asarray
 from ..dtypes import isdtype
 from ..errors import ArgumentError
 from ..tensor import Tensor
+from .contraction import einsum
 from .joining import concat, stack, tile
 
 __all__ = ["rearrange"]
+
+_taught: list[type] = []  # so that the class below stays: einops knows it by `__subclasses__` alone
 
 
 def rearrange(x: Tensor, pattern: str, /, **sizes: int) -> Tensor:
@@ -25,26 +27,28 @@ def rearrange(x: Tensor, pattern: str, /, **sizes: int) -> Tensor:
     """
     if not isinstance(pattern, str) or pattern.count("->") != 1:
         raise ArgumentError(f"rearrange: a pattern is like 'h w c -> c h w', not {pattern!r}")
-    found: Tensor = _einops().rearrange(asarray(x), pattern, **sizes)
-    return found
-
-
-@cache
-def _einops() -> Any:
-    """The library, taught what a Tensor is: then its own functions take tensors as well."""
     try:
         import einops
-        from einops._backends import AbstractBackend
     except ImportError:
         raise ArgumentError(
             "rearrange: patterns are read by einops, which is not installed; pip install 'tenxor[einops]'"
         ) from None
+    found: Tensor = einops.rearrange(asarray(x), pattern, **sizes)
+    return found
+
+
+def teach_einops() -> None:
+    """Tell the library what a Tensor is, so that its own functions take tensors: it looks for classes like this one by itself."""
+    from einops._backends import AbstractBackend
 
     class TenxorBackend(AbstractBackend):
         framework_name = "tenxor"
 
         def is_appropriate_type(self, tensor: Any) -> bool:
             return isinstance(tensor, Tensor)
+
+        def arange(self, start: int, stop: int) -> Tensor:
+            return arange(start, stop)
 
         def reshape(self, x: Tensor, shape: Any) -> Tensor:
             return x.reshape(tuple(shape))
@@ -54,6 +58,12 @@ def _einops() -> Any:
 
         def add_axis(self, x: Tensor, new_position: int) -> Tensor:
             return x.expand_dims(new_position)
+
+        def add_axes(self, x: Tensor, n_axes: int, pos2len: dict[int, int]) -> Tensor:
+            for place, size in sorted(pos2len.items()):
+                x = x.expand_dims(place)
+                x = x.expand((*x.shape[:place], size, *x.shape[place + 1 :]))
+            return x
 
         def tile(self, x: Tensor, repeats: tuple[int, ...]) -> Tensor:
             return tile(x, repeats)
@@ -67,4 +77,7 @@ def _einops() -> Any:
         def is_float_type(self, x: Tensor) -> bool:
             return isdtype(x.dtype, "real floating")
 
-    return einops
+        def einsum(self, pattern: str, *x: Tensor) -> Tensor:
+            return einsum(pattern, *x)
+
+    _taught.append(TenxorBackend)

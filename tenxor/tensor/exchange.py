@@ -10,13 +10,13 @@ from typing import Any, Self
 
 import numpy as np
 
-from ..dtypes import DType, bfloat16, check_real, decoded, plain_number
+from ..dtypes import DType, bfloat16, check_real, decoded, encoded, plain_number, uint8
 from ..dtypes import dtype as dtype_of
 from ..errors import ArgumentError, DTypeError
 from ..layout import Layout
 from ..layout.portions import PORTION, portions
 from ..memory import Buffer, allocate, foreign, pinned
-from ..node import Node, data
+from ..node import Node, data, untracked
 from ..ops import OPS
 from ..ownership import alone
 from ..pending import relieve
@@ -28,6 +28,7 @@ from .nested import from_nested
 from .writing import Writing
 
 Array = np.ndarray[Any, Any]
+CPU = (1, 0)  # as DLPack calls it: kDLCPU, the first
 _NUMBERS = frozenset((int, float, bool, complex))
 
 
@@ -85,28 +86,38 @@ class Exchange(Writing):
         return _listed(self.to_numpy())
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
-        shared = self._exported() if copy is not True else None
+        is_bits = self.dtype is bfloat16 and dtype is not None and np.dtype(dtype).name == "bfloat16"  # ml_dtypes has it
+        shared = self._exported() if copy is not True and (is_bits or self.dtype is not bfloat16) else None
         if shared is None:
             if copy is False:
-                why = "bfloat16 is no NumPy dtype" if self.dtype is bfloat16 else "its elements have no strides"
-                if self._has_past():
-                    why = "derivatives would not see what is written there; use x.detach()"
                 raise ValueError(
-                    f"np.asarray(copy=False): NumPy cannot see this view of shape {self.layout.shape} without a copy: {why}"
+                    f"np.asarray(copy=False): NumPy cannot see this view of shape {self.layout.shape} without a copy:"
+                    f" {self._unshared() or 'bfloat16 is no NumPy dtype'}"
                 )
             shared = self.to_numpy()
             shared.flags.writeable = copy is True  # what were written to a copy nobody asked for would be lost
+        elif is_bits:
+            shared = shared.view(dtype)
         if dtype is not None and shared.dtype != dtype:
             if copy is False:
                 raise ValueError(f"np.asarray(copy=False): {self.dtype} as {dtype} needs a copy")
             return shared.astype(dtype)
         return shared
 
-    def _exported(self) -> Array | None:
-        """A NumPy array over this very memory, or None where NumPy cannot say it, or derivatives would not see what is written there."""
+    def _unshared(self) -> str | None:
+        """Why there is no array over this very memory, or None where there is one."""
+        if self._has_past():
+            return "derivatives would not see what is written there; use x.detach()"
         layout = self.layout
-        if layout.base is not None or layout.tables is not None or self.dtype is bfloat16 or self._has_past():
-            return None
+        return None if layout.base is None and layout.tables is None else "its elements have no strides"
+
+    def _exported(self) -> Array | None:
+        """A NumPy array over this very memory (of bfloat16 its bits), or None where there is none."""
+        return self._shown() if self._unshared() is None else None
+
+    def _shown(self, *, whole: bool = False) -> Array:
+        """A NumPy array over what this sees of its storage's memory, or over the bytes of the whole."""
+        layout, dtype = self.layout, self.dtype
         if layout.size == 0:
             check_count("to_numpy", layout.shape)
         storage = self.storage
@@ -117,7 +128,50 @@ class Exchange(Writing):
             assert buffer is not None
             if shared and not buffer.pins:  # others read this content, and must not see later writes
                 buffer = self._part()
-            return np.asarray(_Export(buffer, layout, self.dtype))
+            if whole:
+                layout, dtype = Layout.contiguous((buffer.nbytes,)), uint8
+            return np.asarray(_Export(buffer, layout, dtype))
+
+    @property
+    def __array_interface__(self) -> dict[str, Any]:
+        """NumPy's array interface, version 3, for those who ask for it (PIL does): this very memory, which is kept and pinned by what
+        stands for it, as `data`. AttributeError where there is no array over it.
+        """
+        if self.dtype is bfloat16 or self._unshared() is not None:
+            raise AttributeError("__array_interface__")
+        layout, whole, size = self.layout, self._shown(whole=True), self.dtype.itemsize
+        if not layout.is_injective():
+            whole.flags.writeable = False
+        return {
+            "version": 3,
+            "shape": layout.shape,
+            "typestr": self.dtype.numpy.str,
+            "strides": tuple([s * size for s in layout.strides]),
+            "data": whole,
+            "offset": layout.offset * size if layout.size else 0,
+        }
+
+    def __buffer__(self, flags: int) -> memoryview:
+        """Python's buffer protocol, from 3.12 on: `memoryview(t)` is this very memory. BufferError where there is no array over it."""
+        if self.dtype is bfloat16:
+            raise BufferError("memoryview: buffers have no bfloat16; take x.view(tx.uint16) for its bits")
+        shared = self._exported()
+        if shared is None:
+            raise BufferError(f"memoryview: this view of shape {self.layout.shape} is no buffer: {self._unshared()}; use x.copy()")
+        return shared.data
+
+    def tobytes(self, order: str = "C") -> bytes:
+        """The elements' bytes in row-major order, or with "F" in column-major order.
+
+        >>> import tenxor as tx
+        >>> tx.asarray([[1, 2], [3, 4]], dtype=tx.uint8).T.tobytes()
+        b'\\x01\\x03\\x02\\x04'
+        """
+        if order not in ("C", "F", "A", "K", None):
+            raise ArgumentError(f"tobytes: order is 'C' or 'F', not {order!r}")
+        seen = self if order != "F" else self._view(self.layout.permute(range(len(self.layout.shape))[::-1]))
+        bits = seen._exported() if self._unshared() is None else None
+        return (encoded(seen.to_numpy(), self.dtype) if bits is None else bits).tobytes()
 
     def __dlpack__(
         self,
@@ -127,21 +181,43 @@ class Exchange(Writing):
         dl_device: tuple[int, int] | None = None,
         copy: bool | None = None,
     ) -> Any:
-        if self.dtype is bfloat16:
-            raise BufferError("__dlpack__: bfloat16 cannot be exported; export x.astype(tx.float32) instead")
-        shared = self._exported() if copy is not True else None
+        """This very memory as a DLPack capsule; with `copy=True` its own, and with None a copy where there is no other way: of views
+        without strides, or with negative ones, which consumers do not survive; before DLPack 1.0 also of what is read-only.
+
+        BufferError for a copy that `copy=False` forbids, and for another device than the CPU's.
+        """
+        from .dlpack import capsule_of
+
+        if stream is not None:
+            raise BufferError(f"__dlpack__: a CPU has no streams; leave out stream={stream!r}")
+        if dl_device is not None and dl_device != CPU:
+            raise BufferError(f"__dlpack__: tensors are on the CPU, {CPU}; there is no device {dl_device!r}")
+        if max_version is not None and not (isinstance(max_version, tuple) and len(max_version) == 2):
+            raise BufferError(f"__dlpack__: max_version is a pair of numbers, such as (1, 0), not {max_version!r}")
+        why = self._unshared()
+        if why is None and any([step < 0 for step in self.layout.strides]):
+            why = "it has negative strides, which consumers do not survive; use x.copy()"
+        shared = self._shown() if why is None and copy is not True else None
+        legacy = max_version is None or max_version[0] < 1
+        if legacy and shared is not None and not shared.flags.writeable:
+            shared, why = None, "it is read-only, which DLPack before 1.0 cannot say; use x.copy()"
+        is_copied = shared is None
         if shared is None:
             if copy is False:
-                why = "requires a gradient, which would not see writes; use x.detach()" if self._has_past() else "has no strides to share"
-                raise BufferError(f"__dlpack__: this view {why}")
-            shared = self.to_numpy()
-            shared.flags.writeable = copy is True  # as above
-        if not shared.flags.writeable and (max_version is None or max_version[0] < 1):
-            raise BufferError("__dlpack__: this view is read-only, which DLPack before 1.0 cannot say; export x.copy()")
-        return shared.__dlpack__(stream=stream, max_version=max_version, dl_device=dl_device)
+                raise BufferError(f"__dlpack__: this view of shape {self.layout.shape} cannot be shared: {why}")
+            shared = self._own()._shown()
+            if not (copy or legacy):
+                shared.flags.writeable = False  # what were written to a copy nobody asked for would be lost
+        return capsule_of(shared, max_version, is_bfloat16=self.dtype is bfloat16, is_copied=is_copied)
+
+    def _own(self) -> Self:
+        """The same elements in memory of their own, aligned as all of ours is, of which no derivative knows."""
+        with untracked():
+            node = Node.of(OPS["positive"], self.layout.shape, self.dtype, (self.node,), (self.layout,))
+            return self._of(node)
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        return (1, 0)
+        return CPU
 
     def _operand(self, value: Any, op: str, *, quietly: bool = False) -> Any:
         """A tensor or number to compute with; NumPy arrays and scalars become tensors. DTypeError (or NotImplemented)

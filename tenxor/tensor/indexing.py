@@ -210,7 +210,7 @@ class Indexing(Scattering):
         return self._gather(self._select_at("indexing", self.layout, parts))
 
     def _set_advanced(self, parts: tuple[Any, ...], value: Any) -> None:
-        mask = self._mask(parts)
+        mask = self._mask_of(parts)
         if mask is not None and not isinstance(value, Core) and self.layout.is_injective():
             self._write(self._compute(OPS["where"], mask, value, self))
             return
@@ -220,7 +220,7 @@ class Indexing(Scattering):
         elif not write_at_once(self, parts, value):
             self._scatter("assignment", self._select_at("indexing", self.layout, parts), value)
 
-    def _mask(self, parts: tuple[Any, ...]) -> Core | None:
+    def _mask_of(self, parts: tuple[Any, ...]) -> Core | None:
         """A key that says yes or no to every element: then a number is written without looking for those that are meant."""
         (mask, *more) = parts
         if more or getattr(mask, "shape", None) != self.layout.shape:

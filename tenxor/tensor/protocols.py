@@ -73,6 +73,22 @@ class Protocols(Differentiating):
         """Other functions of NumPy compute on the same memory and give arrays."""
         return function(*_for_numpy(args), **_for_numpy(kwargs))
 
+    # Arrow
+
+    def __arrow_array__(self, type: Any = None) -> Any:
+        """What `pyarrow.array` makes of a tensor: an array of its numbers, or of lists of them."""
+        from .arrow import arrow_array
+
+        found = arrow_array("__arrow_array__", self.__array__())
+        return found if type is None else found.cast(type)
+
+    def __arrow_c_array__(self, requested_schema: Any = None) -> tuple[Any, Any]:
+        """The same for whoever speaks Arrow's C interface, such as polars: capsules of a schema and an array."""
+        from .arrow import arrow_array
+
+        capsules: tuple[Any, Any] = arrow_array("__arrow_c_array__", self.__array__()).__arrow_c_array__(requested_schema)
+        return capsules
+
     # Containers
 
     def __len__(self) -> int:

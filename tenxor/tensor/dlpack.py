@@ -1,0 +1,95 @@
+"""DLPack, where NumPy's own is not enough: NumPy makes and reads the capsules, and two fields of them are set and read here.
+
+NumPy has no bfloat16, so such a tensor goes through it as its bits, and only the name of the dtype is another; and a copy that
+was made before NumPy saw it is marked as one. (https://dmlc.github.io/dlpack/latest/c_api.html)
+"""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+_UINT, _BFLOAT = 1, 4  # kDLUInt, kDLBfloat
+_IS_COPIED = 1 << 1  # DLPACK_FLAG_BITMASK_IS_COPIED
+
+
+class _Tensor(ctypes.Structure):
+    """`DLTensor`."""
+
+    _fields_ = (
+        ("data", ctypes.c_void_p),
+        ("device", ctypes.c_int32 * 2),
+        ("ndim", ctypes.c_int32),
+        ("kind", ctypes.c_uint8),
+        ("bits", ctypes.c_uint8),
+        ("lanes", ctypes.c_uint16),
+        ("shape", ctypes.c_void_p),
+        ("strides", ctypes.c_void_p),
+        ("byte_offset", ctypes.c_uint64),
+    )
+
+
+class _Versioned(ctypes.Structure):
+    """`DLManagedTensorVersioned`. The one before versions, `DLManagedTensor`, begins with its `DLTensor`."""
+
+    _fields_ = (
+        ("version", ctypes.c_uint32 * 2),
+        ("manager", ctypes.c_void_p),
+        ("deleter", ctypes.c_void_p),
+        ("flags", ctypes.c_uint64),
+        ("tensor", _Tensor),
+    )
+
+
+_VERSIONED, _LEGACY = b"dltensor_versioned", b"dltensor"
+_is_valid = ctypes.pythonapi.PyCapsule_IsValid
+_is_valid.restype, _is_valid.argtypes = ctypes.c_int, (ctypes.py_object, ctypes.c_char_p)
+_pointer = ctypes.pythonapi.PyCapsule_GetPointer
+_pointer.restype, _pointer.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
+
+
+def _managed(capsule: Any) -> tuple[_Tensor, _Versioned | None]:
+    """What is in a capsule that nobody has taken yet."""
+    if _is_valid(capsule, _VERSIONED):
+        versioned = _Versioned.from_address(_pointer(capsule, _VERSIONED))
+        return versioned.tensor, versioned
+    return _Tensor.from_address(_pointer(capsule, _LEGACY)), None
+
+
+def capsule_of(array: Array, max_version: tuple[int, int] | None, *, is_bfloat16: bool, is_copied: bool) -> Any:
+    """The capsule of an array, whose elements may be the bits of bfloat16, and which may have been copied for it."""
+    capsule = array.__dlpack__(max_version=max_version)
+    tensor, versioned = _managed(capsule)
+    if is_bfloat16:
+        tensor.kind = _BFLOAT
+    if is_copied and versioned is not None:
+        versioned.flags |= _IS_COPIED
+    return capsule
+
+
+class _Renamed:
+    """Gives NumPy the capsule of another library's bfloat16 as one of its bits."""
+
+    def __init__(self, exporter: Any) -> None:
+        self.exporter = exporter
+
+    def __dlpack__(self, **options: Any) -> Any:
+        capsule = self.exporter.__dlpack__(**options)
+        tensor, _ = _managed(capsule)
+        if tensor.kind == _BFLOAT:
+            tensor.kind = _UINT
+        return capsule
+
+    def __dlpack_device__(self) -> Any:
+        return self.exporter.__dlpack_device__()
+
+
+def received(exporter: Any, device: str | None, copy: bool | None, *, is_bfloat16: bool) -> Array:
+    """The array of what speaks DLPack, over the same memory unless there must be a copy; of bfloat16 that of the bits."""
+    source = _Renamed(exporter) if is_bfloat16 else exporter
+    if device is None and copy is None:  # what even the oldest exporters understand
+        return np.from_dlpack(source)
+    return np.from_dlpack(source, device="cpu" if device is not None else None, copy=copy)
