@@ -61,6 +61,7 @@ if TYPE_CHECKING:  # what is loaded when it is first asked for; type checkers lo
     from .functions.counting import *
     from .functions.differentiation import *
     from .functions.elementwise import *
+    from .functions.for_numpy import *
     from .functions.inquiry import *
     from .functions.inspection import *
     from .functions.joining import *
@@ -94,6 +95,7 @@ else:
         "functions.counting": "bincount histogram histogram2d histogram_bin_edges",
         "functions.elementwise": " ".join(("clamp clip", *(name for name in OPS if name not in INTERNAL))),
         "functions.differentiation": "enable_grad grad hessian jacobian jvp no_grad value_and_grad vjp",
+        "functions.for_numpy": "_for_numpy",
         "functions.inquiry": "__array_namespace_info__",
         "functions.inspection": "compile_counts explain memory realize release_memory show_config",
         "functions.joining": "cat concat concatenate pad repeat roll stack tile",
@@ -102,7 +104,7 @@ else:
             "moveaxis movedim permute permute_dims ravel reshape split squeeze swapaxes transpose unbind "
             "unflatten unsqueeze unstack windows"
         ),
-        "functions.mapping": "contract map reduce",
+        "functions.mapping": "accumulate contract map reduce",
         "functions.neural": "log_softmax logsumexp softmax",
         "functions.patterns": "rearrange",
         "functions.pooling": "avg_pool1d avg_pool2d avg_pool3d max_pool1d max_pool2d max_pool3d",

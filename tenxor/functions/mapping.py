@@ -1,4 +1,4 @@
-"""The user's own functions over whole tensors, compiled: `map`, `reduce` and `contract`."""
+"""The user's own functions over whole tensors, compiled: `map`, `reduce`, `accumulate` and `contract`."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from ..node import Node, Scalar
 from ..ops.expr import Arg, Const, Expr, cast, substitute
 from ..ops.reductions import REDUCTIONS, Reduction, reduction_from_first, reduction_in_order
 from ..tensor import Tensor
-from ..tensor.arguments import Axes
+from ..tensor.arguments import Axes, one_spelling
 from ..tensor.contraction import contracted, loops_along, paired_axes, widened
 from ..tensor.core import broadcast
 from . import elementwise
 from .tracing import Function, Traced, state_dtype, trace
 
-__all__ = ["contract", "map", "reduce"]
+__all__ = ["accumulate", "contract", "map", "reduce"]
 
 
 def map(function: Function, *tensors: Any, dtype: object = None) -> Tensor:
@@ -88,22 +88,39 @@ def reduce(
     >>> tx.reduce(lambda acc, x: 2 * acc + x, tx.asarray([1, 0, 1, 1]), initial=0).item()
     11
     """
-    t = asarray(t)
-    if initial is not None and not isinstance(initial, (bool, int, float, complex)):
-        raise ArgumentError(f"reduce: initial is a number, not {initial!r}")
-    first = (
-        t.dtype if initial is None else (of_number(initial) if t.dtype is boolean else weak(initial, t.dtype, "reduce"))
-    )
-    state, traced = state_dtype("reduce", function, first, t.dtype)
-    step = cast(_fixed("reduce", traced), state)
-    if initial is None:
-        if state is not t.dtype:
-            t = t.astype(state)
-        reduction = reduction_from_first(step, any_order=False)
-    else:
-        reduction = reduction_in_order(step, _constant(initial, state))
+    t, reduction = _fold("reduce", function, asarray(t), initial)
     found: Tensor = t._reduce(reduction, "reduce", axis, keepdims)
     return found
+
+
+def accumulate(
+    function: Function, t: Tensor, /, axis: int | None = None, initial: Number | None = None, *, dim: int | None = None
+) -> Tensor:
+    """New tensor of `t`'s shape: element `i` is `function(so_far, element)` over elements `0..i` along `axis` (of the
+    flattened tensor for None), in their order.
+
+    It starts from the number `initial`, or else from the first element, which is the first of the result. The function is
+    traced as in `map`. Raises AxisError, ArgumentError, TraceError. (NumPy's `ufunc.accumulate`; Python's `itertools.accumulate`.)
+
+    >>> import tenxor as tx
+    >>> tx.accumulate(lambda level, x: 0.5 * level + x, tx.asarray([4.0, 0.0, 0.0])).tolist()
+    [4.0, 2.0, 1.0]
+    """
+    t, reduction = _fold("accumulate", function, asarray(t), initial)
+    found: Tensor = t._scan(reduction, "accumulate", one_spelling("accumulate", "axis", axis, "dim", dim), None)
+    return found
+
+
+def _fold(op: str, function: Function, t: Tensor, initial: Number | None) -> tuple[Tensor, Reduction]:
+    """The user's function as a reduction in the order of the elements, and the tensor in the dtype that it takes."""
+    if initial is not None and not isinstance(initial, (bool, int, float, complex)):
+        raise ArgumentError(f"{op}: initial is a number, not {initial!r}")
+    first = t.dtype if initial is None else (of_number(initial) if t.dtype is boolean else weak(initial, t.dtype, op))
+    state, traced = state_dtype(op, function, first, t.dtype)
+    step = cast(_fixed(op, traced), state)
+    if initial is not None:
+        return t, reduction_in_order(step, _constant(initial, state))
+    return t.astype(state, copy=False), reduction_from_first(step, any_order=False)
 
 
 # --- contraction ------------------------------------------------------------------------------------------------------

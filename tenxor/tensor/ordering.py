@@ -68,8 +68,3 @@ class Ordering(Protocols):
         5
         """
         return self._namespace().linalg.trace(self, offset=offset, dtype=dtype)
-
-    def _namespace(self) -> Any:
-        import sys
-
-        return sys.modules["tenxor"]

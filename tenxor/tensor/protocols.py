@@ -8,33 +8,9 @@ import numpy as np
 
 from .. import show
 from ..dtypes import dtype as dtype_of
-from ..errors import ArgumentError
 from ..layout.portions import PORTION
-from ..ops import OPS
 from ..realize import realize
-from .contraction import matmul
 from .differentiating import Differentiating
-
-# NumPy's names of ufuncs that have another in the op table.
-_UFUNCS = {
-    "absolute": "abs",
-    "conjugate": "conj",
-    "power": "pow",
-    "invert": "bitwise_invert",
-    "left_shift": "bitwise_left_shift",
-    "right_shift": "bitwise_right_shift",
-    "rint": "round",
-    "arcsin": "asin",
-    "arccos": "acos",
-    "arctan": "atan",
-    "arctan2": "atan2",
-    "arcsinh": "asinh",
-    "arccosh": "acosh",
-    "arctanh": "atanh",
-}
-
-
-_REDUCTIONS = {"add": "sum", "multiply": "prod", "maximum": "max", "minimum": "min"}  # those whose `at` is ours, too
 
 
 class Protocols(Differentiating):
@@ -44,34 +20,22 @@ class Protocols(Differentiating):
 
     # NumPy
 
+    def _namespace(self) -> Any:
+        import sys
+
+        return sys.modules["tenxor"]
+
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, out: tuple[Any, ...] = (), **options: Any) -> Any:
-        """`array + tensor` and `np.sin(tensor)` are tensors, `np.add.at(tensor, key, values)` and `np.add(x, y, out=tensor)` work
-        in place; ufuncs that we have not compute on arrays.
+        """`array + tensor`, `np.sin(tensor)` and `np.add.reduce(tensor)` are tensors, `np.add.at(tensor, key, values)` and
+        `np.add(x, y, out=tensor)` work in place.
         """
-        if method == "at" and ufunc.__name__ in _REDUCTIONS and isinstance(inputs[0], Protocols):
-            t, key, value = inputs
-            name = f"np.{ufunc.__name__}.at"
-            t._scatter(name, t._selection(name, t.layout, key), t._operand(value, name), _REDUCTIONS[ufunc.__name__])
-            return None
-        into = out[0] if len(out) == 1 and isinstance(out[0], Protocols) else None
-        known = not options if into is None else options.keys() <= {"where"}
-        if method == "__call__" and known and (into is not None or not out):
-            found, name = None, _UFUNCS.get(ufunc.__name__, ufunc.__name__)
-            if ufunc is np.matmul:
-                found = matmul(*(self._operand(x, name) for x in inputs))
-            elif name in OPS:
-                found = self._compute(OPS[name], *(self._operand(x, name) for x in inputs))
-            if found is not None:
-                return found if into is None else into._receive(name, found, options.get("where"))
-        if any(isinstance(o, Protocols) for o in out):
-            raise ArgumentError(
-                f"np.{ufunc.__name__}: out is a Tensor; write t[...] = np.{ufunc.__name__}(...) instead"
-            )
-        return getattr(ufunc, method)(*_for_numpy(inputs), **({"out": out} if out else {}), **_for_numpy(options))
+        from .ufuncs import applied
+
+        return applied(self._namespace(), ufunc, method, inputs, out, options)
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        """Other functions of NumPy compute on the same memory and give arrays."""
-        return function(*_for_numpy(args), **_for_numpy(kwargs))
+        """NumPy's functions on tensors are ours, and give tensors; DTypeError names one that we have not."""
+        return self._namespace()._for_numpy(function, types, args, kwargs)
 
     # Arrow
 
@@ -151,17 +115,6 @@ class Protocols(Differentiating):
 
     def _repr_html_(self) -> str:
         return show.repr_html(self)
-
-
-def _for_numpy(x: Any) -> Any:
-    """Arguments with arrays in place of tensors: over the same memory, or a read-only copy where NumPy cannot see it."""
-    if isinstance(x, Protocols):
-        return x.__array__()  # what np.asarray finds after it has asked for three other protocols
-    if type(x) in (list, tuple):
-        return type(x)([_for_numpy(item) for item in x])
-    if type(x) is dict:
-        return {key: _for_numpy(value) for key, value in x.items()}
-    return x
 
 
 class _Piece:

@@ -230,7 +230,8 @@ class Reducing(Arithmetic):
 
     # Running reductions
 
-    def _scan(self, name: str, op: str, axis: Any, dtype: object) -> Self:
+    def _scan(self, how: str | Reduction, op: str, axis: Any, dtype: object) -> Self:
+        """A running reduction along an axis, or of the flattened tensor for None: one of those that have names, or a user's own."""
         t = self._typed(dtype)
         if axis is None:
             if t.layout.ndim != 1:
@@ -243,7 +244,7 @@ class Reducing(Arithmetic):
         back = [in_memory.index(a) for a in range(layout.ndim)]
         loops = [*(a for a in in_memory if a != place), place]
         target = whole.permute([back[a] for a in loops])
-        reduction = running(name, t.dtype)
+        reduction = running(how, t.dtype) if isinstance(how, str) else how
         reduction.check(op, t.dtype)
         result = reduction.result(t.dtype)
         found = self._of(Node.of(_scan(reduction), whole.shape, result, (t.node,), (layout.permute(loops),), target))

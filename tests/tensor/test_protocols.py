@@ -262,16 +262,6 @@ def test_numpys_ufuncs_that_tenxor_has_give_tensors() -> None:
         assert np.allclose(found, wanted, rtol=1e-15)
 
 
-def test_other_functions_of_numpy_give_arrays() -> None:
-    t = tx.arange(6).reshape(2, 3)
-    assert np.sum(t) == 15 and np.mean(t) == 2.5
-    assert np.add.reduce(t).tolist() == [3, 5, 7]
-    assert np.concatenate([t, t.T.reshape(2, 3)]).tolist() == [[0, 1, 2], [3, 4, 5], [0, 3, 1], [4, 2, 5]]
-    assert [part.tolist() for part in np.divmod(t, 4)] == [[[0, 0, 0], [0, 1, 1]], [[0, 1, 2], [3, 0, 1]]]
-    assert np.array_equal(t, t) and np.linalg.norm(t) == pytest.approx(math.sqrt(55))
-    assert all(type(found) is np.ndarray for found in (np.stack([t, t]), np.where(t > 2, t, 0), np.clip(t, 1, 2)))
-
-
 def test_an_array_written_in_place_stays_an_array() -> None:
     a = np.zeros(3)
     kept = a
@@ -279,14 +269,12 @@ def test_an_array_written_in_place_stays_an_array() -> None:
     assert a is kept and type(a) is np.ndarray and a.tolist() == [0.0, 1.0, 2.0]
 
 
-def test_what_numpy_writes_is_written_or_refused_never_lost() -> None:
+def test_what_numpy_writes_is_written() -> None:
     t = tx.arange(6).reshape(2, 3)
     np.copyto(t[:, 1], 9)
     assert t.tolist() == [[0, 9, 2], [3, 9, 5]]
-    chain = t.T.reshape(6)
-    with pytest.raises(ValueError, match="read-only"):
-        np.copyto(chain, 1)
-    assert t.tolist() == [[0, 9, 2], [3, 9, 5]]
+    np.copyto(t.T.reshape(6)[:2], 1)  # NumPy could not write through this one
+    assert t.tolist() == [[1, 9, 2], [1, 9, 5]]
 
 
 def test_divmod_and_round_as_python_has_them() -> None:

@@ -1,0 +1,115 @@
+"""NumPy's functions on tensors (`__array_function__`): ours, by NumPy's names and arguments.
+
+A function of the same name is called with what NumPy's signature makes of the arguments; what only says how NumPy lays out its
+results is left out. Others are put together of ours (`numpys.py`). Some only ask, or print: NumPy answers them on the same
+memory. What is left is an error that names it.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from ..errors import ArgumentError, DTypeError
+from ..tensor import Tensor
+from ..tensor.ufuncs import for_numpy
+from . import numpys
+from .parts import into
+
+__all__ = ["_for_numpy"]
+
+tx: Any = sys.modules["tenxor"]
+_MODULES = {"numpy": "", "numpy.linalg": "linalg", "numpy.fft": "fft"}  # where NumPy's functions are, and ours
+# About NumPy's memory and algorithms, not about values.
+_IGNORED = frozenset(("order", "subok", "overwrite_input", "kind", "casting", "optimize", "assume_unique", "like", "copy", "device"))
+_RENAMED = {"ddof": "correction", "a_min": "min", "a_max": "max"}
+# What asks or prints, or writes into files: answered by NumPy, on the same memory.
+_ASKED = frozenset(
+    (
+        *("array2string", "array_repr", "array_str", "common_type", "iscomplexobj", "isrealobj", "may_share_memory"),
+        *("min_scalar_type", "save", "savetxt", "savez", "savez_compressed", "shares_memory"),
+    )
+)
+
+
+def _for_numpy(function: Callable[..., Any], types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """What a function of NumPy's gives for tensors. DTypeError for one that we have not."""
+    if not all(issubclass(t, Tensor) or t is np.ndarray for t in types) or isinstance(kwargs.get("out"), np.ndarray):
+        return function(*for_numpy(args), **for_numpy(kwargs))  # others decide, or get their array
+    if any(map(_holds_objects, args)) or (function is np.broadcast_arrays and any(x is None for x in args)):
+        return function(*for_numpy(args), **for_numpy(kwargs))
+    name, module = function.__name__, getattr(function, "__module__", "")
+    if name in _ASKED:
+        return function(*for_numpy(args), **for_numpy(kwargs))
+    prefix = _MODULES.get(module)
+    put_together = None if prefix is None else numpys.FUNCTIONS.get(f"{prefix}.{name}" if prefix else name)
+    if put_together is not None:
+        return put_together(*args, **{key: value for key, value in kwargs.items() if key not in _IGNORED})
+    home = None if prefix is None else getattr(tx, prefix) if prefix else tx
+    ours = getattr(home, name, None) if home is not None and name in home.__all__ else None
+    if ours is None:
+        raise DTypeError(
+            f"{module}.{name}: Tenxor has no such function; with np.asarray(x) in place of a tensor x NumPy computes it on the same memory"
+        )
+    return _called(f"np.{name}", ours, function, args, kwargs)
+
+
+def _holds_objects(x: Any) -> bool:
+    """Whether an argument is an array, or a list of some, of texts, times or objects, beside which tensors are NumPy's, too."""
+    if isinstance(x, (list, tuple)):
+        return any(map(_holds_objects, x))
+    return isinstance(x, (np.ndarray, np.generic)) and x.dtype.kind in "OSUMmV" and x.dtype.name != "bfloat16"
+
+
+class _Parameters:
+    """What a function takes: the names that go by place, whether any number of arguments does, and those that go by name."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.signature = inspect.signature(function)
+        every = self.signature.parameters.values()
+        self.by_place = [p.name for p in every if p.kind is p.POSITIONAL_ONLY]
+        self.many = any(p.kind is p.VAR_POSITIONAL for p in every)
+        self.by_name = {p.name for p in every if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
+
+
+@lru_cache(maxsize=1024)
+def _parameters(function: Callable[..., Any]) -> _Parameters | None:
+    try:
+        return _Parameters(function)
+    except ValueError:  # some of NumPy's functions in C do not say
+        return None
+
+
+def _called(name: str, ours: Callable[..., Any], function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Our function, with the arguments that NumPy's has been given."""
+    its, own = _parameters(function), _parameters(ours)
+    if its is None or own is None or own.many:
+        return ours(*args, **{key: value for key, value in kwargs.items() if key not in _IGNORED})
+    given = its.signature.bind(*args, **kwargs).arguments
+    given.update(given.pop("kwargs", {}))
+    defaults = its.signature.parameters
+    by_place: list[Any] = []
+    by_name: dict[str, Any] = {}
+    rest: dict[str, Any] = {}
+    for key, value in given.items():
+        known = _RENAMED.get(key, key)
+        if len(by_place) < len(own.by_place):
+            by_place.append(value)
+        elif known in own.by_name:
+            by_name[known] = value
+        elif not (key in _IGNORED or (key in defaults and value is defaults[key].default)):
+            rest[key] = value
+    out, dtype = rest.pop("out", None), rest.pop("dtype", None)
+    if rest:
+        raise ArgumentError(f"{name}: Tenxor's function does not take {', '.join(rest)}; use np.asarray(x) for NumPy's own")
+    if by_name.get("stable", True) is None:
+        del by_name["stable"]
+    found = ours(*by_place, **by_name)
+    if dtype is not None:
+        found = found.astype(dtype, copy=False)
+    return into(name, out, found) if isinstance(found, Tensor) else found

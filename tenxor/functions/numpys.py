@@ -1,0 +1,295 @@
+"""Functions that NumPy has and we have not by that name, put together of ours: what `np.nansum(tensor)` comes to.
+
+They take NumPy's arguments, and are no names of the package.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from math import inf
+from typing import Any, TypeVar
+
+from ..creation import asarray
+from ..tensor import Tensor
+
+tx: Any = sys.modules["tenxor"]
+FUNCTIONS: dict[str, Callable[..., Any]] = {}
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+
+def _numpys(function: _F) -> _F:
+    FUNCTIONS[function.__name__] = function
+    return function
+
+
+# --- shapes and parts -------------------------------------------------------------------------------------------------
+
+FUNCTIONS.update(
+    shape=lambda a: asarray(a).shape,
+    ndim=lambda a: asarray(a).ndim,
+    size=lambda a, axis=None: asarray(a).size if axis is None else asarray(a).shape[axis],
+    copy=lambda a: asarray(a).copy(),
+    fliplr=lambda m: asarray(m).flip(1),
+    flipud=lambda m: asarray(m).flip(0),
+    flatnonzero=lambda a: tx.nonzero(asarray(a).ravel())[0],
+    extract=lambda condition, arr: asarray(arr).ravel()[asarray(condition).ravel() != 0],
+    trace=lambda a, offset=0, axis1=0, axis2=1, dtype=None: asarray(a).diagonal(offset, axis1, axis2).sum(-1, dtype=dtype),
+    rot90=lambda m, k=1, axes=(0, 1): _rot90(asarray(m), k % 4, axes),
+    rollaxis=lambda a, axis, start=0: tx.moveaxis(a, axis, start - (axis % asarray(a).ndim < start)),
+    diag=lambda v, k=0: _diag(asarray(v), k),
+    diagflat=lambda v, k=0: _diag(asarray(v).ravel(), k),
+    append=lambda arr, values, axis=None: (
+        tx.concat([asarray(arr).ravel(), asarray(values).ravel()]) if axis is None else tx.concat([arr, values], axis=axis)
+    ),
+    put_along_axis=lambda arr, indices, values, axis: arr.__setitem__(_along(arr, asarray(indices), axis), values),
+    fill_diagonal=lambda a, val: a.diagonal().__setitem__(..., val),
+)
+
+
+@_numpys
+def copyto(dst: Any, src: Any, where: Any = True) -> None:
+    dst._receive("np.copyto", tx.broadcast_to(asarray(src), dst.shape), where)
+
+
+@_numpys
+def where(condition: Any, *values: Any) -> Any:
+    return tx.where(condition, *values) if values else tx.nonzero(asarray(condition))
+
+
+def _rot90(m: Tensor, turns: int, axes: tuple[int, int]) -> Tensor:
+    first, second = axes
+    if turns >= 2:
+        m = m.flip((first, second))
+    found: Tensor = m.flip(second).swapaxes(first, second) if turns % 2 else m
+    return found
+
+
+def _diag(v: Tensor, k: int) -> Tensor:
+    if v.ndim != 1:
+        return v.diagonal(k)
+    size = v.size + abs(k)
+    found: Tensor = tx.zeros((size, size), dtype=v.dtype)
+    found.diagonal(k)[...] = v
+    return found
+
+
+def _along(arr: Tensor, indices: Tensor, axis: int) -> tuple[Tensor, ...]:
+    places = [tx.arange(n).reshape([n if a == k else 1 for a in range(arr.ndim)]) for k, n in enumerate(indices.shape)]
+    places[axis] = indices
+    return tuple(places)
+
+
+@_numpys
+def compress(condition: Any, a: Any, axis: int | None = None) -> Tensor:
+    a = asarray(a)
+    a, axis = (a.ravel(), 0) if axis is None else (a, axis)
+    found: Tensor = tx.take(a, tx.nonzero(asarray(condition))[0], axis=axis)
+    return found
+
+
+@_numpys
+def delete(arr: Any, obj: Any, axis: int | None = None) -> Tensor:
+    arr = asarray(arr)
+    arr, axis = (arr.ravel(), 0) if axis is None else (arr, axis)
+    kept = tx.ones(arr.shape[axis], dtype=bool)
+    kept[obj if isinstance(obj, (int, slice)) else asarray(obj)] = False
+    return compress(kept, arr, axis)
+
+
+# --- numbers ----------------------------------------------------------------------------------------------------------
+
+FUNCTIONS.update(
+    round=lambda a, decimals=0: round(asarray(a), decimals),
+    around=lambda a, decimals=0: round(asarray(a), decimals),
+    fix=lambda x: tx.trunc(x),
+    angle=lambda z, deg=False: tx.atan2(tx.imag(z), tx.real(z)) * (180 / tx.pi if deg else 1.0),
+    isposinf=lambda x: tx.equal(x, inf),
+    isneginf=lambda x: tx.equal(x, -inf),
+    isreal=lambda x: tx.imag(x) == 0 if asarray(x).dtype.is_complex else tx.ones(asarray(x).shape, dtype=bool),
+    iscomplex=lambda x: tx.imag(x) != 0 if asarray(x).dtype.is_complex else tx.zeros(asarray(x).shape, dtype=bool),
+    nan_to_num=lambda x, nan=0.0, posinf=None, neginf=None: _nan_to_num(asarray(x), nan, posinf, neginf),
+    sinc=lambda x: tx.where(asarray(x) == 0, 1.0, tx.sin(asarray(x) * tx.pi) / tx.where(asarray(x) == 0, 1.0, asarray(x) * tx.pi)),
+    logspace=lambda start, stop, num=50, endpoint=True, base=10.0: base ** tx.linspace(start, stop, num, endpoint=endpoint),
+    polyval=lambda p, x: tx.einsum("...k,k->...", asarray(x)[..., None] ** tx.arange(len(p) - 1, -1, -1), asarray(p)),
+    vander=lambda x, N=None, increasing=False: _vander(asarray(x), asarray(x).size if N is None else N, increasing),
+)
+
+
+def _vander(x: Tensor, count: int, increasing: bool) -> Tensor:
+    powers = tx.arange(count)
+    found: Tensor = x[:, None] ** (powers if increasing else powers.flip(0))
+    return found
+
+
+def _nan_to_num(x: Tensor, nan: float, posinf: float | None, neginf: float | None) -> Tensor:
+    if not x.dtype.is_float:
+        return x.copy()
+    limits = tx.finfo(x.dtype)
+    found = tx.where(x == inf, limits.max if posinf is None else posinf, x)
+    found = tx.where(x == -inf, limits.min if neginf is None else neginf, found)
+    result: Tensor = tx.where(tx.isnan(x), nan, found)
+    return result
+
+
+# --- reductions -------------------------------------------------------------------------------------------------------
+
+
+def _is_number(a: Tensor) -> Tensor:
+    found: Tensor = ~tx.isnan(a)
+    return found
+
+
+FUNCTIONS.update(
+    ptp=lambda a, axis=None, keepdims=False: tx.max(a, axis=axis, keepdims=keepdims) - tx.min(a, axis=axis, keepdims=keepdims),
+    nansum=lambda a, axis=None, dtype=None, **more: tx.sum(a, axis, dtype=dtype, where=_is_number(asarray(a)), **more),
+    nanprod=lambda a, axis=None, dtype=None, **more: tx.prod(a, axis, dtype=dtype, where=_is_number(asarray(a)), **more),
+    nanmax=lambda a, axis=None, **more: _nan_extreme(tx.max, asarray(a), -inf, axis, **more),
+    nanmin=lambda a, axis=None, **more: _nan_extreme(tx.min, asarray(a), inf, axis, **more),
+    mean=lambda a, axis=None, dtype=None, **more: tx.mean(_as(a, dtype), axis, **more),
+    var=lambda a, axis=None, dtype=None, **more: tx.var(_as(a, dtype), axis, **_corrected(more)),
+    std=lambda a, axis=None, dtype=None, **more: tx.std(_as(a, dtype), axis, **_corrected(more)),
+    nanmean=lambda a, axis=None, dtype=None, **more: tx.mean(_as(a, dtype), axis, where=_is_number(asarray(a)), **more),
+    nanvar=lambda a, axis=None, dtype=None, **more: tx.var(_as(a, dtype), axis, where=_is_number(asarray(a)), **_corrected(more)),
+    nanstd=lambda a, axis=None, dtype=None, **more: tx.std(_as(a, dtype), axis, where=_is_number(asarray(a)), **_corrected(more)),
+    nanmedian=lambda a, axis=None, keepdims=False: _nan_median(asarray(a), axis, keepdims),
+    nancumsum=lambda a, axis=None, dtype=None: tx.cumsum(_nan_to_num(asarray(a), 0.0, inf, -inf), axis, dtype=dtype),
+    nanargmax=lambda a, axis=None: tx.argmax(tx.where(tx.isnan(a), -inf, a), axis),
+    nanargmin=lambda a, axis=None: tx.argmin(tx.where(tx.isnan(a), inf, a), axis),
+)
+
+
+def _as(a: Any, dtype: Any) -> Tensor:
+    found = asarray(a)
+    return found if dtype is None else found.astype(dtype, copy=False)
+
+
+def _corrected(options: dict[str, Any]) -> dict[str, Any]:
+    """Options with `ddof` by its name here."""
+    ddof = options.pop("ddof", 0)
+    return options if "correction" in options else {**options, "correction": ddof}
+
+
+def _nan_median(a: Tensor, axis: Any, keepdims: bool) -> Tensor:
+    """The middle of the numbers, which in order come before NaN."""
+    axes = tuple(range(a.ndim)) if axis is None else (axis,) if isinstance(axis, int) else tuple(axis)
+    places = [k % a.ndim for k in axes]
+    kept = [k for k in range(a.ndim) if k not in places]
+    rows = tx.sort(a.permute(*kept, *places).reshape((*[a.shape[k] for k in kept], -1)))
+    count = _is_number(rows).sum(-1, keepdims=True)
+    low, high = [tx.take_along_axis(rows, place.clip(0, rows.shape[-1] - 1), axis=-1) for place in ((count - 1) // 2, count // 2)]
+    found: Tensor = tx.where(count == 0, float("nan"), (low + high) / 2)[..., 0]
+    return found.reshape([1 if k in places else n for k, n in enumerate(a.shape)]) if keepdims else found
+
+
+def _nan_extreme(how: Callable[..., Tensor], a: Tensor, worst: float, axis: Any, **more: Any) -> Tensor:
+    """The extreme of the numbers; NaN where there are none."""
+    if not a.dtype.is_float:
+        return how(a, axis, **more)
+    found = how(tx.where(tx.isnan(a), worst, a), axis, **more)
+    result: Tensor = tx.where(tx.all(tx.isnan(a), axis=axis, keepdims=more.get("keepdims", False)), float("nan"), found)
+    return result
+
+
+@_numpys
+def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = False, *, keepdims: bool = False) -> Any:
+    a = asarray(a)
+    if weights is None:
+        found, total = tx.mean(a, axis=axis, keepdims=keepdims), a.size if axis is None else a.shape[axis]
+    else:
+        w = asarray(weights)
+        if w.shape != a.shape:
+            w = w.reshape([w.size if k == axis % a.ndim else 1 for k in range(a.ndim)])
+        total = tx.sum(tx.broadcast_to(w, a.shape), axis=axis, keepdims=keepdims)
+        found = tx.sum(a * w, axis=axis, keepdims=keepdims) / total
+    return (found, total + tx.zeros_like(found)) if returned else found
+
+
+@_numpys
+def trapezoid(y: Any, x: Any = None, dx: float = 1.0, axis: int = -1) -> Tensor:
+    y = tx.moveaxis(asarray(y), axis, -1)
+    step = dx
+    if x is not None:
+        at = asarray(x)
+        step = tx.diff(at if at.ndim == 1 else tx.moveaxis(at, axis, -1), axis=-1)
+    found: Tensor = (step * (y[..., 1:] + y[..., :-1]) / 2.0).sum(-1)
+    return found
+
+
+@_numpys
+def cov(m: Any, y: Any = None, rowvar: bool = True, bias: bool = False, ddof: int | None = None) -> Tensor:
+    def rows(x: Any) -> Tensor:
+        found: Tensor = tx.atleast_2d(asarray(x, dtype=None))
+        return found if rowvar or asarray(x).ndim < 2 else found.T
+
+    data = rows(m) if y is None else tx.concat([rows(m), rows(y)])
+    away = data - tx.mean(data, axis=1, keepdims=True)
+    found: Tensor = away @ tx.conj(away).T / (data.shape[1] - (0 if bias else 1) if ddof is None else data.shape[1] - ddof)
+    return found.squeeze()
+
+
+@_numpys
+def corrcoef(x: Any, y: Any = None, rowvar: bool = True) -> Tensor:
+    c = cov(x, y, rowvar)
+    if c.ndim == 0:
+        return c / c
+    spread = tx.sqrt(tx.real(c.diagonal()))
+    found: Tensor = c / spread[:, None] / spread[None, :]
+    return found
+
+
+# --- products ---------------------------------------------------------------------------------------------------------
+
+FUNCTIONS.update(
+    vdot=lambda a, b: tx.vecdot(asarray(a).ravel(), asarray(b).ravel()),
+    **{"linalg.svd": lambda a, full_matrices=True, compute_uv=True: (
+        tx.linalg.svd(asarray(a), full_matrices=full_matrices) if compute_uv else tx.linalg.svdvals(asarray(a))
+    )},
+    cross=lambda a, b, axis=-1: tx.linalg.cross(asarray(a), asarray(b), axis=axis),
+    kron=lambda a, b: _kron(asarray(a), asarray(b)),
+)
+
+
+def _kron(a: Tensor, b: Tensor) -> Tensor:
+    rank = max(a.ndim, b.ndim)
+    a, b = [x.reshape((*(1,) * (rank - x.ndim), *x.shape)) for x in (a, b)]
+    pairs: Tensor = a.expand_dims(tuple(range(1, 2 * rank, 2))) * b.expand_dims(tuple(range(0, 2 * rank, 2)))
+    return pairs.reshape([n * m for n, m in zip(a.shape, b.shape, strict=True)])
+
+
+@_numpys
+def convolve(a: Any, v: Any, mode: str = "full") -> Tensor:
+    a, v = asarray(a), asarray(v)
+    a, v = (a, v) if a.size >= v.size else (v, a)
+    full = tx.einsum("ik,k->i", tx.pad(a, v.size - 1).windows(0, v.size), v.flip(0))
+    begin, count = {"full": (0, full.size), "same": ((v.size - 1) // 2, a.size), "valid": (v.size - 1, a.size - v.size + 1)}[mode]
+    found: Tensor = full[begin : begin + count]
+    return found
+
+
+# --- sets and order ---------------------------------------------------------------------------------------------------
+
+FUNCTIONS.update(
+    union1d=lambda ar1, ar2: tx.unique_values(tx.concat([asarray(ar1).ravel(), asarray(ar2).ravel()])),
+    setdiff1d=lambda ar1, ar2: (u := tx.unique_values(ar1))[~tx.isin(u, ar2)],
+    intersect1d=lambda ar1, ar2: (u := tx.unique_values(ar1))[tx.isin(u, ar2)],
+    partition=lambda a, kth, axis=-1: tx.sort(asarray(a), axis=axis),  # in order is also in parts
+    argpartition=lambda a, kth, axis=-1: tx.argsort(asarray(a), axis=axis),
+)
+
+
+@_numpys
+def unique(
+    ar: Any, return_index: bool = False, return_inverse: bool = False, return_counts: bool = False, *, equal_nan: bool = True
+) -> Any:
+    every = tx.unique_all(asarray(ar))
+    found = [every.values, every.indices, every.inverse_indices, every.counts]
+    nans = int(tx.isnan(every.values).sum()) if equal_nan and every.values.dtype.is_float else 0
+    if nans > 1:  # they come last, each on its own; NumPy has one for all
+        count = every.values.size - nans + 1
+        found = [part[:count] for part in found]
+        found[2] = every.inverse_indices.clip(0, count - 1)
+        found[3] = tx.where(tx.arange(count) == count - 1, nans, found[3])
+    asked = (True, return_index, return_inverse, return_counts)
+    results = tuple([part for part, wanted in zip(found, asked, strict=True) if wanted])
+    return results if len(results) > 1 else results[0]

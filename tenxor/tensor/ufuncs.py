@@ -1,0 +1,181 @@
+"""NumPy's ufuncs on tensors: their calls, and `reduce`, `accumulate`, `outer`, `at` and `reduceat`, by our functions where we have them.
+
+Others (`np.cbrt`, SciPy's `special`) compute on the same memory, and what they give becomes a tensor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..errors import ArgumentError, DerivativeError
+from ..ops import OPS
+from .core import Core
+
+# NumPy's names that have another here.
+_NAMES = {
+    "absolute": "abs",
+    "conjugate": "conj",
+    "power": "pow",
+    "invert": "bitwise_invert",
+    "left_shift": "bitwise_left_shift",
+    "right_shift": "bitwise_right_shift",
+    "rint": "round",
+    "arcsin": "asin",
+    "arccos": "acos",
+    "arctan": "atan",
+    "arctan2": "atan2",
+    "arcsinh": "asinh",
+    "arccosh": "acosh",
+    "arctanh": "atanh",
+}
+_MORE = frozenset(("divmod", "fmod", "matmul", "vecdot"))  # our functions that are no entries of the op table
+_REDUCED = {
+    "add": "sum",
+    "multiply": "prod",
+    "maximum": "max",
+    "minimum": "min",
+    "logical_and": "all",
+    "logical_or": "any",
+    "logaddexp": "logsumexp",
+}
+_ACCUMULATED = {"add": "cumulative_sum", "multiply": "cumulative_prod", "logaddexp": "logcumsumexp"}
+_AT = {"add": "sum", "subtract": "sum", "multiply": "prod", "maximum": "max", "minimum": "min"}
+_ARRAYS = frozenset((np.ndarray, list, tuple))
+
+
+def applied(tx: Any, ufunc: Any, method: str, inputs: tuple[Any, ...], out: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    """What a ufunc's method gives, a tensor or some, or NotImplemented where another library's arrays take part, which decide."""
+    if any([_decides(x) for x in (*inputs, *out)]):
+        return NotImplemented
+    if any([isinstance(o, np.ndarray) for o in out]):  # an array that is written stays an array
+        return getattr(ufunc, method)(*for_numpy(inputs), out=for_numpy(out), **for_numpy(options))
+    options = {key: value for key, value in options.items() if key not in ("order", "subok")}
+    return _METHODS[method](tx, ufunc, inputs, out, options)
+
+
+def _decides(x: Any) -> bool:
+    """Whether `x` is of another library, or of a class of its own, that has its word about ufuncs."""
+    its = getattr(type(x), "__array_ufunc__", np.ndarray.__array_ufunc__)
+    return its is not np.ndarray.__array_ufunc__ and not isinstance(x, Core)
+
+
+def for_numpy(x: Any) -> Any:
+    """Arguments with arrays in place of tensors: over the same memory, or a read-only copy where NumPy cannot see it."""
+    if isinstance(x, Core):
+        return x.__array__()  # type: ignore[attr-defined]  # what np.asarray finds after it has asked for other protocols
+    if type(x) in (list, tuple):
+        return type(x)([for_numpy(item) for item in x])
+    if type(x) is dict:
+        return {key: for_numpy(value) for key, value in x.items()}
+    return x
+
+
+def _ours(tx: Any, ufunc: Any) -> Callable[..., Any] | None:
+    """Our function that does what a ufunc does, if there is one."""
+    name = ufunc.__name__
+    of_numpy: Any = getattr(np, name, None)
+    if of_numpy is not ufunc:  # another library's, of the same name
+        return None
+    name = _NAMES.get(name, name)
+    found: Callable[..., Any] | None = getattr(tx, name) if name in OPS or name in _MORE else None
+    return found
+
+
+def _called(tx: Any, ufunc: Any, inputs: tuple[Any, ...], out: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    where, dtype, casting = options.pop("where", True), options.pop("dtype", None), options.pop("casting", "same_kind")
+    if where is not True and not out:
+        raise ArgumentError(f"np.{ufunc.__name__}: with `where` the other elements have no value; give out=, a tensor that holds theirs")
+    ours = _ours(tx, ufunc)
+    if ours is None or options:
+        found = _by_numpy(tx, ufunc, "__call__", inputs, {**options, **({} if dtype is None else {"dtype": dtype})})
+    else:
+        given = [tx.asarray(x, dtype=dtype) if dtype is not None or type(x) in _ARRAYS else x for x in inputs]
+        found = ours(*given)
+    if not out:
+        return found
+    results = found if isinstance(found, tuple) else (found,)
+    for target, result in zip(out, results, strict=True):
+        if target is not None:
+            fitting = result.astype(target.dtype, copy=False) if casting == "unsafe" else result
+            target._receive(f"np.{ufunc.__name__}", fitting, where)
+    written = tuple([result if target is None else target for target, result in zip(out, results, strict=True)])
+    return written if len(written) > 1 else written[0]
+
+
+def _by_numpy(tx: Any, ufunc: Any, method: str, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    """What we have no function for: computed on the same memory, and made tensors."""
+    if any([isinstance(x, Core) and x._has_past() for x in inputs]):
+        raise DerivativeError(
+            f"np.{ufunc.__name__}: Tenxor has no such function, so there is no derivative; compute it on x.detach() if none is meant"
+        )
+    with np.errstate(all="ignore"):  # infinities and NaN are results like others
+        found = getattr(ufunc, method)(*for_numpy(inputs), **for_numpy(options))
+    return tuple([tx.asarray(x, copy=True) for x in found]) if isinstance(found, tuple) else tx.asarray(found, copy=True)
+
+
+def _reduced(tx: Any, ufunc: Any, inputs: tuple[Any, ...], out: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    t, axis, keepdims = tx.asarray(inputs[0]), options.pop("axis", 0), options.pop("keepdims", False)
+    name, dtype = ufunc.__name__, options.pop("dtype", None)
+    limits = {key: value for key, value in options.items() if value is not None and value is not True}
+    if dtype is not None:
+        t = t.astype(dtype, copy=False)
+    if name in _REDUCED and not (name == "logaddexp" and limits):
+        found = getattr(tx, _REDUCED[name])(t, axis=axis, keepdims=keepdims, **limits)
+    elif limits.keys() <= {"initial"} and ufunc.nin == 2 and (ours := _ours(tx, ufunc)) is not None:
+        found = tx.reduce(ours, t, axis, limits.get("initial"), keepdims=keepdims)
+    else:
+        found = _by_numpy(tx, ufunc, "reduce", (t,), {"axis": axis, "keepdims": keepdims, **limits})
+    return out[0]._receive(f"np.{name}.reduce", found) if out else found
+
+
+def _accumulated(tx: Any, ufunc: Any, inputs: tuple[Any, ...], out: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    t, name = tx.asarray(inputs[0]), ufunc.__name__
+    axis = inputs[1] if len(inputs) > 1 else options.get("axis", 0)
+    if options.get("dtype") is not None:
+        t = t.astype(options["dtype"], copy=False)
+    if name in _ACCUMULATED:
+        found = getattr(tx, _ACCUMULATED[name])(t, axis)
+    elif name in ("maximum", "minimum"):
+        found = (tx.cummax if name == "maximum" else tx.cummin)(t, axis).values
+    elif ufunc.nin == 2 and (ours := _ours(tx, ufunc)) is not None:
+        found = tx.accumulate(ours, t, axis)
+    else:
+        found = _by_numpy(tx, ufunc, "accumulate", (t,), {"axis": axis})
+    return out[0]._receive(f"np.{name}.accumulate", found) if out else found
+
+
+def _outer(tx: Any, ufunc: Any, inputs: tuple[Any, ...], out: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    a, b = [tx.asarray(x) for x in inputs]
+    return _called(tx, ufunc, (a.reshape((*a.shape, *(1,) * b.ndim)), b), out, options)
+
+
+def _at(tx: Any, ufunc: Any, inputs: tuple[Any, ...], out: tuple[Any, ...], options: dict[str, Any]) -> None:
+    t, key, *values = inputs
+    name = f"np.{ufunc.__name__}.at"
+    if isinstance(t, Core) and ufunc.__name__ in _AT and len(values) == 1:
+        value = t._operand(values[0], name)  # type: ignore[attr-defined]
+        value = -value if ufunc.__name__ == "subtract" else value
+        t._scatter(name, t._selection(name, t.layout, key), value, _AT[ufunc.__name__])  # type: ignore[attr-defined]
+        return
+    target = for_numpy(t)
+    if not target.flags.writeable:
+        raise ArgumentError(f"{name}: NumPy cannot write through this view; write t[key] = ..., or use it on x.copy()")
+    ufunc.at(target, *for_numpy((key, *values)))
+
+
+def _reduced_at(tx: Any, ufunc: Any, inputs: tuple[Any, ...], out: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    found = _by_numpy(tx, ufunc, "reduceat", inputs, options)
+    return out[0]._receive(f"np.{ufunc.__name__}.reduceat", found) if out else found
+
+
+_METHODS: dict[str, Callable[..., Any]] = {
+    "__call__": _called,
+    "reduce": _reduced,
+    "accumulate": _accumulated,
+    "outer": _outer,
+    "at": _at,
+    "reduceat": _reduced_at,
+}

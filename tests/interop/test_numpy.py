@@ -1,0 +1,204 @@
+"""NumPy's own functions and ufuncs on tensors: tensors come of them, with NumPy's values."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tenxor as tx
+from tenxor.errors import ArgumentError, DerivativeError, DTypeError, TenxorError
+
+M = np.array([[4.0, -1.5, 2.0], [0.5, 3.25, -2.0]])
+S = np.array([[4.0, 1.0, 0.5], [1.0, 3.0, -0.25], [0.5, -0.25, 2.0]])
+K = np.array([[3, 1, 2], [7, 1, 0]])
+N = np.array([[1.0, np.nan, 3.0], [np.nan, np.nan, 6.0]])
+V = np.array([3.0, 1.0, 2.0, 1.0])
+NAMES = {"m": M, "s": S, "i": K, "n": N, "v": V, "b": M > 0, "c": M + 1j * M[::-1]}
+
+# What is called, in terms of arrays `m` (2x3 floats), `s` (symmetric), `i` (integers), `n` (with NaN), `v`, `b` (bools), `c` (complex).
+CALLS = """
+np.sum(m)|np.sum(m, 1)|np.sum(m, axis=0, keepdims=True)|np.sum(i, dtype=np.float32)|np.sum(m, where=b, initial=2.0)
+np.sum(m, None, None, None)|np.mean(m, axis=1)|np.mean(i)|np.var(m, ddof=1)|np.std(m, 0, ddof=1)|np.var(m, axis=1, correction=1)
+np.prod(m, 0)|np.max(m)|np.amin(m, 1)|np.any(b, 0)|np.all(b)|np.argmax(m)|np.argmin(m, 1)|np.count_nonzero(i)|np.cumsum(m)
+np.cumsum(m, 1)|np.cumprod(m, axis=0)|np.ptp(m, 0)|np.cumulative_sum(v, include_initial=True)|np.median(m, 0)
+np.percentile(m, [25, 50])|np.quantile(m, 0.3, axis=1)|np.average(m, 1, [1, 2, 3])|np.concatenate([m, m])
+np.concatenate((m, i), axis=1)|np.stack([m, m], axis=-1)|np.vstack([m, m])|np.hstack([m, i])|np.dstack([m, m])
+np.column_stack([v, v])|np.block([[m, m], [m, m]])|np.split(m, 3, axis=1)|np.array_split(v, 3)|np.split(v, [1, 3])|np.hsplit(m, 3)
+np.reshape(m, (3, 2))|np.reshape(m, -1)|np.ravel(m)|np.transpose(m)|np.transpose(m, (1, 0))|np.swapaxes(m, 0, 1)
+np.moveaxis(m, 0, 1)|np.squeeze(m[None])|np.expand_dims(m, 0)|np.broadcast_to(v, (2, 4))|np.atleast_2d(v)|np.flip(m, 1)
+np.fliplr(m)|np.flipud(m)|np.roll(m, 1, 0)|np.rot90(m)|np.rot90(m, 2)|np.rot90(m, 3)|np.rot90(m, -4)|np.tile(v, (2, 1))
+np.repeat(m, 2, axis=1)|np.pad(m, 1)|np.pad(m, ((0, 1), (2, 0)), mode="edge")|np.where(b, m, 0)|np.where(m > 1)|np.nonzero(b)
+np.argwhere(b)|np.flatnonzero(b)|np.take(m, [0, 2], axis=1)|np.take_along_axis(m, i % 2, 0)
+np.compress([True, False, True], m, axis=1)|np.extract(b, m)|np.delete(v, 1)|np.delete(m, [0, 2], axis=1)|np.append(m, m, 0)
+np.append(m, v)|np.diag(v)|np.diag(s)|np.diag(v, -1)|np.diagonal(s)|np.diagflat(m)|np.trace(s)|np.tril(s)|np.triu(s, 1)
+np.select([b, m < -1], [m, -m], 9)|np.sort(m, axis=0)|np.sort(v, kind="stable")|np.argsort(v, stable=True)|np.sort(m, None)
+np.searchsorted(np.sort(v), [1, 2.5])|np.lexsort((v, -v))|np.unique(v)|np.unique(v, return_counts=True)
+np.unique(n, return_index=True, return_inverse=True, return_counts=True)|np.unique(n)|np.isin(v, [1, 2])|np.union1d(v, [9, 1])
+np.intersect1d(v, [2, 3, 9])|np.setdiff1d(v, [1.0])|np.bincount(i.ravel())|np.digitize(v, [0, 1.5, 4])|np.histogram(v, 3)
+np.histogram2d(v, v, 2)|np.interp(v, [0, 4], [0, 1])|np.clip(m, 0, 2)|np.clip(m, a_min=0, a_max=None)|np.round(m, 1)
+np.around(m * 10.0)|np.fix(m)|np.dot(m, s)|np.inner(v, v)|np.outer(v, v)|np.tensordot(m, m, ([0, 1], [0, 1]))
+np.einsum("ij,kj->ik", m, m)|np.matmul(m, s)|np.vdot(m, m)|np.kron(m, s)|np.cross(s, s[::-1])|np.convolve(v, [1, 2.0])
+np.convolve(v, [1, 2.0, 3], "same")|np.convolve([1, 2.0], v, mode="valid")|np.diff(m)|np.diff(m, 1, 0)|np.trapezoid(m)
+np.trapezoid(v, dx=0.5)|np.trapezoid(m, [0, 1, 3])|np.cov(m)|np.cov(m, rowvar=False)|np.corrcoef(m)|np.cov(v)|np.polyval(v, m)
+np.vander(v)|np.vander(v, 3, increasing=True)|np.meshgrid(v, v)|np.meshgrid(v, v, indexing="ij")|np.zeros_like(m)|np.ones_like(i)
+np.full_like(m, 7)|np.nanmedian(n)|np.nanmedian(n, 0)|np.nanmedian(n, axis=1, keepdims=True)|np.mean(i, dtype=np.float32)
+np.var(m, 0, np.float32)|np.nansum(n)|np.nansum(n, 0)|np.nanmean(n, 1)|np.nanmax(n, axis=1)|np.nanmin(n)|np.nanstd(n, 1, ddof=0)
+np.nanvar(n)|np.nanprod(n, axis=0)|np.nanargmax(n, 1)|np.nanargmin(n)|np.nancumsum(n, 1)|np.nan_to_num(n)
+np.nan_to_num(n, nan=7.0)|np.isclose(m, m + 1e-9)|np.angle(c)|np.angle(c, True)|np.real(c)|np.imag(c)|np.isreal(c)|np.iscomplex(c)
+np.isposinf(m / 0)|np.isneginf(m / 0)|np.sinc(m)|np.logspace(0, 2, 5)|np.linspace(0, 1, 5)|np.linalg.inv(s)|np.linalg.det(s)
+np.linalg.norm(m)|np.linalg.norm(m, axis=1)|np.linalg.solve(s, s[0])|np.linalg.eigvalsh(s)|np.linalg.matrix_power(s, 3)
+np.linalg.cholesky(s)|np.linalg.pinv(m)|np.linalg.trace(s)|np.linalg.matrix_rank(m)|np.linalg.multi_dot([m, s, s])
+np.linalg.svd(m, compute_uv=False)|np.fft.fft(v)|np.fft.rfft(m, axis=0)|np.fft.ifft(c, norm="ortho")|np.fft.fftshift(v)
+np.fft.fft2(s)|np.copy(m)|np.rollaxis(m[None], 2)|np.broadcast_arrays(m, 1.0)|np.add(m, 1)|np.sin(m)|np.absolute(m)|np.power(m, 2)
+np.divmod(i, 2)|np.fmod(m, 0.75)|np.remainder(m, 0.75)|np.mod(i, 2)|np.true_divide(m, i + 1)|np.logical_and(b, b)|np.invert(i)
+np.left_shift(i, 1)|np.arctan2(m, 2)|np.hypot(m, 1)|np.heaviside(m, 0.5)|np.cbrt(m)|np.modf(m)|np.frexp(m)|np.deg2rad(m)
+np.maximum(m, 0)|np.fmax(n, 0)|np.gcd(i, 6)|np.isnan(n)|np.signbit(m)|np.copysign(m, -1)|np.nextafter(m, 9.0)|np.logaddexp(m, 1)
+np.conjugate(c)|np.add(i, 1, dtype=np.float32)|np.sqrt(i)|np.matvec(s, s[0])|np.vecdot(m, m)|np.add.reduce(m)
+np.add.reduce(m, axis=None)|np.add.reduce(m, axis=1, keepdims=True)|np.multiply.reduce(m, 1)|np.maximum.reduce(m)
+np.add.reduce(m, where=b)|np.minimum.reduce(m, axis=(0, 1))|np.logical_or.reduce(b)|np.logical_and.reduce(b, 1)
+np.logaddexp.reduce(m)|np.subtract.reduce(m, 1)|np.bitwise_or.reduce(i)|np.add.reduce(i, dtype=np.float64)
+np.add.reduce(m, initial=5.0)|np.gcd.reduce(i, 1)|np.add.accumulate(m)|np.multiply.accumulate(m, axis=1)
+np.maximum.accumulate(m, 1)|np.minimum.accumulate(v)|np.subtract.accumulate(v)|np.logaddexp.accumulate(v)
+np.lcm.accumulate(i + 1, 1)|np.bitwise_xor.accumulate(i)|np.add.outer(v, m)|np.multiply.outer(v, v)|np.maximum.outer(v, [1, 5])
+np.subtract.outer(1, v)|np.add.reduceat(v, [0, 2])|np.equal.outer(v, v)
+"""
+
+
+def every_call() -> list[str]:
+    return [call for line in CALLS.strip().splitlines() for call in line.split("|")]
+
+
+def parts(x: Any) -> list[Any]:
+    return [part for item in x for part in parts(item)] if isinstance(x, (tuple, list)) else [x]
+
+
+@pytest.mark.parametrize("call", every_call())
+@pytest.mark.filterwarnings("ignore:divide by zero", "ignore:invalid value", "ignore:Mean of empty", "ignore:All-NaN")
+def test_tensors_come_of_it_with_numpys_values(call: str) -> None:
+    wanted = parts(eval(call, {"np": np, **NAMES}))
+    found = parts(eval(call, {"np": np, **{name: tx.asarray(a) for name, a in NAMES.items()}}))
+    assert len(found) == len(wanted)
+    makes_its_own = call.startswith(("np.logspace", "np.linspace"))
+    for ours, its in zip(found, wanted, strict=True):
+        assert type(ours) is tx.Tensor or makes_its_own, type(ours)
+        assert ours.shape == its.shape and np.dtype(ours.dtype).kind == its.dtype.kind
+        np.testing.assert_allclose(np.asarray(ours), its, rtol=1e-12, atol=1e-14)
+
+
+def test_what_asks_or_prints_is_answered() -> None:
+    t = tx.asarray(M)
+    assert (np.shape(t), np.ndim(t), np.size(t), np.size(t, 1)) == ((2, 3), 2, 6, 3)
+    assert np.array_equal(t, t) and np.allclose(t, t) and not np.array_equiv(t, t + 1) and not np.iscomplexobj(t)
+    assert np.shares_memory(t, t[0]) and np.may_share_memory(t, t) and np.array_repr(t) == repr(M)
+    assert np.result_type(t, np.float32) == np.float64 and np.can_cast(t.dtype, np.float64)
+    np.testing.assert_allclose(t, M)
+
+
+def test_it_writes_in_place() -> None:
+    t = tx.asarray(V)
+    np.put(t, [0, -1], [7.0, 8.0])
+    np.putmask(t, t > 7, 0.0)
+    np.copyto(t[1:3], 5.0)
+    assert t.tolist() == [7.0, 5.0, 5.0, 0.0]
+    square = tx.zeros((2, 2))
+    np.fill_diagonal(square, 3.0)
+    np.put_along_axis(square, tx.asarray([[1], [0]]), 4.0, axis=1)
+    assert square.tolist() == [[3.0, 4.0], [4.0, 3.0]]
+    np.copyto(square, tx.asarray([1.0, 2.0]), where=square > 3)
+    assert square.tolist() == [[3.0, 2.0], [1.0, 3.0]]
+
+
+def test_results_go_where_they_are_asked_to() -> None:
+    t, out = tx.asarray(M), tx.zeros((2, 3))
+    assert np.sum(t, axis=0, out=out[0]).tolist() == M.sum(0).tolist() == out[0].tolist()
+    assert np.add(t, 1, out=out) is out and out.tolist() == (M + 1).tolist()
+    np.multiply(t, 2, out=out, where=t > 0)
+    assert out.tolist() == np.where(M > 0, M * 2, M + 1).tolist()
+    whole, rest = tx.zeros((2, 3), dtype=tx.int64), tx.zeros((2, 3), dtype=tx.int64)
+    np.divmod(tx.asarray(K), 2, out=(whole, rest))
+    assert whole.tolist() == (K // 2).tolist() and rest.tolist() == (K % 2).tolist()
+    np.divmod(tx.asarray(K), 3, out=(None, rest))
+    assert rest.tolist() == (K % 3).tolist()
+    np.add.reduce(t, axis=1, out=out[:, 0])
+    np.add.accumulate(t, axis=1, out=out)
+    assert np.array_equal(out, M.cumsum(1))
+    np.cbrt(t, out=out)
+    assert np.array_equal(out, np.cbrt(M))
+    narrow = tx.zeros((2, 3), dtype=tx.int64)
+    np.add(t, 0.5, out=narrow, casting="unsafe")
+    assert narrow.tolist() == (M + 0.5).astype(int).tolist()
+    with pytest.raises(DTypeError, match="float64"):
+        np.add(t, 0.5, out=narrow)
+    array = np.zeros(3)
+    assert np.sum(t, axis=0, out=array) is array and array.tolist() == M.sum(0).tolist()
+    assert np.add(t[0], 1, out=array) is array
+    with pytest.raises(ArgumentError, match="out="):
+        np.add(t, 1, where=t > 0)
+
+
+def test_at_takes_every_value() -> None:
+    for ufunc in (np.add, np.subtract, np.multiply, np.maximum, np.minimum, np.divide, np.power):
+        t, model = tx.asarray(V), V.copy()
+        ufunc.at(t, [0, 0, 2], [2.0, 3.0, 0.5])
+        ufunc.at(model, [0, 0, 2], [2.0, 3.0, 0.5])
+        assert t.tolist() == model.tolist(), ufunc
+    t = tx.asarray(K)
+    np.negative.at(t, ([0, 1], [0, 2]))
+    assert t.tolist() == [[-3, 1, 2], [7, 1, 0]]
+    with pytest.raises(ArgumentError, match=r"np.divide.at: .*copy"):
+        np.divide.at(t.astype(tx.float64).T.reshape(6), [0], 2.0)
+
+
+def test_like_makes_tensors() -> None:
+    t = tx.asarray(M)
+    for found in (np.asarray([1, 2], like=t), np.zeros(3, like=t), np.arange(3, like=t), np.full((2,), 5, like=t), np.eye(2, like=t)):
+        assert type(found) is tx.Tensor
+
+
+def test_gradients_go_through() -> None:
+    def loss(x: Any) -> Any:
+        return np.sum(np.exp(np.concatenate([x, np.flip(x)])) * np.mean(x))
+
+    x, e = tx.asarray(V), 1e-6
+    for k, slope in enumerate(tx.grad(loss)(x).tolist()):
+        step = np.eye(4)[k] * e
+        assert slope == pytest.approx((loss(V + step) - loss(V - step)) / (2 * e), rel=1e-6)
+    with pytest.raises(DerivativeError, match=r"np\.cbrt: .*detach"):
+        np.cbrt(tx.asarray(V).requires_grad_())
+
+
+def test_what_we_have_not_is_named() -> None:
+    t = tx.asarray(V)
+    for name, call in {
+        "numpy.polyfit": lambda: np.polyfit(t, t, 1),
+        "numpy.apply_along_axis": lambda: np.apply_along_axis(sum, 0, t),
+        "numpy.linalg.tensorinv": lambda: np.linalg.tensorinv(t),
+        "linewidth": lambda: np.sum(t, linewidth=3),
+        "method": lambda: np.unique(t, method="x"),
+        "weights": lambda: np.quantile(t, 0.5, weights=t, method="inverted_cdf"),
+    }.items():
+        with pytest.raises((TenxorError, TypeError), match=name):
+            call()
+    assert math.isclose(float(np.polyfit(np.asarray(t), V, 1)[0]), 1.0)
+
+
+def test_what_holds_objects_is_numpys() -> None:
+    t, labels = tx.asarray(V), np.array(["a", "b", "c", "d"])
+    assert np.concatenate([labels, t]).dtype.kind == "U"
+    assert np.where(t > 1, labels, "-").tolist() == ["a", "-", "c", "-"]
+    assert np.broadcast_arrays(t, None)[1].tolist() == [None] * 4
+
+
+def test_other_libraries_have_their_word() -> None:
+    class Theirs:
+        def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> str:
+            return f"theirs: {ufunc.__name__}"
+
+        def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> str:
+            return f"theirs: {function.__name__} of {type(args[0][0]).__name__}"
+
+    assert np.add(tx.asarray(V), Theirs()) == "theirs: add"  # type: ignore[call-overload]
+    assert np.concatenate([tx.asarray(V), Theirs()]) == "theirs: concatenate of ndarray"  # type: ignore[list-item, comparison-overlap]
