@@ -24,12 +24,14 @@ def clip(x: Tensor, /, min: Any = None, max: Any = None) -> Tensor: ...
 def clamp(x: Tensor, /, min: Any = None, max: Any = None) -> Tensor: ...
 """
 _OUT = ", *, out: Any = None, where: Any = None"
-_PARAMETERS = {1: f"x: Any, /{_OUT}", 2: f"x: Any, y: Any, /{_OUT}", 3: "condition: Any, x: Any, y: Any, /"}
+_PARAMETERS = {1: f"x: Any, /{_OUT}", 2: f"x: Any, y: Any, /{_OUT}", 3: "condition: Any, x: Any = None, y: Any = None, /"}
 
 
 def stub() -> str:
     """The text of the file."""
-    return _HEAD + "".join(f"def {name}({_PARAMETERS[OPS[name].arity]}) -> Tensor: ...\n" for name in FUNCTIONS)
+    return _HEAD + "".join(
+        f"def {name}({_PARAMETERS[OPS[name].arity]}) -> {'Any' if name == 'where' else 'Tensor'}: ...\n" for name in FUNCTIONS
+    )
 
 
 if __name__ == "__main__":

@@ -35,7 +35,14 @@ def _into(op: Op, out: Any, where: Any, *values: Any) -> Tensor:
 _PLAIN = frozenset((Tensor, int, float))  # which need no conversion beside a tensor
 
 
+_INDICES = "\n\nWith the condition alone: `tx.nonzero` of it, a tuple of index tensors."
 _OUT = "\n\nWith `out` the result is written into that tensor, which is given back; with `where`, a bool tensor, only there."
+
+
+def _places(condition: Tensor) -> tuple[Tensor, ...]:
+    from .selecting import nonzero
+
+    return nonzero(condition)
 
 
 def _function(op: Op) -> Callable[..., Tensor]:
@@ -49,9 +56,13 @@ def _function(op: Op) -> Callable[..., Tensor]:
             return _into(op, out, where, x, y)
         return x._with(op, y) if type(x) is Tensor and type(y) in _PLAIN else _result(op, x, y)
 
-    def where(condition: Any, x: Any, y: Any, /) -> Tensor:
+    def where(condition: Any, x: Any = None, y: Any = None, /) -> Any:
         if type(condition) is Tensor and type(x) in _PLAIN and type(y) in _PLAIN:
             return condition._with(op, x, y)
+        if x is None or y is None:
+            if x is not y:
+                raise ArgumentError("where: give a value for both, or for neither, which gives the indices of what is true")
+            return _places(asarray(condition))
         return _result(op, condition, x, y)
 
     function: Callable[..., Tensor] = (unary, binary, where)[op.arity - 1]
@@ -60,7 +71,7 @@ def _function(op: Op) -> Callable[..., Tensor]:
     function.__name__ = function.__qualname__ = op.name
     function.__doc__ = (
         f"New tensor: {op.meaning}; element by element over {', '.join(names)}, tensors or numbers that broadcast together."
-        + ("" if op.name == "where" else _OUT)
+        + (_INDICES if op.name == "where" else _OUT)
         + f"\n\nFor example `tx.{op.name}({numbers})`."
     )
     return function

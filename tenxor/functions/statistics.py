@@ -396,9 +396,9 @@ def cumprod(x: Tensor, /, axis: int | None = None, *, dtype: object = None, dim:
 def diff(
     x: Tensor,
     /,
-    *,
-    axis: int = LAST_AXIS,
     n: int = 1,
+    axis: int = LAST_AXIS,
+    *,
     prepend: Tensor | Number | None = None,
     append: Tensor | Number | None = None,
     dim: int | None = None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pickle import PickleBuffer
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,6 @@ import numpy as np
 from .. import show
 from ..dtypes import dtype as dtype_of
 from ..layout.portions import PORTION
-from ..realize import realize
 from .differentiating import Differentiating
 
 
@@ -71,12 +71,17 @@ class Protocols(Differentiating):
         value = self._operand(value, "in", quietly=True)
         return value is not NotImplemented and bool((self == value).any())
 
-    def __reduce__(self) -> Any:
-        own: Any = self.copy()
-        realize(own.storage.node)
-        array = own.storage.node.buffer.array[: own.layout.size * self.dtype.itemsize]
-        starts = range(0, max(1, len(array)), PORTION)
-        content = bytes(array) if len(starts) == 1 else tuple([_Piece(array[k : k + PORTION], own) for k in starts])
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """Elements in row-major order go into pickles, large ones in pieces; from protocol 5 on they may go beside them, as this very memory."""
+        own = self if self._unshared() is None and self.layout.is_contiguous() else self._own()
+        elements = own._shown()
+        content: Any
+        if protocol >= 5:
+            content = PickleBuffer(elements.data)
+        else:
+            flat = elements.reshape(-1).view(np.uint8)
+            starts = range(0, max(1, flat.size), PORTION)
+            content = flat.tobytes() if len(starts) == 1 else tuple([_Piece(flat[k : k + PORTION], own) for k in starts])
         return _unpickled, (self.__class__, self.dtype.name, self.layout.shape, content)
 
     def __copy__(self) -> Any:
@@ -134,14 +139,14 @@ def _piece(content: bytes) -> bytes:
     return content
 
 
-def _unpickled(cls: Any, dtype: str, shape: tuple[int, ...], content: bytes | tuple[bytes, ...]) -> Any:
+def _unpickled(cls: Any, dtype: str, shape: tuple[int, ...], content: Any) -> Any:
+    """A tensor over memory that came beside a pickle; of what was in it a copy, unless nobody can write that."""
     d = dtype_of(dtype)
-    array: np.ndarray[Any, Any]
     if isinstance(content, tuple):
-        array, end = np.empty(sum(map(len, content)), np.uint8), 0
+        joined, end = bytearray(sum(map(len, content))), 0
         for piece in content:
-            array[end : end + len(piece)] = np.frombuffer(piece, np.uint8)
+            joined[end : end + len(piece)] = piece
             end += len(piece)
-    else:
-        array = np.frombuffer(content, np.uint8)
-    return cls._copied(array.view(d.numpy).reshape(shape), d)
+        content = joined
+    elements = np.frombuffer(content, d.numpy).reshape(shape) if 0 not in shape else np.empty(shape, d.numpy)
+    return cls._copied(elements, d) if isinstance(content, bytearray) else cls._shared(elements, d)

@@ -1,0 +1,71 @@
+"""Pickles with their memory beside them (protocol 5): no copies, and nobody's values change unseen."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+import tenxor as tx
+
+
+def exchanged(t: tx.Tensor) -> tuple[tx.Tensor, list[pickle.PickleBuffer]]:
+    buffers: list[pickle.PickleBuffer] = []
+    content = pickle.dumps(t, protocol=5, buffer_callback=buffers.append)
+    assert len(content) < 300 or t.size < 100
+    return pickle.loads(content, buffers=buffers), buffers
+
+
+def test_memory_goes_beside_the_pickle_without_a_copy() -> None:
+    t = tx.arange(100_000)
+    other, buffers = exchanged(t)
+    assert len(buffers) == 1 and np.shares_memory(np.asarray(other), np.asarray(t))
+    reader = other + 1
+    t[0] = 7  # the buffer is the same memory: both see the write, and what was read before does not
+    assert other[0].item() == 7 and reader[0].item() == 1
+
+
+VIEWS: dict[str, Callable[[tx.Tensor], tx.Tensor]] = {
+    "transposed": lambda t: t.T,
+    "reversed": lambda t: t[::-1],
+    "a chain": lambda t: t.T.reshape(-1),
+    "broadcast": lambda t: t.expand((2, 3, 4)),
+    "bfloat16": lambda t: t.astype(tx.bfloat16),
+    "pending": lambda t: t * 2,
+    "nothing": lambda t: t[3:],
+    "0-d": lambda t: t[1, 2, ...],
+    "an element": lambda t: t[1, 2],
+    "with a past": lambda t: t.astype(tx.float64).requires_grad_() * 2,
+}
+
+
+@pytest.mark.parametrize("view", VIEWS.values(), ids=VIEWS)
+def test_every_view_comes_back(view: Callable[[tx.Tensor], tx.Tensor]) -> None:
+    t = view(tx.arange(12).reshape(3, 4))
+    wanted = (t.shape, t.dtype, t.tolist())
+    for other in (pickle.loads(pickle.dumps(t, 5)), pickle.loads(pickle.dumps(t, 2)), copy.deepcopy(t), exchanged(t)[0]):
+        assert (other.shape, other.dtype, other.tolist()) == wanted
+        other[...] = 0
+        assert not other.any()
+
+
+def test_what_is_in_the_pickle_is_nobody_elses() -> None:
+    content = pickle.dumps(tx.arange(5), 5)
+    first, second = pickle.loads(content), pickle.loads(content)
+    first[0] = 9
+    assert (first.tolist(), second.tolist()) == ([9, 1, 2, 3, 4], [0, 1, 2, 3, 4])
+
+
+def test_buffers_that_cannot_be_written_are_not() -> None:
+    buffers: list[pickle.PickleBuffer] = []
+    content = pickle.dumps(tx.arange(5), protocol=5, buffer_callback=buffers.append)
+    given = bytes(buffers[0].raw())
+    t = pickle.loads(content, buffers=[given])
+    t[0] = 9
+    assert t.tolist() == [9, 1, 2, 3, 4] and np.frombuffer(given, np.int64).tolist() == [0, 1, 2, 3, 4]
+    for wrong in (b"123", given[:16], b""):
+        with pytest.raises(ValueError):
+            pickle.loads(content, buffers=[wrong])
