@@ -70,7 +70,7 @@ ROOMS = (
     Room(("tenxor.tensor",), "a storage seen through a layout, with methods"),
     Room(("tenxor.shortcut",), "the short way of what tensors do; it knows them, and they do not know it"),
     Room(("tenxor.creation", "tenxor.functions", "tenxor.linalg", "tenxor.fft", "tenxor.random"), "the public face, thin"),
-    Room(("tenxor.files",), "tensors in files; it asks for no more than anybody"),
+    Room(("tenxor.files",), "tensors in files, a module for each kind; it asks for no more than anybody"),
     Room(("tenxor.nn", "tenxor.optim", "tenxor.data"), "training, written as any user could"),
     Room(("tenxor", "tenxor.__main__", "tenxor.tour"), "the doors: they import whatever they show"),
 )

@@ -1,7 +1,4 @@
-"""Tensors in files: safetensors, by the library of those who made the format (the extra `files`).
-
-A file is replaced whole or not at all, and what is in it is checked when it is read, so a damaged file is an error and runs nothing.
-"""
+"""safetensors, by the library of those who made the format (the extra `files`), and states of trainings in such files."""
 
 from __future__ import annotations
 
@@ -11,14 +8,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from .creation import asarray
-from .dtypes import bfloat16, uint16
-from .errors import ArgumentError, DTypeError, FileError
-from .tensor import Tensor
+from ..creation import asarray
+from ..dtypes import bfloat16, uint16
+from ..errors import ArgumentError, DTypeError, FileError
+from ..tensor import Tensor
+from .whole import Place, replaced
 
 __all__ = ["load", "load_state", "save", "save_state"]
-
-Place = str | os.PathLike[str]
 
 
 def _library() -> Any:
@@ -41,15 +37,8 @@ def save(path: Place, tensors: Mapping[str, Any], metadata: Mapping[str, str] | 
         if own.dtype.is_complex:
             raise DTypeError(f"save: {name!r} is {own.dtype}, which safetensors files have not; save its real and imag")
         arrays[name] = own.copy().view(uint16).to_numpy().view(_ml_bfloat16()) if own.dtype is bfloat16 else own.to_numpy()
-    target = Path(path)
-    unfinished = target.with_name(f".{target.name}.{os.getpid()}.{os.urandom(4).hex()}")
-    try:
+    with replaced(path) as unfinished:
         library.numpy.save_file(arrays, unfinished, dict(metadata or {}))
-        with unfinished.open("rb") as file:
-            os.fsync(file.fileno())
-        unfinished.replace(target)
-    finally:
-        unfinished.unlink(missing_ok=True)
 
 
 def _ml_bfloat16() -> Any:

@@ -1,0 +1,145 @@
+"""NumPy's files: npy with one tensor, npz with several by name. (https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html)
+
+Elements may stay in the file, memory-mapped, until they are read. What a header says is held against the size of the file first.
+"""
+
+from __future__ import annotations
+
+import os
+import zipfile
+from io import BufferedReader
+from math import prod
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from ..creation import asarray
+from ..dtypes import bfloat16
+from ..dtypes import dtype as dtype_of
+from ..errors import DTypeError, FileError
+from ..tensor import Tensor
+from .whole import Place, replaced
+
+__all__ = ["load_npy", "load_npz", "save_npy", "save_npz"]
+
+ALIGNMENT = 64  # bytes, at which elements begin in files of ours, so that they can be read where they lie
+_MOST_DEFLATED = 1032  # times as large as before becomes what has been deflated, at the most
+
+
+def save_npy(path: Place, x: Any) -> None:
+    """Write one tensor to an npy file. DTypeError for bfloat16, which NumPy has not; OSError.
+
+    >>> import tempfile, tenxor as tx
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     tx.files.save_npy(f"{folder}/x.npy", tx.arange(3))
+    ...     tx.files.load_npy(f"{folder}/x.npy").tolist()
+    [0, 1, 2]
+    """
+    array = _array("save_npy", "x", x)
+    with replaced(path) as unfinished, unfinished.open("wb") as file:
+        np.lib.format.write_array(file, array, allow_pickle=False)
+
+
+def load_npy(path: Place, *, mapped: bool = False) -> Tensor:
+    """The tensor in an npy file. `mapped`: its elements stay in the file until they are read, and are never written there.
+
+    Raises FileError for a file that is none or is damaged, FileNotFoundError, DTypeError for elements that are no numbers.
+    """
+    with Path(path).open("rb") as file:
+        found = _read(f"load_npy: {os.fspath(path)!r}", file, os.fstat(file.fileno()).st_size, path if mapped else None, 0)
+    return found
+
+
+def save_npz(path: Place, /, **tensors: Any) -> None:
+    """Write tensors to an npz file, by name, uncompressed and aligned, so that `load_npz(mapped=True)` reads them where they lie.
+
+    >>> import tempfile, tenxor as tx
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     tx.files.save_npz(f"{folder}/x.npz", a=tx.arange(2), b=tx.ones(1))
+    ...     {name: t.tolist() for name, t in tx.files.load_npz(f"{folder}/x.npz").items()}
+    {'a': [0, 1], 'b': [1.0]}
+    """
+    arrays = {name: _array("save_npz", name, x) for name, x in tensors.items()}
+    with replaced(path) as unfinished, zipfile.ZipFile(unfinished, "w", zipfile.ZIP_STORED) as archive:
+        for name, array in arrays.items():
+            info = zipfile.ZipInfo(f"{name}.npy")
+            archive.fp.seek(0, os.SEEK_END)  # type: ignore[union-attr]
+            before = archive.fp.tell() + 30 + len(info.filename.encode()) + 4  # type: ignore[union-attr]  # a header's length
+            space = -before % ALIGNMENT
+            info.extra = b"\x00\x00" + space.to_bytes(2, "little") + bytes(space)
+            info.file_size = array.nbytes + 1024  # so that it is told whether 64-bit sizes are needed
+            with archive.open(info, "w", force_zip64=False) as member:
+                np.lib.format.write_array(member, array, allow_pickle=False)
+
+
+def load_npz(path: Place, *, mapped: bool = False) -> dict[str, Tensor]:
+    """The tensors in an npz file, by name. `mapped`: those that are not compressed stay in the file until they are read.
+
+    Raises FileError for a file that is none or is damaged, FileNotFoundError, DTypeError for elements that are no numbers.
+    """
+    found = {}
+    with Path(path).open("rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        try:
+            with zipfile.ZipFile(file) as archive:
+                for info in archive.infolist():
+                    name = info.filename.removesuffix(".npy")
+                    what = f"load_npz: {name!r} in {os.fspath(path)!r}"
+                    if info.compress_size > size or info.file_size > info.compress_size * _MOST_DEFLATED + 64:
+                        raise FileError(f"{what} says it has {info.file_size} bytes, which this file of {size} cannot hold")
+                    with archive.open(info) as member:
+                        stored = mapped and info.compress_type == zipfile.ZIP_STORED
+                        found[name] = _read(what, member, info.file_size, path if stored else None, _begin(path, info))
+        except (FileError, DTypeError, MemoryError):
+            raise
+        except Exception as error:  # what archives and decompressors say of damaged bytes has no common name
+            raise FileError(f"load_npz: {os.fspath(path)!r} is no npz file that can be read: {error}") from error
+    return found
+
+
+def _begin(path: Place, info: zipfile.ZipInfo) -> int:
+    """Where the bytes of a member begin in an archive."""
+    with Path(path).open("rb") as file:
+        file.seek(info.header_offset)
+        header = file.read(30)
+    return info.header_offset + 30 + int.from_bytes(header[26:28], "little") + int.from_bytes(header[28:30], "little")
+
+
+def _array(op: str, name: str, x: Any) -> np.ndarray[Any, Any]:
+    own = asarray(x)
+    if own.dtype is bfloat16:
+        raise DTypeError(f"{op}: {name!r} is bfloat16, which NumPy's files have not; use safetensors, or save x.astype(tx.float32)")
+    found: np.ndarray[Any, Any] = own.detach().__array__()
+    return found
+
+
+def _read(what: str, file: IO[bytes], size: int, mapped: Place | None, begin: int) -> Tensor:
+    """The tensor in an npy file of so many bytes, which begins there in the file that is mapped."""
+    try:
+        version = np.lib.format.read_magic(file)
+        read_header = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}.get(version)
+        if read_header is None:
+            raise FileError(f"{what} is of version {version} of the npy format; this reads 1.0 and 2.0")
+        shape, fortran, dtype = read_header(file)
+    except FileError:
+        raise
+    except Exception as error:  # the header is Python's text: whatever its parser says, it is none
+        raise FileError(f"{what} is no npy file that can be read: {error}") from error
+    if dtype.hasobject:
+        raise FileError(f"{what} has objects in it, which would run code when they are read")
+    dtype_of(dtype.newbyteorder("="))  # DTypeError for what are no numbers
+    count = prod(shape)
+    at = file.tell()
+    if any(n < 0 for n in shape) or count * dtype.itemsize > size - at:
+        raise FileError(f"{what} is cut short: it says it has {count} elements of {dtype}, and {max(size - at, 0)} bytes are left")
+    order: Any = "F" if fortran else "C"
+    if mapped is not None and count:
+        return asarray(np.memmap(mapped, dtype, "r", begin + at, shape, order))
+    if isinstance(file, BufferedReader):
+        elements = np.fromfile(file, dtype, count)
+    else:
+        elements = np.frombuffer(file.read(count * dtype.itemsize), dtype)
+    if elements.size != count:
+        raise FileError(f"{what} is cut short: {elements.size} of {count} elements are there")
+    return asarray(elements.reshape(shape, order=order))

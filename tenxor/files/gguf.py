@@ -1,0 +1,209 @@
+"""GGUF files, in which language models come, to read: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
+
+Tensors stay in the file until one is asked for. Those of plain numbers are read where they lie; those in blocks of few bits become
+float32.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Callable, Iterator, Mapping
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..creation import asarray
+from ..dtypes import bfloat16
+from ..errors import DTypeError, FileError
+from ..records import NamedTuple
+from ..tensor import Tensor
+from .whole import Place
+
+__all__ = ["Gguf", "load_gguf"]
+
+Array = np.ndarray[Any, Any]
+_DEEPEST = 8  # arrays in arrays
+# By the number of their type.
+_SCALARS = {0: "<B", 1: "<b", 2: "<H", 3: "<h", 4: "<I", 5: "<i", 6: "<f", 7: "<?", 10: "<Q", 11: "<q", 12: "<d"}
+_TEXT, _ARRAY = 8, 9
+
+
+class _Blocks(NamedTuple):
+    """How elements of a type lie: so many in a block of so many bytes, and what they are of blocks."""
+
+    name: str
+    length: int
+    nbytes: int
+    decoded: Callable[[Array], Array] | str  # or the name of NumPy's dtype
+
+
+def _halves(blocks: Array, at: int) -> Array:
+    """A float16 in each block, as a column."""
+    return blocks[:, at : at + 2].copy().view(np.float16).astype(np.float32)
+
+
+def _nibbles(blocks: Array) -> Array:
+    """16 bytes as 32 numbers below 16: the low halves, then the high ones."""
+    return np.concatenate([blocks & 15, blocks >> 4], axis=1)
+
+
+def _fifth_bits(blocks: Array) -> Array:
+    """4 bytes as 32 numbers that are 0 or 16."""
+    return np.unpackbits(blocks, axis=1, bitorder="little") << 4
+
+
+def _q4_0(b: Array) -> Array:
+    return (_nibbles(b[:, 2:]).astype(np.float32) - 8) * _halves(b, 0)
+
+
+def _q4_1(b: Array) -> Array:
+    return _nibbles(b[:, 4:]) * _halves(b, 0) + _halves(b, 2)
+
+
+def _q5_0(b: Array) -> Array:
+    return ((_nibbles(b[:, 6:]) | _fifth_bits(b[:, 2:6])).astype(np.float32) - 16) * _halves(b, 0)
+
+
+def _q5_1(b: Array) -> Array:
+    return (_nibbles(b[:, 8:]) | _fifth_bits(b[:, 4:8])) * _halves(b, 0) + _halves(b, 2)
+
+
+def _q8_0(b: Array) -> Array:
+    return b[:, 2:].view(np.int8) * _halves(b, 0)
+
+
+def _q6_k(b: Array) -> Array:
+    """256 numbers of 6 bits less 32: low halves of 128 bytes, pairs of bits of 64, a factor for each 16, and one for all."""
+    low = b[:, :128].reshape(-1, 2, 1, 64) >> np.array([0, 4], np.uint8)[:, None] & 15
+    high = b[:, 128:192].reshape(-1, 2, 1, 32) >> np.array([0, 2, 4, 6], np.uint8)[:, None] & 3
+    numbers = (low.reshape(-1, 256) | high.reshape(-1, 256) << 4).astype(np.float32) - 32
+    factors = b[:, 192:208].view(np.int8).astype(np.float32) * _halves(b, 208)
+    return (numbers.reshape(-1, 16, 16) * factors[:, :, None]).reshape(-1, 256)
+
+
+_TYPES = {
+    **{0: _Blocks("F32", 1, 4, "float32"), 1: _Blocks("F16", 1, 2, "float16"), 30: _Blocks("BF16", 1, 2, "uint16")},
+    **{24: _Blocks("I8", 1, 1, "int8"), 25: _Blocks("I16", 1, 2, "int16"), 26: _Blocks("I32", 1, 4, "int32")},
+    **{27: _Blocks("I64", 1, 8, "int64"), 28: _Blocks("F64", 1, 8, "float64"), 14: _Blocks("Q6_K", 256, 210, _q6_k)},
+    **{2: _Blocks("Q4_0", 32, 18, _q4_0), 3: _Blocks("Q4_1", 32, 20, _q4_1), 6: _Blocks("Q5_0", 32, 22, _q5_0)},
+    **{7: _Blocks("Q5_1", 32, 24, _q5_1), 8: _Blocks("Q8_0", 32, 34, _q8_0)},
+}
+
+
+class _Entry(NamedTuple):
+    """A tensor in the file: its shape, the number of its type, and where its bytes begin."""
+
+    shape: tuple[int, ...]
+    type: int
+    begin: int
+
+
+class _Reader:
+    """Takes values from bytes, and never beyond their end."""
+
+    def __init__(self, what: str, content: Array) -> None:
+        self.what, self.content, self.at = what, content, 0
+
+    def take(self, count: int) -> bytes:
+        if count > self.content.size - self.at:
+            raise FileError(f"{self.what} is cut short: {count} bytes are to follow at {self.at}, and it ends at {self.content.size}")
+        self.at += count
+        return self.content[self.at - count : self.at].tobytes()
+
+    def number(self, form: str) -> Any:
+        return struct.unpack(form, self.take(struct.calcsize(form)))[0]
+
+    def count(self, least: int) -> int:
+        """How many things follow, each of which takes `least` bytes at least."""
+        found: int = self.number("<Q")
+        if found * least > self.content.size - self.at:
+            raise FileError(f"{self.what} says that {found} things follow at {self.at}, and ends at {self.content.size}")
+        return found
+
+    def text(self) -> str:
+        return self.take(self.count(1)).decode("utf-8", "replace")
+
+    def value(self, kind: int, depth: int = 0) -> Any:
+        if kind == _TEXT:
+            return self.text()
+        if kind == _ARRAY and depth < _DEEPEST:
+            kind = self.number("<I")
+            form = _SCALARS.get(kind)
+            if form is None:
+                return [self.value(kind, depth + 1) for _ in range(self.count(8))]
+            count = self.count(struct.calcsize(form))
+            return list(struct.unpack(f"<{count}{form[1]}", self.take(count * struct.calcsize(form))))
+        if kind not in _SCALARS:
+            raise FileError(f"{self.what} has a value of an unknown type, {kind}, at {self.at}")
+        return self.number(_SCALARS[kind])
+
+
+class Gguf(Mapping[str, Tensor]):
+    """The tensors of a GGUF file, by name, each read when it is asked for, and its `metadata`. Shapes are those of rows of numbers
+    next to one another, so the last axis is the file's first.
+    """
+
+    def __init__(self, path: Place) -> None:
+        self._what = f"load_gguf: {os.fspath(path)!r}"
+        self._content: Array = np.memmap(path, np.uint8, "r") if Path(path).stat().st_size else np.zeros(0, np.uint8)
+        reader = _Reader(self._what, self._content)
+        if self._content[:4].tobytes() != b"GGUF":
+            raise FileError(f"{self._what} is no GGUF file: it does not begin with 'GGUF'")
+        reader.take(4)
+        version = reader.number("<I")
+        if version not in (2, 3):
+            raise FileError(f"{self._what} is of version {version}; this reads 2 and 3, of little-endian numbers")
+        tensors, values = reader.count(24), reader.count(13)
+        self.metadata: dict[str, Any] = {}
+        for _ in range(values):
+            key = reader.text()
+            self.metadata[key] = reader.value(reader.number("<I"))
+        entries = [self._entry(reader) for _ in range(tensors)]
+        alignment = self.metadata.get("general.alignment", 32)
+        if not isinstance(alignment, int) or alignment < 1:
+            raise FileError(f"{self._what} says its alignment is {alignment!r}")
+        begin = reader.at + -reader.at % alignment
+        self._entries = {name: entry._replace(begin=entry.begin + begin) for name, entry in entries}
+
+    @staticmethod
+    def _entry(reader: _Reader) -> tuple[str, _Entry]:
+        name, axes = reader.text(), reader.number("<I")
+        if axes > 64:
+            raise FileError(f"{reader.what} says that {name!r} has {axes} axes")
+        shape = struct.unpack(f"<{axes}Q", reader.take(8 * axes))[::-1]
+        return name, _Entry(shape, reader.number("<I"), reader.number("<Q"))
+
+    def __getitem__(self, name: str) -> Tensor:
+        shape, kind, begin = self._entries[name]
+        blocks = _TYPES.get(kind)
+        what = f"{self._what}: {name!r}"
+        if blocks is None:
+            raise DTypeError(f"{what} is of type {kind}; this reads {', '.join(b.name for b in _TYPES.values())}")
+        count = prod(shape)
+        nbytes = count // blocks.length * blocks.nbytes
+        if (shape[-1] if shape else 1) % blocks.length or begin + nbytes > self._content.size:
+            raise FileError(f"{what} of shape {shape} does not fit: {nbytes} bytes from {begin} on, in a file of {self._content.size}")
+        content = self._content[begin : begin + nbytes]
+        if not callable(blocks.decoded):
+            found = asarray(content.view(blocks.decoded).reshape(shape))
+            return found.view(bfloat16) if blocks.name == "BF16" else found
+        numbers = blocks.decoded(np.asarray(content).reshape(-1, blocks.nbytes))
+        return asarray(numbers.astype(np.float32, copy=False).reshape(shape))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._entries)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+
+def load_gguf(path: Place) -> Gguf:
+    """The tensors in a GGUF file: a mapping by their names, with the file's `metadata`. It stays open as long as one of them is there.
+
+    Raises FileError for a file that is none or is damaged, and when a tensor is asked for that is not all there; DTypeError for one
+    in blocks of another kind; FileNotFoundError.
+    """
+    return Gguf(path)

@@ -1,0 +1,64 @@
+"""Tables of numbers as text, by NumPy's reader and writer."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..creation import asarray
+from ..dtypes import DEFAULT_FLOAT
+from ..dtypes import dtype as dtype_of
+from ..errors import ArgumentError, DTypeError, FileError, ShapeError
+from ..tensor import Tensor
+from .whole import Place, replaced
+
+__all__ = ["load_csv", "save_csv"]
+
+
+def load_csv(path: Place, *, delimiter: str = ",", dtype: object = None, skip: int = 0, columns: Sequence[int] | None = None) -> Tensor:
+    """The numbers in a text file, a row for each line: a 2-D tensor, float64 unless a dtype is given.
+
+    The first `skip` lines are left out, such as one of names, and what follows `#`; `columns` are those that are wanted, all by
+    default. Raises FileError for a line with something else in it, or another number of columns; FileNotFoundError.
+
+    >>> import pathlib, tempfile, tenxor as tx
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder, "x.csv")
+    ...     _ = path.write_text("a,b\\n1,2.5\\n3,4\\n")
+    ...     tx.files.load_csv(path, skip=1).tolist()
+    [[1.0, 2.5], [3.0, 4.0]]
+    """
+    d = dtype_of(DEFAULT_FLOAT if dtype is None else dtype)
+    if not isinstance(delimiter, str) or len(delimiter) != 1:
+        raise ArgumentError(f"load_csv: delimiter is one character, not {delimiter!r}")
+    if not isinstance(skip, int) or skip < 0:
+        raise ArgumentError(f"load_csv: skip is a number of lines, not {skip!r}")
+    Path(path).stat()  # what is not there is told by its name
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of a file without numbers
+            read = d.numpy if d.name != "bfloat16" else np.float32
+            found = np.loadtxt(path, read, delimiter=delimiter, skiprows=skip, usecols=columns, ndmin=2)
+    except (ValueError, TypeError, OverflowError, IndexError) as error:
+        raise FileError(f"load_csv: {os.fspath(path)!r} is no table of {d}: {error}") from error
+    return asarray(found).astype(d, copy=False)
+
+
+def save_csv(path: Place, x: Any, *, delimiter: str = ",", header: str = "") -> None:
+    """Write a tensor of one or two axes to a text file, a row on each line, with as many digits as it takes to read the same numbers again.
+
+    A `header` is the first line. Raises ShapeError, DTypeError for complex numbers, OSError.
+    """
+    own = asarray(x)
+    if own.ndim not in (1, 2):
+        raise ShapeError(f"save_csv: a table has one or two axes, not {own.ndim}; use x.reshape(-1, n)")
+    if own.dtype.is_complex:
+        raise DTypeError("save_csv: complex numbers are two columns; give x.real and x.imag")
+    digits = {"bool": "%d", "int": "%d", "uint": "%d"}.get(own.dtype.kind, "%.17g" if own.dtype is DEFAULT_FLOAT else "%.9g")
+    with replaced(path) as unfinished:
+        np.savetxt(unfinished, own.detach().__array__(), digits, delimiter, header=header, comments="")

@@ -1,0 +1,268 @@
+"""npy, npz, CSV and GGUF: what was written is read, by NumPy too, and what is damaged is an error that says so."""
+
+from __future__ import annotations
+
+import io
+import random
+import struct
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tenxor as tx
+from tenxor.errors import ArgumentError, DTypeError, FileError, ShapeError
+
+DTYPES = ["bool", "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64"]
+DTYPES += ["float16", "float32", "float64", "complex64", "complex128"]
+X = tx.arange(6).reshape(2, 3)
+
+
+class TestNpy:
+    @pytest.mark.parametrize("dtype", DTYPES)
+    @pytest.mark.parametrize("mapped", [False, True])
+    def test_comes_back(self, tmp_path: Path, dtype: str, mapped: bool) -> None:
+        x = X.astype(dtype)
+        for k, t in enumerate((x, x.T, x[::-1, 1:], x.T.reshape(6), x[2:], x[0, 0])):
+            path = tmp_path / f"{k}.npy"
+            tx.files.save_npy(path, t)
+            found = tx.files.load_npy(path, mapped=mapped)
+            assert (found.shape, found.dtype, found.tolist()) == (t.shape, t.dtype, t.tolist())
+            assert np.array_equal(np.load(path), t)
+
+    def test_reads_numpys(self, tmp_path: Path) -> None:
+        for k, a in enumerate((np.asfortranarray(X), np.arange(3, dtype=">i4"), np.float32(2.5))):
+            np.save(tmp_path / f"{k}.npy", a)
+            for mapped in (False, True):
+                assert tx.files.load_npy(tmp_path / f"{k}.npy", mapped=mapped).tolist() == a.tolist()
+
+    def test_a_mapped_file_is_read_where_it_is_and_never_written(self, tmp_path: Path) -> None:
+        path = tmp_path / "x.npy"
+        tx.files.save_npy(path, tx.arange(100_000))
+        before = tx.memory().in_use
+        t = tx.files.load_npy(path, mapped=True)
+        assert t[5].item() == 5 and tx.memory().in_use - before < 100_000
+        t[0] = 9
+        assert t[0].item() == 9 and np.load(path)[0] == 0
+
+    def test_what_it_has_not(self, tmp_path: Path) -> None:
+        with pytest.raises(DTypeError, match="bfloat16"):
+            tx.files.save_npy(tmp_path / "x", tx.ones(2, dtype=tx.bfloat16))
+        np.save(tmp_path / "o.npy", np.array([None]), allow_pickle=True)
+        with pytest.raises(FileError, match="objects"):
+            tx.files.load_npy(tmp_path / "o.npy")
+        np.save(tmp_path / "s.npy", np.array(["a"]))
+        with pytest.raises(DTypeError):
+            tx.files.load_npy(tmp_path / "s.npy")
+        with pytest.raises(FileNotFoundError):
+            tx.files.load_npy(tmp_path / "none")
+
+
+class TestNpz:
+    @pytest.mark.parametrize("mapped", [False, True])
+    def test_comes_back(self, tmp_path: Path, mapped: bool) -> None:
+        given = {"a": X, "b/c": X.T.astype(tx.float32), "n": tx.asarray(3), "e": tx.zeros((0, 2)), "é": X > 2}
+        path = tmp_path / "x.npz"
+        tx.files.save_npz(path, **given)
+        found = tx.files.load_npz(path, mapped=mapped)
+        assert {k: (v.dtype, v.tolist()) for k, v in found.items()} == {k: (v.dtype, v.tolist()) for k, v in given.items()}
+        with np.load(path) as its:
+            assert {k: its[k].tolist() for k in its} == {k: v.tolist() for k, v in given.items()}
+
+    def test_mapped_members_lie_aligned(self, tmp_path: Path) -> None:
+        tx.files.save_npz(tmp_path / "x.npz", a=tx.ones(3), bc=tx.arange(1000))
+        t = tx.files.load_npz(tmp_path / "x.npz", mapped=True)["bc"]
+        assert np.asarray(t).ctypes.data % 64 == 0 and t.sum().item() == 499500
+
+    @pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
+    def test_reads_numpys(self, tmp_path: Path, save: Any) -> None:
+        save(tmp_path / "x.npz", a=np.arange(1000), b=np.ones((2, 3), ">f4"))
+        for mapped in (False, True):
+            found = tx.files.load_npz(tmp_path / "x.npz", mapped=mapped)
+            assert found["a"].sum().item() == 499500 and found["b"].tolist() == [[1.0] * 3] * 2
+
+
+class TestCsv:
+    def test_comes_back(self, tmp_path: Path) -> None:
+        path = tmp_path / "x.csv"
+        for t in (X, X / 7, X.astype(tx.float32) / 7, X > 2, X[0]):
+            tx.files.save_csv(path, t, header="a,b,c", delimiter=";")
+            found = tx.files.load_csv(path, skip=1, dtype=t.dtype, delimiter=";")
+            assert found.reshape(t.shape).tolist() == t.tolist()
+        assert tx.files.load_csv(path, skip=1, delimiter=";").dtype is tx.float64
+
+    def test_columns_and_comments(self, tmp_path: Path) -> None:
+        path = tmp_path / "x.csv"
+        path.write_text("1,x,2\n3,y,4 # five\n\n")
+        assert tx.files.load_csv(path, columns=(0, 2), dtype=tx.int8).tolist() == [[1, 2], [3, 4]]
+
+    def test_what_is_no_table(self, tmp_path: Path) -> None:
+        path = tmp_path / "x.csv"
+        for text, dtype in (("1,2\n3\n", None), ("a,b\n", None), ("300\n", tx.int8), ("1.5\n", tx.int64)):
+            path.write_text(text)
+            with pytest.raises(FileError, match=r"x\.csv"):
+                tx.files.load_csv(path, dtype=dtype)
+        path.write_bytes(b"\xff\xfe\x00")
+        with pytest.raises(FileError):
+            tx.files.load_csv(path)
+        for wrong in ({"delimiter": ""}, {"skip": -1}):
+            with pytest.raises(ArgumentError):
+                tx.files.load_csv(path, **wrong)  # type: ignore[arg-type]
+        with pytest.raises(ShapeError):
+            tx.files.save_csv(path, tx.ones((2, 2, 2)))
+        with pytest.raises(DTypeError):
+            tx.files.save_csv(path, X + 1j)
+
+
+def text(s: str) -> bytes:
+    return struct.pack("<Q", len(s.encode())) + s.encode()
+
+
+def gguf(tensors: dict[str, tuple[tuple[int, ...], int, bytes]], values: dict[str, tuple[int, bytes]]) -> bytes:
+    """A GGUF file: tensors by name (shape, type, bytes), and values (type, bytes)."""
+    head = b"GGUF" + struct.pack("<IQQ", 3, len(tensors), len(values))
+    for key, (kind, content) in values.items():
+        head += text(key) + struct.pack("<I", kind) + content
+    body = b""
+    for name, (shape, kind, content) in tensors.items():
+        head += text(name) + struct.pack(f"<I{len(shape)}Q", len(shape), *shape[::-1]) + struct.pack("<IQ", kind, len(body))
+        body += content + bytes(-len(content) % 32)
+    return head + bytes(-len(head) % 32) + body
+
+
+NUMBERS = np.arange(6, dtype=np.float32).reshape(2, 3)
+MODEL = gguf(
+    {
+        "w": ((2, 3), 0, NUMBERS.tobytes()),
+        "half": ((3,), 1, np.arange(3, dtype=np.float16).tobytes()),
+        "brain": ((2,), 30, np.array([0x3F80, 0x4000], np.uint16).tobytes()),
+        "few": ((1, 32), 8, np.float16(0.5).tobytes() + np.arange(-16, 16, dtype=np.int8).tobytes()),
+        "odd": ((256,), 10, bytes(84)),
+    },
+    {
+        "general.name": (8, text("né")),
+        "layers": (4, struct.pack("<I", 7)),
+        "tokens": (9, struct.pack("<IQ", 8, 2) + text("a") + text("b")),
+        "scores": (9, struct.pack("<IQ2f", 6, 2, 0.5, 1.5)),
+        "nested": (9, struct.pack("<IQ", 9, 1) + struct.pack("<IQ2B", 0, 2, 1, 2)),
+    },
+)
+
+
+class TestGguf:
+    def test_is_read(self, tmp_path: Path) -> None:
+        path = tmp_path / "m.gguf"
+        path.write_bytes(MODEL)
+        model = tx.files.load_gguf(path)
+        assert model.metadata == {"general.name": "né", "layers": 7, "tokens": ["a", "b"], "scores": [0.5, 1.5], "nested": [[1, 2]]}
+        assert list(model) == ["w", "half", "brain", "few", "odd"] and len(model) == 5
+        assert model["w"].tolist() == NUMBERS.tolist() and model["half"].dtype is tx.float16
+        assert model["brain"].dtype is tx.bfloat16 and model["brain"].tolist() == [1.0, 2.0]
+        assert model["few"].dtype is tx.float32 and model["few"][0, :2].tolist() == [-8.0, -7.5]
+        model["w"][0] = 9.0
+        assert path.read_bytes() == MODEL
+        with pytest.raises(DTypeError, match="'odd' is of type 10"):
+            model["odd"]
+
+    @pytest.mark.parametrize("name", ["Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "Q6_K", "BF16"])
+    def test_blocks_are_what_its_own_library_makes_of_them(self, tmp_path: Path, name: str) -> None:
+        library = pytest.importorskip("gguf", reason="gguf is not installed: pip install 'tenxor[interop]' to compare with it")
+        kind = getattr(library.GGMLQuantizationType, name)
+        count, nbytes = library.GGML_QUANT_SIZES[kind]
+        numbers = np.random.default_rng(0)
+        content = numbers.integers(0, 256, (2 * 256 // count, nbytes), np.uint8)
+        for at in {"Q4_1": (0, 2), "Q5_1": (0, 2), "Q6_K": (208,), "BF16": ()}.get(name, (0,)):  # factors that are no NaN
+            content[:, at : at + 2] = numbers.normal(size=len(content)).astype(np.float16)[:, None].view(np.uint8)
+        if name == "BF16":
+            content = numbers.normal(size=512).astype(np.float32).view(np.uint16)[1::2].copy().view(np.uint8).reshape(-1, 2)
+        wanted = library.quants.dequantize(content.reshape(-1), kind)
+        path = tmp_path / "m.gguf"
+        path.write_bytes(gguf({"w": ((wanted.size,), int(kind), content.tobytes())}, {}))
+        np.testing.assert_allclose(np.asarray(tx.files.load_gguf(path)["w"]), wanted.reshape(-1), rtol=1e-6)
+
+    def test_its_own_librarys_files(self, tmp_path: Path) -> None:
+        library = pytest.importorskip("gguf", reason="gguf is not installed: pip install 'tenxor[interop]' to read its files")
+        writer = library.GGUFWriter(tmp_path / "m.gguf", "llama")
+        writer.add_uint32("answer", 42)
+        writer.add_tensor("w", NUMBERS)
+        for step in (writer.write_header_to_file, writer.write_kv_data_to_file, writer.write_tensors_to_file, writer.close):
+            step()
+        model = tx.files.load_gguf(tmp_path / "m.gguf")
+        assert model["w"].tolist() == NUMBERS.tolist() and model.metadata["answer"] == 42
+
+
+# What is damaged
+
+
+def npy() -> bytes:
+    file = io.BytesIO()
+    np.save(file, np.arange(6.0).reshape(2, 3))
+    return file.getvalue()
+
+
+def npz() -> bytes:
+    file = io.BytesIO()
+    np.savez_compressed(file, a=np.arange(100.0), b=np.ones(3))
+    return file.getvalue()
+
+
+def everything(model: Any) -> None:
+    for name in model:
+        model[name].tolist()
+
+
+READERS: dict[str, tuple[bytes, Callable[[Path], Any]]] = {
+    "npy": (npy(), tx.files.load_npy),
+    "npy mapped": (npy(), lambda path: tx.files.load_npy(path, mapped=True).tolist()),
+    "npz": (npz(), tx.files.load_npz),
+    "gguf": (MODEL.replace(struct.pack("<IQ", 10, 192), struct.pack("<IQ", 24, 192)), lambda p: everything(tx.files.load_gguf(p))),
+    "csv": (b"1,2\n3,4\n", tx.files.load_csv),
+    "safetensors": (b"", tx.files.load),
+}
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_damaged_files_are_errors_or_numbers(name: str, tmp_path: Path) -> None:
+    """Never another error, a crash, or memory asked for that the file cannot fill."""
+    content, read = READERS[name]
+    path, numbers, errors = tmp_path / "x", random.Random(0), 0
+    tx.set_memory_limit(tx.memory().in_use + (1 << 26))
+    try:
+        for _ in range(400):
+            damaged = bytearray(content)
+            for _ in range(numbers.randrange(1, 4)):
+                at, kind = numbers.randrange(len(damaged) + 1), numbers.randrange(4)
+                if kind == 0:
+                    damaged[at : at + 1] = bytes([numbers.randrange(256)])
+                elif kind == 1:
+                    del damaged[at:]
+                elif kind == 2:
+                    damaged[at:at] = bytes(numbers.randrange(256) for _ in range(numbers.randrange(1, 9)))
+                else:
+                    damaged[at : at + 8] = numbers.choice((b"\xff" * 8, b"\x00" * 8, b"\xff" * 7 + b"\x7f"))
+            path.write_bytes(damaged)
+            try:
+                read(path)
+            except (FileError, DTypeError):
+                errors += 1
+    finally:
+        tx.set_memory_limit(None)
+    assert errors > 50
+
+
+@pytest.mark.parametrize("shape", ["(1000000000000,)", "(-1,)", "(99999999999999999999,)", "(2, 4)"])
+def test_a_header_is_held_against_the_file(shape: str, tmp_path: Path) -> None:
+    path = tmp_path / "x.npy"
+    header = f"{{'descr': '<f8', 'fortran_order': False, 'shape': {shape}}}"
+    body = b"\x93NUMPY\x01\x00" + struct.pack("<H", 118) + header.ljust(117).encode() + b"\n" + bytes(48)
+    path.write_bytes(body)
+    with pytest.raises(FileError, match=r"x\.npy.* is (cut short|no npy)"):
+        tx.files.load_npy(path)
+    with zipfile.ZipFile(tmp_path / "x.npz", "w") as archive:
+        archive.writestr("a.npy", body)
+    for mapped in (False, True):
+        with pytest.raises(FileError, match="'a'"):
+            tx.files.load_npz(tmp_path / "x.npz", mapped=mapped)
