@@ -68,9 +68,11 @@ if TYPE_CHECKING:  # what is loaded when it is first asked for; type checkers lo
     from .functions.manipulation import *
     from .functions.mapping import *
     from .functions.neural import *
+    from .functions.padding import *
     from .functions.patterns import *
     from .functions.pooling import *
     from .functions.quantiles import *
+    from .functions.resizing import *
     from .functions.running import *
     from .functions.scattering import *
     from .functions.searching import *
@@ -90,7 +92,7 @@ else:
         "functions.attention": "scaled_dot_product_attention",
         "functions.choosing": "interp put putmask select",
         "functions.comparing": "allclose array_equal array_equiv isclose",
-        "functions.contraction": "dot einsum inner outer tensordot vecdot",
+        "functions.contraction": "dot einsum einsum_path inner outer tensordot vecdot",
         "functions.convolution": "conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d",
         "functions.counting": "bincount histogram histogram2d histogram_bin_edges",
         "functions.elementwise": " ".join(("clamp clip", *(name for name in OPS if name not in INTERNAL))),
@@ -98,7 +100,7 @@ else:
         "functions.for_numpy": "_for_numpy",
         "functions.inquiry": "__array_namespace_info__",
         "functions.inspection": "compile_counts explain memory realize release_memory show_config",
-        "functions.joining": "cat concat concatenate pad repeat roll stack tile",
+        "functions.joining": "cat concat concatenate repeat roll stack tile",
         "functions.manipulation": (
             "broadcast_arrays broadcast_shapes broadcast_to diagonal expand_dims flatten flip matrix_transpose "
             "moveaxis movedim permute permute_dims ravel reshape split squeeze swapaxes transpose unbind "
@@ -106,9 +108,11 @@ else:
         ),
         "functions.mapping": "accumulate contract map reduce",
         "functions.neural": "log_softmax logsumexp softmax",
+        "functions.padding": "pad",
         "functions.patterns": "rearrange",
         "functions.pooling": "avg_pool1d avg_pool2d avg_pool3d max_pool1d max_pool2d max_pool3d",
         "functions.quantiles": "median percentile quantile",
+        "functions.resizing": "interpolate",
         "functions.running": "cummax cummin divmod fmod logcumsumexp",
         "functions.scattering": "index_add scatter_add scatter_reduce",
         "functions.searching": "bucketize digitize searchsorted",

@@ -11,6 +11,7 @@ from ..errors import ArgumentError, DTypeError, ShapeError
 from ..node import is_pinned
 from ..ops import OPS
 from ..tensor import Tensor
+from ..tensor.arguments import truth
 from ..tensor.core import broadcast
 from .neural import highest_of
 
@@ -27,6 +28,7 @@ def scaled_dot_product_attention(
     *,
     is_causal: bool = False,
     scale: float | None = None,
+    enable_gqa: bool = False,
 ) -> Tensor:
     """New float tensor: for each query the mean of the values, weighted by the softmax of `scale` times its products with
     the keys.
@@ -35,7 +37,8 @@ def scaled_dot_product_attention(
     (..., L, V). `attn_mask` broadcasts to (..., L, S): True where a key takes part, or numbers to add to the scores. With
     `is_causal` query `i` sees the keys up to `i` alone, of those the mask lets take part; whether NaN and infinities behind
     them are met is left open, as most of what is behind is never looked at. `scale` is 1 / sqrt(E) by default.
-    A query for which no key takes part gives 0.
+    A query for which no key takes part gives 0. With `enable_gqa` (grouped queries) axis -3 of `query` has some times as many heads
+    as those of `key` and `value`, and so many in a row share one of these; nothing is repeated in memory.
 
     Integers become float64; float16 and bfloat16 are computed in float32. Beyond operands and result, in the dtype that it
     computes in, it needs some MiB of memory, however long the sequences are. Raises ShapeError for shapes that do not fit,
@@ -48,6 +51,8 @@ def scaled_dot_product_attention(
 
     A. Vaswani et al.: Attention is all you need, 2017 (arXiv:1706.03762).
     """
+    if truth(_OP, "enable_gqa", enable_gqa):
+        return _grouped(asarray(query), asarray(key), asarray(value), attn_mask, is_causal, scale)
     tensors: list[Any] = [_own(asarray(t)) for t in (query, key, value)]
     batch = _batch(*tensors)
     dtype = promote(promote(tensors[0].dtype, tensors[1].dtype, _OP), tensors[2].dtype, _OP)
@@ -72,6 +77,28 @@ def scaled_dot_product_attention(
         scores = Tensor._compute(OPS["where_seen"], earlier, scores, -inf)
     found: Tensor = (_softmax(scores, masked=mask is not None) @ v).astype(result, copy=False)
     return found
+
+
+def _grouped(query: Tensor, key: Tensor, value: Tensor, attn_mask: Any, is_causal: bool, scale: float | None) -> Tensor:
+    """The same of views, in which the heads of the queries are in two axes: groups, and those in one."""
+    for name, t in (("query", query), ("key", key), ("value", value)):
+        if t.ndim < 3:
+            raise ShapeError(f"{_OP}: with enable_gqa the {name} has heads in axis -3; its shape is {t.shape}")
+    heads, groups = query.shape[-3], key.shape[-3]
+    if groups != value.shape[-3] or groups == 0 or heads % groups:
+        raise ShapeError(
+            f"{_OP}: {heads} heads of queries are no multiple of those of keys and values, {groups} and {value.shape[-3]}, which are equal"
+        )
+    split = (groups, heads // groups)
+    mask = None if attn_mask is None else asarray(attn_mask)
+    if mask is not None and mask.ndim > 2:
+        if mask.shape[-3] not in (1, heads):
+            raise ShapeError(f"{_OP}: attn_mask of shape {mask.shape} is not for {heads} heads")
+        mask = mask.unflatten(-3, split if mask.shape[-3] == heads else (1, 1))
+    found = scaled_dot_product_attention(
+        query.unflatten(-3, split), key.expand_dims(-3), value.expand_dims(-3), mask, is_causal=is_causal, scale=scale
+    )
+    return found.reshape((*found.shape[:-4], heads, *found.shape[-2:]))
 
 
 def _own(t: Any) -> Any:

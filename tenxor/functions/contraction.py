@@ -32,7 +32,7 @@ from ..tensor.contraction import (
 from ..tensor.contraction import dot as _dot
 from .subscripts import LETTERS, Label, Labels, interleaved, parse
 
-__all__ = ["dot", "einsum", "inner", "outer", "tensordot", "vecdot"]
+__all__ = ["dot", "einsum", "einsum_path", "inner", "outer", "tensordot", "vecdot"]
 
 _TWO_AXES: int = Default(2, "2")
 EXHAUSTIVE = 5  # operands up to which all orders of products are compared
@@ -210,8 +210,7 @@ def einsum(subscripts: Any, /, *operands: Any, optimize: bool | str = True) -> T
     """
     if not isinstance(subscripts, str):
         subscripts, operands = interleaved((subscripts, *operands))
-    if optimize not in (True, False, "greedy", "optimal"):
-        raise ArgumentError(f"einsum: optimize is True, False, 'greedy' or 'optimal', not {optimize!r}")
+    _check_optimize("einsum", optimize)
     tensors = [t if type(t) is Tensor else asarray(t) for t in operands]
     found: Tensor
     if len(tensors) == 2:
@@ -233,6 +232,44 @@ def einsum(subscripts: Any, /, *operands: Any, optimize: bool | str = True) -> T
     recipe = _recipe(subscripts, optimize, *[t.layout for t in tensors])
     found = _followed(recipe, tensors, dtype).astype(dtype, copy=False)
     return found
+
+
+def einsum_path(subscripts: Any, /, *operands: Any, optimize: bool | str = True) -> tuple[list[Any], str]:
+    """The order in which `einsum` multiplies operands: `["einsum_path", (0, 1), ...]`, whose pairs are places among the operands
+    that are left, as each product goes to their end; and a text that says what each makes.
+
+    Arguments and errors are those of `einsum`; nothing is computed. (NumPy's `einsum_path`.)
+
+    >>> import tenxor as tx
+    >>> a, b, c = tx.ones((2, 100)), tx.ones((100, 3)), tx.ones((3, 5))
+    >>> path, text = tx.einsum_path("ij,jk,kl->il", a, b, c)
+    >>> path
+    ['einsum_path', (0, 1), (0, 1)]
+    >>> print(text)
+    2,100 x 100,3 -> 2,3
+    3,5 x 2,3 -> 2,5
+    """
+    if not isinstance(subscripts, str):
+        subscripts, operands = interleaved((subscripts, *operands))
+    _check_optimize("einsum_path", optimize)
+    layouts = [asarray(t).layout for t in operands]
+    named, _, sizes = parse(subscripts, [x.shape for x in layouts])
+    recipe = _recipe(subscripts, optimize, *layouts)
+    left = [term.labels for term in recipe.terms]
+    path: list[Any] = ["einsum_path"]
+    lines = []
+    for i, j, labels in recipe.path:
+        b, a = left.pop(j), left.pop(i)
+        left.append(labels)
+        path.append((i, j))
+        shown = [",".join(str(sizes[x]) for x in its) or "()" for its in (a, b, labels)]
+        lines.append("{} x {} -> {}".format(*shown))
+    return (path if recipe.path else [*path, tuple(range(len(named)))]), "\n".join(lines)
+
+
+def _check_optimize(op: str, optimize: Any) -> None:
+    if optimize not in (True, False, "greedy", "optimal"):
+        raise ArgumentError(f"{op}: optimize is True, False, 'greedy' or 'optimal', not {optimize!r}")
 
 
 def _common_dtype(tensors: Iterable[Tensor]) -> DType:

@@ -14,7 +14,7 @@ from ..layout import Layout
 from ..records import NamedTuple
 from ..tensor import Tensor
 from ..tensor.contraction import contracted, result_dtype, widened
-from .joining import pad
+from .padding import pad
 from .sliding import Ints, Sizes, batched, counted, extents, over_axes, padded, per_axis, windowed
 
 __all__ = ["conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d"]

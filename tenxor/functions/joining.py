@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import product
 from math import prod
 from typing import Any
@@ -10,18 +10,16 @@ from typing import Any
 import numpy as np
 
 from ..creation import asarray, empty
-from ..dtypes import Number, result_type
+from ..dtypes import result_type
 from ..errors import ArgumentError, ShapeError
 from ..tensor import Tensor
-from ..tensor.arguments import AXIS_0, ZERO, Axes, axis_of, ints, one_spelling
+from ..tensor.arguments import AXIS_0, Axes, axis_of, ints, one_spelling
 from ..tensor.pieces import Piece, are_arrays, joined, joined_quickly, want_kernels, written
 
-__all__ = ["cat", "concat", "concatenate", "pad", "repeat", "roll", "stack", "tile"]
+__all__ = ["cat", "concat", "concatenate", "repeat", "roll", "stack", "tile"]
 
 IntArray = np.ndarray[Any, np.dtype[np.int64]]
 _ALL = slice(None)
-SMALL = 1 << 18  # bytes of a padded tensor that is filled whole before
-_Border = Callable[[int, int], Tensor | Number]  # what is put before (0) or after (1) the elements along an axis
 
 
 def concat(arrays: Sequence[Tensor], /, axis: int | None = AXIS_0, *, dim: int | None = None) -> Tensor:
@@ -118,7 +116,8 @@ def _joined(op: str, parts: list[Piece], axis: int | None, shape: tuple[int, ...
     return how(Tensor, op, parts, axis, shape, dtype)
 
 
-def _along(axis: int, index: slice) -> tuple[slice, ...]:
+def along(axis: int, index: slice) -> tuple[slice, ...]:
+    """The key of a slice along an axis."""
     return (*(_ALL,) * axis, index)
 
 
@@ -151,7 +150,7 @@ def roll(x: Tensor, /, shift: int | tuple[int, ...], axis: Axes = None, *, dims:
     rolled = [a for a, parts in enumerate(moves) if len(parts) > 1]
     if len(rolled) == 1:
         (a,) = rolled
-        return _joined("roll", [x[_along(a, of)] for of, _ in reversed(moves[a])], a, x.shape)
+        return _joined("roll", [x[along(a, of)] for of, _ in reversed(moves[a])], a, x.shape)
     found = empty(x.shape, dtype=x.dtype)
     for pieces in product(*moves):
         found[(*(to for _, to in pieces), ...)]._write(x[(*(of for of, _ in pieces), ...)], "roll")
@@ -227,121 +226,3 @@ def _counts(repeats: Any) -> IntArray:
             f"repeat: repeats {repeats!r} must be an integer or a 1-D list of them, 0 or more"
         ) from None
     return found
-
-
-# --- padding ----------------------------------------------------------------------------------------------------------
-
-
-def pad(
-    x: Tensor,
-    /,
-    pad_width: int | Sequence[Any],
-    mode: str = "constant",
-    *,
-    constant_values: Number | Sequence[Any] = ZERO,
-) -> Tensor:
-    """New tensor with more elements at the ends of its axes.
-
-    `pad_width`, in elements, is one number, one pair `(before, after)` for all axes, or a pair for each. `mode` says what
-    is put there: "constant" (`constant_values`, given like `pad_width`, or 0), "edge" (the last element), "reflect" or
-    "symmetric" (mirrored without or with it), "wrap". In the corners the last axis says what.
-
-    Raises ArgumentError for widths below 0, an unknown mode, or constant values for another one than "constant", ShapeError
-    where an empty axis has nothing to repeat.
-
-    >>> import tenxor as tx
-    >>> tx.pad(tx.arange(3), (1, 2)).tolist(), tx.pad(tx.arange(3), 2, "reflect").tolist()
-    ([0, 0, 1, 2, 0, 0], [2, 1, 0, 1, 2, 1, 0])
-    """
-    x = asarray(x)
-    widths = _pad_widths(x, pad_width)
-    if not isinstance(mode, str):
-        raise ArgumentError(f"pad: mode is one of 'constant', {', '.join(map(repr, _PLACES))}, not {mode!r}")
-    if mode != "constant":
-        border = _elements(x, widths, mode)
-        if constant_values is not ZERO:
-            raise ArgumentError(
-                f"pad: mode {mode!r} puts elements of the tensor at its ends and takes no constant_values; leave them out,"
-                " or use mode 'constant'"
-            )
-    else:
-        constant_values = 0 if constant_values is ZERO else constant_values
-        border = _numbers(x, constant_values)
-    found = empty([before + n + after for n, (before, after) in zip(x.shape, widths, strict=True)], dtype=x.dtype)
-    middle = [slice(before, before + n) for n, (before, _) in zip(x.shape, widths, strict=True)]
-    if mode == "constant" and found.nbytes <= SMALL and isinstance(constant_values, (int, float, complex)):
-        found._write(constant_values, "pad")  # once, as calls would take longer than writing the middle twice
-        found[(*middle, ...)]._write(x, "pad")
-        return found
-    found[(*middle, ...)]._write(x, "pad")
-    for axis, (before, after) in enumerate(widths):
-        ends = slice(0, before), slice(middle[axis].stop, None)
-        for end in (0, 1):
-            if (before, after)[end]:
-                found[(*_along(axis, ends[end]), *middle[axis + 1 :])]._write(border(axis, end), "pad")
-    return found
-
-
-def _pad_widths(x: Tensor, pad_width: Any) -> list[tuple[int, int]]:
-    pairs = _pairs("pad_width", pad_width, x.ndim)
-    if any(type(n) is not int or n < 0 for pair in pairs for n in pair):
-        raise ArgumentError(f"pad: pad_width {pad_width!r} must be integers, 0 or more")
-    return pairs
-
-
-def _pairs(name: str, given: Any, ndim: int) -> list[tuple[Any, Any]]:
-    """A pair of numbers for each axis, from one number, one pair, or all of them."""
-    try:
-        return [(before, after) for before, after in np.broadcast_to(np.asarray(given), (ndim, 2)).tolist()]
-    except ValueError:
-        raise ArgumentError(
-            f"pad: {name} {given!r} is neither one number, nor one pair, nor a pair for each of {ndim} axes"
-        ) from None
-
-
-def _numbers(x: Tensor, constant_values: Any) -> _Border:
-    pairs = _pairs("constant_values", constant_values, x.ndim)
-    for number in (n for pair in pairs for n in pair):
-        if not isinstance(number, (int, float, complex)):
-            raise ArgumentError(f"pad: constant_values {constant_values!r} must be numbers")
-    return lambda axis, end: pairs[axis][end]
-
-
-def _elements(x: Tensor, widths: list[tuple[int, int]], mode: str) -> _Border:
-    if mode not in _PLACES:
-        raise ArgumentError(f"pad: there is no mode {mode!r}; there are 'constant', {', '.join(map(repr, _PLACES))}")
-    sources: list[IntArray] = []
-    for axis, (size, (before, after)) in enumerate(zip(x.shape, widths, strict=True)):
-        if size == 0 and before + after:
-            raise ShapeError(
-                f"pad: axis {axis} of shape {x.shape} has no element to fill {mode!r} padding with; use mode 'constant'"
-            )
-        sources.append(_PLACES[mode](np.arange(-before, size + after), size) if size else np.arange(0))
-
-    def border(axis: int, end: int) -> Tensor:
-        before, after = widths[axis]
-        layout = x.layout.select(axis, sources[axis][-after:] if end else sources[axis][:before])
-        for a in range(axis):
-            layout = layout.select(a, sources[a])
-        return x._view(layout)
-
-    return border
-
-
-def _reflected(places: IntArray, size: int) -> IntArray:
-    inside = places % max(2 * size - 2, 1)
-    return np.minimum(inside, 2 * size - 2 - inside)
-
-
-def _mirrored(places: IntArray, size: int) -> IntArray:
-    inside = places % (2 * size)
-    return np.minimum(inside, 2 * size - 1 - inside)
-
-
-# For each mode, which element stands at a place that may lie outside.
-_PLACES: dict[str, Callable[[IntArray, int], IntArray]] = {
-    "edge": lambda places, size: np.clip(places, 0, size - 1),
-    "reflect": _reflected,
-    "symmetric": _mirrored,
-    "wrap": lambda places, size: places % size,
-}

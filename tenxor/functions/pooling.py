@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from math import inf
+from math import inf, prod
 from typing import Any
 
-from ..creation import asarray
+from ..creation import arange, asarray
 from ..dtypes import DEFAULT_FLOAT, DType
 from ..errors import ArgumentError, DTypeError
+from ..ops import OPS
 from ..ops.reductions import REDUCTIONS
 from ..tensor import Tensor
-from .sliding import Ints, batched, counted, extents, over_axes, padded, per_axis, windowed
+from ..tensor.arguments import truth
+from .sliding import Ints, batched, both_sides, counted, extents, over_axes, padded, per_axis, windowed
 
 __all__ = ["avg_pool1d", "avg_pool2d", "avg_pool3d", "max_pool1d", "max_pool2d", "max_pool3d"]
 
@@ -24,12 +26,13 @@ def _max(
     padding: Ints = 0,
     dilation: Ints = 1,
     ceil_mode: bool = False,
-) -> Tensor:
+    return_indices: bool = False,
+) -> Any:
     x = asarray(x)
     lowest = -inf if x.dtype.is_float else x.dtype.lowest
     windows = _Windows(op, space, x, kernel_size, stride, padding, dilation, ceil_mode)
     found: Tensor = windows.reduced(x, lowest, "max")
-    return found
+    return (found, windows.places(x, lowest)) if truth(op, "return_indices", return_indices) else found
 
 
 @over_axes(1, _max)
@@ -48,15 +51,20 @@ def max_pool2d() -> None:
 
     `x` is (N, C, H, W), or (C, H, W) without a batch, of any dtype. Windows have `kernel_size` elements, `dilation` apart,
     and start `stride` apart, by default next to each other: one number, or one for each axis. `padding`, at most half of
-    the kernel, puts so many elements lower than all others on both sides. What is left over at the end is in no window;
-    with `ceil_mode` it is in one that reaches beyond the end. Raises ShapeError for axes and sizes that do not fit,
-    ArgumentError for other arguments out of range.
+    the kernel, puts so many elements lower than all others on both sides; it may be a pair `(before, after)` for each
+    axis. What is left over at the end is in no window; with `ceil_mode` it is in one that reaches beyond the end.
+
+    With `return_indices` the result is a pair: the elements, and for each its int64 index in the flattened axes of space,
+    the first of equal ones. Raises ShapeError for axes and sizes that do not fit, ArgumentError for other arguments out of
+    range.
 
     >>> import tenxor as tx
     >>> tx.max_pool2d(tx.arange(25).reshape(1, 5, 5), 2).tolist()
     [[[6, 8], [16, 18]]]
     >>> tx.max_pool2d(tx.arange(25).reshape(1, 5, 5), 2, ceil_mode=True).tolist()
     [[[6, 8, 9], [16, 18, 19], [21, 23, 24]]]
+    >>> tx.max_pool2d(tx.asarray([[[3, 9], [5, 1]]]), 2, return_indices=True)[1].tolist()
+    [[[1]]]
     """
 
 
@@ -105,7 +113,7 @@ def avg_pool1d() -> None:
 def avg_pool2d() -> None:
     """New float tensor: the mean of each window over the last two axes of `x`.
 
-    Arguments and errors as of `max_pool2d`, but for padding with zeros. These count as elements unless `count_include_pad`
+    Arguments and errors as of `max_pool2d`, but for padding, with zeros. These count as elements unless `count_include_pad`
     is False; what a window has beyond them, with `ceil_mode`, never counts. Integers become float64; float16 and bfloat16
     are added up in float32. DTypeError for bool.
 
@@ -148,28 +156,51 @@ class _Windows:
         self.op, self.space = op, batched(op, x, space).shape[2:]
         self.kernel = per_axis(op, "kernel_size", kernel, space, 1)
         self.stride = self.kernel if stride is None else per_axis(op, "stride", stride, space, 1)
-        self.padding = per_axis(op, "padding", padding, space, 0)
+        self.before, self.after = both_sides(op, "padding", padding, space)
         self.dilation = per_axis(op, "dilation", dilation, space, 1)
         self.extent = extents(self.kernel, self.dilation)
-        for axis, (p, k) in enumerate(zip(self.padding, self.kernel, strict=True)):
+        for axis, (p, k) in enumerate(zip(map(max, self.before, self.after), self.kernel, strict=True)):
             if 2 * p > k:
                 raise ArgumentError(
                     f"{op}: padding {p} of axis {axis - space} is more than half of the kernel_size {k}; use tx.pad for more"
                 )
-        self.counts = counted(op, x, self.padding, self.padding, self.extent, self.stride, ceil_mode)
+        self.counts = counted(op, x, self.before, self.after, self.extent, self.stride, ceil_mode)
 
     def reduced(self, x: Any, padding_value: Any, reduction: str) -> Any:
         """Each window reduced; beyond the elements of `x` it sees the padding."""
-        x = padded(x, self.counts, self.padding, self.extent, self.stride, padding_value)
-        seen = x._view(windowed(x.layout, self.kernel, self.stride, self.dilation))
+        seen = self.seen(x, padding_value)
         return seen._reduce(REDUCTIONS[reduction], self.op, tuple(range(-len(self.kernel), 0)), False)
+
+    def places(self, x: Any, lowest: Any) -> Any:
+        """Where in the flattened axes of space the largest element of each window is. Where all are lowest it is one of the window's,
+        never the padding.
+        """
+        space = len(self.kernel)
+        seen = self.seen(x.detach(), lowest)
+        rest = seen.reshape((*seen.shape[:-space], prod(self.kernel))).argmax(-1)
+        found: Any = 0
+        across = 1
+        for axis in range(space - 1, -1, -1):
+            k, s, d, n = self.kernel[axis], self.stride[axis], self.dilation[axis], self.space[axis]
+            start = (arange(self.counts[axis]) * s - self.before[axis]).reshape((-1, *(1,) * (space - 1 - axis)))
+            place = start + rest % k * d
+            first = Tensor._compute(OPS["where"], start < 0, start % d, start)  # of the window's elements, the first that is there
+            there: Any = (place >= 0) & (place < n)
+            found = found + Tensor._compute(OPS["where"], there, place, first) * across
+            rest, across = rest // k, across * n
+        return found
+
+    def seen(self, x: Any, padding_value: Any) -> Any:
+        """The view of all windows."""
+        x = padded(x, self.counts, self.before, self.extent, self.stride, padding_value)
+        return x._view(windowed(x.layout, self.kernel, self.stride, self.dilation))
 
     def divisors(self, count_include_pad: bool, dtype: DType) -> Any:
         """What the sum of each window is divided by: how many of its elements count."""
         found: Any = 1.0
         for axis, n in enumerate(self.space):
-            p, k, s = self.padding[axis], self.kernel[axis], self.stride[axis]
-            low, high = (-p, n + p) if count_include_pad else (0, n)
+            p, k, s = self.before[axis], self.kernel[axis], self.stride[axis]
+            low, high = (-p, n + self.after[axis]) if count_include_pad else (0, n)
             starts = [i * s - p for i in range(self.counts[axis])]
             divisors = [float(min(start + k, high) - max(start, low)) for start in starts]
             if len(set(divisors)) == 1:

@@ -15,7 +15,7 @@ from ..errors import ArgumentError, ShapeError
 from ..layout import Layout
 from ..tensor import Tensor
 from ..tensor.arguments import ints
-from .joining import pad
+from .padding import pad
 
 Ints = int | Sequence[int]
 Sizes = tuple[int, ...]
@@ -60,6 +60,18 @@ def per_axis(op: str, name: str, value: Ints, space: int, least: int) -> Sizes:
     if min(numbers) < least:
         raise ArgumentError(f"{op}: {name} {value!r} is too small; {name} is {least} or more")
     return numbers
+
+
+def both_sides(op: str, name: str, value: Any, space: int) -> tuple[Sizes, Sizes]:
+    """Numbers for the beginnings and the ends of axes of space: from numbers, for both alike, or from a pair for each axis."""
+    pairs = isinstance(value, (list, tuple)) and [isinstance(x, (list, tuple)) for x in value]
+    if not pairs or not any(pairs):
+        numbers = per_axis(op, name, value, space, 0)
+        return numbers, numbers
+    if not all(pairs) or len(pairs) != space or any(len(x) != 2 for x in value):
+        raise ArgumentError(f"{op}: {name} {value!r} is neither numbers nor a pair (before, after) for each of {space} axes")
+    before, after = [per_axis(op, name, [x[end] for x in value], space, 0) for end in (0, 1)]
+    return before, after
 
 
 def batched(op: str, x: Tensor, space: int) -> Tensor:

@@ -150,6 +150,15 @@ WINDOWS: dict[str, Case] = {
     "max_pool2d": Case(lambda x: tx.max_pool2d(x, 2), [IMAGE]),
     "max_pool2d, dilation": Case(lambda x: tx.max_pool2d(x, 2, stride=1, dilation=2), [IMAGE]),
     "max_pool2d, beyond": Case(lambda x: tx.max_pool2d(x, 2, ceil_mode=True, padding=1, stride=2), [real(1, 1, 3, 3)]),
+    "max_pool2d, uneven padding": Case(lambda x: tx.max_pool2d(x, 2, padding=((1, 0), (0, 1))), [IMAGE]),
+    "max_pool1d with indices": Case(lambda x: tx.max_pool1d(x, 2, return_indices=True)[0], [real(1, 2, 5)]),
+    "interpolate, nearest": Case(lambda x: tx.interpolate(x, 5), [real(1, 1, 3)]),
+    "interpolate, linear": Case(lambda x: tx.interpolate(x, (3, 4), mode="linear"), [real(1, 1, 2, 3)]),
+    "interpolate, cubic": Case(lambda x: tx.interpolate(x, 5, mode="cubic", align_corners=True), [real(1, 1, 3)]),
+    "pad, ramp": Case(lambda x: tx.pad(x, (2, 1), "linear_ramp", end_values=3.0), [V]),
+    "pad, odd": Case(lambda x: tx.pad(x, (2, 5), "reflect", reflect_type="odd"), [V]),
+    "pad, largest": Case(lambda x: tx.pad(x, 1, "maximum"), [real(2, 2)]),
+    "pad, median": Case(lambda x: tx.pad(x, 1, "median", stat_length=3), [V]),
     "max_pool3d": Case(lambda x: tx.max_pool3d(x, (1, 2, 2)), [real(1, 1, 2, 2, 2)]),
     "avg_pool1d": Case(lambda x: tx.avg_pool1d(x, 2, 1), [real(1, 2, 4)]),
     "avg_pool2d": Case(lambda x: tx.avg_pool2d(x, 2, 1, 1), [IMAGE]),
@@ -177,6 +186,7 @@ ATTENTION: dict[str, Case] = {
     ),
     "heads": Case(attend, [real(2, 1, 2, 2), real(1, 3, 2, seed=1), real(2, 3, 1, seed=2)]),
     "of itself": Case(lambda x: attend(x, x, x), [real(3, 2)]),
+    "grouped": Case(lambda q, k, v: attend(q, k, v, enable_gqa=True), [real(4, 2, 2), real(2, 3, 2, seed=1), real(2, 3, 1, seed=2)]),
 }
 LARGER = {
     f"{room}: {name}": case

@@ -214,3 +214,16 @@ def test_errors(what: str) -> None:
         call()
     for name in ("scaled_dot_product_attention", *names):
         assert name in str(raised.value)
+
+
+def test_heads_of_queries_may_share_those_of_keys() -> None:
+    q, k, v, added = drawn((2, 6, 5, 4), (2, 2, 7, 4), (2, 2, 7, 3), (2, 6, 5, 7))
+    for mask in (None, added, added[:, :1], added[0, 0], added > 0):
+        found = attend(q, k, v, mask, enable_gqa=True)
+        assert_close(found, attended(q, np.repeat(k, 3, axis=1), np.repeat(v, 3, axis=1), mask))
+    causal = attend(q, k, v, is_causal=True, scale=0.3, enable_gqa=True)
+    assert_close(causal, attended(q, np.repeat(k, 3, axis=1), np.repeat(v, 3, axis=1), causal=True, scale=0.3))
+    wrong: tuple[tuple[Any, ...], ...] = ((q[:, :5], k, v), (q, k, v[:, :1]), (q[0, 0], k, v), (q, k, v, added[:, :4]))
+    for given in wrong:
+        with pytest.raises(ShapeError, match=r"scaled_dot_product_attention: .*(heads|axis -3)"):
+            attend(*given, enable_gqa=True)

@@ -333,3 +333,16 @@ def test_errors(wrong: str) -> None:
 def test_no_such_order() -> None:
     with pytest.raises(ArgumentError, match=r"optimize.*'greedy'.*'best'"):
         tx.einsum("ij,jk", A, B, optimize="best")
+
+
+def test_the_path_is_the_one_that_is_taken() -> None:
+    a, b, c = tx.ones((2, 100)), tx.ones((100, 3)), tx.ones((3, 5))
+    path, text = tx.einsum_path("ij,jk,kl->il", a, b, c)
+    assert path == ["einsum_path", (0, 1), (0, 1)] and text.splitlines() == ["2,100 x 100,3 -> 2,3", "3,5 x 2,3 -> 2,5"]
+    assert tx.einsum_path("ij,jk,kl->il", a, b, c, optimize=False)[0] == ["einsum_path", (0, 1), (0, 1)]
+    for subscripts, operands in (("ij->", (a,)), ("ij,jk", (a, b)), ("ij,jk,kl", (a, b, c))):
+        its = np.einsum_path(subscripts, *map(np.asarray, operands), optimize="optimal")[0]
+        assert tx.einsum_path(subscripts, *operands)[0] == its
+    assert tx.einsum_path(a, [0, 1], b, [1, 2])[0] == ["einsum_path", (0, 1)]
+    with pytest.raises(ArgumentError, match="einsum_path: optimize"):
+        tx.einsum_path("ij->", a, optimize="best")

@@ -120,3 +120,25 @@ def test_a_function_reads_single_elements_from_outside() -> None:
     doubled = tx.map(lambda x: x * read + read, t)
     t[0] = 100.0
     assert doubled.tolist() == [2.0, 5.0, 3.0]  # what was there when it was traced
+
+
+def test_accumulate_beside_pythons_own() -> None:
+    from itertools import accumulate
+
+    def step(level: Any, x: Any) -> Any:
+        return 0.5 * level + x
+
+    x = np.random.default_rng(0).normal(size=(3, 4))
+    for view in (x, x.T, x[::-1]):
+        for axis in (0, 1, -1):
+            wanted = np.apply_along_axis(lambda row: np.array(list(accumulate(row, step))), axis, view)
+            np.testing.assert_allclose(np.asarray(tx.accumulate(step, tx.asarray(view), axis)), wanted, rtol=1e-14)
+            begun = np.apply_along_axis(lambda row: np.array(list(accumulate(row, step, initial=2.0))[1:]), axis, view)
+            np.testing.assert_allclose(np.asarray(tx.accumulate(step, tx.asarray(view), axis, 2.0)), begun, rtol=1e-14)
+    assert tx.accumulate(lambda a, b: a - b, tx.arange(6).reshape(2, 3)).tolist() == [0, -1, -3, -6, -10, -15]
+    assert tx.accumulate(tx.maximum, tx.asarray([1, 3, 2]), dim=0).tolist() == [1, 3, 3]
+    assert tx.accumulate(step, tx.zeros((0, 2)), 0).shape == (0, 2)
+    with pytest.raises(tx.errors.AxisError, match="accumulate"):
+        tx.accumulate(step, tx.ones(2), 1)
+    with pytest.raises(tx.errors.ArgumentError, match="accumulate"):
+        tx.accumulate(step, tx.ones(2), 0, "a")  # type: ignore[arg-type]

@@ -241,3 +241,39 @@ ERRORS: dict[str, tuple[Callable[[], Any], type[TenxorError], tuple[str, ...]]] 
 @pytest.mark.parametrize("what", ERRORS)
 def test_errors(what: str) -> None:
     check_refused(*ERRORS[what])
+
+
+# --- indices, and padding that is not the same on both sides ----------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_indices_say_where_the_largest_is(seed: int) -> None:
+    choose, rng = Random(seed), np.random.default_rng(seed)
+    space = choose.choice((1, 2, 3))
+    x = rng.integers(0, 9, (2, 2, *(choose.randint(4, 7) for _ in range(space)))).astype(float)
+    x[0, 0] = -inf  # where the padding is as large
+    kernel, stride, dilation = [[choose.randint(1, most) for _ in range(space)] for most in (3, 3, 2)]
+    padding = [(choose.randint(0, k // 2), choose.randint(0, k // 2)) for k in kernel]
+    found, places_ = MAX[space](x, kernel, stride, padding, dilation, choose.random() < 0.5, return_indices=True)
+    assert places_.dtype is tx.int64 and places_.shape == found.shape
+    rows = np.take_along_axis(x.reshape(2, 2, -1), np.asarray(places_).reshape(2, 2, -1), axis=2)
+    assert_same(found, rows.reshape(found.shape))
+    for at in product(*map(range, found.shape)):  # and the place is in the window
+        where = np.unravel_index(int(places_[at]), x.shape[2:])
+        for i, p, (before, _), s, d, k in zip(at[2:], where, padding, stride, dilation, kernel, strict=True):
+            assert 0 <= (p - (i * s - before)) <= d * (k - 1) and (p - (i * s - before)) % d == 0
+
+
+def test_padding_may_differ_at_both_ends() -> None:
+    x = whole_numbers(1, 2, 7, 6).astype(float)
+    padding = ((1, 0), (0, 1))
+    around = np.pad(x, ((0, 0), (0, 0), *padding), constant_values=-inf)
+    assert_same(tx.max_pool2d(x, 3, 2, padding), tx.max_pool2d(around, 3, 2).to_numpy())
+    counted = np.pad(x, ((0, 0), (0, 0), *padding))
+    assert_close(tx.avg_pool2d(x, 3, 2, padding), tx.avg_pool2d(counted, 3, 2).to_numpy())
+    ones = np.pad(np.ones_like(x), ((0, 0), (0, 0), *padding))
+    expected = tx.avg_pool2d(counted, 3, 2).to_numpy() / tx.avg_pool2d(ones, 3, 2).to_numpy()
+    assert_close(tx.avg_pool2d(x, 3, 2, padding, count_include_pad=False), expected)
+    for wrong in (((1, 0),), ((1, 0), 1), ((1, 0, 0), (0, 1, 0)), ((2, 0), (0, 0)), ((-1, 0), (0, 0))):
+        with pytest.raises(ArgumentError, match="max_pool2d: padding"):
+            tx.max_pool2d(x, 2, padding=wrong)  # type: ignore[arg-type]

@@ -1,0 +1,247 @@
+"""Tensors with more elements at the ends of their axes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..creation import arange, asarray, empty
+from ..dtypes import DEFAULT_FLOAT, Number
+from ..errors import ArgumentError, ShapeError
+from ..tensor import Tensor
+from ..tensor.arguments import ZERO
+from .joining import along, concat
+
+__all__ = ["pad"]
+
+IntArray = np.ndarray[Any, np.dtype[np.int64]]
+SMALL = 1 << 18  # bytes of a padded tensor that is filled whole before
+_Border = Callable[[int, int], Tensor | Number]  # what is put before (0) or after (1) the elements along an axis
+
+
+def pad(
+    x: Tensor,
+    /,
+    pad_width: int | Sequence[Any],
+    mode: str = "constant",
+    *,
+    constant_values: Number | Sequence[Any] = ZERO,
+    end_values: Number | Sequence[Any] = ZERO,
+    stat_length: int | Sequence[Any] | None = None,
+    reflect_type: str = "even",
+) -> Tensor:
+    """New tensor with more elements at the ends of its axes.
+
+    `pad_width`, in elements, is one number, one pair `(before, after)` for all axes, or a pair for each. `mode` says what
+    is put there: "constant" (`constant_values`, given like `pad_width`, or 0), "edge" (the last element), "reflect" or
+    "symmetric" (mirrored without or with it; with `reflect_type="odd"` through it, `2 * edge - mirrored`), "wrap", "linear_ramp" (from the
+    edge to `end_values`, or 0), "maximum", "minimum", "mean" or "median" (of the `stat_length` elements next to the end, by default of
+    all along the axis), or "empty" (whatever the memory held). In the corners the last axis says what.
+
+    Raises ArgumentError for widths below 0, an unknown mode, or values that are not for this one, ShapeError where an empty axis has
+    nothing to repeat. (NumPy's `pad`.)
+
+    >>> import tenxor as tx
+    >>> tx.pad(tx.arange(3), (1, 2)).tolist(), tx.pad(tx.arange(3), 2, "reflect").tolist()
+    ([0, 0, 1, 2, 0, 0], [2, 1, 0, 1, 2, 1, 0])
+    >>> tx.pad(tx.asarray([4.0, 8.0]), 2, "linear_ramp").tolist(), tx.pad(tx.asarray([4, 8]), 1, "maximum").tolist()
+    ([0.0, 2.0, 4.0, 8.0, 4.0, 0.0], [8, 4, 8, 8])
+    """
+    x = asarray(x)
+    widths = _pad_widths(x, pad_width)
+    _check_mode(mode, constant_values=constant_values, end_values=end_values, stat_length=stat_length, reflect_type=reflect_type)
+    if mode in _STATISTICS or mode == "linear_ramp" or reflect_type == "odd":
+        _check_elements(x, widths, mode)
+        return _outwards(x, widths, mode, 0 if end_values is ZERO else end_values, stat_length)
+    if mode == "constant":
+        constant_values = 0 if constant_values is ZERO else constant_values
+        border = _numbers(x, "constant_values", constant_values)
+    elif mode != "empty":
+        border = _elements(x, widths, mode)
+    found = empty([before + n + after for n, (before, after) in zip(x.shape, widths, strict=True)], dtype=x.dtype)
+    middle = [slice(before, before + n) for n, (before, _) in zip(x.shape, widths, strict=True)]
+    if mode == "constant" and found.nbytes <= SMALL and isinstance(constant_values, (int, float, complex)):
+        found._write(constant_values, "pad")  # once, as calls would take longer than writing the middle twice
+        found[(*middle, ...)]._write(x, "pad")
+        return found
+    found[(*middle, ...)]._write(x, "pad")
+    if mode == "empty":
+        return found
+    for axis, (before, after) in enumerate(widths):
+        ends = slice(0, before), slice(middle[axis].stop, None)
+        for end in (0, 1):
+            if (before, after)[end]:
+                found[(*along(axis, ends[end]), *middle[axis + 1 :])]._write(border(axis, end), "pad")
+    return found
+
+
+def _pad_widths(x: Tensor, pad_width: Any) -> list[tuple[int, int]]:
+    pairs = _pairs("pad_width", pad_width, x.ndim)
+    if any(type(n) is not int or n < 0 for pair in pairs for n in pair):
+        raise ArgumentError(f"pad: pad_width {pad_width!r} must be integers, 0 or more")
+    return pairs
+
+
+def _pairs(name: str, given: Any, ndim: int) -> list[tuple[Any, Any]]:
+    """A pair of numbers for each axis, from one number, one pair, or all of them."""
+    try:
+        return [(before, after) for before, after in np.broadcast_to(np.asarray(given), (ndim, 2)).tolist()]
+    except ValueError:
+        raise ArgumentError(
+            f"pad: {name} {given!r} is neither one number, nor one pair, nor a pair for each of {ndim} axes"
+        ) from None
+
+
+def _numbers(x: Tensor, name: str, given: Any) -> _Border:
+    pairs = _pairs(name, given, x.ndim)
+    for number in (n for pair in pairs for n in pair):
+        if not isinstance(number, (int, float, complex)):
+            raise ArgumentError(f"pad: {name} {given!r} must be numbers")
+    return lambda axis, end: pairs[axis][end]
+
+
+def _elements(x: Tensor, widths: list[tuple[int, int]], mode: str) -> _Border:
+    sources: list[IntArray] = []
+    _check_elements(x, widths, mode)
+    for size, (before, after) in zip(x.shape, widths, strict=True):
+        sources.append(_PLACES[mode](np.arange(-before, size + after), size) if size else np.arange(0))
+
+    def border(axis: int, end: int) -> Tensor:
+        before, after = widths[axis]
+        layout = x.layout.select(axis, sources[axis][-after:] if end else sources[axis][:before])
+        for a in range(axis):
+            layout = layout.select(a, sources[a])
+        return x._view(layout)
+
+    return border
+
+
+def _reflected(places: IntArray, size: int) -> IntArray:
+    inside = places % max(2 * size - 2, 1)
+    return np.minimum(inside, 2 * size - 2 - inside)
+
+
+def _mirrored(places: IntArray, size: int) -> IntArray:
+    inside = places % (2 * size)
+    return np.minimum(inside, 2 * size - 1 - inside)
+
+
+# For each mode, which element stands at a place that may lie outside.
+_PLACES: dict[str, Callable[[IntArray, int], IntArray]] = {
+    "edge": lambda places, size: np.clip(places, 0, size - 1),
+    "reflect": _reflected,
+    "symmetric": _mirrored,
+    "wrap": lambda places, size: places % size,
+}
+
+
+def _check_elements(x: Tensor, widths: list[tuple[int, int]], mode: str) -> None:
+    """Raise ShapeError for an axis that has nothing to make a border of."""
+    for axis, (size, ends) in enumerate(zip(x.shape, widths, strict=True)):
+        if size == 0 and any(ends):
+            raise ShapeError(f"pad: axis {axis} of shape {x.shape} has no element to fill {mode!r} padding with; use mode 'constant'")
+
+
+def _check_mode(mode: Any, **values: Any) -> None:
+    """Raise ArgumentError for an unknown mode, or for what another one takes."""
+    if not isinstance(mode, str) or mode not in _MODES:
+        raise ArgumentError(f"pad: there is no mode {mode!r}; there are {', '.join(map(repr, _MODES))}")
+    for name, value in values.items():
+        default, modes = _TAKEN[name]
+        given = value != default if isinstance(value, str) else value is not default
+        if given and mode not in modes:
+            raise ArgumentError(f"pad: mode {mode!r} takes no {name}; leave it out, or use mode {' or '.join(map(repr, modes))}")
+    if values["reflect_type"] not in ("even", "odd"):
+        raise ArgumentError(f"pad: reflect_type is 'even' or 'odd', not {values['reflect_type']!r}")
+
+
+# --- borders that are computed from what is inside of them ------------------------------------------------------------
+
+
+def _outwards(x: Tensor, widths: list[tuple[int, int]], mode: str, end_values: Any, stat_length: Any) -> Tensor:
+    """Axis by axis, each with the borders of those before."""
+    ends, lengths = _numbers(x, "end_values", end_values), _lengths(x, stat_length)
+    for axis, (before, after) in enumerate(widths):
+        if not before + after:
+            continue
+        if mode == "linear_ramp":
+            parts = [_ramp(x, axis, before, ends(axis, 0), 0), x, _ramp(x, axis, after, ends(axis, 1), 1)]
+            x = concat(parts, axis=axis)
+        elif mode in _STATISTICS:
+            parts = [_statistic(x, axis, width, mode, lengths[axis][end], end) for end, width in enumerate((before, after))]
+            x = concat([parts[0], x, parts[1]], axis=axis)
+        else:
+            x = _through_edges(x, axis, before, after, mode == "symmetric")
+    return x.copy() if not any(map(any, widths)) else x
+
+
+def _lengths(x: Tensor, stat_length: Any) -> list[tuple[Any, Any]]:
+    if stat_length is None:
+        return [(n, n) for n in x.shape]
+    pairs = _pairs("stat_length", stat_length, x.ndim)
+    if any(type(n) is not int or n < 1 for pair in pairs for n in pair):
+        raise ArgumentError(f"pad: stat_length {stat_length!r} is a number of elements, 1 or more")
+    return pairs
+
+
+def _ramp(x: Tensor, axis: int, width: int, last: Any, end: int) -> Tensor:
+    """From the edge, which is not part of it, to a number."""
+    edge: Any = x[along(axis, slice(-1, None) if end else slice(0, 1))]
+    steps = arange(width, dtype=DEFAULT_FLOAT if x.dtype.is_integer else x.dtype.part).reshape((-1, *(1,) * (x.ndim - 1 - axis)))
+    ramp = last + (edge - last) * (steps / max(width, 1))
+    ramp = ramp.floor() if x.dtype.is_integer else ramp
+    turned: Tensor = (ramp.flip(axis) if end else ramp).astype(x.dtype, copy=False)
+    return turned
+
+
+def _statistic(x: Tensor, axis: int, width: int, mode: str, length: int, end: int) -> Tensor:
+    """What is made of the elements next to an end, so many times."""
+    length = min(length, x.shape[axis])
+    some = x[along(axis, slice(x.shape[axis] - length, None) if end else slice(0, length))]
+    found = _STATISTICS[mode](some, axis)
+    if x.dtype.is_integer and found.dtype is not x.dtype:
+        found = found.round()
+    wide: Tensor = found.expand((*x.shape[:axis], width, *x.shape[axis + 1 :])).astype(x.dtype, copy=False)
+    return wide
+
+
+def _through_edges(x: Tensor, axis: int, before: int, after: int, with_edge: bool) -> Tensor:
+    """Mirrored through the elements at the ends, as often as it takes."""
+    period = x.shape[axis]
+    skipped = 0 if with_edge else 1
+    if period == 1:  # there is nothing to mirror: `2 * edge - edge`
+        shape = (*x.shape[:axis], before + 1 + after, *x.shape[axis + 1 :])
+        return x.expand(shape).copy()
+    while before or after:
+        count = x.shape[axis]  # of which whole periods are mirrored
+        room = count // period * period if with_edge else (count - 1) // (period - 1) * (period - 1)
+        low, high = min(before, room), min(after, room)
+        first, last = x[along(axis, slice(0, 1))], x[along(axis, slice(-1, None))]
+        left = x[along(axis, slice(skipped, skipped + low))].flip(axis)
+        right = x[along(axis, slice(count - skipped - high, count - skipped))].flip(axis)
+        x = concat([2 * first - left, x, 2 * last - right], axis=axis)
+        before, after = before - low, after - high
+    return x
+
+
+def _median(x: Tensor, axis: int) -> Tensor:
+    from .quantiles import median
+
+    return median(x, axis, keepdims=True)
+
+
+_STATISTICS: dict[str, Callable[[Any, int], Any]] = {
+    "maximum": lambda x, axis: x.max(axis, keepdims=True),
+    "minimum": lambda x, axis: x.min(axis, keepdims=True),
+    "mean": lambda x, axis: x.mean(axis, keepdims=True),
+    "median": _median,
+}
+_MODES = ("constant", *_PLACES, "linear_ramp", *_STATISTICS, "empty")
+_TAKEN: dict[str, tuple[Any, tuple[str, ...]]] = {  # what each argument is by default, and the modes that take it
+    "constant_values": (ZERO, ("constant",)),
+    "end_values": (ZERO, ("linear_ramp",)),
+    "stat_length": (None, tuple(_STATISTICS)),
+    "reflect_type": ("even", ("reflect", "symmetric")),
+}

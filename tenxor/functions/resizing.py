@@ -1,0 +1,139 @@
+"""Images, sounds and volumes in other sizes, from the elements around each place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import floor, isfinite
+from typing import Any
+
+import numpy as np
+
+from ..creation import asarray
+from ..errors import ArgumentError, DTypeError, ShapeError
+from ..tensor import Tensor
+from ..tensor.arguments import ints, truth
+from .hosted import as_dtype
+
+__all__ = ["interpolate"]
+
+Taps = list[tuple[Any, Any]]  # for each new place: of which elements, and how much of each
+_SHARPNESS = -0.75  # of the cubic, as most have it
+_MAX_SPACE = 3
+_AXES = {"linear": None, "bilinear": 2, "trilinear": 3, "cubic": None, "bicubic": 2, "nearest": None, "nearest-exact": None}
+
+
+def interpolate(
+    x: Tensor,
+    /,
+    size: int | Sequence[int] | None = None,
+    scale_factor: float | Sequence[float] | None = None,
+    mode: str = "nearest",
+    align_corners: bool = False,
+) -> Tensor:
+    """New tensor: `x`, (N, C, L), (N, C, H, W) or (N, C, D, H, W), with its last axes in another `size`, or `scale_factor` times
+    as long (rounded down); each is one number, or one for each axis.
+
+    `mode` is "nearest" (the element whose place the new one begins in), "nearest-exact" (in whose its middle is), "linear" (of the
+    two around it along each axis; also called "bilinear", "trilinear") or "cubic" ("bicubic"; of the four). With `align_corners`
+    the middles of the first and last elements stay where they are, else their outer ends do.
+
+    Elements are floats; in modes of nearest ones any. Raises ShapeError, ArgumentError, DTypeError. (PyTorch's `interpolate`;
+    R. Keys: Cubic convolution interpolation, 1981, with a = -0.75.)
+
+    >>> import tenxor as tx
+    >>> x = tx.asarray([[[0.0, 10.0, 20.0]]])
+    >>> tx.interpolate(x, 6).tolist(), tx.interpolate(x, 5, mode="linear", align_corners=True).tolist()
+    ([[[0.0, 0.0, 10.0, 10.0, 20.0, 20.0]]], [[[0.0, 5.0, 10.0, 15.0, 20.0]]])
+    """
+    x = asarray(x)
+    space = x.ndim - 2
+    if not 1 <= space <= _MAX_SPACE:
+        raise ShapeError(f"interpolate: x has shape {x.shape}; it must be (N, C, L), (N, C, H, W) or (N, C, D, H, W)")
+    if not isinstance(mode, str) or mode not in _AXES:
+        raise ArgumentError(f"interpolate: mode is one of {', '.join(map(repr, _AXES))}, not {mode!r}")
+    if (_AXES[mode] or space) != space:
+        raise ArgumentError(
+            f"interpolate: {mode!r} is for {_AXES[mode]} axes, and x of shape {x.shape} has {space}; use 'linear' or 'cubic'"
+        )
+    corners = truth("interpolate", "align_corners", align_corners)
+    nearest = mode.startswith("nearest")
+    if nearest and corners:
+        raise ArgumentError(f"interpolate: mode {mode!r} has no corners to align")
+    if not (nearest or x.dtype.is_float or x.dtype.is_complex):
+        raise DTypeError(f"interpolate: mode {mode!r} takes floats, not {x.dtype}; use x.astype(tx.float64)")
+    sizes, steps = _sizes(x.shape[2:], size, scale_factor)
+    if 0 in x.shape[2:]:
+        raise ShapeError(f"interpolate: x of shape {x.shape} has no elements to take values from")
+    found = x if nearest else as_dtype(x, x.dtype.compute)
+    for axis, (length, step) in enumerate(zip(sizes, steps, strict=True), start=2):
+        if nearest:
+            places = np.arange(length) + (0.5 if mode == "nearest-exact" else 0.0)
+            found = found.take(asarray(_inside(places * step, x.shape[axis])), axis=axis)
+        elif length != x.shape[axis] or step != 1.0:
+            found = _blended(found, axis, _TAPS["cubic" if mode.endswith("cubic") else "linear"](length, x.shape[axis], step, corners))
+    return found.copy() if found is x else as_dtype(found, x.dtype)
+
+
+def _sizes(space: tuple[int, ...], size: Any, scale_factor: Any) -> tuple[tuple[int, ...], list[float]]:
+    """The new sizes, and how many old elements there are to a new one."""
+    if (size is None) == (scale_factor is None):
+        raise ArgumentError("interpolate: give a size or a scale_factor, one of the two")
+    if scale_factor is None:
+        sizes = ints("interpolate: size", (size,))
+        sizes = sizes * len(space) if len(sizes) == 1 else sizes
+        if len(sizes) != len(space) or min(sizes) < 1:
+            raise ArgumentError(f"interpolate: size {size!r} is one number of 1 or more, or one for each of {len(space)} axes")
+        return sizes, [n / length for n, length in zip(space, sizes, strict=True)]
+    factors = list(scale_factor) if isinstance(scale_factor, (list, tuple)) else [scale_factor] * len(space)
+    if len(factors) != len(space) or not all(isinstance(f, (int, float)) and isfinite(f) and f > 0 for f in factors):
+        raise ArgumentError(f"interpolate: scale_factor {scale_factor!r} is a number above 0, or one for each of {len(space)} axes")
+    sizes = tuple([floor(n * f) for n, f in zip(space, factors, strict=True)])
+    if min(sizes) < 1:
+        raise ArgumentError(f"interpolate: scale_factor {scale_factor!r} leaves no elements of {space}")
+    return sizes, [1.0 / f for f in factors]
+
+
+def _inside(places: Any, size: int) -> Any:
+    return np.clip(np.floor(places), 0, size - 1).astype(np.int64)
+
+
+def _middles(length: int, size: int, step: float, corners: bool) -> Any:
+    """Where in the old elements the middles of the new ones are."""
+    if corners:
+        return np.arange(length) * ((size - 1) / (length - 1) if length > 1 else 0.0)
+    return (np.arange(length) + 0.5) * step - 0.5
+
+
+def _linear(length: int, size: int, step: float, corners: bool) -> Taps:
+    at = np.maximum(_middles(length, size, step, corners), 0.0)
+    first = _inside(at, size)
+    share = np.clip(at - first, 0.0, 1.0)
+    return [(first, 1.0 - share), (np.minimum(first + 1, size - 1), share)]
+
+
+def _cubic(length: int, size: int, step: float, corners: bool) -> Taps:
+    at = _middles(length, size, step, corners)
+    first = np.floor(at)
+    t, a = at - first, _SHARPNESS
+
+    def near(d: Any) -> Any:  # up to 1 away
+        return ((a + 2) * d - (a + 3)) * d * d + 1
+
+    def far(d: Any) -> Any:  # from 1 to 2
+        return ((a * d - 5 * a) * d + 8 * a) * d - 4 * a
+
+    shares = [far(t + 1), near(t), near(1 - t), far(2 - t)]
+    return [(_inside(first + k - 1, size), share) for k, share in enumerate(shares)]
+
+
+_TAPS: dict[str, Callable[[int, int, float, bool], Taps]] = {"linear": _linear, "cubic": _cubic}
+
+
+def _blended(x: Tensor, axis: int, taps: Taps) -> Tensor:
+    """Elements along an axis, so much of each."""
+    across = (-1, *(1,) * (x.ndim - 1 - axis))
+    found: Any = 0.0
+    for places, share in taps:
+        found = found + x.take(asarray(places), axis=axis) * asarray(share, dtype=x.dtype.part).reshape(across)
+    result: Tensor = found
+    return result

@@ -1,0 +1,76 @@
+"""Borders that are computed from what is inside of them, beside NumPy's `pad`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tenxor as tx
+from tenxor.errors import ArgumentError, ShapeError
+
+_numbers = np.random.default_rng(0)
+ARRAYS = {
+    "squares": np.arange(4.0) ** 2,
+    "a table": _numbers.normal(size=(3, 4)),
+    "integers": _numbers.integers(-9, 9, size=(3, 4)),
+    "one along an axis": _numbers.normal(size=(2, 1, 3)),
+    "float32": _numbers.normal(size=5).astype(np.float32),
+}
+MODES: dict[str, list[dict[str, Any]]] = {
+    "linear_ramp": [{}, {"end_values": 3}, {"end_values": (1, -2)}],
+    "maximum": [{}, {"stat_length": 2}, {"stat_length": (1, 2)}],
+    "minimum": [{}, {"stat_length": 2}],
+    "mean": [{}, {"stat_length": 3}],
+    "median": [{}, {"stat_length": 2}],
+    "reflect": [{"reflect_type": "odd"}, {"reflect_type": "even"}],
+    "symmetric": [{"reflect_type": "odd"}],
+}
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("name", ARRAYS)
+def test_beside_numpy(name: str, mode: Any) -> None:
+    array = ARRAYS[name]
+    for given in MODES[mode]:
+        for width in (0, 1, (2, 3), [(k, 2) for k in range(array.ndim)], 9):
+            found = tx.pad(tx.asarray(array), width, mode, **given)
+            wanted = np.pad(array, width, mode, **given)
+            assert found.dtype == wanted.dtype and found.shape == wanted.shape
+            np.testing.assert_allclose(np.asarray(found), wanted, rtol=1e-5 if name == "float32" else 1e-12, atol=1e-6)
+
+
+def test_empty_borders_hold_anything() -> None:
+    found = tx.pad(tx.arange(3), (1, 2), "empty")
+    assert found.shape == (6,) and found[1:4].tolist() == [0, 1, 2]
+
+
+def test_the_result_is_new() -> None:
+    t = tx.arange(3)
+    tx.pad(t, 0, "maximum")[0] = 9
+    assert t.tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("call", "names"),
+    [
+        (lambda t: tx.pad(t, 1, "mirror"), ("'mirror'", "'linear_ramp'", "'median'")),
+        (lambda t: tx.pad(t, 1, "edge", end_values=1), ("'edge'", "end_values", "'linear_ramp'")),
+        (lambda t: tx.pad(t, 1, "wrap", stat_length=1), ("stat_length", "'mean'")),
+        (lambda t: tx.pad(t, 1, "edge", reflect_type="odd"), ("reflect_type", "'reflect'")),
+        (lambda t: tx.pad(t, 1, "reflect", reflect_type="none"), ("reflect_type", "'none'")),
+        (lambda t: tx.pad(t, 1, "mean", stat_length=0), ("stat_length", "0")),
+        (lambda t: tx.pad(t, 1, "linear_ramp", end_values="a"), ("end_values", "'a'")),
+    ],
+)
+def test_what_makes_no_sense_is_told(call: Any, names: tuple[str, ...]) -> None:
+    with pytest.raises(ArgumentError) as caught:
+        call(tx.arange(4).reshape(2, 2))
+    assert all(name in str(caught.value) for name in ("pad", *names))
+
+
+def test_nothing_has_no_mean() -> None:
+    for mode in ("mean", "linear_ramp"):
+        with pytest.raises(ShapeError, match=f"pad: axis 1.*{mode}"):
+            tx.pad(tx.zeros((2, 0)), 1, mode)
