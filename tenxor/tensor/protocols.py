@@ -72,7 +72,7 @@ class Protocols(Differentiating):
         return value is not NotImplemented and bool((self == value).any())
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        """Elements in row-major order go into pickles, large ones in pieces; from protocol 5 on they may go beside them, as this very memory."""
+        """Elements in row-major order go into pickles, large ones in pieces; from protocol 5 on they may go beside, as this very memory."""
         own = self if self._unshared() is None and self.layout.is_contiguous() else self._own()
         elements = own._shown()
         content: Any
