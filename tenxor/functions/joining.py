@@ -42,6 +42,7 @@ def concat(arrays: Sequence[Tensor], /, axis: int | None = AXIS_0, *, dim: int |
     found = joined_quickly(Tensor, "concat", parts, types, axis)
     if found is not None:
         return found
+    parts = _readable(parts) if types == {np.ndarray} else parts
     shapes = _shapes(parts)
     if axis is None:
         return _joined("concat", parts, None, (sum([prod(shape) for shape in shapes]),))
@@ -69,6 +70,7 @@ def stack(arrays: Sequence[Tensor], /, axis: int = AXIS_0, *, dim: int | None = 
     found = joined_quickly(Tensor, "stack", parts, types, axis, stacked=True)
     if found is not None:
         return found
+    parts = _readable(parts) if types == {np.ndarray} else parts
     _check_fit("stack", _shapes(parts), None)
     return _joined("stack", parts, axis, (*first[:axis], len(parts), *first[axis:]))
 
@@ -83,10 +85,15 @@ def _parts(op: str, arrays: Sequence[Any]) -> tuple[list[Piece], set[type]]:
     if not parts:
         raise ArgumentError(f"{op}: give at least one tensor")
     types = set(map(type, parts))
-    if types != {Tensor} and not are_arrays(parts):
-        parts = [a if are_arrays([a]) else asarray(a) for a in parts]
+    if types not in ({Tensor}, {np.ndarray}):
+        parts = _readable(parts)
         types = set(map(type, parts))
     return parts, types
+
+
+def _readable(parts: list[Any]) -> list[Piece]:
+    """Tensors, and arrays that can be read as they are."""
+    return parts if are_arrays(parts) else [a if are_arrays([a]) else asarray(a) for a in parts]
 
 
 def _shapes(parts: list[Piece]) -> list[tuple[int, ...]]:

@@ -25,6 +25,7 @@ from ..spec import Made, Spec, spec_of
 from ..spec import forget as forget_made
 from ..storage import Element, Storage, Watched
 from ..tensor import Tensor
+from ..tensor.copying import Copier, copiers
 from . import frames
 from .blocks import COUNTS
 from .frames import NEVER, SUM
@@ -35,6 +36,7 @@ from .objects import Objects
 
 FUNCTIONS = (
     *("look_up", "next_number", "python_computed", "python_computed_alone", "run_steps"),
+    *("specs_of", "copy_pieces", "copy_alike"),
     *("block_dies", "block_shows", "release_blocks"),
 )
 DATA = ("objects", "counts", "numbered", "patience")
@@ -162,6 +164,7 @@ class ShortWay:
         self.computed = [self._function(f"python_{name}", Kind.ONE) for name in ("computed", "computed_alone")]
         self.run_steps = self._function("run_steps", Kind.SOME)
         self.look_up = self._function("look_up", Kind.ONE)
+        self.copier = Copier(*[self._function(name, Kind.SOME) for name in ("specs_of", "copy_pieces", "copy_alike")])
         self.release = ctypes.PYFUNCTYPE(None)(self.library["release_blocks"])
         self.methods = {m.name: self._method(m) for m in METHODS}
         number = self._function("next_number", Kind.NOTHING)
@@ -215,12 +218,14 @@ class ShortWay:
         pool.relieved()
         short_ways[:] = self.computed
         short_runs[:] = [(self.run_steps, frames.frame_of_plan)]
+        copiers[:] = [self.copier]
         forgetting[:] = [frames.forget, forget_made]
 
     def remove(self) -> None:
         """Put Python's own back. Blocks that are lent stay so."""
         short_ways.clear()
         short_runs.clear()
+        copiers.clear()
         for name in self.methods:
             if name in self.inherited:
                 delattr(Tensor, name)

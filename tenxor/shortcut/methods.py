@@ -9,7 +9,7 @@ from typing import NamedTuple
 from ..backend.llvm.builder import Module, Value
 from ..backend.llvm.types import I1, I64, POINTER, VOID, array
 from ..ops import OPS
-from . import blocks, call, compute, graph, index, read, record, running, write
+from . import blocks, call, compute, graph, index, read, record, running, together, write
 from .function import Function
 from .objects import SIZE, Objects
 
@@ -195,7 +195,7 @@ def symbol_of(method: Method) -> str:
 
 def module(objects: Objects, made: Module) -> Module:
     """The whole short way."""
-    for part in (blocks, record, compute, graph, running, read, call, index, write):
+    for part in (blocks, record, compute, graph, running, read, call, index, write, together):
         part.write(made, objects)
     _ask_python_briefly(Function(made, objects, "ask_python_briefly", [("own", POINTER), ("x", POINTER), ("argument", POINTER)]))
     _ask_python(

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from ..dtypes import OF_NUMPY, DType, Number
+from ..dtypes import OF_NUMPY, DType, Number, result_type
 from ..layout import Layout
 from ..memory import allocate
 from ..node import data
@@ -53,13 +53,20 @@ class _Result:
 
 
 def joined_alike(
-    cls: type[_T], op: str, pieces: Sequence[Any], types: set[type], axis: int | None, *, stacked: bool = False
+    cls: type[_T],
+    op: str,
+    pieces: Sequence[Any],
+    types: set[type],
+    axis: int | None,
+    *,
+    stacked: bool = False,
+    mixed: bool = False,
 ) -> _T | None:
-    """Pieces of these types, all of one dtype and shape, one after another along an axis of theirs, `stacked` along a
-    new one, or flattened for None; None where they are not such that all can be asked together.
+    """Pieces of these types, all of one dtype (arrays may be `mixed`) and shape, one after another along an axis of theirs,
+    `stacked` along a new one, or flattened for None; None where they are not such that all can be asked together.
     """
     if types == {np.ndarray}:
-        return _joined_arrays(cls, op, pieces, axis, stacked)
+        return _joined_arrays(cls, op, pieces, axis, stacked, mixed)
     return _joined_tensors(cls, op, pieces, axis, stacked) if types == {cls} else None
 
 
@@ -184,18 +191,27 @@ def put_bytes(rows: Sequence[Any], out: Array) -> None:
         start += len(some)
 
 
-def _joined_arrays(cls: type[_T], op: str, arrays: Sequence[Array], axis: int | None, stacked: bool) -> _T | None:
-    """The arrays put together; None unless all are small, of one dtype of ours and of one shape."""
-    one = arrays[0]
-    if not 0 < one.nbytes <= SMALL or one.dtype not in OF_NUMPY:
+def dtypes_of(arrays: Sequence[Array]) -> list[np.dtype[Any]]:
+    """The dtypes of arrays, told apart by identity, as NumPy takes longer to compare two than to copy a small array."""
+    dtypes = [a.dtype for a in arrays]
+    if dtypes.count(dtypes[0]) == len(dtypes):  # identical ones are not even compared
+        return dtypes[:1]
+    return list({id(d): d for d in dtypes}.values())
+
+
+def _joined_arrays(
+    cls: type[_T], op: str, arrays: Sequence[Array], axis: int | None, stacked: bool, mixed: bool
+) -> _T | None:
+    """The arrays put together; None unless all are small, of dtypes of ours and of one shape."""
+    one, dtypes = arrays[0], dtypes_of(arrays)
+    if not 0 < one.nbytes <= SMALL or (len(dtypes) > 1 and not mixed) or not OF_NUMPY.keys() >= set(dtypes):
         return None
-    if [a.dtype for a in arrays].count(one.dtype) != len(arrays):
-        return None
-    found = _Result(op, len(arrays), one.shape, OF_NUMPY[one.dtype], axis, stacked)
+    dtype = result_type(*[OF_NUMPY[d] for d in dtypes])
+    found = _Result(op, len(arrays), one.shape, dtype, axis, stacked)
     step = PORTION // one.nbytes
     for first in range(0, len(arrays), step):
         try:
-            some = np.array(arrays[first : first + step], one.dtype)
+            some = np.array(arrays[first : first + step], dtype.numpy)
         except ValueError:  # of several shapes
             return None
         if some.shape[1:] != one.shape:

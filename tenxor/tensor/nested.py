@@ -27,6 +27,7 @@ from ..dtypes import (
 from ..dtypes import dtype as dtype_of
 from ..errors import DTypeError, OutOfBounds, ShapeError
 from ..layout import Layout
+from .copying import copied_together
 from .core import Core
 
 Array = np.ndarray[Any, Any]
@@ -41,6 +42,10 @@ def from_nested(cls: type[_T], obj: Any, wanted: DType | None, op: str) -> tuple
     """A number or nested lists of numbers as an array or a tensor, and the dtype for it: the one wanted, or that of its
     elements if they all have one (NumPy's scalars, tensors), or None for what the array has.
     """
+    if type(obj) is list and obj and type(obj[0]) is cls and wanted in (None, obj[0].dtype):
+        together = copied_together(cls, op, obj, 0, stacked=True, mixed=wanted is None)
+        if together is not None:
+            return together, wanted
     shape, leaves, kinds = _unpacked(obj)
     if not kinds <= _PLAIN:
         if cls in kinds and any([type(x) is cls and x._has_past() for x in leaves]):

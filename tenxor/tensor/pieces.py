@@ -19,7 +19,8 @@ from ..node import EMPTY, Node, data
 from ..ops import OPS
 from ..realize import lock, realize, short_ways
 from ..storage import Storage
-from .alike import SMALL, joined_alike, put_bytes
+from .alike import SMALL, dtypes_of, joined_alike, put_bytes
+from .copying import LARGE, copied_together
 from .core import Core, check_count
 
 Array = np.ndarray[Any, Any]
@@ -28,7 +29,6 @@ Shape = tuple[int, ...]
 _T = TypeVar("_T", bound=Core)
 FEWEST = 1 << 14  # bytes of a result that is sooner copied than written by kernels, where its pieces go the short way
 FEW = 16  # pieces, some of them pending, each of which is computed straight into its place
-LARGE = 1 << 20  # bytes of a piece from which threads share the copying
 BATCH = 256  # pieces that NumPy copies in one call, and which may have copies of their own on the way
 SPARSE = 1 << 12  # elements without strides up to which their offsets are quicker than a kernel
 _POSITIVE = OPS["positive"]
@@ -36,11 +36,8 @@ _POSITIVE = OPS["positive"]
 
 def are_arrays(items: Sequence[Any]) -> bool:
     """Whether these are arrays that can be read as they are: of no derived type, and of dtypes that we have."""
-    dtypes = [x.dtype for x in items if type(x) is np.ndarray]
-    if len(dtypes) < len(items):
-        return False
-    same = dtypes.count(dtypes[0]) == len(dtypes) if dtypes else True  # identical ones are not even compared
-    return set(dtypes[:1] if same else dtypes) <= OF_NUMPY.keys()
+    types = set(map(type, items))
+    return not types or (types == {np.ndarray} and set(dtypes_of(items)) <= OF_NUMPY.keys())
 
 
 def have_past(pieces: Sequence[Piece]) -> bool:
@@ -62,25 +59,29 @@ def want_kernels(pieces: Sequence[Piece], nbytes: int) -> bool:
 def joined_quickly(
     cls: type[_T], op: str, pieces: Sequence[Any], types: set[type], axis: int | None, *, stacked: bool = False
 ) -> _T | None:
-    """What `joined_alike` gives, or the same of tensors without gaps along their first axis, whose dtypes promote, and
-    of arrays of one dtype, which may differ in their sizes along the axis.
+    """What `joined_alike` gives, or the same of tensors without gaps along their first axis, and of arrays, whose dtypes promote,
+    and which may differ in their sizes along the axis.
     """
-    if have_past(pieces):
-        return None
-    found = joined_alike(cls, op, pieces, types, axis, stacked=stacked)
-    if found is not None:
-        return found
+    if types == {cls}:
+        together: _T | None = copied_together(cls, op, pieces, axis, stacked=stacked, mixed=True)
+        if together is not None:
+            return together
     if types == {np.ndarray} and not stacked:
         return _joined_arrays(cls, op, pieces, axis)
+    if types != {np.ndarray} and have_past(pieces):
+        return None
+    found = joined_alike(cls, op, pieces, types, axis, stacked=stacked, mixed=True)
+    if found is not None:
+        return found
     return _joined_rows(cls, op, pieces, axis, stacked) if types == {cls} and not axis else None
 
 
 def _joined_arrays(cls: type[_T], op: str, arrays: Sequence[Array], axis: int | None) -> _T | None:
-    """The arrays one after another along an axis, flattened for None; None unless they fit, and have one dtype."""
-    one = arrays[0]
-    if one.dtype not in OF_NUMPY or [a.dtype for a in arrays].count(one.dtype) != len(arrays):
+    """The arrays one after another along an axis, flattened for None; None unless they fit, and have dtypes of ours."""
+    one, dtypes = arrays[0], dtypes_of(arrays)
+    if not OF_NUMPY.keys() >= set(dtypes):
         return None
-    total, dtype = sum([a.size for a in arrays]), OF_NUMPY[one.dtype]
+    total, dtype = sum([a.size for a in arrays]), result_type(*[OF_NUMPY[d] for d in dtypes])
     shape: Shape = (total,)
     if axis is not None:
         beside = prod(one.shape[:axis]) * prod(one.shape[axis + 1 :])
@@ -90,7 +91,7 @@ def _joined_arrays(cls: type[_T], op: str, arrays: Sequence[Array], axis: int | 
     check_count(op, shape)
     buffer = allocate(total * dtype.itemsize, op, shape, dtype)
     try:
-        np.concatenate(arrays, axis, out=buffer.typed(dtype)[:total].reshape(shape))
+        np.concatenate(arrays, axis, out=buffer.typed(dtype)[:total].reshape(shape), casting="unsafe")
     except ValueError:  # they do not fit, which is told elsewhere
         return None
     return cls(Storage(data(buffer, shape, dtype)), Layout.contiguous(shape), dtype)
