@@ -8,6 +8,7 @@ halves, and the blocks that were given back longest ago go first.
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections import deque
 from collections.abc import Callable
@@ -33,7 +34,8 @@ SPARE = 1 << 26  # bytes kept beside what was needed recently, and a quarter of 
 FORGOTTEN = 2.0  # seconds until half of what is needed no more is forgotten
 TIMED = 1 << 16  # bytes of the blocks at which the clock is looked at
 GROWTH = 1 << 20  # bytes by which memory may grow, and an eighth of what is in use, until somebody looks at what waits
-IN_USE, PEAK, POOLED, ALLOWED = range(4)  # counts of bytes in `Pool.small`
+IN_USE, PEAK, POOLED, ALLOWED, LEFT = range(5)  # counts in `Pool.small`: of bytes, and of loans
+LOANS = 1 << 16  # that machine code makes until it asks here, where somebody looks at the clock
 NOBODY = -1  # has this number: sums that are made while somebody else is at it are of no use to the next
 MAX_POOLED = memory_bytes() // 4  # bytes kept for reuse at the most
 
@@ -60,7 +62,8 @@ class Pool:
     other is still at it, gives the sums no number.
 
     `small` are the counts of what machine code lends itself (`shortcut/blocks.py`): in use, the most that was since somebody looked,
-    pooled, and what both may be before it has to ask here; `release_small` gives back what is pooled there.
+    pooled, what both may be before it has to ask here, and how many loans are left until then; `release_small` gives back what is
+    pooled there.
     """
 
     __slots__ = (
@@ -93,7 +96,7 @@ class Pool:
         self._number = count(1).__next__
         self._sums = (0, 0, 0)  # the number of whoever added up, the bytes in use, and those pooled
         self._latest = 0  # the number of the last who has begun
-        self.small: Counts = [0, 0, 0, 0]
+        self.small: Counts = [0] * 5
         self.release_small: Callable[[], object] = int
         self.most = self.colour = self.recent = self.high = self.foreign = 0
         self.kept, self.limit, self.due = SPARE, UNLIMITED, monotonic() + FORGOTTEN
@@ -127,6 +130,9 @@ class Pool:
         """
         mine, in_use, pooled = self._begun()
         small, limit = self.small, self.limit
+        small[LEFT] = LOANS
+        if pooled > SPARE // 4 and monotonic() >= self.due:
+            pooled -= self._forgotten(in_use, pooled)
         if small[PEAK]:
             self.most = max(self.most, in_use + small[PEAK])
             small[PEAK] = small[IN_USE]
@@ -175,6 +181,12 @@ class Pool:
         self._sums = mine, in_use, pooled - self._released(nbytes)
         if nbytes > pooled:
             self.release_small()
+
+    def collected(self, phase: str, info: object) -> None:
+        """Garbage was collected, as it is now and then whatever a program does: what was needed longer ago goes back to the system."""
+        if phase == "stop" and monotonic() >= self.due and self._sums[2] > SPARE // 4:
+            mine, in_use, pooled = self._begun()
+            self._sums = mine, in_use, pooled - self._forgotten(in_use, pooled)
 
     # Parts of these, which work on counts of their own until all is done
 
@@ -330,7 +342,7 @@ def _address(array: Array) -> int:
     return found
 
 
-_TURNS = {method.__code__ for method in (Pool.lend, Pool.settle, Pool.release)}
+_TURNS = {method.__code__ for method in (Pool.lend, Pool.settle, Pool.release, Pool.collected)}
 
 
 class _Last:
@@ -354,3 +366,4 @@ def capacity_of(nbytes: int) -> int:
 
 
 pool = Pool()
+gc.callbacks.append(pool.collected)

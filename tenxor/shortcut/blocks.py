@@ -1,7 +1,7 @@
 """Small memory: blocks of up to `LARGEST` bytes, each an object of its own that goes back to its list when it dies.
 
 They are counted beside what the pool has: `@counts` says how many bytes are in use, the most that were, those kept for reuse, and
-how many there may be; beyond that nothing is given here, and Python sees to it.
+how many there may be, and how many loans are left; beyond that nothing is given here, and Python sees to it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ LARGEST = 1 << 18
 CLASSES = LARGEST // UNIT + 1
 KEPT = 1 << 22  # bytes for reuse at the most
 UNITS, NUMBER, NEXT, RAW, DATA = 16, 24, 32, 40, UNIT  # in a block; NUMBER is where the data begin, as Python's integer
-IN_USE, PEAK, POOLED, ALLOWED, COUNTS = 0, 8, 16, 24, 4  # in `@counts`
+IN_USE, PEAK, POOLED, ALLOWED, LEFT, COUNTS = 0, 8, 16, 24, 32, 5  # in `@counts`
 
 
 def write(module: Module, objects: Objects) -> None:
@@ -43,6 +43,9 @@ def _lend(f: Function) -> None:
     is_new = f.is_null(block)
     after = f.selected(is_new, pooled, pooled - size)
     f.require(in_use + after <= count(f, ALLOWED).load(I64))
+    left = count(f, LEFT).load(I64)
+    f.require(left > 0)
+    count(f, LEFT).store(left - 1)
 
     def reuse() -> list[Value]:
         first.store(f.at(block, NEXT).load(POINTER))

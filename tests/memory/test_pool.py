@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import random
 import sys
 from collections.abc import Iterator
@@ -9,8 +10,10 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
+import tenxor as tx
+from tenxor import shortcut
 from tenxor.memory import Buffer, allocate
-from tenxor.pool import SPARE, Pool
+from tenxor.pool import SPARE, Pool, pool
 
 MiB = 1 << 20
 memory, module = sys.modules["tenxor.memory"], sys.modules["tenxor.pool"]
@@ -85,3 +88,30 @@ def test_a_pause_of_a_moment_costs_nothing(blocks: Blocks) -> None:
     blocks.now += 0.9 * module.FORGOTTEN
     allocate(1024 * MiB)
     assert blocks.made == 1
+
+
+@pytest.mark.parametrize("what", ["small work", "garbage"])
+def test_a_program_that_has_become_small_gives_back(what: str, blocks: Blocks) -> None:
+    taken = [allocate(1024 * MiB) for _ in range(4)]
+    del taken
+    assert blocks.pool.pooled == 4096 * MiB
+    for _ in range(8):
+        blocks.now += module.FORGOTTEN
+        if what == "garbage":
+            blocks.pool.collected("start", {})
+            blocks.pool.collected("stop", {})
+        else:
+            allocate(64)
+    assert blocks.pool.pooled <= SPARE
+
+
+def test_small_blocks_of_machine_code_ask_now_and_then() -> None:
+    if not isinstance(pool.small, ctypes.Array):
+        pytest.skip(f"there is no short way: {shortcut.state}")
+    x = tx.ones(8).realize()
+    for _ in range(40):
+        (x + 1).realize()
+    pool.small[module.LEFT] = 2
+    for _ in range(4):
+        (x + 1).realize()
+    assert module.LOANS - 4 <= pool.small[module.LEFT] <= module.LOANS
