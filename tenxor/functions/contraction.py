@@ -23,6 +23,8 @@ from ..tensor.contraction import (
     Loops,
     adding,
     along,
+    at_start,
+    begun,
     contracted,
     loops_of,
     paired_axes,
@@ -60,7 +62,7 @@ def vecdot(x1: Tensor, x2: Tensor, /, *, axis: int = LAST_AXIS, dim: int | None 
     if a.dtype.is_complex:
         a = a.conj()
     a, b = widened(a, dtype), widened(b, dtype)
-    found: Tensor = contracted(a, b, _loops_of_vectors(a.layout, b.layout, axis), dtype)
+    found: Tensor = contracted(a, b, begun(_loops_of_vectors(at_start(a), at_start(b), axis), a, b), dtype)
     return found
 
 
@@ -217,19 +219,19 @@ def einsum(subscripts: Any, /, *operands: Any, optimize: bool | str = True) -> T
         a, b = tensors
         dtype = promote(a.dtype, b.dtype, "einsum")
         a, b = widened(a, dtype), widened(b, dtype)
-        recipe = _recipe(subscripts, optimize, a.layout, b.layout)
+        recipe = _recipe(subscripts, optimize, at_start(a), at_start(b))
         if recipe.only is None:
             found = _followed(recipe, (a, b), dtype).astype(dtype, copy=False)
             return found
-        found = contracted(a, b, recipe.only.loops, dtype)
+        found = contracted(a, b, begun(recipe.only.loops, a, b), dtype)
         return found if recipe.only.order is None else found.permute(recipe.only.order)
     if len(tensors) == 1:
-        recipe = _recipe(subscripts, optimize, tensors[0].layout)
+        recipe = _recipe(subscripts, optimize, at_start(tensors[0]))
         if not recipe.terms[0].alone:
-            return tensors[0]._view(recipe.terms[0].layout)
+            return _seen(tensors[0], recipe.terms[0])
     dtype = _common_dtype(tensors)
     tensors = [widened(t, dtype) for t in tensors]
-    recipe = _recipe(subscripts, optimize, *[t.layout for t in tensors])
+    recipe = _recipe(subscripts, optimize, *map(at_start, tensors))
     found = _followed(recipe, tensors, dtype).astype(dtype, copy=False)
     return found
 
@@ -305,19 +307,24 @@ class _Recipe(NamedTuple):
     only: _Pair | None
 
 
+def _seen(t: Tensor, term: _Term) -> Tensor:
+    """An operand as a term, which was found for one like it that begins at 0."""
+    return t._view(term.layout if t.spec.layout.base is not None else term.layout.at(t.offset))
+
+
 def _followed(recipe: _Recipe, operands: Sequence[Tensor], dtype: DType) -> Any:
     """The result for operands of a recipe's layouts, widened from `dtype`."""
     terms: list[tuple[Any, Labels]] = []
     for t, term in zip(operands, recipe.terms, strict=True):
-        view: Any = t._view(term.layout)
+        view: Any = _seen(t, term)
         if term.alone:
             view = view._reduce(adding(view.dtype), "einsum", tuple(range(-term.alone, 0)), False)
         terms.append((view, term.labels))
     for i, j, labels in recipe.path:
         b, b_labels = terms.pop(j)
         a, a_labels = terms.pop(i)
-        pair = _pair(a.layout, a_labels, b.layout, b_labels, labels)
-        found = contracted(a, b, pair.loops, boolean if dtype is boolean else a.dtype)
+        pair = _pair(at_start(a), a_labels, at_start(b), b_labels, labels)
+        found = contracted(a, b, begun(pair.loops, a, b), boolean if dtype is boolean else a.dtype)
         if dtype is boolean:  # counts of counts might be too large
             found = widened(found, boolean)
         terms.append((found if pair.order is None else found.permute(pair.order), labels))

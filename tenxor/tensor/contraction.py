@@ -47,7 +47,22 @@ def matmul(a: Any, b: Any) -> Any:
     if dtype is not b.dtype or dtype not in _COMPUTED_AS_THEY_ARE:
         dtype = result_dtype("matmul", a, b)
         a, b = widened(a, dtype), widened(b, dtype)
-    return contracted(a, b, _loops_of_matmul(a.layout, b.layout), dtype)
+    return contracted(a, b, begun(_loops_of_matmul(at_start(a), at_start(b)), a, b), dtype)
+
+
+def at_start(t: Core) -> Layout:
+    """The layout of a tensor as if it began at 0, by which loops are remembered: they are the same wherever it begins."""
+    return t.spec.layout
+
+
+def begun(loops: Loops, a: Core, b: Core) -> Loops:
+    """Loops that were found for views like these `at_start`, which begin where these do."""
+    left, right, kept = loops
+    return _begun(left, a), _begun(right, b), kept
+
+
+def _begun(layout: Layout, t: Core) -> Layout:
+    return layout if t.spec.layout.base is not None else layout.at(t.offset)
 
 
 @lru_cache(maxsize=MAX_LOOPS)
@@ -129,7 +144,7 @@ def along(op: str, a: Any, b: Any, axes: tuple[int, ...], others: tuple[int, ...
     """New tensor: the products of two tensors added up over `axes` of one, walked together with the `others`."""
     dtype = result_dtype(op, a, b)
     a, b = widened(a, dtype), widened(b, dtype)
-    return contracted(a, b, loops_along(op, a.layout, b.layout, axes, others), dtype)
+    return contracted(a, b, begun(loops_along(op, at_start(a), at_start(b), axes, others), a, b), dtype)
 
 
 def result_dtype(op: str, a: Core, b: Core) -> DType:
