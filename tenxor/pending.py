@@ -23,14 +23,16 @@ SMALL = 8  # times smaller than those is a result that is sooner computed than k
 
 
 def bounded(node: Node) -> None:
-    """Compute a part of a new node's pending graph, if that is too large; all of it if it is small work."""
-    if short_ways and not node.traced and short_ways[-1](node):
+    """Compute a part of a new node's pending graph, if that is too large; all of it if it is small work. What has no value, as a
+    function is being traced, is left as long as it is.
+    """
+    if node.traced or (short_ways and short_ways[-1](node)):
         return
     from .kernel.fuse import pending  # what makes plans is loaded with the first
 
     order = pending([node])
     _count(order)
-    if node.count <= MAX_PENDING or node.traced:
+    if node.count <= MAX_PENDING:
         return
     last = _narrow(order)
     del order  # who else holds a node is counted, when memory is to be written over
