@@ -18,7 +18,6 @@ from collections.abc import Mapping, Sequence
 from math import inf, isfinite, pi, prod
 from numbers import Real
 from operator import index as as_int
-from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -27,6 +26,7 @@ from .creation import asarray, positions
 from .dtypes import DEFAULT_FLOAT, DEFAULT_INT, DType, float64, uint64
 from .dtypes import dtype as dtype_of
 from .errors import ArgumentError, DTypeError, OutOfBounds, ShapeError
+from .locking import reentrant
 from .ops import OPS
 from .tensor import Tensor
 from .tensor.arguments import ints, one_spelling, truth
@@ -48,7 +48,7 @@ __all__ = [
 
 Shape = int | Sequence[int]
 
-_counting = Lock()  # so that threads that share a generator never get the same draw
+_counting = reentrant()  # so that threads that share a generator never get the same draw
 
 
 class Generator:

@@ -9,7 +9,6 @@ plans as long as there are not too many kernels.
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Callable, Set
 from typing import TYPE_CHECKING
 
@@ -17,6 +16,7 @@ from .backend import backend
 from .backend.threads import num_threads
 from .errors import MetOutOfRange
 from .late import Late
+from .locking import reentrant
 from .node import Node, untracked
 from .ownership import NOBODY, held
 from .plans.pattern import Pattern, of_one, pattern_of
@@ -93,7 +93,7 @@ def _others(plan: Plan, nodes: list[Node]) -> Set[int]:
     return others
 
 
-lock = threading.RLock()  # held by whoever computes, or changes what a storage holds
+lock = reentrant()  # held by whoever computes, or changes what a storage holds
 _plans: Remembered[Plan] = Remembered(MAX_PLANS, MAX_BYTES)
 _plan_of = _plans.get
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import Generic, TypeVar
 from weakref import WeakValueDictionary
 
 from ..kernel.ir import Kernel
+from ..locking import reentrant
 from .interface import Compiled
 
 C = TypeVar("C", bound=Compiled)
@@ -21,7 +21,7 @@ class Kernels(Generic[C]):
     __slots__ = ("_lock", "_make", "_recent", "alive")
 
     def __init__(self, make: Callable[[Kernel], C]) -> None:
-        self._make, self._lock = make, threading.RLock()
+        self._make, self._lock = make, reentrant()
         self.alive: WeakValueDictionary[Kernel, C] = WeakValueDictionary()
         self._recent: OrderedDict[C, None] = OrderedDict()  # by when they were asked for
 

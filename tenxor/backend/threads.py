@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING
 
 from ..apart import stoppable
 from ..errors import ArgumentError
+from ..locking import reentrant
 from ..system import cpus
 
 if TYPE_CHECKING:
@@ -97,7 +98,7 @@ def _warn_once(found: int, wanted: int, error: Exception) -> None:
 
 
 _pool: _Pool | None = None
-_meeting = threading.RLock()  # held by whoever has the helpers at work, or sends them home
+_meeting = reentrant()  # held by whoever has the helpers at work, or sends them home
 _count = 0  # of threads; 0 where it is not known yet, as in a process that was just made
 _chosen = False  # by `set_num_threads`
 
@@ -232,7 +233,7 @@ def _stop_pool() -> None:
 
 def _forget_pool() -> None:
     global _pool, _meeting, _count
-    _pool, _meeting = None, threading.RLock()  # a forked child has none of its parent's threads
+    _pool, _meeting = None, reentrant()  # a forked child has none of its parent's threads
     if not _chosen:
         _count = 0
 

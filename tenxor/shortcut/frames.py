@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from ..backend.llvm.compiler import compiler
+from ..locking import taken_at_once
 from ..node import DATA, Node, Recipe, Scalar
 from ..ops import OPS
 from ..ops.reductions import REDUCTIONS
@@ -51,7 +52,7 @@ def have_framed(node: Node) -> None:
     read = (node if product is None else product).sources
     if product is not None and any(node.offsets):
         return  # a part of it is summed
-    if not all([type(s) is not Node or s.buffer is not None for s in read]) or not lock.acquire(blocking=False):
+    if not all([type(s) is not Node or s.buffer is not None for s in read]) or not taken_at_once(lock):
         return
     try:
         recipe = node.recipe
@@ -153,7 +154,7 @@ def _written(pattern: Pattern, sources: Sequence[Node | Scalar], plan: Plan, off
 
 def have_graph_framed(root: Node) -> None:
     """Make the frame of a pending graph, for all that are alike; not while another thread computes."""
-    if not lock.acquire(blocking=False):
+    if not taken_at_once(lock):
         return
     try:
         pattern = pattern_of([root])

@@ -14,6 +14,7 @@ from ..backend.llvm.cache import text_of
 from ..backend.llvm.compiler import compiler
 from ..dtypes import ALL, DType, boolean
 from ..layout import Layout
+from ..locking import interpreters
 from ..memory import Buffer
 from ..node import Node, Recipe, Scalar
 from ..ops import OPS, Op
@@ -136,7 +137,7 @@ class ShortWay:
             "0": 0,
             "1": 1,
             "pool": pool,
-            "lock": lock,
+            "lock": interpreters(lock),
             "MemoryError": MemoryError,
             "have_framed": frames.have_framed,
             "have_graph_framed": frames.have_graph_framed,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import threading
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cached_property
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...kernel.fingerprint import fingerprint
 from ...kernel.ir import Kernel
+from ...locking import reentrant
 from ...target import Target
 from ..kernels import Kernels
 from . import ENTRY, cache
@@ -63,7 +63,7 @@ class Compiler:
         self.kernels = Kernels(self._make)
         self.compiled = self.loaded = 0
         self._sharing: Any = None
-        self.lock = threading.RLock()
+        self.lock = reentrant()
 
     @cached_property
     def machine(self) -> Any:
@@ -144,7 +144,7 @@ class Compiler:
 
 
 _compiler: Compiler | None = None
-_starting = threading.Lock()
+_starting = reentrant()
 
 
 def compiler() -> Compiler:

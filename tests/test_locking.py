@@ -1,0 +1,130 @@
+"""No signal leaves a lock locked: not between taking it and knowing that one has it."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+import tenxor as tx
+from tenxor import locking
+from tenxor.locking import interpreters, reentrant, taken_at_once
+from tenxor.realize import lock as everybodys
+
+ROUNDS = 60
+MAKERS: dict[str, Callable[[], Any]] = {"as here": reentrant, "entered by a call": lambda: locking._Lock(threading.RLock())}
+if locking.ENTERED_BY_A_CALL:
+    del MAKERS["as here"]  # the same
+
+
+class Stop(Exception):
+    """What handles a signal raises it."""
+
+
+@pytest.fixture
+def alarms() -> Iterator[Callable[[float], None]]:
+    """Raises Stop in so many seconds."""
+
+    def stop(*_: object) -> None:
+        raise Stop
+
+    before = signal.signal(signal.SIGALRM, stop)
+    yield lambda seconds: signal.setitimer(signal.ITIMER_REAL, seconds) and None
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    signal.signal(signal.SIGALRM, before)
+
+
+def by_with(lock: Any) -> None:
+    while True:
+        with lock:
+            pass
+
+
+def at_once(lock: Any) -> None:
+    while True:
+        if taken_at_once(lock):
+            try:
+                pass
+            finally:
+                lock.release()
+
+
+@pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
+@pytest.mark.parametrize("work", [by_with, at_once])
+@pytest.mark.parametrize("held", [False, True], ids=["free", "held before"])
+def test_a_signal_leaves_a_lock_as_it_was(
+    make: Callable[[], Any], work: Callable[[Any], None], held: bool, alarms: Callable[[float], None]
+) -> None:
+    lock = make()
+    for k in range(ROUNDS):
+        if held:
+            lock.acquire()
+        with pytest.raises(Stop):
+            alarms(2e-3 + 1e-5 * k)
+            work(lock)
+        assert lock._recursion_count() == held
+        if held:
+            lock.release()
+
+
+@pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
+def test_a_signal_to_whoever_waits_takes_nothing(make: Callable[[], Any], alarms: Callable[[float], None]) -> None:
+    lock, has, done = make(), threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with lock:
+            has.set()
+            done.wait()
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    has.wait()
+    assert not taken_at_once(lock)
+    with pytest.raises(Stop):
+        alarms(0.02)
+        by_with(lock)
+    assert not lock._is_owned()
+    done.set()
+    thread.join()
+    assert taken_at_once(lock) and lock._is_owned()
+    lock.release()
+
+
+@pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
+def test_one_thread_at_a_time_and_as_often_as_it_likes(make: Callable[[], Any]) -> None:
+    lock, sums = make(), [0]
+
+    def add() -> None:
+        for _ in range(300):
+            with lock, lock:
+                before = sums[0]
+                sums[0] = len(range(before)) + 1
+
+    threads = [threading.Thread(target=add) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sums == [1200] and lock._recursion_count() == 0
+    with pytest.raises(ZeroDivisionError), lock:
+        sums[0] //= 0
+    assert lock._recursion_count() == 0
+    assert repr(lock) == repr(interpreters(lock))
+
+
+@pytest.mark.usefixtures("plain")
+def test_who_is_interrupted_does_not_have_other_threads_wait_for_ever(alarms: Callable[[float], None]) -> None:
+    t = tx.zeros((4, 8)).realize()
+    for k in range(ROUNDS // 2):
+        with pytest.raises(Stop):
+            alarms(3e-3 + 1e-4 * k)
+            while True:
+                t[k % 4] = 1.0
+        assert not everybodys._is_owned()  # type: ignore[attr-defined]
+    thread = threading.Thread(target=t.__setitem__, args=(0, 2.0), daemon=True)
+    thread.start()
+    thread.join(20)
+    assert not thread.is_alive() and t[0].tolist() == [2.0] * 8
