@@ -27,7 +27,6 @@ from ..dtypes import (
 from ..dtypes import dtype as dtype_of
 from ..errors import DTypeError, OutOfBounds, ShapeError
 from ..layout import Layout
-from .copying import copied_together
 from .core import Core
 
 Array = np.ndarray[Any, Any]
@@ -43,6 +42,8 @@ def from_nested(cls: type[_T], obj: Any, wanted: DType | None, op: str) -> tuple
     elements if they all have one (NumPy's scalars, tensors), or None for what the array has.
     """
     if type(obj) is list and obj and type(obj[0]) is cls and wanted in (None, obj[0].dtype):
+        from .copying import copied_together
+
         together = copied_together(cls, op, obj, 0, stacked=True, mixed=wanted is None)
         if together is not None:
             return together, wanted
