@@ -8,7 +8,6 @@ halves, and the blocks that were given back longest ago go first.
 
 from __future__ import annotations
 
-import gc
 import sys
 from collections import deque
 from collections.abc import Callable
@@ -182,12 +181,6 @@ class Pool:
         if nbytes > pooled:
             self.release_small()
 
-    def collected(self, phase: str, info: object) -> None:
-        """Garbage was collected, as it is now and then whatever a program does: what was needed longer ago goes back to the system."""
-        if phase == "stop" and monotonic() >= self.due and self._sums[2] > SPARE // 4:
-            mine, in_use, pooled = self._begun()
-            self._sums = mine, in_use, pooled - self._forgotten(in_use, pooled)
-
     # Parts of these, which work on counts of their own until all is done
 
     def _begun(self) -> tuple[int, int, int]:
@@ -342,7 +335,7 @@ def _address(array: Array) -> int:
     return found
 
 
-_TURNS = {method.__code__ for method in (Pool.lend, Pool.settle, Pool.release, Pool.collected)}
+_TURNS = {method.__code__ for method in (Pool.lend, Pool.settle, Pool.release)}
 
 
 class _Last:
@@ -366,4 +359,3 @@ def capacity_of(nbytes: int) -> int:
 
 
 pool = Pool()
-gc.callbacks.append(pool.collected)

@@ -90,18 +90,13 @@ def test_a_pause_of_a_moment_costs_nothing(blocks: Blocks) -> None:
     assert blocks.made == 1
 
 
-@pytest.mark.parametrize("what", ["small work", "garbage"])
-def test_a_program_that_has_become_small_gives_back(what: str, blocks: Blocks) -> None:
+def test_a_program_that_has_become_small_gives_back(blocks: Blocks) -> None:
     taken = [allocate(1024 * MiB) for _ in range(4)]
     del taken
     assert blocks.pool.pooled == 4096 * MiB
     for _ in range(8):
         blocks.now += module.FORGOTTEN
-        if what == "garbage":
-            blocks.pool.collected("start", {})
-            blocks.pool.collected("stop", {})
-        else:
-            allocate(64)
+        allocate(64)
     assert blocks.pool.pooled <= SPARE
 
 
