@@ -6,6 +6,7 @@ import random
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
@@ -18,7 +19,7 @@ import tenxor as tx
 from tenxor import ownership, shortcut
 from tenxor.backend import threads
 from tenxor.dtypes import float64
-from tenxor.memory import allocate
+from tenxor.memory import Buffer, allocate
 from tenxor.node import Node, data
 from tenxor.storage import Storage
 from tenxor.tensor import Tensor
@@ -224,11 +225,36 @@ def test_what_others_may_reinterpret_is_not_taken() -> None:
     assert z.tolist() == bits.tolist() == expected
 
 
+KINDS = (Node, Buffer, Storage, Tensor)  # what is worth holding
+
+
 class Hoarder:
-    """Keeps what it can get hold of inside the library, for a while: frames, and what their variables hold."""
+    """Keeps what it can get hold of inside the library, for a while: frames, what their variables hold, whatever else can hold that,
+    and weak references, some of which it follows later. Another thread takes some of it now and then.
+    """
 
     def __init__(self, seed: int) -> None:
         self.random, self.kept = random.Random(seed), []  # type: ignore[var-annotated]
+        self.weak: list[weakref.ref[Any]] = []
+        self.done = threading.Event()
+        self.thread = threading.Thread(target=self._take)
+
+    def __enter__(self) -> Hoarder:
+        self.thread.start()
+        sys.settrace(self.trace)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        sys.settrace(None)
+        self.done.set()
+        self.thread.join()
+
+    def _take(self) -> None:
+        """In a thread of its own: hold what there is, in a variable."""
+        while not self.done.wait(1e-3):
+            mine = self.kept[-3:]
+            self.done.wait(1e-3)
+            del mine
 
     def trace(self, frame: FrameType, event: str, arg: object) -> Trace | None:
         """A trace function."""
@@ -239,18 +265,28 @@ class Hoarder:
             self.kept.append(frame)
         elif chance < 0.03:
             self.kept.append(dict(frame.f_locals))
+        elif chance < 0.05:
+            self.keep_one_of([x for x in frame.f_locals.values() if isinstance(x, KINDS)])
         if len(self.kept) > 30:
             del self.kept[: self.random.randrange(30)]
         return self.trace if chance < 0.1 else None  # line by line, which takes time
+
+    def keep_one_of(self, things: list[Any]) -> None:
+        """Hold one of these in some way or other; or what was one of such things before, if it still is there."""
+        if things:
+            one = self.random.choice(things)
+            self.kept.append(self.random.choice(list(HOLDERS.values()))(one))
+            self.weak.append(weakref.ref(one))
+        if self.weak and self.random.random() < 0.5:
+            self.kept.append(self.weak.pop(self.random.randrange(len(self.weak)))())
 
 
 def test_programs_mean_what_they_say_whoever_watches() -> None:
     before = sys.gettrace()
     try:
         for seed in range(PROGRAMS):
-            hoarder = Hoarder(seed)
-            sys.settrace(hoarder.trace)
-            check_seed(2_000_000 + seed)
+            with Hoarder(seed):
+                check_seed(2_000_000 + seed)
     finally:
         sys.settrace(before)
 
