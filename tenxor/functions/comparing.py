@@ -27,7 +27,8 @@ def isclose(x1: Any, x2: Any, /, rtol: float = 1e-5, atol: float = 1e-8, equal_n
     [True, False]
     """
     a, b = _inexact(x1), _inexact(x2)
-    near: Tensor = abs(a - b) <= atol + rtol * abs(b)
+    far, relative = (x if type(x) in (int, float) else asarray(x) for x in (atol, rtol))
+    near: Tensor = abs(a - b) <= far + relative * abs(b)
     found = Tensor._compute(OPS["where"], b.isfinite(), near, a == b)
     if truth("isclose", "equal_nan", equal_nan):
         found = found | (a.isnan() & b.isnan())

@@ -270,7 +270,7 @@ def einsum_path(subscripts: Any, /, *operands: Any, optimize: bool | str = True)
 
 
 def _check_optimize(op: str, optimize: Any) -> None:
-    if optimize not in (True, False, "greedy", "optimal"):
+    if not isinstance(optimize, (bool, str)) or optimize not in (True, False, "greedy", "optimal"):
         raise ArgumentError(f"{op}: optimize is True, False, 'greedy' or 'optimal', not {optimize!r}")
 
 

@@ -99,7 +99,10 @@ def lexsort(keys: Tensor | Sequence[Tensor], /, *, axis: int = LAST_AXIS, dim: i
     >>> tx.lexsort([tx.asarray([3, 1, 2]), tx.asarray([0, 1, 0])]).tolist()
     [2, 0, 1]
     """
-    given = [asarray(key) for key in keys]
+    try:
+        given = [asarray(key) for key in keys]
+    except TypeError as error:
+        raise ArgumentError(f"lexsort: keys are tensors of one shape, in a list or a tuple: {error}") from None
     if not given:
         raise ArgumentError("lexsort: give at least one key to sort by")
     for key in given:

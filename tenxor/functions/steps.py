@@ -18,7 +18,7 @@ from ..realize import realize
 from ..storage import Storage
 from ..tensor import Tensor
 from .differentiation import enable_grad
-from .trees import check_called, leaves_of, mapped
+from .trees import check_arguments, check_called, leaves_of, mapped
 
 __all__ = ["checkpoint", "custom_derivative"]
 
@@ -42,6 +42,7 @@ def checkpoint(function: Function, *args: Any, **named: Any) -> Any:
     T. Chen et al.: Training deep nets with sublinear memory cost, 2016 (arXiv:1604.06174).
     """
     check_called("checkpoint", function)
+    check_arguments("checkpoint", function, args, named)
     if not tracking.get():
         return function(*args, **named)
     own = mapped(_as_it_is, list(args))  # with what they hold now

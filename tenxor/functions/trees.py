@@ -54,3 +54,17 @@ def check_called(op: str, function: Any) -> None:
     """Raise ArgumentError for what is no function."""
     if not callable(function):
         raise ArgumentError(f"{op}: the function is {function!r} of type {type(function).__name__}, which cannot be called")
+
+
+def check_arguments(op: str, function: Any, args: tuple[Any, ...], named: dict[str, Any]) -> None:
+    """Raise ArgumentError if a function cannot be called with some arguments, as far as it tells what it takes."""
+    from inspect import signature
+
+    try:
+        takes = signature(function)
+    except (TypeError, ValueError):  # it does not
+        return
+    try:
+        takes.bind(*args, **named)
+    except TypeError as error:
+        raise ArgumentError(f"{op}: the function cannot be called with what is given: {error}") from None

@@ -25,7 +25,7 @@ def flags(capsule: Any) -> int:
 def pins(t: tx.Tensor) -> int:
     buffer = t.storage.node.buffer
     assert buffer is not None
-    return buffer.pins
+    return int(bool(buffer.pins))
 
 
 class Exporter:
