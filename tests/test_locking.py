@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -34,9 +35,14 @@ def alarms() -> Iterator[Callable[[float], None]]:
         raise Stop
 
     before = signal.signal(signal.SIGALRM, stop)
-    yield lambda seconds: signal.setitimer(signal.ITIMER_REAL, seconds) and None
-    signal.setitimer(signal.ITIMER_REAL, 0)
-    signal.signal(signal.SIGALRM, before)
+    gc.collect()
+    gc.disable()  # else what pytest's plugins have it call hears the signal, too, and that is told as a mistake
+    try:
+        yield lambda seconds: signal.setitimer(signal.ITIMER_REAL, seconds) and None
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+        gc.enable()
 
 
 def by_with(lock: Any) -> None:

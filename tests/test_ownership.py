@@ -409,13 +409,13 @@ def test_threads_that_read_see_what_was_there() -> None:
 
 
 def test_what_is_read_is_what_was_computed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another thread may write between: its write waits to be computed, then."""
+    """Another thread may write between: its write waits to be computed, then. (What is shared with NumPy is looked up under the lock.)"""
     from tenxor import storage as storages
     from tenxor.realize import realize
     from tenxor.tensor import exchange
 
     with shortcut.aside():
-        for module, read in ((exchange, lambda t: t.tolist()), (exchange, np.array), (storages, lambda t: t.storage.tolist())):
+        for module, read in ((exchange, tx.Tensor.tolist), (exchange, tx.Tensor.to_numpy), (storages, lambda t: t.storage.tolist())):
             t = tx.arange(3) * 2
 
             def another(node: Node, t: tx.Tensor = t) -> None:

@@ -80,6 +80,7 @@ def _stretches(graph: Graph) -> Iterator[list[Past]]:
     stretch: list[Past] = []
     for past in reversed(graph.order):
         if past not in graph.depends:
+            graph.nodes.pop(past, None)
             continue
         if watchers or past.recipe.passing or (past.watch is not None and past.watch.hooks) or has_own_rule(past.recipe):
             if stretch:

@@ -17,7 +17,8 @@ from .larger import LARGER
 
 MEMBERS = 3
 CASES = {**REDUCTIONS, **SCANS, **JOINING, **LARGER}
-BY_VALUES = ("mask of its own", "sorted out by nonzero")  # of which a shape is not known before there are values
+# Of which a shape is not known before there are values, or which are computed at the call.
+BY_VALUES = ("mask of its own", "sorted out by nonzero", "pad, median")
 GRADIENTS = [name for k, name in enumerate(CASES) if k % 4 == 0]
 
 
