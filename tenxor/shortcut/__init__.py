@@ -62,8 +62,10 @@ def _first(node: Node) -> bool:
 
 
 def start() -> None:
-    """Make it now."""
+    """Make it now, if it is not there: what stands in the place of methods must not be taken for Python's own."""
     global state, made
+    if state == "on":
+        return
     short_ways.clear()
     state = _reason() or "on"
     if state != "on":
