@@ -19,7 +19,7 @@ from .past import Kept, Past, past_of, twin
 from .rule import Making, Needs, Pulled, Rule, Tangents, converted
 from .seen import Seen
 
-_CAST, _POSITIVE = OPS["cast"], OPS["positive"]
+_CAST = OPS["cast"]
 Pull = Callable[[list[Seen], Sequence[int]], Sequence[tuple[int, Part]]]
 
 

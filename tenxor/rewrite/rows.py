@@ -33,7 +33,7 @@ class Rows(NamedTuple):
         return _further(node, self.axes)
 
 
-def rows_of(node: Node, products: Node, side: int, shared: Set[Node] = frozenset()) -> Rows | None:
+def rows_of(node: Node, products: Node, side: int, shared: Set[Node]) -> Rows | None:
     """What one side of a product makes of pairs of rows and steps, row by row; None if it does not. What others read, too, and has a row
     but no steps, is there for all rows anyway, and is not made again.
     """

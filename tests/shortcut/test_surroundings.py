@@ -496,21 +496,3 @@ def test_the_interpreter_ends_while_there_is_something_of_it() -> None:
     command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider", str(held)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-
-
-def test_it_is_made_once_though_several_ask_together() -> None:
-    """Who computes many at once asks for each; those who come after the one that has it made find it there."""
-    program = """
-import tenxor as tx
-from tenxor import shortcut
-x = tx.asarray([[1.0, 2.0], [3.0, 4.0]])
-many = [x * float(k) for k in range(3 * shortcut.SOON)]
-tx.realize(*many)
-assert shortcut.state == "on", shortcut.state
-made = shortcut.made
-tx.realize(*[x + float(k) for k in range(3 * shortcut.SOON)])
-assert shortcut.made is made
-assert (x @ x.T).tolist() == [[5.0, 11.0], [11.0, 25.0]] and x.T[0].tolist() == [1.0, 3.0]
-assert x.astype(tx.float32).sum(axis=0).tolist() == [4.0, 6.0]
-"""
-    subprocess.run([sys.executable, "-c", program], check=True, timeout=120, env={**os.environ, "TENXOR_SHORT_WAY": ""})
