@@ -50,12 +50,12 @@ QUICK := $(addprefix tests/,test_architecture.py test_behaviours.py test_creatio
 
 quick: $(TEST)
 	$(PY) -m ruff check .
-	$(PY) -m pytest --numprocesses auto --dist loadgroup --fuzz 250 $(QUICK) $(ARGS)
+	$(PY) -m pytest --numprocesses auto --dist worksteal --fuzz 250 $(QUICK) $(ARGS)
 
 test: $(TEST)
 	$(PY) -m ruff check .
 	$(PY) -m mypy
-	$(PY) -m pytest --numprocesses auto --dist loadgroup $(ARGS)
+	$(PY) -m pytest --numprocesses auto --dist worksteal $(ARGS)
 	TENXOR_SHORT_WAY=0 $(PY) -m pytest --numprocesses auto -m "values and not large" tests/tensor tests/ops tests/test_behaviours.py
 
 test-interpreter: $(TEST)

@@ -4,14 +4,20 @@ Python hears signals in its main thread alone, between two steps of Python's. On
 be cut into slices, a decomposition of NumPy's - would have Ctrl-C wait for its end. So it runs elsewhere, and the main thread waits for it
 in a way that signals break off. What takes long enough for that is for the caller to say: starting a thread takes a tenth of
 a millisecond. In other threads, where nothing is heard anyway, the work is done where it is.
+
+Work that was dropped may still be at it when the process ends, or is forked. Libraries tidy up then, and OpenBLAS, which has threads of
+its own, crashes or waits for ever if one of them is at work. So such a process ends without tidying up, and forks when the work is done.
 """
 
 from __future__ import annotations
 
+import atexit
+import ctypes
+import os
 from _thread import allocate_lock, start_new_thread
 from collections.abc import Callable
 from threading import get_ident, main_thread
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
 AGAIN = 0.05  # seconds after which is looked whether it is over, if whoever waits was disturbed
@@ -27,6 +33,9 @@ def droppable(run: Callable[[], T], stop: Callable[[], object]) -> T:
     called, and nobody learns what came of it. So it holds what it reads, and writes what nobody else can read.
     """
     return _apart(run, stop, soon=False)
+
+
+_dropped = set["_Work[Any]"]()  # what goes on, though nobody waits for it
 
 
 class _Work(Generic[T]):
@@ -49,6 +58,7 @@ class _Work(Generic[T]):
             self.error = error
         self.run = None  # nor what that holds
         self.over = True
+        _dropped.discard(self)
         self.door.release()
 
 
@@ -68,6 +78,9 @@ def _apart(run: Callable[[], T], stop: Callable[[], object], *, soon: bool) -> T
                 try:
                     stop()
                     if not soon:
+                        _dropped.add(work)
+                        if work.over:  # just before, so it is nobody's to take it out again
+                            _dropped.discard(work)
                         break
                     work.door.acquire(timeout=AGAIN)
                 except BaseException as another:
@@ -82,3 +95,27 @@ def _apart(run: Callable[[], T], stop: Callable[[], object], *, soon: bool) -> T
         finally:
             del work  # whose error has this frame
     return work.result
+
+
+def _settled() -> None:
+    """Wait until nothing that was dropped goes on."""
+    while _dropped:
+        for work in list(_dropped):
+            with work.door:
+                _dropped.discard(work)
+
+
+@atexit.register
+def _left() -> None:
+    """Have the process end at once, with its status, when Python has ended: where the system cannot do that, when the work is done."""
+    if _dropped:
+        try:
+            system = ctypes.CDLL(None)
+            system.on_exit(system._exit, None)
+            system.__cxa_atexit(system.fflush, None, None)  # before that: what was written in C
+        except (AttributeError, OSError, TypeError):
+            _settled()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_settled, after_in_child=_dropped.clear)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from math import ceil, isfinite, isinf
+from math import ceil, inf, isfinite, isinf
 from typing import Any
 
 import numpy as np
@@ -15,9 +15,9 @@ from .layout.coords import checked_int
 from .node import EMPTY, POSITION, Node, Scalar
 from .ops import OPS
 from .tensor import Tensor
-from .tensor.arguments import ints, truth
+from .tensor.arguments import ints, one_of, truth
 from .tensor.core import check_count
-from .tensor.exchange import CPU
+from .tensor.exchange import CPU, makers
 from .tensor.nested import number_of
 
 __all__ = [
@@ -75,6 +75,16 @@ def asarray(obj: Any, /, *, dtype: object = None, device: str | None = None, cop
     >>> tx.asarray([[1, 2], [3, 4]]).sum().item()
     10
     """
+    if type(obj) is Tensor and dtype is None and copy is None and device is None:
+        return obj
+    if makers and dtype is None and device is None and (copy is None or copy is True):
+        kind, found = type(obj), None
+        if kind is list:
+            found = makers[0].of_list(Tensor, obj)
+        elif kind is np.ndarray:
+            found = makers[0].of_array(obj)
+        if found is not None:
+            return found  # type: ignore[no-any-return]
     _device("asarray", device)
     wanted = None if dtype is None else dtype_of(dtype)
     if isinstance(obj, Tensor):
@@ -183,6 +193,13 @@ def full(shape: Shape, fill_value: Any, *, dtype: object = None, device: str | N
 
 
 def _filled(op: str, shape: Shape, fill_value: Any, dtype: object, device: str | None) -> Tensor:
+    if not makers or device is not None:
+        return _filled_anew(op, shape, fill_value, dtype, device)
+    maker = makers[0]
+    return maker.made(maker.key_of_fill(shape, fill_value, dtype), lambda: _filled_anew(op, shape, fill_value, dtype, device))
+
+
+def _filled_anew(op: str, shape: Shape, fill_value: Any, dtype: object, device: str | None) -> Tensor:
     _device(op, device)
     sizes = _shape(op, shape)
     value = number_of(fill_value, op)
@@ -259,6 +276,13 @@ def arange(
     >>> tx.arange(3).tolist(), tx.arange(1, 0, -0.5).tolist()
     ([0, 1, 2], [1.0, 0.5])
     """
+    if not makers or device is not None:
+        return _arange(start, stop, step, dtype, device)
+    maker = makers[0]
+    return maker.made(maker.key_of_count(start, stop, step, dtype), lambda: _arange(start, stop, step, dtype, device))
+
+
+def _arange(start: float, stop: float | None, step: float, dtype: object, device: str | None) -> Tensor:
     _device("arange", device)
     if stop is None:
         start, stop = 0, start
@@ -266,8 +290,11 @@ def arange(
     if step == 0:
         raise ArgumentError("arange: a step of 0 never arrives; use a step above or below 0")
     integral = all(isinstance(x, int) for x in (start, stop, step))
-    count = -(-(stop - start) // step) if integral else (stop - start) / step
-    if not isfinite(count):
+    try:
+        count = -(-(stop - start) // step) if integral else (stop - start) / step
+    except OverflowError:  # an integer that no float holds, and a float
+        count = inf
+    if not integral and not isfinite(count):
         raise ArgumentError(f"arange: from {start} to {stop} by {step} is no finite number of steps")
     count = max(ceil(count), 0)
     check_count("arange", (count,))
@@ -383,8 +410,7 @@ def meshgrid(*arrays: Tensor, indexing: str = "xy") -> tuple[Tensor, ...]:
     >>> x, y = tx.meshgrid(tx.arange(3), tx.arange(2)); x.tolist(), y.tolist()
     ([[0, 1, 2], [0, 1, 2]], [[0, 0, 0], [1, 1, 1]])
     """
-    if not isinstance(indexing, str) or indexing not in ("xy", "ij"):
-        raise ArgumentError(f"meshgrid: indexing is 'xy' or 'ij', not {indexing!r}")
+    indexing = one_of("meshgrid", "indexing", indexing, "xy", "ij")
     lines = [asarray(a) for a in arrays]
     for k, a in enumerate(lines):
         if a.ndim > 1:

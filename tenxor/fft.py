@@ -19,6 +19,7 @@ from .dtypes import dtype as dtype_of
 from .errors import ArgumentError, DTypeError, ShapeError
 from .functions.hosted import BACKWARD, hosted
 from .functions.joining import concat, roll
+from .functions.kinds import check
 from .layout.coords import checked_int
 from .linalg.arguments import computed
 from .ops import OPS
@@ -259,10 +260,7 @@ def _frequencies(op: str, k: Tensor, count: int, d: float, dtype: object, device
     found = DEFAULT_FLOAT if dtype is None else dtype_of(dtype)
     if not found.is_float:
         raise DTypeError(f"{op}: frequencies are real floats, not {found}")
-    try:
-        d = d * 1.0
-    except (TypeError, ValueError, OverflowError):
-        raise ArgumentError(f"{op}: d is the time between samples, a number, not {d!r}") from None
+    check(op, "d, the time between samples,", d, "float")
     if not d:
         raise ArgumentError(f"{op}: samples that are {d} apart have no frequencies")
     return asarray((k.astype(DEFAULT_FLOAT) / (count * float(d))).astype(found), device=device)

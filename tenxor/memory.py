@@ -32,11 +32,10 @@ class Buffer:
     `frozen` says that it must never be written: it is somebody's read-only memory.
     """
 
-    __slots__ = ("__weakref__", "_typed", "_typed_as", "address", "array", "frozen", "last", "nbytes", "owner", "pins")
+    __slots__ = ("__weakref__", "_typed", "_typed_as", "address", "array", "frozen", "nbytes", "owner", "pins")
 
     array: Array
     address: int
-    last: object
     pins: object
 
     def __init__(self, nbytes: int) -> None:

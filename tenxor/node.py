@@ -216,8 +216,7 @@ class Node:
     For a reduction, `shape` is that of the result and the layout of the source has the reduced axes last; for a gather,
     those that are indexed. `offsets` say where the layouts begin that sources are read through, and after them where the
     target does, if there is one. What is `stored` gets memory of its own when it is computed, and is never inlined.
-    What has a `past` tells how it was made even then. What is `retained`, so many times, keeps its recipe when it has been
-    computed.
+    What has a `past` tells how it was made even when it has been computed, and its recipe was let go of.
 
     Of the pending graph below, `count` bounds how many nodes it has (exact for a tree, and where nothing else was made since
     its `first` node was), and `heavy` is the largest memory it reads, in bytes.
@@ -233,7 +232,6 @@ class Node:
         "offsets",
         "past",
         "recipe",
-        "retained",
         "sources",
         "stored",
     )
@@ -256,7 +254,6 @@ class Node:
         self.offsets = offsets
         self.buffer = buffer
         self.stored = False
-        self.retained = 0
         self._layouts = None
         number = first = _number()
         count, heavy = 1, 0
@@ -346,22 +343,8 @@ class Node:
         return found
 
     def settle(self, buffer: Buffer) -> None:
-        """Swap the recipe for the data it gave, unless somebody still needs it."""
+        """Swap the recipe for the data it gave."""
         self.buffer = buffer
-        if not self.retained:
-            self._forget()
-
-    def retain(self) -> None:
-        """Keep the recipe, and so all that it reads, until `release`, also when it has been computed."""
-        self.retained += 1
-
-    def release(self) -> None:
-        """Undo one `retain`."""
-        self.retained -= 1
-        if not self.retained and self.buffer is not None:
-            self._forget()
-
-    def _forget(self) -> None:
         self.recipe = self.recipe.done
         self.sources = self.offsets = ()
         self._layouts = None

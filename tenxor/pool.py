@@ -3,14 +3,20 @@
 A fresh large allocation costs more in page faults than most kernels cost in work, so blocks that are given back are kept by
 size and handed out again, and large ones lie in huge pages where the system has them. What is kept is bounded by recent
 need: blocks in use and kept are together little more than what was in use at once, a short while ago. That is forgotten by
-halves, and the blocks that were given back longest ago go first.
+halves, and the blocks that were given back longest ago go first. A thread that sleeps sees to it that this is so in a process
+that does nothing, too; there is one only while there is more than is always kept. No Python runs where memory is let go of: what a signal
+raised there, Ctrl-C, would be lost.
 """
 
 from __future__ import annotations
 
+import os
 import sys
+from _queue import Empty, SimpleQueue
+from _thread import start_new_thread
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from itertools import count
 from threading import get_ident
 from time import monotonic
@@ -62,14 +68,17 @@ class Pool:
 
     `small` are the counts of what machine code lends itself (`shortcut/blocks.py`): in use, the most that was since somebody looked,
     pooled, what both may be before it has to ask here, and how many loans are left until then; `release_small` gives back what is
-    pooled there.
+    pooled there. `watched` says that a thread forgets while nobody computes. It is woken by the `bell`, at which those large blocks
+    come back that are `awaited`, by weak references of their own.
     """
 
     __slots__ = (
         "_latest",
         "_number",
         "_sums",
+        "awaited",
         "back",
+        "bell",
         "colour",
         "due",
         "foreign",
@@ -84,6 +93,7 @@ class Pool:
         "recent",
         "release_small",
         "small",
+        "watched",
     )
 
     much: int
@@ -98,6 +108,9 @@ class Pool:
         self.small: Counts = [0] * 5
         self.release_small: Callable[[], object] = int
         self.most = self.colour = self.recent = self.high = self.foreign = 0
+        self.watched = False
+        self.bell: SimpleQueue[ref[Any]] = SimpleQueue()
+        self.awaited = set[ref[Any]]()
         self.kept, self.limit, self.due = SPARE, UNLIMITED, monotonic() + FORGOTTEN
         self.relieved()
 
@@ -148,14 +161,15 @@ class Pool:
             made = self.new(capacity) if in_use <= limit else None
             if made is None and in_use <= limit:
                 pooled -= self._released(pooled)
+                self.release_small()
                 made = self.new(capacity)
             if made is None:
                 self._sums = mine, in_use - capacity, pooled
                 return False
             block = made
         borrower.array, borrower.address, _ = block
-        if capacity >= HUGE_PAGE:
-            borrower.last = _Last(self)
+        if capacity >= SPARE:
+            self.awaited.add(ref(borrower, self.bell.put))
         self.loans[ref(borrower, self.back.append)] = block
         if in_use > self.high:
             self._risen(in_use)
@@ -163,6 +177,8 @@ class Pool:
             self.most = in_use + small[IN_USE]
         if in_use > self.much:
             self.pressed = True
+        if in_use + pooled > SPARE and not self.watched:
+            self._watch()
         self._sums = mine, in_use, pooled
         return True
 
@@ -180,6 +196,13 @@ class Pool:
         self._sums = mine, in_use, pooled - self._released(nbytes)
         if nbytes > pooled:
             self.release_small()
+
+    def forget(self) -> bool:
+        """Give back what was needed longer ago; whether there may be more of that later."""
+        mine, in_use, pooled = self._begun()
+        pooled -= self._forgotten(in_use, pooled)
+        self._sums = mine, in_use, pooled
+        return in_use + pooled > SPARE
 
     # Parts of these, which work on counts of their own until all is done
 
@@ -219,6 +242,21 @@ class Pool:
             pooled += capacity
         return mine, in_use, pooled
 
+    def _watch(self) -> None:
+        """Forget every now and then, though nobody computes, until there is nothing to forget; and when much comes back."""
+
+        def watch() -> None:
+            while self.watched:
+                with suppress(Empty):
+                    self.awaited.discard(self.bell.get(timeout=FORGOTTEN))
+                self.watched = self.forget()
+
+        self.watched = True
+        try:
+            start_new_thread(watch, ())  # `Thread.start` waits for a lock, which whoever lets go of a block may have
+        except RuntimeError:  # there are no more threads, or the interpreter ends: then memory waits for the next who computes
+            self.watched = False
+
     def _risen(self, in_use: int) -> None:
         """More is in use than was a moment ago."""
         self.high = in_use
@@ -250,7 +288,7 @@ class Pool:
     def _forgotten(self, in_use: int, pooled: int) -> int:
         """The bytes that go back to the system, as what was needed longer ago counts less."""
         now = monotonic()
-        times = int((now - self.due) / FORGOTTEN) + 1
+        times = int((now - self.due) // FORGOTTEN) + 1
         if times <= 0:
             return 0
         self.due = now + FORGOTTEN
@@ -278,7 +316,7 @@ class Pool:
     def relieved(self) -> None:
         """Nothing more can be done than what is done now."""
         self.pressed, self.foreign = False, 0
-        in_use, pooled = self._sums[1:]
+        in_use, pooled = self.settle()
         self.much = in_use + in_use // 8 + GROWTH
         self._beside_small(in_use + pooled)
 
@@ -299,7 +337,7 @@ class Pool:
     def share(self, nbytes: int) -> None:
         """So many bytes of others are kept alive."""
         self.foreign += nbytes
-        self.pressed = self.pressed or self._sums[1] + self.foreign > self.much
+        self.pressed = self.pressed or self.settle()[0] + self.foreign > self.much
 
     def new(self, nbytes: int) -> Block | None:
         """Fresh memory from the system; None if there is not so much (ValueError: more than any address can say)."""
@@ -335,19 +373,7 @@ def _address(array: Array) -> int:
     return found
 
 
-_TURNS = {method.__code__ for method in (Pool.lend, Pool.settle, Pool.release)}
-
-
-class _Last:
-    """What a large block's borrower lets go of last, right after it is noted that it died: it need not wait to be looked at."""
-
-    __slots__ = ("pool",)
-
-    def __init__(self, pool: Pool) -> None:
-        self.pool = pool
-
-    def __del__(self) -> None:
-        self.pool.settle()
+_TURNS = {method.__code__ for method in (Pool.lend, Pool.settle, Pool.release, Pool.forget)}
 
 
 def capacity_of(nbytes: int) -> int:
@@ -359,3 +385,11 @@ def capacity_of(nbytes: int) -> int:
 
 
 pool = Pool()
+
+
+def _unwatched() -> None:
+    pool.watched, pool.bell, pool.awaited = False, SimpleQueue(), set()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_unwatched)  # threads stay with the parent

@@ -15,10 +15,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from math import inf, isfinite, pi, prod
 from numbers import Real
 from operator import index as as_int
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -26,8 +27,10 @@ from .creation import asarray, positions
 from .dtypes import DEFAULT_FLOAT, DEFAULT_INT, DType, float64, uint64
 from .dtypes import dtype as dtype_of
 from .errors import ArgumentError, DTypeError, OutOfBounds, ShapeError
+from .functions.kinds import kind
 from .locking import reentrant
 from .ops import OPS
+from .realize import forgetting
 from .tensor import Tensor
 from .tensor.arguments import ints, one_spelling, truth
 
@@ -46,11 +49,15 @@ __all__ = [
     "uniform",
 ]
 
+FEW = 1 << 8  # elements whose numbers are kept in memory: 64 shapes of them at the most
+
 Shape = int | Sequence[int]
+Source: TypeAlias = "Generator | None"
 
 _counting = reentrant()  # so that threads that share a generator never get the same draw
 
 
+@kind("a tx.random.Generator")
 class Generator:
     """A source of random tensors: draws that never overlap, the same for the same seed (0 to 2**64 - 1; None for any).
 
@@ -151,12 +158,12 @@ class Generator:
         loc, scale = _number("normal", "mean", mean), _number("normal", "std", std)
         if scale < 0:
             raise ArgumentError(f"normal: std {std} is negative")
-        draw = self._next_draw()
-        first, second = self._bits("random_bits", sizes, draw), self._bits("random_bits_high", sizes, draw)
+        draw, places = self._next_draw(), _places(sizes)
+        first, second = (self._bits_at(op, places, draw) for op in ("random_bits", "random_bits_high"))
         radius = (((first >> 11).astype(float64) + 1.0) * 2.0**-53).log()  # of numbers in (0, 1]
         angle = (second >> 11).astype(float64) * (2.0**-53 * 2.0 * pi)
-        found: Tensor = ((radius * -2.0).sqrt() * angle.cos() * scale + loc).astype(d, copy=False)
-        return found
+        found: Tensor = (radius * -2.0).sqrt() * angle.cos() * scale + loc
+        return found if d is float64 else found.astype(d)
 
     def integers(
         self,
@@ -250,8 +257,12 @@ class Generator:
         return draw
 
     def _bits(self, op: str, shape: tuple[int, ...], draw: int) -> Any:
-        """64 random bits for each element. Draw and key are arguments of the kernel, not part of it."""
-        return Tensor._compute(OPS[op], positions(shape).astype(uint64), draw, self._key)
+        """64 random bits for each element."""
+        return self._bits_at(op, _places(shape), draw)
+
+    def _bits_at(self, op: str, places: Tensor, draw: int) -> Any:
+        """The same for those at some places. Draw and key are arguments of the kernel, not part of it."""
+        return places._with(OPS[op], draw, self._key)
 
     def _unit(self, shape: tuple[int, ...], dtype: DType) -> Any:
         """As many random bits as the dtype has digits, as a fraction."""
@@ -274,6 +285,19 @@ def _shape(op: str, shape: Shape, size: Shape | None = None) -> tuple[int, ...]:
     return sizes
 
 
+def _places(shape: tuple[int, ...]) -> Tensor:
+    """The number of each element: for a few in memory, which to plan would take longer than to draw."""
+    return _few_places(shape) if prod(shape) <= FEW else positions(shape).astype(uint64)
+
+
+@lru_cache(maxsize=64)
+def _few_places(shape: tuple[int, ...]) -> Tensor:
+    return asarray(np.arange(prod(shape), dtype=np.uint64).reshape(shape)).copy()
+
+
+forgetting.append(_few_places.cache_clear)
+
+
 def _float(op: str, dtype: object) -> DType:
     d = dtype_of(DEFAULT_FLOAT if dtype is None else dtype)
     if d.kind != "float" or d.bits < 32:
@@ -282,6 +306,8 @@ def _float(op: str, dtype: object) -> DType:
 
 
 def _number(op: str, name: str, value: Any) -> float:
+    if type(value) is float and isfinite(value):
+        return value
     try:
         found = float(value) if isinstance(value, Real) else inf
     except OverflowError:

@@ -20,11 +20,11 @@ class Made:
     It holds a node of this recipe, whose sources are the operands; a Python integer among them lies between `low` and `high`. Or it is
     made in `steps`, each of which is a recipe, its sources, and its offsets. A source is a `Scalar`, the number of an operand, or that of
     a step before, as -1 - k; the offset of an operand is one to be added to its own.
-    Without either it is a view of the operand, from `shift` elements further on. Of a write, `frame` says how it is done, by a kernel that
-    `plan` has in memory.
+    Without either it is a view of the operand, from `shift` elements further on. Or it is a tuple of such `parts`. Of a write, `frame`
+    says how it is done, by a kernel that `plan` has in memory; of what is copied, where that lies and goes.
     """
 
-    __slots__ = ("frame", "high", "low", "plan", "recipe", "shift", "spec", "steps")
+    __slots__ = ("frame", "high", "low", "parts", "plan", "recipe", "shift", "spec", "steps")
 
     def __init__(
         self,
@@ -36,9 +36,10 @@ class Made:
         shift: int = 0,
         frame: bytes = b"",
         plan: object = None,
+        parts: tuple[Made, ...] = (),
     ) -> None:
         self.spec, self.recipe, self.low, self.high = spec, recipe, low, high
-        self.steps, self.shift, self.frame, self.plan = steps, shift, frame, plan
+        self.steps, self.shift, self.frame, self.plan, self.parts = steps, shift, frame, plan, parts
 
 
 Table = dict[object, dict[object, Made | None]]  # None for what cannot be made again

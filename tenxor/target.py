@@ -118,7 +118,7 @@ class Loops(NamedTuple):
     rows: int = 1 << 19  # bytes of all rows that a kernel keeps there
     side: int = 64  # elements along a tile through which memory is read across: its lines are used up while they are near
     tiles: int = 2  # in one kernel: they lie on the stack
-    square: int = 8  # elements along what is turned in registers: 16 are a fifth faster, and take LLVM more than twice as long
+    square: int = 8  # elements along what is transposed in registers: 16 are a fifth faster, and take LLVM more than twice as long
     masked: int = 4  # bytes of the least elements that are worth storing under a mask: processors have masks for these
     beside: int = 4  # neighbours that a scatter writes from which they are worth lanes
 

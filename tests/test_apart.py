@@ -16,6 +16,8 @@ import tenxor as tx
 from tenxor import apart
 from tenxor.apart import droppable, stoppable
 
+from .processes import python
+
 
 def nothing() -> None:
     """Is to be stopped where nothing needs to be."""
@@ -119,8 +121,9 @@ class TestInterrupts:
         wanted, before = x.to_numpy(), tx.memory().in_use
         for after in (0.02, 0.1, 0.2):
             interrupt(after)
+            end = time.monotonic() + 60
             with pytest.raises(KeyboardInterrupt):
-                while True:
+                while time.monotonic() < end:
                     tx.argsort(x)
             others = [tx.full(1 << 22, float(k)).realize() for k in range(3)]
             x += 1.0  # elsewhere, as who is at work reads it
@@ -135,3 +138,42 @@ class TestInterrupts:
             time.sleep(0.1)
         assert tx.memory().in_use <= before
         np.testing.assert_allclose(x.to_numpy(), wanted)
+
+
+DROPPED = """
+import os, signal, sys
+import tenxor as tx
+signal.signal(signal.SIGALRM, signal.default_int_handler)
+x = tx.random.normal(shape=(1200, 1200)).realize()
+tx.linalg.svd(x[:50, :50])
+signal.setitimer(signal.ITIMER_REAL, AFTER)
+try:
+    while True:
+        tx.linalg.svd(x)
+except KeyboardInterrupt:
+    THEN
+"""
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="this system has no timers")
+class TestWhileWorkGoesOn:
+    """LAPACK's, with OpenBLAS's own threads: these are no threads that anybody may end, or wait for."""
+
+    def test_a_process_ends_with_its_status(self) -> None:
+        for k in range(12):
+            program = DROPPED.replace("AFTER", str(0.02 + 0.013 * k)).replace("THEN", "print('said'); sys.exit(3)")
+            done = python("-c", program, well=False, within=60)
+            assert (done.returncode, done.stdout, done.stderr) == (3, "said\n", "")
+
+    @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+    @pytest.mark.filterwarnings("ignore:.*fork")
+    def test_a_process_forks(self) -> None:
+        then = """
+    child = os.fork()
+    assert tx.linalg.svd(x[:100, :100])[1][0].item() > 10
+    if not child:
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+"""
+        for k in range(4):
+            python("-c", DROPPED.replace("AFTER", str(0.02 + 0.04 * k)).replace("THEN", then.strip()), within=60)

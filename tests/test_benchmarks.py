@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
-import sys
 import time
 from functools import partial
 from pathlib import Path
@@ -21,6 +19,8 @@ from benchmarks.limits import IN_CACHE, limit_seconds
 from benchmarks.peers import NumPy, Tenxor
 from benchmarks.timing import TURN, Pace, side_by_side
 from benchmarks.workloads import TINY, Workload, workloads
+
+from .processes import python
 
 ROOT = Path(__file__).resolve().parents[1]
 WORKLOADS = {w.name: w for w in workloads(TINY)}
@@ -48,7 +48,7 @@ import numpy
 assert os.environ["OPENBLAS_NUM_THREADS"] == "1" and not {"OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE"} & set(os.environ)
 """
     environment = {**os.environ, "OPENBLAS_CORETYPE": "Prescott", "OPENBLAS_L2_SIZE": "262144"}
-    subprocess.run([sys.executable, "-c", program], check=True, env=environment, cwd=ROOT, timeout=60)
+    python("-c", program, env=environment, cwd=ROOT)
 
 
 def test_tenxor_takes_part_in_all() -> None:

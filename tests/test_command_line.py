@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -12,6 +10,8 @@ import pytest
 from tenxor import backend
 from tenxor.__main__ import main, size
 from tenxor.backend.llvm import cache
+
+from .processes import python
 
 KEYS = ("a" * 64, "b" * 64, "c" * 64)
 
@@ -203,10 +203,10 @@ def test_sizes_are_readable(nbytes: int, text: str) -> None:
 
 
 def test_a_process_does_it(folder: Path) -> None:
-    command = [sys.executable, "-W", "error", "-m", "tenxor", "cache"]
+    command = ("-W", "error", "-m", "tenxor", "cache")
     environment = {**os.environ, "TENXOR_BACKEND": "llvm"}
     for more, last in (((), "Used."), (("check",), "3 of 3 files are kernels, and sound.")):
-        done = subprocess.run([*command, *more], env=environment, capture_output=True, text=True, check=True)
+        done = python(*command, *more, env=environment)
         assert (done.stdout.splitlines()[-1], done.stderr) == (last, "")
-    wrong = subprocess.run([*command, "burn"], env=environment, capture_output=True, text=True, check=False)
+    wrong = python(*command, "burn", env=environment, well=False)
     assert wrong.returncode == 2 and "choose from" in wrong.stderr

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -13,6 +11,8 @@ import pytest
 import tenxor as tx
 from tenxor.backend.llvm.compiler import compiler
 from tenxor.plans.plan import planned
+
+from .processes import python
 
 PROGRAM = """
 import tenxor as tx
@@ -32,10 +32,7 @@ def run(level: str | None, **environment: str) -> tuple[str, str]:
     environment.pop("TENXOR_DEBUG", None)
     if level is not None:
         environment["TENXOR_DEBUG"] = level
-    found = subprocess.run(
-        [sys.executable, "-c", PROGRAM], env=environment, capture_output=True, text=True, timeout=100
-    )
-    assert found.returncode == 0, found.stderr
+    found = python("-c", PROGRAM, env=environment)
     return found.stdout, found.stderr
 
 
@@ -154,5 +151,4 @@ def test_llvm_ir_and_assembly_can_be_seen() -> None:
 
 def test_counts_start_nothing() -> None:
     program = "import tenxor as tx; print(tx.compile_counts()); from tenxor.backend.llvm import compiler as c; print(c._compiler)"
-    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert found.stdout == "(0, 0)\nNone\n"
+    assert python("-c", program).stdout == "(0, 0)\nNone\n"

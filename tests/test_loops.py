@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import subprocess
 import sys
 import tracemalloc
 from collections.abc import Callable
@@ -15,6 +14,8 @@ import tenxor as tx
 from tenxor.pending import MAX_PENDING
 from tenxor.plans import general
 from tenxor.realize import _plans
+
+from .processes import python
 
 STEPS = {
     "x = x + 1": lambda x: x + 1,
@@ -67,8 +68,7 @@ assert peak() - start < 3_000, (start, peak())  # kilobytes
 assert sum(tx.compile_counts()) - compiled <= 1 and compiled < 5, tx.compile_counts()
 assert x.tolist() == [100_000.0] * 10
 """
-        found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=100)
-        assert found.returncode == 0, found.stderr
+        python("-c", program)
 
     def test_deep_graphs_leave_the_caller_half_of_the_stack(self) -> None:
         def at_depth(depth: int, work: Callable[[], float]) -> float:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import os
-import subprocess
 import sys
 import typing
 from importlib import import_module
@@ -17,6 +16,8 @@ import tenxor as tx
 from tenxor.errors import UnknownAttribute
 from tenxor.records import NamedTuple
 
+from .processes import python
+
 ROOT = Path(__file__).resolve().parents[1]
 PRINT = "\nimport sys; print(*sys.modules)"
 
@@ -25,11 +26,9 @@ def loaded(program: str, **environment: str) -> set[str]:
     """The modules that are loaded after a program, run in a process of its own, beyond those that NumPy loads."""
 
     def modules(text: str) -> set[str]:
-        command = [sys.executable, "-S", "-c", text + PRINT]
         path = os.pathsep.join([str(ROOT), *sys.path])
         environ = {**os.environ, "PYTHONPATH": path, **environment}
-        done = subprocess.run(command, capture_output=True, text=True, check=True, env=environ)
-        return set(done.stdout.split())
+        return set(python("-S", "-c", text + PRINT, env=environ).stdout.split())
 
     return modules(program) - modules("import numpy")
 
@@ -160,4 +159,4 @@ assert shortcut.made is made
 assert (x @ x.T).tolist() == [[5.0, 11.0], [11.0, 25.0]] and x.T[0].tolist() == [1.0, 3.0]
 assert x.astype(tx.float32).sum(axis=0).tolist() == [4.0, 6.0]
 """
-    subprocess.run([sys.executable, "-c", program], check=True, timeout=120, env={**os.environ, "TENXOR_SHORT_WAY": ""})
+    python("-c", program, env={**os.environ, "TENXOR_SHORT_WAY": ""})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +16,8 @@ from tenxor.plans.pattern import pattern_of
 from tenxor.plans.plan import planned
 from tenxor.target import Blocks, Caches, Loops, Processor, Sharing, Streams, Target, caches_of_host
 from tests.machines import current, tuned, use
+
+from .processes import python
 
 KiB, MiB = 1 << 10, 1 << 20
 TUNED_ON = (  # the machines that the numbers were found on
@@ -98,12 +99,7 @@ class TestValues:
 
     def test_that_order_of_features_is_that_of_no_process(self) -> None:
         program = "from tenxor.target import Target; print(Target(32, frozenset(('avx2', 'f16c', 'avx512f'))).identity)"
-        found = {
-            subprocess.run(
-                [sys.executable, "-c", program], env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True, check=True
-            ).stdout
-            for seed in "012"
-        }
+        found = {python("-c", program, env={**os.environ, "PYTHONHASHSEED": seed}).stdout for seed in "012"}
         assert len(found) == 1
 
     def test_tiles_fill_the_registers_and_no_more(self) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 from time import perf_counter
@@ -14,6 +13,8 @@ import pytest
 import tenxor as tx
 from tenxor import tour
 from tenxor.plans.plan import planned
+
+from .processes import python
 
 ROOT = Path(__file__).resolve().parents[1]
 LONGEST = 60.0  # seconds
@@ -25,11 +26,8 @@ def printed(tmp_path_factory: pytest.TempPathFactory) -> str:
     folder = tmp_path_factory.mktemp("tour")
     environment = os.environ | {"TMPDIR": str(folder), "TENXOR_CACHE_DIR": str(folder / "cache")}
     start = perf_counter()
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-m", "tenxor"],
-        capture_output=True, text=True, cwd=ROOT, env=environment, check=False,
-    )  # fmt: skip
-    assert (done.returncode, done.stderr) == (0, "")
+    done = python("-W", "error", "-m", "tenxor", cwd=ROOT, env=environment)
+    assert not done.stderr
     assert perf_counter() - start < LONGEST
     return done.stdout
 

@@ -54,7 +54,7 @@ def by_adding_tenxor(points: Any, centres: Any, steps: int) -> Any:
     for _ in range(steps):
         label = ((points[:, None] - centres) ** 2).sum(-1).argmin(1)
         sums = tx.zeros_like(centres).index_add_(0, label, points)
-        centres = sums / tx.zeros(k).index_add_(0, label, 1.0)[:, None]
+        centres = sums / tx.bincount(label, minlength=k)[:, None]
     return centres
 
 

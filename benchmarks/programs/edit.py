@@ -35,17 +35,8 @@ def rows_tenxor(a: Any, b: Any) -> Any:
     for letter in a:
         best = above + 1
         best[1:] = tx.minimum(best[1:], above[:-1] + (b != letter))
-        above = running_minimum(best - place) + place
+        above = tx.cummin(best - place).values + place
     return above
-
-
-def running_minimum(x: Any) -> Any:
-    """By doubling, in place: Tenxor has no cumulative minimum yet."""
-    reach = 1
-    while reach < len(x):
-        x[reach:] = tx.minimum(x[reach:], x[:-reach])
-        reach *= 2
-    return x
 
 
 def elements(a: Any, b: Any, d: Any) -> Any:

@@ -26,7 +26,7 @@ def equalised_torch(picture: Any) -> Any:
 
 
 def equalised_tenxor(picture: Any) -> Any:
-    histogram = tx.zeros(256, dtype=tx.int64).index_add_(0, picture.ravel(), 1)  # there is no bincount
+    histogram = tx.bincount(picture.ravel(), minlength=256)
     below = histogram.cumsum()
     lowest = below[below > 0].min()
     table = tx.round(255 * (below - lowest) / (picture.size - lowest)).astype(tx.uint8)

@@ -43,7 +43,7 @@ def power_tenxor(x: Any, start: Any, steps: int) -> Any:
             v = x.T @ (x @ v)
             for other in found:
                 v = v - (v @ other) * other
-            v = v / tx.sqrt(v @ v)
+            v = v / tx.linalg.norm(v)
         found.append(v)
     return ((x @ tx.stack(found).T) ** 2).mean(0)
 
@@ -68,17 +68,8 @@ def subspace_tenxor(x: Any, start: Any, steps: int) -> Any:
     x = x - x.mean(0)
     q = start.T
     for _ in range(steps):
-        q = orthonormal(x.T @ (x @ q))
+        q, _ = tx.linalg.qr(x.T @ (x @ q))
     return ((x @ q) ** 2).mean(0)
-
-
-def orthonormal(a: Any) -> Any:
-    """By Gram and Schmidt, column by column, in place: Tenxor has no QR decomposition yet."""
-    for k in range(a.shape[1]):
-        v = a[:, k]
-        v /= tx.sqrt(v @ v)
-        a[:, k + 1 :] -= v[:, None] * (v @ a[:, k + 1 :])
-    return a
 
 
 def samples(rng: np.random.Generator, n: int, d: int, k: int, steps: int) -> tuple[Array, Array, int]:

@@ -331,7 +331,7 @@ class _Run:
         if isinstance(e, Factor):
             return lambda known: self.factors[e.side][e.index]
         if isinstance(e, TileElement):
-            return lambda known: self.staged(e)
+            return lambda known: self.tile_element(e)
         if isinstance(e, (Const, ScalarParameter)):
             constant = cast(e.value, e.dtype) if isinstance(e, Const) else self.scalars[e.index]
             return lambda known: constant
@@ -347,7 +347,7 @@ class _Run:
         raw = self.operands[e.operand][self.element(e.operand, e.address, indices)]
         return from_memory(raw if e.part is None else (raw.real, raw.imag)[e.part], e.dtype)
 
-    def staged(self, e: TileElement) -> Value:
+    def tile_element(self, e: TileElement) -> Value:
         found = self.tiles[e.tile][self.at[e.along], self.at[e.last]]
         if isinstance(found, complex):
             return cast(found.imag if e.part else found.real, e.dtype)

@@ -10,6 +10,8 @@ from typing import Any
 from .. import random
 from ..creation import asarray
 from ..errors import ArgumentError, ShapeError
+from ..functions.kinds import Count, Some, checked, told
+from ..random import Source
 
 __all__ = ["Batches", "Dataset"]
 
@@ -23,6 +25,7 @@ class Dataset:
     ([[4, 5], [0, 1]], [9, 7])
     """
 
+    @checked
     def __init__(self, *tensors: Any, transform: Callable[..., Any] | None = None) -> None:
         if not tensors:
             raise ArgumentError("Dataset: give at least one tensor")
@@ -53,17 +56,18 @@ class Batches:
     ([[0, 1], [2, 3], [4]], 3)
     """
 
+    @checked
     def __init__(
         self,
         dataset: Any,
-        size: int = 32,
+        size: Some = 32,
         shuffle: bool = False,
         drop_last: bool = False,
-        workers: int = 0,
-        generator: random.Generator | None = None,
+        workers: Count = 0,
+        generator: Source = None,
     ) -> None:
-        if size < 1 or workers < 0:
-            raise ArgumentError(f"Batches: size is {size}, workers is {workers}; a batch has 1 row or more, and workers are 0 or more")
+        if not hasattr(dataset, "__len__") or not hasattr(dataset, "__getitem__") or getattr(dataset, "shape", None) == ():
+            raise ArgumentError(f"Batches: dataset is {told(dataset)}; it is to have a length and take indices, as tx.data.Dataset")
         self.dataset, self.size, self.shuffle, self.drop_last, self.workers = dataset, size, shuffle, drop_last, workers
         self.generator = random.Generator() if generator is None else generator
 

@@ -15,6 +15,7 @@ from ..dtypes import float32, int64
 from ..errors import ArgumentError
 from ..functions import elementwise
 from ..functions.joining import concat, stack
+from ..functions.kinds import checked
 from ..tensor import Tensor
 
 __all__ = ["TOYS", "Graph", "digits", "karate_club", "toy"]
@@ -36,6 +37,7 @@ _LABELS: dict[str, Callable[[Any, Any], Any]] = {
 TOYS = (*_LABELS, "spiral")
 
 
+@checked
 def toy(name: str, count: int = 50, seed: int | None = None) -> tuple[Tensor, Tensor]:
     """Points in the unit square, (count, 2) float32, and the class of each, 0 or 1, (count,) int64: two classes that are parted
     by a line ("simple", "diag"), by two ("split"), by a cross ("xor"), by a circle ("circle"), or that wind about each other

@@ -18,6 +18,7 @@ from ..creation import asarray
 from ..dtypes import bfloat16
 from ..dtypes import dtype as dtype_of
 from ..errors import DTypeError, FileError
+from ..functions.kinds import checked
 from ..tensor import Tensor
 from .whole import Place, replaced
 
@@ -27,6 +28,7 @@ ALIGNMENT = 64  # bytes, at which elements begin in files of ours, so that they 
 _MOST_DEFLATED = 1032  # times as large as before becomes what has been deflated, at the most
 
 
+@checked
 def save_npy(path: Place, x: Any) -> None:
     """Write one tensor to an npy file. DTypeError for bfloat16, which NumPy has not; OSError.
 
@@ -41,6 +43,7 @@ def save_npy(path: Place, x: Any) -> None:
         np.lib.format.write_array(file, array, allow_pickle=False)
 
 
+@checked
 def load_npy(path: Place, *, mapped: bool = False) -> Tensor:
     """The tensor in an npy file. `mapped`: its elements stay in the file until they are read, and are never written there.
 
@@ -51,6 +54,7 @@ def load_npy(path: Place, *, mapped: bool = False) -> Tensor:
     return found
 
 
+@checked
 def save_npz(path: Place, /, **tensors: Any) -> None:
     """Write tensors to an npz file, by name, uncompressed and aligned, so that `load_npz(mapped=True)` reads them where they lie.
 
@@ -73,6 +77,7 @@ def save_npz(path: Place, /, **tensors: Any) -> None:
                 np.lib.format.write_array(member, array, allow_pickle=False)
 
 
+@checked
 def load_npz(path: Place, *, mapped: bool = False) -> dict[str, Tensor]:
     """The tensors in an npz file, by name. `mapped`: those that are not compressed stay in the file until they are read.
 

@@ -18,6 +18,7 @@ import numpy as np
 from ..creation import asarray
 from ..dtypes import bfloat16
 from ..errors import DTypeError, FileError
+from ..functions.kinds import checked
 from ..records import NamedTuple
 from ..tensor import Tensor
 from .whole import Place
@@ -146,6 +147,7 @@ class Gguf(Mapping[str, Tensor]):
     next to one another, so the last axis is the file's first.
     """
 
+    @checked
     def __init__(self, path: Place) -> None:
         self._what = f"load_gguf: {os.fspath(path)!r}"
         self._content: Array = np.memmap(path, np.uint8, "r") if Path(path).stat().st_size else np.zeros(0, np.uint8)
@@ -200,6 +202,7 @@ class Gguf(Mapping[str, Tensor]):
         return len(self._entries)
 
 
+@checked
 def load_gguf(path: Place) -> Gguf:
     """The tensors in a GGUF file: a mapping by their names, with the file's `metadata`. It stays open as long as one of them is there.
 

@@ -14,12 +14,14 @@ from ..creation import asarray
 from ..dtypes import DEFAULT_FLOAT
 from ..dtypes import dtype as dtype_of
 from ..errors import ArgumentError, DTypeError, FileError, ShapeError
+from ..functions.kinds import checked
 from ..tensor import Tensor
 from .whole import Place, replaced
 
 __all__ = ["load_csv", "save_csv"]
 
 
+@checked
 def load_csv(path: Place, *, delimiter: str = ",", dtype: object = None, skip: int = 0, columns: Sequence[int] | None = None) -> Tensor:
     """The numbers in a text file, a row for each line: a 2-D tensor, float64 unless a dtype is given.
 
@@ -49,6 +51,7 @@ def load_csv(path: Place, *, delimiter: str = ",", dtype: object = None, skip: i
     return asarray(found).astype(d, copy=False)
 
 
+@checked
 def save_csv(path: Place, x: Any, *, delimiter: str = ",", header: str = "") -> None:
     """Write a tensor of one or two axes to a text file, a row on each line, with as many digits as it takes to read the same numbers again.
 

@@ -11,6 +11,7 @@ from typing import Any
 from ..creation import asarray
 from ..dtypes import bfloat16, uint16
 from ..errors import ArgumentError, DTypeError, FileError
+from ..functions.kinds import check, checked
 from ..tensor import Tensor
 from .whole import Place, replaced
 
@@ -25,6 +26,7 @@ def _library() -> Any:
     return safetensors
 
 
+@checked
 def save(path: Place, tensors: Mapping[str, Any], metadata: Mapping[str, str] | None = None) -> None:
     """Write tensors to a safetensors file, by name, and texts that belong to them. The file is replaced when all of it is there.
 
@@ -32,7 +34,11 @@ def save(path: Place, tensors: Mapping[str, Any], metadata: Mapping[str, str] | 
     """
     library = _library()
     arrays = {}
+    for name, text in (metadata or {}).items():
+        check("save", "each name in metadata", name, "str")
+        check("save", f"metadata[{name!r}]", text, "str")
     for name, t in tensors.items():
+        check("save", "each name", name, "str")
         own = asarray(t)
         if own.dtype.is_complex:
             raise DTypeError(f"save: {name!r} is {own.dtype}, which safetensors files have not; save its real and imag")
@@ -49,6 +55,7 @@ def _ml_bfloat16() -> Any:
     return ml_dtypes.bfloat16
 
 
+@checked
 def load(path: Place) -> tuple[dict[str, Tensor], dict[str, str]]:
     """The tensors in a safetensors file, by name, and the texts that belong to them. FileError for a file that is none, or is
     damaged; FileNotFoundError.
@@ -62,6 +69,7 @@ def load(path: Place) -> tuple[dict[str, Tensor], dict[str, str]]:
         raise FileError(f"load: {os.fspath(path)!r} is no safetensors file that can be read: {error}") from error
 
 
+@checked
 def save_state(path: Place, state: Any) -> None:
     """Write nested dicts and lists of tensors, numbers and texts to one safetensors file: what `load_state` gives again."""
     tensors: dict[str, Tensor] = {}
@@ -69,6 +77,7 @@ def save_state(path: Place, state: Any) -> None:
     save(path, tensors, {"tenxor": json.dumps(outline)})
 
 
+@checked
 def load_state(path: Place) -> Any:
     """What `save_state` wrote. FileError for any other file."""
     tensors, metadata = load(path)

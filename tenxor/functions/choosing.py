@@ -6,11 +6,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..creation import asarray, full, positions
-from ..dtypes import DEFAULT_FLOAT, plain_number
+from ..dtypes import DEFAULT_FLOAT
 from ..errors import ArgumentError, DTypeError, ShapeError
 from ..ops import OPS
 from ..tensor import Tensor
+from ..tensor.arguments import one_of
+from ..tensor.nested import number_of
 from .hosted import as_dtype
+from .kinds import check
 from .searching import searchsorted
 from .selecting import take
 
@@ -59,8 +62,7 @@ def put(x: Tensor, indices: Any, values: Any, /, mode: str = "raise") -> None:
     """
     if not isinstance(x, Tensor):
         raise DTypeError(f"put: writes into a tensor, not {type(x).__name__}")
-    if mode not in ("raise", "wrap", "clip"):
-        raise ArgumentError(f"put: mode is 'raise', 'wrap' or 'clip', not {mode!r}")
+    mode = one_of("put", "mode", mode, "raise", "wrap", "clip")
     places = asarray(indices).ravel()
     if places.size == 0:
         return
@@ -119,6 +121,7 @@ def interp(x: Any, xp: Any, fp: Any, /, left: Any = None, right: Any = None, per
     at, points = as_dtype(at, DEFAULT_FLOAT), as_dtype(points, DEFAULT_FLOAT)
     if not heights.dtype.is_complex:
         heights = as_dtype(heights, DEFAULT_FLOAT)
+    check("interp", "period", period, "float | None")
     if period is not None:
         at, points, heights = _periodic(at, points, heights, abs(float(period)))
         left = right = None
@@ -130,7 +133,7 @@ def interp(x: Any, xp: Any, fp: Any, /, left: Any = None, right: Any = None, per
     where = OPS["where"]
     slope = Tensor._compute(where, step == 0, 0.0, (y1 - y0) / Tensor._compute(where, step == 0, 1.0, step))
     found = Tensor._compute(where, at == points[end], y1, slope * (at - x0) + y0)
-    ends = [heights[k] if given is None else full((), plain_number(given)) for k, given in ((0, left), (-1, right))]
+    ends = [heights[k] if given is None else full((), number_of(given, "interp")) for k, given in ((0, left), (-1, right))]
     found = Tensor._compute(where, at < points[0], ends[0], found)
     found = Tensor._compute(where, at > points[-1], ends[1], found)
     return Tensor._compute(where, at.isnan(), float("nan"), found)

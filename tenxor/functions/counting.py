@@ -12,6 +12,7 @@ from ..layout.coords import checked_int
 from ..ops import OPS
 from ..tensor import Tensor
 from ..tensor.arguments import truth
+from .kinds import check
 from .searching import searchsorted
 from .statistics import diff
 
@@ -39,7 +40,7 @@ def bincount(x: Tensor, /, weights: Tensor | None = None, minlength: int = 0) ->
     if x.size and x.dtype.kind == "int" and int(x.min()) < 0:
         raise ArgumentError(f"bincount: {int(x.min())} is below 0, and counts begin at 0; shift it, or use tx.unique_counts")
     size = max(least, int(x.max()) + 1) if x.size else least
-    return _counted(x.astype(int64, copy=False), size, _weights("bincount", weights, x.shape))
+    return _counted(x.astype(int64) if x.dtype is boolean else x, size, _weights("bincount", weights, x.shape))
 
 
 def _weights(op: str, weights: Any, shape: tuple[int, ...]) -> Tensor | None:
@@ -55,9 +56,8 @@ def _weights(op: str, weights: Any, shape: tuple[int, ...]) -> Tensor | None:
 
 def _counted(places: Tensor, size: int, weights: Tensor | None) -> Tensor:
     """The number, or the weight, of each place."""
-    nothing: Any = zeros((size,), dtype=int64 if weights is None else weights.dtype)
-    found: Tensor = nothing.at[places].add(1 if weights is None else weights)
-    return found
+    found: Any = zeros((size,), dtype=int64 if weights is None else weights.dtype)
+    return found.index_add_(0, places, 1 if weights is None else weights)  # type: ignore[no-any-return]
 
 
 def histogram_bin_edges(x: Tensor, /, bins: Any = 10, range: Any = None) -> Tensor:
@@ -122,6 +122,7 @@ def histogram2d(
     if x.ndim != 1 or x.shape != y.shape:
         raise ShapeError(f"histogram2d: coordinates are 1-D and of one size, not of shapes {x.shape} and {y.shape}")
     each = bins if isinstance(bins, (tuple, list)) and len(bins) == 2 else (bins, bins)
+    check("histogram2d", "range, one for x and one for y,", range, "None | Sequence")
     over = (None, None) if range is None else tuple(range)
     if len(over) != 2:
         raise ArgumentError(f"histogram2d: range is a pair of ranges, one for x and one for y, not {range!r}")
@@ -160,7 +161,10 @@ def _computed(dtype: DType) -> DType:
 
 def _range(op: str, x: Tensor, over: Any) -> tuple[float, float]:
     if over is not None:
-        low, high = (float(end) for end in over)
+        try:
+            low, high = (float(end) for end in over)
+        except (TypeError, ValueError, OverflowError):
+            raise ArgumentError(f"{op}: range is a pair of numbers, (low, high), not {over!r}") from None
         if low > high:
             raise ArgumentError(f"{op}: the range {over!r} ends before it begins")
     elif x.size == 0:

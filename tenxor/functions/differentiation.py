@@ -22,6 +22,7 @@ from ..errors import ArgumentError, DTypeError, ShapeError
 from ..node import tracked, tracking
 from ..storage import Storage
 from ..tensor import Tensor
+from .kinds import told
 from .trees import check_called, filled, leaves_of, mapped, outline
 
 __all__ = ["enable_grad", "grad", "hessian", "jacobian", "jvp", "no_grad", "value_and_grad", "vjp"]
@@ -71,7 +72,7 @@ def value_and_grad(function: Function, argnums: int | Sequence[int] = 0, has_aux
     def both(*args: Any, **named: Any) -> Any:
         with _Scope("grad", args, numbers) as scope:
             found = function(*scope.args, **named)
-            value = found[0] if has_aux else found
+            value = _first("grad", found) if has_aux else found
             _check_scalar("grad", value)
             gradients = scope.back([value], [ones(value.shape, dtype=value.dtype)])
             scope.close(found)
@@ -114,7 +115,7 @@ def vjp(function: Function, *primals: Any, has_aux: bool = False) -> Any:
     check_called("vjp", function)
     with _Scope("vjp", primals, range(len(primals))) as scope:
         found = function(*scope.args)
-    value = found[0] if has_aux else found
+    value = _first("vjp", found) if has_aux else found
     results = _results("vjp", value)
 
     def back(given: Any) -> tuple[Any, ...]:
@@ -143,7 +144,7 @@ def jvp(function: Function, primals: Sequence[Any], tangents_: Sequence[Any], ha
         raise ArgumentError("jvp: the tangents are to be nested as the primals are")
     with _Scope("jvp", primals, range(len(primals))) as scope:
         found = function(*scope.args)
-        value = found[0] if has_aux else found
+        value = _first("jvp", found) if has_aux else found
         results = _results("jvp", value)
         change = filled(value, scope.forward(results, leaves_of(list(tangents_))))
         scope.close(found)
@@ -279,6 +280,13 @@ def _tensor(x: Seen | None, t: Tensor) -> Tensor:
     if x is None:
         x = of_number(0, t.shape, t.dtype)
     return Tensor._of(x.node)._view(x.layout.reshape(t.shape))
+
+
+def _first(op: str, found: Any) -> Any:
+    """What of a pair is differentiated."""
+    if not isinstance(found, (tuple, list)) or len(found) != 2:
+        raise ArgumentError(f"{op}: the function gave {told(found)}; with has_aux it is to give a pair, the value and what else there is")
+    return found[0]
 
 
 def _results(op: str, value: Any) -> list[Tensor]:

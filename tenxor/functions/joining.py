@@ -14,7 +14,8 @@ from ..dtypes import result_type
 from ..errors import ArgumentError, ShapeError
 from ..tensor import Tensor
 from ..tensor.arguments import AXIS_0, Axes, axis_of, ints, one_spelling
-from ..tensor.pieces import Piece, are_arrays, joined, joined_quickly, want_kernels, written
+from ..tensor.copying import Move, joiners
+from ..tensor.pieces import Piece, are_arrays, joined, joined_quickly, moves_of, want_kernels, written
 
 __all__ = ["cat", "concat", "concatenate", "repeat", "roll", "stack", "tile"]
 
@@ -32,7 +33,13 @@ def concat(arrays: Sequence[Tensor], /, axis: int | None = AXIS_0, *, dim: int |
     >>> tx.concat([tx.arange(2), tx.arange(3)]).tolist()
     [0, 1, 0, 1, 2]
     """
-    axis = one_spelling("concat", "axis", axis, "dim", dim, default=AXIS_0)
+    if joiners and (known := joiners[0].again("concat", arrays, axis, dim)) is not None:
+        return known  # type: ignore[no-any-return]
+    return _learnt("concat", arrays, (axis, dim), *_concatenated(arrays, one_spelling("concat", "axis", axis, "dim", dim, default=AXIS_0)))
+
+
+def _concatenated(arrays: Sequence[Tensor], axis: int | None) -> tuple[Tensor, int | None]:
+    """The same, and the axis, counted from 0."""
     parts, types = _parts("concat", arrays)
     first = parts[0].shape
     if axis is not None:
@@ -41,13 +48,20 @@ def concat(arrays: Sequence[Tensor], /, axis: int | None = AXIS_0, *, dim: int |
         axis = axis_of("concat", axis, len(first))
     found = joined_quickly(Tensor, "concat", parts, types, axis)
     if found is not None:
-        return found
+        return found, axis
     parts = _readable(parts) if types == {np.ndarray} else parts
     shapes = _shapes(parts)
     if axis is None:
-        return _joined("concat", parts, None, (sum([prod(shape) for shape in shapes]),))
+        return _joined("concat", parts, None, (sum([prod(shape) for shape in shapes]),)), None
     _check_fit("concat", shapes, axis)
-    return _joined("concat", parts, axis, (*first[:axis], sum([shape[axis] for shape in shapes]), *first[axis + 1 :]))
+    return _joined("concat", parts, axis, (*first[:axis], sum([shape[axis] for shape in shapes]), *first[axis + 1 :])), axis
+
+
+def _learnt(op: str, arrays: Any, others: tuple[Any, ...], found: Tensor, axis: int | None) -> Tensor:
+    """What was made of arrays, which is made by machine code the next time, if that knows how."""
+    if joiners and isinstance(arrays, (list, tuple)):
+        joiners[0].learn(op, arrays, others, found, moves_of(arrays, axis, found.layout))
+    return found
 
 
 cat = concatenate = concat
@@ -63,16 +77,22 @@ def stack(arrays: Sequence[Tensor], /, axis: int = AXIS_0, *, dim: int | None = 
     >>> tx.stack([tx.arange(2), tx.ones(2, dtype=tx.int64)], axis=1).tolist()
     [[0, 1], [1, 1]]
     """
-    axis = one_spelling("stack", "axis", axis, "dim", dim, default=AXIS_0)
+    if joiners and (known := joiners[0].again("stack", arrays, axis, dim)) is not None:
+        return known  # type: ignore[no-any-return]
+    return _learnt("stack", arrays, (axis, dim), *_stacked(arrays, one_spelling("stack", "axis", axis, "dim", dim, default=AXIS_0)))
+
+
+def _stacked(arrays: Sequence[Tensor], axis: int) -> tuple[Tensor, int]:
+    """The same, and the axis, counted from 0."""
     parts, types = _parts("stack", arrays)
     first = parts[0].shape
     axis = axis_of("stack", axis, len(first) + 1)
     found = joined_quickly(Tensor, "stack", parts, types, axis, stacked=True)
     if found is not None:
-        return found
+        return found, axis
     parts = _readable(parts) if types == {np.ndarray} else parts
     _check_fit("stack", _shapes(parts), None)
-    return _joined("stack", parts, axis, (*first[:axis], len(parts), *first[axis:]))
+    return _joined("stack", parts, axis, (*first[:axis], len(parts), *first[axis:])), axis
 
 
 def _parts(op: str, arrays: Sequence[Any]) -> tuple[list[Piece], set[type]]:
@@ -141,7 +161,10 @@ def roll(x: Tensor, /, shift: int | tuple[int, ...], axis: Axes = None, *, dims:
     >>> tx.roll(tx.arange(5), 2).tolist()
     [3, 4, 0, 1, 2]
     """
+    if joiners and (known := joiners[0].again("roll", (x,), shift, axis, dims)) is not None:
+        return known  # type: ignore[no-any-return]
     x = asarray(x)
+    others = (shift, axis, dims)
     axis = one_spelling("roll", "axis", axis, "dims", dims)
     if axis is None:
         return roll(x.ravel(), shift, 0).reshape(x.shape)
@@ -155,12 +178,16 @@ def roll(x: Tensor, /, shift: int | tuple[int, ...], axis: Axes = None, *, dims:
     for a in set(axes):
         moves[a] = _rolled(x.shape[a], sum(s for s, b in zip(shifts, axes, strict=True) if b == a))
     rolled = [a for a, parts in enumerate(moves) if len(parts) > 1]
+    boxes = [((*(of for of, _ in pieces), ...), (*(to for _, to in pieces), ...)) for pieces in product(*moves)]
     if len(rolled) == 1:
         (a,) = rolled
-        return _joined("roll", [x[along(a, of)] for of, _ in reversed(moves[a])], a, x.shape)
-    found = empty(x.shape, dtype=x.dtype)
-    for pieces in product(*moves):
-        found[(*(to for _, to in pieces), ...)]._write(x[(*(of for of, _ in pieces), ...)], "roll")
+        found = _joined("roll", [x[along(a, of)] for of, _ in reversed(moves[a])], a, x.shape)
+    else:
+        found = empty(x.shape, dtype=x.dtype)
+        for of, to in boxes:
+            found[to]._write(x[of], "roll")
+    if joiners:
+        joiners[0].learn("roll", (x,), others, found, [Move(0, x.layout.index(of), found.layout.index(to)) for of, to in boxes])
     return found
 
 

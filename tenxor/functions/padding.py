@@ -11,7 +11,7 @@ from ..creation import arange, asarray, empty
 from ..dtypes import DEFAULT_FLOAT, Number
 from ..errors import ArgumentError, ShapeError
 from ..tensor import Tensor
-from ..tensor.arguments import ZERO
+from ..tensor.arguments import ZERO, one_of
 from .joining import along, concat
 
 __all__ = ["pad"]
@@ -153,8 +153,7 @@ def _check_mode(mode: Any, **values: Any) -> None:
         given = value != default if isinstance(value, str) else value is not default
         if given and mode not in modes:
             raise ArgumentError(f"pad: mode {mode!r} takes no {name}; leave it out, or use mode {' or '.join(map(repr, modes))}")
-    if values["reflect_type"] not in ("even", "odd"):
-        raise ArgumentError(f"pad: reflect_type is 'even' or 'odd', not {values['reflect_type']!r}")
+    one_of("pad", "reflect_type", values["reflect_type"], "even", "odd")
 
 
 # --- borders that are computed from what is inside of them ------------------------------------------------------------

@@ -111,7 +111,7 @@ def _parts(op: str, q: Any, most: int) -> Array:
 
 
 def _quantile(op: str, x: Tensor, q: Array, axis: Axes, method: str, keepdims: bool) -> Tensor:
-    if method not in _CONTINUOUS and method not in _OF_TWO:
+    if not isinstance(method, str) or (method not in _CONTINUOUS and method not in _OF_TWO):
         raise ArgumentError(f"{op}: there is no method {method!r}; there are {', '.join((*_CONTINUOUS, *_OF_TWO))}")
     dtype = x.dtype
     if dtype.is_complex:

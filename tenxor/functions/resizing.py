@@ -10,13 +10,14 @@ import numpy as np
 
 from ..creation import asarray
 from ..errors import ArgumentError, DTypeError, ShapeError
+from ..layout.portions import portions
 from ..tensor import Tensor
 from ..tensor.arguments import ints, truth
 from .hosted import as_dtype
 
 __all__ = ["interpolate"]
 
-Taps = list[tuple[Any, Any]]  # for each new place: of which elements, and how much of each
+Taps = list[Any]  # for each new place: of which element, and how much of it, in turn
 _SHARPNESS = -0.75  # of the cubic, as most have it
 _MAX_SPACE = 3
 _AXES = {"linear": None, "bilinear": 2, "trilinear": 3, "cubic": None, "bicubic": 2, "nearest": None, "nearest-exact": None}
@@ -67,10 +68,11 @@ def interpolate(
     found = x if nearest else as_dtype(x, x.dtype.compute)
     for axis, (length, step) in enumerate(zip(sizes, steps, strict=True), start=2):
         if nearest:
-            places = np.arange(length) + (0.5 if mode == "nearest-exact" else 0.0)
-            found = found.take(asarray(_inside(places * step, x.shape[axis])), axis=axis)
+            (places,) = _of_all(length, _nearest, x.shape[axis], step, 0.5 if mode == "nearest-exact" else 0.0)
+            found = found.take(asarray(places), axis=axis)
         elif length != x.shape[axis] or step != 1.0:
-            found = _blended(found, axis, _TAPS["cubic" if mode.endswith("cubic") else "linear"](length, x.shape[axis], step, corners))
+            taps = _TAPS["cubic" if mode.endswith("cubic") else "linear"]
+            found = _blended(found, axis, _of_all(length, taps, length, x.shape[axis], step, corners))
     return found.copy() if found is x else as_dtype(found, x.dtype)
 
 
@@ -97,22 +99,40 @@ def _inside(places: Any, size: int) -> Any:
     return np.clip(np.floor(places), 0, size - 1).astype(np.int64)
 
 
-def _middles(length: int, size: int, step: float, corners: bool) -> Any:
-    """Where in the old elements the middles of the new ones are."""
+def _nearest(k: Any, size: int, step: float, start: float) -> list[Any]:
+    return [_inside((k + start) * step, size)]
+
+
+def _of_all(length: int, made: Callable[..., list[Any]], *given: Any) -> list[Any]:
+    """What is made of the numbers of all new elements: in portions, as NumPy hears no signal while it is at one."""
+    found: list[Any] = []
+    for (key,) in portions((length,)):
+        for k, part in enumerate(made(np.arange(key.start, min(key.stop, length)), *given)):
+            if len(part) == length:
+                found.append(part)
+                continue
+            if not key.start:
+                found.append(np.empty(length, part.dtype))
+            found[k][key] = part
+    return found
+
+
+def _middles(k: Any, length: int, size: int, step: float, corners: bool) -> Any:
+    """Where in the old elements the middles of the new ones with these numbers are."""
     if corners:
-        return np.arange(length) * ((size - 1) / (length - 1) if length > 1 else 0.0)
-    return (np.arange(length) + 0.5) * step - 0.5
+        return k * ((size - 1) / (length - 1) if length > 1 else 0.0)
+    return (k + 0.5) * step - 0.5
 
 
-def _linear(length: int, size: int, step: float, corners: bool) -> Taps:
-    at = np.maximum(_middles(length, size, step, corners), 0.0)
+def _linear(k: Any, length: int, size: int, step: float, corners: bool) -> Taps:
+    at = np.maximum(_middles(k, length, size, step, corners), 0.0)
     first = _inside(at, size)
     share = np.clip(at - first, 0.0, 1.0)
-    return [(first, 1.0 - share), (np.minimum(first + 1, size - 1), share)]
+    return [first, 1.0 - share, np.minimum(first + 1, size - 1), share]
 
 
-def _cubic(length: int, size: int, step: float, corners: bool) -> Taps:
-    at = _middles(length, size, step, corners)
+def _cubic(k: Any, length: int, size: int, step: float, corners: bool) -> Taps:
+    at = _middles(k, length, size, step, corners)
     first = np.floor(at)
     t, a = at - first, _SHARPNESS
 
@@ -123,17 +143,17 @@ def _cubic(length: int, size: int, step: float, corners: bool) -> Taps:
         return ((a * d - 5 * a) * d + 8 * a) * d - 4 * a
 
     shares = [far(t + 1), near(t), near(1 - t), far(2 - t)]
-    return [(_inside(first + k - 1, size), share) for k, share in enumerate(shares)]
+    return [part for j, share in enumerate(shares) for part in (_inside(first + j - 1, size), share)]
 
 
-_TAPS: dict[str, Callable[[int, int, float, bool], Taps]] = {"linear": _linear, "cubic": _cubic}
+_TAPS: dict[str, Callable[[Any, int, int, float, bool], Taps]] = {"linear": _linear, "cubic": _cubic}
 
 
 def _blended(x: Tensor, axis: int, taps: Taps) -> Tensor:
     """Elements along an axis, so much of each."""
     across = (-1, *(1,) * (x.ndim - 1 - axis))
     found: Any = 0.0
-    for places, share in taps:
+    for places, share in zip(taps[::2], taps[1::2], strict=True):
         found = found + x.take(asarray(places), axis=axis) * asarray(share, dtype=x.dtype.part).reshape(across)
     result: Tensor = found
     return result

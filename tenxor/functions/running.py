@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..creation import asarray, positions
+from ..creation import asarray
 from ..dtypes import DEFAULT_FLOAT
 from ..ops import OPS
 from ..records import NamedTuple
@@ -56,13 +56,7 @@ def cummin(x: Tensor, /, axis: int = LAST_AXIS, *, dim: int | None = None) -> Ex
 def _extremes(name: str, op: str, x: Tensor, axis: int) -> Extremes:
     place = axis_of(op, axis, x.ndim)
     known = x.detach() if has_past(x) else x
-    values = known._scan(name, op, place, None)
-    here: Any = known == values
-    if x.dtype.is_float:
-        here = here | x.isnan()
-    shape = tuple([n if a == place else 1 for a, n in enumerate(x.shape)])
-    marked = Tensor._compute(OPS["where"], here, positions((x.shape[place],)).reshape(shape), 0)
-    indices = marked._scan("max", op, place, None)
+    values, indices = known._extremes(name, op, place)
     return Extremes(take_along_axis(x, indices, axis=place) if known is not x else values, indices)
 
 

@@ -9,7 +9,7 @@ from ..dtypes import bfloat16, boolean, float32, int64, plain_number, promote, u
 from ..errors import ArgumentError, DTypeError, ShapeError
 from ..ops import OPS
 from ..tensor import Tensor
-from ..tensor.arguments import truth
+from ..tensor.arguments import one_of, truth
 from .hosted import as_dtype, hosted
 from .selecting import take
 from .sorting import argsort
@@ -30,8 +30,7 @@ def searchsorted(x1: Tensor, x2: Any, /, *, side: str = "left", sorter: Tensor |
     >>> tx.searchsorted(tx.asarray([1, 3, 3, 5]), tx.asarray([0, 3, 9])).tolist()
     [0, 1, 4]
     """
-    if side not in ("left", "right"):
-        raise ArgumentError(f"searchsorted: side is 'left' or 'right', not {side!r}")
+    side = one_of("searchsorted", "side", side, "left", "right")
     if truth("searchsorted", "right", right):
         side = "right"
     x1 = asarray(x1)

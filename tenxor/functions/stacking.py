@@ -8,7 +8,7 @@ from typing import Any
 from ..creation import asarray
 from ..errors import ArgumentError
 from ..tensor import Tensor
-from ..tensor.arguments import AXIS_0, axis_of, one_spelling
+from ..tensor.arguments import AXIS_0, axis_of, check_parts, one_spelling
 from .joining import concat
 
 __all__ = [
@@ -155,6 +155,7 @@ def array_split(x: Tensor, sections: int | Sequence[int], /, axis: int = AXIS_0,
     if isinstance(sections, int):
         if sections < 1:
             raise ArgumentError(f"array_split: {sections} parts are none; give 1 or more")
+        check_parts("array_split", sections, x.shape[place])
         size, more = x.shape[place] // sections, x.shape[place] % sections
         sections = [k * size + min(k, more) for k in range(1, sections)]
     found: tuple[Tensor, ...] = x.split(sections, place)

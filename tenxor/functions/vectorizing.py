@@ -14,6 +14,7 @@ from ..node import PLACEHOLDER, Node
 from ..storage import Storage
 from ..tensor import Tensor
 from ..tensor.arguments import axis_of
+from .kinds import check
 from .trees import check_called, filled, leaves_of, mapped
 
 __all__ = ["vmap"]
@@ -38,6 +39,8 @@ def vmap(function: Callable[..., Any], in_axes: int | Sequence[Any] | None = 0, 
     """
 
     check_called("vmap", function)
+    check("vmap", "in_axes", in_axes, "int | None | Sequence")
+    check("vmap", "out_axes", out_axes, "int | Sequence")
 
     def every(*args: Any) -> Any:
         axes = [in_axes] * len(args) if in_axes is None or isinstance(in_axes, int) else list(in_axes)

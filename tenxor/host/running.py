@@ -144,7 +144,7 @@ def _compute(
     nanoseconds.
     """
     work = each * prod(batch)
-    if work < LIGHT or each > op.most or max(batch, default=1) == 1:
+    if work < LIGHT or max(batch, default=1) == 1 or (each > op.most and over is None):
         _part(op, arrays, outs, options)
         return
     axis = max(range(len(batch)), key=lambda k: batch[k])
@@ -154,7 +154,13 @@ def _compute(
         some = [array if whole(letters) else array[key] for array, letters in zip(arrays, op.operands, strict=True)]
         _part(op, some, [array[key] for array in outs], options)
 
-    share(part, batch[axis], work, over)
+    if each <= op.most:
+        share(part, batch[axis], work, over)
+        return
+    assert over is not None
+    for k in range(batch[axis]):  # one after the other, shared by NumPy's own threads
+        if not over.is_set():
+            part(k, k + 1)
 
 
 def _part(op: HostOp, arrays: Sequence[Array], outs: Sequence[Array], options: Mapping[str, Any]) -> None:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..dtypes import DEFAULT_INT, DType, complex_of
+from .determinants import det, slogdet
 
 Array = np.ndarray[Any, Any]
 
@@ -106,8 +107,8 @@ entry(
 _SMALL = 3e4  # nanoseconds for one matrix, beyond which threads of LAPACK's own would come between ours
 
 entry("cholesky", "nn -> nn", "same", lambda x, *, upper: np.linalg.cholesky(x, upper=upper), 1, "nnn", _SMALL)
-entry("det", "nn -> _", "same", np.linalg.det, 1, "nnn", _SMALL)
-entry("slogdet", "nn -> _ _", "same part", np.linalg.slogdet, 1, "nnn", _SMALL)
+entry("det", "nn -> _", "same", det, 1, "nnn", _SMALL)
+entry("slogdet", "nn -> _ _", "same part", slogdet, 1, "nnn", _SMALL)
 entry("inv", "nn -> nn", "same", np.linalg.inv, 1, "nnn", _SMALL)
 entry("solve", "nn nk -> nk", "same", np.linalg.solve, 1, "nnn", _SMALL)
 entry("eig", "nn -> n nn", "complex complex", np.linalg.eig, 10, "nnn", _SMALL)

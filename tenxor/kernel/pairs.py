@@ -19,7 +19,7 @@ from .drafted import Loops
 
 # These decide what is a product, and in which chunks it is added up, and so its bits: they are the same on all machines.
 LEAST = (2, 2, 4)  # M, N and K from which a product is worth its while
-FULL = (4, 8, 4)  # and from which its vectors are full enough that it need not be turned
+FULL = (4, 8, 4)  # and from which its vectors are full enough that its loops need not be interchanged
 # Lanes run along the steps instead if these are more than so many, and results fewer than so many; or, where steps lie side by side
 # on both sides, if results are fewer than so many, since to turn them would cost more.
 LONG, FEW, FEW_BESIDE = 64, 10, 32
@@ -75,10 +75,10 @@ def pair_of(m: Moves, itemsize: int) -> Pair | None:
     if found is not None:
         return found._replace(widened=True)
     found = _paired(m)
-    turned = longest_last(m.space, m.extents, FULL[1] if found is None else FULL[0] + 1)
-    if turned == m.space or (found is not None and not _is_unit(m, turned[-1])):
+    interchanged = longest_last(m.space, m.extents, FULL[1] if found is None else FULL[0] + 1)
+    if interchanged == m.space or (found is not None and not _is_unit(m, interchanged[-1])):
         return found
-    other = _paired(m._replace(space=turned))  # few columns are better rows, if rows are then read as columns lie
+    other = _paired(m._replace(space=interchanged))  # few columns are better rows, if rows are then read as columns lie
     if found is None and other is not None and other.k < NARROW and m.extents[m.space[-1]] > FULL[0]:
         return None
     return other or found

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..errors import ArgumentError
 from ..functions.hosted import as_dtype, hosted
 from ..records import NamedTuple
 from ..tensor import Tensor
-from ..tensor.arguments import truth
+from ..tensor.arguments import one_of, truth
 from .arguments import computed, matrices, result_of, square
 
 
@@ -107,10 +106,9 @@ def eigvalsh(x: Tensor, /, *, UPLO: str = "L") -> Tensor:
 
 def _hermitian(op: str, x: Any, triangle: str) -> Tensor:
     """Matrices of which the lower triangle counts."""
-    if triangle not in ("L", "U"):
-        raise ArgumentError(f"{op}: UPLO is 'L' or 'U', the triangle to read, not {triangle!r}")
+    lower = one_of(op, "UPLO", triangle, "L", "U") == "L"
     x = square(op, x)
-    found: Tensor = x if triangle == "L" else x.mT.conj()
+    found: Tensor = x if lower else x.mT.conj()
     return found
 
 
@@ -126,8 +124,7 @@ def qr(x: Tensor, /, *, mode: str = "reduced") -> QR:
     >>> (q @ r).round().tolist()
     [[3.0, 1.0], [4.0, 2.0]]
     """
-    if not isinstance(mode, str) or mode not in ("reduced", "complete"):
-        raise ArgumentError(f"qr: mode is 'reduced' or 'complete', not {mode!r}")
+    mode = one_of("qr", "mode", mode, "reduced", "complete")
     x = matrices("qr", x)
     rows, columns = x.shape[-2:]
     found = hosted("qr", computed(x), sizes={"p": rows if mode == "complete" else min(rows, columns)}, mode=mode)

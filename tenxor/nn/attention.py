@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from .. import random
 from ..creation import empty
 from ..dtypes import float32
 from ..errors import ArgumentError, ShapeError
 from ..functions.attention import scaled_dot_product_attention
+from ..functions.kinds import Some, checked, explained
+from ..random import Source
+from ..tensor import Tensor
 from .layers import Linear
 from .module import Module
 
@@ -18,13 +20,18 @@ __all__ = ["KeyValueCache", "MultiHeadAttention"]
 class KeyValueCache:
     """Keys and values of up to `length` steps: written in place as they come, and read as views."""
 
+    @checked
     def __init__(self, batch: int, heads: int, length: int, width: int, dtype: object = float32) -> None:
         self.keys = empty((batch, heads, length, width), dtype=dtype)
         self.values = empty((batch, heads, length, width), dtype=dtype)
         self.used = 0
 
-    def append(self, keys: Any, values: Any) -> tuple[Any, Any]:
+    @checked
+    def append(self, keys: Tensor, values: Tensor) -> tuple[Any, Any]:
         """Put some steps, (batch, heads, steps, width), behind those that there are; views of all. ShapeError if there is no room."""
+        for t in (keys, values):
+            if t.ndim != self.keys.ndim:
+                raise ShapeError(f"KeyValueCache: keys and values are (batch, heads, steps, width), not of shape {t.shape}")
         end = self.used + keys.shape[2]
         if end > self.keys.shape[2]:
             raise ShapeError(f"KeyValueCache: there is room for {self.keys.shape[2]} steps, and these would be {end}")
@@ -48,8 +55,9 @@ class MultiHeadAttention(Module):
     A. Vaswani et al.: Attention is all you need, 2017 (arXiv:1706.03762).
     """
 
+    @checked
     def __init__(
-        self, embed_dim: int, num_heads: int, bias: bool = True, *, dtype: object = float32, generator: random.Generator | None = None
+        self, embed_dim: int, num_heads: Some, bias: bool = True, *, dtype: object = float32, generator: Source = None
     ) -> None:
         if embed_dim % num_heads:
             raise ArgumentError(f"MultiHeadAttention: {num_heads} heads do not divide embed_dim {embed_dim}; use a divisor")
@@ -58,11 +66,12 @@ class MultiHeadAttention(Module):
             Linear(embed_dim, embed_dim, bias, dtype=dtype, generator=generator) for _ in range(4)
         ]
 
+    @explained
     def forward(
         self,
-        query: Any,
-        key: Any = None,
-        value: Any = None,
+        query: Tensor,
+        key: Tensor | None = None,
+        value: Tensor | None = None,
         attn_mask: Any = None,
         is_causal: bool = False,
         cache: KeyValueCache | None = None,
@@ -78,7 +87,7 @@ class MultiHeadAttention(Module):
         found = scaled_dot_product_attention(q, k, v, attn_mask, is_causal=is_causal)
         return self.to_result(found.moveaxis(1, 2).reshape((*query.shape[:2], -1)))
 
-    def _heads(self, x: Any) -> Any:
+    def _heads(self, x: Tensor) -> Any:
         """From (N, L, width) to (N, heads, L, width / heads)."""
         return x.unflatten(-1, (self.num_heads, -1)).moveaxis(2, 1)
 

@@ -9,8 +9,11 @@ from ..creation import arange, asarray
 from ..dtypes import float32
 from ..errors import ArgumentError, DTypeError, ShapeError
 from ..functions import elementwise
+from ..functions.kinds import Ints, Some, explained
 from ..functions.neural import log_softmax
 from ..functions.selecting import take, take_along_axis
+from ..tensor import Tensor
+from ..tensor.arguments import ints, one_of
 
 __all__ = [
     "binary_cross_entropy",
@@ -42,7 +45,8 @@ _op: Any = elementwise.FUNCTIONS
 # --- activations ------------------------------------------------------------------------------------------------------
 
 
-def leaky_relu(x: Any, negative_slope: float = 0.01) -> Any:
+@explained
+def leaky_relu(x: Tensor, negative_slope: float = 0.01) -> Any:
     """New tensor: x where positive, else `negative_slope * x`.
 
     >>> import tenxor as tx
@@ -52,27 +56,32 @@ def leaky_relu(x: Any, negative_slope: float = 0.01) -> Any:
     return _op["where"](x > 0, x, x * negative_slope)
 
 
-def elu(x: Any, alpha: float = 1.0) -> Any:
+@explained
+def elu(x: Tensor, alpha: float = 1.0) -> Any:
     """New tensor: x where positive, else `alpha * (exp(x) - 1)`."""
     return _op["where"](x > 0, x, _op["expm1"](_op["minimum"](x, 0.0)) * alpha)
 
 
-def selu(x: Any) -> Any:
+@explained
+def selu(x: Tensor) -> Any:
     """New tensor: `elu` scaled so that means of 0 and variances of 1 stay so (G. Klambauer et al., 2017, arXiv:1706.02515)."""
     return elu(x, 1.6732632423543772) * 1.0507009873554805
 
 
-def hardsigmoid(x: Any) -> Any:
+@explained
+def hardsigmoid(x: Tensor) -> Any:
     """New tensor: (x + 3) / 6, held between 0 and 1."""
     return (x / 6.0 + 0.5).clip(0.0, 1.0)
 
 
-def hardswish(x: Any) -> Any:
+@explained
+def hardswish(x: Tensor) -> Any:
     """New tensor: x times `hardsigmoid` of it."""
     return x * hardsigmoid(x)
 
 
-def mish(x: Any) -> Any:
+@explained
+def mish(x: Tensor) -> Any:
     """New tensor: x * tanh(softplus(x)) (D. Misra, 2019, arXiv:1908.08681)."""
     return x * _op["tanh"](_op["softplus"](x))
 
@@ -80,15 +89,17 @@ def mish(x: Any) -> Any:
 # --- layers -----------------------------------------------------------------------------------------------------------
 
 
-def linear(x: Any, weight: Any, bias: Any = None) -> Any:
+@explained
+def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Any:
     """New tensor: `x @ weight.T + bias`, for x (..., in), weight (out, in) and bias (out,)."""
-    if x.ndim == 0 or x.shape[-1] != weight.shape[-1]:
+    if not x.ndim or not weight.ndim or x.shape[-1] != weight.shape[-1]:
         raise ShapeError(f"linear: x of shape {x.shape} and weight of shape {weight.shape}: their last axes, the inputs, must be equal")
     found = x @ weight.mT
     return found if bias is None else found + bias
 
 
-def embedding(indices: Any, weight: Any) -> Any:
+@explained
+def embedding(indices: Any, weight: Tensor) -> Any:
     """New tensor: the rows of `weight`, (count, width), at indices of any shape: of that shape followed by the width."""
     indices = asarray(indices)
     if not indices.dtype.is_integer:
@@ -96,7 +107,8 @@ def embedding(indices: Any, weight: Any) -> Any:
     return take(weight, indices.reshape(-1), axis=0).reshape((*indices.shape, weight.shape[-1]))
 
 
-def dropout(x: Any, p: float = 0.5, training: bool = True, generator: random.Generator | None = None) -> Any:
+@explained
+def dropout(x: Tensor, p: float = 0.5, training: bool = True, generator: random.Generator | None = None) -> Any:
     """New tensor: each element 0 with probability `p`, else divided by 1 - p; `x` itself if not `training`."""
     if not 0.0 <= p <= 1.0:
         raise ArgumentError(f"dropout: p is a probability, from 0 to 1, not {p}")
@@ -106,30 +118,33 @@ def dropout(x: Any, p: float = 0.5, training: bool = True, generator: random.Gen
     return _op["where"](draw >= p, x * (1.0 / (1.0 - p) if p < 1.0 else 0.0), 0.0)
 
 
-def layer_norm(x: Any, normalized_shape: int | tuple[int, ...], weight: Any = None, bias: Any = None, eps: float = 1e-5) -> Any:
+@explained
+def layer_norm(x: Tensor, normalized_shape: Ints, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5) -> Any:
     """New tensor: x less its mean, over its standard deviation, over the last axes, which have `normalized_shape`; times weight plus bias.
 
     J. Ba, J. Kiros, G. Hinton: Layer normalization, 2016 (arXiv:1607.06450).
     """
-    shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+    shape = ints("layer_norm", (normalized_shape,))
     if x.shape[x.ndim - len(shape) :] != shape:
         raise ShapeError(f"layer_norm: the last axes of shape {x.shape} are to be {shape}")
     return _scaled(_normalized(x, tuple(range(-len(shape), 0)), eps), weight, bias)
 
 
-def rms_norm(x: Any, normalized_shape: int | tuple[int, ...], weight: Any = None, eps: float = 1e-6) -> Any:
+@explained
+def rms_norm(x: Tensor, normalized_shape: Ints, weight: Tensor | None = None, eps: float = 1e-6) -> Any:
     """New tensor: x over the root of its mean square, over the last axes, which have `normalized_shape`; times weight.
 
     B. Zhang, R. Sennrich: Root mean square layer normalization, 2019 (arXiv:1910.07467).
     """
-    shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+    shape = ints("rms_norm", (normalized_shape,))
     if x.shape[x.ndim - len(shape) :] != shape:
         raise ShapeError(f"rms_norm: the last axes of shape {x.shape} are to be {shape}")
     size = (x * x).mean(axis=tuple(range(-len(shape), 0)), keepdims=True)
     return _scaled(x * (size + eps).rsqrt(), weight, None)
 
 
-def group_norm(x: Any, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5) -> Any:
+@explained
+def group_norm(x: Tensor, num_groups: Some, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5) -> Any:
     """New tensor: x, (N, C, ...), normalised as by `layer_norm` over each of `num_groups` groups of channels and all that
     follows; times weight plus bias, (C,) each.
 
@@ -143,17 +158,18 @@ def group_norm(x: Any, num_groups: int, weight: Any = None, bias: Any = None, ep
     return _scaled(found, None if weight is None else weight.reshape(beside), None if bias is None else bias.reshape(beside))
 
 
-def _normalized(x: Any, axes: tuple[int, ...], eps: float) -> Any:
+def _normalized(x: Tensor, axes: tuple[int, ...], eps: float) -> Any:
     apart = x - x.mean(axis=axes, keepdims=True)
     return apart * ((apart * apart).mean(axis=axes, keepdims=True) + eps).rsqrt()
 
 
-def _scaled(x: Any, weight: Any, bias: Any) -> Any:
+def _scaled(x: Tensor, weight: Tensor | None, bias: Tensor | None) -> Any:
     if weight is not None:
         x = x * weight
     return x if bias is None else x + bias
 
 
+@explained
 def one_hot(indices: Any, num_classes: int | None = None, dtype: object = float32) -> Any:
     """New tensor: for each index a row of zeros with a 1 in its place, of `num_classes` elements (by default one more than the
     largest index).
@@ -174,16 +190,11 @@ def one_hot(indices: Any, num_classes: int | None = None, dtype: object = float3
 
 
 def _reduced(op: str, loss: Any, reduction: str) -> Any:
-    if reduction == "mean":
-        return loss.mean()
-    if reduction == "sum":
-        return loss.sum()
-    if reduction == "none":
-        return loss
-    raise ArgumentError(f'{op}: reduction is "mean", "sum" or "none", not {reduction!r}')
+    how = one_of(op, "reduction", reduction, "mean", "sum", "none")
+    return loss if how == "none" else loss.mean() if how == "mean" else loss.sum()
 
 
-def _both(op: str, prediction: Any, target: Any) -> Any:
+def _both(op: str, prediction: Tensor, target: Any) -> Any:
     """The target, which must have the shape of the prediction: that one is broadcast to the other is never meant."""
     target = asarray(target)
     if prediction.shape != target.shape:
@@ -193,7 +204,8 @@ def _both(op: str, prediction: Any, target: Any) -> Any:
     return target
 
 
-def mse_loss(prediction: Any, target: Any, reduction: str = "mean") -> Any:
+@explained
+def mse_loss(prediction: Tensor, target: Any, reduction: str = "mean") -> Any:
     """New tensor: the squared differences, their mean, or their sum. ShapeError unless the shapes are equal.
 
     >>> import tenxor as tx
@@ -204,19 +216,22 @@ def mse_loss(prediction: Any, target: Any, reduction: str = "mean") -> Any:
     return _reduced("mse_loss", _op["square"](prediction - target), reduction)
 
 
-def l1_loss(prediction: Any, target: Any, reduction: str = "mean") -> Any:
+@explained
+def l1_loss(prediction: Tensor, target: Any, reduction: str = "mean") -> Any:
     """New tensor: the absolute differences, their mean, or their sum. ShapeError unless the shapes are equal."""
     target = _both("l1_loss", prediction, target)
     return _reduced("l1_loss", abs(prediction - target), reduction)
 
 
-def huber_loss(prediction: Any, target: Any, reduction: str = "mean", delta: float = 1.0) -> Any:
+@explained
+def huber_loss(prediction: Tensor, target: Any, reduction: str = "mean", delta: float = 1.0) -> Any:
     """New tensor: half the squared differences where these are below `delta`, and beyond it straight lines; mean, sum, or as they are."""
     apart = abs(prediction - _both("huber_loss", prediction, target))
     return _reduced("huber_loss", _op["where"](apart < delta, apart * apart * 0.5, (apart - delta * 0.5) * delta), reduction)
 
 
-def binary_cross_entropy(prediction: Any, target: Any, reduction: str = "mean") -> Any:
+@explained
+def binary_cross_entropy(prediction: Tensor, target: Any, reduction: str = "mean") -> Any:
     """New tensor: -(t log p + (1 - t) log(1 - p)) for probabilities p; logarithms are held above -100, as in PyTorch. ShapeError
     unless shapes are equal.
     """
@@ -225,13 +240,15 @@ def binary_cross_entropy(prediction: Any, target: Any, reduction: str = "mean") 
     return _reduced("binary_cross_entropy", -(yes * target + no * (1.0 - target)), reduction)
 
 
-def binary_cross_entropy_with_logits(prediction: Any, target: Any, reduction: str = "mean") -> Any:
+@explained
+def binary_cross_entropy_with_logits(prediction: Tensor, target: Any, reduction: str = "mean") -> Any:
     """New tensor: `binary_cross_entropy` of sigmoid(prediction), exact where that is 0 or 1. ShapeError unless shapes are equal."""
     target = _both("binary_cross_entropy_with_logits", prediction, target)
     return _reduced("binary_cross_entropy_with_logits", _op["softplus"](prediction) - prediction * target, reduction)
 
 
-def cross_entropy(logits: Any, target: Any, reduction: str = "mean", label_smoothing: float = 0.0) -> Any:
+@explained
+def cross_entropy(logits: Tensor, target: Any, reduction: str = "mean", label_smoothing: float = 0.0) -> Any:
     """New tensor: minus the logarithm of the probability that `log_softmax` gives the target, over the last axis.
 
     `logits` are (..., classes); `target` are classes, integers of the shape of all other axes, or probabilities of the logits'
@@ -263,7 +280,8 @@ def cross_entropy(logits: Any, target: Any, reduction: str = "mean", label_smoot
     return _reduced("cross_entropy", found, reduction)
 
 
-def nll_loss(logs: Any, target: Any, reduction: str = "mean") -> Any:
+@explained
+def nll_loss(logs: Tensor, target: Any, reduction: str = "mean") -> Any:
     """New tensor: minus the logarithm at the class, for logarithms of probabilities (..., classes) and classes of all other axes' shape."""
     target = asarray(target)
     if target.shape != logs.shape[:-1]:
@@ -271,7 +289,8 @@ def nll_loss(logs: Any, target: Any, reduction: str = "mean") -> Any:
     return _reduced("nll_loss", -take_along_axis(logs, target.expand_dims(-1), axis=-1).squeeze(-1), reduction)
 
 
-def kl_div(logs: Any, target: Any, reduction: str = "mean") -> Any:
+@explained
+def kl_div(logs: Tensor, target: Any, reduction: str = "mean") -> Any:
     """New tensor: t (log t - l) for logarithms l of probabilities, and probabilities t; 0 where t is 0. ShapeError unless shapes
     are equal.
     """

@@ -9,14 +9,16 @@ from __future__ import annotations
 from math import inf
 from typing import Any
 
-from .. import random
 from ..creation import asarray, empty, eye, full, zeros
 from ..dtypes import boolean, float32
 from ..errors import DTypeError, ShapeError
 from ..functions import elementwise
+from ..functions.kinds import Some, checked, explained
 from ..functions.neural import softmax
 from ..functions.scattering import index_add, scatter_reduce
 from ..node import untracked
+from ..random import Source
+from ..tensor import Tensor
 from . import functional, init
 from .layers import Linear
 from .module import Module, Parameter
@@ -26,7 +28,8 @@ __all__ = ["GATv2", "GCN", "segment_softmax", "segment_sum"]
 _op: Any = elementwise.FUNCTIONS
 
 
-def segment_sum(values: Any, segments: Any, count: int) -> Any:
+@explained
+def segment_sum(values: Tensor, segments: Tensor, count: int) -> Any:
     """New tensor: the sums of the rows of `values`, (E, ...), that belong to each of `count` segments, whose numbers are `segments`, (E,).
 
     >>> import tenxor as tx
@@ -36,7 +39,8 @@ def segment_sum(values: Any, segments: Any, count: int) -> Any:
     return index_add(zeros((count, *values.shape[1:]), dtype=values.dtype), 0, segments, values)
 
 
-def segment_softmax(values: Any, segments: Any, count: int) -> Any:
+@explained
+def segment_softmax(values: Tensor, segments: Tensor, count: int) -> Any:
     """New tensor: exp(values) over its sum in each segment, without overflow; shapes as in `segment_sum`."""
     with untracked():  # it makes no difference to the result
         at = segments.reshape((-1, *(1,) * (values.ndim - 1))).expand(values.shape)
@@ -62,14 +66,16 @@ class GCN(Module):
     T. Kipf, M. Welling: Semi-supervised classification with graph convolutional networks, 2017 (arXiv:1609.02907).
     """
 
+    @checked
     def __init__(
-        self, in_features: int, out_features: int, bias: bool = True, *, dtype: object = float32, generator: random.Generator | None = None
+        self, in_features: int, out_features: int, bias: bool = True, *, dtype: object = float32, generator: Source = None
     ) -> None:
         self.affine = Linear(in_features, out_features, bias=False, dtype=dtype, generator=generator)
         init.xavier_uniform_(self.affine.weight, generator=generator)
         self.bias = Parameter(zeros(out_features, dtype=dtype)) if bias else None
 
-    def forward(self, x: Any, edges: Any = None, *, adjacency: Any = None) -> Any:
+    @explained
+    def forward(self, x: Tensor, edges: Any = None, *, adjacency: Any = None) -> Any:
         h, count = self.affine(x), x.shape[0]
         if adjacency is not None:
             heard = asarray(adjacency).astype(h.dtype)
@@ -93,16 +99,17 @@ class GATv2(Module):
     S. Brody, U. Alon, E. Yahav: How attentive are graph attention networks?, 2022 (arXiv:2105.14491).
     """
 
+    @checked
     def __init__(
         self,
         in_features: int,
         out_features: int,
-        num_heads: int = 1,
+        num_heads: Some = 1,
         joined: bool = True,
         negative_slope: float = 0.2,
         *,
         dtype: object = float32,
-        generator: random.Generator | None = None,
+        generator: Source = None,
     ) -> None:
         self.num_heads, self.joined, self.negative_slope = num_heads, joined, negative_slope
         self.from_source = Linear(in_features, num_heads * out_features, dtype=dtype, generator=generator)
@@ -112,7 +119,8 @@ class GATv2(Module):
         self.attention = Parameter(init.xavier_uniform_(empty((num_heads, out_features), dtype=dtype), generator=generator))
         self.bias = Parameter(zeros(num_heads * out_features if joined else out_features, dtype=dtype))
 
-    def forward(self, x: Any, edges: Any = None, *, adjacency: Any = None) -> Any:
+    @explained
+    def forward(self, x: Tensor, edges: Any = None, *, adjacency: Any = None) -> Any:
         """The new features of each node."""
         heads = (self.num_heads, -1)
         source, target = self.from_source(x).unflatten(-1, heads), self.from_target(x).unflatten(-1, heads)  # (N, heads, features)

@@ -12,6 +12,9 @@ from typing import Any
 from .. import random
 from ..errors import ShapeError
 from ..functions.differentiation import no_grad
+from ..functions.kinds import explained
+from ..random import Source
+from ..tensor import Tensor
 
 __all__ = [
     "constant_",
@@ -26,27 +29,26 @@ __all__ = [
     "zeros_",
 ]
 
-Source = random.Generator | None
-
 
 def _draws(generator: Source) -> Any:
     return random if generator is None else generator
 
 
-def _written(t: Any, values: Any) -> Any:
+def _written(t: Tensor, values: Any) -> Any:
     with no_grad():
         t[...] = values
     return t
 
 
-def _fans(op: str, t: Any) -> tuple[int, int]:
+def _fans(op: str, t: Tensor) -> tuple[int, int]:
     if t.ndim < 2:
         raise ShapeError(f"{op}: a tensor of shape {t.shape} has no fan-in and fan-out; it needs at least 2 axes")
     kernel = prod(t.shape[2:])
     return t.shape[1] * kernel, t.shape[0] * kernel
 
 
-def uniform_(t: Any, low: float = 0.0, high: float = 1.0, generator: Source = None) -> Any:
+@explained
+def uniform_(t: Tensor, low: float = 0.0, high: float = 1.0, generator: Source = None) -> Any:
     """Fill with uniform numbers from `low` to `high`.
 
     >>> import tenxor as tx
@@ -57,38 +59,45 @@ def uniform_(t: Any, low: float = 0.0, high: float = 1.0, generator: Source = No
     return _written(t, _draws(generator).uniform(low, high, t.shape, dtype=t.dtype))
 
 
-def normal_(t: Any, mean: float = 0.0, std: float = 1.0, generator: Source = None) -> Any:
+@explained
+def normal_(t: Tensor, mean: float = 0.0, std: float = 1.0, generator: Source = None) -> Any:
     """Fill with normal numbers."""
     return _written(t, _draws(generator).normal(mean, std, t.shape, dtype=t.dtype))
 
 
-def constant_(t: Any, value: float) -> Any:
+@explained
+def constant_(t: Tensor, value: float) -> Any:
     """Fill with one number."""
     return _written(t, value)
 
 
-def zeros_(t: Any) -> Any:
+@explained
+def zeros_(t: Tensor) -> Any:
     """Fill with 0."""
     return _written(t, 0.0)
 
 
-def ones_(t: Any) -> Any:
+@explained
+def ones_(t: Tensor) -> Any:
     """Fill with 1."""
     return _written(t, 1.0)
 
 
-def xavier_uniform_(t: Any, gain: float = 1.0, generator: Source = None) -> Any:
+@explained
+def xavier_uniform_(t: Tensor, gain: float = 1.0, generator: Source = None) -> Any:
     """Uniform numbers whose variance is 2 / (fan_in + fan_out), times the gain squared (X. Glorot, Y. Bengio, 2010)."""
     bound = gain * sqrt(6.0 / sum(_fans("xavier_uniform_", t)))
     return uniform_(t, -bound, bound, generator)
 
 
-def xavier_normal_(t: Any, gain: float = 1.0, generator: Source = None) -> Any:
+@explained
+def xavier_normal_(t: Tensor, gain: float = 1.0, generator: Source = None) -> Any:
     """Normal numbers of that variance."""
     return normal_(t, 0.0, gain * sqrt(2.0 / sum(_fans("xavier_normal_", t))), generator)
 
 
-def kaiming_uniform_(t: Any, gain: float = sqrt(2.0), generator: Source = None) -> Any:
+@explained
+def kaiming_uniform_(t: Tensor, gain: float = sqrt(2.0), generator: Source = None) -> Any:
     """Uniform numbers whose variance is the gain squared over fan_in; the default gain is that of ReLU (K. He et al., 2015,
     arXiv:1502.01852).
     """
@@ -96,12 +105,14 @@ def kaiming_uniform_(t: Any, gain: float = sqrt(2.0), generator: Source = None) 
     return uniform_(t, -bound, bound, generator)
 
 
-def kaiming_normal_(t: Any, gain: float = sqrt(2.0), generator: Source = None) -> Any:
+@explained
+def kaiming_normal_(t: Tensor, gain: float = sqrt(2.0), generator: Source = None) -> Any:
     """Normal numbers of that variance."""
     return normal_(t, 0.0, gain / sqrt(max(_fans("kaiming_normal_", t)[0], 1)), generator)
 
 
-def orthogonal_(t: Any, gain: float = 1.0, generator: Source = None) -> Any:
+@explained
+def orthogonal_(t: Tensor, gain: float = 1.0, generator: Source = None) -> Any:
     """Rows, or columns if there are more rows, at right angles to each other (A. Saxe et al., 2013, arXiv:1312.6120)."""
     import numpy as np
 

@@ -6,13 +6,16 @@ from collections.abc import Callable
 from math import prod, sqrt
 from typing import Any
 
-from .. import random
 from ..creation import empty, ones, zeros
 from ..dtypes import float32
 from ..errors import ArgumentError, ShapeError
 from ..functions.convolution import conv1d, conv2d
 from ..functions.differentiation import no_grad
+from ..functions.kinds import Ints, Some, checked, explained
 from ..functions.pooling import avg_pool2d, max_pool2d
+from ..random import Source
+from ..tensor import Tensor
+from ..tensor.arguments import ints
 from . import functional, init
 from .module import Module, Parameter
 
@@ -33,14 +36,12 @@ __all__ = [
     "RMSNorm",
 ]
 
-Ints = int | tuple[int, ...]
-Source = random.Generator | None
-
 
 def _weights(shape: tuple[int, ...], dtype: object, generator: Source, bias: int | None) -> tuple[Any, Any]:
     """A weight and perhaps a bias, uniform within 1 / sqrt(fan_in)."""
+    own = empty(shape, dtype=dtype)
     bound = 1.0 / sqrt(max(prod(shape[1:]), 1))
-    weight = Parameter(init.uniform_(empty(shape, dtype=dtype), -bound, bound, generator))
+    weight = Parameter(init.uniform_(own, -bound, bound, generator))
     return weight, None if bias is None else Parameter(init.uniform_(empty(bias, dtype=dtype), -bound, bound, generator))
 
 
@@ -52,12 +53,13 @@ class Linear(Module):
     Linear(3, 2)  # 8 parameters
     """
 
+    @checked
     def __init__(
         self, in_features: int, out_features: int, bias: bool = True, *, dtype: object = float32, generator: Source = None
     ) -> None:
         self.weight, self.bias = _weights((out_features, in_features), dtype, generator, out_features if bias else None)
 
-    def forward(self, x: Any) -> Any:
+    def forward(self, x: Tensor) -> Any:
         return functional.linear(x, self.weight, self.bias)
 
     def extra_repr(self) -> str:
@@ -68,6 +70,7 @@ class _Convolution(Module):
     function: Callable[..., Any]
     space: int
 
+    @checked
     def __init__(
         self,
         in_channels: int,
@@ -76,13 +79,14 @@ class _Convolution(Module):
         stride: Ints = 1,
         padding: Ints | str = 0,
         dilation: Ints = 1,
-        groups: int = 1,
+        groups: Some = 1,
         bias: bool = True,
         *,
         dtype: object = float32,
         generator: Source = None,
     ) -> None:
-        kernel = (kernel_size,) * self.space if isinstance(kernel_size, int) else tuple(kernel_size)
+        kernel = ints(type(self).__name__, (kernel_size,))
+        kernel = kernel * self.space if len(kernel) == 1 else kernel
         if in_channels % groups or out_channels % groups:
             raise ArgumentError(
                 f"{type(self).__name__}: {groups} groups do not divide {in_channels} and {out_channels} channels; use a common divisor"
@@ -91,7 +95,7 @@ class _Convolution(Module):
         self.weight, self.bias = _weights(shape, dtype, generator, out_channels if bias else None)
         self.stride, self.padding, self.dilation, self.groups = stride, padding, dilation, groups
 
-    def forward(self, x: Any) -> Any:
+    def forward(self, x: Tensor) -> Any:
         how = {"stride": self.stride, "padding": self.padding, "dilation": self.dilation, "groups": self.groups}
         return type(self).function(x, self.weight, self.bias, **how)
 
@@ -120,33 +124,39 @@ class Conv2d(_Convolution):
 class MaxPool2d(Module):
     """`tx.max_pool2d`."""
 
+    @checked
     def __init__(self, kernel_size: Ints, stride: Ints | None = None, padding: Ints = 0) -> None:
         self.kernel_size, self.stride, self.padding = kernel_size, stride, padding
 
-    def forward(self, x: Any) -> Any:
+    def forward(self, x: Tensor) -> Any:
         return max_pool2d(x, self.kernel_size, self.stride, self.padding)
 
 
 class AvgPool2d(Module):
     """`tx.avg_pool2d`."""
 
+    @checked
     def __init__(self, kernel_size: Ints, stride: Ints | None = None, padding: Ints = 0) -> None:
         self.kernel_size, self.stride, self.padding = kernel_size, stride, padding
 
-    def forward(self, x: Any) -> Any:
+    def forward(self, x: Tensor) -> Any:
         return avg_pool2d(x, self.kernel_size, self.stride, self.padding)
 
 
 class Flatten(Module):
     """All axes from the second on as one."""
 
-    def forward(self, x: Any) -> Any:
+    @explained
+    def forward(self, x: Tensor) -> Any:
+        if x.ndim == 0:
+            raise ShapeError("Flatten: x has no axes; it is to have one or more, of which the first stays")
         return x.reshape((x.shape[0], -1))
 
 
 class Lambda(Module):
     """Any function as a module."""
 
+    @checked
     def __init__(self, function: Callable[..., Any]) -> None:
         self.function = function
 
@@ -160,10 +170,11 @@ class Lambda(Module):
 class Dropout(Module):
     """`functional.dropout` while it is trained; after `eval()` it leaves everything as it is."""
 
+    @checked
     def __init__(self, p: float = 0.5, *, generator: Source = None) -> None:
         self.p, self.generator = p, generator
 
-    def forward(self, x: Any) -> Any:
+    def forward(self, x: Tensor) -> Any:
         return functional.dropout(x, self.p, self.training, self.generator)
 
     def extra_repr(self) -> str:
@@ -173,6 +184,7 @@ class Dropout(Module):
 class Embedding(Module):
     """A row of numbers for each index: from integers of any shape to that shape followed by `embedding_dim`."""
 
+    @checked
     def __init__(self, num_embeddings: int, embedding_dim: int, *, dtype: object = float32, generator: Source = None) -> None:
         self.weight = Parameter(init.normal_(empty((num_embeddings, embedding_dim), dtype=dtype), generator=generator))
 
@@ -186,13 +198,13 @@ class Embedding(Module):
 class LayerNorm(Module):
     """`functional.layer_norm` over the last axes, which have `normalized_shape`."""
 
+    @checked
     def __init__(self, normalized_shape: Ints, eps: float = 1e-5, bias: bool = True, *, dtype: object = float32) -> None:
-        self.shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
-        self.eps = eps
+        self.shape, self.eps = ints(type(self).__name__, (normalized_shape,)), eps
         self.weight = Parameter(ones(self.shape, dtype=dtype))
         self.bias = Parameter(zeros(self.shape, dtype=dtype)) if bias else None
 
-    def forward(self, x: Any) -> Any:
+    def forward(self, x: Tensor) -> Any:
         return functional.layer_norm(x, self.shape, self.weight, self.bias, self.eps)
 
     def extra_repr(self) -> str:
@@ -202,12 +214,12 @@ class LayerNorm(Module):
 class RMSNorm(Module):
     """`functional.rms_norm` over the last axes, which have `normalized_shape`."""
 
+    @checked
     def __init__(self, normalized_shape: Ints, eps: float = 1e-6, *, dtype: object = float32) -> None:
-        self.shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
-        self.eps = eps
+        self.shape, self.eps = ints(type(self).__name__, (normalized_shape,)), eps
         self.weight = Parameter(ones(self.shape, dtype=dtype))
 
-    def forward(self, x: Any) -> Any:
+    def forward(self, x: Tensor) -> Any:
         return functional.rms_norm(x, self.shape, self.weight, self.eps)
 
     def extra_repr(self) -> str:
@@ -217,11 +229,12 @@ class RMSNorm(Module):
 class GroupNorm(Module):
     """`functional.group_norm` of `num_groups` groups of `num_channels` channels."""
 
-    def __init__(self, num_groups: int, num_channels: int, eps: float = 1e-5, *, dtype: object = float32) -> None:
+    @checked
+    def __init__(self, num_groups: Some, num_channels: int, eps: float = 1e-5, *, dtype: object = float32) -> None:
         self.num_groups, self.eps = num_groups, eps
         self.weight, self.bias = Parameter(ones(num_channels, dtype=dtype)), Parameter(zeros(num_channels, dtype=dtype))
 
-    def forward(self, x: Any) -> Any:
+    def forward(self, x: Tensor) -> Any:
         return functional.group_norm(x, self.num_groups, self.weight, self.bias, self.eps)
 
     def extra_repr(self) -> str:
@@ -233,12 +246,14 @@ class _BatchNorm(Module):
 
     axes: tuple[int, ...]
 
+    @checked
     def __init__(self, num_features: int, eps: float = 1e-5, momentum: float = 0.1, *, dtype: object = float32) -> None:
         self.eps, self.momentum = eps, momentum
         self.weight, self.bias = Parameter(ones(num_features, dtype=dtype)), Parameter(zeros(num_features, dtype=dtype))
         self.running_mean, self.running_var = zeros(num_features, dtype=dtype), ones(num_features, dtype=dtype)
 
-    def forward(self, x: Any) -> Any:
+    @explained
+    def forward(self, x: Tensor) -> Any:
         if x.ndim < 2 or x.shape[1] != self.weight.size:
             raise ShapeError(f"{type(self).__name__}: x of shape {x.shape} is to have {self.weight.size} channels on axis 1")
         axes = (0, *range(2, x.ndim))

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from ..creation import asarray
-from ..errors import ArgumentError, ShapeError
+from ..errors import ArgumentError, IndexOutOfRange, ShapeError
 from ..functions.differentiation import no_grad
+from ..functions.kinds import check, checked, kind
 from ..tensor import Tensor
 
 __all__ = ["Module", "ModuleList", "Parameter", "Sequential", "functional_call"]
+
+T = TypeVar("T")
 
 
 def Parameter(x: Any) -> Tensor:  # it stands where PyTorch has a class
@@ -18,6 +21,7 @@ def Parameter(x: Any) -> Tensor:  # it stands where PyTorch has a class
     return asarray(x).copy().requires_grad_()
 
 
+@kind("a module")
 class Module:
     """A function with parameters, written as `forward`. What its attributes hold makes it up: tensors that require gradients are
     its parameters, other tensors its buffers, and modules its parts; they may be in lists, tuples and dicts.
@@ -49,6 +53,7 @@ class Module:
         for name, value in vars(self).items():
             yield from _held(name, value)
 
+    @checked
     def named_modules(self, prefix: str = "") -> Iterator[tuple[str, Module]]:
         """Itself, under the name `prefix`, and all modules in it, each once."""
         seen: set[int] = set()
@@ -100,12 +105,14 @@ class Module:
 
     # What is done to all of it
 
+    @checked
     def apply(self, function: Callable[[Module], Any]) -> Self:
         """Call a function with each module in it, those inside first, and gives itself back."""
         for module in reversed(list(self.modules())):
             function(module)
         return self
 
+    @checked
     def train(self, mode: bool = True) -> Self:
         """Have it behave as in training (dropout, batch statistics), or not; gives itself back."""
         for module in self.modules():
@@ -121,6 +128,7 @@ class Module:
         for t in self.parameters():
             t.grad = None
 
+    @checked
     def requires_grad_(self, requires_grad: bool = True) -> Self:
         """Have its parameters, or with True all its tensors of floats, require gradients or not; gives itself back."""
         for _, t in list(self._named_tensors()):
@@ -132,6 +140,7 @@ class Module:
         """All its tensors by name, as they are now: what is trained later does not change them. It costs no memory until then."""
         return {name: t.detach() for name, t in self._named_tensors()}
 
+    @checked
     def load_state_dict(self, state: Mapping[str, Any], strict: bool = True) -> None:
         """Write values into its tensors, by name. ArgumentError for names that are missing or unknown (unless not `strict`),
         ShapeError for another shape; then nothing is written.
@@ -172,6 +181,7 @@ class Sequential(Module):
     (2, 3)
     """
 
+    @checked
     def __init__(self, *layers: Callable[..., Any]) -> None:
         self.layers = list(layers)
 
@@ -187,15 +197,19 @@ class Sequential(Module):
         return iter(self.layers)
 
     def __getitem__(self, k: int) -> Callable[..., Any]:
-        return self.layers[k]
+        return _item("Sequential", self.layers, k)
 
 
 class ModuleList(Module):
     """A list of modules."""
 
+    @checked
     def __init__(self, modules: Iterable[Module] = ()) -> None:
         self.list = list(modules)
+        for k, module in enumerate(self.list):
+            check("ModuleList", f"module {k}", module, "Module")
 
+    @checked
     def append(self, module: Module) -> Self:
         """Put one more at its end; gives itself back."""
         self.list.append(module)
@@ -208,9 +222,10 @@ class ModuleList(Module):
         return iter(self.list)
 
     def __getitem__(self, k: int) -> Module:
-        return self.list[k]
+        return _item("ModuleList", self.list, k)
 
 
+@checked
 def functional_call(module: Module, tensors: Mapping[str, Tensor], *args: Any, **named: Any) -> Any:
     """What a module gives with other tensors in place of its own, by name: a function of its parameters, for `tx.grad` and `tx.hessian`.
 
@@ -258,6 +273,13 @@ def _held(name: str, value: Any) -> Iterator[tuple[str, Any]]:
     elif isinstance(value, (list, tuple)):
         for k, item in enumerate(value):
             yield from _held(f"{name}.{k}", item)
+
+
+def _item(op: str, items: list[T], k: int) -> T:
+    check(op, "the number of a module", k, "int")
+    if not -len(items) <= k < len(items):
+        raise IndexOutOfRange(f"{op}: there is no module {k}; there are {len(items)}")
+    return items[k]
 
 
 def _joined(prefix: str, name: str) -> str:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from .. import random
 from ..creation import zeros
 from ..dtypes import float32
 from ..errors import ShapeError
 from ..functions import elementwise
 from ..functions.joining import stack
+from ..functions.kinds import check, checked, explained
+from ..random import Source
+from ..tensor import Tensor
 from .layers import _weights
 from .module import Module
 
@@ -23,15 +25,16 @@ class _Recurrent(Module):
 
     gates: int
 
+    @checked
     def __init__(
-        self, input_size: int, hidden_size: int, bias: bool = True, *, dtype: object = float32, generator: random.Generator | None = None
+        self, input_size: int, hidden_size: int, bias: bool = True, *, dtype: object = float32, generator: Source = None
     ) -> None:
         rows = self.gates * hidden_size
         self.hidden_size = hidden_size
         self.weight_input, self.bias_input = _weights((rows, input_size), dtype, generator, rows if bias else None)
         self.weight_hidden, self.bias_hidden = _weights((rows, hidden_size), dtype, generator, rows if bias else None)
 
-    def _inputs(self, x: Any) -> Any:
+    def _inputs(self, x: Tensor) -> Any:
         """What the gates get of each step's input: one product for all steps."""
         if x.ndim != 3 or x.shape[-1] != self.weight_input.shape[1]:
             raise ShapeError(f"{type(self).__name__}: x of shape {x.shape} is to be (N, L, {self.weight_input.shape[1]})")
@@ -42,8 +45,13 @@ class _Recurrent(Module):
         found = h @ self.weight_hidden.mT
         return found if self.bias_hidden is None else found + self.bias_hidden
 
-    def _start(self, x: Any, state: Any) -> Any:
-        return zeros((x.shape[0], self.hidden_size), dtype=x.dtype) if state is None else state
+    def _start(self, x: Tensor, state: Any) -> Any:
+        if state is None:
+            return zeros((x.shape[0], self.hidden_size), dtype=x.dtype)
+        check(type(self).__name__, "each state", state, "Tensor")
+        if state.ndim != 2 or state.shape[1] != self.hidden_size:
+            raise ShapeError(f"{type(self).__name__}: a state of shape {state.shape} is to be (N, {self.hidden_size})")
+        return state
 
     def extra_repr(self) -> str:
         return f"{self.weight_input.shape[1]}, {self.hidden_size}"
@@ -65,10 +73,14 @@ class LSTM(_Recurrent):
 
     gates = 4
 
-    def forward(self, x: Any, state: tuple[Any, Any] | None = None) -> tuple[Any, tuple[Any, Any]]:
-        h, c = (self._start(x, None),) * 2 if state is None else state
+    @explained
+    def forward(self, x: Tensor, state: tuple[Tensor, Tensor] | None = None) -> tuple[Any, tuple[Any, Any]]:
+        steps = self._inputs(x).unbind(1)
+        if state is not None:
+            check("LSTM", "state", state, "tuple[Tensor, Tensor]")
+        h, c = [self._start(x, its) for its in state or (None, None)]
         states = []
-        for step in self._inputs(x).unbind(1):
+        for step in steps:
             i, f, g, o = (step + self._from_hidden(h)).unflatten(-1, (4, -1)).unbind(1)
             c = _op["sigmoid"](f) * c + _op["sigmoid"](i) * _op["tanh"](g)
             h = _op["sigmoid"](o) * _op["tanh"](c)
@@ -86,10 +98,12 @@ class GRU(_Recurrent):
 
     gates = 3
 
-    def forward(self, x: Any, state: Any = None) -> tuple[Any, Any]:
+    @explained
+    def forward(self, x: Tensor, state: Tensor | None = None) -> tuple[Any, Any]:
+        steps = self._inputs(x).unbind(1)
         h = self._start(x, state)
         states = []
-        for step in self._inputs(x).unbind(1):
+        for step in steps:
             reset, update, new = step.unflatten(-1, (3, -1)).unbind(1)
             own_reset, own_update, own_new = self._from_hidden(h).unflatten(-1, (3, -1)).unbind(1)
             z = _op["sigmoid"](update + own_update)

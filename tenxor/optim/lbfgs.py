@@ -8,6 +8,7 @@ from typing import Any
 from ..errors import ArgumentError
 from ..functions.differentiation import no_grad
 from ..functions.joining import concat
+from ..functions.kinds import check, check_fields, checked
 from .optimizer import Optimizer
 
 __all__ = ["LBFGS"]
@@ -31,6 +32,7 @@ class LBFGS(Optimizer):
     J. Nocedal, S. Wright: Numerical optimization, 2nd edition, 2006, chapters 3 and 7.
     """
 
+    @checked
     def __init__(self, params: Iterable[Any], lr: float = 1.0, history: int = 10, searches: int = 25) -> None:
         super().__init__(params, lr=lr)
         if len(self.groups) > 1:
@@ -41,6 +43,7 @@ class LBFGS(Optimizer):
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         if closure is None:
             raise ArgumentError("LBFGS: step takes a function that computes the loss, as it is asked for several times")
+        check("LBFGS", "closure", closure, "Callable")
         self.steps += 1
         value, gradient = self._at(closure)
         start = self._flat()
@@ -73,6 +76,7 @@ class LBFGS(Optimizer):
         """The loss here, and its gradient in one axis."""
         self.zero_grad()
         value = closure()
+        check("LBFGS", "the loss that closure gives", value, "Tensor")
         value.backward()
         found = concat([(t * 0.0 if t.grad is None else t.grad).reshape(-1) for t in self.parameters]).detach()
         self.zero_grad()
@@ -109,5 +113,7 @@ class LBFGS(Optimizer):
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on from there."""
+        check_fields("load_state_dict", state, history="Sequence")
+        steps = [tuple(each) for each in state["history"]]
         super().load_state_dict(state)
-        self._steps = [tuple(each) for each in state["history"]]
+        self._steps = steps

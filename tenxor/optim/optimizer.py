@@ -16,6 +16,7 @@ from ..dtypes import DType
 from ..errors import ArgumentError
 from ..functions import elementwise
 from ..functions.differentiation import no_grad
+from ..functions.kinds import check, check_fields, checked, kind
 from ..node import is_pinned
 from ..ops import Op, custom
 from ..ops.expr import Arg, Expr, call
@@ -28,6 +29,7 @@ __all__ = ["SGD", "Adam", "AdamW", "Lion", "Optimizer", "clip_grad_norm", "clip_
 _op: Any = elementwise.FUNCTIONS
 
 
+@kind("an optimiser")
 class Optimizer:
     """What all optimisers do. `params` are tensors that require gradients, or dicts, each with some of these as "params" and
     numbers of its own for them; `groups` are such dicts.
@@ -36,14 +38,15 @@ class Optimizer:
     `state`.
     """
 
+    @checked
     def __init__(self, params: Iterable[Any], **numbers: Any) -> None:
         given = list(params)
         if not given:
             raise ArgumentError(
                 f"{type(self).__name__}: there are no parameters; give module.parameters(), or tensors that require gradients"
             )
-        some = [dict(group) for group in given] if isinstance(given[0], Mapping) else [{"params": given}]
-        self.groups = [{**numbers, **group, "params": list(group["params"])} for group in some]
+        some = given if isinstance(given[0], Mapping) else [{"params": given}]
+        self.groups = [self._group(numbers, group) for group in some]
         self.parameters: list[Tensor] = [t for group in self.groups for t in group["params"]]
         for k, t in enumerate(self.parameters):
             if not isinstance(t, Tensor) or not t.requires_grad:
@@ -52,6 +55,20 @@ class Optimizer:
                 raise ArgumentError(f"{type(self).__name__}: parameter {k} is there twice")
         self.state: list[dict[str, Any]] = [{} for _ in self.parameters]
         self.steps = 0
+
+    def _group(self, numbers: Mapping[str, Any], group: Any) -> dict[str, Any]:
+        """Some parameters, with the numbers that they have of their own, and those that are for all."""
+        op = type(self).__name__
+        check(op, "each group", group, "Mapping")
+        check(op, 'what a group has as "params"', group.get("params"), "Iterable")
+        found = {**numbers, **group, "params": list(group["params"])}
+        self._check_numbers(op, found)
+        return found
+
+    def _check_numbers(self, op: str, group: Mapping[str, Any]) -> None:
+        kinds = type(self).__init__.__annotations__
+        for key in group.keys() & kinds.keys() - {"params"}:
+            check(op, key, group[key], kinds[key])
 
     def zero_grad(self) -> None:
         """Forget the gradients of all parameters."""
@@ -86,17 +103,22 @@ class Optimizer:
         return {"steps": self.steps, "groups": groups, "state": [{key: x.detach() for key, x in state.items()} for state in self.state]}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from there. ArgumentError if it was of other parameters."""
+        """Go on from there. ArgumentError if it was of other parameters, or of none."""
+        check_fields("load_state_dict", state, steps="int", groups="Sequence", state="Sequence")
         if len(state["state"]) != len(self.state) or len(state["groups"]) != len(self.groups):
             raise ArgumentError(f"load_state_dict: the state is of {len(state['state'])} parameters, and here are {len(self.state)}")
-        for t, own in zip(self.parameters, state["state"], strict=True):
+        for its in (*state["groups"], *state["state"]):
+            check("load_state_dict", "each group, and what is kept of each parameter,", its, "Mapping")
+        kept = [{key: asarray(x).copy() for key, x in own.items()} for own in state["state"]]
+        for t, own in zip(self.parameters, kept, strict=True):
             for key, x in own.items():
-                if tuple(x.shape) != t.shape:
+                if x.shape != t.shape:
                     raise ArgumentError(
-                        f"load_state_dict: {key} has shape {tuple(x.shape)} for a parameter of shape {t.shape}; they must be equal"
+                        f"load_state_dict: {key} has shape {x.shape} for a parameter of shape {t.shape}; they must be equal"
                     )
-        self.steps = int(state["steps"])
-        self.state = [{key: asarray(x).copy() for key, x in own.items()} for own in state["state"]]
+        for its in state["groups"]:
+            self._check_numbers("load_state_dict", its)
+        self.steps, self.state = int(state["steps"]), kept
         for group, its in zip(self.groups, state["groups"], strict=True):
             group.update(its)
 
@@ -156,6 +178,7 @@ class SGD(Optimizer):
     [0.5, -1.0]
     """
 
+    @checked
     def __init__(
         self, params: Iterable[Any], lr: float = 1e-3, momentum: float = 0.0, nesterov: bool = False, weight_decay: float = 0.0
     ) -> None:
@@ -179,6 +202,7 @@ class Adam(Optimizer):
 
     decoupled = False  # whether weights decay apart from the gradient
 
+    @checked
     def __init__(
         self,
         params: Iterable[Any],
@@ -215,6 +239,7 @@ class AdamW(Adam):
 
     decoupled = True
 
+    @checked
     def __init__(
         self,
         params: Iterable[Any],
@@ -229,6 +254,7 @@ class AdamW(Adam):
 class Lion(Optimizer):
     """Steps of one size in the direction of the averaged gradient's sign (X. Chen et al., 2023, arXiv:2302.06675)."""
 
+    @checked
     def __init__(
         self, params: Iterable[Any], lr: float = 1e-4, betas: tuple[float, float] = (0.9, 0.99), weight_decay: float = 0.0
     ) -> None:
@@ -244,6 +270,7 @@ class Lion(Optimizer):
 # --- gradients held in bounds -----------------------------------------------------------------------------------------
 
 
+@checked
 def clip_grad_norm(params: Iterable[Tensor], max_norm: float) -> Tensor:
     """The root of the sum of squares of all gradients, as a new tensor; if it is above `max_norm` they are scaled down, in place,
     until it is not.
@@ -254,7 +281,7 @@ def clip_grad_norm(params: Iterable[Tensor], max_norm: float) -> Tensor:
     >>> tx.optim.clip_grad_norm([x], 1.0).item(), [round(g, 6) for g in x.grad.tolist()]
     (5.0, [0.6, 0.8])
     """
-    gradients: Sequence[Any] = [t.grad for t in params if t.grad is not None]
+    gradients = _gradients("clip_grad_norm", params)
     if not gradients:
         return zeros(())
     with no_grad():
@@ -266,10 +293,18 @@ def clip_grad_norm(params: Iterable[Tensor], max_norm: float) -> Tensor:
     return norm  # type: ignore[no-any-return]
 
 
+@checked
 def clip_grad_value(params: Iterable[Tensor], max_value: float) -> None:
     """Hold each element of all gradients between -max_value and max_value, in place."""
     with no_grad():
-        for t in params:
-            gradient: Any = t.grad
-            if gradient is not None:
-                gradient[...] = gradient.clip(-max_value, max_value)
+        bound = float(max_value)
+        for gradient in _gradients("clip_grad_value", params):
+            gradient[...] = gradient.clip(-bound, bound)
+
+
+def _gradients(op: str, params: Iterable[Tensor]) -> Sequence[Any]:
+    """Those that there are."""
+    given = list(params)
+    for k, t in enumerate(given):
+        check(op, f"parameter {k}", t, "Tensor")
+    return [t.grad for t in given if t.grad is not None]

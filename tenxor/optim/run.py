@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import threading
 from collections.abc import Iterator
@@ -11,6 +10,9 @@ from types import TracebackType
 from typing import Any, Self
 
 from .. import files
+from ..errors import ArgumentError
+from ..files.whole import Place
+from ..functions.kinds import Some, check, check_fields, checked, told
 
 __all__ = ["Run"]
 
@@ -27,7 +29,11 @@ class Run:
     run.steps(1000): ...
     """
 
-    def __init__(self, path: str | os.PathLike[str], every: int = 100, **parts: Any) -> None:
+    @checked
+    def __init__(self, path: Place, every: Some = 100, **parts: Any) -> None:
+        for name, part in parts.items():
+            if not hasattr(part, "state_dict"):
+                raise ArgumentError(f"Run: {name} is {told(part)}, not a module, optimiser, schedule or generator: it has no state_dict")
         self.path, self.every, self.parts = Path(path), every, parts
         self.step = 0  # how many have been done
         self.stopped = False  # whether Ctrl-C was heard
@@ -38,6 +44,9 @@ class Run:
     def load(self) -> None:
         """Go on from what the file holds."""
         state = files.load_state(self.path)
+        check_fields("Run", state, step="int", parts="Mapping")
+        if missing := [name for name in self.parts if name not in state["parts"]]:
+            raise ArgumentError(f"Run: {str(self.path)!r} has no {missing}; it has {list(state['parts'])}")
         for name, part in self.parts.items():
             part.load_state_dict(state["parts"][name])
         self.step = state["step"]
@@ -49,6 +58,10 @@ class Run:
 
     def steps(self, count: int) -> Iterator[int]:
         """The numbers of the steps that are left of `count`."""
+        check("steps", "count", count, "int")
+        return self._steps(count)
+
+    def _steps(self, count: int) -> Iterator[int]:
         while self.step < count and not self.stopped:
             yield self.step
             self.step += 1

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from math import cos, pi
 from typing import Any
 
+from ..errors import ArgumentError
+from ..functions.kinds import Count, Some, check, check_fields, checked
 from .optimizer import Optimizer
 
 __all__ = ["Schedule", "constant_with_warmup", "cosine", "exponential", "linear", "one_cycle", "steps"]
@@ -24,6 +26,7 @@ class Schedule:
     0.5
     """
 
+    @checked
     def __init__(self, optimizer: Optimizer, factor: Callable[[int], float]) -> None:
         self.optimizer, self.factor, self.count = optimizer, factor, 0
         self.rates = [group["lr"] for group in optimizer.groups]
@@ -36,7 +39,9 @@ class Schedule:
 
     def _set(self) -> None:
         for group, rate in zip(self.optimizer.groups, self.rates, strict=True):
-            group["lr"] = rate * self.factor(self.count)
+            factor = self.factor(self.count)
+            check("Schedule", f"the factor of step {self.count}", factor, "float")
+            group["lr"] = rate * factor
 
     def state_dict(self) -> dict[str, Any]:
         """What it needs to go on from here."""
@@ -44,27 +49,35 @@ class Schedule:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on from there."""
+        check_fields("load_state_dict", state, count="int", rates="Sequence")
+        if len(state["rates"]) != len(self.rates):
+            raise ArgumentError(f"load_state_dict: the state is of {len(state['rates'])} groups, and here are {len(self.rates)}")
+        for rate in state["rates"]:
+            check("load_state_dict", "each rate", rate, "float")
         self.count, self.rates = int(state["count"]), list(state["rates"])
         self._set()
 
 
-def _warm(step: int, warmup: int) -> float:
+def _warm(step: int, warmup: Count) -> float:
     return min(1.0, (step + 1) / (warmup + 1))
 
 
-def constant_with_warmup(optimizer: Optimizer, warmup: int) -> Schedule:
+@checked
+def constant_with_warmup(optimizer: Optimizer, warmup: Count) -> Schedule:
     """Rising for `warmup` steps, then as it is."""
     return Schedule(optimizer, lambda step: _warm(step, warmup))
 
 
-def linear(optimizer: Optimizer, total: int, end: float = 0.0, warmup: int = 0) -> Schedule:
+@checked
+def linear(optimizer: Optimizer, total: Count, end: float = 0.0, warmup: Count = 0) -> Schedule:
     """From 1 to `end` in `total` steps, on a straight line; before it a warm-up."""
     return Schedule(
         optimizer, lambda step: _warm(step, warmup) * (1.0 + (end - 1.0) * min(max(step - warmup, 0) / max(total - warmup, 1), 1.0))
     )
 
 
-def cosine(optimizer: Optimizer, total: int, end: float = 0.0, warmup: int = 0) -> Schedule:
+@checked
+def cosine(optimizer: Optimizer, total: Count, end: float = 0.0, warmup: Count = 0) -> Schedule:
     """From 1 to `end` in `total` steps, by half a cosine; before it a warm-up (I. Loshchilov, F. Hutter, 2017, arXiv:1608.03983)."""
 
     def factor(step: int) -> float:
@@ -74,17 +87,20 @@ def cosine(optimizer: Optimizer, total: int, end: float = 0.0, warmup: int = 0) 
     return Schedule(optimizer, factor)
 
 
+@checked
 def exponential(optimizer: Optimizer, gamma: float) -> Schedule:
     """Times `gamma` at each step."""
     return Schedule(optimizer, lambda step: float(gamma**step))
 
 
-def steps(optimizer: Optimizer, every: int, gamma: float = 0.1) -> Schedule:
+@checked
+def steps(optimizer: Optimizer, every: Some, gamma: float = 0.1) -> Schedule:
     """Times `gamma` after each `every` steps."""
     return Schedule(optimizer, lambda step: float(gamma ** (step // every)))
 
 
-def one_cycle(optimizer: Optimizer, total: int, start: float = 0.04, end: float = 1e-4, rise: float = 0.3) -> Schedule:
+@checked
+def one_cycle(optimizer: Optimizer, total: Count, start: float = 0.04, end: float = 1e-4, rise: float = 0.3) -> Schedule:
     """From `start` to 1 in the first part of `total` steps, `rise` of them, and to `end` in the rest, both by half a cosine (L.
     Smith, N. Topin, 2018, arXiv:1708.07120).
     """

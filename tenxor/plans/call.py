@@ -21,13 +21,16 @@ DEBUG = int(_LEVEL) if _LEVEL.isdigit() else 0
 
 
 class Call:
-    """A kernel and what it takes for one set of shapes; when it is `bound`, `run` launches it."""
+    """A kernel and what it takes for one set of shapes; `run` launches it. It is bound to these when that is asked for first: what
+    small kernels take is also read here by who launches them otherwise (`shortcut/frames.py`).
+    """
 
     __slots__ = ("arguments", "compiled", "run")
 
+    run: Launch
+
     def __init__(self, compiled: Compiled, arguments: Arguments) -> None:
         self.compiled, self.arguments = compiled, arguments
-        self.run: Launch = _not_yet
 
     @staticmethod
     def of(kernel: Kernel, binding: Binding, number_of: dict[Node, int], scalars: dict[int, int]) -> Call:
@@ -66,15 +69,12 @@ class Call:
         """In additions, about."""
         return self.arguments.work
 
-    def bound(self) -> Call:
-        """It itself, ready to run."""
+    def __getattr__(self, name: str) -> Launch:
+        if name != "run":
+            raise AttributeError(name)
         launch = backend().bind(self.compiled, self.arguments)
         self.run = _shown(self.compiled, launch) if DEBUG else launch
-        return self
-
-
-def _not_yet(out: Buffer, given: Given, then: Callable[[], object] | None = None) -> bool:
-    raise AssertionError("a call runs when it is bound")
+        return self.run
 
 
 def _shown(compiled: Compiled, launch: Launch) -> Launch:

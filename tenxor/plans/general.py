@@ -15,7 +15,6 @@ from ..backend import backend
 from ..backend.interface import Arguments
 from ..layout import Form, Layout
 from ..node import Recipe
-from ..records import NamedTuple
 from ..remembered import Remembered
 from ..sizes import Number, Trace
 from ..target import Target
@@ -28,39 +27,55 @@ MAX_STRUCTURES = 1024
 MOST = 12  # plans of one structure
 
 
-class General(NamedTuple):
-    """A plan without numbers, and what these are for those of a pattern: None if that would be planned otherwise."""
+# Those of each step are its shape and bytes, and of its kernel the arguments but for scalars and tables.
+Numbers = tuple[Any, ...]
 
-    outline: Plan
-    found: Callable[..., tuple[Any, ...] | None]
 
-    def plan(self, numbers: Iterable[int]) -> Plan | None:
-        """The plan for these numbers."""
-        found = self.found(*numbers)
-        if found is None:
-            return None
+class General:
+    """A plan without numbers, and what these are for those of a pattern: None if that would be planned otherwise.
+
+    `template` is that of frames that do the same (`shortcut/frames.py`).
+    """
+
+    __slots__ = ("found", "outline", "template")
+
+    def __init__(self, outline: Plan, found: Callable[..., Numbers | None]) -> None:
+        self.outline, self.found = outline, found
+        self.template: Any = None
+
+    def plan(self, numbers: Numbers) -> Plan:
+        """The plan with these numbers, which were found."""
         old, steps = self.outline, []
-        for step, (shape, nbytes, its) in zip(old.steps, found, strict=True):
+        for step, (shape, nbytes, its) in zip(old.steps, numbers, strict=True):
             filling = step.filling
             if isinstance(filling, Call):
-                filling = Call(filling.compiled, _with_numbers(filling.arguments, its)).bound()
+                filling = Call(filling.compiled, _with_numbers(filling.arguments, its))
             steps.append(step.resized(shape, nbytes, filling))
         return old.with_steps(steps)
 
 
 def plan_for(pattern: Pattern) -> Plan:
     """The plan that computes what has this pattern."""
+    found = general_for(pattern)
+    if found is None:
+        return make_plan(pattern)
+    general, numbers = found
+    return general.plan(numbers)
+
+
+def general_for(pattern: Pattern) -> tuple[General, Numbers] | None:
+    """The general plan that suits a pattern, and its numbers then; None if the pattern is to be planned for itself."""
     numbers: list[int] = []
     structure = structure_of(pattern, numbers)
     if structure is None:
-        return make_plan(pattern)
+        return None
     each = {0: 0, 1: 1}
     key = structure, tuple([each.setdefault(n, len(each)) for n in numbers])
     known, target = _known.get(key), backend().target
     if known is None or known.target is not target:
         known = Known(target)
         _known.keep(key, known)
-    return known.plan(pattern, list(each)[2:])
+    return known.suiting(pattern, list(each)[2:])
 
 
 class Known:
@@ -76,24 +91,25 @@ class Known:
         self.most = MOST  # of them; none where patterns of this structure can only be planned for themselves
         self.once = 0  # how many patterns were planned for themselves
 
-    def plan(self, pattern: Pattern, numbers: list[int]) -> Plan:
-        """The plan for a pattern, which has these numbers."""
+    def suiting(self, pattern: Pattern, numbers: list[int]) -> tuple[General, Numbers] | None:
+        """See `general_for`; the pattern has these numbers."""
         general = self.general
         for k, each in enumerate(general):
-            plan = each.plan(numbers)
-            if plan is not None:
-                general.insert(0, general.pop(k))
-                return plan
-        if self.once >= 1 << len(general) and len(general) < self.most:
-            found = general_plan(pattern, numbers)
+            found = each.found(*numbers)
             if found is not None:
-                plan = found.plan(numbers)
-                assert plan is not None, "a plan suits the numbers that it was made of"
-                general.insert(0, found)
-                return plan
+                if k:
+                    general.insert(0, general.pop(k))
+                return each, found
+        if self.once >= 1 << len(general) and len(general) < self.most:
+            made = general_plan(pattern, numbers)
+            if made is not None:
+                found = made.found(*numbers)
+                assert found is not None, "a plan suits the numbers that it was made of"
+                general.insert(0, made)
+                return made, found
             self.most = 0
         self.once += 1
-        return make_plan(pattern)
+        return None
 
 
 def general_plan(pattern: Pattern, numbers: Iterable[int]) -> General | None:
@@ -103,7 +119,7 @@ def general_plan(pattern: Pattern, numbers: Iterable[int]) -> General | None:
     try:
         traced = _Traced(numbers)
         outline = outlined(pattern, stand_ins(pattern, traced))
-        found = traced.trace.written(tuple(map(_numbers_of, outline.steps)))
+        found = traced.trace.written(tuple(map(numbers_of, outline.steps)))
         return General(outline.with_steps(list(map(_without_numbers, outline.steps))), found)
     except TypeError:  # something does not know such numbers
         return None
@@ -207,11 +223,11 @@ class _Traced:
         return Layout(shape, strides, 0 if base is None and not layout.offset else self.number(layout.offset), None, base)
 
 
-# Those of a step are its shape and bytes, and of its kernel the arguments but for scalars and tables.
 _NONE = ((0, 0), (), (), 0, 0, 0)
 
 
-def _numbers_of(step: Step) -> tuple[object, ...]:
+def numbers_of(step: Step) -> tuple[Any, ...]:
+    """Its own among `Numbers`. TypeError for what is planned for its own sizes alone."""
     filling = step.filling
     if filling is None:
         return step.shape, step.nbytes, ()

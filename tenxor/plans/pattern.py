@@ -6,6 +6,7 @@ where in memory each view of it begins: the second row of a matrix is read as th
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Protocol
 
 from ..node import Node, Recipe, Scalar
@@ -98,6 +99,15 @@ def pattern_of(roots: list[Node]) -> Pattern:
     return Pattern(tuple(key), numbers, nodes, scalars, offsets)
 
 
+def scalars_of(nodes: Iterable[Node]) -> Iterator[Scalar]:
+    """The scalars that pending nodes read, as a pattern of these numbers them."""
+    for node in nodes:
+        if node.buffer is None:
+            for source in node.sources:
+                if type(source) is not Node:
+                    yield source  # type: ignore[misc]
+
+
 class Numbers(Protocol):
     """What stands for the numbers of a pattern: its shapes, strides, and offsets in what is computed itself."""
 
@@ -107,8 +117,9 @@ class Numbers(Protocol):
 
 
 def stand_ins(pattern: Pattern, numbers: Numbers | None = None) -> list[Node]:
-    """Nodes like those of a pattern, with a number for each offset of memory that is given when it runs: see `given`. All else that
-    they have is theirs, or `numbers` that stand for it.
+    """Nodes like those of a pattern, with a number for each offset of memory that is given when it runs: see `given`; and with a scalar
+    for each one that is given: two reads of one scalar are two the next time. All else that they have is theirs, or `numbers` that
+    stand for it.
     """
     twin: dict[Node, Node] = {}
     places: dict[tuple[Node, int], int] = {}
@@ -124,7 +135,7 @@ def stand_ins(pattern: Pattern, numbers: Numbers | None = None) -> list[Node]:
                 offsets[k] = places.setdefault((source, offset), offsets[k])  # that of the first of reads that are one
             else:
                 offsets[k] = offset if numbers is None else numbers.number(offset)
-        sources = tuple([twin[s] if type(s) is Node else s for s in node.sources])
+        sources = tuple([twin[s] if type(s) is Node else Scalar(s.value, s.dtype) for s in node.sources])  # type: ignore[union-attr]
         twin[node] = Node(node.recipe if numbers is None else numbers.recipe(node.recipe), sources, tuple(offsets))
         twin[node].stored = node.stored
     return list(twin.values())

@@ -18,10 +18,9 @@ from ..rewrite.blocks import Blocks
 from ..sizes import int_of
 from ..target import Target
 from .blockwise import Blockwise, first_block
-from .call import Call
 from .lowering import Lowering
 from .ordering import ordered
-from .pattern import Pattern, stand_ins
+from .pattern import Pattern, scalars_of, stand_ins
 from .steps import Plan, Step
 
 _WITHOUT_KERNEL = (EMPTY, REINTERPRET)
@@ -29,15 +28,11 @@ _WITHOUT_KERNEL = (EMPTY, REINTERPRET)
 
 def make_plan(pattern: Pattern) -> Plan:
     """The plan that computes what has this pattern."""
-    plan = outlined(pattern, stand_ins(pattern))
-    for step in plan.steps:
-        if isinstance(step.filling, Call):
-            step.filling.bound()
-    return plan
+    return outlined(pattern, stand_ins(pattern))
 
 
 def outlined(pattern: Pattern, nodes: Sequence[Node]) -> Plan:
-    """The plan for a pattern and what stands for its nodes, with kernels that are not bound to their arguments yet."""
+    """The plan for a pattern and what stands for its nodes."""
     roots = [nodes[k] for k in pattern.roots]
     order = pending(roots)
     if any(node.op is PLACEHOLDER for node in order):
@@ -57,7 +52,7 @@ def outlined(pattern: Pattern, nodes: Sequence[Node]) -> Plan:
     inlined = {number_of[n] for n in missing}
     costly = [number_of[n] for n in missing if n not in free]
     wholes = _wholes(now, stored, number_of, len(nodes)) if more else {}
-    scalars = {id(s): k for k, s in enumerate(pattern.scalars)}
+    scalars = {id(s): k for k, s in enumerate(scalars_of(nodes))}
     lowering = Lowering(stored, target, number_of, scalars)
     steps = []
     for node in kernels:

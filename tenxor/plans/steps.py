@@ -15,12 +15,15 @@ from ..backend.interface import Given
 from ..dtypes import DType
 from ..errors import MetOutOfRange
 from ..layout import Table
+from ..layout.portions import portions
 from ..memory import Buffer
 from ..ownership import NOBODY, sole
 from ..records import NamedTuple
 from ..target import Target
 
 allocate = backend().allocate
+
+_PORTION = 1 << 24  # bytes that are copied in one go
 
 
 class Holder(Protocol):
@@ -250,5 +253,7 @@ def _memory_to_write(old: Buffer | None, step: Step) -> Buffer:
     if old.pins and not old.frozen:
         return old
     fresh = allocate(old.nbytes, "assignment", step.shape, step.dtype)
-    fresh.array[: old.nbytes] = old.array[: old.nbytes]
+    target, source = fresh.array[: old.nbytes], old.array[: old.nbytes]
+    for key in portions(source.shape, _PORTION):
+        target[key] = source[key]
     return fresh

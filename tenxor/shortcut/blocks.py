@@ -137,6 +137,11 @@ def count(f: Function, which: int) -> Value:
     return f.define(POINTER, f"getelementptr i8, ptr @counts, i64 {which}")
 
 
+def data_of(f: Function, block: Value) -> Value:
+    """Where the bytes of a block begin."""
+    return f.at(block, DATA)
+
+
 def free_list(f: Function, units: Value) -> Value:
     """The place of the first free block of a size."""
     return f.define(POINTER, f"getelementptr ptr, ptr @free, i64 {units.text}")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ..backend.llvm.builder import Module, Value
 from ..backend.llvm.types import I64, POINTER
 from .function import Function
@@ -13,6 +15,9 @@ def write(module: Module, objects: Objects) -> None:
     """Write the functions."""
     _key(Function(module, objects, "key_of", [("x", POINTER)]))
     _called(Function(module, objects, "called", [("x", POINTER), ("args", POINTER), ("count", I64), ("names", POINTER), ("name", POINTER)]))
+    _view_as(Function(module, objects, "view_as", [("x", POINTER), ("made", POINTER)]))
+    arguments = [("x", POINTER), ("args", POINTER), ("given", I64), ("tensors", I64), ("made", POINTER)]
+    _made_of(Function(module, objects, "made_of", arguments))
     _step(Function(module, objects, "step", [("step", POINTER), ("operands", POINTER), ("before", POINTER)]))
 
 
@@ -25,6 +30,7 @@ def _key(f: Function) -> None:
     f.when_giving(f.is_the(kind, "bool type"), lambda: f.own(f.selected(f.is_the(x, "True"), f.the("TRUE"), f.the("FALSE"))))
     for name in ("NoneType", "DType", "str", "type"):
         f.when_giving(f.is_the(kind, name), lambda: f.own(x))
+    f.when_giving(f.is_the(kind, "Default"), lambda: f.own(kind))
     f.require(f.is_the(kind, "tuple"))
     f.each(f.word(x, SIZE), lambda k: f.require(f.is_a(f.item(x, k), "int")))
     f.give(f.own(x))
@@ -57,9 +63,21 @@ def _called(f: Function) -> None:
     f.hold(made)
     f.keeps(key)
     f.drop(key)
+    given_to = [x, args, given, tensors.load(I64)]
+    parts = f.get(made, "Made.parts")
+    f.when_giving(f.word(parts, SIZE) > 0, lambda: _several(f, given_to, made, parts))
+    found = f.call("made_of", POINTER, [*given_to, made])
+    f.keeps(made)
+    f.drop(made)
+    f.give(found)
+
+
+def _made_of(f: Function) -> None:
+    """What is made of a tensor and more arguments, of which so many are tensors: a view, or what comes of some steps."""
+    x, args, given, tensors, made = f.arguments
     steps = f.get(made, "Made.steps")
-    f.when_giving(f.word(steps, SIZE).equals(0), lambda: _view(f, x, made))
-    operands = f.made(f.call("PyTuple_New", POINTER, [tensors.load(I64) * 2]))
+    f.when_giving(f.word(steps, SIZE).equals(0), lambda: f.call("view_as", POINTER, [x, made]))
+    operands = f.made(f.call("PyTuple_New", POINTER, [tensors * 2]))
     filled = f.local(I64, f.number(0))
 
     def read(tensor: Value) -> None:
@@ -86,28 +104,39 @@ def _called(f: Function) -> None:
     f.each(f.word(steps, SIZE), make)
     last = f.own(f.item(nodes, f.word(steps, SIZE) - 1))
     found = f.call("tensor", POINTER, [last, f.own(f.get(made, "Made.spec"))])
-    f.keeps(nodes, operands, made)
-    for used in (nodes, operands, made):
-        f.drop(used)
+    f.let_go(nodes, operands)
     f.give(found)
 
 
-def _view(f: Function, x: Value, made: Value) -> Value:
-    """The tensor's storage seen otherwise."""
+def _several(f: Function, given_to: Sequence[Value], made: Value, parts: Value) -> Value:
+    """A tuple of what is made of some arguments."""
     held = list(f._held)
+    found = f.made(f.call("PyTuple_New", POINTER, [f.word(parts, SIZE)]))
+
+    def part(k: Value) -> None:
+        one = f.call("made_of", POINTER, [*given_to, f.item(parts, k)])
+        f.refuse(f.is_null(one))
+        f.at(found, ITEMS).at(k, POINTER).store(one)
+
+    f.each(f.word(parts, SIZE), part)
+    f.keeps(found)
+    f._held[:] = held
+    f.drop(made)
+    return found
+
+
+def _view_as(f: Function) -> None:
+    """The tensor's storage seen otherwise."""
+    x, made = f.arguments
     shift, offset = f.get(made, "Made.shift"), asked(f, x, "offset")
     moved = f.choose(
         f.is_the(shift, "0"),
         lambda: [f.own(offset)],
         lambda: [f.call("PyLong_FromLongLong", POINTER, [f.integer(offset) + f.integer(shift)])],
     )[0]
-    f.refuse(f.is_null(moved))
-    f.holding(moved)
-    found = view(f, f.get(x, "Tensor.storage"), f.get(made, "Made.spec"), moved)
+    found = view(f, f.get(x, "Tensor.storage"), f.get(made, "Made.spec"), f.made(moved))
     f.keeps(found)
-    f._held[:] = held
-    f.drop(made)
-    return found
+    f.give(found)
 
 
 def view(f: Function, storage: Value, spec: Value, offset: Value) -> Value:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from ..backend.llvm.builder import Module, Value, select
 from ..backend.llvm.types import DOUBLE, I1, I64, POINTER, VOID, array
 from .blocks import NUMBER
-from .frames import ALONE, EACH, FLOAT, HEAD, LITERAL, MEMORY, MOST, RESULT, SIGNED
+from .frames import ALONE, EACH, FLOAT, HEAD, IMAGINARY, LITERAL, MEMORY, MOST, RESULT, SIGNED
 from .function import Function
 from .objects import BYTES, SIZE, Objects
 
@@ -157,6 +157,17 @@ def _buffer_of(f: Function) -> None:
     f.give(buffer)
 
 
+def in_memory(f: Function, recipe: Value, buffer: Value) -> Value:
+    """A new node, which is held, of what is in a buffer, which is held no more."""
+    number = f.as_object(f.call("next", I64, []))
+    node = f.new("Node", recipe=f.own(recipe), buffer=buffer, first=number)
+    for slot, value in (("sources", "()"), ("offsets", "()"), ("_layouts", "None"), ("stored", "False"), ("past", "None")):
+        f.set(node, f"Node.{slot}", f.own(f.the(value)))
+    for slot, value in (("count", "1"), ("heavy", "0")):
+        f.set(node, f"Node.{slot}", f.own(f.the(value)))
+    return node
+
+
 def lock_is_free(f: Function) -> Value:
     """Whether no other thread holds the lock of those who compute: none can come by it while this runs."""
     owner = f.word(f.the("lock"), f.objects.offset_of("RLock.owner"))
@@ -180,7 +191,7 @@ def settled(f: Function, node: Value, out: Value) -> None:
     """A pending node has its content in a buffer now, which is its own. Python may run."""
     f.set(node, "Node.buffer", out)
     f.drop(f.the("None"))
-    f.when(f.is_the(f.get(node, "Node.retained"), "0"), lambda: f.call("forget_recipe", VOID, [node]))
+    f.call("forget_recipe", VOID, [node])
 
 
 def _launch(f: Function) -> None:
@@ -241,10 +252,16 @@ def number_as(f: Function, kind: Value, value: Value) -> Value:
     """A Python number as the word of an argument of some kind."""
 
     def as_float() -> list[Value]:
-        return [f.call("PyFloat_AsDouble", DOUBLE, [value]).bitcast(I64)]
+        return [f.call("PyComplex_RealAsDouble", DOUBLE, [value]).bitcast(I64)]  # of any number
+
+    def as_imaginary() -> list[Value]:
+        return [f.call("PyComplex_ImagAsDouble", DOUBLE, [value]).bitcast(I64)]
+
+    def part() -> list[Value]:
+        return f.choose(kind.equals(FLOAT), as_float, as_imaginary)
 
     def as_int() -> list[Value]:
         unsigned = lambda: [f.call("PyLong_AsUnsignedLongLong", I64, [value])]  # noqa: E731
         return f.choose(kind.equals(SIGNED), lambda: [f.integer(value)], unsigned)
 
-    return f.choose(kind.equals(FLOAT), as_float, as_int)[0]
+    return f.choose(kind.equals(FLOAT) | kind.equals(IMAGINARY), part, as_int)[0]

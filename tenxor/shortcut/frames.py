@@ -15,20 +15,23 @@ from __future__ import annotations
 import struct
 from collections import Counter
 from collections.abc import Sequence
+from typing import Any
 
 from ..backend.llvm.compiler import compiler
+from ..dtypes import DType
 from ..locking import taken_at_once
 from ..node import DATA, Node, Recipe, Scalar
 from ..ops import OPS
 from ..ops.reductions import REDUCTIONS
 from ..plans.call import Call
-from ..plans.general import plan_for
+from ..plans.general import general_for, numbers_of
 from ..plans.pattern import Pattern, of_one, pattern_of
+from ..plans.plan import make_plan
 from ..plans.steps import Plan, Short, Step
 from ..realize import lock, plan_of
 from .blocks import LARGEST
 
-LITERAL, RESULT, MEMORY, FLOAT, SIGNED, UNSIGNED, FLAG, SCRATCH = range(8)
+LITERAL, RESULT, MEMORY, FLOAT, SIGNED, UNSIGNED, FLAG, SCRATCH, IMAGINARY = range(9)
 # Integers: of a node's kernel, of one of a graph, of one of a plan, of a node that is looked at, of an argument.
 HEAD, STEP, PLANNED, LOOK, EACH = 3, 5, 8, 3, 5
 ALONE = 1 << 14  # bytes up to which a node is computed by a kernel of its own
@@ -44,6 +47,11 @@ SUM, PRODUCT = REDUCTIONS["sum"], OPS["multiply"]
 graphs: dict[bytes, bytes] = {}  # the frames of graphs, by their keys
 _graph_plans: dict[bytes, tuple[Plan, list[Recipe]]] = {}  # which have their kernels in memory, and what keys are made of
 _plans: dict[tuple[Recipe, Recipe | None], Plan] = {}  # those that have the kernels of frames in memory
+
+
+def _kind_of(dtype: DType, imag: bool) -> int:
+    """What a scalar of a kernel is, which may be the imaginary part of a number."""
+    return IMAGINARY if imag else _KIND_OF.get(dtype.kind, SIGNED)
 
 
 def have_framed(node: Node) -> None:
@@ -96,13 +104,12 @@ def _made(node: Node, product: Node | None) -> bytes:
     if reads.recipe.passing:
         return NEVER
     # No two sources are one, as they may not be the next time.
-    apart = tuple([Node(s.recipe, buffer=s.buffer) if type(s) is Node else s for s in reads.sources])
+    each = (Node(s.recipe, buffer=s.buffer) if type(s) is Node else Scalar(s.value, s.dtype) for s in reads.sources)  # type: ignore[union-attr]
+    apart = tuple(each)
     root = Node(reads.recipe, apart, reads.offsets)
     if product is not None:
         root = Node(recipe, (root,), node.offsets)
-    pattern = of_one(root) or pattern_of([root])
-    plan = plan_for(pattern)
-    found = _written(pattern, apart, plan, list(range(len(reads.offsets))))
+    found, plan = _written(of_one(root) or pattern_of([root]), apart, list(range(len(reads.offsets))))
     if found and len(_plans) >= MAX_FRAMES:
         forget()
     if found:
@@ -115,41 +122,82 @@ def frame_of_write(store: Node, value: Node | Scalar) -> tuple[bytes, Plan]:
     two offsets: where that begins, and where it is written to. Nothing if there is no such frame.
     """
     pattern = pattern_of([store])
-    with lock:
-        plan = plan_for(pattern)
     before = len(pattern.offsets) - 1 - len(store.offsets)  # of what makes a node of a number
-    return _written(pattern, [value], plan, [*[-1] * (before + 1), 0, 1]), plan
+    with lock:
+        return _written(pattern, [value], [*[-1] * (before + 1), 0, 1])
 
 
-def _written(pattern: Pattern, sources: Sequence[Node | Scalar], plan: Plan, offsets: Sequence[int]) -> bytes:
-    """The frame by which a plan computes a pattern of these sources; nothing if it is more than one small kernel.
-
-    `offsets` says which of the frame's own those of the pattern are, or -1 for one that it has not.
+def _written(pattern: Pattern, sources: Sequence[Node | Scalar], places: Sequence[int]) -> tuple[bytes, Plan]:
+    """The frame by which a pattern of these sources is computed, nothing if that takes more than one small kernel; and the plan that
+    has the kernel. `places` says which of the frame's own offsets those of the pattern are, or -1 for one that it has not.
     """
-    call = plan.steps[0].filling if len(plan.steps) == 1 else None
-    if not isinstance(call, Call) or call.flagged or plan.more:
-        return NEVER
-    own, kernel = call.arguments, call.compiled.kernel
-    if own.tables or own.scratch or own.work >= compiler().target.sharing.share or any([imag for _, imag in own.scalars]):
-        return NEVER
-    number_of = {id(s): k for k, s in enumerate(sources)}
-    itemsizes = [operand.dtype.itemsize for operand in kernel.operands]
-    places = [*offsets, *[-1] * (len(pattern.offsets) - len(offsets))]
-    at, more = own.out
-    if any([k >= 0 > places[k] and pattern.offsets[k] for k in (at, *[k for _, k, _ in own.sources])]):
-        return NEVER
-    rows = [(RESULT, 0, -1 if at < 0 else places[at], itemsizes[0], more * itemsizes[0])]
-    for (k, at, more), itemsize in zip(own.sources, itemsizes[1:], strict=True):
-        if id(pattern.nodes[k]) not in number_of:
+    suited = general_for(pattern)
+    if suited is None:
+        plan = make_plan(pattern)
+        template = Template.of(pattern, sources, plan, places)
+        return template.frame(pattern, numbers_of(plan.steps[0])) if template else NEVER, plan
+    general, numbers = suited
+    if general.template is None:
+        general.template = Template.of(pattern, sources, general.plan(numbers), places) or NEVER
+    if not general.template:
+        return NEVER, general.outline
+    return general.template.frame(pattern, numbers[0]), general.outline
+
+
+class Template:
+    """What the frames of one small kernel have in common, whatever sizes there are: their words, but for sizes."""
+
+    __slots__ = ("first", "itemsizes", "pack", "unknown", "words")
+
+    def __init__(self, words: list[int], itemsizes: list[int], first: int, unknown: list[int]) -> None:
+        self.words, self.itemsizes = words, itemsizes
+        self.first = HEAD + EACH * first + EACH - 1  # where the first size is
+        self.unknown = unknown  # which of the pattern's offsets frames do not have: they must be 0
+        self.pack = struct.Struct(f"={len(words)}q").pack
+
+    @classmethod
+    def of(cls, pattern: Pattern, sources: Sequence[Node | Scalar], plan: Plan, places: Sequence[int]) -> Template | None:
+        """That of a plan for a pattern of these sources; None if that is more than one kernel, or reads tables. See `_written`."""
+        call = plan.steps[0].filling if len(plan.steps) == 1 else None
+        if not isinstance(call, Call) or call.flagged or plan.more:
+            return None
+        own, kernel = call.arguments, call.compiled.kernel
+        if own.tables:
+            return None
+        number_of = {id(s): k for k, s in enumerate(sources)}
+        itemsizes = [operand.dtype.itemsize for operand in kernel.operands]
+        offsets = [own.out[0], *[at for _, at, _ in own.sources]]
+        place_of = [*places, *[-1] * (len(pattern.offsets) - len(places)), -1]  # the last one is that of none, -1
+        rows = [(RESULT, 0, place_of[offsets[0]], itemsizes[0], 0)]
+        for (k, at, _), itemsize in zip(own.sources, itemsizes[1:], strict=True):
+            if id(pattern.nodes[k]) not in number_of:
+                return None
+            rows.append((MEMORY, number_of[id(pattern.nodes[k])], place_of[at], itemsize, 0))
+        for (k, imag), dtype in zip(own.scalars, kernel.scalars, strict=True):
+            rows.append((_kind_of(dtype, imag), number_of[id(pattern.scalars[k])], 0, 0, 0))
+        first = len(rows)
+        rows += [(LITERAL, 0, 0, 0, 0)] * (len(own.sizes) + kernel.listens)
+        if len(rows) > MOST:
+            return None
+        words = [call.compiled.address, 0, len(rows), *[word for row in rows for word in row]]  # type: ignore[attr-defined]
+        return cls(words, itemsizes, first, [at for at in offsets if at >= 0 > place_of[at]])
+
+    def frame(self, pattern: Pattern, numbers: tuple[Any, ...]) -> bytes:
+        """The frame with these numbers of a step; nothing if there is much to do, or memory wanted for it."""
+        _, _, (out, sources, sizes, split, work, scratch) = numbers
+        if scratch or work >= compiler().target.sharing.share or any([pattern.offsets[at] for at in self.unknown]):
             return NEVER
-        rows.append((MEMORY, number_of[id(pattern.nodes[k])], -1 if at < 0 else places[at], itemsize, more * itemsize))
-    for (k, _), dtype in zip(own.scalars, kernel.scalars, strict=True):
-        rows.append((_KIND_OF.get(dtype.kind, SIGNED), number_of[id(pattern.scalars[k])], 0, 0, 0))
-    rows += [(LITERAL, 0, 0, 0, size) for size in (*own.sizes, *[0] * kernel.listens)]
-    if len(rows) > MOST:
-        return NEVER
-    words = [call.compiled.address, own.split, len(rows), *[word for row in rows for word in row]]  # type: ignore[attr-defined]
-    return struct.pack(f"={len(words)}q", *words)
+        words = self.words.copy()
+        words[1] = split
+        last = HEAD + EACH - 1  # of each argument's numbers
+        for more, itemsize in zip([out[1], *[more for _, _, more in sources]], self.itemsizes, strict=True):
+            words[last] = more * itemsize
+            last += EACH
+        last = self.first
+        for size in sizes:
+            words[last] = size
+            last += EACH
+        return self.pack(*words)
 
 
 def have_graph_framed(root: Node) -> None:
@@ -176,6 +224,7 @@ def _key_of(pattern: Pattern) -> bytes:
     words = []
     for node in pattern.nodes:
         if node.buffer is not None:
+            words.append(0)
             continue
         words.append(id(node.recipe) + node.stored)
         for source, offset in zip(node.sources, node.offsets):  # noqa: B905  # the last offset may be the target's
@@ -212,7 +261,7 @@ def _rows_of(step: Step, out: int = MEMORY) -> list[tuple[int, ...]] | None:
     if not isinstance(call, Call) or step.over is not None or step.nbytes > LARGEST:
         return None
     own, kernel = call.arguments, call.compiled.kernel
-    if not hasattr(call.compiled, "address") or any([imag for _, imag in own.scalars]):  # another back end has no addresses
+    if not hasattr(call.compiled, "address"):  # another back end has no addresses
         return None
     itemsizes = [operand.dtype.itemsize for operand in kernel.operands]
     rows: list[tuple[int, ...]] = [
@@ -222,7 +271,7 @@ def _rows_of(step: Step, out: int = MEMORY) -> list[tuple[int, ...]] | None:
     rows[0] = (out, *rows[0][1:])
     rows += [(FLAG, 0, 0, 0, 0)] * call.flagged
     rows += [(LITERAL, 0, 0, 0, table.offsets.ctypes.data) for table in own.tables]
-    rows += [(_KIND_OF.get(dtype.kind, SIGNED), k, 0, 0, 0) for (k, _), dtype in zip(own.scalars, kernel.scalars, strict=True)]
+    rows += [(_kind_of(dtype, imag), k, 0, 0, 0) for (k, imag), dtype in zip(own.scalars, kernel.scalars, strict=True)]
     rows += [(LITERAL, 0, 0, 0, size) for size in (*own.sizes, *[0] * kernel.listens)]
     if own.scratch:
         rows += [(SCRATCH, 0, 0, 0, own.scratch), (LITERAL, 0, 0, 0, own.scratch)]

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 from ..backend.llvm.builder import Block, Builder, Module, Value, select
 from ..backend.llvm.types import I1, I32, I64, POINTER, VOID, Type
-from .objects import ITEMS, REFERENCES, TYPE, Objects
+from .objects import ITEMS, REFERENCES, REUSED, TYPE, Objects
 
 Make = Callable[[], Value]
 IMMORTAL = sys.version_info >= (3, 12)  # some objects live for ever, and are not counted
@@ -227,6 +227,22 @@ class Function(Builder):
         self.branch(head)
         self.cursor.block = after
 
+    def fold(self, count: Value, first: Value, body: Callable[[Value, Value], Value]) -> Value:
+        """What the body makes of `first` for 0, of that for 1, ... below `count`."""
+        before, head, inside, after = self.cursor.block, self.block("next"), self.block("body"), self.block("after")
+        self.branch(head)
+        self.cursor.block = head
+        k, found = self.phi(I64, "k"), self.phi(first.type, "found")
+        k.comes(self.number(0), before)
+        found.comes(first, before)
+        self.branch_if(k < count, inside, after)
+        self.cursor.block = inside
+        found.comes(body(k, found), self.cursor.block)
+        k.comes(k + 1, self.cursor.block)
+        self.branch(head)
+        self.cursor.block = after
+        return found
+
     def as_long_as(self, condition: Make, body: Callable[[], object]) -> None:
         """The body, again and again while the condition holds before it."""
         head, inside, after = self.block("again"), self.block("body"), self.block("after")
@@ -260,12 +276,16 @@ class Function(Builder):
 
     def new(self, name: str, **slots: Value) -> Value:
         """A new object of a class, which is held, with what is in its slots; those references go with it."""
-        made = self.made(self.call("PyType_GenericAlloc", POINTER, [self.the(name), self.number(0)]))
+        made = self.made(self.call(f"new_{name}", POINTER, []) if name in REUSED else self.allocated(name))
         for slot, value in slots.items():
             self.set(made, f"{name}.{slot}", value)
             if value in self._held:
                 self.keeps(value)
         return made
+
+    def allocated(self, name: str) -> Value:
+        """The same in memory of the interpreter's, with nothing in its slots; not held, and null where there was no memory."""
+        return self.call("PyType_GenericAlloc", POINTER, [self.the(name), self.number(0)])
 
     def tuple_of(self, *items: Value) -> Value:
         """A new tuple, which is held, of items whose references go with it."""
@@ -281,6 +301,16 @@ class Function(Builder):
         memory = self.call("PyErr_ExceptionMatches", I32, [self.the("MemoryError")])
         self.require(self.either(self.is_null(self.call("PyErr_Occurred", POINTER, [])), lambda: memory.differs(0)))
         self.call("PyErr_Clear", VOID, [])
+
+    def truth(self, holds: Value) -> Value:
+        """Python's True or False, owned."""
+        return self.own(self.selected(holds, self.the("True"), self.the("False")))
+
+    def give_or_none(self, found: Value) -> None:
+        """Return an object, or where there is none Python's None, to a function of Python's."""
+        self.when_giving(~self.is_null(found), lambda: found)
+        self.tell_what_was_met()
+        self.give(self.own(self.the("None")))
 
     def selected(self, condition: Value, yes: Value, no: Value) -> Value:
         return select(condition, yes, no)

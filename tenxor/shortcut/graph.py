@@ -128,6 +128,7 @@ def _visited(f: Function) -> None:
 
     def in_memory() -> Value:
         f.require(f.is_the(f.get(buffer, "Buffer.pins"), "0"))
+        _append(f, "key", WORD, f.number(0))  # no recipe: so this is told from what waits, whatever reads the two
         _number(f, node, f.integer(f.get(buffer, "Buffer.address")))
         return f.constant(I1, True)
 

@@ -8,12 +8,14 @@ from ..backend.llvm.builder import Module, Value
 from ..backend.llvm.types import I1, I32, I64, POINTER, array
 from .call import view
 from .function import Function
+from .numbers import element
 from .objects import ITEMS, SIZE, SLICE, Objects
 from .read import node_of
-from .record import asked, element
+from .record import asked
 
 PARTS = 4  # of a key at the most
-ROWS = 1 << 10  # of the table of views
+INDEX = 13  # bits of the number of a row
+ROWS = 1 << INDEX  # of the table of views
 WANTED = 9  # words: a row's place, what it should say, the offset, and whether it is an element
 ROW = 8  # words: the form, how many parts, a code for each, and what it makes
 AN_INT, A_NEW_AXIS, THE_REST = -(1 << 63), -(1 << 63) + 1, -(1 << 63) + 2  # codes; that of a slice is the size and the step
@@ -131,7 +133,7 @@ def _wanted(f: Function) -> None:
 
     f.each(count, part)
     f.require(axis.load(I64) <= ndim)
-    row_number = (mixed.load(I64) * MIX).shifted_right(64 - 10)
+    row_number = (mixed.load(I64) * MIX).shifted_right(64 - INDEX)
     row = _place(f, "views").at(row_number * ROW, I64)
     hint = _place(f, "wanted")
     is_element = f.both(integers.load(I64).equals(ndim), lambda: count.equals(ndim)).cast("zext", I64)
@@ -161,6 +163,8 @@ def _item(f: Function) -> None:
     """What `x[key]` is: a view, or an element as it is now."""
     x, key = f.arguments
     f.require(f.is_a(x, "Tensor"))
+    are_indices = f.either(f.is_a(key, "Tensor"), lambda: f.is_a(key, "list"))
+    f.when_giving(are_indices, lambda: f.call("picked", POINTER, [x, key]))
     found = wanted(f, x, key)
     f.when_giving(found.is_element, lambda: _element(f, x, found.offset))
     spec = f.hold(spec_in(f, found))

@@ -13,6 +13,7 @@ from ..backend.llvm.builder import Module
 from ..backend.llvm.cache import text_of
 from ..backend.llvm.compiler import compiler
 from ..dtypes import ALL, DType, boolean
+from ..errors import TenxorError
 from ..layout import Layout
 from ..locking import interpreters
 from ..memory import Buffer
@@ -26,21 +27,43 @@ from ..spec import Made, Spec, spec_of
 from ..spec import forget as forget_made
 from ..storage import Element, Storage, Watched
 from ..tensor import Tensor
-from ..tensor.copying import Copier, copiers
+from ..tensor.arguments import Default
+from ..tensor.copying import Copier, Joiner, copiers, joiners
+from ..tensor.exchange import makers
+from ..tensor.making import Maker
 from . import frames
-from .blocks import COUNTS
+from .blocks import COUNTS, LARGEST
 from .frames import NEVER, SUM
 from .index import PARTS, ROW, WANTED
-from .learn import FALSE, TRUE, compute_if_small, learn_masked_write, learn_write, learning, learning_in_place, patience
+from .learn import (
+    FALSE,
+    TRUE,
+    compute_if_small,
+    done_again,
+    learn_masked_write,
+    learn_write,
+    learning,
+    learning_in_place,
+    patience,
+)
 from .methods import METHODS, Kind, Method, module, operations, symbol_of
-from .objects import Objects
+from .moves import ARRAYS, learn_joined, learn_picked, learn_rows, learning_added
+from .objects import REUSED, Objects
+from .reuse import stand_in
 
+CREATING = ("waiting", "blank", "fill_from_list", "fill_from_buffer")
 FUNCTIONS = (
     *("look_up", "next_number", "python_computed", "python_computed_alone", "run_steps"),
-    *("specs_of", "copy_pieces", "copy_alike"),
+    *("specs_of", "copy_pieces", "copy_alike", "join_again"),
+    *CREATING,
     *("block_dies", "block_shows", "release_blocks"),
+    *[f"{cls}_dies" for cls in REUSED],
 )
 DATA = ("objects", "counts", "numbered", "patience")
+
+
+_codes = struct.Struct(f"={WANTED}q").unpack
+_Row = ctypes.c_int64 * ROW
 
 
 class _MethodDef(ctypes.Structure):
@@ -106,6 +129,7 @@ class ShortWay:
         self.replaced = {name: getattr(found, "fget", found) for name, found in self.static.items()}
         own = {f"own {m.name}": self._own(m) for m in METHODS}
         own["own __getitem__"], own["own __setitem__"] = self.indexed, self.assigned
+        own["own index_add_"] = learning_added(self.replaced["index_add_"])
         named = {
             **{cls.__name__: cls for cls in (Buffer, Node, Recipe, Scalar, Made, Spec, Storage, Element, Tensor, int, float)},
             **{d.name: d for d in ALL},
@@ -115,10 +139,12 @@ class ShortWay:
             "bool type": bool,
             "NoneType": type(None),
             "DType": DType,
+            "Default": Default,
             "str": str,
             "type": type,
             "tuple": tuple,
             "slice": slice,
+            "list": list,
             "...": ...,
             "TRUE": TRUE,
             "FALSE": FALSE,
@@ -126,6 +152,8 @@ class ShortWay:
             "'write'": "write",
             "'spec'": "spec",
             "'offset'": "offset",
+            "'picked'": "picked",
+            "'rows'": "rows",
             "None": None,
             "True": True,
             "False": False,
@@ -142,6 +170,7 @@ class ShortWay:
             "have_framed": frames.have_framed,
             "have_graph_framed": frames.have_graph_framed,
             "graphs": frames.graphs,
+            "learn_rows": learn_rows,
             "remember": remember,
             "follow": nodes.follow,
             "TRACED": nodes.TRACED,
@@ -160,12 +189,15 @@ class ShortWay:
         for name, k in objects.names.items():
             table[k] = id(named[name])
         self.kept.append(named)
+        stand_in(self.library, named, self.block_type)
         ctypes.c_int64.from_address(self.library["patience"]).value = ctypes.addressof(patience)
         self.counts = (ctypes.c_int64 * COUNTS).from_address(self.library["counts"])
         self.computed = [self._function(f"python_{name}", Kind.ONE) for name in ("computed", "computed_alone")]
         self.run_steps = self._function("run_steps", Kind.SOME)
         self.look_up = self._function("look_up", Kind.ONE)
         self.copier = Copier(*[self._function(name, Kind.SOME) for name in ("specs_of", "copy_pieces", "copy_alike")])
+        self.joiner = Joiner(self._function("join_again", Kind.SOME), learn_joined)
+        self.maker = Maker(*[self._function(name, Kind.SOME) for name in CREATING], small=LARGEST)
         self.release = ctypes.PYFUNCTYPE(None)(self.library["release_blocks"])
         self.methods = {m.name: self._method(m) for m in METHODS}
         number = self._function("next_number", Kind.NOTHING)
@@ -176,7 +208,7 @@ class ShortWay:
         """Python's own of a method, which may also write down what it did."""
         own = self.replaced[method.name]
         if method.in_place:
-            return learning_in_place(OPS[method.in_place], own)
+            return learning_in_place(OPS[method.in_place], own, lambda x, y: self.methods[method.name](x, y))
         return learning(method.name, own) if method.learns else own
 
     def _block_type(self) -> Any:
@@ -220,13 +252,17 @@ class ShortWay:
         short_ways[:] = self.computed
         short_runs[:] = [(self.run_steps, frames.frame_of_plan)]
         copiers[:] = [self.copier]
-        forgetting[:] = [frames.forget, forget_made]
+        joiners[:] = [self.joiner]
+        makers[:] = [self.maker]
+        forgetting[:] = [*forgetting, *[each for each in (frames.forget, forget_made) if each not in forgetting]]
 
     def remove(self) -> None:
         """Put Python's own back. Blocks that are lent stay so."""
         short_ways.clear()
         short_runs.clear()
         copiers.clear()
+        joiners.clear()
+        makers.clear()
         for name in self.methods:
             if name in self.inherited:
                 delattr(Tensor, name)
@@ -237,7 +273,10 @@ class ShortWay:
         """Python's own `x[key]`, which is also written into the table of views."""
         found = self.replaced["__getitem__"](x, key)
         if type(found) is Tensor and type(x) is Tensor:
-            self._tabled(x, key, found)
+            if type(key) in ARRAYS:
+                learn_picked(x, key)
+            else:
+                self._tabled(x, key, found)
         return found
 
     def _tabled(self, x: Tensor, key: Any, found: Tensor) -> None:
@@ -247,8 +286,8 @@ class ShortWay:
             return
         wanted = self.look_up((x, key))  # in one go: another thread may ask for something else meanwhile
         if wanted is not None:
-            row, _, *codes = struct.unpack(f"={WANTED}q", wanted)
-            words = (ctypes.c_int64 * ROW).from_address(row)
+            row, _, *codes = _codes(wanted)
+            words = _Row.from_address(row)
             words[0] = 0
             self.rows[row] = before, after
             words[:] = [id(before), *codes[: 1 + PARTS], id(after), 0]
@@ -259,11 +298,23 @@ class ShortWay:
         masked = not basic and type(x) is Tensor and type(key) is Tensor and key.dtype is boolean
         if basic or masked:
             compute_if_small(x.storage)
+        if basic and self._learnt(x, key, value):
+            done_again(self.methods["__setitem__"], x, key, value)
+            return
         self.replaced["__setitem__"](x, key, value)
+        if type(x) is Tensor and type(key) in ARRAYS:
+            learn_picked(x, key)
         if masked:
             learn_masked_write(x, key, value)
-        if basic:
+
+    def _learnt(self, x: Tensor, key: Any, value: Any) -> bool:
+        """Whether it was written down now how a value like this is written over such a view."""
+        try:
             view = self.replaced["__getitem__"](x, key)
             self._tabled(x, key, view)
-            if view.storage is x.storage:
-                learn_write(view, value)
+            if view.storage is not x.storage or not view.layout.is_injective():
+                return False
+            view._source_of(value, "assignment")
+        except TenxorError:  # which Python's own raises in its words
+            return False
+        return learn_write(view, value)

@@ -5,26 +5,29 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from threading import get_ident
 from typing import Any
 
 from ..dtypes import DType
-from ..errors import IndexOutOfRange
+from ..errors import IndexOutOfRange, TenxorError
 from ..layout import Layout
 from ..memory import allocate
-from ..node import REINTERPRET, STORE, Node, Scalar, data
+from ..node import POSITION, REINTERPRET, STORE, Node, Scalar, data, is_pinned
 from ..ops import OPS, Op
 from ..realize import realize
 from ..spec import EXACT, LARGEST_INT, Made, Spec, remember
 from ..storage import Element, Storage, Watched
 from ..tensor import Tensor
+from ..tensor.arguments import Default
 from ..tensor.writing import broadcast_layout
 from .blocks import LARGEST
-from .frames import frame_of_write
+from .frames import NEVER, frame_of_write
 
-MOST_STEPS = 8
+MOST_STEPS, MOST_PARTS = 8, 256
 # While it is 1, machine code computes nothing as soon as it would keep memory waiting: what a method makes is to be seen.
 patience = ctypes.c_int64()
 TRUE, FALSE = object(), object()  # in keys: 1 and True are equal, and not the same argument
+_at_it: set[int] = set()  # the threads that are in `done_again`
 _PLAIN = frozenset((int, str, type, DType, type(None)))
 
 
@@ -41,6 +44,8 @@ def learning(name: str, own: Callable[..., Any]) -> Callable[..., Any]:
             found = own(*args, **named)
             if type(found) is Tensor:
                 learn(name, key, args, named, found, own)
+            elif type(found) is tuple:
+                remember(x.spec.called, name, key, _several(x, args, named, found))
         finally:
             patience.value = before
         return found
@@ -80,44 +85,62 @@ def key_of(x: object) -> object:
         return x.spec
     if type(x) is bool:
         return TRUE if x else FALSE
+    if type(x) is Default:
+        return Default  # a function has one for an argument; it is not the number itself
     if type(x) is tuple:
         return x if all([type(k) is int for k in x]) else None
     return x if type(x) in _PLAIN else None
 
 
-def learning_in_place(op: Op, own: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    """Python's own `x += y` and the like, which also writes down how a result like this is written over a part like this."""
+def learning_in_place(op: Op, own: Callable[[Any, Any], Any], again: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """Python's own `x += y` and the like; or machine code `again`, once it is written down how a result like this is written over a
+    part like this.
+    """
 
     def method(x: Any, y: Any) -> Any:
-        is_part = type(x) is Tensor and type(x.storage) is Storage and x.spec.nbytes <= LARGEST and x.spec.size < x.storage.node.size
-        if is_part:
+        if _is_part(x):
             compute_if_small(x.storage)
-        found = own(x, y)
-        if is_part and found is x:
-            _learn_write_of(x, x.spec.made.get(op, {}).get(_beside(y)))
-        return found
+            if type(y) in (Tensor, float, int) and _can_be_learnt(op, x, y) and _learnt(op, x, y):
+                return done_again(again, x, y)
+        return own(x, y)
 
     return method
 
 
+def _learnt(op: Op, x: Tensor, y: Any) -> bool:
+    """Whether it was written down now how what an operation makes of these is written over the first."""
+    try:
+        result = Tensor._compute(op, x, y)
+    except TenxorError:  # which Python's own raises in its words
+        return False
+    return result.shape == x.shape and result.dtype is x.dtype and learn_write(x, result)
+
+
+def _can_be_learnt(op: Op, x: Tensor, y: Any) -> bool:
+    """Whether machine code may write what an operation makes of these over the first, and it is not written down yet how, or that it is
+    not known: else to find out would take as long again as to do it.
+    """
+    node = x.storage.node
+    if is_pinned(node) or node.past is not None or not x.layout.is_injective():
+        return False
+    beside: object = type(y)
+    if type(y) is Tensor:
+        beside = y.spec.known if type(y.storage) is Element else y.spec
+    made = x.spec.made.get(op, {}).get(beside)
+    return made is None or made.spec not in x.spec.called.get("write", ())
+
+
+def _is_part(x: Any) -> bool:
+    """Whether this is a small part of what its storage holds."""
+    return type(x) is Tensor and type(x.storage) is Storage and x.spec.nbytes <= LARGEST and x.spec.size < x.storage.node.size
+
+
 def learn_masked_write(x: Tensor, mask: Tensor, value: Any) -> None:
     """Write down how what is chosen between a number and a tensor like this is written over this, if it is a part."""
-    if x.spec.nbytes <= LARGEST and type(x.storage) is Storage and x.spec.size < x.storage.node.size:
-        _learn_write_of(x, mask.spec.made.get(OPS["where"], {}).get((type(value), x.spec)))
-
-
-def _learn_write_of(x: Tensor, made: Made | None) -> None:
-    """Write down how a result is written over a part."""
+    made = mask.spec.made.get(OPS["where"], {}).get((type(value), x.spec)) if _is_part(x) else None
     if made is not None and made.recipe is not None:
         node = data(allocate(0), made.recipe.shape, made.spec.dtype)
         learn_write(x, Tensor(Storage(node), made.spec.layout, made.spec.dtype))
-
-
-def _beside(y: Any) -> object:
-    """By what a result is known with what is beside a tensor."""
-    if type(y) is Tensor:
-        return y.spec.known if type(y.storage) is Element else y.spec
-    return type(y)
 
 
 def compute_if_small(storage: Storage) -> None:
@@ -128,12 +151,29 @@ def compute_if_small(storage: Storage) -> None:
             realize(node)
 
 
-def learn_write(view: Tensor, value: Any) -> None:
-    """Write down how a value like this is written over a view like this, of memory that nobody else reads; or that it is not known."""
+def learn_write(view: Tensor, value: Any) -> bool:
+    """Write down how a value like this is written over a view like this, of memory that nobody else reads, or that it is not known;
+    whether machine code may do it now, as it is known, and was not before.
+    """
     spec = view.spec
     key = value.spec if type(value) is Tensor else type(value)
-    if key not in spec.called.get("write", ()) and not _passes(spec):
-        remember(spec.called, "write", key, _written(view, value) or Made(spec))
+    if key in spec.called.get("write", ()) or _passes(spec):
+        return False
+    made = _written(view, value) or Made(spec)
+    remember(spec.called, "write", key, made)
+    return made.frame != NEVER and get_ident() not in _at_it
+
+
+def done_again(machine_code: Callable[..., Any], *given: Any) -> Any:
+    """What machine code gives, now that it is known how. If it declines it asks Python again, who then does it without it: what was
+    learnt may be forgotten by then.
+    """
+    me = get_ident()
+    try:
+        _at_it.add(me)
+        return machine_code(*given)
+    finally:
+        _at_it.discard(me)
 
 
 def _written(view: Tensor, value: Any) -> Made | None:
@@ -172,6 +212,14 @@ def _view_of(x: Tensor, found: Tensor) -> Made | None:
     if x.spec.strides is None or found.spec.strides is None or _passes(found.spec):
         return None
     return Made(found.spec, shift=found.offset - x.offset)
+
+
+def _several(x: Tensor, args: Sequence[Any], named: dict[str, Any], found: Sequence[Any]) -> Made | None:
+    """Views of the same storage, or results, as a tuple."""
+    if not 0 < len(found) <= MOST_PARTS or set(map(type, found)) != {Tensor} or Tensor in map(type, (*args[1:], *named.values())):
+        return None
+    parts = [_view_of(x, part) or _steps_of([x], part) for part in found]
+    return None if None in parts else Made(x.spec, parts=tuple(parts))  # type: ignore[arg-type]
 
 
 def _passes(spec: Spec) -> bool:
@@ -213,7 +261,8 @@ def _listed(node: Node, inputs: Sequence[Node], order: list[Node]) -> bool:
     """Put a pending node behind what it reads; False if it reads anything but inputs and numbers, or too much."""
     if node.buffer is not None or node.stored or node.recipe.passing or len(order) >= MOST_STEPS:
         return False
-    if node.op is REINTERPRET or not any([type(s) is Node for s in node.sources]):  # it may have been there before
+    alone = not any([type(s) is Node for s in node.sources])
+    if node.op is REINTERPRET or (alone and node.op is not POSITION):  # it may have been there before
         return False
     for source in node.sources:
         if type(source) is Node and source not in inputs and source not in order and not _listed(source, inputs, order):

@@ -9,7 +9,23 @@ from typing import NamedTuple
 from ..backend.llvm.builder import Module, Value
 from ..backend.llvm.types import I1, I64, POINTER, VOID, array
 from ..ops import OPS
-from . import blocks, call, compute, graph, index, read, record, running, together, write
+from . import (
+    blocks,
+    call,
+    compute,
+    creating,
+    graph,
+    index,
+    joining,
+    numbers,
+    picking,
+    read,
+    record,
+    reuse,
+    running,
+    together,
+    write,
+)
 from .function import Function
 from .objects import SIZE, Objects
 
@@ -41,11 +57,11 @@ _NAMED_BINARY = (
 
 _VIEWS = (
     *("permute", "permute_dims", "transpose", "swapaxes", "moveaxis", "movedim", "reshape", "flatten", "ravel", "unflatten"),
-    *("squeeze", "unsqueeze", "expand_dims", "expand", "flip", "diagonal", "view"),
+    *("squeeze", "unsqueeze", "expand_dims", "expand", "flip", "diagonal", "view", "split", "unbind"),
 )
 _REDUCTIONS = (
     *("sum", "prod", "max", "min", "amax", "amin", "any", "all", "count_nonzero", "argmax", "argmin", "mean", "var", "std"),
-    *("cumulative_sum", "cumulative_prod", "cumsum", "cumprod"),
+    *("cumulative_sum", "cumulative_prod", "cumsum", "cumprod", "_extremes"),
 )
 _OTHERS = ("astype", "to", "dot", "__matmul__", "__pow__", "clip", "clamp")
 
@@ -139,6 +155,23 @@ def _item(f: Function) -> Value:
     return f.choose(count.equals(0), lambda: [f.call("only", POINTER, [x])], at)[0]
 
 
+def _index_add(f: Function) -> Value:
+    """What is added to rows at indices along the first axis, and the tensor itself."""
+    x, args, count, names = f.arguments
+    plain = f.both(count.equals(3), lambda: f.both(f.is_null(names), lambda: f.is_the(args.load(POINTER), "0")))
+
+    def add() -> list[Value]:
+        found = f.call("add_picked", POINTER, [x, *[args.at(k, POINTER).load(POINTER) for k in (1, 2)]])
+        return f.choose(f.is_null(found), lambda: [found], lambda: [_instead(f, found, x)])
+
+    return f.choose(plain, add, lambda: [f.nothing()])[0]
+
+
+def _instead(f: Function, found: Value, x: Value) -> Value:
+    f.drop(found)
+    return f.own(x)
+
+
 def _with(f: Function) -> Value:
     """An operation, which comes first, on the tensor and what comes then."""
     x, args, count = f.arguments
@@ -177,6 +210,7 @@ METHODS = (
     Method("__getitem__", lambda f: f.call("get_item", POINTER, f.arguments), Kind.ONE),
     Method("__setitem__", _with_two("set_item"), Kind.SOME),
     Method("item", _item, Kind.SOME),
+    Method("index_add_", _index_add, Kind.ANY),
     Method("_with", _with, Kind.SOME),
 )
 _PARAMETERS = {
@@ -195,7 +229,7 @@ def symbol_of(method: Method) -> str:
 
 def module(objects: Objects, made: Module) -> Module:
     """The whole short way."""
-    for part in (blocks, record, compute, graph, running, read, call, index, write, together):
+    for part in (reuse, blocks, numbers, record, compute, graph, running, read, call, index, write, picking, joining, together, creating):
         part.write(made, objects)
     _ask_python_briefly(Function(made, objects, "ask_python_briefly", [("own", POINTER), ("x", POINTER), ("argument", POINTER)]))
     _ask_python(

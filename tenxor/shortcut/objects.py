@@ -22,6 +22,7 @@ from ..spec import Made, Spec
 from ..storage import Element, Storage
 from ..tensor import Tensor
 
+REUSED = ("Tensor", "Storage", "Element", "Node", "Buffer")  # classes of which dead objects are used again
 CLASSES = (DType, Buffer, Node, Recipe, Scalar, Pool, Made, Spec, Storage, Element, Tensor, Cell)
 
 
@@ -78,6 +79,7 @@ class Objects:
     def __init__(self, names: Iterable[str]) -> None:
         self.names = {name: k for k, name in enumerate(names)}
         self._slots = {cls.__name__: slots_of(cls) for cls in CLASSES}
+        self._weakly = {cls.__name__: cls.__weakrefoffset__ for cls in CLASSES}
         self._slots["RLock"] = {"owner": owner_of_lock()}
 
     def number_of(self, name: str) -> int:
@@ -89,7 +91,15 @@ class Objects:
         cls, name = slot.split(".")
         return self._slots[cls][name]
 
+    def slots_of(self, cls: str) -> list[int]:
+        """Where instances have all their slots, in bytes."""
+        return sorted(self._slots[cls].values())
+
+    def weakly(self, cls: str) -> int:
+        """Where instances have those who refer to them weakly, in bytes."""
+        return self._weakly[cls]
+
     @property
     def identity(self) -> str:
         """All that code depends on, but for its own text."""
-        return f"{sys.version} {REFERENCES, TYPE, SIZE, ITEMS, BYTES} {self._slots} {list(self.names)}"
+        return f"{sys.version} {REFERENCES, TYPE, SIZE, ITEMS, BYTES} {self._slots} {self._weakly} {list(self.names)}"

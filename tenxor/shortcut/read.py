@@ -76,6 +76,9 @@ def _realized(f: Function) -> None:
     """The tensor itself, computed."""
     (x,) = f.arguments
     f.require(f.is_a(x, "Tensor"))
+    storage = f.get(x, "Tensor.storage")
+    is_known = f.both(f.is_a(storage, "Element"), lambda: ~f.is_the(f.get(storage, "Element._number"), "None"))
+    f.when_giving(is_known, lambda: f.own(x))
     node = node_of(f, x)
     f.keeps(node)
     f.drop(node)

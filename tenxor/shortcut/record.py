@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from ..backend.llvm.builder import Module, Value, select
-from ..backend.llvm.types import DOUBLE, I1, I64, POINTER, Type
-from ..dtypes import float64, int64
+from ..backend.llvm.types import I1, I64, POINTER
 from ..pending import HEAVY, LARGE, MAX_PENDING, SMALL
 from .function import Function
 from .objects import ITEMS, SIZE, Objects
@@ -31,7 +31,6 @@ def write(module: Module, objects: Objects) -> None:
     _number(Function(module, objects, "next_number", [("self", POINTER), ("unused", POINTER)], exported=True))
     _pending(Function(module, objects, "pending", [("recipe", POINTER), ("sources", POINTER), ("offsets", POINTER)]))
     _tensor(Function(module, objects, "tensor", [("node", POINTER), ("spec", POINTER)]))
-    _of_numbers(Function(module, objects, "of_numbers", [(name, POINTER) for name in ("op", "recipe", "spec", "one", "other")]))
     _unary(Function(module, objects, "unary", [("x", POINTER), ("op", POINTER)]))
     _applied(Function(module, objects, "applied", [("op", POINTER), ("x", POINTER), ("others", POINTER), ("count", I64)]))
     _binary(Function(module, objects, "binary", [("x", POINTER), ("y", POINTER), ("op", POINTER), ("comes_last", I1)]))
@@ -114,7 +113,9 @@ def _unary(f: Function) -> None:
     key, thing, is_node, offset = operand(f, x)
     made = found_made(f, f.get(key, "Spec.made"), op, f.the("None"))
     recipe, spec = f.hold(f.get(made, "Made.recipe")), f.hold(f.get(made, "Made.spec"))
-    f.hold(thing), f.hold(offset)
+    f.hold(thing)
+    _give_if_known(f, (op, recipe, spec), (Operand(key, thing, is_node, offset),))
+    f.hold(offset)
     source = as_source(f, thing, is_node, f.item(f.get(recipe, "Recipe.dtypes"), 0))
     sources, offsets = f.tuple_of(source), f.tuple_of(offset)
     f.give(result(f, recipe, sources, offsets, spec))
@@ -125,6 +126,8 @@ def _binary(f: Function) -> None:
     x, y, op, after = f.arguments
     f.require(f.is_a(x, "Tensor"))
     f.refuse(f.both(after, lambda: f.is_a(y, "Tensor")))
+    point = f.call("of_points", POINTER, [x, y, op, after])
+    f.when_giving(~f.is_null(point), lambda: point)
     ask_all(f, x, y)
     key, thing, is_node, offset = operand(f, x)
     beside = beside_of(f, y)
@@ -132,7 +135,7 @@ def _binary(f: Function) -> None:
     f.when(f.is_a(y, "int"), lambda: within(f, y, made))
     recipe, spec = f.hold(f.get(made, "Made.recipe")), f.hold(f.get(made, "Made.spec"))
     f.hold(thing), f.hold(beside.thing)
-    _give_if_known(f, op, recipe, spec, thing, beside.thing, after, is_node | beside.is_node)
+    _give_if_known(f, (op, recipe, spec), (Operand(key, thing, is_node, offset), beside), after)
     dtypes = f.get(recipe, "Recipe.dtypes")
     places = select(after, f.number(1), f.number(0)), select(after, f.number(0), f.number(1))
     one = as_source(f, thing, is_node, f.item(dtypes, places[0]))
@@ -153,81 +156,42 @@ def _binary(f: Function) -> None:
     f.give(result(f, recipe, sources, offsets, spec))
 
 
-def _give_if_known(
-    f: Function, op: Value, recipe: Value, spec: Value, thing: Value, beside: Value, after: Value, pending: Value
-) -> None:
-    """Return the result of an operation on numbers that are known, all of which is held, unless that is pending."""
-    first, second = select(after, beside, thing), select(after, thing, beside)
-    known = lambda: [f.call("of_numbers", POINTER, [op, recipe, spec, first, second])]  # noqa: E731
-    (found,) = f.choose(pending, lambda: [f.nothing()], known)
-    held = list(f._held)
+def _is_point(f: Function, x: Operand) -> Value:
+    """Whether an operand is a number, or a tensor without axes."""
+    return f.either(~x.is_node, lambda: f.is_the(f.get(x.key, "Spec.shape"), "()"))
+
+
+def _number_of(f: Function, x: Operand) -> Value:
+    """The number that such an operand is known to be, or that lies in memory; owned, or null."""
+    lying = lambda: [f.call("number_in_memory", POINTER, [x.thing, x.key, x.offset])]  # noqa: E731
+    return f.choose(x.is_node, lying, lambda: [f.own(x.thing)])[0]
+
+
+def _give_if_known(f: Function, made: Sequence[Value], operands: Sequence[Operand], after: Value | None = None) -> None:
+    """Return the result of an operation, which is told with its recipe and spec, on numbers that are known; all of that is held."""
+    held, last = list(f._held), operands[-1]
+    are_points = _is_point(f, operands[0]) if len(operands) == 1 else f.both(_is_point(f, operands[0]), lambda: _is_point(f, last))
+
+    def known() -> list[Value]:
+        numbers = [_number_of(f, x) for x in operands]
+        there = [f.is_null(x) for x in numbers]
+        ordered = numbers if after is None else [select(after, *numbers[::-1]), select(after, *numbers)]
+        name = "of_number" if after is None else "of_numbers"
+        result = lambda: [f.call(name, POINTER, [*made, *ordered])]  # noqa: E731
+        (found,) = f.choose(there[0] | there[-1], lambda: [f.nothing()], result)
+        for x in numbers:
+            f.drop(x)  # or nothing
+        f.when(f.is_null(found), lambda: f.require(f.is_null(f.call("PyErr_Occurred", POINTER, []))))
+        return [found]
+
+    (found,) = f.choose(are_points, known, lambda: [f.nothing()])
 
     def give() -> Value:
-        f.let_go(recipe, spec, thing, beside)
+        f.let_go(*made[1:], *[x.thing for x in operands])
         return found
 
     f.when_giving(~f.is_null(found), give)
     f._held[:] = held
-
-
-_ARITHMETIC = {"add": "add", "subtract": "sub", "multiply": "mul"}
-_COMPARED = {
-    "less": ("olt", "slt"),
-    "less_equal": ("ole", "sle"),
-    "greater": ("ogt", "sgt"),
-    "greater_equal": ("oge", "sge"),
-    "equal": ("oeq", "eq"),
-    "not_equal": ("une", "ne"),
-}
-
-
-def _of_numbers(f: Function) -> None:
-    """The tensor of what one of the commonest operations gives for two Python numbers: of float64, or int64 where nothing overflows."""
-    op, recipe, spec, one, other = f.arguments
-    dtypes = f.get(recipe, "Recipe.dtypes")
-    dtype = f.item(dtypes, 0)
-    f.require(dtype.equals(f.item(dtypes, 1)))
-
-    def truth(holds: Value) -> Value:
-        return element(f, f.holding(f.own(f.selected(holds, f.the("True"), f.the("False")))), spec)
-
-    def of_floats() -> Value:
-        a, b = (f.call("PyFloat_AsDouble", DOUBLE, [x]) for x in (one, other))
-        for name, give in {"add": a.__add__, "subtract": a.__sub__, "multiply": a.__mul__, "divide": a.__truediv__}.items():
-            number = lambda give=give: f.made(f.call("PyFloat_FromDouble", POINTER, [give(b)]))  # noqa: E731
-            f.when_giving(f.is_the(op, f"op {name}"), lambda number=number: element(f, number(), spec))  # type: ignore[misc]
-        for name, (predicate, _) in _COMPARED.items():
-            f.when_giving(f.is_the(op, f"op {name}"), lambda predicate=predicate: truth(a.compare(predicate, b)))  # type: ignore[misc]
-        return f.nothing()
-
-    def of_integers() -> Value:
-        (a, fits), (b, fits_too) = f.bounded(one), f.bounded(other)
-        f.require(fits & fits_too)
-        for name, how in _ARITHMETIC.items():
-
-            def number(how: str = how) -> Value:
-                pair = Type("pair", "{ i64, i1 }")  # the result, and whether it is beyond 64 bits
-                both = f.call(f"llvm.s{how}.with.overflow.i64", pair, [a, b])
-                f.refuse(f.define(I1, f"extractvalue {both!r}, 1"))
-                return f.as_object(f.define(I64, f"extractvalue {both!r}, 0"))
-
-            f.when_giving(f.is_the(op, f"op {name}"), lambda number=number: element(f, number(), spec))  # type: ignore[misc]
-        for name, (_, predicate) in _COMPARED.items():
-            f.when_giving(f.is_the(op, f"op {name}"), lambda predicate=predicate: truth(a.compare(predicate, b)))  # type: ignore[misc]
-        return f.nothing()
-
-    f.when_giving(f.is_the(dtype, float64.name), of_floats)
-    f.when_giving(f.is_the(dtype, int64.name), of_integers)
-    f.decline()
-
-
-def element(f: Function, number: Value, spec: Value) -> Value:
-    """A new tensor of one element, a number that is held; it is held no more."""
-    dtype = f.get(spec, "Spec.dtype")
-    made = f.new("Element", _number=number, _dtype=f.own(dtype))
-    found = f.new("Tensor", storage=made, spec=f.own(spec), dtype=f.own(dtype), offset=f.own(f.the("0")))
-    f.keeps(found)
-    return found
 
 
 def ask_all(f: Function, *operands: Value) -> None:
@@ -348,17 +312,16 @@ def _pending(f: Function) -> None:
     nodes = select(since < count.load(I64), since, count.load(I64))
     f.require(nodes <= MAX_PENDING)
     weight = heavy.load(I64)
-    f.require(weight < LARGE)
+    patience = f.define(POINTER, "load ptr, ptr @patience").load(I64)
+    f.require(f.either(weight < LARGE, lambda: patience.equals(0)))
     nbytes = f.integer(f.get(recipe, "Recipe.nbytes"))
     numbers = [f.as_object(x) for x in (nodes, first.load(I64), weight)]
     node = f.new("Node", recipe=recipe, sources=sources, offsets=offsets, count=numbers[0], first=numbers[1], heavy=numbers[2])
-    for slot, value in (("buffer", "None"), ("_layouts", "None"), ("stored", "False"), ("past", "None"), ("retained", "0")):
+    for slot, value in (("buffer", "None"), ("_layouts", "None"), ("stored", "False"), ("past", "None")):
         f.set(node, f"Node.{slot}", f.own(f.the(value)))
     f.when(has_past.load(I64).differs(0), lambda: _have_followed(f, node))
-    # A small result that much memory would wait for is computed at once.
-    waits = f.both(weight >= HEAVY, lambda: weight >= nbytes * SMALL)
-    patience = f.define(POINTER, "load ptr, ptr @patience")
-    waits = f.both(waits, lambda: patience.load(I64).equals(0))
+    # A small result that much memory would wait for is computed at once; of any other that much waits for note is taken.
+    waits = f.both(weight >= HEAVY, lambda: f.both(weight >= nbytes * SMALL, lambda: patience.equals(0)))
 
     def take_note() -> None:
         f.require(f.is_null(f.call("PyErr_Occurred", POINTER, [])))
@@ -376,6 +339,7 @@ def _pending(f: Function) -> None:
         f.when(~done, take_note)
 
     f.when(waits, compute)
+    f.when(~waits & (weight >= LARGE), take_note)
     f.keeps(node)
     f.give(node)
 

@@ -32,7 +32,7 @@ def _for_python(f: Function, function: str, numbers: int) -> None:
     address, *others = (f.integer(x) for x in given)
     done = f.call(function, I1, [pieces, address.cast("inttoptr", POINTER), *others])
     f.require(f.is_null(f.call("PyErr_Occurred", POINTER, [])))
-    f.give(f.own(f.selected(done, f.the("True"), f.the("False"))))
+    f.give(f.truth(done))
 
 
 def _is_number(f: Function, storage: Value) -> Value:

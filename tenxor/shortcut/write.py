@@ -6,7 +6,7 @@ from ..backend.llvm.builder import Module, Value
 from ..backend.llvm.types import DOUBLE, FLOAT, I1, I8, I16, I32, I64, POINTER, Type, array
 from ..dtypes import boolean, float32, float64, int8, int16, int32, int64, uint8, uint16, uint32
 from .blocks import LARGEST
-from .compute import lock_is_free
+from .compute import in_memory, lock_is_free
 from .function import Function
 from .index import spec_in, wanted
 from .objects import SIZE, Objects
@@ -29,7 +29,8 @@ def _set_item(f: Function) -> None:
     """`x[key] = value` for one element in memory that nobody else reads: None, if it was written."""
     x, key, value = f.arguments
     f.require(f.is_a(x, "Tensor"))
-    f.when_giving(f.is_a(key, "Tensor"), lambda: f.call("set_masked", POINTER, [x, key, value]))
+    f.when_giving(f.is_a(key, "Tensor"), lambda: _set_at(f, x, key, value))
+    f.when_giving(f.is_a(key, "list"), lambda: f.call("set_picked", POINTER, [x, key, value]))
     found = wanted(f, x, key)
 
     def view() -> Value:
@@ -38,7 +39,7 @@ def _set_item(f: Function) -> None:
     f.when_giving(~found.is_element, view)
     storage, dtype = f.get(x, "Tensor.storage"), f.get(x, "Tensor.dtype")
     f.require(f.is_a(storage, "Storage"))
-    number = _number(f, value, dtype)
+    number = number_for(f, value, dtype)
     node = f.get(storage, "Storage.node")
     buffer = f.get(node, "Node.buffer")
     f.refuse(f.is_the(buffer, "None"))
@@ -52,6 +53,12 @@ def _set_item(f: Function) -> None:
     f.keeps(number)
     f.drop(number)
     f.give(f.own(f.the("None")))
+
+
+def _set_at(f: Function, x: Value, key: Value, value: Value) -> Value:
+    """The same for a tensor as a key."""
+    found = f.call("set_masked", POINTER, [x, key, value])
+    return f.choose(f.is_null(found), lambda: [f.call("set_picked", POINTER, [x, key, value])], lambda: [found])[0]
 
 
 def _are_alike(f: Function) -> None:
@@ -107,31 +114,68 @@ def _takes(f: Function) -> None:
         f.drop(done)
         return []
 
-    f.choose(alike, swap, write)
+    def write_if_any() -> list[Value]:
+        return f.choose(_is_nothing(f, new, spec), list, write)
+
+    def by_node() -> list[Value]:
+        return f.choose(alike, swap, write_if_any)
+
+    made = f.get(found, "Tensor.storage")
+    f.choose(f.is_a(made, "Element"), lambda: _put_element(f, (storage, spec, offset), new, made), by_node)
     f.let_go(storage, spec, offset)
     f.give(f.constant(I1, True))
+
+
+def _put_element(f: Function, to: tuple[Value, Value, Value], new: Value, element: Value) -> list[Value]:
+    """Write a number that is known, of this spec, where there is one: a storage, seen by a spec from an offset on."""
+    storage, spec, offset = to
+    dtype = f.get(spec, "Spec.dtype")
+    f.require(f.get(new, "Spec.dtype").equals(dtype))
+    f.require(f.call("are_alike", I1, [f.get(new, "Spec.shape"), f.get(spec, "Spec.shape")]))
+    number = f.get(element, "Element._number")
+    f.refuse(f.is_the(number, "None"))
+    f.hold(number)
+    buffer = own_memory(f, storage, storage, dtype)
+    f.require(f.call("put_number", I1, [address_of(f, buffer), dtype, f.integer(offset), number]))
+    f.let_go(number)
+    return []
+
+
+def _is_nothing(f: Function, new: Value, spec: Value) -> Value:
+    """Whether what is written has no elements, and is of the shape and the dtype of where it is written."""
+    (shape, dtype), (own_shape, own_dtype) = [(f.get(s, "Spec.shape"), f.get(s, "Spec.dtype")) for s in (new, spec)]
+    is_empty = f.both(f.is_the(f.get(spec, "Spec.size"), "0"), lambda: dtype.equals(own_dtype))
+    return f.both(is_empty, lambda: f.call("are_alike", I1, [shape, own_shape]))
 
 
 def _compute_beside(f: Function, y: Value) -> None:
     """Compute what is beside a part that is written in place: while it waits, it may refer to what is overwritten."""
     storage = f.get(y, "Tensor.storage")
+    f.when(f.is_a(storage, "Storage"), lambda: compute_storage(f, storage))
+
+
+def compute_storage(f: Function, storage: Value) -> None:
+    """Compute what a storage holds, if it waits; not what derivatives follow, or has no value, as a function is being traced."""
 
     def compute() -> None:
         node = f.hold(f.get(storage, "Storage.node"))
+        f.require(f.is_the(f.get(node, "Node.past"), "None"))
         f.require(f.call("computed", I1, [node]))
         f.let_go(node)
 
-    f.when(f.is_a(storage, "Storage"), compute)
+    f.when(f.is_the(f.get(f.get(storage, "Storage.node"), "Node.buffer"), "None"), compute)
 
 
 def _put(f: Function) -> None:
     """Write a value, a tensor or a number, over a part of a storage in memory that nobody else reads: None, if it was written.
 
-    What is written is computed first, and Python may run for it; so what is asked of the storage is asked afterwards.
+    What is written over is computed first, as the value may be made of it, and then that; Python may run for either, so what is asked of
+    the storage is asked afterwards.
     """
     storage, spec, offset, value = f.arguments
     f.hold(storage), f.hold(spec)
     f.require(f.is_a(storage, "Storage"))
+    compute_storage(f, storage)
     kind = f.type_of(value)
     is_tensor = f.is_the(kind, "Tensor")
 
@@ -164,7 +208,8 @@ def _put(f: Function) -> None:
         f.let_go(made, sources, offsets)
         return []
 
-    f.choose(f.both(own_storage, is_there), list, write)
+    is_nothing = lambda: f.both(is_tensor, lambda: _is_nothing(f, f.get(value, "Tensor.spec"), spec))  # noqa: E731
+    f.choose(f.either(f.both(own_storage, is_there), is_nothing), list, write)
     f.let_go(storage, spec, start)
     f.give(f.own(f.the("None")))
 
@@ -193,17 +238,24 @@ def _scalar(f: Function, value: Value) -> Value:
 
 def _launch_over(f: Function, storage: Value, made: Value, source: Value, sources: Value, offsets: Value) -> None:
     """Run a write over what a storage holds, if that is in memory; over a copy, if others can read it."""
+    buffer = own_memory(f, storage, source, f.get(f.get(made, "Made.spec"), "Spec.dtype"))
+    f.require(f.call("launch", I1, [f.get(made, "Made.frame"), sources, offsets, buffer]))
+
+
+def own_memory(f: Function, storage: Value, source: Value, dtype: Value) -> Value:
+    """The buffer of what a storage holds, which is in memory and of a dtype: that of a copy, if any but a write can read it, which may have
+    it for a `source`. Whoever asks for it writes there, and has Python run nothing before.
+    """
     f.when(~_is_alone(f, storage, source), lambda: f.require(f.call("unshared", I1, [storage])))
-    # Python runs nothing from here on.
     f.require(_is_alone(f, storage, source))
     old = f.get(storage, "Storage.node")
     buffer = f.get(old, "Node.buffer")
     f.require(f.is_the(f.get(old, "Node.past"), "None"))
-    f.require(f.get(f.get(old, "Node.recipe"), "Recipe.dtype").equals(f.get(f.get(made, "Made.spec"), "Spec.dtype")))
+    f.require(f.get(f.get(old, "Node.recipe"), "Recipe.dtype").equals(dtype))
     f.require(f.is_the(f.get(buffer, "Buffer.pins"), "0"))
     f.require(f.is_the(f.get(buffer, "Buffer.frozen"), "False"))
     f.require(lock_is_free(f))
-    f.require(f.call("launch", I1, [f.get(made, "Made.frame"), sources, offsets, buffer]))
+    return buffer
 
 
 def _is_alone(f: Function, storage: Value, source: Value) -> Value:
@@ -225,12 +277,7 @@ def _unshared(f: Function) -> None:
     nbytes = f.integer(f.get(recipe, "Recipe.nbytes"))
     f.require(nbytes <= LARGEST)
     fresh = f.made(f.call("new_buffer", POINTER, [recipe]))
-    number = f.as_object(f.call("next", I64, []))
-    node = f.new("Node", recipe=f.own(recipe), buffer=fresh, first=number)
-    for slot, value in (("sources", "()"), ("offsets", "()"), ("_layouts", "None"), ("stored", "False"), ("past", "None")):
-        f.set(node, f"Node.{slot}", f.own(f.the(value)))
-    for slot, value in (("retained", "0"), ("count", "1"), ("heavy", "0")):
-        f.set(node, f"Node.{slot}", f.own(f.the(value)))
+    node = in_memory(f, recipe, fresh)
     buffer = f.get(old, "Node.buffer")  # only now, as Python may have run
     f.require(f.get(storage, "Storage.node").equals(old))
     f.require(f.is_the(f.get(buffer, "Buffer.pins"), "0"))
@@ -243,7 +290,7 @@ def _unshared(f: Function) -> None:
     f.give(f.constant(I1, True))
 
 
-def _number(f: Function, value: Value, dtype: Value) -> Value:
+def number_for(f: Function, value: Value, dtype: Value) -> Value:
     """The number that is written, which is held: itself, or that of a tensor of one element of the same dtype."""
 
     def of_element() -> list[Value]:

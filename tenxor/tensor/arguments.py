@@ -10,6 +10,7 @@ from ..errors import ArgumentError
 from ..layout import checked_axes, checked_axis
 
 Axes = int | tuple[int, ...] | None
+_MOST_EMPTY = 1 << 20  # parts of an axis
 _NO_ROW = (str, bytes, bytearray, Mapping, Set)  # of integers, though it may be walked
 
 
@@ -60,6 +61,19 @@ def truth(op: str, name: str, value: Any) -> bool:
         return bool(value)
     except (TypeError, ValueError):
         raise ArgumentError(f"{op}: {name} is True or False, not {value!r}") from None
+
+
+def one_of(op: str, name: str, value: Any, *choices: str) -> str:
+    """One of some words; ArgumentError for whatever else, arrays and what cannot be compared included."""
+    if isinstance(value, str) and value in choices:
+        return value
+    raise ArgumentError(f"{op}: {name} is {', '.join(map(repr, choices[:-1]))} or {choices[-1]!r}, not {value!r}")
+
+
+def check_parts(op: str, count: int, size: int) -> None:
+    """Raise ArgumentError for so many parts of an axis that next to none would have anything in it."""
+    if count > max(size, _MOST_EMPTY):
+        raise ArgumentError(f"{op}: {count} parts of an axis of size {size} are nearly all empty; give {max(size, 1)} or less")
 
 
 def axis_of(op: str, axis: Any, ndim: int) -> int:

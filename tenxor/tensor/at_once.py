@@ -78,7 +78,7 @@ def _suits(value: Any, dtype: DType) -> bool:
 
 def _key(x: Core, parts: tuple[Any, ...]) -> Any:
     """A key as NumPy takes it; None unless all arrays in it are few, and what they select is small."""
-    if not short_ways or x.storage.node.retained:
+    if not short_ways:
         return None
     key, selected = [], 1
     for part in parts:

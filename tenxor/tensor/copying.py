@@ -4,7 +4,7 @@ copy it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from math import prod
 from typing import Any, NamedTuple, TypeVar
 
@@ -42,6 +42,27 @@ class Copier(NamedTuple):
 
 
 copiers: list[Copier] = []  # one, or none
+
+
+class Move(NamedTuple):
+    """Which piece is copied, through which layout it is read, and through which it is written."""
+
+    piece: int
+    read: Layout
+    written: Layout
+
+
+class Joiner(NamedTuple):
+    """Machine code (`shortcut/joining.py`) that makes what a function made of a few small tensors before: it takes the function's name, the
+    tensors as a list or a tuple, and all other arguments; it gives None for what it has not met. What it learns from is what the function
+    made, and where the pieces went.
+    """
+
+    again: Callable[..., Any]
+    learn: Callable[[str, Sequence[Any], tuple[Any, ...], Any, Iterable[Move]], None]
+
+
+joiners: list[Joiner] = []  # one, or none
 
 
 def copied_together(

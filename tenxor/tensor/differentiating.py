@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 from ..errors import DerivativeError, DTypeError, ShapeError
 from ..node import untracked
 from ..storage import Storage
+from .arguments import truth
 from .reducing import Reducing
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ class Differentiating(Reducing):
         from ..derivatives.partials import is_smooth
         from ..derivatives.watched import leaf_of, unwatch, watch
 
-        if not requires_grad:
+        if not truth("requires_grad_", "requires_grad", requires_grad):
             if self._has_past() and leaf_of(self.storage) is None:
                 raise DerivativeError(
                     "requires_grad_: this was computed from what requires a gradient; use x.detach() for a tensor that does not"

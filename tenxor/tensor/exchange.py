@@ -6,7 +6,7 @@ nothing pending may read it, and what we write goes to that very memory at once.
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -23,13 +23,18 @@ from ..pending import relieve
 from ..pool import pool
 from ..realize import lock, realize
 from ..storage import Storage
+from .arguments import one_of
 from .core import Core, check_count
 from .nested import from_nested
 from .writing import Writing
 
+if TYPE_CHECKING:
+    from .making import Maker
+
 Array = np.ndarray[Any, Any]
 CPU = (1, 0)  # as DLPack calls it: kDLCPU, the first
 _NUMBERS = frozenset((int, float, bool, complex))
+makers: list[Maker] = []  # one, or none: machine code that makes tensors like others before (`making.py`)
 
 
 class _Export:
@@ -167,8 +172,7 @@ class Exchange(Writing):
         >>> tx.asarray([[1, 2], [3, 4]], dtype=tx.uint8).T.tobytes()
         b'\\x01\\x03\\x02\\x04'
         """
-        if order not in ("C", "F", "A", "K", None):
-            raise ArgumentError(f"tobytes: order is 'C' or 'F', not {order!r}")
+        order = "C" if order is None else one_of("tobytes", "order", order, "C", "F", "A", "K")
         seen = self if order != "F" else self._view(self.layout.permute(range(len(self.layout.shape))[::-1]))
         bits = seen._exported() if self._unshared() is None else None
         return (encoded(seen.to_numpy(), self.dtype) if bits is None else bits).tobytes()

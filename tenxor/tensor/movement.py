@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import pairwise
+from collections.abc import Iterable, Sequence
+from itertools import chain, pairwise, repeat
 from typing import Any, Self
 
 from ..dtypes import DType, shown_integer
@@ -11,7 +11,7 @@ from ..errors import AxisError, DTypeError, ShapeError
 from ..layout import Layout
 from ..node import Node, Scalar
 from ..ops import OPS
-from .arguments import AXIS_0, LAST_AXIS, Axes, axis_of, ints, one_spelling
+from .arguments import AXIS_0, LAST_AXIS, Axes, axis_of, check_parts, ints, one_spelling
 from .core import Core
 from .exchange import Exchange
 
@@ -178,16 +178,17 @@ class Movement(Exchange):
         axis = axis_of("split", axis, layout.ndim)
         size = layout.shape[axis]
         if isinstance(sections, int):
+            check_parts("split", sections, size)
             if sections < 1 or size % sections:
                 raise ShapeError(
                     f"split: axis {axis} of size {size} does not divide into {sections} equal parts; give the indices to split at"
                 )
-            ends: list[int] = list(range(size // sections, size, size // sections)) if size else [0] * (sections - 1)
+            ends: Iterable[int] = range(size // sections, size, size // sections) if size else repeat(0, sections - 1)
         else:
-            ends = list(ints("split", (sections,)))
+            ends = ints("split", (sections,))
         before = (slice(None),) * axis
-        bounds = [0, *ends, size]
-        return tuple(self._view(layout.index((*before, slice(a, b)))) for a, b in pairwise(bounds))
+        bounds = pairwise(chain((0,), ends, (size,)))
+        return tuple(self._view(layout.index((*before, slice(a, b)))) for a, b in bounds)
 
     @property
     def real(self) -> Self:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from math import isinf, isnan
 from typing import Any, TypeVar
@@ -27,10 +28,12 @@ from ..dtypes import (
 from ..dtypes import dtype as dtype_of
 from ..errors import DTypeError, OutOfBounds, ShapeError
 from ..layout import Layout
+from ..layout.portions import PORTION
 from .core import Core
 
 Array = np.ndarray[Any, Any]
 _T = TypeVar("_T", bound=Core)
+_V = TypeVar("_V")
 _LISTS = frozenset((list, tuple, range))
 _PLAIN = frozenset((bool, int, float, complex))
 _KINDS: dict[str, type] = {"bool": bool, "uint": int, "int": int, "float": float, "complex": complex}
@@ -59,7 +62,7 @@ def from_nested(cls: type[_T], obj: Any, wanted: DType | None, op: str) -> tuple
             if wanted is None:
                 wanted = result_type(*(_SCALARS[kind] for kind in kinds))
             if len(kinds) == 1:
-                array = np.array(leaves, dtype=_SCALARS[kinds.pop()].numpy)
+                array = _array(leaves, _SCALARS[kinds.pop()].numpy)
                 if OF_NUMPY[array.dtype] is wanted:
                     return array.reshape(shape), wanted
                 leaves = array.tolist()
@@ -82,7 +85,7 @@ def from_nested(cls: type[_T], obj: Any, wanted: DType | None, op: str) -> tuple
         if int in kinds:  # one by one, as float64 has not the digits of the integers beside them
             leaves, target = [_whole(x, wanted) if type(x) is float else x for x in leaves], wanted
     try:
-        return np.array(leaves, dtype=target.numpy).reshape(shape), wanted
+        return _array(leaves, target.numpy).reshape(shape), wanted
     except OverflowError:
         if target is wanted and wanted.is_integer:
             _check_fit(leaves, wanted, op)
@@ -125,13 +128,50 @@ def _unpacked(obj: Any) -> tuple[tuple[int, ...], list[Any], set[type]]:
     shape: list[int] = []
     items, types = [obj], {type(obj)}
     while types and types <= _LISTS:
-        sizes = set(map(len, items))
+        sizes = _each(len, items)
         if len(sizes) > 1:
             break
         shape += sizes
-        items = list(chain.from_iterable(items))
-        types = set(map(type, items))
+        items = _within(items, *sizes)
+        types = _each(type, items)
     return tuple(shape), items, types
+
+
+def _within(lists: list[Any], size: int) -> list[Any]:
+    """What is in lists of one size."""
+    if len(lists) * size <= PORTION:
+        return list(chain.from_iterable(lists))
+    found: list[Any] = []
+    for some in _in_portions(lists[0]) if len(lists) == 1 else map(chain.from_iterable, _in_portions(lists, PORTION // size)):
+        found.extend(some)
+    return found
+
+
+def _in_portions(items: Sequence[Any], most: int = PORTION) -> Iterator[Sequence[Any]]:
+    """The items, so many at a time: signals are heard between them."""
+    step = max(most, 1)
+    return (items[start : start + step] for start in range(0, len(items), step))
+
+
+def _each(function: Callable[[Any], _V], items: list[Any]) -> set[_V]:
+    """All that a function gives for items."""
+    if len(items) <= PORTION:
+        return set(map(function, items))
+    found: set[_V] = set()
+    for some in _in_portions(items):
+        found.update(map(function, some))
+    return found
+
+
+def _array(numbers: list[Any], dtype: Any) -> Array:
+    """Python's numbers as an array of one axis."""
+    if len(numbers) <= PORTION:
+        return np.array(numbers, dtype)
+    found, end = np.empty(len(numbers), dtype), 0
+    for some in _in_portions(numbers):
+        found[end : end + len(some)] = np.array(some, dtype)
+        end += len(some)
+    return found
 
 
 def _with_past(cls: type[_T], outer: tuple[int, ...], leaves: list[Any], wanted: DType | None, op: str) -> _T:

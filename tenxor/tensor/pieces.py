@@ -6,7 +6,7 @@ plan with thousands of them takes longer to make than NumPy takes to copy what t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from math import prod
 from typing import Any, TypeVar
 
@@ -14,13 +14,14 @@ import numpy as np
 
 from ..dtypes import OF_NUMPY, DType, bfloat16, decoded, encoded, result_type
 from ..layout import Layout
+from ..layout.portions import PORTION, portions
 from ..memory import allocate
 from ..node import EMPTY, Node, data
 from ..ops import OPS
 from ..realize import lock, realize, short_ways
 from ..storage import Storage
 from .alike import SMALL, dtypes_of, joined_alike, put_bytes
-from .copying import LARGE, copied_together
+from .copying import LARGE, Move, copied_together
 from .core import Core, check_count
 
 Array = np.ndarray[Any, Any]
@@ -170,20 +171,24 @@ def joined(cls: type[_T], op: str, pieces: Sequence[Piece], axis: int | None, sh
 def written(cls: type[_T], op: str, pieces: Sequence[Piece], axis: int | None, shape: Shape, dtype: DType) -> _T:
     """The same, with each piece computed straight into its place when the result is asked for."""
     found: Any = cls._of(Node.of(EMPTY, shape, dtype))
-    start = 0
-    for piece in pieces:
-        t: Any = cls._from_numpy(piece) if type(piece) is np.ndarray else piece  # type: ignore[attr-defined]
-        layout = t.layout
+    tensors: list[Any] = [cls._from_numpy(p) if type(p) is np.ndarray else p for p in pieces]  # type: ignore[attr-defined]
+    for k, read, place in moves_of(tensors, axis, found.layout):
+        found._view(place)._write(tensors[k]._view(read), op)
+    return found  # type: ignore[no-any-return]
+
+
+def moves_of(pieces: Sequence[Core], axis: int | None, whole: Layout) -> Iterator[Move]:
+    """Where pieces go in a whole: one after another along an axis of it, flattened for None."""
+    start, at = 0, axis or 0
+    for k, piece in enumerate(pieces):
+        layout = piece.layout
         if axis is None:
             layout = layout.reshape((layout.size,))
-        elif layout.ndim < len(shape):
+        elif layout.ndim < whole.ndim:
             layout = layout.expand_dims(axis)
-        at = axis or 0
         end = start + layout.shape[at]
-        place = found.layout.index((*(slice(None),) * at, slice(start, end)))
-        found._view(place)._write(t._view(layout), op)
+        yield Move(k, layout, whole.index((*(slice(None),) * at, slice(start, end))))
         start = end
-    return found  # type: ignore[no-any-return]
 
 
 def _copy(pieces: Sequence[Piece], axis: int | None, out: Array, dtype: DType) -> None:
@@ -195,12 +200,21 @@ def _copy(pieces: Sequence[Piece], axis: int | None, out: Array, dtype: DType) -
         inner = (1,) if axis == len(shape) else ()
         out = out.reshape(*shape[:axis], -1, *shape[axis + 1 :])
         before = (slice(None),) * axis
-    start = 0
-    for first in range(0, len(pieces), BATCH):
-        seen = _seen(pieces[first : first + BATCH], dtype, inner)
-        end = start + sum([elements.size if axis is None else elements.shape[axis] for elements in seen])
-        np.concatenate(seen, axis, out=out[(*before, slice(start, end))], casting="unsafe")
-        start = end
+    start, first = 0, 0
+    while first < len(pieces):
+        last, elements = first + 1, pieces[first].size
+        while last < min(first + BATCH, len(pieces)) and elements + pieces[last].size <= PORTION:
+            elements += pieces[last].size
+            last += 1
+        seen = _seen(pieces[first:last], dtype, inner)
+        end = start + sum([each.size if axis is None else each.shape[axis] for each in seen])
+        place = out[(*before, slice(start, end))]
+        if elements <= PORTION or axis is None:
+            np.concatenate(seen, axis, out=place, casting="unsafe")
+        else:
+            for key in portions(place.shape):
+                np.copyto(place[key], seen[0][key], casting="unsafe")
+        start, first = end, last
 
 
 def _seen(pieces: Sequence[Piece], dtype: DType, inner: Shape = ()) -> list[Array]:

@@ -9,10 +9,10 @@ from __future__ import annotations
 from functools import cache
 from typing import Any, Self
 
-from ..dtypes import DEFAULT_FLOAT, DType, boolean
+from ..dtypes import DEFAULT_FLOAT, DEFAULT_INT, DType, boolean
 from ..errors import ArgumentError, DTypeError, ShapeError
 from ..layout import Layout, memory_order
-from ..node import Node, Scan
+from ..node import POSITION, Node, Scan
 from ..ops import OPS
 from ..ops.reductions import REDUCTIONS, Reduction, running
 from .arguments import NO, Axes, axes_of, axis_of, one_spelling, truth
@@ -249,6 +249,16 @@ class Reducing(Arithmetic):
         result = reduction.result(t.dtype)
         found = self._of(Node.of(_scan(reduction), whole.shape, result, (t.node,), (layout.permute(loops),), target))
         return found._view(found.layout.permute(back))._typed(dtype)
+
+    def _extremes(self, how: str, op: str, axis: int) -> tuple[Self, Self]:
+        """The largest or smallest of elements `0..i` along an axis, and where it is last; from the first NaN on all are NaN."""
+        values = self._scan(how, op, axis, None)
+        here: Any = self == values
+        if self.dtype.is_float:
+            here = here | self.isnan()
+        shape = tuple([n if a == axis else 1 for a, n in enumerate(self.shape)])
+        places = self._of(Node.of(POSITION, shape, DEFAULT_INT))
+        return values, self._compute(OPS["where"], here, places, 0)._scan("max", op, axis, None)
 
     def cumulative_sum(self, axis: int | None = None, dtype: object = None, *, dim: int | None = None) -> Self:
         """New tensor: element `i` is the sum of elements `0..i` along `axis` (of the flattened tensor for None).

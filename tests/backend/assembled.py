@@ -17,6 +17,7 @@ from llvmlite import binding
 
 from tenxor.backend.llvm.machine import image_of, machine_of
 from tenxor.machines import NAMED
+from tests.processes import python
 
 ROOT = Path(__file__).resolve().parents[2]
 PTXAS = shutil.which("ptxas")
@@ -30,10 +31,8 @@ def assembled(name: str, texts: Sequence[str], folder: Path, function: bytes = b
     """
     for k, text in enumerate(texts):
         (folder / f"{k:03}.ll").write_text(text)
-    command = [sys.executable, "-m", "tests.backend.assembled", name, str(folder)]
-    done = subprocess.run(
-        command, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=False
-    )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = python("-m", "tests.backend.assembled", name, str(folder), cwd=ROOT, env=environment, well=False)
     made = sorted(folder.glob("*.out"))
     if done.returncode:
         raise AssertionError(f"{name}: {done.stderr[:2000]}\n{texts[len(made)]}")

@@ -19,6 +19,7 @@ from tenxor.backend.llvm.compiler import Compiler, compiler
 from tenxor.folders import OwnFolder
 from tenxor.kernel.fingerprint import fingerprint
 from tenxor.plans.plan import planned
+from tests.processes import python
 
 PROGRAM = """
 import tenxor as tx
@@ -115,9 +116,7 @@ print(*tx.compile_counts())
     def test_by_default_it_is_in_the_users_cache(self, tmp_path: Path) -> None:
         environment = {k: v for k, v in os.environ.items() if k not in ("TENXOR_CACHE_DIR", "XDG_CACHE_HOME")}
         for more in ({"HOME": str(tmp_path)}, {"XDG_CACHE_HOME": str(tmp_path / "xdg")}):
-            subprocess.run(
-                [sys.executable, "-c", PROGRAM], env={**environment, **more}, check=True, stdout=subprocess.DEVNULL
-            )
+            python("-c", PROGRAM, env={**environment, **more})
         assert len(list((tmp_path / ".cache" / "tenxor").iterdir())) >= 2
         assert len(list((tmp_path / "xdg" / "tenxor").iterdir())) >= 2
 

@@ -16,6 +16,7 @@ from tenxor import folders
 from tenxor.backend.llvm import cache
 from tenxor.backend.llvm.compiler import Compiler
 from tenxor.plans.plan import planned
+from tests.processes import python
 
 from .systems import GOOD, KEY, open_descriptors_unchanged
 
@@ -150,7 +151,7 @@ def test_a_process_that_may_open_nothing_computes(system: str, tmp_path: Path) -
     if system != "from folders":
         pytest.skip("it opens nothing by a path either")
     environment = {**os.environ, "TENXOR_CACHE_DIR": str(tmp_path / "cache")}
-    subprocess.run([sys.executable, "-c", LIMITED], env=environment, check=True, timeout=120)
+    python("-c", LIMITED, env=environment)
 
 
 # --- processes --------------------------------------------------------------------------------------------------------
@@ -203,7 +204,7 @@ def test_an_open_folder_outlives_a_fork(system: str, tmp_path: Path) -> None:
     if system != "from folders":
         pytest.skip("nothing is open")
     environment = {**os.environ, "TENXOR_CACHE_DIR": str(tmp_path / "cache")}
-    subprocess.run([sys.executable, "-c", FORKED], env=environment, check=True, timeout=120)
+    python("-c", FORKED, env=environment)
 
 
 AT_ONCE = """

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -14,6 +12,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 import tenxor as tx
 from tenxor import threadpool
 from tenxor.system import cpus
+from tests.processes import python
 
 PLAIN = {k: v for k, v in os.environ.items() if k not in ("TENXOR_NUM_THREADS", "OMP_NUM_THREADS")}
 PROGRAM = """
@@ -26,8 +25,7 @@ print(tx.num_threads())
 
 def counted(**settings: str) -> int:
     """In a process with these settings."""
-    done = subprocess.run([sys.executable, "-c", PROGRAM], env=PLAIN | settings, capture_output=True, text=True, check=True)
-    return int(done.stdout)
+    return int(python("-c", PROGRAM, env=PLAIN | settings).stdout)
 
 
 @pytest.mark.parametrize(
@@ -68,8 +66,7 @@ if __name__ == "__main__":
 def test_processes_of_multiprocessing_share_the_cpus(method: str, tmp_path: Path) -> None:
     program = tmp_path / "many.py"
     program.write_text(MANY)
-    command = [sys.executable, str(program), method]
-    done = subprocess.run(command, env=PLAIN, capture_output=True, text=True, check=True, timeout=100)
+    done = python(str(program), method, env=PLAIN)
     assert done.stdout.split("\n")[0] == "[1, 1, 1, 1]"
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -21,6 +20,7 @@ from tenxor.memory import allocate
 from tenxor.plans.call import Call
 from tenxor.plans.pattern import Pattern, pattern_of
 from tenxor.plans.plan import make_plan
+from tests.processes import python
 
 BACKENDS: dict[str, Callable[[], Backend]] = {"llvm": Native, "interpreter": interpreter.Interpreter}
 
@@ -31,7 +31,7 @@ def run(program: str, name: str | None, **environment: str) -> subprocess.Comple
     environment.pop("TENXOR_BACKEND", None)
     if name is not None:
         environment["TENXOR_BACKEND"] = name
-    return subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=100)
+    return python("-c", program, env=environment, well=False)
 
 
 class TestWhichIsUsed:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import os
-import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -19,6 +18,7 @@ from tenxor.backend.llvm.compiler import Compiler, MachineCode, compiler
 from tenxor.kernel.ir import Kernel
 from tenxor.plans.plan import planned
 from tenxor.tensor import Tensor
+from tests.processes import python
 
 pytestmark = pytest.mark.usefixtures("plain")  # how plans compute what is small, too
 
@@ -171,8 +171,8 @@ class TestKernels:
 
 def run(program: str) -> str:
     """What a process of its own prints, which must end well."""
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0 and not done.stderr, done.stderr
+    done = python("-c", program)
+    assert not done.stderr
     return done.stdout
 
 

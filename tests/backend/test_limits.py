@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+from tests.processes import python
+
 resource = pytest.importorskip("resource", reason="only POSIX systems have such limits")
 
 PROGRAM = """
@@ -51,8 +53,7 @@ print(right, errors, *{str(w.message).split(' threads')[0] for w in told})
 
 
 def ended(limit: str, value: int) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", PROGRAM, limit, str(value)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120)
+    return python("-c", PROGRAM, limit, str(value), well=False)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux says how much there is before")

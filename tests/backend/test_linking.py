@@ -6,7 +6,6 @@ import ctypes
 import gc
 import os
 import struct
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -19,6 +18,7 @@ import tenxor as tx
 from tenxor.backend.llvm import compiler, linking
 from tenxor.backend.llvm.compiler import Compiler
 from tenxor.backend.llvm.machine import image_of
+from tests.processes import python
 
 pytestmark = pytest.mark.skipif(
     not sys.platform.startswith("linux") or os.uname().machine != "x86_64", reason="object files of another kind"
@@ -168,6 +168,6 @@ for t in (x @ x.T, tx.softmax(x), tx.sin(x), tx.exp(x), x.T + 1, x.oindex[[1, 5]
     t.realize()
 print(sum(name == "llvmlite.binding" for name in sys.modules), tx.compile_counts()[0])
 """
-    run = [subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True) for _ in range(2)]
+    run = [python("-c", program) for _ in range(2)]
     assert run[1].stdout.split() == ["0", "0"]
 

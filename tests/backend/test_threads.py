@@ -7,7 +7,6 @@ import hashlib
 import os
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -25,6 +24,7 @@ from tenxor.errors import ArgumentError
 from tenxor.memory import Buffer
 from tenxor.node import Node
 from tenxor.target import Sharing
+from tests.processes import python
 
 SHARING = Sharing()
 SIZE = 1200  # squared, more work than one thread is left alone with
@@ -205,9 +205,7 @@ class TestNumber:
         if value is not None:
             environment["TENXOR_NUM_THREADS"] = value
         program = "import tenxor as tx; print(tx.num_threads())"
-        return int(
-            subprocess.run([sys.executable, "-c", program], env=environment, check=True, capture_output=True).stdout
-        )
+        return int(python("-c", program, env=environment).stdout)
 
     def test_is_what_the_environment_says(self) -> None:
         assert self.number("3") == 3
@@ -330,11 +328,7 @@ class TestSeveralOfPythonsThreads:
 
 def run(program: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """A process of its own, which must end well and soon."""
-    found = subprocess.run(
-        [sys.executable, "-c", program], env={**os.environ, **environment}, capture_output=True, text=True, timeout=100
-    )
-    assert found.returncode == 0, found.stderr
-    return found
+    return python("-c", program, env={**os.environ, **environment}, within=100)
 
 
 FORK = """
@@ -378,8 +372,10 @@ THREADS_OF_ITS_OWN = """
 import os, warnings
 import tenxor as tx
 from tenxor.backend import threads
+from tenxor.pool import pool
 warnings.simplefilter("ignore")
 tx.set_num_threads(3)
+pool.watched = True
 x = tx.ones(1 << 22).realize()
 assert (x + 1).sum().item() == 1 << 23
 helpers = threads._pool.helpers
@@ -388,6 +384,7 @@ if not child:
     try:
         assert (x + 2).sum().item() == 3 << 22
         assert len(threads._pool.helpers) == 2 and all(h.is_alive() for h in threads._pool.helpers)
+        assert not pool.watched  # that thread is the parent's
         os._exit(0)
     finally:
         os._exit(1)
@@ -413,7 +410,7 @@ interrupted = 0
 for k in range(40):
     t = x @ x[:, :40]
     u = x + 0
-    signal.setitimer(signal.ITIMER_REAL, 0.0005 + 0.0015 * k, 0.02)  # Python loses those that fall into a __del__
+    signal.setitimer(signal.ITIMER_REAL, 0.0005 + 0.0015 * k)
     try:
         t.realize()
         u[1:] = u[:-1]
@@ -421,7 +418,6 @@ for k in range(40):
         while True:
             (x * 2).realize()
     except KeyboardInterrupt:
-        signal.setitimer(signal.ITIMER_REAL, 0)
         interrupted += 1
     assert np.array_equal(t.to_numpy(), expected), k
     u = u.to_numpy()

@@ -6,11 +6,11 @@ Their oracle is NumPy, so what is found here is the interpreter's mistake, or on
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from tests.processes import python
 
 TESTS = Path(__file__).resolve().parents[1]
 
@@ -28,14 +28,8 @@ TESTS = Path(__file__).resolve().parents[1]
     ],
 )
 def test_on_the_interpreter(file: str, names: str) -> None:
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", str(TESTS / file)]
+    chosen = (str(TESTS / file), "-m", "values and not large", "-k", names)
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
-    found = subprocess.run(
-        [*command, "-m", "values and not large", "-k", names],
-        env={**environment, "TENXOR_BACKEND": "interpreter"},
-        cwd=TESTS.parent,
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert found.returncode == 0 and " passed" in found.stdout, found.stdout + found.stderr
+    environment["TENXOR_BACKEND"] = "interpreter"
+    found = python("-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", *chosen, env=environment, cwd=TESTS.parent)
+    assert " passed" in found.stdout

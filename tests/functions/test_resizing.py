@@ -113,3 +113,14 @@ def test_what_makes_no_sense_is_told(name: str) -> None:
     with pytest.raises(error) as caught:
         call()
     assert all(part in str(caught.value) for part in ("interpolate", *names))
+
+
+def test_many_places_are_found_in_portions(monkeypatch: pytest.MonkeyPatch) -> None:
+    from tenxor.layout import portions
+
+    x = tx.asarray(np.random.default_rng(5).normal(size=(2, 1, 7)))
+    ways = list(product(("nearest", "nearest-exact", "linear", "cubic"), (5, 23)))
+    wanted = {(mode, n): tx.interpolate(x, n, mode=mode).tolist() for mode, n in ways}
+    monkeypatch.setattr(portions.portions, "__defaults__", (4,))
+    for (mode, n), values in wanted.items():
+        assert tx.interpolate(x, n, mode=mode).tolist() == values

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
+from functools import cache
 from math import prod
 
 from . import model
 from .counting import Shape
-from .model import Tensor
+
+NAME = "@"  # stands for a tensor's name
+FEW = 3  # texts of each kind for each shape, but for
+FEW_MOVES = 9  # of moves
 
 
 class Choices:
@@ -77,12 +82,12 @@ class Choices:
                 entries.append("None" if kind < 0.8 else self.slice(size)[0])
         return ", ".join(entries)
 
-    def move(self, name: str, tensor: Tensor) -> str:
+    def move(self, name: str, shape: Shape) -> str:
         """One movement of a tensor, all kinds alike."""
-        rng, shape, ndim = self.rng, tensor.shape, tensor.ndim
-        moves = [f"{name}[{self.key(shape)}]", f"{name}[{self.key(shape)}]", self.reshape(name, tensor)]
-        moves += [self.reshape(name, tensor), self.add_axis(name, ndim)]
-        if tensor.size:
+        rng, ndim = self.rng, len(shape)
+        moves = [f"{name}[{self.key(shape)}]", f"{name}[{self.key(shape)}]", self.reshape(name, shape)]
+        moves += [self.reshape(name, shape), self.add_axis(name, ndim)]
+        if prod(shape):
             moves.append(f"{name}[{self.element(shape)}]")
         if prod(shape) <= 16:
             moves.append(self.expand(name, shape))
@@ -113,19 +118,19 @@ class Choices:
             forms += [f"{name}.T", f"{name}.mT"]
         return self.rng.choice(forms)
 
-    def reshape(self, name: str, tensor: Tensor) -> str:
+    def reshape(self, name: str, shape: Shape) -> str:
         sizes: list[int] = []
-        rest = tensor.size
+        size = rest = prod(shape)
         while rest > 1:
             factor = self.rng.choice([n for n in range(2, rest + 1) if rest % n == 0])
             sizes.append(factor)
             rest //= factor
-        if tensor.size == 0:
-            sizes = list(tensor.shape)
+        if size == 0:
+            sizes = list(shape)
         self.rng.shuffle(sizes)
         if self.rng.random() < 0.2:
             sizes.insert(self.rng.randint(0, len(sizes)), 1)
-        if sizes and tensor.size and self.rng.random() < 0.2:
+        if sizes and size and self.rng.random() < 0.2:
             sizes[self.rng.randrange(len(sizes))] = -1
         return f"{name}.{self.rng.choice(['reshape', 'reshape', 'view'])}({tuple(sizes)})"
 
@@ -151,3 +156,74 @@ class Choices:
     def add_axis(self, name: str, ndim: int) -> str:
         axis = self.rng.randint(0, ndim)
         return self.rng.choice([f"{name}.unsqueeze({axis})", f"tx.expand_dims({name}, axis={axis})"])
+
+    def rows(self, n: int, *, repeats: bool) -> str:
+        """Some of the first axis, by numbers from its end; with repeats, from both."""
+        if repeats:
+            return repr(self.rng.choices(range(-n, n), k=self.rng.randint(1, n + 2)))
+        return repr(self.rng.sample(range(-n, 0), self.rng.randint(1, n)))
+
+    def places(self, n: int) -> str:
+        """Places along an axis, some of them perhaps several times."""
+        return repr(self.rng.choices(range(-n, n), k=self.rng.randint(1, 5)))
+
+    def times(self) -> str:
+        return str(self.rng.randint(20, 200))
+
+    def listed_key(self, name: str, shape: Shape, *, real: bool) -> str:
+        """Lists of rows, or a mask; if the elements are real, perhaps one that they make."""
+        n = shape[0]
+        rows = self.rows(n, repeats=self.rng.random() < 0.4)
+        forms = [rows]
+        if real:
+            forms += [f"{name} > {self.rng.randint(-3, 6)}", f"{name} < {self.rng.randint(-3, 6)}"]
+        forms.append(f"tx.asarray({[self.rng.random() < 0.5 for _ in range(n)]})")
+        if len(shape) > 1 and shape[1]:
+            columns = [self.rng.randrange(shape[1]) for _ in eval(rows)]
+            forms += [f"{rows}, {columns}", f":, {sorted(set(columns))}"]
+        return self.rng.choice(forms)
+
+
+@cache
+def _drawn(kind: str, number: int, *given: object, **how: object) -> str:
+    draw: Callable[..., str] = getattr(Choices(random.Random(f"{kind} {number} {given} {how}")), kind)
+    return draw(*given, **how)
+
+
+class Few(Choices):
+    """One of few for each shape, drawn once for all. So what a program does others did before it: it meets plans and kernels that were
+    made for them, where something else could be read, and is quick.
+    """
+
+    def scalar(self, dtype: str) -> str:
+        return self._one_of_few("scalar", dtype)
+
+    def literal(self, shape: Shape, dtype: str) -> str:
+        return self._one_of_few("literal", shape, dtype)
+
+    def key(self, shape: Shape) -> str:
+        return self._one_of_few("key", shape)
+
+    def element(self, shape: Shape) -> str:
+        return self._one_of_few("element", shape)
+
+    def orthogonal_key(self, shape: Shape) -> str:
+        return self._one_of_few("orthogonal_key", shape)
+
+    def move(self, name: str, shape: Shape) -> str:
+        return self._one_of_few("move", NAME, shape, among=FEW_MOVES).replace(NAME, name)
+
+    def rows(self, n: int, *, repeats: bool) -> str:
+        return self._one_of_few("rows", n, repeats=repeats)
+
+    def places(self, n: int) -> str:
+        return self._one_of_few("places", n)
+
+    def times(self) -> str:
+        return "24"
+
+    def listed_key(self, name: str, shape: Shape, *, real: bool) -> str:
+        return self._one_of_few("listed_key", NAME, shape, real=real).replace(NAME, name)
+
+    def _one_of_few(self, kind: str, *given: object, among: int = FEW, **how: object) -> str:
+        return _drawn(kind, self.rng.randrange(among), *given, **how)

@@ -11,6 +11,7 @@ import faulthandler
 import os
 import sys
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 import tenxor as tx
@@ -21,7 +22,8 @@ from tenxor.kernel import footprint, pairs
 from tenxor.pool import Block, Pool
 from tests.backend.twins import PATTERN, Array, Fenced
 
-from .running import check_seed
+from .running import check_seed, library_world
+from .ways import WAYS
 
 blocks = shared = 0
 
@@ -65,14 +67,19 @@ def watch() -> None:
         module.LEAST = (2, 2, 2)  # type: ignore[attr-defined]  # tensors are small here
 
 
+def in_new_blocks(log: Callable[[Any], None]) -> dict[str, Any]:
+    """The library's world, in which those blocks that were used before are looked at, and not used again."""
+    tx.release_memory()
+    return library_world(log)
+
+
 def main(first: int, count: int) -> None:
     """Run programs; what ends the process says where."""
     faulthandler.enable()
     watch()
     for seed in range(first, first + count):
-        check_seed(seed)
-        tx.release_memory()  # so blocks are new, and those before are looked at
-    print(f"{count} programs in {blocks} fenced blocks; {shared} loops were shared by threads")
+        check_seed(seed, in_new_blocks)
+    print(f"{count} programs, each in {WAYS} ways, in {blocks} fenced blocks; {shared} loops were shared by threads")
 
 
 if __name__ == "__main__":

@@ -12,16 +12,16 @@ the library, and `np` is `numpy_face` or NumPy.
 from __future__ import annotations
 
 import operator
+import sys
 from collections.abc import Callable, Iterable
 from itertools import product
 from math import prod
 from types import SimpleNamespace
 from typing import Any
 
+from .cells import Number, Parts, Storage
 from .counting import Shape, broadcast, is_affine, ramp, row_major, sums
 from .keys import At, Keys, Orthogonal
-
-Number = int | float | bool | complex
 
 int64 = "int64"
 float64 = "float64"
@@ -34,16 +34,6 @@ CAST: dict[str, Callable[[Any], Number]] = {bool_: bool, int64: int, float64: fl
 
 class ReadOnlyError(Exception):
     """A write through a view in which several elements share a cell."""
-
-
-class Storage:
-    """One mutable piece of memory."""
-
-    __slots__ = ("cells", "dtype")
-
-    def __init__(self, cells: list[Number], dtype: str) -> None:
-        self.cells = cells
-        self.dtype = dtype
 
 
 def wrap(value: Number, dtype: str) -> Number:
@@ -118,6 +108,18 @@ class Tensor:
         """A view of the elements with these row-major numbers."""
         positions = [self.positions[n] for n in numbers]
         return Tensor(self.storage, positions, tuple(shape), self.strided and strided)
+
+    @property
+    def real(self) -> Tensor:
+        return self._parts(imaginary=False)
+
+    @property
+    def imag(self) -> Tensor:
+        return self._parts(imaginary=True)
+
+    def _parts(self, *, imaginary: bool) -> Tensor:
+        assert self.dtype == complex128
+        return Tensor(Storage(Parts(self.storage.cells, imaginary), float64), self.positions, self.shape, self.strided)
 
     def permute(self, *axes: int) -> Tensor:
         units = row_major(self.shape)
@@ -408,6 +410,19 @@ numpy_face = SimpleNamespace(
     float64=float64,
     complex128=complex128,
 )
+
+
+def world(log: Callable[[Any], None]) -> dict[str, Any]:
+    """What a program's names mean here."""
+
+    def show(value: Any) -> None:
+        log(described(value) if isinstance(value, Tensor) else value)
+
+    return {"tx": sys.modules[__name__], "np": numpy_face, "show": show, "hold": Tensor.copy}
+
+
+def described(tensor: Tensor) -> tuple[str, Shape, Any]:
+    return tensor.dtype, tensor.shape, tensor.tolist()
 
 
 # Functions

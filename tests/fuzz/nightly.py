@@ -182,7 +182,7 @@ def kept(seed: int) -> None:
 
 def watched(seed: int) -> None:
     """Programs in watched memory: see `guarded.py`."""
-    command = [sys.executable, "-m", "tests.fuzz.guarded", str(seed), "50"]
+    command = [sys.executable, "-m", "tests.fuzz.guarded", str(seed), "5"]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-3000:]
 

@@ -9,15 +9,14 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from contextlib import suppress
+from itertools import count
 from math import prod
-from types import CodeType
 from typing import Any, NamedTuple
 
 from . import model
-from .choices import Choices
+from .choices import Choices, Few
 from .counting import Shape, broadcast
-from .keys import Keys
+from .lines import Line, compiled, line
 from .model import Tensor
 
 MAX_SIZE = 48
@@ -27,36 +26,53 @@ SHAPES: list[Shape] = [(), (6,), (8,), (12,), (2, 3), (3, 4), (4, 4), (3, 3), (2
 SHAPES += [(2, 3, 4), (2, 2, 2), (3, 1, 4)]
 
 
-class Line(NamedTuple):
-    """One line of a program, as text and compiled."""
-
-    text: str
-    code: CodeType
-
-
-def line(text: str) -> Line:
-    return Line(text, compile(text, text, "exec"))
+WILD = 0.1  # of all programs; the others have little to choose from: see `Few`
+FEW_SHAPES: list[Shape] = [(4,), (2, 3), (3, 3)]
+DTYPES = ("int64", "int64", "int64", "float64", "complex128")
+FEW_DTYPES = (*("int64",) * 14, "float64", "complex128", "complex128")
 
 
 def write_program(seed: int) -> list[Line]:
     """The program of a seed: the same lines in every run."""
-    writer = Writer(random.Random(seed))
+    return written(seed).lines
+
+
+def written(seed: int) -> Writer:
+    """The program of a seed, with what its lines show or raise in the model's world."""
+    rng = random.Random(seed)
+    writer = Writer(rng, wild=rng.random() < WILD)
     writer.program()
-    return writer.lines
+    return writer
+
+
+class Mark(NamedTuple):
+    """What some tensor is after so many lines."""
+
+    lines: int
+    name: str
+    shown: Any
 
 
 class Writer:
-    """Writes one program; `names` and `arrays` are the tensors and the NumPy arrays alive so far."""
+    """Writes one program; `names` and `arrays` are the tensors and the NumPy arrays alive so far, and `frozen` read-only arrays, each
+    with the storage of a tensor that it was taken in as. `outcomes` is what the lines show or raise, and `marks` what some tensors are in
+    between. The last lines, from `end` on, show all that is alive.
+    """
 
-    def __init__(self, rng: random.Random) -> None:
+    def __init__(self, rng: random.Random, *, wild: bool) -> None:
         self.rng = rng
-        self.choose = Choices(rng)
+        self.choose = Choices(rng) if wild else Few(rng)
+        self.shapes, self.dtypes = (SHAPES, DTYPES) if wild else (FEW_SHAPES, FEW_DTYPES)
         self.lines: list[Line] = []
+        self.outcomes: list[Any] = []
+        self.marks: list[Mark] = []
+        self.end = 0
         self.names: list[str] = []
         self.arrays: list[str] = []
-        self.count = 0
-        self.world: dict[str, Any] = {"tx": model, "np": model.numpy_face, "show": lambda value: None}
-        self.steps: dict[Callable[[], None], int] = {
+        self.frozen: dict[str, model.Storage] = {}
+        self.shown: Any = None
+        self.world: dict[str, Any] = model.world(self.log)
+        self.steps: dict[Callable[[], None], float] = {
             self.view: 30,
             self.partial_write: 16,
             self.whole_write: 10,
@@ -71,9 +87,9 @@ class Writer:
             self.realize: 4,
             self.new_storage: 3,
             self.listed_read: 3,
-            self.loop: 1,
+            self.loop: 1 if wild else 0.2,
             self.copy: 2,
-            self.delete: 3,
+            self.delete: 5,
         }
 
     def program(self) -> None:
@@ -84,35 +100,52 @@ class Writer:
         steps, weights = list(self.steps), list(self.steps.values())
         for step in self.rng.choices(steps, weights, k=self.rng.randint(6, 12)):
             step()
+            self.mark()
         self.final_reads()
+
+    def mark(self) -> None:
+        if self.names:
+            name = self.rng.choice(self.names)
+            self.marks.append(Mark(len(self.lines), name, model.described(self.world[name])))
 
     # Writing lines
 
+    def log(self, value: Any) -> None:
+        self.shown = value
+
     def do(self, text: str) -> None:
         """Writes a statement; if the model refuses it as a write through a read-only view, all must."""
-        written = line(text)
-        with suppress(model.ReadOnlyError):
+        written, self.shown = line(text), None
+        try:
             exec(written.code, self.world)
+        except model.ReadOnlyError as error:
+            self.shown = error
         self.lines.append(written)
+        self.outcomes.append(self.shown)
 
-    def name(self, expression: str, prefix: str = "t") -> str | None:
-        """Names the value of an expression, unless it would be large."""
+    def name(self, expression: str, prefix: str = "t", *, anew: bool = False) -> str | None:
+        """Names the value of an expression, unless it would be large; the name may be one that another tensor had, and so loses."""
         value = self.value_of(expression)
         if value is None or value.size > MAX_SIZE or value.ndim > MAX_NDIM:
             return None
-        name = f"{prefix}{self.count}"
-        self.count += 1
+        names = self.names if prefix == "t" else self.arrays
+        if names is self.names and len(names) > 1 and not anew and self.rng.random() < 0.15:
+            name = self.rng.choice(names)
+        else:
+            name = next(name for name in map(f"{prefix}{{}}".format, count()) if name not in (*names, *self.frozen))
+            names.append(name)
         self.world[name] = value
         self.lines.append(line(f"{name} = {expression}"))
-        (self.names if prefix == "t" else self.arrays).append(name)
+        self.outcomes.append(None)
         return name
+
+    def value(self, expression: str) -> Any:
+        return eval(compiled(expression), self.world)
 
     def value_of(self, expression: str) -> Any:
         """What the expression is now, or None where its numbers grow beyond exact arithmetic."""
-        value = eval(expression, self.world)
-        if any(abs(number) > MAX_MAGNITUDE for number in value.values()):
-            return None
-        return value
+        value = self.value(expression)
+        return None if max(map(abs, value.values()), default=0) > MAX_MAGNITUDE else value
 
     # Choosing
 
@@ -149,8 +182,8 @@ class Writer:
     # Making tensors
 
     def new_storage(self) -> None:
-        shape = self.rng.choice(SHAPES)
-        dtype = self.rng.choice(["int64", "int64", "int64", "float64", "complex128"])
+        shape = self.rng.choice(self.shapes)
+        dtype = self.rng.choice(self.dtypes)
         size = prod(shape)
         forms = [
             f"tx.arange({size}, dtype=tx.{dtype}).reshape({shape})",
@@ -200,7 +233,7 @@ class Writer:
         chosen = self.tensor(lambda t: t.ndim > 0 and t.size > 0)
         if chosen is not None:
             name, tensor = chosen
-            key = self.listed_key(name, tensor) if self.rng.random() < 0.5 else self.tensor_key(tensor)
+            key = self.choose.listed_key(name, tensor.shape, real=is_real(tensor)) if self.rng.random() < 0.5 else self.tensor_key(tensor)
             self.name(f"{name}[{key}]")
 
     # Views
@@ -209,11 +242,12 @@ class Writer:
         name, tensor = self.tensor() or ("", None)
         if tensor is None:
             return
-        expression = self.choose.move(name, tensor)
+        parts = tensor.dtype == model.complex128 and self.rng.random() < 0.3
+        expression = f"{name}.{self.rng.choice(['real', 'imag'])}" if parts else self.choose.move(name, tensor.shape)
         if self.rng.random() < 0.3:
             moved = self.value_of(expression)
             if moved is not None and moved.size <= MAX_SIZE:
-                expression = self.choose.move(expression, moved)
+                expression = self.choose.move(expression, moved.shape)
         self.name(expression)
 
     # Writes
@@ -242,7 +276,7 @@ class Writer:
         array = self.rng.choice(self.arrays) if self.arrays else None
         if array and self.world[array].shape == selected.shape and self.world[array].dtype == selected.dtype:
             value = self.rng.choice([value, array])
-        if not isinstance(eval(value, self.world), Tensor) or self.value_of(value) is not None:
+        if not isinstance(self.value(value), Tensor) or self.value_of(value) is not None:
             self.do(f"{target} = {value}")
 
     def partial_write(self) -> None:
@@ -254,7 +288,7 @@ class Writer:
             target = f"{name}.oindex[{self.choose.orthogonal_key(tensor.shape)}]"
         else:
             target = f"{name}[{self.choose.key(tensor.shape)}]"
-        self.assign(target, eval(target, self.world))
+        self.assign(target, self.value(target))
 
     def overlapping_write(self) -> None:
         """A write whose value is another view of the very same cells."""
@@ -291,36 +325,18 @@ class Writer:
         if chosen is not None:
             name, _ = chosen
             update = self.rng.choice([f"{name} += 1", f"{name}[...] = 1 - {name}", f"{name}[1:] = {name}[:-1] + 1"])
-            self.do(f"for _ in range({self.rng.randint(20, 200)}): {update}")
+            self.do(f"for _ in range({self.choose.times()}): {update}")
 
-    def listed_key(self, name: str, tensor: Tensor) -> str:
-        n = tensor.shape[0]
-        rows = self.rng.sample(range(-n, 0), self.rng.randint(1, n))
-        if self.rng.random() < 0.4:
-            rows = self.rng.choices(range(-n, n), k=self.rng.randint(1, n + 2))
-        forms = [repr(rows)]
-        if is_real(tensor):
-            forms += [f"{name} > {self.rng.randint(-3, 6)}", f"{name} < {self.rng.randint(-3, 6)}"]
-        mask = [self.rng.random() < 0.5 for _ in range(n)]
-        forms.append(f"tx.asarray({mask})")
-        if tensor.ndim > 1 and tensor.shape[1]:
-            columns = [self.rng.randrange(tensor.shape[1]) for _ in rows]
-            forms += [f"{rows}, {columns}", f":, {sorted(set(columns))}"]
-        return self.rng.choice(forms)
-
-    def tensor_key(self, tensor: Tensor, *, repeats: bool = True) -> str:
+    def tensor_key(self, tensor: Tensor) -> str:
         """One tensor as the index of the first axis, and of those after it that are as long."""
         n = tensor.shape[0]
 
         def fits(t: Tensor) -> bool:
-            numbers = t.values()
-            within = t.ndim == 1 and t.dtype == model.int64 and 0 < t.size <= 6 and all(-n <= k < n for k in numbers)
-            return within and (repeats or len({k % n for k in numbers}) == t.size)
+            return t.ndim == 1 and t.dtype == model.int64 and 0 < t.size <= 6 and all(-n <= k < n for k in t.values())
 
         found = self.tensor(fits) if self.rng.random() < 0.5 else None
         if found is None:
-            rows = self.rng.sample(range(n), min(n, 6)) + ([self.rng.randint(-n, -1)] if repeats else [])
-            index = self.name(f"tx.asarray({rows})")
+            index = self.name(f"tx.asarray({self.choose.rows(n, repeats=True)})", anew=True)
             assert index is not None
         else:
             index = found[0]
@@ -334,8 +350,8 @@ class Writer:
         if chosen is None:
             return
         name, tensor = chosen
-        key = self.listed_key(name, tensor) if self.rng.random() < 0.7 else self.tensor_key(tensor)
-        selected = tensor[eval(f"_slicer[{key}]", {**self.world, "_slicer": Keys()})]
+        key = self.choose.listed_key(name, tensor.shape, real=is_real(tensor)) if self.rng.random() < 0.7 else self.tensor_key(tensor)
+        selected = tensor[self.value(f"np.s_[{key}]")]
         if tensor.injective and selected.size:
             self.assign(f"{name}[{key}]", selected)
         else:
@@ -347,12 +363,12 @@ class Writer:
         if chosen is None:
             return
         name, tensor = chosen
-        key, axis = self.listed_key(name, tensor), self.rng.randrange(tensor.ndim)
-        rows = self.rng.choices(range(-tensor.shape[axis], tensor.shape[axis]), k=self.rng.randint(1, 5))
-        along = ":, " * axis + f"{rows}"
+        key, axis = self.choose.listed_key(name, tensor.shape, real=is_real(tensor)), self.rng.randrange(tensor.ndim)
+        rows = self.choose.places(tensor.shape[axis])
+        along = ":, " * axis + rows
         if self.rng.random() < 0.5:
             key = along
-        value = self.assignable(tensor[eval(f"_slicer[{key}]", {**self.world, "_slicer": Keys()})])
+        value = self.assignable(tensor[self.value(f"np.s_[{key}]")])
         added = f"{name}.at[{key}].add({value})"
         if self.value_of(added) is None:
             return
@@ -397,10 +413,11 @@ class Writer:
         names.remove(name)
 
     def final_reads(self) -> None:
-        alive = self.names + self.arrays
+        alive = [*self.names, *self.arrays, *self.frozen]
         self.rng.shuffle(alive)
         if self.names and self.rng.random() < 0.3:
             self.realize()
+        self.end = len(self.lines)
         for name in alive:
             self.do(f"show({name})")
 
@@ -413,24 +430,32 @@ class Writer:
         elif kind < 0.75:
             self.numpy_write()
         elif kind < 0.85:
-            self.name(f"tx.asarray({self.rng.choice(self.arrays)})")
+            array = self.rng.choice(self.arrays)
+            forms = [f"tx.asarray({array})", f"-tx.asarray({array}, copy=False)", f"tx.from_dlpack({array}) + 1"]
+            self.name(self.rng.choice(forms[: 1 if self.world[array].dtype == model.bool_ else 3]))
         else:
             self.forget(self.rng.choice(self.arrays), self.arrays)
 
     def numpy_import(self) -> None:
         """A NumPy array, perhaps a view of one, taken in without a copy."""
-        shape = self.rng.choice([shape for shape in SHAPES if shape])
-        dtype = self.rng.choice(["int64", "int64", "float64", "complex128"])
+        shape = self.rng.choice([shape for shape in self.shapes if shape])
+        dtype = self.rng.choice(self.dtypes)
         array = self.name(f"np.array({self.choose.literal(shape, dtype)}, dtype=np.{dtype})", "n")
         if array and self.rng.random() < 0.4:
             key = ", ".join(self.choose.slice(n)[0] for n in shape)
             array = self.name(f"{array}[{key}]", "n")
-        if array:
+        if array and self.rng.random() < 0.3:  # nobody writes it, so it is shared until the tensor is written
+            self.do(f"{array}.flags.writeable = False")
+            sharing = self.name(f"tx.asarray({array})", anew=True)
+            self.arrays.remove(array)
+            self.frozen[array] = self.world[sharing or array].storage
+        elif array:
             self.name(self.rng.choice([f"tx.asarray({array}, copy=False)", f"tx.from_dlpack({array})"]))
 
     def numpy_export(self) -> None:
         """A NumPy array over a tensor's memory: shared wherever strides can say the view."""
-        chosen = self.tensor(lambda t: t.strided and t.size > 0)
+        frozen = self.frozen.values()  # of which an array is read-only, too, until they are written
+        chosen = self.tensor(lambda t: t.strided and t.size > 0 and t.storage not in frozen)
         array = self.name(f"np.asarray({chosen[0]})", "n") if chosen else None
         if array:
             self.do(f"show({array}.flags.writeable)")

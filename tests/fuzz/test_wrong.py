@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 import warnings
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,7 +18,8 @@ SEEDS = 12
 
 
 @pytest.fixture(autouse=True)
-def _within_bounds() -> Iterator[None]:
+def _within_bounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.chdir(tmp_path)  # some of it writes files
     tx.set_memory_limit(tx.memory().in_use + (1 << 30))
     yield
     tx.set_memory_limit(None)
@@ -35,5 +37,6 @@ def test_what_is_wrong_is_found() -> None:
     """Errors from further in are; those that are ours, or Python's own about a signature or an operator, are not wrong."""
     assert "KeyError" in str(complaint(Call("one", lambda key: {}[key], ("a",), {})))
     assert "unhashable" in str(complaint(Call("one", lambda key: {}[key], ([],), {})))
+    assert "no attribute 'ndim'" in str(complaint(Call("made", lambda: lambda x: x.ndim, (), {}, (3,))))  # what is made is called, too
     for fine in (Call("zeros", tx.zeros, (-1,), {}), Call("zeros", tx.zeros, (), {}), Call("add", operator.add, (tx.ones(1), ""), {})):
         assert complaint(fine) is None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import operator
 import random
+import re
 import traceback
 import types
 from collections.abc import Callable, Iterator
@@ -16,6 +17,9 @@ from einops import EinopsError
 import tenxor as tx
 from tenxor.errors import TenxorError
 
+from . import trained
+from .trained import OBJECTS, ROOMS, SENSIBLE_OF, used
+
 LARGE = 1 << 16  # elements of results that are not looked at
 # What acts on the process, or on the machine; what is made of values by others (`tx.asarray`), and only documented as a type.
 SPARED = frozenset(("set_num_threads", "set_memory_limit", "clear_caches", "release_memory", "DType", "Tensor", "from_dlpack"))
@@ -24,6 +28,7 @@ BINARY = (
     *(operator.getitem, operator.contains, operator.add, operator.iadd, operator.matmul, operator.and_, operator.lshift),
     *(operator.lt, operator.eq, operator.floordiv, operator.truediv, operator.mod, divmod, pow, round),
 )
+PASSED_ON = re.compile(r"\bfunction\(|\(\*args, \*\*named\)")  # what is called as it was given: what is wrong with that, Python says
 
 
 class Call(NamedTuple):
@@ -33,6 +38,7 @@ class Call(NamedTuple):
     function: Callable[..., Any]
     args: tuple[Any, ...]
     named: dict[str, Any]
+    then: tuple[Any, ...] = ()  # what is given to that which is made, if it can be called itself
 
     def __str__(self) -> str:
         shown = [*map(_shown, self.args), *(f"{k}={_shown(v)}" for k, v in self.named.items())]
@@ -73,7 +79,7 @@ SENSIBLE: tuple[Any, ...] = (
 )
 SENSELESS: tuple[Any, ...] = (
     *(2**31, 2**62, 2**63, 2**70, -(2**63), -(2**70), 10**400, float("nan"), float("inf"), -1.5, 1j, complex("nan")),
-    *("", "abc", "f8,f4", b"ab", memoryview(b"ab"), {}, {"a": 1}, set(), object(), int, float, types, tx.Tensor, np.float64),
+    *("", "abc", "f8,f4", b"ab", memoryview(b"ab"), {}, {"a": 1}, set(), object(), int, float, types, tx.random.Generator, np.float64),
     *((), [], [[]], ((),), [[1], [2, 3]], (None,), [None], ("a", "b"), (1, 2, 3, 4, 5), (0, 0), ((1,), (0, 1)), range(2)),
     *((2**62, 2**62), (2**62, 0), [2**63], [True, False, True], lambda: 0, tx.complex64, [tx.ones(2), 3]),
     *(slice(2**70), slice(None, None, 0), slice("a"), slice(None, None, -(2**62))),
@@ -85,14 +91,14 @@ SENSELESS: tuple[Any, ...] = (
 
 def _callables() -> list[tuple[str, Callable[..., Any]]]:
     found = [(f"tx.{n}", getattr(tx, n)) for n in dir(tx) if n[0] != "_" and n not in SPARED]
-    for room in (tx.random, tx.linalg, tx.fft):
-        found += [(f"tx{room.__name__[6:]}.{n}", getattr(room, n)) for n in room.__all__]
+    for room in ROOMS:
+        names = [n for n in dir(room) if n[0] != "_" and str(getattr(getattr(room, n), "__module__", "tenxor.")).startswith(room.__name__)]
+        found += [(f"tx{room.__name__[6:]}.{n}", getattr(room, n)) for n in (getattr(room, "__all__", names))]
     return [(n, f) for n, f in found if callable(f) and not (isinstance(f, type) and issubclass(f, BaseException)) and f is not Any]
 
 
 FUNCTIONS = _callables()
 METHODS = [n for n in dir(tx.Tensor) if n[0] != "_" and callable(getattr(tx.Tensor, n)) and n not in SPARED]
-OF_GENERATORS = [n for n in dir(tx.random.Generator) if n[0] != "_"]
 
 
 def calls(seed: int) -> Iterator[Call]:
@@ -110,9 +116,10 @@ def calls(seed: int) -> Iterator[Call]:
     yield Call(f"{_shown(x)}.oindex[]", lambda key: x.oindex[key], (key,), {})
     yield Call(f"{_shown(x)}.oindex[] =", lambda key, value: operator.setitem(x.oindex, key, value), (key, value), {})
     yield Call(f"{_shown(x)}.at[].add", lambda key, value: x.at[key].add(value), (key, value), {})
-    for name in OF_GENERATORS:
-        generator = tx.random.Generator(seed)
-        yield _call(numbers, f"Generator.{name}", getattr(generator, name), given)
+    for name, make in OBJECTS.items():
+        for method in [n for n in dir(make()) if n[0] != "_" or n in ("__call__", "__getitem__")]:
+            if callable(getattr(type(made := make()), method, None)):
+                yield _call(numbers, f"{name}.{method}", getattr(made, method), given)
 
 
 def _any(numbers: random.Random) -> Any:
@@ -124,9 +131,12 @@ def _call(numbers: random.Random, name: str, function: Callable[..., Any], given
 
     def value(parameter: inspect.Parameter) -> Any:
         kind, roll = str(parameter.annotation), numbers.random()
+        if roll < 0.7 and (found := SENSIBLE_OF.get(kind.partition("[")[0].partition(" | ")[0])) is not None:
+            return found()
         if (kind.startswith("Tensor") and roll < 0.8) or roll > 0.9:
             return numbers.choice(given)
-        return numbers.choice((lambda x: x + 1, lambda x, y: x * y)) if "Callable" in kind else _any(numbers)
+        functions = (lambda x: x + 1, lambda x, y: x * y)
+        return numbers.choice(functions) if kind.startswith(("Callable", "Function")) and roll < 0.9 else _any(numbers)
 
     args: list[Any] = []
     named: dict[str, Any] = {}
@@ -140,21 +150,28 @@ def _call(numbers: random.Random, name: str, function: Callable[..., Any], given
             if p.default is not p.empty and numbers.random() < 0.4:
                 break
             args.append(value(p))
-    return Call(name, function, tuple(args), named)
+    then = tuple(numbers.choice(given) if numbers.random() < 0.7 else _any(numbers) for _ in range(numbers.choice((1, 1, 2))))
+    return Call(name, function, tuple(args), named, then)
 
 
 def complaint(call: Call) -> str | None:
     """What is wrong with what comes of a call: an error that is neither ours nor Python's own about arguments and operands."""
     try:
-        found = call.function(*call.args, **call.named)
+        found = used(call.function(*call.args, **call.named), call.then)
         for part in found if isinstance(found, (tuple, list)) else (found,):
             if isinstance(part, tx.Tensor) and part.size <= LARGE:
                 part.tolist()
-    except (TenxorError, MemoryError, BufferError, EinopsError):  # einops says itself what does not fit a pattern
+    except (TenxorError, MemoryError, BufferError, OSError, EinopsError):  # einops says itself what does not fit a pattern
         return None
     except Exception as error:
         where = traceback.extract_tb(error.__traceback__)[-1]
-        if isinstance(error, TypeError) and (where.filename == __file__ or (where.line or "").startswith("raise TypeError(")):
+        line = where.line or ""
+        own = where.filename in (__file__, trained.__file__)
+        if isinstance(error, TypeError) and (own or line.startswith("raise TypeError(") or PASSED_ON.search(line)):
             return None  # a signature's, an operator's; or ours, where a protocol of Python's asks for a TypeError
+        if isinstance(error, TypeError) and "<lambda>()" in str(error):
+            return None  # a function that takes another number of arguments
+        if isinstance(error, NotImplementedError) and line.startswith("raise "):
+            return None  # of what others are to write
         return f"{call}: {type(error).__name__}: {error}"
     return None

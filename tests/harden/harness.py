@@ -87,6 +87,7 @@ class Run:
         gc.collect()
         before = tx.memory().in_use
         said = self.tried(failing, f"{self.program.name}, {self.kind} {failing.at}")
+        forget()
         gc.collect()
         assert tx.memory().in_use == before, f"{self.program.name}, {self.kind} {failing.at}: memory is lost"
         return said

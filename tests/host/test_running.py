@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from threading import Event
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ import pytest
 
 import tenxor as tx
 from tenxor.errors import LinearAlgebraError, ShapeError
-from tenxor.host import HOST, HostOp, run, seen
+from tenxor.host import HOST, HostOp, run, running, seen
 from tenxor.host.running import Operand
 from tenxor.host.share import share
 
@@ -148,3 +149,21 @@ def test_every_entry_says_which_dtypes_it_gives() -> None:
     for op in HOST.values():
         assert len(op.dtypes) == len(op.results) and op.dtypes_of(tx.float32)
         assert op.in_place + op.into <= 1 and (op.in_place or op.into) <= (len(op.results) == 1)
+
+
+def test_what_is_over_begins_with_no_further_matrix() -> None:
+    """Each takes long, so whoever waits may be gone between two of them."""
+    over, met = Event(), list[float]()
+
+    def call(x: Array) -> Array:
+        met.append(float(x[0, 0]))
+        if len(met) == 2:
+            over.set()
+        return x.sum(axis=-1)
+
+    op = HostOp("sum", "n -> _", "same", call, 1, "n", 3e4)
+    given, found = np.arange(5.0).repeat(3).reshape(5, 3), np.full(5, -1.0)
+    running._compute(op, [given], [found], (5,), 10**9, {}, over)
+    assert (met, found.tolist()) == ([0.0, 1.0], [0.0, 3.0, -1.0, -1.0, -1.0])
+    running._compute(op, [given], [found], (5,), 10**9, {}, Event())
+    assert found.tolist() == [0.0, 3.0, 6.0, 9.0, 12.0]

@@ -77,6 +77,7 @@ def parts(x: Any) -> list[Any]:
 
 @pytest.mark.parametrize("call", every_call())
 @pytest.mark.filterwarnings("ignore:divide by zero", "ignore:invalid value", "ignore:Mean of empty", "ignore:All-NaN")
+@pytest.mark.filterwarnings("ignore:numpy.fix is deprecated")
 def test_tensors_come_of_it_with_numpys_values(call: str) -> None:
     wanted = parts(eval(call, {"np": np, **NAMES}))
     found = parts(eval(call, {"np": np, **{name: tx.asarray(a) for name, a in NAMES.items()}}))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from typing import Any
 
@@ -11,6 +10,7 @@ import numpy as np
 import pytest
 
 import tenxor as tx
+from tests.processes import python
 
 X = tx.arange(6, dtype=tx.float32).reshape(2, 3)
 MODEL = X.to_numpy()
@@ -28,7 +28,7 @@ class TestEinops:
             "print(einops.rearrange(tx.ones((2, 3)), 'a b -> b a').shape, any('tenxor' in type(f).__module__ for f in sys.meta_path))"
         )
         environ = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, env=environ)
+        done = python("-c", program, env=environ)
         assert done.stdout.split("\n")[0] == "(3, 2) False"
 
     def test_its_functions(self) -> None:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import gc
+import sys
+import time
+import traceback
 
 import pytest
 
 import tenxor as tx
 from tenxor import memory
+from tenxor.pool import pool
 
 
 def used() -> int:
@@ -19,3 +23,23 @@ def used() -> int:
 @pytest.fixture(autouse=True, scope="module")
 def _with_all_parts_loaded() -> None:
     tx.zeros(1).realize()  # plans hold a buffer of their own
+
+
+@pytest.fixture(autouse=True)
+def _unwatched(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The pool has no thread, which might be just between two counts, or look at frames and keep them a little longer; nor has it spare
+    memory when a test begins.
+    """
+    gc.collect()
+    pool.release(pool.pooled)
+    while _is_watched():
+        pool.watched = False
+        pool.bell.put(None)  # type: ignore[arg-type]
+        time.sleep(0.001)
+    monkeypatch.setattr(pool, "watched", True)  # so that none is started
+
+
+def _is_watched() -> bool:
+    frames = sys._current_frames().values()
+    stacks = [frame for top in frames for frame, _ in traceback.walk_stack(top)]
+    return any(frame.f_code.co_name == "watch" and frame.f_locals["self"] is pool for frame in stacks)

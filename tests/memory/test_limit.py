@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 
 import numpy as np
@@ -16,6 +14,7 @@ from tenxor import memory
 from tenxor.errors import ArgumentError
 from tenxor.memory import Buffer, allocate
 from tenxor.pool import pool
+from tests.processes import python
 
 from .conftest import used
 
@@ -165,7 +164,5 @@ else:
             ("3 GB", "TENXOR_MEMORY_LIMIT: the limit is a number of bytes, not '3 GB'"),
         ):
             environment = {**os.environ, "TENXOR_MEMORY_LIMIT": limit}
-            found = subprocess.run(
-                [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, env=environment
-            )
+            found = python("-c", program, env=environment, well=False)
             assert (found.returncode == 0) == (not message) and message in found.stderr, found.stderr

@@ -5,7 +5,8 @@ from __future__ import annotations
 import ctypes
 import random
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
@@ -25,6 +26,7 @@ class Blocks:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now, self.made, self.pool = 0.0, 0, Pool()
         self.pool.due = module.FORGOTTEN
+        self.pool.watched = True  # by the test alone
         monkeypatch.setattr(module, "monotonic", lambda: self.now)
         monkeypatch.setattr(module, "MAX_POOLED", 1 << 50)
         monkeypatch.setattr(memory, "pool", self.pool)
@@ -38,6 +40,61 @@ class Blocks:
 @pytest.fixture
 def blocks(monkeypatch: pytest.MonkeyPatch) -> Iterator[Blocks]:
     yield Blocks(monkeypatch)
+
+
+def within_seconds(condition: Callable[[], bool]) -> bool:
+    """Whether something is so within ten seconds."""
+    end = time.monotonic() + 10
+    while not condition() and time.monotonic() < end:
+        time.sleep(0.005)
+    return condition()
+
+
+def free_bytes(pool: Pool) -> int:
+    """Pooled, as far as somebody has looked."""
+    return sum([size * len(free) for size, free in pool.free.copy().items()])
+
+
+def test_a_process_that_does_nothing_gives_memory_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    mine = Pool()
+    monkeypatch.setattr(module, "FORGOTTEN", 0.01)
+    monkeypatch.setattr(memory, "pool", mine)
+    monkeypatch.setattr(Pool, "new", lambda pool, nbytes: (np.empty(0, np.uint8), 1, nbytes))
+    mine.due = 0.0
+    for _ in range(2):  # the thread ends when there is nothing to forget, and is there again when there is
+        taken = [allocate(64 * MiB) for _ in range(20)]
+        del taken
+        assert mine.pooled > SPARE and mine.watched
+        assert within_seconds(lambda: not mine.watched)
+        assert free_bytes(mine) <= SPARE
+
+
+def test_what_is_more_than_is_ever_kept_goes_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Though nobody computes, and long before anything is forgotten."""
+    mine = Pool()
+    monkeypatch.setattr(module, "FORGOTTEN", 1e6)
+    monkeypatch.setattr(module, "MAX_POOLED", 3 * SPARE)
+    monkeypatch.setattr(memory, "pool", mine)
+    monkeypatch.setattr(Pool, "new", lambda pool, nbytes: (np.empty(0, np.uint8), 1, nbytes))
+    taken = [allocate(SPARE) for _ in range(20)]
+    assert not mine.free
+    del taken
+    assert within_seconds(lambda: free_bytes(mine) == 3 * SPARE and not mine.back and not mine.awaited)
+    mine.release(mine.pooled)
+    mine.bell.put(None)  # type: ignore[arg-type]  # that thread has nothing to forget any more
+    assert within_seconds(lambda: not mine.watched)
+
+
+def test_where_there_are_no_threads_memory_goes_back_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    def none(*given: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(module, "start_new_thread", none)
+    monkeypatch.setattr(memory, "pool", mine := Pool())
+    for _ in range(2):
+        taken = [allocate(2 * SPARE)]
+        taken.clear()
+        assert mine.pooled >= 2 * SPARE and not mine.watched
 
 
 def test_what_is_needed_again_and_again_is_made_once(blocks: Blocks) -> None:

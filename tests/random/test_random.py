@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import copy
 import pickle
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -26,6 +24,7 @@ from tenxor.ops.philox import philox4x32
 from tenxor.plans.plan import planned
 from tenxor.random import Generator
 from tenxor.tensor import Tensor
+from tests.processes import python
 
 # Known answers for philox4x32 with 10 rounds, from the Random123 distribution: counter, key, block.
 VECTORS = (
@@ -156,7 +155,7 @@ def test_a_draw_computed_late_is_the_one_that_was_made_early() -> None:
 
 def test_the_same_numbers_in_another_process() -> None:
     code = "import tenxor as tx; g = tx.random.Generator(3); print(g.normal(shape=4).tolist(), g.integers(9, shape=4).tolist())"
-    printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    printed = python("-c", code).stdout
     g = Generator(3)
     assert printed.strip() == f"{g.normal(shape=4).tolist()} {g.integers(9, shape=4).tolist()}"
 
@@ -269,10 +268,12 @@ def test_a_new_seed_a_new_shape_or_new_bounds_compile_nothing() -> None:
             x.sum().realize()
 
     start = counts()
-    draw_all(1, 123, -1, 1)
+    for size in (123, 999):  # few and many
+        draw_all(1, size, -1, 1)
     warm = counts()
     assert sum(warm) >= sum(start)
     for k in range(5):
+        draw_all(k + 2, 100 + k, k, k + 7)
         draw_all(k + 2, 1000 + k, k, k + 7)
     assert counts() == warm
 

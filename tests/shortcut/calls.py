@@ -29,6 +29,7 @@ ARGUMENTS: dict[str, tuple[tuple[Any, ...], ...]] = {
     "expand": (((4, 2, 3),), (4, 2, 3), (5,)),
     "flip": ((), (0,), (9,)),
     "diagonal": ((), (1,), (0, 0, 1), (0, 0, 0)),
+    "split": ((1,), (3, 1), (5,), ((1,), 1), ([1],), ("x",)),
     "view": ((-1,), (tx.int64,), ("float32",), (5,)),
     "astype": ((tx.float32,), (tx.float64,), ("int32",), (float,), ("x",), (None,)),
     "to": ((tx.float32,), ("cpu",), ("x",)),
@@ -37,12 +38,14 @@ ARGUMENTS: dict[str, tuple[tuple[Any, ...], ...]] = {
     "dot": (("same",), ("other",), ("turned",), (2,), ("x",)),
     "__matmul__": (("turned",), ("other",), (2,), ("x",)),
     "__pow__": ((2,), (0.5,), (-1,), ("other",), ("same",), ("x",), (2**80,)),
+    "index_add_": ((0, "indices", "other"), (0, "indices", 2), (0, "pending indices", "same"), (1, "indices", 2.5), (0, [9], 1)),
     "item": ((), (0, 1), (0, 9), (5,), ("x",)),
 }
 BESIDE = ("same", "other", "turned", "row", "known", 2, 2.5, True, 2**80, 1j, "x", None, np.float64(2))
 KEYS = (0, -1, 9, (0, 1), (-1, -1), (0, 9), slice(1, None), (..., 0), (0, ..., 0), (None, 0), (slice(None, None, -1), 1), ())
+KEYS += ("mask", "rows", "indices", "pending indices", [1, 0], [1, 9], [1, "x"], [True, False])  # type: ignore[assignment]
 KEYS += (True, "x", 1.0, 2**70, (0, 1, 2), (..., ...), [0], (slice(None, None, 2**40),), (slice(None), slice(1, 3)))  # type: ignore[assignment]
-VALUES = (1, 2.5, True, 2**80, "x", "row", "other", "same", "known", 1j)
+VALUES = (1, 2.5, True, 2**80, "x", "row", "other", "same", "known", "chosen", 1j)
 NOTHING = ("T", "mT", "realize", "__bool__", "__float__", "__int__", "__len__", "__iter__")
 Call = Callable[[dict[str, Any]], Any]
 
@@ -52,6 +55,9 @@ def operands(dtype: Any) -> dict[str, Any]:
     values = np.arange(6).reshape(2, 3)
     x = tx.asarray(values).astype(dtype).realize()
     found = {"x": x, "same": x, "other": (x + x).realize(), "turned": x.T, "row": x[0], "known": x[1, 1], "pending": x + x}
+    found["mask"], found["rows"] = tx.asarray(values % 2 == 0).realize(), tx.asarray([True, True]).realize()
+    found["indices"] = tx.asarray(np.array([1, -2])).realize()
+    found["chosen"], found["pending indices"] = found["other"][found["mask"]].realize(), found["indices"] + 0
     return {**found, "one": x[:1, :1], "empty": x[:, :0], "back": x[::-1, ::-1]}
 
 

@@ -159,6 +159,23 @@ class Program:
             parts.append(self.rng.choice([..., True, 1.0, "x", [0], 2**70, np.int64(0)]))
         return parts[0] if len(parts) == 1 and self.rng.random() < 0.7 else tuple(parts)
 
+    def array_key(self, x: Any) -> Any:
+        """A mask, indices or a list along the first axes of a tensor, which may be wrong."""
+        kind = self.rng.random()
+        axes = self.rng.randint(0, x.ndim)
+        if kind < 0.4:
+            mask = tx.asarray(np.asarray(self.values.random(x.shape[:axes]) < self.rng.choice([0.0, 0.3, 0.9, 1.0])))
+            return mask if self.rng.random() < 0.8 else mask.T
+        size = max(x.shape[0], 1) if x.ndim else 1
+        shape = self.rng.choice([(1,), (2,), (2, 2), (70,)])
+        wrong = self.rng.random() < 0.1
+        found = self.values.integers(-size, size + wrong, shape)
+        if kind < 0.6:
+            return found.tolist()
+        dtype = self.rng.choice([tx.int64, tx.int64, tx.int32, tx.uint8, tx.int8, tx.uint16])
+        found = tx.asarray(found if dtype.kind == "int" else found % size + size * wrong).astype(dtype)
+        return found.realize() if wrong or self.rng.random() < 0.8 else found  # when what waits is looked at nobody says
+
 
 def bits(values: np.ndarray[Any, Any]) -> object:
     """The bytes of an array, all NaNs as one."""
@@ -284,6 +301,44 @@ def write(p: Program) -> object:
     return p.described(x) if p.rng.random() < 0.3 else None
 
 
+def select(p: Program) -> object:
+    x = p.any()
+    return p.keep(x[p.array_key(x)])
+
+
+def scatter(p: Program) -> object:
+    x = p.any()
+    key = p.array_key(x)
+    kind = p.rng.random()
+    if kind < 0.3:
+        x[key] = p.number(x.dtype)
+    elif kind < 0.6:
+        x[key] = p.fresh(x[key].shape, x.dtype if p.rng.random() < 0.8 else None)
+    elif kind < 0.75:
+        x[key] += p.number(x.dtype)
+    elif kind < 0.85:
+        x[key] = x[key][::-1]
+    else:
+        key = tx.asarray(p.values.integers(-1, x.shape[0], 5) if x.ndim else [0]).astype(p.rng.choice([tx.int64, tx.int32]))
+        part = p.fresh((5, *x.shape[1:]), x.dtype if p.rng.random() < 0.8 else None)
+        return x.index_add_(0, key, part if p.rng.random() < 0.7 else p.number(x.dtype)) is x
+    return p.described(x) if p.rng.random() < 0.3 else None
+
+
+def join(p: Program) -> object:
+    x = p.any()
+    axis = p.rng.randint(-x.ndim, x.ndim)
+    kind = p.rng.random()
+    if kind < 0.4:
+        shifts = p.rng.choice([1, -2, 0, 7, (1, 1), (0, -1), 1.5])
+        return p.keep(tx.roll(x, shifts, p.rng.choice([axis, None, (0, -1), (0, 0)])))
+    others = [p.rng.choice([x, x.flip(), p.fresh(x.shape, x.dtype), p.any()]) for _ in range(p.rng.choice([0, 1, 1, 2, 6]))]
+    pieces = p.rng.choice([tuple, list])([x, *others])
+    if kind < 0.7:
+        return p.keep(tx.stack(pieces, axis) if p.rng.random() < 0.7 else tx.stack(pieces))
+    return p.keep(tx.concat(pieces, dim=axis) if p.rng.random() < 0.5 else tx.concat(pieces, axis=p.rng.choice([None, axis, 0])))
+
+
 def read(p: Program) -> object:
     x = p.any()
     if p.rng.random() < 0.5 and x.ndim:
@@ -369,5 +424,5 @@ def compute(p: Program) -> object:
 
 STEPS_OF_PROGRAMS = [
     *(make, binary, binary, binary, in_place, in_place, unary, named, function, move, move, index, index, index, write, write, write),
-    *(read, read, walk, reduce, reduce, multiply, convert, export, compute),
+    *(select, select, scatter, scatter, join, read, read, walk, reduce, reduce, multiply, convert, export, compute),
 ]

@@ -22,7 +22,7 @@ from .calls import calls, operands
 from .programs import Program
 
 ROUNDS = 2  # of each call
-PROGRAMS = 20
+PROGRAMS = 8
 MOST_DONE = 2_000  # times that a finalizer does something
 
 
@@ -30,14 +30,18 @@ MOST_DONE = 2_000  # times that a finalizer does something
 def collecting_often(threshold: int = 1) -> Iterator[None]:
     """The collector runs at nearly every allocation of a container, on what is young."""
     before = gc.get_threshold()
-    gc.collect()
-    gc.freeze()
     gc.set_threshold(threshold)
     try:
         yield
     finally:
         gc.set_threshold(*before)
-        gc.unfreeze()
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _only_what_is_new() -> None:
+    """The collector need not go through objects of tests before these, of which there may be millions."""
+    gc.collect()
+    gc.freeze()
 
 
 class Trap:

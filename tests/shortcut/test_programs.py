@@ -2,6 +2,7 @@
 
 import pytest
 
+import tenxor as tx
 from tenxor import shortcut
 
 from .programs import Program, in_last_bits
@@ -28,3 +29,22 @@ def test_programs(first: int) -> None:
     assert shortcut.state == "on"
     for seed in range(first, first + BATCH):
         assert differences(seed) == [], f"python -m tests.shortcut {seed}"
+
+
+def test_what_waits_is_told_from_what_is_in_memory() -> None:
+    """With the operands changed round, the graph is another: once it was given the other's plan, and read at the address 0."""
+    n = 4000
+    down = tx.asarray(list(range(n, 0, -1))).realize()
+    for _ in range(3):
+        assert (down - tx.arange(n))[:2].tolist() == [n, n - 2]
+        assert (tx.arange(n) - down)[:2].tolist() == [-n, 2 - n]
+
+
+def test_an_element_that_is_repeated_is_many() -> None:
+    """What operations made of two elements that are known was once one number, whatever the shape."""
+    for _ in range(3):  # the first time it is learnt
+        t = tx.asarray([[0, 1, 2], [3, 4, 5]]).realize()
+        wide = t[1, 1].expand((2, 3))
+        assert (wide * t[0, 2]).tolist() == [[8] * 3] * 2
+        assert (t[0, 2] < wide).tolist() == [[True] * 3] * 2
+        assert (wide[:0] + wide[:0]).tolist() == []

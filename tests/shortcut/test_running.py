@@ -12,6 +12,8 @@ from tenxor import shortcut
 from tenxor.plans import steps
 from tenxor.plans.steps import Step
 
+pytestmark = pytest.mark.usefixtures("on")
+
 ROWS = 1 << 12  # too many for frames of single nodes
 
 
@@ -33,13 +35,6 @@ def values(seed: int) -> list[bytes]:
     made = parts(seed)
     tx.realize(*made)
     return [t.to_numpy().tobytes() for t in made]
-
-
-@pytest.fixture(autouse=True)
-def on() -> None:
-    if shortcut.state != "on":
-        shortcut.start()
-    assert shortcut.state == "on"
 
 
 def test_the_same_as_pythons_own(monkeypatch: pytest.MonkeyPatch) -> None:

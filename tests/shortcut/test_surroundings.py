@@ -9,7 +9,6 @@ import inspect
 import os
 import pickle
 import signal
-import subprocess
 import sys
 import time
 import weakref
@@ -25,6 +24,7 @@ from tenxor import shortcut
 from tenxor.errors import IndexOutOfRange
 from tenxor.shortcut import frames
 from tenxor.tensor import Tensor
+from tests.processes import python
 
 TIMES = 3  # what is met for the first time takes the long way
 
@@ -204,10 +204,8 @@ def test_signals_are_heard() -> None:
     assert fired == heard > 0
 
 
-def python(text: str, **environment: str) -> str:
-    own = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), **environment}
-    done = subprocess.run([sys.executable, "-c", text], env=own, capture_output=True, text=True, timeout=60, check=True)
-    return done.stdout.strip()
+def printed(text: str, **environment: str) -> str:
+    return python("-c", text, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), **environment}).stdout.strip()
 
 
 STATE = """
@@ -231,11 +229,11 @@ print(x.tolist(), shortcut.state)
     ],
 )
 def test_environment(count: int, environment: dict[str, str], state: str) -> None:
-    assert python(STATE.format(count), **environment).endswith(f"[{count + 1}.0, {count + 1}.0, {count + 1}.0] {state}")
+    assert printed(STATE.format(count), **environment).endswith(f"[{count + 1}.0, {count + 1}.0, {count + 1}.0] {state}")
 
 
 def test_debugging_shows_all() -> None:
-    assert python(STATE.format(30), TENXOR_DEBUG="1").endswith("off: TENXOR_DEBUG is set")
+    assert printed(STATE.format(30), TENXOR_DEBUG="1").endswith("off: TENXOR_DEBUG is set")
 
 
 def test_fork() -> None:
@@ -311,8 +309,7 @@ for _ in range(50):
 kept.clear()
 print(shortcut.state)
 """
-    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=100)
-    assert (found.returncode, found.stdout.strip()) == (0, "off: made to fail"), found.stderr[-2000:]
+    assert python("-c", program).stdout.strip() == "off: made to fail"
 
 
 def test_garbage_that_goes_meanwhile_proves_nothing() -> None:
@@ -341,8 +338,7 @@ tx.Tensor.tolist = spied
 shortcut.start()
 print(shortcut.state, gc.isenabled(), times > 30)
 """
-    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=100)
-    assert (found.returncode, found.stdout.strip()) == (0, "on True True"), found.stderr[-2000:]
+    assert python("-c", program).stdout.strip() == "on True True"
 
 
 def test_a_part_read_through_a_chain_of_views() -> None:
@@ -476,7 +472,7 @@ def test_an_error_where_a_frame_is_made(monkeypatch: pytest.MonkeyPatch) -> None
             x[0] = y[1] + 1.0
             wrong = lambda *_, error=error: (_ for _ in ()).throw(error)  # noqa: E731
             frames.forget()
-            monkeypatch.setattr(frames, "plan_for", wrong)
+            monkeypatch.setattr(frames, "general_for", wrong)
             before = [sys.getrefcount(thing) for thing in (x.storage, y.storage, x.spec, y.spec, x, y)]
             for _ in range(20):
                 with pytest.raises(error) if told else contextlib.nullcontext():
@@ -493,6 +489,4 @@ def test_an_error_where_a_frame_is_made(monkeypatch: pytest.MonkeyPatch) -> None
 def test_the_interpreter_ends_while_there_is_something_of_it() -> None:
     """Tests that were collected hold tensors to the very end, when modules have been cleared."""
     held = Path(__file__).resolve().parents[1] / "tensor" / "test_indexing.py"
-    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider", str(held)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    python("-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider", str(held))

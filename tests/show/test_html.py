@@ -5,8 +5,6 @@ from __future__ import annotations
 import html
 import json
 import re
-import subprocess
-import sys
 import xml.etree.ElementTree as ET
 from html.parser import HTMLParser
 from itertools import product
@@ -20,6 +18,7 @@ import tenxor.show
 from tenxor.errors import ArgumentError
 from tenxor.layout import Layout
 from tenxor.show import repr_html, slider
+from tests.processes import python
 
 from .fake import Fake, counting, fake
 from .reading import of_kind
@@ -170,7 +169,7 @@ def test_importing_the_package_draws_nothing_yet() -> None:
         "new = {name for name in set(sys.modules) - before if name.startswith('tenxor.show.')};"
         "assert not new, new"
     )
-    subprocess.run([sys.executable, "-c", code], check=True)
+    python("-c", code)
 
 
 def test_the_package_names_what_it_shows() -> None:

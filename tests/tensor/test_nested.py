@@ -144,3 +144,22 @@ def test_ragged_lists_of_tensors_say_where() -> None:
         tx.asarray([*rows, tx.zeros(2)])
     with pytest.raises(ShapeError, match=r"asarray: ragged.*\[20\] is the number"):
         tx.asarray([*rows, tx.asarray(1.0)])
+
+
+def test_long_lists_are_read_in_portions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between which signals are heard; what comes of them, and what is wrong with them, is the same."""
+    from tenxor.tensor import nested
+
+    monkeypatch.setattr(nested, "PORTION", 4)
+    numbers = list(range(24))
+    for obj in (numbers, tuple(numbers), range(24), [0.5 * k for k in numbers], [k % 2 == 0 for k in numbers], [1j * k for k in numbers]):
+        assert tx.asarray(obj).tolist() == list(obj)
+        for shape in ((24, 1), (1, 24), (2, 12), (12, 2), (4, 3, 2), (1, 1, 24)):
+            rows = np.array(obj).reshape(shape).tolist()
+            found = tx.asarray(rows)
+            assert (found.tolist(), found.dtype.name) == (rows, np.array(obj).dtype.name)
+    assert tx.asarray([np.float32(k) for k in numbers]).dtype is tx.float32
+    assert tx.asarray([[]] * 9).shape == (9, 0)
+    for wrong, error in (([*numbers, 0.5, "a"], TypeError), ([*numbers, 2**70], OverflowError), ([[0]] * 9 + [[0, 1]], ValueError)):
+        with pytest.raises(error):
+            tx.asarray(wrong)

@@ -62,7 +62,7 @@ def test_a_walk_may_stop_early() -> None:
 def test_rows_must_fit() -> None:
     with pytest.raises(tx.errors.ShapeError, match="first axes must be equal"):
         Dataset(tx.ones(3), tx.ones(4))
-    with pytest.raises(tx.errors.ArgumentError, match="1 row or more"):
+    with pytest.raises(tx.errors.ArgumentError, match="size is a whole number of 1 or more"):
         Batches(Dataset(tx.ones(3)), 0)
 
 

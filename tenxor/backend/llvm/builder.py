@@ -216,9 +216,12 @@ class Value:
         offset = f"i64 {index}" if isinstance(index, int) else f"{index.type.text} {index.text}"
         return self.b.define(self.type, f"getelementptr {element.text}, {self.type.text} {self.text}, {offset}")
 
-    def load(self, kind: Type, name: str | None = None, *, volatile: bool = False) -> Value:
-        """What lies at a place, which elements of the type may begin at; if it is `volatile`, what lies there at that moment."""
-        return self.b.define(kind, f"load{' volatile' * volatile} {kind.text}, {self.type.text} {self.text}, align {alignment(kind)}", name)
+    def load(self, kind: Type, name: str | None = None, *, volatile: bool = False, align: int = 0) -> Value:
+        """What lies at a place, which elements of the type may begin at or so many bytes divide; if it is `volatile`, what lies there at
+        that moment.
+        """
+        known = align or alignment(kind)
+        return self.b.define(kind, f"load{' volatile' * volatile} {kind.text}, {self.type.text} {self.text}, align {known}", name)
 
     def store(self, x: Value, align: int = 0, metadata: str = "") -> None:
         """Write a value at a place, which its elements may begin at or so many bytes divide."""

@@ -266,7 +266,7 @@ def store_near(
 # --- squares ----------------------------------------------------------------------------------------------------------
 
 
-def turned(rows: Sequence[Value], parts: int = 1) -> list[Value]:
+def transposed(rows: Sequence[Value], parts: int = 1) -> list[Value]:
     """The columns of a square of vectors: blocks off the diagonal change places, of 1, then of 2, then of 4...
 
     An element may have several parts, which stay side by side.

@@ -16,7 +16,7 @@ from .addresses import pointer_to, scalar_sum, scaled, table_at
 from .builder import Value, intrinsic, smaller
 from .emitter import Emitter
 from .loops import mask_idle_lanes
-from .memory import first_lanes, lanes_before, turned
+from .memory import first_lanes, lanes_before, transposed
 from .rows import stored
 from .scopes import Lanes, Parts
 from .types import I1, I8, I64, int_type, vector
@@ -52,7 +52,7 @@ class Panels:
                 if term is not None:
                     self.fill_runs(index, e, term, first, last)
                 elif self.lies_along_steps(e):
-                    self.fill_turned(index, e, first, last)
+                    self.fill_transposed(index, e, first, last)
                 else:
                     self.fill_straight(index, e, first, last)
 
@@ -215,8 +215,8 @@ class Panels:
         length = bits.cast("zext", I64)
         return offset, first_lanes(length, width), length
 
-    def fill_turned(self, index: int, e: Expr, first: Value, last: Value) -> None:
-        """Lanes run along the steps; squares of them are turned."""
+    def fill_transposed(self, index: int, e: Expr, first: Value, last: Value) -> None:
+        """Lanes run along the steps; squares of them are transposed."""
         em, dtype = self.em, e.dtype.compute
         most = min(em.target.loops.square, em.target.lanes(dtype.itemsize))
         side = next(n for n in (8, 4, 2, 1) if self.panel % n == 0 and n <= most)
@@ -234,7 +234,7 @@ class Panels:
                 vectors = [to_memory(dtype, self.at_row(e, row)) for row in rows]
                 em.inmost()
                 to = number * self.panel + within
-                for column, x in enumerate(turned(vectors)):
+                for column, x in enumerate(transposed(vectors)):
                     (place,) = places(into, to + column * self.panel, dtype, side, 1)
                     place.store(x)
                 return k + side

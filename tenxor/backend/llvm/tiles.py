@@ -1,7 +1,7 @@
 """Tiles: memory that lies along one axis, handed out along another, by way of a small square on the stack.
 
 Reading across rows touches a cache line for every element. A tile is filled along the rows instead, in squares that are
-turned in registers, and then read like any row.
+transposed in registers, and then read like any row.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from ...kernel.ir import TileElement, TileLoad
 from .addresses import pointer_to, scalar_sum
 from .builder import Value
 from .emitter import Emitter
-from .memory import apart, load_vector, parts_of, turned
+from .memory import apart, load_vector, parts_of, transposed
 from .scopes import Parts
 from .types import Type, array, vector
 from .values import from_memory, memory_type
@@ -68,7 +68,7 @@ class _Source:
         parts = parts_of(self.element)
         kind = vector(self.element.element, parts * width)
         rows = [first.at(self.stride * k, self.element).load(kind) for k in range(width)]
-        for k, row in enumerate(turned(rows, parts)):
+        for k, row in enumerate(transposed(rows, parts)):
             into.at(k * self.stage.side, self.element).store(row)
 
     def copy_singly(self, rows: tuple[Value, Value], columns: tuple[Value, Value]) -> None:

@@ -127,11 +127,19 @@ def converted(value: Value, source: DType, target: DType) -> Value:
         return (_float_to_float if source.kind == "float" else _int_to_float)(value, source, target)
     register = register_type(target)
     if source.kind == "float":
-        name, kind = "fptosi.sat" if target.kind == "int" else "fptoui.sat", vector(register, value.lanes)
-        return intrinsic(name, value, result=kind, suffix=f"{kind.mangled}.{value.type.mangled}")
+        return _float_to_int(value, target)
     if source is boolean or target.bits > source.bits:
         return value.cast("sext" if source.kind == "int" else "zext", register)
     return value if target.bits == source.bits else value.cast("trunc", register)
+
+
+def _float_to_int(value: Value, target: DType) -> Value:
+    """A float truncated to an integer. LLVM's own conversion that saturates takes vectors apart on x86."""
+    low, beyond = int(target.lowest), int(target.highest) + 1  # both are floats, exactly
+    is_inside = value.compare("oge", float(low)) & value.compare("olt", float(beyond))
+    found = select(is_inside, value, 0.0).cast("fptosi" if target.kind == "int" else "fptoui", register_type(target))
+    found = select(value.compare("olt", float(low)), low, found)
+    return select(value.compare("oge", float(beyond)), beyond - 1, found)
 
 
 def _float_to_float(value: Value, source: DType, target: DType) -> Value:

@@ -1,4 +1,4 @@
-"""Loops over columns, turned about so that memory is read along its rows.
+"""Loops over columns, interchanged so that memory is read along its rows.
 
 Where lanes run along an axis and reductions inside it walk across memory, the loops as they stand would read a few elements
 of each row, and the caches would wait for every one of them. Instead they go through blocks of the axis, with a row of
@@ -44,9 +44,9 @@ def by_rows(nest: Nest, target: Target) -> Nest:
     passes, sizes, columns = sum(isinstance(s, For) for s in loop.body), target.loops, nest.axes[column].extent
     block = sizes.narrow if passes > 1 else sizes.columns if columns > sizes.short_rows else sizes.short_rows
     kept = sum(isinstance(s, Keep) for s in statements(nest.body))
-    turned = For(column, tuple(_Turning(nest, column, block, kept, target.costs.kept_row).inside(loop.body)), block)
+    interchanged = For(column, tuple(_Turning(nest, column, block, kept, target.costs.kept_row).inside(loop.body)), block)
     accumulators = tuple(_with_rows(nest.accumulators, loop))
-    return nest._replace(body=_instead(nest.body, loop, turned), accumulators=accumulators)
+    return nest._replace(body=_instead(nest.body, loop, interchanged), accumulators=accumulators)
 
 
 def _column(nest: Nest) -> int | None:
@@ -94,12 +94,12 @@ class _Turning:
             if not isinstance(s, For):
                 straight.append(s)
                 continue
-            kept, turned = self.kept(s)
+            kept, interchanged = self.kept(s)
             straight += kept
             if straight:
                 found.append(For(self.axis, tuple(straight)))
                 straight = []
-            found.append(self.around(turned))
+            found.append(self.around(interchanged))
         if straight:
             found.append(For(self.axis, tuple(straight)))
         return found

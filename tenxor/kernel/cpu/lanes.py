@@ -16,9 +16,9 @@ def with_lanes(nest: Nest) -> Nest:
     lanes, reductions, around = _lanes(nest), nest.reductions, nest.around
     f = reductions[0] if len(reductions) == 1 else None
     if f is not None and f.accumulator in nest.in_order and set(f.around) == set(nest.space):
-        turned = longest_last(f.around, [axis.extent for axis in nest.axes], SHORT)
-        if turned != f.around and (nest.extent(f.axes) <= BRIEF or f.axes == around[len(f.around) :]):
-            body, lanes = looped(turned, inside(nest.body, len(turned))), {turned[-1]}
+        interchanged = longest_last(f.around, [axis.extent for axis in nest.axes], SHORT)
+        if interchanged != f.around and (nest.extent(f.axes) <= BRIEF or f.axes == around[len(f.around) :]):
+            body, lanes = looped(interchanged, inside(nest.body, len(interchanged))), {interchanged[-1]}
             nest = nest._replace(body=body)
     return nest.with_axes([axis._replace(vector=k in lanes) for k, axis in enumerate(nest.axes)])
 

@@ -28,12 +28,12 @@ def tiled(nest: Nest, target: Target) -> Nest:
         if _crosses(nest, nest.where(e), along, last) and e.index not in tiles and len(tiles) < target.loops.tiles:
             tiles[e.index] = TileLoad(len(tiles), *nest.reads[e.index], along, last, side)
 
-    def staged(e: Expr, args: tuple[Expr, ...]) -> Expr:
+    def from_tile(e: Expr, args: tuple[Expr, ...]) -> Expr:
         if isinstance(e, Access) and e.index in tiles:
             return TileElement(tiles[e.index].tile, along, last, side, e.dtype, e.part)
         return e.with_args(args) if args else e
 
-    store = with_expressions((nest.store,), lambda e: rebuild(e, staged))
+    store = with_expressions((nest.store,), lambda e: rebuild(e, from_tile))
     block = For(along, (For(last, (*tiles.values(), *looped((along, last), store)), side),), side)
     return nest._replace(body=looped(tuple([a for a in space if a not in (along, last)]), (block,)))
 

@@ -1,0 +1,160 @@
+"""What kind of thing an argument is to be, as its annotation says: who is given another says so, in one way.
+
+What is called now and then - constructors, optimisers - looks before it does anything (`checked`). What is called all the time looks
+only when something has failed (`explained`), which costs next to nothing until then.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Set
+from functools import wraps
+from inspect import CO_VARARGS
+from math import isnan
+from operator import index
+from reprlib import repr as short
+from typing import Any, NamedTuple, ParamSpec, TypeAlias, TypeVar
+
+from ..errors import ArgumentError, TenxorError
+from ..tensor import Tensor
+
+Ints: TypeAlias = int | tuple[int, ...]
+Count: TypeAlias = int  # 0 or more
+Some: TypeAlias = int  # 1 or more
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class Kind(NamedTuple):
+    """What an annotation means: whether a value is of it, and how to say that."""
+
+    has: Callable[[Any], object]  # false, or an error, if it is not
+    words: str
+
+
+def _is_whole(x: Any) -> bool:
+    index(x)
+    return True
+
+
+def _is_number(x: Any) -> bool:
+    return getattr(x, "shape", ()) == () and not isnan(x)
+
+
+def _is_truth(x: Any) -> bool:
+    bool(x)
+    return True
+
+
+def _is_many(x: Any) -> bool:
+    return isinstance(x, Iterable) and not isinstance(x, (str, bytes, bytearray)) and getattr(x, "shape", None) != ()
+
+
+def _is_row(x: Any) -> bool:
+    return _is_many(x) and hasattr(x, "__len__") and not isinstance(x, (Mapping, Set))
+
+
+def _all(one: Callable[[Any], object]) -> Callable[[Any], bool]:
+    return lambda x: _is_row(x) and all([one(each) for each in x])
+
+
+_KINDS: dict[str, Kind] = {
+    "Tensor": Kind(lambda x: isinstance(x, Tensor), "a tensor (tx.asarray makes one)"),
+    "int": Kind(_is_whole, "a whole number"),
+    "float": Kind(_is_number, "a real number"),
+    "bool": Kind(_is_truth, "True or False"),
+    "str": Kind(lambda x: isinstance(x, str), "a text"),
+    "None": Kind(lambda x: x is None, "None"),
+    "Count": Kind(lambda x: index(x) >= 0, "a whole number of 0 or more"),
+    "Some": Kind(lambda x: index(x) >= 1, "a whole number of 1 or more"),
+    "tuple[int, ...]": Kind(_all(_is_whole), "a tuple of whole numbers"),
+    "tuple[float, float]": Kind(lambda x: _all(_is_number)(x) and len(x) == 2, "two real numbers"),
+    "tuple[Tensor, Tensor]": Kind(lambda x: _all(_KINDS["Tensor"].has)(x) and len(x) == 2, "two tensors"),
+    "Callable": Kind(callable, "a function"),
+    "Mapping": Kind(lambda x: isinstance(x, Mapping), "a dict"),
+    "Iterable": Kind(_is_many, "a list, or what else can be walked"),
+    "Sequence": Kind(_is_row, "a list or a tuple"),
+    "Place": Kind(lambda x: isinstance(x, (str, os.PathLike)), "a path"),
+}
+_SHORTER = {"Ints": "int | tuple[int, ...]", "Source": "Generator | None"}  # names that annotations have for several
+RAW = (AttributeError, TypeError, ValueError, LookupError, ArithmeticError)  # what comes from further in
+
+
+def kind(words: str) -> Callable[[type[T]], type[T]]:
+    """Have a class be a kind, too, which messages call by these words."""
+
+    def named(cls: type[T]) -> type[T]:
+        _KINDS[cls.__name__] = Kind(lambda x: isinstance(x, cls), words)
+        return cls
+
+    return named
+
+
+def check(op: str, name: str, value: Any, annotation: str) -> None:
+    """Raise ArgumentError if an argument is of no kind that its annotation names. One that names others is not looked at."""
+    words = []
+    for part in " | ".join([_SHORTER.get(part, part) for part in annotation.split(" | ")]).split(" | "):
+        found = _KINDS.get(part) or _KINDS.get(part.partition("[")[0].removeprefix("random."))
+        if found is None:
+            return
+        try:
+            if found.has(value):
+                return
+        except Exception:  # whatever a stranger says when it is asked
+            pass
+        words.append(found.words)
+    raise ArgumentError(f"{op}: {name} is {' or '.join(words)}, not {told(value)}")
+
+
+def check_fields(op: str, state: Any, /, **annotations: str) -> None:
+    """Raise ArgumentError for what is not the dict that `state_dict()` gives: with these fields, of these kinds."""
+    for name, annotation in annotations.items():
+        if not isinstance(state, Mapping) or name not in state:
+            raise ArgumentError(f"{op}: there is no {name!r} in {told(state)}; give what state_dict() gave")
+        check(op, f"{name!r}", state[name], annotation)
+
+
+def told(value: Any) -> str:
+    """A value in a few words."""
+    shape = getattr(value, "shape", None)
+    return f"{short(value) if shape is None else f'something of shape {shape}'} of type {type(value).__name__}"
+
+
+def checked(function: Callable[P, T]) -> Callable[P, T]:
+    """The same function, which begins by looking at its arguments."""
+
+    @wraps(function)
+    def called(*args: P.args, **named: P.kwargs) -> T:
+        _check(function, args, named)
+        return function(*args, **named)
+
+    return called
+
+
+def explained(function: Callable[P, T]) -> Callable[P, T]:
+    """The same function, which looks at its arguments when something went wrong further in, and says which one it was."""
+
+    @wraps(function)
+    def called(*args: P.args, **named: P.kwargs) -> T:
+        try:
+            return function(*args, **named)
+        except RAW as error:
+            if not isinstance(error, TenxorError):
+                _check(function, args, named)
+            raise
+
+    return called
+
+
+def _check(function: Any, args: tuple[Any, ...], named: Mapping[str, Any]) -> None:
+    code, annotations = function.__code__, function.__annotations__
+    names = code.co_varnames[: code.co_argcount]
+    op = type(args[0]).__name__ if function.__name__ in ("__init__", "forward") and args else function.__name__
+    rest = code.co_varnames[code.co_argcount + code.co_kwonlyargcount] if code.co_flags & CO_VARARGS else ""
+    for k, value in enumerate(args):
+        name = names[k] if k < len(names) else rest
+        if name in annotations:
+            check(op, name, value, annotations[name])
+    for name, value in named.items():
+        if name in annotations and name not in names[: code.co_posonlyargcount]:
+            check(op, name, value, annotations[name])

@@ -1,0 +1,85 @@
+"""Determinants of large matrices, by the LAPACK that NumPy has brought.
+
+NumPy lets go of Python's lock in `det` and `slogdet` only for 500 matrices or more in one call, whatever their size: it counts results.
+While one large matrix is factored, no other thread runs, and nobody hears a signal. A call through ctypes lets go of it. Where NumPy's
+LAPACK has no name that is known here, or does not give what it should of a small matrix, NumPy does it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+LARGE = 256  # rows: some milliseconds
+_LETTERS = {"f": "s", "d": "d", "F": "c", "D": "z"}  # LAPACK's, by NumPy's
+_NAMES = (  # what NumPy's builds call its functions, and their integers
+    *(("scipy_{}getrf_64_", ctypes.c_int64), ("{}getrf_64_", ctypes.c_int64)),
+    *(("scipy_{}getrf_", ctypes.c_int32), ("{}getrf_", ctypes.c_int32)),
+)
+Factor = Callable[[Array], tuple[int, Array]]
+
+
+def slogdet(x: Array) -> tuple[Array, Array]:
+    """The signs of determinants, of modulus 1 or 0, and the logarithms of their moduli."""
+    factor = _factor(x.dtype.char) if x.shape[-1] >= LARGE else None
+    if factor is None:
+        found: tuple[Array, Array] = np.linalg.slogdet(x)
+        return found
+    part = np.finfo(x.dtype).dtype
+    signs, logs = np.empty(x.shape[:-2], x.dtype), np.empty(x.shape[:-2], part)
+    for key in np.ndindex(x.shape[:-2]):
+        signs[key], logs[key] = _of_one(factor, x[key])
+    return signs, logs
+
+
+def det(x: Array) -> Array:
+    """The determinants."""
+    if x.shape[-1] < LARGE:
+        found: Array = np.linalg.det(x)
+        return found
+    sign, log = slogdet(x)
+    return sign * np.exp(log)
+
+
+def _of_one(factor: Factor, x: Array) -> tuple[Any, Any]:
+    turned, diagonal = factor(x)
+    sizes = np.abs(diagonal)
+    if not sizes.all():  # where one is 0; NaN goes on
+        return 0.0, -np.inf
+    units = diagonal / sizes if x.dtype.kind == "c" else np.where(diagonal < 0, -1.0, 1.0)
+    return np.prod(units) * (-1.0 if turned % 2 else 1.0), np.log(sizes).sum()
+
+
+@cache
+def _factor(char: str) -> Factor | None:
+    """How matrices of a dtype are factored; None where only NumPy knows."""
+    try:
+        library = ctypes.CDLL(np.linalg._umath_linalg.__file__)
+        for name, integer in _NAMES:
+            own = getattr(library, name.format(_LETTERS[char]), None)
+            if own is not None:
+                factor = _called(own, integer)
+                turned, diagonal = factor(np.array([[1, 2], [4, 4]], char))
+                return factor if turned == 1 and diagonal.tolist() == [2, 2] else None
+    except (AttributeError, OSError):  # NumPy has moved it, or the system loads no such library
+        pass
+    return None
+
+
+def _called(own: Any, integer: Any) -> Factor:
+    """LAPACK's function as one that gives how many rows were exchanged, and the diagonal of the upper triangle."""
+
+    def factor(x: Array) -> tuple[int, Array]:
+        memory = np.array(x, order="C")  # which LAPACK reads as the transpose: of the same determinant
+        n, failed = integer(len(x)), integer(0)
+        rows = np.empty(len(x), np.dtype(integer))
+        given = (ctypes.byref(n), ctypes.byref(n), memory.ctypes.data_as(ctypes.c_void_p), ctypes.byref(n))
+        own(*given, rows.ctypes.data_as(ctypes.c_void_p), ctypes.byref(failed))
+        return int(np.count_nonzero(rows != np.arange(1, len(x) + 1))), memory.diagonal()
+
+    return factor

@@ -1,0 +1,115 @@
+"""A few small tensors put together as before: boxes of their elements are copied to where they went (`moves.py`)."""
+
+from __future__ import annotations
+
+from ..backend.llvm.builder import Module, Value
+from ..backend.llvm.types import I1, I8, I64, POINTER
+from .compute import in_memory
+from .function import Function
+from .moves import BOX, FROM, LOOPS, MOST_PIECES, PIECE, ROW, TO
+from .objects import BYTES, ITEMS, SIZE, Objects
+from .picking import copied_by_width
+from .read import address_of
+from .record import ask_all, found_made
+
+
+def write(module: Module, objects: Objects) -> None:
+    """Write the functions."""
+    line = [(name, I64) for name in ("count", "between", "apart", "width")]
+    _copy_line(Function(module, objects, "copy_line", [("source", POINTER), ("to", POINTER), *line], I1))
+    _copy_box(Function(module, objects, "copy_box", [("source", POINTER), ("to", POINTER), ("box", POINTER)], I1))
+    _key(Function(module, objects, "key_of_pieces", [("pieces", POINTER), ("others", POINTER), ("count", I64)]))
+    _joined(Function(module, objects, "joined", [("op", POINTER), ("pieces", POINTER), ("others", POINTER), ("count", I64)]))
+    _for_python(Function(module, objects, "join_again", [("self", POINTER), ("args", POINTER), ("count", I64)], exported=True))
+
+
+def _for_python(f: Function) -> None:
+    """What a function made before of pieces like these: of its name, the pieces, and all other arguments; None if that is not known."""
+    _, args, count = f.arguments
+    op, pieces = (args.at(k, POINTER).load(POINTER) for k in range(2))
+    f.give_or_none(f.call("joined", POINTER, [op, pieces, args.at(2, POINTER), count - 2]))
+
+
+def _key(f: Function) -> None:
+    """What stands for pieces and other arguments, as a tuple."""
+    pieces, others, count = f.arguments
+    size = f.word(pieces, SIZE)
+    key = f.made(f.call("PyTuple_New", POINTER, [count + size]))
+
+    def other(k: Value) -> None:
+        found = f.call("key_of", POINTER, [others.at(k, POINTER).load(POINTER)])
+        f.refuse(f.is_null(found))
+        f.at(key, ITEMS).at(k, POINTER).store(found)
+
+    def piece(k: Value) -> None:
+        x = f.item(pieces, k)
+        f.require(f.is_a(x, "Tensor"))
+        ask_all(f, x)
+        f.at(key, ITEMS).at(count + k, POINTER).store(f.own(f.get(x, "Tensor.spec")))
+
+    f.each(count, other)
+    f.each(size, piece)
+    f.keeps(key)
+    f.give(key)
+
+
+def _joined(f: Function) -> None:
+    """The same as a new tensor."""
+    op, listed, others, count = f.arguments
+    f.require(f.either(f.is_a(listed, "list"), lambda: f.is_a(listed, "tuple")))
+    pieces = f.made(f.call("PySequence_Tuple", POINTER, [listed]))  # nobody changes that
+    size = f.word(pieces, SIZE)
+    f.require(f.both(size > 0, lambda: size <= MOST_PIECES))
+    key = f.made(f.call("key_of_pieces", POINTER, [pieces, others, count]))
+    made = f.hold(found_made(f, f.get(f.item(key, count), "Spec.called"), op, key))
+    f.refuse(f.is_the(made, "None"))
+    f.refuse(f.is_the(f.get(made, "Made.frame"), "never"))
+    nodes = f.made(f.call("PyTuple_New", POINTER, [size]))
+
+    def compute(k: Value) -> None:
+        node = f.call("content", POINTER, [f.item(pieces, k)])
+        f.refuse(f.is_null(node))
+        f.at(nodes, ITEMS).at(k, POINTER).store(node)
+
+    f.each(size, compute)
+    recipe = f.get(made, "Made.recipe")
+    out = f.made(f.call("new_buffer", POINTER, [recipe]))
+    program = f.at(f.get(made, "Made.frame"), BYTES)
+    itemsize = f.integer(f.get(f.get(recipe, "Recipe.dtype"), "DType.itemsize"))
+
+    def copy(k: Value) -> None:
+        box = program.at(k * (BOX // 8) + 1, I64)
+        which = f.word(box, PIECE)
+        offset = f.integer(f.get(f.item(pieces, which), "Tensor.offset")) * itemsize + f.word(box, FROM)
+        source = address_of(f, f.get(f.item(nodes, which), "Node.buffer")).at(offset, I8)
+        f.call("copy_box", I1, [source, address_of(f, out).at(f.word(box, TO), I8), box])
+
+    f.each(program.load(I64), copy)
+    found = in_memory(f, recipe, out)
+    spec = f.own(f.get(made, "Made.spec"))
+    f.keeps(found)
+    f.let_go(nodes, made, key, pieces)
+    f.give(f.call("tensor", POINTER, [found, spec]))
+
+
+def _copy_box(f: Function) -> None:
+    """Copy a box of elements, whose first is at `source`: line by line, two loops around each."""
+    source, to, box = f.arguments
+    (n, between, apart), (m, nearer, closer), line = ([f.word(box, LOOPS + 24 * k + 8 * j) for j in range(3)] for k in range(3))
+    width = f.word(box, ROW)
+
+    def plane(i: Value) -> None:
+        def one(j: Value) -> None:
+            places = [source.at(i * between + j * nearer, I8), to.at(i * apart + j * closer, I8)]
+            f.call("copy_line", I1, [*places, *line, width])
+
+        f.each(m, one)
+
+    f.each(n, plane)
+    f.give(f.constant(I1, True))
+
+
+def _copy_line(f: Function) -> None:
+    """Copy so many rows of `width` bytes, which lie so far apart there and here."""
+    source, to, count, between, apart, width = f.arguments
+    copied_by_width(f, width, lambda copy: f.each(count, lambda k: copy(to.at(k * apart, I8), source.at(k * between, I8))))

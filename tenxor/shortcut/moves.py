@@ -1,0 +1,149 @@
+"""Where rows of memory lie and where they go, written down as integers for machine code."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
+from math import prod
+from typing import Any
+
+from ..dtypes import boolean, int8, int16, int32, int64, uint8, uint16, uint32
+from ..layout import Layout
+from ..node import DATA, recipe_of
+from ..spec import Made, Spec, remember, spec_of
+from ..tensor import Tensor
+from ..tensor.copying import Move
+from .blocks import LARGEST
+from .learn import key_of
+
+ARRAYS = frozenset((Tensor, list))  # keys that select rows
+INDICES = (int64, int32, uint8, int16, int8, uint16, uint32)
+MOST_PIECES, FEW_PIECES = 64, 4  # that are put together; so many are learnt from when they are met for the first time
+MASK = len(INDICES)  # the kind of a key, else the number of its dtype
+# Of a key: its kind, its elements, the bytes of one and between two; of what it is of: the size of what is indexed, the bytes of an
+# element, between two rows, and of a row; and whether rows lie apart.
+KIND, COUNT, KEY_ITEM, KEY_STEP, SIZE, ITEM, STEP, WIDTH, WRITABLE = (8 * k for k in range(9))
+
+
+def learn_picked(x: Tensor, key: Tensor | list[object]) -> None:
+    """Write down where the rows lie that a key like this selects of a tensor like this; or that it is not known."""
+    if type(key) is list and set(map(type, key)) != {int}:
+        return
+    by: Spec | int = len(key) if type(key) is list else key.spec  # type: ignore[union-attr]
+    if by not in x.spec.called.get("picked", ()) and not x.spec.form.passing:
+        made = _picked(x.spec, (by,), 1, 0, int64.itemsize, int64.itemsize) if isinstance(by, int) else _of_tensor(x.spec, by)
+        remember(x.spec.called, "picked", by, made or Made(x.spec))
+
+
+def learning_added(own: Callable[..., Any]) -> Callable[..., Any]:
+    """Python's own `index_add_`, which also writes down where rows lie along the first axis."""
+
+    def method(x: Tensor, *given: Any, **named: Any) -> Any:
+        found = own(x, *given, **named)
+        if type(x) is Tensor and len(given) == 3 and type(given[0]) is int and given[0] == 0 and type(given[1]) is Tensor:
+            learn_picked(x, given[1])
+        return found
+
+    return method
+
+
+def learn_rows(made: Made, count: int) -> None:
+    """Write down what so many rows that a mask selects are together."""
+    shape = (count, *made.spec.shape)
+    found = spec_of(Layout.contiguous(shape), made.spec.dtype)
+    if found.nbytes <= LARGEST:
+        remember(made.spec.called, "rows", count, Made(found, recipe_of(DATA, shape, found.dtype)))
+
+
+def _of_tensor(spec: Spec, key: Spec) -> Made | None:
+    """Where the rows lie that a mask or indices like these select."""
+    if key.strides is None or key.form.passing or not key.size:
+        return None
+    step = _step(key.shape, key.strides)
+    if step is None:
+        return None
+    item = key.dtype.itemsize
+    if key.dtype is boolean:
+        known = key.shape == spec.shape[: len(key.shape)] and key.shape and step in (0, 1)
+        return _picked(spec, key.shape, len(key.shape), MASK, item, step * item) if known else None
+    known = key.dtype in INDICES and key.shape
+    return _picked(spec, key.shape, 1, INDICES.index(key.dtype), item, step * item) if known else None
+
+
+def _picked(spec: Spec, shape: tuple[int, ...], axes: int, kind: int, key_item: int, key_step: int) -> Made | None:
+    """Where the rows lie that a key of some shape selects along the first axes."""
+    if spec.strides is None or len(spec.shape) < axes or not spec.size:
+        return None
+    item, rest, count = spec.dtype.itemsize, spec.shape[axes:], prod(shape)
+    step, between = _step(spec.shape[:axes], spec.strides[:axes]), _step(rest, spec.strides[axes:])
+    whole = (*shape, *rest)
+    if step is None or between not in (1, 0) or (between == 0 and prod(rest) > 1):
+        return None
+    if count * 8 > LARGEST * (8 if kind == MASK else 1) or (kind != MASK and prod(whole) * item > LARGEST):
+        return None
+    size = prod(spec.shape[:axes])
+    apart = abs(step) >= prod(rest) or size == 1
+    frame = struct.pack("=9q", kind, count, key_item, key_step, size, item, step * item, prod(rest) * item, apart)
+    if kind == MASK:
+        return Made(spec_of(Layout.contiguous(rest), spec.dtype), frame=frame)
+    return Made(spec_of(Layout.contiguous(whole), spec.dtype), recipe_of(DATA, whole, spec.dtype), frame=frame)
+
+
+def _step(shape: Sequence[int], strides: Sequence[int]) -> int | None:
+    """How far apart neighbours in row-major order lie, if that is the same for all; 0 if there is one element."""
+    axes = [(n, s) for n, s in zip(shape, strides, strict=True) if n != 1]
+    if any([outer != n * inner for (_, outer), (n, inner) in pairwise(axes)]):
+        return None
+    return axes[-1][1] if axes else 0
+
+
+# Where a box of a piece begins, in bytes, and where it goes; three times how often, how far apart there and here; and the bytes of a row.
+PIECE, FROM, TO, LOOPS, ROW, BOX = 0, 8, 16, 24, 96, 104
+
+
+def learn_joined(op: str, pieces: Sequence[Any], others: tuple[object, ...], found: Tensor, moves: Iterable[Move]) -> None:
+    """Write down how pieces like these are put together; or that it is not known."""
+    if not 0 < len(pieces) <= MOST_PIECES or set(map(type, pieces)) != {Tensor} or found.spec.nbytes > LARGEST:
+        return
+    specs = [x.spec for x in pieces]
+    key = (*map(key_of, others), *specs)
+    every = specs[0].called.get(op, {})
+    if any([spec.form.passing for spec in specs]) or every.get(key) is not None:
+        return
+    is_new = len(pieces) > FEW_PIECES and key not in every
+    remember(specs[0].called, op, key, None if is_new else _joined(pieces, found, moves) or Made(found.spec))
+
+
+def _joined(pieces: Sequence[Tensor], found: Tensor, moves: Iterable[Move]) -> Made | None:
+    """How pieces are put together, box by box."""
+    spec, item = found.spec, found.dtype.itemsize
+    if not spec.size or found.offset or spec.layout != Layout.contiguous(spec.shape):
+        return None
+    boxes = []
+    for piece, read, written in moves:
+        x = pieces[piece]
+        if x.dtype is not found.dtype or read.base is not None or read.tables is not None:
+            return None
+        if not read.size:
+            continue
+        axes = [axis for axis in zip(read.shape, read.strides, written.strides, strict=True) if axis[0] != 1]
+        loops = _merged(axes)
+        row = loops.pop()[0] if loops and loops[-1][1:] == (1, 1) else 1
+        if len(loops) > 3:
+            return None
+        loops = [(1, 0, 0)] * (3 - len(loops)) + loops
+        numbers = [n if k == 0 else n * item for loop in loops for k, n in enumerate(loop)]
+        boxes.append((piece, (read.offset - x.offset) * item, written.offset * item, *numbers, row * item))
+    words = [n for box in boxes for n in box]
+    return Made(spec, recipe_of(DATA, spec.shape, spec.dtype), frame=struct.pack(f"={1 + len(words)}q", len(boxes), *words))
+
+
+def _merged(axes: Sequence[tuple[int, int, int]]) -> list[tuple[int, int, int]]:
+    """Loops, each with how far apart neighbours are read and written, the outermost first: neighbours that are walked as one are one."""
+    loops: list[tuple[int, int, int]] = []
+    for size, read, written in axes:
+        if loops and loops[-1][1:] == (size * read, size * written):
+            size *= loops.pop()[0]
+        loops.append((size, read, written))
+    return loops

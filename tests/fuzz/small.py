@@ -1,0 +1,45 @@
+"""Small tensors computed as large ones are: where sizes decide, as of memory that is taken over, programs would never come to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
+
+from tenxor import backend
+from tenxor.kernel import footprint, pairs
+from tenxor.target import Target
+from tests.machines import tuned
+
+BLOCK = 500  # seeds whose programs run under the same rules
+
+plans = import_module("tenxor.realize")  # `tenxor.realize` is the function
+
+
+def blocks(seeds: range) -> list[range]:
+    """The seeds, cut where rules change."""
+    return [range(k, min(k + BLOCK - k % BLOCK, seeds.stop)) for k in seeds if k == seeds.start or k % BLOCK == 0]
+
+
+@contextmanager
+def as_large(seed: int) -> Iterator[None]:
+    """Meanwhile products of two rows are products; in every other block an operand of any size may donate its memory to the result."""
+    least, in_place = pairs.LEAST, Target(0).sharing.in_place
+    _set((2, 2, 2), 1 if seed // BLOCK % 2 else in_place)
+    try:
+        yield
+    finally:
+        _set(least, in_place)
+
+
+def _set(least: tuple[int, int, int], in_place: int) -> None:
+    pairs.LEAST = footprint.LEAST = least  # type: ignore[attr-defined]
+    if backend.NAME == "llvm":
+        from tenxor.backend.llvm.compiler import compiler
+
+        compiler().target = tuned(compiler().target, sharing={"in_place": in_place})
+    else:
+        from tenxor.backend import interpreter
+
+        interpreter._ANY = tuned(interpreter._ANY, sharing={"in_place": in_place})
+    plans.forget()  # they were made by other rules

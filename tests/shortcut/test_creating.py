@@ -1,0 +1,144 @@
+"""New tensors that machine code makes: like those that Python makes, from the same arguments, or the same errors."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tenxor as tx
+from tenxor import shortcut
+from tenxor.tensor.exchange import makers
+
+pytestmark = pytest.mark.usefixtures("on")
+
+READ_ONLY = np.arange(5.0)
+READ_ONLY.flags.writeable = False
+BIG, GRID = np.arange(60_000.0), np.arange(24, dtype=np.int16).reshape(2, 3, 4)
+CALLS: dict[str, Callable[[], Any]] = {
+    "zeros": lambda: tx.zeros((2, 3)),
+    "of a size": lambda: tx.zeros(4),
+    "of no axes": lambda: tx.ones(()),
+    "of no elements": lambda: tx.ones((0, 3)),
+    "bools": lambda: tx.ones(3, dtype=tx.boolean),
+    "complex": lambda: tx.zeros((2,), dtype=tx.complex64),
+    "half": lambda: tx.full((2, 2), 7, dtype=tx.bfloat16),
+    "beyond": lambda: tx.full(2, 300, dtype=tx.uint8),
+    "a float for a shape": lambda: tx.zeros((2.0, 3)),
+    "a bool for a shape": lambda: tx.zeros(True),
+    "negative": lambda: tx.zeros(-1),
+    "no tuple": lambda: tx.zeros([2, 3]),
+    "minus zero": lambda: tx.full(3, -0.0),
+    "zero": lambda: tx.full(3, 0.0),
+    "like": lambda: tx.zeros_like(tx.asarray(GRID)),
+    "positions": lambda: tx.arange(7),
+    "no positions": lambda: tx.arange(0),
+    "fewer than none": lambda: tx.arange(-3),
+    "float positions": lambda: tx.arange(7.0),
+    "a step": lambda: tx.arange(1, 9, 2),
+    "an array": lambda: tx.asarray(GRID),
+    "its transpose": lambda: tx.asarray(GRID.T),
+    "every other": lambda: tx.asarray(BIG[::2]),
+    "a part": lambda: tx.asarray(BIG[5:9]),
+    "no array": lambda: tx.asarray(BIG[:0]),
+    "one without axes": lambda: tx.asarray(np.array(2.5)),
+    "a large one": lambda: tx.asarray(BIG),
+    "read-only": lambda: tx.asarray(READ_ONLY),
+    "other bytes": lambda: tx.asarray(np.arange(4.0).astype(">f8")),
+    "objects": lambda: tx.asarray(np.array([None, 1])),
+    "a matrix": lambda: tx.asarray(np.ma.masked_array([1.0, 2.0])),
+    "floats": lambda: tx.asarray([1.5, -0.0, float("nan")]),
+    "integers": lambda: tx.asarray([2**62, -(2**63), 0]),
+    "large integers": lambda: tx.asarray([1, 2**63]),
+    "both": lambda: tx.asarray([1, 2.5]),
+    "truths": lambda: tx.asarray([True, False]),
+    "a truth among integers": lambda: tx.asarray([1, True]),
+    "rows": lambda: tx.asarray([[1.0, 2.0], [3.0, 4.0]]),
+    "rows of integers": lambda: tx.asarray([[1, 2, 3]]),
+    "ragged": lambda: tx.asarray([[1.0, 2.0], [3.0]]),
+    "a row and a number": lambda: tx.asarray([[1.0], 2.0]),
+    "empty rows": lambda: tx.asarray([[], []]),
+    "nothing": lambda: tx.asarray([]),
+    "deeper": lambda: tx.asarray([[[1.0]], [[2.0]]]),
+    "texts": lambda: tx.asarray(["a"]),
+    "many": lambda: tx.asarray([0.5] * 40_000),
+    "many rows": lambda: tx.asarray([[1, 2, 3]] * 20_000),
+    "shared": lambda: tx.asarray(GRID, copy=False),
+    "not copied": lambda: tx.asarray([1.0], copy=False),
+}
+
+
+def outcome(call: Callable[[], Any]) -> object:
+    try:
+        t = call()
+    except Exception as error:
+        return type(error).__name__, str(error)
+    return t.shape, t.dtype, t.strides, t.offset, t.to_numpy().tobytes() if t.dtype != tx.bfloat16 else str(t.tolist())
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_the_same_as_pythons_own(name: str) -> None:
+    with shortcut.aside():
+        assert not makers
+        expected = outcome(CALLS[name])
+    assert [outcome(CALLS[name]) for _ in range(4)] == [expected] * 4
+
+
+def test_every_dtype_of_numpy() -> None:
+    for dtype in "?bhilqBHILQefdFD":
+        values = np.arange(-3, 9).astype(dtype)
+        for _ in range(3):
+            t = tx.asarray(values)
+            assert t.dtype == values.dtype and t.to_numpy().tobytes() == values.tobytes()
+
+
+def test_a_copy_is_ones_own() -> None:
+    values, numbers = np.arange(4.0), [1.0, 2.0]
+    for _ in range(3):
+        a, b = tx.asarray(values), tx.asarray(values)
+        a[0] = 7.0
+        assert b.tolist() == values.tolist() == [0, 1, 2, 3]
+        c, d = tx.asarray(numbers), tx.zeros(2)
+        c += 1
+        d += 1
+        assert (numbers, tx.zeros(2).tolist(), d.tolist()) == ([1.0, 2.0], [0, 0], [1, 1])
+
+
+def test_numbers_of_two_tensors_are_two() -> None:
+    """If two of them shared a number, a plan would read one for both, and give what is wrong for others of the same shape."""
+    for n in (50_000, 5):
+        for _ in range(3):
+            assert (tx.zeros(n) + tx.zeros(n)).max().item() == 0
+            assert (tx.full(n, 5, dtype=tx.float64) + tx.zeros(n)).max().item() == 5
+            assert (tx.zeros(n) - tx.full(n, 2, dtype=tx.float64)).max().item() == -2
+
+
+def test_no_reference_is_left_or_lost() -> None:
+    array, numbers = np.arange(6.0), [1234.5, 2345.5]
+    things = [array, numbers, numbers[0], array.dtype, tx.float64]
+    makes: list[Callable[[], tx.Tensor]] = [lambda: tx.asarray(array), lambda: tx.asarray(numbers), lambda: tx.asarray([1, "a"])]
+    makes += [lambda: tx.zeros(3), lambda: tx.arange(4)]
+
+    def repeat() -> None:
+        for make in makes:
+            for _ in range(50):
+                try:
+                    made = make()
+                    made.realize()
+                    specs.append(made.spec)
+                except Exception:
+                    pass
+
+    specs: list[Any] = []
+    repeat()
+    things += set(specs)
+    specs.clear()
+    before, used = [sys.getrefcount(x) for x in things], tx.memory().in_use
+    repeat()
+    specs.clear()
+    after = [sys.getrefcount(x) for x in things]
+    assert max(abs(a - b) for a, b in zip(before, after, strict=True)) < 10, (before, after)
+    assert tx.memory().in_use == used

@@ -1,0 +1,150 @@
+"""What is picked, put together and written there and then: NumPy is the oracle, of sizes and layouts at their borders."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tenxor as tx
+from tenxor import shortcut
+from tenxor.errors import IndexOutOfRange, TenxorError
+
+TIMES = 3  # what is met for the first time takes the long way
+DTYPES = (np.uint8, np.int16, np.float32, np.float64, np.complex128)
+SIZES = (1, 63, 64, 65, 130)
+
+
+def both(array: Any, work: Callable[[Any, Any], Any]) -> None:
+    """The same of an array and of a tensor; what it does to it is the same, too."""
+    assert shortcut.state == "on"
+    for _ in range(TIMES):
+        own, x = array.copy(), tx.asarray(array.copy()).realize()
+        wanted, found = work(own, np.asarray), work(x, tx.asarray)
+        assert np.array_equal(np.asarray(found), wanted) and np.asarray(found).shape == np.shape(wanted)
+        assert np.array_equal(np.asarray(x), own)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_masks_of_all_sizes(dtype: Any) -> None:
+    rng = np.random.default_rng(0)
+    for size in SIZES:
+        for row in ((), (1,), (2,), (3, 5)):
+            for chance in (0.0, 0.5, 1.0):
+                array = (rng.normal(size=(size, *row)) * 50).astype(dtype)
+                mask = rng.random(size) < chance
+
+                def work(x: Any, made: Any, mask: Any = mask) -> Any:
+                    key = made(mask)
+                    found = x[key]
+                    x[key] = found[::-1] + x[key]
+                    return found
+
+                both(array, work)
+
+
+@pytest.mark.parametrize("kind", [np.int64, np.int32, np.int16, np.int8, np.uint8, np.uint16, np.uint32])
+def test_indices_of_all_dtypes(kind: Any) -> None:
+    array = np.arange(60.0).reshape(20, 3)
+    indices = np.array([[3, 19], [0, 3]], kind)
+
+    def work(x: Any, made: Any) -> Any:
+        key = made(indices)
+        x[key] = x[key] + 1.0
+        return x[key]
+
+    both(array, work)
+    wrong = tx.asarray(np.array([0, 20], kind)).realize()
+    x = tx.asarray(array)
+    x[wrong % 20]
+    for _ in range(TIMES):
+        with pytest.raises(IndexOutOfRange):
+            x[wrong]
+        with pytest.raises(IndexOutOfRange):
+            x[wrong] = 0.0
+        with pytest.raises(IndexOutOfRange):
+            x.index_add_(0, wrong, 1.0)
+    assert np.array_equal(np.asarray(x), array)
+
+
+def test_writes_that_others_see_or_do_not() -> None:
+    """Views see what is written; copies that share memory until then, and pending readers, do not."""
+    for _ in range(TIMES):
+        x = tx.asarray(np.arange(12.0).reshape(4, 3)).realize()
+        view, copied, pending = x[1:], x.copy(), x * 2.0
+        x[[0, 3]] = x[[3, 0]]
+        x.index_add_(0, tx.asarray([1, 1]), 10.0)
+        x[tx.asarray([False, False, True, False])] = x[:1]
+        assert x.tolist() == [[9.0, 10.0, 11.0], [23.0, 24.0, 25.0], [9.0, 10.0, 11.0], [0.0, 1.0, 2.0]]
+        assert view.tolist() == x.tolist()[1:]
+        assert copied.tolist() == np.arange(12.0).reshape(4, 3).tolist()
+        assert pending.tolist() == (np.arange(12.0).reshape(4, 3) * 2).tolist()
+        mask = tx.asarray([True, False, True])
+        mask[mask] = tx.asarray([False, True])
+        assert mask.tolist() == [False, False, True]
+
+
+def test_memory_of_others() -> None:
+    for _ in range(TIMES):
+        array = np.arange(6.0)
+        x = tx.asarray(array, copy=False)
+        key = tx.asarray([1, 2]).realize()
+        assert x[key].tolist() == [1.0, 2.0]
+        array[1] = 7.0
+        assert x[key].tolist() == [7.0, 2.0]
+        x[key] = tx.asarray([5.0, 6.0])
+        assert array.tolist() == [0.0, 5.0, 6.0, 3.0, 4.0, 5.0]
+
+
+def test_rolled_and_joined() -> None:
+    rng = np.random.default_rng(0)
+    for shape in ((7,), (5, 6), (3, 1, 4), (2, 3, 4, 5)):
+        array = rng.integers(0, 99, shape).astype(np.int32)
+        for view in (lambda x: x, lambda x: x.T, lambda x: x[::-1], lambda x: x[..., ::2]):
+            both(array, lambda x, made, view=view: (np if made is np.asarray else tx).roll(view(x), 2, 0))
+            both(array, lambda x, made, view=view: (np if made is np.asarray else tx).stack([view(x), view(x)[::-1]], -1))
+            both(array, lambda x, made, view=view: (np if made is np.asarray else tx).concatenate((view(x), view(x)[:1], view(x)), 0))
+    both(np.arange(30.0).reshape(5, 6), lambda x, made: (np if made is np.asarray else tx).roll(x, (1, -2), (0, 1)))
+
+
+def test_two_names_of_an_axis() -> None:
+    """A default is told apart from the same number, though their results are known alike."""
+    x = tx.asarray(np.arange(6.0).reshape(2, 3))
+    for _ in range(TIMES):
+        assert tx.stack([x, x], dim=1).shape == (2, 2, 3)
+        with pytest.raises(TenxorError, match="two names"):
+            tx.stack([x, x], 0, dim=1)
+        assert [t.shape for t in tx.split(x, 3, dim=1)] == [(2, 1)] * 3
+        with pytest.raises(TenxorError, match="two names"):
+            tx.split(x, 3, 0, dim=1)
+        with pytest.raises(TenxorError):
+            tx.roll(x, 1.0, 0)
+
+
+def test_nothing_to_write() -> None:
+    def work(x: Any, made: Any) -> Any:
+        for k in range(4):
+            x[:, k + 1 :] -= x[:, k][:, None] * x[k, k + 1 :]
+            x[:, 4:] = x[:, :0]
+        return x
+
+    both(np.arange(16.0).reshape(4, 4) / 8, work)
+
+
+def test_elements_in_memory() -> None:
+    """Tensors without axes that are in memory are computed with as numbers, and written to like any other."""
+    for _ in range(TIMES):
+        x, y = tx.asarray(np.array(2.5)).realize(), tx.asarray(np.arange(4.0))[2, ...]
+        assert [(x + y).item(), (1.0 - x).item(), (x / 0.0).item(), abs(-x).item(), (x < y).item()] == [4.5, -1.5, np.inf, 2.5, False]
+        n = tx.asarray(np.array(2**62)).realize()
+        assert (n + n).item() == -(2**63) and (n + 1 > n).item() is True
+        total = tx.zeros(()).realize()
+        kept, seen = total.copy(), total.reshape(1)
+        for k in range(3):
+            total += x * float(k)
+        assert (total.item(), kept.item(), seen.tolist()) == (7.5, 0.0, [7.5])
+        w = tx.asarray(np.array(3.0)).requires_grad_()
+        (w * w).backward()
+        assert w.grad.item() == 6.0  # type: ignore[union-attr]

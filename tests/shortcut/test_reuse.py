@@ -1,0 +1,106 @@
+"""Objects that die by machine code: weak references hear of it, subclasses and cycles go as ever, and nothing of the dead is seen again."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from typing import Any
+
+import numpy as np
+
+import tenxor as tx
+from tenxor import shortcut
+from tenxor.shortcut.reuse import KEPT
+from tenxor.tensor import Tensor
+
+MANY = 4 * KEPT
+said: list[str] = []
+
+
+class Kept(Tensor):
+    """A subclass with a dictionary, and with last words."""
+
+    def __del__(self) -> None:
+        said.append(getattr(self, "name", ""))  # results have none
+
+
+def apart(x: Tensor) -> Any:
+    found = Kept(x.storage, x.layout, x.dtype)
+    object.__setattr__(found, "name", f"row {x.offset}")
+    return found
+
+
+def test_more_than_are_kept_live_and_die() -> None:
+    assert shortcut.state == "on"
+    x = tx.asarray(np.arange(12.0).reshape(3, 4)).realize()
+    for _ in range(3):
+        living = [x[k % 3] + float(k) for k in range(MANY)]
+        assert [t.tolist() for t in living] == [[4.0 * (k % 3) + j + k for j in range(4)] for k in range(MANY)]
+        refs = [weakref.ref(t) for t in living] + [weakref.ref(t.storage) for t in living] + [weakref.ref(t.node) for t in living]
+        del living
+        assert [r() for r in refs] == [None] * 3 * MANY
+
+
+def test_callbacks_make_what_is_used_again() -> None:
+    x = tx.asarray(np.arange(4.0)).realize()
+    made: list[Any] = []
+    refs = []
+    for k in range(MANY):
+        y = x + float(k)
+        refs.append(weakref.ref(y, lambda _, k=k: made.append((k, x * float(k)))))
+        refs.append(weakref.ref(y.storage, lambda _, k=k: made.append((k, x[1]))))
+        del y
+    assert len(made) == 2 * MANY
+    assert all([t.tolist() in ([0.0, k, 2.0 * k, 3.0 * k], 1.0) for k, t in made])
+
+
+def test_subclasses() -> None:
+    x = tx.asarray(np.arange(12.0).reshape(3, 4)).realize()
+    for _ in range(MANY):
+        y = apart(x[1])
+        cycle = apart(x[2])
+        object.__setattr__(cycle, "itself", cycle)
+        ref = weakref.ref(y)
+        assert (y + 1.0).tolist() == [5.0, 6.0, 7.0, 8.0]
+        del y, cycle
+        assert ref() is None
+    gc.collect()
+    assert sorted(said) == [""] * MANY + ["row 4"] * MANY + ["row 8"] * MANY
+    said.clear()
+
+
+def test_parameters_and_watched_elements() -> None:
+    """Subclasses of ours, which have the same memory."""
+    for _ in range(MANY):
+        w = tx.asarray(np.arange(3.0)).requires_grad_()
+        (w * w[1]).sum().backward()
+        assert w.grad.tolist() == [1.0, 4.0, 1.0]  # type: ignore[union-attr]
+
+
+def test_long_chains_die_without_a_deep_stack() -> None:
+    x = tx.asarray(np.arange(3.0)).requires_grad_()
+    y = x * 1.0
+    for _ in range(20_000):
+        y = y + 1.0
+    del y
+    nested: Any = None
+    for k in range(20_000):
+        nested = [nested, x[0] + float(k)]
+    del nested
+    gc.collect()
+    assert (x + 1.0).tolist() == [1.0, 2.0, 3.0]
+
+
+def test_cycles_are_collected() -> None:
+    """The collector empties slots of what refers to itself by a way of ours."""
+    x = tx.asarray(np.arange(3.0)).realize()
+    refs = []
+    for _ in range(MANY):
+        y = apart(x + 1.0)
+        object.__setattr__(y, "others", [y, x[:2]])
+        refs.append(weakref.ref(y))
+        del y
+    gc.collect()
+    assert [r() for r in refs] == [None] * MANY
+    said.clear()
+    assert x[:2].tolist() == [0.0, 1.0]

@@ -1,0 +1,139 @@
+"""New sizes of what was done with others: nothing is planned or bound for them, and the values are the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tenxor as tx
+from tenxor.backend import backend
+from tenxor.errors import ReadOnlyError, ShapeError
+from tenxor.plans import general
+from tenxor.shortcut import frames
+
+pytestmark = pytest.mark.usefixtures("on")
+
+X, Y, M = np.linspace(-3, 5, 400), np.linspace(2, -7, 400), np.linspace(-1, 4, 40 * 60).reshape(40, 60)
+
+
+def filled(m: Any, n: int, value: Any) -> Any:
+    m[3:7, 1:n] = value
+    return m
+
+
+def added(m: Any, n: int, value: Any) -> Any:
+    m[n:, n:] += value
+    return m
+
+
+PROGRAMS: dict[str, Callable[[Any, Any, Any, int], Any]] = {
+    "two views": lambda x, y, m, n: x[:n] + y[1 : n + 1],
+    "a number": lambda x, y, m, n: x[:n] * 2.5 - 1,
+    "backwards": lambda x, y, m, n: x[n::-1] - y[: n + 1],
+    "rows": lambda x, y, m, n: m[:, :n] - m[:1, :n],
+    "a sum": lambda x, y, m, n: x[:n].sum(),
+    "a product": lambda x, y, m, n: m[:n, :n] @ y[:n],
+    "writes": lambda x, y, m, n: filled(m, n, 7.5),
+    "writes of a view": lambda x, y, m, n: filled(m, n, x[1:n]),
+    "writes in place": lambda x, y, m, n: added(m, n, y[n:40, None] * x[None, n:60]),
+}
+
+
+def mismatch(name: str, n: int, x: Any, y: Any, m: Any) -> float:
+    with np.errstate(all="ignore"):
+        expected = PROGRAMS[name](X, Y, M.copy(), n)
+    m[:] = M
+    return float(np.abs(np.asarray(PROGRAMS[name](x, y, m, n).tolist()) - expected).max())
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_new_sizes_are_neither_planned_nor_bound(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    x, y, m = (tx.asarray(a.copy()).realize() for a in (X, Y, M))
+    for n in (7, 9, 11, 13, 17, 18, 20, 22, 33, 34, 36, 38):  # shorter than vectors, and longer: these are planned otherwise
+        assert mismatch(name, n, x, y, m) < 1e-11
+
+    def never(*given: object) -> None:
+        raise AssertionError("the frame of the first sizes is not used")
+
+    for place, what in ((frames, "make_plan"), (general, "make_plan"), (general.General, "plan"), (type(backend()), "bind")):
+        monkeypatch.setattr(place, what, never)
+    monkeypatch.setattr(frames.Template, "of", never)
+    for n in (19, 21, 23, 25, 27, 31, 35, 37):
+        assert mismatch(name, n, x, y, m) < 1e-11
+
+
+def test_a_new_write_that_is_wrong_says_so_and_writes_nothing() -> None:
+    x, m = tx.asarray(X).realize(), tx.asarray(M).realize()
+    for n in range(4, 20):
+        with pytest.raises(ShapeError, match="assignment"):
+            m[:n, :n] = x[: n + 1]
+        with pytest.raises(ReadOnlyError, match="assignment"):
+            m[:1, :n].expand((3, n))[:, :] = x[:n]
+        with pytest.raises(tx.errors.DTypeError, match="complex"):
+            m[:n, 0] = x[:n] * 1j
+    assert m.tolist() == M.tolist()
+
+
+def test_large_sizes_have_no_frame_and_their_neighbours_do() -> None:
+    x = tx.asarray(np.arange(20_000.0)).realize()
+    for n in (5, 11, 40, 3_000, 19_999, 41, 12_345, 42):
+        assert (x[:n] * 3).sum().item() == 3 * n * (n - 1) / 2
+        assert (x[:n] + 1).tolist() == [k + 1.0 for k in range(n)]
+
+
+def test_rows_of_much_memory_go_the_same_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    values = rng.normal(size=(600, 400))  # two megabytes
+    weights = rng.normal(size=(400, 5))
+    x, w = tx.asarray(values).realize(), tx.asarray(weights).realize()
+
+    def check(k: int) -> None:
+        assert abs(x[k].sum().item() - values[k].sum()) < 1e-11
+        assert abs(x[k : k + 8].mean(0)[1:3].tolist() - values[k : k + 8].mean(0)[1:3]).max() < 1e-11
+        assert abs((x[k] @ w).tolist() - values[k] @ weights).max() < 1e-11
+        x[k + 1] = x[k] * 0.5 + 0.25
+        values[k + 1] = values[k] * 0.5 + 0.25
+        assert x[k + 1, 7].item() == values[k + 1, 7]
+
+    for k in range(4):
+        check(k)
+
+    def never(*given: object, **named: object) -> None:
+        raise AssertionError("an operation is written down by Python")
+
+    monkeypatch.setattr(tx.node.Node, "__init__", never)
+    for k in range(5, 40):
+        check(k)
+
+
+def test_what_waits_with_much_memory_is_known() -> None:
+    """Of results that machine code writes down, too, it is noted how much memory waits for them."""
+    for _ in range(4):
+        x = tx.ones((512, 1024)).realize()
+        tx.realize(x + 1, x.sum())
+        before = tx.memory().waiting
+        y = x + 1.0
+        del x
+        assert tx.memory().waiting - before == 512 * 1024 * 8
+        assert y[0, 0].item() == 2
+        assert tx.memory().waiting == before
+
+
+@pytest.mark.parametrize("size", [50_000, 3_000, 7])
+def test_one_number_read_twice_is_two_the_next_time(size: int) -> None:
+    """What was made again by machine code read the very same numbers each time; a plan made then took one of two for both, and gave what is
+    wrong where they are not equal.
+    """
+    a, b = np.linspace(-3, 8, size), np.linspace(9, -4, size)
+    x, y = tx.asarray(a).realize(), tx.asarray(b).realize()
+    ends = [(0, 1), (0, 5), (0, 1.5), (-1, 5)]
+    for _ in range(3):
+        for low, high in ends:
+            tx.realize(x.clip(low, high), y.clip(low, high))
+        for one in ends:
+            for other in ends:
+                found = (x.clip(*one) + y.clip(*other)).to_numpy()
+                assert abs(found - (a.clip(*one) + b.clip(*other))).max() < 1e-14
