@@ -16,6 +16,7 @@ import ctypes
 import os
 from _thread import allocate_lock, start_new_thread
 from collections.abc import Callable
+from sys import is_finalizing
 from threading import get_ident, main_thread
 from typing import Any, Generic, TypeVar
 
@@ -63,7 +64,7 @@ class _Work(Generic[T]):
 
 
 def _apart(run: Callable[[], T], stop: Callable[[], object], *, soon: bool) -> T:
-    if get_ident() != main_thread().ident:
+    if get_ident() != main_thread().ident or is_finalizing():  # when no thread begins any more
         return run()
     work, started = _Work(run), list[int]()
     try:

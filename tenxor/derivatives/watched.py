@@ -7,18 +7,18 @@ same leaf.
 
 from __future__ import annotations
 
-from weakref import WeakKeyDictionary
+from weakref import ref
 
 from ..node import Node, data, tracking, writes
 from ..storage import Element, Storage, Watched, WatchedElement, watching
 from .past import Past, Watch, leaf, past_of, twin
 
-_leaves: WeakKeyDictionary[Storage, Past] = WeakKeyDictionary()
+_leaves: dict[ref[Storage], Past] = {}  # whose entries go with the storages, by C alone: a signal in Python's would be lost
 
 
 def _written(storage: Storage, node: Node) -> Node:
     """What a watched storage holds when a node is written to it: a write that is not tracked gives its leaf another value."""
-    return _as_leaf(node, _leaves[storage]) if node.past is None and not tracking.get() else node
+    return _as_leaf(node, _leaves[ref(storage)]) if node.past is None and not tracking.get() else node
 
 
 watching.append(_written)
@@ -28,13 +28,13 @@ def revalue(storage: Storage, node: Node) -> None:
     """Put another value, of the size and dtype that it has, into a storage that requires a gradient, for the same leaf. Nobody else has
     that node.
     """
-    node.past = _leaves[storage]
+    node.past = _leaves[ref(storage)]
     storage.node = node
 
 
 def watch(storage: Storage) -> None:
     """Have a storage require a gradient, from what it holds now on."""
-    before = _leaves.get(storage)
+    before = leaf_of(storage)
     if before is not None and storage.node.past is not None:
         return
     node, past = leaf(storage.node)
@@ -42,25 +42,25 @@ def watch(storage: Storage) -> None:
         return
     past.watch = Watch(kept=True) if before is None else before.watch
     storage.node = node
-    _leaves[storage] = past
+    _leaves[ref(storage, _leaves.pop)] = past
     storage.__class__ = WatchedElement if isinstance(storage, Element) else Watched
 
 
 def unwatch(storage: Storage) -> None:
     """Have it require none any more."""
-    if _leaves.pop(storage, None) is not None:
+    if _leaves.pop(ref(storage), None) is not None:
         storage.__class__ = Element if isinstance(storage, Element) else Storage
         storage.node = without_past(storage.node)
 
 
 def leaf_of(storage: Storage) -> Past | None:
     """The leaf of a storage that requires a gradient."""
-    return _leaves.get(storage)
+    return _leaves.get(ref(storage))
 
 
 def watch_of(storage: Storage, *, make: bool = False) -> Watch | None:
     """What is to be done with the gradient of a storage: of its leaf, or of what it holds."""
-    past = _leaves.get(storage) or past_of(storage.node)
+    past = leaf_of(storage) or past_of(storage.node)
     if past is not None and past.watch is None and make:
         past.watch = Watch(kept=False)
     return None if past is None else past.watch

@@ -184,12 +184,13 @@ class ShortWay:
         text = lambda: str(module(objects, Module(made.target)))  # noqa: E731
         self.library, self.origin = made._library("shortcut", text_of("shortcut") + objects.identity, text, exported)
         self.rows: dict[int, tuple[Spec, Spec]] = {}
+        forgetting.extend((frames.forget, forget_made))
         self.block_type = named["Block"] = self._block_type()
         table = (ctypes.c_void_p * len(objects.names)).from_address(self.library["objects"])
         for name, k in objects.names.items():
             table[k] = id(named[name])
         self.kept.append(named)
-        stand_in(self.library, named, self.block_type)
+        stand_in(self.library.addresses, named, self.block_type)
         ctypes.c_int64.from_address(self.library["patience"]).value = ctypes.addressof(patience)
         self.counts = (ctypes.c_int64 * COUNTS).from_address(self.library["counts"])
         self.computed = [self._function(f"python_{name}", Kind.ONE) for name in ("computed", "computed_alone")]
@@ -254,7 +255,6 @@ class ShortWay:
         copiers[:] = [self.copier]
         joiners[:] = [self.joiner]
         makers[:] = [self.maker]
-        forgetting[:] = [*forgetting, *[each for each in (frames.forget, forget_made) if each not in forgetting]]
 
     def remove(self) -> None:
         """Put Python's own back. Blocks that are lent stay so."""

@@ -34,9 +34,8 @@ from tenxor.backend.llvm.types import (
 )
 from tenxor.backend.llvm.values import number_of
 from tenxor.dtypes import bfloat16, float16, float32, float64
-from tenxor.kernel.ir import Kernel
-from tenxor.plans.plan import planned
 from tenxor.target import Target
+from tests.kernel.helpers import kernel_of
 
 KINDS = {
     HALF: np.float16,
@@ -227,12 +226,6 @@ class TestBranches:
                 b.rarely(b.constant(I64, x) > 10, lambda place=place: place.store(b.constant(I64, 2)))  # type: ignore[misc]
 
         assert struct.unpack("<2q", run(body, 16)) == (1, 2)
-
-
-def kernel_of(t: tx.Tensor) -> Kernel:
-    (_, kernel), *_ = planned([t.storage.node])
-    assert kernel is not None
-    return kernel
 
 
 def emitter() -> Emitter:

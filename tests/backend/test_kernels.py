@@ -16,8 +16,8 @@ from tenxor.backend import backend, kernels
 from tenxor.backend.interpreter import Interpreter
 from tenxor.backend.llvm.compiler import Compiler, MachineCode, compiler
 from tenxor.kernel.ir import Kernel
-from tenxor.plans.plan import planned
 from tenxor.tensor import Tensor
+from tests.kernel.helpers import kernel_of
 from tests.processes import python
 
 pytestmark = pytest.mark.usefixtures("plain")  # how plans compute what is small, too
@@ -41,12 +41,6 @@ def expected(number: int, x: float) -> float:
         number, k = divmod(number, 3)
         result = (result + x, result - x, result * x)[k]
     return result
-
-
-def kernel_of(t: Tensor) -> Kernel:
-    (_, kernel), *_ = planned([t.storage.node])
-    assert kernel is not None
-    return kernel
 
 
 def forget() -> int:

@@ -19,12 +19,21 @@ from tenxor.memory import Buffer, allocate
 from tenxor.node import STORE, Node, Scalar, Scan, data, gather, scatter, writes
 from tenxor.ops import OPS
 from tenxor.ops.reductions import REDUCTIONS, Reduction
+from tenxor.plans.plan import planned
 from tenxor.target import Target
+from tenxor.tensor import Tensor
 
 Array = np.ndarray[Any, Any]
 View = tuple[Node, Layout] | Node | Scalar
 Lower = Callable[[Node, Set[Node], Target], tuple[Kernel, Binding]]
 TARGET = Target(vector_bytes=32)
+
+
+def kernel_of(t: Tensor) -> Kernel:
+    """The kernel that computes a pending tensor, the first of several."""
+    (_, kernel), *_ = planned([t.storage.node])
+    assert kernel is not None
+    return kernel
 
 
 def scalars_of(binding: Binding) -> list[float]:

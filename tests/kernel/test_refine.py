@@ -10,9 +10,8 @@ import pytest
 import tenxor as tx
 from tenxor.kernel.ir import Address, Kernel, Load, Statement, TileLoad, expressions, walk
 from tenxor.kernel.lower import lower
-from tenxor.plans.plan import planned
 
-from .helpers import TARGET
+from .helpers import TARGET, kernel_of
 
 A = np.arange(24).reshape(4, 6)
 View = Callable[[tx.Tensor], tx.Tensor]
@@ -27,12 +26,6 @@ def addresses(kernel: Kernel) -> list[Address]:
 
     loads = [e.address for root in expressions(kernel.body) for e in walk(root) if isinstance(e, Load)]
     return loads + staged(kernel.body)
-
-
-def kernel_of(t: tx.Tensor) -> Kernel:
-    ((_, kernel),) = planned([t.storage.node])
-    assert kernel is not None
-    return kernel
 
 
 TURNS: dict[str, tuple[View, View]] = {

@@ -11,13 +11,18 @@ import pytest
 
 import tenxor as tx
 from tenxor import memory
-from tenxor.pool import pool
+from tenxor.pool import Pool, pool
 
 
 def used() -> int:
     """The bytes in use, once what is unreachable is gone."""
     gc.collect()
     return memory().in_use
+
+
+def free_bytes(pool: Pool) -> int:
+    """Pooled, as far as somebody has looked."""
+    return sum([size * len(free) for size, free in pool.free.copy().items()])
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -16,6 +16,8 @@ from tenxor.memory import Buffer, allocate
 from tenxor.pool import HUGE_PAGE, Pool, capacity_of, pool
 from tests.processes import python
 
+from .conftest import free_bytes
+
 MODULES = ("tenxor.pool", "tenxor.memory")
 SIZES = (64, 100_000, 64, 5000, HUGE_PAGE, 100_000, 300)
 
@@ -59,10 +61,6 @@ def broken_off_everywhere(program: Callable[[], None], check: Callable[[], None]
         at += 1
 
 
-def free_bytes() -> int:
-    return sum(capacity * len(blocks) for capacity, blocks in pool.free.items())
-
-
 @pytest.mark.parametrize("impatient", [False, True])
 def test_counts_are_those_of_what_lives(impatient: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where memory is short in time: all that was needed is forgotten at once, so blocks go back to the system."""
@@ -88,7 +86,7 @@ def test_counts_are_those_of_what_lives(impatient: bool, monkeypatch: pytest.Mon
             assert tx.memory().peak >= tx.memory().in_use
             del again
             held.clear()
-        assert tx.memory().in_use == start and tx.memory().pooled == free_bytes()
+        assert tx.memory().in_use == start and tx.memory().pooled == free_bytes(pool)
         assert pool._sums[0] == pool._latest, "whoever comes next need not count again"
 
     assert broken_off_everywhere(program, check) > 500
@@ -124,7 +122,7 @@ def test_blocks_are_somebodys_or_the_systems(monkeypatch: pytest.MonkeyPatch) ->
     def check() -> None:
         held.clear()
         used = tx.memory().in_use
-        assert tx.memory().pooled == free_bytes() and used == tx.memory().in_use
+        assert tx.memory().pooled == free_bytes(pool) and used == tx.memory().in_use
         assert len(made) == sum(isinstance(b[0], Noted) for blocks in pool.free.values() for b in blocks)
 
     broken_off_everywhere(program, check)
@@ -163,7 +161,7 @@ def test_what_a_signal_does_in_between_counts() -> None:
         heard = Heard(at)
         mine = traced(heard)
         assert tx.memory().in_use == start + 64 + capacity_of(300) * len(kept)
-        assert tx.memory().pooled == free_bytes()
+        assert tx.memory().pooled == free_bytes(pool)
         del mine
         kept.clear()
         assert tx.memory().in_use == start
@@ -194,7 +192,7 @@ def test_threads_lose_no_count() -> None:
             t.join()
     finally:
         sys.setswitchinterval(interval)
-    assert tx.memory().in_use == start and tx.memory().pooled == free_bytes()
+    assert tx.memory().in_use == start and tx.memory().pooled == free_bytes(pool)
 
 
 PROGRAM = """

@@ -16,6 +16,8 @@ from tenxor import shortcut
 from tenxor.memory import Buffer, allocate
 from tenxor.pool import SPARE, Pool, pool
 
+from .conftest import free_bytes
+
 MiB = 1 << 20
 memory, module = sys.modules["tenxor.memory"], sys.modules["tenxor.pool"]
 
@@ -50,16 +52,17 @@ def within_seconds(condition: Callable[[], bool]) -> bool:
     return condition()
 
 
-def free_bytes(pool: Pool) -> int:
-    """Pooled, as far as somebody has looked."""
-    return sum([size * len(free) for size, free in pool.free.copy().items()])
-
-
-def test_a_process_that_does_nothing_gives_memory_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    mine = Pool()
-    monkeypatch.setattr(module, "FORGOTTEN", 0.01)
-    monkeypatch.setattr(memory, "pool", mine)
+@pytest.fixture
+def mine(monkeypatch: pytest.MonkeyPatch) -> Pool:
+    """A pool of blocks that take no memory, with a thread."""
+    own = Pool()
+    monkeypatch.setattr(memory, "pool", own)
     monkeypatch.setattr(Pool, "new", lambda pool, nbytes: (np.empty(0, np.uint8), 1, nbytes))
+    return own
+
+
+def test_a_process_that_does_nothing_gives_memory_back(mine: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "FORGOTTEN", 0.01)
     mine.due = 0.0
     for _ in range(2):  # the thread ends when there is nothing to forget, and is there again when there is
         taken = [allocate(64 * MiB) for _ in range(20)]
@@ -69,13 +72,10 @@ def test_a_process_that_does_nothing_gives_memory_back(monkeypatch: pytest.Monke
         assert free_bytes(mine) <= SPARE
 
 
-def test_what_is_more_than_is_ever_kept_goes_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_more_than_is_ever_kept_goes_at_once(mine: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Though nobody computes, and long before anything is forgotten."""
-    mine = Pool()
     monkeypatch.setattr(module, "FORGOTTEN", 1e6)
     monkeypatch.setattr(module, "MAX_POOLED", 3 * SPARE)
-    monkeypatch.setattr(memory, "pool", mine)
-    monkeypatch.setattr(Pool, "new", lambda pool, nbytes: (np.empty(0, np.uint8), 1, nbytes))
     taken = [allocate(SPARE) for _ in range(20)]
     assert not mine.free
     del taken

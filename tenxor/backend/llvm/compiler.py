@@ -15,7 +15,7 @@ from ...target import Target
 from ..kernels import Kernels
 from . import ENTRY, cache
 from .found import found
-from .linking import link
+from .linking import Linked, link
 
 if TYPE_CHECKING:
     from .machine import Linker
@@ -41,7 +41,7 @@ class MachineCode:
 
     __slots__ = ("__weakref__", "_library", "address", "call", "call_free", "kernel", "listens", "moment", "origin")
 
-    def __init__(self, kernel: Kernel, library: Any, origin: str) -> None:
+    def __init__(self, kernel: Kernel, library: Linked, origin: str) -> None:
         self.kernel, self.address = kernel, library[ENTRY]
         self.call: Held = _held(self.address)
         self.call_free: Free = _free(self.address)
@@ -99,7 +99,7 @@ class Compiler:
                 self._sharing, _ = self._library("sharing", "sharing", lambda: sharing.text(self.target), sharing.FUNCTIONS)
         return self._sharing
 
-    def _library(self, name: str, text: str, llvm_ir: Callable[[], str], symbols: tuple[str, ...]) -> tuple[Any, str]:
+    def _library(self, name: str, text: str, llvm_ir: Callable[[], str], symbols: tuple[str, ...]) -> tuple[Linked, str]:
         """Linked machine code, and where it came from: found on disk under a hash of `text`, or made of LLVM IR."""
         key = cache.key_of(text, self.identity, found().emitter)
         image = cache.read(key) if key else None
@@ -119,16 +119,11 @@ class Compiler:
         """The object file of a module."""
         from .machine import image_of
 
-        with self.lock:
-            return image_of(llvm_ir, self.machine)
+        return image_of(llvm_ir, self.machine)
 
-    def _link(self, image: bytes, symbols: tuple[str, ...]) -> Any:
+    def _link(self, image: bytes, symbols: tuple[str, ...]) -> Linked | None:
         """The functions of an object file, ready to run, or None if it is none of this machine."""
-        linked = link(image, symbols)
-        if linked is None:
-            with self.lock:
-                linked = self._linker.link(image, symbols)
-        return linked
+        return link(image, symbols) or self._linker.link(image, symbols)
 
     def llvm_ir(self, kernel: Kernel) -> str:
         """The kernel as LLVM IR."""
