@@ -5,6 +5,8 @@ be cut into slices, a decomposition of NumPy's - would have Ctrl-C wait for its 
 in a way that signals break off. What takes long enough for that is for the caller to say: starting a thread takes a tenth of
 a millisecond. In other threads, where nothing is heard anyway, the work is done where it is.
 
+Nothing is collected there: what is called when garbage goes may want a lock that the main thread has, which waits.
+
 Work that was dropped may still be at it when the process ends, or is forked. Libraries tidy up then, and OpenBLAS, which has threads of
 its own, crashes or waits for ever if one of them is at work. So such a process ends without tidying up, and forks when the work is done.
 """
@@ -13,6 +15,7 @@ from __future__ import annotations
 
 import atexit
 import ctypes
+import gc
 import os
 from _thread import allocate_lock, start_new_thread
 from collections.abc import Callable
@@ -21,6 +24,7 @@ from threading import get_ident, main_thread
 from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
+COLLECTED = 1.0  # seconds between collections in the main thread while it waits, as others make garbage
 AGAIN = 0.05  # seconds after which is looked whether it is over, if whoever waits was disturbed
 
 
@@ -66,10 +70,21 @@ class _Work(Generic[T]):
 def _apart(run: Callable[[], T], stop: Callable[[], object], *, soon: bool) -> T:
     if get_ident() != main_thread().ident or is_finalizing():  # when no thread begins any more
         return run()
-    work, started = _Work(run), list[int]()
+    collects = gc.isenabled()
+    try:
+        gc.disable()
+        return _awaited(_Work(run), stop, soon=soon)
+    finally:
+        if collects:
+            gc.enable()
+
+
+def _awaited(work: _Work[T], stop: Callable[[], object], *, soon: bool) -> T:
+    started = list[int]()
     try:
         started.extend(map(start_new_thread, (work.do,), ((),)))  # in C: what has begun is known, whatever is raised then
-        work.door.acquire()
+        while not work.door.acquire(timeout=COLLECTED):
+            gc.collect(1)
     except BaseException as error:
         if not started and isinstance(error, RuntimeError):  # the system starts no more
             work.do()

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tenxor.backend import backend, interpreter
 from tenxor.backend.llvm import compiler as compilers
 from tenxor.backend.llvm.compiler import Compiler, compiler
 from tenxor.remembered import Remembered
@@ -15,17 +16,18 @@ from tenxor.target import MANY_REGISTERS, Target
 
 def current() -> Target:
     """What kernels are planned and made for now."""
-    return compiler().target
+    return backend().target
 
 
 def use(monkeypatch: pytest.MonkeyPatch, target: Target, unlike: str = "") -> None:
-    """Plan and make kernels for a target, until the test ends. They run here, so this processor needs its instructions.
+    """Plan and make kernels for a target, whatever runs them, until the test ends. They run here, so this processor needs its instructions.
 
     No kernel on disk is theirs that was made when something was otherwise that `unlike` names.
     """
     made = Compiler(target)
     made.identity += unlike
     monkeypatch.setattr(compilers, "_compiler", made)
+    monkeypatch.setattr(interpreter, "_ANY", target)
     realize = sys.modules["tenxor.realize"]
     plans = Remembered[Any](realize.MAX_PLANS, realize.MAX_BYTES)
     monkeypatch.setattr(realize, "_plans", plans)

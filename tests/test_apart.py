@@ -59,6 +59,64 @@ def test_without_threads_it_is_done_here(run: Callable[..., object], monkeypatch
     assert run(threading.get_ident, nothing) == threading.get_ident()
 
 
+class Garbage:
+    """What only the collector lets go of; then it calls something."""
+
+    def __init__(self, then: Callable[[], object]) -> None:
+        self.itself, self.then = self, then
+
+    def __del__(self) -> None:
+        self.then()
+
+
+@pytest.mark.parametrize("run", [stoppable, droppable])
+def test_nobodys_finalizers_run_there(run: Callable[..., object]) -> None:
+    """They may want a lock that the main thread has."""
+    where: list[int] = []
+
+    def work() -> int:
+        for _ in range(100):
+            Garbage(lambda: where.append(threading.get_ident()))
+        return threading.get_ident()
+
+    before = gc.get_threshold()
+    gc.set_threshold(1)
+    try:
+        there = run(work, nothing)
+        gc.collect()
+    finally:
+        gc.set_threshold(*before)
+    assert len(where) == 100 and there not in where
+
+
+def test_garbage_is_collected_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(apart, "COLLECTED", 0.01)
+    gone = threading.Event()
+
+    def work() -> bool:
+        Garbage(gone.set)
+        return gone.wait(30)
+
+    assert stoppable(work, nothing)
+
+
+@pytest.mark.parametrize("collects", [True, False])
+def test_garbage_is_collected_afterwards_as_before(collects: bool) -> None:
+    def fail() -> None:
+        raise KeyError
+
+    if not collects:
+        gc.disable()
+    try:
+        stoppable(nothing, nothing)
+        assert gc.isenabled() is collects
+        with pytest.raises(KeyError):
+            droppable(fail, nothing)
+        assert gc.isenabled() is collects
+    finally:
+        gc.enable()
+
+
 def test_another_thread_does_its_work_itself() -> None:
     found: list[bool] = []
     thread = threading.Thread(target=lambda: found.append(stoppable(threading.get_ident, nothing) == threading.get_ident()))
@@ -118,6 +176,7 @@ class TestInterrupts:
     def test_memory_of_what_is_dropped_is_nobody_elses(self, interrupt: Callable[[float], None]) -> None:
         """Until it has ended: then all of it is back."""
         x = tx.asarray(np.random.default_rng(0).normal(size=1 << 22)).realize()
+        tx.argsort(x[:99])  # what Python leaves when an import is broken off is not ours
         wanted, before = x.to_numpy(), tx.memory().in_use
         for after in (0.02, 0.1, 0.2):
             interrupt(after)
