@@ -216,7 +216,7 @@ PRIMITIVES: dict[str, Emit] = {
     "ceil": _intrinsic("ceil"),
     "trunc": _intrinsic("trunc"),
     "round": _intrinsic("roundeven"),
-    "copysign": _intrinsic("copysign"),
+    "copysign": lambda dtype, x, y: x.with_sign_of(y) if dtype.kind == "float" else x,
     "nextafter": _nextafter,
     "float_to_bits": lambda dtype, x: bits_of(dtype, x),
     "bits_to_float": lambda dtype, x: x.as_float(),

@@ -109,7 +109,11 @@ class Value:
         return intrinsic("floor", self)
 
     def with_sign_of(self, other: Value) -> Value:
-        """A float with the sign of another."""
+        """A float with the sign of another. Single ones by their bits: where LLVM sees that the other was rounded from a double, and the
+        result is rounded to float16, it would round that double to float16, by a function that a process may lack.
+        """
+        if self.type.scalar.bits == 32:
+            return ((self.as_bits() & 0x7FFFFFFF) | (other.as_bits() & -0x80000000)).as_float()
         return intrinsic("copysign", self, other)
 
     # Comparison
