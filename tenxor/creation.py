@@ -14,6 +14,7 @@ from .errors import ArgumentError, DTypeError, ShapeError
 from .layout.coords import checked_int
 from .node import EMPTY, POSITION, Node, Scalar
 from .ops import OPS
+from .spec import called_again
 from .tensor import Tensor
 from .tensor.arguments import ints, one_of, truth
 from .tensor.core import check_count
@@ -392,11 +393,13 @@ def _triangle(op: str, x: Tensor, k: int, keep: str) -> Tensor:
     return Tensor._compute(OPS["where"], Tensor._compute(OPS[keep], columns, rows + k), x, False)  # 0 of any dtype
 
 
+@called_again
 def tril(x: Tensor, /, *, k: int = 0) -> Tensor:
     """New tensor: the matrices of `x` with zeros above diagonal `k`."""
     return _triangle("tril", x, k, "less_equal")
 
 
+@called_again
 def triu(x: Tensor, /, *, k: int = 0) -> Tensor:
     """New tensor: the matrices of `x` with zeros below diagonal `k`."""
     return _triangle("triu", x, k, "greater_equal")

@@ -10,6 +10,7 @@ from ..dtypes import DEFAULT_FLOAT, promote
 from ..errors import ArgumentError, DTypeError, ShapeError
 from ..node import is_pinned
 from ..ops import OPS
+from ..spec import called_again
 from ..tensor import Tensor
 from ..tensor.arguments import truth
 from ..tensor.core import broadcast
@@ -20,6 +21,7 @@ __all__ = ["scaled_dot_product_attention"]
 _OP = "scaled_dot_product_attention"
 
 
+@called_again
 def scaled_dot_product_attention(
     query: Tensor,
     key: Tensor,

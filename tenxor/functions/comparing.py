@@ -9,12 +9,14 @@ from ..dtypes import DEFAULT_FLOAT
 from ..errors import ShapeError
 from ..layout import broadcast_shapes
 from ..ops import OPS
+from ..spec import called_again
 from ..tensor import Tensor
 from ..tensor.arguments import truth
 
 __all__ = ["allclose", "array_equal", "array_equiv", "isclose"]
 
 
+@called_again
 def isclose(x1: Any, x2: Any, /, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Tensor:
     """New bool tensor: whether elements are equal, or `x1` is no further from `x2` than `atol + rtol * abs(x2)`;
     tensors and numbers broadcast.

@@ -16,6 +16,7 @@ from ..kernel.pairs import FULL
 from ..layout import Layout, broadcast_shapes
 from ..layout.coords import axis_number
 from ..records import NamedTuple
+from ..spec import called_again
 from ..tensor import Tensor
 from ..tensor.arguments import LAST_AXIS, Default, ints, one_spelling
 from ..tensor.contraction import (
@@ -43,6 +44,7 @@ EXHAUSTIVE = 5  # operands up to which all orders of products are compared
 # --- by number --------------------------------------------------------------------------------------------------------
 
 
+@called_again
 def vecdot(x1: Tensor, x2: Tensor, /, *, axis: int = LAST_AXIS, dim: int | None = None) -> Tensor:
     """New tensor: the products added up along `axis`, which both have in equal size; the other axes broadcast.
 
@@ -82,6 +84,7 @@ def _loops_of_vectors(a: Layout, b: Layout, axis: int) -> Loops:
     return left.expand(shape), right.expand(shape), len(shape) - 1
 
 
+@called_again
 def tensordot(x1: Tensor, x2: Tensor, /, axes: Any = _TWO_AXES, *, dims: Any = None) -> Tensor:
     """New tensor: the products added up over some axes of each; then come the other axes of `x1`, then those of `x2`.
 
@@ -132,6 +135,7 @@ def _axes_of_pair(axes: Any, *shapes: tuple[int, ...]) -> list[tuple[int, ...]]:
     return found
 
 
+@called_again
 def dot(a: Tensor, b: Tensor, /) -> Tensor:
     """New tensor: the products added up over the last axis of `a` and the last but one of `b` (its only one if 1-D).
 
@@ -146,6 +150,7 @@ def dot(a: Tensor, b: Tensor, /) -> Tensor:
     return found
 
 
+@called_again
 def inner(a: Tensor, b: Tensor, /) -> Tensor:
     """New tensor: the products added up over the last axis of both; the other axes of `a` come first, then those of `b`.
 
@@ -162,6 +167,7 @@ def inner(a: Tensor, b: Tensor, /) -> Tensor:
     return found
 
 
+@called_again
 def outer(a: Tensor, b: Tensor, /) -> Tensor:
     """New 2-D tensor: each element of `a` times each of `b`, both read in row-major order; bools are and-ed.
 
@@ -213,7 +219,13 @@ def einsum(subscripts: Any, /, *operands: Any, optimize: bool | str = True) -> T
     if not isinstance(subscripts, str):
         subscripts, operands = interleaved((subscripts, *operands))
     _check_optimize("einsum", optimize)
-    tensors = [t if type(t) is Tensor else asarray(t) for t in operands]
+    return _einsum(*[t if type(t) is Tensor else asarray(t) for t in operands], subscripts, optimize)
+
+
+@called_again
+def _einsum(*given: Any) -> Tensor:
+    """The same of tensors, and after them the subscripts, and how an order is sought."""
+    *tensors, subscripts, optimize = given
     found: Tensor
     if len(tensors) == 2:
         a, b = tensors

@@ -8,6 +8,7 @@ from typing import Any
 from ..creation import asarray
 from ..errors import ArgumentError, DTypeError
 from ..ops import INTERNAL, OPS, Op
+from ..spec import called_again
 from ..tensor import Tensor
 
 
@@ -82,6 +83,7 @@ globals().update(FUNCTIONS)
 __all__ = [*FUNCTIONS, "clamp", "clip"]  # the table's names
 
 
+@called_again
 def clip(x: Tensor, /, min: Any = None, max: Any = None) -> Tensor:
     """New tensor: the elements of `x` held between `min` and `max`, each a number, a tensor, or None for no bound.
 

@@ -12,6 +12,7 @@ import numpy as np
 from ..creation import asarray, empty
 from ..dtypes import result_type
 from ..errors import ArgumentError, ShapeError
+from ..spec import called_again
 from ..tensor import Tensor
 from ..tensor.arguments import AXIS_0, Axes, axis_of, ints, one_spelling
 from ..tensor.copying import Move, joiners
@@ -199,6 +200,7 @@ def _rolled(size: int, shift: int) -> list[tuple[slice, slice]]:
     return [(slice(0, size - by), slice(by, None)), (slice(size - by, None), slice(0, by))]
 
 
+@called_again
 def tile(x: Tensor, repetitions: Sequence[int] | int, /) -> Tensor:
     """New tensor: `x` repeated so many times along each axis, counted from the last.
 
@@ -219,6 +221,7 @@ def tile(x: Tensor, repetitions: Sequence[int] | int, /) -> Tensor:
     return grown.copy().reshape([count * size for count, size in zip(counts, shape, strict=True)])
 
 
+@called_again
 def repeat(
     x: Tensor, repeats: int | Sequence[int] | Tensor, /, axis: int | None = None, *, dim: int | None = None
 ) -> Tensor:

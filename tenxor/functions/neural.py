@@ -9,12 +9,14 @@ from ..dtypes import DEFAULT_FLOAT, DType
 from ..node import untracked
 from ..ops import OPS
 from ..ops.reductions import REDUCTIONS
+from ..spec import called_again
 from ..tensor import Tensor
 from ..tensor.arguments import LAST_AXIS, NO, Axes, one_spelling
 
 __all__ = ["log_softmax", "logsumexp", "softmax"]
 
 
+@called_again
 def softmax(x: Tensor, /, axis: Axes = LAST_AXIS, *, dim: Axes = None) -> Tensor:
     """New float tensor: exp(x) divided by its sum over `axis` (an int, a tuple, or None for all), without overflow.
 
@@ -34,6 +36,7 @@ def softmax(x: Tensor, /, axis: Axes = LAST_AXIS, *, dim: Axes = None) -> Tensor
     return found
 
 
+@called_again
 def log_softmax(x: Tensor, /, axis: Axes = LAST_AXIS, *, dim: Axes = None) -> Tensor:
     """New float tensor: the logarithm of `softmax` over `axis`, exact where softmax itself would be 0.
 
@@ -52,6 +55,7 @@ def log_softmax(x: Tensor, /, axis: Axes = LAST_AXIS, *, dim: Axes = None) -> Te
     return found
 
 
+@called_again
 def logsumexp(
     x: Tensor, /, axis: Axes = None, keepdims: bool = NO, *, dim: Axes = None, keepdim: bool | None = None
 ) -> Tensor:

@@ -10,6 +10,7 @@ import numpy as np
 from ..creation import arange, asarray, empty
 from ..dtypes import DEFAULT_FLOAT, Number
 from ..errors import ArgumentError, ShapeError
+from ..spec import called_again
 from ..tensor import Tensor
 from ..tensor.arguments import ZERO, one_of
 from .joining import along, concat
@@ -21,6 +22,7 @@ SMALL = 1 << 18  # bytes of a padded tensor that is filled whole before
 _Border = Callable[[int, int], Tensor | Number]  # what is put before (0) or after (1) the elements along an axis
 
 
+@called_again
 def pad(
     x: Tensor,
     /,

@@ -9,6 +9,7 @@ import numpy as np
 from ..creation import asarray
 from ..dtypes import DType, complex128, int64, plain_number, result_type, uint64, weak
 from ..errors import OutOfBounds
+from ..spec import called_again
 from ..tensor import Tensor
 from ..tensor.arguments import LAST_AXIS, axis_of, one_spelling
 
@@ -18,6 +19,7 @@ FEW = 16  # values that are compared one by one; more are sorted first
 _WIDE = (int64, uint64)  # which no float dtype holds
 
 
+@called_again
 def take(x: Tensor, indices: Any, /, axis: int | None = None, *, dim: int | None = None) -> Tensor:
     """New tensor: the elements of `x` at some indices along an axis (of the flattened tensor for None).
 
@@ -32,6 +34,7 @@ def take(x: Tensor, indices: Any, /, axis: int | None = None, *, dim: int | None
     return asarray(x).take(indices, axis, dim=dim)
 
 
+@called_again
 def take_along_axis(x: Tensor, indices: Any, /, axis: int = LAST_AXIS, *, dim: int | None = None) -> Tensor:
     """New tensor: along an axis the elements at `indices`, which say for each place of the other axes which ones.
 

@@ -13,6 +13,7 @@ from typing import Any, Concatenate, ParamSpec
 from ..dtypes import Number
 from ..errors import ArgumentError, ShapeError
 from ..layout import Layout
+from ..spec import called_again
 from ..tensor import Tensor
 from ..tensor.arguments import ints
 from .padding import pad
@@ -43,7 +44,7 @@ def over_axes(
         function.__name__, function.__qualname__, function.__doc__ = op, op, named.__doc__
         function.__defaults__ = how.__defaults__
         function.__annotations__ = {name: how.__annotations__[name] for name in (*names, "return")}
-        return function
+        return called_again(function)
 
     return made
 

@@ -13,6 +13,7 @@ from ..creation import asarray, full
 from ..dtypes import Number
 from ..errors import ArgumentError, ShapeError
 from ..layout.coords import checked_int
+from ..spec import called_again
 from ..tensor import Tensor
 from ..tensor.arguments import LAST_AXIS, NO, Axes, axis_of, one_spelling, truth
 from .joining import concat
@@ -393,6 +394,7 @@ def cumprod(x: Tensor, /, axis: int | None = None, *, dtype: object = None, dim:
     return found
 
 
+@called_again
 def diff(
     x: Tensor,
     /,

@@ -13,6 +13,7 @@ from ..functions.hosted import as_dtype, hosted
 from ..layout.coords import axis_number, checked_int
 from ..ops import OPS
 from ..records import NamedTuple
+from ..spec import called_again
 from ..tensor import Tensor
 from ..tensor.arguments import LAST_AXIS, ZERO, one_spelling
 from ..tensor.contraction import paired_axes
@@ -69,6 +70,7 @@ def diagonal(x: Tensor, /, *, offset: int = ZERO) -> Tensor:
     return found
 
 
+@called_again
 def trace(x: Tensor, /, *, offset: int = ZERO, dtype: object = None) -> Tensor:
     """New tensor of shape `(...)`: the sum of the diagonal of each matrix, `offset` columns to the right of the main one.
 
@@ -82,6 +84,7 @@ def trace(x: Tensor, /, *, offset: int = ZERO, dtype: object = None) -> Tensor:
     return found
 
 
+@called_again
 def cross(x1: Tensor, x2: Tensor, /, *, axis: int = LAST_AXIS, dim: int | None = None) -> Tensor:
     """New tensor: the cross products of vectors of 3 elements along `axis`; the other axes broadcast.
 

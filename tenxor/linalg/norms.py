@@ -9,6 +9,7 @@ from ..creation import asarray, eye
 from ..errors import ArgumentError, ShapeError
 from ..functions.hosted import as_dtype
 from ..ops import OPS
+from ..spec import called_again
 from ..tensor import Tensor
 from ..tensor.arguments import NO, Axes, axes_of, one_spelling, truth
 from .arguments import computed, matrices, result_of, square
@@ -19,6 +20,7 @@ from .solving import cutoff, inv
 Order = float | str | None
 
 
+@called_again
 def vector_norm(
     x: Tensor,
     /,
@@ -82,6 +84,7 @@ def _squares(x: Tensor) -> Tensor:
     return x.real.square() + x.imag.square()
 
 
+@called_again
 def matrix_norm(x: Tensor, /, *, keepdims: bool = NO, ord: Order = "fro", keepdim: bool | None = None) -> Tensor:
     """New real tensor: the norm of each matrix.
 

@@ -12,6 +12,7 @@ from ..functions import elementwise
 from ..functions.kinds import Ints, Some, explained
 from ..functions.neural import log_softmax
 from ..functions.selecting import take, take_along_axis
+from ..spec import called_again
 from ..tensor import Tensor
 from ..tensor.arguments import ints, one_of
 
@@ -45,6 +46,7 @@ _op: Any = elementwise.FUNCTIONS
 # --- activations ------------------------------------------------------------------------------------------------------
 
 
+@called_again
 @explained
 def leaky_relu(x: Tensor, negative_slope: float = 0.01) -> Any:
     """New tensor: x where positive, else `negative_slope * x`.
@@ -56,30 +58,35 @@ def leaky_relu(x: Tensor, negative_slope: float = 0.01) -> Any:
     return _op["where"](x > 0, x, x * negative_slope)
 
 
+@called_again
 @explained
 def elu(x: Tensor, alpha: float = 1.0) -> Any:
     """New tensor: x where positive, else `alpha * (exp(x) - 1)`."""
     return _op["where"](x > 0, x, _op["expm1"](_op["minimum"](x, 0.0)) * alpha)
 
 
+@called_again
 @explained
 def selu(x: Tensor) -> Any:
     """New tensor: `elu` scaled so that means of 0 and variances of 1 stay so (G. Klambauer et al., 2017, arXiv:1706.02515)."""
     return elu(x, 1.6732632423543772) * 1.0507009873554805
 
 
+@called_again
 @explained
 def hardsigmoid(x: Tensor) -> Any:
     """New tensor: (x + 3) / 6, held between 0 and 1."""
     return (x / 6.0 + 0.5).clip(0.0, 1.0)
 
 
+@called_again
 @explained
 def hardswish(x: Tensor) -> Any:
     """New tensor: x times `hardsigmoid` of it."""
     return x * hardsigmoid(x)
 
 
+@called_again
 @explained
 def mish(x: Tensor) -> Any:
     """New tensor: x * tanh(softplus(x)) (D. Misra, 2019, arXiv:1908.08681)."""
@@ -89,6 +96,7 @@ def mish(x: Tensor) -> Any:
 # --- layers -----------------------------------------------------------------------------------------------------------
 
 
+@called_again
 @explained
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Any:
     """New tensor: `x @ weight.T + bias`, for x (..., in), weight (out, in) and bias (out,)."""
@@ -98,6 +106,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Any:
     return found if bias is None else found + bias
 
 
+@called_again
 @explained
 def embedding(indices: Any, weight: Tensor) -> Any:
     """New tensor: the rows of `weight`, (count, width), at indices of any shape: of that shape followed by the width."""
@@ -118,6 +127,7 @@ def dropout(x: Tensor, p: float = 0.5, training: bool = True, generator: random.
     return _op["where"](draw >= p, x * (1.0 / (1.0 - p) if p < 1.0 else 0.0), 0.0)
 
 
+@called_again
 @explained
 def layer_norm(x: Tensor, normalized_shape: Ints, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5) -> Any:
     """New tensor: x less its mean, over its standard deviation, over the last axes, which have `normalized_shape`; times weight plus bias.
@@ -130,6 +140,7 @@ def layer_norm(x: Tensor, normalized_shape: Ints, weight: Tensor | None = None, 
     return _scaled(_normalized(x, tuple(range(-len(shape), 0)), eps), weight, bias)
 
 
+@called_again
 @explained
 def rms_norm(x: Tensor, normalized_shape: Ints, weight: Tensor | None = None, eps: float = 1e-6) -> Any:
     """New tensor: x over the root of its mean square, over the last axes, which have `normalized_shape`; times weight.
@@ -143,6 +154,7 @@ def rms_norm(x: Tensor, normalized_shape: Ints, weight: Tensor | None = None, ep
     return _scaled(x * (size + eps).rsqrt(), weight, None)
 
 
+@called_again
 @explained
 def group_norm(x: Tensor, num_groups: Some, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5) -> Any:
     """New tensor: x, (N, C, ...), normalised as by `layer_norm` over each of `num_groups` groups of channels and all that
@@ -204,6 +216,7 @@ def _both(op: str, prediction: Tensor, target: Any) -> Any:
     return target
 
 
+@called_again
 @explained
 def mse_loss(prediction: Tensor, target: Any, reduction: str = "mean") -> Any:
     """New tensor: the squared differences, their mean, or their sum. ShapeError unless the shapes are equal.
@@ -216,6 +229,7 @@ def mse_loss(prediction: Tensor, target: Any, reduction: str = "mean") -> Any:
     return _reduced("mse_loss", _op["square"](prediction - target), reduction)
 
 
+@called_again
 @explained
 def l1_loss(prediction: Tensor, target: Any, reduction: str = "mean") -> Any:
     """New tensor: the absolute differences, their mean, or their sum. ShapeError unless the shapes are equal."""
@@ -223,6 +237,7 @@ def l1_loss(prediction: Tensor, target: Any, reduction: str = "mean") -> Any:
     return _reduced("l1_loss", abs(prediction - target), reduction)
 
 
+@called_again
 @explained
 def huber_loss(prediction: Tensor, target: Any, reduction: str = "mean", delta: float = 1.0) -> Any:
     """New tensor: half the squared differences where these are below `delta`, and beyond it straight lines; mean, sum, or as they are."""
@@ -230,6 +245,7 @@ def huber_loss(prediction: Tensor, target: Any, reduction: str = "mean", delta: 
     return _reduced("huber_loss", _op["where"](apart < delta, apart * apart * 0.5, (apart - delta * 0.5) * delta), reduction)
 
 
+@called_again
 @explained
 def binary_cross_entropy(prediction: Tensor, target: Any, reduction: str = "mean") -> Any:
     """New tensor: -(t log p + (1 - t) log(1 - p)) for probabilities p; logarithms are held above -100, as in PyTorch. ShapeError
@@ -240,6 +256,7 @@ def binary_cross_entropy(prediction: Tensor, target: Any, reduction: str = "mean
     return _reduced("binary_cross_entropy", -(yes * target + no * (1.0 - target)), reduction)
 
 
+@called_again
 @explained
 def binary_cross_entropy_with_logits(prediction: Tensor, target: Any, reduction: str = "mean") -> Any:
     """New tensor: `binary_cross_entropy` of sigmoid(prediction), exact where that is 0 or 1. ShapeError unless shapes are equal."""
@@ -247,6 +264,7 @@ def binary_cross_entropy_with_logits(prediction: Tensor, target: Any, reduction:
     return _reduced("binary_cross_entropy_with_logits", _op["softplus"](prediction) - prediction * target, reduction)
 
 
+@called_again
 @explained
 def cross_entropy(logits: Tensor, target: Any, reduction: str = "mean", label_smoothing: float = 0.0) -> Any:
     """New tensor: minus the logarithm of the probability that `log_softmax` gives the target, over the last axis.
@@ -280,6 +298,7 @@ def cross_entropy(logits: Tensor, target: Any, reduction: str = "mean", label_sm
     return _reduced("cross_entropy", found, reduction)
 
 
+@called_again
 @explained
 def nll_loss(logs: Tensor, target: Any, reduction: str = "mean") -> Any:
     """New tensor: minus the logarithm at the class, for logarithms of probabilities (..., classes) and classes of all other axes' shape."""
@@ -289,6 +308,7 @@ def nll_loss(logs: Tensor, target: Any, reduction: str = "mean") -> Any:
     return _reduced("nll_loss", -take_along_axis(logs, target.expand_dims(-1), axis=-1).squeeze(-1), reduction)
 
 
+@called_again
 @explained
 def kl_div(logs: Tensor, target: Any, reduction: str = "mean") -> Any:
     """New tensor: t (log t - l) for logarithms l of probabilities, and probabilities t; 0 where t is 0. ShapeError unless shapes

@@ -1,4 +1,4 @@
-"""Methods whose result is known by what they are given: a view, or a few pending nodes made as they were the first time."""
+"""Methods and functions whose result is known by what they are given: a view, or a few pending nodes made as they were the first time."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from ..backend.llvm.builder import Module, Value
 from ..backend.llvm.types import I64, POINTER
+from .compute import VALUE
 from .function import Function
 from .objects import ITEMS, SIZE, Objects
 from .record import asked, operand
@@ -13,12 +14,22 @@ from .record import asked, operand
 
 def write(module: Module, objects: Objects) -> None:
     """Write the functions."""
+    called = [("self", POINTER), ("args", POINTER), ("count", I64), ("names", POINTER)]
+    _for_python(Function(module, objects, "call_again", called, exported=True))
     _key(Function(module, objects, "key_of", [("x", POINTER)]))
     _called(Function(module, objects, "called", [("x", POINTER), ("args", POINTER), ("count", I64), ("names", POINTER), ("name", POINTER)]))
     _view_as(Function(module, objects, "view_as", [("x", POINTER), ("made", POINTER)]))
     arguments = [("x", POINTER), ("args", POINTER), ("given", I64), ("tensors", I64), ("made", POINTER)]
     _made_of(Function(module, objects, "made_of", arguments))
     _step(Function(module, objects, "step", [("step", POINTER), ("operands", POINTER), ("before", POINTER)]))
+
+
+def _for_python(f: Function) -> None:
+    """What a function makes of a tensor and more arguments, given its name and these; None if that is not known."""
+    _, args, count, names = f.arguments
+    f.when_giving(count < 2, lambda: f.own(f.the("None")))
+    name, x = (args.at(k, POINTER).load(POINTER) for k in range(2))
+    f.give_or_none(f.call("called", POINTER, [x, args.at(2, POINTER), count - 2, names, name]))
 
 
 def _key(f: Function) -> None:
@@ -28,6 +39,8 @@ def _key(f: Function) -> None:
     f.when_giving(f.is_the(kind, "Tensor"), lambda: f.own(asked(f, x, "spec")))
     f.when_giving(f.is_the(kind, "int"), lambda: f.own(x))
     f.when_giving(f.is_the(kind, "bool type"), lambda: f.own(f.selected(f.is_the(x, "True"), f.the("TRUE"), f.the("FALSE"))))
+    bits = lambda: f.call("PyBytes_FromStringAndSize", POINTER, [f.at(x, VALUE), f.number(8)])  # noqa: E731
+    f.when_giving(f.is_the(kind, "float"), bits)
     for name in ("NoneType", "DType", "str", "type"):
         f.when_giving(f.is_the(kind, name), lambda: f.own(x))
     f.when_giving(f.is_the(kind, "Default"), lambda: f.own(kind))

@@ -23,7 +23,7 @@ from ..pending import remember
 from ..plans.steps import DONE, Cell, short_runs
 from ..pool import pool
 from ..realize import forgetting, lock, short_ways
-from ..spec import Made, Spec, spec_of
+from ..spec import Caller, Made, Spec, callers, spec_of
 from ..spec import forget as forget_made
 from ..storage import Element, Storage, Watched
 from ..tensor import Tensor
@@ -54,7 +54,7 @@ from .reuse import stand_in
 CREATING = ("waiting", "blank", "fill_from_list", "fill_from_buffer")
 FUNCTIONS = (
     *("look_up", "next_number", "python_computed", "python_computed_alone", "run_steps"),
-    *("specs_of", "copy_pieces", "copy_alike", "join_again"),
+    *("specs_of", "copy_pieces", "copy_alike", "join_again", "call_again"),
     *CREATING,
     *("block_dies", "block_shows", "release_blocks"),
     *[f"{cls}_dies" for cls in REUSED],
@@ -197,6 +197,7 @@ class ShortWay:
         self.run_steps = self._function("run_steps", Kind.SOME)
         self.look_up = self._function("look_up", Kind.ONE)
         self.copier = Copier(*[self._function(name, Kind.SOME) for name in ("specs_of", "copy_pieces", "copy_alike")])
+        self.caller = Caller(self._function("call_again", Kind.ANY), learning)
         self.joiner = Joiner(self._function("join_again", Kind.SOME), learn_joined)
         self.maker = Maker(*[self._function(name, Kind.SOME) for name in CREATING], small=LARGEST)
         self.release = ctypes.PYFUNCTYPE(None)(self.library["release_blocks"])
@@ -253,6 +254,7 @@ class ShortWay:
         short_ways[:] = self.computed
         short_runs[:] = [(self.run_steps, frames.frame_of_plan)]
         copiers[:] = [self.copier]
+        callers[:] = [self.caller]
         joiners[:] = [self.joiner]
         makers[:] = [self.maker]
 
@@ -261,6 +263,7 @@ class ShortWay:
         short_ways.clear()
         short_runs.clear()
         copiers.clear()
+        callers.clear()
         joiners.clear()
         makers.clear()
         for name in self.methods:

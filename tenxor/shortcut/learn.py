@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import struct
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from threading import get_ident
@@ -12,7 +13,7 @@ from ..dtypes import DType
 from ..errors import IndexOutOfRange, TenxorError
 from ..layout import Layout
 from ..memory import allocate
-from ..node import POSITION, REINTERPRET, STORE, Node, Scalar, data, is_pinned
+from ..node import POSITION, REINTERPRET, STORE, Node, Scalar, data, is_pinned, next_number
 from ..ops import OPS, Op
 from ..realize import realize
 from ..spec import EXACT, LARGEST_INT, Made, Spec, remember
@@ -23,7 +24,8 @@ from ..tensor.writing import broadcast_layout
 from .blocks import LARGEST
 from .frames import NEVER, frame_of_write
 
-MOST_STEPS, MOST_PARTS = 8, 256
+MOST_STEPS, MOST_PARTS = 16, 256
+MOST_NUMBERS = 64  # floats that a method is given: more are no constants of a program
 # While it is 1, machine code computes nothing as soon as it would keep memory waiting: what a method makes is to be seen.
 patience = ctypes.c_int64()
 TRUE, FALSE = object(), object()  # in keys: 1 and True are equal, and not the same argument
@@ -37,15 +39,17 @@ def learning(name: str, own: Callable[..., Any]) -> Callable[..., Any]:
     def method(*args: Any, **named: Any) -> Any:
         x, *given = (*args, *named.values())
         key = _key_of_call(given, named) if type(x) is Tensor else None
-        if key is None or key in x.spec.called.get(name, ()) or _passes(x.spec):
+        known = () if key is None else x.spec.called.get(name, ())
+        if key is None or key in known or _passes(x.spec) or (len(known) > MOST_NUMBERS and float in map(type, given)):
             return own(*args, **named)
         before, patience.value = patience.value, 1
+        began = next_number()
         try:
             found = own(*args, **named)
             if type(found) is Tensor:
-                learn(name, key, args, named, found, own)
+                learn(name, key, args, named, found, own, began)
             elif type(found) is tuple:
-                remember(x.spec.called, name, key, _several(x, args, named, found))
+                remember(x.spec.called, name, key, _several(x, args, named, found, began))
         finally:
             patience.value = before
         return found
@@ -61,21 +65,37 @@ def _key_of_call(given: Sequence[Any], named: dict[str, Any]) -> tuple[Any, ...]
     return (*key, tuple(named)) if named else tuple(key)
 
 
-def _apart(x: Tensor) -> Tensor:
-    """A tensor like this one with content of its own."""
-    node = x.storage.node
-    return Tensor(Storage(data(node.buffer or allocate(0), node.shape, node.dtype)), x.layout, x.dtype)
+def _apart(given: Sequence[Any]) -> list[Any]:
+    """The same arguments, with content of its own for each tensor."""
+    found, met = [], set[int]()
+    for x in given:
+        if type(x) is Tensor and id(x.storage) in met:
+            node = x.storage.node
+            buffer = node.buffer or allocate(node.recipe.nbytes)  # some functions may look at it
+            x = Tensor(Storage(data(buffer, node.shape, node.dtype)), x.layout, x.dtype)
+        if type(x) is Tensor:
+            met.add(id(x.storage))
+        found.append(x)
+    return found
 
 
-def learn(name: str, key: tuple[Any, ...], args: Sequence[Any], named: dict[str, Any], found: Tensor, own: Callable[..., Any]) -> None:
-    """Write down what Python's own method made of these arguments, the first of which is a tensor; None if it cannot be made again."""
-    tensors = [x for x in (*args, *named.values()) if type(x) is Tensor]
-    if len(args) == 2 == len(tensors) and type(args[1]) is Tensor and args[0].storage is args[1].storage:
-        tensors[1] = _apart(args[1])  # which of the two is read must be told
-        found = own(*tensors, **named)
+def learn(
+    name: str, key: tuple[Any, ...], args: Sequence[Any], named: dict[str, Any], found: Tensor, own: Callable[..., Any], began: int
+) -> None:
+    """Write down what Python's own method made of these arguments, the first of which is a tensor; None if it cannot be made again. Nodes
+    that it made have numbers from when it `began`.
+    """
+    given = (*args, *named.values())
+    tensors = [x for x in given if type(x) is Tensor]
+    if len({id(x.storage) for x in tensors}) < len(tensors):  # which of them is read must be told
+        if max([x.storage.node.recipe.nbytes for x in tensors]) > LARGEST:
+            return
+        given, began = tuple(_apart(given)), next_number()
+        found = own(*given[: len(args)], **dict(zip(named, given[len(args) :], strict=True)))
+        tensors = [x for x in given if type(x) is Tensor]
     made = _view_of(tensors[0], found) if len(tensors) == 1 else None
     if made is None:
-        made = _steps_of(tensors, found)
+        made = _steps_of(tensors, found, began)
     remember(args[0].spec.called, name, key, made)
 
 
@@ -85,6 +105,8 @@ def key_of(x: object) -> object:
         return x.spec
     if type(x) is bool:
         return TRUE if x else FALSE
+    if type(x) is float:
+        return struct.pack("=d", x)  # two that are equal may be of other signs, or one an int
     if type(x) is Default:
         return Default  # a function has one for an argument; it is not the number itself
     if type(x) is tuple:
@@ -214,11 +236,11 @@ def _view_of(x: Tensor, found: Tensor) -> Made | None:
     return Made(found.spec, shift=found.offset - x.offset)
 
 
-def _several(x: Tensor, args: Sequence[Any], named: dict[str, Any], found: Sequence[Any]) -> Made | None:
+def _several(x: Tensor, args: Sequence[Any], named: dict[str, Any], found: Sequence[Any], began: int) -> Made | None:
     """Views of the same storage, or results, as a tuple."""
     if not 0 < len(found) <= MOST_PARTS or set(map(type, found)) != {Tensor} or Tensor in map(type, (*args[1:], *named.values())):
         return None
-    parts = [_view_of(x, part) or _steps_of([x], part) for part in found]
+    parts = [_view_of(x, part) or _steps_of([x], part, began) for part in found]
     return None if None in parts else Made(x.spec, parts=tuple(parts))  # type: ignore[arg-type]
 
 
@@ -226,7 +248,7 @@ def _passes(spec: Spec) -> bool:
     return bool(spec.form.passing)
 
 
-def _steps_of(tensors: Sequence[Tensor], found: Tensor) -> Made | None:
+def _steps_of(tensors: Sequence[Tensor], found: Tensor, began: int) -> Made | None:
     """Nodes made of the operands' nodes and of numbers."""
     if any([type(x.storage) not in (Storage, Watched) for x in (*tensors, found)]) or found.offset or _passes(found.spec):
         return None
@@ -237,7 +259,7 @@ def _steps_of(tensors: Sequence[Tensor], found: Tensor) -> Made | None:
         return None
     offsets = [x.offset for x in tensors]
     order: list[Node] = []
-    if not _listed(found.storage.node, inputs, order):
+    if not _listed(found.storage.node, inputs, order, began):
         return None
     steps = []
     for node in order:
@@ -257,15 +279,15 @@ def _steps_of(tensors: Sequence[Tensor], found: Tensor) -> Made | None:
     return Made(found.spec, steps=tuple(steps)) if read.issuperset(range(len(inputs))) else None
 
 
-def _listed(node: Node, inputs: Sequence[Node], order: list[Node]) -> bool:
+def _listed(node: Node, inputs: Sequence[Node], order: list[Node], began: int) -> bool:
     """Put a pending node behind what it reads; False if it reads anything but inputs and numbers, or too much."""
     if node.buffer is not None or node.stored or node.recipe.passing or len(order) >= MOST_STEPS:
         return False
     alone = not any([type(s) is Node for s in node.sources])
-    if node.op is REINTERPRET or (alone and node.op is not POSITION):  # it may have been there before
+    if node.op is REINTERPRET or (alone and node.op is not POSITION and node.first < began):  # it may have been there before
         return False
     for source in node.sources:
-        if type(source) is Node and source not in inputs and source not in order and not _listed(source, inputs, order):
+        if type(source) is Node and source not in inputs and source not in order and not _listed(source, inputs, order, began):
             return False
     order.append(node)
     return len(order) <= MOST_STEPS

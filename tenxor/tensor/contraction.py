@@ -15,6 +15,7 @@ from ..node import Node, Recipe, is_pinned, recipe_of
 from ..ops import OPS
 from ..ops.reductions import REDUCTIONS, Reduction
 from ..realize import realize
+from ..spec import called_again
 from .arguments import axis_of
 from .core import Core
 
@@ -27,6 +28,7 @@ _COMPUTED_AS_THEY_ARE = frozenset((float32, float64, complex64, complex128, int3
 _MULTIPLY = OPS["multiply"]
 
 
+@called_again
 def matmul(a: Any, b: Any) -> Any:
     """New tensor: the matrix product of the last two axes, broadcast over the others; 1-D operands are a row and a
     column.

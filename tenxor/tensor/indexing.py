@@ -325,7 +325,8 @@ def _plain(part: Any) -> Any:
     if array.dtype.kind not in "iub":
         if array.size == 0:
             return array.astype(np.int64)
-        raise BadIndex(f"indexing: indices are integers or booleans, not {array.dtype}: {part!r}")
+        which = f"of shape {array.shape}" if array.ndim else f"like {part!r}"
+        raise BadIndex(f"indexing: indices are integers or booleans, not {array.dtype} {which}")
     if array.ndim == 0 and array.dtype.kind != "b":
         return int(array)
     return array

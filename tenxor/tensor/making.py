@@ -52,11 +52,15 @@ class Maker:
         self.rules: Remembered[Rule] = Remembered(1 << 12)
 
     def key_of_fill(self, shape: Any, value: Any, dtype: Any) -> Key | None:
-        """By what a tensor is known that is filled with an integer; None for arguments that are equal to others and mean something else
+        """By what a tensor is known that is filled with a number; None for arguments that are equal to others and mean something else
         (2.0 is no size).
         """
+        if type(value) is float:
+            value = value.hex()  # two that are equal may be of other signs, or one an integer
+        elif type(value) is not int:
+            return None
         are_integers = type(shape) is int or (type(shape) is tuple and all([type(n) is int for n in shape]))
-        return (shape, value, dtype) if are_integers and type(value) is int and type(dtype) is DType else None
+        return (shape, value, dtype) if are_integers and (dtype is None or type(dtype) is DType) else None
 
     def key_of_count(self, start: Any, stop: Any, step: Any, dtype: Any) -> Key | None:
         """The same of 0, 1, 2 ... before an integer."""

@@ -52,4 +52,4 @@ def test_a_traceback_leads_through_the_function_that_was_called() -> None:
     with pytest.raises(tx.errors.ShapeError, match=r"^conv2d: x has shape") as caught:
         tx.conv2d(tx.ones(3), tx.ones(3))
     frame = next(f for f in traceback.extract_tb(caught.value.__traceback__) if f.name == "conv2d")
-    assert frame.filename == inspect.getsourcefile(tx.conv2d) and frame.line == "@over_axes(2, _convolution)"
+    assert frame.filename == inspect.getsourcefile(inspect.unwrap(tx.conv2d)) and frame.line == "@over_axes(2, _convolution)"

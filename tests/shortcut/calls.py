@@ -1,4 +1,4 @@
-"""Calls of every method that has a short way: such as it does, such as it leaves to Python, and such as raise."""
+"""Calls of every method and function that has a short way: such as it does, such as it leaves to Python, and such as raise."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ from typing import Any
 import numpy as np
 
 import tenxor as tx
+from tenxor.functions import contraction
+from tenxor.nn import functional
 from tenxor.ops import OPS
 from tenxor.shortcut.methods import _BINARY, _COMPARISONS, _NAMED, _NAMED_BINARY, _UNARY, METHODS
+from tenxor.spec import called_again
 
 AXES: tuple[tuple[Any, ...], ...] = ((), (0,), (-1,), ((0, 1),), (7,), ("x",), (None,), (True,))
 ARGUMENTS: dict[str, tuple[tuple[Any, ...], ...]] = {
@@ -41,6 +44,51 @@ ARGUMENTS: dict[str, tuple[tuple[Any, ...], ...]] = {
     "index_add_": ((0, "indices", "other"), (0, "indices", 2), (0, "pending indices", "same"), (1, "indices", 2.5), (0, [9], 1)),
     "item": ((), (0, 1), (0, 9), (5,), ("x",)),
 }
+IMAGE, KERNEL = tx.ones((1, 2, 5, 5)).realize(), tx.ones((2, 2, 3, 3)).realize()
+# Of functions, by the name: what they are given, an operand by its name, and more by name.
+FUNCTIONS: dict[str, tuple[tuple[Any, ...], ...]] = {
+    "softmax": (("x",), ("x", 0), ("x", 9), ("back", {"axis": 0})),
+    "log_softmax": (("x",), ("turned", 0), ("x", {"dim": 0}), ("x", {"wrong": 0})),
+    "logsumexp": (("x",), ("x", {"axis": 0, "keepdims": True})),
+    "vecdot": (("x", "other"), ("x", "x"), ("x", "turned")),
+    "tensordot": (("x", "turned", 1), ("x", "other", ((0,), (0,))), ("x", "other", 5)),
+    "dot": (("x", "turned"), ("row", "row"), ("row", "known"), ("x", "x")),
+    "inner": (("x", "other"), ("x", "row")),
+    "outer": (("x", "row"), ("row", "row")),
+    "_einsum": (("x", "other", "ij,kj->ik", True), ("x", "ii", True), ("row", "row", "i,i->", "greedy")),
+    "matmul": (("x", "turned"), ("row", "row"), ("x", "x"), ("back", "turned")),
+    "tril": (("x",), ("x", {"k": 1}), ("row",)),
+    "triu": (("x",), ("turned", {"k": -1}), ("x", {"k": True})),
+    "pad": (("x", 1), ("row", 2, "reflect"), ("x", 1, {"constant_values": 2.5}), ("x", -1), ("x", (1, 2), "edge")),
+    "tile": (("x", 2), ("row", (2, 2)), ("x", -1)),
+    "repeat": (("x", 2), ("x", 2, {"axis": 0}), ("x", 2, {"axis": 5})),
+    "take": (("x", "indices", {"axis": 0}), ("row", "indices"), ("x", "pending indices", {"axis": 1}), ("x", [0], 0)),
+    "take_along_axis": (("row", "indices"), ("x", "indices")),
+    "diff": (("x",), ("x", {"n": 2}), ("x", {"axis": 0, "prepend": 0}), ("x", {"n": -1})),
+    "clip": (("x", 0, 1), ("x", 0.5, None), ("x", -0.0, 2.5), ("x", "row", "other"), ("x", 2**80, 1)),
+    "isclose": (("x", "other"), ("x", "x"), ("x", 1.0), ("x", "other", 0.5, 0.0), ("x", "x", {"equal_nan": True})),
+    "trace": (("x",), ("x", {"offset": 1}), ("row",)),
+    "cross": (("x", "other"), ("row", "row"), ("turned", "turned")),
+    "vector_norm": (("x",), ("x", {"ord": 1}), ("x", {"axis": 0, "ord": 3.5}), ("x", {"ord": "x"})),
+    "matrix_norm": (("x",), ("x", {"ord": 1}), ("x", {"ord": 2}), ("row",)),
+    "layer_norm": (("x", (3,)), ("x", (3,), "row", "row"), ("x", (2,))),
+    "rms_norm": (("x", (3,)), ("x", 3, "row", 0.5)),
+    "group_norm": ((IMAGE, 2), (IMAGE, 1, None, None, 0.5), (IMAGE, 3)),
+    "cross_entropy": (("x", "indices"), ("x", "other"), ("x", "other", "sum", 0.25), ("x", "row")),
+    "nll_loss": (("x", "indices"), ("x", "row")),
+    "huber_loss": (("x", "other"), ("x", "other", "mean", 0.5)),
+    "linear": (("x", "other"), ("x", "other", "rows"), ("x", "turned")),
+    "embedding": (("indices", "x"), ("x", "x")),
+    "leaky_relu": (("x",), ("x", 0.5), ("x", -0.0)),
+    "elu": (("x",), ("x", 0.5)),
+    "scaled_dot_product_attention": (("x", "other", "same"), ("x", "x", "x"), ("x", "other", "same", "mask"), ("x", "row", "x")),
+    **{f"conv{n}d": ((IMAGE[(..., *[0] * (2 - n))], KERNEL[(..., *[0] * (2 - n))]), ("x", "x")) for n in (1, 2)},
+    **{f"conv_transpose{n}d": ((IMAGE[(..., *[0] * (2 - n))], KERNEL[(..., *[0] * (2 - n))]),) for n in (1, 2)},
+    **{f"{name}_pool2d": ((IMAGE, 2), (IMAGE, 2, {"stride": 1}), (IMAGE, 9)) for name in ("max", "avg")},
+}
+_PAIRS = ("mse_loss", "l1_loss", "binary_cross_entropy", "binary_cross_entropy_with_logits", "kl_div")
+FUNCTIONS.update({name: (("x", "other"), ("x", "x", "sum"), ("x", "row")) for name in _PAIRS})
+_REPEATED = called_again(lambda: None).__code__
 BESIDE = ("same", "other", "turned", "row", "known", 2, 2.5, True, 2**80, 1j, "x", None, np.float64(2))
 KEYS = (0, -1, 9, (0, 1), (-1, -1), (0, 9), slice(1, None), (..., 0), (0, ..., 0), (None, 0), (slice(None, None, -1), 1), ())
 KEYS += ("mask", "rows", "indices", "pending indices", [1, 0], [1, 9], [1, "x"], [True, False])  # type: ignore[assignment]
@@ -61,8 +109,29 @@ def operands(dtype: Any) -> dict[str, Any]:
     return {**found, "one": x[:1, :1], "empty": x[:, :0], "back": x[::-1, ::-1]}
 
 
+def functions() -> dict[str, Callable[..., Any]]:
+    """All functions of which is remembered what they make."""
+    found = [contraction._einsum, *[getattr(room, name) for room in (tx, tx.linalg, functional) for name in dir(room)]]
+    codes = {f.__name__: (f, {getattr(x, "__code__", None) for x in (f, getattr(f, "__wrapped__", None))}) for f in found if callable(f)}
+    return {name: f for name, (f, all_codes) in codes.items() if _REPEATED in all_codes}
+
+
+def calls_of_functions() -> Iterator[tuple[str, Call]]:
+    """Each call of them, as below."""
+    for name, function in functions().items():
+        for case in FUNCTIONS.get(name, (("x",), ("back",), ("known",))):
+            *given, last = case
+            named = last if isinstance(last, dict) else {}
+
+            def call(its: dict[str, Any], function: Any = function, given: Any = (given if named else case), named: Any = named) -> Any:
+                return function(*[its.get(x, x) if isinstance(x, str) else x for x in given], **named)
+
+            yield f"{name}{case}", call
+
+
 def calls() -> Iterator[tuple[str, Call]]:
     """Each call by what it says; it takes the operands."""
+    yield from calls_of_functions()
 
     def one(name: str, subject: str, given: tuple[Any, ...], named: dict[str, Any] | None = None) -> tuple[str, Call]:
         def call(its: dict[str, Any]) -> Any:

@@ -1,0 +1,155 @@
+"""Functions that are called again make what they made before: the same values, gradients and errors as without."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tenxor as tx
+from tenxor import shortcut
+from tenxor import spec as module
+from tenxor.errors import TenxorError
+from tenxor.shortcut.learn import MOST_NUMBERS
+from tenxor.spec import forget
+
+from .calls import FUNCTIONS, Call, calls_of_functions, functions, operands
+
+pytestmark = pytest.mark.usefixtures("on")
+DTYPES = ("float64", "float32", "float16", "bfloat16", "int64", "uint8", "bool", "complex64")
+
+
+def seen(call: Call, its: dict[str, Any]) -> str:
+    """What comes of a call, or what it raises."""
+    try:
+        found = call(its)
+        return f"{found.shape} {found.dtype} {found.tolist()}"
+    except (TenxorError, TypeError, ValueError, AttributeError) as error:
+        return f"{type(error).__name__}: {error}"
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_values_and_errors_are_the_same(dtype: str) -> None:
+    """Of other tensors like those that it was learnt from, too."""
+    with shortcut.aside():
+        wanted = [[seen(call, operands(dtype)) for said, call in calls_of_functions()]]
+    for _ in range(3):
+        wanted.append([seen(call, operands(dtype)) for said, call in calls_of_functions()])
+    names = [said for said, _ in calls_of_functions()]
+    for name, *found in zip(names, *wanted, strict=True):
+        assert len(set(found)) == 1, name
+
+
+def test_each_function_is_tried() -> None:
+    assert set(FUNCTIONS) <= set(functions())
+    assert len(functions()) > 45
+
+
+@pytest.fixture
+def missed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of functions that Python's own was called for."""
+    found = list[str]()
+    (caller,) = module.callers
+
+    def learning(name: str, own: Callable[..., Any]) -> Callable[..., Any]:
+        found.append(name.rpartition(".")[2])
+        return caller.learning(name, own)
+
+    monkeypatch.setattr(module, "callers", [caller._replace(learning=learning)])
+    return found
+
+
+def test_the_second_time_python_does_nothing(missed: list[str]) -> None:
+    """So it is for what is usual."""
+    forget()
+    x, y, w = (tx.asarray(np.random.default_rng(k).normal(size=(4, 6))).realize() for k in range(3))
+    functional, classes = tx.nn.functional, tx.asarray([1, 2, 3, 0])
+    image, kernel = tx.ones((1, 2, 8, 8)).realize(), tx.ones((3, 2, 3, 3)).realize()
+
+    def program() -> None:
+        tx.softmax(x), tx.log_softmax(x, axis=0), tx.logsumexp(x), tx.matmul(x, y.T), tx.einsum("ij,kj->ik", x, y), tx.clip(x, 0.5, 2.5)
+        tx.linalg.outer(x[0], y[1]), tx.triu(x), tx.pad(x, 1), tx.tile(x, 2), tx.repeat(x, 2, axis=0), tx.take(x, classes, axis=0)
+        tx.diff(x), tx.isclose(x, y), tx.linalg.vector_norm(x), functional.layer_norm(x, (6,), w[0], w[1])
+        functional.cross_entropy(x, classes)
+        functional.mse_loss(x, y), tx.conv2d(image, kernel), tx.max_pool2d(image, 2), tx.avg_pool2d(image, 2)
+        tx.scaled_dot_product_attention(x, y, w), tx.einsum("ij,ij->", x, x), functional.leaky_relu(x, 0.1)
+
+    program()
+    assert len(missed) > 20
+    missed.clear()
+    program()
+    assert not missed
+
+
+def test_gradients_are_the_same() -> None:
+    rng = np.random.default_rng(0)
+    arrays = [rng.normal(size=(4, 6)) for _ in range(3)]
+
+    def loss(x: tx.Tensor, y: tx.Tensor, w: tx.Tensor) -> tx.Tensor:
+        z = tx.softmax(tx.clip(x, -0.5, 1.5) @ y.T) @ tx.pad(w, ((0, 0), (1, 0)))[:, :-1]
+        z = tx.nn.functional.layer_norm(z, (6,), w[0], y[0]) + tx.scaled_dot_product_attention(x, y, w)
+        return tx.nn.functional.cross_entropy(z, tx.asarray([0, 1, 5, 2])) + tx.nn.functional.mse_loss(x, y) + tx.linalg.vector_norm(z)
+
+    def gradients() -> list[Any]:
+        given = [tx.asarray(a) for a in arrays]
+        leaves = [tx.asarray(a).requires_grad_() for a in arrays]
+        loss(*leaves).backward()
+        tangents = tx.jvp(loss, given, given)[1]
+        return [*[g.tolist() for g in tx.grad(loss, argnums=(0, 1, 2))(*given)], *[x.grad.tolist() for x in leaves], tangents.item()]
+
+    with shortcut.aside():
+        wanted = gradients()
+    for _ in range(4):
+        found = gradients()
+        for mine, others in zip(found, wanted, strict=True):
+            np.testing.assert_allclose(mine, others, rtol=1e-12, atol=1e-14)
+
+
+def test_functions_of_batches() -> None:
+    x = tx.asarray(np.arange(24.0).reshape(2, 3, 4))
+    for _ in range(4):
+        found = tx.vmap(lambda row: tx.softmax(row) + tx.clip(row, 1.0, 5.0) + tx.triu(row))(x)
+        wanted = tx.stack([tx.softmax(row) + tx.clip(row, 1.0, 5.0) + tx.triu(row) for row in x])
+        assert np.allclose(found.to_numpy(), wanted.to_numpy())
+
+
+def test_numbers_are_told_apart() -> None:
+    """Those of other signs or kinds, those that two functions have in common, and more than are remembered."""
+    rng, array = random.Random(1), np.random.default_rng(1).normal(size=40)
+    x, y = tx.asarray(array), tx.asarray(array[::-1].copy())
+    assert [str(tx.clip(tx.asarray([-1.0]), low, None).item()) for low in (0.0, -0.0, 0.0, -0.0)] == ["0.0", "-0.0"] * 2
+    whole = tx.asarray([3, 5])
+    assert [tx.clip(whole, low, 9).dtype for low in (1, 1.0, 1, 1.0)] == [tx.clip(whole, low, 9).dtype for low in (1, 1.0)] * 2
+    for k in range(4 * MOST_NUMBERS):
+        a, b, c = (rng.choice([0.1, 0.2, 0.3, k / 100]) for _ in range(3))
+        found = tx.clip(x, -a, b) * 2 + tx.clip(y, -c, b) + tx.clip(x, -c, a)
+        wanted = np.clip(array, -a, b) * 2 + np.clip(array[::-1], -c, b) + np.clip(array, -c, a)
+        assert np.allclose(found.to_numpy(), wanted)
+    assert max(len(found) for name, found in x.spec.called.items() if str(name).endswith("clip")) <= MOST_NUMBERS + 2
+
+
+def test_one_tensor_twice_is_not_two() -> None:
+    x, y = (tx.asarray(np.random.default_rng(k).normal(size=(5, 5))).realize() for k in range(2))
+    for function in (tx.matmul, tx.linalg.outer, tx.isclose, lambda a, b: tx.tensordot(a, b, 1), tx.nn.functional.mse_loss):
+        with shortcut.aside():
+            wanted = [function(a, b).tolist() for a, b in ((x, x), (x, y), (y, x), (x, x.T), (x.T, y))]
+        forget()
+        for _ in range(3):
+            assert [function(a, b).tolist() for a, b in ((x, x), (x, y), (y, x), (x, x.T), (x.T, y))] == wanted
+
+
+def test_what_was_there_before_is_no_part_of_it() -> None:
+    """A function that reads something pending beside its arguments has that read each time."""
+    others = [tx.full((3,), 1.0), tx.full((3,), 2.0)]
+
+    @module.called_again
+    def plus_first(x: tx.Tensor) -> tx.Tensor:
+        return x + others[0]
+
+    x = tx.ones(3).realize()
+    assert [plus_first(x).tolist() for _ in range(3)] == [[2.0] * 3] * 3
+    others.pop(0)
+    assert plus_first(x).tolist() == [3.0] * 3
