@@ -22,7 +22,7 @@ Run = Callable[[], Any]
 ALIKE = (
     *("exp", "log", "sin", "tanh", "sqrt", "abs", "pow", "square", "maximum", "minimum", "where", "clip"),
     *("sum", "mean", "argmax", "argmin", "var", "any", "all", "count_nonzero", "broadcast_to"),
-    *("sort", "argsort", "searchsorted", "bincount", "histogram", "median", "linalg", "fft"),
+    *("sort", "argsort", "searchsorted", "bincount", "histogram", "median", "quantile", "linalg", "fft"),
 )
 
 
