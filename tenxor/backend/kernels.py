@@ -52,8 +52,9 @@ class Kernels(Generic[C]):
             found = None if known is None else known()
             if found is None:
                 found = self._make(kernel)
-                made = self._known[kernel] = _Made(found, self._dead.append)
+                made = _Made(found, self._dead.append)
                 made.kernel = kernel
+                self._known[kernel] = made
             self._recent[found] = None
             self._recent.move_to_end(found)
             while len(self._recent) > RECENT:

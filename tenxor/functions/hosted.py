@@ -9,10 +9,11 @@ from ..derivatives.past import past_of
 from ..dtypes import DType
 from ..errors import DerivativeError, TraceError
 from ..host import HOST, run
-from ..host.running import Operand
+from ..host.running import Operand, of_few
 from ..node import tracking
 from ..tensor import Tensor
 
+FEW = 1024  # elements that NumPy is sooner given copies of than memory of ours
 _NO_SIZES: Mapping[str, int] = {}
 Tensors = tuple[Any, ...]
 # By the name of the operation: the cotangents of the operands (None for none), given those of the results, the results, the
@@ -26,15 +27,20 @@ def hosted(name: str, *operands: Tensor, sizes: Mapping[str, int] = _NO_SIZES, *
     The operands have dtypes that NumPy has, so none is bfloat16. DerivativeError if there is to be a derivative of what has none,
     TraceError for what has no value yet.
     """
-    given = [Operand(t.node, t.layout, t.dtype) for t in operands]
+    op, given = HOST[name], [Operand(t.node, t.layout, t.dtype) for t in operands]
     if any([x.node.traced for x in given]):
         raise TraceError(
             f"{name}: is computed at the call, so no function that is traced (tx.vmap, tx.map) can have it in it; all axes before those of"
             " a matrix, row or signal are a batch, so give it the whole batch"
         )
-    if has_past(*operands) and any(dtype != "index" for dtype in HOST[name].dtypes):
+    if has_past(*operands) and any([dtype != "index" for dtype in op.dtypes]):
         return _one_step(name, operands, sizes, options)
-    return tuple([Tensor._of(node) for node in run(HOST[name], given, sizes, options)])
+    if sum([t.size for t in operands]) < FEW and max(sizes.values(), default=0) < FEW:
+        found = of_few(op, [t.to_numpy() for t in operands], options)
+        if found is not None:
+            dtypes = op.dtypes_of(operands[0].dtype)
+            return tuple([Tensor._of_array(array.astype(d.numpy, copy=False)) for array, d in zip(found, dtypes, strict=True)])
+    return tuple([Tensor._of(node) for node in run(op, given, sizes, options)])
 
 
 def has_past(*tensors: Tensor) -> bool:

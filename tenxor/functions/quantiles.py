@@ -13,7 +13,7 @@ from ..errors import ArgumentError, DTypeError, ShapeError
 from ..ops import OPS
 from ..tensor import Tensor
 from ..tensor.arguments import NO, Axes, axes_of, one_spelling, truth
-from .hosted import as_dtype, has_past, hosted
+from .hosted import FEW, as_dtype, has_past, hosted
 from .sorting import sort
 
 __all__ = ["median", "percentile", "quantile"]
@@ -160,13 +160,23 @@ def _between(rows: Tensor, below: Array, way: Array) -> Tensor:
     last = rows.shape[-1] - 1
     above = np.minimum(below + (way > 0), last)
     places = sorted({*below.tolist(), *above.tolist(), last})
-    in_order = sort(rows) if has_past(rows) else hosted("partition", rows, places=places)[0]
-    low, high = in_order.take(below, -1), in_order.take(above, -1)
+    tracked = has_past(rows)
+    in_order = sort(rows) if tracked else hosted("partition", rows, places=places)[0]
     if not rows.dtype.is_float:
-        return low
-    share = asarray(way).astype(rows.dtype)
+        return in_order.take(below, -1)
+    way = way.astype(rows.dtype.numpy)
+    if tracked or rows.size >= FEW:
+        found: Tensor = _blended(in_order, below, above, asarray(way), lambda *given: Tensor._compute(OPS["where"], *given))
+        return found
+    with np.errstate(all="ignore"):
+        return Tensor._of_array(_blended(in_order.to_numpy(), below, above, way, np.where))
+
+
+def _blended(in_order: Any, below: Array, above: Array, way: Any, where: Callable[..., Any]) -> Any:
+    """So much of the way from some elements in order to others; of tensors, or of NumPy's arrays."""
+    low, high = in_order.take(below, -1), in_order.take(above, -1)
     step = high - low  # from the nearer end, so that no result is beyond the other one, and equal ends give themselves
-    where = OPS["where"]
-    found = Tensor._compute(where, share < 0.5, low + step * share, high - step * (1 - share))
-    found = Tensor._compute(where, share == 0, low, found)  # also where the step is infinite
-    return Tensor._compute(where, in_order[..., -1:].isnan(), float("nan"), found)
+    found = where(way < 0.5, low + step * way, high - step * (1 - way))
+    found = where(way == 0, low, found)  # also where the step is infinite
+    largest = in_order[..., -1:]
+    return where(largest != largest, largest, found)  # NaN

@@ -111,6 +111,21 @@ def run(op: HostOp, operands: Sequence[Operand], sizes: Mapping[str, int], optio
         raise LinearAlgebraError(_culprit(op, arrays, batch, options, error)) from None
 
 
+def of_few(op: HostOp, arrays: list[Array], options: Mapping[str, Any]) -> list[Array] | None:
+    """The results of an operation on arrays of few elements, which are nobody else's; None where several have batches, or NumPy finds
+    a matrix that it cannot go on with.
+    """
+    more = [array.ndim > len(letters) for array, letters in zip(arrays, op.operands, strict=True) if not whole(letters)]
+    if len(more) > 1 and any(more):
+        return None
+    try:
+        with np.errstate(all="ignore"):
+            found = op.call(*arrays, **options, **({"out": None} if op.into else {}))
+    except np.linalg.LinAlgError:
+        return None
+    return arrays if op.in_place else list(map(np.asarray, found if isinstance(found, tuple) else (found,)))
+
+
 @lru_cache(maxsize=MAX_SIZES)
 def _sizes(
     op: HostOp, shapes: tuple[Shape, ...], dtype: DType, sizes: tuple[tuple[str, int], ...]

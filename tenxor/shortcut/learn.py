@@ -88,7 +88,7 @@ def learn(
     given = (*args, *named.values())
     tensors = [x for x in given if type(x) is Tensor]
     if len({id(x.storage) for x in tensors}) < len(tensors):  # which of them is read must be told
-        if max([x.storage.node.recipe.nbytes for x in tensors]) > LARGEST:
+        if any([x.storage.node.buffer is None and x.storage.node.recipe.nbytes > LARGEST for x in tensors]):
             return
         given, began = tuple(_apart(given)), next_number()
         found = own(*given[: len(args)], **dict(zip(named, given[len(args) :], strict=True)))

@@ -248,6 +248,15 @@ class Exchange(Writing):
         return found if isinstance(found, Exchange) else cls._from_numpy(found, dtype, True)
 
     @classmethod
+    def _of_array(cls, array: Array) -> Self:
+        """New tensor with the elements of an array of NumPy's."""
+        for maker in makers:
+            found = maker.of_array(array)
+            if type(found) is cls:
+                return found
+        return cls._from_numpy(array, None, True)
+
+    @classmethod
     def _from_numpy(cls, array: Any, dtype: object = None, copy: bool | None = None) -> Self:
         """A tensor with an array's elements: a copy, unless `copy=False` (its very memory) or it is read-only for good."""
         array = np.asarray(array)

@@ -13,7 +13,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from ..dtypes import DEFAULT_FLOAT, DType, Number, bfloat16, check_fits, float64, int64
+from ..dtypes import DEFAULT_FLOAT, DType, Number, bfloat16, check_fits, float64
 from ..errors import BadIndex, IndexOutOfRange, ShapeError
 from ..layout import Layout
 from ..layout.portions import nonzero
@@ -280,7 +280,7 @@ class Indexing(Scattering):
         """
         if self.layout.ndim == 0:
             raise ShapeError("nonzero: a 0-d tensor has no axes and so no indices; use x != 0")
-        return tuple(self._from_numpy(i, int64) for i in nonzero(self.to_numpy()))
+        return tuple([self._of_array(i.astype(np.int64, copy=False)) for i in nonzero(self.to_numpy())])
 
 
 def _are_indices(part: Any) -> bool:
