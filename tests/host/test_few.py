@@ -31,6 +31,9 @@ CALLS: dict[str, Callable[[Any], Any]] = {
 }
 
 
+DTYPES = (tx.float64, tx.float32, tx.float16, tx.bfloat16, tx.int64, tx.uint8, tx.bool, tx.complex64, tx.complex128)
+
+
 def seen(call: Callable[[Any], Any], x: Any) -> Any:
     try:
         found = call(x)
@@ -39,7 +42,7 @@ def seen(call: Callable[[Any], Any], x: Any) -> Any:
         return type(error).__name__, str(error)
 
 
-@pytest.mark.parametrize("dtype", [tx.float64, tx.float32, tx.float16, tx.bfloat16, tx.int64, tx.uint8, tx.bool, tx.complex64, tx.complex128])
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("name", CALLS)
 def test_is_the_same_to_the_bit(name: str, dtype: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     values = np.random.default_rng(3).integers(-9, 9, (4, 4)) * 0.75
