@@ -1,7 +1,7 @@
 """`python -m benchmarks.versus CHECKOUT`: Tenxor of this checkout beside that of another one, family by family.
 
-Each checkout measures its own workloads in processes of its own (`child.py`), in turns; of what both know, the better of the turns
-counts. A family's figure is the geometric mean of the other's time by ours: above 1, this one is faster.
+Each checkout measures its own workloads in processes of its own (`child.py`), in turns, beside NumPy alone; of what both know, the
+better of the turns counts. A family's figure is the geometric mean of the other's time by ours: above 1, this one is faster.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from pathlib import Path
 from .child import THROTTLES
 
 HERE = Path(__file__).resolve().parents[1]
+OTHERS = ("torch", "jax", "numexpr")
 
 
 def main() -> None:
@@ -41,9 +42,11 @@ def measured(folder: Path, threads: int, only: str) -> dict[tuple[str, str], flo
     """The median seconds of a checkout's Tenxor, by family and name."""
     environment = {name: value for name, value in os.environ.items() if name not in THROTTLES}
     with tempfile.TemporaryDirectory() as scratch:
+        for other in OTHERS:  # found before the library of that name, which would take most of the time
+            Path(scratch, f"{other}.py").write_text('raise ImportError("only Tenxor is measured")\n')
         path = Path(scratch, "found.json")
         command = [sys.executable, "-m", "benchmarks.child", str(threads), only, "quick", str(path)]
-        subprocess.run(command, cwd=folder, env=environment | {"PYTHONPATH": str(folder)}, check=True)
+        subprocess.run(command, cwd=folder, env=environment | {"PYTHONPATH": f"{folder}{os.pathsep}{scratch}"}, check=True)
         found = json.loads(path.read_text())["workloads"]
     return {(row["family"], name): row["seconds"]["tenxor"]["median"] for name, row in found.items()}
 
