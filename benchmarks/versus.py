@@ -17,9 +17,9 @@ from collections import defaultdict
 from pathlib import Path
 
 from .child import THROTTLES
+from .peers import PEERS, NumPy
 
 HERE = Path(__file__).resolve().parents[1]
-OTHERS = ("torch", "jax", "numexpr")
 
 
 def main() -> None:
@@ -42,8 +42,8 @@ def measured(folder: Path, threads: int, only: str) -> dict[tuple[str, str], flo
     """The median seconds of a checkout's Tenxor, by family and name."""
     environment = {name: value for name, value in os.environ.items() if name not in THROTTLES}
     with tempfile.TemporaryDirectory() as scratch:
-        for other in OTHERS:  # found before the library of that name, which would take most of the time
-            Path(scratch, f"{other}.py").write_text('raise ImportError("only Tenxor is measured")\n')
+        for peer in set(PEERS) - {NumPy}:  # found before the library of that name, which would take most of the time
+            Path(scratch, f"{peer.module}.py").write_text('raise ImportError("only Tenxor is measured")\n')
         path = Path(scratch, "found.json")
         command = [sys.executable, "-m", "benchmarks.child", str(threads), only, "quick", str(path)]
         subprocess.run(command, cwd=folder, env=environment | {"PYTHONPATH": f"{folder}{os.pathsep}{scratch}"}, check=True)

@@ -27,8 +27,8 @@ def hosted(name: str, *operands: Tensor, sizes: Mapping[str, int] = _NO_SIZES, *
     The operands have dtypes that NumPy has, so none is bfloat16. DerivativeError if there is to be a derivative of what has none,
     TraceError for what has no value yet.
     """
-    op, given = HOST[name], [Operand(t.node, t.layout, t.dtype) for t in operands]
-    if any([x.node.traced for x in given]):
+    op = HOST[name]
+    if any([t.node.traced for t in operands]):
         raise TraceError(
             f"{name}: is computed at the call, so no function that is traced (tx.vmap, tx.map) can have it in it; all axes before those of"
             " a matrix, row or signal are a batch, so give it the whole batch"
@@ -40,6 +40,7 @@ def hosted(name: str, *operands: Tensor, sizes: Mapping[str, int] = _NO_SIZES, *
         if found is not None:
             dtypes = op.dtypes_of(operands[0].dtype)
             return tuple([Tensor._of_array(array.astype(d.numpy, copy=False)) for array, d in zip(found, dtypes, strict=True)])
+    given = [Operand(t.node, t.layout, t.dtype) for t in operands]
     return tuple([Tensor._of(node) for node in run(op, given, sizes, options)])
 
 

@@ -120,7 +120,7 @@ def of_few(op: HostOp, arrays: list[Array], options: Mapping[str, Any]) -> list[
         return None
     try:
         with np.errstate(all="ignore"):
-            found = op.call(*arrays, **options, **({"out": None} if op.into else {}))
+            found = op.call(*arrays, **options)
     except np.linalg.LinAlgError:
         return None
     return arrays if op.in_place else list(map(np.asarray, found if isinstance(found, tuple) else (found,)))

@@ -23,7 +23,7 @@ Array = np.ndarray[Any, Any]
 class HostOp:
     """An operation of NumPy's on the last axes of arrays.
 
-    `call` takes arrays, and options by name, and gives an array or a tuple of them. With `into` it is also given `out`, the memory
+    `call` takes arrays, and options by name, and gives an array or a tuple of them. With `into` it may also be given `out`, the memory
     of its one result. With `in_place` its operand is a copy in row-major order, which it turns into the result. `dtypes` says of
     each result which it has: "same" as the first operand, the "part" of complex numbers, "complex", or "index".
 
@@ -129,7 +129,7 @@ entry("svdvals", "mn -> k", "part", lambda x: np.linalg.svd(x, compute_uv=False)
 
 # --- frequencies ------------------------------------------------------------------------------------------------------
 
-entry("fft", "n -> k", "complex", lambda x, *, n, norm, out: np.fft.fft(x, n, norm=norm, out=out), 10, "k", into=True)
-entry("ifft", "n -> k", "complex", lambda x, *, n, norm, out: np.fft.ifft(x, n, norm=norm, out=out), 10, "k", into=True)
-entry("rfft", "n -> k", "complex", lambda x, *, n, norm, out: np.fft.rfft(x, n, norm=norm, out=out), 10, "k", into=True)
-entry("irfft", "n -> k", "part", lambda x, *, n, norm, out: np.fft.irfft(x, n, norm=norm, out=out), 10, "k", into=True)
+entry("fft", "n -> k", "complex", lambda x, *, n, norm, out=None: np.fft.fft(x, n, norm=norm, out=out), 10, "k", into=True)
+entry("ifft", "n -> k", "complex", lambda x, *, n, norm, out=None: np.fft.ifft(x, n, norm=norm, out=out), 10, "k", into=True)
+entry("rfft", "n -> k", "complex", lambda x, *, n, norm, out=None: np.fft.rfft(x, n, norm=norm, out=out), 10, "k", into=True)
+entry("irfft", "n -> k", "part", lambda x, *, n, norm, out=None: np.fft.irfft(x, n, norm=norm, out=out), 10, "k", into=True)

@@ -66,7 +66,7 @@ def _key_of_call(given: Sequence[Any], named: dict[str, Any]) -> tuple[Any, ...]
 
 
 def _apart(given: Sequence[Any]) -> list[Any]:
-    """The same arguments, with content of its own for each tensor."""
+    """The same arguments, with content of its own for each tensor that shares a storage with one before."""
     found, met = [], set[int]()
     for x in given:
         if type(x) is Tensor and id(x.storage) in met:
