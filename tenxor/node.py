@@ -159,10 +159,10 @@ class Recipe:
     number). `target` is the form of the layout that a store, a scatter or a scan writes through. `done` is the recipe of
     what is in memory, with this shape and dtype. What is `passing` has a form that is. `frame` says how it is computed in one go
     (`shortcut/frames.py`): None if nobody has looked, nothing if it is not. `summed` says the same of sums of it, by their recipe.
-    `alike` are the numbers of those sources that are read as they lie, all of them.
+    It `is_gapless` if all sources but numbers are as large as what it makes, and read as they lie.
     """
 
-    __slots__ = ("alike", "done", "dtype", "dtypes", "forms", "frame", "nbytes", "op", "passing", "shape", "size", "summed", "target")
+    __slots__ = ("done", "dtype", "dtypes", "forms", "frame", "is_gapless", "nbytes", "op", "passing", "shape", "size", "summed", "target")
 
     def __init__(
         self,
@@ -177,7 +177,7 @@ class Recipe:
         self.size = prod(shape)
         self.nbytes = self.size * dtype.itemsize
         plain = Layout.contiguous(shape).form
-        self.alike = tuple([k for k, form in enumerate(forms) if form is plain])
+        self.is_gapless = all([form is None or form is plain for form in forms])
         self.frame: bytes | None = None
         self.summed: dict[Recipe, bytes] | None = None
         self.passing = any([form is not None and form.passing for form in (*forms, target)])
@@ -343,7 +343,9 @@ class Node:
         return found
 
     def settle(self, buffer: Buffer) -> None:
-        """Swap the recipe for the data it gave."""
+        """Swap the recipe for the data it gave. Where a signal's handler or a finalizer was first, it is there already."""
+        if self.buffer is not None and self.buffer is not buffer:
+            return
         self.buffer = buffer
         self.recipe = self.recipe.done
         self.sources = self.offsets = ()

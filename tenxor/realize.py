@@ -9,7 +9,7 @@ plans as long as there are not too many kernels.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Set
+from collections.abc import Callable, Sequence, Set
 from typing import TYPE_CHECKING
 
 from .backend import backend
@@ -46,13 +46,10 @@ def realize(*roots: Node) -> None:
         if len(roots) == 1 and ways[0](roots[0]):
             return
     with lock:
-        wanted = [node for node in roots if node.buffer is None]
-        if not wanted:
+        found = _planned(roots)
+        if found is None:
             return
-        pattern = of_one(wanted[0]) if len(wanted) == 1 else None
-        if pattern is None:
-            pattern = pattern_of(wanted)
-        plan = plan_of(pattern)
+        pattern, plan = found
         others = _others(plan, pattern.nodes) if plan.watched else NOBODY
         try:
             plan.run(pattern, others)
@@ -60,14 +57,27 @@ def realize(*roots: Node) -> None:
             raise out_of_range(pattern.nodes[met.cell], realize) from None
 
 
-def plan_of(pattern: Pattern) -> Plan:
-    """The plan for a pattern, which is remembered."""
+def _planned(roots: Sequence[Node]) -> tuple[Pattern, Plan] | None:
+    """What of these is pending, and the plan for it; None if all is in memory."""
+    while wanted := [node for node in roots if node.buffer is None]:
+        pattern = (of_one(wanted[0]) if len(wanted) == 1 else None) or pattern_of(wanted)
+        plan = plan_of(pattern)
+        if plan is not None:
+            return pattern, plan
+    return None
+
+
+def plan_of(pattern: Pattern) -> Plan | None:
+    """The plan for a pattern, which is remembered; None if some of the pattern's nodes were computed since it was taken."""
     plan = _plan_of(pattern.key)
     if plan is None or plan.target.threads != num_threads():
         from .plans.general import plan_for  # what makes plans is loaded with the first
 
         with untracked():
-            plan = plan_for(pattern)
+            apart = pattern.apart()
+            if apart is None:
+                return None
+            plan = plan_for(apart)
         if len(backend().kernels) > MAX_KERNELS:
             forget()
         _plans.keep(pattern.key, plan, plan.table_bytes)

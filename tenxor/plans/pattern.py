@@ -2,6 +2,9 @@
 
 Two pending graphs are alike if the same plan computes both. Which memory they read is given, and so are the numbers, and
 where in memory each view of it begins: the second row of a matrix is read as the first one is.
+
+While a pattern is taken, and while it is planned, some of its nodes may be computed: a signal's handler may run, or a finalizer, and
+either may ask for anything. So plans are made of nodes apart, which nobody else has.
 """
 
 from __future__ import annotations
@@ -19,15 +22,31 @@ class Pattern:
     """Pending nodes and all that they read, numbered, each after what it reads itself.
 
     `key` is their structure, and `roots` are those asked for. `offsets` are those of all pending nodes, one node after
-    another, in elements; and 0.
+    another, in elements; and 0. So many of the nodes were `pending`.
     """
 
-    __slots__ = ("key", "nodes", "offsets", "roots", "scalars")
+    __slots__ = ("key", "nodes", "offsets", "pending", "roots", "scalars")
 
     def __init__(
-        self, key: object, roots: list[int], nodes: list[Node], scalars: list[Scalar], offsets: list[int]
+        self, key: object, roots: list[int], nodes: list[Node], scalars: list[Scalar], offsets: list[int], pending: int = 0
     ) -> None:
         self.key, self.roots, self.nodes, self.scalars, self.offsets = key, roots, nodes, scalars, offsets
+        self.pending = pending
+
+    def apart(self) -> Pattern | None:
+        """The same of nodes that nobody else has; None if it is of none, as some were computed since it was asked for."""
+        twin: dict[Node, Node] = {}
+        for node in self.nodes:
+            sources, offsets, recipe = node.sources, node.offsets, node.recipe
+            if node.buffer is not None:
+                twin[node] = node
+                continue
+            own = twin[node] = Node(recipe, tuple([twin[s] if type(s) is Node else s for s in sources]), offsets)
+            own.stored = node.stored
+        nodes = list(twin.values())
+        if sum(node.buffer is None for node in nodes) != self.pending:
+            return None
+        return Pattern(self.key, self.roots, nodes, self.scalars, self.offsets, self.pending)
 
 
 def of_one(root: Node) -> Pattern | None:
@@ -35,14 +54,17 @@ def of_one(root: Node) -> Pattern | None:
     nodes: list[Node] = []
     scalars: list[Scalar] = []
     places: list[tuple[Node, int]] = []
+    sources, starts = root.sources, root.offsets
     key: object = root.recipe
-    for position, source in enumerate(root.sources):
+    if root.buffer is not None:
+        return None  # computed meanwhile, so these may not belong together
+    for position, source in enumerate(sources):
         if type(source) is not Node:
             scalars.append(source)  # type: ignore[arg-type]
             continue
         if source.buffer is None:
             return None
-        place = source, root.offsets[position]
+        place = source, starts[position]
         if source not in nodes:
             nodes.append(source)
         elif place in places:
@@ -51,7 +73,7 @@ def of_one(root: Node) -> Pattern | None:
             key = key, position, nodes.index(source)
         places.append(place)
     nodes.append(root)
-    return Pattern(key, [len(nodes) - 1], nodes, scalars, [*root.offsets, 0])
+    return Pattern(key, [len(nodes) - 1], nodes, scalars, [*starts, 0], 1)
 
 
 def pattern_of(roots: list[Node]) -> Pattern:
@@ -62,6 +84,7 @@ def pattern_of(roots: list[Node]) -> Pattern:
     key: list[object] = []
     number_of: dict[Node, int] = {}
     places: dict[tuple[int, int], int] = {}
+    pending = 0
     stack = roots[::-1]
     while stack:
         node = stack[-1]
@@ -93,10 +116,11 @@ def pattern_of(roots: list[Node]) -> Pattern:
                     key.append((offset,))  # of what is computed itself
             number_of[stack.pop()] = len(nodes)
             nodes.append(node)
+            pending += 1
     numbers = [number_of[root] for root in roots]
     offsets.append(0)
     key += numbers
-    return Pattern(tuple(key), numbers, nodes, scalars, offsets)
+    return Pattern(tuple(key), numbers, nodes, scalars, offsets, pending)
 
 
 def scalars_of(nodes: Iterable[Node]) -> Iterator[Scalar]:

@@ -199,6 +199,8 @@ class Step:
         """Fill the cell and settle it. Others can read the cells with the numbers `others`."""
         cells = given.nodes
         cell = cells[self.number]
+        if cell.buffer is not None:
+            return  # computed meanwhile, by a signal's handler or a finalizer: others may see that memory
         donor = self.donor(cells, others) if self.donors else None
         if donor is not None and self.over is None:
             self.in_place(cell, given, donor)

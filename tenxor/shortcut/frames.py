@@ -57,30 +57,33 @@ def _kind_of(dtype: DType, imag: bool) -> int:
 def have_framed(node: Node) -> None:
     """Make the frame by which a pending node can be computed now, if there is one; not while another thread computes."""
     product = product_in(node)
-    read = (node if product is None else product).sources
     if product is not None and any(node.offsets):
         return  # a part of it is summed
-    if not all([type(s) is not Node or s.buffer is not None for s in read]) or not taken_at_once(lock):
+    reads = node if product is None else product
+    recipe, reading, sources, offsets = node.recipe, reads.recipe, reads.sources, reads.offsets
+    if node.buffer is not None or reads.buffer is not None:
+        return  # computed meanwhile, so this is not what there was to compute
+    if not all([type(s) is not Node or s.buffer is not None for s in sources]) or not taken_at_once(lock):
         return
     try:
-        recipe = node.recipe
         if product is None:
             if recipe.frame is None:
-                recipe.frame = _made(node, None)
+                recipe.frame = _made(recipe, None, sources, offsets)
             return
-        if product.recipe.summed is None:
-            product.recipe.summed = {}
-        if recipe not in product.recipe.summed:
-            product.recipe.summed[recipe] = _made(node, product)
+        if reading.summed is None:
+            reading.summed = {}
+        if recipe not in reading.summed:
+            reading.summed[recipe] = _made(recipe, reading, sources, offsets)
     finally:
         lock.release()
 
 
 def product_in(node: Node) -> Node | None:
     """The pending product that a node is a sum of: both are one kernel, which rounds once where two would twice."""
+    sources = node.sources  # asked before the operation: it may be computed any time, and then reads nothing
     if node.op is not SUM:
         return None
-    (source,) = node.sources
+    (source,) = sources
     assert type(source) is Node
     return source if source.buffer is None and source.op is PRODUCT else None
 
@@ -96,24 +99,22 @@ def forget() -> None:
             product.summed = None
 
 
-def _made(node: Node, product: Node | None) -> bytes:
-    recipe = node.recipe
-    if recipe.nbytes > ALONE or not recipe.size or recipe.passing or recipe.target is not None or recipe.op is DATA:
-        return NEVER
-    reads = node if product is None else product
-    if reads.recipe.passing:
+def _made(recipe: Recipe, product: Recipe | None, sources: Sequence[Node | Scalar], offsets: tuple[int, ...]) -> bytes:
+    """The frame of a recipe, or of the sum of a product; of these sources, which are in memory."""
+    reads = product or recipe
+    if recipe.nbytes > ALONE or not recipe.size or recipe.passing or recipe.target is not None or recipe.op is DATA or reads.passing:
         return NEVER
     # No two sources are one, as they may not be the next time.
-    each = (Node(s.recipe, buffer=s.buffer) if type(s) is Node else Scalar(s.value, s.dtype) for s in reads.sources)  # type: ignore[union-attr]
+    each = (Node(s.recipe, buffer=s.buffer) if type(s) is Node else Scalar(s.value, s.dtype) for s in sources)  # type: ignore[union-attr]
     apart = tuple(each)
-    root = Node(reads.recipe, apart, reads.offsets)
+    root = Node(reads, apart, offsets)
     if product is not None:
-        root = Node(recipe, (root,), node.offsets)
-    found, plan = _written(of_one(root) or pattern_of([root]), apart, list(range(len(reads.offsets))))
+        root = Node(recipe, (root,), (0,))
+    found, plan = _written(of_one(root) or pattern_of([root]), apart, list(range(len(offsets))))
     if found and len(_plans) >= MAX_FRAMES:
         forget()
     if found:
-        _plans[recipe, None if product is None else product.recipe] = plan
+        _plans[recipe, product] = plan
     return found
 
 
@@ -205,8 +206,10 @@ def have_graph_framed(root: Node) -> None:
     if not taken_at_once(lock):
         return
     try:
-        pattern = pattern_of([root])
-        plan = plan_of(pattern)
+        pattern = pattern_of([root]).apart()
+        plan = None if pattern is None else plan_of(pattern)
+        if pattern is None or plan is None:
+            return  # computed meanwhile
         if len(graphs) >= MAX_GRAPHS:
             graphs.clear()
             _graph_plans.clear()

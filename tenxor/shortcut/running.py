@@ -53,6 +53,7 @@ def _run(f: Function) -> None:
     cell = f.hold(_item(f, nodes, f.word(step, CELL)))
     is_node = f.is_a(cell, "Node")
     f.require(f.either(is_node, lambda: f.is_a(cell, "Cell")))
+    f.require(f.either(~is_node, lambda: f.is_the(f.get(cell, "Node.buffer"), "None")))
     nbytes = f.as_object(f.word(step, NBYTES))
     f.keeps(nbytes)
     out = f.made(f.call("buffer_of", POINTER, [nbytes]))

@@ -1,0 +1,155 @@
+"""Whatever runs in the midst of computing, a signal's handler or what dies, may compute the very same tensors.
+
+Every call, and every instruction of what is short, is a moment at which it does.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tenxor as tx
+from tenxor import spec
+from tenxor.realize import forget
+from tenxor.shortcut import frames
+from tenxor.tensor import Tensor
+
+PACKAGE = str(Path(tx.__file__).parent)
+MOMENTS = 25  # of each program, spread evenly, that are tried
+SIZES = [6, 3000, 50_000]  # machine code of the short way computes the small ones, and with it kernels the next
+
+Tensors = dict[str, Tensor]
+
+
+class Moment:
+    """Does something once, before the call, or the instruction, of the library that has this number."""
+
+    def __init__(self, number: int, act: Callable[[], None], *, opcodes: bool) -> None:
+        self.number, self.act, self.opcodes = number, act, opcodes
+        self.passed = 0
+
+    def __call__(self, frame: FrameType, event: str, arg: object) -> Any:
+        name = frame.f_code.co_filename
+        if not name.startswith(PACKAGE) or (self.opcodes and name.endswith("pool.py")):
+            return None  # the pool asks and takes without a call in between, where nothing else can run but a trace function
+        if self.opcodes:
+            frame.f_trace_lines, frame.f_trace_opcodes = False, True
+        if event == ("opcode" if self.opcodes else "call"):
+            self.passed += 1
+            if self.passed == self.number:
+                self.act()
+        return self
+
+
+@contextmanager
+def at(moment: Moment) -> Iterator[None]:
+    """Meanwhile it may come."""
+    before = sys.gettrace()
+    sys.settrace(moment)
+    try:
+        yield
+    finally:
+        sys.settrace(before)
+
+
+def chain(t: Tensors) -> list[Tensor]:
+    t["y"] = t["x"] * 2.0 + 1.0
+    t["z"] = t["y"].sum() + t["y"]
+    return [t["z"]]
+
+
+def together(t: Tensors) -> list[Tensor]:
+    t["y"], t["z"] = t["x"] + 1.0, t["x"] * t["x"]
+    return [t["y"], t["z"]]
+
+
+def one(t: Tensors) -> list[Tensor]:
+    t["y"] = t["z"] = t["x"] - 3.0
+    return [t["y"]]
+
+
+def written(t: Tensors) -> list[Tensor]:
+    t["y"] = t["x"] + 1.0
+    t["z"] = t["y"] * 2.0
+    t["y"][1:] = t["y"][:-1]
+    return [t["y"]]
+
+
+def indexed(t: Tensors) -> list[Tensor]:
+    t["y"] = t["x"].copy().realize()
+    t["z"] = t["y"] * 1.0
+    t["y"][[2, 0, 1]] = t["x"][:3]
+    return [t["y"]]
+
+
+PROGRAMS = [chain, together, one, written, indexed]
+
+
+def export(t: Tensors) -> None:
+    t["seen"] = np.asarray(t["y"])  # type: ignore[assignment]
+
+
+def ask(t: Tensors) -> None:
+    t["z"].tolist(), t["y"].tolist()
+
+
+def write(t: Tensors) -> None:
+    t["x"] += 1.0
+    t["x"].realize()
+    t["z"].tolist()
+
+
+ACTS = [export, ask, write]
+
+
+def _checked(program: Callable[[Tensors], list[Tensor]], act: Callable[[Tensors], None], moment: Moment, size: int) -> None:
+    """The program, with this in its midst, and then again without."""
+    for _ in range(2):
+        t: Tensors = {"x": tx.asarray(np.arange(float(size)) % 13)}
+        other: Tensors = {"x": tx.asarray(np.arange(float(size)) % 13)}
+        program(other)
+        expected = {name: other[name].to_numpy() for name in ("y", "z")}
+        wanted = program(t)
+        moment.act = lambda t=t: act(t)  # type: ignore[misc]
+        with at(moment):
+            tx.realize(*wanted)
+        assert all((t[name].to_numpy() == expected[name]).all() for name in ("y", "z"))
+        if "seen" in t:
+            t["seen"][2] = 99.0
+            assert t["y"][2].item() == 99.0, "what was exported is the tensor's own memory"
+            assert "z" not in t or t["z"] is t["y"] or (t["z"].to_numpy() == expected["z"]).all()
+
+
+def _forget() -> None:
+    forget()
+    spec.forget()
+    frames.forget()
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("act", ACTS, ids=lambda f: f.__name__)
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda f: f.__name__)
+@pytest.mark.parametrize("known", [False, True])
+def test_computed_in_the_midst(known: bool, program: Any, act: Any, size: int) -> None:
+    none = Moment(0, lambda: None, opcodes=known)
+    for _ in range(2):
+        _checked(program, act, none, size)
+    if not known:
+        _forget()
+    none.passed = 0
+    wanted = program({"x": tx.asarray(np.arange(float(size)) % 13)})
+    with at(none):
+        tx.realize(*wanted)
+    last = none.passed
+    assert last
+    for number in range(1, last + 1, max(1, last // MOMENTS)):
+        if not known:
+            _forget()
+        _checked(program, act, Moment(number, lambda: None, opcodes=known), size)
