@@ -108,6 +108,7 @@ POSITION: Final = Special("position")  # element n is n: what arange, eye and ra
 EMPTY: Final = Special("empty")  # memory with no content yet
 STORE: Final = Special("store")  # the first source, with the second written through `target`
 REINTERPRET: Final = Special("reinterpret")  # the bytes of the source as another dtype
+UNFINISHED: Final = Special("unfinished")  # writing over what it read, which was broken off: its source says how that goes on
 PLACEHOLDER: Final = Special("placeholder")  # an argument of a function being traced; it has no value
 _number = count(1).__next__  # of the next node
 

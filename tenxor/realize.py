@@ -9,7 +9,7 @@ plans as long as there are not too many kernels.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Iterable, Sequence, Set
 from typing import TYPE_CHECKING
 
 from .backend import backend
@@ -17,7 +17,7 @@ from .backend.threads import num_threads
 from .errors import MetOutOfRange
 from .late import Late
 from .locking import reentrant
-from .node import Node, untracked
+from .node import UNFINISHED, Node, untracked
 from .ownership import NOBODY, held
 from .plans.pattern import Pattern, of_one, pattern_of
 from .remembered import Remembered
@@ -73,6 +73,7 @@ def plan_of(pattern: Pattern) -> Plan | None:
     if plan is None or plan.target.threads != num_threads():
         from .plans.general import plan_for  # what makes plans is loaded with the first
 
+        finish(pattern.nodes)
         with untracked():
             apart = pattern.apart()
             if apart is None:
@@ -82,6 +83,16 @@ def plan_of(pattern: Pattern) -> Plan | None:
             forget()
         _plans.keep(pattern.key, plan, plan.table_bytes)
     return plan
+
+
+def finish(nodes: Iterable[Node]) -> None:
+    """Do what is left of those of the nodes whose computation was broken off half-way."""
+    for node in nodes:
+        if node.op is UNFINISHED:
+            from .plans.steps import go_on
+
+            with lock:
+                go_on(node)
 
 
 def forget() -> None:

@@ -27,6 +27,7 @@ LONG = {
     "a user's reduction": "tx.reduce(lambda a, b: a * 0.5 + b, tx.arange(2**36), initial=0.0).item()",
     "a user's reduction of rows": "tx.reduce(lambda a, b: a * 0.5 + b, tx.ones(1).expand(4, 2**36), axis=1).tolist()",
     "assignment through indices": "y = tx.zeros(100); y[(tx.arange(2**20) % 100).expand(2**16, 2**20)] = 1.0; y.realize()",
+    "a write in place": "y = tx.ones(2**27).realize(); [y.__iadd__(1.0).realize() for _ in range(99)]",
     "a running sum": "[tx.cumulative_sum(tx.ones(1).expand(2**27)).realize() for _ in range(99)]",
     "a product in few slices": "y = tx.ones((6000, 6000)); [(y @ y).realize() for _ in range(99)]",
     "a complex product": "y = tx.ones((4000, 4000), dtype=tx.complex128); [(y @ y).realize() for _ in range(99)]",

@@ -8,7 +8,7 @@ how many threads share a loop, what they use to compute, whether Python's lock i
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from operator import call
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -54,14 +54,24 @@ class Given(Protocol):
     offsets: list[int]
 
 
+class Once(Protocol):
+    """What cannot be done twice, as it writes over what it reads."""
+
+    done: Callable[[], object]
+
+    def begun(self, go_on: Callable[[], object]) -> None:
+        """From now on `go_on()` does what is left of it, and may be called again where it was broken off itself."""
+
+
 class Launch(Protocol):
     """Runs a kernel that is bound to its arguments, and fills `out`: whether it met an index that is out of range.
 
-    That is told of this launch alone, whoever else launches the same. With `then` the kernel runs in one go that ends with
-    calling it, a function in C: no signal is heard once the first element of `out` is written and before `then` was called.
+    That is told of this launch alone, whoever else launches the same. With `once` the kernel runs in one go that ends with calling
+    `done`, a function in C: no signal is heard once the first element of `out` is written and before that was called. Or it
+    calls `begun` before it writes any, and then hears signals between parts.
     """
 
-    def __call__(self, out: Buffer, given: Given, then: Callable[[], object] | None = None) -> bool: ...
+    def __call__(self, out: Buffer, given: Given, once: Once | None = None) -> bool: ...
 
 
 class Compiled(Protocol):
@@ -120,7 +130,7 @@ class Backend(ABC):
 
     @abstractmethod
     def synchronise(self) -> None:
-        """Return when all that was launched has run. A launch that is given `then`, or may find an index out of range, is over
+        """Return when all that was launched has run. A launch that is given `once`, or may find an index out of range, is over
         when it returns; so is any whose result is read by way of `Buffer.array`.
         """
 
@@ -136,5 +146,10 @@ class OnHost(Backend):
 
 def in_one_go(run: Callable[[], object], then: Callable[[], object]) -> None:
     """Call two functions of C: both, or neither. Nothing is interpreted between the two, so no signal is heard there."""
+    list(going(run, then))
+
+
+def going(run: Callable[[], object], then: Callable[[], object]) -> Iterator[object]:
+    """What calls them when it is made a list."""
     each: Callable[[Callable[[], object]], object] = call
-    list(map(each, (run, then)))
+    return map(each, (run, then))

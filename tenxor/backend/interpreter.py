@@ -46,7 +46,7 @@ from ..memory import Buffer
 from ..node import Scalar
 from ..ops.expr import Arg, Call, Const, Expr, missing
 from ..target import Target
-from .interface import Arguments, Compiled, Given, Launch, OnHost, in_one_go
+from .interface import Arguments, Compiled, Given, Launch, Once, OnHost, in_one_go
 from .kernels import Kernels
 from .reference import Value, cast, from_memory, meaning, to_memory
 from .threads import num_threads
@@ -94,11 +94,11 @@ class Interpreter(OnHost):
 
 
 def _launch(
-    kernel: Kernel, fixed: Arguments, out: Buffer, given: Given, then: Callable[[], object] | None = None
+    kernel: Kernel, fixed: Arguments, out: Buffer, given: Given, once: Once | None = None
 ) -> bool:
     """See `Launch`. What must not be left half done is done elsewhere first."""
     result = out.typed(kernel.operands[0].dtype)
-    operands, origins = [result if then is None else result.copy()], [given.offsets[fixed.out[0]] + fixed.out[1]]
+    operands, origins = [result if once is None else result.copy()], [given.offsets[fixed.out[0]] + fixed.out[1]]
     for index, (k, at, more) in enumerate(fixed.sources, 1):
         buffer = given.nodes[k].buffer
         assert buffer is not None, f"{kernel.name} reads what is not computed"
@@ -112,8 +112,8 @@ def _launch(
         _number(given.scalars[k], imag, dtype) for (k, imag), dtype in zip(fixed.scalars, kernel.scalars, strict=True)
     ]
     run(kernel, operands, [t.offsets for t in fixed.tables], scalars, fixed.sizes, origins)
-    if then is not None:
-        in_one_go(partial(np.copyto, result, operands[0]), then)
+    if once is not None:
+        in_one_go(partial(np.copyto, result, operands[0]), once.done)
     return bool(flag[0])
 
 

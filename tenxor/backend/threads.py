@@ -140,6 +140,15 @@ def use_threads(count: int) -> None:
     _count = count
 
 
+class Left:
+    """What is left of a loop that cannot be run twice: all from `begin` on. It holds what the loop reads and writes."""
+
+    __slots__ = ("begin", "held")
+
+    def __init__(self, held: object = None) -> None:
+        self.begin, self.held = 0, held
+
+
 def share(
     code: MachineCode,
     args: Block,
@@ -150,56 +159,48 @@ def share(
     stop: Callable[[], object] | None = None,
     *,
     alone: bool,
+    left: Left | None = None,
 ) -> None:
-    """Run a kernel's shared loop, `0..extent`, on all threads at once, or `alone`; pieces are multiples of `grain`.
+    """Run a kernel's shared loop, `0..extent` or what is `left` of it, on all threads at once, or `alone`; pieces are multiples of
+    `grain`.
 
     It runs in slices that take a moment, as the interpreter sees signals (Ctrl-C) only between two of them; how much `work` that is
     for this kernel is found out as it runs. A slice that takes longer runs apart, if `stop()` stops the kernel.
     """
     moment = code.moment or sharing.first
-    if extent > 0 and work < min(moment, sharing.first) and (alone or num_threads() == 1):
+    if extent > 0 and work < min(moment, sharing.first) and (alone or num_threads() == 1) and left is None:
         code.call_free(args, 0, extent, 0)
         return
     least = grain if alone else grain * num_threads()  # of a slice: each thread has some of it
-    begin = 0
-    while begin < extent:
+    done = left or Left()
+    while done.begin < extent:  # what a signal calls between two slices may have gone on with it
+        begin = done.begin
         end, started = min(extent, begin + max(1, extent * moment // max(1, work * least)) * least), monotonic()
-        run = partial(_met, code, args, begin, end, grain, sharing, alone=alone)
+        run = partial(_met, code, args, begin, end, grain, sharing, done, alone=alone, once=left is not None)
         if stop is not None and work * (end - begin) > sharing.first * extent:
             stoppable(run, stop)
         else:
             run()
         took = max(monotonic() - started, 1e-6)
         moment = int(min(moment * sharing.growth, work * (end - begin) / extent * sharing.moment / took)) + 1
-        begin = end
     code.moment = moment
 
 
-def _met(code: MachineCode, args: Block, begin: int, end: int, grain: int, sharing: Sharing, *, alone: bool) -> None:
-    """Run a kernel for `begin..end`. Nobody else has the helpers at work meanwhile: not what a signal calls, either."""
-    with _meeting:
-        _loop(code, args, begin, end, grain, sharing, alone=alone)()
-
-
-def share_unbroken(
-    code: MachineCode,
-    args: Block,
-    extent: int,
-    grain: int,
-    sharing: Sharing,
-    then: Callable[[], object],
-    *,
-    alone: bool,
+def _met(
+    code: MachineCode, args: Block, begin: int, end: int, grain: int, sharing: Sharing, done: Left, *, alone: bool, once: bool
 ) -> None:
-    """Run a kernel's outermost loop, and call `then`: see `in_one_go`."""
-    from .interface import in_one_go
+    """Run a kernel for `begin..end`, and say so. Nobody else has the helpers at work meanwhile: not what a signal calls, either."""
+    from .interface import going
 
     with _meeting:
-        in_one_go(_loop(code, args, 0, extent, grain, sharing, alone=alone, in_c=True), then)
+        run = _loop(code, args, begin, end, grain, sharing, alone=alone, in_c=once)
+        ready = going(run, partial(setattr, done, "begin", end))
+        if done.begin == begin:  # else what a signal called was first; now it is too late for one
+            list(ready)
 
 
 def _loop(
-    code: MachineCode, args: Block, begin: int, end: int, grain: int, sharing: Sharing, *, alone: bool, in_c: bool = False
+    code: MachineCode, args: Block, begin: int, end: int, grain: int, sharing: Sharing, *, alone: bool, in_c: bool
 ) -> Callable[[], object]:
     """What runs a kernel for `begin..end`, with the helpers unless that is too little or to be done alone; a function `in_c` if
     that is asked for.

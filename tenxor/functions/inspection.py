@@ -13,6 +13,7 @@ from ..errors import DTypeError
 from ..node import Node, writes
 from ..pending import relieve, waiting_bytes
 from ..pool import UNLIMITED, pool
+from ..realize import finish
 from ..realize import realize as _realize
 from ..records import NamedTuple
 from ..tensor import Tensor
@@ -43,9 +44,11 @@ def explain(t: Tensor) -> str:
     Tensor (2,) float64, a view of 3 elements in memory
     ...
     """
+    from ..kernel.fuse import pending
     from ..plans.plan import planned
 
     node = _checked("explain", t).storage.node
+    finish(pending([node]))
     state = "in memory" if node.buffer is not None else "to be computed"
     lines = [f"Tensor {t.shape} {t.dtype}, a view of {node.size} elements {state}", t.layout.explain()]
     steps = planned([node])

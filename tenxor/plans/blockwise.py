@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..backend.interface import Given
+from ..backend.interface import Given, Once
 from ..errors import MetOutOfRange
 from ..layout import Layout, Table
 from ..memory import Buffer, allocate
@@ -65,7 +65,7 @@ class Blockwise:
         steps = [step for body in self.bodies.values() for step in body.plan.steps]
         return [t for step in steps if step.filling is not None for t in step.filling.tables]
 
-    def run(self, out: Buffer, outer: Given, then: Callable[[], object] | None = None) -> bool:
+    def run(self, out: Buffer, outer: Given, once: Once | None = None) -> bool:
         """Compute all blocks of a cell whose memory is `out`."""
         whole = Cell(out)
         for body, places in self.blocks:
@@ -80,7 +80,7 @@ class Blockwise:
                 last.fill(cells[last.number], out, inner)
             except MetOutOfRange:
                 return True
-        assert then is None
+        assert once is None
         return False
 
 

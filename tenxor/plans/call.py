@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from ..backend import backend
-from ..backend.interface import Arguments, Compiled, Given, Launch
+from ..backend.interface import Arguments, Compiled, Given, Launch, Once
 from ..kernel.bind import Binding
 from ..kernel.ir import Kernel, expressions, work
 from ..layout import Table
@@ -81,13 +81,13 @@ def _shown(compiled: Compiled, launch: Launch) -> Launch:
     """A launch that says so: `TENXOR_DEBUG` 1 for names and times, 2 for the loop IR too, 3 for the machine's code."""
     kernel = compiled.kernel
 
-    def run(out: Buffer, given: Given, then: Callable[[], object] | None = None) -> bool:
+    def run(out: Buffer, given: Given, once: Once | None = None) -> bool:
         if DEBUG >= 3:
             print(backend().listing(kernel), file=sys.stderr)
         if DEBUG >= 2:
             print(kernel, file=sys.stderr)
         start = time.perf_counter()
-        found = launch(out, given, then)
+        found = launch(out, given, once)
         backend().synchronise()
         spent = (time.perf_counter() - start) * 1e6
         print(f"tenxor: {kernel.name} [{compiled.origin}] {spent:.1f} us", file=sys.stderr)

@@ -57,7 +57,7 @@ def outlined(pattern: Pattern, nodes: Sequence[Node]) -> Plan:
     steps = []
     for node in kernels:
         whole = wholes.get(node, number_of[node])
-        steps.append(_make_step(node, lowering, number_of, scalars, whole, nodes[whole]))
+        steps.append(_make_step(node, lowering, number_of, scalars, whole, nodes))
     nbytes = {k: int_of(node.size) * node.dtype.itemsize for node, k in number_of.items()}
     steps = ordered(steps, nbytes, frozenset(pattern.roots))
     _plan_memory(steps, _readers(order, inlined, number_of))
@@ -90,8 +90,9 @@ def _wholes(order: list[Node], kernels: set[Node], number_of: dict[Node, int], c
 
 
 def _make_step(
-    node: Node, lowering: Lowering, number_of: dict[Node, int], scalars: dict[int, int], whole: int, asked: Node
+    node: Node, lowering: Lowering, number_of: dict[Node, int], scalars: dict[int, int], whole: int, nodes: Sequence[Node]
 ) -> Step:
+    asked = nodes[whole]
     name = "full" if asked.op is OPS["cast"] and type(asked.sources[0]) is Scalar else asked.op
     nbytes = node.size * node.dtype.itemsize
     step = Step(number_of[node], node.shape, node.dtype, nbytes, name, whole)
@@ -114,10 +115,14 @@ def _make_step(
     step.irrevocable = type(node.op) is Scatter
     if writes(node.op) and (node.sources[0] in node.sources[1:] or (step.irrevocable and step.over in call.needs)):
         step.may_take = ()  # its values are read from what it overwrites, in another order
-    if step.irrevocable and not (node.op.checked and call.work <= target.sharing.unbroken):  # type: ignore[union-attr]
+    parts = call.arguments.split if call.compiled.kernel.shared >= 0 else 1  # between which signals are heard
+    is_brief = call.work <= parts * target.sharing.unbroken
+    if step.irrevocable and not (node.op.checked and is_brief):  # type: ignore[union-attr]
         step.may_take = ()  # it may fail, or take so long that a signal should end it, and cannot be done again
-    if nbytes >= target.sharing.in_place and call.work <= target.sharing.unbroken and type(node.op) is Op and not call.flagged:
+    if nbytes >= target.sharing.in_place and is_brief and type(node.op) is Op and not call.flagged:
         step.may_take = tuple(lowering.aligned(node))
+    if step.number >= len(nodes):  # what it is for is asked for again if that is broken off, and then needs all that it reads
+        step.may_take = tuple([k for k in step.may_take if k >= len(nodes)])
     return step
 
 

@@ -17,6 +17,7 @@ from ..errors import MetOutOfRange
 from ..layout import Table
 from ..layout.portions import portions
 from ..memory import Buffer
+from ..node import UNFINISHED, Node, recipe_of
 from ..ownership import NOBODY, sole
 from ..records import NamedTuple
 from ..target import Target
@@ -48,6 +49,32 @@ class Cell:
 
 
 DONE = Cell(allocate(0))  # stands in the list of cells for one that is not needed any more
+
+
+class Once:
+    """Fills a cell over memory that is read for it. If that takes long, and is broken off, the cell is what the rest makes of it."""
+
+    __slots__ = ("cell", "done", "go_on", "out")
+
+    def __init__(self, cell: Holder, out: Buffer) -> None:
+        self.cell, self.out, self.done = cell, out, partial(setattr, cell, "buffer", out)
+        self.go_on: Callable[[], object] | None = None
+
+    def begun(self, go_on: Callable[[], object]) -> None:
+        """See `backend.interface.Once`. What is a plan's own cell nobody asks for again."""
+        self.go_on = go_on
+        if isinstance(self.cell, Node):
+            node, self.cell = self.cell, DONE  # which has this for a source
+            recipe, sources = recipe_of(UNFINISHED, node.shape, node.dtype), (self,)
+            node.recipe, node.sources, node.offsets, node._layouts = recipe, sources, (), None  # type: ignore[assignment]
+
+
+def go_on(node: Node) -> None:
+    """Go on with what was broken off, to its end."""
+    (once,) = node.sources
+    assert isinstance(once, Once) and once.go_on is not None
+    once.go_on()
+    node.settle(once.out)
 
 
 class Filling(Protocol):
@@ -234,18 +261,18 @@ class Step:
     def in_place(self, cell: Holder, given: Given, donor: int) -> None:
         """Fill the cell in the memory of cell `donor`.
 
-        The content of that is lost, so there is no way back: the cell has its memory as soon as the loop has run.
+        The content of that is lost, so there is no way back.
         """
         out = given.nodes[donor].buffer
         assert out is not None and self.filling is not None
-        self.filling.run(out, given, partial(setattr, cell, "buffer", out))
+        self.filling.run(out, given, Once(cell, out))
         cell.settle(out)
 
     def fill(self, cell: Holder, out: Buffer, given: Given) -> None:
         """Compute the cell's elements. What is irrevocable, and written over memory in place, has no way back either."""
         assert self.filling is not None
         once = self.irrevocable and self.over is not None and out is given.nodes[self.over].buffer
-        if self.filling.run(out, given, partial(setattr, cell, "buffer", out) if once else None):
+        if self.filling.run(out, given, Once(cell, out) if once else None):
             raise MetOutOfRange(self.whole)
 
 

@@ -27,26 +27,13 @@ def shared(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         stop: object = None,
         *,
         alone: bool,
+        left: object = None,
     ) -> None:
         if not alone:
             found.append(extent)
         code.call_free(args, 0, extent, 0)
 
-    def noted_unbroken(
-        code: MachineCode,
-        args: bytes,
-        extent: int,
-        grain: int,
-        sharing: Sharing,
-        then: Callable[[], object],
-        *,
-        alone: bool,
-    ) -> None:
-        noted(code, args, extent, 0, grain, sharing, alone=alone)
-        then()
-
     monkeypatch.setattr(launch, "share", noted)
-    monkeypatch.setattr(launch, "share_unbroken", noted_unbroken)
     return found
 
 

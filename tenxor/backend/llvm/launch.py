@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import ctypes
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 
 from ...apart import stoppable
 from ...kernel.ir import Kernel
 from ...memory import Buffer, allocate
 from ...target import Target
-from ..interface import Arguments, Compiled, Given, Launch, OnHost, in_one_go
-from ..threads import num_threads, share, share_unbroken
+from ..interface import Arguments, Compiled, Given, Launch, Once, OnHost, in_one_go
+from ..threads import Left, num_threads, share
 from .compiler import Block, Integer, MachineCode, compiler, counts
 
 ZERO = Integer(0)
@@ -97,7 +97,7 @@ class _Bound:
         self.brief = self.work < target.sharing.hold_lock
         self.grain = kernel.grain(target.sharing) if kernel.shared >= 0 else 0  # 0 if threads share no loop
 
-    def launch(self, out: Buffer, given: Given, then: Callable[[], object] | None = None) -> bool:
+    def launch(self, out: Buffer, given: Given, once: Once | None = None) -> bool:
         """See `Launch`."""
         nodes, offsets = given.nodes, given.offsets
         words: list[object] = [out.address + self.more + offsets[self.at] * self.itemsize]
@@ -112,28 +112,38 @@ class _Bound:
             value = given.scalars[k].value
             words.append(value.imag if imag else value.real)
         block = self.pack(*words, self.sizes)
+        scratch = None
         if self.scratch:
             page = self.target.page
             size = -(-self.scratch // page) * page
             scratch = allocate(size * num_threads(), self.code.kernel.name)
             block += struct.pack("=2q", scratch.address, size)
-        if not self.brief:
-            self.much(block, then)
-        elif then is None:
+        if once is not None:
+            self.only_once(block, once, (out, [nodes[k].buffer for k, *_ in self.sources], scratch))
+        elif self.brief:
             self.code.call(block, ZERO, self.end, ZERO)
         else:
-            in_one_go(partial(self.code.call, block, ZERO, self.end, ZERO), then)
+            self.much(block)
         return flag is not None and flag.value != 0
 
-    def much(self, packed: bytes, then: Callable[[], object] | None) -> None:
-        """Run with Python's lock released, on several threads if it is very much."""
+    def only_once(self, packed: bytes, once: Once, held: object) -> None:
+        """Run what writes over what it reads; it holds these, if it goes on later."""
+        if self.brief:
+            in_one_go(partial(self.code.call, packed, ZERO, self.end, ZERO), once.done)
+            return
+        go_on = partial(self.much, packed, Left(held))
+        once.begun(go_on)
+        go_on()
+
+    def much(self, packed: bytes, left: Left | None = None) -> None:
+        """Run with Python's lock released, on several threads if it is very much; or do what is `left` of it."""
         work, grain, sharing = self.work, self.grain or 1, self.target.sharing
         alone = work < sharing.share or not self.grain
         if self.scratch:  # each piece packs anew what it reads
             work //= sharing.longer
             grain *= -(-self.split // (num_threads() * grain * (work // sharing.slice + 1)))
-        if then is not None:
-            share_unbroken(self.code, packed, self.split, grain, sharing, then, alone=alone)
+        if left is not None:
+            share(self.code, packed, self.split, work, grain, sharing, alone=alone, left=left)
             return
         block: Block = packed
         stop = None

@@ -1,0 +1,174 @@
+"""What writes over what it reads, and takes long, may be broken off between two parts: the rest is done when somebody asks."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tenxor as tx
+from tenxor.backend import threads as threads_of_backend
+from tenxor.node import UNFINISHED
+from tenxor.tensor import Tensor
+
+from . import machines
+
+pytestmark = pytest.mark.usefixtures("plain")
+N = 3000
+BRIEF = {"hold_lock": 64, "share": 256, "first": 256, "moment": 1e-9, "in_place": 1024, "unbroken": 1 << 10}  # many short parts
+
+Tensors = dict[str, Tensor]
+
+
+@pytest.fixture(autouse=True)
+def _in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    machines.tune(monkeypatch, sharing=BRIEF)
+
+
+def plus(t: Tensors) -> None:
+    t["x"] += 1.0
+
+
+def of_two(t: Tensors) -> None:
+    t["x"] *= t["other"]
+
+
+def chain(t: Tensors) -> None:
+    t["x"] += 1.0
+    t["total"] = t["x"].sum() + t["x"]
+
+
+WRITES = [plus, of_two, chain]
+
+
+def made() -> Tensors:
+    x, other = tx.asarray(np.arange(float(N)) % 7), tx.asarray(np.arange(float(N)) % 5)
+    return {"x": x.realize(), "other": other.realize()}
+
+
+def expected(write: Callable[[Tensors], None]) -> dict[str, Any]:
+    t = made()
+    write(t)
+    return {name: each.to_numpy() for name, each in t.items()}
+
+
+class Parts:
+    """Counts the parts of loops, and does something before one of them."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.passed, self.number, self.act = 0, 0, lambda: None
+        met = threads_of_backend._met
+
+        def counted(*args: Any, **named: Any) -> None:
+            self.passed += 1
+            if self.passed == self.number:
+                self.act()
+            met(*args, **named)
+
+        monkeypatch.setattr(threads_of_backend, "_met", counted)
+
+    def before(self, number: int, act: Callable[[], None]) -> None:
+        self.passed, self.number, self.act = 0, number, act
+
+
+def stop() -> None:
+    raise KeyboardInterrupt
+
+
+def same(t: Tensors, wanted: dict[str, Any]) -> None:
+    for name, each in t.items():
+        assert np.array_equal(each.to_numpy(), wanted[name]), name
+
+
+@pytest.mark.parametrize("write", WRITES, ids=lambda f: f.__name__)
+def test_broken_off_anywhere(write: Callable[[Tensors], None], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever asks then sees it all done, and done once; also if that is broken off, too."""
+    wanted, parts, broken = expected(write), Parts(monkeypatch), 0
+    for number in range(1, 1000):
+        t = made()
+        parts.before(number, stop)
+        try:
+            write(t)
+            tx.realize(*t.values())
+            break
+        except KeyboardInterrupt:
+            pass
+        broken += t["x"].node.op is UNFINISHED
+        parts.before(1 + number % 3, stop)
+        with contextlib.suppress(KeyboardInterrupt):
+            assert t["x"][5:8].tolist() == wanted["x"][5:8].tolist()
+        parts.before(0, stop)
+        same(t, wanted)
+    assert 10 < broken < 999
+
+
+@pytest.mark.parametrize("write", WRITES, ids=lambda f: f.__name__)
+def test_a_handler_goes_on_with_it(write: Callable[[Tensors], None], monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a signal calls may ask for what is half written, and export it."""
+    wanted, parts = expected(write), Parts(monkeypatch)
+    for number in range(1, 1000, 3):
+        t = made()
+        seen: list[Any] = []
+
+        def look(t: Tensors = t, seen: list[Any] = seen) -> None:
+            seen.append(np.asarray(t["x"]))
+
+        parts.before(number, look)
+        write(t)
+        tx.realize(*t.values())
+        same(t, wanted)
+        if not seen:
+            break
+        assert np.array_equal(seen[0], wanted["x"])
+        seen[0][3] = -50.0
+        assert t["x"][3].item() == -50.0
+    assert number > 10
+
+
+def unfinished(monkeypatch: pytest.MonkeyPatch) -> Tensor:
+    t = made()
+    parts = Parts(monkeypatch)
+    t["x"] += 1.0
+    parts.before(7, stop)
+    with pytest.raises(KeyboardInterrupt):
+        t["x"].realize()
+    parts.before(0, stop)
+    assert t["x"].node.op is UNFINISHED
+    return t["x"]
+
+
+WAYS: list[Callable[[Tensor], Any]] = [
+    lambda x: (x[:4] * 2.0).sum().item(),
+    lambda x: x.to_numpy(),
+    lambda x: np.asarray(x),
+    lambda x: repr(x),
+    lambda x: tx.explain(x + 1.0),
+    lambda x: tx.sort(x).tolist(),
+    lambda x: x.copy().tolist(),
+    lambda x: tx.concat([x, x]).tolist(),
+    lambda x: x.__setitem__(0, 5.0),
+    lambda x: x.__iadd__(1.0).realize(),
+    lambda x: tx.vmap(lambda row: row.sum() + x)(x.reshape(3, -1)).tolist(),
+]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_whoever_reads_it_sees_the_whole(way: Callable[[Tensor], Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    twin = tx.asarray(np.arange(float(N)) % 7 + 1.0).realize()
+    x = unfinished(monkeypatch)
+    found, wanted = way(x), way(twin)
+    assert str(found) == str(wanted) if not isinstance(found, Tensor) else found.tolist() == wanted.tolist()
+    assert x.tolist() == twin.tolist()
+
+
+def test_what_nobody_asks_for_goes(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = tx.memory().in_use
+    x = unfinished(monkeypatch)
+    assert tx.memory().in_use >= before + 8 * N
+    del x
+    gc.collect()
+    assert tx.memory().in_use < before + 8 * N
