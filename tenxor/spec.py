@@ -158,4 +158,5 @@ def called_again(own: Callable[P, T]) -> Callable[P, T]:
                 return caller.learning(name, own)(*args, **named) if found is None else found
         return own(*args, **named)
 
+    function.__annotations__ = own.__annotations__  # which, if somebody has set them, `wraps` does not see from CPython 3.14 on
     return function

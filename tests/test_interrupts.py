@@ -34,7 +34,7 @@ LONG = {
     "a convolution": "tx.conv2d(tx.ones((64, 64, 256, 256), dtype=tx.float32), tx.ones((64, 64, 5, 5), dtype=tx.float32)).realize()",
     "what is not zero": "y = tx.ones(2**28, dtype=tx.bool); [y.nonzero() for _ in range(99)]",
     "a mask": "y = tx.ones(2**27, dtype=tx.bool).realize(); [y[y].sum().item() for _ in range(99)]",
-    "a pickle": "import pickle; y = tx.ones(2**26); [pickle.dumps(y) for _ in range(99)]",
+    "a pickle": "import pickle; y = tx.ones(2**26); [pickle.dumps(y, 4) for _ in range(99)]",
     "what was pickled": "import pickle; y = pickle.dumps(tx.ones(2**20)); [pickle.loads(y) for _ in range(9999)]",
     "text": "tx.show.to_string(tx.ones(10**7), threshold=None)",
     "an order": "y = tx.random.normal(shape=(10**7,)); [tx.argsort(y) for _ in range(99)]",
