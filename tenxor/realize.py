@@ -49,26 +49,27 @@ def realize(*roots: Node) -> None:
         found = _planned(roots)
         if found is None:
             return
-        pattern, plan = found
-        others = _others(plan, pattern.nodes) if plan.watched else NOBODY
+        pattern, plan, others = found
         try:
             plan.run(pattern, others)
         except MetOutOfRange as met:
             raise out_of_range(pattern.nodes[met.cell], realize) from None
 
 
-def _planned(roots: Sequence[Node]) -> tuple[Pattern, Plan] | None:
-    """What of these is pending, and the plan for it; None if all is in memory."""
+def _planned(roots: Sequence[Node]) -> tuple[Pattern, Plan, Set[int]] | None:
+    """What of these is pending, the plan for it, and who else can read what; None if all is in memory."""
     while wanted := [node for node in roots if node.buffer is None]:
         pattern = (of_one(wanted[0]) if len(wanted) == 1 else None) or pattern_of(wanted)
         plan = plan_of(pattern)
         if plan is not None:
-            return pattern, plan
+            others = _others(plan, pattern.nodes) if plan.watched else NOBODY
+            if pattern.is_as_it_was():  # so recipes refer to what they referred to, while it was counted
+                return pattern, plan, others
     return None
 
 
 def plan_of(pattern: Pattern) -> Plan | None:
-    """The plan for a pattern, which is remembered; None if some of the pattern's nodes were computed since it was taken."""
+    """The plan for a pattern, which is remembered. None if it is to be made, but some nodes were computed since the pattern was taken."""
     plan = _plan_of(pattern.key)
     if plan is None or plan.target.threads != num_threads():
         from .plans.general import plan_for  # what makes plans is loaded with the first

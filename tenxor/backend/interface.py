@@ -57,7 +57,13 @@ class Given(Protocol):
 class Once(Protocol):
     """What cannot be done twice, as it writes over what it reads."""
 
-    done: Callable[[], object]
+    @property
+    def is_done(self) -> bool:
+        """Whether it was done meanwhile, by what a signal calls."""
+
+    @property
+    def done(self) -> Callable[[], object]:
+        """What is to be called when it is done: a function of C."""
 
     def begun(self, go_on: Callable[[], object]) -> None:
         """From now on `go_on()` does what is left of it, and may be called again where it was broken off itself."""

@@ -160,9 +160,10 @@ def share(
     *,
     alone: bool,
     left: Left | None = None,
+    threads: int = 0,
 ) -> None:
     """Run a kernel's shared loop, `0..extent` or what is `left` of it, on all threads at once, or `alone`; pieces are multiples of
-    `grain`.
+    `grain`. If it has memory for so many `threads`, and there are others when a signal's handler has run, it goes on alone.
 
     It runs in slices that take a moment, as the interpreter sees signals (Ctrl-C) only between two of them; how much `work` that is
     for this kernel is found out as it runs. A slice that takes longer runs apart, if `stop()` stops the kernel.
@@ -176,7 +177,7 @@ def share(
     while done.begin < extent:  # what a signal calls between two slices may have gone on with it
         begin = done.begin
         end, started = min(extent, begin + max(1, extent * moment // max(1, work * least)) * least), monotonic()
-        run = partial(_met, code, args, begin, end, grain, sharing, done, alone=alone, once=left is not None)
+        run = partial(_met, code, args, begin, end, grain, sharing, done, alone=alone, once=left is not None, threads=threads)
         if stop is not None and work * (end - begin) > sharing.first * extent:
             stoppable(run, stop)
         else:
@@ -187,12 +188,23 @@ def share(
 
 
 def _met(
-    code: MachineCode, args: Block, begin: int, end: int, grain: int, sharing: Sharing, done: Left, *, alone: bool, once: bool
+    code: MachineCode,
+    args: Block,
+    begin: int,
+    end: int,
+    grain: int,
+    sharing: Sharing,
+    done: Left,
+    *,
+    alone: bool,
+    once: bool,
+    threads: int,
 ) -> None:
     """Run a kernel for `begin..end`, and say so. Nobody else has the helpers at work meanwhile: not what a signal calls, either."""
     from .interface import going
 
     with _meeting:
+        alone = alone or threads not in (0, num_threads())
         run = _loop(code, args, begin, end, grain, sharing, alone=alone, in_c=once)
         ready = going(run, partial(setattr, done, "begin", end))
         if done.begin == begin:  # else what a signal called was first; now it is too late for one

@@ -72,7 +72,7 @@ class Blockwise:
             cells: list[Any] = [Cell() if k is None else outer.nodes[k] if k >= 0 else whole for k in body.cells]
             cells += [Cell() for _ in range(body.plan.more)]
             scalars = [outer.scalars[k] for k in body.scalars]
-            inner = Pattern(None, [], cells, scalars, [outer.offsets[at] + more for at, more in places])
+            inner = Pattern(None, [], cells, scalars, [outer.offsets[at] + more for at, more in places], 0)
             *steps, last = body.plan.steps
             try:
                 for step in steps:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Protocol
 
-from ..node import Node, Recipe, Scalar
+from ..node import UNFINISHED, Node, Recipe, Scalar
 
 APART = 1 << 48  # elements between stand-ins for offsets: more than those within any memory
 _STORED = "stored"  # stands in keys before a node that is
@@ -28,7 +28,7 @@ class Pattern:
     __slots__ = ("key", "nodes", "offsets", "pending", "roots", "scalars")
 
     def __init__(
-        self, key: object, roots: list[int], nodes: list[Node], scalars: list[Scalar], offsets: list[int], pending: int = 0
+        self, key: object, roots: list[int], nodes: list[Node], scalars: list[Scalar], offsets: list[int], pending: int
     ) -> None:
         self.key, self.roots, self.nodes, self.scalars, self.offsets = key, roots, nodes, scalars, offsets
         self.pending = pending
@@ -43,10 +43,13 @@ class Pattern:
                 continue
             own = twin[node] = Node(recipe, tuple([twin[s] if type(s) is Node else s for s in sources]), offsets)
             own.stored = node.stored
-        nodes = list(twin.values())
-        if sum(node.buffer is None for node in nodes) != self.pending:
+        if not self.is_as_it_was():
             return None
-        return Pattern(self.key, self.roots, nodes, self.scalars, self.offsets, self.pending)
+        return Pattern(self.key, self.roots, list(twin.values()), self.scalars, self.offsets, self.pending)
+
+    def is_as_it_was(self) -> bool:
+        """Whether what was pending still is, as it was. What is computed once stays so: till now, then, it was."""
+        return [node.buffer for node in self.nodes if node.recipe.op is not UNFINISHED].count(None) == self.pending
 
 
 def of_one(root: Node) -> Pattern | None:

@@ -60,7 +60,7 @@ def outlined(pattern: Pattern, nodes: Sequence[Node]) -> Plan:
         steps.append(_make_step(node, lowering, number_of, scalars, whole, nodes))
     nbytes = {k: int_of(node.size) * node.dtype.itemsize for node, k in number_of.items()}
     steps = ordered(steps, nbytes, frozenset(pattern.roots))
-    _plan_memory(steps, _readers(order, inlined, number_of))
+    _plan_memory(steps, _readers(order, inlined, number_of), len(nodes))
     watched = sorted({k for step in steps for _, readers in step.donors for k in readers}.union(costly))
     read = Counter(number_of[source] for n in order for source in n.sources if type(source) is Node)
     return Plan(target, steps, sorted(inlined), costly, watched, [read[k] for k in watched], len(more))
@@ -115,14 +115,13 @@ def _make_step(
     step.irrevocable = type(node.op) is Scatter
     if writes(node.op) and (node.sources[0] in node.sources[1:] or (step.irrevocable and step.over in call.needs)):
         step.may_take = ()  # its values are read from what it overwrites, in another order
-    parts = call.arguments.split if call.compiled.kernel.shared >= 0 else 1  # between which signals are heard
-    is_brief = call.work <= parts * target.sharing.unbroken
+    own, kernel = call.arguments, call.compiled.kernel
+    least = kernel.grain(target.sharing) * target.threads if kernel.shared >= 0 else own.split  # of a part; then signals are heard
+    is_brief = call.work * least <= max(own.split, least) * target.sharing.unbroken
     if step.irrevocable and not (node.op.checked and is_brief):  # type: ignore[union-attr]
         step.may_take = ()  # it may fail, or take so long that a signal should end it, and cannot be done again
-    if nbytes >= target.sharing.in_place and is_brief and type(node.op) is Op and not call.flagged:
+    if nbytes >= target.sharing.in_place and is_brief and type(node.op) is Op and not (call.flagged or own.scratch):
         step.may_take = tuple(lowering.aligned(node))
-    if step.number >= len(nodes):  # what it is for is asked for again if that is broken off, and then needs all that it reads
-        step.may_take = tuple([k for k in step.may_take if k >= len(nodes)])
     return step
 
 
@@ -144,13 +143,33 @@ def _readers(order: list[Node], inlined: set[int], number_of: dict[Node, int]) -
     return found
 
 
-def _plan_memory(steps: list[Step], readers: dict[int, frozenset[int]]) -> None:
-    """Tell each step which nodes it is the last to need: they may donate their memory to its result, or to those that follow."""
+def _plan_memory(steps: list[Step], readers: dict[int, frozenset[int]], count: int) -> None:
+    """Tell each step which nodes it is the last to need: they may donate their memory to its result, or to those that follow. The
+    first `count` are the pattern's, which gives none to what is the plan's own.
+    """
     later: set[int] = set()
+    goals = _goals(steps, count)
     for step in reversed(steps):
         step.last = tuple(step.needs - later) if later else ()  # after the last step all is let go of
-        step.donors = tuple([(k, readers.get(k, NOBODY)) for k in step.may_take if k not in later])
+        own = step.number >= count
+        free = [k for k in step.may_take if k not in later and (k >= count or (not own and goals.get(k, NOBODY) <= {step.number}))]
+        step.donors = tuple([(k, readers.get(k, NOBODY)) for k in free])
         later |= step.needs
+
+
+def _goals(steps: Sequence[Step], count: int) -> dict[int, set[int]]:
+    """By each cell that a plan's own cells are made of: for which cells of the pattern these are needed.
+
+    What a plan has of its own is lost if it is broken off, and made again: till then nobody else may write over what it is made of.
+    """
+    found: dict[int, set[int]] = {}
+    for step in reversed(steps):
+        is_own = step.number >= count
+        goals = found.get(step.number, set()) if is_own else {step.number}
+        for k in step.needs:
+            if is_own or k >= count:
+                found.setdefault(k, set()).update(goals)
+    return found
 
 
 def planned(roots: Sequence[Node]) -> list[tuple[Node, Kernel | None]]:

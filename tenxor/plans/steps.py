@@ -54,19 +54,30 @@ DONE = Cell(allocate(0))  # stands in the list of cells for one that is not need
 class Once:
     """Fills a cell over memory that is read for it. If that takes long, and is broken off, the cell is what the rest makes of it."""
 
-    __slots__ = ("cell", "done", "go_on", "out")
+    __slots__ = ("cell", "go_on", "out")
 
     def __init__(self, cell: Holder, out: Buffer) -> None:
-        self.cell, self.out, self.done = cell, out, partial(setattr, cell, "buffer", out)
+        self.cell, self.out = cell, out
         self.go_on: Callable[[], object] | None = None
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the cell has memory, as what a signal calls was first."""
+        return self.cell.buffer is not None
+
+    @property
+    def done(self) -> Callable[[], object]:
+        """Gives the cell its memory."""
+        return partial(setattr, self.cell, "buffer", self.out)
 
     def begun(self, go_on: Callable[[], object]) -> None:
         """See `backend.interface.Once`. What is a plan's own cell nobody asks for again."""
-        self.go_on = go_on
-        if isinstance(self.cell, Node):
-            node, self.cell = self.cell, DONE  # which has this for a source
-            recipe, sources = recipe_of(UNFINISHED, node.shape, node.dtype), (self,)
-            node.recipe, node.sources, node.offsets, node._layouts = recipe, sources, (), None  # type: ignore[assignment]
+        self.go_on, cell = go_on, self.cell
+        if isinstance(cell, Node):
+            self.cell = DONE  # as the node has this for a source
+            recipe, sources = recipe_of(UNFINISHED, cell.shape, cell.dtype), (self,)
+            if cell.buffer is None:
+                cell.recipe, cell.sources, cell.offsets, cell._layouts = recipe, sources, (), None  # type: ignore[assignment]
 
 
 def go_on(node: Node) -> None:
@@ -228,6 +239,9 @@ class Step:
         cell = cells[self.number]
         if cell.buffer is not None:
             return  # computed meanwhile, by a signal's handler or a finalizer: others may see that memory
+        if type(cell) is Node and cell.recipe.op is UNFINISHED:
+            go_on(cell)  # begun by one, and broken off
+            return
         donor = self.donor(cells, others) if self.donors else None
         if donor is not None and self.over is None:
             self.in_place(cell, given, donor)

@@ -58,10 +58,10 @@ def _computed_alone(f: Function) -> None:
         f.require(f.integer(f.get(recipe, "Recipe.nbytes")) <= ALONE)
         reads = product_in(f, node)
         f.refuse(f.is_the(frame_of(f, node, reads), "never"))
-        joins = f.both(reads.equals(node), lambda: ~f.is_a(f.get(recipe, "Recipe.op"), "Op"))
-        joins = f.both(joins, lambda: f.word(f.get(node, "Node.sources"), SIZE) > 0)
-        f.when(joins, lambda: f.require(f.call("lies_in_order", I1, [f.item(f.get(node, "Node.sources"), 0)])))
         sources = f.hold(f.get(reads, "Node.sources"))
+        reduces = ~f.is_a(f.get(recipe, "Recipe.op"), "Op")
+        lie_in_order = lambda: f.each(f.word(sources, SIZE), lambda k: f.require(f.call("lies_in_order", I1, [f.item(sources, k)])))  # noqa: E731
+        f.when(reduces, lie_in_order)
 
         def one(k: Value) -> None:
             source = f.item(sources, k)

@@ -20,7 +20,7 @@ from typing import Any
 from ..backend.llvm.compiler import compiler
 from ..dtypes import DType
 from ..locking import taken_at_once
-from ..node import DATA, Node, Recipe, Scalar
+from ..node import DATA, UNFINISHED, Node, Recipe, Scalar, untracked
 from ..ops import OPS
 from ..ops.reductions import REDUCTIONS
 from ..plans.call import Call
@@ -28,7 +28,7 @@ from ..plans.general import general_for, numbers_of
 from ..plans.pattern import Pattern, of_one, pattern_of
 from ..plans.plan import make_plan
 from ..plans.steps import Plan, Short, Step
-from ..realize import lock, plan_of
+from ..realize import finish, lock, plan_of
 from .blocks import LARGEST
 
 LITERAL, RESULT, MEMORY, FLOAT, SIGNED, UNSIGNED, FLAG, SCRATCH, IMAGINARY = range(9)
@@ -102,7 +102,8 @@ def forget() -> None:
 def _made(recipe: Recipe, product: Recipe | None, sources: Sequence[Node | Scalar], offsets: tuple[int, ...]) -> bytes:
     """The frame of a recipe, or of the sum of a product; of these sources, which are in memory."""
     reads = product or recipe
-    if recipe.nbytes > ALONE or not recipe.size or recipe.passing or recipe.target is not None or recipe.op is DATA or reads.passing:
+    is_none = recipe.op in (DATA, UNFINISHED) or not recipe.size
+    if is_none or recipe.nbytes > ALONE or recipe.passing or recipe.target is not None or reads.passing:
         return NEVER
     # No two sources are one, as they may not be the next time.
     each = (Node(s.recipe, buffer=s.buffer) if type(s) is Node else Scalar(s.value, s.dtype) for s in sources)  # type: ignore[union-attr]
@@ -206,7 +207,10 @@ def have_graph_framed(root: Node) -> None:
     if not taken_at_once(lock):
         return
     try:
-        pattern = pattern_of([root]).apart()
+        met = pattern_of([root])
+        finish(met.nodes)
+        with untracked():
+            pattern = met.apart()
         plan = None if pattern is None else plan_of(pattern)
         if pattern is None or plan is None:
             return  # computed meanwhile

@@ -174,6 +174,7 @@ class ShortWay:
             "remember": remember,
             "follow": nodes.follow,
             "TRACED": nodes.TRACED,
+            "UNFINISHED": nodes.UNFINISHED,
             "Watched": Watched,
             "Cell": Cell,
             "DONE": DONE,

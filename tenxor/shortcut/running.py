@@ -53,11 +53,11 @@ def _run(f: Function) -> None:
     cell = f.hold(_item(f, nodes, f.word(step, CELL)))
     is_node = f.is_a(cell, "Node")
     f.require(f.either(is_node, lambda: f.is_a(cell, "Cell")))
-    f.require(f.either(~is_node, lambda: f.is_the(f.get(cell, "Node.buffer"), "None")))
     nbytes = f.as_object(f.word(step, NBYTES))
     f.keeps(nbytes)
     out = f.made(f.call("buffer_of", POINTER, [nbytes]))
     scratch = f.made(f.call("lend", POINTER, [f.word(step, WANTED)]))
+    f.require(f.either(~is_node, lambda: _waits(f, cell)))  # asked after the last allocation: a finalizer may compute it
     args = f.local(array(I64, MOST))
     forgotten = f.word(step, LAST)
     rows = f.at(step, 8 * PLANNED).at(forgotten, I64)
@@ -86,6 +86,12 @@ def _run(f: Function) -> None:
     f.let_go(cell)
     f.each(forgotten, lambda k: _forget(f, nodes, f.at(step, 8 * PLANNED).at(k, I64).load(I64)))
     f.give(f.constant(I1, True))
+
+
+def _waits(f: Function, node: Value) -> Value:
+    """Whether a node is pending, and nobody has begun to write over what it reads."""
+    op = f.get(f.get(node, "Node.recipe"), "Recipe.op")
+    return f.both(f.is_the(f.get(node, "Node.buffer"), "None"), lambda: ~f.is_the(op, "UNFINISHED"))
 
 
 def _item(f: Function, items: Value, k: Value) -> Value:

@@ -8,7 +8,19 @@ from ..dtypes import DEFAULT_COMPLEX, DEFAULT_FLOAT, Number, boolean, check_fits
 from ..errors import IndexOutOfRange, ReadOnlyError, ShapeError
 from ..layout import Layout
 from ..memory import Buffer, allocate
-from ..node import REINTERPRET, STORE, Node, Scalar, Scatter, data, is_pinned, reinterpreted, watchers, writes
+from ..node import (
+    REINTERPRET,
+    STORE,
+    UNFINISHED,
+    Node,
+    Scalar,
+    Scatter,
+    data,
+    is_pinned,
+    reinterpreted,
+    watchers,
+    writes,
+)
 from ..ops import OPS
 from ..pending import MAX_PENDING
 from ..realize import lock, realize
@@ -193,7 +205,10 @@ class Writing(Core):
 
     def _restore(self, old: Node | None) -> None:
         """What was just written could not be computed: the storage holds what it held before, if that is still there."""
-        if old is not None and self.storage.node.buffer is None:
+        new = self.storage.node
+        if new.op is REINTERPRET:
+            (new,) = new.sources  # type: ignore[assignment]
+        if old is not None and new.buffer is None and new.op is not UNFINISHED:
             self._put(old)
 
     def _put(self, node: Node) -> None:

@@ -77,6 +77,8 @@ def prepared(monkeypatch: pytest.MonkeyPatch, name: str, t: tx.Tensor) -> tuple[
 class OnlyOnce:
     """What cannot be done twice, and what was said of it."""
 
+    is_done = False
+
     def __init__(self) -> None:
         self.seen: list[object] = []
         self.done = partial(self.seen.append, "done")

@@ -46,6 +46,9 @@ SUMS: list[Callable[..., tx.Tensor]] = [
     lambda x, y, row, column: (row + column).sum(),
     lambda x, y, row, column: (x.T + y.T).prod(),
     lambda x, y, row, column: (x + y).sum(),
+    lambda x, y, row, column: ((row + column) * x).sum(),
+    lambda x, y, row, column: ((x + y.T) * y).sum(0),
+    lambda x, y, row, column: ((x + y) * (y - 1.0)).sum(1),
 ]
 
 

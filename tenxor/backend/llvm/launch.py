@@ -11,7 +11,7 @@ from ...apart import stoppable
 from ...kernel.ir import Kernel
 from ...memory import Buffer, allocate
 from ...target import Target
-from ..interface import Arguments, Compiled, Given, Launch, Once, OnHost, in_one_go
+from ..interface import Arguments, Compiled, Given, Launch, Once, OnHost, going
 from ..threads import Left, num_threads, share
 from .compiler import Block, Integer, MachineCode, compiler, counts
 
@@ -112,46 +112,49 @@ class _Bound:
             value = given.scalars[k].value
             words.append(value.imag if imag else value.real)
         block = self.pack(*words, self.sizes)
-        scratch = None
+        threads = num_threads()
         if self.scratch:
             page = self.target.page
             size = -(-self.scratch // page) * page
-            scratch = allocate(size * num_threads(), self.code.kernel.name)
+            scratch = allocate(size * threads, self.code.kernel.name)
             block += struct.pack("=2q", scratch.address, size)
         if once is not None:
-            self.only_once(block, once, (out, [nodes[k].buffer for k, *_ in self.sources], scratch))
+            self.only_once(block, once, out, [nodes[k].buffer for k, *_ in self.sources], flag)
         elif self.brief:
             self.code.call(block, ZERO, self.end, ZERO)
         else:
-            self.much(block)
+            self.much(block, threads)
         return flag is not None and flag.value != 0
 
-    def only_once(self, packed: bytes, once: Once, held: object) -> None:
-        """Run what writes over what it reads; it holds these, if it goes on later."""
+    def only_once(self, packed: bytes, once: Once, out: Buffer, read: list[Buffer], flag: Integer | None) -> None:
+        """Run what writes over what it reads, and so has no memory for itself beside."""
+        assert not self.scratch
         if self.brief:
-            in_one_go(partial(self.code.call, packed, ZERO, self.end, ZERO), once.done)
+            ready = going(partial(self.code.call, packed, ZERO, self.end, ZERO), once.done)
+            if not once.is_done:  # now it is too late for what a signal calls
+                list(ready)
             return
-        go_on = partial(self.much, packed, Left(held))
+        sharing = self.target.sharing
+        work = 0 if any(buffer.pins for buffer in read) else self.work  # what others may change meanwhile is read in one go
+        alone, left = self.work < sharing.share or not self.grain, Left((self, out, read, flag))
+        go_on = partial(share, self.code, packed, self.split, work, self.grain or 1, sharing, alone=alone, left=left)
         once.begun(go_on)
         go_on()
 
-    def much(self, packed: bytes, left: Left | None = None) -> None:
-        """Run with Python's lock released, on several threads if it is very much; or do what is `left` of it."""
+    def much(self, packed: bytes, threads: int) -> None:
+        """Run with Python's lock released, on so many threads if it is very much."""
         work, grain, sharing = self.work, self.grain or 1, self.target.sharing
         alone = work < sharing.share or not self.grain
         if self.scratch:  # each piece packs anew what it reads
             work //= sharing.longer
-            grain *= -(-self.split // (num_threads() * grain * (work // sharing.slice + 1)))
-        if left is not None:
-            share(self.code, packed, self.split, work, grain, sharing, alone=alone, left=left)
-            return
+            grain *= -(-self.split // (threads * grain * (work // sharing.slice + 1)))
         block: Block = packed
         stop = None
         if self.code.listens:
             block = ctypes.create_string_buffer(packed, len(packed))
             stop = partial(ctypes.memmove, ctypes.addressof(block) + self.told, STOP, len(STOP))
         if self.grain:
-            share(self.code, block, self.split, work, grain, sharing, stop, alone=alone)
+            share(self.code, block, self.split, work, grain, sharing, stop, alone=alone, threads=threads)
         elif stop is not None and work > sharing.first:
             stoppable(partial(self.code.call_free, block, 0, self.split, 0), stop)
         else:
