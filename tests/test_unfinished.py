@@ -13,6 +13,7 @@ import pytest
 import tenxor as tx
 from tenxor.backend import threads as threads_of_backend
 from tenxor.node import UNFINISHED
+from tenxor.plans.steps import Once
 from tenxor.tensor import Tensor
 
 from . import machines
@@ -185,6 +186,28 @@ def test_what_nobody_asks_for_goes(monkeypatch: pytest.MonkeyPatch) -> None:
         assert tx.memory().in_use < before + 8 * N
     finally:
         gc.enable()
+
+
+@pytest.mark.parametrize("begins", [False, True])
+def test_done_just_before_it_begins(begins: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A handler does it, or begins, when all is ready to: also where others share the memory that is written."""
+    begun, parts = Once.begun, Parts(monkeypatch)
+    array = np.zeros(N)
+    x = tx.asarray(array, copy=False)
+
+    def first(self: Once, rest: Callable[[], object]) -> bool:
+        monkeypatch.setattr(Once, "begun", begun)
+        if begins:
+            parts.before(1, stop)
+        with contextlib.suppress(KeyboardInterrupt):
+            x.realize()
+        parts.before(0, stop)
+        return begun(self, rest)
+
+    monkeypatch.setattr(Once, "begun", first)
+    x.index_add_(0, tx.zeros(5000, dtype=tx.int64).realize(), tx.ones(5000).realize())
+    assert Once.begun is begun
+    assert x[:2].tolist() == [5000.0, 0.0] == array[:2].tolist()
 
 
 @pytest.mark.parametrize("number", range(1, 400, 9))

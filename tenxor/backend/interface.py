@@ -65,8 +65,10 @@ class Once(Protocol):
     def done(self) -> Callable[[], object]:
         """What is to be called when it is done: a function of C."""
 
-    def begun(self, go_on: Callable[[], object]) -> None:
-        """From now on `go_on()` does what is left of it, and may be called again where it was broken off itself."""
+    def begun(self, rest: Callable[[], object]) -> bool:
+        """From now on `rest()` does what is left of it, and may be called again where it was broken off itself. False if what a
+        signal calls was first: then it is done.
+        """
 
 
 class Launch(Protocol):

@@ -184,7 +184,8 @@ def share(
             run()
         took = max(monotonic() - started, 1e-6)
         moment = int(min(moment * sharing.growth, work * (end - begin) / extent * sharing.moment / took)) + 1
-    code.moment = moment
+    if work:
+        code.moment = moment
 
 
 def _met(
@@ -204,25 +205,33 @@ def _met(
     from .interface import going
 
     with _meeting:
-        alone = alone or threads not in (0, num_threads())
-        run = _loop(code, args, begin, end, grain, sharing, alone=alone, in_c=once)
+        run = _loop(code, args, begin, end, grain, sharing, alone=alone, in_c=once, threads=threads)
         ready = going(run, partial(setattr, done, "begin", end))
         if done.begin == begin:  # else what a signal called was first; now it is too late for one
             list(ready)
 
 
 def _loop(
-    code: MachineCode, args: Block, begin: int, end: int, grain: int, sharing: Sharing, *, alone: bool, in_c: bool
+    code: MachineCode,
+    args: Block,
+    begin: int,
+    end: int,
+    grain: int,
+    sharing: Sharing,
+    *,
+    alone: bool,
+    in_c: bool,
+    threads: int,
 ) -> Callable[[], object]:
     """What runs a kernel for `begin..end`, with the helpers unless that is too little or to be done alone; a function `in_c` if
-    that is asked for.
+    that is asked for, and on no more than so many `threads`, unless they are 0.
     """
     if alone or num_threads() == 1 or end - begin <= grain:
         return partial(code.call_free, args, begin, end, 0)
     piece = -(-(end - begin) // (num_threads() * sharing.pieces * grain)) * grain
     pool = _helped()
     pool.wake()
-    if in_c and not pool.place.in_c:
+    if (in_c and not pool.place.in_c) or 0 < threads <= len(pool.helpers):
         return partial(code.call_free, args, begin, end, 0)
     return pool.place.loop(code, args, begin, end, piece, len(pool.helpers))
 

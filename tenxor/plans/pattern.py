@@ -59,8 +59,8 @@ def of_one(root: Node) -> Pattern | None:
     places: list[tuple[Node, int]] = []
     sources, starts = root.sources, root.offsets
     key: object = root.recipe
-    if root.buffer is not None:
-        return None  # computed meanwhile, so these may not belong together
+    if root.buffer is not None or root.recipe.op is UNFINISHED:
+        return None  # computed meanwhile, or begun: these may not belong together
     for position, source in enumerate(sources):
         if type(source) is not Node:
             scalars.append(source)  # type: ignore[arg-type]

@@ -116,11 +116,12 @@ def _make_step(
     if writes(node.op) and (node.sources[0] in node.sources[1:] or (step.irrevocable and step.over in call.needs)):
         step.may_take = ()  # its values are read from what it overwrites, in another order
     own, kernel = call.arguments, call.compiled.kernel
-    least = kernel.grain(target.sharing) * target.threads if kernel.shared >= 0 else own.split  # of a part; then signals are heard
+    in_parts = kernel.shared >= 0 and not own.scratch  # then signals are heard between two of these
+    least = kernel.grain(target.sharing) * target.threads if in_parts else own.split
     is_brief = call.work * least <= max(own.split, least) * target.sharing.unbroken
     if step.irrevocable and not (node.op.checked and is_brief):  # type: ignore[union-attr]
         step.may_take = ()  # it may fail, or take so long that a signal should end it, and cannot be done again
-    if nbytes >= target.sharing.in_place and is_brief and type(node.op) is Op and not (call.flagged or own.scratch):
+    if nbytes >= target.sharing.in_place and is_brief and type(node.op) is Op and not call.flagged:
         step.may_take = tuple(lowering.aligned(node))
     return step
 
@@ -148,19 +149,22 @@ def _plan_memory(steps: list[Step], readers: dict[int, frozenset[int]], count: i
     first `count` are the pattern's, which gives none to what is the plan's own.
     """
     later: set[int] = set()
+    ahead: set[int] = set()  # the cells of these steps
     goals = _goals(steps, count)
     for step in reversed(steps):
         step.last = tuple(step.needs - later) if later else ()  # after the last step all is let go of
         own = step.number >= count
-        free = [k for k in step.may_take if k not in later and (k >= count or (not own and goals.get(k, NOBODY) <= {step.number}))]
+        free = [k for k in step.may_take if k not in later and (k >= count or not (own or ahead & goals.get(k, NOBODY)))]
         step.donors = tuple([(k, readers.get(k, NOBODY)) for k in free])
         later |= step.needs
+        ahead.add(step.number)
 
 
 def _goals(steps: Sequence[Step], count: int) -> dict[int, set[int]]:
     """By each cell that a plan's own cells are made of: for which cells of the pattern these are needed.
 
-    What a plan has of its own is lost if it is broken off, and made again: till then nobody else may write over what it is made of.
+    What a plan has of its own is lost if it is broken off, and made again for what has no memory yet: till that has, nobody may
+    write over what it is made of.
     """
     found: dict[int, set[int]] = {}
     for step in reversed(steps):

@@ -70,14 +70,19 @@ class Once:
         """Gives the cell its memory."""
         return partial(setattr, self.cell, "buffer", self.out)
 
-    def begun(self, go_on: Callable[[], object]) -> None:
+    def begun(self, rest: Callable[[], object]) -> bool:
         """See `backend.interface.Once`. What is a plan's own cell nobody asks for again."""
-        self.go_on, cell = go_on, self.cell
-        if isinstance(cell, Node):
-            self.cell = DONE  # as the node has this for a source
-            recipe, sources = recipe_of(UNFINISHED, cell.shape, cell.dtype), (self,)
-            if cell.buffer is None:
-                cell.recipe, cell.sources, cell.offsets, cell._layouts = recipe, sources, (), None  # type: ignore[assignment]
+        self.go_on, cell = rest, self.cell
+        if not isinstance(cell, Node):
+            return True
+        self.cell = DONE  # as the node has this for a source
+        recipe, sources = recipe_of(UNFINISHED, cell.shape, cell.dtype), (self,)
+        if cell.buffer is None and cell.recipe.op is not UNFINISHED:
+            cell.recipe, cell.sources, cell.offsets, cell._layouts = recipe, sources, (), None  # type: ignore[assignment]
+            return True
+        if cell.buffer is None:
+            go_on(cell)
+        return False
 
 
 def go_on(node: Node) -> None:

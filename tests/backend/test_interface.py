@@ -83,8 +83,9 @@ class OnlyOnce:
         self.seen: list[object] = []
         self.done = partial(self.seen.append, "done")
 
-    def begun(self, go_on: object) -> None:
+    def begun(self, rest: object) -> bool:
         self.seen.append("begun")
+        return True
 
 
 @pytest.mark.parametrize("name", BACKENDS)

@@ -119,35 +119,42 @@ class _Bound:
             scratch = allocate(size * threads, self.code.kernel.name)
             block += struct.pack("=2q", scratch.address, size)
         if once is not None:
-            self.only_once(block, once, out, [nodes[k].buffer for k, *_ in self.sources], flag)
+            read = [nodes[k].buffer for k, *_ in self.sources]
+            self.only_once(block, once, threads, read, (self, out, flag, scratch if self.scratch else None))
         elif self.brief:
             self.code.call(block, ZERO, self.end, ZERO)
         else:
             self.much(block, threads)
         return flag is not None and flag.value != 0
 
-    def only_once(self, packed: bytes, once: Once, out: Buffer, read: list[Buffer], flag: Integer | None) -> None:
-        """Run what writes over what it reads, and so has no memory for itself beside."""
-        assert not self.scratch
+    def only_once(self, packed: bytes, once: Once, threads: int, read: list[Buffer], held: object) -> None:
+        """Run what writes over what it reads. If it goes on later, it holds what it needs."""
         if self.brief:
             ready = going(partial(self.code.call, packed, ZERO, self.end, ZERO), once.done)
             if not once.is_done:  # now it is too late for what a signal calls
                 list(ready)
             return
-        sharing = self.target.sharing
-        work = 0 if any(buffer.pins for buffer in read) else self.work  # what others may change meanwhile is read in one go
-        alone, left = self.work < sharing.share or not self.grain, Left((self, out, read, flag))
-        go_on = partial(share, self.code, packed, self.split, work, self.grain or 1, sharing, alone=alone, left=left)
-        once.begun(go_on)
-        go_on()
+        work, grain, alone = self.shares(threads)
+        if any(buffer.pins for buffer in read):
+            work = 0  # what others may change meanwhile is read in one go
+        left, sharing = Left((read, held)), self.target.sharing
+        rest = partial(share, self.code, packed, self.split, work, grain, sharing, alone=alone, left=left, threads=threads)
+        if once.begun(rest):
+            rest()
 
-    def much(self, packed: bytes, threads: int) -> None:
-        """Run with Python's lock released, on so many threads if it is very much."""
+    def shares(self, threads: int) -> tuple[int, int, bool]:
+        """How much work so many threads share, in steps of which grain, and whether one does it alone."""
         work, grain, sharing = self.work, self.grain or 1, self.target.sharing
         alone = work < sharing.share or not self.grain
         if self.scratch:  # each piece packs anew what it reads
             work //= sharing.longer
             grain *= -(-self.split // (threads * grain * (work // sharing.slice + 1)))
+        return work, grain, alone
+
+    def much(self, packed: bytes, threads: int) -> None:
+        """Run with Python's lock released, on so many threads if it is very much."""
+        sharing = self.target.sharing
+        work, grain, alone = self.shares(threads)
         block: Block = packed
         stop = None
         if self.code.listens:
