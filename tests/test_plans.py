@@ -83,6 +83,16 @@ class TestNothingIsComputedBeforeItIsAskedFor:
         t[t > 5] = 0
         assert is_pending(t)
 
+    def test_with_all_that_an_element_is_of(self) -> None:
+        """Also when so many layouts were met that those of before are forgotten."""
+        for k in range(70_000):
+            tx.layout.Layout.contiguous((k + 2, 3))
+        t = matrix() + 1
+        assert t[0, 0].item() == t.tolist()[0][0]
+        t = matrix() + 1
+        t[1, 1].item()
+        assert address(t)
+
     @pytest.mark.parametrize(
         "ask",
         [

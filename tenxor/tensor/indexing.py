@@ -128,7 +128,7 @@ class Indexing(Scattering):
         node = self.storage.node
         buffer = node.buffer
         if buffer is None or node.past is not None:
-            return self._of(Node.of(_POSITIVE, (), dtype, (self.node,), (Layout((), (), offset),)))
+            return self._of(Node.of(_POSITIVE, (), dtype, (self.node,), (Layout((), (), offset),)), _POINT)
         return self.__class__(Element(dtype, buffer.typed(dtype).item(offset)), _POINT, dtype)
 
     def item(self, *coords: int) -> Number:
@@ -142,7 +142,7 @@ class Indexing(Scattering):
         if node.buffer is None:
             with lock:
                 read = (
-                    _read_of(node) if layout is _POINT and not coords and node.dtype is dtype is not bfloat16 else None
+                    _read_of(node) if layout.shape == () and not coords and node.dtype is dtype is not bfloat16 else None
                 )
                 if read is not None:  # with all that it is an element of, as others are likely to be read as well
                     node, layout = read
