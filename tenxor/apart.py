@@ -18,7 +18,8 @@ import ctypes
 import gc
 import os
 from _thread import allocate_lock, start_new_thread
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from operator import call
 from sys import is_finalizing
 from threading import get_ident, main_thread
 from typing import Any, Generic, TypeVar
@@ -38,6 +39,14 @@ def droppable(run: Callable[[], T], stop: Callable[[], object]) -> T:
     called, and nobody learns what came of it. So it holds what it reads, and writes what nobody else can read.
     """
     return _apart(run, stop, soon=False)
+
+
+def in_one_go(run: Callable[[], object], then: Callable[[], object]) -> Iterator[object]:
+    """What calls two functions of C when it is made a list: both, or neither. Nothing is interpreted between the two, nor between
+    asking for the list and the first, so no signal is heard there.
+    """
+    each: Callable[[Callable[[], object]], object] = call
+    return map(each, (run, then))
 
 
 _dropped = set["_Work[Any]"]()  # what goes on, though nobody waits for it

@@ -8,10 +8,10 @@ how many threads share a loop, what they use to compute, whether Python's lock i
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from operator import call
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
+from ..apart import in_one_go
 from ..memory import allocate
 from ..records import NamedTuple
 
@@ -152,12 +152,8 @@ class OnHost(Backend):
         """All that was launched has run."""
 
 
-def in_one_go(run: Callable[[], object], then: Callable[[], object]) -> None:
-    """Call two functions of C: both, or neither. Nothing is interpreted between the two, so no signal is heard there."""
-    list(going(run, then))
-
-
-def going(run: Callable[[], object], then: Callable[[], object]) -> Iterator[object]:
-    """What calls them when it is made a list."""
-    each: Callable[[Callable[[], object]], object] = call
-    return map(each, (run, then))
+def only_once(run: Callable[[], object], once: Once) -> None:
+    """Run what cannot be done twice, a function of C, in one go; not if what a signal calls was first."""
+    ready = in_one_go(run, once.done)
+    if not once.is_done:  # now it is too late for what a signal calls
+        list(ready)

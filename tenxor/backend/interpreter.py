@@ -46,7 +46,7 @@ from ..memory import Buffer
 from ..node import Scalar
 from ..ops.expr import Arg, Call, Const, Expr, missing
 from ..target import Target
-from .interface import Arguments, Compiled, Given, Launch, Once, OnHost, in_one_go
+from .interface import Arguments, Compiled, Given, Launch, Once, OnHost, only_once
 from .kernels import Kernels
 from .reference import Value, cast, from_memory, meaning, to_memory
 from .threads import num_threads
@@ -113,7 +113,7 @@ def _launch(
     ]
     run(kernel, operands, [t.offsets for t in fixed.tables], scalars, fixed.sizes, origins)
     if once is not None:
-        in_one_go(partial(np.copyto, result, operands[0]), once.done)
+        only_once(partial(np.copyto, result, operands[0]), once)
     return bool(flag[0])
 
 

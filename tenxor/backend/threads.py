@@ -23,7 +23,7 @@ from operator import index as as_int
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from ..apart import stoppable
+from ..apart import in_one_go, stoppable
 from ..errors import ArgumentError
 from ..locking import reentrant
 from ..system import cpus
@@ -166,7 +166,7 @@ def share(
     `grain`. If it has memory for so many `threads`, and there are others when a signal's handler has run, it goes on alone.
 
     It runs in slices that take a moment, as the interpreter sees signals (Ctrl-C) only between two of them; how much `work` that is
-    for this kernel is found out as it runs. A slice that takes longer runs apart, if `stop()` stops the kernel.
+    for this kernel is found out as it runs; no work is one slice. A slice that takes longer runs apart, if `stop()` stops the kernel.
     """
     moment = code.moment or sharing.first
     if extent > 0 and work < min(moment, sharing.first) and (alone or num_threads() == 1) and left is None:
@@ -201,39 +201,21 @@ def _met(
     once: bool,
     threads: int,
 ) -> None:
-    """Run a kernel for `begin..end`, and say so. Nobody else has the helpers at work meanwhile: not what a signal calls, either."""
-    from .interface import going
-
+    """Run a kernel for `begin..end`, and say so: with the helpers unless that is too little or to be done `alone`, on no more than so
+    many `threads`, unless they are 0, and by a function of C if it may be done only `once`. Nobody else has the helpers at work
+    meanwhile: not what a signal calls, either.
+    """
     with _meeting:
-        run = _loop(code, args, begin, end, grain, sharing, alone=alone, in_c=once, threads=threads)
-        ready = going(run, partial(setattr, done, "begin", end))
+        run: Callable[[], object] = partial(code.call_free, args, begin, end, 0)
+        if not alone and num_threads() > 1 and end - begin > grain:
+            pool = _helped()
+            pool.wake()
+            if (pool.place.in_c or not once) and not 0 < threads <= len(pool.helpers):
+                piece = -(-(end - begin) // (num_threads() * sharing.pieces * grain)) * grain
+                run = pool.place.loop(code, args, begin, end, piece, len(pool.helpers))
+        ready = in_one_go(run, partial(setattr, done, "begin", end))
         if done.begin == begin:  # else what a signal called was first; now it is too late for one
             list(ready)
-
-
-def _loop(
-    code: MachineCode,
-    args: Block,
-    begin: int,
-    end: int,
-    grain: int,
-    sharing: Sharing,
-    *,
-    alone: bool,
-    in_c: bool,
-    threads: int,
-) -> Callable[[], object]:
-    """What runs a kernel for `begin..end`, with the helpers unless that is too little or to be done alone; a function `in_c` if
-    that is asked for, and on no more than so many `threads`, unless they are 0.
-    """
-    if alone or num_threads() == 1 or end - begin <= grain:
-        return partial(code.call_free, args, begin, end, 0)
-    piece = -(-(end - begin) // (num_threads() * sharing.pieces * grain)) * grain
-    pool = _helped()
-    pool.wake()
-    if (in_c and not pool.place.in_c) or 0 < threads <= len(pool.helpers):
-        return partial(code.call_free, args, begin, end, 0)
-    return pool.place.loop(code, args, begin, end, piece, len(pool.helpers))
 
 
 def _helped() -> _Pool:

@@ -28,7 +28,7 @@ from ..plans.general import general_for, numbers_of
 from ..plans.pattern import Pattern, of_one, pattern_of
 from ..plans.plan import make_plan
 from ..plans.steps import Plan, Short, Step
-from ..realize import finish, lock, plan_of
+from ..realize import lock, plan_of
 from .blocks import LARGEST
 
 LITERAL, RESULT, MEMORY, FLOAT, SIGNED, UNSIGNED, FLAG, SCRATCH, IMAGINARY = range(9)
@@ -208,11 +208,10 @@ def have_graph_framed(root: Node) -> None:
         return
     try:
         met = pattern_of([root])
-        finish(met.nodes)
+        plan = plan_of(met)
         with untracked():
             pattern = met.apart()
-        plan = None if pattern is None else plan_of(pattern)
-        if pattern is None or plan is None:
+        if plan is None or pattern is None:
             return  # computed meanwhile
         if len(graphs) >= MAX_GRAPHS:
             graphs.clear()

@@ -128,7 +128,7 @@ class Indexing(Scattering):
         node = self.storage.node
         buffer = node.buffer
         if buffer is None or node.past is not None:
-            return self._of(Node.of(_POSITIVE, (), dtype, (self.node,), (Layout((), (), offset),)), _POINT)
+            return self._of(Node.of(_POSITIVE, (), dtype, (self.node,), (Layout((), (), offset),)))
         return self.__class__(Element(dtype, buffer.typed(dtype).item(offset)), _POINT, dtype)
 
     def item(self, *coords: int) -> Number:

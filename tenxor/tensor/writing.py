@@ -160,9 +160,7 @@ class Writing(Core):
             try:
                 realize(storage.node)
             except (MemoryError, IndexOutOfRange):
-                new = storage.node
-                if new.op is REINTERPRET:
-                    (new,) = new.sources  # type: ignore[assignment]
+                new = self._just_written()
                 self._restore(new.sources[0] if writes(new.op) else None)  # type: ignore[arg-type]
                 raise
 
@@ -203,11 +201,14 @@ class Writing(Core):
         self.storage.node = found
         return own
 
+    def _just_written(self) -> Node:
+        """What was just written, in its own dtype."""
+        node = self.storage.node
+        return node.sources[0] if node.op is REINTERPRET else node  # type: ignore[return-value]
+
     def _restore(self, old: Node | None) -> None:
         """What was just written could not be computed: the storage holds what it held before, if that is still there."""
-        new = self.storage.node
-        if new.op is REINTERPRET:
-            (new,) = new.sources  # type: ignore[assignment]
+        new = self._just_written()
         if old is not None and new.buffer is None and new.op is not UNFINISHED:
             self._put(old)
 

@@ -11,7 +11,7 @@ from ...apart import stoppable
 from ...kernel.ir import Kernel
 from ...memory import Buffer, allocate
 from ...target import Target
-from ..interface import Arguments, Compiled, Given, Launch, Once, OnHost, going
+from ..interface import Arguments, Compiled, Given, Launch, Once, OnHost, only_once
 from ..threads import Left, num_threads, share
 from .compiler import Block, Integer, MachineCode, compiler, counts
 
@@ -112,35 +112,22 @@ class _Bound:
             value = given.scalars[k].value
             words.append(value.imag if imag else value.real)
         block = self.pack(*words, self.sizes)
-        threads = num_threads()
+        threads = num_threads() if self.scratch or not self.brief else 1
+        scratch = None
         if self.scratch:
             page = self.target.page
             size = -(-self.scratch // page) * page
             scratch = allocate(size * threads, self.code.kernel.name)
             block += struct.pack("=2q", scratch.address, size)
-        if once is not None:
-            read = [nodes[k].buffer for k, *_ in self.sources]
-            self.only_once(block, once, threads, read, (self, out, flag, scratch if self.scratch else None))
-        elif self.brief:
+        if once is None and self.brief:
             self.code.call(block, ZERO, self.end, ZERO)
-        else:
+        elif once is None:
             self.much(block, threads)
+        elif self.brief:
+            only_once(partial(self.code.call, block, ZERO, self.end, ZERO), once)
+        else:
+            self.in_place(block, once, threads, [nodes[k].buffer for k, *_ in self.sources], (out, flag, scratch))
         return flag is not None and flag.value != 0
-
-    def only_once(self, packed: bytes, once: Once, threads: int, read: list[Buffer], held: object) -> None:
-        """Run what writes over what it reads. If it goes on later, it holds what it needs."""
-        if self.brief:
-            ready = going(partial(self.code.call, packed, ZERO, self.end, ZERO), once.done)
-            if not once.is_done:  # now it is too late for what a signal calls
-                list(ready)
-            return
-        work, grain, alone = self.shares(threads)
-        if any(buffer.pins for buffer in read):
-            work = 0  # what others may change meanwhile is read in one go
-        left, sharing = Left((read, held)), self.target.sharing
-        rest = partial(share, self.code, packed, self.split, work, grain, sharing, alone=alone, left=left, threads=threads)
-        if once.begun(rest):
-            rest()
 
     def shares(self, threads: int) -> tuple[int, int, bool]:
         """How much work so many threads share, in steps of which grain, and whether one does it alone."""
@@ -166,3 +153,13 @@ class _Bound:
             stoppable(partial(self.code.call_free, block, 0, self.split, 0), stop)
         else:
             self.code.call_free(block, 0, self.split, 0)
+
+    def in_place(self, packed: bytes, once: Once, threads: int, read: list[Buffer], held: object) -> None:
+        """The same where it writes over what it reads. If it goes on later, it holds what it needs."""
+        work, grain, alone = self.shares(threads)
+        if any(buffer.pins for buffer in read):
+            work = 0  # what others may change meanwhile is read in one go
+        left, sharing = Left((self, read, held)), self.target.sharing
+        rest = partial(share, self.code, packed, self.split, work, grain, sharing, alone=alone, left=left, threads=threads)
+        if once.begun(rest):
+            rest()
