@@ -111,6 +111,7 @@ REINTERPRET: Final = Special("reinterpret")  # the bytes of the source as anothe
 UNFINISHED: Final = Special("unfinished")  # writing over what it read, which was broken off: its source says how that goes on
 PLACEHOLDER: Final = Special("placeholder")  # an argument of a function being traced; it has no value
 _number = count(1).__next__  # of the next node
+_recipe_number = count(1).__next__  # of the next recipe
 
 
 class Past(Protocol):
@@ -160,10 +161,25 @@ class Recipe:
     number). `target` is the form of the layout that a store, a scatter or a scan writes through. `done` is the recipe of
     what is in memory, with this shape and dtype. What is `passing` has a form that is. `frame` says how it is computed in one go
     (`shortcut/frames.py`): None if nobody has looked, nothing if it is not. `summed` says the same of sums of it, by their recipe.
-    It `is_gapless` if all sources but numbers are as large as what it makes, and read as they lie.
+    It `is_gapless` if all sources but numbers are as large as what it makes, and read as they lie. No other ever has its `number`.
     """
 
-    __slots__ = ("done", "dtype", "dtypes", "forms", "frame", "is_gapless", "nbytes", "op", "passing", "shape", "size", "summed", "target")
+    __slots__ = (
+        "done",
+        "dtype",
+        "dtypes",
+        "forms",
+        "frame",
+        "is_gapless",
+        "nbytes",
+        "number",
+        "op",
+        "passing",
+        "shape",
+        "size",
+        "summed",
+        "target",
+    )
 
     def __init__(
         self,
@@ -182,6 +198,7 @@ class Recipe:
         self.frame: bytes | None = None
         self.summed: dict[Recipe, bytes] | None = None
         self.passing = any([form is not None and form.passing for form in (*forms, target)])
+        self.number = _recipe_number()
         self.done: Recipe = self if op is DATA else recipe_of(DATA, shape, dtype)
 
     def __repr__(self) -> str:

@@ -13,8 +13,10 @@ from weakref import ref
 from .errors import IndexOutOfRange
 from .node import EMPTY, Node, next_number
 from .ownership import held
+from .plans.pattern import Pattern, taken
 from .pool import pool
 from .realize import lock, realize, short_ways
+from .remembered import Remembered
 
 MAX_PENDING = 256  # nodes in one pending graph; one of more is computed in part, so that loops run in constant memory
 HEAVY = 1 << 12  # bytes that the recipe of a small result keeps, from which it is remembered
@@ -28,19 +30,17 @@ def bounded(node: Node) -> None:
     """
     if node.traced or (short_ways and short_ways[-1](node)):
         return
-    from .kernel.fuse import pending  # what makes plans is loaded with the first
-
-    order = pending([node])
-    _count(order)
-    if node.count <= MAX_PENDING:
-        return
-    last = _narrow(order)
-    del order  # who else holds a node is counted, when memory is to be written over
-    if last:
-        realize(*last)
-        order = pending([node])
-        _count(order)
-        node.count = len(order)
+    pattern = taken([node])
+    if pattern.pending > MAX_PENDING:
+        last = _last(pattern)
+        del pattern  # who else holds a node is counted, when memory is to be written over
+        if last:
+            realize(*last)
+        if node.buffer is not None:
+            return
+        pattern = taken([node])
+    _count([each for each in pattern.nodes if each.buffer is None])
+    del pattern
     if node.count > 4 * MAX_PENDING:  # it is as large as this wherever it is cut
         realize(node)
 
@@ -52,12 +52,25 @@ def _count(order: list[Node]) -> None:
         node.count, node.first = below + 1, first
 
 
-def _narrow(order: list[Node]) -> list[Node]:
-    """The last nodes of a graph that take no more memory than what they are made of: computing them costs none."""
-    from .kernel.fuse import narrow
+_lasts: Remembered[list[int]] = Remembered(1 << 10)  # by patterns, and the sizes of what these read
 
-    thin = narrow(order, lambda node: node.size * node.dtype.itemsize)
-    found: dict[Node, None] = {}
+
+def _last(pattern: Pattern) -> list[Node]:
+    """The last nodes of a graph that take no more memory than what they are made of: computing them costs none."""
+    key = pattern.key, *[node.recipe.nbytes for node in pattern.nodes if node.buffer is not None]
+    found = _lasts.get(key)
+    if found is None:
+        narrow = _narrow([node for node in pattern.nodes if node.buffer is None])
+        found = [k for k, node in enumerate(pattern.nodes) if node in narrow]
+        _lasts.keep(key, found)
+    return [pattern.nodes[k] for k in found]
+
+
+def _narrow(order: list[Node]) -> set[Node]:
+    from .kernel.fuse import narrow  # what makes plans is loaded with the first
+
+    thin = narrow(order, lambda node: node.recipe.nbytes)
+    found: set[Node] = set()
     seen: set[Node] = set()
     stack = order[-1:]
     while stack:
@@ -65,10 +78,10 @@ def _narrow(order: list[Node]) -> list[Node]:
         if node.buffer is None and node not in seen:
             seen.add(node)
             if node in thin and node.op is not EMPTY:
-                found[node] = None
+                found.add(node)
             else:
                 stack.extend(s for s in node.sources if type(s) is Node)
-    return list(found)
+    return found
 
 
 _waiting: list[ref[Node]] = []  # results of recipes that read much memory

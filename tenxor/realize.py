@@ -19,7 +19,7 @@ from .late import Late
 from .locking import reentrant
 from .node import UNFINISHED, Node, untracked
 from .ownership import NOBODY, held
-from .plans.pattern import Pattern, of_one, pattern_of
+from .plans.pattern import Pattern, taken
 from .remembered import Remembered
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def realize(*roots: Node) -> None:
 def _planned(roots: Sequence[Node]) -> tuple[Pattern, Plan, Set[int]] | None:
     """What of these is pending, the plan for it, and who else can read what; None if all is in memory."""
     while wanted := [node for node in roots if node.buffer is None]:
-        pattern = (of_one(wanted[0]) if len(wanted) == 1 else None) or pattern_of(wanted)
+        pattern = taken(wanted)
         plan = plan_of(pattern)
         if plan is not None:
             others = _others(plan, pattern.nodes) if plan.watched else NOBODY
@@ -70,8 +70,8 @@ def _planned(roots: Sequence[Node]) -> tuple[Pattern, Plan, Set[int]] | None:
 
 def plan_of(pattern: Pattern) -> Plan | None:
     """The plan for a pattern, which is remembered. None if it is to be made, but some nodes were computed since the pattern was taken."""
-    plan = _plan_of(pattern.key)
-    if plan is None or plan.target.threads != num_threads():
+    plan = _known(pattern.key)
+    if plan is None:
         from .plans.general import plan_for  # what makes plans is loaded with the first
 
         finish(pattern.nodes)
@@ -79,11 +79,17 @@ def plan_of(pattern: Pattern) -> Plan | None:
             apart = pattern.apart()
             if apart is None:
                 return None
-            plan = plan_for(apart)
+            plan = _known(apart.key) or plan_for(apart)
         if len(backend().kernels) > MAX_KERNELS:
             forget()
         _plans.keep(pattern.key, plan, plan.table_bytes)
     return plan
+
+
+def _known(key: object) -> Plan | None:
+    """The plan that is remembered under a key, if it is for as many threads as there are."""
+    plan = _plan_of(key)
+    return plan if plan is not None and plan.target.threads == num_threads() else None
 
 
 def finish(nodes: Iterable[Node]) -> None:

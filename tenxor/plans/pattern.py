@@ -9,8 +9,8 @@ either may ask for anything. So plans are made of nodes apart, which nobody else
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Protocol
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Protocol
 
 from ..node import UNFINISHED, Node, Recipe, Scalar
 
@@ -21,8 +21,8 @@ _STORED = "stored"  # stands in keys before a node that is
 class Pattern:
     """Pending nodes and all that they read, numbered, each after what it reads itself.
 
-    `key` is their structure, and `roots` are those asked for. `offsets` are those of all pending nodes, one node after
-    another, in elements; and 0. So many of the nodes were `pending`.
+    `key` is equal for what is alike: their structure, or words that stand for it (`shortcut/walk.py`). The `roots` are those asked
+    for. `offsets` are those of all pending nodes, one node after another, in elements; and 0. So many of the nodes were `pending`.
     """
 
     __slots__ = ("key", "nodes", "offsets", "pending", "roots", "scalars")
@@ -34,7 +34,9 @@ class Pattern:
         self.pending = pending
 
     def apart(self) -> Pattern | None:
-        """The same of nodes that nobody else has; None if it is of none, as some were computed since it was asked for."""
+        """The same of nodes that nobody else has, known by its structure; None if it is of none, as some were computed since it was
+        asked for.
+        """
         twin: dict[Node, Node] = {}
         for node in self.nodes:
             sources, offsets, recipe = node.sources, node.offsets, node.recipe
@@ -45,11 +47,30 @@ class Pattern:
             own.stored = node.stored
         if not self.is_as_it_was():
             return None
-        return Pattern(self.key, self.roots, list(twin.values()), self.scalars, self.offsets, self.pending)
+        nodes = list(twin.values())
+        return structured([nodes[k] for k in self.roots])
 
     def is_as_it_was(self) -> bool:
         """Whether what was pending still is, as it was. What is computed once stays so: till now, then, it was."""
         return [node.buffer for node in self.nodes if node.recipe.op is not UNFINISHED].count(None) == self.pending
+
+
+# What takes patterns in less time (`shortcut/walk.py`): all that one of these pending nodes is made of, or None.
+short_walks: list[Callable[..., tuple[Any, ...] | None]] = []
+
+
+def taken(roots: Sequence[Node]) -> Pattern:
+    """The pattern of what `roots`, which are pending, need."""
+    for walk in short_walks:
+        found = walk(*roots)
+        if found is not None:
+            return Pattern(*found)
+    return structured(roots)
+
+
+def structured(roots: Sequence[Node]) -> Pattern:
+    """The same, known by its structure."""
+    return (of_one(roots[0]) if len(roots) == 1 else None) or pattern_of(roots)
 
 
 def of_one(root: Node) -> Pattern | None:
@@ -79,8 +100,8 @@ def of_one(root: Node) -> Pattern | None:
     return Pattern(key, [len(nodes) - 1], nodes, scalars, [*starts, 0], 1)
 
 
-def pattern_of(roots: list[Node]) -> Pattern:
-    """The pattern of what `roots`, which are pending, need."""
+def pattern_of(roots: Sequence[Node]) -> Pattern:
+    """The pattern of any roots, known by its structure."""
     nodes: list[Node] = []
     scalars: list[Scalar] = []
     offsets: list[int] = []
@@ -88,7 +109,7 @@ def pattern_of(roots: list[Node]) -> Pattern:
     number_of: dict[Node, int] = {}
     places: dict[tuple[int, int], int] = {}
     pending = 0
-    stack = roots[::-1]
+    stack = list(reversed(roots))
     while stack:
         node = stack[-1]
         if node in number_of:

@@ -25,7 +25,7 @@ from ..ops import OPS
 from ..ops.reductions import REDUCTIONS
 from ..plans.call import Call
 from ..plans.general import general_for, numbers_of
-from ..plans.pattern import Pattern, of_one, pattern_of
+from ..plans.pattern import Pattern, pattern_of, structured, taken
 from ..plans.plan import make_plan
 from ..plans.steps import Plan, Short, Step
 from ..realize import lock, plan_of
@@ -45,7 +45,7 @@ _KIND_OF = {"float": FLOAT, "uint": UNSIGNED}
 NEVER = b""  # what is not run by a frame
 SUM, PRODUCT = REDUCTIONS["sum"], OPS["multiply"]
 graphs: dict[bytes, bytes] = {}  # the frames of graphs, by their keys
-_graph_plans: dict[bytes, tuple[Plan, list[Recipe]]] = {}  # which have their kernels in memory, and what keys are made of
+_graph_plans: dict[bytes, Plan] = {}  # which have their kernels in memory
 _plans: dict[tuple[Recipe, Recipe | None], Plan] = {}  # those that have the kernels of frames in memory
 
 
@@ -111,7 +111,7 @@ def _made(recipe: Recipe, product: Recipe | None, sources: Sequence[Node | Scala
     root = Node(reads, apart, offsets)
     if product is not None:
         root = Node(recipe, (root,), (0,))
-    found, plan = _written(of_one(root) or pattern_of([root]), apart, list(range(len(offsets))))
+    found, plan = _written(structured([root]), apart, list(range(len(offsets))))
     if found and len(_plans) >= MAX_FRAMES:
         forget()
     if found:
@@ -207,7 +207,7 @@ def have_graph_framed(root: Node) -> None:
     if not taken_at_once(lock):
         return
     try:
-        met = pattern_of([root])
+        met = taken([root])
         plan = plan_of(met)
         with untracked():
             pattern = met.apart()
@@ -217,14 +217,13 @@ def have_graph_framed(root: Node) -> None:
             graphs.clear()
             _graph_plans.clear()
         key = _key_of(pattern)
-        _graph_plans[key] = plan, [node.recipe for node in pattern.nodes]
-        graphs[key] = _frame_of_graph(pattern, plan)
+        _graph_plans[key], graphs[key] = plan, _frame_of_graph(pattern, plan)
     finally:
         lock.release()
 
 
 def _key_of(pattern: Pattern) -> bytes:
-    """What a graph is known by: see `graph.py`."""
+    """What a graph is known by: see `walk.py`."""
     number_of = {node: k for k, node in enumerate(pattern.nodes)}
     places: dict[tuple[Node, int], int] = {}
     words = []
@@ -232,7 +231,7 @@ def _key_of(pattern: Pattern) -> bytes:
         if node.buffer is not None:
             words.append(0)
             continue
-        words.append(id(node.recipe) + node.stored)
+        words.append(2 * node.recipe.number + node.stored)
         for source, offset in zip(node.sources, node.offsets):  # noqa: B905  # the last offset may be the target's
             if type(source) is Node:
                 waits = source.buffer is None

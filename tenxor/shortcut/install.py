@@ -20,6 +20,7 @@ from ..memory import Buffer
 from ..node import Node, Recipe, Scalar
 from ..ops import OPS, Op
 from ..pending import remember
+from ..plans.pattern import short_walks
 from ..plans.steps import DONE, Cell, short_runs
 from ..pool import pool
 from ..realize import forgetting, lock, short_ways
@@ -53,7 +54,7 @@ from .reuse import stand_in
 
 CREATING = ("waiting", "blank", "fill_from_list", "fill_from_buffer")
 FUNCTIONS = (
-    *("look_up", "next_number", "python_computed", "python_computed_alone", "run_steps"),
+    *("look_up", "next_number", "python_computed", "python_computed_alone", "run_steps", "take_pattern"),
     *("specs_of", "copy_pieces", "copy_alike", "join_again", "call_again"),
     *CREATING,
     *("block_dies", "block_shows", "release_blocks"),
@@ -196,6 +197,7 @@ class ShortWay:
         self.counts = (ctypes.c_int64 * COUNTS).from_address(self.library["counts"])
         self.computed = [self._function(f"python_{name}", Kind.ONE) for name in ("computed", "computed_alone")]
         self.run_steps = self._function("run_steps", Kind.SOME)
+        self.take_pattern = self._function("take_pattern", Kind.SOME)
         self.look_up = self._function("look_up", Kind.ONE)
         self.copier = Copier(*[self._function(name, Kind.SOME) for name in ("specs_of", "copy_pieces", "copy_alike")])
         self.caller = Caller(self._function("call_again", Kind.ANY), learning)
@@ -254,6 +256,7 @@ class ShortWay:
         pool.relieved()
         short_ways[:] = self.computed
         short_runs[:] = [(self.run_steps, frames.frame_of_plan)]
+        short_walks[:] = [self.take_pattern]
         copiers[:] = [self.copier]
         callers[:] = [self.caller]
         joiners[:] = [self.joiner]
@@ -263,6 +266,7 @@ class ShortWay:
         """Put Python's own back. Blocks that are lent stay so."""
         short_ways.clear()
         short_runs.clear()
+        short_walks.clear()
         copiers.clear()
         callers.clear()
         joiners.clear()

@@ -24,6 +24,7 @@ from . import (
     reuse,
     running,
     together,
+    walk,
     write,
 )
 from .function import Function
@@ -229,7 +230,8 @@ def symbol_of(method: Method) -> str:
 
 def module(objects: Objects, made: Module) -> Module:
     """The whole short way."""
-    for part in (reuse, blocks, numbers, record, compute, graph, running, read, call, index, write, picking, joining, together, creating):
+    computing = (compute, walk, graph, running)
+    for part in (reuse, blocks, numbers, record, *computing, read, call, index, write, picking, joining, together, creating):
         part.write(made, objects)
     _ask_python_briefly(Function(made, objects, "ask_python_briefly", [("own", POINTER), ("x", POINTER), ("argument", POINTER)]))
     _ask_python(

@@ -1,0 +1,203 @@
+"""Patterns that machine code takes: what Python's own has in them, and keys that tell apart just what Python's keys tell apart."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tenxor as tx
+from tenxor import pending, shortcut
+from tenxor.node import UNFINISHED, Node, Recipe, recipe_of
+from tenxor.plans import pattern
+from tenxor.plans.pattern import Pattern, pattern_of, structured, taken
+from tenxor.realize import plan_of
+
+pytestmark = pytest.mark.usefixtures("on")
+
+MEMORY = [tx.asarray(np.arange(float(n)).reshape(shape)).realize() for n, shape in ((6, (2, 3)), (6, (2, 3)), (9, (3, 3)))]
+OTHERS = [tx.asarray(np.arange(6, dtype=np.float32).reshape(2, 3)).realize(), tx.asarray([1, 0]).realize()]
+
+
+def graph(seed: int, most: int = 12) -> list[Any]:
+    """A few pending tensors that have much in common, made of few things, so that two seeds often make what is alike."""
+    rng = np.random.default_rng(seed)
+    made = [*MEMORY, *OTHERS[:1]]
+    while len(made) < most:
+        x, y = (made[k] for k in rng.integers(0, len(made), 2))
+        with np.errstate(all="ignore"):
+            made.append(_one(rng, x, y))
+    roots = [made[k] for k in rng.integers(len(MEMORY) + 1, len(made), rng.integers(1, 4))]
+    if rng.integers(3) == 0 and roots[0].node.sources:
+        roots[0].node.stored = True
+    return roots
+
+
+def _one(rng: np.random.Generator, x: Any, y: Any) -> Any:
+    match rng.integers(8):
+        case 0:
+            return x.T
+        case 1:
+            return x[rng.integers(0, len(x)) :] if len(x) else x
+        case 2:
+            return tx.tanh(x)
+        case 3:
+            return x * float(rng.integers(2, 4))
+        case 4:
+            return x.sum(axis=0) if x.ndim > 1 else x * 1.0
+        case 5:
+            return x.astype(tx.float64) + y.sum()
+        case 6:
+            return x + x
+        case _:
+            return x + y if x.shape == y.shape else x - 1
+
+
+def pending_nodes(tensors: list[Any]) -> list[Node]:
+    return [t.node for t in tensors if t.node.buffer is None]
+
+
+def parts(found: Pattern) -> tuple[object, ...]:
+    return found.roots, list(map(id, found.nodes)), list(map(id, found.scalars)), found.offsets, found.pending
+
+
+def by_machine_code(roots: list[Node]) -> Pattern:
+    assert shortcut.made is not None
+    found = shortcut.made.take_pattern(*roots)
+    assert found is not None
+    return Pattern(*found)
+
+
+def test_all_parts_are_those_of_pythons_own() -> None:
+    several = 0
+    for seed in range(400):
+        roots = pending_nodes(graph(seed))
+        if roots:
+            several += len(roots) > 1
+            assert parts(by_machine_code(roots)) == parts(pattern_of(roots)) == parts(structured(roots)), seed
+    assert several > 100
+
+
+def test_keys_are_equal_where_the_structure_is() -> None:
+    """Nodes in memory but for their dtype, which what reads them knows, are alike in both."""
+    structures: dict[object, object] = {}
+    words: dict[object, object] = {}
+    kept, again = [], 0
+    for seed in range(1500):
+        tensors = graph(seed, 7)
+        roots = pending_nodes(tensors)
+        if roots:
+            kept.append(roots)
+            key, structure = by_machine_code(roots).key, pattern_of(roots).key
+            again += structure in structures
+            assert structures.setdefault(structure, key) == key, seed
+            assert words.setdefault(key, structure) == structure, seed
+    assert again > 100 < len(structures)
+
+
+def test_a_recipe_that_is_forgotten_is_not_taken_for_another() -> None:
+    old = (MEMORY[0] * 2.0).node.recipe
+    numbers = [Recipe(old.op, old.shape, old.dtype, old.dtypes, old.forms, old.target).number for _ in range(100)]
+    assert len(set(numbers)) == 100 and old.number not in numbers
+
+
+def test_nothing_is_owned_afterwards() -> None:
+    tensors = graph(3, 14)
+    roots = pending_nodes(tensors)
+    found = structured(roots)
+    things: list[object] = [*found.nodes, *found.scalars]
+    del found
+    before = [sys.getrefcount(each) for each in things]
+    for _ in range(5):
+        by_machine_code(roots)
+        with pytest.raises(AssertionError):
+            by_machine_code([*roots, MEMORY[0].node])
+    assert [sys.getrefcount(each) for each in things] == before
+
+
+def chain(length: int) -> Any:
+    """So many nodes above each other, whatever would be computed of them before."""
+    node = MEMORY[0].node
+    one = (MEMORY[0] + 1.0).node
+    for _ in range(length):
+        node = Node(one.recipe, (node, *one.sources[1:]), one.offsets)
+    return node
+
+
+def wide() -> Any:
+    """A node that reads as many."""
+    parts = tuple([(MEMORY[0] * float(k)).node for k in range(2100)])
+    return Node((MEMORY[0] + MEMORY[1]).node.recipe, parts, (0,) * len(parts))
+
+
+class TestItLeavesToPython:
+    @pytest.mark.parametrize(
+        "make",
+        [
+            lambda: chain(1100),
+            lambda: MEMORY[0].node,
+            wide,
+        ],
+        ids=["what is deep", "what is in memory", "what is many"],
+    )
+    def test_what_is_not_for_it(self, make: Callable[[], Node]) -> None:
+        assert shortcut.made is not None
+        assert shortcut.made.take_pattern(make()) is None
+
+    def test_what_was_begun(self) -> None:
+        assert shortcut.made is not None
+        begun = Node(recipe_of(UNFINISHED, (2, 3), tx.float64))
+        assert shortcut.made.take_pattern(Node((MEMORY[0] + MEMORY[1]).node.recipe, (begun, MEMORY[1].node), (0, 0))) is None
+
+    def test_what_is_traced(self) -> None:
+        assert shortcut.made is not None
+        seen: list[object] = []
+
+        def looked(x: Any) -> Any:
+            y = x * 2.0 + 1.0
+            seen.append(shortcut.made.take_pattern(y.node))  # type: ignore[union-attr]
+            return y
+
+        tx.vmap(looked)(MEMORY[0])
+        assert seen == [None]
+
+    def test_and_that_finds_the_pattern(self) -> None:
+        roots = [chain(1100)]
+        assert parts(taken(roots)) == parts(pattern_of(roots))
+
+
+def test_what_was_planned_before_is_found() -> None:
+    """A plan of Python's own is taken over by the key of machine code."""
+    x = tx.asarray(np.arange(300.0).reshape(100, 3)).realize()
+    make = lambda: tx.cumulative_sum(x * 3.25, axis=0) @ x.T[:, :7]  # noqa: E731
+    with shortcut.aside():
+        wanted = make().realize().tolist()
+        root = make().node
+        own = plan_of(structured([root]))
+    root = make().node
+    assert isinstance(taken([root]).key, bytes)
+    assert plan_of(taken([root])) is own
+    assert make().tolist() == wanted
+
+
+@pytest.mark.parametrize("walks", [True, False])
+def test_a_loop_that_nobody_reads_is_computed_in_parts(monkeypatch: pytest.MonkeyPatch, walks: bool) -> None:
+    """Whoever takes patterns, and whether they were met before: as many wait, and the same comes out."""
+    if not walks:
+        monkeypatch.setattr(pattern, "short_walks", [])
+    x = tx.asarray(np.linspace(0.0, 1.0, 90_000).reshape(300, 300)).realize()
+    for _ in range(3):
+        y, most = x, 0
+        for _ in range(400):
+            y = tx.sin(y) + x[:1] * 0.5
+            y[0] = y[1]
+            most = max(most, len(structured([y.node]).nodes) if y.node.buffer is None else 0)
+        expected = x.to_numpy()
+        assert most <= 2 * pending.MAX_PENDING
+        for _ in range(400):
+            expected = np.sin(expected) + x.to_numpy()[:1] * 0.5
+            expected[0] = expected[1]
+        np.testing.assert_allclose(y.to_numpy(), expected, rtol=1e-12)
