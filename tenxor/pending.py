@@ -37,6 +37,7 @@ def bounded(node: Node) -> None:
         if last:
             realize(*last)
         if node.buffer is not None:
+            node.count = 1
             return
         pattern = taken([node])
     _count([each for each in pattern.nodes if each.buffer is None])

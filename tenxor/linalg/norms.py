@@ -120,6 +120,7 @@ def _of_matrices(op: str, x: Tensor, keepdims: bool, order: Any) -> Tensor:
     return as_dtype(found, dtype)
 
 
+@called_again
 def norm(
     x: Tensor,
     /,

@@ -17,7 +17,9 @@ def write(module: Module, objects: Objects) -> None:
     called = [("self", POINTER), ("args", POINTER), ("count", I64), ("names", POINTER)]
     _for_python(Function(module, objects, "call_again", called, exported=True))
     _key(Function(module, objects, "key_of", [("x", POINTER)]))
-    _called(Function(module, objects, "called", [("x", POINTER), ("args", POINTER), ("count", I64), ("names", POINTER), ("name", POINTER)]))
+    asked_for = [("x", POINTER), ("args", POINTER), ("count", I64), ("names", POINTER), ("name", POINTER)]
+    _made_for(Function(module, objects, "made_for", asked_for))
+    _called(Function(module, objects, "called", asked_for))
     _view_as(Function(module, objects, "view_as", [("x", POINTER), ("made", POINTER)]))
     arguments = [("x", POINTER), ("args", POINTER), ("given", I64), ("tensors", I64), ("made", POINTER)]
     _made_of(Function(module, objects, "made_of", arguments))
@@ -49,22 +51,22 @@ def _key(f: Function) -> None:
     f.give(f.own(x))
 
 
-def _called(f: Function) -> None:
-    """What a method makes of a tensor and more arguments."""
+def _given(f: Function, count: Value, names: Value) -> Value:
+    """How many arguments there are, with those that have names."""
+    return count + f.choose(f.is_null(names), lambda: [f.number(0)], lambda: [f.word(names, SIZE)])[0]
+
+
+def _made_for(f: Function) -> None:
+    """What is known of a method and its arguments, owned."""
     x, args, count, names, name = f.arguments
     f.require(f.is_a(x, "Tensor"))
-    no_names = f.is_null(names)
-    named = f.choose(no_names, lambda: [f.number(0)], lambda: [f.word(names, SIZE)])[0]
-    given = count + named
+    no_names, given = f.is_null(names), _given(f, count, names)
     key = f.made(f.call("PyTuple_New", POINTER, [given + f.selected(no_names, f.number(0), f.number(1))]))
-    tensors = f.local(I64, f.number(1))
 
     def one(k: Value) -> None:
-        argument = args.at(k, POINTER).load(POINTER)
-        found = f.call("key_of", POINTER, [argument])
+        found = f.call("key_of", POINTER, [args.at(k, POINTER).load(POINTER)])
         f.refuse(f.is_null(found))
         f.at(key, ITEMS).at(k, POINTER).store(found)
-        f.when(f.is_a(argument, "Tensor"), lambda: tensors.store(tensors.load(I64) + 1))
 
     f.each(given, one)
     f.when(~no_names, lambda: f.at(key, ITEMS).at(given, POINTER).store(f.own(names)))
@@ -73,9 +75,21 @@ def _called(f: Function) -> None:
     made = f.found_in(every, key)
     f.refuse(f.is_null(made))
     f.refuse(f.is_the(made, "None"))
-    f.hold(made)
-    f.keeps(key)
-    f.drop(key)
+    f.own(made)
+    f.let_go(key)
+    f.give(made)
+
+
+def _called(f: Function) -> None:
+    """What a method makes of a tensor and more arguments."""
+    x, args, count, names, _ = f.arguments
+    made = f.made(f.call("made_for", POINTER, f.arguments))
+    given, tensors = _given(f, count, names), f.local(I64, f.number(1))
+
+    def count_one(k: Value) -> None:
+        tensors.store(tensors.load(I64) + f.is_a(args.at(k, POINTER).load(POINTER), "Tensor").cast("zext", I64))
+
+    f.each(given, count_one)
     given_to = [x, args, given, tensors.load(I64)]
     parts = f.get(made, "Made.parts")
     f.when_giving(f.word(parts, SIZE) > 0, lambda: _several(f, given_to, made, parts))

@@ -163,8 +163,9 @@ def _item(f: Function) -> None:
     """What `x[key]` is: a view, or an element as it is now."""
     x, key = f.arguments
     f.require(f.is_a(x, "Tensor"))
-    are_indices = f.either(f.is_a(key, "Tensor"), lambda: f.is_a(key, "list"))
-    f.when_giving(are_indices, lambda: f.call("picked", POINTER, [x, key]))
+    f.when_giving(f.is_a(key, "list"), lambda: f.call("picked", POINTER, [x, key]))
+    f.when_giving(f.is_a(key, "Tensor"), lambda: _at_indices(f, x, key))
+    f.when_giving(_has_indices(f, key), lambda: f.call("gathered", POINTER, [x, f.at(key, ITEMS), f.word(key, SIZE)]))
     found = wanted(f, x, key)
     f.when_giving(found.is_element, lambda: _element(f, x, found.offset))
     spec = f.hold(spec_in(f, found))
@@ -173,6 +174,23 @@ def _item(f: Function) -> None:
     f.keeps(spec)
     f.drop(spec)
     f.give(made)
+
+
+def _at_indices(f: Function, x: Value, key: Value) -> Value:
+    """What a mask or an array of indices selects, there and then or when it is needed."""
+    one = f.local(POINTER, key)
+    found = f.call("picked", POINTER, [x, key])
+    declined = f.both(f.is_null(found), lambda: f.is_null(f.call("PyErr_Occurred", POINTER, [])))
+    return f.choose(declined, lambda: [f.call("gathered", POINTER, [x, one, f.number(1)])], lambda: [found])[0]
+
+
+def _has_indices(f: Function, key: Value) -> Value:
+    """Whether there are tensors in a tuple."""
+
+    def is_one(k: Value, found: Value) -> Value:
+        return found | f.is_a(f.item(key, k), "Tensor").cast("zext", I64)
+
+    return f.both(f.is_a(key, "tuple"), lambda: f.fold(f.word(key, SIZE), f.number(0), is_one).differs(0))
 
 
 def _item_at(f: Function) -> None:

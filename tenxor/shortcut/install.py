@@ -48,7 +48,7 @@ from .learn import (
     patience,
 )
 from .methods import METHODS, Kind, Method, module, operations, symbol_of
-from .moves import ARRAYS, learn_joined, learn_picked, learn_rows, learning_added
+from .moves import ARRAYS, frame_of_key, gathered, learn_joined, learn_picked, learn_rows, learning_added
 from .objects import REUSED, Objects
 from .reuse import stand_in
 
@@ -197,6 +197,7 @@ class ShortWay:
         self.counts = (ctypes.c_int64 * COUNTS).from_address(self.library["counts"])
         self.computed = [self._function(f"python_{name}", Kind.ONE) for name in ("computed", "computed_alone")]
         self.run_steps = self._function("run_steps", Kind.SOME)
+        self.gathered = learning("__getitem__", gathered, frame_of_key)
         self.take_pattern = self._function("take_pattern", Kind.SOME)
         self.look_up = self._function("look_up", Kind.ONE)
         self.copier = Copier(*[self._function(name, Kind.SOME) for name in ("specs_of", "copy_pieces", "copy_alike")])
@@ -279,7 +280,11 @@ class ShortWay:
 
     def indexed(self, x: Tensor, key: Any) -> Any:
         """Python's own `x[key]`, which is also written into the table of views."""
-        found = self.replaced["__getitem__"](x, key)
+        parts = key if type(key) is tuple else (key,)
+        if type(x) is Tensor and Tensor in map(type, parts) and frame_of_key(x, *parts):
+            found = self.gathered(x, *parts)
+        else:
+            found = self.replaced["__getitem__"](x, key)
         if type(found) is Tensor and type(x) is Tensor:
             if type(key) in ARRAYS:
                 learn_picked(x, key)

@@ -13,7 +13,7 @@ from ..dtypes import DType
 from ..errors import IndexOutOfRange, TenxorError
 from ..layout import Layout
 from ..memory import allocate
-from ..node import POSITION, REINTERPRET, STORE, Node, Scalar, data, is_pinned, next_number
+from ..node import POSITION, REINTERPRET, STORE, UNFINISHED, Node, Scalar, data, is_pinned, next_number
 from ..ops import OPS, Op
 from ..realize import realize
 from ..spec import EXACT, LARGEST_INT, Made, Spec, remember
@@ -33,8 +33,8 @@ _at_it: set[int] = set()  # the threads that are in `done_again`
 _PLAIN = frozenset((int, str, type, DType, type(None)))
 
 
-def learning(name: str, own: Callable[..., Any]) -> Callable[..., Any]:
-    """Python's own method, which also writes down what it made."""
+def learning(name: str, own: Callable[..., Any], frame_of: Callable[..., bytes | None] | None = None) -> Callable[..., Any]:
+    """Python's own method, which also writes down what it made, with a frame; unless there is none for these arguments."""
 
     def method(*args: Any, **named: Any) -> Any:
         x, *given = (*args, *named.values())
@@ -42,12 +42,15 @@ def learning(name: str, own: Callable[..., Any]) -> Callable[..., Any]:
         known = () if key is None else x.spec.called.get(name, ())
         if key is None or key in known or _passes(x.spec) or (len(known) > MOST_NUMBERS and float in map(type, given)):
             return own(*args, **named)
+        frame = b"" if frame_of is None else frame_of(*args, **named)
+        if frame is None:
+            return own(*args, **named)
         before, patience.value = patience.value, 1
         began = next_number()
         try:
             found = own(*args, **named)
             if type(found) is Tensor:
-                learn(name, key, args, named, found, own, began)
+                learn(name, key, args, named, found, own, began, frame)
             elif type(found) is tuple:
                 remember(x.spec.called, name, key, _several(x, args, named, found, began))
         finally:
@@ -71,8 +74,10 @@ def _apart(given: Sequence[Any]) -> list[Any]:
     for x in given:
         if type(x) is Tensor and id(x.storage) in met:
             node = x.storage.node
-            buffer = node.buffer or allocate(node.recipe.nbytes)  # some functions may look at it
-            x = Tensor(Storage(data(buffer, node.shape, node.dtype)), x.layout, x.dtype)
+            own = Node(node.recipe, node.sources, node.offsets)
+            if node.buffer is not None:  # asked last: it may be computed any time
+                own = data(node.buffer, node.shape, node.dtype)
+            x = Tensor(Storage(own), x.layout, x.dtype)
         if type(x) is Tensor:
             met.add(id(x.storage))
         found.append(x)
@@ -80,7 +85,14 @@ def _apart(given: Sequence[Any]) -> list[Any]:
 
 
 def learn(
-    name: str, key: tuple[Any, ...], args: Sequence[Any], named: dict[str, Any], found: Tensor, own: Callable[..., Any], began: int
+    name: str,
+    key: tuple[Any, ...],
+    args: Sequence[Any],
+    named: dict[str, Any],
+    found: Tensor,
+    own: Callable[..., Any],
+    began: int,
+    frame: bytes = b"",
 ) -> None:
     """Write down what Python's own method made of these arguments, the first of which is a tensor; None if it cannot be made again. Nodes
     that it made have numbers from when it `began`.
@@ -88,7 +100,7 @@ def learn(
     given = (*args, *named.values())
     tensors = [x for x in given if type(x) is Tensor]
     if len({id(x.storage) for x in tensors}) < len(tensors):  # which of them is read must be told
-        if any([x.storage.node.buffer is None and x.storage.node.recipe.nbytes > LARGEST for x in tensors]):
+        if any([x.storage.node.op is UNFINISHED for x in tensors]):
             return
         given, began = tuple(_apart(given)), next_number()
         found = own(*given[: len(args)], **dict(zip(named, given[len(args) :], strict=True)))
@@ -96,6 +108,8 @@ def learn(
     made = _view_of(tensors[0], found) if len(tensors) == 1 else None
     if made is None:
         made = _steps_of(tensors, found, began)
+    if made is not None:
+        made.frame = frame
     remember(args[0].spec.called, name, key, made)
 
 

@@ -14,6 +14,7 @@ from ..node import DATA, recipe_of
 from ..spec import Made, Spec, remember, spec_of
 from ..tensor import Tensor
 from ..tensor.copying import Move
+from ..tensor.gathering import FEW as LOOKED_AT
 from .blocks import LARGEST
 from .learn import key_of
 
@@ -34,6 +35,30 @@ def learn_picked(x: Tensor, key: Tensor | list[object]) -> None:
     if by not in x.spec.called.get("picked", ()) and not x.spec.form.passing:
         made = _picked(x.spec, (by,), 1, 0, int64.itemsize, int64.itemsize) if isinstance(by, int) else _of_tensor(x.spec, by)
         remember(x.spec.called, "picked", by, made or Made(x.spec))
+
+
+def frame_of_key(x: Tensor, *parts: object) -> bytes | None:
+    """What is looked at in arrays of indices before `x[parts]` is made again (`gather.py`); None if there are none that lie so."""
+    words: list[int] = []
+    sizes = iter(x.shape)
+    for part in parts:
+        size = None if part is None else next(sizes, None)
+        if type(part) is not Tensor:
+            continue
+        key, count = part.spec, part.size
+        if size is None or key.dtype not in INDICES or not key.shape or not count or key.strides is None or key.form.passing:
+            return None
+        step = _step(key.shape, key.strides)
+        if step is None:
+            return None
+        item = key.dtype.itemsize
+        words += INDICES.index(key.dtype), count if count <= LOOKED_AT else 0, item, step * item, size
+    return struct.pack(f"={len(words)}q", *words) if words and x.size else None
+
+
+def gathered(x: Tensor, *parts: Any) -> Any:
+    """What arrays of indices select, when it is needed."""
+    return x._gather(x._selection("indexing", x.layout, parts))
 
 
 def learning_added(own: Callable[..., Any]) -> Callable[..., Any]:

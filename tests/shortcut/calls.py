@@ -71,6 +71,7 @@ FUNCTIONS: dict[str, tuple[tuple[Any, ...], ...]] = {
     "cross": (("x", "other"), ("row", "row"), ("turned", "turned")),
     "vector_norm": (("x",), ("x", {"ord": 1}), ("x", {"axis": 0, "ord": 3.5}), ("x", {"ord": "x"})),
     "matrix_norm": (("x",), ("x", {"ord": 1}), ("x", {"ord": 2}), ("row",)),
+    "norm": (("x",), ("x", {"ord": 1}), ("row", 3), ("x", "nuc"), ("x", None, 0, True)),
     "layer_norm": (("x", (3,)), ("x", (3,), "row", "row"), ("x", (2,))),
     "rms_norm": (("x", (3,)), ("x", 3, "row", 0.5)),
     "group_norm": ((IMAGE, 2), (IMAGE, 1, None, None, 0.5), (IMAGE, 3)),

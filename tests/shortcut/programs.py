@@ -160,17 +160,39 @@ class Program:
         return parts[0] if len(parts) == 1 and self.rng.random() < 0.7 else tuple(parts)
 
     def array_key(self, x: Any) -> Any:
-        """A mask, indices or a list along the first axes of a tensor, which may be wrong."""
+        """A mask, indices or a list along the first axes of a tensor, or a tuple of such, which may be wrong."""
         kind = self.rng.random()
         axes = self.rng.randint(0, x.ndim)
         if kind < 0.4:
             mask = tx.asarray(np.asarray(self.values.random(x.shape[:axes]) < self.rng.choice([0.0, 0.3, 0.9, 1.0])))
             return mask if self.rng.random() < 0.8 else mask.T
-        size = max(x.shape[0], 1) if x.ndim else 1
-        shape = self.rng.choice([(1,), (2,), (2, 2), (70,)])
+        if kind < 0.6 and x.ndim:
+            return self.several_arrays(x.shape)
+        return self.indices(max(x.shape[0], 1) if x.ndim else 1, self.rng.choice([(1,), (2,), (2, 2), (70,)]), kind < 0.75)
+
+    def several_arrays(self, shape: tuple[int, ...]) -> tuple[Any, ...]:
+        """Indices along some axes, with whatever else may stand in a key."""
+        lengths = self.rng.choice([[(3,)], [(3,), (1,)], [(2, 1), (3,)], [(1,)], [(70,)]])
+        parts: list[Any] = []
+        for size in shape:
+            kind = self.rng.random()
+            if kind < 0.6:
+                parts.append(self.indices(max(size, 1), self.rng.choice(lengths), False))
+            elif kind < 0.8:
+                parts.append(self.rng.randint(-size, max(size - 1, 0)))
+            elif kind < 0.9:
+                parts.append(slice(None))
+            else:
+                break
+        if self.rng.random() < 0.2:
+            parts.insert(self.rng.randint(0, len(parts)), self.rng.choice([None, ...]))
+        return tuple(parts)
+
+    def indices(self, size: int, shape: tuple[int, ...], as_list: bool) -> Any:
+        """Indices along an axis, as a list or a tensor, some of which may be wrong."""
         wrong = self.rng.random() < 0.1
         found = self.values.integers(-size, size + wrong, shape)
-        if kind < 0.6:
+        if as_list:
             return found.tolist()
         dtype = self.rng.choice([tx.int64, tx.int64, tx.int32, tx.uint8, tx.int8, tx.uint16])
         found = tx.asarray(found if dtype.kind == "int" else found % size + size * wrong).astype(dtype)

@@ -1,0 +1,111 @@
+"""What several arrays of indices select is made again by machine code, once they have been looked at: NumPy is the oracle."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tenxor as tx
+from tenxor import shortcut
+from tenxor.errors import IndexOutOfRange
+from tenxor.tensor.gathering import FEW
+from tenxor.tensor.indexing import Indexing
+
+pytestmark = pytest.mark.usefixtures("on")
+
+ARRAY = np.arange(4 * 5 * 6.0).reshape(4, 5, 6)
+KEYS: list[Callable[[Any], tuple[Any, ...]]] = [
+    lambda made: (made([0, 3, -1]), made([4, -5, 2])),
+    lambda made: (made([[0], [3]]), made([1, 2, 2])),
+    lambda made: (1, made([0, 4])),
+    lambda made: (made([2, 0]), 3, made([5, -6])),
+    lambda made: (None, made([1, 1]), made([0, 1])),
+    lambda made: (made([3, 2])[::-1], made([[0, 1], [2, 3]])[1]),
+    lambda made: (made([1, 2]),),
+]
+
+
+@pytest.fixture
+def counted(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """What Python's own was asked for."""
+    asked: list[object] = []
+    own = Indexing._get_advanced
+
+    def get(self: Any, parts: Any, *more: Any) -> Any:
+        asked.append(parts)
+        return own(self, parts, *more)
+
+    monkeypatch.setattr(Indexing, "_get_advanced", get)
+    return asked
+
+
+@pytest.mark.parametrize("number", range(len(KEYS)))
+@pytest.mark.parametrize("dtype", [np.int64, np.int32, np.uint8, np.int8])
+def test_the_second_time_it_is_made_by_machine_code(number: int, dtype: Any, counted: list[object]) -> None:
+    def made(numbers: Any) -> Any:
+        kept = np.asarray(numbers)
+        return (np.where(kept < 0, 0, kept) if dtype is np.uint8 else kept).astype(dtype)
+
+    for x in (tx.asarray(ARRAY).realize(), tx.asarray(ARRAY) + 0.0, tx.asarray(ARRAY[::-1].copy())[::-1]):
+        key = KEYS[number](made)
+        x[KEYS[number](lambda numbers: tx.asarray(made(numbers)))]
+        counted.clear()
+        found = x[KEYS[number](lambda numbers: tx.asarray(made(numbers)))]
+        assert found.tolist() == ARRAY[key].tolist() and not counted
+
+
+def test_what_is_out_of_range_is_told_at_the_call_or_if_it_waits_at_its_use(counted: list[object]) -> None:
+    x, fits = tx.asarray(ARRAY).realize(), tx.asarray([0, 1])
+    for size, axis in ((4, 0), (5, 1)):
+        for wrong in (size, -size - 1):
+            indices = tx.asarray([0, wrong])
+            parts = (indices, fits) if axis == 0 else (fits, indices)
+            for _ in range(3):
+                with pytest.raises(IndexOutOfRange, match=f"index {wrong} .* axis {axis} of size {size}"):
+                    x[parts]
+                later = x[tuple([p + 0 for p in parts])]
+                with pytest.raises(IndexOutOfRange, match=f"index {wrong} .* axis {axis} of size {size}"):
+                    later.realize()
+
+
+def test_of_many_indices_none_is_looked_at_before() -> None:
+    x = tx.asarray(ARRAY[:, :, 0].copy()).realize()
+    rows = tx.asarray(np.full(FEW + 1, 4)).realize()
+    for _ in range(3):
+        later = x[rows, rows * 0]
+        with pytest.raises(IndexOutOfRange):
+            later.realize()
+
+
+def test_one_tensor_for_several_axes(counted: list[object]) -> None:
+    x, i = tx.arange(9).reshape(3, 3).realize(), tx.asarray([2, 0, 1])
+    for indices in (i, i + 0):
+        for _ in range(3):
+            assert x[indices, indices].tolist() == [8, 0, 4]
+    x[i, i]
+    counted.clear()
+    assert x[i, tx.asarray([0, 0, 1])].tolist() == [6, 0, 4] and x[tx.asarray([0, 0, 1]), i].tolist() == [2, 0, 4]
+
+
+def test_it_is_written_into_and_followed() -> None:
+    """What is selected is a new tensor, sees no later write, and has the derivatives that it had."""
+    x, i, j = tx.asarray(ARRAY[0]).realize(), tx.asarray([0, 4, 0]), tx.asarray([1, 1, 1])
+    for _ in range(3):
+        before = x[i, j]
+        x[0, 1] += 100.0
+        wanted = before.tolist()
+        assert x[i, j].tolist() == [wanted[0] + 100.0, wanted[1], wanted[2] + 100.0]
+        gradient = tx.grad(lambda y: (y[i, j] * tx.asarray([1.0, 2.0, 3.0])).sum())(x)
+        assert gradient[0, 1].item() == 4.0 and gradient[4, 1].item() == 2.0 and gradient.sum().item() == 6.0
+
+
+def test_what_is_nowhere_in_memory_has_no_value() -> None:
+    i = tx.asarray([0, 1])
+    x = tx.asarray(ARRAY[0]).realize()
+    x[i, i]
+    assert tx.vmap(lambda row: row[i, i])(tx.asarray(ARRAY)).tolist() == ARRAY[:, [0, 1], [0, 1]].tolist()
+    with shortcut.aside():
+        assert x[i, i].tolist() == [0.0, 7.0]
