@@ -9,14 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from ..creation import asarray, empty
+from ..creation import asarray
 from ..dtypes import result_type
 from ..errors import ArgumentError, ShapeError
+from ..layout import Layout
 from ..spec import called_again
 from ..tensor import Tensor
 from ..tensor.arguments import AXIS_0, Axes, axis_of, ints, one_spelling
 from ..tensor.copying import Move, joiners
-from ..tensor.pieces import Piece, are_arrays, joined, joined_quickly, moves_of, want_kernels, written
+from ..tensor.pieces import Piece, are_arrays, joined, joined_quickly, moved, moves_of, want_kernels, written
 
 __all__ = ["cat", "concat", "concatenate", "repeat", "roll", "stack", "tile"]
 
@@ -178,17 +179,12 @@ def roll(x: Tensor, /, shift: int | tuple[int, ...], axis: Axes = None, *, dims:
     moves: list[list[tuple[slice, slice]]] = [[(_ALL, _ALL)]] * x.ndim
     for a in set(axes):
         moves[a] = _rolled(x.shape[a], sum(s for s, b in zip(shifts, axes, strict=True) if b == a))
-    rolled = [a for a, parts in enumerate(moves) if len(parts) > 1]
-    boxes = [((*(of for of, _ in pieces), ...), (*(to for _, to in pieces), ...)) for pieces in product(*moves)]
-    if len(rolled) == 1:
-        (a,) = rolled
-        found = _joined("roll", [x[along(a, of)] for of, _ in reversed(moves[a])], a, x.shape)
-    else:
-        found = empty(x.shape, dtype=x.dtype)
-        for of, to in boxes:
-            found[to]._write(x[of], "roll")
+    layout, whole = x.layout, Layout.contiguous(x.shape)
+    keys = [((*(of for of, _ in pieces), ...), (*(to for _, to in pieces), ...)) for pieces in product(*moves)]
+    boxes = [Move(0, layout.index(of), whole.index(to)) for of, to in keys]
+    found = moved(Tensor, "roll", x, boxes, x.shape)
     if joiners:
-        joiners[0].learn("roll", (x,), others, found, [Move(0, x.layout.index(of), found.layout.index(to)) for of, to in boxes])
+        joiners[0].learn("roll", (x,), others, found, boxes)
     return found
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from ..backend.llvm.builder import Module, Value, select
 from ..backend.llvm.types import DOUBLE, I1, I64, POINTER, VOID, array
-from .blocks import NUMBER
+from .blocks import LARGEST, NUMBER
 from .frames import ALONE, EACH, FLOAT, HEAD, IMAGINARY, LITERAL, MEMORY, MOST, RESULT, SIGNED
 from .function import Function
 from .objects import BYTES, SIZE, Objects
@@ -22,6 +22,7 @@ def write(module: Module, objects: Objects) -> None:
     _computed_alone(Function(module, objects, "computed_alone", [("node", POINTER)], I1))
     _buffer_of(Function(module, objects, "buffer_of", [("nbytes", POINTER)]))
     _buffer(Function(module, objects, "new_buffer", [("recipe", POINTER)]))
+    _memory_for(Function(module, objects, "memory_for", [("recipe", POINTER)]))
     _launch(Function(module, objects, "launch", [(name, POINTER) for name in ("frame", "sources", "offsets", "out")], I1))
     _run(Function(module, objects, "run", [("node", POINTER), ("out", POINTER)], I1))
     _forget(Function(module, objects, "forget_recipe", [("node", POINTER)], VOID))
@@ -138,6 +139,14 @@ def _buffer(f: Function) -> None:
     """A buffer for the result of a recipe."""
     (recipe,) = f.arguments
     f.give(f.call("buffer_of", POINTER, [f.own(f.get(recipe, "Recipe.nbytes"))]))
+
+
+def _memory_for(f: Function) -> None:
+    """The same, however large that is. Python may run."""
+    (recipe,) = f.arguments
+    nbytes = f.get(recipe, "Recipe.nbytes")
+    f.when_giving(f.integer(nbytes) <= LARGEST, lambda: f.call("new_buffer", POINTER, [recipe]))
+    f.give(f.call("PyObject_CallOneArg", POINTER, [f.the("allocate"), nbytes]))
 
 
 def _buffer_of(f: Function) -> None:

@@ -16,7 +16,7 @@ from ..dtypes import ALL, DType, boolean
 from ..errors import TenxorError
 from ..layout import Layout
 from ..locking import interpreters
-from ..memory import Buffer
+from ..memory import Buffer, allocate
 from ..node import Node, Recipe, Scalar
 from ..ops import OPS, Op
 from ..pending import remember
@@ -41,6 +41,7 @@ from .learn import (
     TRUE,
     compute_if_small,
     done_again,
+    is_computed,
     learn_masked_write,
     learn_write,
     learning,
@@ -163,6 +164,8 @@ class ShortWay:
             "never": NEVER,
             "sum": SUM,
             "Op": Op,
+            "allocate": allocate,
+            "is_computed": is_computed,
             "0": 0,
             "1": 1,
             "pool": pool,

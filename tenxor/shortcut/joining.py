@@ -1,4 +1,4 @@
-"""A few small tensors put together as before: boxes of their elements are copied to where they went (`moves.py`)."""
+"""A few tensors put together as before: boxes of their elements are copied to where they went (`moves.py`)."""
 
 from __future__ import annotations
 
@@ -67,13 +67,13 @@ def _joined(f: Function) -> None:
     nodes = f.made(f.call("PyTuple_New", POINTER, [size]))
 
     def compute(k: Value) -> None:
-        node = f.call("content", POINTER, [f.item(pieces, k)])
+        node = f.call("content", POINTER, [f.item(pieces, k), f.constant(I1, False)])
         f.refuse(f.is_null(node))
         f.at(nodes, ITEMS).at(k, POINTER).store(node)
 
     f.each(size, compute)
     recipe = f.get(made, "Made.recipe")
-    out = f.made(f.call("new_buffer", POINTER, [recipe]))
+    out = f.made(f.call("memory_for", POINTER, [recipe]))
     program = f.at(f.get(made, "Made.frame"), BYTES)
     itemsize = f.integer(f.get(f.get(recipe, "Recipe.dtype"), "DType.itemsize"))
 

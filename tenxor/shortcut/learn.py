@@ -187,6 +187,13 @@ def compute_if_small(storage: Storage) -> None:
             realize(node)
 
 
+def is_computed(node: Node) -> bool:
+    """Whether a node could be computed now."""
+    with suppress(MemoryError, IndexOutOfRange):  # whoever asks for it will hear
+        realize(node)
+    return node.buffer is not None
+
+
 def learn_write(view: Tensor, value: Any) -> bool:
     """Write down how a value like this is written over a view like this, of memory that nobody else reads, or that it is not known;
     whether machine code may do it now, as it is known, and was not before.

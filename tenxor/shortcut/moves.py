@@ -13,7 +13,7 @@ from ..layout import Layout
 from ..node import DATA, recipe_of
 from ..spec import Made, Spec, remember, spec_of
 from ..tensor import Tensor
-from ..tensor.copying import Move
+from ..tensor.copying import LARGE, Move
 from ..tensor.gathering import FEW as LOOKED_AT
 from .blocks import LARGEST
 from .learn import key_of
@@ -21,6 +21,7 @@ from .learn import key_of
 ARRAYS = frozenset((Tensor, list))  # keys that select rows
 INDICES = (int64, int32, uint8, int16, int8, uint16, uint32)
 MOST_PIECES, FEW_PIECES = 64, 4  # that are put together; so many are learnt from when they are met for the first time
+MOST_SELECTED = 1 << 24  # bytes of what a mask selects: to copy them takes some milliseconds
 MASK = len(INDICES)  # the kind of a key, else the number of its dtype
 # Of a key: its kind, its elements, the bytes of one and between two; of what it is of: the size of what is indexed, the bytes of an
 # element, between two rows, and of a row; and whether rows lie apart.
@@ -77,7 +78,7 @@ def learn_rows(made: Made, count: int) -> None:
     """Write down what so many rows that a mask selects are together."""
     shape = (count, *made.spec.shape)
     found = spec_of(Layout.contiguous(shape), made.spec.dtype)
-    if found.nbytes <= LARGEST:
+    if found.nbytes <= MOST_SELECTED:
         remember(made.spec.called, "rows", count, Made(found, recipe_of(DATA, shape, found.dtype)))
 
 
@@ -105,7 +106,7 @@ def _picked(spec: Spec, shape: tuple[int, ...], axes: int, kind: int, key_item: 
     whole = (*shape, *rest)
     if step is None or between not in (1, 0) or (between == 0 and prod(rest) > 1):
         return None
-    if count * 8 > LARGEST * (8 if kind == MASK else 1) or (kind != MASK and prod(whole) * item > LARGEST):
+    if count * item > MOST_SELECTED if kind == MASK else count * 8 > LARGEST or prod(whole) * item > LARGE:
         return None
     size = prod(spec.shape[:axes])
     apart = abs(step) >= prod(rest) or size == 1
@@ -129,7 +130,7 @@ PIECE, FROM, TO, LOOPS, ROW, BOX = 0, 8, 16, 24, 96, 104
 
 def learn_joined(op: str, pieces: Sequence[Any], others: tuple[object, ...], found: Tensor, moves: Iterable[Move]) -> None:
     """Write down how pieces like these are put together; or that it is not known."""
-    if not 0 < len(pieces) <= MOST_PIECES or set(map(type, pieces)) != {Tensor} or found.spec.nbytes > LARGEST:
+    if not 0 < len(pieces) <= MOST_PIECES or set(map(type, pieces)) != {Tensor} or found.spec.nbytes > LARGE:
         return
     specs = [x.spec for x in pieces]
     key = (*map(key_of, others), *specs)

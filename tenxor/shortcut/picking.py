@@ -42,7 +42,7 @@ def write(module: Module, objects: Objects) -> None:
         each = [("near", POINTER), ("start", POINTER), ("step", I64), ("width", I64), ("along", I64)]
         _move_some(Function(module, objects, f"{name}_selected", [*each, ("bits", I64)], I1), towards)
     _of_rows(Function(module, objects, "of_rows", [("made", POINTER), ("count", I64)]))
-    _content(Function(module, objects, "content", [("x", POINTER)]))
+    _content(Function(module, objects, "content", [("x", POINTER), ("is_needed", I1)]))
     _picked(Function(module, objects, "picked", [("x", POINTER), ("key", POINTER)]))
     _add(Function(module, objects, "add_rows", [*rows, ("count", I64), ("along", I64), ("dtype", POINTER)], I1))
     for name, adds in (("set_picked", False), ("add_picked", True)):
@@ -260,14 +260,24 @@ def _of_rows(f: Function) -> None:
 
 
 def _content(f: Function) -> None:
-    """The node that a tensor's storage holds, computed, of its dtype, which nobody follows; owned."""
-    (x,) = f.arguments
+    """The node that a tensor's storage holds, computed, of its dtype, which nobody follows; owned. Where all of it is needed anyway Python
+    computes what is much.
+    """
+    x, is_needed = f.arguments
     storage = f.get(x, "Tensor.storage")
     f.require(f.is_a(storage, "Storage"))
     node = f.hold(f.get(storage, "Storage.node"))
     f.require(f.get(f.get(node, "Node.recipe"), "Recipe.dtype").equals(f.get(x, "Tensor.dtype")))
     f.require(f.is_the(f.get(node, "Node.past"), "None"))
-    f.require(f.call("computed", I1, [node]))
+
+    def ask() -> None:
+        f.require(is_needed)
+        f.require(f.is_null(f.call("PyErr_Occurred", POINTER, [])))
+        answer = f.made(f.call("PyObject_CallOneArg", POINTER, [f.the("is_computed"), node]))
+        f.require(f.is_the(answer, "True"))
+        f.let_go(answer)
+
+    f.when(~f.call("computed", I1, [node]), ask)
     f.keeps(node)
     f.give(node)
 
@@ -309,7 +319,7 @@ def _start(f: Function, x: Value, buffer: Value, program: Value) -> Value:
 def _content_of_key(f: Function, key: Value, instead: Value) -> Value:
     """The node of a key that is a tensor, or for a list another, held."""
     is_list = f.is_a(key, "list")
-    return f.made(f.choose(is_list, lambda: [f.own(instead)], lambda: [f.call("content", POINTER, [key])])[0])
+    return f.made(f.choose(is_list, lambda: [f.own(instead)], lambda: [f.call("content", POINTER, [key, f.constant(I1, True)])])[0])
 
 
 def _places(f: Function, program: Value) -> Value:
@@ -330,14 +340,14 @@ def _picked(f: Function) -> None:
     made = _found(f, x, key)
     frame = f.get(made, "Made.frame")
     program = f.at(frame, BYTES)
-    node = f.made(f.call("content", POINTER, [x]))
+    node = f.made(f.call("content", POINTER, [x, f.word(program, KIND).equals(MASK)]))
     asked = _content_of_key(f, key, node)
     block = _places(f, program)
     places = data_of(f, block)
     count = f.call("select_rows", I64, [key, asked, frame, places])
     f.require(count > 0)
     rows = f.made(f.call("of_rows", POINTER, [made, count]))
-    out = f.made(f.call("new_buffer", POINTER, [f.get(rows, "Made.recipe")]))
+    out = f.made(f.call("memory_for", POINTER, [f.get(rows, "Made.recipe")]))
     start, width = _start(f, x, f.get(node, "Node.buffer"), program), f.word(program, WIDTH)
     f.call("read_rows", I1, [address_of(f, out), start, places, _mask(f, key, asked, program), frame, count, width])
     found = in_memory(f, f.get(rows, "Made.recipe"), out)
@@ -369,7 +379,7 @@ def _set_picked(f: Function, adds: bool) -> None:
     def of_rows() -> list[Value]:
         f.require(f.get(value, "Tensor.dtype").equals(dtype))
         f.refuse(f.get(value, "Tensor.storage").equals(storage))
-        node = f.call("content", POINTER, [value])
+        node = f.call("content", POINTER, [value, f.constant(I1, True)])
         f.refuse(f.is_null(node))
         return [node, _start(f, value, f.get(node, "Node.buffer"), program), width]
 

@@ -15,7 +15,7 @@ import numpy as np
 from ..dtypes import OF_NUMPY, DType, bfloat16, decoded, encoded, result_type
 from ..layout import Layout
 from ..layout.portions import PORTION, portions
-from ..memory import allocate
+from ..memory import Buffer, allocate
 from ..node import EMPTY, Node, data
 from ..ops import OPS
 from ..realize import lock, realize, short_ways
@@ -177,6 +177,25 @@ def written(cls: type[_T], op: str, pieces: Sequence[Piece], axis: int | None, s
     return found  # type: ignore[no-any-return]
 
 
+def moved(cls: type[_T], op: str, x: _T, moves: Sequence[Move], shape: Shape) -> _T:
+    """New tensor of this shape: boxes of another, each of which goes somewhere, and which fill it. Large ones are written by kernels when
+    it is asked for.
+    """
+    check_count(op, shape)
+    if have_past([x]) or prod(shape) * x.dtype.itemsize >= LARGE * len(moves):
+        found: Any = cls._of(Node.of(EMPTY, shape, x.dtype))
+        for _, read, place in moves:
+            found._view(place)._write(x._view(read), op)
+        return found  # type: ignore[no-any-return]
+    with lock:
+        realize(x.storage.node)
+        buffer = allocate(prod(shape) * x.dtype.itemsize, op, shape, x.dtype)
+        for _, read, place in moves:
+            if read.size:
+                _strided(buffer, place, x.dtype)[...] = _seen([x._view(read)], x.dtype)[0]
+    return cls(Storage(data(buffer, shape, x.dtype)), Layout.contiguous(shape), x.dtype)
+
+
 def moves_of(pieces: Sequence[Core], axis: int | None, whole: Layout) -> Iterator[Move]:
     """Where pieces go in a whole: one after another along an axis of it, flattened for None."""
     start, at = 0, axis or 0
@@ -244,6 +263,12 @@ def _seen(pieces: Sequence[Piece], dtype: DType, inner: Shape = ()) -> list[Arra
                 elements = encoded(elements, dtype)
         found.append(elements)
     return found
+
+
+def _strided(buffer: Buffer, layout: Layout, dtype: DType) -> Array:
+    """What a layout with strides shows of a buffer, as NumPy sees it."""
+    strides = [s * dtype.itemsize for s in layout.strides]
+    return np.ndarray(layout.shape, dtype.numpy, buffer.typed(dtype), layout.offset * dtype.itemsize, strides)
 
 
 def _apart(piece: Core) -> Array:
