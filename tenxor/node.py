@@ -107,6 +107,7 @@ DATA: Final = Special("data")  # in memory already
 POSITION: Final = Special("position")  # element n is n: what arange, eye and random numbers are made of
 EMPTY: Final = Special("empty")  # memory with no content yet
 STORE: Final = Special("store")  # the first source, with the second written through `target`
+UPDATE: Final = Special("update")  # a store of elements, each made of what it overwrites itself, and of nothing else that is overwritten
 REINTERPRET: Final = Special("reinterpret")  # the bytes of the source as another dtype
 UNFINISHED: Final = Special("unfinished")  # writing over what it read, which was broken off: its source says how that goes on
 PLACEHOLDER: Final = Special("placeholder")  # an argument of a function being traced; it has no value
@@ -391,9 +392,14 @@ def next_number() -> int:
     return _number()
 
 
+def stores(op: Operation) -> bool:
+    """Whether a recipe is its first source, with the second written through `target`."""
+    return op is STORE or op is UPDATE
+
+
 def writes(op: Operation) -> bool:
     """Whether a recipe is its first source, some elements of which are written."""
-    return op is STORE or type(op) is Scatter
+    return stores(op) or type(op) is Scatter
 
 
 def data(buffer: Buffer, shape: tuple[int, ...], dtype: DType) -> Node:

@@ -125,6 +125,18 @@ def waiting_bytes() -> int:
         return _accounts()[0]
 
 
+def have_read(old: Node, spared: Node | None) -> None:
+    """Compute what else waits for memory that is about to be written over, if it is no larger: else that would be copied for it."""
+    from .kernel.fuse import reaches
+
+    for waiting in _waiting[::-1]:  # when what reads others is computed, these may be gone
+        node = waiting()
+        is_pending = node is not None and node is not spared and node.buffer is None and not node.traced
+        if is_pending and node.recipe.nbytes <= old.recipe.nbytes and reaches(node, old):  # type: ignore[union-attr, arg-type]
+            with suppress(MemoryError, IndexOutOfRange):  # whoever asks for it will hear
+                realize(node)  # type: ignore[arg-type]
+
+
 def _graph() -> list[Node]:
     """The nodes that wait and all that they read, each after what it reads itself."""
     from .kernel.fuse import pending

@@ -51,7 +51,17 @@ def of_its_own(t: Tensors) -> None:
     t["image"] = t["image"] * 3.0
 
 
-WRITES = [plus, of_two, chain, of_its_own]
+def of_a_part(t: Tensors) -> None:
+    t["x"][5:-7] += t["other"][12:] * 2.0
+
+
+def of_another_part(t: Tensors) -> None:
+    """What it reads of the same memory is not written."""
+    t["x"][: N // 2] *= t["x"][N // 2 :][::-1]
+    t["total"] = t["x"].sum()
+
+
+WRITES = [plus, of_two, chain, of_its_own, of_a_part, of_another_part]
 
 
 def made() -> Tensors:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..errors import DerivativeError
-from ..node import DATA, REINTERPRET, STORE, Gather, Recipe, Scan, Scatter, Special
+from ..node import DATA, REINTERPRET, STORE, UPDATE, Gather, Recipe, Scan, Scatter, Special
 from ..ops import Op
 from ..ops.reductions import Reduction
 from .folds import REDUCED, REDUCED_SO_FAR
@@ -19,6 +19,7 @@ _RULES: dict[object, Rule] = {
     Gather: AT_INDICES,
     Scatter: WRITTEN_AT_INDICES,
     STORE: WRITTEN,
+    UPDATE: WRITTEN,
     REINTERPRET: SEEN_OTHERWISE,
 }
 

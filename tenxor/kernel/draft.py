@@ -11,7 +11,7 @@ from collections.abc import Generator, Set
 
 from ..dtypes import DType, int64
 from ..layout import Layout
-from ..node import POSITION, STORE, Gather, Node, Scalar, Scan, Scatter
+from ..node import POSITION, Gather, Node, Scalar, Scan, Scatter, stores
 from ..ops import OPS, DTypes, Op
 from ..ops.complexes.pairs import applied, converted, pair
 from ..ops.complexes.reductions import split
@@ -56,7 +56,7 @@ class _Drafter:
 
     def draft(self) -> Draft:
         root, d = self.d.root, self.d
-        if root.op is STORE:
+        if stores(root.op):
             assert root.target is not None and root.layouts[1] is not None
             d.space = d.new_axes(root.target.shape)
             d.value = converted(walked(self.source(root.sources[1], root.layouts[1], d.space)), root.dtype)

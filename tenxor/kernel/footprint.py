@@ -10,7 +10,7 @@ from math import prod
 
 from ..dtypes import int64
 from ..layout import Layout
-from ..node import POSITION, STORE, Gather, Node
+from ..node import POSITION, Gather, Node, stores
 from ..ops import Op
 from ..ops.complexes.reductions import split
 from ..ops.expr import zero
@@ -102,7 +102,7 @@ class _Footprint:
         """Follow recipes down to what is in memory; False if that finds more than one reduction, or one that is no product."""
         d, root = self.d, self.d.root
         start, index_map = root, whole(root)
-        if root.op is STORE:
+        if stores(root.op):
             source, layout = root.sources[1], root.layouts[1]
             if type(source) is not Node or root.target is None or layout is None:
                 return False

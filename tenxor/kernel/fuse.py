@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from math import prod
 
 from ..layout import Layout
-from ..node import EMPTY, POSITION, STORE, Gather, Node, Scan, Scatter, writes
+from ..node import EMPTY, POSITION, UPDATE, Gather, Node, Scan, Scatter, stores, writes
 from ..ops import Op
 from ..ops.lengths import length
 from ..ops.reductions import Reduction
@@ -87,7 +87,7 @@ def _products_apart(kernels: Sequence[Node], reads: dict[Node, list[_Read]]) -> 
 
     for kernel, reductions in inside.items():
         likely = [node for node in reductions if may_be_product(node)]
-        ends = type(kernel.op) is Op or kernel.op is STORE
+        ends = type(kernel.op) is Op or stores(kernel.op)
         if likely and not (ends and is_product(kernel, every)):
             products = [node for node in likely if is_product(node, every)]
             others = _others(reductions, products) if ends else set()
@@ -115,7 +115,7 @@ def _others(reductions: Sequence[Node], products: Sequence[Node]) -> set[Node]:
     """
     others = {node for node in reductions if node is not products[-1]} if products else set()
     many = len(reductions) > len(products) + 1
-    return set() if many or any(_reaches(node, products[-1]) for node in others) else others
+    return set() if many or any(reaches(node, products[-1]) for node in others) else others
 
 
 def _fused(order: Sequence[Node], roots: set[Node], fusing: Fusing) -> tuple[list[Node], dict[Node, list[_Read]]]:
@@ -176,8 +176,8 @@ def _apart(order: Sequence[Node]) -> set[Node]:
     for node in order:
         if writes(node.op):
             old, *others = _nodes(node)
-            if readers[old] > 1:  # else this alone reads it
-                found.update(other for other in others if other.buffer is None and _reaches(other, old))
+            if readers[old] > 1 and not (node.op is UPDATE and _is_elementwise(others[0])):  # else this alone reads it
+                found.update(other for other in others if other.buffer is None and reaches(other, old))
             if old.buffer is None:
                 found.add(old)
         elif node.op.kind in _FROM_MEMORY:
@@ -222,7 +222,13 @@ def _scattered(order: Sequence[Node]) -> set[Node]:
     return found
 
 
-def _reaches(node: Node, goal: Node) -> bool:
+def _is_elementwise(node: Node) -> bool:
+    """Whether all that is computed for a node is."""
+    return all([isinstance(n.op, Op) for n in pending([node])])
+
+
+def reaches(node: Node, goal: Node) -> bool:
+    """Whether a node is another, or reads it, or waits for what does."""
     seen: set[Node] = set()
     stack = [node]
     while stack:
@@ -353,7 +359,7 @@ def _is_whole(node: Node, read: _Read) -> bool:
     """Whether all elements of a gather are computed, and nothing is overwritten before: so an index that is out of range is
     found, and found in time, whatever else is asked for.
     """
-    return read.index_map.tables is None and read.kernel.op is not STORE and read.index_map.covers(node.size)
+    return read.index_map.tables is None and not stores(read.kernel.op) and read.index_map.covers(node.size)
 
 
 def _is_inlined(node: Node, reads: list[_Read], fusing: Fusing, known: _Known) -> bool:

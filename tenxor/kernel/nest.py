@@ -13,7 +13,7 @@ from math import prod
 
 from ..dtypes import DType
 from ..layout import Layout, Table
-from ..node import STORE, Node, Scalar, writes
+from ..node import Node, Scalar, stores, writes
 from ..ops.expr import Expr, Pair
 from ..records import NamedTuple
 from .arrange import Arranged, Walk, arranged, merged
@@ -209,7 +209,7 @@ class Nesting:
         reads = tuple([self.read(p, walk) for p, walk in zip(d.accessed, loops.walks[:-1], strict=True)])
         return Nest(
             d.root,
-            "_".join(list(dict.fromkeys(d.names))[:6]) or ("store" if d.root.op is STORE else "copy"),
+            "_".join(list(dict.fromkeys(d.names))[:6]) or ("store" if stores(d.root.op) else "copy"),
             tuple(self.operands),
             reads,
             tuple(self.tables),

@@ -12,6 +12,7 @@ from ..node import (
     REINTERPRET,
     STORE,
     UNFINISHED,
+    UPDATE,
     Node,
     Scalar,
     Scatter,
@@ -21,8 +22,9 @@ from ..node import (
     watchers,
     writes,
 )
-from ..ops import OPS
-from ..pending import MAX_PENDING
+from ..ops import OPS, Op
+from ..ownership import alone
+from ..pending import LARGE, MAX_PENDING, have_read
 from ..realize import lock, realize
 from ..records import NamedTuple
 from .core import Core, reads_pinned
@@ -30,6 +32,7 @@ from .core import Core, reads_pinned
 Shape = tuple[int, ...]
 _contiguous = Layout.contiguous
 _POSITIVE, _CAST = OPS["positive"], OPS["cast"]
+MOST_MET = 16  # nodes that are looked at to find out whether a write in place can be one kernel
 _NOTHING = data(allocate(0), (0,), boolean)
 
 
@@ -151,7 +154,9 @@ class Writing(Core):
         at_once = storage.node.buffer is not None or any(
             isinstance(x, Core) and is_pinned(x.storage.node) for x in read
         )
-        self._put(self._stored(value, through, pinned, places))
+        if not pinned:
+            self._have_read(value, spent)
+        self._put(self._stored(value, through, pinned, places, spent=spent))
         if storage.node.traced:
             return  # nothing of it has a value
         if spent and isinstance(value, Core):
@@ -164,13 +169,25 @@ class Writing(Core):
                 self._restore(new.sources[0] if writes(new.op) else None)  # type: ignore[arg-type]
                 raise
 
-    def _stored(self, value: Core | Scalar, through: Layout | None, pinned: bool, places: Places | None = None) -> Node:
+    def _have_read(self, value: Core | Scalar, spent: bool) -> None:
+        """Have what waits for large memory read it before some of it is written over."""
+        if self.storage.node.buffer is None or self.storage.node.recipe.nbytes < LARGE or alone(self.storage):
+            return
+        own = value.storage.node if isinstance(value, Core) else None
+        if own is not None and not spent and own.buffer is None and own.recipe.nbytes <= self.storage.node.recipe.nbytes:
+            realize(own)  # which has memory of its own in any case
+        have_read(self.storage.node, own)
+
+    def _stored(
+        self, value: Core | Scalar, through: Layout | None, pinned: bool, places: Places | None = None, *, spent: bool = False
+    ) -> Node:
         """The content after a write of some elements."""
         old = self.node
         whole = _contiguous((old.size,))
         if places is None:
             source, layout = self._read(value, through, self.layout.shape, pinned)
-            return Node.of(STORE, (old.size,), old.dtype, (old, source), (whole, layout), self.layout)
+            op = UPDATE if spent and _is_update(source, layout, old, self.layout) else STORE
+            return Node.of(op, (old.size,), old.dtype, (old, source), (whole, layout), self.layout)
         reads = zip((value, *places.indices), (through, *places.throughs), strict=True)
         sources, layouts = zip(*[self._read(x, its, places.shape, pinned) for x, its in reads], strict=True)
         return Node.of(places.op, (old.size,), old.dtype, (old, *sources), (whole, *layouts), places.target)
@@ -218,6 +235,27 @@ class Writing(Core):
             watchers[0](node)
         dtype = self.storage.node.dtype
         self.storage.node = node if node.dtype is dtype else reinterpreted(node, dtype)
+
+
+def _is_update(value: Node, through: Layout, old: Node, target: Layout) -> bool:
+    """Whether a value is elementwise, and each element reads of what is written over only what it is written over itself."""
+    if value.buffer is not None or not target.is_injective():
+        return False
+    from ..kernel.reads import source_index_maps  # with the first kernel
+
+    left, met = [(value, through)], 0
+    while left and met < MOST_MET:
+        node, index_map = left.pop()
+        met += 1
+        if node.buffer is None:
+            if not isinstance(node.op, Op):
+                return False
+            left += source_index_maps(node, index_map)
+        elif node.buffer is old.buffer:
+            plain = index_map.base is None and index_map.tables is None
+            if node is not old or not plain or not (index_map.same_as(target) or index_map.disjoint(target)):
+                return False
+    return not left
 
 
 def broadcast_layout(layout: Layout, shape: Shape, op: str) -> Layout:

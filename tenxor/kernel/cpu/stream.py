@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...node import STORE
+from ...node import stores
 from ...target import Target
 from ..ir import ALIGNMENT, For, Product, Statement, Store
 from ..nest import Body, Nest
@@ -26,7 +26,7 @@ def _is_worth_it(nest: Nest, target: Target) -> bool:
     """Whether the result is large, and written in whole vectors that begin where lines of the caches do."""
     root, streams = nest.root, target.streams
     nbytes = root.size * root.dtype.itemsize
-    if root.op is STORE or nbytes < streams.result:
+    if stores(root.op) or nbytes < streams.result:
         return False
     read = {o.node: o.node.size * o.dtype.itemsize for o in nest.operands if o.node is not None}
     if nbytes + sum(read.values()) <= streams.touched:

@@ -1,0 +1,215 @@
+"""Operations in place on parts: one kernel where each element is made of what it overwrites, or of what is not overwritten; and nothing is
+copied for those who wait for it. NumPy is the oracle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tenxor as tx
+from tenxor.node import STORE, UPDATE, Node
+from tenxor.pending import LARGE
+from tenxor.plans import steps
+from tenxor.tensor.writing import Writing
+
+from .machines import tune
+
+pytestmark = pytest.mark.usefixtures("plain")
+
+
+@pytest.fixture(autouse=True)
+def _at_any_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    tune(monkeypatch, sharing={"in_place": 0})
+
+
+@pytest.fixture
+def written(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """The operations of all writes of parts."""
+    found: list[object] = []
+    own = Writing._stored
+
+    def stored(self: Any, *given: Any, **named: Any) -> Node:
+        node = own(self, *given, **named)
+        found.append(node.op)
+        return node
+
+    monkeypatch.setattr(Writing, "_stored", stored)
+    return found
+
+
+@pytest.fixture
+def copied(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """The shapes of what was copied as somebody else could read it."""
+    found: list[object] = []
+    own = steps._memory_to_write
+
+    def memory(old: Any, step: Any) -> Any:
+        out = own(old, step)
+        if out is not old:
+            found.append(step.shape)
+        return out
+
+    monkeypatch.setattr(steps, "_memory_to_write", memory)
+    return found
+
+
+Statement = Callable[[Any], None]
+
+
+def scaled(x: Any) -> None:
+    x[1:, 2:] *= 3
+
+
+def by_column_and_row(x: Any) -> None:
+    x[1:, 1:] -= x[1:, :1] * x[0, 1:]
+
+
+def of_every_other(x: Any) -> None:
+    x[::2] += x[1::2] * x[::2]
+
+
+def of_the_other_half(x: Any) -> None:
+    x[:, :4] += x[:, 4:][:, ::-1] + x[:, :4].copy()
+
+
+def turned(x: Any) -> None:
+    x.T[2:5] += 1
+
+
+def of_the_next(x: Any) -> None:
+    x[:-1] += x[1:]
+
+
+def of_its_mirror(x: Any) -> None:
+    x[:, 1:] *= x[:, 1:][:, ::-1]
+
+
+def of_a_row_within(x: Any) -> None:
+    x[1:] += x[2]
+
+
+def of_what_is_turned(x: Any) -> None:
+    x[1:7, 1:7] += x[1:7, 1:7].T
+
+
+def of_a_sum(x: Any) -> None:
+    x[1:] -= x[1:].sum(axis=0)
+
+
+ONE_KERNEL: list[Statement] = [scaled, by_column_and_row, of_every_other, of_the_other_half, turned]
+TWO: list[Statement] = [of_the_next, of_its_mirror, of_a_row_within, of_what_is_turned, of_a_sum]
+
+
+@pytest.mark.parametrize("statement", ONE_KERNEL + TWO, ids=lambda s: s.__name__)
+@pytest.mark.parametrize("dtype", [np.float64, np.complex64, np.int16])
+def test_which_are_one_kernel(statement: Statement, dtype: Any, written: list[object]) -> None:
+    array = (np.arange(64.0).reshape(8, 8) % 7).astype(dtype)
+    for held in (False, True):
+        own, x = array.copy(), tx.asarray(array.copy()).realize()
+        before = x + 0 if held else None
+        with np.errstate(all="ignore"):
+            statement(own)
+        statement(x)
+        assert np.array_equal(x.to_numpy(), own)
+        assert before is None or np.array_equal(before.to_numpy(), array)
+    assert set(written) == {UPDATE if statement in ONE_KERNEL else STORE}
+
+
+def test_any_parts() -> None:
+    """Parts of one tensor, written with what is made of others: those that lie as they do, apart from them, or neither."""
+    rng = np.random.default_rng(0)
+
+    def key(size: int) -> slice:
+        start, step = int(rng.integers(0, size)), int(rng.choice([1, 1, 2, 3, -1, -2]))
+        length = int(rng.integers(1, 4))
+        stop = start + step * length
+        return slice(start, stop if stop >= 0 else None, step)
+
+    for _ in range(600):
+        array = rng.integers(1, 5, (9, 7)).astype(np.float64)
+        own, x = array.copy(), tx.asarray(array.copy()).realize()
+        target = key(9), key(7)
+        shape = own[target].shape
+        others = [target if rng.random() < 0.3 else (key(9), key(7)) for _ in range(rng.integers(1, 4))]
+        others = [k for k in others if own[k].shape == shape] or [target]
+        kept = []
+
+        def statement(a: Any) -> None:
+            value = a[others[0]] * 2.0  # noqa: B023
+            for k in others[1:]:  # noqa: B023
+                value = value - a[k]
+            if held:  # noqa: B023
+                kept.append(value)  # noqa: B023
+            a[target] += value  # noqa: B023
+
+        held = rng.random() < 0.5
+        statement(own), statement(x)
+        assert np.array_equal(x.to_numpy(), own), (target, others)
+        assert not held or np.array_equal(np.asarray(kept[1]), kept[0])
+
+
+N = LARGE // 8 + 5000
+
+
+@pytest.mark.parametrize("spent", [True, False])
+def test_what_is_made_of_the_rest_costs_no_copy(copied: list[object], spent: bool) -> None:
+    own = np.arange(float(N))
+    x = tx.asarray(own.copy()).realize()
+    for _ in range(2):
+        for a in (own, x):
+            if spent:
+                a[10:3000] += a[3000:5990] * 2.0
+                a[10:3000] *= a[10:3000] + a[20:3010]
+            else:
+                a[10:3000] = a[20:3010] * 2.0
+                a[5:7] = a[10:3000].sum()
+    assert np.array_equal(x.to_numpy(), own) and not copied
+
+
+def test_who_waits_for_it_has_it_read_before(copied: list[object]) -> None:
+    x = tx.asarray(np.arange(float(N))).realize()
+    small = x[3:9] * 2.0
+    further = tx.exp(small * 0.0) + small
+    x[5] = 100.0
+    x[4:6] += 1.0
+    assert small.tolist() == [6.0, 8.0, 10.0, 12.0, 14.0, 16.0] and further.tolist() == [7.0, 9.0, 11.0, 13.0, 15.0, 17.0]
+    assert x[3:7].tolist() == [3.0, 5.0, 101.0, 6.0] and not copied
+    large = x.expand_dims(1) + tx.zeros(2)  # to compute it would take more than a copy does
+    x[0] = 7.0
+    assert len(copied) == 1 and large.node.buffer is None and large[0].tolist() == [0.0, 0.0]
+
+
+def test_it_is_not_done_twice() -> None:
+    """Several of them in a row, on what waits, computed at once."""
+    x = tx.asarray(np.arange(12.0))
+    y = x * 1.0
+    y[2:] += 1.0
+    y[:6] *= y[6:]
+    y[2:] += 1.0
+    total = y.sum()
+    own = np.arange(12.0)
+    own[2:] += 1.0
+    own[:6] *= own[6:]
+    own[2:] += 1.0
+    assert total.item() == own.sum() and y.tolist() == own.tolist()
+
+
+def test_derivatives_go_through_it() -> None:
+    def total(x: Any) -> Any:
+        y = x * 1.0
+        y[1:] *= y[:1]
+        y[:2] += y[2:] * 3.0
+        return (y * tx.asarray([1.0, 2.0, 3.0, 4.0])).sum()
+
+    x = tx.asarray([2.0, 3.0, 5.0, 7.0])
+    step = 1e-6
+    found = tx.grad(total)(x).to_numpy()
+    for k in range(4):
+        by = np.zeros(4)
+        by[k] = step
+        slope = (total(x + tx.asarray(by)).item() - total(x - tx.asarray(by)).item()) / (2 * step)
+        assert abs(slope - found[k]) < 1e-5
