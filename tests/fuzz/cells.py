@@ -16,6 +16,11 @@ class Storage:
         self.cells: Any = cells
         self.dtype = dtype
 
+    @property
+    def memory(self) -> object:
+        """The cells, or those of which it has parts."""
+        return self.cells.cells if isinstance(self.cells, Parts) else self.cells
+
 
 class Parts:
     """The real or the imaginary parts of complex cells, as cells."""

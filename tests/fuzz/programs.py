@@ -454,8 +454,8 @@ class Writer:
 
     def numpy_export(self) -> None:
         """A NumPy array over a tensor's memory: shared wherever strides can say the view."""
-        frozen = self.frozen.values()  # of which an array is read-only, too, until they are written
-        chosen = self.tensor(lambda t: t.strided and t.size > 0 and t.storage not in frozen)
+        frozen = [storage.memory for storage in self.frozen.values()]  # of which an array is read-only, too, until they are written
+        chosen = self.tensor(lambda t: t.strided and t.size > 0 and not any(t.storage.memory is each for each in frozen))
         array = self.name(f"np.asarray({chosen[0]})", "n") if chosen else None
         if array:
             self.do(f"show({array}.flags.writeable)")
