@@ -92,12 +92,15 @@ def _have_frame_made(f: Function, node: Value) -> None:
 def _lies_in_order(f: Function) -> None:
     """Whether the fused kernel would run through a source of a reduction as it runs through memory: then both add up in one order.
 
-    So it is if all that is read to make it, but numbers, is as large, and lies so.
+    So it is if all that is read to make it, but single elements, is as large, and lies so.
     """
     (source,) = f.arguments
     f.when_giving(~f.is_a(source, "Node"), lambda: f.constant(I1, True))
     f.when_giving(~f.is_the(f.get(source, "Node.buffer"), "None"), lambda: f.constant(I1, True))
-    f.require(f.is_the(f.get(f.get(source, "Node.recipe"), "Recipe.is_gapless"), "True"))
+    recipe = f.get(source, "Node.recipe")
+    is_one = f.both(~f.is_a(f.get(recipe, "Recipe.op"), "Op"), lambda: f.is_the(f.get(recipe, "Recipe.shape"), "()"))
+    f.when_giving(is_one, lambda: f.constant(I1, True))  # reduced before, in an order of its own
+    f.require(f.is_the(f.get(recipe, "Recipe.is_gapless"), "True"))
     sources = f.get(source, "Node.sources")
     f.each(f.word(sources, SIZE), lambda k: f.require(f.call("lies_in_order", I1, [f.item(sources, k)])))
     f.give(f.constant(I1, True))

@@ -247,14 +247,16 @@ def _is_update(value: Node, through: Layout, old: Node, target: Layout) -> bool:
     while left and met < MOST_MET:
         node, index_map = left.pop()
         met += 1
-        if node.buffer is None:
+        if node is old:
+            is_plain = index_map.base is None and index_map.tables is None
+            if not is_plain or not (index_map.same_as(target) or index_map.disjoint(target)):
+                return False
+        elif node.buffer is None:
             if not isinstance(node.op, Op):
                 return False
             left += source_index_maps(node, index_map)
         elif node.buffer is old.buffer:
-            plain = index_map.base is None and index_map.tables is None
-            if node is not old or not plain or not (index_map.same_as(target) or index_map.disjoint(target)):
-                return False
+            return False
     return not left
 
 

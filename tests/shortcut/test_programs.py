@@ -49,6 +49,12 @@ SUMS: list[Callable[..., tx.Tensor]] = [
     lambda x, y, row, column: ((row + column) * x).sum(),
     lambda x, y, row, column: ((x + y.T) * y).sum(0),
     lambda x, y, row, column: ((x + y) * (y - 1.0)).sum(1),
+    lambda x, y, row, column: x @ (row / row.square().sum().sqrt()),
+    lambda x, y, row, column: x.T @ (x @ (row - (row @ y[0]) * y[0])),
+    lambda x, y, row, column: ((x - x.mean()) ** 2).sum(0),
+    lambda x, y, row, column: (x / (x * x).sum().sqrt()).sum(1),
+    lambda x, y, row, column: (x * row.sum() + y * y.max()).mean(),
+    lambda x, y, row, column: tx.exp(x - x.max()).sum(0),
 ]
 
 
