@@ -325,6 +325,8 @@ class ShortWay:
 
     def _learnt(self, x: Tensor, key: Any, value: Any) -> bool:
         """Whether it was written down now how a value like this is written over such a view."""
+        if type(value) not in (Tensor, float, int, bool):
+            return False
         try:
             view = self.replaced["__getitem__"](x, key)
             self._tabled(x, key, view)

@@ -1,6 +1,7 @@
 """Random programs say the same with the short way and without. `python -m tests.shortcut FIRST COUNT` runs more of them."""
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -87,3 +88,28 @@ def test_an_element_that_is_repeated_is_many() -> None:
         assert (wide * t[0, 2]).tolist() == [[8] * 3] * 2
         assert (t[0, 2] < wide).tolist() == [[True] * 3] * 2
         assert (wide[:0] + wide[:0]).tolist() == []
+
+
+@pytest.mark.parametrize("dtype", ["bool", "uint8", "int64", "float32", "complex64"])
+def test_whatever_is_written_over_a_view(dtype: str) -> None:
+    """Arrays, lists and NumPy's numbers are written as by Python's own, or refused in its words."""
+    arrays = [np.array([True, False, True]), np.arange(3), np.ones(3) * 0.5]
+    lists = [[1, 0, 1], [True, False, True]]
+    values: list[Any] = [*arrays, *map(tx.asarray, arrays), *lists, np.float32(2.0), np.bool_(True), 1, 0.5, True, 2j]
+
+    def written(value: Any) -> object:
+        found: list[object] = []
+        for _ in range(3):
+            x = tx.zeros(6, dtype=getattr(tx, dtype)).realize()
+            try:
+                x[1:4] = value
+                x[::2] = value
+            except (TypeError, ValueError) as error:  # as all of ours are
+                found.append((type(error), str(error)))
+            found.append(x.tolist())
+        return found
+
+    for value in values:
+        with shortcut.aside():
+            own = written(value)
+        assert written(value) == own, value
