@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections import Counter
 from contextlib import suppress
+from typing import Protocol
 from weakref import ref
 
 from .errors import IndexOutOfRange
 from .node import EMPTY, Node, next_number
+from .ops import Op
 from .ownership import held
 from .plans.pattern import Pattern, taken
 from .pool import pool
@@ -22,6 +24,13 @@ MAX_PENDING = 256  # nodes in one pending graph; one of more is computed in part
 HEAVY = 1 << 12  # bytes that the recipe of a small result keeps, from which it is remembered
 LARGE = 1 << 20  # and that of any other
 SMALL = 8  # times smaller than those is a result that is sooner computed than kept waiting
+
+
+class Holder(Protocol):
+    """What has a node, and may have another one next: a storage."""
+
+    @property
+    def node(self) -> Node: ...
 
 
 def bounded(node: Node) -> None:
@@ -53,7 +62,7 @@ def _count(order: list[Node]) -> None:
         node.count, node.first = below + 1, first
 
 
-_lasts: Remembered[list[int]] = Remembered(1 << 10)  # by patterns, and the sizes of what these read
+_lasts: Remembered[list[int]] = Remembered(1 << 8)  # by patterns, and the sizes of what these read
 
 
 def _last(pattern: Pattern) -> list[Node]:
@@ -125,16 +134,62 @@ def waiting_bytes() -> int:
         return _accounts()[0]
 
 
-def have_read(old: Node, spared: Node | None) -> None:
-    """Compute what else waits for memory that is about to be written over, if it is no larger: else that would be copied for it."""
-    from .kernel.fuse import reaches
+def have_read(storage: Holder, value: Node | None) -> None:
+    """Compute what else waits for memory of which a part is about to be written over, by a value that may be pending itself: else all of
+    that would be copied for it. What the value is made of is as large as it at most; all else is computed only if it is small.
+    """
+    nodes = [] if value is None or value.buffer is not None else taken([value]).nodes
+    root = len(nodes) - 1
+    if not any([node is storage.node for node in nodes]):
+        nodes.append(storage.node)
+    known = _Known(nodes, [storage.node])
+    waiting = [k for k in known.readers(storage.node) if k != root and nodes[k].recipe.nbytes <= storage.node.recipe.nbytes]
+    is_read = known.at(storage.node) in known.others
+    del known
+    if waiting:
+        _settled([nodes[k] for k in waiting])
+    if not is_read:
+        return
+    nodes = _graph()
+    readers = _Known(nodes, []).readers(storage.node)
+    if sum([nodes[k].recipe.nbytes for k in readers]) * SMALL <= storage.node.recipe.nbytes and _is_little([nodes[k] for k in readers]):
+        _settled([nodes[k] for k in readers])
 
-    for waiting in _waiting[::-1]:  # when what reads others is computed, these may be gone
-        node = waiting()
-        is_pending = node is not None and node is not spared and node.buffer is None and not node.traced
-        if is_pending and node.recipe.nbytes <= old.recipe.nbytes and reaches(node, old):  # type: ignore[union-attr, arg-type]
-            with suppress(MemoryError, IndexOutOfRange):  # whoever asks for it will hear
-                realize(node)  # type: ignore[arg-type]
+
+def _settled(nodes: list[Node]) -> None:
+    with suppress(MemoryError, IndexOutOfRange):  # whoever asks for them will hear
+        realize(*nodes)
+
+
+def _is_little(nodes: list[Node]) -> bool:
+    """Whether to compute these is no more work than to copy."""
+    order = [node for node in taken(nodes).nodes if node.buffer is None] if nodes else []
+    return len(order) <= 4 * SMALL and all([type(node.op) is Op for node in order])
+
+
+class _Known:
+    """Nodes, each after what it reads: which of them `others` can read than recipes among them, and who holds some of them once more."""
+
+    def __init__(self, nodes: list[Node], once_more: list[Node]) -> None:
+        self.nodes = nodes
+        self.number_of = {id(node): k for k, node in enumerate(nodes)}
+        self.reads = [[self.number_of[id(s)] for s in n.sources if type(s) is Node] if n.buffer is None else [] for n in nodes]
+        self.times = Counter(k for each in self.reads for k in each)
+        self.times.update([self.number_of[id(node)] for node in once_more])
+        once_more.clear()
+        self.others = held(nodes, range(len(nodes)), [self.times[k] for k in range(len(nodes))])
+
+    def at(self, node: Node) -> int:
+        """Which of the nodes it is, or -1."""
+        return self.number_of.get(id(node), -1)
+
+    def readers(self, node: Node) -> list[int]:
+        """Those that wait, and others can read, of what reads a node."""
+        found = {self.at(node)}
+        for k, each in enumerate(self.reads):
+            if not found.isdisjoint(each):
+                found.add(k)
+        return sorted(k for k in found & self.others if self.nodes[k].buffer is None and not self.nodes[k].traced)
 
 
 def _graph() -> list[Node]:
@@ -148,10 +203,8 @@ def _graph() -> list[Node]:
 def _accounts() -> tuple[int, list[ref[Node]]]:
     """The bytes that only recipes keep, and the small results that would set some of them free if they were computed."""
     nodes = _graph()
-    number_of = {id(node): k for k, node in enumerate(nodes)}
-    reads = [[number_of[id(s)] for s in n.sources if type(s) is Node] if n.buffer is None else [] for n in nodes]
-    times = Counter(k for each in reads for k in each)
-    others = held(nodes, range(len(nodes)), [times[k] for k in range(len(nodes))])  # before a variable holds one
+    known = _Known(nodes, [])
+    others, reads = known.others, known.reads
     alone = {k for k, node in enumerate(nodes) if node.buffer is not None and k not in others}
     nbytes = sum(memory.nbytes for k in alone if (memory := nodes[k].buffer) is not None)
     needed = {k for k in others if not _is_small(nodes[k])}  # that stays pending, with all it reads

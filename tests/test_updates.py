@@ -11,19 +11,13 @@ import numpy as np
 import pytest
 
 import tenxor as tx
+from tenxor import pending
 from tenxor.node import STORE, UPDATE, Node
 from tenxor.pending import LARGE
 from tenxor.plans import steps
 from tenxor.tensor.writing import Writing
 
-from .machines import tune
-
 pytestmark = pytest.mark.usefixtures("plain")
-
-
-@pytest.fixture(autouse=True)
-def _at_any_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    tune(monkeypatch, sharing={"in_place": 0})
 
 
 @pytest.fixture
@@ -183,6 +177,39 @@ def test_who_waits_for_it_has_it_read_before(copied: list[object]) -> None:
     large = x.expand_dims(1) + tx.zeros(2)  # to compute it would take more than a copy does
     x[0] = 7.0
     assert len(copied) == 1 and large.node.buffer is None and large[0].tolist() == [0.0, 0.0]
+
+
+def test_what_is_much_to_compute_stays_as_it_waits(copied: list[object]) -> None:
+    x = tx.asarray(np.arange(float(N))).realize()
+    waves = [tx.sin(x * float(k)) for k in range(10)]
+    square = x[: 300 * 300].reshape(300, 300)
+    products = [(square * float(k)) @ square for k in range(3)]
+    x[0] = 1.0
+    assert len(copied) == 1 and all([t.node.buffer is None for t in (*waves, *products)])
+    assert waves[2][0].item() == 0.0
+
+
+def test_nothing_is_searched_that_waits_for_other_memory(monkeypatch: pytest.MonkeyPatch, copied: list[object]) -> None:
+    other = tx.asarray(np.arange(float(N))).realize()
+    chain = other
+    for _ in range(50):
+        chain = tx.sin(chain) * 1.01 + other
+    x = tx.zeros(N).realize()
+    monkeypatch.setattr(pending, "_is_little", lambda readers: pytest.fail("all that waits was looked through"))
+    x[10:3000] += x[3000:5990] + 1.0
+    x[5:7] = x[9:11] * 2.0
+    assert x[4:12].tolist() == [0.0, 0.0, 2.0, 0.0, 0.0, 0.0, 1.0, 1.0] and not copied
+    assert chain.node.buffer is None
+
+
+def test_what_has_no_value_is_not_asked_for() -> None:
+    def written(v: Any) -> Any:
+        x = tx.zeros(N).realize()
+        kept = x * 2.0
+        x[:2] = v * 1.0
+        return x[:4].sum() + kept[0]
+
+    assert tx.vmap(written)(tx.asarray(np.ones((3, 2)))).tolist() == [2.0, 2.0, 2.0]
 
 
 def test_it_is_not_done_twice() -> None:

@@ -13,7 +13,7 @@ from .record import asked
 KINDS: dict[int, Type] = {1: I8, 2: I16, 4: I32, 8: I64}  # of integers, by their bytes
 # Of each array of indices, in bytes from where that begins in a frame: the number of its dtype, its elements, the bytes of one and between
 # two, and the size of the axis.
-KIND, COUNT, ITEM, STEP, SIZE, EACH = (8 * k for k in range(6))
+DTYPE, COUNT, ITEM, STEP, EXTENT, EACH = (8 * k for k in range(6))
 
 
 def write(module: Module, objects: Objects) -> None:
@@ -45,9 +45,9 @@ def _looked_at(f: Function) -> None:
     buffer = f.get(node, "Node.buffer")
     f.when_giving(f.is_the(buffer, "None"), lambda: f.constant(I1, True))
     start = address_of(f, buffer).at(f.integer(f.get(key, "Tensor.offset")) * f.word(program, ITEM), I8)
-    given = [start, f.word(program, COUNT), f.word(program, STEP), f.word(program, SIZE)]
+    given = [start, f.word(program, COUNT), f.word(program, STEP), f.word(program, EXTENT)]
     for number, dtype in enumerate(INDICES):
-        f.when_giving(f.word(program, KIND).equals(number), lambda dtype=dtype: f.call(f"{dtype}_fit", I1, given))  # type: ignore[misc]
+        f.when_giving(f.word(program, DTYPE).equals(number), lambda dtype=dtype: f.call(f"{dtype}_fit", I1, given))  # type: ignore[misc]
     f.decline()
 
 

@@ -43,6 +43,8 @@ def frame_of_key(x: Tensor, *parts: object) -> bytes | None:
     words: list[int] = []
     sizes = iter(x.shape)
     for part in parts:
+        if type(part) not in (Tensor, int, type(None)):
+            return None
         size = None if part is None else next(sizes, None)
         if type(part) is not Tensor:
             continue
@@ -106,7 +108,7 @@ def _picked(spec: Spec, shape: tuple[int, ...], axes: int, kind: int, key_item: 
     whole = (*shape, *rest)
     if step is None or between not in (1, 0) or (between == 0 and prod(rest) > 1):
         return None
-    if count * item > MOST_SELECTED if kind == MASK else count * 8 > LARGEST or prod(whole) * item > LARGE:
+    if count * item > MOST_SELECTED if kind == MASK else (count * 8 > LARGEST or prod(whole) * item > LARGE):
         return None
     size = prod(spec.shape[:axes])
     apart = abs(step) >= prod(rest) or size == 1

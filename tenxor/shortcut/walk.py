@@ -1,8 +1,8 @@
 """A walk through what is pending, which numbers nodes, offsets and scalars as `plans/pattern.py` does, and writes down a key: words that
 are equal if the same plan computes both.
 
-What is noted are addresses of what others own. So Python runs nothing, and no object is made that the collector knows, until that has
-been used.
+What is noted are addresses of what others own. So from where a walk begins Python runs nothing, and no object is made that the collector
+knows, until that has been used.
 """
 
 from __future__ import annotations
@@ -16,14 +16,15 @@ from .function import Function
 from .objects import SIZE, Objects
 
 MANY_NODES = 1 << 11  # of a graph at the most, of which Python makes a plan; a frame is made of one with `MOST_NODES`
-DEPTH = 1 << 10  # of a graph: the walk goes as deep
+DEPTH = 320  # of a graph: the walk goes as deep, on the stack of the thread
 READS, NUMBERS = 1 << 12, 1 << 11  # of a graph at the most: what its nodes read, and scalars
 WORDS = MANY_NODES + 2 * READS  # of its key
 PER_NODE, SLOT = 4, 3  # the table of nodes that were met has four slots for each; one has the walk, the node, and its number
+SLOTS = MANY_NODES * PER_NODE
 MIX = -7046029254386353131
 LENT = 2 * MOST_STEPS  # blocks
 _TABLES = {
-    "met": MANY_NODES * PER_NODE * SLOT,
+    "met": SLOTS * SLOT,
     "key": WORDS,
     "nodes": MANY_NODES,
     "addresses": MANY_NODES,  # of what is in memory
@@ -91,7 +92,7 @@ def _slot_of(f: Function) -> None:
     """Where a node stands among those that were met, or belongs: who meets it writes it there."""
     (node,) = f.arguments
     walk, itself, last = count(f, WALK), node.cast("ptrtoint", I64), count(f, MOST_MET) * PER_NODE - 1
-    at = f.local(I64, (itself * MIX).shifted_right(64 - 16) & last)
+    at = f.local(I64, (itself * MIX).shifted_right(64 - SLOTS.bit_length() + 1) & last)
 
     def slot() -> Value:
         return table(f, "met").at(at.load(I64) * SLOT, I64)

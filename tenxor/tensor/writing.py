@@ -32,7 +32,7 @@ from .core import Core, reads_pinned
 Shape = tuple[int, ...]
 _contiguous = Layout.contiguous
 _POSITIVE, _CAST = OPS["positive"], OPS["cast"]
-MOST_MET = 16  # nodes that are looked at to find out whether a write in place can be one kernel
+_MOST_MET = 16  # nodes that are looked at to find out whether a write in place can be one kernel
 _NOTHING = data(allocate(0), (0,), boolean)
 
 
@@ -154,8 +154,8 @@ class Writing(Core):
         at_once = storage.node.buffer is not None or any(
             isinstance(x, Core) and is_pinned(x.storage.node) for x in read
         )
-        if not pinned:
-            self._have_read(value, spent)
+        if not pinned and storage.node.buffer is not None and storage.node.recipe.nbytes >= LARGE and not alone(storage):
+            have_read(storage, value.storage.node if isinstance(value, Core) else None)
         self._put(self._stored(value, through, pinned, places, spent=spent))
         if storage.node.traced:
             return  # nothing of it has a value
@@ -168,15 +168,6 @@ class Writing(Core):
                 new = self._just_written()
                 self._restore(new.sources[0] if writes(new.op) else None)  # type: ignore[arg-type]
                 raise
-
-    def _have_read(self, value: Core | Scalar, spent: bool) -> None:
-        """Have what waits for large memory read it before some of it is written over."""
-        if self.storage.node.buffer is None or self.storage.node.recipe.nbytes < LARGE or alone(self.storage):
-            return
-        own = value.storage.node if isinstance(value, Core) else None
-        if own is not None and not spent and own.buffer is None and own.recipe.nbytes <= self.storage.node.recipe.nbytes:
-            realize(own)  # which has memory of its own in any case
-        have_read(self.storage.node, own)
 
     def _stored(
         self, value: Core | Scalar, through: Layout | None, pinned: bool, places: Places | None = None, *, spent: bool = False
@@ -239,12 +230,12 @@ class Writing(Core):
 
 def _is_update(value: Node, through: Layout, old: Node, target: Layout) -> bool:
     """Whether a value is elementwise, and each element reads of what is written over only what it is written over itself."""
-    if value.buffer is not None or not target.is_injective():
+    if value.buffer is not None or old.op is REINTERPRET or not target.is_injective():
         return False
     from ..kernel.reads import source_index_maps  # with the first kernel
 
     left, met = [(value, through)], 0
-    while left and met < MOST_MET:
+    while left and met < _MOST_MET:
         node, index_map = left.pop()
         met += 1
         if node is old:
@@ -254,10 +245,15 @@ def _is_update(value: Node, through: Layout, old: Node, target: Layout) -> bool:
         elif node.buffer is None:
             if not isinstance(node.op, Op):
                 return False
-            left += source_index_maps(node, index_map)
+            left += _reads(node) if index_map is _contiguous(node.shape) else source_index_maps(node, index_map)
         elif node.buffer is old.buffer:
             return False
     return not left
+
+
+def _reads(node: Node) -> list[tuple[Node, Layout]]:
+    """What a node reads, through which layouts."""
+    return [(s, x) for s, x in zip(node.sources, node.layouts, strict=True) if type(s) is Node and x is not None]
 
 
 def broadcast_layout(layout: Layout, shape: Shape, op: str) -> Layout:
