@@ -112,15 +112,17 @@ def _make_step(
     call, target = lowering.call(node), lowering.target
     step.filling = call
     step.needs.update(call.needs)
-    step.irrevocable = type(node.op) is Scatter or (node.op is UPDATE and step.over in call.needs)
-    if writes(node.op) and (node.sources[0] in node.sources[1:] or (type(node.op) is Scatter and step.over in call.needs)):
+    reads_it = step.over in call.needs
+    step.irrevocable = type(node.op) is Scatter or (node.op is UPDATE and reads_it)
+    if writes(node.op) and node.op is not UPDATE and (reads_it or node.sources[0] in node.sources[1:]):
         step.may_take = ()  # its values are read from what it overwrites, in another order
     own, kernel = call.arguments, call.compiled.kernel
     in_parts = kernel.shared >= 0 and not own.scratch  # then signals are heard between two of these
     least = kernel.grain(target.sharing) * target.threads if in_parts else own.split
     is_brief = call.work * least <= max(own.split, least) * target.sharing.unbroken
-    if step.irrevocable and not (is_brief and (node.op is UPDATE or node.op.checked)):  # type: ignore[union-attr]
-        step.may_take = ()  # it may fail, or take so long that a signal should end it, and cannot be done again
+    may_fail = isinstance(node.op, Scatter) and not node.op.checked
+    if step.irrevocable and (may_fail or not is_brief):
+        step.may_take = ()  # it cannot be done again, and a signal should end what takes long
     if nbytes >= target.sharing.in_place and is_brief and type(node.op) is Op and not call.flagged:
         step.may_take = tuple(lowering.aligned(node))
     return step
