@@ -51,7 +51,6 @@ SUMS: list[Callable[..., tx.Tensor]] = [
     lambda x, y, row, column: ((x + y.T) * y).sum(0),
     lambda x, y, row, column: ((x + y) * (y - 1.0)).sum(1),
     lambda x, y, row, column: x @ (row / row.square().sum().sqrt()),
-    lambda x, y, row, column: x.T @ (row - (row @ y[0]) * y[0]),
     lambda x, y, row, column: ((x - x.mean()) ** 2).sum(0),
     lambda x, y, row, column: (x / (x * x).sum().sqrt()).sum(1),
     lambda x, y, row, column: (x * row.sum() + y * y.max()).mean(),
