@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from ..backend.llvm.builder import Module, Value
-from ..backend.llvm.types import I1, I8, I16, I32, I64, POINTER, Type
+from ..backend.llvm.types import I1, I8, I64, POINTER, Type
 from .function import Function
 from .moves import INDICES
 from .objects import BYTES, Objects
+from .picking import WIDTHS
 from .read import address_of
 from .record import asked
 
-KINDS: dict[int, Type] = {1: I8, 2: I16, 4: I32, 8: I64}  # of integers, by their bytes
 # Of each array of indices, in bytes from where that begins in a frame: the number of its dtype, its elements, the bytes of one and between
 # two, and the size of the axis.
 DTYPE, COUNT, ITEM, STEP, EXTENT, EACH = (8 * k for k in range(6))
@@ -20,7 +20,7 @@ def write(module: Module, objects: Objects) -> None:
     """Write the functions."""
     for dtype in INDICES:
         lie = [("start", POINTER), ("count", I64), ("between", I64), ("size", I64)]
-        _fit(Function(module, objects, f"{dtype}_fit", lie, I1), KINDS[dtype.itemsize], "zext" if dtype.kind == "uint" else "sext")
+        _fit(Function(module, objects, f"{dtype}_fit", lie, I1), WIDTHS[dtype.itemsize], "zext" if dtype.kind == "uint" else "sext")
     _looked_at(Function(module, objects, "looked_at", [("key", POINTER), ("program", POINTER)], I1))
     _gathered(Function(module, objects, "gathered", [("x", POINTER), ("parts", POINTER), ("count", I64)]))
 

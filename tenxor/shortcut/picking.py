@@ -28,9 +28,8 @@ def write(module: Module, objects: Objects) -> None:
     """Write the functions."""
     places = [("size", I64), ("step", I64), ("places", POINTER)]
     for dtype in INDICES:
-        kind = {1: I8, 2: I16, 4: I32, 8: I64}[dtype.itemsize]
         lie = [("start", POINTER), ("count", I64), ("between", I64), *places]
-        _at_indices(Function(module, objects, f"at_{dtype}", lie, I64), kind, "zext" if dtype.kind == "uint" else "sext")
+        _at_indices(Function(module, objects, f"at_{dtype}", lie, I64), WIDTHS[dtype.itemsize], "zext" if dtype.kind == "uint" else "sext")
     _at_list(Function(module, objects, "at_list", [("key", POINTER), *places], I64))
     _selected(Function(module, objects, "selected", [("mask", POINTER), ("first", I64), ("count", I64)], I64))
     _count_selected(Function(module, objects, "count_selected", [("mask", POINTER), ("count", I64)], I64))

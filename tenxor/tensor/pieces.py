@@ -6,7 +6,7 @@ plan with thousands of them takes longer to make than NumPy takes to copy what t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from math import prod
 from typing import Any, TypeVar
 
@@ -170,9 +170,14 @@ def joined(cls: type[_T], op: str, pieces: Sequence[Piece], axis: int | None, sh
 
 def written(cls: type[_T], op: str, pieces: Sequence[Piece], axis: int | None, shape: Shape, dtype: DType) -> _T:
     """The same, with each piece computed straight into its place when the result is asked for."""
-    found: Any = cls._of(Node.of(EMPTY, shape, dtype))
     tensors: list[Any] = [cls._from_numpy(p) if type(p) is np.ndarray else p for p in pieces]  # type: ignore[attr-defined]
-    for k, read, place in moves_of(tensors, axis, found.layout):
+    return _stored(cls, op, tensors, moves_of(tensors, axis, Layout.contiguous(shape)), shape, dtype)
+
+
+def _stored(cls: type[_T], op: str, tensors: Sequence[Any], moves: Iterable[Move], shape: Shape, dtype: DType) -> _T:
+    """New tensor of what kernels write to its places when it is asked for."""
+    found: Any = cls._of(Node.of(EMPTY, shape, dtype))
+    for k, read, place in moves:
         found._view(place)._write(tensors[k]._view(read), op)
     return found  # type: ignore[no-any-return]
 
@@ -183,10 +188,7 @@ def moved(cls: type[_T], op: str, x: _T, moves: Sequence[Move], shape: Shape) ->
     """
     check_count(op, shape)
     if have_past([x]) or prod(shape) * x.dtype.itemsize >= LARGE * len(moves):
-        found: Any = cls._of(Node.of(EMPTY, shape, x.dtype))
-        for _, read, place in moves:
-            found._view(place)._write(x._view(read), op)
-        return found  # type: ignore[no-any-return]
+        return _stored(cls, op, [x], moves, shape, x.dtype)
     with lock:
         realize(x.storage.node)
         buffer = allocate(prod(shape) * x.dtype.itemsize, op, shape, x.dtype)
