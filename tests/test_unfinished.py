@@ -61,13 +61,20 @@ def of_another_part(t: Tensors) -> None:
     t["total"] = t["x"].sum()
 
 
-WRITES = [plus, of_two, chain, of_its_own, of_a_part, of_another_part]
+def at_indices(t: Tensors) -> None:
+    """One loop, in order, as several values may be for one element."""
+    t["x"].index_add_(0, t["index"], t["other"])
+
+
+WRITES = [at_indices, plus, of_two, chain, of_its_own, of_a_part, of_another_part]
 
 
 def made() -> Tensors:
     x, other = tx.asarray(np.arange(float(N)) % 7), tx.asarray(np.arange(float(N)) % 5)
+    index = tx.asarray(np.arange(N) * 7 % 1500)
     image, weights = (tx.asarray(np.arange(4800.0)[: np.prod(shape)].reshape(shape) % 11) for shape in ((1, 16, 300), (2, 16, 9)))
-    return {name: t.realize() for name, t in (("x", x), ("other", other), ("image", image), ("weights", weights))}
+    found = {"x": x, "other": other, "index": index, "image": image, "weights": weights}
+    return {name: t.realize() for name, t in found.items()}
 
 
 def expected(write: Callable[[Tensors], None]) -> dict[str, Any]:

@@ -30,7 +30,7 @@ class Arguments(NamedTuple):
     buffer of a given node, by its number, and begins likewise. Of a scalar the number is taken, or its
     imaginary part. `tables` and `sizes` are as the kernel has them.
 
-    `split` is the extent of the loop that may be shared, `work` about how many additions all is worth, and `scratch` how many
+    `split` is the extent of the loop that may run in pieces, `work` about how many additions all is worth, and `scratch` how many
     bytes of memory each thread may want for itself.
     """
 

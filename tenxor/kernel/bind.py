@@ -45,7 +45,7 @@ class Binding(NamedTuple):
 
     `operands` names the node of each pointer but the flag's (None: the result), and the offset in elements to add.
     `tables`, `scalars` and `sizes` are the rest of the argument block in its order. `work` is about how many elements are
-    visited, and `split` the extent of the loop that threads may share.
+    visited, and `split` the extent of the loop that may run in pieces.
     """
 
     nest: Nest  # the loops themselves, before they were scheduled
@@ -62,7 +62,7 @@ def bind(nest: Nest) -> tuple[Kernel, Binding]:
     """The kernel of a nest, and the arguments that make it run over just these sizes."""
     binder = _Binder(nest)
     kernel = binder.kernel()
-    split = binder.sizes[kernel.axes[kernel.shared].extent] if kernel.shared >= 0 else 1
+    split = binder.sizes[kernel.axes[kernel.split].extent] if kernel.split >= 0 else 1
     scalars = list(nest.scalars)
     return kernel, Binding(nest, binder.operands, binder.tables, scalars, binder.sizes, split=split, scratch=nest.scratch)
 

@@ -117,8 +117,9 @@ def _make_step(
     if writes(node.op) and node.op is not UPDATE and (reads_it or node.sources[0] in node.sources[1:]):
         step.may_take = ()  # its values are read from what it overwrites, in another order
     own, kernel = call.arguments, call.compiled.kernel
-    in_parts = kernel.shared >= 0 and not own.scratch  # then signals are heard between two of these
-    least = kernel.grain(target.sharing) * target.threads if in_parts else own.split
+    in_parts = kernel.split >= 0 and not own.scratch  # then signals are heard between two of these
+    threads = target.threads if kernel.shared >= 0 else 1
+    least = kernel.grain(target.sharing) * threads if in_parts else own.split
     is_brief = call.work * least <= max(own.split, least) * target.sharing.unbroken
     may_fail = isinstance(node.op, Scatter) and not node.op.checked
     if step.irrevocable and (may_fail or not is_brief):

@@ -106,7 +106,7 @@ def flagged(node: Node, kernel: Kernel, binding: Binding) -> tuple[Array, int]:
 
 
 def emitted(node: Node, kernel: Kernel, binding: Binding, cuts: Sequence[int] | None = None, flag: int = 0) -> Array:
-    """The result of a kernel by its machine code: whole, or with the shared loop in pieces, cut at the given indices.
+    """The result of a kernel by its machine code: whole, or with the split loop in pieces, cut at the given indices.
 
     It must tell of an index out of range if `flag` is 1.
     """
@@ -178,7 +178,7 @@ def check_kernel(node: Node, kernel: Kernel, binding: Binding, compare: Compare 
     found = emitted(node, kernel, binding, flag=flag)
     try:
         compare(_numbers(found, node.dtype), _numbers(expected, node.dtype))
-        if kernel.shared >= 0 and binding.split > 1:
+        if kernel.split >= 0 and binding.split > 1:
             third, half = binding.split // 3, binding.split // 2 + 1
             pieces = emitted(node, kernel, binding, sorted({third, half}), flag)
             assert pieces.tobytes() == found.tobytes(), f"cut at {third} and {half}, the bits are others"

@@ -155,7 +155,7 @@ class Emitter:
         if axis in self.spans:
             begin, end, _ = self.spans[axis]
             return begin, end
-        if axis == self.kernel.shared:
+        if axis == self.kernel.split:
             return self.begin, self.end
         return self.b.constant(I64, 0), self.extent(axis)
 

@@ -59,6 +59,7 @@ class _Bound:
         "end",
         "flagged",
         "grain",
+        "in_order",
         "itemsize",
         "looked_up",
         "more",
@@ -95,7 +96,8 @@ class _Bound:
         self.split, self.work, self.scratch = arguments.split, arguments.work, arguments.scratch
         self.target = target = compiler().target
         self.brief = self.work < target.sharing.hold_lock
-        self.grain = kernel.grain(target.sharing) if kernel.shared >= 0 else 0  # 0 if threads share no loop
+        self.grain = kernel.grain(target.sharing) if kernel.split >= 0 else 0  # 0 if no loop runs in pieces
+        self.in_order = kernel.shared < 0
 
     def launch(self, out: Buffer, given: Given, once: Once | None = None) -> bool:
         """See `Launch`."""
@@ -132,7 +134,7 @@ class _Bound:
     def shares(self, threads: int) -> tuple[int, int, bool]:
         """How much work so many threads share, in steps of which grain, and whether one does it alone."""
         work, grain, sharing = self.work, self.grain or 1, self.target.sharing
-        alone = work < sharing.share or not self.grain
+        alone = work < sharing.share or self.in_order
         if self.scratch:  # each piece packs anew what it reads
             work //= sharing.longer
             grain *= -(-self.split // (threads * grain * (work // sharing.slice + 1)))

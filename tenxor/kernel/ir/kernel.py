@@ -50,18 +50,27 @@ class Kernel(NamedTuple):
         return next((s for s in statements(self.body) if isinstance(s, Product)), None)
 
     @property
-    def shared(self) -> int:
-        """The axis whose loop may be split over threads: that of a product, else the outermost; -1 if there is none."""
+    def split(self) -> int:
+        """The axis whose loop may run in pieces: that of a product, else the outermost if its turns are parallel, or write in order;
+        -1 if there is none.
+        """
         product = self.product
         if product is not None and product.shared >= 0:
             return product.shared
         outer = self.body[0]
-        alone = len(self.body) == 1 and isinstance(outer, For) and self.axes[outer.axis].parallel
-        return outer.axis if alone and isinstance(outer, For) else -1
+        if len(self.body) > 1 or not isinstance(outer, For):
+            return -1
+        writes = any(isinstance(s, Accumulate) for s in statements(outer.body))
+        return outer.axis if writes or self.axes[outer.axis].parallel else -1
+
+    @property
+    def shared(self) -> int:
+        """The same if threads may have the pieces, in any order; else -1."""
+        return self.split if self.split >= 0 and self.axes[self.split].parallel else -1
 
     def grain(self, sharing: Sharing) -> int:
-        """How many steps of the shared loop a thread takes at least: what reads along rows reads long pieces of them."""
+        """How many steps of the split loop a piece has at least: what reads along rows reads long pieces of them."""
         loop = self.body[0]
-        if isinstance(loop, For) and loop.axis == self.shared:
+        if isinstance(loop, For) and loop.axis == self.split:
             return min(loop.block, sharing.longest) or (sharing.steps if self.axes[loop.axis].vector else 1)
-        return sharing.steps if self.axes[self.shared].vector else sharing.rows
+        return sharing.steps if self.axes[self.split].vector else sharing.rows
