@@ -13,7 +13,7 @@ swaps the recipe for the data. That is all that laziness rests on, so there are 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from functools import cache
@@ -99,9 +99,24 @@ class Scatter:
         return self.name
 
 
+class Hosted:
+    """A result, by its number, of what is not computed by kernels, of sources that have no value yet: of a function that is traced for a
+    batch. `compute` takes what is read of each source, led by an axis for the members of the batch if they differ in it, whether that
+    is so, and how many members there are; it gives all results, led by such an axis.
+    """
+
+    __slots__ = ("compute", "kind", "name", "number")
+
+    def __init__(self, name: str, compute: Callable[..., Sequence[Node]], number: int) -> None:
+        self.kind, self.name, self.compute, self.number = "hosted", name, compute, number
+
+    def __repr__(self) -> str:
+        return self.name
+
+
 gather, scatter = cache(Gather), cache(Scatter)  # the same object each time, as recipes are compared by it
 
-Operation = Op | Reduction | Scan | Gather | Scatter | Special
+Operation = Op | Reduction | Scan | Gather | Scatter | Hosted | Special
 
 DATA: Final = Special("data")  # in memory already
 POSITION: Final = Special("position")  # element n is n: what arange, eye and random numbers are made of

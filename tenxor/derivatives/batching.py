@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ..layout import Layout
-from ..node import PLACEHOLDER, REINTERPRET, Node, Scalar, writes
+from ..node import PLACEHOLDER, REINTERPRET, Hosted, Node, Scalar, writes
 from ..ops import OPS
 from .seen import Seen
 
@@ -17,9 +17,10 @@ _POSITIVE = OPS["positive"]
 def batched(roots: Sequence[Node], batches: Mapping[Node, Node], size: int) -> list[Node | None]:
     """For some nodes those that compute a batch of each, given those for placeholders; None for what does not depend on these."""
     known: dict[Node, Node] = dict(batches)
+    computed: dict[tuple[object, ...], Sequence[Node]] = {}  # all results of what is not computed by kernels
     for node in _order(roots):
         if node not in known:
-            known[node] = _batch(node, known, size)
+            known[node] = _batch(node, known, size) if not isinstance(node.op, Hosted) else _hosted(node, node.op, known, size, computed)
     return [known.get(node) for node in roots]
 
 
@@ -56,6 +57,19 @@ def _batch(node: Node, known: Mapping[Node, Node], size: int) -> Node:
     shape = (size * node.size,) if flat else (size, *node.shape)
     target = None if node.target is None else led(node.target, size, node.size)
     return Node.of(node.op, shape, node.dtype, tuple(sources), tuple(layouts), target)
+
+
+def _hosted(node: Node, op: Hosted, known: Mapping[Node, Node], size: int, computed: dict[tuple[object, ...], Sequence[Node]]) -> Node:
+    """One of several results, which are computed at once."""
+    key = (op.compute, *node.sources)
+    if key not in computed:
+        batches = [known.get(source) if type(source) is Node else None for source in node.sources]
+        read = [
+            Seen(source, layout) if own is None else seen_in_batch(source, layout, own, size)  # type: ignore[arg-type]
+            for source, layout, own in zip(node.sources, node.layouts, batches, strict=True)
+        ]
+        computed[key] = op.compute(read, [own is not None for own in batches], size)
+    return computed[key][op.number]
 
 
 def led(layout: Layout, size: int, step: int) -> Layout:

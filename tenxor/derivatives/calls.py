@@ -9,15 +9,15 @@ from collections.abc import Callable, Sequence
 from itertools import accumulate
 
 from ..dtypes import result_type
-from ..errors import DerivativeError
 from ..layout import Layout
-from ..node import Node, Recipe, tracking
+from ..node import Node, Recipe, tracked, tracking
 from ..ops import OPS
-from .adjoint import Part
+from .adjoint import Part, Placed, adjoint, total
 from .partials import is_smooth
-from .past import Kept, Past, past_of, twin
+from .past import Kept, Past, leaf, past_of, twin
+from .reverse import cotangents
 from .rule import Making, Needs, Pulled, Rule, Tangents, converted
-from .seen import Seen
+from .seen import Seen, Term, of_number
 
 _CAST = OPS["cast"]
 Pull = Callable[[list[Seen], Sequence[int]], Sequence[tuple[int, Part]]]
@@ -40,7 +40,23 @@ class Called:
             yield from pull(each, wanted)
 
         def pushed(past: Making, given: Tangents, result: Node | None) -> Seen | None:
-            raise DerivativeError(f"{name}: has no forward derivative; use tx.grad or tx.vjp")
+            """The way back is linear in the cotangents, and its own way back is the way forward."""
+            with tracked():
+                inputs = [leaf(of_number(0, shape, dtype).node) for shape, dtype, _ in forms]
+                parts: dict[int, list[Part]] = {}
+                for k, part in pull([Seen(node) for node, _ in inputs], list(given)):
+                    parts.setdefault(k, []).append(part)
+                back = {k: total(its, given[k].shape, given[k].dtype) for k, its in parts.items()}
+            roots = [
+                (x.node, total([adjoint(x.layout, Term.of(given[k]), x.node.size)], x.node.shape, x.dtype)) for k, x in back.items()
+            ]
+            found = cotangents(roots, [own for _, own in inputs])
+            placed = [
+                Placed(found[own].cast(past.recipe.dtype), Layout.contiguous(shape, start), True)
+                for (_, own), (shape, _, start) in zip(inputs, forms, strict=True)
+                if own in found
+            ]
+            return total(placed, past.recipe.shape, past.recipe.dtype) if placed else None
 
         self.rule = Rule(lambda recipe, tracked: Needs((False,) * len(tracked), False), pulled, pushed)
 

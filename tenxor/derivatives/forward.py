@@ -16,7 +16,7 @@ def tangents(results: Sequence[Node], given: Mapping[Past, Seen]) -> list[Seen |
     graph = known_of(results, min([past.number for past in given], default=0))
     depends = depending(graph.order, given)
     known: dict[Past | None, Seen] = {past: tangent.reshaped(past.recipe.shape) for past, tangent in given.items()}
-    with graph.tracking():
+    with graph.tracking(given.values()):
         for past in graph.order:
             if past in known or past not in depends:
                 continue

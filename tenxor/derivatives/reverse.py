@@ -24,9 +24,10 @@ class Known(NamedTuple):
     nodes: dict[Past, Node]
     goes_on: bool
 
-    def tracking(self) -> AbstractContextManager[None]:
-        """What is made of it has a past only if somebody may ask for derivatives by what it goes on to."""
-        return nullcontext() if self.goes_on else untracked()
+    def tracking(self, given: Iterable[Seen]) -> AbstractContextManager[None]:
+        """What is made of it, and of what is given, has a past only if somebody may ask for derivatives by what these go on to."""
+        asked = self.goes_on or any([past_of(g.node) is not None for g in given])
+        return nullcontext() if asked else untracked()
 
 
 def known_of(roots: Iterable[Node], first: int = 0) -> Known:
@@ -74,7 +75,7 @@ def cotangents(roots: Sequence[Root], wanted: Collection[Past]) -> dict[Past, Se
         found[past] = g
         return g
 
-    with known.tracking():
+    with known.tracking([g for _, g in roots]):
         _walk(roots, known, asked, told)
     return found
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from ..creation import empty
 from ..derivatives.past import past_of
+from ..derivatives.seen import Seen
 from ..dtypes import DType
 from ..errors import DerivativeError, TraceError
 from ..host import HOST, run
-from ..host.running import Operand, of_few
-from ..node import tracking
+from ..host.running import Operand, of_few, results_of
+from ..host.table import HostOp, whole
+from ..node import Hosted, Node, tracking
 from ..tensor import Tensor
+from .joining import stack
 
 FEW = 1024  # elements that NumPy is sooner given copies of than memory of ours
 _NO_SIZES: Mapping[str, int] = {}
@@ -25,16 +29,13 @@ def hosted(name: str, *operands: Tensor, sizes: Mapping[str, int] = _NO_SIZES, *
     """The results of an operation of the host table, in memory: new tensors. `sizes` are those of letters that no operand has.
 
     The operands have dtypes that NumPy has, so none is bfloat16. DerivativeError if there is to be a derivative of what has none,
-    TraceError for what has no value yet.
+    TraceError where an operand has no value yet, and how much there is to find depends on it.
     """
     op = HOST[name]
-    if any([t.node.traced for t in operands]):
-        raise TraceError(
-            f"{name}: is computed at the call, so no function that is traced (tx.vmap, tx.map) can have it in it; all axes before those of"
-            " a matrix, row or signal are a batch, so give it the whole batch"
-        )
-    if has_past(*operands) and any([dtype != "index" for dtype in op.dtypes]):
+    if tracking.get() and any([past_of(t.node) is not None for t in operands]) and any([dtype != "index" for dtype in op.dtypes]):
         return _one_step(name, operands, sizes, options)
+    if any([t.node.traced for t in operands]):
+        return _of_a_member(op, operands, sizes, options)
     if sum([t.size for t in operands]) < FEW and max(sizes.values(), default=0) < FEW:
         found = of_few(op, [t.to_numpy() for t in operands], options)
         if found is not None:
@@ -44,9 +45,39 @@ def hosted(name: str, *operands: Tensor, sizes: Mapping[str, int] = _NO_SIZES, *
     return tuple([Tensor._of(node) for node in run(op, given, sizes, options)])
 
 
+def _of_a_member(op: HostOp, operands: Sequence[Tensor], sizes: Mapping[str, int], options: Mapping[str, Any]) -> tuple[Tensor, ...]:
+    """The results for a member of a batch, in a function that is traced: computed when those of all members are asked for."""
+    if op.found:
+        raise TraceError(
+            f"{op.name}: how many elements it gives depends on their values, which no function that is traced (tx.vmap, tx.map) knows"
+        )
+    own = [0 if whole(letters) else t.ndim - len(letters) for t, letters in zip(operands, op.operands, strict=True)]
+
+    def compute(read: Sequence[Seen], leads: Sequence[bool], size: int) -> list[Node]:
+        tensors = [Tensor._of(seen.node)._view(seen.layout) for seen in read]
+        if size == 0:
+            found = [empty((0, *shape), dtype=dtype) for shape, dtype in zip(shapes, dtypes, strict=True)]
+        elif any([lead and whole(letters) for lead, letters in zip(leads, op.operands, strict=True)]):  # one after the other
+            members = [[t[k] if lead else t for t, lead in zip(tensors, leads, strict=True)] for k in range(size)]
+            each = [hosted(op.name, *given, sizes=sizes, **options) for given in members]
+            found = [stack([results[k] for results in each]) for k in range(len(op.results))]
+        else:  # as the first axis of their batch
+            given = [
+                t.reshape((size, *(1,) * (max(own) - axes), *t.shape[1:])) if lead else t
+                for t, axes, lead in zip(tensors, own, leads, strict=True)
+            ]
+            found = list(hosted(op.name, *given, sizes=sizes, **options))
+        return [Seen(t.node, t.layout).flat() for t in found]
+
+    shapes, dtypes = results_of(op, tuple([t.shape for t in operands]), operands[0].dtype, sizes)
+    sources, layouts = tuple([t.node for t in operands]), tuple([t.layout for t in operands])
+    nodes = [Node.of(Hosted(op.name, compute, k), shape, dtypes[k], sources, layouts) for k, shape in enumerate(shapes)]
+    return tuple(map(Tensor._of, nodes))
+
+
 def has_past(*tensors: Tensor) -> bool:
-    """Whether derivatives may be taken through what is made of these."""
-    return tracking.get() and any([past_of(t.node) is not None for t in tensors])
+    """Whether derivatives may be taken through what is made of these: nobody knows of members of a batch, in a function that is traced."""
+    return tracking.get() and any([t.node.traced or past_of(t.node) is not None for t in tensors])
 
 
 def _one_step(name: str, operands: tuple[Tensor, ...], sizes: Mapping[str, int], options: Mapping[str, Any]) -> tuple[Tensor, ...]:

@@ -165,7 +165,7 @@ def _between(rows: Tensor, below: Array, way: Array) -> Tensor:
     if not rows.dtype.is_float:
         return in_order.take(below, -1)
     way = way.astype(rows.dtype.numpy)
-    if tracked or rows.size >= FEW:
+    if tracked or rows.size >= FEW or rows.node.traced:
         found: Tensor = _blended(in_order, below, above, asarray(way), lambda *given: Tensor._compute(OPS["where"], *given))
         return found
     with np.errstate(all="ignore"):

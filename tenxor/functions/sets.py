@@ -54,7 +54,7 @@ def unique_all(x: Tensor, /) -> UniqueAll:
     ([3, 5, 9], [1, 0, 3], [[1, 0], [1, 2]], [1, 2, 1])
     """
     x = asarray(x)
-    if x.size < FEW and not has_past(x):
+    if x.node.traced or (x.size < FEW and not has_past(x)):
         values, indices, inverse, counts = hosted("unique_all", _known(x))
         return UniqueAll(as_dtype(values, x.dtype), indices, inverse.reshape(x.shape), counts)
     runs = _Runs(x)

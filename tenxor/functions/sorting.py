@@ -50,10 +50,9 @@ def sort(
     x, place = _along("sort", x, axis, dim)
     descending, stable = truth("sort", "descending", descending), truth("sort", "stable", stable)
     rows = x.moveaxis(place, -1)
-    few = x.size < FEW and x.dtype is not bfloat16
+    few = _is_few(x)
     bits = None if few else _BITS.get(x.dtype)
-    zeros = bits is not None and stable and bool((x.view(bits) == int(bits.lowest)).any())  # some are below 0
-    if zeros or has_past(x):
+    if has_past(x) or (bits is not None and stable and _has_zeros_below(x, bits)):
         return take_along_axis(x, _order(rows, descending, True).moveaxis(-1, place), axis=place)
     if bits is int16:
         found = hosted("sort", _ranks(rows), kind=_RADIX)[0]
@@ -178,10 +177,20 @@ def _along(op: str, x: Tensor, axis: int | None, dim: int | None) -> tuple[Tenso
     return x, axis_of(op, axis, x.ndim)
 
 
+def _has_zeros_below(x: Tensor, bits: DType) -> bool:
+    """Whether there is -0, which a stable order must tell from 0."""
+    return x.node.traced or bool((x.view(bits) == int(bits.lowest)).any())
+
+
+def _is_few(x: Tensor) -> bool:
+    """Whether NumPy is to sort elements as they are; also those of a function that is traced, of which nobody knows what they are like."""
+    return x.dtype is not bfloat16 and (x.size < FEW or x.node.traced)
+
+
 def _order(rows: Tensor, descending: bool, stable: bool) -> Tensor:
     """The indices that put the last axis in order."""
     size, dtype = rows.shape[-1], rows.dtype
-    if dtype.is_complex or (rows.size < FEW and dtype is not bfloat16):
+    if dtype.is_complex or _is_few(rows):
         return _order_by_numpy(rows, descending)
     packed = _packed(rows, descending)
     if packed is not None:

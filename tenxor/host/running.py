@@ -111,6 +111,12 @@ def run(op: HostOp, operands: Sequence[Operand], sizes: Mapping[str, int], optio
         raise LinearAlgebraError(_culprit(op, arrays, batch, options, error)) from None
 
 
+def results_of(op: HostOp, shapes: tuple[Shape, ...], dtype: DType, sizes: Mapping[str, int]) -> tuple[tuple[Shape, ...], list[DType]]:
+    """The shapes of the results, unless only NumPy finds them, and their dtypes. ShapeError where batches do not broadcast."""
+    _, found, dtypes, _ = _sizes(op, shapes, dtype, tuple(sizes.items()))
+    return found, dtypes
+
+
 def of_few(op: HostOp, arrays: list[Array], options: Mapping[str, Any]) -> list[Array] | None:
     """The results of an operation on arrays of few elements, which are nobody else's; None where several have batches, or NumPy finds
     a matrix that it cannot go on with.

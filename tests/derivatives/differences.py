@@ -150,18 +150,17 @@ def check_close(found: Array, wanted: Array, what: str, close: float = CLOSE) ->
         raise AssertionError(f"{what}: at {where} {found[where]!r}, and by differences {wanted[where]!r}\n{found}\n{wanted}")
 
 
-def check_first(function: Function, arrays: Sequence[Array], *, forward: bool = True, close: float = CLOSE) -> None:
+def check_first(function: Function, arrays: Sequence[Array], *, close: float = CLOSE) -> None:
     """The Jacobian by cotangents, by tangents and by `backward` is that by differences."""
     wanted = jacobian(function, arrays)
     check_close(by_reverse(function, arrays), directions(wanted.shape[0]) @ wanted, "reverse", close)
-    if forward:
-        check_close(by_forward(function, arrays), wanted @ directions(wanted.shape[1]).T, "forward", close)
+    check_close(by_forward(function, arrays), wanted @ directions(wanted.shape[1]).T, "forward", close)
     like = values_of(function, arrays)
     weights = arrays_of(np.random.default_rng(1).standard_normal(wanted.shape[0]), like)
     check_close(by_backward(function, arrays, weights), numbers_of(weights) @ wanted, "backward", close)
 
 
-def check_second(function: Function, arrays: Sequence[Array], *, forward: bool = True, close: float = 1e-7) -> None:
+def check_second(function: Function, arrays: Sequence[Array], *, close: float = 1e-7) -> None:
     """Hessian times vector by every order of modes is that by differences of gradients, which `check_first` sees to."""
     like = values_of(function, arrays)
     rng = np.random.default_rng(2)
@@ -178,8 +177,6 @@ def check_second(function: Function, arrays: Sequence[Array], *, forward: bool =
     xs, v = [tx.asarray(a) for a in arrays], tensors_of(direction, arrays)
     found = tx.grad(lambda *args: dotted(gradient(*args), v), every)(*xs)
     check_close(numbers_of([g.to_numpy() for g in found]), wanted, "reverse over reverse", close)
-    if not forward:
-        return
 
     def forward_over_reverse() -> None:
         _, change = tx.jvp(gradient, xs, v)
@@ -198,8 +195,8 @@ def check_second(function: Function, arrays: Sequence[Array], *, forward: bool =
         order()
 
 
-def check(function: Function, arrays: Sequence[Array], *, forward: bool = True, second: bool = True, close: float = CLOSE) -> None:
+def check(function: Function, arrays: Sequence[Array], *, second: bool = True, close: float = CLOSE) -> None:
     """First and second derivatives, in every mode."""
-    check_first(function, arrays, forward=forward, close=close)
+    check_first(function, arrays, close=close)
     if second:
-        check_second(function, arrays, forward=forward, close=10 * close)
+        check_second(function, arrays, close=10 * close)

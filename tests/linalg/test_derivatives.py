@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import tenxor as tx
-from tenxor.errors import DerivativeError, TraceError
+from tenxor.errors import DerivativeError, LinearAlgebraError, TraceError
 
 from .matrices import adjoint, random
 
@@ -116,7 +116,24 @@ def check(function: Function, x: Any) -> None:
     product = given.conj() * along if x.dtype.is_complex else given * along
     found = float((product.real if x.dtype.is_complex else product).sum())
     wanted = float(loss(function, x + STEP * along) - loss(function, x - STEP * along)) / (2 * STEP)
-    assert abs(found - wanted) <= 1e-6 * max(1.0, abs(wanted), float(abs(given).max()))
+    forward = float(tx.jvp(lambda t: loss(function, t), (x,), (along,))[1])
+    for each in (found, forward):
+        assert abs(each - wanted) <= 1e-6 * max(1.0, abs(wanted), float(abs(given).max()))
+
+
+def check_batches(function: Function, x: Any, axis: int = 0) -> None:
+    """What it is for each of a batch it is for the batch; also its derivatives, and theirs by what is in the batch."""
+    members = [x.moveaxis(axis, 0)[k].copy() for k in range(x.shape[axis])]
+    gradient = tx.grad(lambda t: loss(function, t))
+    for each in (function, gradient):
+        found = tx.vmap(each, in_axes=axis)(x)
+        wanted = [each(member) for member in members]
+        for k, t in enumerate(found if isinstance(found, tuple) else (found,)):
+            own = [w[k] if isinstance(w, tuple) else w for w in wanted]
+            assert t.dtype is own[0].dtype
+            np.testing.assert_allclose(t.to_numpy(), np.stack([w.to_numpy() for w in own]), rtol=1e-9, atol=1e-9)
+    found = tx.grad(lambda t: tx.vmap(lambda member: loss(function, member), in_axes=axis)(t).sum())(x)
+    np.testing.assert_allclose(found.to_numpy(), tx.vmap(gradient, in_axes=axis, out_axes=axis)(x).to_numpy(), rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("name", SQUARE)
@@ -136,6 +153,64 @@ def test_of_any_matrices(name: str, dtype: tx.DType, shape: tuple[int, ...]) -> 
 @pytest.mark.parametrize("shape", [(2, 4, 4), (5, 3), (40, 40)])
 def test_of_real_numbers(name: str, shape: tuple[int, ...]) -> None:
     check(REAL[name], random(shape))
+
+
+@pytest.mark.parametrize("name", [name for name in SQUARE if name != "expm"])  # how often it squares depends on values
+def test_square_matrices_in_batches(name: str) -> None:
+    check_batches(SQUARE[name], random((3, 2, 4, 4)), axis=1)
+
+
+@pytest.mark.parametrize("name", ANY)
+def test_any_matrices_in_batches(name: str) -> None:
+    check_batches(ANY[name], random((3, 4, 3), tx.complex128))
+
+
+@pytest.mark.parametrize("name", [name for name in REAL if name != "unique"])
+@pytest.mark.parametrize("shape", [(2, 4, 4), (2, 40, 40)])
+def test_real_numbers_in_batches(name: str, shape: tuple[int, ...]) -> None:
+    check_batches(REAL[name], random(shape))
+
+
+@pytest.mark.parametrize("dtype", [tx.bool, tx.int8, tx.uint64, tx.int64, tx.bfloat16, tx.float16, tx.float64], ids=str)
+@pytest.mark.parametrize("size", [5, 2000])
+def test_orders_in_batches(dtype: tx.DType, size: int) -> None:
+    """All that sorting does with elements of these dtypes, few and many, of which nothing is known yet."""
+    numbers = np.random.default_rng(size).integers(0, 100, (3, size)) - (50 if dtype.kind in ("int", "float") else 0)
+    x = tx.asarray(numbers).astype(dtype)
+    for function in (
+        tx.sort,
+        lambda t: tx.sort(t, descending=True, stable=False),
+        tx.argsort,
+        lambda t: tx.argsort(t, descending=True),
+        lambda t: tx.topk(t, 3).values,
+        lambda t: tx.lexsort([t, t % 7]) if dtype.kind in ("int", "uint") else tx.argsort(t),
+        lambda t: tx.quantile(t.astype(tx.float32), 0.3),
+        lambda t: tx.searchsorted(tx.sort(t), t[:4]),
+        lambda t: tx.searchsorted(tx.sort(x[0]), t, side="right"),
+        lambda t: tx.searchsorted(tx.sort(t), x[1, :3]),
+    ):
+        found, wanted = tx.vmap(function)(x), [function(member) for member in x]
+        assert found.tolist() == [member.tolist() for member in wanted]
+
+
+def test_batches_of_batches_and_of_what_is_the_same_for_all() -> None:
+    a, b = random((2, 3, 4, 4)), random((3, 4))
+    found = tx.vmap(tx.vmap(L.solve), in_axes=(0, None))(a, b)
+    wanted = np.linalg.solve(a.to_numpy(), b.to_numpy()[..., None])[..., 0]
+    np.testing.assert_allclose(found.to_numpy(), wanted, rtol=1e-10)
+    found = tx.vmap(lambda m: L.solve(m, b.T))(a[0])  # the matrices differ, the right-hand sides do not
+    np.testing.assert_allclose(found.to_numpy(), np.linalg.solve(a.to_numpy()[0], b.to_numpy().T), rtol=1e-10)
+    found = tx.vmap(lambda v: L.solve(a, v[:, None]))(b)  # each member has a batch of its own
+    assert found.shape == (3, 2, 3, 4, 1)
+    np.testing.assert_allclose(found[1].to_numpy(), np.linalg.solve(a.to_numpy(), b.to_numpy()[1][:, None]), rtol=1e-10)
+    points = tx.vmap(tx.vmap(lambda t: tx.searchsorted(tx.sort(t), 0.0)))(a[0])
+    assert points.tolist() == (np.sort(a[0].to_numpy()) < 0).sum(-1).tolist()
+    assert tx.vmap(L.inv)(tx.zeros((0, 2, 2))).shape == (0, 2, 2) == tx.vmap(lambda t: t * L.det(t))(tx.zeros((0, 2, 2))).shape
+
+
+def test_an_error_in_a_batch_says_which_matrix() -> None:
+    with pytest.raises(LinearAlgebraError, match=r"inv: the matrix at \(1,\) is singular"):
+        tx.vmap(L.inv)(tx.stack([tx.eye(2), tx.zeros((2, 2))]))
 
 
 @pytest.mark.parametrize("name", ["inv", "det", "slogdet", "solve", "cholesky", "eigvalsh", "eigh", "expm"])
@@ -163,7 +238,5 @@ def test_what_has_no_derivative_says_so() -> None:
     ):
         with pytest.raises(DerivativeError, match=words):
             function(x).sum().backward()
-    with pytest.raises(TraceError, match=r"inv: is computed at the call.*give it the whole batch"):
-        tx.vmap(L.inv)(tx.ones((2, 3, 3)))
-    with pytest.raises(DerivativeError, match="no forward derivative"):
-        tx.jvp(L.inv, (random((2, 2)),), (tx.ones((2, 2)),))
+    with pytest.raises(TraceError, match=r"unique_all: how many elements it gives depends on their values"):
+        tx.vmap(tx.unique_values)(tx.ones((2, 3)))
