@@ -53,6 +53,7 @@ if TYPE_CHECKING:  # what is loaded when it is first asked for; type checkers lo
     from . import linalg as linalg
     from . import random as random
     from . import show as show
+    from .functions.aliases import *
     from .functions.attention import *
     from .functions.choosing import *
     from .functions.comparing import *
@@ -148,11 +149,19 @@ else:
             return found
         if name.startswith("_"):
             raise AttributeError(f"module 'tenxor' has no attribute {name!r}")
-        from .spellings import of_the_module
+        from .spellings import SAME, of_the_module
 
-        raise errors.UnknownAttribute(f"module 'tenxor' has no attribute {name!r}; {of_the_module(name, __all__)}")
+        if name in SAME:
+            home, _, own = f"tenxor.{SAME[name]}".rpartition(".")
+            found = globals()[name] = getattr(import_module(home), own)
+            return found
+        from .functions.numpys import FUNCTIONS
+
+        raise errors.UnknownAttribute(f"module 'tenxor' has no attribute {name!r}; {of_the_module(name, __all__, FUNCTIONS)}")
 
     def __dir__():
-        return sorted({*globals(), *_HOMES, *__all__})
+        from .spellings import SAME
+
+        return sorted({*globals(), *_HOMES, *__all__} - SAME.keys())
 
 _when_loaded("einops._backends", _Late("tenxor.functions.patterns").teach_einops)

@@ -1,13 +1,47 @@
-"""How other libraries spell what has another name here. Only those who erred load this."""
+"""How other libraries spell what has another name here: the one table, of which the pages in `docs/coming-from` are made, too. Only those
+who use such a name load it.
+
+What does the same under another name has both (`SAME`); of what is written otherwise an error tells how. What has one name and is not
+the same is in `OTHERWISE`, for the pages.
+"""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 
 _ALIKE = 0.8  # how near a name must be to be taken for a slip of the pen
 
-_ON_TENSORS = {
+# Functions by other libraries' names for them; all else about them is the same, but for what a call of theirs says by keywords of its own.
+SAME = {
+    **{"absolute": "abs", "true_divide": "divide", "mod": "remainder"},
+    **{"power": "pow", "conjugate": "conj", "rint": "round", "fix": "trunc"},
+    **{"arccos": "acos", "arccosh": "acosh", "arcsin": "asin"},
+    **{"arcsinh": "asinh", "arctan": "atan", "arctanh": "atanh", "arctan2": "atan2"},
+    **{"invert": "bitwise_invert", "bitwise_not": "bitwise_invert"},
+    **{"left_shift": "bitwise_left_shift", "right_shift": "bitwise_right_shift"},
+    **{"asanyarray": "asarray", "identity": "eye", "row_stack": "vstack", "promote_types": "result_type", "in1d": "isin"},
+    **{"mul": "multiply", "sub": "subtract", "div": "divide", "neg": "negative"},
+    **{"eq": "equal", "ne": "not_equal", "lt": "less", "le": "less_equal", "gt": "greater", "ge": "greater_equal"},
+    **{"mm": "matmul", "bmm": "matmul", "mv": "matmul", "ger": "outer", "swapdims": "swapaxes"},
+    **{"cross": "linalg.cross", "det": "linalg.det", "slogdet": "linalg.slogdet", "inv": "linalg.inv", "inverse": "linalg.inv"},
+    **{"pinv": "linalg.pinv", "pinverse": "linalg.pinv", "cholesky": "linalg.cholesky", "qr": "linalg.qr", "solve": "linalg.solve"},
+    **{"lstsq": "linalg.lstsq", "matrix_power": "linalg.matrix_power", "matrix_exp": "linalg.expm", "multi_dot": "linalg.multi_dot"},
+    **{"rand": "random.rand", "randn": "random.randn", "randperm": "random.permutation", "manual_seed": "random.seed"},
+}
+# What has the same name there, and means something else.
+OTHERWISE = {
+    "equal": "compares element by element, as NumPy's; PyTorch's is tx.array_equal",
+    "median": "is the mean of the two in the middle, as NumPy's; PyTorch's is the lower one",
+    "nonzero": "is a tuple of tensors, one for each axis, as NumPy's; PyTorch's is tx.argwhere",
+    "sort": "is a tensor, as NumPy's; where elements came from says tx.argsort",
+    "split": "takes the number of parts, or where to cut, as NumPy's; PyTorch's takes their sizes",
+    "std": "divides by the count, as NumPy's; PyTorch's is tx.std(x, correction=1)",
+    "var": "divides by the count, as NumPy's; PyTorch's is tx.var(x, correction=1)",
+}
+
+# Of what is written otherwise, how.
+ON_TENSORS = {
     "masked_fill": "tx.where(mask, value, x), or x[mask] = value in place",
     "masked_fill_": "x[mask] = value",
     "type": "x.astype(dtype)",
@@ -21,7 +55,6 @@ _ON_TENSORS = {
     "int": "x.astype(tx.int32)",
     "long": "x.astype(tx.int64)",
     "bool": "x.astype(tx.bool)",
-    "detach": "x itself, or x.copy()",
     "cpu": "x itself: tensors are in this machine's memory",
     "cuda": "x itself: there is no device to move to",
     "dim": "x.ndim",
@@ -85,55 +118,32 @@ _ON_TENSORS = {
     "addmv": "c + x @ y",
     "ndimension": "x.ndim",
 }
-_IN_THE_MODULE = {
+IN_THE_MODULE = {
     "from_numpy": "tx.asarray(array, copy=False)",
     "as_tensor": "tx.asarray(values)",
-    "rand": "tx.random.rand(*shape)",
-    "randn": "tx.random.randn(*shape)",
     "randint": "tx.random.integers(low, high, shape)",
-    "randperm": "tx.random.permutation(n)",
-    "manual_seed": "tx.random.seed(n)",
     "chunk": "tx.split(x, parts, axis)",
     "gather": "tx.take_along_axis(x, indices, axis=axis)",
     "index_select": "tx.take(x, indices, axis=axis)",
     "masked_select": "x[mask]",
     "scatter": "x.at[indices].set(values)",
-    "put_along_axis": "np.put_along_axis(x, indices, values, axis)",
     "index_reduce": "tx.scatter_reduce(x, axis, index, values, reduce), or x.at[indices].max(values)",
     "segment_sum": "tx.zeros(shape).index_add(0, segments, values)",
     "histc": "tx.histogram(x, bins, range)",
-    "mm": "x @ y",
-    "bmm": "x @ y",
-    "mv": "x @ y",
-    "ger": "tx.outer(x, y)",
-    "vdot": "tx.vecdot(x.ravel(), y.ravel())",
     "addmm": "c + x @ y",
     "baddbmm": "c + x @ y",
     "addbmm": "c + tx.einsum('bij,bjk->ik', x, y)",
     "addmv": "c + x @ y",
     "chain_matmul": "tx.linalg.multi_dot([x, y, z]), which finds the best order",
-    "multi_dot": "tx.linalg.multi_dot([x, y, z]), which finds the best order",
     "linear": "x @ weight.T + bias",
     "bilinear": "tx.einsum('bi,oij,bj->bo', x, weight, y)",
     "trace": "tx.linalg.trace(x), or x.diagonal().sum()",
-    "kron": "tx.einsum('ij,kl->ikjl', x, y) and reshape it",
     "numel": "x.size",
     "view": "tx.reshape(x, shape)",
     "t": "x.T",
-    "swapdims": "tx.swapaxes(x, axis1, axis2)",
-    "unique": "tx.unique_values(x), or tx.unique_all(x) with indices and counts",
-    "inv": "tx.linalg.inv(x)",
-    "inverse": "tx.linalg.inv(x)",
-    "det": "tx.linalg.det(x)",
+    "unique": "tx.unique_values(x), tx.unique_all(x) with indices and counts, or np.unique(x)",
     "svd": "tx.linalg.svd(x)",
-    "qr": "tx.linalg.qr(x)",
-    "cholesky": "tx.linalg.cholesky(x)",
     "norm": "tx.linalg.norm(x)",
-    "solve": "tx.linalg.solve(a, b)",
-    "lstsq": "tx.linalg.lstsq(a, b)",
-    "matrix_power": "tx.linalg.matrix_power(x, n)",
-    "matrix_exp": "tx.linalg.expm(x)",
-    "cross": "tx.linalg.cross(x, y)",
     "float": "tx.float32, or x.astype(tx.float32)",
     "double": "tx.float64, or x.astype(tx.float64)",
     "half": "tx.float16, or x.astype(tx.float16)",
@@ -142,7 +152,6 @@ _IN_THE_MODULE = {
     "cfloat": "tx.complex64, or x.astype(tx.complex64)",
     "cdouble": "tx.complex128, or x.astype(tx.complex128)",
     "complex": "x + 1j * y",
-    "conjugate": "tx.conj(x)",
     "angle": "tx.atan2(tx.imag(x), tx.real(x))",
     "polar": "size * tx.exp(1j * angle)",
     "view_as_real": "x.expand_dims(-1).view(tx.finfo(x.dtype).dtype)",
@@ -151,7 +160,7 @@ _IN_THE_MODULE = {
 
 def of_tensors(name: str, attributes: Iterable[str], functions: Mapping[str, object]) -> str:
     """What to use instead of an attribute that tensors do not have."""
-    ours = _ON_TENSORS.get(name)
+    ours = ON_TENSORS.get(name)
     if ours is not None:
         return f"use {ours}"
     if callable(functions.get(name)):
@@ -159,9 +168,11 @@ def of_tensors(name: str, attributes: Iterable[str], functions: Mapping[str, obj
     return _near(name, attributes, "x.")
 
 
-def of_the_module(name: str, names: Iterable[str]) -> str:
-    """What to use instead of a name that the package does not have."""
-    ours = _IN_THE_MODULE.get(name)
+def of_the_module(name: str, names: Iterable[str], numpys: Container[str]) -> str:
+    """What to use instead of a name that the package does not have; NumPy's functions with names in `numpys` give tensors for tensors."""
+    ours = IN_THE_MODULE.get(name)
+    if ours is None and name in numpys:
+        ours = f"np.{name}, which gives tensors for tensors"
     return f"use {ours}" if ours is not None else _near(name, names, "tx.")
 
 

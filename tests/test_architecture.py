@@ -32,7 +32,7 @@ class Room(NamedTuple):
 ROOMS = (
     Room(("tenxor.version",), "a number, which names what is kept on disk", only=()),
     Room(("tenxor.errors",), "everybody raises; an error knows nobody", only=()),
-    Room(("tenxor.spellings",), "advice for those who erred; it knows names, not what they mean", only=()),
+    Room(("tenxor.spellings",), "names of other libraries, and advice for those who erred; it knows names, not what they mean", only=()),
     Room(("tenxor.system", "tenxor.folders"), "what the operating system gives, whoever asks", only=()),
     Room(("tenxor.apart",), "whoever has work in which no signal is heard", only=()),
     Room(("tenxor.late",), "whatever is loaded later than where it is named", only=()),

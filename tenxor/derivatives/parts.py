@@ -153,23 +153,16 @@ def _gathered(past: Making, x: Seen, indices: Sequence[Seen]) -> Seen:
 
 def _scatter_needs(recipe: Recipe, tracked: tuple[bool, ...]) -> Needs:
     op: Any = recipe.op
-    by_value = op.reduction is not None and op.reduction.name not in SUMS
-    return Needs((by_value, by_value, *[True] * (len(tracked) - 2)), by_value)
+    name = None if op.reduction is None else op.reduction.name
+    by_value = name not in (None, *SUMS)
+    return Needs((by_value, by_value, *[True] * (len(tracked) - 2)), by_value and name != "prod")
 
 
 def _pull_scatter(past: Making, g: Seen, wanted: Sequence[int], result: Node | None) -> Pulled:
     op: Any = past.recipe.op
     name = None if op.reduction is None else op.reduction.name
-    pull = _pull_written if name is None else _pull_added if name in SUMS else _pull_chosen
-    _check_scatter(op)
+    pull = _pull_written if name is None else _pull_added if name in SUMS else _pull_multiplied if name == "prod" else _pull_chosen
     yield from pull(past, g, wanted, result)
-
-
-def _check_scatter(op: Any) -> None:
-    if op.reduction is not None and op.reduction.name not in (*SUMS, "max", "min"):
-        raise DerivativeError(
-            f"{op.name}: values multiplied at indices have no derivative yet; add their logarithms, or use x.detach() if none is meant"
-        )
 
 
 def _pull_added(past: Making, g: Seen, wanted: Sequence[int], result: Node | None) -> Pulled:
@@ -222,6 +215,46 @@ def _chosen(past: Making, result: Node | None) -> tuple[Seen, Seen, Seen]:
     return stays, wins, computed(OPS["maximum"], [count, Scalar(1.0, dtype)])
 
 
+def _pull_multiplied(past: Making, g: Seen, wanted: Sequence[int], result: Node | None) -> Pulled:
+    """Each factor's derivative is the product of all others."""
+    target, indices, flat = past.target, _indices(past, 2), g.reshaped((past.recipe.size,))
+    others = [computed(OPS["conj"], [x]) if x.dtype.is_complex else x for x in _other_factors(past)]
+    for k in wanted:
+        if k == 0:
+            yield k, computed(OPS["multiply"], [flat, others[0]])
+        else:
+            its = _gathered(past, flat.through(target), indices)
+            yield k, back(past, 1, Term(OPS["multiply"], [its, others[1]], its.shape, its.dtype))
+
+
+def _other_factors(past: Making) -> tuple[Seen, Seen]:
+    """The product of all other factors of the same element, for what was there before and for each value.
+
+    It is that of all that are not 0 by the factor itself, if it is not 0; times 1, or the only other 0, or that of several. The only
+    one is read, as the product changes with it.
+    """
+    op: Any = past.recipe.op
+    size, dtype, target, indices = past.recipe.size, past.recipe.dtype, past.target, _indices(past, 2)
+    factors = [value_of(past, 0).reshaped((size,)).cast(dtype), value_of(past, 1).cast(dtype)]
+    zero, one = Scalar(0, dtype), Scalar(1, dtype)
+    are_0 = [computed(_EQUAL, [x, zero]) for x in factors]
+    rest = [computed(_WHERE, [is_0, one, x]) for is_0, x in zip(are_0, factors, strict=True)]
+    zeros = [computed(_WHERE, [is_0, x, zero]) for is_0, x in zip(are_0, factors, strict=True)]
+    adding, multiplying = (scatter(op.name, how, op.axes, True) for how in (_ADDING, op.reduction))
+    counts = [is_0.cast(int64) for is_0 in are_0]
+    product = scattered(multiplying, rest[0], target, rest[1], indices)
+    only, count = (scattered(adding, own[0], target, own[1], indices) for own in (zeros, counts))
+    found = []
+    for k in range(2):
+        whole, read, many = (_gathered(past, x.through(target), indices) if k else x for x in (product, only, count))
+        more = computed(OPS["subtract"], [many, counts[k]])
+        other = computed(OPS["subtract"], [read, zeros[k]])
+        times = computed(_WHERE, [computed(_EQUAL, [more, Scalar(1, int64)]), other, zero])
+        times = computed(_WHERE, [computed(_EQUAL, [more, Scalar(0, int64)]), one, times])
+        found.append(computed(OPS["multiply"], [computed(OPS["divide"], [whole, rest[k]]), times]))
+    return found[0], found[1]
+
+
 def _push_scatter(past: Making, given: Tangents, result: Node | None) -> Seen:
     op: Any = past.recipe.op
     size, dtype, target, indices = past.recipe.size, past.recipe.dtype, past.target, _indices(past, 2)
@@ -229,8 +262,12 @@ def _push_scatter(past: Making, given: Tangents, result: Node | None) -> Seen:
     old = given[0].reshaped((size,)) if 0 in given else of_number(0, (size,), dtype)
     value = read(past, 1, given[1]) if 1 in given else _nothing(shape, dtype)
     name = None if op.reduction is None else op.reduction.name
+    if name == "prod":
+        before, others = _other_factors(past)
+        value = computed(OPS["multiply"], [value.cast(dtype), others])
+        adding = scatter(op.name, _ADDING, op.axes, True)
+        return scattered(adding, computed(OPS["multiply"], [old, before]), target, value, indices)
     if name not in (None, *SUMS):
-        _check_scatter(op)
         stays, wins, count = _chosen(past, result)
         value = computed(OPS["multiply"], [value.cast(dtype), wins])
         total = scattered(scatter(op.name, _ADDING, op.axes, True), computed(OPS["multiply"], [old, stays]), target, value, indices)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 import tenxor as tx
 
 from .cases import A, Case, V, index, real, wide
 
 M = real(3, 4)
 TWICE = index(2, 0, 2)
+ZEROS = [np.array([0.0, 1.5, 2.0, 0.0]), np.array([0.0, 0.0, 3.0, 2.0])]
 
 
 def added_in_place(x: Any, y: Any) -> Any:
@@ -66,6 +69,12 @@ INDICES: dict[str, Case] = {
     "scatter_reduce, amax": Case(_scattered("amax"), [V, real(4, seed=5)]),
     "scatter_reduce, amax of the new": Case(_scattered("amax", False), [V, real(4, seed=5)]),
     "scatter_reduce, amin": Case(_scattered("amin"), [V, real(4, seed=5)]),
+    "scatter_reduce, prod": Case(_scattered("prod"), [V, real(4, seed=5)]),
+    "scatter_reduce, prod of the new": Case(_scattered("prod", False), [V, real(4, seed=5)]),
+    "at multiply": Case(lambda x, y: x.at[[2, 0, 2], 1:].multiply(y), [M, real(1, 3, seed=6)]),
+    "at multiply, a zero": Case(lambda x, y: x.at[[1, 1, 0, 1]].multiply(y), [V, np.array([0.5, 0.0, 3.0, 2.0])]),
+    "at multiply, zeros": Case(lambda x, y: x.at[[1, 1, 0, 1]].multiply(y), ZEROS),
+    "at multiply, complex": Case(lambda x, y: x.at[[1, 1, 0]].multiply(y), [wide(3), wide(3, seed=4)]),
     "in place": Case(added_in_place, [M, real(3, 4, seed=6)]),
     "in place, the largest": Case(largest_in_place, [V, real(4, seed=5)]),
     "at add": Case(lambda x, y: x.at[[2, 0, 2]].add(y), [M, real(3, 4, seed=6)]),

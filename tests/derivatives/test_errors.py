@@ -86,11 +86,6 @@ WRONG = {
     "bytes seen otherwise": Wrong(
         lambda: tx.grad(lambda t: t.view(tx.float32).sum())(x()), DerivativeError, ("view", "float64", "float32", "astype")
     ),
-    "values multiplied at indices": Wrong(
-        lambda: tx.grad(lambda t: t.scatter_reduce(0, tx.asarray([0, 0]), t[:2], "prod").sum())(x()),
-        DerivativeError,
-        ("scatter_reduce", "logarithms", "detach()"),
-    ),
     "reduced complex numbers": Wrong(
         lambda: tx.grad(lambda t: tx.real(tx.reduce(lambda s, e: s * s + e, t * 1j)))(x()), DerivativeError, ("reduce", "tx.real")
     ),

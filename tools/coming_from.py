@@ -1,0 +1,131 @@
+"""Write the pages in `docs/coming-from`, and `tenxor/functions/aliases.pyi`, of the table in `tenxor/spellings.py`.
+
+Run it after a change there, or of the names that there are: `python tools/coming_from.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+
+import tenxor as tx
+from tenxor.functions.numpys import FUNCTIONS
+from tenxor.spellings import IN_THE_MODULE, ON_TENSORS, OTHERWISE, SAME
+
+ROOT = Path(__file__).parents[1]
+PAGES, STUB = ROOT / "docs/coming-from", ROOT / "tenxor/functions/aliases.pyi"
+_WIDTH = 120
+# Which of the other names are NumPy's alone: all the rest are PyTorch's, whose functions are not looked at here.
+_NUMPYS = ("asanyarray", "identity", "in1d", "invert", "left_shift", "mod", "rint", "right_shift", "row_stack")
+_SAME_PLACES = ("linalg", "fft", "random")
+_ADVICE = "The functions and methods below have no other name here; an error for their names says the same."
+
+
+def numpy_page() -> str:
+    """The text of `numpy.md`."""
+    own = {name for name in tx.__all__ if _is_function(tx, name) and _is_function(np, name)}
+    same = {name: ours for name, ours in SAME.items() if hasattr(np, name) or hasattr(np.linalg, name) or name in _NUMPYS}
+    advice = {name: ours for name, ours in IN_THE_MODULE.items() if hasattr(np, name)}
+    return _page(
+        "NumPy",
+        [
+            *("`import tenxor as tx` in place of `import numpy as np`: arrays are tensors, and what makes a new one is computed when its",
+              "elements are asked for. Where the two differ in meaning, the array API standard decides."),
+        ],
+        {
+            "By the same name": _listed(own),
+            **{f"In `tx.{place}`, by the same name": _listed(_of_both(place)) for place in _SAME_PLACES},
+            "By both names": _table("NumPy", same),
+            "Functions of NumPy's that take tensors, and give them": [
+                "Call them by their own names, `np.cov(x)`; beside these all that are listed above.", "", *_listed(FUNCTIONS, "np."),
+            ],
+            "Written otherwise": [_ADVICE, "", *_advised("np", advice)],
+        },
+    )
+
+
+def pytorch_page() -> str:
+    """The text of `pytorch.md`."""
+    same = {name: ours for name, ours in SAME.items() if name not in _NUMPYS}
+    otherwise = [f"- `{name}` {what}." for name, what in OTHERWISE.items()]
+    return _page(
+        "PyTorch",
+        [
+            *("`dim` and `keepdim` may be written for `axis` and `keepdims`. Tensors require gradients, have `backward()` and `grad`, and",
+              "`tx.nn`, `tx.optim` and `tx.data` have the names of PyTorch's modules; there is one device, and no need for `.to()`."),
+        ],
+        {
+            "By the same name, but not the same": otherwise,
+            "By both names": _table("PyTorch", same),
+            "Written otherwise": [_ADVICE, "", *_advised("torch", IN_THE_MODULE), "", *_advised("x", ON_TENSORS)],
+        },
+    )
+
+
+def stub() -> str:
+    """The text of `aliases.pyi`."""
+    lines = ["# Written by tools/coming_from.py from the table of spellings.", "# ruff: noqa: I001"]
+    every = "".join([f'    "{name}",\n' for name in sorted(SAME)])
+    for name, ours in sorted(SAME.items(), key=lambda item: (_home(item[1]), item[0])):
+        lines.append(f"from {_home(ours)} import {ours.rpartition('.')[2]} as {name}")
+    return "\n".join(lines) + f"\n\n__all__ = [\n{every}]\n"
+
+
+def _home(ours: str) -> str:
+    """The module that a function is in, as this stub imports it."""
+    place, _, name = ours.rpartition(".")
+    if place:
+        return f"..{place}"
+    module: str = getattr(tx, name).__module__
+    if name in tx.ops.OPS:
+        module = "tenxor.functions.elementwise"
+    return module.replace("tenxor.functions.", ".").replace("tenxor.", "..")
+
+
+def _is_function(module: ModuleType, name: str) -> bool:
+    found = getattr(module, name, None)
+    return callable(found) and not isinstance(found, type)
+
+
+def _of_both(place: str) -> set[str]:
+    ours, theirs = getattr(tx, place), np.random.Generator if place == "random" else getattr(np, place)
+    return {name for name in dir(ours) if not name.startswith("_") and _is_function(ours, name) and hasattr(theirs, name)}
+
+
+def _page(library: str, about: list[str], parts: Mapping[str, list[str]]) -> str:
+    lines = ["<!-- Written by tools/coming_from.py from the table of spellings. -->", "", f"# Coming from {library}", "", *about]
+    for title, its in parts.items():
+        lines += ["", f"## {title}", "", *its]
+    return "\n".join(lines) + "\n"
+
+
+def _listed(names: Iterable[str], prefix: str = "") -> list[str]:
+    """The names, as many in a line as there is room for."""
+    lines = [""]
+    for name in sorted(names):
+        word = f"`{prefix}{name}` "
+        if len(lines[-1]) + len(word) > _WIDTH:
+            lines.append("")
+        lines[-1] += word
+    return [line.rstrip() for line in lines]
+
+
+def _table(library: str, same: Mapping[str, str]) -> list[str]:
+    rows = [f"| `{name}` | `tx.{ours}` |" for name, ours in sorted(same.items())]
+    return [f"| {library} | and here also |", "|---|---|", *rows]
+
+
+def _advised(prefix: str, advice: Mapping[str, str]) -> list[str]:
+    rows = [f"| `{prefix}.{name}` | {ours} |" for name, ours in sorted(advice.items())]
+    return ["| there | here |", "|---|---|", *rows]
+
+
+WRITTEN = {PAGES / "numpy.md": numpy_page, PAGES / "pytorch.md": pytorch_page, STUB: stub}
+
+if __name__ == "__main__":
+    PAGES.mkdir(exist_ok=True)
+    for path, text in WRITTEN.items():
+        path.write_text(text(), encoding="utf-8")
