@@ -82,6 +82,8 @@ def asarray(obj: Any, /, *, dtype: object = None, device: str | None = None, cop
         kind, found = type(obj), None
         if kind is list:
             found = makers[0].of_list(Tensor, obj)
+        elif kind is float or kind is int:
+            found = makers[0].of_number(obj)
         elif kind is np.ndarray:
             found = makers[0].of_array(obj)
         if found is not None:

@@ -147,17 +147,19 @@ class _Traced:
     traced = True
 
     def followed(self, node: Node) -> Past:
-        return self
+        return CONSTANT if tracking.get() is False else TRACED
 
 
 TRACED: Final = _Traced()
+CONSTANT: Final = _Traced()  # of what was made while nothing was tracked: derivatives by what the arguments stand for are 0
 watchers: list[Callable[[Node], None]] = []  # those who want to know of each node that programs and derivatives make
-tracking: ContextVar[bool] = ContextVar("tracking", default=True)  # whether what reads a node with a past gets one
+# Whether what reads a node with a past gets one. None: it gets none, as nobody could ask; False: somebody might, but it is constant.
+tracking: ContextVar[bool | None] = ContextVar("tracking", default=True)
 
 
 @contextmanager
-def tracked(yes: bool = True) -> Iterator[None]:
-    """While it is open, this thread makes nodes with a past, or without."""
+def tracked(yes: bool | None = True) -> Iterator[None]:
+    """While it is open, this thread makes nodes with a past, or without: see `tracking`."""
     before = tracking.set(yes)
     try:
         yield
@@ -294,7 +296,7 @@ class Node:
         past: Past | None = None
         for s in sources:
             if type(s) is Node:
-                if s.past is not None and (past is None or past is TRACED):
+                if s.past is not None and (past is None or type(past) is _Traced):
                     past = s.past
                 memory = s.buffer
                 if memory is None:
@@ -390,13 +392,21 @@ class Node:
         return f"Node({self.shape}, {self.dtype}, {state})"
 
 
+def hosted_node(
+    op: Hosted, shape: tuple[int, ...], dtype: DType, sources: tuple[Node, ...], layouts: tuple[Layout, ...]
+) -> Node:
+    """A pending node of a recipe of its own: no other will ever be made alike."""
+    recipe = Recipe(op, shape, dtype, tuple([s.dtype for s in sources]), tuple([x.form for x in layouts]), None)
+    return Node(recipe, sources, tuple([x.offset for x in layouts]))
+
+
 def follow(node: Node) -> bool:
     """Give a node that was made without it the past that follows from those of its sources. False if it can have no value, as it
     reads an argument of a function being traced.
     """
     past: Past | None = None
     for s in node.sources:
-        if type(s) is Node and s.past is not None and (past is None or past is TRACED):
+        if type(s) is Node and s.past is not None and (past is None or type(past) is _Traced):
             past = s.past
     node.past = None if past is None else past.followed(node)
     return not node.traced

@@ -133,6 +133,19 @@ def test_broken_off_anywhere(write: Callable[[Tensors], None], monkeypatch: pyte
     assert 5 < number < 999 and (broken > 10 or write is of_its_own)
 
 
+def test_of_memory_that_others_may_write_it_is_not_done_in_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else it would be one part, as they could write between two; so a signal is heard."""
+    wanted, values, parts = expected(at_indices), np.arange(float(N)) % 5, Parts(monkeypatch)
+    theirs = tx.asarray(values, copy=False)
+    for number in (2, 20):
+        t = made()
+        parts.before(number, stop)
+        with pytest.raises(KeyboardInterrupt):
+            t["x"].index_add_(0, t["index"], theirs)
+        parts.before(0, stop)
+        assert np.array_equal(t["x"].to_numpy(), wanted["x"])
+
+
 @pytest.mark.parametrize("write", WRITES, ids=lambda f: f.__name__)
 def test_a_handler_goes_on_with_it(write: Callable[[Tensors], None], monkeypatch: pytest.MonkeyPatch) -> None:
     """What a signal calls may ask for what is half written, and export it."""

@@ -4,12 +4,17 @@ layout.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
+from typing import Any
 
 from ..layout import Layout
-from ..node import PLACEHOLDER, REINTERPRET, Hosted, Node, Scalar, writes
+from ..node import CONSTANT, PLACEHOLDER, REINTERPRET, Hosted, Node, Scalar, tracking, untracked, writes
 from ..ops import OPS
-from .seen import Seen
+from .adjoint import Part, total
+from .calls import Called, part_of, step_of
+from .past import Past
+from .seen import Seen, Term
 
 _POSITIVE = OPS["positive"]
 
@@ -18,9 +23,19 @@ def batched(roots: Sequence[Node], batches: Mapping[Node, Node], size: int) -> l
     """For some nodes those that compute a batch of each, given those for placeholders; None for what does not depend on these."""
     known: dict[Node, Node] = dict(batches)
     computed: dict[tuple[object, ...], Sequence[Node]] = {}  # all results of what is not computed by kernels
+    steps: dict[Past, Past] = {}  # what stands for a function with a derivative of its own
     for node in _order(roots):
-        if node not in known:
-            known[node] = _batch(node, known, size) if not isinstance(node.op, Hosted) else _hosted(node, node.op, known, size, computed)
+        if node in known:
+            continue
+        step = _step_of(node)
+        with untracked() if step is not None or node.past is CONSTANT else nullcontext():
+            op = node.op
+            found = known[node] = _hosted(node, op, known, size, computed) if isinstance(op, Hosted) else _batch(node, known, size)
+        if step is not None and tracking.get():
+            if step not in steps:
+                steps[step] = _step_of_batch(step, known, batches, size)
+            assert isinstance(node.past, Past)
+            found.past = part_of(steps[step], found, size * node.past.offsets[0])
     return [known.get(node) for node in roots]
 
 
@@ -68,8 +83,44 @@ def _hosted(node: Node, op: Hosted, known: Mapping[Node, Node], size: int, compu
             Seen(source, layout) if own is None else seen_in_batch(source, layout, own, size)  # type: ignore[arg-type]
             for source, layout, own in zip(node.sources, node.layouts, batches, strict=True)
         ]
-        computed[key] = op.compute(read, [own is not None for own in batches], size)
+        leads = [own is not None for own in batches]
+        results = op.compute(read, leads, size)
+        computed[key] = results if any(leads) else [Seen(its).along([0], [size]).flat() for its in results]
     return computed[key][op.number]
+
+
+def _step_of(node: Node) -> Past | None:
+    """The past of a function with a derivative of its own, if this is one of its results."""
+    past = node.past
+    step = past.sources[0] if isinstance(past, Past) and past.sources else None
+    return step if isinstance(step, Past) and isinstance(step.recipe.op, Called) else None
+
+
+def _step_of_batch(step: Past, known: Mapping[Node, Node], batches: Mapping[Node, Node], size: int) -> Past:
+    """That of the same function for a batch: what it is for each member, its way back is for each, too."""
+    op: Any = step.recipe.op
+    own = {source: known[source] for source in step.sources if source in known}
+    given = {**batches, **own}  # what the way back reads
+
+    def pull(gs: list[Seen], wanted: Sequence[int]) -> Iterator[tuple[int, Part]]:
+        stand_ins = [Node.of(PLACEHOLDER, shape, dtype) for shape, dtype, _ in op.forms]
+        parts: dict[int, list[Part]] = {}
+        for k, part in op.pull([Seen(node) for node in stand_ins], wanted):
+            parts.setdefault(k, []).append(part)
+        each = {k: total(its, step.sources[k].shape, step.sources[k].dtype) for k, its in parts.items()}
+        found = batched([x.node for x in each.values()], {**given, **{node: g.flat() for node, g in zip(stand_ins, gs, strict=True)}}, size)
+        for (k, x), batch in zip(each.items(), found, strict=True):
+            all_of_it = seen_in_batch(x.node, x.layout, batch, size)
+            if step.sources[k] in own:
+                yield k, all_of_it
+            else:  # one for all members takes what comes from each
+                axes = (*range(1, len(all_of_it.shape)), 0)
+                yield k, Term.of(all_of_it.moved(lambda its, axes=axes: its.permute(axes))).summed(len(axes) - 1)  # type: ignore[misc]
+
+    results = [((size, *shape), dtype) for shape, dtype, _ in op.forms]
+    sources = [own.get(source, source) for source in step.sources]
+    traced = any([type(source) is Node and source.traced for source in sources])
+    return step_of(Called(op.name, results, pull, op.again), step.recipe.dtype, sources, traced=traced)
 
 
 def led(layout: Layout, size: int, step: int) -> Layout:

@@ -5,22 +5,26 @@ The results lie one after another in one content, in one dtype, of which each is
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate
+from math import prod
 
-from ..dtypes import result_type
+from ..dtypes import DType, result_type
+from ..errors import DerivativeError
 from ..layout import Layout
 from ..node import Node, Recipe, tracked, tracking
 from ..ops import OPS
+from ..ops.reductions import REDUCTIONS
+from ..realize import realize
 from .adjoint import Part, Placed, adjoint, total
 from .partials import is_smooth
 from .past import Kept, Past, leaf, past_of, twin
 from .reverse import cotangents
 from .rule import Making, Needs, Pulled, Rule, Tangents, converted
-from .seen import Seen, Term, of_number
+from .seen import Seen, Shape, Term, of_number, reduced
 
-_CAST = OPS["cast"]
-Pull = Callable[[list[Seen], Sequence[int]], Sequence[tuple[int, Part]]]
+_CAST, _ANY = OPS["cast"], REDUCTIONS["any"]
+Pull = Callable[[list[Seen], Sequence[int]], Iterable[tuple[int, Part]]]
 
 
 class Called:
@@ -28,12 +32,12 @@ class Called:
     makes `again` what the function made, all that waits is computed before: so what others made again can go.
     """
 
-    __slots__ = ("again", "kind", "name", "rule")
+    __slots__ = ("again", "forms", "kind", "name", "pull", "rule")
 
-    def __init__(self, name: str, results: Sequence[Node], pull: Pull, again: bool) -> None:
-        self.kind, self.name, self.again = "called", name, again
-        starts = list(accumulate([node.size for node in results], initial=0))
-        forms = [(node.shape, node.dtype, start) for node, start in zip(results, starts[:-1], strict=True)]
+    def __init__(self, name: str, results: Sequence[tuple[Shape, DType]], pull: Pull, again: bool) -> None:
+        self.kind, self.name, self.again, self.pull = "called", name, again, pull
+        starts = list(accumulate([prod(shape) for shape, _ in results], initial=0))
+        forms = self.forms = [(shape, dtype, start) for (shape, dtype), start in zip(results, starts[:-1], strict=True)]
 
         def pulled(past: Making, g: Seen, wanted: Sequence[int], result: Node | None) -> Pulled:
             each = [converted(g.through(Layout.contiguous(shape, start)), dtype) for shape, dtype, start in forms]
@@ -42,11 +46,12 @@ class Called:
         def pushed(past: Making, given: Tangents, result: Node | None) -> Seen | None:
             """The way back is linear in the cotangents, and its own way back is the way forward."""
             with tracked():
-                inputs = [leaf(of_number(0, shape, dtype).node) for shape, dtype, _ in forms]
+                inputs = [leaf(of_number(1, shape, dtype).node) for shape, dtype, _ in forms]
                 parts: dict[int, list[Part]] = {}
                 for k, part in pull([Seen(node) for node, _ in inputs], list(given)):
                     parts.setdefault(k, []).append(part)
                 back = {k: total(its, given[k].shape, given[k].dtype) for k, its in parts.items()}
+            _check_followed(name, back.values())
             roots = [
                 (x.node, total([adjoint(x.layout, Term.of(given[k]), x.node.size)], x.node.shape, x.dtype)) for k, x in back.items()
             ]
@@ -61,24 +66,54 @@ class Called:
         self.rule = Rule(lambda recipe, tracked: Needs((False,) * len(tracked), False), pulled, pushed)
 
 
+def _check_followed(name: str, cotangents: Iterable[Seen]) -> None:
+    """DerivativeError for cotangents that are not 0, and of which nothing tells how they were made of those of the results."""
+    for x in cotangents:
+        if past_of(x.node) is not None:
+            continue
+        if not x.node.traced:
+            some = reduced(_ANY, x.moved(lambda own: own.reshape((own.size,))), 0).node
+            realize(some)
+            assert some.buffer is not None
+            if not some.buffer.typed(some.dtype)[0]:
+                continue
+        raise DerivativeError(
+            f"{name}: has no forward derivative, as its way back leaves what derivatives see (through NumPy, detach() or no_grad());"
+            ' use tx.grad or tx.vjp, and mode="reverse" of tx.jacobian'
+        )
+
+
 def called(name: str, results: Sequence[Node], sources: Sequence[Kept], pull: Pull, *, again: bool = False) -> list[Node]:
     """Nodes with the content of the results of a function, made of sources with a past in one step: see `Called`."""
-    if not tracking.get() or not any(past_of(kept) is not None for kept in sources):
+    if not tracking.get() or not any(past_of(kept) is not None or (type(kept) is Node and kept.traced) for kept in sources):
         return list(results)
     smooth = [node for node in results if is_smooth(node.dtype)]
-    dtype = result_type(*[node.dtype for node in smooth])
-    total = sum([node.size for node in smooth])
+    dtype = result_type(*[node.dtype for node in smooth or results])
+    if not smooth:
+        return list(results)
     traced = any([node.traced for node in results])
-    step = Past(Recipe(Called(name, smooth, pull, again), (total,), dtype, (), (), None), tuple(sources), traced=traced)  # type: ignore[arg-type]
+    step = step_of(Called(name, [(node.shape, node.dtype) for node in smooth], pull, again), dtype, sources, traced=traced)
     found: list[Node] = []
     start = 0
     for node in results:
         if not is_smooth(node.dtype):
             found.append(node)
             continue
-        part = Layout.contiguous(node.shape, start)
         own = twin(node)
-        own.past = Past(Recipe(_CAST, node.shape, node.dtype, (dtype,), (part.form,), None), (step,), (start,), traced=traced)
+        own.past = part_of(step, own, start)
         found.append(own)
         start += node.size
     return found
+
+
+def step_of(op: Called, dtype: DType, sources: Sequence[Kept], *, traced: bool) -> Past:
+    """The past of all results of a function together."""
+    total = sum([prod(shape) for shape, _, _ in op.forms])
+    return Past(Recipe(op, (total,), dtype, (), (), None), tuple(sources), traced=traced)  # type: ignore[arg-type]
+
+
+def part_of(step: Past, node: Node, start: int) -> Past:
+    """That of one of the results, which begins there."""
+    part = Layout.contiguous(node.shape, start)
+    recipe = Recipe(_CAST, node.shape, node.dtype, (step.recipe.dtype,), (part.form,), None)
+    return Past(recipe, (step,), (start,), traced=step.traced)

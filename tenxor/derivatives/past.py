@@ -13,7 +13,7 @@ from itertools import count
 from typing import Any
 
 from ..layout import Layout
-from ..node import TRACED, Node, Recipe, data, is_pinned, tracking, untracked
+from ..node import CONSTANT, TRACED, Node, Recipe, data, is_pinned, tracking, untracked
 from ..ops import OPS
 from ..realize import realize
 from ..storage import Storage
@@ -60,8 +60,9 @@ class Past:
                 if type(s.past) is Past:
                     tracked |= bit
             bit += bit
-        if not tracking.get():
-            return TRACED if traced else None
+        asked = tracking.get()
+        if not asked:
+            return None if not traced else CONSTANT if asked is False else TRACED
         needs = _needs.get((recipe, tracked)) or _needs_of(recipe, tracked)
         if needs is NOTHING:
             return TRACED if traced else None
@@ -73,7 +74,7 @@ class Past:
                 past: Any = s.past
                 kept.append(None if type(past) is not Past else s if past.reads_result else past)
             elif s.buffer is not None and s.buffer.pins:
-                kept.append(_own_copy(s))
+                kept.append(own_copy(s))
             else:
                 kept.append(s)
         found = Past(recipe, tuple(kept), node.offsets, traced=traced)
@@ -162,7 +163,7 @@ def twin(node: Node) -> Node:
     return found
 
 
-def _own_copy(source: Node) -> Node:
+def own_copy(source: Node) -> Node:
     """A node with the content and the past of one that others may write."""
     own = twin(source)
     own.past = source.past

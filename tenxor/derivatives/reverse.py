@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 
 from ..errors import DerivativeError
-from ..node import TRACED, Node, untracked
+from ..node import Node, tracked
 from ..records import NamedTuple
 from .past import GONE, Kept, Past, past_of
 from .seen import Seen
@@ -27,7 +27,7 @@ class Known(NamedTuple):
     def tracking(self, given: Iterable[Seen]) -> AbstractContextManager[None]:
         """What is made of it, and of what is given, has a past only if somebody may ask for derivatives by what these go on to."""
         asked = self.goes_on or any([past_of(g.node) is not None for g in given])
-        return nullcontext() if asked else untracked()
+        return nullcontext() if asked else tracked(None)
 
 
 def known_of(roots: Iterable[Node], first: int = 0) -> Known:
@@ -110,16 +110,21 @@ def _walk(roots: Sequence[Root], known: Known, asked: frozenset[Past], told: Tol
 
 def edge_of(roots: Iterable[Node], first: int) -> list[Kept]:
     """What some nodes were made of that was made before the past with the number `first`, each once."""
-    found = {past_of(kept): kept for past in known_of(roots, first).order for kept in past.sources}
+    roots = list(roots)
+    found = {past_of(kept): kept for kept in (*roots, *[kept for past in known_of(roots, first).order for kept in past.sources])}
     return [kept for past, kept in found.items() if past is not None and past.number < first]
 
 
 def forget(node: Node, first: int, *, all_of_it: bool = False) -> None:
     """Have a node know nothing of what it was made of, from the past with the number `first` on; if that goes on to what was made
-    before, only where `all_of_it` is meant.
+    before, only where `all_of_it` is meant. What was made before knows what it knew; so does what is traced, as a batch is yet to be
+    made like it.
     """
+    past = past_of(node)
+    if past is None or past.number < first or node.traced:
+        return
     known = known_of([node], first)
     if all_of_it or not known.goes_on:
         for past in known.order:
             past.sources = ()
-        node.past = TRACED if node.traced else None
+        node.past = None

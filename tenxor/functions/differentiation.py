@@ -182,7 +182,7 @@ def jacobian(function: Function, argnums: int | Sequence[int] = 0, mode: str | N
                 scope.nested([d.reshape((*t.shape, *x.shape)) for d, x in zip(its, leaves, strict=True)])
                 for its, t in zip(each, results, strict=True)
             ]
-            scope.close(value)
+            scope.close(value, nested)
         return filled(value, [its[0] if isinstance(argnums, int) else tuple(its) for its in nested])
 
     return rows

@@ -13,7 +13,7 @@ from ..errors import DerivativeError, TraceError
 from ..host import HOST, run
 from ..host.running import Operand, of_few, results_of
 from ..host.table import HostOp, whole
-from ..node import Hosted, Node, tracking
+from ..node import Hosted, Node, hosted_node, tracking
 from ..tensor import Tensor
 from .joining import stack
 
@@ -32,11 +32,18 @@ def hosted(name: str, *operands: Tensor, sizes: Mapping[str, int] = _NO_SIZES, *
     TraceError where an operand has no value yet, and how much there is to find depends on it.
     """
     op = HOST[name]
-    if tracking.get() and any([past_of(t.node) is not None for t in operands]) and any([dtype != "index" for dtype in op.dtypes]):
-        return _one_step(name, operands, sizes, options)
-    if any([t.node.traced for t in operands]):
-        return _of_a_member(op, operands, sizes, options)
-    if sum([t.size for t in operands]) < FEW and max(sizes.values(), default=0) < FEW:
+    if any([t.storage.node.past is not None for t in operands]):
+        traced = any([t.node.traced for t in operands])
+        if traced and op.found:
+            raise TraceError(
+                f"{op.name}: how many elements it gives depends on their values, which no function that is traced (tx.vmap, tx.map) knows"
+            )
+        followed = name in BACKWARD if traced else any([past_of(t.node) is not None for t in operands])
+        if tracking.get() and followed and any([dtype != "index" for dtype in op.dtypes]):
+            return _one_step(name, operands, sizes, options)
+        if traced:
+            return _of_a_member(op, operands, sizes, options)
+    if sum([t.size for t in operands]) < FEW and (not sizes or max(sizes.values()) < FEW):
         found = of_few(op, [t.to_numpy() for t in operands], options)
         if found is not None:
             dtypes = op.dtypes_of(operands[0].dtype)
@@ -47,10 +54,6 @@ def hosted(name: str, *operands: Tensor, sizes: Mapping[str, int] = _NO_SIZES, *
 
 def _of_a_member(op: HostOp, operands: Sequence[Tensor], sizes: Mapping[str, int], options: Mapping[str, Any]) -> tuple[Tensor, ...]:
     """The results for a member of a batch, in a function that is traced: computed when those of all members are asked for."""
-    if op.found:
-        raise TraceError(
-            f"{op.name}: how many elements it gives depends on their values, which no function that is traced (tx.vmap, tx.map) knows"
-        )
     own = [0 if whole(letters) else t.ndim - len(letters) for t, letters in zip(operands, op.operands, strict=True)]
 
     def compute(read: Sequence[Seen], leads: Sequence[bool], size: int) -> list[Node]:
@@ -71,13 +74,13 @@ def _of_a_member(op: HostOp, operands: Sequence[Tensor], sizes: Mapping[str, int
 
     shapes, dtypes = results_of(op, tuple([t.shape for t in operands]), operands[0].dtype, sizes)
     sources, layouts = tuple([t.node for t in operands]), tuple([t.layout for t in operands])
-    nodes = [Node.of(Hosted(op.name, compute, k), shape, dtypes[k], sources, layouts) for k, shape in enumerate(shapes)]
-    return tuple(map(Tensor._of, nodes))
+    ops = [Hosted(op.name, compute, k) for k in range(len(shapes))]
+    return tuple([Tensor._of(hosted_node(*its, sources, layouts)) for its in zip(ops, shapes, dtypes, strict=True)])
 
 
 def has_past(*tensors: Tensor) -> bool:
     """Whether derivatives may be taken through what is made of these: nobody knows of members of a batch, in a function that is traced."""
-    return tracking.get() and any([t.node.traced or past_of(t.node) is not None for t in tensors])
+    return bool(tracking.get()) and any([t.node.traced or past_of(t.node) is not None for t in tensors])
 
 
 def _one_step(name: str, operands: tuple[Tensor, ...], sizes: Mapping[str, int], options: Mapping[str, Any]) -> tuple[Tensor, ...]:
@@ -91,7 +94,7 @@ def _one_step(name: str, operands: tuple[Tensor, ...], sizes: Mapping[str, int],
         return hosted(name, *given, sizes=sizes, **options)
 
     def backward(gradients: Tensors, results: Tensors, *given: Tensor) -> Tensors:
-        if has_past(*given):  # so that the derivative has one
+        if has_past(*given) or any([t.node.traced for t in given]):  # so that the derivative has one
             results = call(*given)
         return BACKWARD[name](gradients, results, given, options)
 

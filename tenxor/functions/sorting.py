@@ -56,7 +56,8 @@ def sort(
         return take_along_axis(x, _order(rows, descending, True).moveaxis(-1, place), axis=place)
     if bits is int16:
         found = hosted("sort", _ranks(rows), kind=_RADIX)[0]
-        found = _ranked(found).realize().view(x.dtype)  # ranking is its own inverse
+        found = _ranked(found)  # ranking is its own inverse
+        found = (found if found.node.traced else found.realize()).view(x.dtype)
     elif x.dtype is boolean:
         found = hosted("sort", rows.view(uint8), kind=_RADIX)[0].view(boolean)
     else:

@@ -9,11 +9,11 @@ from ..creation import asarray
 from ..derivatives.adjoint import Part, adjoint
 from ..derivatives.calls import called
 from ..derivatives.partials import is_smooth
-from ..derivatives.past import Kept, Past, next_number, past_of
+from ..derivatives.past import Kept, Past, next_number, own_copy, past_of
 from ..derivatives.reverse import cotangents, edge_of, forget
 from ..derivatives.seen import Seen, Term
 from ..errors import ArgumentError, DerivativeError, ShapeError
-from ..node import tracking, untracked
+from ..node import is_pinned, tracking, untracked
 from ..realize import realize
 from ..storage import Storage
 from ..tensor import Tensor
@@ -30,7 +30,8 @@ def checkpoint(function: Function, *args: Any, **named: Any) -> Any:
     it is called again.
 
     So a deep network needs memory for one part of it at a time, and is computed twice. The function must give the same when it is
-    called again. What it captures may require gradients, too.
+    called again. What it captures may require gradients, too. In a function
+    that is given to `tx.vmap` it is called once, and all is kept.
 
     >>> import tenxor as tx
     >>> block = lambda x: tx.tanh(tx.exp(-x) * x)
@@ -49,9 +50,11 @@ def checkpoint(function: Function, *args: Any, **named: Any) -> Any:
     first = next_number()
     value = function(*own, **named)
     results = [t for t in leaves_of(value) if isinstance(t, Tensor)]
-    sources = edge_of([t.storage.node for t in results], first)
     nodes = [t.storage.node for t in results]
-    realize(*[node for node in nodes if not node.traced])  # now, so that what they are made of is let go
+    if any([node.traced for node in nodes]):  # of members of a batch: who asks by the batch asks all that leads there
+        return value
+    sources = edge_of(nodes, first)
+    realize(*nodes)  # now, so that what they are made of is let go
     for node in nodes:
         forget(node, first, all_of_it=True)
 
@@ -121,8 +124,11 @@ def custom_derivative(function: Function, backward: Function) -> Function:
 
 
 def _as_it_is(x: Any) -> Any:
-    """A tensor with what another holds now, and its past."""
-    return Tensor(Storage(x.storage.node), x.layout, x.dtype) if isinstance(x, Tensor) else x
+    """A tensor with what another holds now, and its past; where others may write that memory, of its own."""
+    if not isinstance(x, Tensor):
+        return x
+    node = x.storage.node
+    return Tensor(Storage(own_copy(node) if is_pinned(node) else node), x.layout, x.dtype)
 
 
 def _detached(x: Any) -> Any:

@@ -121,15 +121,19 @@ def of_few(op: HostOp, arrays: list[Array], options: Mapping[str, Any]) -> list[
     """The results of an operation on arrays of few elements, which are nobody else's; None where several have batches, or NumPy finds
     a matrix that it cannot go on with.
     """
-    more = [array.ndim > len(letters) for array, letters in zip(arrays, op.operands, strict=True) if not whole(letters)]
-    if len(more) > 1 and any(more):
-        return None
+    if len(arrays) > 1:
+        more = [array.ndim > len(letters) for array, letters in zip(arrays, op.operands, strict=True) if not whole(letters)]
+        if len(more) > 1 and any(more):
+            return None
+    if op.in_place:
+        op.call(*arrays, **options)  # which computes nothing, so it warns of nothing
+        return arrays
     try:
         with np.errstate(all="ignore"):
             found = op.call(*arrays, **options)
     except np.linalg.LinAlgError:
         return None
-    return arrays if op.in_place else list(map(np.asarray, found if isinstance(found, tuple) else (found,)))
+    return list(map(np.asarray, found if isinstance(found, tuple) else (found,)))
 
 
 @lru_cache(maxsize=MAX_SIZES)

@@ -32,7 +32,7 @@ class HostOp:
     when they have been computed.
     """
 
-    __slots__ = ("call", "cost", "dtypes", "found", "in_place", "into", "most", "name", "operands", "results", "weight")
+    __slots__ = ("_known", "call", "cost", "dtypes", "found", "in_place", "into", "most", "name", "operands", "results", "weight")
 
     def __init__(
         self,
@@ -50,11 +50,15 @@ class HostOp:
         operands, results = [tuple(["" if x == "_" else x for x in side.split()]) for side in signature.split("->")]
         self.name, self.operands, self.results, self.dtypes = name, operands, results, tuple(dtypes.split())
         self.call, self.cost, self.weight, self.most, self.into, self.in_place = call, cost, weight, most, into, in_place
+        self._known: dict[DType, list[DType]] = {}
         self.found = any(letter.isupper() for letters in results for letter in letters)
 
     def dtypes_of(self, operand: DType) -> list[DType]:
         """The dtypes of the results for a first operand of this one."""
-        return [_DTYPES[name](operand) for name in self.dtypes]
+        found = self._known.get(operand)
+        if found is None:
+            found = self._known[operand] = [_DTYPES[name](operand) for name in self.dtypes]
+        return found
 
 
 def whole(letters: str) -> bool:

@@ -124,6 +124,7 @@ def _make_step(
     may_fail = isinstance(node.op, Scatter) and not node.op.checked
     if step.irrevocable and (may_fail or not is_brief):
         step.may_take = ()  # it cannot be done again, and a signal should end what takes long
+    step.is_long = step.irrevocable and call.work > target.sharing.unbroken
     if nbytes >= target.sharing.in_place and is_brief and type(node.op) is Op and not call.flagged:
         step.may_take = tuple(lowering.aligned(node))
     return step

@@ -199,8 +199,9 @@ class Step:
 
     A write goes over cell `over`; the bytes of cell `bytes_of` are taken as they are. The first of `donors` that nobody else
     can read, neither the cell nor one of those beside it, donates its memory to the result. The step needs the memory of the
-    cells `needs`, and no later step that of the cells `last`. What is `irrevocable` cannot be done twice. An error says `name`,
-    `shape` and `dtype`; cell `whole` is what the user asked for of which this is a part, or it itself.
+    cells `needs`, and no later step that of the cells `last`. What is `irrevocable` cannot be done twice; if it `is_long`, too, it runs
+    in parts, unless others may write meanwhile what it reads. An error says `name`, `shape` and `dtype`; cell `whole` is what the user
+    asked for of which this is a part, or it itself.
     """
 
     __slots__ = (
@@ -209,6 +210,7 @@ class Step:
         "dtype",
         "filling",
         "irrevocable",
+        "is_long",
         "last",
         "may_take",
         "name",
@@ -223,7 +225,7 @@ class Step:
     def __init__(self, number: int, shape: tuple[int, ...], dtype: DType, nbytes: int, name: object, whole: int) -> None:
         self.number, self.shape, self.dtype, self.nbytes, self.name, self.whole = number, shape, dtype, nbytes, name, whole
         self.filling: Filling | None = None
-        self.irrevocable = False
+        self.irrevocable = self.is_long = False
         self.over: int | None = None
         self.bytes_of: int | None = None
         self.may_take: tuple[int, ...] = ()
@@ -235,6 +237,7 @@ class Step:
         """The same step for another size."""
         found = Step(self.number, shape, self.dtype, nbytes, self.name, self.whole)
         found.filling, found.irrevocable, found.over, found.bytes_of = filling, self.irrevocable, self.over, self.bytes_of
+        found.is_long = self.is_long
         found.may_take, found.donors, found.needs, found.last = self.may_take, self.donors, self.needs, self.last
         return found
 
@@ -268,6 +271,8 @@ class Step:
 
     def donor(self, cells: Sequence[Holder], others: Set[int]) -> int | None:
         """The number of a cell that donates its memory to the result, as nobody else can read it any more."""
+        if self.is_long and any(cells[k].buffer.pins for k in self.needs if k != self.over):  # type: ignore[union-attr]
+            return None  # in one go no signal would be heard
         for k, readers in self.donors:
             buffer = cells[k].buffer
             assert buffer is not None

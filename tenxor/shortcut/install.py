@@ -178,6 +178,7 @@ class ShortWay:
             "remember": remember,
             "follow": nodes.follow,
             "TRACED": nodes.TRACED,
+            "CONSTANT": nodes.CONSTANT,
             "UNFINISHED": nodes.UNFINISHED,
             "Watched": Watched,
             "Cell": Cell,

@@ -290,6 +290,7 @@ def _pending(f: Function) -> None:
         def a_node() -> None:
             past, buffer = f.get(source, "Node.past"), f.get(source, "Node.buffer")
             f.refuse(f.is_the(past, "TRACED"))
+            f.refuse(f.is_the(past, "CONSTANT"))
             has_past.store(has_past.load(I64) | (~f.is_the(past, "None")).cast("zext", I64))
 
             def waits() -> list[Value]:

@@ -158,6 +158,7 @@ def _visited(f: Function) -> None:
 
     f.when_giving(~f.is_the(buffer, "None"), in_memory)
     f.refuse(f.is_the(f.get(node, "Node.past"), "TRACED"))
+    f.refuse(f.is_the(f.get(node, "Node.past"), "CONSTANT"))
     recipe, sources, offsets = (f.get(node, f"Node.{slot}") for slot in ("recipe", "sources", "offsets"))
     f.refuse(f.is_the(f.get(recipe, "Recipe.op"), "UNFINISHED"))
 

@@ -120,6 +120,12 @@ class Maker:
             found = cls(Storage(data(buffer, shape, dtype)), Layout.contiguous(shape), dtype)
         return found if self.fill(numbers, found.storage.node.buffer, rows, count, dtype.is_float) else None
 
+    def of_number(self, number: float) -> Any:
+        """A tensor without axes, with one of Python's floats or integers; None where that is for Python."""
+        dtype = _KINDS[type(number)]
+        found = self.blank(*self._blank((), dtype))
+        return found if found is not None and self.fill([number], found.storage.node.buffer, 0, 1, dtype.is_float) else None
+
     def _blank(self, shape: Shape, dtype: DType) -> tuple[Recipe, Spec]:
         """The recipe and the spec of what is in memory."""
         found = self.blanks.get((shape, dtype))

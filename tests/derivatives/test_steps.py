@@ -1,0 +1,183 @@
+"""Functions that are one step of a derivative - the user's own, checkpoints, and what NumPy computes - in both modes, in batches, and in
+batches of batches, beside the same without them, or member by member.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tenxor as tx
+from tenxor.errors import DerivativeError
+from tenxor.node import _recipes
+
+L = tx.linalg
+
+
+def numbers(*shape: int, seed: int = 0) -> Any:
+    return tx.asarray(np.random.default_rng([seed, *shape]).uniform(0.5, 1.5, shape))
+
+
+def definite(*shape: int) -> Any:
+    x = numbers(*shape)
+    return (x @ x.mT + tx.eye(shape[-1])).realize()
+
+
+def close(found: Any, wanted: Any) -> None:
+    np.testing.assert_allclose(found.to_numpy(), wanted.to_numpy(), rtol=1e-9, atol=1e-11)
+
+
+def members(function: Callable[..., Any], *batches: Any) -> Any:
+    return tx.stack([function(*each) for each in zip(*batches, strict=True)])
+
+
+cubed = tx.custom_derivative(lambda x: x * x * x, lambda g, value, x: 3 * x * x * g)
+product = tx.custom_derivative(lambda x, y: (x * y, x + y), lambda g, value, x, y: (g[0] * y + g[1], g[0] * x + g[1]))
+
+
+def plainly(x: Any, y: Any) -> Any:
+    return x * y * y + x
+
+
+def by_steps(x: Any, y: Any) -> Any:
+    first, second = product(x, y)
+    return first * y + second - y
+
+
+# The same with steps of their own, and without.
+PAIRS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
+    "a function of one": (lambda x, y: cubed(x) * y, lambda x, y: x * x * x * y),
+    "of several, with several results": (by_steps, plainly),
+    "of another": (lambda x, y: cubed(product(x, y)[0]), lambda x, y: (x * y) ** 3),
+    "the same twice": (lambda x, y: product(x, x)[0] * y, lambda x, y: x * x * y),
+    "a view": (lambda x, y: cubed(x[::-1]) * y, lambda x, y: x[::-1] ** 3 * y),
+    "a checkpoint": (lambda x, y: tx.checkpoint(plainly, x, y), plainly),
+    "a checkpoint of what it captures": (lambda x, y: tx.checkpoint(lambda t: t * tx.exp(y), x), lambda x, y: x * tx.exp(y)),
+}
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_derivatives_of_batches_and_by_what_all_members_share(name: str) -> None:
+    steps, plain = PAIRS[name]
+    xs, y, w = numbers(3, 4), numbers(4, seed=1), numbers(3, 4, seed=2)
+
+    def of(f: Any) -> list[Callable[[], Any]]:
+        batch = lambda xs, y: (tx.vmap(lambda x: f(x, y))(xs) * w).sum()  # noqa: E731
+        both = lambda xs, y: (tx.vmap(f, in_axes=(0, None))(xs, y) * w).sum()  # noqa: E731
+        gradient = tx.grad(lambda x, y: (f(x, y) * w[0]).sum(), (0, 1))
+        return [
+            lambda: tx.vmap(lambda x: f(x, y))(xs),
+            *[lambda k=k, g=g: tx.grad(g, k)(xs, y) for g in (batch, both) for k in (0, 1)],  # type: ignore[misc]
+            *[lambda k=k: tx.vmap(gradient, in_axes=(0, None))(xs, y)[k] for k in (0, 1)],  # type: ignore[misc]
+            lambda: tx.grad(lambda xs: tx.vmap(lambda x: gradient(x, y)[0])(xs).sum())(xs),
+            lambda: tx.grad(lambda y: tx.vmap(lambda x: gradient(x, y)[1])(xs).sum())(y),
+            lambda: tx.jvp(batch, (xs, y), (xs, y))[1],
+            lambda: tx.jvp(lambda y: tx.vmap(lambda x: f(x, y))(xs), (y,), (y,))[1],
+            lambda: tx.vmap(lambda x: tx.jvp(lambda y: f(x, y), (y,), (y,))[1])(xs),
+            lambda: tx.vmap(tx.jacobian(f), in_axes=(0, None))(xs, y),
+            lambda: tx.grad(lambda xs: tx.vmap(lambda y: tx.vmap(f, in_axes=(0, None))(xs, y))(tx.stack([y, y * 2])).sum())(xs),
+            lambda: tx.grad(lambda y: tx.vmap(lambda x: tx.vmap(lambda v: f(x, v * y))(xs))(xs).sum())(y),
+        ]
+
+    for found, wanted in zip(of(steps), of(plain), strict=True):
+        close(found(), wanted())
+
+
+HOSTED: dict[str, Callable[[Any, Any], Any]] = {
+    "solve": lambda m, b: L.solve(m, b),
+    "inv": lambda m, b: L.inv(m) @ b,
+    "eigh": lambda m, b: L.eigh(m).eigenvalues.expand_dims(-1) * b,
+    "slogdet": lambda m, b: L.slogdet(m).logabsdet * b,
+    "fft": lambda m, b: tx.real(tx.fft.fft(m, axis=0)) @ b,
+    "sort": lambda m, b: tx.sort(m, axis=0) @ b,
+    "quantile": lambda m, b: tx.quantile(m @ b, 0.3, axis=0),
+}
+
+
+@pytest.mark.parametrize("name", HOSTED)
+def test_what_numpy_computes_of_members(name: str) -> None:
+    f = HOSTED[name]
+    ms, b = definite(3, 2, 2), numbers(2, 2)
+    gradient = tx.grad(lambda m, b: f(m, b).sum(), (0, 1))
+    each = [gradient(m, b) for m in ms]
+    for k in (0, 1):
+        wanted = tx.stack([its[k] for its in each])
+        close(tx.vmap(gradient, in_axes=(0, None))(ms, b)[k], wanted)
+        for batch in (lambda ms, b: tx.vmap(lambda m: f(m, b))(ms).sum(), lambda ms, b: tx.vmap(f, in_axes=(0, None))(ms, b).sum()):
+            close(tx.grad(batch, k)(ms, b), wanted if k == 0 else wanted.sum(0))
+    leaf = b.copy().requires_grad_()
+    tx.vmap(lambda m: f(m, leaf))(ms).sum().backward()
+    close(leaf.grad, tx.stack([its[1] for its in each]).sum(0))
+    jacobian = tx.jacobian(f)
+    close(tx.vmap(jacobian, in_axes=(0, None))(ms, b), members(lambda m: jacobian(m, b), ms))
+    close(tx.vmap(lambda m: tx.vmap(lambda s: f(m, b * s))(b[0]))(ms), members(lambda m: tx.stack([f(m, b * s) for s in b[0]]), ms))
+    close(tx.vmap(tx.hessian(lambda m: f(m, b).sum()))(ms), members(tx.hessian(lambda m: f(m, b).sum()), ms))
+    second = tx.grad(lambda ms: tx.vmap(lambda m: gradient(m, b)[0])(ms).sum())(ms)
+    close(second, members(tx.grad(lambda m: gradient(m, b)[0].sum()), ms))
+
+
+def test_a_way_back_that_derivatives_do_not_see_has_no_way_forward() -> None:
+    by_numpy = tx.custom_derivative(
+        lambda x: tx.asarray(np.sin(x.to_numpy())), lambda g, value, x: tx.asarray(g.to_numpy() * np.cos(x.to_numpy()))
+    )
+    x = numbers(3)
+    close(tx.grad(lambda x: by_numpy(x).sum())(x), tx.cos(x))
+    with pytest.raises(DerivativeError, match=r"custom_derivative: has no forward derivative.*mode=\"reverse\""):
+        tx.jvp(by_numpy, (x,), (x,))
+    nothing = tx.custom_derivative(tx.round, lambda g, value, x: tx.zeros_like(x))
+    assert tx.jvp(nothing, (x,), (x,))[1].tolist() == [0, 0, 0]
+
+
+def test_what_is_constant_is_so_for_whoever_asks_by_the_batch() -> None:
+    xs = numbers(3, 4)
+    close(tx.grad(lambda xs: tx.vmap(lambda x: (x.detach() * x).sum())(xs).sum())(xs), xs)
+
+    def without(x: Any) -> Any:
+        with tx.no_grad():
+            order = tx.sort(x) + tx.median(x) + tx.quantile(x, 0.2)
+        return (order * x).sum()
+
+    close(tx.grad(lambda xs: tx.vmap(without)(xs).sum())(xs), members(tx.grad(without), xs))
+
+
+def test_checkpoints_leave_what_they_give_back_as_it_was() -> None:
+    x = numbers(4)
+    close(tx.grad(lambda x: sum(t.sum() for t in tx.checkpoint(lambda t: (t, t * t), x)))(x), 1 + 2 * x)
+    leaf = x.copy().requires_grad_()
+    same = tx.checkpoint(lambda t: t.reshape(2, 2), leaf)
+    (same * same).sum().backward()
+    assert leaf.requires_grad
+    close(leaf.grad, 2 * x)
+    close(tx.grad(lambda x: (tx.checkpoint(lambda t: (x, t * 2), x * x)[0] * 3).sum())(x), tx.full((4,), 3.0))
+
+
+def test_jacobians_and_hessians_are_results_like_others() -> None:
+    x = numbers(3)
+    assert not tx.jacobian(lambda x: x**2)(x).requires_grad and not tx.hessian(lambda x: (x**3).sum())(x).requires_grad
+    outer = tx.grad(lambda x: tx.jacobian(lambda y: y**3)(x).sum())(x)
+    close(outer, 6 * x)
+
+
+def test_memory_of_others_is_taken_as_it_was() -> None:
+    a = 2 * np.eye(2)
+    matrix, b = tx.asarray(a, copy=False), tx.ones((2, 1)).requires_grad_()
+    y = L.solve(matrix, b).sum()
+    z = tx.custom_derivative(lambda m, b: m @ b, lambda g, value, m, b: (None, m.mT @ g))(matrix, b).sum()
+    a *= 2
+    y.backward()
+    assert b.grad.tolist() == [[0.5], [0.5]]
+    b.grad = None
+    z.backward()
+    assert b.grad.tolist() == [[2.0], [2.0]]
+
+
+def test_batches_leave_no_recipes_behind() -> None:
+    ms = definite(3, 2, 2)
+    tx.vmap(L.inv)(ms).realize()
+    before = len(_recipes)
+    for _ in range(100):
+        tx.vmap(L.inv)(ms).realize()
+    assert len(_recipes) <= before + 5
