@@ -12,12 +12,14 @@ from ..ops import OPS
 from ..tensor import Tensor
 from ..tensor.arguments import one_of
 from ..tensor.nested import number_of
-from .hosted import as_dtype
+from .hosted import FEW, as_dtype, has_past, hosted
 from .kinds import check
 from .searching import searchsorted
 from .selecting import take
 
 __all__ = ["interp", "put", "putmask", "select"]
+
+MOST = 2**53  # of the heights beyond the points: larger integers may be no floats
 
 
 def select(conditions: Sequence[Tensor], choices: Sequence[Any], /, default: Any = 0) -> Tensor:
@@ -125,6 +127,10 @@ def interp(x: Any, xp: Any, fp: Any, /, left: Any = None, right: Any = None, per
     if period is not None:
         at, points, heights = _periodic(at, points, heights, abs(float(period)))
         left = right = None
+    outside = [None if given is None else number_of(given, "interp") for given in (left, right)]
+    are_plain = all([given is None or (not isinstance(given, complex) and abs(given) < MOST) for given in outside])
+    if are_plain and 1 < points.size < FEW - at.size and not heights.dtype.is_complex and not has_past(at, points, heights):
+        return hosted("interp", at, points, heights, left=outside[0], right=outside[1])[0]
     size = points.size
     begin: Any = (searchsorted(points, at, side="right") - 1).clip(0, max(size - 2, 0))
     end: Any = (begin + 1).clip(0, size - 1)
@@ -132,8 +138,11 @@ def interp(x: Any, xp: Any, fp: Any, /, left: Any = None, right: Any = None, per
     step = points[end] - x0
     where = OPS["where"]
     slope = Tensor._compute(where, step == 0, 0.0, (y1 - y0) / Tensor._compute(where, step == 0, 1.0, step))
-    found = Tensor._compute(where, at == points[end], y1, slope * (at - x0) + y0)
-    ends = [heights[k] if given is None else full((), number_of(given, "interp")) for k, given in ((0, left), (-1, right))]
+    found = slope * (at - x0) + y0
+    found = Tensor._compute(where, found.isnan(), slope * (at - points[end]) + y1, found)  # an infinite height may have the line end there
+    found = Tensor._compute(where, found.isnan() & ((at == x0) | (y0 == y1)), y0, found)
+    found = Tensor._compute(where, at == points[end], y1, found)
+    ends = [heights[k] if given is None else full((), given) for k, given in zip((0, -1), outside, strict=True)]
     found = Tensor._compute(where, at < points[0], ends[0], found)
     found = Tensor._compute(where, at > points[-1], ends[1], found)
     return Tensor._compute(where, at.isnan(), float("nan"), found)

@@ -30,8 +30,8 @@ def checkpoint(function: Function, *args: Any, **named: Any) -> Any:
     it is called again.
 
     So a deep network needs memory for one part of it at a time, and is computed twice. The function must give the same when it is
-    called again. What it captures may require gradients, too. In a function
-    that is given to `tx.vmap` it is called once, and all is kept.
+    called again. What it captures may require gradients, too. In a function that is given to `tx.vmap` it is called once, and all is
+    kept.
 
     >>> import tenxor as tx
     >>> block = lambda x: tx.tanh(tx.exp(-x) * x)

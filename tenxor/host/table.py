@@ -96,6 +96,7 @@ entry("argsort", "n -> n", "index", lambda x, *, kind: np.argsort(x, axis=-1, ki
 entry("partition", "n -> n", "same", _partition, 20, "n", in_place=True)
 entry("argpartition", "n -> n", "index", lambda x, *, place: np.argpartition(x, place, axis=-1), 20, "n")
 entry("searchsorted", "=n _ -> _", "index", lambda x, v, *, side: np.searchsorted(x, v, side), 100, "")
+entry("interp", "_ =n =n -> _", "same", lambda x, xp, fp, *, left, right: np.interp(x, xp, fp, left, right), 100, "")
 entry("unique_values", "n -> U", "same", lambda x: np.unique(x, equal_nan=False), 20, "n")
 entry(
     "unique_all",

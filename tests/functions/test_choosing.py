@@ -60,6 +60,17 @@ def test_interp() -> None:
     assert tx.interp(0.5, [0, 1], [0, 10]).item() == 5.0
 
 
+def test_interp_of_few_and_many_is_numpys_where_heights_are_infinite_or_missing() -> None:
+    rng = np.random.default_rng(1)
+    for _ in range(200):
+        points = np.sort(rng.permutation(8)[: rng.integers(2, 6)]).astype(float)
+        heights = rng.choice([0.0, 1.0, -2.0, np.inf, np.nan], points.size, p=[0.3, 0.3, 0.3, 0.05, 0.05])
+        at = rng.choice([-1.0, 0.0, 0.5, 1.0, 2.0, 3.5, 7.0, 9.0, np.nan, np.inf, -np.inf], 1100)
+        wanted = np.interp(at, points, heights)
+        assert np.array_equal(tx.interp(at, points, heights).to_numpy(), wanted, equal_nan=True)
+        assert np.array_equal(tx.interp(at[:20], points, heights).to_numpy(), wanted[:20], equal_nan=True)
+
+
 def test_interp_with_a_period() -> None:
     at, points, heights = np.asarray([-180, -170, -185, 185, -10, -5, 0, 365]), [190, -190, 350, -350], [5, 10, 3, 4]
     assert_close(tx.interp(at, points, heights, period=360), np.interp(at, points, heights, period=360))
