@@ -13,7 +13,7 @@ from ..node import CONSTANT, PLACEHOLDER, REINTERPRET, Hosted, Node, Scalar, tra
 from ..ops import OPS
 from .adjoint import Part, total
 from .calls import Called, part_of, step_of
-from .past import Past
+from .past import Past, past_of
 from .seen import Seen, Term
 
 _POSITIVE = OPS["positive"]
@@ -25,17 +25,19 @@ def batched(roots: Sequence[Node], batches: Mapping[Node, Node], size: int) -> l
     computed: dict[tuple[object, ...], Sequence[Node]] = {}  # all results of what is not computed by kernels
     steps: dict[Past, Past] = {}  # what stands for a function with a derivative of its own
     for node in _order(roots):
-        if node in known:
-            continue
         step = _step_of(node)
+        if node in known or not any([source in known for source in (*node.sources, *(step.sources if step else ()))]):
+            continue  # what does not depend on the members is the same for all
         with untracked() if step is not None or node.past is CONSTANT else nullcontext():
             op = node.op
             found = known[node] = _hosted(node, op, known, size, computed) if isinstance(op, Hosted) else _batch(node, known, size)
-        if step is not None and tracking.get():
+        if step is not None and tracking.get() is not False:
             if step not in steps:
                 steps[step] = _step_of_batch(step, known, batches, size)
-            assert isinstance(node.past, Past)
-            found.past = part_of(steps[step], found, size * node.past.offsets[0])
+            its = steps[step]
+            if found.traced or any([past_of(kept) is not None for kept in its.sources]):
+                its.traced = its.traced or found.traced  # by what the function captures
+                found.past = part_of(its, found, size * node.past.offsets[0])  # type: ignore[union-attr]
     return [known.get(node) for node in roots]
 
 
@@ -49,7 +51,8 @@ def _order(roots: Sequence[Node]) -> list[Node]:
             found[node] = None
         elif node not in found and node.traced and node.op is not PLACEHOLDER:
             stack.append((node, True))
-            stack += [(s, False) for s in node.sources if type(s) is Node]
+            step = _step_of(node)
+            stack += [(s, False) for s in (*node.sources, *(step.sources if step else ())) if type(s) is Node]
     return list(found)
 
 
@@ -83,9 +86,7 @@ def _hosted(node: Node, op: Hosted, known: Mapping[Node, Node], size: int, compu
             Seen(source, layout) if own is None else seen_in_batch(source, layout, own, size)  # type: ignore[arg-type]
             for source, layout, own in zip(node.sources, node.layouts, batches, strict=True)
         ]
-        leads = [own is not None for own in batches]
-        results = op.compute(read, leads, size)
-        computed[key] = results if any(leads) else [Seen(its).along([0], [size]).flat() for its in results]
+        computed[key] = op.compute(read, [own is not None for own in batches], size)
     return computed[key][op.number]
 
 

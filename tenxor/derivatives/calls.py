@@ -85,12 +85,14 @@ def _check_followed(name: str, cotangents: Iterable[Seen]) -> None:
 
 def called(name: str, results: Sequence[Node], sources: Sequence[Kept], pull: Pull, *, again: bool = False) -> list[Node]:
     """Nodes with the content of the results of a function, made of sources with a past in one step: see `Called`."""
-    if not tracking.get() or not any(past_of(kept) is not None or (type(kept) is Node and kept.traced) for kept in sources):
+    asked = tracking.get()
+    of_a_member = any(type(kept) is Node and kept.traced for kept in sources)  # who makes the batch may ask
+    if asked is False or not (of_a_member or (asked and any(past_of(kept) is not None for kept in sources))):
         return list(results)
     smooth = [node for node in results if is_smooth(node.dtype)]
-    dtype = result_type(*[node.dtype for node in smooth or results])
     if not smooth:
         return list(results)
+    dtype = result_type(*[node.dtype for node in smooth])
     traced = any([node.traced for node in results])
     step = step_of(Called(name, [(node.shape, node.dtype) for node in smooth], pull, again), dtype, sources, traced=traced)
     found: list[Node] = []

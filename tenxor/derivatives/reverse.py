@@ -91,7 +91,7 @@ def tell_watched(roots: Sequence[Root], *, free: bool) -> None:
         return past.watch.told(g)
 
     def left(past: Past) -> None:
-        if free and past.sources:
+        if free and past.sources and not past.traced:  # a batch is yet to be made like what is traced
             past.sources = GONE
 
     _walk(roots, known, frozenset([past for past in known.order if past.watch is not None]), told, left)

@@ -94,8 +94,6 @@ def _one_step(name: str, operands: tuple[Tensor, ...], sizes: Mapping[str, int],
         return hosted(name, *given, sizes=sizes, **options)
 
     def backward(gradients: Tensors, results: Tensors, *given: Tensor) -> Tensors:
-        if has_past(*given) or any([t.node.traced for t in given]):  # so that the derivative has one
-            results = call(*given)
         return BACKWARD[name](gradients, results, given, options)
 
     found: tuple[Tensor, ...] = custom_derivative(call, backward)(*operands)

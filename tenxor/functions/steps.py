@@ -95,14 +95,15 @@ def custom_derivative(function: Function, backward: Function) -> Function:
         tensors = [x for x in leaves_of(list(args)) if isinstance(x, Tensor)]
         own = mapped(_as_it_is, list(args))
         with untracked():
-            value = function(*mapped(_detached, own))
+            value = mapped(_seen_once, function(*mapped(_detached, own)))
         results = [t for t in leaves_of(value) if isinstance(t, Tensor)]
         sources: list[Kept] = [t.node for t in tensors]
 
         def pull(given: list[Seen], wanted: Sequence[int]) -> Sequence[tuple[int, Part]]:
             rest = iter(given)
             g = mapped(lambda t: _tensor(next(rest), t) if isinstance(t, Tensor) and is_smooth(t.dtype) else None, value)
-            found = backward(g, value, *own)
+            again = any([t.node.traced or (tracking.get() and past_of(t.node) is not None) for t in tensors])
+            found = backward(g, call(*own) if again else value, *own)  # so that what is made of the value has derivatives, too
             found = found if isinstance(found, (tuple, list)) and len(args) != 1 else [found]
             if len(found) != len(args):
                 raise ArgumentError(
@@ -129,6 +130,11 @@ def _as_it_is(x: Any) -> Any:
         return x
     node = x.storage.node
     return Tensor(Storage(own_copy(node) if is_pinned(node) else node), x.layout, x.dtype)
+
+
+def _seen_once(x: Any) -> Any:
+    """A tensor that sees each element of its content once at the most."""
+    return x.copy() if isinstance(x, Tensor) and not x.layout.is_injective() else x
 
 
 def _detached(x: Any) -> Any:

@@ -181,3 +181,87 @@ def test_batches_leave_no_recipes_behind() -> None:
     for _ in range(100):
         tx.vmap(L.inv)(ms).realize()
     assert len(_recipes) <= before + 5
+
+
+X = tx.asarray([[1.0, 2.0], [3.0, 4.0]])
+
+
+def test_an_inner_batch_leaves_what_does_not_depend_on_it() -> None:
+    def outer(a: Any) -> Any:
+        return tx.grad(lambda z: tx.vmap(lambda b: (b * z).sum())(X).sum())(a)
+
+    assert tx.vmap(outer)(X).tolist() == [[4, 6], [4, 6]]
+    assert tx.vmap(tx.jacobian(lambda z: tx.vmap(lambda b: b * z)(X)))(X).shape == (2, 2, 2, 2)
+    product = tx.vmap(lambda m: tx.vmap(lambda v: L.inv(m) @ v)(X))(definite(3, 2, 2))
+    close(product, members(lambda m: tx.stack([L.inv(m) @ v for v in X]), definite(3, 2, 2)))
+
+
+def test_results_that_do_not_read_all_arguments() -> None:
+    both = tx.custom_derivative(lambda p, q: (p * q, p * 2.0), lambda g, v, p, q: (g[0] * q + g[1] * 2.0, g[0] * p))
+
+    def f(x: Any) -> Any:
+        first, second = both(x, x * 3.0)
+        return (second * first).sum()
+
+    close(tx.grad(lambda X: tx.vmap(f)(X).sum())(X), 18 * X * X)
+    found = tx.grad(lambda xs: tx.vmap(lambda a: tx.vmap(lambda b: f(a + b))(X).sum())(xs).sum())(X)
+    close(found, members(lambda a: tx.stack([18 * (a + b) ** 2 for b in X]).sum(0), X))
+
+
+def test_a_way_back_may_have_steps_of_its_own() -> None:
+    square = tx.custom_derivative(lambda x: x * x, lambda g, v, x: 2 * x * g)
+    cube = tx.custom_derivative(lambda x: x * x * x, lambda g, v, x: 3 * square(x) * g)
+    for derivative in (tx.grad(lambda y: cube(y).sum()), lambda y: tx.jacobian(cube)(y).sum(0)):
+        close(tx.grad(lambda X, d=derivative: tx.vmap(d)(X).sum())(X), 6 * X)
+
+
+def test_the_value_given_to_a_way_back_has_derivatives() -> None:
+    power = tx.custom_derivative(tx.exp, lambda g, value, x: g * value)
+    close(tx.hessian(lambda x: power(x).sum())(X[0]), tx.exp(X[0]) * tx.eye(2))
+    close(tx.grad(lambda X: tx.vmap(tx.grad(lambda x: power(x).sum()))(X).sum())(X), tx.exp(X))
+
+
+def test_what_nobody_asks_about_knows_nothing() -> None:
+    for function in (L.inv, lambda m: cubed(m)):
+        found = tx.vmap(function)(definite(2, 2, 2))
+        assert not found.requires_grad and found.is_leaf
+    weights = tx.nn.Parameter(tx.vmap(L.inv)(definite(2, 2, 2)))
+    (weights * weights).sum().backward()
+    close(weights.grad, 2 * weights.detach())
+
+
+def test_what_is_called_on_members_is_not_learnt_for_others() -> None:
+    from tenxor import shortcut
+
+    shortcut.start()
+    m = definite(2, 2, 2)
+    tx.vmap(lambda m: L.norm(m, 2))(m).realize()
+    for _ in range(3):
+        assert abs(L.norm(m[0].copy().realize(), 2).item() - np.linalg.norm(m[0].to_numpy(), 2)) < 1e-12
+
+
+def test_backward_among_members_leaves_what_the_batch_needs() -> None:
+    def f(row: Any) -> Any:
+        y = row.copy().requires_grad_()
+        value = cubed(y).sum()
+        value.backward()
+        return value
+
+    close(tx.grad(lambda X: tx.vmap(f)(X).sum())(X), 3 * X * X)
+
+
+def test_functions_of_their_own_that_capture_members_of_an_outer_batch() -> None:
+    def captures(a: Any) -> Any:
+        return tx.vmap(tx.custom_derivative(lambda x: x * a, lambda g, v, x: g * a))(X).sum()
+
+    assert tx.vmap(captures)(X).tolist() == [16, 36]
+
+
+def test_results_that_repeat_elements_or_are_no_tensors() -> None:
+    spread = tx.custom_derivative(lambda x: tx.broadcast_to(x, (3,)), lambda g, v, x: g.sum().reshape(1))
+    w = tx.asarray([1.0, 2.0, 3.0])
+    assert tx.grad(lambda x: (spread(x) * w).sum())(tx.ones(1)).tolist() == [6]
+    assert tx.grad(lambda x: (tx.vmap(spread)(x) * w).sum())(tx.ones((2, 1))).tolist() == [[6], [6]]
+    number = tx.custom_derivative(lambda x: 3.0, lambda g, v, x: None)
+    assert tx.vmap(number)(X).tolist() == [3, 3]
+    assert tx.grad(lambda x: (x * number(x)).sum())(X[0]).tolist() == [3, 3]
