@@ -130,6 +130,7 @@ IN_THE_MODULE = {
     "index_reduce": "tx.scatter_reduce(x, axis, index, values, reduce), or x.at[indices].max(values)",
     "segment_sum": "tx.zeros(shape).index_add(0, segments, values)",
     "histc": "tx.histogram(x, bins, range)",
+    "vdot": "tx.vecdot(x.ravel(), y.ravel())",
     "addmm": "c + x @ y",
     "baddbmm": "c + x @ y",
     "addbmm": "c + tx.einsum('bij,bjk->ik', x, y)",

@@ -299,7 +299,6 @@ WRONG: dict[str, tuple[Callable[[], Any], type[TenxorError], tuple[str, ...]]] =
     "matmul of lists": (lambda: tx.matmul([[1]], [[1]]), DTypeError, ("matmul", "list", "tx.asarray")),
     "torch's addmm": (lambda: tx.addmm, UnknownAttribute, ("c + x @ y",)),
     "torch's mv": (lambda: A.mv, UnknownAttribute, ("x @ y",)),
-    "torch's ger": (lambda: tx.ger, UnknownAttribute, ("tx.outer",)),
     "numpy's vdot": (lambda: tx.vdot, UnknownAttribute, ("tx.vecdot(x.ravel(), y.ravel())",)),
 }
 
