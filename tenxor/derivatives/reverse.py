@@ -10,7 +10,7 @@ from ..node import Node, tracked
 from ..records import NamedTuple
 from .past import GONE, Kept, Past, past_of
 from .seen import Seen
-from .walk import Graph, Left, Parts, Told, walk
+from .walk import Graph, Left, Parts, Told, total_of, walk
 
 Root = tuple[Node, Seen]  # with the cotangent of its content
 
@@ -80,6 +80,20 @@ def cotangents(roots: Sequence[Root], wanted: Collection[Past]) -> dict[Past, Se
     return found
 
 
+def cotangents_at(roots: Sequence[Root], edge: Collection[Past]) -> dict[Past, Seen]:
+    """The same as far as some pasts, but not through them: of two of which one was made from the other, that has only what comes to it
+    by itself.
+    """
+    known = known_of([node for node, _ in roots], min([past.number for past in edge], default=0))
+    depends = depending(known.order, edge)
+    ends = frozenset(edge)
+    within = Graph([past for past in known.order if past not in ends], known.nodes, depends)
+    with known.tracking([g for _, g in roots]):
+        parts = _parts_of(roots, depends)
+        walk(parts, within, (), lambda past, g: g, lambda past: None)
+        return {past: total_of(parts[past], past.recipe) for past in ends if past in parts}
+
+
 def tell_watched(roots: Sequence[Root], *, free: bool) -> None:
     """Tell all that are watched their cotangents. With `free` each past lets go of what it kept when it has been passed; then
     this cannot be done again.
@@ -100,12 +114,17 @@ def tell_watched(roots: Sequence[Root], *, free: bool) -> None:
 def _walk(roots: Sequence[Root], known: Known, asked: frozenset[Past], told: Told, left: Left = lambda past: None) -> None:
     """Go through what leads to some nodes, as far as it depends on what is asked about."""
     depends = depending(known.order, asked)
+    walk(_parts_of(roots, depends), Graph(known.order, known.nodes, depends), asked, told, left)
+
+
+def _parts_of(roots: Sequence[Root], depends: Collection[Past]) -> Parts:
+    """The cotangents of those nodes that matter."""
     parts: Parts = {}
     for node, g in roots:
         past = past_of(node)
         if past is not None and past in depends:
             parts.setdefault(past, []).append(g)
-    walk(parts, Graph(known.order, known.nodes, depends), asked, told, left)
+    return parts
 
 
 def edge_of(roots: Iterable[Node], first: int) -> list[Kept]:

@@ -67,7 +67,7 @@ def walk(parts: Parts, graph: Graph, asked: Collection[Past], told: Told, left: 
 def _compute(parts: Parts, waiting: list[Node]) -> None:
     """Compute all cotangents that are known so far, those of each past added up: so what they were made of can go."""
     for past, its in parts.items():
-        total_so_far = _total(its, past.recipe)
+        total_so_far = total_of(its, past.recipe)
         its[:] = [total_so_far]
         waiting.append(total_so_far.node)
     if not any([node.traced for node in waiting]):
@@ -98,7 +98,7 @@ def _stretches(graph: Graph) -> Iterator[list[Past]]:
 
 def _pass(past: Past, parts: Parts, graph: Graph, asked: Collection[Past], told: Told) -> None:
     """Through one past."""
-    g = _total(parts.pop(past), past.recipe)
+    g = total_of(parts.pop(past), past.recipe)
     if past in asked:
         g = told(past, g)
     sources = [past_of(kept) for kept in past.sources]
@@ -213,7 +213,7 @@ def _through(stretch: Sequence[Past], parts: Parts, graph: Graph, asked: Collect
 # --- single pasts -----------------------------------------------------------------------------------------------------
 
 
-def _total(parts: Sequence[Part], recipe: Recipe) -> Seen:
+def total_of(parts: Sequence[Part], recipe: Recipe) -> Seen:
     """The sum of cotangents, found as it was before."""
     if len(parts) == 1 and isinstance(parts[0], Seen):
         return parts[0].reshaped(recipe.shape)

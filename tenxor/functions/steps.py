@@ -10,7 +10,7 @@ from ..derivatives.adjoint import Part, adjoint
 from ..derivatives.calls import called
 from ..derivatives.partials import is_smooth
 from ..derivatives.past import Kept, Past, next_number, own_copy, past_of
-from ..derivatives.reverse import cotangents, edge_of, forget
+from ..derivatives.reverse import cotangents_at, edge_of, forget
 from ..derivatives.seen import Seen, Term
 from ..errors import ArgumentError, DerivativeError, ShapeError
 from ..node import is_pinned, tracking, untracked
@@ -66,7 +66,8 @@ def checkpoint(function: Function, *args: Any, **named: Any) -> Any:
             raise DerivativeError("checkpoint: the function gave results of other shapes when it was called again; it must give the same")
         pasts: dict[int, Past] = {k: past for k in wanted if (past := past_of(sources[k])) is not None}
         smooth = [node for node in made if is_smooth(node.dtype)]
-        found = cotangents(list(zip(smooth, given, strict=True)), set(pasts.values()))
+        edge = {past for kept in sources if (past := past_of(kept)) is not None}
+        found = cotangents_at(list(zip(smooth, given, strict=True)), edge)
         return [(k, found[past]) for k, past in pasts.items() if past in found]
 
     made = called("checkpoint", nodes, sources, pull, again=True)

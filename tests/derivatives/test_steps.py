@@ -55,6 +55,13 @@ PAIRS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
     "the same twice": (lambda x, y: product(x, x)[0] * y, lambda x, y: x * x * y),
     "a view": (lambda x, y: cubed(x[::-1]) * y, lambda x, y: x[::-1] ** 3 * y),
     "a checkpoint": (lambda x, y: tx.checkpoint(plainly, x, y), plainly),
+    "a checkpoint of what is made of what it captures": (lambda x, y: tx.checkpoint(lambda p: p * y, y * x), lambda x, y: x * y * y),
+    "a checkpoint of two, one made of the other": (lambda x, y: tx.checkpoint(lambda p, q: p * q, x * y, y), lambda x, y: x * y * y),
+    "a checkpoint that captures two": (lambda x, y: (lambda z: tx.checkpoint(lambda p: p * z * y, x))(y * y), lambda x, y: x * y**3),
+    "a checkpoint in another": (
+        lambda x, y: tx.checkpoint(lambda p: p * y, tx.checkpoint(lambda q: q * y, y * x)),
+        lambda x, y: x * y**3,
+    ),
     "a checkpoint of what it captures": (lambda x, y: tx.checkpoint(lambda t: t * tx.exp(y), x), lambda x, y: x * tx.exp(y)),
 }
 
@@ -141,6 +148,23 @@ def test_what_is_constant_is_so_for_whoever_asks_by_the_batch() -> None:
         return (order * x).sum()
 
     close(tx.grad(lambda xs: tx.vmap(without)(xs).sum())(xs), members(tx.grad(without), xs))
+
+
+@pytest.mark.parametrize("name", [name for name in PAIRS if "checkpoint" in name])
+def test_checkpoints_outside_of_batches(name: str) -> None:
+    steps, plain = PAIRS[name]
+    x, y = numbers(4), numbers(4, seed=1)
+    for derivative in (
+        lambda f: tx.grad(lambda x, y: (f(x, y) ** 2).sum(), (0, 1))(x, y),
+        lambda f: tx.jvp(f, (x, y), (y, x))[:1],
+        lambda f: tx.jvp(f, (x, y), (y, x))[1:],
+        lambda f: tx.hessian(lambda y: f(x, y).sum())(y),
+    ):
+        for found, wanted in zip(derivative(steps), derivative(plain), strict=True):
+            close(found, wanted)
+    leaf = y.copy().requires_grad_()
+    steps(x, leaf).sum().backward()
+    close(leaf.grad, tx.grad(lambda y: plain(x, y).sum())(y))
 
 
 def test_checkpoints_leave_what_they_give_back_as_it_was() -> None:
