@@ -80,18 +80,17 @@ def cotangents(roots: Sequence[Root], wanted: Collection[Past]) -> dict[Past, Se
     return found
 
 
-def cotangents_at(roots: Sequence[Root], edge: Collection[Past]) -> dict[Past, Seen]:
-    """The same as far as some pasts, but not through them: of two of which one was made from the other, that has only what comes to it
-    by itself.
+def cotangents_at(roots: Sequence[Root], wanted: Collection[Past], edge: Collection[Past]) -> dict[Past, Seen]:
+    """The same, but not by way of pasts at the `edge`, to which all that are wanted belong: where one was made from another, that has only
+    what comes to it by itself.
     """
-    known = known_of([node for node, _ in roots], min([past.number for past in edge], default=0))
-    depends = depending(known.order, edge)
-    ends = frozenset(edge)
-    within = Graph([past for past in known.order if past not in ends], known.nodes, depends)
+    known = known_of([node for node, _ in roots], min([past.number for past in wanted], default=0))
+    depends = depending(known.order, wanted)
+    within = Graph([past for past in known.order if past not in edge], known.nodes, depends)
     with known.tracking([g for _, g in roots]):
         parts = _parts_of(roots, depends)
         walk(parts, within, (), lambda past, g: g, lambda past: None)
-        return {past: total_of(parts[past], past.recipe) for past in ends if past in parts}
+        return {past: total_of(parts[past], past.recipe) for past in wanted if past in parts}
 
 
 def tell_watched(roots: Sequence[Root], *, free: bool) -> None:

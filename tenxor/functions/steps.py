@@ -67,7 +67,7 @@ def checkpoint(function: Function, *args: Any, **named: Any) -> Any:
         pasts: dict[int, Past] = {k: past for k in wanted if (past := past_of(sources[k])) is not None}
         smooth = [node for node in made if is_smooth(node.dtype)]
         edge = {past for kept in sources if (past := past_of(kept)) is not None}
-        found = cotangents_at(list(zip(smooth, given, strict=True)), edge)
+        found = cotangents_at(list(zip(smooth, given, strict=True)), set(pasts.values()), edge)
         return [(k, found[past]) for k, past in pasts.items() if past in found]
 
     made = called("checkpoint", nodes, sources, pull, again=True)

@@ -159,6 +159,7 @@ def test_checkpoints_outside_of_batches(name: str) -> None:
         lambda f: tx.jvp(f, (x, y), (y, x))[:1],
         lambda f: tx.jvp(f, (x, y), (y, x))[1:],
         lambda f: tx.hessian(lambda y: f(x, y).sum())(y),
+        *[lambda f, k=k: tx.grad(lambda *a: (tx.grad(lambda *b: f(*b).sum(), k)(*a) * x).sum(), (0, 1))(x, y) for k in (0, 1)],
     ):
         for found, wanted in zip(derivative(steps), derivative(plain), strict=True):
             close(found, wanted)
