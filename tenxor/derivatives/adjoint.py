@@ -5,9 +5,10 @@ Cotangents of a content are added up as they come. Those of all of it are tensor
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from math import prod
+from typing import Any
 
 import numpy as np
 
@@ -127,6 +128,19 @@ def total(parts: Sequence[Part], shape: Shape, dtype: DType) -> Seen:
         if done is not None:
             done.append(part.layout)
     return found.reshaped(shape)
+
+
+def totals(pulled: Iterable[tuple[int, Part]], like: Any) -> dict[int, Seen]:
+    """By the number of each source that something was given for, the cotangent of its content, of which `like` has the shape and dtype."""
+    parts: dict[int, list[Part]] = {}
+    for k, part in pulled:
+        parts.setdefault(k, []).append(part)
+    return {k: total(its, like[k].shape, like[k].dtype) for k, its in parts.items()}
+
+
+def root(node: Node, layout: Layout, g: Seen) -> tuple[Node, Seen]:
+    """A node with the cotangent of its content, given that of what a layout reads of it."""
+    return node, total([adjoint(layout, Term.of(g), node.size)], node.shape, g.dtype)
 
 
 def _cover(placed: Sequence[Placed], size: int) -> bool:

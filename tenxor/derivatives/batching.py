@@ -11,7 +11,7 @@ from typing import Any
 from ..layout import Layout
 from ..node import CONSTANT, PLACEHOLDER, REINTERPRET, Hosted, Node, Scalar, tracking, untracked, writes
 from ..ops import OPS
-from .adjoint import Part, total
+from .adjoint import Part, totals
 from .calls import Called, part_of, step_of
 from .past import Past, past_of
 from .seen import Seen, Term
@@ -105,10 +105,7 @@ def _step_of_batch(step: Past, known: Mapping[Node, Node], batches: Mapping[Node
 
     def pull(gs: list[Seen], wanted: Sequence[int]) -> Iterator[tuple[int, Part]]:
         stand_ins = [Node.of(PLACEHOLDER, shape, dtype) for shape, dtype, _ in op.forms]
-        parts: dict[int, list[Part]] = {}
-        for k, part in op.pull([Seen(node) for node in stand_ins], wanted):
-            parts.setdefault(k, []).append(part)
-        each = {k: total(its, step.sources[k].shape, step.sources[k].dtype) for k, its in parts.items()}
+        each = totals(op.pull([Seen(node) for node in stand_ins], wanted), step.sources)
         found = batched([x.node for x in each.values()], {**given, **{node: g.flat() for node, g in zip(stand_ins, gs, strict=True)}}, size)
         for (k, x), batch in zip(each.items(), found, strict=True):
             all_of_it = seen_in_batch(x.node, x.layout, batch, size)

@@ -16,12 +16,12 @@ from ..node import Node, Recipe, tracked, tracking
 from ..ops import OPS
 from ..ops.reductions import REDUCTIONS
 from ..realize import realize
-from .adjoint import Part, Placed, adjoint, total
+from .adjoint import Part, Placed, root, total, totals
 from .partials import is_smooth
 from .past import Kept, Past, leaf, past_of, twin
 from .reverse import cotangents
 from .rule import Making, Needs, Pulled, Rule, Tangents, converted
-from .seen import Seen, Shape, Term, of_number, reduced
+from .seen import Seen, Shape, of_number, reduced
 
 _CAST, _ANY = OPS["cast"], REDUCTIONS["any"]
 Pull = Callable[[list[Seen], Sequence[int]], Iterable[tuple[int, Part]]]
@@ -47,15 +47,9 @@ class Called:
             """The way back is linear in the cotangents, and its own way back is the way forward."""
             with tracked():
                 inputs = [leaf(of_number(1, shape, dtype).node) for shape, dtype, _ in forms]
-                parts: dict[int, list[Part]] = {}
-                for k, part in pull([Seen(node) for node, _ in inputs], list(given)):
-                    parts.setdefault(k, []).append(part)
-                back = {k: total(its, given[k].shape, given[k].dtype) for k, its in parts.items()}
+                back = totals(pull([Seen(node) for node, _ in inputs], list(given)), given)
             _check_followed(name, back.values())
-            roots = [
-                (x.node, total([adjoint(x.layout, Term.of(given[k]), x.node.size)], x.node.shape, x.dtype)) for k, x in back.items()
-            ]
-            found = cotangents(roots, [own for _, own in inputs])
+            found = cotangents([root(x.node, x.layout, given[k]) for k, x in back.items()], [own for _, own in inputs])
             placed = [
                 Placed(found[own].cast(past.recipe.dtype), Layout.contiguous(shape, start), True)
                 for (_, own), (shape, _, start) in zip(inputs, forms, strict=True)

@@ -12,12 +12,12 @@ from contextlib import contextmanager
 from typing import Any
 
 from ..creation import asarray, eye, ones, zeros
-from ..derivatives.adjoint import adjoint, total
+from ..derivatives.adjoint import root
 from ..derivatives.forward import tangents
 from ..derivatives.partials import is_smooth
 from ..derivatives.past import Past, leaf
 from ..derivatives.reverse import cotangents, forget
-from ..derivatives.seen import Seen, Term, of_number
+from ..derivatives.seen import Seen, of_number
 from ..errors import ArgumentError, DTypeError, ShapeError
 from ..node import tracked, tracking
 from ..storage import Storage
@@ -249,7 +249,7 @@ class _Scope:
         roots = []
         for g, t in zip(given, results, strict=True):
             g = _like(self.op, "cotangent", g, t)
-            roots.append((t.node, total([adjoint(t.layout, Term.of(g), t.node.size)], t.node.shape, t.dtype)))
+            roots.append(root(t.node, t.layout, g))
         found = cotangents(roots, self.pasts)
         return [_tensor(found.get(past), t) for past, t in zip(self.pasts, self.leaves, strict=True)]
 

@@ -111,9 +111,9 @@ class Differentiating(Reducing):
         >>> w.grad.tolist()
         [2.0, -4.0]
         """
-        from ..derivatives.adjoint import adjoint, total
+        from ..derivatives.adjoint import root
         from ..derivatives.reverse import tell_watched
-        from ..derivatives.seen import Seen, Term, of_number
+        from ..derivatives.seen import Seen, of_number
 
         if not self._has_past():
             raise DerivativeError(
@@ -136,8 +136,7 @@ class Differentiating(Reducing):
             else:
                 given = gradient.astype(self.dtype, copy=False)
                 g = Seen(given.node, given.layout)
-            root = total([adjoint(self.layout, Term.of(g), node.size)], node.shape, node.dtype)
-            tell_watched([(node, root)], free=not (create_graph if retain_graph is None else retain_graph))
+            tell_watched([root(node, self.layout, g)], free=not (create_graph if retain_graph is None else retain_graph))
 
     def detach(self) -> Self:
         """New tensor with the same elements, through which no gradient goes. It shares memory with this one until either is written.
