@@ -4,13 +4,15 @@ walks as one become one. No machine is thought of yet.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from math import prod
 
 from ..layout import Layout, Table
+from ..node import Node
 from ..records import NamedTuple
-from .drafted import Access, Draft, Loops, ReductionLoop
-from .ir import surface, walk
+from .drafted import Access, Draft, Loops, ReductionLoop, accesses
+from .ir import Result, surface, walk
 
 Step = int | Table
 # These decide in which order a reduction adds: they are the same on all machines.
@@ -88,6 +90,30 @@ def arranged(d: Draft) -> Arranged:
     return Arranged(extents, walks, merged(space, walks, extents, boundaries), reduced, in_order)
 
 
+def ways(d: Draft) -> dict[int, tuple[object, ...]]:
+    """How each reduction that has loops together with others would run through them on its own: whether it takes its elements in order,
+    in which order its loops are, and which become one.
+    """
+    shared = Counter(f.axes for f in d.reductions)
+    found: dict[int, tuple[object, ...]] = {}
+    for f in d.reductions:
+        axes = tuple([a for a in f.axes if d.extents[a] != 1])
+        if shared[f.axes] == 1 or not axes:
+            continue
+        axes, left = _alone(d, f, axes)
+        found[f.accumulator] = _takes_in_order(d, f, axes, walks_of(d)), *[f.axes.index(a) for a in (*axes, *left)]
+    return found
+
+
+def _alone(d: Draft, f: ReductionLoop, axes: Loops) -> tuple[Loops, Loops]:
+    """In which order the axes of a reduction would be, were it alone and all that it reads in memory; and which would be left."""
+    walks = walks_of(d)
+    own = [walks[e.index] for e in accesses(f.values)] + _results(d, f)
+    if d.accumulators[f.accumulator].reduction.follow is None:
+        axes = ordered(axes, own)
+    return axes, merged(axes, own, list(d.extents), set())
+
+
 def _boundaries(d: Draft, axes: Loops) -> set[int]:
     """After how many of the outermost of these axes a reduction runs."""
     return {sum(a in axes for a in f.around) for f in d.reductions}
@@ -149,8 +175,56 @@ def _takes_in_order(d: Draft, f: ReductionLoop, axes: Loops, walks: Sequence[Wal
     reads = [walks[e.index] for e in accesses if _moves(e, axes, walks)]  # the others are read once
     if prod(d.extents[a] for a in axes) <= BRIEF and _over_pairs(f, reads):
         return True
-    beside, inside = [sum(w.is_unit(axis) + w.is_near(axis) for w in reads) for axis in (f.last, axes[-1])]
-    return 0 < beside >= inside
+    own = [w for w in reads + _results(d, f) if f.last in w.steps]  # what neighbours share, lanes read at once or not at all
+    beside, inside = [any(w.is_near(axis) for w in own) for axis in (f.last, axes[-1])]
+    return beside and not inside
+
+
+def _results(d: Draft, f: ReductionLoop) -> list[Walk]:
+    """How a reduction would read the results of those inside its loops, had they been stored."""
+    used = {e.accumulator for v in f.values for e in surface(v) if isinstance(e, Result)}
+    found: list[Walk] = []
+    for g in [g for g in _inside(d, f) if g.accumulator in used]:
+        step, steps = 1, dict[int, Step]()
+        for axis in reversed(g.around):
+            steps[axis] = step
+            step *= d.extents[axis]
+        found.append(Walk(steps, 0, None))
+    return found
+
+
+def _inside(d: Draft, f: ReductionLoop) -> list[ReductionLoop]:
+    """The reductions inside some of the loops of another."""
+    return [g for g in d.reductions if not set(f.axes).isdisjoint(g.around)]
+
+
+def better_apart(d: Draft) -> set[Node]:
+    """What must be in memory lest a reduction add otherwise than alone for those inside its loops: they want the lanes that it takes, or
+    have its loops in another order. Others in its innermost loop are better apart, too, unless they are brief.
+    """
+    loops = arranged(d)
+    found: set[Node] = set()
+    for f in d.reductions:
+        axes, inside = loops.reduced.get(f.axes, ()), _inside(d, f)
+        if axes and inside:
+            other = _alone(d, f, tuple([a for a in f.axes if d.extents[a] != 1]))[1] != axes
+            takes_lanes = f.accumulator not in loops.in_order
+            for g in inside:
+                brief = g.accumulator in loops.in_order and prod([d.extents[a] for a in g.axes]) <= BRIEF
+                if other or (takes_lanes and axes[-1] in g.around and not brief):
+                    found.update(d.reduced[g.accumulator] if other or _reads_tables(d, f) else _elements(d, f))
+    return found
+
+
+def _reads_tables(d: Draft, f: ReductionLoop) -> bool:
+    """Whether a reduction has several loops, or reads along more than one: from memory it might then go another way."""
+    walks = walks_of(d)
+    return len(f.axes) > 1 or any(len(walks[e.index].steps) > 1 for e in accesses(f.values))
+
+
+def _elements(d: Draft, f: ReductionLoop) -> list[Node]:
+    """What a reduction adds."""
+    return [source for node in d.reduced[f.accumulator] for source in node.sources if type(source) is Node]
 
 
 def _over_pairs(f: ReductionLoop, reads: Sequence[Walk]) -> bool:

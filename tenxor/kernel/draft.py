@@ -7,7 +7,7 @@ All values are real: a complex one becomes a pair of them here, the two parts of
 
 from __future__ import annotations
 
-from collections.abc import Generator, Set
+from collections.abc import Generator, Mapping, Set
 
 from ..dtypes import DType, int64
 from ..layout import Layout
@@ -19,14 +19,16 @@ from ..ops.expr import Expr, apply
 from ..ops.reductions import Reduction
 from .drafted import Access, Accessed, Chosen, Draft, Loops, ReductionLoop
 from .ir import Accumulator, Result, ScalarParameter, State
-from .reads import along_last, further_shape, inside, loops_of, of_columns, outermost, whole
+from .reads import along_last, further_shape, inside, loops_of, outermost, whole
 
 Walked = Generator["Walked", Expr, Expr]  # gives an expression, and is given those of the parts that it yields
 
 
-def draft(root: Node, kernels: Set[Node]) -> Draft:
-    """The draft of the kernel that computes `root`, reading what is in memory and the results of other `kernels`."""
-    return _Drafter(root, kernels).draft()
+def draft(root: Node, kernels: Set[Node], ways: Mapping[Node, object] | None = None) -> Draft:
+    """The draft of the kernel that computes `root`, reading what is in memory and the results of other `kernels`. Reductions of which it
+    is known that they would go other ways do not share loops.
+    """
+    return _Drafter(root, kernels, ways or {}).draft()
 
 
 def walked(task: Walked) -> Expr:
@@ -45,8 +47,8 @@ def walked(task: Walked) -> Expr:
 
 
 class _Drafter:
-    def __init__(self, root: Node, kernels: Set[Node]) -> None:
-        self.kernels = kernels
+    def __init__(self, root: Node, kernels: Set[Node], ways: Mapping[Node, object]) -> None:
+        self.kernels, self.ways = kernels, ways
         self.d = Draft(root)
         self.known: dict[tuple[Node | None, Layout, Loops], Expr] = {}
         self.scalar_of: dict[int, Expr] = {}
@@ -70,7 +72,7 @@ class _Drafter:
             (d.scan,) = d.new_axes(layout.shape[-1:])
             loops = (*d.space, d.scan)
             x = walked(self.source(root.sources[0], layout, loops))
-            d.value = self.accumulated(split(root.op.reduction, x.dtype), x, d.space, (d.scan,), root.dtype, None)
+            d.value = self.accumulated(root, split(root.op.reduction, x.dtype), x, d.space, (d.scan,), None)
             d.out = Accessed(None, whole(root) if root.target is None else root.target, loops)
         else:
             index_map = loops_of(root)
@@ -187,24 +189,25 @@ class _Drafter:
         # Only those that take their elements alike share loops, so none adds otherwise than it would alone.
         op = split(op, node.sources[0].dtype)
         states = op.states(node.sources[0].dtype)
-        alike = (max(d.itemsize for d in states), op.combine is None, op.places, of_columns(node))
+        alike = (max(d.itemsize for d in states), op.combine is None, op.places, self.ways.get(node))
         axes = self.reduced.get((around, extents, alike))
         if axes is None:
             axes = self.reduced[around, extents, alike] = self.d.new_axes(extents)
         x = yield self.source(node.sources[0], inside(index_map, extents).over(layout), around + axes)
         along = along_last(node.shape, index_map)
-        return self.accumulated(op, x, around, axes, node.dtype, None if along is None else around[along])
+        return self.accumulated(node, op, x, around, axes, None if along is None else around[along])
 
-    def accumulated(self, op: Reduction, x: Expr, around: Loops, axes: Loops, dtype: DType, last: int | None) -> Expr:
-        """What a reduction whose states are real is of an element, over some loops."""
+    def accumulated(self, node: Node, op: Reduction, x: Expr, around: Loops, axes: Loops, last: int | None) -> Expr:
+        """The value of a node whose reduction, of real states, takes an element over some loops."""
         d = self.d
         d.names.append(op.name)
         states = op.states(x.dtype)
         accumulator = self.accumulator_of.setdefault((op, x, around, axes), len(d.accumulators))
         if accumulator == len(d.accumulators):
             self.start(accumulator, op, x, states, around, axes, last)
+        d.reduced.setdefault(accumulator, []).append(node)
         results = tuple(Result(accumulator, part, s) for part, s in enumerate(states))
-        return converted(op.finish(results, dtype) if op.finish else results[-1], dtype)
+        return converted(op.finish(results, node.dtype) if op.finish else results[-1], node.dtype)
 
     def start(
         self, accumulator: int, op: Reduction, x: Expr, states: DTypes, around: Loops, axes: Loops, last: int | None

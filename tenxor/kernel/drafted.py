@@ -91,6 +91,7 @@ class Draft:
         self.scalars: list[tuple[Scalar, bool]] = []  # and whether the imaginary part is meant
         self.accumulators: list[Accumulator] = []
         self.reductions: list[ReductionLoop] = []
+        self.reduced: dict[int, list[Node]] = {}  # by accumulator, the nodes whose value it has
         self.chosen: dict[int, Chosen] = {}  # the axes along which values say the index
         self.names: list[str] = []  # of the operations, innermost first
         self.value: Expr | None = None

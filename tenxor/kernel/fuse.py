@@ -10,7 +10,7 @@ compile it does not grow faster than it does. The choice never changes a value.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from math import prod
 
 from ..layout import Layout
@@ -34,6 +34,11 @@ class _Read(NamedTuple):
     kernel: Node
     index_map: Layout
     chosen: int = 0
+
+    @property
+    def loops(self) -> int:
+        """How many loops are around it."""
+        return len(self.index_map.shape) - self.chosen
 
 
 class _Known(NamedTuple):
@@ -66,8 +71,8 @@ def fuse(order: Sequence[Node], roots: Sequence[Node], target: Target) -> list[N
     """Of the pending nodes in `order`, those that become kernels, in an order in which they can run."""
     alone = set(roots)
     while True:
-        found, reads = _fused(order, alone, target.fusing)
-        more = _products_apart(found, reads) | _gathers_apart(found, reads)
+        found, reads, nested = _fused(order, alone, target.fusing)
+        more = _products_apart(found, reads) | _gathers_apart(found, reads) or _nested_apart(found, nested)
         if not more:
             return found
         alone |= more
@@ -86,6 +91,9 @@ def _products_apart(kernels: Sequence[Node], reads: dict[Node, list[_Read]]) -> 
     from .footprint import is_product, may_be_product  # with the first reduction
 
     for kernel, reductions in inside.items():
+        if _may_be_product(kernel) and not is_product(kernel, every) and is_product(kernel, every | set(reductions)):
+            apart.update(reductions)
+            continue
         likely = [node for node in reductions if may_be_product(node)]
         ends = type(kernel.op) is Op or stores(kernel.op)
         if likely and not (ends and is_product(kernel, every)):
@@ -109,6 +117,19 @@ def _gathers_apart(kernels: Sequence[Node], reads: dict[Node, list[_Read]]) -> s
     return {node for kernel, gathers in found.items() if not is_product(kernel, every) for node in gathers}
 
 
+def _nested_apart(kernels: Sequence[Node], nested: Set[Node]) -> set[Node]:
+    """What must be in memory lest a reduction add in another order than alone, or take far longer, for others inside its loops, as some
+    `nested` kernels have.
+    """
+    if not nested:
+        return set()
+    from .arrange import better_apart
+    from .lower import drafted
+
+    every = set(kernels)
+    return {node for kernel in nested for node in better_apart(drafted(kernel, every))}
+
+
 def _others(reductions: Sequence[Node], products: Sequence[Node]) -> set[Node]:
     """The other reductions of a kernel, if it may end with the last product: none of them needs its result, and they are no more
     kernels on their own than they would be with that result in memory.
@@ -118,8 +139,8 @@ def _others(reductions: Sequence[Node], products: Sequence[Node]) -> set[Node]:
     return set() if many or any(reaches(node, products[-1]) for node in others) else others
 
 
-def _fused(order: Sequence[Node], roots: set[Node], fusing: Fusing) -> tuple[list[Node], dict[Node, list[_Read]]]:
-    """The nodes that become kernels, if those in `roots` must, and where each node is read."""
+def _fused(order: Sequence[Node], roots: set[Node], fusing: Fusing) -> tuple[list[Node], dict[Node, list[_Read]], set[Node]]:
+    """The nodes that become kernels, if those in `roots` must; where each node is read; the kernels with reductions in others' loops."""
     kernels = roots | _apart(order) | _shareable(order, fusing) | _scattered(order)
     weight = weights(order)
     constant = constants(order, weight, fusing)
@@ -127,23 +148,31 @@ def _fused(order: Sequence[Node], roots: set[Node], fusing: Fusing) -> tuple[lis
     reads: dict[Node, list[_Read]] = {node: [] for node in order}
     cuts = _Cuts(order, fusing)
     bare: set[Node] = set()  # what is read by others than parts of likely products
+    around: dict[Node, int] = {}  # how many loops are around the reductions that a node is part of
+    nested: set[Node] = set()
     for node in reversed(order):
         known = _Known(weight[node], cost[node], node in constant, node not in bare)
         if node in kernels or not _is_inlined(node, reads[node], fusing, known) or cuts.before(node, reads[node], known):
             kernels.add(node)
             reads[node] = [_Read(node, loops_of(node))]
+            around.pop(node, None)
         cuts.take(node, reads[node])
         if (node in kernels or node in bare) and not _may_be_product(node):
             bare.update(source for source in node.sources if type(source) is Node)
+        if isinstance(node.op, Reduction):
+            nested.update(read.kernel for read in reads[node] if read.loops > around.get(node, read.loops))
+            around[node] = min(around.get(node, MANY), *(read.loops for read in reads[node]))
         for kernel, index_map, chosen in reads[node]:
             for k, (source, where) in enumerate(_reads_of(node, index_map)):
+                if node in around:
+                    around[source] = min(around.get(source, MANY), around[node])
                 more = len(further_shape(node)) if isinstance(node.op, Gather) and k == 0 else 0
                 if isinstance(source.op, Reduction) and not chosen + more:
                     where = outermost(where)  # computed there once, for all loops further in
                 read = _Read(kernel, where, chosen + more)
                 if source in reads and read not in reads[source]:
                     reads[source].append(read)
-    return [node for node in order if node in kernels], reads
+    return [node for node in order if node in kernels], reads, nested
 
 
 def _may_be_product(node: Node) -> bool:

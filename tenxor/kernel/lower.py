@@ -8,9 +8,11 @@ from collections.abc import Set
 
 from ..node import Node, Scatter
 from ..target import Target
+from .arrange import ways
 from .bind import Binding, bind
 from .cpu.schedule import scheduled
 from .draft import draft
+from .drafted import Draft
 from .ir import Kernel
 from .nest import Nest, nested
 from .refine import refine
@@ -27,10 +29,23 @@ def lower(root: Node, kernels: Set[Node], target: Target) -> tuple[Kernel, Bindi
     return kernel, binding._replace(work=work, nest=nest)
 
 
-def loops_of(root: Node, kernels: Set[Node], target: Target) -> Nest:
-    """The loops that compute `root`, reading what is in memory and the results of other `kernels`."""
+def drafted(root: Node, kernels: Set[Node]) -> Draft:
+    """The draft of the kernel that computes `root`, with its loops cut where chains turn. Reductions share loops where each goes as it
+    would on its own, so none adds otherwise for what else there is in a kernel.
+    """
     d = draft(root, kernels)
     refine(d)
+    each = ways(d)
+    alike = {f.axes: each[f.accumulator] for f in d.reductions if f.accumulator in each}
+    if any([each[f.accumulator] != alike[f.axes] for f in d.reductions if f.accumulator in each]):
+        d = draft(root, kernels, {node: each[k] for k in each for node in d.reduced[k]})
+        refine(d)
+    return d
+
+
+def loops_of(root: Node, kernels: Set[Node], target: Target) -> Nest:
+    """The loops that compute `root`, reading what is in memory and the results of other `kernels`."""
+    d = drafted(root, kernels)
     if isinstance(root.op, Scatter):
         from .scatter import scattered
 

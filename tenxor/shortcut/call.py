@@ -130,9 +130,8 @@ def _made_of(f: Function) -> None:
 
     f.each(f.word(steps, SIZE), make)
     last = f.own(f.item(nodes, f.word(steps, SIZE) - 1))
-    found = f.call("tensor", POINTER, [last, f.own(f.get(made, "Made.spec"))])
     f.let_go(nodes, operands)
-    f.give(found)
+    f.give(f.call("given", POINTER, [last, f.own(f.get(made, "Made.spec"))]))
 
 
 def _several(f: Function, given_to: Sequence[Value], made: Value, parts: Value) -> Value:

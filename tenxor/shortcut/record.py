@@ -30,6 +30,7 @@ def write(module: Module, objects: Objects) -> None:
     _next(Function(module, objects, "next", [], I64))
     _number(Function(module, objects, "next_number", [("self", POINTER), ("unused", POINTER)], exported=True))
     _pending(Function(module, objects, "pending", [("recipe", POINTER), ("sources", POINTER), ("offsets", POINTER)]))
+    _given(Function(module, objects, "given", [("node", POINTER), ("spec", POINTER)]))
     _tensor(Function(module, objects, "tensor", [("node", POINTER), ("spec", POINTER)]))
     _unary(Function(module, objects, "unary", [("x", POINTER), ("op", POINTER)]))
     _applied(Function(module, objects, "applied", [("op", POINTER), ("x", POINTER), ("others", POINTER), ("count", I64)]))
@@ -273,7 +274,7 @@ def result(f: Function, recipe: Value, sources: Value, offsets: Value, spec: Val
     node = f.call("pending", POINTER, [recipe, sources, offsets])
     f.refuse(f.is_null(node))
     f.keeps(spec)
-    return f.call("tensor", POINTER, [node, spec])
+    return f.call("given", POINTER, [node, spec])
 
 
 def _pending(f: Function) -> None:
@@ -313,16 +314,32 @@ def _pending(f: Function) -> None:
     nodes = select(since < count.load(I64), since, count.load(I64))
     f.require(nodes <= MAX_PENDING)
     weight = heavy.load(I64)
-    patience = f.define(POINTER, "load ptr, ptr @patience").load(I64)
-    f.require(f.either(weight < LARGE, lambda: patience.equals(0)))
-    nbytes = f.integer(f.get(recipe, "Recipe.nbytes"))
+    f.require(f.either(weight < LARGE, lambda: _patience(f).equals(0)))
     numbers = [f.as_object(x) for x in (nodes, first.load(I64), weight)]
     node = f.new("Node", recipe=recipe, sources=sources, offsets=offsets, count=numbers[0], first=numbers[1], heavy=numbers[2])
     for slot, value in (("buffer", "None"), ("_layouts", "None"), ("stored", "False"), ("past", "None")):
         f.set(node, f"Node.{slot}", f.own(f.the(value)))
     f.when(has_past.load(I64).differs(0), lambda: _have_followed(f, node))
-    # A small result that much memory would wait for is computed at once; of any other that much waits for note is taken.
-    waits = f.both(weight >= HEAVY, lambda: f.both(weight >= nbytes * SMALL, lambda: patience.equals(0)))
+    f.keeps(node)
+    f.give(node)
+
+
+def _patience(f: Function) -> Value:
+    """1 while nothing is computed at once."""
+    return f.define(POINTER, "load ptr, ptr @patience").load(I64)
+
+
+def _given(f: Function) -> None:
+    """The tensor of a new node, for the user. It takes over what it is given.
+
+    A small result that much memory would wait for is computed at once, if it is a reduction's or has no more than one axis: then all add
+    it in the order in which they would add what it is made of. Of any other that much waits for note is taken.
+    """
+    node, spec = [f.holding(x) for x in f.arguments]
+    nodes, weight = f.integer(f.get(node, "Node.count")), f.integer(f.get(node, "Node.heavy"))
+    recipe = f.get(node, "Node.recipe")
+    nbytes, is_line = f.integer(f.get(recipe, "Recipe.nbytes")), f.word(f.get(recipe, "Recipe.shape"), SIZE) < 2
+    waits = f.both(weight >= HEAVY, lambda: f.both(weight >= nbytes * SMALL, lambda: _patience(f).equals(0)))
 
     def take_note() -> None:
         f.require(f.is_null(f.call("PyErr_Occurred", POINTER, [])))
@@ -335,14 +352,18 @@ def _pending(f: Function) -> None:
         found together again. Else Python takes note of it.
         """
         is_long = f.both(nodes >= FEW, lambda: nodes <= MANY)
-        done = f.call("computed_alone", I1, [node])
-        done = f.either(done, lambda: f.both(is_long, lambda: f.call("computed", I1, [node])))
-        f.when(~done, take_note)
+        keeps_order = f.either(is_line, lambda: ~f.is_a(f.get(recipe, "Recipe.op"), "Op"))
+
+        def computed() -> Value:
+            alone = f.call("computed_alone", I1, [node])
+            return f.either(alone, lambda: f.both(is_long, lambda: f.call("computed", I1, [node])))
+
+        f.when(~f.both(keeps_order, computed), take_note)
 
     f.when(waits, compute)
     f.when(~waits & (weight >= LARGE), take_note)
-    f.keeps(node)
-    f.give(node)
+    f.keeps(node, spec)
+    f.give(f.call("tensor", POINTER, [node, spec]))
 
 
 def _have_followed(f: Function, node: Value) -> None:

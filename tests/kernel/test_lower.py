@@ -334,9 +334,21 @@ class TestRows:
         v, w = tensor(X[:, 0].copy()), tensor(X)
         top = reduction("max", v)  # over as many as the rows of w, so its loop could be shared: it must not be
         rows = reduction("sum", elementwise("exp", elementwise("subtract", w, (top, Layout.contiguous(())))), [1])
-        y = reduction("sum", elementwise("sqrt", rows))
+        y = reduction("sum", elementwise("multiply", w, kept(elementwise("sqrt", rows))))
         one(compute(y))
-        np.testing.assert_allclose(value(y), np.sqrt(np.exp(X - X[:, 0].max()).sum(1)).sum(), rtol=1e-5)
+        model = X * np.sqrt(np.exp(X - X[:, 0].max()).sum(1, keepdims=True))
+        np.testing.assert_allclose(value(y), model.sum(), rtol=1e-5)
+
+    def test_a_reduction_in_the_innermost_loop_of_another_is_apart_unless_it_leaves_the_lanes(self) -> None:
+        x, columns = tensor(X), tensor(X[:3])
+        rows = reduction("sum", elementwise("exp", x), [1])
+        y = reduction("sum", elementwise("sqrt", rows))
+        assert [loops(kernel.body) for kernel in compute(y)] == [[[[]]], [[]]]
+        np.testing.assert_allclose(value(y), np.sqrt(np.exp(X).sum(1)).sum(), rtol=1e-5)
+        z = reduction("sum", elementwise("sqrt", reduction("sum", elementwise("exp", columns), [0])))
+        kernel = one(compute(z))
+        assert loops(kernel.body) == [[[]]] and [axis.vector for axis in kernel.axes] == [True, False]
+        np.testing.assert_allclose(value(z), np.sqrt(np.exp(X[:3]).sum(0)).sum(), rtol=1e-5)
 
     def test_a_cheap_value_is_repeated_and_a_costly_one_stored(self) -> None:
         x = tensor(X)

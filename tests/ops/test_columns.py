@@ -16,7 +16,8 @@ from .values import Array
 
 pytestmark = pytest.mark.large
 COLUMNS, FEWER, LONGEST = Loops().columns, Loops().narrow, Loops().row
-WIDTHS = (1, 15, 16, 17, FEWER - 1, FEWER, FEWER + 1, COLUMNS - 1, COLUMNS, COLUMNS + 1, 2 * COLUMNS + 300)
+NEAR = (2, 3, 4)
+WIDTHS = (1, *NEAR, 15, 16, 17, FEWER - 1, FEWER, FEWER + 1, COLUMNS - 1, COLUMNS, COLUMNS + 1, 2 * COLUMNS + 300)
 HEIGHTS = (1, STEPS - 1, STEPS, STEPS + 1, 2 * STEPS, 100)
 
 
@@ -102,9 +103,12 @@ def test_sums_of_columns_have_the_same_bits_in_every_kernel(name: str, height: i
     x = tx.asarray(a)
     alone = x.sum(axis=0).to_numpy()
     assert CONTEXTS[name](x, x.sum(axis=0)).to_numpy().tobytes() == alone.tobytes()
-    for width in (3, FEWER + 1, COLUMNS - 1):  # and of a part of the columns, below the sizes of blocks
+    for width in (5, FEWER + 1, COLUMNS - 1):  # and of a part of the columns, below the sizes of blocks
         part = tx.asarray(np.ascontiguousarray(a[:, :width]))
         assert CONTEXTS[name](part, part.sum(axis=0)).to_numpy().tobytes() == alone[:width].tobytes()
+    for width in NEAR:  # these have their lanes down the columns
+        part = tx.asarray(np.ascontiguousarray(a[:, :width]))
+        assert CONTEXTS[name](part, part.sum(axis=0)).to_numpy().tobytes() == part.sum(axis=0).to_numpy().tobytes()
 
 
 @pytest.mark.parametrize("shape", [(300, 4097), (20_001, 65), (3, 101, 2049)])

@@ -1,10 +1,13 @@
-"""`python -m tests.shortcut FIRST [COUNT]` runs random programs from a seed on, and says which see something else without the short way."""
+"""`python -m tests.shortcut FIRST [COUNT]` runs random programs and sums from a seed on, and says which see something else without the
+short way, or when they are computed in parts.
+"""
 
 import sys
 import warnings
 
 from tenxor import shortcut
 
+from .sums import differences as differences_of_sums
 from .test_programs import differences
 
 first, count = int(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 1
@@ -16,4 +19,7 @@ for seed in range(first, first + count):
     for short, own in differences(seed)[:1]:
         wrong += 1
         print(f"program {seed}\n  short: {short}\n  own:   {own}", flush=True)
+    for text in differences_of_sums(seed):
+        wrong += 1
+        print(f"sum {seed}, {text}", flush=True)
 print(f"{count} programs, {wrong} wrong")

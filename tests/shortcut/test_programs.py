@@ -10,9 +10,11 @@ import tenxor as tx
 from tenxor import shortcut
 
 from .programs import Program
+from .sums import differences as differences_of_sums
 
 PROGRAMS = 300
 BATCH = 50
+EXPRESSIONS = 400
 VALUES = 3  # times that each is run, with other values
 
 
@@ -55,6 +57,14 @@ SUMS: list[Callable[..., tx.Tensor]] = [
     lambda x, y, row, column: (x / (x * x).sum().sqrt()).sum(1),
     lambda x, y, row, column: (x * row.sum() + y * y.max()).mean(),
     lambda x, y, row, column: tx.exp(x - x.max()).sum(0),
+    lambda x, y, row, column: x.T @ (row - y[0]),
+    lambda x, y, row, column: x.T @ (row - (row @ y[0]) * y[0]),
+    lambda x, y, row, column: x[:, :5].T @ row,
+    lambda x, y, row, column: tx.abs(row) @ (x[:, :4] - y[:, :4]),
+    lambda x, y, row, column: x.T.sum(1).sum(),
+    lambda x, y, row, column: x.sum() + (x * y.T).sum(),
+    lambda x, y, row, column: (x * row).sum(1) @ y,
+    lambda x, y, row, column: (-((x[:, None] - y) ** 2).sum(-1)).exp().sum(1),
 ]
 
 
@@ -68,6 +78,12 @@ def test_sums_add_in_the_order_of_the_fused_kernel(size: int) -> None:
             with shortcut.aside():
                 own = make(*read).tolist()
             assert make(*read).tolist() == own
+
+
+@pytest.mark.parametrize("first", range(0, EXPRESSIONS, BATCH))
+def test_sums_add_in_one_order(first: int) -> None:
+    for seed in range(first, first + BATCH):
+        assert differences_of_sums(seed) == [], f"python -m tests.shortcut {seed}"
 
 
 def test_what_is_read_again_and_again_is_not_looked_at_as_often() -> None:

@@ -198,6 +198,7 @@ def test_memory_of_others_is_read_at_once() -> None:
         t[tx.asarray(numbers, copy=False)]
 
 
+@pytest.mark.usefixtures("plain")
 def test_new_indices_need_no_new_kernel_and_no_new_plan() -> None:
     t, a = table(60)
     rng = np.random.default_rng(0)
@@ -357,4 +358,4 @@ def test_rows_are_reduced_in_a_loop_that_can_be_shared() -> None:
     assert [kernel.shared >= 0 for _, kernel in planned([loss.node]) if kernel is not None] == [True, False]
     assert abs(loss.item() - np.log(600)) < 1e-5
     small = tx.ones((6, 6)).realize()
-    assert len(kernels_of(tx.mean(tx.logsumexp(small, axis=1)))) == 1
+    assert len(kernels_of(tx.mean(tx.logsumexp(small, axis=1)))) == 2  # few, too: each loop has lanes

@@ -40,7 +40,7 @@ def _lanes(nest: Nest) -> set[int]:
     if last is not None and not any(last in f.around for f in across):
         lanes.add(last)
     for f in across:
-        nested = any(f.axes[-1] in g.around for g in reductions)
+        nested = any(f.axes[-1] in g.around for g in across)
         if not nested and not any(g.axes == f.axes and g.accumulator in nest.in_order for g in reductions):
             lanes.add(f.axes[-1])
     return lanes
