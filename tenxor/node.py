@@ -179,7 +179,8 @@ class Recipe:
     number). `target` is the form of the layout that a store, a scatter or a scan writes through. `done` is the recipe of
     what is in memory, with this shape and dtype. What is `passing` has a form that is. `frame` says how it is computed in one go
     (`shortcut/frames.py`): None if nobody has looked, nothing if it is not. `summed` says the same of sums of it, by their recipe.
-    It `is_gapless` if all sources but numbers are as large as what it makes, and read as they lie. No other ever has its `number`.
+    It `keeps_order` if all sources but single elements are as large as what it makes, and read as they lie. No other ever has its
+    `number`.
     """
 
     __slots__ = (
@@ -188,7 +189,7 @@ class Recipe:
         "dtypes",
         "forms",
         "frame",
-        "is_gapless",
+        "keeps_order",
         "nbytes",
         "number",
         "op",
@@ -212,7 +213,7 @@ class Recipe:
         self.size = prod(shape)
         self.nbytes = self.size * dtype.itemsize
         plain = Layout.contiguous(shape).form
-        self.is_gapless = all([form is None or form is plain for form in forms])
+        self.keeps_order = all([form is None or form is plain or form.is_single for form in forms])
         self.frame: bytes | None = None
         self.summed: dict[Recipe, bytes] | None = None
         self.passing = any([form is not None and form.passing for form in (*forms, target)])

@@ -18,13 +18,15 @@ class Form:
     """All layouts that differ only in their offset; a chain of views is a form of its own.
 
     `layout` is the one that begins at 0 (a chain as it is). What is `passing` is not remembered, so nothing that is kept for
-    long should be known by it. `specs` has what tensors of this form are besides, by dtype (`spec.py`).
+    long should be known by it. `specs` has what tensors of this form are besides, by dtype (`spec.py`). All indices of what `is_single`
+    are of one element.
     """
 
-    __slots__ = ("layout", "passing", "specs")
+    __slots__ = ("is_single", "layout", "passing", "specs")
 
     def __init__(self, layout: Any, passing: bool) -> None:
         self.layout, self.passing = layout, passing  # of a class that is made with this one
+        self.is_single = layout.tables is None and layout.base is None and not any(layout.strides)
         self.specs: dict[object, Any] = {}
 
     def __repr__(self) -> str:

@@ -103,7 +103,8 @@ def _looked_at(f: Function) -> Value:
 def _lies_in_order(f: Function) -> None:
     """Whether the fused kernel would run through a source of a reduction as it runs through memory: then both add up in one order.
 
-    So it is if all that is read to make it, but numbers, is as large, and lies so. Of what is too much to look at it is not known.
+    So it is if all that is read to make it, but single elements, is as large, and lies so, up to other reductions, whose results are as
+    good as in memory. Of what is too much to look at it is not known.
     """
     (source,) = f.arguments
     f.when_giving(~f.is_a(source, "Node"), lambda: f.constant(I1, True))
@@ -111,7 +112,9 @@ def _lies_in_order(f: Function) -> None:
     looked_at = _looked_at(f).load(I64)
     f.require(looked_at < MOST_LOOKED_AT)
     _looked_at(f).store(looked_at + 1)
-    f.require(f.is_the(f.get(f.get(source, "Node.recipe"), "Recipe.is_gapless"), "True"))
+    recipe = f.get(source, "Node.recipe")
+    f.when_giving(f.is_a(f.get(recipe, "Recipe.op"), "Reduction"), lambda: f.constant(I1, True))
+    f.require(f.is_the(f.get(recipe, "Recipe.keeps_order"), "True"))
     sources = f.get(source, "Node.sources")
     f.each(f.word(sources, SIZE), lambda k: f.require(f.call("lies_in_order", I1, [f.item(sources, k)])))
     f.give(f.constant(I1, True))

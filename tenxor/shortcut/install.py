@@ -19,6 +19,7 @@ from ..locking import interpreters
 from ..memory import Buffer, allocate
 from ..node import Node, Recipe, Scalar
 from ..ops import OPS, Op
+from ..ops.reductions import Reduction
 from ..pending import remember
 from ..plans.pattern import short_walks
 from ..plans.steps import DONE, Cell, short_runs
@@ -164,6 +165,7 @@ class ShortWay:
             "never": NEVER,
             "sum": SUM,
             "Op": Op,
+            "Reduction": Reduction,
             "allocate": allocate,
             "is_computed": is_computed,
             "0": 0,
