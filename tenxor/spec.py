@@ -59,11 +59,11 @@ class Spec:
     `made` tells, by operation, what it makes of a tensor like this and what is beside it: by the spec of that, or the type of
     a number; of one operand alone, by None. Where a number stands first, `made_after` does. `called` tells, by the name of a method and
     its arguments, what that makes of a tensor like this. `known` stands instead of this for what is a known number. What is `writable`
-    is known to have each element once.
+    is known to have each element once; what is `gapless` walks memory element by element.
     """
 
     __slots__ = (
-        *("called", "dtype", "form", "known", "layout", "made", "made_after"),
+        *("called", "dtype", "form", "gapless", "known", "layout", "made", "made_after"),
         *("nbytes", "reach", "shape", "size", "strides", "writable"),
     )
 
@@ -73,6 +73,7 @@ class Spec:
         self.layout, self.shape, self.size = layout, layout.shape, layout.size
         self.nbytes = layout.size * dtype.itemsize
         self.reach = (layout.range() or (0, -1)) if layout.base is None else None
+        self.gapless = layout.is_contiguous()
         self.strides = layout.strides if layout.tables is None and layout.base is None else None
         self.made: Table = {}
         self.made_after: Table = {}

@@ -80,7 +80,8 @@ def _of_a_member(op: HostOp, operands: Sequence[Tensor], sizes: Mapping[str, int
 
 def has_past(*tensors: Tensor) -> bool:
     """Whether derivatives may be taken through what is made of these: nobody knows of members of a batch, in a function that is traced."""
-    return bool(tracking.get()) and any([t.node.traced or past_of(t.node) is not None for t in tensors])
+    pasts = [past for t in tensors if (past := t.node.past) is not None]
+    return bool(pasts) and bool(tracking.get()) and any([past.traced or past_of(past) is not None for past in pasts])
 
 
 def _one_step(name: str, operands: tuple[Tensor, ...], sizes: Mapping[str, int], options: Mapping[str, Any]) -> tuple[Tensor, ...]:

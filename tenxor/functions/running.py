@@ -54,10 +54,11 @@ def cummin(x: Tensor, /, axis: int = LAST_AXIS, *, dim: int | None = None) -> Ex
 
 
 def _extremes(name: str, op: str, x: Tensor, axis: int) -> Extremes:
+    if not has_past(x):
+        return Extremes(*x._extremes(name, op, axis))
     place = axis_of(op, axis, x.ndim)
-    known = x.detach() if has_past(x) else x
-    values, indices = known._extremes(name, op, place)
-    return Extremes(take_along_axis(x, indices, axis=place) if known is not x else values, indices)
+    _, indices = x.detach()._extremes(name, op, place)
+    return Extremes(take_along_axis(x, indices, axis=place), indices)
 
 
 def logcumsumexp(x: Tensor, /, axis: int = LAST_AXIS, *, dim: int | None = None) -> Tensor:

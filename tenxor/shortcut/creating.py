@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from ..backend.llvm.builder import Module, Value
-from ..backend.llvm.types import DOUBLE, I1, I32, I64, POINTER, VOID, array
+from ..backend.llvm.types import DOUBLE, I1, I64, POINTER, VOID
 from .compute import in_memory
 from .function import Function
 from .objects import Objects
-from .read import address_of
+from .read import address_of, with_bytes
 from .record import result
-
-VIEW = 10  # words of a `Py_buffer`, at the beginning of which stands where the bytes begin; and LENGTH further on how many they are
-LENGTH = 16
-WRITABLE_AND_CONTIGUOUS = 0x1 | 0x38  # as C's PyBUF_WRITABLE | PyBUF_C_CONTIGUOUS
 
 
 def write(module: Module, objects: Objects) -> None:
@@ -118,10 +114,4 @@ def _copy_for_python(f: Function) -> None:
 def _copy(f: Function) -> None:
     """The same for machine code."""
     source, to, nbytes = f.arguments
-    view = f.local(array(I64, VIEW))
-    failed = f.call("PyObject_GetBuffer", I32, [source, view, f.constant(I32, WRITABLE_AND_CONTIGUOUS)])
-    f.require(failed.equals(0))
-    alike = f.at(view, LENGTH).load(I64).equals(nbytes)
-    f.when(alike, lambda: f.call("memcpy", POINTER, [to, view.load(POINTER), nbytes]))
-    f.call("PyBuffer_Release", VOID, [view])
-    f.give(alike)
+    f.give(with_bytes(f, source, nbytes, lambda start: f.call("memcpy", POINTER, [to, start, nbytes])))

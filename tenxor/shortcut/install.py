@@ -8,6 +8,8 @@ import struct
 from ast import literal_eval
 from typing import Any
 
+import numpy as np
+
 from .. import node as nodes
 from ..backend.llvm.builder import Module
 from ..backend.llvm.cache import text_of
@@ -167,6 +169,7 @@ class ShortWay:
             "Op": Op,
             "Reduction": Reduction,
             "allocate": allocate,
+            "empty array": np.empty,
             "is_computed": is_computed,
             "0": 0,
             "1": 1,

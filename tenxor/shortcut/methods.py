@@ -65,6 +65,11 @@ _REDUCTIONS = (
     *("sum", "prod", "max", "min", "amax", "amin", "any", "all", "count_nonzero", "argmax", "argmin", "mean", "var", "std"),
     *("cumulative_sum", "cumulative_prod", "cumsum", "cumprod", "_extremes"),
 )
+_SAID: dict[str, Callable[[Function, Value], Value]] = {
+    "shape": lambda f, spec: f.own(f.get(spec, "Spec.shape")),
+    "size": lambda f, spec: f.own(f.get(spec, "Spec.size")),
+    "ndim": lambda f, spec: f.call("PyLong_FromLongLong", POINTER, [f.word(f.get(spec, "Spec.shape"), SIZE)]),
+}
 _OTHERS = ("astype", "to", "dot", "__matmul__", "__pow__", "clip", "clamp")
 
 
@@ -130,6 +135,16 @@ def _called(name: str, kind: Kind) -> Callable[[Function], Value]:
         else:
             given = [f.nothing(), f.number(0), f.nothing()]
         return f.call("called", POINTER, [f.arguments[0], *given, f.the(f"'{name}'")])
+
+    return short
+
+
+def _of_spec(find: Callable[[Function, Value], Value]) -> Callable[[Function], Value]:
+    """What the spec of a tensor says, if it has one already."""
+
+    def short(f: Function) -> Value:
+        spec = f.get(f.arguments[0], "Tensor.spec")
+        return f.choose(f.is_null(spec), lambda: [f.nothing()], lambda: [find(f, spec)])[0]
 
     return short
 
@@ -203,7 +218,9 @@ METHODS = (
     *[Method(name, _called(name, Kind.ANY), Kind.ANY, True) for name in (*_VIEWS, *_REDUCTIONS, *_OTHERS[:3], *_OTHERS[5:])],
     *[Method(name, _called(name, Kind.ONE), Kind.ONE, True) for name in _OTHERS[3:5]],
     *[Method(name, _called(name, Kind.ATTRIBUTE), Kind.ATTRIBUTE, True) for name in ("T", "mT")],
+    *[Method(name, _of_spec(find), Kind.ATTRIBUTE) for name, find in _SAID.items()],
     Method("realize", _plain("realized"), Kind.NOTHING),
+    *[Method(name, _plain("to_numpy"), Kind.NOTHING) for name in ("to_numpy", "numpy")],
     Method("__bool__", _plain("truth"), Kind.NOTHING),
     Method("__float__", _plain("as_float"), Kind.NOTHING),
     Method("__int__", _plain("as_int"), Kind.NOTHING),

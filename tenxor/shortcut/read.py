@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ..backend.llvm.builder import Module, Value
-from ..backend.llvm.types import DOUBLE, FLOAT, I1, I8, I16, I32, I64, POINTER, Type
+from ..backend.llvm.types import DOUBLE, FLOAT, I1, I8, I16, I32, I64, POINTER, VOID, Type, array
 from ..dtypes import boolean, float32, float64, int8, int16, int32, int64, uint8, uint16, uint32, uint64
+from .blocks import LARGEST
 from .function import Function
 from .objects import ITEMS, SIZE, Objects
 from .record import asked
 
+VIEW = 10  # words of a `Py_buffer`, at the beginning of which stands where the bytes begin; and LENGTH further on how many they are
+LENGTH = 16
+WRITABLE_AND_CONTIGUOUS = 0x1 | 0x38  # as C's PyBUF_WRITABLE | PyBUF_C_CONTIGUOUS
 _INTEGERS = ((int32, I32), (uint8, I8), (int16, I16), (int8, I8), (uint16, I16), (uint32, I32))
 
 
@@ -18,6 +24,7 @@ def write(module: Module, objects: Objects) -> None:
     _only(Function(module, objects, "only", [("x", POINTER)]))
     _realized(Function(module, objects, "realized", [("x", POINTER)]))
     _length(Function(module, objects, "length", [("x", POINTER)]))
+    _to_numpy(Function(module, objects, "to_numpy", [("x", POINTER)]))
     _iterated(Function(module, objects, "iterated", [("x", POINTER)]))
     _truth(Function(module, objects, "truth", [("x", POINTER)]))
     for name, convert, kind in (("as_float", "PyNumber_Float", "float"), ("as_int", "PyNumber_Long", "int")):
@@ -27,6 +34,20 @@ def write(module: Module, objects: Objects) -> None:
 def address_of(f: Function, buffer: Value) -> Value:
     """Where a buffer begins."""
     return f.integer(f.get(buffer, "Buffer.address")).cast("inttoptr", POINTER)
+
+
+def with_bytes(f: Function, x: Value, nbytes: Value, use: Callable[[Value], object]) -> Value:
+    """Whether the buffer of another object has so many bytes, in C's order, which others may write; and if so what is written to use them.
+
+    No Python may run there.
+    """
+    view = f.local(array(I64, VIEW))
+    failed = f.call("PyObject_GetBuffer", I32, [x, view, f.constant(I32, WRITABLE_AND_CONTIGUOUS)])
+    f.require(failed.equals(0))
+    alike = f.at(view, LENGTH).load(I64).equals(nbytes)
+    f.when(alike, lambda: use(view.load(POINTER)))
+    f.call("PyBuffer_Release", VOID, [view])
+    return alike
 
 
 def _number_at(f: Function) -> None:
@@ -108,6 +129,28 @@ def _only(f: Function) -> None:
     found = f.call("number_at", POINTER, [f.get(node, "Node.buffer"), dtype, at])
     f.keeps(node)
     f.drop(node)
+    f.give(found)
+
+
+def _to_numpy(f: Function) -> None:
+    """A new array of NumPy's with the elements, where these lie in memory as there."""
+    (x,) = f.arguments
+    f.require(f.is_a(x, "Tensor"))
+    spec, offset = asked(f, x, "spec"), asked(f, x, "offset")
+    dtype, nbytes = f.get(spec, "Spec.dtype"), f.integer(f.get(spec, "Spec.nbytes"))
+    f.require(f.is_the(f.get(spec, "Spec.gapless"), "True"))
+    f.require((nbytes > 0) & (nbytes <= LARGEST))  # no element is a matter of its own
+    f.refuse(f.is_the(dtype, "bfloat16"))
+    skipped = f.integer(offset) * f.integer(f.get(dtype, "DType.itemsize"))
+    node = node_of(f, x)
+    given = f.local(array(POINTER, 2))
+    given.store(f.get(spec, "Spec.shape"))
+    given.at(1, POINTER).store(f.get(dtype, "DType.numpy"))
+    found = f.made(f.call("PyObject_Vectorcall", POINTER, [f.the("empty array"), given, f.number(2), f.nothing()]))
+    start = address_of(f, f.get(node, "Node.buffer")).at(skipped, I8)
+    f.require(with_bytes(f, found, nbytes, lambda to: f.call("memcpy", POINTER, [to, start, nbytes])))
+    f.let_go(node)
+    f.keeps(found)
     f.give(found)
 
 

@@ -252,6 +252,7 @@ class Reducing(Arithmetic):
 
     def _extremes(self, how: str, op: str, axis: int) -> tuple[Self, Self]:
         """The largest or smallest of elements `0..i` along an axis, and where it is last; from the first NaN on all are NaN."""
+        axis = axis_of(op, axis, self.ndim)
         values = self._scan(how, op, axis, None)
         here: Any = self == values
         if self.dtype.is_float:

@@ -95,7 +95,8 @@ KEYS = (0, -1, 9, (0, 1), (-1, -1), (0, 9), slice(1, None), (..., 0), (0, ..., 0
 KEYS += ("mask", "rows", "indices", "pending indices", [1, 0], [1, 9], [1, "x"], [True, False])  # type: ignore[assignment]
 KEYS += (True, "x", 1.0, 2**70, (0, 1, 2), (..., ...), [0], (slice(None, None, 2**40),), (slice(None), slice(1, 3)))  # type: ignore[assignment]
 VALUES = (1, 2.5, True, 2**80, "x", "row", "other", "same", "known", "chosen", 1j)
-NOTHING = ("T", "mT", "realize", "__bool__", "__float__", "__int__", "__len__", "__iter__")
+ATTRIBUTES = ("T", "mT", "shape", "size", "ndim")
+NOTHING = (*ATTRIBUTES, "to_numpy", "numpy", "realize", "__bool__", "__float__", "__int__", "__len__", "__iter__")
 Call = Callable[[dict[str, Any]], Any]
 
 
@@ -138,7 +139,7 @@ def calls() -> Iterator[tuple[str, Call]]:
         def call(its: dict[str, Any]) -> Any:
             read = [its.get(x, x) if isinstance(x, str) else x for x in given]
             found = getattr(its[subject], name)
-            return found if name in ("T", "mT") else found(*read, **named or {})
+            return found if name in ATTRIBUTES else found(*read, **named or {})
 
         return f"{subject}.{name}{given}{named or ''}", call
 
