@@ -23,6 +23,7 @@ from .functions.kinds import check
 from .layout.coords import checked_int
 from .linalg.arguments import computed
 from .ops import OPS
+from .spec import called_again
 from .tensor import Tensor
 from .tensor.arguments import LAST_AXIS, axes_of, axis_of, ints, one_spelling
 from .tensor.core import check_count
@@ -41,6 +42,7 @@ _LAST_TWO = (-2, -1)
 # --- along one axis ---------------------------------------------------------------------------------------------------
 
 
+@called_again
 def fft(x: Tensor, /, n: int | None = None, axis: int = LAST_AXIS, norm: str | None = "backward", *, dim: int | None = None) -> Tensor:
     """New complex tensor: the discrete Fourier transform along an axis, of which `n` elements are taken.
 
@@ -53,6 +55,7 @@ def fft(x: Tensor, /, n: int | None = None, axis: int = LAST_AXIS, norm: str | N
     return _along("fft", computed(asarray(x)), n, one_spelling("fft", "axis", axis, "dim", dim, default=LAST_AXIS), norm)
 
 
+@called_again
 def ifft(x: Tensor, /, n: int | None = None, axis: int = LAST_AXIS, norm: str | None = "backward", *, dim: int | None = None) -> Tensor:
     """New complex tensor: the inverse of `fft` along an axis; errors as there. (Array API 2025.12, `fft.ifft`.)
 
@@ -63,6 +66,7 @@ def ifft(x: Tensor, /, n: int | None = None, axis: int = LAST_AXIS, norm: str | 
     return _along("ifft", computed(asarray(x)), n, one_spelling("ifft", "axis", axis, "dim", dim, default=LAST_AXIS), norm)
 
 
+@called_again
 def rfft(x: Tensor, /, n: int | None = None, axis: int = LAST_AXIS, norm: str | None = "backward", *, dim: int | None = None) -> Tensor:
     """New complex tensor: the first `n // 2 + 1` elements of the Fourier transform of real numbers; the others are their conjugates.
 
@@ -75,6 +79,7 @@ def rfft(x: Tensor, /, n: int | None = None, axis: int = LAST_AXIS, norm: str | 
     return _along("rfft", _real("rfft", x), n, one_spelling("rfft", "axis", axis, "dim", dim, default=LAST_AXIS), norm)
 
 
+@called_again
 def irfft(x: Tensor, /, n: int | None = None, axis: int = LAST_AXIS, norm: str | None = "backward", *, dim: int | None = None) -> Tensor:
     """New real tensor: the inverse of `rfft`, of `n` elements along the axis, by default an even number, twice the size less 1.
 
@@ -88,6 +93,7 @@ def irfft(x: Tensor, /, n: int | None = None, axis: int = LAST_AXIS, norm: str |
     return _along("irfft", computed(asarray(x)), n, one_spelling("irfft", "axis", axis, "dim", dim, default=LAST_AXIS), norm)
 
 
+@called_again
 def hfft(x: Tensor, /, n: int | None = None, axis: int = LAST_AXIS, norm: str | None = "backward", *, dim: int | None = None) -> Tensor:
     """New real tensor: the Fourier transform, of `n` elements along the axis, of a signal of which every later half
     is the conjugate of the given one.
@@ -102,6 +108,7 @@ def hfft(x: Tensor, /, n: int | None = None, axis: int = LAST_AXIS, norm: str | 
     return _along("irfft", computed(asarray(x)).conj(), n, axis, _TURNED[_norm("hfft", norm)], "hfft")
 
 
+@called_again
 def ihfft(x: Tensor, /, n: int | None = None, axis: int = LAST_AXIS, norm: str | None = "backward", *, dim: int | None = None) -> Tensor:
     """New complex tensor: the inverse of `hfft`, the first `n // 2 + 1` elements. Raises DTypeError for complex
     numbers, and errors as `fft`.

@@ -28,10 +28,11 @@ class Made:
     made in `steps`, each of which is a recipe, its sources, and its offsets. A source is a `Scalar`, the number of an operand, or that of
     a step before, as -1 - k; the offset of an operand is one to be added to its own.
     Without either it is a view of the operand, from `shift` elements further on. Or it is a tuple of such `parts`. Of a write, `frame`
-    says how it is done, by a kernel that `plan` has in memory; of what is copied, where that lies and goes.
+    says how it is done, by a kernel that `plan` has in memory; of what is copied, where that lies and goes. What a `host` makes are the
+    arrays that it gives of such with the operands' elements, as its `parts`, or None: as a tuple of a `kind`, or the only one as it is.
     """
 
-    __slots__ = ("frame", "high", "low", "parts", "plan", "recipe", "shift", "spec", "steps")
+    __slots__ = ("frame", "high", "host", "kind", "low", "parts", "plan", "recipe", "shift", "spec", "steps")
 
     def __init__(
         self,
@@ -44,9 +45,12 @@ class Made:
         frame: bytes = b"",
         plan: object = None,
         parts: tuple[Made, ...] = (),
+        host: Callable[..., Any] | None = None,
+        kind: Callable[[tuple[Any, ...]], Any] | None = None,
     ) -> None:
         self.spec, self.recipe, self.low, self.high = spec, recipe, low, high
         self.steps, self.shift, self.frame, self.plan, self.parts = steps, shift, frame, plan, parts
+        self.host, self.kind = host, kind
 
 
 Table = dict[object, dict[object, Made | None]]  # None for what cannot be made again
@@ -137,11 +141,13 @@ def forget() -> None:
 class Caller(NamedTuple):
     """Machine code (`shortcut/call.py`) that makes what a function made of tensors like these before: a view, or what is pending. It takes
     the function's name and its arguments, and gives None for what it has not met. What it learns from is the function, called by what
-    `learning` gives for its name and itself.
+    `learning` gives for its name and itself. On the way it `hears` of which tensors NumPy computed which others, and what computes arrays
+    of arrays like it.
     """
 
     again: Callable[..., Any]
     learning: Callable[[str, Callable[..., Any]], Callable[..., Any]]
+    hears: Callable[[Any, Any, Callable[..., Any]], None]
 
 
 callers: list[Caller] = []  # one, or none

@@ -9,6 +9,7 @@ from ..creation import asarray, full, positions
 from ..dtypes import DEFAULT_FLOAT
 from ..errors import ArgumentError, DTypeError, ShapeError
 from ..ops import OPS
+from ..spec import called_again
 from ..tensor import Tensor
 from ..tensor.arguments import one_of
 from ..tensor.nested import number_of
@@ -102,6 +103,7 @@ def _repeated(op: str, values: Tensor, count: int, places: Tensor) -> Tensor:
     return take(values.ravel(), places % values.size)
 
 
+@called_again
 def interp(x: Any, xp: Any, fp: Any, /, left: Any = None, right: Any = None, period: float | None = None) -> Tensor:
     """New tensor of `x`'s shape: at each `x` the height of the line through the points `(xp, fp)`.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from ..creation import empty
@@ -14,6 +15,7 @@ from ..host import HOST, run
 from ..host.running import Operand, of_few, results_of
 from ..host.table import HostOp, whole
 from ..node import Hosted, Node, hosted_node, tracking
+from ..spec import callers
 from ..tensor import Tensor
 from .joining import stack
 
@@ -44,10 +46,13 @@ def hosted(name: str, *operands: Tensor, sizes: Mapping[str, int] = _NO_SIZES, *
         if traced:
             return _of_a_member(op, operands, sizes, options)
     if sum([t.size for t in operands]) < FEW and (not sizes or max(sizes.values()) < FEW):
-        found = of_few(op, [t.to_numpy() for t in operands], options)
-        if found is not None:
-            dtypes = op.dtypes_of(operands[0].dtype)
-            return tuple([Tensor._of_array(array.astype(d.numpy, copy=False)) for array, d in zip(found, dtypes, strict=True)])
+        compute = partial(of_few, op, op.dtypes_of(operands[0].dtype), options)
+        arrays = compute(*[t.to_numpy() for t in operands])
+        if arrays is not None:
+            results = tuple(map(Tensor._of_array, arrays))
+            for caller in () if op.found else callers:
+                caller.hears(operands, results, compute)
+            return results
     given = [Operand(t.node, t.layout, t.dtype) for t in operands]
     return tuple([Tensor._of(node) for node in run(op, given, sizes, options)])
 

@@ -8,6 +8,7 @@ from ..creation import asarray, empty
 from ..dtypes import bfloat16, boolean, float32, int64, plain_number, promote, uint8, uint64, weak
 from ..errors import ArgumentError, DTypeError, ShapeError
 from ..ops import OPS
+from ..spec import called_again
 from ..tensor import Tensor
 from ..tensor.arguments import one_of, truth
 from .hosted import as_dtype, hosted
@@ -19,6 +20,7 @@ __all__ = ["bucketize", "digitize", "searchsorted"]
 FAR = 1 << 14  # sorted numbers, and numbers to find, from which on neighbours in order are found faster than any two
 
 
+@called_again
 def searchsorted(x1: Tensor, x2: Any, /, *, side: str = "left", sorter: Tensor | None = None, right: bool = False) -> Tensor:
     """New int64 tensor of `x2`'s shape: before which element of `x1` each element of `x2` belongs, so that `x1` stays in order.
 

@@ -17,6 +17,7 @@ from ..errors import ArgumentError, ShapeError
 from ..layout.coords import checked_int
 from ..ops import OPS
 from ..records import NamedTuple
+from ..spec import called_again
 from ..tensor import Tensor
 from ..tensor.arguments import LAST_AXIS, axis_of, one_spelling, truth
 from .hosted import has_past, hosted
@@ -29,6 +30,7 @@ _BITS: dict[DType, DType] = {float16: int16, bfloat16: int16, float32: int32, fl
 _RADIX, _QUICK = "stable", "quicksort"  # NumPy's names; of 8 and 16 bits the first is a radix sort
 
 
+@called_again
 def sort(
     x: Tensor,
     /,
@@ -65,6 +67,7 @@ def sort(
     return (found.flip(-1) if descending else found).moveaxis(-1, place)
 
 
+@called_again
 def argsort(
     x: Tensor,
     /,

@@ -117,23 +117,24 @@ def results_of(op: HostOp, shapes: tuple[Shape, ...], dtype: DType, sizes: Mappi
     return found, dtypes
 
 
-def of_few(op: HostOp, arrays: list[Array], options: Mapping[str, Any]) -> list[Array] | None:
-    """The results of an operation on arrays of few elements, which are nobody else's; None where several have batches, or NumPy finds
-    a matrix that it cannot go on with.
+def of_few(op: HostOp, dtypes: Sequence[DType], options: Mapping[str, Any], *arrays: Array) -> list[Array] | None:
+    """The results, with these dtypes and in row-major order, of an operation on arrays of few elements, which are nobody else's; None where
+    several have batches, or NumPy finds a matrix that it cannot go on with.
     """
     if len(arrays) > 1:
         more = [array.ndim > len(letters) for array, letters in zip(arrays, op.operands, strict=True) if not whole(letters)]
         if len(more) > 1 and any(more):
             return None
-    if op.in_place:
-        op.call(*arrays, **options)  # which computes nothing, so it warns of nothing
-        return arrays
     try:
-        with np.errstate(all="ignore"):
+        if op.quiet:
             found = op.call(*arrays, **options)
+        else:
+            with np.errstate(all="ignore"):
+                found = op.call(*arrays, **options)
     except np.linalg.LinAlgError:
         return None
-    return list(map(np.asarray, found if isinstance(found, tuple) else (found,)))
+    results = arrays if op.in_place else found if isinstance(found, tuple) else (found,)
+    return [np.asarray(array, d.numpy, order="C") for array, d in zip(results, dtypes, strict=True)]
 
 
 @lru_cache(maxsize=MAX_SIZES)

@@ -29,10 +29,10 @@ class HostOp:
 
     One matrix, row or signal takes about `cost` nanoseconds times the sizes of the letters in `weight`. Up to `most` nanoseconds several
     of them are shared out to threads; beyond, NumPy's own threads share each one. `found` says that sizes of results are known only
-    when they have been computed.
+    when they have been computed. What is `quiet` does no arithmetic that it could warn of.
     """
 
-    __slots__ = ("_known", "call", "cost", "dtypes", "found", "in_place", "into", "most", "name", "operands", "results", "weight")
+    __slots__ = ("_known", "call", "cost", "dtypes", "found", "in_place", "into", "most", "name", "operands", "quiet", "results", "weight")
 
     def __init__(
         self,
@@ -50,6 +50,7 @@ class HostOp:
         operands, results = [tuple(["" if x == "_" else x for x in side.split()]) for side in signature.split("->")]
         self.name, self.operands, self.results, self.dtypes = name, operands, results, tuple(dtypes.split())
         self.call, self.cost, self.weight, self.most, self.into, self.in_place = call, cost, weight, most, into, in_place
+        self.quiet = in_place or set(self.dtypes) == {"index"}
         self._known: dict[DType, list[DType]] = {}
         self.found = any(letter.isupper() for letters in results for letter in letters)
 
@@ -92,10 +93,10 @@ def _partition(x: Array, *, places: list[int]) -> None:
 
 
 entry("sort", "n -> n", "same", _sort, 20, "n", in_place=True)
-entry("argsort", "n -> n", "index", lambda x, *, kind: np.argsort(x, axis=-1, kind=kind), 20, "n")
+entry("argsort", "n -> n", "index", lambda x, *, kind: x.argsort(axis=-1, kind=kind), 20, "n")
 entry("partition", "n -> n", "same", _partition, 20, "n", in_place=True)
-entry("argpartition", "n -> n", "index", lambda x, *, place: np.argpartition(x, place, axis=-1), 20, "n")
-entry("searchsorted", "=n _ -> _", "index", lambda x, v, *, side: np.searchsorted(x, v, side), 100, "")
+entry("argpartition", "n -> n", "index", lambda x, *, place: x.argpartition(place, axis=-1), 20, "n")
+entry("searchsorted", "=n _ -> _", "index", lambda x, v, *, side: x.searchsorted(v, side), 100, "")
 entry("interp", "_ =n =n -> _", "same", lambda x, xp, fp, *, left, right: np.interp(x, xp, fp, left, right), 100, "")
 entry("unique_values", "n -> U", "same", lambda x: np.unique(x, equal_nan=False), 20, "n")
 entry(

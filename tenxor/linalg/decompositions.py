@@ -6,6 +6,7 @@ from typing import Any
 
 from ..functions.hosted import as_dtype, hosted
 from ..records import NamedTuple
+from ..spec import called_again
 from ..tensor import Tensor
 from ..tensor.arguments import one_of, truth
 from .arguments import computed, matrices, result_of, square
@@ -33,6 +34,7 @@ class SVD(NamedTuple):
     Vh: Tensor
 
 
+@called_again
 def cholesky(x: Tensor, /, *, upper: bool = False) -> Tensor:
     """New tensor of `x`'s shape: lower triangular matrices `L` with `L @ L.mT.conj()` equal to `x`, or with `upper`
     the upper triangular `L.mT.conj()`.
@@ -50,6 +52,7 @@ def cholesky(x: Tensor, /, *, upper: bool = False) -> Tensor:
     return as_dtype(found, result_of(x.dtype))
 
 
+@called_again
 def eig(x: Tensor, /) -> Eigen:
     """New complex tensors, by the names `eigenvalues`, of shape `(..., n)`, and `eigenvectors`, of `x`'s shape:
     numbers and columns with `x @ v == v * value`.
@@ -64,6 +67,7 @@ def eig(x: Tensor, /) -> Eigen:
     return Eigen(*hosted("eig", computed(square("eig", x))))
 
 
+@called_again
 def eigvals(x: Tensor, /) -> Tensor:
     """New complex tensor of shape `(..., n)`: the eigenvalues of each matrix, in LAPACK's order; errors as of `eig`.
     (Array API 2025.12, `linalg.eigvals`.)
@@ -75,6 +79,7 @@ def eigvals(x: Tensor, /) -> Tensor:
     return hosted("eigvals", computed(square("eigvals", x)))[0]
 
 
+@called_again
 def eigh(x: Tensor, /, *, UPLO: str = "L") -> Eigen:
     """New tensors, by the names `eigenvalues`, real, ascending, of shape `(..., n)`, and `eigenvectors`, orthonormal
     columns, of `x`'s shape and dtype.
@@ -92,6 +97,7 @@ def eigh(x: Tensor, /, *, UPLO: str = "L") -> Eigen:
     return Eigen(as_dtype(values, dtype.part), as_dtype(vectors, dtype))
 
 
+@called_again
 def eigvalsh(x: Tensor, /, *, UPLO: str = "L") -> Tensor:
     """New real tensor of shape `(..., n)`: the eigenvalues of symmetric or Hermitian matrices, ascending; otherwise as `eigh`.
     (Array API 2025.12, `linalg.eigvalsh`.)
@@ -112,6 +118,7 @@ def _hermitian(op: str, x: Any, triangle: str) -> Tensor:
     return found
 
 
+@called_again
 def qr(x: Tensor, /, *, mode: str = "reduced") -> QR:
     """New tensors, by the names `Q`, with orthonormal columns, and `R`, upper triangular, whose product is `x`.
 
@@ -131,6 +138,7 @@ def qr(x: Tensor, /, *, mode: str = "reduced") -> QR:
     return QR(*[as_dtype(t, result_of(x.dtype)) for t in found])
 
 
+@called_again
 def svd(x: Tensor, /, *, full_matrices: bool = True) -> SVD:
     """New tensors, by the names `U`, `S` and `Vh`, with `(U * S) @ Vh` equal to `x` (of `U` and `Vh` the first `k`
     columns and rows): the columns of `U` and the rows of `Vh` are orthonormal, and `S` is real and descending.
@@ -152,6 +160,7 @@ def svd(x: Tensor, /, *, full_matrices: bool = True) -> SVD:
     return SVD(as_dtype(u, dtype), as_dtype(s, dtype.part), as_dtype(vh, dtype))
 
 
+@called_again
 def svdvals(x: Tensor, /) -> Tensor:
     """New real tensor of shape `(..., k)`, `k` the smaller side: the singular values of each matrix, descending; errors as of `svd`.
     (Array API 2025.12, `linalg.svdvals`.)

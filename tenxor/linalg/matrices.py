@@ -28,6 +28,7 @@ class SignLog(NamedTuple):
     logabsdet: Tensor
 
 
+@called_again
 def det(x: Tensor, /) -> Tensor:
     """New tensor of shape `(...)`: the determinant of each square matrix; of a matrix without elements 1. Raises ShapeError.
 
@@ -41,6 +42,7 @@ def det(x: Tensor, /) -> Tensor:
     return as_dtype(hosted("det", computed(x))[0], result_of(x.dtype))
 
 
+@called_again
 def slogdet(x: Tensor, /) -> SignLog:
     """New tensors of shape `(...)`, by the names `sign` and `logabsdet`: the determinant of each square matrix is
     `sign * exp(logabsdet)`.

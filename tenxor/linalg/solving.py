@@ -11,6 +11,7 @@ from ..functions.hosted import as_dtype, hosted
 from ..layout import broadcast_shapes
 from ..ops import OPS
 from ..records import NamedTuple
+from ..spec import called_again
 from ..tensor import Tensor
 from ..tensor.arguments import truth
 from .arguments import computed, matrices, result_of, square
@@ -29,6 +30,7 @@ class LeastSquares(NamedTuple):
     singular_values: Tensor
 
 
+@called_again
 def inv(x: Tensor, /) -> Tensor:
     """New tensor of `x`'s shape: the inverse of each square matrix.
 
@@ -43,6 +45,7 @@ def inv(x: Tensor, /) -> Tensor:
     return as_dtype(hosted("inv", computed(x))[0], result_of(x.dtype))
 
 
+@called_again
 def solve(x1: Tensor, x2: Tensor, /) -> Tensor:
     """New tensor: the `x` for which `x1 @ x` equals `x2`, for each square matrix.
 

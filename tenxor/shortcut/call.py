@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..backend.llvm.builder import Module, Value
-from ..backend.llvm.types import I64, POINTER
+from ..backend.llvm.types import I1, I64, POINTER
 from .compute import VALUE
 from .function import Function
 from .objects import ITEMS, SIZE, Objects
+from .read import address_of
 from .record import asked, operand
 
 
@@ -23,6 +24,8 @@ def write(module: Module, objects: Objects) -> None:
     _view_as(Function(module, objects, "view_as", [("x", POINTER), ("made", POINTER)]))
     arguments = [("x", POINTER), ("args", POINTER), ("given", I64), ("tensors", I64), ("made", POINTER)]
     _made_of(Function(module, objects, "made_of", arguments))
+    _hosted(Function(module, objects, "hosted", arguments))
+    _of_array(Function(module, objects, "of_array", [("array", POINTER), ("made", POINTER)]))
     _step(Function(module, objects, "step", [("step", POINTER), ("operands", POINTER), ("before", POINTER)]))
 
 
@@ -91,9 +94,10 @@ def _called(f: Function) -> None:
 
     f.each(given, count_one)
     given_to = [x, args, given, tensors.load(I64)]
-    parts = f.get(made, "Made.parts")
-    f.when_giving(f.word(parts, SIZE) > 0, lambda: _several(f, given_to, made, parts))
-    found = f.call("made_of", POINTER, [*given_to, made])
+    by_numpy = ~f.is_the(f.get(made, "Made.host"), "None")
+    several = f.word(f.get(made, "Made.parts"), SIZE) > 0
+    anew = lambda: f.choose(several, lambda: [_several(f, given_to, made)], lambda: [f.call("made_of", POINTER, [*given_to, made])])  # noqa: E731
+    (found,) = f.choose(by_numpy, lambda: [f.call("hosted", POINTER, [*given_to, made])], anew)
     f.keeps(made)
     f.drop(made)
     f.give(found)
@@ -134,9 +138,59 @@ def _made_of(f: Function) -> None:
     f.give(f.call("given", POINTER, [last, f.own(f.get(made, "Made.spec"))]))
 
 
-def _several(f: Function, given_to: Sequence[Value], made: Value, parts: Value) -> Value:
+def _hosted(f: Function) -> None:
+    """What NumPy makes of arrays with the elements of a tensor and more arguments, as a function of Python's has it made."""
+    x, args, given, tensors, made = f.arguments
+    arrays = f.made(f.call("PyTuple_New", POINTER, [tensors]))
+    filled = f.local(I64, f.number(0))
+
+    def read(tensor: Value) -> None:
+        storage = f.get(tensor, "Tensor.storage")
+        f.require(f.is_a(storage, "Storage"))
+        f.require(f.is_the(f.get(f.get(storage, "Storage.node"), "Node.past"), "None"))
+        found = f.call("to_numpy", POINTER, [tensor])
+        f.refuse(f.is_null(found))
+        f.at(arrays, ITEMS).at(filled.load(I64), POINTER).store(found)
+        filled.store(filled.load(I64) + 1)
+
+    def read_if(k: Value) -> None:
+        argument = args.at(k, POINTER).load(POINTER)
+        f.when(f.is_a(argument, "Tensor"), lambda: read(argument))
+
+    read(x)
+    f.each(given, read_if)
+    results = f.made(f.call("PyObject_CallObject", POINTER, [f.get(made, "Made.host"), arrays]))
+    parts, kind = f.get(made, "Made.parts"), f.get(made, "Made.kind")
+    f.require(f.is_a(results, "list"))
+    found = f.made(f.call("PyTuple_New", POINTER, [f.word(parts, SIZE)]))
+
+    def part(k: Value) -> None:
+        one = f.call("of_array", POINTER, [f.call("PyList_GetItem", POINTER, [results, k]), f.item(parts, k)])
+        f.refuse(f.is_null(one))
+        f.at(found, ITEMS).at(k, POINTER).store(one)
+
+    f.each(f.word(parts, SIZE), part)
+    only = lambda: [f.own(f.item(found, f.number(0)))]  # noqa: E731
+    (given_back,) = f.choose(f.is_the(kind, "None"), only, lambda: [f.call("PyObject_CallOneArg", POINTER, [kind, found])])
+    f.let_go(arrays, results, found)
+    f.give(given_back)
+
+
+def _of_array(f: Function) -> None:
+    """A tensor in memory with the elements of an array."""
+    array, made = f.arguments
+    f.refuse(f.is_null(array))
+    found = f.made(f.call("new_blank", POINTER, [f.get(made, "Made.recipe"), f.get(made, "Made.spec")]))
+    node = f.get(f.get(found, "Tensor.storage"), "Storage.node")
+    to = address_of(f, f.get(node, "Node.buffer"))
+    f.require(f.call("copy_buffer", I1, [array, to, f.integer(f.get(f.get(made, "Made.spec"), "Spec.nbytes"))]))
+    f.keeps(found)
+    f.give(found)
+
+
+def _several(f: Function, given_to: Sequence[Value], made: Value) -> Value:
     """A tuple of what is made of some arguments."""
-    held = list(f._held)
+    parts = f.get(made, "Made.parts")
     found = f.made(f.call("PyTuple_New", POINTER, [f.word(parts, SIZE)]))
 
     def part(k: Value) -> None:
@@ -146,8 +200,6 @@ def _several(f: Function, given_to: Sequence[Value], made: Value, parts: Value) 
 
     f.each(f.word(parts, SIZE), part)
     f.keeps(found)
-    f._held[:] = held
-    f.drop(made)
     return found
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import struct
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from threading import get_ident
 from typing import Any
 
@@ -30,6 +30,8 @@ MOST_NUMBERS = 64  # floats that a method is given: more are no constants of a p
 patience = ctypes.c_int64()
 TRUE, FALSE = object(), object()  # in keys: 1 and True are equal, and not the same argument
 _at_it: set[int] = set()  # the threads that are in `done_again`
+Heard = tuple[Sequence[Tensor], Sequence[Tensor], Callable[..., Any]]
+_heard: dict[int, list[Heard]] = {}  # by thread, while it learns
 _PLAIN = frozenset((int, str, type, DType, type(None)))
 
 
@@ -50,8 +52,12 @@ def learning(name: str, own: Callable[..., Any], frame_of: Callable[..., bytes |
         before, patience.value = patience.value, 1
         began = next_number()
         try:
-            found = own(*args, **named)
-            if type(found) is Tensor:
+            with _listening() as heard:
+                found = own(*args, **named)
+            hosted = _hosted(own, args, named, found, heard)
+            if hosted is not None:
+                remember(x.spec.called, name, key, hosted)
+            elif type(found) is Tensor:
                 learn(name, key, args, named, found, own, began, frame)
             elif type(found) is tuple:
                 remember(x.spec.called, name, key, _several(x, args, named, found, began))
@@ -60,6 +66,70 @@ def learning(name: str, own: Callable[..., Any], frame_of: Callable[..., bytes |
         return found
 
     return method
+
+
+@contextmanager
+def _listening() -> Iterator[list[Heard]]:
+    """What NumPy computes in this thread meanwhile."""
+    me, heard = get_ident(), list[Heard]()
+    outer = _heard.get(me)
+    _heard[me] = heard
+    try:
+        yield heard
+    finally:
+        if outer is None:
+            del _heard[me]
+        else:
+            _heard[me] = outer
+            outer += heard
+
+
+def hears(*heard: Any) -> None:
+    """NumPy computed some tensors, the second, of others, the first: so it does of arrays with their elements."""
+    listening = _heard.get(get_ident())
+    if listening is not None:
+        listening.append(heard)
+
+
+def _hosted(own: Callable[..., Any], args: Sequence[Any], named: dict[str, Any], found: Any, heard: Sequence[Heard]) -> Made | None:
+    """What Python's own method found, if NumPy computed it at once; None if it did not."""
+    if len(heard) != 1:
+        return None
+    given = (*args, *named.values())
+    tensors = [t for t in given if type(t) is Tensor]
+    if len({id(t.storage) for t in tensors}) < len(tensors):  # which of them is read must be told
+        given = tuple(_apart(given))
+        with _listening() as heard:
+            found = own(*given[: len(args)], **dict(zip(named, given[len(args) :], strict=True)))
+        tensors = [t for t in given if type(t) is Tensor]
+    operands, results, compute = heard[0]
+    kind = type(found)._make if hasattr(found, "_make") else tuple if type(found) is tuple else None
+    parts = found if kind else (found,)
+    read, given_back = [_place_of(t, tensors) for t in operands], [_place_of(t, results) for t in parts]
+    if None in read or given_back != list(range(len(results))):
+        return None
+    shapes = [t.shape for t in operands]
+    if read != list(range(len(tensors))) or shapes != [t.shape for t in tensors]:
+        compute = _turned(compute, read, shapes)  # type: ignore[arg-type]
+    made = [Made(t.spec, t.storage.node.recipe) for t in parts]
+    return Made(args[0].spec, parts=tuple(made), host=compute, kind=kind)
+
+
+def _turned(compute: Callable[..., Any], places: Sequence[int], shapes: Sequence[tuple[int, ...]]) -> Callable[..., Any]:
+    """The same function of arrays in another order, or with other shapes."""
+    return lambda *arrays: compute(*[arrays[k].reshape(shape) for k, shape in zip(places, shapes, strict=True)])
+
+
+def _place_of(x: Any, tensors: Sequence[Tensor]) -> int | None:
+    """Which of some tensors has all the elements of one, in their order; None if there is not one, or are several."""
+    if type(x) is not Tensor or not x.spec.gapless:
+        return None
+    places = [
+        k
+        for k, t in enumerate(tensors)
+        if t.storage is x.storage and t.dtype is x.dtype and t.offset == x.offset and t.spec.gapless and t.spec.size == x.spec.size
+    ]
+    return places[0] if len(places) == 1 else None
 
 
 def _key_of_call(given: Sequence[Any], named: dict[str, Any]) -> tuple[Any, ...] | None:

@@ -87,6 +87,19 @@ FUNCTIONS: dict[str, tuple[tuple[Any, ...], ...]] = {
     **{f"conv_transpose{n}d": ((IMAGE[(..., *[0] * (2 - n))], KERNEL[(..., *[0] * (2 - n))]),) for n in (1, 2)},
     **{f"{name}_pool2d": ((IMAGE, 2), (IMAGE, 2, {"stride": 1}), (IMAGE, 9)) for name in ("max", "avg")},
 }
+_SQUARE = ("det", "slogdet", "inv", "cholesky", "eig", "eigvals", "eigh", "eigvalsh")
+FUNCTIONS.update({name: (("matrix",), ("x",), ("singular",)) for name in _SQUARE})
+FUNCTIONS.update(
+    solve=(("matrix", "matrix"), ("matrix", "singular"), ("singular", "matrix"), ("matrix", "rows of numbers"), ("x", "x")),
+    sort=(("x",), ("x", {"axis": 0}), ("x", {"axis": None}), ("back", {"descending": True}), ("row",), ("empty",), ("known",), ("x", 1)),
+    argsort=(("x",), ("x", {"axis": 0}), ("row", {"descending": True}), ("row", {"axis": 2}), ("row",)),
+    searchsorted=(("row", "x"), ("row", "row"), ("row", "x", {"side": "right"}), ("x", "row"), ("row", 1.0)),
+    interp=(("x", "row", "row"), ("row", "row", "row", 1.0, 2.0), ("x", "row", "x"), ("known", "row", "row")),
+    qr=(("x",), ("turned",), ("x", {"mode": "complete"}), ("row",)),
+    svd=(("x",), ("x", {"full_matrices": False})),
+)
+_TRANSFORMS = ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft")
+FUNCTIONS.update({name: (("x",), ("x", 4), ("x", None, 0), ("row", {"norm": "ortho"}), ("x", 0)) for name in _TRANSFORMS})
 _PAIRS = ("mse_loss", "l1_loss", "binary_cross_entropy", "binary_cross_entropy_with_logits", "kl_div")
 FUNCTIONS.update({name: (("x", "other"), ("x", "x", "sum"), ("x", "row")) for name in _PAIRS})
 _REPEATED = called_again(lambda: None).__code__
@@ -106,6 +119,8 @@ def operands(dtype: Any) -> dict[str, Any]:
     x = tx.asarray(values).astype(dtype).realize()
     found = {"x": x, "same": x, "other": (x + x).realize(), "turned": x.T, "row": x[0], "known": x[1, 1], "pending": x + x}
     found["mask"], found["rows"] = tx.asarray(values % 2 == 0).realize(), tx.asarray([True, True]).realize()
+    found["matrix"] = tx.asarray(np.array([[2, 1], [1, 3]])).astype(dtype).realize()
+    found["singular"], found["rows of numbers"] = (found["matrix"] * 0).realize(), found["matrix"][0]
     found["indices"] = tx.asarray(np.array([1, -2])).realize()
     found["chosen"], found["pending indices"] = found["other"][found["mask"]].realize(), found["indices"] + 0
     return {**found, "one": x[:1, :1], "empty": x[:, :0], "back": x[::-1, ::-1]}
@@ -113,7 +128,7 @@ def operands(dtype: Any) -> dict[str, Any]:
 
 def functions() -> dict[str, Callable[..., Any]]:
     """All functions of which is remembered what they make."""
-    found = [contraction._einsum, *[getattr(room, name) for room in (tx, tx.linalg, functional) for name in dir(room)]]
+    found = [contraction._einsum, *[getattr(room, name) for room in (tx, tx.linalg, tx.fft, functional) for name in dir(room)]]
     codes = {f.__name__: (f, {getattr(x, "__code__", None) for x in (f, getattr(f, "__wrapped__", None))}) for f in found if callable(f)}
     return {name: f for name, (f, all_codes) in codes.items() if _REPEATED in all_codes}
 
