@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import wraps
 from math import ceil, inf, isfinite, isinf
 from typing import Any
 
@@ -14,7 +15,7 @@ from .errors import ArgumentError, DTypeError, ShapeError
 from .layout.coords import checked_int
 from .node import EMPTY, POSITION, Node, Scalar
 from .ops import OPS
-from .spec import called_again
+from .spec import P, called_again
 from .tensor import Tensor
 from .tensor.arguments import ints, one_of, truth
 from .tensor.core import check_count
@@ -270,6 +271,20 @@ def _real(op: str, x: Any) -> float:
     return value
 
 
+def _made_again(own: Callable[P, Tensor]) -> Callable[P, Tensor]:
+    """The same function, of which is remembered what it makes: that depends on nothing but its arguments."""
+
+    @wraps(own)
+    def function(*args: P.args, **named: P.kwargs) -> Tensor:
+        for maker in makers:
+            return maker.made(maker.key_of_call(own.__name__, args, named), lambda: own(*args, **named))
+        return own(*args, **named)
+
+    function.__annotations__ = own.__annotations__
+    return function
+
+
+@_made_again
 def arange(
     start: float, /, stop: float | None = None, step: float = 1, *, dtype: object = None, device: str | None = None
 ) -> Tensor:
@@ -279,13 +294,6 @@ def arange(
     >>> tx.arange(3).tolist(), tx.arange(1, 0, -0.5).tolist()
     ([0, 1, 2], [1.0, 0.5])
     """
-    if not makers or device is not None:
-        return _arange(start, stop, step, dtype, device)
-    maker = makers[0]
-    return maker.made(maker.key_of_count(start, stop, step, dtype), lambda: _arange(start, stop, step, dtype, device))
-
-
-def _arange(start: float, stop: float | None, step: float, dtype: object, device: str | None) -> Tensor:
     _device("arange", device)
     if stop is None:
         start, stop = 0, start
@@ -317,6 +325,7 @@ def _arange(start: float, stop: float | None, step: float, dtype: object, device
     return found.astype(d, copy=False)
 
 
+@_made_again
 def linspace(
     start: complex,
     stop: complex,
@@ -369,6 +378,7 @@ def _scale_of_steps(start: complex, stop: complex) -> float:
     return 2.0**200 if parts and max(parts) < 2.0**-900 and max(map(abs, (start, stop))) < 2.0**-700 else 1.0
 
 
+@_made_again
 def eye(
     n_rows: int, n_cols: int | None = None, /, *, k: int = 0, dtype: object = None, device: str | None = None
 ) -> Tensor:

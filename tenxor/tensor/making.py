@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from ..dtypes import DEFAULT_FLOAT, DEFAULT_INT, OF_NUMPY, DType
 from ..layout import Layout
 from ..memory import Buffer, allocate
-from ..node import DATA, Recipe, Scalar, data, recipe_of
+from ..node import DATA, Node, Recipe, Scalar, data, recipe_of
 from ..remembered import Remembered
 from ..spec import Spec, spec_of
 from ..storage import Storage
@@ -17,16 +17,24 @@ from .core import Core
 Shape = tuple[int, ...]
 Key = tuple[Any, ...]
 _T = TypeVar("_T", bound=Core)
+MOST_STEPS = 16
 MOST = 1 << 20  # elements that are copied in one go: nobody hears a signal meanwhile
 _KINDS: dict[type, DType] = {float: DEFAULT_FLOAT, int: DEFAULT_INT}
 
 
-class Rule(NamedTuple):
-    """What one without operands made: a pending node, which reads numbers, seen as it lies."""
+class Step(NamedTuple):
+    """A pending node: it reads numbers, of these values and dtypes, and what steps before made, by their number."""
 
     recipe: Recipe
-    numbers: tuple[tuple[Any, DType], ...]
+    sources: tuple[int | tuple[Any, DType], ...]
     offsets: tuple[int, ...]
+
+
+class Rule(NamedTuple):
+    """What one without operands made: some steps, and a last one, which is seen as it lies."""
+
+    before: tuple[Step, ...]
+    last: Step
     spec: Spec
 
 
@@ -62,10 +70,19 @@ class Maker:
         are_integers = type(shape) is int or (type(shape) is tuple and all([type(n) is int for n in shape]))
         return (shape, value, dtype) if are_integers and (dtype is None or type(dtype) is DType) else None
 
-    def key_of_count(self, start: Any, stop: Any, step: Any, dtype: Any) -> Key | None:
-        """The same of 0, 1, 2 ... before an integer."""
-        is_plain = type(start) is int and stop is None and type(step) is int and step == 1 and dtype is None
-        return ("count", start) if is_plain else None
+    def key_of_call(self, name: str, args: Sequence[Any], named: Mapping[str, Any]) -> Key | None:
+        """The same of a function of numbers and a dtype."""
+        if len(args) == 1 and type(args[0]) is int and not named:  # as mostly
+            return name, args[0]
+        key: list[Any] = [name, *named]
+        for x in (*args, *named.values()):
+            if type(x) is float:
+                key.append(x.hex())
+            elif x is None or type(x) is int or type(x) is DType:
+                key.append(x)
+            else:
+                return None
+        return tuple(key)
 
     def made(self, key: Key | None, anew: Callable[[], _T]) -> _T:
         """A tensor like that which was made for a key before, or one made anew, of which note is taken."""
@@ -80,19 +97,24 @@ class Maker:
         found = self.rules.get(key)
         if found is None:
             return None
-        # A number of its own for each: of two that were one, a plan would take one for both, whatever they are the next time.
-        numbers = tuple([Scalar(value, dtype) for value, dtype in found.numbers])
-        return self.waiting(found.recipe, numbers, found.offsets, found.spec)
+        made: list[Node] = []
+        for recipe, read, offsets in found.before:
+            made.append(Node(recipe, _sources(read, made), offsets))
+        recipe, read, offsets = found.last
+        return self.waiting(recipe, _sources(read, made) if read else (), offsets, found.spec)
 
     def _remember(self, key: Key | None, found: Core) -> None:
         """Take note of what a rule made, if it can be made again."""
         node, spec = found.storage.node, found.spec
         is_whole = not found.offset and spec.form is Layout.contiguous(node.shape).form and node.dtype is spec.dtype
-        if key is None or node.buffer is not None or not is_whole or node.recipe.passing:
+        order: list[Node] = []
+        if key is None or not is_whole or not _listed(node, order):
             return
-        numbers = tuple([(s.value, s.dtype) for s in node.sources if isinstance(s, Scalar)])
-        if len(numbers) == len(node.sources):
-            self.rules.keep(key, Rule(node.recipe, numbers, node.offsets, spec))
+        steps = [
+            Step(n.recipe, tuple([order.index(s) if isinstance(s, Node) else (s.value, s.dtype) for s in n.sources]), n.offsets)
+            for n in order
+        ]
+        self.rules.keep(key, Rule(tuple(steps[:-1]), steps[-1], spec))
 
     def of_array(self, array: Any) -> Any:
         """A tensor with the elements of a small array that others may write; None where that is for Python."""
@@ -133,3 +155,18 @@ class Maker:
             found = recipe_of(DATA, shape, dtype), spec_of(Layout.contiguous(shape), dtype)
             self.blanks.keep((shape, dtype), found)
         return found
+
+
+def _sources(read: Sequence[int | tuple[Any, DType]], made: Sequence[Node]) -> tuple[Node | Scalar, ...]:
+    """What a step reads. Each number is one of its own: of two that were one, a plan would take one for both, whatever they are later."""
+    return tuple([made[s] if type(s) is int else Scalar(*s) for s in read])  # type: ignore[misc]
+
+
+def _listed(node: Node, order: list[Node]) -> bool:
+    """Put a pending node behind what it reads; False if it reads anything but numbers, or is too much."""
+    if node.buffer is not None or node.stored or node.recipe.passing or len(order) >= MOST_STEPS:
+        return False
+    if not all([type(s) is not Node or s in order or _listed(s, order) for s in node.sources]):
+        return False
+    order.append(node)
+    return len(order) <= MOST_STEPS
