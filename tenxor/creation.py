@@ -258,6 +258,20 @@ def empty_like(x: Tensor, /, *, dtype: object = None, device: str | None = None)
     return empty(x.shape, dtype=x.dtype if dtype is None else dtype, device=device)
 
 
+def made_again(own: Callable[P, Tensor]) -> Callable[P, Tensor]:
+    """The same function, of which is remembered what it makes: that depends on nothing but its arguments."""
+
+    @wraps(own)
+    def function(*args: P.args, **named: P.kwargs) -> Tensor:
+        for maker in makers:
+            return maker.made(maker.key_of_call(own.__name__, args, named), lambda: own(*args, **named))
+        return own(*args, **named)
+
+    function.__annotations__ = own.__annotations__
+    return function
+
+
+@made_again
 def positions(shape: tuple[int, ...]) -> Tensor:
     """The row-major number of each element, as int64; it takes no memory until it must."""
     return Tensor._of(Node.of(POSITION, shape, DEFAULT_INT))
@@ -271,20 +285,7 @@ def _real(op: str, x: Any) -> float:
     return value
 
 
-def _made_again(own: Callable[P, Tensor]) -> Callable[P, Tensor]:
-    """The same function, of which is remembered what it makes: that depends on nothing but its arguments."""
-
-    @wraps(own)
-    def function(*args: P.args, **named: P.kwargs) -> Tensor:
-        for maker in makers:
-            return maker.made(maker.key_of_call(own.__name__, args, named), lambda: own(*args, **named))
-        return own(*args, **named)
-
-    function.__annotations__ = own.__annotations__
-    return function
-
-
-@_made_again
+@made_again
 def arange(
     start: float, /, stop: float | None = None, step: float = 1, *, dtype: object = None, device: str | None = None
 ) -> Tensor:
@@ -325,7 +326,7 @@ def arange(
     return found.astype(d, copy=False)
 
 
-@_made_again
+@made_again
 def linspace(
     start: complex,
     stop: complex,
@@ -378,7 +379,7 @@ def _scale_of_steps(start: complex, stop: complex) -> float:
     return 2.0**200 if parts and max(parts) < 2.0**-900 and max(map(abs, (start, stop))) < 2.0**-700 else 1.0
 
 
-@_made_again
+@made_again
 def eye(
     n_rows: int, n_cols: int | None = None, /, *, k: int = 0, dtype: object = None, device: str | None = None
 ) -> Tensor:

@@ -23,7 +23,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from .creation import asarray, positions
+from .creation import asarray, made_again, positions
 from .dtypes import DEFAULT_FLOAT, DEFAULT_INT, DType, float64, uint64
 from .dtypes import dtype as dtype_of
 from .errors import ArgumentError, DTypeError, OutOfBounds, ShapeError
@@ -279,6 +279,8 @@ class Generator:
 
 
 def _shape(op: str, shape: Shape, size: Shape | None = None) -> tuple[int, ...]:
+    if type(shape) is int and shape >= 0 and size is None:  # as mostly
+        return (shape,)
     sizes = ints(op, (one_spelling(op, "shape", shape, "size", size, default=()),))
     if any(n < 0 for n in sizes):
         raise ShapeError(f"{op}: shape {sizes} has a negative size; sizes are 0 or more")
@@ -287,7 +289,12 @@ def _shape(op: str, shape: Shape, size: Shape | None = None) -> tuple[int, ...]:
 
 def _places(shape: tuple[int, ...]) -> Tensor:
     """The number of each element: for a few in memory, which to plan would take longer than to draw."""
-    return _few_places(shape) if prod(shape) <= FEW else positions(shape).astype(uint64)
+    return _few_places(shape) if prod(shape) <= FEW else _many_places(shape)
+
+
+@made_again
+def _many_places(shape: tuple[int, ...]) -> Tensor:
+    return positions(shape).astype(uint64)
 
 
 @lru_cache(maxsize=64)

@@ -71,14 +71,14 @@ class Maker:
         return (shape, value, dtype) if are_integers and (dtype is None or type(dtype) is DType) else None
 
     def key_of_call(self, name: str, args: Sequence[Any], named: Mapping[str, Any]) -> Key | None:
-        """The same of a function of numbers and a dtype."""
+        """The same of a function of numbers, shapes, and dtypes."""
         if len(args) == 1 and type(args[0]) is int and not named:  # as mostly
             return name, args[0]
         key: list[Any] = [name, *named]
         for x in (*args, *named.values()):
             if type(x) is float:
                 key.append(x.hex())
-            elif x is None or type(x) is int or type(x) is DType:
+            elif x is None or type(x) is int or type(x) is DType or (type(x) is tuple and all([type(n) is int for n in x])):
                 key.append(x)
             else:
                 return None
