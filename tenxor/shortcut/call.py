@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from ..backend.llvm.builder import Module, Value
 from ..backend.llvm.types import I1, I64, POINTER
@@ -103,9 +103,21 @@ def _called(f: Function) -> None:
     f.give(found)
 
 
+def _each_tensor(f: Function, read: Callable[[Value], object]) -> None:
+    """What is written for the first argument, and for each that is a tensor among those that come after it."""
+    x, args, given, *_ = f.arguments
+
+    def read_if(k: Value) -> None:
+        argument = args.at(k, POINTER).load(POINTER)
+        f.when(f.is_a(argument, "Tensor"), lambda: read(argument))
+
+    read(x)
+    f.each(given, read_if)
+
+
 def _made_of(f: Function) -> None:
     """What is made of a tensor and more arguments, of which so many are tensors: a view, or what comes of some steps."""
-    x, args, given, tensors, made = f.arguments
+    x, _, _, tensors, made = f.arguments
     steps = f.get(made, "Made.steps")
     f.when_giving(f.word(steps, SIZE).equals(0), lambda: f.call("view_as", POINTER, [x, made]))
     operands = f.made(f.call("PyTuple_New", POINTER, [tensors * 2]))
@@ -119,12 +131,7 @@ def _made_of(f: Function) -> None:
         place.at(1, POINTER).store(f.own(own.offset))
         filled.store(filled.load(I64) + 2)
 
-    def read_if(k: Value) -> None:
-        argument = args.at(k, POINTER).load(POINTER)
-        f.when(f.is_a(argument, "Tensor"), lambda: read(argument))
-
-    read(x)
-    f.each(given, read_if)
+    _each_tensor(f, read)
     nodes = f.made(f.call("PyTuple_New", POINTER, [f.word(steps, SIZE)]))
 
     def make(k: Value) -> None:
@@ -140,7 +147,7 @@ def _made_of(f: Function) -> None:
 
 def _hosted(f: Function) -> None:
     """What NumPy makes of arrays with the elements of a tensor and more arguments, as a function of Python's has it made."""
-    x, args, given, tensors, made = f.arguments
+    *_, tensors, made = f.arguments
     arrays = f.made(f.call("PyTuple_New", POINTER, [tensors]))
     filled = f.local(I64, f.number(0))
 
@@ -153,12 +160,7 @@ def _hosted(f: Function) -> None:
         f.at(arrays, ITEMS).at(filled.load(I64), POINTER).store(found)
         filled.store(filled.load(I64) + 1)
 
-    def read_if(k: Value) -> None:
-        argument = args.at(k, POINTER).load(POINTER)
-        f.when(f.is_a(argument, "Tensor"), lambda: read(argument))
-
-    read(x)
-    f.each(given, read_if)
+    _each_tensor(f, read)
     results = f.made(f.call("PyObject_CallObject", POINTER, [f.get(made, "Made.host"), arrays]))
     parts, kind = f.get(made, "Made.parts"), f.get(made, "Made.kind")
     f.require(f.is_a(results, "list"))

@@ -95,13 +95,10 @@ def _hosted(own: Callable[..., Any], args: Sequence[Any], named: dict[str, Any],
     """What Python's own method found, if NumPy computed it at once; None if it did not."""
     if len(heard) != 1:
         return None
-    given = (*args, *named.values())
-    tensors = [t for t in given if type(t) is Tensor]
-    if len({id(t.storage) for t in tensors}) < len(tensors):  # which of them is read must be told
-        given = tuple(_apart(given))
+    tensors = [t for t in (*args, *named.values()) if type(t) is Tensor]
+    if _share(tensors):
         with _listening() as heard:
-            found = own(*given[: len(args)], **dict(zip(named, given[len(args) :], strict=True)))
-        tensors = [t for t in given if type(t) is Tensor]
+            tensors, found, _ = _told_apart(own, args, named)
     operands, results, compute = heard[0]
     kind = type(found)._make if hasattr(found, "_make") else tuple if type(found) is tuple else None
     parts = found if kind else (found,)
@@ -140,6 +137,18 @@ def _key_of_call(given: Sequence[Any], named: dict[str, Any]) -> tuple[Any, ...]
     return (*key, tuple(named)) if named else tuple(key)
 
 
+def _share(tensors: Sequence[Tensor]) -> bool:
+    """Whether some have the same storage: which of them is read must be told."""
+    return len({id(t.storage) for t in tensors}) < len(tensors)
+
+
+def _told_apart(own: Callable[..., Any], args: Sequence[Any], named: dict[str, Any]) -> tuple[list[Tensor], Any, int]:
+    """The tensors among some arguments, each with a storage of its own, what Python's own method makes of these, and when it began."""
+    given, began = _apart((*args, *named.values())), next_number()
+    found = own(*given[: len(args)], **dict(zip(named, given[len(args) :], strict=True)))
+    return [t for t in given if type(t) is Tensor], found, began
+
+
 def _apart(given: Sequence[Any]) -> list[Any]:
     """The same arguments, with content of its own for each tensor that shares a storage with one before."""
     found, met = [], set[int]()
@@ -169,14 +178,11 @@ def learn(
     """Write down what Python's own method made of these arguments, the first of which is a tensor; None if it cannot be made again. Nodes
     that it made have numbers from when it `began`.
     """
-    given = (*args, *named.values())
-    tensors = [x for x in given if type(x) is Tensor]
-    if len({id(x.storage) for x in tensors}) < len(tensors):  # which of them is read must be told
-        if any([x.storage.node.op is UNFINISHED for x in tensors]):
+    tensors = [t for t in (*args, *named.values()) if type(t) is Tensor]
+    if _share(tensors):
+        if any([t.storage.node.op is UNFINISHED for t in tensors]):
             return
-        given, began = tuple(_apart(given)), next_number()
-        found = own(*given[: len(args)], **dict(zip(named, given[len(args) :], strict=True)))
-        tensors = [x for x in given if type(x) is Tensor]
+        tensors, found, began = _told_apart(own, args, named)
     made = _view_of(tensors[0], found) if len(tensors) == 1 else None
     if made is None:
         made = _steps_of(tensors, found, began)
