@@ -83,7 +83,7 @@ def arranged(d: Draft) -> Arranged:
         if f.axes not in reduced and f.axes != (d.scan,):
             axes = tuple([a for a in f.axes if extents[a] != 1])
             if f.axes not in following and _boundaries(d, axes) <= {0, len(axes)}:
-                axes = ordered(axes, walks[:-1])
+                axes = _ordered_to_add(axes, walks[:-1])
             reduced[f.axes] = axes
     in_order = frozenset([f.accumulator for f in d.reductions if _takes_in_order(d, f, reduced.get(f.axes, ()), walks)])
     reduced = {own: merged(axes, walks, extents, _boundaries(d, axes)) for own, axes in reduced.items()}
@@ -110,7 +110,7 @@ def _alone(d: Draft, f: ReductionLoop, axes: Loops) -> tuple[Loops, Loops]:
     walks = walks_of(d)
     own = [walks[e.index] for e in accesses(f.values)] + _results(d, f)
     if d.accumulators[f.accumulator].reduction.follow is None:
-        axes = ordered(axes, own)
+        axes = _ordered_to_add(axes, own)
     return axes, merged(axes, own, list(d.extents), set())
 
 
@@ -150,6 +150,11 @@ def ordered(axes: Loops, walks: Sequence[Walk]) -> Loops:
         return sum(abs(s) for w in walks if not isinstance(s := w.steps.get(axis, 0), Table))
 
     return tuple(sorted(axes, key=reach, reverse=True))
+
+
+def _ordered_to_add(axes: Loops, walks: Sequence[Walk]) -> Loops:
+    """The axes of a reduction in order. What moves along one alone has no say: `column * (row - other)` is added as `column * row` is."""
+    return ordered(axes, [w for w in walks if sum([a in w.steps for a in axes]) > 1])
 
 
 def longest_last(axes: Loops, extents: Sequence[int], enough: int) -> Loops:
