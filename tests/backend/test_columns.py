@@ -148,9 +148,9 @@ class TestColumns:
 
     def test_a_reduction_of_one_element_inside_a_reduction(self) -> None:
         """It has no loop, so it begins and ends at one step."""
-        x, y = whole(150, 20)[:, ::2], whole(10, 150, seed=1)
+        x, y = whole(150, 20, dtype=int64)[:, ::2], whole(10, 150, dtype=int64, seed=1)
         one = tx.reduce(lambda a, e: tx.minimum(a, e * 2), x[:, :, None], axis=2)
-        (kernel,) = agree((one + y[:, ::-1].T).sum(axis=1))
+        (kernel,) = agree(tx.reduce(lambda a, e: 3 * a - e, one + y[:, ::-1].T, axis=1, initial=1))
         assert len(kernel.accumulators) == 2 and in_rows([kernel]) == 1
 
     def test_what_is_the_same_for_a_column_is_kept_beside_a_kept_row(self) -> None:
