@@ -12,9 +12,9 @@ from .function import Function
 from .objects import REFERENCES, TYPE, Objects
 
 UNIT = 64  # bytes, to which blocks are aligned, too
-LARGEST = 1 << 18
+LARGEST = 1 << 20
 CLASSES = LARGEST // UNIT + 1
-KEPT = 1 << 22  # bytes for reuse at the most
+KEPT = 1 << 24  # bytes for reuse at the most
 UNITS, NUMBER, NEXT, RAW, DATA = 16, 24, 32, 40, UNIT  # in a block; NUMBER is where the data begin, as Python's integer
 IN_USE, PEAK, POOLED, ALLOWED, LEFT, COUNTS = 0, 8, 16, 24, 32, 5  # in `@counts`
 
@@ -78,25 +78,16 @@ def _made(f: Function) -> None:
 
 
 def _back(f: Function) -> None:
-    """A block dies: it is kept for reuse, unless there are many."""
+    """A block dies: it is kept for reuse. If too much is kept by then, all of that goes, as other sizes are wanted now."""
     (block,) = f.arguments
     units = f.word(block, UNITS)
     size = units * UNIT
     count(f, IN_USE).store(count(f, IN_USE).load(I64) - size)
-    pooled = count(f, POOLED).load(I64) + size
-
-    def keep() -> list[Value]:
-        first = free_list(f, units)
-        f.at(block, NEXT).store(first.load(POINTER))
-        first.store(block)
-        count(f, POOLED).store(pooled)
-        return []
-
-    def free() -> list[Value]:
-        _give_back(f, block)
-        return []
-
-    f.choose(pooled <= KEPT, keep, free)
+    f.when(count(f, POOLED).load(I64) + size > KEPT, lambda: f.call("release_blocks", VOID, []))
+    first = free_list(f, units)
+    f.at(block, NEXT).store(first.load(POINTER))
+    first.store(block)
+    count(f, POOLED).store(count(f, POOLED).load(I64) + size)
     f.do("ret void")
 
 

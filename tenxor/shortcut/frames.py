@@ -29,6 +29,7 @@ from ..plans.pattern import Pattern, pattern_of, structured, taken
 from ..plans.plan import make_plan
 from ..plans.steps import Plan, Short, Step
 from ..realize import lock, plan_of
+from ..target import Target
 from .blocks import LARGEST
 
 LITERAL, RESULT, MEMORY, FLOAT, SIGNED, UNSIGNED, FLAG, SCRATCH, IMAGINARY = range(9)
@@ -252,7 +253,7 @@ def _frame_of_graph(pattern: Pattern, plan: Plan) -> bytes:
             words += (k, owners[id(pattern.nodes[k])], is_inlined)
     for step in plan.steps:
         call, rows = step.filling, _rows_of(step)
-        if rows is None or not isinstance(call, Call) or call.work >= compiler().target.sharing.share:
+        if rows is None or not isinstance(call, Call) or not _is_brief(call, plan.target, plan.target.sharing.alone):
             return NEVER
         number, nbytes = step.number, 0 if step.number == last else step.nbytes
         words += (call.compiled.address, call.arguments.split, len(rows), number, nbytes)  # type: ignore[attr-defined]
@@ -283,6 +284,16 @@ def _rows_of(step: Step, out: int = MEMORY) -> list[tuple[int, ...]] | None:
     return rows if len(rows) <= MOST and own.scratch <= LARGEST else None
 
 
+def _is_brief(call: Call, target: Target, most: int) -> bool:
+    """Whether a kernel is done before helpers are asked, so machine code runs it alone; `most` is the work up to which it does if there
+    are none.
+    """
+    sharing = target.sharing
+    if target.threads == 1:
+        return call.work < most
+    return call.work < (sharing.share if call.compiled.kernel.product is None else sharing.alone)
+
+
 def frame_of_plan(plan: Plan) -> Short:
     """How machine code runs steps of a plan."""
     sharing = plan.target.sharing
@@ -291,7 +302,7 @@ def frame_of_plan(plan: Plan) -> Short:
     for step in plan.steps:
         call, rows = step.filling, _rows_of(step, RESULT)
         starts.append(8 * (len(plan.steps) + len(words)))
-        alone = call is not None and (call.work < sharing.share or (plan.target.threads == 1 and call.work < sharing.first))
+        alone = isinstance(call, Call) and _is_brief(call, plan.target, sharing.first)
         if rows is None or not isinstance(call, Call) or not alone or call.flagged or step.donors or step.irrevocable:
             starts[-1] = -1
             continue
