@@ -4,7 +4,7 @@ All but softplus are x, or 1, over a sum of positive terms. The sum is carried a
 is corrected by its remainder; so little more than the last rounding is lost, in the far tails too.
 """
 
-from ..builder import Value, fma, larger, select, smaller
+from ..builder import Value, fma, larger, select
 from .core import Pair, exact_product, exact_sum, fast_sum, polynomial
 from .exponential import (
     EXP_RANGE,
@@ -79,16 +79,16 @@ def gelu_tanh(x: Value) -> Value:
 def over_one_plus_exp(x: Value, v: Value, v_low: Value | None = None) -> Value:
     """x / (1 + e**-v); v may be given as the sum of two floats."""
     bits, one = v.format.bits, LOGISTIC_SCALE[v.format.bits]
-    bounded = clamped(v, LOGISTIC_RANGE)
+    vanishes, bounded = clamped(v, LOGISTIC_RANGE)
     if v_low is not None:
         v_low = select(bounded.equals(v), -v_low, 0.0)
     r, shifted = reduce_by_ln2(-bounded, v_low)
     scale, tail = scale_of(shifted, one), exp_tail(r)
     if bits == 64:
-        return x / fma(scale, r + tail, scale + one) * one
+        return select(vanishes, 0.0, x / fma(scale, r + tail, scale + one)) * one
     divisor = sum_of_products(fast_sum(scale, scale.constant(one)), scale, r, tail)
     inverse = 1.0 / divisor.high
-    return corrected(x * inverse, x, divisor, inverse) * one
+    return select(vanishes, 0.0, corrected(x * inverse, x, divisor, inverse)) * one
 
 
 def sum_of_products(x: Pair, y: Value, z: Value, z_low: Value) -> Pair:
@@ -110,7 +110,8 @@ def gelu(x: Value) -> Value:
 
     gelu(-a) is -a/2 e**(-a**2/2) / D with D = 1 + a (1 + bend), the last a polynomial.
     """
-    size = smaller(x.abs(), GELU_IS_0[x.format.bits])
+    size = x.abs()
+    size = select(size < GELU_IS_0[x.format.bits], size, 0.0)  # beyond, what is added to max(x, 0) is 0, as it is at 0
     minus_half = size * -0.5
     exponent, exponent_low = exact_product(minus_half, size)
     (r, r_low), shifted = reduce_by_ln2_exactly(exponent, exponent_low)

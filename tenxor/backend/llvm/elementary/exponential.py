@@ -28,7 +28,7 @@ EXP_TAIL = {
 # Below the first e**x rounds to 0, above the second to infinity; both leave n in reach of `scaled`.
 EXP_RANGE = {32: (-104.0, 89.0), 64: (-746.0, 710.0)}
 EXP2_RANGE = {32: (-151.0, 128.5), 64: (-1076.0, 1024.5)}
-EXPM1_RANGE = {64: (-38.0, 710.0)}
+EXPM1_RANGE = -38.0, 710.0
 
 
 class Reduced(NamedTuple):
@@ -94,10 +94,13 @@ def scaled_at_once(x: Value, exponents: Value) -> Value:
     return b.call(f"llvm.x86.avx512.mask.scalef.p{letter}.512", x.type, [x, exponents, x, every_lane, as_set])
 
 
-def clamped(x: Value, limits: dict[int, tuple[float, float]]) -> Value:
-    """x within the limits of its format; NaN stays."""
+def clamped(x: Value, limits: dict[int, tuple[float, float]]) -> tuple[Value, Value]:
+    """Where x is below the limits of its format, so that what is asked for is 0; and x within them, 0 there: some processors take a
+    hundred cycles to find that a number is too small. NaN stays.
+    """
     low, high = limits[x.format.bits]
-    return smaller(larger(x, low), high)
+    vanishes = x < low
+    return vanishes, select(vanishes, 0.0, smaller(x, high))
 
 
 def exp_tail(r: Value) -> Value:
@@ -113,25 +116,27 @@ def exp_near_zero(r: Value, precision: int | None = None) -> Value:
 
 def exp(x: Value) -> Value:
     """e**x."""
-    r, shifted = reduce_by_ln2(clamped(x, EXP_RANGE))
-    return scaled(exp_near_zero(r), shifted)
+    vanishes, x = clamped(x, EXP_RANGE)
+    r, shifted = reduce_by_ln2(x)
+    return select(vanishes, 0.0, scaled(exp_near_zero(r), shifted))
 
 
 def exp2(x: Value) -> Value:
     """2**x."""
     high, low = LN2[x.format.bits]
-    x = clamped(x, EXP2_RANGE)
+    vanishes, x = clamped(x, EXP2_RANGE)
     rounder = x.format.rounder
     shifted = x + rounder
     fraction = x - (shifted - rounder)
-    return scaled(exp_near_zero(fma(fraction, high, fraction * low)), shifted)
+    return select(vanishes, 0.0, scaled(exp_near_zero(fma(fraction, high, fraction * low)), shifted))
 
 
 def expm1(x: Value) -> Value:
     """e**x - 1, precise near 0."""
     if x.format.bits == 32:
         return expm1(x.to_double()).to_single()
-    r, shifted = reduce_by_ln2(clamped(x, EXPM1_RANGE))
+    low, high = EXPM1_RANGE
+    r, shifted = reduce_by_ln2(smaller(larger(x, low), high))
     # Half of 2**n e**r - 1, for 2**n may be out of range where the result is not.
     half_scale = power_of_two(integer(shifted) - 1)
     half = fma(half_scale, exp_tail(r), fma(half_scale, r, half_scale - 0.5))

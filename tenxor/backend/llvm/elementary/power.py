@@ -122,7 +122,7 @@ def exp_of_product(x: Pair, y: Value) -> Value:
     format, width = y.format, y.format.bits
     product, error = exact_product(x.high, y)
     error = fma(x.low, y, error)
-    bounded = clamped(product, EXP_RANGE)
+    vanishes, bounded = clamped(product, EXP_RANGE)
     # Where the product is out of range so is the result, and its error may be anything.
     error = select(bounded.equals(product), error, 0.0)
     # (n + k/32) ln2 + r, with n and k in the low bits of `shifted`
@@ -134,7 +134,7 @@ def exp_of_product(x: Pair, y: Value) -> Value:
     root, root_low = look_up(ROOTS[width], places), look_up(ROOTS_LOW[width], places)
     square = r * r
     small = fma(split_polynomial(r, square, EXP_TAIL[width]), square, r)
-    return scaled(root + fma(small, root, root_low), shifted, rounder)
+    return select(vanishes, 0.0, scaled(root + fma(small, root, root_low), shifted, rounder))
 
 
 def special_power(x: Value, y: Value, magnitude: Value) -> Value:
