@@ -122,11 +122,12 @@ class Filling(Protocol):
 
 class Short(NamedTuple):
     """How machine code runs steps of a plan (`shortcut/running.py`), and for each where a run of such steps ends that begins with it; 0 if
-    it is none.
+    it is none. `writes` are those that write over a cell, and the cells by which others might read it.
     """
 
     frame: bytes
     ends: list[int]
+    writes: list[tuple[int, frozenset[int]]]
 
 
 # What runs steps of a plan from one on and up to another: the number of the first that it did not run. And what says how.
@@ -183,15 +184,18 @@ class Plan:
         run, short_of = short_runs[0]
         if self.short is None:
             self.short = short_of(self)
-        frame, ends = self.short
-        number = 0
+        frame, ends, writes = self.short
+        stops = iter([k for k, readers in writes if not readers.isdisjoint(others)] if others else [])
+        stop, number = next(stops, len(ends)), 0
         while number < len(ends):
-            end = ends[number]
-            if end:
-                number = run(frame, given.nodes, given.offsets, given.scalars, number, end)
-            if not end or number < end:
+            begin, end = number, min(ends[number], stop)
+            if begin < end:
+                number = run(frame, given.nodes, given.offsets, given.scalars, begin, end)
+            if begin >= end or number < end:  # it did not begin, or broke off
                 self.steps[number].run(given, others)
                 number += 1
+            while stop < number:
+                stop = next(stops, len(ends))
 
 
 class Step:

@@ -34,7 +34,7 @@ from .blocks import LARGEST
 
 LITERAL, RESULT, MEMORY, FLOAT, SIGNED, UNSIGNED, FLAG, SCRATCH, IMAGINARY = range(9)
 # Integers: of a node's kernel, of one of a graph, of one of a plan, of a node that is looked at, of an argument.
-HEAD, STEP, PLANNED, LOOK, EACH = 3, 5, 8, 3, 5
+HEAD, STEP, PLANNED, LOOK, EACH = 3, 5, 9, 3, 5
 ALONE = 1 << 14  # bytes up to which a node is computed by a kernel of its own
 MOST = 128  # arguments
 MOST_STEPS = 16  # kernels of a graph
@@ -253,7 +253,9 @@ def _frame_of_graph(pattern: Pattern, plan: Plan) -> bytes:
             words += (k, owners[id(pattern.nodes[k])], is_inlined)
     for step in plan.steps:
         call, rows = step.filling, _rows_of(step)
-        if rows is None or not isinstance(call, Call) or not _is_brief(call, plan.target, plan.target.sharing.alone):
+        if rows is None or not isinstance(call, Call) or step.over is not None or step.nbytes > LARGEST:
+            return NEVER
+        if not _is_brief(call, plan.target, plan.target.sharing.alone):
             return NEVER
         number, nbytes = step.number, 0 if step.number == last else step.nbytes
         words += (call.compiled.address, call.arguments.split, len(rows), number, nbytes)  # type: ignore[attr-defined]
@@ -264,7 +266,7 @@ def _frame_of_graph(pattern: Pattern, plan: Plan) -> bytes:
 def _rows_of(step: Step, out: int = MEMORY) -> list[tuple[int, ...]] | None:
     """The arguments of a step's kernel; None if it is not run by a frame, whoever waits for it."""
     call = step.filling
-    if not isinstance(call, Call) or step.over is not None or step.nbytes > LARGEST:
+    if not isinstance(call, Call):
         return None
     own, kernel = call.arguments, call.compiled.kernel
     if not hasattr(call.compiled, "address"):  # another back end has no addresses
@@ -296,21 +298,33 @@ def _is_brief(call: Call, target: Target, most: int) -> bool:
 
 def frame_of_plan(plan: Plan) -> Short:
     """How machine code runs steps of a plan."""
-    sharing = plan.target.sharing
     starts: list[int] = []
     words: list[int] = []
     for step in plan.steps:
-        call, rows = step.filling, _rows_of(step, RESULT)
-        starts.append(8 * (len(plan.steps) + len(words)))
-        alone = isinstance(call, Call) and _is_brief(call, plan.target, sharing.first)
-        if rows is None or not isinstance(call, Call) or not alone or call.flagged or step.donors or step.irrevocable:
-            starts[-1] = -1
-            continue
-        own = call.arguments
-        words += (call.compiled.address, own.split, len(rows), step.number)  # type: ignore[attr-defined]
-        words += (step.nbytes, call.work >= sharing.hold_lock, own.scratch, len(step.last), *step.last)
-        words += [word for row in rows for word in row]
+        own = _words_of(step, plan.target)
+        starts.append(8 * (len(plan.steps) + len(words)) if own else -1)
+        words += own or ()
     ends = [0] * (len(starts) + 1)  # of each run of those that it can
     for k in reversed(range(len(starts))):
         ends[k] = 0 if starts[k] < 0 else ends[k + 1] or k + 1
-    return Short(struct.pack(f"={len(starts) + len(words)}q", *starts, *words), ends[:-1])
+    writes = [(k, step.donors[0][1]) for k, step in enumerate(plan.steps) if starts[k] >= 0 and step.donors]
+    return Short(struct.pack(f"={len(starts) + len(words)}q", *starts, *words), ends[:-1], writes)
+
+
+def _words_of(step: Step, target: Target) -> list[int] | None:
+    """How machine code runs a step of a plan; None if that is left to Python."""
+    call, over = step.filling, -1 if step.over is None else step.over
+    if step.irrevocable or step.bytes_of is not None or (over < 0 and (step.donors or step.nbytes > LARGEST)):
+        return None
+    if call is None:  # memory alone
+        return [0, 0, 0, step.number, step.nbytes, False, 0, over, len(step.last), *step.last] if over < 0 else None
+    rows = _rows_of(step, RESULT)
+    if rows is None or not isinstance(call, Call) or call.flagged or not _is_brief(call, target, target.sharing.first):
+        return None
+    own, last, is_long = call.arguments, step.last, call.work >= target.sharing.hold_lock
+    if over >= 0:
+        if is_long or step.is_long or [k for k, _ in step.donors] != [over]:
+            return None
+        last = (*last, over)
+    words = [call.compiled.address, own.split, len(rows), step.number, step.nbytes, is_long, own.scratch, over]  # type: ignore[attr-defined]
+    return [*words, len(last), *last, *[word for row in rows for word in row]]

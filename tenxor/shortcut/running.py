@@ -13,9 +13,10 @@ from .frames import EACH, LITERAL, MEMORY, MOST, PLANNED, RESULT, SCRATCH
 from .function import Function
 from .objects import Objects
 
-# In the head of a step, in bytes: its kernel, the extent of the shared loop, how many arguments; the cell that it computes, of how many
-# bytes; whether it runs without Python's lock; the memory that it wants for itself; and how many cells nobody needs any more then.
-KERNEL, SPLIT, ARGUMENTS, CELL, NBYTES, RELEASES, WANTED, LAST = (8 * k for k in range(PLANNED))
+# In the head of a step, in bytes: its kernel, or 0, the extent of the shared loop, how many arguments; the cell that it computes, of how
+# many bytes; whether it runs without Python's lock; the memory that it wants for itself; the cell that it writes over, or -1; and how many
+# cells nobody needs any more then.
+KERNEL, SPLIT, ARGUMENTS, CELL, NBYTES, RELEASES, WANTED, OVER, LAST = (8 * k for k in range(PLANNED))
 
 
 def write(module: Module, objects: Objects) -> None:
@@ -53,9 +54,14 @@ def _run(f: Function) -> None:
     cell = f.hold(_item(f, nodes, f.word(step, CELL)))
     is_node = f.is_a(cell, "Node")
     f.require(f.either(is_node, lambda: f.is_a(cell, "Cell")))
-    nbytes = f.as_object(f.word(step, NBYTES))
-    f.keeps(nbytes)
-    out = f.made(f.call("buffer_of", POINTER, [nbytes]))
+
+    def fresh() -> list[Value]:
+        nbytes = f.as_object(f.word(step, NBYTES))
+        f.keeps(nbytes)
+        return [f.call("buffer_of", POINTER, [nbytes])]
+
+    over = f.word(step, OVER)
+    out = f.made(f.choose(over < 0, fresh, lambda: [f.own(_nobody_elses(f, nodes, over))])[0])
     scratch = f.made(f.call("lend", POINTER, [f.word(step, WANTED)]))
     f.require(f.either(~is_node, lambda: _waits(f, cell)))  # asked after the last allocation: a finalizer may compute it
     args = f.local(array(I64, MOST))
@@ -79,7 +85,10 @@ def _run(f: Function) -> None:
         f.do(launch)
         return []
 
-    f.choose(f.word(step, RELEASES).differs(0), without_the_lock, with_it)
+    def run() -> None:
+        f.choose(f.word(step, RELEASES).differs(0), without_the_lock, with_it)
+
+    f.when(~f.is_null(kernel), run)
     f.let_go(scratch)
     f.keeps(out)
     f.choose(is_node, lambda: _settle_node(f, cell, out), lambda: _settle_cell(f, cell, out))
@@ -92,6 +101,22 @@ def _waits(f: Function, node: Value) -> Value:
     """Whether a node is pending, and nobody has begun to write over what it reads."""
     op = f.get(f.get(node, "Node.recipe"), "Recipe.op")
     return f.both(f.is_the(f.get(node, "Node.buffer"), "None"), lambda: ~f.is_the(op, "UNFINISHED"))
+
+
+def _nobody_elses(f: Function, nodes: Value, over: Value) -> Value:
+    """The buffer of a cell, borrowed: its content is written over, as nobody else can read it any more."""
+    buffer = _buffer_of(f, _item(f, nodes, over))
+    f.require(f.has_one_owner(buffer))
+    f.require(f.both(f.is_the(f.get(buffer, "Buffer.pins"), "0"), lambda: f.is_the(f.get(buffer, "Buffer.frozen"), "False")))
+    return buffer
+
+
+def _buffer_of(f: Function, cell: Value) -> Value:
+    """The buffer of a node, or of a plan's own cell, borrowed."""
+    of_node, of_cell = lambda: [f.get(cell, "Node.buffer")], lambda: [f.get(cell, "Cell.buffer")]
+    (buffer,) = f.choose(f.is_a(cell, "Node"), of_node, of_cell)
+    f.require(f.is_a(buffer, "Buffer"))
+    return buffer
 
 
 def _item(f: Function, items: Value, k: Value) -> Value:
@@ -129,11 +154,7 @@ def _argument(f: Function, row: Value, given: tuple[Value, Value, Value], out: V
         return [f.integer(f.get(buffer, "Buffer.address")) + offset * f.word(row, 24) + more]
 
     def memory() -> list[Value]:
-        cell = _item(f, nodes, which)
-        of_node, of_cell = lambda: [f.get(cell, "Node.buffer")], lambda: [f.get(cell, "Cell.buffer")]
-        (buffer,) = f.choose(f.is_a(cell, "Node"), of_node, of_cell)
-        f.require(f.is_a(buffer, "Buffer"))
-        return place(buffer)
+        return place(_buffer_of(f, _item(f, nodes, which)))
 
     def other() -> list[Value]:
         own = lambda: [f.at(scratch, DATA).cast("ptrtoint", I64)]  # noqa: E731

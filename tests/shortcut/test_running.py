@@ -13,6 +13,7 @@ from tenxor.backend import threads
 from tenxor.node import UNFINISHED
 from tenxor.plans import steps
 from tenxor.plans.steps import Step
+from tenxor.realize import forget
 
 pytestmark = pytest.mark.usefixtures("on")
 
@@ -73,6 +74,53 @@ def test_the_same_as_pythons_own(monkeypatch: pytest.MonkeyPatch) -> None:
     assert sum(done for done, _ in ran) >= 12 and all(done == wanted for done, wanted in ran)
     with shortcut.aside():
         assert [values(seed) for seed in range(4)] == found
+
+
+def gradients(seed: int, kept: bool) -> list[Any]:
+    """Gradients by way of parts of a tensor, which are written side by side; those of the whole are looked at, too, if they are `kept`."""
+    rng = np.random.default_rng(seed)
+    x, w = tx.asarray(rng.uniform(-0.1, 0.1, (64, 64))), tx.asarray(rng.uniform(-0.1, 0.1, (16, 64)))
+    w.requires_grad = True
+    h, wholes = tx.zeros((64, 16)), []
+    for _ in range(40):
+        gates = x + h @ w
+        if kept:
+            gates.retain_grad()
+            wholes.append(gates)
+        one, other, third, last = gates.unflatten(-1, (4, -1)).unbind(1)
+        h = tx.sigmoid(one) * tx.tanh(other) + third * last
+    h.sum().backward()
+    return [t.tolist() for t in (w.grad, *[gates.grad for gates in wholes])]
+
+
+@pytest.mark.parametrize("kept", [False, True])
+def test_what_is_written_over(kept: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Machine code writes over a cell as Python does: where nobody else can read that any more."""
+    with shortcut.aside():
+        wanted = [gradients(seed, kept) for seed in range(3)]
+    own, (run, short_of) = Step.run, steps.short_runs[0]
+    shorts: list[steps.Short] = []
+    written: list[int] = []
+    by_python: list[Step] = []
+
+    def framed(plan: steps.Plan) -> steps.Short:
+        shorts.append(short_of(plan))
+        return shorts[-1]
+
+    def ran(frame: bytes, nodes: Any, offsets: Any, scalars: Any, first: int, end: int) -> int:
+        at = run(frame, nodes, offsets, scalars, first, end)
+        written.extend(k for short in shorts if short.frame is frame for k, _ in short.writes if first <= k < at)
+        return at
+
+    def counted(step: Step, *args: Any) -> None:
+        by_python.append(step)
+        own(step, *args)
+
+    forget()  # plans, which have been framed
+    monkeypatch.setattr(steps, "short_runs", [(ran, framed)])
+    monkeypatch.setattr(Step, "run", counted)
+    assert [gradients(seed, kept) for seed in range(3)] == wanted
+    assert len(written) == 3 * 160 and not [step for step in by_python if step.over is not None]
 
 
 def test_where_there_is_no_small_memory_left_python_goes_on() -> None:
