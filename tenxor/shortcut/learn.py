@@ -93,12 +93,12 @@ def hears(*heard: Any) -> None:
 
 def _hosted(own: Callable[..., Any], args: Sequence[Any], named: dict[str, Any], found: Any, heard: Sequence[Heard]) -> Made | None:
     """What Python's own method found, if NumPy computed it at once; None if it did not."""
-    if len(heard) != 1:
-        return None
     tensors = [t for t in (*args, *named.values()) if type(t) is Tensor]
-    if _share(tensors):
+    if len(heard) == 1 and _share(tensors):
         with _listening() as heard:
             tensors, found, _ = _told_apart(own, args, named)
+    if len(heard) != 1:  # a function that it calls may have been learnt since, and machine code is not heard
+        return None
     operands, results, compute = heard[0]
     kind = type(found)._make if hasattr(found, "_make") else tuple if type(found) is tuple else None
     parts = found if kind else (found,)

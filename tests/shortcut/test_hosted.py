@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import tenxor as tx
+from tenxor.spec import forget
 
 pytestmark = pytest.mark.usefixtures("on")
 Array = np.ndarray[Any, Any]
@@ -56,6 +57,14 @@ def test_it_was_met_with_one_tensor_twice() -> None:
         x, y = tx.asarray(a).realize(), tx.asarray(b).realize()
         assert tx.searchsorted(x, x).tolist() == np.searchsorted(a, a).tolist()
         assert tx.searchsorted(x, y).tolist() == np.searchsorted(a, b).tolist()
+
+
+def test_what_it_calls_was_learnt_meanwhile() -> None:
+    """With one point `interp` asks `searchsorted`, which is known when it is called again to tell the others apart."""
+    forget()
+    x, point = tx.asarray(matrix(4)[0]).realize(), tx.asarray([0.5]).realize()
+    for _ in range(3):
+        assert tx.interp(x, point, x[:1]).tolist() == [x[0].item()] * 5
 
 
 def test_an_error_is_told_however_often() -> None:
