@@ -9,7 +9,6 @@ from ..dtypes import bfloat16, boolean, float32, int64
 from ..errors import ShapeError
 from ..ops import OPS
 from ..records import NamedTuple
-from ..spec import called_again
 from ..tensor import Tensor
 from ..tensor.arguments import LAST_AXIS, NO, axis_of, one_spelling, truth
 from .hosted import as_dtype, has_past, hosted
@@ -97,7 +96,6 @@ def unique_inverse(x: Tensor, /) -> UniqueInverse:
     return UniqueInverse(runs.values, runs.inverse())
 
 
-@called_again
 def unique_values(x: Tensor, /) -> Tensor:
     """New 1-D tensor: each element of `x` once, ascending. (Array API 2025.12, `unique_values`.)
 
