@@ -13,18 +13,19 @@ from ..dtypes import DType
 from ..errors import IndexOutOfRange, TenxorError
 from ..layout import Layout
 from ..memory import allocate
-from ..node import POSITION, REINTERPRET, STORE, UNFINISHED, Node, Scalar, data, is_pinned, next_number
+from ..node import STORE, UNFINISHED, Node, Scalar, data, is_pinned, next_number
 from ..ops import OPS, Op
 from ..realize import realize
 from ..spec import EXACT, LARGEST_INT, Made, Spec, remember
 from ..storage import Element, Storage, Watched
 from ..tensor import Tensor
 from ..tensor.arguments import Default
+from ..tensor.making import listed
 from ..tensor.writing import broadcast_layout
 from .blocks import LARGEST
 from .frames import NEVER, frame_of_write
 
-MOST_STEPS, MOST_PARTS = 16, 256
+MOST_PARTS = 256
 MOST_NUMBERS = 64  # floats that a method is given: more are no constants of a program
 # While it is 1, machine code computes nothing as soon as it would keep memory waiting: what a method makes is to be seen.
 patience = ctypes.c_int64()
@@ -358,7 +359,7 @@ def _steps_of(tensors: Sequence[Tensor], found: Tensor, began: int) -> Made | No
         return None
     offsets = [x.offset for x in tensors]
     order: list[Node] = []
-    if not _listed(found.storage.node, inputs, order, began):
+    if not listed(found.storage.node, inputs, order, began):
         return None
     steps = []
     for node in order:
@@ -376,17 +377,3 @@ def _steps_of(tensors: Sequence[Tensor], found: Tensor, began: int) -> Made | No
         steps.append((node.recipe, tuple(sources), tuple(starts)))
     read = {k for _, sources, _ in steps for k in sources if type(k) is int}
     return Made(found.spec, steps=tuple(steps)) if read.issuperset(range(len(inputs))) else None
-
-
-def _listed(node: Node, inputs: Sequence[Node], order: list[Node], began: int) -> bool:
-    """Put a pending node behind what it reads; False if it reads anything but inputs and numbers, or too much."""
-    if node.buffer is not None or node.stored or node.recipe.passing or len(order) >= MOST_STEPS:
-        return False
-    alone = not any([type(s) is Node for s in node.sources])
-    if node.op is REINTERPRET or (alone and node.op is not POSITION and node.first < began):  # it may have been there before
-        return False
-    for source in node.sources:
-        if type(source) is Node and source not in inputs and source not in order and not _listed(source, inputs, order, began):
-            return False
-    order.append(node)
-    return len(order) <= MOST_STEPS

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeVar
 from ..dtypes import DEFAULT_FLOAT, DEFAULT_INT, OF_NUMPY, DType
 from ..layout import Layout
 from ..memory import Buffer, allocate
-from ..node import DATA, Node, Recipe, Scalar, data, recipe_of
+from ..node import DATA, POSITION, REINTERPRET, Node, Recipe, Scalar, data, recipe_of
 from ..remembered import Remembered
 from ..spec import Spec, spec_of
 from ..storage import Storage
@@ -17,7 +17,7 @@ from .core import Core
 Shape = tuple[int, ...]
 Key = tuple[Any, ...]
 _T = TypeVar("_T", bound=Core)
-MOST_STEPS = 16
+MOST_STEPS = 16  # nodes that are made again at once
 MOST = 1 << 20  # elements that are copied in one go: nobody hears a signal meanwhile
 _KINDS: dict[type, DType] = {float: DEFAULT_FLOAT, int: DEFAULT_INT}
 
@@ -108,7 +108,7 @@ class Maker:
         node, spec = found.storage.node, found.spec
         is_whole = not found.offset and spec.form is Layout.contiguous(node.shape).form and node.dtype is spec.dtype
         order: list[Node] = []
-        if key is None or not is_whole or not _listed(node, order):
+        if key is None or not is_whole or not listed(node, (), order, 0):
             return
         steps = [
             Step(n.recipe, tuple([order.index(s) if isinstance(s, Node) else (s.value, s.dtype) for s in n.sources]), n.offsets)
@@ -162,11 +162,16 @@ def _sources(read: Sequence[int | tuple[Any, DType]], made: Sequence[Node]) -> t
     return tuple([made[s] if type(s) is int else Scalar(*s) for s in read])  # type: ignore[misc]
 
 
-def _listed(node: Node, order: list[Node]) -> bool:
-    """Put a pending node behind what it reads; False if it reads anything but numbers, or is too much."""
+def listed(node: Node, inputs: Sequence[Node], order: list[Node], began: int) -> bool:
+    """Put a pending node behind what it reads; False if it reads anything but inputs and numbers, or is too much. Nodes that were made for
+    it have numbers from when it `began`.
+    """
     if node.buffer is not None or node.stored or node.recipe.passing or len(order) >= MOST_STEPS:
         return False
-    if not all([type(s) is not Node or s in order or _listed(s, order) for s in node.sources]):
+    alone = not any([type(s) is Node for s in node.sources])
+    if node.op is REINTERPRET or (alone and node.op is not POSITION and node.first < began):  # it may have been there before
+        return False
+    if not all([type(s) is not Node or s in inputs or s in order or listed(s, inputs, order, began) for s in node.sources]):
         return False
     order.append(node)
     return len(order) <= MOST_STEPS
