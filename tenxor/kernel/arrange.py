@@ -95,20 +95,21 @@ def ways(d: Draft) -> dict[int, tuple[object, ...]]:
     in which order its loops are, and which become one.
     """
     shared = Counter(f.axes for f in d.reductions)
+    together = [f for f in d.reductions if shared[f.axes] > 1]
+    walks = walks_of(d) if together else []  # mostly none are
     found: dict[int, tuple[object, ...]] = {}
-    for f in d.reductions:
-        axes = tuple([a for a in f.axes if d.extents[a] != 1])
-        if shared[f.axes] == 1 or not axes:
-            continue
-        axes, left = _alone(d, f, axes)
-        found[f.accumulator] = _takes_in_order(d, f, axes, walks_of(d)), *[f.axes.index(a) for a in (*axes, *left)]
+    for f in together:
+        axes, left = _alone(d, f, walks)
+        if axes:
+            found[f.accumulator] = _takes_in_order(d, f, axes, walks), *[f.axes.index(a) for a in (*axes, *left)]
     return found
 
 
-def _alone(d: Draft, f: ReductionLoop, axes: Loops) -> tuple[Loops, Loops]:
+def _alone(d: Draft, f: ReductionLoop, walks: Sequence[Walk]) -> tuple[Loops, Loops]:
     """In which order the axes of a reduction would be, were it alone and all that it reads in memory; and which would be left."""
-    walks = walks_of(d)
-    own = [walks[e.index] for e in accesses(f.values)] + _results(d, f)
+    axes = tuple([a for a in f.axes if d.extents[a] != 1])
+    own = [walks[e.index] for e in accesses(f.values)]
+    own = [w._replace(steps=dict(w.steps)) for w in own] + _results(d, f)  # copies, as merging changes them
     if d.accumulators[f.accumulator].reduction.follow is None:
         axes = _ordered_to_add(axes, own)
     return axes, merged(axes, own, list(d.extents), set())
@@ -207,23 +208,22 @@ def better_apart(d: Draft) -> set[Node]:
     """What must be in memory lest a reduction add otherwise than alone for those inside its loops: they want the lanes that it takes, or
     have its loops in another order. Others in its innermost loop are better apart, too, unless they are brief.
     """
-    loops = arranged(d)
+    loops, walks = arranged(d), walks_of(d)
     found: set[Node] = set()
     for f in d.reductions:
         axes, inside = loops.reduced.get(f.axes, ()), _inside(d, f)
-        if axes and inside:
-            other = _alone(d, f, tuple([a for a in f.axes if d.extents[a] != 1]))[1] != axes
-            takes_lanes = f.accumulator not in loops.in_order
-            for g in inside:
-                brief = g.accumulator in loops.in_order and prod([d.extents[a] for a in g.axes]) <= BRIEF
-                if other or (takes_lanes and axes[-1] in g.around and not brief):
-                    found.update(d.reduced[g.accumulator] if other or _reads_tables(d, f) else _elements(d, f))
+        if not axes or not inside:
+            continue
+        turned, takes_lanes = _alone(d, f, walks)[1] != axes, f.accumulator not in loops.in_order
+        for g in inside:
+            brief = g.accumulator in loops.in_order and prod([d.extents[a] for a in g.axes]) <= BRIEF
+            if turned or (takes_lanes and axes[-1] in g.around and not brief):
+                found.update(d.reduced[g.accumulator] if turned or _may_turn(d, f, walks) else _elements(d, f))
     return found
 
 
-def _reads_tables(d: Draft, f: ReductionLoop) -> bool:
-    """Whether a reduction has several loops, or reads along more than one: from memory it might then go another way."""
-    walks = walks_of(d)
+def _may_turn(d: Draft, f: ReductionLoop, walks: Sequence[Walk]) -> bool:
+    """Whether a reduction might go another way from memory: it has several loops, or reads along more than one."""
     return len(f.axes) > 1 or any(len(walks[e.index].steps) > 1 for e in accesses(f.values))
 
 
