@@ -161,11 +161,13 @@ def _fused(order: Sequence[Node], roots: set[Node], fusing: Fusing) -> tuple[lis
             bare.update(source for source in node.sources if type(source) is Node)
         if isinstance(node.op, Reduction):
             nested.update(read.kernel for read in reads[node] if read.loops > around.get(node, read.loops))
-            around[node] = min(around.get(node, MANY), *(read.loops for read in reads[node]))
+            fewest = min(read.loops for read in reads[node])
+            around[node] = min(fewest, around.get(node, fewest))
+        if node in around:
+            fewest = around[node]
+            around.update((s, min(fewest, around.get(s, fewest))) for s in node.sources if type(s) is Node)
         for kernel, index_map, chosen in reads[node]:
             for k, (source, where) in enumerate(_reads_of(node, index_map)):
-                if node in around:
-                    around[source] = min(around.get(source, MANY), around[node])
                 more = len(further_shape(node)) if isinstance(node.op, Gather) and k == 0 else 0
                 if isinstance(source.op, Reduction) and not chosen + more:
                     where = outermost(where)  # computed there once, for all loops further in
