@@ -54,11 +54,9 @@ def cummin(x: Tensor, /, axis: int = LAST_AXIS, *, dim: int | None = None) -> Ex
 
 
 def _extremes(name: str, op: str, x: Tensor, axis: int) -> Extremes:
-    if not has_past(x):
-        return Extremes(*x._extremes(name, op, axis))
-    place = axis_of(op, axis, x.ndim)
-    _, indices = x.detach()._extremes(name, op, place)
-    return Extremes(take_along_axis(x, indices, axis=place), indices)
+    tracked = has_past(x)
+    found = Extremes(*(x.detach() if tracked else x)._extremes(name, op, axis))
+    return found._replace(values=take_along_axis(x, found.indices, axis=axis)) if tracked else found
 
 
 def logcumsumexp(x: Tensor, /, axis: int = LAST_AXIS, *, dim: int | None = None) -> Tensor:
