@@ -96,7 +96,10 @@ def _called(f: Function) -> None:
     given_to = [x, args, given, tensors.load(I64)]
     by_numpy = ~f.is_the(f.get(made, "Made.host"), "None")
     several = f.word(f.get(made, "Made.parts"), SIZE) > 0
-    anew = lambda: f.choose(several, lambda: [_several(f, given_to, made)], lambda: [f.call("made_of", POINTER, [*given_to, made])])  # noqa: E731
+
+    def anew() -> list[Value]:
+        return f.choose(several, lambda: [_several(f, given_to, made)], lambda: [f.call("made_of", POINTER, [*given_to, made])])
+
     (found,) = f.choose(by_numpy, lambda: [f.call("hosted", POINTER, [*given_to, made])], anew)
     f.keeps(made)
     f.drop(made)
