@@ -45,6 +45,12 @@ class Sums:
     def reduced(self, text: str, value: tx.Tensor) -> Made:
         return text, self.given(value)
 
+    def summed(self, one: Made, extreme: str, *axes: int, **named: bool) -> Made:
+        """The sum of an expression along some axes, its mean or its extreme."""
+        name = self.rng.choice(["sum", "mean", extreme])
+        given = ", ".join([*map(str, axes), *[f"{key}={value}" for key, value in named.items()]])
+        return self.reduced(f"{one[0]}.{name}({given})", getattr(one[1], name)(*axes, **named))
+
     def both(self, one: Made, other: Made) -> Made:
         sign, op = self.rng.choice(BINARY)
         return f"({one[0]} {sign} {other[0]})", op(one[1], other[1])
@@ -83,9 +89,7 @@ class Sums:
         if kind == 0:
             return self.both(self.row(depth - 1), self.rng.choice([self.row, self.number])(depth - 1))
         if kind == 1:
-            text, value = self.matrix(depth - 1)
-            name = self.rng.choice(["sum", "mean", "max"])
-            return self.reduced(f"{text}.{name}(0)", getattr(value, name)(0))
+            return self.summed(self.matrix(depth - 1), "max", 0)
         if kind == 2:
             (a, s), (b, t) = self.column(depth - 1), self.matrix(depth - 1)
             return self.reduced(f"({a}[:, 0] @ {b})", s[:, 0] @ t)
@@ -103,9 +107,7 @@ class Sums:
         if kind == 0:
             return self.both(self.column(depth - 1), self.rng.choice([self.column, self.number])(depth - 1))
         if kind == 1:
-            text, value = self.matrix(depth - 1)
-            name = self.rng.choice(["sum", "mean", "min"])
-            return self.reduced(f"{text}.{name}(1, keepdims=True)", getattr(value, name)(1, keepdims=True))
+            return self.summed(self.matrix(depth - 1), "min", 1, keepdims=True)
         if kind == 2:
             (a, s), (b, t) = self.matrix(depth - 1), self.row(depth - 1)
             text, value = self.reduced(f"({a} @ {b})", s @ t)
@@ -120,9 +122,7 @@ class Sums:
         if kind == 0:
             (a, s), (b, t) = self.row(depth - 1), self.row(depth - 1)
             return self.reduced(f"({a} @ {b})", s @ t)
-        text, value = self.rng.choice([self.matrix, self.row, self.column])(depth - 1)
-        name = self.rng.choice(["sum", "mean", "max"])
-        return self.reduced(f"{text}.{name}()", getattr(value, name)())
+        return self.summed(self.rng.choice([self.matrix, self.row, self.column])(depth - 1), "max")
 
 
 def differences(seed: int) -> list[str]:
