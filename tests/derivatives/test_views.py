@@ -53,14 +53,18 @@ def test_cotangents_of_every_layout(move: str, given: str) -> None:
     """What the cotangent is a view of changes nothing. Its sums are exact: in which order they are added, its steps decide."""
     value, back = tx.vjp(MOVES[move], tx.asarray(real(3, 4)))
     shape = value.shape
+
+    def rounded(*shape: int) -> tx.Tensor:
+        return tx.asarray(np.rint(9 * real(*shape, seed=3)))
+
     if given == "broadcast":
         g = tx.asarray(1.25).expand(shape)
     elif given == "transposed":
-        g = tx.asarray(np.rint(9 * real(*shape[::-1], seed=3))).permute(tuple(reversed(range(len(shape)))))
+        g = rounded(*shape[::-1]).permute(tuple(reversed(range(len(shape)))))
     elif given == "reversed":
-        g = tx.flip(tx.asarray(np.rint(9 * real(*shape, seed=3))))
+        g = tx.flip(rounded(*shape))
     elif len(shape) == 2:
-        g = tx.asarray(np.rint(9 * real(shape[0] + shape[1] + 1, seed=3))).windows(0, max(shape[1], 1))[: shape[0], : shape[1]]
+        g = rounded(shape[0] + shape[1] + 1).windows(0, max(shape[1], 1))[: shape[0], : shape[1]]
     else:
         pytest.skip("only for matrices")
     assert g.shape == shape
