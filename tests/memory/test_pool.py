@@ -15,6 +15,7 @@ import tenxor as tx
 from tenxor import shortcut
 from tenxor.memory import Buffer, allocate
 from tenxor.pool import SPARE, Pool, pool
+from tenxor.shortcut.blocks import KEPT
 
 from .conftest import free_bytes
 
@@ -167,3 +168,22 @@ def test_small_blocks_of_machine_code_ask_now_and_then() -> None:
     for _ in range(4):
         (x + 1).realize()
     assert module.LOANS - 4 <= pool.small[module.LEFT] <= module.LOANS
+
+
+def test_blocks_of_ever_other_sizes_go_where_too_many_are_kept() -> None:
+    """Machine code keeps some MiB of them, and then starts again: what is wanted now is kept, too."""
+    if not isinstance(pool.small, ctypes.Array):
+        pytest.skip(f"there is no short way: {shortcut.state}")
+    for size in range(100_000, 130_000, 1_000):
+        x = tx.ones(size, dtype=tx.float32)
+        for _ in range(3):
+            (x + 1).realize()
+        assert 4 * size <= pool.small[module.POOLED] <= KEPT
+
+
+def test_results_of_some_mib_have_nobody_look_at_what_waits() -> None:
+    x = tx.ones(350_000, dtype=tx.float32).realize()
+    pool.relieved()
+    for _ in range(5):
+        (x + x).realize()
+        assert not pool.pressed

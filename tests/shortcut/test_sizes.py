@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -120,6 +121,29 @@ def test_what_waits_with_much_memory_is_known() -> None:
         assert tx.memory().waiting - before == 512 * 1024 * 8
         assert y[0, 0].item() == 2
         assert tx.memory().waiting == before
+
+
+BRIEF: dict[str, Callable[[Any, Any, Any], Any]] = {
+    "a MiB": lambda x, y, z: (x + 1.5) * x,
+    "a product": lambda x, y, z: y @ z,
+    "another product": lambda x, y, z: y @ y.mT,
+    "a sum of one": lambda x, y, z: (y @ z).sum(),
+}
+
+
+@pytest.mark.parametrize("name", BRIEF)
+def test_what_is_done_in_microseconds_is_machine_codes_own(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    x, y, z = (tx.asarray(np.linspace(-2, 3, n, dtype=np.float32)).realize() for n in (256_000, 150 * 130, 130 * 140))
+    y, z = y.reshape(150, 130), z.reshape(130, 140)
+    wanted = [BRIEF[name](x, y, z).tolist() for _ in range(3)]
+
+    def never(*given: object) -> None:
+        raise AssertionError("Python plans what machine code has a frame for")
+
+    monkeypatch.setattr(sys.modules["tenxor.realize"], "_planned", never)
+    found = [BRIEF[name](x, y, z).realize() for _ in wanted]
+    monkeypatch.undo()
+    assert [t.tolist() for t in found] == wanted
 
 
 @pytest.mark.parametrize("size", [50_000, 3_000, 7])
