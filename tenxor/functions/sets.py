@@ -122,7 +122,7 @@ class _Runs:
         row = x.ravel()
         self.order = argsort(row)
         in_order = take(row, self.order)
-        self.begins = concat([ones(1, dtype=boolean), in_order[1:] != in_order[:-1]])
+        self.begins = concat([ones(min(1, row.size), dtype=boolean), in_order[1:] != in_order[:-1]])
         (self.begin,) = self.begins.nonzero()
         self.values = take(in_order, self.begin)
 

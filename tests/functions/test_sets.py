@@ -84,3 +84,13 @@ def test_names_are_the_standards() -> None:
     assert tx.unique_all(x)._fields == ("values", "indices", "inverse_indices", "counts")
     assert tx.unique_counts(x)._fields == ("values", "counts")
     assert tx.unique_inverse(x)._fields == ("values", "inverse_indices")
+
+
+@pytest.mark.parametrize("shape", [(0,), (3, 0)])
+def test_nothing_that_requires_a_gradient_has_no_values(shape: tuple[int, ...]) -> None:
+    x = tx.zeros(shape)
+    x.requires_grad = True
+    for found in (tx.unique_values(x), *tx.unique_all(x), *tx.unique_counts(x), *tx.unique_inverse(x)):
+        assert found.size == 0
+    tx.unique_values(x).sum().backward()
+    assert x.grad.shape == shape
