@@ -148,8 +148,8 @@ class Blocks(NamedTuple):
 
     direct_rows: int = 40  # up to which columns are read where they lie: packing would be half of the work
     direct_columns: int = 96  # and rows
-    direct: int = 1 << 19  # bytes of a whole side, up to which it is read where it lies, too: the second cache holds it
-    few: int = 400  # rows that need such columns, or columns that need such rows: for more it is better in one piece
+    direct: int = 1 << 18  # bytes of all columns, up to which they are read where they lie, too: half of the second cache
+    few: int = 400  # rows that need such columns, or columns that need any rows: for more it is better in one piece
     nearest: int = 1 << 14  # bytes of all columns that are read where they lie for any number of rows: the nearest cache holds them
     apart: int = 1 << 12  # bytes, but such rows should not be a multiple of that apart: they would share a few places of a cache
     touched: int = 1 << 24  # bytes of all such products: beyond, memory is read in order, and packing does that
@@ -168,7 +168,7 @@ class Blocks(NamedTuple):
         tuned = caches.tuned()
         second, last = tuned.second, tuned.last
         return Blocks(
-            direct=second,
+            direct=second // 2,
             nearest=tuned.first // 2,
             apart=tuned.first // 8,
             touched=last // 2,

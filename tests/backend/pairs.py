@@ -36,8 +36,8 @@ from tests.machines import current, tuned, use
 from .graphs import in_memory
 
 View = Callable[[Tensor], Tensor]
-PACKED = {"direct": 0, "direct_rows": 3, "direct_columns": 3}
-SMALL = {"direct": 0, "direct_rows": 10, "direct_columns": 20, "rows": (8, 16), "columns": (16, 32), "left": 64, "right": 64}
+PACKED = {"few": 0, "nearest": 0, "direct_rows": 3, "direct_columns": 3}
+SMALL = {"few": 0, "nearest": 0, "direct_rows": 10, "direct_columns": 20, "rows": (8, 16), "columns": (16, 32), "left": 64, "right": 64}
 
 
 def blocks(monkeypatch: pytest.MonkeyPatch, at_once: int = 8, **sizes: Any) -> None:

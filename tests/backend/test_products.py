@@ -427,8 +427,8 @@ class TestBits:
         found = {(normal(70, 300) @ normal(300, 90)).to_numpy().tobytes()}
         for sizes in (
             {"rows": (8, 16), "columns": (16, 32)},
-            {"direct": 0, "direct_rows": 100},
-            {"direct": 0, "direct_rows": 1, "direct_columns": 1},
+            {"few": 0, "nearest": 0, "direct_rows": 100},
+            {"few": 0, "nearest": 0, "direct_rows": 1, "direct_columns": 1},
         ):
             tune(monkeypatch, blocks={"left": 64, "right": 64, **sizes})
             t = normal(70, 300) @ normal(300, 90)

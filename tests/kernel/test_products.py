@@ -139,7 +139,7 @@ class TestSides:
     @pytest.mark.parametrize("rows", [DIRECT_ROWS, DIRECT_ROWS + 1])
     def test_are_packed_if_they_are_read_often(self, rows: int, columns: int) -> None:
         t = ones(rows, 30) @ ones(30, columns)
-        found = lower(t.storage.node, {t.storage.node}, tuned(TARGET, blocks={"direct": 0}))[0].product
+        found = lower(t.storage.node, {t.storage.node}, tuned(TARGET, blocks={"few": 0, "nearest": 0}))[0].product
         assert found is not None
         assert (found.left.packed, found.right.packed) == (columns > DIRECT_COLUMNS, rows > DIRECT_ROWS)
 
@@ -147,11 +147,12 @@ class TestSides:
         ("shapes", "packed"),
         [
             (((100, 100), (100, 100)), (False, False)),
-            (((FEW, 250), (250, FEW)), (False, False)),
-            (((FEW, 250), (250, FEW + 1)), (True, False)),
-            (((FEW + 1, 250), (250, FEW)), (False, True)),
-            (((100, 1000), (1000, 200)), (False, True)),  # the second cache does not hold the columns
-            (((100, 1024), (1024, 100)), (True, False)),  # rows would share a few places of the nearest cache
+            (((FEW, 150), (150, FEW)), (False, False)),
+            (((FEW, 150), (150, FEW + 1)), (True, False)),
+            (((FEW + 1, 150), (150, FEW)), (False, True)),
+            (((FEW, 250), (250, FEW)), (False, True)),  # they are more than half of the second cache
+            (((3000, 1000), (1000, 100)), (False, True)),  # however many rows there are
+            (((100, 1024), (1024, 100)), (True, True)),  # rows would share a few places of the nearest cache
             (((1000, 100, 100), (1000, 100, 100)), (True, True)),  # memory is read in order
         ],
     )

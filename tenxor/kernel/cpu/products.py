@@ -138,7 +138,7 @@ def _product(nest: Nest, p: Pair, target: Target) -> Nest:
     small = len(f.axes) == 1 and not runs and touched <= b.touched
     collide = any(_are_apart(nest.step(a, p.row), left.nbytes, b.apart) for a in left.addresses)
     near = (
-        small and n <= b.few and m * k * left.nbytes <= 2 * b.direct and not collide,
+        small and n <= b.few and not collide,
         small and k * n * right.nbytes <= (b.direct if m <= b.few else b.nearest),
     )
     packed = (
