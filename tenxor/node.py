@@ -131,14 +131,14 @@ _recipe_number = count(1).__next__  # of the next recipe
 
 
 class Past(Protocol):
-    """What is known of how a node was made, for as long as the node is: for derivatives (`derivatives/past.py`). `traced` says
+    """What is known of how a node was made, for as long as the node is: for derivatives (`past.py`). `traced` says
     that it reads an argument of a function being traced.
     """
 
     traced: bool
 
-    def followed(self, node: Node) -> Past | None:
-        """That of a new node that reads one with this past."""
+    def followed(self, node: Node, number: int) -> Past | None:
+        """That of a new node, with a number, that reads one with this past."""
 
 
 class _Traced:
@@ -146,7 +146,7 @@ class _Traced:
 
     traced = True
 
-    def followed(self, node: Node) -> Past:
+    def followed(self, node: Node, number: int) -> Past:
         return CONSTANT if tracking.get() is False else TRACED
 
 
@@ -179,6 +179,7 @@ class Recipe:
     number). `target` is the form of the layout that a store, a scatter or a scan writes through. `done` is the recipe of
     what is in memory, with this shape and dtype. What is `passing` has a form that is. `frame` says how it is computed in one go
     (`shortcut/frames.py`): None if nobody has looked, nothing if it is not. `summed` says the same of sums of it, by their recipe.
+    `needs` are what its derivative reads, by which sources have a past (`past.py`).
     It `keeps_order` if all sources but single elements are as large as what it makes, and read as they lie. No other ever has its
     `number`.
     """
@@ -191,6 +192,7 @@ class Recipe:
         "frame",
         "keeps_order",
         "nbytes",
+        "needs",
         "number",
         "op",
         "passing",
@@ -216,6 +218,7 @@ class Recipe:
         self.keeps_order = all([form is None or form is plain or form.is_single for form in forms])
         self.frame: bytes | None = None
         self.summed: dict[Recipe, bytes] | None = None
+        self.needs: dict[int, object] | None = None
         self.passing = any([form is not None and form.passing for form in (*forms, target)])
         self.number = _recipe_number()
         self.done: Recipe = self if op is DATA else recipe_of(DATA, shape, dtype)
@@ -311,7 +314,7 @@ class Node:
         since = number - first + 1  # nodes were made, so a graph made in one go has no more of them
         self.count = count if count < since else since
         self.first, self.heavy = first, heavy
-        self.past = None if past is None else past.followed(self)
+        self.past = None if past is None else past.followed(self, number)
 
     @staticmethod
     def of(
@@ -409,7 +412,7 @@ def follow(node: Node) -> bool:
     for s in node.sources:
         if type(s) is Node and s.past is not None and (past is None or type(past) is _Traced):
             past = s.past
-    node.past = None if past is None else past.followed(node)
+    node.past = None if past is None else past.followed(node, _number())
     return not node.traced
 
 

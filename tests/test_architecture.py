@@ -51,6 +51,7 @@ ROOMS = (
     Room(("tenxor.pool",), "blocks of memory, whoever wants them", only=("tenxor.system",)),
     Room(("tenxor.memory",), "a node holds buffers, so they stand below it, not with the machines"),
     Room(("tenxor.node",), "what is read, and what a write means; not how it is computed"),
+    Room(("tenxor.past",), "what is kept of how a node was made; what derivatives read of it, they say"),
     Room(("tenxor.spec",), "what a tensor is besides its memory, and what operations make of it; it names recipes"),
     Room(("tenxor.ownership",), "who can still read a node; asked by whoever may overwrite one"),
     Room(("tenxor.rewrite",), "what is computed, for speed, instead of what was written; no kernel is known here"),

@@ -68,7 +68,7 @@ class TestCaches:
         assert target.loops == Loops()._replace(columns=2048, short_rows=128, narrow=128)
         assert target.streams == Streams()._replace(result=2 * MiB, touched=8 * MiB)
         packed = {"left": MiB, "right": 2 * MiB, "fixed": 4 * MiB, "near": 128 * KiB}
-        assert target.blocks == Blocks()._replace(direct=64 * KiB, nearest=8 * KiB, apart=2 * KiB, touched=4 * MiB, **packed)
+        assert target.blocks == Blocks()._replace(direct=64 * KiB, nearest=8 * KiB, apart=2 * KiB, lines=64, touched=4 * MiB, **packed)
 
     def test_change_no_bits(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Blocks and streams for a machine with hardly any caches, and for this one."""

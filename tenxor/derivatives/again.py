@@ -10,6 +10,7 @@ from collections.abc import Callable, Hashable, Sequence
 
 from ..layout import Layout
 from ..node import PLACEHOLDER, Node, Recipe, Scalar, recipe_of, untracked
+from ..past import makers_again
 from ..records import NamedTuple
 from ..remembered import Remembered
 from .adjoint import Part, Placed, seen_of
@@ -71,7 +72,10 @@ class Steps:
     def run(self, given: Sequence[Node | Scalar]) -> list[tuple[int, Part]]:
         """The same of others."""
         every = [*self.constants, *given]
-        for recipe, sources, offsets in self.steps:
+        first = len(every)
+        for make in makers_again:
+            make(every, self.steps)
+        for recipe, sources, offsets in self.steps[len(every) - first :]:
             every.append(Node(recipe, tuple([every[k] for k in sources]), offsets))
         found: list[tuple[int, Part]] = []
         for k, number, layout, place, apart in self.outputs:

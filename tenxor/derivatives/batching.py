@@ -11,9 +11,9 @@ from typing import Any
 from ..layout import Layout
 from ..node import CONSTANT, PLACEHOLDER, REINTERPRET, Hosted, Node, Scalar, tracking, untracked, writes
 from ..ops import OPS
+from ..past import Past, past_of
 from .adjoint import Part, totals
 from .calls import Called, part_of, step_of
-from .past import Past, past_of
 from .seen import Seen, Term
 
 _POSITIVE = OPS["positive"]

@@ -15,12 +15,13 @@ from ..layout import Layout
 from ..node import Node, Recipe, tracked, tracking
 from ..ops import OPS
 from ..ops.reductions import REDUCTIONS
+from ..past import Kept, Needs, Past, past_of
 from ..realize import realize
 from .adjoint import Part, Placed, root, total, totals
+from .leaves import leaf, twin
 from .partials import is_smooth
-from .past import Kept, Past, leaf, past_of, twin
 from .reverse import cotangents
-from .rule import Making, Needs, Pulled, Rule, Tangents, converted
+from .rule import Making, Pulled, Rule, Tangents, converted
 from .seen import Seen, Shape, of_number, reduced
 
 _CAST, _ANY = OPS["cast"], REDUCTIONS["any"]

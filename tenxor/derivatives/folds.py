@@ -20,9 +20,10 @@ from ..node import EMPTY, Node, Recipe, Scan
 from ..ops import OPS, Op, custom
 from ..ops.expr import Arg, Const, Expr, call, cast
 from ..ops.reductions import REDUCTIONS, Reduction, reduction_in_order, running
+from ..past import Needs
 from ..records import NamedTuple
 from .partials import MAX_KNOWN, Partial, is_smooth, operation, pulled_back
-from .rule import SUMS, Making, Needs, Pulled, Rule, Tangents, back, read, value_of
+from .rule import SUMS, Making, Pulled, Rule, Tangents, back, read, value_of
 from .seen import Seen, Shape, Term, added, computed, of_number, reduced, stored
 
 _EQUAL, _MULTIPLY, _CONJ, _DIVIDE, _REAL, _IMAG = (OPS[name] for name in ("equal", "multiply", "conj", "divide", "real", "imag"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ..node import Node
-from .past import Past, past_of
+from ..past import Past, past_of
 from .reverse import depending, known_of
 from .rules import rule_of
 from .seen import Seen

@@ -11,9 +11,10 @@ from ..layout import Layout
 from ..node import POSITION, Node, Recipe, Scalar, gather, reinterpreted, scatter
 from ..ops import OPS
 from ..ops.reductions import REDUCTIONS
+from ..past import Needs
 from .adjoint import adjoint
 from .partials import Partial, partials, tangents
-from .rule import SUMS, Making, Needs, Pulled, Rule, Tangents, back, converted, dtype_of, read, size_of, value_of
+from .rule import SUMS, Making, Pulled, Rule, Tangents, back, converted, dtype_of, read, size_of, value_of
 from .seen import Operand, Seen, Shape, Term, added, computed, of_number, scattered, stored
 
 _EQUAL, _POSITIVE, _WHERE = (OPS[name] for name in ("equal", "positive", "where"))

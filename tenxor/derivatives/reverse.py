@@ -7,8 +7,8 @@ from contextlib import AbstractContextManager, nullcontext
 
 from ..errors import DerivativeError
 from ..node import Node, tracked
+from ..past import GONE, Kept, Past, past_of
 from ..records import NamedTuple
-from .past import GONE, Kept, Past, past_of
 from .seen import Seen
 from .walk import Graph, Left, Parts, Told, total_of, walk
 
@@ -101,7 +101,8 @@ def tell_watched(roots: Sequence[Root], *, free: bool) -> None:
 
     def told(past: Past, g: Seen) -> Seen:
         assert past.watch is not None
-        return past.watch.told(g)
+        found: Seen = past.watch.told(g)
+        return found
 
     def left(past: Past) -> None:
         if free and past.sources and not past.traced:  # a batch is yet to be made like what is traced

@@ -14,6 +14,7 @@ from ..dtypes import DType
 from ..layout import Layout
 from ..node import Node, Recipe
 from ..ops import OPS
+from ..past import Needs
 from ..records import NamedTuple
 from .adjoint import Part, adjoint
 from .seen import Seen, Term, computed
@@ -37,13 +38,6 @@ Pulled = Iterator[tuple[int, Part]]
 Tangents = Mapping[int, Seen]
 _REAL = OPS["real"]
 SUMS = ("sum", "sum_in_width")  # the reductions that are linear
-
-
-class Needs(NamedTuple):
-    """What a derivative reads: of each source whether its value, and whether the result."""
-
-    sources: tuple[bool, ...]
-    result: bool
 
 
 class Rule(NamedTuple):

@@ -13,7 +13,7 @@ from ..ops.reductions import REDUCTIONS, Reduction
 
 Shape = tuple[int, ...]
 _CAST, _MULTIPLY, _POSITIVE, _ADD = (OPS[name] for name in ("cast", "multiply", "positive", "add"))
-_SUM = REDUCTIONS["sum"]
+SUM = REDUCTIONS["sum"]
 
 
 class Seen:
@@ -112,10 +112,10 @@ class Term:
         if kept == len(self.shape):
             return self.seen()
         if self.op is None:
-            return reduced(_SUM, self.seen(), kept)
+            return reduced(SUM, self.seen(), kept)
         nodes = tuple([x.node if isinstance(x, Seen) else x for x in self.operands])
         layouts = tuple([x.layout if isinstance(x, Seen) else None for x in self.operands])
-        return reduced(_SUM, Seen(Node.of(self.op, self.shape, self.dtype, nodes, layouts)), kept)
+        return reduced(SUM, Seen(Node.of(self.op, self.shape, self.dtype, nodes, layouts)), kept)
 
 
 def _repeats(layout: Layout, axis: int) -> bool:

@@ -11,12 +11,13 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 from ..node import PLACEHOLDER, Node, Recipe, Scalar, next_number, recipe_of, watchers
+from ..past import Kept, Past, past_of
 from ..pending import MAX_PENDING
 from ..realize import realize
 from ..records import NamedTuple
 from .adjoint import Part, Placed, seen_of, total
 from .again import made_again
-from .past import Kept, Past, past_of
+from .products import combined
 from .rules import has_own_rule, rule_of
 from .seen import Seen
 
@@ -67,7 +68,7 @@ def walk(parts: Parts, graph: Graph, asked: Collection[Past], told: Told, left: 
 def _compute(parts: Parts, waiting: list[Node]) -> None:
     """Compute all cotangents that are known so far, those of each past added up: so what they were made of can go."""
     for past, its in parts.items():
-        total_so_far = total_of(its, past.recipe)
+        total_so_far = total_of(combined(its), past.recipe)
         its[:] = [total_so_far]
         waiting.append(total_so_far.node)
     if not any([node.traced for node in waiting]):
@@ -98,7 +99,7 @@ def _stretches(graph: Graph) -> Iterator[list[Past]]:
 
 def _pass(past: Past, parts: Parts, graph: Graph, asked: Collection[Past], told: Told) -> None:
     """Through one past."""
-    g = total_of(parts.pop(past), past.recipe)
+    g = total_of(combined(parts.pop(past)), past.recipe)
     if past in asked:
         g = told(past, g)
     sources = [past_of(kept) for kept in past.sources]
@@ -125,7 +126,7 @@ class Outline:
         self.inner = {past: k for k, past in enumerate(stretch)}
         self.outer: dict[Past, int] = {}
         self.given: list[Given] = []
-        self.parts: list[tuple[Past, Part]] = [(past, part) for past in stretch for part in parts.pop(past, ())]
+        self.parts: list[tuple[Past, Part]] = [(past, part) for past in stretch for part in combined(parts.pop(past, ()))]
         self._number_of: dict[int, int] = {}
         key: list[object] = [len(self.parts)]
         for past, part in self.parts:

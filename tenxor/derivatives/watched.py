@@ -10,8 +10,9 @@ from __future__ import annotations
 from weakref import ref
 
 from ..node import Node, data, tracking, writes
+from ..past import Past, past_of
 from ..storage import Element, Storage, Watched, WatchedElement, watching
-from .past import Past, Watch, leaf, past_of, twin
+from .leaves import Watch, leaf, twin
 
 _leaves: dict[ref[Storage], Past] = {}  # whose entries go with the storages, by C alone: a signal in Python's would be lost
 

@@ -14,12 +14,13 @@ from typing import Any
 from ..creation import asarray, eye, ones, zeros
 from ..derivatives.adjoint import root
 from ..derivatives.forward import tangents
+from ..derivatives.leaves import leaf
 from ..derivatives.partials import is_smooth
-from ..derivatives.past import Past, leaf
 from ..derivatives.reverse import cotangents, forget
 from ..derivatives.seen import Seen, of_number
 from ..errors import ArgumentError, DTypeError, ShapeError
 from ..node import tracked, tracking
+from ..past import Past
 from ..storage import Storage
 from ..tensor import Tensor
 from .kinds import told

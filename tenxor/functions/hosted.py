@@ -7,7 +7,6 @@ from functools import partial
 from typing import Any
 
 from ..creation import empty
-from ..derivatives.past import past_of
 from ..derivatives.seen import Seen
 from ..dtypes import DType
 from ..errors import DerivativeError, TraceError
@@ -15,6 +14,7 @@ from ..host import HOST, run
 from ..host.running import Operand, of_few, results_of
 from ..host.table import HostOp, whole
 from ..node import Hosted, Node, hosted_node, tracking
+from ..past import past_of
 from ..spec import callers
 from ..tensor import Tensor
 from .joining import stack

@@ -8,12 +8,13 @@ from typing import Any
 from ..creation import asarray
 from ..derivatives.adjoint import Part, adjoint
 from ..derivatives.calls import called
+from ..derivatives.leaves import own_copy
 from ..derivatives.partials import is_smooth
-from ..derivatives.past import Kept, Past, next_number, own_copy, past_of
 from ..derivatives.reverse import cotangents_at, edge_of, forget
 from ..derivatives.seen import Seen, Term
 from ..errors import ArgumentError, DerivativeError, ShapeError
-from ..node import is_pinned, tracking, untracked
+from ..node import is_pinned, next_number, tracking, untracked
+from ..past import Kept, Past, past_of
 from ..realize import realize
 from ..storage import Storage
 from ..tensor import Tensor

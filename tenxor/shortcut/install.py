@@ -22,6 +22,7 @@ from ..memory import Buffer, allocate
 from ..node import Node, Recipe, Scalar
 from ..ops import OPS, Op
 from ..ops.reductions import Reduction
+from ..past import NOTHING, Past, makers_again
 from ..pending import remember
 from ..plans.pattern import short_walks
 from ..plans.steps import DONE, Cell, short_runs
@@ -60,7 +61,7 @@ from .reuse import stand_in
 CREATING = ("waiting", "blank", "fill_from_list", "fill_from_buffer")
 FUNCTIONS = (
     *("look_up", "next_number", "python_computed", "python_computed_alone", "run_steps", "take_pattern"),
-    *("specs_of", "copy_pieces", "copy_alike", "join_again", "call_again"),
+    *("specs_of", "copy_pieces", "copy_alike", "join_again", "call_again", "make_again"),
     *CREATING,
     *("block_dies", "block_shows", "release_blocks"),
     *[f"{cls}_dies" for cls in REUSED],
@@ -137,7 +138,7 @@ class ShortWay:
         own["own __getitem__"], own["own __setitem__"] = self.indexed, self.assigned
         own["own index_add_"] = learning_added(self.replaced["index_add_"])
         named = {
-            **{cls.__name__: cls for cls in (Buffer, Node, Recipe, Scalar, Made, Spec, Storage, Element, Tensor, int, float)},
+            **{cls.__name__: cls for cls in (Buffer, Node, Recipe, Scalar, Made, Spec, Storage, Element, Tensor, Past, int, float)},
             **{d.name: d for d in ALL},
             **operations(),
             **own,
@@ -183,6 +184,8 @@ class ShortWay:
             "learn_rows": learn_rows,
             "remember": remember,
             "follow": nodes.follow,
+            "tracking": nodes.tracking,
+            "NOTHING": NOTHING,
             "TRACED": nodes.TRACED,
             "CONSTANT": nodes.CONSTANT,
             "UNFINISHED": nodes.UNFINISHED,
@@ -208,6 +211,7 @@ class ShortWay:
         self.computed = [self._function(f"python_{name}", Kind.ONE) for name in ("computed", "computed_alone")]
         self.run_steps = self._function("run_steps", Kind.SOME)
         self.gathered = learning("__getitem__", gathered, frame_of_key)
+        self.make_again = self._function("make_again", Kind.SOME)
         self.take_pattern = self._function("take_pattern", Kind.SOME)
         self.look_up = self._function("look_up", Kind.ONE)
         self.copier = Copier(*[self._function(name, Kind.SOME) for name in ("specs_of", "copy_pieces", "copy_alike")])
@@ -268,6 +272,7 @@ class ShortWay:
         short_ways[:] = self.computed
         short_runs[:] = [(self.run_steps, frames.frame_of_plan)]
         short_walks[:] = [self.take_pattern]
+        makers_again[:] = [self.make_again]
         copiers[:] = [self.copier]
         callers[:] = [self.caller]
         joiners[:] = [self.joiner]
@@ -278,6 +283,7 @@ class ShortWay:
         short_ways.clear()
         short_runs.clear()
         short_walks.clear()
+        makers_again.clear()
         copiers.clear()
         callers.clear()
         joiners.clear()

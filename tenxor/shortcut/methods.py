@@ -14,6 +14,7 @@ from . import (
     call,
     compute,
     creating,
+    follow,
     gather,
     graph,
     index,
@@ -249,7 +250,8 @@ def symbol_of(method: Method) -> str:
 def module(objects: Objects, made: Module) -> Module:
     """The whole short way."""
     computing = (compute, walk, graph, running)
-    for part in (reuse, blocks, numbers, record, *computing, read, call, index, write, picking, gather, joining, together, creating):
+    making = (reuse, blocks, numbers, follow, record)
+    for part in (*making, *computing, read, call, index, write, picking, gather, joining, together, creating):
         part.write(made, objects)
     _ask_python_briefly(Function(made, objects, "ask_python_briefly", [("own", POINTER), ("x", POINTER), ("argument", POINTER)]))
     _ask_python(

@@ -16,14 +16,15 @@ from types import MemberDescriptorType
 from ..dtypes import DType
 from ..memory import Buffer
 from ..node import Node, Recipe, Scalar
+from ..past import Past
 from ..plans.steps import Cell
 from ..pool import Pool
 from ..spec import Made, Spec
 from ..storage import Element, Storage
 from ..tensor import Tensor
 
-REUSED = ("Tensor", "Storage", "Element", "Node", "Buffer")  # classes of which dead objects are used again
-CLASSES = (DType, Buffer, Node, Recipe, Scalar, Pool, Made, Spec, Storage, Element, Tensor, Cell)
+REUSED = ("Tensor", "Storage", "Element", "Node", "Buffer", "Past")  # classes of which dead objects are used again
+CLASSES = (DType, Buffer, Node, Recipe, Scalar, Pool, Made, Spec, Storage, Element, Tensor, Cell, Past)
 
 
 def words_of(x: object, size: int) -> list[int]:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from ..backend.llvm.builder import Module, Value, select
 from ..backend.llvm.types import I1, I64, POINTER
 from ..pending import HEAVY, LARGE, MAX_PENDING, SMALL
+from .follow import have_followed
 from .function import Function
 from .objects import ITEMS, SIZE, Objects
 
@@ -29,7 +30,9 @@ def write(module: Module, objects: Objects) -> None:
     module.globals["patience"] = "@patience = global ptr null"  # where it is told that nothing is computed at once
     _next(Function(module, objects, "next", [], I64))
     _number(Function(module, objects, "next_number", [("self", POINTER), ("unused", POINTER)], exported=True))
-    _pending(Function(module, objects, "pending", [("recipe", POINTER), ("sources", POINTER), ("offsets", POINTER)]))
+    parts = [("recipe", POINTER), ("sources", POINTER), ("offsets", POINTER)]
+    _pending(Function(module, objects, "pending", parts))
+    _node_of(Function(module, objects, "node_of", [*parts, ("is_bounded", I1)]))
     _given(Function(module, objects, "given", [("node", POINTER), ("spec", POINTER)]))
     _tensor(Function(module, objects, "tensor", [("node", POINTER), ("spec", POINTER)]))
     _unary(Function(module, objects, "unary", [("x", POINTER), ("op", POINTER)]))
@@ -278,9 +281,18 @@ def result(f: Function, recipe: Value, sources: Value, offsets: Value, spec: Val
 
 
 def _pending(f: Function) -> None:
-    """The node of a recipe. It takes over what it is given."""
-    recipe, sources, offsets = [f.holding(x) for x in f.arguments]
+    """The node of a recipe that a program makes. It takes over what it is given."""
+    for x in f.arguments:
+        f.holding(x)
     f.require(f.is_the(f.get(f.the("pool"), "Pool.pressed"), "False"))
+    f.keeps(*f.arguments)
+    f.give(f.call("node_of", POINTER, [*f.arguments, f.constant(I1, True)]))
+
+
+def _node_of(f: Function) -> None:
+    """The node of a recipe. It takes over what it is given. If it is bounded, this declines what Python would compute, or look at."""
+    *parts, is_bounded = f.arguments
+    recipe, sources, offsets = [f.holding(x) for x in parts]
     count, heavy, has_past = f.local(I64, f.number(1)), f.local(I64, f.number(0)), f.local(I64, f.number(0))
     number = f.call("next", I64, [])
     first = f.local(I64, number)
@@ -312,14 +324,17 @@ def _pending(f: Function) -> None:
     f.each(f.word(sources, SIZE), one)
     since = number - first.load(I64) + 1
     nodes = select(since < count.load(I64), since, count.load(I64))
-    f.require(nodes <= MAX_PENDING)
     weight = heavy.load(I64)
-    f.require(f.either(weight < LARGE, lambda: _patience(f).equals(0)))
+
+    def is_within() -> Value:
+        return f.both(nodes <= MAX_PENDING, lambda: f.either(weight < LARGE, lambda: _patience(f).equals(0)))
+
+    f.require(f.either(~is_bounded, is_within))
     numbers = [f.as_object(x) for x in (nodes, first.load(I64), weight)]
     node = f.new("Node", recipe=recipe, sources=sources, offsets=offsets, count=numbers[0], first=numbers[1], heavy=numbers[2])
     for slot, value in (("buffer", "None"), ("_layouts", "None"), ("stored", "False"), ("past", "None")):
         f.set(node, f"Node.{slot}", f.own(f.the(value)))
-    f.when(has_past.load(I64).differs(0), lambda: _have_followed(f, node))
+    f.when(has_past.load(I64).differs(0), lambda: have_followed(f, node, number))
     f.keeps(node)
     f.give(node)
 
@@ -364,14 +379,6 @@ def _given(f: Function) -> None:
     f.when(~waits & (weight >= LARGE), take_note)
     f.keeps(node, spec)
     f.give(f.call("tensor", POINTER, [node, spec]))
-
-
-def _have_followed(f: Function, node: Value) -> None:
-    """Have Python say what derivatives need to know of a new node; and whether it can have a value."""
-    answer = f.call("PyObject_CallOneArg", POINTER, [f.the("follow"), node])
-    f.refuse(f.is_null(answer))
-    f.drop(answer)
-    f.require(f.is_the(answer, "True"))
 
 
 def _tensor(f: Function) -> None:

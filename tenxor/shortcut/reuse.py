@@ -16,7 +16,7 @@ from ..backend.llvm.types import I64, POINTER, VOID
 from .function import Function
 from .objects import REFERENCES, REUSED, Objects
 
-KEPT = 64  # of each class
+KEPT = 2048  # of each class
 DEALLOC = 48  # where a type has what is called when an instance dies, in bytes: the same in all versions of CPython 3
 
 

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import tenxor as tx
-from tenxor.derivatives.past import Past
 from tenxor.memory import Buffer
 from tenxor.node import Node
+from tenxor.past import Past
 
 SIZE = 1 << 18  # elements of two megabytes
 

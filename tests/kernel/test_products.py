@@ -135,6 +135,13 @@ class TestWhichReductions:
 
 
 class TestSides:
+    @pytest.mark.parametrize("steps", [TARGET.blocks.lines, TARGET.blocks.lines + 1])
+    def test_rows_are_packed_if_each_of_many_steps_is_in_a_line_of_its_own(self, steps: int) -> None:
+        """As they are where a gradient of a weight is computed."""
+        found = product_of(ones(steps, FEW).T @ ones(steps, 100))
+        assert (found.left.packed, found.right.packed) == (steps > TARGET.blocks.lines, False)
+        assert not product_of(ones(FEW, steps) @ ones(steps, 100)).left.packed
+
     @pytest.mark.parametrize("columns", [DIRECT_COLUMNS, DIRECT_COLUMNS + 1])
     @pytest.mark.parametrize("rows", [DIRECT_ROWS, DIRECT_ROWS + 1])
     def test_are_packed_if_they_are_read_often(self, rows: int, columns: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -12,8 +13,10 @@ import tenxor as tx
 from tenxor import shortcut
 from tenxor.dtypes import float64
 from tenxor.errors import TenxorError
+from tenxor.node import Node
 from tenxor.ops import custom
 from tenxor.ops.expr import Arg
+from tenxor.past import Past, past_of
 from tenxor.tensor.core import Core
 
 TIMES = 4  # what is met for the first time takes the long way
@@ -121,3 +124,75 @@ def test_placeholders_have_no_value_on_it() -> None:
         assert np.allclose(found.detach().to_numpy(), x.detach().to_numpy()[0].sum())
         with pytest.raises(TenxorError):
             tx.vmap(lambda row: row * x[0] if (row * x[0]).sum() > 0 else row)(tx.ones((4, 3)))
+
+
+def described(kept: Any) -> Any:
+    """A past, and all that it keeps, as it can be compared: what was made in order, with the values that derivatives read."""
+    past = past_of(kept)
+    if past is None:
+        return kept and (kept.shape, kept.dtype) if isinstance(kept, Node) else kept and (kept.value, kept.dtype)
+    sources = [(number_before(source, past), described(source)) for source in past.sources]
+    return isinstance(kept, Node), past.recipe, past.offsets, past.reads_result, past.traced, past.watch is not None, sources
+
+
+def number_before(kept: Any, past: Past) -> bool:
+    """Whether what a past was made of has a smaller number."""
+    own = past_of(kept)
+    return own is None or own.number < past.number
+
+
+@pytest.mark.parametrize("name", [name for name in PROGRAMS if name != "a known element"])
+def test_pasts_are_those_of_the_long_way(name: str) -> None:
+    rng = np.random.default_rng(7)
+    x, y = (tx.asarray(rng.uniform(0.5, 1.5, (3, 4))).requires_grad_() for _ in range(2))
+    found = [described(PROGRAMS[name](x, y).node) for _ in range(TIMES)]
+    with shortcut.aside():
+        assert found == [described(PROGRAMS[name](x, y).node)] * TIMES
+
+
+def test_python_is_not_asked_for_pasts_that_follow_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = tx.asarray(np.linspace(0.1, 1.0, 12).reshape(3, 4)).requires_grad_()
+
+    def program() -> Any:
+        return (x * 2.0 + x.exp()).sum(axis=0).sqrt()
+
+    for _ in range(TIMES):
+        program()
+    asked: list[object] = []
+    own = Past.followed
+    monkeypatch.setattr(Past, "followed", lambda *args: asked.append(args) or own(*args))
+    assert program().node.past is not None and asked == []
+    with shortcut.aside():
+        assert program().node.past is not None and asked != []
+
+
+def test_what_is_not_tracked_has_no_past() -> None:
+    x = tx.asarray([1.0, 2.0]).requires_grad_()
+    for _ in range(TIMES):
+        with tx.no_grad():
+            assert (x * 2.0).node.past is None
+        assert (x > 1.5).node.past is None  # nothing is smooth about it
+        assert (x.detach() * 2.0).node.past is None
+        assert (x * 2.0).node.past is not None
+
+
+def test_a_past_keeps_what_others_may_write_as_it_is_now() -> None:
+    memory = np.asarray([1.0, 2.0])
+    for _ in range(TIMES):
+        memory[:] = 1.0, 2.0
+        x, y = tx.asarray([3.0, 4.0]).requires_grad_(), tx.asarray(memory, copy=False)
+        found = (x * y).sum()
+        memory[:] = 5.0, 6.0
+        found.backward()
+        assert x.grad.tolist() == [1.0, 2.0]
+
+
+def test_a_long_chain_of_pasts_dies_without_going_deep() -> None:
+    x = tx.asarray([1.0]).requires_grad_()
+    y = x
+    for _ in range(20_000):
+        y = y.sin()
+    y.realize()
+    before = weakref.ref(y.node.past)
+    del y
+    assert before() is None

@@ -137,8 +137,9 @@ def _product(nest: Nest, p: Pair, target: Target) -> Nest:
     touched = again * (m * k * left.nbytes + (k + m) * n * right.nbytes)
     small = len(f.axes) == 1 and not runs and touched <= b.touched
     collide = any(_are_apart(nest.step(a, p.row), left.nbytes, b.apart) for a in left.addresses)
+    scattered = any(_are_lines(nest, a, f.axes, left.nbytes, target.caches.line) for a in left.addresses)
     near = (
-        small and n <= b.few and not collide,
+        small and n <= b.few and not collide and (not scattered or k <= b.lines),
         small and k * n * right.nbytes <= (b.direct if m <= b.few else b.nearest),
     )
     packed = (
@@ -240,6 +241,12 @@ def _in_runs(step: int | Table, lanes: int) -> bool:
 def _are_apart(step: int | Table, nbytes: int, apart: int) -> bool:
     """Whether neighbours are a multiple of so many bytes apart."""
     return not isinstance(step, Table) and step != 0 and step * nbytes % apart == 0
+
+
+def _are_lines(nest: Nest, a: Address, summed: Loops, nbytes: int, line: int) -> bool:
+    """Whether each step of a row is in another line of a cache."""
+    steps = [nest.step(a, axis) for axis in summed]
+    return any(isinstance(step, Table) or abs(step) * nbytes >= line for step in steps)
 
 
 def _overlaps(nest: Nest, a: Address, summed: Loops, n: int) -> bool:

@@ -1,0 +1,94 @@
+"""Cotangents that are products, added up as one: of a weight that is used at each step of a sequence, say.
+
+The sum over steps `t` of `sum_k left_t[i, k] * right_t[j, k]` is a sum over `t` and `k`. What is read of each step is put side by side,
+which takes less than to write, and read again, a whole result for each step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from math import prod
+
+from ..layout import Layout, memory_order
+from ..node import EMPTY, Node, Recipe, Scalar
+from ..ops import OPS
+from .adjoint import Part
+from .again import made_again
+from .seen import SUM, Seen, Term, stored
+
+_MULTIPLY = OPS["multiply"]
+FEW = 4  # products, up to which they are added up
+
+
+def combined(parts: Sequence[Part]) -> Sequence[Part]:
+    """The same cotangents, those products that are alike added up."""
+    if len(parts) <= FEW:
+        return parts
+    alike: dict[object, list[Seen]] = {}
+    others: list[Part] = []
+    for part in parts:
+        key = _kind_of(part)
+        if key is not None and isinstance(part, Seen):
+            alike.setdefault(key, []).append(part)
+        else:
+            others.append(part)
+    for key, its in alike.items():
+        others += its if len(its) <= FEW else [_as_one(key, its)]
+    return others
+
+
+def _kind_of(part: Part) -> object:
+    """What is the same for all products that can be added up as one; None if it is not worth while, or this is no product."""
+    if not isinstance(part, Seen) or part.node.recipe.op is not SUM:
+        return None
+    (product,) = part.node.sources
+    if type(product) is not Node or not _is_worth_while(part.node.recipe, product.recipe):
+        return None
+    return part.node.recipe, product.recipe, part.layout.form, part.layout.offset
+
+
+@lru_cache(1 << 10)
+def _is_worth_while(total: Recipe, product: Recipe) -> bool:
+    """Whether what a product reads is less than what it makes."""
+    (read,) = total.forms
+    layouts = [form.layout for form in product.forms if form is not None]
+    is_plain = read is not None and read.layout.is_contiguous() and not any(x.base is not None or x.tables is not None for x in layouts)
+    return product.op is _MULTIPLY and len(layouts) == 2 and is_plain and sum(_alone(x).size for x in layouts) < total.size
+
+
+def _alone(layout: Layout) -> Layout:
+    """What a layout reads, each element once."""
+    return layout.index(tuple([slice(None) if step else slice(0, 1) for step in layout.strides]))
+
+
+def _as_one(kind: object, parts: Sequence[Seen]) -> Seen:
+    """The sum of alike products, as one product: found as it was before."""
+    products = [node for part in parts for node in part.node.sources if type(node) is Node]
+    sources = [x for product in products for x in product.sources]
+    shapes = [x.recipe.shape if type(x) is Node else None for x in sources]
+
+    def make(given: Sequence[Node | Scalar]) -> list[tuple[int, Part]]:
+        read = [Seen(x, y) for x, y in zip(given, [y for p in products for y in p.layouts], strict=True)]  # type: ignore[arg-type]
+        kept = parts[0].node.shape
+        shape = (*kept, len(parts), *products[0].shape[len(kept) :])
+        operands = [_side_by_side(read[k::2], shape, len(kept)) for k in range(2)]
+        found = Term(_MULTIPLY, operands, shape, products[0].dtype).summed(len(kept))
+        return [(0, found.reshaped((found.layout.size,)).through(parts[0].layout))]
+
+    ((_, found),) = made_again((kind, *[p.offsets for p in products], *shapes), sources, make)
+    assert isinstance(found, Seen)
+    return found
+
+
+def _side_by_side(each: Sequence[Seen], shape: Sequence[int], axis: int) -> Seen:
+    """What is read of each, in memory one after the other, along a new axis of all that is read."""
+    alone = [x.moved(_alone) for x in each]
+    order = memory_order([alone[0].layout]) or range(len(alone[0].shape))
+    sizes = tuple([alone[0].shape[k] for k in order])
+    whole, found = Layout.contiguous((len(each), *sizes)), Seen(Node.of(EMPTY, (len(each) * prod(sizes),), each[0].dtype))
+    for k, x in enumerate(alone):
+        found = stored(found, whole.index((k,)), x.moved(lambda own: own.permute(order)))
+    back = [1 + list(order).index(k) for k in range(len(sizes))]
+    back.insert(axis, 0)
+    return found.through(whole.permute(back).expand(tuple(shape)))
