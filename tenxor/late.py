@@ -17,7 +17,12 @@ class Late:
         self._module = module
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
-        return lambda *args: getattr(import_module(self._module), name)(*args)
+        def first(*args: Any, **named: Any) -> Any:
+            found = getattr(import_module(self._module), name)
+            setattr(self, name, found)  # whoever asks from now on has it at once
+            return found(*args, **named)
+
+        return first
 
 
 class _Awaited:

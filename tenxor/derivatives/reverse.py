@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from operator import attrgetter
 
 from ..errors import DerivativeError
 from ..node import Node, tracked
@@ -36,10 +37,11 @@ def known_of(roots: Iterable[Node], first: int = 0) -> Known:
     nodes: dict[Past, Node] = {}
     goes_on = False
     stack: list[Kept] = list(roots)
-    while stack:
+    while stack:  # this runs for all that a result was made of, so it asks for as little as it can
         kept = stack.pop()
-        past = past_of(kept)
-        if past is None:
+        kind = type(kept)
+        past = kept if kind is Past else kept.past if kind is Node else None
+        if type(past) is not Past or past in seen:
             continue
         if past.number < first:
             goes_on = True
@@ -48,20 +50,21 @@ def known_of(roots: Iterable[Node], first: int = 0) -> Known:
             raise DerivativeError(
                 "backward: what this was computed from was let go of by a backward() before; call that with retain_graph=True"
             )
-        if type(kept) is Node and past.reads_result:
+        if past.reads_result and kind is Node:  # whoever reads it has the node
             nodes[past] = kept
-        if past not in seen:
-            seen.add(past)
-            stack += past.sources
-    return Known(sorted(seen, key=lambda past: past.number), nodes, goes_on)
+        seen.add(past)
+        stack += past.sources
+    return Known(sorted(seen, key=attrgetter("number")), nodes, goes_on)
 
 
 def depending(order: Sequence[Past], on: Iterable[Past]) -> set[Past]:
     """Those that depend on some of them, and these."""
     found = set(on)
     for past in order:
-        if any([past_of(kept) in found for kept in past.sources]):
-            found.add(past)
+        for kept in past.sources:
+            if (kept if type(kept) is Past else kept.past if type(kept) is Node else None) in found:
+                found.add(past)
+                break
     return found
 
 

@@ -30,7 +30,7 @@ def _of_kind(op: Any) -> Rule | None:
 
 def has_own_rule(recipe: Recipe) -> bool:
     """Whether how derivatives are taken does not follow from the recipe alone."""
-    return recipe.op is not DATA and _of_kind(recipe.op) is None
+    return type(recipe.op) is not Op and recipe.op is not DATA and _of_kind(recipe.op) is None
 
 
 def rule_of(recipe: Recipe) -> Rule:

@@ -126,28 +126,30 @@ class Outline:
         self.inner = {past: k for k, past in enumerate(stretch)}
         self.outer: dict[Past, int] = {}
         self.given: list[Given] = []
-        self.parts: list[tuple[Past, Part]] = [(past, part) for past in stretch for part in combined(parts.pop(past, ()))]
+        self.parts: list[tuple[Past, Part]] = [(past, part) for past in stretch if past in parts for part in combined(parts.pop(past))]
         self._number_of: dict[int, int] = {}
         key: list[object] = [len(self.parts)]
+        depends, nodes = graph.depends, graph.nodes
         for past, part in self.parts:
             seen = seen_of(part)
             key += (self.inner[past], self._given(seen.node), seen.node.recipe.done, seen.layout.form, seen.layout.offset)
             key += (part.layout.form, part.layout.offset, part.apart) if isinstance(part, Placed) else (None,)
         for past in stretch:
-            node = graph.nodes.get(past)
+            node = nodes.get(past)
             key += (past.recipe, past.offsets, past in asked, None if node is None else self._given(node))
-            for kept in past.sources:
-                kind = type(kept)
-                source = kept if kind is Past else kept.past if kind is Node else None
-                if source is None or source not in graph.depends:
+            for kept in past.sources:  # this runs for all that a result was made of
+                if kept is None:
                     key.append(None)
-                else:
+                    continue
+                kind = type(kept)
+                source: Any = kept if kind is Past else kept.past if kind is Node else None
+                if source in depends:
                     place = self.inner.get(source)
                     key += (self.outer.setdefault(source, -1 - len(self.outer)) if place is None else place, source.recipe.size)
                 if kind is Node:
-                    key += (self._given(kept), kept.recipe.shape)
+                    key += ("value", self._given(kept), kept.recipe.shape)
                 else:
-                    key.append(self._given(kept) if kind is Scalar else None)
+                    key += ("number", self._given(kept)) if kind is Scalar else ("past",)
         self.key = tuple(key)
 
     def _given(self, x: Given) -> int:

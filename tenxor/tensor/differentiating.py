@@ -7,6 +7,7 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, Self
 
 from ..errors import DerivativeError, DTypeError, ShapeError
+from ..late import Late
 from ..node import untracked
 from ..storage import Storage
 from .arguments import truth
@@ -14,6 +15,9 @@ from .reducing import Reducing
 
 if TYPE_CHECKING:
     from ..derivatives.seen import Seen
+
+_ROOM = "tenxor.derivatives"
+adjoint, partials, reverse, seen, watched = [Late(f"{_ROOM}.{name}") for name in ("adjoint", "partials", "reverse", "seen", "watched")]
 
 
 class Differentiating(Reducing):
@@ -43,46 +47,36 @@ class Differentiating(Reducing):
         >>> x.grad.tolist()
         [0.0, 4.0, 6.0]
         """
-        from ..derivatives.partials import is_smooth
-        from ..derivatives.watched import leaf_of, unwatch, watch
-
         if not truth("requires_grad_", "requires_grad", requires_grad):
-            if self._has_past() and leaf_of(self.storage) is None:
+            if self._has_past() and watched.leaf_of(self.storage) is None:
                 raise DerivativeError(
                     "requires_grad_: this was computed from what requires a gradient; use x.detach() for a tensor that does not"
                 )
-            unwatch(self.storage)
+            watched.unwatch(self.storage)
             return self
-        if not is_smooth(self.dtype):
+        if not partials.is_smooth(self.dtype):
             raise DTypeError(f"requires_grad_: there are no derivatives by {self.dtype}; use x.astype(tx.float64) first")
-        watch(self.storage)
+        watched.watch(self.storage)
         return self
 
     @property
     def is_leaf(self) -> bool:
         """Whether nothing that requires a gradient was used to compute it."""
-        from ..derivatives.watched import leaf_of
-
-        return not self._has_past() or leaf_of(self.storage) is self.storage.node.past
+        return not self._has_past() or watched.leaf_of(self.storage) is self.storage.node.past
 
     @property
     def grad(self) -> Self | None:
         """The gradient that calls of `backward` have added up, seen as this tensor sees its storage; None before there is one. It
         may be set to a tensor of the same shape, or None.
         """
-        from ..derivatives.watched import watch_of
-
-        watch = watch_of(self.storage)
+        watch = watched.watch_of(self.storage)
         if watch is None or watch.grad is None:
             return None
         return self.__class__(watch.grad, self.layout, watch.grad.dtype)
 
     @grad.setter
     def grad(self, value: Any) -> None:
-        from ..derivatives.seen import of_number
-        from ..derivatives.watched import watch_of
-
-        watch = watch_of(self.storage, make=True)
+        watch = watched.watch_of(self.storage, make=True)
         if watch is None:
             raise DerivativeError("grad: this tensor requires no gradient; call x.requires_grad_() first")
         if value is None:
@@ -91,7 +85,7 @@ class Differentiating(Reducing):
         if getattr(value, "shape", None) != self.shape or value.dtype is not self.dtype:
             raise ShapeError(f"grad: a gradient has the shape {self.shape} and dtype {self.dtype} of its tensor; got {value!r}")
         if watch.grad is None:
-            watch.grad = Storage(of_number(0, (self.storage.size,), self.dtype).node)
+            watch.grad = Storage(seen.of_number(0, (self.storage.size,), self.dtype).node)
         self.__class__(watch.grad, self.layout, self.dtype)._write(value, "grad")
 
     def backward(self, gradient: Any = None, retain_graph: bool | None = None, create_graph: bool = False) -> None:
@@ -111,10 +105,6 @@ class Differentiating(Reducing):
         >>> w.grad.tolist()
         [2.0, -4.0]
         """
-        from ..derivatives.adjoint import root
-        from ..derivatives.reverse import tell_watched
-        from ..derivatives.seen import Seen, of_number
-
         if not self._has_past():
             raise DerivativeError(
                 "backward: nothing that this tensor was computed from requires a gradient; call x.requires_grad_() on that first"
@@ -132,11 +122,11 @@ class Differentiating(Reducing):
         node = self.node
         with nullcontext() if create_graph else untracked():
             if gradient is None:
-                g = of_number(1.0, self.shape, self.dtype)
+                g = seen.of_number(1.0, self.shape, self.dtype)
             else:
                 given = gradient.astype(self.dtype, copy=False)
-                g = Seen(given.node, given.layout)
-            tell_watched([root(node, self.layout, g)], free=not (create_graph if retain_graph is None else retain_graph))
+                g = seen.Seen(given.node, given.layout)
+            reverse.tell_watched([adjoint.root(node, self.layout, g)], free=not (create_graph if retain_graph is None else retain_graph))
 
     def detach(self) -> Self:
         """New tensor with the same elements, through which no gradient goes. It shares memory with this one until either is written.
@@ -147,9 +137,7 @@ class Differentiating(Reducing):
         >>> x.grad.tolist()
         [1.0, 1.0]
         """
-        from ..derivatives.watched import without_past
-
-        return self.__class__(Storage(without_past(self.storage.node)), self.layout, self.dtype)
+        return self.__class__(Storage(watched.without_past(self.storage.node)), self.layout, self.dtype)
 
     def retain_grad(self) -> None:
         """Keep the gradient of this tensor, which is computed from others, as `grad`, too."""
@@ -166,14 +154,12 @@ class Differentiating(Reducing):
         >>> x.grad.tolist()
         [30.0, 30.0]
         """
-        from ..derivatives.seen import Seen, stored
-
         watch, layout, own = self._watched("register_hook"), self.layout, self.__class__
 
         def told(g: Seen) -> Seen | None:
-            seen = g.through(layout)
-            found = hook(own(Storage(seen.node), seen.layout, seen.dtype))
-            return None if found is None else stored(g, layout, Seen(found.node, found.layout)).reshaped(g.shape)
+            part = g.through(layout)
+            found = hook(own(Storage(part.node), part.layout, part.dtype))
+            return None if found is None else seen.stored(g, layout, seen.Seen(found.node, found.layout)).reshaped(g.shape)
 
         key = max(watch.hooks, default=0) + 1
         watch.hooks[key] = told
@@ -184,9 +170,7 @@ class Differentiating(Reducing):
         return remove
 
     def _watched(self, op: str) -> Any:
-        from ..derivatives.watched import watch_of
-
-        found = watch_of(self.storage, make=True)
+        found = watched.watch_of(self.storage, make=True)
         if found is None:
             raise DerivativeError(f"{op}: this tensor requires no gradient; call x.requires_grad_() on what it is computed from")
         return found
