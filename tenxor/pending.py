@@ -94,18 +94,25 @@ def _narrow(order: list[Node]) -> set[Node]:
     return found
 
 
-_waiting: list[ref[Node]] = []  # results of recipes that read much memory
-_many = 64  # of them, until those that are gone are forgotten
+waiting: list[ref[Node]] = []  # results of recipes that read much memory
+OFTEN = 64  # of them may come until somebody looks for those that are gone
+_many = OFTEN  # of them, until those that are gone are forgotten
 
 
 def remember(node: Node) -> None:
-    """Take note of a new node, if its recipe keeps much memory."""
-    global _many
+    """Take note of a new node, if its recipe keeps much memory. The short way does the same (`shortcut/record.py`)."""
     if node.heavy >= LARGE or (node.heavy >= HEAVY and _is_small(node)):
-        _waiting.append(ref(node))
-        if len(_waiting) > _many:
-            _waiting[:] = [waiting for waiting in _waiting if _is_pending(waiting())]
-            _many = max(64, 2 * len(_waiting))
+        waiting.append(ref(node))
+        if len(waiting) % OFTEN == 0:
+            forget_gone()
+
+
+def forget_gone() -> None:
+    """Forget those that wait no more, if there may be many."""
+    global _many
+    if len(waiting) > _many:
+        waiting[:] = [one for one in waiting if _is_pending(one())]
+        _many = max(OFTEN, 2 * len(waiting))
 
 
 def _is_small(node: Node) -> bool:
@@ -120,8 +127,8 @@ def relieve() -> None:
     """Compute the small results whose recipes alone keep memory."""
     pool.relieved()
     with lock:
-        for waiting in _accounts()[1]:
-            node = waiting()
+        for one in _accounts()[1]:
+            node = one()
             if node is not None:
                 with suppress(MemoryError, IndexOutOfRange):  # whoever asks for it will hear
                     realize(node)
@@ -196,7 +203,7 @@ def _graph() -> list[Node]:
     """The nodes that wait and all that they read, each after what it reads itself."""
     from .kernel.fuse import pending
 
-    order = pending([node for waiting in _waiting if (node := waiting()) is not None])
+    order = pending([node for one in waiting if (node := one()) is not None])
     return [*dict.fromkeys(s for n in order for s in n.sources if type(s) is Node and s.buffer is not None), *order]
 
 

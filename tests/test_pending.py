@@ -203,4 +203,4 @@ class TestSmallResultsKeepNoLargeMemory:
         x = fresh()
         for _ in range(2000):
             x.sum()
-        assert len(pending_module._waiting) < 200 and pool.in_use >= x.nbytes
+        assert len(pending_module.waiting) < 200 and pool.in_use >= x.nbytes

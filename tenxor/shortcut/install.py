@@ -23,7 +23,7 @@ from ..node import Node, Recipe, Scalar
 from ..ops import OPS, Op
 from ..ops.reductions import Reduction
 from ..past import NOTHING, Past, makers_again
-from ..pending import remember
+from ..pending import forget_gone, waiting
 from ..plans.pattern import short_walks
 from ..plans.steps import DONE, Cell, short_runs
 from ..pool import pool
@@ -182,7 +182,8 @@ class ShortWay:
             "have_graph_framed": frames.have_graph_framed,
             "graphs": frames.graphs,
             "learn_rows": learn_rows,
-            "remember": remember,
+            "waiting": waiting,
+            "forget_gone": forget_gone,
             "follow": nodes.follow,
             "tracking": nodes.tracking,
             "NOTHING": NOTHING,

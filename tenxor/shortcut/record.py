@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from ..backend.llvm.builder import Module, Value, select
-from ..backend.llvm.types import I1, I64, POINTER
-from ..pending import HEAVY, LARGE, MAX_PENDING, SMALL
+from ..backend.llvm.types import I1, I32, I64, POINTER
+from ..pending import HEAVY, LARGE, MAX_PENDING, OFTEN, SMALL
 from .follow import have_followed
 from .function import Function
 from .objects import ITEMS, SIZE, Objects
@@ -358,7 +358,13 @@ def _given(f: Function) -> None:
 
     def take_note() -> None:
         f.require(f.is_null(f.call("PyErr_Occurred", POINTER, [])))
-        answer = f.call("PyObject_CallOneArg", POINTER, [f.the("remember"), node])
+        reference = f.made(f.call("PyWeakref_NewRef", POINTER, [node, f.nothing()]))
+        f.require(f.call("PyList_Append", I32, [f.the("waiting"), reference]).equals(0))
+        f.let_go(reference)
+        f.when((f.call("PyList_Size", I64, [f.the("waiting")]) & (OFTEN - 1)).equals(0), forget_gone)
+
+    def forget_gone() -> None:
+        answer = f.call("PyObject_CallNoArgs", POINTER, [f.the("forget_gone")])
         f.refuse(f.is_null(answer))
         f.drop(answer)
 
