@@ -14,7 +14,7 @@ from .objects import REFERENCES, TYPE, Objects
 UNIT = 64  # bytes, to which blocks are aligned, too
 LARGEST = 1 << 20
 CLASSES = LARGEST // UNIT + 1
-KEPT = 1 << 24  # bytes for reuse at the most
+KEPT = 1 << 25  # bytes for reuse at the most
 UNITS, NUMBER, NEXT, RAW, DATA = 16, 24, 32, 40, UNIT  # in a block; NUMBER is where the data begin, as Python's integer
 IN_USE, PEAK, POOLED, ALLOWED, LEFT, COUNTS = 0, 8, 16, 24, 32, 5  # in `@counts`
 
