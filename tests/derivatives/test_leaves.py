@@ -351,3 +351,13 @@ def test_what_has_no_elements_is_followed(function: Any) -> None:
     x = tx.ones((2, 0, 3)).requires_grad_()
     function(x).sum().backward()
     assert x.grad.shape == (2, 0, 3)
+
+
+def test_a_gradient_to_start_from_may_itself_have_been_computed() -> None:
+    x, y = leaf(1.0, 2.0), leaf(3.0, 4.0)
+    (x + 0.0).backward(y * y)
+    assert x.grad.tolist() == [9.0, 16.0] and not x.grad.requires_grad and y.grad is None
+    x.grad = None
+    (x * 2.0).backward(y * y, create_graph=True)
+    x.grad.sum().backward()
+    assert y.grad.tolist() == [12.0, 16.0]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tenxor as tx
-from tenxor.errors import ArgumentError, ShapeError, TenxorError, TraceError
+from tenxor.errors import ArgumentError, LinearAlgebraError, ShapeError, TenxorError, TraceError
 
 from .cases import JOINING, MOVES, REDUCTIONS, SCANS, Case, real
 from .differences import Array, listed
@@ -266,3 +266,37 @@ def test_refused(name: str) -> None:
     call, error, word = REFUSED[name]
     with pytest.raises(error, match=word):
         call()
+
+
+def test_what_is_tracked_in_a_function_is_tracked_in_the_batch() -> None:
+    rows = tx.asarray([[1.0, 2.0], [3.0, 4.0]])
+    weight = tx.asarray([1.0, 2.0]).requires_grad_()
+
+    def of_row(row: Any) -> Any:
+        constant = row * weight
+        with tx.enable_grad():
+            return (row * weight).sum() + constant.sum()
+
+    with tx.no_grad():
+        found = tx.vmap(of_row)(rows)
+    found.sum().backward()
+    assert weight.grad.tolist() == [4.0, 6.0]
+    with tx.no_grad():
+        assert not tx.vmap(lambda row: (row * weight).sum())(rows).requires_grad
+
+
+@pytest.mark.parametrize("ways", [1, 2])
+def test_the_exponential_of_members(ways: int) -> None:
+    """Of which some are squared more often than others."""
+    matrices = tx.asarray(real(2, 3, 3)) * tx.asarray([0.5, 9.0]).reshape(2, 1, 1)
+    if ways == 2:
+        found = tx.vmap(tx.vmap(tx.linalg.expm))(matrices.expand_dims(1)).squeeze(1)
+    else:
+        found = tx.vmap(tx.linalg.expm)(matrices)
+    assert found.tolist() == tx.linalg.expm(matrices).tolist()
+
+
+def test_an_error_in_a_batch_names_the_operation_and_the_member() -> None:
+    matrices = tx.asarray([[[1.0, 2.0], [0.0, 3.0]], [[1.0, 2.0], [0.0, 0.0]]])
+    with pytest.raises(LinearAlgebraError, match=r"^solve_triangular: the matrix at \(1,\) has 0 on its diagonal"):
+        tx.vmap(lambda m: tx.linalg.solve_triangular(m, tx.ones(2), upper=True))(matrices).realize()
