@@ -9,6 +9,7 @@ writes one character at a time, and keeps keys and values of those that were; so
 from __future__ import annotations
 
 import sys
+from itertools import count as counted
 from pydoc_data.topics import topics
 from time import perf_counter
 from typing import Any
@@ -91,16 +92,20 @@ def main(seconds: float = 120.0) -> float:
     print(f"{len(told):,} characters, {len(letters)} different ones; {model.num_parameters:,} parameters")
     begun, losses = perf_counter(), list[float]()
     along = tx.arange(CONTEXT + 1)
-    while perf_counter() - begun < seconds:
+    steps = tx.show.progress(counted(), "steps", file=sys.stdout)
+    for step in steps:
+        if perf_counter() - begun > seconds:
+            break
         starts = generator.integers(0, len(told) - CONTEXT - 1, (32,))
         rows: Any = data[starts[:, None] + along]
         optimizer.zero_grad()
         loss = nn.functional.cross_entropy(model(rows[:, :-1]), rows[:, 1:])
         loss.backward()
         tx.optim.clip_grad_norm(model.parameters(), 1.0)
-        optimizer.groups[0]["lr"] = 2e-3 * min(1.0, (len(losses) + 1) / 50)
+        optimizer.groups[0]["lr"] = 2e-3 * min(1.0, (step + 1) / 50)
         optimizer.step()
         losses.append(loss.item())
+        steps.tell(loss=losses[-1])
     last = sum(losses[-50:]) / len(losses[-50:])
     print(f"loss  {tx.show.spark(losses)}  {losses[0]:.2f} to {last:.2f} nats a character in {len(losses)} steps, {seconds:.0f} seconds")
     found = write(model, [number_of[letter] for letter in "The "], 300, generator)

@@ -68,7 +68,8 @@ def train(model: nn.Module, images: Images, unseen: Images, epochs: int, generat
     optimizer = tx.optim.AdamW(model.parameters(), lr=3e-3, weight_decay=1e-2)
     schedule = tx.optim.cosine(optimizer, total=epochs * len(batches), warmup=20)
     history = History([], [])
-    for _ in range(epochs):
+    rounds = tx.show.progress(range(epochs), "epochs", file=sys.stdout)
+    for _ in rounds:
         losses = []
         for pixels, labels in batches:
             optimizer.zero_grad()
@@ -79,6 +80,7 @@ def train(model: nn.Module, images: Images, unseen: Images, epochs: int, generat
             losses.append(loss.detach())
         history.losses.append(tx.stack(losses).mean().item())
         history.accuracies.append(accuracy(model, unseen))
+        rounds.tell(loss=history.losses[-1], accuracy=history.accuracies[-1])
     return history
 
 

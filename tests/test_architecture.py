@@ -88,6 +88,8 @@ FOREIGN = {
     ),
     "safetensors": ("tenxor.files",),  # an extra: those who made the format write and read it
     "ml_dtypes": ("tenxor.files",),  # an extra: it has bfloat16 for NumPy
+    "rich": ("tenxor.show.loops",),  # an extra: it draws bars in terminals
+    "tqdm": ("tenxor.show.loops",),  # and so does this
     "pyarrow": ("tenxor.tensor.arrow",),  # an extra: it makes Arrow's arrays
     "threadpoolctl": ("tenxor.threadpool",),  # an extra: it asks, and is told
 }

@@ -53,7 +53,7 @@ def adjoint(layout: Layout, term: Term, size: int) -> Part:
     if layout.base is None and layout.tables is None:  # so the sums lie in memory as the elements do
         kept.sort(key=lambda k: -abs(layout.strides[k]))
     if layout.base is None and layout.tables is None and term.op in (None, _MULTIPLY):
-        slid = _slid(layout, term, kept)
+        slid = _slid(layout, term, kept) or _slid_in_phases(layout, term, kept)
         if slid is not None:
             return adjoint(*slid, size)
     order = (*kept, *dead)
@@ -83,7 +83,7 @@ def _slid(layout: Layout, term: Term, kept: Sequence[int]) -> tuple[Layout, Term
             return None
         steps = x.layout.strides
         more = {y: more for y, (k, more) in pairs.items() if steps[y] not in (0, steps[k])}
-        own = _padded(x, more) if more else x
+        own = _padded(x, {y: (n, n) for y, n in more.items()}) if more else x
         ends |= more.keys()
         start, strides = own.layout.offset, list(own.layout.strides)
         for y, (k, _) in pairs.items():
@@ -97,13 +97,84 @@ def _slid(layout: Layout, term: Term, kept: Sequence[int]) -> tuple[Layout, Term
     return Layout(shape, own_steps, layout.offset), Term(term.op, operands, shape, term.dtype)
 
 
-def _padded(x: Seen, more: Mapping[int, int]) -> Seen:
+def _slid_in_phases(layout: Layout, term: Term, kept: Sequence[int]) -> tuple[Layout, Term] | None:
+    """The same where windows overlap that are several elements apart, say `s`: places `k`, `k + s`, `k + 2 s`, ... of windows see the same
+    elements, as windows do that are a step apart. So there are `s` such phases, each with every `s`-th place of a window, and
+    elements `r`, `r + s`, `r + 2 s`, ... take what phase `r` gives.
+    """
+    shape, steps = layout.shape, layout.strides
+    apart: dict[int, int] = {}  # by the axis of places: the first that the next window sees, too
+    for k in kept:
+        wider = [(steps[y] // steps[k], y) for y in kept if steps[y] > steps[k] > 0 and not steps[y] % steps[k]]
+        if wider and min(wider)[0] < shape[k]:
+            apart[k], y = min(wider)
+            if any(isinstance(x, Seen) and x.layout.strides[y] and x.layout.strides[k] for x in term.operands):
+                return None  # no product of windows with places: phases would save nothing
+    short = {k: -shape[k] % s for k, s in apart.items()}  # places more, for as many in each phase, which are 0
+    operands: list[Operand] = []
+    filled: set[int] = set()
+    for x in term.operands:
+        if not apart or not isinstance(x, Seen) or x.layout.base is not None or x.layout.tables is not None:
+            return None
+        more = {k: (0, n) for k, n in short.items() if n and x.layout.strides[k]}
+        filled |= more.keys()
+        own = _padded(x, more) if more else x
+        operands.append(Seen(own.node, _phased(own.layout, apart)))
+    if any(n and k not in filled for k, n in short.items()):
+        return None
+    layout = _phased(layout, apart)
+    live = [k for k, n in enumerate(layout.shape) if n != 1]
+    slid = _slid(layout, Term(term.op, operands, layout.shape, term.dtype), live)
+    if slid is None:
+        return None
+    layout, term = slid
+    order = sorted([k for k in live if layout.strides[k]], key=lambda k: -layout.strides[k])
+    dead = [k for k in live if not layout.strides[k]]
+    # The product is one of results of so many kinds, each an image, and only what comes of it lies phase by phase.
+    phases = [k for k in order if layout.strides[k] in [steps[own] for own in apart]]
+    first = order.index(phases[0]) - 1
+    made = [*order[:first], *phases, *[k for k in order[first:] if k not in phases]]
+    values = term.arranged((*made, *dead)).summed(len(made)).moved(lambda its: its.permute([made.index(k) for k in order]))
+    layout = layout.arranged(order, tuple([layout.shape[k] for k in order]))
+    return _without_ends(layout, values, [(steps[k], apart[k], n) for k, n in short.items() if n])
+
+
+def _without_ends(layout: Layout, values: Seen, ends: Sequence[tuple[int, int, int]]) -> tuple[Layout, Term] | None:
+    """The same without the last elements, so many of them, along axes that are cut into phases, so many of them, with this step."""
+    if ends:  # copied, so that two axes are one again
+        empty = Seen(Node.of(EMPTY, (layout.size,), values.dtype))
+        values = stored(empty, Layout.contiguous(layout.shape), values).reshaped(layout.shape)
+    for step, phases, count in ends:
+        sizes, steps = list(layout.shape), list(layout.strides)
+        axis = steps.index(step)
+        if steps[axis - 1 : axis] != [step * phases] or sizes[axis] != phases:
+            return None
+        sizes[axis - 1 : axis + 1] = [sizes[axis - 1] * phases]
+        del steps[axis - 1]
+        inner = (*(slice(None),) * (axis - 1), slice(0, sizes[axis - 1] - count))
+        values = values.reshaped(tuple(sizes)).moved(lambda its, inner=inner: its.index(inner))  # type: ignore[misc]
+        layout = Layout(values.shape, tuple(steps), layout.offset)
+    return layout, Term.of(values)
+
+
+def _phased(layout: Layout, apart: Mapping[int, int]) -> Layout:
+    """A layout with some axes of places, as many as there are phases or more, as two: the number within the phase, and the phase."""
+    sizes, steps = list(layout.shape), list(layout.strides)
+    for k in sorted(apart, reverse=True):
+        s = apart[k]
+        sizes[k : k + 1] = [-(-sizes[k] // s), s]
+        steps[k : k + 1] = [s * steps[k], steps[k]]
+    return Layout(tuple(sizes), tuple(steps), layout.offset)
+
+
+def _padded(x: Seen, more: Mapping[int, tuple[int, int]]) -> Seen:
     """Its elements with so many zeros before and after them along some axes."""
     steps, shape = x.layout.strides, x.shape
     own = x.moved(lambda its: its.index(tuple([slice(None) if step else slice(0, 1) for step in steps])))
-    sizes = tuple([n + 2 * more.get(axis, 0) for axis, n in enumerate(own.shape)])
+    ends = [more.get(axis, (0, 0)) for axis in range(len(shape))]
+    sizes = tuple([n + before + after for n, (before, after) in zip(own.shape, ends, strict=True)])
     zeros = of_number(0, sizes, x.dtype)
-    inner = zeros.layout.index(tuple([slice(more.get(axis, 0), more.get(axis, 0) + n) for axis, n in enumerate(own.shape)]))
+    inner = zeros.layout.index(tuple([slice(before, before + n) for n, (before, _) in zip(own.shape, ends, strict=True)]))
     found = stored(zeros, inner, own).reshaped(sizes)
     every = [size if step else n for size, step, n in zip(sizes, steps, shape, strict=True)]
     return found.moved(lambda its: its.expand(every))

@@ -9,7 +9,7 @@ from contextlib import nullcontext
 from typing import Any
 
 from ..layout import Layout
-from ..node import CONSTANT, PLACEHOLDER, REINTERPRET, Hosted, Node, Scalar, tracking, untracked, writes
+from ..node import CONSTANT, PLACEHOLDER, REINTERPRET, Hosted, Node, Scalar, tracked, tracking, untracked, writes
 from ..ops import OPS
 from ..past import Past, past_of
 from .adjoint import Part, totals
@@ -28,10 +28,12 @@ def batched(roots: Sequence[Node], batches: Mapping[Node, Node], size: int) -> l
         step = _step_of(node)
         if node in known or not any([source in known for source in (*node.sources, *(step.sources if step else ()))]):
             continue  # what does not depend on the members is the same for all
-        with untracked() if step is not None or node.past is CONSTANT else nullcontext():
+        # What was tracked in the function is, whatever holds where it was called; what was not, nowhere.
+        constant = step is not None or node.past is CONSTANT
+        with untracked() if constant else tracked() if tracking.get() is False else nullcontext():
             op = node.op
             found = known[node] = _hosted(node, op, known, size, computed) if isinstance(op, Hosted) else _batch(node, known, size)
-        if step is not None and tracking.get() is not False:
+        if step is not None:
             if step not in steps:
                 steps[step] = _step_of_batch(step, known, batches, size)
             its = steps[step]

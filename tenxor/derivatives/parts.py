@@ -91,8 +91,29 @@ def _pull_store(past: Making, g: Seen, wanted: Sequence[int], result: Node | Non
             yield k, back(past, k, Term.of(flat.through(target)))
         else:  # one number, written several times to some elements
             rest = stored(flat, target, _nothing(target.shape, g.dtype))
-            once = Term.of(computed(OPS["subtract"], [flat, rest])).summed(0)
-            yield k, adjoint(Layout((), (), past.offsets[k]), Term.of(converted(once, dtype_of(past, k))), size_of(past, k))
+            layout, each = _of_members(computed(OPS["subtract"], [flat, rest]), target, past.layouts[k])
+            yield k, adjoint(layout, Term.of(converted(each, dtype_of(past, k))), size_of(past, k))
+
+
+def _of_members(once: Seen, target: Layout, value: Layout | None) -> tuple[Layout, Seen]:
+    """Where numbers are that were written, and for each the sum of what is given once for each element that it was written to: of all, or,
+    where there is one number for each member of a batch, of what lies in that member's part.
+    """
+    assert value is not None
+    start = (0,) * target.ndim
+    leads: list[tuple[int, int]] = []  # how far parts are apart, and the axis
+    for axis, own in enumerate(value.axes()):
+        if own.size != 1 and (own.stride or own.table is not None):
+            next_one = (*start[:axis], 1, *start[axis + 1 :])
+            leads.append((int(target.index(next_one).offsets()) - int(target.index(start).offsets()), axis))
+    leads.sort(reverse=True)
+    sizes, left = [], once.layout.size
+    for step, axis in leads:
+        sizes += [left // (step * target.shape[axis]), target.shape[axis]]
+        left = step
+    parts = once.reshaped((*sizes, left)).moved(lambda its: its.permute([*range(1, len(sizes), 2), *range(0, len(sizes) + 1, 2)]))
+    axes = [axis for _, axis in leads]
+    return value.arranged(axes, tuple([value.shape[axis] for axis in axes])), Term.of(parts).summed(len(axes))
 
 
 def _push_store(past: Making, given: Tangents, result: Node | None) -> Seen:

@@ -83,6 +83,19 @@ def _of_a_member(op: HostOp, operands: Sequence[Tensor], sizes: Mapping[str, int
     return tuple([Tensor._of(hosted_node(*its, sources, layouts)) for its in zip(ops, shapes, dtypes, strict=True)])
 
 
+def of_members(name: str, function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
+    """What a function gives for a member of a batch, in a function that is traced: of `x`'s shape and dtype. It is called with the batch,
+    led by an axis for the members, when what it gives is asked for.
+    """
+
+    def compute(read: Sequence[Seen], leads: Sequence[bool], size: int) -> list[Node]:
+        (seen,) = read
+        found = function(Tensor._of(seen.node)._view(seen.layout))
+        return [Seen(found.node, found.layout).flat()]
+
+    return Tensor._of(hosted_node(Hosted(name, compute, 0), x.shape, x.dtype, (x.node,), (x.layout,)))
+
+
 def has_past(*tensors: Tensor) -> bool:
     """Whether derivatives may be taken through what is made of these: nobody knows of members of a batch, in a function that is traced."""
     pasts = [past for t in tensors if (past := t.node.past) is not None]

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..creation import asarray, full, zeros
+from ..creation import asarray
 from ..dtypes import DEFAULT_FLOAT, DType
 from ..node import untracked
 from ..ops import OPS
 from ..ops.reductions import REDUCTIONS
 from ..spec import called_again
 from ..tensor import Tensor
-from ..tensor.arguments import LAST_AXIS, NO, Axes, one_spelling
+from ..tensor.arguments import LAST_AXIS, NO, Axes, axes_of, one_spelling
 
 __all__ = ["log_softmax", "logsumexp", "softmax"]
 
@@ -29,9 +29,8 @@ def softmax(x: Tensor, /, axis: Axes = LAST_AXIS, *, dim: Axes = None) -> Tensor
     """
     axis = one_spelling("softmax", "axis", axis, "dim", dim, default=LAST_AXIS)
     wide, result = _float("softmax", x)
-    if wide.size == 0:
-        return zeros(wide.shape, dtype=result)
-    powers: Any = (wide - highest_of(wide, axis)).exp()
+    axis = axes_of("softmax", axis, wide.ndim)
+    powers: Any = (wide - highest_of(wide, axis) if wide.size else wide).exp()
     found: Tensor = (powers * (1.0 / powers.sum(axis, keepdims=True))).astype(result, copy=False)
     return found
 
@@ -48,9 +47,8 @@ def log_softmax(x: Tensor, /, axis: Axes = LAST_AXIS, *, dim: Axes = None) -> Te
     """
     axis = one_spelling("log_softmax", "axis", axis, "dim", dim, default=LAST_AXIS)
     wide, result = _float("log_softmax", x)
-    if wide.size == 0:
-        return zeros(wide.shape, dtype=result)
-    below: Any = wide - highest_of(wide, axis)
+    axis = axes_of("log_softmax", axis, wide.ndim)
+    below: Any = wide - highest_of(wide, axis) if wide.size else wide
     found: Tensor = (below - below.exp().sum(axis, keepdims=True).log()).astype(result, copy=False)
     return found
 
@@ -70,14 +68,14 @@ def logsumexp(
     axis = one_spelling("logsumexp", "axis", axis, "dim", dim)
     keepdims = one_spelling("logsumexp", "keepdims", keepdims, "keepdim", keepdim, default=NO)
     wide, result = _float("logsumexp", x)
+    axis = axes_of("logsumexp", axis, wide.ndim)
     if wide.size == 0:
-        shape = wide.sum(axis, keepdims=keepdims).shape
-        return full(shape, -float("inf"), dtype=result)
+        return wide.exp().sum(axis, keepdims=keepdims).log().astype(result, copy=False)  # type: ignore[no-any-return]
     highest: Any = highest_of(wide, axis)
     shift: Any = Tensor._compute(OPS["where"], highest.isfinite(), highest, 0.0)  # inf - inf would be NaN
     found: Any = (wide - shift).exp().sum(axis, keepdims=True).log() + shift
     narrow: Tensor = found.astype(result, copy=False)
-    return narrow if keepdims else narrow.squeeze(tuple(range(narrow.ndim)) if axis is None else axis)
+    return narrow if keepdims else narrow.squeeze(axis)
 
 
 def highest_of(x: Any, axis: Axes) -> Any:

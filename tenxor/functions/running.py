@@ -96,6 +96,6 @@ def fmod(x1: Any, x2: Any, /) -> Tensor:
     whole = FUNCTIONS["remainder"](x1, x2)
     a, b = (x if isinstance(x, Tensor) else asarray(x, dtype=whole.dtype) for x in (x1, x2))
     if whole.dtype.is_float:
-        return as_dtype(FUNCTIONS["copysign"](FUNCTIONS["remainder"](abs(a), abs(b)), a), whole.dtype)
+        return as_dtype(FUNCTIONS["remainder"](a, FUNCTIONS["copysign"](b, a)), whole.dtype)
     crossed: Any = (whole != 0) & ((a < 0) != (b < 0))
     return Tensor._compute(OPS["where"], crossed, whole - as_dtype(b, whole.dtype), whole)

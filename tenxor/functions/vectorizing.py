@@ -28,7 +28,8 @@ def vmap(function: Callable[..., Any], in_axes: int | Sequence[Any] | None = 0, 
     of the batch is in results.
 
     `function` is called once, with tensors of one member's shape, whose values are not known: an `if` on them raises TraceError.
-    It may do anything else, such as index, write in place and take derivatives. ShapeError for batches of different sizes.
+    It may do anything else, such as index, write in place and take derivatives; random numbers that it draws are the same for all
+    members. ShapeError for batches of different sizes.
 
     >>> import tenxor as tx
     >>> rows = tx.asarray([[1.0, 2.0], [3.0, 4.0]])

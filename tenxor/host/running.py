@@ -215,6 +215,7 @@ def _found(op: HostOp, arrays: Sequence[Array], dtypes: Sequence[DType], options
 
 _WHY = {
     "solve": "is singular: no or many x solve a @ x = b; tx.linalg.lstsq and tx.linalg.pinv take such matrices",
+    "solve_triangular": "has 0 on its diagonal, so it is singular; tx.linalg.lstsq takes such matrices",
     "inv": "is singular and has no inverse; tx.linalg.pinv gives its pseudo-inverse",
     "cholesky": "is not positive definite; tx.linalg.eigh takes any symmetric or Hermitian matrix",
 }

@@ -117,6 +117,7 @@ entry("det", "nn -> _", "same", det, 1, "nnn", _SMALL)
 entry("slogdet", "nn -> _ _", "same part", slogdet, 1, "nnn", _SMALL)
 entry("inv", "nn -> nn", "same", np.linalg.inv, 1, "nnn", _SMALL)
 entry("solve", "nn nk -> nk", "same", np.linalg.solve, 1, "nnn", _SMALL)
+entry("solve_triangular", "nn nk -> nk", "same", np.linalg.solve, 1, "nnn", _SMALL)  # LAPACK exchanges no rows of an upper one
 entry("eig", "nn -> n nn", "complex complex", np.linalg.eig, 10, "nnn", _SMALL)
 entry("eigvals", "nn -> n", "complex", np.linalg.eigvals, 10, "nnn", _SMALL)
 entry("eigh", "nn -> n nn", "part same", np.linalg.eigh, 10, "nnn", _SMALL)

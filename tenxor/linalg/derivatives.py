@@ -200,4 +200,5 @@ COTANGENTS = dict(
     svdvals=_svdvals,
     svd=_svd,
     qr=_qr,
+    solve_triangular=_solve,
 )

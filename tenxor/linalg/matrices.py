@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..creation import asarray, eye
+from ..creation import asarray, eye, zeros_like
 from ..dtypes import promote
 from ..errors import ArgumentError, DTypeError, ShapeError
 from ..functions.contraction import einsum
-from ..functions.hosted import as_dtype, hosted
+from ..functions.hosted import as_dtype, hosted, of_members
+from ..functions.joining import concat
 from ..layout.coords import axis_number, checked_int
 from ..ops import OPS
 from ..records import NamedTuple
@@ -189,6 +190,8 @@ def expm(x: Tensor, /) -> Tensor:
     """
     x = square("expm", x)
     a, dtype = computed(x), result_of(x.dtype)
+    if a.node.traced:  # how often it is squared depends on values
+        return as_dtype(_expm_of_members(a), dtype)
     if x.size == 0:
         return a.astype(dtype)
     sizes = abs(a).sum(-2).max(-1)
@@ -205,3 +208,18 @@ def expm(x: Tensor, /) -> Tensor:
     for k in range(int(halvings.max())):
         found = Tensor._compute(OPS["where"], (halvings > k).expand_dims((-2, -1)), found @ found, found)
     return as_dtype(found, dtype)
+
+
+def _expm_of_members(x: Tensor) -> Tensor:
+    """The same in a function that is traced for a batch, as one step of a derivative: that along another matrix is a corner of the
+    exponential of both in one (Van Loan, Computing integrals involving the matrix exponential, 1978).
+    """
+    from ..functions.steps import custom_derivative
+
+    def backward(gradient: Tensor, value: Tensor, x: Tensor) -> Tensor:
+        turned, size = x.mT.conj(), x.shape[-1]
+        upper, lower = concat([turned, gradient], axis=-1), concat([zeros_like(x), turned], axis=-1)
+        return expm(concat([upper, lower], axis=-2))[..., :size, size:]
+
+    found: Tensor = custom_derivative(lambda x: of_members("expm", expm, x), backward)(x)
+    return found

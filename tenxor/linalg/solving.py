@@ -6,7 +6,7 @@ from typing import Any
 
 from ..creation import asarray, eye, triu
 from ..dtypes import DType, finfo, promote
-from ..errors import LinearAlgebraError, ShapeError
+from ..errors import ShapeError
 from ..functions.hosted import as_dtype, hosted
 from ..layout import broadcast_shapes
 from ..ops import OPS
@@ -170,12 +170,7 @@ def solve_triangular(a: Tensor, b: Tensor, /, *, upper: bool, left: bool = True,
         return as_dtype(columns.squeeze(-1), dtype)
     if not upper:  # seen from its end it is an upper one, whose equations LAPACK solves without exchanging rows
         a, b = a.flip((-2, -1)), b.flip(-2)
-    try:
-        found = _from_the_end(a, b, truth("solve_triangular", "unitriangular", unitriangular))
-    except LinearAlgebraError:
-        raise LinearAlgebraError(
-            "solve_triangular: a triangular matrix with 0 on its diagonal is singular; tx.linalg.lstsq takes such matrices"
-        ) from None
+    found = _from_the_end(a, b, truth("solve_triangular", "unitriangular", unitriangular))
     return as_dtype(found if upper else found.flip(-2), dtype)
 
 
@@ -191,7 +186,7 @@ def _from_the_end(a: Tensor, b: Tensor, ones: bool) -> Tensor:
         begin = max(0, end - BLOCK)
         block = a[..., begin:end, begin:end]
         block = triu(block, k=1) + eye(end - begin, dtype=a.dtype) if ones else triu(block)
-        solved = hosted("solve", block, x[..., begin:end, :])[0]
+        solved = hosted("solve_triangular", block, x[..., begin:end, :])[0]
         x[..., begin:end, :] = solved
         x[..., :begin, :] -= a[..., :begin, begin:end] @ solved
     return x

@@ -62,7 +62,8 @@ def leaky_relu(x: Tensor, negative_slope: float = 0.01) -> Any:
 @explained
 def elu(x: Tensor, alpha: float = 1.0) -> Any:
     """New tensor: x where positive, else `alpha * (exp(x) - 1)`."""
-    return _op["where"](x > 0, x, _op["expm1"](_op["minimum"](x, 0.0)) * alpha)
+    above = x > 0
+    return _op["where"](above, x, _op["expm1"](_op["where"](above, 0.0, x)) * alpha)  # whose derivative at 0 is alpha
 
 
 @called_again

@@ -5,8 +5,8 @@ operand, or None where the derivative is 0 everywhere. The pull-back of a holomo
 derivative, so that the cotangent of a complex number `z` is dL/d(re z) + 1j dL/d(im z), the direction in which a real loss L rises.
 Where a result needs its operand's function again, it is written in `r`: then the operand need not be kept.
 
-At kinks these are the subgradients that PyTorch gives: `abs` and `relu` have 0 at 0, `clip` has 1 at its bounds, `std` 0 where that
-is 0, and operands of `maximum` and `minimum` that are equal share the cotangent.
+At kinks these are the subgradients that PyTorch gives, the least of those that there are: `abs` and `relu` have 0 at 0, `clip` has 0
+at numbers that are its bounds, `std` 0 where that is 0, and operands of `maximum` and `minimum` that are equal share the cotangent.
 """
 
 from __future__ import annotations
@@ -57,7 +57,8 @@ def remainder(g: Expr, r: Expr, x: Expr, y: Expr) -> Cotangents:
 def power(g: Expr, r: Expr, x: Expr, y: Expr) -> Cotangents:
     one = zero(y.dtype) + 1
     by_base = where(call("equal", y, zero(y.dtype)), zero(g.dtype), _times(g, y * call("pow", x, y - one)))
-    nothing = call("equal", x, zero(x.dtype))  # of which each power is 0, or 1
+    least = call("real", y) if y.dtype.is_complex else y
+    nothing = call("equal", x, zero(x.dtype)) & call("greater_equal", least, zero(least.dtype))  # of which each power is 0, or 1
     by_exponent = _times(g, r * call("log", where(nothing, one, x)))
     return by_base, where(nothing, zero(g.dtype), by_exponent)
 
@@ -149,24 +150,24 @@ def minimum(g: Expr, r: Expr, x: Expr, y: Expr) -> Cotangents:
 
 def clip(g: Expr, r: Expr, x: Expr, low: Expr, high: Expr) -> Cotangents:
     nothing = zero(g.dtype)
-    below, above = call("less", x, low), call("greater", x, high)
+    below, above = call("less_equal", x, low), call("greater_equal", x, high)
     by_low = where(below & call("less_equal", low, high), g, nothing)
     by_high = where(above | call("less", high, low), g, nothing)  # `high` is what is given where the two are crossed
     return where(below | above, nothing, g), by_low, by_high
 
 
 def at_least(g: Expr, r: Expr, x: Expr, low: Expr) -> Cotangents:
-    below = call("less", x, low)
+    below = call("less_equal", x, low)
     return where(below, zero(g.dtype), g), where(below, g, zero(g.dtype))
 
 
 def at_most(g: Expr, r: Expr, x: Expr, high: Expr) -> Cotangents:
-    above = call("greater", x, high)
+    above = call("greater_equal", x, high)
     return where(above, zero(g.dtype), g), where(above, g, zero(g.dtype))
 
 
 def relu(g: Expr, r: Expr, x: Expr) -> Cotangents:
-    return (where(call("greater", r, zero(r.dtype)), g, zero(g.dtype)),)
+    return (where(call("less_equal", r, zero(r.dtype)), zero(g.dtype), g),)
 
 
 def where_(g: Expr, r: Expr, condition: Expr, x: Expr, y: Expr) -> Cotangents:
@@ -174,7 +175,8 @@ def where_(g: Expr, r: Expr, condition: Expr, x: Expr, y: Expr) -> Cotangents:
 
 
 def copysign(g: Expr, r: Expr, x: Expr, y: Expr) -> Cotangents:
-    return where(call("equal", call("signbit", x), call("signbit", y)), g, -g), None
+    by_size = where(call("equal", call("signbit", x), call("signbit", y)), g, -g)
+    return where(call("equal", x, zero(x.dtype)), zero(g.dtype), by_size), None
 
 
 def of_first(g: Expr, r: Expr, x: Expr, y: Expr) -> Cotangents:
@@ -276,7 +278,9 @@ def erf(g: Expr, r: Expr, x: Expr) -> Cotangents:
 
 def atan2(g: Expr, r: Expr, y: Expr, x: Expr) -> Cotangents:
     size = x * x + y * y
-    return g * x / size, -(g * y / size)
+    nowhere = call("equal", size, zero(size.dtype))  # all angles meet there
+    share = where(nowhere, zero(g.dtype), g) / where(nowhere, 1.0, size)
+    return share * x, -(share * y)
 
 
 def hypot(g: Expr, r: Expr, x: Expr, y: Expr) -> Cotangents:

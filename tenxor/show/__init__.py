@@ -10,13 +10,27 @@ if TYPE_CHECKING:
     from .html import Page as Page
     from .html import repr_html as repr_html
     from .html import slider_page as slider
+    from .loops import Progress as progress
     from .svg import storage_figure as storage
     from .svg import tensor_figure as tensor
     from .svg import views_figure as views
     from .text import format_repr as format_repr
     from .text import to_string as to_string
 
-__all__ = ["Figure", "Page", "curves", "format_repr", "repr_html", "slider", "spark", "storage", "tensor", "to_string", "views"]
+__all__ = [
+    "Figure",
+    "Page",
+    "curves",
+    "format_repr",
+    "progress",
+    "repr_html",
+    "slider",
+    "spark",
+    "storage",
+    "tensor",
+    "to_string",
+    "views",
+]
 
 # Most programs draw nothing, so what draws is loaded when it is first asked for.
 _HOMES = {
@@ -24,6 +38,7 @@ _HOMES = {
     "Page": ("html", "Page"),
     "curves": ("history", "curves_figure"),
     "format_repr": ("text", "format_repr"),
+    "progress": ("loops", "Progress"),
     "repr_html": ("html", "repr_html"),
     "slider": ("html", "slider_page"),
     "spark": ("history", "spark"),

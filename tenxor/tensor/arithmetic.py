@@ -249,15 +249,18 @@ class Arithmetic(Accumulating):
     def clip(self, min: Any = None, max: Any = None) -> Self:
         """New tensor: the elements held between `min` and `max`, each a number, a tensor, or None for no bound. An integer beyond
         all that the dtype holds, on its side, is none. OutOfBounds for one beyond the other side.
+
+        Derivatives by elements that are equal to a number are 0; one that is equal to an element of a tensor shares with that.
         """
         result = self
-        for bound, op in ((min, OPS["at_least"]), (max, OPS["at_most"])):
+        for bound, name, extreme in ((min, "at_least", "maximum"), (max, "at_most", "minimum")):
             if type(bound) is int and self.dtype.is_integer:
-                if bound < self.dtype.lowest if op.name == "at_least" else bound > self.dtype.highest:
+                if bound < self.dtype.lowest if name == "at_least" else bound > self.dtype.highest:
                     continue
                 check_fits(bound, self.dtype, "clip")
             if bound is not None:
-                result = self._compute(op, result, self._operand(bound, "clip"))
+                operand = self._operand(bound, "clip")
+                result = self._compute(OPS[extreme if isinstance(operand, Core) else name], result, operand)
         return result if result is not self else self.copy()
 
     clamp = clip

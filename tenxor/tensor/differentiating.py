@@ -124,7 +124,7 @@ class Differentiating(Reducing):
             if gradient is None:
                 g = seen.of_number(1.0, self.shape, self.dtype)
             else:
-                given = gradient.astype(self.dtype, copy=False)
+                given = (gradient if create_graph else gradient.detach()).astype(self.dtype, copy=False)
                 g = seen.Seen(given.node, given.layout)
             reverse.tell_watched([adjoint.root(node, self.layout, g)], free=not (create_graph if retain_graph is None else retain_graph))
 

@@ -61,8 +61,8 @@ class Writing(Core):
         """
         layout = self.layout
         source, through = self._source_of(value, op)
-        if layout.size == 0:
-            return
+        if layout.size == 0 and (self.node.size or not isinstance(source, Core) or source.storage.node.past is None):
+            return  # nothing is written, and derivatives need not know
         self._check_writable(value, op)
         with lock:  # threads may write different parts of one storage at once
             pinned = self._pinned()

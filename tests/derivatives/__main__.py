@@ -12,7 +12,7 @@ from . import differences
 from .cases import JOINING, MOVES, REDUCTIONS, SCANS, TO_ROWS, real
 from .larger import LARGER
 from .programs import Program
-from .test_programs import check_program
+from .test_programs import check_batches, check_program
 
 
 def told(name: str, call: Callable[[], str | None]) -> bool:
@@ -42,8 +42,12 @@ def cases() -> None:
 
 
 def programs(first: int, count: int) -> None:
-    """Random programs."""
-    wrong = sum(told(f"program {seed}\n{Program(seed)}", lambda seed=seed: check_program(seed)) for seed in range(first, first + count))  # type: ignore[misc]
+    """Random programs, and the same of batches."""
+
+    def check(seed: int) -> str | None:
+        return check_program(seed) or check_batches(seed)
+
+    wrong = sum(told(f"program {seed}\n{Program(seed)}", lambda seed=seed: check(seed)) for seed in range(first, first + count))  # type: ignore[misc]
     print(f"{count} programs, {wrong} wrong")
 
 

@@ -80,7 +80,7 @@ class Expression:
     def view(self, rng: random.Random, library: Any, x: Any, known: list[Any]) -> Any:
         kind = rng.choice(["transpose", "reshape", "slice", "new", "flip", "expand", "gather", "clip"])
         if kind == "clip":
-            return x.clip(-1.0, 0.5)
+            return library.clip(x, -1.0, 0.5)
         if kind == "reshape":
             return x.reshape(-1)
         if kind == "new":

@@ -132,6 +132,10 @@ WINDOWS: dict[str, Case] = {
     "conv1d": Case(conv1, [real(2, 2, 5), real(3, 2, 3), real(3)]),
     "conv1d, no batch": Case(conv1, [real(2, 5), real(3, 2, 3)]),
     "conv1d, stride": Case(lambda x, w: conv1(x, w, stride=2), [real(1, 2, 6), real(2, 2, 3)]),
+    "conv1d, phases": Case(lambda x, w: conv1(x, w, stride=2), [real(1, 2, 8), real(2, 2, 4)]),
+    "conv1d, phases of two lengths": Case(lambda x, w: conv1(x, w, stride=3, padding=1), [real(2, 1, 9), real(2, 1, 5)]),
+    "conv1d, phases and dilation": Case(lambda x, w: conv1(x, w, stride=4, dilation=2), [real(1, 1, 11), real(1, 1, 3)]),
+    "conv1d, few windows": Case(lambda x, w: conv1(x, w, stride=2), [real(1, 1, 9), real(1, 1, 7)]),
     "conv1d, padding": Case(lambda x, w: conv1(x, w, padding=2), [real(1, 2, 4), real(2, 2, 3)]),
     "conv1d, same": Case(lambda x, w: conv1(x, w, padding="same"), [real(1, 2, 4), real(2, 2, 3)]),
     "conv1d, dilation": Case(lambda x, w: conv1(x, w, dilation=2), [real(1, 2, 6), real(2, 2, 3)]),
@@ -144,6 +148,8 @@ WINDOWS: dict[str, Case] = {
     "conv1d, complex": Case(conv1, [wide(1, 1, 3), wide(1, 1, 2)]),
     "conv2d": Case(conv2, [IMAGE, KERNEL, real(2)]),
     "conv2d, stride and padding": Case(lambda x, w: conv2(x, w, stride=(2, 1), padding=(1, 0)), [IMAGE, KERNEL]),
+    "conv2d, phases": Case(lambda x, w: conv2(x, w, stride=2, padding=1), [real(1, 2, 4, 5), real(2, 2, 3, 3)]),
+    "conv2d, phases along one axis": Case(lambda x, w: conv2(x, w, stride=(1, 2)), [real(1, 1, 3, 6), real(2, 1, 2, 4)]),
     "conv2d, dilation": Case(lambda x, w: conv2(x, w, dilation=(1, 2)), [IMAGE, KERNEL]),
     "conv2d, groups": Case(lambda x, w: conv2(x, w, groups=2, padding=1), [real(1, 2, 3, 3), real(2, 1, 2, 2)]),
     "conv3d": Case(tx.conv3d, [real(1, 1, 2, 3, 2), real(2, 1, 2, 2, 1)]),
@@ -170,6 +176,7 @@ WINDOWS: dict[str, Case] = {
     "pad, median": Case(lambda x: tx.pad(x, 1, "median", stat_length=3), [V]),
     "max_pool3d": Case(lambda x: tx.max_pool3d(x, (1, 2, 2)), [real(1, 1, 2, 2, 2)]),
     "avg_pool1d": Case(lambda x: tx.avg_pool1d(x, 2, 1), [real(1, 2, 4)]),
+    "avg_pool1d, phases": Case(lambda x: tx.avg_pool1d(x, 4, 2), [real(1, 2, 8)]),
     "avg_pool2d": Case(lambda x: tx.avg_pool2d(x, 2, 1, 1), [IMAGE]),
     "avg_pool2d, counted": Case(
         lambda x: tx.avg_pool2d(x, (2, 3), 2, 1, ceil_mode=True, count_include_pad=False), [real(1, 1, 4, 3)]

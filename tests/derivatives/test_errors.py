@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -133,7 +134,14 @@ KINKS: dict[str, tuple[Callable[[Any], Any], list[float], list[float]]] = {
     "abs": (tx.abs, [-1.0, 0.0, -0.0, 2.0], [-1.0, 0.0, 0.0, 1.0]),
     "relu": (tx.relu, [-1.0, 0.0, 2.0], [0.0, 0.0, 1.0]),
     "sign": (tx.sign, [-1.0, 0.0], [0.0, 0.0]),
-    "clip": (lambda t: t.clip(-1.0, 1.0), [-2.0, -1.0, 0.0, 1.0, 2.0], [0.0, 1.0, 1.0, 1.0, 0.0]),
+    "clip": (lambda t: t.clip(-1.0, 1.0), [-2.0, -1.0, 0.0, 1.0, 2.0], [0.0, 0.0, 1.0, 0.0, 0.0]),
+    "clip by tensors": (lambda t: t.clip(tx.asarray(-1.0), tx.asarray([1.0] * 4)), [-2.0, -1.0, 1.0, 2.0], [0.0, 0.5, 0.5, 0.0]),
+    "copysign": (lambda t: tx.copysign(t, -1.0), [0.0, -0.0, 1.0, -1.0], [0.0, 0.0, -1.0, 1.0]),
+    "no angle": (lambda t: tx.atan2(t, 0.0), [0.0, -0.0, 1.0], [0.0, 0.0, 0.0]),
+    "fmod": (lambda t: tx.fmod(t, 2.0), [0.0, 2.0, -2.0, 3.0], [1.0, 1.0, 1.0, 1.0]),
+    "powers of 0": (lambda t: 0.0**t, [-1.0, 0.0, 2.0], [-math.inf, 0.0, 0.0]),
+    "elu": (tx.nn.functional.elu, [0.0, -0.0, 2.0], [1.0, 1.0, 1.0]),
+    "relu of NaN": (tx.relu, [math.nan, 1.0], [1.0, 1.0]),
     "maximum": (lambda t: tx.maximum(t, 1.0), [0.0, 1.0, 2.0], [0.0, 0.5, 1.0]),
     "minimum": (lambda t: tx.minimum(t, tx.asarray([1.0, 1.0, 1.0])), [0.0, 1.0, 2.0], [1.0, 0.5, 0.0]),
     "max": (lambda t: t.max(), [1.0, 3.0, 3.0], [0.0, 0.5, 0.5]),

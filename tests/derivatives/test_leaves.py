@@ -331,3 +331,33 @@ def test_realizing_changes_nothing(place: str) -> None:
     wanted = [2 * (total[0] + total[1]) * 2 * e[0], 2 * total[1] * 3 * e[1]]
     assert np.allclose(x.grad.to_numpy(), wanted)
     assert loss.item() == pytest.approx(total[0] ** 2 + total[1] ** 2)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: tx.concat([x, x], axis=1),
+        lambda x: tx.concat([x, x], axis=None),
+        lambda x: tx.stack([x, x]),
+        lambda x: tx.roll(x, 1, axis=0),
+        lambda x: tx.pad(x, ((1, 1), (0, 0), (0, 2))),
+        lambda x: tx.softmax(x, axis=1),
+        lambda x: tx.log_softmax(x),
+        lambda x: tx.logsumexp(x, axis=2),
+    ],
+)
+def test_what_has_no_elements_is_followed(function: Any) -> None:
+    """So an empty batch goes through a program like any other."""
+    x = tx.ones((2, 0, 3)).requires_grad_()
+    function(x).sum().backward()
+    assert x.grad.shape == (2, 0, 3)
+
+
+def test_a_gradient_to_start_from_may_itself_have_been_computed() -> None:
+    x, y = leaf(1.0, 2.0), leaf(3.0, 4.0)
+    (x + 0.0).backward(y * y)
+    assert x.grad.tolist() == [9.0, 16.0] and not x.grad.requires_grad and y.grad is None
+    x.grad = None
+    (x * 2.0).backward(y * y, create_graph=True)
+    x.grad.sum().backward()
+    assert y.grad.tolist() == [12.0, 16.0]

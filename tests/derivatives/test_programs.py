@@ -12,7 +12,7 @@ import pytest
 
 import tenxor as tx
 
-from .differences import Array, numbers_of, slope
+from .differences import Array, listed, numbers_of, slope
 from .library import Library
 from .programs import Program
 
@@ -65,6 +65,58 @@ def check_program(seed: int) -> str | None:
     if worst(np.array([change.item()]), np.array([direction @ wanted])) > 10 * close:
         return f"tx.jvp: {change.item()}\nby differences {direction @ wanted}"
     return None
+
+
+class Members(Library):
+    """The same of members of a batch, which have no values that could be asked for."""
+
+    def realize(self, x: Any) -> None:
+        pass
+
+
+def check_batches(seed: int) -> str | None:
+    """What is wrong with a program of a batch, its derivatives, and those by the batch; None if nothing is."""
+    program = Program(seed)
+    if any(step.method in ("pinned", "foreign") for step in program.steps):
+        return None  # others write into memory, which is that of no member
+
+    def loss(xs: Any) -> Any:
+        return program.play(Members(), [x * 1.0 for x in xs])
+
+    gradient = tx.grad(loss)
+    rng = np.random.default_rng(seed)
+    members = [[tx.asarray(a + 0.1 * rng.standard_normal(a.shape)) for a in program.inputs] for _ in range(3)]
+    batch = [tx.stack([its[k] for its in members]) for k in range(len(program.inputs))]
+    along = [tx.asarray(rng.standard_normal(x.shape)) for x in batch]
+
+    def change(xs: Any, along: Any) -> Any:
+        return tx.jvp(gradient, [xs], [along])[1]
+
+    ways = {
+        "the value": (tx.vmap(loss), loss, False),
+        "the gradient of each": (tx.vmap(gradient), gradient, False),
+        "the gradient by the batch": (tx.grad(lambda xs: tx.vmap(loss)(xs).sum()), gradient, False),
+        "the change of the gradient of each": (tx.vmap(change), change, True),
+        "the change of the gradient by the batch": (lambda xs, v: tx.jvp(tx.vmap(gradient), [xs], [v])[1], change, True),
+        "the gradient of the change": (lambda xs, v: tx.grad(lambda xs: tx.jvp(tx.vmap(loss), [xs], [v])[1].sum())(xs), change, True),
+        "a checkpoint": (tx.grad(lambda xs: tx.checkpoint(lambda xs: tx.vmap(loss)(xs).sum(), xs)), gradient, False),
+    }
+    if any(step.method == "detached" for step in program.steps):
+        del ways["the gradient of the change"]  # forward and back are not the same where something is held
+    for name, (of_batch, of_each, second) in ways.items():
+        found = numbers_of([t.to_numpy() for t in listed(of_batch(batch, along) if second else of_batch(batch))])
+        each = [of_each(its, [v[k] for v in along]) if second else of_each(its) for k, its in enumerate(members)]
+        wanted = numbers_of([np.stack([t.to_numpy() for t in its]) for its in zip(*map(listed, each), strict=True)])
+        if not np.allclose(found, wanted, rtol=1e-7, atol=1e-7 * (1 + np.abs(wanted).max(initial=0)), equal_nan=True):
+            return f"{name}: {found}\none by one: {wanted}"
+    return None
+
+
+@pytest.mark.parametrize("first", range(1085, 1115, BATCH))
+def test_programs_of_batches(first: int) -> None:
+    for seed in range(first, first + BATCH):
+        wrong = check_batches(seed)
+        assert wrong is None, f"python -m tests.derivatives {seed}\n{Program(seed)}\n{wrong}"
 
 
 @pytest.mark.parametrize("first", range(0, PROGRAMS, BATCH))

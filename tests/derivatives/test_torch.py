@@ -35,6 +35,9 @@ class Ours:
     def weights(self, numbers: Any) -> Any:
         return tx.asarray(numbers.copy())
 
+    def activation(self, name: str, x: Any) -> Any:
+        return getattr(tx.nn.functional, name)(x)
+
 
 class Torch:
     """PyTorch, by the same names."""
@@ -57,6 +60,17 @@ class Torch:
 
     def weights(self, numbers: Any) -> Any:
         return torch.tensor(numbers)
+
+    def activation(self, name: str, x: Any) -> Any:
+        return getattr(torch.nn.functional, name)(x)
+
+    def clip(self, x: Any, low: float | None = None, high: float | None = None) -> Any:
+        """By functions that have the derivative 0 at their bounds in every version; its `clamp` has from 2.14 on."""
+        if high is None:
+            return torch.nn.functional.threshold(x, low, low)
+        if low is None:
+            return -torch.nn.functional.threshold(-x, -high, -high)
+        return torch.nn.functional.hardtanh(x, low, high)
 
 
 def differences(seed: int, ties: bool) -> str | None:
@@ -100,9 +114,10 @@ TIES = {
     "abs": lambda m, x: m.abs(x),
     "relu": lambda m, x: m.relu(x),
     "sign": lambda m, x: m.sign(x) * x,
-    "clip": lambda m, x: x.clip(-1.0, 1.0),
-    "clip below": lambda m, x: x.clip(min=0.0),
-    "clip above": lambda m, x: x.clip(max=1.0),
+    "clip": lambda m, x: m.clip(x, -1.0, 1.0),
+    "clip below": lambda m, x: m.clip(x, 0.0),
+    "clip above": lambda m, x: m.clip(x, None, 1.0),
+    "copysign": lambda m, x: m.copysign(x, x - 0.5),
     "maximum": lambda m, x: m.maximum(x, x * 0.0 + 1.0),
     "minimum": lambda m, x: m.minimum(x, m.sign(x)),
     "amax": lambda m, x: m.reduced("amax", x, 0),
@@ -115,10 +130,17 @@ TIES = {
     "equal ones": lambda m, x: (x * 0.0 + 1.0).std() if m.__class__ is Ours else (x * 0.0 + 1.0).std(correction=0),
     "floor": lambda m, x: m.floor(x) * x,
     "remainder": lambda m, x: m.remainder(x, x * 0.0 + 2.0),
+    "fmod": lambda m, x: m.fmod(x, 1.0 - x * x * 3.0),
     "atan2": lambda m, x: m.atan2(x, x * 0.0 + 1.0),
+    "no angle": lambda m, x: m.atan2(x, x * 2.0) + m.atan2(x * x, m.abs(x)),
+    "zero to every power": lambda m, x: (x * 0.0) ** x,
     "softmax": lambda m, x: m.reduced("softmax", x, 0) * x,
     "logsumexp": lambda m, x: m.reduced("logsumexp", x, 0),
     "where": lambda m, x: m.where(x > 0, x * x, -x),
+    **{
+        name: lambda m, x, name=name: m.activation(name, x * 3.0)
+        for name in ("elu", "selu", "hardswish", "leaky_relu", "mish")
+    },
 }
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import tenxor as tx
+from tenxor.kernel.fuse import pending
 
 from .cases import MOVES, TO_ROWS, real
 from .differences import check, check_close, numbers_of, values_of
@@ -99,3 +100,14 @@ def test_a_tangent_that_is_written_over_itself_backwards() -> None:
         return y * y
 
     check(function, [real(3, 4)])
+
+
+@pytest.mark.parametrize("stride", [1, 2, (1, 3), 4])
+def test_the_gradient_of_a_convolution_is_a_convolution(stride: Any) -> None:
+    """One sum of products, whose results are stored where they belong; not one addition for each place of a window."""
+    weight = tx.ones((3, 2, 5, 5)).realize()
+    value, back = tx.vjp(lambda x: tx.conv2d(x, weight, stride=stride), tx.ones((1, 2, 17, 17)).realize())
+    (gradient,) = back(tx.ones(value.shape).realize())
+    made = [str(node.op) for node in pending([gradient.storage.node])]
+    assert made.count("sum") == 1 and made.count("add") == 0
+    assert made.count("store") <= 4

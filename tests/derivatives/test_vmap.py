@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tenxor as tx
-from tenxor.errors import ArgumentError, ShapeError, TenxorError, TraceError
+from tenxor.errors import ArgumentError, LinearAlgebraError, ShapeError, TenxorError, TraceError
 
 from .cases import JOINING, MOVES, REDUCTIONS, SCANS, Case, real
 from .differences import Array, listed
@@ -266,3 +266,61 @@ def test_refused(name: str) -> None:
     call, error, word = REFUSED[name]
     with pytest.raises(error, match=word):
         call()
+
+
+def test_what_is_tracked_in_a_function_is_tracked_in_the_batch() -> None:
+    rows = tx.asarray([[1.0, 2.0], [3.0, 4.0]])
+    weight = tx.asarray([1.0, 2.0]).requires_grad_()
+
+    def of_row(row: Any) -> Any:
+        constant = row * weight
+        with tx.enable_grad():
+            return (row * weight).sum() + constant.sum()
+
+    with tx.no_grad():
+        found = tx.vmap(of_row)(rows)
+    found.sum().backward()
+    assert weight.grad.tolist() == [4.0, 6.0]
+    with tx.no_grad():
+        assert not tx.vmap(lambda row: (row * weight).sum())(rows).requires_grad
+
+
+@pytest.mark.parametrize("ways", [1, 2])
+def test_the_exponential_of_members(ways: int) -> None:
+    """Of which some are squared more often than others."""
+    matrices = tx.asarray(real(2, 3, 3)) * tx.asarray([0.5, 9.0]).reshape(2, 1, 1)
+    if ways == 2:
+        found = tx.vmap(tx.vmap(tx.linalg.expm))(matrices.expand_dims(1)).squeeze(1)
+    else:
+        found = tx.vmap(tx.linalg.expm)(matrices)
+    assert found.tolist() == tx.linalg.expm(matrices).tolist()
+
+
+def test_an_error_in_a_batch_names_the_operation_and_the_member() -> None:
+    matrices = tx.asarray([[[1.0, 2.0], [0.0, 3.0]], [[1.0, 2.0], [0.0, 0.0]]])
+    with pytest.raises(LinearAlgebraError, match=r"^solve_triangular: the matrix at \(1,\) has 0 on its diagonal"):
+        tx.vmap(lambda m: tx.linalg.solve_triangular(m, tx.ones(2), upper=True))(matrices).realize()
+
+
+def test_numbers_that_are_written_several_times_to_elements() -> None:
+    """One for each member of a batch, and of a batch of batches."""
+
+    def loss(x: Any, v: Any) -> Any:
+        y, z = x * 1.0, x * 2.0
+        y.expand(2, *y.shape)[...] = v.sum()
+        z.windows(0, 2)[:2] = v[0] * v[1]
+        return (y * x).sum() + (z * z * z).sum() + tx.sin(y).sum()
+
+    xs, vs = tx.asarray(real(3, 4)), tx.asarray(real(3, 2))
+    each = [[tx.grad(loss, (0, 1))(x, v) for v in vs] for x in xs]
+    for k, wanted in enumerate((tx.stack([each[j][j][0] for j in range(3)]), tx.stack([each[j][j][1] for j in range(3)]))):
+        found = tx.grad(lambda x, v: tx.vmap(loss)(x, v).sum(), k)(xs, vs)
+        assert np.allclose(found.to_numpy(), wanted.to_numpy())
+    by_both = [sum([each[i][j][1] for i in range(3)], tx.zeros(2)) for j in range(3)]
+    for total in (
+        lambda v: tx.vmap(lambda x: tx.vmap(lambda v: loss(x, v))(v))(xs).sum(),
+        lambda v: tx.vmap(lambda v: tx.vmap(lambda x: loss(x, v))(xs))(v).sum(),
+    ):
+        assert np.allclose(tx.grad(total)(vs).to_numpy(), tx.stack(by_both).to_numpy())
+    of_all = tx.grad(lambda v: tx.vmap(loss, in_axes=(0, None))(xs, v).sum())(vs[0])
+    assert np.allclose(of_all.to_numpy(), by_both[0].to_numpy())

@@ -101,3 +101,10 @@ def test_errors(function: Callable[..., tx.Tensor]) -> None:
         function(t, axis=2)
     with pytest.raises(ArgumentError, match="axis and dim"):
         function(t, axis=0, dim=1)
+
+
+@pytest.mark.parametrize("function", [tx.softmax, tx.log_softmax, tx.logsumexp])
+@pytest.mark.parametrize("shape", [(2, 3), (2, 0), ()])
+def test_an_axis_that_there_is_not_is_told_by_name(function: Any, shape: tuple[int, ...]) -> None:
+    with pytest.raises(AxisError, match=f"^{function.__name__}: axis 4 "):
+        function(tx.ones(shape), axis=4)

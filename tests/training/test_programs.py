@@ -5,11 +5,14 @@ from __future__ import annotations
 import importlib.util
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
+import numpy as np
 import pytest
 
 import tenxor as tx
 
+Array = np.ndarray[Any, Any]
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
 
@@ -56,6 +59,36 @@ def test_the_pendulum_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pendulum, "COUNT", 60)
     length, friction = pendulum.main(steps=8)
     assert abs(length - 0.8) < 0.01 and abs(friction - 0.35) < 0.02
+
+
+def test_a_gaussian_process_finds_its_scale() -> None:
+    """Beside NumPy: no numbers nearby are more likely, and what is foretold is what they say."""
+    process = program("gaussian_process")
+    x, y = process.draw(60)
+    found = process.fit(x[::2].copy(), y[::2].copy(), steps=10)
+    points, values, others = x[::2].to_numpy(), y[::2].to_numpy(), x[1::2].to_numpy()
+
+    def covariance(a: Array, b: Array, length: float, height: float) -> Array:
+        product: Array = height**2 * np.exp(-0.5 * np.subtract.outer(a, b) ** 2 / length**2)
+        return product
+
+    def surprise(length: float, height: float, noise: float) -> float:
+        c = covariance(points, points, length, height) + noise**2 * np.eye(30)
+        return float(values @ np.linalg.inv(c) @ values + np.linalg.slogdet(c)[1] + 30 * np.log(2 * np.pi)) / 2
+
+    length, height, noise = found.numbers
+    least = surprise(length, height, noise)
+    assert least < found.losses[0] - 10.0
+    assert process.surprise(tx.log(tx.asarray(found.numbers)), found.points, found.values).item() == pytest.approx(least, rel=1e-10)
+    for k in range(3):
+        for step in (0.97, 1.03):
+            assert surprise(*[number * step if j == k else number for j, number in enumerate(found.numbers)]) > least
+    c = covariance(points, points, length, height) + noise**2 * np.eye(30)
+    across = covariance(others, points, length, height)
+    mean, deviation = process.predicted(found, x[1::2])
+    assert np.allclose(mean.to_numpy(), across @ np.linalg.solve(c, values), rtol=1e-8, atol=1e-8)
+    variance = height**2 + noise**2 - np.diag(across @ np.linalg.solve(c, across.T))
+    assert np.allclose(deviation.to_numpy() ** 2, variance, rtol=1e-8)
 
 
 def test_a_text_is_learnt_and_gone_on_with() -> None:
