@@ -14,6 +14,7 @@ with `uint64` has no exact answer, so it is an error.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ import numpy as np
 from .errors import ArgumentError, DTypeError, OutOfBounds, UnknownAttribute
 
 Number = bool | int | float | complex
+of_values: list[Callable[[Any, DType], Any]] = []  # one: how a tensor of a dtype is made, which those say who stand above
 
 
 class DType:
@@ -58,6 +60,16 @@ class DType:
             info = np.iinfo(name)
             self.lowest, self.highest = int(info.min), int(info.max)
 
+    def __call__(self, value: Any = 0) -> Any:
+        """New tensor of this dtype with the elements of `value`, truncated or rounded as `astype` does: a number, nested lists, an array,
+        a tensor. NumPy's way to write an element of a given type.
+
+        >>> import tenxor as tx
+        >>> tx.float32(0.1).dtype, tx.int8([1.5, -1.5]).tolist()
+        (tenxor.float32, [1, -1])
+        """
+        return of_values[0](value, self)
+
     @property
     def is_float(self) -> bool:
         """Whether this is a real floating-point type."""
@@ -77,6 +89,11 @@ class DType:
     def type(self) -> type[np.generic]:
         """NumPy's type of one element."""
         return self.__numpy_dtype__.type
+
+    @property
+    def char(self) -> str:
+        """NumPy's letter for it."""
+        return self.__numpy_dtype__.char
 
     @property
     def __numpy_dtype__(self) -> np.dtype[Any]:
@@ -360,6 +377,11 @@ class finfo:
         else:
             info = np.finfo(d.name)
             self.eps, self.smallest_normal = float(info.eps), float(info.smallest_normal)
+
+    @property
+    def tiny(self) -> float:
+        """NumPy's and PyTorch's name for `smallest_normal`."""
+        return self.smallest_normal
 
 
 class iinfo:

@@ -11,7 +11,9 @@ from math import inf
 from typing import Any, TypeVar
 
 from ..creation import asarray
+from ..errors import ShapeError
 from ..tensor import Tensor
+from ..tensor.arguments import axis_of
 
 tx: Any = sys.modules["tenxor"]
 FUNCTIONS: dict[str, Callable[..., Any]] = {}
@@ -42,7 +44,11 @@ FUNCTIONS.update(
     append=lambda arr, values, axis=None: (
         tx.concat([asarray(arr).ravel(), asarray(values).ravel()]) if axis is None else tx.concat([arr, values], axis=axis)
     ),
-    put_along_axis=lambda arr, indices, values, axis: arr.__setitem__(_along(arr, asarray(indices), axis), values),
+    put_along_axis=lambda arr, indices, values, axis: (
+        arr.reshape(-1).__setitem__(asarray(indices), values)
+        if axis is None
+        else arr.__setitem__(_along(arr, asarray(indices), axis_of("np.put_along_axis", axis, arr.ndim)), values)
+    ),
     fill_diagonal=lambda a, val: a.diagonal().__setitem__(..., val),
 )
 
@@ -75,7 +81,9 @@ def _diag(v: Tensor, k: int) -> Tensor:
 
 
 def _along(arr: Tensor, indices: Tensor, axis: int) -> tuple[Tensor, ...]:
-    places = [tx.arange(n).reshape([n if a == k else 1 for a in range(arr.ndim)]) for k, n in enumerate(indices.shape)]
+    if indices.ndim != arr.ndim:
+        raise ShapeError(f"np.put_along_axis: indices of shape {indices.shape} have other axes than the tensor, of shape {arr.shape}")
+    places = [tx.arange(n).reshape([n if a == k else 1 for a in range(arr.ndim)]) for k, n in enumerate(arr.shape)]
     places[axis] = indices
     return tuple(places)
 
@@ -242,9 +250,12 @@ def corrcoef(x: Any, y: Any = None, rowvar: bool = True) -> Tensor:
 
 FUNCTIONS.update(
     vdot=lambda a, b: tx.vecdot(asarray(a).ravel(), asarray(b).ravel()),
-    **{"linalg.svd": lambda a, full_matrices=True, compute_uv=True: (
-        tx.linalg.svd(asarray(a), full_matrices=full_matrices) if compute_uv else tx.linalg.svdvals(asarray(a))
+    **{"linalg.svd": lambda a, full_matrices=True, compute_uv=True, hermitian=False: (
+        tx.linalg.svd(asarray(a), full_matrices=full_matrices, hermitian=hermitian)
+        if compute_uv
+        else abs(tx.sort(-abs(tx.linalg.eigvalsh(asarray(a))))) if hermitian else tx.linalg.svdvals(asarray(a))
     )},
+    **{"linalg.qr": lambda a, mode="reduced": tx.linalg.qr(asarray(a)).R if mode == "r" else tx.linalg.qr(asarray(a), mode=mode)},
     cross=lambda a, b, axis=-1: tx.linalg.cross(asarray(a), asarray(b), axis=axis),
     kron=lambda a, b: _kron(asarray(a), asarray(b)),
 )
