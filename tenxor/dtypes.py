@@ -314,15 +314,26 @@ def result_type(*dtypes: object) -> DType:
     return found
 
 
-def can_cast(source: object, target: object) -> bool:
+def can_cast(source: object, target: object, casting: str = "safe") -> bool:
     """Whether `source` (a dtype or a tensor) promotes to exactly `target`, so that casting loses no kind or range.
 
+    With `casting="same_kind"` also where it loses range or digits, but no kind: to narrower numbers of a kind, and from
+    unsigned to signed integers; with "no" or "equiv" only to the same dtype, with "unsafe" to any. (NumPy's `can_cast`.)
+
     >>> import tenxor as tx
-    >>> tx.can_cast(tx.int8, tx.int16), tx.can_cast(tx.float64, tx.float32)
-    (True, False)
+    >>> tx.can_cast(tx.int8, tx.int16), tx.can_cast(tx.float64, tx.float32), tx.can_cast(tx.float64, tx.float32, "same_kind")
+    (True, False, True)
     """
     a, b = _held_by(source), dtype(target)
-    return _PROMOTED[a, b] is b
+    if casting not in _CASTINGS:
+        raise ArgumentError(f"can_cast: casting is one of {', '.join(_CASTINGS)}, not {casting!r}")
+    if casting == "same_kind":
+        return _LADDER.index(a.kind) <= _LADDER.index(b.kind)
+    return casting == "unsafe" or (_PROMOTED[a, b] is b if casting == "safe" else a is b)
+
+
+_CASTINGS = ("no", "equiv", "safe", "same_kind", "unsafe")
+_LADDER = ("bool", "uint", "int", "float", "complex")  # each kind holds those before it, by and large
 
 
 _KINDS = {

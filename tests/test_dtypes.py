@@ -211,6 +211,12 @@ def test_can_cast() -> None:
 # bfloat16 has no dtype in NumPy: its memory is kept as bits
 
 
+@pytest.mark.parametrize("casting", ["no", "equiv", "safe", "same_kind", "unsafe"])
+def test_can_cast_as_numpy_has_it(casting: str) -> None:
+    for a, b in itertools.product([name for name in ALL if name != "bfloat16"], repeat=2):
+        assert tx.can_cast(a, b, casting) == np.can_cast(np.dtype(a), np.dtype(b), casting), (a, b)
+
+
 def test_bfloat16_rounds_to_nearest_ties_to_even() -> None:
     rng = np.random.default_rng(0)
     values = np.concatenate(
@@ -313,3 +319,8 @@ def test_a_dtype_makes_elements() -> None:
     assert x.tolist() == [1.0, 2.0]  # it is new, as NumPy's is
     with pytest.raises(OutOfBounds, match="int8"):
         tx.int8(300)
+
+
+def test_there_is_no_other_casting() -> None:
+    with pytest.raises(ArgumentError, match="not 'careful'"):
+        tx.can_cast("int8", "int16", "careful")

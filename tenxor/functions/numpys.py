@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from ..creation import asarray
 from ..errors import ShapeError
 from ..tensor import Tensor
-from ..tensor.arguments import axis_of
+from ..tensor.arguments import axis_of, one_of
 
 tx: Any = sys.modules["tenxor"]
 FUNCTIONS: dict[str, Callable[..., Any]] = {}
@@ -271,6 +271,9 @@ def _kron(a: Tensor, b: Tensor) -> Tensor:
 @_numpys
 def convolve(a: Any, v: Any, mode: str = "full") -> Tensor:
     a, v = asarray(a), asarray(v)
+    mode = one_of("np.convolve", "mode", mode, "full", "same", "valid")
+    if a.ndim != 1 or v.ndim != 1 or not (a.size and v.size):
+        raise ShapeError(f"np.convolve: shapes {a.shape} and {v.shape}; both have one axis, and an element at least")
     a, v = (a, v) if a.size >= v.size else (v, a)
     full = tx.einsum("ik,k->i", tx.pad(a, v.size - 1).windows(0, v.size), v.flip(0))
     begin, count = {"full": (0, full.size), "same": ((v.size - 1) // 2, a.size), "valid": (v.size - 1, a.size - v.size + 1)}[mode]

@@ -158,6 +158,8 @@ def test_indices_along_an_axis_broadcast_when_they_are_written() -> None:
     [
         (lambda t: np.apply_along_axis(np.sum, 0, t[:, :0]), "no row along axis 0"),
         (lambda t: np.lib.stride_tricks.sliding_window_view(t, (2, 2), axis=0), "2 window sizes for 1 axes"),
+        (lambda t: np.convolve(t[0], t[1], mode="v"), "mode is 'full', 'same' or 'valid', not 'v'"),
+        (lambda t: np.correlate(t[0], t[1, :0]), r"shapes \(3,\) and \(0,\)"),
         (lambda t: np.gradient(t, 1.0, 2.0, 3.0), "3 spacings for 2 axes"),
         (lambda t: np.gradient(t, edge_order=3), "edge_order is 1 or 2"),
         (lambda t: np.gradient(t[:1]), "axis 0 of shape"),
