@@ -7,7 +7,7 @@ from typing import Any
 
 from ..creation import asarray, eye
 from ..dtypes import DEFAULT_INT
-from ..errors import ArgumentError, ShapeError
+from ..errors import ArgumentError, MatrixShapeError, ShapeError
 from ..functions.hosted import as_dtype
 from ..ops import OPS
 from ..spec import called_again
@@ -194,7 +194,7 @@ def cond(x: Tensor, /, p: Order = None) -> Tensor:
         x = matrices("cond", x)
         s = svdvals(computed(x))
         if 0 in x.shape[-2:]:
-            raise ShapeError(f"cond: matrices of shape {x.shape} have no elements")
+            raise MatrixShapeError(f"cond: matrices of shape {x.shape} have no elements")
         found = s[..., -1] / s[..., 0] if _number(p) == -2 else s[..., 0] / s[..., -1]
         found = Tensor._compute(OPS["where"], s[..., 0] == 0, inf, found)  # of zeros alone, too
         return as_dtype(found, result_of(x.dtype).part)

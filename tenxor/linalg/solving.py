@@ -8,7 +8,7 @@ from typing import Any
 
 from ..creation import asarray, eye, triu
 from ..dtypes import DType, finfo, promote
-from ..errors import ArgumentError, LinearAlgebraError, ShapeError
+from ..errors import ArgumentError, LinearAlgebraError, MatrixShapeError, ShapeError
 from ..functions.hosted import as_dtype, hosted
 from ..layout import broadcast_shapes
 from ..ops import OPS
@@ -68,10 +68,12 @@ def solve(x1: Tensor, x2: Tensor, /) -> Tensor:
 def _system(op: str, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor, DType]:
     """Matrices and right-hand sides that fit, in one dtype to compute in, and the dtype of the result."""
     if b.ndim == 0:
-        raise ShapeError(f"{op}: the right-hand side has no axes; give one number for each of the {a.shape[-2]} rows of shape {a.shape}")
+        raise MatrixShapeError(
+            f"{op}: the right-hand side has no axes; give one number for each of the {a.shape[-2]} rows of shape {a.shape}"
+        )
     axis = -1 if b.ndim == 1 else -2
     if b.shape[axis] != a.shape[-2]:
-        raise ShapeError(
+        raise MatrixShapeError(
             f"{op}: shapes {a.shape} and {b.shape} do not fit: axis -2 of the first has size {a.shape[-2]}, axis {axis} of the second"
             f" {b.shape[axis]}; they must be equal"
         )
@@ -167,8 +169,10 @@ def tensorinv(a: Tensor, /, ind: int = 2) -> Tensor:
         raise ArgumentError(f"tensorinv: ind is {ind}; it counts axes of shape {a.shape}, from 1 on")
     rows, columns = a.shape[:count], a.shape[count:]
     if prod(rows) != prod(columns):
-        raise ShapeError(f"tensorinv: the first {count} axes of shape {a.shape} have {prod(rows)} elements, the others {prod(columns)};"
-            " they must be equal")
+        raise MatrixShapeError(
+            f"tensorinv: the first {count} axes of shape {a.shape} have {prod(rows)} elements, the others {prod(columns)};"
+            " they must be equal"
+        )
     return inv(a.reshape(prod(rows), prod(columns))).reshape(*columns, *rows)
 
 
@@ -188,7 +192,7 @@ def tensorsolve(a: Tensor, b: Tensor, /, axes: Sequence[int] | None = None) -> T
         a = a.permute([k for k in range(a.ndim) if k not in last] + last)
     unknown = a.shape[b.ndim :]
     if a.size != prod(unknown) ** 2 or b.size != prod(unknown):
-        raise ShapeError(
+        raise MatrixShapeError(
             f"tensorsolve: shapes {a.shape} and {b.shape} do not fit: there are {b.size} equations, and {prod(unknown)} unknowns of"
             f" shape {unknown}; {a.size} coefficients must be their product, and they as many"
         )

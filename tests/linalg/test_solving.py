@@ -180,3 +180,15 @@ def test_pinv_of_hermitian_matrices_and_by_numpys_name_for_the_share() -> None:
     assert tx.linalg.pinv(y, 0.5).tolist() == tx.linalg.pinv(y, rtol=0.5).tolist() == [[0.25, 0.0], [0.0, 0.0]]
     with pytest.raises(ArgumentError, match="rcond"):
         tx.linalg.pinv(y, 0.5, rtol=0.1)
+
+
+def test_what_is_no_square_matrix_is_numpys_error_of_linear_algebra_too() -> None:
+    x = tx.ones((2, 3))
+    for call in (
+        *(tx.linalg.inv, tx.linalg.det, tx.linalg.eig, tx.linalg.cholesky, lambda x: tx.linalg.matrix_power(x, 2)),
+        *(lambda x: tx.linalg.svd(x[0]), lambda x: tx.linalg.lstsq(x, tx.ones(3)), lambda x: tx.linalg.tensorinv(x, 1)),
+        lambda x: tx.linalg.cond(x[:0]),
+    ):
+        for error in (np.linalg.LinAlgError, ShapeError):
+            with pytest.raises(error):
+                call(x)
