@@ -50,7 +50,9 @@ def _for_numpy(function: Callable[..., Any], types: Any, args: tuple[Any, ...], 
     prefix = _MODULES.get(module)
     put_together = None if prefix is None else FUNCTIONS.get(f"{prefix}.{name}" if prefix else name)
     if put_together is not None:
-        return put_together(*args, **{key: value for key, value in kwargs.items() if key not in _IGNORED})
+        own = _parameters(put_together)
+        known = own.by_name if own is not None else ()
+        return put_together(*args, **{key: value for key, value in kwargs.items() if key in known or key not in _IGNORED})
     home = None if prefix is None else getattr(tx, prefix) if prefix else tx
     ours = getattr(home, name, None) if home is not None and name in home.__all__ else None
     if ours is None:

@@ -116,7 +116,7 @@ FUNCTIONS.update(
     isneginf=lambda x: tx.equal(x, -inf),
     isreal=lambda x: tx.imag(x) == 0 if asarray(x).dtype.is_complex else tx.ones(asarray(x).shape, dtype=bool),
     iscomplex=lambda x: tx.imag(x) != 0 if asarray(x).dtype.is_complex else tx.zeros(asarray(x).shape, dtype=bool),
-    nan_to_num=lambda x, nan=0.0, posinf=None, neginf=None: _nan_to_num(asarray(x), nan, posinf, neginf),
+    nan_to_num=lambda x, copy=True, nan=0.0, posinf=None, neginf=None: _nan_to_num(asarray(x), copy, nan, posinf, neginf),
     sinc=lambda x: tx.where(asarray(x) == 0, 1.0, tx.sin(asarray(x) * tx.pi) / tx.where(asarray(x) == 0, 1.0, asarray(x) * tx.pi)),
     logspace=lambda start, stop, num=50, endpoint=True, base=10.0: base ** tx.linspace(start, stop, num, endpoint=endpoint),
     polyval=lambda p, x: tx.einsum("...k,k->...", asarray(x)[..., None] ** tx.arange(len(p) - 1, -1, -1), asarray(p)),
@@ -130,14 +130,14 @@ def _vander(x: Tensor, count: int, increasing: bool) -> Tensor:
     return found
 
 
-def _nan_to_num(x: Tensor, nan: float, posinf: float | None, neginf: float | None) -> Tensor:
-    if not x.dtype.is_float:
-        return x.copy()
-    limits = tx.finfo(x.dtype)
-    found = tx.where(x == inf, limits.max if posinf is None else posinf, x)
-    found = tx.where(x == -inf, limits.min if neginf is None else neginf, found)
-    result: Tensor = tx.where(tx.isnan(x), nan, found)
-    return result
+def _nan_to_num(x: Tensor, copy: bool, nan: float, posinf: float | None, neginf: float | None) -> Tensor:
+    found = x.copy() if copy else x
+    for part in (found.real, found.imag) if x.dtype.is_complex else (found,) if x.dtype.is_float else ():
+        limits = tx.finfo(part.dtype)
+        known = tx.where(part == inf, limits.max if posinf is None else posinf, part)
+        known = tx.where(part == -inf, limits.min if neginf is None else neginf, known)
+        part[...] = tx.where(tx.isnan(part), nan, known)
+    return found
 
 
 # --- reductions -------------------------------------------------------------------------------------------------------
@@ -161,7 +161,7 @@ FUNCTIONS.update(
     nanvar=lambda a, axis=None, dtype=None, **more: tx.var(_as(a, dtype), axis, where=_is_number(asarray(a)), **_corrected(more)),
     nanstd=lambda a, axis=None, dtype=None, **more: tx.std(_as(a, dtype), axis, where=_is_number(asarray(a)), **_corrected(more)),
     nanmedian=lambda a, axis=None, keepdims=False: _nan_median(asarray(a), axis, keepdims),
-    nancumsum=lambda a, axis=None, dtype=None: tx.cumsum(_nan_to_num(asarray(a), 0.0, inf, -inf), axis, dtype=dtype),
+    nancumsum=lambda a, axis=None, dtype=None: tx.cumsum(_nan_to_num(asarray(a), True, 0.0, inf, -inf), axis, dtype=dtype),
     nanargmax=lambda a, axis=None: tx.argmax(tx.where(tx.isnan(a), -inf, a), axis),
     nanargmin=lambda a, axis=None: tx.argmin(tx.where(tx.isnan(a), inf, a), axis),
 )

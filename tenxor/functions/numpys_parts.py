@@ -247,26 +247,28 @@ def choose(a: Any, choices: Any, mode: str = "raise") -> Tensor:
 
 
 @_numpys
-def unravel_index(indices: Any, shape: Any) -> tuple[Tensor, ...]:
+def unravel_index(indices: Any, shape: Any, order: str = "C") -> tuple[Tensor, ...]:
     indices, sizes = asarray(indices), ints("np.unravel_index", (shape,))
+    by_columns = one_of("np.unravel_index", "order", order, "C", "F") == "F"
     if indices.size and (int(indices.min()) < 0 or int(indices.max()) >= prod(sizes)):
         raise IndexOutOfRange(f"np.unravel_index: shape {sizes} has {prod(sizes)} elements, with numbers from 0 to {prod(sizes) - 1}")
     found = []
-    for n in sizes[::-1]:
+    for n in sizes if by_columns else sizes[::-1]:
         found.append(indices % n)
         indices = indices // n
-    return tuple(found[::-1])
+    return tuple(found if by_columns else found[::-1])
 
 
 @_numpys
-def ravel_multi_index(multi_index: Any, dims: Any, mode: str = "raise") -> Tensor:
+def ravel_multi_index(multi_index: Any, dims: Any, mode: str = "raise", order: str = "C") -> Tensor:
     sizes = ints("np.ravel_multi_index", (dims,))
     parts = [asarray(x) for x in multi_index]
     if len(parts) != len(sizes):
         raise ShapeError(f"np.ravel_multi_index: {len(parts)} indices for shape {sizes}; give one for each axis")
     mode = one_of("np.ravel_multi_index", "mode", mode, "raise", "wrap", "clip")
     total: Any = 0
-    for k, (part, n) in enumerate(zip(parts, sizes, strict=True)):
+    axes = list(enumerate(zip(parts, sizes, strict=True)))
+    for k, (part, n) in axes[::-1] if one_of("np.ravel_multi_index", "order", order, "C", "F") == "F" else axes:
         if mode == "raise" and part.size and (int(part.min()) < 0 or int(part.max()) >= n):
             raise IndexOutOfRange(f"np.ravel_multi_index: an index of axis {k} is out of range for size {n}")
         total = total * n + (part if mode == "raise" else part % n if mode == "wrap" else part.clip(0, n - 1))

@@ -79,7 +79,9 @@ np.insert(m, [1], [[1.0], [2.0]], axis=1)|np.insert(m, [0, 2], 9.0, axis=0)|np.i
 np.insert(v, -1, 0.5)|np.insert(v, 2, [1.0, 2.0])|np.resize(v, (3, 5))|np.resize(m, (2, 2))|np.resize(v[:0], 3)
 np.piecewise(v, [v < 2, v >= 3], [-1.0, lambda x: x * 2])|np.piecewise(v, [v < 2, v >= 3], [-1.0, lambda x: x * 2, 7.0])
 np.piecewise(v, v < 2, [1.0])|np.choose(i % 2, [m, -m])|np.choose(i, [m, 1, 2.0], mode="clip")|np.choose(i, (m, -m), mode="wrap")
-np.unravel_index(i, (3, 4))|np.ravel_multi_index((i[0], i[1]), (4, 8))|np.ravel_multi_index((i[0], i[1]), (3, 2), mode="wrap")
+np.unravel_index(i, (3, 4))|np.unravel_index(i, (3, 4), order="F")|np.ravel_multi_index((i[0], i[1]), (4, 8), order="F")
+np.nan_to_num(n * 1j + 1 / (m - 2.0), nan=3.0)|np.nan_to_num(n / (m - 2.0), posinf=9.0, neginf=-9.0)|np.nan_to_num(i)
+np.ravel_multi_index((i[0], i[1]), (4, 8))|np.ravel_multi_index((i[0], i[1]), (3, 2), mode="wrap")
 np.diag_indices_from(s)|np.tril_indices_from(m)|np.triu_indices_from(m, 1)|np.ix_(i[0], v > 1)|np.linalg.svd(s, hermitian=True)[1]
 np.linalg.svd(s, compute_uv=False, hermitian=True)|abs(np.linalg.qr(m, mode="r"))|np.linalg.pinv(s, hermitian=True)|np.linalg.pinv(m, 0.5)
 np.linalg.matrix_rank(s, hermitian=True)|np.linalg.matrix_rank(m, 1.0)
@@ -133,6 +135,11 @@ def test_it_writes_in_place() -> None:
     assert square.tolist() == [[3.0, 4.0], [4.0, 3.0]]
     np.copyto(square, tx.asarray([1.0, 2.0]), where=square > 3)
     assert square.tolist() == [[3.0, 2.0], [1.0, 3.0]]
+
+
+def test_nan_to_num_in_place() -> None:
+    t = tx.asarray([1.0, np.nan, np.inf])
+    assert np.nan_to_num(t, copy=False, posinf=5.0) is t and t.tolist() == [1.0, 0.0, 5.0]
 
 
 def test_it_writes_by_places_of_the_whole() -> None:
