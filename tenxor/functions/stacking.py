@@ -115,7 +115,7 @@ def block(blocks: Any, /) -> Tensor:
     """
     depth = _depth(blocks)
     axes = max(depth, _axes(blocks))
-    return _joined(blocks, depth, axes)
+    return _joined(blocks, depth, axes) if depth else asarray(blocks).copy()
 
 
 def _depth(blocks: Any) -> int:
