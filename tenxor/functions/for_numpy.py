@@ -25,7 +25,7 @@ __all__ = ["_for_numpy"]
 
 tx: Any = sys.modules["tenxor"]
 # Where NumPy's functions are, and ours.
-_MODULES = {"numpy": "", "numpy.linalg": "linalg", "numpy.fft": "fft", "numpy.lib.stride_tricks": ""}
+_MODULES = {"numpy": "", "numpy.linalg": "linalg", "numpy.fft": "fft", "numpy.lib.stride_tricks": "lib.stride_tricks"}
 # About NumPy's memory and algorithms, not about values.
 _IGNORED = frozenset(("order", "subok", "overwrite_input", "kind", "casting", "optimize", "assume_unique", "like", "copy", "device"))
 _RENAMED = {"ddof": "correction", "a_min": "min", "a_max": "max"}
@@ -53,7 +53,7 @@ def _for_numpy(function: Callable[..., Any], types: Any, args: tuple[Any, ...], 
         own = _parameters(put_together)
         known = own.by_name if own is not None else ()
         return put_together(*args, **{key: value for key, value in kwargs.items() if key in known or key not in _IGNORED})
-    home = None if prefix is None else getattr(tx, prefix) if prefix else tx
+    home = None if prefix is None else getattr(tx, prefix, None) if prefix else tx
     ours = getattr(home, name, None) if home is not None and name in home.__all__ else None
     if ours is None:
         raise DTypeError(

@@ -49,8 +49,7 @@ def apply_over_axes(func: Callable[..., Any], a: Any, axes: Any) -> Tensor:
     return found
 
 
-@_numpys
-def sliding_window_view(x: Any, window_shape: Any, axis: Any = None, *, subok: bool = False, writeable: bool = False) -> Tensor:
+def _sliding_window_view(x: Any, window_shape: Any, axis: Any = None, *, subok: bool = False, writeable: bool = False) -> Tensor:
     found: Tensor = asarray(x)
     sizes = ints("np.sliding_window_view", (window_shape,))
     axes = range(found.ndim) if axis is None else [axis_of("np.sliding_window_view", k, found.ndim) for k in ints("axis", (axis,))]
@@ -59,6 +58,9 @@ def sliding_window_view(x: Any, window_shape: Any, axis: Any = None, *, subok: b
     for k, size in zip(axes, sizes, strict=True):
         found = found.windows(k, size)
     return found
+
+
+FUNCTIONS["lib.stride_tricks.sliding_window_view"] = _sliding_window_view
 
 
 # --- slopes -----------------------------------------------------------------------------------------------------------
