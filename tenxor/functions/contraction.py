@@ -33,7 +33,7 @@ from ..tensor.contraction import (
     widened,
 )
 from ..tensor.contraction import dot as _dot
-from .into import into
+from .into import cast, into
 from .subscripts import LETTERS, Label, Labels, interleaved, parse
 
 __all__ = ["dot", "einsum", "einsum_path", "inner", "outer", "tensordot", "vecdot"]
@@ -195,7 +195,13 @@ def _loops_of_outer(a: Layout, b: Layout) -> Loops:
 
 
 def einsum(
-    subscripts: Any, /, *operands: Any, optimize: bool | str | Sequence[Any] = True, out: Tensor | None = None, dtype: object = None
+    subscripts: Any,
+    /,
+    *operands: Any,
+    optimize: bool | str | Sequence[Any] = True,
+    out: Tensor | None = None,
+    dtype: object = None,
+    casting: str = "same_kind",
 ) -> Tensor:
     """New tensor: products over axes that share a letter, added up over the letters that the result does not have.
 
@@ -208,7 +214,7 @@ def einsum(
     are one kernel. More are multiplied in pairs, in the order with the fewest operations; with `optimize=False` from left
     to right, "greedy" and "optimal" say how that order is sought, and what `einsum_path` gives says which it is.
 
-    Dtypes promote, or operands are cast to `dtype`; with `out` the result is written into that tensor, which is given
+    Dtypes promote, or operands are cast to `dtype` as `casting` allows; with `out` the result is written into that tensor, which is given
     back. Integers add up modulo 2 to their width, float16 and bfloat16 in float32; of bools the result is whether any
     product is true. Raises ArgumentError for subscripts that are none, ShapeError for sizes that do not fit, and
     DTypeError. (NumPy's `einsum`.)
@@ -226,7 +232,7 @@ def einsum(
     optimize = _checked_optimize("einsum", optimize, len(operands))
     given = [t if type(t) is Tensor else asarray(t) for t in operands]
     if dtype is not None:
-        given = [t.astype(dtype, copy=False) for t in given]
+        given = cast("einsum", given, dtype, None, casting)
     return into("einsum", out, _einsum(*given, subscripts, optimize))
 
 

@@ -1,9 +1,13 @@
-"""Results that go into a tensor that there is: the argument `out`."""
+"""What results are, and where they go: the arguments `dtype`, `casting` and `out`."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
+from ..creation import asarray
+from ..dtypes import can_cast
+from ..dtypes import dtype as dtype_of
 from ..errors import DTypeError
 from ..tensor import Tensor
 
@@ -16,3 +20,13 @@ def into(op: str, out: Any, found: Tensor) -> Tensor:
     if not isinstance(target, Tensor):
         raise DTypeError(f"{op}: out is a tensor, not {type(target).__name__}; tx.asarray(array, copy=False) shares an array")
     return target._receive(op, found)
+
+
+def cast(op: str, given: Iterable[Any], dtype: object, out: Any, casting: str) -> list[Tensor]:
+    """Operands as tensors of a dtype, or else of that of `out`; DTypeError where `casting` does not allow it."""
+    wanted = dtype_of(out.dtype if dtype is None and isinstance(out, Tensor) else dtype)
+    tensors = [asarray(x) for x in given]
+    for t in tensors:
+        if not can_cast(t.dtype, wanted, casting):
+            raise DTypeError(f"{op}: with casting={casting!r} {t.dtype} becomes no {wanted}; casting='unsafe' allows it, or use astype")
+    return [t.astype(wanted, copy=False) for t in tensors]

@@ -18,7 +18,7 @@ from ..tensor import Tensor
 from ..tensor.arguments import AXIS_0, Axes, axis_of, ints, one_spelling
 from ..tensor.copying import Move, joiners
 from ..tensor.pieces import Piece, are_arrays, joined, joined_quickly, moved, moves_of, want_kernels, written
-from .into import into
+from .into import cast, into
 
 __all__ = ["cat", "concat", "concatenate", "repeat", "roll", "stack", "tile"]
 
@@ -34,19 +34,21 @@ def concat(
     dim: int | None = None,
     out: Tensor | None = None,
     dtype: object = None,
+    casting: str = "same_kind",
 ) -> Tensor:
     """New tensor: the given ones one after another along an axis; flattened first for None.
 
-    The dtype is what theirs promote to, or `dtype`, to which each is cast; with `out` the result is written into that
-    tensor, which is given back. Raises ArgumentError for no tensors, AxisError, and a ShapeError that names the axis and
-    the shapes that do not fit.
+    The dtype is what theirs promote to, or `dtype`, to which each is cast as `casting` allows (see `can_cast`); with `out`
+    the result is written into that tensor, which is given back. Raises ArgumentError for no tensors, AxisError, DTypeError,
+    and a ShapeError that names the axis and the shapes that do not fit.
 
     >>> import tenxor as tx
     >>> tx.concat([tx.arange(2), tx.arange(3)]).tolist()
     [0, 1, 0, 1, 2]
     """
     if out is not None or dtype is not None:
-        return into("concat", out, concat(_cast("concat", arrays, dtype), axis, dim=dim))
+        parts = cast("concat", _parts("concat", arrays)[0], dtype, out, casting)
+        return into("concat", out, concat(parts, axis, dim=dim))
     if joiners and (known := joiners[0].again("concat", arrays, axis, dim)) is not None:
         return known  # type: ignore[no-any-return]
     return _learnt("concat", arrays, (axis, dim), *_concatenated(arrays, one_spelling("concat", "axis", axis, "dim", dim, default=AXIS_0)))
@@ -89,10 +91,11 @@ def stack(
     dim: int | None = None,
     out: Tensor | None = None,
     dtype: object = None,
+    casting: str = "same_kind",
 ) -> Tensor:
     """New tensor: the given ones, all of one shape, along a new axis, which has the place `axis` in the result.
 
-    The dtype is what theirs promote to, or `dtype`; `out` is as of `concat`. Raises ArgumentError for no tensors,
+    The dtype is what theirs promote to, or `dtype`; `casting` and `out` are as of `concat`. Raises ArgumentError for no tensors,
     AxisError, and a ShapeError that names the shapes that differ.
 
     >>> import tenxor as tx
@@ -100,7 +103,8 @@ def stack(
     [[0, 1], [1, 1]]
     """
     if out is not None or dtype is not None:
-        return into("stack", out, stack(_cast("stack", arrays, dtype), axis, dim=dim))
+        parts = cast("stack", _parts("stack", arrays)[0], dtype, out, casting)
+        return into("stack", out, stack(parts, axis, dim=dim))
     if joiners and (known := joiners[0].again("stack", arrays, axis, dim)) is not None:
         return known  # type: ignore[no-any-return]
     return _learnt("stack", arrays, (axis, dim), *_stacked(arrays, one_spelling("stack", "axis", axis, "dim", dim, default=AXIS_0)))
@@ -133,11 +137,6 @@ def _parts(op: str, arrays: Sequence[Any]) -> tuple[list[Piece], set[type]]:
         parts = _readable(parts)
         types = set(map(type, parts))
     return parts, types
-
-
-def _cast(op: str, arrays: Sequence[Any], dtype: object) -> Sequence[Any]:
-    """What is to be joined, in one dtype if one is given."""
-    return arrays if dtype is None else [asarray(x).astype(dtype, copy=False) for x in _parts(op, arrays)[0]]
 
 
 def _readable(parts: list[Any]) -> list[Piece]:

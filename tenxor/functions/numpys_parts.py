@@ -34,7 +34,7 @@ def apply_along_axis(func1d: Callable[..., Any], axis: int, arr: Any, *args: Any
     outer = rows.shape[:-1]
     if prod(outer) == 0:
         raise ArgumentError(f"np.apply_along_axis: shape {arr.shape} has no row along axis {axis} to apply the function to")
-    found = tx.stack([asarray(func1d(row, *args, **kwargs)) for row in rows.reshape(-1, rows.shape[-1])])
+    found = tx.stack([asarray(func1d(row, *args, **kwargs)) for row in rows.reshape(prod(outer), rows.shape[-1])])
     inner = found.shape[1:]
     parts: Tensor = found.reshape(*outer, *inner)
     return parts.moveaxis(tuple(range(len(outer), parts.ndim)), tuple(range(axis, axis + len(inner))))

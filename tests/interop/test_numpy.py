@@ -65,7 +65,7 @@ np.maximum.accumulate(m, 1)|np.minimum.accumulate(v)|np.subtract.accumulate(v)|n
 np.lcm.accumulate(i + 1, 1)|np.bitwise_xor.accumulate(i)|np.add.outer(v, m)|np.multiply.outer(v, v)|np.maximum.outer(v, [1, 5])
 np.subtract.outer(1, v)|np.add.reduceat(v, [0, 2])|np.equal.outer(v, v)
 np.apply_along_axis(lambda r: r[:2] * r.sum(), 0, m)|np.apply_along_axis(lambda r: r.sum(), 1, m)|np.apply_along_axis(np.sort, -1, m)
-np.apply_along_axis(lambda r: np.outer(r, r), 0, m)|np.apply_over_axes(np.sum, m, [0, 1])
+np.apply_along_axis(lambda r: np.outer(r, r), 0, m)|np.apply_over_axes(np.sum, m, [0, 1])|np.apply_along_axis(np.sum, 0, m[:0])
 np.lib.stride_tricks.sliding_window_view(m, (2, 2))|np.lib.stride_tricks.sliding_window_view(m, 2, axis=1)
 np.gradient(v)|np.gradient(m)|np.gradient(m, axis=1)|np.gradient(i, axis=1)|np.gradient(v, 2.0, edge_order=2)
 np.gradient(m, 2.0, v[:3] ** 2)|np.gradient(v, np.array([0.0, 1, 3, 4]))
