@@ -394,6 +394,10 @@ class finfo:
         """NumPy's and PyTorch's name for `smallest_normal`."""
         return self.smallest_normal
 
+    def __repr__(self) -> str:
+        numbers = ", ".join(f"{name}={getattr(self, name)!r}" for name in ("min", "max", "eps", "smallest_normal"))
+        return f"finfo({numbers}, dtype={self.dtype})"
+
 
 class iinfo:
     """The limits of an integer dtype: bits, max, min, as Python integers, and dtype.
@@ -410,6 +414,9 @@ class iinfo:
         if not d.is_integer:
             raise DTypeError(f"iinfo: {d} is not an integer dtype; use finfo for floats")
         self.dtype, self.bits, self.max, self.min = d, d.bits, d.highest, d.lowest
+
+    def __repr__(self) -> str:
+        return f"iinfo(min={self.min!r}, max={self.max!r}, dtype={self.dtype})"
 
 
 def decoded(elements: np.ndarray[Any, Any], dtype: DType) -> np.ndarray[Any, Any]:

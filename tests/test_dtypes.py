@@ -324,3 +324,9 @@ def test_a_dtype_makes_elements() -> None:
 def test_there_is_no_other_casting() -> None:
     with pytest.raises(ArgumentError, match="not 'careful'"):
         tx.can_cast("int8", "int16", "careful")
+
+
+def test_limits_show_themselves() -> None:
+    assert repr(tx.iinfo(tx.int16)) == "iinfo(min=-32768, max=32767, dtype=int16)"
+    shown = repr(tx.finfo(tx.float16))
+    assert shown == "finfo(min=-65504.0, max=65504.0, eps=0.0009765625, smallest_normal=6.103515625e-05, dtype=float16)"
