@@ -155,7 +155,7 @@ else:
             home, _, own = f"tenxor.{SAME[name]}".rpartition(".")
             found = globals()[name] = getattr(import_module(home), own)
             return found
-        from .functions.numpys import FUNCTIONS
+        from .functions.numpys_parts import FUNCTIONS
 
         raise errors.UnknownAttribute(f"module 'tenxor' has no attribute {name!r}; {of_the_module(name, __all__, FUNCTIONS)}")
 

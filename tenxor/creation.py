@@ -9,7 +9,18 @@ from typing import Any
 
 import numpy as np
 
-from .dtypes import DEFAULT_COMPLEX, DEFAULT_FLOAT, DEFAULT_INT, bfloat16, check_fits, check_real, of_number, uint64
+from .dtypes import (
+    DEFAULT_COMPLEX,
+    DEFAULT_FLOAT,
+    DEFAULT_INT,
+    DType,
+    bfloat16,
+    check_fits,
+    check_real,
+    of_number,
+    of_values,
+    uint64,
+)
 from .dtypes import dtype as dtype_of
 from .errors import ArgumentError, DTypeError, ShapeError
 from .layout.coords import checked_int
@@ -61,7 +72,7 @@ def _device(op: str, device: str | None) -> None:
         raise ArgumentError(f"{op}: there is no device {device!r}; tensors are on 'cpu'")
 
 
-def asarray(obj: Any, /, *, dtype: object = None, device: str | None = None, copy: bool | None = None) -> Tensor:
+def asarray(obj: Any, /, dtype: object = None, *, device: str | None = None, copy: bool | None = None) -> Tensor:
     """A tensor with the elements of `obj`: a number, nested lists, a NumPy array, a tensor, or what has a buffer or
     speaks DLPack.
 
@@ -115,6 +126,13 @@ def asarray(obj: Any, /, *, dtype: object = None, device: str | None = None, cop
 
 
 array = tensor = asarray
+
+
+def _of_dtype(value: Any, dtype: DType) -> Tensor:
+    return asarray(value, dtype=dtype, copy=True)
+
+
+of_values.append(_of_dtype)
 
 
 def _as_others_say(op: str, obj: Any, how: Callable[[], Any]) -> Any:
@@ -186,7 +204,7 @@ def astype(x: Tensor, dtype: object, /, *, copy: bool = True, device: str | None
 # --- from a rule ------------------------------------------------------------------------------------------------------
 
 
-def full(shape: Shape, fill_value: Any, *, dtype: object = None, device: str | None = None) -> Tensor:
+def full(shape: Shape, fill_value: Any, dtype: object = None, *, device: str | None = None) -> Tensor:
     """New tensor filled with one number.
 
     >>> import tenxor as tx
@@ -218,41 +236,41 @@ def _filled_anew(op: str, shape: Shape, fill_value: Any, dtype: object, device: 
     return Tensor._of(Node.of(OPS["cast"], sizes, d, (scalar,), (None,)))
 
 
-def zeros(shape: Shape, *, dtype: object = None, device: str | None = None) -> Tensor:
+def zeros(shape: Shape, dtype: object = None, *, device: str | None = None) -> Tensor:
     """New tensor of zeros, float64 unless a dtype is given."""
     return _filled("zeros", shape, 0, DEFAULT_FLOAT if dtype is None else dtype, device)
 
 
-def ones(shape: Shape, *, dtype: object = None, device: str | None = None) -> Tensor:
+def ones(shape: Shape, dtype: object = None, *, device: str | None = None) -> Tensor:
     """New tensor of ones, float64 unless a dtype is given."""
     return _filled("ones", shape, 1, DEFAULT_FLOAT if dtype is None else dtype, device)
 
 
-def empty(shape: Shape, *, dtype: object = None, device: str | None = None) -> Tensor:
+def empty(shape: Shape, dtype: object = None, *, device: str | None = None) -> Tensor:
     """New tensor whose elements are whatever its memory held."""
     _device("empty", device)
     return Tensor._of(Node.of(EMPTY, _shape("empty", shape), dtype_of(DEFAULT_FLOAT if dtype is None else dtype)))
 
 
-def full_like(x: Tensor, /, fill_value: Any, *, dtype: object = None, device: str | None = None) -> Tensor:
+def full_like(x: Tensor, /, fill_value: Any, dtype: object = None, *, device: str | None = None) -> Tensor:
     """New tensor of `x`'s shape and dtype filled with one number."""
     x = asarray(x)
     return _filled("full_like", x.shape, fill_value, x.dtype if dtype is None else dtype, device)
 
 
-def zeros_like(x: Tensor, /, *, dtype: object = None, device: str | None = None) -> Tensor:
+def zeros_like(x: Tensor, /, dtype: object = None, *, device: str | None = None) -> Tensor:
     """New tensor of zeros of `x`'s shape and dtype."""
     x = asarray(x)
     return _filled("zeros_like", x.shape, 0, x.dtype if dtype is None else dtype, device)
 
 
-def ones_like(x: Tensor, /, *, dtype: object = None, device: str | None = None) -> Tensor:
+def ones_like(x: Tensor, /, dtype: object = None, *, device: str | None = None) -> Tensor:
     """New tensor of ones of `x`'s shape and dtype."""
     x = asarray(x)
     return _filled("ones_like", x.shape, 1, x.dtype if dtype is None else dtype, device)
 
 
-def empty_like(x: Tensor, /, *, dtype: object = None, device: str | None = None) -> Tensor:
+def empty_like(x: Tensor, /, dtype: object = None, *, device: str | None = None) -> Tensor:
     """New tensor of `x`'s shape and dtype, its elements undefined."""
     x = asarray(x)
     return empty(x.shape, dtype=x.dtype if dtype is None else dtype, device=device)
@@ -287,7 +305,7 @@ def _real(op: str, x: Any) -> float:
 
 @made_again
 def arange(
-    start: float, /, stop: float | None = None, step: float = 1, *, dtype: object = None, device: str | None = None
+    start: float, /, stop: float | None = None, step: float = 1, dtype: object = None, *, device: str | None = None
 ) -> Tensor:
     """New 1-D tensor of `start`, `start + step`, ... before `stop`; with one argument from 0 to it.
 
@@ -331,7 +349,7 @@ def linspace(
     start: complex,
     stop: complex,
     /,
-    num: int,
+    num: int = 50,
     *,
     dtype: object = None,
     device: str | None = None,
@@ -381,7 +399,7 @@ def _scale_of_steps(start: complex, stop: complex) -> float:
 
 @made_again
 def eye(
-    n_rows: int, n_cols: int | None = None, /, *, k: int = 0, dtype: object = None, device: str | None = None
+    n_rows: int, n_cols: int | None = None, /, k: int = 0, dtype: object = None, *, device: str | None = None
 ) -> Tensor:
     """New matrix with ones on diagonal `k` and zeros elsewhere."""
     _device("eye", device)
@@ -407,13 +425,13 @@ def _triangle(op: str, x: Tensor, k: int, keep: str) -> Tensor:
 
 
 @called_again
-def tril(x: Tensor, /, *, k: int = 0) -> Tensor:
+def tril(x: Tensor, /, k: int = 0) -> Tensor:
     """New tensor: the matrices of `x` with zeros above diagonal `k`."""
     return _triangle("tril", x, k, "less_equal")
 
 
 @called_again
-def triu(x: Tensor, /, *, k: int = 0) -> Tensor:
+def triu(x: Tensor, /, k: int = 0) -> Tensor:
     """New tensor: the matrices of `x` with zeros below diagonal `k`."""
     return _triangle("triu", x, k, "greater_equal")
 

@@ -14,6 +14,7 @@ with `uint64` has no exact answer, so it is an error.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ import numpy as np
 from .errors import ArgumentError, DTypeError, OutOfBounds, UnknownAttribute
 
 Number = bool | int | float | complex
+of_values: list[Callable[[Any, DType], Any]] = []  # one: how a tensor of a dtype is made, which those say who stand above
 
 
 class DType:
@@ -58,6 +60,16 @@ class DType:
             info = np.iinfo(name)
             self.lowest, self.highest = int(info.min), int(info.max)
 
+    def __call__(self, value: Any = 0) -> Any:
+        """New tensor of this dtype with the elements of `value`, truncated or rounded as `astype` does: a number, nested lists, an array,
+        a tensor. NumPy's way to write an element of a given type.
+
+        >>> import tenxor as tx
+        >>> tx.float32(0.1).dtype, tx.int8([1.5, -1.5]).tolist()
+        (tenxor.float32, [1, -1])
+        """
+        return of_values[0](value, self)
+
     @property
     def is_float(self) -> bool:
         """Whether this is a real floating-point type."""
@@ -77,6 +89,11 @@ class DType:
     def type(self) -> type[np.generic]:
         """NumPy's type of one element."""
         return self.__numpy_dtype__.type
+
+    @property
+    def char(self) -> str:
+        """NumPy's letter for it."""
+        return self.__numpy_dtype__.char
 
     @property
     def __numpy_dtype__(self) -> np.dtype[Any]:
@@ -297,15 +314,26 @@ def result_type(*dtypes: object) -> DType:
     return found
 
 
-def can_cast(source: object, target: object) -> bool:
+def can_cast(source: object, target: object, casting: str = "safe") -> bool:
     """Whether `source` (a dtype or a tensor) promotes to exactly `target`, so that casting loses no kind or range.
 
+    With `casting="same_kind"` also where it loses range or digits, but no kind: to narrower numbers of a kind, and from
+    unsigned to signed integers; with "no" or "equiv" only to the same dtype, with "unsafe" to any. (NumPy's `can_cast`.)
+
     >>> import tenxor as tx
-    >>> tx.can_cast(tx.int8, tx.int16), tx.can_cast(tx.float64, tx.float32)
-    (True, False)
+    >>> tx.can_cast(tx.int8, tx.int16), tx.can_cast(tx.float64, tx.float32), tx.can_cast(tx.float64, tx.float32, "same_kind")
+    (True, False, True)
     """
     a, b = _held_by(source), dtype(target)
-    return _PROMOTED[a, b] is b
+    if casting not in _CASTINGS:
+        raise ArgumentError(f"can_cast: casting is one of {', '.join(_CASTINGS)}, not {casting!r}")
+    if casting == "same_kind":
+        return _LADDER.index(a.kind) <= _LADDER.index(b.kind)
+    return casting == "unsafe" or (_PROMOTED[a, b] is b if casting == "safe" else a is b)
+
+
+_CASTINGS = ("no", "equiv", "safe", "same_kind", "unsafe")
+_LADDER = ("bool", "uint", "int", "float", "complex")  # each kind holds those before it, by and large
 
 
 _KINDS = {
@@ -361,6 +389,15 @@ class finfo:
             info = np.finfo(d.name)
             self.eps, self.smallest_normal = float(info.eps), float(info.smallest_normal)
 
+    @property
+    def tiny(self) -> float:
+        """NumPy's and PyTorch's name for `smallest_normal`."""
+        return self.smallest_normal
+
+    def __repr__(self) -> str:
+        numbers = ", ".join(f"{name}={getattr(self, name)!r}" for name in ("min", "max", "eps", "smallest_normal"))
+        return f"finfo({numbers}, dtype={self.dtype})"
+
 
 class iinfo:
     """The limits of an integer dtype: bits, max, min, as Python integers, and dtype.
@@ -377,6 +414,9 @@ class iinfo:
         if not d.is_integer:
             raise DTypeError(f"iinfo: {d} is not an integer dtype; use finfo for floats")
         self.dtype, self.bits, self.max, self.min = d, d.bits, d.highest, d.lowest
+
+    def __repr__(self) -> str:
+        return f"iinfo(min={self.min!r}, max={self.max!r}, dtype={self.dtype})"
 
 
 def decoded(elements: np.ndarray[Any, Any], dtype: DType) -> np.ndarray[Any, Any]:

@@ -43,6 +43,10 @@ class LinearAlgebraError(TenxorError, LinAlgError):
     """A matrix that an operation cannot go on with: a singular one, one that is not positive definite."""
 
 
+class MatrixShapeError(ShapeError, LinearAlgebraError):
+    """Tensors that are no matrices, matrices that are not square, or right-hand sides that do not fit: also NumPy's `LinAlgError`."""
+
+
 class TraceError(TenxorError, TypeError):
     """A user's function that needs a value while it is being traced into a kernel."""
 

@@ -163,7 +163,7 @@ def rfftn(x: Tensor, /, s: Sizes = None, axes: Axes = None, norm: str | None = "
     if not places:
         raise ArgumentError("rfftn: give at least one axis, the one that is halved")
     found = _along("rfft", x, sizes[-1], places[-1], norm, "rfftn")
-    for size, axis in zip(sizes[:-1], places[:-1], strict=True):
+    for size, axis in zip(sizes[-2::-1], places[-2::-1], strict=True):  # as fftn goes; an axis may be named twice
         found = _along("fft", found, size, axis, norm, "rfftn")
     return found
 

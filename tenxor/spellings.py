@@ -117,6 +117,17 @@ ON_TENSORS = {
     "baddbmm": "c + x @ y",
     "addmv": "c + x @ y",
     "ndimension": "x.ndim",
+    "flat": "x.ravel(), a view of all elements in row-major order",
+    "flags": "x.layout.is_contiguous(), and np.asarray(x).flags for its memory",
+    "base": "x.storage, which is the same object for all views of the same memory",
+    "ctypes": "np.asarray(x).ctypes",
+    "tofile": "np.asarray(x).tofile(file)",
+    "resize": "np.resize(x, shape), a new tensor",
+    "choose": "np.choose(x, choices)",
+    "compress": "np.compress(condition, x)",
+    "partition": "np.partition(x, kth), a new tensor",
+    "argpartition": "np.argpartition(x, kth)",
+    "repeat": "tx.repeat(x, counts) for NumPy's, which repeats elements, or tx.tile(x, counts) for PyTorch's, which repeats the whole",
 }
 IN_THE_MODULE = {
     "from_numpy": "tx.asarray(array, copy=False)",

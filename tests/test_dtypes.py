@@ -211,6 +211,12 @@ def test_can_cast() -> None:
 # bfloat16 has no dtype in NumPy: its memory is kept as bits
 
 
+@pytest.mark.parametrize("casting", ["no", "equiv", "safe", "same_kind", "unsafe"])
+def test_can_cast_as_numpy_has_it(casting: str) -> None:
+    for a, b in itertools.product([name for name in ALL if name != "bfloat16"], repeat=2):
+        assert tx.can_cast(a, b, casting) == np.can_cast(np.dtype(a), np.dtype(b), casting), (a, b)
+
+
 def test_bfloat16_rounds_to_nearest_ties_to_even() -> None:
     rng = np.random.default_rng(0)
     values = np.concatenate(
@@ -282,3 +288,45 @@ def test_a_tensor_of_the_bfloat16_that_numpy_has() -> None:
     shared[0, 0] = 3.0
     assert array[0, 0] == 3.0
     assert tx.asarray(array, dtype=tx.float64).dtype is tx.float64
+
+
+def test_numpys_letter_and_the_other_name_of_the_smallest() -> None:
+    for name in ("int8", "bool", "float32", "complex128"):
+        assert tx.dtype(name).char == np.dtype(name).char
+    assert tx.finfo(tx.float32).tiny == tx.finfo("float32").smallest_normal == float(np.finfo(np.float32).tiny)
+
+
+def test_a_dtype_by_place_as_in_numpy() -> None:
+    x = tx.zeros((2, 2))
+    for made in (
+        *(tx.zeros((2, 2), "int8"), tx.ones((2, 2), np.int8), tx.empty((2, 2), tx.int8), tx.full((2, 2), 3, tx.int8)),
+        *(tx.asarray([1, 2], tx.int8), tx.array([1, 2], "i1"), tx.zeros_like(x, tx.int8), tx.ones_like(x, tx.int8)),
+        *(tx.full_like(x, 1, tx.int8), tx.empty_like(x, tx.int8), tx.arange(0, 3, 1, tx.int8), tx.eye(2, 2, 0, tx.int8)),
+    ):
+        assert made.dtype is tx.int8
+    assert tx.eye(2, 3, 1).tolist() == [[0.0, 1.0, 0.0], [0.0, 0.0, 1.0]] and tx.tril(tx.ones((2, 2)), -1).tolist() == [[0, 0], [1, 0]]
+    assert tx.linspace(0, 1).size == 50
+    with pytest.raises(DTypeError, match="3 is no dtype"):
+        tx.zeros(2, 3)
+
+
+def test_a_dtype_makes_elements() -> None:
+    assert tx.float32(0.1).dtype is tx.float32 and tx.float32(0.1).item() == np.float32(0.1)
+    assert tx.int8([1.9, -1.9]).tolist() == [1, -1] and tx.bool([0, 2]).tolist() == [False, True] and tx.int64().item() == 0
+    x = tx.asarray([1.0, 2.0])
+    same = tx.float64(x)
+    same[0] = 5.0
+    assert x.tolist() == [1.0, 2.0]  # it is new, as NumPy's is
+    with pytest.raises(OutOfBounds, match="int8"):
+        tx.int8(300)
+
+
+def test_there_is_no_other_casting() -> None:
+    with pytest.raises(ArgumentError, match="not 'careful'"):
+        tx.can_cast("int8", "int16", "careful")
+
+
+def test_limits_show_themselves() -> None:
+    assert repr(tx.iinfo(tx.int16)) == "iinfo(min=-32768, max=32767, dtype=int16)"
+    shown = repr(tx.finfo(tx.float16))
+    assert shown == "finfo(min=-65504.0, max=65504.0, eps=0.0009765625, smallest_normal=6.103515625e-05, dtype=float16)"

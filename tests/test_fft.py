@@ -196,3 +196,12 @@ def test_errors_of_several_axes() -> None:
         F.fftfreq(0)
     with pytest.raises(DTypeError, match="real floats, not int64"):
         F.fftfreq(3, dtype=tx.int64)
+
+
+def test_an_axis_that_is_named_twice_is_transformed_from_the_last_name_on() -> None:
+    x = np.random.default_rng(7).normal(size=(2, 3))
+    for name in ("rfftn", "fftn", "ifftn"):
+        ours = getattr(tx.fft, name)(tx.asarray(x), axes=(0, 0, 1), s=(10, 20, 40))
+        its = getattr(np.fft, name)(x, axes=(0, 0, 1), s=(10, 20, 40))
+        assert ours.shape == its.shape
+        np.testing.assert_allclose(np.asarray(ours), its, atol=1e-12)

@@ -12,7 +12,7 @@ from types import ModuleType
 import numpy as np
 
 import tenxor as tx
-from tenxor.functions.numpys import FUNCTIONS
+from tenxor.functions.numpys_parts import FUNCTIONS
 from tenxor.spellings import IN_THE_MODULE, ON_TENSORS, OTHERWISE, SAME
 
 ROOT = Path(__file__).parents[1]

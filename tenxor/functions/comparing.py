@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..creation import asarray
-from ..dtypes import DEFAULT_FLOAT
+from ..dtypes import DEFAULT_FLOAT, result_type
 from ..errors import ShapeError
 from ..layout import broadcast_shapes
 from ..ops import OPS
@@ -28,7 +28,7 @@ def isclose(x1: Any, x2: Any, /, rtol: float = 1e-5, atol: float = 1e-8, equal_n
     >>> tx.isclose(tx.asarray([1.0, 2.0]), tx.asarray([1.0000001, 2.1])).tolist()
     [True, False]
     """
-    a, b = _inexact(x1), _inexact(x2)
+    a, b = _inexact(x1, x2), _inexact(x2, x1)
     far, relative = (x if type(x) in (int, float) else asarray(x) for x in (atol, rtol))
     near: Tensor = abs(a - b) <= far + relative * abs(b)
     found = Tensor._compute(OPS["where"], b.isfinite(), near, a == b)
@@ -37,8 +37,10 @@ def isclose(x1: Any, x2: Any, /, rtol: float = 1e-5, atol: float = 1e-8, equal_n
     return found
 
 
-def _inexact(x: Any) -> Tensor:
-    found = asarray(x)
+def _inexact(x: Any, beside: Any) -> Tensor:
+    """A tensor of floats or complex numbers; of Python's numbers in the dtype in which they meet what is beside."""
+    weak = type(x) in (int, float, complex) and isinstance(beside, Tensor)
+    found = asarray(x, result_type(_inexact(beside, None), x)) if weak else asarray(x)
     return found if found.dtype.is_float or found.dtype.is_complex else found.astype(DEFAULT_FLOAT)
 
 

@@ -33,11 +33,13 @@ from ..tensor.contraction import (
     widened,
 )
 from ..tensor.contraction import dot as _dot
+from .into import cast, into
 from .subscripts import LETTERS, Label, Labels, interleaved, parse
 
 __all__ = ["dot", "einsum", "einsum_path", "inner", "outer", "tensordot", "vecdot"]
 
 _TWO_AXES: int = Default(2, "2")
+Order = bool | str | tuple[tuple[int, ...], ...]  # how one is sought, or places to multiply, time and again
 EXHAUSTIVE = 5  # operands up to which all orders of products are compared
 
 
@@ -192,7 +194,15 @@ def _loops_of_outer(a: Layout, b: Layout) -> Loops:
 # --- by letter --------------------------------------------------------------------------------------------------------
 
 
-def einsum(subscripts: Any, /, *operands: Any, optimize: bool | str = True) -> Tensor:
+def einsum(
+    subscripts: Any,
+    /,
+    *operands: Any,
+    optimize: bool | str | Sequence[Any] = True,
+    out: Tensor | None = None,
+    dtype: object = None,
+    casting: str = "same_kind",
+) -> Tensor:
     """New tensor: products over axes that share a letter, added up over the letters that the result does not have.
 
     In `"ij,jk->ik"` there are letters for the axes of each operand, and of the result; without `->` these are the letters
@@ -202,10 +212,11 @@ def einsum(subscripts: Any, /, *operands: Any, optimize: bool | str = True) -> T
 
     Of one operand with nothing to add up the result is a view, as writable as any: a transpose or a diagonal. Two operands
     are one kernel. More are multiplied in pairs, in the order with the fewest operations; with `optimize=False` from left
-    to right, and "greedy" and "optimal" say how that order is sought (NumPy's `einsum_path`).
+    to right, "greedy" and "optimal" say how that order is sought, and what `einsum_path` gives says which it is.
 
-    Dtypes promote; integers add up modulo 2 to their width, float16 and bfloat16 in float32; of bools the result is whether
-    any product is true. Raises ArgumentError for subscripts that are none, ShapeError for sizes that do not fit, and
+    Dtypes promote, or operands are cast to `dtype` as `casting` allows; with `out` the result is written into that tensor, which is given
+    back. Integers add up modulo 2 to their width, float16 and bfloat16 in float32; of bools the result is whether any
+    product is true. Raises ArgumentError for subscripts that are none, ShapeError for sizes that do not fit, and
     DTypeError. (NumPy's `einsum`.)
 
     >>> import tenxor as tx
@@ -218,8 +229,11 @@ def einsum(subscripts: Any, /, *operands: Any, optimize: bool | str = True) -> T
     """
     if not isinstance(subscripts, str):
         subscripts, operands = interleaved((subscripts, *operands))
-    _check_optimize("einsum", optimize)
-    return _einsum(*[t if type(t) is Tensor else asarray(t) for t in operands], subscripts, optimize)
+    optimize = _checked_optimize("einsum", optimize, len(operands))
+    given = [t if type(t) is Tensor else asarray(t) for t in operands]
+    if dtype is not None:
+        given = cast("einsum", given, dtype, None, casting)
+    return into("einsum", out, _einsum(*given, subscripts, optimize))
 
 
 @called_again
@@ -248,7 +262,9 @@ def _einsum(*given: Any) -> Tensor:
     return found
 
 
-def einsum_path(subscripts: Any, /, *operands: Any, optimize: bool | str = True) -> tuple[list[Any], str]:
+def einsum_path(
+    subscripts: Any, /, *operands: Any, optimize: bool | str | Sequence[Any] = True
+) -> tuple[list[Any], str]:
     """The order in which `einsum` multiplies operands: `["einsum_path", (0, 1), ...]`, whose pairs are places among the operands
     that are left, as each product goes to their end; and a text that says what each makes.
 
@@ -265,7 +281,7 @@ def einsum_path(subscripts: Any, /, *operands: Any, optimize: bool | str = True)
     """
     if not isinstance(subscripts, str):
         subscripts, operands = interleaved((subscripts, *operands))
-    _check_optimize("einsum_path", optimize)
+    optimize = _checked_optimize("einsum_path", optimize, len(operands))
     layouts = [asarray(t).layout for t in operands]
     named, _, sizes = parse(subscripts, [x.shape for x in layouts])
     recipe = _recipe(subscripts, optimize, *layouts)
@@ -281,9 +297,26 @@ def einsum_path(subscripts: Any, /, *operands: Any, optimize: bool | str = True)
     return (path if recipe.path else [*path, tuple(range(len(named)))]), "\n".join(lines)
 
 
-def _check_optimize(op: str, optimize: Any) -> None:
+def _checked_optimize(op: str, optimize: Any, count: int) -> Order:
+    """How an order of products is sought, or the order itself: which places among what is left are multiplied next."""
+    if isinstance(optimize, (list, tuple)) and optimize and optimize[0] == "einsum_path":
+        left = count
+        order: list[tuple[int, ...]] = []
+        for step in optimize[1:]:
+            places = tuple(sorted(ints(f"{op}: optimize", (step,))))
+            if not places or len(set(places)) < len(places) or places[0] < 0 or places[-1] >= left:
+                raise ArgumentError(
+                    f"{op}: {step!r} in optimize names no operands to multiply: there are {left} then, from 0 to {left - 1}, and each"
+                    " is named once"
+                )
+            order.append(places)
+            left -= len(places) - 1
+        if left > 1:
+            raise ArgumentError(f"{op}: the order {optimize!r} leaves {left} of {count} operands; multiply until one is left")
+        return tuple(order)
     if not isinstance(optimize, (bool, str)) or optimize not in (True, False, "greedy", "optimal"):
-        raise ArgumentError(f"{op}: optimize is True, False, 'greedy' or 'optimal', not {optimize!r}")
+        raise ArgumentError(f"{op}: optimize is True, False, 'greedy', 'optimal' or what einsum_path gives, not {optimize!r}")
+    return optimize
 
 
 def _common_dtype(tensors: Iterable[Tensor]) -> DType:
@@ -344,7 +377,7 @@ def _followed(recipe: _Recipe, operands: Sequence[Tensor], dtype: DType) -> Any:
 
 
 @lru_cache(maxsize=MAX_LOOPS)
-def _recipe(subscripts: str, optimize: bool | str, *layouts: Layout) -> _Recipe:
+def _recipe(subscripts: str, optimize: Order, *layouts: Layout) -> _Recipe:
     """How to compute a result from operands of some layouts."""
     operands, result, sizes = parse(subscripts, [x.shape for x in layouts])
     views = [_diagonals(layout, labels) for layout, labels in zip(layouts, operands, strict=True)]
@@ -386,7 +419,7 @@ def _term(k: int, views: Sequence[tuple[Layout, Labels]], result: Labels) -> _Te
 
 
 def _path(
-    terms: Sequence[Labels], result: Labels, sizes: dict[Label, int], optimize: bool | str
+    terms: Sequence[Labels], result: Labels, sizes: dict[Label, int], optimize: Order
 ) -> tuple[tuple[int, int, Labels], ...]:
     """Which two terms are multiplied next, and what labels their product has."""
     left, found = list(terms), []
@@ -405,11 +438,13 @@ def _path(
 
 
 def _order(
-    terms: Sequence[Labels], result: Labels, sizes: dict[Label, int], optimize: bool | str
+    terms: Sequence[Labels], result: Labels, sizes: dict[Label, int], optimize: Order
 ) -> Sequence[tuple[int, ...]]:
     """The places of the terms to multiply, time and again; NumPy knows which order needs the fewest operations."""
     count = len(terms)
     labels = [*dict.fromkeys(x for term in terms for x in term)]
+    if isinstance(optimize, tuple):
+        return optimize
     if count < 3 or optimize is False or len(labels) > len(LETTERS):
         return [(0, 1), *((0, count - k) for k in range(2, count))][: count - 1]
     letter = dict(zip(labels, LETTERS, strict=False))

@@ -10,6 +10,7 @@ from ..errors import ArgumentError, DTypeError
 from ..ops import INTERNAL, OPS, Op
 from ..spec import called_again
 from ..tensor import Tensor
+from .into import into
 
 
 def _result(op: Op, *values: Any) -> Tensor:
@@ -83,15 +84,20 @@ globals().update(FUNCTIONS)
 __all__ = [*FUNCTIONS, "clamp", "clip"]  # the table's names
 
 
-@called_again
-def clip(x: Tensor, /, min: Any = None, max: Any = None) -> Tensor:
-    """New tensor: the elements of `x` held between `min` and `max`, each a number, a tensor, or None for no bound.
+def clip(x: Tensor, /, min: Any = None, max: Any = None, out: Tensor | None = None) -> Tensor:
+    """New tensor: the elements of `x` held between `min` and `max`, each a number, a tensor, or None for no bound; with
+    `out` written into that tensor, which is given back.
 
     >>> import tenxor as tx
     >>> tx.clip(tx.arange(5), 1, 3).tolist()
     [1, 1, 2, 3, 3]
     """
-    return asarray(x).clip(min, max)
+    return _clipped(x, min, max) if out is None else into("clip", out, _clipped(x, min, max))
+
+
+@called_again
+def _clipped(x: Tensor, low: Any, high: Any) -> Tensor:
+    return asarray(x).clip(low, high)
 
 
 clamp = clip

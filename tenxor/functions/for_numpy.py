@@ -1,8 +1,8 @@
 """NumPy's functions on tensors (`__array_function__`): ours, by NumPy's names and arguments.
 
 A function of the same name is called with what NumPy's signature makes of the arguments; what only says how NumPy lays out its
-results is left out. Others are put together of ours (`numpys.py`). Some only ask, or print: NumPy answers them on the same
-memory. What is left is an error that names it.
+results is left out. Others are put together of ours (`numpys.py`, `numpys_parts.py`). Some only ask, or print: NumPy
+answers them on the same memory. What is left is an error that names it.
 """
 
 from __future__ import annotations
@@ -18,13 +18,14 @@ import numpy as np
 from ..errors import ArgumentError, DTypeError
 from ..tensor import Tensor
 from ..tensor.ufuncs import for_numpy
-from . import numpys
-from .parts import into
+from .into import into
+from .numpys_parts import FUNCTIONS
 
 __all__ = ["_for_numpy"]
 
 tx: Any = sys.modules["tenxor"]
-_MODULES = {"numpy": "", "numpy.linalg": "linalg", "numpy.fft": "fft"}  # where NumPy's functions are, and ours
+# Where NumPy's functions are, and ours.
+_MODULES = {"numpy": "", "numpy.linalg": "linalg", "numpy.fft": "fft", "numpy.lib.stride_tricks": "lib.stride_tricks"}
 # About NumPy's memory and algorithms, not about values.
 _IGNORED = frozenset(("order", "subok", "overwrite_input", "kind", "casting", "optimize", "assume_unique", "like", "copy", "device"))
 _RENAMED = {"ddof": "correction", "a_min": "min", "a_max": "max"}
@@ -47,10 +48,12 @@ def _for_numpy(function: Callable[..., Any], types: Any, args: tuple[Any, ...], 
     if name in _ASKED:
         return function(*for_numpy(args), **for_numpy(kwargs))
     prefix = _MODULES.get(module)
-    put_together = None if prefix is None else numpys.FUNCTIONS.get(f"{prefix}.{name}" if prefix else name)
+    put_together = None if prefix is None else FUNCTIONS.get(f"{prefix}.{name}" if prefix else name)
     if put_together is not None:
-        return put_together(*args, **{key: value for key, value in kwargs.items() if key not in _IGNORED})
-    home = None if prefix is None else getattr(tx, prefix) if prefix else tx
+        own = _parameters(put_together)
+        known = own.by_name if own is not None else ()
+        return put_together(*args, **{key: value for key, value in kwargs.items() if key in known or key not in _IGNORED})
+    home = None if prefix is None else getattr(tx, prefix, None) if prefix else tx
     ours = getattr(home, name, None) if home is not None and name in home.__all__ else None
     if ours is None:
         raise DTypeError(

@@ -18,6 +18,7 @@ from ..tensor import Tensor
 from ..tensor.arguments import AXIS_0, Axes, axis_of, ints, one_spelling
 from ..tensor.copying import Move, joiners
 from ..tensor.pieces import Piece, are_arrays, joined, joined_quickly, moved, moves_of, want_kernels, written
+from .into import cast, into
 
 __all__ = ["cat", "concat", "concatenate", "repeat", "roll", "stack", "tile"]
 
@@ -25,16 +26,29 @@ IntArray = np.ndarray[Any, np.dtype[np.int64]]
 _ALL = slice(None)
 
 
-def concat(arrays: Sequence[Tensor], /, axis: int | None = AXIS_0, *, dim: int | None = None) -> Tensor:
+def concat(
+    arrays: Sequence[Tensor],
+    /,
+    axis: int | None = AXIS_0,
+    *,
+    dim: int | None = None,
+    out: Tensor | None = None,
+    dtype: object = None,
+    casting: str = "same_kind",
+) -> Tensor:
     """New tensor: the given ones one after another along an axis; flattened first for None.
 
-    The dtype is what theirs promote to. Raises ArgumentError for no tensors, AxisError, and a ShapeError that names the
-    axis and the shapes that do not fit.
+    The dtype is what theirs promote to, or `dtype`, to which each is cast as `casting` allows (see `can_cast`); with `out`
+    the result is written into that tensor, which is given back. Raises ArgumentError for no tensors, AxisError, DTypeError,
+    and a ShapeError that names the axis and the shapes that do not fit.
 
     >>> import tenxor as tx
     >>> tx.concat([tx.arange(2), tx.arange(3)]).tolist()
     [0, 1, 0, 1, 2]
     """
+    if out is not None or dtype is not None:
+        parts = cast("concat", _parts("concat", arrays)[0], dtype, out, casting)
+        return into("concat", out, concat(parts, axis, dim=dim))
     if joiners and (known := joiners[0].again("concat", arrays, axis, dim)) is not None:
         return known  # type: ignore[no-any-return]
     return _learnt("concat", arrays, (axis, dim), *_concatenated(arrays, one_spelling("concat", "axis", axis, "dim", dim, default=AXIS_0)))
@@ -69,16 +83,28 @@ def _learnt(op: str, arrays: Any, others: tuple[Any, ...], found: Tensor, axis: 
 cat = concatenate = concat
 
 
-def stack(arrays: Sequence[Tensor], /, axis: int = AXIS_0, *, dim: int | None = None) -> Tensor:
+def stack(
+    arrays: Sequence[Tensor],
+    /,
+    axis: int = AXIS_0,
+    *,
+    dim: int | None = None,
+    out: Tensor | None = None,
+    dtype: object = None,
+    casting: str = "same_kind",
+) -> Tensor:
     """New tensor: the given ones, all of one shape, along a new axis, which has the place `axis` in the result.
 
-    The dtype is what theirs promote to. Raises ArgumentError for no tensors, AxisError, and a ShapeError that names the
-    shapes that differ.
+    The dtype is what theirs promote to, or `dtype`; `casting` and `out` are as of `concat`. Raises ArgumentError for no tensors,
+    AxisError, and a ShapeError that names the shapes that differ.
 
     >>> import tenxor as tx
     >>> tx.stack([tx.arange(2), tx.ones(2, dtype=tx.int64)], axis=1).tolist()
     [[0, 1], [1, 1]]
     """
+    if out is not None or dtype is not None:
+        parts = cast("stack", _parts("stack", arrays)[0], dtype, out, casting)
+        return into("stack", out, stack(parts, axis, dim=dim))
     if joiners and (known := joiners[0].again("stack", arrays, axis, dim)) is not None:
         return known  # type: ignore[no-any-return]
     return _learnt("stack", arrays, (axis, dim), *_stacked(arrays, one_spelling("stack", "axis", axis, "dim", dim, default=AXIS_0)))

@@ -110,28 +110,29 @@ def flip(x: Tensor, /, axis: Axes = None, *, dims: Axes = None) -> Tensor:
 # --- the shape --------------------------------------------------------------------------------------------------------
 
 
-def reshape(x: Tensor, /, shape: int | Sequence[int], *, copy: bool | None = None) -> Tensor:
+def reshape(x: Tensor, /, shape: int | Sequence[int], order: str = "C", *, copy: bool | None = None) -> Tensor:
     """View of the same elements, in row-major order, in another shape; one size may be -1. With `copy=True` a new tensor.
 
-    Any tensor can be seen in any shape of as many elements, so `copy=False` and None are the same. Raises ShapeError if
-    the sizes do not multiply out.
+    Any tensor can be seen in any shape of as many elements, so `copy=False` and None are the same. With `order="F"`
+    elements are read, and placed, in column-major order, the first axis running fastest; with "A" if that is how they lie
+    in memory. Raises ShapeError if the sizes do not multiply out.
 
     >>> import tenxor as tx
     >>> tx.reshape(tx.arange(6), (2, -1)).tolist()
     [[0, 1, 2], [3, 4, 5]]
     """
-    view = asarray(x).reshape(shape)
+    view = asarray(x).reshape(shape, order=order)
     return view.copy() if copy else view
 
 
-def ravel(x: Tensor, /) -> Tensor:
-    """View with one axis, in row-major order.
+def ravel(x: Tensor, /, order: str = "C") -> Tensor:
+    """View with one axis, in row-major order; with `order="F"` in column-major order, as of `reshape`.
 
     >>> import tenxor as tx
     >>> tx.ravel(tx.asarray([[1, 2], [3, 4]]).T).tolist()
     [1, 3, 2, 4]
     """
-    return asarray(x).ravel()
+    return asarray(x).ravel(order)
 
 
 def flatten(x: Tensor, /, start: int = 0, end: int = -1) -> Tensor:

@@ -11,7 +11,9 @@ from math import inf
 from typing import Any, TypeVar
 
 from ..creation import asarray
+from ..errors import ShapeError
 from ..tensor import Tensor
+from ..tensor.arguments import axis_of, one_of
 
 tx: Any = sys.modules["tenxor"]
 FUNCTIONS: dict[str, Callable[..., Any]] = {}
@@ -42,7 +44,11 @@ FUNCTIONS.update(
     append=lambda arr, values, axis=None: (
         tx.concat([asarray(arr).ravel(), asarray(values).ravel()]) if axis is None else tx.concat([arr, values], axis=axis)
     ),
-    put_along_axis=lambda arr, indices, values, axis: arr.__setitem__(_along(arr, asarray(indices), axis), values),
+    put_along_axis=lambda arr, indices, values, axis: (
+        arr.reshape(-1).__setitem__(asarray(indices), values)
+        if axis is None
+        else arr.__setitem__(_along(arr, asarray(indices), axis_of("np.put_along_axis", axis, arr.ndim)), values)
+    ),
     fill_diagonal=lambda a, val: a.diagonal().__setitem__(..., val),
 )
 
@@ -75,7 +81,9 @@ def _diag(v: Tensor, k: int) -> Tensor:
 
 
 def _along(arr: Tensor, indices: Tensor, axis: int) -> tuple[Tensor, ...]:
-    places = [tx.arange(n).reshape([n if a == k else 1 for a in range(arr.ndim)]) for k, n in enumerate(indices.shape)]
+    if indices.ndim != arr.ndim:
+        raise ShapeError(f"np.put_along_axis: indices of shape {indices.shape} have other axes than the tensor, of shape {arr.shape}")
+    places = [tx.arange(n).reshape([n if a == k else 1 for a in range(arr.ndim)]) for k, n in enumerate(arr.shape)]
     places[axis] = indices
     return tuple(places)
 
@@ -108,7 +116,7 @@ FUNCTIONS.update(
     isneginf=lambda x: tx.equal(x, -inf),
     isreal=lambda x: tx.imag(x) == 0 if asarray(x).dtype.is_complex else tx.ones(asarray(x).shape, dtype=bool),
     iscomplex=lambda x: tx.imag(x) != 0 if asarray(x).dtype.is_complex else tx.zeros(asarray(x).shape, dtype=bool),
-    nan_to_num=lambda x, nan=0.0, posinf=None, neginf=None: _nan_to_num(asarray(x), nan, posinf, neginf),
+    nan_to_num=lambda x, copy=True, nan=0.0, posinf=None, neginf=None: _nan_to_num(asarray(x), copy, nan, posinf, neginf),
     sinc=lambda x: tx.where(asarray(x) == 0, 1.0, tx.sin(asarray(x) * tx.pi) / tx.where(asarray(x) == 0, 1.0, asarray(x) * tx.pi)),
     logspace=lambda start, stop, num=50, endpoint=True, base=10.0: base ** tx.linspace(start, stop, num, endpoint=endpoint),
     polyval=lambda p, x: tx.einsum("...k,k->...", asarray(x)[..., None] ** tx.arange(len(p) - 1, -1, -1), asarray(p)),
@@ -122,14 +130,14 @@ def _vander(x: Tensor, count: int, increasing: bool) -> Tensor:
     return found
 
 
-def _nan_to_num(x: Tensor, nan: float, posinf: float | None, neginf: float | None) -> Tensor:
-    if not x.dtype.is_float:
-        return x.copy()
-    limits = tx.finfo(x.dtype)
-    found = tx.where(x == inf, limits.max if posinf is None else posinf, x)
-    found = tx.where(x == -inf, limits.min if neginf is None else neginf, found)
-    result: Tensor = tx.where(tx.isnan(x), nan, found)
-    return result
+def _nan_to_num(x: Tensor, copy: bool, nan: float, posinf: float | None, neginf: float | None) -> Tensor:
+    found = x.copy() if copy else x
+    for part in (found.real, found.imag) if x.dtype.is_complex else (found,) if x.dtype.is_float else ():
+        limits = tx.finfo(part.dtype)
+        known = tx.where(part == inf, limits.max if posinf is None else posinf, part)
+        known = tx.where(part == -inf, limits.min if neginf is None else neginf, known)
+        part[...] = tx.where(tx.isnan(part), nan, known)
+    return found
 
 
 # --- reductions -------------------------------------------------------------------------------------------------------
@@ -153,7 +161,7 @@ FUNCTIONS.update(
     nanvar=lambda a, axis=None, dtype=None, **more: tx.var(_as(a, dtype), axis, where=_is_number(asarray(a)), **_corrected(more)),
     nanstd=lambda a, axis=None, dtype=None, **more: tx.std(_as(a, dtype), axis, where=_is_number(asarray(a)), **_corrected(more)),
     nanmedian=lambda a, axis=None, keepdims=False: _nan_median(asarray(a), axis, keepdims),
-    nancumsum=lambda a, axis=None, dtype=None: tx.cumsum(_nan_to_num(asarray(a), 0.0, inf, -inf), axis, dtype=dtype),
+    nancumsum=lambda a, axis=None, dtype=None: tx.cumsum(_nan_to_num(asarray(a), True, 0.0, inf, -inf), axis, dtype=dtype),
     nanargmax=lambda a, axis=None: tx.argmax(tx.where(tx.isnan(a), -inf, a), axis),
     nanargmin=lambda a, axis=None: tx.argmin(tx.where(tx.isnan(a), inf, a), axis),
 )
@@ -242,9 +250,12 @@ def corrcoef(x: Any, y: Any = None, rowvar: bool = True) -> Tensor:
 
 FUNCTIONS.update(
     vdot=lambda a, b: tx.vecdot(asarray(a).ravel(), asarray(b).ravel()),
-    **{"linalg.svd": lambda a, full_matrices=True, compute_uv=True: (
-        tx.linalg.svd(asarray(a), full_matrices=full_matrices) if compute_uv else tx.linalg.svdvals(asarray(a))
+    **{"linalg.svd": lambda a, full_matrices=True, compute_uv=True, hermitian=False: (
+        tx.linalg.svd(asarray(a), full_matrices=full_matrices, hermitian=hermitian)
+        if compute_uv
+        else abs(tx.sort(-abs(tx.linalg.eigvalsh(asarray(a))))) if hermitian else tx.linalg.svdvals(asarray(a))
     )},
+    **{"linalg.qr": lambda a, mode="reduced": tx.linalg.qr(asarray(a)).R if mode == "r" else tx.linalg.qr(asarray(a), mode=mode)},
     cross=lambda a, b, axis=-1: tx.linalg.cross(asarray(a), asarray(b), axis=axis),
     kron=lambda a, b: _kron(asarray(a), asarray(b)),
 )
@@ -260,6 +271,9 @@ def _kron(a: Tensor, b: Tensor) -> Tensor:
 @_numpys
 def convolve(a: Any, v: Any, mode: str = "full") -> Tensor:
     a, v = asarray(a), asarray(v)
+    mode = one_of("np.convolve", "mode", mode, "full", "same", "valid")
+    if a.ndim != 1 or v.ndim != 1 or not (a.size and v.size):
+        raise ShapeError(f"np.convolve: shapes {a.shape} and {v.shape}; both have one axis, and an element at least")
     a, v = (a, v) if a.size >= v.size else (v, a)
     full = tx.einsum("ik,k->i", tx.pad(a, v.size - 1).windows(0, v.size), v.flip(0))
     begin, count = {"full": (0, full.size), "same": ((v.size - 1) // 2, a.size), "valid": (v.size - 1, a.size - v.size + 1)}[mode]

@@ -15,6 +15,7 @@ from ..tensor import Tensor
 from ..tensor.arguments import NO, Axes, axes_of, one_spelling, truth
 from ..tensor.core import broadcast
 from .hosted import as_dtype
+from .into import into
 
 _NOTHING: dict[str, Any] = {"sum": 0, "prod": 1, "any": False, "all": True}  # what changes no result
 
@@ -60,16 +61,6 @@ def mask_of(op: str, where: Any, x: Tensor) -> Tensor:
     if broadcast(op, mask.shape, x.shape) != x.shape:
         raise ShapeError(f"{op}: where has shape {mask.shape}, which does not broadcast to that of the tensor, {x.shape}")
     return mask.expand(x.shape)
-
-
-def into(op: str, out: Any, found: Tensor) -> Tensor:
-    """The result, or `out` with it."""
-    if out is None:
-        return found
-    target = out[0] if isinstance(out, tuple) and len(out) == 1 else out
-    if not isinstance(target, Tensor):
-        raise DTypeError(f"{op}: out is a tensor, not {type(target).__name__}; tx.asarray(array, copy=False) shares an array")
-    return target._receive(op, found)
 
 
 def mean_where(x: Any, axis: Axes, keepdims: bool, where: Any) -> Tensor:

@@ -35,11 +35,12 @@ def take(x: Tensor, indices: Any, /, axis: int | None = None, *, dim: int | None
 
 
 @called_again
-def take_along_axis(x: Tensor, indices: Any, /, axis: int = LAST_AXIS, *, dim: int | None = None) -> Tensor:
+def take_along_axis(x: Tensor, indices: Any, /, axis: int | None = LAST_AXIS, *, dim: int | None = None) -> Tensor:
     """New tensor: along an axis the elements at `indices`, which say for each place of the other axes which ones.
 
     `indices` has as many axes as `x`; both broadcast on all but this one. Negative indices count from the end. ShapeError
-    names the shapes that do not fit, IndexOutOfRange the axis and the index, as of `take`.
+    names the shapes that do not fit, IndexOutOfRange the axis and the index, as of `take`. For None elements are
+    counted through the whole tensor in row-major order, and `indices` has one axis.
 
     >>> import tenxor as tx
     >>> t = tx.asarray([[3, 1, 2], [9, 7, 8]])
@@ -47,9 +48,8 @@ def take_along_axis(x: Tensor, indices: Any, /, axis: int = LAST_AXIS, *, dim: i
     [[3], [9]]
     """
     x = asarray(x)
-    axis = axis_of(
-        "take_along_axis", one_spelling("take_along_axis", "axis", axis, "dim", dim, default=LAST_AXIS), x.ndim
-    )
+    axis = one_spelling("take_along_axis", "axis", axis, "dim", dim, default=LAST_AXIS)
+    x, axis = (x.ravel(), 0) if axis is None else (x, axis_of("take_along_axis", axis, x.ndim))
     return x._gather(x._select_along("take_along_axis", x.layout, indices, axis))
 
 

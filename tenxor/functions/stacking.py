@@ -59,25 +59,27 @@ def _listed(op: str, tensors: Any) -> Any:
     return tensors
 
 
-def vstack(tensors: Sequence[Tensor], /) -> Tensor:
-    """New tensor: the given ones below one another, 1-D ones as rows. (NumPy's `vstack`.)
+def vstack(tensors: Sequence[Tensor], /, *, dtype: object = None, casting: str = "same_kind") -> Tensor:
+    """New tensor: the given ones below one another, 1-D ones as rows; `dtype` and `casting` are as of `concat`.
+    (NumPy's `vstack`.)
 
     >>> import tenxor as tx
     >>> tx.vstack([tx.arange(2), tx.ones((2, 2), dtype=tx.int64)]).tolist()
     [[0, 1], [1, 1], [1, 1]]
     """
-    return concat([atleast_2d(t) for t in _listed("vstack", tensors)])
+    return concat([atleast_2d(t) for t in _listed("vstack", tensors)], dtype=dtype, casting=casting)
 
 
-def hstack(tensors: Sequence[Tensor], /) -> Tensor:
-    """New tensor: the given ones side by side: 1-D ones one after another, others along the second axis. (NumPy's `hstack`.)
+def hstack(tensors: Sequence[Tensor], /, *, dtype: object = None, casting: str = "same_kind") -> Tensor:
+    """New tensor: the given ones side by side: 1-D ones one after another, others along the second axis;
+    `dtype` and `casting` are as of `concat`. (NumPy's `hstack`.)
 
     >>> import tenxor as tx
     >>> tx.hstack([tx.arange(2), tx.arange(3)]).tolist()
     [0, 1, 0, 1, 2]
     """
     parts = [atleast_1d(t) for t in _listed("hstack", tensors)]
-    return concat(parts, 0 if parts and parts[0].ndim == 1 else 1)
+    return concat(parts, 0 if parts and parts[0].ndim == 1 else 1, dtype=dtype, casting=casting)
 
 
 def dstack(tensors: Sequence[Tensor], /) -> Tensor:
@@ -114,7 +116,7 @@ def block(blocks: Any, /) -> Tensor:
     """
     depth = _depth(blocks)
     axes = max(depth, _axes(blocks))
-    return _joined(blocks, depth, axes)
+    return _joined(blocks, depth, axes) if depth else asarray(blocks).copy()
 
 
 def _depth(blocks: Any) -> int:

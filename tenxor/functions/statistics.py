@@ -16,8 +16,9 @@ from ..layout.coords import checked_int
 from ..spec import called_again
 from ..tensor import Tensor
 from ..tensor.arguments import LAST_AXIS, NO, Axes, axis_of, one_spelling, truth
+from .into import into
 from .joining import concat
-from .parts import into, mean_where, reduced, var_where
+from .parts import mean_where, reduced, var_where
 
 __all__ = [
     "all",

@@ -150,6 +150,8 @@ def interleaved(arguments: Sequence[Any]) -> tuple[str, tuple[Any, ...]]:
 
 def _numbers(k: int, numbers: Any) -> str:
     whose = f"operand {k}" if k >= 0 else "the result"
+    if isinstance(numbers, range) or (hasattr(numbers, "tolist") and getattr(numbers, "ndim", 0) == 1):
+        numbers = list(numbers)
     if not isinstance(numbers, (list, tuple)):
         given = f"a {type(numbers).__name__} of shape {numbers.shape}" if hasattr(numbers, "shape") else repr(numbers)
         raise ArgumentError(

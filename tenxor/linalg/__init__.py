@@ -38,6 +38,8 @@ from .solving import lstsq as lstsq
 from .solving import pinv as pinv
 from .solving import solve as solve
 from .solving import solve_triangular as solve_triangular
+from .solving import tensorinv as tensorinv
+from .solving import tensorsolve as tensorsolve
 
 _BACKWARD.update(_COTANGENTS)
 __all__ = sorted(name for name in globals() if not name.startswith("_") and callable(globals()[name]))

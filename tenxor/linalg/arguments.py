@@ -6,7 +6,7 @@ from typing import Any
 
 from ..creation import asarray
 from ..dtypes import DEFAULT_FLOAT, DType, float32
-from ..errors import ShapeError
+from ..errors import MatrixShapeError
 from ..functions.hosted import as_dtype
 from ..tensor import Tensor
 
@@ -15,7 +15,7 @@ def matrices(op: str, given: Any) -> Tensor:
     """A tensor of at least two axes; ShapeError for others."""
     x = asarray(given)
     if x.ndim < 2:
-        raise ShapeError(
+        raise MatrixShapeError(
             f"{op}: shape {x.shape} has {x.ndim} ax{'is' if x.ndim == 1 else 'es'}; a matrix has 2, and a stack of them more"
             " (x.expand_dims(-1) is a column)"
         )
@@ -27,7 +27,7 @@ def square(op: str, given: Any) -> Tensor:
     x = matrices(op, given)
     rows, columns = x.shape[-2:]
     if rows != columns:
-        raise ShapeError(
+        raise MatrixShapeError(
             f"{op}: matrices of shape {x.shape} are not square: the last two axes have sizes {rows} and {columns}"
         )
     return x

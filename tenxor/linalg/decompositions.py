@@ -5,6 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from ..functions.hosted import as_dtype, hosted
+from ..functions.selecting import take_along_axis
+from ..functions.sorting import argsort
+from ..ops import OPS
 from ..records import NamedTuple
 from ..spec import called_again
 from ..tensor import Tensor
@@ -80,7 +83,7 @@ def eigvals(x: Tensor, /) -> Tensor:
 
 
 @called_again
-def eigh(x: Tensor, /, *, UPLO: str = "L") -> Eigen:
+def eigh(x: Tensor, /, UPLO: str = "L") -> Eigen:
     """New tensors, by the names `eigenvalues`, real, ascending, of shape `(..., n)`, and `eigenvectors`, orthonormal
     columns, of `x`'s shape and dtype.
 
@@ -98,7 +101,7 @@ def eigh(x: Tensor, /, *, UPLO: str = "L") -> Eigen:
 
 
 @called_again
-def eigvalsh(x: Tensor, /, *, UPLO: str = "L") -> Tensor:
+def eigvalsh(x: Tensor, /, UPLO: str = "L") -> Tensor:
     """New real tensor of shape `(..., n)`: the eigenvalues of symmetric or Hermitian matrices, ascending; otherwise as `eigh`.
     (Array API 2025.12, `linalg.eigvalsh`.)
 
@@ -112,7 +115,7 @@ def eigvalsh(x: Tensor, /, *, UPLO: str = "L") -> Tensor:
 
 def _hermitian(op: str, x: Any, triangle: str) -> Tensor:
     """Matrices of which the lower triangle counts."""
-    lower = one_of(op, "UPLO", triangle, "L", "U") == "L"
+    lower = one_of(op, "UPLO", triangle.upper() if isinstance(triangle, str) else triangle, "L", "U") == "L"
     x = square(op, x)
     found: Tensor = x if lower else x.mT.conj()
     return found
@@ -139,25 +142,38 @@ def qr(x: Tensor, /, *, mode: str = "reduced") -> QR:
 
 
 @called_again
-def svd(x: Tensor, /, *, full_matrices: bool = True) -> SVD:
+def svd(x: Tensor, /, *, full_matrices: bool = True, hermitian: bool = False) -> SVD:
     """New tensors, by the names `U`, `S` and `Vh`, with `(U * S) @ Vh` equal to `x` (of `U` and `Vh` the first `k`
     columns and rows): the columns of `U` and the rows of `Vh` are orthonormal, and `S` is real and descending.
 
     Of matrices of `m` rows and `n` columns, `k` the smaller of the two, they are `(m, m)`, `(k,)` and `(n, n)`, or
-    without `full_matrices` `(m, k)`, `(k,)` and `(k, n)`. Raises ShapeError, and LinearAlgebraError for NaN and
+    without `full_matrices` `(m, k)`, `(k,)` and `(k, n)`. With `hermitian` matrices are symmetric or Hermitian, of which the
+    lower triangle is read: `eigh` finds theirs sooner. Raises ShapeError, and LinearAlgebraError for NaN and
     infinities. (Array API 2025.12, `linalg.svd`.)
 
     >>> import tenxor as tx
     >>> tx.linalg.svd(tx.asarray([[0.0, 3.0], [4.0, 0.0]])).S.tolist()
     [4.0, 3.0]
     """
-    x, full = matrices("svd", x), truth("svd", "full_matrices", full_matrices)
+    full = truth("svd", "full_matrices", full_matrices)
+    if truth("svd", "hermitian", hermitian):
+        return _of_hermitian("svd", x)
+    x = matrices("svd", x)
     rows, columns = x.shape[-2:]
     k = min(rows, columns)
     sizes = {"k": k, "p": rows if full else k, "q": columns if full else k}
     u, s, vh = hosted("svd", computed(x), sizes=sizes, full_matrices=full)
     dtype = result_of(x.dtype)
     return SVD(as_dtype(u, dtype), as_dtype(s, dtype.part), as_dtype(vh, dtype))
+
+
+def _of_hermitian(op: str, x: Any) -> SVD:
+    """Singular values and vectors of Hermitian matrices: eigenvalues without their signs, which go into one side."""
+    values, vectors = eigh(square(op, x))
+    order = argsort(abs(values), descending=True)
+    values, u = take_along_axis(values, order), take_along_axis(vectors, order.expand_dims(-2))
+    signs = Tensor._compute(OPS["where"], values < 0, -1.0, 1.0).astype(values.dtype, copy=False)
+    return SVD(u, abs(values), (u * signs.expand_dims(-2)).mT.conj())
 
 
 @called_again

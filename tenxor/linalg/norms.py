@@ -6,14 +6,15 @@ from math import inf
 from typing import Any
 
 from ..creation import asarray, eye
-from ..errors import ArgumentError, ShapeError
+from ..dtypes import DEFAULT_INT
+from ..errors import ArgumentError, MatrixShapeError, ShapeError
 from ..functions.hosted import as_dtype
 from ..ops import OPS
 from ..spec import called_again
 from ..tensor import Tensor
 from ..tensor.arguments import NO, Axes, axes_of, one_spelling, truth
 from .arguments import computed, matrices, result_of, square
-from .decompositions import svdvals
+from .decompositions import eigvalsh, svdvals
 from .matrices import slogdet
 from .solving import cutoff, inv
 
@@ -155,19 +156,27 @@ def norm(
     return found.expand_dims(axes) if keep else found
 
 
-def matrix_rank(x: Tensor, /, *, rtol: Any = None) -> Tensor:
+def matrix_rank(x: Tensor, /, tol: Any = None, hermitian: bool = False, *, rtol: Any = None) -> Tensor:
     """New int64 tensor: how many singular values of each matrix are not 0, that is, are more than `rtol` times the largest.
 
-    `rtol` is a number or a tensor that broadcasts with the batch, by default the dtype's eps times the longer side. Raises ShapeError.
+    `rtol` is a number or a tensor that broadcasts with the batch, by default the dtype's eps times the longer side; NumPy's
+    `tol` is a size itself, not a share of the largest. With `hermitian` matrices are symmetric or Hermitian, of which the lower
+    triangle is read. A tensor of less than two axes has rank 1, or 0 if all its elements are 0. Raises ShapeError.
     (Array API 2025.12, `linalg.matrix_rank`.)
 
     >>> import tenxor as tx
     >>> tx.linalg.matrix_rank(tx.asarray([[1.0, 2.0], [2.0, 4.0]])).item()
     1
     """
-    x = matrices("matrix_rank", x)
-    s = svdvals(computed(x))
-    return (s > cutoff(s, x, rtol)).count_nonzero(-1)
+    x = asarray(x)
+    if x.ndim < 2:
+        return (x != 0).any().astype(DEFAULT_INT)
+    known = computed(x)
+    s = abs(eigvalsh(known)) if truth("matrix_rank", "hermitian", hermitian) else svdvals(known)
+    if one_spelling("matrix_rank", "rtol", rtol, "tol", tol) is not None and rtol is None:
+        return (s > asarray(tol).expand_dims(-1)).count_nonzero(-1)
+    largest = s.max(-1, True) if hermitian and s.shape[-1] else s
+    return (s > cutoff(largest, x, rtol)).count_nonzero(-1)
 
 
 def cond(x: Tensor, /, p: Order = None) -> Tensor:
@@ -185,8 +194,9 @@ def cond(x: Tensor, /, p: Order = None) -> Tensor:
         x = matrices("cond", x)
         s = svdvals(computed(x))
         if 0 in x.shape[-2:]:
-            raise ShapeError(f"cond: matrices of shape {x.shape} have no elements")
+            raise MatrixShapeError(f"cond: matrices of shape {x.shape} have no elements")
         found = s[..., -1] / s[..., 0] if _number(p) == -2 else s[..., 0] / s[..., -1]
+        found = Tensor._compute(OPS["where"], s[..., 0] == 0, inf, found)  # of zeros alone, too
         return as_dtype(found, result_of(x.dtype).part)
     x = square("cond", x)
     known, where = computed(x), OPS["where"]

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 from ..creation import asarray, eye, triu
 from ..dtypes import DType, finfo, promote
-from ..errors import ShapeError
+from ..errors import ArgumentError, MatrixShapeError, ShapeError
 from ..functions.hosted import as_dtype, hosted
 from ..layout import broadcast_shapes
 from ..ops import OPS
 from ..records import NamedTuple
 from ..spec import called_again
 from ..tensor import Tensor
-from ..tensor.arguments import truth
+from ..tensor.arguments import axis_of, ints, one_spelling, truth
 from .arguments import computed, matrices, result_of, square
 from .decompositions import qr, svd
 
@@ -66,10 +68,12 @@ def solve(x1: Tensor, x2: Tensor, /) -> Tensor:
 def _system(op: str, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor, DType]:
     """Matrices and right-hand sides that fit, in one dtype to compute in, and the dtype of the result."""
     if b.ndim == 0:
-        raise ShapeError(f"{op}: the right-hand side has no axes; give one number for each of the {a.shape[-2]} rows of shape {a.shape}")
+        raise MatrixShapeError(
+            f"{op}: the right-hand side has no axes; give one number for each of the {a.shape[-2]} rows of shape {a.shape}"
+        )
     axis = -1 if b.ndim == 1 else -2
     if b.shape[axis] != a.shape[-2]:
-        raise ShapeError(
+        raise MatrixShapeError(
             f"{op}: shapes {a.shape} and {b.shape} do not fit: axis -2 of the first has size {a.shape[-2]}, axis {axis} of the second"
             f" {b.shape[axis]}; they must be equal"
         )
@@ -77,19 +81,20 @@ def _system(op: str, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor, DType]:
     return computed(as_dtype(a, dtype)), computed(as_dtype(b, dtype)), dtype
 
 
-def pinv(x: Tensor, /, *, rtol: Any = None) -> Tensor:
+def pinv(x: Tensor, /, rcond: Any = None, hermitian: bool = False, *, rtol: Any = None) -> Tensor:
     """New tensor of shape `(..., n, m)`: the pseudo-inverse of each matrix of `m` rows and `n` columns (Moore and Penrose's).
 
     Singular values up to `rtol` times the largest count as 0; `rtol` is a number or a tensor that broadcasts with the
-    batch, by default the dtype's eps times the longer side. Raises ShapeError, and LinearAlgebraError for NaN and
+    batch, by default the dtype's eps times the longer side (NumPy's name for it is `rcond`). With `hermitian` matrices are
+    symmetric or Hermitian, of which the lower triangle is read. Raises ShapeError, and LinearAlgebraError for NaN and
     infinities. (Array API 2025.12, `linalg.pinv`.)
 
     >>> import tenxor as tx
     >>> tx.linalg.pinv(tx.asarray([[2.0, 0.0], [0.0, 0.0]])).tolist()
     [[0.5, 0.0], [0.0, 0.0]]
     """
-    x = matrices("pinv", x)
-    u, s, vh = svd(computed(x), full_matrices=False)
+    x, rtol = matrices("pinv", x), one_spelling("pinv", "rtol", rtol, "rcond", rcond)
+    u, s, vh = svd(computed(x), full_matrices=False, hermitian=hermitian)
     weighed = vh.mT.conj() * inverted(s, cutoff(s, x, rtol)).expand_dims(-2)
     return as_dtype(weighed @ u.mT.conj(), result_of(x.dtype))
 
@@ -144,6 +149,54 @@ def lstsq(a: Tensor, b: Tensor, /, *, rcond: Any = None) -> LeastSquares:
     found, left = as_dtype(found, dtype), as_dtype(left, dtype.part)
     rank, s = (s > least).count_nonzero(-1), as_dtype(s, dtype.part)
     return LeastSquares(found.squeeze(-1), left.squeeze(-1), rank, s) if one else LeastSquares(found, left, rank, s)
+
+
+def tensorinv(a: Tensor, /, ind: int = 2) -> Tensor:
+    """New tensor of shape `a.shape[ind:] + a.shape[:ind]`: the inverse of a tensor as the matrix whose rows are its first
+    `ind` axes, and whose columns are the others.
+
+    Raises ShapeError where that is not square, ArgumentError, and LinearAlgebraError where it is singular. (NumPy's and
+    PyTorch's `linalg.tensorinv`.)
+
+    >>> import tenxor as tx
+    >>> a = tx.eye(24).reshape(4, 6, 8, 3)
+    >>> tx.linalg.tensorinv(a).shape
+    (8, 3, 4, 6)
+    """
+    a = asarray(a)
+    (count,) = ints("tensorinv", (ind,))
+    if not 0 < count <= a.ndim:
+        raise ArgumentError(f"tensorinv: ind is {ind}; it counts axes of shape {a.shape}, from 1 on")
+    rows, columns = a.shape[:count], a.shape[count:]
+    if prod(rows) != prod(columns):
+        raise MatrixShapeError(
+            f"tensorinv: the first {count} axes of shape {a.shape} have {prod(rows)} elements, the others {prod(columns)};"
+            " they must be equal"
+        )
+    return inv(a.reshape(prod(rows), prod(columns))).reshape(*columns, *rows)
+
+
+def tensorsolve(a: Tensor, b: Tensor, /, axes: Sequence[int] | None = None) -> Tensor:
+    """New tensor: the `x` for which `tensordot(a, x, x.ndim)` equals `b`, of the shape of `a` behind its first `b.ndim` axes.
+
+    `axes` of `a` are moved to its end before. Raises ShapeError where sizes do not fit, AxisError, and LinearAlgebraError where
+    the equations have no one solution. (NumPy's and PyTorch's `linalg.tensorsolve`.)
+
+    >>> import tenxor as tx
+    >>> tx.linalg.tensorsolve(tx.eye(6).reshape(2, 3, 6) * 2.0, tx.ones((2, 3))).tolist()
+    [0.5, 0.5, 0.5, 0.5, 0.5, 0.5]
+    """
+    a, b = asarray(a), asarray(b)
+    if axes is not None:
+        last = [axis_of("tensorsolve", k, a.ndim) for k in ints("tensorsolve: axes", (axes,))]
+        a = a.permute([k for k in range(a.ndim) if k not in last] + last)
+    unknown = a.shape[b.ndim :]
+    if a.size != prod(unknown) ** 2 or b.size != prod(unknown):
+        raise MatrixShapeError(
+            f"tensorsolve: shapes {a.shape} and {b.shape} do not fit: there are {b.size} equations, and {prod(unknown)} unknowns of"
+            f" shape {unknown}; {a.size} coefficients must be their product, and they as many"
+        )
+    return solve(a.reshape(b.size, prod(unknown)), b.ravel()).reshape(unknown)
 
 
 def solve_triangular(a: Tensor, b: Tensor, /, *, upper: bool, left: bool = True, unitriangular: bool = False) -> Tensor:

@@ -93,7 +93,7 @@ def _of_tensor(spec: Spec, key: Spec) -> Made | None:
         return None
     item = key.dtype.itemsize
     if key.dtype is boolean:
-        known = key.shape == spec.shape[: len(key.shape)] and key.shape and step in (0, 1)
+        known = key.shape == spec.shape[: len(key.shape)] and key.shape and (step == 1 or key.size == 1)  # words are read of it
         return _picked(spec, key.shape, len(key.shape), MASK, item, step * item) if known else None
     known = key.dtype in INDICES and key.shape
     return _picked(spec, key.shape, 1, INDICES.index(key.dtype), item, step * item) if known else None

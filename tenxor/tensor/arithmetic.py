@@ -246,6 +246,10 @@ class Arithmetic(Accumulating):
         self._write(self._operand(value, "fill_"), "fill_")
         return self
 
+    def fill(self, value: Any) -> None:
+        """Write one number everywhere, as `fill_`; NumPy's way, which gives nothing back."""
+        self.fill_(value)
+
     def clip(self, min: Any = None, max: Any = None) -> Self:
         """New tensor: the elements held between `min` and `max`, each a number, a tensor, or None for no bound. An integer beyond
         all that the dtype holds, on its side, is none. OutOfBounds for one beyond the other side.

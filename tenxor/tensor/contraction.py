@@ -4,6 +4,7 @@ temporary (`kernel/pairs.py`).
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Hashable, Sequence
 from functools import lru_cache
 from typing import Any
@@ -41,15 +42,19 @@ def matmul(a: Any, b: Any) -> Any:
     [[14, 32], [28, 64]]
     """
     if not (isinstance(a, Core) and isinstance(b, Core)):
-        raise DTypeError(
-            f"matmul: both operands are tensors, not {type(a).__name__} and {type(b).__name__}; use x * y for numbers, and"
-            " tx.asarray(values) for lists and arrays"
-        )
+        a, b = [_of_axes(x) for x in (a, b)]
     dtype = a.dtype
     if dtype is not b.dtype or dtype not in _COMPUTED_AS_THEY_ARE:
         dtype = result_dtype("matmul", a, b)
         a, b = widened(a, dtype), widened(b, dtype)
     return contracted(a, b, begun(_loops_of_matmul(at_start(a), at_start(b)), a, b), dtype)
+
+
+def _of_axes(x: Any) -> Any:
+    """An operand of a product: a tensor, or one of what is none; DTypeError for a number, which has no axes."""
+    if isinstance(x, (bool, int, float, complex)):
+        raise DTypeError(f"matmul: operands have axes, and {x!r} has none; use x * y for numbers")
+    return x if isinstance(x, Core) else sys.modules["tenxor"].asarray(x)
 
 
 def at_start(t: Core) -> Layout:

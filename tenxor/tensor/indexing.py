@@ -61,7 +61,7 @@ class Indexing(Scattering):
     __slots__ = ()
 
     def __getitem__(self, key: Any) -> Self:
-        parts = key if type(key) is tuple else (key,)
+        parts = key if isinstance(key, tuple) else (key,)
         integers = True
         for part in parts:
             kind = type(part)
@@ -74,7 +74,7 @@ class Indexing(Scattering):
         return self._view(self.layout.index(parts))
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        parts = key if type(key) is tuple else (key,)
+        parts = key if isinstance(key, tuple) else (key,)
         for part in parts:
             if type(part) not in _BASIC:
                 self._set_advanced(parts, self._operand(value, "assignment"))
@@ -231,7 +231,7 @@ class Indexing(Scattering):
 
     def _selection(self, op: str, layout: Layout, key: Any) -> Selection:
         """What any key selects in a layout; what needs no arrays of indices, by another layout."""
-        parts = _advanced(key if type(key) is tuple else (key,))
+        parts = _advanced(key if isinstance(key, tuple) else (key,))
         if all(type(p) in _BASIC for p in parts):
             return Selection(op, layout.index(parts), (), (), ())
         return self._select_at(op, layout, parts)

@@ -11,7 +11,7 @@ from ..errors import AxisError, DTypeError, ShapeError
 from ..layout import Layout
 from ..node import Node, Scalar
 from ..ops import OPS
-from .arguments import AXIS_0, LAST_AXIS, Axes, axis_of, check_parts, ints, one_spelling
+from .arguments import AXIS_0, LAST_AXIS, Axes, axis_of, check_parts, ints, one_of, one_spelling
 from .core import Core
 from .exchange import Exchange
 
@@ -72,8 +72,10 @@ class Movement(Exchange):
 
     movedim = moveaxis
 
-    def reshape(self, *shape: Any) -> Self:
+    def reshape(self, *shape: Any, order: str = "C") -> Self:
         """The view of the same elements, in row-major order, in another shape; one size may be -1. Never copies.
+
+        With `order="F"` elements are read, and placed, in column-major order; with "A" if that is how they lie in memory.
 
         >>> import tenxor as tx
         >>> t = tx.arange(6).reshape(2, 3)
@@ -81,7 +83,10 @@ class Movement(Exchange):
         >>> t.tolist()
         [[0, 1, 2], [-7, 4, 5]]
         """
-        return self._view(self.layout.reshape(ints("reshape", shape)))
+        found = self.layout.reshape(ints("reshape", shape))
+        if order != "C" and _by_columns("reshape", self.layout, order):
+            found = _turned(_turned(self.layout).reshape(found.shape[::-1]))
+        return self._view(found)
 
     def flatten(
         self,
@@ -101,8 +106,10 @@ class Movement(Exchange):
         end = one_spelling("flatten", "end", end, "end_dim", end_dim, default=LAST_AXIS)
         return self._view(self.layout.flatten(start, end))
 
-    def ravel(self) -> Self:
-        """The view with one axis, in row-major order."""
+    def ravel(self, order: str = "C") -> Self:
+        """The view with one axis, in row-major order; with `order="F"` in column-major order, with "A" in that if elements lie so."""
+        if order != "C" and _by_columns("ravel", self.layout, order):
+            return self._view(_turned(self.layout)).ravel()
         return self._view(self.layout.reshape((-1,) if self.layout.size else (0,)))
 
     def unflatten(self, axis: int, sizes: Sequence[int]) -> Self:
@@ -226,6 +233,17 @@ class Movement(Exchange):
         """The layout with one axis moved to the end, and where that axis was."""
         place = axis_of(op, axis, self.layout.ndim)
         return self.layout.moveaxis(place, -1), place
+
+
+def _by_columns(op: str, layout: Layout, order: str) -> bool:
+    """Whether elements are counted in column-major order."""
+    order = one_of(op, "order", order, "C", "F", "A")
+    return order == "F" or (order == "A" and not layout.is_contiguous() and _turned(layout).is_contiguous())
+
+
+def _turned(layout: Layout) -> Layout:
+    """The layout with its axes in reverse."""
+    return layout.permute(range(layout.ndim)[::-1])
 
 
 def _countable(op: str, layout: Layout) -> Layout:

@@ -69,6 +69,8 @@ def from_nested(cls: type[_T], obj: Any, wanted: DType | None, op: str) -> tuple
             else:
                 leaves = [x.item() for x in leaves]
         else:
+            if wanted is None and kinds <= {cls, np.ndarray} and not any([x.size for x in leaves]):
+                wanted = result_type(*{dtype_of(x.dtype) for x in leaves})
             shape, leaves = _measured(obj, op)
             own = {x.dtype for x in leaves if hasattr(x, "dtype")}
             if wanted is None and own and all(hasattr(x, "dtype") for x in leaves):
@@ -259,6 +261,12 @@ def _measured(obj: Any, op: str) -> tuple[tuple[int, ...], list[Any]]:
             items = np.asarray(item) if isinstance(item, np.ndarray) else item  # a matrix has no rows but matrices
             below.extend(((*place, k), x) for k, x in enumerate(items))
         shape.append(size)
+        if not below:  # the sizes of what has no elements are those that are left
+            rests = {item.shape[1:] if hasattr(item, "shape") else () for _, item in level}
+            if len(rests) > 1:
+                sizes = ", ".join(str((0, *rest)) for rest in sorted(rests))
+                raise ShapeError(f"{op}: ragged nested lists: at depth {len(shape)} are items of shapes {sizes}; they need one shape")
+            shape += rests.pop()
         level = below
     for place, item in level:
         if _is_list(item):

@@ -55,3 +55,11 @@ def test_shapes() -> None:
     assert not tx.array_equal(tx.ones((2, 1)), tx.ones(2)) and tx.array_equiv(tx.ones((2, 1)), tx.ones(2))
     assert not tx.array_equiv(tx.ones(3), tx.ones(2))
     assert tx.array_equal(tx.asarray([2**63 - 1]), tx.asarray([2**63 - 1], dtype=tx.uint64))
+
+
+def test_numbers_of_pythons_are_compared_in_the_dtype_of_the_tensor() -> None:
+    near = 1.0 - float(np.finfo(np.float32).eps) * 0.01  # in float32 it is 1
+    for a, b in ((np.float32(1), near), (near, np.float32(1)), (np.ones(2, np.float32), near)):
+        ours = [tx.asarray(x) if isinstance(x, (np.generic, np.ndarray)) else x for x in (a, b)]
+        assert np.asarray(tx.isclose(*ours, rtol=0, atol=0)).tolist() == np.isclose(a, b, rtol=0, atol=0).tolist()
+        assert np.asarray(tx.isclose(*ours, rtol=0, atol=0)).all()

@@ -296,7 +296,7 @@ WRONG: dict[str, tuple[Callable[[], Any], type[TenxorError], tuple[str, ...]]] =
         ShapeError,
         ("contract", "(2, 0)", "(0, 5)", "axis 1 of the first", "axis 0 of the second", "add"),
     ),
-    "matmul of lists": (lambda: tx.matmul([[1]], [[1]]), DTypeError, ("matmul", "list", "tx.asarray")),
+    "matmul of a number": (lambda: tx.matmul(A, 2), DTypeError, ("matmul", "2", "x * y")),
     "torch's addmm": (lambda: tx.addmm, UnknownAttribute, ("c + x @ y",)),
     "torch's mv": (lambda: A.mv, UnknownAttribute, ("x @ y",)),
     "numpy's vdot": (lambda: tx.vdot, UnknownAttribute, ("tx.vecdot(x.ravel(), y.ravel())",)),
@@ -319,3 +319,11 @@ def test_products_of_bools_say_whether_any_is_true() -> None:
         assert_same(tx.inner(ours, theirs.T), a @ b)
         assert_same(tx.vecdot(ours[:1], theirs.T), (a[:1] & b.T).any(-1))
     assert (tx.asarray([True]) @ tx.asarray([3])).dtype is tx.int64
+
+
+def test_a_product_takes_lists_and_arrays_as_other_functions_do() -> None:
+    wanted = [[7.0, 10.0], [15.0, 22.0]]
+    rows = [[1.0, 2.0], [3.0, 4.0]]
+    for a, b in ((rows, rows), (tx.asarray(rows), rows), (np.asarray(rows), tx.asarray(rows)), (rows, np.asarray(rows))):
+        found = tx.matmul(a, b)
+        assert type(found) is tx.Tensor and found.tolist() == wanted

@@ -346,3 +346,38 @@ def test_the_path_is_the_one_that_is_taken() -> None:
     assert tx.einsum_path(a, [0, 1], b, [1, 2])[0] == ["einsum_path", (0, 1)]
     with pytest.raises(ArgumentError, match="einsum_path: optimize"):
         tx.einsum_path("ij->", a, optimize="best")
+
+
+def test_an_order_that_was_found_is_followed() -> None:
+    a, b, c = (tx.asarray(np.random.default_rng(k).normal(size=shape)) for k, shape in enumerate(((3, 4), (4, 5), (5, 2))))
+    wanted = np.asarray(a) @ np.asarray(b) @ np.asarray(c)
+    for order in ([(0, 1), (0, 1)], [(1, 2), (0, 1)], [(2, 0), (1, 0)], [(0, 1, 2)]):
+        found = tx.einsum("ij,jk,kl->il", a, b, c, optimize=["einsum_path", *order])
+        np.testing.assert_allclose(np.asarray(found), wanted, rtol=1e-12)
+    given = ["einsum_path", (1, 2), (0, 1)]
+    assert tx.einsum_path("ij,jk,kl->il", a, b, c, optimize=given)[0] == given
+    for wrong, words in (
+        ([(0, 1)], "leaves 2 of 3 operands"),
+        ([(0, 3)], "there are 3 then, from 0 to 2"),
+        ([(0, 0), (0, 1)], "each is named once"),
+        ([(0, 1), (0, 1), (0, 1)], "there are 1 then"),
+    ):
+        with pytest.raises(ArgumentError, match=words):
+            tx.einsum("ij,jk,kl->il", a, b, c, optimize=["einsum_path", *wrong])
+
+
+def test_into_a_tensor_and_in_a_dtype() -> None:
+    a = tx.asarray([[200, 100], [100, 200]], dtype=tx.uint8)
+    out = tx.zeros(2, dtype=tx.int64)
+    assert tx.einsum("ij->j", a, dtype=tx.int64, out=out) is out and out.tolist() == [300, 300]
+    assert tx.einsum("ij,ij->", a, a, dtype=tx.float32).dtype is tx.float32
+    with pytest.raises(DTypeError, match="float32 becomes no int8"):
+        tx.einsum("i->i", tx.ones(2, tx.float32), dtype=tx.int8)
+    with pytest.raises(DTypeError, match="out is a tensor"):
+        tx.einsum("ij->j", a, out=np.zeros(2))
+
+
+def test_axes_are_numbered_by_ranges_and_arrays_too() -> None:
+    a = tx.arange(6).reshape(2, 3)
+    for axes in (range(1, -1, -1), np.array([1, 0]), tx.asarray([1, 0])):
+        assert tx.einsum(a, axes).tolist() == a.T.tolist()

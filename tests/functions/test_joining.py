@@ -283,3 +283,21 @@ WRONG: dict[str, tuple[Callable[[], Any], type[Exception], tuple[str, ...]]] = {
 @pytest.mark.parametrize("wrong", WRONG)
 def test_errors(wrong: str) -> None:
     check_refused(*WRONG[wrong])
+
+
+def test_joined_into_a_tensor_and_in_a_dtype() -> None:
+    a, b = tx.asarray([1, 2]), tx.asarray([3.5, 4.5])
+    for join, wanted in ((tx.concat, [1, 2, 3, 4]), (tx.stack, [[1, 2], [3, 4]])):
+        found = join([a, b], dtype=tx.int8, casting="unsafe")
+        assert found.dtype is tx.int8 and found.tolist() == wanted
+        out = tx.zeros(found.shape, dtype=tx.float32)
+        assert join([a, b], out=out, dtype=tx.int8, casting="unsafe") is out and out.tolist() == wanted
+        with pytest.raises(DTypeError, match="with casting='same_kind' float64 becomes no int8"):
+            join([a, b], dtype=tx.int8)
+        with pytest.raises(DTypeError, match="with casting='safe' int64 becomes no float32"):
+            join([a, b], out=out, casting="safe")
+        assert join([a, b], 0, out=out).tolist() == np.asarray(join([a, b])).tolist()
+        with pytest.raises(ShapeError, match="out"):
+            join([a, b], out=tx.zeros(9))
+    assert tx.vstack([a, b], dtype=tx.int8, casting="unsafe").dtype is tx.int8
+    assert tx.hstack([a, b], dtype=tx.complex64).dtype is tx.complex64

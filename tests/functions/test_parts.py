@@ -89,3 +89,12 @@ def test_errors() -> None:
         tx.sum(x, where=x)
     with pytest.raises(ShapeError, match=r"sum: where has shape \(4, 2, 3\)"):
         tx.sum(x, where=tx.ones((4, 2, 3), dtype=tx.bool))
+
+
+def test_clip_into_a_tensor() -> None:
+    x, out = tx.arange(5), tx.zeros(5)
+    for _ in range(3):
+        assert tx.clip(x, 1, 3, out) is out and out.tolist() == [1.0, 1.0, 2.0, 3.0, 3.0]
+        out.fill(0)
+    assert tx.clip(x, 2, None, out=x) is x and x.tolist() == [2, 2, 2, 3, 4]
+    assert np.clip(x, 3, 4, out=out) is out and out.tolist() == [3.0, 3.0, 3.0, 3.0, 4.0]

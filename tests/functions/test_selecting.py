@@ -203,3 +203,8 @@ WRONG: dict[str, tuple[Callable[[], Any], type[Exception], tuple[str, ...]]] = {
 @pytest.mark.parametrize("wrong", WRONG)
 def test_errors(wrong: str) -> None:
     check_refused(*WRONG[wrong])
+
+
+def test_along_no_axis_elements_are_counted_through_all() -> None:
+    t = tx.asarray([[3, 1], [2, 0]])
+    assert tx.take_along_axis(t, tx.argsort(t, axis=None), axis=None).tolist() == [0, 1, 2, 3]

@@ -69,3 +69,11 @@ def test_errors() -> None:
         tx.array_split(tx.ones(3), 2, axis=1)
     with pytest.raises(ShapeError, match="concat"):
         tx.vstack([tx.ones(2), tx.ones(3)])
+
+
+def test_a_block_alone_is_new_too() -> None:
+    x = tx.eye(2)
+    for blocks in (x, [x], [[x]]):
+        found = tx.block(blocks)
+        found[0, 0] = 7.0
+        assert x[0, 0].item() == 1.0 and found.tolist() == [[7.0, 0.0], [0.0, 1.0]]

@@ -169,3 +169,28 @@ def test_ill_conditioned_values_are_near_their_own() -> None:
         x = (q * values) @ adjoint(q)
         assert close(L.svdvals(x), tx.sort(abs(values), descending=True), 10)
         assert eps(dtype) < 1e-6
+
+
+@pytest.mark.parametrize("dtype", [tx.float32, tx.complex128])
+def test_svd_of_hermitian_matrices(dtype: tx.DType) -> None:
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=(3, 4, 4)) + (1j * rng.normal(size=(3, 4, 4)) if dtype.is_complex else 0)
+    x = x + x.conj().swapaxes(-1, -2)
+    x[2] = 0.0
+    x[2, 0, 0] = -3.0  # with zeros among its eigenvalues
+    t = tx.asarray(x, dtype=dtype)
+    u, s, vh = tx.linalg.svd(t, hermitian=True)
+    tolerance = 1e-5 if dtype is tx.float32 else 1e-12
+    np.testing.assert_allclose(np.asarray((u * s.expand_dims(-2)) @ vh), x, atol=tolerance)
+    np.testing.assert_allclose(np.asarray(s), np.linalg.svd(x, compute_uv=False), atol=tolerance)
+    for side in (u, vh):
+        np.testing.assert_allclose(np.asarray(side @ side.mT.conj()), np.broadcast_to(np.eye(4), (3, 4, 4)), atol=tolerance)
+    upper = tx.triu(t, k=1)
+    below = tx.linalg.svd(t - upper, hermitian=True)  # only the lower triangle is read
+    np.testing.assert_allclose(np.asarray(below.S), np.asarray(s), atol=tolerance)
+
+
+def test_the_triangle_by_place_and_in_small_letters() -> None:
+    x = tx.asarray([[2.0, 9.0], [1.0, 2.0]])
+    assert tx.linalg.eigvalsh(x, "l").tolist() == tx.linalg.eigvalsh(x, UPLO="L").tolist() == [1.0, 3.0]
+    assert tx.linalg.eigh(x, "u").eigenvalues.round().tolist() == [-7.0, 11.0]

@@ -123,3 +123,20 @@ def test_errors() -> None:
         L.vector_norm(tx.zeros(0), ord=inf)
     with pytest.raises(ShapeError, match=r"cond: matrices .* not square"):
         L.cond(tx.ones((2, 3)), 1)
+
+
+def test_rank_of_hermitian_matrices_of_a_size_and_of_less_than_a_matrix() -> None:
+    x = tx.asarray([[[2.0, 1e-3], [1e-3, 0.0]], [[0.0, 0.0], [0.0, 0.0]], [[1.0, 1.0], [1.0, 1.0]]])
+    assert tx.linalg.matrix_rank(x, hermitian=True).tolist() == tx.linalg.matrix_rank(x).tolist() == [2, 0, 1]
+    assert tx.linalg.matrix_rank(x, 1e-2).tolist() == tx.linalg.matrix_rank(x, 1e-2, True).tolist() == [1, 0, 1]
+    assert tx.linalg.matrix_rank(tx.asarray([[0.0, 7.0], [1.0, 0.0]]), hermitian=True).item() == 2  # the lower triangle: 0, 1, 0
+    assert [tx.linalg.matrix_rank(v).item() for v in ([0, 3], [0.0, 0.0], 5)] == [1, 0, 1]
+    with pytest.raises(ArgumentError, match="tol"):
+        tx.linalg.matrix_rank(x, 1e-2, rtol=1e-3)
+
+
+@pytest.mark.parametrize("p", [None, 2, -2, "fro", 1, -1])
+def test_cond_of_zeros_is_infinite(p: Any) -> None:
+    x = tx.asarray([[[0.0, 0.0], [0.0, 0.0]], [[1.0, 0.0], [0.0, 2.0]]])
+    found = tx.linalg.cond(x, p)
+    assert found[0].item() == inf and found[1].item() < 3

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tenxor as tx
-from tenxor.errors import DTypeError, LinearAlgebraError, ShapeError
+from tenxor.errors import ArgumentError, DTypeError, LinearAlgebraError, ShapeError
 
 from .matrices import MOVES, NARROW, WHOLE, adjoint, close, definite, each_batch, each_dtype, each_layout, random
 
@@ -148,3 +148,47 @@ def test_errors() -> None:
         L.solve_triangular(tx.ones((2, 2, 2)), tx.ones((3, 2, 1)), upper=True)
     with pytest.raises(DTypeError, match="is no number"):
         L.inv([["a"]])
+
+
+def test_tensors_as_matrices() -> None:
+    rng = np.random.default_rng(5)
+    a = rng.normal(size=(2, 3, 6))
+    b = rng.normal(size=(2, 3))
+    t = tx.asarray(a)
+    inverse = tx.linalg.tensorinv(t)
+    assert inverse.shape == (6, 2, 3)
+    np.testing.assert_allclose(np.tensordot(np.asarray(inverse), a, 2), np.eye(6), atol=1e-12)
+    found = np.asarray(tx.linalg.tensorsolve(t, tx.asarray(b)))
+    np.testing.assert_allclose(np.tensordot(a, found, 1), b, atol=1e-12)
+    moved = np.asarray(tx.linalg.tensorsolve(tx.asarray(a.transpose(2, 0, 1)), tx.asarray(b), axes=(0,)))
+    np.testing.assert_allclose(moved, found, rtol=1e-12)
+    with pytest.raises(ShapeError, match="others 18"):
+        tx.linalg.tensorinv(t, 1)
+    with pytest.raises(ArgumentError, match="tensorinv: ind is 0"):
+        tx.linalg.tensorinv(t, 0)
+    with pytest.raises(ShapeError, match="tensorsolve"):
+        tx.linalg.tensorsolve(t, tx.ones(2))
+    with pytest.raises(LinearAlgebraError):
+        tx.linalg.tensorinv(t * 0)
+
+
+def test_pinv_of_hermitian_matrices_and_by_numpys_name_for_the_share() -> None:
+    x = tx.asarray([[4.0, 1.0], [1.0, 0.25]])  # of rank 1
+    wanted = tx.linalg.pinv(x)
+    np.testing.assert_allclose(np.asarray(tx.linalg.pinv(x, hermitian=True, rtol=1e-9)), np.asarray(wanted), rtol=1e-9)
+    y = tx.asarray([[4.0, 0.0], [0.0, 1.0]])
+    assert tx.linalg.pinv(y, 0.5).tolist() == tx.linalg.pinv(y, rtol=0.5).tolist() == [[0.25, 0.0], [0.0, 0.0]]
+    with pytest.raises(ArgumentError, match="rcond"):
+        tx.linalg.pinv(y, 0.5, rtol=0.1)
+
+
+def test_what_is_no_square_matrix_is_numpys_error_of_linear_algebra_too() -> None:
+    x = tx.ones((2, 3))
+    for call in (
+        *(tx.linalg.inv, tx.linalg.det, tx.linalg.eig, tx.linalg.cholesky, lambda x: tx.linalg.matrix_power(x, 2)),
+        *(lambda x: tx.linalg.svd(x[0]), lambda x: tx.linalg.lstsq(x, tx.ones(3)), lambda x: tx.linalg.tensorinv(x, 1)),
+        lambda x: tx.linalg.cond(x[:0]),
+    ):
+        for error in (np.linalg.LinAlgError, ShapeError):
+            with pytest.raises(error):
+                call(x)

@@ -148,3 +148,42 @@ def test_elements_in_memory() -> None:
         w = tx.asarray(np.array(3.0)).requires_grad_()
         (w * w).backward()
         assert w.grad.item() == 6.0  # type: ignore[union-attr]
+
+
+# Masks and indices as views: what lies beside their elements in memory is none of them.
+VIEWS: dict[str, Callable[[Any], Any]] = {
+    "one element, repeated": lambda m: m[:1, 0],
+    "one element of a matrix, repeated": lambda m: m[:1, :1],
+    "a row, repeated": lambda m: m[:1],
+    "a column, repeated": lambda m: m[:, :1],
+    "every second": lambda m: m[:, ::2],
+    "from the end": lambda m: m[::-1, ::-1],
+    "columns as rows": lambda m: m[:7, :7].T,
+}
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_masks_and_indices_that_are_views(view: str) -> None:
+    first = np.zeros((7, 14), dtype=bool)
+    first[:, 1:] = True  # what is beside the first is not like it
+    first[3, 2] = False
+    for turned in (False, True):
+        mask = ~first if turned else first
+        ours, its = VIEWS[view](tx.asarray(mask).realize()), VIEWS[view](mask)
+        shape = (7,) if its.ndim == 1 else (7, 7) if its.shape[-1] in (1, 7) else (7, 14)
+        ours, its = ours.expand(shape), np.broadcast_to(its, shape)
+        places, numbers = ours.astype(tx.int64), its.astype(np.int64)
+        for _ in range(4):  # the first time, and as it was learnt
+            a = np.arange(float(np.prod(shape))).reshape(shape)
+            x = tx.asarray(a).realize()
+            assert x[ours].tolist() == a[its].tolist()
+            assert x[places].tolist() == a[numbers].tolist()
+            x[ours] = 7.0
+            a[its] = 7.0
+            x[ours] += x[ours]
+            a[its] += a[its]
+            values = np.arange(float(its.sum()))
+            assert x.tolist() == a.tolist()
+            x[ours] = tx.asarray(values)
+            a[its] = values
+            assert x.tolist() == a.tolist()

@@ -347,3 +347,9 @@ def test_bounds_beyond_the_dtype_bound_nothing() -> None:
     for bounds in ((256, None), (None, -1)):
         with pytest.raises(OutOfBounds, match="clip"):
             t.clip(*bounds)
+
+
+def test_fill_is_numpys_way_to_write_one_number_everywhere() -> None:
+    t = tx.zeros((2, 3))
+    assert t.fill(7) is None and t[:, 1].fill(1.5) is None
+    assert t.tolist() == [[7.0, 1.5, 7.0]] * 2

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -444,3 +444,17 @@ def test_oindex_takes_tensors_and_arrays_and_assigns_tensors() -> None:
         t.oindex[[1, 1]] = tx.zeros((2, 5), dtype=tx.int64)
     with pytest.raises(IndexOutOfRange):
         t.oindex[[4]] = 0
+
+
+def test_a_tuple_of_a_derived_type_is_an_index() -> None:
+    class Place(NamedTuple):
+        row: Any
+        column: Any
+
+    t, a = tx.arange(12).reshape(3, 4), np.arange(12).reshape(3, 4)
+    for key in ((1, 2), ([1, 2], [0, 3]), (slice(1), -1), (a[:, 0] > 1, 2), (..., [0, 1])):
+        for _ in range(3):  # the first time, and as it was learnt
+            assert np.asarray(t[Place(*key)]).tolist() == a[key].tolist()
+            t[Place(*key)] = 7
+            a[key] = 7
+            assert t.tolist() == a.tolist()

@@ -174,3 +174,30 @@ def test_a_wrong_move_is_an_error_that_names_it(
 ) -> None:
     with pytest.raises(error, match=says):
         call(tx.arange(24).reshape(SHAPE))
+
+
+@pytest.mark.parametrize("order", ["C", "F", "A"])
+@pytest.mark.parametrize("key", [(), (slice(None, None, -1),), (..., slice(1, None, 2))])
+def test_orders_of_numpy(order: str, key: Any) -> None:
+    for turned in (False, True):
+        a = np.arange(24).reshape(2, 3, 4)
+        t = tx.asarray(a)
+        a, t = (a.T, t.T) if turned else (a, t)
+        a, t = a[key], t[key]
+        for _ in range(3):  # the first time, and as it was learnt
+            assert np.asarray(t.ravel(order)).tolist() == a.ravel(order).tolist() == np.ravel(t, order=order).tolist()
+            for shape in ((-1, 2), (3, -1, 2), (a.size,)):
+                wanted = a.reshape(shape, order=order).tolist()
+                assert t.reshape(*shape, order=order).tolist() == tx.reshape(t, shape, order).tolist() == wanted
+                assert np.reshape(t, shape, order=order).tolist() == wanted
+    t = tx.arange(6).reshape(2, 3)
+    t.reshape(3, 2, order="F")[0, 1] = -1  # a view, as any
+    assert t.tolist() == [[0, 1, 2], [3, -1, 5]]
+
+
+def test_orders_that_there_are_not() -> None:
+    t = tx.arange(6).reshape(2, 3)
+    with pytest.raises(ArgumentError, match="reshape: order is 'C', 'F' or 'A', not 'K'"):
+        t.reshape(3, 2, order="K")
+    with pytest.raises(ShapeError, match=r"\(2, 3\).*\(4, 2\)"):
+        t.reshape(4, 2, order="F")

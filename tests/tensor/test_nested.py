@@ -163,3 +163,20 @@ def test_long_lists_are_read_in_portions(monkeypatch: pytest.MonkeyPatch) -> Non
     for wrong, error in (([*numbers, 0.5, "a"], TypeError), ([*numbers, 2**70], OverflowError), ([[0]] * 9 + [[0, 1]], ValueError)):
         with pytest.raises(error):
             tx.asarray(wrong)
+
+
+@pytest.mark.parametrize("make", [tx.asarray, np.asarray])
+@pytest.mark.parametrize("shape", [(0,), (0, 0), (0, 3), (2, 0), (2, 0, 3), (0, 2, 0)])
+@pytest.mark.parametrize("dtype", ["int8", "float32"])
+def test_rows_without_elements_keep_their_shape_and_dtype(make: Any, shape: tuple[int, ...], dtype: str) -> None:
+    row = make(np.zeros(shape, dtype))
+    for rows, outer in (([row] * 3, (3,)), ([[row, row]], (1, 2))):
+        found = tx.asarray(rows)
+        assert found.shape == (*outer, *shape) and found.dtype == dtype
+        assert tx.asarray(rows, dtype="int16").dtype is tx.int16
+
+
+def test_rows_without_elements_of_several_shapes() -> None:
+    for rows in ([tx.zeros((0, 2)), tx.zeros((0, 3))], [[], np.zeros((0, 3))], [tx.zeros(0), tx.zeros((0, 3))]):
+        with pytest.raises(ShapeError):
+            tx.asarray(rows)
