@@ -19,8 +19,11 @@ from dask.highlevelgraph import HighLevelGraph, MaterializedLayer
 from dask.utils import ensure_dict, typename
 
 from ..functions.inspection import realize
+from ..pool import SPARE, pool
+from ..system import memory_bytes
 from ..tensor import Tensor
 
+PART = 16  # of a worker's memory that may be pooled at the most is one of so many
 _KIND = typename(Tensor)  # how layers say what their chunks are
 
 
@@ -30,7 +33,10 @@ class Computed(Task):  # type: ignore[misc]  # Dask's types are not all written 
     __slots__ = ()
 
     def __call__(self, values: Any = ()) -> Any:
-        return computed(super().__call__({key: lent(value) for key, value in values.items()} if values else values))
+        result = computed(super().__call__({key: lent(value) for key, value in values.items()} if values else values))
+        if "distributed.worker" in sys.modules:
+            keep_little(result, *(values.values() if values else ()))
+        return result
 
 
 def lent(value: Any) -> Any:
@@ -71,6 +77,20 @@ def _own(x: Any, found: list[Tensor]) -> Any:
     if isinstance(x, tuple) and hasattr(x, "_fields"):
         return kind(*[_own(item, found) for item in x])
     return x
+
+
+def keep_little(*tensors: Any) -> None:
+    """Let the system have memory for which tasks with such arguments and results have no use, if this is a worker's process.
+
+    A worker spills and pauses by what its process has of the system's memory, and pooled memory counts: what a spilled chunk left there
+    would make it spill the next one.
+    """
+    try:
+        worker = sys.modules["distributed.worker"].get_worker()
+    except ValueError:  # it is none
+        return
+    needed = 2 * sum([t.nbytes for t in tensors if type(t) is Tensor])
+    pool.room = min(max(SPARE, needed), (worker.memory_manager.memory_limit or memory_bytes()) // PART)
 
 
 def optimize(graph: Any, keys: Any, **options: Any) -> Any:

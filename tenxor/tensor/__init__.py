@@ -87,14 +87,14 @@ class Tensor(Ordering):
             raise AttributeError(name)
         if name in _FOUND:
             return super().__getattr__(name)  # type: ignore[misc]
-        raise UnknownAttribute(f"a Tensor has no attribute {name!r}; {_advice(type(self), name)}")
+        raise UnknownAttribute(f"a Tensor has no attribute {name!r}; {_advice(name)}")
 
 
 @lru_cache(maxsize=256)  # whoever asks by `hasattr` asks again, and to look for what is meant takes a millisecond
-def _advice(cls: Any, name: str) -> str:
+def _advice(name: str) -> str:
     import sys
 
     from ..spellings import of_tensors
 
     functions = {name: getattr(sys.modules["tenxor"], name, None)}  # which may load it
-    return of_tensors(name, dir(cls), functions)
+    return of_tensors(name, dir(Tensor), functions)
