@@ -181,7 +181,7 @@ class Pool:
             self.most = in_use + small[IN_USE]
         if in_use > self.much:
             self.pressed = True
-        if in_use + pooled > SPARE and not self.watched:
+        if in_use + pooled > min(SPARE, self.room) and not self.watched:
             self._watch()
         self._sums = mine, in_use, pooled
         return True
@@ -201,12 +201,19 @@ class Pool:
         if nbytes > pooled:
             self.release_small()
 
+    def keep_at_most(self, nbytes: int) -> None:
+        """Keep no more than so many bytes for reuse, from now on."""
+        self.room = nbytes
+        excess = self.pooled - nbytes
+        if excess > 0:
+            self.release(excess)
+
     def forget(self) -> bool:
         """Give back what was needed longer ago; whether there may be more of that later."""
         mine, in_use, pooled = self._begun()
         pooled -= self._forgotten(in_use, pooled)
         self._sums = mine, in_use, pooled
-        return in_use + pooled > SPARE
+        return in_use + pooled > min(SPARE, self.room)
 
     # Parts of these, which work on counts of their own until all is done
 

@@ -90,7 +90,7 @@ def keep_little(*tensors: Any) -> None:
     except ValueError:  # it is none
         return
     needed = 2 * sum([t.nbytes for t in tensors if type(t) is Tensor])
-    pool.room = min(max(SPARE, needed), (worker.memory_manager.memory_limit or memory_bytes()) // PART)
+    pool.keep_at_most(min(max(SPARE, needed), (worker.memory_manager.memory_limit or memory_bytes()) // PART))
 
 
 def optimize(graph: Any, keys: Any, **options: Any) -> Any:

@@ -25,6 +25,7 @@ from distributed import Client, LocalCluster, get_worker, wait
 from distributed.protocol import deserialize_bytes, serialize, serialize_bytes
 
 import tenxor.dask
+from tenxor.pool import UNLIMITED, pool
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers do not find the tests
 X = np.random.default_rng(0).normal(size=(2000, 300))
@@ -71,6 +72,25 @@ def test_chunks_wait_for_nothing_and_workers_have_a_thread_each(client: Client) 
     assert set(client.run(tx.num_threads).values()) == {1}
     sizes = sum(client.run(lambda dask_worker: dask_worker.data.fast.total_weight).values())
     assert sizes >= X.nbytes
+
+
+def test_workers_keep_little_memory_beside_what_they_hold(client: Client) -> None:
+    """For an array that comes and goes, 200 MB in a worker of 1 GB."""
+    x = tenxor.dask.asarray(da.ones((50, 1_000_000), chunks=(2, 1_000_000)))
+    wait(kept := (x + 1).persist())
+    del kept
+    wait((tenxor.dask.from_array(X, (250, 300)) + 1).persist())
+
+    def pooled() -> bool:
+        import time
+
+        end = time.monotonic() + 20  # until the last chunk is let go of
+        while time.monotonic() < end and tx.memory().pooled + tx.memory().in_use > 100e6:
+            time.sleep(0.05)
+        return tx.memory().pooled <= 1e9 / 16 and tx.memory().peak > 100e6
+
+    assert all(client.run(pooled).values())
+    assert pool.room == UNLIMITED  # here
 
 
 def test_results_of_other_calls_are_computed_too(client: Client) -> None:
