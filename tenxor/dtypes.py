@@ -39,6 +39,7 @@ class DType:
 
     __slots__ = ("bits", "compute", "highest", "itemsize", "kind", "lowest", "name", "numpy", "part", "rank")
 
+    hasobject = False  # as libraries ask NumPy's dtypes before they copy elements byte by byte
     highest: float  # of an integer an int
     lowest: float
 

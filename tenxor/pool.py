@@ -66,6 +66,9 @@ class Pool:
     breaks somebody off, or another comes in between (a thread, or what a signal calls), the next one counts anew; and if the
     other is still at it, gives the sums no number.
 
+    No more than `room` is pooled, and `MAX_POOLED`. Who sets it has others who look at what the process has of the system's memory, so what
+    comes back goes there soon, and not when somebody computes next.
+
     `small` are the counts of what machine code lends itself (`shortcut/blocks.py`): in use, the most that was since somebody looked,
     pooled, what both may be before it has to ask here, and how many loans are left until then; `release_small` gives back what is
     pooled there. `watched` says that a thread forgets while nobody computes. It is woken by the `bell`, at which those large blocks
@@ -92,6 +95,7 @@ class Pool:
         "pressed",
         "recent",
         "release_small",
+        "room",
         "small",
         "watched",
     )
@@ -111,7 +115,7 @@ class Pool:
         self.watched = False
         self.bell: SimpleQueue[ref[Any]] = SimpleQueue()
         self.awaited = set[ref[Any]]()
-        self.kept, self.limit, self.due = SPARE, UNLIMITED, monotonic() + FORGOTTEN
+        self.kept, self.limit, self.room, self.due = SPARE, UNLIMITED, UNLIMITED, monotonic() + FORGOTTEN
         self.relieved()
 
     @property
@@ -168,7 +172,7 @@ class Pool:
                 return False
             block = made
         borrower.array, borrower.address, _ = block
-        if capacity >= SPARE:
+        if capacity >= SPARE or (capacity >= HUGE_PAGE and self.room != UNLIMITED):
             self.awaited.add(ref(borrower, self.bell.put))
         self.loans[ref(borrower, self.back.append)] = block
         if in_use > self.high:
@@ -177,7 +181,7 @@ class Pool:
             self.most = in_use + small[IN_USE]
         if in_use > self.much:
             self.pressed = True
-        if in_use + pooled > SPARE and not self.watched:
+        if in_use + pooled > min(SPARE, self.room) and not self.watched:
             self._watch()
         self._sums = mine, in_use, pooled
         return True
@@ -197,12 +201,19 @@ class Pool:
         if nbytes > pooled:
             self.release_small()
 
+    def keep_at_most(self, nbytes: int) -> None:
+        """Keep no more than so many bytes for reuse, from now on."""
+        self.room = nbytes
+        excess = self.pooled - nbytes
+        if excess > 0:
+            self.release(excess)
+
     def forget(self) -> bool:
         """Give back what was needed longer ago; whether there may be more of that later."""
         mine, in_use, pooled = self._begun()
         pooled -= self._forgotten(in_use, pooled)
         self._sums = mine, in_use, pooled
-        return in_use + pooled > SPARE
+        return in_use + pooled > min(SPARE, self.room)
 
     # Parts of these, which work on counts of their own until all is done
 
@@ -229,10 +240,10 @@ class Pool:
                 continue
             capacity = block[2]
             in_use -= capacity
-            kept = pooled + capacity
-            if kept + in_use > self.kept or kept > MAX_POOLED or (capacity >= TIMED and monotonic() >= self.due):
+            kept, most = pooled + capacity, min(MAX_POOLED, self.room)
+            if kept + in_use > self.kept or kept > most or (capacity >= TIMED and monotonic() >= self.due):
                 pooled -= self._forgotten(in_use, pooled)
-                room = min(self.kept - in_use, MAX_POOLED)
+                room = min(self.kept - in_use, most)
                 if capacity > room:
                     continue
                 pooled -= self._released(pooled + capacity - room, capacity)

@@ -72,6 +72,7 @@ ROOMS = (
     Room(("tenxor.tensor",), "a storage seen through a layout, with methods"),
     Room(("tenxor.shortcut",), "the short way of what tensors do; it knows them, and they do not know it"),
     Room(("tenxor.creation", "tenxor.functions", "tenxor.linalg", "tenxor.fft", "tenxor.random"), "the public face, thin"),
+    Room(("tenxor.dask",), "tensors as chunks of another library's arrays; it asks for no more than anybody"),
     Room(("tenxor.files",), "tensors in files, a module for each kind; it asks for no more than anybody"),
     Room(("tenxor.nn", "tenxor.optim", "tenxor.data"), "training, written as any user could"),
     Room(("tenxor", "tenxor.__main__", "tenxor.tour"), "the doors: they import whatever they show"),
@@ -80,6 +81,8 @@ ROOMS = (
 # What the package may import from outside the standard library, and the modules that may.
 FOREIGN = {
     "numpy": ("tenxor",),  # its dtypes and buffers are the common coin
+    "dask": ("tenxor.dask",),  # an extra: whose chunks tensors are
+    "distributed": ("tenxor.dask.shuffles",),  # of the same extra: what sends them about
     "einops": ("tenxor.functions.patterns",),  # an extra: patterns are read by those who invented them
     "llvmlite": (  # what emitters write is text; it is loaded when it is first compiled
         "tenxor.backend.llvm.found",

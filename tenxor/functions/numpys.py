@@ -10,10 +10,13 @@ from collections.abc import Callable
 from math import inf
 from typing import Any, TypeVar
 
+import numpy as np
+
 from ..creation import asarray
-from ..errors import ShapeError
+from ..errors import DerivativeError, ShapeError
 from ..tensor import Tensor
 from ..tensor.arguments import axis_of, one_of
+from ..tensor.ufuncs import for_numpy
 
 tx: Any = sys.modules["tenxor"]
 FUNCTIONS: dict[str, Callable[..., Any]] = {}
@@ -23,6 +26,29 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 def _numpys(function: _F) -> _F:
     FUNCTIONS[function.__name__] = function
     return function
+
+
+# --- new tensors ------------------------------------------------------------------------------------------------------
+
+
+def _like(name: str, a: Any, dtype: Any, shape: Any, *value: Any) -> Tensor:
+    """What `ones_like` and its kin make, in another shape where one is given."""
+    a = asarray(a)
+    if shape is None:
+        found: Tensor = getattr(tx, f"{name}_like")(a, *value, dtype=dtype)
+        return found
+    found = getattr(tx, name)(shape, *value, dtype=a.dtype if dtype is None else dtype)
+    return found
+
+
+FUNCTIONS.update(
+    empty_like=lambda prototype, dtype=None, shape=None: _like("empty", prototype, dtype, shape),
+    zeros_like=lambda a, dtype=None, shape=None: _like("zeros", a, dtype, shape),
+    ones_like=lambda a, dtype=None, shape=None: _like("ones", a, dtype, shape),
+    full_like=lambda a, fill_value, dtype=None, shape=None: _like("full", a, dtype, shape, fill_value),
+    array=lambda object, dtype=None, ndmin=0: (t := asarray(object, dtype=dtype, copy=True)).reshape((*(1,) * (ndmin - t.ndim), *t.shape)),
+    asanyarray=lambda a, dtype=None: asarray(a, dtype=dtype),
+)
 
 
 # --- shapes and parts -------------------------------------------------------------------------------------------------
@@ -279,6 +305,32 @@ def convolve(a: Any, v: Any, mode: str = "full") -> Tensor:
     begin, count = {"full": (0, full.size), "same": ((v.size - 1) // 2, a.size), "valid": (v.size - 1, a.size - v.size + 1)}[mode]
     found: Tensor = full[begin : begin + count]
     return found
+
+
+# --- what NumPy computes, on the same memory --------------------------------------------------------------------------
+
+
+def _by_numpy(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of NumPy's of which we make tensors; functions that it takes get NumPy's arrays."""
+
+    def called(*args: Any, **options: Any) -> Any:
+        if any(isinstance(x, Tensor) and x._has_past() for x in (*args, *options.values())):
+            raise DerivativeError(
+                f"np.{function.__name__}: Tenxor has no such function, so there is no derivative; compute it on x.detach() if none is meant"
+            )
+        with np.errstate(all="ignore"):
+            return _tensors(function(*for_numpy(args), **for_numpy(options)))
+
+    return called
+
+
+def _tensors(found: Any) -> Any:
+    if isinstance(found, (list, tuple)):
+        return type(found)([_tensors(x) for x in found])
+    return asarray(found, copy=True)
+
+
+FUNCTIONS["histogramdd"] = _by_numpy(np.histogramdd)
 
 
 # --- sets and order ---------------------------------------------------------------------------------------------------

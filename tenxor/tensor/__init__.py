@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 from ..dtypes import dtype as dtype_of
@@ -86,9 +87,14 @@ class Tensor(Ordering):
             raise AttributeError(name)
         if name in _FOUND:
             return super().__getattr__(name)  # type: ignore[misc]
-        import sys
+        raise UnknownAttribute(f"a Tensor has no attribute {name!r}; {_advice(name)}")
 
-        from ..spellings import of_tensors
 
-        functions = {name: getattr(sys.modules["tenxor"], name, None)}  # which may load it
-        raise UnknownAttribute(f"a Tensor has no attribute {name!r}; {of_tensors(name, dir(type(self)), functions)}")
+@lru_cache(maxsize=256)  # whoever asks by `hasattr` asks again, and to look for what is meant takes a millisecond
+def _advice(name: str) -> str:
+    import sys
+
+    from ..spellings import of_tensors
+
+    functions = {name: getattr(sys.modules["tenxor"], name, None)}  # which may load it
+    return of_tensors(name, dir(Tensor), functions)

@@ -291,7 +291,14 @@ class Exchange(Writing):
         return cls(Storage(data(buffer, array.shape, dtype)), Layout.contiguous(array.shape), dtype)
 
     @classmethod
-    def _shared(cls, array: Array, dtype: DType) -> Self:
+    def _lent(cls, array: Array, dtype: DType) -> Self:
+        """A tensor over an array's memory, which nobody writes as long as the tensor lives: the caller says so. It is not written here
+        either; a copy where the elements do not lie as ours do.
+        """
+        return cls._shared(array, dtype, lent=True) if _has_element_strides(array) else cls._copied(array, dtype)
+
+    @classmethod
+    def _shared(cls, array: Array, dtype: DType, *, lent: bool = False) -> Self:
         if not _has_element_strides(array):
             raise ArgumentError(
                 f"asarray: the address or the strides {array.strides} are no multiples of the {dtype.itemsize} bytes of {dtype};"
@@ -305,8 +312,8 @@ class Exchange(Writing):
             if array.size
             else 0
         )
-        buffer = foreign(address + low, high - low, array, frozen=not array.flags.writeable)
-        buffer.pins = 0 if isinstance(_owner(array)[0], bytes) else 1  # a flag of NumPy's does not bind its other views
+        buffer = foreign(address + low, high - low, array, frozen=lent or not array.flags.writeable)
+        buffer.pins = 0 if lent or isinstance(_owner(array)[0], bytes) else 1  # a flag of NumPy's does not bind its other views
         node = data(buffer, ((high - low) // size,), dtype)
         return cls(Storage(node), Layout(array.shape, tuple(s // size for s in array.strides), -low // size), dtype)
 

@@ -20,6 +20,8 @@ class Protocols(Differentiating):
 
     # NumPy
 
+    __array_priority__ = 10.0  # between NumPy's arrays and those of Dask, whose chunks tensors are
+
     def _namespace(self) -> Any:
         import sys
 
@@ -84,6 +86,10 @@ class Protocols(Differentiating):
             content = flat.tobytes() if len(starts) == 1 else tuple([_Piece(flat[k : k + PORTION], own) for k in starts])
         return _unpickled, (self.__class__, self.dtype.name, self.layout.shape, content)
 
+    def __sizeof__(self) -> int:
+        """The memory of the elements that it sees, in bytes, with its own; as much as its storage has, where it sees some several times."""
+        return object.__sizeof__(self) + min(self.nbytes, self.storage.nbytes)
+
     def __copy__(self) -> Any:
         return self.copy()
 
@@ -140,7 +146,7 @@ def _piece(content: bytes) -> bytes:
 
 
 def _unpickled(cls: Any, dtype: str, shape: tuple[int, ...], content: Any) -> Any:
-    """A tensor over memory that came beside a pickle; of what was in it a copy, unless nobody can write that."""
+    """A tensor over memory that came beside a pickle; of what was in it, or lies at no multiple of an element, a copy."""
     d = dtype_of(dtype)
     if isinstance(content, tuple):
         joined, end = bytearray(sum(map(len, content))), 0
@@ -149,4 +155,5 @@ def _unpickled(cls: Any, dtype: str, shape: tuple[int, ...], content: Any) -> An
             end += len(piece)
         content = joined
     elements = np.frombuffer(content, d.numpy).reshape(shape) if 0 not in shape else np.empty(shape, d.numpy)
-    return cls._copied(elements, d) if isinstance(content, bytearray) else cls._shared(elements, d)
+    its_own = isinstance(content, bytearray) or not elements.flags.aligned  # what came over a wire may lie anywhere
+    return cls._copied(elements, d) if its_own else cls._shared(elements, d)

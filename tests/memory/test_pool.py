@@ -86,6 +86,20 @@ def test_what_is_more_than_is_ever_kept_goes_at_once(mine: Pool, monkeypatch: py
     assert within_seconds(lambda: not mine.watched)
 
 
+def test_where_there_is_little_room_memory_goes_at_once(mine: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a process that somebody judges by the memory that it has: also of blocks that are not so large."""
+    monkeypatch.setattr(module, "FORGOTTEN", 1e6)
+    mine.keep_at_most(20 * MiB)
+    taken = [allocate(4 * MiB) for _ in range(40)]
+    del taken
+    assert within_seconds(lambda: free_bytes(mine) == 20 * MiB and not mine.back)
+    mine.keep_at_most(8 * MiB)
+    assert free_bytes(mine) == 8 * MiB
+    taken = [allocate(16 * MiB)]
+    del taken
+    assert within_seconds(lambda: not mine.back and not mine.watched and free_bytes(mine) <= 8 * MiB)
+
+
 def test_where_there_are_no_threads_memory_goes_back_later(monkeypatch: pytest.MonkeyPatch) -> None:
     def none(*given: object) -> None:
         raise RuntimeError("can't start new thread")

@@ -69,3 +69,14 @@ def test_buffers_that_cannot_be_written_are_not() -> None:
     for wrong in (b"123", given[:16], b""):
         with pytest.raises(ValueError):
             pickle.loads(content, buffers=[wrong])
+
+
+@pytest.mark.parametrize("start", range(9))
+def test_buffers_may_begin_anywhere(start: int) -> None:
+    """As those do that came over a wire, one after another."""
+    buffers: list[pickle.PickleBuffer] = []
+    content = pickle.dumps(tx.arange(5), protocol=5, buffer_callback=buffers.append)
+    message = bytearray(16) + bytes(buffers[0].raw())
+    message = message[16 - start :] + bytes(8)
+    t = pickle.loads(content, buffers=[memoryview(message)[start : start + 40]])
+    assert t.tolist() == [0, 1, 2, 3, 4] and (t + 1).tolist() == [1, 2, 3, 4, 5]

@@ -1,0 +1,22 @@
+"""Dask arrays whose chunks are tensors: what is larger than memory, or than one machine, in the engine that Dask is.
+
+An extra: `pip install 'tenxor[dask]'`. Importing this tells Dask about tensors, once and for good; then its arrays take them for chunks
+in all that they do, and what is computed in a task is one fused kernel where it can be. `docs/larger.md` is about it.
+
+>>> import dask.array as da
+>>> import tenxor.dask
+>>> x = tenxor.dask.asarray(da.arange(1_000_000, chunks=100_000))
+>>> x
+dask.array<..., shape=(1000000,), dtype=int64, chunksize=(100000,), chunktype=tenxor.Tensor>
+>>> ((x - 1) ** 2).max().compute(scheduler="synchronous").item()
+999996000004
+"""
+
+from __future__ import annotations
+
+from .backend import TensorBackend as TensorBackend
+from .backend import asarray as asarray
+from .backend import from_array as from_array
+from .chunks import register as register
+
+register()
