@@ -314,7 +314,7 @@ def _by_numpy(function: Callable[..., Any]) -> Callable[..., Any]:
     """A function of NumPy's of which we make tensors; functions that it takes get NumPy's arrays."""
 
     def called(*args: Any, **options: Any) -> Any:
-        if any(isinstance(x, Tensor) and x._has_past() for x in (*args, *options.values())):
+        if any(_has_past(x) for x in (*args, *options.values())):
             raise DerivativeError(
                 f"np.{function.__name__}: Tenxor has no such function, so there is no derivative; compute it on x.detach() if none is meant"
             )
@@ -322,6 +322,10 @@ def _by_numpy(function: Callable[..., Any]) -> Callable[..., Any]:
             return _tensors(function(*for_numpy(args), **for_numpy(options)))
 
     return called
+
+
+def _has_past(x: Any) -> bool:
+    return any(map(_has_past, x)) if isinstance(x, (list, tuple)) else isinstance(x, Tensor) and x._has_past()
 
 
 def _tensors(found: Any) -> Any:
