@@ -16,7 +16,7 @@ from typing import Any
 from ..dtypes import DType, Number, boolean, complex64, complex128, float32, float64, int64
 from ..errors import DerivativeError
 from ..layout import Layout
-from ..node import EMPTY, Node, Recipe, Scan
+from ..node import EMPTY, Node, Recipe, Scalar, Scan
 from ..ops import OPS, Op, custom
 from ..ops.expr import Arg, Const, Expr, call, cast
 from ..ops.reductions import REDUCTIONS, Reduction, reduction_in_order, running
@@ -27,6 +27,7 @@ from .rule import SUMS, Making, Pulled, Rule, Tangents, back, read, value_of
 from .seen import Seen, Shape, Term, added, computed, of_number, reduced, stored
 
 _EQUAL, _MULTIPLY, _CONJ, _DIVIDE, _REAL, _IMAG = (OPS[name] for name in ("equal", "multiply", "conj", "divide", "real", "imag"))
+_ADD, _SUBTRACT = OPS["add"], OPS["subtract"]
 _SUM = REDUCTIONS["sum"]
 _EXTREMES = ("max", "min")
 _scan = cache(Scan)
@@ -167,6 +168,8 @@ def _states(past: Making, result: Node | None) -> Seen:
 def _pull_fold(past: Making, x: Seen, g: Seen) -> Seen:
     """A reduction is the last of a running one."""
     op: Any = past.recipe.op
+    if not x.shape[-1]:
+        return of_number(0, x.shape, x.dtype)
     states = running_of(op, x)
     last = states.layout.index((*(slice(None),) * (len(x.shape) - 1), -1))
     only = stored(of_number(0, x.shape, g.dtype), last, g).reshaped(x.shape)
@@ -179,13 +182,16 @@ def _pull_running(reduction: Reduction, x: Seen, states: Seen, g: Seen) -> Seen:
     if reduction in _recurrences.values():
         after = _from_the_end(computed(_REAL, [x]), g)
         return _pairs(computed(_MULTIPLY, [after, _shifted(states, 0.0)]), after)
-    if dtype.is_complex or x.dtype.is_complex:
-        _check_products(reduction, x.dtype)
+    if dtype.is_complex and reduction in (running("prod", dtype), REDUCTIONS["prod"]):
         return computed(_MULTIPLY, [_from_the_end(_conjugate(x), g), _conjugate(_shifted(states, 1.0))])
     fold = _fold_of(reduction, x.dtype)
     before = _shifted(states, fold.initial)
     slopes = _applied(fold.by_state, [before, x], x.shape, dtype)  # of each state by that before it
-    after = _from_the_end(slopes, g)
+    if dtype.is_complex:
+        own, turned = _turned(slopes, _applied(fold.by_turned, [before, x], x.shape, dtype))
+        after = _reversed(_recurrent_turned(_shifted(_reversed(own), 0.0), _shifted(_reversed(turned), 0.0), _reversed(g)))
+    else:
+        after = _from_the_end(slopes, g)
     return _from_first(fold, _applied(fold.by_element, [before, x, after], x.shape, x.dtype), after)
 
 
@@ -195,13 +201,16 @@ def _push_running(reduction: Reduction, x: Seen, states: Seen, tangent: Seen) ->
     if reduction in _recurrences.values():
         own = computed(_MULTIPLY, [computed(_REAL, [tangent]), _shifted(states, 0.0)])
         return _recurrent(computed(_REAL, [x]), added(own, computed(_IMAG, [tangent])))
-    if dtype.is_complex or x.dtype.is_complex:
-        _check_products(reduction, x.dtype)
+    if dtype.is_complex and reduction in (running("prod", dtype), REDUCTIONS["prod"]):
         return _recurrent(x, computed(_MULTIPLY, [tangent, _shifted(states, 1.0)]))
     fold = _fold_of(reduction, x.dtype)
     before = _shifted(states, fold.initial)
     slopes = _applied(fold.by_state, [before, x], x.shape, dtype)
-    return _recurrent(slopes, _from_first(fold, _applied(fold.of_element, [before, x, tangent], x.shape, dtype), tangent))
+    more = _from_first(fold, _applied(fold.of_element, [before, x, tangent], x.shape, dtype), tangent)
+    if not dtype.is_complex:
+        return _recurrent(slopes, more)
+    own, turned = _turned(slopes, _applied(fold.by_turned, [before, x], x.shape, dtype))
+    return _recurrent_turned(_conjugate(own), turned, more)
 
 
 def _from_first(fold: Fold, each: Seen, first: Seen) -> Seen:
@@ -213,19 +222,21 @@ def _from_first(fold: Fold, each: Seen, first: Seen) -> Seen:
     return stored(each, Layout.contiguous(each.shape).index(one), own).reshaped(each.shape)
 
 
-def _check_products(reduction: Reduction, dtype: DType) -> None:
-    if reduction not in (running("prod", dtype), REDUCTIONS["prod"]):
-        raise DerivativeError("reduce: of complex numbers it has no derivative but for sums and products; use tx.real(x) and tx.imag(x)")
+def _turned(of_one: Seen, of_unit: Seen) -> tuple[Seen, Seen]:
+    """What goes back through a step of complex numbers as `a g + b conj(g)`, given what it makes of 1 and of 1j."""
+    turned = computed(_MULTIPLY, [of_unit, Scalar(1j, of_unit.dtype)])
+    return tuple([computed(_MULTIPLY, [computed(op, [of_one, turned]), Scalar(0.5, of_one.dtype)]) for op in (_SUBTRACT, _ADD)])  # type: ignore[return-value]
 
 
 class Fold(NamedTuple):
     """How a state follows from that before and an element: the number that it starts with, unless that is the first element; the derivative
-    by the state; the cotangent of the element, of the two and that of the state; and the tangent of the state, of the two and that of the
-    element. None of them for 0.
+    by the state, and the cotangent of the state before of 1j; the cotangent of the element, of the two and that of the state; and the
+    tangent of the state, of the two and that of the element. None of them for 0.
     """
 
     initial: Number | None
     by_state: Partial | None
+    by_turned: Partial | None
     by_element: Partial | None
     of_element: Partial | None
 
@@ -242,6 +253,7 @@ def _fold_of(reduction: Reduction, dtype: DType) -> Fold:
     step = reduction.step(before, lifted)[-1]
     g = Arg(2, state.dtype)
     (by_state,) = pulled_back(step, Const(1.0, state.dtype), [state])
+    (by_turned,) = pulled_back(step, Const(1j, state.dtype), [state]) if state.dtype.is_complex else (None,)
     (by_element,) = pulled_back(step, g, [element])
     tangent = Arg(2, dtype)
     of_element = None if by_element is None else tangent if by_element is g else pulled_back(by_element, tangent, [g])[0]
@@ -249,6 +261,7 @@ def _fold_of(reduction: Reduction, dtype: DType) -> Fold:
     return Fold(
         None if initial is None else initial.value,
         _operation(by_state, "slope", state.dtype),
+        _operation(by_turned, "slope", state.dtype),
         _operation(by_element, "pullback", state.dtype),
         _operation(None if of_element is None else cast(of_element, state.dtype), "tangent", state.dtype),
     )
@@ -291,6 +304,23 @@ def _recurrent_by_doubling(slopes: Seen, more: Seen) -> Seen:
         slopes = computed(_MULTIPLY, [slopes, _shifted(slopes, 0.0, done)])
         done *= 2
     return more
+
+
+def _recurrent_turned(slopes: Seen, turned: Seen, more: Seen) -> Seen:
+    """The same where a step gives `slope y + turned conj(y) + more`."""
+    done, count = 1, slopes.shape[-1]
+    while done < count:
+        more = added(more, _of_both(slopes, turned, _shifted(more, 0.0, done)))
+        own, other = _shifted(slopes, 0.0, done), _conjugate(_shifted(turned, 0.0, done))
+        slopes, turned = _of_both(slopes, turned, own, other), _of_both(slopes, turned, _conjugate(other), _conjugate(own))
+        done *= 2
+    return more
+
+
+def _of_both(slopes: Seen, turned: Seen, x: Seen, conjugate: Seen | None = None) -> Seen:
+    """`slope x + turned y`, where y is the conjugate of x unless it is given."""
+    conjugate = _conjugate(x) if conjugate is None else conjugate
+    return added(computed(_MULTIPLY, [slopes, x]), computed(_MULTIPLY, [turned, conjugate]))
 
 
 def _pairs(slopes: Seen, more: Seen) -> Seen:

@@ -13,7 +13,7 @@ from ..errors import DerivativeError, TraceError
 from ..host import HOST, run
 from ..host.running import Operand, of_few, results_of
 from ..host.table import HostOp, whole
-from ..node import Hosted, Node, hosted_node, tracking
+from ..node import Hosted, Node, hosted_node, tracking, watchers
 from ..past import past_of
 from ..spec import callers
 from ..tensor import Tensor
@@ -52,9 +52,17 @@ def hosted(name: str, *operands: Tensor, sizes: Mapping[str, int] = _NO_SIZES, *
             results = tuple(map(Tensor._of_array, arrays))
             for caller in () if op.found else callers:
                 caller.hears(operands, results, compute)
-            return results
+            return _seen(op, operands, results)
     given = [Operand(t.node, t.layout, t.dtype) for t in operands]
-    return tuple([Tensor._of(node) for node in run(op, given, sizes, options)])
+    return _seen(op, operands, tuple([Tensor._of(node) for node in run(op, given, sizes, options)]))
+
+
+def _seen(op: HostOp, operands: Sequence[Tensor], results: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    """Results that whoever watches was told of."""
+    if watchers:
+        for t in results:
+            watchers[0](t.node, op.name, [x.node for x in operands])
+    return results
 
 
 def _of_a_member(op: HostOp, operands: Sequence[Tensor], sizes: Mapping[str, int], options: Mapping[str, Any]) -> tuple[Tensor, ...]:

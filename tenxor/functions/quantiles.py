@@ -10,6 +10,7 @@ import numpy as np
 from ..creation import asarray
 from ..dtypes import DEFAULT_FLOAT
 from ..errors import ArgumentError, DTypeError, ShapeError
+from ..node import watchers
 from ..ops import OPS
 from ..tensor import Tensor
 from ..tensor.arguments import NO, Axes, axes_of, one_spelling, truth
@@ -165,7 +166,7 @@ def _between(rows: Tensor, below: Array, way: Array) -> Tensor:
     if not rows.dtype.is_float:
         return in_order.take(below, -1)
     way = way.astype(rows.dtype.numpy)
-    if tracked or rows.size >= FEW or rows.node.traced:
+    if tracked or rows.size >= FEW or rows.node.traced or watchers:
         found: Tensor = _blended(in_order, below, above, asarray(way), lambda *given: Tensor._compute(OPS["where"], *given))
         return found
     with np.errstate(all="ignore"):

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,8 @@ import numpy as np
 from .. import shortcut
 from ..dtypes import decoded
 from ..errors import NotANumber
-from ..node import Node, watchers
+from ..node import DATA, EMPTY, Node, next_number, watchers
+from ..ops.reductions import Reduction
 from ..realize import realize
 
 __all__ = ["check_nan"]
@@ -37,19 +39,48 @@ def check_nan() -> Iterator[None]:
     """
     before = watchers[:]
     with shortcut.aside():
-        watchers[:] = [_look]
+        watchers[:] = [partial(_look, next_number())]
         try:
             yield
         finally:
             watchers[:] = before
 
 
-def _look(node: Node) -> None:
-    """Compute a node that was just made; NotANumber if it has NaN, and nothing that it reads has."""
-    sources = [s for s in node.sources if type(s) is Node]  # before they are let go
-    name = node.op.name
-    if name != "empty" and _has_nan(node) and not any(map(_has_nan, sources)):
+def _look(begun: int, node: Node, name: str | None = None, sources: Sequence[Node] = ()) -> None:
+    """Compute a node that was just made, and what it was made of that nobody has seen, as it was made since then (`begun`); NotANumber for
+    the first that has NaN while nothing that it reads has. What was not made of nodes is told by its name and sources.
+    """
+    if name is not None:
+        return _check(node, name, sources)
+    steps = _steps(node, begun)
+    reads = {step: [s for s in step.sources if type(s) is Node] for step in steps}  # before they are let go
+    # What is reduced is computed with the reduction, as products may be many times what they are made of.
+    within = {s for step in steps if isinstance(step.op, Reduction) for s in reads[step] if s in reads}
+    for step in steps:
+        if step in within or step.op in (DATA, EMPTY):
+            continue
+        inner = [s for s in reads[step] if s in within] if isinstance(step.op, Reduction) else []
+        told = " of ".join([step.op.name, *[s.op.name for s in inner]])
+        _check(step, told, [s for k in (step, *inner) for s in reads[k] if s not in inner])
+
+
+def _check(node: Node, name: str, sources: Sequence[Node]) -> None:
+    if _has_nan(node) and not any(map(_has_nan, sources)):
         raise NotANumber(f"check_nan: {name} made the first NaN, in a result of shape {node.shape}, at {_line()}")
+
+
+def _steps(node: Node, begun: int) -> list[Node]:
+    """What waits to be computed for a node and was made since then, and the node itself, each after what it reads."""
+    found: dict[Node, None] = {}
+    stack = [(node, False)]
+    while stack:
+        step, ready = stack.pop()
+        if ready:
+            found[step] = None
+        elif step not in found:
+            stack.append((step, True))
+            stack += [(s, False) for s in step.sources if type(s) is Node and s.buffer is None and s.first > begun and not s.traced]
+    return list(found)
 
 
 def _has_nan(node: Node) -> bool:
@@ -62,7 +93,7 @@ def _has_nan(node: Node) -> bool:
 
 def _line() -> str:
     """Where the user's program is."""
-    frame: Any = sys._getframe(2)
+    frame: Any = sys._getframe(3)
     while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
         frame = frame.f_back
     if frame is None:

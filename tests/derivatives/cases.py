@@ -85,6 +85,14 @@ REDUCTIONS |= {
     "reduce of one": Case(lambda x: tx.reduce(lambda s, e: s * e, x, axis=1), [real(3, 1)]),
     "reduce, maximum": Case(lambda x: tx.reduce(lambda s, e: tx.maximum(s, e * 2), x, axis=1, initial=-1.0), [A]),
     "reduce of a view": Case(lambda x: tx.reduce(lambda s, e: s * 0.3 + e, x.T[::-1], axis=0, initial=0.0), [A]),
+    "reduce of nothing": Case(lambda x: tx.reduce(lambda s, e: s * 0.5 + e * e, x, axis=1, initial=1.0), [real(2, 0)]),
+    "reduce, complex": Case(lambda x: tx.reduce(lambda s, e: s * 0.5 + e * e, x, axis=1, initial=1j), [wide(2, 3)]),
+    "reduce, complex from the first": Case(lambda x: tx.reduce(lambda s, e: s * e * 0.5 + tx.sin(e), x, axis=0), [wide(4, 2)]),
+    "reduce, turned": Case(lambda x: tx.reduce(lambda s, e: tx.conj(s) * e + s * 0.3j, x, axis=1), [wide(2, 5)]),
+    "reduce, complex to real": Case(
+        lambda x: tx.reduce(lambda s, e: s * 0.5 + tx.real(e * tx.conj(e)), x, axis=1, initial=0.0), [wide(2, 3)]
+    ),
+    "reduce, real to complex": Case(lambda x: tx.reduce(lambda s, e: s * (0.5 + 1j) + e * e, x, axis=0, initial=1j), [V]),
     "map": Case(lambda x, y: tx.map(lambda a, b: tx.exp(a) * b + a / (b * b + 1.0), x, y), [A, real(3)]),
     "map with tx.where": Case(lambda x: tx.map(lambda a: tx.where(a > 0.1, a * a, tx.sin(a)), x), [A]),
     "map that reads a number": Case(lambda x: tx.map(lambda a: a * 2.5 + 1, x.T), [A]),
@@ -106,6 +114,10 @@ SCANS: dict[str, Case] = {
     "cumprod, zeros": Case(lambda x: tx.cumprod(x, axis=0), [np.array([2.0, 0.0, 3.0, 0.0, 1.5])]),
     "cumprod, complex": Case(lambda x: tx.cumprod(x, axis=0), [wide(3) + 3]),
     "cumprod, complex zeros": Case(lambda x: tx.cumprod(x, axis=0), [np.array([1 + 2j, 0j, 2 - 1j, 0j, 1j])]),
+    "accumulate, complex": Case(lambda x: tx.accumulate(lambda s, e: tx.conj(s) * 0.5 + e * s, x, axis=1), [wide(2, 4)]),
+    "accumulate, complex with a start": Case(
+        lambda x: tx.accumulate(lambda s, e: s * e * 0.3 + tx.conj(e), x, axis=0, initial=1j), [wide(3, 2)]
+    ),
     "cumprod with the start": Case(lambda x: tx.cumulative_prod(x, axis=0, include_initial=True), [V]),
     "cumprod of one": Case(lambda x: tx.cumprod(x, axis=1), [real(3, 1)]),
     "diff": Case(lambda x: tx.diff(x), [A]),

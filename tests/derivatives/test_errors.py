@@ -87,9 +87,6 @@ WRONG = {
     "bytes seen otherwise": Wrong(
         lambda: tx.grad(lambda t: t.view(tx.float32).sum())(x()), DerivativeError, ("view", "float64", "float32", "astype")
     ),
-    "reduced complex numbers": Wrong(
-        lambda: tx.grad(lambda t: tx.real(tx.reduce(lambda s, e: s * s + e, t * 1j)))(x()), DerivativeError, ("reduce", "tx.real")
-    ),
 }
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
 import tenxor as tx
@@ -44,3 +47,29 @@ def test_what_is_traced_has_no_values() -> None:
     with tx.check_nan():
         assert tx.vmap(lambda row: row / row.sum())(tx.ones((2, 3))).shape == (2, 3)
         assert tx.map(lambda a: a * 2.0, tx.ones(2)).tolist() == [2.0, 2.0]
+
+
+WHOLE = tx.inf
+MAKERS: dict[str, tuple[Callable[[], Any], str]] = {
+    "products": (lambda: tx.asarray([[WHOLE, 1.0]]) @ tx.asarray([[0.0], [1.0]]), "sum of multiply"),
+    "large products": (lambda: tx.full((64, 64), WHOLE) @ tx.zeros((64, 64)), "sum of multiply"),
+    "contractions": (lambda: tx.einsum("ij,kj->ik", tx.asarray([[WHOLE, 1.0]]), tx.asarray([[0.0, 1.0]])), "sum of multiply"),
+    "convolutions": (lambda: tx.conv1d(tx.zeros((1, 1, 4)), tx.full((1, 1, 2), WHOLE)), "sum of multiply"),
+    "what NumPy computes": (lambda: tx.linalg.eigvalsh(tx.asarray([[WHOLE, 0.0], [0.0, 1.0]])), "eigvalsh"),
+    "quantiles": (lambda: tx.quantile(tx.asarray([WHOLE, -WHOLE]), 0.5), "add"),
+    "batches": (lambda: tx.vmap(tx.log)(tx.asarray([[1.0], [-1.0]])), "log"),
+    "second derivatives": (lambda: tx.hessian(lambda x: tx.sqrt(x).sum())(tx.asarray([0.0, 1.0])), "sqrt_pullback_pullback"),
+}
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_whatever_makes_one_is_told(name: str) -> None:
+    make, what = MAKERS[name]
+    with pytest.raises(NotANumber, match=f"^check_nan: {what} made the first NaN.*test_watching.py"), tx.check_nan():
+        make()
+
+
+def test_what_waited_before_is_not_to_blame() -> None:
+    x = tx.log(tx.asarray([[-1.0]]))  # pending
+    with tx.check_nan():
+        assert (x @ tx.ones((1, 1))).isnan().item()
