@@ -16,6 +16,7 @@ import pytest
 
 import tenxor as tx
 from tenxor import memory
+from tenxor.backend.llvm.emit import emit
 from tenxor.dtypes import ALL, DType, bfloat16, boolean, decoded, float16, float32, float64, int64
 from tenxor.kernel.fuse import fuse, pending
 from tenxor.kernel.ir import Kernel, Product
@@ -280,6 +281,20 @@ def error(a: Array, b: Array) -> float:
 
 class TestResults:
     """What is done with results, in registers or from the buffer in which they waited."""
+
+    def test_what_is_read_beside_them_row_by_row_is_asked_for_in_time(self) -> None:
+        """Where the work with results takes long: the lines of a tile's rows, each of what lies along both axes."""
+        a, b, c = normal(100, 300), normal(300, 64), normal(100, 64)
+
+        def asked(t: Tensor) -> int:
+            kernel, _ = kernel_of(t)
+            assert kernel.product is not None
+            return emit(kernel, current()).count("@llvm.prefetch")
+
+        alone = asked(tx.gelu(a @ b))
+        assert asked(tx.gelu(a @ b + c[0])) == alone  # a row that all share
+        assert asked(tx.gelu(a @ b + c)) > alone
+        assert asked((a @ b) + c) == asked(a @ b)  # which is done from the registers
 
     @pytest.mark.parametrize("steps", [5, 20])
     @pytest.mark.parametrize("rows", [13, 16, 24, 35])

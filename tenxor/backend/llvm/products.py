@@ -22,11 +22,11 @@ from collections.abc import Callable
 from functools import partial, reduce
 from operator import mul
 
-from ...kernel.ir import Factor, For, Product, State, expand, expressions, walk, work
+from ...kernel.ir import Factor, For, Load, Product, State, expand, expressions, walk, work
 from ...kernel.pairs import AT_ONCE
 from ...ops.expr import Call, Const, Expr
 from . import packing, reductions
-from .access import prefetch
+from .access import prefetch, prefetch_lanes
 from .builder import Value, fma, select, smaller
 from .emitter import Emitter
 from .memory import lanes_before
@@ -56,6 +56,8 @@ class _Work:
         self.half = self.width // 2 if halves else self.width  # the columns that the last vector may have
         self.direct = all(work(e) <= em.target.costs.direct for e in expressions(s.body))
         self.once = s.once and self.direct
+        reads = dict.fromkeys(e for value in expressions(s.body) for e in walk(value) if isinstance(e, Load))
+        self.beside = [] if self.direct else [e for e in reads if {s.left.axis, s.right.axis} <= {t.axis for t in e.address.terms}]
         self.steps = self.steps_in_all()
         self.states, left, right, offsets = self.scratch()
         self.left = packing.Panels(em, s.left, s.summed, self.high, self.steps, left)
@@ -331,10 +333,19 @@ class _Tile:
         return [self.product.place_of(k, self.top, self.i).at(self.further, memory_type(dtype)) for k, dtype in states]
 
     def prefetch(self) -> None:
-        """Ask for the lines in which the states wait, as there is time until they are needed."""
+        """Ask for the lines in which the states wait, as there is time until they are needed; and for those that are read with results
+        row by row, of which nobody else would know in time: each is in another row of memory.
+        """
+        em, s = self.em, self.s
         for place, dtype in zip(self.waiting(), self.product.accumulator.states, strict=True):
-            self.em.inmost()
+            em.inmost()
             prefetch(place, self.mr * self.product.wide * dtype.itemsize, I8, to_write=True)
+        for row in range(self.mr) if self.product.beside else ():
+            em.inmost()
+            i = self.i + row if row else self.i
+            with em.standing(s.left.axis, i), em.standing(s.right.axis, self.j):
+                for e in self.product.beside:
+                    prefetch_lanes(em, e)
 
     def join(self, start: list[Parts]) -> list[Parts]:
         """Join the states with those of the steps before, if there are any; where these are."""
