@@ -152,7 +152,7 @@ class Blocks(NamedTuple):
     few: int = 400  # rows that need such columns, or columns that need any rows: for more it is better in one piece
     nearest: int = 1 << 14  # bytes of all columns that are read where they lie for any number of rows: the nearest cache holds them
     apart: int = 1 << 12  # bytes, but such rows should not be a multiple of that apart: they would share a few places of a cache
-    lines: int = 128  # steps, each in a line of its own, up to which rows are read where they lie: a quarter of the nearest cache
+    lines: int = 128  # steps, each in a line of its own, up to which rows that no cache holds are read where they lie
     touched: int = 1 << 24  # bytes of all such products: beyond, memory is read in order, and packing does that
     rows: tuple[int, int] = (48, 240)  # in a block (MC), at least and at most: multiples of every MR
     columns: tuple[int, int] = (64, 4096)  # and columns (NC): whole vectors of them

@@ -44,7 +44,8 @@ def product_of(t: Tensor) -> Product:
     return found
 
 
-FEW = TARGET.blocks.few
+FEW, LINES, DIRECT = TARGET.blocks.few, TARGET.blocks.lines, TARGET.blocks.direct
+HELD = 2 * DIRECT // (4 * (LINES + 1))  # rows of so many steps that the second cache holds
 DIRECT_ROWS, DIRECT_COLUMNS = TARGET.blocks.direct_rows, TARGET.blocks.direct_columns
 A, B = ones(20, 30), ones(30, 50)
 REDUCTIONS: dict[str, Callable[[], Tensor]] = {
@@ -135,12 +136,12 @@ class TestWhichReductions:
 
 
 class TestSides:
-    @pytest.mark.parametrize("steps", [TARGET.blocks.lines, TARGET.blocks.lines + 1])
-    def test_rows_are_packed_if_each_of_many_steps_is_in_a_line_of_its_own(self, steps: int) -> None:
-        """As they are where a gradient of a weight is computed."""
-        found = product_of(ones(steps, FEW).T @ ones(steps, 100))
-        assert (found.left.packed, found.right.packed) == (steps > TARGET.blocks.lines, False)
-        assert not product_of(ones(FEW, steps) @ ones(steps, 100)).left.packed
+    @pytest.mark.parametrize(("steps", "rows"), [(LINES, 4000), (LINES + 1, 4000), (LINES + 1, HELD), (LINES + 1, HELD + 1)])
+    def test_rows_are_packed_if_each_of_many_steps_is_in_a_line_of_its_own(self, steps: int, rows: int) -> None:
+        """As they are where a gradient of a weight is computed; unless a cache holds all of them."""
+        found = product_of(ones(steps, rows).T @ ones(steps, 100))
+        assert found.left.packed == (steps > LINES and steps * rows * 4 > 2 * DIRECT)
+        assert not product_of(ones(rows, steps) @ ones(steps, 100)).left.packed
 
     @pytest.mark.parametrize("columns", [DIRECT_COLUMNS, DIRECT_COLUMNS + 1])
     @pytest.mark.parametrize("rows", [DIRECT_ROWS, DIRECT_ROWS + 1])

@@ -137,9 +137,9 @@ def _product(nest: Nest, p: Pair, target: Target) -> Nest:
     touched = again * (m * k * left.nbytes + (k + m) * n * right.nbytes)
     small = len(f.axes) == 1 and not runs and touched <= b.touched
     collide = any(_are_apart(nest.step(a, p.row), left.nbytes, b.apart) for a in left.addresses)
-    scattered = any(_are_lines(nest, a, f.axes, left.nbytes, target.caches.line) for a in left.addresses)
+    scattered = k > b.lines and any(_are_lines(nest, a, f.axes, left.nbytes, target.caches.line) for a in left.addresses)
     near = (
-        small and n <= b.few and not collide and (not scattered or k <= b.lines),
+        small and n <= b.few and not collide and (not scattered or m * k * left.nbytes <= 2 * b.direct),
         small and k * n * right.nbytes <= (b.direct if m <= b.few else b.nearest),
     )
     packed = (
