@@ -18,7 +18,7 @@ from .ops import OPS
 from .spec import P, called_again
 from .tensor import Tensor
 from .tensor.arguments import ints, one_of, truth
-from .tensor.core import check_count
+from .tensor.core import Operand, check_count
 from .tensor.exchange import CPU, makers
 from .tensor.nested import number_of
 
@@ -140,7 +140,7 @@ def _has_buffer(obj: Any) -> bool:
     return True
 
 
-def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Tensor:
+def from_dlpack(x: object, /, *, device: str | None = None, copy: bool | None = None) -> Tensor:
     """A tensor over the memory of whatever speaks DLPack; each side sees what the other writes. With `copy=True` its
     own; with None the other library may give a copy, where it has nothing to share, and with False it must not.
 
@@ -186,7 +186,7 @@ def astype(x: Tensor, dtype: object, /, *, copy: bool = True, device: str | None
 # --- from a rule ------------------------------------------------------------------------------------------------------
 
 
-def full(shape: Shape, fill_value: Any, *, dtype: object = None, device: str | None = None) -> Tensor:
+def full(shape: Shape, fill_value: Operand, *, dtype: object = None, device: str | None = None) -> Tensor:
     """New tensor filled with one number.
 
     >>> import tenxor as tx
@@ -196,14 +196,14 @@ def full(shape: Shape, fill_value: Any, *, dtype: object = None, device: str | N
     return _filled("full", shape, fill_value, dtype, device)
 
 
-def _filled(op: str, shape: Shape, fill_value: Any, dtype: object, device: str | None) -> Tensor:
+def _filled(op: str, shape: Shape, fill_value: Operand, dtype: object, device: str | None) -> Tensor:
     if not makers or device is not None:
         return _filled_anew(op, shape, fill_value, dtype, device)
     maker = makers[0]
     return maker.made(maker.key_of_fill(shape, fill_value, dtype), lambda: _filled_anew(op, shape, fill_value, dtype, device))
 
 
-def _filled_anew(op: str, shape: Shape, fill_value: Any, dtype: object, device: str | None) -> Tensor:
+def _filled_anew(op: str, shape: Shape, fill_value: Operand, dtype: object, device: str | None) -> Tensor:
     _device(op, device)
     sizes = _shape(op, shape)
     value = number_of(fill_value, op)
@@ -234,7 +234,7 @@ def empty(shape: Shape, *, dtype: object = None, device: str | None = None) -> T
     return Tensor._of(Node.of(EMPTY, _shape("empty", shape), dtype_of(DEFAULT_FLOAT if dtype is None else dtype)))
 
 
-def full_like(x: Tensor, /, fill_value: Any, *, dtype: object = None, device: str | None = None) -> Tensor:
+def full_like(x: Tensor, /, fill_value: Operand, *, dtype: object = None, device: str | None = None) -> Tensor:
     """New tensor of `x`'s shape and dtype filled with one number."""
     x = asarray(x)
     return _filled("full_like", x.shape, fill_value, x.dtype if dtype is None else dtype, device)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import isfinite
 from typing import Any
 
@@ -12,6 +13,7 @@ from ..layout.coords import checked_int
 from ..ops import OPS
 from ..tensor import Tensor
 from ..tensor.arguments import truth
+from ..tensor.core import Operand
 from .kinds import check
 from .searching import searchsorted
 from .statistics import diff
@@ -60,7 +62,7 @@ def _counted(places: Tensor, size: int, weights: Tensor | None) -> Tensor:
     return found.index_add_(0, places, 1 if weights is None else weights)  # type: ignore[no-any-return]
 
 
-def histogram_bin_edges(x: Tensor, /, bins: Any = 10, range: Any = None) -> Tensor:
+def histogram_bin_edges(x: Tensor, /, bins: Operand = 10, range: Sequence[Any] | None = None) -> Tensor:
     """New 1-D tensor: the edges of `bins` bins of one width between the least and the largest element of `x`, or over `range`; of edges
     themselves a float tensor of them. Raises ArgumentError. (NumPy's `histogram_bin_edges`.)
 
@@ -72,7 +74,7 @@ def histogram_bin_edges(x: Tensor, /, bins: Any = 10, range: Any = None) -> Tens
 
 
 def histogram(
-    x: Tensor, /, bins: Any = 10, range: Any = None, density: bool = False, weights: Tensor | None = None
+    x: Tensor, /, bins: Operand = 10, range: Sequence[Any] | None = None, density: bool = False, weights: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
     """New tensors: how many elements of `x` are in each bin, as int64, and the edges of the bins.
 
@@ -101,8 +103,8 @@ def histogram2d(
     x: Tensor,
     y: Tensor,
     /,
-    bins: Any = 10,
-    range: Any = None,
+    bins: Operand = 10,
+    range: Sequence[Any] | None = None,
     density: bool = False,
     weights: Tensor | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:

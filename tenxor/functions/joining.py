@@ -2,30 +2,58 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial, wraps
 from itertools import product
 from math import prod
-from typing import Any
+from typing import Any, ParamSpec
 
 import numpy as np
 
 from ..creation import asarray
 from ..dtypes import result_type
 from ..errors import ArgumentError, ShapeError
+from ..keywords import spelled
 from ..layout import Layout
 from ..spec import called_again
 from ..tensor import Tensor
-from ..tensor.arguments import AXIS_0, Axes, axis_of, ints, one_spelling
+from ..tensor.arguments import Axes, axis_of, ints
 from ..tensor.copying import Move, joiners
 from ..tensor.pieces import Piece, are_arrays, joined, joined_quickly, moved, moves_of, want_kernels, written
 
 __all__ = ["cat", "concat", "concatenate", "repeat", "roll", "stack", "tile"]
 
+P = ParamSpec("P")
+# What was put together, and where each piece went, if that is known.
+Joined = tuple[Tensor, Callable[[], Iterable[Move]] | None]
 IntArray = np.ndarray[Any, np.dtype[np.int64]]
 _ALL = slice(None)
 
 
-def concat(arrays: Sequence[Tensor], /, axis: int | None = AXIS_0, *, dim: int | None = None) -> Tensor:
+def _again(own: Callable[P, Joined], one: bool = False) -> Callable[P, Tensor]:
+    """The tensor that a function puts together of pieces, or of `one`: made by machine code where it was made before."""
+    op = own.__name__
+
+    @wraps(own)
+    def function(*args: P.args, **named: P.kwargs) -> Tensor:
+        if not joiners or not args:
+            return own(*args, **named)[0]
+        pieces: Any = args[:1] if one else args[0]
+        known: Tensor | None = joiners[0].again(op, pieces, args, named)
+        if known is not None:
+            return known
+        found, moves = own(*args, **named)
+        if moves is not None and isinstance(pieces, (list, tuple)):
+            joiners[0].learn(op, pieces, (*args[1:], *named.values(), *named), found, moves())
+        return found
+
+    own.__annotations__["return"] = "Tensor"
+    return function
+
+
+@_again
+@spelled
+def concat(arrays: Sequence[Tensor], /, axis: int | None = 0, *, dim: int | None = None) -> Joined:
     """New tensor: the given ones one after another along an axis; flattened first for None.
 
     The dtype is what theirs promote to. Raises ArgumentError for no tensors, AxisError, and a ShapeError that names the
@@ -35,9 +63,8 @@ def concat(arrays: Sequence[Tensor], /, axis: int | None = AXIS_0, *, dim: int |
     >>> tx.concat([tx.arange(2), tx.arange(3)]).tolist()
     [0, 1, 0, 1, 2]
     """
-    if joiners and (known := joiners[0].again("concat", arrays, axis, dim)) is not None:
-        return known  # type: ignore[no-any-return]
-    return _learnt("concat", arrays, (axis, dim), *_concatenated(arrays, one_spelling("concat", "axis", axis, "dim", dim, default=AXIS_0)))
+    found, place = _concatenated(arrays, axis)
+    return found, lambda: moves_of(arrays, place, found.layout)
 
 
 def _concatenated(arrays: Sequence[Tensor], axis: int | None) -> tuple[Tensor, int | None]:
@@ -59,17 +86,12 @@ def _concatenated(arrays: Sequence[Tensor], axis: int | None) -> tuple[Tensor, i
     return _joined("concat", parts, axis, (*first[:axis], sum([shape[axis] for shape in shapes]), *first[axis + 1 :])), axis
 
 
-def _learnt(op: str, arrays: Any, others: tuple[Any, ...], found: Tensor, axis: int | None) -> Tensor:
-    """What was made of arrays, which is made by machine code the next time, if that knows how."""
-    if joiners and isinstance(arrays, (list, tuple)):
-        joiners[0].learn(op, arrays, others, found, moves_of(arrays, axis, found.layout))
-    return found
-
-
 cat = concatenate = concat
 
 
-def stack(arrays: Sequence[Tensor], /, axis: int = AXIS_0, *, dim: int | None = None) -> Tensor:
+@_again
+@spelled
+def stack(arrays: Sequence[Tensor], /, axis: int = 0, *, dim: int | None = None) -> Joined:
     """New tensor: the given ones, all of one shape, along a new axis, which has the place `axis` in the result.
 
     The dtype is what theirs promote to. Raises ArgumentError for no tensors, AxisError, and a ShapeError that names the
@@ -79,9 +101,8 @@ def stack(arrays: Sequence[Tensor], /, axis: int = AXIS_0, *, dim: int | None = 
     >>> tx.stack([tx.arange(2), tx.ones(2, dtype=tx.int64)], axis=1).tolist()
     [[0, 1], [1, 1]]
     """
-    if joiners and (known := joiners[0].again("stack", arrays, axis, dim)) is not None:
-        return known  # type: ignore[no-any-return]
-    return _learnt("stack", arrays, (axis, dim), *_stacked(arrays, one_spelling("stack", "axis", axis, "dim", dim, default=AXIS_0)))
+    found, place = _stacked(arrays, axis)
+    return found, lambda: moves_of(arrays, place, found.layout)
 
 
 def _stacked(arrays: Sequence[Tensor], axis: int) -> tuple[Tensor, int]:
@@ -153,7 +174,9 @@ def along(axis: int, index: slice) -> tuple[slice, ...]:
 # --- the elements of one tensor, moved or repeated --------------------------------------------------------------------
 
 
-def roll(x: Tensor, /, shift: int | tuple[int, ...], axis: Axes = None, *, dims: Axes = None) -> Tensor:
+@partial(_again, one=True)
+@spelled
+def roll(x: Tensor, /, shift: int | tuple[int, ...], axis: Axes = None, *, dim: Axes = None, dims: Axes = None) -> Joined:
     """New tensor: the elements moved along axes by `shift` places, those pushed out coming in at the other end.
 
     One shift serves all axes, or each has its own; the shifts of an axis named twice add up. With `axis` None the
@@ -163,13 +186,9 @@ def roll(x: Tensor, /, shift: int | tuple[int, ...], axis: Axes = None, *, dims:
     >>> tx.roll(tx.arange(5), 2).tolist()
     [3, 4, 0, 1, 2]
     """
-    if joiners and (known := joiners[0].again("roll", (x,), shift, axis, dims)) is not None:
-        return known  # type: ignore[no-any-return]
     x = asarray(x)
-    others = (shift, axis, dims)
-    axis = one_spelling("roll", "axis", axis, "dims", dims)
     if axis is None:
-        return roll(x.ravel(), shift, 0).reshape(x.shape)
+        return roll(x.ravel(), shift, 0).reshape(x.shape), None
     axes = [axis_of("roll", a, x.ndim) for a in ints("roll", (axis,))]
     shifts = ints("roll", (shift,))
     if len(shifts) != len(axes):
@@ -182,10 +201,7 @@ def roll(x: Tensor, /, shift: int | tuple[int, ...], axis: Axes = None, *, dims:
     layout, whole = x.layout, Layout.contiguous(x.shape)
     keys = [((*(of for of, _ in pieces), ...), (*(to for _, to in pieces), ...)) for pieces in product(*moves)]
     boxes = [Move(0, layout.index(of), whole.index(to)) for of, to in keys]
-    found = moved(Tensor, "roll", x, boxes, x.shape)
-    if joiners:
-        joiners[0].learn("roll", (x,), others, found, boxes)
-    return found
+    return moved(Tensor, "roll", x, boxes, x.shape), lambda: boxes
 
 
 def _rolled(size: int, shift: int) -> list[tuple[slice, slice]]:
@@ -218,6 +234,7 @@ def tile(x: Tensor, repetitions: Sequence[int] | int, /) -> Tensor:
 
 
 @called_again
+@spelled
 def repeat(
     x: Tensor, repeats: int | Sequence[int] | Tensor, /, axis: int | None = None, *, dim: int | None = None
 ) -> Tensor:
@@ -230,7 +247,6 @@ def repeat(
     >>> tx.repeat(tx.arange(3), 2).tolist(), tx.repeat(tx.arange(3), [0, 1, 2]).tolist()
     ([0, 0, 1, 1, 2, 2], [1, 2, 2])
     """
-    axis = one_spelling("repeat", "axis", axis, "dim", dim)
     x = asarray(x)
     if axis is None:
         x, axis = x.ravel(), 0

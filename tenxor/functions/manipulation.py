@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..creation import asarray
+from ..keywords import spelled
+from ..spec import called_again
 from ..tensor import Tensor
-from ..tensor.arguments import AXIS_0, Axes, ints, one_spelling
+from ..tensor.arguments import Axes, ints
 from ..tensor.core import broadcast
 
 __all__ = [
@@ -39,7 +41,9 @@ __all__ = [
 # --- the order of axes ------------------------------------------------------------------------------------------------
 
 
-def permute_dims(x: Tensor, /, axes: Sequence[int]) -> Tensor:
+@called_again
+@spelled
+def permute_dims(x: Tensor, /, axes: Sequence[int] = (), *, dims: Sequence[int] | None = None) -> Tensor:
     """View whose axis `k` is axis `axes[k]` of `x`. Raises AxisError unless `axes` names every axis once.
 
     >>> import tenxor as tx
@@ -97,14 +101,16 @@ def swapaxes(x: Tensor, axis1: int, axis2: int, /) -> Tensor:
     return asarray(x).swapaxes(axis1, axis2)
 
 
-def flip(x: Tensor, /, axis: Axes = None, *, dims: Axes = None) -> Tensor:
+@called_again
+@spelled
+def flip(x: Tensor, /, axis: Axes = None, *, dim: Axes = None, dims: Axes = None) -> Tensor:
     """View with some axes reversed, or all of them for None. Raises AxisError.
 
     >>> import tenxor as tx
     >>> tx.flip(tx.arange(3)).tolist()
     [2, 1, 0]
     """
-    return asarray(x).flip(one_spelling("flip", "axis", axis, "dims", dims))
+    return asarray(x).flip(axis)
 
 
 # --- the shape --------------------------------------------------------------------------------------------------------
@@ -134,7 +140,11 @@ def ravel(x: Tensor, /) -> Tensor:
     return asarray(x).ravel()
 
 
-def flatten(x: Tensor, /, start: int = 0, end: int = -1) -> Tensor:
+@called_again
+@spelled
+def flatten(
+    x: Tensor, /, start: int = 0, end: int = -1, *, start_dim: int | None = None, end_dim: int | None = None
+) -> Tensor:
     """View with the axes from `start` to `end`, both included, merged into one. Raises AxisError.
 
     >>> import tenxor as tx
@@ -154,6 +164,8 @@ def unflatten(x: Tensor, axis: int, sizes: Sequence[int], /) -> Tensor:
     return asarray(x).unflatten(axis, sizes)
 
 
+@called_again
+@spelled
 def squeeze(x: Tensor, /, axis: Axes = None, *, dim: Axes = None) -> Tensor:
     """View without the given axes, which have size 1, or without all such axes for None. Raises ShapeError for another size.
 
@@ -161,10 +173,12 @@ def squeeze(x: Tensor, /, axis: Axes = None, *, dim: Axes = None) -> Tensor:
     >>> tx.squeeze(tx.zeros((2, 1, 3)), 1).shape
     (2, 3)
     """
-    return asarray(x).squeeze(axis, dim=dim)
+    return asarray(x).squeeze(axis)
 
 
-def expand_dims(x: Tensor, /, axis: int | tuple[int, ...] = 0) -> Tensor:
+@called_again
+@spelled
+def expand_dims(x: Tensor, /, axis: int | tuple[int, ...] = 0, *, dim: int | None = None) -> Tensor:
     """View with new axes of size 1, which have the given places in the result. Raises AxisError.
 
     >>> import tenxor as tx
@@ -219,7 +233,11 @@ def broadcast_arrays(*arrays: Tensor) -> tuple[Tensor, ...]:
     return tuple([t.expand(shape) for t in tensors])
 
 
-def diagonal(x: Tensor, /, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
+@called_again
+@spelled
+def diagonal(
+    x: Tensor, /, offset: int = 0, axis1: int = 0, axis2: int = 1, *, dim1: int | None = None, dim2: int | None = None
+) -> Tensor:
     """View of the elements where the index along `axis2` is that along `axis1` plus `offset`: the last axis of the result.
 
     >>> import tenxor as tx
@@ -242,21 +260,25 @@ def windows(x: Tensor, /, axis: int, size: int, step: int = 1, dilation: int = 1
     return asarray(x).windows(axis, size, step, dilation)
 
 
-def unstack(x: Tensor, /, axis: int = AXIS_0, *, dim: int | None = None) -> tuple[Tensor, ...]:
+@called_again
+@spelled
+def unstack(x: Tensor, /, axis: int = 0, *, dim: int | None = None) -> tuple[Tensor, ...]:
     """What stands at each index of an axis, undoing `stack`: views, or for one axis the elements as values. Raises AxisError.
 
     >>> import tenxor as tx
     >>> [t.tolist() for t in tx.unstack(tx.asarray([[1, 2], [3, 4]]), axis=1)]
     [[1, 3], [2, 4]]
     """
-    return asarray(x).unbind(one_spelling("unstack", "axis", axis, "dim", dim, default=AXIS_0))
+    return asarray(x).unbind(axis)
 
 
 unbind = unstack
 
 
+@called_again
+@spelled
 def split(
-    x: Tensor, sections: int | Sequence[int], /, axis: int = AXIS_0, *, dim: int | None = None
+    x: Tensor, sections: int | Sequence[int], /, axis: int = 0, *, dim: int | None = None
 ) -> tuple[Tensor, ...]:
     """Views that divide an axis: into so many equal parts, or at the given indices, as in NumPy.
 
@@ -266,4 +288,4 @@ def split(
     >>> [t.tolist() for t in tx.split(tx.arange(6), 2)], [t.tolist() for t in tx.split(tx.arange(4), [1, 3])]
     ([[0, 1, 2], [3, 4, 5]], [[0], [1, 2], [3]])
     """
-    return asarray(x).split(sections, one_spelling("split", "axis", axis, "dim", dim, default=AXIS_0))
+    return asarray(x).split(sections, axis)

@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from ..creation import asarray
 from ..dtypes import DType, Number, boolean, of_number, promote, weak
 from ..errors import ArgumentError, AxisError, ShapeError, TraceError
+from ..keywords import spelled
 from ..layout import Layout
 from ..node import Node, Scalar
 from ..ops.expr import Arg, Const, Expr, cast, substitute
 from ..ops.reductions import REDUCTIONS, Reduction, reduction_from_first, reduction_in_order
 from ..tensor import Tensor
-from ..tensor.arguments import Axes, one_spelling
+from ..tensor.arguments import Axes
 from ..tensor.contraction import contracted, loops_along, paired_axes, widened
-from ..tensor.core import broadcast
+from ..tensor.core import Operand, broadcast
 from . import elementwise
 from .tracing import Function, Traced, state_dtype, trace
 
 __all__ = ["accumulate", "contract", "map", "reduce"]
 
 
-def map(function: Function, *tensors: Any, dtype: object = None) -> Tensor:
+def map(function: Function, *tensors: Operand, dtype: object = None) -> Tensor:
     """New tensor: `function` of the elements of the tensors, broadcast together; any number of them, any result dtype.
 
     The function is called once, with stand-ins for the elements, and becomes part of a kernel. It may use operators, tx
@@ -76,8 +76,17 @@ def _constant(value: Number, dtype: DType) -> Const:
     return Const(float(value) if dtype.is_float else value, dtype)
 
 
+@spelled
 def reduce(
-    function: Function, t: Tensor, /, axis: Axes = None, initial: Number | None = None, *, keepdims: bool = False
+    function: Function,
+    t: Tensor,
+    /,
+    axis: Axes = None,
+    initial: Number | None = None,
+    *,
+    keepdims: bool = False,
+    dim: Axes = None,
+    keepdim: bool | None = None,
 ) -> Tensor:
     """New tensor: `axis` reduced by `function(so_far, element)` (an int, a tuple, or all), in row-major order of the
     elements.
@@ -93,6 +102,7 @@ def reduce(
     return found
 
 
+@spelled
 def accumulate(
     function: Function, t: Tensor, /, axis: int | None = None, initial: Number | None = None, *, dim: int | None = None
 ) -> Tensor:
@@ -107,7 +117,7 @@ def accumulate(
     [4.0, 2.0, 1.0]
     """
     t, reduction = _fold("accumulate", function, asarray(t), initial)
-    found: Tensor = t._scan(reduction, "accumulate", one_spelling("accumulate", "axis", axis, "dim", dim), None)
+    found: Tensor = t._scan(reduction, "accumulate", axis, None)
     return found
 
 

@@ -6,18 +6,20 @@ from typing import Any
 
 from ..creation import asarray, full, zeros
 from ..dtypes import DEFAULT_FLOAT, DType
+from ..keywords import spelled
 from ..node import untracked
 from ..ops import OPS
 from ..ops.reductions import REDUCTIONS
 from ..spec import called_again
 from ..tensor import Tensor
-from ..tensor.arguments import LAST_AXIS, NO, Axes, one_spelling
+from ..tensor.arguments import Axes
 
 __all__ = ["log_softmax", "logsumexp", "softmax"]
 
 
 @called_again
-def softmax(x: Tensor, /, axis: Axes = LAST_AXIS, *, dim: Axes = None) -> Tensor:
+@spelled
+def softmax(x: Tensor, /, axis: Axes = -1, *, dim: Axes = None) -> Tensor:
     """New float tensor: exp(x) divided by its sum over `axis` (an int, a tuple, or None for all), without overflow.
 
     Integers become float64; float16 and bfloat16 are computed in float32. NaN where a row holds NaN, inf, or nothing but -inf.
@@ -27,7 +29,6 @@ def softmax(x: Tensor, /, axis: Axes = LAST_AXIS, *, dim: Axes = None) -> Tensor
     >>> tx.softmax(tx.asarray([1000.0, 1000.0, 999.0])).sum().item()
     1.0
     """
-    axis = one_spelling("softmax", "axis", axis, "dim", dim, default=LAST_AXIS)
     wide, result = _float("softmax", x)
     if wide.size == 0:
         return zeros(wide.shape, dtype=result)
@@ -37,7 +38,8 @@ def softmax(x: Tensor, /, axis: Axes = LAST_AXIS, *, dim: Axes = None) -> Tensor
 
 
 @called_again
-def log_softmax(x: Tensor, /, axis: Axes = LAST_AXIS, *, dim: Axes = None) -> Tensor:
+@spelled
+def log_softmax(x: Tensor, /, axis: Axes = -1, *, dim: Axes = None) -> Tensor:
     """New float tensor: the logarithm of `softmax` over `axis`, exact where softmax itself would be 0.
 
     Dtypes and errors as of `softmax`.
@@ -46,7 +48,6 @@ def log_softmax(x: Tensor, /, axis: Axes = LAST_AXIS, *, dim: Axes = None) -> Te
     >>> tx.log_softmax(tx.asarray([0.0, -1000.0])).tolist()
     [0.0, -1000.0]
     """
-    axis = one_spelling("log_softmax", "axis", axis, "dim", dim, default=LAST_AXIS)
     wide, result = _float("log_softmax", x)
     if wide.size == 0:
         return zeros(wide.shape, dtype=result)
@@ -56,8 +57,9 @@ def log_softmax(x: Tensor, /, axis: Axes = LAST_AXIS, *, dim: Axes = None) -> Te
 
 
 @called_again
+@spelled
 def logsumexp(
-    x: Tensor, /, axis: Axes = None, keepdims: bool = NO, *, dim: Axes = None, keepdim: bool | None = None
+    x: Tensor, /, axis: Axes = None, keepdims: bool = False, *, dim: Axes = None, keepdim: bool | None = None
 ) -> Tensor:
     """New float tensor: log(sum(exp(x))) over `axis` (an int, a tuple, or None for all), without overflow.
 
@@ -67,8 +69,6 @@ def logsumexp(
     >>> tx.logsumexp(tx.asarray([1000.0, 1000.0])).item() - 1000.0
     0.693147180559...
     """
-    axis = one_spelling("logsumexp", "axis", axis, "dim", dim)
-    keepdims = one_spelling("logsumexp", "keepdims", keepdims, "keepdim", keepdim, default=NO)
     wide, result = _float("logsumexp", x)
     if wide.size == 0:
         shape = wide.sum(axis, keepdims=keepdims).shape

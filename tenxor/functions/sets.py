@@ -7,10 +7,11 @@ from typing import Any
 from ..creation import asarray, empty, ones, positions
 from ..dtypes import bfloat16, boolean, float32, int64
 from ..errors import ShapeError
+from ..keywords import spelled
 from ..ops import OPS
 from ..records import NamedTuple
 from ..tensor import Tensor
-from ..tensor.arguments import LAST_AXIS, NO, axis_of, one_spelling, truth
+from ..tensor.arguments import axis_of, truth
 from .hosted import as_dtype, has_past, hosted
 from .joining import concat
 from .selecting import take, take_along_axis
@@ -145,8 +146,9 @@ class Mode(NamedTuple):
     indices: Tensor
 
 
+@spelled
 def mode(
-    x: Tensor, /, axis: int = LAST_AXIS, *, keepdims: bool = NO, dim: int | None = None, keepdim: bool | None = None
+    x: Tensor, /, axis: int = -1, *, keepdims: bool = False, dim: int | None = None, keepdim: bool | None = None
 ) -> Mode:
     """New tensors, by the names `values` and `indices`: the most frequent element along an axis, of several the
     smallest, and where it is last.
@@ -159,8 +161,8 @@ def mode(
     ([3, 2], [2, 1])
     """
     x = asarray(x)
-    place = axis_of("mode", one_spelling("mode", "axis", axis, "dim", dim, default=LAST_AXIS), x.ndim)
-    keep = truth("mode", "keepdims", one_spelling("mode", "keepdims", keepdims, "keepdim", keepdim, default=NO))
+    place = axis_of("mode", axis, x.ndim)
+    keep = truth("mode", "keepdims", keepdims)
     size = x.shape[place]
     if size == 0:
         raise ShapeError(f"mode: axis {place} of shape {x.shape} has size 0, and nothing has no mode; give a tensor with elements there")

@@ -2,27 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, overload
 
 from ..creation import asarray
 from ..errors import ArgumentError
+from ..keywords import spelled
 from ..tensor import Tensor
-from ..tensor.arguments import AXIS_0, axis_of, check_parts, one_spelling
+from ..tensor.arguments import axis_of, check_parts
+from ..tensor.core import Operand
 from .joining import concat
 
 __all__ = [
-    *("array_split", "atleast_1d", "atleast_2d", "atleast_3d", "block", "column_stack", "dsplit", "dstack", "hsplit", "hstack"),
-    *("vsplit", "vstack"),
+    "array_split",
+    "atleast_1d",
+    "atleast_2d",
+    "atleast_3d",
+    "block",
+    "column_stack",
+    "dsplit",
+    "dstack",
+    "hsplit",
+    "hstack",
+    "vsplit",
+    "vstack",
 ]
 
 
-def _each(tensors: tuple[Any, ...], change: Any) -> Any:
+def _each(tensors: tuple[Any, ...], change: Callable[[Tensor], Tensor]) -> Tensor | tuple[Tensor, ...]:
     found = tuple([change(asarray(t)) for t in tensors])
     return found[0] if len(found) == 1 else found
 
 
-def atleast_1d(*tensors: Tensor) -> Any:
+@overload
+def atleast_1d(tensor: Tensor, /) -> Tensor: ...
+@overload
+def atleast_1d(*tensors: Tensor) -> tuple[Tensor, ...]: ...
+
+
+def atleast_1d(*tensors: Tensor) -> Tensor | tuple[Tensor, ...]:
     """Views with an axis at least, one or a tuple of several: a 0-d tensor becomes one of size 1.
 
     >>> import tenxor as tx
@@ -32,7 +50,13 @@ def atleast_1d(*tensors: Tensor) -> Any:
     return _each(tensors, lambda t: t.reshape(1) if t.ndim == 0 else t)
 
 
-def atleast_2d(*tensors: Tensor) -> Any:
+@overload
+def atleast_2d(tensor: Tensor, /) -> Tensor: ...
+@overload
+def atleast_2d(*tensors: Tensor) -> tuple[Tensor, ...]: ...
+
+
+def atleast_2d(*tensors: Tensor) -> Tensor | tuple[Tensor, ...]:
     """Views with two axes at least, one or a tuple of several: a 1-D tensor becomes a row.
 
     >>> import tenxor as tx
@@ -42,7 +66,13 @@ def atleast_2d(*tensors: Tensor) -> Any:
     return _each(tensors, lambda t: t.expand_dims(tuple(range(2 - t.ndim))) if t.ndim < 2 else t)
 
 
-def atleast_3d(*tensors: Tensor) -> Any:
+@overload
+def atleast_3d(tensor: Tensor, /) -> Tensor: ...
+@overload
+def atleast_3d(*tensors: Tensor) -> tuple[Tensor, ...]: ...
+
+
+def atleast_3d(*tensors: Tensor) -> Tensor | tuple[Tensor, ...]:
     """Views with three axes at least, one or a tuple of several: a 1-D tensor of `n` becomes `(1, n, 1)`, a matrix `(m, n, 1)`.
 
     >>> import tenxor as tx
@@ -101,7 +131,7 @@ def column_stack(tensors: Sequence[Tensor], /) -> Tensor:
     return concat([t.reshape(-1, 1) if t.ndim < 2 else t for t in parts], 1)
 
 
-def block(blocks: Any, /) -> Tensor:
+def block(blocks: Operand, /) -> Tensor:
     """New tensor, put together of nested lists of tensors: the innermost lists along the last axis, those around them
     along the one before, and so on.
 
@@ -140,7 +170,8 @@ def _joined(blocks: Any, depth: int, axes: int) -> Tensor:
     return concat([_joined(part, depth - 1, axes) for part in blocks], axes - depth)
 
 
-def array_split(x: Tensor, sections: int | Sequence[int], /, axis: int = AXIS_0, *, dim: int | None = None) -> tuple[Tensor, ...]:
+@spelled
+def array_split(x: Tensor, sections: int | Sequence[int], /, axis: int = 0, *, dim: int | None = None) -> tuple[Tensor, ...]:
     """Views that divide an axis into so many parts, of which the first are one longer where it does not divide
     evenly, or at the given indices.
 
@@ -151,7 +182,7 @@ def array_split(x: Tensor, sections: int | Sequence[int], /, axis: int = AXIS_0,
     [[0, 1], [2, 3], [4]]
     """
     x = asarray(x)
-    place = axis_of("array_split", one_spelling("array_split", "axis", axis, "dim", dim, default=AXIS_0), x.ndim)
+    place = axis_of("array_split", axis, x.ndim)
     if isinstance(sections, int):
         if sections < 1:
             raise ArgumentError(f"array_split: {sections} parts are none; give 1 or more")

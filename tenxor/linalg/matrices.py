@@ -10,12 +10,13 @@ from ..dtypes import promote
 from ..errors import ArgumentError, DTypeError, ShapeError
 from ..functions.contraction import einsum
 from ..functions.hosted import as_dtype, hosted
+from ..keywords import spelled
 from ..layout.coords import axis_number, checked_int
 from ..ops import OPS
 from ..records import NamedTuple
 from ..spec import called_again
 from ..tensor import Tensor
-from ..tensor.arguments import LAST_AXIS, ZERO, one_spelling
+from ..tensor.arguments import ZERO
 from ..tensor.contraction import paired_axes
 from .arguments import computed, matrices, result_of, square
 from .solving import inv
@@ -87,7 +88,8 @@ def trace(x: Tensor, /, *, offset: int = ZERO, dtype: object = None) -> Tensor:
 
 
 @called_again
-def cross(x1: Tensor, x2: Tensor, /, *, axis: int = LAST_AXIS, dim: int | None = None) -> Tensor:
+@spelled
+def cross(x1: Tensor, x2: Tensor, /, *, axis: int = -1, dim: int | None = None) -> Tensor:
     """New tensor: the cross products of vectors of 3 elements along `axis`; the other axes broadcast.
 
     The axis is counted in each tensor by itself, so a negative one is the same for both. Numeric dtypes promote.
@@ -97,7 +99,7 @@ def cross(x1: Tensor, x2: Tensor, /, *, axis: int = LAST_AXIS, dim: int | None =
     >>> tx.linalg.cross(tx.asarray([1, 0, 0]), tx.asarray([0, 1, 0])).tolist()
     [0, 0, 1]
     """
-    axis = axis_number(one_spelling("cross", "axis", axis, "dim", dim, default=LAST_AXIS), "cross")
+    axis = axis_number(axis, "cross")
     a, b = asarray(x1), asarray(x2)
     if promote(a.dtype, b.dtype, "cross").kind == "bool":
         raise DTypeError("cross: does not accept bool; use x.astype(tx.int64)")

@@ -14,6 +14,7 @@ from ..records import NamedTuple
 from ..spec import called_again
 from ..tensor import Tensor
 from ..tensor.arguments import truth
+from ..tensor.core import Operand
 from .arguments import computed, matrices, result_of, square
 from .decompositions import qr, svd
 
@@ -77,7 +78,7 @@ def _system(op: str, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor, DType]:
     return computed(as_dtype(a, dtype)), computed(as_dtype(b, dtype)), dtype
 
 
-def pinv(x: Tensor, /, *, rtol: Any = None) -> Tensor:
+def pinv(x: Tensor, /, *, rtol: Operand | None = None) -> Tensor:
     """New tensor of shape `(..., n, m)`: the pseudo-inverse of each matrix of `m` rows and `n` columns (Moore and Penrose's).
 
     Singular values up to `rtol` times the largest count as 0; `rtol` is a number or a tensor that broadcasts with the
@@ -111,7 +112,7 @@ def inverted(s: Tensor, least: Tensor) -> Tensor:
     return Tensor._compute(OPS["where"], kept, 1 / Tensor._compute(OPS["where"], kept, s, 1.0), 0.0)
 
 
-def lstsq(a: Tensor, b: Tensor, /, *, rcond: Any = None) -> LeastSquares:
+def lstsq(a: Tensor, b: Tensor, /, *, rcond: Operand | None = None) -> LeastSquares:
     """New tensors: by the name `solution` the `x` for which `a @ x` comes closest to `b`, in the sum of squares; of several the shortest.
 
     Matrices have shape `(..., m, n)`, and `b` is `(m,)` or `(..., m, k)`, as for `solve`; the solution is `(n,)` or

@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ..backend.llvm.builder import Module, Value
-from ..backend.llvm.types import I1, I64, POINTER
+from ..backend.llvm.types import I1, I32, I64, POINTER, array
 from .compute import VALUE
 from .function import Function
 from .objects import ITEMS, SIZE, Objects
 from .read import address_of
 from .record import asked, operand
 
+MOST_ARGUMENTS = 24  # of a call that names some, and their names
+
 
 def write(module: Module, objects: Objects) -> None:
     """Write the functions."""
-    called = [("self", POINTER), ("args", POINTER), ("count", I64), ("names", POINTER)]
-    _for_python(Function(module, objects, "call_again", called, exported=True))
+    _for_python(Function(module, objects, "call_again", [("self", POINTER), ("args", POINTER), ("count", I64)], exported=True))
     _key(Function(module, objects, "key_of", [("x", POINTER)]))
     asked_for = [("x", POINTER), ("args", POINTER), ("count", I64), ("names", POINTER), ("name", POINTER)]
     _made_for(Function(module, objects, "made_for", asked_for))
@@ -30,11 +31,47 @@ def write(module: Module, objects: Objects) -> None:
 
 
 def _for_python(f: Function) -> None:
-    """What a function makes of a tensor and more arguments, given its name and these; None if that is not known."""
-    _, args, count, names = f.arguments
-    f.when_giving(count < 2, lambda: f.own(f.the("None")))
-    name, x = (args.at(k, POINTER).load(POINTER) for k in range(2))
-    f.give_or_none(f.call("called", POINTER, [x, args.at(2, POINTER), count - 2, names, name]))
+    """What a function makes of a tensor and more arguments: of its name, and a tuple and a dictionary of these; None if not known."""
+    name, args, named = (f.arguments[1].at(k, POINTER).load(POINTER) for k in range(3))
+
+    def call(rest: Value, count: Value, size: Value) -> Value:
+        def with_names() -> list[Value]:
+            names = f.made(f.call("PyTuple_New", POINTER, [size]))
+            f.each(size, lambda k: f.at(names, ITEMS).at(k, POINTER).store(f.own(rest.at(count + size + k, POINTER).load(POINTER))))
+            found = f.call("called", POINTER, [f.item(args, 0), rest, count, names, name])
+            f.let_go(names)
+            return [found]
+
+        plain = lambda: [f.call("called", POINTER, [f.item(args, 0), rest, count, f.nothing(), name])]  # noqa: E731
+        return f.choose(size.equals(0), plain, with_names)[0]
+
+    f.give_or_none(with_arguments(f, args, named, call))
+
+
+def with_arguments(f: Function, args: Value, named: Value, call: Callable[[Value, Value, Value], Value]) -> Value:
+    """What `call` makes of the arguments after the first, of a tuple and a dictionary that somebody holds: it is given where they are, one
+    after another and then their names; how many have no name; and how many have.
+    """
+    rest, count = f.at(args, ITEMS + 8), f.word(args, SIZE) - 1
+    size = f.call("PyDict_Size", I64, [named])
+
+    def with_names() -> list[Value]:
+        return f.choose(count + size * 2 > MOST_ARGUMENTS, lambda: [f.nothing()], lambda: [spread()])
+
+    def spread() -> Value:
+        place = f.local(array(POINTER, MOST_ARGUMENTS))
+        position, key, value = f.local(I64, f.number(0)), f.local(POINTER), f.local(POINTER)
+        f.each(count, lambda k: place.at(k, POINTER).store(rest.at(k, POINTER).load(POINTER)))
+
+        def one(k: Value) -> None:
+            f.call("PyDict_Next", I32, [named, position, key, value])
+            place.at(count + k, POINTER).store(value.load(POINTER))
+            place.at(count + size + k, POINTER).store(key.load(POINTER))
+
+        f.each(size, one)
+        return call(place, count, size)
+
+    return f.choose(size.equals(0), lambda: [call(rest, count, size)], with_names)[0]
 
 
 def _key(f: Function) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..backend.llvm.builder import Module, Value
 from ..backend.llvm.types import I1, I8, I64, POINTER
+from .call import with_arguments
 from .compute import in_memory
 from .function import Function
 from .moves import BOX, FROM, LOOPS, MOST_PIECES, PIECE, ROW, TO
@@ -24,10 +25,12 @@ def write(module: Module, objects: Objects) -> None:
 
 
 def _for_python(f: Function) -> None:
-    """What a function made before of pieces like these: of its name, the pieces, and all other arguments; None if that is not known."""
-    _, args, count = f.arguments
-    op, pieces = (args.at(k, POINTER).load(POINTER) for k in range(2))
-    f.give_or_none(f.call("joined", POINTER, [op, pieces, args.at(2, POINTER), count - 2]))
+    """What a function made before of pieces like these: of its name, the pieces, and a tuple and a dictionary of all its arguments, of
+    which the pieces are the first; None if that is not known.
+    """
+    op, pieces, args, named = (f.arguments[1].at(k, POINTER).load(POINTER) for k in range(4))
+    call = lambda rest, count, size: f.call("joined", POINTER, [op, pieces, rest, count + size * 2])  # noqa: E731
+    f.give_or_none(with_arguments(f, args, named, call))
 
 
 def _key(f: Function) -> None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
 from ..dtypes import DType, complex64, complex128, float32, float64, int32, int64, promote, uint32, uint64
 from ..errors import AxisError, DTypeError, ShapeError
@@ -19,6 +19,7 @@ from ..spec import called_again
 from .arguments import axis_of
 from .core import Core
 
+T = TypeVar("T", bound=Core)
 MAX_LOOPS = 4096  # pairs of layouts whose loops are remembered
 
 Loops = tuple[Layout, Layout, int]  # two layouts of one shape over all loops, and how many of these are not summed over
@@ -29,7 +30,7 @@ _MULTIPLY = OPS["multiply"]
 
 
 @called_again
-def matmul(a: Any, b: Any) -> Any:
+def matmul(a: T, b: T) -> T:
     """New tensor: the matrix product of the last two axes, broadcast over the others; 1-D operands are a row and a
     column.
 
@@ -49,7 +50,8 @@ def matmul(a: Any, b: Any) -> Any:
     if dtype is not b.dtype or dtype not in _COMPUTED_AS_THEY_ARE:
         dtype = result_dtype("matmul", a, b)
         a, b = widened(a, dtype), widened(b, dtype)
-    return contracted(a, b, begun(_loops_of_matmul(at_start(a), at_start(b)), a, b), dtype)
+    found: T = contracted(a, b, begun(_loops_of_matmul(at_start(a), at_start(b)), a, b), dtype)
+    return found
 
 
 def at_start(t: Core) -> Layout:
