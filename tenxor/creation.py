@@ -177,7 +177,7 @@ def _from_dlpack(op: str, x: Any, device: str | None, copy: bool | None) -> Tens
     return Tensor._copied(array, dtype) if copy else Tensor._shared(array, dtype)
 
 
-def astype(x: Tensor, dtype: object, /, *, copy: bool = True, device: str | None = None) -> Tensor:
+def astype(x: Operand, dtype: object, /, *, copy: bool = True, device: str | None = None) -> Tensor:
     """New tensor of another dtype, as `Tensor.astype`; with `copy=False` `x` itself if it has that dtype."""
     _device("astype", device)
     return asarray(x).astype(dtype, copy=copy)
@@ -234,25 +234,25 @@ def empty(shape: Shape, *, dtype: object = None, device: str | None = None) -> T
     return Tensor._of(Node.of(EMPTY, _shape("empty", shape), dtype_of(DEFAULT_FLOAT if dtype is None else dtype)))
 
 
-def full_like(x: Tensor, /, fill_value: Operand, *, dtype: object = None, device: str | None = None) -> Tensor:
+def full_like(x: Operand, /, fill_value: Operand, *, dtype: object = None, device: str | None = None) -> Tensor:
     """New tensor of `x`'s shape and dtype filled with one number."""
     x = asarray(x)
     return _filled("full_like", x.shape, fill_value, x.dtype if dtype is None else dtype, device)
 
 
-def zeros_like(x: Tensor, /, *, dtype: object = None, device: str | None = None) -> Tensor:
+def zeros_like(x: Operand, /, *, dtype: object = None, device: str | None = None) -> Tensor:
     """New tensor of zeros of `x`'s shape and dtype."""
     x = asarray(x)
     return _filled("zeros_like", x.shape, 0, x.dtype if dtype is None else dtype, device)
 
 
-def ones_like(x: Tensor, /, *, dtype: object = None, device: str | None = None) -> Tensor:
+def ones_like(x: Operand, /, *, dtype: object = None, device: str | None = None) -> Tensor:
     """New tensor of ones of `x`'s shape and dtype."""
     x = asarray(x)
     return _filled("ones_like", x.shape, 1, x.dtype if dtype is None else dtype, device)
 
 
-def empty_like(x: Tensor, /, *, dtype: object = None, device: str | None = None) -> Tensor:
+def empty_like(x: Operand, /, *, dtype: object = None, device: str | None = None) -> Tensor:
     """New tensor of `x`'s shape and dtype, its elements undefined."""
     x = asarray(x)
     return empty(x.shape, dtype=x.dtype if dtype is None else dtype, device=device)
@@ -397,7 +397,7 @@ def _diagonal(op: str, k: int, rows: int, columns: int) -> int:
     return max(-rows - 1, min(checked_int(op, "k", k), columns + 1))
 
 
-def _triangle(op: str, x: Tensor, k: int, keep: str) -> Tensor:
+def _triangle(op: str, x: Operand, k: int, keep: str) -> Tensor:
     x = asarray(x)
     if x.ndim < 2:
         raise ShapeError(f"{op}: shape {x.shape} has {x.ndim} axes; a matrix has at least 2")
@@ -407,18 +407,18 @@ def _triangle(op: str, x: Tensor, k: int, keep: str) -> Tensor:
 
 
 @called_again
-def tril(x: Tensor, /, *, k: int = 0) -> Tensor:
+def tril(x: Operand, /, *, k: int = 0) -> Tensor:
     """New tensor: the matrices of `x` with zeros above diagonal `k`."""
     return _triangle("tril", x, k, "less_equal")
 
 
 @called_again
-def triu(x: Tensor, /, *, k: int = 0) -> Tensor:
+def triu(x: Operand, /, *, k: int = 0) -> Tensor:
     """New tensor: the matrices of `x` with zeros below diagonal `k`."""
     return _triangle("triu", x, k, "greater_equal")
 
 
-def meshgrid(*arrays: Tensor, indexing: str = "xy") -> tuple[Tensor, ...]:
+def meshgrid(*arrays: Operand, indexing: str = "xy") -> tuple[Tensor, ...]:
     """The coordinates of a grid, one read-only view for each 1-D tensor; "ij" keeps the order of axes, "xy" swaps the
     first two.
 

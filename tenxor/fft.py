@@ -27,7 +27,7 @@ from .ops import OPS
 from .spec import called_again
 from .tensor import Tensor
 from .tensor.arguments import axes_of, axis_of, ints
-from .tensor.core import check_count
+from .tensor.core import Operand, check_count
 
 __all__ = [
     "fft",
@@ -61,7 +61,7 @@ _LAST_TWO = (-2, -1)
 
 @called_again
 @spelled
-def fft(x: Tensor, /, n: int | None = None, axis: int = -1, norm: str | None = "backward", *, dim: int | None = None) -> Tensor:
+def fft(x: Operand, /, n: int | None = None, axis: int = -1, norm: str | None = "backward", *, dim: int | None = None) -> Tensor:
     """New complex tensor: the discrete Fourier transform along an axis, of which `n` elements are taken.
 
     Raises AxisError, ShapeError for no elements, and ArgumentError. (Array API 2025.12, `fft.fft`.)
@@ -75,7 +75,7 @@ def fft(x: Tensor, /, n: int | None = None, axis: int = -1, norm: str | None = "
 
 @called_again
 @spelled
-def ifft(x: Tensor, /, n: int | None = None, axis: int = -1, norm: str | None = "backward", *, dim: int | None = None) -> Tensor:
+def ifft(x: Operand, /, n: int | None = None, axis: int = -1, norm: str | None = "backward", *, dim: int | None = None) -> Tensor:
     """New complex tensor: the inverse of `fft` along an axis; errors as there. (Array API 2025.12, `fft.ifft`.)
 
     >>> import tenxor as tx
@@ -87,7 +87,7 @@ def ifft(x: Tensor, /, n: int | None = None, axis: int = -1, norm: str | None = 
 
 @called_again
 @spelled
-def rfft(x: Tensor, /, n: int | None = None, axis: int = -1, norm: str | None = "backward", *, dim: int | None = None) -> Tensor:
+def rfft(x: Operand, /, n: int | None = None, axis: int = -1, norm: str | None = "backward", *, dim: int | None = None) -> Tensor:
     """New complex tensor: the first `n // 2 + 1` elements of the Fourier transform of real numbers; the others are their conjugates.
 
     Raises DTypeError for complex numbers, and errors as `fft`. (Array API 2025.12, `fft.rfft`.)
@@ -101,7 +101,7 @@ def rfft(x: Tensor, /, n: int | None = None, axis: int = -1, norm: str | None = 
 
 @called_again
 @spelled
-def irfft(x: Tensor, /, n: int | None = None, axis: int = -1, norm: str | None = "backward", *, dim: int | None = None) -> Tensor:
+def irfft(x: Operand, /, n: int | None = None, axis: int = -1, norm: str | None = "backward", *, dim: int | None = None) -> Tensor:
     """New real tensor: the inverse of `rfft`, of `n` elements along the axis, by default an even number, twice the size less 1.
 
     The imaginary part of the first element, and of the last for an even `n`, is not looked at. Errors as of `fft`.
@@ -116,7 +116,7 @@ def irfft(x: Tensor, /, n: int | None = None, axis: int = -1, norm: str | None =
 
 @called_again
 @spelled
-def hfft(x: Tensor, /, n: int | None = None, axis: int = -1, norm: str | None = "backward", *, dim: int | None = None) -> Tensor:
+def hfft(x: Operand, /, n: int | None = None, axis: int = -1, norm: str | None = "backward", *, dim: int | None = None) -> Tensor:
     """New real tensor: the Fourier transform, of `n` elements along the axis, of a signal of which every later half
     is the conjugate of the given one.
 
@@ -131,7 +131,7 @@ def hfft(x: Tensor, /, n: int | None = None, axis: int = -1, norm: str | None = 
 
 @called_again
 @spelled
-def ihfft(x: Tensor, /, n: int | None = None, axis: int = -1, norm: str | None = "backward", *, dim: int | None = None) -> Tensor:
+def ihfft(x: Operand, /, n: int | None = None, axis: int = -1, norm: str | None = "backward", *, dim: int | None = None) -> Tensor:
     """New complex tensor: the inverse of `hfft`, the first `n // 2 + 1` elements. Raises DTypeError for complex
     numbers, and errors as `fft`.
     (Array API 2025.12, `fft.ihfft`.)
@@ -148,7 +148,7 @@ def ihfft(x: Tensor, /, n: int | None = None, axis: int = -1, norm: str | None =
 
 
 @spelled
-def fftn(x: Tensor, /, s: Sizes = None, axes: Axes = None, norm: str | None = "backward", *, dim: Axes = None) -> Tensor:
+def fftn(x: Operand, /, s: Sizes = None, axes: Axes = None, norm: str | None = "backward", *, dim: Axes = None) -> Tensor:
     """New complex tensor: the Fourier transform along several axes, by default all, or as many of the last as `s` has sizes.
 
     A size of -1 leaves an axis as it is. Raises AxisError, ShapeError and ArgumentError. (Array API 2025.12, `fft.fftn`.)
@@ -161,7 +161,7 @@ def fftn(x: Tensor, /, s: Sizes = None, axes: Axes = None, norm: str | None = "b
 
 
 @spelled
-def ifftn(x: Tensor, /, s: Sizes = None, axes: Axes = None, norm: str | None = "backward", *, dim: Axes = None) -> Tensor:
+def ifftn(x: Operand, /, s: Sizes = None, axes: Axes = None, norm: str | None = "backward", *, dim: Axes = None) -> Tensor:
     """New complex tensor: the inverse of `fftn`; arguments and errors as there. (Array API 2025.12, `fft.ifftn`.)
 
     >>> import tenxor as tx
@@ -172,7 +172,7 @@ def ifftn(x: Tensor, /, s: Sizes = None, axes: Axes = None, norm: str | None = "
 
 
 @spelled
-def rfftn(x: Tensor, /, s: Sizes = None, axes: Axes = None, norm: str | None = "backward", *, dim: Axes = None) -> Tensor:
+def rfftn(x: Operand, /, s: Sizes = None, axes: Axes = None, norm: str | None = "backward", *, dim: Axes = None) -> Tensor:
     """New complex tensor: the Fourier transform of real numbers along several axes, half of it along the last; as
     `rfft` there, and then as `fftn`.
 
@@ -193,7 +193,7 @@ def rfftn(x: Tensor, /, s: Sizes = None, axes: Axes = None, norm: str | None = "
 
 
 @spelled
-def irfftn(x: Tensor, /, s: Sizes = None, axes: Axes = None, norm: str | None = "backward", *, dim: Axes = None) -> Tensor:
+def irfftn(x: Operand, /, s: Sizes = None, axes: Axes = None, norm: str | None = "backward", *, dim: Axes = None) -> Tensor:
     """New real tensor: the inverse of `rfftn`; `s` is the shape of the result along the axes, by default twice the
     last size less 1, and the others as they are. Errors as of `fftn`. (Array API 2025.12, `fft.irfftn`.)
 
@@ -212,7 +212,7 @@ def irfftn(x: Tensor, /, s: Sizes = None, axes: Axes = None, norm: str | None = 
 
 @spelled
 def fft2(
-    x: Tensor, /, s: Sizes = None, axes: Axes = _LAST_TWO, norm: str | None = "backward", *, dim: Axes = None
+    x: Operand, /, s: Sizes = None, axes: Axes = _LAST_TWO, norm: str | None = "backward", *, dim: Axes = None
 ) -> Tensor:
     """New complex tensor: `fftn` along two axes, by default the last.
 
@@ -225,7 +225,7 @@ def fft2(
 
 @spelled
 def ifft2(
-    x: Tensor, /, s: Sizes = None, axes: Axes = _LAST_TWO, norm: str | None = "backward", *, dim: Axes = None
+    x: Operand, /, s: Sizes = None, axes: Axes = _LAST_TWO, norm: str | None = "backward", *, dim: Axes = None
 ) -> Tensor:
     """New complex tensor: `ifftn` along two axes, by default the last.
 
@@ -238,7 +238,7 @@ def ifft2(
 
 @spelled
 def rfft2(
-    x: Tensor, /, s: Sizes = None, axes: Axes = _LAST_TWO, norm: str | None = "backward", *, dim: Axes = None
+    x: Operand, /, s: Sizes = None, axes: Axes = _LAST_TWO, norm: str | None = "backward", *, dim: Axes = None
 ) -> Tensor:
     """New complex tensor: `rfftn` along two axes, by default the last.
 
@@ -251,7 +251,7 @@ def rfft2(
 
 @spelled
 def irfft2(
-    x: Tensor, /, s: Sizes = None, axes: Axes = _LAST_TWO, norm: str | None = "backward", *, dim: Axes = None
+    x: Operand, /, s: Sizes = None, axes: Axes = _LAST_TWO, norm: str | None = "backward", *, dim: Axes = None
 ) -> Tensor:
     """New real tensor: `irfftn` along two axes, by default the last.
 
@@ -311,7 +311,7 @@ def _frequencies(op: str, k: Tensor, count: int, d: float, dtype: object, device
 
 
 @spelled
-def fftshift(x: Tensor, /, *, axes: Axes = None, dim: Axes = None) -> Tensor:
+def fftshift(x: Operand, /, *, axes: Axes = None, dim: Axes = None) -> Tensor:
     """New tensor: `x` with the frequency 0, which `fft` puts first, in the middle of the axes, by default all. Raises AxisError.
     (Array API 2025.12, `fft.fftshift`.)
 
@@ -323,7 +323,7 @@ def fftshift(x: Tensor, /, *, axes: Axes = None, dim: Axes = None) -> Tensor:
 
 
 @spelled
-def ifftshift(x: Tensor, /, *, axes: Axes = None, dim: Axes = None) -> Tensor:
+def ifftshift(x: Operand, /, *, axes: Axes = None, dim: Axes = None) -> Tensor:
     """New tensor: the inverse of `fftshift`. Raises AxisError. (Array API 2025.12, `fft.ifftshift`.)
 
     >>> import tenxor as tx
@@ -333,7 +333,7 @@ def ifftshift(x: Tensor, /, *, axes: Axes = None, dim: Axes = None) -> Tensor:
     return _shifted("ifftshift", x, axes, 1)
 
 
-def _shifted(op: str, x: Tensor, axes: Axes, back: int) -> Tensor:
+def _shifted(op: str, x: Operand, axes: Axes, back: int) -> Tensor:
     x = asarray(x)
     places = axes_of(op, None if axes is None else ints(op, (axes,)), x.ndim)
     shifts = tuple([-(x.shape[a] // 2) if back else x.shape[a] // 2 for a in places])

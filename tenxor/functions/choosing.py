@@ -24,7 +24,7 @@ __all__ = ["interp", "put", "putmask", "select"]
 MOST = 2**53  # of the heights beyond the points: larger integers may be no floats
 
 
-def select(conditions: Sequence[Tensor], choices: Sequence[Any], /, default: Operand = 0) -> Tensor:
+def select(conditions: Sequence[Operand], choices: Sequence[Any], /, default: Operand = 0) -> Tensor:
     """New tensor: of each place the element of the first choice whose condition is true there, or of `default`; all broadcast together.
 
     Raises ArgumentError unless there are as many choices as conditions, one at least, and DTypeError for conditions

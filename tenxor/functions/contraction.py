@@ -48,7 +48,7 @@ EXHAUSTIVE = 5  # operands up to which all orders of products are compared
 
 @called_again
 @spelled
-def vecdot(x1: Tensor, x2: Tensor, /, *, axis: int = -1, dim: int | None = None) -> Tensor:
+def vecdot(x1: Operand, x2: Operand, /, *, axis: int = -1, dim: int | None = None) -> Tensor:
     """New tensor: the products added up along `axis`, which both have in equal size; the other axes broadcast.
 
     Of complex numbers the conjugates of those of `x1` are taken.
@@ -89,7 +89,7 @@ def _loops_of_vectors(a: Layout, b: Layout, axis: int) -> Loops:
 
 @called_again
 @spelled
-def tensordot(x1: Tensor, x2: Tensor, /, axes: SumAxes = 2, *, dims: SumAxes | None = None) -> Tensor:
+def tensordot(x1: Operand, x2: Operand, /, axes: SumAxes = 2, *, dims: SumAxes | None = None) -> Tensor:
     """New tensor: the products added up over some axes of each; then come the other axes of `x1`, then those of `x2`.
 
     `axes` is a number of them, the last of `x1` and the first of `x2` in their order, or a pair of sequences that name
@@ -139,7 +139,7 @@ def _axes_of_pair(axes: Any, *shapes: tuple[int, ...]) -> list[tuple[int, ...]]:
 
 
 @called_again
-def dot(a: Tensor, b: Tensor, /) -> Tensor:
+def dot(a: Operand, b: Operand, /) -> Tensor:
     """New tensor: the products added up over the last axis of `a` and the last but one of `b` (its only one if 1-D).
 
     The other axes of `a` come first in the result, then those of `b`; for matrices that is `a @ b`. A number, or a 0-d
@@ -154,7 +154,7 @@ def dot(a: Tensor, b: Tensor, /) -> Tensor:
 
 
 @called_again
-def inner(a: Tensor, b: Tensor, /) -> Tensor:
+def inner(a: Operand, b: Operand, /) -> Tensor:
     """New tensor: the products added up over the last axis of both; the other axes of `a` come first, then those of `b`.
 
     A number, or a 0-d tensor, multiplies each element. Dtypes and errors as of `dot`. (NumPy's `inner`.)
@@ -171,7 +171,7 @@ def inner(a: Tensor, b: Tensor, /) -> Tensor:
 
 
 @called_again
-def outer(a: Tensor, b: Tensor, /) -> Tensor:
+def outer(a: Operand, b: Operand, /) -> Tensor:
     """New 2-D tensor: each element of `a` times each of `b`, both read in row-major order; bools are and-ed.
 
     Raises DTypeError for dtypes that do not promote. (NumPy's `outer`.)

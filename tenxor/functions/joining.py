@@ -19,6 +19,7 @@ from ..spec import called_again
 from ..tensor import Tensor
 from ..tensor.arguments import Axes, axis_of, ints
 from ..tensor.copying import Move, joiners
+from ..tensor.core import Operand
 from ..tensor.pieces import Piece, are_arrays, joined, joined_quickly, moved, moves_of, want_kernels, written
 
 __all__ = ["cat", "concat", "concatenate", "repeat", "roll", "stack", "tile"]
@@ -53,7 +54,7 @@ def _again(own: Callable[P, Joined], one: bool = False) -> Callable[P, Tensor]:
 
 @_again
 @spelled
-def concat(arrays: Sequence[Tensor], /, axis: int | None = 0, *, dim: int | None = None) -> Joined:
+def concat(arrays: Sequence[Operand], /, axis: int | None = 0, *, dim: int | None = None) -> Joined:
     """New tensor: the given ones one after another along an axis; flattened first for None.
 
     The dtype is what theirs promote to. Raises ArgumentError for no tensors, AxisError, and a ShapeError that names the
@@ -67,7 +68,7 @@ def concat(arrays: Sequence[Tensor], /, axis: int | None = 0, *, dim: int | None
     return found, lambda: moves_of(arrays, place, found.layout)
 
 
-def _concatenated(arrays: Sequence[Tensor], axis: int | None) -> tuple[Tensor, int | None]:
+def _concatenated(arrays: Sequence[Operand], axis: int | None) -> tuple[Tensor, int | None]:
     """The same, and the axis, counted from 0."""
     parts, types = _parts("concat", arrays)
     first = parts[0].shape
@@ -91,7 +92,7 @@ cat = concatenate = concat
 
 @_again
 @spelled
-def stack(arrays: Sequence[Tensor], /, axis: int = 0, *, dim: int | None = None) -> Joined:
+def stack(arrays: Sequence[Operand], /, axis: int = 0, *, dim: int | None = None) -> Joined:
     """New tensor: the given ones, all of one shape, along a new axis, which has the place `axis` in the result.
 
     The dtype is what theirs promote to. Raises ArgumentError for no tensors, AxisError, and a ShapeError that names the
@@ -105,7 +106,7 @@ def stack(arrays: Sequence[Tensor], /, axis: int = 0, *, dim: int | None = None)
     return found, lambda: moves_of(arrays, place, found.layout)
 
 
-def _stacked(arrays: Sequence[Tensor], axis: int) -> tuple[Tensor, int]:
+def _stacked(arrays: Sequence[Operand], axis: int) -> tuple[Tensor, int]:
     """The same, and the axis, counted from 0."""
     parts, types = _parts("stack", arrays)
     first = parts[0].shape
@@ -176,7 +177,7 @@ def along(axis: int, index: slice) -> tuple[slice, ...]:
 
 @partial(_again, one=True)
 @spelled
-def roll(x: Tensor, /, shift: int | tuple[int, ...], axis: Axes = None, *, dim: Axes = None, dims: Axes = None) -> Joined:
+def roll(x: Operand, /, shift: int | tuple[int, ...], axis: Axes = None, *, dim: Axes = None, dims: Axes = None) -> Joined:
     """New tensor: the elements moved along axes by `shift` places, those pushed out coming in at the other end.
 
     One shift serves all axes, or each has its own; the shifts of an axis named twice add up. With `axis` None the
@@ -213,7 +214,7 @@ def _rolled(size: int, shift: int) -> list[tuple[slice, slice]]:
 
 
 @called_again
-def tile(x: Tensor, repetitions: Sequence[int] | int, /) -> Tensor:
+def tile(x: Operand, repetitions: Sequence[int] | int, /) -> Tensor:
     """New tensor: `x` repeated so many times along each axis, counted from the last.
 
     Raises ArgumentError for repetitions that are not integers from 0 on.
@@ -236,7 +237,7 @@ def tile(x: Tensor, repetitions: Sequence[int] | int, /) -> Tensor:
 @called_again
 @spelled
 def repeat(
-    x: Tensor, repeats: int | Sequence[int] | Tensor, /, axis: int | None = None, *, dim: int | None = None
+    x: Operand, repeats: int | Sequence[int] | Tensor, /, axis: int | None = None, *, dim: int | None = None
 ) -> Tensor:
     """New tensor: each element repeated along an axis, all alike or each its own number of times; flattened for None.
 

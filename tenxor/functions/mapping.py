@@ -79,7 +79,7 @@ def _constant(value: Number, dtype: DType) -> Const:
 @spelled
 def reduce(
     function: Function,
-    t: Tensor,
+    t: Operand,
     /,
     axis: Axes = None,
     initial: Number | None = None,
@@ -104,7 +104,7 @@ def reduce(
 
 @spelled
 def accumulate(
-    function: Function, t: Tensor, /, axis: int | None = None, initial: Number | None = None, *, dim: int | None = None
+    function: Function, t: Operand, /, axis: int | None = None, initial: Number | None = None, *, dim: int | None = None
 ) -> Tensor:
     """New tensor of `t`'s shape: element `i` is `function(so_far, element)` over elements `0..i` along `axis` (of the
     flattened tensor for None), in their order.
@@ -137,8 +137,8 @@ def _fold(op: str, function: Function, t: Tensor, initial: Number | None) -> tup
 
 
 def contract(
-    a: Tensor,
-    b: Tensor,
+    a: Operand,
+    b: Operand,
     pairs: Sequence[tuple[int, int]],
     multiply: Function | None = None,
     add: Function | None = None,
@@ -172,11 +172,11 @@ def contract(
     found: Tensor
     if multiply is None and add is None:
         dtype = promote(a.dtype, b.dtype, "contract")
-        a, b = widened(a, dtype), widened(b, dtype)
-        found = contracted(a, b, loops_along("contract", a.layout, b.layout, left, right, batches), dtype)
+        one, two = widened(a, dtype), widened(b, dtype)
+        found = contracted(one, two, loops_along("contract", one.layout, two.layout, left, right, batches), dtype)
         return found
-    one, two, _ = loops_along("contract", a.layout, b.layout, left, right, batches)
-    views = (a._view(one), b._view(two))
+    first, second, _ = loops_along("contract", a.layout, b.layout, left, right, batches)
+    views = (a._view(first), b._view(second))
     products = views[0] * views[1] if multiply is None else _mapped("contract", multiply, views)
     if not pairs:
         return products

@@ -13,13 +13,14 @@ from ..ops.reductions import REDUCTIONS
 from ..spec import called_again
 from ..tensor import Tensor
 from ..tensor.arguments import Axes
+from ..tensor.core import Operand
 
 __all__ = ["log_softmax", "logsumexp", "softmax"]
 
 
 @called_again
 @spelled
-def softmax(x: Tensor, /, axis: Axes = -1, *, dim: Axes = None) -> Tensor:
+def softmax(x: Operand, /, axis: Axes = -1, *, dim: Axes = None) -> Tensor:
     """New float tensor: exp(x) divided by its sum over `axis` (an int, a tuple, or None for all), without overflow.
 
     Integers become float64; float16 and bfloat16 are computed in float32. NaN where a row holds NaN, inf, or nothing but -inf.
@@ -39,7 +40,7 @@ def softmax(x: Tensor, /, axis: Axes = -1, *, dim: Axes = None) -> Tensor:
 
 @called_again
 @spelled
-def log_softmax(x: Tensor, /, axis: Axes = -1, *, dim: Axes = None) -> Tensor:
+def log_softmax(x: Operand, /, axis: Axes = -1, *, dim: Axes = None) -> Tensor:
     """New float tensor: the logarithm of `softmax` over `axis`, exact where softmax itself would be 0.
 
     Dtypes and errors as of `softmax`.
@@ -59,7 +60,7 @@ def log_softmax(x: Tensor, /, axis: Axes = -1, *, dim: Axes = None) -> Tensor:
 @called_again
 @spelled
 def logsumexp(
-    x: Tensor, /, axis: Axes = None, keepdims: bool = False, *, dim: Axes = None, keepdim: bool | None = None
+    x: Operand, /, axis: Axes = None, keepdims: bool = False, *, dim: Axes = None, keepdim: bool | None = None
 ) -> Tensor:
     """New float tensor: log(sum(exp(x))) over `axis` (an int, a tuple, or None for all), without overflow.
 
@@ -88,7 +89,7 @@ def highest_of(x: Any, axis: Axes) -> Any:
         return x.max(axis, keepdims=True)
 
 
-def _float(op: str, x: Tensor) -> tuple[Any, DType]:
+def _float(op: str, x: Operand) -> tuple[Any, DType]:
     """The tensor in the dtype to compute in, and the dtype of the result."""
     t = asarray(x)
     result = t.dtype if t.dtype.is_float else DEFAULT_FLOAT

@@ -39,7 +39,7 @@ _OF_TWO: dict[str, Callable[[Array], Array]] = {  # what of the linear place is 
 
 
 @spelled
-def median(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False, dim: Axes = None, keepdim: bool | None = None) -> Tensor:
+def median(x: Operand, /, axis: Axes = None, *, keepdims: bool = False, dim: Axes = None, keepdim: bool | None = None) -> Tensor:
     """New float tensor: the element in the middle over `axis` (an int, a tuple, or None for all), or the mean of the
     two in the middle; NaN if there is one. Integers become float64. ShapeError where there are no elements. (NumPy's
     `median`.)
@@ -53,7 +53,7 @@ def median(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False, dim: Axes
 
 @spelled
 def quantile(
-    x: Tensor,
+    x: Operand,
     q: Operand,
     /,
     axis: Axes = None,
@@ -81,7 +81,7 @@ def quantile(
 
 @spelled
 def percentile(
-    x: Tensor,
+    x: Operand,
     q: Operand,
     /,
     axis: Axes = None,

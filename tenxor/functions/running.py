@@ -27,7 +27,7 @@ class Extremes(NamedTuple):
 
 
 @spelled
-def cummax(x: Tensor, /, axis: int = -1, *, dim: int | None = None) -> Extremes:
+def cummax(x: Operand, /, axis: int = -1, *, dim: int | None = None) -> Extremes:
     """New tensors, by the names `values` and `indices`: element `i` is the largest of elements `0..i` along the axis,
     and where it is last, as int64.
 
@@ -43,7 +43,7 @@ def cummax(x: Tensor, /, axis: int = -1, *, dim: int | None = None) -> Extremes:
 
 
 @spelled
-def cummin(x: Tensor, /, axis: int = -1, *, dim: int | None = None) -> Extremes:
+def cummin(x: Operand, /, axis: int = -1, *, dim: int | None = None) -> Extremes:
     """New tensors, by the names `values` and `indices`: element `i` is the smallest of elements `0..i` along the
     axis, and where it is last, as int64.
 
@@ -64,7 +64,7 @@ def _extremes(name: str, op: str, x: Tensor, axis: int) -> Extremes:
 
 
 @spelled
-def logcumsumexp(x: Tensor, /, axis: int = -1, *, dim: int | None = None) -> Tensor:
+def logcumsumexp(x: Operand, /, axis: int = -1, *, dim: int | None = None) -> Tensor:
     """New float tensor: element `i` is `log(sum(exp(x)))` of elements `0..i` along the axis, without overflow. Integers become float64.
 
     Raises AxisError, and DTypeError for complex numbers. (PyTorch's `logcumsumexp`.)

@@ -12,7 +12,7 @@ __all__ = ["index_add", "scatter_add", "scatter_reduce"]
 
 @spelled
 def index_add(
-    x: Tensor,
+    x: Operand,
     /,
     axis: int | None = None,
     index: Operand | None = None,
@@ -36,7 +36,7 @@ def index_add(
 
 @spelled
 def scatter_add(
-    x: Tensor, /, axis: int | None = None, index: Operand | None = None, src: Operand | None = None, *, dim: int | None = None
+    x: Operand, /, axis: int | None = None, index: Operand | None = None, src: Operand | None = None, *, dim: int | None = None
 ) -> Tensor:
     """New tensor: `x`, with elements of `src` added at indices along an axis: the opposite of `tx.take_along_axis`.
 
@@ -52,7 +52,7 @@ def scatter_add(
 
 @spelled
 def scatter_reduce(
-    x: Tensor,
+    x: Operand,
     /,
     axis: int | None = None,
     index: Operand | None = None,

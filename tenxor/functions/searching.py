@@ -20,7 +20,7 @@ FAR = 1 << 14  # sorted numbers, and numbers to find, from which on neighbours i
 
 
 @called_again
-def searchsorted(x1: Tensor, x2: Operand, /, *, side: str = "left", sorter: Tensor | None = None, right: bool = False) -> Tensor:
+def searchsorted(x1: Operand, x2: Operand, /, *, side: str = "left", sorter: Operand | None = None, right: bool = False) -> Tensor:
     """New int64 tensor of `x2`'s shape: before which element of `x1` each element of `x2` belongs, so that `x1` stays in order.
 
     `x1` is 1-D and ascending, as `sort` has it (NaN last), or is so by the indices `sorter`. Among equal elements the place is before the
@@ -75,7 +75,7 @@ def _of_both_signs(x1: Tensor, x2: Tensor, side: str) -> Tensor:
     return Tensor._compute(OPS["where"], beyond, end, _places(x1, x2.astype(x1.dtype), side))
 
 
-def digitize(x: Tensor, bins: Tensor, /, right: bool = False) -> Tensor:
+def digitize(x: Operand, bins: Operand, /, right: bool = False) -> Tensor:
     """New int64 tensor of `x`'s shape: the number of the bin that each element is in, between `bins[i - 1]` and
     `bins[i]`; 0 before the first edge, and as many as there are edges from the last one on.
 
@@ -101,7 +101,7 @@ def digitize(x: Tensor, bins: Tensor, /, right: bool = False) -> Tensor:
     raise ArgumentError("digitize: the edges are in no order; give them ascending or descending, as tx.sort(bins)")
 
 
-def bucketize(x: Tensor, boundaries: Tensor, /, *, right: bool = False) -> Tensor:
+def bucketize(x: Operand, boundaries: Operand, /, *, right: bool = False) -> Tensor:
     """New int64 tensor of `x`'s shape: `tx.searchsorted(boundaries, x)`, by PyTorch's name.
 
     With `right` a number on a boundary belongs after it.

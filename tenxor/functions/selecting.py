@@ -23,7 +23,7 @@ _WIDE = (int64, uint64)  # which no float dtype holds
 
 @called_again
 @spelled
-def take(x: Tensor, indices: Operand, /, axis: int | None = None, *, dim: int | None = None) -> Tensor:
+def take(x: Operand, indices: Operand, /, axis: int | None = None, *, dim: int | None = None) -> Tensor:
     """New tensor: the elements of `x` at some indices along an axis (of the flattened tensor for None).
 
     `indices` may have any shape, which takes the place of the axis. Negative ones count from the end. BadIndex names what
@@ -39,7 +39,7 @@ def take(x: Tensor, indices: Operand, /, axis: int | None = None, *, dim: int | 
 
 @called_again
 @spelled
-def take_along_axis(x: Tensor, indices: Operand, /, axis: int = -1, *, dim: int | None = None) -> Tensor:
+def take_along_axis(x: Operand, indices: Operand, /, axis: int = -1, *, dim: int | None = None) -> Tensor:
     """New tensor: along an axis the elements at `indices`, which say for each place of the other axes which ones.
 
     `indices` has as many axes as `x`; both broadcast on all but this one. Negative indices count from the end. ShapeError
@@ -57,7 +57,7 @@ def take_along_axis(x: Tensor, indices: Operand, /, axis: int = -1, *, dim: int 
     return x._gather(x._select_along("take_along_axis", x.layout, indices, axis))
 
 
-def nonzero(x: Tensor, /) -> tuple[Tensor, ...]:
+def nonzero(x: Operand, /) -> tuple[Tensor, ...]:
     """New int64 tensors, one an axis: the indices of the elements that are not zero, in row-major order.
 
     Raises ShapeError for a 0-d tensor.
@@ -69,7 +69,7 @@ def nonzero(x: Tensor, /) -> tuple[Tensor, ...]:
     return asarray(x).nonzero()
 
 
-def argwhere(x: Tensor, /) -> Tensor:
+def argwhere(x: Operand, /) -> Tensor:
     """New int64 tensor of shape `(count, ndim)`: the indices of the elements that are not zero, a row for each.
 
     >>> import tenxor as tx

@@ -21,6 +21,7 @@ from ..records import NamedTuple
 from ..spec import called_again
 from ..tensor import Tensor
 from ..tensor.arguments import axis_of, truth
+from ..tensor.core import Operand
 from .hosted import has_past, hosted
 from .selecting import take_along_axis
 
@@ -34,7 +35,7 @@ _RADIX, _QUICK = "stable", "quicksort"  # NumPy's names; of 8 and 16 bits the fi
 @called_again
 @spelled
 def sort(
-    x: Tensor,
+    x: Operand,
     /,
     *,
     axis: int | None = -1,
@@ -72,7 +73,7 @@ def sort(
 @called_again
 @spelled
 def argsort(
-    x: Tensor,
+    x: Operand,
     /,
     *,
     axis: int | None = -1,
@@ -98,7 +99,7 @@ def argsort(
 
 
 @spelled
-def lexsort(keys: Tensor | Sequence[Tensor], /, *, axis: int = -1, dim: int | None = None) -> Tensor:
+def lexsort(keys: Tensor | Sequence[Operand], /, *, axis: int = -1, dim: int | None = None) -> Tensor:
     """New int64 tensor: the indices along an axis that put elements in order by several keys of one shape: by the last of them, where
     that is equal by the one before it, and so on. Raises ShapeError, AxisError, and ArgumentError without keys. (NumPy's `lexsort`.)
 
@@ -136,7 +137,7 @@ class TopK(NamedTuple):
 
 @spelled
 def topk(
-    x: Tensor,
+    x: Operand,
     k: int,
     /,
     *,
@@ -177,9 +178,9 @@ def topk(
     return TopK(values.moveaxis(-1, place), found.moveaxis(-1, place))
 
 
-def _along(op: str, x: Tensor, axis: int | None) -> tuple[Tensor, int]:
+def _along(op: str, given: Operand, axis: int | None) -> tuple[Tensor, int]:
     """A tensor, and the axis as a number from 0 on."""
-    x = asarray(x)
+    x = asarray(given)
     if axis is None:
         x, axis = x.ravel(), 0
     return x, axis_of(op, axis, x.ndim)

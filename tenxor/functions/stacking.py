@@ -35,12 +35,12 @@ def _each(tensors: tuple[Any, ...], change: Callable[[Tensor], Tensor]) -> Tenso
 
 
 @overload
-def atleast_1d(tensor: Tensor, /) -> Tensor: ...
+def atleast_1d(tensor: Operand, /) -> Tensor: ...
 @overload
-def atleast_1d(*tensors: Tensor) -> tuple[Tensor, ...]: ...
+def atleast_1d(*tensors: Operand) -> tuple[Tensor, ...]: ...
 
 
-def atleast_1d(*tensors: Tensor) -> Tensor | tuple[Tensor, ...]:
+def atleast_1d(*tensors: Operand) -> Tensor | tuple[Tensor, ...]:
     """Views with an axis at least, one or a tuple of several: a 0-d tensor becomes one of size 1.
 
     >>> import tenxor as tx
@@ -51,12 +51,12 @@ def atleast_1d(*tensors: Tensor) -> Tensor | tuple[Tensor, ...]:
 
 
 @overload
-def atleast_2d(tensor: Tensor, /) -> Tensor: ...
+def atleast_2d(tensor: Operand, /) -> Tensor: ...
 @overload
-def atleast_2d(*tensors: Tensor) -> tuple[Tensor, ...]: ...
+def atleast_2d(*tensors: Operand) -> tuple[Tensor, ...]: ...
 
 
-def atleast_2d(*tensors: Tensor) -> Tensor | tuple[Tensor, ...]:
+def atleast_2d(*tensors: Operand) -> Tensor | tuple[Tensor, ...]:
     """Views with two axes at least, one or a tuple of several: a 1-D tensor becomes a row.
 
     >>> import tenxor as tx
@@ -67,12 +67,12 @@ def atleast_2d(*tensors: Tensor) -> Tensor | tuple[Tensor, ...]:
 
 
 @overload
-def atleast_3d(tensor: Tensor, /) -> Tensor: ...
+def atleast_3d(tensor: Operand, /) -> Tensor: ...
 @overload
-def atleast_3d(*tensors: Tensor) -> tuple[Tensor, ...]: ...
+def atleast_3d(*tensors: Operand) -> tuple[Tensor, ...]: ...
 
 
-def atleast_3d(*tensors: Tensor) -> Tensor | tuple[Tensor, ...]:
+def atleast_3d(*tensors: Operand) -> Tensor | tuple[Tensor, ...]:
     """Views with three axes at least, one or a tuple of several: a 1-D tensor of `n` becomes `(1, n, 1)`, a matrix `(m, n, 1)`.
 
     >>> import tenxor as tx
@@ -89,7 +89,7 @@ def _listed(op: str, tensors: Any) -> Any:
     return tensors
 
 
-def vstack(tensors: Sequence[Tensor], /) -> Tensor:
+def vstack(tensors: Sequence[Operand], /) -> Tensor:
     """New tensor: the given ones below one another, 1-D ones as rows. (NumPy's `vstack`.)
 
     >>> import tenxor as tx
@@ -99,7 +99,7 @@ def vstack(tensors: Sequence[Tensor], /) -> Tensor:
     return concat([atleast_2d(t) for t in _listed("vstack", tensors)])
 
 
-def hstack(tensors: Sequence[Tensor], /) -> Tensor:
+def hstack(tensors: Sequence[Operand], /) -> Tensor:
     """New tensor: the given ones side by side: 1-D ones one after another, others along the second axis. (NumPy's `hstack`.)
 
     >>> import tenxor as tx
@@ -110,7 +110,7 @@ def hstack(tensors: Sequence[Tensor], /) -> Tensor:
     return concat(parts, 0 if parts and parts[0].ndim == 1 else 1)
 
 
-def dstack(tensors: Sequence[Tensor], /) -> Tensor:
+def dstack(tensors: Sequence[Operand], /) -> Tensor:
     """New tensor: the given ones behind one another, along a third axis. (NumPy's `dstack`.)
 
     >>> import tenxor as tx
@@ -120,7 +120,7 @@ def dstack(tensors: Sequence[Tensor], /) -> Tensor:
     return concat([atleast_3d(t) for t in _listed("dstack", tensors)], 2)
 
 
-def column_stack(tensors: Sequence[Tensor], /) -> Tensor:
+def column_stack(tensors: Sequence[Operand], /) -> Tensor:
     """New matrix: the given ones side by side, 1-D ones as columns. (NumPy's `column_stack`.)
 
     >>> import tenxor as tx
@@ -171,7 +171,7 @@ def _joined(blocks: Any, depth: int, axes: int) -> Tensor:
 
 
 @spelled
-def array_split(x: Tensor, sections: int | Sequence[int], /, axis: int = 0, *, dim: int | None = None) -> tuple[Tensor, ...]:
+def array_split(x: Operand, sections: int | Sequence[int], /, axis: int = 0, *, dim: int | None = None) -> tuple[Tensor, ...]:
     """Views that divide an axis into so many parts, of which the first are one longer where it does not divide
     evenly, or at the given indices.
 
@@ -193,7 +193,7 @@ def array_split(x: Tensor, sections: int | Sequence[int], /, axis: int = 0, *, d
     return found
 
 
-def vsplit(x: Tensor, sections: int | Sequence[int], /) -> tuple[Tensor, ...]:
+def vsplit(x: Operand, sections: int | Sequence[int], /) -> tuple[Tensor, ...]:
     """Views that divide the first axis, as `split`.
 
     >>> import tenxor as tx
@@ -204,7 +204,7 @@ def vsplit(x: Tensor, sections: int | Sequence[int], /) -> tuple[Tensor, ...]:
     return found
 
 
-def hsplit(x: Tensor, sections: int | Sequence[int], /) -> tuple[Tensor, ...]:
+def hsplit(x: Operand, sections: int | Sequence[int], /) -> tuple[Tensor, ...]:
     """Views that divide the second axis, of a 1-D tensor the only one, as `split`.
 
     >>> import tenxor as tx
@@ -216,7 +216,7 @@ def hsplit(x: Tensor, sections: int | Sequence[int], /) -> tuple[Tensor, ...]:
     return found
 
 
-def dsplit(x: Tensor, sections: int | Sequence[int], /) -> tuple[Tensor, ...]:
+def dsplit(x: Operand, sections: int | Sequence[int], /) -> tuple[Tensor, ...]:
     """Views that divide the third axis, as `split`.
 
     >>> import tenxor as tx

@@ -47,7 +47,7 @@ Keep = bool | None
 @called_again
 @spelled
 def sum(
-    x: Tensor,
+    x: Operand,
     /,
     axis: Axes = None,
     *,
@@ -73,7 +73,7 @@ def sum(
 @called_again
 @spelled
 def prod(
-    x: Tensor,
+    x: Operand,
     /,
     axis: Axes = None,
     *,
@@ -99,7 +99,7 @@ def prod(
 @called_again
 @spelled
 def max(
-    x: Tensor,
+    x: Operand,
     /,
     axis: Axes = None,
     *,
@@ -124,7 +124,7 @@ def max(
 @called_again
 @spelled
 def min(
-    x: Tensor,
+    x: Operand,
     /,
     axis: Axes = None,
     *,
@@ -152,7 +152,7 @@ amax, amin = max, min
 @called_again
 @spelled
 def mean(
-    x: Tensor,
+    x: Operand,
     /,
     axis: Axes = None,
     *,
@@ -177,7 +177,7 @@ def mean(
 @called_again
 @spelled
 def var(
-    x: Tensor,
+    x: Operand,
     /,
     axis: Axes = None,
     *,
@@ -206,7 +206,7 @@ def var(
 @called_again
 @spelled
 def std(
-    x: Tensor,
+    x: Operand,
     /,
     axis: Axes = None,
     *,
@@ -233,7 +233,7 @@ def std(
 @called_again
 @spelled
 def any(
-    x: Tensor,
+    x: Operand,
     /,
     axis: Axes = None,
     *,
@@ -257,7 +257,7 @@ def any(
 @called_again
 @spelled
 def all(
-    x: Tensor,
+    x: Operand,
     /,
     axis: Axes = None,
     *,
@@ -281,7 +281,7 @@ def all(
 @called_again
 @spelled
 def count_nonzero(
-    x: Tensor, /, axis: Axes = None, *, keepdims: bool = False, dim: Axes = None, keepdim: Keep = None
+    x: Operand, /, axis: Axes = None, *, keepdims: bool = False, dim: Axes = None, keepdim: Keep = None
 ) -> Tensor:
     """New int64 tensor: how many elements over `axis` are not zero.
 
@@ -295,7 +295,7 @@ def count_nonzero(
 @called_again
 @spelled
 def argmax(
-    x: Tensor,
+    x: Operand,
     /,
     axis: int | None = None,
     *,
@@ -317,7 +317,7 @@ def argmax(
 @called_again
 @spelled
 def argmin(
-    x: Tensor,
+    x: Operand,
     /,
     axis: int | None = None,
     *,
@@ -342,7 +342,7 @@ def argmin(
 @called_again
 @spelled
 def cumulative_sum(
-    x: Tensor,
+    x: Operand,
     /,
     axis: int | None = None,
     *,
@@ -364,7 +364,7 @@ def cumulative_sum(
 @called_again
 @spelled
 def cumulative_prod(
-    x: Tensor,
+    x: Operand,
     /,
     axis: int | None = None,
     *,
@@ -398,7 +398,7 @@ def _running(op: str, x: Tensor, axis: int | None, dtype: object, initial: Numbe
 
 @called_again
 @spelled
-def cumsum(x: Tensor, /, axis: int | None = None, *, dtype: object = None, dim: int | None = None) -> Tensor:
+def cumsum(x: Operand, /, axis: int | None = None, *, dtype: object = None, dim: int | None = None) -> Tensor:
     """New tensor of running sums along `axis`, of the flattened tensor for None, as in NumPy. The first is the first
     element itself, -0 too.
 
@@ -412,7 +412,7 @@ def cumsum(x: Tensor, /, axis: int | None = None, *, dtype: object = None, dim: 
 
 @called_again
 @spelled
-def cumprod(x: Tensor, /, axis: int | None = None, *, dtype: object = None, dim: int | None = None) -> Tensor:
+def cumprod(x: Operand, /, axis: int | None = None, *, dtype: object = None, dim: int | None = None) -> Tensor:
     """New tensor of running products along `axis`, of the flattened tensor for None, as in NumPy.
 
     >>> import tenxor as tx
@@ -426,7 +426,7 @@ def cumprod(x: Tensor, /, axis: int | None = None, *, dtype: object = None, dim:
 @called_again
 @spelled
 def diff(
-    x: Tensor,
+    x: Operand,
     /,
     n: int = 1,
     axis: int = -1,

@@ -25,7 +25,7 @@ Order = float | str | None
 @called_again
 @spelled
 def vector_norm(
-    x: Tensor,
+    x: Operand,
     /,
     *,
     axis: Axes = None,
@@ -88,7 +88,7 @@ def _squares(x: Tensor) -> Tensor:
 
 @called_again
 @spelled
-def matrix_norm(x: Tensor, /, *, keepdims: bool = False, ord: Order = "fro", keepdim: bool | None = None) -> Tensor:
+def matrix_norm(x: Operand, /, *, keepdims: bool = False, ord: Order = "fro", keepdim: bool | None = None) -> Tensor:
     """New real tensor: the norm of each matrix.
 
     `ord` is "fro" (or None) for the root of the sum of squares, "nuc" for the sum of the singular values, 2 and -2
@@ -126,7 +126,7 @@ def _of_matrices(op: str, x: Tensor, keepdims: bool, order: Any) -> Tensor:
 @called_again
 @spelled
 def norm(
-    x: Tensor,
+    x: Operand,
     /,
     ord: Order = None,
     axis: Axes = None,
@@ -158,7 +158,7 @@ def norm(
     return found.expand_dims(axes) if keep else found
 
 
-def matrix_rank(x: Tensor, /, *, rtol: Operand | None = None) -> Tensor:
+def matrix_rank(x: Operand, /, *, rtol: Operand | None = None) -> Tensor:
     """New int64 tensor: how many singular values of each matrix are not 0, that is, are more than `rtol` times the largest.
 
     `rtol` is a number or a tensor that broadcasts with the batch, by default the dtype's eps times the longer side. Raises ShapeError.
@@ -173,7 +173,7 @@ def matrix_rank(x: Tensor, /, *, rtol: Operand | None = None) -> Tensor:
     return (s > cutoff(s, x, rtol)).count_nonzero(-1)
 
 
-def cond(x: Tensor, /, p: Order = None) -> Tensor:
+def cond(x: Operand, /, p: Order = None) -> Tensor:
     """New real tensor: how many times as large relative errors may become when equations with a matrix are solved:
     its norm times that of its inverse.
 

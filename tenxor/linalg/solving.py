@@ -32,7 +32,7 @@ class LeastSquares(NamedTuple):
 
 
 @called_again
-def inv(x: Tensor, /) -> Tensor:
+def inv(x: Operand, /) -> Tensor:
     """New tensor of `x`'s shape: the inverse of each square matrix.
 
     To solve equations use `solve`, which is faster and more exact. Raises ShapeError, and LinearAlgebraError for a singular matrix.
@@ -47,7 +47,7 @@ def inv(x: Tensor, /) -> Tensor:
 
 
 @called_again
-def solve(x1: Tensor, x2: Tensor, /) -> Tensor:
+def solve(x1: Operand, x2: Operand, /) -> Tensor:
     """New tensor: the `x` for which `x1 @ x` equals `x2`, for each square matrix.
 
     `x2` of one axis is one right-hand side for all matrices; with more axes its last two are matrices, whose columns
@@ -78,7 +78,7 @@ def _system(op: str, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor, DType]:
     return computed(as_dtype(a, dtype)), computed(as_dtype(b, dtype)), dtype
 
 
-def pinv(x: Tensor, /, *, rtol: Operand | None = None) -> Tensor:
+def pinv(x: Operand, /, *, rtol: Operand | None = None) -> Tensor:
     """New tensor of shape `(..., n, m)`: the pseudo-inverse of each matrix of `m` rows and `n` columns (Moore and Penrose's).
 
     Singular values up to `rtol` times the largest count as 0; `rtol` is a number or a tensor that broadcasts with the
@@ -112,7 +112,7 @@ def inverted(s: Tensor, least: Tensor) -> Tensor:
     return Tensor._compute(OPS["where"], kept, 1 / Tensor._compute(OPS["where"], kept, s, 1.0), 0.0)
 
 
-def lstsq(a: Tensor, b: Tensor, /, *, rcond: Operand | None = None) -> LeastSquares:
+def lstsq(a: Operand, b: Operand, /, *, rcond: Operand | None = None) -> LeastSquares:
     """New tensors: by the name `solution` the `x` for which `a @ x` comes closest to `b`, in the sum of squares; of several the shortest.
 
     Matrices have shape `(..., m, n)`, and `b` is `(m,)` or `(..., m, k)`, as for `solve`; the solution is `(n,)` or
@@ -147,7 +147,7 @@ def lstsq(a: Tensor, b: Tensor, /, *, rcond: Operand | None = None) -> LeastSqua
     return LeastSquares(found.squeeze(-1), left.squeeze(-1), rank, s) if one else LeastSquares(found, left, rank, s)
 
 
-def solve_triangular(a: Tensor, b: Tensor, /, *, upper: bool, left: bool = True, unitriangular: bool = False) -> Tensor:
+def solve_triangular(a: Operand, b: Operand, /, *, upper: bool, left: bool = True, unitriangular: bool = False) -> Tensor:
     """New tensor: the `x` for which `a @ x` equals `b` (`x @ a` if not `left`), where `a` is triangular: only its
     `upper` or lower triangle is read.
 

@@ -89,6 +89,9 @@ def functions() -> None:
     assert_type(tx.map(lambda x: 2 * x, a), Tensor)
     assert_type(tx.allclose(a, a), bool)
     assert_type(tx.mm(a, b), Tensor)  # by PyTorch's name
+    assert_type(tx.sum(np.ones((2, 3)), axis=0), Tensor)  # of NumPy's arrays and of lists, too
+    assert_type(tx.concat([np.ones(2), [1, 2], tx.zeros(1)]), Tensor)
+    assert_type(tx.linalg.inv([[1.0, 2.0], [3.0, 4.0]]), Tensor)
     pictures = tx.ones((1, 1, 4, 4))
     assert_type(tx.max_pool2d(pictures, 2), Tensor)
     assert_type(tx.max_pool2d(pictures, 2, return_indices=True), tuple[Tensor, Tensor])
