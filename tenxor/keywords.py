@@ -23,7 +23,7 @@ KEYWORDS = {
 
 
 class Names(NamedTuple):
-    """What a function's arguments are called: those that may stand by their place, all that may be named, and ours for theirs."""
+    """What a function's arguments are called: those that may stand in their place, all that may be named, and ours for theirs."""
 
     by_place: tuple[str, ...]
     every: frozenset[str]
@@ -34,7 +34,7 @@ def names_of(function: Any) -> Names:
     """What a function's arguments are called."""
     code = function.__code__
     by_place = code.co_varnames[: code.co_argcount]
-    by_name = code.co_varnames[code.co_posonlyargcount : code.co_argcount + code.co_kwonlyargcount]
+    by_name = [name for name in code.co_varnames[code.co_posonlyargcount : code.co_argcount + code.co_kwonlyargcount] if name != "self"]
     ours = {theirs: our for theirs in by_name for our in reversed(KEYWORDS.get(theirs, ())) if our in by_name}
     return Names(by_place, frozenset(by_name), ours)
 

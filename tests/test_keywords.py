@@ -88,6 +88,7 @@ ERRORS: dict[str, tuple[Callable[[], Any], str]] = {
     "by its place": (lambda: tx.take(t, indices=[0]), "take: there is no argument 'indices'; indices is given by its place alone"),
     "PyTorch's first": (lambda: tx.sum(input=t), "sum: there is no argument 'input'; use its place: it comes first"),
     "PyTorch's correction": (lambda: t.var(unbiased=True), "no argument 'unbiased'; use correction=1 for unbiased=True, and correction=0"),
+    "of no likeness, to a method": (lambda: t.squeeze(what=0), "squeeze: there is no argument 'what'; there are axis"),
     "of no likeness": (lambda: tx.flip(t, what=0), "flip: there is no argument 'what'; there are axis"),
 }
 
@@ -97,7 +98,7 @@ def test_a_name_that_there_is_not_says_what_there_is(name: str) -> None:
     call, message = ERRORS[name]
     with pytest.raises(UnknownArgument) as raised:
         call()
-    assert message in str(raised.value) and isinstance(raised.value, (TenxorError, TypeError))
+    assert message in str(raised.value) and "self" not in str(raised.value) and isinstance(raised.value, (TenxorError, TypeError))
 
 
 def test_an_error_further_in_is_what_it_was() -> None:

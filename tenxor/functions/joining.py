@@ -48,7 +48,8 @@ def _again(own: Callable[P, Joined], one: bool = False) -> Callable[P, Tensor]:
             joiners[0].learn(op, pieces, (*args[1:], *named.values(), *named), found, moves())
         return found
 
-    own.__annotations__["return"] = "Tensor"
+    function.__annotations__ = vars(own)["__wrapped__"].__annotations__  # the spelled one's own, at which `inspect` looks
+    function.__annotations__["return"] = "Tensor"
     return function
 
 

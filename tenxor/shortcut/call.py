@@ -22,6 +22,8 @@ def write(module: Module, objects: Objects) -> None:
     asked_for = [("x", POINTER), ("args", POINTER), ("count", I64), ("names", POINTER), ("name", POINTER)]
     _made_for(Function(module, objects, "made_for", asked_for))
     _called(Function(module, objects, "called", asked_for))
+    by_name = [("x", POINTER), ("args", POINTER), ("count", I64), ("size", I64), ("name", POINTER)]
+    _by_name(Function(module, objects, "called_by_name", by_name))
     _view_as(Function(module, objects, "view_as", [("x", POINTER), ("made", POINTER)]))
     arguments = [("x", POINTER), ("args", POINTER), ("given", I64), ("tensors", I64), ("made", POINTER)]
     _made_of(Function(module, objects, "made_of", arguments))
@@ -35,17 +37,22 @@ def _for_python(f: Function) -> None:
     name, args, named = (f.arguments[1].at(k, POINTER).load(POINTER) for k in range(3))
 
     def call(rest: Value, count: Value, size: Value) -> Value:
-        def with_names() -> list[Value]:
-            names = f.made(f.call("PyTuple_New", POINTER, [size]))
-            f.each(size, lambda k: f.at(names, ITEMS).at(k, POINTER).store(f.own(rest.at(count + size + k, POINTER).load(POINTER))))
-            found = f.call("called", POINTER, [f.item(args, 0), rest, count, names, name])
-            f.let_go(names)
-            return [found]
-
-        plain = lambda: [f.call("called", POINTER, [f.item(args, 0), rest, count, f.nothing(), name])]  # noqa: E731
-        return f.choose(size.equals(0), plain, with_names)[0]
+        given = [f.item(args, 0), rest, count]
+        plain = lambda: [f.call("called", POINTER, [*given, f.nothing(), name])]  # noqa: E731
+        return f.choose(size.equals(0), plain, lambda: [f.call("called_by_name", POINTER, [*given, size, name])])[0]
 
     f.give_or_none(with_arguments(f, args, named, call))
+
+
+def _by_name(f: Function) -> None:
+    """What a method makes of arguments of which the last have names, which stand behind them."""
+    x, args, count, size, name = f.arguments
+    names = f.made(f.call("PyTuple_New", POINTER, [size]))
+    f.each(size, lambda k: f.at(names, ITEMS).at(k, POINTER).store(f.own(args.at(count + size + k, POINTER).load(POINTER))))
+    found = f.made(f.call("called", POINTER, [x, args, count, names, name]))
+    f.let_go(names)
+    f.keeps(found)
+    f.give(found)
 
 
 def with_arguments(f: Function, args: Value, named: Value, call: Callable[[Value, Value, Value], Value]) -> Value:
