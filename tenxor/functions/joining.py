@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial, wraps
+from functools import wraps
 from itertools import product
 from math import prod
 from typing import Any, ParamSpec
@@ -18,7 +18,7 @@ from ..layout import Layout
 from ..spec import called_again
 from ..tensor import Tensor
 from ..tensor.arguments import Axes, axis_of, ints
-from ..tensor.copying import Move, joiners
+from ..tensor.copying import Joiner, Move, joiners
 from ..tensor.core import Operand
 from ..tensor.pieces import Piece, are_arrays, joined, joined_quickly, moved, moves_of, want_kernels, written
 
@@ -31,26 +31,30 @@ IntArray = np.ndarray[Any, np.dtype[np.int64]]
 _ALL = slice(None)
 
 
-def _again(own: Callable[P, Joined], one: bool = False) -> Callable[P, Tensor]:
-    """The tensor that a function puts together of pieces, or of `one`: made by machine code where it was made before."""
+def _again(own: Callable[P, Joined]) -> Callable[P, Tensor]:
+    """The tensor that a function puts together of pieces, or of one: made by machine code where it was made before."""
     op = own.__name__
 
     @wraps(own)
     def function(*args: P.args, **named: P.kwargs) -> Tensor:
-        if not joiners or not args:
-            return own(*args, **named)[0]
-        pieces: Any = args[:1] if one else args[0]
-        known: Tensor | None = joiners[0].again(op, pieces, args, named)
-        if known is not None:
-            return known
-        found, moves = own(*args, **named)
-        if moves is not None and isinstance(pieces, (list, tuple)):
-            joiners[0].learn(op, pieces, (*args[1:], *named.values(), *named), found, moves())
-        return found
+        if args:
+            for joiner in joiners:
+                known: Tensor | None = joiner.again(op, args, named)
+                return _learnt(own, joiner, *args, **named) if known is None else known
+        return own(*args, **named)[0]
 
     function.__annotations__ = vars(own)["__wrapped__"].__annotations__  # the spelled one's own, at which `inspect` looks
     function.__annotations__["return"] = "Tensor"
     return function
+
+
+def _learnt(own: Callable[..., Joined], joiner: Joiner, *args: Any, **named: Any) -> Tensor:
+    """What is put together, which machine code does the next time, if it is known how."""
+    found, moves = own(*args, **named)
+    if moves is not None:
+        pieces = args[0] if isinstance(args[0], (list, tuple)) else args[:1]
+        joiner.learn(own.__name__, pieces, (*args[1:], *named.values(), *named), found, moves())
+    return found
 
 
 @_again
@@ -66,7 +70,12 @@ def concat(arrays: Sequence[Operand], /, axis: int | None = 0, *, dim: int | Non
     [0, 1, 0, 1, 2]
     """
     found, place = _concatenated(arrays, axis)
-    return found, lambda: moves_of(arrays, place, found.layout)
+    return found, _moves(arrays, place, found)
+
+
+def _moves(arrays: Sequence[Any], axis: int | None, found: Tensor) -> Callable[[], Iterable[Move]] | None:
+    """Where each of some arrays went; of what is walked otherwise than a list, or but once, that is not told."""
+    return (lambda: moves_of(arrays, axis, found.layout)) if isinstance(arrays, (list, tuple)) else None
 
 
 def _concatenated(arrays: Sequence[Operand], axis: int | None) -> tuple[Tensor, int | None]:
@@ -104,7 +113,7 @@ def stack(arrays: Sequence[Operand], /, axis: int = 0, *, dim: int | None = None
     [[0, 1], [1, 1]]
     """
     found, place = _stacked(arrays, axis)
-    return found, lambda: moves_of(arrays, place, found.layout)
+    return found, _moves(arrays, place, found)
 
 
 def _stacked(arrays: Sequence[Operand], axis: int) -> tuple[Tensor, int]:
@@ -176,7 +185,7 @@ def along(axis: int, index: slice) -> tuple[slice, ...]:
 # --- the elements of one tensor, moved or repeated --------------------------------------------------------------------
 
 
-@partial(_again, one=True)
+@_again
 @spelled
 def roll(x: Operand, /, shift: int | tuple[int, ...], axis: Axes = None, *, dim: Axes = None, dims: Axes = None) -> Joined:
     """New tensor: the elements moved along axes by `shift` places, those pushed out coming in at the other end.

@@ -283,3 +283,12 @@ WRONG: dict[str, tuple[Callable[[], Any], type[Exception], tuple[str, ...]]] = {
 @pytest.mark.parametrize("wrong", WRONG)
 def test_errors(wrong: str) -> None:
     check_refused(*WRONG[wrong])
+
+
+@pytest.mark.parametrize("function", [tx.concat, tx.stack])
+def test_the_rows_of_one_tensor_are_put_together_like_any_others(function: Callable[..., tx.Tensor]) -> None:
+    rows = np.arange(6.0).reshape(2, 3)
+    theirs = {tx.concat: np.concatenate, tx.stack: np.stack}[function]
+    for _ in range(3):  # also once machine code could know it
+        for given in (tx.asarray(rows).realize(), iter(tx.asarray(rows).realize())):
+            assert_same(function(given), theirs(rows))
