@@ -29,7 +29,7 @@ from .ops import OPS
 from .spec import P, called_again
 from .tensor import Tensor
 from .tensor.arguments import ints, one_of, truth
-from .tensor.core import check_count
+from .tensor.core import Operand, check_count
 from .tensor.exchange import CPU, makers
 from .tensor.nested import number_of
 
@@ -158,7 +158,7 @@ def _has_buffer(obj: Any) -> bool:
     return True
 
 
-def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Tensor:
+def from_dlpack(x: object, /, *, device: str | None = None, copy: bool | None = None) -> Tensor:
     """A tensor over the memory of whatever speaks DLPack; each side sees what the other writes. With `copy=True` its
     own; with None the other library may give a copy, where it has nothing to share, and with False it must not.
 
@@ -195,7 +195,7 @@ def _from_dlpack(op: str, x: Any, device: str | None, copy: bool | None) -> Tens
     return Tensor._copied(array, dtype) if copy else Tensor._shared(array, dtype)
 
 
-def astype(x: Tensor, dtype: object, /, *, copy: bool = True, device: str | None = None) -> Tensor:
+def astype(x: Operand, dtype: object, /, *, copy: bool = True, device: str | None = None) -> Tensor:
     """New tensor of another dtype, as `Tensor.astype`; with `copy=False` `x` itself if it has that dtype."""
     _device("astype", device)
     return asarray(x).astype(dtype, copy=copy)
@@ -204,7 +204,7 @@ def astype(x: Tensor, dtype: object, /, *, copy: bool = True, device: str | None
 # --- from a rule ------------------------------------------------------------------------------------------------------
 
 
-def full(shape: Shape, fill_value: Any, dtype: object = None, *, device: str | None = None) -> Tensor:
+def full(shape: Shape, fill_value: Operand, dtype: object = None, *, device: str | None = None) -> Tensor:
     """New tensor filled with one number.
 
     >>> import tenxor as tx
@@ -214,14 +214,14 @@ def full(shape: Shape, fill_value: Any, dtype: object = None, *, device: str | N
     return _filled("full", shape, fill_value, dtype, device)
 
 
-def _filled(op: str, shape: Shape, fill_value: Any, dtype: object, device: str | None) -> Tensor:
+def _filled(op: str, shape: Shape, fill_value: Operand, dtype: object, device: str | None) -> Tensor:
     if not makers or device is not None:
         return _filled_anew(op, shape, fill_value, dtype, device)
     maker = makers[0]
     return maker.made(maker.key_of_fill(shape, fill_value, dtype), lambda: _filled_anew(op, shape, fill_value, dtype, device))
 
 
-def _filled_anew(op: str, shape: Shape, fill_value: Any, dtype: object, device: str | None) -> Tensor:
+def _filled_anew(op: str, shape: Shape, fill_value: Operand, dtype: object, device: str | None) -> Tensor:
     _device(op, device)
     sizes = _shape(op, shape)
     value = number_of(fill_value, op)
@@ -252,25 +252,25 @@ def empty(shape: Shape, dtype: object = None, *, device: str | None = None) -> T
     return Tensor._of(Node.of(EMPTY, _shape("empty", shape), dtype_of(DEFAULT_FLOAT if dtype is None else dtype)))
 
 
-def full_like(x: Tensor, /, fill_value: Any, dtype: object = None, *, device: str | None = None) -> Tensor:
+def full_like(x: Operand, /, fill_value: Operand, dtype: object = None, *, device: str | None = None) -> Tensor:
     """New tensor of `x`'s shape and dtype filled with one number."""
     x = asarray(x)
     return _filled("full_like", x.shape, fill_value, x.dtype if dtype is None else dtype, device)
 
 
-def zeros_like(x: Tensor, /, dtype: object = None, *, device: str | None = None) -> Tensor:
+def zeros_like(x: Operand, /, dtype: object = None, *, device: str | None = None) -> Tensor:
     """New tensor of zeros of `x`'s shape and dtype."""
     x = asarray(x)
     return _filled("zeros_like", x.shape, 0, x.dtype if dtype is None else dtype, device)
 
 
-def ones_like(x: Tensor, /, dtype: object = None, *, device: str | None = None) -> Tensor:
+def ones_like(x: Operand, /, dtype: object = None, *, device: str | None = None) -> Tensor:
     """New tensor of ones of `x`'s shape and dtype."""
     x = asarray(x)
     return _filled("ones_like", x.shape, 1, x.dtype if dtype is None else dtype, device)
 
 
-def empty_like(x: Tensor, /, dtype: object = None, *, device: str | None = None) -> Tensor:
+def empty_like(x: Operand, /, dtype: object = None, *, device: str | None = None) -> Tensor:
     """New tensor of `x`'s shape and dtype, its elements undefined."""
     x = asarray(x)
     return empty(x.shape, dtype=x.dtype if dtype is None else dtype, device=device)
@@ -415,7 +415,7 @@ def _diagonal(op: str, k: int, rows: int, columns: int) -> int:
     return max(-rows - 1, min(checked_int(op, "k", k), columns + 1))
 
 
-def _triangle(op: str, x: Tensor, k: int, keep: str) -> Tensor:
+def _triangle(op: str, x: Operand, k: int, keep: str) -> Tensor:
     x = asarray(x)
     if x.ndim < 2:
         raise ShapeError(f"{op}: shape {x.shape} has {x.ndim} axes; a matrix has at least 2")
@@ -425,18 +425,18 @@ def _triangle(op: str, x: Tensor, k: int, keep: str) -> Tensor:
 
 
 @called_again
-def tril(x: Tensor, /, k: int = 0) -> Tensor:
+def tril(x: Operand, /, k: int = 0) -> Tensor:
     """New tensor: the matrices of `x` with zeros above diagonal `k`."""
     return _triangle("tril", x, k, "less_equal")
 
 
 @called_again
-def triu(x: Tensor, /, k: int = 0) -> Tensor:
+def triu(x: Operand, /, k: int = 0) -> Tensor:
     """New tensor: the matrices of `x` with zeros below diagonal `k`."""
     return _triangle("triu", x, k, "greater_equal")
 
 
-def meshgrid(*arrays: Tensor, indexing: str = "xy") -> tuple[Tensor, ...]:
+def meshgrid(*arrays: Operand, indexing: str = "xy") -> tuple[Tensor, ...]:
     """The coordinates of a grid, one read-only view for each 1-D tensor; "ij" keeps the order of axes, "xy" swaps the
     first two.
 

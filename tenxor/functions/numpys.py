@@ -155,11 +155,11 @@ FUNCTIONS.update(
     nanmax=lambda a, axis=None, **more: _nan_extreme(tx.max, asarray(a), -inf, axis, **more),
     nanmin=lambda a, axis=None, **more: _nan_extreme(tx.min, asarray(a), inf, axis, **more),
     mean=lambda a, axis=None, dtype=None, **more: tx.mean(_as(a, dtype), axis, **more),
-    var=lambda a, axis=None, dtype=None, **more: tx.var(_as(a, dtype), axis, **_corrected(more)),
-    std=lambda a, axis=None, dtype=None, **more: tx.std(_as(a, dtype), axis, **_corrected(more)),
+    var=lambda a, axis=None, dtype=None, **more: tx.var(_as(a, dtype), axis, **more),
+    std=lambda a, axis=None, dtype=None, **more: tx.std(_as(a, dtype), axis, **more),
     nanmean=lambda a, axis=None, dtype=None, **more: tx.mean(_as(a, dtype), axis, where=_is_number(asarray(a)), **more),
-    nanvar=lambda a, axis=None, dtype=None, **more: tx.var(_as(a, dtype), axis, where=_is_number(asarray(a)), **_corrected(more)),
-    nanstd=lambda a, axis=None, dtype=None, **more: tx.std(_as(a, dtype), axis, where=_is_number(asarray(a)), **_corrected(more)),
+    nanvar=lambda a, axis=None, dtype=None, **more: tx.var(_as(a, dtype), axis, where=_is_number(asarray(a)), **more),
+    nanstd=lambda a, axis=None, dtype=None, **more: tx.std(_as(a, dtype), axis, where=_is_number(asarray(a)), **more),
     nanmedian=lambda a, axis=None, keepdims=False: _nan_median(asarray(a), axis, keepdims),
     nancumsum=lambda a, axis=None, dtype=None: tx.cumsum(_nan_to_num(asarray(a), True, 0.0, inf, -inf), axis, dtype=dtype),
     nanargmax=lambda a, axis=None: tx.argmax(tx.where(tx.isnan(a), -inf, a), axis),
@@ -170,12 +170,6 @@ FUNCTIONS.update(
 def _as(a: Any, dtype: Any) -> Tensor:
     found = asarray(a)
     return found if dtype is None else found.astype(dtype, copy=False)
-
-
-def _corrected(options: dict[str, Any]) -> dict[str, Any]:
-    """Options with `ddof` by its name here."""
-    ddof = options.pop("ddof", 0)
-    return options if "correction" in options else {**options, "correction": ddof}
 
 
 def _nan_median(a: Tensor, axis: Any, keepdims: bool) -> Tensor:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ..creation import empty
 from ..dtypes import float32
 from ..errors import ArgumentError, ShapeError
@@ -27,7 +25,7 @@ class KeyValueCache:
         self.used = 0
 
     @checked
-    def append(self, keys: Tensor, values: Tensor) -> tuple[Any, Any]:
+    def append(self, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
         """Put some steps, (batch, heads, steps, width), behind those that there are; views of all. ShapeError if there is no room."""
         for t in (keys, values):
             if t.ndim != self.keys.ndim:
@@ -72,10 +70,10 @@ class MultiHeadAttention(Module):
         query: Tensor,
         key: Tensor | None = None,
         value: Tensor | None = None,
-        attn_mask: Any = None,
+        attn_mask: Tensor | None = None,
         is_causal: bool = False,
         cache: KeyValueCache | None = None,
-    ) -> Any:
+    ) -> Tensor:
         key = query if key is None else key
         value = key if value is None else value
         q, k, v = self._heads(self.to_query(query)), self._heads(self.to_key(key)), self._heads(self.to_value(value))
@@ -87,7 +85,7 @@ class MultiHeadAttention(Module):
         found = scaled_dot_product_attention(q, k, v, attn_mask, is_causal=is_causal)
         return self.to_result(found.moveaxis(1, 2).reshape((*query.shape[:2], -1)))
 
-    def _heads(self, x: Tensor) -> Any:
+    def _heads(self, x: Tensor) -> Tensor:
         """From (N, L, width) to (N, heads, L, width / heads)."""
         return x.unflatten(-1, (self.num_heads, -1)).moveaxis(2, 1)
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..dtypes import dtype as dtype_of
 from ..errors import ArgumentError, UnknownAttribute
 from . import contraction
+from .core import Operand
 from .movement import resized
 from .ordering import Ordering
 
@@ -59,7 +60,7 @@ class Tensor(Ordering):
             return Tensor(self.storage, resized(self.layout, self.dtype, dtype), dtype)
         return self.reshape(*shape)
 
-    def dot(self, other: Any) -> Tensor:
+    def dot(self, other: Operand) -> Tensor:
         """New tensor: the products added up over the last axis of this and the last but one of `other`; see `tx.dot`.
 
         >>> import tenxor as tx
@@ -69,26 +70,33 @@ class Tensor(Ordering):
         found: Tensor = contraction.dot(self, self._operand(other, "dot"))
         return found
 
-    def __matmul__(self, other: Any) -> Tensor:
-        other = self._operand(other, "matmul", quietly=True)
-        return other if other is NotImplemented else contraction.matmul(self, other)
+    def __matmul__(self, other: Operand) -> Tensor:
+        right: Any = self._operand(other, "matmul", quietly=True)
+        return right if right is NotImplemented else contraction.matmul(self, right)
 
-    def __rmatmul__(self, other: Any) -> Tensor:
-        other = self._operand(other, "matmul", quietly=True)
-        return other if other is NotImplemented else contraction.matmul(other, self)
+    def __rmatmul__(self, other: Operand) -> Tensor:
+        left: Any = self._operand(other, "matmul", quietly=True)
+        return left if left is NotImplemented else contraction.matmul(left, self)
 
-    def __imatmul__(self, other: Any) -> Tensor:
+    def __imatmul__(self, other: Operand) -> Tensor:
         result = self.__matmul__(other)
         return result if result is NotImplemented else self._hold(result, "matmul", "@")
 
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        if name in _FOUND:
-            return super().__getattr__(name)  # type: ignore[misc]
-        import sys
+    if not TYPE_CHECKING:  # who know all attributes
 
-        from ..spellings import of_tensors
+        def __getattr__(self, name: str) -> Any:
+            if name.startswith("__"):
+                raise AttributeError(name)
+            if name in _FOUND:
+                return super().__getattr__(name)
+            import sys
 
-        functions = {name: getattr(sys.modules["tenxor"], name, None)}  # which may load it
-        raise UnknownAttribute(f"a Tensor has no attribute {name!r}; {of_tensors(name, dir(type(self)), functions)}")
+            from ..spellings import of_tensors
+
+            functions = {name: getattr(sys.modules["tenxor"], name, None)}  # which may load it
+            raise UnknownAttribute(f"a Tensor has no attribute {name!r}; {of_tensors(name, dir(type(self)), functions)}")
+
+
+# A tensor is what that module does not know; its function is public as it is.
+vars(contraction)["Tensor"] = Tensor
+contraction.matmul.__annotations__.update({"a": "Axed", "b": "Axed", "return": "Tensor"})
