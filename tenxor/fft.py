@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from .creation import asarray, positions, zeros
-from .dtypes import DEFAULT_FLOAT
+from .dtypes import DEFAULT_FLOAT, DTypeLike
 from .dtypes import dtype as dtype_of
 from .errors import ArgumentError, DTypeError, ShapeError
 from .functions.hosted import BACKWARD, hosted
@@ -265,7 +265,7 @@ def irfft2(
 # --- frequencies ------------------------------------------------------------------------------------------------------
 
 
-def fftfreq(n: int, /, d: float = 1.0, *, dtype: object = None, device: str | None = None) -> Tensor:
+def fftfreq(n: int, /, d: float = 1.0, *, dtype: DTypeLike | None = None, device: str | None = None) -> Tensor:
     """New 1-D tensor, float64 unless a dtype is given: the frequencies of the `n` elements of `fft`, for samples that are `d` apart.
 
     Raises ArgumentError for no elements. (Array API 2025.12, `fft.fftfreq`.)
@@ -280,7 +280,7 @@ def fftfreq(n: int, /, d: float = 1.0, *, dtype: object = None, device: str | No
     return _frequencies("fftfreq", signed, count, d, dtype, device)
 
 
-def rfftfreq(n: int, /, d: float = 1.0, *, dtype: object = None, device: str | None = None) -> Tensor:
+def rfftfreq(n: int, /, d: float = 1.0, *, dtype: DTypeLike | None = None, device: str | None = None) -> Tensor:
     """New 1-D tensor, float64 unless a dtype is given: the frequencies of the elements of `rfft` of `n` samples that are `d` apart.
 
     Raises ArgumentError for no elements. (Array API 2025.12, `fft.rfftfreq`.)

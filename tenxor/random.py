@@ -24,7 +24,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from .creation import asarray, made_again, positions
-from .dtypes import DEFAULT_FLOAT, DEFAULT_INT, DType, float64, uint64
+from .dtypes import DEFAULT_FLOAT, DEFAULT_INT, DType, DTypeLike, float64, uint64
 from .dtypes import dtype as dtype_of
 from .errors import ArgumentError, DTypeError, OutOfBounds, ShapeError
 from .functions.kinds import kind
@@ -104,7 +104,7 @@ class Generator:
         self._key, self._draws = state["seed"], state["draws"]
 
     @spelled
-    def random(self, shape: Shape = (), dtype: object = None, *, size: Shape | None = None) -> Tensor:
+    def random(self, shape: Shape = (), dtype: DTypeLike | None = None, *, size: Shape | None = None) -> Tensor:
         """New tensor of numbers from 0 on and below 1, each equally likely: multiples of 2**-53 (float32: of 2**-24).
 
         Of `dtype` float64 or float32. ShapeError for a negative size, DTypeError for another dtype.
@@ -123,7 +123,7 @@ class Generator:
         high: float = 1.0,
         shape: Shape = (),
         *,
-        dtype: object = None,
+        dtype: DTypeLike | None = None,
         size: Shape | None = None,
     ) -> Tensor:
         """New tensor of numbers from `low` on and below `high`, each equally likely, float64 or float32.
@@ -146,7 +146,7 @@ class Generator:
 
     @spelled
     def normal(
-        self, mean: float = 0.0, std: float = 1.0, shape: Shape = (), *, dtype: object = None, size: Shape | None = None
+        self, mean: float = 0.0, std: float = 1.0, shape: Shape = (), *, dtype: DTypeLike | None = None, size: Shape | None = None
     ) -> Tensor:
         """New tensor of normally distributed numbers, float64 or float32, by the Box-Muller transform in float64.
 
@@ -175,7 +175,7 @@ class Generator:
         low: int,
         high: int | None = None,
         shape: Shape = (),
-        dtype: object = None,
+        dtype: DTypeLike | None = None,
         endpoint: bool = False,
         *,
         size: Shape | None = None,

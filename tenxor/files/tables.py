@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from ..creation import asarray
-from ..dtypes import DEFAULT_FLOAT
+from ..dtypes import DEFAULT_FLOAT, DTypeLike
 from ..dtypes import dtype as dtype_of
 from ..errors import ArgumentError, DTypeError, FileError, ShapeError
 from ..functions.kinds import checked
@@ -22,7 +22,9 @@ __all__ = ["load_csv", "save_csv"]
 
 
 @checked
-def load_csv(path: Place, *, delimiter: str = ",", dtype: object = None, skip: int = 0, columns: Sequence[int] | None = None) -> Tensor:
+def load_csv(
+    path: Place, *, delimiter: str = ",", dtype: DTypeLike | None = None, skip: int = 0, columns: Sequence[int] | None = None
+) -> Tensor:
     """The numbers in a text file, a row for each line: a 2-D tensor, float64 unless a dtype is given.
 
     The first `skip` lines are left out, such as one of names, and what follows `#`; `columns` are those that are wanted, all by

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..creation import asarray
-from ..dtypes import DType, boolean, promote
+from ..dtypes import DType, DTypeLike, boolean, promote
 from ..errors import ArgumentError, AxisError, ShapeError
 from ..kernel.pairs import FULL
 from ..keywords import spelled
@@ -203,7 +203,7 @@ def einsum(
     *operands: Operand,
     optimize: bool | str | Sequence[Any] = True,
     out: Tensor | None = None,
-    dtype: object = None,
+    dtype: DTypeLike | None = None,
     casting: str = "same_kind",
 ) -> Tensor:
     """New tensor: products over axes that share a letter, added up over the letters that the result does not have.

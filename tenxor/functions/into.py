@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..creation import asarray
-from ..dtypes import can_cast
+from ..dtypes import DTypeLike, can_cast
 from ..dtypes import dtype as dtype_of
 from ..errors import DTypeError
 from ..tensor import Tensor
@@ -22,7 +22,7 @@ def into(op: str, out: Any, found: Tensor) -> Tensor:
     return target._receive(op, found)
 
 
-def cast(op: str, given: Iterable[Any], dtype: object, out: Any, casting: str) -> list[Tensor]:
+def cast(op: str, given: Iterable[Any], dtype: DTypeLike | None, out: Any, casting: str) -> list[Tensor]:
     """Operands as tensors of a dtype, or else of that of `out`; DTypeError where `casting` does not allow it."""
     wanted = dtype_of(out.dtype if dtype is None and isinstance(out, Tensor) else dtype)
     tensors = [asarray(x) for x in given]

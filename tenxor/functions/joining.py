@@ -11,7 +11,7 @@ from typing import Any, ParamSpec
 import numpy as np
 
 from ..creation import asarray
-from ..dtypes import result_type
+from ..dtypes import DTypeLike, result_type
 from ..errors import ArgumentError, ShapeError
 from ..keywords import spelled
 from ..layout import Layout
@@ -67,7 +67,7 @@ def concat(
     *,
     dim: int | None = None,
     out: Tensor | None = None,
-    dtype: object = None,
+    dtype: DTypeLike | None = None,
     casting: str = "same_kind",
 ) -> Joined:
     """New tensor: the given ones one after another along an axis; flattened first for None.
@@ -123,7 +123,7 @@ def stack(
     *,
     dim: int | None = None,
     out: Tensor | None = None,
-    dtype: object = None,
+    dtype: DTypeLike | None = None,
     casting: str = "same_kind",
 ) -> Joined:
     """New tensor: the given ones, all of one shape, along a new axis, which has the place `axis` in the result.

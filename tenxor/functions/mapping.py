@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..creation import asarray
-from ..dtypes import DType, Number, boolean, of_number, promote, weak
+from ..dtypes import DType, DTypeLike, Number, boolean, of_number, promote, weak
 from ..errors import ArgumentError, AxisError, ShapeError, TraceError
 from ..keywords import spelled
 from ..layout import Layout
@@ -22,7 +22,7 @@ from .tracing import Function, Traced, state_dtype, trace
 __all__ = ["accumulate", "contract", "map", "reduce"]
 
 
-def map(function: Function, *tensors: Operand, dtype: object = None) -> Tensor:
+def map(function: Function, *tensors: Operand, dtype: DTypeLike | None = None) -> Tensor:
     """New tensor: `function` of the elements of the tensors, broadcast together; any number of them, any result dtype.
 
     The function is called once, with stand-ins for the elements, and becomes part of a kernel. It may use operators, tx

@@ -8,6 +8,7 @@ from math import prod
 from typing import Any
 
 from ..creation import asarray, full
+from ..dtypes import DTypeLike
 from ..errors import ArgumentError, DTypeError, ShapeError
 from ..ops import OPS
 from ..ops.reductions import COMBINED_BY
@@ -29,7 +30,7 @@ def reduced(
     out: Any,
     where: Any,
     initial: Any = None,
-    dtype: object = None,
+    dtype: DTypeLike | None = None,
 ) -> Tensor:
     """A reduction of `x` by the method `op`, of the elements that are true in `where`, and of `initial`; into `out`, if it is given."""
     x = asarray(x)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, overload
 
 from ..creation import asarray
+from ..dtypes import DTypeLike
 from ..errors import ArgumentError
 from ..keywords import spelled
 from ..tensor import Tensor
@@ -89,7 +90,7 @@ def _listed(op: str, tensors: Any) -> Any:
     return tensors
 
 
-def vstack(tensors: Sequence[Operand], /, *, dtype: object = None, casting: str = "same_kind") -> Tensor:
+def vstack(tensors: Sequence[Operand], /, *, dtype: DTypeLike | None = None, casting: str = "same_kind") -> Tensor:
     """New tensor: the given ones below one another, 1-D ones as rows; `dtype` and `casting` are as of `concat`.
     (NumPy's `vstack`.)
 
@@ -100,7 +101,7 @@ def vstack(tensors: Sequence[Operand], /, *, dtype: object = None, casting: str 
     return concat([atleast_2d(t) for t in _listed("vstack", tensors)], dtype=dtype, casting=casting)
 
 
-def hstack(tensors: Sequence[Operand], /, *, dtype: object = None, casting: str = "same_kind") -> Tensor:
+def hstack(tensors: Sequence[Operand], /, *, dtype: DTypeLike | None = None, casting: str = "same_kind") -> Tensor:
     """New tensor: the given ones side by side: 1-D ones one after another, others along the second axis;
     `dtype` and `casting` are as of `concat`. (NumPy's `hstack`.)
 

@@ -8,7 +8,7 @@ result into, which is given back.
 from __future__ import annotations
 
 from ..creation import asarray, full
-from ..dtypes import Number
+from ..dtypes import DTypeLike, Number
 from ..errors import ArgumentError, ShapeError
 from ..keywords import spelled
 from ..layout.coords import checked_int
@@ -52,7 +52,7 @@ def sum(
     /,
     axis: Axes = None,
     *,
-    dtype: object = None,
+    dtype: DTypeLike | None = None,
     keepdims: bool = False,
     dim: Axes = None,
     keepdim: Keep = None,
@@ -78,7 +78,7 @@ def prod(
     /,
     axis: Axes = None,
     *,
-    dtype: object = None,
+    dtype: DTypeLike | None = None,
     keepdims: bool = False,
     dim: Axes = None,
     keepdim: Keep = None,
@@ -347,7 +347,7 @@ def cumulative_sum(
     /,
     axis: int | None = None,
     *,
-    dtype: object = None,
+    dtype: DTypeLike | None = None,
     include_initial: bool = False,
     dim: int | None = None,
 ) -> Tensor:
@@ -369,7 +369,7 @@ def cumulative_prod(
     /,
     axis: int | None = None,
     *,
-    dtype: object = None,
+    dtype: DTypeLike | None = None,
     include_initial: bool = False,
     dim: int | None = None,
 ) -> Tensor:
@@ -399,7 +399,7 @@ def _running(op: str, x: Tensor, axis: int | None, dtype: object, initial: Numbe
 
 @called_again
 @spelled
-def cumsum(x: Operand, /, axis: int | None = None, *, dtype: object = None, dim: int | None = None) -> Tensor:
+def cumsum(x: Operand, /, axis: int | None = None, *, dtype: DTypeLike | None = None, dim: int | None = None) -> Tensor:
     """New tensor of running sums along `axis`, of the flattened tensor for None, as in NumPy. The first is the first
     element itself, -0 too.
 
@@ -413,7 +413,7 @@ def cumsum(x: Operand, /, axis: int | None = None, *, dtype: object = None, dim:
 
 @called_again
 @spelled
-def cumprod(x: Operand, /, axis: int | None = None, *, dtype: object = None, dim: int | None = None) -> Tensor:
+def cumprod(x: Operand, /, axis: int | None = None, *, dtype: DTypeLike | None = None, dim: int | None = None) -> Tensor:
     """New tensor of running products along `axis`, of the flattened tensor for None, as in NumPy.
 
     >>> import tenxor as tx

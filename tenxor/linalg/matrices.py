@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..creation import asarray, eye, zeros_like
-from ..dtypes import promote
+from ..dtypes import DTypeLike, promote
 from ..errors import ArgumentError, DTypeError, ShapeError
 from ..functions.contraction import einsum
 from ..functions.hosted import as_dtype, hosted, of_members
@@ -76,7 +76,7 @@ def diagonal(x: Operand, /, *, offset: int = ZERO) -> Tensor:
 
 
 @called_again
-def trace(x: Operand, /, *, offset: int = ZERO, dtype: object = None) -> Tensor:
+def trace(x: Operand, /, *, offset: int = ZERO, dtype: DTypeLike | None = None) -> Tensor:
     """New tensor of shape `(...)`: the sum of the diagonal of each matrix, `offset` columns to the right of the main one.
 
     Integers add up in 64 bits, unless a dtype is given. Raises ShapeError. (Array API 2025.12, `linalg.trace`.)

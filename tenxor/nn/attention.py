@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..creation import empty
-from ..dtypes import float32
+from ..dtypes import DTypeLike, float32
 from ..errors import ArgumentError, ShapeError
 from ..functions.attention import scaled_dot_product_attention
 from ..functions.kinds import Some, checked, explained
@@ -19,7 +19,7 @@ class KeyValueCache:
     """Keys and values of up to `length` steps: written in place as they come, and read as views."""
 
     @checked
-    def __init__(self, batch: int, heads: int, length: int, width: int, dtype: object = float32) -> None:
+    def __init__(self, batch: int, heads: int, length: int, width: int, dtype: DTypeLike = float32) -> None:
         self.keys = empty((batch, heads, length, width), dtype=dtype)
         self.values = empty((batch, heads, length, width), dtype=dtype)
         self.used = 0
@@ -55,7 +55,7 @@ class MultiHeadAttention(Module):
 
     @checked
     def __init__(
-        self, embed_dim: int, num_heads: Some, bias: bool = True, *, dtype: object = float32, generator: Source = None
+        self, embed_dim: int, num_heads: Some, bias: bool = True, *, dtype: DTypeLike = float32, generator: Source = None
     ) -> None:
         if embed_dim % num_heads:
             raise ArgumentError(f"MultiHeadAttention: {num_heads} heads do not divide embed_dim {embed_dim}; use a divisor")

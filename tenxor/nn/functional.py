@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .. import random
 from ..creation import arange, asarray
-from ..dtypes import float32
+from ..dtypes import DTypeLike, float32
 from ..errors import ArgumentError, DTypeError, ShapeError
 from ..functions import elementwise
 from ..functions.kinds import Ints, Some, explained
@@ -182,7 +182,7 @@ def _scaled(x: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
 
 
 @explained
-def one_hot(indices: Operand, num_classes: int | None = None, dtype: object = float32) -> Tensor:
+def one_hot(indices: Operand, num_classes: int | None = None, dtype: DTypeLike = float32) -> Tensor:
     """New tensor: for each index a row of zeros with a 1 in its place, of `num_classes` elements (by default one more than the
     largest index).
 

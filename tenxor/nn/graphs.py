@@ -10,7 +10,7 @@ from math import inf
 from typing import Any
 
 from ..creation import asarray, empty, eye, full, zeros
-from ..dtypes import boolean, float32
+from ..dtypes import DTypeLike, boolean, float32
 from ..errors import DTypeError, ShapeError
 from ..functions import elementwise
 from ..functions.kinds import Some, checked, explained
@@ -69,7 +69,7 @@ class GCN(Module):
 
     @checked
     def __init__(
-        self, in_features: int, out_features: int, bias: bool = True, *, dtype: object = float32, generator: Source = None
+        self, in_features: int, out_features: int, bias: bool = True, *, dtype: DTypeLike = float32, generator: Source = None
     ) -> None:
         self.affine = Linear(in_features, out_features, bias=False, dtype=dtype, generator=generator)
         init.xavier_uniform_(self.affine.weight, generator=generator)
@@ -109,7 +109,7 @@ class GATv2(Module):
         joined: bool = True,
         negative_slope: float = 0.2,
         *,
-        dtype: object = float32,
+        dtype: DTypeLike = float32,
         generator: Source = None,
     ) -> None:
         self.num_heads, self.joined, self.negative_slope = num_heads, joined, negative_slope

@@ -7,7 +7,7 @@ from math import prod, sqrt
 from typing import Any
 
 from ..creation import empty, ones, zeros
-from ..dtypes import float32
+from ..dtypes import DTypeLike, float32
 from ..errors import ArgumentError, ShapeError
 from ..functions.convolution import conv1d, conv2d
 from ..functions.differentiation import no_grad
@@ -38,7 +38,7 @@ __all__ = [
 ]
 
 
-def _weights(shape: tuple[int, ...], dtype: object, generator: Source, bias: int | None) -> tuple[Tensor, Tensor | None]:
+def _weights(shape: tuple[int, ...], dtype: DTypeLike, generator: Source, bias: int | None) -> tuple[Tensor, Tensor | None]:
     """A weight and perhaps a bias, uniform within 1 / sqrt(fan_in)."""
     own = empty(shape, dtype=dtype)
     bound = 1.0 / sqrt(max(prod(shape[1:]), 1))
@@ -56,7 +56,7 @@ class Linear(Layer):
 
     @checked
     def __init__(
-        self, in_features: int, out_features: int, bias: bool = True, *, dtype: object = float32, generator: Source = None
+        self, in_features: int, out_features: int, bias: bool = True, *, dtype: DTypeLike = float32, generator: Source = None
     ) -> None:
         self.weight, self.bias = _weights((out_features, in_features), dtype, generator, out_features if bias else None)
 
@@ -83,7 +83,7 @@ class _Convolution(Layer):
         groups: Some = 1,
         bias: bool = True,
         *,
-        dtype: object = float32,
+        dtype: DTypeLike = float32,
         generator: Source = None,
     ) -> None:
         kernel = ints(type(self).__name__, (kernel_size,))
@@ -187,7 +187,7 @@ class Embedding(Module):
     """A row of numbers for each index: from integers of any shape to that shape followed by `embedding_dim`."""
 
     @checked
-    def __init__(self, num_embeddings: int, embedding_dim: int, *, dtype: object = float32, generator: Source = None) -> None:
+    def __init__(self, num_embeddings: int, embedding_dim: int, *, dtype: DTypeLike = float32, generator: Source = None) -> None:
         self.weight = Parameter(init.normal_(empty((num_embeddings, embedding_dim), dtype=dtype), generator=generator))
 
     def forward(self, indices: Operand) -> Tensor:
@@ -201,7 +201,7 @@ class LayerNorm(Layer):
     """`functional.layer_norm` over the last axes, which have `normalized_shape`."""
 
     @checked
-    def __init__(self, normalized_shape: Ints, eps: float = 1e-5, bias: bool = True, *, dtype: object = float32) -> None:
+    def __init__(self, normalized_shape: Ints, eps: float = 1e-5, bias: bool = True, *, dtype: DTypeLike = float32) -> None:
         self.shape, self.eps = ints(type(self).__name__, (normalized_shape,)), eps
         self.weight = Parameter(ones(self.shape, dtype=dtype))
         self.bias = Parameter(zeros(self.shape, dtype=dtype)) if bias else None
@@ -217,7 +217,7 @@ class RMSNorm(Layer):
     """`functional.rms_norm` over the last axes, which have `normalized_shape`."""
 
     @checked
-    def __init__(self, normalized_shape: Ints, eps: float = 1e-6, *, dtype: object = float32) -> None:
+    def __init__(self, normalized_shape: Ints, eps: float = 1e-6, *, dtype: DTypeLike = float32) -> None:
         self.shape, self.eps = ints(type(self).__name__, (normalized_shape,)), eps
         self.weight = Parameter(ones(self.shape, dtype=dtype))
 
@@ -232,7 +232,7 @@ class GroupNorm(Layer):
     """`functional.group_norm` of `num_groups` groups of `num_channels` channels."""
 
     @checked
-    def __init__(self, num_groups: Some, num_channels: int, eps: float = 1e-5, *, dtype: object = float32) -> None:
+    def __init__(self, num_groups: Some, num_channels: int, eps: float = 1e-5, *, dtype: DTypeLike = float32) -> None:
         self.num_groups, self.eps = num_groups, eps
         self.weight, self.bias = Parameter(ones(num_channels, dtype=dtype)), Parameter(zeros(num_channels, dtype=dtype))
 
@@ -249,7 +249,7 @@ class _BatchNorm(Layer):
     axes: tuple[int, ...]
 
     @checked
-    def __init__(self, num_features: int, eps: float = 1e-5, momentum: float = 0.1, *, dtype: object = float32) -> None:
+    def __init__(self, num_features: int, eps: float = 1e-5, momentum: float = 0.1, *, dtype: DTypeLike = float32) -> None:
         self.eps, self.momentum = eps, momentum
         self.weight, self.bias = Parameter(ones(num_features, dtype=dtype)), Parameter(zeros(num_features, dtype=dtype))
         self.running_mean, self.running_var = zeros(num_features, dtype=dtype), ones(num_features, dtype=dtype)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..creation import zeros
-from ..dtypes import float32
+from ..dtypes import DTypeLike, float32
 from ..errors import ShapeError
 from ..functions import elementwise
 from ..functions.joining import stack
@@ -27,7 +27,7 @@ class _Recurrent(Module):
 
     @checked
     def __init__(
-        self, input_size: int, hidden_size: int, bias: bool = True, *, dtype: object = float32, generator: Source = None
+        self, input_size: int, hidden_size: int, bias: bool = True, *, dtype: DTypeLike = float32, generator: Source = None
     ) -> None:
         rows = self.gates * hidden_size
         self.hidden_size = hidden_size

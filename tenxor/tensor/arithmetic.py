@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from ..dtypes import boolean, check_fits, check_real, shown_integer
+from ..dtypes import DTypeLike, boolean, check_fits, check_real, shown_integer
 from ..dtypes import dtype as dtype_of
 from ..errors import ArgumentError, DTypeError, ShapeError
 from ..layout.coords import checked_int
@@ -255,7 +255,7 @@ class Arithmetic(Accumulating):
             raise ShapeError(f"{op}() of a tensor of shape {self.layout.shape} with {self.layout.size} elements {many}")
         return self.item()
 
-    def astype(self, dtype: object, *, copy: bool = True) -> Self:
+    def astype(self, dtype: DTypeLike, *, copy: bool = True) -> Self:
         """New tensor of another dtype; floats to integers truncate and saturate, NaN gives 0. With `copy=False` itself
         where it can. DTypeError for complex numbers as real ones.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Self, TypeVar
 
+from ..dtypes import DTypeLike
 from ..keywords import spelled
 from .arguments import Axes
 from .core import Operand
@@ -82,7 +83,7 @@ class Ordering(Protocols):
         found: Self = self._namespace().quantile(self, q, axis, method=method, keepdims=keepdims)
         return found
 
-    def trace(self, offset: int = 0, *, dtype: object = None) -> Self:
+    def trace(self, offset: int = 0, *, dtype: DTypeLike | None = None) -> Self:
         """New tensor: the sum of the diagonal of each matrix; see `tx.linalg.trace`.
 
         >>> import tenxor as tx

@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any, Self
 
-from ..dtypes import DEFAULT_FLOAT, DEFAULT_INT, DType, boolean
+from ..dtypes import DEFAULT_FLOAT, DEFAULT_INT, DType, DTypeLike, boolean
 from ..errors import ArgumentError, DTypeError, ShapeError
 from ..keywords import spelled
 from ..layout import Layout, memory_order
@@ -70,14 +70,14 @@ class Reducing(Arithmetic):
         """The reduction of this storage, seen through `source`, over all but its first `kept` axes."""
         return self._of(Node.of(reduction, source.shape[:kept], reduction.result(self.dtype), (self.node,), (source,)))
 
-    def _typed(self, dtype: object) -> Self:
+    def _typed(self, dtype: DTypeLike | None) -> Self:
         return self if dtype is None else self.astype(dtype, copy=False)
 
     @spelled
     def sum(
         self,
         axis: Axes = None,
-        dtype: object = None,
+        dtype: DTypeLike | None = None,
         keepdims: bool = False,
         *,
         dim: Axes = None,
@@ -95,7 +95,7 @@ class Reducing(Arithmetic):
     def prod(
         self,
         axis: Axes = None,
-        dtype: object = None,
+        dtype: DTypeLike | None = None,
         keepdims: bool = False,
         *,
         dim: Axes = None,
@@ -166,7 +166,7 @@ class Reducing(Arithmetic):
         axis: Axes = None,
         keepdims: bool = False,
         *,
-        dtype: object = None,
+        dtype: DTypeLike | None = None,
         dim: Axes = None,
         keepdim: bool | None = None,
     ) -> Self:
@@ -242,7 +242,7 @@ class Reducing(Arithmetic):
 
     # Running reductions
 
-    def _scan(self, how: str | Reduction, op: str, axis: Any, dtype: object) -> Self:
+    def _scan(self, how: str | Reduction, op: str, axis: Any, dtype: DTypeLike | None) -> Self:
         """A running reduction along an axis, or of the flattened tensor for None: one of those that have names, or a user's own."""
         t = self._typed(dtype)
         if axis is None:
@@ -274,7 +274,7 @@ class Reducing(Arithmetic):
         return values, self._compute(OPS["where"], here, places, 0)._scan("max", op, axis, None)
 
     @spelled
-    def cumulative_sum(self, axis: int | None = None, dtype: object = None, *, dim: int | None = None) -> Self:
+    def cumulative_sum(self, axis: int | None = None, dtype: DTypeLike | None = None, *, dim: int | None = None) -> Self:
         """New tensor: element `i` is the sum of elements `0..i` along `axis` (of the flattened tensor for None).
 
         >>> import tenxor as tx
@@ -284,7 +284,7 @@ class Reducing(Arithmetic):
         return self._scan("sum", "cumulative_sum", axis, dtype)
 
     @spelled
-    def cumulative_prod(self, axis: int | None = None, dtype: object = None, *, dim: int | None = None) -> Self:
+    def cumulative_prod(self, axis: int | None = None, dtype: DTypeLike | None = None, *, dim: int | None = None) -> Self:
         """New tensor: element `i` is the product of elements `0..i` along `axis` (of the flattened tensor for None)."""
         return self._scan("prod", "cumulative_prod", axis, dtype)
 

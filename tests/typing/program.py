@@ -106,7 +106,8 @@ def functions() -> None:
 
 def what_is_made() -> None:
     assert_type(tx.zeros((2, 3), dtype=tx.float32), Tensor)
-    assert_type(tx.full(3, 7), Tensor)
+    assert_type(tx.full(3, 7, dtype=np.int8), Tensor)
+    assert_type(tx.ones(3, dtype=float).astype("float32"), Tensor)
     assert_type(tx.arange(10), Tensor)
     assert_type(tx.linspace(0.0, 1.0, 5), Tensor)
     assert_type(tx.random.normal(shape=(3,)), Tensor)
@@ -209,6 +210,9 @@ def wrong(x: Tensor) -> None:
     tx.einsum(3.5j, b"")  # type: ignore[arg-type]
     tx.where(x, x)  # type: ignore[call-overload]
     tx.zeros("x")  # type: ignore[arg-type]
+    tx.zeros(3, dtype=3)  # type: ignore[arg-type]
+    tx.stack([x], dtype=3)  # type: ignore[arg-type]
+    x.astype(3)  # type: ignore[arg-type]
     tx.concat(x, axes=0)  # type: ignore[call-arg, arg-type]
     tx.grad(loss_of)("x")  # type: ignore[arg-type]
     tx.checkpoint(loss_of, x, 2.0, 3.0)  # type: ignore[call-arg]
