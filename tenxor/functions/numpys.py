@@ -49,7 +49,6 @@ FUNCTIONS.update(
         if axis is None
         else arr.__setitem__(_along(arr, asarray(indices), axis_of("np.put_along_axis", axis, arr.ndim)), values)
     ),
-    fill_diagonal=lambda a, val: a.diagonal().__setitem__(..., val),
 )
 
 
@@ -72,7 +71,9 @@ def _rot90(m: Tensor, turns: int, axes: tuple[int, int]) -> Tensor:
 
 
 def _diag(v: Tensor, k: int) -> Tensor:
-    if v.ndim != 1:
+    if v.ndim not in (1, 2):
+        raise ShapeError(f"np.diag: shape {v.shape} has {v.ndim} axes; of a matrix it is the diagonal, of a vector the matrix")
+    if v.ndim == 2:
         return v.diagonal(k)
     size = v.size + abs(k)
     found: Tensor = tx.zeros((size, size), dtype=v.dtype)

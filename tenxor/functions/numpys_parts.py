@@ -207,6 +207,17 @@ def resize(a: Any, new_shape: Any) -> Tensor:
 
 
 @_numpys
+def fill_diagonal(a: Tensor, val: Any, wrap: bool = False) -> None:
+    if a.ndim < 2 or (a.ndim > 2 and len(set(a.shape)) > 1):
+        raise ShapeError(f"np.fill_diagonal: shape {a.shape} has no one diagonal; a matrix has, and a tensor of equal sides")
+    rows, columns = a.shape[0], a.shape[-1]
+    step = sum(prod(a.shape[k:]) for k in range(1, a.ndim)) + 1
+    part = a.reshape(-1)[: None if wrap or a.ndim > 2 else min(rows, columns) * columns : step]
+    if part.size:
+        part[...] = resize(val, part.size)
+
+
+@_numpys
 def place(arr: Tensor, mask: Any, vals: Any) -> None:
     chosen, values = asarray(mask).reshape(arr.shape) != 0, asarray(vals).ravel()
     count = int(chosen.count_nonzero())

@@ -282,16 +282,18 @@ def argmax(
     keepdims: bool = NO,
     dim: int | None = None,
     keepdim: Keep = None,
+    out: Tensor | None = None,
 ) -> Tensor:
     """New int64 tensor: where along `axis` (of the flattened tensor for None) the largest element is first.
 
-    NaN counts as largest. Raises ShapeError where there are no elements.
+    NaN counts as largest. With `out` the result is written into that tensor. Raises ShapeError where
+    there are no elements.
 
     >>> import tenxor as tx
     >>> tx.argmax(tx.asarray([[1, 5], [7, 2]]), axis=1).tolist()
     [1, 0]
     """
-    return asarray(x).argmax(axis, keepdims, dim=dim, keepdim=keepdim)
+    return into("argmax", out, asarray(x).argmax(axis, keepdims, dim=dim, keepdim=keepdim))
 
 
 def argmin(
@@ -302,16 +304,18 @@ def argmin(
     keepdims: bool = NO,
     dim: int | None = None,
     keepdim: Keep = None,
+    out: Tensor | None = None,
 ) -> Tensor:
     """New int64 tensor: where along `axis` (of the flattened tensor for None) the smallest element is first.
 
-    NaN counts as smallest. Raises ShapeError where there are no elements.
+    NaN counts as smallest. With `out` the result is written into that tensor. Raises ShapeError where
+    there are no elements.
 
     >>> import tenxor as tx
     >>> tx.argmin(tx.asarray([[1, 5], [7, 2]]), axis=1).tolist()
     [0, 1]
     """
-    return asarray(x).argmin(axis, keepdims, dim=dim, keepdim=keepdim)
+    return into("argmin", out, asarray(x).argmin(axis, keepdims, dim=dim, keepdim=keepdim))
 
 
 # --- along an axis ----------------------------------------------------------------------------------------------------

@@ -22,7 +22,8 @@ NAMES = {"m": M, "s": S, "i": K, "n": N, "v": V, "b": M > 0, "c": M + 1j * M[::-
 CALLS = """
 np.sum(m)|np.sum(m, 1)|np.sum(m, axis=0, keepdims=True)|np.sum(i, dtype=np.float32)|np.sum(m, where=b, initial=2.0)
 np.sum(m, None, None, None)|np.mean(m, axis=1)|np.mean(i)|np.var(m, ddof=1)|np.std(m, 0, ddof=1)|np.var(m, axis=1, correction=1)
-np.prod(m, 0)|np.max(m)|np.amin(m, 1)|np.any(b, 0)|np.all(b)|np.argmax(m)|np.argmin(m, 1)|np.count_nonzero(i)|np.cumsum(m)
+np.prod(m, 0)|np.max(m)|np.amin(m, 1)|np.any(b, 0)|np.all(b)|np.argmax(m)|np.argmin(m, 1)|np.argmax(m, 0, keepdims=True)
+np.count_nonzero(i)|np.cumsum(m)
 np.cumsum(m, 1)|np.cumprod(m, axis=0)|np.ptp(m, 0)|np.cumulative_sum(v, include_initial=True)|np.median(m, 0)
 np.percentile(m, [25, 50])|np.quantile(m, 0.3, axis=1)|np.average(m, 1, [1, 2, 3])|np.concatenate([m, m])
 np.concatenate((m, i), axis=1)|np.stack([m, m], axis=-1)|np.vstack([m, m])|np.hstack([m, i])|np.dstack([m, m])
@@ -137,6 +138,16 @@ def test_it_writes_in_place() -> None:
     assert square.tolist() == [[3.0, 2.0], [1.0, 3.0]]
 
 
+@pytest.mark.parametrize("shape", [(3, 3), (2, 5), (7, 3), (3, 3, 3), (2, 2, 2, 2), (0, 3)])
+@pytest.mark.parametrize("value", [7.0, [1.0, 2.0], [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]])
+@pytest.mark.parametrize("wrap", [False, True])
+def test_fill_diagonal(shape: tuple[int, ...], value: Any, wrap: bool) -> None:
+    ours, its = tx.zeros(shape), np.zeros(shape)
+    np.fill_diagonal(ours, value, wrap=wrap)
+    np.fill_diagonal(its, value, wrap=wrap)
+    assert ours.tolist() == its.tolist()
+
+
 def test_nan_to_num_in_place() -> None:
     t = tx.asarray([1.0, np.nan, np.inf])
     assert np.nan_to_num(t, copy=False, posinf=5.0) is t and t.tolist() == [1.0, 0.0, 5.0]
@@ -173,6 +184,9 @@ def test_indices_along_an_axis_broadcast_when_they_are_written() -> None:
         (lambda t: np.gradient(t, np.arange(5.0), axis=1), "as many coordinates"),
         (lambda t: np.insert(t, 5, 0.0, axis=0), "index 5 is out of range for axis 0 of size 2"),
         (lambda t: np.resize(t, (-1, 2)), "negative size"),
+        (lambda t: np.fill_diagonal(t[0], 1.0), "no one diagonal"),
+        (lambda t: np.fill_diagonal(t[None], 1.0), "no one diagonal"),
+        (lambda t: np.diag(t[None]), "np.diag: shape"),
         (lambda t: np.place(t, t > 0, []), "no values for 4 elements"),
         (lambda t: np.piecewise(t, [t > 0], [1, 2, 3]), "1 conditions take 1 functions"),
         (lambda t: np.choose(tx.asarray([0, 2]), [1, 2]), "there are 2 choices, from 0 to 1"),
