@@ -100,7 +100,7 @@ def compress(condition: Any, a: Any, axis: int | None = None) -> Tensor:
 @_numpys
 def delete(arr: Any, obj: Any, axis: int | None = None) -> Tensor:
     arr = asarray(arr)
-    arr, axis = (arr.ravel(), 0) if axis is None else (arr, axis)
+    arr, axis = (arr.ravel(), 0) if axis is None else (arr, axis_of("np.delete", axis, arr.ndim))
     kept = tx.ones(arr.shape[axis], dtype=bool)
     kept[obj if isinstance(obj, (int, slice)) else asarray(obj)] = False
     return compress(kept, arr, axis)

@@ -77,7 +77,9 @@ np.correlate(c[0], c[1], "full")|np.correlate(c[0], v, "same")|np.nancumprod(n)|
 np.trim_zeros(i[1])|np.trim_zeros(i, "b", axis=1)|np.trim_zeros(v * 0)|np.insert(v, 2, 7.0)
 np.insert(v, [1, 3], [7.0, 8.0])|np.insert(v, [3, 1, 1], [7.0, 8.0, 9.0])|np.insert(m, 1, 5.0, axis=0)|np.insert(m, 1, [1.0, 2.0], axis=1)
 np.insert(m, [1], [[1.0], [2.0]], axis=1)|np.insert(m, [0, 2], 9.0, axis=0)|np.insert(m, 1, 2.0)|np.insert(v, slice(1, 3), 0.0)
-np.insert(v, -1, 0.5)|np.insert(v, 2, [1.0, 2.0])|np.resize(v, (3, 5))|np.resize(m, (2, 2))|np.resize(v[:0], 3)
+np.insert(v, -1, 0.5)|np.insert(v, v > 1, 9.0)|np.insert(v, [], 2.0)|np.delete(m, -1, axis=-1)
+np.gradient(v, np.array([9, 7, 4, 0], np.uint8))|np.gradient(v, np.array([-128, -1, 3, 127], np.int8))|np.gradient(v, i[1, 0])
+np.insert(v, 2, [1.0, 2.0])|np.resize(v, (3, 5))|np.resize(m, (2, 2))|np.resize(v[:0], 3)
 np.piecewise(v, [v < 2, v >= 3], [-1.0, lambda x: x * 2])|np.piecewise(v, [v < 2, v >= 3], [-1.0, lambda x: x * 2, 7.0])
 np.piecewise(v, v < 2, [1.0])|np.choose(i % 2, [m, -m])|np.choose(i, [m, 1, 2.0], mode="clip")|np.choose(i, (m, -m), mode="wrap")
 np.unravel_index(i, (3, 4))|np.unravel_index(i, (3, 4), order="F")|np.ravel_multi_index((i[0], i[1]), (4, 8), order="F")
@@ -184,6 +186,8 @@ def test_indices_along_an_axis_broadcast_when_they_are_written() -> None:
         (lambda t: np.gradient(t, np.arange(5.0), axis=1), "as many coordinates"),
         (lambda t: np.insert(t, 5, 0.0, axis=0), "index 5 is out of range for axis 0 of size 2"),
         (lambda t: np.resize(t, (-1, 2)), "negative size"),
+        (lambda t: np.insert(t, [0.5], 1.0), "np.insert: indices are integers or bools, not float64"),
+        (lambda t: np.delete(t[0, 0], [], axis=0), "np.delete: axis 0"),
         (lambda t: np.fill_diagonal(t[0], 1.0), "no one diagonal"),
         (lambda t: np.fill_diagonal(t[None], 1.0), "no one diagonal"),
         (lambda t: np.diag(t[None]), "np.diag: shape"),
