@@ -63,6 +63,7 @@ np.add.reduce(m, where=b)|np.minimum.reduce(m, axis=(0, 1))|np.logical_or.reduce
 np.logaddexp.reduce(m)|np.subtract.reduce(m, 1)|np.bitwise_or.reduce(i)|np.add.reduce(i, dtype=np.float64)
 np.add.reduce(m, initial=5.0)|np.gcd.reduce(i, 1)|np.add.accumulate(m)|np.multiply.accumulate(m, axis=1)
 np.maximum.accumulate(m, 1)|np.minimum.accumulate(v)|np.subtract.accumulate(v)|np.logaddexp.accumulate(v)
+np.logical_xor.reduce(b[:0])|np.hypot.reduce(m[:0])|np.hypot.reduce(v[:0])|np.bitwise_xor.reduce(i[:, :0], axis=1)
 np.lcm.accumulate(i + 1, 1)|np.bitwise_xor.accumulate(i)|np.add.outer(v, m)|np.multiply.outer(v, v)|np.maximum.outer(v, [1, 5])
 np.subtract.outer(1, v)|np.add.reduceat(v, [0, 2])|np.equal.outer(v, v)
 np.apply_along_axis(lambda r: r[:2] * r.sum(), 0, m)|np.apply_along_axis(lambda r: r.sum(), 1, m)|np.apply_along_axis(np.sort, -1, m)
