@@ -48,7 +48,7 @@ def concat(
     """
     if out is not None or dtype is not None:
         parts = cast("concat", _parts("concat", arrays)[0], dtype, out, casting)
-        return into("concat", out, concat(parts, axis, dim=dim))
+        return into("concat", out, concat(parts, axis, dim=dim), casting)
     if joiners and (known := joiners[0].again("concat", arrays, axis, dim)) is not None:
         return known  # type: ignore[no-any-return]
     return _learnt("concat", arrays, (axis, dim), *_concatenated(arrays, one_spelling("concat", "axis", axis, "dim", dim, default=AXIS_0)))
@@ -104,7 +104,7 @@ def stack(
     """
     if out is not None or dtype is not None:
         parts = cast("stack", _parts("stack", arrays)[0], dtype, out, casting)
-        return into("stack", out, stack(parts, axis, dim=dim))
+        return into("stack", out, stack(parts, axis, dim=dim), casting)
     if joiners and (known := joiners[0].again("stack", arrays, axis, dim)) is not None:
         return known  # type: ignore[no-any-return]
     return _learnt("stack", arrays, (axis, dim), *_stacked(arrays, one_spelling("stack", "axis", axis, "dim", dim, default=AXIS_0)))
