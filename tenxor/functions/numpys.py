@@ -233,7 +233,8 @@ def cov(m: Any, y: Any = None, rowvar: bool = True, bias: bool = False, ddof: in
 
     data = rows(m) if y is None else tx.concat([rows(m), rows(y)])
     away = data - tx.mean(data, axis=1, keepdims=True)
-    found: Tensor = away @ tx.conj(away).T / (data.shape[1] - (0 if bias else 1) if ddof is None else data.shape[1] - ddof)
+    room = data.shape[1] - ((0 if bias else 1) if ddof is None else ddof)
+    found: Tensor = away @ tx.conj(away).T / float(max(room, 0))
     return found.squeeze()
 
 
@@ -244,7 +245,9 @@ def corrcoef(x: Any, y: Any = None, rowvar: bool = True) -> Tensor:
         return c / c
     spread = tx.sqrt(tx.real(c.diagonal()))
     found: Tensor = c / spread[:, None] / spread[None, :]
-    return found
+    if found.dtype.is_complex:
+        return found.real.clip(-1, 1) + found.imag.clip(-1, 1) * 1j
+    return found.clip(-1, 1)  # rounding may go beyond
 
 
 # --- products ---------------------------------------------------------------------------------------------------------

@@ -151,6 +151,18 @@ def test_fill_diagonal(shape: tuple[int, ...], value: Any, wrap: bool) -> None:
     assert ours.tolist() == its.tolist()
 
 
+@pytest.mark.filterwarnings("ignore:Degrees of freedom", "ignore:divide by zero", "ignore:invalid value")
+def test_covariances_at_their_edges() -> None:
+    for values, ddof in (([[1.0, 2.0], [3.0, 5.0]], 5), ([[1.0, 2.0], [3.0, 5.0]], 2), ([1.0, 2.0], 0), ([], None)):
+        wanted = np.cov(np.array(values), ddof=ddof)
+        np.testing.assert_array_equal(np.asarray(np.cov(tx.asarray(values), ddof=ddof)), wanted)
+    x = np.random.default_rng(0).normal(size=3)
+    for rows in (np.stack([x * k for k in range(1, 40)]), np.stack([x * k * 1j for k in range(1, 40)])):
+        found = np.asarray(np.corrcoef(tx.asarray(rows)))
+        np.testing.assert_allclose(found, np.corrcoef(rows), rtol=1e-12)
+        assert np.abs(found.real).max() <= 1 and np.abs(found.imag).max() <= 1
+
+
 def test_nan_to_num_in_place() -> None:
     t = tx.asarray([1.0, np.nan, np.inf])
     assert np.nan_to_num(t, copy=False, posinf=5.0) is t and t.tolist() == [1.0, 0.0, 5.0]
