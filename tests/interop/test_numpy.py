@@ -151,7 +151,7 @@ def test_fill_diagonal(shape: tuple[int, ...], value: Any, wrap: bool) -> None:
     assert ours.tolist() == its.tolist()
 
 
-@pytest.mark.filterwarnings("ignore:Degrees of freedom", "ignore:divide by zero", "ignore:invalid value")
+@pytest.mark.filterwarnings("ignore:Degrees of freedom", "ignore:divide by zero", "ignore:invalid value", "ignore:Mean of empty")
 def test_covariances_at_their_edges() -> None:
     for values, ddof in (([[1.0, 2.0], [3.0, 5.0]], 5), ([[1.0, 2.0], [3.0, 5.0]], 2), ([1.0, 2.0], 0), ([], None)):
         wanted = np.cov(np.array(values), ddof=ddof)
