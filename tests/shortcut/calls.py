@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import tenxor as tx
-from tenxor.functions import contraction
+from tenxor.functions import contraction, elementwise
 from tenxor.nn import functional
 from tenxor.ops import OPS
 from tenxor.shortcut.methods import _BINARY, _COMPARISONS, _NAMED, _NAMED_BINARY, _UNARY, METHODS
@@ -65,7 +65,7 @@ FUNCTIONS: dict[str, tuple[tuple[Any, ...], ...]] = {
     "take": (("x", "indices", {"axis": 0}), ("row", "indices"), ("x", "pending indices", {"axis": 1}), ("x", [0], 0)),
     "take_along_axis": (("row", "indices"), ("x", "indices")),
     "diff": (("x",), ("x", {"n": 2}), ("x", {"axis": 0, "prepend": 0}), ("x", {"n": -1})),
-    "clip": (("x", 0, 1), ("x", 0.5, None), ("x", -0.0, 2.5), ("x", "row", "other"), ("x", 2**80, 1)),
+    "_clipped": (("x", 0, 1), ("x", 0.5, None), ("x", -0.0, 2.5), ("x", "row", "other"), ("x", 2**80, 1)),
     "isclose": (("x", "other"), ("x", "x"), ("x", 1.0), ("x", "other", 0.5, 0.0), ("x", "x", {"equal_nan": True})),
     "trace": (("x",), ("x", {"offset": 1}), ("row",)),
     "cross": (("x", "other"), ("row", "row"), ("turned", "turned")),
@@ -128,8 +128,9 @@ def operands(dtype: Any) -> dict[str, Any]:
 
 def functions() -> dict[str, Callable[..., Any]]:
     """All functions of which is remembered what they make."""
-    found = [contraction._einsum, *[getattr(room, name) for room in (tx, tx.linalg, tx.fft, functional) for name in dir(room)]]
-    codes = {f.__name__: (f, {getattr(x, "__code__", None) for x in (f, getattr(f, "__wrapped__", None))}) for f in found if callable(f)}
+    found = [contraction._einsum, elementwise._clipped, *[getattr(room, name) for room in (tx, tx.linalg, tx.fft, functional) for name in dir(room)]]
+    found = [f for f in found if callable(f) and not isinstance(f, tx.DType)]
+    codes = {f.__name__: (f, {getattr(x, "__code__", None) for x in (f, getattr(f, "__wrapped__", None))}) for f in found}
     return {name: f for name, (f, all_codes) in codes.items() if _REPEATED in all_codes}
 
 

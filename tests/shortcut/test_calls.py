@@ -128,7 +128,7 @@ def test_numbers_are_told_apart() -> None:
         found = tx.clip(x, -a, b) * 2 + tx.clip(y, -c, b) + tx.clip(x, -c, a)
         wanted = np.clip(array, -a, b) * 2 + np.clip(array[::-1], -c, b) + np.clip(array, -c, a)
         assert np.allclose(found.to_numpy(), wanted)
-    assert max(len(found) for name, found in x.spec.called.items() if str(name).endswith("clip")) <= MOST_NUMBERS + 2
+    assert max(len(found) for name, found in x.spec.called.items() if "clip" in str(name)) <= MOST_NUMBERS + 2
 
 
 def test_one_tensor_twice_is_not_two() -> None:
