@@ -128,7 +128,8 @@ def operands(dtype: Any) -> dict[str, Any]:
 
 def functions() -> dict[str, Callable[..., Any]]:
     """All functions of which is remembered what they make."""
-    found = [contraction._einsum, elementwise._clipped, *[getattr(room, name) for room in (tx, tx.linalg, tx.fft, functional) for name in dir(room)]]
+    rooms = (tx, tx.linalg, tx.fft, functional)
+    found = [contraction._einsum, elementwise._clipped, *[getattr(room, name) for room in rooms for name in dir(room)]]
     found = [f for f in found if callable(f) and not isinstance(f, tx.DType)]
     codes = {f.__name__: (f, {getattr(x, "__code__", None) for x in (f, getattr(f, "__wrapped__", None))}) for f in found}
     return {name: f for name, (f, all_codes) in codes.items() if _REPEATED in all_codes}
