@@ -236,7 +236,7 @@ def einsum(
     given = [t if type(t) is Tensor else asarray(t) for t in operands]
     if dtype is not None:
         given = cast("einsum", given, dtype, None, casting)
-    return into("einsum", out, _einsum(*given, subscripts, optimize))
+    return into("einsum", out, _einsum(*given, subscripts, optimize), casting)
 
 
 @called_again

@@ -12,14 +12,14 @@ from ..errors import DTypeError
 from ..tensor import Tensor
 
 
-def into(op: str, out: Any, found: Tensor) -> Tensor:
-    """The result, or `out` with it."""
+def into(op: str, out: Any, found: Tensor, casting: str = "same_kind") -> Tensor:
+    """The result, or `out` with it; where casting is "unsafe" whatever the dtype of that can keep of it."""
     if out is None:
         return found
     target = out[0] if isinstance(out, tuple) and len(out) == 1 else out
     if not isinstance(target, Tensor):
         raise DTypeError(f"{op}: out is a tensor, not {type(target).__name__}; tx.asarray(array, copy=False) shares an array")
-    return target._receive(op, found)
+    return target._receive(op, found.astype(target.dtype, copy=False) if casting == "unsafe" else found)
 
 
 def cast(op: str, given: Iterable[Any], dtype: DTypeLike | None, out: Any, casting: str) -> list[Tensor]:

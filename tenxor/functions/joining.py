@@ -82,7 +82,7 @@ def concat(
     """
     if out is not None or dtype is not None:
         parts = cast("concat", _parts("concat", arrays)[0], dtype, out, casting)
-        return into("concat", out, _concatenated(parts, axis)[0]), None
+        return into("concat", out, _concatenated(parts, axis)[0], casting), None
     found, place = _concatenated(arrays, axis)
     return found, _moves(arrays, place, found)
 
@@ -137,7 +137,7 @@ def stack(
     """
     if out is not None or dtype is not None:
         parts = cast("stack", _parts("stack", arrays)[0], dtype, out, casting)
-        return into("stack", out, _stacked(parts, axis)[0]), None
+        return into("stack", out, _stacked(parts, axis)[0], casting), None
     found, place = _stacked(arrays, axis)
     return found, _moves(arrays, place, found)
 

@@ -49,7 +49,6 @@ FUNCTIONS.update(
         if axis is None
         else arr.__setitem__(_along(arr, asarray(indices), axis_of("np.put_along_axis", axis, arr.ndim)), values)
     ),
-    fill_diagonal=lambda a, val: a.diagonal().__setitem__(..., val),
 )
 
 
@@ -72,7 +71,9 @@ def _rot90(m: Tensor, turns: int, axes: tuple[int, int]) -> Tensor:
 
 
 def _diag(v: Tensor, k: int) -> Tensor:
-    if v.ndim != 1:
+    if v.ndim not in (1, 2):
+        raise ShapeError(f"np.diag: shape {v.shape} has {v.ndim} axes; of a matrix it is the diagonal, of a vector the matrix")
+    if v.ndim == 2:
         return v.diagonal(k)
     size = v.size + abs(k)
     found: Tensor = tx.zeros((size, size), dtype=v.dtype)
@@ -99,7 +100,7 @@ def compress(condition: Any, a: Any, axis: int | None = None) -> Tensor:
 @_numpys
 def delete(arr: Any, obj: Any, axis: int | None = None) -> Tensor:
     arr = asarray(arr)
-    arr, axis = (arr.ravel(), 0) if axis is None else (arr, axis)
+    arr, axis = (arr.ravel(), 0) if axis is None else (arr, axis_of("np.delete", axis, arr.ndim))
     kept = tx.ones(arr.shape[axis], dtype=bool)
     kept[obj if isinstance(obj, (int, slice)) else asarray(obj)] = False
     return compress(kept, arr, axis)
@@ -226,7 +227,8 @@ def cov(m: Any, y: Any = None, rowvar: bool = True, bias: bool = False, ddof: in
 
     data = rows(m) if y is None else tx.concat([rows(m), rows(y)])
     away = data - tx.mean(data, axis=1, keepdims=True)
-    found: Tensor = away @ tx.conj(away).T / (data.shape[1] - (0 if bias else 1) if ddof is None else data.shape[1] - ddof)
+    room = data.shape[1] - ((0 if bias else 1) if ddof is None else ddof)
+    found: Tensor = away @ tx.conj(away).T / float(max(room, 0))
     return found.squeeze()
 
 
@@ -237,7 +239,9 @@ def corrcoef(x: Any, y: Any = None, rowvar: bool = True) -> Tensor:
         return c / c
     spread = tx.sqrt(tx.real(c.diagonal()))
     found: Tensor = c / spread[:, None] / spread[None, :]
-    return found
+    if found.dtype.is_complex:
+        return found.real.clip(-1, 1) + found.imag.clip(-1, 1) * 1j
+    return found.clip(-1, 1)  # rounding may go beyond
 
 
 # --- products ---------------------------------------------------------------------------------------------------------

@@ -303,16 +303,18 @@ def argmax(
     keepdims: bool = False,
     dim: int | None = None,
     keepdim: Keep = None,
+    out: Tensor | None = None,
 ) -> Tensor:
     """New int64 tensor: where along `axis` (of the flattened tensor for None) the largest element is first.
 
-    NaN counts as largest. Raises ShapeError where there are no elements.
+    NaN counts as largest. With `out` the result is written into that tensor. Raises ShapeError where
+    there are no elements.
 
     >>> import tenxor as tx
     >>> tx.argmax(tx.asarray([[1, 5], [7, 2]]), axis=1).tolist()
     [1, 0]
     """
-    return asarray(x).argmax(axis, keepdims)
+    return into("argmax", out, asarray(x).argmax(axis, keepdims))
 
 
 @called_again
@@ -325,16 +327,18 @@ def argmin(
     keepdims: bool = False,
     dim: int | None = None,
     keepdim: Keep = None,
+    out: Tensor | None = None,
 ) -> Tensor:
     """New int64 tensor: where along `axis` (of the flattened tensor for None) the smallest element is first.
 
-    NaN counts as smallest. Raises ShapeError where there are no elements.
+    NaN counts as smallest. With `out` the result is written into that tensor. Raises ShapeError where
+    there are no elements.
 
     >>> import tenxor as tx
     >>> tx.argmin(tx.asarray([[1, 5], [7, 2]]), axis=1).tolist()
     [0, 1]
     """
-    return asarray(x).argmin(axis, keepdims)
+    return into("argmin", out, asarray(x).argmin(axis, keepdims))
 
 
 # --- along an axis ----------------------------------------------------------------------------------------------------

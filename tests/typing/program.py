@@ -81,6 +81,7 @@ def functions() -> None:
     assert_type(tx.einsum("ij,jk", a, b, optimize=["einsum_path", (0, 1)], dtype=tx.float32, casting="unsafe"), Tensor)
     assert_type(tx.concat([a, [[1, 2, 3]]], axis=0, dtype=tx.float32, casting="same_kind"), Tensor)
     assert_type(tx.stack([a, a], dim=0, out=tx.zeros((2, *a.shape))), Tensor)
+    assert_type(tx.argmax(a, dim=0, out=tx.zeros(3, dtype=tx.int64)), Tensor)
     assert_type(tx.reshape(a, -1, order="F"), Tensor)
     assert_type(a.reshape(3, -1, order="F").ravel("F"), Tensor)
     assert_type(tx.where(a > 2, a, 0.0), Tensor)
