@@ -38,7 +38,7 @@ demo: $(RUN)
 
 # Tests that take little time for what they look at, some of every room: whether something fundamental broke.
 QUICK := $(addprefix tests/,test_architecture.py test_behaviours.py test_creation.py test_dtypes.py test_errata.py \
-    test_errors.py test_knn.py test_plans.py fuzz/test_aliasing.py \
+    test_errors.py test_keywords.py test_knn.py test_plans.py fuzz/test_aliasing.py \
     $(addprefix layout/test_,coords.py diophantine.py explain.py indexing.py layout.py table.py) \
     $(addprefix ops/test_,promotion.py complex_values.py) \
     $(addprefix memory/test_,limit.py memory.py pool.py) \

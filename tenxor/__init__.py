@@ -16,7 +16,7 @@ from .backend.threads import set_num_threads as set_num_threads
 from .creation import *
 from .dtypes import DType as DType
 from .dtypes import bfloat16 as bfloat16
-from .dtypes import boolean as bool
+from .dtypes import boolean as _boolean
 from .dtypes import can_cast as can_cast
 from .dtypes import complex64 as complex64
 from .dtypes import complex128 as complex128
@@ -44,15 +44,24 @@ from .tensor import Tensor as Tensor
 from .tensor.contraction import matmul as matmul
 from .version import __version__ as __version__
 
+bool = _boolean  # type checkers take what is imported by another name for no name of ours
 newaxis = None
 __array_api_version__ = _API_VERSIONS[-1]
 _shortcut.prepare()
 
 if TYPE_CHECKING:  # what is loaded when it is first asked for; type checkers look at it here
+    from . import data as data
     from . import fft as fft
+    from . import files as files
+    from . import functions as functions
+    from . import kernel as kernel
     from . import linalg as linalg
+    from . import nn as nn
+    from . import optim as optim
+    from . import plans as plans
     from . import random as random
     from . import show as show
+    from . import target as target
     from .functions.aliases import *
     from .functions.attention import *
     from .functions.choosing import *
@@ -135,7 +144,7 @@ else:
         *("data", "fft", "files", "functions", "kernel", "linalg", "nn", "optim", "plans", "random", "show", "target"),
     )
     _HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}
-    del INTERNAL, OPS
+    del INTERNAL, OPS, TYPE_CHECKING
     __all__ = sorted({name for name in (*globals(), *_HOMES, *_MODULES) if not name.startswith("_")})
 
     def __getattr__(name):

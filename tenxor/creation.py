@@ -14,6 +14,7 @@ from .dtypes import (
     DEFAULT_FLOAT,
     DEFAULT_INT,
     DType,
+    DTypeLike,
     bfloat16,
     check_fits,
     check_real,
@@ -29,7 +30,7 @@ from .ops import OPS
 from .spec import P, called_again
 from .tensor import Tensor
 from .tensor.arguments import ints, one_of, truth
-from .tensor.core import check_count
+from .tensor.core import Operand, check_count
 from .tensor.exchange import CPU, makers
 from .tensor.nested import number_of
 
@@ -72,7 +73,7 @@ def _device(op: str, device: str | None) -> None:
         raise ArgumentError(f"{op}: there is no device {device!r}; tensors are on 'cpu'")
 
 
-def asarray(obj: Any, /, dtype: object = None, *, device: str | None = None, copy: bool | None = None) -> Tensor:
+def asarray(obj: Any, /, dtype: DTypeLike | None = None, *, device: str | None = None, copy: bool | None = None) -> Tensor:
     """A tensor with the elements of `obj`: a number, nested lists, a NumPy array, a tensor, or what has a buffer or
     speaks DLPack.
 
@@ -158,7 +159,7 @@ def _has_buffer(obj: Any) -> bool:
     return True
 
 
-def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Tensor:
+def from_dlpack(x: object, /, *, device: str | None = None, copy: bool | None = None) -> Tensor:
     """A tensor over the memory of whatever speaks DLPack; each side sees what the other writes. With `copy=True` its
     own; with None the other library may give a copy, where it has nothing to share, and with False it must not.
 
@@ -195,7 +196,7 @@ def _from_dlpack(op: str, x: Any, device: str | None, copy: bool | None) -> Tens
     return Tensor._copied(array, dtype) if copy else Tensor._shared(array, dtype)
 
 
-def astype(x: Tensor, dtype: object, /, *, copy: bool = True, device: str | None = None) -> Tensor:
+def astype(x: Operand, dtype: DTypeLike, /, *, copy: bool = True, device: str | None = None) -> Tensor:
     """New tensor of another dtype, as `Tensor.astype`; with `copy=False` `x` itself if it has that dtype."""
     _device("astype", device)
     return asarray(x).astype(dtype, copy=copy)
@@ -204,7 +205,7 @@ def astype(x: Tensor, dtype: object, /, *, copy: bool = True, device: str | None
 # --- from a rule ------------------------------------------------------------------------------------------------------
 
 
-def full(shape: Shape, fill_value: Any, dtype: object = None, *, device: str | None = None) -> Tensor:
+def full(shape: Shape, fill_value: Operand, dtype: DTypeLike | None = None, *, device: str | None = None) -> Tensor:
     """New tensor filled with one number.
 
     >>> import tenxor as tx
@@ -214,14 +215,14 @@ def full(shape: Shape, fill_value: Any, dtype: object = None, *, device: str | N
     return _filled("full", shape, fill_value, dtype, device)
 
 
-def _filled(op: str, shape: Shape, fill_value: Any, dtype: object, device: str | None) -> Tensor:
+def _filled(op: str, shape: Shape, fill_value: Operand, dtype: object, device: str | None) -> Tensor:
     if not makers or device is not None:
         return _filled_anew(op, shape, fill_value, dtype, device)
     maker = makers[0]
     return maker.made(maker.key_of_fill(shape, fill_value, dtype), lambda: _filled_anew(op, shape, fill_value, dtype, device))
 
 
-def _filled_anew(op: str, shape: Shape, fill_value: Any, dtype: object, device: str | None) -> Tensor:
+def _filled_anew(op: str, shape: Shape, fill_value: Operand, dtype: object, device: str | None) -> Tensor:
     _device(op, device)
     sizes = _shape(op, shape)
     value = number_of(fill_value, op)
@@ -236,41 +237,41 @@ def _filled_anew(op: str, shape: Shape, fill_value: Any, dtype: object, device: 
     return Tensor._of(Node.of(OPS["cast"], sizes, d, (scalar,), (None,)))
 
 
-def zeros(shape: Shape, dtype: object = None, *, device: str | None = None) -> Tensor:
+def zeros(shape: Shape, dtype: DTypeLike | None = None, *, device: str | None = None) -> Tensor:
     """New tensor of zeros, float64 unless a dtype is given."""
     return _filled("zeros", shape, 0, DEFAULT_FLOAT if dtype is None else dtype, device)
 
 
-def ones(shape: Shape, dtype: object = None, *, device: str | None = None) -> Tensor:
+def ones(shape: Shape, dtype: DTypeLike | None = None, *, device: str | None = None) -> Tensor:
     """New tensor of ones, float64 unless a dtype is given."""
     return _filled("ones", shape, 1, DEFAULT_FLOAT if dtype is None else dtype, device)
 
 
-def empty(shape: Shape, dtype: object = None, *, device: str | None = None) -> Tensor:
+def empty(shape: Shape, dtype: DTypeLike | None = None, *, device: str | None = None) -> Tensor:
     """New tensor whose elements are whatever its memory held."""
     _device("empty", device)
     return Tensor._of(Node.of(EMPTY, _shape("empty", shape), dtype_of(DEFAULT_FLOAT if dtype is None else dtype)))
 
 
-def full_like(x: Tensor, /, fill_value: Any, dtype: object = None, *, device: str | None = None) -> Tensor:
+def full_like(x: Operand, /, fill_value: Operand, dtype: DTypeLike | None = None, *, device: str | None = None) -> Tensor:
     """New tensor of `x`'s shape and dtype filled with one number."""
     x = asarray(x)
     return _filled("full_like", x.shape, fill_value, x.dtype if dtype is None else dtype, device)
 
 
-def zeros_like(x: Tensor, /, dtype: object = None, *, device: str | None = None) -> Tensor:
+def zeros_like(x: Operand, /, dtype: DTypeLike | None = None, *, device: str | None = None) -> Tensor:
     """New tensor of zeros of `x`'s shape and dtype."""
     x = asarray(x)
     return _filled("zeros_like", x.shape, 0, x.dtype if dtype is None else dtype, device)
 
 
-def ones_like(x: Tensor, /, dtype: object = None, *, device: str | None = None) -> Tensor:
+def ones_like(x: Operand, /, dtype: DTypeLike | None = None, *, device: str | None = None) -> Tensor:
     """New tensor of ones of `x`'s shape and dtype."""
     x = asarray(x)
     return _filled("ones_like", x.shape, 1, x.dtype if dtype is None else dtype, device)
 
 
-def empty_like(x: Tensor, /, dtype: object = None, *, device: str | None = None) -> Tensor:
+def empty_like(x: Operand, /, dtype: DTypeLike | None = None, *, device: str | None = None) -> Tensor:
     """New tensor of `x`'s shape and dtype, its elements undefined."""
     x = asarray(x)
     return empty(x.shape, dtype=x.dtype if dtype is None else dtype, device=device)
@@ -305,7 +306,7 @@ def _real(op: str, x: Any) -> float:
 
 @made_again
 def arange(
-    start: float, /, stop: float | None = None, step: float = 1, dtype: object = None, *, device: str | None = None
+    start: float, /, stop: float | None = None, step: float = 1, dtype: DTypeLike | None = None, *, device: str | None = None
 ) -> Tensor:
     """New 1-D tensor of `start`, `start + step`, ... before `stop`; with one argument from 0 to it.
 
@@ -351,7 +352,7 @@ def linspace(
     /,
     num: int = 50,
     *,
-    dtype: object = None,
+    dtype: DTypeLike | None = None,
     device: str | None = None,
     endpoint: bool = True,
 ) -> Tensor:
@@ -399,7 +400,7 @@ def _scale_of_steps(start: complex, stop: complex) -> float:
 
 @made_again
 def eye(
-    n_rows: int, n_cols: int | None = None, /, k: int = 0, dtype: object = None, *, device: str | None = None
+    n_rows: int, n_cols: int | None = None, /, k: int = 0, dtype: DTypeLike | None = None, *, device: str | None = None
 ) -> Tensor:
     """New matrix with ones on diagonal `k` and zeros elsewhere."""
     _device("eye", device)
@@ -415,7 +416,7 @@ def _diagonal(op: str, k: int, rows: int, columns: int) -> int:
     return max(-rows - 1, min(checked_int(op, "k", k), columns + 1))
 
 
-def _triangle(op: str, x: Tensor, k: int, keep: str) -> Tensor:
+def _triangle(op: str, x: Operand, k: int, keep: str) -> Tensor:
     x = asarray(x)
     if x.ndim < 2:
         raise ShapeError(f"{op}: shape {x.shape} has {x.ndim} axes; a matrix has at least 2")
@@ -425,18 +426,18 @@ def _triangle(op: str, x: Tensor, k: int, keep: str) -> Tensor:
 
 
 @called_again
-def tril(x: Tensor, /, k: int = 0) -> Tensor:
+def tril(x: Operand, /, k: int = 0) -> Tensor:
     """New tensor: the matrices of `x` with zeros above diagonal `k`."""
     return _triangle("tril", x, k, "less_equal")
 
 
 @called_again
-def triu(x: Tensor, /, k: int = 0) -> Tensor:
+def triu(x: Operand, /, k: int = 0) -> Tensor:
     """New tensor: the matrices of `x` with zeros below diagonal `k`."""
     return _triangle("triu", x, k, "greater_equal")
 
 
-def meshgrid(*arrays: Tensor, indexing: str = "xy") -> tuple[Tensor, ...]:
+def meshgrid(*arrays: Operand, indexing: str = "xy") -> tuple[Tensor, ...]:
     """The coordinates of a grid, one read-only view for each 1-D tensor; "ij" keeps the order of axes, "xy" swaps the
     first two.
 

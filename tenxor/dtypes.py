@@ -166,6 +166,9 @@ OF_NUMPY = {d.numpy: d for d in ALL if d is not bfloat16}
 _FROM_PYTHON: dict[type, DType] = {bool: boolean, int: int64, float: float64, complex: complex128}
 
 
+DTypeLike = DType | type[Any] | str | np.dtype[Any]  # what names one
+
+
 def dtype(spec: object) -> DType:
     """The `DType` that `spec` names: a `DType`, a name, a NumPy dtype or scalar type, or Python's bool, int, float,
     complex.

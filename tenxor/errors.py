@@ -39,6 +39,10 @@ class ArgumentError(TenxorError, ValueError):
     """An argument whose value makes no sense here, or two spellings of one argument."""
 
 
+class UnknownArgument(TenxorError, TypeError):
+    """An argument by a name that the function has for none; the message says which is near, or how else it is said."""
+
+
 class LinearAlgebraError(TenxorError, LinAlgError):
     """A matrix that an operation cannot go on with: a singular one, one that is not positive definite."""
 

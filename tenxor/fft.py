@@ -14,23 +14,40 @@ from collections.abc import Sequence
 from typing import Any
 
 from .creation import asarray, positions, zeros
-from .dtypes import DEFAULT_FLOAT
+from .dtypes import DEFAULT_FLOAT, DTypeLike
 from .dtypes import dtype as dtype_of
 from .errors import ArgumentError, DTypeError, ShapeError
 from .functions.hosted import BACKWARD, hosted
 from .functions.joining import concat, roll
 from .functions.kinds import check
+from .keywords import spelled
 from .layout.coords import checked_int
 from .linalg.arguments import computed
 from .ops import OPS
 from .spec import called_again
 from .tensor import Tensor
-from .tensor.arguments import LAST_AXIS, axes_of, axis_of, ints, one_spelling
-from .tensor.core import check_count
+from .tensor.arguments import axes_of, axis_of, ints
+from .tensor.core import Operand, check_count
 
 __all__ = [
-    *("fft", "fft2", "fftfreq", "fftn", "fftshift", "hfft", "ifft", "ifft2", "ifftn", "ifftshift", "ihfft", "irfft", "irfft2", "irfftn"),
-    *("rfft", "rfft2", "rfftfreq", "rfftn"),
+    "fft",
+    "fft2",
+    "fftfreq",
+    "fftn",
+    "fftshift",
+    "hfft",
+    "ifft",
+    "ifft2",
+    "ifftn",
+    "ifftshift",
+    "ihfft",
+    "irfft",
+    "irfft2",
+    "irfftn",
+    "rfft",
+    "rfft2",
+    "rfftfreq",
+    "rfftn",
 ]
 
 Sizes = Sequence[int] | None
@@ -43,7 +60,8 @@ _LAST_TWO = (-2, -1)
 
 
 @called_again
-def fft(x: Tensor, /, n: int | None = None, axis: int = LAST_AXIS, norm: str | None = "backward", *, dim: int | None = None) -> Tensor:
+@spelled
+def fft(x: Operand, /, n: int | None = None, axis: int = -1, norm: str | None = "backward", *, dim: int | None = None) -> Tensor:
     """New complex tensor: the discrete Fourier transform along an axis, of which `n` elements are taken.
 
     Raises AxisError, ShapeError for no elements, and ArgumentError. (Array API 2025.12, `fft.fft`.)
@@ -52,22 +70,24 @@ def fft(x: Tensor, /, n: int | None = None, axis: int = LAST_AXIS, norm: str | N
     >>> tx.fft.fft(tx.asarray([1.0, 2.0, 3.0, 4.0])).tolist()
     [(10+0j), (-2+2j), (-2+0j), (-2-2j)]
     """
-    return _along("fft", computed(asarray(x)), n, one_spelling("fft", "axis", axis, "dim", dim, default=LAST_AXIS), norm)
+    return _along("fft", computed(asarray(x)), n, axis, norm)
 
 
 @called_again
-def ifft(x: Tensor, /, n: int | None = None, axis: int = LAST_AXIS, norm: str | None = "backward", *, dim: int | None = None) -> Tensor:
+@spelled
+def ifft(x: Operand, /, n: int | None = None, axis: int = -1, norm: str | None = "backward", *, dim: int | None = None) -> Tensor:
     """New complex tensor: the inverse of `fft` along an axis; errors as there. (Array API 2025.12, `fft.ifft`.)
 
     >>> import tenxor as tx
     >>> tx.fft.ifft(tx.asarray([10.0, -2 + 2j, -2.0, -2 - 2j])).tolist()
     [(1+0j), (2+0j), (3+0j), (4+0j)]
     """
-    return _along("ifft", computed(asarray(x)), n, one_spelling("ifft", "axis", axis, "dim", dim, default=LAST_AXIS), norm)
+    return _along("ifft", computed(asarray(x)), n, axis, norm)
 
 
 @called_again
-def rfft(x: Tensor, /, n: int | None = None, axis: int = LAST_AXIS, norm: str | None = "backward", *, dim: int | None = None) -> Tensor:
+@spelled
+def rfft(x: Operand, /, n: int | None = None, axis: int = -1, norm: str | None = "backward", *, dim: int | None = None) -> Tensor:
     """New complex tensor: the first `n // 2 + 1` elements of the Fourier transform of real numbers; the others are their conjugates.
 
     Raises DTypeError for complex numbers, and errors as `fft`. (Array API 2025.12, `fft.rfft`.)
@@ -76,11 +96,12 @@ def rfft(x: Tensor, /, n: int | None = None, axis: int = LAST_AXIS, norm: str | 
     >>> tx.fft.rfft(tx.asarray([1.0, 2.0, 3.0, 4.0])).tolist()
     [(10+0j), (-2+2j), (-2+0j)]
     """
-    return _along("rfft", _real("rfft", x), n, one_spelling("rfft", "axis", axis, "dim", dim, default=LAST_AXIS), norm)
+    return _along("rfft", _real("rfft", x), n, axis, norm)
 
 
 @called_again
-def irfft(x: Tensor, /, n: int | None = None, axis: int = LAST_AXIS, norm: str | None = "backward", *, dim: int | None = None) -> Tensor:
+@spelled
+def irfft(x: Operand, /, n: int | None = None, axis: int = -1, norm: str | None = "backward", *, dim: int | None = None) -> Tensor:
     """New real tensor: the inverse of `rfft`, of `n` elements along the axis, by default an even number, twice the size less 1.
 
     The imaginary part of the first element, and of the last for an even `n`, is not looked at. Errors as of `fft`.
@@ -90,11 +111,12 @@ def irfft(x: Tensor, /, n: int | None = None, axis: int = LAST_AXIS, norm: str |
     >>> tx.fft.irfft(tx.asarray([10.0, -2 + 2j, -2.0])).tolist()
     [1.0, 2.0, 3.0, 4.0]
     """
-    return _along("irfft", computed(asarray(x)), n, one_spelling("irfft", "axis", axis, "dim", dim, default=LAST_AXIS), norm)
+    return _along("irfft", computed(asarray(x)), n, axis, norm)
 
 
 @called_again
-def hfft(x: Tensor, /, n: int | None = None, axis: int = LAST_AXIS, norm: str | None = "backward", *, dim: int | None = None) -> Tensor:
+@spelled
+def hfft(x: Operand, /, n: int | None = None, axis: int = -1, norm: str | None = "backward", *, dim: int | None = None) -> Tensor:
     """New real tensor: the Fourier transform, of `n` elements along the axis, of a signal of which every later half
     is the conjugate of the given one.
 
@@ -104,12 +126,12 @@ def hfft(x: Tensor, /, n: int | None = None, axis: int = LAST_AXIS, norm: str | 
     >>> tx.fft.hfft(tx.asarray([1.0, 2.0, 3.0])).tolist()
     [8.0, -2.0, 0.0, -2.0]
     """
-    axis = one_spelling("hfft", "axis", axis, "dim", dim, default=LAST_AXIS)
     return _along("irfft", computed(asarray(x)).conj(), n, axis, _TURNED[_norm("hfft", norm)], "hfft")
 
 
 @called_again
-def ihfft(x: Tensor, /, n: int | None = None, axis: int = LAST_AXIS, norm: str | None = "backward", *, dim: int | None = None) -> Tensor:
+@spelled
+def ihfft(x: Operand, /, n: int | None = None, axis: int = -1, norm: str | None = "backward", *, dim: int | None = None) -> Tensor:
     """New complex tensor: the inverse of `hfft`, the first `n // 2 + 1` elements. Raises DTypeError for complex
     numbers, and errors as `fft`.
     (Array API 2025.12, `fft.ihfft`.)
@@ -118,7 +140,6 @@ def ihfft(x: Tensor, /, n: int | None = None, axis: int = LAST_AXIS, norm: str |
     >>> tx.fft.ihfft(tx.asarray([8.0, -2.0, 0.0, -2.0])).tolist()
     [(1-0j), (2-0j), (3-0j)]
     """
-    axis = one_spelling("ihfft", "axis", axis, "dim", dim, default=LAST_AXIS)
     found: Tensor = _along("rfft", _real("ihfft", x), n, axis, _TURNED[_norm("ihfft", norm)], "ihfft").conj()
     return found
 
@@ -126,7 +147,8 @@ def ihfft(x: Tensor, /, n: int | None = None, axis: int = LAST_AXIS, norm: str |
 # --- along several axes -----------------------------------------------------------------------------------------------
 
 
-def fftn(x: Tensor, /, s: Sizes = None, axes: Axes = None, norm: str | None = "backward", *, dim: Axes = None) -> Tensor:
+@spelled
+def fftn(x: Operand, /, s: Sizes = None, axes: Axes = None, norm: str | None = "backward", *, dim: Axes = None) -> Tensor:
     """New complex tensor: the Fourier transform along several axes, by default all, or as many of the last as `s` has sizes.
 
     A size of -1 leaves an axis as it is. Raises AxisError, ShapeError and ArgumentError. (Array API 2025.12, `fft.fftn`.)
@@ -135,20 +157,22 @@ def fftn(x: Tensor, /, s: Sizes = None, axes: Axes = None, norm: str | None = "b
     >>> tx.fft.fftn(tx.asarray([[1.0, 2.0], [3.0, 4.0]])).tolist()
     [[(10+0j), (-2+0j)], [(-4+0j), 0j]]
     """
-    return _along_all("fftn", "fft", computed(asarray(x)), s, one_spelling("fftn", "axes", axes, "dim", dim), norm)
+    return _along_all("fftn", "fft", computed(asarray(x)), s, axes, norm)
 
 
-def ifftn(x: Tensor, /, s: Sizes = None, axes: Axes = None, norm: str | None = "backward", *, dim: Axes = None) -> Tensor:
+@spelled
+def ifftn(x: Operand, /, s: Sizes = None, axes: Axes = None, norm: str | None = "backward", *, dim: Axes = None) -> Tensor:
     """New complex tensor: the inverse of `fftn`; arguments and errors as there. (Array API 2025.12, `fft.ifftn`.)
 
     >>> import tenxor as tx
     >>> tx.fft.ifftn(tx.asarray([[10.0, -2.0], [-4.0, 0.0]])).tolist()
     [[(1+0j), (2+0j)], [(3+0j), (4+0j)]]
     """
-    return _along_all("ifftn", "ifft", computed(asarray(x)), s, one_spelling("ifftn", "axes", axes, "dim", dim), norm)
+    return _along_all("ifftn", "ifft", computed(asarray(x)), s, axes, norm)
 
 
-def rfftn(x: Tensor, /, s: Sizes = None, axes: Axes = None, norm: str | None = "backward", *, dim: Axes = None) -> Tensor:
+@spelled
+def rfftn(x: Operand, /, s: Sizes = None, axes: Axes = None, norm: str | None = "backward", *, dim: Axes = None) -> Tensor:
     """New complex tensor: the Fourier transform of real numbers along several axes, half of it along the last; as
     `rfft` there, and then as `fftn`.
 
@@ -159,7 +183,7 @@ def rfftn(x: Tensor, /, s: Sizes = None, axes: Axes = None, norm: str | None = "
     [[(4+0j), 0j], [0j, 0j]]
     """
     x = _real("rfftn", x)
-    sizes, places = _sizes("rfftn", x, s, one_spelling("rfftn", "axes", axes, "dim", dim))
+    sizes, places = _sizes("rfftn", x, s, axes)
     if not places:
         raise ArgumentError("rfftn: give at least one axis, the one that is halved")
     found = _along("rfft", x, sizes[-1], places[-1], norm, "rfftn")
@@ -168,7 +192,8 @@ def rfftn(x: Tensor, /, s: Sizes = None, axes: Axes = None, norm: str | None = "
     return found
 
 
-def irfftn(x: Tensor, /, s: Sizes = None, axes: Axes = None, norm: str | None = "backward", *, dim: Axes = None) -> Tensor:
+@spelled
+def irfftn(x: Operand, /, s: Sizes = None, axes: Axes = None, norm: str | None = "backward", *, dim: Axes = None) -> Tensor:
     """New real tensor: the inverse of `rfftn`; `s` is the shape of the result along the axes, by default twice the
     last size less 1, and the others as they are. Errors as of `fftn`. (Array API 2025.12, `fft.irfftn`.)
 
@@ -177,7 +202,7 @@ def irfftn(x: Tensor, /, s: Sizes = None, axes: Axes = None, norm: str | None = 
     [[1.0, 1.0], [1.0, 1.0]]
     """
     found = computed(asarray(x))
-    sizes, places = _sizes("irfftn", found, s, one_spelling("irfftn", "axes", axes, "dim", dim), halved=True)
+    sizes, places = _sizes("irfftn", found, s, axes, halved=True)
     if not places:
         raise ArgumentError("irfftn: give at least one axis, the one that was halved")
     for size, axis in zip(sizes[:-1], places[:-1], strict=True):
@@ -185,7 +210,10 @@ def irfftn(x: Tensor, /, s: Sizes = None, axes: Axes = None, norm: str | None = 
     return _along("irfft", found, sizes[-1], places[-1], norm, "irfftn")
 
 
-def fft2(x: Tensor, /, s: Sizes = None, axes: Axes = _LAST_TWO, norm: str | None = "backward") -> Tensor:
+@spelled
+def fft2(
+    x: Operand, /, s: Sizes = None, axes: Axes = _LAST_TWO, norm: str | None = "backward", *, dim: Axes = None
+) -> Tensor:
     """New complex tensor: `fftn` along two axes, by default the last.
 
     >>> import tenxor as tx
@@ -195,7 +223,10 @@ def fft2(x: Tensor, /, s: Sizes = None, axes: Axes = _LAST_TWO, norm: str | None
     return fftn(x, s, axes, norm)
 
 
-def ifft2(x: Tensor, /, s: Sizes = None, axes: Axes = _LAST_TWO, norm: str | None = "backward") -> Tensor:
+@spelled
+def ifft2(
+    x: Operand, /, s: Sizes = None, axes: Axes = _LAST_TWO, norm: str | None = "backward", *, dim: Axes = None
+) -> Tensor:
     """New complex tensor: `ifftn` along two axes, by default the last.
 
     >>> import tenxor as tx
@@ -205,7 +236,10 @@ def ifft2(x: Tensor, /, s: Sizes = None, axes: Axes = _LAST_TWO, norm: str | Non
     return ifftn(x, s, axes, norm)
 
 
-def rfft2(x: Tensor, /, s: Sizes = None, axes: Axes = _LAST_TWO, norm: str | None = "backward") -> Tensor:
+@spelled
+def rfft2(
+    x: Operand, /, s: Sizes = None, axes: Axes = _LAST_TWO, norm: str | None = "backward", *, dim: Axes = None
+) -> Tensor:
     """New complex tensor: `rfftn` along two axes, by default the last.
 
     >>> import tenxor as tx
@@ -215,7 +249,10 @@ def rfft2(x: Tensor, /, s: Sizes = None, axes: Axes = _LAST_TWO, norm: str | Non
     return rfftn(x, s, axes, norm)
 
 
-def irfft2(x: Tensor, /, s: Sizes = None, axes: Axes = _LAST_TWO, norm: str | None = "backward") -> Tensor:
+@spelled
+def irfft2(
+    x: Operand, /, s: Sizes = None, axes: Axes = _LAST_TWO, norm: str | None = "backward", *, dim: Axes = None
+) -> Tensor:
     """New real tensor: `irfftn` along two axes, by default the last.
 
     >>> import tenxor as tx
@@ -228,7 +265,7 @@ def irfft2(x: Tensor, /, s: Sizes = None, axes: Axes = _LAST_TWO, norm: str | No
 # --- frequencies ------------------------------------------------------------------------------------------------------
 
 
-def fftfreq(n: int, /, d: float = 1.0, *, dtype: object = None, device: str | None = None) -> Tensor:
+def fftfreq(n: int, /, d: float = 1.0, *, dtype: DTypeLike | None = None, device: str | None = None) -> Tensor:
     """New 1-D tensor, float64 unless a dtype is given: the frequencies of the `n` elements of `fft`, for samples that are `d` apart.
 
     Raises ArgumentError for no elements. (Array API 2025.12, `fft.fftfreq`.)
@@ -243,7 +280,7 @@ def fftfreq(n: int, /, d: float = 1.0, *, dtype: object = None, device: str | No
     return _frequencies("fftfreq", signed, count, d, dtype, device)
 
 
-def rfftfreq(n: int, /, d: float = 1.0, *, dtype: object = None, device: str | None = None) -> Tensor:
+def rfftfreq(n: int, /, d: float = 1.0, *, dtype: DTypeLike | None = None, device: str | None = None) -> Tensor:
     """New 1-D tensor, float64 unless a dtype is given: the frequencies of the elements of `rfft` of `n` samples that are `d` apart.
 
     Raises ArgumentError for no elements. (Array API 2025.12, `fft.rfftfreq`.)
@@ -273,7 +310,8 @@ def _frequencies(op: str, k: Tensor, count: int, d: float, dtype: object, device
     return asarray((k.astype(DEFAULT_FLOAT) / (count * float(d))).astype(found), device=device)
 
 
-def fftshift(x: Tensor, /, *, axes: Axes = None, dim: Axes = None) -> Tensor:
+@spelled
+def fftshift(x: Operand, /, *, axes: Axes = None, dim: Axes = None) -> Tensor:
     """New tensor: `x` with the frequency 0, which `fft` puts first, in the middle of the axes, by default all. Raises AxisError.
     (Array API 2025.12, `fft.fftshift`.)
 
@@ -281,20 +319,21 @@ def fftshift(x: Tensor, /, *, axes: Axes = None, dim: Axes = None) -> Tensor:
     >>> tx.fft.fftshift(tx.asarray([0, 1, 2, -2, -1])).tolist()
     [-2, -1, 0, 1, 2]
     """
-    return _shifted("fftshift", x, one_spelling("fftshift", "axes", axes, "dim", dim), 0)
+    return _shifted("fftshift", x, axes, 0)
 
 
-def ifftshift(x: Tensor, /, *, axes: Axes = None, dim: Axes = None) -> Tensor:
+@spelled
+def ifftshift(x: Operand, /, *, axes: Axes = None, dim: Axes = None) -> Tensor:
     """New tensor: the inverse of `fftshift`. Raises AxisError. (Array API 2025.12, `fft.ifftshift`.)
 
     >>> import tenxor as tx
     >>> tx.fft.ifftshift(tx.asarray([-2, -1, 0, 1, 2])).tolist()
     [0, 1, 2, -2, -1]
     """
-    return _shifted("ifftshift", x, one_spelling("ifftshift", "axes", axes, "dim", dim), 1)
+    return _shifted("ifftshift", x, axes, 1)
 
 
-def _shifted(op: str, x: Tensor, axes: Axes, back: int) -> Tensor:
+def _shifted(op: str, x: Operand, axes: Axes, back: int) -> Tensor:
     x = asarray(x)
     places = axes_of(op, None if axes is None else ints(op, (axes,)), x.ndim)
     shifts = tuple([-(x.shape[a] // 2) if back else x.shape[a] // 2 for a in places])

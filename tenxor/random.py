@@ -24,15 +24,17 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from .creation import asarray, made_again, positions
-from .dtypes import DEFAULT_FLOAT, DEFAULT_INT, DType, float64, uint64
+from .dtypes import DEFAULT_FLOAT, DEFAULT_INT, DType, DTypeLike, float64, uint64
 from .dtypes import dtype as dtype_of
 from .errors import ArgumentError, DTypeError, OutOfBounds, ShapeError
 from .functions.kinds import kind
+from .keywords import spelled
 from .locking import reentrant
 from .ops import OPS
 from .realize import forgetting
 from .tensor import Tensor
-from .tensor.arguments import ints, one_spelling, truth
+from .tensor.arguments import ints, truth
+from .tensor.core import Operand
 
 __all__ = [
     "Generator",
@@ -52,7 +54,6 @@ __all__ = [
 FEW = 1 << 8  # elements whose numbers are kept in memory: 64 shapes of them at the most
 
 Shape = int | Sequence[int]
-Source: TypeAlias = "Generator | None"
 
 _counting = reentrant()  # so that threads that share a generator never get the same draw
 
@@ -102,7 +103,8 @@ class Generator:
             raise ArgumentError(f"load_state_dict: {state!r} is not where a generator stands; give what state_dict() gave")
         self._key, self._draws = state["seed"], state["draws"]
 
-    def random(self, shape: Shape = (), dtype: object = None, *, size: Shape | None = None) -> Tensor:
+    @spelled
+    def random(self, shape: Shape = (), dtype: DTypeLike | None = None, *, size: Shape | None = None) -> Tensor:
         """New tensor of numbers from 0 on and below 1, each equally likely: multiples of 2**-53 (float32: of 2**-24).
 
         Of `dtype` float64 or float32. ShapeError for a negative size, DTypeError for another dtype.
@@ -111,16 +113,17 @@ class Generator:
         >>> tx.random.Generator(0).random(3).shape
         (3,)
         """
-        found: Tensor = self._unit(_shape("random", shape, size), _float("random", dtype))
+        found: Tensor = self._unit(_shape("random", shape), _float("random", dtype))
         return found
 
+    @spelled
     def uniform(
         self,
         low: float = 0.0,
         high: float = 1.0,
         shape: Shape = (),
         *,
-        dtype: object = None,
+        dtype: DTypeLike | None = None,
         size: Shape | None = None,
     ) -> Tensor:
         """New tensor of numbers from `low` on and below `high`, each equally likely, float64 or float32.
@@ -132,7 +135,7 @@ class Generator:
         >>> bool(((x >= -1) & (x < 1)).all())
         True
         """
-        sizes, d = _shape("uniform", shape, size), _float("uniform", dtype)
+        sizes, d = _shape("uniform", shape), _float("uniform", dtype)
         first, last = _number("uniform", "low", low), _number("uniform", "high", high)
         if first > last:
             raise ArgumentError(f"uniform: low {low} is above high {high}; sizes come after them, or as shape=...")
@@ -141,8 +144,9 @@ class Generator:
         below = float(np.nextafter(d.numpy.type(last), d.numpy.type(first)))  # rounding may reach `high`, which is out
         return Tensor._compute(OPS["minimum"], self._unit(sizes, d) * (last - first) + first, below)
 
+    @spelled
     def normal(
-        self, mean: float = 0.0, std: float = 1.0, shape: Shape = (), *, dtype: object = None, size: Shape | None = None
+        self, mean: float = 0.0, std: float = 1.0, shape: Shape = (), *, dtype: DTypeLike | None = None, size: Shape | None = None
     ) -> Tensor:
         """New tensor of normally distributed numbers, float64 or float32, by the Box-Muller transform in float64.
 
@@ -154,7 +158,7 @@ class Generator:
         >>> abs(x.mean().item()) < 0.05, abs(x.std().item() - 1) < 0.05
         (True, True)
         """
-        sizes, d = _shape("normal", shape, size), _float("normal", dtype)
+        sizes, d = _shape("normal", shape), _float("normal", dtype)
         loc, scale = _number("normal", "mean", mean), _number("normal", "std", std)
         if scale < 0:
             raise ArgumentError(f"normal: std {std} is negative")
@@ -165,12 +169,13 @@ class Generator:
         found: Tensor = (radius * -2.0).sqrt() * angle.cos() * scale + loc
         return found if d is float64 else found.astype(d)
 
+    @spelled
     def integers(
         self,
         low: int,
         high: int | None = None,
         shape: Shape = (),
-        dtype: object = None,
+        dtype: DTypeLike | None = None,
         endpoint: bool = False,
         *,
         size: Shape | None = None,
@@ -186,7 +191,7 @@ class Generator:
         >>> x.min().item(), x.max().item()
         (1, 6)
         """
-        sizes, d = _shape("integers", shape, size), dtype_of(DEFAULT_INT if dtype is None else dtype)
+        sizes, d = _shape("integers", shape), dtype_of(DEFAULT_INT if dtype is None else dtype)
         if not d.is_integer:
             raise DTypeError(f"integers: {d} is not an integer dtype")
         first, end = (0, low) if high is None else (low, high)
@@ -201,7 +206,7 @@ class Generator:
         result: Tensor = (found + first % 2**64).astype(d, copy=False)  # modulo 2**64, so negative ones come out right
         return result
 
-    def permutation(self, x: Any) -> Tensor:
+    def permutation(self, x: Operand) -> Tensor:
         """New tensor: the integers below `x` in random order, or the rows of a tensor (its axis 0) in random order.
 
         `x` is an int, or a tensor or what `tx.asarray` takes. The order is that of 64 random bits for each row; it is
@@ -227,7 +232,8 @@ class Generator:
         count, _ = _rows("shuffle", x)
         x[...] = x[self._order(count)]
 
-    def choice(self, x: Any, shape: Shape = (), replace: bool = True, *, size: Shape | None = None) -> Tensor:
+    @spelled
+    def choice(self, x: Operand, shape: Shape = (), replace: bool = True, *, size: Shape | None = None) -> Tensor:
         """New tensor of the given shape: integers below `x`, or rows of a tensor (its axis 0), each equally likely.
 
         `x` is as in `permutation`. Without `replace` none comes twice; then ArgumentError for more than there are.
@@ -236,7 +242,7 @@ class Generator:
         >>> sorted(tx.random.Generator(0).choice([2, 3, 5], 3, replace=False).tolist())
         [2, 3, 5]
         """
-        sizes = _shape("choice", shape, size)
+        sizes = _shape("choice", shape)
         count, rows = _rows("choice", x)
         wanted, replace = prod(sizes), truth("choice", "replace", replace)
         if wanted > count and not (replace and count):
@@ -275,13 +281,16 @@ class Generator:
         return np.argsort(keys, kind="stable")
 
 
+Source: TypeAlias = Generator | None
+
+
 # --- arguments --------------------------------------------------------------------------------------------------------
 
 
-def _shape(op: str, shape: Shape, size: Shape | None = None) -> tuple[int, ...]:
-    if type(shape) is int and shape >= 0 and size is None:  # as mostly
+def _shape(op: str, shape: Shape) -> tuple[int, ...]:
+    if type(shape) is int and shape >= 0:  # as mostly
         return (shape,)
-    sizes = ints(op, (one_spelling(op, "shape", shape, "size", size, default=()),))
+    sizes = ints(op, (shape,))
     if any(n < 0 for n in sizes):
         raise ShapeError(f"{op}: shape {sizes} has a negative size; sizes are 0 or more")
     return sizes
@@ -357,11 +366,11 @@ shuffle = _default.shuffle
 choice = _default.choice
 
 
-def rand(*shape: Any) -> Tensor:
+def rand(*shape: int | Sequence[int]) -> Tensor:
     """New tensor of numbers in [0, 1), the sizes given one by one as in NumPy and PyTorch."""
     return _default.random(ints("rand", shape))
 
 
-def randn(*shape: Any) -> Tensor:
+def randn(*shape: int | Sequence[int]) -> Tensor:
     """New tensor of standard normal numbers, the sizes given one by one as in NumPy and PyTorch."""
     return _default.normal(shape=ints("randn", shape))

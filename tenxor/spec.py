@@ -140,9 +140,9 @@ def forget() -> None:
 
 class Caller(NamedTuple):
     """Machine code (`shortcut/call.py`) that makes what a function made of tensors like these before: a view, or what is pending. It takes
-    the function's name and its arguments, and gives None for what it has not met. What it learns from is the function, called by what
-    `learning` gives for its name and itself. On the way it `hears` of which tensors NumPy computed which others, and what computes arrays
-    of arrays like it.
+    the function's name, and a tuple and a dictionary of its arguments, the first of which is in the tuple; it gives None for what it has
+    not met. What it learns from is the function, called by what `learning` gives for its name and itself. On the way it `hears` of which
+    tensors NumPy computed which others, and what computes arrays of arrays like it.
     """
 
     again: Callable[..., Any]
@@ -161,7 +161,7 @@ def called_again(own: Callable[P, T]) -> Callable[P, T]:
     def function(*args: P.args, **named: P.kwargs) -> T:
         if args:
             for caller in callers:
-                found: T | None = caller.again(name, *args, **named)
+                found: T | None = caller.again(name, args, named)
                 return caller.learning(name, own)(*args, **named) if found is None else found
         return own(*args, **named)
 

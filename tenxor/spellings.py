@@ -170,6 +170,28 @@ IN_THE_MODULE = {
 }
 
 
+# What a function is told by keywords there, and here otherwise.
+ARGUMENTS = {
+    "unbiased": "correction=1 for unbiased=True, and correction=0 for False",
+    "a": "its place: it comes first",
+    "input": "its place: it comes first",
+    "other": "its place: it comes second",
+}
+
+
+def of_arguments(name: str, by_place: Iterable[str], by_name: Iterable[str], ours: Mapping[str, str]) -> str:
+    """What to say instead of an argument's name that a function does not know, which knows these."""
+    if name in ARGUMENTS:
+        return f"use {ARGUMENTS[name]}"
+    if name in by_place and name not in by_name:
+        return f"{name} is given by its place alone"
+    known = [known for known in by_name if known not in ours]
+    near = difflib.get_close_matches(name, [*by_name], 1, 0.6)
+    if near:
+        return f"did you mean {ours.get(near[0], near[0])}?"
+    return f"there are {', '.join(sorted(known))}"
+
+
 def of_tensors(name: str, attributes: Iterable[str], functions: Mapping[str, object]) -> str:
     """What to use instead of an attribute that tensors do not have."""
     ours = ON_TENSORS.get(name)

@@ -13,13 +13,15 @@ import numpy as np
 
 import tenxor as tx
 from tenxor.functions.numpys_parts import FUNCTIONS
-from tenxor.spellings import IN_THE_MODULE, ON_TENSORS, OTHERWISE, SAME
+from tenxor.keywords import KEYWORDS
+from tenxor.spellings import ARGUMENTS, IN_THE_MODULE, ON_TENSORS, OTHERWISE, SAME
 
 ROOT = Path(__file__).parents[1]
 PAGES, STUB = ROOT / "docs/coming-from", ROOT / "tenxor/functions/aliases.pyi"
 _WIDTH = 120
 # Which of the other names are NumPy's alone: all the rest are PyTorch's, whose functions are not looked at here.
 _NUMPYS = ("asanyarray", "identity", "in1d", "invert", "left_shift", "mod", "rint", "right_shift", "row_stack")
+_ARGUMENTS = ("ddof", "size", "rcond", "a")  # of the arguments' other names; NumPy has `interpolation` as well
 _SAME_PLACES = ("linalg", "fft", "random")
 _ADVICE = "The functions and methods below have no other name here; an error for their names says the same."
 
@@ -39,6 +41,7 @@ def numpy_page() -> str:
             "By the same name": _listed(own),
             **{f"In `tx.{place}`, by the same name": _listed(_of_both(place)) for place in _SAME_PLACES},
             "By both names": _table("NumPy", same),
+            "Arguments": _arguments([*_ARGUMENTS, "interpolation"]),
             "Functions of NumPy's that take tensors, and give them": [
                 "Call them by their own names, `np.cov(x)`; beside these all that are listed above.", "", *_listed(FUNCTIONS, "np."),
             ],
@@ -54,12 +57,13 @@ def pytorch_page() -> str:
     return _page(
         "PyTorch",
         [
-            *("`dim` and `keepdim` may be written for `axis` and `keepdims`. Tensors require gradients, have `backward()` and `grad`, and",
+            *("Tensors require gradients, have `backward()` and `grad`, and",
               "`tx.nn`, `tx.optim` and `tx.data` have the names of PyTorch's modules; there is one device, and no need for `.to()`."),
         ],
         {
             "By the same name, but not the same": otherwise,
             "By both names": _table("PyTorch", same),
+            "Arguments": _arguments([name for name in (*KEYWORDS, *ARGUMENTS) if name not in _ARGUMENTS]),
             "Written otherwise": [_ADVICE, "", *_advised("torch", IN_THE_MODULE), "", *_advised("x", ON_TENSORS)],
         },
     )
@@ -116,6 +120,17 @@ def _listed(names: Iterable[str], prefix: str = "") -> list[str]:
 def _table(library: str, same: Mapping[str, str]) -> list[str]:
     rows = [f"| `{name}` | `tx.{ours}` |" for name, ours in sorted(same.items())]
     return [f"| {library} | and here also |", "|---|---|", *rows]
+
+
+def _arguments(names: list[str]) -> list[str]:
+    """The other names of arguments: those that may be written for ours, and what is said otherwise here."""
+    ours = {name: " or ".join([f"`{own}`" for own in KEYWORDS[name]]) for name in names if name in KEYWORDS}
+    return [
+        *("Functions take these names, where they have such an argument there, as well as ours. Both at once are an error.", ""),
+        *("| there | and here also |", "|---|---|", *[f"| `{name}` | {own} |" for name, own in ours.items()], ""),
+        *("These are said otherwise. An error for a name that there is not says the same, or which name is near.", ""),
+        *("| there | here |", "|---|---|", *[f"| `{name}` | {ARGUMENTS[name]} |" for name in names if name in ARGUMENTS]),
+    ]
 
 
 def _advised(prefix: str, advice: Mapping[str, str]) -> list[str]:

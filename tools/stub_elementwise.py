@@ -14,24 +14,28 @@ STUB = Path(__file__).parents[1] / "tenxor/functions/elementwise.pyi"
 _HEAD = """\
 # Written by tools/stub_elementwise.py from the op table.
 from collections.abc import Callable
-from typing import Any
+from typing import overload
 
 from ..tensor import Tensor
+from ..tensor.core import Operand
 
 FUNCTIONS: dict[str, Callable[..., Tensor]]
 
-def clip(x: Tensor, /, min: Any = None, max: Any = None) -> Tensor: ...
-def clamp(x: Tensor, /, min: Any = None, max: Any = None) -> Tensor: ...
+def clip(x: Operand, /, min: Operand | None = None, max: Operand | None = None, out: Tensor | None = None) -> Tensor: ...
+def clamp(x: Operand, /, min: Operand | None = None, max: Operand | None = None, out: Tensor | None = None) -> Tensor: ...
 """
-_OUT = ", *, out: Any = None, where: Any = None"
-_PARAMETERS = {1: f"x: Any, /{_OUT}", 2: f"x: Any, y: Any, /{_OUT}", 3: "condition: Any, x: Any = None, y: Any = None, /"}
+_OUT = ", *, out: Tensor | None = None, where: Operand | None = None"
+_FORMS = {
+    1: f"def {{}}(x: Operand, /{_OUT}) -> Tensor: ...\n",
+    2: f"def {{}}(x: Operand, y: Operand, /{_OUT}) -> Tensor: ...\n",
+    3: "@overload\ndef {0}(condition: Operand, /) -> tuple[Tensor, ...]: ...\n"
+    "@overload\ndef {0}(condition: Operand, x: Operand, y: Operand, /) -> Tensor: ...\n",
+}
 
 
 def stub() -> str:
     """The text of the file."""
-    return _HEAD + "".join(
-        f"def {name}({_PARAMETERS[OPS[name].arity]}) -> {'Any' if name == 'where' else 'Tensor'}: ...\n" for name in FUNCTIONS
-    )
+    return _HEAD + "".join([_FORMS[OPS[name].arity].format(name) for name in FUNCTIONS])
 
 
 if __name__ == "__main__":

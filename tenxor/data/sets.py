@@ -20,7 +20,7 @@ from ..tensor import Tensor
 
 __all__ = ["TOYS", "Graph", "digits", "karate_club", "toy"]
 
-_op: Any = elementwise.FUNCTIONS
+_op = elementwise.FUNCTIONS
 
 
 def _square(x: Tensor) -> Any:

@@ -20,6 +20,7 @@ from ..dtypes import dtype as dtype_of
 from ..errors import DTypeError, FileError
 from ..functions.kinds import checked
 from ..tensor import Tensor
+from ..tensor.core import Operand
 from .whole import Place, replaced
 
 __all__ = ["load_npy", "load_npz", "save_npy", "save_npz"]
@@ -29,7 +30,7 @@ _MOST_DEFLATED = 1032  # times as large as before becomes what has been deflated
 
 
 @checked
-def save_npy(path: Place, x: Any) -> None:
+def save_npy(path: Place, x: Operand) -> None:
     """Write one tensor to an npy file. DTypeError for bfloat16, which NumPy has not; OSError.
 
     >>> import tempfile, tenxor as tx
@@ -55,7 +56,7 @@ def load_npy(path: Place, *, mapped: bool = False) -> Tensor:
 
 
 @checked
-def save_npz(path: Place, /, **tensors: Any) -> None:
+def save_npz(path: Place, /, **tensors: Operand) -> None:
     """Write tensors to an npz file, by name, uncompressed and aligned, so that `load_npz(mapped=True)` reads them where they lie.
 
     >>> import tempfile, tenxor as tx

@@ -6,23 +6,25 @@ import os
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from ..creation import asarray
-from ..dtypes import DEFAULT_FLOAT
+from ..dtypes import DEFAULT_FLOAT, DTypeLike
 from ..dtypes import dtype as dtype_of
 from ..errors import ArgumentError, DTypeError, FileError, ShapeError
 from ..functions.kinds import checked
 from ..tensor import Tensor
+from ..tensor.core import Operand
 from .whole import Place, replaced
 
 __all__ = ["load_csv", "save_csv"]
 
 
 @checked
-def load_csv(path: Place, *, delimiter: str = ",", dtype: object = None, skip: int = 0, columns: Sequence[int] | None = None) -> Tensor:
+def load_csv(
+    path: Place, *, delimiter: str = ",", dtype: DTypeLike | None = None, skip: int = 0, columns: Sequence[int] | None = None
+) -> Tensor:
     """The numbers in a text file, a row for each line: a 2-D tensor, float64 unless a dtype is given.
 
     The first `skip` lines are left out, such as one of names, and what follows `#`; `columns` are those that are wanted, all by
@@ -52,7 +54,7 @@ def load_csv(path: Place, *, delimiter: str = ",", dtype: object = None, skip: i
 
 
 @checked
-def save_csv(path: Place, x: Any, *, delimiter: str = ",", header: str = "") -> None:
+def save_csv(path: Place, x: Operand, *, delimiter: str = ",", header: str = "") -> None:
     """Write a tensor of one or two axes to a text file, a row on each line, with as many digits as it takes to read the same numbers again.
 
     A `header` is the first line. Raises ShapeError, DTypeError for complex numbers, OSError.

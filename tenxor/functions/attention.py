@@ -13,7 +13,7 @@ from ..ops import OPS
 from ..spec import called_again
 from ..tensor import Tensor
 from ..tensor.arguments import truth
-from ..tensor.core import broadcast
+from ..tensor.core import Operand, broadcast
 from .neural import highest_of
 
 __all__ = ["scaled_dot_product_attention"]
@@ -23,10 +23,10 @@ _OP = "scaled_dot_product_attention"
 
 @called_again
 def scaled_dot_product_attention(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    attn_mask: Tensor | None = None,
+    query: Operand,
+    key: Operand,
+    value: Operand,
+    attn_mask: Operand | None = None,
     *,
     is_causal: bool = False,
     scale: float | None = None,

@@ -12,6 +12,7 @@ from ..ops import OPS
 from ..spec import called_again
 from ..tensor import Tensor
 from ..tensor.arguments import one_of
+from ..tensor.core import Operand
 from ..tensor.nested import number_of
 from .hosted import FEW, as_dtype, has_past, hosted
 from .kinds import check
@@ -23,7 +24,7 @@ __all__ = ["interp", "put", "putmask", "select"]
 MOST = 2**53  # of the heights beyond the points: larger integers may be no floats
 
 
-def select(conditions: Sequence[Tensor], choices: Sequence[Any], /, default: Any = 0) -> Tensor:
+def select(conditions: Sequence[Operand], choices: Sequence[Any], /, default: Operand = 0) -> Tensor:
     """New tensor: of each place the element of the first choice whose condition is true there, or of `default`; all broadcast together.
 
     Raises ArgumentError unless there are as many choices as conditions, one at least, and DTypeError for conditions
@@ -53,7 +54,7 @@ def select(conditions: Sequence[Tensor], choices: Sequence[Any], /, default: Any
     return result
 
 
-def put(x: Tensor, indices: Any, values: Any, /, mode: str = "raise") -> None:
+def put(x: Tensor, indices: Operand, values: Operand, /, mode: str = "raise") -> None:
     """Write `values` at `indices` of the flattened tensor, in place, through any view; they are repeated as often as needed.
 
     Indices below 0 count from the end. For those out of range `mode` is "raise", "wrap" (modulo the size) or "clip" (the nearest). Raises
@@ -76,7 +77,7 @@ def put(x: Tensor, indices: Any, values: Any, /, mode: str = "raise") -> None:
     x.reshape(-1)[places] = _repeated("put", asarray(values), places.size, positions((places.size,)))
 
 
-def putmask(x: Tensor, mask: Any, values: Any, /) -> None:
+def putmask(x: Tensor, mask: Operand, values: Operand, /) -> None:
     """Write into the elements of `x` where the `mask` of its shape is true, in place: element `k` of the flattened
     tensor gets element `k` of `values`, which are repeated as often as needed. Raises ShapeError, ArgumentError,
     ReadOnlyError. (NumPy's `putmask`.)
@@ -104,7 +105,9 @@ def _repeated(op: str, values: Tensor, count: int, places: Tensor) -> Tensor:
 
 
 @called_again
-def interp(x: Any, xp: Any, fp: Any, /, left: Any = None, right: Any = None, period: float | None = None) -> Tensor:
+def interp(
+    x: Operand, xp: Operand, fp: Operand, /, left: Operand | None = None, right: Operand | None = None, period: float | None = None
+) -> Tensor:
     """New tensor of `x`'s shape: at each `x` the height of the line through the points `(xp, fp)`.
 
     `xp` is 1-D and ascends, `fp` has its shape. Before the first point is `left`, by default its height, and after

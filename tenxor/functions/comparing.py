@@ -12,12 +12,13 @@ from ..ops import OPS
 from ..spec import called_again
 from ..tensor import Tensor
 from ..tensor.arguments import truth
+from ..tensor.core import Operand
 
 __all__ = ["allclose", "array_equal", "array_equiv", "isclose"]
 
 
 @called_again
-def isclose(x1: Any, x2: Any, /, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Tensor:
+def isclose(x1: Operand, x2: Operand, /, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Tensor:
     """New bool tensor: whether elements are equal, or `x1` is no further from `x2` than `atol + rtol * abs(x2)`;
     tensors and numbers broadcast.
 
@@ -44,7 +45,7 @@ def _inexact(x: Any, beside: Any) -> Tensor:
     return found if found.dtype.is_float or found.dtype.is_complex else found.astype(DEFAULT_FLOAT)
 
 
-def allclose(x1: Any, x2: Any, /, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> bool:
+def allclose(x1: Operand, x2: Operand, /, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> bool:
     """Whether all elements are close, as `isclose` has it. (NumPy's and PyTorch's `allclose`.)
 
     >>> import tenxor as tx
@@ -54,7 +55,7 @@ def allclose(x1: Any, x2: Any, /, rtol: float = 1e-5, atol: float = 1e-8, equal_
     return bool(isclose(x1, x2, rtol, atol, equal_nan).all())
 
 
-def array_equal(x1: Any, x2: Any, /, equal_nan: bool = False) -> bool:
+def array_equal(x1: Operand, x2: Operand, /, equal_nan: bool = False) -> bool:
     """Whether both have one shape and equal elements, whatever their dtypes; NaN equals NaN only if `equal_nan`. (NumPy's `array_equal`.)
 
     >>> import tenxor as tx
@@ -70,7 +71,7 @@ def array_equal(x1: Any, x2: Any, /, equal_nan: bool = False) -> bool:
     return bool(same.all())
 
 
-def array_equiv(x1: Any, x2: Any, /) -> bool:
+def array_equiv(x1: Operand, x2: Operand, /) -> bool:
     """Whether both broadcast to one shape and have equal elements there. (NumPy's `array_equiv`.)
 
     >>> import tenxor as tx

@@ -10,15 +10,16 @@ from typing import Any
 import numpy as np
 
 from ..creation import asarray
-from ..dtypes import DType, boolean, promote
+from ..dtypes import DType, DTypeLike, boolean, promote
 from ..errors import ArgumentError, AxisError, ShapeError
 from ..kernel.pairs import FULL
+from ..keywords import spelled
 from ..layout import Layout, broadcast_shapes
 from ..layout.coords import axis_number
 from ..records import NamedTuple
 from ..spec import called_again
 from ..tensor import Tensor
-from ..tensor.arguments import LAST_AXIS, Default, ints, one_spelling
+from ..tensor.arguments import ints
 from ..tensor.contraction import (
     MAX_LOOPS,
     Loops,
@@ -33,12 +34,13 @@ from ..tensor.contraction import (
     widened,
 )
 from ..tensor.contraction import dot as _dot
+from ..tensor.core import Operand
 from .into import cast, into
 from .subscripts import LETTERS, Label, Labels, interleaved, parse
 
 __all__ = ["dot", "einsum", "einsum_path", "inner", "outer", "tensordot", "vecdot"]
 
-_TWO_AXES: int = Default(2, "2")
+SumAxes = int | Sequence[int | Sequence[int]]  # how many axes are added up, or which of each
 Order = bool | str | tuple[tuple[int, ...], ...]  # how one is sought, or places to multiply, time and again
 EXHAUSTIVE = 5  # operands up to which all orders of products are compared
 
@@ -47,7 +49,8 @@ EXHAUSTIVE = 5  # operands up to which all orders of products are compared
 
 
 @called_again
-def vecdot(x1: Tensor, x2: Tensor, /, *, axis: int = LAST_AXIS, dim: int | None = None) -> Tensor:
+@spelled
+def vecdot(x1: Operand, x2: Operand, /, *, axis: int = -1, dim: int | None = None) -> Tensor:
     """New tensor: the products added up along `axis`, which both have in equal size; the other axes broadcast.
 
     Of complex numbers the conjugates of those of `x1` are taken.
@@ -60,7 +63,7 @@ def vecdot(x1: Tensor, x2: Tensor, /, *, axis: int = LAST_AXIS, dim: int | None 
     >>> tx.vecdot(tx.asarray([[1, 2], [3, 4]]), tx.asarray([10, 1])).tolist()
     [12, 34]
     """
-    axis = axis_number(one_spelling("vecdot", "axis", axis, "dim", dim, default=LAST_AXIS), "vecdot")
+    axis = axis_number(axis, "vecdot")
     a, b = asarray(x1), asarray(x2)
     dtype = result_dtype("vecdot", a, b)
     if a.dtype.is_complex:
@@ -87,7 +90,8 @@ def _loops_of_vectors(a: Layout, b: Layout, axis: int) -> Loops:
 
 
 @called_again
-def tensordot(x1: Tensor, x2: Tensor, /, axes: Any = _TWO_AXES, *, dims: Any = None) -> Tensor:
+@spelled
+def tensordot(x1: Operand, x2: Operand, /, axes: SumAxes = 2, *, dims: SumAxes | None = None) -> Tensor:
     """New tensor: the products added up over some axes of each; then come the other axes of `x1`, then those of `x2`.
 
     `axes` is a number of them, the last of `x1` and the first of `x2` in their order, or a pair of sequences that name
@@ -99,7 +103,6 @@ def tensordot(x1: Tensor, x2: Tensor, /, axes: Any = _TWO_AXES, *, dims: Any = N
     >>> tx.tensordot(a, b, axes=((1, 2), (1, 0))).shape
     (2, 5)
     """
-    axes = one_spelling("tensordot", "axes", axes, "dims", dims, default=_TWO_AXES)
     a, b = asarray(x1), asarray(x2)
     if hasattr(axes, "__index__") and not getattr(axes, "ndim", 0):
         (count,) = ints("tensordot", (axes,))
@@ -138,7 +141,7 @@ def _axes_of_pair(axes: Any, *shapes: tuple[int, ...]) -> list[tuple[int, ...]]:
 
 
 @called_again
-def dot(a: Tensor, b: Tensor, /) -> Tensor:
+def dot(a: Operand, b: Operand, /) -> Tensor:
     """New tensor: the products added up over the last axis of `a` and the last but one of `b` (its only one if 1-D).
 
     The other axes of `a` come first in the result, then those of `b`; for matrices that is `a @ b`. A number, or a 0-d
@@ -153,7 +156,7 @@ def dot(a: Tensor, b: Tensor, /) -> Tensor:
 
 
 @called_again
-def inner(a: Tensor, b: Tensor, /) -> Tensor:
+def inner(a: Operand, b: Operand, /) -> Tensor:
     """New tensor: the products added up over the last axis of both; the other axes of `a` come first, then those of `b`.
 
     A number, or a 0-d tensor, multiplies each element. Dtypes and errors as of `dot`. (NumPy's `inner`.)
@@ -170,7 +173,7 @@ def inner(a: Tensor, b: Tensor, /) -> Tensor:
 
 
 @called_again
-def outer(a: Tensor, b: Tensor, /) -> Tensor:
+def outer(a: Operand, b: Operand, /) -> Tensor:
     """New 2-D tensor: each element of `a` times each of `b`, both read in row-major order; bools are and-ed.
 
     Raises DTypeError for dtypes that do not promote. (NumPy's `outer`.)
@@ -195,12 +198,12 @@ def _loops_of_outer(a: Layout, b: Layout) -> Loops:
 
 
 def einsum(
-    subscripts: Any,
+    subscripts: str | Operand,
     /,
-    *operands: Any,
+    *operands: Operand,
     optimize: bool | str | Sequence[Any] = True,
     out: Tensor | None = None,
-    dtype: object = None,
+    dtype: DTypeLike | None = None,
     casting: str = "same_kind",
 ) -> Tensor:
     """New tensor: products over axes that share a letter, added up over the letters that the result does not have.
@@ -233,7 +236,7 @@ def einsum(
     given = [t if type(t) is Tensor else asarray(t) for t in operands]
     if dtype is not None:
         given = cast("einsum", given, dtype, None, casting)
-    return into("einsum", out, _einsum(*given, subscripts, optimize))
+    return into("einsum", out, _einsum(*given, subscripts, optimize), casting)
 
 
 @called_again
@@ -263,7 +266,7 @@ def _einsum(*given: Any) -> Tensor:
 
 
 def einsum_path(
-    subscripts: Any, /, *operands: Any, optimize: bool | str | Sequence[Any] = True
+    subscripts: str | Operand, /, *operands: Operand, optimize: bool | str | Sequence[Any] = True
 ) -> tuple[list[Any], str]:
     """The order in which `einsum` multiplies operands: `["einsum_path", (0, 1), ...]`, whose pairs are places among the operands
     that are left, as each product goes to their end; and a text that says what each makes.

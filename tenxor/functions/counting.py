@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import isfinite
 from typing import Any
 
@@ -12,6 +13,7 @@ from ..layout.coords import checked_int
 from ..ops import OPS
 from ..tensor import Tensor
 from ..tensor.arguments import truth
+from ..tensor.core import Operand
 from .kinds import check
 from .searching import searchsorted
 from .statistics import diff
@@ -19,7 +21,7 @@ from .statistics import diff
 __all__ = ["bincount", "histogram", "histogram2d", "histogram_bin_edges"]
 
 
-def bincount(x: Tensor, /, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
+def bincount(x: Operand, /, weights: Operand | None = None, minlength: int = 0) -> Tensor:
     """New 1-D tensor: how often each of 0, 1, 2, ... is in `x`, as int64, up to the largest, and at least `minlength` of them.
 
     `x` is 1-D and of integers from 0 on. With `weights` of its shape these are added up instead, as floats. Raises
@@ -60,7 +62,7 @@ def _counted(places: Tensor, size: int, weights: Tensor | None) -> Tensor:
     return found.index_add_(0, places, 1 if weights is None else weights)  # type: ignore[no-any-return]
 
 
-def histogram_bin_edges(x: Tensor, /, bins: Any = 10, range: Any = None) -> Tensor:
+def histogram_bin_edges(x: Operand, /, bins: Operand = 10, range: Sequence[Any] | None = None) -> Tensor:
     """New 1-D tensor: the edges of `bins` bins of one width between the least and the largest element of `x`, or over `range`; of edges
     themselves a float tensor of them. Raises ArgumentError. (NumPy's `histogram_bin_edges`.)
 
@@ -72,7 +74,7 @@ def histogram_bin_edges(x: Tensor, /, bins: Any = 10, range: Any = None) -> Tens
 
 
 def histogram(
-    x: Tensor, /, bins: Any = 10, range: Any = None, density: bool = False, weights: Tensor | None = None
+    x: Operand, /, bins: Operand = 10, range: Sequence[Any] | None = None, density: bool = False, weights: Operand | None = None
 ) -> tuple[Tensor, Tensor]:
     """New tensors: how many elements of `x` are in each bin, as int64, and the edges of the bins.
 
@@ -98,13 +100,13 @@ def histogram(
 
 
 def histogram2d(
-    x: Tensor,
-    y: Tensor,
+    x: Operand,
+    y: Operand,
     /,
-    bins: Any = 10,
-    range: Any = None,
+    bins: Operand = 10,
+    range: Sequence[Any] | None = None,
     density: bool = False,
-    weights: Tensor | None = None,
+    weights: Operand | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """New tensors: how many of the points with coordinates `x` and `y` are in each cell, of shape (bins of x, bins of
     y), and the edges along either.

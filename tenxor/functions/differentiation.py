@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Literal, ParamSpec, TypeVar, overload
 
 from ..creation import asarray, eye, ones, zeros
 from ..derivatives.adjoint import root
@@ -28,6 +28,9 @@ from .trees import check_called, filled, leaves_of, mapped, outline
 
 __all__ = ["enable_grad", "grad", "hessian", "jacobian", "jvp", "no_grad", "value_and_grad", "vjp"]
 
+P = ParamSpec("P")
+T = TypeVar("T")  # a value
+Aux = TypeVar("Aux")  # what comes with a value
 Function = Callable[..., Any]
 
 
@@ -56,7 +59,9 @@ def enable_grad() -> Iterator[None]:
         yield
 
 
-def value_and_grad(function: Function, argnums: int | Sequence[int] = 0, has_aux: bool = False) -> Function:
+def value_and_grad(
+    function: Callable[P, T], argnums: int | Sequence[int] = 0, has_aux: bool = False
+) -> Callable[P, tuple[T, Any]]:
     """A function that gives the value of `function`, one real number, and its gradient by the arguments `argnums`: nested as
     these are, or a tuple of that for several.
 
@@ -70,10 +75,10 @@ def value_and_grad(function: Function, argnums: int | Sequence[int] = 0, has_aux
     """
     numbers = _numbers("grad", function, argnums)
 
-    def both(*args: Any, **named: Any) -> Any:
+    def both(*args: P.args, **named: P.kwargs) -> tuple[T, Any]:
         with _Scope("grad", args, numbers) as scope:
             found = function(*scope.args, **named)
-            value = _first("grad", found) if has_aux else found
+            value: Any = _first("grad", found) if has_aux else found
             _check_scalar("grad", value)
             gradients = scope.back([value], [ones(value.shape, dtype=value.dtype)])
             scope.close(found)
@@ -83,7 +88,7 @@ def value_and_grad(function: Function, argnums: int | Sequence[int] = 0, has_aux
     return both
 
 
-def grad(function: Function, argnums: int | Sequence[int] = 0, has_aux: bool = False) -> Function:
+def grad(function: Callable[P, Any], argnums: int | Sequence[int] = 0, has_aux: bool = False) -> Callable[P, Any]:
     """A function that gives the gradient of `function`, whose value is one real number, by the arguments `argnums`; see
     `tx.value_and_grad`.
 
@@ -96,14 +101,24 @@ def grad(function: Function, argnums: int | Sequence[int] = 0, has_aux: bool = F
     """
     both = value_and_grad(function, argnums, has_aux)
 
-    def gradient(*args: Any, **named: Any) -> Any:
+    def gradient(*args: P.args, **named: P.kwargs) -> Any:
         found, its = both(*args, **named)
         return (its, found[1]) if has_aux else its
 
     return gradient
 
 
-def vjp(function: Function, *primals: Any, has_aux: bool = False) -> Any:
+@overload
+def vjp(
+    function: Callable[..., T], *primals: Any, has_aux: Literal[False] = False
+) -> tuple[T, Callable[[Any], tuple[Any, ...]]]: ...
+@overload
+def vjp(
+    function: Callable[..., tuple[T, Aux]], *primals: Any, has_aux: Literal[True]
+) -> tuple[T, Callable[[Any], tuple[Any, ...]], Aux]: ...
+
+
+def vjp(function: Function, *primals: Any, has_aux: bool = False) -> tuple[Any, ...]:
     """The value of `function` at the primals, and a function from cotangents of that, nested alike, to a tuple of those of the primals.
 
     With `has_aux` the function returns a pair, and what is second comes third here.
@@ -128,7 +143,17 @@ def vjp(function: Function, *primals: Any, has_aux: bool = False) -> Any:
     return (value, back, found[1]) if has_aux else (value, back)
 
 
-def jvp(function: Function, primals: Sequence[Any], tangents_: Sequence[Any], has_aux: bool = False) -> Any:
+@overload
+def jvp(
+    function: Callable[..., T], primals: Sequence[Any], tangents_: Sequence[Any], has_aux: Literal[False] = False
+) -> tuple[T, T]: ...
+@overload
+def jvp(
+    function: Callable[..., tuple[T, Aux]], primals: Sequence[Any], tangents_: Sequence[Any], has_aux: Literal[True]
+) -> tuple[T, T, Aux]: ...
+
+
+def jvp(function: Function, primals: Sequence[Any], tangents_: Sequence[Any], has_aux: bool = False) -> tuple[Any, ...]:
     """The value of `function` at the primals, and how it changes along the tangents, which are nested as the primals are.
 
     With `has_aux` the function returns a pair, and what is second comes third here.
@@ -152,7 +177,7 @@ def jvp(function: Function, primals: Sequence[Any], tangents_: Sequence[Any], ha
     return (value, change, found[1]) if has_aux else (value, change)
 
 
-def jacobian(function: Function, argnums: int | Sequence[int] = 0, mode: str | None = None) -> Function:
+def jacobian(function: Callable[P, Any], argnums: int | Sequence[int] = 0, mode: str | None = None) -> Callable[P, Any]:
     """A function that gives the derivative of each element of the value of `function` by each of an argument's: of the value's
     shape followed by the argument's, nested as the value is and within that as the argument is.
 
@@ -169,7 +194,7 @@ def jacobian(function: Function, argnums: int | Sequence[int] = 0, mode: str | N
     if mode not in (None, "forward", "reverse"):
         raise ArgumentError(f'jacobian: mode is "forward" or "reverse", not {mode!r}')
 
-    def rows(*args: Any, **named: Any) -> Any:
+    def rows(*args: P.args, **named: P.kwargs) -> Any:
         with _Scope("jacobian", args, numbers) as scope:
             value = function(*scope.args, **named)
             results, leaves = _results("jacobian", value), scope.leaves
@@ -189,7 +214,7 @@ def jacobian(function: Function, argnums: int | Sequence[int] = 0, mode: str | N
     return rows
 
 
-def hessian(function: Function, argnums: int | Sequence[int] = 0) -> Function:
+def hessian(function: Callable[P, Any], argnums: int | Sequence[int] = 0) -> Callable[P, Any]:
     """A function that gives the second derivatives of `function`, whose value is one real number: the `tx.jacobian` of its gradient.
 
     >>> import tenxor as tx

@@ -10,6 +10,7 @@ from ..errors import ArgumentError, DTypeError
 from ..ops import INTERNAL, OPS, Op
 from ..spec import called_again
 from ..tensor import Tensor
+from ..tensor.core import Operand
 from .into import into
 
 
@@ -48,17 +49,17 @@ def _places(condition: Tensor) -> tuple[Tensor, ...]:
 
 
 def _function(op: Op) -> Callable[..., Tensor]:
-    def unary(x: Any, /, *, out: Any = None, where: Any = None) -> Tensor:
+    def unary(x: Operand, /, *, out: Tensor | None = None, where: Operand | None = None) -> Tensor:
         if out is not None or where is not None:
             return _into(op, out, where, x)
         return x._with(op) if type(x) is Tensor else _result(op, x)
 
-    def binary(x: Any, y: Any, /, *, out: Any = None, where: Any = None) -> Tensor:
+    def binary(x: Operand, y: Operand, /, *, out: Tensor | None = None, where: Operand | None = None) -> Tensor:
         if out is not None or where is not None:
             return _into(op, out, where, x, y)
         return x._with(op, y) if type(x) is Tensor and type(y) in _PLAIN else _result(op, x, y)
 
-    def where(condition: Any, x: Any = None, y: Any = None, /) -> Any:
+    def where(condition: Operand, x: Operand | None = None, y: Operand | None = None, /) -> Tensor | tuple[Tensor, ...]:
         if type(condition) is Tensor and type(x) in _PLAIN and type(y) in _PLAIN:
             return condition._with(op, x, y)
         if x is None or y is None:
@@ -67,16 +68,18 @@ def _function(op: Op) -> Callable[..., Tensor]:
             return _places(asarray(condition))
         return _result(op, condition, x, y)
 
-    function: Callable[..., Tensor] = (unary, binary, where)[op.arity - 1]
+    function: Any = (unary, binary, where)[op.arity - 1]
     names = function.__code__.co_varnames[: op.arity]
     numbers = ", ".join("2" if k else "1.5" for k in range(op.arity))
     function.__name__ = function.__qualname__ = op.name
+    function.__code__ = function.__code__.replace(co_name=op.name, co_qualname=op.name)  # which errors of Python's name
     function.__doc__ = (
         f"New tensor: {op.meaning}; element by element over {', '.join(names)}, tensors or numbers that broadcast together."
         + (_INDICES if op.name == "where" else _OUT)
         + f"\n\nFor example `tx.{op.name}({numbers})`."
     )
-    return function
+    made: Callable[..., Tensor] = function
+    return made
 
 
 FUNCTIONS = {name: _function(op) for name, op in OPS.items() if name not in INTERNAL}
@@ -84,7 +87,8 @@ globals().update(FUNCTIONS)
 __all__ = [*FUNCTIONS, "clamp", "clip"]  # the table's names
 
 
-def clip(x: Tensor, /, min: Any = None, max: Any = None, out: Tensor | None = None) -> Tensor:
+@called_again
+def clip(x: Operand, /, min: Operand | None = None, max: Operand | None = None, out: Tensor | None = None) -> Tensor:
     """New tensor: the elements of `x` held between `min` and `max`, each a number, a tensor, or None for no bound; with
     `out` written into that tensor, which is given back.
 
@@ -92,12 +96,7 @@ def clip(x: Tensor, /, min: Any = None, max: Any = None, out: Tensor | None = No
     >>> tx.clip(tx.arange(5), 1, 3).tolist()
     [1, 1, 2, 3, 3]
     """
-    return _clipped(x, min, max) if out is None else into("clip", out, _clipped(x, min, max))
-
-
-@called_again
-def _clipped(x: Tensor, low: Any, high: Any) -> Tensor:
-    return asarray(x).clip(low, high)
+    return into("clip", out, asarray(x).clip(min, max))
 
 
 clamp = clip

@@ -28,7 +28,7 @@ tx: Any = sys.modules["tenxor"]
 _MODULES = {"numpy": "", "numpy.linalg": "linalg", "numpy.fft": "fft", "numpy.lib.stride_tricks": "lib.stride_tricks"}
 # About NumPy's memory and algorithms, not about values.
 _IGNORED = frozenset(("order", "subok", "overwrite_input", "kind", "casting", "optimize", "assume_unique", "like", "copy", "device"))
-_RENAMED = {"ddof": "correction", "a_min": "min", "a_max": "max"}
+_RENAMED = {"a_min": "min", "a_max": "max"}
 # What asks or prints, or writes into files: answered by NumPy, on the same memory.
 _ASKED = frozenset(
     (

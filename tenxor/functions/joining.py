@@ -2,40 +2,74 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import wraps
 from itertools import product
 from math import prod
-from typing import Any
+from typing import Any, ParamSpec
 
 import numpy as np
 
 from ..creation import asarray
-from ..dtypes import result_type
+from ..dtypes import DTypeLike, result_type
 from ..errors import ArgumentError, ShapeError
+from ..keywords import spelled
 from ..layout import Layout
 from ..spec import called_again
 from ..tensor import Tensor
-from ..tensor.arguments import AXIS_0, Axes, axis_of, ints, one_spelling
-from ..tensor.copying import Move, joiners
+from ..tensor.arguments import Axes, axis_of, ints
+from ..tensor.copying import Joiner, Move, joiners
+from ..tensor.core import Operand
 from ..tensor.pieces import Piece, are_arrays, joined, joined_quickly, moved, moves_of, want_kernels, written
 from .into import cast, into
 
 __all__ = ["cat", "concat", "concatenate", "repeat", "roll", "stack", "tile"]
 
+P = ParamSpec("P")
+# What was put together, and where each piece went, if that is known.
+Joined = tuple[Tensor, Callable[[], Iterable[Move]] | None]
 IntArray = np.ndarray[Any, np.dtype[np.int64]]
 _ALL = slice(None)
 
 
+def _again(own: Callable[P, Joined]) -> Callable[P, Tensor]:
+    """The tensor that a function puts together of pieces, or of one: made by machine code where it was made before."""
+    op = own.__name__
+
+    @wraps(own)
+    def function(*args: P.args, **named: P.kwargs) -> Tensor:
+        if args:
+            for joiner in joiners:
+                known: Tensor | None = joiner.again(op, args, named)
+                return _learnt(own, joiner, *args, **named) if known is None else known
+        return own(*args, **named)[0]
+
+    function.__annotations__ = vars(own)["__wrapped__"].__annotations__  # the spelled one's own, at which `inspect` looks
+    function.__annotations__["return"] = "Tensor"
+    return function
+
+
+def _learnt(own: Callable[..., Joined], joiner: Joiner, *args: Any, **named: Any) -> Tensor:
+    """What is put together, which machine code does the next time, if it is known how."""
+    found, moves = own(*args, **named)
+    if moves is not None:
+        pieces = args[0] if isinstance(args[0], (list, tuple)) else args[:1]
+        joiner.learn(own.__name__, pieces, (*args[1:], *named.values(), *named), found, moves())
+    return found
+
+
+@_again
+@spelled
 def concat(
-    arrays: Sequence[Tensor],
+    arrays: Sequence[Operand],
     /,
-    axis: int | None = AXIS_0,
+    axis: int | None = 0,
     *,
     dim: int | None = None,
     out: Tensor | None = None,
-    dtype: object = None,
+    dtype: DTypeLike | None = None,
     casting: str = "same_kind",
-) -> Tensor:
+) -> Joined:
     """New tensor: the given ones one after another along an axis; flattened first for None.
 
     The dtype is what theirs promote to, or `dtype`, to which each is cast as `casting` allows (see `can_cast`); with `out`
@@ -48,13 +82,17 @@ def concat(
     """
     if out is not None or dtype is not None:
         parts = cast("concat", _parts("concat", arrays)[0], dtype, out, casting)
-        return into("concat", out, concat(parts, axis, dim=dim))
-    if joiners and (known := joiners[0].again("concat", arrays, axis, dim)) is not None:
-        return known  # type: ignore[no-any-return]
-    return _learnt("concat", arrays, (axis, dim), *_concatenated(arrays, one_spelling("concat", "axis", axis, "dim", dim, default=AXIS_0)))
+        return into("concat", out, _concatenated(parts, axis)[0], casting), None
+    found, place = _concatenated(arrays, axis)
+    return found, _moves(arrays, place, found)
 
 
-def _concatenated(arrays: Sequence[Tensor], axis: int | None) -> tuple[Tensor, int | None]:
+def _moves(arrays: Sequence[Any], axis: int | None, found: Tensor) -> Callable[[], Iterable[Move]] | None:
+    """Where each of some arrays went; of what is walked otherwise than a list, or but once, that is not told."""
+    return (lambda: moves_of(arrays, axis, found.layout)) if isinstance(arrays, (list, tuple)) else None
+
+
+def _concatenated(arrays: Sequence[Operand], axis: int | None) -> tuple[Tensor, int | None]:
     """The same, and the axis, counted from 0."""
     parts, types = _parts("concat", arrays)
     first = parts[0].shape
@@ -73,26 +111,21 @@ def _concatenated(arrays: Sequence[Tensor], axis: int | None) -> tuple[Tensor, i
     return _joined("concat", parts, axis, (*first[:axis], sum([shape[axis] for shape in shapes]), *first[axis + 1 :])), axis
 
 
-def _learnt(op: str, arrays: Any, others: tuple[Any, ...], found: Tensor, axis: int | None) -> Tensor:
-    """What was made of arrays, which is made by machine code the next time, if that knows how."""
-    if joiners and isinstance(arrays, (list, tuple)):
-        joiners[0].learn(op, arrays, others, found, moves_of(arrays, axis, found.layout))
-    return found
-
-
 cat = concatenate = concat
 
 
+@_again
+@spelled
 def stack(
-    arrays: Sequence[Tensor],
+    arrays: Sequence[Operand],
     /,
-    axis: int = AXIS_0,
+    axis: int = 0,
     *,
     dim: int | None = None,
     out: Tensor | None = None,
-    dtype: object = None,
+    dtype: DTypeLike | None = None,
     casting: str = "same_kind",
-) -> Tensor:
+) -> Joined:
     """New tensor: the given ones, all of one shape, along a new axis, which has the place `axis` in the result.
 
     The dtype is what theirs promote to, or `dtype`; `casting` and `out` are as of `concat`. Raises ArgumentError for no tensors,
@@ -104,13 +137,12 @@ def stack(
     """
     if out is not None or dtype is not None:
         parts = cast("stack", _parts("stack", arrays)[0], dtype, out, casting)
-        return into("stack", out, stack(parts, axis, dim=dim))
-    if joiners and (known := joiners[0].again("stack", arrays, axis, dim)) is not None:
-        return known  # type: ignore[no-any-return]
-    return _learnt("stack", arrays, (axis, dim), *_stacked(arrays, one_spelling("stack", "axis", axis, "dim", dim, default=AXIS_0)))
+        return into("stack", out, _stacked(parts, axis)[0], casting), None
+    found, place = _stacked(arrays, axis)
+    return found, _moves(arrays, place, found)
 
 
-def _stacked(arrays: Sequence[Tensor], axis: int) -> tuple[Tensor, int]:
+def _stacked(arrays: Sequence[Operand], axis: int) -> tuple[Tensor, int]:
     """The same, and the axis, counted from 0."""
     parts, types = _parts("stack", arrays)
     first = parts[0].shape
@@ -179,7 +211,9 @@ def along(axis: int, index: slice) -> tuple[slice, ...]:
 # --- the elements of one tensor, moved or repeated --------------------------------------------------------------------
 
 
-def roll(x: Tensor, /, shift: int | tuple[int, ...], axis: Axes = None, *, dims: Axes = None) -> Tensor:
+@_again
+@spelled
+def roll(x: Operand, /, shift: int | tuple[int, ...], axis: Axes = None, *, dim: Axes = None, dims: Axes = None) -> Joined:
     """New tensor: the elements moved along axes by `shift` places, those pushed out coming in at the other end.
 
     One shift serves all axes, or each has its own; the shifts of an axis named twice add up. With `axis` None the
@@ -189,13 +223,9 @@ def roll(x: Tensor, /, shift: int | tuple[int, ...], axis: Axes = None, *, dims:
     >>> tx.roll(tx.arange(5), 2).tolist()
     [3, 4, 0, 1, 2]
     """
-    if joiners and (known := joiners[0].again("roll", (x,), shift, axis, dims)) is not None:
-        return known  # type: ignore[no-any-return]
     x = asarray(x)
-    others = (shift, axis, dims)
-    axis = one_spelling("roll", "axis", axis, "dims", dims)
     if axis is None:
-        return roll(x.ravel(), shift, 0).reshape(x.shape)
+        return roll(x.ravel(), shift, 0).reshape(x.shape), None
     axes = [axis_of("roll", a, x.ndim) for a in ints("roll", (axis,))]
     shifts = ints("roll", (shift,))
     if len(shifts) != len(axes):
@@ -208,10 +238,7 @@ def roll(x: Tensor, /, shift: int | tuple[int, ...], axis: Axes = None, *, dims:
     layout, whole = x.layout, Layout.contiguous(x.shape)
     keys = [((*(of for of, _ in pieces), ...), (*(to for _, to in pieces), ...)) for pieces in product(*moves)]
     boxes = [Move(0, layout.index(of), whole.index(to)) for of, to in keys]
-    found = moved(Tensor, "roll", x, boxes, x.shape)
-    if joiners:
-        joiners[0].learn("roll", (x,), others, found, boxes)
-    return found
+    return moved(Tensor, "roll", x, boxes, x.shape), lambda: boxes
 
 
 def _rolled(size: int, shift: int) -> list[tuple[slice, slice]]:
@@ -223,7 +250,7 @@ def _rolled(size: int, shift: int) -> list[tuple[slice, slice]]:
 
 
 @called_again
-def tile(x: Tensor, repetitions: Sequence[int] | int, /) -> Tensor:
+def tile(x: Operand, repetitions: Sequence[int] | int, /) -> Tensor:
     """New tensor: `x` repeated so many times along each axis, counted from the last.
 
     Raises ArgumentError for repetitions that are not integers from 0 on.
@@ -244,8 +271,9 @@ def tile(x: Tensor, repetitions: Sequence[int] | int, /) -> Tensor:
 
 
 @called_again
+@spelled
 def repeat(
-    x: Tensor, repeats: int | Sequence[int] | Tensor, /, axis: int | None = None, *, dim: int | None = None
+    x: Operand, repeats: int | Sequence[int] | Tensor, /, axis: int | None = None, *, dim: int | None = None
 ) -> Tensor:
     """New tensor: each element repeated along an axis, all alike or each its own number of times; flattened for None.
 
@@ -256,7 +284,6 @@ def repeat(
     >>> tx.repeat(tx.arange(3), 2).tolist(), tx.repeat(tx.arange(3), [0, 1, 2]).tolist()
     ([0, 0, 1, 1, 2, 2], [1, 2, 2])
     """
-    axis = one_spelling("repeat", "axis", axis, "dim", dim)
     x = asarray(x)
     if axis is None:
         x, axis = x.ravel(), 0

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..creation import asarray
+from ..keywords import spelled
+from ..spec import called_again
 from ..tensor import Tensor
-from ..tensor.arguments import AXIS_0, Axes, ints, one_spelling
-from ..tensor.core import broadcast
+from ..tensor.arguments import Axes, ints
+from ..tensor.core import Operand, broadcast
 
 __all__ = [
     "broadcast_arrays",
@@ -39,7 +41,9 @@ __all__ = [
 # --- the order of axes ------------------------------------------------------------------------------------------------
 
 
-def permute_dims(x: Tensor, /, axes: Sequence[int]) -> Tensor:
+@called_again
+@spelled
+def permute_dims(x: Operand, /, axes: Sequence[int] = (), *, dims: Sequence[int] | None = None) -> Tensor:
     """View whose axis `k` is axis `axes[k]` of `x`. Raises AxisError unless `axes` names every axis once.
 
     >>> import tenxor as tx
@@ -52,7 +56,7 @@ def permute_dims(x: Tensor, /, axes: Sequence[int]) -> Tensor:
 permute = permute_dims
 
 
-def transpose(x: Tensor, /, axes: Sequence[int] | None = None) -> Tensor:
+def transpose(x: Operand, /, axes: Sequence[int] | None = None) -> Tensor:
     """View with all axes in reverse, or in the given order, as in NumPy; to swap two axes alone use `swapaxes`.
 
     >>> import tenxor as tx
@@ -62,7 +66,7 @@ def transpose(x: Tensor, /, axes: Sequence[int] | None = None) -> Tensor:
     return asarray(x).transpose(axes)
 
 
-def matrix_transpose(x: Tensor, /) -> Tensor:
+def matrix_transpose(x: Operand, /) -> Tensor:
     """View with the last two axes swapped. Raises AxisError if there are fewer.
 
     >>> import tenxor as tx
@@ -72,7 +76,7 @@ def matrix_transpose(x: Tensor, /) -> Tensor:
     return asarray(x).mT
 
 
-def moveaxis(x: Tensor, source: int | Sequence[int], destination: int | Sequence[int], /) -> Tensor:
+def moveaxis(x: Operand, source: int | Sequence[int], destination: int | Sequence[int], /) -> Tensor:
     """View with some axes moved to new places, the others in their order.
 
     Raises AxisError for an axis that is not there or named twice, and for another number of places than axes.
@@ -87,7 +91,7 @@ def moveaxis(x: Tensor, source: int | Sequence[int], destination: int | Sequence
 movedim = moveaxis
 
 
-def swapaxes(x: Tensor, axis1: int, axis2: int, /) -> Tensor:
+def swapaxes(x: Operand, axis1: int, axis2: int, /) -> Tensor:
     """View with two axes swapped. Raises AxisError.
 
     >>> import tenxor as tx
@@ -97,20 +101,22 @@ def swapaxes(x: Tensor, axis1: int, axis2: int, /) -> Tensor:
     return asarray(x).swapaxes(axis1, axis2)
 
 
-def flip(x: Tensor, /, axis: Axes = None, *, dims: Axes = None) -> Tensor:
+@called_again
+@spelled
+def flip(x: Operand, /, axis: Axes = None, *, dim: Axes = None, dims: Axes = None) -> Tensor:
     """View with some axes reversed, or all of them for None. Raises AxisError.
 
     >>> import tenxor as tx
     >>> tx.flip(tx.arange(3)).tolist()
     [2, 1, 0]
     """
-    return asarray(x).flip(one_spelling("flip", "axis", axis, "dims", dims))
+    return asarray(x).flip(axis)
 
 
 # --- the shape --------------------------------------------------------------------------------------------------------
 
 
-def reshape(x: Tensor, /, shape: int | Sequence[int], order: str = "C", *, copy: bool | None = None) -> Tensor:
+def reshape(x: Operand, /, shape: int | Sequence[int], order: str = "C", *, copy: bool | None = None) -> Tensor:
     """View of the same elements, in row-major order, in another shape; one size may be -1. With `copy=True` a new tensor.
 
     Any tensor can be seen in any shape of as many elements, so `copy=False` and None are the same. With `order="F"`
@@ -125,7 +131,7 @@ def reshape(x: Tensor, /, shape: int | Sequence[int], order: str = "C", *, copy:
     return view.copy() if copy else view
 
 
-def ravel(x: Tensor, /, order: str = "C") -> Tensor:
+def ravel(x: Operand, /, order: str = "C") -> Tensor:
     """View with one axis, in row-major order; with `order="F"` in column-major order, as of `reshape`.
 
     >>> import tenxor as tx
@@ -135,7 +141,11 @@ def ravel(x: Tensor, /, order: str = "C") -> Tensor:
     return asarray(x).ravel(order)
 
 
-def flatten(x: Tensor, /, start: int = 0, end: int = -1) -> Tensor:
+@called_again
+@spelled
+def flatten(
+    x: Operand, /, start: int = 0, end: int = -1, *, start_dim: int | None = None, end_dim: int | None = None
+) -> Tensor:
     """View with the axes from `start` to `end`, both included, merged into one. Raises AxisError.
 
     >>> import tenxor as tx
@@ -145,7 +155,7 @@ def flatten(x: Tensor, /, start: int = 0, end: int = -1) -> Tensor:
     return asarray(x).flatten(start, end)
 
 
-def unflatten(x: Tensor, axis: int, sizes: Sequence[int], /) -> Tensor:
+def unflatten(x: Operand, axis: int, sizes: Sequence[int], /) -> Tensor:
     """View with one axis split into several; one size may be -1. Raises ShapeError if they do not multiply to the axis.
 
     >>> import tenxor as tx
@@ -155,17 +165,21 @@ def unflatten(x: Tensor, axis: int, sizes: Sequence[int], /) -> Tensor:
     return asarray(x).unflatten(axis, sizes)
 
 
-def squeeze(x: Tensor, /, axis: Axes = None, *, dim: Axes = None) -> Tensor:
+@called_again
+@spelled
+def squeeze(x: Operand, /, axis: Axes = None, *, dim: Axes = None) -> Tensor:
     """View without the given axes, which have size 1, or without all such axes for None. Raises ShapeError for another size.
 
     >>> import tenxor as tx
     >>> tx.squeeze(tx.zeros((2, 1, 3)), 1).shape
     (2, 3)
     """
-    return asarray(x).squeeze(axis, dim=dim)
+    return asarray(x).squeeze(axis)
 
 
-def expand_dims(x: Tensor, /, axis: int | tuple[int, ...] = 0) -> Tensor:
+@called_again
+@spelled
+def expand_dims(x: Operand, /, axis: int | tuple[int, ...] = 0, *, dim: int | None = None) -> Tensor:
     """View with new axes of size 1, which have the given places in the result. Raises AxisError.
 
     >>> import tenxor as tx
@@ -175,7 +189,7 @@ def expand_dims(x: Tensor, /, axis: int | tuple[int, ...] = 0) -> Tensor:
     return asarray(x).expand_dims(axis)
 
 
-def unsqueeze(x: Tensor, /, dim: int) -> Tensor:
+def unsqueeze(x: Operand, /, dim: int) -> Tensor:
     """View with a new axis of size 1 at the place `dim` of the result, as `expand_dims`.
 
     >>> import tenxor as tx
@@ -198,7 +212,7 @@ def broadcast_shapes(*shapes: int | Sequence[int]) -> tuple[int, ...]:
     return broadcast("broadcast_shapes", *(ints("broadcast_shapes", (shape,)) for shape in shapes))
 
 
-def broadcast_to(x: Tensor, /, shape: Sequence[int]) -> Tensor:
+def broadcast_to(x: Operand, /, shape: Sequence[int]) -> Tensor:
     """View broadcast to a shape, read-only if anything repeats. Raises ShapeError that names the axis.
 
     >>> import tenxor as tx
@@ -208,7 +222,7 @@ def broadcast_to(x: Tensor, /, shape: Sequence[int]) -> Tensor:
     return asarray(x).expand(shape)
 
 
-def broadcast_arrays(*arrays: Tensor) -> tuple[Tensor, ...]:
+def broadcast_arrays(*arrays: Operand) -> tuple[Tensor, ...]:
     """Views of all the tensors, broadcast to their common shape. Raises ShapeError if they have none.
 
     >>> import tenxor as tx
@@ -220,7 +234,11 @@ def broadcast_arrays(*arrays: Tensor) -> tuple[Tensor, ...]:
     return tuple([t.expand(shape) for t in tensors])
 
 
-def diagonal(x: Tensor, /, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
+@called_again
+@spelled
+def diagonal(
+    x: Operand, /, offset: int = 0, axis1: int = 0, axis2: int = 1, *, dim1: int | None = None, dim2: int | None = None
+) -> Tensor:
     """View of the elements where the index along `axis2` is that along `axis1` plus `offset`: the last axis of the result.
 
     >>> import tenxor as tx
@@ -230,7 +248,7 @@ def diagonal(x: Tensor, /, offset: int = 0, axis1: int = 0, axis2: int = 1) -> T
     return asarray(x).diagonal(offset, axis1, axis2)
 
 
-def windows(x: Tensor, /, axis: int, size: int, step: int = 1, dilation: int = 1) -> Tensor:
+def windows(x: Operand, /, axis: int, size: int, step: int = 1, dilation: int = 1) -> Tensor:
     """View of all windows of `size` elements along an axis, which counts them; a new last axis runs through each.
 
     Neighbouring windows start `step` elements apart; the elements of a window lie `dilation` apart. Read-only where
@@ -243,21 +261,25 @@ def windows(x: Tensor, /, axis: int, size: int, step: int = 1, dilation: int = 1
     return asarray(x).windows(axis, size, step, dilation)
 
 
-def unstack(x: Tensor, /, axis: int = AXIS_0, *, dim: int | None = None) -> tuple[Tensor, ...]:
+@called_again
+@spelled
+def unstack(x: Operand, /, axis: int = 0, *, dim: int | None = None) -> tuple[Tensor, ...]:
     """What stands at each index of an axis, undoing `stack`: views, or for one axis the elements as values. Raises AxisError.
 
     >>> import tenxor as tx
     >>> [t.tolist() for t in tx.unstack(tx.asarray([[1, 2], [3, 4]]), axis=1)]
     [[1, 3], [2, 4]]
     """
-    return asarray(x).unbind(one_spelling("unstack", "axis", axis, "dim", dim, default=AXIS_0))
+    return asarray(x).unbind(axis)
 
 
 unbind = unstack
 
 
+@called_again
+@spelled
 def split(
-    x: Tensor, sections: int | Sequence[int], /, axis: int = AXIS_0, *, dim: int | None = None
+    x: Operand, sections: int | Sequence[int], /, axis: int = 0, *, dim: int | None = None
 ) -> tuple[Tensor, ...]:
     """Views that divide an axis: into so many equal parts, or at the given indices, as in NumPy.
 
@@ -267,4 +289,4 @@ def split(
     >>> [t.tolist() for t in tx.split(tx.arange(6), 2)], [t.tolist() for t in tx.split(tx.arange(4), [1, 3])]
     ([[0, 1, 2], [3, 4, 5]], [[0], [1, 2], [3]])
     """
-    return asarray(x).split(sections, one_spelling("split", "axis", axis, "dim", dim, default=AXIS_0))
+    return asarray(x).split(sections, axis)

@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from ..creation import asarray
-from ..dtypes import DType, Number, boolean, of_number, promote, weak
+from ..dtypes import DType, DTypeLike, Number, boolean, of_number, promote, weak
 from ..errors import ArgumentError, AxisError, ShapeError, TraceError
+from ..keywords import spelled
 from ..layout import Layout
 from ..node import Node, Scalar
 from ..ops.expr import Arg, Const, Expr, cast, substitute
 from ..ops.reductions import REDUCTIONS, Reduction, reduction_from_first, reduction_in_order
 from ..tensor import Tensor
-from ..tensor.arguments import Axes, one_spelling
+from ..tensor.arguments import Axes
 from ..tensor.contraction import contracted, loops_along, paired_axes, widened
-from ..tensor.core import broadcast
+from ..tensor.core import Operand, broadcast
 from . import elementwise
 from .tracing import Function, Traced, state_dtype, trace
 
 __all__ = ["accumulate", "contract", "map", "reduce"]
 
 
-def map(function: Function, *tensors: Any, dtype: object = None) -> Tensor:
+def map(function: Function, *tensors: Operand, dtype: DTypeLike | None = None) -> Tensor:
     """New tensor: `function` of the elements of the tensors, broadcast together; any number of them, any result dtype.
 
     The function is called once, with stand-ins for the elements, and becomes part of a kernel. It may use operators, tx
@@ -76,8 +76,17 @@ def _constant(value: Number, dtype: DType) -> Const:
     return Const(float(value) if dtype.is_float else value, dtype)
 
 
+@spelled
 def reduce(
-    function: Function, t: Tensor, /, axis: Axes = None, initial: Number | None = None, *, keepdims: bool = False
+    function: Function,
+    t: Operand,
+    /,
+    axis: Axes = None,
+    initial: Number | None = None,
+    *,
+    keepdims: bool = False,
+    dim: Axes = None,
+    keepdim: bool | None = None,
 ) -> Tensor:
     """New tensor: `axis` reduced by `function(so_far, element)` (an int, a tuple, or all), in row-major order of the
     elements.
@@ -93,8 +102,9 @@ def reduce(
     return found
 
 
+@spelled
 def accumulate(
-    function: Function, t: Tensor, /, axis: int | None = None, initial: Number | None = None, *, dim: int | None = None
+    function: Function, t: Operand, /, axis: int | None = None, initial: Number | None = None, *, dim: int | None = None
 ) -> Tensor:
     """New tensor of `t`'s shape: element `i` is `function(so_far, element)` over elements `0..i` along `axis` (of the
     flattened tensor for None), in their order.
@@ -107,7 +117,7 @@ def accumulate(
     [4.0, 2.0, 1.0]
     """
     t, reduction = _fold("accumulate", function, asarray(t), initial)
-    found: Tensor = t._scan(reduction, "accumulate", one_spelling("accumulate", "axis", axis, "dim", dim), None)
+    found: Tensor = t._scan(reduction, "accumulate", axis, None)
     return found
 
 
@@ -127,8 +137,8 @@ def _fold(op: str, function: Function, t: Tensor, initial: Number | None) -> tup
 
 
 def contract(
-    a: Tensor,
-    b: Tensor,
+    a: Operand,
+    b: Operand,
     pairs: Sequence[tuple[int, int]],
     multiply: Function | None = None,
     add: Function | None = None,
@@ -162,11 +172,11 @@ def contract(
     found: Tensor
     if multiply is None and add is None:
         dtype = promote(a.dtype, b.dtype, "contract")
-        a, b = widened(a, dtype), widened(b, dtype)
-        found = contracted(a, b, loops_along("contract", a.layout, b.layout, left, right, batches), dtype)
+        one, two = widened(a, dtype), widened(b, dtype)
+        found = contracted(one, two, loops_along("contract", one.layout, two.layout, left, right, batches), dtype)
         return found
-    one, two, _ = loops_along("contract", a.layout, b.layout, left, right, batches)
-    views = (a._view(one), b._view(two))
+    first, second, _ = loops_along("contract", a.layout, b.layout, left, right, batches)
+    views = (a._view(first), b._view(second))
     products = views[0] * views[1] if multiply is None else _mapped("contract", multiply, views)
     if not pairs:
         return products

@@ -6,18 +6,21 @@ from typing import Any
 
 from ..creation import asarray
 from ..dtypes import DEFAULT_FLOAT, DType
+from ..keywords import spelled
 from ..node import untracked
 from ..ops import OPS
 from ..ops.reductions import REDUCTIONS
 from ..spec import called_again
 from ..tensor import Tensor
-from ..tensor.arguments import LAST_AXIS, NO, Axes, axes_of, one_spelling
+from ..tensor.arguments import Axes, axes_of
+from ..tensor.core import Operand
 
 __all__ = ["log_softmax", "logsumexp", "softmax"]
 
 
 @called_again
-def softmax(x: Tensor, /, axis: Axes = LAST_AXIS, *, dim: Axes = None) -> Tensor:
+@spelled
+def softmax(x: Operand, /, axis: Axes = -1, *, dim: Axes = None) -> Tensor:
     """New float tensor: exp(x) divided by its sum over `axis` (an int, a tuple, or None for all), without overflow.
 
     Integers become float64; float16 and bfloat16 are computed in float32. NaN where a row holds NaN, inf, or nothing but -inf.
@@ -27,7 +30,6 @@ def softmax(x: Tensor, /, axis: Axes = LAST_AXIS, *, dim: Axes = None) -> Tensor
     >>> tx.softmax(tx.asarray([1000.0, 1000.0, 999.0])).sum().item()
     1.0
     """
-    axis = one_spelling("softmax", "axis", axis, "dim", dim, default=LAST_AXIS)
     wide, result = _float("softmax", x)
     axis = axes_of("softmax", axis, wide.ndim)
     powers: Any = (wide - highest_of(wide, axis) if wide.size else wide).exp()
@@ -36,7 +38,8 @@ def softmax(x: Tensor, /, axis: Axes = LAST_AXIS, *, dim: Axes = None) -> Tensor
 
 
 @called_again
-def log_softmax(x: Tensor, /, axis: Axes = LAST_AXIS, *, dim: Axes = None) -> Tensor:
+@spelled
+def log_softmax(x: Operand, /, axis: Axes = -1, *, dim: Axes = None) -> Tensor:
     """New float tensor: the logarithm of `softmax` over `axis`, exact where softmax itself would be 0.
 
     Dtypes and errors as of `softmax`.
@@ -45,7 +48,6 @@ def log_softmax(x: Tensor, /, axis: Axes = LAST_AXIS, *, dim: Axes = None) -> Te
     >>> tx.log_softmax(tx.asarray([0.0, -1000.0])).tolist()
     [0.0, -1000.0]
     """
-    axis = one_spelling("log_softmax", "axis", axis, "dim", dim, default=LAST_AXIS)
     wide, result = _float("log_softmax", x)
     axis = axes_of("log_softmax", axis, wide.ndim)
     below: Any = wide - highest_of(wide, axis) if wide.size else wide
@@ -54,8 +56,9 @@ def log_softmax(x: Tensor, /, axis: Axes = LAST_AXIS, *, dim: Axes = None) -> Te
 
 
 @called_again
+@spelled
 def logsumexp(
-    x: Tensor, /, axis: Axes = None, keepdims: bool = NO, *, dim: Axes = None, keepdim: bool | None = None
+    x: Operand, /, axis: Axes = None, keepdims: bool = False, *, dim: Axes = None, keepdim: bool | None = None
 ) -> Tensor:
     """New float tensor: log(sum(exp(x))) over `axis` (an int, a tuple, or None for all), without overflow.
 
@@ -65,8 +68,6 @@ def logsumexp(
     >>> tx.logsumexp(tx.asarray([1000.0, 1000.0])).item() - 1000.0
     0.693147180559...
     """
-    axis = one_spelling("logsumexp", "axis", axis, "dim", dim)
-    keepdims = one_spelling("logsumexp", "keepdims", keepdims, "keepdim", keepdim, default=NO)
     wide, result = _float("logsumexp", x)
     axis = axes_of("logsumexp", axis, wide.ndim)
     if wide.size == 0:
@@ -86,7 +87,7 @@ def highest_of(x: Any, axis: Axes) -> Any:
         return x.max(axis, keepdims=True)
 
 
-def _float(op: str, x: Tensor) -> tuple[Any, DType]:
+def _float(op: str, x: Operand) -> tuple[Any, DType]:
     """The tensor in the dtype to compute in, and the dtype of the result."""
     t = asarray(x)
     result = t.dtype if t.dtype.is_float else DEFAULT_FLOAT

@@ -75,7 +75,6 @@ FUNCTIONS.update(
         if axis is None
         else arr.__setitem__(_along(arr, asarray(indices), axis_of("np.put_along_axis", axis, arr.ndim)), values)
     ),
-    fill_diagonal=lambda a, val: a.diagonal().__setitem__(..., val),
 )
 
 
@@ -98,7 +97,9 @@ def _rot90(m: Tensor, turns: int, axes: tuple[int, int]) -> Tensor:
 
 
 def _diag(v: Tensor, k: int) -> Tensor:
-    if v.ndim != 1:
+    if v.ndim not in (1, 2):
+        raise ShapeError(f"np.diag: shape {v.shape} has {v.ndim} axes; of a matrix it is the diagonal, of a vector the matrix")
+    if v.ndim == 2:
         return v.diagonal(k)
     size = v.size + abs(k)
     found: Tensor = tx.zeros((size, size), dtype=v.dtype)
@@ -125,7 +126,7 @@ def compress(condition: Any, a: Any, axis: int | None = None) -> Tensor:
 @_numpys
 def delete(arr: Any, obj: Any, axis: int | None = None) -> Tensor:
     arr = asarray(arr)
-    arr, axis = (arr.ravel(), 0) if axis is None else (arr, axis)
+    arr, axis = (arr.ravel(), 0) if axis is None else (arr, axis_of("np.delete", axis, arr.ndim))
     kept = tx.ones(arr.shape[axis], dtype=bool)
     kept[obj if isinstance(obj, (int, slice)) else asarray(obj)] = False
     return compress(kept, arr, axis)
@@ -181,11 +182,11 @@ FUNCTIONS.update(
     nanmax=lambda a, axis=None, **more: _nan_extreme(tx.max, asarray(a), -inf, axis, **more),
     nanmin=lambda a, axis=None, **more: _nan_extreme(tx.min, asarray(a), inf, axis, **more),
     mean=lambda a, axis=None, dtype=None, **more: tx.mean(_as(a, dtype), axis, **more),
-    var=lambda a, axis=None, dtype=None, **more: tx.var(_as(a, dtype), axis, **_corrected(more)),
-    std=lambda a, axis=None, dtype=None, **more: tx.std(_as(a, dtype), axis, **_corrected(more)),
+    var=lambda a, axis=None, dtype=None, **more: tx.var(_as(a, dtype), axis, **more),
+    std=lambda a, axis=None, dtype=None, **more: tx.std(_as(a, dtype), axis, **more),
     nanmean=lambda a, axis=None, dtype=None, **more: tx.mean(_as(a, dtype), axis, where=_is_number(asarray(a)), **more),
-    nanvar=lambda a, axis=None, dtype=None, **more: tx.var(_as(a, dtype), axis, where=_is_number(asarray(a)), **_corrected(more)),
-    nanstd=lambda a, axis=None, dtype=None, **more: tx.std(_as(a, dtype), axis, where=_is_number(asarray(a)), **_corrected(more)),
+    nanvar=lambda a, axis=None, dtype=None, **more: tx.var(_as(a, dtype), axis, where=_is_number(asarray(a)), **more),
+    nanstd=lambda a, axis=None, dtype=None, **more: tx.std(_as(a, dtype), axis, where=_is_number(asarray(a)), **more),
     nanmedian=lambda a, axis=None, keepdims=False: _nan_median(asarray(a), axis, keepdims),
     nancumsum=lambda a, axis=None, dtype=None: tx.cumsum(_nan_to_num(asarray(a), True, 0.0, inf, -inf), axis, dtype=dtype),
     nanargmax=lambda a, axis=None: tx.argmax(tx.where(tx.isnan(a), -inf, a), axis),
@@ -196,12 +197,6 @@ FUNCTIONS.update(
 def _as(a: Any, dtype: Any) -> Tensor:
     found = asarray(a)
     return found if dtype is None else found.astype(dtype, copy=False)
-
-
-def _corrected(options: dict[str, Any]) -> dict[str, Any]:
-    """Options with `ddof` by its name here."""
-    ddof = options.pop("ddof", 0)
-    return options if "correction" in options else {**options, "correction": ddof}
 
 
 def _nan_median(a: Tensor, axis: Any, keepdims: bool) -> Tensor:
@@ -258,7 +253,8 @@ def cov(m: Any, y: Any = None, rowvar: bool = True, bias: bool = False, ddof: in
 
     data = rows(m) if y is None else tx.concat([rows(m), rows(y)])
     away = data - tx.mean(data, axis=1, keepdims=True)
-    found: Tensor = away @ tx.conj(away).T / (data.shape[1] - (0 if bias else 1) if ddof is None else data.shape[1] - ddof)
+    room = data.shape[1] - ((0 if bias else 1) if ddof is None else ddof)
+    found: Tensor = away @ tx.conj(away).T / float(max(room, 0))
     return found.squeeze()
 
 
@@ -269,7 +265,9 @@ def corrcoef(x: Any, y: Any = None, rowvar: bool = True) -> Tensor:
         return c / c
     spread = tx.sqrt(tx.real(c.diagonal()))
     found: Tensor = c / spread[:, None] / spread[None, :]
-    return found
+    if found.dtype.is_complex:
+        return found.real.clip(-1, 1) + found.imag.clip(-1, 1) * 1j
+    return found.clip(-1, 1)  # rounding may go beyond
 
 
 # --- products ---------------------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from math import prod
 from typing import Any
 
 from ..creation import asarray
-from ..errors import ArgumentError, IndexOutOfRange, ShapeError
+from ..errors import ArgumentError, BadIndex, IndexOutOfRange, ShapeError
 from ..tensor import Tensor
 from ..tensor.arguments import axes_of, axis_of, ints, one_of
 from .numpys import FUNCTIONS, convolve
@@ -82,6 +82,7 @@ def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> An
             raise ShapeError(f"np.gradient: axis {k} of shape {f.shape} needs {edge_order + 1} elements or more")
         if step.ndim and (step.ndim > 1 or step.size != f.shape[k]):
             raise ShapeError(f"np.gradient: axis {k} has {f.shape[k]} elements, so there are as many coordinates, not shape {step.shape}")
+        step = step if step.dtype.is_float or step.dtype.is_complex else step.astype(tx.float64)
         found.append(_slopes(f.moveaxis(k, -1), step, edge_order).moveaxis(-1, k))
     return found[0] if len(found) == 1 else tuple(found)
 
@@ -169,7 +170,13 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Tensor:
     arr, axis = (arr.ravel(), 0) if axis is None else (arr, axis_of("np.insert", axis, arr.ndim))
     size = arr.shape[axis]
     one = isinstance(obj, int) or getattr(obj, "shape", None) == ()
-    places = list(range(*obj.indices(size))) if isinstance(obj, slice) else [int(obj)] if one else [int(k) for k in asarray(obj).ravel()]
+    if isinstance(obj, slice):
+        places = list(range(*obj.indices(size)))
+    else:
+        given = asarray(obj).ravel()
+        if given.size and not (given.dtype.is_integer or given.dtype.kind == "bool"):
+            raise BadIndex(f"np.insert: indices are integers or bools, not {given.dtype}")
+        places = (tx.nonzero(given)[0] if given.dtype.kind == "bool" and not one else given.astype(tx.int64)).tolist()
     for k in places:
         if not -size <= k <= size:
             raise IndexOutOfRange(f"np.insert: index {k} is out of range for axis {axis} of size {size} (from {-size} to {size})")
@@ -204,6 +211,17 @@ def resize(a: Any, new_shape: Any) -> Tensor:
         return tx.zeros(sizes, dtype=a.dtype)  # type: ignore[no-any-return]
     found: Tensor = tx.tile(a, -(-count // a.size))[:count].reshape(sizes)
     return found
+
+
+@_numpys
+def fill_diagonal(a: Tensor, val: Any, wrap: bool = False) -> None:
+    if a.ndim < 2 or (a.ndim > 2 and len(set(a.shape)) > 1):
+        raise ShapeError(f"np.fill_diagonal: shape {a.shape} has no one diagonal; a matrix has, and a tensor of equal sides")
+    rows, columns = a.shape[0], a.shape[-1]
+    step = sum(prod(a.shape[k:]) for k in range(1, a.ndim)) + 1
+    part = a.reshape(-1)[: None if wrap or a.ndim > 2 else min(rows, columns) * columns : step]
+    if part.size:
+        part[...] = resize(val, part.size)
 
 
 @_numpys

@@ -13,6 +13,7 @@ from ..errors import ArgumentError, ShapeError
 from ..spec import called_again
 from ..tensor import Tensor
 from ..tensor.arguments import ZERO, one_of
+from ..tensor.core import Operand
 from .joining import along, concat
 
 __all__ = ["pad"]
@@ -24,7 +25,7 @@ _Border = Callable[[int, int], Tensor | Number]  # what is put before (0) or aft
 
 @called_again
 def pad(
-    x: Tensor,
+    x: Operand,
     /,
     pad_width: int | Sequence[Any],
     mode: str = "constant",

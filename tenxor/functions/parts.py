@@ -8,11 +8,12 @@ from math import prod
 from typing import Any
 
 from ..creation import asarray, full
+from ..dtypes import DTypeLike
 from ..errors import ArgumentError, DTypeError, ShapeError
 from ..ops import OPS
 from ..ops.reductions import COMBINED_BY
 from ..tensor import Tensor
-from ..tensor.arguments import NO, Axes, axes_of, one_spelling, truth
+from ..tensor.arguments import Axes, axes_of, truth
 from ..tensor.core import broadcast
 from .hosted import as_dtype
 from .into import into
@@ -25,18 +26,15 @@ def reduced(
     x: Any,
     axis: Axes,
     keepdims: Any,
-    dim: Axes,
-    keepdim: bool | None,
     *,
     out: Any,
     where: Any,
     initial: Any = None,
-    dtype: object = None,
+    dtype: DTypeLike | None = None,
 ) -> Tensor:
     """A reduction of `x` by the method `op`, of the elements that are true in `where`, and of `initial`; into `out`, if it is given."""
     x = asarray(x)
-    axis = one_spelling(op, "axis", axis, "dim", dim)
-    keep = truth(op, "keepdims", one_spelling(op, "keepdims", keepdims, "keepdim", keepdim, default=NO))
+    keep = truth(op, "keepdims", keepdims)
     if where is not None and where is not True:
         rest = _NOTHING.get(op, initial)
         if rest is None:

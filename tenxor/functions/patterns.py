@@ -8,6 +8,7 @@ from ..creation import arange, asarray
 from ..dtypes import isdtype
 from ..errors import ArgumentError
 from ..tensor import Tensor
+from ..tensor.core import Operand
 from .contraction import einsum
 from .joining import concat, stack, tile
 
@@ -16,7 +17,7 @@ __all__ = ["rearrange"]
 _taught: list[type] = []  # so that the class below stays: einops knows it by `__subclasses__` alone
 
 
-def rearrange(x: Tensor, pattern: str, /, **sizes: int) -> Tensor:
+def rearrange(x: Operand, pattern: str, /, **sizes: int) -> Tensor:
     """View with its axes permuted, split and merged as an einops pattern says; `sizes` gives those it cannot infer.
 
     Raises einops' own error for a pattern that does not fit, and ArgumentError if einops is not installed.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import inf, prod
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal, Protocol, cast, overload
 
 from ..creation import arange, asarray
 from ..dtypes import DEFAULT_FLOAT, DType
@@ -16,6 +16,33 @@ from .sliding import Ints, batched, both_sides, counted, extents, over_axes, pad
 
 __all__ = ["avg_pool1d", "avg_pool2d", "avg_pool3d", "max_pool1d", "max_pool2d", "max_pool3d"]
 
+if TYPE_CHECKING:
+
+    class _MaxPool(Protocol):
+        @overload
+        def __call__(
+            self,
+            x: Tensor,
+            kernel_size: Ints,
+            stride: Ints | None = None,
+            padding: Ints = 0,
+            dilation: Ints = 1,
+            ceil_mode: bool = False,
+            return_indices: Literal[False] = False,
+        ) -> Tensor: ...
+        @overload
+        def __call__(
+            self,
+            x: Tensor,
+            kernel_size: Ints,
+            stride: Ints | None = None,
+            padding: Ints = 0,
+            dilation: Ints = 1,
+            ceil_mode: bool = False,
+            *,
+            return_indices: Literal[True],
+        ) -> tuple[Tensor, Tensor]: ...
+
 
 def _max(
     op: str,
@@ -27,7 +54,7 @@ def _max(
     dilation: Ints = 1,
     ceil_mode: bool = False,
     return_indices: bool = False,
-) -> Any:
+) -> Tensor | tuple[Tensor, Tensor]:
     x = asarray(x)
     lowest = -inf if x.dtype.is_float else x.dtype.lowest
     windows = _Windows(op, space, x, kernel_size, stride, padding, dilation, ceil_mode)
@@ -35,6 +62,12 @@ def _max(
     return (found, windows.places(x, lowest)) if truth(op, "return_indices", return_indices) else found
 
 
+def _with_places(function: object) -> _MaxPool:
+    """The same function, of which a type checker knows when it gives indices as well."""
+    return cast("_MaxPool", function)
+
+
+@_with_places
 @over_axes(1, _max)
 def max_pool1d() -> None:
     """New tensor: the largest element of each window along the last axis of `x`, (N, C, L) or (C, L). As `max_pool2d`.
@@ -45,6 +78,7 @@ def max_pool1d() -> None:
     """
 
 
+@_with_places
 @over_axes(2, _max)
 def max_pool2d() -> None:
     """New tensor: the largest element of each window over the last two axes of `x`; NaN if there is one.
@@ -68,6 +102,7 @@ def max_pool2d() -> None:
     """
 
 
+@_with_places
 @over_axes(3, _max)
 def max_pool3d() -> None:
     """New tensor: the largest element of each window over the last three axes of `x`, (N, C, D, H, W) or (C, D, H, W). As

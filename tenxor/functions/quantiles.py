@@ -10,10 +10,12 @@ import numpy as np
 from ..creation import asarray
 from ..dtypes import DEFAULT_FLOAT
 from ..errors import ArgumentError, DTypeError, ShapeError
+from ..keywords import spelled
 from ..node import watchers
 from ..ops import OPS
 from ..tensor import Tensor
-from ..tensor.arguments import NO, Axes, axes_of, one_spelling, truth
+from ..tensor.arguments import Axes, axes_of, truth
+from ..tensor.core import Operand
 from .hosted import FEW, as_dtype, has_past, hosted
 from .sorting import sort
 
@@ -37,7 +39,8 @@ _OF_TWO: dict[str, Callable[[Array], Array]] = {  # what of the linear place is 
 }
 
 
-def median(x: Tensor, /, axis: Axes = None, *, keepdims: bool = NO, dim: Axes = None, keepdim: bool | None = None) -> Tensor:
+@spelled
+def median(x: Operand, /, axis: Axes = None, *, keepdims: bool = False, dim: Axes = None, keepdim: bool | None = None) -> Tensor:
     """New float tensor: the element in the middle over `axis` (an int, a tuple, or None for all), or the mean of the
     two in the middle; NaN if there is one. Integers become float64. ShapeError where there are no elements. (NumPy's
     `median`.)
@@ -46,18 +49,18 @@ def median(x: Tensor, /, axis: Axes = None, *, keepdims: bool = NO, dim: Axes = 
     >>> tx.median(tx.asarray([[1, 9, 3], [4, 4, 8]]), axis=1).tolist(), tx.median(tx.asarray([1, 2, 9, 9])).item()
     ([3.0, 4.0], 5.5)
     """
-    axis = one_spelling("median", "axis", axis, "dim", dim)
-    return _quantile("median", asarray(x), np.asarray(0.5), axis, "linear", _kept("median", keepdims, keepdim))
+    return _quantile("median", asarray(x), np.asarray(0.5), axis, "linear", truth("median", "keepdims", keepdims))
 
 
+@spelled
 def quantile(
-    x: Tensor,
-    q: Any,
+    x: Operand,
+    q: Operand,
     /,
     axis: Axes = None,
     *,
     method: str = "linear",
-    keepdims: bool = NO,
+    keepdims: bool = False,
     dim: Axes = None,
     keepdim: bool | None = None,
     interpolation: str | None = None,
@@ -74,19 +77,18 @@ def quantile(
     >>> tx.quantile(tx.asarray([1.0, 2.0, 4.0, 8.0]), [0.0, 0.5]).tolist()
     [1.0, 3.0]
     """
-    axis = one_spelling("quantile", "axis", axis, "dim", dim)
-    method = one_spelling("quantile", "method", method, "interpolation", interpolation, default="linear")
-    return _quantile("quantile", asarray(x), _parts("quantile", q, 1), axis, method, _kept("quantile", keepdims, keepdim))
+    return _quantile("quantile", asarray(x), _parts("quantile", q, 1), axis, method, truth("quantile", "keepdims", keepdims))
 
 
+@spelled
 def percentile(
-    x: Tensor,
-    q: Any,
+    x: Operand,
+    q: Operand,
     /,
     axis: Axes = None,
     *,
     method: str = "linear",
-    keepdims: bool = NO,
+    keepdims: bool = False,
     dim: Axes = None,
     keepdim: bool | None = None,
 ) -> Tensor:
@@ -96,12 +98,7 @@ def percentile(
     >>> tx.percentile(tx.asarray([1.0, 2.0, 4.0, 8.0]), 50).item()
     3.0
     """
-    axis = one_spelling("percentile", "axis", axis, "dim", dim)
-    return _quantile("percentile", asarray(x), _parts("percentile", q, 100), axis, method, _kept("percentile", keepdims, keepdim))
-
-
-def _kept(op: str, keepdims: bool, keepdim: bool | None) -> bool:
-    return truth(op, "keepdims", one_spelling(op, "keepdims", keepdims, "keepdim", keepdim, default=NO))
+    return _quantile("percentile", asarray(x), _parts("percentile", q, 100), axis, method, truth("percentile", "keepdims", keepdims))
 
 
 def _parts(op: str, q: Any, most: int) -> Array:

@@ -6,10 +6,12 @@ from typing import Any
 
 from ..creation import asarray
 from ..dtypes import DEFAULT_FLOAT
+from ..keywords import spelled
 from ..ops import OPS
 from ..records import NamedTuple
 from ..tensor import Tensor
-from ..tensor.arguments import LAST_AXIS, axis_of, one_spelling
+from ..tensor.arguments import axis_of
+from ..tensor.core import Operand
 from .elementwise import FUNCTIONS
 from .hosted import as_dtype, has_past
 from .selecting import take_along_axis
@@ -24,7 +26,8 @@ class Extremes(NamedTuple):
     indices: Tensor
 
 
-def cummax(x: Tensor, /, axis: int = LAST_AXIS, *, dim: int | None = None) -> Extremes:
+@spelled
+def cummax(x: Operand, /, axis: int = -1, *, dim: int | None = None) -> Extremes:
     """New tensors, by the names `values` and `indices`: element `i` is the largest of elements `0..i` along the axis,
     and where it is last, as int64.
 
@@ -36,10 +39,11 @@ def cummax(x: Tensor, /, axis: int = LAST_AXIS, *, dim: int | None = None) -> Ex
     >>> found.values.tolist(), found.indices.tolist()
     ([1, 3, 3, 3], [0, 1, 1, 3])
     """
-    return _extremes("max", "cummax", asarray(x), one_spelling("cummax", "axis", axis, "dim", dim, default=LAST_AXIS))
+    return _extremes("max", "cummax", asarray(x), axis)
 
 
-def cummin(x: Tensor, /, axis: int = LAST_AXIS, *, dim: int | None = None) -> Extremes:
+@spelled
+def cummin(x: Operand, /, axis: int = -1, *, dim: int | None = None) -> Extremes:
     """New tensors, by the names `values` and `indices`: element `i` is the smallest of elements `0..i` along the
     axis, and where it is last, as int64.
 
@@ -50,7 +54,7 @@ def cummin(x: Tensor, /, axis: int = LAST_AXIS, *, dim: int | None = None) -> Ex
     >>> tx.cummin(tx.asarray([3, 1, 2])).values.tolist()
     [3, 1, 1]
     """
-    return _extremes("min", "cummin", asarray(x), one_spelling("cummin", "axis", axis, "dim", dim, default=LAST_AXIS))
+    return _extremes("min", "cummin", asarray(x), axis)
 
 
 def _extremes(name: str, op: str, x: Tensor, axis: int) -> Extremes:
@@ -59,7 +63,8 @@ def _extremes(name: str, op: str, x: Tensor, axis: int) -> Extremes:
     return found._replace(values=take_along_axis(x, found.indices, axis=axis)) if tracked else found
 
 
-def logcumsumexp(x: Tensor, /, axis: int = LAST_AXIS, *, dim: int | None = None) -> Tensor:
+@spelled
+def logcumsumexp(x: Operand, /, axis: int = -1, *, dim: int | None = None) -> Tensor:
     """New float tensor: element `i` is `log(sum(exp(x)))` of elements `0..i` along the axis, without overflow. Integers become float64.
 
     Raises AxisError, and DTypeError for complex numbers. (PyTorch's `logcumsumexp`.)
@@ -69,12 +74,12 @@ def logcumsumexp(x: Tensor, /, axis: int = LAST_AXIS, *, dim: int | None = None)
     [1000.0, 1000.6931471805599]
     """
     x = asarray(x)
-    place = axis_of("logcumsumexp", one_spelling("logcumsumexp", "axis", axis, "dim", dim, default=LAST_AXIS), x.ndim)
+    place = axis_of("logcumsumexp", axis, x.ndim)
     dtype = x.dtype if x.dtype.is_float or x.dtype.is_complex else DEFAULT_FLOAT
     return as_dtype(as_dtype(x, dtype.compute)._scan("logaddexp", "logcumsumexp", place, None), dtype)
 
 
-def divmod(x1: Any, x2: Any, /) -> tuple[Tensor, Tensor]:
+def divmod(x1: Operand, x2: Operand, /) -> tuple[Tensor, Tensor]:
     """New tensors: `floor_divide(x1, x2)` and `remainder(x1, x2)`. (NumPy's `divmod`.)
 
     >>> import tenxor as tx
@@ -84,7 +89,7 @@ def divmod(x1: Any, x2: Any, /) -> tuple[Tensor, Tensor]:
     return FUNCTIONS["floor_divide"](x1, x2), FUNCTIONS["remainder"](x1, x2)
 
 
-def fmod(x1: Any, x2: Any, /) -> Tensor:
+def fmod(x1: Operand, x2: Operand, /) -> Tensor:
     """New tensor: what is left of `x1` after as many whole `x2` as go into it, with the sign of `x1`; exact, as C's `fmod`.
 
     `remainder` has the sign of `x2`. (NumPy's and PyTorch's `fmod`.)

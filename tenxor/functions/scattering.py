@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ..creation import asarray
+from ..keywords import spelled
 from ..tensor import Tensor
+from ..tensor.core import Operand
 
 __all__ = ["index_add", "scatter_add", "scatter_reduce"]
 
 
+@spelled
 def index_add(
-    x: Tensor,
+    x: Operand,
     /,
     axis: int | None = None,
-    index: Any = None,
-    source: Any = None,
+    index: Operand | None = None,
+    source: Operand | None = None,
     *,
     dim: int | None = None,
-    alpha: Any = 1,
+    alpha: Operand = 1,
 ) -> Tensor:
     """New tensor: `x`, with `alpha * source` added at some indices along an axis: the opposite of `tx.take`.
 
@@ -30,11 +31,12 @@ def index_add(
     >>> tx.index_add(tx.zeros((3, 2)), 0, [0, 2, 0], tx.ones((3, 2))).tolist()
     [[2.0, 2.0], [0.0, 0.0], [1.0, 1.0]]
     """
-    return asarray(x).index_add(axis, index, source, dim=dim, alpha=alpha)
+    return asarray(x).index_add(axis, index, source, alpha=alpha)
 
 
+@spelled
 def scatter_add(
-    x: Tensor, /, axis: int | None = None, index: Any = None, src: Any = None, *, dim: int | None = None
+    x: Operand, /, axis: int | None = None, index: Operand | None = None, src: Operand | None = None, *, dim: int | None = None
 ) -> Tensor:
     """New tensor: `x`, with elements of `src` added at indices along an axis: the opposite of `tx.take_along_axis`.
 
@@ -45,15 +47,16 @@ def scatter_add(
     >>> tx.scatter_add(tx.zeros((2, 3)), 1, [[0, 0], [2, -1]], tx.asarray([[1.0, 2.0], [3.0, 4.0]])).tolist()
     [[3.0, 0.0, 0.0], [0.0, 0.0, 7.0]]
     """
-    return asarray(x).scatter_add(axis, index, src, dim=dim)
+    return asarray(x).scatter_add(axis, index, src)
 
 
+@spelled
 def scatter_reduce(
-    x: Tensor,
+    x: Operand,
     /,
     axis: int | None = None,
-    index: Any = None,
-    src: Any = None,
+    index: Operand | None = None,
+    src: Operand | None = None,
     reduce: str | None = None,
     *,
     dim: int | None = None,
@@ -72,4 +75,4 @@ def scatter_reduce(
     >>> tx.scatter_reduce(x, 0, [0, 0, 2], tx.asarray([7.0, 9.0, 1.0]), "mean", include_self=False).tolist()
     [8.0, 5.0, 1.0]
     """
-    return asarray(x).scatter_reduce(axis, index, src, reduce, dim=dim, include_self=include_self)
+    return asarray(x).scatter_reduce(axis, index, src, reduce, include_self=include_self)

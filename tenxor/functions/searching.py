@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ..creation import asarray, empty
 from ..dtypes import bfloat16, boolean, float32, int64, plain_number, promote, uint8, uint64, weak
 from ..errors import ArgumentError, DTypeError, ShapeError
@@ -11,6 +9,7 @@ from ..ops import OPS
 from ..spec import called_again
 from ..tensor import Tensor
 from ..tensor.arguments import one_of, truth
+from ..tensor.core import Operand
 from .hosted import as_dtype, hosted
 from .selecting import take
 from .sorting import argsort
@@ -21,7 +20,7 @@ FAR = 1 << 14  # sorted numbers, and numbers to find, from which on neighbours i
 
 
 @called_again
-def searchsorted(x1: Tensor, x2: Any, /, *, side: str = "left", sorter: Tensor | None = None, right: bool = False) -> Tensor:
+def searchsorted(x1: Operand, x2: Operand, /, *, side: str = "left", sorter: Operand | None = None, right: bool = False) -> Tensor:
     """New int64 tensor of `x2`'s shape: before which element of `x1` each element of `x2` belongs, so that `x1` stays in order.
 
     `x1` is 1-D and ascending, as `sort` has it (NaN last), or is so by the indices `sorter`. Among equal elements the place is before the
@@ -76,7 +75,7 @@ def _of_both_signs(x1: Tensor, x2: Tensor, side: str) -> Tensor:
     return Tensor._compute(OPS["where"], beyond, end, _places(x1, x2.astype(x1.dtype), side))
 
 
-def digitize(x: Tensor, bins: Tensor, /, right: bool = False) -> Tensor:
+def digitize(x: Operand, bins: Operand, /, right: bool = False) -> Tensor:
     """New int64 tensor of `x`'s shape: the number of the bin that each element is in, between `bins[i - 1]` and
     `bins[i]`; 0 before the first edge, and as many as there are edges from the last one on.
 
@@ -102,7 +101,7 @@ def digitize(x: Tensor, bins: Tensor, /, right: bool = False) -> Tensor:
     raise ArgumentError("digitize: the edges are in no order; give them ascending or descending, as tx.sort(bins)")
 
 
-def bucketize(x: Tensor, boundaries: Tensor, /, *, right: bool = False) -> Tensor:
+def bucketize(x: Operand, boundaries: Operand, /, *, right: bool = False) -> Tensor:
     """New int64 tensor of `x`'s shape: `tx.searchsorted(boundaries, x)`, by PyTorch's name.
 
     With `right` a number on a boundary belongs after it.

@@ -9,9 +9,11 @@ import numpy as np
 from ..creation import asarray
 from ..dtypes import DType, complex128, int64, plain_number, result_type, uint64, weak
 from ..errors import OutOfBounds
+from ..keywords import spelled
 from ..spec import called_again
 from ..tensor import Tensor
-from ..tensor.arguments import LAST_AXIS, axis_of, one_spelling
+from ..tensor.arguments import axis_of
+from ..tensor.core import Operand
 
 __all__ = ["argwhere", "isin", "nonzero", "take", "take_along_axis"]
 
@@ -20,7 +22,8 @@ _WIDE = (int64, uint64)  # which no float dtype holds
 
 
 @called_again
-def take(x: Tensor, indices: Any, /, axis: int | None = None, *, dim: int | None = None) -> Tensor:
+@spelled
+def take(x: Operand, indices: Operand, /, axis: int | None = None, *, dim: int | None = None) -> Tensor:
     """New tensor: the elements of `x` at some indices along an axis (of the flattened tensor for None).
 
     `indices` may have any shape, which takes the place of the axis. Negative ones count from the end. BadIndex names what
@@ -31,11 +34,12 @@ def take(x: Tensor, indices: Any, /, axis: int | None = None, *, dim: int | None
     >>> tx.take(tx.arange(12).reshape(3, 4), [2, 0], axis=0).tolist()
     [[8, 9, 10, 11], [0, 1, 2, 3]]
     """
-    return asarray(x).take(indices, axis, dim=dim)
+    return asarray(x).take(indices, axis)
 
 
 @called_again
-def take_along_axis(x: Tensor, indices: Any, /, axis: int | None = LAST_AXIS, *, dim: int | None = None) -> Tensor:
+@spelled
+def take_along_axis(x: Operand, indices: Operand, /, axis: int | None = -1, *, dim: int | None = None) -> Tensor:
     """New tensor: along an axis the elements at `indices`, which say for each place of the other axes which ones.
 
     `indices` has as many axes as `x`; both broadcast on all but this one. Negative indices count from the end. ShapeError
@@ -48,12 +52,11 @@ def take_along_axis(x: Tensor, indices: Any, /, axis: int | None = LAST_AXIS, *,
     [[3], [9]]
     """
     x = asarray(x)
-    axis = one_spelling("take_along_axis", "axis", axis, "dim", dim, default=LAST_AXIS)
     x, axis = (x.ravel(), 0) if axis is None else (x, axis_of("take_along_axis", axis, x.ndim))
     return x._gather(x._select_along("take_along_axis", x.layout, indices, axis))
 
 
-def nonzero(x: Tensor, /) -> tuple[Tensor, ...]:
+def nonzero(x: Operand, /) -> tuple[Tensor, ...]:
     """New int64 tensors, one an axis: the indices of the elements that are not zero, in row-major order.
 
     Raises ShapeError for a 0-d tensor.
@@ -65,7 +68,7 @@ def nonzero(x: Tensor, /) -> tuple[Tensor, ...]:
     return asarray(x).nonzero()
 
 
-def argwhere(x: Tensor, /) -> Tensor:
+def argwhere(x: Operand, /) -> Tensor:
     """New int64 tensor of shape `(count, ndim)`: the indices of the elements that are not zero, a row for each.
 
     >>> import tenxor as tx
@@ -75,7 +78,7 @@ def argwhere(x: Tensor, /) -> Tensor:
     return asarray(np.argwhere(asarray(x).to_numpy()))
 
 
-def isin(x1: Any, x2: Any, /, *, invert: bool = False) -> Tensor:
+def isin(x1: Operand, x2: Operand, /, *, invert: bool = False) -> Tensor:
     """New bool tensor of `x1`'s shape: whether each element equals any element of `x2`, or none if `invert`.
 
     Numbers are equal if they are exactly so, whatever their dtypes; a Python float takes the dtype of floats beside it,

@@ -7,10 +7,12 @@ from typing import Any
 from ..creation import asarray, empty, ones, positions
 from ..dtypes import bfloat16, boolean, float32, int64
 from ..errors import ShapeError
+from ..keywords import spelled
 from ..ops import OPS
 from ..records import NamedTuple
 from ..tensor import Tensor
-from ..tensor.arguments import LAST_AXIS, NO, axis_of, one_spelling, truth
+from ..tensor.arguments import axis_of, truth
+from ..tensor.core import Operand
 from .hosted import as_dtype, has_past, hosted
 from .joining import concat
 from .selecting import take, take_along_axis
@@ -43,7 +45,7 @@ class UniqueInverse(NamedTuple):
     inverse_indices: Tensor
 
 
-def unique_all(x: Tensor, /) -> UniqueAll:
+def unique_all(x: Operand, /) -> UniqueAll:
     """New tensors, by the names `values`, `indices`, `inverse_indices` and `counts`: each element once, ascending; in
     the flattened `x` the first place of each; of `x`'s shape the index among the values; and how many there are.
     (Array API 2025.12, `unique_all`.)
@@ -61,7 +63,7 @@ def unique_all(x: Tensor, /) -> UniqueAll:
     return UniqueAll(runs.values, take(runs.order, runs.begin), runs.inverse(), runs.counts())
 
 
-def unique_counts(x: Tensor, /) -> UniqueCounts:
+def unique_counts(x: Operand, /) -> UniqueCounts:
     """New tensors, by the names `values` and `counts`: each element once, ascending, and how many of it there are.
     (Array API 2025.12, `unique_counts`.)
 
@@ -78,7 +80,7 @@ def unique_counts(x: Tensor, /) -> UniqueCounts:
     return UniqueCounts(runs.values, runs.counts())
 
 
-def unique_inverse(x: Tensor, /) -> UniqueInverse:
+def unique_inverse(x: Operand, /) -> UniqueInverse:
     """New tensors, by the names `values` and `inverse_indices`: each element once, ascending, and of `x`'s shape the
     index of each element among them, so that `values[inverse_indices]` equals `x`. (Array API 2025.12,
     `unique_inverse`.)
@@ -96,7 +98,7 @@ def unique_inverse(x: Tensor, /) -> UniqueInverse:
     return UniqueInverse(runs.values, runs.inverse())
 
 
-def unique_values(x: Tensor, /) -> Tensor:
+def unique_values(x: Operand, /) -> Tensor:
     """New 1-D tensor: each element of `x` once, ascending. (Array API 2025.12, `unique_values`.)
 
     >>> import tenxor as tx
@@ -145,8 +147,9 @@ class Mode(NamedTuple):
     indices: Tensor
 
 
+@spelled
 def mode(
-    x: Tensor, /, axis: int = LAST_AXIS, *, keepdims: bool = NO, dim: int | None = None, keepdim: bool | None = None
+    x: Operand, /, axis: int = -1, *, keepdims: bool = False, dim: int | None = None, keepdim: bool | None = None
 ) -> Mode:
     """New tensors, by the names `values` and `indices`: the most frequent element along an axis, of several the
     smallest, and where it is last.
@@ -159,8 +162,8 @@ def mode(
     ([3, 2], [2, 1])
     """
     x = asarray(x)
-    place = axis_of("mode", one_spelling("mode", "axis", axis, "dim", dim, default=LAST_AXIS), x.ndim)
-    keep = truth("mode", "keepdims", one_spelling("mode", "keepdims", keepdims, "keepdim", keepdim, default=NO))
+    place = axis_of("mode", axis, x.ndim)
+    keep = truth("mode", "keepdims", keepdims)
     size = x.shape[place]
     if size == 0:
         raise ShapeError(f"mode: axis {place} of shape {x.shape} has size 0, and nothing has no mode; give a tensor with elements there")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from types import FunctionType
-from typing import Any, Concatenate, ParamSpec
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from ..dtypes import Number
 from ..errors import ArgumentError, ShapeError
@@ -21,11 +21,12 @@ from .padding import pad
 Ints = int | Sequence[int]
 Sizes = tuple[int, ...]
 Given = ParamSpec("Given")
+T = TypeVar("T")
 
 
 def over_axes(
-    space: int, how: Callable[Concatenate[str, int, Given], Tensor]
-) -> Callable[[Callable[[], None]], Callable[Given, Tensor]]:
+    space: int, how: Callable[Concatenate[str, int, Given], T]
+) -> Callable[[Callable[[], None]], Callable[Given, T]]:
     """A decorator: gives what it stands on, a name and a docstring, the signature of `how` but for its first two arguments. Those
     are this name and the number of axes of space.
 

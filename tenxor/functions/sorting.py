@@ -14,12 +14,14 @@ from collections.abc import Sequence
 from ..creation import asarray, positions
 from ..dtypes import DType, bfloat16, boolean, float16, float32, float64, int16, int32, int64, uint8
 from ..errors import ArgumentError, ShapeError
+from ..keywords import spelled
 from ..layout.coords import checked_int
 from ..ops import OPS
 from ..records import NamedTuple
 from ..spec import called_again
 from ..tensor import Tensor
-from ..tensor.arguments import LAST_AXIS, axis_of, one_spelling, truth
+from ..tensor.arguments import axis_of, truth
+from ..tensor.core import Operand
 from .hosted import has_past, hosted
 from .selecting import take_along_axis
 
@@ -31,11 +33,12 @@ _RADIX, _QUICK = "stable", "quicksort"  # NumPy's names; of 8 and 16 bits the fi
 
 
 @called_again
+@spelled
 def sort(
-    x: Tensor,
+    x: Operand,
     /,
     *,
-    axis: int | None = LAST_AXIS,
+    axis: int | None = -1,
     descending: bool = False,
     stable: bool = True,
     dim: int | None = None,
@@ -49,7 +52,7 @@ def sort(
     >>> tx.sort(tx.asarray([[3, 1, 2], [9, 7, 8]]), axis=1, descending=True).tolist()
     [[3, 2, 1], [9, 8, 7]]
     """
-    x, place = _along("sort", x, axis, dim)
+    x, place = _along("sort", x, axis)
     descending, stable = truth("sort", "descending", descending), truth("sort", "stable", stable)
     rows = x.moveaxis(place, -1)
     few = _is_few(x)
@@ -68,11 +71,12 @@ def sort(
 
 
 @called_again
+@spelled
 def argsort(
-    x: Tensor,
+    x: Operand,
     /,
     *,
-    axis: int | None = LAST_AXIS,
+    axis: int | None = -1,
     descending: bool = False,
     stable: bool = True,
     dim: int | None = None,
@@ -87,14 +91,15 @@ def argsort(
     >>> tx.argsort(tx.asarray([3, 1, 2, 1])).tolist(), tx.argsort(tx.asarray([3, 1, 2, 1]), descending=True).tolist()
     ([1, 3, 2, 0], [0, 2, 1, 3])
     """
-    x, place = _along("argsort", x, axis, dim)
+    x, place = _along("argsort", x, axis)
     found = _order(
         x.moveaxis(place, -1), truth("argsort", "descending", descending), truth("argsort", "stable", stable)
     )
     return found.moveaxis(-1, place)
 
 
-def lexsort(keys: Tensor | Sequence[Tensor], /, *, axis: int = LAST_AXIS, dim: int | None = None) -> Tensor:
+@spelled
+def lexsort(keys: Tensor | Sequence[Operand], /, *, axis: int = -1, dim: int | None = None) -> Tensor:
     """New int64 tensor: the indices along an axis that put elements in order by several keys of one shape: by the last of them, where
     that is equal by the one before it, and so on. Raises ShapeError, AxisError, and ArgumentError without keys. (NumPy's `lexsort`.)
 
@@ -111,7 +116,7 @@ def lexsort(keys: Tensor | Sequence[Tensor], /, *, axis: int = LAST_AXIS, dim: i
     for key in given:
         if key.shape != given[0].shape:
             raise ShapeError(f"lexsort: keys have shapes {given[0].shape} and {key.shape}; all have one shape")
-    place = axis_of("lexsort", one_spelling("lexsort", "axis", axis, "dim", dim, default=LAST_AXIS), given[0].ndim)
+    place = axis_of("lexsort", axis, given[0].ndim)
     found = None
     for key in given:
         rows = key.moveaxis(place, -1)
@@ -130,12 +135,13 @@ class TopK(NamedTuple):
     indices: Tensor
 
 
+@spelled
 def topk(
-    x: Tensor,
+    x: Operand,
     k: int,
     /,
     *,
-    axis: int = LAST_AXIS,
+    axis: int = -1,
     largest: bool = True,
     sorted: bool = True,
     dim: int | None = None,
@@ -151,7 +157,7 @@ def topk(
     ([9, 7], [1, 3])
     """
     x = asarray(x)
-    place = axis_of("topk", one_spelling("topk", "axis", axis, "dim", dim, default=LAST_AXIS), x.ndim)
+    place = axis_of("topk", axis, x.ndim)
     size, count = x.shape[place], checked_int("topk", "k", k)
     if not 0 <= count <= size:
         raise ArgumentError(
@@ -172,10 +178,9 @@ def topk(
     return TopK(values.moveaxis(-1, place), found.moveaxis(-1, place))
 
 
-def _along(op: str, x: Tensor, axis: int | None, dim: int | None) -> tuple[Tensor, int]:
+def _along(op: str, given: Operand, axis: int | None) -> tuple[Tensor, int]:
     """A tensor, and the axis as a number from 0 on."""
-    x = asarray(x)
-    axis = one_spelling(op, "axis", axis, "dim", dim, default=LAST_AXIS)
+    x = asarray(given)
     if axis is None:
         x, axis = x.ravel(), 0
     return x, axis_of(op, axis, x.ndim)

@@ -2,27 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, overload
 
 from ..creation import asarray
+from ..dtypes import DTypeLike
 from ..errors import ArgumentError
+from ..keywords import spelled
 from ..tensor import Tensor
-from ..tensor.arguments import AXIS_0, axis_of, check_parts, one_spelling
+from ..tensor.arguments import axis_of, check_parts
+from ..tensor.core import Operand
 from .joining import concat
 
 __all__ = [
-    *("array_split", "atleast_1d", "atleast_2d", "atleast_3d", "block", "column_stack", "dsplit", "dstack", "hsplit", "hstack"),
-    *("vsplit", "vstack"),
+    "array_split",
+    "atleast_1d",
+    "atleast_2d",
+    "atleast_3d",
+    "block",
+    "column_stack",
+    "dsplit",
+    "dstack",
+    "hsplit",
+    "hstack",
+    "vsplit",
+    "vstack",
 ]
 
 
-def _each(tensors: tuple[Any, ...], change: Any) -> Any:
+def _each(tensors: tuple[Any, ...], change: Callable[[Tensor], Tensor]) -> Tensor | tuple[Tensor, ...]:
     found = tuple([change(asarray(t)) for t in tensors])
     return found[0] if len(found) == 1 else found
 
 
-def atleast_1d(*tensors: Tensor) -> Any:
+@overload
+def atleast_1d(tensor: Operand, /) -> Tensor: ...
+@overload
+def atleast_1d(*tensors: Operand) -> tuple[Tensor, ...]: ...
+
+
+def atleast_1d(*tensors: Operand) -> Tensor | tuple[Tensor, ...]:
     """Views with an axis at least, one or a tuple of several: a 0-d tensor becomes one of size 1.
 
     >>> import tenxor as tx
@@ -32,7 +51,13 @@ def atleast_1d(*tensors: Tensor) -> Any:
     return _each(tensors, lambda t: t.reshape(1) if t.ndim == 0 else t)
 
 
-def atleast_2d(*tensors: Tensor) -> Any:
+@overload
+def atleast_2d(tensor: Operand, /) -> Tensor: ...
+@overload
+def atleast_2d(*tensors: Operand) -> tuple[Tensor, ...]: ...
+
+
+def atleast_2d(*tensors: Operand) -> Tensor | tuple[Tensor, ...]:
     """Views with two axes at least, one or a tuple of several: a 1-D tensor becomes a row.
 
     >>> import tenxor as tx
@@ -42,7 +67,13 @@ def atleast_2d(*tensors: Tensor) -> Any:
     return _each(tensors, lambda t: t.expand_dims(tuple(range(2 - t.ndim))) if t.ndim < 2 else t)
 
 
-def atleast_3d(*tensors: Tensor) -> Any:
+@overload
+def atleast_3d(tensor: Operand, /) -> Tensor: ...
+@overload
+def atleast_3d(*tensors: Operand) -> tuple[Tensor, ...]: ...
+
+
+def atleast_3d(*tensors: Operand) -> Tensor | tuple[Tensor, ...]:
     """Views with three axes at least, one or a tuple of several: a 1-D tensor of `n` becomes `(1, n, 1)`, a matrix `(m, n, 1)`.
 
     >>> import tenxor as tx
@@ -59,7 +90,7 @@ def _listed(op: str, tensors: Any) -> Any:
     return tensors
 
 
-def vstack(tensors: Sequence[Tensor], /, *, dtype: object = None, casting: str = "same_kind") -> Tensor:
+def vstack(tensors: Sequence[Operand], /, *, dtype: DTypeLike | None = None, casting: str = "same_kind") -> Tensor:
     """New tensor: the given ones below one another, 1-D ones as rows; `dtype` and `casting` are as of `concat`.
     (NumPy's `vstack`.)
 
@@ -70,7 +101,7 @@ def vstack(tensors: Sequence[Tensor], /, *, dtype: object = None, casting: str =
     return concat([atleast_2d(t) for t in _listed("vstack", tensors)], dtype=dtype, casting=casting)
 
 
-def hstack(tensors: Sequence[Tensor], /, *, dtype: object = None, casting: str = "same_kind") -> Tensor:
+def hstack(tensors: Sequence[Operand], /, *, dtype: DTypeLike | None = None, casting: str = "same_kind") -> Tensor:
     """New tensor: the given ones side by side: 1-D ones one after another, others along the second axis;
     `dtype` and `casting` are as of `concat`. (NumPy's `hstack`.)
 
@@ -82,7 +113,7 @@ def hstack(tensors: Sequence[Tensor], /, *, dtype: object = None, casting: str =
     return concat(parts, 0 if parts and parts[0].ndim == 1 else 1, dtype=dtype, casting=casting)
 
 
-def dstack(tensors: Sequence[Tensor], /) -> Tensor:
+def dstack(tensors: Sequence[Operand], /) -> Tensor:
     """New tensor: the given ones behind one another, along a third axis. (NumPy's `dstack`.)
 
     >>> import tenxor as tx
@@ -92,7 +123,7 @@ def dstack(tensors: Sequence[Tensor], /) -> Tensor:
     return concat([atleast_3d(t) for t in _listed("dstack", tensors)], 2)
 
 
-def column_stack(tensors: Sequence[Tensor], /) -> Tensor:
+def column_stack(tensors: Sequence[Operand], /) -> Tensor:
     """New matrix: the given ones side by side, 1-D ones as columns. (NumPy's `column_stack`.)
 
     >>> import tenxor as tx
@@ -103,7 +134,7 @@ def column_stack(tensors: Sequence[Tensor], /) -> Tensor:
     return concat([t.reshape(-1, 1) if t.ndim < 2 else t for t in parts], 1)
 
 
-def block(blocks: Any, /) -> Tensor:
+def block(blocks: Operand, /) -> Tensor:
     """New tensor, put together of nested lists of tensors: the innermost lists along the last axis, those around them
     along the one before, and so on.
 
@@ -142,7 +173,8 @@ def _joined(blocks: Any, depth: int, axes: int) -> Tensor:
     return concat([_joined(part, depth - 1, axes) for part in blocks], axes - depth)
 
 
-def array_split(x: Tensor, sections: int | Sequence[int], /, axis: int = AXIS_0, *, dim: int | None = None) -> tuple[Tensor, ...]:
+@spelled
+def array_split(x: Operand, sections: int | Sequence[int], /, axis: int = 0, *, dim: int | None = None) -> tuple[Tensor, ...]:
     """Views that divide an axis into so many parts, of which the first are one longer where it does not divide
     evenly, or at the given indices.
 
@@ -153,7 +185,7 @@ def array_split(x: Tensor, sections: int | Sequence[int], /, axis: int = AXIS_0,
     [[0, 1], [2, 3], [4]]
     """
     x = asarray(x)
-    place = axis_of("array_split", one_spelling("array_split", "axis", axis, "dim", dim, default=AXIS_0), x.ndim)
+    place = axis_of("array_split", axis, x.ndim)
     if isinstance(sections, int):
         if sections < 1:
             raise ArgumentError(f"array_split: {sections} parts are none; give 1 or more")
@@ -164,7 +196,7 @@ def array_split(x: Tensor, sections: int | Sequence[int], /, axis: int = AXIS_0,
     return found
 
 
-def vsplit(x: Tensor, sections: int | Sequence[int], /) -> tuple[Tensor, ...]:
+def vsplit(x: Operand, sections: int | Sequence[int], /) -> tuple[Tensor, ...]:
     """Views that divide the first axis, as `split`.
 
     >>> import tenxor as tx
@@ -175,7 +207,7 @@ def vsplit(x: Tensor, sections: int | Sequence[int], /) -> tuple[Tensor, ...]:
     return found
 
 
-def hsplit(x: Tensor, sections: int | Sequence[int], /) -> tuple[Tensor, ...]:
+def hsplit(x: Operand, sections: int | Sequence[int], /) -> tuple[Tensor, ...]:
     """Views that divide the second axis, of a 1-D tensor the only one, as `split`.
 
     >>> import tenxor as tx
@@ -187,7 +219,7 @@ def hsplit(x: Tensor, sections: int | Sequence[int], /) -> tuple[Tensor, ...]:
     return found
 
 
-def dsplit(x: Tensor, sections: int | Sequence[int], /) -> tuple[Tensor, ...]:
+def dsplit(x: Operand, sections: int | Sequence[int], /) -> tuple[Tensor, ...]:
     """Views that divide the third axis, as `split`.
 
     >>> import tenxor as tx

@@ -7,15 +7,15 @@ result into, which is given back.
 
 from __future__ import annotations
 
-from typing import Any
-
 from ..creation import asarray, full
-from ..dtypes import Number
+from ..dtypes import DTypeLike, Number
 from ..errors import ArgumentError, ShapeError
+from ..keywords import spelled
 from ..layout.coords import checked_int
 from ..spec import called_again
 from ..tensor import Tensor
-from ..tensor.arguments import LAST_AXIS, NO, Axes, axis_of, one_spelling, truth
+from ..tensor.arguments import Axes, axis_of, truth
+from ..tensor.core import Operand
 from .into import into
 from .joining import concat
 from .parts import mean_where, reduced, var_where
@@ -45,18 +45,20 @@ __all__ = [
 Keep = bool | None
 
 
+@called_again
+@spelled
 def sum(
-    x: Tensor,
+    x: Operand,
     /,
     axis: Axes = None,
     *,
-    dtype: object = None,
-    keepdims: bool = NO,
+    dtype: DTypeLike | None = None,
+    keepdims: bool = False,
     dim: Axes = None,
     keepdim: Keep = None,
     out: Tensor | None = None,
-    initial: Any = None,
-    where: Any = None,
+    initial: Operand | None = None,
+    where: Operand | None = None,
 ) -> Tensor:
     """New tensor: the sum of 0 and all over `axis`, so never -0. Integers add up in 64 bits, unless a dtype is given. Raises AxisError.
 
@@ -65,22 +67,24 @@ def sum(
     [4, 6]
     """
     if out is not None or initial is not None or where is not None:
-        return reduced("sum", x, axis, keepdims, dim, keepdim, out=out, where=where, initial=initial, dtype=dtype)
-    return asarray(x).sum(axis, dtype, keepdims, dim=dim, keepdim=keepdim)
+        return reduced("sum", x, axis, keepdims, out=out, where=where, initial=initial, dtype=dtype)
+    return asarray(x).sum(axis, dtype, keepdims)
 
 
+@called_again
+@spelled
 def prod(
-    x: Tensor,
+    x: Operand,
     /,
     axis: Axes = None,
     *,
-    dtype: object = None,
-    keepdims: bool = NO,
+    dtype: DTypeLike | None = None,
+    keepdims: bool = False,
     dim: Axes = None,
     keepdim: Keep = None,
     out: Tensor | None = None,
-    initial: Any = None,
-    where: Any = None,
+    initial: Operand | None = None,
+    where: Operand | None = None,
 ) -> Tensor:
     """New tensor: the product over `axis`, of nothing 1. Integers multiply in 64 bits, unless a dtype is given.
 
@@ -89,21 +93,23 @@ def prod(
     42
     """
     if out is not None or initial is not None or where is not None:
-        return reduced("prod", x, axis, keepdims, dim, keepdim, out=out, where=where, initial=initial, dtype=dtype)
-    return asarray(x).prod(axis, dtype, keepdims, dim=dim, keepdim=keepdim)
+        return reduced("prod", x, axis, keepdims, out=out, where=where, initial=initial, dtype=dtype)
+    return asarray(x).prod(axis, dtype, keepdims)
 
 
+@called_again
+@spelled
 def max(
-    x: Tensor,
+    x: Operand,
     /,
     axis: Axes = None,
     *,
-    keepdims: bool = NO,
+    keepdims: bool = False,
     dim: Axes = None,
     keepdim: Keep = None,
     out: Tensor | None = None,
-    initial: Any = None,
-    where: Any = None,
+    initial: Operand | None = None,
+    where: Operand | None = None,
 ) -> Tensor:
     """New tensor: the largest element over `axis`; NaN if there is one. Raises ShapeError where there are no elements.
 
@@ -112,21 +118,23 @@ def max(
     [5, 7]
     """
     if out is not None or initial is not None or where is not None:
-        return reduced("max", x, axis, keepdims, dim, keepdim, out=out, where=where, initial=initial)
-    return asarray(x).max(axis, keepdims, dim=dim, keepdim=keepdim)
+        return reduced("max", x, axis, keepdims, out=out, where=where, initial=initial)
+    return asarray(x).max(axis, keepdims)
 
 
+@called_again
+@spelled
 def min(
-    x: Tensor,
+    x: Operand,
     /,
     axis: Axes = None,
     *,
-    keepdims: bool = NO,
+    keepdims: bool = False,
     dim: Axes = None,
     keepdim: Keep = None,
     out: Tensor | None = None,
-    initial: Any = None,
-    where: Any = None,
+    initial: Operand | None = None,
+    where: Operand | None = None,
 ) -> Tensor:
     """New tensor: the smallest element over `axis`; NaN if there is one. Raises ShapeError where there are no elements.
 
@@ -135,23 +143,25 @@ def min(
     [1, 2]
     """
     if out is not None or initial is not None or where is not None:
-        return reduced("min", x, axis, keepdims, dim, keepdim, out=out, where=where, initial=initial)
-    return asarray(x).min(axis, keepdims, dim=dim, keepdim=keepdim)
+        return reduced("min", x, axis, keepdims, out=out, where=where, initial=initial)
+    return asarray(x).min(axis, keepdims)
 
 
 amax, amin = max, min
 
 
+@called_again
+@spelled
 def mean(
-    x: Tensor,
+    x: Operand,
     /,
     axis: Axes = None,
     *,
-    keepdims: bool = NO,
+    keepdims: bool = False,
     dim: Axes = None,
     keepdim: Keep = None,
     out: Tensor | None = None,
-    where: Any = None,
+    where: Operand | None = None,
 ) -> Tensor:
     """New float tensor: the mean over `axis`, of nothing NaN. Integers become float64.
 
@@ -160,23 +170,25 @@ def mean(
     2.5
     """
     if where is not None:
-        axis, keepdims = one_spelling("mean", "axis", axis, "dim", dim), one_spelling("mean", "keepdims", keepdims, "keepdim", keepdim, NO)
         return into("mean", out, mean_where(x, axis, keepdims, where))
-    found: Tensor = asarray(x).mean(axis, keepdims, dim=dim, keepdim=keepdim)
+    found: Tensor = asarray(x).mean(axis, keepdims)
     return into("mean", out, found)
 
 
+@called_again
+@spelled
 def var(
-    x: Tensor,
+    x: Operand,
     /,
     axis: Axes = None,
     *,
     correction: float = 0.0,
-    keepdims: bool = NO,
+    keepdims: bool = False,
     dim: Axes = None,
     keepdim: Keep = None,
+    ddof: float | None = None,
     out: Tensor | None = None,
-    where: Any = None,
+    where: Operand | None = None,
 ) -> Tensor:
     """New float tensor: the mean squared distance from the mean over `axis`, dividing by `count - correction`.
 
@@ -187,23 +199,25 @@ def var(
     1.0
     """
     if where is not None:
-        axis, keepdims = one_spelling("var", "axis", axis, "dim", dim), one_spelling("var", "keepdims", keepdims, "keepdim", keepdim, NO)
         return into("var", out, var_where("var", x, axis, correction, keepdims, where))
-    found: Tensor = asarray(x).var(axis, correction, keepdims, dim=dim, keepdim=keepdim)
+    found: Tensor = asarray(x).var(axis, correction, keepdims)
     return into("var", out, found)
 
 
+@called_again
+@spelled
 def std(
-    x: Tensor,
+    x: Operand,
     /,
     axis: Axes = None,
     *,
     correction: float = 0.0,
-    keepdims: bool = NO,
+    keepdims: bool = False,
     dim: Axes = None,
     keepdim: Keep = None,
+    ddof: float | None = None,
     out: Tensor | None = None,
-    where: Any = None,
+    where: Operand | None = None,
 ) -> Tensor:
     """New float tensor: the standard deviation over `axis`, the square root of `var`.
 
@@ -212,22 +226,23 @@ def std(
     1.0
     """
     if where is not None:
-        axis, keepdims = one_spelling("std", "axis", axis, "dim", dim), one_spelling("std", "keepdims", keepdims, "keepdim", keepdim, NO)
         return into("std", out, var_where("std", x, axis, correction, keepdims, where).sqrt())
-    found: Tensor = asarray(x).std(axis, correction, keepdims, dim=dim, keepdim=keepdim)
+    found: Tensor = asarray(x).std(axis, correction, keepdims)
     return into("std", out, found)
 
 
+@called_again
+@spelled
 def any(
-    x: Tensor,
+    x: Operand,
     /,
     axis: Axes = None,
     *,
-    keepdims: bool = NO,
+    keepdims: bool = False,
     dim: Axes = None,
     keepdim: Keep = None,
     out: Tensor | None = None,
-    where: Any = None,
+    where: Operand | None = None,
 ) -> Tensor:
     """New bool tensor: whether any element over `axis` is true, that is, not zero; of nothing False.
 
@@ -236,20 +251,22 @@ def any(
     [False, True]
     """
     if out is not None or where is not None:
-        return reduced("any", x, axis, keepdims, dim, keepdim, out=out, where=where)
-    return asarray(x).any(axis, keepdims, dim=dim, keepdim=keepdim)
+        return reduced("any", x, axis, keepdims, out=out, where=where)
+    return asarray(x).any(axis, keepdims)
 
 
+@called_again
+@spelled
 def all(
-    x: Tensor,
+    x: Operand,
     /,
     axis: Axes = None,
     *,
-    keepdims: bool = NO,
+    keepdims: bool = False,
     dim: Axes = None,
     keepdim: Keep = None,
     out: Tensor | None = None,
-    where: Any = None,
+    where: Operand | None = None,
 ) -> Tensor:
     """New bool tensor: whether all elements over `axis` are true, that is, not zero; of nothing True.
 
@@ -258,12 +275,14 @@ def all(
     [False, True]
     """
     if out is not None or where is not None:
-        return reduced("all", x, axis, keepdims, dim, keepdim, out=out, where=where)
-    return asarray(x).all(axis, keepdims, dim=dim, keepdim=keepdim)
+        return reduced("all", x, axis, keepdims, out=out, where=where)
+    return asarray(x).all(axis, keepdims)
 
 
+@called_again
+@spelled
 def count_nonzero(
-    x: Tensor, /, axis: Axes = None, *, keepdims: bool = NO, dim: Axes = None, keepdim: Keep = None
+    x: Operand, /, axis: Axes = None, *, keepdims: bool = False, dim: Axes = None, keepdim: Keep = None
 ) -> Tensor:
     """New int64 tensor: how many elements over `axis` are not zero.
 
@@ -271,58 +290,68 @@ def count_nonzero(
     >>> tx.count_nonzero(tx.asarray([0, 3, 0, 4])).item()
     2
     """
-    return asarray(x).count_nonzero(axis, keepdims, dim=dim, keepdim=keepdim)
+    return asarray(x).count_nonzero(axis, keepdims)
 
 
+@called_again
+@spelled
 def argmax(
-    x: Tensor,
+    x: Operand,
     /,
     axis: int | None = None,
     *,
-    keepdims: bool = NO,
+    keepdims: bool = False,
     dim: int | None = None,
     keepdim: Keep = None,
+    out: Tensor | None = None,
 ) -> Tensor:
     """New int64 tensor: where along `axis` (of the flattened tensor for None) the largest element is first.
 
-    NaN counts as largest. Raises ShapeError where there are no elements.
+    NaN counts as largest. With `out` the result is written into that tensor. Raises ShapeError where
+    there are no elements.
 
     >>> import tenxor as tx
     >>> tx.argmax(tx.asarray([[1, 5], [7, 2]]), axis=1).tolist()
     [1, 0]
     """
-    return asarray(x).argmax(axis, keepdims, dim=dim, keepdim=keepdim)
+    return into("argmax", out, asarray(x).argmax(axis, keepdims))
 
 
+@called_again
+@spelled
 def argmin(
-    x: Tensor,
+    x: Operand,
     /,
     axis: int | None = None,
     *,
-    keepdims: bool = NO,
+    keepdims: bool = False,
     dim: int | None = None,
     keepdim: Keep = None,
+    out: Tensor | None = None,
 ) -> Tensor:
     """New int64 tensor: where along `axis` (of the flattened tensor for None) the smallest element is first.
 
-    NaN counts as smallest. Raises ShapeError where there are no elements.
+    NaN counts as smallest. With `out` the result is written into that tensor. Raises ShapeError where
+    there are no elements.
 
     >>> import tenxor as tx
     >>> tx.argmin(tx.asarray([[1, 5], [7, 2]]), axis=1).tolist()
     [0, 1]
     """
-    return asarray(x).argmin(axis, keepdims, dim=dim, keepdim=keepdim)
+    return into("argmin", out, asarray(x).argmin(axis, keepdims))
 
 
 # --- along an axis ----------------------------------------------------------------------------------------------------
 
 
+@called_again
+@spelled
 def cumulative_sum(
-    x: Tensor,
+    x: Operand,
     /,
     axis: int | None = None,
     *,
-    dtype: object = None,
+    dtype: DTypeLike | None = None,
     include_initial: bool = False,
     dim: int | None = None,
 ) -> Tensor:
@@ -334,16 +363,17 @@ def cumulative_sum(
     >>> tx.cumulative_sum(tx.arange(4), include_initial=True).tolist()
     [0, 0, 1, 3, 6]
     """
-    axis = one_spelling("cumulative_sum", "axis", axis, "dim", dim)
     return _running("cumulative_sum", asarray(x), axis, dtype, 0 if truth("cumulative_sum", "include_initial", include_initial) else None)
 
 
+@called_again
+@spelled
 def cumulative_prod(
-    x: Tensor,
+    x: Operand,
     /,
     axis: int | None = None,
     *,
-    dtype: object = None,
+    dtype: DTypeLike | None = None,
     include_initial: bool = False,
     dim: int | None = None,
 ) -> Tensor:
@@ -355,7 +385,6 @@ def cumulative_prod(
     >>> tx.cumulative_prod(tx.asarray([2, 3, 4])).tolist()
     [2, 6, 24]
     """
-    axis = one_spelling("cumulative_prod", "axis", axis, "dim", dim)
     return _running("cumulative_prod", asarray(x), axis, dtype, 1 if truth("cumulative_prod", "include_initial", include_initial) else None)
 
 
@@ -372,7 +401,9 @@ def _running(op: str, x: Tensor, axis: int | None, dtype: object, initial: Numbe
     return concat([first, found], place)
 
 
-def cumsum(x: Tensor, /, axis: int | None = None, *, dtype: object = None, dim: int | None = None) -> Tensor:
+@called_again
+@spelled
+def cumsum(x: Operand, /, axis: int | None = None, *, dtype: DTypeLike | None = None, dim: int | None = None) -> Tensor:
     """New tensor of running sums along `axis`, of the flattened tensor for None, as in NumPy. The first is the first
     element itself, -0 too.
 
@@ -380,27 +411,30 @@ def cumsum(x: Tensor, /, axis: int | None = None, *, dtype: object = None, dim: 
     >>> tx.cumsum(tx.asarray([[1, 2], [3, 4]])).tolist()
     [1, 3, 6, 10]
     """
-    found: Tensor = asarray(x).cumulative_sum(axis, dtype, dim=dim)
+    found: Tensor = asarray(x).cumulative_sum(axis, dtype)
     return found
 
 
-def cumprod(x: Tensor, /, axis: int | None = None, *, dtype: object = None, dim: int | None = None) -> Tensor:
+@called_again
+@spelled
+def cumprod(x: Operand, /, axis: int | None = None, *, dtype: DTypeLike | None = None, dim: int | None = None) -> Tensor:
     """New tensor of running products along `axis`, of the flattened tensor for None, as in NumPy.
 
     >>> import tenxor as tx
     >>> tx.cumprod(tx.asarray([[1, 2], [3, 4]])).tolist()
     [1, 2, 6, 24]
     """
-    found: Tensor = asarray(x).cumulative_prod(axis, dtype, dim=dim)
+    found: Tensor = asarray(x).cumulative_prod(axis, dtype)
     return found
 
 
 @called_again
+@spelled
 def diff(
-    x: Tensor,
+    x: Operand,
     /,
     n: int = 1,
-    axis: int = LAST_AXIS,
+    axis: int = -1,
     *,
     prepend: Tensor | Number | None = None,
     append: Tensor | Number | None = None,
@@ -416,7 +450,7 @@ def diff(
     [1, 3, 5]
     """
     x = asarray(x)
-    axis = axis_of("diff", one_spelling("diff", "axis", axis, "dim", dim, default=LAST_AXIS), x.ndim)
+    axis = axis_of("diff", axis, x.ndim)
     n = checked_int("diff", "n", n)
     if n < 0:
         raise ArgumentError(f"diff: n is {n}; differences are taken 0 times or more")

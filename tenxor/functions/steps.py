@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, ParamSpec, TypeVar, cast
 
 from ..creation import asarray
 from ..derivatives.adjoint import Part, adjoint
@@ -23,10 +23,12 @@ from .trees import check_arguments, check_called, leaves_of, mapped
 
 __all__ = ["checkpoint", "custom_derivative"]
 
+P = ParamSpec("P")
+T = TypeVar("T")
 Function = Callable[..., Any]
 
 
-def checkpoint(function: Function, *args: Any, **named: Any) -> Any:
+def checkpoint(function: Callable[P, T], *args: P.args, **named: P.kwargs) -> T:
     """What `function` gives for these arguments, with nothing kept for derivatives but the arguments: where these are asked for,
     it is called again.
 
@@ -49,7 +51,7 @@ def checkpoint(function: Function, *args: Any, **named: Any) -> Any:
         return function(*args, **named)
     own = mapped(_as_it_is, list(args))  # with what they hold now
     first = next_number()
-    value = function(*own, **named)
+    value: T = function(*own, **named)
     results = [t for t in leaves_of(value) if isinstance(t, Tensor)]
     nodes = [t.storage.node for t in results]
     if any([node.traced for node in nodes]):  # of members of a batch: who asks by the batch asks all that leads there
@@ -74,10 +76,11 @@ def checkpoint(function: Function, *args: Any, **named: Any) -> Any:
     made = called("checkpoint", nodes, sources, pull, again=True)
     each = [Tensor(Storage(node), t.layout, t.dtype) for node, t in zip(made, results, strict=True)]
     rest = iter(each)
-    return mapped(lambda t: next(rest) if isinstance(t, Tensor) else t, value)
+    found: T = mapped(lambda t: next(rest) if isinstance(t, Tensor) else t, value)
+    return found
 
 
-def custom_derivative(function: Function, backward: Function) -> Function:
+def custom_derivative(function: Callable[P, T], backward: Function) -> Callable[P, T]:
     """The same function, with a derivative of the user's own.
 
     `backward(gradient, value, *args)` takes the cotangent of the value, nested as that is, the value and the arguments, and gives
@@ -92,12 +95,13 @@ def custom_derivative(function: Function, backward: Function) -> Function:
 
     check_called("custom_derivative", function)
     check_called("custom_derivative", backward)
+    own_function = cast(Function, function)
 
     def call(*args: Any) -> Any:
         tensors = [x for x in leaves_of(list(args)) if isinstance(x, Tensor)]
         own = mapped(_as_it_is, list(args))
         with untracked():
-            value = mapped(_seen_once, function(*mapped(_detached, own)))
+            value = mapped(_seen_once, own_function(*mapped(_detached, own)))
         results = [t for t in leaves_of(value) if isinstance(t, Tensor)]
         sources: list[Kept] = [t.node for t in tensors]
 
@@ -123,7 +127,7 @@ def custom_derivative(function: Function, backward: Function) -> Function:
         rest = iter([Tensor(Storage(node), t.layout, t.dtype) for node, t in zip(made, results, strict=True)])
         return mapped(lambda t: next(rest) if isinstance(t, Tensor) else t, value)
 
-    return call
+    return cast(Callable[P, T], call)  # by place, all of them
 
 
 def _as_it_is(x: Any) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, ParamSpec, TypeVar, cast
 
 from ..creation import asarray
 from ..derivatives.batching import batched, seen_in_batch
@@ -19,8 +19,11 @@ from .trees import check_called, filled, leaves_of, mapped
 
 __all__ = ["vmap"]
 
+P = ParamSpec("P")
+T = TypeVar("T")
 
-def vmap(function: Callable[..., Any], in_axes: int | Sequence[Any] | None = 0, out_axes: int | Sequence[int] = 0) -> Callable[..., Any]:
+
+def vmap(function: Callable[P, T], in_axes: int | Sequence[Any] | None = 0, out_axes: int | Sequence[int] = 0) -> Callable[P, T]:
     """A function that gives for batches what `function` gives for each of their members, as one computation.
 
     `in_axes` says along which axis of each argument its members lie, None where it is the same for all; one number is for all
@@ -51,9 +54,9 @@ def vmap(function: Callable[..., Any], in_axes: int | Sequence[Any] | None = 0, 
         given = [x if axis is None else mapped(partial(batch.member, axis=axis), x) for x, axis in zip(args, axes, strict=True)]
         if batch.size is None:
             raise ArgumentError("vmap: no argument has an axis to go along; call the function itself, or give in_axes")
-        return batch.results(function(*given), out_axes)
+        return batch.results(cast(Callable[..., Any], function)(*given), out_axes)
 
-    return every
+    return cast(Callable[P, T], every)  # by place, all of them
 
 
 class _Batch:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ..creation import asarray
 from ..dtypes import DEFAULT_FLOAT, DType, float32
 from ..errors import MatrixShapeError
 from ..functions.hosted import as_dtype
 from ..tensor import Tensor
+from ..tensor.core import Operand
 
 
-def matrices(op: str, given: Any) -> Tensor:
+def matrices(op: str, given: Operand) -> Tensor:
     """A tensor of at least two axes; ShapeError for others."""
     x = asarray(given)
     if x.ndim < 2:
@@ -22,7 +21,7 @@ def matrices(op: str, given: Any) -> Tensor:
     return x
 
 
-def square(op: str, given: Any) -> Tensor:
+def square(op: str, given: Operand) -> Tensor:
     """A tensor of square matrices; ShapeError for others."""
     x = matrices(op, given)
     rows, columns = x.shape[-2:]

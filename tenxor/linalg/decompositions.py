@@ -12,6 +12,7 @@ from ..records import NamedTuple
 from ..spec import called_again
 from ..tensor import Tensor
 from ..tensor.arguments import one_of, truth
+from ..tensor.core import Operand
 from .arguments import computed, matrices, result_of, square
 
 
@@ -38,7 +39,7 @@ class SVD(NamedTuple):
 
 
 @called_again
-def cholesky(x: Tensor, /, *, upper: bool = False) -> Tensor:
+def cholesky(x: Operand, /, *, upper: bool = False) -> Tensor:
     """New tensor of `x`'s shape: lower triangular matrices `L` with `L @ L.mT.conj()` equal to `x`, or with `upper`
     the upper triangular `L.mT.conj()`.
 
@@ -56,7 +57,7 @@ def cholesky(x: Tensor, /, *, upper: bool = False) -> Tensor:
 
 
 @called_again
-def eig(x: Tensor, /) -> Eigen:
+def eig(x: Operand, /) -> Eigen:
     """New complex tensors, by the names `eigenvalues`, of shape `(..., n)`, and `eigenvectors`, of `x`'s shape:
     numbers and columns with `x @ v == v * value`.
 
@@ -71,7 +72,7 @@ def eig(x: Tensor, /) -> Eigen:
 
 
 @called_again
-def eigvals(x: Tensor, /) -> Tensor:
+def eigvals(x: Operand, /) -> Tensor:
     """New complex tensor of shape `(..., n)`: the eigenvalues of each matrix, in LAPACK's order; errors as of `eig`.
     (Array API 2025.12, `linalg.eigvals`.)
 
@@ -83,7 +84,7 @@ def eigvals(x: Tensor, /) -> Tensor:
 
 
 @called_again
-def eigh(x: Tensor, /, UPLO: str = "L") -> Eigen:
+def eigh(x: Operand, /, UPLO: str = "L") -> Eigen:
     """New tensors, by the names `eigenvalues`, real, ascending, of shape `(..., n)`, and `eigenvectors`, orthonormal
     columns, of `x`'s shape and dtype.
 
@@ -101,7 +102,7 @@ def eigh(x: Tensor, /, UPLO: str = "L") -> Eigen:
 
 
 @called_again
-def eigvalsh(x: Tensor, /, UPLO: str = "L") -> Tensor:
+def eigvalsh(x: Operand, /, UPLO: str = "L") -> Tensor:
     """New real tensor of shape `(..., n)`: the eigenvalues of symmetric or Hermitian matrices, ascending; otherwise as `eigh`.
     (Array API 2025.12, `linalg.eigvalsh`.)
 
@@ -122,7 +123,7 @@ def _hermitian(op: str, x: Any, triangle: str) -> Tensor:
 
 
 @called_again
-def qr(x: Tensor, /, *, mode: str = "reduced") -> QR:
+def qr(x: Operand, /, *, mode: str = "reduced") -> QR:
     """New tensors, by the names `Q`, with orthonormal columns, and `R`, upper triangular, whose product is `x`.
 
     Of matrices of `m` rows and `n` columns they are `(m, k)` and `(k, n)`, with `k` the smaller of the two, or for
@@ -142,7 +143,7 @@ def qr(x: Tensor, /, *, mode: str = "reduced") -> QR:
 
 
 @called_again
-def svd(x: Tensor, /, *, full_matrices: bool = True, hermitian: bool = False) -> SVD:
+def svd(x: Operand, /, *, full_matrices: bool = True, hermitian: bool = False) -> SVD:
     """New tensors, by the names `U`, `S` and `Vh`, with `(U * S) @ Vh` equal to `x` (of `U` and `Vh` the first `k`
     columns and rows): the columns of `U` and the rows of `Vh` are orthonormal, and `S` is real and descending.
 
@@ -177,7 +178,7 @@ def _of_hermitian(op: str, x: Any) -> SVD:
 
 
 @called_again
-def svdvals(x: Tensor, /) -> Tensor:
+def svdvals(x: Operand, /) -> Tensor:
     """New real tensor of shape `(..., k)`, `k` the smaller side: the singular values of each matrix, descending; errors as of `svd`.
     (Array API 2025.12, `linalg.svdvals`.)
 

@@ -6,18 +6,20 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..creation import asarray, eye, zeros_like
-from ..dtypes import promote
+from ..dtypes import DTypeLike, promote
 from ..errors import ArgumentError, DTypeError, ShapeError
 from ..functions.contraction import einsum
 from ..functions.hosted import as_dtype, hosted, of_members
 from ..functions.joining import concat
+from ..keywords import spelled
 from ..layout.coords import axis_number, checked_int
 from ..ops import OPS
 from ..records import NamedTuple
 from ..spec import called_again
 from ..tensor import Tensor
-from ..tensor.arguments import LAST_AXIS, ZERO, one_spelling
+from ..tensor.arguments import ZERO
 from ..tensor.contraction import paired_axes
+from ..tensor.core import Operand
 from .arguments import computed, matrices, result_of, square
 from .solving import inv
 
@@ -30,7 +32,7 @@ class SignLog(NamedTuple):
 
 
 @called_again
-def det(x: Tensor, /) -> Tensor:
+def det(x: Operand, /) -> Tensor:
     """New tensor of shape `(...)`: the determinant of each square matrix; of a matrix without elements 1. Raises ShapeError.
 
     Where it may be too large or too small for a float, use `slogdet`. (Array API 2025.12, `linalg.det`.)
@@ -44,7 +46,7 @@ def det(x: Tensor, /) -> Tensor:
 
 
 @called_again
-def slogdet(x: Tensor, /) -> SignLog:
+def slogdet(x: Operand, /) -> SignLog:
     """New tensors of shape `(...)`, by the names `sign` and `logabsdet`: the determinant of each square matrix is
     `sign * exp(logabsdet)`.
 
@@ -61,7 +63,7 @@ def slogdet(x: Tensor, /) -> SignLog:
     return SignLog(as_dtype(sign, dtype), as_dtype(size, dtype.part))
 
 
-def diagonal(x: Tensor, /, *, offset: int = ZERO) -> Tensor:
+def diagonal(x: Operand, /, *, offset: int = ZERO) -> Tensor:
     """View of the diagonal of each matrix, the last axis of the result, `offset` columns to the right of the main one. Raises ShapeError.
     (Array API 2025.12, `linalg.diagonal`; `tx.diagonal` takes any two axes.)
 
@@ -74,7 +76,7 @@ def diagonal(x: Tensor, /, *, offset: int = ZERO) -> Tensor:
 
 
 @called_again
-def trace(x: Tensor, /, *, offset: int = ZERO, dtype: object = None) -> Tensor:
+def trace(x: Operand, /, *, offset: int = ZERO, dtype: DTypeLike | None = None) -> Tensor:
     """New tensor of shape `(...)`: the sum of the diagonal of each matrix, `offset` columns to the right of the main one.
 
     Integers add up in 64 bits, unless a dtype is given. Raises ShapeError. (Array API 2025.12, `linalg.trace`.)
@@ -88,7 +90,8 @@ def trace(x: Tensor, /, *, offset: int = ZERO, dtype: object = None) -> Tensor:
 
 
 @called_again
-def cross(x1: Tensor, x2: Tensor, /, *, axis: int = LAST_AXIS, dim: int | None = None) -> Tensor:
+@spelled
+def cross(x1: Operand, x2: Operand, /, *, axis: int = -1, dim: int | None = None) -> Tensor:
     """New tensor: the cross products of vectors of 3 elements along `axis`; the other axes broadcast.
 
     The axis is counted in each tensor by itself, so a negative one is the same for both. Numeric dtypes promote.
@@ -98,7 +101,7 @@ def cross(x1: Tensor, x2: Tensor, /, *, axis: int = LAST_AXIS, dim: int | None =
     >>> tx.linalg.cross(tx.asarray([1, 0, 0]), tx.asarray([0, 1, 0])).tolist()
     [0, 0, 1]
     """
-    axis = axis_number(one_spelling("cross", "axis", axis, "dim", dim, default=LAST_AXIS), "cross")
+    axis = axis_number(axis, "cross")
     a, b = asarray(x1), asarray(x2)
     if promote(a.dtype, b.dtype, "cross").kind == "bool":
         raise DTypeError("cross: does not accept bool; use x.astype(tx.int64)")
@@ -114,7 +117,7 @@ def cross(x1: Tensor, x2: Tensor, /, *, axis: int = LAST_AXIS, dim: int | None =
     return found.moveaxis(-1, axis)
 
 
-def matrix_power(x: Tensor, n: int, /) -> Tensor:
+def matrix_power(x: Operand, n: int, /) -> Tensor:
     """New tensor of `x`'s shape: each square matrix multiplied `n` times with itself; with `n` below 0 its inverse,
     and for 0 the identity.
 
@@ -139,7 +142,7 @@ def matrix_power(x: Tensor, n: int, /) -> Tensor:
     return found.astype(dtype)
 
 
-def multi_dot(tensors: Sequence[Tensor], /) -> Tensor:
+def multi_dot(tensors: Sequence[Operand], /) -> Tensor:
     """New tensor: the matrix product of all in a row, multiplied in the order that needs the fewest operations; the
     first and the last may be 1-D.
 
@@ -177,7 +180,7 @@ _PADE = (
 _NEAR = 5.371920351148152  # the 1-norm up to which it is as exact as float64
 
 
-def expm(x: Tensor, /) -> Tensor:
+def expm(x: Operand, /) -> Tensor:
     """New tensor of `x`'s shape: the exponential of each square matrix, the sum of `x**k / k!`.
 
     Each is scaled by a power of two, approximated, and squared as often (Higham, The scaling and squaring method for

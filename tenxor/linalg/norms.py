@@ -9,10 +9,12 @@ from ..creation import asarray, eye
 from ..dtypes import DEFAULT_INT
 from ..errors import ArgumentError, MatrixShapeError, ShapeError
 from ..functions.hosted import as_dtype
+from ..keywords import spelled
 from ..ops import OPS
 from ..spec import called_again
 from ..tensor import Tensor
-from ..tensor.arguments import NO, Axes, axes_of, one_spelling, truth
+from ..tensor.arguments import Axes, axes_of, truth
+from ..tensor.core import Operand
 from .arguments import computed, matrices, result_of, square
 from .decompositions import eigvalsh, svdvals
 from .matrices import slogdet
@@ -22,12 +24,13 @@ Order = float | str | None
 
 
 @called_again
+@spelled
 def vector_norm(
-    x: Tensor,
+    x: Operand,
     /,
     *,
     axis: Axes = None,
-    keepdims: bool = NO,
+    keepdims: bool = False,
     ord: float = 2,
     dim: Axes = None,
     keepdim: bool | None = None,
@@ -42,8 +45,7 @@ def vector_norm(
     >>> tx.linalg.vector_norm(tx.asarray([[3.0, 4.0], [5.0, 12.0]]), axis=1).tolist()
     [5.0, 13.0]
     """
-    axis = one_spelling("vector_norm", "axis", axis, "dim", dim)
-    keep = truth("vector_norm", "keepdims", one_spelling("vector_norm", "keepdims", keepdims, "keepdim", keepdim, default=NO))
+    keep = truth("vector_norm", "keepdims", keepdims)
     return _of_vectors("vector_norm", asarray(x), axis, keep, ord)
 
 
@@ -86,7 +88,8 @@ def _squares(x: Tensor) -> Tensor:
 
 
 @called_again
-def matrix_norm(x: Tensor, /, *, keepdims: bool = NO, ord: Order = "fro", keepdim: bool | None = None) -> Tensor:
+@spelled
+def matrix_norm(x: Operand, /, *, keepdims: bool = False, ord: Order = "fro", keepdim: bool | None = None) -> Tensor:
     """New real tensor: the norm of each matrix.
 
     `ord` is "fro" (or None) for the root of the sum of squares, "nuc" for the sum of the singular values, 2 and -2
@@ -98,7 +101,7 @@ def matrix_norm(x: Tensor, /, *, keepdims: bool = NO, ord: Order = "fro", keepdi
     >>> tx.linalg.matrix_norm(tx.asarray([[1.0, -2.0], [3.0, 4.0]]), ord=1).item()
     6.0
     """
-    keep = truth("matrix_norm", "keepdims", one_spelling("matrix_norm", "keepdims", keepdims, "keepdim", keepdim, default=NO))
+    keep = truth("matrix_norm", "keepdims", keepdims)
     return _of_matrices("matrix_norm", matrices("matrix_norm", x), keep, ord)
 
 
@@ -122,12 +125,13 @@ def _of_matrices(op: str, x: Tensor, keepdims: bool, order: Any) -> Tensor:
 
 
 @called_again
+@spelled
 def norm(
-    x: Tensor,
+    x: Operand,
     /,
     ord: Order = None,
     axis: Axes = None,
-    keepdims: bool = NO,
+    keepdims: bool = False,
     *,
     dim: Axes = None,
     keepdim: bool | None = None,
@@ -143,8 +147,7 @@ def norm(
     (5.0, 7.0)
     """
     x = asarray(x)
-    axis = one_spelling("norm", "axis", axis, "dim", dim)
-    keep = truth("norm", "keepdims", one_spelling("norm", "keepdims", keepdims, "keepdim", keepdim, default=NO))
+    keep = truth("norm", "keepdims", keepdims)
     if axis is None and ord is None:
         return _of_vectors("norm", x, None, keep, 2)
     axes = axes_of("norm", axis, x.ndim)
@@ -156,7 +159,7 @@ def norm(
     return found.expand_dims(axes) if keep else found
 
 
-def matrix_rank(x: Tensor, /, tol: Any = None, hermitian: bool = False, *, rtol: Any = None) -> Tensor:
+def matrix_rank(x: Operand, /, tol: Operand | None = None, hermitian: bool = False, *, rtol: Operand | None = None) -> Tensor:
     """New int64 tensor: how many singular values of each matrix are not 0, that is, are more than `rtol` times the largest.
 
     `rtol` is a number or a tensor that broadcasts with the batch, by default the dtype's eps times the longer side; NumPy's
@@ -173,13 +176,15 @@ def matrix_rank(x: Tensor, /, tol: Any = None, hermitian: bool = False, *, rtol:
         return (x != 0).any().astype(DEFAULT_INT)
     known = computed(x)
     s = abs(eigvalsh(known)) if truth("matrix_rank", "hermitian", hermitian) else svdvals(known)
-    if one_spelling("matrix_rank", "rtol", rtol, "tol", tol) is not None and rtol is None:
+    if tol is not None:
+        if rtol is not None:
+            raise ArgumentError("matrix_rank: tol is a size, and rtol a share of the largest; give only one of them")
         return (s > asarray(tol).expand_dims(-1)).count_nonzero(-1)
     largest = s.max(-1, True) if hermitian and s.shape[-1] else s
     return (s > cutoff(largest, x, rtol)).count_nonzero(-1)
 
 
-def cond(x: Tensor, /, p: Order = None) -> Tensor:
+def cond(x: Operand, /, p: Order = None) -> Tensor:
     """New real tensor: how many times as large relative errors may become when equations with a matrix are solved:
     its norm times that of its inverse.
 

@@ -10,12 +10,14 @@ from ..creation import asarray, eye, triu
 from ..dtypes import DType, finfo, promote
 from ..errors import ArgumentError, MatrixShapeError, ShapeError
 from ..functions.hosted import as_dtype, hosted
+from ..keywords import spelled
 from ..layout import broadcast_shapes
 from ..ops import OPS
 from ..records import NamedTuple
 from ..spec import called_again
 from ..tensor import Tensor
-from ..tensor.arguments import axis_of, ints, one_spelling, truth
+from ..tensor.arguments import axis_of, ints, truth
+from ..tensor.core import Operand
 from .arguments import computed, matrices, result_of, square
 from .decompositions import qr, svd
 
@@ -33,7 +35,7 @@ class LeastSquares(NamedTuple):
 
 
 @called_again
-def inv(x: Tensor, /) -> Tensor:
+def inv(x: Operand, /) -> Tensor:
     """New tensor of `x`'s shape: the inverse of each square matrix.
 
     To solve equations use `solve`, which is faster and more exact. Raises ShapeError, and LinearAlgebraError for a singular matrix.
@@ -48,7 +50,7 @@ def inv(x: Tensor, /) -> Tensor:
 
 
 @called_again
-def solve(x1: Tensor, x2: Tensor, /) -> Tensor:
+def solve(x1: Operand, x2: Operand, /) -> Tensor:
     """New tensor: the `x` for which `x1 @ x` equals `x2`, for each square matrix.
 
     `x2` of one axis is one right-hand side for all matrices; with more axes its last two are matrices, whose columns
@@ -81,7 +83,8 @@ def _system(op: str, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor, DType]:
     return computed(as_dtype(a, dtype)), computed(as_dtype(b, dtype)), dtype
 
 
-def pinv(x: Tensor, /, rcond: Any = None, hermitian: bool = False, *, rtol: Any = None) -> Tensor:
+@spelled
+def pinv(x: Operand, /, rtol: Operand | None = None, hermitian: bool = False, *, rcond: Operand | None = None) -> Tensor:
     """New tensor of shape `(..., n, m)`: the pseudo-inverse of each matrix of `m` rows and `n` columns (Moore and Penrose's).
 
     Singular values up to `rtol` times the largest count as 0; `rtol` is a number or a tensor that broadcasts with the
@@ -93,7 +96,7 @@ def pinv(x: Tensor, /, rcond: Any = None, hermitian: bool = False, *, rtol: Any 
     >>> tx.linalg.pinv(tx.asarray([[2.0, 0.0], [0.0, 0.0]])).tolist()
     [[0.5, 0.0], [0.0, 0.0]]
     """
-    x, rtol = matrices("pinv", x), one_spelling("pinv", "rtol", rtol, "rcond", rcond)
+    x = matrices("pinv", x)
     u, s, vh = svd(computed(x), full_matrices=False, hermitian=hermitian)
     weighed = vh.mT.conj() * inverted(s, cutoff(s, x, rtol)).expand_dims(-2)
     return as_dtype(weighed @ u.mT.conj(), result_of(x.dtype))
@@ -116,13 +119,14 @@ def inverted(s: Tensor, least: Tensor) -> Tensor:
     return Tensor._compute(OPS["where"], kept, 1 / Tensor._compute(OPS["where"], kept, s, 1.0), 0.0)
 
 
-def lstsq(a: Tensor, b: Tensor, /, *, rcond: Any = None) -> LeastSquares:
+@spelled
+def lstsq(a: Operand, b: Operand, /, *, rtol: Operand | None = None, rcond: Operand | None = None) -> LeastSquares:
     """New tensors: by the name `solution` the `x` for which `a @ x` comes closest to `b`, in the sum of squares; of several the shortest.
 
     Matrices have shape `(..., m, n)`, and `b` is `(m,)` or `(..., m, k)`, as for `solve`; the solution is `(n,)` or
     `(..., n, k)`. Further `residuals`, the sum of squares that is left for each right-hand side, the `rank` of each
-    matrix, as int64, and its `singular_values`, descending. Those up to `rcond` times the largest count as 0 (as
-    `rtol` of `pinv`). Raises ShapeError and LinearAlgebraError.
+    matrix, as int64, and its `singular_values`, descending. Those up to `rtol` times the largest count as 0 (as
+    of `pinv`; NumPy's and PyTorch's name for it is `rcond`). Raises ShapeError and LinearAlgebraError.
     (NumPy's and PyTorch's `linalg.lstsq`; residuals are never left out.)
 
     >>> import tenxor as tx
@@ -142,7 +146,7 @@ def lstsq(a: Tensor, b: Tensor, /, *, rcond: Any = None) -> LeastSquares:
     else:
         small = a
     u, s, vh = svd(small, full_matrices=False)
-    least = cutoff(s, as_dtype(given, dtype), rcond)
+    least = cutoff(s, as_dtype(given, dtype), rtol)
     found = vh.mT.conj() @ ((u.mT.conj() @ columns) * inverted(s, least).expand_dims(-1))
     missed = a @ found - known
     left = (missed * missed.conj()).real.sum(-2) if missed.dtype.is_complex else missed.square().sum(-2)
@@ -151,7 +155,7 @@ def lstsq(a: Tensor, b: Tensor, /, *, rcond: Any = None) -> LeastSquares:
     return LeastSquares(found.squeeze(-1), left.squeeze(-1), rank, s) if one else LeastSquares(found, left, rank, s)
 
 
-def tensorinv(a: Tensor, /, ind: int = 2) -> Tensor:
+def tensorinv(a: Operand, /, ind: int = 2) -> Tensor:
     """New tensor of shape `a.shape[ind:] + a.shape[:ind]`: the inverse of a tensor as the matrix whose rows are its first
     `ind` axes, and whose columns are the others.
 
@@ -176,7 +180,10 @@ def tensorinv(a: Tensor, /, ind: int = 2) -> Tensor:
     return inv(a.reshape(prod(rows), prod(columns))).reshape(*columns, *rows)
 
 
-def tensorsolve(a: Tensor, b: Tensor, /, axes: Sequence[int] | None = None) -> Tensor:
+@spelled
+def tensorsolve(
+    a: Operand, b: Operand, /, axes: Sequence[int] | None = None, *, dims: Sequence[int] | None = None
+) -> Tensor:
     """New tensor: the `x` for which `tensordot(a, x, x.ndim)` equals `b`, of the shape of `a` behind its first `b.ndim` axes.
 
     `axes` of `a` are moved to its end before. Raises ShapeError where sizes do not fit, AxisError, and LinearAlgebraError where
@@ -199,7 +206,7 @@ def tensorsolve(a: Tensor, b: Tensor, /, axes: Sequence[int] | None = None) -> T
     return solve(a.reshape(b.size, prod(unknown)), b.ravel()).reshape(unknown)
 
 
-def solve_triangular(a: Tensor, b: Tensor, /, *, upper: bool, left: bool = True, unitriangular: bool = False) -> Tensor:
+def solve_triangular(a: Operand, b: Operand, /, *, upper: bool, left: bool = True, unitriangular: bool = False) -> Tensor:
     """New tensor: the `x` for which `a @ x` equals `b` (`x @ a` if not `left`), where `a` is triangular: only its
     `upper` or lower triangle is read.
 

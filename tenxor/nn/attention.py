@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ..creation import empty
-from ..dtypes import float32
+from ..dtypes import DTypeLike, float32
 from ..errors import ArgumentError, ShapeError
 from ..functions.attention import scaled_dot_product_attention
 from ..functions.kinds import Some, checked, explained
@@ -21,13 +19,13 @@ class KeyValueCache:
     """Keys and values of up to `length` steps: written in place as they come, and read as views."""
 
     @checked
-    def __init__(self, batch: int, heads: int, length: int, width: int, dtype: object = float32) -> None:
+    def __init__(self, batch: int, heads: int, length: int, width: int, dtype: DTypeLike = float32) -> None:
         self.keys = empty((batch, heads, length, width), dtype=dtype)
         self.values = empty((batch, heads, length, width), dtype=dtype)
         self.used = 0
 
     @checked
-    def append(self, keys: Tensor, values: Tensor) -> tuple[Any, Any]:
+    def append(self, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
         """Put some steps, (batch, heads, steps, width), behind those that there are; views of all. ShapeError if there is no room."""
         for t in (keys, values):
             if t.ndim != self.keys.ndim:
@@ -57,7 +55,7 @@ class MultiHeadAttention(Module):
 
     @checked
     def __init__(
-        self, embed_dim: int, num_heads: Some, bias: bool = True, *, dtype: object = float32, generator: Source = None
+        self, embed_dim: int, num_heads: Some, bias: bool = True, *, dtype: DTypeLike = float32, generator: Source = None
     ) -> None:
         if embed_dim % num_heads:
             raise ArgumentError(f"MultiHeadAttention: {num_heads} heads do not divide embed_dim {embed_dim}; use a divisor")
@@ -72,10 +70,10 @@ class MultiHeadAttention(Module):
         query: Tensor,
         key: Tensor | None = None,
         value: Tensor | None = None,
-        attn_mask: Any = None,
+        attn_mask: Tensor | None = None,
         is_causal: bool = False,
         cache: KeyValueCache | None = None,
-    ) -> Any:
+    ) -> Tensor:
         key = query if key is None else key
         value = key if value is None else value
         q, k, v = self._heads(self.to_query(query)), self._heads(self.to_key(key)), self._heads(self.to_value(value))
@@ -87,7 +85,7 @@ class MultiHeadAttention(Module):
         found = scaled_dot_product_attention(q, k, v, attn_mask, is_causal=is_causal)
         return self.to_result(found.moveaxis(1, 2).reshape((*query.shape[:2], -1)))
 
-    def _heads(self, x: Tensor) -> Any:
+    def _heads(self, x: Tensor) -> Tensor:
         """From (N, L, width) to (N, heads, L, width / heads)."""
         return x.unflatten(-1, (self.num_heads, -1)).moveaxis(2, 1)
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from .. import random
 from ..creation import arange, asarray
-from ..dtypes import float32
+from ..dtypes import DTypeLike, float32
 from ..errors import ArgumentError, DTypeError, ShapeError
 from ..functions import elementwise
 from ..functions.kinds import Ints, Some, explained
@@ -15,6 +13,7 @@ from ..functions.selecting import take, take_along_axis
 from ..spec import called_again
 from ..tensor import Tensor
 from ..tensor.arguments import ints, one_of
+from ..tensor.core import Operand
 
 __all__ = [
     "binary_cross_entropy",
@@ -40,7 +39,7 @@ __all__ = [
     "selu",
 ]
 
-_op: Any = elementwise.FUNCTIONS
+_op = elementwise.FUNCTIONS
 
 
 # --- activations ------------------------------------------------------------------------------------------------------
@@ -48,7 +47,7 @@ _op: Any = elementwise.FUNCTIONS
 
 @called_again
 @explained
-def leaky_relu(x: Tensor, negative_slope: float = 0.01) -> Any:
+def leaky_relu(x: Tensor, negative_slope: float = 0.01) -> Tensor:
     """New tensor: x where positive, else `negative_slope * x`.
 
     >>> import tenxor as tx
@@ -60,7 +59,7 @@ def leaky_relu(x: Tensor, negative_slope: float = 0.01) -> Any:
 
 @called_again
 @explained
-def elu(x: Tensor, alpha: float = 1.0) -> Any:
+def elu(x: Tensor, alpha: float = 1.0) -> Tensor:
     """New tensor: x where positive, else `alpha * (exp(x) - 1)`."""
     above = x > 0
     return _op["where"](above, x, _op["expm1"](_op["where"](above, 0.0, x)) * alpha)  # whose derivative at 0 is alpha
@@ -68,28 +67,28 @@ def elu(x: Tensor, alpha: float = 1.0) -> Any:
 
 @called_again
 @explained
-def selu(x: Tensor) -> Any:
+def selu(x: Tensor) -> Tensor:
     """New tensor: `elu` scaled so that means of 0 and variances of 1 stay so (G. Klambauer et al., 2017, arXiv:1706.02515)."""
     return elu(x, 1.6732632423543772) * 1.0507009873554805
 
 
 @called_again
 @explained
-def hardsigmoid(x: Tensor) -> Any:
+def hardsigmoid(x: Tensor) -> Tensor:
     """New tensor: (x + 3) / 6, held between 0 and 1."""
     return (x / 6.0 + 0.5).clip(0.0, 1.0)
 
 
 @called_again
 @explained
-def hardswish(x: Tensor) -> Any:
+def hardswish(x: Tensor) -> Tensor:
     """New tensor: x times `hardsigmoid` of it."""
     return x * hardsigmoid(x)
 
 
 @called_again
 @explained
-def mish(x: Tensor) -> Any:
+def mish(x: Tensor) -> Tensor:
     """New tensor: x * tanh(softplus(x)) (D. Misra, 2019, arXiv:1908.08681)."""
     return x * _op["tanh"](_op["softplus"](x))
 
@@ -99,7 +98,7 @@ def mish(x: Tensor) -> Any:
 
 @called_again
 @explained
-def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Any:
+def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """New tensor: `x @ weight.T + bias`, for x (..., in), weight (out, in) and bias (out,)."""
     if not x.ndim or not weight.ndim or x.shape[-1] != weight.shape[-1]:
         raise ShapeError(f"linear: x of shape {x.shape} and weight of shape {weight.shape}: their last axes, the inputs, must be equal")
@@ -109,7 +108,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Any:
 
 @called_again
 @explained
-def embedding(indices: Any, weight: Tensor) -> Any:
+def embedding(indices: Operand, weight: Tensor) -> Tensor:
     """New tensor: the rows of `weight`, (count, width), at indices of any shape: of that shape followed by the width."""
     indices = asarray(indices)
     if not indices.dtype.is_integer:
@@ -118,7 +117,7 @@ def embedding(indices: Any, weight: Tensor) -> Any:
 
 
 @explained
-def dropout(x: Tensor, p: float = 0.5, training: bool = True, generator: random.Generator | None = None) -> Any:
+def dropout(x: Tensor, p: float = 0.5, training: bool = True, generator: random.Generator | None = None) -> Tensor:
     """New tensor: each element 0 with probability `p`, else divided by 1 - p; `x` itself if not `training`."""
     if not 0.0 <= p <= 1.0:
         raise ArgumentError(f"dropout: p is a probability, from 0 to 1, not {p}")
@@ -130,7 +129,7 @@ def dropout(x: Tensor, p: float = 0.5, training: bool = True, generator: random.
 
 @called_again
 @explained
-def layer_norm(x: Tensor, normalized_shape: Ints, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5) -> Any:
+def layer_norm(x: Tensor, normalized_shape: Ints, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5) -> Tensor:
     """New tensor: x less its mean, over its standard deviation, over the last axes, which have `normalized_shape`; times weight plus bias.
 
     J. Ba, J. Kiros, G. Hinton: Layer normalization, 2016 (arXiv:1607.06450).
@@ -143,7 +142,7 @@ def layer_norm(x: Tensor, normalized_shape: Ints, weight: Tensor | None = None, 
 
 @called_again
 @explained
-def rms_norm(x: Tensor, normalized_shape: Ints, weight: Tensor | None = None, eps: float = 1e-6) -> Any:
+def rms_norm(x: Tensor, normalized_shape: Ints, weight: Tensor | None = None, eps: float = 1e-6) -> Tensor:
     """New tensor: x over the root of its mean square, over the last axes, which have `normalized_shape`; times weight.
 
     B. Zhang, R. Sennrich: Root mean square layer normalization, 2019 (arXiv:1910.07467).
@@ -157,7 +156,7 @@ def rms_norm(x: Tensor, normalized_shape: Ints, weight: Tensor | None = None, ep
 
 @called_again
 @explained
-def group_norm(x: Tensor, num_groups: Some, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5) -> Any:
+def group_norm(x: Tensor, num_groups: Some, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5) -> Tensor:
     """New tensor: x, (N, C, ...), normalised as by `layer_norm` over each of `num_groups` groups of channels and all that
     follows; times weight plus bias, (C,) each.
 
@@ -171,19 +170,19 @@ def group_norm(x: Tensor, num_groups: Some, weight: Tensor | None = None, bias: 
     return _scaled(found, None if weight is None else weight.reshape(beside), None if bias is None else bias.reshape(beside))
 
 
-def _normalized(x: Tensor, axes: tuple[int, ...], eps: float) -> Any:
+def _normalized(x: Tensor, axes: tuple[int, ...], eps: float) -> Tensor:
     apart = x - x.mean(axis=axes, keepdims=True)
     return apart * ((apart * apart).mean(axis=axes, keepdims=True) + eps).rsqrt()
 
 
-def _scaled(x: Tensor, weight: Tensor | None, bias: Tensor | None) -> Any:
+def _scaled(x: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
     if weight is not None:
         x = x * weight
     return x if bias is None else x + bias
 
 
 @explained
-def one_hot(indices: Any, num_classes: int | None = None, dtype: object = float32) -> Any:
+def one_hot(indices: Operand, num_classes: int | None = None, dtype: DTypeLike = float32) -> Tensor:
     """New tensor: for each index a row of zeros with a 1 in its place, of `num_classes` elements (by default one more than the
     largest index).
 
@@ -202,12 +201,12 @@ def one_hot(indices: Any, num_classes: int | None = None, dtype: object = float3
 # --- losses -----------------------------------------------------------------------------------------------------------
 
 
-def _reduced(op: str, loss: Any, reduction: str) -> Any:
+def _reduced(op: str, loss: Tensor, reduction: str) -> Tensor:
     how = one_of(op, "reduction", reduction, "mean", "sum", "none")
     return loss if how == "none" else loss.mean() if how == "mean" else loss.sum()
 
 
-def _both(op: str, prediction: Tensor, target: Any) -> Any:
+def _both(op: str, prediction: Tensor, target: Operand) -> Tensor:
     """The target, which must have the shape of the prediction: that one is broadcast to the other is never meant."""
     target = asarray(target)
     if prediction.shape != target.shape:
@@ -219,7 +218,7 @@ def _both(op: str, prediction: Tensor, target: Any) -> Any:
 
 @called_again
 @explained
-def mse_loss(prediction: Tensor, target: Any, reduction: str = "mean") -> Any:
+def mse_loss(prediction: Tensor, target: Operand, reduction: str = "mean") -> Tensor:
     """New tensor: the squared differences, their mean, or their sum. ShapeError unless the shapes are equal.
 
     >>> import tenxor as tx
@@ -232,7 +231,7 @@ def mse_loss(prediction: Tensor, target: Any, reduction: str = "mean") -> Any:
 
 @called_again
 @explained
-def l1_loss(prediction: Tensor, target: Any, reduction: str = "mean") -> Any:
+def l1_loss(prediction: Tensor, target: Operand, reduction: str = "mean") -> Tensor:
     """New tensor: the absolute differences, their mean, or their sum. ShapeError unless the shapes are equal."""
     target = _both("l1_loss", prediction, target)
     return _reduced("l1_loss", abs(prediction - target), reduction)
@@ -240,7 +239,7 @@ def l1_loss(prediction: Tensor, target: Any, reduction: str = "mean") -> Any:
 
 @called_again
 @explained
-def huber_loss(prediction: Tensor, target: Any, reduction: str = "mean", delta: float = 1.0) -> Any:
+def huber_loss(prediction: Tensor, target: Operand, reduction: str = "mean", delta: float = 1.0) -> Tensor:
     """New tensor: half the squared differences where these are below `delta`, and beyond it straight lines; mean, sum, or as they are."""
     apart = abs(prediction - _both("huber_loss", prediction, target))
     return _reduced("huber_loss", _op["where"](apart < delta, apart * apart * 0.5, (apart - delta * 0.5) * delta), reduction)
@@ -248,7 +247,7 @@ def huber_loss(prediction: Tensor, target: Any, reduction: str = "mean", delta: 
 
 @called_again
 @explained
-def binary_cross_entropy(prediction: Tensor, target: Any, reduction: str = "mean") -> Any:
+def binary_cross_entropy(prediction: Tensor, target: Operand, reduction: str = "mean") -> Tensor:
     """New tensor: -(t log p + (1 - t) log(1 - p)) for probabilities p; logarithms are held above -100, as in PyTorch. ShapeError
     unless shapes are equal.
     """
@@ -259,7 +258,7 @@ def binary_cross_entropy(prediction: Tensor, target: Any, reduction: str = "mean
 
 @called_again
 @explained
-def binary_cross_entropy_with_logits(prediction: Tensor, target: Any, reduction: str = "mean") -> Any:
+def binary_cross_entropy_with_logits(prediction: Tensor, target: Operand, reduction: str = "mean") -> Tensor:
     """New tensor: `binary_cross_entropy` of sigmoid(prediction), exact where that is 0 or 1. ShapeError unless shapes are equal."""
     target = _both("binary_cross_entropy_with_logits", prediction, target)
     return _reduced("binary_cross_entropy_with_logits", _op["softplus"](prediction) - prediction * target, reduction)
@@ -267,7 +266,7 @@ def binary_cross_entropy_with_logits(prediction: Tensor, target: Any, reduction:
 
 @called_again
 @explained
-def cross_entropy(logits: Tensor, target: Any, reduction: str = "mean", label_smoothing: float = 0.0) -> Any:
+def cross_entropy(logits: Tensor, target: Operand, reduction: str = "mean", label_smoothing: float = 0.0) -> Tensor:
     """New tensor: minus the logarithm of the probability that `log_softmax` gives the target, over the last axis.
 
     `logits` are (..., classes); `target` are classes, integers of the shape of all other axes, or probabilities of the logits'
@@ -301,7 +300,7 @@ def cross_entropy(logits: Tensor, target: Any, reduction: str = "mean", label_sm
 
 @called_again
 @explained
-def nll_loss(logs: Tensor, target: Any, reduction: str = "mean") -> Any:
+def nll_loss(logs: Tensor, target: Operand, reduction: str = "mean") -> Tensor:
     """New tensor: minus the logarithm at the class, for logarithms of probabilities (..., classes) and classes of all other axes' shape."""
     target = asarray(target)
     if target.shape != logs.shape[:-1]:
@@ -311,7 +310,7 @@ def nll_loss(logs: Tensor, target: Any, reduction: str = "mean") -> Any:
 
 @called_again
 @explained
-def kl_div(logs: Tensor, target: Any, reduction: str = "mean") -> Any:
+def kl_div(logs: Tensor, target: Operand, reduction: str = "mean") -> Tensor:
     """New tensor: t (log t - l) for logarithms l of probabilities, and probabilities t; 0 where t is 0. ShapeError unless shapes
     are equal.
     """

@@ -10,7 +10,7 @@ from math import inf
 from typing import Any
 
 from ..creation import asarray, empty, eye, full, zeros
-from ..dtypes import boolean, float32
+from ..dtypes import DTypeLike, boolean, float32
 from ..errors import DTypeError, ShapeError
 from ..functions import elementwise
 from ..functions.kinds import Some, checked, explained
@@ -19,17 +19,18 @@ from ..functions.scattering import index_add, scatter_reduce
 from ..node import untracked
 from ..random import Source
 from ..tensor import Tensor
+from ..tensor.core import Operand
 from . import functional, init
 from .layers import Linear
 from .module import Module, Parameter
 
 __all__ = ["GATv2", "GCN", "segment_softmax", "segment_sum"]
 
-_op: Any = elementwise.FUNCTIONS
+_op = elementwise.FUNCTIONS
 
 
 @explained
-def segment_sum(values: Tensor, segments: Tensor, count: int) -> Any:
+def segment_sum(values: Tensor, segments: Tensor, count: int) -> Tensor:
     """New tensor: the sums of the rows of `values`, (E, ...), that belong to each of `count` segments, whose numbers are `segments`, (E,).
 
     >>> import tenxor as tx
@@ -40,7 +41,7 @@ def segment_sum(values: Tensor, segments: Tensor, count: int) -> Any:
 
 
 @explained
-def segment_softmax(values: Tensor, segments: Tensor, count: int) -> Any:
+def segment_softmax(values: Tensor, segments: Tensor, count: int) -> Tensor:
     """New tensor: exp(values) over its sum in each segment, without overflow; shapes as in `segment_sum`."""
     with untracked():  # it makes no difference to the result
         at = segments.reshape((-1, *(1,) * (values.ndim - 1))).expand(values.shape)
@@ -49,7 +50,7 @@ def segment_softmax(values: Tensor, segments: Tensor, count: int) -> Any:
     return powers / segment_sum(powers, segments, count)[segments]
 
 
-def _edges(op: str, edges: Any) -> tuple[Any, Any]:
+def _edges(op: str, edges: Any) -> tuple[Tensor, Tensor]:
     edges = asarray(edges)
     if edges.ndim != 2 or edges.shape[0] != 2:
         raise ShapeError(f"{op}: edges are (2, E), from where and to where, not {edges.shape}")
@@ -68,14 +69,14 @@ class GCN(Module):
 
     @checked
     def __init__(
-        self, in_features: int, out_features: int, bias: bool = True, *, dtype: object = float32, generator: Source = None
+        self, in_features: int, out_features: int, bias: bool = True, *, dtype: DTypeLike = float32, generator: Source = None
     ) -> None:
         self.affine = Linear(in_features, out_features, bias=False, dtype=dtype, generator=generator)
         init.xavier_uniform_(self.affine.weight, generator=generator)
         self.bias = Parameter(zeros(out_features, dtype=dtype)) if bias else None
 
     @explained
-    def forward(self, x: Tensor, edges: Any = None, *, adjacency: Any = None) -> Any:
+    def forward(self, x: Tensor, edges: Operand | None = None, *, adjacency: Operand | None = None) -> Tensor:
         h, count = self.affine(x), x.shape[0]
         if adjacency is not None:
             heard = asarray(adjacency).astype(h.dtype)
@@ -108,7 +109,7 @@ class GATv2(Module):
         joined: bool = True,
         negative_slope: float = 0.2,
         *,
-        dtype: object = float32,
+        dtype: DTypeLike = float32,
         generator: Source = None,
     ) -> None:
         self.num_heads, self.joined, self.negative_slope = num_heads, joined, negative_slope
@@ -120,7 +121,7 @@ class GATv2(Module):
         self.bias = Parameter(zeros(num_heads * out_features if joined else out_features, dtype=dtype))
 
     @explained
-    def forward(self, x: Tensor, edges: Any = None, *, adjacency: Any = None) -> Any:
+    def forward(self, x: Tensor, edges: Operand | None = None, *, adjacency: Operand | None = None) -> Tensor:
         """The new features of each node."""
         heads = (self.num_heads, -1)
         source, target = self.from_source(x).unflatten(-1, heads), self.from_target(x).unflatten(-1, heads)  # (N, heads, features)
@@ -128,7 +129,8 @@ class GATv2(Module):
             found = self._of_matrix(source, target, asarray(adjacency))
         else:
             found = self._of_edges(source, target, *_edges("GATv2", edges))
-        return (found.reshape((x.shape[0], -1)) if self.joined else found.mean(axis=1)) + self.bias
+        result: Tensor = (found.reshape((x.shape[0], -1)) if self.joined else found.mean(axis=1)) + self.bias
+        return result
 
     def _scores(self, source: Any, target: Any) -> Any:
         return (functional.leaky_relu(source + target, self.negative_slope) * self.attention).sum(axis=-1)

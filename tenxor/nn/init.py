@@ -15,6 +15,7 @@ from ..functions.differentiation import no_grad
 from ..functions.kinds import explained
 from ..random import Source
 from ..tensor import Tensor
+from ..tensor.core import Operand
 
 __all__ = [
     "constant_",
@@ -34,7 +35,7 @@ def _draws(generator: Source) -> Any:
     return random if generator is None else generator
 
 
-def _written(t: Tensor, values: Any) -> Any:
+def _written(t: Tensor, values: Operand) -> Tensor:
     with no_grad():
         t[...] = values
     return t
@@ -48,7 +49,7 @@ def _fans(op: str, t: Tensor) -> tuple[int, int]:
 
 
 @explained
-def uniform_(t: Tensor, low: float = 0.0, high: float = 1.0, generator: Source = None) -> Any:
+def uniform_(t: Tensor, low: float = 0.0, high: float = 1.0, generator: Source = None) -> Tensor:
     """Fill with uniform numbers from `low` to `high`.
 
     >>> import tenxor as tx
@@ -60,44 +61,44 @@ def uniform_(t: Tensor, low: float = 0.0, high: float = 1.0, generator: Source =
 
 
 @explained
-def normal_(t: Tensor, mean: float = 0.0, std: float = 1.0, generator: Source = None) -> Any:
+def normal_(t: Tensor, mean: float = 0.0, std: float = 1.0, generator: Source = None) -> Tensor:
     """Fill with normal numbers."""
     return _written(t, _draws(generator).normal(mean, std, t.shape, dtype=t.dtype))
 
 
 @explained
-def constant_(t: Tensor, value: float) -> Any:
+def constant_(t: Tensor, value: float) -> Tensor:
     """Fill with one number."""
     return _written(t, value)
 
 
 @explained
-def zeros_(t: Tensor) -> Any:
+def zeros_(t: Tensor) -> Tensor:
     """Fill with 0."""
     return _written(t, 0.0)
 
 
 @explained
-def ones_(t: Tensor) -> Any:
+def ones_(t: Tensor) -> Tensor:
     """Fill with 1."""
     return _written(t, 1.0)
 
 
 @explained
-def xavier_uniform_(t: Tensor, gain: float = 1.0, generator: Source = None) -> Any:
+def xavier_uniform_(t: Tensor, gain: float = 1.0, generator: Source = None) -> Tensor:
     """Uniform numbers whose variance is 2 / (fan_in + fan_out), times the gain squared (X. Glorot, Y. Bengio, 2010)."""
     bound = gain * sqrt(6.0 / sum(_fans("xavier_uniform_", t)))
     return uniform_(t, -bound, bound, generator)
 
 
 @explained
-def xavier_normal_(t: Tensor, gain: float = 1.0, generator: Source = None) -> Any:
+def xavier_normal_(t: Tensor, gain: float = 1.0, generator: Source = None) -> Tensor:
     """Normal numbers of that variance."""
     return normal_(t, 0.0, gain * sqrt(2.0 / sum(_fans("xavier_normal_", t))), generator)
 
 
 @explained
-def kaiming_uniform_(t: Tensor, gain: float = sqrt(2.0), generator: Source = None) -> Any:
+def kaiming_uniform_(t: Tensor, gain: float = sqrt(2.0), generator: Source = None) -> Tensor:
     """Uniform numbers whose variance is the gain squared over fan_in; the default gain is that of ReLU (K. He et al., 2015,
     arXiv:1502.01852).
     """
@@ -106,13 +107,13 @@ def kaiming_uniform_(t: Tensor, gain: float = sqrt(2.0), generator: Source = Non
 
 
 @explained
-def kaiming_normal_(t: Tensor, gain: float = sqrt(2.0), generator: Source = None) -> Any:
+def kaiming_normal_(t: Tensor, gain: float = sqrt(2.0), generator: Source = None) -> Tensor:
     """Normal numbers of that variance."""
     return normal_(t, 0.0, gain / sqrt(max(_fans("kaiming_normal_", t)[0], 1)), generator)
 
 
 @explained
-def orthogonal_(t: Tensor, gain: float = 1.0, generator: Source = None) -> Any:
+def orthogonal_(t: Tensor, gain: float = 1.0, generator: Source = None) -> Tensor:
     """Rows, or columns if there are more rows, at right angles to each other (A. Saxe et al., 2013, arXiv:1312.6120)."""
     import numpy as np
 

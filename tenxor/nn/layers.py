@@ -7,7 +7,7 @@ from math import prod, sqrt
 from typing import Any
 
 from ..creation import empty, ones, zeros
-from ..dtypes import float32
+from ..dtypes import DTypeLike, float32
 from ..errors import ArgumentError, ShapeError
 from ..functions.convolution import conv1d, conv2d
 from ..functions.differentiation import no_grad
@@ -16,8 +16,9 @@ from ..functions.pooling import avg_pool2d, max_pool2d
 from ..random import Source
 from ..tensor import Tensor
 from ..tensor.arguments import ints
+from ..tensor.core import Operand
 from . import functional, init
-from .module import Module, Parameter
+from .module import Layer, Module, Parameter
 
 __all__ = [
     "AvgPool2d",
@@ -37,7 +38,7 @@ __all__ = [
 ]
 
 
-def _weights(shape: tuple[int, ...], dtype: object, generator: Source, bias: int | None) -> tuple[Any, Any]:
+def _weights(shape: tuple[int, ...], dtype: DTypeLike, generator: Source, bias: int | None) -> tuple[Tensor, Tensor | None]:
     """A weight and perhaps a bias, uniform within 1 / sqrt(fan_in)."""
     own = empty(shape, dtype=dtype)
     bound = 1.0 / sqrt(max(prod(shape[1:]), 1))
@@ -45,7 +46,7 @@ def _weights(shape: tuple[int, ...], dtype: object, generator: Source, bias: int
     return weight, None if bias is None else Parameter(init.uniform_(empty(bias, dtype=dtype), -bound, bound, generator))
 
 
-class Linear(Module):
+class Linear(Layer):
     """`x @ weight.T + bias`: from (..., in_features) to (..., out_features).
 
     >>> import tenxor as tx
@@ -55,18 +56,18 @@ class Linear(Module):
 
     @checked
     def __init__(
-        self, in_features: int, out_features: int, bias: bool = True, *, dtype: object = float32, generator: Source = None
+        self, in_features: int, out_features: int, bias: bool = True, *, dtype: DTypeLike = float32, generator: Source = None
     ) -> None:
         self.weight, self.bias = _weights((out_features, in_features), dtype, generator, out_features if bias else None)
 
-    def forward(self, x: Tensor) -> Any:
+    def forward(self, x: Tensor) -> Tensor:
         return functional.linear(x, self.weight, self.bias)
 
     def extra_repr(self) -> str:
         return f"{self.weight.shape[1]}, {self.weight.shape[0]}"
 
 
-class _Convolution(Module):
+class _Convolution(Layer):
     function: Callable[..., Any]
     space: int
 
@@ -82,7 +83,7 @@ class _Convolution(Module):
         groups: Some = 1,
         bias: bool = True,
         *,
-        dtype: object = float32,
+        dtype: DTypeLike = float32,
         generator: Source = None,
     ) -> None:
         kernel = ints(type(self).__name__, (kernel_size,))
@@ -95,9 +96,10 @@ class _Convolution(Module):
         self.weight, self.bias = _weights(shape, dtype, generator, out_channels if bias else None)
         self.stride, self.padding, self.dilation, self.groups = stride, padding, dilation, groups
 
-    def forward(self, x: Tensor) -> Any:
+    def forward(self, x: Tensor) -> Tensor:
         how = {"stride": self.stride, "padding": self.padding, "dilation": self.dilation, "groups": self.groups}
-        return type(self).function(x, self.weight, self.bias, **how)
+        found: Tensor = type(self).function(x, self.weight, self.bias, **how)
+        return found
 
     def extra_repr(self) -> str:
         out, into, *kernel = self.weight.shape
@@ -121,33 +123,33 @@ class Conv2d(_Convolution):
     function, space = staticmethod(conv2d), 2
 
 
-class MaxPool2d(Module):
+class MaxPool2d(Layer):
     """`tx.max_pool2d`."""
 
     @checked
     def __init__(self, kernel_size: Ints, stride: Ints | None = None, padding: Ints = 0) -> None:
         self.kernel_size, self.stride, self.padding = kernel_size, stride, padding
 
-    def forward(self, x: Tensor) -> Any:
+    def forward(self, x: Tensor) -> Tensor:
         return max_pool2d(x, self.kernel_size, self.stride, self.padding)
 
 
-class AvgPool2d(Module):
+class AvgPool2d(Layer):
     """`tx.avg_pool2d`."""
 
     @checked
     def __init__(self, kernel_size: Ints, stride: Ints | None = None, padding: Ints = 0) -> None:
         self.kernel_size, self.stride, self.padding = kernel_size, stride, padding
 
-    def forward(self, x: Tensor) -> Any:
+    def forward(self, x: Tensor) -> Tensor:
         return avg_pool2d(x, self.kernel_size, self.stride, self.padding)
 
 
-class Flatten(Module):
+class Flatten(Layer):
     """All axes from the second on as one."""
 
     @explained
-    def forward(self, x: Tensor) -> Any:
+    def forward(self, x: Tensor) -> Tensor:
         if x.ndim == 0:
             raise ShapeError("Flatten: x has no axes; it is to have one or more, of which the first stays")
         return x.reshape((x.shape[0], -1))
@@ -167,14 +169,14 @@ class Lambda(Module):
         return str(getattr(self.function, "__name__", self.function))
 
 
-class Dropout(Module):
+class Dropout(Layer):
     """`functional.dropout` while it is trained; after `eval()` it leaves everything as it is."""
 
     @checked
     def __init__(self, p: float = 0.5, *, generator: Source = None) -> None:
         self.p, self.generator = p, generator
 
-    def forward(self, x: Tensor) -> Any:
+    def forward(self, x: Tensor) -> Tensor:
         return functional.dropout(x, self.p, self.training, self.generator)
 
     def extra_repr(self) -> str:
@@ -185,75 +187,75 @@ class Embedding(Module):
     """A row of numbers for each index: from integers of any shape to that shape followed by `embedding_dim`."""
 
     @checked
-    def __init__(self, num_embeddings: int, embedding_dim: int, *, dtype: object = float32, generator: Source = None) -> None:
+    def __init__(self, num_embeddings: int, embedding_dim: int, *, dtype: DTypeLike = float32, generator: Source = None) -> None:
         self.weight = Parameter(init.normal_(empty((num_embeddings, embedding_dim), dtype=dtype), generator=generator))
 
-    def forward(self, indices: Any) -> Any:
+    def forward(self, indices: Operand) -> Tensor:
         return functional.embedding(indices, self.weight)
 
     def extra_repr(self) -> str:
         return f"{self.weight.shape[0]}, {self.weight.shape[1]}"
 
 
-class LayerNorm(Module):
+class LayerNorm(Layer):
     """`functional.layer_norm` over the last axes, which have `normalized_shape`."""
 
     @checked
-    def __init__(self, normalized_shape: Ints, eps: float = 1e-5, bias: bool = True, *, dtype: object = float32) -> None:
+    def __init__(self, normalized_shape: Ints, eps: float = 1e-5, bias: bool = True, *, dtype: DTypeLike = float32) -> None:
         self.shape, self.eps = ints(type(self).__name__, (normalized_shape,)), eps
         self.weight = Parameter(ones(self.shape, dtype=dtype))
         self.bias = Parameter(zeros(self.shape, dtype=dtype)) if bias else None
 
-    def forward(self, x: Tensor) -> Any:
+    def forward(self, x: Tensor) -> Tensor:
         return functional.layer_norm(x, self.shape, self.weight, self.bias, self.eps)
 
     def extra_repr(self) -> str:
         return f"{self.shape}"
 
 
-class RMSNorm(Module):
+class RMSNorm(Layer):
     """`functional.rms_norm` over the last axes, which have `normalized_shape`."""
 
     @checked
-    def __init__(self, normalized_shape: Ints, eps: float = 1e-6, *, dtype: object = float32) -> None:
+    def __init__(self, normalized_shape: Ints, eps: float = 1e-6, *, dtype: DTypeLike = float32) -> None:
         self.shape, self.eps = ints(type(self).__name__, (normalized_shape,)), eps
         self.weight = Parameter(ones(self.shape, dtype=dtype))
 
-    def forward(self, x: Tensor) -> Any:
+    def forward(self, x: Tensor) -> Tensor:
         return functional.rms_norm(x, self.shape, self.weight, self.eps)
 
     def extra_repr(self) -> str:
         return f"{self.shape}"
 
 
-class GroupNorm(Module):
+class GroupNorm(Layer):
     """`functional.group_norm` of `num_groups` groups of `num_channels` channels."""
 
     @checked
-    def __init__(self, num_groups: Some, num_channels: int, eps: float = 1e-5, *, dtype: object = float32) -> None:
+    def __init__(self, num_groups: Some, num_channels: int, eps: float = 1e-5, *, dtype: DTypeLike = float32) -> None:
         self.num_groups, self.eps = num_groups, eps
         self.weight, self.bias = Parameter(ones(num_channels, dtype=dtype)), Parameter(zeros(num_channels, dtype=dtype))
 
-    def forward(self, x: Tensor) -> Any:
+    def forward(self, x: Tensor) -> Tensor:
         return functional.group_norm(x, self.num_groups, self.weight, self.bias, self.eps)
 
     def extra_repr(self) -> str:
         return f"{self.num_groups}, {self.weight.size}"
 
 
-class _BatchNorm(Module):
+class _BatchNorm(Layer):
     """Each channel less its mean over the batch, over its standard deviation; in use, those met in training, averaged."""
 
     axes: tuple[int, ...]
 
     @checked
-    def __init__(self, num_features: int, eps: float = 1e-5, momentum: float = 0.1, *, dtype: object = float32) -> None:
+    def __init__(self, num_features: int, eps: float = 1e-5, momentum: float = 0.1, *, dtype: DTypeLike = float32) -> None:
         self.eps, self.momentum = eps, momentum
         self.weight, self.bias = Parameter(ones(num_features, dtype=dtype)), Parameter(zeros(num_features, dtype=dtype))
         self.running_mean, self.running_var = zeros(num_features, dtype=dtype), ones(num_features, dtype=dtype)
 
     @explained
-    def forward(self, x: Tensor) -> Any:
+    def forward(self, x: Tensor) -> Tensor:
         if x.ndim < 2 or x.shape[1] != self.weight.size:
             raise ShapeError(f"{type(self).__name__}: x of shape {x.shape} is to have {self.weight.size} channels on axis 1")
         axes = (0, *range(2, x.ndim))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, Self, TypeVar
 
 from ..creation import asarray
 from ..errors import ArgumentError, IndexOutOfRange, ShapeError
@@ -15,8 +15,20 @@ __all__ = ["Module", "ModuleList", "Parameter", "Sequential", "functional_call"]
 
 T = TypeVar("T")
 
+MYPY = False  # which mypy takes for true: there, a call of a module takes and gives what its own `forward` does
+if MYPY:
+    P = ParamSpec("P")
+    Made = TypeVar("Made", covariant=True)
 
-def Parameter(x: Any) -> Tensor:  # it stands where PyTorch has a class
+    class _Forwards(Protocol[P, Made]):
+        def forward(self, *args: P.args, **named: P.kwargs) -> Made: ...
+
+    class _Forwarded:
+        def __get__(self, module: _Forwards[P, Made], kind: object = None) -> Callable[P, Made]: ...
+
+
+
+def Parameter(x: object) -> Tensor:  # it stands where PyTorch has a class
     """New tensor that requires a gradient: the elements of `x`, a tensor of floats or what `tx.asarray` takes, copied."""
     return asarray(x).copy().requires_grad_()
 
@@ -43,8 +55,12 @@ class Module:
         """What the module computes; to be written by each kind of module."""
         raise NotImplementedError(f"{type(self).__name__} has no forward(); write one, or use a module that has")
 
-    def __call__(self, *args: Any, **named: Any) -> Any:
-        return self.forward(*args, **named)
+    if MYPY:
+        __call__ = _Forwarded()
+    else:
+
+        def __call__(self, *args: Any, **named: Any) -> Any:
+            return self.forward(*args, **named)
 
     # What it is made of
 
@@ -173,7 +189,19 @@ class Module:
         return ""
 
 
-class Sequential(Module):
+if TYPE_CHECKING:
+
+    class Layer(Module):
+        """A module of one tensor: what other type checkers know of those here."""
+
+        def forward(self, x: Tensor) -> Tensor: ...
+        def __call__(self, x: Tensor) -> Tensor: ...
+
+else:
+    Layer = Module
+
+
+class Sequential(Layer):
     """Modules, or functions, each applied to what the one before gives.
 
     >>> import tenxor as tx
@@ -185,7 +213,7 @@ class Sequential(Module):
     def __init__(self, *layers: Callable[..., Any]) -> None:
         self.layers = list(layers)
 
-    def forward(self, x: Any) -> Any:
+    def forward(self, x: Tensor) -> Tensor:
         for layer in self.layers:
             x = layer(x)
         return x

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..creation import zeros
-from ..dtypes import float32
+from ..dtypes import DTypeLike, float32
 from ..errors import ShapeError
 from ..functions import elementwise
 from ..functions.joining import stack
@@ -17,7 +17,7 @@ from .module import Module
 
 __all__ = ["GRU", "LSTM"]
 
-_op: Any = elementwise.FUNCTIONS
+_op = elementwise.FUNCTIONS
 
 
 class _Recurrent(Module):
@@ -27,7 +27,7 @@ class _Recurrent(Module):
 
     @checked
     def __init__(
-        self, input_size: int, hidden_size: int, bias: bool = True, *, dtype: object = float32, generator: Source = None
+        self, input_size: int, hidden_size: int, bias: bool = True, *, dtype: DTypeLike = float32, generator: Source = None
     ) -> None:
         rows = self.gates * hidden_size
         self.hidden_size = hidden_size
@@ -74,7 +74,7 @@ class LSTM(_Recurrent):
     gates = 4
 
     @explained
-    def forward(self, x: Tensor, state: tuple[Tensor, Tensor] | None = None) -> tuple[Any, tuple[Any, Any]]:
+    def forward(self, x: Tensor, state: tuple[Tensor, Tensor] | None = None) -> tuple[Tensor, tuple[Tensor, Tensor]]:
         steps = self._inputs(x).unbind(1)
         if state is not None:
             check("LSTM", "state", state, "tuple[Tensor, Tensor]")
@@ -99,7 +99,7 @@ class GRU(_Recurrent):
     gates = 3
 
     @explained
-    def forward(self, x: Tensor, state: Tensor | None = None) -> tuple[Any, Any]:
+    def forward(self, x: Tensor, state: Tensor | None = None) -> tuple[Tensor, Tensor]:
         steps = self._inputs(x).unbind(1)
         h = self._start(x, state)
         states = []

@@ -26,7 +26,7 @@ from ..tensor import Tensor
 
 __all__ = ["SGD", "Adam", "AdamW", "Lion", "Optimizer", "clip_grad_norm", "clip_grad_value"]
 
-_op: Any = elementwise.FUNCTIONS
+_op = elementwise.FUNCTIONS
 
 
 @kind("an optimiser")
@@ -69,6 +69,9 @@ class Optimizer:
         kinds = type(self).__init__.__annotations__
         for key in group.keys() & kinds.keys() - {"params"}:
             check(op, key, group[key], kinds[key])
+        for beta in group.get("betas", ()):
+            if not 0 <= beta < 1:
+                raise ArgumentError(f"{op}: betas are {group['betas']!r}; each is from 0 on and below 1")
 
     def zero_grad(self) -> None:
         """Forget the gradients of all parameters."""

@@ -5,22 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ..backend.llvm.builder import Module, Value
-from ..backend.llvm.types import I1, I64, POINTER
+from ..backend.llvm.types import I1, I32, I64, POINTER, array
 from .compute import VALUE
 from .function import Function
 from .objects import ITEMS, SIZE, Objects
 from .read import address_of
 from .record import asked, operand
 
+MOST_ARGUMENTS = 24  # of a call that names some, and their names
+
 
 def write(module: Module, objects: Objects) -> None:
     """Write the functions."""
-    called = [("self", POINTER), ("args", POINTER), ("count", I64), ("names", POINTER)]
-    _for_python(Function(module, objects, "call_again", called, exported=True))
+    _for_python(Function(module, objects, "call_again", [("self", POINTER), ("args", POINTER), ("count", I64)], exported=True))
     _key(Function(module, objects, "key_of", [("x", POINTER)]))
     asked_for = [("x", POINTER), ("args", POINTER), ("count", I64), ("names", POINTER), ("name", POINTER)]
     _made_for(Function(module, objects, "made_for", asked_for))
     _called(Function(module, objects, "called", asked_for))
+    by_name = [("x", POINTER), ("args", POINTER), ("count", I64), ("size", I64), ("name", POINTER)]
+    _by_name(Function(module, objects, "called_by_name", by_name))
     _view_as(Function(module, objects, "view_as", [("x", POINTER), ("made", POINTER)]))
     arguments = [("x", POINTER), ("args", POINTER), ("given", I64), ("tensors", I64), ("made", POINTER)]
     _made_of(Function(module, objects, "made_of", arguments))
@@ -30,11 +33,52 @@ def write(module: Module, objects: Objects) -> None:
 
 
 def _for_python(f: Function) -> None:
-    """What a function makes of a tensor and more arguments, given its name and these; None if that is not known."""
-    _, args, count, names = f.arguments
-    f.when_giving(count < 2, lambda: f.own(f.the("None")))
-    name, x = (args.at(k, POINTER).load(POINTER) for k in range(2))
-    f.give_or_none(f.call("called", POINTER, [x, args.at(2, POINTER), count - 2, names, name]))
+    """What a function makes of a tensor and more arguments: of its name, and a tuple and a dictionary of these; None if not known."""
+    name, args, named = (f.arguments[1].at(k, POINTER).load(POINTER) for k in range(3))
+
+    def call(rest: Value, count: Value, size: Value) -> Value:
+        given = [f.item(args, 0), rest, count]
+        plain = lambda: [f.call("called", POINTER, [*given, f.nothing(), name])]  # noqa: E731
+        return f.choose(size.equals(0), plain, lambda: [f.call("called_by_name", POINTER, [*given, size, name])])[0]
+
+    f.give_or_none(with_arguments(f, args, named, call))
+
+
+def _by_name(f: Function) -> None:
+    """What a method makes of arguments of which the last have names, which stand behind them."""
+    x, args, count, size, name = f.arguments
+    names = f.made(f.call("PyTuple_New", POINTER, [size]))
+    f.each(size, lambda k: f.at(names, ITEMS).at(k, POINTER).store(f.own(args.at(count + size + k, POINTER).load(POINTER))))
+    found = f.made(f.call("called", POINTER, [x, args, count, names, name]))
+    f.let_go(names)
+    f.keeps(found)
+    f.give(found)
+
+
+def with_arguments(f: Function, args: Value, named: Value, call: Callable[[Value, Value, Value], Value]) -> Value:
+    """What `call` makes of the arguments after the first, of a tuple and a dictionary that somebody holds: it is given where they are, one
+    after another and then their names; how many have no name; and how many have.
+    """
+    rest, count = f.at(args, ITEMS + 8), f.word(args, SIZE) - 1
+    size = f.call("PyDict_Size", I64, [named])
+
+    def with_names() -> list[Value]:
+        return f.choose(count + size * 2 > MOST_ARGUMENTS, lambda: [f.nothing()], lambda: [spread()])
+
+    def spread() -> Value:
+        place = f.local(array(POINTER, MOST_ARGUMENTS))
+        position, key, value = f.local(I64, f.number(0)), f.local(POINTER), f.local(POINTER)
+        f.each(count, lambda k: place.at(k, POINTER).store(rest.at(k, POINTER).load(POINTER)))
+
+        def one(k: Value) -> None:
+            f.call("PyDict_Next", I32, [named, position, key, value])
+            place.at(count + k, POINTER).store(value.load(POINTER))
+            place.at(count + size + k, POINTER).store(key.load(POINTER))
+
+        f.each(size, one)
+        return call(place, count, size)
+
+    return f.choose(size.equals(0), lambda: [call(rest, count, size)], with_names)[0]
 
 
 def _key(f: Function) -> None:

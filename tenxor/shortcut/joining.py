@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..backend.llvm.builder import Module, Value
 from ..backend.llvm.types import I1, I8, I64, POINTER
+from .call import with_arguments
 from .compute import in_memory
 from .function import Function
 from .moves import BOX, FROM, LOOPS, MOST_PIECES, PIECE, ROW, TO
@@ -24,10 +25,12 @@ def write(module: Module, objects: Objects) -> None:
 
 
 def _for_python(f: Function) -> None:
-    """What a function made before of pieces like these: of its name, the pieces, and all other arguments; None if that is not known."""
-    _, args, count = f.arguments
-    op, pieces = (args.at(k, POINTER).load(POINTER) for k in range(2))
-    f.give_or_none(f.call("joined", POINTER, [op, pieces, args.at(2, POINTER), count - 2]))
+    """What a function made before of pieces like these: of its name, and a tuple and a dictionary of its arguments, of which the pieces are
+    the first; None if that is not known.
+    """
+    op, args, named = (f.arguments[1].at(k, POINTER).load(POINTER) for k in range(3))
+    call = lambda rest, count, size: f.call("joined", POINTER, [op, f.item(args, 0), rest, count + size * 2])  # noqa: E731
+    f.give_or_none(with_arguments(f, args, named, call))
 
 
 def _key(f: Function) -> None:
@@ -55,9 +58,18 @@ def _key(f: Function) -> None:
 
 def _joined(f: Function) -> None:
     """The same as a new tensor."""
-    op, listed, others, count = f.arguments
-    f.require(f.either(f.is_a(listed, "list"), lambda: f.is_a(listed, "tuple")))
-    pieces = f.made(f.call("PySequence_Tuple", POINTER, [listed]))  # nobody changes that
+    op, given, others, count = f.arguments
+
+    def alone() -> list[Value]:
+        found = f.tuple_of(f.hold(given))
+        f.keeps(found)
+        return [found]
+
+    def listed() -> list[Value]:
+        f.require(f.either(f.is_a(given, "list"), lambda: f.is_a(given, "tuple")))
+        return [f.call("PySequence_Tuple", POINTER, [given])]
+
+    pieces = f.made(f.choose(f.is_a(given, "Tensor"), alone, listed)[0])  # nobody changes that
     size = f.word(pieces, SIZE)
     f.require(f.both(size > 0, lambda: size <= MOST_PIECES))
     key = f.made(f.call("key_of_pieces", POINTER, [pieces, others, count]))

@@ -6,11 +6,14 @@ import ctypes
 import struct
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import lru_cache
+from inspect import unwrap
 from threading import get_ident
 from typing import Any
 
 from ..dtypes import DType
 from ..errors import IndexOutOfRange, TenxorError
+from ..keywords import names_of
 from ..layout import Layout
 from ..memory import allocate
 from ..node import STORE, UNFINISHED, Node, Scalar, data, is_pinned, next_number
@@ -40,6 +43,8 @@ def learning(name: str, own: Callable[..., Any], frame_of: Callable[..., bytes |
     """Python's own method, which also writes down what it made, with a frame; unless there is none for these arguments."""
 
     def method(*args: Any, **named: Any) -> Any:
+        if _is_written(own, args, named):
+            return own(*args, **named)
         x, *given = (*args, *named.values())
         key = _key_of_call(given, named) if type(x) is Tensor else None
         known = () if key is None else x.spec.called.get(name, ())
@@ -67,6 +72,20 @@ def learning(name: str, own: Callable[..., Any], frame_of: Callable[..., bytes |
         return found
 
     return method
+
+
+def _is_written(own: Callable[..., Any], args: Sequence[Any], named: dict[str, Any]) -> bool:
+    """Whether a call writes what it finds into another tensor, its argument `out`: that is no result to make again."""
+    if named.get("out") is not None:
+        return True
+    by_place = _by_place(own)[: len(args)]
+    return "out" in by_place and args[by_place.index("out")] is not None
+
+
+@lru_cache(maxsize=1024)
+def _by_place(own: Callable[..., Any]) -> tuple[str, ...]:
+    """What a function calls the arguments that may be given by their places."""
+    return names_of(unwrap(own)).by_place
 
 
 @contextmanager

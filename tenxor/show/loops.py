@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
 from importlib import import_module
 from math import isfinite
 from time import perf_counter
-from typing import Any, Generic, Protocol, TextIO, TypeVar
+from typing import Any, Generic, Protocol, SupportsFloat, TextIO, TypeVar
 
 from ..errors import ArgumentError
 from .history import curves_figure
@@ -48,7 +48,7 @@ class Progress(Generic[T]):
         self.curves: dict[str, list[float]] = {}
         self._first = start
 
-    def tell(self, **numbers: Any) -> None:
+    def tell(self, **numbers: SupportsFloat) -> None:
         """Note numbers of this step, by name; tensors of one element are read."""
         for name, number in numbers.items():
             self.curves.setdefault(name, []).append(float(number))

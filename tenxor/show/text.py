@@ -44,7 +44,7 @@ def to_string(
 
     Raises:
         IndexOutOfRange: `dims` has more entries than the tensor has axes, or an integer is past its axis.
-        ArgumentError: an entry of `dims` is none of None, integer and slice.
+        ArgumentError: an entry of `dims` is none of None, integer and slice; `edge`, `threshold` or `width` is no number of 0 or more.
 
     >>> import tenxor as tx
     >>> print(tx.show.to_string(tx.reshape(tx.arange(8), (2, 2, 2))))
@@ -56,6 +56,10 @@ def to_string(
     >>> tx.show.to_string(tx.arange(3), fmt="%5.1f")
     '  0.0    1.0    2.0  \n'
     """
+    _check("edge", edge)
+    for name, value in (("threshold", threshold), ("width", width)):
+        if value is not None:
+            _check(name, value)
     if dims is not None:
         t = t[_key(dims, t.shape)]
     runs = _shown_runs(t.shape, edge, threshold)
@@ -85,6 +89,11 @@ def separator(level: int) -> str:
     """Return the line between two blocks: level 0 parts matrices, 1 parts cubes, and so on without end."""
     again, mark = divmod(level, len(_SEPARATORS))
     return _SEPARATORS[mark] * (3 * (again + 1))
+
+
+def _check(name: str, value: object) -> None:
+    if not isinstance(value, int) or value < 0:
+        raise ArgumentError(f"to_string: {name} is a whole number of 0 or more, not {value!r}")
 
 
 def _key(dims: Sequence[int | slice | None], shape: tuple[int, ...]) -> tuple[int | slice, ...]:

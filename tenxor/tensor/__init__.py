@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..dtypes import dtype as dtype_of
 from ..errors import ArgumentError, UnknownAttribute
 from . import contraction
+from .core import Operand
 from .movement import resized
 from .ordering import Ordering
 
@@ -60,7 +61,7 @@ class Tensor(Ordering):
             return Tensor(self.storage, resized(self.layout, self.dtype, dtype), dtype)
         return self.reshape(*shape)
 
-    def dot(self, other: Any) -> Tensor:
+    def dot(self, other: Operand) -> Tensor:
         """New tensor: the products added up over the last axis of this and the last but one of `other`; see `tx.dot`.
 
         >>> import tenxor as tx
@@ -70,24 +71,26 @@ class Tensor(Ordering):
         found: Tensor = contraction.dot(self, self._operand(other, "dot"))
         return found
 
-    def __matmul__(self, other: Any) -> Tensor:
-        other = self._operand(other, "matmul", quietly=True)
-        return other if other is NotImplemented else contraction.matmul(self, other)
+    def __matmul__(self, other: Operand) -> Tensor:
+        right: Any = self._operand(other, "matmul", quietly=True)
+        return right if right is NotImplemented else contraction.matmul(self, right)
 
-    def __rmatmul__(self, other: Any) -> Tensor:
-        other = self._operand(other, "matmul", quietly=True)
-        return other if other is NotImplemented else contraction.matmul(other, self)
+    def __rmatmul__(self, other: Operand) -> Tensor:
+        left: Any = self._operand(other, "matmul", quietly=True)
+        return left if left is NotImplemented else contraction.matmul(left, self)
 
-    def __imatmul__(self, other: Any) -> Tensor:
+    def __imatmul__(self, other: Operand) -> Tensor:
         result = self.__matmul__(other)
         return result if result is NotImplemented else self._hold(result, "matmul", "@")
 
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        if name in _FOUND:
-            return super().__getattr__(name)  # type: ignore[misc]
-        raise UnknownAttribute(f"a Tensor has no attribute {name!r}; {_advice(name)}")
+    if not TYPE_CHECKING:  # who know all attributes
+
+        def __getattr__(self, name: str) -> Any:
+            if name.startswith("__"):
+                raise AttributeError(name)
+            if name in _FOUND:
+                return super().__getattr__(name)
+            raise UnknownAttribute(f"a Tensor has no attribute {name!r}; {_advice(name)}")
 
 
 @lru_cache(maxsize=256)  # whoever asks by `hasattr` asks again, and to look for what is meant takes a millisecond
@@ -98,3 +101,8 @@ def _advice(name: str) -> str:
 
     functions = {name: getattr(sys.modules["tenxor"], name, None)}  # which may load it
     return of_tensors(name, dir(Tensor), functions)
+
+
+# A tensor is what that module does not know; its function is public as it is.
+vars(contraction)["Tensor"] = Tensor
+contraction.matmul.__annotations__.update({"a": "Axed", "b": "Axed", "return": "Tensor"})

@@ -1,4 +1,4 @@
-"""Arguments as users spell them: axes and shapes, and PyTorch's names for NumPy's."""
+"""Arguments as users spell them: axes and shapes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _NO_ROW = (str, bytes, bytearray, Mapping, Set)  # of integers, though it may be
 
 
 class Default(int):
-    """A default that can be told from the same number given by a caller, so that two spellings at once are noticed."""
+    """A default that can be told from the same number given by a caller, where giving it means something."""
 
     def __new__(cls, value: int, text: str) -> Default:
         found = super().__new__(cls, value)
@@ -28,19 +28,7 @@ class Default(int):
         return self.text
 
 
-AXIS_0: int = Default(0, "0")
-LAST_AXIS: int = Default(-1, "-1")
-NO: Any = Default(False, "False")
 ZERO: int = Default(0, "0")
-
-
-def one_spelling(op: str, ours: str, value: Any, theirs: str, other: Any, default: Any = None) -> Any:
-    """The argument `ours`, which may also be spelled `theirs`; both at once is an error."""
-    if other is None:
-        return value
-    if value is not default:
-        raise ArgumentError(f"{op}: {ours} and {theirs} are two names of one argument; give only {ours}")
-    return other
 
 
 def ints(op: str, values: tuple[Any, ...]) -> tuple[int, ...]:

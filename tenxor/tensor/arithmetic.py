@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from ..dtypes import boolean, check_fits, check_real, shown_integer
+from ..dtypes import DTypeLike, boolean, check_fits, check_real, shown_integer
 from ..dtypes import dtype as dtype_of
 from ..errors import ArgumentError, DTypeError, ShapeError
 from ..layout.coords import checked_int
@@ -13,7 +13,7 @@ from ..node import Node, is_pinned
 from ..ops import OPS
 from ..storage import Element, Storage
 from .accumulating import Accumulating
-from .core import KINDS, Core
+from .core import KINDS, Core, Operand
 
 T = TypeVar("T")
 _NUMBERS = frozenset((int, float, bool, complex))
@@ -29,11 +29,12 @@ def unary_method(name: str) -> Callable[[T], T]:
         return self._compute(op, self)
 
     method.__name__ = name
+    method.__annotations__ = {"return": "Self"}
     method.__doc__ = f"New tensor: {op.meaning}, element by element."
     return method
 
 
-def binary_method(name: str) -> Callable[[T, Any], T]:
+def binary_method(name: str) -> Callable[[T, Operand], T]:
     """The method that applies a two-operand entry of the op table."""
     op = OPS[name]
 
@@ -41,11 +42,12 @@ def binary_method(name: str) -> Callable[[T, Any], T]:
         return self._compute(op, self, self._operand(other, name))
 
     method.__name__ = name
+    method.__annotations__ = {"other": "Operand", "return": "Self"}
     method.__doc__ = f"New tensor: {op.meaning}, element by element, broadcast."
     return method
 
 
-def _operator(name: str) -> tuple[Callable[[T, Any], T], Callable[[T, Any], T], Callable[[T, Any], T]]:
+def _operator(name: str) -> tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any]]:
     """The three methods behind one of Python's binary operators: `x + y`, `number + x`, `x += y`."""
     op = OPS[name]
 
@@ -64,6 +66,8 @@ def _operator(name: str) -> tuple[Callable[[T, Any], T], Callable[[T, Any], T], 
         result = forward(self, other)
         return result if result is NotImplemented else self._hold(result, name, op.infix)
 
+    for method in (forward, backward, in_place):
+        method.__annotations__ = {"other": "Operand", "return": "Self"}
     return forward, backward, in_place
 
 
@@ -72,31 +76,77 @@ class Arithmetic(Accumulating):
 
     __slots__ = ()
 
-    __add__, __radd__, __iadd__ = _operator("add")
-    __sub__, __rsub__, __isub__ = _operator("subtract")
-    __mul__, __rmul__, __imul__ = _operator("multiply")
-    __truediv__, __rtruediv__, __itruediv__ = _operator("divide")
-    __floordiv__, __rfloordiv__, __ifloordiv__ = _operator("floor_divide")
-    __mod__, __rmod__, __imod__ = _operator("remainder")
-    __and__, __rand__, __iand__ = _operator("bitwise_and")
-    __or__, __ror__, __ior__ = _operator("bitwise_or")
-    __xor__, __rxor__, __ixor__ = _operator("bitwise_xor")
-    __lshift__, __rlshift__, __ilshift__ = _operator("bitwise_left_shift")
-    __rshift__, __rrshift__, __irshift__ = _operator("bitwise_right_shift")
-    _pow, __rpow__, _ipow = _operator("pow")
-    __lt__ = _operator("less")[0]
-    __le__ = _operator("less_equal")[0]
-    __gt__ = _operator("greater")[0]
-    __ge__ = _operator("greater_equal")[0]
-    __eq__ = _operator("equal")[0]  # type: ignore[assignment]  # Python's own gives a bool
-    __ne__ = _operator("not_equal")[0]  # type: ignore[assignment]
+    if TYPE_CHECKING:  # which see what each operator takes and gives
+
+        def __add__(self, other: Operand) -> Self: ...
+        def __radd__(self, other: Operand) -> Self: ...
+        def __iadd__(self, other: Operand) -> Self: ...
+        def __sub__(self, other: Operand) -> Self: ...
+        def __rsub__(self, other: Operand) -> Self: ...
+        def __isub__(self, other: Operand) -> Self: ...
+        def __mul__(self, other: Operand) -> Self: ...
+        def __rmul__(self, other: Operand) -> Self: ...
+        def __imul__(self, other: Operand) -> Self: ...
+        def __truediv__(self, other: Operand) -> Self: ...
+        def __rtruediv__(self, other: Operand) -> Self: ...
+        def __itruediv__(self, other: Operand) -> Self: ...
+        def __floordiv__(self, other: Operand) -> Self: ...
+        def __rfloordiv__(self, other: Operand) -> Self: ...
+        def __ifloordiv__(self, other: Operand) -> Self: ...
+        def __mod__(self, other: Operand) -> Self: ...
+        def __rmod__(self, other: Operand) -> Self: ...
+        def __imod__(self, other: Operand) -> Self: ...
+        def __and__(self, other: Operand) -> Self: ...
+        def __rand__(self, other: Operand) -> Self: ...
+        def __iand__(self, other: Operand) -> Self: ...
+        def __or__(self, other: Operand) -> Self: ...
+        def __ror__(self, other: Operand) -> Self: ...
+        def __ior__(self, other: Operand) -> Self: ...
+        def __xor__(self, other: Operand) -> Self: ...
+        def __rxor__(self, other: Operand) -> Self: ...
+        def __ixor__(self, other: Operand) -> Self: ...
+        def __lshift__(self, other: Operand) -> Self: ...
+        def __rlshift__(self, other: Operand) -> Self: ...
+        def __ilshift__(self, other: Operand) -> Self: ...
+        def __rshift__(self, other: Operand) -> Self: ...
+        def __rrshift__(self, other: Operand) -> Self: ...
+        def __irshift__(self, other: Operand) -> Self: ...
+        def _pow(self, other: Operand) -> Self: ...
+        def __rpow__(self, other: Operand) -> Self: ...
+        def __lt__(self, other: Operand) -> Self: ...
+        def __le__(self, other: Operand) -> Self: ...
+        def __gt__(self, other: Operand) -> Self: ...
+        def __ge__(self, other: Operand) -> Self: ...
+        def __eq__(self, other: object) -> Self: ...  # type: ignore[override]  # Python's own gives a bool
+        def __ne__(self, other: object) -> Self: ...  # type: ignore[override]  # Python's own gives a bool
+
+    else:
+        __add__, __radd__, __iadd__ = _operator("add")
+        __sub__, __rsub__, __isub__ = _operator("subtract")
+        __mul__, __rmul__, __imul__ = _operator("multiply")
+        __truediv__, __rtruediv__, __itruediv__ = _operator("divide")
+        __floordiv__, __rfloordiv__, __ifloordiv__ = _operator("floor_divide")
+        __mod__, __rmod__, __imod__ = _operator("remainder")
+        __and__, __rand__, __iand__ = _operator("bitwise_and")
+        __or__, __ror__, __ior__ = _operator("bitwise_or")
+        __xor__, __rxor__, __ixor__ = _operator("bitwise_xor")
+        __lshift__, __rlshift__, __ilshift__ = _operator("bitwise_left_shift")
+        __rshift__, __rrshift__, __irshift__ = _operator("bitwise_right_shift")
+        _pow, __rpow__, _ipow = _operator("pow")
+        __lt__ = _operator("less")[0]
+        __le__ = _operator("less_equal")[0]
+        __gt__ = _operator("greater")[0]
+        __ge__ = _operator("greater_equal")[0]
+        __eq__ = _operator("equal")[0]
+        __ne__ = _operator("not_equal")[0]
+
     __hash__ = object.__hash__  # by identity: `==` is elementwise
     __neg__ = unary_method("negative")
     __pos__ = unary_method("positive")
     __abs__ = unary_method("abs")
     __invert__ = unary_method("bitwise_invert")
 
-    def __pow__(self, other: Any) -> Self:
+    def __pow__(self, other: Operand) -> Self:
         real = self.dtype.is_float
         floating = real or self.dtype.is_complex
         if (type(other) is int and self.dtype.kind != "bool") or (type(other) is float and floating):
@@ -110,7 +160,7 @@ class Arithmetic(Accumulating):
                 return self._compute(_SQUARE_ROOT, self)
         return self._pow(other)
 
-    def __ipow__(self, other: Any) -> Self:
+    def __ipow__(self, other: Operand) -> Self:
         result = self.__pow__(other)
         return result if result is NotImplemented else self._hold(result, "pow", "**")
 
@@ -145,13 +195,13 @@ class Arithmetic(Accumulating):
             self._write(result, f"in-place {name}", spent=True)
         return self
 
-    def __divmod__(self, other: Any) -> tuple[Self, Self]:
-        other = self._operand(other, "divmod", quietly=True)
-        return other if other is NotImplemented else (self // other, self % other)
+    def __divmod__(self, other: Operand) -> tuple[Self, Self]:
+        right: Any = self._operand(other, "divmod", quietly=True)
+        return right if right is NotImplemented else (self // right, self % right)
 
-    def __rdivmod__(self, other: Any) -> tuple[Self, Self]:
-        other = self._operand(other, "divmod", quietly=True)
-        return other if other is NotImplemented else (other // self, other % self)
+    def __rdivmod__(self, other: Operand) -> tuple[Self, Self]:
+        left: Any = self._operand(other, "divmod", quietly=True)
+        return left if left is NotImplemented else (left // self, left % self)
 
     def __round__(self, digits: int = 0) -> Self:
         digits = checked_int("round", "the number of digits", digits)
@@ -205,7 +255,7 @@ class Arithmetic(Accumulating):
             raise ShapeError(f"{op}() of a tensor of shape {self.layout.shape} with {self.layout.size} elements {many}")
         return self.item()
 
-    def astype(self, dtype: object, *, copy: bool = True) -> Self:
+    def astype(self, dtype: DTypeLike, *, copy: bool = True) -> Self:
         """New tensor of another dtype; floats to integers truncate and saturate, NaN gives 0. With `copy=False` itself
         where it can. DTypeError for complex numbers as real ones.
 
@@ -241,16 +291,16 @@ class Arithmetic(Accumulating):
         """Itself if its elements lie in row-major order without gaps, else a copy for which they do."""
         return self if self.layout.is_contiguous() else self.copy()
 
-    def fill_(self, value: Any) -> Self:
+    def fill_(self, value: Operand) -> Self:
         """Write one number everywhere; gives itself back."""
         self._write(self._operand(value, "fill_"), "fill_")
         return self
 
-    def fill(self, value: Any) -> None:
+    def fill(self, value: Operand) -> None:
         """Write one number everywhere, as `fill_`; NumPy's way, which gives nothing back."""
         self.fill_(value)
 
-    def clip(self, min: Any = None, max: Any = None) -> Self:
+    def clip(self, min: Operand | None = None, max: Operand | None = None) -> Self:
         """New tensor: the elements held between `min` and `max`, each a number, a tensor, or None for no bound. An integer beyond
         all that the dtype holds, on its side, is none. OutOfBounds for one beyond the other side.
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Hashable, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar, overload
 
 from ..dtypes import DType, complex64, complex128, float32, float64, int32, int64, promote, uint32, uint64
 from ..errors import AxisError, DTypeError, ShapeError
@@ -18,8 +18,9 @@ from ..ops.reductions import REDUCTIONS, Reduction
 from ..realize import realize
 from ..spec import called_again
 from .arguments import axis_of
-from .core import Core
+from .core import Axed, Core, Values
 
+T = TypeVar("T", bound=Core)
 MAX_LOOPS = 4096  # pairs of layouts whose loops are remembered
 
 Loops = tuple[Layout, Layout, int]  # two layouts of one shape over all loops, and how many of these are not summed over
@@ -29,10 +30,18 @@ _COMPUTED_AS_THEY_ARE = frozenset((float32, float64, complex64, complex128, int3
 _MULTIPLY = OPS["multiply"]
 
 
+@overload
+def matmul(a: T, b: T | Values) -> T: ...
+@overload
+def matmul(a: Values, b: T) -> T: ...
+@overload
+def matmul(a: Values, b: Values) -> Any: ...
+
+
 @called_again
-def matmul(a: Any, b: Any) -> Any:
+def matmul(a: Axed, b: Axed) -> Any:
     """New tensor: the matrix product of the last two axes, broadcast over the others; 1-D operands are a row and a
-    column.
+    column. Operands that are no tensors are made tensors.
 
     Integers add up modulo 2 to their width; float16 and bfloat16 in float32; of bools the result is whether any product is true.
     ShapeError names both shapes and the axis.
@@ -41,13 +50,12 @@ def matmul(a: Any, b: Any) -> Any:
     >>> (tx.asarray([[1, 2, 3], [2, 4, 6]]) @ tx.asarray([[1, 4], [2, 5], [3, 6]])).tolist()
     [[14, 32], [28, 64]]
     """
-    if not (isinstance(a, Core) and isinstance(b, Core)):
-        a, b = [_of_axes(x) for x in (a, b)]
-    dtype = a.dtype
-    if dtype is not b.dtype or dtype not in _COMPUTED_AS_THEY_ARE:
-        dtype = result_dtype("matmul", a, b)
-        a, b = widened(a, dtype), widened(b, dtype)
-    return contracted(a, b, begun(_loops_of_matmul(at_start(a), at_start(b)), a, b), dtype)
+    left, right = (a, b) if isinstance(a, Core) and isinstance(b, Core) else (_of_axes(a), _of_axes(b))
+    dtype = left.dtype
+    if dtype is not right.dtype or dtype not in _COMPUTED_AS_THEY_ARE:
+        dtype = result_dtype("matmul", left, right)
+        left, right = widened(left, dtype), widened(right, dtype)
+    return contracted(left, right, begun(_loops_of_matmul(at_start(left), at_start(right)), left, right), dtype)
 
 
 def _of_axes(x: Any) -> Any:

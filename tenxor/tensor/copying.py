@@ -53,9 +53,10 @@ class Move(NamedTuple):
 
 
 class Joiner(NamedTuple):
-    """Machine code (`shortcut/joining.py`) that makes what a function made of a few small tensors before: it takes the function's name, the
-    tensors as a list or a tuple, and all other arguments; it gives None for what it has not met. What it learns from is what the function
-    made, and where the pieces went.
+    """Machine code (`shortcut/joining.py`) that makes what a function made of a few small tensors before. It takes the function's name, and
+    a tuple and a dictionary of its arguments, of which the tensors, as a list or a tuple, or the only one, are the first; it gives None
+    for what it has not met. What it learns from is what the function made, of which other arguments and their names, and where the pieces
+    went.
     """
 
     again: Callable[..., Any]

@@ -8,11 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import inf, prod
-from typing import TYPE_CHECKING, Any, Self
+from types import EllipsisType
+from typing import TYPE_CHECKING, Any, Self, SupportsIndex
+
+import numpy as np
 
 from ..dtypes import (
     DEFAULT_FLOAT,
     DType,
+    Number,
     int64,
     of_number,
     plain_number,
@@ -144,7 +148,7 @@ class Core:
         """Where it is: "cpu"."""
         return "cpu"
 
-    def to_device(self, device: str, /, *, stream: Any = None) -> Self:
+    def to_device(self, device: str, /, *, stream: object = None) -> Self:
         """Itself, for the device "cpu"."""
         if not (isinstance(device, str) and device == "cpu"):
             raise ArgumentError(f"to_device: there is no device {device!r}; tensors are on 'cpu'")
@@ -324,6 +328,15 @@ def check_count(op: str, shape: Shape) -> None:
         raise MemoryError(f"{op}: there is no memory for {shown_integer(prod(shape))} elements, those of shape {shape}")
     if 0 in shape and prod([n or 1 for n in shape]) >= MAX_SIZE:
         raise ShapeError(f"{op}: the other axes of shape {shape} are too long, though there are no elements")
+
+
+# What has axes and is no tensor, and what has axes.
+Values = np.ndarray[Any, Any] | list[Any] | tuple[Any, ...]
+Axed = Core | Values
+# What may stand beside a tensor, or in its place: what `_operand` takes.
+Operand = Axed | Number | np.generic
+# What selects elements.
+Key = SupportsIndex | slice | EllipsisType | Core | np.ndarray[Any, Any] | list[Any] | tuple[Any, ...] | None
 
 
 def broadcast(op: str, *shapes: Shape) -> Shape:

@@ -88,7 +88,7 @@ class Differentiating(Reducing):
             watch.grad = Storage(seen.of_number(0, (self.storage.size,), self.dtype).node)
         self.__class__(watch.grad, self.layout, self.dtype)._write(value, "grad")
 
-    def backward(self, gradient: Any = None, retain_graph: bool | None = None, create_graph: bool = False) -> None:
+    def backward(self, gradient: Self | None = None, retain_graph: bool | None = None, create_graph: bool = False) -> None:
         """Add the gradient of this tensor by all it was computed from that requires one to the `grad` of each.
 
         This is one real number, or `gradient` is given: a tensor of this shape, by which the derivatives of the elements are

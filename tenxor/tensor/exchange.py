@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from ..dtypes import DType, bfloat16, check_real, decoded, encoded, plain_number, uint8
+from ..dtypes import DType, DTypeLike, bfloat16, check_real, decoded, encoded, plain_number, uint8
 from ..dtypes import dtype as dtype_of
 from ..errors import ArgumentError, DTypeError
 from ..layout import Layout
@@ -257,7 +257,7 @@ class Exchange(Writing):
         return cls._from_numpy(array, None, True)
 
     @classmethod
-    def _from_numpy(cls, array: Any, dtype: object = None, copy: bool | None = None) -> Self:
+    def _from_numpy(cls, array: Any, dtype: DTypeLike | None = None, copy: bool | None = None) -> Self:
         """A tensor with an array's elements: a copy, unless `copy=False` (its very memory) or it is read-only for good."""
         array = np.asarray(array)
         if not array.dtype.isnative:

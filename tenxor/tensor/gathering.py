@@ -12,13 +12,14 @@ from typing import Any, Self
 import numpy as np
 
 from ..errors import BadIndex, ShapeError
+from ..keywords import spelled
 from ..layout import Layout
 from ..layout.indexing import counted
 from ..node import Node, gather
 from ..plans.indices import wrong_index
 from ..records import NamedTuple
-from .arguments import axis_of, one_spelling
-from .core import Core, broadcast
+from .arguments import axis_of
+from .core import Core, Operand, broadcast
 from .movement import Movement
 
 FEW = 4096  # indices that are looked at when they are given: it takes microseconds
@@ -54,7 +55,8 @@ class Gathering(Movement):
 
     __slots__ = ()
 
-    def take(self, indices: Any, axis: int | None = None, *, dim: int | None = None) -> Self:
+    @spelled
+    def take(self, indices: Operand, axis: int | None = None, *, dim: int | None = None) -> Self:
         """New tensor: the elements at some indices along an axis (of the flattened tensor for None).
 
         `indices` may have any shape, which takes the place of the axis. Negative ones count from the end. `oindex` gives
@@ -65,7 +67,6 @@ class Gathering(Movement):
         >>> tx.arange(12).reshape(3, 4).take([2, 0], axis=0).tolist()
         [[8, 9, 10, 11], [0, 1, 2, 3]]
         """
-        axis = one_spelling("take", "axis", axis, "dim", dim)
         layout = self.layout if axis is not None else self.ravel().layout
         axis = axis_of("take", 0 if axis is None else axis, layout.ndim)
         return self._gather(self._select("take", layout, (axis,), (self._indices("take", indices),), axis, (axis,)))

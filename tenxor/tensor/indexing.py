@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from operator import index as as_int
-from typing import Any, Self
+from typing import Any, Generic, Self, TypeVar
 
 import numpy as np
 
 from ..dtypes import DEFAULT_FLOAT, DType, Number, bfloat16, check_fits, float64
 from ..errors import BadIndex, IndexOutOfRange, ShapeError
+from ..keywords import spelled
 from ..layout import Layout
 from ..layout.portions import nonzero
 from ..node import Node
@@ -24,34 +25,35 @@ from ..realize import lock, realize
 from ..storage import Element
 from .arguments import axis_of
 from .at_once import read_at_once, write_at_once
-from .core import Core
+from .core import Core, Key, Operand
 from .exchange import Exchange
 from .gathering import Selection, array_of
 from .scattering import Scattering
 
+T = TypeVar("T", bound="Indexing")
 IntArray = np.ndarray[Any, np.dtype[np.int64]]
 _POINT, _POSITIVE = Layout.contiguous(()), OPS["positive"]
 _BASIC = frozenset((int, slice, type(None), type(Ellipsis)))
 _NUMBERS = frozenset((int, float, bool, complex))
 
 
-class OIndex:
+class OIndex(Generic[T]):
     """`t.oindex[...]`: orthogonal indexing, one index an axis, lists included; always a view."""
 
     __slots__ = ("tensor",)
 
-    def __init__(self, tensor: Indexing) -> None:
+    def __init__(self, tensor: T) -> None:
         self.tensor = tensor
 
-    def _selected(self, key: Any) -> Any:
+    def _selected(self, key: Any) -> T:
         parts = key if isinstance(key, tuple) else (key,)
         plain = [p if type(p) is list or type(p) in _BASIC else _plain(p) for p in parts]
         return self.tensor._view(self.tensor.layout.oindex(plain))
 
-    def __getitem__(self, key: Any) -> Any:
+    def __getitem__(self, key: Key) -> T:
         return self._selected(key)
 
-    def __setitem__(self, key: Any, value: Any) -> None:
+    def __setitem__(self, key: Key, value: Operand) -> None:
         self._selected(key)._write(self.tensor._operand(value, "oindex assignment"), "oindex assignment")
 
 
@@ -60,7 +62,7 @@ class Indexing(Scattering):
 
     __slots__ = ()
 
-    def __getitem__(self, key: Any) -> Self:
+    def __getitem__(self, key: Key) -> Self:
         parts = key if isinstance(key, tuple) else (key,)
         integers = True
         for part in parts:
@@ -73,29 +75,30 @@ class Indexing(Scattering):
             return self._element(parts)
         return self._view(self.layout.index(parts))
 
-    def __setitem__(self, key: Any, value: Any) -> None:
+    def __setitem__(self, key: Key, value: Operand) -> None:
         parts = key if isinstance(key, tuple) else (key,)
         for part in parts:
             if type(part) not in _BASIC:
                 self._set_advanced(parts, self._operand(value, "assignment"))
                 return
         if len(parts) == len(self.layout.shape):
-            number = value if type(value) in _NUMBERS else _number_of(value, self.dtype)
+            number: Any = value if type(value) in _NUMBERS else _number_of(value, self.dtype)
             if number is not None and self._set_element(parts, number):
                 return
         target = self._view(self.layout.index(parts))
-        value = self._operand(value, "assignment")
+        given: Any = self._operand(value, "assignment")
         if (
-            isinstance(value, Core)
-            and value.storage is target.storage
-            and value.layout == target.layout
+            isinstance(given, Core)
+            and given.storage is target.storage
+            and given.layout == target.layout
             and target.layout.is_injective()
         ):
             target.spec.writable = True
             return  # `t[key] += v` has written already
-        target._write(value)
+        target._write(given)
 
-    def unbind(self, axis: int = 0) -> tuple[Self, ...]:
+    @spelled
+    def unbind(self, axis: int = 0, *, dim: int | None = None) -> tuple[Self, ...]:
         """What stands at each index of an axis: views, or for one axis the elements as values."""
         layout = self.layout
         axis = axis_of("unbind", axis, layout.ndim)
@@ -106,7 +109,7 @@ class Indexing(Scattering):
     unstack = unbind
 
     @property
-    def oindex(self) -> OIndex:
+    def oindex(self) -> OIndex[Self]:
         """Orthogonal indexing: per axis None (all), an int, a slice, or a list of ints or bools, repeats included; a
         view.
 
@@ -131,7 +134,7 @@ class Indexing(Scattering):
             return self._of(Node.of(_POSITIVE, (), dtype, (self.node,), (Layout((), (), offset),)))
         return self.__class__(Element(dtype, buffer.typed(dtype).item(offset)), _POINT, dtype)
 
-    def item(self, *coords: int) -> Number:
+    def item(self, *coords: int) -> Any:
         """The only element, or the one at `coords`, as a Python number."""
         storage, layout, dtype = self.storage, self.layout, self.dtype
         if type(storage) is Element and layout is _POINT and not coords:

@@ -8,11 +8,12 @@ from typing import Any, Self
 
 from ..dtypes import DType, shown_integer
 from ..errors import AxisError, DTypeError, ShapeError
+from ..keywords import spelled
 from ..layout import Layout
 from ..node import Node, Scalar
 from ..ops import OPS
-from .arguments import AXIS_0, LAST_AXIS, Axes, axis_of, check_parts, ints, one_of, one_spelling
-from .core import Core
+from .arguments import Axes, axis_of, check_parts, ints, one_of
+from .core import Core, Key
 from .exchange import Exchange
 
 MAX_POSITIONS = (1 << 63) - 1  # of one view, as kernels count them
@@ -40,7 +41,7 @@ class Movement(Exchange):
             raise AxisError(f"mT: shape {self.layout.shape} has {self.layout.ndim} axes; a matrix has at least 2")
         return self._view(self.layout.swapaxes(-2, -1))
 
-    def permute(self, *axes: Any) -> Self:
+    def permute(self, *axes: int | Sequence[int]) -> Self:
         """The view whose axis `k` is this tensor's axis `axes[k]`; `axes` must name every axis once.
 
         >>> import tenxor as tx
@@ -51,7 +52,7 @@ class Movement(Exchange):
 
     permute_dims = permute
 
-    def transpose(self, *axes: Any) -> Self:
+    def transpose(self, *axes: int | Sequence[int] | None) -> Self:
         """The view with its axes in reverse, or in the given order (as NumPy; for two axes alone use swapaxes)."""
         if not axes or (len(axes) == 1 and axes[0] is None):
             return self.T
@@ -72,7 +73,7 @@ class Movement(Exchange):
 
     movedim = moveaxis
 
-    def reshape(self, *shape: Any, order: str = "C") -> Self:
+    def reshape(self, *shape: int | Sequence[int], order: str = "C") -> Self:
         """The view of the same elements, in row-major order, in another shape; one size may be -1. Never copies.
 
         With `order="F"` elements are read, and placed, in column-major order; with "A" if that is how they lie in memory.
@@ -88,10 +89,11 @@ class Movement(Exchange):
             found = _turned(_turned(self.layout).reshape(found.shape[::-1]))
         return self._view(found)
 
+    @spelled
     def flatten(
         self,
-        start: int = AXIS_0,
-        end: int = LAST_AXIS,
+        start: int = 0,
+        end: int = -1,
         *,
         start_dim: int | None = None,
         end_dim: int | None = None,
@@ -102,8 +104,6 @@ class Movement(Exchange):
         >>> tx.zeros((3, 4, 5)).flatten(1, 2).shape
         (3, 20)
         """
-        start = one_spelling("flatten", "start", start, "start_dim", start_dim, default=AXIS_0)
-        end = one_spelling("flatten", "end", end, "end_dim", end_dim, default=LAST_AXIS)
         return self._view(self.layout.flatten(start, end))
 
     def ravel(self, order: str = "C") -> Self:
@@ -121,19 +121,21 @@ class Movement(Exchange):
         """
         return self._view(self.layout.unflatten(axis, ints("unflatten", (sizes,))))
 
+    @spelled
     def squeeze(self, axis: Axes = None, *, dim: Axes = None) -> Self:
         """The view without the given axes of size 1; without all of them for None."""
-        return self._view(self.layout.squeeze(one_spelling("squeeze", "axis", axis, "dim", dim)))
+        return self._view(self.layout.squeeze(axis))
 
-    def expand_dims(self, axis: int | tuple[int, ...] = AXIS_0, *, dim: int | None = None) -> Self:
+    @spelled
+    def expand_dims(self, axis: int | tuple[int, ...] = 0, *, dim: int | None = None) -> Self:
         """The view with new axes of size 1 at these places of the result."""
         return self._view(
-            self.layout.expand_dims(one_spelling("expand_dims", "axis", axis, "dim", dim, default=AXIS_0))
+            self.layout.expand_dims(axis)
         )
 
     unsqueeze = expand_dims
 
-    def expand(self, *shape: Any) -> Self:
+    def expand(self, *shape: int | Sequence[int]) -> Self:
         """The read-only view broadcast to a shape; -1 keeps a size.
 
         >>> import tenxor as tx
@@ -150,12 +152,15 @@ class Movement(Exchange):
             raise DTypeError(f"expand_as: the other is a tensor, not {other!r}; use expand(shape)")
         return self.expand(other.layout.shape)
 
+    @spelled
     def flip(self, axis: Axes = None, *, dim: Axes = None, dims: Axes = None) -> Self:
         """The view with some axes reversed; all of them for None."""
-        axis = one_spelling("flip", "axis", axis, "dim", dim)
-        return self._view(self.layout.flip(one_spelling("flip", "axis", axis, "dims", dims)))
+        return self._view(self.layout.flip(axis))
 
-    def diagonal(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Self:
+    @spelled
+    def diagonal(
+        self, offset: int = 0, axis1: int = 0, axis2: int = 1, *, dim1: int | None = None, dim2: int | None = None
+    ) -> Self:
         """The view of the elements where the indices of two axes are `offset` apart; the diagonal is its last axis.
 
         >>> import tenxor as tx
@@ -175,11 +180,12 @@ class Movement(Exchange):
 
     unfold = windows
 
-    def take_view(self, *key: Any, keepdims: bool = False) -> Self:
+    def take_view(self, *key: Key, keepdims: bool = False) -> Self:
         """The view `oindex[key]`; with `keepdims` an int leaves an axis of size 1."""
         return self._view(self.layout.oindex(key[0] if len(key) == 1 and isinstance(key[0], tuple) else key, keepdims))
 
-    def split(self, sections: int | Sequence[int], axis: int = 0) -> tuple[Self, ...]:
+    @spelled
+    def split(self, sections: int | Sequence[int], axis: int = 0, *, dim: int | None = None) -> tuple[Self, ...]:
         """Views that divide an axis: so many equal parts, or parts that end at the given indices (as NumPy's split)."""
         layout = self.layout
         axis = axis_of("split", axis, layout.ndim)

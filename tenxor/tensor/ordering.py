@@ -2,10 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Self, TypeVar
 
-from .arguments import LAST_AXIS, NO, Axes
+from ..dtypes import DTypeLike
+from ..keywords import spelled
+from .arguments import Axes
+from .core import Operand
 from .protocols import Protocols
+
+if TYPE_CHECKING:
+    T = TypeVar("T")
+
+    class _TopK(tuple[T, T]):
+        """What `tx.topk` gives."""
+
+        @property
+        def values(self) -> T: ...
+        @property
+        def indices(self) -> T: ...
+
+else:
+    _TopK = tuple
 
 
 class Ordering(Protocols):
@@ -13,58 +30,65 @@ class Ordering(Protocols):
 
     __slots__ = ()
 
-    def argsort(self, axis: int | None = LAST_AXIS, *, descending: bool = False, stable: bool = True, dim: int | None = None) -> Any:
+    @spelled
+    def argsort(self, axis: int | None = -1, *, descending: bool = False, stable: bool = True, dim: int | None = None) -> Self:
         """New int64 tensor: the indices along an axis that put the elements in order; see `tx.argsort`.
 
         >>> import tenxor as tx
         >>> tx.asarray([3, 1, 2]).argsort().tolist()
         [1, 2, 0]
         """
-        return self._namespace().argsort(self, axis=axis, descending=descending, stable=stable, dim=dim)
+        found: Self = self._namespace().argsort(self, axis=axis, descending=descending, stable=stable)
+        return found
 
-    def topk(self, k: int, axis: int = LAST_AXIS, largest: bool = True, sorted: bool = True, *, dim: int | None = None) -> Any:
+    @spelled
+    def topk(self, k: int, axis: int = -1, largest: bool = True, sorted: bool = True, *, dim: int | None = None) -> _TopK[Self]:
         """New tensors, by the names `values` and `indices`: the `k` largest elements along an axis, or the smallest; see `tx.topk`.
 
         >>> import tenxor as tx
         >>> tx.asarray([3, 1, 2]).topk(2).values.tolist()
         [3, 2]
         """
-        return self._namespace().topk(self, k, axis=axis, largest=largest, sorted=sorted, dim=dim)
+        found: _TopK[Self] = self._namespace().topk(self, k, axis=axis, largest=largest, sorted=sorted)
+        return found
 
-    def searchsorted(self, v: Any, side: str = "left", sorter: Any = None) -> Any:
+    def searchsorted(self, v: Operand, side: str = "left", sorter: Operand | None = None) -> Self:
         """New int64 tensor: before which of these sorted elements each of `v` belongs; see `tx.searchsorted`.
 
         >>> import tenxor as tx
         >>> tx.asarray([1, 3, 5]).searchsorted(4).item()
         2
         """
-        return self._namespace().searchsorted(self, v, side=side, sorter=sorter)
+        found: Self = self._namespace().searchsorted(self, v, side=side, sorter=sorter)
+        return found
 
+    @spelled
     def quantile(
         self,
-        q: Any,
+        q: Operand,
         axis: Axes = None,
         *,
         method: str = "linear",
-        keepdims: bool = NO,
+        keepdims: bool = False,
         dim: Axes = None,
         keepdim: bool | None = None,
         interpolation: str | None = None,
-    ) -> Any:
+    ) -> Self:
         """New tensor: the numbers that the parts `q` of the elements over `axis` are below; see `tx.quantile`.
 
         >>> import tenxor as tx
         >>> tx.asarray([1.0, 2.0, 4.0]).quantile(0.5).item()
         2.0
         """
-        kept = {"keepdims": keepdims, "dim": dim, "keepdim": keepdim, "interpolation": interpolation}
-        return self._namespace().quantile(self, q, axis, method=method, **kept)
+        found: Self = self._namespace().quantile(self, q, axis, method=method, keepdims=keepdims)
+        return found
 
-    def trace(self, offset: int = 0, *, dtype: object = None) -> Any:
+    def trace(self, offset: int = 0, *, dtype: DTypeLike | None = None) -> Self:
         """New tensor: the sum of the diagonal of each matrix; see `tx.linalg.trace`.
 
         >>> import tenxor as tx
         >>> tx.asarray([[1, 2], [3, 4]]).trace().item()
         5
         """
-        return self._namespace().linalg.trace(self, offset=offset, dtype=dtype)
+        found: Self = self._namespace().linalg.trace(self, offset=offset, dtype=dtype)
+        return found

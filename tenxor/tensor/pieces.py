@@ -198,7 +198,7 @@ def moved(cls: type[_T], op: str, x: _T, moves: Sequence[Move], shape: Shape) ->
     return cls(Storage(data(buffer, shape, x.dtype)), Layout.contiguous(shape), x.dtype)
 
 
-def moves_of(pieces: Sequence[Core], axis: int | None, whole: Layout) -> Iterator[Move]:
+def moves_of(pieces: Sequence[Any], axis: int | None, whole: Layout) -> Iterator[Move]:
     """Where pieces go in a whole: one after another along an axis of it, flattened for None."""
     start, at = 0, axis or 0
     for k, piece in enumerate(pieces):

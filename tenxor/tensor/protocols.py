@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
 from pickle import PickleBuffer
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -62,7 +63,7 @@ class Protocols(Differentiating):
             raise TypeError("len() of a 0-d tensor; it has no axes")
         return self.layout.shape[0]
 
-    def __iter__(self) -> Any:
+    def __iter__(self) -> Iterator[Self]:
         if not self.layout.shape:
             raise TypeError("iteration over a 0-d tensor; it has no axes, use item()")
         if len(self.layout.shape) == 1:
@@ -113,16 +114,24 @@ class Protocols(Differentiating):
             )
         return format(self.item(), spec)
 
-    def to_string(self, dims: Any = None, fmt: Any = None, **options: Any) -> str:
+    def to_string(
+        self,
+        dims: Sequence[int | slice | None] | None = None,
+        fmt: str | Callable[..., str] | None = None,
+        edge: int = 3,
+        threshold: int | None = 1000,
+        width: int | None = 80,
+    ) -> str:
         """The elements as text: rows on lines, matrices apart by `---`, cubes by `===`, and so on for any rank.
 
-        `dims` picks a slice (an int or None an axis) and `fmt` formats an element, as `"%7.2f"`.
+        `dims` picks a slice (an int or None an axis) and `fmt` formats an element, as `"%7.2f"`. Where an axis has more than `threshold`
+        elements there are `edge` of each end; lines are `width` characters at the most. See `tx.show.to_string`.
 
         >>> import tenxor as tx
         >>> tx.arange(4).reshape(2, 2).to_string(fmt="%2d")
         ' 0   1  \\n 2   3  \\n'
         """
-        return show.to_string(self, dims, fmt, **options)
+        return show.to_string(self, dims, fmt, edge, threshold, width)
 
     def _repr_html_(self) -> str:
         return show.repr_html(self)

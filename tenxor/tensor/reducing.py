@@ -9,13 +9,14 @@ from __future__ import annotations
 from functools import cache
 from typing import Any, Self
 
-from ..dtypes import DEFAULT_FLOAT, DEFAULT_INT, DType, boolean
+from ..dtypes import DEFAULT_FLOAT, DEFAULT_INT, DType, DTypeLike, boolean
 from ..errors import ArgumentError, DTypeError, ShapeError
+from ..keywords import spelled
 from ..layout import Layout, memory_order
 from ..node import POSITION, Node, Scan
 from ..ops import OPS
 from ..ops.reductions import REDUCTIONS, Reduction, running
-from .arguments import NO, Axes, axes_of, axis_of, one_spelling, truth
+from .arguments import Axes, axes_of, axis_of, truth
 from .arithmetic import Arithmetic
 
 _BY_REAL = OPS["divide_by_real"]
@@ -38,10 +39,9 @@ class Reducing(Arithmetic):
     __slots__ = ()
 
     def _reduce(
-        self, reduction: Reduction, op: str, axis: Any, keepdims: bool, dim: Any = None, keepdim: bool | None = None
+        self, reduction: Reduction, op: str, axis: Any, keepdims: bool
     ) -> Self:
-        axis = one_spelling(op, "axis", axis, "dim", dim)
-        keepdims = truth(op, "keepdims", one_spelling(op, "keepdims", keepdims, "keepdim", keepdim, default=NO))
+        keepdims = truth(op, "keepdims", keepdims)
         reduction.check(op, self.dtype)
         layout = self.layout
         shape = layout.shape
@@ -70,14 +70,15 @@ class Reducing(Arithmetic):
         """The reduction of this storage, seen through `source`, over all but its first `kept` axes."""
         return self._of(Node.of(reduction, source.shape[:kept], reduction.result(self.dtype), (self.node,), (source,)))
 
-    def _typed(self, dtype: object) -> Self:
+    def _typed(self, dtype: DTypeLike | None) -> Self:
         return self if dtype is None else self.astype(dtype, copy=False)
 
+    @spelled
     def sum(
         self,
         axis: Axes = None,
-        dtype: object = None,
-        keepdims: bool = NO,
+        dtype: DTypeLike | None = None,
+        keepdims: bool = False,
         *,
         dim: Axes = None,
         keepdim: bool | None = None,
@@ -88,59 +89,67 @@ class Reducing(Arithmetic):
         >>> tx.arange(24).reshape(4, 3, 2).sum(axis=0).tolist()
         [[36, 40], [44, 48], [52, 56]]
         """
-        return self._typed(dtype)._reduce(REDUCTIONS["sum"], "sum", axis, keepdims, dim, keepdim)._typed(dtype)
+        return self._typed(dtype)._reduce(REDUCTIONS["sum"], "sum", axis, keepdims)._typed(dtype)
 
+    @spelled
     def prod(
         self,
         axis: Axes = None,
-        dtype: object = None,
-        keepdims: bool = NO,
+        dtype: DTypeLike | None = None,
+        keepdims: bool = False,
         *,
         dim: Axes = None,
         keepdim: bool | None = None,
     ) -> Self:
         """New tensor: the product over `axis`; integers multiply in 64 bits. The product of nothing is 1."""
-        return self._typed(dtype)._reduce(REDUCTIONS["prod"], "prod", axis, keepdims, dim, keepdim)._typed(dtype)
+        return self._typed(dtype)._reduce(REDUCTIONS["prod"], "prod", axis, keepdims)._typed(dtype)
 
-    def max(self, axis: Axes = None, keepdims: bool = NO, *, dim: Axes = None, keepdim: bool | None = None) -> Self:
+    @spelled
+    def max(self, axis: Axes = None, keepdims: bool = False, *, dim: Axes = None, keepdim: bool | None = None) -> Self:
         """New tensor: the largest element over `axis`; NaN if there is one. ShapeError where there are no elements."""
-        return self._reduce(REDUCTIONS["max"], "max", axis, keepdims, dim, keepdim)
+        return self._reduce(REDUCTIONS["max"], "max", axis, keepdims)
 
-    def min(self, axis: Axes = None, keepdims: bool = NO, *, dim: Axes = None, keepdim: bool | None = None) -> Self:
+    @spelled
+    def min(self, axis: Axes = None, keepdims: bool = False, *, dim: Axes = None, keepdim: bool | None = None) -> Self:
         """New tensor: the smallest element over `axis`; NaN if there is one. ShapeError where there are no elements."""
-        return self._reduce(REDUCTIONS["min"], "min", axis, keepdims, dim, keepdim)
+        return self._reduce(REDUCTIONS["min"], "min", axis, keepdims)
 
     amax, amin = max, min
 
-    def any(self, axis: Axes = None, keepdims: bool = NO, *, dim: Axes = None, keepdim: bool | None = None) -> Self:
+    @spelled
+    def any(self, axis: Axes = None, keepdims: bool = False, *, dim: Axes = None, keepdim: bool | None = None) -> Self:
         """New bool tensor: whether any element over `axis` is true (not zero)."""
-        return self._reduce(REDUCTIONS["any"], "any", axis, keepdims, dim, keepdim)
+        return self._reduce(REDUCTIONS["any"], "any", axis, keepdims)
 
-    def all(self, axis: Axes = None, keepdims: bool = NO, *, dim: Axes = None, keepdim: bool | None = None) -> Self:
+    @spelled
+    def all(self, axis: Axes = None, keepdims: bool = False, *, dim: Axes = None, keepdim: bool | None = None) -> Self:
         """New bool tensor: whether all elements over `axis` are true (not zero)."""
-        return self._reduce(REDUCTIONS["all"], "all", axis, keepdims, dim, keepdim)
+        return self._reduce(REDUCTIONS["all"], "all", axis, keepdims)
 
+    @spelled
     def count_nonzero(
-        self, axis: Axes = None, keepdims: bool = NO, *, dim: Axes = None, keepdim: bool | None = None
+        self, axis: Axes = None, keepdims: bool = False, *, dim: Axes = None, keepdim: bool | None = None
     ) -> Self:
         """New int64 tensor: how many elements over `axis` are not zero."""
-        return self._reduce(REDUCTIONS["count_nonzero"], "count_nonzero", axis, keepdims, dim, keepdim)
+        return self._reduce(REDUCTIONS["count_nonzero"], "count_nonzero", axis, keepdims)
 
+    @spelled
     def argmax(
-        self, axis: int | None = None, keepdims: bool = NO, *, dim: int | None = None, keepdim: bool | None = None
+        self, axis: int | None = None, keepdims: bool = False, *, dim: int | None = None, keepdim: bool | None = None
     ) -> Self:
         """New int64 tensor: where along `axis` (of the flattened tensor for None) the largest element is first; NaN
         counts as largest.
         """
-        return self._reduce(REDUCTIONS["argmax"], "argmax", axis, keepdims, dim, keepdim)
+        return self._reduce(REDUCTIONS["argmax"], "argmax", axis, keepdims)
 
+    @spelled
     def argmin(
-        self, axis: int | None = None, keepdims: bool = NO, *, dim: int | None = None, keepdim: bool | None = None
+        self, axis: int | None = None, keepdims: bool = False, *, dim: int | None = None, keepdim: bool | None = None
     ) -> Self:
         """New int64 tensor: where along `axis` (of the flattened tensor for None) the smallest element is first; NaN
         counts as smallest.
         """
-        return self._reduce(REDUCTIONS["argmin"], "argmin", axis, keepdims, dim, keepdim)
+        return self._reduce(REDUCTIONS["argmin"], "argmin", axis, keepdims)
 
     # Averages: sums in float32 at least, divided once
 
@@ -151,12 +160,13 @@ class Reducing(Arithmetic):
             raise DTypeError(f"{op}: does not accept bool; use x.astype(tx.float64)")
         return self._typed(result.compute), result
 
+    @spelled
     def mean(
         self,
         axis: Axes = None,
-        keepdims: bool = NO,
+        keepdims: bool = False,
         *,
-        dtype: object = None,
+        dtype: DTypeLike | None = None,
         dim: Axes = None,
         keepdim: bool | None = None,
     ) -> Self:
@@ -167,39 +177,39 @@ class Reducing(Arithmetic):
         2.5
         """
         wide, result = self._typed(dtype)._averaging("mean")
-        return wide._reduce_to_mean("mean", axis, keepdims, dim, keepdim)._typed(result)
+        return wide._reduce_to_mean("mean", axis, keepdims)._typed(result)
 
     def _reduce_to_mean(
-        self, op: str, axis: Axes, keepdims: bool, dim: Axes = None, keepdim: bool | None = None
+        self, op: str, axis: Axes, keepdims: bool
     ) -> Self:
-        total = self._reduce(REDUCTIONS["sum"], op, axis, keepdims, dim, keepdim)
-        count = float(self._count(op, axis if dim is None else dim))
+        total = self._reduce(REDUCTIONS["sum"], op, axis, keepdims)
+        count = float(self._count(op, axis))
         if not self.dtype.is_complex:
             return total / count
         return self._compute(_BY_REAL, total, count)
 
+    @spelled
     def var(
         self,
         axis: Axes = None,
         correction: float = 0.0,
-        keepdims: bool = NO,
+        keepdims: bool = False,
         *,
         dim: Axes = None,
         keepdim: bool | None = None,
+        ddof: float | None = None,
     ) -> Self:
         """New float tensor: the mean squared distance from the mean over `axis`, dividing by `count - correction`.
 
         The distance of complex numbers is the magnitude of their difference.
         """
-        found, result = self._variance("var", axis, correction, keepdims, dim, keepdim)
+        found, result = self._variance("var", axis, correction, keepdims)
         return found._typed(result)
 
     def _variance(
-        self, op: str, axis: Axes, correction: float, keepdims: bool, dim: Axes, keepdim: bool | None
+        self, op: str, axis: Axes, correction: float, keepdims: bool
     ) -> tuple[Self, DType]:
         """The variance as it is computed, and the type of the result."""
-        axis = one_spelling(op, "axis", axis, "dim", dim)
-        keepdims = one_spelling(op, "keepdims", keepdims, "keepdim", keepdim, default=NO)
         if not isinstance(correction, (int, float)):
             raise ArgumentError(f"{op}: correction is a number, not {correction!r}")
         wide, result = self._averaging(op)
@@ -209,17 +219,19 @@ class Reducing(Arithmetic):
         divisor = max(self._count(op, axis) - correction, 0.0)
         return total / float(divisor), result.part
 
+    @spelled
     def std(
         self,
         axis: Axes = None,
         correction: float = 0.0,
-        keepdims: bool = NO,
+        keepdims: bool = False,
         *,
         dim: Axes = None,
         keepdim: bool | None = None,
+        ddof: float | None = None,
     ) -> Self:
         """New float tensor: the square root of `var`."""
-        found, result = self._variance("std", axis, correction, keepdims, dim, keepdim)
+        found, result = self._variance("std", axis, correction, keepdims)
         return found._compute(OPS["deviation"], found)._typed(result)
 
     def _count(self, op: str, axis: Axes) -> int:
@@ -230,7 +242,7 @@ class Reducing(Arithmetic):
 
     # Running reductions
 
-    def _scan(self, how: str | Reduction, op: str, axis: Any, dtype: object) -> Self:
+    def _scan(self, how: str | Reduction, op: str, axis: Any, dtype: DTypeLike | None) -> Self:
         """A running reduction along an axis, or of the flattened tensor for None: one of those that have names, or a user's own."""
         t = self._typed(dtype)
         if axis is None:
@@ -261,17 +273,19 @@ class Reducing(Arithmetic):
         places = self._of(Node.of(POSITION, shape, DEFAULT_INT))
         return values, self._compute(OPS["where"], here, places, 0)._scan("max", op, axis, None)
 
-    def cumulative_sum(self, axis: int | None = None, dtype: object = None, *, dim: int | None = None) -> Self:
+    @spelled
+    def cumulative_sum(self, axis: int | None = None, dtype: DTypeLike | None = None, *, dim: int | None = None) -> Self:
         """New tensor: element `i` is the sum of elements `0..i` along `axis` (of the flattened tensor for None).
 
         >>> import tenxor as tx
         >>> tx.arange(5).cumulative_sum().tolist()
         [0, 1, 3, 6, 10]
         """
-        return self._scan("sum", "cumulative_sum", one_spelling("cumulative_sum", "axis", axis, "dim", dim), dtype)
+        return self._scan("sum", "cumulative_sum", axis, dtype)
 
-    def cumulative_prod(self, axis: int | None = None, dtype: object = None, *, dim: int | None = None) -> Self:
+    @spelled
+    def cumulative_prod(self, axis: int | None = None, dtype: DTypeLike | None = None, *, dim: int | None = None) -> Self:
         """New tensor: element `i` is the product of elements `0..i` along `axis` (of the flattened tensor for None)."""
-        return self._scan("prod", "cumulative_prod", one_spelling("cumulative_prod", "axis", axis, "dim", dim), dtype)
+        return self._scan("prod", "cumulative_prod", axis, dtype)
 
     cumsum, cumprod = cumulative_sum, cumulative_prod

@@ -125,7 +125,8 @@ def _reduced(tx: Any, ufunc: Any, inputs: tuple[Any, ...], out: tuple[Any, ...],
     if name in _REDUCED and not (name == "logaddexp" and limits):
         found = getattr(tx, _REDUCED[name])(t, axis=axis, keepdims=keepdims, **limits)
     elif limits.keys() <= {"initial"} and ufunc.nin == 2 and (ours := _ours(tx, ufunc)) is not None:
-        found = tx.reduce(ours, t, axis, limits.get("initial"), keepdims=keepdims)
+        of_nothing = ufunc.identity if 0 in t.shape else None
+        found = tx.reduce(ours, t, axis, limits.get("initial", of_nothing), keepdims=keepdims)
     else:
         found = _by_numpy(tx, ufunc, "reduce", (t,), {"axis": axis, "keepdims": keepdims, **limits})
     return out[0]._receive(f"np.{name}.reduce", found) if out else found

@@ -371,6 +371,9 @@ def test_into_a_tensor_and_in_a_dtype() -> None:
     out = tx.zeros(2, dtype=tx.int64)
     assert tx.einsum("ij->j", a, dtype=tx.int64, out=out) is out and out.tolist() == [300, 300]
     assert tx.einsum("ij,ij->", a, a, dtype=tx.float32).dtype is tx.float32
+    with pytest.raises(DTypeError, match="the result is float64, which out of int64 cannot hold"):
+        tx.einsum("ij->j", a, dtype=tx.float64, out=out)
+    assert tx.einsum("ij->j", a, dtype=tx.float64, out=out, casting="unsafe") is out and out.tolist() == [300, 300]
     with pytest.raises(DTypeError, match="float32 becomes no int8"):
         tx.einsum("i->i", tx.ones(2, tx.float32), dtype=tx.int8)
     with pytest.raises(DTypeError, match="out is a tensor"):

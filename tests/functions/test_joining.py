@@ -301,3 +301,12 @@ def test_joined_into_a_tensor_and_in_a_dtype() -> None:
             join([a, b], out=tx.zeros(9))
     assert tx.vstack([a, b], dtype=tx.int8, casting="unsafe").dtype is tx.int8
     assert tx.hstack([a, b], dtype=tx.complex64).dtype is tx.complex64
+
+
+@pytest.mark.parametrize("function", [tx.concat, tx.stack])
+def test_the_rows_of_one_tensor_are_put_together_like_any_others(function: Callable[..., tx.Tensor]) -> None:
+    rows = np.arange(6.0).reshape(2, 3)
+    theirs = {tx.concat: np.concatenate, tx.stack: np.stack}[function]
+    for _ in range(3):  # also once machine code could know it
+        for given in (tx.asarray(rows).realize(), iter(tx.asarray(rows).realize())):
+            assert_same(function(given), theirs(rows))

@@ -36,6 +36,9 @@ WRONG: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: optim.Adam([{"params": [nn.Parameter(ONE)], "betas": 0.9}]),
         "Adam: betas is two real numbers, not 0.9 of type float",
     ),
+    "betas": (lambda: optim.AdamW([nn.Parameter(ONE)], betas=(1, 0)), "AdamW: betas are (1, 0); each is from 0 on and below 1"),
+    "an edge": (lambda: ONE.to_string(edge="two"), "to_string: edge is a whole number of 0 or more, not 'two'"),
+    "a width": (lambda: ONE.to_string(width=-1), "to_string: width is a whole number of 0 or more, not -1"),
     "what is loaded": (
         lambda: optim.SGD([nn.Parameter(ONE)]).load_state_dict({"steps": 1}),
         "load_state_dict: there is no 'groups' in {'steps': 1} of type dict; give what state_dict() gave",

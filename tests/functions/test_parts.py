@@ -98,3 +98,12 @@ def test_clip_into_a_tensor() -> None:
         out.fill(0)
     assert tx.clip(x, 2, None, out=x) is x and x.tolist() == [2, 2, 2, 3, 4]
     assert np.clip(x, 3, 4, out=out) is out and out.tolist() == [3.0, 3.0, 3.0, 3.0, 4.0]
+
+
+def test_where_the_largest_is_into_a_tensor() -> None:
+    x = tx.asarray([[1.0, 5.0], [7.0, 2.0]])
+    out = tx.zeros(2, dtype=tx.int64)
+    assert tx.argmax(x, axis=1, out=out) is out and out.tolist() == [1, 0]
+    assert tx.argmin(x, axis=0, out=out) is out and out.tolist() == [0, 1]
+    with pytest.raises(ShapeError, match="argmax: out has shape"):
+        tx.argmax(x, out=out)

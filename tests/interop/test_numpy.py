@@ -22,7 +22,8 @@ NAMES = {"m": M, "s": S, "i": K, "n": N, "v": V, "b": M > 0, "c": M + 1j * M[::-
 CALLS = """
 np.sum(m)|np.sum(m, 1)|np.sum(m, axis=0, keepdims=True)|np.sum(i, dtype=np.float32)|np.sum(m, where=b, initial=2.0)
 np.sum(m, None, None, None)|np.mean(m, axis=1)|np.mean(i)|np.var(m, ddof=1)|np.std(m, 0, ddof=1)|np.var(m, axis=1, correction=1)
-np.prod(m, 0)|np.max(m)|np.amin(m, 1)|np.any(b, 0)|np.all(b)|np.argmax(m)|np.argmin(m, 1)|np.count_nonzero(i)|np.cumsum(m)
+np.prod(m, 0)|np.max(m)|np.amin(m, 1)|np.any(b, 0)|np.all(b)|np.argmax(m)|np.argmin(m, 1)|np.argmax(m, 0, keepdims=True)
+np.count_nonzero(i)|np.cumsum(m)
 np.cumsum(m, 1)|np.cumprod(m, axis=0)|np.ptp(m, 0)|np.cumulative_sum(v, include_initial=True)|np.median(m, 0)
 np.percentile(m, [25, 50])|np.quantile(m, 0.3, axis=1)|np.average(m, 1, [1, 2, 3])|np.concatenate([m, m])
 np.concatenate((m, i), axis=1)|np.stack([m, m], axis=-1)|np.vstack([m, m])|np.hstack([m, i])|np.dstack([m, m])
@@ -62,6 +63,7 @@ np.add.reduce(m, where=b)|np.minimum.reduce(m, axis=(0, 1))|np.logical_or.reduce
 np.logaddexp.reduce(m)|np.subtract.reduce(m, 1)|np.bitwise_or.reduce(i)|np.add.reduce(i, dtype=np.float64)
 np.add.reduce(m, initial=5.0)|np.gcd.reduce(i, 1)|np.add.accumulate(m)|np.multiply.accumulate(m, axis=1)
 np.maximum.accumulate(m, 1)|np.minimum.accumulate(v)|np.subtract.accumulate(v)|np.logaddexp.accumulate(v)
+np.logical_xor.reduce(b[:0])|np.hypot.reduce(m[:0])|np.hypot.reduce(v[:0])|np.bitwise_xor.reduce(i[:, :0], axis=1)
 np.lcm.accumulate(i + 1, 1)|np.bitwise_xor.accumulate(i)|np.add.outer(v, m)|np.multiply.outer(v, v)|np.maximum.outer(v, [1, 5])
 np.subtract.outer(1, v)|np.add.reduceat(v, [0, 2])|np.equal.outer(v, v)
 np.apply_along_axis(lambda r: r[:2] * r.sum(), 0, m)|np.apply_along_axis(lambda r: r.sum(), 1, m)|np.apply_along_axis(np.sort, -1, m)
@@ -76,7 +78,9 @@ np.correlate(c[0], c[1], "full")|np.correlate(c[0], v, "same")|np.nancumprod(n)|
 np.trim_zeros(i[1])|np.trim_zeros(i, "b", axis=1)|np.trim_zeros(v * 0)|np.insert(v, 2, 7.0)
 np.insert(v, [1, 3], [7.0, 8.0])|np.insert(v, [3, 1, 1], [7.0, 8.0, 9.0])|np.insert(m, 1, 5.0, axis=0)|np.insert(m, 1, [1.0, 2.0], axis=1)
 np.insert(m, [1], [[1.0], [2.0]], axis=1)|np.insert(m, [0, 2], 9.0, axis=0)|np.insert(m, 1, 2.0)|np.insert(v, slice(1, 3), 0.0)
-np.insert(v, -1, 0.5)|np.insert(v, 2, [1.0, 2.0])|np.resize(v, (3, 5))|np.resize(m, (2, 2))|np.resize(v[:0], 3)
+np.insert(v, -1, 0.5)|np.insert(v, v > 1, 9.0)|np.insert(v, [], 2.0)|np.delete(m, -1, axis=-1)
+np.gradient(v, np.array([9, 7, 4, 0], np.uint8))|np.gradient(v, np.array([-128, -1, 3, 127], np.int8))|np.gradient(v, i[1, 0])
+np.insert(v, 2, [1.0, 2.0])|np.resize(v, (3, 5))|np.resize(m, (2, 2))|np.resize(v[:0], 3)
 np.piecewise(v, [v < 2, v >= 3], [-1.0, lambda x: x * 2])|np.piecewise(v, [v < 2, v >= 3], [-1.0, lambda x: x * 2, 7.0])
 np.piecewise(v, v < 2, [1.0])|np.choose(i % 2, [m, -m])|np.choose(i, [m, 1, 2.0], mode="clip")|np.choose(i, (m, -m), mode="wrap")
 np.unravel_index(i, (3, 4))|np.unravel_index(i, (3, 4), order="F")|np.ravel_multi_index((i[0], i[1]), (4, 8), order="F")
@@ -146,6 +150,28 @@ def test_it_writes_in_place() -> None:
     assert square.tolist() == [[3.0, 2.0], [1.0, 3.0]]
 
 
+@pytest.mark.parametrize("shape", [(3, 3), (2, 5), (7, 3), (3, 3, 3), (2, 2, 2, 2), (0, 3)])
+@pytest.mark.parametrize("value", [7.0, [1.0, 2.0], [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]])
+@pytest.mark.parametrize("wrap", [False, True])
+def test_fill_diagonal(shape: tuple[int, ...], value: Any, wrap: bool) -> None:
+    ours, its = tx.zeros(shape), np.zeros(shape)
+    np.fill_diagonal(ours, value, wrap=wrap)
+    np.fill_diagonal(its, value, wrap=wrap)
+    assert ours.tolist() == its.tolist()
+
+
+@pytest.mark.filterwarnings("ignore:Degrees of freedom", "ignore:divide by zero", "ignore:invalid value", "ignore:Mean of empty")
+def test_covariances_at_their_edges() -> None:
+    for values, ddof in (([[1.0, 2.0], [3.0, 5.0]], 5), ([[1.0, 2.0], [3.0, 5.0]], 2), ([1.0, 2.0], 0), ([], None)):
+        wanted = np.cov(np.array(values), ddof=ddof)
+        np.testing.assert_array_equal(np.asarray(np.cov(tx.asarray(values), ddof=ddof)), wanted)
+    x = np.random.default_rng(0).normal(size=3)
+    for rows in (np.stack([x * k for k in range(1, 40)]), np.stack([x * k * 1j for k in range(1, 40)])):
+        found = np.asarray(np.corrcoef(tx.asarray(rows)))
+        np.testing.assert_allclose(found, np.corrcoef(rows), rtol=1e-12)
+        assert np.abs(found.real).max() <= 1 and np.abs(found.imag).max() <= 1
+
+
 def test_nan_to_num_in_place() -> None:
     t = tx.asarray([1.0, np.nan, np.inf])
     assert np.nan_to_num(t, copy=False, posinf=5.0) is t and t.tolist() == [1.0, 0.0, 5.0]
@@ -182,6 +208,11 @@ def test_indices_along_an_axis_broadcast_when_they_are_written() -> None:
         (lambda t: np.gradient(t, np.arange(5.0), axis=1), "as many coordinates"),
         (lambda t: np.insert(t, 5, 0.0, axis=0), "index 5 is out of range for axis 0 of size 2"),
         (lambda t: np.resize(t, (-1, 2)), "negative size"),
+        (lambda t: np.insert(t, [0.5], 1.0), "np.insert: indices are integers or bools, not float64"),
+        (lambda t: np.delete(t[0, 0], [], axis=0), "np.delete: axis 0"),
+        (lambda t: np.fill_diagonal(t[0], 1.0), "no one diagonal"),
+        (lambda t: np.fill_diagonal(t[None], 1.0), "no one diagonal"),
+        (lambda t: np.diag(t[None]), "np.diag: shape"),
         (lambda t: np.place(t, t > 0, []), "no values for 4 elements"),
         (lambda t: np.piecewise(t, [t > 0], [1, 2, 3]), "1 conditions take 1 functions"),
         (lambda t: np.choose(tx.asarray([0, 2]), [1, 2]), "there are 2 choices, from 0 to 1"),

@@ -178,8 +178,12 @@ def test_pinv_of_hermitian_matrices_and_by_numpys_name_for_the_share() -> None:
     np.testing.assert_allclose(np.asarray(tx.linalg.pinv(x, hermitian=True, rtol=1e-9)), np.asarray(wanted), rtol=1e-9)
     y = tx.asarray([[4.0, 0.0], [0.0, 1.0]])
     assert tx.linalg.pinv(y, 0.5).tolist() == tx.linalg.pinv(y, rtol=0.5).tolist() == [[0.25, 0.0], [0.0, 0.0]]
-    with pytest.raises(ArgumentError, match="rcond"):
-        tx.linalg.pinv(y, 0.5, rtol=0.1)
+    assert tx.linalg.pinv(y, rcond=0.5).tolist() == tx.linalg.pinv(y, 0.5).tolist()
+    for both in (lambda: tx.linalg.pinv(y, 0.5, rcond=0.1), lambda: tx.linalg.pinv(y, rtol=0.5, rcond=0.1)):
+        with pytest.raises(ArgumentError, match="rtol and rcond are two names of one argument"):
+            both()
+    with pytest.raises(TypeError, match="rtol"):
+        tx.linalg.pinv(y, 0.5, rtol=0.1)  # type: ignore[misc]
 
 
 def test_what_is_no_square_matrix_is_numpys_error_of_linear_algebra_too() -> None:

@@ -1,0 +1,150 @@
+"""Arguments by other libraries' names: everywhere, with the same meaning, and never in silence beside ours."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tenxor as tx
+from tenxor import shortcut
+from tenxor.errors import ArgumentError, TenxorError, UnknownArgument
+from tenxor.keywords import KEYWORDS, spelled
+
+X = np.arange(1.0, 25.0).reshape(2, 3, 4)
+t = tx.asarray(X)
+OURS = {"axis": {"dim", "dims"}, "axes": {"dim", "dims"}, "keepdims": {"keepdim"}, "correction": {"ddof"}}
+# What has one of our names and no other for it, and why.
+ALONE = {
+    **dict.fromkeys(("tx.transpose",), "PyTorch's transpose swaps two axes: swapaxes"),
+    **dict.fromkeys(("tx.windows", "x.windows", "x.unfold", "tx.unflatten", "x.unflatten"), "an axis is never left out, so it comes first"),
+    "x.take_view": "no other library has it",
+}
+# Each function with arguments by our names, and by others.
+ALIKE: dict[str, tuple[Callable[..., Any], dict[str, Any], dict[str, Any]]] = {
+    "sum": (tx.sum, {"axis": (0, 2), "keepdims": True}, {"dim": (0, 2), "keepdim": True}),
+    "var": (tx.var, {"axis": 1, "correction": 1}, {"dim": 1, "ddof": 1}),
+    "std": (tx.std, {"correction": 2}, {"ddof": 2}),
+    "softmax": (tx.softmax, {"axis": 0}, {"dim": 0}),
+    "concat": (lambda x, **named: tx.concat([x, x], **named), {"axis": 1}, {"dim": 1}),
+    "stack": (lambda x, **named: tx.stack([x, x], **named), {"axis": 3}, {"dim": 3}),
+    "roll": (lambda x, **named: tx.roll(x, 1, **named), {"axis": 1}, {"dims": 1}),
+    "flip": (tx.flip, {"axis": (0, 1)}, {"dims": (0, 1)}),
+    "expand_dims": (tx.expand_dims, {"axis": 1}, {"dim": 1}),
+    "flatten": (tx.flatten, {"start": 1, "end": 2}, {"start_dim": 1, "end_dim": 2}),
+    "diagonal": (tx.diagonal, {"axis1": 0, "axis2": 2}, {"dim1": 0, "dim2": 2}),
+    "permute": (tx.permute, {"axes": (2, 0, 1)}, {"dims": (2, 0, 1)}),
+    "tensordot": (lambda x, **named: tx.tensordot(x, x.T, **named), {"axes": 1}, {"dims": 1}),
+    "quantile": (lambda x, **named: tx.quantile(x, 0.3, **named), {"axis": 1, "method": "lower"}, {"dim": 1, "interpolation": "lower"}),
+    "norm": (tx.linalg.vector_norm, {"axis": 1, "keepdims": True}, {"dim": 1, "keepdim": True}),
+    "fft2": (tx.fft.fft2, {"axes": (0, 1)}, {"dim": (0, 1)}),
+    "reduce": (lambda x, **named: tx.reduce(lambda a, b: a + b, x, **named), {"axis": 1, "keepdims": True}, {"dim": 1, "keepdim": True}),
+    "x.mean": (tx.Tensor.mean, {"axis": 1, "keepdims": True}, {"dim": 1, "keepdim": True}),
+    "x.var": (tx.Tensor.var, {"correction": 1}, {"ddof": 1}),
+    "x.argsort": (tx.Tensor.argsort, {"axis": 0}, {"dim": 0}),
+    "x.index_add": (lambda x, **named: x.index_add(index=[0], source=tx.ones((2, 1, 4)), **named), {"axis": 1}, {"dim": 1}),
+}
+
+
+def elements(found: Any) -> Any:
+    return found.to_numpy() if isinstance(found, tx.Tensor) else [part.to_numpy() for part in found]
+
+
+@pytest.mark.parametrize("name", ALIKE)
+def test_another_name_means_the_same(name: str) -> None:
+    function, own, other = ALIKE[name]
+    expected = elements(function(t, **own))
+    for _ in range(3):  # also when it is called again
+        np.testing.assert_array_equal(elements(function(t, **other)), expected)
+
+
+@pytest.mark.parametrize("name", ALIKE)
+def test_both_names_at_once_are_an_error(name: str) -> None:
+    function, own, other = ALIKE[name]
+    first, its = next(iter(own)), next(iter(other))
+    for _ in range(2):
+        with pytest.raises(ArgumentError, match=rf"{first} and {its} are two names of one argument; give only {first}"):
+            function(t, **{**other, first: own[first]})
+
+
+def test_a_place_and_another_name_are_an_error_too() -> None:
+    for call in (lambda: tx.sum(t, 0, dim=1), lambda: t.sum(0, dim=1), lambda: tx.concat([t, t], 0, dim=1), lambda: t.var(0, 1, ddof=1)):
+        with pytest.raises(ArgumentError, match="two names of one argument"):
+            call()
+
+
+def test_none_by_another_name_is_as_if_it_was_not_given() -> None:
+    assert tx.sum(t, dim=None).item() == X.sum() and t.sum(axis=0, dim=None).shape == (3, 4)
+    assert tx.softmax(t, dim=None).tolist() == tx.softmax(t).tolist()
+
+
+ERRORS: dict[str, tuple[Callable[[], Any], str]] = {
+    "near": (lambda: tx.sum(t, axes=0), "sum: there is no argument 'axes'; did you mean axis?"),
+    "near another name": (lambda: t.sum(keep_dim=True), "sum: there is no argument 'keep_dim'; did you mean keepdims?"),
+    "of pieces": (lambda: tx.concat([t], axes=0), "concat: there is no argument 'axes'; did you mean axis?"),
+    "by its place": (lambda: tx.take(t, indices=[0]), "take: there is no argument 'indices'; indices is given by its place alone"),
+    "PyTorch's first": (lambda: tx.sum(input=t), "sum: there is no argument 'input'; use its place: it comes first"),
+    "PyTorch's correction": (lambda: t.var(unbiased=True), "no argument 'unbiased'; use correction=1 for unbiased=True, and correction=0"),
+    "of no likeness, to a method": (lambda: t.squeeze(what=0), "squeeze: there is no argument 'what'; there are axis"),
+    "of no likeness": (lambda: tx.flip(t, what=0), "flip: there is no argument 'what'; there are axis"),
+}
+
+
+@pytest.mark.parametrize("name", ERRORS)
+def test_a_name_that_there_is_not_says_what_there_is(name: str) -> None:
+    call, message = ERRORS[name]
+    with pytest.raises(UnknownArgument) as raised:
+        call()
+    assert message in str(raised.value) and "self" not in str(raised.value) and isinstance(raised.value, (TenxorError, TypeError))
+
+
+def test_an_error_further_in_is_what_it_was() -> None:
+    def twice(x: Any, /, axis: int = 0, *, dim: int | None = None) -> Any:
+        return x + axis
+
+    with pytest.raises(TypeError, match="can only concatenate str"):
+        spelled(twice)("x", dim=1)
+    with pytest.raises(TypeError, match=r"twice\(\) missing 1 required positional argument: 'x'"):
+        spelled(twice)(dim=1)
+
+
+def faces() -> list[tuple[str, inspect.Signature]]:
+    """The signatures of functions, and of a tensor's methods."""
+    places = {"tx": tx, "tx.linalg": tx.linalg, "tx.fft": tx.fft}
+    found = [(f"{place}.{name}", getattr(module, name)) for place, module in places.items() for name in module.__all__]
+    found += [(f"x.{name}", inspect.getattr_static(tx.Tensor, name)) for name in dir(tx.Tensor) if not name.startswith("_")]
+    return [(name, inspect.signature(f)) for name, f in found if callable(f) and not isinstance(f, type)]
+
+
+@pytest.mark.parametrize(("name", "signature"), [(name, s) for name, s in faces() if {*OURS} & s.parameters.keys()])
+def test_whatever_has_one_of_these_arguments_takes_the_other_name(name: str, signature: inspect.Signature) -> None:
+    by_name = {p.name for p in signature.parameters.values() if p.kind not in (p.VAR_POSITIONAL, p.POSITIONAL_ONLY)}
+    for ours in OURS.keys() & by_name:
+        assert bool(OURS[ours] & by_name) == (name not in ALONE), (name, ours)
+
+
+@pytest.mark.parametrize(("name", "signature"), [(name, s) for name, s in faces() if {*KEYWORDS} & s.parameters.keys()])
+def test_every_other_name_stands_for_one_of_ours(name: str, signature: inspect.Signature) -> None:
+    for other in KEYWORDS.keys() & signature.parameters.keys():
+        parameter = signature.parameters[other]
+        if parameter.kind is parameter.KEYWORD_ONLY:
+            assert any(ours in signature.parameters for ours in KEYWORDS[other]), (name, other)
+            assert parameter.default is None
+
+
+def test_machine_code_knows_a_call_by_another_name() -> None:
+    """What was made before is made again without Python's own, however its arguments were named."""
+    shortcut.start()
+    assert shortcut.state == "on" and shortcut.made is not None
+    x = tx.asarray(X).realize()
+    again = shortcut.made.caller.again
+    name = "tenxor.functions.statistics.sum"
+    assert again(name, (x,), {"dim": 1, "keepdim": True}) is None or tx.sum(x, dim=1, keepdim=True).shape == (2, 1, 4)
+    tx.sum(x, dim=1, keepdim=True)
+    known = again(name, (x,), {"dim": 1, "keepdim": True})
+    np.testing.assert_array_equal(known.to_numpy(), X.sum(axis=1, keepdims=True))
+    assert again(name, (x,), {f"a{k}": k for k in range(20)}) is None  # more than it looks at
+    assert again(name, (x,), {"keepdim": True, "dim": 1}) is None  # in another order it is learnt anew

@@ -1,0 +1,36 @@
+"""A user's program has the types that it says, wrong lines are told, and it runs; and type checkers see every public name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from mypy import api
+
+import tenxor as tx
+from tenxor.spellings import SAME
+
+from . import program
+
+ROOT = Path(__file__).parents[2]
+
+
+def checked(*arguments: str) -> None:
+    """Have mypy check something, in its strictest way."""
+    kept = ["--config-file", "", "--cache-dir", str(ROOT / ".mypy_cache/program")]
+    told, errors, state = api.run(["--strict", "--follow-imports=silent", *kept, *arguments])
+    assert (told.splitlines()[:-1], errors, state) == ([], "", 0), told + errors
+
+
+def test_the_program_has_the_types_that_it_says_and_its_errors_are_told() -> None:
+    checked(str(Path(program.__file__)))
+
+
+def test_the_program_runs() -> None:
+    program.main()
+
+
+def test_checkers_see_every_public_name(tmp_path: Path) -> None:
+    names = [name for name in (*tx.__all__, *SAME) if not name.startswith("_")]
+    (tmp_path / "names.py").write_text("import tenxor as tx\n" + "".join([f"tx.{name}\n" for name in names]))
+    checked(str(tmp_path / "names.py"))
+    assert len(names) > 300
