@@ -1,8 +1,9 @@
 """`python -m benchmarks.larger`: what is larger than memory, on Dask, with NumPy's chunks and with Tenxor's.
 
 Two worker processes of one thread and 2 GB each; the data lie in files, of which each chunk is one, and are read when they are needed. Each
-program runs in a new cluster with either kind of chunk, in turn. What is said of memory is the most that the processes of both workers
-had at a time, as the system counts it (RSS), beyond what they had before.
+program runs in a new cluster with either kind of chunk, in turn. Beside the time on the clock stands that of the processors that both
+workers had, which says more where others are at work on the machine. What is said of memory is the most that the two had at a time, as
+the system counts it (RSS), beyond what they had before.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import dask
 import dask.array as da
@@ -36,6 +37,15 @@ WORKERS = 2
 CHUNK = 1 << 26  # bytes
 
 Arrays = dict[str, Any]
+
+
+class Run(NamedTuple):
+    """What a program took: seconds on the clock, seconds of processors, bytes; and what came of it."""
+
+    seconds: float
+    processors: float
+    peak: int
+    found: Arrays
 
 
 def standardised(x: Any, w: Any) -> Arrays:
@@ -121,8 +131,8 @@ def watched(processes: list[psutil.Process]) -> Iterator[Callable[[], int]]:
         watcher.join()
 
 
-def measured(program: Callable[[Any, Any], Arrays], chunks: Callable[[Any], Any], folder: Path) -> tuple[float, int, Arrays]:
-    """Seconds, bytes, and what came of it, in a new cluster that has done the same for two chunks before."""
+def measured(program: Callable[[Any, Any], Arrays], chunks: Callable[[Any], Any], folder: Path) -> Run:
+    """A run in a new cluster, which has done the same for two chunks before."""
     cluster = LocalCluster(
         n_workers=WORKERS, threads_per_worker=1, memory_limit=MEMORY, dashboard_address=":0", silence_logs=logging.ERROR
     )
@@ -131,14 +141,19 @@ def measured(program: Callable[[Any, Any], Arrays], chunks: Callable[[Any], Any]
         x = chunks(da.from_npy_stack(folder, mmap_mode=None))
         w = np.random.default_rng(7).standard_normal((COLUMNS, PROJECTED), dtype=np.float32)
         program(x.blocks[:2], w)
-        with watched([psutil.Process(pid) for pid in pids.values()]) as most:
-            start = time.perf_counter()
+        processes = [psutil.Process(pid) for pid in pids.values()]
+        with watched(processes) as most:
+            start, before = time.perf_counter(), _processors(processes)
             found = program(x, w)
-            seconds = time.perf_counter() - start
+            seconds, used = time.perf_counter() - start, _processors(processes) - before
             peak = most()
         if client.run(_pid) != pids:
             raise RuntimeError("a worker had to be started anew")
-        return seconds, peak, {name: np.asarray(value) for name, value in found.items()}
+        return Run(seconds, used, peak, {name: np.asarray(value) for name, value in found.items()})
+
+
+def _processors(processes: list[psutil.Process]) -> float:
+    return sum(sum(p.cpu_times()[:2]) for p in processes)
 
 
 def _pid() -> int:
@@ -157,20 +172,29 @@ def main() -> None:
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         folder = written(asked.folder or Path(temporary), asked.gigabytes)
-        print(f"| {asked.gigabytes:g} GB | NumPy's chunks | Tenxor's chunks | time |\n|---|---|---|---|")
+        print(f"| {asked.gigabytes:g} GB | NumPy's chunks | Tenxor's chunks | time | of processors |\n|---|---|---|---|---|")
         for name, program in PROGRAMS.items():
             if asked.only not in name:
                 continue
-            runs: dict[str, list[tuple[float, int, Arrays]]] = {kind: [] for kind in CHUNKS}
+            runs: dict[str, list[Run]] = {kind: [] for kind in CHUNKS}
             for _ in range(asked.rounds):
                 for kind, chunks in CHUNKS.items():
                     runs[kind].append(measured(program, chunks, folder))
-            theirs, ours = runs["numpy"][0][2], runs["tenxor"][0][2]
+            theirs, ours = runs["numpy"][0].found, runs["tenxor"][0].found
             for key in theirs:
                 np.testing.assert_allclose(ours[key], theirs[key], rtol=1e-3, atol=1e-3, err_msg=f"{name}: {key}")
-            seconds = {kind: statistics.median(run[0] for run in every) for kind, every in runs.items()}
-            cells = [f"{seconds[k]:.1f} s, {statistics.median(r[1] for r in runs[k]) / 1e9:.2f} GB" for k in CHUNKS]
-            print(f"| {name} | {cells[0]} | {cells[1]} | {seconds['numpy'] / seconds['tenxor']:.2f} × |", flush=True)
+            print(row(name, runs["numpy"], runs["tenxor"]), flush=True)
+
+
+def row(name: str, theirs: list[Run], ours: list[Run]) -> str:
+    """The medians of some runs, and how many times as long NumPy's chunks took."""
+    cells, times, used = [], [], []
+    for runs in (theirs, ours):
+        times.append(statistics.median([run.seconds for run in runs]))
+        used.append(statistics.median([run.processors for run in runs]))
+        peak = statistics.median([run.peak for run in runs])
+        cells.append(f"{times[-1]:.1f} s, of processors {used[-1]:.1f} s; {peak / 1e9:.2f} GB")
+    return f"| {name} | {cells[0]} | {cells[1]} | {times[0] / times[1]:.2f} × | {used[0] / used[1]:.2f} × |"
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import dask.array as da
@@ -92,22 +93,8 @@ class TensorBackend(ArrayBackendEntrypoint):  # type: ignore[misc]  # Dask's typ
     def to_backend(cls, data: Any, **options: Any) -> Any:
         return asarray(data)
 
-    @staticmethod
-    def ones(*args: Any, **options: Any) -> Any:
-        return _made("ones", *args, **options)
-
-    @staticmethod
-    def zeros(*args: Any, **options: Any) -> Any:
-        return _made("zeros", *args, **options)
-
-    @staticmethod
-    def empty(*args: Any, **options: Any) -> Any:
-        return _made("empty", *args, **options)
-
-    @staticmethod
-    def full(*args: Any, **options: Any) -> Any:
-        return _made("full", *args, **options)
-
-    @staticmethod
-    def arange(*args: Any, **options: Any) -> Any:
-        return _made("arange", *args, **options)
+    ones = staticmethod(partial(_made, "ones"))
+    zeros = staticmethod(partial(_made, "zeros"))
+    empty = staticmethod(partial(_made, "empty"))
+    full = staticmethod(partial(_made, "full"))
+    arange = staticmethod(partial(_made, "arange"))

@@ -17,6 +17,7 @@ pytest.importorskip("dask.array", reason="Dask is not installed: pip install 'te
 
 import dask
 import dask.array as da
+from dask._task_spec import TaskRef
 from dask.sizeof import sizeof
 
 import tenxor.dask
@@ -241,6 +242,7 @@ class TestMemory:
         seen = lent(t)
         assert np.shares_memory(np.asarray(seen), np.asarray(t))
         assert not in_memory(seen + 1)
+        assert Computed("key", lambda x: not in_memory(x + 1), TaskRef("x"))({"x": t})
         assert lent(3) == 3 and (own := tx.ones(3)) is lent(own)
         past = tx.asarray(np.arange(3.0), copy=False).requires_grad_()
         assert lent(past).requires_grad

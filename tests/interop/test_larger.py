@@ -57,5 +57,10 @@ def test_a_program_is_measured_on_workers(tmp_path: Path, monkeypatch: pytest.Mo
     with dask.config.set(scheduler="synchronous"):
         folder = larger.written(tmp_path, 0.001)
     assert larger.written(tmp_path, 0.001) == folder and len(list(folder.glob("*.npy"))) == 4
-    seconds, peak, found = larger.measured(larger.ridge, larger.CHUNKS["tenxor"], folder)
-    assert 0 < seconds < 60 and peak >= 0 and found["coefficients"].shape == (larger.COLUMNS,)
+    run = larger.measured(larger.ridge, larger.CHUNKS["tenxor"], folder)
+    assert 0 < run.seconds < 60 and run.processors >= 0 and run.peak >= 0
+    assert run.found["coefficients"].shape == (larger.COLUMNS,)
+    double = larger.Run(2.0, 3.0, 2_000_000_000, {})
+    assert larger.row("a", [double] * 3, [larger.Run(1.0, 1.0, 0, {})]) == (
+        "| a | 2.0 s, of processors 3.0 s; 2.00 GB | 1.0 s, of processors 1.0 s; 0.00 GB | 2.00 × | 3.00 × |"
+    )
