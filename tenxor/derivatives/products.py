@@ -43,7 +43,7 @@ def _kind_of(part: Part) -> object:
     if not isinstance(part, Seen) or part.node.recipe.op is not SUM:
         return None
     (product,) = part.node.sources
-    if type(product) is not Node or not _is_worth_while(part.node.recipe, product.recipe):
+    if type(product) is not Node or part.node.offsets != (0,) or not _is_worth_while(part.node.recipe, product.recipe):
         return None
     return part.node.recipe, product.recipe, part.layout.form, part.layout.offset
 
@@ -53,8 +53,10 @@ def _is_worth_while(total: Recipe, product: Recipe) -> bool:
     """Whether what a product reads is less than what it makes."""
     (read,) = total.forms
     layouts = [form.layout for form in product.forms if form is not None]
-    is_plain = read is not None and read.layout.is_contiguous() and not any(x.base is not None or x.tables is not None for x in layouts)
-    return product.op is _MULTIPLY and len(layouts) == 2 and is_plain and sum(_alone(x).size for x in layouts) < total.size
+    if product.op is not _MULTIPLY or len(layouts) != 2 or read is None or read.layout != Layout.contiguous(product.shape):
+        return False
+    is_plain = not any(x.base is not None or x.tables is not None for x in layouts)
+    return is_plain and sum(_alone(x).size for x in layouts) < total.size
 
 
 def _alone(layout: Layout) -> Layout:

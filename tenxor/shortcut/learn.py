@@ -123,8 +123,8 @@ def _hosted(own: Callable[..., Any], args: Sequence[Any], named: dict[str, Any],
     kind = type(found)._make if hasattr(found, "_make") else tuple if type(found) is tuple else None
     parts = found if kind else (found,)
     read, given_back = [_place_of(t, tensors) for t in operands], [_place_of(t, results) for t in parts]
-    if None in read or given_back != list(range(len(results))):
-        return None
+    if set(read) != set(range(len(tensors))) or given_back != list(range(len(results))):
+        return None  # of a tensor that NumPy is not given it may be the value that matters
     shapes = [t.shape for t in operands]
     if read != list(range(len(tensors))) or shapes != [t.shape for t in tensors]:
         compute = _turned(compute, read, shapes)  # type: ignore[arg-type]

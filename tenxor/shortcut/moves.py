@@ -134,6 +134,8 @@ def learn_joined(op: str, pieces: Sequence[Any], others: tuple[object, ...], fou
     """Write down how pieces like these are put together; or that it is not known."""
     if not 0 < len(pieces) <= MOST_PIECES or set(map(type, pieces)) != {Tensor} or found.spec.nbytes > LARGE:
         return
+    if any([type(x) is Tensor or (x is not None and key_of(x) is None) for x in others]):
+        return  # of which the value matters, and nothing stands for that
     specs = [x.spec for x in pieces]
     key = (*map(key_of, others), *specs)
     every = specs[0].called.get(op, {})

@@ -85,7 +85,7 @@ class Movement(Exchange):
         [[0, 1, 2], [-7, 4, 5]]
         """
         found = self.layout.reshape(ints("reshape", shape))
-        if order != "C" and _by_columns("reshape", self.layout, order):
+        if _by_columns("reshape", self.layout, order):
             found = _turned(_turned(self.layout).reshape(found.shape[::-1]))
         return self._view(found)
 
@@ -108,7 +108,7 @@ class Movement(Exchange):
 
     def ravel(self, order: str = "C") -> Self:
         """The view with one axis, in row-major order; with `order="F"` in column-major order, with "A" in that if elements lie so."""
-        if order != "C" and _by_columns("ravel", self.layout, order):
+        if _by_columns("ravel", self.layout, order):
             return self._view(_turned(self.layout)).ravel()
         return self._view(self.layout.reshape((-1,) if self.layout.size else (0,)))
 

@@ -133,3 +133,19 @@ def test_what_is_no_product_or_larger_than_its_result_is_added_up() -> None:
     sums = [walk.Seen((tx.asarray(rng.normal(size=8)) * 2.0).storage.node) for _ in range(2 * FEW)]
     assert combined(sums) == sums
     assert combined(few[:FEW]) == few[:FEW]
+
+
+def test_sums_of_another_shape_or_of_a_part_of_a_product_are_left_alone() -> None:
+    """Their axes are not those of the product."""
+    rng = np.random.default_rng(6)
+    n, kept, summed = 2 * FEW, 8, 3
+    pairs = [[tx.asarray(rng.normal(size=(1, 1, k, summed))).expand((5, 2, 7, summed)) for k in (7, 1)] for _ in range(n)]
+    rows = [[tx.asarray(rng.normal(size=(k, 1, 2))).expand((k, kept, 2)) for k in (6, 6)] for _ in range(n)]
+    for given in (
+        [(a * b).reshape(10, 7, summed).sum(-1) for a, b in pairs],
+        [(a * b)[1:].sum(-1) for a, b in rows],
+        [(a * b).reshape(6 * kept, 2).sum(-1) for a, b in rows],
+    ):
+        _, back = tx.vjp(lambda w: (lambda y: (y,) * n)(w * 1.0), tx.zeros(given[0].shape))
+        found = back(tuple(given))[0].to_numpy()
+        assert np.allclose(found, sum([g.to_numpy() for g in given]))

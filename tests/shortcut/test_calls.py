@@ -189,3 +189,30 @@ def test_what_is_written_into_a_tensor_is_not_learnt(name: str, monkeypatch: pyt
     assert "tenxor.functions.elementwise.clip" not in learnt  # as the method that it calls is
     tx.clip(x, 1, 3)
     assert "tenxor.functions.elementwise.clip" in learnt
+
+
+VALUES = (2.0, 3.0, 1.0, 2.0, 3.0)  # one after the other, of which each is learnt from, or replayed
+OF_VALUES: dict[str, Callable[[Any, float], Any]] = {  # what a function makes of a tensor whose value matters, not what it is like
+    "isclose": lambda x, v: tx.isclose(x, tx.asarray(v), rtol=0.5),
+    "huber_loss": lambda x, v: tx.nn.functional.huber_loss(x, x * 3.0, delta=tx.asarray(v / 4.0)),
+    "binary_cross_entropy": lambda x, v: (lambda p: tx.nn.functional.binary_cross_entropy(p, p))(tx.mean(tx.asarray([v, v]) / 4.0)),
+    "interp": lambda x, v: tx.interp(x - 9.0, x, x, left=tx.asarray(v)),
+    "fft": lambda x, v: tx.fft.fft(x, tx.asarray(int(v))),
+    "searchsorted": lambda x, v: tx.searchsorted(x, x, right=tx.asarray(v > 2.0)),
+    "cholesky": lambda x, v: tx.linalg.cholesky(tx.eye(4) * 2.0 + 0.25, upper=tx.asarray(v > 2.0)),
+    "roll by a tensor": lambda x, v: tx.roll(x, tx.asarray(int(v))),
+    "roll along a list, or flat": lambda x, v: tx.roll(x.reshape(2, 2), 1, [0] if v > 2.0 else None),
+    "concat along a number of NumPy's, or flat": lambda x, v: tx.concat([x.reshape(2, 2)] * 3, np.int64(1) if v > 2.0 else None),
+    "stack along a tensor": lambda x, v: tx.stack([x, x, x], tx.asarray(int(v > 2.0))),
+}
+
+
+@pytest.mark.parametrize("name", list(OF_VALUES))
+def test_values_of_arguments_are_no_part_of_what_is_learnt(name: str) -> None:
+    def found() -> list[Any]:
+        x = tx.asarray([1.0, 2.0, 3.0, 4.0])
+        return [seen(lambda its, v=v: OF_VALUES[name](x, v), {}) for v in VALUES]  # type: ignore[misc]
+
+    with shortcut.aside():
+        wanted = found()
+    assert found() == wanted and len(set(map(str, wanted))) > 1
