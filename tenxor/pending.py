@@ -110,7 +110,7 @@ def remember(node: Node) -> None:
 def forget_gone() -> None:
     """Forget those that wait no more, if there may be many."""
     global _many
-    if len(waiting) > _many:
+    if len(waiting) >= _many:
         waiting[:] = [one for one in waiting if _is_pending(one())]
         _many = max(OFTEN, 2 * len(waiting))
 
