@@ -44,7 +44,26 @@ def _default_count() -> int:
     return cpus() if alone else 1
 
 
+PATIENCE = 10.0  # seconds that a thread has to begin
 ASLEEP, FEW = 0.001, 8  # seconds after which helpers sleep, and how many are worth a word to the system each
+
+
+class _Begun(threading.Event):
+    """Who starts a thread waits for this; but one that finds no memory for its first steps never says that it has begun."""
+
+    def wait(self, timeout: float | None = None) -> bool:
+        found = super().wait(PATIENCE if timeout is None else timeout)
+        if timeout is None and not found:
+            raise RuntimeError("one did not begin")
+        return found
+
+
+class _Helper(threading.Thread):
+    """A thread whose start is not waited for without end."""
+
+    def __init__(self, serve: Callable[[int], None], worker: int) -> None:
+        super().__init__(target=serve, args=(worker,), daemon=True, name=f"tenxor-{worker}")
+        self._started = _Begun()  # of all versions of CPython since 3.3
 
 
 class _Pool:
@@ -58,7 +77,7 @@ class _Pool:
         self.place = place()
         try:
             for k in range(1, count):
-                self.helpers.append(threading.Thread(target=self.place.serve, args=(k,), daemon=True, name=f"tenxor-{k}"))
+                self.helpers.append(_Helper(self.place.serve, k))
                 self.helpers[-1].start()
         except RuntimeError as error:  # the system gives no more
             self.helpers.pop()

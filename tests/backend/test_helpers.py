@@ -65,6 +65,25 @@ class Unstarted:
         monkeypatch.setattr(threading.Thread, "start", start)
 
 
+def test_one_that_never_begins_is_not_waited_for_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the system gave it a stack, and then there was no memory left for its first steps."""
+    real, begun = threading.Thread._bootstrap, []  # type: ignore[attr-defined]
+
+    def bootstrap(thread: threading.Thread) -> None:
+        begun.append(thread)
+        if len(begun) < 2:
+            real(thread)
+
+    monkeypatch.setattr(threading.Thread, "_bootstrap", bootstrap)
+    monkeypatch.setattr(threads, "PATIENCE", 0.2)
+    tx.set_num_threads(4)
+    with pytest.warns(RuntimeWarning, match="shared by 2 of 4 threads.*did not begin"):
+        assert product()
+    assert len(threads._pool.helpers) == 1 and all(product() for _ in range(20))  # type: ignore[union-attr]
+    for thread in begun[1:]:
+        threading._limbo.pop(thread)  # type: ignore[attr-defined]  # where CPython has it meanwhile
+
+
 @pytest.mark.parametrize("at", [1, 2, 3])
 def test_those_that_start_share_the_work(at: int, monkeypatch: pytest.MonkeyPatch) -> None:
     Unstarted(monkeypatch, at, RuntimeError("can't start new thread"))
