@@ -151,10 +151,14 @@ def _place_of(x: Any, tensors: Sequence[Tensor]) -> int | None:
 
 def _key_of_call(given: Sequence[Any], named: dict[str, Any]) -> tuple[Any, ...] | None:
     """What stands for the arguments of a call, some of them by name; None if something has no key."""
-    key = [key_of(x) for x in given]
-    if None in [k for k, x in zip(key, given, strict=True) if x is not None]:
-        return None
-    return (*key, tuple(named)) if named else tuple(key)
+    keys = keys_of(given)
+    return keys if keys is None or not named else (*keys, tuple(named))
+
+
+def keys_of(given: Sequence[Any]) -> tuple[Any, ...] | None:
+    """What stands for some arguments in keys; None if something has no key."""
+    keys = tuple([key_of(x) for x in given])
+    return None if any([k is None and x is not None for k, x in zip(keys, given, strict=True)]) else keys
 
 
 def _share(tensors: Sequence[Tensor]) -> bool:

@@ -16,7 +16,7 @@ from ..tensor import Tensor
 from ..tensor.copying import LARGE, Move
 from ..tensor.gathering import FEW as LOOKED_AT
 from .blocks import LARGEST
-from .learn import key_of
+from .learn import keys_of
 
 ARRAYS = frozenset((Tensor, list))  # keys that select rows
 INDICES = (int64, int32, uint8, int16, int8, uint16, uint32)
@@ -134,10 +134,11 @@ def learn_joined(op: str, pieces: Sequence[Any], others: tuple[object, ...], fou
     """Write down how pieces like these are put together; or that it is not known."""
     if not 0 < len(pieces) <= MOST_PIECES or set(map(type, pieces)) != {Tensor} or found.spec.nbytes > LARGE:
         return
-    if any([type(x) is Tensor or (x is not None and key_of(x) is None) for x in others]):
+    keys = keys_of(others)
+    if keys is None or Tensor in map(type, others):
         return  # of which the value matters, and nothing stands for that
     specs = [x.spec for x in pieces]
-    key = (*map(key_of, others), *specs)
+    key = (*keys, *specs)
     every = specs[0].called.get(op, {})
     if any([spec.form.passing for spec in specs]) or every.get(key) is not None:
         return
