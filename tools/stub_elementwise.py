@@ -31,11 +31,12 @@ _FORMS = {
     3: "@overload\ndef {0}(condition: Operand, /) -> tuple[Tensor, ...]: ...\n"
     "@overload\ndef {0}(condition: Operand, x: Operand, y: Operand, /) -> Tensor: ...\n",
 }
+_ROUND = f"def round(x: Operand, /, decimals: int = 0{_OUT}) -> Tensor: ...\n"
 
 
 def stub() -> str:
     """The text of the file."""
-    return _HEAD + "".join([_FORMS[OPS[name].arity].format(name) for name in FUNCTIONS])
+    return _HEAD + "".join([_ROUND if name == "round" else _FORMS[OPS[name].arity].format(name) for name in FUNCTIONS])
 
 
 if __name__ == "__main__":

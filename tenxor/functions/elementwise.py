@@ -23,22 +23,23 @@ def _result(op: Op, *values: Any) -> Tensor:
     return Tensor._compute(op, first, *(first._operand(v, op.name) for v in values[1:]))
 
 
-def _into(op: Op, out: Any, where: Any, *values: Any) -> Tensor:
-    """The same, written into `out`, with `where` only there."""
+def _into(op: Op, out: Any, where: Any, found: Tensor) -> Tensor:
+    """What an operation gave, written into `out`, with `where` only there."""
     target = out[0] if isinstance(out, tuple) and len(out) == 1 else out
     if target is None and where is True:
-        return _result(op, *values)
+        return found
     if target is None:
         raise ArgumentError(f"{op.name}: with `where` the other elements have no value; give out=, a tensor that holds theirs")
     if not isinstance(target, Tensor):
         raise DTypeError(f"{op.name}: out is a tensor, not {type(target).__name__}; tx.asarray(array, copy=False) shares an array")
-    return target._receive(op.name, _result(op, *values), where)
+    return target._receive(op.name, found, where, broadcast=True)
 
 
 _PLAIN = frozenset((Tensor, int, float))  # which need no conversion beside a tensor
 
 
 _INDICES = "\n\nWith the condition alone: `tx.nonzero` of it, a tuple of index tensors."
+_DECIMALS = "\n\nWith `decimals` to that many places after the point; before it, if negative."
 _OUT = "\n\nWith `out` the result is written into that tensor, which is given back; with `where`, a bool tensor, only there."
 
 
@@ -51,12 +52,18 @@ def _places(condition: Tensor) -> tuple[Tensor, ...]:
 def _function(op: Op) -> Callable[..., Tensor]:
     def unary(x: Operand, /, *, out: Tensor | None = None, where: Operand | None = None) -> Tensor:
         if out is not None or where is not None:
-            return _into(op, out, where, x)
+            return _into(op, out, where, _result(op, x))
+        return x._with(op) if type(x) is Tensor else _result(op, x)
+
+    def rounding(x: Operand, /, decimals: int = 0, *, out: Tensor | None = None, where: Operand | None = None) -> Tensor:
+        if decimals or out is not None or where is not None:
+            found = asarray(x).round(decimals)
+            return found if out is None and where is None else _into(op, out, where, found)
         return x._with(op) if type(x) is Tensor else _result(op, x)
 
     def binary(x: Operand, y: Operand, /, *, out: Tensor | None = None, where: Operand | None = None) -> Tensor:
         if out is not None or where is not None:
-            return _into(op, out, where, x, y)
+            return _into(op, out, where, _result(op, x, y))
         return x._with(op, y) if type(x) is Tensor and type(y) in _PLAIN else _result(op, x, y)
 
     def where(condition: Operand, x: Operand | None = None, y: Operand | None = None, /) -> Tensor | tuple[Tensor, ...]:
@@ -68,13 +75,14 @@ def _function(op: Op) -> Callable[..., Tensor]:
             return _places(asarray(condition))
         return _result(op, condition, x, y)
 
-    function: Any = (unary, binary, where)[op.arity - 1]
+    function: Any = rounding if op.name == "round" else (unary, binary, where)[op.arity - 1]
     names = function.__code__.co_varnames[: op.arity]
     numbers = ", ".join("2" if k else "1.5" for k in range(op.arity))
     function.__name__ = function.__qualname__ = op.name
     function.__code__ = function.__code__.replace(co_name=op.name, co_qualname=op.name)  # which errors of Python's name
     function.__doc__ = (
         f"New tensor: {op.meaning}; element by element over {', '.join(names)}, tensors or numbers that broadcast together."
+        + (_DECIMALS if op.name == "round" else "")
         + (_INDICES if op.name == "where" else _OUT)
         + f"\n\nFor example `tx.{op.name}({numbers})`."
     )

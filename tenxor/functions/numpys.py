@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from math import inf
+from math import inf, prod
 from typing import Any, TypeVar
 
 import numpy as np
 
 from ..creation import asarray
-from ..errors import DerivativeError, ShapeError
+from ..errors import ArgumentError, AxisError, DerivativeError, DTypeError, ShapeError
 from ..tensor import Tensor
-from ..tensor.arguments import axis_of, one_of
+from ..tensor.arguments import axes_of, axis_of, one_of
 from ..tensor.ufuncs import for_numpy
 
 tx: Any = sys.modules["tenxor"]
@@ -56,7 +56,7 @@ FUNCTIONS.update(
 FUNCTIONS.update(
     shape=lambda a: asarray(a).shape,
     ndim=lambda a: asarray(a).ndim,
-    size=lambda a, axis=None: asarray(a).size if axis is None else asarray(a).shape[axis],
+    size=lambda a, axis=None: prod([asarray(a).shape[k] for k in axes_of("np.size", axis, asarray(a).ndim)]),
     copy=lambda a: asarray(a).copy(),
     fliplr=lambda m: asarray(m).flip(1),
     flipud=lambda m: asarray(m).flip(0),
@@ -89,11 +89,22 @@ def where(condition: Any, *values: Any) -> Any:
 
 
 def _rot90(m: Tensor, turns: int, axes: tuple[int, int]) -> Tensor:
-    first, second = axes
+    first, second = [axis_of("np.rot90", k, m.ndim) for k in axes]
+    if first == second:
+        raise AxisError(f"np.rot90: axes are two, from the first of which to the second it turns, not {axes}")
     if turns >= 2:
         m = m.flip((first, second))
     found: Tensor = m.flip(second).swapaxes(first, second) if turns % 2 else m
     return found
+
+
+@_numpys
+def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = "xy") -> tuple[Tensor, ...]:
+    grids: tuple[Tensor, ...] = tx.meshgrid(*xi, indexing=indexing)
+    if not sparse:
+        return grids
+    own = [1 - k if indexing == "xy" and k < 2 <= len(grids) else k for k in range(len(grids))]
+    return tuple([g[tuple([slice(None) if a == k else slice(1) for a in range(g.ndim)])] for k, g in zip(own, grids, strict=True)])
 
 
 def _diag(v: Tensor, k: int) -> Tensor:
@@ -135,8 +146,7 @@ def delete(arr: Any, obj: Any, axis: int | None = None) -> Tensor:
 # --- numbers ----------------------------------------------------------------------------------------------------------
 
 FUNCTIONS.update(
-    round=lambda a, decimals=0: round(asarray(a), decimals),
-    around=lambda a, decimals=0: round(asarray(a), decimals),
+    around=lambda a, decimals=0, out=None: tx.round(a, decimals, out=out),
     fix=lambda x: tx.trunc(x),
     angle=lambda z, deg=False: tx.atan2(tx.imag(z), tx.real(z)) * (180 / tx.pi if deg else 1.0),
     isposinf=lambda x: tx.equal(x, inf),
@@ -223,12 +233,17 @@ def _nan_extreme(how: Callable[..., Tensor], a: Tensor, worst: float, axis: Any,
 @_numpys
 def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = False, *, keepdims: bool = False) -> Any:
     a = asarray(a)
+    axes = axes_of("np.average", axis, a.ndim)
     if weights is None:
-        found, total = tx.mean(a, axis=axis, keepdims=keepdims), a.size if axis is None else a.shape[axis]
+        found, total = tx.mean(a, axis=axis, keepdims=keepdims), prod([a.shape[k] for k in axes])
     else:
         w = asarray(weights)
         if w.shape != a.shape:
-            w = w.reshape([w.size if k == axis % a.ndim else 1 for k in range(a.ndim)])
+            if axis is None or w.shape != tuple([a.shape[k] for k in axes]):
+                raise ShapeError(
+                    f"np.average: weights have shape {w.shape}, and x {a.shape}; they are equal, or weights have the axes that `axis` names"
+                )
+            w = w.permute(sorted(range(w.ndim), key=axes.__getitem__)).reshape([a.shape[k] if k in axes else 1 for k in range(a.ndim)])
         total = tx.sum(tx.broadcast_to(w, a.shape), axis=axis, keepdims=keepdims)
         found = tx.sum(a * w, axis=axis, keepdims=keepdims) / total
     return (found, total + tx.zeros_like(found)) if returned else found
@@ -246,21 +261,61 @@ def trapezoid(y: Any, x: Any = None, dx: float = 1.0, axis: int = -1) -> Tensor:
 
 
 @_numpys
-def cov(m: Any, y: Any = None, rowvar: bool = True, bias: bool = False, ddof: int | None = None) -> Tensor:
+def cov(
+    m: Any,
+    y: Any = None,
+    rowvar: bool = True,
+    bias: bool = False,
+    ddof: int | None = None,
+    fweights: Any = None,
+    aweights: Any = None,
+    *,
+    dtype: Any = None,
+) -> Tensor:
     def rows(x: Any) -> Tensor:
-        found: Tensor = tx.atleast_2d(asarray(x, dtype=None))
+        found: Tensor = tx.atleast_2d(asarray(x))
         return found if rowvar or asarray(x).ndim < 2 else found.T
 
     data = rows(m) if y is None else tx.concat([rows(m), rows(y)])
-    away = data - tx.mean(data, axis=1, keepdims=True)
-    room = data.shape[1] - ((0 if bias else 1) if ddof is None else ddof)
-    found: Tensor = away @ tx.conj(away).T / float(max(room, 0))
+    if dtype is not None:
+        data = data.astype(dtype, copy=False)
+    ddof = (0 if bias else 1) if ddof is None else ddof
+    times, weights = _weights("fweights", fweights, data), _weights("aweights", aweights, data)
+    if times is None and weights is None:
+        away = data - tx.mean(data, axis=1, keepdims=True)
+        room: Any = float(max(data.shape[1] - ddof, 0))
+        return _scattered(away, away, room)
+    one = tx.ones(data.shape[1])
+    each = (one if times is None else times) * (one if weights is None else weights)
+    total = each.sum()
+    less = ddof if weights is None else ddof * (each * weights).sum() / total
+    away = data - (data * each).sum(axis=1, keepdims=True) / total
+    return _scattered(away, away * each, tx.maximum(total - less, 0))
+
+
+def _weights(name: str, given: Any, data: Tensor) -> Tensor | None:
+    """How often, or how much, each observation counts."""
+    if given is None:
+        return None
+    found = asarray(given)
+    if found.shape != data.shape[1:]:
+        raise ShapeError(f"np.cov: {name} has shape {found.shape}; there is one for each of {data.shape[1]} observations")
+    if name == "fweights" and not found.dtype.is_integer:
+        raise DTypeError(f"np.cov: fweights say how often, in integers, not {found.dtype}; aweights are floats")
+    if (found < 0).any():
+        raise ArgumentError(f"np.cov: {name} are not negative")
+    return found.astype(tx.float64)
+
+
+def _scattered(away: Tensor, weighted: Tensor, room: Any) -> Tensor:
+    """The covariances of what lies so far away from its means."""
+    found: Tensor = weighted @ tx.conj(away).T / room
     return found.squeeze()
 
 
 @_numpys
-def corrcoef(x: Any, y: Any = None, rowvar: bool = True) -> Tensor:
-    c = cov(x, y, rowvar)
+def corrcoef(x: Any, y: Any = None, rowvar: bool = True, *, dtype: Any = None) -> Tensor:
+    c = cov(x, y, rowvar, dtype=dtype)
     if c.ndim == 0:
         return c / c
     spread = tx.sqrt(tx.real(c.diagonal()))

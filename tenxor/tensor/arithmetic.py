@@ -21,6 +21,11 @@ MAX_DIGITS = 300  # to which floats are rounded: the power of ten is a float, an
 _CAST, _POSITIVE, _SQUARE_ROOT = OPS["cast"], OPS["positive"], OPS["power_half"]
 
 
+def _broadcasts(shape: tuple[int, ...], larger: tuple[int, ...]) -> bool:
+    """Whether a tensor of one shape can be seen as one of the other."""
+    return len(shape) <= len(larger) and all(n in (1, m) for n, m in zip(reversed(shape), reversed(larger), strict=False))
+
+
 def unary_method(name: str) -> Callable[[T], T]:
     """The method that applies a one-operand entry of the op table."""
     op = OPS[name]
@@ -164,11 +169,15 @@ class Arithmetic(Accumulating):
         result = self.__pow__(other)
         return result if result is NotImplemented else self._hold(result, "pow", "**")
 
-    def _receive(self, op: str, result: Core, where: Any = None) -> Self:
-        """Itself, the `out` of an operation, with the elements of its result; with `where` only those where that is true."""
+    def _receive(self, op: str, result: Core, where: Any = None, broadcast: bool = False) -> Self:
+        """Itself, the `out` of an operation, with the elements of its result; with `where` only those where that is true.
+        What goes element by element may `broadcast` to it.
+        """
         fits = KINDS[result.dtype.kind] <= KINDS[self.dtype.kind]
         if fits and where is not None and where is not True:
             result = self._compute(OPS["where"], self._operand(where, op), result.astype(self.dtype, copy=False), self)  # type: ignore[attr-defined]
+        if broadcast and _broadcasts(result.layout.shape, self.layout.shape):
+            result = result.expand(self.layout.shape)  # type: ignore[attr-defined]
         if result.layout.shape != self.layout.shape:
             raise ShapeError(f"{op}: out has shape {self.layout.shape}, and the result {result.layout.shape}; they are equal")
         if not fits:
@@ -212,6 +221,10 @@ class Arithmetic(Accumulating):
         if not digits or not (self.dtype.is_float or self.dtype.is_complex):
             return self.round()
         return (self * 10.0**digits).round() / 10.0**digits
+
+    def round(self, decimals: int = 0) -> Self:
+        """New tensor: the nearest integers, halves to even; or the nearest multiples of 10**-decimals."""
+        return self.__round__(decimals) if decimals else self._compute(OPS["round"], self)
 
     def _round_to_multiples(self, of: int) -> Self:
         """Integers as the nearest multiple of a number, halves to even; 0 where the number is beyond their dtype."""
@@ -352,7 +365,6 @@ class Arithmetic(Accumulating):
     floor = unary_method("floor")
     ceil = unary_method("ceil")
     trunc = unary_method("trunc")
-    round = unary_method("round")
     isnan = unary_method("isnan")
     isinf = unary_method("isinf")
     isfinite = unary_method("isfinite")

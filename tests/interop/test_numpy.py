@@ -220,6 +220,11 @@ def test_indices_along_an_axis_broadcast_when_they_are_written() -> None:
         (lambda t: np.ravel_multi_index((tx.asarray([2]), tx.asarray([0])), (2, 3)), "an index of axis 0"),
         (lambda t: np.linalg.tensorinv(t), "6 elements, the others 1"),
         (lambda t: np.linalg.tensorsolve(t, t), "do not fit"),
+        (lambda t: np.average(t, weights=t[0]), "weights have shape"),
+        (lambda t: np.average(t, axis=0, weights=t[0]), "weights have shape"),
+        (lambda t: np.cov(t, fweights=[1, 2]), "3 observations"),
+        (lambda t: np.cov(t, fweights=[1.0, 2.0, 1.0]), "in integers"),
+        (lambda t: np.cov(t, aweights=[1.0, 2.0, -1.0]), "not negative"),
     ],
 )
 def test_what_they_refuse_they_explain(call: Any, words: str) -> None:
@@ -249,11 +254,104 @@ def test_results_go_where_they_are_asked_to() -> None:
     assert narrow.tolist() == (M + 0.5).astype(int).tolist()
     with pytest.raises(DTypeError, match="float64"):
         np.add(t, 0.5, out=narrow)
+    with pytest.raises(DTypeError, match="casting='no'"):
+        np.add(t, 1, out=tx.zeros((2, 3), dtype=tx.complex128), casting="no")
+    with pytest.raises(ArgumentError, match="casting is one of"):
+        np.add(t, 1, out=out, casting="any")
     array = np.zeros(3)
     assert np.sum(t, axis=0, out=array) is array and array.tolist() == M.sum(0).tolist()
     assert np.add(t[0], 1, out=array) is array
     with pytest.raises(ArgumentError, match="out="):
         np.add(t, 1, where=t > 0)
+
+
+def test_a_result_is_repeated_over_a_larger_out() -> None:
+    t, out = tx.asarray(M), tx.zeros((2, 2, 3))
+    assert np.add(t, 1, out=out) is out and out.tolist() == np.add(M, 1, out=np.zeros((2, 2, 3))).tolist()
+    assert tx.exp(t[0], out=out) is out and np.allclose(out, np.broadcast_to(np.exp(M[0]), (2, 2, 3)))
+    assert np.cbrt(t[:, :1], out=out) is out and np.allclose(out, np.broadcast_to(np.cbrt(M[:, :1]), (2, 2, 3)))
+    for call in (lambda: np.add(t, 1, out=out[:, :, :2]), lambda: np.sum(t, axis=0, out=out[0])):
+        with pytest.raises(ShapeError, match="out has shape"):
+            call()
+
+
+def test_reductions_by_ufuncs_have_the_dtype_that_was_asked_for() -> None:
+    values = np.array([0, 1, 2] * 60, dtype=np.int8)
+    t = tx.asarray(values)
+    for dtype in (np.int8, np.uint16, np.float32, bool):
+        for ufunc in (np.add, np.multiply, np.maximum, np.subtract):
+            if ufunc is np.subtract and dtype is bool:
+                continue  # NumPy has no difference of truths
+            for method in ("reduce", "accumulate"):
+                found = getattr(ufunc, method)(t, dtype=dtype)
+                wanted = getattr(ufunc, method)(values, dtype=dtype)
+                assert found.dtype == tx.dtype(wanted.dtype) and np.array_equal(found, wanted), (ufunc, method, dtype)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"fweights": [1, 0, 2, 3]},
+        {"aweights": [0.5, 1.0, 2.0, 0.25]},
+        {"fweights": [1, 0, 2, 3], "aweights": [0.5, 1.0, 2.0, 0.25], "ddof": 2},
+        {"aweights": [0.5, 1.0, 2.0, 0.25], "bias": True},
+        {"dtype": np.float32},
+    ],
+    ids=str,
+)
+def test_covariances_of_weighted_observations(options: dict[str, Any]) -> None:
+    data = np.array([[1.0, -2.0, 4.0, 0.5], [0.0, 3.0, 1.0, 7.0]])
+    given = {k: tx.asarray(v) if isinstance(v, list) else v for k, v in options.items()}
+    for values in (data, data + 1j * data[::-1]):
+        if values.dtype == complex and "dtype" in options:
+            continue
+        found, wanted = np.cov(tx.asarray(values), **given), np.cov(values, **options)
+        assert found.dtype == tx.dtype(wanted.dtype) and np.allclose(found, wanted)
+    assert np.corrcoef(tx.asarray(data), dtype=np.float32).dtype == tx.float32
+
+
+@pytest.mark.parametrize(("axis", "shape"), [((0, 1), (2, 3)), ((1, 0), (3, 2)), ((2, 0), (4, 2)), (-1, (4,)), (None, (2, 3, 4))])
+def test_means_weighted_along_some_axes(axis: Any, shape: tuple[int, ...]) -> None:
+    data, weights = np.arange(24.0).reshape(2, 3, 4) ** 2, 1.0 + np.arange(math.prod(shape)).reshape(shape)
+    found = np.average(tx.asarray(data), axis=axis, weights=tx.asarray(weights), returned=True)
+    wanted = np.average(data, axis=axis, weights=weights, returned=True)
+    for f, w in zip(found, wanted, strict=True):
+        assert f.shape == w.shape and np.allclose(f, w)
+
+
+def test_sparse_grids_and_sizes() -> None:
+    lines = [np.arange(3.0), np.arange(2.0), np.arange(4.0)]
+    for indexing in ("xy", "ij"):
+        for n in (1, 2, 3):
+            found = np.meshgrid(*map(tx.asarray, lines[:n]), sparse=True, indexing=indexing)  # type: ignore[call-overload]
+            for f, w in zip(found, np.meshgrid(*lines[:n], sparse=True, indexing=indexing), strict=True):  # type: ignore[call-overload]
+                assert f.shape == w.shape and f.tolist() == w.tolist()
+    t = tx.zeros((2, 3, 4))
+    assert (np.size(t), np.size(t, 1), np.size(t, axis=(0, -1))) == (24, 3, 8)
+
+
+def test_axes_that_there_are_not_are_numpys_errors() -> None:
+    for call in (lambda: tx.flip(tx.zeros(3), axis=1), lambda: np.rot90(tx.zeros((2, 2)), axes=(1, -1)), lambda: tx.zeros(3).sum(axis=-2)):
+        with pytest.raises(np.exceptions.AxisError, match="ax"):
+            call()
+
+
+def test_rounding_to_places() -> None:
+    values = np.array([0.125, 2.675, -1234.5, 15.0, np.nan, np.inf])
+    x = tx.asarray(values)
+    for _ in range(3):
+        for places in (0, 1, 2, -1, -2):
+            wanted = np.round(values, places)
+            by_name = x.round(decimals=places), tx.round(x, decimals=places)
+            for found in (*by_name, x.round(places), tx.round(x, places), np.round(x, places)):
+                assert np.array_equal(found, wanted, equal_nan=True)
+        assert np.array_equal(x.round(), np.round(values), equal_nan=True)
+    assert x.round(1).dtype == tx.float64 and tx.round(tx.asarray([15, 25, -15]), -1).tolist() == [20, 20, -20]
+    out = tx.zeros(6)
+    assert tx.round(x, 1, out=out) is out and np.round(x, 2, out=out) is out and np.around(x, 2, out=out) is out
+    assert np.array_equal(out, np.round(values, 2), equal_nan=True)
+    with pytest.raises(TenxorError, match="digits"):
+        x.round(1.5)
 
 
 def test_at_takes_every_value() -> None:
