@@ -56,7 +56,7 @@ def _function(op: Op) -> Callable[..., Tensor]:
         return x._with(op) if type(x) is Tensor else _result(op, x)
 
     def rounding(x: Operand, /, decimals: int = 0, *, out: Tensor | None = None, where: Operand | None = None) -> Tensor:
-        if decimals or out is not None or where is not None:
+        if type(decimals) is not int or decimals or out is not None or where is not None:
             found = asarray(x).round(decimals)
             return found if out is None and where is None else _into(op, out, where, found)
         return x._with(op) if type(x) is Tensor else _result(op, x)

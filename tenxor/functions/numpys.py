@@ -17,6 +17,7 @@ from ..errors import ArgumentError, AxisError, DerivativeError, DTypeError, Shap
 from ..tensor import Tensor
 from ..tensor.arguments import axes_of, axis_of, one_of
 from ..tensor.ufuncs import for_numpy
+from .quantiles import _CONTINUOUS
 
 tx: Any = sys.modules["tenxor"]
 FUNCTIONS: dict[str, Callable[..., Any]] = {}
@@ -197,10 +198,16 @@ FUNCTIONS.update(
     nanmean=lambda a, axis=None, dtype=None, **more: tx.mean(_as(a, dtype), axis, where=_is_number(asarray(a)), **more),
     nanvar=lambda a, axis=None, dtype=None, **more: tx.var(_as(a, dtype), axis, where=_is_number(asarray(a)), **more),
     nanstd=lambda a, axis=None, dtype=None, **more: tx.std(_as(a, dtype), axis, where=_is_number(asarray(a)), **more),
-    nanmedian=lambda a, axis=None, keepdims=False: _nan_median(asarray(a), axis, keepdims),
+    nanmedian=lambda a, axis=None, keepdims=False: _nan_quantile("nanmedian", asarray(a), 0.5, 1, axis, "linear", keepdims),
+    nanquantile=lambda a, q, axis=None, method="linear", keepdims=False: _nan_quantile(
+        "nanquantile", asarray(a), q, 1, axis, method, keepdims
+    ),
+    nanpercentile=lambda a, q, axis=None, method="linear", keepdims=False: _nan_quantile(
+        "nanpercentile", asarray(a), q, 100, axis, method, keepdims
+    ),
     nancumsum=lambda a, axis=None, dtype=None: tx.cumsum(_nan_to_num(asarray(a), True, 0.0, inf, -inf), axis, dtype=dtype),
-    nanargmax=lambda a, axis=None: tx.argmax(tx.where(tx.isnan(a), -inf, a), axis),
-    nanargmin=lambda a, axis=None: tx.argmin(tx.where(tx.isnan(a), inf, a), axis),
+    nanargmax=lambda a, axis=None, **more: tx.argmax(_without_nan(asarray(a), -inf), axis, **more),
+    nanargmin=lambda a, axis=None, **more: tx.argmin(_without_nan(asarray(a), inf), axis, **more),
 )
 
 
@@ -209,23 +216,39 @@ def _as(a: Any, dtype: Any) -> Tensor:
     return found if dtype is None else found.astype(dtype, copy=False)
 
 
-def _nan_median(a: Tensor, axis: Any, keepdims: bool) -> Tensor:
-    """The middle of the numbers, which in order come before NaN."""
-    axes = tuple(range(a.ndim)) if axis is None else (axis,) if isinstance(axis, int) else tuple(axis)
-    places = [k % a.ndim for k in axes]
+def _without_nan(a: Tensor, value: float) -> Tensor:
+    """Floats with something in the place of NaN; integers as they are, to the last digit."""
+    found: Tensor = tx.where(tx.isnan(a), value, a) if a.dtype.is_float else a
+    return found
+
+
+def _nan_quantile(name: str, a: Tensor, q: Any, most: int, axis: Any, method: str, keepdims: bool) -> Tensor:
+    """Quantiles of the numbers, which in order come before NaN; NaN where there are none."""
+    op = f"np.{name}"
+    alpha, beta = _CONTINUOUS[one_of(op, "method", method, *_CONTINUOUS)]
+    part = asarray(q).astype(tx.float64) / most
+    if not ((part >= 0) & (part <= 1)).all():
+        raise ArgumentError(f"{op}: q is from 0 to {most}, not {q!r}")
+    places = axes_of(op, axis, a.ndim)
     kept = [k for k in range(a.ndim) if k not in places]
-    rows = tx.sort(a.permute(*kept, *places).reshape((*[a.shape[k] for k in kept], -1)))
-    count = _is_number(rows).sum(-1, keepdims=True)
-    low, high = [tx.take_along_axis(rows, place.clip(0, rows.shape[-1] - 1), axis=-1) for place in ((count - 1) // 2, count // 2)]
-    found: Tensor = tx.where(count == 0, float("nan"), (low + high) / 2)[..., 0]
-    return found.reshape([1 if k in places else n for k, n in enumerate(a.shape)]) if keepdims else found
+    dtype = a.dtype if a.dtype.is_float else tx.float64  # which has room for the sum of any two
+    rows = a.astype(dtype.compute, copy=False).permute(*kept, *places).reshape((*[a.shape[k] for k in kept], 1, -1 if a.size else 0))
+    rows = tx.concat([tx.sort(rows), tx.full((*rows.shape[:-1], 1), float("nan"), dtype=rows.dtype)], axis=-1)  # at least one
+    count = _is_number(rows).sum(-1)
+    at = part.ravel() * (count + (1 - alpha - beta)) + (alpha - 1)
+    at = at.clip(0, tx.maximum(count - 1, 0))
+    low, high = [tx.take_along_axis(rows, k.astype(tx.int64)[..., None], axis=-1)[..., 0] for k in (tx.floor(at), tx.ceil(at))]
+    way = (at - tx.floor(at)).astype(rows.dtype)
+    found: Tensor = tx.where(low == high, low, low + (high - low) * way)  # beside infinities there is no way
+    found = found.astype(dtype, copy=False).moveaxis(-1, 0).reshape((*part.shape, *[a.shape[k] for k in kept]))
+    return found.expand_dims(tuple([part.ndim + k for k in places])) if keepdims else found
 
 
 def _nan_extreme(how: Callable[..., Tensor], a: Tensor, worst: float, axis: Any, **more: Any) -> Tensor:
     """The extreme of the numbers; NaN where there are none."""
+    found = how(_without_nan(a, worst), axis, **more)
     if not a.dtype.is_float:
-        return how(a, axis, **more)
-    found = how(tx.where(tx.isnan(a), worst, a), axis, **more)
+        return found
     result: Tensor = tx.where(tx.all(tx.isnan(a), axis=axis, keepdims=more.get("keepdims", False)), float("nan"), found)
     return result
 

@@ -224,7 +224,7 @@ class Arithmetic(Accumulating):
 
     def round(self, decimals: int = 0) -> Self:
         """New tensor: the nearest integers, halves to even; or the nearest multiples of 10**-decimals."""
-        return self.__round__(decimals) if decimals else self._compute(OPS["round"], self)
+        return self._compute(OPS["round"], self) if type(decimals) is int and not decimals else self.__round__(decimals)
 
     def _round_to_multiples(self, of: int) -> Self:
         """Integers as the nearest multiple of a number, halves to even; 0 where the number is beyond their dtype."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+import warnings
 from typing import Any
 
 import numpy as np
 import pytest
 
 import tenxor as tx
-from tenxor.errors import ArgumentError, DerivativeError, DTypeError, ShapeError, TenxorError
+from tenxor.errors import ArgumentError, AxisError, DerivativeError, DTypeError, ShapeError, TenxorError
 
 M = np.array([[4.0, -1.5, 2.0], [0.5, 3.25, -2.0]])
 S = np.array([[4.0, 1.0, 0.5], [1.0, 3.0, -0.25], [0.5, -0.25, 2.0]])
@@ -222,6 +223,8 @@ def test_indices_along_an_axis_broadcast_when_they_are_written() -> None:
         (lambda t: np.linalg.tensorsolve(t, t), "do not fit"),
         (lambda t: np.average(t, weights=t[0]), "weights have shape"),
         (lambda t: np.average(t, axis=0, weights=t[0]), "weights have shape"),
+        (lambda t: np.nanquantile(t, 2.0), "q is from 0 to 1"),
+        (lambda t: np.nanquantile(t, 0.5, method="nearest"), "method"),
         (lambda t: np.cov(t, fweights=[1, 2]), "3 observations"),
         (lambda t: np.cov(t, fweights=[1.0, 2.0, 1.0]), "in integers"),
         (lambda t: np.cov(t, aweights=[1.0, 2.0, -1.0]), "not negative"),
@@ -317,6 +320,47 @@ def test_means_weighted_along_some_axes(axis: Any, shape: tuple[int, ...]) -> No
     wanted = np.average(data, axis=axis, weights=weights, returned=True)
     for f, w in zip(found, wanted, strict=True):
         assert f.shape == w.shape and np.allclose(f, w)
+
+
+def test_medians_of_numbers_alone_have_room_for_the_sum_of_two() -> None:
+    for values in (np.array([[44525, 32768]], dtype=np.uint16), np.array([[100, 120, 127, 126]], dtype=np.int8)):
+        assert np.array_equal(np.nanmedian(tx.asarray(values), axis=1), np.nanmedian(values, axis=1))
+    half = np.array([[60000.0, np.nan, 60000.0], [np.nan] * 3], dtype=np.float16)
+    found = np.nanmedian(tx.asarray(half), axis=1)
+    assert found.dtype == tx.float16 and np.array_equal(found, np.array([60000.0, np.nan], np.float16), equal_nan=True)
+    for axis, keepdims in ((1, False), (None, False), ((0, 1), True), (-1, True)):
+        empty = np.nanmedian(tx.zeros((2, 0)), axis=axis, keepdims=keepdims)
+        with warnings.catch_warnings():  # of NumPy, about what is empty
+            warnings.simplefilter("ignore")
+            assert np.array_equal(empty, np.nanmedian(np.zeros((2, 0)), axis=axis, keepdims=keepdims), equal_nan=True)
+    with pytest.raises(AxisError, match="axis 5"):
+        np.nanmedian(tx.zeros((2, 2)), axis=5)
+
+
+@pytest.mark.parametrize("method", ["linear", "hazen", "weibull", "median_unbiased", "normal_unbiased", "interpolated_inverted_cdf"])
+def test_quantiles_of_numbers_alone(method: str) -> None:
+    values = np.array([[[3.5, np.nan, -1.0, 2.0], [np.nan] * 4], [[0.0, 1.0, 4.0, -7.0], [np.nan, 8.0, np.nan, np.nan]]])
+    for given in (values, values.astype(np.float32), np.nan_to_num(values).astype(np.int16)):
+        t = tx.asarray(given)
+        for q in (0.5, [0.0, 0.3, 1.0], [[0.1], [0.9]], []):
+            for axis, keepdims in ((None, False), (-1, False), ((0, 2), True), (1, True)):
+                if keepdims and np.ndim(q) > 1:
+                    continue  # NumPy 2.4 puts the axes of q in the midst of the others
+                with warnings.catch_warnings():  # of NumPy, about what is NaN alone
+                    warnings.simplefilter("ignore")
+                    wanted = np.nanquantile(given, q, axis=axis, method=method, keepdims=keepdims)  # type: ignore[call-overload]
+                found = np.nanquantile(t, q, axis=axis, method=method, keepdims=keepdims)  # type: ignore[call-overload]
+                assert isinstance(found, tx.Tensor) and found.shape == wanted.shape
+                assert np.allclose(found, wanted, equal_nan=True), (q, axis)
+                percent = np.nanpercentile(t, np.asarray(q) * 100, axis=axis, method=method, keepdims=keepdims)  # type: ignore[call-overload]
+                assert np.allclose(percent, wanted, equal_nan=True)
+
+
+def test_the_largest_of_many_digits_is_found_among_them() -> None:
+    values = np.array([[2**53, 2**53 + 1, 2**53 - 1]])
+    t = tx.asarray(values)
+    assert np.nanargmax(t) == 1 and np.nanargmin(t, axis=1).tolist() == [2]
+    assert np.nanargmax(t, axis=1, keepdims=True).shape == (1, 1)
 
 
 def test_sparse_grids_and_sizes() -> None:
