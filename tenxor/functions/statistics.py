@@ -226,7 +226,7 @@ def std(
     1.0
     """
     if where is not None:
-        return into("std", out, var_where("std", x, axis, correction, keepdims, where).sqrt())
+        return into("std", out, var_where("std", x, axis, correction, keepdims, where))
     found: Tensor = asarray(x).std(axis, correction, keepdims)
     return into("std", out, found)
 
