@@ -17,6 +17,7 @@ from ..errors import DerivativeError, ShapeError
 from ..tensor import Tensor
 from ..tensor.arguments import axis_of, one_of
 from ..tensor.ufuncs import for_numpy
+from .sets import unique_along
 
 tx: Any = sys.modules["tenxor"]
 FUNCTIONS: dict[str, Callable[..., Any]] = {}
@@ -41,11 +42,20 @@ def _like(name: str, a: Any, dtype: Any, shape: Any, *value: Any) -> Tensor:
     return found
 
 
+def _full_like(a: Any, value: Any, dtype: Any, shape: Any) -> Tensor:
+    """What `full_like` makes, which may also be filled with what broadcasts."""
+    if not getattr(value, "shape", ()) and not isinstance(value, (list, tuple)):
+        return _like("full", a, dtype, shape, value)
+    found = _like("empty", a, dtype, shape)
+    copyto(found, asarray(value).astype(found.dtype))
+    return found
+
+
 FUNCTIONS.update(
     empty_like=lambda prototype, dtype=None, shape=None: _like("empty", prototype, dtype, shape),
     zeros_like=lambda a, dtype=None, shape=None: _like("zeros", a, dtype, shape),
     ones_like=lambda a, dtype=None, shape=None: _like("ones", a, dtype, shape),
-    full_like=lambda a, fill_value, dtype=None, shape=None: _like("full", a, dtype, shape, fill_value),
+    full_like=lambda a, fill_value, dtype=None, shape=None: _full_like(a, fill_value, dtype, shape),
     array=lambda object, dtype=None, ndmin=0: (t := asarray(object, dtype=dtype, copy=True)).reshape((*(1,) * (ndmin - t.ndim), *t.shape)),
     asanyarray=lambda a, dtype=None: asarray(a, dtype=dtype),
 )
@@ -135,8 +145,7 @@ def delete(arr: Any, obj: Any, axis: int | None = None) -> Tensor:
 # --- numbers ----------------------------------------------------------------------------------------------------------
 
 FUNCTIONS.update(
-    round=lambda a, decimals=0: round(asarray(a), decimals),
-    around=lambda a, decimals=0: round(asarray(a), decimals),
+    around=lambda a, decimals=0: tx.round(a, decimals),
     fix=lambda x: tx.trunc(x),
     angle=lambda z, deg=False: tx.atan2(tx.imag(z), tx.real(z)) * (180 / tx.pi if deg else 1.0),
     isposinf=lambda x: tx.equal(x, inf),
@@ -145,10 +154,23 @@ FUNCTIONS.update(
     iscomplex=lambda x: tx.imag(x) != 0 if asarray(x).dtype.is_complex else tx.zeros(asarray(x).shape, dtype=bool),
     nan_to_num=lambda x, copy=True, nan=0.0, posinf=None, neginf=None: _nan_to_num(asarray(x), copy, nan, posinf, neginf),
     sinc=lambda x: tx.where(asarray(x) == 0, 1.0, tx.sin(asarray(x) * tx.pi) / tx.where(asarray(x) == 0, 1.0, asarray(x) * tx.pi)),
-    logspace=lambda start, stop, num=50, endpoint=True, base=10.0: base ** tx.linspace(start, stop, num, endpoint=endpoint),
+    linspace=lambda start, stop, num=50, endpoint=True, retstep=False, axis=0: _linspace(start, stop, num, endpoint, retstep, axis),
+    logspace=lambda start, stop, num=50, endpoint=True, base=10.0, axis=0: base ** _linspace(start, stop, num, endpoint, False, axis),
     polyval=lambda p, x: tx.einsum("...k,k->...", asarray(x)[..., None] ** tx.arange(len(p) - 1, -1, -1), asarray(p)),
     vander=lambda x, N=None, increasing=False: _vander(asarray(x), asarray(x).size if N is None else N, increasing),
 )
+
+
+def _linspace(start: Any, stop: Any, num: int, endpoint: bool, retstep: bool, axis: int) -> Any:
+    """Steps from elements of `start` to those of `stop`, which come along an axis of their own."""
+    first, last = tx.broadcast_arrays(asarray(start) * 1.0, asarray(stop) * 1.0)
+    count = num - 1 if endpoint else num
+    step = (last - first) / count if count > 0 else tx.full_like(first, float("nan"))
+    found = first + tx.arange(num).reshape(num, *(1,) * first.ndim) * step if count > 0 else tx.stack([first] * num)
+    if endpoint and count > 0:
+        found[-1, ...] = last
+    found = found.moveaxis(0, axis)
+    return (found, step) if retstep else found
 
 
 def _vander(x: Tensor, count: int, increasing: bool) -> Tensor:
@@ -170,23 +192,22 @@ def _nan_to_num(x: Tensor, copy: bool, nan: float, posinf: float | None, neginf:
 # --- reductions -------------------------------------------------------------------------------------------------------
 
 
-def _is_number(a: Tensor) -> Tensor:
+def _is_number(a: Tensor, where: Any = True) -> Tensor:
     found: Tensor = ~tx.isnan(a)
-    return found
+    return found if where is True else found & asarray(where)
 
 
 FUNCTIONS.update(
     ptp=lambda a, axis=None, keepdims=False: tx.max(a, axis=axis, keepdims=keepdims) - tx.min(a, axis=axis, keepdims=keepdims),
-    nansum=lambda a, axis=None, dtype=None, **more: tx.sum(a, axis, dtype=dtype, where=_is_number(asarray(a)), **more),
-    nanprod=lambda a, axis=None, dtype=None, **more: tx.prod(a, axis, dtype=dtype, where=_is_number(asarray(a)), **more),
+    nansum=lambda a, axis=None, where=True, **more: tx.sum(a, axis, where=_is_number(asarray(a), where), **more),
+    nanprod=lambda a, axis=None, where=True, **more: tx.prod(a, axis, where=_is_number(asarray(a), where), **more),
     nanmax=lambda a, axis=None, **more: _nan_extreme(tx.max, asarray(a), -inf, axis, **more),
     nanmin=lambda a, axis=None, **more: _nan_extreme(tx.min, asarray(a), inf, axis, **more),
-    mean=lambda a, axis=None, dtype=None, **more: tx.mean(_as(a, dtype), axis, **more),
     var=lambda a, axis=None, dtype=None, **more: tx.var(_as(a, dtype), axis, **more),
     std=lambda a, axis=None, dtype=None, **more: tx.std(_as(a, dtype), axis, **more),
-    nanmean=lambda a, axis=None, dtype=None, **more: tx.mean(_as(a, dtype), axis, where=_is_number(asarray(a)), **more),
-    nanvar=lambda a, axis=None, dtype=None, **more: tx.var(_as(a, dtype), axis, where=_is_number(asarray(a)), **more),
-    nanstd=lambda a, axis=None, dtype=None, **more: tx.std(_as(a, dtype), axis, where=_is_number(asarray(a)), **more),
+    nanmean=lambda a, axis=None, where=True, **more: tx.mean(a, axis, where=_is_number(asarray(a), where), **more),
+    nanvar=lambda a, axis=None, dtype=None, where=True, **more: tx.var(_as(a, dtype), axis, where=_is_number(asarray(a), where), **more),
+    nanstd=lambda a, axis=None, dtype=None, where=True, **more: tx.std(_as(a, dtype), axis, where=_is_number(asarray(a), where), **more),
     nanmedian=lambda a, axis=None, keepdims=False: _nan_median(asarray(a), axis, keepdims),
     nancumsum=lambda a, axis=None, dtype=None: tx.cumsum(_nan_to_num(asarray(a), True, 0.0, inf, -inf), axis, dtype=dtype),
     nanargmax=lambda a, axis=None: tx.argmax(tx.where(tx.isnan(a), -inf, a), axis),
@@ -216,6 +237,8 @@ def _nan_extreme(how: Callable[..., Tensor], a: Tensor, worst: float, axis: Any,
     if not a.dtype.is_float:
         return how(a, axis, **more)
     found = how(tx.where(tx.isnan(a), worst, a), axis, **more)
+    if "initial" in more:
+        return found
     result: Tensor = tx.where(tx.all(tx.isnan(a), axis=axis, keepdims=more.get("keepdims", False)), float("nan"), found)
     return result
 
@@ -280,7 +303,11 @@ FUNCTIONS.update(
         else abs(tx.sort(-abs(tx.linalg.eigvalsh(asarray(a))))) if hermitian else tx.linalg.svdvals(asarray(a))
     )},
     **{"linalg.qr": lambda a, mode="reduced": tx.linalg.qr(asarray(a)).R if mode == "r" else tx.linalg.qr(asarray(a), mode=mode)},
-    cross=lambda a, b, axis=-1: tx.linalg.cross(asarray(a), asarray(b), axis=axis),
+    cross=lambda a, b, axisa=-1, axisb=-1, axisc=-1, axis=None: (
+        tx.linalg.cross(asarray(a), asarray(b), axis=axis)
+        if axis is not None
+        else tx.linalg.cross(asarray(a).moveaxis(axisa, -1), asarray(b).moveaxis(axisb, -1)).moveaxis(-1, axisc)
+    ),
     kron=lambda a, b: _kron(asarray(a), asarray(b)),
 )
 
@@ -332,7 +359,15 @@ def _tensors(found: Any) -> Any:
     return asarray(found, copy=True)
 
 
-FUNCTIONS["histogramdd"] = _by_numpy(np.histogramdd)
+FUNCTIONS.update(
+    {
+        f.__name__: _by_numpy(f)
+        for f in (
+            *(np.i0, np.nanpercentile, np.nanquantile, np.packbits, np.poly, np.polyadd, np.polyder, np.polydiv, np.polyfit, np.polyint),
+            *(np.polymul, np.polysub, np.real_if_close, np.roots, np.sort_complex, np.unpackbits),
+        )
+    }
+)
 
 
 # --- sets and order ---------------------------------------------------------------------------------------------------
@@ -348,9 +383,23 @@ FUNCTIONS.update(
 
 @_numpys
 def unique(
-    ar: Any, return_index: bool = False, return_inverse: bool = False, return_counts: bool = False, *, equal_nan: bool = True
+    ar: Any,
+    return_index: bool = False,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+    axis: int | None = None,
+    *,
+    equal_nan: bool = True,
+    sorted: bool = True,  # which they always are
 ) -> Any:
-    every = tx.unique_all(asarray(ar))
+    found = unique_along(asarray(ar), axis_of("np.unique", axis, asarray(ar).ndim)) if axis is not None else _unique(asarray(ar), equal_nan)
+    asked = (True, return_index, return_inverse, return_counts)
+    results = tuple([part for part, wanted in zip(found, asked, strict=True) if wanted])
+    return results if len(results) > 1 else results[0]
+
+
+def _unique(ar: Tensor, equal_nan: bool) -> list[Tensor]:
+    every = tx.unique_all(ar)
     found = [every.values, every.indices, every.inverse_indices, every.counts]
     nans = int(tx.isnan(every.values).sum()) if equal_nan and every.values.dtype.is_float else 0
     if nans > 1:  # they come last, each on its own; NumPy has one for all
@@ -358,6 +407,4 @@ def unique(
         found = [part[:count] for part in found]
         found[2] = every.inverse_indices.clip(0, count - 1)
         found[3] = tx.where(tx.arange(count) == count - 1, nans, found[3])
-    asked = (True, return_index, return_inverse, return_counts)
-    results = tuple([part for part, wanted in zip(found, asked, strict=True) if wanted])
-    return results if len(results) > 1 else results[0]
+    return found

@@ -8,7 +8,7 @@ from math import prod
 from typing import Any
 
 from ..creation import asarray, full
-from ..dtypes import DTypeLike
+from ..dtypes import DEFAULT_FLOAT, DTypeLike
 from ..errors import ArgumentError, DTypeError, ShapeError
 from ..ops import OPS
 from ..ops.reductions import COMBINED_BY
@@ -71,13 +71,16 @@ def mean_where(x: Any, axis: Axes, keepdims: bool, where: Any) -> Tensor:
     return as_dtype(found, dtype)
 
 
-def var_where(op: str, x: Any, axis: Axes, correction: float, keepdims: bool, where: Any) -> Tensor:
+def var_where(op: str, x: Any, axis: Axes, correction: float, keepdims: bool, where: Any, mean: Any = None) -> Tensor:
     """The variance of the elements that are true in `where`, divided by their number less the correction."""
     x = asarray(x)
+    x = x if x.dtype.is_float or x.dtype.is_complex else x.astype(DEFAULT_FLOAT)
     mask = mask_of(op, where, x)
-    centre = mean_where(x, axis, True, where)
+    centre = mean_where(x, axis, True, where) if mean is None else asarray(mean)
     away = x - centre
+    if away.shape != x.shape:
+        raise ShapeError(f"{op}: a mean of shape {centre.shape} is none of shape {x.shape}; give x.mean(axis, keepdims=True, where=where)")
     squares = away.square() if not away.dtype.is_complex else away.real.square() + away.imag.square()
     total = Tensor._compute(OPS["where"], mask, squares, 0.0).sum(axis, keepdims=keepdims)
     room = (mask.count_nonzero(axis, keepdims) - correction).clip(0, None)
-    return as_dtype(total / room, centre.dtype.part)
+    return as_dtype(total / room, x.dtype.part)

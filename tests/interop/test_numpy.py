@@ -122,8 +122,8 @@ def test_tensors_come_of_it_with_numpys_values(call: str) -> None:
 
 
 def test_what_numpy_computes_has_no_derivative() -> None:
-    with pytest.raises(DerivativeError, match=r"np\.histogramdd: .*detach"):
-        np.histogramdd((tx.asarray(V).requires_grad_(), V), 2)
+    with pytest.raises(DerivativeError, match=r"np\.polyfit: .*detach"):
+        np.polyfit(tx.asarray(V).requires_grad_(), V, 1)
     assert not np.empty_like(tx.asarray(V), shape=(2, 0)).size
 
 
@@ -290,11 +290,11 @@ def test_gradients_go_through() -> None:
 def test_what_we_have_not_is_named() -> None:
     t = tx.asarray(V)
     for name, call in {
-        "numpy.polyfit": lambda: np.polyfit(t, t, 1),
-        "numpy.packbits": lambda: np.packbits(t),
+        "numpy.geomspace": lambda: np.geomspace(t, t, 2),
+        "numpy.is_busday": lambda: np.is_busday(t),
         "linewidth": lambda: np.sum(t, linewidth=3),
         "method": lambda: np.unique(t, method="x"),
-        "weights": lambda: np.quantile(t, 0.5, weights=t, method="inverted_cdf"),
+        "weights": lambda: np.quantile(t, 0.5, weights=t, method="linear"),
     }.items():
         with pytest.raises((TenxorError, TypeError), match=name):
             call()
