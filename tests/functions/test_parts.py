@@ -148,7 +148,7 @@ def test_methods_write_into_out(case: str) -> None:
 FUNCTIONS: dict[str, tuple[Any, ...]] = {
     **{name: (X, 1) for name in ("cumsum", "cumprod", "median")},
     **{"quantile": (X, [0.2, 0.5]), "percentile": (X, 30), "take": (X, [5, 0]), "round": (X, 1)},
-    **{"matmul": (X, X.T), "dot": (X, X.T), "vecdot": (X, X), "outer": (X, X), "linalg.multi_dot": ([X, X.T, X],)},
+    **{"matmul": (X, X.T), "dot": (X, X.T), "vecdot": (X, X), "outer": (X, X), "fmod": (X, 2), "linalg.multi_dot": ([X, X.T, X],)},
     **{f"fft.{name}": (X,) for name in ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft", "fftn", "ifftn", "rfftn", "irfftn")},
     **{f"fft.{name}": (X,) for name in ("fft2", "ifft2", "rfft2", "irfft2")},
 }

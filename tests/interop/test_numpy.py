@@ -60,6 +60,8 @@ np.maximum(m, 0)|np.fmax(n, 0)|np.gcd(i, 6)|np.isnan(n)|np.signbit(m)|np.copysig
 np.conjugate(c)|np.add(i, 1, dtype=np.float32)|np.sqrt(i)|np.matvec(s, s[0])|np.vecdot(m, m)|np.add.reduce(m)
 np.add.reduce(m, axis=None)|np.add.reduce(m, axis=1, keepdims=True)|np.multiply.reduce(m, 1)|np.maximum.reduce(m)
 np.add.reduce(m, where=b)|np.minimum.reduce(m, axis=(0, 1))|np.logical_or.reduce(b)|np.logical_and.reduce(b, 1)
+np.logical_and.reduce(m, initial=0)|np.logical_or.reduce(m, 1, initial=2.5)|np.logical_xor.reduce(m, 1)|np.logical_or.accumulate(m)
+np.logical_and.reduce(m, where=b, initial=1)|np.logical_xor.accumulate(i, 1)|np.logical_xor.reduce(i, initial=3)
 np.logaddexp.reduce(m)|np.subtract.reduce(m, 1)|np.bitwise_or.reduce(i)|np.add.reduce(i, dtype=np.float64)
 np.add.reduce(m, initial=5.0)|np.gcd.reduce(i, 1)|np.add.accumulate(m)|np.multiply.accumulate(m, axis=1)
 np.maximum.accumulate(m, 1)|np.minimum.accumulate(v)|np.subtract.accumulate(v)|np.logaddexp.accumulate(v)
