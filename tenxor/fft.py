@@ -333,7 +333,7 @@ def _frequencies(op: str, k: Tensor, count: int, d: float, dtype: object, device
 
 
 @spelled
-def fftshift(x: Operand, /, *, axes: Axes = None, dim: Axes = None) -> Tensor:
+def fftshift(x: Operand, /, axes: Axes = None, *, dim: Axes = None) -> Tensor:
     """New tensor: `x` with the frequency 0, which `fft` puts first, in the middle of the axes, by default all. Raises AxisError.
     (Array API 2025.12, `fft.fftshift`.)
 
@@ -345,7 +345,7 @@ def fftshift(x: Operand, /, *, axes: Axes = None, dim: Axes = None) -> Tensor:
 
 
 @spelled
-def ifftshift(x: Operand, /, *, axes: Axes = None, dim: Axes = None) -> Tensor:
+def ifftshift(x: Operand, /, axes: Axes = None, *, dim: Axes = None) -> Tensor:
     """New tensor: the inverse of `fftshift`. Raises AxisError. (Array API 2025.12, `fft.ifftshift`.)
 
     >>> import tenxor as tx
