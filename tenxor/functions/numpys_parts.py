@@ -252,6 +252,21 @@ def piecewise(x: Any, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: 
 
 
 @_numpys
+def diag_indices_from(arr: Any) -> tuple[Tensor, ...]:
+    shape = asarray(arr).shape
+    if len(shape) < 2 or len(set(shape)) > 1:
+        raise ShapeError(f"np.diag_indices_from: shape {shape} has no one diagonal; two axes or more of equal size have")
+    return (tx.arange(shape[0]),) * len(shape)
+
+
+def _sides(op: str, arr: Any) -> tuple[int, ...]:
+    shape = asarray(arr).shape
+    if len(shape) != 2:
+        raise ShapeError(f"{op}: shape {shape} has {len(shape)} axes, and a matrix has 2")
+    return shape
+
+
+@_numpys
 def choose(a: Any, choices: Any, mode: str = "raise") -> Tensor:
     options = [asarray(c) for c in choices]
     a, *options = tx.broadcast_arrays(asarray(a), *options)
@@ -297,9 +312,8 @@ def ravel_multi_index(multi_index: Any, dims: Any, mode: str = "raise", order: s
 
 
 FUNCTIONS.update(
-    diag_indices_from=lambda arr: tuple([tx.arange(asarray(arr).shape[0])] * asarray(arr).ndim),
-    tril_indices_from=lambda arr, k=0: tx.nonzero(tx.tril(tx.ones(asarray(arr).shape, dtype=bool), k=k)),
-    triu_indices_from=lambda arr, k=0: tx.nonzero(tx.triu(tx.ones(asarray(arr).shape, dtype=bool), k=k)),
+    tril_indices_from=lambda arr, k=0: tx.nonzero(tx.tril(tx.ones(_sides("np.tril_indices_from", arr), dtype=bool), k=k)),
+    triu_indices_from=lambda arr, k=0: tx.nonzero(tx.triu(tx.ones(_sides("np.triu_indices_from", arr), dtype=bool), k=k)),
     ix_=lambda *args: tuple(
         [
             (tx.nonzero(x)[0] if x.dtype.kind == "bool" else x).expand_dims(tuple([j for j in range(len(args)) if j != k]))

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import tenxor as tx
+from tenxor.errors import ShapeError
 
 P = inspect.Parameter
 M = np.arange(12.0).reshape(3, 4) + 1
@@ -160,6 +161,16 @@ def test_unique_parts(axis: int | None, dtype: Any) -> None:
         assert found[0].dtype == x.dtype
         assert_same(found, wanted)
     assert np.unique(tx.asarray([[2, 1], [2, 1]]), axis=0, sorted=False).tolist() == [[2, 1]]
+
+
+def test_indices_are_those_of_matrices() -> None:
+    for shape in ((3,), (2, 3), (2, 2, 3)):
+        with pytest.raises(ShapeError, match=r"np\.diag_indices_from: shape .* has no one diagonal"):
+            np.diag_indices_from(tx.zeros(shape))
+    for function in (np.tril_indices_from, np.triu_indices_from):
+        with pytest.raises(ShapeError, match=r"indices_from: shape \(2, 2, 2\) has 3 axes"):
+            function(tx.zeros((2, 2, 2)))
+    assert_same(np.diag_indices_from(tx.zeros((2, 2, 2))), np.diag_indices_from(np.zeros((2, 2, 2))))
 
 
 def test_derivatives_go_through_unique_parts() -> None:
