@@ -28,6 +28,10 @@ class DTypeError(TenxorError, TypeError):
     """A dtype that an operation does not accept, or dtypes with no promotion."""
 
 
+class NotShared(DTypeError, BufferError):
+    """Memory that its library does not let others see, or not without a copy, which was not allowed."""
+
+
 class OutOfBounds(TenxorError, OverflowError):
     """A Python number that the dtype cannot hold."""
 

@@ -25,13 +25,13 @@ def clip(x: Operand, /, min: Operand | None = None, max: Operand | None = None, 
 def clamp(x: Operand, /, min: Operand | None = None, max: Operand | None = None, out: Tensor | None = None) -> Tensor: ...
 """
 _OUT = ", *, out: Tensor | None = None, where: Operand | None = None"
+_ROUND = f"def round(x: Operand, /, decimals: int = 0{_OUT}) -> Tensor: ...\n"
 _FORMS = {
     1: f"def {{}}(x: Operand, /{_OUT}) -> Tensor: ...\n",
     2: f"def {{}}(x: Operand, y: Operand, /{_OUT}) -> Tensor: ...\n",
     3: "@overload\ndef {0}(condition: Operand, /) -> tuple[Tensor, ...]: ...\n"
     "@overload\ndef {0}(condition: Operand, x: Operand, y: Operand, /) -> Tensor: ...\n",
 }
-_ROUND = f"def round(x: Operand, /, decimals: int = 0{_OUT}) -> Tensor: ...\n"
 
 
 def stub() -> str:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..creation import asarray
-from ..errors import ArgumentError, DTypeError
+from ..errors import ArgumentError
 from ..ops import INTERNAL, OPS, Op
 from ..spec import called_again
 from ..tensor import Tensor
@@ -23,23 +23,10 @@ def _result(op: Op, *values: Any) -> Tensor:
     return Tensor._compute(op, first, *(first._operand(v, op.name) for v in values[1:]))
 
 
-def _into(op: Op, out: Any, where: Any, found: Tensor) -> Tensor:
-    """What an operation gave, written into `out`, with `where` only there."""
-    target = out[0] if isinstance(out, tuple) and len(out) == 1 else out
-    if target is None and where is True:
-        return found
-    if target is None:
-        raise ArgumentError(f"{op.name}: with `where` the other elements have no value; give out=, a tensor that holds theirs")
-    if not isinstance(target, Tensor):
-        raise DTypeError(f"{op.name}: out is a tensor, not {type(target).__name__}; tx.asarray(array, copy=False) shares an array")
-    return target._receive(op.name, found, where, broadcast=True)
-
-
 _PLAIN = frozenset((Tensor, int, float))  # which need no conversion beside a tensor
 
 
 _INDICES = "\n\nWith the condition alone: `tx.nonzero` of it, a tuple of index tensors."
-_DECIMALS = "\n\nWith `decimals` to that many places after the point; before it, if negative."
 _OUT = "\n\nWith `out` the result is written into that tensor, which is given back; with `where`, a bool tensor, only there."
 
 
@@ -52,18 +39,12 @@ def _places(condition: Tensor) -> tuple[Tensor, ...]:
 def _function(op: Op) -> Callable[..., Tensor]:
     def unary(x: Operand, /, *, out: Tensor | None = None, where: Operand | None = None) -> Tensor:
         if out is not None or where is not None:
-            return _into(op, out, where, _result(op, x))
-        return x._with(op) if type(x) is Tensor else _result(op, x)
-
-    def rounding(x: Operand, /, decimals: int = 0, *, out: Tensor | None = None, where: Operand | None = None) -> Tensor:
-        if type(decimals) is not int or decimals or out is not None or where is not None:
-            found = asarray(x).round(decimals)
-            return found if out is None and where is None else _into(op, out, where, found)
+            return into(op.name, out, _result(op, x), where=where, broadcast=True)
         return x._with(op) if type(x) is Tensor else _result(op, x)
 
     def binary(x: Operand, y: Operand, /, *, out: Tensor | None = None, where: Operand | None = None) -> Tensor:
         if out is not None or where is not None:
-            return _into(op, out, where, _result(op, x, y))
+            return into(op.name, out, _result(op, x, y), where=where, broadcast=True)
         return x._with(op, y) if type(x) is Tensor and type(y) in _PLAIN else _result(op, x, y)
 
     def where(condition: Operand, x: Operand | None = None, y: Operand | None = None, /) -> Tensor | tuple[Tensor, ...]:
@@ -75,14 +56,13 @@ def _function(op: Op) -> Callable[..., Tensor]:
             return _places(asarray(condition))
         return _result(op, condition, x, y)
 
-    function: Any = rounding if op.name == "round" else (unary, binary, where)[op.arity - 1]
+    function: Any = (unary, binary, where)[op.arity - 1]
     names = function.__code__.co_varnames[: op.arity]
     numbers = ", ".join("2" if k else "1.5" for k in range(op.arity))
     function.__name__ = function.__qualname__ = op.name
     function.__code__ = function.__code__.replace(co_name=op.name, co_qualname=op.name)  # which errors of Python's name
     function.__doc__ = (
         f"New tensor: {op.meaning}; element by element over {', '.join(names)}, tensors or numbers that broadcast together."
-        + (_DECIMALS if op.name == "round" else "")
         + (_INDICES if op.name == "where" else _OUT)
         + f"\n\nFor example `tx.{op.name}({numbers})`."
     )
@@ -104,7 +84,25 @@ def clip(x: Operand, /, min: Operand | None = None, max: Operand | None = None, 
     >>> tx.clip(tx.arange(5), 1, 3).tolist()
     [1, 1, 2, 3, 3]
     """
-    return into("clip", out, asarray(x).clip(min, max))
+    return into("clip", out, asarray(x).clip(min, max), broadcast=True)
 
 
 clamp = clip
+
+
+@called_again
+def round(x: Operand, /, decimals: int = 0, *, out: Tensor | None = None, where: Operand | None = None) -> Tensor:
+    """New tensor: the nearest integers, of two the even one; with `decimals` the nearest multiples of 10 to the power of `-decimals`,
+    which floats are multiplied by and divided by again.
+
+    With `out` the result is written into that tensor, which is given back; with `where`, a bool tensor, only there. (Array API 2025.12,
+    `round`; NumPy's and PyTorch's `decimals`.)
+
+    >>> import tenxor as tx
+    >>> tx.round(tx.asarray([0.5, 1.5, 2.345]), 1).tolist(), tx.round(tx.asarray([1251, 1349]), -2).tolist()
+    ([0.5, 1.5, 2.3], [1300, 1300])
+    """
+    return into("round", out, asarray(x).round(decimals), where=where, broadcast=True)
+
+
+FUNCTIONS["round"] = round

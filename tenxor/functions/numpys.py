@@ -17,7 +17,7 @@ from ..errors import ArgumentError, AxisError, DerivativeError, DTypeError, Shap
 from ..tensor import Tensor
 from ..tensor.arguments import axes_of, axis_of, one_of
 from ..tensor.ufuncs import for_numpy
-from .quantiles import _CONTINUOUS
+from .sets import unique_along
 
 tx: Any = sys.modules["tenxor"]
 FUNCTIONS: dict[str, Callable[..., Any]] = {}
@@ -42,11 +42,20 @@ def _like(name: str, a: Any, dtype: Any, shape: Any, *value: Any) -> Tensor:
     return found
 
 
+def _full_like(a: Any, value: Any, dtype: Any, shape: Any) -> Tensor:
+    """What `full_like` makes, which may also be filled with what broadcasts."""
+    if not getattr(value, "shape", ()) and not isinstance(value, (list, tuple)):
+        return _like("full", a, dtype, shape, value)
+    found = _like("empty", a, dtype, shape)
+    copyto(found, asarray(value).astype(found.dtype))
+    return found
+
+
 FUNCTIONS.update(
     empty_like=lambda prototype, dtype=None, shape=None: _like("empty", prototype, dtype, shape),
     zeros_like=lambda a, dtype=None, shape=None: _like("zeros", a, dtype, shape),
     ones_like=lambda a, dtype=None, shape=None: _like("ones", a, dtype, shape),
-    full_like=lambda a, fill_value, dtype=None, shape=None: _like("full", a, dtype, shape, fill_value),
+    full_like=lambda a, fill_value, dtype=None, shape=None: _full_like(a, fill_value, dtype, shape),
     array=lambda object, dtype=None, ndmin=0: (t := asarray(object, dtype=dtype, copy=True)).reshape((*(1,) * (ndmin - t.ndim), *t.shape)),
     asanyarray=lambda a, dtype=None: asarray(a, dtype=dtype),
 )
@@ -147,7 +156,7 @@ def delete(arr: Any, obj: Any, axis: int | None = None) -> Tensor:
 # --- numbers ----------------------------------------------------------------------------------------------------------
 
 FUNCTIONS.update(
-    around=lambda a, decimals=0, out=None: tx.round(a, decimals, out=out),
+    around=lambda a, decimals=0: tx.round(a, decimals),
     fix=lambda x: tx.trunc(x),
     angle=lambda z, deg=False: tx.atan2(tx.imag(z), tx.real(z)) * (180 / tx.pi if deg else 1.0),
     isposinf=lambda x: tx.equal(x, inf),
@@ -156,10 +165,31 @@ FUNCTIONS.update(
     iscomplex=lambda x: tx.imag(x) != 0 if asarray(x).dtype.is_complex else tx.zeros(asarray(x).shape, dtype=bool),
     nan_to_num=lambda x, copy=True, nan=0.0, posinf=None, neginf=None: _nan_to_num(asarray(x), copy, nan, posinf, neginf),
     sinc=lambda x: tx.where(asarray(x) == 0, 1.0, tx.sin(asarray(x) * tx.pi) / tx.where(asarray(x) == 0, 1.0, asarray(x) * tx.pi)),
-    logspace=lambda start, stop, num=50, endpoint=True, base=10.0: base ** tx.linspace(start, stop, num, endpoint=endpoint),
-    polyval=lambda p, x: tx.einsum("...k,k->...", asarray(x)[..., None] ** tx.arange(len(p) - 1, -1, -1), asarray(p)),
+    linspace=lambda start, stop, num=50, endpoint=True, retstep=False, axis=0: _linspace(start, stop, num, endpoint, retstep, axis),
+    logspace=lambda start, stop, num=50, endpoint=True, base=10.0, axis=0: base ** _linspace(start, stop, num, endpoint, False, axis),
+    polyval=lambda p, x: _polyval(asarray(p), asarray(x)),
     vander=lambda x, N=None, increasing=False: _vander(asarray(x), asarray(x).size if N is None else N, increasing),
 )
+
+
+def _polyval(p: Tensor, x: Tensor) -> Tensor:
+    """The polynomial by Horner's rule, in the dtype that coefficients and places have together."""
+    found: Any = tx.zeros_like(x)
+    for k in range(p.shape[0]):
+        found = found * x + p[k, ...]
+    return found  # type: ignore[no-any-return]
+
+
+def _linspace(start: Any, stop: Any, num: int, endpoint: bool, retstep: bool, axis: int) -> Any:
+    """Steps from elements of `start` to those of `stop`, which come along an axis of their own."""
+    first, last = tx.broadcast_arrays(asarray(start) * 1.0, asarray(stop) * 1.0)
+    count = num - 1 if endpoint else num
+    step = (last - first) / count if count > 0 else tx.full_like(first, float("nan"))
+    found = first + tx.arange(num).reshape(num, *(1,) * first.ndim) * step if count > 0 else tx.stack([first] * num)
+    if endpoint and count > 0:
+        found[-1, ...] = last
+    found = found.moveaxis(0, axis)
+    return (found, step) if retstep else found
 
 
 def _vander(x: Tensor, count: int, increasing: bool) -> Tensor:
@@ -181,30 +211,22 @@ def _nan_to_num(x: Tensor, copy: bool, nan: float, posinf: float | None, neginf:
 # --- reductions -------------------------------------------------------------------------------------------------------
 
 
-def _is_number(a: Tensor) -> Tensor:
+def is_number(a: Tensor, where: Any = True) -> Tensor:
     found: Tensor = ~tx.isnan(a)
-    return found
+    return found if where is True else found & asarray(where)
 
 
 FUNCTIONS.update(
     ptp=lambda a, axis=None, keepdims=False: tx.max(a, axis=axis, keepdims=keepdims) - tx.min(a, axis=axis, keepdims=keepdims),
-    nansum=lambda a, axis=None, dtype=None, **more: tx.sum(a, axis, dtype=dtype, where=_is_number(asarray(a)), **more),
-    nanprod=lambda a, axis=None, dtype=None, **more: tx.prod(a, axis, dtype=dtype, where=_is_number(asarray(a)), **more),
+    nansum=lambda a, axis=None, where=True, **more: tx.sum(a, axis, where=is_number(asarray(a), where), **more),
+    nanprod=lambda a, axis=None, where=True, **more: tx.prod(a, axis, where=is_number(asarray(a), where), **more),
     nanmax=lambda a, axis=None, **more: _nan_extreme(tx.max, asarray(a), -inf, axis, **more),
     nanmin=lambda a, axis=None, **more: _nan_extreme(tx.min, asarray(a), inf, axis, **more),
-    mean=lambda a, axis=None, dtype=None, **more: tx.mean(_as(a, dtype), axis, **more),
     var=lambda a, axis=None, dtype=None, **more: tx.var(_as(a, dtype), axis, **more),
     std=lambda a, axis=None, dtype=None, **more: tx.std(_as(a, dtype), axis, **more),
-    nanmean=lambda a, axis=None, dtype=None, **more: tx.mean(_as(a, dtype), axis, where=_is_number(asarray(a)), **more),
-    nanvar=lambda a, axis=None, dtype=None, **more: tx.var(_as(a, dtype), axis, where=_is_number(asarray(a)), **more),
-    nanstd=lambda a, axis=None, dtype=None, **more: tx.std(_as(a, dtype), axis, where=_is_number(asarray(a)), **more),
-    nanmedian=lambda a, axis=None, keepdims=False: _nan_quantile("nanmedian", asarray(a), 0.5, 1, axis, "linear", keepdims),
-    nanquantile=lambda a, q, axis=None, method="linear", keepdims=False: _nan_quantile(
-        "nanquantile", asarray(a), q, 1, axis, method, keepdims
-    ),
-    nanpercentile=lambda a, q, axis=None, method="linear", keepdims=False: _nan_quantile(
-        "nanpercentile", asarray(a), q, 100, axis, method, keepdims
-    ),
+    nanmean=lambda a, axis=None, where=True, **more: tx.mean(a, axis, where=is_number(asarray(a), where), **more),
+    nanvar=lambda a, axis=None, dtype=None, where=True, **more: tx.var(_as(a, dtype), axis, where=is_number(asarray(a), where), **more),
+    nanstd=lambda a, axis=None, dtype=None, where=True, **more: tx.std(_as(a, dtype), axis, where=is_number(asarray(a), where), **more),
     nancumsum=lambda a, axis=None, dtype=None: tx.cumsum(_nan_to_num(asarray(a), True, 0.0, inf, -inf), axis, dtype=dtype),
     nanargmax=lambda a, axis=None, **more: tx.argmax(_without_nan(asarray(a), -inf), axis, **more),
     nanargmin=lambda a, axis=None, **more: tx.argmin(_without_nan(asarray(a), inf), axis, **more),
@@ -222,32 +244,10 @@ def _without_nan(a: Tensor, value: float) -> Tensor:
     return found
 
 
-def _nan_quantile(name: str, a: Tensor, q: Any, most: int, axis: Any, method: str, keepdims: bool) -> Tensor:
-    """Quantiles of the numbers, which in order come before NaN; NaN where there are none."""
-    op = f"np.{name}"
-    alpha, beta = _CONTINUOUS[one_of(op, "method", method, *_CONTINUOUS)]
-    part = asarray(q).astype(tx.float64) / most
-    if not ((part >= 0) & (part <= 1)).all():
-        raise ArgumentError(f"{op}: q is from 0 to {most}, not {q!r}")
-    places = axes_of(op, axis, a.ndim)
-    kept = [k for k in range(a.ndim) if k not in places]
-    dtype = a.dtype if a.dtype.is_float else tx.float64  # which has room for the sum of any two
-    rows = a.astype(dtype.compute, copy=False).permute(*kept, *places).reshape((*[a.shape[k] for k in kept], 1, -1 if a.size else 0))
-    rows = tx.concat([tx.sort(rows), tx.full((*rows.shape[:-1], 1), float("nan"), dtype=rows.dtype)], axis=-1)  # at least one
-    count = _is_number(rows).sum(-1)
-    at = part.ravel() * (count + (1 - alpha - beta)) + (alpha - 1)
-    at = at.clip(0, tx.maximum(count - 1, 0))
-    low, high = [tx.take_along_axis(rows, k.astype(tx.int64)[..., None], axis=-1)[..., 0] for k in (tx.floor(at), tx.ceil(at))]
-    way = (at - tx.floor(at)).astype(rows.dtype)
-    found: Tensor = tx.where(low == high, low, low + (high - low) * way)  # beside infinities there is no way
-    found = found.astype(dtype, copy=False).moveaxis(-1, 0).reshape((*part.shape, *[a.shape[k] for k in kept]))
-    return found.expand_dims(tuple([part.ndim + k for k in places])) if keepdims else found
-
-
 def _nan_extreme(how: Callable[..., Tensor], a: Tensor, worst: float, axis: Any, **more: Any) -> Tensor:
     """The extreme of the numbers; NaN where there are none."""
     found = how(_without_nan(a, worst), axis, **more)
-    if not a.dtype.is_float:
+    if not a.dtype.is_float or "initial" in more:
         return found
     result: Tensor = tx.where(tx.all(tx.isnan(a), axis=axis, keepdims=more.get("keepdims", False)), float("nan"), found)
     return result
@@ -358,7 +358,11 @@ FUNCTIONS.update(
         else abs(tx.sort(-abs(tx.linalg.eigvalsh(asarray(a))))) if hermitian else tx.linalg.svdvals(asarray(a))
     )},
     **{"linalg.qr": lambda a, mode="reduced": tx.linalg.qr(asarray(a)).R if mode == "r" else tx.linalg.qr(asarray(a), mode=mode)},
-    cross=lambda a, b, axis=-1: tx.linalg.cross(asarray(a), asarray(b), axis=axis),
+    cross=lambda a, b, axisa=-1, axisb=-1, axisc=-1, axis=None: (
+        tx.linalg.cross(asarray(a), asarray(b), axis=axis)
+        if axis is not None
+        else tx.linalg.cross(asarray(a).moveaxis(axisa, -1), asarray(b).moveaxis(axisb, -1)).moveaxis(-1, axisc)
+    ),
     kron=lambda a, b: _kron(asarray(a), asarray(b)),
 )
 
@@ -410,15 +414,23 @@ def _tensors(found: Any) -> Any:
     return asarray(found, copy=True)
 
 
-FUNCTIONS["histogramdd"] = _by_numpy(np.histogramdd)
+FUNCTIONS.update(
+    {
+        f.__name__: _by_numpy(f)
+        for f in (
+            *(np.i0, np.nanpercentile, np.nanquantile, np.packbits, np.poly, np.polyadd, np.polyder, np.polydiv, np.polyfit, np.polyint),
+            *(np.polymul, np.polysub, np.real_if_close, np.roots, np.sort_complex, np.unpackbits),
+        )
+    }
+)
 
 
 # --- sets and order ---------------------------------------------------------------------------------------------------
 
 FUNCTIONS.update(
-    union1d=lambda ar1, ar2: tx.unique_values(tx.concat([asarray(ar1).ravel(), asarray(ar2).ravel()])),
+    union1d=lambda ar1, ar2: unique(tx.concat([asarray(ar1).ravel(), asarray(ar2).ravel()])),
     setdiff1d=lambda ar1, ar2: (u := tx.unique_values(ar1))[~tx.isin(u, ar2)],
-    intersect1d=lambda ar1, ar2: (u := tx.unique_values(ar1))[tx.isin(u, ar2)],
+    intersect1d=lambda ar1, ar2: (u := tx.unique_values(ar1))[tx.isin(u, ar2)].astype(tx.result_type(u, asarray(ar2)), copy=False),
     partition=lambda a, kth, axis=-1: tx.sort(asarray(a), axis=axis),  # in order is also in parts
     argpartition=lambda a, kth, axis=-1: tx.argsort(asarray(a), axis=axis),
 )
@@ -426,16 +438,28 @@ FUNCTIONS.update(
 
 @_numpys
 def unique(
-    ar: Any, return_index: bool = False, return_inverse: bool = False, return_counts: bool = False, *, equal_nan: bool = True
+    ar: Any,
+    return_index: bool = False,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+    axis: int | None = None,
+    *,
+    equal_nan: bool = True,
+    sorted: bool = True,  # which they always are
 ) -> Any:
-    every = tx.unique_all(asarray(ar))
+    found = unique_along(asarray(ar), axis_of("np.unique", axis, asarray(ar).ndim)) if axis is not None else _unique(asarray(ar), equal_nan)
+    asked = (True, return_index, return_inverse, return_counts)
+    results = tuple([part for part, wanted in zip(found, asked, strict=True) if wanted])
+    return results if len(results) > 1 else results[0]
+
+
+def _unique(ar: Tensor, equal_nan: bool) -> list[Tensor]:
+    every = tx.unique_all(ar)
     found = [every.values, every.indices, every.inverse_indices, every.counts]
-    nans = int(tx.isnan(every.values).sum()) if equal_nan and every.values.dtype.is_float else 0
+    nans = int(tx.isnan(every.values).sum()) if equal_nan and (every.values.dtype.is_float or every.values.dtype.is_complex) else 0
     if nans > 1:  # they come last, each on its own; NumPy has one for all
         count = every.values.size - nans + 1
         found = [part[:count] for part in found]
         found[2] = every.inverse_indices.clip(0, count - 1)
         found[3] = tx.where(tx.arange(count) == count - 1, nans, found[3])
-    asked = (True, return_index, return_inverse, return_counts)
-    results = tuple([part for part, wanted in zip(found, asked, strict=True) if wanted])
-    return results if len(results) > 1 else results[0]
+    return found

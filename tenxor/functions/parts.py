@@ -69,14 +69,19 @@ def mean_where(x: Any, axis: Axes, keepdims: bool, where: Any) -> Tensor:
 
 def _mean_where(wide: Tensor, mask: Tensor, axis: Axes, keepdims: bool) -> Tensor:
     total = Tensor._compute(OPS["where"], mask, wide, 0).sum(axis, keepdims=keepdims)
-    return total / mask.count_nonzero(axis, keepdims).astype(wide.dtype.part)  # type: ignore[no-any-return]
+    return total / mask.count_nonzero(axis, keepdims).astype(wide.dtype.part)
 
 
-def var_where(op: str, x: Any, axis: Axes, correction: float, keepdims: bool, where: Any) -> Tensor:
+def var_where(op: str, x: Any, axis: Axes, correction: float, keepdims: bool, where: Any, mean: Any = None) -> Tensor:
     """The variance of the elements that are true in `where`, or its root: divided by their number less the correction."""
     wide, dtype = asarray(x)._averaging(op)
     mask = mask_of(op, where, wide)
-    away = wide - _mean_where(wide, mask, axis, True)
+    centre = _mean_where(wide, mask, axis, True) if mean is None else asarray(mean)
+    away = wide - centre
+    if away.shape != wide.shape:
+        raise ShapeError(
+            f"{op}: a mean of shape {centre.shape} is none of shape {wide.shape}; give x.mean(axis, keepdims=True, where=where)"
+        )
     squares = away.square() if not away.dtype.is_complex else away.real.square() + away.imag.square()
     total = Tensor._compute(OPS["where"], mask, squares, 0.0).sum(axis, keepdims=keepdims)
     room = (mask.count_nonzero(axis, keepdims).astype(total.dtype) - correction).clip(0, None)

@@ -71,7 +71,7 @@ _SAID: dict[str, Callable[[Function, Value], Value]] = {
     "size": lambda f, spec: f.own(f.get(spec, "Spec.size")),
     "ndim": lambda f, spec: f.call("PyLong_FromLongLong", POINTER, [f.word(f.get(spec, "Spec.shape"), SIZE)]),
 }
-_OTHERS = ("astype", "to", "dot", "__matmul__", "__pow__", "clip", "clamp")
+_OTHERS = ("astype", "to", "dot", "__matmul__", "__pow__", "clip", "clamp", "round")
 
 
 class Kind(Enum):
@@ -112,17 +112,6 @@ def _binary_named(op: str) -> Callable[[Function], Value]:
         plain = f.both(count.equals(1), lambda: f.is_null(names))
         call = lambda: [f.call("binary", POINTER, [x, args.load(POINTER), f.the(f"op {op}"), f.constant(I1, False)])]  # noqa: E731
         return f.choose(plain, call, lambda: [f.nothing()])[0]
-
-    return short
-
-
-def _unary_unless_told(op: str) -> Callable[[Function], Value]:
-    """An operation of one operand as a method that may be given arguments, and has a short way without."""
-
-    def short(f: Function) -> Value:
-        x, _, count, names = f.arguments
-        plain = f.both(count.equals(0), lambda: f.is_null(names))
-        return f.choose(plain, lambda: [f.call("unary", POINTER, [x, f.the(f"op {op}")])], lambda: [f.nothing()])[0]
 
     return short
 
@@ -226,7 +215,6 @@ METHODS = (
     *[Method(f"__i{name}__", _in_place(op), Kind.ONE, in_place=op) for name, op in _BINARY.items()],
     *[Method(f"__{name}__", _unary(op), Kind.NOTHING) for name, op in _UNARY.items()],
     *[Method(name, _unary(name), Kind.NOTHING) for name in _NAMED],
-    Method("round", _unary_unless_told("round"), Kind.ANY),
     *[Method(name, _binary_named(name), Kind.ANY) for name in _NAMED_BINARY],
     *[Method(name, _called(name, Kind.ANY), Kind.ANY, True) for name in (*_VIEWS, *_REDUCTIONS, *_OTHERS[:3], *_OTHERS[5:])],
     *[Method(name, _called(name, Kind.ONE), Kind.ONE, True) for name in _OTHERS[3:5]],

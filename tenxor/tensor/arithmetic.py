@@ -14,6 +14,7 @@ from ..ops import OPS
 from ..storage import Element, Storage
 from .accumulating import Accumulating
 from .core import KINDS, Core, Operand
+from .receiving import left_to
 
 T = TypeVar("T")
 _NUMBERS = frozenset((int, float, bool, complex))
@@ -212,6 +213,16 @@ class Arithmetic(Accumulating):
         left: Any = self._operand(other, "divmod", quietly=True)
         return left if left is NotImplemented else (left // self, left % self)
 
+    @left_to("round")
+    def round(self, decimals: int = 0, *, out: Self | None = None, where: Operand | None = None) -> Self:
+        """New tensor: the nearest integers, of two the even one; with `decimals` the nearest multiples of 10 to the power of `-decimals`.
+
+        >>> import tenxor as tx
+        >>> tx.asarray([0.5, 1.5, 2.345]).round(1).tolist()
+        [0.5, 1.5, 2.3]
+        """
+        return self.__round__(decimals)
+
     def __round__(self, digits: int = 0) -> Self:
         digits = checked_int("round", "the number of digits", digits)
         if not (self.dtype.is_integer or -MAX_DIGITS <= digits <= MAX_DIGITS):
@@ -219,12 +230,8 @@ class Arithmetic(Accumulating):
         if self.dtype.is_integer and digits < 0:
             return self._round_to_multiples(10 ** min(-digits, MAX_DIGITS))
         if not digits or not (self.dtype.is_float or self.dtype.is_complex):
-            return self.round()
-        return (self * 10.0**digits).round() / 10.0**digits
-
-    def round(self, decimals: int = 0) -> Self:
-        """New tensor: the nearest integers, halves to even; or the nearest multiples of 10**-decimals."""
-        return self._compute(OPS["round"], self) if type(decimals) is int and not decimals else self.__round__(decimals)
+            return self._compute(OPS["round"], self)
+        return self._compute(OPS["round"], self * 10.0**digits) / 10.0**digits
 
     def _round_to_multiples(self, of: int) -> Self:
         """Integers as the nearest multiple of a number, halves to even; 0 where the number is beyond their dtype."""
@@ -313,7 +320,8 @@ class Arithmetic(Accumulating):
         """Write one number everywhere, as `fill_`; NumPy's way, which gives nothing back."""
         self.fill_(value)
 
-    def clip(self, min: Operand | None = None, max: Operand | None = None) -> Self:
+    @left_to("clip")
+    def clip(self, min: Operand | None = None, max: Operand | None = None, *, out: Self | None = None) -> Self:
         """New tensor: the elements held between `min` and `max`, each a number, a tensor, or None for no bound. An integer beyond
         all that the dtype holds, on its side, is none. OutOfBounds for one beyond the other side.
 

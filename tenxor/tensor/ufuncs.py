@@ -122,13 +122,22 @@ def _by_numpy(tx: Any, ufunc: Any, method: str, inputs: tuple[Any, ...], options
     return tuple([tx.asarray(x, copy=True) for x in found]) if isinstance(found, tuple) else tx.asarray(found, copy=True)
 
 
+def _truths(name: str, t: Any) -> Any:
+    """Of what is to be joined by a logical operation whether it is true: of one element the operation is never asked."""
+    return t != 0 if name.startswith("logical_") and t.dtype.kind != "bool" else t
+
+
 def _reduced(tx: Any, ufunc: Any, inputs: tuple[Any, ...], out: tuple[Any, ...], options: dict[str, Any]) -> Any:
     t, axis, keepdims = tx.asarray(inputs[0]), options.pop("axis", 0), options.pop("keepdims", False)
     name, dtype = ufunc.__name__, options.pop("dtype", None)
     limits = {key: value for key, value in options.items() if value is not None and value is not True}
-    if dtype is not None:
-        t = t.astype(dtype, copy=False)
-    if name in _REDUCED and not (name == "logaddexp" and limits):
+    t = _truths(name, t) if dtype is None else t.astype(dtype, copy=False)
+    if name.startswith("logical_") and "initial" in limits:
+        limits["initial"] = bool(limits["initial"])
+    if name in ("logical_and", "logical_or") and "initial" in limits:
+        more = limits.pop("initial")
+        found = getattr(tx, name)(getattr(tx, _REDUCED[name])(t, axis=axis, keepdims=keepdims, **limits), more)
+    elif name in _REDUCED and not (name == "logaddexp" and limits):
         found = getattr(tx, _REDUCED[name])(t, axis=axis, keepdims=keepdims, **limits)
     elif limits.keys() <= {"initial"} and ufunc.nin == 2 and (ours := _ours(tx, ufunc)) is not None:
         of_nothing = ufunc.identity if 0 in t.shape else None
@@ -142,8 +151,7 @@ def _reduced(tx: Any, ufunc: Any, inputs: tuple[Any, ...], out: tuple[Any, ...],
 def _accumulated(tx: Any, ufunc: Any, inputs: tuple[Any, ...], out: tuple[Any, ...], options: dict[str, Any]) -> Any:
     t, name = tx.asarray(inputs[0]), ufunc.__name__
     axis, dtype = inputs[1] if len(inputs) > 1 else options.get("axis", 0), options.get("dtype")
-    if dtype is not None:
-        t = t.astype(dtype, copy=False)
+    t = _truths(name, t) if dtype is None else t.astype(dtype, copy=False)
     if name in _ACCUMULATED:
         found = getattr(tx, _ACCUMULATED[name])(t, axis)
     elif name in ("maximum", "minimum"):
