@@ -70,8 +70,8 @@ def median(
 @spelled
 def quantile(
     x: Operand,
-    q: Operand,
     /,
+    q: Operand,
     axis: Axes = None,
     *,
     method: str = "linear",
@@ -95,7 +95,7 @@ def quantile(
     are no elements. (NumPy's `quantile`; Hyndman and Fan, "Sample quantiles in statistical packages", 1996.)
 
     >>> import tenxor as tx
-    >>> tx.quantile(tx.asarray([1.0, 2.0, 4.0, 8.0]), [0.0, 0.5]).tolist()
+    >>> tx.quantile(tx.asarray([1.0, 2.0, 4.0, 8.0]), q=[0.0, 0.5]).tolist()
     [1.0, 3.0]
     >>> tx.quantile(tx.asarray([1, 2, 4]), 0.5, method="inverted_cdf", weights=[1.0, 1.0, 5.0]).item()
     4
@@ -107,8 +107,8 @@ def quantile(
 @spelled
 def percentile(
     x: Operand,
-    q: Operand,
     /,
+    q: Operand,
     axis: Axes = None,
     *,
     method: str = "linear",
