@@ -390,6 +390,13 @@ def test_rounding_to_places() -> None:
             for found in (*by_name, x.round(places), tx.round(x, places), np.round(x, places)):
                 assert np.array_equal(found, wanted, equal_nan=True)
         assert np.array_equal(x.round(), np.round(values), equal_nan=True)
+    for dtype in (tx.float16, tx.bfloat16, tx.float32, tx.float64, tx.complex64, tx.complex128):  # factors that the dtype cannot hold
+        small = tx.asarray([1.5, 25.0, 14.0, 10000.0, 0.0], dtype=dtype)
+        for places in (5,) if dtype.is_complex else (5, 38, 39, 250):
+            assert tx.round(small, places).dtype is dtype and tx.round(small, places).tolist() == small.tolist()
+        assert tx.round(small, -1).tolist() == tx.asarray([0, 20, 10, 10000, 0], dtype=dtype).tolist()
+        assert tx.round(small, -39).tolist() == tx.round(small, -250).tolist() == [0.0] * 5
+    assert tx.round(tx.asarray([math.inf, -math.inf, 1e300]), 20).tolist() == [math.inf, -math.inf, 1e300]
     assert x.round(1).dtype == tx.float64 and tx.round(tx.asarray([15, 25, -15]), -1).tolist() == [20, 20, -20]
     out = tx.zeros(6)
     assert tx.round(x, 1, out=out) is out and np.round(x, 2, out=out) is out and np.around(x, 2, out=out) is out
