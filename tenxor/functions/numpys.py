@@ -13,9 +13,9 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ..creation import asarray
-from ..errors import DerivativeError, ShapeError
+from ..errors import ArgumentError, DerivativeError, DTypeError, ShapeError
 from ..tensor import Tensor
-from ..tensor.arguments import axis_of, one_of
+from ..tensor.arguments import axes_of, axis_of, one_of
 from ..tensor.ufuncs import for_numpy
 from .sets import unique_along
 
@@ -99,7 +99,7 @@ def where(condition: Any, *values: Any) -> Any:
 
 
 def _rot90(m: Tensor, turns: int, axes: tuple[int, int]) -> Tensor:
-    first, second = axes
+    first, second = axes_of("np.rot90", axes, m.ndim)
     if turns >= 2:
         m = m.flip((first, second))
     found: Tensor = m.flip(second).swapaxes(first, second) if turns % 2 else m
@@ -269,21 +269,55 @@ def trapezoid(y: Any, x: Any = None, dx: float = 1.0, axis: int = -1) -> Tensor:
 
 
 @_numpys
-def cov(m: Any, y: Any = None, rowvar: bool = True, bias: bool = False, ddof: int | None = None) -> Tensor:
+def cov(
+    m: Any,
+    y: Any = None,
+    rowvar: bool = True,
+    bias: bool = False,
+    ddof: int | None = None,
+    fweights: Any = None,
+    aweights: Any = None,
+    *,
+    dtype: Any = None,
+) -> Tensor:
     def rows(x: Any) -> Tensor:
-        found: Tensor = tx.atleast_2d(asarray(x, dtype=None))
+        found: Tensor = tx.atleast_2d(_as(x, dtype))
         return found if rowvar or asarray(x).ndim < 2 else found.T
 
     data = rows(m) if y is None else tx.concat([rows(m), rows(y)])
-    away = data - tx.mean(data, axis=1, keepdims=True)
-    room = data.shape[1] - ((0 if bias else 1) if ddof is None else ddof)
-    found: Tensor = away @ tx.conj(away).T / float(max(room, 0))
+    less = (0 if bias else 1) if ddof is None else ddof
+    times, sizes = _weights_of("fweights", fweights, data), _weights_of("aweights", aweights, data)
+    weights = sizes if times is None else times if sizes is None else times * sizes
+    if weights is None:
+        away = data - tx.mean(data, axis=1, keepdims=True)
+        room: Any = float(max(data.shape[1] - less, 0))
+        weighted = away
+    else:
+        total = weights.sum()
+        away = data - (data * weights).sum(1, keepdims=True) / total
+        room = total - (less if sizes is None else less * (weights * sizes).sum() / total)
+        room, weighted = room.clip(0.0, None), away * weights
+    found: Tensor = weighted @ tx.conj(away).T / room
     return found.squeeze()
 
 
+def _weights_of(name: str, given: Any, data: Tensor) -> Tensor | None:
+    """How often each column counts, or how much."""
+    if given is None:
+        return None
+    found = asarray(given)
+    if found.shape != data.shape[1:]:
+        raise ShapeError(f"np.cov: {name} has shape {found.shape}, and there are {data.shape[1]} observations; give one for each")
+    if name == "fweights" and not bool((found == tx.round(found)).all()):
+        raise DTypeError("np.cov: fweights are whole numbers, how often each observation was made; aweights may be fractions")
+    if bool((found < 0).any()):
+        raise ArgumentError(f"np.cov: {name} are 0 or more")
+    return found.astype(tx.float64, copy=False)
+
+
 @_numpys
-def corrcoef(x: Any, y: Any = None, rowvar: bool = True) -> Tensor:
-    c = cov(x, y, rowvar)
+def corrcoef(x: Any, y: Any = None, rowvar: bool = True, *, dtype: Any = None) -> Tensor:
+    c = cov(x, y, rowvar, dtype=dtype)
     if c.ndim == 0:
         return c / c
     spread = tx.sqrt(tx.real(c.diagonal()))
