@@ -466,6 +466,18 @@ def test_meshgrid(sizes: tuple[int, ...], indexing: str) -> None:
         assert ours.storage is line.storage
 
 
+@pytest.mark.parametrize("indexing", ["xy", "ij"])
+@pytest.mark.parametrize("sizes", [(3,), (2, 3), (0, 2), (2, 3, 4)])
+def test_sparse_meshgrid(sizes: tuple[int, ...], indexing: str) -> None:
+    lines = [np.arange(n) for n in sizes]
+    for found in (
+        tx.meshgrid(*map(tx.asarray, lines), indexing=indexing, sparse=True),
+        np.meshgrid(*map(tx.asarray, lines), indexing=indexing, sparse=True),
+    ):
+        for ours, theirs in zip(found, np.meshgrid(*lines, indexing=indexing, sparse=True), strict=True):
+            assert ours.shape == theirs.shape and ours.tolist() == theirs.tolist()
+
+
 def test_meshgrid_of_lists_and_numbers() -> None:
     x, y = tx.meshgrid([1, 2], 5)
     assert (x.tolist(), y.tolist()) == ([[1, 2]], [[5, 5]])

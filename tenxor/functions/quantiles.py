@@ -70,8 +70,8 @@ def median(
 @spelled
 def quantile(
     x: Operand,
-    q: Operand,
     /,
+    q: Operand,
     axis: Axes = None,
     *,
     method: str = "linear",
@@ -107,8 +107,8 @@ def quantile(
 @spelled
 def percentile(
     x: Operand,
-    q: Operand,
     /,
+    q: Operand,
     axis: Axes = None,
     *,
     method: str = "linear",
