@@ -42,8 +42,8 @@ def scaled_dot_product_attention(
     as those of `key` and `value`, and so many in a row share one of these; nothing is repeated in memory.
 
     Integers become float64; float16 and bfloat16 are computed in float32. Beyond operands and result, in the dtype that it
-    computes in, it needs some MiB of memory, however long the sequences are; so does its derivative by these. Raises ShapeError for shapes that do not fit,
-    DTypeError for a mask of integers.
+    computes in, it needs some MiB of memory, however long the sequences are; so does its derivative by queries, keys and values.
+    Raises ShapeError for shapes that do not fit, DTypeError for a mask of integers.
 
     >>> import tenxor as tx
     >>> key, value = tx.asarray([[0.0], [0.0], [9.0]]), tx.asarray([[1.0], [3.0], [7.0]])
