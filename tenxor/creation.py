@@ -439,9 +439,9 @@ def triu(x: Operand, /, k: int = 0) -> Tensor:
     return _triangle("triu", x, k, "greater_equal")
 
 
-def meshgrid(*arrays: Operand, indexing: str = "xy") -> tuple[Tensor, ...]:
+def meshgrid(*arrays: Operand, indexing: str = "xy", sparse: bool = False) -> tuple[Tensor, ...]:
     """The coordinates of a grid, one read-only view for each 1-D tensor; "ij" keeps the order of axes, "xy" swaps the
-    first two.
+    first two. With NumPy's `sparse` each has size 1 along the axes of the others, and may be written.
 
     >>> import tenxor as tx
     >>> x, y = tx.meshgrid(tx.arange(3), tx.arange(2)); x.tolist(), y.tolist()
@@ -454,5 +454,7 @@ def meshgrid(*arrays: Operand, indexing: str = "xy") -> tuple[Tensor, ...]:
             raise ShapeError(f"meshgrid: array {k} has shape {a.shape}; all must be 1-D")
     shape = tuple(a.size for a in lines)
     n = len(lines)
-    grids = [a.reshape(*(-1 if j == k else 1 for j in range(n))).expand(shape) for k, a in enumerate(lines)]
+    grids = [a.reshape(*(a.size if j == k else 1 for j in range(n))) for k, a in enumerate(lines)]
+    if not truth("meshgrid", "sparse", sparse):
+        grids = [g.expand(shape) for g in grids]
     return tuple([g.swapaxes(0, 1) for g in grids] if indexing == "xy" and n > 1 else grids)

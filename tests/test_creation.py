@@ -464,6 +464,9 @@ def test_meshgrid(sizes: tuple[int, ...], indexing: str) -> None:
     for ours, theirs, line in zip(found, wanted, tensors, strict=True):
         same(ours, theirs)
         assert ours.storage is line.storage
+    for sparse in (tx.meshgrid(*tensors, indexing=indexing, sparse=True), np.meshgrid(*tensors, indexing=indexing, sparse=True)):
+        for ours, theirs in zip(sparse, np.meshgrid(*lines, indexing=indexing, sparse=True) if lines else (), strict=True):
+            same(ours, theirs)
 
 
 def test_meshgrid_of_lists_and_numbers() -> None:

@@ -31,7 +31,7 @@ def bincount(x: Operand, /, weights: Operand | None = None, minlength: int = 0) 
     >>> tx.bincount(tx.asarray([0, 2, 2, 5])).tolist()
     [1, 0, 2, 0, 0, 1]
     """
-    x = asarray(x)
+    x = asarray(x, dtype=int64 if isinstance(x, (list, tuple)) and not x else None)
     if x.ndim != 1:
         raise ShapeError(f"bincount: a 1-D tensor is counted, not one of shape {x.shape}; use x.ravel()")
     if not (x.dtype.is_integer or x.dtype is boolean):

@@ -7,7 +7,7 @@ copies of it side by side have one period.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Literal, overload
 
 import numpy as np
 
@@ -22,6 +22,12 @@ from ..tensor.core import check_count
 from .kinds import check
 
 __all__ = ["bartlett", "blackman", "hamming", "hanning", "indices", "kaiser"]
+
+
+@overload
+def indices(dimensions: int | Sequence[int], dtype: DTypeLike | None = None, sparse: Literal[False] = False) -> Tensor: ...
+@overload
+def indices(dimensions: int | Sequence[int], dtype: DTypeLike | None = None, *, sparse: Literal[True]) -> tuple[Tensor, ...]: ...
 
 
 def indices(dimensions: int | Sequence[int], dtype: DTypeLike | None = None, sparse: bool = False) -> Tensor | tuple[Tensor, ...]:

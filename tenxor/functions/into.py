@@ -10,7 +10,7 @@ from ..dtypes import DTypeLike, can_cast
 from ..dtypes import dtype as dtype_of
 from ..errors import DTypeError
 from ..tensor import Tensor
-from ..tensor.receiving import into
+from ..tensor.arguments import into
 
 __all__ = ["cast", "into"]
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 from ..dtypes import dtype as dtype_of
 from ..errors import ArgumentError, UnknownAttribute
 from . import contraction
+from .arguments import into
 from .core import Operand
 from .movement import resized
 from .ordering import Ordering
-from .receiving import into
 
 API_VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")  # of the array API standard
 

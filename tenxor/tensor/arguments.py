@@ -1,16 +1,22 @@
-"""Arguments as users spell them: axes and shapes."""
+"""Arguments as users spell them: axes and shapes; and `out`, into which functions and methods write in one way."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Callable, Iterable, Mapping, Set
+from functools import wraps
+from inspect import unwrap
 from operator import index as as_int
-from typing import Any
+from typing import Any, TypeVar
 
-from ..errors import ArgumentError
+from ..errors import ArgumentError, DTypeError
 from ..layout import checked_axes, checked_axis
+from .core import Core
 
+F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T", bound=Core)
 Axes = int | tuple[int, ...] | None
 _MOST_EMPTY = 1 << 20  # parts of an axis
+_LEFT = frozenset(("out", "where", "initial"))  # what methods leave to the function of their name
 _NO_ROW = (str, bytes, bytearray, Mapping, Set)  # of integers, though it may be walked
 
 
@@ -72,3 +78,38 @@ def axis_of(op: str, axis: Any, ndim: int) -> int:
 def axes_of(op: str, axes: int | Iterable[int] | None, ndim: int) -> tuple[int, ...]:
     """Axes as numbers from 0 on, all of them for None."""
     return tuple(range(ndim)) if axes is None else checked_axes(axes, ndim, op)
+
+
+def into(op: str, out: Any, found: T, casting: str = "same_kind", where: Any = None, broadcast: bool = False) -> T:
+    """The result, or `out` with it, with `where` only there; where casting is "unsafe" whatever the dtype of that can keep of it.
+    What goes element by element may `broadcast` to it.
+    """
+    target = out[0] if isinstance(out, tuple) and len(out) == 1 else out
+    if target is None:
+        if where is not None and where is not True:
+            raise ArgumentError(f"{op}: with `where` the other elements have no value; give out=, a tensor that holds theirs")
+        return found
+    if not isinstance(target, Core):
+        raise DTypeError(f"{op}: out is a tensor, not {type(target).__name__}; tx.asarray(array, copy=False) shares an array")
+    receiver: Any = target
+    result: Any = found
+    received: T = receiver._receive(op, result.astype(target.dtype, copy=False) if casting == "unsafe" else result, where, broadcast)
+    return received
+
+
+def left_to(name: str) -> Callable[[F], F]:
+    """The same method, which leaves what says where results go, or of which elements they are, to the public function of that name."""
+
+    def decorated(method: F) -> F:
+        code = unwrap(method).__code__
+        by_place = code.co_varnames[1 : code.co_argcount]
+
+        @wraps(method)
+        def called(self: Any, *args: Any, **named: Any) -> Any:
+            if named and not _LEFT.isdisjoint(named) and len(args) <= len(by_place):
+                return getattr(self._namespace(), name)(self, **dict(zip(by_place, args, strict=False)), **named)
+            return method(self, *args, **named)
+
+        return called  # type: ignore[return-value]
+
+    return decorated

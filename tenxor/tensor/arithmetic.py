@@ -13,8 +13,8 @@ from ..node import Node, is_pinned
 from ..ops import OPS
 from ..storage import Element, Storage
 from .accumulating import Accumulating
+from .arguments import left_to
 from .core import KINDS, Core, Operand
-from .receiving import left_to
 
 T = TypeVar("T")
 _NUMBERS = frozenset((int, float, bool, complex))

@@ -17,9 +17,8 @@ from ..ops import OPS
 from ..ops.reductions import REDUCTIONS, Reduction
 from ..realize import realize
 from ..spec import called_again
-from .arguments import axis_of
+from .arguments import axis_of, into
 from .core import Axed, Core, Values
-from .receiving import into
 
 T = TypeVar("T", bound=Core)
 MAX_LOOPS = 4096  # pairs of layouts whose loops are remembered

@@ -19,10 +19,9 @@ from ..layout.indexing import counted
 from ..node import Node, gather
 from ..plans.indices import wrong_index
 from ..records import NamedTuple
-from .arguments import axis_of, one_of
+from .arguments import axis_of, into, one_of
 from .core import Core, Operand, broadcast
 from .movement import Movement
-from .receiving import into
 
 FEW = 4096  # indices that are looked at when they are given: it takes microseconds
 FEWER = 32  # those that Python is faster to look at than NumPy

@@ -17,10 +17,9 @@ from ..layout import Layout, memory_order
 from ..node import POSITION, Node, Scan
 from ..ops import OPS
 from ..ops.reductions import REDUCTIONS, Reduction, running
-from .arguments import Axes, axes_of, axis_of, truth
+from .arguments import Axes, axes_of, axis_of, left_to, truth
 from .arithmetic import Arithmetic
 from .core import Operand
-from .receiving import left_to
 
 _BY_REAL = OPS["divide_by_real"]
 _scan = cache(Scan)  # the same object each time, as recipes are compared by it

@@ -20,7 +20,7 @@ def test_bincount(dtype: tx.DType) -> None:
     assert_same(tx.bincount(x), np.bincount(array))
     assert_same(tx.bincount(x, minlength=60), np.bincount(array, minlength=60))
     assert_same(tx.bincount(x[:0], minlength=3), np.zeros(3, int))
-    assert tx.bincount(x[:0]).shape == (0,)
+    assert tx.bincount(x[:0]).shape == (0,) and tx.bincount([], minlength=2).tolist() == [0, 0]
     weights = np.random.default_rng(1).random(3000)
     assert_close(tx.bincount(x, tx.asarray(weights)), np.bincount(array, weights))
     assert_close(tx.bincount(x[::-2], tx.asarray(weights)[::-2]), np.bincount(array[::-2], weights[::-2]))

@@ -123,6 +123,11 @@ def test_nan_and_infinities() -> None:
     assert tx.median(tx.asarray([1.0, 2.0, np.nan])).isnan().item()
 
 
+def test_parts_by_name() -> None:
+    x = tx.asarray([1.0, 2.0, 4.0])
+    assert tx.quantile(x, q=0.5).item() == tx.percentile(x, q=50, axis=0).item() == x.quantile(q=0.5).item() == 2.0
+
+
 def test_narrow_floats_and_large_integers() -> None:
     for dtype in (tx.float16, tx.bfloat16):
         found = tx.median(tx.asarray([1.0, 3.0, 2.0, 9.0]).astype(dtype))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import inspect
+import pickle
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -12,7 +13,7 @@ import numpy as np
 import pytest
 
 import tenxor as tx
-from tenxor.errors import ShapeError
+from tenxor.errors import ArgumentError, AxisError, DTypeError, ShapeError
 
 P = inspect.Parameter
 M = np.arange(12.0).reshape(3, 4) + 1
@@ -161,6 +162,34 @@ def test_unique_parts(axis: int | None, dtype: Any) -> None:
         assert found[0].dtype == x.dtype
         assert_same(found, wanted)
     assert np.unique(tx.asarray([[2, 1], [2, 1]]), axis=0, sorted=False).tolist() == [[2, 1]]
+
+
+def test_covariances_of_weighted_observations() -> None:
+    times, sizes = np.asarray([1, 4, 0, 2]), np.asarray([0.5, 1.0, 2.0, 0.25])
+    for options in (
+        *({"fweights": times}, {"aweights": sizes}, {"fweights": times, "aweights": sizes}, {"aweights": sizes, "ddof": 0}),
+        *({"fweights": times, "bias": True}, {"dtype": np.float32}),
+    ):
+        given = {key: as_tensors(value) for key, value in options.items()}
+        found = np.cov(tx.asarray(M), **given)
+        np.testing.assert_allclose(np.asarray(found), np.cov(M, **options), rtol=1e-6)
+        assert found.dtype == options.get("dtype", np.float64)
+    assert_same(np.cov(tx.asarray(M), None, True, False, None, tx.asarray(times)), np.cov(M, fweights=times))
+    assert np.corrcoef(tx.asarray(M), dtype=np.float32).dtype is tx.float32
+    with pytest.raises(DTypeError, match="fweights are whole numbers"):
+        np.cov(tx.asarray(M), fweights=sizes)
+    with pytest.raises(ArgumentError, match="aweights are 0 or more"):
+        np.cov(tx.asarray(M), aweights=-sizes)
+    with pytest.raises(ShapeError, match=r"aweights has shape \(3,\), and there are 4 observations"):
+        np.cov(tx.asarray(M), aweights=sizes[:3])
+
+
+def test_axes_that_there_are_not_are_numpys_error_too() -> None:
+    for call in (lambda t: np.rot90(t, axes=(1, 1)), lambda t: np.flip(t, 2), lambda t: np.diff(t, axis=3), lambda t: tx.sum(t, axis=5)):
+        with pytest.raises(np.exceptions.AxisError, match="ax"):
+            call(tx.asarray(M))
+    error = pickle.loads(pickle.dumps(AxisError("sum: axis 5 does not exist")))
+    assert type(error) is AxisError and str(error) == "sum: axis 5 does not exist" and isinstance(error, (IndexError, ValueError))
 
 
 def test_indices_are_those_of_matrices() -> None:

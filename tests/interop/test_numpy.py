@@ -226,8 +226,8 @@ def test_indices_along_an_axis_broadcast_when_they_are_written() -> None:
         (lambda t: np.average(t, weights=t[0]), "weights have shape"),
         (lambda t: np.average(t, axis=0, weights=t[0]), "weights have shape"),
         (lambda t: np.cov(t, fweights=[1, 2]), "3 observations"),
-        (lambda t: np.cov(t, fweights=[1.0, 2.0, 1.0]), "in integers"),
-        (lambda t: np.cov(t, aweights=[1.0, 2.0, -1.0]), "not negative"),
+        (lambda t: np.cov(t, fweights=[1.5, 2.0, 1.0]), "whole numbers"),
+        (lambda t: np.cov(t, aweights=[1.0, 2.0, -1.0]), "0 or more"),
     ],
 )
 def test_what_they_refuse_they_explain(call: Any, words: str) -> None:
