@@ -33,7 +33,7 @@ def write(module: Module, objects: Objects) -> None:
 
 def address_of(f: Function, buffer: Value) -> Value:
     """Where a buffer begins."""
-    return f.integer(f.get(buffer, "Buffer.address")).cast("inttoptr", POINTER)
+    return f.address(f.get(buffer, "Buffer.address")).cast("inttoptr", POINTER)
 
 
 def with_bytes(f: Function, x: Value, nbytes: Value, use: Callable[[Value], object]) -> Value:
