@@ -205,6 +205,22 @@ def astype(x: Operand, dtype: DTypeLike, /, *, copy: bool = True, device: str | 
 # --- from a rule ------------------------------------------------------------------------------------------------------
 
 
+def made_again(own: Callable[P, Tensor]) -> Callable[P, Tensor]:
+    """The same function, of which is remembered what it makes: that depends on nothing but its arguments."""
+    name = own.__name__
+
+    @wraps(own)
+    def function(*args: P.args, **named: P.kwargs) -> Tensor:
+        for maker in makers:
+            found: Tensor | None = maker.again(name, args, named, maker.rules)
+            return maker.learnt(name, own, args, named) if found is None else found
+        return own(*args, **named)
+
+    function.__annotations__ = own.__annotations__
+    return function
+
+
+@made_again
 def full(shape: Shape, fill_value: Operand, dtype: DTypeLike | None = None, *, device: str | None = None) -> Tensor:
     """New tensor filled with one number.
 
@@ -215,14 +231,8 @@ def full(shape: Shape, fill_value: Operand, dtype: DTypeLike | None = None, *, d
     return _filled("full", shape, fill_value, dtype, device)
 
 
+@made_again
 def _filled(op: str, shape: Shape, fill_value: Operand, dtype: object, device: str | None) -> Tensor:
-    if not makers or device is not None:
-        return _filled_anew(op, shape, fill_value, dtype, device)
-    maker = makers[0]
-    return maker.made(maker.key_of_fill(shape, fill_value, dtype), lambda: _filled_anew(op, shape, fill_value, dtype, device))
-
-
-def _filled_anew(op: str, shape: Shape, fill_value: Operand, dtype: object, device: str | None) -> Tensor:
     _device(op, device)
     sizes = _shape(op, shape)
     value = number_of(fill_value, op)
@@ -237,11 +247,13 @@ def _filled_anew(op: str, shape: Shape, fill_value: Operand, dtype: object, devi
     return Tensor._of(Node.of(OPS["cast"], sizes, d, (scalar,), (None,)))
 
 
+@made_again
 def zeros(shape: Shape, dtype: DTypeLike | None = None, *, device: str | None = None) -> Tensor:
     """New tensor of zeros, float64 unless a dtype is given."""
     return _filled("zeros", shape, 0, DEFAULT_FLOAT if dtype is None else dtype, device)
 
 
+@made_again
 def ones(shape: Shape, dtype: DTypeLike | None = None, *, device: str | None = None) -> Tensor:
     """New tensor of ones, float64 unless a dtype is given."""
     return _filled("ones", shape, 1, DEFAULT_FLOAT if dtype is None else dtype, device)
@@ -275,19 +287,6 @@ def empty_like(x: Operand, /, dtype: DTypeLike | None = None, *, device: str | N
     """New tensor of `x`'s shape and dtype, its elements undefined."""
     x = asarray(x)
     return empty(x.shape, dtype=x.dtype if dtype is None else dtype, device=device)
-
-
-def made_again(own: Callable[P, Tensor]) -> Callable[P, Tensor]:
-    """The same function, of which is remembered what it makes: that depends on nothing but its arguments."""
-
-    @wraps(own)
-    def function(*args: P.args, **named: P.kwargs) -> Tensor:
-        for maker in makers:
-            return maker.made(maker.key_of_call(own.__name__, args, named), lambda: own(*args, **named))
-        return own(*args, **named)
-
-    function.__annotations__ = own.__annotations__
-    return function
 
 
 @made_again

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from ..backend.llvm.builder import Module, Value
 from ..backend.llvm.types import DOUBLE, I1, I64, POINTER, VOID
+from .call import given_in_all, names_behind, with_arguments
 from .compute import in_memory
 from .function import Function
-from .objects import Objects
+from .objects import ITEMS, Objects
 from .read import address_of, with_bytes
-from .record import result
 
 
 def write(module: Module, objects: Objects) -> None:
     """Write the functions."""
     called = [("self", POINTER), ("args", POINTER), ("count", I64)]
-    _waiting(Function(module, objects, "new_waiting", [(name, POINTER) for name in ("recipe", "sources", "offsets", "spec")]))
+    parameters = [("args", POINTER), ("count", I64), ("names", POINTER), ("name", POINTER), ("table", POINTER)]
+    _created(Function(module, objects, "created", parameters))
+    by_name = [("args", POINTER), ("count", I64), ("size", I64), ("name", POINTER), ("table", POINTER)]
+    _created_by_name(Function(module, objects, "created_by_name", by_name))
     _blank(Function(module, objects, "new_blank", [("recipe", POINTER), ("spec", POINTER)]))
     _fill_line(Function(module, objects, "fill_line", [("list", POINTER), ("to", POINTER), ("count", I64), ("are_floats", I1)], I1))
     _fill(
@@ -27,8 +30,8 @@ def write(module: Module, objects: Objects) -> None:
         )
     )
     _copy(Function(module, objects, "copy_buffer", [("source", POINTER), ("to", POINTER), ("nbytes", I64)], I1))
-    _makes(Function(module, objects, "waiting", called, exported=True), "new_waiting", 4)
-    _makes(Function(module, objects, "blank", called, exported=True), "new_blank", 2)
+    _create_for_python(Function(module, objects, "create_again", called, exported=True))
+    _blank_for_python(Function(module, objects, "blank", called, exported=True))
     _fill_for_python(Function(module, objects, "fill_from_list", called, exported=True))
     _copy_for_python(Function(module, objects, "fill_from_buffer", called, exported=True))
 
@@ -38,14 +41,54 @@ def _given(f: Function, count: int) -> list[Value]:
     return [f.arguments[1].at(k, POINTER).load(POINTER) for k in range(count)]
 
 
-def _makes(f: Function, function: str, count: int) -> None:
-    """What a function gives, for Python; None if it declines."""
-    f.give_or_none(f.call(function, POINTER, _given(f, count)))
+def _create_for_python(f: Function) -> None:
+    """What a function made before: of its name, a tuple and a dictionary of arguments, and a table of what is known; None if it is not."""
+    name, args, named, table = _given(f, 4)
+
+    def call(place: Value, count: Value, size: Value) -> Value:
+        plain = lambda: [f.call("created", POINTER, [place, count, f.nothing(), name, table])]  # noqa: E731
+        return f.choose(size.equals(0), plain, lambda: [f.call("created_by_name", POINTER, [place, count, size, name, table])])[0]
+
+    f.give_or_none(with_arguments(f, args, named, call, besides=0))
 
 
-def _waiting(f: Function) -> None:
-    """The pending tensor of a recipe."""
-    f.give(result(f, *[f.hold(x) for x in f.arguments]))
+def _created_by_name(f: Function) -> None:
+    """The same of arguments of which the last have names, which stand behind them."""
+    args, count, size, name, table = f.arguments
+    names = names_behind(f, args, count, size)
+    found = f.made(f.call("created", POINTER, [args, count, names, name, table]))
+    f.let_go(names)
+    f.keeps(found)
+    f.give(found)
+
+
+def _created(f: Function) -> None:
+    """The pending tensor that a function of this name made of these arguments, the last of which have names, as a table tells."""
+    args, count, names, name, table = f.arguments
+    no_names, given = f.is_null(names), given_in_all(f, count, names)
+    key = f.made(f.call("PyTuple_New", POINTER, [given + f.selected(no_names, f.number(1), f.number(2))]))
+    f.at(key, ITEMS).store(f.own(name))
+
+    def one(k: Value) -> None:
+        found = f.call("key_of", POINTER, [args.at(k, POINTER).load(POINTER)])
+        f.refuse(f.is_null(found))
+        f.at(key, ITEMS).at(k + 1, POINTER).store(found)
+
+    f.each(given, one)
+    f.when(~no_names, lambda: f.at(key, ITEMS).at(given + 1, POINTER).store(f.own(names)))
+    made = f.found_in(table, key)
+    f.refuse(f.is_null(made))
+    f.hold(made)
+    f.let_go(key)
+    found = f.made(f.call("in_steps", POINTER, [made, f.the("()")]))
+    f.let_go(made)
+    f.keeps(found)
+    f.give(found)
+
+
+def _blank_for_python(f: Function) -> None:
+    """A tensor in memory of a recipe and a spec, for Python; None if it declines."""
+    f.give_or_none(f.call("new_blank", POINTER, _given(f, 2)))
 
 
 def _blank(f: Function) -> None:

@@ -47,6 +47,7 @@ from .learn import (
     done_again,
     hears,
     is_computed,
+    key_of_creation,
     learn_masked_write,
     learn_write,
     learning,
@@ -58,7 +59,7 @@ from .moves import ARRAYS, frame_of_key, gathered, learn_joined, learn_picked, l
 from .objects import REUSED, Objects
 from .reuse import stand_in
 
-CREATING = ("waiting", "blank", "fill_from_list", "fill_from_buffer")
+CREATING = ("create_again", "blank", "fill_from_list", "fill_from_buffer")
 FUNCTIONS = (
     *("look_up", "next_number", "python_computed", "python_computed_alone", "run_steps", "take_pattern"),
     *("specs_of", "copy_pieces", "copy_alike", "join_again", "call_again", "make_again"),
@@ -218,7 +219,7 @@ class ShortWay:
         self.copier = Copier(*[self._function(name, Kind.SOME) for name in ("specs_of", "copy_pieces", "copy_alike")])
         self.caller = Caller(self._function("call_again", Kind.SOME), learning, hears)
         self.joiner = Joiner(self._function("join_again", Kind.SOME), learn_joined)
-        self.maker = Maker(*[self._function(name, Kind.SOME) for name in CREATING], small=LARGEST)
+        self.maker = Maker(*[self._function(name, Kind.SOME) for name in CREATING], key_of=key_of_creation, small=LARGEST)
         self.release = ctypes.PYFUNCTYPE(None)(self.library["release_blocks"])
         self.methods = {m.name: self._method(m) for m in METHODS}
         number = self._function("next_number", Kind.NOTHING)
