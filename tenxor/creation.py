@@ -378,7 +378,7 @@ def linspace(
     check_real("linspace", own, d)
     gaps = count - 1 if endpoint else count
     counted = positions((count,)).astype(DEFAULT_FLOAT)
-    scale = _scale_of_steps(start, stop)
+    scale = scale_of_steps(start, stop)
     step = (stop * scale - start * scale) / gaps if gaps > 0 else 0.0
     found: Tensor = counted * step + start * scale
     if scale != 1:
@@ -388,7 +388,7 @@ def linspace(
     return (found.floor() if d.is_integer else found).astype(d, copy=False)
 
 
-def _scale_of_steps(start: complex, stop: complex) -> float:
+def scale_of_steps(start: complex, stop: complex) -> float:
     """By what power of two to multiply both ends, so that their distance is a float, and a step of it has all its digits."""
     distance = stop - start
     parts = [abs(x) for x in (distance.real, distance.imag) if x]

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 from typing import Any
 
 import numpy as np
 
 from ..creation import asarray
-from ..dtypes import DEFAULT_FLOAT
+from ..dtypes import DEFAULT_FLOAT, DType
 from ..errors import ArgumentError, DTypeError, ShapeError
 from ..keywords import spelled
 from ..node import watchers
 from ..ops import OPS
+from ..spec import called_again
 from ..tensor import Tensor
 from ..tensor.arguments import Axes, axes_of, truth
 from ..tensor.core import Operand
-from .hosted import FEW, as_dtype, has_past, hosted
+from .hosted import FEW, as_dtype, at_once, has_past, hosted
 from .sorting import sort
 
 __all__ = ["median", "percentile", "quantile"]
@@ -39,6 +41,7 @@ _OF_TWO: dict[str, Callable[[Array], Array]] = {  # what of the linear place is 
 }
 
 
+@called_again
 @spelled
 def median(x: Operand, /, axis: Axes = None, *, keepdims: bool = False, dim: Axes = None, keepdim: bool | None = None) -> Tensor:
     """New float tensor: the element in the middle over `axis` (an int, a tuple, or None for all), or the mean of the
@@ -77,7 +80,7 @@ def quantile(
     >>> tx.quantile(tx.asarray([1.0, 2.0, 4.0, 8.0]), [0.0, 0.5]).tolist()
     [1.0, 3.0]
     """
-    return _quantile("quantile", asarray(x), _parts("quantile", q, 1), axis, method, truth("quantile", "keepdims", keepdims))
+    return _of_part("quantile", x, q, 1, axis, method, keepdims)
 
 
 @spelled
@@ -98,7 +101,20 @@ def percentile(
     >>> tx.percentile(tx.asarray([1.0, 2.0, 4.0, 8.0]), 50).item()
     3.0
     """
-    return _quantile("percentile", asarray(x), _parts("percentile", q, 100), axis, method, truth("percentile", "keepdims", keepdims))
+    return _of_part("percentile", x, q, 100, axis, method, keepdims)
+
+
+def _of_part(op: str, x: Operand, q: Any, most: int, axis: Axes, method: str, keepdims: bool) -> Tensor:
+    x, keepdims = asarray(x), truth(op, "keepdims", keepdims)
+    if type(q) is float or type(q) is int:
+        return _of_number(x, op, q, most, axis, method, keepdims)
+    return _quantile(op, x, _parts(op, q, most), axis, method, keepdims)
+
+
+@called_again
+def _of_number(x: Tensor, op: str, q: float, most: int, axis: Axes, method: str, keepdims: bool) -> Tensor:
+    """The same for one part that is known, on which alone it depends what is made."""
+    return _quantile(op, x, _parts(op, q, most), axis, method, keepdims)
 
 
 def _parts(op: str, q: Any, most: int) -> Array:
@@ -116,17 +132,23 @@ def _quantile(op: str, x: Tensor, q: Array, axis: Axes, method: str, keepdims: b
         raise DTypeError(f"{op}: does not accept {dtype}, whose numbers have no order; take tx.real(x) or tx.abs(x)")
     axes = axes_of(op, axis, x.ndim)
     kept = [a for a in range(x.ndim) if a not in axes]
-    rows = x.permute((*kept, *axes)).reshape((*[x.shape[a] for a in kept], -1)) if x.size else x
     if x.size == 0:
         _check_elements(op, x, axes)
         empty = x.astype(dtype if dtype.is_float else DEFAULT_FLOAT).sum(axes, keepdims=keepdims)
         return empty.expand((*q.shape, *empty.shape))
     exact = method in ("lower", "higher", "nearest")
+    places = _places(prod([x.shape[a] for a in axes]), q, method)
+    if q.ndim == 0:
+        few = _Few(axes, kept, places, None if exact and not dtype.is_float else dtype, keepdims)
+        found_at_once = at_once(few, x)
+        if found_at_once is not None:
+            return found_at_once[0]
+    rows = x.permute((*kept, *axes)).reshape((*[x.shape[a] for a in kept], -1))
     if not dtype.is_float and not exact:
         rows = rows.astype(DEFAULT_FLOAT)
     elif dtype.is_float:
         rows = as_dtype(rows, dtype.compute)
-    found = _between(rows, *_places(rows.shape[-1], q, method))
+    found = _between(rows, *places)
     found = as_dtype(found, dtype if dtype.is_float or exact else DEFAULT_FLOAT)
     found = found.reshape((*found.shape[:-1], *q.shape)).moveaxis(tuple(range(-q.ndim, 0)), tuple(range(q.ndim)))
     return found.expand_dims(tuple([q.ndim + a for a in axes])) if keepdims else found
@@ -151,6 +173,46 @@ def _places(size: int, q: Array, method: str) -> tuple[Array, Array]:
     place = np.clip(place, 0, size - 1).ravel()
     below = np.floor(place).astype(np.int64)
     return below, place - below
+
+
+class _Few:
+    """One quantile of few elements, by NumPy alone: over `axes`, with `kept` ones left, at the place that is told; of a dtype, or of
+    integers as they are.
+    """
+
+    def __init__(
+        self, axes: tuple[int, ...], kept: list[int], places: tuple[Array, Array], dtype: DType | None, keepdims: bool
+    ) -> None:
+        self.axes, self.kept, self.keepdims = axes, kept, keepdims
+        (self.below,), (way,) = places[0].tolist(), places[1]
+        self.wanted = None if dtype is None else (dtype if dtype.is_float else DEFAULT_FLOAT).numpy
+        self.computed = None if dtype is None else (dtype.compute if dtype.is_float else DEFAULT_FLOAT).numpy
+        self.way = 0 if self.computed is None else self.computed.type(way)
+
+    def __call__(self, x: Array) -> list[Array]:
+        rows = x
+        if self.kept or x.ndim != 1:
+            rows = x.transpose((*self.kept, *self.axes)).reshape((*[x.shape[a] for a in self.kept], -1))
+        if self.computed is not None and rows.dtype != self.computed:
+            rows = rows.astype(self.computed)
+        below, last = self.below, rows.shape[-1] - 1
+        above = min(below + (self.way > 0), last)
+        rows.partition(sorted({below, above, last}))
+        found = rows[..., below]
+        if self.computed is not None:
+            largest = rows[..., last]
+            if self.way > 0:
+                found = self._between(found, rows[..., above])
+            found = np.where(largest != largest, largest, found)
+        if self.keepdims:
+            found = np.expand_dims(found, self.axes)
+        return [np.asarray(found, self.wanted, "C")]
+
+    def _between(self, low: Array, high: Array) -> Array:
+        with np.errstate(all="ignore"):
+            step = high - low  # as in `_blended`
+            found: Array = low + step * self.way if self.way < 0.5 else high - step * (1 - self.way)
+            return found
 
 
 def _between(rows: Tensor, below: Array, way: Array) -> Tensor:

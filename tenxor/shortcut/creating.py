@@ -150,7 +150,6 @@ def _copy_for_python(f: Function) -> None:
     """Copy so many bytes of another object's buffer into one: whether it has just as many, in C's order, and others may write them."""
     source, buffer, nbytes = _given(f, 3)
     done = f.call("copy_buffer", I1, [source, address_of(f, buffer), f.integer(nbytes)])
-    f.call("PyErr_Clear", VOID, [])
     f.give(f.truth(done))
 
 
