@@ -77,6 +77,7 @@ def test_the_second_time_python_does_nothing(missed: list[str]) -> None:
         functional.cross_entropy(x, classes)
         functional.mse_loss(x, y), tx.conv2d(image, kernel), tx.max_pool2d(image, 2), tx.avg_pool2d(image, 2)
         tx.scaled_dot_product_attention(x, y, w), tx.einsum("ij,ij->", x, x), functional.leaky_relu(x, 0.1)
+        tx.sort(x), tx.topk(x, 2), tx.median(x, axis=1), tx.quantile(x, 0.3), tx.histogram(x, 5), tx.cummax(x)
 
     program()
     assert len(missed) > 20
