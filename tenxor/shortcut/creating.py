@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..backend.llvm.builder import Module, Value
-from ..backend.llvm.types import DOUBLE, I1, I64, POINTER, VOID
+from ..backend.llvm.types import DOUBLE, I1, I64, POINTER
 from .call import given_in_all, names_behind, with_arguments
 from .compute import in_memory
 from .function import Function

@@ -58,6 +58,8 @@ from .methods import METHODS, Kind, Method, module, operations, symbol_of
 from .moves import ARRAYS, frame_of_key, gathered, learn_joined, learn_picked, learn_rows, learning_added
 from .objects import REUSED, Objects
 from .reuse import stand_in
+from .slots import ENTRIES
+from .slots import stand_in as stand_in_for_operators
 
 CREATING = ("create_again", "blank", "fill_from_list", "fill_from_buffer")
 FUNCTIONS = (
@@ -66,8 +68,9 @@ FUNCTIONS = (
     *CREATING,
     *("block_dies", "block_shows", "release_blocks"),
     *[f"{cls}_dies" for cls in REUSED],
+    *ENTRIES,
 )
-DATA = ("objects", "counts", "numbered", "patience")
+DATA = ("objects", "counts", "numbered", "patience", "stood_there")
 
 
 _codes = struct.Struct(f"={WANTED}q").unpack
@@ -179,6 +182,7 @@ class ShortWay:
             "pool": pool,
             "lock": interpreters(lock),
             "MemoryError": MemoryError,
+            "IndexError": IndexError,
             "have_framed": frames.have_framed,
             "have_graph_framed": frames.have_graph_framed,
             "graphs": frames.graphs,
@@ -268,6 +272,7 @@ class ShortWay:
         """Put it in the place of Python's own."""
         for name, method in self.methods.items():
             setattr(Tensor, name, method)
+        stand_in_for_operators(self.library.addresses, Tensor)
         pool.small = self.counts
         pool.release_small = self.release
         pool.relieved()

@@ -25,6 +25,7 @@ from . import (
     record,
     reuse,
     running,
+    slots,
     together,
     walk,
     write,
@@ -265,6 +266,7 @@ def module(objects: Objects, made: Module) -> Module:
     _held(Function(made, objects, "in_place", [("x", POINTER), ("y", POINTER), ("op", POINTER)]))
     for method in METHODS:
         _method(Function(made, objects, symbol_of(method), _PARAMETERS[method.kind], exported=True), method)
+    slots.write(made, objects)
     made.globals["objects"] = f"@objects = global [{len(objects.names)} x ptr] zeroinitializer"
     return made
 
