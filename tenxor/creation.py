@@ -92,13 +92,17 @@ def asarray(obj: Any, /, dtype: DTypeLike | None = None, *, device: str | None =
     if type(obj) is Tensor and dtype is None and copy is None and device is None:
         return obj
     if makers and dtype is None and device is None and (copy is None or copy is True):
-        kind, found = type(obj), None
+        kind, maker, found = type(obj), makers[0], None
         if kind is list:
-            found = makers[0].of_list(Tensor, obj)
+            found = maker.list_again(obj, maker.lists)
+            if found is None:
+                found = maker.of_list(Tensor, obj)
         elif kind is float or kind is int:
-            found = makers[0].of_number(obj)
+            found = maker.of_number(obj)
         elif kind is np.ndarray:
-            found = makers[0].of_array(obj)
+            found = maker.array_again(obj, maker.arrays)
+            if found is None:
+                found = maker.of_array(obj)
         if found is not None:
             return found  # type: ignore[no-any-return]
     _device("asarray", device)

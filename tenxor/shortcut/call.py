@@ -26,6 +26,7 @@ def write(module: Module, objects: Objects) -> None:
     _by_name(Function(module, objects, "called_by_name", by_name))
     _view_as(Function(module, objects, "view_as", [("x", POINTER), ("made", POINTER)]))
     arguments = [("x", POINTER), ("args", POINTER), ("given", I64), ("tensors", I64), ("made", POINTER)]
+    _copied(Function(module, objects, "copied", [("x", POINTER)]))
     _in_steps(Function(module, objects, "in_steps", [("made", POINTER), ("operands", POINTER)]))
     _made_of(Function(module, objects, "made_of", arguments))
     _hosted(Function(module, objects, "hosted", arguments))
@@ -289,6 +290,21 @@ def _view_as(f: Function) -> None:
     found = view(f, f.get(x, "Tensor.storage"), f.get(made, "Made.spec"), f.made(moved))
     f.keeps(found)
     f.give(found)
+
+
+def _copied(f: Function) -> None:
+    """A tensor with the same elements in a storage of its own, which has the same node until one of both is written."""
+    (x,) = f.arguments
+    f.require(f.is_a(x, "Tensor"))
+    spec, offset, storage = asked(f, x, "spec"), asked(f, x, "offset"), f.get(x, "Tensor.storage")
+    f.require(f.both(f.is_a(storage, "Storage"), lambda: f.is_the(f.get(spec, "Spec.gapless"), "True")))
+    f.require(f.is_the(offset, "0"))
+    node = f.get(storage, "Storage.node")
+    recipe, buffer = f.get(node, "Node.recipe"), f.get(node, "Node.buffer")
+    f.require(f.get(recipe, "Recipe.dtype").equals(f.get(spec, "Spec.dtype")))
+    f.require(f.integer(f.get(recipe, "Recipe.nbytes")).equals(f.integer(f.get(spec, "Spec.nbytes"))))
+    f.require(f.either(f.is_the(buffer, "None"), lambda: f.is_the(f.get(buffer, "Buffer.pins"), "0")))
+    f.give(f.call("tensor", POINTER, [f.own(node), f.own(spec)]))
 
 
 def view(f: Function, storage: Value, spec: Value, offset: Value) -> Value:

@@ -10,6 +10,8 @@ from .function import Function
 from .objects import ITEMS, Objects
 from .read import address_of, with_bytes
 
+MOST_ROWS = 1 << 31  # and elements of each, of which keys of lists tell
+
 
 def write(module: Module, objects: Objects) -> None:
     """Write the functions."""
@@ -32,6 +34,10 @@ def write(module: Module, objects: Objects) -> None:
     _copy(Function(module, objects, "copy_buffer", [("source", POINTER), ("to", POINTER), ("nbytes", I64)], I1))
     _create_for_python(Function(module, objects, "create_again", called, exported=True))
     _blank_for_python(Function(module, objects, "blank", called, exported=True))
+    _of_list(Function(module, objects, "list_again", called, exported=True))
+    _of_array(Function(module, objects, "array_again", called, exported=True))
+    _made_of_list(Function(module, objects, "made_of_list", [("list", POINTER), ("table", POINTER)]))
+    _made_of_array(Function(module, objects, "made_of_array", [("array", POINTER), ("table", POINTER)]))
     _fill_for_python(Function(module, objects, "fill_from_list", called, exported=True))
     _copy_for_python(Function(module, objects, "fill_from_buffer", called, exported=True))
 
@@ -98,6 +104,63 @@ def _blank(f: Function) -> None:
     f.hold(spec)
     f.keeps(node, spec)
     f.give(f.call("tensor", POINTER, [node, spec]))
+
+
+def _of_list(f: Function) -> None:
+    """A tensor of a list of numbers, or of rows of them, as a table tells which are known; None if this is not."""
+    f.give_or_none(f.call("made_of_list", POINTER, _given(f, 2)))
+
+
+def _of_array(f: Function) -> None:
+    """The same of an array of NumPy's."""
+    f.give_or_none(f.call("made_of_array", POINTER, _given(f, 2)))
+
+
+def _made_of_list(f: Function) -> None:
+    """A tensor with the numbers of a list like one before."""
+    numbers, table = f.arguments
+    size = f.call("PyList_Size", I64, [numbers])
+    f.require(size > 0)
+    first = f.call("PyList_GetItem", POINTER, [numbers, f.number(0)])
+
+    def of_rows() -> list[Value]:
+        count = f.call("PyList_Size", I64, [first])
+        f.require(count > 0)
+        return [size, count, f.call("PyList_GetItem", POINTER, [first, f.number(0)])]
+
+    rows, count, one = f.choose(f.is_a(first, "list"), of_rows, lambda: [f.number(0), size, first])
+    are_floats = f.is_a(one, "float")
+    f.require(f.either(are_floats, lambda: f.is_a(one, "int")))
+    f.require(f.both(rows < MOST_ROWS, lambda: count < MOST_ROWS))
+    key = f.as_object((((rows << 31) | count) << 1) | are_floats.cast("zext", I64))
+    found = _blank_of(f, table, key)
+    node = f.get(f.get(found, "Tensor.storage"), "Storage.node")
+    f.require(f.call("fill", I1, [numbers, address_of(f, f.get(node, "Node.buffer")), rows, count, are_floats]))
+    f.keeps(found)
+    f.give(found)
+
+
+def _made_of_array(f: Function) -> None:
+    """A tensor with the elements of an array like one before, if its own memory has them in a row and may be written."""
+    values, table = f.arguments
+    shape, dtype = (f.made(f.call("PyObject_GetAttr", POINTER, [values, f.the(f"'{name}'")])) for name in ("shape", "dtype"))
+    found = _blank_of(f, table, f.tuple_of(shape, dtype))
+    nbytes = f.integer(f.get(f.get(found, "Tensor.spec"), "Spec.nbytes"))
+    node = f.get(f.get(found, "Tensor.storage"), "Storage.node")
+    f.require(f.call("copy_buffer", I1, [values, address_of(f, f.get(node, "Node.buffer")), nbytes]))
+    f.keeps(found)
+    f.give(found)
+
+
+def _blank_of(f: Function, table: Value, key: Value) -> Value:
+    """A tensor in memory, which is held, of the recipe and spec that a table has for a key; that is held no more."""
+    known = f.found_in(table, key)
+    f.refuse(f.is_null(known))
+    f.hold(known)
+    f.let_go(key)
+    found = f.made(f.call("new_blank", POINTER, [f.item(known, 0), f.item(known, 1)]))
+    f.let_go(known)
+    return found
 
 
 def _fill_for_python(f: Function) -> None:

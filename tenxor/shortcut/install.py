@@ -61,7 +61,7 @@ from .reuse import stand_in
 from .slots import ENTRIES
 from .slots import stand_in as stand_in_for_operators
 
-CREATING = ("create_again", "blank", "fill_from_list", "fill_from_buffer")
+CREATING = ("create_again", "list_again", "array_again", "blank", "fill_from_list", "fill_from_buffer")
 FUNCTIONS = (
     *("look_up", "next_number", "python_computed", "python_computed_alone", "run_steps", "take_pattern"),
     *("specs_of", "copy_pieces", "copy_alike", "join_again", "call_again", "make_again"),
@@ -160,6 +160,8 @@ class ShortWay:
             "TRUE": TRUE,
             "FALSE": FALSE,
             "points": tuple([spec_of(Layout.contiguous(()), d) for d in ALL]),
+            "'shape'": "shape",
+            "'dtype'": "dtype",
             "'write'": "write",
             "'spec'": "spec",
             "'offset'": "offset",

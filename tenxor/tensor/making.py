@@ -16,7 +16,9 @@ from .core import Core
 
 Shape = tuple[int, ...]
 Key = tuple[Any, ...]
-_T = TypeVar("_T", bound=Core)
+_K = TypeVar("_K")
+_T = TypeVar("_T")
+_C = TypeVar("_C", bound=Core)
 MOST_STEPS = 16  # nodes that are made again at once
 MOST_RULES = 1 << 12  # calls of which note is taken
 MOST = 1 << 20  # elements that are copied in one go: nobody hears a signal meanwhile
@@ -27,14 +29,17 @@ class Maker:
     """Machine code (`shortcut/creating.py`), and what it needs to know.
 
     `again` gives the pending tensor that is made as one was before, as a table tells: by a function's name, the tuple of its arguments, and
-    the dictionary of those with names; `key_of` says what stands for these in the table's keys. `blank` gives a tensor in memory, of a
-    recipe of data, and a spec, of up to `small` bytes; None where it declines. `fill` writes a list, of so many rows (0: of numbers) of so
-    many floats or integers each, into a buffer of ours, and `copy` so many bytes of another object's; they say whether it was one.
+    the dictionary of those with names; `key_of` says what stands for these in the table's keys. `list_again` and `array_again` give one
+    with the numbers of a list or an array, of a kind that their tables have. `blank` gives a tensor in memory, of a recipe of data, and a
+    spec, of up to `small` bytes; None where it declines. `fill` writes a list, of so many rows (0: of numbers) of so many floats or
+    integers each, into a buffer of ours, and `copy` so many bytes of another object's; they say whether it was one.
     """
 
     def __init__(
         self,
         again: Callable[[str, tuple[Any, ...], dict[str, Any], dict[Key, Made]], Any],
+        list_again: Callable[[list[Any], dict[int, tuple[Recipe, Spec]]], Any],
+        array_again: Callable[[Any, dict[Key, tuple[Recipe, Spec]]], Any],
         blank: Callable[[Recipe, Spec], Any],
         fill: Callable[[list[Any], Buffer, int, int, bool], bool],
         copy: Callable[[Any, Buffer, int], bool],
@@ -42,11 +47,14 @@ class Maker:
         key_of: Callable[[str, Sequence[Any], Mapping[str, Any]], Key | None],
         small: int,
     ) -> None:
+        self.list_again, self.array_again = list_again, array_again
         self.again, self.blank, self.fill, self.copy, self.key_of, self.small = again, blank, fill, copy, key_of, small
         self.blanks: Remembered[tuple[Recipe, Spec]] = Remembered(1 << 12)
         self.rules: dict[Key, Made] = {}
+        self.lists: dict[int, tuple[Recipe, Spec]] = {}
+        self.arrays: dict[Key, tuple[Recipe, Spec]] = {}
 
-    def learnt(self, name: str, own: Callable[..., _T], args: tuple[Any, ...], named: dict[str, Any]) -> _T:
+    def learnt(self, name: str, own: Callable[..., _C], args: tuple[Any, ...], named: dict[str, Any]) -> _C:
         """What a function makes of arguments that are no tensors; note is taken of it."""
         found = own(*args, **named)
         self._remember(self.key_of(name, args, named), found)
@@ -59,17 +67,17 @@ class Maker:
         order: list[Node] = []
         if key is None or not is_whole or not listed(node, (), order, 0):
             return
-        if len(self.rules) >= MOST_RULES:
-            self.rules.clear()
         sources = [tuple([-1 - order.index(s) if isinstance(s, Node) else s for s in n.sources]) for n in order]
-        self.rules[key] = Made(spec, steps=tuple([(n.recipe, read, n.offsets) for n, read in zip(order, sources, strict=True)]))
+        steps = tuple([(n.recipe, read, n.offsets) for n, read in zip(order, sources, strict=True)])
+        _kept(self.rules, key, Made(spec, steps=steps))
 
     def of_array(self, array: Any) -> Any:
         """A tensor with the elements of a small array that others may write; None where that is for Python."""
         dtype, nbytes = OF_NUMPY.get(array.dtype), array.nbytes
         if nbytes > self.small or dtype is None or not array.dtype.isnative:
             return None
-        found = self.blank(*self._blank(array.shape, dtype))
+        of_it = _kept(self.arrays, (array.shape, array.dtype), self._blank(array.shape, dtype))
+        found = self.blank(*of_it)
         return found if found is not None and self.copy(array, found.storage.node.buffer, nbytes) else None
 
     def of_list(self, cls: Any, numbers: list[Any]) -> Any:
@@ -84,7 +92,10 @@ class Maker:
             return None
         shape = (rows, count) if rows else (count,)
         nbytes = size * dtype.itemsize
-        found = self.blank(*self._blank(shape, dtype)) if nbytes <= self.small else None
+        found = None
+        if nbytes <= self.small:
+            key = ((rows << 31 | count) << 1) | dtype.is_float
+            found = self.blank(*_kept(self.lists, key, self._blank(shape, dtype)))
         if found is None:
             buffer = allocate(nbytes, "asarray", shape, dtype)
             found = cls(Storage(data(buffer, shape, dtype)), Layout.contiguous(shape), dtype)
@@ -103,6 +114,14 @@ class Maker:
             found = recipe_of(DATA, shape, dtype), spec_of(Layout.contiguous(shape), dtype)
             self.blanks.keep((shape, dtype), found)
         return found
+
+
+def _kept(table: dict[_K, _T], key: _K, value: _T) -> _T:
+    """Put something into a table, which is emptied before where it is full."""
+    if len(table) >= MOST_RULES:
+        table.clear()
+    table[key] = value
+    return value
 
 
 def listed(node: Node, inputs: Sequence[Node], order: list[Node], began: int) -> bool:
