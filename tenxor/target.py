@@ -135,12 +135,13 @@ class Streams(NamedTuple):
     result: int = 1 << 23  # bytes of a result from which it may be
     touched: int = 1 << 25  # and of all that its kernel touches: no cache holds that
     vector: int = 32  # bytes of the least vector that is worth it: it is half a line
+    rows: tuple[int, int] = (1 << 7, 1 << 12)  # of a row that is reduced, from which to which the next is asked for meanwhile
 
     @staticmethod
     def of(caches: Caches) -> Streams:
         """Past the last cache goes what does not fit into it."""
         last = caches.tuned().last
-        return Streams(last // 4, last)
+        return Streams(result=last // 4, touched=last)
 
 
 class Blocks(NamedTuple):
