@@ -90,7 +90,6 @@ def clip(x: Operand, /, min: Operand | None = None, max: Operand | None = None, 
 clamp = clip
 
 
-@called_again
 def round(x: Operand, /, decimals: int = 0, *, out: Tensor | None = None, where: Operand | None = None) -> Tensor:
     """New tensor: the nearest integers, of two the even one; with `decimals` the nearest multiples of 10 to the power of `-decimals`,
     which floats are multiplied by and divided by again.
@@ -102,6 +101,8 @@ def round(x: Operand, /, decimals: int = 0, *, out: Tensor | None = None, where:
     >>> tx.round(tx.asarray([0.5, 1.5, 2.345]), 1).tolist(), tx.round(tx.asarray([1251, 1349]), -2).tolist()
     ([0.5, 1.5, 2.3], [1300, 1300])
     """
+    if out is None and where is None and type(decimals) is int and not decimals:
+        return x._with(OPS["round"]) if type(x) is Tensor else _result(OPS["round"], x)
     return into("round", out, asarray(x).round(decimals), where=where, broadcast=True)
 
 

@@ -72,7 +72,7 @@ _SAID: dict[str, Callable[[Function, Value], Value]] = {
     "size": lambda f, spec: f.own(f.get(spec, "Spec.size")),
     "ndim": lambda f, spec: f.call("PyLong_FromLongLong", POINTER, [f.word(f.get(spec, "Spec.shape"), SIZE)]),
 }
-_OTHERS = ("astype", "to", "dot", "__matmul__", "__pow__", "clip", "clamp", "round")
+_OTHERS = ("astype", "to", "dot", "__matmul__", "__pow__", "clip", "clamp")
 
 
 class Kind(Enum):
@@ -203,6 +203,14 @@ def _instead(f: Function, found: Value, x: Value) -> Value:
     return f.own(x)
 
 
+def _rounded(f: Function) -> Value:
+    """The nearest integers, which is an operation; with digits a method like others."""
+    x, args, count, names = f.arguments
+    plain = f.both(count.equals(0), lambda: f.is_null(names))
+    to_digits = lambda: [f.call("called", POINTER, [x, args, count, names, f.the("'round'")])]  # noqa: E731
+    return f.choose(plain, lambda: [f.call("unary", POINTER, [x, f.the("op round")])], to_digits)[0]
+
+
 def _with(f: Function) -> Value:
     """An operation, which comes first, on the tensor and what comes then."""
     x, args, count = f.arguments
@@ -246,6 +254,7 @@ METHODS = (
     Method("__setitem__", _with_two("set_item"), Kind.SOME),
     Method("item", _item, Kind.SOME),
     Method("index_add_", _index_add, Kind.ANY),
+    Method("round", _rounded, Kind.ANY, True),
     Method("_with", _with, Kind.SOME),
 )
 _PARAMETERS = {
