@@ -6,11 +6,13 @@ Others (`np.cbrt`, SciPy's `special`) compute on the same memory, and what they 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 
-from ..errors import ArgumentError, DerivativeError
+from ..dtypes import can_cast
+from ..errors import ArgumentError, DerivativeError, DTypeError, ShapeError
 from ..ops import OPS
 from .core import Core
 
@@ -99,7 +101,13 @@ def _called(tx: Any, ufunc: Any, inputs: tuple[Any, ...], out: tuple[Any, ...], 
     results = found if isinstance(found, tuple) else (found,)
     for target, result in zip(out, results, strict=True):
         if target is not None:
+            if casting in ("no", "equiv", "safe") and not can_cast(result.dtype, target.dtype, casting):
+                raise DTypeError(
+                    f"np.{ufunc.__name__}: with casting={casting!r} the result, {result.dtype}, does not go into out of {target.dtype}"
+                )
             fitting = result.astype(target.dtype, copy=False) if casting == "unsafe" else result
+            with suppress(ShapeError):  # which is told below; NumPy repeats what is smaller than `out`
+                fitting = fitting.expand(target.shape)
             target._receive(f"np.{ufunc.__name__}", fitting, where)
     written = tuple([result if target is None else target for target, result in zip(out, results, strict=True)])
     return written if len(written) > 1 else written[0]

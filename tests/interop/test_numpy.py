@@ -251,6 +251,13 @@ def test_results_go_where_they_are_asked_to() -> None:
     assert narrow.tolist() == (M + 0.5).astype(int).tolist()
     with pytest.raises(DTypeError, match="float64"):
         np.add(t, 0.5, out=narrow)
+    for casting in ("no", "equiv", "safe"):
+        with pytest.raises(DTypeError, match=f"np.add: with casting='{casting}' the result, float64, does not go into out of float32"):
+            np.add(t, 0.5, out=tx.zeros((2, 3), dtype=tx.float32), casting=casting)
+    several = tx.zeros((4, 2, 3))
+    assert np.add(t, 1, out=several) is several and several.tolist() == [(M + 1).tolist()] * 4  # repeated, as NumPy does
+    with pytest.raises(ShapeError, match=r"np.add: out has shape \(3,\)"):
+        np.add(t, 1, out=tx.zeros(3))
     array = np.zeros(3)
     assert np.sum(t, axis=0, out=array) is array and array.tolist() == M.sum(0).tolist()
     assert np.add(t[0], 1, out=array) is array
