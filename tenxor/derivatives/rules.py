@@ -10,11 +10,13 @@ from ..ops import Op
 from ..ops.reductions import Reduction
 from .attention import ATTENTION, Attention, has_many_blocks
 from .folds import REDUCED, REDUCED_SO_FAR
+from .joining import JOINED, Join
 from .parts import AT_INDICES, ELEMENTWISE, SEEN_OTHERWISE, WRITTEN, WRITTEN_AT_INDICES
 from .rule import Rule
 
 _RULES: dict[object, Rule] = {
     Attention: ATTENTION,
+    Join: JOINED,
     Op: ELEMENTWISE,
     Reduction: REDUCED,
     Scan: REDUCED_SO_FAR,

@@ -39,12 +39,12 @@ def _places(condition: Tensor) -> tuple[Tensor, ...]:
 def _function(op: Op) -> Callable[..., Tensor]:
     def unary(x: Operand, /, *, out: Tensor | None = None, where: Operand | None = None) -> Tensor:
         if out is not None or where is not None:
-            return into(op.name, out, _result(op, x), where=where)
+            return into(op.name, out, _result(op, x), where=where, broadcast=True)
         return x._with(op) if type(x) is Tensor else _result(op, x)
 
     def binary(x: Operand, y: Operand, /, *, out: Tensor | None = None, where: Operand | None = None) -> Tensor:
         if out is not None or where is not None:
-            return into(op.name, out, _result(op, x, y), where=where)
+            return into(op.name, out, _result(op, x, y), where=where, broadcast=True)
         return x._with(op, y) if type(x) is Tensor and type(y) in _PLAIN else _result(op, x, y)
 
     def where(condition: Operand, x: Operand | None = None, y: Operand | None = None, /) -> Tensor | tuple[Tensor, ...]:
@@ -84,7 +84,7 @@ def clip(x: Operand, /, min: Operand | None = None, max: Operand | None = None, 
     >>> tx.clip(tx.arange(5), 1, 3).tolist()
     [1, 1, 2, 3, 3]
     """
-    return into("clip", out, asarray(x).clip(min, max))
+    return into("clip", out, asarray(x).clip(min, max), broadcast=True)
 
 
 clamp = clip
@@ -103,7 +103,7 @@ def round(x: Operand, /, decimals: int = 0, *, out: Tensor | None = None, where:
     """
     if out is None and where is None and not decimals:
         return x._with(OPS["round"]) if type(x) is Tensor else _result(OPS["round"], x)
-    return into("round", out, asarray(x).round(decimals), where=where)
+    return into("round", out, asarray(x).round(decimals), where=where, broadcast=True)
 
 
 FUNCTIONS["round"] = round

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from math import inf
+from math import inf, prod
 from typing import Any, TypeVar
 
 import numpy as np
 
 from ..creation import asarray
-from ..errors import ArgumentError, DerivativeError, DTypeError, ShapeError
+from ..errors import ArgumentError, AxisError, DerivativeError, DTypeError, ShapeError
 from ..tensor import Tensor
 from ..tensor.arguments import axes_of, axis_of, one_of
 from ..tensor.ufuncs import for_numpy
@@ -66,7 +66,7 @@ FUNCTIONS.update(
 FUNCTIONS.update(
     shape=lambda a: asarray(a).shape,
     ndim=lambda a: asarray(a).ndim,
-    size=lambda a, axis=None: asarray(a).size if axis is None else asarray(a).shape[axis],
+    size=lambda a, axis=None: prod([asarray(a).shape[k] for k in axes_of("np.size", axis, asarray(a).ndim)]),
     copy=lambda a: asarray(a).copy(),
     fliplr=lambda m: asarray(m).flip(1),
     flipud=lambda m: asarray(m).flip(0),
@@ -99,7 +99,9 @@ def where(condition: Any, *values: Any) -> Any:
 
 
 def _rot90(m: Tensor, turns: int, axes: tuple[int, int]) -> Tensor:
-    first, second = axes_of("np.rot90", axes, m.ndim)
+    first, second = [axis_of("np.rot90", k, m.ndim) for k in axes]
+    if first == second:
+        raise AxisError(f"np.rot90: axes are two, from the first of which to the second it turns, not {axes}")
     if turns >= 2:
         m = m.flip((first, second))
     found: Tensor = m.flip(second).swapaxes(first, second) if turns % 2 else m
@@ -156,9 +158,17 @@ FUNCTIONS.update(
     sinc=lambda x: tx.where(asarray(x) == 0, 1.0, tx.sin(asarray(x) * tx.pi) / tx.where(asarray(x) == 0, 1.0, asarray(x) * tx.pi)),
     linspace=lambda start, stop, num=50, endpoint=True, retstep=False, axis=0: _linspace(start, stop, num, endpoint, retstep, axis),
     logspace=lambda start, stop, num=50, endpoint=True, base=10.0, axis=0: base ** _linspace(start, stop, num, endpoint, False, axis),
-    polyval=lambda p, x: tx.einsum("...k,k->...", asarray(x)[..., None] ** tx.arange(len(p) - 1, -1, -1), asarray(p)),
+    polyval=lambda p, x: _polyval(asarray(p), asarray(x)),
     vander=lambda x, N=None, increasing=False: _vander(asarray(x), asarray(x).size if N is None else N, increasing),
 )
+
+
+def _polyval(p: Tensor, x: Tensor) -> Tensor:
+    """The polynomial by Horner's rule, in the dtype that coefficients and places have together."""
+    found: Any = tx.zeros_like(x)
+    for k in range(p.shape[0]):
+        found = found * x + p[k, ...]
+    return found  # type: ignore[no-any-return]
 
 
 def _linspace(start: Any, stop: Any, num: int, endpoint: bool, retstep: bool, axis: int) -> Any:
@@ -192,26 +202,25 @@ def _nan_to_num(x: Tensor, copy: bool, nan: float, posinf: float | None, neginf:
 # --- reductions -------------------------------------------------------------------------------------------------------
 
 
-def _is_number(a: Tensor, where: Any = True) -> Tensor:
+def is_number(a: Tensor, where: Any = True) -> Tensor:
     found: Tensor = ~tx.isnan(a)
     return found if where is True else found & asarray(where)
 
 
 FUNCTIONS.update(
     ptp=lambda a, axis=None, keepdims=False: tx.max(a, axis=axis, keepdims=keepdims) - tx.min(a, axis=axis, keepdims=keepdims),
-    nansum=lambda a, axis=None, where=True, **more: tx.sum(a, axis, where=_is_number(asarray(a), where), **more),
-    nanprod=lambda a, axis=None, where=True, **more: tx.prod(a, axis, where=_is_number(asarray(a), where), **more),
+    nansum=lambda a, axis=None, where=True, **more: tx.sum(a, axis, where=is_number(asarray(a), where), **more),
+    nanprod=lambda a, axis=None, where=True, **more: tx.prod(a, axis, where=is_number(asarray(a), where), **more),
     nanmax=lambda a, axis=None, **more: _nan_extreme(tx.max, asarray(a), -inf, axis, **more),
     nanmin=lambda a, axis=None, **more: _nan_extreme(tx.min, asarray(a), inf, axis, **more),
     var=lambda a, axis=None, dtype=None, **more: tx.var(_as(a, dtype), axis, **more),
     std=lambda a, axis=None, dtype=None, **more: tx.std(_as(a, dtype), axis, **more),
-    nanmean=lambda a, axis=None, where=True, **more: tx.mean(a, axis, where=_is_number(asarray(a), where), **more),
-    nanvar=lambda a, axis=None, dtype=None, where=True, **more: tx.var(_as(a, dtype), axis, where=_is_number(asarray(a), where), **more),
-    nanstd=lambda a, axis=None, dtype=None, where=True, **more: tx.std(_as(a, dtype), axis, where=_is_number(asarray(a), where), **more),
-    nanmedian=lambda a, axis=None, keepdims=False: _nan_median(asarray(a), axis, keepdims),
+    nanmean=lambda a, axis=None, where=True, **more: tx.mean(a, axis, where=is_number(asarray(a), where), **more),
+    nanvar=lambda a, axis=None, dtype=None, where=True, **more: tx.var(_as(a, dtype), axis, where=is_number(asarray(a), where), **more),
+    nanstd=lambda a, axis=None, dtype=None, where=True, **more: tx.std(_as(a, dtype), axis, where=is_number(asarray(a), where), **more),
     nancumsum=lambda a, axis=None, dtype=None: tx.cumsum(_nan_to_num(asarray(a), True, 0.0, inf, -inf), axis, dtype=dtype),
-    nanargmax=lambda a, axis=None: tx.argmax(tx.where(tx.isnan(a), -inf, a), axis),
-    nanargmin=lambda a, axis=None: tx.argmin(tx.where(tx.isnan(a), inf, a), axis),
+    nanargmax=lambda a, axis=None, **more: tx.argmax(_without_nan(asarray(a), -inf), axis, **more),
+    nanargmin=lambda a, axis=None, **more: tx.argmin(_without_nan(asarray(a), inf), axis, **more),
 )
 
 
@@ -220,24 +229,16 @@ def _as(a: Any, dtype: Any) -> Tensor:
     return found if dtype is None else found.astype(dtype, copy=False)
 
 
-def _nan_median(a: Tensor, axis: Any, keepdims: bool) -> Tensor:
-    """The middle of the numbers, which in order come before NaN."""
-    axes = tuple(range(a.ndim)) if axis is None else (axis,) if isinstance(axis, int) else tuple(axis)
-    places = [k % a.ndim for k in axes]
-    kept = [k for k in range(a.ndim) if k not in places]
-    rows = tx.sort(a.permute(*kept, *places).reshape((*[a.shape[k] for k in kept], -1)))
-    count = _is_number(rows).sum(-1, keepdims=True)
-    low, high = [tx.take_along_axis(rows, place.clip(0, rows.shape[-1] - 1), axis=-1) for place in ((count - 1) // 2, count // 2)]
-    found: Tensor = tx.where(count == 0, float("nan"), (low + high) / 2)[..., 0]
-    return found.reshape([1 if k in places else n for k, n in enumerate(a.shape)]) if keepdims else found
+def _without_nan(a: Tensor, value: float) -> Tensor:
+    """Floats with something in the place of NaN; integers as they are, to the last digit."""
+    found: Tensor = tx.where(tx.isnan(a), value, a) if a.dtype.is_float else a
+    return found
 
 
 def _nan_extreme(how: Callable[..., Tensor], a: Tensor, worst: float, axis: Any, **more: Any) -> Tensor:
     """The extreme of the numbers; NaN where there are none."""
-    if not a.dtype.is_float:
-        return how(a, axis, **more)
-    found = how(tx.where(tx.isnan(a), worst, a), axis, **more)
-    if "initial" in more:
+    found = how(_without_nan(a, worst), axis, **more)
+    if not a.dtype.is_float or "initial" in more:
         return found
     result: Tensor = tx.where(tx.all(tx.isnan(a), axis=axis, keepdims=more.get("keepdims", False)), float("nan"), found)
     return result
@@ -246,12 +247,17 @@ def _nan_extreme(how: Callable[..., Tensor], a: Tensor, worst: float, axis: Any,
 @_numpys
 def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = False, *, keepdims: bool = False) -> Any:
     a = asarray(a)
+    axes = axes_of("np.average", axis, a.ndim)
     if weights is None:
-        found, total = tx.mean(a, axis=axis, keepdims=keepdims), a.size if axis is None else a.shape[axis]
+        found, total = tx.mean(a, axis=axis, keepdims=keepdims), prod([a.shape[k] for k in axes])
     else:
         w = asarray(weights)
         if w.shape != a.shape:
-            w = w.reshape([w.size if k == axis % a.ndim else 1 for k in range(a.ndim)])
+            if axis is None or w.shape != tuple([a.shape[k] for k in axes]):
+                raise ShapeError(
+                    f"np.average: weights have shape {w.shape}, and x {a.shape}; they are equal, or weights have the axes that `axis` names"
+                )
+            w = w.permute(sorted(range(w.ndim), key=axes.__getitem__)).reshape([a.shape[k] if k in axes else 1 for k in range(a.ndim)])
         total = tx.sum(tx.broadcast_to(w, a.shape), axis=axis, keepdims=keepdims)
         found = tx.sum(a * w, axis=axis, keepdims=keepdims) / total
     return (found, total + tx.zeros_like(found)) if returned else found
@@ -281,38 +287,44 @@ def cov(
     dtype: Any = None,
 ) -> Tensor:
     def rows(x: Any) -> Tensor:
-        found: Tensor = tx.atleast_2d(_as(x, dtype))
+        found: Tensor = tx.atleast_2d(asarray(x))
         return found if rowvar or asarray(x).ndim < 2 else found.T
 
     data = rows(m) if y is None else tx.concat([rows(m), rows(y)])
-    less = (0 if bias else 1) if ddof is None else ddof
-    times, sizes = _weights_of("fweights", fweights, data), _weights_of("aweights", aweights, data)
-    weights = sizes if times is None else times if sizes is None else times * sizes
-    if weights is None:
+    if dtype is not None:
+        data = data.astype(dtype, copy=False)
+    ddof = (0 if bias else 1) if ddof is None else ddof
+    times, weights = _weights("fweights", fweights, data), _weights("aweights", aweights, data)
+    if times is None and weights is None:
         away = data - tx.mean(data, axis=1, keepdims=True)
-        room: Any = float(max(data.shape[1] - less, 0))
-        weighted = away
-    else:
-        total = weights.sum()
-        away = data - (data * weights).sum(1, keepdims=True) / total
-        room = total - (less if sizes is None else less * (weights * sizes).sum() / total)
-        room, weighted = room.clip(0.0, None), away * weights
-    found: Tensor = weighted @ tx.conj(away).T / room
-    return found.squeeze()
+        room: Any = float(max(data.shape[1] - ddof, 0))
+        return _scattered(away, away, room)
+    one = tx.ones(data.shape[1])
+    each = (one if times is None else times) * (one if weights is None else weights)
+    total = each.sum()
+    less = ddof if weights is None else ddof * (each * weights).sum() / total
+    away = data - (data * each).sum(axis=1, keepdims=True) / total
+    return _scattered(away, away * each, tx.maximum(total - less, 0))
 
 
-def _weights_of(name: str, given: Any, data: Tensor) -> Tensor | None:
-    """How often each column counts, or how much."""
+def _weights(name: str, given: Any, data: Tensor) -> Tensor | None:
+    """How often, or how much, each observation counts."""
     if given is None:
         return None
     found = asarray(given)
     if found.shape != data.shape[1:]:
-        raise ShapeError(f"np.cov: {name} has shape {found.shape}, and there are {data.shape[1]} observations; give one for each")
-    if name == "fweights" and not bool((found == tx.round(found)).all()):
-        raise DTypeError("np.cov: fweights are whole numbers, how often each observation was made; aweights may be fractions")
-    if bool((found < 0).any()):
-        raise ArgumentError(f"np.cov: {name} are 0 or more")
-    return found.astype(tx.float64, copy=False)
+        raise ShapeError(f"np.cov: {name} has shape {found.shape}; there is one for each of {data.shape[1]} observations")
+    if name == "fweights" and not found.dtype.is_integer:
+        raise DTypeError(f"np.cov: fweights say how often, in integers, not {found.dtype}; aweights are floats")
+    if (found < 0).any():
+        raise ArgumentError(f"np.cov: {name} are not negative")
+    return found.astype(tx.float64)
+
+
+def _scattered(away: Tensor, weighted: Tensor, room: Any) -> Tensor:
+    """The covariances of what lies so far away from its means."""
+    found: Tensor = weighted @ tx.conj(away).T / room
+    return found.squeeze()
 
 
 @_numpys
@@ -407,9 +419,9 @@ FUNCTIONS.update(
 # --- sets and order ---------------------------------------------------------------------------------------------------
 
 FUNCTIONS.update(
-    union1d=lambda ar1, ar2: tx.unique_values(tx.concat([asarray(ar1).ravel(), asarray(ar2).ravel()])),
+    union1d=lambda ar1, ar2: unique(tx.concat([asarray(ar1).ravel(), asarray(ar2).ravel()])),
     setdiff1d=lambda ar1, ar2: (u := tx.unique_values(ar1))[~tx.isin(u, ar2)],
-    intersect1d=lambda ar1, ar2: (u := tx.unique_values(ar1))[tx.isin(u, ar2)],
+    intersect1d=lambda ar1, ar2: (u := tx.unique_values(ar1))[tx.isin(u, ar2)].astype(tx.result_type(u, asarray(ar2)), copy=False),
     partition=lambda a, kth, axis=-1: tx.sort(asarray(a), axis=axis),  # in order is also in parts
     argpartition=lambda a, kth, axis=-1: tx.argsort(asarray(a), axis=axis),
 )
@@ -435,7 +447,7 @@ def unique(
 def _unique(ar: Tensor, equal_nan: bool) -> list[Tensor]:
     every = tx.unique_all(ar)
     found = [every.values, every.indices, every.inverse_indices, every.counts]
-    nans = int(tx.isnan(every.values).sum()) if equal_nan and every.values.dtype.is_float else 0
+    nans = int(tx.isnan(every.values).sum()) if equal_nan and (every.values.dtype.is_float or every.values.dtype.is_complex) else 0
     if nans > 1:  # they come last, each on its own; NumPy has one for all
         count = every.values.size - nans + 1
         found = [part[:count] for part in found]

@@ -12,7 +12,7 @@ from ..errors import OutOfBounds
 from ..keywords import spelled
 from ..spec import called_again
 from ..tensor import Tensor
-from ..tensor.arguments import axis_of
+from ..tensor.arguments import axis_of, truth
 from ..tensor.core import Operand
 
 __all__ = ["argwhere", "isin", "nonzero", "take", "take_along_axis"]
@@ -98,6 +98,7 @@ def isin(x1: Operand, x2: Operand, /, *, invert: bool = False) -> Tensor:
     >>> tx.isin(tx.arange(5), [1, 3]).tolist()
     [False, True, False, True, False]
     """
+    invert = truth("isin", "invert", invert)
     elements, values = _beside(x1, x2), _beside(x2, x1).ravel()
     values = _comparable(values, elements.dtype)
     if values.size > FEW:

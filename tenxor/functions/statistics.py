@@ -231,7 +231,7 @@ def std(
     1.0
     """
     if where is not None:
-        found = var_where("std", x, axis, correction, keepdims, where, mean).sqrt()
+        found = var_where("std", x, axis, correction, keepdims, where, mean)
     else:
         found = asarray(x).std(axis, correction, keepdims, mean=mean)
     return into("std", out, found)

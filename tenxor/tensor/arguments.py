@@ -80,8 +80,10 @@ def axes_of(op: str, axes: int | Iterable[int] | None, ndim: int) -> tuple[int, 
     return tuple(range(ndim)) if axes is None else checked_axes(axes, ndim, op)
 
 
-def into(op: str, out: Any, found: T, casting: str = "same_kind", where: Any = None) -> T:
-    """The result, or `out` with it, with `where` only there; where casting is "unsafe" whatever the dtype of that can keep of it."""
+def into(op: str, out: Any, found: T, casting: str = "same_kind", where: Any = None, broadcast: bool = False) -> T:
+    """The result, or `out` with it, with `where` only there; where casting is "unsafe" whatever the dtype of that can keep of it.
+    What goes element by element may `broadcast` to it.
+    """
     target = out[0] if isinstance(out, tuple) and len(out) == 1 else out
     if target is None:
         if where is not None and where is not True:
@@ -91,7 +93,7 @@ def into(op: str, out: Any, found: T, casting: str = "same_kind", where: Any = N
         raise DTypeError(f"{op}: out is a tensor, not {type(target).__name__}; tx.asarray(array, copy=False) shares an array")
     receiver: Any = target
     result: Any = found
-    received: T = receiver._receive(op, result.astype(target.dtype, copy=False) if casting == "unsafe" else result, where)
+    received: T = receiver._receive(op, result.astype(target.dtype, copy=False) if casting == "unsafe" else result, where, broadcast)
     return received
 
 

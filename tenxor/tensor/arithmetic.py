@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from ..dtypes import DTypeLike, boolean, check_fits, check_real, shown_integer
+from ..dtypes import DTypeLike, boolean, check_fits, check_real, finfo, shown_integer
 from ..dtypes import dtype as dtype_of
 from ..errors import ArgumentError, DTypeError, ShapeError
 from ..layout.coords import checked_int
@@ -20,6 +20,11 @@ T = TypeVar("T")
 _NUMBERS = frozenset((int, float, bool, complex))
 MAX_DIGITS = 300  # to which floats are rounded: the power of ten is a float, and so is its inverse
 _CAST, _POSITIVE, _SQUARE_ROOT = OPS["cast"], OPS["positive"], OPS["power_half"]
+
+
+def _broadcasts(shape: tuple[int, ...], larger: tuple[int, ...]) -> bool:
+    """Whether a tensor of one shape can be seen as one of the other."""
+    return len(shape) <= len(larger) and all(n in (1, m) for n, m in zip(reversed(shape), reversed(larger), strict=False))
 
 
 def unary_method(name: str) -> Callable[[T], T]:
@@ -165,11 +170,15 @@ class Arithmetic(Accumulating):
         result = self.__pow__(other)
         return result if result is NotImplemented else self._hold(result, "pow", "**")
 
-    def _receive(self, op: str, result: Core, where: Any = None) -> Self:
-        """Itself, the `out` of an operation, with the elements of its result; with `where` only those where that is true."""
+    def _receive(self, op: str, result: Core, where: Any = None, broadcast: bool = False) -> Self:
+        """Itself, the `out` of an operation, with the elements of its result; with `where` only those where that is true.
+        What goes element by element may `broadcast` to it.
+        """
         fits = KINDS[result.dtype.kind] <= KINDS[self.dtype.kind]
         if fits and where is not None and where is not True:
             result = self._compute(OPS["where"], self._operand(where, op), result.astype(self.dtype, copy=False), self)  # type: ignore[attr-defined]
+        if broadcast and _broadcasts(result.layout.shape, self.layout.shape):
+            result = result.expand(self.layout.shape)  # type: ignore[attr-defined]
         if result.layout.shape != self.layout.shape:
             raise ShapeError(f"{op}: out has shape {self.layout.shape}, and the result {result.layout.shape}; they are equal")
         if not fits:
@@ -222,7 +231,22 @@ class Arithmetic(Accumulating):
             return self._round_to_multiples(10 ** min(-digits, MAX_DIGITS))
         if not digits or not (self.dtype.is_float or self.dtype.is_complex):
             return self._compute(OPS["round"], self)
-        return self._compute(OPS["round"], self * 10.0**digits) / 10.0**digits
+        return self._rounded_to(digits)
+
+    def _rounded_to(self, digits: int) -> Self:
+        """Floats, or complex numbers, to so many places: what is too large to be multiplied has no such places."""
+        wide: Any = self.astype(self.dtype.compute, copy=False)
+        power, by = 10.0 ** abs(digits), OPS["divide_by_real" if self.dtype.is_complex else "divide"]
+        if power > finfo(wide.dtype).max:
+            rounded = wide if digits > 0 else wide * 0.0
+        elif digits > 0:
+            rounded = self._compute(by, self._compute(OPS["round"], wide * power), power)
+        else:
+            rounded = self._compute(OPS["round"], self._compute(by, wide, power)) * power
+        scaled = wide * power if digits > 0 else wide
+        has_places = scaled.isfinite() if self.dtype.is_complex or digits < 0 else scaled.abs() < 1.0 / finfo(wide.dtype).eps
+        found: Self = self._compute(OPS["where"], has_places, rounded, wide).astype(self.dtype, copy=False)
+        return found
 
     def _round_to_multiples(self, of: int) -> Self:
         """Integers as the nearest multiple of a number, halves to even; 0 where the number is beyond their dtype."""

@@ -142,9 +142,10 @@ class Gathering(Movement):
     def _gather(self, selection: Selection) -> Self:
         """New tensor: what indices select in this storage."""
         op, shape = selection.op, selection.shape
-        never = 0 in shape or 0 in selection.sizes  # computed, so they are looked at now
+        never = 0 in shape or 0 in selection.sizes  # computed, so they are looked at now, if there are any that have values
         for axis, size, index in zip(selection.axes, selection.sizes, selection.indices, strict=True):
-            if never or (index.size <= FEW and index.storage.node.buffer is not None):
+            some = index.size and not (size and index.node.traced)
+            if (never and some) or (index.size <= FEW and index.storage.node.buffer is not None):
                 wrong = outside(index.to_numpy(), size)  # type: ignore[attr-defined]
                 if wrong is not None:
                     raise wrong_index(op, wrong, axis, size)

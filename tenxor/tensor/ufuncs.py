@@ -6,13 +6,12 @@ Others (`np.cbrt`, SciPy's `special`) compute on the same memory, and what they 
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any
 
 import numpy as np
 
 from ..dtypes import can_cast
-from ..errors import ArgumentError, DerivativeError, DTypeError, ShapeError
+from ..errors import ArgumentError, DerivativeError, DTypeError
 from ..ops import OPS
 from .core import Core
 
@@ -101,14 +100,13 @@ def _called(tx: Any, ufunc: Any, inputs: tuple[Any, ...], out: tuple[Any, ...], 
     results = found if isinstance(found, tuple) else (found,)
     for target, result in zip(out, results, strict=True):
         if target is not None:
-            if casting in ("no", "equiv", "safe") and not can_cast(result.dtype, target.dtype, casting):
+            if casting != "same_kind" and not can_cast(result.dtype, target.dtype, casting):  # that is what `_receive` looks at
                 raise DTypeError(
-                    f"np.{ufunc.__name__}: with casting={casting!r} the result, {result.dtype}, does not go into out of {target.dtype}"
+                    f"np.{ufunc.__name__}: the result is {result.dtype}, which with casting={casting!r} out of {target.dtype} cannot hold;"
+                    f" give one of {result.dtype}, or casting='unsafe'"
                 )
             fitting = result.astype(target.dtype, copy=False) if casting == "unsafe" else result
-            with suppress(ShapeError):  # which is told below; NumPy repeats what is smaller than `out`
-                fitting = fitting.expand(target.shape)
-            target._receive(f"np.{ufunc.__name__}", fitting, where)
+            target._receive(f"np.{ufunc.__name__}", fitting, where, broadcast=True)
     written = tuple([result if target is None else target for target, result in zip(out, results, strict=True)])
     return written if len(written) > 1 else written[0]
 
@@ -146,13 +144,14 @@ def _reduced(tx: Any, ufunc: Any, inputs: tuple[Any, ...], out: tuple[Any, ...],
         found = tx.reduce(ours, t, axis, limits.get("initial", of_nothing), keepdims=keepdims)
     else:
         found = _by_numpy(tx, ufunc, "reduce", (t,), {"axis": axis, "keepdims": keepdims, **limits})
+    found = found if dtype is None else found.astype(dtype, copy=False)  # sums of small integers are int64
     return out[0]._receive(f"np.{name}.reduce", found) if out else found
 
 
 def _accumulated(tx: Any, ufunc: Any, inputs: tuple[Any, ...], out: tuple[Any, ...], options: dict[str, Any]) -> Any:
     t, name = tx.asarray(inputs[0]), ufunc.__name__
-    axis = inputs[1] if len(inputs) > 1 else options.get("axis", 0)
-    t = _truths(name, t) if options.get("dtype") is None else t.astype(options["dtype"], copy=False)
+    axis, dtype = inputs[1] if len(inputs) > 1 else options.get("axis", 0), options.get("dtype")
+    t = _truths(name, t) if dtype is None else t.astype(dtype, copy=False)
     if name in _ACCUMULATED:
         found = getattr(tx, _ACCUMULATED[name])(t, axis)
     elif name in ("maximum", "minimum"):
@@ -161,6 +160,7 @@ def _accumulated(tx: Any, ufunc: Any, inputs: tuple[Any, ...], out: tuple[Any, .
         found = tx.accumulate(ours, t, axis)
     else:
         found = _by_numpy(tx, ufunc, "accumulate", (t,), {"axis": axis})
+    found = found if dtype is None else found.astype(dtype, copy=False)
     return out[0]._receive(f"np.{name}.accumulate", found) if out else found
 
 

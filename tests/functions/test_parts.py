@@ -40,6 +40,23 @@ def test_some_elements_and_one_more(name: str, sample: str) -> None:
                     assert_close(ours(tensor, where=given, **options), wanted)
 
 
+@pytest.mark.parametrize("dtype", ["int8", "uint16", "float16", "bool"])
+@pytest.mark.parametrize("name", ["sum", "prod"])
+def test_one_more_than_nothing_has_the_dtype_of_sums(name: str, dtype: str) -> None:
+    array, mask = np.zeros((0, 2), dtype=dtype), np.zeros((0, 2), dtype=bool)
+    ours, theirs = getattr(tx, name), getattr(np, name)
+    assert_same(ours(tx.asarray(array), axis=0, initial=2), theirs(array, axis=0, initial=2))
+    assert_same(ours(tx.asarray(array), axis=0, initial=2, where=tx.asarray(mask)), theirs(array, axis=0, initial=2, where=mask))
+
+
+def test_averages_of_some_small_floats_have_room() -> None:
+    array = np.array([60000.0, 60000.0, 1.0, np.nan], dtype=np.float16)
+    mask, some = tx.asarray(~np.isnan(array)), array[:3].astype(np.float64)
+    for ours, wanted in ((tx.mean, some.mean()), (tx.std, some.std())):
+        found = ours(tx.asarray(array), where=mask)
+        assert found.dtype is tx.float16 and found.item() == np.float16(wanted)
+
+
 @pytest.mark.parametrize("name", ["sum", "prod", "max", "min", "mean", "var", "std"])
 def test_results_go_into_out(name: str) -> None:
     x = tx.arange(12, dtype=tx.float64).reshape(3, 4)

@@ -151,3 +151,10 @@ def test_errors() -> None:
         tx.median(x, axis=2)
     with pytest.raises(DTypeError, match="no order"):
         tx.median(x * 1j)
+
+
+def test_the_part_is_given_by_its_place_or_by_name() -> None:
+    x = tx.asarray([1.0, 2.0, 4.0, 8.0])
+    for _ in range(3):
+        assert tx.quantile(x, q=0.5).item() == tx.quantile(x, 0.5).item() == 3.0
+        assert tx.percentile(x, q=50, axis=0).item() == np.percentile(x, q=50).item() == 3.0

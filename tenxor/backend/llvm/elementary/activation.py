@@ -180,10 +180,10 @@ def gelu_tail_from_table(size: Value, exponent: Value, exponent_low: Value) -> t
     at, most = -look_up(AT_CENTRES, place), select(size < END_OF_FIRST, d * -0.5, 0.0)
     step = fma(slope, -d, most)
     step_low = fma(slope, -d, most - step)
-    r, shifted = reduce_by_ln2(exponent, exponent_low)
-    more = r + exp_tail(r)
-    e, e_low = fast_sum(r.constant(1.0), more)
-    return fma(at, e, step + fma(at, e_low, fma(step, more, step_low))), shifted
+    (r, r_low), shifted = reduce_by_ln2_exactly(exponent, exponent_low)
+    more = exp_tail(r) + r_low
+    e, e_low = fast_sum(r.constant(1.0), r)
+    return fma(at, e, step + fma(at, e_low + more, fma(step, r + more, step_low))), shifted
 
 
 def gelu_tail_by_division(size: Value, exponent: Value, exponent_low: Value) -> tuple[Value, Value]:
