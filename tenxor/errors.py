@@ -1,6 +1,6 @@
 """Every error Tenxor raises: each is also the built-in error that NumPy users already catch."""
 
-from numpy.exceptions import AxisError as OutOfAxes
+from numpy.exceptions import AxisError as NumPyAxisError
 from numpy.linalg import LinAlgError
 
 
@@ -12,8 +12,8 @@ class ShapeError(TenxorError, ValueError):
     """Shapes that do not broadcast, multiply out, or match."""
 
 
-class AxisError(TenxorError, OutOfAxes):
-    """An axis that the tensor does not have, or that is named twice: a ValueError and an IndexError, and NumPy's error of this name."""
+class AxisError(TenxorError, NumPyAxisError):
+    """An axis that the tensor does not have, or that is named twice: also NumPy's `AxisError`, a ValueError and an IndexError."""
 
 
 class BadIndex(TenxorError, IndexError):

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ..creation import asarray
-from ..errors import ArgumentError, DerivativeError, DTypeError, ShapeError
+from ..errors import ArgumentError, AxisError, DerivativeError, DTypeError, ShapeError
 from ..tensor import Tensor
 from ..tensor.arguments import axes_of, axis_of, one_of
 from ..tensor.ufuncs import for_numpy
@@ -103,7 +103,9 @@ def where(condition: Any, *values: Any) -> Any:
 
 
 def _rot90(m: Tensor, turns: int, axes: tuple[int, int]) -> Tensor:
-    first, second = axes_of("np.rot90", axes, m.ndim)
+    first, second = [axis_of("np.rot90", k, m.ndim) for k in axes]
+    if first == second:
+        raise AxisError(f"np.rot90: axes are two, from the first of which to the second it turns, not {axes}")
     if turns >= 2:
         m = m.flip((first, second))
     found: Tensor = m.flip(second).swapaxes(first, second) if turns % 2 else m
@@ -289,38 +291,44 @@ def cov(
     dtype: Any = None,
 ) -> Tensor:
     def rows(x: Any) -> Tensor:
-        found: Tensor = tx.atleast_2d(_as(x, dtype))
+        found: Tensor = tx.atleast_2d(asarray(x))
         return found if rowvar or asarray(x).ndim < 2 else found.T
 
     data = rows(m) if y is None else tx.concat([rows(m), rows(y)])
-    less = (0 if bias else 1) if ddof is None else ddof
-    times, sizes = _weights_of("fweights", fweights, data), _weights_of("aweights", aweights, data)
-    weights = sizes if times is None else times if sizes is None else times * sizes
-    if weights is None:
+    if dtype is not None:
+        data = data.astype(dtype, copy=False)
+    ddof = (0 if bias else 1) if ddof is None else ddof
+    times, weights = _weights("fweights", fweights, data), _weights("aweights", aweights, data)
+    if times is None and weights is None:
         away = data - tx.mean(data, axis=1, keepdims=True)
-        room: Any = float(max(data.shape[1] - less, 0))
-        weighted = away
-    else:
-        total = weights.sum()
-        away = data - (data * weights).sum(1, keepdims=True) / total
-        room = total - (less if sizes is None else less * (weights * sizes).sum() / total)
-        room, weighted = room.clip(0.0, None), away * weights
-    found: Tensor = weighted @ tx.conj(away).T / room
-    return found.squeeze()
+        room: Any = float(max(data.shape[1] - ddof, 0))
+        return _scattered(away, away, room)
+    one = tx.ones(data.shape[1])
+    each = (one if times is None else times) * (one if weights is None else weights)
+    total = each.sum()
+    less = ddof if weights is None else ddof * (each * weights).sum() / total
+    away = data - (data * each).sum(axis=1, keepdims=True) / total
+    return _scattered(away, away * each, tx.maximum(total - less, 0))
 
 
-def _weights_of(name: str, given: Any, data: Tensor) -> Tensor | None:
-    """How often each column counts, or how much."""
+def _weights(name: str, given: Any, data: Tensor) -> Tensor | None:
+    """How often, or how much, each observation counts."""
     if given is None:
         return None
     found = asarray(given)
     if found.shape != data.shape[1:]:
-        raise ShapeError(f"np.cov: {name} has shape {found.shape}, and there are {data.shape[1]} observations; give one for each")
-    if name == "fweights" and not bool((found == tx.round(found)).all()):
-        raise DTypeError("np.cov: fweights are whole numbers, how often each observation was made; aweights may be fractions")
-    if bool((found < 0).any()):
-        raise ArgumentError(f"np.cov: {name} are 0 or more")
-    return found.astype(tx.float64, copy=False)
+        raise ShapeError(f"np.cov: {name} has shape {found.shape}; there is one for each of {data.shape[1]} observations")
+    if name == "fweights" and not found.dtype.is_integer:
+        raise DTypeError(f"np.cov: fweights say how often, in integers, not {found.dtype}; aweights are floats")
+    if (found < 0).any():
+        raise ArgumentError(f"np.cov: {name} are not negative")
+    return found.astype(tx.float64)
+
+
+def _scattered(away: Tensor, weighted: Tensor, room: Any) -> Tensor:
+    """The covariances of what lies so far away from its means."""
+    found: Tensor = weighted @ tx.conj(away).T / room
+    return found.squeeze()
 
 
 @_numpys

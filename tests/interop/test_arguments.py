@@ -176,11 +176,11 @@ def test_covariances_of_weighted_observations() -> None:
         assert found.dtype == options.get("dtype", np.float64)
     assert_same(np.cov(tx.asarray(M), None, True, False, None, tx.asarray(times)), np.cov(M, fweights=times))
     assert np.corrcoef(tx.asarray(M), dtype=np.float32).dtype is tx.float32
-    with pytest.raises(DTypeError, match="fweights are whole numbers"):
+    with pytest.raises(DTypeError, match="fweights say how often, in integers"):
         np.cov(tx.asarray(M), fweights=sizes)
-    with pytest.raises(ArgumentError, match="aweights are 0 or more"):
+    with pytest.raises(ArgumentError, match="aweights are not negative"):
         np.cov(tx.asarray(M), aweights=-sizes)
-    with pytest.raises(ShapeError, match=r"aweights has shape \(3,\), and there are 4 observations"):
+    with pytest.raises(ShapeError, match=r"aweights has shape \(3,\); there is one for each of 4 observations"):
         np.cov(tx.asarray(M), aweights=sizes[:3])
 
 

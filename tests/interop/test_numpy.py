@@ -226,8 +226,8 @@ def test_indices_along_an_axis_broadcast_when_they_are_written() -> None:
         (lambda t: np.average(t, weights=t[0]), "weights have shape"),
         (lambda t: np.average(t, axis=0, weights=t[0]), "weights have shape"),
         (lambda t: np.cov(t, fweights=[1, 2]), "3 observations"),
-        (lambda t: np.cov(t, fweights=[1.5, 2.0, 1.0]), "whole numbers"),
-        (lambda t: np.cov(t, aweights=[1.0, 2.0, -1.0]), "0 or more"),
+        (lambda t: np.cov(t, fweights=[1.0, 2.0, 1.0]), "in integers"),
+        (lambda t: np.cov(t, aweights=[1.0, 2.0, -1.0]), "not negative"),
     ],
 )
 def test_what_they_refuse_they_explain(call: Any, words: str) -> None:
@@ -257,6 +257,13 @@ def test_results_go_where_they_are_asked_to() -> None:
     assert narrow.tolist() == (M + 0.5).astype(int).tolist()
     with pytest.raises(DTypeError, match="float64"):
         np.add(t, 0.5, out=narrow)
+    for casting in ("no", "equiv", "safe"):
+        with pytest.raises(DTypeError, match=f"casting='{casting}'"):
+            np.add(t, 0.5, out=tx.zeros((2, 3), dtype=tx.float32), casting=casting)
+    several = tx.zeros((4, 2, 3))
+    assert np.add(t, 1, out=several) is several and several.tolist() == [(M + 1).tolist()] * 4  # repeated, as NumPy does
+    with pytest.raises(ShapeError, match=r"np.add: out has shape \(3,\)"):
+        np.add(t, 1, out=tx.zeros(3))
     with pytest.raises(DTypeError, match="casting='no'"):
         np.add(t, 1, out=tx.zeros((2, 3), dtype=tx.complex128), casting="no")
     with pytest.raises(ArgumentError, match="casting is one of"):
