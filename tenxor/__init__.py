@@ -72,6 +72,7 @@ if TYPE_CHECKING:  # what is loaded when it is first asked for; type checkers lo
     from .functions.differentiation import *
     from .functions.elementwise import *
     from .functions.for_numpy import *
+    from .functions.formulas import *
     from .functions.inquiry import *
     from .functions.inspection import *
     from .functions.joining import *
@@ -104,10 +105,11 @@ else:
         "functions.comparing": "allclose array_equal array_equiv isclose",
         "functions.contraction": "dot einsum einsum_path inner outer tensordot vecdot",
         "functions.convolution": "conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d",
-        "functions.counting": "bincount histogram histogram2d histogram_bin_edges",
+        "functions.counting": "bincount histogram histogram2d histogram_bin_edges histogramdd",
         "functions.elementwise": " ".join(("clamp clip", *(name for name in OPS if name not in INTERNAL))),
         "functions.differentiation": "enable_grad grad hessian jacobian jvp no_grad value_and_grad vjp",
         "functions.for_numpy": "_for_numpy",
+        "functions.formulas": "bartlett blackman hamming hanning indices kaiser",
         "functions.inquiry": "__array_namespace_info__",
         "functions.inspection": "compile_counts explain memory realize release_memory show_config",
         "functions.joining": "cat concat concatenate repeat roll stack tile",

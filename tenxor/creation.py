@@ -23,7 +23,7 @@ from .dtypes import (
     uint64,
 )
 from .dtypes import dtype as dtype_of
-from .errors import ArgumentError, DTypeError, ShapeError
+from .errors import ArgumentError, DTypeError, NotShared, ShapeError
 from .layout.coords import checked_int
 from .node import EMPTY, POSITION, Node, Scalar
 from .ops import OPS
@@ -145,10 +145,11 @@ def _as_others_say(op: str, obj: Any, how: Callable[[], Any]) -> Any:
     try:
         return how()
     except (TypeError, ValueError, RuntimeError, BufferError) as error:
-        kind = getattr(obj, "dtype", None)
-        raise DTypeError(
-            f"{op}: {type(obj).__name__}{'' if kind is None else f' of {kind}'} does not show its elements to NumPy ({error});"
-            " convert it there to a dtype that NumPy has, such as float32, and here with astype"
+        kind, is_kept = getattr(obj, "dtype", None), isinstance(error, BufferError)
+        raise (NotShared if is_kept else DTypeError)(
+            f"{op}: {type(obj).__name__}{'' if kind is None else f' of {kind}'} does not"
+            f" {'share its memory' if is_kept else 'show its elements to NumPy'} ({error}); copy it there, or convert it there to a dtype"
+            " that NumPy has, such as float32, and here with astype"
         ) from error
 
 
@@ -168,7 +169,8 @@ def from_dlpack(x: object, /, *, device: str | None = None, copy: bool | None = 
     own; with None the other library may give a copy, where it has nothing to share, and with False it must not.
 
     Memory that is shared as read-only is never written: the first write gives the tensor memory of its own. Raises ArgumentError for
-    what does not speak DLPack or is on another device, DTypeError for a dtype that we have not, and where the library refuses.
+    what does not speak DLPack or is on another device, DTypeError for a dtype that we have not, and where the library refuses; where it
+    says that it cannot share, that is NotShared, which is a BufferError as well. (Array API 2025.12, `from_dlpack`.)
 
     >>> import numpy as np, tenxor as tx
     >>> a = np.zeros(2); t = tx.from_dlpack(a); t[0] = 7; a.tolist()

@@ -36,6 +36,9 @@ class DType:
     the NumPy dtype of the same memory (`bfloat16` has none of its own: its memory is seen as `uint16`); `part`, the dtype
     of a complex number's real and imaginary parts (of others itself); `lowest` and `highest` value, of a part.
 
+    It equals whatever names it (`x.dtype == np.int8`, `x.dtype == "int8"`) and stands where NumPy's do (`np.zeros(3, dtype=x.dtype)`).
+    `np.dtype(x.dtype)` is NumPy's own, with its letter for the `kind` and all that is about memory; as a key of a dict it is another.
+
     >>> import tenxor as tx
     >>> tx.float32.itemsize, str(tx.float32), tx.int8.lowest
     (4, 'float32', -128)

@@ -1,5 +1,6 @@
 """Every error Tenxor raises: each is also the built-in error that NumPy users already catch."""
 
+from numpy.exceptions import AxisError as NumPyAxisError
 from numpy.linalg import LinAlgError
 
 
@@ -11,8 +12,8 @@ class ShapeError(TenxorError, ValueError):
     """Shapes that do not broadcast, multiply out, or match."""
 
 
-class AxisError(TenxorError, ValueError, IndexError):
-    """An axis that the tensor does not have, or that is named twice."""
+class AxisError(TenxorError, NumPyAxisError):
+    """An axis that the tensor does not have, or that is named twice: also NumPy's `AxisError`, a ValueError and an IndexError."""
 
 
 class BadIndex(TenxorError, IndexError):
@@ -25,6 +26,10 @@ class IndexOutOfRange(BadIndex):
 
 class DTypeError(TenxorError, TypeError):
     """A dtype that an operation does not accept, or dtypes with no promotion."""
+
+
+class NotShared(DTypeError, BufferError):
+    """Memory that its library does not let others see, or not without a copy, which was not allowed."""
 
 
 class OutOfBounds(TenxorError, OverflowError):

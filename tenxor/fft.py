@@ -6,6 +6,7 @@ in float32, and stay so, as there are no narrower complex numbers.
 
 `norm` says where results are divided by the number of elements `n`: "backward" by the inverse transforms, "forward" by the others,
 "ortho" by both, by the root of `n`. `n` (or `s`, one for each axis) crops the axis to that many elements, or fills it up with zeros.
+With `out` the result is written into that tensor, which is given back.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from .dtypes import DEFAULT_FLOAT, DTypeLike
 from .dtypes import dtype as dtype_of
 from .errors import ArgumentError, DTypeError, ShapeError
 from .functions.hosted import BACKWARD, hosted
+from .functions.into import into
 from .functions.joining import concat, roll
 from .functions.kinds import check
 from .keywords import spelled
@@ -61,7 +63,9 @@ _LAST_TWO = (-2, -1)
 
 @called_again
 @spelled
-def fft(x: Operand, /, n: int | None = None, axis: int = -1, norm: str | None = "backward", *, dim: int | None = None) -> Tensor:
+def fft(
+    x: Operand, /, n: int | None = None, axis: int = -1, norm: str | None = "backward", *, dim: int | None = None, out: Tensor | None = None
+) -> Tensor:
     """New complex tensor: the discrete Fourier transform along an axis, of which `n` elements are taken.
 
     Raises AxisError, ShapeError for no elements, and ArgumentError. (Array API 2025.12, `fft.fft`.)
@@ -70,24 +74,28 @@ def fft(x: Operand, /, n: int | None = None, axis: int = -1, norm: str | None = 
     >>> tx.fft.fft(tx.asarray([1.0, 2.0, 3.0, 4.0])).tolist()
     [(10+0j), (-2+2j), (-2+0j), (-2-2j)]
     """
-    return _along("fft", computed(asarray(x)), n, axis, norm)
+    return into("fft", out, _along("fft", computed(asarray(x)), n, axis, norm))
 
 
 @called_again
 @spelled
-def ifft(x: Operand, /, n: int | None = None, axis: int = -1, norm: str | None = "backward", *, dim: int | None = None) -> Tensor:
+def ifft(
+    x: Operand, /, n: int | None = None, axis: int = -1, norm: str | None = "backward", *, dim: int | None = None, out: Tensor | None = None
+) -> Tensor:
     """New complex tensor: the inverse of `fft` along an axis; errors as there. (Array API 2025.12, `fft.ifft`.)
 
     >>> import tenxor as tx
     >>> tx.fft.ifft(tx.asarray([10.0, -2 + 2j, -2.0, -2 - 2j])).tolist()
     [(1+0j), (2+0j), (3+0j), (4+0j)]
     """
-    return _along("ifft", computed(asarray(x)), n, axis, norm)
+    return into("ifft", out, _along("ifft", computed(asarray(x)), n, axis, norm))
 
 
 @called_again
 @spelled
-def rfft(x: Operand, /, n: int | None = None, axis: int = -1, norm: str | None = "backward", *, dim: int | None = None) -> Tensor:
+def rfft(
+    x: Operand, /, n: int | None = None, axis: int = -1, norm: str | None = "backward", *, dim: int | None = None, out: Tensor | None = None
+) -> Tensor:
     """New complex tensor: the first `n // 2 + 1` elements of the Fourier transform of real numbers; the others are their conjugates.
 
     Raises DTypeError for complex numbers, and errors as `fft`. (Array API 2025.12, `fft.rfft`.)
@@ -96,12 +104,14 @@ def rfft(x: Operand, /, n: int | None = None, axis: int = -1, norm: str | None =
     >>> tx.fft.rfft(tx.asarray([1.0, 2.0, 3.0, 4.0])).tolist()
     [(10+0j), (-2+2j), (-2+0j)]
     """
-    return _along("rfft", _real("rfft", x), n, axis, norm)
+    return into("rfft", out, _along("rfft", _real("rfft", x), n, axis, norm))
 
 
 @called_again
 @spelled
-def irfft(x: Operand, /, n: int | None = None, axis: int = -1, norm: str | None = "backward", *, dim: int | None = None) -> Tensor:
+def irfft(
+    x: Operand, /, n: int | None = None, axis: int = -1, norm: str | None = "backward", *, dim: int | None = None, out: Tensor | None = None
+) -> Tensor:
     """New real tensor: the inverse of `rfft`, of `n` elements along the axis, by default an even number, twice the size less 1.
 
     The imaginary part of the first element, and of the last for an even `n`, is not looked at. Errors as of `fft`.
@@ -111,12 +121,14 @@ def irfft(x: Operand, /, n: int | None = None, axis: int = -1, norm: str | None 
     >>> tx.fft.irfft(tx.asarray([10.0, -2 + 2j, -2.0])).tolist()
     [1.0, 2.0, 3.0, 4.0]
     """
-    return _along("irfft", computed(asarray(x)), n, axis, norm)
+    return into("irfft", out, _along("irfft", computed(asarray(x)), n, axis, norm))
 
 
 @called_again
 @spelled
-def hfft(x: Operand, /, n: int | None = None, axis: int = -1, norm: str | None = "backward", *, dim: int | None = None) -> Tensor:
+def hfft(
+    x: Operand, /, n: int | None = None, axis: int = -1, norm: str | None = "backward", *, dim: int | None = None, out: Tensor | None = None
+) -> Tensor:
     """New real tensor: the Fourier transform, of `n` elements along the axis, of a signal of which every later half
     is the conjugate of the given one.
 
@@ -126,12 +138,14 @@ def hfft(x: Operand, /, n: int | None = None, axis: int = -1, norm: str | None =
     >>> tx.fft.hfft(tx.asarray([1.0, 2.0, 3.0])).tolist()
     [8.0, -2.0, 0.0, -2.0]
     """
-    return _along("irfft", computed(asarray(x)).conj(), n, axis, _TURNED[_norm("hfft", norm)], "hfft")
+    return into("hfft", out, _along("irfft", computed(asarray(x)).conj(), n, axis, _TURNED[_norm("hfft", norm)], "hfft"))
 
 
 @called_again
 @spelled
-def ihfft(x: Operand, /, n: int | None = None, axis: int = -1, norm: str | None = "backward", *, dim: int | None = None) -> Tensor:
+def ihfft(
+    x: Operand, /, n: int | None = None, axis: int = -1, norm: str | None = "backward", *, dim: int | None = None, out: Tensor | None = None
+) -> Tensor:
     """New complex tensor: the inverse of `hfft`, the first `n // 2 + 1` elements. Raises DTypeError for complex
     numbers, and errors as `fft`.
     (Array API 2025.12, `fft.ihfft`.)
@@ -141,14 +155,16 @@ def ihfft(x: Operand, /, n: int | None = None, axis: int = -1, norm: str | None 
     [(1-0j), (2-0j), (3-0j)]
     """
     found: Tensor = _along("rfft", _real("ihfft", x), n, axis, _TURNED[_norm("ihfft", norm)], "ihfft").conj()
-    return found
+    return into("ihfft", out, found)
 
 
 # --- along several axes -----------------------------------------------------------------------------------------------
 
 
 @spelled
-def fftn(x: Operand, /, s: Sizes = None, axes: Axes = None, norm: str | None = "backward", *, dim: Axes = None) -> Tensor:
+def fftn(
+    x: Operand, /, s: Sizes = None, axes: Axes = None, norm: str | None = "backward", *, dim: Axes = None, out: Tensor | None = None
+) -> Tensor:
     """New complex tensor: the Fourier transform along several axes, by default all, or as many of the last as `s` has sizes.
 
     A size of -1 leaves an axis as it is. Raises AxisError, ShapeError and ArgumentError. (Array API 2025.12, `fft.fftn`.)
@@ -157,22 +173,26 @@ def fftn(x: Operand, /, s: Sizes = None, axes: Axes = None, norm: str | None = "
     >>> tx.fft.fftn(tx.asarray([[1.0, 2.0], [3.0, 4.0]])).tolist()
     [[(10+0j), (-2+0j)], [(-4+0j), 0j]]
     """
-    return _along_all("fftn", "fft", computed(asarray(x)), s, axes, norm)
+    return into("fftn", out, _along_all("fftn", "fft", computed(asarray(x)), s, axes, norm))
 
 
 @spelled
-def ifftn(x: Operand, /, s: Sizes = None, axes: Axes = None, norm: str | None = "backward", *, dim: Axes = None) -> Tensor:
+def ifftn(
+    x: Operand, /, s: Sizes = None, axes: Axes = None, norm: str | None = "backward", *, dim: Axes = None, out: Tensor | None = None
+) -> Tensor:
     """New complex tensor: the inverse of `fftn`; arguments and errors as there. (Array API 2025.12, `fft.ifftn`.)
 
     >>> import tenxor as tx
     >>> tx.fft.ifftn(tx.asarray([[10.0, -2.0], [-4.0, 0.0]])).tolist()
     [[(1+0j), (2+0j)], [(3+0j), (4+0j)]]
     """
-    return _along_all("ifftn", "ifft", computed(asarray(x)), s, axes, norm)
+    return into("ifftn", out, _along_all("ifftn", "ifft", computed(asarray(x)), s, axes, norm))
 
 
 @spelled
-def rfftn(x: Operand, /, s: Sizes = None, axes: Axes = None, norm: str | None = "backward", *, dim: Axes = None) -> Tensor:
+def rfftn(
+    x: Operand, /, s: Sizes = None, axes: Axes = None, norm: str | None = "backward", *, dim: Axes = None, out: Tensor | None = None
+) -> Tensor:
     """New complex tensor: the Fourier transform of real numbers along several axes, half of it along the last; as
     `rfft` there, and then as `fftn`.
 
@@ -189,11 +209,13 @@ def rfftn(x: Operand, /, s: Sizes = None, axes: Axes = None, norm: str | None = 
     found = _along("rfft", x, sizes[-1], places[-1], norm, "rfftn")
     for size, axis in zip(sizes[-2::-1], places[-2::-1], strict=True):  # as fftn goes; an axis may be named twice
         found = _along("fft", found, size, axis, norm, "rfftn")
-    return found
+    return into("rfftn", out, found)
 
 
 @spelled
-def irfftn(x: Operand, /, s: Sizes = None, axes: Axes = None, norm: str | None = "backward", *, dim: Axes = None) -> Tensor:
+def irfftn(
+    x: Operand, /, s: Sizes = None, axes: Axes = None, norm: str | None = "backward", *, dim: Axes = None, out: Tensor | None = None
+) -> Tensor:
     """New real tensor: the inverse of `rfftn`; `s` is the shape of the result along the axes, by default twice the
     last size less 1, and the others as they are. Errors as of `fftn`. (Array API 2025.12, `fft.irfftn`.)
 
@@ -207,12 +229,12 @@ def irfftn(x: Operand, /, s: Sizes = None, axes: Axes = None, norm: str | None =
         raise ArgumentError("irfftn: give at least one axis, the one that was halved")
     for size, axis in zip(sizes[:-1], places[:-1], strict=True):
         found = _along("ifft", found, size, axis, norm, "irfftn")
-    return _along("irfft", found, sizes[-1], places[-1], norm, "irfftn")
+    return into("irfftn", out, _along("irfft", found, sizes[-1], places[-1], norm, "irfftn"))
 
 
 @spelled
 def fft2(
-    x: Operand, /, s: Sizes = None, axes: Axes = _LAST_TWO, norm: str | None = "backward", *, dim: Axes = None
+    x: Operand, /, s: Sizes = None, axes: Axes = _LAST_TWO, norm: str | None = "backward", *, dim: Axes = None, out: Tensor | None = None
 ) -> Tensor:
     """New complex tensor: `fftn` along two axes, by default the last.
 
@@ -220,12 +242,12 @@ def fft2(
     >>> tx.fft.fft2(tx.ones((2, 2))).tolist()
     [[(4+0j), 0j], [0j, 0j]]
     """
-    return fftn(x, s, axes, norm)
+    return fftn(x, s, axes, norm, out=out)
 
 
 @spelled
 def ifft2(
-    x: Operand, /, s: Sizes = None, axes: Axes = _LAST_TWO, norm: str | None = "backward", *, dim: Axes = None
+    x: Operand, /, s: Sizes = None, axes: Axes = _LAST_TWO, norm: str | None = "backward", *, dim: Axes = None, out: Tensor | None = None
 ) -> Tensor:
     """New complex tensor: `ifftn` along two axes, by default the last.
 
@@ -233,12 +255,12 @@ def ifft2(
     >>> tx.fft.ifft2(tx.asarray([[4.0, 0.0], [0.0, 0.0]])).tolist()
     [[(1+0j), (1+0j)], [(1+0j), (1+0j)]]
     """
-    return ifftn(x, s, axes, norm)
+    return ifftn(x, s, axes, norm, out=out)
 
 
 @spelled
 def rfft2(
-    x: Operand, /, s: Sizes = None, axes: Axes = _LAST_TWO, norm: str | None = "backward", *, dim: Axes = None
+    x: Operand, /, s: Sizes = None, axes: Axes = _LAST_TWO, norm: str | None = "backward", *, dim: Axes = None, out: Tensor | None = None
 ) -> Tensor:
     """New complex tensor: `rfftn` along two axes, by default the last.
 
@@ -246,12 +268,12 @@ def rfft2(
     >>> tx.fft.rfft2(tx.ones((2, 3))).shape
     (2, 2)
     """
-    return rfftn(x, s, axes, norm)
+    return rfftn(x, s, axes, norm, out=out)
 
 
 @spelled
 def irfft2(
-    x: Operand, /, s: Sizes = None, axes: Axes = _LAST_TWO, norm: str | None = "backward", *, dim: Axes = None
+    x: Operand, /, s: Sizes = None, axes: Axes = _LAST_TWO, norm: str | None = "backward", *, dim: Axes = None, out: Tensor | None = None
 ) -> Tensor:
     """New real tensor: `irfftn` along two axes, by default the last.
 
@@ -259,7 +281,7 @@ def irfft2(
     >>> tx.fft.irfft2(tx.asarray([[4.0, 0.0], [0.0, 0.0]])).tolist()
     [[1.0, 1.0], [1.0, 1.0]]
     """
-    return irfftn(x, s, axes, norm)
+    return irfftn(x, s, axes, norm, out=out)
 
 
 # --- frequencies ------------------------------------------------------------------------------------------------------
@@ -311,7 +333,7 @@ def _frequencies(op: str, k: Tensor, count: int, d: float, dtype: object, device
 
 
 @spelled
-def fftshift(x: Operand, /, *, axes: Axes = None, dim: Axes = None) -> Tensor:
+def fftshift(x: Operand, /, axes: Axes = None, *, dim: Axes = None) -> Tensor:
     """New tensor: `x` with the frequency 0, which `fft` puts first, in the middle of the axes, by default all. Raises AxisError.
     (Array API 2025.12, `fft.fftshift`.)
 
@@ -323,7 +345,7 @@ def fftshift(x: Operand, /, *, axes: Axes = None, dim: Axes = None) -> Tensor:
 
 
 @spelled
-def ifftshift(x: Operand, /, *, axes: Axes = None, dim: Axes = None) -> Tensor:
+def ifftshift(x: Operand, /, axes: Axes = None, *, dim: Axes = None) -> Tensor:
     """New tensor: the inverse of `fftshift`. Raises AxisError. (Array API 2025.12, `fft.ifftshift`.)
 
     >>> import tenxor as tx

@@ -135,12 +135,13 @@ class Streams(NamedTuple):
     result: int = 1 << 23  # bytes of a result from which it may be
     touched: int = 1 << 25  # and of all that its kernel touches: no cache holds that
     vector: int = 32  # bytes of the least vector that is worth it: it is half a line
+    rows: tuple[int, int] = (1 << 7, 1 << 12)  # of a row that is reduced, from which to which the next is asked for meanwhile
 
     @staticmethod
     def of(caches: Caches) -> Streams:
         """Past the last cache goes what does not fit into it."""
         last = caches.tuned().last
-        return Streams(last // 4, last)
+        return Streams(result=last // 4, touched=last)
 
 
 class Blocks(NamedTuple):
@@ -159,6 +160,7 @@ class Blocks(NamedTuple):
     left: int = 1 << 22  # bytes of packed rows, which should stay in the last cache with those of another thread
     right: int = 1 << 23  # bytes of packed columns, which all rows of a block are taken with
     fixed: int = 1 << 24  # bytes of rows that are the same for all outer loops
+    chunks: int = 2  # of some hundred steps, beyond which they go around all panels: what is packed for all of them is in no near cache
     near: int = 1 << 19  # bytes of what is needed again and again for a while: it stays in the second cache
     panels: int = 4  # packed at once: memory is read in longer pieces
     loops: int = 4  # steps of outer loops for each thread, up to which they share the rows, or the columns, instead

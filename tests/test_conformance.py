@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from math import inf, isnan, pi
 from typing import Any
 
+import numpy as np
 import pytest
 
 import tenxor as tx
@@ -139,6 +140,20 @@ def test_is_called_as_the_standard_has_it(where: str, name: str, signature: str)
         assert wanted.default is P.empty or found.default == wanted.default
     known = {p.name for p in asked} | {p.name for p in ours[: len(asked)]}
     assert all(p.default is not P.empty or p.kind is P.VAR_POSITIONAL for p in ours if p.name not in known)
+
+
+BY_PLACE = "sort:1 argsort:1 searchsorted:2 linalg.qr:1 linalg.svd:1 fft.fftshift:1 fft.ifftshift:1 diff:2 round:1 take:2 repeat:2 roll:2"
+
+
+@pytest.mark.parametrize("case", BY_PLACE.split())
+def test_what_numpy_takes_by_place_is(case: str) -> None:
+    """What the standard has by name alone may stand in its place, too, where NumPy's programs put it."""
+    name, _, first = case.partition(":")
+    where, _, name = name.rpartition(".")
+    theirs = list(inspect.signature(getattr(getattr(np, where) if where else np, name)).parameters.values())
+    ours = list(inspect.signature(getattr(home(where), name)).parameters.values())
+    assert ours[int(first)].name == theirs[int(first)].name
+    assert ours[int(first)].kind is P.POSITIONAL_OR_KEYWORD
 
 
 def test_tensors_have_all_attributes_and_methods() -> None:

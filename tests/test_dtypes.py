@@ -280,6 +280,26 @@ def test_a_dtype_is_what_others_call_it(name: str) -> None:
     assert ours not in (None, "none", 3, np.dtype("S3"), object) and len({*map(tx.dtype, ALL), ours}) == len(ALL)
 
 
+@pytest.mark.parametrize("name", [*NAMES, "float16", "float32", "float64", *COMPLEX])
+def test_a_dtype_stands_where_numpys_does(name: str) -> None:
+    ours, theirs = tx.zeros(2, dtype=name).dtype, np.dtype(name)
+    assert ours == theirs.type and theirs.type == ours and name == ours and (ours != theirs) is False
+    assert ours in (theirs,) and ours in [theirs.type] and ours in {name: 1}.keys() | {ours} and ours != np.dtype("S3")
+    assert (ours.type, ours.char, ours.itemsize) == (theirs.type, theirs.char, theirs.itemsize)
+    assert (ours.name, str(ours)) == (theirs.name, str(theirs))
+    assert ours.__numpy_dtype__ is np.dtype(ours) is theirs and np.dtype(ours).kind == theirs.kind
+    for made in (np.zeros(3, dtype=ours), np.ones(3).astype(ours), np.empty_like([1.0], dtype=ours), np.asarray([0, 1], ours)):
+        assert made.dtype == theirs
+    assert np.asarray(tx.ones(2), dtype=ours).dtype == theirs and np.zeros(2, theirs).view(ours).dtype == theirs
+    assert np.issubdtype(ours, theirs.type) and np.can_cast(ours, theirs) and np.can_cast(theirs, ours)
+    assert np.result_type(ours, np.int8) == np.result_type(theirs, np.int8)
+    assert np.promote_types(ours, "f4") == np.promote_types(theirs, "f4")
+    if ours.is_float:
+        assert np.finfo(ours).eps == np.finfo(theirs).eps
+    elif ours.is_integer:
+        assert np.iinfo(ours).max == np.iinfo(theirs).max and np.random.default_rng(0).integers(0, 9, 3, dtype=ours).dtype == theirs
+
+
 def test_a_tensor_of_the_bfloat16_that_numpy_has() -> None:
     array = np.asarray([[1.5, -2.0], [np.nan, 1e30]], dtype=ml_dtypes.bfloat16)
     for given in (array, array.T, array[::-1]):

@@ -101,7 +101,7 @@ def test_machine_code_says_the_same_but_for_types() -> None:
 
 
 def test_help_names_types() -> None:
-    assert str(inspect.signature(tx.matmul)) == "(a: 'Axed', b: 'Axed') -> 'Tensor'"
+    assert str(inspect.signature(tx.matmul)) == "(a: 'Axed', b: 'Axed', *, out: 'Tensor | None' = None) -> 'Tensor'"
     assert str(inspect.signature(tx.exp)) == "(x: 'Operand', /, *, out: 'Tensor | None' = None, where: 'Operand | None' = None) -> 'Tensor'"
 
 

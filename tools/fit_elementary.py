@@ -14,6 +14,7 @@ import numpy as np
 from mpmath import mp, mpf
 
 Real = Callable[[mpf], mpf]
+Intervals = list[tuple[float, float]]
 GRID_PER_TERM = 40
 
 mp.dps = 50
@@ -121,13 +122,18 @@ def mills(a: mpf) -> mpf:
     return mp.exp(a * a / 2) * mp.erfc(a / mp.sqrt(2)) / 2
 
 
+def gelu_over_exp(a: mpf) -> mpf:
+    """-gelu(-a) e**(a**2/2)."""
+    return a * mills(a)
+
+
 def gelu_bend(a: mpf) -> mpf:
     if a < TINY:
         return mp.sqrt(2 / mp.pi) - 1
     return (1 / (2 * mills(a)) - 1) / a - 1
 
 
-def gelu_fit(bits: int, terms: int, centre: mpf, last: mpf) -> Fit:
+def gelu_fit(terms: int, centre: mpf, last: mpf) -> Fit:
     """The bend of gelu's divisor in terms of (a - centre) / (a + centre)."""
 
     def argument(t: mpf) -> mpf:
@@ -137,7 +143,7 @@ def gelu_fit(bits: int, terms: int, centre: mpf, last: mpf) -> Fit:
         lambda t: gelu_bend(argument(t)),
         mpf(-1),
         (last - centre) / (last + centre),
-        {bits: terms},
+        {64: terms},
         lambda t: 2 * argument(t) * mills(argument(t)),
     )
 
@@ -170,6 +176,8 @@ TANH_INTERVALS = octave_quarters(0.0390625, 32, 9.5)
 TANH_CENTRES = [accurate_centre(mp.tanh, low, high) for low, high in TANH_INTERVALS]
 ERF_INTERVALS = octave_quarters(0.25, 16, 3.99)
 ERF_CENTRES = [accurate_centre(mp.erf, low, high) for low, high in ERF_INTERVALS]
+GELU_INTERVALS = octave_quarters(0.0625, 32, 14.5)
+GELU_CENTRES = [accurate_centre(gelu_over_exp, low, high) for low, high in GELU_INTERVALS]
 FARTHEST = mpf(max(max(c - low, high - c) for (low, high), c in zip(TANH_INTERVALS, TANH_CENTRES, strict=True)))
 POW_LOG, POW_EXP = mpf("0.0232"), mp.log(2) / 64 * mpf("1.001")
 
@@ -183,18 +191,18 @@ def tanh_step_weight(z: mpf) -> mpf:
     return max(shares)
 
 
-def show_erf_near_centres(terms: int = 6) -> None:
-    """Print the polynomials of erf around its centres: for each power the coefficients of all."""
+def show_near_centres(name: str, function: Real, slopes: list[float], intervals: Intervals, centres: list[float], terms: int) -> None:
+    """Print the polynomials of (f(centre + d) - f(centre)) / d - slope: for each power the coefficients of all."""
     rows = []
-    for (low, high), c in zip(ERF_INTERVALS, ERF_CENTRES, strict=True):
+    for (low, high), c, slope in zip(intervals, centres, slopes, strict=True):
 
-        def ratio(d: mpf, c: float = c) -> mpf:
-            return (mp.erf(c + d) - mp.erf(c)) / d - 1
+        def ratio(d: mpf, c: float = c, slope: float = slope) -> mpf:
+            return (function(c + d) - function(c)) / d - slope
 
-        fit = Fit(ratio, mpf(low - c), mpf(high - c), {}, lambda d, c=c: abs(d) / mp.erf(c + d))
+        fit = Fit(ratio, mpf(low - c), mpf(high - c), {}, lambda d, c=c: abs(d) / function(c + d))
         coefficients, error = remez(fit, terms)
         rows.append(coefficients)
-        print(f"erf around {c!r}, float32: error 2**{float(mp.log(error, 2)):.1f}")
+        print(f"{name} around {c!r}, float32: error 2**{float(mp.log(error, 2)):.1f}")
     for column in zip(*rows, strict=True):
         print("    (" + ", ".join(str(np.float32(str(v))) for v in column) + ")")
 
@@ -230,8 +238,7 @@ FITS = {
     "atan": Fit(odd_tail(mp.atan), TINY, mpf(1), {64: 20}, odd_weight(mp.atan)),
     "asin": Fit(odd_tail(mp.asin), TINY, mpf(1) / 4, {64: 13}, odd_weight(mp.asin)),
     "erf": Fit(erf_tail, TINY, mpf(1), {64: 12}, erf_weight),
-    "gelu": gelu_fit(32, 11, mpf("3.8"), mpf("14.5")),
-    "gelu in float64": gelu_fit(64, 26, mpf("3.5"), mpf("38.7")),
+    "gelu": gelu_fit(26, mpf("3.5"), mpf("38.7")),
     "(2**f - 1) / f": Fit(
         lambda f: mp.expm1(f * mp.log(2)) / f,
         -mpf(1) / 2,
@@ -265,4 +272,6 @@ if __name__ == "__main__":
     if not sys.argv[1:]:
         print("centres of tanh:", ", ".join(str(np.float32(c)) for c in TANH_CENTRES))
         print("centres of erf:", ", ".join(str(np.float32(c)) for c in ERF_CENTRES))
-        show_erf_near_centres()
+        show_near_centres("erf", mp.erf, [1.0] * 16, ERF_INTERVALS, ERF_CENTRES, 6)
+        print("centres of gelu:", ", ".join(str(np.float32(c)) for c in GELU_CENTRES))
+        show_near_centres("gelu", gelu_over_exp, [0.5, *[0.0] * 31], GELU_INTERVALS, GELU_CENTRES, 5)

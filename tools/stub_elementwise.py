@@ -25,6 +25,7 @@ def clip(x: Operand, /, min: Operand | None = None, max: Operand | None = None, 
 def clamp(x: Operand, /, min: Operand | None = None, max: Operand | None = None, out: Tensor | None = None) -> Tensor: ...
 """
 _OUT = ", *, out: Tensor | None = None, where: Operand | None = None"
+_ROUND = f"def round(x: Operand, /, decimals: int = 0{_OUT}) -> Tensor: ...\n"
 _FORMS = {
     1: f"def {{}}(x: Operand, /{_OUT}) -> Tensor: ...\n",
     2: f"def {{}}(x: Operand, y: Operand, /{_OUT}) -> Tensor: ...\n",
@@ -35,7 +36,7 @@ _FORMS = {
 
 def stub() -> str:
     """The text of the file."""
-    return _HEAD + "".join([_FORMS[OPS[name].arity].format(name) for name in FUNCTIONS])
+    return _HEAD + "".join([_ROUND if name == "round" else _FORMS[OPS[name].arity].format(name) for name in FUNCTIONS])
 
 
 if __name__ == "__main__":

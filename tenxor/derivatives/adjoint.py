@@ -188,16 +188,18 @@ def total(parts: Sequence[Part], shape: Shape, dtype: DType) -> Seen:
             found = part.reshaped(shape) if found is None else added(found, part.reshaped(shape))
     placed = [part for part in parts if isinstance(part, Placed) and part.layout.size]
     size = prod(shape)
+    fresh: list[Placed] = []  # those that nothing was written to before
     if found is None:
-        found = of_number(0, (size,), dtype) if not _cover(placed, size) else Seen(Node.of(EMPTY, (size,), dtype))
-        done: list[Layout] | None = []
-    else:
-        done = None  # there is something everywhere
+        for part in placed:
+            if part.apart and all(part.layout.disjoint(other.layout) for other in fresh):
+                fresh.append(part)
+        covered = sum([part.layout.size for part in fresh]) == size
+        found = Seen(Node.of(EMPTY, (size,), dtype)) if covered else of_number(0, (size,), dtype)
+    for part in fresh:
+        found = stored(found, part.layout, part.values)
     for part in placed:
-        fresh = done is not None and part.apart and all(part.layout.disjoint(other) for other in done)
-        found = stored(found, part.layout, part.values) if fresh else _accumulated(found, part)
-        if done is not None:
-            done.append(part.layout)
+        if not any([part is other for other in fresh]):
+            found = _accumulated(found, part)
     return found.reshaped(shape)
 
 
@@ -212,13 +214,6 @@ def totals(pulled: Iterable[tuple[int, Part]], like: Any) -> dict[int, Seen]:
 def root(node: Node, layout: Layout, g: Seen) -> tuple[Node, Seen]:
     """A node with the cotangent of its content, given that of what a layout reads of it."""
     return node, total([adjoint(layout, Term.of(g), node.size)], node.shape, g.dtype)
-
-
-def _cover(placed: Sequence[Placed], size: int) -> bool:
-    """Whether each element belongs to just one of them."""
-    if sum([part.layout.size for part in placed]) != size or not all(part.apart for part in placed):
-        return False
-    return all(part.layout.disjoint(other.layout) for k, part in enumerate(placed) for other in placed[:k])
 
 
 def _accumulated(found: Seen, part: Placed) -> Seen:

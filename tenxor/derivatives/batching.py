@@ -12,7 +12,8 @@ from ..layout import Layout
 from ..node import CONSTANT, PLACEHOLDER, REINTERPRET, Hosted, Node, Scalar, tracked, tracking, untracked, writes
 from ..ops import OPS
 from ..past import Past, past_of
-from .adjoint import Part, totals
+from .adjoint import Part, seen_of, totals
+from .again import made_again
 from .calls import Called, part_of, step_of
 from .seen import Seen, Term
 
@@ -21,10 +22,64 @@ _POSITIVE = OPS["positive"]
 
 def batched(roots: Sequence[Node], batches: Mapping[Node, Node], size: int) -> list[Node | None]:
     """For some nodes those that compute a batch of each, given those for placeholders; None for what does not depend on these."""
+    order = _order(roots)
+    if any([isinstance(node.op, Hosted) or node.past is CONSTANT or _step_of(node) is not None for node in order]):
+        return _batched_one_by_one(order, roots, batches, size)
+    outline = _Outline(order, roots, batches, size)
+    found: list[Node | None] = [None] * len(roots)
+    with tracked() if tracking.get() is False else nullcontext():
+        for k, part in made_again(outline.key, outline.given, outline.made):
+            found[k] = seen_of(part).node
+    return found
+
+
+class _Outline:
+    """What nodes that lead to some are, but for the very nodes and numbers that they read, which are `given`: so the same batches can be
+    made once more, node by node.
+    """
+
+    def __init__(self, order: Sequence[Node], roots: Sequence[Node], batches: Mapping[Node, Node], size: int) -> None:
+        self.batches, self.size = batches, size
+        number_of: dict[int, int] = {id(stand_in): k for k, stand_in in enumerate(batches)}
+        self.given: list[Node | Scalar] = list(batches.values())
+        self.order: list[Node] = []  # those that depend on the members
+        depending = set(batches)
+        key: list[object] = [size, *[node.recipe for node in batches]]
+        self._given_at: dict[int, int] = {}
+        for node in order:
+            if node in depending or depending.isdisjoint(node.sources):
+                continue
+            depending.add(node)
+            self.order.append(node)
+            key += (node.recipe, node.offsets)
+            for source in node.sources:  # this runs for all that is made for a batch
+                number = number_of.get(id(source))
+                if number is None:
+                    number = number_of[id(source)] = ~len(self.given)
+                    self._given_at[id(source)] = len(self.given)
+                    self.given.append(source)
+                    key.append(source.recipe.done if type(source) is Node else source.dtype)
+                key.append(number)
+            number_of[id(node)] = len(batches) + len(self.order)
+        self.roots = [(k, root) for k, root in enumerate(roots) if root in depending]
+        key += [(k, number_of[id(root)]) for k, root in self.roots]
+        self.key = tuple(key)
+
+    def made(self, stand_ins: Sequence[Node | Scalar]) -> list[tuple[int, Part]]:
+        """The batches of nodes that stand for those that are given."""
+        known: dict[Node, Node] = dict(zip(self.batches, stand_ins, strict=False))  # type: ignore[arg-type]
+        instead = {x: stand_ins[k] for x, k in self._given_at.items()}
+        for node in self.order:
+            known[node] = _batch(node, known, self.size, instead)
+        return [(k, Seen(known[root])) for k, root in self.roots]
+
+
+def _batched_one_by_one(order: Sequence[Node], roots: Sequence[Node], batches: Mapping[Node, Node], size: int) -> list[Node | None]:
+    """The same where not all follows from recipes."""
     known: dict[Node, Node] = dict(batches)
     computed: dict[tuple[object, ...], Sequence[Node]] = {}  # all results of what is not computed by kernels
     steps: dict[Past, Past] = {}  # what stands for a function with a derivative of its own
-    for node in _order(roots):
+    for node in order:
         step = _step_of(node)
         if node in known or not any([source in known for source in (*node.sources, *(step.sources if step else ()))]):
             continue  # what does not depend on the members is the same for all
@@ -32,7 +87,7 @@ def batched(roots: Sequence[Node], batches: Mapping[Node, Node], size: int) -> l
         constant = step is not None or node.past is CONSTANT
         with untracked() if constant else tracked() if tracking.get() is False else nullcontext():
             op = node.op
-            found = known[node] = _hosted(node, op, known, size, computed) if isinstance(op, Hosted) else _batch(node, known, size)
+            found = known[node] = _hosted(node, op, known, size, computed) if isinstance(op, Hosted) else _batch(node, known, size, {})
         if step is not None:
             if step not in steps:
                 steps[step] = _step_of_batch(step, known, batches, size)
@@ -58,12 +113,14 @@ def _order(roots: Sequence[Node]) -> list[Node]:
     return list(found)
 
 
-def _batch(node: Node, known: Mapping[Node, Node], size: int) -> Node:
+def _batch(node: Node, known: Mapping[Node, Node], size: int, instead: Mapping[int, Node | Scalar]) -> Node:
+    """A batch of a node, given those of what it reads, or what stands `instead` of others of these."""
     flat = writes(node.op) or node.op is REINTERPRET  # what they make has one axis
     sources: list[Node | Scalar] = []
     layouts: list[Layout | None] = []
     for k, (source, layout) in enumerate(zip(node.sources, node.layouts, strict=True)):
         own = known.get(source) if type(source) is Node else None
+        source = instead.get(id(source), source)
         if type(source) is Node and own is None and flat and k == 0:  # each writes to one of its own
             every = Layout((size, source.size), (0, 1)).reshape((size * source.size,))
             own = Node.of(_POSITIVE, every.shape, source.dtype, (source,), (every,))

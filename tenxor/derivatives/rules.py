@@ -8,11 +8,15 @@ from ..errors import DerivativeError
 from ..node import DATA, REINTERPRET, STORE, UPDATE, Gather, Recipe, Scan, Scatter, Special
 from ..ops import Op
 from ..ops.reductions import Reduction
+from .attention import ATTENTION, Attention, has_many_blocks
 from .folds import REDUCED, REDUCED_SO_FAR
+from .joining import JOINED, Join
 from .parts import AT_INDICES, ELEMENTWISE, SEEN_OTHERWISE, WRITTEN, WRITTEN_AT_INDICES
 from .rule import Rule
 
 _RULES: dict[object, Rule] = {
+    Attention: ATTENTION,
+    Join: JOINED,
     Op: ELEMENTWISE,
     Reduction: REDUCED,
     Scan: REDUCED_SO_FAR,
@@ -29,8 +33,11 @@ def _of_kind(op: Any) -> Rule | None:
 
 
 def has_own_rule(recipe: Recipe) -> bool:
-    """Whether how derivatives are taken does not follow from the recipe alone."""
-    return type(recipe.op) is not Op and recipe.op is not DATA and _of_kind(recipe.op) is None
+    """Whether how derivatives are taken does not follow from the recipe alone, or something is computed on the way."""
+    op: Any = recipe.op
+    if type(op) is Op or op is DATA:
+        return False
+    return _of_kind(op) is None or (type(op) is Attention and has_many_blocks(recipe))
 
 
 def rule_of(recipe: Recipe) -> Rule:

@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-from math import inf, prod, sqrt
+from math import prod, sqrt
 from typing import Any
 
-from ..creation import arange, asarray, zeros
+from ..creation import asarray, zeros
+from ..derivatives.attention import attended, attention
+from ..derivatives.seen import Seen
 from ..dtypes import DEFAULT_FLOAT, promote
 from ..errors import ArgumentError, DTypeError, ShapeError
 from ..node import is_pinned
-from ..ops import OPS
 from ..spec import called_again
 from ..tensor import Tensor
 from ..tensor.arguments import truth
 from ..tensor.core import Operand, broadcast
-from .neural import highest_of
 
 __all__ = ["scaled_dot_product_attention"]
 
 _OP = "scaled_dot_product_attention"
 
 
-@called_again
 def scaled_dot_product_attention(
     query: Operand,
     key: Operand,
@@ -43,8 +42,8 @@ def scaled_dot_product_attention(
     as those of `key` and `value`, and so many in a row share one of these; nothing is repeated in memory.
 
     Integers become float64; float16 and bfloat16 are computed in float32. Beyond operands and result, in the dtype that it
-    computes in, it needs some MiB of memory, however long the sequences are. Raises ShapeError for shapes that do not fit,
-    DTypeError for a mask of integers.
+    computes in, it needs some MiB of memory, however long the sequences are; so does its derivative by queries, keys and values.
+    Raises ShapeError for shapes that do not fit, DTypeError for a mask of integers.
 
     >>> import tenxor as tx
     >>> key, value = tx.asarray([[0.0], [0.0], [9.0]]), tx.asarray([[1.0], [3.0], [7.0]])
@@ -53,6 +52,19 @@ def scaled_dot_product_attention(
 
     A. Vaswani et al.: Attention is all you need, 2017 (arXiv:1706.03762).
     """
+    made = _attended if any([isinstance(x, Tensor) and x.requires_grad for x in (query, key, value, attn_mask)]) else _attended_again
+    return made(query, key, value, attn_mask, is_causal, scale, enable_gqa)
+
+
+def _attended(
+    query: Operand,
+    key: Operand,
+    value: Operand,
+    attn_mask: Operand | None = None,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Tensor:
     if truth(_OP, "enable_gqa", enable_gqa):
         return _grouped(asarray(query), asarray(key), asarray(value), attn_mask, is_causal, scale)
     tensors: list[Any] = [_own(asarray(t)) for t in (query, key, value)]
@@ -71,14 +83,13 @@ def scaled_dot_product_attention(
     if prod(batch) * length * count == 0:
         return zeros((*batch, length, v.shape[-1]), dtype=result)
 
-    scores = (q * scale) @ k.mT
-    if mask is not None:
-        scores = scores + mask if mask.dtype.is_float else _where(mask, scores, -inf)
-    if is_causal:
-        earlier = arange(count) <= arange(length).expand_dims(1)
-        scores = Tensor._compute(OPS["where_seen"], earlier, scores, -inf)
-    found: Tensor = (_softmax(scores, masked=mask is not None) @ v).astype(result, copy=False)
+    operands = [Seen(t.node, t.layout) for t in (q, k, v, mask) if t is not None]
+    seen = attended(attention(float(scale), truth(_OP, "is_causal", is_causal)), operands)
+    found: Tensor = Tensor._of(seen.node, seen.layout).astype(result, copy=False)
     return found
+
+
+_attended_again = called_again(_attended)  # not of what has a past: that of the result follows from more than its recipe
 
 
 def _grouped(query: Tensor, key: Tensor, value: Tensor, attn_mask: Any, is_causal: bool, scale: float | None) -> Tensor:
@@ -106,21 +117,6 @@ def _grouped(query: Tensor, key: Tensor, value: Tensor, attn_mask: Any, is_causa
 def _own(t: Any) -> Any:
     """A tensor, or a copy if others may write its memory: what reads that is computed at once, step by step."""
     return t.copy() if is_pinned(t.node) else t
-
-
-def _where(condition: Any, x: Any, y: Any) -> Any:
-    return Tensor._compute(OPS["where"], condition, x, y)
-
-
-def _softmax(scores: Any, *, masked: bool) -> Any:
-    """Along the last axis; with a mask 0 where nothing takes part: all is -inf."""
-    highest = highest_of(scores, -1)
-    if not masked:
-        powers = (scores - highest).exp()
-        return powers / powers.sum(-1, keepdims=True)
-    powers = (scores - _where(highest == -inf, 0.0, highest)).exp()
-    total = powers.sum(-1, keepdims=True)
-    return powers * _where(total == 0.0, 0.0, 1.0 / total)
 
 
 # --- what arguments must be -------------------------------------------------------------------------------------------

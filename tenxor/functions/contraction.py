@@ -50,10 +50,10 @@ EXHAUSTIVE = 5  # operands up to which all orders of products are compared
 
 @called_again
 @spelled
-def vecdot(x1: Operand, x2: Operand, /, *, axis: int = -1, dim: int | None = None) -> Tensor:
+def vecdot(x1: Operand, x2: Operand, /, *, axis: int = -1, dim: int | None = None, out: Tensor | None = None) -> Tensor:
     """New tensor: the products added up along `axis`, which both have in equal size; the other axes broadcast.
 
-    Of complex numbers the conjugates of those of `x1` are taken.
+    Of complex numbers the conjugates of those of `x1` are taken. With `out` the result is written into that tensor, which is given back.
 
     The axis is counted in each tensor by itself, so a negative one is the same for both. Numeric dtypes promote; integers
     add up modulo 2 to their width, float16 and bfloat16 in float32. Raises AxisError, ShapeError and DTypeError.
@@ -70,7 +70,7 @@ def vecdot(x1: Operand, x2: Operand, /, *, axis: int = -1, dim: int | None = Non
         a = a.conj()
     a, b = widened(a, dtype), widened(b, dtype)
     found: Tensor = contracted(a, b, begun(_loops_of_vectors(at_start(a), at_start(b), axis), a, b), dtype)
-    return found
+    return into("vecdot", out, found)
 
 
 @lru_cache(maxsize=MAX_LOOPS)
@@ -141,18 +141,19 @@ def _axes_of_pair(axes: Any, *shapes: tuple[int, ...]) -> list[tuple[int, ...]]:
 
 
 @called_again
-def dot(a: Operand, b: Operand, /) -> Tensor:
+def dot(a: Operand, b: Operand, /, *, out: Tensor | None = None) -> Tensor:
     """New tensor: the products added up over the last axis of `a` and the last but one of `b` (its only one if 1-D).
 
     The other axes of `a` come first in the result, then those of `b`; for matrices that is `a @ b`. A number, or a 0-d
-    tensor, multiplies each element. Dtypes as of `vecdot`. Raises ShapeError and DTypeError. (NumPy's `dot`.)
+    tensor, multiplies each element. With `out` the result is written into that tensor, which is given back. Dtypes as of `vecdot`.
+    Raises ShapeError and DTypeError. (NumPy's `dot`.)
 
     >>> import tenxor as tx
     >>> tx.dot(tx.asarray([1, 2, 3]), tx.asarray([4, 5, 6])).item()
     32
     """
     found: Tensor = _dot(asarray(a), asarray(b))
-    return found
+    return into("dot", out, found)
 
 
 @called_again
@@ -173,8 +174,9 @@ def inner(a: Operand, b: Operand, /) -> Tensor:
 
 
 @called_again
-def outer(a: Operand, b: Operand, /) -> Tensor:
-    """New 2-D tensor: each element of `a` times each of `b`, both read in row-major order; bools are and-ed.
+def outer(a: Operand, b: Operand, /, *, out: Tensor | None = None) -> Tensor:
+    """New 2-D tensor: each element of `a` times each of `b`, both read in row-major order; bools are and-ed. With `out` the result is
+    written into that tensor, which is given back.
 
     Raises DTypeError for dtypes that do not promote. (NumPy's `outer`.)
 
@@ -186,7 +188,7 @@ def outer(a: Operand, b: Operand, /) -> Tensor:
     dtype = promote(one.dtype, two.dtype, "outer")
     one, two = one.astype(dtype, copy=False), two.astype(dtype, copy=False)
     found: Tensor = contracted(one, two, _loops_of_outer(one.layout, two.layout), dtype)
-    return found
+    return into("outer", out, found)
 
 
 @lru_cache(maxsize=MAX_LOOPS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from math import isfinite
+from math import isfinite, prod
 from typing import Any
 
 import numpy as np
@@ -17,14 +17,14 @@ from ..ops import OPS
 from ..spec import called_again
 from ..tensor import Tensor
 from ..tensor.arguments import truth
-from ..tensor.core import Operand
+from ..tensor.core import Operand, check_count
 from .hosted import at_once
 from .kinds import check
 from .searching import searchsorted
 from .statistics import diff
 
 Array = np.ndarray[Any, Any]
-__all__ = ["bincount", "histogram", "histogram2d", "histogram_bin_edges"]
+__all__ = ["bincount", "histogram", "histogram2d", "histogram_bin_edges", "histogramdd"]
 
 
 def bincount(x: Operand, /, weights: Operand | None = None, minlength: int = 0) -> Tensor:
@@ -153,19 +153,72 @@ def histogram2d(
     if x.ndim != 1 or x.shape != y.shape:
         raise ShapeError(f"histogram2d: coordinates are 1-D and of one size, not of shapes {x.shape} and {y.shape}")
     each = bins if isinstance(bins, (tuple, list)) and len(bins) == 2 else (bins, bins)
-    check("histogram2d", "range, one for x and one for y,", range, "None | Sequence")
-    over = (None, None) if range is None else tuple(range)
-    if len(over) != 2:
-        raise ArgumentError(f"histogram2d: range is a pair of ranges, one for x and one for y, not {range!r}")
-    (along_x, even_x), (along_y, even_y) = (_edges("histogram2d", t, b, r) for t, b, r in zip((x, y), each, over, strict=True))
-    rows, columns = along_x.size - 1, along_y.size - 1
-    row, column = _bins_of(x, along_x, even_x), _bins_of(y, along_y, even_y)
-    places = Tensor._compute(OPS["where"], (row < rows) & (column < columns), row * columns + column, rows * columns)
-    found = _counted(places, rows * columns + 1, _weights("histogram2d", weights, x.shape))[:-1]
-    counts = found.reshape(rows, columns).astype(DEFAULT_FLOAT)
-    if truth("histogram2d", "density", density):
-        counts = counts / diff(along_x).expand_dims(1) / diff(along_y) / counts.sum()
+    counts, (along_x, along_y) = _cells("histogram2d", (x, y), each, range, density, weights)
     return counts, along_x, along_y
+
+
+def histogramdd(
+    sample: Operand,
+    /,
+    bins: Operand = 10,
+    range: Sequence[Any] | None = None,
+    density: bool = False,
+    weights: Operand | None = None,
+) -> tuple[Tensor, tuple[Tensor, ...]]:
+    """New tensors: how many of some points are in each cell, along one axis for each coordinate, and the edges along each.
+
+    `sample` is 2-D, with a row for each point, or a list of 1-D tensors, one for each coordinate. `bins` is as for `histogram`, for all
+    coordinates, or a sequence of that with one for each; `range` is None or a sequence of ranges. The counts are float64, as in NumPy.
+    Raises ArgumentError, ShapeError and DTypeError. (NumPy's `histogramdd`.)
+
+    >>> import tenxor as tx
+    >>> counts, edges = tx.histogramdd(tx.asarray([[0.0, 0.0], [0.0, 1.0], [1.0, 1.0]]), bins=2)
+    >>> counts.tolist(), [e.tolist() for e in edges]
+    ([[1.0, 1.0], [0.0, 1.0]], [[0.0, 0.5, 1.0], [0.0, 0.5, 1.0]])
+    """
+    if isinstance(sample, (list, tuple)):
+        columns = [asarray(t) for t in sample]
+    else:
+        points = asarray(sample)
+        if points.ndim != 2:
+            raise ShapeError(f"histogramdd: points are rows of a 2-D tensor, not of one of shape {points.shape}")
+        columns = list(points.T)
+    if not columns or any(t.ndim != 1 or t.shape != columns[0].shape for t in columns):
+        raise ShapeError(f"histogramdd: coordinates are 1-D and of one size, not of shapes {', '.join(str(t.shape) for t in columns)}")
+    several = isinstance(bins, (tuple, list)) or getattr(bins, "ndim", False)
+    each: Any = bins if several else [bins] * len(columns)
+    if len(each) != len(columns):
+        raise ArgumentError(f"histogramdd: {len(each)} bins for {len(columns)} coordinates; give one for all, or one for each")
+    return _cells("histogramdd", columns, each, range, density, weights)
+
+
+def _cells(
+    op: str, columns: Sequence[Tensor], bins: Sequence[Any], over: Any, density: bool, weights: Any
+) -> tuple[Tensor, tuple[Tensor, ...]]:
+    """The number, or the weight, of the points in each cell, and the edges along each coordinate."""
+    check(op, "range, one for each coordinate,", over, "None | Sequence")
+    ranges = (None,) * len(columns) if over is None else tuple(over)
+    if len(ranges) != len(columns):
+        raise ArgumentError(f"{op}: range is a sequence of {len(columns)} ranges, one for each coordinate, not {over!r}")
+    along, places, inside = [], None, None
+    for t, b, r in zip(columns, bins, ranges, strict=True):
+        edges, even = _edges(op, t, b, r)
+        found = _bins_of(t, edges, even)
+        size, within = edges.size - 1, found < edges.size - 1
+        places = found if places is None else places * size + found
+        inside = within if inside is None else inside & within
+        along.append(edges)
+    shape = tuple([edges.size - 1 for edges in along])
+    check_count(op, shape)
+    count = prod(shape)
+    places = Tensor._compute(OPS["where"], inside, places, count)
+    counts = _counted(places, count + 1, _weights(op, weights, columns[0].shape))[:-1].reshape(shape).astype(DEFAULT_FLOAT)
+    if truth(op, "density", density):
+        total = counts.sum()
+        for k, edges in enumerate(along):
+            counts = counts / diff(edges).reshape([-1 if j == k else 1 for j in range(len(along))])
+        counts = counts / total
+    return counts, tuple(along)
 
 
 def _edges(op: str, x: Tensor, bins: Any, over: Any) -> tuple[Tensor, bool]:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..creation import asarray
-from ..errors import ArgumentError, DTypeError
+from ..errors import ArgumentError
 from ..ops import INTERNAL, OPS, Op
 from ..spec import called_again
 from ..tensor import Tensor
@@ -21,18 +21,6 @@ def _result(op: Op, *values: Any) -> Tensor:
             return Tensor._compute(op, *(value._operand(v, op.name) for v in values))
     first = asarray(values[0])
     return Tensor._compute(op, first, *(first._operand(v, op.name) for v in values[1:]))
-
-
-def _into(op: Op, out: Any, where: Any, *values: Any) -> Tensor:
-    """The same, written into `out`, with `where` only there."""
-    target = out[0] if isinstance(out, tuple) and len(out) == 1 else out
-    if target is None and where is True:
-        return _result(op, *values)
-    if target is None:
-        raise ArgumentError(f"{op.name}: with `where` the other elements have no value; give out=, a tensor that holds theirs")
-    if not isinstance(target, Tensor):
-        raise DTypeError(f"{op.name}: out is a tensor, not {type(target).__name__}; tx.asarray(array, copy=False) shares an array")
-    return target._receive(op.name, _result(op, *values), where)
 
 
 _PLAIN = frozenset((Tensor, int, float))  # which need no conversion beside a tensor
@@ -51,12 +39,12 @@ def _places(condition: Tensor) -> tuple[Tensor, ...]:
 def _function(op: Op) -> Callable[..., Tensor]:
     def unary(x: Operand, /, *, out: Tensor | None = None, where: Operand | None = None) -> Tensor:
         if out is not None or where is not None:
-            return _into(op, out, where, x)
+            return into(op.name, out, _result(op, x), where=where, broadcast=True)
         return x._with(op) if type(x) is Tensor else _result(op, x)
 
     def binary(x: Operand, y: Operand, /, *, out: Tensor | None = None, where: Operand | None = None) -> Tensor:
         if out is not None or where is not None:
-            return _into(op, out, where, x, y)
+            return into(op.name, out, _result(op, x, y), where=where, broadcast=True)
         return x._with(op, y) if type(x) is Tensor and type(y) in _PLAIN else _result(op, x, y)
 
     def where(condition: Operand, x: Operand | None = None, y: Operand | None = None, /) -> Tensor | tuple[Tensor, ...]:
@@ -96,7 +84,25 @@ def clip(x: Operand, /, min: Operand | None = None, max: Operand | None = None, 
     >>> tx.clip(tx.arange(5), 1, 3).tolist()
     [1, 1, 2, 3, 3]
     """
-    return into("clip", out, asarray(x).clip(min, max))
+    return into("clip", out, asarray(x).clip(min, max), broadcast=True)
 
 
 clamp = clip
+
+
+@called_again
+def round(x: Operand, /, decimals: int = 0, *, out: Tensor | None = None, where: Operand | None = None) -> Tensor:
+    """New tensor: the nearest integers, of two the even one; with `decimals` the nearest multiples of 10 to the power of `-decimals`,
+    which floats are multiplied by and divided by again.
+
+    With `out` the result is written into that tensor, which is given back; with `where`, a bool tensor, only there. (Array API 2025.12,
+    `round`; NumPy's and PyTorch's `decimals`.)
+
+    >>> import tenxor as tx
+    >>> tx.round(tx.asarray([0.5, 1.5, 2.345]), 1).tolist(), tx.round(tx.asarray([1251, 1349]), -2).tolist()
+    ([0.5, 1.5, 2.3], [1300, 1300])
+    """
+    return into("round", out, asarray(x).round(decimals), where=where, broadcast=True)
+
+
+FUNCTIONS["round"] = round

@@ -50,9 +50,7 @@ def _for_numpy(function: Callable[..., Any], types: Any, args: tuple[Any, ...], 
     prefix = _MODULES.get(module)
     put_together = None if prefix is None else FUNCTIONS.get(f"{prefix}.{name}" if prefix else name)
     if put_together is not None:
-        own = _parameters(put_together)
-        known = own.by_name if own is not None else ()
-        return put_together(*args, **{key: value for key, value in kwargs.items() if key in known or key not in _IGNORED})
+        return _called(f"np.{name}", put_together, function, args, kwargs)
     home = None if prefix is None else getattr(tx, prefix, None) if prefix else tx
     ours = getattr(home, name, None) if home is not None and name in home.__all__ else None
     if ours is None:
@@ -70,7 +68,9 @@ def _holds_objects(x: Any) -> bool:
 
 
 class _Parameters:
-    """What a function takes: the names that go by place, whether any number of arguments does, and those that go by name."""
+    """What a function takes: the names that go by place, whether any number of arguments does, those that go by name, and whether
+    any name does.
+    """
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.signature = inspect.signature(function)
@@ -78,6 +78,7 @@ class _Parameters:
         self.by_place = [p.name for p in every if p.kind is p.POSITIONAL_ONLY]
         self.many = any(p.kind is p.VAR_POSITIONAL for p in every)
         self.by_name = {p.name for p in every if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
+        self.any_name = any(p.kind is p.VAR_KEYWORD for p in every)
 
 
 @lru_cache(maxsize=1024)
@@ -89,24 +90,29 @@ def _parameters(function: Callable[..., Any]) -> _Parameters | None:
 
 
 def _called(name: str, ours: Callable[..., Any], function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Our function, with the arguments that NumPy's has been given."""
+    """Our function, with the arguments that NumPy's has been given: by place or by name, as its own signature has them."""
     its, own = _parameters(function), _parameters(ours)
     if its is None or own is None or own.many:
-        return ours(*args, **{key: value for key, value in kwargs.items() if key not in _IGNORED})
+        taken = own.by_name if own is not None else ()
+        return ours(*args, **{key: value for key, value in kwargs.items() if key in taken or key not in _IGNORED})
     given = its.signature.bind(*args, **kwargs).arguments
     given.update(given.pop("kwargs", {}))
+    if isinstance(given.get("out"), np.ndarray):
+        return function(*for_numpy(args), **for_numpy(kwargs))  # it stays an array
     defaults = its.signature.parameters
     by_place: list[Any] = []
     by_name: dict[str, Any] = {}
     rest: dict[str, Any] = {}
     for key, value in given.items():
         known = _RENAMED.get(key, key)
+        if value is np._NoValue or (key == "order" and value is None):  # both say that nothing is given
+            continue
         if len(by_place) < len(own.by_place):
             by_place.append(value)
         elif known in own.by_name:
             by_name[known] = value
         elif not (key in _IGNORED or (key in defaults and value is defaults[key].default)):
-            rest[key] = value
+            (by_name if own.any_name and key != "out" else rest)[known] = value
     out, dtype = rest.pop("out", None), rest.pop("dtype", None)
     if rest:
         raise ArgumentError(f"{name}: Tenxor's function does not take {', '.join(rest)}; use np.asarray(x) for NumPy's own")

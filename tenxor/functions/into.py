@@ -10,16 +10,9 @@ from ..dtypes import DTypeLike, can_cast
 from ..dtypes import dtype as dtype_of
 from ..errors import DTypeError
 from ..tensor import Tensor
+from ..tensor.receiving import into
 
-
-def into(op: str, out: Any, found: Tensor, casting: str = "same_kind") -> Tensor:
-    """The result, or `out` with it; where casting is "unsafe" whatever the dtype of that can keep of it."""
-    if out is None:
-        return found
-    target = out[0] if isinstance(out, tuple) and len(out) == 1 else out
-    if not isinstance(target, Tensor):
-        raise DTypeError(f"{op}: out is a tensor, not {type(target).__name__}; tx.asarray(array, copy=False) shares an array")
-    return target._receive(op, found.astype(target.dtype, copy=False) if casting == "unsafe" else found)
+__all__ = ["cast", "into"]
 
 
 def cast(op: str, given: Iterable[Any], dtype: DTypeLike | None, out: Any, casting: str) -> list[Tensor]:

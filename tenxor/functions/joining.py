@@ -20,7 +20,18 @@ from ..tensor import Tensor
 from ..tensor.arguments import Axes, axis_of, ints
 from ..tensor.copying import Joiner, Move, joiners
 from ..tensor.core import Operand
-from ..tensor.pieces import Piece, are_arrays, joined, joined_quickly, moved, moves_of, want_kernels, written
+from ..tensor.pieces import (
+    Piece,
+    are_arrays,
+    followed,
+    joined,
+    joined_quickly,
+    moved,
+    moves_of,
+    places_of,
+    want_kernels,
+    written,
+)
 from .into import cast, into
 
 __all__ = ["cat", "concat", "concatenate", "repeat", "roll", "stack", "tile"]
@@ -100,15 +111,19 @@ def _concatenated(arrays: Sequence[Operand], axis: int | None) -> tuple[Tensor, 
         if not first:
             raise ShapeError("concat: a 0-d tensor has no axis to join along; use stack, or axis=None")
         axis = axis_of("concat", axis, len(first))
+    return followed(parts, lambda: _end_to_end(parts, types, axis), lambda found: places_of(parts, axis, found.layout)), axis
+
+
+def _end_to_end(parts: list[Piece], types: set[type], axis: int | None) -> Tensor:
     found = joined_quickly(Tensor, "concat", parts, types, axis)
     if found is not None:
-        return found, axis
+        return found
     parts = _readable(parts) if types == {np.ndarray} else parts
-    shapes = _shapes(parts)
+    shapes, first = _shapes(parts), parts[0].shape
     if axis is None:
-        return _joined("concat", parts, None, (sum([prod(shape) for shape in shapes]),)), None
+        return _joined("concat", parts, None, (sum([prod(shape) for shape in shapes]),))
     _check_fit("concat", shapes, axis)
-    return _joined("concat", parts, axis, (*first[:axis], sum([shape[axis] for shape in shapes]), *first[axis + 1 :])), axis
+    return _joined("concat", parts, axis, (*first[:axis], sum([shape[axis] for shape in shapes]), *first[axis + 1 :]))
 
 
 cat = concatenate = concat
@@ -147,12 +162,17 @@ def _stacked(arrays: Sequence[Operand], axis: int) -> tuple[Tensor, int]:
     parts, types = _parts("stack", arrays)
     first = parts[0].shape
     axis = axis_of("stack", axis, len(first) + 1)
+    return followed(parts, lambda: _side_by_side(parts, types, axis), lambda found: places_of(parts, axis, found.layout)), axis
+
+
+def _side_by_side(parts: list[Piece], types: set[type], axis: int) -> Tensor:
     found = joined_quickly(Tensor, "stack", parts, types, axis, stacked=True)
     if found is not None:
-        return found, axis
+        return found
     parts = _readable(parts) if types == {np.ndarray} else parts
     _check_fit("stack", _shapes(parts), None)
-    return _joined("stack", parts, axis, (*first[:axis], len(parts), *first[axis:])), axis
+    first = parts[0].shape
+    return _joined("stack", parts, axis, (*first[:axis], len(parts), *first[axis:]))
 
 
 def _parts(op: str, arrays: Sequence[Any]) -> tuple[list[Piece], set[type]]:

@@ -8,7 +8,7 @@ from ..creation import asarray
 from ..keywords import spelled
 from ..spec import called_again
 from ..tensor import Tensor
-from ..tensor.arguments import Axes, ints
+from ..tensor.arguments import Axes, ints, truth
 from ..tensor.core import Operand, broadcast
 
 __all__ = [
@@ -128,7 +128,7 @@ def reshape(x: Operand, /, shape: int | Sequence[int], order: str = "C", *, copy
     [[0, 1, 2], [3, 4, 5]]
     """
     view = asarray(x).reshape(shape, order=order)
-    return view.copy() if copy else view
+    return view.copy() if copy is not None and truth("reshape", "copy", copy) else view
 
 
 def ravel(x: Operand, /, order: str = "C") -> Tensor:

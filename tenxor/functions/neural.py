@@ -12,7 +12,7 @@ from ..ops import OPS
 from ..ops.reductions import REDUCTIONS
 from ..spec import called_again
 from ..tensor import Tensor
-from ..tensor.arguments import Axes, axes_of
+from ..tensor.arguments import Axes, axes_of, truth
 from ..tensor.core import Operand
 
 __all__ = ["log_softmax", "logsumexp", "softmax"]
@@ -76,7 +76,7 @@ def logsumexp(
     shift: Any = Tensor._compute(OPS["where"], highest.isfinite(), highest, 0.0)  # inf - inf would be NaN
     found: Any = (wide - shift).exp().sum(axis, keepdims=True).log() + shift
     narrow: Tensor = found.astype(result, copy=False)
-    return narrow if keepdims else narrow.squeeze(axis)
+    return narrow if truth("logsumexp", "keepdims", keepdims) else narrow.squeeze(axis)
 
 
 def highest_of(x: Any, axis: Axes) -> Any:

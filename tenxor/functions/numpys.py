@@ -7,16 +7,17 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from math import inf
+from math import inf, prod
 from typing import Any, TypeVar
 
 import numpy as np
 
 from ..creation import asarray
-from ..errors import DerivativeError, ShapeError
+from ..errors import ArgumentError, AxisError, DerivativeError, DTypeError, ShapeError
 from ..tensor import Tensor
-from ..tensor.arguments import axis_of, one_of
+from ..tensor.arguments import axes_of, axis_of, one_of
 from ..tensor.ufuncs import for_numpy
+from .sets import unique_along
 
 tx: Any = sys.modules["tenxor"]
 FUNCTIONS: dict[str, Callable[..., Any]] = {}
@@ -41,11 +42,20 @@ def _like(name: str, a: Any, dtype: Any, shape: Any, *value: Any) -> Tensor:
     return found
 
 
+def _full_like(a: Any, value: Any, dtype: Any, shape: Any) -> Tensor:
+    """What `full_like` makes, which may also be filled with what broadcasts."""
+    if not getattr(value, "shape", ()) and not isinstance(value, (list, tuple)):
+        return _like("full", a, dtype, shape, value)
+    found = _like("empty", a, dtype, shape)
+    copyto(found, asarray(value).astype(found.dtype))
+    return found
+
+
 FUNCTIONS.update(
     empty_like=lambda prototype, dtype=None, shape=None: _like("empty", prototype, dtype, shape),
     zeros_like=lambda a, dtype=None, shape=None: _like("zeros", a, dtype, shape),
     ones_like=lambda a, dtype=None, shape=None: _like("ones", a, dtype, shape),
-    full_like=lambda a, fill_value, dtype=None, shape=None: _like("full", a, dtype, shape, fill_value),
+    full_like=lambda a, fill_value, dtype=None, shape=None: _full_like(a, fill_value, dtype, shape),
     array=lambda object, dtype=None, ndmin=0: (t := asarray(object, dtype=dtype, copy=True)).reshape((*(1,) * (ndmin - t.ndim), *t.shape)),
     asanyarray=lambda a, dtype=None: asarray(a, dtype=dtype),
 )
@@ -56,7 +66,7 @@ FUNCTIONS.update(
 FUNCTIONS.update(
     shape=lambda a: asarray(a).shape,
     ndim=lambda a: asarray(a).ndim,
-    size=lambda a, axis=None: asarray(a).size if axis is None else asarray(a).shape[axis],
+    size=lambda a, axis=None: prod([asarray(a).shape[k] for k in axes_of("np.size", axis, asarray(a).ndim)]),
     copy=lambda a: asarray(a).copy(),
     fliplr=lambda m: asarray(m).flip(1),
     flipud=lambda m: asarray(m).flip(0),
@@ -89,11 +99,22 @@ def where(condition: Any, *values: Any) -> Any:
 
 
 def _rot90(m: Tensor, turns: int, axes: tuple[int, int]) -> Tensor:
-    first, second = axes
+    first, second = [axis_of("np.rot90", k, m.ndim) for k in axes]
+    if first == second:
+        raise AxisError(f"np.rot90: axes are two, from the first of which to the second it turns, not {axes}")
     if turns >= 2:
         m = m.flip((first, second))
     found: Tensor = m.flip(second).swapaxes(first, second) if turns % 2 else m
     return found
+
+
+@_numpys
+def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = "xy") -> tuple[Tensor, ...]:
+    grids: tuple[Tensor, ...] = tx.meshgrid(*xi, indexing=indexing)
+    if not sparse:
+        return grids
+    own = [1 - k if indexing == "xy" and k < 2 <= len(grids) else k for k in range(len(grids))]
+    return tuple([g[tuple([slice(None) if a == k else slice(1) for a in range(g.ndim)])] for k, g in zip(own, grids, strict=True)])
 
 
 def _diag(v: Tensor, k: int) -> Tensor:
@@ -135,8 +156,7 @@ def delete(arr: Any, obj: Any, axis: int | None = None) -> Tensor:
 # --- numbers ----------------------------------------------------------------------------------------------------------
 
 FUNCTIONS.update(
-    round=lambda a, decimals=0: round(asarray(a), decimals),
-    around=lambda a, decimals=0: round(asarray(a), decimals),
+    around=lambda a, decimals=0: tx.round(a, decimals),
     fix=lambda x: tx.trunc(x),
     angle=lambda z, deg=False: tx.atan2(tx.imag(z), tx.real(z)) * (180 / tx.pi if deg else 1.0),
     isposinf=lambda x: tx.equal(x, inf),
@@ -145,10 +165,31 @@ FUNCTIONS.update(
     iscomplex=lambda x: tx.imag(x) != 0 if asarray(x).dtype.is_complex else tx.zeros(asarray(x).shape, dtype=bool),
     nan_to_num=lambda x, copy=True, nan=0.0, posinf=None, neginf=None: _nan_to_num(asarray(x), copy, nan, posinf, neginf),
     sinc=lambda x: tx.where(asarray(x) == 0, 1.0, tx.sin(asarray(x) * tx.pi) / tx.where(asarray(x) == 0, 1.0, asarray(x) * tx.pi)),
-    logspace=lambda start, stop, num=50, endpoint=True, base=10.0: base ** tx.linspace(start, stop, num, endpoint=endpoint),
-    polyval=lambda p, x: tx.einsum("...k,k->...", asarray(x)[..., None] ** tx.arange(len(p) - 1, -1, -1), asarray(p)),
+    linspace=lambda start, stop, num=50, endpoint=True, retstep=False, axis=0: _linspace(start, stop, num, endpoint, retstep, axis),
+    logspace=lambda start, stop, num=50, endpoint=True, base=10.0, axis=0: base ** _linspace(start, stop, num, endpoint, False, axis),
+    polyval=lambda p, x: _polyval(asarray(p), asarray(x)),
     vander=lambda x, N=None, increasing=False: _vander(asarray(x), asarray(x).size if N is None else N, increasing),
 )
+
+
+def _polyval(p: Tensor, x: Tensor) -> Tensor:
+    """The polynomial by Horner's rule, in the dtype that coefficients and places have together."""
+    found: Any = tx.zeros_like(x)
+    for k in range(p.shape[0]):
+        found = found * x + p[k, ...]
+    return found  # type: ignore[no-any-return]
+
+
+def _linspace(start: Any, stop: Any, num: int, endpoint: bool, retstep: bool, axis: int) -> Any:
+    """Steps from elements of `start` to those of `stop`, which come along an axis of their own."""
+    first, last = tx.broadcast_arrays(asarray(start) * 1.0, asarray(stop) * 1.0)
+    count = num - 1 if endpoint else num
+    step = (last - first) / count if count > 0 else tx.full_like(first, float("nan"))
+    found = first + tx.arange(num).reshape(num, *(1,) * first.ndim) * step if count > 0 else tx.stack([first] * num)
+    if endpoint and count > 0:
+        found[-1, ...] = last
+    found = found.moveaxis(0, axis)
+    return (found, step) if retstep else found
 
 
 def _vander(x: Tensor, count: int, increasing: bool) -> Tensor:
@@ -170,27 +211,25 @@ def _nan_to_num(x: Tensor, copy: bool, nan: float, posinf: float | None, neginf:
 # --- reductions -------------------------------------------------------------------------------------------------------
 
 
-def _is_number(a: Tensor) -> Tensor:
+def is_number(a: Tensor, where: Any = True) -> Tensor:
     found: Tensor = ~tx.isnan(a)
-    return found
+    return found if where is True else found & asarray(where)
 
 
 FUNCTIONS.update(
     ptp=lambda a, axis=None, keepdims=False: tx.max(a, axis=axis, keepdims=keepdims) - tx.min(a, axis=axis, keepdims=keepdims),
-    nansum=lambda a, axis=None, dtype=None, **more: tx.sum(a, axis, dtype=dtype, where=_is_number(asarray(a)), **more),
-    nanprod=lambda a, axis=None, dtype=None, **more: tx.prod(a, axis, dtype=dtype, where=_is_number(asarray(a)), **more),
+    nansum=lambda a, axis=None, where=True, **more: tx.sum(a, axis, where=is_number(asarray(a), where), **more),
+    nanprod=lambda a, axis=None, where=True, **more: tx.prod(a, axis, where=is_number(asarray(a), where), **more),
     nanmax=lambda a, axis=None, **more: _nan_extreme(tx.max, asarray(a), -inf, axis, **more),
     nanmin=lambda a, axis=None, **more: _nan_extreme(tx.min, asarray(a), inf, axis, **more),
-    mean=lambda a, axis=None, dtype=None, **more: tx.mean(_as(a, dtype), axis, **more),
     var=lambda a, axis=None, dtype=None, **more: tx.var(_as(a, dtype), axis, **more),
     std=lambda a, axis=None, dtype=None, **more: tx.std(_as(a, dtype), axis, **more),
-    nanmean=lambda a, axis=None, dtype=None, **more: tx.mean(_as(a, dtype), axis, where=_is_number(asarray(a)), **more),
-    nanvar=lambda a, axis=None, dtype=None, **more: tx.var(_as(a, dtype), axis, where=_is_number(asarray(a)), **more),
-    nanstd=lambda a, axis=None, dtype=None, **more: tx.std(_as(a, dtype), axis, where=_is_number(asarray(a)), **more),
-    nanmedian=lambda a, axis=None, keepdims=False: _nan_median(asarray(a), axis, keepdims),
+    nanmean=lambda a, axis=None, where=True, **more: tx.mean(a, axis, where=is_number(asarray(a), where), **more),
+    nanvar=lambda a, axis=None, dtype=None, where=True, **more: tx.var(_as(a, dtype), axis, where=is_number(asarray(a), where), **more),
+    nanstd=lambda a, axis=None, dtype=None, where=True, **more: tx.std(_as(a, dtype), axis, where=is_number(asarray(a), where), **more),
     nancumsum=lambda a, axis=None, dtype=None: tx.cumsum(_nan_to_num(asarray(a), True, 0.0, inf, -inf), axis, dtype=dtype),
-    nanargmax=lambda a, axis=None: tx.argmax(tx.where(tx.isnan(a), -inf, a), axis),
-    nanargmin=lambda a, axis=None: tx.argmin(tx.where(tx.isnan(a), inf, a), axis),
+    nanargmax=lambda a, axis=None, **more: tx.argmax(_without_nan(asarray(a), -inf), axis, **more),
+    nanargmin=lambda a, axis=None, **more: tx.argmin(_without_nan(asarray(a), inf), axis, **more),
 )
 
 
@@ -199,23 +238,17 @@ def _as(a: Any, dtype: Any) -> Tensor:
     return found if dtype is None else found.astype(dtype, copy=False)
 
 
-def _nan_median(a: Tensor, axis: Any, keepdims: bool) -> Tensor:
-    """The middle of the numbers, which in order come before NaN."""
-    axes = tuple(range(a.ndim)) if axis is None else (axis,) if isinstance(axis, int) else tuple(axis)
-    places = [k % a.ndim for k in axes]
-    kept = [k for k in range(a.ndim) if k not in places]
-    rows = tx.sort(a.permute(*kept, *places).reshape((*[a.shape[k] for k in kept], -1)))
-    count = _is_number(rows).sum(-1, keepdims=True)
-    low, high = [tx.take_along_axis(rows, place.clip(0, rows.shape[-1] - 1), axis=-1) for place in ((count - 1) // 2, count // 2)]
-    found: Tensor = tx.where(count == 0, float("nan"), (low + high) / 2)[..., 0]
-    return found.reshape([1 if k in places else n for k, n in enumerate(a.shape)]) if keepdims else found
+def _without_nan(a: Tensor, value: float) -> Tensor:
+    """Floats with something in the place of NaN; integers as they are, to the last digit."""
+    found: Tensor = tx.where(tx.isnan(a), value, a) if a.dtype.is_float else a
+    return found
 
 
 def _nan_extreme(how: Callable[..., Tensor], a: Tensor, worst: float, axis: Any, **more: Any) -> Tensor:
     """The extreme of the numbers; NaN where there are none."""
-    if not a.dtype.is_float:
-        return how(a, axis, **more)
-    found = how(tx.where(tx.isnan(a), worst, a), axis, **more)
+    found = how(_without_nan(a, worst), axis, **more)
+    if not a.dtype.is_float or "initial" in more:
+        return found
     result: Tensor = tx.where(tx.all(tx.isnan(a), axis=axis, keepdims=more.get("keepdims", False)), float("nan"), found)
     return result
 
@@ -223,12 +256,17 @@ def _nan_extreme(how: Callable[..., Tensor], a: Tensor, worst: float, axis: Any,
 @_numpys
 def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = False, *, keepdims: bool = False) -> Any:
     a = asarray(a)
+    axes = axes_of("np.average", axis, a.ndim)
     if weights is None:
-        found, total = tx.mean(a, axis=axis, keepdims=keepdims), a.size if axis is None else a.shape[axis]
+        found, total = tx.mean(a, axis=axis, keepdims=keepdims), prod([a.shape[k] for k in axes])
     else:
         w = asarray(weights)
         if w.shape != a.shape:
-            w = w.reshape([w.size if k == axis % a.ndim else 1 for k in range(a.ndim)])
+            if axis is None or w.shape != tuple([a.shape[k] for k in axes]):
+                raise ShapeError(
+                    f"np.average: weights have shape {w.shape}, and x {a.shape}; they are equal, or weights have the axes that `axis` names"
+                )
+            w = w.permute(sorted(range(w.ndim), key=axes.__getitem__)).reshape([a.shape[k] if k in axes else 1 for k in range(a.ndim)])
         total = tx.sum(tx.broadcast_to(w, a.shape), axis=axis, keepdims=keepdims)
         found = tx.sum(a * w, axis=axis, keepdims=keepdims) / total
     return (found, total + tx.zeros_like(found)) if returned else found
@@ -246,21 +284,61 @@ def trapezoid(y: Any, x: Any = None, dx: float = 1.0, axis: int = -1) -> Tensor:
 
 
 @_numpys
-def cov(m: Any, y: Any = None, rowvar: bool = True, bias: bool = False, ddof: int | None = None) -> Tensor:
+def cov(
+    m: Any,
+    y: Any = None,
+    rowvar: bool = True,
+    bias: bool = False,
+    ddof: int | None = None,
+    fweights: Any = None,
+    aweights: Any = None,
+    *,
+    dtype: Any = None,
+) -> Tensor:
     def rows(x: Any) -> Tensor:
-        found: Tensor = tx.atleast_2d(asarray(x, dtype=None))
+        found: Tensor = tx.atleast_2d(asarray(x))
         return found if rowvar or asarray(x).ndim < 2 else found.T
 
     data = rows(m) if y is None else tx.concat([rows(m), rows(y)])
-    away = data - tx.mean(data, axis=1, keepdims=True)
-    room = data.shape[1] - ((0 if bias else 1) if ddof is None else ddof)
-    found: Tensor = away @ tx.conj(away).T / float(max(room, 0))
+    if dtype is not None:
+        data = data.astype(dtype, copy=False)
+    ddof = (0 if bias else 1) if ddof is None else ddof
+    times, weights = _weights("fweights", fweights, data), _weights("aweights", aweights, data)
+    if times is None and weights is None:
+        away = data - tx.mean(data, axis=1, keepdims=True)
+        room: Any = float(max(data.shape[1] - ddof, 0))
+        return _scattered(away, away, room)
+    one = tx.ones(data.shape[1])
+    each = (one if times is None else times) * (one if weights is None else weights)
+    total = each.sum()
+    less = ddof if weights is None else ddof * (each * weights).sum() / total
+    away = data - (data * each).sum(axis=1, keepdims=True) / total
+    return _scattered(away, away * each, tx.maximum(total - less, 0))
+
+
+def _weights(name: str, given: Any, data: Tensor) -> Tensor | None:
+    """How often, or how much, each observation counts."""
+    if given is None:
+        return None
+    found = asarray(given)
+    if found.shape != data.shape[1:]:
+        raise ShapeError(f"np.cov: {name} has shape {found.shape}; there is one for each of {data.shape[1]} observations")
+    if name == "fweights" and not found.dtype.is_integer:
+        raise DTypeError(f"np.cov: fweights say how often, in integers, not {found.dtype}; aweights are floats")
+    if (found < 0).any():
+        raise ArgumentError(f"np.cov: {name} are not negative")
+    return found.astype(tx.float64)
+
+
+def _scattered(away: Tensor, weighted: Tensor, room: Any) -> Tensor:
+    """The covariances of what lies so far away from its means."""
+    found: Tensor = weighted @ tx.conj(away).T / room
     return found.squeeze()
 
 
 @_numpys
-def corrcoef(x: Any, y: Any = None, rowvar: bool = True) -> Tensor:
-    c = cov(x, y, rowvar)
+def corrcoef(x: Any, y: Any = None, rowvar: bool = True, *, dtype: Any = None) -> Tensor:
+    c = cov(x, y, rowvar, dtype=dtype)
     if c.ndim == 0:
         return c / c
     spread = tx.sqrt(tx.real(c.diagonal()))
@@ -280,7 +358,11 @@ FUNCTIONS.update(
         else abs(tx.sort(-abs(tx.linalg.eigvalsh(asarray(a))))) if hermitian else tx.linalg.svdvals(asarray(a))
     )},
     **{"linalg.qr": lambda a, mode="reduced": tx.linalg.qr(asarray(a)).R if mode == "r" else tx.linalg.qr(asarray(a), mode=mode)},
-    cross=lambda a, b, axis=-1: tx.linalg.cross(asarray(a), asarray(b), axis=axis),
+    cross=lambda a, b, axisa=-1, axisb=-1, axisc=-1, axis=None: (
+        tx.linalg.cross(asarray(a), asarray(b), axis=axis)
+        if axis is not None
+        else tx.linalg.cross(asarray(a).moveaxis(axisa, -1), asarray(b).moveaxis(axisb, -1)).moveaxis(-1, axisc)
+    ),
     kron=lambda a, b: _kron(asarray(a), asarray(b)),
 )
 
@@ -332,15 +414,23 @@ def _tensors(found: Any) -> Any:
     return asarray(found, copy=True)
 
 
-FUNCTIONS["histogramdd"] = _by_numpy(np.histogramdd)
+FUNCTIONS.update(
+    {
+        f.__name__: _by_numpy(f)
+        for f in (
+            *(np.i0, np.nanpercentile, np.nanquantile, np.packbits, np.poly, np.polyadd, np.polyder, np.polydiv, np.polyfit, np.polyint),
+            *(np.polymul, np.polysub, np.real_if_close, np.roots, np.sort_complex, np.unpackbits),
+        )
+    }
+)
 
 
 # --- sets and order ---------------------------------------------------------------------------------------------------
 
 FUNCTIONS.update(
-    union1d=lambda ar1, ar2: tx.unique_values(tx.concat([asarray(ar1).ravel(), asarray(ar2).ravel()])),
+    union1d=lambda ar1, ar2: unique(tx.concat([asarray(ar1).ravel(), asarray(ar2).ravel()])),
     setdiff1d=lambda ar1, ar2: (u := tx.unique_values(ar1))[~tx.isin(u, ar2)],
-    intersect1d=lambda ar1, ar2: (u := tx.unique_values(ar1))[tx.isin(u, ar2)],
+    intersect1d=lambda ar1, ar2: (u := tx.unique_values(ar1))[tx.isin(u, ar2)].astype(tx.result_type(u, asarray(ar2)), copy=False),
     partition=lambda a, kth, axis=-1: tx.sort(asarray(a), axis=axis),  # in order is also in parts
     argpartition=lambda a, kth, axis=-1: tx.argsort(asarray(a), axis=axis),
 )
@@ -348,16 +438,28 @@ FUNCTIONS.update(
 
 @_numpys
 def unique(
-    ar: Any, return_index: bool = False, return_inverse: bool = False, return_counts: bool = False, *, equal_nan: bool = True
+    ar: Any,
+    return_index: bool = False,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+    axis: int | None = None,
+    *,
+    equal_nan: bool = True,
+    sorted: bool = True,  # which they always are
 ) -> Any:
-    every = tx.unique_all(asarray(ar))
+    found = unique_along(asarray(ar), axis_of("np.unique", axis, asarray(ar).ndim)) if axis is not None else _unique(asarray(ar), equal_nan)
+    asked = (True, return_index, return_inverse, return_counts)
+    results = tuple([part for part, wanted in zip(found, asked, strict=True) if wanted])
+    return results if len(results) > 1 else results[0]
+
+
+def _unique(ar: Tensor, equal_nan: bool) -> list[Tensor]:
+    every = tx.unique_all(ar)
     found = [every.values, every.indices, every.inverse_indices, every.counts]
-    nans = int(tx.isnan(every.values).sum()) if equal_nan and every.values.dtype.is_float else 0
+    nans = int(tx.isnan(every.values).sum()) if equal_nan and (every.values.dtype.is_float or every.values.dtype.is_complex) else 0
     if nans > 1:  # they come last, each on its own; NumPy has one for all
         count = every.values.size - nans + 1
         found = [part[:count] for part in found]
         found[2] = every.inverse_indices.clip(0, count - 1)
         found[3] = tx.where(tx.arange(count) == count - 1, nans, found[3])
-    asked = (True, return_index, return_inverse, return_counts)
-    results = tuple([part for part, wanted in zip(found, asked, strict=True) if wanted])
-    return results if len(results) > 1 else results[0]
+    return found

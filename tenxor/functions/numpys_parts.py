@@ -11,7 +11,7 @@ from ..creation import asarray
 from ..errors import ArgumentError, BadIndex, IndexOutOfRange, ShapeError
 from ..tensor import Tensor
 from ..tensor.arguments import axes_of, axis_of, ints, one_of
-from .numpys import FUNCTIONS, convolve
+from .numpys import FUNCTIONS, convolve, is_number
 
 __all__ = ["FUNCTIONS"]
 
@@ -135,10 +135,24 @@ def correlate(a: Any, v: Any, mode: str = "valid") -> Tensor:
 
 FUNCTIONS.update(
     nancumprod=lambda a, axis=None, dtype=None: _no_nan(tx.cumprod, a, 1, axis, dtype),
+    nanmedian=lambda a, axis=None, keepdims=False: _nan_median(asarray(a), axis, keepdims),
     setxor1d=lambda ar1, ar2: (
         tx.sort(tx.concat([FUNCTIONS["setdiff1d"](ar1, ar2), FUNCTIONS["setdiff1d"](ar2, ar1)]))
     ),
 )
+
+
+def _nan_median(a: Tensor, axis: Any, keepdims: bool) -> Tensor:
+    """The middle of the numbers, which in order come before NaN; NaN where there are none."""
+    places = axes_of("np.nanmedian", axis, a.ndim)
+    kept = [k for k in range(a.ndim) if k not in places]
+    dtype = a.dtype if a.dtype.is_float else tx.float64  # which has room for the sum of any two
+    rows = a.astype(dtype.compute, copy=False).permute(*kept, *places).reshape((*[a.shape[k] for k in kept], -1 if a.size else 0))
+    rows = tx.concat([tx.sort(rows), tx.full((*rows.shape[:-1], 1), float("nan"), dtype=rows.dtype)], axis=-1)  # one at least
+    count = is_number(rows).sum(-1, keepdims=True)
+    low, high = [tx.take_along_axis(rows, place.clip(0, None), axis=-1) for place in ((count - 1) // 2, count // 2)]
+    found: Tensor = tx.where(count == 0, float("nan"), (low + high) / 2)[..., 0].astype(dtype, copy=False)
+    return found.expand_dims(places) if keepdims else found
 
 
 def _no_nan(running: Callable[..., Any], a: Any, instead: float, axis: int | None, dtype: object) -> Tensor:
@@ -252,6 +266,21 @@ def piecewise(x: Any, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: 
 
 
 @_numpys
+def diag_indices_from(arr: Any) -> tuple[Tensor, ...]:
+    shape = asarray(arr).shape
+    if len(shape) < 2 or len(set(shape)) > 1:
+        raise ShapeError(f"np.diag_indices_from: shape {shape} has no one diagonal; two axes or more of equal size have")
+    return (tx.arange(shape[0]),) * len(shape)
+
+
+def _sides(op: str, arr: Any) -> tuple[int, ...]:
+    shape = asarray(arr).shape
+    if len(shape) != 2:
+        raise ShapeError(f"{op}: shape {shape} has {len(shape)} axes, and a matrix has 2")
+    return shape
+
+
+@_numpys
 def choose(a: Any, choices: Any, mode: str = "raise") -> Tensor:
     options = [asarray(c) for c in choices]
     a, *options = tx.broadcast_arrays(asarray(a), *options)
@@ -297,9 +326,8 @@ def ravel_multi_index(multi_index: Any, dims: Any, mode: str = "raise", order: s
 
 
 FUNCTIONS.update(
-    diag_indices_from=lambda arr: tuple([tx.arange(asarray(arr).shape[0])] * asarray(arr).ndim),
-    tril_indices_from=lambda arr, k=0: tx.nonzero(tx.tril(tx.ones(asarray(arr).shape, dtype=bool), k=k)),
-    triu_indices_from=lambda arr, k=0: tx.nonzero(tx.triu(tx.ones(asarray(arr).shape, dtype=bool), k=k)),
+    tril_indices_from=lambda arr, k=0: tx.nonzero(tx.tril(tx.ones(_sides("np.tril_indices_from", arr), dtype=bool), k=k)),
+    triu_indices_from=lambda arr, k=0: tx.nonzero(tx.triu(tx.ones(_sides("np.triu_indices_from", arr), dtype=bool), k=k)),
     ix_=lambda *args: tuple(
         [
             (tx.nonzero(x)[0] if x.dtype.kind == "bool" else x).expand_dims(tuple([j for j in range(len(args)) if j != k]))

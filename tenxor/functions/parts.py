@@ -41,9 +41,9 @@ def reduced(
             raise ArgumentError(f"{op}: where may leave no elements, of which there is no {op}; give initial=, what it is then")
         x = Tensor._compute(OPS["where"], mask_of(op, where, x), x, rest)
     axes = axes_of(op, axis, x.ndim)
-    if initial is not None and prod([x.shape[a] for a in axes]) == 0:
+    if initial is not None and op not in _NOTHING and prod([x.shape[a] for a in axes]) == 0:
         shape = [1 if a in axes else n for a, n in enumerate(x.shape) if keep or a not in axes]
-        found = full(shape, initial, dtype=x.dtype if dtype is None else dtype)
+        found = full(shape, initial, dtype=x.dtype)
     else:
         found = getattr(x, op)(axes, dtype, keep) if op in ("sum", "prod") else getattr(x, op)(axes, keep)
         if initial is not None:
@@ -63,21 +63,27 @@ def mask_of(op: str, where: Any, x: Tensor) -> Tensor:
 
 def mean_where(x: Any, axis: Axes, keepdims: bool, where: Any) -> Tensor:
     """The mean of the elements that are true in `where`; of none NaN."""
-    x = asarray(x)
-    mask = mask_of("mean", where, x)
-    total = Tensor._compute(OPS["where"], mask, x, 0).sum(axis, keepdims=keepdims)
-    found: Tensor = total / mask.count_nonzero(axis, keepdims)
-    dtype = x.dtype if x.dtype.is_float or x.dtype.is_complex else found.dtype
-    return as_dtype(found, dtype)
+    wide, dtype = asarray(x)._averaging("mean")
+    return as_dtype(_mean_where(wide, mask_of("mean", where, wide), axis, keepdims), dtype)
 
 
-def var_where(op: str, x: Any, axis: Axes, correction: float, keepdims: bool, where: Any) -> Tensor:
-    """The variance of the elements that are true in `where`, divided by their number less the correction."""
-    x = asarray(x)
-    mask = mask_of(op, where, x)
-    centre = mean_where(x, axis, True, where)
-    away = x - centre
+def _mean_where(wide: Tensor, mask: Tensor, axis: Axes, keepdims: bool) -> Tensor:
+    total = Tensor._compute(OPS["where"], mask, wide, 0).sum(axis, keepdims=keepdims)
+    return total / mask.count_nonzero(axis, keepdims).astype(wide.dtype.part)
+
+
+def var_where(op: str, x: Any, axis: Axes, correction: float, keepdims: bool, where: Any, mean: Any = None) -> Tensor:
+    """The variance of the elements that are true in `where`, or its root: divided by their number less the correction."""
+    wide, dtype = asarray(x)._averaging(op)
+    mask = mask_of(op, where, wide)
+    centre = _mean_where(wide, mask, axis, True) if mean is None else asarray(mean)
+    away = wide - centre
+    if away.shape != wide.shape:
+        raise ShapeError(
+            f"{op}: a mean of shape {centre.shape} is none of shape {wide.shape}; give x.mean(axis, keepdims=True, where=where)"
+        )
     squares = away.square() if not away.dtype.is_complex else away.real.square() + away.imag.square()
     total = Tensor._compute(OPS["where"], mask, squares, 0.0).sum(axis, keepdims=keepdims)
-    room = (mask.count_nonzero(axis, keepdims) - correction).clip(0, None)
-    return as_dtype(total / room, centre.dtype.part)
+    room = (mask.count_nonzero(axis, keepdims).astype(total.dtype) - correction).clip(0, None)
+    found = total / room
+    return as_dtype(found.sqrt() if op == "std" else found, dtype.part)

@@ -48,6 +48,12 @@ def teach_einops() -> None:
         def is_appropriate_type(self, tensor: Any) -> bool:
             return isinstance(tensor, Tensor)
 
+        def from_numpy(self, x: Any) -> Tensor:
+            return asarray(x)
+
+        def to_numpy(self, x: Tensor) -> Any:
+            return x.detach().to_numpy()
+
         def arange(self, start: int, stop: int) -> Tensor:
             return arange(start, stop)
 

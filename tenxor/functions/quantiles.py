@@ -19,7 +19,9 @@ from ..tensor import Tensor
 from ..tensor.arguments import Axes, axes_of, truth
 from ..tensor.core import Operand
 from .hosted import FEW, as_dtype, at_once, has_past, hosted
-from .sorting import sort
+from .into import into
+from .selecting import take_along_axis
+from .sorting import argsort, sort
 
 __all__ = ["median", "percentile", "quantile"]
 
@@ -33,33 +35,46 @@ _CONTINUOUS: dict[str, tuple[float, float]] = {  # alpha and beta of their formu
     "median_unbiased": (1 / 3, 1 / 3),
     "normal_unbiased": (3 / 8, 3 / 8),
 }
-_OF_TWO: dict[str, Callable[[Array], Array]] = {  # what of the linear place is taken
-    "lower": np.floor,
-    "higher": np.ceil,
-    "midpoint": lambda place: (np.floor(place) + np.ceil(place)) / 2,
-    "nearest": np.rint,
+_STEPPED: dict[str, Callable[[int, Array], Array]] = {  # of two elements that are beside one another one, or their mean
+    "lower": lambda n, q: np.floor(q * (n - 1)),
+    "higher": lambda n, q: np.ceil(q * (n - 1)),
+    "midpoint": lambda n, q: (np.floor(q * (n - 1)) + np.ceil(q * (n - 1))) / 2,
+    "nearest": lambda n, q: np.rint(q * (n - 1)),
+    "inverted_cdf": lambda n, q: np.ceil(n * q - 1),
+    "averaged_inverted_cdf": lambda n, q: np.floor(n * q - 1) + np.where(n * q % 1 == 0, 0.5, 1.0),
+    "closest_observation": lambda n, q: np.floor(n * q - 0.5) - ((n * q % 1 == 0.5) & (np.floor(n * q - 1.5) % 2 == 1)),
 }
+_ELEMENTS = ("lower", "higher", "nearest", "inverted_cdf", "closest_observation")  # methods that give elements as they are
 
 
 @called_again
 @spelled
-def median(x: Operand, /, axis: Axes = None, *, keepdims: bool = False, dim: Axes = None, keepdim: bool | None = None) -> Tensor:
+def median(
+    x: Operand,
+    /,
+    axis: Axes = None,
+    *,
+    keepdims: bool = False,
+    dim: Axes = None,
+    keepdim: bool | None = None,
+    out: Tensor | None = None,
+) -> Tensor:
     """New float tensor: the element in the middle over `axis` (an int, a tuple, or None for all), or the mean of the
-    two in the middle; NaN if there is one. Integers become float64. ShapeError where there are no elements. (NumPy's
-    `median`.)
+    two in the middle; NaN if there is one. Integers become float64. With `out` the result is written into that tensor, which is
+    given back. ShapeError where there are no elements. (NumPy's `median`.)
 
     >>> import tenxor as tx
     >>> tx.median(tx.asarray([[1, 9, 3], [4, 4, 8]]), axis=1).tolist(), tx.median(tx.asarray([1, 2, 9, 9])).item()
     ([3.0, 4.0], 5.5)
     """
-    return _quantile("median", asarray(x), np.asarray(0.5), axis, "linear", truth("median", "keepdims", keepdims))
+    return into("median", out, _quantile("median", asarray(x), np.asarray(0.5), axis, "linear", truth("median", "keepdims", keepdims)))
 
 
 @spelled
 def quantile(
     x: Operand,
-    q: Operand,
     /,
+    q: Operand,
     axis: Axes = None,
     *,
     method: str = "linear",
@@ -67,33 +82,43 @@ def quantile(
     dim: Axes = None,
     keepdim: bool | None = None,
     interpolation: str | None = None,
+    weights: Operand | None = None,
+    out: Tensor | None = None,
 ) -> Tensor:
     """New tensor: the numbers that the parts `q` of the elements over `axis` are below, a float from 0 to 1 or a
     tensor of them, whose axes come first in the result. NaN if there is one.
 
-    Between two elements `method` says what to take: "linear", "lower", "higher", "midpoint", "nearest", "hazen",
-    "weibull", "median_unbiased", "normal_unbiased" or "interpolated_inverted_cdf" (PyTorch's `interpolation` works
-    too). "lower", "higher" and "nearest" keep the dtype; for the others integers become float64. Raises AxisError,
-    ArgumentError, and ShapeError where there are no elements. (NumPy's `quantile`.)
+    Between two elements `method` says what to take: "linear", "lower", "higher", "midpoint", "nearest", "inverted_cdf",
+    "averaged_inverted_cdf", "closest_observation", "interpolated_inverted_cdf", "hazen", "weibull", "median_unbiased" or
+    "normal_unbiased" (PyTorch's `interpolation` works too). What gives elements as they are, "lower", "higher", "nearest",
+    "inverted_cdf" and "closest_observation", keeps the dtype; for the others integers become float64.
+
+    With "inverted_cdf" elements may have `weights` of 0 or more, not all 0: a tensor of `x`'s shape, or of its sizes along `axis`. With
+    `out` the result is written into that tensor, which is given back. Raises AxisError, ArgumentError, and ShapeError where there
+    are no elements. (NumPy's `quantile`; Hyndman and Fan, "Sample quantiles in statistical packages", 1996.)
 
     >>> import tenxor as tx
-    >>> tx.quantile(tx.asarray([1.0, 2.0, 4.0, 8.0]), [0.0, 0.5]).tolist()
+    >>> tx.quantile(tx.asarray([1.0, 2.0, 4.0, 8.0]), q=[0.0, 0.5]).tolist()
     [1.0, 3.0]
+    >>> tx.quantile(tx.asarray([1, 2, 4]), 0.5, method="inverted_cdf", weights=[1.0, 1.0, 5.0]).item()
+    4
     """
-    return _of_part("quantile", x, q, 1, axis, method, keepdims)
+    return into("quantile", out, _of_part("quantile", x, q, 1, axis, method, keepdims, weights))
 
 
 @spelled
 def percentile(
     x: Operand,
-    q: Operand,
     /,
+    q: Operand,
     axis: Axes = None,
     *,
     method: str = "linear",
     keepdims: bool = False,
     dim: Axes = None,
     keepdim: bool | None = None,
+    weights: Operand | None = None,
+    out: Tensor | None = None,
 ) -> Tensor:
     """New tensor: `quantile`, with `q` from 0 to 100. (NumPy's `percentile`.)
 
@@ -101,20 +126,22 @@ def percentile(
     >>> tx.percentile(tx.asarray([1.0, 2.0, 4.0, 8.0]), 50).item()
     3.0
     """
-    return _of_part("percentile", x, q, 100, axis, method, keepdims)
+    return into("percentile", out, _of_part("percentile", x, q, 100, axis, method, keepdims, weights))
 
 
-def _of_part(op: str, x: Operand, q: Any, most: int, axis: Axes, method: str, keepdims: bool) -> Tensor:
+def _of_part(
+    op: str, x: Operand, q: Any, most: int, axis: Axes, method: str, keepdims: bool, weights: Operand | None
+) -> Tensor:
     x, keepdims = asarray(x), truth(op, "keepdims", keepdims)
-    if type(q) is float or type(q) is int:
+    if weights is None and (type(q) is float or type(q) is int):
         return _of_number(x, op, q, most, axis, method, keepdims)
-    return _quantile(op, x, _parts(op, q, most), axis, method, keepdims)
+    return _quantile(op, x, _parts(op, q, most), axis, method, keepdims, weights)
 
 
 @called_again
 def _of_number(x: Tensor, op: str, q: float, most: int, axis: Axes, method: str, keepdims: bool) -> Tensor:
     """The same for one part that is known, on which alone it depends what is made."""
-    return _quantile(op, x, _parts(op, q, most), axis, method, keepdims)
+    return _quantile(op, x, _parts(op, q, most), axis, method, keepdims, None)
 
 
 def _parts(op: str, q: Any, most: int) -> Array:
@@ -124,9 +151,9 @@ def _parts(op: str, q: Any, most: int) -> Array:
     return found
 
 
-def _quantile(op: str, x: Tensor, q: Array, axis: Axes, method: str, keepdims: bool) -> Tensor:
-    if not isinstance(method, str) or (method not in _CONTINUOUS and method not in _OF_TWO):
-        raise ArgumentError(f"{op}: there is no method {method!r}; there are {', '.join((*_CONTINUOUS, *_OF_TWO))}")
+def _quantile(op: str, x: Tensor, q: Array, axis: Axes, method: str, keepdims: bool, weights: Any = None) -> Tensor:
+    if not isinstance(method, str) or (method not in _CONTINUOUS and method not in _STEPPED):
+        raise ArgumentError(f"{op}: there is no method {method!r}; there are {', '.join((*_CONTINUOUS, *_STEPPED))}")
     dtype = x.dtype
     if dtype.is_complex:
         raise DTypeError(f"{op}: does not accept {dtype}, whose numbers have no order; take tx.real(x) or tx.abs(x)")
@@ -136,9 +163,9 @@ def _quantile(op: str, x: Tensor, q: Array, axis: Axes, method: str, keepdims: b
         _check_elements(op, x, axes)
         empty = x.astype(dtype if dtype.is_float else DEFAULT_FLOAT).sum(axes, keepdims=keepdims)
         return empty.expand((*q.shape, *empty.shape))
-    exact = method in ("lower", "higher", "nearest")
+    exact = method in _ELEMENTS
     places = _places(prod([x.shape[a] for a in axes]), q, method)
-    if q.ndim == 0:
+    if q.ndim == 0 and weights is None:
         few = _Few(axes, kept, places, None if exact and not dtype.is_float else dtype, keepdims)
         found_at_once = at_once(few, x)
         if found_at_once is not None:
@@ -148,7 +175,12 @@ def _quantile(op: str, x: Tensor, q: Array, axis: Axes, method: str, keepdims: b
         rows = rows.astype(DEFAULT_FLOAT)
     elif dtype.is_float:
         rows = as_dtype(rows, dtype.compute)
-    found = _between(rows, *places)
+    if weights is None:
+        found = _between(rows, *places)
+    elif method == "inverted_cdf":
+        found = _weighted(rows, _weights(op, asarray(weights), x, kept, axes), q)
+    else:
+        raise ArgumentError(f"{op}: there are weights for method='inverted_cdf' alone, not for {method!r}")
     found = as_dtype(found, dtype if dtype.is_float or exact else DEFAULT_FLOAT)
     found = found.reshape((*found.shape[:-1], *q.shape)).moveaxis(tuple(range(-q.ndim, 0)), tuple(range(q.ndim)))
     return found.expand_dims(tuple([q.ndim + a for a in axes])) if keepdims else found
@@ -165,14 +197,39 @@ def _check_elements(op: str, x: Tensor, axes: tuple[int, ...]) -> None:
 def _places(size: int, q: Array, method: str) -> tuple[Array, Array]:
     """For each part the element below it, and how much of the way to the next one it lies."""
     alpha, beta = _CONTINUOUS.get(method, (1, 1))
-    place = size * q + (alpha + q * (1 - alpha - beta)) - 1
-    if alpha == beta == 1:
-        place = q * (size - 1)
-    if method in _OF_TWO:
-        place = _OF_TWO[method](place)
+    if method in _STEPPED:
+        place = _STEPPED[method](size, q)
+    else:
+        place = q * (size - 1) if alpha == beta == 1 else size * q + (alpha + q * (1 - alpha - beta)) - 1
     place = np.clip(place, 0, size - 1).ravel()
     below = np.floor(place).astype(np.int64)
     return below, place - below
+
+
+def _weights(op: str, w: Tensor, x: Tensor, kept: list[int], axes: tuple[int, ...]) -> Tensor:
+    """Weights of the shape of rows, or of one for all; ArgumentError for what are none."""
+    along = tuple([x.shape[a] for a in axes])
+    if w.shape not in (x.shape, along):
+        raise ShapeError(f"{op}: weights have shape {w.shape}, and what they belong to {x.shape}; give them that, or {along}, of the axes")
+    if w.dtype.is_complex:
+        raise DTypeError(f"{op}: weights are real, not {w.dtype}")
+    found = w.permute((*kept, *axes)).reshape((*[x.shape[a] for a in kept], -1)) if w.shape == x.shape else w.reshape(-1)
+    found = as_dtype(found, DEFAULT_FLOAT)
+    total = found.sum(-1)
+    if not w.node.traced and not bool(((found >= 0).all(-1) & (total > 0) & total.isfinite()).all()):
+        raise ArgumentError(f"{op}: weights are 0 or more, finite, and not all 0")
+    return found
+
+
+def _weighted(rows: Tensor, weights: Tensor, q: Array) -> Tensor:
+    """The first elements in order with which so much of all weight is reached."""
+    order = argsort(rows)
+    in_order = take_along_axis(rows, order)
+    reached = take_along_axis(weights.expand(rows.shape), order).cumulative_sum(-1)
+    reached = reached / reached[..., -1:]
+    short = (reached.expand_dims(-2) < asarray(q.reshape(-1, 1))) | (reached == 0).expand_dims(-2)
+    found = take_along_axis(in_order, short.count_nonzero(-1).clip(0, rows.shape[-1] - 1))
+    return Tensor._compute(OPS["where"], in_order[..., -1:].isnan(), in_order[..., -1:], found) if rows.dtype.is_float else found
 
 
 class _Few:

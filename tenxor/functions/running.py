@@ -15,6 +15,7 @@ from ..tensor.arguments import axis_of
 from ..tensor.core import Operand
 from .elementwise import FUNCTIONS
 from .hosted import as_dtype, has_past
+from .into import into
 from .selecting import take_along_axis
 
 __all__ = ["cummax", "cummin", "divmod", "fmod", "logcumsumexp"]
@@ -92,10 +93,11 @@ def divmod(x1: Operand, x2: Operand, /) -> tuple[Tensor, Tensor]:
     return FUNCTIONS["floor_divide"](x1, x2), FUNCTIONS["remainder"](x1, x2)
 
 
-def fmod(x1: Operand, x2: Operand, /) -> Tensor:
+def fmod(x1: Operand, x2: Operand, /, *, out: Tensor | None = None, where: Operand | None = None) -> Tensor:
     """New tensor: what is left of `x1` after as many whole `x2` as go into it, with the sign of `x1`; exact, as C's `fmod`.
 
-    `remainder` has the sign of `x2`. (NumPy's and PyTorch's `fmod`.)
+    `remainder` has the sign of `x2`. With `out` the result is written into that tensor, which is given back; with `where`, a bool tensor,
+    only there. (NumPy's and PyTorch's `fmod`.)
 
     >>> import tenxor as tx
     >>> tx.fmod(tx.asarray([7, -7]), 3).tolist(), tx.remainder(tx.asarray([7, -7]), 3).tolist()
@@ -104,6 +106,8 @@ def fmod(x1: Operand, x2: Operand, /) -> Tensor:
     whole = FUNCTIONS["remainder"](x1, x2)
     a, b = (x if isinstance(x, Tensor) else asarray(x, dtype=whole.dtype) for x in (x1, x2))
     if whole.dtype.is_float:
-        return as_dtype(FUNCTIONS["remainder"](a, FUNCTIONS["copysign"](b, a)), whole.dtype)
-    crossed: Any = (whole != 0) & ((a < 0) != (b < 0))
-    return Tensor._compute(OPS["where"], crossed, whole - as_dtype(b, whole.dtype), whole)
+        found = as_dtype(FUNCTIONS["remainder"](a, FUNCTIONS["copysign"](b, a)), whole.dtype)
+    else:
+        crossed: Any = (whole != 0) & ((a < 0) != (b < 0))
+        found = Tensor._compute(OPS["where"], crossed, whole - as_dtype(b, whole.dtype), whole)
+    return into("fmod", out, found, where=where)

@@ -20,7 +20,7 @@ FAR = 1 << 14  # sorted numbers, and numbers to find, from which on neighbours i
 
 
 @called_again
-def searchsorted(x1: Operand, x2: Operand, /, *, side: str = "left", sorter: Operand | None = None, right: bool = False) -> Tensor:
+def searchsorted(x1: Operand, x2: Operand, /, side: str = "left", sorter: Operand | None = None, *, right: bool = False) -> Tensor:
     """New int64 tensor of `x2`'s shape: before which element of `x1` each element of `x2` belongs, so that `x1` stays in order.
 
     `x1` is 1-D and ascending, as `sort` has it (NaN last), or is so by the indices `sorter`. Among equal elements the place is before the

@@ -12,7 +12,7 @@ from ..errors import OutOfBounds
 from ..keywords import spelled
 from ..spec import called_again
 from ..tensor import Tensor
-from ..tensor.arguments import axis_of
+from ..tensor.arguments import axis_of, truth
 from ..tensor.core import Operand
 
 __all__ = ["argwhere", "isin", "nonzero", "take", "take_along_axis"]
@@ -23,18 +23,28 @@ _WIDE = (int64, uint64)  # which no float dtype holds
 
 @called_again
 @spelled
-def take(x: Operand, indices: Operand, /, axis: int | None = None, *, dim: int | None = None) -> Tensor:
+def take(
+    x: Operand,
+    indices: Operand,
+    /,
+    axis: int | None = None,
+    *,
+    dim: int | None = None,
+    mode: str = "raise",
+    out: Tensor | None = None,
+) -> Tensor:
     """New tensor: the elements of `x` at some indices along an axis (of the flattened tensor for None).
 
     `indices` may have any shape, which takes the place of the axis. Negative ones count from the end. BadIndex names what
     is no index, IndexOutOfRange the axis and the index; this is raised when the elements are needed if the indices are
-    pending, or more than a few thousand.
+    pending, or more than a few thousand. With NumPy's `mode="wrap"` indices go round the axis, with "clip" those outside are the
+    first or the last. With `out` the result is written into that tensor, which is given back.
 
     >>> import tenxor as tx
     >>> tx.take(tx.arange(12).reshape(3, 4), [2, 0], axis=0).tolist()
     [[8, 9, 10, 11], [0, 1, 2, 3]]
     """
-    return asarray(x).take(indices, axis)
+    return asarray(x).take(indices, axis, mode=mode, out=out)
 
 
 @called_again
@@ -88,6 +98,7 @@ def isin(x1: Operand, x2: Operand, /, *, invert: bool = False) -> Tensor:
     >>> tx.isin(tx.arange(5), [1, 3]).tolist()
     [False, True, False, True, False]
     """
+    invert = truth("isin", "invert", invert)
     elements, values = _beside(x1, x2), _beside(x2, x1).ravel()
     values = _comparable(values, elements.dtype)
     if values.size > FEW:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 from ..creation import asarray, empty, ones, positions
@@ -16,7 +17,7 @@ from ..tensor.core import Operand
 from .hosted import as_dtype, has_past, hosted
 from .joining import concat
 from .selecting import take, take_along_axis
-from .sorting import FEW, argsort
+from .sorting import FEW, argsort, lexsort
 from .statistics import diff
 
 __all__ = ["mode", "unique_all", "unique_counts", "unique_inverse", "unique_values"]
@@ -116,17 +117,29 @@ def _known(x: Tensor) -> Tensor:
     return as_dtype(x, float32 if x.dtype is bfloat16 else x.dtype).ravel()
 
 
-class _Runs:
-    """The runs of equal elements in order: whence each comes (`order`), where runs `begin`, and the `values`, one of each."""
+def unique_along(x: Tensor, axis: int) -> UniqueAll:
+    """The same of the parts of `x` along an axis, which come in the order of their first elements, then of the second, and so on: as values
+    the parts, along that axis; the inverse is 1-D. A part with NaN equals none. (NumPy's `unique` with an axis.)
+    """
+    parts = x.moveaxis(axis, 0)
+    rows = parts.reshape((parts.shape[0], prod(parts.shape[1:])))
+    runs = _Runs(rows, lexsort(rows.T.flip(0)) if rows.shape[1] else positions((rows.shape[0],)))
+    first = take(runs.order, runs.begin)
+    return UniqueAll(take(parts, first, 0).moveaxis(0, axis), first, runs.inverse(), runs.counts())
 
-    def __init__(self, x: Tensor) -> None:
-        self.shape = x.shape
-        row = x.ravel()
-        self.order = argsort(row)
-        in_order = take(row, self.order)
-        self.begins = concat([ones(min(1, row.size), dtype=boolean), in_order[1:] != in_order[:-1]])
+
+class _Runs:
+    """The runs of equal elements, or rows, in order: whence each comes (`order`), where runs `begin`, and the `values`, one of each."""
+
+    def __init__(self, x: Tensor, order: Tensor | None = None) -> None:
+        self.shape = x.shape if order is None else order.shape
+        parts = x.ravel() if order is None else x
+        self.order = argsort(parts) if order is None else order
+        in_order = take(parts, self.order, 0)
+        differ = in_order[1:] != in_order[:-1]
+        self.begins = concat([ones(min(1, parts.shape[0]), dtype=boolean), differ if differ.ndim == 1 else differ.any(1)])
         (self.begin,) = self.begins.nonzero()
-        self.values = take(in_order, self.begin)
+        self.values = take(in_order, self.begin, 0)
 
     def counts(self) -> Tensor:
         """How long the runs are."""

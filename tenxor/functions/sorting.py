@@ -42,8 +42,8 @@ _RADIX, _QUICK = "stable", "quicksort"  # NumPy's names; of 8 and 16 bits the fi
 def sort(
     x: Operand,
     /,
-    *,
     axis: int | None = -1,
+    *,
     descending: bool = False,
     stable: bool = True,
     dim: int | None = None,
@@ -80,8 +80,8 @@ def sort(
 def argsort(
     x: Operand,
     /,
-    *,
     axis: int | None = -1,
+    *,
     descending: bool = False,
     stable: bool = True,
     dim: int | None = None,

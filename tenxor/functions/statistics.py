@@ -158,20 +158,22 @@ def mean(
     axis: Axes = None,
     *,
     keepdims: bool = False,
+    dtype: DTypeLike | None = None,
     dim: Axes = None,
     keepdim: Keep = None,
     out: Tensor | None = None,
     where: Operand | None = None,
 ) -> Tensor:
-    """New float tensor: the mean over `axis`, of nothing NaN. Integers become float64.
+    """New float tensor: the mean over `axis`, computed in `dtype` if one is given; of nothing NaN. Integers become float64.
 
     >>> import tenxor as tx
     >>> tx.mean(tx.asarray([1, 2, 3, 4])).item()
     2.5
     """
     if where is not None:
-        return into("mean", out, mean_where(x, axis, keepdims, where))
-    found: Tensor = asarray(x).mean(axis, keepdims)
+        found = mean_where(asarray(x)._typed(dtype), axis, keepdims, where)
+    else:
+        found = asarray(x).mean(axis, keepdims, dtype=dtype)
     return into("mean", out, found)
 
 
@@ -187,20 +189,22 @@ def var(
     dim: Axes = None,
     keepdim: Keep = None,
     ddof: float | None = None,
+    mean: Operand | None = None,
     out: Tensor | None = None,
     where: Operand | None = None,
 ) -> Tensor:
     """New float tensor: the mean squared distance from the mean over `axis`, dividing by `count - correction`.
 
-    `correction` is 0, as in NumPy; torch's default is 1.
+    `correction` is 0, as in NumPy; torch's default is 1. Where the `mean` is known, as `tx.mean(x, axis, keepdims=True)`, it may be given.
 
     >>> import tenxor as tx
     >>> tx.var(tx.asarray([1.0, 2.0, 3.0]), correction=1).item()
     1.0
     """
     if where is not None:
-        return into("var", out, var_where("var", x, axis, correction, keepdims, where))
-    found: Tensor = asarray(x).var(axis, correction, keepdims)
+        found = var_where("var", x, axis, correction, keepdims, where, mean)
+    else:
+        found = asarray(x).var(axis, correction, keepdims, mean=mean)
     return into("var", out, found)
 
 
@@ -216,6 +220,7 @@ def std(
     dim: Axes = None,
     keepdim: Keep = None,
     ddof: float | None = None,
+    mean: Operand | None = None,
     out: Tensor | None = None,
     where: Operand | None = None,
 ) -> Tensor:
@@ -226,8 +231,9 @@ def std(
     1.0
     """
     if where is not None:
-        return into("std", out, var_where("std", x, axis, correction, keepdims, where).sqrt())
-    found: Tensor = asarray(x).std(axis, correction, keepdims)
+        found = var_where("std", x, axis, correction, keepdims, where, mean)
+    else:
+        found = asarray(x).std(axis, correction, keepdims, mean=mean)
     return into("std", out, found)
 
 
@@ -354,6 +360,7 @@ def cumulative_sum(
     dtype: DTypeLike | None = None,
     include_initial: bool = False,
     dim: int | None = None,
+    out: Tensor | None = None,
 ) -> Tensor:
     """New tensor: element `i` is the sum of elements `0..i` along `axis`, which only a 1-D tensor may leave out.
 
@@ -363,7 +370,8 @@ def cumulative_sum(
     >>> tx.cumulative_sum(tx.arange(4), include_initial=True).tolist()
     [0, 0, 1, 3, 6]
     """
-    return _running("cumulative_sum", asarray(x), axis, dtype, 0 if truth("cumulative_sum", "include_initial", include_initial) else None)
+    initial = 0 if truth("cumulative_sum", "include_initial", include_initial) else None
+    return _running("cumulative_sum", asarray(x), axis, dtype, initial, out)
 
 
 @called_again
@@ -376,6 +384,7 @@ def cumulative_prod(
     dtype: DTypeLike | None = None,
     include_initial: bool = False,
     dim: int | None = None,
+    out: Tensor | None = None,
 ) -> Tensor:
     """New tensor: element `i` is the product of elements `0..i` along `axis`, which only a 1-D tensor may leave out.
 
@@ -385,25 +394,28 @@ def cumulative_prod(
     >>> tx.cumulative_prod(tx.asarray([2, 3, 4])).tolist()
     [2, 6, 24]
     """
-    return _running("cumulative_prod", asarray(x), axis, dtype, 1 if truth("cumulative_prod", "include_initial", include_initial) else None)
+    initial = 1 if truth("cumulative_prod", "include_initial", include_initial) else None
+    return _running("cumulative_prod", asarray(x), axis, dtype, initial, out)
 
 
-def _running(op: str, x: Tensor, axis: int | None, dtype: object, initial: Number | None) -> Tensor:
+def _running(op: str, x: Tensor, axis: int | None, dtype: object, initial: Number | None, out: Tensor | None) -> Tensor:
     if axis is None and x.ndim != 1:
         raise ArgumentError(
             f"{op}: a tensor of shape {x.shape} needs an axis to run along; for all elements use x.ravel()"
         )
     place = axis_of(op, 0 if axis is None else axis, x.ndim)
     found: Tensor = getattr(x, op)(place, dtype)
-    if initial is None:
-        return found
-    first = full((*found.shape[:place], 1, *found.shape[place + 1 :]), initial, dtype=found.dtype)
-    return concat([first, found], place)
+    if initial is not None:
+        first = full((*found.shape[:place], 1, *found.shape[place + 1 :]), initial, dtype=found.dtype)
+        found = concat([first, found], place)
+    return into(op, out, found)
 
 
 @called_again
 @spelled
-def cumsum(x: Operand, /, axis: int | None = None, *, dtype: DTypeLike | None = None, dim: int | None = None) -> Tensor:
+def cumsum(
+    x: Operand, /, axis: int | None = None, *, dtype: DTypeLike | None = None, dim: int | None = None, out: Tensor | None = None
+) -> Tensor:
     """New tensor of running sums along `axis`, of the flattened tensor for None, as in NumPy. The first is the first
     element itself, -0 too.
 
@@ -411,21 +423,21 @@ def cumsum(x: Operand, /, axis: int | None = None, *, dtype: DTypeLike | None = 
     >>> tx.cumsum(tx.asarray([[1, 2], [3, 4]])).tolist()
     [1, 3, 6, 10]
     """
-    found: Tensor = asarray(x).cumulative_sum(axis, dtype)
-    return found
+    return into("cumsum", out, asarray(x).cumulative_sum(axis, dtype))
 
 
 @called_again
 @spelled
-def cumprod(x: Operand, /, axis: int | None = None, *, dtype: DTypeLike | None = None, dim: int | None = None) -> Tensor:
+def cumprod(
+    x: Operand, /, axis: int | None = None, *, dtype: DTypeLike | None = None, dim: int | None = None, out: Tensor | None = None
+) -> Tensor:
     """New tensor of running products along `axis`, of the flattened tensor for None, as in NumPy.
 
     >>> import tenxor as tx
     >>> tx.cumprod(tx.asarray([[1, 2], [3, 4]])).tolist()
     [1, 2, 6, 24]
     """
-    found: Tensor = asarray(x).cumulative_prod(axis, dtype)
-    return found
+    return into("cumprod", out, asarray(x).cumulative_prod(axis, dtype))
 
 
 @called_again

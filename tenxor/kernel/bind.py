@@ -233,7 +233,7 @@ class _Binder:
         )
         shared = -1 if s.shared < 0 else self.axis_of[s.shared]
         summed = tuple([self.axis_of[a] for a in s.summed])
-        return Product(s.accumulator, left, right, summed, self.exprs(s.values), self.body(s.body), shared, s.once)
+        return Product(s.accumulator, left, right, summed, self.exprs(s.values), self.body(s.body), shared, s.once, s.steps_first, s.twins)
 
 
 def _loops(nest: Nest) -> dict[int, None]:

@@ -123,7 +123,7 @@ def _hermitian(op: str, x: Any, triangle: str) -> Tensor:
 
 
 @called_again
-def qr(x: Operand, /, *, mode: str = "reduced") -> QR:
+def qr(x: Operand, /, mode: str = "reduced") -> QR:
     """New tensors, by the names `Q`, with orthonormal columns, and `R`, upper triangular, whose product is `x`.
 
     Of matrices of `m` rows and `n` columns they are `(m, k)` and `(k, n)`, with `k` the smaller of the two, or for
@@ -143,7 +143,7 @@ def qr(x: Operand, /, *, mode: str = "reduced") -> QR:
 
 
 @called_again
-def svd(x: Operand, /, *, full_matrices: bool = True, hermitian: bool = False) -> SVD:
+def svd(x: Operand, /, full_matrices: bool = True, *, hermitian: bool = False) -> SVD:
     """New tensors, by the names `U`, `S` and `Vh`, with `(U * S) @ Vh` equal to `x` (of `U` and `Vh` the first `k`
     columns and rows): the columns of `U` and the rows of `Vh` are orthonormal, and `S` is real and descending.
 

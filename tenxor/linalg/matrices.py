@@ -10,6 +10,7 @@ from ..dtypes import DTypeLike, promote
 from ..errors import ArgumentError, DTypeError, ShapeError
 from ..functions.contraction import einsum
 from ..functions.hosted import as_dtype, hosted, of_members
+from ..functions.into import into
 from ..functions.joining import concat
 from ..keywords import spelled
 from ..layout.coords import axis_number, checked_int
@@ -76,17 +77,18 @@ def diagonal(x: Operand, /, *, offset: int = ZERO) -> Tensor:
 
 
 @called_again
-def trace(x: Operand, /, *, offset: int = ZERO, dtype: DTypeLike | None = None) -> Tensor:
+def trace(x: Operand, /, *, offset: int = ZERO, dtype: DTypeLike | None = None, out: Tensor | None = None) -> Tensor:
     """New tensor of shape `(...)`: the sum of the diagonal of each matrix, `offset` columns to the right of the main one.
 
-    Integers add up in 64 bits, unless a dtype is given. Raises ShapeError. (Array API 2025.12, `linalg.trace`.)
+    Integers add up in 64 bits, unless a dtype is given. With `out` the result is written into that tensor, which is given back. Raises
+    ShapeError. (Array API 2025.12, `linalg.trace`.)
 
     >>> import tenxor as tx
     >>> tx.linalg.trace(tx.asarray([[1, 2], [3, 4]])).item()
     5
     """
     found: Tensor = matrices("trace", x).diagonal(offset, -2, -1).sum(-1, dtype)
-    return found
+    return into("trace", out, found)
 
 
 @called_again
@@ -142,9 +144,9 @@ def matrix_power(x: Operand, n: int, /) -> Tensor:
     return found.astype(dtype)
 
 
-def multi_dot(tensors: Sequence[Operand], /) -> Tensor:
+def multi_dot(tensors: Sequence[Operand], /, *, out: Tensor | None = None) -> Tensor:
     """New tensor: the matrix product of all in a row, multiplied in the order that needs the fewest operations; the
-    first and the last may be 1-D.
+    first and the last may be 1-D. With `out` the result is written into that tensor, which is given back.
 
     Raises ShapeError and ArgumentError. (NumPy's and PyTorch's `linalg.multi_dot`.)
 
@@ -169,7 +171,7 @@ def multi_dot(tensors: Sequence[Operand], /) -> Tensor:
         if given[k].shape[-1] != given[k + 1].shape[0]:
             raise ShapeError(f"multi_dot: factors {k} and {k + 1} have shapes {given[k].shape} and {given[k + 1].shape}, which do not fit")
     result = [axis for axis, t in ((0, given[0]), (len(given), given[-1])) if t.ndim == 2]
-    return einsum(*operands, result)
+    return einsum(*operands, result, out=out)
 
 
 # Padé's approximation of order 13: of the numerator, and with every other sign turned of the denominator (Higham 2005).

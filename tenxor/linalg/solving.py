@@ -12,6 +12,7 @@ from ..errors import ArgumentError, MatrixShapeError, ShapeError
 from ..functions.hosted import as_dtype, hosted
 from ..keywords import spelled
 from ..layout import broadcast_shapes
+from ..layout.coords import checked_int
 from ..ops import OPS
 from ..records import NamedTuple
 from ..spec import called_again
@@ -168,7 +169,7 @@ def tensorinv(a: Operand, /, ind: int = 2) -> Tensor:
     (8, 3, 4, 6)
     """
     a = asarray(a)
-    (count,) = ints("tensorinv", (ind,))
+    count = checked_int("tensorinv", "ind", ind)
     if not 0 < count <= a.ndim:
         raise ArgumentError(f"tensorinv: ind is {ind}; it counts axes of shape {a.shape}, from 1 on")
     rows, columns = a.shape[:count], a.shape[count:]

@@ -6,22 +6,20 @@ M. N. Rabe, C. Staats: Self-attention does not need O(n^2) memory, 2021 (arXiv:2
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence, Set
-from itertools import pairwise, product
+from collections.abc import Sequence, Set
 
 from ..layout import Layout
 from ..node import POSITION, Node, Recipe
 from ..ops import OPS
 from ..ops.reductions import REDUCTIONS
 from .blocks import Block, Blocks
+from .cuts import Cut, cuts
 from .rows import Place, Rows, restricted, rows_of
 from .unseen import steps_seen
 
-ROWS = 512  # of a block at most, if it sees all steps
-ROWS_IF_CAUSAL = 128  # and if its last row sees more of them than its first
-FEWEST = 17  # rows of a block at least: so its reductions are those of all rows
 BLOCK_BYTES = 1 << 22  # of the weights in a block, about
-ALIKE = 64  # steps of which those that are not seen are left out together: so the others are added up in the same order
+FEWEST = 17  # rows of a block at least: so its reductions are those of all rows
+FEW_BYTES = 1 << 19  # of weights, up to which blocks save less than they cost, however few steps they see
 _MULTIPLY = OPS["multiply"]
 
 
@@ -32,16 +30,21 @@ def product_in_blocks(node: Node, shared: Set[Node]) -> list[Node] | None:
     through, kept = node.layouts[0], len(node.shape)
     assert through is not None
     (products,) = node.sources
-    if node.op is not REDUCTIONS["sum"] or through.size * node.dtype.itemsize <= BLOCK_BYTES:
+    if node.op is not REDUCTIONS["sum"] or through.size * node.dtype.itemsize <= FEW_BYTES:
         return None
     if type(products) is not Node or products.op is not _MULTIPLY or products.stored:
         return None
     if through.ndim != kept + 1 or through != Layout.contiguous(products.shape):
         return None
     rows = rows_of(node, products, 0, shared) or rows_of(node, products, 1, shared)
-    if rows is None or rows.weights.size * rows.weights.dtype.itemsize <= BLOCK_BYTES:
+    if rows is None or rows.weights.size * rows.weights.dtype.itemsize <= FEW_BYTES:
         return None
-    places = list(_places(rows, products.shape, node.dtype.itemsize, steps_seen(rows)))
+    seen, sizes = steps_seen(rows), products.shape
+    if seen is None and rows.weights.size * rows.weights.dtype.itemsize <= BLOCK_BYTES:
+        return None
+    before, itemsize = [sizes[a] for a in rows.before], node.dtype.itemsize
+    each = cuts(before, sizes[rows.row], sizes[rows.steps], itemsize, seen, BLOCK_BYTES, FEWEST)
+    places = [_place(rows, cut, is_causal=seen is not None) for cut in each]
     if len(places) < 2:
         return None
     read = dict.fromkeys(s for n in rows.order for s in n.sources if type(s) is Node and s.op is not POSITION)
@@ -59,25 +62,7 @@ def product_in_blocks(node: Node, shared: Set[Node]) -> list[Node] | None:
     return [Node(recipe, tuple(leaves), (0,) * len(leaves))]
 
 
-def _places(rows: Rows, sizes: tuple[int, ...], itemsize: int, seen: int | None) -> Iterator[Place]:
-    """The blocks: so many rows of all that is in front of them if that fits, else of some, or of one."""
-    length, nbytes = sizes[rows.row], sizes[rows.steps] * itemsize
-    most = ROWS if seen is None else ROWS_IF_CAUSAL
-    count = max(1, length // min(most, max(FEWEST, BLOCK_BYTES // nbytes)))
-    bounds = [length * k // count for k in range(count + 1)]
-    high = -(-length // count)
-    heads = max(1, -(-FEWEST // high), BLOCK_BYTES // (high * nbytes))
-    inner, axis = 1, len(rows.before)
-    while axis > 0 and inner * sizes[rows.before[axis - 1]] <= heads:
-        axis -= 1
-        inner *= sizes[rows.before[axis]]
-    each = [1] * (axis - 1) + [max(1, heads // inner)] * (axis > 0) + [sizes[a] for a in rows.before[axis:]]
-    outer = [
-        [slice(start, min(start + step, sizes[a])) for start in range(0, sizes[a], step)]
-        for a, step in zip(rows.before, each, strict=True)
-    ]
-    for cut in product(*outer, [slice(*ends) for ends in pairwise(bounds)]):
-        place = dict(zip((*rows.before, rows.row), cut, strict=True))
-        if seen is not None:
-            place[rows.steps] = slice(0, min(-(-(cut[-1].stop + seen) // ALIKE) * ALIKE, sizes[rows.steps]))
-        yield place
+def _place(rows: Rows, cut: Cut, *, is_causal: bool) -> Place:
+    """Where a block is among the axes of the product."""
+    place = dict(zip((*rows.before, rows.row), (*cut.before, cut.rows), strict=True))
+    return {**place, rows.steps: slice(0, cut.steps)} if is_causal else place

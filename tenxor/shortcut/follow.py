@@ -52,7 +52,7 @@ def _followed(f: Function) -> None:
         f.when(f.is_a(source, "Node"), a_node)
 
     f.each(count, look)
-    f.when_giving(~_tracks(f), lambda: yes)
+    f.when_giving(~tracks(f), lambda: yes)
     known = f.get(recipe, "Recipe.needs")
     f.refuse(f.is_the(known, "None"))
     which = f.as_object(tracked.load(I64))
@@ -79,7 +79,7 @@ def _followed(f: Function) -> None:
     f.give(yes)
 
 
-def _tracks(f: Function) -> Value:
+def tracks(f: Function) -> Value:
     """Whether what reads a node with a past gets one."""
     found = f.local(POINTER, f.nothing())
     f.require(f.call("PyContextVar_Get", I32, [f.the("tracking"), f.nothing(), found]).equals(0))

@@ -51,7 +51,7 @@ _UNARY = {"neg": "negative", "pos": "positive", "abs": "abs", "invert": "bitwise
 _NAMED = (
     *("exp", "expm1", "log", "log1p", "log2", "log10", "sqrt", "rsqrt", "sin", "cos", "tan", "asin", "acos", "atan"),
     *("sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "sigmoid", "relu", "abs", "sign"),
-    *("square", "reciprocal", "floor", "ceil", "trunc", "round"),
+    *("square", "reciprocal", "floor", "ceil", "trunc"),
     *("isnan", "isinf", "isfinite", "logical_not", "conj"),
 )
 _NAMED_BINARY = (
@@ -72,7 +72,7 @@ _SAID: dict[str, Callable[[Function, Value], Value]] = {
     "size": lambda f, spec: f.own(f.get(spec, "Spec.size")),
     "ndim": lambda f, spec: f.call("PyLong_FromLongLong", POINTER, [f.word(f.get(spec, "Spec.shape"), SIZE)]),
 }
-_OTHERS = ("astype", "to", "dot", "__matmul__", "__pow__", "clip", "clamp")
+_OTHERS = ("astype", "to", "dot", "__matmul__", "__pow__", "clip", "clamp", "round")
 
 
 class Kind(Enum):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ..backend.llvm.builder import Module, Value
 from ..backend.llvm.types import I1, I8, I64, POINTER
 from ..tensor.copying import COLUMNS
+from .follow import tracks
 from .function import Function
 from .objects import SIZE, Objects
 from .read import address_of
@@ -41,14 +42,14 @@ def _is_number(f: Function, storage: Value) -> Value:
 
 
 def _is_there(f: Function) -> None:
-    """Whether the content of a storage is in memory, or a number, and no derivative asks how it was made."""
+    """Whether the content of a storage is in memory, or a number, and no derivative asks how it was made: none, or none now."""
     (storage,) = f.arguments
     f.when_giving(_is_number(f, storage), lambda: f.constant(I1, True))
     f.require(f.either(f.is_a(storage, "Storage"), lambda: f.is_a(storage, "Element")))
     node = f.get(storage, "Storage.node")
     f.refuse(f.is_null(node))
     f.refuse(f.is_the(f.get(node, "Node.buffer"), "None"))
-    f.give(f.is_the(f.get(node, "Node.past"), "None"))
+    f.give(f.either(f.is_the(f.get(node, "Node.past"), "None"), lambda: ~tracks(f)))
 
 
 def _specs(f: Function) -> None:

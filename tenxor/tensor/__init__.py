@@ -11,6 +11,7 @@ from . import contraction
 from .core import Operand
 from .movement import resized
 from .ordering import Ordering
+from .receiving import into
 
 API_VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")  # of the array API standard
 
@@ -61,7 +62,7 @@ class Tensor(Ordering):
             return Tensor(self.storage, resized(self.layout, self.dtype, dtype), dtype)
         return self.reshape(*shape)
 
-    def dot(self, other: Operand) -> Tensor:
+    def dot(self, other: Operand, *, out: Tensor | None = None) -> Tensor:
         """New tensor: the products added up over the last axis of this and the last but one of `other`; see `tx.dot`.
 
         >>> import tenxor as tx
@@ -69,7 +70,7 @@ class Tensor(Ordering):
         32
         """
         found: Tensor = contraction.dot(self, self._operand(other, "dot"))
-        return found
+        return into("dot", out, found)
 
     def __matmul__(self, other: Operand) -> Tensor:
         right: Any = self._operand(other, "matmul", quietly=True)
@@ -105,4 +106,4 @@ def _advice(name: str) -> str:
 
 # A tensor is what that module does not know; its function is public as it is.
 vars(contraction)["Tensor"] = Tensor
-contraction.matmul.__annotations__.update({"a": "Axed", "b": "Axed", "return": "Tensor"})
+contraction.matmul.__annotations__.update({"a": "Axed", "b": "Axed", "out": "Tensor | None", "return": "Tensor"})

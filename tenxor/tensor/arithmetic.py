@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from ..dtypes import DTypeLike, boolean, check_fits, check_real, shown_integer
+from ..dtypes import DTypeLike, boolean, check_fits, check_real, finfo, shown_integer
 from ..dtypes import dtype as dtype_of
 from ..errors import ArgumentError, DTypeError, ShapeError
 from ..layout.coords import checked_int
@@ -14,11 +14,17 @@ from ..ops import OPS
 from ..storage import Element, Storage
 from .accumulating import Accumulating
 from .core import KINDS, Core, Operand
+from .receiving import left_to
 
 T = TypeVar("T")
 _NUMBERS = frozenset((int, float, bool, complex))
 MAX_DIGITS = 300  # to which floats are rounded: the power of ten is a float, and so is its inverse
 _CAST, _POSITIVE, _SQUARE_ROOT = OPS["cast"], OPS["positive"], OPS["power_half"]
+
+
+def _broadcasts(shape: tuple[int, ...], larger: tuple[int, ...]) -> bool:
+    """Whether a tensor of one shape can be seen as one of the other."""
+    return len(shape) <= len(larger) and all(n in (1, m) for n, m in zip(reversed(shape), reversed(larger), strict=False))
 
 
 def unary_method(name: str) -> Callable[[T], T]:
@@ -164,11 +170,15 @@ class Arithmetic(Accumulating):
         result = self.__pow__(other)
         return result if result is NotImplemented else self._hold(result, "pow", "**")
 
-    def _receive(self, op: str, result: Core, where: Any = None) -> Self:
-        """Itself, the `out` of an operation, with the elements of its result; with `where` only those where that is true."""
+    def _receive(self, op: str, result: Core, where: Any = None, broadcast: bool = False) -> Self:
+        """Itself, the `out` of an operation, with the elements of its result; with `where` only those where that is true.
+        What goes element by element may `broadcast` to it.
+        """
         fits = KINDS[result.dtype.kind] <= KINDS[self.dtype.kind]
         if fits and where is not None and where is not True:
             result = self._compute(OPS["where"], self._operand(where, op), result.astype(self.dtype, copy=False), self)  # type: ignore[attr-defined]
+        if broadcast and _broadcasts(result.layout.shape, self.layout.shape):
+            result = result.expand(self.layout.shape)  # type: ignore[attr-defined]
         if result.layout.shape != self.layout.shape:
             raise ShapeError(f"{op}: out has shape {self.layout.shape}, and the result {result.layout.shape}; they are equal")
         if not fits:
@@ -203,6 +213,16 @@ class Arithmetic(Accumulating):
         left: Any = self._operand(other, "divmod", quietly=True)
         return left if left is NotImplemented else (left // self, left % self)
 
+    @left_to("round")
+    def round(self, decimals: int = 0, *, out: Self | None = None, where: Operand | None = None) -> Self:
+        """New tensor: the nearest integers, of two the even one; with `decimals` the nearest multiples of 10 to the power of `-decimals`.
+
+        >>> import tenxor as tx
+        >>> tx.asarray([0.5, 1.5, 2.345]).round(1).tolist()
+        [0.5, 1.5, 2.3]
+        """
+        return self.__round__(decimals)
+
     def __round__(self, digits: int = 0) -> Self:
         digits = checked_int("round", "the number of digits", digits)
         if not (self.dtype.is_integer or -MAX_DIGITS <= digits <= MAX_DIGITS):
@@ -210,8 +230,23 @@ class Arithmetic(Accumulating):
         if self.dtype.is_integer and digits < 0:
             return self._round_to_multiples(10 ** min(-digits, MAX_DIGITS))
         if not digits or not (self.dtype.is_float or self.dtype.is_complex):
-            return self.round()
-        return (self * 10.0**digits).round() / 10.0**digits
+            return self._compute(OPS["round"], self)
+        return self._rounded_to(digits)
+
+    def _rounded_to(self, digits: int) -> Self:
+        """Floats, or complex numbers, to so many places: what is too large to be multiplied has no such places."""
+        wide: Any = self.astype(self.dtype.compute, copy=False)
+        power, by = 10.0 ** abs(digits), OPS["divide_by_real" if self.dtype.is_complex else "divide"]
+        if power > finfo(wide.dtype).max:
+            rounded = wide if digits > 0 else wide * 0.0
+        elif digits > 0:
+            rounded = self._compute(by, self._compute(OPS["round"], wide * power), power)
+        else:
+            rounded = self._compute(OPS["round"], self._compute(by, wide, power)) * power
+        scaled = wide * power if digits > 0 else wide
+        has_places = scaled.isfinite() if self.dtype.is_complex or digits < 0 else scaled.abs() < 1.0 / finfo(wide.dtype).eps
+        found: Self = self._compute(OPS["where"], has_places, rounded, wide).astype(self.dtype, copy=False)
+        return found
 
     def _round_to_multiples(self, of: int) -> Self:
         """Integers as the nearest multiple of a number, halves to even; 0 where the number is beyond their dtype."""
@@ -300,7 +335,8 @@ class Arithmetic(Accumulating):
         """Write one number everywhere, as `fill_`; NumPy's way, which gives nothing back."""
         self.fill_(value)
 
-    def clip(self, min: Operand | None = None, max: Operand | None = None) -> Self:
+    @left_to("clip")
+    def clip(self, min: Operand | None = None, max: Operand | None = None, *, out: Self | None = None) -> Self:
         """New tensor: the elements held between `min` and `max`, each a number, a tensor, or None for no bound. An integer beyond
         all that the dtype holds, on its side, is none. OutOfBounds for one beyond the other side.
 
@@ -352,7 +388,6 @@ class Arithmetic(Accumulating):
     floor = unary_method("floor")
     ceil = unary_method("ceil")
     trunc = unary_method("trunc")
-    round = unary_method("round")
     isnan = unary_method("isnan")
     isinf = unary_method("isinf")
     isfinite = unary_method("isfinite")

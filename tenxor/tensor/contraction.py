@@ -19,6 +19,7 @@ from ..realize import realize
 from ..spec import called_again
 from .arguments import axis_of
 from .core import Axed, Core, Values
+from .receiving import into
 
 T = TypeVar("T", bound=Core)
 MAX_LOOPS = 4096  # pairs of layouts whose loops are remembered
@@ -31,17 +32,17 @@ _MULTIPLY = OPS["multiply"]
 
 
 @overload
-def matmul(a: T, b: T | Values) -> T: ...
+def matmul(a: T, b: T | Values, *, out: T | None = None) -> T: ...
 @overload
-def matmul(a: Values, b: T) -> T: ...
+def matmul(a: Values, b: T, *, out: T | None = None) -> T: ...
 @overload
-def matmul(a: Values, b: Values) -> Any: ...
+def matmul(a: Values, b: Values, *, out: Any = None) -> Any: ...
 
 
 @called_again
-def matmul(a: Axed, b: Axed) -> Any:
+def matmul(a: Axed, b: Axed, *, out: Any = None) -> Any:
     """New tensor: the matrix product of the last two axes, broadcast over the others; 1-D operands are a row and a
-    column. Operands that are no tensors are made tensors.
+    column. Operands that are no tensors are made tensors. With `out` the result is written into that tensor, which is given back.
 
     Integers add up modulo 2 to their width; float16 and bfloat16 in float32; of bools the result is whether any product is true.
     ShapeError names both shapes and the axis.
@@ -55,7 +56,8 @@ def matmul(a: Axed, b: Axed) -> Any:
     if dtype is not right.dtype or dtype not in _COMPUTED_AS_THEY_ARE:
         dtype = result_dtype("matmul", left, right)
         left, right = widened(left, dtype), widened(right, dtype)
-    return contracted(left, right, begun(_loops_of_matmul(at_start(left), at_start(right)), left, right), dtype)
+    found = contracted(left, right, begun(_loops_of_matmul(at_start(left), at_start(right)), left, right), dtype)
+    return found if out is None else into("matmul", out, found)
 
 
 def _of_axes(x: Any) -> Any:

@@ -11,6 +11,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from ..dtypes import DEFAULT_INT
 from ..errors import BadIndex, ShapeError
 from ..keywords import spelled
 from ..layout import Layout
@@ -18,9 +19,10 @@ from ..layout.indexing import counted
 from ..node import Node, gather
 from ..plans.indices import wrong_index
 from ..records import NamedTuple
-from .arguments import axis_of
+from .arguments import axis_of, one_of
 from .core import Core, Operand, broadcast
 from .movement import Movement
+from .receiving import into
 
 FEW = 4096  # indices that are looked at when they are given: it takes microseconds
 FEWER = 32  # those that Python is faster to look at than NumPy
@@ -56,12 +58,15 @@ class Gathering(Movement):
     __slots__ = ()
 
     @spelled
-    def take(self, indices: Operand, axis: int | None = None, *, dim: int | None = None) -> Self:
+    def take(
+        self, indices: Operand, axis: int | None = None, *, dim: int | None = None, mode: str = "raise", out: Self | None = None
+    ) -> Self:
         """New tensor: the elements at some indices along an axis (of the flattened tensor for None).
 
         `indices` may have any shape, which takes the place of the axis. Negative ones count from the end. `oindex` gives
         a view instead. BadIndex names what is no index, IndexOutOfRange the axis and the index; this is raised when the
-        elements are needed if the indices are pending, or more than a few thousand.
+        elements are needed if the indices are pending, or more than a few thousand. With `mode="wrap"` indices go round the axis, with
+        "clip" those outside are the first or the last.
 
         >>> import tenxor as tx
         >>> tx.arange(12).reshape(3, 4).take([2, 0], axis=0).tolist()
@@ -69,7 +74,11 @@ class Gathering(Movement):
         """
         layout = self.layout if axis is not None else self.ravel().layout
         axis = axis_of("take", 0 if axis is None else axis, layout.ndim)
-        return self._gather(self._select("take", layout, (axis,), (self._indices("take", indices),), axis, (axis,)))
+        places: Any = self._indices("take", indices)
+        if one_of("take", "mode", mode, "raise", "wrap", "clip") != "raise" and (size := layout.shape[axis]):
+            places = places.astype(DEFAULT_INT, copy=False)
+            places = places % size if mode == "wrap" else places.clip(0, size - 1)
+        return into("take", out, self._gather(self._select("take", layout, (axis,), (places,), axis, (axis,))))
 
     @classmethod
     def _indices(cls, op: str, given: Any) -> Self:
@@ -134,9 +143,10 @@ class Gathering(Movement):
     def _gather(self, selection: Selection) -> Self:
         """New tensor: what indices select in this storage."""
         op, shape = selection.op, selection.shape
-        never = 0 in shape or 0 in selection.sizes  # computed, so they are looked at now
+        never = 0 in shape or 0 in selection.sizes  # computed, so they are looked at now, if there are any that have values
         for axis, size, index in zip(selection.axes, selection.sizes, selection.indices, strict=True):
-            if never or (index.size <= FEW and index.storage.node.buffer is not None):
+            some = index.size and not (size and index.node.traced)
+            if (never and some) or (index.size <= FEW and index.storage.node.buffer is not None):
                 wrong = outside(index.to_numpy(), size)  # type: ignore[attr-defined]
                 if wrong is not None:
                     raise wrong_index(op, wrong, axis, size)

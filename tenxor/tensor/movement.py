@@ -7,7 +7,7 @@ from itertools import chain, pairwise, repeat
 from typing import Any, Self
 
 from ..dtypes import DType, shown_integer
-from ..errors import AxisError, DTypeError, ShapeError
+from ..errors import AxisError, DTypeError, ReadOnlyError, ShapeError
 from ..keywords import spelled
 from ..layout import Layout
 from ..node import Node, Scalar
@@ -215,6 +215,11 @@ class Movement(Exchange):
         """
         return self._one_part(0) if self.dtype.is_complex else self._view(self.layout)
 
+    @real.setter
+    def real(self, values: Any) -> None:
+        """Write the real parts, as `x.real[...] = values`; so `x.real += 1` is what it is in NumPy and PyTorch."""
+        _written(self.real, values)
+
     @property
     def imag(self) -> Self:
         """The imaginary parts: a view, which may be written; of a real dtype zeros, read-only. `tx.imag` makes a new tensor.
@@ -227,6 +232,13 @@ class Movement(Exchange):
             return self._one_part(1)
         zero = self._of(Node.of(OPS["cast"], (), self.dtype, (Scalar(0, self.dtype),), (None,)))
         return zero._view(zero.layout.expand(self.layout.shape))
+
+    @imag.setter
+    def imag(self, values: Any) -> None:
+        """Write the imaginary parts, as `x.imag[...] = values`; ReadOnlyError where there are none."""
+        if not self.dtype.is_complex:
+            raise ReadOnlyError(f"imag: {self.dtype} has no imaginary parts to write; use x.astype(tx.complex128) first")
+        _written(self.imag, values)
 
     def _one_part(self, part: int) -> Self:
         """The view of one part of each complex element; of what is being traced, which has no memory, a new tensor."""
@@ -287,3 +299,9 @@ def resized(layout: Layout, old: DType, new: DType) -> Layout:
             f" {layout.offset} must be multiples of {ratio}"
         )
     return Layout((*layout.shape[:-1], last // ratio), (*(s // ratio for s in rest), 1), layout.offset // ratio)
+
+
+def _written(part: Any, values: Any) -> None:
+    """A part of numbers with new values, unless they are the same view: what `x.real += 1` has written already."""
+    if not (isinstance(values, Core) and values.storage is part.storage and values.layout == part.layout):
+        part[...] = values

@@ -73,6 +73,8 @@ class Ordering(Protocols):
         dim: Axes = None,
         keepdim: bool | None = None,
         interpolation: str | None = None,
+        weights: Operand | None = None,
+        out: Self | None = None,
     ) -> Self:
         """New tensor: the numbers that the parts `q` of the elements over `axis` are below; see `tx.quantile`.
 
@@ -80,15 +82,15 @@ class Ordering(Protocols):
         >>> tx.asarray([1.0, 2.0, 4.0]).quantile(0.5).item()
         2.0
         """
-        found: Self = self._namespace().quantile(self, q, axis, method=method, keepdims=keepdims)
+        found: Self = self._namespace().quantile(self, q, axis, method=method, keepdims=keepdims, weights=weights, out=out)
         return found
 
-    def trace(self, offset: int = 0, *, dtype: DTypeLike | None = None) -> Self:
+    def trace(self, offset: int = 0, *, dtype: DTypeLike | None = None, out: Self | None = None) -> Self:
         """New tensor: the sum of the diagonal of each matrix; see `tx.linalg.trace`.
 
         >>> import tenxor as tx
         >>> tx.asarray([[1, 2], [3, 4]]).trace().item()
         5
         """
-        found: Self = self._namespace().linalg.trace(self, offset=offset, dtype=dtype)
+        found: Self = self._namespace().linalg.trace(self, offset=offset, dtype=dtype, out=out)
         return found

@@ -6,23 +6,27 @@ plan with thousands of them takes longer to make than NumPy takes to copy what t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache
 from math import prod
 from typing import Any, TypeVar
 
 import numpy as np
 
 from ..dtypes import OF_NUMPY, DType, bfloat16, decoded, encoded, result_type
+from ..late import Late
 from ..layout import Layout
 from ..layout.portions import PORTION, portions
 from ..memory import Buffer, allocate
-from ..node import EMPTY, Node, data
+from ..node import EMPTY, Node, data, tracking, untracked
 from ..ops import OPS
 from ..realize import lock, realize, short_ways
 from ..storage import Storage
 from .alike import SMALL, dtypes_of, joined_alike, put_bytes
 from .copying import LARGE, Move, copied_together
 from .core import Core, check_count
+
+joining, seen = [Late(f"tenxor.derivatives.{name}") for name in ("joining", "seen")]
 
 Array = np.ndarray[Any, Any]
 Piece = Core | Array  # an array as `are_arrays` wants it
@@ -42,8 +46,34 @@ def are_arrays(items: Sequence[Any]) -> bool:
 
 
 def have_past(pieces: Sequence[Piece]) -> bool:
-    """Whether derivatives ask how one of the pieces was made: then so of what is made of it."""
-    return any([isinstance(p, Core) and p._has_past() for p in pieces])
+    """Whether derivatives ask how one of the pieces was made, or it has no value, in a function that is traced: then so of what is made
+    of it.
+    """
+    nodes = [p.storage.node for p in pieces if isinstance(p, Core) and p._has_past()]
+    return any([node.traced for node in nodes]) or (bool(nodes) and bool(tracking.get()))
+
+
+def followed(pieces: Sequence[Piece], make: Callable[[], _T], places: Callable[[_T], Sequence[Layout]]) -> _T:
+    """What `make` puts together of pieces, as one step for derivatives if they ask: `places` says where each went."""
+    if not have_past(pieces) or any([isinstance(p, Core) and p.node.traced for p in pieces]):
+        return make()
+    with untracked():
+        found = make()
+    each = [(seen.Seen(p.node, p.layout), place) for p, place in zip(pieces, places(found), strict=True) if isinstance(p, Core)]
+    joining.follow(found.storage.node, [x for x, _ in each], tuple([place for _, place in each]))
+    return found
+
+
+def places_of(pieces: Sequence[Piece], axis: int | None, whole: Layout) -> Sequence[Layout]:
+    """Where pieces go in a whole: as `moves_of`, each in its own shape."""
+    return _places_of(tuple([piece.layout.shape if isinstance(piece, Core) else piece.shape for piece in pieces]), axis, whole)
+
+
+@lru_cache(1 << 8)
+def _places_of(shapes: tuple[Shape, ...], axis: int | None, whole: Layout) -> Sequence[Layout]:
+    alike = [Layout.contiguous(shape) for shape in shapes]
+    moves = _moves_of(alike, axis, whole)
+    return [place.reshape(shape) for (*_, place), shape in zip(moves, shapes, strict=True)]
 
 
 def want_kernels(pieces: Sequence[Piece], nbytes: int) -> bool:
@@ -187,6 +217,11 @@ def moved(cls: type[_T], op: str, x: _T, moves: Sequence[Move], shape: Shape) ->
     it is asked for.
     """
     check_count(op, shape)
+    boxes = [x._view(read) for _, read, _ in moves] if have_past([x]) else [x]
+    return followed(boxes, lambda: _moved(cls, op, x, moves, shape), lambda found: [place for *_, place in moves])
+
+
+def _moved(cls: type[_T], op: str, x: _T, moves: Sequence[Move], shape: Shape) -> _T:
     if have_past([x]) or prod(shape) * x.dtype.itemsize >= LARGE * len(moves):
         return _stored(cls, op, [x], moves, shape, x.dtype)
     with lock:
@@ -200,9 +235,12 @@ def moved(cls: type[_T], op: str, x: _T, moves: Sequence[Move], shape: Shape) ->
 
 def moves_of(pieces: Sequence[Any], axis: int | None, whole: Layout) -> Iterator[Move]:
     """Where pieces go in a whole: one after another along an axis of it, flattened for None."""
+    return _moves_of((piece.layout for piece in pieces), axis, whole)
+
+
+def _moves_of(layouts: Iterable[Layout], axis: int | None, whole: Layout) -> Iterator[Move]:
     start, at = 0, axis or 0
-    for k, piece in enumerate(pieces):
-        layout = piece.layout
+    for k, layout in enumerate(layouts):
         if axis is None:
             layout = layout.reshape((layout.size,))
         elif layout.ndim < whole.ndim:

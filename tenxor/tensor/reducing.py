@@ -1,7 +1,8 @@
 """Reductions over any axes, and running ones along one. Every result is a new, pending tensor.
 
 `axis` is an int, a tuple, or None for all axes; `keepdims` leaves them with size 1 (PyTorch's `dim` and `keepdim` work
-too).
+too). `where` is a bool tensor that says which elements count, `initial` one more, and `out` a tensor to write the result into, which is
+given back.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from ..ops import OPS
 from ..ops.reductions import REDUCTIONS, Reduction, running
 from .arguments import Axes, axes_of, axis_of, truth
 from .arithmetic import Arithmetic
+from .core import Operand
+from .receiving import left_to
 
 _BY_REAL = OPS["divide_by_real"]
 _scan = cache(Scan)  # the same object each time, as recipes are compared by it
@@ -73,6 +76,7 @@ class Reducing(Arithmetic):
     def _typed(self, dtype: DTypeLike | None) -> Self:
         return self if dtype is None else self.astype(dtype, copy=False)
 
+    @left_to("sum")
     @spelled
     def sum(
         self,
@@ -82,6 +86,9 @@ class Reducing(Arithmetic):
         *,
         dim: Axes = None,
         keepdim: bool | None = None,
+        out: Self | None = None,
+        initial: Operand | None = None,
+        where: Operand | None = None,
     ) -> Self:
         """New tensor: the sum over `axis`; integers add up in 64 bits. The sum of nothing is 0.
 
@@ -91,6 +98,7 @@ class Reducing(Arithmetic):
         """
         return self._typed(dtype)._reduce(REDUCTIONS["sum"], "sum", axis, keepdims)._typed(dtype)
 
+    @left_to("prod")
     @spelled
     def prod(
         self,
@@ -100,29 +108,74 @@ class Reducing(Arithmetic):
         *,
         dim: Axes = None,
         keepdim: bool | None = None,
+        out: Self | None = None,
+        initial: Operand | None = None,
+        where: Operand | None = None,
     ) -> Self:
         """New tensor: the product over `axis`; integers multiply in 64 bits. The product of nothing is 1."""
         return self._typed(dtype)._reduce(REDUCTIONS["prod"], "prod", axis, keepdims)._typed(dtype)
 
+    @left_to("max")
     @spelled
-    def max(self, axis: Axes = None, keepdims: bool = False, *, dim: Axes = None, keepdim: bool | None = None) -> Self:
+    def max(
+        self,
+        axis: Axes = None,
+        keepdims: bool = False,
+        *,
+        dim: Axes = None,
+        keepdim: bool | None = None,
+        out: Self | None = None,
+        initial: Operand | None = None,
+        where: Operand | None = None,
+    ) -> Self:
         """New tensor: the largest element over `axis`; NaN if there is one. ShapeError where there are no elements."""
         return self._reduce(REDUCTIONS["max"], "max", axis, keepdims)
 
+    @left_to("min")
     @spelled
-    def min(self, axis: Axes = None, keepdims: bool = False, *, dim: Axes = None, keepdim: bool | None = None) -> Self:
+    def min(
+        self,
+        axis: Axes = None,
+        keepdims: bool = False,
+        *,
+        dim: Axes = None,
+        keepdim: bool | None = None,
+        out: Self | None = None,
+        initial: Operand | None = None,
+        where: Operand | None = None,
+    ) -> Self:
         """New tensor: the smallest element over `axis`; NaN if there is one. ShapeError where there are no elements."""
         return self._reduce(REDUCTIONS["min"], "min", axis, keepdims)
 
     amax, amin = max, min
 
+    @left_to("any")
     @spelled
-    def any(self, axis: Axes = None, keepdims: bool = False, *, dim: Axes = None, keepdim: bool | None = None) -> Self:
+    def any(
+        self,
+        axis: Axes = None,
+        keepdims: bool = False,
+        *,
+        dim: Axes = None,
+        keepdim: bool | None = None,
+        out: Self | None = None,
+        where: Operand | None = None,
+    ) -> Self:
         """New bool tensor: whether any element over `axis` is true (not zero)."""
         return self._reduce(REDUCTIONS["any"], "any", axis, keepdims)
 
+    @left_to("all")
     @spelled
-    def all(self, axis: Axes = None, keepdims: bool = False, *, dim: Axes = None, keepdim: bool | None = None) -> Self:
+    def all(
+        self,
+        axis: Axes = None,
+        keepdims: bool = False,
+        *,
+        dim: Axes = None,
+        keepdim: bool | None = None,
+        out: Self | None = None,
+        where: Operand | None = None,
+    ) -> Self:
         """New bool tensor: whether all elements over `axis` are true (not zero)."""
         return self._reduce(REDUCTIONS["all"], "all", axis, keepdims)
 
@@ -133,18 +186,32 @@ class Reducing(Arithmetic):
         """New int64 tensor: how many elements over `axis` are not zero."""
         return self._reduce(REDUCTIONS["count_nonzero"], "count_nonzero", axis, keepdims)
 
+    @left_to("argmax")
     @spelled
     def argmax(
-        self, axis: int | None = None, keepdims: bool = False, *, dim: int | None = None, keepdim: bool | None = None
+        self,
+        axis: int | None = None,
+        keepdims: bool = False,
+        *,
+        dim: int | None = None,
+        keepdim: bool | None = None,
+        out: Self | None = None,
     ) -> Self:
         """New int64 tensor: where along `axis` (of the flattened tensor for None) the largest element is first; NaN
         counts as largest.
         """
         return self._reduce(REDUCTIONS["argmax"], "argmax", axis, keepdims)
 
+    @left_to("argmin")
     @spelled
     def argmin(
-        self, axis: int | None = None, keepdims: bool = False, *, dim: int | None = None, keepdim: bool | None = None
+        self,
+        axis: int | None = None,
+        keepdims: bool = False,
+        *,
+        dim: int | None = None,
+        keepdim: bool | None = None,
+        out: Self | None = None,
     ) -> Self:
         """New int64 tensor: where along `axis` (of the flattened tensor for None) the smallest element is first; NaN
         counts as smallest.
@@ -160,6 +227,7 @@ class Reducing(Arithmetic):
             raise DTypeError(f"{op}: does not accept bool; use x.astype(tx.float64)")
         return self._typed(result.compute), result
 
+    @left_to("mean")
     @spelled
     def mean(
         self,
@@ -169,6 +237,8 @@ class Reducing(Arithmetic):
         dtype: DTypeLike | None = None,
         dim: Axes = None,
         keepdim: bool | None = None,
+        out: Self | None = None,
+        where: Operand | None = None,
     ) -> Self:
         """New float tensor: the mean over `axis`, computed in `dtype` if one is given; NaN for nothing.
 
@@ -188,6 +258,7 @@ class Reducing(Arithmetic):
             return total / count
         return self._compute(_BY_REAL, total, count)
 
+    @left_to("var")
     @spelled
     def var(
         self,
@@ -198,27 +269,38 @@ class Reducing(Arithmetic):
         dim: Axes = None,
         keepdim: bool | None = None,
         ddof: float | None = None,
+        mean: Operand | None = None,
+        out: Self | None = None,
+        where: Operand | None = None,
     ) -> Self:
         """New float tensor: the mean squared distance from the mean over `axis`, dividing by `count - correction`.
 
-        The distance of complex numbers is the magnitude of their difference.
+        The distance of complex numbers is the magnitude of their difference. Where the `mean` is known, as `mean(axis, keepdims=True)`,
+        it may be given.
         """
-        found, result = self._variance("var", axis, correction, keepdims)
+        found, result = self._variance("var", axis, correction, keepdims, mean)
         return found._typed(result)
 
     def _variance(
-        self, op: str, axis: Axes, correction: float, keepdims: bool
+        self, op: str, axis: Axes, correction: float, keepdims: bool, mean: Operand | None
     ) -> tuple[Self, DType]:
         """The variance as it is computed, and the type of the result."""
         if not isinstance(correction, (int, float)):
             raise ArgumentError(f"{op}: correction is a number, not {correction!r}")
         wide, result = self._averaging(op)
         squared = OPS["squared_abs" if wide.dtype.is_complex else "square"]
-        apart = self._compute(squared, wide - wide._reduce_to_mean(op, axis, True))
+        away = wide - (wide._reduce_to_mean(op, axis, True) if mean is None else wide._operand(mean, op))
+        if away.layout.shape != wide.layout.shape:
+            raise ShapeError(
+                f"{op}: a mean of shape {wide.layout.shape} has that, or sizes of 1, as x.mean(axis, keepdims=True); this gives"
+                f" {away.layout.shape}"
+            )
+        apart = self._compute(squared, away)
         total = apart._reduce(REDUCTIONS["sum"], op, axis, keepdims)
         divisor = max(self._count(op, axis) - correction, 0.0)
         return total / float(divisor), result.part
 
+    @left_to("std")
     @spelled
     def std(
         self,
@@ -229,9 +311,12 @@ class Reducing(Arithmetic):
         dim: Axes = None,
         keepdim: bool | None = None,
         ddof: float | None = None,
+        mean: Operand | None = None,
+        out: Self | None = None,
+        where: Operand | None = None,
     ) -> Self:
         """New float tensor: the square root of `var`."""
-        found, result = self._variance("std", axis, correction, keepdims)
+        found, result = self._variance("std", axis, correction, keepdims, mean)
         return found._compute(OPS["deviation"], found)._typed(result)
 
     def _count(self, op: str, axis: Axes) -> int:
@@ -273,8 +358,16 @@ class Reducing(Arithmetic):
         places = self._of(Node.of(POSITION, shape, DEFAULT_INT))
         return values, self._compute(OPS["where"], here, places, 0)._scan("max", op, axis, None)
 
+    @left_to("cumsum")
     @spelled
-    def cumulative_sum(self, axis: int | None = None, dtype: DTypeLike | None = None, *, dim: int | None = None) -> Self:
+    def cumulative_sum(
+        self,
+        axis: int | None = None,
+        dtype: DTypeLike | None = None,
+        *,
+        dim: int | None = None,
+        out: Self | None = None,
+    ) -> Self:
         """New tensor: element `i` is the sum of elements `0..i` along `axis` (of the flattened tensor for None).
 
         >>> import tenxor as tx
@@ -283,8 +376,16 @@ class Reducing(Arithmetic):
         """
         return self._scan("sum", "cumulative_sum", axis, dtype)
 
+    @left_to("cumprod")
     @spelled
-    def cumulative_prod(self, axis: int | None = None, dtype: DTypeLike | None = None, *, dim: int | None = None) -> Self:
+    def cumulative_prod(
+        self,
+        axis: int | None = None,
+        dtype: DTypeLike | None = None,
+        *,
+        dim: int | None = None,
+        out: Self | None = None,
+    ) -> Self:
         """New tensor: element `i` is the product of elements `0..i` along `axis` (of the flattened tensor for None)."""
         return self._scan("prod", "cumulative_prod", axis, dtype)
 

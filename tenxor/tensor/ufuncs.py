@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import ArgumentError, DerivativeError
+from ..dtypes import can_cast
+from ..errors import ArgumentError, DerivativeError, DTypeError
 from ..ops import OPS
 from .core import Core
 
@@ -99,8 +100,13 @@ def _called(tx: Any, ufunc: Any, inputs: tuple[Any, ...], out: tuple[Any, ...], 
     results = found if isinstance(found, tuple) else (found,)
     for target, result in zip(out, results, strict=True):
         if target is not None:
+            if casting != "same_kind" and not can_cast(result.dtype, target.dtype, casting):  # that is what `_receive` looks at
+                raise DTypeError(
+                    f"np.{ufunc.__name__}: the result is {result.dtype}, which with casting={casting!r} out of {target.dtype} cannot hold;"
+                    f" give one of {result.dtype}, or casting='unsafe'"
+                )
             fitting = result.astype(target.dtype, copy=False) if casting == "unsafe" else result
-            target._receive(f"np.{ufunc.__name__}", fitting, where)
+            target._receive(f"np.{ufunc.__name__}", fitting, where, broadcast=True)
     written = tuple([result if target is None else target for target, result in zip(out, results, strict=True)])
     return written if len(written) > 1 else written[0]
 
@@ -116,27 +122,36 @@ def _by_numpy(tx: Any, ufunc: Any, method: str, inputs: tuple[Any, ...], options
     return tuple([tx.asarray(x, copy=True) for x in found]) if isinstance(found, tuple) else tx.asarray(found, copy=True)
 
 
+def _truths(name: str, t: Any) -> Any:
+    """Of what is to be joined by a logical operation whether it is true: of one element the operation is never asked."""
+    return t != 0 if name.startswith("logical_") and t.dtype.kind != "bool" else t
+
+
 def _reduced(tx: Any, ufunc: Any, inputs: tuple[Any, ...], out: tuple[Any, ...], options: dict[str, Any]) -> Any:
     t, axis, keepdims = tx.asarray(inputs[0]), options.pop("axis", 0), options.pop("keepdims", False)
     name, dtype = ufunc.__name__, options.pop("dtype", None)
     limits = {key: value for key, value in options.items() if value is not None and value is not True}
-    if dtype is not None:
-        t = t.astype(dtype, copy=False)
-    if name in _REDUCED and not (name == "logaddexp" and limits):
+    t = _truths(name, t) if dtype is None else t.astype(dtype, copy=False)
+    if name.startswith("logical_") and "initial" in limits:
+        limits["initial"] = bool(limits["initial"])
+    if name in ("logical_and", "logical_or") and "initial" in limits:
+        more = limits.pop("initial")
+        found = getattr(tx, name)(getattr(tx, _REDUCED[name])(t, axis=axis, keepdims=keepdims, **limits), more)
+    elif name in _REDUCED and not (name == "logaddexp" and limits):
         found = getattr(tx, _REDUCED[name])(t, axis=axis, keepdims=keepdims, **limits)
     elif limits.keys() <= {"initial"} and ufunc.nin == 2 and (ours := _ours(tx, ufunc)) is not None:
         of_nothing = ufunc.identity if 0 in t.shape else None
         found = tx.reduce(ours, t, axis, limits.get("initial", of_nothing), keepdims=keepdims)
     else:
         found = _by_numpy(tx, ufunc, "reduce", (t,), {"axis": axis, "keepdims": keepdims, **limits})
+    found = found if dtype is None else found.astype(dtype, copy=False)  # sums of small integers are int64
     return out[0]._receive(f"np.{name}.reduce", found) if out else found
 
 
 def _accumulated(tx: Any, ufunc: Any, inputs: tuple[Any, ...], out: tuple[Any, ...], options: dict[str, Any]) -> Any:
     t, name = tx.asarray(inputs[0]), ufunc.__name__
-    axis = inputs[1] if len(inputs) > 1 else options.get("axis", 0)
-    if options.get("dtype") is not None:
-        t = t.astype(options["dtype"], copy=False)
+    axis, dtype = inputs[1] if len(inputs) > 1 else options.get("axis", 0), options.get("dtype")
+    t = _truths(name, t) if dtype is None else t.astype(dtype, copy=False)
     if name in _ACCUMULATED:
         found = getattr(tx, _ACCUMULATED[name])(t, axis)
     elif name in ("maximum", "minimum"):
@@ -145,6 +160,7 @@ def _accumulated(tx: Any, ufunc: Any, inputs: tuple[Any, ...], out: tuple[Any, .
         found = tx.accumulate(ours, t, axis)
     else:
         found = _by_numpy(tx, ufunc, "accumulate", (t,), {"axis": axis})
+    found = found if dtype is None else found.astype(dtype, copy=False)
     return out[0]._receive(f"np.{name}.accumulate", found) if out else found
 
 

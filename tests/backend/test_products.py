@@ -66,10 +66,11 @@ class TestAtRandom:
     def test_as_they_are(self, seed: int) -> None:
         check(Pairs(seed).result.storage.node)
 
+    @pytest.mark.parametrize("near", [64, 1 << 10])
     @pytest.mark.parametrize("nbytes", VECTORS)
     @pytest.mark.parametrize("seed", range(12))
-    def test_in_small_blocks(self, seed: int, nbytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
-        blocks(monkeypatch, **SMALL)
+    def test_in_small_blocks(self, seed: int, nbytes: int, near: int, monkeypatch: pytest.MonkeyPatch) -> None:
+        blocks(monkeypatch, **SMALL, near=near)
         vectors(monkeypatch, nbytes)
         check(Pairs(100 * nbytes + seed).result.storage.node)
 

@@ -324,3 +324,18 @@ def test_numbers_that_are_written_several_times_to_elements() -> None:
         assert np.allclose(tx.grad(total)(vs).to_numpy(), tx.stack(by_both).to_numpy())
     of_all = tx.grad(lambda v: tx.vmap(loss, in_axes=(0, None))(xs, v).sum())(vs[0])
     assert np.allclose(of_all.to_numpy(), by_both[0].to_numpy())
+
+
+@pytest.mark.parametrize("shape", [(2, 0), (2, 3, 0), (2, 0, 3), (3, 4)], ids=str)
+def test_nothing_is_selected(shape: tuple[int, ...]) -> None:
+    x = tx.zeros(shape)
+    functions = (
+        lambda t: tx.sort(t, axis=0),
+        lambda t: tx.topk(t, 0, axis=0).values,
+        lambda t: tx.cummax(t, axis=0).values,
+        lambda t: tx.take_along_axis(t, tx.argsort(t, axis=0), axis=0),
+        lambda t: tx.interp(t, tx.asarray([0.0, 1.0]), tx.asarray([2.0, 3.0])),
+    )
+    for function in functions:
+        found, wanted = tx.vmap(function)(x), tx.stack([function(t) for t in x])
+        assert found.shape == wanted.shape and found.tolist() == wanted.tolist()

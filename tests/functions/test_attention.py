@@ -13,7 +13,7 @@ import pytest
 
 import tenxor as tx
 from tenxor.errors import ArgumentError, DTypeError, ShapeError, TenxorError
-from tenxor.rewrite import attention
+from tenxor.rewrite import attention, cuts
 
 from .samples import Array, assert_close, assert_same
 
@@ -55,7 +55,7 @@ def blocks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
     rows, size = {"one block": (256, 1 << 22), "rows": (2, 1 << 22), "few heads": (3, 1 << 9), "one query": (5, 1)}[
         request.param
     ]
-    monkeypatch.setattr(attention, "ROWS", rows)
+    monkeypatch.setattr(cuts, "ROWS", rows)
     monkeypatch.setattr(attention, "BLOCK_BYTES", size)
     monkeypatch.setattr(attention, "FEWEST", 1)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -91,8 +93,45 @@ def test_two_dimensions() -> None:
     np.testing.assert_allclose(found[0].to_numpy(), np.histogram2d(x, y, 4, density=True)[0])
 
 
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("count", [1, 2, 3, 4])
+def test_several_dimensions(count: int, dtype: type) -> None:
+    rng = np.random.default_rng(count)
+    points, weights = rng.standard_normal((300, count)).astype(dtype), rng.random(300)
+    cases: tuple[dict[str, Any], ...] = (
+        *({"bins": 3}, {"bins": [2] * count}, {"bins": [np.asarray([-1.0, 0.0, 2.0]), *[4] * (count - 1)]}, {"bins": 2, "density": True}),
+        *({"bins": 3, "range": [(-1, 1)] * count}, {"bins": 3, "range": [None, *[(-1, 1)] * (count - 1)]}, {"bins": 3, "weights": weights}),
+    )
+    for options in cases:
+        wanted, edges = np.histogramdd(points, **options)
+        for sample in (tx.asarray(points), [tx.asarray(column) for column in points.T]):
+            found, along = tx.histogramdd(sample, **options)
+            assert found.dtype is tx.float64 and type(along) is tuple
+            np.testing.assert_allclose(found.to_numpy(), wanted, rtol=1e-6)
+            for ours, theirs in zip(along, edges, strict=True):
+                np.testing.assert_allclose(ours.to_numpy(), theirs, rtol=1e-6)
+    assert_same(np.histogramdd(tx.asarray(points), 3)[0], np.histogramdd(points, 3)[0])
+    assert tx.histogramdd(tx.zeros((0, count)), bins=2)[0].sum().item() == 0
+
+
+def test_weights_of_cells_have_derivatives() -> None:
+    points, weights = tx.asarray([[0.0, 0.0], [0.9, 0.2], [0.8, 0.9]]), tx.ones(3).requires_grad_()
+    counts, _ = tx.histogramdd(points, bins=2, range=[(0, 1), (0, 1)], weights=weights)
+    (counts * tx.asarray([[1.0, 2.0], [3.0, 4.0]])).sum().backward()
+    assert weights.grad.tolist() == [1.0, 3.0, 4.0]
+
+
 def test_errors() -> None:
     x = tx.ones(3)
+    with pytest.raises(ShapeError, match=r"histogramdd: points are rows of a 2-D tensor, not of one of shape \(3,\)"):
+        tx.histogramdd(x)
+    with pytest.raises(ShapeError, match=r"histogramdd: coordinates are .* \(3,\), \(2,\)"):
+        tx.histogramdd([x, x[:2]])
+    with pytest.raises(ArgumentError, match="histogramdd: 1 bins for 2 coordinates"):
+        tx.histogramdd([x, x], [3])
+    for function in (lambda over: tx.histogramdd([x, x], 2, over), lambda over: tx.histogram2d(x, x, 2, over)):
+        with pytest.raises(ArgumentError, match=r"range is a sequence of 2 ranges"):
+            function([(0, 1)])
     for bins, message in ((0, "0 bins"), ([3, 1], "1-D and ascending"), ("auto", "not a rule")):
         with pytest.raises(ArgumentError, match=message):
             tx.histogram(x, bins)

@@ -40,6 +40,23 @@ def test_some_elements_and_one_more(name: str, sample: str) -> None:
                     assert_close(ours(tensor, where=given, **options), wanted)
 
 
+@pytest.mark.parametrize("dtype", ["int8", "uint16", "float16", "bool"])
+@pytest.mark.parametrize("name", ["sum", "prod"])
+def test_one_more_than_nothing_has_the_dtype_of_sums(name: str, dtype: str) -> None:
+    array, mask = np.zeros((0, 2), dtype=dtype), np.zeros((0, 2), dtype=bool)
+    ours, theirs = getattr(tx, name), getattr(np, name)
+    assert_same(ours(tx.asarray(array), axis=0, initial=2), theirs(array, axis=0, initial=2))
+    assert_same(ours(tx.asarray(array), axis=0, initial=2, where=tx.asarray(mask)), theirs(array, axis=0, initial=2, where=mask))
+
+
+def test_averages_of_some_small_floats_have_room() -> None:
+    array = np.array([60000.0, 60000.0, 1.0, np.nan], dtype=np.float16)
+    mask, some = tx.asarray(~np.isnan(array)), array[:3].astype(np.float64)
+    for ours, wanted in ((tx.mean, some.mean()), (tx.std, some.std())):
+        found = ours(tx.asarray(array), where=mask)
+        assert found.dtype is tx.float16 and found.item() == np.float16(wanted)
+
+
 @pytest.mark.parametrize("name", ["sum", "prod", "max", "min", "mean", "var", "std"])
 def test_results_go_into_out(name: str) -> None:
     x = tx.arange(12, dtype=tx.float64).reshape(3, 4)
@@ -107,3 +124,117 @@ def test_where_the_largest_is_into_a_tensor() -> None:
     assert tx.argmin(x, axis=0, out=out) is out and out.tolist() == [0, 1]
     with pytest.raises(ShapeError, match="argmax: out has shape"):
         tx.argmax(x, out=out)
+
+
+X = np.asarray([[3.0, 1.0, 2.5], [0.5, -4.0, 9.0]])
+METHODS: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
+    **{f"{name}, by place": ((name, 0), {}) for name in ("sum", "prod", "max", "min", "mean", "std", "var")},
+    **{f"{name}, by name": ((name,), {"axis": 1, "keepdims": True}) for name in ("sum", "max", "mean", "var")},
+    **{f"{name}, of some": ((name, 0), {"where": X > 0.6, "initial": 1.5}) for name in ("sum", "prod", "max", "min")},
+    **{f"{name}, of some": ((name, 1), {"where": X > 0.6}) for name in ("mean", "var", "std")},
+    **{f"{name}, running": ((name, 1), {}) for name in ("cumsum", "cumprod")},
+    "cumsum, of all": (("cumsum",), {"dtype": np.float32}),
+    "argmax": (("argmax", 1), {}),
+    "argmin": (("argmin",), {"axis": 0}),
+    "std, corrected": (("std", 0), {"ddof": 1}),
+    "clip": (("clip", 0.0, 2.0), {}),
+    "take": (("take", [2, 0]), {"axis": 1}),
+    "take, around": (("take", [-4, 7, 0]), {"mode": "wrap"}),
+    "take, the nearest": (("take", [-4, 7, 0]), {"mode": "clip", "axis": 1}),
+    "round": (("round",), {}),
+    "round, to a digit": (("round", 1), {}),
+    "round, by name": (("round",), {"decimals": -1}),
+    "dot": (("dot", X.T), {}),
+    "trace": (("trace",), {}),
+}
+
+
+@pytest.mark.parametrize("case", METHODS)
+def test_methods_write_into_out(case: str) -> None:
+    (name, *args), options = METHODS[case]
+    wanted = getattr(X, name)(*args, **options)
+    tensors = {key: tx.asarray(value) if isinstance(value, np.ndarray) else value for key, value in options.items()}
+    for _ in range(3):  # also what was learnt from the first
+        x, out = tx.asarray(X), tx.asarray(np.full_like(wanted, 77))
+        assert_close(getattr(x, name)(*args, **tensors), np.asarray(wanted))
+        assert getattr(x, name)(*args, out=out, **tensors) is out
+        assert_close(out, np.asarray(wanted))
+        assert getattr(x, name)(*args, out=None, **tensors).tolist() == out.tolist()
+
+
+FUNCTIONS: dict[str, tuple[Any, ...]] = {
+    **{name: (X, 1) for name in ("cumsum", "cumprod", "median")},
+    **{"quantile": (X, [0.2, 0.5]), "percentile": (X, 30), "take": (X, [5, 0]), "round": (X, 1)},
+    **{"matmul": (X, X.T), "dot": (X, X.T), "vecdot": (X, X), "outer": (X, X), "fmod": (X, 2), "linalg.multi_dot": ([X, X.T, X],)},
+    **{f"fft.{name}": (X,) for name in ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft", "fftn", "ifftn", "rfftn", "irfftn")},
+    **{f"fft.{name}": (X,) for name in ("fft2", "ifft2", "rfft2", "irfft2")},
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_functions_write_into_out(name: str) -> None:
+    ours, theirs = tx, np
+    for part in name.split("."):
+        ours, theirs = getattr(ours, part), getattr(theirs, part)
+    wanted = np.asarray(theirs(*FUNCTIONS[name]))  # type: ignore[operator]
+    for _ in range(3):
+        room = tx.zeros((2, *wanted.shape), dtype=wanted.dtype)
+        out = room[1, ...]
+        assert ours(*FUNCTIONS[name], out=out) is out  # type: ignore[operator]
+        assert_close(room[1, ...], wanted)
+        assert not room[0, ...].any()
+    with pytest.raises(ShapeError, match=f"{name.rpartition('.')[2].replace('2', 'n')}|einsum"):
+        ours(*FUNCTIONS[name], out=tx.zeros((7, 7), dtype=tx.complex128))  # type: ignore[operator]
+    with pytest.raises(DTypeError, match="out is a tensor, not ndarray"):
+        ours(*FUNCTIONS[name], out=wanted)  # type: ignore[operator]
+
+
+def test_running_sums_go_into_out() -> None:
+    out = tx.zeros(4)
+    assert tx.cumulative_sum(tx.asarray([1.0, 2.0, 3.0]), include_initial=True, out=out) is out and out.tolist() == [0.0, 1.0, 3.0, 6.0]
+    assert tx.cumulative_prod(tx.asarray(X), axis=0, out=(row := tx.zeros((2, 3)))) is row and row.tolist() == np.cumprod(X, 0).tolist()
+
+
+def test_what_methods_leave_to_functions_is_told_as_there() -> None:
+    x, out = tx.asarray(X), tx.zeros(3)
+    with pytest.raises(ShapeError, match=r"sum: out has shape \(3,\), and the result \(2,\)"):
+        x.sum(1, out=out)
+    with pytest.raises(DTypeError, match="mean: the result is float64, which out of int64 cannot hold"):
+        x.mean(0, out=tx.zeros(3, dtype=tx.int64))
+    with pytest.raises(TypeError, match="initial"):
+        x.argmax(0, initial=3)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="multiple values for keyword argument 'axis'"):
+        x.sum(0, axis=1, out=out)  # type: ignore[misc]
+    with pytest.raises(TypeError, match="from 1 to 4 positional arguments"):
+        x.sum(0, None, False, 1, out=out)  # type: ignore[call-arg]
+    with pytest.raises(ArgumentError, match="take: mode is 'raise', 'wrap' or 'clip'"):
+        x.take([0], mode="around")
+    with pytest.raises(ArgumentError, match="round: with `where`"):
+        tx.round(x, 1, where=x > 0)
+    assert x.sum(dim=0, out=out) is out and out.tolist() == X.sum(0).tolist()
+
+
+@pytest.mark.parametrize("name", ["var", "std"])
+def test_a_mean_that_is_known(name: str) -> None:
+    x, function = tx.asarray(X), getattr(np, name)
+    for _ in range(3):
+        for axis in (0, 1, None):
+            mean = np.mean(X, axis, keepdims=True) + 1
+            for options in ({}, {"where": X > 0.6}):
+                wanted = function(X, axis, mean=mean, ddof=0.5, **options)
+                assert_close(getattr(tx, name)(x, axis, mean=tx.asarray(mean), correction=0.5, **options), wanted)
+            assert_close(getattr(x, name)(axis, mean=tx.asarray(mean)), function(X, axis, mean=mean))
+    assert_close(getattr(tx.asarray([1, 2, 4]), name)(mean=2), function(np.asarray([1, 2, 4]), mean=2))
+    for options in ({}, {"where": x > 0}):
+        with pytest.raises(ShapeError, match=f"{name}: a mean of shape"):
+            getattr(tx, name)(x, mean=tx.ones((4, 2, 3)), **options)
+    x.requires_grad_()
+    mean = x.mean(1, keepdims=True)
+    x.var(1, mean=mean).sum().backward()
+    assert_close(x.grad, 2 / 3 * (X - X.mean(1, keepdims=True)))
+
+
+def test_means_are_computed_in_a_dtype() -> None:
+    x = tx.asarray(X, dtype=tx.float32)
+    assert tx.mean(x, dtype=tx.float64).dtype is tx.float64 and tx.mean(x, 0, dtype=tx.float64, where=x > 0).dtype is tx.float64
+    assert_close(tx.mean(x, 1, dtype=tx.float64), X.mean(1))

@@ -9,6 +9,7 @@ import pytest
 
 import tenxor as tx
 from tenxor.errors import ArgumentError, AxisError, DTypeError, ShapeError
+from tenxor.tensor.arguments import Axes
 
 from .samples import SAMPLES, assert_close, each_sample
 from .test_statistics import axes_of
@@ -16,6 +17,7 @@ from .test_statistics import axes_of
 METHODS = (
     *("linear", "lower", "higher", "midpoint", "nearest"),
     *("hazen", "weibull", "median_unbiased", "normal_unbiased", "interpolated_inverted_cdf"),
+    *("inverted_cdf", "averaged_inverted_cdf", "closest_observation"),
 )
 
 
@@ -43,12 +45,73 @@ def test_methods(method: str, size: int) -> None:
         found = tx.quantile(tx.asarray(numbers), tx.asarray(q), method=method)
         np.testing.assert_allclose(found.to_numpy(), np.quantile(numbers, q, method=method), rtol=2e-6)
         wanted = tx.asarray(numbers).dtype
-        if method in ("lower", "higher", "nearest") or wanted.is_float:
+        if method in ("lower", "higher", "nearest", "inverted_cdf", "closest_observation") or wanted.is_float:
             assert found.dtype is wanted
         else:
             assert found.dtype is tx.float64
         found = tx.percentile(tx.asarray(numbers), q * 100, method=method)
         np.testing.assert_allclose(found.to_numpy(), np.percentile(numbers, q * 100, method=method), rtol=2e-6)
+
+
+@pytest.mark.parametrize("method", ["inverted_cdf", "averaged_inverted_cdf", "closest_observation"])
+def test_steps_between_elements(method: str) -> None:
+    q = np.arange(0, 41) / 40
+    for size in range(1, 11):
+        array = np.random.default_rng(size).permutation(size) ** 2
+        np.testing.assert_array_equal(tx.quantile(tx.asarray(array), q, method=method).to_numpy(), np.quantile(array, q, method=method))
+
+
+@pytest.mark.parametrize("axis", [None, 0, 1, 2, (0, 2), (2, 0), (0, 1, 2)])
+@pytest.mark.parametrize("dtype", [np.int64, np.float64, np.float32])
+def test_weights(axis: Axes, dtype: type) -> None:
+    rng = np.random.default_rng(1)
+    array = rng.integers(0, 9, (3, 4, 5)).astype(dtype)
+    if array.dtype.kind == "f":
+        array[1, 2, 3] = np.nan
+    axes = (0, 1, 2) if axis is None else (axis,) if isinstance(axis, int) else axis
+    every = rng.integers(0, 4, array.shape)
+    every[0, 0, 0] = 1
+    shared = rng.integers(1, 5, [array.shape[a] for a in axes])
+    for weights in (every + 1, every * 1.0, shared):
+        if weights is shared and axis is None:
+            continue
+        totals = np.sum(np.broadcast_to(1, array.shape) * (weights if weights.shape == array.shape else 1), axis=axis)
+        if (totals == 0).any():
+            continue
+        for q in (0.0, [0.25, 0.5, 1.0], [[0.3], [0.9]]):
+            for keepdims in (False, True):
+                options = {"axis": axis, "keepdims": keepdims, "method": "inverted_cdf"}
+                found = tx.quantile(tx.asarray(array), q, weights=tx.asarray(weights), **options)
+                wanted = np.quantile(array, q, weights=weights, **options)
+                assert found.shape == wanted.shape and found.dtype == array.dtype
+                np.testing.assert_array_equal(found.to_numpy(), wanted)
+    assert_close(
+        np.percentile(tx.asarray(array), 30, axis, weights=tx.asarray(every + 1), method="inverted_cdf"),
+        np.percentile(array, 30, axis, weights=every + 1, method="inverted_cdf"),
+    )
+
+
+def test_weights_and_derivatives() -> None:
+    x = tx.asarray([3.0, 1.0, 2.0]).requires_grad_()
+    found = x.quantile([0.5, 1.0], method="inverted_cdf", weights=[1.0, 1.0, 5.0])
+    assert found.tolist() == [2.0, 3.0]
+    (found * tx.asarray([1.0, 10.0])).sum().backward()
+    assert x.grad.tolist() == [10.0, 0.0, 1.0]
+    rows, weights = tx.asarray([[3.0, 1.0, 2.0], [5.0, 6.0, 4.0]]), tx.asarray([[1.0, 1.0, 5.0], [9.0, 1.0, 1.0]])
+    assert tx.vmap(lambda r, w: tx.quantile(r, 0.5, method="inverted_cdf", weights=w))(rows, weights).tolist() == [2.0, 5.0]
+
+
+def test_errors_of_weights() -> None:
+    x = tx.ones((2, 3))
+    for weights in ([1.0, -1.0, 1.0], [0.0, 0.0, 0.0], [1.0, float("nan"), 1.0], [float("inf"), 1.0, 1.0]):
+        with pytest.raises(ArgumentError, match="quantile: weights are 0 or more, finite, and not all 0"):
+            tx.quantile(x, 0.5, axis=1, method="inverted_cdf", weights=weights)
+    with pytest.raises(ArgumentError, match="percentile: there are weights for method='inverted_cdf' alone, not for 'linear'"):
+        tx.percentile(x, 50, weights=x)
+    with pytest.raises(ShapeError, match=r"quantile: weights have shape \(2,\), .* \(2, 3\); give them that, or \(3,\)"):
+        tx.quantile(x, 0.5, axis=1, method="inverted_cdf", weights=[1.0, 2.0])
+    with pytest.raises(DTypeError, match="weights are real, not complex128"):
+        tx.quantile(x, 0.5, method="inverted_cdf", weights=x * 1j)
 
 
 def test_nan_and_infinities() -> None:
@@ -83,3 +146,10 @@ def test_errors() -> None:
         tx.median(x, axis=2)
     with pytest.raises(DTypeError, match="no order"):
         tx.median(x * 1j)
+
+
+def test_the_part_is_given_by_its_place_or_by_name() -> None:
+    x = tx.asarray([1.0, 2.0, 4.0, 8.0])
+    for _ in range(3):
+        assert tx.quantile(x, q=0.5).item() == tx.quantile(x, 0.5).item() == 3.0
+        assert tx.percentile(x, q=50, axis=0).item() == np.percentile(x, q=50).item() == 3.0

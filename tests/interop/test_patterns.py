@@ -47,6 +47,7 @@ class TestEinops:
         packed, shapes = e.pack([X, X[0]], "* b")
         assert packed.shape == (3, 3) and [part.shape for part in e.unpack(packed, shapes, "* b")] == [(2, 3), (3,)]
         assert e.parse_shape(X, "a b") == {"a": 2, "b": 3}
+        assert type(e.asnumpy(X)) is np.ndarray and e.asnumpy(tx.zeros(2).requires_grad_()).tolist() == [0.0, 0.0]
         with pytest.raises(e.EinopsError):
             e.rearrange(X, "a b c -> c")
 

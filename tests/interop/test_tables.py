@@ -31,6 +31,19 @@ def test_pandas() -> None:
         tx.asarray(pd.Series(["a", "b"]))
 
 
+@pytest.mark.parametrize("dtype", [tx.int8, tx.uint16, tx.int64, tx.float32, tx.float64, tx.bool], ids=str)
+def test_pandas_knows_dtypes(dtype: tx.DType) -> None:
+    pd = library("pandas")
+    t = tx.asarray([0, 1, 1], dtype=dtype)
+    for series in (pd.Series(t), pd.Series([0, 1, 1], dtype=dtype), pd.Series([0, 1, 1]).astype(dtype), pd.DataFrame({"a": t})["a"]):
+        assert series.dtype == dtype and dtype == series.dtype and series.tolist() == t.tolist()
+    assert pd.api.types.pandas_dtype(dtype) == np.dtype(dtype) and pd.Index(t).dtype == dtype
+    assert pd.api.types.is_integer_dtype(dtype) == dtype.is_integer and pd.api.types.is_float_dtype(dtype) == dtype.is_float
+    assert pd.Series([5, 6, 7]).iloc[tx.asarray([2, 0])].tolist() == [7, 5]
+    if dtype.is_float:
+        assert (t + pd.Series([1.0, 2.0, 3.0])).tolist() == [1.0, 3.0, 4.0]
+
+
 def test_polars() -> None:
     pl, _ = library("polars"), library("pyarrow")
     assert pl.Series(X[1]).to_list() == [3.0, 4.0, 5.0] and pl.Series("m", X).to_list() == X.tolist()

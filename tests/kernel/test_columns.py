@@ -8,6 +8,7 @@ from typing import TypeVar
 import pytest
 
 import tenxor as tx
+from tenxor.backend import backend
 from tenxor.kernel.cpu.columns import STEPS
 from tenxor.kernel.ir import For, Init, Keep, Kept, Kernel, Load, Prefetch, Statement, Store, expressions, walk
 from tenxor.plans.plan import planned
@@ -167,8 +168,28 @@ class TestFetches:
         (prefetch,) = all_of(kernel, Prefetch)
         assert isinstance(kernel.body[0], For) and prefetch.axis == kernel.body[0].axis
 
+    def test_the_next_row_while_one_is_reduced(self) -> None:
+        x = tx.empty((40_000, 256), dtype=tx.float32).realize()
+        for t, count in ((x.sum(axis=1), 1), (x.max(axis=1), 1), (x @ ones(256), 1), ((x * (x + 1)[::-1]).sum(axis=1), 2)):
+            kernel = kernel_of(t)
+            found = all_of(kernel, Prefetch)
+            assert len(found) == count and isinstance(kernel.body[0], For)
+            assert all(p.axis == kernel.body[0].axis for p in found)
+
+    def test_whatever_their_number_was_before(self) -> None:
+        kept = [tx.zeros((rows, 256), dtype=tx.float32).realize() for rows in (40_000, 41_000, 42_000)]
+        for x in kept:  # the second time it is planned for all that would be planned alike
+            tx.trunc(x).min(axis=1).realize()
+        found = [k for k in backend().kernels if k.name == "trunc_min"]
+        assert found and all(all_of(k, Prefetch) for k in found)
+
     def test_of_nothing_small(self) -> None:
         assert not all_of(kernel_of(tx.softmax(ones(200, 1024), axis=1)), Prefetch)
+        assert not all_of(kernel_of(ones(200, 1024).sum(axis=1)), Prefetch)
+
+    def test_of_no_long_rows_nor_very_short_ones(self) -> None:
+        for shape in ((400, 40_000), (1 << 20, 10)):
+            assert not all_of(kernel_of(tx.empty(shape, dtype=tx.float32).realize().max(axis=1)), Prefetch)
 
     def test_what_columns_read_is_not(self) -> None:
         kernel = kernel_of(tx.softmax(tx.empty((20_000, 1024), dtype=tx.float32).realize(), axis=0))

@@ -346,11 +346,17 @@ class TestThreads:
 
 
 def test_blocks_fit_the_caches() -> None:
-    for steps in (10, 1000, 10_000):
+    for steps in (10, 500, 10_000):
         node = (ones(900, steps) @ ones(steps, 9000)).storage.node
         kernel, binding = lower(node, {node}, TARGET)
         assert kernel.product is not None
         rows, columns = (binding.sizes[side.block] for side in (kernel.product.left, kernel.product.right))
+        assert kernel.product.steps_first == (steps == 10_000)
+        if kernel.product.steps_first:
+            near = 2 * TARGET.blocks.near
+            assert rows * columns * 4 <= TARGET.blocks.left and max(rows, columns) * AT_ONCE * 4 <= near
+            assert -(-900 // rows) == 1 and -(-9000 // columns) == 9 and binding.scratch <= 2 * near + TARGET.blocks.left + (1 << 19)
+            continue
         for size, (least, most), nbytes in (
             (rows, TARGET.blocks.rows, TARGET.blocks.left),
             (columns, TARGET.blocks.columns, TARGET.blocks.right),

@@ -47,7 +47,7 @@ REDUCED = {
     "argmax": np.argmax,
     "count_nonzero": np.count_nonzero,
 }
-EAGER = TARGET._replace(costs=Costs(kept=1, kept_row=1), streams=Streams(0, 0))  # does all that it can, wherever it can
+EAGER = TARGET._replace(costs=Costs(kept=1, kept_row=1), streams=Streams(0, 0, rows=(1, 1 << 12)))  # does all that it can, wherever it can
 SCANNED = {"sum": np.cumsum, "max": np.maximum.accumulate}
 
 
@@ -279,7 +279,7 @@ PASSES: dict[str, Callable[[Nest], Nest]] = {
     "tiles": lambda nest: tiled(nest, EAGER),
     "rows of columns": lambda nest: by_rows(with_lanes(nest), EAGER),
     "streams": lambda nest: streaming(with_lanes(nest), EAGER),
-    "prefetches": lambda nest: prefetching(streaming(with_lanes(nest), EAGER)),
+    "prefetches": lambda nest: prefetching(streaming(with_lanes(nest), EAGER), EAGER),
 }
 
 

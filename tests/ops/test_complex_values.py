@@ -138,6 +138,22 @@ def test_the_sign_of_zero_is_zero(dtype: DType) -> None:
 
 
 @BOTH
+def test_signs_of_infinities_are_those_of_the_infinite_part(dtype: DType) -> None:
+    wanted = {
+        complex(0.0, inf): 1j,
+        complex(inf, 1.0): 1 + 0j,
+        complex(-inf, -2.0): complex(-1.0, -0.0),
+        complex(-0.0, -inf): complex(-0.0, -1.0),
+        complex(inf, inf): NAN,
+        complex(inf, nan): NAN,
+        complex(nan, 1.0): NAN,
+    }
+    found = tx.sign(tx.asarray(list(wanted), dtype=dtype)).tolist()
+    for z, f in zip(wanted, found, strict=True):
+        assert_special(f, wanted[z], "sign", z)
+
+
+@BOTH
 def test_signs_of_the_largest_and_the_smallest(dtype: DType) -> None:
     info = np.finfo(dtype.numpy)
     parts = (float(info.max), float(info.smallest_subnormal), float(info.tiny), 1.0, 3 * float(info.smallest_subnormal))

@@ -64,7 +64,7 @@ def test_a_node_is_the_product_of_what_was_written() -> None:
     (products,) = node.sources
     assert type(products) is Node and products.op is OPS["multiply"]
     weights, values = products.sources
-    assert type(weights) is Node and weights.op is OPS["divide"] and weights.shape == (2, 1100, 1300)
+    assert type(weights) is Node and weights.op is OPS["multiply"] and weights.shape == (2, 1100, 1300)
     assert values is v.storage.node
 
 

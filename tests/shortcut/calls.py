@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import tenxor as tx
-from tenxor.functions import contraction
+from tenxor.functions import attention, contraction
 from tenxor.nn import functional
 from tenxor.ops import OPS
 from tenxor.shortcut.methods import _BINARY, _COMPARISONS, _NAMED, _NAMED_BINARY, _UNARY, METHODS
@@ -82,7 +82,7 @@ FUNCTIONS: dict[str, tuple[tuple[Any, ...], ...]] = {
     "embedding": (("indices", "x"), ("x", "x")),
     "leaky_relu": (("x",), ("x", 0.5), ("x", -0.0)),
     "elu": (("x",), ("x", 0.5)),
-    "scaled_dot_product_attention": (("x", "other", "same"), ("x", "x", "x"), ("x", "other", "same", "mask"), ("x", "row", "x")),
+    "_attended": (("x", "other", "same"), ("x", "x", "x"), ("x", "other", "same", "mask"), ("x", "row", "x")),
     **{f"conv{n}d": ((IMAGE[(..., *[0] * (2 - n))], KERNEL[(..., *[0] * (2 - n))]), ("x", "x")) for n in (1, 2)},
     **{f"conv_transpose{n}d": ((IMAGE[(..., *[0] * (2 - n))], KERNEL[(..., *[0] * (2 - n))]),) for n in (1, 2)},
     **{f"{name}_pool2d": ((IMAGE, 2), (IMAGE, 2, {"stride": 1}), (IMAGE, 9)) for name in ("max", "avg")},
@@ -133,7 +133,8 @@ def operands(dtype: Any) -> dict[str, Any]:
 
 def functions() -> dict[str, Callable[..., Any]]:
     """All functions of which is remembered what they make."""
-    found = [contraction._einsum, *[getattr(room, name) for room in (tx, tx.linalg, tx.fft, functional) for name in dir(room)]]
+    public = [getattr(room, name) for room in (tx, tx.linalg, tx.fft, functional) for name in dir(room)]
+    found = [contraction._einsum, attention._attended_again, *public]
     functions = [f for f in found if hasattr(f, "__code__")]
     codes = {f.__name__: (f, {getattr(x, "__code__", None) for x in (f, getattr(f, "__wrapped__", None))}) for f in functions}
     return {name: f for name, (f, all_codes) in codes.items() if _REPEATED in all_codes}

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import tenxor as tx
-from tenxor.errors import DTypeError, OutOfBounds, TraceError
+from tenxor.errors import DTypeError, OutOfBounds, ReadOnlyError, TraceError
 
 BOTH = pytest.mark.parametrize("dtype", [tx.complex64, tx.complex128], ids=str)
 
@@ -290,3 +290,28 @@ def test_nothing_at_all() -> None:
     assert (none * 1j + none).tolist() == [] and none.real.shape == none.imag.shape == (0, 3)
     assert (none @ tx.ones((3, 2), dtype=tx.complex64)).shape == (0, 2)
     assert (tx.ones((2, 0), dtype=tx.complex64) @ none).tolist() == [[0] * 3] * 2 and str(none) == "(no elements)"
+
+
+def test_parts_are_set_and_changed_in_place() -> None:
+    model = np.array([1 + 2j, 3 - 4j, 5j])
+    t, whole = tx.asarray(model), tx.asarray([1.0, 2.0])
+    for x in (t, model):
+        x.real += 1
+        x.imag *= 2
+        x[::2].real = 7
+        x.imag[1:] -= 3
+    assert t.tolist() == model.tolist()
+    t.imag, model.imag = tx.asarray([9.0, 8.0, 7.0]), [9.0, 8.0, 7.0]
+    assert t.tolist() == model.tolist()
+    whole.real += 1
+    assert whole.tolist() == [2.0, 3.0]
+    with pytest.raises(ReadOnlyError, match="float64 has no imaginary parts"):
+        whole.imag = 1
+
+
+def test_derivatives_go_through_parts_that_are_changed() -> None:
+    z = tx.asarray([1 + 2j, 3 + 0j]).requires_grad_()
+    w = z * 2
+    w.real += 1
+    (w.real**2 + w.imag).sum().backward()
+    assert z.grad is not None and z.grad.tolist() == [12 + 2j, 28 + 2j]

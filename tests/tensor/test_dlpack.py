@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import tenxor as tx
-from tenxor.errors import ArgumentError, DTypeError
+from tenxor.errors import ArgumentError, DTypeError, NotShared
 from tenxor.tensor import dlpack
 
 READ_ONLY, COPIED = 1, 2  # flags of DLPack 1.0
@@ -135,6 +135,15 @@ def test_what_is_elsewhere_is_told() -> None:
     assert far.asked["dl_device"] == (1, 0)
     with pytest.raises(DTypeError, match="float64"):
         tx.from_dlpack(Exporter(np.arange(3.0), device=None))  # type: ignore[arg-type]  # an exporter that fails
+
+
+def test_what_is_not_shared_is_told() -> None:
+    with pytest.raises(NotShared, match=r"from_dlpack: Tensor of int64 does not share its memory .*negative strides"):
+        tx.from_dlpack(tx.arange(4)[::-1], copy=False)
+    assert tx.from_dlpack(tx.arange(4)[::-1]).tolist() == [3, 2, 1, 0]
+    for error in (BufferError, DTypeError):  # the standard's class, and that of all that is not read
+        with pytest.raises(error):
+            tx.from_dlpack(tx.ones(3).requires_grad_() * 1, copy=False)
 
 
 class TestTheArrayInterface:

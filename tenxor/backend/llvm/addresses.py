@@ -33,9 +33,14 @@ def differ(em: Emitter, term: Term, indices: Indices) -> bool:
     return term.axis < 0 and em.value(indices[~term.axis])[0].lanes > 0
 
 
+def address_of(em: Emitter, operand: int) -> Value:
+    """Where an operand lies, as a number."""
+    return em.argument(operand, f"a{operand}")
+
+
 def pointer_to(em: Emitter, operand: int) -> Value:
     """Where an operand lies."""
-    address = em.argument(operand, f"a{operand}")
+    address = address_of(em, operand)
     return em.once(0, ("operand", operand), lambda: address.cast("inttoptr", pointer(em.target.memory.space), f"p{operand}"))
 
 
@@ -45,9 +50,14 @@ def table_at(em: Emitter, table: int) -> Value:
     return em.once(0, ("table", table), lambda: address.cast("inttoptr", pointer(em.target.memory.space), f"t{table}"))
 
 
+def scalar_argument(em: Emitter, e: ScalarParameter) -> Value:
+    """The 8 bytes of a run-time scalar among the arguments."""
+    return em.argument(len(em.kernel.operands) + em.kernel.tables + e.index, f"c{e.index}")
+
+
 def scalar_parameter(em: Emitter, e: ScalarParameter) -> Parts:
-    """A run-time scalar: 8 bytes in the arguments, here in its dtype."""
-    raw = em.argument(len(em.kernel.operands) + em.kernel.tables + e.index, f"c{e.index}")
+    """A run-time scalar, in its dtype."""
+    raw = scalar_argument(em, e)
     if e.dtype.kind == "float":
         return [converted(raw.bitcast(DOUBLE), float64, e.dtype)]
     return [raw if e.dtype.bits == 64 else raw.cast("trunc", register_type(e.dtype))]

@@ -72,6 +72,7 @@ class _Bound:
         "tables",
         "target",
         "told",
+        "uneven",
         "work",
     )
 
@@ -98,6 +99,7 @@ class _Bound:
         self.brief = self.work < target.sharing.hold_lock
         self.grain = kernel.grain(target.sharing) if kernel.split >= 0 else 0  # 0 if no loop runs in pieces
         self.in_order = kernel.shared < 0
+        self.uneven = 2 if kernel.product is not None and kernel.product.twins else 1  # the first rows of half of all results are long
 
     def launch(self, out: Buffer, given: Given, once: Once | None = None) -> bool:
         """See `Launch`."""
@@ -137,7 +139,8 @@ class _Bound:
         alone = work < sharing.share or self.in_order
         if self.scratch:  # each piece packs anew what it reads
             work //= sharing.longer
-            grain *= -(-self.split // (threads * grain * (work // sharing.slice + 1)))
+            pieces = threads * self.uneven * (work // sharing.slice + 1)
+            grain *= -(-self.split // (grain * pieces))
         return work, grain, alone
 
     def much(self, packed: bytes, threads: int) -> None:

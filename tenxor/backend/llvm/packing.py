@@ -32,7 +32,9 @@ def bytes_of(side: Side) -> int:
 
 
 class Panels:
-    """One side: packed in panels of `panel` indices, or where it lies. `steps` is how many there are in all (K)."""
+    """One side: packed in panels of `panel` indices, or where it lies. `steps` is how many a panel has: all (K), or the most that are
+    packed at a time.
+    """
 
     def __init__(
         self, em: Emitter, side: Side, summed: tuple[int, ...], panel: int, steps: Value, place: Value
@@ -41,6 +43,7 @@ class Panels:
         self.place = place
         self.axis = side.axis
         self.offsets: dict[Expr, Value] = {}  # where the offsets of all steps are written down
+        self.span: tuple[Value, Value] | None = None  # the steps that are packed at a time, if not all
 
     # Packed
 
@@ -73,6 +76,13 @@ class Panels:
         element = memory_type(self.side.values[index].dtype.compute)
         return self.start(index).at((at - first) * self.steps, element)
 
+    def first_step(self, index: int, first: Value, at: Value) -> Value:
+        """Where the first of all steps would be in the panel that begins with index `at`, in a block from `first` on."""
+        place = self.panel_at(index, first, at)
+        if self.span is None:
+            return place
+        return place.at(self.span[0] * -self.panel, memory_type(self.side.values[index].dtype.compute))
+
     def within(self, first: Value, at: Value) -> Value:
         """How far into its panel index `at` is, in a block from `first` on."""
         self.em.inmost()
@@ -85,13 +95,14 @@ class Panels:
         em = self.em
         *outer, inner = self.summed
         zero = em.b.constant(I64, 0)
+        first, end = self.span or (zero, em.extent(inner))
         stopped: list[Value] = []
 
         def nested(axes: Sequence[int], number: Value) -> None:
             axis = axes[0] if axes else inner
-            extent = em.extent(axis)
+            extent = em.extent(axis) if axes else end
             em.inmost()
-            before = number * extent
+            before = number * extent if self.span is None else zero - first
 
             def turn(k: Value) -> Value:
                 em.inmost()
@@ -102,7 +113,7 @@ class Panels:
                 em.inmost()
                 return k + 1
 
-            start = zero if axes or begin is None else begin
+            start = zero if axes else first if begin is None else begin
             stopped.append(em.repeated(axis, start, extent, turn, needs=1 if axes else needs))
 
         nested(outer, zero)
@@ -230,7 +241,7 @@ class Panels:
 
             def square(k: Value, number: Value) -> Value:
                 if em.lanes is not None and em.lanes.masked:
-                    mask_idle_lanes(em, k, em.extent(self.summed[-1]))
+                    mask_idle_lanes(em, k, em.extent(self.summed[-1]) if self.span is None else self.span[1])
                 vectors = [to_memory(dtype, self.at_row(e, row)) for row in rows]
                 em.inmost()
                 to = number * self.panel + within
@@ -268,7 +279,7 @@ class Panels:
             within = self.within(first, at) if mr < self.panel else em.b.constant(I64, 0)
             em.inmost()
             at = at - within
-            panels = [self.panel_at(index, first, at) for index in range(len(self.side.values))]
+            panels = [self.first_step(index, first, at) for index in range(len(self.side.values))]
 
             def packed(k: Value, index: int, row: int) -> Value:
                 dtype = self.side.values[index].dtype.compute
@@ -292,7 +303,7 @@ class Panels:
         beyond the `end`.
         """
         if self.side.packed:
-            panels = [self.panel_at(index, first, panel) for index in range(len(self.side.values))]
+            panels = [self.first_step(index, first, panel) for index in range(len(self.side.values))]
 
             def packed(k: Value, index: int) -> Parts:
                 dtype = self.side.values[index].dtype.compute

@@ -14,6 +14,9 @@ if it is little, else row by row.
           for some hundred steps:
             for each tile of rows:                   the steps, in registers
           for each row:                              what is done with the results
+
+Of long sums for few results the states stay near anyway. There the loop over steps is outside that over panels, and packs what it
+needs: so both sides are read once and in order, and what is packed never leaves the near caches.
 """
 
 from __future__ import annotations
@@ -25,7 +28,7 @@ from operator import mul
 from ...kernel.ir import Factor, For, Load, Product, State, expand, expressions, walk, work
 from ...kernel.pairs import AT_ONCE
 from ...ops.expr import Call, Const, Expr
-from . import packing, reductions
+from . import mirror, packing, reductions
 from .access import prefetch, prefetch_lanes
 from .builder import Value, fma, select, smaller
 from .emitter import Emitter
@@ -59,9 +62,12 @@ class _Work:
         reads = dict.fromkeys(e for value in expressions(s.body) for e in walk(value) if isinstance(e, Load))
         self.beside = [] if self.direct else [e for e in reads if {s.left.axis, s.right.axis} <= {t.axis for t in e.address.terms}]
         self.steps = self.steps_in_all()
+        self.depth = em.b.constant(I64, AT_ONCE) if s.steps_first else self.steps  # of what is packed at a time
         self.states, left, right, offsets = self.scratch()
-        self.left = packing.Panels(em, s.left, s.summed, self.high, self.steps, left)
-        self.right = packing.Panels(em, s.right, s.summed, self.wide, self.steps, right)
+        self.of_panel = self.states  # where those of a panel of columns lie
+        self.symmetric = mirror.are_same(em, s)
+        self.left = packing.Panels(em, s.left, s.summed, self.high, self.depth, left)
+        self.right = packing.Panels(em, s.right, s.summed, self.wide, self.depth, right)
         for side in (self.left, self.right):
             if (side.side.runs or not side.side.packed) and len(s.summed) > 1:
                 offsets = side.number_steps(offsets)
@@ -79,16 +85,16 @@ class _Work:
         """Where states, left and right panels, and numbers of steps lie, in what this thread has to itself."""
         em, s = self.em, self.s
         state = 0 if self.once else sum(d.itemsize for d in self.accumulator.states)
-        if not (s.left.packed or s.right.packed) and len(s.summed) == 1:
+        if not (s.left.packed or s.right.packed or s.steps_first) and len(s.summed) == 1:
             place = em.on_stack(I8, (em.target.blocks.rows[1] + self.high) * self.wide * state, "states")
             return [place] * 4
         columns, line = em.size(s.right.block), em.target.caches.line
         place = em.scratch()
         with em.within(0):
             columns = columns + self.wide
-            rows, steps = self.padded(), self.steps + em.target.loops.square
+            rows, steps = self.padded(), self.depth + em.target.loops.square
             sizes = (
-                rows * (self.wide * state),
+                rows * ((columns if s.steps_first else self.wide) * state),
                 rows * steps * (s.left.packed * packing.bytes_of(s.left)),
                 columns * steps * (s.right.packed * packing.bytes_of(s.right)),
             )
@@ -109,17 +115,18 @@ class _Work:
             self.unless_stopped(partial(columns_of, first, last))
 
         def columns_of(first: Value, last: Value) -> None:
-            if not s.right.fixed:
+            if not (s.right.fixed or s.steps_first):
                 self.right.fill(first, last)
 
             def block(top: Value, bottom: Value) -> None:
-                if s.left.packed and not s.left.fixed:
+                if s.left.packed and not (s.left.fixed or s.steps_first):
                     em.inmost()  # a single block of rows is still there for the next columns
                     missing = first.equals(columns[0]) | (bottom - top < rows[1] - rows[0])
                     em.only_if(missing, lambda: self.left.fill(top, bottom))
-                self.block(top, bottom, first, last)
+                block_of = self.steps_first if s.steps_first else self.block
+                block_of((top, bottom), (first, last))
 
-            self.blocks(s.left.axis, *rows, em.size(s.left.block), block)
+            self.blocks(s.left.axis, *self.above(rows, last), em.size(s.left.block), block)
 
         self.blocks(s.right.axis, *columns, em.size(s.right.block), column_block)
 
@@ -142,35 +149,79 @@ class _Work:
         self.em.inmost()
         self.em.only_if(self.em.stopped().equals(0), make)
 
-    def block(self, top: Value, bottom: Value, first: Value, last: Value) -> None:
+    def block(self, rows: tuple[Value, Value], columns: tuple[Value, Value]) -> None:
         """A block of rows with a block of columns."""
-        s, zero = self.s, self.em.b.constant(I64, 0)
+        s, zero, (first, last) = self.s, self.em.b.constant(I64, 0), columns
 
         def panel(left: Value, right: Value) -> None:
             self.unless_stopped(partial(whole, left, right))
 
         def whole(left: Value, right: Value) -> None:
             def some_steps(begin: Value, end: Value) -> None:
-                self.tiles((top, bottom), (first, left, right), (begin, end))
+                self.tiles(rows, (first, left, right), (begin, end))
 
             if self.once:
                 some_steps(zero, self.steps)
             else:
                 self.blocks(s.summed[0], zero, self.steps, AT_ONCE, some_steps)
             if not self.direct:
-                self.finish((top, bottom), (left, right))
+                self.finish(self.above(rows, right), (left, right))
+            self.mirrored(rows, (left, right))
 
         self.blocks(s.right.axis, first, last, self.wide, panel)
+
+    def steps_first(self, rows: tuple[Value, Value], columns: tuple[Value, Value]) -> None:
+        """The same, some hundred steps for all of it at a time."""
+        em, s, zero, (first, last) = self.em, self.s, self.em.b.constant(I64, 0), columns
+        row = sum(d.itemsize for d in self.accumulator.states)
+
+        def panels(each: Callable[[Value, Value], None]) -> None:
+            def panel(left: Value, right: Value) -> None:
+                em.inmost()
+                self.of_panel = self.states.at((left - first) * row * self.padded(), I8)
+                each(left, right)
+
+            self.blocks(s.right.axis, first, last, self.wide, panel)
+
+        def some_steps(begin: Value, end: Value) -> None:
+            def steps() -> None:
+                for side, its in ((self.left, rows), (self.right, columns)):
+                    side.span = begin, end
+                    side.fill(*its)
+                panels(lambda left, right: self.tiles(rows, (first, left, right), (begin, end)))
+
+            self.unless_stopped(steps)
+
+        self.blocks(s.summed[0], zero, self.steps, AT_ONCE, some_steps)
+        if not self.direct:
+            panels(lambda left, right: self.finish(self.above(rows, right), (left, right)))
+        if self.symmetric is not None:
+            panels(lambda left, right: self.mirrored(rows, (left, right)))
 
     def padded(self) -> Value:
         """The rows of a block, and a tile's."""
         return self.em.size(self.s.left.block) + self.high
 
+    def above(self, rows: tuple[Value, Value], right: Value) -> tuple[Value, Value]:
+        """The rows of a block that a panel of columns up to `right` is computed for: if the results are symmetric, none below it."""
+        if self.symmetric is None:
+            return rows
+        self.em.inmost()
+        return rows[0], select(self.symmetric, smaller(rows[1], right), rows[1])
+
+    def mirrored(self, rows: tuple[Value, Value], columns: tuple[Value, Value]) -> None:
+        """If the results are symmetric, copy those of a block of rows in a panel to the other side of the diagonal."""
+        if self.symmetric is not None:
+            self.em.inmost()
+            its = self.above(rows, columns[1])
+            self.em.only_if(self.symmetric, lambda: mirror.copied(self.em, self.s, its, columns))
+
     def tiles(self, rows: tuple[Value, Value], columns: tuple[Value, Value, Value], steps: tuple[Value, Value]) -> None:
         """Some steps of all tiles in a column panel: one that is narrow takes fewer vectors, or half of one for the last columns;
         the last rows take a lower tile.
         """
-        em, (top, bottom), (_, left, right) = self.em, rows, columns
+        em, (_, left, right) = self.em, columns
+        rows = top, bottom = self.above(rows, right)
 
         def all_rows(nr: int, width: int, further: Value | int) -> None:
             row: Value = top
@@ -201,7 +252,7 @@ class _Work:
         """Where part `part` of the states of a row lie, the `rows`-th being the first of the block."""
         size = self.accumulator.states[part].itemsize
         before = self.wide * sum(d.itemsize for d in self.accumulator.states[:part])
-        start = self.states
+        start = self.of_panel
         if before:
             start = start.at(self.padded() * before, I8)
         return start.at((row - rows) * (self.wide * size), I8)

@@ -1,20 +1,24 @@
-"""While a row of a large result is worked on, the next one is brought into the cache."""
+"""While a row is worked on, the next one is brought into the cache: of a large result, and of much that is reduced row by row."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ...layout import Table
+from ...target import Target
 from ..drafted import ReductionLoop, accesses
 from ..ir import For, Prefetch, Statement, Update, work
 from ..nest import Body, Nest
 
 
-def prefetching(nest: Nest) -> Nest:
+def prefetching(nest: Nest, target: Target) -> Nest:
     """The nest, with the next row asked for in the loop over a row that has most work, after that of the row's first reduction: there is
-    time to read it.
+    time to read it. Where rows are only reduced, it is asked for in that very loop.
     """
-    if not nest.accumulators or not nest.store.streamed or any(f.row >= 0 for f in nest.accumulators):
+    if not nest.accumulators or any(f.row >= 0 for f in nest.accumulators):
         return nest
+    if not nest.store.streamed:
+        return _reducing(nest, target)
     space = nest.space
     reductions = [f for f in nest.reductions if len(space) > 1 and f.around[-1:] == space[-2:-1]]
     if not reductions:
@@ -25,21 +29,38 @@ def prefetching(nest: Nest) -> Nest:
     _, axis = max(found)
     if len(first.axes) != 1 or nest.extent(first.axes) != nest.extent((axis,)):
         return nest
-    return nest._replace(body=_with(nest.body, axis, first.accumulator, tuple(_prefetches(nest, first, axis))))
+    asked = tuple(_prefetches(nest, first, space[-2], axis))
+    return nest._replace(body=_with(nest.body, axis, asked, but=first.accumulator))
 
 
-def _prefetches(nest: Nest, first: ReductionLoop, axis: int) -> Iterator[Prefetch]:
-    """What a reduction reads of its row, in the steps of another loop."""
-    (inner,), row = first.axes, nest.space[-2]
+def _reducing(nest: Nest, target: Target) -> Nest:
+    """The same for a reduction over short rows of much memory. To join the lanes at the end of each takes as long as some lines of the next
+    take to come, and the processor does not look so far ahead.
+    """
+    first = nest.reductions[0]
+    if not nest.space or first.around != nest.space or len(first.axes) != 1 or nest.around != nest.space:
+        return nest
+    (inner,), row = first.axes, nest.space[-1]
+    asked = tuple(_prefetches(nest, first, row, inner))
+    length = nest.axes[inner].extent * max([nest.operands[p.operand].dtype.itemsize for p in asked], default=0)
+    least, most = target.streams.rows
+    if not least <= length <= most or length * nest.extent(nest.space) < target.streams.touched:
+        return nest
+    return nest._replace(body=_with(nest.body, inner, asked))
+
+
+def _prefetches(nest: Nest, first: ReductionLoop, row: int, axis: int) -> Iterator[Prefetch]:
+    """What a reduction reads of its row, in the steps of a loop over another axis, or its own."""
+    (inner,) = first.axes
     for e in accesses(first.values):
         operand, address = nest.reads[e.index]
         steps = [nest.step(address, a) for a in (inner, row)]
-        if operand >= 0 and not e.args and steps[0] == 1 and isinstance(steps[1], int) and steps[1]:
+        if operand >= 0 and not e.args and address.then is None and steps[0] == 1 and not isinstance(steps[1], Table) and steps[1]:
             terms = tuple([t._replace(axis=axis) if t.axis == inner else t for t in address.terms])
             yield Prefetch(operand, address._replace(terms=terms), row)
 
 
-def _with(body: Body, axis: int, but: int, more: Body) -> Body:
+def _with(body: Body, axis: int, more: Body, but: int = -1) -> Body:
     """A body with more done first in the innermost loops over an axis, but where one reduction takes its steps."""
 
     def changed(s: Statement) -> Statement:
@@ -49,6 +70,6 @@ def _with(body: Body, axis: int, but: int, more: Body) -> Body:
             isinstance(inner, For) or (isinstance(inner, Update) and inner.accumulator == but) for inner in s.body
         ):
             return s._replace(body=(*more, *s.body))
-        return s._replace(body=_with(s.body, axis, but, more))
+        return s._replace(body=_with(s.body, axis, more, but))
 
     return tuple(map(changed, body))

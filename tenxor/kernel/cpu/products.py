@@ -21,6 +21,7 @@ from ..drafted import Access, Loops, accesses
 from ..ir import Address, Factor, Product, Side, State, Store, Term
 from ..nest import Nest, inside, looped
 from ..pairs import AT_ONCE, LANES, Moves, Pair, Steps, can_be_product, pair_of
+from ..symmetric import twins
 from .lanes import is_unit
 
 
@@ -148,12 +149,24 @@ def _product(nest: Nest, p: Pair, target: Target) -> Nest:
     )
     fixed = packed[0] and once[0], packed[1] and once[1]
 
+    state = sum(s.itemsize for s in accumulator.states)
+    tile = target.tile(len(accumulator.states))
+    wide = tile.nr * target.lanes(max(s.itemsize for s in accumulator.states))
+    much = any(packed) or again * m * n * k >= target.sharing.share * target.costs.product
+    steps_first = len(f.axes) == 1 and not (runs or any(fixed)) and much and _is_long(k, m * n * state, b)
+    if steps_first:
+        blocks = _even(m, 2 * b.near, max(left.nbytes, state), b.rows[0]), _even(n, 2 * b.near, max(right.nbytes, state), b.columns[0])
+        if touched > b.touched and (m > wide or n > wide):
+            packed = True, True  # so what comes from memory is read in order
     numbered = len(left.addresses) * (not packed[0]) + len(right.addresses) * (runs or not packed[1])
     scratch = numbered * (8 * k + 2 * target.caches.line) if len(f.axes) > 1 else 0
-    if any(packed) or scratch:
+    if any(packed) or scratch or steps_first:
         nbytes = left.nbytes * packed[0], right.nbytes * packed[1]
-        scratch += _scratch(blocks, k, accumulator.states, *nbytes, target)
+        scratch += _scratch(blocks, k, accumulator.states, nbytes, target, steps_first=steps_first)
 
+    same = () if p.widened else twins(nest, p.row, p.column, given.left, given.right, given.values)
+    if n <= wide:
+        same = ()  # all results of a row are computed together
     shared = (
         max(p.row, p.column, key=lambda a: nest.axes[a].extent) if again < target.blocks.loops * target.threads else -1
     )
@@ -166,6 +179,8 @@ def _product(nest: Nest, p: Pair, target: Target) -> Nest:
         (nest.store,),
         shared,
         k <= AT_ONCE,
+        steps_first,
+        same,
     )
     return nest._replace(
         axes=tuple([axis._replace(vector=a == p.column) for a, axis in enumerate(nest.axes)]),
@@ -196,15 +211,31 @@ def _block(fitting: int, bounds: tuple[int, int]) -> int:
     return min(max(fitting // least * least, least), most)
 
 
-def _scratch(blocks: tuple[int, int], k: int, states: Sequence[DType], left: int, right: int, target: Target) -> int:
-    """The memory for the states that wait and for the packed blocks, with what back ends may leave empty: `left` and
-    `right` bytes an index at a step.
+def _is_long(k: int, states: int, b: Blocks) -> bool:
+    """Whether sums are so long that steps are best done some hundred at a time for all of a block: its states, of so many bytes, wait
+    meanwhile.
+    """
+    return k > AT_ONCE and (states <= b.near or k > b.chunks * AT_ONCE)
+
+
+def _even(size: int, room: int, nbytes: int, multiple: int) -> int:
+    """How many rows or columns a block has, if some hundred steps of it fit and blocks are about equal."""
+    most = max(room // (AT_ONCE * nbytes * multiple), 1) * multiple
+    return min(-(-size // (-(-size // most) * multiple)) * multiple, size)
+
+
+def _scratch(
+    blocks: tuple[int, int], k: int, states: Sequence[DType], nbytes: tuple[int, int], target: Target, *, steps_first: bool
+) -> int:
+    """The memory for the states that wait and for the packed blocks, with what back ends may leave empty: so many bytes an
+    index of either side at a step.
     """
     tile = target.tile(len(states))
     wide = tile.nr * target.lanes(max(s.itemsize for s in states))
     rows, columns = blocks[0] + tile.mr[0], blocks[1] + wide
-    waiting = wide * sum(s.itemsize for s in states)
-    return rows * waiting + (rows * left + columns * right) * (k + target.loops.square) + 8 * target.caches.line
+    waiting = (columns if steps_first else wide) * sum(s.itemsize for s in states)
+    steps = (AT_ONCE if steps_first else k) + target.loops.square
+    return rows * waiting + (rows * nbytes[0] + columns * nbytes[1]) * steps + 8 * target.caches.line
 
 
 # --- how the sides lie ------------------------------------------------------------------------------------------------

@@ -23,4 +23,4 @@ def scheduled(nest: Nest, target: Target) -> Nest:
     if product is not None:
         return streaming(product, target)
     nest = by_rows(keeping(with_lanes(nest), target), target)
-    return prefetching(streaming(nest, target))
+    return prefetching(streaming(nest, target), target)

@@ -15,6 +15,8 @@ def streaming(nest: Nest, target: Target) -> Nest:
 
 def _streamed(body: Body) -> Body:
     def changed(s: Statement) -> Statement:
+        if isinstance(s, Product) and s.twins:
+            return s  # its results are read again
         if isinstance(s, (For, Product)):
             return s._replace(body=_streamed(s.body))
         return s._replace(streamed=True) if isinstance(s, Store) else s

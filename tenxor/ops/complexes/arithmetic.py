@@ -158,8 +158,8 @@ def _with_infinities(x: Two, y: Two, quotient: Two) -> Two:
     """The quotient, where one of both numbers is infinite: an infinity, or zeros."""
     over = _is_infinite(x) & _is_finite(y)
     under = _is_finite(x) & _is_infinite(y)
-    a, b = (where(over, _unit(part), part) for part in x)
-    c, d = (where(under, _unit(part), part) for part in y)
+    a, b = (where(over, infinite_unit(part), part) for part in x)
+    c, d = (where(under, infinite_unit(part), part) for part in y)
     found = a * c + b * d, b * c - a * d
     real, imag = (where(over, part * inf, where(under, part * 0.0, q)) for part, q in zip(found, quotient, strict=True))
     return real, imag
@@ -173,7 +173,7 @@ def _is_finite(x: Two) -> Expr:
     return call("isfinite", x[0]) & call("isfinite", x[1])
 
 
-def _unit(x: Expr) -> Expr:
+def infinite_unit(x: Expr) -> Expr:
     """1 for an infinity, else 0, with the sign."""
     return call("copysign", where(call("isinf", x), 1.0, zero(x.dtype)), x)
 

@@ -13,7 +13,7 @@ from math import log10 as _log10
 
 from ...dtypes import boolean, float64, int64
 from ..expr import Const, Expr, call, cast, where
-from .arithmetic import Two, scaled_quotient
+from .arithmetic import Two, infinite_unit, scaled_quotient
 from .pairs import pair
 
 LOG2_E, LOG10_E, LN_2 = 1 / _log(2), _log10(_exp(1)), _log(2)
@@ -162,10 +162,13 @@ def cos_parts(a: Expr, b: Expr) -> Two:
 
 
 def sign_parts(a: Expr, b: Expr) -> Two:
-    """A number divided by its magnitude, which is neither rounded to few digits nor overflows before; 0 for 0."""
+    """A number divided by its magnitude, which is neither rounded to few digits nor overflows before; 0 for 0. Where one part
+    alone is infinite, the other is nothing beside it; where both are, there is no angle, and so NaN.
+    """
     largest = call("maximum", size_of(a), size_of(b))
     scale = where(largest > 2.0**1000, 2.0**-100, where(largest < 2.0**-900, 2.0**200, number(1.0)))
-    x, y = a * scale, b * scale
+    one_infinite = call("isinf", largest) & call("not_equal", call("isinf", a), call("isinf", b))
+    x, y = (where(one_infinite, infinite_unit(part), part * scale) for part in (a, b))
     size, is_zero = call("hypot", x, y), call("equal", largest, 0.0)
     return where(is_zero, 0.0, x / size), where(is_zero, 0.0, y / size)
 

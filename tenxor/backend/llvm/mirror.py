@@ -1,0 +1,82 @@
+"""Symmetric results of a product: those above the diagonal are computed, and copied to where they are below it.
+
+Whether they are symmetric is known when the kernel runs: if both sides are given the same memory, and the same numbers.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from ...kernel.ir import Load, Product, ScalarParameter, Store
+from ...kernel.symmetric import leaves
+from .addresses import address_of, pointer_to, scalar_argument, scalar_sum, scaled
+from .builder import Value, smaller
+from .emitter import Emitter
+from .memory import transposed
+from .types import I64, vector
+from .values import memory_type
+
+
+def are_same(em: Emitter, s: Product) -> Value | None:
+    """Whether both sides of a product are the same, or None if they cannot be."""
+    if not s.twins:
+        return None
+    given: list[tuple[Value, Value]] = []
+    for k, n in s.twins:
+        for pair in leaves(s.left.values[k], s.right.values[n]):
+            assert pair is not None, "twins are made alike"
+            one, other = pair
+            if isinstance(one, Load) and isinstance(other, Load):
+                given.append((address_of(em, one.operand), address_of(em, other.operand)))
+            elif isinstance(one, ScalarParameter) and isinstance(other, ScalarParameter):
+                given.append((scalar_argument(em, one), scalar_argument(em, other)))
+    with em.within(0):
+        differing = em.b.constant(I64, 0)
+        for a, b in given:
+            differing = differing | (a ^ b)
+        return differing.equals(0)
+
+
+def copied(em: Emitter, s: Product, rows: tuple[Value, Value], columns: tuple[Value, Value]) -> None:
+    """What a block of rows has in some columns, copied to the rows of these numbers: what is on the diagonal stays as it is."""
+    (store,) = s.body
+    assert isinstance(store, Store)
+    terms = {t.axis: t for t in store.address.terms}
+    element = memory_type(em.kernel.operands[store.operand].dtype)
+    start = pointer_to(em, store.operand).at(
+        scalar_sum(em, store.address, [t for t in terms.values() if t.axis not in (s.left.axis, s.right.axis)]), element
+    )
+    side = em.target.loops.square
+    kind = vector(element, side)
+    at = columns[0]
+
+    def row(i: Value) -> Value:
+        return start.at(scaled(em, terms[s.left.axis], i), element)
+
+    def over(width: int, at: Value) -> Value:
+        """So many columns: squares, and then single rows."""
+        em.inmost()
+        first, end = rows[0], smaller(rows[1], at + width)
+
+        def square(i: Value) -> Value:
+            em.inmost()
+            found = [row(i + k).at(at, element).load(kind) for k in range(side)]
+            for k, x in enumerate(transposed(found)):
+                row(at + k).at(i, element).store(x)
+            return i + side
+
+        def single(i: Value) -> Value:
+            em.inmost()
+            place = row(i).at(at, element)
+            for k in range(width):
+                row(at + k).at(i, element).store(place.at(k, element).load(element))
+            return i + 1
+
+        if width == side:
+            first = em.repeated(s.left.axis, first, end, square, needs=side, inside=False)
+        em.repeated(s.left.axis, first, end, single, inside=False)
+        em.inmost()
+        return at + width
+
+    for width in (side, 1):
+        at = em.repeated(s.right.axis, at, columns[1], partial(over, width), needs=width, inside=False)

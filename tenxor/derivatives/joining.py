@@ -1,0 +1,65 @@
+"""Pieces put together, as one step: each takes back what comes to its place, and nothing is copied for the others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+from ..layout import Layout
+from ..node import Node, Recipe, recipe_of
+from ..past import Kept, Needs, Past, past_of
+from .partials import is_smooth
+from .rule import Making, Pulled, Rule, Tangents, back, converted, read
+from .seen import Seen, Term, of_number, stored
+
+
+class Join:
+    """What a past says of how pieces were put together: `places` are the layouts through which they were written."""
+
+    __slots__ = ("kind", "name", "places")
+
+    def __init__(self, places: tuple[Layout, ...]) -> None:
+        self.kind = self.name = "join"
+        self.places = places
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+_join = lru_cache(1 << 8)(Join)  # the same object again, as recipes are compared by it
+
+
+def follow(node: Node, pieces: Sequence[Seen], places: tuple[Layout, ...]) -> None:
+    """Have a new node, which nobody else has, know that these pieces were put into these places."""
+    if not is_smooth(node.dtype):
+        return
+    op = _join(places)
+    dtypes, forms = tuple([x.dtype for x in pieces]), tuple([x.layout.form for x in pieces])
+    kept: list[Kept] = []
+    for x in pieces:
+        past = past_of(x.node)
+        kept.append(None if past is None else x.node if past.reads_result else past)
+    recipe = recipe_of(op, node.shape, node.dtype, dtypes, forms)  # type: ignore[arg-type]
+    node.past = Past(recipe, tuple(kept), tuple([x.layout.offset for x in pieces]))
+
+
+def _needs(recipe: Recipe, tracked: tuple[bool, ...]) -> Needs:
+    return Needs((False,) * len(tracked), False)
+
+
+def _pull(past: Making, g: Seen, wanted: Sequence[int], result: Node | None) -> Pulled:
+    op: Join = past.recipe.op  # type: ignore[assignment]
+    g = g.reshaped((past.recipe.size,))
+    for k in wanted:
+        yield k, back(past, k, Term.of(g.through(op.places[k])))
+
+
+def _push(past: Making, given: Tangents, result: Node | None) -> Seen:
+    op: Join = past.recipe.op  # type: ignore[assignment]
+    found = of_number(0, (past.recipe.size,), past.recipe.dtype)
+    for k, tangent in given.items():
+        found = stored(found, op.places[k], converted(read(past, k, tangent), past.recipe.dtype))
+    return found
+
+
+JOINED = Rule(_needs, _pull, _push)

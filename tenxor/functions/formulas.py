@@ -1,0 +1,125 @@
+"""New tensors that formulas give: the indices of all places of a shape, and windows for signals.
+
+A window is symmetric, as NumPy's; a periodic one, PyTorch's default, is the window of one more element without its last, so that
+copies of it side by side have one period.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..creation import asarray, empty, positions
+from ..dtypes import DEFAULT_FLOAT, DEFAULT_INT, DTypeLike
+from ..dtypes import dtype as dtype_of
+from ..errors import ArgumentError, DTypeError, ShapeError
+from ..layout.coords import checked_int
+from ..tensor import Tensor
+from ..tensor.arguments import ints, truth
+from ..tensor.core import check_count
+from .kinds import check
+
+__all__ = ["bartlett", "blackman", "hamming", "hanning", "indices", "kaiser"]
+
+
+def indices(dimensions: int | Sequence[int], dtype: DTypeLike | None = None, sparse: bool = False) -> Tensor | tuple[Tensor, ...]:
+    """New tensor of shape `(axes, *dimensions)`, int64 unless a dtype is given: along its first axis the indices of each place along every
+    axis. With `sparse` a tuple of one tensor for each axis, of size 1 along the others, which broadcast to that.
+
+    Raises ShapeError for a negative size. (NumPy's `indices`.)
+
+    >>> import tenxor as tx
+    >>> tx.indices((2, 3)).tolist()
+    [[[0, 0, 0], [1, 1, 1]], [[0, 1, 2], [0, 1, 2]]]
+    >>> [t.shape for t in tx.indices((2, 3), sparse=True)]
+    [(2, 1), (1, 3)]
+    """
+    sizes = ints("indices", (dimensions,))
+    if any(n < 0 for n in sizes):
+        raise ShapeError(f"indices: shape {sizes} has a negative size; sizes are 0 or more")
+    wanted, axes = dtype_of(DEFAULT_INT if dtype is None else dtype), len(sizes)
+    lines = [positions((n,)).astype(wanted, copy=False).reshape([n if j == k else 1 for j in range(axes)]) for k, n in enumerate(sizes)]
+    if truth("indices", "sparse", sparse):
+        return tuple(lines)
+    found: Any = empty((axes, *sizes), dtype=wanted)
+    for k, line in enumerate(lines):
+        found[k] = line
+    return found  # type: ignore[no-any-return]
+
+
+# --- windows ----------------------------------------------------------------------------------------------------------
+
+
+def bartlett(m: int, /, *, periodic: bool = False, dtype: DTypeLike | None = None, device: str | None = None) -> Tensor:
+    """New 1-D tensor of `m` floats, float64 unless a dtype is given: a triangle, from 0 to 1 and back to 0.
+
+    Raises ArgumentError for `m` below 0, and DTypeError. (NumPy's `bartlett`; PyTorch's `bartlett_window` is periodic.)
+
+    >>> import tenxor as tx
+    >>> tx.bartlett(5).tolist(), tx.bartlett(4, periodic=True).tolist()
+    ([0.0, 0.5, 1.0, 0.5, 0.0], [0.0, 0.5, 1.0, 0.5])
+    """
+    return _window("bartlett", np.bartlett, m, periodic, dtype, device)
+
+
+def blackman(m: int, /, *, periodic: bool = False, dtype: DTypeLike | None = None, device: str | None = None) -> Tensor:
+    """New 1-D tensor of `m` floats: a sum of three cosines, from 0 to 1 and back; arguments and errors as of `bartlett`.
+    (NumPy's `blackman`; PyTorch's `blackman_window` is periodic.)
+
+    >>> import tenxor as tx
+    >>> abs(tx.blackman(3)).round(3).tolist()
+    [0.0, 1.0, 0.0]
+    """
+    return _window("blackman", np.blackman, m, periodic, dtype, device)
+
+
+def hamming(m: int, /, *, periodic: bool = False, dtype: DTypeLike | None = None, device: str | None = None) -> Tensor:
+    """New 1-D tensor of `m` floats: a cosine, from 0.08 to 1 and back; arguments and errors as of `bartlett`.
+    (NumPy's `hamming`; PyTorch's `hamming_window` is periodic.)
+
+    >>> import tenxor as tx
+    >>> tx.hamming(3).round(3).tolist()
+    [0.08, 1.0, 0.08]
+    """
+    return _window("hamming", np.hamming, m, periodic, dtype, device)
+
+
+def hanning(m: int, /, *, periodic: bool = False, dtype: DTypeLike | None = None, device: str | None = None) -> Tensor:
+    """New 1-D tensor of `m` floats: a cosine, from 0 to 1 and back; arguments and errors as of `bartlett`.
+    (NumPy's `hanning`; PyTorch's `hann_window` is periodic.)
+
+    >>> import tenxor as tx
+    >>> tx.hanning(3).tolist(), tx.hanning(4, periodic=True).round(3).tolist()
+    ([0.0, 1.0, 0.0], [0.0, 0.5, 1.0, 0.5])
+    """
+    return _window("hanning", np.hanning, m, periodic, dtype, device)
+
+
+def kaiser(m: int, /, beta: float, *, periodic: bool = False, dtype: DTypeLike | None = None, device: str | None = None) -> Tensor:
+    """New 1-D tensor of `m` floats: a Bessel function, the narrower the larger `beta` is, 0 for ones; other arguments and errors as of
+    `bartlett`. (NumPy's `kaiser`; PyTorch's `kaiser_window` is periodic, with a `beta` of 12.)
+
+    >>> import tenxor as tx
+    >>> tx.kaiser(3, 0.0).tolist(), tx.kaiser(3, 14.0).round(3).tolist()
+    ([1.0, 1.0, 1.0], [0.0, 1.0, 0.0])
+    """
+    check("kaiser", "beta", beta, "float")
+    return _window("kaiser", lambda n: np.kaiser(n, float(beta)), m, periodic, dtype, device)
+
+
+def _window(
+    op: str, values: Callable[[int], np.ndarray[Any, Any]], m: int, periodic: bool, dtype: object, device: str | None
+) -> Tensor:
+    """The window that NumPy computes, in some dtype."""
+    count, wanted = checked_int(op, "m", m), DEFAULT_FLOAT if dtype is None else dtype_of(dtype)
+    if count < 0:
+        raise ArgumentError(f"{op}: a window of {count} elements: give 0 or more")
+    if not wanted.is_float:
+        raise DTypeError(f"{op}: windows are real floats, not {wanted}")
+    check_count(op, (count,))
+    around = truth(op, "periodic", periodic) and count > 1  # of one element it is 1, either way
+    with np.errstate(all="ignore"):
+        found = values(count + 1)[:-1] if around else values(count)
+    return asarray(asarray(found).astype(wanted, copy=False), device=device)

@@ -1,0 +1,71 @@
+"""Grids of indices and windows, beside NumPy's and beside their formulas."""
+
+from __future__ import annotations
+
+from math import cos, pi
+
+import numpy as np
+import pytest
+
+import tenxor as tx
+from tenxor.errors import ArgumentError, DTypeError, ShapeError, UnknownAttribute
+
+from .samples import assert_same
+
+
+@pytest.mark.parametrize("shape", [(), (3,), (2, 3), (2, 0, 3), (1, 2, 3, 4)])
+def test_indices(shape: tuple[int, ...]) -> None:
+    assert_same(tx.indices(shape), np.indices(shape))
+    assert_same(tx.indices(list(shape), tx.float32), np.indices(shape, np.float32))
+    found, wanted = tx.indices(shape, sparse=True), np.indices(shape, sparse=True)
+    assert type(found) is tuple and len(found) == len(wanted)
+    for ours, theirs in zip(found, wanted, strict=True):
+        assert_same(ours, theirs)
+    with pytest.raises(ShapeError, match=r"indices: shape \(2, -1\) has a negative size"):
+        tx.indices((2, -1))
+
+
+SUMS = {"hanning": (0.5, 0.5, 0.0), "hamming": (0.54, 0.46, 0.0), "blackman": (0.42, 0.5, 0.08)}  # of cosines
+
+
+@pytest.mark.parametrize("name", SUMS)
+def test_windows_are_sums_of_cosines(name: str) -> None:
+    a, b, c = SUMS[name]
+    for m in (2, 3, 8, 31):
+        for periodic, steps in ((False, m - 1), (True, m)):
+            wanted = [a - b * cos(2 * pi * k / steps) + c * cos(4 * pi * k / steps) for k in range(m)]
+            np.testing.assert_allclose(getattr(tx, name)(m, periodic=periodic).to_numpy(), wanted, atol=1e-15)
+
+
+def test_the_other_windows() -> None:
+    for m in (2, 3, 8, 31):
+        for periodic, steps in ((False, m - 1), (True, m)):
+            at = np.arange(m) * 2 / steps - 1
+            np.testing.assert_allclose(tx.bartlett(m, periodic=periodic).to_numpy(), 1 - abs(at), atol=1e-15)
+            wanted = np.i0(8.6 * np.sqrt(np.maximum(1 - at * at, 0))) / np.i0(8.6)
+            np.testing.assert_allclose(tx.kaiser(m, 8.6, periodic=periodic).to_numpy(), wanted, rtol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["bartlett", "blackman", "hamming", "hanning", "kaiser"])
+def test_sizes_and_dtypes_of_windows(name: str) -> None:
+    beta = (5.0,) if name == "kaiser" else ()
+    function = getattr(tx, name)
+    for periodic in (False, True):
+        assert function(0, *beta, periodic=periodic).shape == (0,)
+        assert function(1, *beta, periodic=periodic).tolist() == [1.0]
+        assert function(7, *beta, periodic=periodic).dtype is tx.float64
+    assert function(7, *beta, dtype=tx.bfloat16).dtype is tx.bfloat16
+    with pytest.raises(ArgumentError, match=f"{name}: a window of -1 elements"):
+        function(-1, *beta)
+    with pytest.raises(DTypeError, match=f"{name}: windows are real floats, not int64"):
+        function(3, *beta, dtype=int)
+    with pytest.raises(ArgumentError, match=f"{name}: m is an integer"):
+        function(2.5, *beta)
+    with pytest.raises(MemoryError):
+        function(1 << 60, *beta)
+
+
+@pytest.mark.parametrize("name", ["bartlett_window", "hamming_window", "hann_window", "kaiser_window", "isscalar", "fromiter"])
+def test_what_is_written_otherwise_is_told(name: str) -> None:
+    with pytest.raises(UnknownAttribute, match=r"use tx\.|use np\."):
+        getattr(tx, name)
