@@ -92,13 +92,17 @@ def asarray(obj: Any, /, dtype: DTypeLike | None = None, *, device: str | None =
     if type(obj) is Tensor and dtype is None and copy is None and device is None:
         return obj
     if makers and dtype is None and device is None and (copy is None or copy is True):
-        kind, found = type(obj), None
+        kind, maker, found = type(obj), makers[0], None
         if kind is list:
-            found = makers[0].of_list(Tensor, obj)
+            found = maker.list_again(obj, maker.lists)
+            if found is None:
+                found = maker.of_list(Tensor, obj)
         elif kind is float or kind is int:
-            found = makers[0].of_number(obj)
+            found = maker.of_number(obj)
         elif kind is np.ndarray:
-            found = makers[0].of_array(obj)
+            found = maker.array_again(obj, maker.arrays)
+            if found is None:
+                found = maker.of_array(obj)
         if found is not None:
             return found  # type: ignore[no-any-return]
     _device("asarray", device)
@@ -207,6 +211,22 @@ def astype(x: Operand, dtype: DTypeLike, /, *, copy: bool = True, device: str | 
 # --- from a rule ------------------------------------------------------------------------------------------------------
 
 
+def made_again(own: Callable[P, Tensor]) -> Callable[P, Tensor]:
+    """The same function, of which is remembered what it makes: that depends on nothing but its arguments."""
+    name = own.__name__
+
+    @wraps(own)
+    def function(*args: P.args, **named: P.kwargs) -> Tensor:
+        for maker in makers:
+            found: Tensor | None = maker.again(name, args, named, maker.rules)
+            return maker.learnt(name, own, args, named) if found is None else found
+        return own(*args, **named)
+
+    function.__annotations__ = own.__annotations__
+    return function
+
+
+@made_again
 def full(shape: Shape, fill_value: Operand, dtype: DTypeLike | None = None, *, device: str | None = None) -> Tensor:
     """New tensor filled with one number.
 
@@ -217,14 +237,8 @@ def full(shape: Shape, fill_value: Operand, dtype: DTypeLike | None = None, *, d
     return _filled("full", shape, fill_value, dtype, device)
 
 
+@made_again
 def _filled(op: str, shape: Shape, fill_value: Operand, dtype: object, device: str | None) -> Tensor:
-    if not makers or device is not None:
-        return _filled_anew(op, shape, fill_value, dtype, device)
-    maker = makers[0]
-    return maker.made(maker.key_of_fill(shape, fill_value, dtype), lambda: _filled_anew(op, shape, fill_value, dtype, device))
-
-
-def _filled_anew(op: str, shape: Shape, fill_value: Operand, dtype: object, device: str | None) -> Tensor:
     _device(op, device)
     sizes = _shape(op, shape)
     value = number_of(fill_value, op)
@@ -239,11 +253,13 @@ def _filled_anew(op: str, shape: Shape, fill_value: Operand, dtype: object, devi
     return Tensor._of(Node.of(OPS["cast"], sizes, d, (scalar,), (None,)))
 
 
+@made_again
 def zeros(shape: Shape, dtype: DTypeLike | None = None, *, device: str | None = None) -> Tensor:
     """New tensor of zeros, float64 unless a dtype is given."""
     return _filled("zeros", shape, 0, DEFAULT_FLOAT if dtype is None else dtype, device)
 
 
+@made_again
 def ones(shape: Shape, dtype: DTypeLike | None = None, *, device: str | None = None) -> Tensor:
     """New tensor of ones, float64 unless a dtype is given."""
     return _filled("ones", shape, 1, DEFAULT_FLOAT if dtype is None else dtype, device)
@@ -277,19 +293,6 @@ def empty_like(x: Operand, /, dtype: DTypeLike | None = None, *, device: str | N
     """New tensor of `x`'s shape and dtype, its elements undefined."""
     x = asarray(x)
     return empty(x.shape, dtype=x.dtype if dtype is None else dtype, device=device)
-
-
-def made_again(own: Callable[P, Tensor]) -> Callable[P, Tensor]:
-    """The same function, of which is remembered what it makes: that depends on nothing but its arguments."""
-
-    @wraps(own)
-    def function(*args: P.args, **named: P.kwargs) -> Tensor:
-        for maker in makers:
-            return maker.made(maker.key_of_call(own.__name__, args, named), lambda: own(*args, **named))
-        return own(*args, **named)
-
-    function.__annotations__ = own.__annotations__
-    return function
 
 
 @made_again
@@ -381,7 +384,7 @@ def linspace(
     check_real("linspace", own, d)
     gaps = count - 1 if endpoint else count
     counted = positions((count,)).astype(DEFAULT_FLOAT)
-    scale = _scale_of_steps(start, stop)
+    scale = scale_of_steps(start, stop)
     step = (stop * scale - start * scale) / gaps if gaps > 0 else 0.0
     found: Tensor = counted * step + start * scale
     if scale != 1:
@@ -391,7 +394,7 @@ def linspace(
     return (found.floor() if d.is_integer else found).astype(d, copy=False)
 
 
-def _scale_of_steps(start: complex, stop: complex) -> float:
+def scale_of_steps(start: complex, stop: complex) -> float:
     """By what power of two to multiply both ends, so that their distance is a float, and a step of it has all its digits."""
     distance = stop - start
     parts = [abs(x) for x in (distance.real, distance.imag) if x]

@@ -13,6 +13,7 @@ with `uint64` has no exact answer, so it is an error.
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -20,6 +21,9 @@ from typing import Any
 import numpy as np
 
 from .errors import ArgumentError, DTypeError, OutOfBounds, UnknownAttribute
+
+if "float32" in vars(sys.modules[__package__]):  # what compares them by identity would take these for others, and emit wrong kernels
+    raise ImportError("tenxor.dtypes is loaded already, and there is one object for each dtype in a process; start Python anew")
 
 Number = bool | int | float | complex
 of_values: list[Callable[[Any, DType], Any]] = []  # one: how a tensor of a dtype is made, which those say who stand above
@@ -104,8 +108,6 @@ class DType:
         """What NumPy takes this for: `np.zeros(3, dtype=tx.int8)`. For `bfloat16` it is that of ml_dtypes, if somebody has loaded it."""
         if self.name != "bfloat16":
             return self.numpy
-        import sys
-
         found = getattr(sys.modules.get("ml_dtypes"), "bfloat16", None)
         if found is None:
             raise UnknownAttribute("bfloat16 is no dtype of NumPy's; import ml_dtypes, which has it, or use float32")

@@ -291,6 +291,8 @@ class Pool:
             del stacks[me]
             now.update(sys._current_frames())
             return any([now[thread] is not top for thread, top in stacks.items() if thread in now])  # who went on is who knows where
+        except AttributeError:  # CPython 3.11: a frame went meanwhile, and something else is in its place; who had it is who knows where
+            return True
         finally:  # a frame that holds itself, or two that hold each other, would keep all that their callers hold
             stacks.clear()
             now.clear()

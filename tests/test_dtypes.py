@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import importlib.util
 import itertools
 import pickle
 
@@ -11,6 +12,8 @@ import numpy as np
 import pytest
 
 import tenxor as tx
+from tenxor.backend.llvm.values import memory_type, register_type
+from tenxor.dtypes import DType
 from tenxor.errors import ArgumentError, DTypeError, OutOfBounds
 
 NAMES = ["bool", "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64"]
@@ -350,3 +353,21 @@ def test_limits_show_themselves() -> None:
     assert repr(tx.iinfo(tx.int16)) == "iinfo(min=-32768, max=32767, dtype=int16)"
     shown = repr(tx.finfo(tx.float16))
     assert shown == "finfo(min=-65504.0, max=65504.0, eps=0.0009765625, smallest_normal=6.103515625e-05, dtype=float16)"
+
+
+def test_there_is_one_object_for_each_though_somebody_loads_the_module_again() -> None:
+    spec = importlib.util.find_spec("tenxor.dtypes")
+    assert spec is not None
+    assert spec.loader is not None
+    with pytest.raises(ImportError, match="loaded already"):
+        spec.loader.exec_module(importlib.util.module_from_spec(spec))
+    with pytest.raises(ImportError, match="loaded already"):
+        importlib.reload(importlib.import_module("tenxor.dtypes"))
+    assert tx.dtype("float32") is tx.float32
+
+
+def test_what_is_only_called_like_a_dtype_is_not_taken_for_it_by_what_emits() -> None:
+    for like in (DType("float16", "float", 2, 9), DType("bool", "bool", 1, 0), DType("int8", "int", 1, 5)):
+        for kind_of in (memory_type, register_type):
+            with pytest.raises(LookupError):
+                kind_of(like)

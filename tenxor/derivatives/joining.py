@@ -30,8 +30,10 @@ _join = lru_cache(1 << 8)(Join)  # the same object again, as recipes are compare
 
 
 def follow(node: Node, pieces: Sequence[Seen], places: tuple[Layout, ...]) -> None:
-    """Have a new node, which nobody else has, know that these pieces were put into these places."""
-    if not is_smooth(node.dtype):
+    """Have a new node, which nobody else has, know that these pieces were put into these places. One that has a past is a piece itself,
+    the only one with elements.
+    """
+    if node.past is not None or not is_smooth(node.dtype):
         return
     op = _join(places)
     dtypes, forms = tuple([x.dtype for x in pieces]), tuple([x.layout.form for x in pieces])

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from typing import Any
 
 from ..creation import empty
 from ..derivatives.seen import Seen
-from ..dtypes import DType
+from ..dtypes import DType, bfloat16
 from ..errors import DerivativeError, TraceError
 from ..host import HOST, run
-from ..host.running import Operand, of_few, results_of
+from ..host.running import Operand, has_batches, of_few, results_of
 from ..host.table import HostOp, whole
 from ..node import Hosted, Node, hosted_node, tracking, watchers
 from ..past import past_of
@@ -45,8 +44,9 @@ def hosted(name: str, *operands: Tensor, sizes: Mapping[str, int] = _NO_SIZES, *
             return _one_step(name, operands, sizes, options)
         if traced:
             return _of_a_member(op, operands, sizes, options)
-    if sum([t.size for t in operands]) < FEW and (not sizes or max(sizes.values()) < FEW):
-        compute = partial(of_few, op, op.dtypes_of(operands[0].dtype), options)
+    are_few = sum([t.size for t in operands]) < FEW and (not sizes or max(sizes.values()) < FEW)
+    if are_few and not has_batches(op, [t.ndim for t in operands]):
+        compute = of_few(op, op.dtypes_of(operands[0].dtype), options)
         arrays = compute(*[t.to_numpy() for t in operands])
         if arrays is not None:
             results = tuple(map(Tensor._of_array, arrays))
@@ -55,6 +55,22 @@ def hosted(name: str, *operands: Tensor, sizes: Mapping[str, int] = _NO_SIZES, *
             return _seen(op, operands, results)
     given = [Operand(t.node, t.layout, t.dtype) for t in operands]
     return _seen(op, operands, tuple([Tensor._of(node) for node in run(op, given, sizes, options)]))
+
+
+def at_once(compute: Callable[..., list[Any]], *operands: Tensor) -> tuple[Tensor, ...] | None:
+    """What `compute` makes of arrays of NumPy's, as a list of arrays: new tensors, in memory. It is given the elements of operands, in
+    arrays that are nobody else's; None where there are many, or of a dtype that NumPy has not, or somebody follows or watches.
+
+    For a function of many operations, none of which takes as long as to ask for it.
+    """
+    if watchers or sum([t.size for t in operands]) >= FEW:
+        return None
+    if any([t.storage.node.past is not None or t.dtype is bfloat16 for t in operands]):
+        return None
+    results = tuple(map(Tensor._of_array, compute(*[t.to_numpy() for t in operands])))
+    for caller in callers:
+        caller.hears(operands, results, compute)
+    return results
 
 
 def _seen(op: HostOp, operands: Sequence[Tensor], results: tuple[Tensor, ...]) -> tuple[Tensor, ...]:

@@ -30,6 +30,9 @@ def realize(*tensors: Tensor) -> None:
     >>> tx.realize(a, b); b.tolist()
     [2, 4, 6]
     """
+    if len(tensors) == 1 and type(tensors[0]) is Tensor:  # as mostly
+        tensors[0].realize()
+        return
     _realize(*[_checked("realize", t).storage.node for t in tensors])
 
 

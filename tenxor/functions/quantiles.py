@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 from typing import Any
 
 import numpy as np
 
 from ..creation import asarray
-from ..dtypes import DEFAULT_FLOAT
+from ..dtypes import DEFAULT_FLOAT, DType
 from ..errors import ArgumentError, DTypeError, ShapeError
 from ..keywords import spelled
 from ..node import watchers
 from ..ops import OPS
+from ..spec import called_again
 from ..tensor import Tensor
 from ..tensor.arguments import Axes, axes_of, truth
 from ..tensor.core import Operand
-from .hosted import FEW, as_dtype, has_past, hosted
+from .hosted import FEW, as_dtype, at_once, has_past, hosted
 from .into import into
 from .selecting import take_along_axis
 from .sorting import argsort, sort
@@ -45,6 +47,7 @@ _STEPPED: dict[str, Callable[[int, Array], Array]] = {  # of two elements that a
 _ELEMENTS = ("lower", "higher", "nearest", "inverted_cdf", "closest_observation")  # methods that give elements as they are
 
 
+@called_again
 @spelled
 def median(
     x: Operand,
@@ -100,8 +103,7 @@ def quantile(
     >>> tx.quantile(tx.asarray([1, 2, 4]), 0.5, method="inverted_cdf", weights=[1.0, 1.0, 5.0]).item()
     4
     """
-    keep = truth("quantile", "keepdims", keepdims)
-    return into("quantile", out, _quantile("quantile", asarray(x), _parts("quantile", q, 1), axis, method, keep, weights))
+    return into("quantile", out, _of_part("quantile", x, q, 1, axis, method, keepdims, weights))
 
 
 @spelled
@@ -124,8 +126,22 @@ def percentile(
     >>> tx.percentile(tx.asarray([1.0, 2.0, 4.0, 8.0]), 50).item()
     3.0
     """
-    keep = truth("percentile", "keepdims", keepdims)
-    return into("percentile", out, _quantile("percentile", asarray(x), _parts("percentile", q, 100), axis, method, keep, weights))
+    return into("percentile", out, _of_part("percentile", x, q, 100, axis, method, keepdims, weights))
+
+
+def _of_part(
+    op: str, x: Operand, q: Any, most: int, axis: Axes, method: str, keepdims: bool, weights: Operand | None
+) -> Tensor:
+    x, keepdims = asarray(x), truth(op, "keepdims", keepdims)
+    if weights is None and (type(q) is float or type(q) is int):
+        return _of_number(x, op, q, most, axis, method, keepdims)
+    return _quantile(op, x, _parts(op, q, most), axis, method, keepdims, weights)
+
+
+@called_again
+def _of_number(x: Tensor, op: str, q: float, most: int, axis: Axes, method: str, keepdims: bool) -> Tensor:
+    """The same for one part that is known, on which alone it depends what is made."""
+    return _quantile(op, x, _parts(op, q, most), axis, method, keepdims, None)
 
 
 def _parts(op: str, q: Any, most: int) -> Array:
@@ -143,18 +159,24 @@ def _quantile(op: str, x: Tensor, q: Array, axis: Axes, method: str, keepdims: b
         raise DTypeError(f"{op}: does not accept {dtype}, whose numbers have no order; take tx.real(x) or tx.abs(x)")
     axes = axes_of(op, axis, x.ndim)
     kept = [a for a in range(x.ndim) if a not in axes]
-    rows = x.permute((*kept, *axes)).reshape((*[x.shape[a] for a in kept], -1)) if x.size else x
     if x.size == 0:
         _check_elements(op, x, axes)
         empty = x.astype(dtype if dtype.is_float else DEFAULT_FLOAT).sum(axes, keepdims=keepdims)
         return empty.expand((*q.shape, *empty.shape))
     exact = method in _ELEMENTS
+    places = _places(prod([x.shape[a] for a in axes]), q, method)
+    if q.ndim == 0 and weights is None:
+        few = _Few(axes, kept, places, None if exact and not dtype.is_float else dtype, keepdims)
+        found_at_once = at_once(few, x)
+        if found_at_once is not None:
+            return found_at_once[0]
+    rows = x.permute((*kept, *axes)).reshape((*[x.shape[a] for a in kept], -1))
     if not dtype.is_float and not exact:
         rows = rows.astype(DEFAULT_FLOAT)
     elif dtype.is_float:
         rows = as_dtype(rows, dtype.compute)
     if weights is None:
-        found = _between(rows, *_places(rows.shape[-1], q, method))
+        found = _between(rows, *places)
     elif method == "inverted_cdf":
         found = _weighted(rows, _weights(op, asarray(weights), x, kept, axes), q)
     else:
@@ -208,6 +230,46 @@ def _weighted(rows: Tensor, weights: Tensor, q: Array) -> Tensor:
     short = (reached.expand_dims(-2) < asarray(q.reshape(-1, 1))) | (reached == 0).expand_dims(-2)
     found = take_along_axis(in_order, short.count_nonzero(-1).clip(0, rows.shape[-1] - 1))
     return Tensor._compute(OPS["where"], in_order[..., -1:].isnan(), in_order[..., -1:], found) if rows.dtype.is_float else found
+
+
+class _Few:
+    """One quantile of few elements, by NumPy alone: over `axes`, with `kept` ones left, at the place that is told; of a dtype, or of
+    integers as they are.
+    """
+
+    def __init__(
+        self, axes: tuple[int, ...], kept: list[int], places: tuple[Array, Array], dtype: DType | None, keepdims: bool
+    ) -> None:
+        self.axes, self.kept, self.keepdims = axes, kept, keepdims
+        (self.below,), (way,) = places[0].tolist(), places[1]
+        self.wanted = None if dtype is None else (dtype if dtype.is_float else DEFAULT_FLOAT).numpy
+        self.computed = None if dtype is None else (dtype.compute if dtype.is_float else DEFAULT_FLOAT).numpy
+        self.way = 0 if self.computed is None else self.computed.type(way)
+
+    def __call__(self, x: Array) -> list[Array]:
+        rows = x
+        if self.kept or x.ndim != 1:
+            rows = x.transpose((*self.kept, *self.axes)).reshape((*[x.shape[a] for a in self.kept], -1))
+        if self.computed is not None and rows.dtype != self.computed:
+            rows = rows.astype(self.computed)
+        below, last = self.below, rows.shape[-1] - 1
+        above = min(below + (self.way > 0), last)
+        rows.partition(sorted({below, above, last}))
+        found = rows[..., below]
+        if self.computed is not None:
+            largest = rows[..., last]
+            if self.way > 0:
+                found = self._between(found, rows[..., above])
+            found = np.where(largest != largest, largest, found)
+        if self.keepdims:
+            found = np.expand_dims(found, self.axes)
+        return [np.asarray(found, self.wanted, "C")]
+
+    def _between(self, low: Array, high: Array) -> Array:
+        with np.errstate(all="ignore"):
+            step = high - low  # as in `_blended`
+            found: Array = low + step * self.way if self.way < 0.5 else high - step * (1 - self.way)
+            return found
 
 
 def _between(rows: Tensor, below: Array, way: Array) -> Tensor:

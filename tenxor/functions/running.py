@@ -9,6 +9,7 @@ from ..dtypes import DEFAULT_FLOAT
 from ..keywords import spelled
 from ..ops import OPS
 from ..records import NamedTuple
+from ..spec import called_again
 from ..tensor import Tensor
 from ..tensor.arguments import axis_of
 from ..tensor.core import Operand
@@ -27,6 +28,7 @@ class Extremes(NamedTuple):
     indices: Tensor
 
 
+@called_again
 @spelled
 def cummax(x: Operand, /, axis: int = -1, *, dim: int | None = None) -> Extremes:
     """New tensors, by the names `values` and `indices`: element `i` is the largest of elements `0..i` along the axis,
@@ -43,6 +45,7 @@ def cummax(x: Operand, /, axis: int = -1, *, dim: int | None = None) -> Extremes
     return _extremes("max", "cummax", asarray(x), axis)
 
 
+@called_again
 @spelled
 def cummin(x: Operand, /, axis: int = -1, *, dim: int | None = None) -> Extremes:
     """New tensors, by the names `values` and `indices`: element `i` is the smallest of elements `0..i` along the

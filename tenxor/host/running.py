@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache, partial
 from math import prod
 from threading import Event
 from typing import Any
@@ -117,24 +117,40 @@ def results_of(op: HostOp, shapes: tuple[Shape, ...], dtype: DType, sizes: Mappi
     return found, dtypes
 
 
-def of_few(op: HostOp, dtypes: Sequence[DType], options: Mapping[str, Any], *arrays: Array) -> list[Array] | None:
-    """The results, with these dtypes and in row-major order, of an operation on arrays of few elements, which are nobody else's; None where
-    several have batches, or NumPy finds a matrix that it cannot go on with.
+def has_batches(op: HostOp, axes: Sequence[int]) -> bool:
+    """Whether there is a batch, for operands with so many axes, and several of them may have one."""
+    more = [n > len(letters) for n, letters in zip(axes, op.operands, strict=True) if not whole(letters)]
+    return len(more) > 1 and any(more)
+
+
+def of_few(op: HostOp, dtypes: Sequence[DType], options: Mapping[str, Any]) -> Callable[..., list[Array] | None]:
+    """What gives the results, with these dtypes and in row-major order, of an operation on arrays of few elements, which are nobody
+    else's, and of which no more than one `has_batches`; None where NumPy finds a matrix that it cannot go on with.
     """
-    if len(arrays) > 1:
-        more = [array.ndim > len(letters) for array, letters in zip(arrays, op.operands, strict=True) if not whole(letters)]
-        if len(more) > 1 and any(more):
+    call, own = partial(op.call, **options) if options else op.call, [d.numpy for d in dtypes]
+
+    def in_place(x: Array) -> list[Array]:
+        call(x)
+        return [x]
+
+    def one(*arrays: Array) -> list[Array]:
+        return [np.asarray(call(*arrays), own[0], "C")]
+
+    def others(*arrays: Array) -> list[Array] | None:
+        try:
+            if op.quiet:
+                found = call(*arrays)
+            else:
+                with np.errstate(all="ignore"):
+                    found = call(*arrays)
+        except np.linalg.LinAlgError:
             return None
-    try:
-        if op.quiet:
-            found = op.call(*arrays, **options)
-        else:
-            with np.errstate(all="ignore"):
-                found = op.call(*arrays, **options)
-    except np.linalg.LinAlgError:
-        return None
-    results = arrays if op.in_place else found if isinstance(found, tuple) else (found,)
-    return [np.asarray(array, d.numpy, order="C") for array, d in zip(results, dtypes, strict=True)]
+        results = found if isinstance(found, tuple) else (found,)
+        return [np.asarray(array, d, "C") for array, d in zip(results, own, strict=True)]
+
+    if op.in_place:
+        return in_place
+    return one if len(own) == 1 and op.quiet and not op.fails else others
 
 
 @lru_cache(maxsize=MAX_SIZES)

@@ -29,10 +29,14 @@ class HostOp:
 
     One matrix, row or signal takes about `cost` nanoseconds times the sizes of the letters in `weight`. Up to `most` nanoseconds several
     of them are shared out to threads; beyond, NumPy's own threads share each one. `found` says that sizes of results are known only
-    when they have been computed. What is `quiet` does no arithmetic that it could warn of.
+    when they have been computed. What is `quiet` warns of nothing: it does no arithmetic, or sees to that itself. What `fails` may find a
+    matrix with which it cannot go on.
     """
 
-    __slots__ = ("_known", "call", "cost", "dtypes", "found", "in_place", "into", "most", "name", "operands", "quiet", "results", "weight")
+    __slots__ = (
+        *("_known", "call", "cost", "dtypes", "fails", "found", "in_place", "into"),
+        *("most", "name", "operands", "quiet", "results", "weight"),
+    )
 
     def __init__(
         self,
@@ -46,11 +50,14 @@ class HostOp:
         *,
         into: bool = False,
         in_place: bool = False,
+        fails: bool = False,
+        quiet: bool = False,
     ) -> None:
         operands, results = [tuple(["" if x == "_" else x for x in side.split()]) for side in signature.split("->")]
         self.name, self.operands, self.results, self.dtypes = name, operands, results, tuple(dtypes.split())
         self.call, self.cost, self.weight, self.most, self.into, self.in_place = call, cost, weight, most, into, in_place
-        self.quiet = in_place or set(self.dtypes) == {"index"}
+        self.fails = fails
+        self.quiet = quiet or in_place or fails or set(self.dtypes) == {"index"}  # what may fail asks NumPy to be told, and of that alone
         self._known: dict[DType, list[DType]] = {}
         self.found = any(letter.isupper() for letters in results for letter in letters)
 
@@ -97,7 +104,7 @@ entry("argsort", "n -> n", "index", lambda x, *, kind: x.argsort(axis=-1, kind=k
 entry("partition", "n -> n", "same", _partition, 20, "n", in_place=True)
 entry("argpartition", "n -> n", "index", lambda x, *, place: x.argpartition(place, axis=-1), 20, "n")
 entry("searchsorted", "=n _ -> _", "index", lambda x, v, *, side: x.searchsorted(v, side), 100, "")
-entry("interp", "_ =n =n -> _", "same", lambda x, xp, fp, *, left, right: np.interp(x, xp, fp, left, right), 100, "")
+entry("interp", "_ =n =n -> _", "same", lambda x, xp, fp, *, left, right: np.interp(x, xp, fp, left, right), 100, "", quiet=True)
 entry("unique_values", "n -> U", "same", lambda x: np.unique(x, equal_nan=False), 20, "n")
 entry(
     "unique_all",
@@ -112,17 +119,17 @@ entry(
 
 _SMALL = 3e4  # nanoseconds for one matrix, beyond which threads of LAPACK's own would come between ours
 
-entry("cholesky", "nn -> nn", "same", lambda x, *, upper: np.linalg.cholesky(x, upper=upper), 1, "nnn", _SMALL)
+entry("cholesky", "nn -> nn", "same", lambda x, *, upper: np.linalg.cholesky(x, upper=upper), 1, "nnn", _SMALL, fails=True)
 entry("det", "nn -> _", "same", det, 1, "nnn", _SMALL)
 entry("slogdet", "nn -> _ _", "same part", slogdet, 1, "nnn", _SMALL)
-entry("inv", "nn -> nn", "same", np.linalg.inv, 1, "nnn", _SMALL)
-entry("solve", "nn nk -> nk", "same", np.linalg.solve, 1, "nnn", _SMALL)
-entry("solve_triangular", "nn nk -> nk", "same", np.linalg.solve, 1, "nnn", _SMALL)  # LAPACK exchanges no rows of an upper one
-entry("eig", "nn -> n nn", "complex complex", np.linalg.eig, 10, "nnn", _SMALL)
-entry("eigvals", "nn -> n", "complex", np.linalg.eigvals, 10, "nnn", _SMALL)
-entry("eigh", "nn -> n nn", "part same", np.linalg.eigh, 10, "nnn", _SMALL)
-entry("eigvalsh", "nn -> n", "part", np.linalg.eigvalsh, 10, "nnn", _SMALL)
-entry("qr", "mn -> mp pn", "same same", lambda x, *, mode: np.linalg.qr(x, mode), 4, "mnp", _SMALL)
+entry("inv", "nn -> nn", "same", np.linalg.inv, 1, "nnn", _SMALL, fails=True)
+entry("solve", "nn nk -> nk", "same", np.linalg.solve, 1, "nnn", _SMALL, fails=True)
+entry("solve_triangular", "nn nk -> nk", "same", np.linalg.solve, 1, "nnn", _SMALL, fails=True)  # LAPACK exchanges no rows of an upper one
+entry("eig", "nn -> n nn", "complex complex", np.linalg.eig, 10, "nnn", _SMALL, fails=True)
+entry("eigvals", "nn -> n", "complex", np.linalg.eigvals, 10, "nnn", _SMALL, fails=True)
+entry("eigh", "nn -> n nn", "part same", np.linalg.eigh, 10, "nnn", _SMALL, fails=True)
+entry("eigvalsh", "nn -> n", "part", np.linalg.eigvalsh, 10, "nnn", _SMALL, fails=True)
+entry("qr", "mn -> mp pn", "same same", lambda x, *, mode: np.linalg.qr(x, mode), 4, "mnp", _SMALL, fails=True)
 entry(
     "svd",
     "mn -> mp k qn",
@@ -131,8 +138,9 @@ entry(
     4,
     "mnk",
     _SMALL,
+    fails=True,
 )
-entry("svdvals", "mn -> k", "part", lambda x: np.linalg.svd(x, compute_uv=False), 4, "mnk", _SMALL)
+entry("svdvals", "mn -> k", "part", lambda x: np.linalg.svd(x, compute_uv=False), 4, "mnk", _SMALL, fails=True)
 
 # --- frequencies ------------------------------------------------------------------------------------------------------
 

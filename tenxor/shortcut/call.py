@@ -26,6 +26,8 @@ def write(module: Module, objects: Objects) -> None:
     _by_name(Function(module, objects, "called_by_name", by_name))
     _view_as(Function(module, objects, "view_as", [("x", POINTER), ("made", POINTER)]))
     arguments = [("x", POINTER), ("args", POINTER), ("given", I64), ("tensors", I64), ("made", POINTER)]
+    _copied(Function(module, objects, "copied", [("x", POINTER)]))
+    _in_steps(Function(module, objects, "in_steps", [("made", POINTER), ("operands", POINTER)]))
     _made_of(Function(module, objects, "made_of", arguments))
     _hosted(Function(module, objects, "hosted", arguments))
     _of_array(Function(module, objects, "of_array", [("array", POINTER), ("made", POINTER)]))
@@ -47,19 +49,27 @@ def _for_python(f: Function) -> None:
 def _by_name(f: Function) -> None:
     """What a method makes of arguments of which the last have names, which stand behind them."""
     x, args, count, size, name = f.arguments
-    names = f.made(f.call("PyTuple_New", POINTER, [size]))
-    f.each(size, lambda k: f.at(names, ITEMS).at(k, POINTER).store(f.own(args.at(count + size + k, POINTER).load(POINTER))))
+    names = names_behind(f, args, count, size)
     found = f.made(f.call("called", POINTER, [x, args, count, names, name]))
     f.let_go(names)
     f.keeps(found)
     f.give(found)
 
 
-def with_arguments(f: Function, args: Value, named: Value, call: Callable[[Value, Value, Value], Value]) -> Value:
-    """What `call` makes of the arguments after the first, of a tuple and a dictionary that somebody holds: it is given where they are, one
-    after another and then their names; how many have no name; and how many have.
+def names_behind(f: Function, args: Value, count: Value, size: Value) -> Value:
+    """The names of so many arguments, which come after `count` without; they stand behind all of them. A new tuple, which is held."""
+    names = f.made(f.call("PyTuple_New", POINTER, [size]))
+    f.each(size, lambda k: f.at(names, ITEMS).at(k, POINTER).store(f.own(args.at(count + size + k, POINTER).load(POINTER))))
+    return names
+
+
+def with_arguments(
+    f: Function, args: Value, named: Value, call: Callable[[Value, Value, Value], Value], besides: int = 1
+) -> Value:
+    """What `call` makes of the arguments after the first, or so many, of a tuple and a dictionary that somebody holds: it is given where
+    they are, one after another and then their names; how many have no name; and how many have.
     """
-    rest, count = f.at(args, ITEMS + 8), f.word(args, SIZE) - 1
+    rest, count = f.at(args, ITEMS + 8 * besides), f.word(args, SIZE) - besides
     size = f.call("PyDict_Size", I64, [named])
 
     def with_names() -> list[Value]:
@@ -98,7 +108,7 @@ def _key(f: Function) -> None:
     f.give(f.own(x))
 
 
-def _given(f: Function, count: Value, names: Value) -> Value:
+def given_in_all(f: Function, count: Value, names: Value) -> Value:
     """How many arguments there are, with those that have names."""
     return count + f.choose(f.is_null(names), lambda: [f.number(0)], lambda: [f.word(names, SIZE)])[0]
 
@@ -107,7 +117,7 @@ def _made_for(f: Function) -> None:
     """What is known of a method and its arguments, owned."""
     x, args, count, names, name = f.arguments
     f.require(f.is_a(x, "Tensor"))
-    no_names, given = f.is_null(names), _given(f, count, names)
+    no_names, given = f.is_null(names), given_in_all(f, count, names)
     key = f.made(f.call("PyTuple_New", POINTER, [given + f.selected(no_names, f.number(0), f.number(1))]))
 
     def one(k: Value) -> None:
@@ -131,7 +141,7 @@ def _called(f: Function) -> None:
     """What a method makes of a tensor and more arguments."""
     x, args, count, names, _ = f.arguments
     made = f.made(f.call("made_for", POINTER, f.arguments))
-    given, tensors = _given(f, count, names), f.local(I64, f.number(1))
+    given, tensors = given_in_all(f, count, names), f.local(I64, f.number(1))
 
     def count_one(k: Value) -> None:
         tensors.store(tensors.load(I64) + f.is_a(args.at(k, POINTER).load(POINTER), "Tensor").cast("zext", I64))
@@ -179,6 +189,16 @@ def _made_of(f: Function) -> None:
         filled.store(filled.load(I64) + 2)
 
     _each_tensor(f, read)
+    found = f.made(f.call("in_steps", POINTER, [made, operands]))
+    f.let_go(operands)
+    f.keeps(found)
+    f.give(found)
+
+
+def _in_steps(f: Function) -> None:
+    """What comes of some steps, of operands: their nodes, each with its offset behind it."""
+    made, operands = f.arguments
+    steps = f.get(made, "Made.steps")
     nodes = f.made(f.call("PyTuple_New", POINTER, [f.word(steps, SIZE)]))
 
     def make(k: Value) -> None:
@@ -188,7 +208,7 @@ def _made_of(f: Function) -> None:
 
     f.each(f.word(steps, SIZE), make)
     last = f.own(f.item(nodes, f.word(steps, SIZE) - 1))
-    f.let_go(nodes, operands)
+    f.let_go(nodes)
     f.give(f.call("given", POINTER, [last, f.own(f.get(made, "Made.spec"))]))
 
 
@@ -238,8 +258,8 @@ def _of_array(f: Function) -> None:
 
 
 def _several(f: Function, given_to: Sequence[Value], made: Value) -> Value:
-    """A tuple of what is made of some arguments."""
-    parts = f.get(made, "Made.parts")
+    """A tuple of what is made of some arguments, of the kind that it is to be."""
+    parts, kind = f.get(made, "Made.parts"), f.get(made, "Made.kind")
     found = f.made(f.call("PyTuple_New", POINTER, [f.word(parts, SIZE)]))
 
     def part(k: Value) -> None:
@@ -249,7 +269,13 @@ def _several(f: Function, given_to: Sequence[Value], made: Value) -> Value:
 
     f.each(f.word(parts, SIZE), part)
     f.keeps(found)
-    return found
+
+    def of_kind() -> list[Value]:
+        given_back = f.call("PyObject_CallOneArg", POINTER, [kind, found])
+        f.drop(found)
+        return [given_back]
+
+    return f.choose(f.either(f.is_the(kind, "None"), lambda: f.is_the(kind, "tuple")), lambda: [found], of_kind)[0]
 
 
 def _view_as(f: Function) -> None:
@@ -264,6 +290,21 @@ def _view_as(f: Function) -> None:
     found = view(f, f.get(x, "Tensor.storage"), f.get(made, "Made.spec"), f.made(moved))
     f.keeps(found)
     f.give(found)
+
+
+def _copied(f: Function) -> None:
+    """A tensor with the same elements in a storage of its own, which has the same node until one of both is written."""
+    (x,) = f.arguments
+    f.require(f.is_a(x, "Tensor"))
+    spec, offset, storage = asked(f, x, "spec"), asked(f, x, "offset"), f.get(x, "Tensor.storage")
+    f.require(f.both(f.is_a(storage, "Storage"), lambda: f.is_the(f.get(spec, "Spec.gapless"), "True")))
+    f.require(f.is_the(offset, "0"))
+    node = f.get(storage, "Storage.node")
+    recipe, buffer = f.get(node, "Node.recipe"), f.get(node, "Node.buffer")
+    f.require(f.get(recipe, "Recipe.dtype").equals(f.get(spec, "Spec.dtype")))
+    f.require(f.integer(f.get(recipe, "Recipe.nbytes")).equals(f.integer(f.get(spec, "Spec.nbytes"))))
+    f.require(f.either(f.is_the(buffer, "None"), lambda: f.is_the(f.get(buffer, "Buffer.pins"), "0")))
+    f.give(f.call("tensor", POINTER, [f.own(node), f.own(spec)]))
 
 
 def view(f: Function, storage: Value, spec: Value, offset: Value) -> Value:

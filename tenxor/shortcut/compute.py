@@ -252,7 +252,7 @@ def _argument(f: Function, row: Value, sources: Value, offsets: Value, out: Valu
     def place(buffer: Value) -> list[Value]:
         at = f.word(row, 16)
         offset = f.choose(at >= 0, lambda: [f.integer(f.item(offsets, at))], lambda: [f.number(0)])[0]
-        return [f.integer(f.get(buffer, "Buffer.address")) + offset * f.word(row, 24) + more]
+        return [f.address(f.get(buffer, "Buffer.address")) + offset * f.word(row, 24) + more]
 
     def memory() -> list[Value]:
         buffer = f.get(source(), "Node.buffer")

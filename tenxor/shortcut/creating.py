@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from ..backend.llvm.builder import Module, Value
-from ..backend.llvm.types import DOUBLE, I1, I64, POINTER, VOID
+from ..backend.llvm.types import DOUBLE, I1, I64, POINTER
+from .call import given_in_all, names_behind, with_arguments
 from .compute import in_memory
 from .function import Function
-from .objects import Objects
+from .objects import ITEMS, Objects
 from .read import address_of, with_bytes
-from .record import result
+
+MOST_ROWS = 1 << 31  # and elements of each, of which keys of lists tell
 
 
 def write(module: Module, objects: Objects) -> None:
     """Write the functions."""
     called = [("self", POINTER), ("args", POINTER), ("count", I64)]
-    _waiting(Function(module, objects, "new_waiting", [(name, POINTER) for name in ("recipe", "sources", "offsets", "spec")]))
+    parameters = [("args", POINTER), ("count", I64), ("names", POINTER), ("name", POINTER), ("table", POINTER)]
+    _created(Function(module, objects, "created", parameters))
+    by_name = [("args", POINTER), ("count", I64), ("size", I64), ("name", POINTER), ("table", POINTER)]
+    _created_by_name(Function(module, objects, "created_by_name", by_name))
     _blank(Function(module, objects, "new_blank", [("recipe", POINTER), ("spec", POINTER)]))
     _fill_line(Function(module, objects, "fill_line", [("list", POINTER), ("to", POINTER), ("count", I64), ("are_floats", I1)], I1))
     _fill(
@@ -27,8 +32,12 @@ def write(module: Module, objects: Objects) -> None:
         )
     )
     _copy(Function(module, objects, "copy_buffer", [("source", POINTER), ("to", POINTER), ("nbytes", I64)], I1))
-    _makes(Function(module, objects, "waiting", called, exported=True), "new_waiting", 4)
-    _makes(Function(module, objects, "blank", called, exported=True), "new_blank", 2)
+    _create_for_python(Function(module, objects, "create_again", called, exported=True))
+    _blank_for_python(Function(module, objects, "blank", called, exported=True))
+    _of_list(Function(module, objects, "list_again", called, exported=True))
+    _of_array(Function(module, objects, "array_again", called, exported=True))
+    _made_of_list(Function(module, objects, "made_of_list", [("list", POINTER), ("table", POINTER)]))
+    _made_of_array(Function(module, objects, "made_of_array", [("array", POINTER), ("table", POINTER)]))
     _fill_for_python(Function(module, objects, "fill_from_list", called, exported=True))
     _copy_for_python(Function(module, objects, "fill_from_buffer", called, exported=True))
 
@@ -38,14 +47,54 @@ def _given(f: Function, count: int) -> list[Value]:
     return [f.arguments[1].at(k, POINTER).load(POINTER) for k in range(count)]
 
 
-def _makes(f: Function, function: str, count: int) -> None:
-    """What a function gives, for Python; None if it declines."""
-    f.give_or_none(f.call(function, POINTER, _given(f, count)))
+def _create_for_python(f: Function) -> None:
+    """What a function made before: of its name, a tuple and a dictionary of arguments, and a table of what is known; None if it is not."""
+    name, args, named, table = _given(f, 4)
+
+    def call(place: Value, count: Value, size: Value) -> Value:
+        plain = lambda: [f.call("created", POINTER, [place, count, f.nothing(), name, table])]  # noqa: E731
+        return f.choose(size.equals(0), plain, lambda: [f.call("created_by_name", POINTER, [place, count, size, name, table])])[0]
+
+    f.give_or_none(with_arguments(f, args, named, call, besides=0))
 
 
-def _waiting(f: Function) -> None:
-    """The pending tensor of a recipe."""
-    f.give(result(f, *[f.hold(x) for x in f.arguments]))
+def _created_by_name(f: Function) -> None:
+    """The same of arguments of which the last have names, which stand behind them."""
+    args, count, size, name, table = f.arguments
+    names = names_behind(f, args, count, size)
+    found = f.made(f.call("created", POINTER, [args, count, names, name, table]))
+    f.let_go(names)
+    f.keeps(found)
+    f.give(found)
+
+
+def _created(f: Function) -> None:
+    """The pending tensor that a function of this name made of these arguments, the last of which have names, as a table tells."""
+    args, count, names, name, table = f.arguments
+    no_names, given = f.is_null(names), given_in_all(f, count, names)
+    key = f.made(f.call("PyTuple_New", POINTER, [given + f.selected(no_names, f.number(1), f.number(2))]))
+    f.at(key, ITEMS).store(f.own(name))
+
+    def one(k: Value) -> None:
+        found = f.call("key_of", POINTER, [args.at(k, POINTER).load(POINTER)])
+        f.refuse(f.is_null(found))
+        f.at(key, ITEMS).at(k + 1, POINTER).store(found)
+
+    f.each(given, one)
+    f.when(~no_names, lambda: f.at(key, ITEMS).at(given + 1, POINTER).store(f.own(names)))
+    made = f.found_in(table, key)
+    f.refuse(f.is_null(made))
+    f.hold(made)
+    f.let_go(key)
+    found = f.made(f.call("in_steps", POINTER, [made, f.the("()")]))
+    f.let_go(made)
+    f.keeps(found)
+    f.give(found)
+
+
+def _blank_for_python(f: Function) -> None:
+    """A tensor in memory of a recipe and a spec, for Python; None if it declines."""
+    f.give_or_none(f.call("new_blank", POINTER, _given(f, 2)))
 
 
 def _blank(f: Function) -> None:
@@ -55,6 +104,63 @@ def _blank(f: Function) -> None:
     f.hold(spec)
     f.keeps(node, spec)
     f.give(f.call("tensor", POINTER, [node, spec]))
+
+
+def _of_list(f: Function) -> None:
+    """A tensor of a list of numbers, or of rows of them, as a table tells which are known; None if this is not."""
+    f.give_or_none(f.call("made_of_list", POINTER, _given(f, 2)))
+
+
+def _of_array(f: Function) -> None:
+    """The same of an array of NumPy's."""
+    f.give_or_none(f.call("made_of_array", POINTER, _given(f, 2)))
+
+
+def _made_of_list(f: Function) -> None:
+    """A tensor with the numbers of a list like one before."""
+    numbers, table = f.arguments
+    size = f.call("PyList_Size", I64, [numbers])
+    f.require(size > 0)
+    first = f.call("PyList_GetItem", POINTER, [numbers, f.number(0)])
+
+    def of_rows() -> list[Value]:
+        count = f.call("PyList_Size", I64, [first])
+        f.require(count > 0)
+        return [size, count, f.call("PyList_GetItem", POINTER, [first, f.number(0)])]
+
+    rows, count, one = f.choose(f.is_a(first, "list"), of_rows, lambda: [f.number(0), size, first])
+    are_floats = f.is_a(one, "float")
+    f.require(f.either(are_floats, lambda: f.is_a(one, "int")))
+    f.require(f.both(rows < MOST_ROWS, lambda: count < MOST_ROWS))
+    key = f.as_object((((rows << 31) | count) << 1) | are_floats.cast("zext", I64))
+    found = _blank_of(f, table, key)
+    node = f.get(f.get(found, "Tensor.storage"), "Storage.node")
+    f.require(f.call("fill", I1, [numbers, address_of(f, f.get(node, "Node.buffer")), rows, count, are_floats]))
+    f.keeps(found)
+    f.give(found)
+
+
+def _made_of_array(f: Function) -> None:
+    """A tensor with the elements of an array like one before, if its own memory has them in a row and may be written."""
+    values, table = f.arguments
+    shape, dtype = (f.made(f.call("PyObject_GetAttr", POINTER, [values, f.the(f"'{name}'")])) for name in ("shape", "dtype"))
+    found = _blank_of(f, table, f.tuple_of(shape, dtype))
+    nbytes = f.integer(f.get(f.get(found, "Tensor.spec"), "Spec.nbytes"))
+    node = f.get(f.get(found, "Tensor.storage"), "Storage.node")
+    f.require(f.call("copy_buffer", I1, [values, address_of(f, f.get(node, "Node.buffer")), nbytes]))
+    f.keeps(found)
+    f.give(found)
+
+
+def _blank_of(f: Function, table: Value, key: Value) -> Value:
+    """A tensor in memory, which is held, of the recipe and spec that a table has for a key; that is held no more."""
+    known = f.found_in(table, key)
+    f.refuse(f.is_null(known))
+    f.hold(known)
+    f.let_go(key)
+    found = f.made(f.call("new_blank", POINTER, [f.item(known, 0), f.item(known, 1)]))
+    f.let_go(known)
+    return found
 
 
 def _fill_for_python(f: Function) -> None:
@@ -107,7 +213,6 @@ def _copy_for_python(f: Function) -> None:
     """Copy so many bytes of another object's buffer into one: whether it has just as many, in C's order, and others may write them."""
     source, buffer, nbytes = _given(f, 3)
     done = f.call("copy_buffer", I1, [source, address_of(f, buffer), f.integer(nbytes)])
-    f.call("PyErr_Clear", VOID, [])
     f.give(f.truth(done))
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 from ..backend.llvm.builder import Block, Builder, Module, Value, select
 from ..backend.llvm.types import I1, I32, I64, POINTER, VOID, Type
-from .objects import ITEMS, REFERENCES, REUSED, TYPE, Objects
+from .objects import DIGIT, DIGITS, ITEMS, REFERENCES, REUSED, SIGNED_SIZE, SIZE, TWO_DIGITS, TYPE, Objects
 
 Make = Callable[[], Value]
 IMMORTAL = sys.version_info >= (3, 12)  # some objects live for ever, and are not counted
@@ -118,7 +118,13 @@ class Function(Builder):
 
     def drop(self, x: Value) -> None:
         """Give a reference up."""
-        self.call("Py_DecRef", VOID, [x])
+        if IMMORTAL:
+            self.call("Py_DecRef", VOID, [x])
+            return
+        place = self.at(x, REFERENCES)
+        left = place.load(I64) - 1
+        place.store(left)
+        self.rarely(left.equals(0), lambda: self.call("_Py_Dealloc", VOID, [x]))
 
     def hold(self, x: Value) -> Value:
         """Take a reference, until it is kept by somebody else or the function declines."""
@@ -166,7 +172,7 @@ class Function(Builder):
             found = self._exits[held] = self.block("declined")
             here, self.cursor.block = self.cursor.block, found
             for x in self._held:
-                self.drop(x)
+                self.call("Py_DecRef", VOID, [x])  # less code, as this is rarely gone through
             self.give(self.nothing() if self.result is POINTER else self.constant(self.result, 0))
             self.cursor.block = here
         return found
@@ -192,10 +198,16 @@ class Function(Builder):
         self.give(make())
         self.cursor.block = after
 
-    def choose(self, condition: Value, yes: Callable[[], Sequence[Value]], no: Callable[[], Sequence[Value]]) -> list[Value]:
-        """What one or the other gives."""
+    def choose(
+        self,
+        condition: Value,
+        yes: Callable[[], Sequence[Value]],
+        no: Callable[[], Sequence[Value]],
+        weights: tuple[int, int] | None = None,
+    ) -> list[Value]:
+        """What one or the other gives; `weights` tell how often."""
         blocks, after, found = (self.block("yes"), self.block("no")), self.block("after"), []
-        self.branch_if(condition, *blocks)
+        self.branch_if(condition, *blocks, weights)
         for block, make in zip(blocks, (yes, no), strict=True):
             self.cursor.block = block
             values = make()
@@ -258,13 +270,35 @@ class Function(Builder):
 
     def integer(self, x: Value) -> Value:
         """The value of a Python integer that is known to fit."""
-        return self.call("PyLong_AsLongLong", I64, [x])
+        return self._unless_small(x, [], lambda: [self.call("PyLong_AsLongLong", I64, [x])])[0]
+
+    def address(self, x: Value) -> Value:
+        """The same of one that is mostly of two digits."""
+        head, low = self._digit_of(x, 0)
+        two = lambda: [low + (self._digit_of(x, 1)[1] << DIGIT)]  # noqa: E731
+        return self.choose(head.equals(TWO_DIGITS), two, lambda: [self.call("PyLong_AsLongLong", I64, [x])], (99, 1))[0]
 
     def bounded(self, x: Value) -> tuple[Value, Value]:
         """The value of any Python integer, and whether it fits."""
-        over = self.local(I32)
-        found = self.call("PyLong_AsLongLongAndOverflow", I64, [x, over])
-        return found, over.load(I32).equals(0)
+
+        def asked() -> list[Value]:
+            over = self.local(I32)
+            found = self.call("PyLong_AsLongLongAndOverflow", I64, [x, over])
+            return [found, over.load(I32).equals(0)]
+
+        value, fits = self._unless_small(x, [self.constant(I1, True)], asked)
+        return value, fits
+
+    def _digit_of(self, x: Value, k: int) -> tuple[Value, Value]:
+        """What an integer says of its sign and of how many digits it has, and a digit."""
+        return self.word(x, SIZE), self.at(x, DIGITS + 4 * k).load(I32).cast("zext", I64)
+
+    def _unless_small(self, x: Value, more: Sequence[Value], otherwise: Callable[[], Sequence[Value]]) -> list[Value]:
+        """The value of an integer of one digit, and `more`; of any other what `otherwise` gives."""
+        head, digit = self._digit_of(x, 0)
+        small = (head + 1).compare("ult", 3) if SIGNED_SIZE else head.compare("ult", TWO_DIGITS)
+        sign = head if SIGNED_SIZE else self.number(1) - (head & 3)
+        return self.choose(small, lambda: [sign * digit, *more], otherwise, (99, 1))
 
     def as_object(self, x: Value) -> Value:
         """A Python integer, which is held."""

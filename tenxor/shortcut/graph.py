@@ -72,7 +72,7 @@ def _run_graph(f: Function) -> None:
     f.require(f.word(frame, SIZE) > 0)
     program = f.at(frame, BYTES)
     looks, steps = program.load(I64), f.word(program, 8)
-    table(f, "addresses").at(count(f, NODE) - 1, I64).store(f.integer(f.get(out, "Buffer.address")))
+    table(f, "addresses").at(count(f, NODE) - 1, I64).store(f.address(f.get(out, "Buffer.address")))
     first = program.at(2, I64)
 
     def look(k: Value) -> None:

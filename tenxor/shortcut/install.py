@@ -47,6 +47,7 @@ from .learn import (
     done_again,
     hears,
     is_computed,
+    key_of_creation,
     learn_masked_write,
     learn_write,
     learning,
@@ -57,16 +58,19 @@ from .methods import METHODS, Kind, Method, module, operations, symbol_of
 from .moves import ARRAYS, frame_of_key, gathered, learn_joined, learn_picked, learn_rows, learning_added
 from .objects import REUSED, Objects
 from .reuse import stand_in
+from .slots import ENTRIES
+from .slots import stand_in as stand_in_for_operators
 
-CREATING = ("waiting", "blank", "fill_from_list", "fill_from_buffer")
+CREATING = ("create_again", "list_again", "array_again", "blank", "fill_from_list", "fill_from_buffer")
 FUNCTIONS = (
     *("look_up", "next_number", "python_computed", "python_computed_alone", "run_steps", "take_pattern"),
     *("specs_of", "copy_pieces", "copy_alike", "join_again", "call_again", "make_again"),
     *CREATING,
     *("block_dies", "block_shows", "release_blocks"),
     *[f"{cls}_dies" for cls in REUSED],
+    *ENTRIES,
 )
-DATA = ("objects", "counts", "numbered", "patience")
+DATA = ("objects", "counts", "numbered", "patience", "stood_there")
 
 
 _codes = struct.Struct(f"={WANTED}q").unpack
@@ -156,6 +160,8 @@ class ShortWay:
             "TRUE": TRUE,
             "FALSE": FALSE,
             "points": tuple([spec_of(Layout.contiguous(()), d) for d in ALL]),
+            "'shape'": "shape",
+            "'dtype'": "dtype",
             "'write'": "write",
             "'spec'": "spec",
             "'offset'": "offset",
@@ -178,6 +184,7 @@ class ShortWay:
             "pool": pool,
             "lock": interpreters(lock),
             "MemoryError": MemoryError,
+            "IndexError": IndexError,
             "have_framed": frames.have_framed,
             "have_graph_framed": frames.have_graph_framed,
             "graphs": frames.graphs,
@@ -218,7 +225,7 @@ class ShortWay:
         self.copier = Copier(*[self._function(name, Kind.SOME) for name in ("specs_of", "copy_pieces", "copy_alike")])
         self.caller = Caller(self._function("call_again", Kind.SOME), learning, hears)
         self.joiner = Joiner(self._function("join_again", Kind.SOME), learn_joined)
-        self.maker = Maker(*[self._function(name, Kind.SOME) for name in CREATING], small=LARGEST)
+        self.maker = Maker(*[self._function(name, Kind.SOME) for name in CREATING], key_of=key_of_creation, small=LARGEST)
         self.release = ctypes.PYFUNCTYPE(None)(self.library["release_blocks"])
         self.methods = {m.name: self._method(m) for m in METHODS}
         number = self._function("next_number", Kind.NOTHING)
@@ -267,6 +274,7 @@ class ShortWay:
         """Put it in the place of Python's own."""
         for name, method in self.methods.items():
             setattr(Tensor, name, method)
+        stand_in_for_operators(self.library.addresses, Tensor)
         pool.small = self.counts
         pool.release_small = self.release
         pool.relieved()

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ctypes
 import struct
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from functools import lru_cache
+from functools import lru_cache, partial
 from inspect import unwrap
 from threading import get_ident
 from typing import Any
@@ -65,7 +65,7 @@ def learning(name: str, own: Callable[..., Any], frame_of: Callable[..., bytes |
                 remember(x.spec.called, name, key, hosted)
             elif type(found) is Tensor:
                 learn(name, key, args, named, found, own, began, frame)
-            elif type(found) is tuple:
+            elif isinstance(found, tuple):
                 remember(x.spec.called, name, key, _several(x, args, named, found, began))
         finally:
             patience.value = before
@@ -120,8 +120,7 @@ def _hosted(own: Callable[..., Any], args: Sequence[Any], named: dict[str, Any],
     if len(heard) != 1:  # a function that it calls may have been learnt since, and machine code is not heard
         return None
     operands, results, compute = heard[0]
-    kind = type(found)._make if hasattr(found, "_make") else tuple if type(found) is tuple else None
-    parts = found if kind else (found,)
+    parts = found if isinstance(found, tuple) else (found,)
     read, given_back = [_place_of(t, tensors) for t in operands], [_place_of(t, results) for t in parts]
     if set(read) != set(range(len(tensors))) or given_back != list(range(len(results))):
         return None  # of a tensor that NumPy is not given it may be the value that matters
@@ -129,7 +128,14 @@ def _hosted(own: Callable[..., Any], args: Sequence[Any], named: dict[str, Any],
     if read != list(range(len(tensors))) or shapes != [t.shape for t in tensors]:
         compute = _turned(compute, read, shapes)  # type: ignore[arg-type]
     made = [Made(t.spec, t.storage.node.recipe) for t in parts]
-    return Made(args[0].spec, parts=tuple(made), host=compute, kind=kind)
+    return Made(args[0].spec, parts=tuple(made), host=compute, kind=_kind_of(found))
+
+
+def _kind_of(found: Any) -> Callable[[tuple[Any, ...]], Any] | None:
+    """What makes of a tuple what a function gave; None for what is no tuple."""
+    if not isinstance(found, tuple):
+        return None
+    return tuple if type(found) is tuple else partial(tuple.__new__, type(found))
 
 
 def _turned(compute: Callable[..., Any], places: Sequence[int], shapes: Sequence[tuple[int, ...]]) -> Callable[..., Any]:
@@ -153,6 +159,13 @@ def _key_of_call(given: Sequence[Any], named: dict[str, Any]) -> tuple[Any, ...]
     """What stands for the arguments of a call, some of them by name; None if something has no key."""
     keys = keys_of(given)
     return keys if keys is None or not named else (*keys, tuple(named))
+
+
+def key_of_creation(name: str, args: Sequence[Any], named: Mapping[str, Any]) -> tuple[Any, ...] | None:
+    """What stands for a call of a function of no tensors; None if something has no key."""
+    given = (*args, *named.values())
+    keys = None if any([isinstance(x, Tensor) for x in given]) else keys_of(given)
+    return keys if keys is None else (name, *keys, tuple(named)) if named else (name, *keys)
 
 
 def keys_of(given: Sequence[Any]) -> tuple[Any, ...] | None:
@@ -364,7 +377,7 @@ def _several(x: Tensor, args: Sequence[Any], named: dict[str, Any], found: Seque
     if not 0 < len(found) <= MOST_PARTS or set(map(type, found)) != {Tensor} or Tensor in map(type, (*args[1:], *named.values())):
         return None
     parts = [_view_of(x, part) or _steps_of([x], part, began) for part in found]
-    return None if None in parts else Made(x.spec, parts=tuple(parts))  # type: ignore[arg-type]
+    return None if None in parts else Made(x.spec, parts=tuple(parts), kind=_kind_of(found))  # type: ignore[arg-type]
 
 
 def _passes(spec: Spec) -> bool:

@@ -25,6 +25,7 @@ from . import (
     record,
     reuse,
     running,
+    slots,
     together,
     walk,
     write,
@@ -140,6 +141,18 @@ def _called(name: str, kind: Kind) -> Callable[[Function], Value]:
     return short
 
 
+def _copied(name: str) -> Callable[[Function], Value]:
+    """A tensor that shares what this holds; else what the method made before."""
+
+    def short(f: Function) -> Value:
+        found = f.call("copied", POINTER, f.arguments[:1])
+        again = lambda: [_called(name, Kind.NOTHING)(f)]  # noqa: E731
+        declined = f.both(f.is_null(found), lambda: f.is_null(f.call("PyErr_Occurred", POINTER, [])))
+        return f.choose(declined, again, lambda: [found])[0]
+
+    return short
+
+
 def _of_spec(find: Callable[[Function, Value], Value]) -> Callable[[Function], Value]:
     """What the spec of a tensor says, if it has one already."""
 
@@ -222,6 +235,8 @@ METHODS = (
     *[Method(name, _of_spec(find), Kind.ATTRIBUTE) for name, find in _SAID.items()],
     Method("realize", _plain("realized"), Kind.NOTHING),
     *[Method(name, _plain("to_numpy"), Kind.NOTHING) for name in ("to_numpy", "numpy")],
+    Method("tolist", _plain("listed"), Kind.NOTHING),
+    *[Method(name, _copied(name), Kind.NOTHING, True) for name in ("copy", "clone")],
     Method("__bool__", _plain("truth"), Kind.NOTHING),
     Method("__float__", _plain("as_float"), Kind.NOTHING),
     Method("__int__", _plain("as_int"), Kind.NOTHING),
@@ -265,6 +280,7 @@ def module(objects: Objects, made: Module) -> Module:
     _held(Function(made, objects, "in_place", [("x", POINTER), ("y", POINTER), ("op", POINTER)]))
     for method in METHODS:
         _method(Function(made, objects, symbol_of(method), _PARAMETERS[method.kind], exported=True), method)
+    slots.write(made, objects)
     made.globals["objects"] = f"@objects = global [{len(objects.names)} x ptr] zeroinitializer"
     return made
 

@@ -70,6 +70,10 @@ def owner_of_lock() -> int:
     return place
 
 
+# Of integers: how many digits there are stands where a tuple has its size, until CPython 3.11 below 0 for those below 0, then times 8 and
+# with a sign beside, 2 for those below 0 and 1 for 0. Each digit has 30 bits.
+SIGNED_SIZE = sys.version_info < (3, 12)
+DIGITS, DIGIT, TWO_DIGITS = 24, 30, 2 if SIGNED_SIZE else 16
 # Of every object; of tuples and bytes; of tuples; of bytes; of slices.
 REFERENCES, TYPE, SIZE, ITEMS, BYTES, SLICE = 0, 8, 16, _items_of_tuple(), bytes.__basicsize__ - 1, 16
 

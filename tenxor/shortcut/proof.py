@@ -10,9 +10,11 @@ from contextlib import contextmanager
 import numpy as np
 
 from ..tensor import Tensor
-from .objects import BYTES, ITEMS, REFERENCES, SIZE, SLICE, TYPE, words_of
+from .objects import BYTES, DIGIT, DIGITS, ITEMS, REFERENCES, SIGNED_SIZE, SIZE, SLICE, TWO_DIGITS, TYPE, words_of
 
 ROUNDS = 50
+_DIGIT = 1 << DIGIT
+_INTEGERS = [sign * (1 << k) + d for sign in (1, -1) for k in (0, 1, 7, 8, 29, 30, 31, 47, 59, 60, 62, 63, 64, 90) for d in (-1, 0, 1)]
 
 
 def prove_layout() -> None:
@@ -34,10 +36,22 @@ def prove_layout() -> None:
         np.array(words_of(raw, BYTES + 32)[BYTES // 8 :], "<i8").tobytes() == raw,
         words_of(part, SLICE + 24)[SLICE // 8 :] == [id(x) for x in items],
         int("0") is int("-0"),  # one object stands for every zero
+        all([_as_read(n) == (n if -_DIGIT < n < _DIGIT or _DIGIT <= n < _DIGIT**2 else None) for n in _INTEGERS]),
     )
     del holders
     if not all(facts):
         raise LookupError(f"the interpreter's objects are made otherwise: {facts}")
+
+
+def _as_read(n: int) -> int | None:
+    """An integer as machine code reads it: of one digit, or of two and not below 0; None for others."""
+    words = words_of(n, DIGITS + 8)
+    head, low, high = words[SIZE // 8], words[DIGITS // 8] % (1 << 32), words[DIGITS // 8] >> 32
+    if head == TWO_DIGITS:
+        return low + (high << DIGIT)
+    if SIGNED_SIZE:
+        return head * low if -1 <= head <= 1 else None
+    return (1 - (head & 3)) * low if 0 <= head < TWO_DIGITS else None
 
 
 def prove_work() -> None:

@@ -25,6 +25,7 @@ def write(module: Module, objects: Objects) -> None:
     _realized(Function(module, objects, "realized", [("x", POINTER)]))
     _length(Function(module, objects, "length", [("x", POINTER)]))
     _to_numpy(Function(module, objects, "to_numpy", [("x", POINTER)]))
+    _listed(Function(module, objects, "listed", [("x", POINTER)]))
     _iterated(Function(module, objects, "iterated", [("x", POINTER)]))
     _truth(Function(module, objects, "truth", [("x", POINTER)]))
     for name, convert, kind in (("as_float", "PyNumber_Float", "float"), ("as_int", "PyNumber_Long", "int")):
@@ -33,7 +34,7 @@ def write(module: Module, objects: Objects) -> None:
 
 def address_of(f: Function, buffer: Value) -> Value:
     """Where a buffer begins."""
-    return f.integer(f.get(buffer, "Buffer.address")).cast("inttoptr", POINTER)
+    return f.address(f.get(buffer, "Buffer.address")).cast("inttoptr", POINTER)
 
 
 def with_bytes(f: Function, x: Value, nbytes: Value, use: Callable[[Value], object]) -> Value:
@@ -42,8 +43,9 @@ def with_bytes(f: Function, x: Value, nbytes: Value, use: Callable[[Value], obje
     No Python may run there.
     """
     view = f.local(array(I64, VIEW))
-    failed = f.call("PyObject_GetBuffer", I32, [x, view, f.constant(I32, WRITABLE_AND_CONTIGUOUS)])
-    f.require(failed.equals(0))
+    failed = f.call("PyObject_GetBuffer", I32, [x, view, f.constant(I32, WRITABLE_AND_CONTIGUOUS)]).differs(0)
+    f.when(failed, lambda: f.call("PyErr_Clear", VOID, []))  # that it is none is no error of whoever called this
+    f.refuse(failed)
     alike = f.at(view, LENGTH).load(I64).equals(nbytes)
     f.when(alike, lambda: use(view.load(POINTER)))
     f.call("PyBuffer_Release", VOID, [view])
@@ -150,6 +152,18 @@ def _to_numpy(f: Function) -> None:
     start = address_of(f, f.get(node, "Node.buffer")).at(skipped, I8)
     f.require(with_bytes(f, found, nbytes, lambda to: f.call("memcpy", POINTER, [to, start, nbytes])))
     f.let_go(node)
+    f.keeps(found)
+    f.give(found)
+
+
+def _listed(f: Function) -> None:
+    """The elements in nested lists, as NumPy makes them of an array."""
+    (x,) = f.arguments
+    held = f.local(POINTER, f.made(f.call("to_numpy", POINTER, [x])))
+    (array_,) = f._held
+    name = f.the("'tolist'")
+    found = f.made(f.call("PyObject_VectorcallMethod", POINTER, [name, held, f.number(1), f.nothing()]))
+    f.let_go(array_)
     f.keeps(found)
     f.give(found)
 

@@ -185,8 +185,8 @@ def _give_if_known(f: Function, made: Sequence[Value], operands: Sequence[Operan
         name = "of_number" if after is None else "of_numbers"
         result = lambda: [f.call(name, POINTER, [*made, *ordered])]  # noqa: E731
         (found,) = f.choose(there[0] | there[-1], lambda: [f.nothing()], result)
-        for x in numbers:
-            f.drop(x)  # or nothing
+        for x, is_none in zip(numbers, there, strict=True):
+            f.when(~is_none, lambda x=x: f.drop(x))  # type: ignore[misc]
         f.when(f.is_null(found), lambda: f.require(f.is_null(f.call("PyErr_Occurred", POINTER, []))))
         return [found]
 

@@ -151,7 +151,7 @@ def _argument(f: Function, row: Value, given: tuple[Value, Value, Value], out: V
     def place(buffer: Value) -> list[Value]:
         at = f.word(row, 16)
         offset = f.choose(at >= 0, lambda: [f.integer(_item(f, offsets, at))], lambda: [f.number(0)])[0]
-        return [f.integer(f.get(buffer, "Buffer.address")) + offset * f.word(row, 24) + more]
+        return [f.address(f.get(buffer, "Buffer.address")) + offset * f.word(row, 24) + more]
 
     def memory() -> list[Value]:
         return place(_buffer_of(f, _item(f, nodes, which)))

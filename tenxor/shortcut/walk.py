@@ -153,7 +153,7 @@ def _visited(f: Function) -> None:
     def in_memory() -> Value:
         f.when(~f.is_the(f.get(buffer, "Buffer.pins"), "0"), lambda: _add(f, PINNED))
         append(f, "key", WORD, f.number(0))  # no recipe: so this is told from what waits, whatever reads the two
-        _number(f, node, f.integer(f.get(buffer, "Buffer.address")))
+        _number(f, node, f.address(f.get(buffer, "Buffer.address")))
         return f.constant(I1, True)
 
     f.when_giving(~f.is_the(buffer, "None"), in_memory)

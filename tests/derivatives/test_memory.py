@@ -212,34 +212,3 @@ def test_peak_of_a_chain() -> None:
     gradient = tx.grad(lambda x: (tx.sin(x) * 2.0 + x).sum())(x).realize()
     assert gradient.shape == (SIZE,)
     assert tx.memory().peak <= before + 2 * SIZE * 8 + (1 << 16)
-
-
-@pytest.mark.parametrize("join", [lambda pieces: tx.stack(pieces, 1), tx.concat, lambda pieces: tx.roll(tx.concat(pieces), 5)])
-def test_what_is_put_together_is_taken_apart_without_copies(join: Callable[[list[Any]], Any]) -> None:
-    leaves = [tx.asarray(np.linspace(0.1, 1.0, SIZE // 8) * k).requires_grad_() for k in range(1, 9)]
-    pieces = [(x * 2.0).realize() for x in leaves]
-    weights = big() + 0.0
-    before = tx.memory(reset_peak=True).in_use
-    (join(pieces).reshape(-1) * weights.realize()).sum().backward()
-    tx.realize(*[x.grad for x in leaves])
-    assert tx.memory().peak - before <= 5 * SIZE * 8  # each of 8 stores in a row would copy all of the cotangent
-    wanted = tx.grad(lambda *its: (join([x * 2.0 for x in its]).reshape(-1) * weights).sum(), argnums=tuple(range(8)))(*leaves)
-    assert all(np.array_equal(x.grad.to_numpy(), w.to_numpy()) for x, w in zip(leaves, wanted, strict=True))
-    values = weights.to_numpy()
-    if join is tx.concat:
-        assert np.array_equal(leaves[3].grad.to_numpy(), 2.0 * values[3 * SIZE // 8 : SIZE // 2])
-
-
-def test_many_tracked_pieces_are_one_step() -> None:
-    x = tx.asarray([1.0, 2.0, 3.0]).requires_grad_()
-    found = tx.stack([x * float(k) for k in range(50)])
-    past = found.storage.node.past
-    assert isinstance(past, Past) and len(past.sources) == 50
-    found[7:9].sum().backward()
-    assert x.grad.tolist() == [15.0] * 3
-    mixed = tx.concat([tx.asarray([1]), x, np.ones(2, np.float32)])
-    mixed[1:4].sum().backward()
-    assert mixed.dtype is tx.float64 and x.grad.tolist() == [16.0] * 3
-    with tx.no_grad():
-        assert not tx.stack([x] * 20).requires_grad
-    assert tx.stack([x] * 20).requires_grad

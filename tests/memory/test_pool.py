@@ -201,3 +201,14 @@ def test_results_of_some_mib_have_nobody_look_at_what_waits() -> None:
     for _ in range(5):
         (x + x).realize()
         assert not pool.pressed
+
+
+def test_where_a_frame_is_gone_somebody_may_still_be_at_it(blocks: Blocks, monkeypatch: pytest.MonkeyPatch) -> None:
+    """CPython 3.11 has been seen to give what is no frame for one that went while it was looked for."""
+    mine = blocks.pool
+    held = Buffer(1 << 12)
+    assert mine.lend(held, 1 << 12)
+    mine._latest += 1  # somebody had begun, and was broken off
+    monkeypatch.setattr(sys, "_current_frames", lambda: {-1: object()})
+    assert mine.settle() == (1 << 12, 0)
+    assert mine._sums[0] == module.NOBODY  # so whoever comes next counts anew

@@ -12,8 +12,8 @@ import pytest
 import tenxor as tx
 from tenxor import shortcut
 from tenxor import spec as module
-from tenxor.errors import TenxorError
-from tenxor.shortcut import learn
+from tenxor.errors import IndexOutOfRange, TenxorError
+from tenxor.shortcut import learn, proof
 from tenxor.shortcut.learn import MOST_NUMBERS
 from tenxor.spec import forget
 
@@ -77,6 +77,7 @@ def test_the_second_time_python_does_nothing(missed: list[str]) -> None:
         functional.cross_entropy(x, classes)
         functional.mse_loss(x, y), tx.conv2d(image, kernel), tx.max_pool2d(image, 2), tx.avg_pool2d(image, 2)
         tx.scaled_dot_product_attention(x, y, w), tx.einsum("ij,ij->", x, x), functional.leaky_relu(x, 0.1)
+        tx.sort(x), tx.topk(x, 2), tx.median(x, axis=1), tx.quantile(x, 0.3), tx.histogram(x, 5), tx.cummax(x)
 
     program()
     assert len(missed) > 20
@@ -216,3 +217,26 @@ def test_values_of_arguments_are_no_part_of_what_is_learnt(name: str) -> None:
     with shortcut.aside():
         wanted = found()
     assert found() == wanted and len(set(map(str, wanted))) > 1
+
+
+def test_integers_of_any_number_of_digits() -> None:
+    """Machine code reads those of one digit itself, and of others asks Python; an index below 0, and beyond all bounds, is one."""
+    x = tx.asarray([1, -2, 3])
+    for power in (0, 1, 29, 30, 31, 32, 59, 60, 61):
+        for n in ((1 << power) + d for d in (-1, 0, 1)):
+            for signed in (n, -n):
+                wanted = [1 + signed, signed - 2, 3 + signed]
+                assert [(x + signed).tolist() for _ in range(3)] == [wanted] * 3
+    for k in (0, 2, -1, -3):
+        assert [x[k].item() for _ in range(3)] == [[1, -2, 3][k]] * 3
+    for k in (3, -4, 1 << 30, -(1 << 30), 1 << 62, -(1 << 62), 1 << 70, -(1 << 70)):
+        for _ in range(3):
+            with pytest.raises(IndexOutOfRange):
+                x[k]
+
+
+def test_how_integers_are_made_is_proved(monkeypatch: pytest.MonkeyPatch) -> None:
+    proof.prove_layout()
+    monkeypatch.setattr(proof, "DIGIT", 31)
+    with pytest.raises(LookupError):
+        proof.prove_layout()

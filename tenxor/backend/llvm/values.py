@@ -6,27 +6,26 @@ one rounds it (`rounded`). A value is a scalar or a vector; every function here 
 
 from __future__ import annotations
 
-from ...dtypes import DType, Number, bfloat16, boolean, float16, float64
+from ...dtypes import ALL, DType, Number, bfloat16, boolean, float16, float32, float64
 from . import halves
 from .builder import Builder, Value, intrinsic, select
 from .types import DOUBLE, FLOAT, HALF, I1, I8, I16, I32, I64, VOID, Type, array, vector
 
 INTS = {8: I8, 16: I16, 32: I32, 64: I64}
-_FLOATS_IN_MEMORY = {"float16": HALF, "bfloat16": I16, "float32": FLOAT, "float64": DOUBLE}
+_FLOATS_IN_MEMORY = {float16: HALF, bfloat16: I16, float32: FLOAT, float64: DOUBLE}
+# By the very objects that all that emits compares with: one that is called alike and is another, it would take for what it is not.
+_IN_MEMORY: dict[DType, Type] = {d: _FLOATS_IN_MEMORY[d] if d.is_float else INTS[d.bits] for d in ALL if not d.is_complex}
+_IN_REGISTERS = {d: I1 if d is boolean else _FLOATS_IN_MEMORY[d.compute] if d.is_float else kind for d, kind in _IN_MEMORY.items()}
 
 
 def memory_type(dtype: DType) -> Type:
-    """The type of one element in memory."""
-    if dtype.kind == "complex":
-        return array(memory_type(dtype.part), 2)
-    return _FLOATS_IN_MEMORY[dtype.name] if dtype.kind == "float" else INTS[dtype.bits]
+    """The type of one element in memory; LookupError for a dtype that is not of `dtypes.ALL`."""
+    return array(_IN_MEMORY[dtype.part], 2) if dtype.is_complex else _IN_MEMORY[dtype]
 
 
 def register_type(dtype: DType) -> Type:
-    """The type of one element in a register."""
-    if dtype.kind == "float":
-        return DOUBLE if dtype.bits == 64 else FLOAT
-    return I1 if dtype.kind == "bool" else INTS[dtype.bits]
+    """The type of one element in a register; LookupError for a dtype that is not of `dtypes.ALL`."""
+    return _IN_REGISTERS[dtype]
 
 
 def number_of(b: Builder, dtype: DType, number: Number, lanes: int = 0) -> Value:

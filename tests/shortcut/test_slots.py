@@ -1,0 +1,184 @@
+"""Operators, which the interpreter has machine code do: as methods do them, for whatever stands beside, and with every reference kept."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import operator
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tenxor as tx
+from tenxor import shortcut
+from tenxor.shortcut.slots import ENTRIES, _place
+from tenxor.tensor import Tensor
+
+pytestmark = pytest.mark.usefixtures("on")
+BINARY = ("add", "truediv", "floordiv", "and_", "lshift")
+IN_PLACE = ("add", "sub", "mul", "truediv", "floordiv", "mod", "and", "or", "xor", "lshift", "rshift")
+COMPARED = ("lt", "le", "eq", "ne", "gt", "ge")
+
+
+class Other:
+    """Whatever stands before or after."""
+
+    def __add__(self, other: Any) -> str:
+        return "before"
+
+    def __radd__(self, other: Any) -> str:
+        return "after"
+
+    def __eq__(self, other: object) -> bool:
+        return True
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return "an object"
+
+
+def operands() -> dict[str, Any]:
+    x = tx.asarray([[6, 1, 2], [3, 4, 5]]).realize()
+    return {
+        **{"x": x, "same": x, "row": x[0], "pending": x + 1, "float": x * 0.5, "one": x[1, 1], "four": tx.ones(4), "truth": x > 2},
+        **{"2": 2, "2.5": 2.5, "True": True, "1j": 1j, "2**80": 2**80, "array": np.arange(3), "scalar": np.float64(2), "list": [1, 2, 3]},
+        **{"text": "a", "None": None, "object": Other(), "slice": slice(1), "tuple": (0, 1), "beyond": 9, "none of them": tx.zeros(0)},
+    }
+
+
+def seen(call: Callable[[dict[str, Any]], Any], its: dict[str, Any]) -> object:
+    try:
+        found = call(its)
+        return (found.dtype, found.shape, found.tobytes()) if isinstance(found, Tensor) else repr(found)
+    except Exception as error:
+        return type(error), str(error)
+
+
+def calls() -> Iterator[tuple[str, Callable[[dict[str, Any]], Any]]]:
+    names = tuple(operands())
+    for one in ("x", "float", "one"):
+        for other in names:
+            for how in (*BINARY, *COMPARED):
+                op = getattr(operator, how)
+                yield f"{how} {one} {other}", lambda its, op=op, one=one, other=other: op(its[one], its[other])
+                yield f"{how} {other} {one}", lambda its, op=op, one=one, other=other: op(its[other], its[one])
+            for how in IN_PLACE:
+                op = getattr(operator, f"i{how}")
+                yield f"i{how} {one} {other}", lambda its, op=op, one=one, other=other: op(its[one] + 0, its[other])
+            yield f"{one}[{other}]", lambda its, one=one, other=other: its[one][its[other]]
+            yield f"{one}[0] = {other}", lambda its, one=one, other=other: written(its[one] + 0, 0, its[other])
+            yield f"{one}[{other}] = 1", lambda its, one=one, other=other: written(its[one] + 0, its[other], 1)
+    for name in names:
+        yield f"bool {name}", lambda its, name=name: bool(its[name])
+        yield f"del {name}[0]", lambda its, name=name: operator.delitem(its[name], 0) if name != "list" else None
+        yield f"list {name}", lambda its, name=name: [str(each) for each in its[name]] if name != "object" else None
+
+
+def written(x: Any, key: Any, value: Any) -> Any:
+    x[key] = value
+    return x
+
+
+def test_values_and_errors_are_the_same() -> None:
+    with shortcut.aside():
+        wanted = [seen(call, operands()) for _, call in calls()]
+    for _ in range(3):
+        its = operands()
+        for (said, call), expected in zip(calls(), wanted, strict=True):
+            assert seen(call, its) == expected, said
+
+
+def test_every_reference_is_kept() -> None:
+    its = operands()
+
+    def all_of_it() -> None:
+        for _, call in calls():
+            seen(call, its)
+
+    all_of_it(), all_of_it(), gc.collect()
+    things = [*its.values(), *[t.spec for t in its.values() if type(t) is Tensor], *[t.storage for t in its.values() if type(t) is Tensor]]
+    before = [sys.getrefcount(x) for x in things]
+    for _ in range(3):
+        all_of_it()
+    gc.collect()
+    for x, was, now in zip(things, before, [sys.getrefcount(x) for x in things], strict=True):
+        assert type(x) in (int, bool, type(None), str) or abs(now - was) < 6, (x, was, now)
+
+
+def test_subclasses_have_their_own() -> None:
+    class Plain(Tensor):
+        __slots__ = ()
+
+    class Named(Tensor):
+        __slots__ = ()
+
+        def __add__(self, other: Any) -> Any:
+            return "added"
+
+        def __radd__(self, other: Any) -> Any:
+            return "added to"
+
+        def __getitem__(self, key: Any) -> Any:
+            return "item", key
+
+        def __lt__(self, other: Any) -> Any:
+            return "less"
+
+        def __bool__(self) -> bool:
+            return False
+
+        def __setitem__(self, key: Any, value: Any) -> None:
+            raise KeyError(key)
+
+    x = tx.asarray([1.0, 2.0])
+    for _ in range(3):
+        plain, named = (cls._of(x.node) for cls in (Plain, Named))
+        assert (plain + x).tolist() == [2, 4] and plain[1].item() == 2 and [float(v) for v in plain] == [1, 2]
+        assert (named + x, x + named, 1 + named, named[0], named < x) == ("added", "added to", "added to", ("item", 0), "less")
+        assert not named
+        with pytest.raises(KeyError):
+            named[0] = 1.0
+    assert x.tolist() == [1, 2]
+
+
+def test_who_puts_another_method_in_is_heard(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = tx.asarray([1.0, 2.0])
+    with monkeypatch.context() as m:
+        m.setattr(Tensor, "__add__", lambda x, y: "another")
+        m.setattr(Tensor, "__getitem__", lambda x, key: "another item")
+        assert (x + x, x[0]) == ("another", "another item")
+    assert (x + x).tolist() == [2, 4] and x[0].item() == 1
+    shortcut.made.install()  # type: ignore[union-attr]  # which that has undone in part
+
+
+def test_what_is_aside_leaves_nothing_behind() -> None:
+    def standing() -> list[int | None]:
+        return [_place(Tensor, table, entry).value for _, table, entry in ENTRIES.values()]
+
+    ours = standing()
+    with shortcut.aside():
+        assert not set(ours) & set(standing())
+        assert (tx.asarray([1.0]) + 1)[0].item() == 2
+    assert standing() == ours
+
+
+def test_going_through_ends() -> None:
+    for _ in range(3):
+        x = tx.asarray([1.0, 2.0, 3.0])
+        met = []
+        for k, each in enumerate(x):
+            met.append(each.item())
+            if k == 0:
+                x[1] = 7.0  # is seen, as elements are read one by one
+        assert met == [1, 7, 3]
+        assert [row.tolist() for row in tx.asarray([[1], [2]])] == [[1], [2]] and list(tx.zeros((0, 2))) == []
+    get = ctypes.pythonapi.PySequence_GetItem
+    get.restype, get.argtypes = ctypes.py_object, (ctypes.py_object, ctypes.c_ssize_t)
+    assert get(x, -1).item() == 3
+    for k in (3, -4):
+        with pytest.raises(IndexError):
+            get(x, k)
