@@ -160,6 +160,7 @@ class Blocks(NamedTuple):
     left: int = 1 << 22  # bytes of packed rows, which should stay in the last cache with those of another thread
     right: int = 1 << 23  # bytes of packed columns, which all rows of a block are taken with
     fixed: int = 1 << 24  # bytes of rows that are the same for all outer loops
+    mirrored: int = 32  # steps from which half of symmetric results is sooner copied than computed
     chunks: int = 2  # of some hundred steps, beyond which they go around all panels: what is packed for all of them is in no near cache
     near: int = 1 << 19  # bytes of what is needed again and again for a while: it stays in the second cache
     panels: int = 4  # packed at once: memory is read in longer pieces

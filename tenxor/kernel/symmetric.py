@@ -23,9 +23,7 @@ def twins(nest: Nest, row: int, column: int, left: Sequence[Expr], right: Sequen
 
     Whether they lie in the same memory, and with the same numbers, is not part of a pattern: who runs the product looks.
     """
-    if len(values) > 1 or len(left) != len(right) or not _is_alike_everywhere(nest.store, row, column):
-        return ()
-    if nest.axes[row].extent != nest.axes[column].extent:
+    if len(values) > 1 or len(left) != len(right):
         return ()
     found: list[tuple[int, int]] = []
     for k, e in enumerate(left):
@@ -38,7 +36,9 @@ def twins(nest: Nest, row: int, column: int, left: Sequence[Expr], right: Sequen
     for k, n in found:
         one, other = Factor(0, k, left[k].dtype), Factor(1, n, right[n].dtype)
         swapped |= {one: other, other: one}
-    return tuple(found) if all(_commutes(v, swapped) for v in values) else ()
+    if not all(_commutes(v, swapped) for v in values) or not _is_alike_everywhere(nest.store, row, column):
+        return ()
+    return tuple(found) if nest.axes[row].extent == nest.axes[column].extent else ()
 
 
 def leaves(one: Expr, other: Expr) -> Iterator[tuple[Expr, Expr] | None]:

@@ -29,6 +29,11 @@ USES: dict[str, Callable[[Tensor], Tensor]] = {
 }
 
 
+@pytest.fixture(autouse=True)
+def however_few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    tune(monkeypatch, blocks={"mirrored": 1})
+
+
 def normal(*shape: int, dtype: DType = float32, seed: int = 0) -> Tensor:
     return Tensor._of(in_memory(np.random.default_rng(seed).normal(size=shape), dtype))
 

@@ -37,7 +37,7 @@ def distances(x: Tensor) -> Tensor:
 
 SYMMETRIC: dict[str, Callable[[], Tensor]] = {
     "columns": lambda: X.T @ X,
-    "rows": lambda: _with_itself(ones(N, 7)),
+    "rows": lambda: _with_itself(ones(N, 40)),
     "einsum": lambda: tx.einsum("ki,kj->ij", X, X),
     "batches": lambda: BATCH.mT @ BATCH,
     "views": lambda: X[::-1, ::2].T @ X[::-1, ::2],
@@ -59,6 +59,7 @@ OTHERS: dict[str, Callable[[], Tensor]] = {
     "differences": lambda: distances(X.T).sum(axis=-1),
     "sizes of natural differences": lambda: tx.abs(distances(NATURAL)).sum(axis=-1),
     "complex, whose terms come in another order": lambda: Z.T @ Z,
+    "few steps": lambda: _with_itself(ones(N, 31)),
     "few results": lambda: X[:, :8].T @ X[:, :8],
 }
 

@@ -41,12 +41,11 @@ def _reducing(nest: Nest, target: Target) -> Nest:
     if not nest.space or first.around != nest.space or len(first.axes) != 1 or nest.around != nest.space:
         return nest
     (inner,), row = first.axes, nest.space[-1]
-    asked = tuple(_prefetches(nest, first, row, inner))
-    length = nest.axes[inner].extent * max([nest.operands[p.operand].dtype.itemsize for p in asked], default=0)
-    least, most = target.streams.rows
-    if not least <= length <= most or length * nest.extent(nest.space) < target.streams.touched:
-        return nest
-    return nest._replace(body=_with(nest.body, inner, asked))
+    itemsize = max(o.dtype.itemsize for o in nest.operands)
+    length, (least, most) = nest.axes[inner].extent * itemsize, target.streams.rows
+    if length * nest.extent(nest.space) < target.streams.touched or not least <= length <= most:
+        return nest  # asked first, as most are small: it is one plan for all of these
+    return nest._replace(body=_with(nest.body, inner, tuple(_prefetches(nest, first, row, inner))))
 
 
 def _prefetches(nest: Nest, first: ReductionLoop, row: int, axis: int) -> Iterator[Prefetch]:

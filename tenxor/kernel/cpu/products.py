@@ -153,7 +153,7 @@ def _product(nest: Nest, p: Pair, target: Target) -> Nest:
     tile = target.tile(len(accumulator.states))
     wide = tile.nr * target.lanes(max(s.itemsize for s in accumulator.states))
     much = any(packed) or again * m * n * k >= target.sharing.share * target.costs.product
-    steps_first = len(f.axes) == 1 and not (runs or any(fixed)) and much and _is_long(k, m * n * state, b)
+    steps_first = len(f.axes) == 1 and not (runs or any(fixed)) and much and k > b.chunks * AT_ONCE
     if steps_first:
         blocks = _even(m, 2 * b.near, max(left.nbytes, state), b.rows[0]), _even(n, 2 * b.near, max(right.nbytes, state), b.columns[0])
         if touched > b.touched and (m > wide or n > wide):
@@ -165,8 +165,8 @@ def _product(nest: Nest, p: Pair, target: Target) -> Nest:
         scratch += _scratch(blocks, k, accumulator.states, nbytes, target, steps_first=steps_first)
 
     same = () if p.widened else twins(nest, p.row, p.column, given.left, given.right, given.values)
-    if n <= wide:
-        same = ()  # all results of a row are computed together
+    if k < b.mirrored or n <= wide:
+        same = ()  # to copy results would take as long, or all of a row are computed together
     shared = (
         max(p.row, p.column, key=lambda a: nest.axes[a].extent) if again < target.blocks.loops * target.threads else -1
     )
@@ -209,13 +209,6 @@ def _blocks(sizes: tuple[int, int, int], nbytes: tuple[int, int], blocks: Blocks
 def _block(fitting: int, bounds: tuple[int, int]) -> int:
     least, most = bounds
     return min(max(fitting // least * least, least), most)
-
-
-def _is_long(k: int, states: int, b: Blocks) -> bool:
-    """Whether sums are so long that steps are best done some hundred at a time for all of a block: its states, of so many bytes, wait
-    meanwhile.
-    """
-    return k > AT_ONCE and (states <= b.near or k > b.chunks * AT_ONCE)
 
 
 def _even(size: int, room: int, nbytes: int, multiple: int) -> int:
