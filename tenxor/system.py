@@ -13,6 +13,7 @@ import mmap
 import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from functools import cache
 
 Folder = str | os.PathLike[str]
 
@@ -145,15 +146,21 @@ def runnable(nbytes: int, code: int, content: Callable[[int], bytes]) -> mmap.mm
     address = ctypes.addressof(ctypes.c_char.from_buffer(space))
     space.write(content(address))
     run = mmap.PROT_READ | mmap.PROT_EXEC
-    if ctypes.CDLL(None).mprotect(ctypes.c_void_p(address), ctypes.c_size_t(code), run):
+    if _process().mprotect(ctypes.c_void_p(address), ctypes.c_size_t(code), run):
         raise OSError("memory cannot be made runnable")
     return space
+
+
+@cache
+def _process() -> ctypes.CDLL:
+    """All that this process has loaded for all, now and later. To make one is to make a class."""
+    return ctypes.CDLL(None)
 
 
 def address_in_process(symbol: str) -> int:
     """Where a function of C is, of those that this process has loaded for all; LookupError if there is none of this name."""
     try:
-        found = ctypes.cast(getattr(ctypes.CDLL(None), symbol), ctypes.c_void_p).value
+        found = ctypes.cast(getattr(_process(), symbol), ctypes.c_void_p).value
     except AttributeError:
         found = None
     if not found:

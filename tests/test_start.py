@@ -52,7 +52,7 @@ class TestTheImport:
 
     def test_loads_few_modules(self) -> None:
         """Each takes a fifth of a millisecond, whatever is in it. One more that is needed by all is no mistake: count it."""
-        assert len({name for name in loaded("import tenxor") if name.startswith("tenxor")}) <= 65
+        assert len({name for name in loaded("import tenxor") if name.startswith("tenxor")}) <= 66
 
 
 class TestTheFirstResult:

@@ -101,7 +101,7 @@ def round(x: Operand, /, decimals: int = 0, *, out: Tensor | None = None, where:
     >>> tx.round(tx.asarray([0.5, 1.5, 2.345]), 1).tolist(), tx.round(tx.asarray([1251, 1349]), -2).tolist()
     ([0.5, 1.5, 2.3], [1300, 1300])
     """
-    if out is None and where is None and not decimals:
+    if out is None and where is None and type(decimals) is int and not decimals:
         return x._with(OPS["round"]) if type(x) is Tensor else _result(OPS["round"], x)
     return into("round", out, asarray(x).round(decimals), where=where, broadcast=True)
 

@@ -89,8 +89,12 @@ FUNCTIONS.update(
 
 
 @_numpys
-def copyto(dst: Any, src: Any, where: Any = True) -> None:
-    dst._receive("np.copyto", tx.broadcast_to(asarray(src), dst.shape), where)
+def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) -> None:
+    given = asarray(src)
+    if casting != "same_kind" and not tx.can_cast(given.dtype, dst.dtype, casting):  # that is what `_receive` looks at
+        raise DTypeError(f"np.copyto: with casting={casting!r} {given.dtype} becomes no {dst.dtype}; casting='unsafe' allows it")
+    given = given.astype(dst.dtype, copy=False) if casting == "unsafe" else given
+    dst._receive("np.copyto", tx.broadcast_to(given, dst.shape), where)
 
 
 @_numpys

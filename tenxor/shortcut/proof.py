@@ -14,7 +14,7 @@ from .objects import BYTES, DIGIT, DIGITS, ITEMS, REFERENCES, SIGNED_SIZE, SIZE,
 
 ROUNDS = 50
 _DIGIT = 1 << DIGIT
-_INTEGERS = [sign * (1 << k) + d for sign in (1, -1) for k in (0, 1, 7, 8, 29, 30, 31, 47, 59, 60, 62, 63, 64, 90) for d in (-1, 0, 1)]
+_INTEGERS = [sign * (1 << k) + d for sign in (1, -1) for k in (0, 29, 30, 47, 59, 60, 63, 64) for d in (-1, 0, 1)]
 
 
 def prove_layout() -> None:

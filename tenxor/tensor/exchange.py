@@ -43,12 +43,13 @@ class _Export:
     def __init__(self, buffer: Buffer, layout: Layout, dtype: DType) -> None:
         self.buffer = buffer
         self.pin = None if buffer.frozen else pinned(buffer)  # what nobody may write needs no pin
+        has_no_gaps = layout.is_contiguous()  # which is sooner found out than whether two are one
         self.__array_interface__ = {
             "version": 3,
             "shape": layout.shape,
             "typestr": dtype.numpy.str,
-            "strides": tuple(s * dtype.itemsize for s in layout.strides),
-            "data": (buffer.address + layout.offset * dtype.itemsize, buffer.frozen or not layout.is_injective()),
+            "strides": None if has_no_gaps else tuple([s * dtype.itemsize for s in layout.strides]),
+            "data": (buffer.address + layout.offset * dtype.itemsize, buffer.frozen or not (has_no_gaps or layout.is_injective())),
         }
 
 
@@ -145,13 +146,14 @@ class Exchange(Writing):
         if self.dtype is bfloat16 or self._unshared() is not None:
             raise AttributeError("__array_interface__")
         layout, whole, size = self.layout, self._shown(whole=True), self.dtype.itemsize
-        if not layout.is_injective():
+        has_no_gaps = layout.is_contiguous()
+        if not has_no_gaps and not layout.is_injective():
             whole.flags.writeable = False
         return {
             "version": 3,
             "shape": layout.shape,
             "typestr": self.dtype.numpy.str,
-            "strides": tuple([s * size for s in layout.strides]),
+            "strides": tuple([s * size for s in layout.strides]),  # PIL takes what says none of them for a buffer
             "data": whole,
             "offset": layout.offset * size if layout.size else 0,
         }

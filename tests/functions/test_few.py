@@ -118,3 +118,28 @@ def test_derivatives_go_through() -> None:
         assert tx.grad(lambda t: tx.median(t))(x).tolist() == [0, 0, 0.5, 0.5]
         assert tx.grad(lambda t: tx.topk(t, 2).values.sum())(x).tolist() == [1, 0, 1, 0]
         assert tx.vmap(tx.median)(x.reshape(2, 2)).tolist() == [3, 3]
+
+
+def test_running_extremes_are_made_again_with_derivatives_or_without() -> None:
+    x = tx.asarray([3.0, 1.0, 2.0, 0.5])
+    for _ in range(3):
+        found = tx.cummin(x)
+        assert type(found).__name__ == "Extremes" and found.values.tolist() == [3, 1, 1, 0.5] and found.indices.tolist() == [0, 1, 1, 3]
+        assert tx.grad(lambda t: tx.cummin(t).values.sum())(x).tolist() == [1, 2, 0, 1]
+        assert tx.vmap(lambda t: tx.cummax(t, axis=0).values)(x.reshape(2, 2)).tolist() == [[3, 3], [2, 2]]
+
+
+def test_many_are_looked_at_each_time() -> None:
+    """What is made of many depends on their values in other ways: on the least and the largest, and on what NumPy found."""
+    rng = np.random.default_rng(0)
+    for _ in range(4):
+        values = rng.normal(size=3000) * rng.integers(1, 9)
+        x = tx.asarray(values)
+        counts, edges = tx.histogram(x, 8)
+        wanted = np.histogram(values, 8)
+        assert counts.tolist() == wanted[0].tolist()
+        assert np.allclose(edges.numpy(), wanted[1], rtol=1e-15)
+        assert tx.median(x).item() == np.median(values)
+        assert tx.topk(x, 3).values.tolist() == np.sort(values)[:-4:-1].tolist()
+        assert np.isclose(tx.quantile(x, 0.3).item(), np.quantile(values, 0.3), rtol=1e-15)
+        assert tx.cummax(x).values.tolist() == np.maximum.accumulate(values).tolist()

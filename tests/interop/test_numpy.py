@@ -275,6 +275,18 @@ def test_results_go_where_they_are_asked_to() -> None:
         np.add(t, 1, where=t > 0)
 
 
+def test_copies_are_cast_as_they_are_told() -> None:
+    whole = tx.zeros(2, dtype=tx.int64)
+    np.copyto(whole, tx.asarray([1.75, -2.5]), casting="unsafe")
+    assert whole.tolist() == [1, -2]
+    np.copyto(whole, 7, where=tx.asarray([True, False]))
+    np.copyto(whole, tx.asarray(9), "same_kind", tx.asarray([False, True]))
+    assert whole.tolist() == [7, 9]
+    for values, casting in (([1.5, 2.0], "same_kind"), ([1.5, 2.0], "safe"), ([True, False], "no")):
+        with pytest.raises(DTypeError):
+            np.copyto(whole, tx.asarray(values), casting=casting)  # type: ignore[arg-type]
+
+
 def test_a_result_is_repeated_over_a_larger_out() -> None:
     t, out = tx.asarray(M), tx.zeros((2, 2, 3))
     assert np.add(t, 1, out=out) is out and out.tolist() == np.add(M, 1, out=np.zeros((2, 2, 3))).tolist()

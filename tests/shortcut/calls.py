@@ -100,8 +100,6 @@ FUNCTIONS.update(
     topk=(("x", 2), ("x", 1, {"axis": 0}), ("row", 2, {"largest": False}), ("back", 2, {"sorted": False}), ("row", 9), ("known", 0)),
     median=(("x",), ("x", 0), ("row", {"keepdims": True}), ("turned",), ("empty",), ("known",), ("x", 5)),
     histogram=(("x",), ("x", 3), ("row", 2, (0, 4)), ("empty", 4), ("turned", {"density": True}), ("x", 0)),
-    cummax=(("x",), ("x", 0), ("row",), ("known",)),
-    cummin=(("x",), ("turned", {"axis": 0}), ("empty",)),
 )
 _TRANSFORMS = ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft")
 FUNCTIONS.update({name: (("x",), ("x", 4), ("x", None, 0), ("row", {"norm": "ortho"}), ("x", 0)) for name in _TRANSFORMS})

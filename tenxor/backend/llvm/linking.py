@@ -114,16 +114,18 @@ Where = Callable[[int], int]  # the address of a section, by its number
 
 def _places(image: bytes, sections: list[_Section], table: _Section, where: Where) -> Iterator[tuple[int, int, int]]:
     """The places that a table says: where each is, its kind, and the address that belongs there."""
-    names = sections[table.link]
-    for at in range(table.begin, table.begin + table.size, _PLACE.size):
-        place, kind, number, more = _PLACE.unpack_from(image, at)
-        name, _, _, section, value, _ = _SYMBOL.unpack_from(image, names.begin + number * _SYMBOL.size)
-        if section == _NOWHERE:
-            address = address_in_process(_text(image, sections[names.link], name))
-        elif section < _RESERVED:
-            address = where(section) + value
-        else:
-            raise _Unknown
+    names, known = sections[table.link], dict[int, int]()
+    for place, kind, number, more in _PLACE.iter_unpack(image[table.begin : table.begin + table.size]):
+        address = known.get(number)
+        if address is None:
+            name, _, _, section, value, _ = _SYMBOL.unpack_from(image, names.begin + number * _SYMBOL.size)
+            if section == _NOWHERE:
+                address = address_in_process(_text(image, sections[names.link], name))
+            elif section < _RESERVED:
+                address = where(section) + value
+            else:
+                raise _Unknown
+            known[number] = address
         yield place, kind, address + more
 
 
