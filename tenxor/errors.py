@@ -15,6 +15,8 @@ class ShapeError(TenxorError, ValueError):
 class AxisError(TenxorError, NumPyAxisError):
     """An axis that the tensor does not have, or that is named twice: also NumPy's `AxisError`, a ValueError and an IndexError."""
 
+    __str__ = Exception.__str__  # NumPy's reads what is not there in one that another process has sent
+
 
 class BadIndex(TenxorError, IndexError):
     """Something that is no index: a float, a second Ellipsis, a mask of another shape."""

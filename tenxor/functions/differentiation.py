@@ -23,6 +23,7 @@ from ..node import tracked, tracking
 from ..past import Past
 from ..storage import Storage
 from ..tensor import Tensor
+from ..tensor.arguments import truth
 from .kinds import told
 from .trees import check_called, filled, leaves_of, mapped, outline
 
@@ -73,7 +74,7 @@ def value_and_grad(
     >>> value.item(), gradient.tolist()
     (10.0, [2.0, 6.0])
     """
-    numbers = _numbers("grad", function, argnums)
+    numbers, has_aux = _numbers("grad", function, argnums), truth("grad", "has_aux", has_aux)
 
     def both(*args: P.args, **named: P.kwargs) -> tuple[T, Any]:
         with _Scope("grad", args, numbers) as scope:
@@ -129,6 +130,7 @@ def vjp(function: Function, *primals: Any, has_aux: bool = False) -> tuple[Any, 
     [2.0, 40.0]
     """
     check_called("vjp", function)
+    has_aux = truth("vjp", "has_aux", has_aux)
     with _Scope("vjp", primals, range(len(primals))) as scope:
         found = function(*scope.args)
     value = _first("vjp", found) if has_aux else found
@@ -164,6 +166,7 @@ def jvp(function: Function, primals: Sequence[Any], tangents_: Sequence[Any], ha
     ([1.0, 9.0], [2.0, 3.0])
     """
     check_called("jvp", function)
+    has_aux = truth("jvp", "has_aux", has_aux)
     if not isinstance(primals, (list, tuple)) or not isinstance(tangents_, (list, tuple)):
         raise ArgumentError(f"jvp: primals and tangents are lists, one of each for each argument, not {primals!r} and {tangents_!r}")
     if outline(list(primals)) != outline(list(tangents_)):

@@ -42,6 +42,8 @@ def total(t: Any) -> Any:
 
 
 WRONG = {
+    "an array for yes or no": Wrong(lambda: tx.vjp(total, x(), has_aux=np.ones(0)), ArgumentError, ("vjp", "has_aux", "True or False")),
+    "two arrays for yes or no": Wrong(lambda: tx.grad(total, has_aux=np.ones(2)), ArgumentError, ("grad", "has_aux")),  # type: ignore[arg-type]
     "integers by grad": Wrong(lambda: tx.grad(total)(whole()), DTypeError, ("grad", "int64", "astype(tx.float64)")),
     "bools by vjp": Wrong(lambda: tx.vjp(total, whole() > 1), DTypeError, ("vjp", "bool", "astype")),
     "integers by jvp": Wrong(lambda: tx.jvp(total, [whole()], [whole()]), DTypeError, ("jvp", "int64")),

@@ -190,6 +190,9 @@ def test_axes_that_there_are_not_are_numpys_error_too() -> None:
             call(tx.asarray(M))
     error = pickle.loads(pickle.dumps(AxisError("sum: axis 5 does not exist")))
     assert type(error) is AxisError and str(error) == "sum: axis 5 does not exist" and isinstance(error, (IndexError, ValueError))
+    sent = AxisError.__new__(AxisError)  # as libraries that send errors between processes make it
+    sent.args = error.args
+    assert str(sent) == str(error)
 
 
 def test_indices_are_those_of_matrices() -> None:
