@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import tenxor as tx
-from tenxor import dtypes, node, shortcut
+from tenxor import dtypes, node, pending, shortcut
 from tenxor.layout import form
 from tenxor.shortcut.reuse import KEPT
 from tenxor.spec import forget
@@ -81,16 +81,23 @@ def repeat(call: Call, its: dict[str, Any], times: int) -> None:
             pass
 
 
+def collect() -> None:
+    """Let go of what is gone: of weak references to what waited, too, which are else looked through only when there may be many."""
+    gc.collect()
+    pending._many = 0
+    pending.forget_gone()
+
+
 def change(call: Call, its: dict[str, Any], writes: bool) -> list[str]:
     """What is otherwise after some calls than before them."""
     repeat(call, its, 4)
-    gc.collect()
+    collect()
     things = watched(its, writes)
     blocks, memory = len(gc.get_objects()), tx.memory().in_use
     before = counts(things)
     allocated = sys.getallocatedblocks()
     repeat(call, its, ROUNDS)
-    gc.collect()
+    collect()
     more = sys.getallocatedblocks() - allocated
     after = counts(things)
     # What everybody has may by chance be referred to once more, or less; a mistake is made every time.
