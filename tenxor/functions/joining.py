@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from functools import wraps
+from functools import partial, wraps
 from itertools import product
 from math import prod
 from typing import Any, ParamSpec
@@ -24,6 +24,7 @@ from ..tensor.pieces import (
     Piece,
     are_arrays,
     followed,
+    is_followed,
     joined,
     joined_quickly,
     moved,
@@ -111,13 +112,24 @@ def _concatenated(arrays: Sequence[Operand], axis: int | None) -> tuple[Tensor, 
         if not first:
             raise ShapeError("concat: a 0-d tensor has no axis to join along; use stack, or axis=None")
         axis = axis_of("concat", axis, len(first))
-    return followed(parts, lambda: _end_to_end(parts, types, axis), lambda found: places_of(parts, axis, found.layout)), axis
+    quickly = partial(joined_quickly, Tensor, "concat", parts, types, axis)
+    return _put_together(parts, axis, quickly, lambda: _end_to_end(parts, types, axis)), axis
+
+
+def _put_together(parts: list[Piece], axis: int | None, quickly: Callable[[], Tensor | None], otherwise: Callable[[], Tensor]) -> Tensor:
+    """What is put together quickly, or `otherwise`; for derivatives in one step. What they ask about is not, while they ask."""
+
+    def make() -> Tensor:
+        found = quickly()
+        return otherwise() if found is None else found
+
+    found = quickly()
+    if found is not None:
+        return found
+    return followed(parts, make, lambda found: places_of(parts, axis, found.layout)) if is_followed(parts) else otherwise()
 
 
 def _end_to_end(parts: list[Piece], types: set[type], axis: int | None) -> Tensor:
-    found = joined_quickly(Tensor, "concat", parts, types, axis)
-    if found is not None:
-        return found
     parts = _readable(parts) if types == {np.ndarray} else parts
     shapes, first = _shapes(parts), parts[0].shape
     if axis is None:
@@ -162,13 +174,11 @@ def _stacked(arrays: Sequence[Operand], axis: int) -> tuple[Tensor, int]:
     parts, types = _parts("stack", arrays)
     first = parts[0].shape
     axis = axis_of("stack", axis, len(first) + 1)
-    return followed(parts, lambda: _side_by_side(parts, types, axis), lambda found: places_of(parts, axis, found.layout)), axis
+    quickly = partial(joined_quickly, Tensor, "stack", parts, types, axis, stacked=True)
+    return _put_together(parts, axis, quickly, lambda: _side_by_side(parts, types, axis)), axis
 
 
 def _side_by_side(parts: list[Piece], types: set[type], axis: int) -> Tensor:
-    found = joined_quickly(Tensor, "stack", parts, types, axis, stacked=True)
-    if found is not None:
-        return found
     parts = _readable(parts) if types == {np.ndarray} else parts
     _check_fit("stack", _shapes(parts), None)
     first = parts[0].shape

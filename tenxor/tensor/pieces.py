@@ -53,10 +53,13 @@ def have_past(pieces: Sequence[Piece]) -> bool:
     return any([node.traced for node in nodes]) or (bool(nodes) and bool(tracking.get()))
 
 
+def is_followed(pieces: Sequence[Piece]) -> bool:
+    """Whether what is put together of these is one step for derivatives: not where a piece has no value, in a function that is traced."""
+    return have_past(pieces) and not any([isinstance(p, Core) and p.node.traced for p in pieces])
+
+
 def followed(pieces: Sequence[Piece], make: Callable[[], _T], places: Callable[[_T], Sequence[Layout]]) -> _T:
-    """What `make` puts together of pieces, as one step for derivatives if they ask: `places` says where each went."""
-    if not have_past(pieces) or any([isinstance(p, Core) and p.node.traced for p in pieces]):
-        return make()
+    """What `make` puts together of pieces, as one step for derivatives, which ask: `places` says where each went."""
     with untracked():
         found = make()
     each = [(seen.Seen(p.node, p.layout), place) for p, place in zip(pieces, places(found), strict=True) if isinstance(p, Core)]
@@ -217,7 +220,9 @@ def moved(cls: type[_T], op: str, x: _T, moves: Sequence[Move], shape: Shape) ->
     it is asked for.
     """
     check_count(op, shape)
-    boxes = [x._view(read) for _, read, _ in moves] if have_past([x]) else [x]
+    if not is_followed([x]):
+        return _moved(cls, op, x, moves, shape)
+    boxes = [x._view(read) for _, read, _ in moves]
     return followed(boxes, lambda: _moved(cls, op, x, moves, shape), lambda found: [place for *_, place in moves])
 
 
