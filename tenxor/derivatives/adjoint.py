@@ -188,18 +188,17 @@ def total(parts: Sequence[Part], shape: Shape, dtype: DType) -> Seen:
             found = part.reshaped(shape) if found is None else added(found, part.reshaped(shape))
     placed = [part for part in parts if isinstance(part, Placed) and part.layout.size]
     size = prod(shape)
-    fresh: list[Placed] = []  # those that nothing was written to before
+    fresh, others = list[Placed](), list[Placed]()  # those where nothing was before, and those where something is by then
+    for part in placed:
+        is_fresh = found is None and part.apart and all(part.layout.disjoint(other.layout) for other in fresh)
+        (fresh if is_fresh else others).append(part)
     if found is None:
-        for part in placed:
-            if part.apart and all(part.layout.disjoint(other.layout) for other in fresh):
-                fresh.append(part)
         covered = sum([part.layout.size for part in fresh]) == size
         found = Seen(Node.of(EMPTY, (size,), dtype)) if covered else of_number(0, (size,), dtype)
     for part in fresh:
         found = stored(found, part.layout, part.values)
-    for part in placed:
-        if not any([part is other for other in fresh]):
-            found = _accumulated(found, part)
+    for part in others:
+        found = _accumulated(found, part)
     return found.reshaped(shape)
 
 

@@ -9,7 +9,7 @@ T. Dao et al.: FlashAttention, 2022 (arXiv:2205.14135).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import lru_cache, reduce
 from math import inf
 
 from ..dtypes import int64
@@ -23,8 +23,8 @@ from .adjoint import Part, adjoint, total
 from .rule import Making, Pulled, Rule, Tangents, read, size_of, value_of
 from .seen import SUM, Seen, Shape, Term, added, computed, reduced
 
-_ADD, _DIVIDE, _EQUAL, _EXP, _LESS_EQUAL, _MULTIPLY, _SUBTRACT, _WHERE, _WHERE_SEEN = (
-    OPS[name] for name in ("add", "divide", "equal", "exp", "less_equal", "multiply", "subtract", "where", "where_seen")
+_DIVIDE, _EQUAL, _EXP, _LESS_EQUAL, _MULTIPLY, _SUBTRACT, _WHERE, _WHERE_SEEN = (
+    OPS[name] for name in ("divide", "equal", "exp", "less_equal", "multiply", "subtract", "where", "where_seen")
 )
 _MAX = REDUCTIONS["max"]
 BLOCK_BYTES = 1 << 19  # of the weights in a block, about: they are read again and again, and should stay in a cache
@@ -208,15 +208,18 @@ def _push(past: Making, given: Tangents, result: Node | None) -> Seen | None:
     op: Attention = past.recipe.op  # type: ignore[assignment]
     q, k, v = (value_of(past, n) for n in range(3))
     weights = _weights(op, q, k, [value_of(past, n) for n in range(3, len(past.sources))])
-    moved: dict[int, Seen] = {n: read(past, n, x) for n, x in given.items()}
-    scores = [_product(x, _turned(y)) for n, x, y in ((0, moved.get(0), k), (1, q, moved.get(1))) if n in moved and x and y]
-    found: list[Seen] = []
+    moved = {n: read(past, n, x) for n, x in given.items()}
+    scores, found = list[Seen](), list[Seen]()
+    if 0 in moved:
+        scores.append(_product(moved[0], _turned(k)))
+    if 1 in moved:
+        scores.append(_product(q, _turned(moved[1])))
     if scores:
-        by_scores = computed(_MULTIPLY, [scores[0] if len(scores) == 1 else added(*scores), Scalar(op.scale, q.dtype)])
+        by_scores = computed(_MULTIPLY, [reduce(added, scores), Scalar(op.scale, q.dtype)])
         found.append(_product(_centred(weights, by_scores), v))
     if 2 in moved:
         found.append(_product(weights, moved[2]))
-    return None if not found else found[0] if len(found) == 1 else added(*found)
+    return reduce(added, found) if found else None
 
 
 ATTENTION = Rule(_needs, _pull, _push)

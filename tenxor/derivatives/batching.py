@@ -40,12 +40,11 @@ class _Outline:
 
     def __init__(self, order: Sequence[Node], roots: Sequence[Node], batches: Mapping[Node, Node], size: int) -> None:
         self.batches, self.size = batches, size
-        number_of: dict[int, int] = {id(stand_in): k for k, stand_in in enumerate(batches)}
+        number_of = self._number_of = {id(stand_in): k for k, stand_in in enumerate(batches)}  # those of what else is given are below 0
         self.given: list[Node | Scalar] = list(batches.values())
         self.order: list[Node] = []  # those that depend on the members
         depending = set(batches)
         key: list[object] = [size, *[node.recipe for node in batches]]
-        self._given_at: dict[int, int] = {}
         for node in order:
             if node in depending or depending.isdisjoint(node.sources):
                 continue
@@ -56,7 +55,6 @@ class _Outline:
                 number = number_of.get(id(source))
                 if number is None:
                     number = number_of[id(source)] = ~len(self.given)
-                    self._given_at[id(source)] = len(self.given)
                     self.given.append(source)
                     key.append(source.recipe.done if type(source) is Node else source.dtype)
                 key.append(number)
@@ -68,7 +66,7 @@ class _Outline:
     def made(self, stand_ins: Sequence[Node | Scalar]) -> list[tuple[int, Part]]:
         """The batches of nodes that stand for those that are given."""
         known: dict[Node, Node] = dict(zip(self.batches, stand_ins, strict=False))  # type: ignore[arg-type]
-        instead = {x: stand_ins[k] for x, k in self._given_at.items()}
+        instead = {x: stand_ins[~number] for x, number in self._number_of.items() if number < 0}
         for node in self.order:
             known[node] = _batch(node, known, self.size, instead)
         return [(k, Seen(known[root])) for k, root in self.roots]

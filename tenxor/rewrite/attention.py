@@ -37,10 +37,11 @@ def product_in_blocks(node: Node, shared: Set[Node]) -> list[Node] | None:
     if through.ndim != kept + 1 or through != Layout.contiguous(products.shape):
         return None
     rows = rows_of(node, products, 0, shared) or rows_of(node, products, 1, shared)
-    if rows is None or rows.weights.size * rows.weights.dtype.itemsize <= FEW_BYTES:
+    nbytes = 0 if rows is None else rows.weights.size * rows.weights.dtype.itemsize
+    if rows is None or nbytes <= FEW_BYTES:
         return None
     seen, sizes = steps_seen(rows), products.shape
-    if seen is None and rows.weights.size * rows.weights.dtype.itemsize <= BLOCK_BYTES:
+    if seen is None and nbytes <= BLOCK_BYTES:
         return None
     before, itemsize = [sizes[a] for a in rows.before], node.dtype.itemsize
     each = cuts(before, sizes[rows.row], sizes[rows.steps], itemsize, seen, BLOCK_BYTES, FEWEST)
