@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
 from ..errors import ArgumentError
+from ..records import NamedTuple
 
 Layout = TypeVar("Layout", bound=Any)  # whose methods these are, so it stands above them
 
 
-class Adjoint(NamedTuple, Generic[Layout]):
+class Adjoint(NamedTuple):
     """How values at the positions of a layout go back to the elements that it reads: each takes the sum of those for it.
 
     First they are summed over the axes `summed`, along which the layout repeats. `layout` is over the other axes, and `how` says
@@ -22,7 +23,7 @@ class Adjoint(NamedTuple, Generic[Layout]):
 
     summed: tuple[int, ...]
     how: str
-    layout: Layout
+    layout: Any  # of the class of the one that is turned about
 
 
 def inverse_of(layout: Layout) -> Layout:
@@ -60,7 +61,7 @@ def _inverse(layout: Any) -> Any:
     return layout.contiguous(layout.shape).flip(backwards).permute(order).reshape(count)
 
 
-def adjoint_of(layout: Layout, size: int) -> Adjoint[Layout]:
+def adjoint_of(layout: Layout, size: int) -> Adjoint:
     """How values at the positions of this layout go back to a storage of `size` elements, each of which takes their sum.
 
     >>> from tenxor.layout import Layout
