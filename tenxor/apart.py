@@ -17,11 +17,12 @@ import atexit
 import ctypes
 import gc
 import os
-from _thread import allocate_lock, get_ident, start_new_thread
+from _thread import allocate_lock, start_new_thread
 from collections import deque
 from collections.abc import Callable, Iterator
 from operator import call
 from sys import is_finalizing
+from threading import get_ident, main_thread
 from typing import Any, Generic, TypeVar
 from weakref import ref
 
@@ -92,8 +93,6 @@ class _Work(Generic[T]):
 
 
 def _apart(run: Callable[[], T], stop: Callable[[], object], *, soon: bool) -> T:
-    from threading import main_thread  # with the first work that takes long
-
     if get_ident() != main_thread().ident or is_finalizing():  # when no thread begins any more
         return run()
     collects = gc.isenabled()

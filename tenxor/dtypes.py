@@ -26,12 +26,6 @@ if "float32" in vars(sys.modules[__package__]):  # what compares them by identit
     raise ImportError("tenxor.dtypes is loaded already, and there is one object for each dtype in a process; start Python anew")
 
 Number = bool | int | float | complex
-_HIGHEST = {  # of a floating-point number, or a part of one; to ask NumPy for these takes as long as to load a module
-    "float16": 65504.0,
-    "bfloat16": float.fromhex("0x1.fep127"),
-    **dict.fromkeys(("float32", "complex64"), float.fromhex("0x1.fffffep127")),
-    **dict.fromkeys(("float64", "complex128"), sys.float_info.max),
-}
 of_values: list[Callable[[Any, DType], Any]] = []  # one: how a tensor of a dtype is made, which those say who stand above
 
 
@@ -66,13 +60,13 @@ class DType:
         self.compute: DType = self  # the type its arithmetic happens in
         self.part: DType = self
         if kind == "float" or kind == "complex":
-            self.highest = _HIGHEST[name]
+            self.highest = float.fromhex("0x1.fep127") if name == "bfloat16" else float(np.finfo(name).max)
             self.lowest: Number = -self.highest
         elif kind == "bool":
             self.lowest, self.highest = False, True
         else:
-            signed = kind == "int"
-            self.lowest, self.highest = -(1 << self.bits - 1) * signed, (1 << self.bits - signed) - 1
+            info = np.iinfo(name)
+            self.lowest, self.highest = int(info.min), int(info.max)
 
     def __call__(self, value: Any = 0) -> Any:
         """New tensor of this dtype with the elements of `value`, truncated or rounded as `astype` does: a number, nested lists, an array,
@@ -241,16 +235,7 @@ def _promote_pair(a: DType, b: DType) -> DType | None:
     return b if b.bits > a.bits else _SIGNED[a.bits * 2]
 
 
-class _Promoted(dict[tuple[DType, DType], DType | None]):
-    """The dtype that both of a pair fit, or None, found when it is first asked for."""
-
-    def __missing__(self, pair: tuple[DType, DType]) -> DType | None:
-        a, b = pair
-        found = self[pair] = _promote_pair(a, b) if a.rank <= b.rank else _promote_pair(b, a)
-        return found
-
-
-_PROMOTED = _Promoted()
+_PROMOTED = {(a, b): _promote_pair(*sorted((a, b), key=lambda d: d.rank)) for a in ALL for b in ALL}
 
 
 def promote(a: DType, b: DType, op: str = "result_type") -> DType:

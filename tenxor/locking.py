@@ -8,7 +8,7 @@ instruction of its own before. Then the thread keeps the lock for ever, and all 
 from __future__ import annotations
 
 import sys
-from _thread import RLock as _RLock  # that of `threading`, which takes longer to load than a kernel does
+import threading
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ ENTERED_BY_A_CALL = sys.version_info >= (3, 14)
 
 def reentrant() -> RLock:
     """A lock that the thread which has it may take again: by `with`, `taken_at_once`, or where no signal is heard."""
-    own = _RLock()
+    own = threading.RLock()
     return _Lock(own) if ENTERED_BY_A_CALL else own  # type: ignore[return-value]
 
 

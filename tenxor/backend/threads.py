@@ -14,6 +14,7 @@ from __future__ import annotations
 import atexit
 import os
 import sys
+import threading
 import warnings
 from collections.abc import Callable
 from contextlib import suppress
@@ -29,7 +30,6 @@ from ..system import cpus
 
 if TYPE_CHECKING:
     from ..target import Sharing
-    from .helpers import Helper
     from .llvm.compiler import Block, MachineCode
 
 
@@ -48,19 +48,36 @@ PATIENCE = 10.0  # seconds that a thread has to begin
 ASLEEP, FEW = 0.001, 8  # seconds after which helpers sleep, and how many are worth a word to the system each
 
 
+class _Begun(threading.Event):
+    """Who starts a thread waits for this; but one that finds no memory for its first steps never says that it has begun."""
+
+    def wait(self, timeout: float | None = None) -> bool:
+        found = super().wait(PATIENCE if timeout is None else timeout)
+        if timeout is None and not found:
+            raise RuntimeError("one did not begin")
+        return found
+
+
+class _Helper(threading.Thread):
+    """A thread whose start is not waited for without end."""
+
+    def __init__(self, serve: Callable[[int], None], worker: int) -> None:
+        super().__init__(target=serve, args=(worker,), daemon=True, name=f"tenxor-{worker}")
+        self._started = _Begun()  # of all versions of CPython since 3.3
+
+
 class _Pool:
     """Helpers, and where they meet the caller: one at a time, which holds `_meeting`."""
 
     def __init__(self, count: int) -> None:
-        from .helpers import Helper  # with the first work that is shared
-        from .places import place
+        self.helpers: list[threading.Thread] = []
+        from .places import place  # with the first work that is shared
 
-        self.helpers: list[Helper] = []
         self.met = 0.0  # when they met last
         self.place = place()
         try:
             for k in range(1, count):
-                self.helpers.append(Helper(self.place.serve, k, PATIENCE))
+                self.helpers.append(_Helper(self.place.serve, k))
                 self.helpers[-1].start()
         except RuntimeError as error:  # the system gives no more
             self.helpers.pop()

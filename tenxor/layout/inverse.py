@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
 from ..errors import ArgumentError
-from ..records import NamedTuple
 
 Layout = TypeVar("Layout", bound=Any)  # whose methods these are, so it stands above them
 
 
-class Adjoint(NamedTuple):
+class Adjoint(NamedTuple, Generic[Layout]):
     """How values at the positions of a layout go back to the elements that it reads: each takes the sum of those for it.
 
     First they are summed over the axes `summed`, along which the layout repeats. `layout` is over the other axes, and `how` says
@@ -23,7 +22,7 @@ class Adjoint(NamedTuple):
 
     summed: tuple[int, ...]
     how: str
-    layout: Any  # of the class of the one that is turned about
+    layout: Layout
 
 
 def inverse_of(layout: Layout) -> Layout:
@@ -61,7 +60,7 @@ def _inverse(layout: Any) -> Any:
     return layout.contiguous(layout.shape).flip(backwards).permute(order).reshape(count)
 
 
-def adjoint_of(layout: Layout, size: int) -> Adjoint:
+def adjoint_of(layout: Layout, size: int) -> Adjoint[Layout]:
     """How values at the positions of this layout go back to a storage of `size` elements, each of which takes their sum.
 
     >>> from tenxor.layout import Layout

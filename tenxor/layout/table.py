@@ -1,13 +1,9 @@
 """One axis of a view: affine (a stride) or gathered (a table of offsets)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-
-from ..records import NamedTuple
 
 IntArray = np.ndarray[Any, np.dtype[np.int64]]  # numpy.typing says it shorter, but takes long to import
 
