@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ...kernel.ir import For, Statement, statements
+from ...kernel.ir import For, Statement, Store, expressions, statements
 from . import reductions, rows, widths
 from .analysis import carried, runs_along
 from .builder import Value, select, smaller
@@ -118,6 +118,9 @@ def _steps(em: Emitter, s: For, begin: Value, end: Value, step: int) -> Value:
             mask_idle_lanes(em, index, end)
         rows.load_states(em, read)
         for inner in s.body:
+            if isinstance(inner, Store):  # those that follow it write at once with it
+                for e in expressions(s.body[s.body.index(inner) :]):
+                    em.value(e)
             _inside(em, inner)
         rows.store_states(em, changed)
         em.inmost()

@@ -46,6 +46,7 @@ class Keep(NamedTuple):
 class Store(NamedTuple):
     """Write `value` to operand `operand` at `address`; to a complex element, as its real part, beside its part `imag`.
 
+    Stores that stand side by side are done at once: all that they write is computed before any of it is written.
     What is `streamed` is too large to stay in a cache, and best written past it. It begins at a multiple of `ALIGNMENT`
     bytes, as does each of its rows.
     """
