@@ -54,9 +54,7 @@ def _run(f: Function) -> None:
     """Run one step; false if that is Python's to do, say as there is no more memory of this kind."""
     step, nodes, offsets, scalars = f.arguments
     cell = f.hold(_item(f, nodes, f.word(step, CELL)))
-    is_node = f.is_a(cell, "Node")
-    f.require(f.either(is_node, lambda: f.is_a(cell, "Cell")))
-
+    f.require(f.either(f.is_a(cell, "Node"), lambda: f.is_a(cell, "Cell")))
     over, forgotten = f.word(step, OVER), f.word(step, LAST)
     besides = f.at(step, 8 * PLANNED).at(forgotten, I64)
     rows = besides.at(f.word(step, BESIDES) * BESIDE, I64)
@@ -64,7 +62,8 @@ def _run(f: Function) -> None:
     own = lambda: [f.call("memory_of_result", POINTER, [step, f.word(step, TAKES), nodes])]  # noqa: E731
     out = f.made(f.choose(over < 0, own, lambda: [f.own(_nobody_elses(f, nodes, over))])[0])
     scratch = f.made(f.call("lend", POINTER, [f.word(step, WANTED)]))
-    f.require(f.either(~is_node, lambda: _waits(f, cell)))  # asked after the last allocation: a finalizer may compute it
+    f.require(_waits(f, cell))  # asked after the last allocation: a finalizer may compute it
+    f.each(f.word(step, BESIDES), lambda k: f.require(_waits(f, _item(f, nodes, f.word(besides.at(k * BESIDE, I64), 8)))))
     args = f.local(array(I64, MOST))
 
     def one(k: Value) -> None:
@@ -99,10 +98,14 @@ def _run(f: Function) -> None:
     f.give(f.constant(I1, True))
 
 
-def _waits(f: Function, node: Value) -> Value:
-    """Whether a node is pending, and nobody has begun to write over what it reads."""
-    op = f.get(f.get(node, "Node.recipe"), "Recipe.op")
-    return f.both(f.is_the(f.get(node, "Node.buffer"), "None"), lambda: ~f.is_the(op, "UNFINISHED"))
+def _waits(f: Function, cell: Value) -> Value:
+    """Whether it is a plan's own cell, or a node that is pending, and nobody has begun to write over what it reads."""
+
+    def of_node() -> Value:
+        recipe = f.get(cell, "Node.recipe")
+        return f.both(f.is_the(f.get(cell, "Node.buffer"), "None"), lambda: ~f.is_the(f.get(recipe, "Recipe.op"), "UNFINISHED"))
+
+    return f.either(~f.is_a(cell, "Node"), of_node)
 
 
 def _nobody_elses(f: Function, nodes: Value, over: Value) -> Value:
@@ -171,8 +174,6 @@ def _memory_of_result(f: Function) -> None:
 
 def _give_memory(f: Function, step: Value, beside: Value, nodes: Value) -> None:
     """What is computed beside has memory, in a cell of its own."""
-    node = _item(f, nodes, f.word(beside, 8))
-    f.require(f.either(~f.is_a(node, "Node"), lambda: _waits(f, node)))
     out = f.call("memory_of_result", POINTER, [step, f.word(beside, 16), nodes])
     f.refuse(f.is_null(out))
     _put(f, _item(f, nodes, beside.load(I64)), out)

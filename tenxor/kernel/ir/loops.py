@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
 
 from ...dtypes import DType
 from ...ops.expr import Expr
@@ -179,6 +180,13 @@ class Operand(NamedTuple):
     dtype: DType
     written: bool
     flag: bool = False
+
+
+def in_turn(body: tuple[Statement, ...]) -> Iterator[tuple[Statement, ...]]:
+    """The statements in their order, each alone, but stores that stand side by side, which are done at once."""
+    for is_store, run in groupby(body, lambda s: isinstance(s, Store)):
+        found = tuple(run)
+        yield from [found] if is_store else [(s,) for s in found]
 
 
 def statements(body: tuple[Statement, ...]) -> Iterator[Statement]:
