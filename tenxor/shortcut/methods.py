@@ -20,6 +20,7 @@ from . import (
     index,
     joining,
     numbers,
+    pasts,
     picking,
     read,
     record,
@@ -273,7 +274,7 @@ def symbol_of(method: Method) -> str:
 
 def module(objects: Objects, made: Module) -> Module:
     """The whole short way."""
-    computing = (compute, walk, graph, running)
+    computing = (compute, walk, graph, running, pasts)
     making = (reuse, blocks, numbers, follow, record)
     for part in (*making, *computing, read, call, index, write, picking, gather, joining, together, creating):
         part.write(made, objects)
