@@ -4,31 +4,42 @@ layout.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any
 
 from ..layout import Layout
 from ..node import CONSTANT, PLACEHOLDER, REINTERPRET, Hosted, Node, Scalar, tracked, tracking, untracked, writes
 from ..ops import OPS
-from ..past import Past, past_of
+from ..past import Past, past_of, short_again
 from .adjoint import Part, seen_of, totals
 from .again import made_again
 from .calls import Called, part_of, step_of
 from .seen import Seen, Term
 
 _POSITIVE = OPS["positive"]
+Make = Callable[[Sequence[Node | Scalar]], list[tuple[int, Part]]]
 
 
 def batched(roots: Sequence[Node], batches: Mapping[Node, Node], size: int) -> list[Node | None]:
     """For some nodes those that compute a batch of each, given those for placeholders; None for what does not depend on these."""
+    for short in short_again:
+        more: list[Node | Scalar] = []
+        words = short.batched(list(roots), list(batches), more)
+        if words is not None:
+            make = lambda stand_ins: _Outline(_order(roots)[0], roots, batches, size).made(stand_ins)  # noqa: E731
+            return _made_again((size, words), [*batches.values(), *more], make, len(roots))
     order, follows = _order(roots)
     if not follows:
         return _batched_one_by_one(order, roots, batches, size)
     outline = _Outline(order, roots, batches, size)
-    found: list[Node | None] = [None] * len(roots)
+    return _made_again(outline.key, outline.given, outline.made, len(roots))
+
+
+def _made_again(key: Hashable, given: Sequence[Node | Scalar], make: Make, count: int) -> list[Node | None]:
+    found: list[Node | None] = [None] * count
     with tracked() if tracking.get() is False else nullcontext():
-        for k, part in made_again(outline.key, outline.given, outline.made):
+        for k, part in made_again(key, given, make):
             found[k] = seen_of(part).node
     return found
 

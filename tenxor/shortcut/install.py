@@ -62,9 +62,10 @@ from .slots import ENTRIES
 from .slots import stand_in as stand_in_for_operators
 
 CREATING = ("create_again", "list_again", "array_again", "blank", "fill_from_list", "fill_from_buffer")
+OF_DERIVATIVES = ("make_again", "pasts_known", "pasts_outlined", "batch_outlined")
 FUNCTIONS = (
     *("look_up", "next_number", "python_computed", "python_computed_alone", "run_steps", "take_pattern"),
-    *("specs_of", "copy_pieces", "copy_alike", "join_again", "call_again", "make_again", "pasts_known", "pasts_outlined"),
+    *("specs_of", "copy_pieces", "copy_alike", "join_again", "call_again", *OF_DERIVATIVES),
     *CREATING,
     *("block_dies", "block_shows", "release_blocks"),
     *[f"{cls}_dies" for cls in REUSED],
@@ -198,6 +199,8 @@ class ShortWay:
             "TRACED": nodes.TRACED,
             "CONSTANT": nodes.CONSTANT,
             "UNFINISHED": nodes.UNFINISHED,
+            "PLACEHOLDER": nodes.PLACEHOLDER,
+            "Hosted": nodes.Hosted,
             "Watched": Watched,
             "Cell": Cell,
             "DONE": DONE,
@@ -220,7 +223,7 @@ class ShortWay:
         self.computed = [self._function(f"python_{name}", Kind.ONE) for name in ("computed", "computed_alone")]
         self.run_steps = self._function("run_steps", Kind.SOME)
         self.gathered = learning("__getitem__", gathered, frame_of_key)
-        self.again = Again(*[self._function(name, Kind.SOME) for name in ("make_again", "pasts_known", "pasts_outlined")])
+        self.again = Again(*[self._function(name, Kind.SOME) for name in OF_DERIVATIVES])
         self.take_pattern = self._function("take_pattern", Kind.SOME)
         self.look_up = self._function("look_up", Kind.ONE)
         self.copier = Copier(*[self._function(name, Kind.SOME) for name in ("specs_of", "copy_pieces", "copy_alike")])

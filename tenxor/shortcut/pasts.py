@@ -33,19 +33,6 @@ def _past_of(f: Function) -> None:
     f.give(kept)
 
 
-def _size(f: Function, items: Value) -> Value:
-    return f.call("PyList_Size", I64, [items])
-
-
-def _item(f: Function, items: Value, k: Value) -> Value:
-    return f.call("PyList_GetItem", POINTER, [items, k])
-
-
-def _put(f: Function, items: Value, item: Value) -> None:
-    """Append an item to a list."""
-    f.require(f.call("PyList_Append", I32, [items, item]).equals(0))
-
-
 def _known(f: Function) -> None:
     """What `Known` consists of, in no order, of a list of nodes and the number of the first past that is looked for."""
     (args,) = f.arguments
@@ -62,7 +49,7 @@ def _known(f: Function) -> None:
         def a_new_one() -> list[Value]:
             f.refuse(f.is_the(f.get(past, "Past.sources"), "GONE"))
             meet(f, past, f.number(0))
-            _put(f, order, past)
+            f.append(order, past)
             reads = f.both(f.is_a(kept, "Node"), lambda: f.is_the(f.get(past, "Past.reads_result"), "True"))
             f.when(reads, lambda: f.require(f.call("PyDict_SetItem", I32, [nodes, past, kept]).equals(0)))
             return []
@@ -77,12 +64,12 @@ def _known(f: Function) -> None:
         f.when(f.both(f.is_a(past, "Past"), lambda: ~is_met(f, past)), a_past)
 
     def go_on() -> None:
-        sources = f.get(_item(f, order, at.load(I64)), "Past.sources")
+        sources = f.get(f.listed(order, at.load(I64)), "Past.sources")
         f.each(f.word(sources, SIZE), lambda k: look(f.item(sources, k)))
         at.store(at.load(I64) + 1)
 
-    f.each(_size(f, roots), lambda k: look(_item(f, roots, k)))
-    f.as_long_as(lambda: at.load(I64) < _size(f, order), go_on)
+    f.each(f.length(roots), lambda k: look(f.listed(roots, k)))
+    f.as_long_as(lambda: at.load(I64) < f.length(order), go_on)
     for k, x in enumerate((order, nodes, f.truth(goes_on.load(I64).differs(0)))):
         f.at(found, ITEMS + 8 * k).store(x)
     f.keeps(order, nodes, found)
@@ -94,7 +81,7 @@ def _outlined(f: Function) -> None:
     (args,) = f.arguments
     stretch, depends, asked, nodes, before = (args.at(k, POINTER).load(POINTER) for k in range(5))
     given, outer = (f.made(f.call("PyList_New", POINTER, [f.number(0)])) for _ in range(2))
-    many = _size(f, before)
+    many = f.length(before)
     f.call("begin_walk", VOID, [f.number(MANY_NODES)])
 
     def word(value: Value) -> None:
@@ -102,16 +89,16 @@ def _outlined(f: Function) -> None:
 
     def put_given(x: Value) -> None:
         def new() -> None:
-            meet(f, x, many + _size(f, given))
-            _put(f, given, x)
+            meet(f, x, many + f.length(given))
+            f.append(given, x)
 
         f.when(~is_met(f, x), new)
         word(number_of(f, x))
 
     def put_place(past: Value) -> None:
         def new() -> None:
-            meet(f, past, f.number(-1) - _size(f, outer))
-            _put(f, outer, past)
+            meet(f, past, f.number(-1) - f.length(outer))
+            f.append(outer, past)
 
         f.when(~is_met(f, past), new)
         word(number_of(f, past))
@@ -129,7 +116,7 @@ def _outlined(f: Function) -> None:
         f.when(f.either(is_node, lambda: is_scalar), lambda: put_given(kept))
 
     def put_past(k: Value) -> None:
-        past = _item(f, stretch, k)
+        past = f.listed(stretch, k)
         f.require(f.is_the(f.get(past, "Past.traced"), "False"))
         offsets, sources = (f.get(past, f"Past.{slot}") for slot in ("offsets", "sources"))
         word(f.integer(f.get(f.get(past, "Past.recipe"), "Recipe.number")))
@@ -140,9 +127,9 @@ def _outlined(f: Function) -> None:
         f.when(~f.is_null(node), lambda: put_given(node))
         f.each(f.word(sources, SIZE), lambda k: put_kept(f.item(sources, k)))
 
-    f.each(_size(f, stretch), lambda k: meet(f, _item(f, stretch, k), k))
-    f.each(many, lambda k: meet(f, _item(f, before, k), k))
-    f.each(_size(f, stretch), put_past)
+    f.each(f.length(stretch), lambda k: meet(f, f.listed(stretch, k), k))
+    f.each(many, lambda k: meet(f, f.listed(before, k), k))
+    f.each(f.length(stretch), put_past)
     key = f.made(words(f))
     f.give(f.tuple_of(key, given, outer))
 
