@@ -10,7 +10,8 @@ from ..derivatives.seen import Seen
 from ..dtypes import DType, bfloat16
 from ..errors import DerivativeError, TraceError
 from ..host import HOST, run
-from ..host.running import Operand, has_batches, of_few, results_of
+from ..host.loops import loop_of
+from ..host.running import Operand, has_batches, is_little, of_few, results_of
 from ..host.table import HostOp, whole
 from ..node import Hosted, Node, hosted_node, tracking, watchers
 from ..past import past_of
@@ -51,10 +52,15 @@ def hosted(name: str, *operands: Tensor, sizes: Mapping[str, int] = _NO_SIZES, *
         if arrays is not None:
             results = tuple(map(Tensor._of_array, arrays))
             for caller in () if op.found else callers:
-                caller.hears(operands, results, compute)
+                caller.hears(operands, results, compute, loop_of(op, [t.dtype for t in operands], options))
             return _seen(op, operands, results)
     given = [Operand(t.node, t.layout, t.dtype) for t in operands]
-    return _seen(op, operands, tuple([Tensor._of(node) for node in run(op, given, sizes, options)]))
+    results = tuple([Tensor._of(node) for node in run(op, given, sizes, options)])
+    if callers and is_little(op, [t.shape for t in operands], operands[0].dtype, sizes):
+        loop = loop_of(op, [t.dtype for t in operands], options)
+        for caller in () if loop is None else callers:
+            caller.hears(operands, results, None, loop)
+    return _seen(op, operands, results)
 
 
 def at_once(compute: Callable[..., list[Any]], *operands: Tensor) -> tuple[Tensor, ...] | None:
@@ -69,7 +75,7 @@ def at_once(compute: Callable[..., list[Any]], *operands: Tensor) -> tuple[Tenso
         return None
     results = tuple(map(Tensor._of_array, compute(*[t.to_numpy() for t in operands])))
     for caller in callers:
-        caller.hears(operands, results, compute)
+        caller.hears(operands, results, compute, None)
     return results
 
 

@@ -25,6 +25,7 @@ from .table import Array, HostOp, whole
 Shape = tuple[int, ...]
 MAX_SIZES = 4096  # sets of shapes whose results are remembered
 LIGHT = 250_000  # nanoseconds: less than that is not worth a second thread
+BRIEF = 2_000_000  # nanoseconds by our estimate, which is high for matrices, that no other thread of Python's minds to wait for
 LONG = 30_000_000  # nanoseconds of one call of NumPy's, from which it runs apart, as no signal is heard in it
 _POSITIVE = OPS["positive"]
 
@@ -115,6 +116,13 @@ def results_of(op: HostOp, shapes: tuple[Shape, ...], dtype: DType, sizes: Mappi
     """The shapes of the results, unless only NumPy finds them, and their dtypes. ShapeError where batches do not broadcast."""
     _, found, dtypes, _ = _sizes(op, shapes, dtype, tuple(sizes.items()))
     return found, dtypes
+
+
+def is_little(op: HostOp, shapes: Sequence[Shape], dtype: DType, sizes: Mapping[str, int]) -> bool:
+    """Whether all is done before another thread would have begun, or is one matrix that takes about a millisecond."""
+    batch, _, _, each = _sizes(op, tuple(shapes), dtype, tuple(sizes.items()))
+    work = each * prod(batch)
+    return work < LIGHT or (prod(batch) == 1 and work < BRIEF)
 
 
 def has_batches(op: HostOp, axes: Sequence[int]) -> bool:
