@@ -10,7 +10,7 @@ from ..derivatives.seen import Seen
 from ..dtypes import DType, bfloat16
 from ..errors import DerivativeError, TraceError
 from ..host import HOST, run
-from ..host.loops import loop_of
+from ..host.inplace import in_place, quicker
 from ..host.running import Operand, has_batches, is_little, of_few, results_of
 from ..host.table import HostOp, whole
 from ..node import Hosted, Node, hosted_node, tracking, watchers
@@ -52,14 +52,14 @@ def hosted(name: str, *operands: Tensor, sizes: Mapping[str, int] = _NO_SIZES, *
         if arrays is not None:
             results = tuple(map(Tensor._of_array, arrays))
             for caller in () if op.found else callers:
-                caller.hears(operands, results, compute, loop_of(op, [t.dtype for t in operands], options))
+                caller.hears(operands, results, compute, in_place(op, [t.dtype for t in operands], options))
             return _seen(op, operands, results)
     given = [Operand(t.node, t.layout, t.dtype) for t in operands]
     results = tuple([Tensor._of(node) for node in run(op, given, sizes, options)])
-    if callers and is_little(op, [t.shape for t in operands], operands[0].dtype, sizes):
-        loop = loop_of(op, [t.dtype for t in operands], options)
-        for caller in () if loop is None else callers:
-            caller.hears(operands, results, None, loop)
+    for caller in callers:
+        how = in_place(op, [t.dtype for t in operands], options)
+        if how is not None and is_little(op, [t.shape for t in operands], operands[0].dtype, sizes, quicker(how)):
+            caller.hears(operands, results, None, how)
     return _seen(op, operands, results)
 
 

@@ -10,7 +10,7 @@ from .. import shortcut
 from ..backend import NAME, backend
 from ..backend.threads import num_threads
 from ..errors import DTypeError
-from ..host import loops
+from ..host import inplace
 from ..node import Node, writes
 from ..pending import relieve, waiting_bytes
 from ..pool import UNLIMITED, pool
@@ -92,7 +92,7 @@ def show_config() -> None:
         "back end": NAME,
         "threads": str(num_threads()),
         "short way": shortcut.state,
-        "C of NumPy": loops.state() if shortcut.state == "on" else "not called in place",
+        "C of NumPy": inplace.state() if shortcut.state == "on" else "not called in place",
     }
     for name, value in rows.items():
         print(f"{name:10} {value}")

@@ -32,7 +32,8 @@ from .selecting import take_along_axis
 __all__ = ["argsort", "lexsort", "sort", "topk"]
 
 Array = np.ndarray[Any, Any]
-FEW = 1024  # elements that NumPy sorts sooner than kernels have ranked them
+FEW = 1024  # elements that NumPy sorts sooner than kernels have ranked them; so it does more of them in short rows
+SHORT, WHOLE = 16, 1 << 14  # elements of a row that need no merging; comparisons of the others that take as long as ranking
 _BITS: dict[DType, DType] = {float16: int16, bfloat16: int16, float32: int32, float64: int64}  # of floats, as integers
 _RADIX, _QUICK = "stable", "quicksort"  # NumPy's names; of 8 and 16 bits the first is a radix sort
 
@@ -60,7 +61,7 @@ def sort(
     x, place = _along("sort", x, axis)
     descending, stable = truth("sort", "descending", descending), truth("sort", "stable", stable)
     rows = x.moveaxis(place, -1)
-    few = _is_few(x)
+    few = _is_few(rows)
     bits = None if few else _BITS.get(x.dtype)
     if has_past(x) or (bits is not None and stable and _has_zeros_below(x, bits)):
         return take_along_axis(x, _order(rows, descending, True).moveaxis(-1, place), axis=place)
@@ -227,8 +228,11 @@ def _has_zeros_below(x: Tensor, bits: DType) -> bool:
 
 
 def _is_few(x: Tensor) -> bool:
-    """Whether NumPy is to sort elements as they are; also those of a function that is traced, of which nobody knows what they are like."""
-    return x.dtype is not bfloat16 and (x.size < FEW or x.node.traced)
+    """Whether NumPy is to sort rows as they are; also those of a function that is traced, of which nobody knows what they are like."""
+    if x.dtype is bfloat16:
+        return False
+    merged = x.size * (x.shape[-1] // SHORT).bit_length() if x.ndim else 0
+    return x.size < FEW or x.node.traced or merged < WHOLE
 
 
 def _order(rows: Tensor, descending: bool, stable: bool) -> Tensor:

@@ -2,8 +2,8 @@
 
 NumPy's ufuncs and generalised ufuncs say in their objects, whose parts are public (`ufuncobject.h`), which function of C computes how many
 members of a batch: `function(arguments, dimensions, steps, data)`. Results are NumPy's to the bit, and written where they belong. What is
-not as it is believed to be is not used: a NumPy whose binary interface is another one is not looked into, each function is tried on a few
-numbers first, and where it does not give what NumPy gives NumPy is called. `tx.show_config()` tells what is not used.
+not as it is believed to be is not used: each function is tried on a few numbers first, and where it does not give what NumPy gives NumPy is
+called.
 """
 
 from __future__ import annotations
@@ -23,13 +23,12 @@ import numpy as np
 
 from ..dtypes import DType, complex128, float64
 from ..records import NamedTuple
+from .interface import other_interface, refused
 from .table import HOST, Array, HostOp
 
 Seen = tuple[tuple[int, ...], tuple[int, ...]]  # a shape, and strides in bytes
 Geometry = tuple[tuple[int, ...], tuple[int, ...]]  # the dimensions that a loop is told, and the steps
-INTERFACE = 0x02000000  # NumPy's number of its binary interface, by which `ufuncobject.h` is as `_UFunc` has it: that of all of NumPy 2
 TRIED = 5  # elements of a signal
-_refused: dict[str, str] = {}  # why operations go without
 
 
 class Loop(NamedTuple):
@@ -50,7 +49,7 @@ class Loop(NamedTuple):
 def loop_of(op: HostOp, dtypes: Sequence[DType], options: Mapping[str, Any]) -> Loop | None:
     """The loop of an operation on operands of these dtypes; None if there is none that is known to do what NumPy does."""
     first, *others = dtypes
-    if op.name not in _FINDERS or any([d is not first for d in others]) or _other_interface():
+    if op.name not in _FINDERS or any([d is not first for d in others]) or other_interface():
         return None
     # Signals of even and of odd lengths have functions of their own.
     tried = tuple([(name, TRIED + (value - TRIED) % 2 if name == "n" else value) for name, value in options.items()])
@@ -59,29 +58,13 @@ def loop_of(op: HostOp, dtypes: Sequence[DType], options: Mapping[str, Any]) -> 
     return _found(op.name, first, tuple(options.items()))
 
 
-def state() -> str:
-    """Whether functions of NumPy's are called in place, and which are not, and why. All are tried for it."""
-    other = _other_interface()
-    if other:
-        return f"off: {other}"
+def try_all() -> None:
+    """Try a function of each operation, so that `refused` tells of all."""
     some = {"n": TRIED, "norm": None, "upper": False, "full_matrices": False}
     for name, find in _FINDERS.items():
         options = {option: some[option] for option in signature(find).parameters if option in some}
         for dtype in (float64, complex128):
             loop_of(HOST[name], [dtype], options)
-    return "on" if not _refused else f"on, but for {', '.join(f'{name} ({why})' for name, why in sorted(_refused.items()))}"
-
-
-@cache
-def _other_interface() -> str:
-    """What is unlike what is known of NumPy's objects; nothing if they are as they were."""
-    try:
-        pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(("PyCapsule_GetPointer", ctypes.pythonapi))
-        table = pointer(importlib.import_module("numpy._core._multiarray_umath")._ARRAY_API, None)
-        version = ctypes.CFUNCTYPE(ctypes.c_uint)(ctypes.c_void_p.from_address(table).value or 0)()  # which stands first in all of them
-    except (AttributeError, ImportError, TypeError, ValueError):
-        return "NumPy does not tell its binary interface"
-    return "" if version == INTERFACE else f"NumPy's binary interface is {version:#x}, and {INTERFACE:#x} is known"
 
 
 @lru_cache(maxsize=1024)
@@ -96,7 +79,7 @@ def _is_proved(op: HostOp, dtype: DType, options: tuple[tuple[str, Any], ...]) -
     try:
         loop = _found(op.name, dtype, options)
     except (AttributeError, ImportError, LookupError) as error:  # NumPy has moved it, or has it otherwise
-        _refused[op.name] = str(error)
+        refused[op.name] = str(error)
         return False
     if loop is None:
         return False
@@ -106,7 +89,7 @@ def _is_proved(op: HostOp, dtype: DType, options: tuple[tuple[str, Any], ...]) -
     found = [np.empty(x.shape, d.numpy) for x, d in zip(every, op.dtypes_of(dtype), strict=True)]
     if call(loop, given, found) and all([np.array_equal(x, y) for x, y in zip(found, every, strict=True)]):
         return True
-    _refused[op.name] = "it does not give what NumPy gives"
+    refused[op.name] = "it does not give what NumPy gives"
     return False
 
 
@@ -142,7 +125,7 @@ def geometry(loop: Loop, seen: Sequence[Seen]) -> Geometry | None:
     outer = []
     for (shape, strides), lead in zip(every, leads, strict=True):
         known = [0 if n == 1 else s for n, s in zip(shape[:lead], strides[:lead], strict=True)]
-        step = _one_step(whole, [0] * (len(whole) - lead) + known)
+        step = one_step(whole, [0] * (len(whole) - lead) + known)
         if step is None:
             return None
         outer.append(step)
@@ -150,13 +133,12 @@ def geometry(loop: Loop, seen: Sequence[Seen]) -> Geometry | None:
     return (prod(whole), *sizes.values()), (*outer, *core)
 
 
-def _one_step(shape: Sequence[int], strides: Sequence[int]) -> int | None:
-    """The step of one loop over some axes; None if there is none."""
-    known = [(n, s) for n, s in zip(shape, strides, strict=True) if n > 1]
-    for (_, outer), (n, inner) in pairwise(known):
-        if outer != inner * n:
-            return None
-    return known[-1][1] if known else 0
+def one_step(shape: Sequence[int], strides: Sequence[int]) -> int | None:
+    """How far apart neighbours in row-major order lie, if that is the same for all; 0 if there is one element."""
+    axes = [(n, s) for n, s in zip(shape, strides, strict=True) if n != 1]
+    if any([outer != n * inner for (_, outer), (n, inner) in pairwise(axes)]):
+        return None
+    return axes[-1][1] if axes else 0
 
 
 def call(loop: Loop, operands: Sequence[Array], results: Sequence[Array]) -> bool:
@@ -258,8 +240,9 @@ _FINDERS: dict[str, Callable[..., Loop | None]] = {
 
 # --- for machine code -------------------------------------------------------------------------------------------------
 
-HEAD, MOST = 10, 8  # words at the beginning of a program, and arguments at the most
+HEAD, MOST = 11, 8  # words at the beginning of a program, and arguments at the most
 OPERAND, RESULT, CONSTANT = range(3)  # what an argument is
+CALL = 0  # with which programs of this kind begin
 
 
 def program(
@@ -282,7 +265,7 @@ def program(
     at_steps = at_dimensions + len(dimensions)
     at_constant = at_steps + len(steps)
     looked_at = dimensions[0] if loop.fails else 0
-    head = (loop.function, loop.data, len(arguments), *[8 * k for k in (at_dimensions, at_steps, at_constant)])
+    head = (CALL, loop.function, loop.data, len(arguments), *[8 * k for k in (at_dimensions, at_steps, at_constant)])
     head += (looked_at, steps[len(operands)] if loop.fails else 0, floats if loop.finite else 0, len(operands))
     words = [*head, *[word for argument in arguments for word in argument], *dimensions, *steps]
     return struct.pack(f"={len(words)}q", *words) + loop.between

@@ -99,7 +99,7 @@ def _partition(x: Array, *, places: list[int]) -> None:
     x.partition(places, axis=-1)
 
 
-entry("sort", "n -> n", "same", _sort, 20, "n", in_place=True)
+entry("sort", "n -> n", "same", _sort, 8, "n", in_place=True)
 entry("argsort", "n -> n", "index", lambda x, *, kind: x.argsort(axis=-1, kind=kind), 20, "n")
 entry("partition", "n -> n", "same", _partition, 20, "n", in_place=True)
 entry("argpartition", "n -> n", "index", lambda x, *, place: x.argpartition(place, axis=-1), 20, "n")

@@ -158,7 +158,7 @@ def _called(f: Function) -> None:
     in_place = f.word(f.get(made, "Made.loop"), SIZE) > 0
 
     def asked_of_numpy() -> list[Value]:
-        one, other = (partial(f.call, name, POINTER, [*given_to, made]) for name in ("looped", "hosted"))
+        one, other = (partial(f.call, name, POINTER, [*given_to, made]) for name in ("made_in_place", "hosted"))
         return f.choose(in_place, lambda: [one()], lambda: [other()])
 
     (found,) = f.choose(by_numpy | in_place, asked_of_numpy, anew)

@@ -13,7 +13,8 @@ from typing import Any
 
 from ..dtypes import DType
 from ..errors import IndexOutOfRange, TenxorError
-from ..host.loops import Loop, program
+from ..host.inplace import InPlace
+from ..host.loops import Loop
 from ..keywords import names_of
 from ..layout import Layout
 from ..memory import allocate
@@ -28,6 +29,7 @@ from ..tensor.making import listed
 from ..tensor.writing import broadcast_layout
 from .blocks import LARGEST
 from .frames import NEVER, frame_of_write
+from .programs import program_of
 
 MOST_PARTS = 256
 MOST_NUMBERS = 64  # floats that a method is given: more are no constants of a program
@@ -35,7 +37,7 @@ MOST_NUMBERS = 64  # floats that a method is given: more are no constants of a p
 patience = ctypes.c_int64()
 TRUE, FALSE = object(), object()  # in keys: 1 and True are equal, and not the same argument
 _at_it: set[int] = set()  # the threads that are in `done_again`
-Heard = tuple[Sequence[Tensor], Sequence[Tensor], Callable[..., Any] | None, Loop | None]
+Heard = tuple[Sequence[Tensor], Sequence[Tensor], Callable[..., Any] | None, InPlace | None]
 _heard: dict[int, list[Heard]] = {}  # by thread, while it learns
 _PLAIN = frozenset((int, str, type, DType, type(None)))
 
@@ -120,9 +122,9 @@ def _hosted(own: Callable[..., Any], args: Sequence[Any], named: dict[str, Any],
             tensors, found, _ = _told_apart(own, args, named)
     if len(heard) != 1:  # a function that it calls may have been learnt since, and machine code is not heard
         return None
-    operands, results, compute, loop = heard[0]
-    if loop is not None:
-        made = _looped(loop, tensors, operands, results, found)
+    operands, results, compute, how = heard[0]
+    if how is not None:
+        made = _in_place(how, tensors, operands, results, found)
         if made is not None:
             return made
     if compute is None:
@@ -138,13 +140,15 @@ def _hosted(own: Callable[..., Any], args: Sequence[Any], named: dict[str, Any],
     return Made(args[0].spec, parts=tuple(every), host=compute, kind=_kind_of(found))
 
 
-def _looped(loop: Loop, tensors: Sequence[Tensor], operands: Sequence[Tensor], results: Sequence[Tensor], found: Any) -> Made | None:
-    """How a loop makes the same where it lies; None if it cannot, or what a function gave is not what the loop made."""
+def _in_place(
+    how: InPlace, tensors: Sequence[Tensor], operands: Sequence[Tensor], results: Sequence[Tensor], found: Any
+) -> Made | None:
+    """How the same is made where it lies; None if it is not, or what a function gave is not what was made so."""
     parts = found if isinstance(found, tuple) else (found,)
     if len(parts) != len(results):
         return None
     for part, result in zip(parts, results, strict=True):
-        if type(part) is not Tensor or part.storage is not result.storage or part.dtype is not result.dtype or part.offset:
+        if type(part) is not Tensor or part.storage is not result.storage or part.dtype is not result.dtype:
             return None
         if part.spec.strides is None or _passes(part.spec) or part.spec.size != result.spec.size or part.spec.nbytes > LARGEST:
             return None
@@ -155,13 +159,14 @@ def _looped(loop: Loop, tensors: Sequence[Tensor], operands: Sequence[Tensor], r
             return None
         read.add(which[0])
         seen.append((which[0], (t.offset - tensors[which[0]].offset) * t.dtype.itemsize, _lies(t)))
-    if read != set(range(len(tensors))) or (loop.finite and not (operands[0].spec.gapless and len(operands) == 1)):
+    is_finite = isinstance(how, Loop) and how.finite
+    if read != set(range(len(tensors))) or (is_finite and not (operands[0].spec.gapless and len(operands) == 1)):
         return None
     floats = operands[0].size * (2 if operands[0].dtype.is_complex else 1)
-    written = program(loop, seen, [_lies(t) for t in results], floats)
+    written = program_of(how, seen, [_lies(t) for t in results], floats)
     if written is None:
         return None
-    every = [Made(t.spec, t.storage.node.recipe) for t in parts]
+    every = [Made(t.spec, t.storage.node.recipe, shift=t.offset) for t in parts]
     return Made(tensors[0].spec, parts=tuple(every), kind=_kind_of(found), loop=written)
 
 

@@ -12,16 +12,16 @@ import pytest
 import tenxor as tx
 from tenxor import shortcut
 from tenxor.dtypes import DType
-from tenxor.host import HOST, loops
+from tenxor.host import HOST, inplace, interface, loops, orders
 
 LATER = {"svd", "svdvals"} if np.__version__.startswith("2.0.") else set()  # whose functions have been what is called since NumPy 2.1
 OF_DOUBLES = ("inv", "det", "slogdet", "solve", "solve_triangular", "eig", "eigvals", "eigh", "eigvalsh")
 
 
 def forget() -> None:
-    for remembered in (loops._is_proved, loops._found, loops._other_interface):
+    for remembered in (loops._is_proved, loops._found, interface.other_interface, orders._functions):
         remembered.cache_clear()
-    loops._refused.clear()
+    interface.refused.clear()
 
 
 @pytest.fixture
@@ -34,8 +34,8 @@ def afresh() -> Iterator[None]:
 
 def refused() -> set[str]:
     """What this NumPy is to have and has not."""
-    assert loops.state().startswith("on, but for " if loops._refused else "on")
-    return set(loops._refused) - LATER
+    assert inplace.state().startswith("on, but for " if interface.refused else "on")
+    return set(interface.refused) - LATER
 
 
 def found(name: str, dtype: DType = tx.float64, **options: Any) -> bool:
@@ -55,10 +55,10 @@ def test_there_are_none_of_other_dtypes(dtype: DType, afresh: None) -> None:
 
 
 def test_another_interface_is_not_looked_into(afresh: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(loops, "INTERFACE", 0x01000009)
+    monkeypatch.setattr(interface, "INTERFACE", 0x01000009)
     monkeypatch.setattr(loops, "_of_ufunc", lambda *_, **__: pytest.fail("it was looked into"))
     assert not any([found(name) for name in OF_DOUBLES])
-    assert loops.state() == f"off: NumPy's binary interface is {0x02000000:#x}, and 0x1000009 is known"
+    assert inplace.state() == f"off: NumPy's binary interface is {0x02000000:#x}, and 0x1000009 is known"
     shortcut.start()
     tx.show_config()
     assert "C of NumPy off: NumPy's binary interface" in capsys.readouterr().out
@@ -70,7 +70,7 @@ def test_a_struct_with_other_parts_is_refused(afresh: None, monkeypatch: pytest.
 
     monkeypatch.setattr(loops, "_UFunc", Other)
     assert not any([found(name) for name in OF_DOUBLES])
-    assert "inv (its parts are not where they are looked for)" in loops.state()
+    assert "inv (its parts are not where they are looked for)" in inplace.state()
     x = np.array([[2.0, 1.0], [1.0, 3.0]])
     for _ in range(3):
         assert np.array_equal(tx.linalg.inv(tx.asarray(x).realize()).numpy(), np.linalg.inv(x))
@@ -81,13 +81,13 @@ def test_what_numpy_has_no_more_is_refused(afresh: None, monkeypatch: pytest.Mon
     monkeypatch.setitem(loops._FINDERS, "det", loops._of_matrices("det", {"d": "d->D"}))
     assert not found("inv") and not found("det")
     assert found("solve")
-    assert loops.state().startswith("on, but for det (det has no d->D), inv (")
+    assert inplace.state().startswith("on, but for det (det has no d->D), inv (")
 
 
 def test_a_function_that_gives_something_else_is_refused(afresh: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(loops._FINDERS, "inv", loops._of_matrices("cholesky_lo", {"d": "d->d"}))
     assert not found("inv")
-    assert refused() == {"inv"} and "inv (it does not give what NumPy gives)" in loops.state()
+    assert refused() == {"inv"} and "inv (it does not give what NumPy gives)" in inplace.state()
 
 
 def test_even_and_odd_lengths_are_tried_each(afresh: None, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -105,3 +105,23 @@ def test_sizes_that_do_not_fit_are_refused(afresh: None) -> None:
     assert loops.geometry(loop, [((4, 3, 2), (48, 16, 8)), fits]) is None
     assert loops.geometry(loop, [((0, 3, 3), (72, 24, 8))] * 2) is None
     assert loops.geometry(loop, [((2, 2, 3, 3), (1000, 72, 24, 8)), ((2, 2, 3, 3), (144, 72, 24, 8))]) is None
+
+
+@pytest.mark.parametrize("name", ["sort", "argsort"])
+def test_a_function_that_does_not_sort_is_refused(name: str, afresh: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    options = {"kind": "stable"}
+    assert orders.order_of(HOST[name], [tx.float64], options) is not None
+    forget()
+    of_bytes = orders.functions_of(tx.int8.numpy)
+    monkeypatch.setattr(orders, "functions_of", lambda dtype: of_bytes)  # those of a dtype of which none is smaller, so memory suffices
+    assert orders.order_of(HOST[name], [tx.float64], options) is None
+    assert set(interface.refused) == {name}
+    assert f"{name} (what NumPy has for" in inplace.state()
+
+
+def test_nothing_that_sorts_is_refused(afresh: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    nothing = (ctypes.c_void_p * 64)()
+    monkeypatch.setattr(orders, "functions_of", lambda dtype: ctypes.addressof(nothing))
+    assert orders.order_of(HOST["sort"], [tx.int64], {"kind": "stable"}) is None
+    assert orders.order_of(HOST["searchsorted"], [tx.int64] * 2, {"side": "left"}) is not None  # which is not NumPy's
+    assert refused() == {"sort", "argsort"}

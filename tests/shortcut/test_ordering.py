@@ -1,0 +1,130 @@
+"""What machine code sorts and finds where it lies is what NumPy gives, with NaN, zeros of both signs, and whatever lies apart."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tenxor as tx
+from tenxor import shortcut
+
+pytestmark = pytest.mark.usefixtures("on")
+Array = np.ndarray[Any, Any]
+REAL = ("float64", "float32", "float16", "int64", "int32", "int16", "int8", "uint64", "uint32", "uint16", "uint8")
+SHAPES = ((1,), (7,), (300,), (2, 1), (5, 12), (3, 70), (2, 3, 4), (1, 1200), (200, 9), (0, 3))
+
+VIEWS = (lambda x: x[::2, ::3], lambda x: x[::-1, 1:], lambda x: x.T, lambda x: x[1], lambda x: x[:1].expand((4, 9)))
+
+
+def drawn(shape: tuple[int, ...], dtype: str, seed: int, *, odd: bool = False) -> Array:
+    """Numbers many of which are equal; `odd` ones are also zeros of both signs, infinities and NaN."""
+    draw = np.random.default_rng(seed)
+    found = draw.integers(0 if dtype.startswith("u") else -50, 60, shape).astype(dtype)
+    if odd and np.dtype(dtype).kind in "fc":
+        strange = draw.choice(np.array([0.0, -0.0, np.nan, np.inf, -np.inf]), shape)
+        found = np.where(draw.random(shape) < 0.4, strange, found).astype(dtype)
+    if np.dtype(dtype).kind == "c":
+        found = found + (1j * draw.integers(-2, 3, shape)).astype(dtype)
+    return found
+
+
+def is_learnt(x: tx.Tensor, name: str) -> bool:
+    return any([made is not None and bool(made.loop) for made in x.spec.called.get(f"tenxor.functions.{name}", {}).values()])
+
+
+@pytest.mark.parametrize("odd", [False, True])
+@pytest.mark.parametrize("dtype", [*REAL, "complex64", "complex128"])
+def test_rows_are_sorted_as_numpy_sorts_them(dtype: str, odd: bool) -> None:
+    for seed, shape in enumerate(SHAPES):
+        a = drawn(shape, dtype, seed, odd=odd)
+        for axis in range(len(shape)):
+            x = tx.asarray(a).realize()
+            sorted_, places = np.sort(a, axis=axis, kind="stable"), np.argsort(a, axis=axis, kind="stable")
+            for _ in range(3):
+                assert tx.sort(x, axis=axis).numpy().tobytes() == sorted_.tobytes()
+                assert np.array_equal(tx.argsort(x, axis=axis).numpy(), places)
+                down = tx.sort(x, axis=axis, descending=True)
+                assert down.numpy().tobytes() == np.flip(sorted_, axis).tobytes()
+            assert x.numpy().tobytes() == a.tobytes()
+            assert down[..., :1].shape[-1] == min(1, down.shape[-1])  # a view of what was sorted
+
+
+@pytest.mark.parametrize("name", ["sort", "argsort"])
+def test_they_are_sorted_in_place(name: str) -> None:
+    for a in (drawn((12,), "float64", 1), drawn((100, 12), "float32", 2), drawn((12, 8), "int64", 3).T):
+        x = tx.asarray(a).realize()
+        getattr(tx, name)(x)
+        assert is_learnt(x, f"sorting.{name}")
+
+
+@pytest.mark.parametrize("view", VIEWS)
+@pytest.mark.parametrize("dtype", ["float64", "int32", "int8", "complex128"])
+def test_whatever_lies_apart_is_sorted(dtype: str, view: Callable[[Any], Any]) -> None:
+    x = view(tx.asarray(drawn((6, 9), dtype, 4, odd=True)).realize())
+    for _ in range(3):
+        assert tx.sort(x).numpy().tobytes() == np.sort(x.numpy(), kind="stable").tobytes()
+        assert np.array_equal(tx.argsort(x).numpy(), np.argsort(x.numpy(), kind="stable"))
+
+
+def test_many_with_zeros_of_both_signs_or_nan_after_many_without() -> None:
+    """What is known of a form was met without them."""
+    plain = drawn((5000,), "float64", 5) + 100
+    tx.sort(tx.asarray(plain).realize())
+    for strange in (np.nan, -0.0):
+        a = plain.copy()
+        a[[7, 300, 4000]] = (0.0, strange, 0.0)
+        x = tx.asarray(a).realize()
+        with shortcut.aside():
+            wanted = tx.sort(x).numpy()
+        assert np.array_equal(wanted, np.sort(a, kind="stable"), equal_nan=True)
+        for _ in range(2):
+            assert tx.sort(x).numpy().tobytes() == wanted.tobytes()
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+@pytest.mark.parametrize("dtype", [*REAL, "bool"])
+def test_places_are_found_as_numpy_finds_them(dtype: str, side: Any) -> None:
+    for size, count in product((1, 2, 3, 8, 61), (1, 3, 4, 9)):
+        ordered, wanted = np.sort(drawn((size,), dtype, size, odd=True)), drawn((count,), dtype, count, odd=True)
+        x, y = tx.asarray(ordered).realize(), tx.asarray(wanted).realize()
+        for _ in range(3):
+            assert np.array_equal(tx.searchsorted(x, y, side=side).numpy(), ordered.searchsorted(wanted, side))
+        if dtype in ("float64", "int64", "uint32"):
+            assert is_learnt(x, "searching.searchsorted")
+
+
+def test_places_among_what_lies_apart() -> None:
+    ordered, wanted = np.sort(drawn((40,), "float64", 6, odd=True)), drawn((6, 9), "float64", 7, odd=True)
+    x, y = tx.asarray(ordered).realize(), tx.asarray(wanted).realize()
+    for _ in range(3):
+        for own, other in ((y, wanted), (y.T, wanted.T), (y[::2, ::4], wanted[::2, ::4]), (y[1], wanted[1]), (y[:, ::-1], wanted[:, ::-1])):
+            assert np.array_equal(tx.searchsorted(x[::3], own).numpy(), ordered[::3].searchsorted(other))
+        assert np.array_equal(tx.searchsorted(x[4:4], y).numpy(), np.zeros((6, 9)))
+        assert tx.searchsorted(x, y[:0]).shape == (0, 9)
+        assert np.array_equal(tx.searchsorted(x, x).numpy(), ordered.searchsorted(ordered))
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "int64", "int8"])
+def test_a_number_is_found(dtype: str) -> None:
+    ordered = np.sort(drawn((9,), dtype, 8))
+    x = tx.asarray(ordered).realize()
+    for number in (3, -2, 0, True) + ((2.5, float("nan"), float("inf")) if dtype.startswith("f") else ()):
+        for _ in range(2):
+            found = tx.searchsorted(x, number, side="right")
+            assert found.shape == () and found.item() == ordered.searchsorted(number, "right")
+
+
+def test_derivatives_of_what_is_sorted_are_as_they_were() -> None:
+    a = drawn((4, 9), "float64", 9)
+    x = tx.asarray(a).realize()
+    tx.sort(x)
+    weights = tx.asarray(np.arange(36.0).reshape(4, 9))
+    for _ in range(2):
+        found = tx.grad(lambda t: (tx.sort(t) * weights).sum())(x).numpy()
+        wanted = np.empty_like(a)
+        np.put_along_axis(wanted, np.argsort(a, kind="stable"), weights.numpy(), -1)
+        assert np.array_equal(found, wanted)
