@@ -63,13 +63,13 @@ def hosted(name: str, *operands: Tensor, sizes: Mapping[str, int] = _NO_SIZES, *
     return _seen(op, operands, results)
 
 
-def at_once(compute: Callable[..., list[Any]], *operands: Tensor) -> tuple[Tensor, ...] | None:
+def at_once(compute: Callable[..., list[Any]], *operands: Tensor, few: int | None = None) -> tuple[Tensor, ...] | None:
     """What `compute` makes of arrays of NumPy's, as a list of arrays: new tensors, in memory. It is given the elements of operands, in
-    arrays that are nobody else's; None where there are many, or of a dtype that NumPy has not, or somebody follows or watches.
+    arrays that are nobody else's; None where there are not so `few`, or of a dtype that NumPy has not, or somebody follows or watches.
 
     For a function of many operations, none of which takes as long as to ask for it.
     """
-    if watchers or sum([t.size for t in operands]) >= FEW:
+    if watchers or sum([t.size for t in operands]) >= (FEW if few is None else few):
         return None
     if any([t.storage.node.past is not None or t.dtype is bfloat16 for t in operands]):
         return None
