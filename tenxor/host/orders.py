@@ -21,13 +21,14 @@ from .table import Array, HostOp
 
 QUICK, STABLE = 0, 2  # NumPy's numbers of ways to sort
 _SORTS, _ARGSORTS = 33, 36  # words that stand before those functions: 21 that convert, and 12 others; then one for each of three ways
-SEARCHED = (float64, float32, int64, int32, uint64, uint32)  # those that machine code has a search for (`shortcut/ordering.py`)
+SEARCHED = (float64, float32, int64, int32, uint64, uint32)  # those that machine code compares (`shortcut/ordering.py`)
 _KINDS = {"quicksort": QUICK, "stable": STABLE}
 
 
 class Order(NamedTuple):
     """How an operation, of this `name`, orders elements of a dtype: by functions of C. The `quick` one may leave zeros of both signs in any
-    order and change the bits of NaN; where one `keeps` these, the `stable` one is for them. A search is `right` of what is equal.
+    order and change the bits of NaN; where one `keeps` these, the `stable` one is for them. A search is `right` of what is equal;
+    of the best so many are wanted, the `largest` or the smallest.
     """
 
     name: str
@@ -36,6 +37,8 @@ class Order(NamedTuple):
     quick: int = 0
     keeps: bool = True
     right: bool = False
+    wanted: int = 0
+    largest: bool = False
 
 
 def order_of(op: HostOp, dtypes: Sequence[DType], options: Mapping[str, Any]) -> Order | None:
@@ -45,6 +48,8 @@ def order_of(op: HostOp, dtypes: Sequence[DType], options: Mapping[str, Any]) ->
         return None
     if op.name == "searchsorted":
         return Order(op.name, first, right=options["side"] == "right") if first in SEARCHED else None
+    if op.name == "topk":
+        return Order(op.name, first, wanted=options["count"], largest=options["largest"]) if first in SEARCHED else None
     if op.name not in ("sort", "argsort") or other_interface():
         return None
     stable, quick = _functions(op.name, first)

@@ -7,12 +7,12 @@ from ..backend.llvm.types import DOUBLE, I1, I8, I64, POINTER, array
 from ..host.loops import CALL, HEAD, MOST, OPERAND, RESULT
 from .function import Function
 from .objects import BYTES, ITEMS, SIZE, Objects
-from .programs import ARGSORT, SEARCH, SORT
+from .programs import ARGSORT, BEST, SEARCH, SORT
 from .read import address_of, node_of
 from .record import asked
 
 HELD = 4  # tensors that are given at the most
-WAYS = {CALL: "call_loop", SORT: "sort_rows", ARGSORT: "sort_places", SEARCH: "search"}
+WAYS = {CALL: "call_loop", SORT: "sort_rows", ARGSORT: "sort_places", SEARCH: "search", BEST: "best_of_rows"}
 
 
 def write(module: Module, objects: Objects) -> None:

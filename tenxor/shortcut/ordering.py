@@ -13,7 +13,7 @@ from .boxes import FROM, PIECE
 from .function import Function
 from .looping import WAYS, operand_at, result_at
 from .objects import BYTES, Objects
-from .programs import ARGSORT, SEARCH, SORT
+from .programs import ARGSORT, BEST, SEARCH, SORT
 
 LANES = 8  # of floats that are looked at side by side
 _FLOATS = (DOUBLE, FLOAT)
@@ -32,6 +32,10 @@ def write(module: Module, objects: Objects) -> None:
         if dtype.is_float:
             _numbers(Function(module, objects, f"numbers_{dtype}", lie[:3], I64), dtype)
         _search(Function(module, objects, f"search_{dtype}", [*lie, ("right", I1)], I1), dtype)
+        rows = [("row", POINTER), ("size", I64), ("between", I64), ("values", POINTER), ("places", POINTER), ("count", I64), ("most", I64)]
+        for largest in (False, True):
+            _best(Function(module, objects, _name_of_best(dtype, largest), rows, I1), dtype, largest)
+    _best_of_any(Function(module, objects, WAYS[BEST], given, I1))
     _search_any(Function(module, objects, WAYS[SEARCH], given, I1))
 
 
@@ -178,3 +182,75 @@ def _search_any(f: Function) -> None:
     for k, dtype in enumerate(SEARCHED):
         f.when_giving(number.equals(k), lambda dtype=dtype: f.call(f"search_{dtype}", I1, given))  # type: ignore[misc]
     f.decline()
+
+
+def _name_of_best(dtype: DType, largest: bool) -> str:
+    return f"{'largest' if largest else 'smallest'}_{dtype}"
+
+
+def _best(f: Function, dtype: DType, largest: bool) -> None:
+    """The best of a row, in order, and their places; it declines where more than `most` of them would be moved on the way.
+
+    Each is put where it belongs among the best of those before it. What is no better than the last of those is passed over, some at a time.
+    """
+    row, size, between, values, places, count, most = f.arguments
+    kind, moved = _KINDS[dtype.name], f.local(I64, f.number(0))
+    greater, less = ("ugt", "ult") if dtype.kind in ("float", "uint") else ("sgt", "slt")
+
+    def is_better(x: Value, y: Value) -> Value:
+        found = x.compare(greater if largest else less, y)
+        return found & ~(y if largest else x).is_nan() if dtype.is_float else found
+
+    def put(x: Value, k: Value, last: Value) -> None:
+        """Put an element among so many."""
+        at = f.local(I64, last)
+        is_before = lambda: is_better(x, values.at(at.load(I64) - 1, kind).load(kind))  # noqa: E731
+
+        def move() -> None:
+            to = at.load(I64)
+            for where, its in ((values, kind), (places, I64)):
+                where.at(to, its).store(where.at(to - 1, its).load(its))
+            at.store(to - 1)
+
+        f.as_long_as(lambda: f.both(at.load(I64) > 0, is_before), move)
+        values.at(at.load(I64), kind).store(x)
+        places.at(at.load(I64), I64).store(k)
+        moved.store(moved.load(I64) + last - at.load(I64))
+
+    def one(k: Value) -> None:
+        x = row.at(k * between, I8).load(kind)
+        f.rarely(is_better(x, values.at(count - 1, kind).load(kind)), lambda: put(x, k, count - 1))
+
+    def some(k: Value) -> None:
+        first = count + k * LANES
+        worst, many = values.at(count - 1, kind).load(kind).splat(LANES), row.at(first, kind).load(vector(kind, LANES))
+        may_be = many.compare(greater if largest else less, worst)
+
+        def each() -> None:
+            f.each(f.number(LANES), lambda j: one(first + j))
+            f.require(moved.load(I64) <= most)
+
+        f.rarely(intrinsic("vector.reduce.or", may_be, result=I1, suffix=may_be.type.mangled), each)
+
+    f.each(count, lambda k: put(row.at(k * between, I8).load(kind), k, k))
+    rest = size - count
+    whole = f.selected(between.equals(kind.bytes), rest >> LANES.bit_length() - 1, f.number(0))
+    f.each(whole, some)
+    f.each(rest - whole * LANES, lambda k: one(count + whole * LANES + k))
+    f.give(moved.load(I64) <= most)
+
+
+def _best_of_any(f: Function) -> None:
+    """The best of each row, for the dtype of a program."""
+    program, nodes, starts, found = f.arguments
+    number, largest, which, start, rows, step, n, between, count, most = (f.word(program, 8 * k) for k in range(1, 11))
+    first, values, places = operand_at(f, nodes, starts, which, start), result_at(f, found, 0), result_at(f, found, 1)
+    for k, dtype in enumerate(SEARCHED):
+        for j in range(2):
+
+            def row(i: Value, dtype: DType = dtype, j: int = j) -> None:
+                to = [values.at(i * count, _KINDS[dtype.name]), places.at(i * count, I64)]
+                f.require(f.call(_name_of_best(dtype, j == 1), I1, [first.at(i * step, I8), n, between, *to, count, most]))
+
+            f.when(number.equals(k) & largest.equals(j), lambda row=row: f.each(rows, row))  # type: ignore[misc]
+    f.give(f.constant(I1, True))

@@ -12,9 +12,11 @@ from ..host.loops import CALL, Loop, Seen, one_step, program
 from ..host.orders import SEARCHED, Order
 from .boxes import box_of
 
-SORT, ARGSORT, SEARCH = (CALL + 1 + k for k in range(3))  # with which programs begin
+SORT, ARGSORT, SEARCH, BEST = (CALL + 1 + k for k in range(4))  # with which programs begin
 _LOOKED_AT = {float64: 1, float32: 2}  # of which there are zeros of both signs, and NaN
 SHORT = 64  # integers of up to 16 bits: for more of them one that counts is quicker, which NumPy calls stable
+MOST_BEST = 64  # of which each may be compared with each
+MOST_MOVED = 1 << 20  # of those meanwhile, in a row: some milliseconds
 Given = Sequence[tuple[int, int, Seen]]  # which of some tensors is read, from how many bytes beyond where that begins, and how it lies
 
 
@@ -22,7 +24,10 @@ def program_of(how: InPlace, operands: Given, results: Sequence[Seen], floats: i
     """How machine code computes results that lie so, of operands; None if it cannot. The first operand has so many `floats`."""
     if isinstance(how, Loop):
         return program(how, operands, results, floats)
-    words = _search(how, operands) if how.name == "searchsorted" else _sort(how, operands[0])
+    if how.name == "searchsorted":
+        words = _search(how, operands)
+    else:
+        words = _best(how, operands[0]) if how.name == "topk" else _sort(how, operands[0])
     return None if words is None else struct.pack(f"={len(words)}q", *words)
 
 
@@ -51,3 +56,14 @@ def _search(how: Order, operands: Given) -> tuple[int, ...] | None:
             return None
         words += (which, start, prod(shape), step)
     return (SEARCH, SEARCHED.index(how.dtype), int(how.right), *words)
+
+
+def _best(how: Order, operand: tuple[int, int, Seen]) -> tuple[int, ...] | None:
+    """For the rows of what has them along its last axis, each walked in one loop."""
+    which, start, (shape, strides) = operand
+    step = one_step(shape[:-1], strides[:-1])
+    if step is None or not prod(shape) or not 0 < how.wanted <= MOST_BEST:
+        return None
+    rows, n = prod(shape[:-1]), shape[-1]
+    words = (which, start, rows, step, n, strides[-1], how.wanted, min(16 * n, MOST_MOVED) + how.wanted**2)
+    return (BEST, SEARCHED.index(how.dtype), int(how.largest), *words)

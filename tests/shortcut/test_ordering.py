@@ -128,3 +128,78 @@ def test_derivatives_of_what_is_sorted_are_as_they_were() -> None:
         wanted = np.empty_like(a)
         np.put_along_axis(wanted, np.argsort(a, kind="stable"), weights.numpy(), -1)
         assert np.array_equal(found, wanted)
+
+
+def best_of(a: Array, count: int, axis: int, largest: bool) -> tuple[Array, Array]:
+    """The best by Python's own sorting, stable also when reversed: NaN is larger than all, and zeros of both signs are one."""
+    rows = np.moveaxis(a, axis, -1)
+    places = np.empty((*rows.shape[:-1], count), np.int64)
+    for key in np.ndindex(rows.shape[:-1]):
+        row = [(x != x, 0 if x != x else x) for x in rows[key].tolist()]
+        places[key] = sorted(range(len(row)), key=row.__getitem__, reverse=largest)[:count]
+    return np.moveaxis(np.take_along_axis(rows, places, -1), -1, axis), np.moveaxis(places, -1, axis)
+
+
+@pytest.mark.parametrize("largest", [True, False])
+@pytest.mark.parametrize("dtype", [*REAL, "bool"])
+def test_the_best_are_the_first_of_equal_ones(dtype: str, largest: bool) -> None:
+    for seed, shape in enumerate([(1,), (7,), (300,), (5, 40), (3, 4, 5), (2, 150)]):
+        a = drawn(shape, dtype, seed, odd=True)
+        x = tx.asarray(a).realize()
+        for axis in range(len(shape)):
+            for count in sorted({0, 1, min(3, shape[axis]), shape[axis] // 2, shape[axis]}):
+                values, places = best_of(a, count, axis, largest)
+                for _ in range(3):
+                    found = tx.topk(x, count, axis=axis, largest=largest)
+                    assert np.array_equal(found.indices.numpy(), places)
+                    assert found.values.numpy().tobytes() == values.tobytes()
+                with shortcut.aside():
+                    assert np.array_equal(tx.topk(x, count, axis=axis, largest=largest).indices.numpy(), places)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "int64", "uint32"])
+def test_the_best_of_what_lies_apart_and_in_order(dtype: str) -> None:
+    a = drawn((40, 60), dtype, 11, odd=True)
+    x = tx.asarray(a).realize()
+    views: tuple[Callable[[Any], Any], ...] = (lambda t: t[::2, ::3], lambda t: t[::-1, ::-1], lambda t: t.T, lambda t: t[3:4])
+    for view in views:
+        values, places = best_of(view(a), 4, -1, True)
+        for _ in range(3):
+            found = tx.topk(view(x), 4)
+            assert np.array_equal(found.indices.numpy(), places) and found.values.numpy().tobytes() == values.tobytes()
+    assert is_learnt(x.T, "sorting.topk")
+    ascending = np.arange(100_000).astype(dtype)  # of which each moves all that were found before
+    for a, count in ((ascending, 8), (ascending, 60), (ascending[::-1].copy(), 60)):
+        y = tx.asarray(a).realize()
+        for _ in range(3):
+            assert np.array_equal(tx.topk(y, count).values.numpy(), np.sort(a)[::-1][:count])
+            assert np.array_equal(tx.topk(y, count, largest=False).values.numpy(), np.sort(a)[:count])
+
+
+def test_the_best_of_many_equal_ones() -> None:
+    """Where NumPy's partition would take any of them."""
+    for a in (np.zeros(5000), np.repeat([1.0, np.nan, 2.0], 700), np.full(3000, np.nan), np.tile([1.0, 2.0, 3.0], 900).reshape(9, 300)):
+        x = tx.asarray(a).realize()
+        for largest in (True, False):
+            _, places = best_of(a, 6, -1, largest)
+            for _ in range(2):
+                assert np.array_equal(tx.topk(x, 6, largest=largest).indices.numpy(), places)
+            with shortcut.aside():
+                assert np.array_equal(tx.topk(x, 6, largest=largest).indices.numpy(), places)
+
+
+def test_the_best_of_what_is_traced_or_followed() -> None:
+    a = drawn((5, 9), "float64", 12) + np.arange(45).reshape(5, 9) / 64
+    x = tx.asarray(a).realize()
+    tx.topk(x, 3)
+    values, places = best_of(a, 3, -1, True)
+    of_each = tx.vmap(lambda t: tx.topk(t, 3))(x)
+    assert np.array_equal(of_each[0].numpy(), values) and np.array_equal(of_each[1].numpy(), places)
+    wanted = np.zeros_like(a)
+    np.put_along_axis(wanted, places, 1, -1)
+    for _ in range(2):
+        assert np.array_equal(tx.grad(lambda t: tx.topk(t, 3).values.sum())(x).numpy(), wanted)
+    half = x.astype(tx.bfloat16)
+    for _ in range(2):
+        found = tx.topk(half, 3)
+        assert np.array_equal(found.indices.numpy(), best_of(half.astype(tx.float32).numpy(), 3, -1, True)[1])
