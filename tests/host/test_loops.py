@@ -12,7 +12,7 @@ import pytest
 import tenxor as tx
 from tenxor import shortcut
 from tenxor.dtypes import DType
-from tenxor.host import HOST, inplace, interface, loops, orders
+from tenxor.host import HOST, inplace, interface, loops, orders, running
 
 LATER = {"svd", "svdvals"} if np.__version__.startswith("2.0.") else set()  # whose functions have been what is called since NumPy 2.1
 OF_DOUBLES = ("inv", "det", "slogdet", "solve", "solve_triangular", "eig", "eigvals", "eigh", "eigvalsh")
@@ -125,3 +125,27 @@ def test_nothing_that_sorts_is_refused(afresh: None, monkeypatch: pytest.MonkeyP
     assert orders.order_of(HOST["sort"], [tx.int64], {"kind": "stable"}) is None
     assert orders.order_of(HOST["searchsorted"], [tx.int64] * 2, {"side": "left"}) is not None  # which is not NumPy's
     assert refused() == {"sort", "argsort"}
+
+
+@pytest.mark.parametrize("name", ["inv", "cholesky", "eigh", "svdvals", "det"])
+def test_large_matrices_are_computed_in_place(name: str, afresh: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a copy of what NumPy would make; what fails is told as by NumPy."""
+    done = []
+
+    def noted(*given: Any) -> bool:
+        done.append(loops.call(*given))
+        return done[-1]
+
+    monkeypatch.setattr(running, "call", noted)
+    draw = np.random.default_rng(5).normal(size=(3, 140, 140))
+    a = draw @ draw.mT + np.eye(140)
+    ours, theirs = getattr(tx.linalg, name), getattr(np.linalg, name)
+    for given in (a, a[1], a[::-1].mT):
+        found, wanted = [x if isinstance(x, tuple) else (x,) for x in (ours(tx.asarray(given)), theirs(given))]
+        assert all([np.array_equal(one.numpy(), other) for one, other in zip(found, wanted, strict=True)])
+    assert done and all(done)
+    if name in ("inv", "cholesky"):
+        a[1] = 0
+        with pytest.raises(tx.errors.LinearAlgebraError, match=r"the matrix at \(1,\)"):
+            ours(tx.asarray(a))
+        assert not all(done)
