@@ -23,6 +23,8 @@ from .statistics import diff
 
 __all__ = ["mode", "unique_all", "unique_counts", "unique_inverse", "unique_values"]
 
+COPIED = 1 << 14  # elements that NumPy is soonest given a copy of, and what it finds copied back
+
 
 class UniqueAll(NamedTuple):
     """The `values`, the `indices` where each is first, the `inverse_indices` that make `x` of them, and the `counts`."""
@@ -110,7 +112,7 @@ def unique_values(x: Operand, /) -> Tensor:
     x = asarray(x)
     if has_past(x):
         return unique_all(x).values
-    found = at_once(lambda array: [unique(array.ravel())], x)
+    found = at_once(lambda array: [unique(array.ravel())], x, few=COPIED)
     if found is not None:
         return found[0]
     return as_dtype(hosted("unique_values", _known(x))[0], x.dtype)

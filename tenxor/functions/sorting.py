@@ -25,7 +25,7 @@ from ..spec import called_again
 from ..tensor import Tensor
 from ..tensor.arguments import axis_of, truth
 from ..tensor.core import Operand
-from .hosted import has_past, hosted
+from .hosted import at_once, has_past, hosted
 from .selecting import take_along_axis
 
 __all__ = ["argsort", "lexsort", "sort", "topk"]
@@ -33,6 +33,7 @@ __all__ = ["argsort", "lexsort", "sort", "topk"]
 Array = np.ndarray[Any, Any]
 FEW = 1024  # elements that NumPy sorts sooner than kernels have ranked them; so it does more of them in short rows
 SHORT, WHOLE = 16, 1 << 14  # elements of a row that need no merging; comparisons of the others that take as long as ranking
+LISTED = 1 << 12  # elements of several keys that NumPy orders sooner than kernels, one key after the other
 _BITS: dict[DType, DType] = {float16: int16, bfloat16: int16, float32: int32, float64: int64}  # of floats, as integers
 _RADIX, _QUICK = "stable", "quicksort"  # NumPy's names; of 8 and 16 bits the first is a radix sort
 
@@ -122,6 +123,9 @@ def lexsort(keys: Tensor | Sequence[Operand], /, *, axis: int = -1, dim: int | N
         if key.shape != given[0].shape:
             raise ShapeError(f"lexsort: keys have shapes {given[0].shape} and {key.shape}; all have one shape")
     place = axis_of("lexsort", axis, given[0].ndim)
+    of_few = at_once(lambda *arrays: [np.asarray(np.lexsort(arrays, place), np.int64, "C")], *given, few=LISTED)
+    if of_few is not None:
+        return of_few[0]
     found = None
     for key in given:
         rows = key.moveaxis(place, -1)

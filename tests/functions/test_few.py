@@ -13,7 +13,7 @@ import pytest
 import tenxor as tx
 from tenxor import shortcut
 
-hosted, quantiles = (import_module(f"tenxor.functions.{name}") for name in ("hosted", "quantiles"))
+hosted, quantiles, sorting = (import_module(f"tenxor.functions.{name}") for name in ("hosted", "quantiles", "sorting"))
 DTYPES = ("float64", "float32", "float16", "int64", "uint8", "bool", "bfloat16", "uint64")
 SHAPES = ((9,), (10,), (1,), (3, 4), (2, 3, 4), ())
 CALLS: dict[str, Callable[[Any], Any]] = {
@@ -35,6 +35,7 @@ CALLS: dict[str, Callable[[Any], Any]] = {
     "no axis": lambda x: tx.median(x, axis=7),
     "topk": lambda x: tx.topk(x, 2),
     "the smallest": lambda x: tx.topk(x, 1, largest=False),
+    "by two keys": lambda x: tx.lexsort([x, x.flip(-1)]),
     "of columns": lambda x: tx.topk(x, 1, axis=0),
     "not in order": lambda x: tx.topk(x, 1, sorted=False),
     "all of them": lambda x: tx.topk(x, x.shape[-1]),
@@ -71,6 +72,7 @@ def as_of_many(monkeypatch: pytest.MonkeyPatch, call: Callable[[Any], Any], x: t
         m.setattr(hosted, "FEW", 0)
         m.setattr(quantiles, "FEW", 0)
         m.setattr(quantiles, "PARTED", 0)
+        m.setattr(sorting, "LISTED", 0)
         with shortcut.aside():
             return outcome(call, x)
 
