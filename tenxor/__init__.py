@@ -138,6 +138,7 @@ else:
             "all amax amin any argmax argmin count_nonzero cumprod cumsum cumulative_prod cumulative_sum diff max "
             "mean min prod std sum var"
         ),
+        "functions.scanning": "scan",
         "functions.steps": "checkpoint custom_derivative",
         "functions.vectorizing": "vmap",
         "functions.watching": "check_nan",

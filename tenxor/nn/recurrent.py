@@ -8,8 +8,8 @@ from ..creation import zeros
 from ..dtypes import DTypeLike, float32
 from ..errors import ShapeError
 from ..functions import elementwise
-from ..functions.joining import stack
 from ..functions.kinds import check, checked, explained
+from ..functions.scanning import scan
 from ..random import Source
 from ..tensor import Tensor
 from .layers import _weights
@@ -75,17 +75,19 @@ class LSTM(_Recurrent):
 
     @explained
     def forward(self, x: Tensor, state: tuple[Tensor, Tensor] | None = None) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-        steps = self._inputs(x).unbind(1)
+        inputs = self._inputs(x)
         if state is not None:
             check("LSTM", "state", state, "tuple[Tensor, Tensor]")
         h, c = [self._start(x, its) for its in state or (None, None)]
-        states = []
-        for step in steps:
-            i, f, g, o = (step + self._from_hidden(h)).unflatten(-1, (4, -1)).unbind(1)
-            c = _op["sigmoid"](f) * c + _op["sigmoid"](i) * _op["tanh"](g)
-            h = _op["sigmoid"](o) * _op["tanh"](c)
-            states.append(h)
-        return stack(states, 1), (h, c)
+        last, states = scan(self._step, (h, c), inputs, axis=1)
+        return states, last
+
+    def _step(self, state: tuple[Tensor, Tensor], x: Tensor) -> tuple[tuple[Tensor, Tensor], Tensor]:
+        h, c = state
+        i, f, g, o = (x + self._from_hidden(h)).unflatten(-1, (4, -1)).unbind(1)
+        c = _op["sigmoid"](f) * c + _op["sigmoid"](i) * _op["tanh"](g)
+        h = _op["sigmoid"](o) * _op["tanh"](c)
+        return (h, c), h
 
 
 class GRU(_Recurrent):
@@ -100,14 +102,14 @@ class GRU(_Recurrent):
 
     @explained
     def forward(self, x: Tensor, state: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        steps = self._inputs(x).unbind(1)
-        h = self._start(x, state)
-        states = []
-        for step in steps:
-            reset, update, new = step.unflatten(-1, (3, -1)).unbind(1)
-            own_reset, own_update, own_new = self._from_hidden(h).unflatten(-1, (3, -1)).unbind(1)
-            z = _op["sigmoid"](update + own_update)
-            n = _op["tanh"](new + _op["sigmoid"](reset + own_reset) * own_new)
-            h = n + z * (h - n)
-            states.append(h)
-        return stack(states, 1), h
+        inputs = self._inputs(x)
+        last, states = scan(self._step, self._start(x, state), inputs, axis=1)
+        return states, last
+
+    def _step(self, h: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
+        reset, update, new = x.unflatten(-1, (3, -1)).unbind(1)
+        own_reset, own_update, own_new = self._from_hidden(h).unflatten(-1, (3, -1)).unbind(1)
+        z = _op["sigmoid"](update + own_update)
+        n = _op["tanh"](new + _op["sigmoid"](reset + own_reset) * own_new)
+        h = n + z * (h - n)
+        return h, h

@@ -63,6 +63,7 @@ class Compiler:
         self.kernels = Kernels(self._make)
         self.compiled = self.loaded = 0
         self._sharing: Any = None
+        self._repeating: Any = None
         self.lock = reentrant()
 
     @cached_property
@@ -98,6 +99,15 @@ class Compiler:
             with self.lock, suppress(RuntimeError):
                 self._sharing, _ = self._library("sharing", "sharing", lambda: sharing.text(self.target), sharing.FUNCTIONS)
         return self._sharing
+
+    def repeating(self) -> Any:
+        """The code that runs kernels in turn, over and over."""
+        if self._repeating is None:
+            from . import repeating
+
+            with self.lock:
+                self._repeating, _ = self._library("repeating", "repeating", repeating.text, repeating.FUNCTIONS)
+        return self._repeating
 
     def _library(self, name: str, text: str, llvm_ir: Callable[[], str], symbols: tuple[str, ...]) -> tuple[Linked, str]:
         """Linked machine code, and where it came from: found on disk under a hash of `text`, or made of LLVM IR."""

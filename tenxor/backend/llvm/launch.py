@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import ctypes
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
+
+import numpy as np
 
 from ...apart import stoppable
 from ...kernel.ir import Kernel
-from ...memory import Buffer, allocate
+from ...memory import Array, Buffer, allocate
+from ...node import Scalar
 from ...target import Target
-from ..interface import Arguments, Compiled, Given, Launch, Once, OnHost, only_once
+from ..interface import Arguments, Compiled, Given, Launch, Once, OnHost, Place, only_once
 from ..threads import Left, num_threads, share
 from .compiler import Block, Integer, MachineCode, compiler, counts
 
@@ -44,6 +47,27 @@ class Native(OnHost):
     def bind(self, compiled: Compiled, arguments: Arguments) -> Launch:
         assert isinstance(compiled, MachineCode)
         return _Bound(compiled, arguments).launch
+
+    def repeat(
+        self, launches: Sequence[tuple[Launch, int]], places: Sequence[Place | None], scalars: list[Scalar], offsets: list[int], turns: int
+    ) -> None:
+        """See `Backend.repeat`. Where each kernel is one thread's work machine code goes from one to the next."""
+        bound = [getattr(launch, "__self__", None) for launch, _ in launches]
+        threads = num_threads()
+        code = compiler().repeating() if all([isinstance(x, _Bound) and (threads == 1 or x.shares(threads)[2]) for x in bound]) else None
+        if code is None:
+            super().repeat(launches, places, scalars, offsets, turns)
+            return
+        page = self.target.page
+        most = -(-max([x.scratch for x in bound], default=0) // page) * page
+        scratch = allocate(most, "scan") if most else None
+        blocks = [x.blocks(out, places, scalars, offsets, turns, scratch) for x, (_, out) in zip(bound, launches, strict=True)]
+        rows = [(x.code.address, x.split, its.ctypes.data, its.shape[1] * 8) for x, its in zip(bound, blocks, strict=True)]
+        listed = struct.pack(f"={4 * len(rows)}q", *[word for row in rows for word in row])
+        run = ctypes.CFUNCTYPE(None, ctypes.c_char_p, *[Integer] * 3)(code["repeat"])
+        at_once = max(1, self.target.sharing.first // max(1, sum([x.work for x in bound])))  # then Python may listen to signals
+        for first in range(0, turns, at_once):
+            run(listed, len(rows), first, min(first + at_once, turns))
 
     def listing(self, kernel: Kernel) -> str:
         return compiler().assembly(kernel)
@@ -132,6 +156,24 @@ class _Bound:
         else:
             self.in_place(block, once, threads, [nodes[k].buffer for k, *_ in self.sources], (out, flag, scratch))
         return flag is not None and flag.value != 0
+
+    def blocks(
+        self, out: int, places: Sequence[Place | None], scalars: list[Scalar], offsets: list[int], turns: int, scratch: Buffer | None
+    ) -> Array:
+        """The arguments of each of several turns, a row of words each."""
+        words: list[object] = [0] * (1 + len(self.sources))
+        words.append(self.tables)
+        words += [scalars[k].value.imag if imag else scalars[k].value.real for k, imag in self.scalars]
+        block = self.pack(*words, self.sizes)
+        if self.scratch:
+            assert scratch is not None
+            block += struct.pack("=2q", scratch.address, scratch.nbytes)
+        found = np.tile(np.frombuffer(block, np.int64), (turns, 1))
+        for column, (k, at, more, itemsize) in enumerate([(out, self.at, self.more, self.itemsize), *self.sources]):
+            place = places[k]
+            assert place is not None
+            found[:, column] = place.starts + (place.buffer.address + more + offsets[at] * itemsize)
+        return found
 
     def shares(self, threads: int) -> tuple[int, int, bool]:
         """How much work so many threads share, in steps of which grain, and whether one does it alone."""

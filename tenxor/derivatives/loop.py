@@ -1,0 +1,255 @@
+"""A step that is done over and over along a sequence: traced once, and run from then on as one plan, turn by turn (`plans/repeated.py`).
+
+A turn takes what is carried on from the one before and its part of sequences; it gives what is carried on, and its part of other
+sequences. What it captures is the same in all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import nullcontext
+from math import prod
+
+import numpy as np
+
+from ..backend.interface import Place
+from ..dtypes import DType
+from ..layout import Layout
+from ..memory import Buffer, allocate
+from ..node import CONSTANT, PLACEHOLDER, REINTERPRET, Hosted, Node, Recipe, Scalar, data, is_pinned, tracking, untracked, writes
+from ..ops import OPS, Op
+from ..past import past_of
+from ..plans.pattern import taken
+from ..plans.repeated import is_repeatable, repeat
+from ..realize import lock, plan_of
+from ..records import NamedTuple
+from .leaves import leaf
+from .partials import is_smooth
+from .rules import has_own_rule
+from .seen import Seen
+
+_POSITIVE = OPS["positive"]
+NOTHING = allocate(0)
+
+
+def stand_in(shape: tuple[int, ...], dtype: DType) -> Node:
+    """What stands for something that differs from turn to turn; derivatives may be taken by it, if any are followed."""
+    node = Node.of(PLACEHOLDER, shape, dtype)
+    return leaf(node)[0] if tracking.get() and is_smooth(dtype) else node
+
+
+class Body(NamedTuple):
+    """One turn: what it is given, what it gives, each a node of its own, all that is made between, in order, and what is captured."""
+
+    carries: list[Node]
+    xs: list[Node]
+    nexts: list[Node]
+    ys: list[Node]
+    order: list[Node]
+    captured: list[Node]
+
+    @staticmethod
+    def of(carries: list[Node], xs: list[Node], nexts: Sequence[Seen], ys: Sequence[Seen]) -> Body | None:
+        """That between stand-ins and what was made of them; None if it cannot be run turn by turn."""
+        given = {*carries, *xs}
+        roots: list[Node] = []
+        for seen in nexts:
+            roots.append(rooted(seen, {*given, *roots}))
+        own = roots[:]
+        for seen in ys:
+            node = seen.flat()
+            own.append(node if node in own else rooted(seen, given))
+        found = between(own, given)
+        if found is None:
+            return None
+        order, captured = found
+        if any([has_own_rule(past.recipe) or past.watch is not None for node in order if (past := past_of(node)) is not None]):
+            return None
+        return Body(carries, xs, roots, own[len(roots) :], order, captured)
+
+    def program(self) -> Program:
+        """It without the nodes that it was traced with: given are what is carried, parts of sequences, and what is captured."""
+        return Program(self.order, [*self.carries, *self.xs, *self.captured])
+
+
+def rooted(seen: Seen, others: Iterable[Node]) -> Node:
+    """A node of its own with this as its content, none of the others; its content gets memory of its own."""
+    node = seen.flat()
+    if node.buffer is None and node.op is not PLACEHOLDER and node.op is not REINTERPRET and node.traced and node not in others:
+        return node
+    return Node.of(_POSITIVE, node.shape, node.dtype, (node,), (Layout.contiguous(node.shape),))
+
+
+def between(roots: Sequence[Node], given: Iterable[Node]) -> tuple[list[Node], list[Node]] | None:
+    """All that is made on the way from what is given to the roots, in order, and what else it reads: that is the same in each turn. None if
+    something has no value that is not given, or is none of a kernel's.
+    """
+    known = set(given)
+    asked = set(roots)
+    order: dict[Node, None] = {}
+    captured: dict[Node, None] = {}
+    stack = [(root, False) for root in reversed(roots)]
+    while stack:
+        node, ready = stack.pop()
+        if ready:
+            order[node] = None
+        if node in known:
+            continue
+        known.add(node)
+        its = [s for s in node.sources if type(s) is Node]
+        if node.traced and (node.op is PLACEHOLDER or type(node.op) is Hosted):
+            return None
+        if node.buffer is not None or not (node.traced or node in asked or not its):
+            captured[node] = None
+        else:
+            stack.append((node, True))
+            stack += [(s, False) for s in reversed(its)]
+    return list(order), list(captured)
+
+
+class Step(NamedTuple):
+    """A node: its recipe, what it reads, by number, its offsets, and whether derivatives are not to look at it."""
+
+    recipe: Recipe
+    sources: tuple[int | Scalar, ...]
+    offsets: tuple[int, ...]
+    constant: bool
+
+
+class Program:
+    """What makes nodes of others: first those that are given have numbers, then those that are made."""
+
+    def __init__(self, order: Sequence[Node], given: Sequence[Node]) -> None:
+        self.number_of = {node: k for k, node in enumerate(given)}
+        self.shapes = [(node.shape, node.dtype) for node in given]
+        self.steps: list[Step] = []
+        for node in order:
+            sources = tuple([self.number_of[s] if type(s) is Node else s for s in node.sources])
+            self.steps.append(Step(node.recipe, sources, node.offsets, node.past is CONSTANT))  # type: ignore[arg-type]
+            self.number_of[node] = len(given) + len(self.steps) - 1
+
+    def made(self, given: Sequence[Seen], *, copies: bool = False) -> list[Node]:
+        """The same of others. With `copies` nothing that is given is written over."""
+        every = [seen.node for seen in given]
+        plain = [is_plain(seen.layout) for seen in given]
+        for recipe, numbers, offsets, constant in self.steps:
+            sources = [k if type(k) is Scalar else every[k] for k in numbers]  # type: ignore[index]
+            others = [j for j, k in enumerate(numbers) if type(k) is int and k < len(given) and not plain[k]]
+            over = copies and writes(recipe.op) and numbers[0] < len(given)  # type: ignore[operator]
+            with untracked() if constant else nullcontext():
+                if not others and not over:
+                    every.append(Node(recipe, tuple(sources), offsets))
+                    continue
+                made = [form and form.layout.at(offset) for form, offset in zip(recipe.forms, offsets, strict=False)]
+                if 0 in others or over:
+                    if over or recipe.op is REINTERPRET or writes(recipe.op):  # these read contents as they lie
+                        own = given[numbers[0]]  # type: ignore[index]
+                        size = (own.layout.size,)
+                        sources[0] = Node.of(_POSITIVE, size, own.dtype, (own.node,), (own.layout.reshape(size),))
+                        others = [j for j in others if j]
+                for j in others:
+                    made[j] = made[j].over(given[numbers[j]].layout)  # type: ignore[index]
+                target = None if recipe.target is None else recipe.target.layout.at(offsets[-1])
+                every.append(Node.of(recipe.op, recipe.shape, recipe.dtype, tuple(sources), tuple(made), target))
+        return every
+
+
+def is_plain(layout: Layout) -> bool:
+    """Whether it reads all elements in their order, from the first on."""
+    return layout.offset == 0 and layout.is_contiguous()
+
+
+def is_affine(layout: Layout) -> bool:
+    """Whether it is one view, with equal steps along each axis."""
+    return layout.base is None and layout.tables is None
+
+
+class Where(NamedTuple):
+    """Where something lies in turn `t`: in the content of source `k`, seen through a layout `start + t * step` elements on."""
+
+    k: int
+    layout: Layout
+    start: int
+    step: int
+
+    @staticmethod
+    def of(k: int, turns: Layout) -> Where:
+        """That of the parts of a sequence, along the first axis of what it is seen through."""
+        step = turns.strides[0]
+        one = Layout(turns.shape[1:], turns.strides[1:], turns.offset)
+        low = (one.range() or (one.offset, 0))[0]
+        return Where(k, one.at(one.offset - low), low, step)
+
+    def seen(self, node: Node, turn: int) -> Seen:
+        """It in one turn."""
+        return Seen(node, self.layout.at(self.layout.offset + self.start + turn * self.step))
+
+    def every(self, turns: int) -> Layout:
+        """What it is seen through in all turns."""
+        one = self.layout
+        return Layout((turns, *one.shape), (self.step, *one.strides), one.offset + self.start)
+
+    def stands(self, dtype: DType) -> Seen:
+        """What stands for its memory in a pattern."""
+        reach = self.layout.range()
+        shape = self.layout.shape if is_plain(self.layout) else (0 if reach is None else reach[1] + 1,)
+        return Seen(data(NOTHING, shape, dtype), self.layout)
+
+    def place(self, node: Node, order: np.ndarray) -> Place:
+        """Its memory, in turns that come in some order."""
+        assert node.buffer is not None
+        reach, itemsize = self.layout.range(), node.dtype.itemsize
+        return Place(node.buffer, (self.start + order * self.step) * itemsize, 0 if reach is None else (reach[1] + 1) * itemsize)
+
+
+class Slots(NamedTuple):
+    """Memory in which something is carried on: the first slot has what is given to the first turn, and turn `s` writes into the next."""
+
+    buffer: Buffer
+    count: int
+    nbytes: int
+
+    @staticmethod
+    def of(shape: tuple[int, ...], dtype: DType, turns: int, first: Node | None, *, every: bool) -> Slots:
+        """Slots for so many turns and one more, or for this and the next; in the first is a content that is in memory, or 0."""
+        count, nbytes = turns + 1 if every else 2, prod(shape) * dtype.itemsize
+        found = Slots(allocate(count * nbytes, "scan", (count, *shape), dtype), count, nbytes)
+        found.buffer.array[:nbytes] = 0 if first is None else first.buffer.array[:nbytes]  # type: ignore[union-attr]
+        return found
+
+    def place(self, turns: int, later: int) -> Place:
+        """What is read in each turn, or one `later`, written."""
+        return Place(self.buffer, (np.arange(turns) + later) % self.count * self.nbytes, self.nbytes)
+
+    def last(self, turns: int) -> Buffer:
+        """A copy of what the last turn wrote."""
+        found, start = allocate(self.nbytes, "scan"), turns % self.count * self.nbytes
+        found.array[: self.nbytes] = self.buffer.array[start : start + self.nbytes]
+        return found
+
+
+def ran(roots: Sequence[Node], placed: Mapping[Node, Place], turns: int) -> bool:
+    """Run what computes the roots so many times, with all that is in memory `placed`; false if it cannot be run so, and nothing was done."""
+    with lock:
+        plan = None
+        while plan is None:
+            pattern = taken(list(roots))
+            plan = plan_of(pattern)
+        if not is_repeatable(plan, pattern, placed):
+            return False
+        repeat(plan, pattern, placed, turns)
+        return True
+
+
+def own(node: Node) -> Node:
+    """A node in memory that nobody else may write, with the past of another."""
+    assert node.buffer is not None
+    if not is_pinned(node):
+        return node
+    buffer = allocate(node.recipe.nbytes, "scan", node.shape, node.dtype)
+    buffer.array[: node.recipe.nbytes] = node.buffer.array[: node.recipe.nbytes]
+    found = data(buffer, node.shape, node.dtype)
+    found.past = node.past
+    return found
+
+

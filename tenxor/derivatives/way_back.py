@@ -1,0 +1,164 @@
+"""The way back through one turn of a loop (`loop.py`), traced: from cotangents of what the turn gives to those of what it is given."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+
+from ..layout import Layout
+from ..node import PLACEHOLDER, Node, Recipe, tracked
+from ..ops import OPS, Op
+from ..past import Past, past_of
+from ..records import NamedTuple
+from .loop import Body, Program, between, rooted
+from .products import is_worth_while
+from .reverse import cotangents_at
+from .seen import SUM, Seen
+
+_ADD = OPS["add"]
+
+
+class Product(NamedTuple):
+    """A cotangent that is one product over all turns: of what is read of these, by number, with a recipe, and at offsets; and how its sum
+    is made, and seen.
+    """
+
+    operands: tuple[int, ...]
+    product: Recipe
+    offsets: tuple[int, ...]
+    total: Recipe
+    layout: Layout
+
+
+class Sum(NamedTuple):
+    """A cotangent that is added up turn by turn: the numbers of the sum so far, and of the next."""
+
+    so_far: int
+    more: int
+
+
+class WayBack:
+    """What is given to it are nodes of the turn that it `reads`, then cotangents of what is carried on, and of parts of other sequences, and
+    sums so far. Of the turn these are `kept` besides what it is given and gives.
+
+    What comes to what is carried, and to parts of sequences, has these numbers, None where nothing comes; and so has what is `stacked`,
+    as products read it of all turns.
+    """
+
+    def __init__(self, body: Body, asked: Sequence[bool]) -> None:
+        """That of a turn, to all that is carried and captured, and to those sequences that are `asked` about."""
+        own = [*body.nexts, *body.ys]
+        gs = self._gs = [Node.of(PLACEHOLDER, node.shape, node.dtype) for node in own]
+        leaves = [past_of(node) for node in body.carries]
+        of_xs = [past_of(node) if yes else None for node, yes in zip(body.xs, asked, strict=True)]
+        of_captured = [past_of(node) for node in body.captured]
+        wanted = {past for past in (*leaves, *of_xs, *of_captured) if past is not None}
+        roots = [(node, Seen(g)) for node, g in zip(own, gs, strict=True) if past_of(node) is not None]
+        found = cotangents_at(roots, wanted, wanted)
+
+        fixed = {*body.carries, *body.xs, *gs, *own}  # what has memory in each turn before it is gone back
+        taken: list[Node] = []
+
+        def root_of(past: Past | None, others: Iterable[Node] = ()) -> Node | None:
+            return rooted(found[past], {*fixed, *others}) if past is not None and past in found else None
+
+        for past in leaves:
+            taken += [node for node in [root_of(past, taken)] if node is not None]
+        rest = iter(taken)
+        carries = [next(rest) if past in found else None for past in leaves]
+        xs = [root_of(past, taken) for past in of_xs]
+        products: dict[int, Seen] = {}
+        sums: dict[int, tuple[Node, Node]] = {}
+        for k, past in enumerate(of_captured):
+            if past is not None and past in found:
+                g = found[past]
+                if _is_product(g.node):
+                    products[k] = g
+                    continue
+                so_far, same = Node.of(PLACEHOLDER, g.shape, g.dtype), Layout.contiguous(g.shape)
+                sums[k] = so_far, Node.of(_ADD, g.shape, g.dtype, (so_far, g.node), (same, g.layout))
+        operands = [s for g in products.values() for s in g.node.sources[0].sources]  # type: ignore[union-attr]
+        ends = [*taken, *[x for x in xs if x is not None], *[more for _, more in sums.values()], *operands]
+        self.kept = _kept(body, ends, {*fixed, *[one for one, _ in sums.values()]})
+        known = {*body.carries, *body.xs, *own, *self.kept, *body.captured}
+        stacked: dict[Node, Node] = {}
+        for node in operands:
+            if node not in known and node not in stacked and (node.traced or node.buffer is None):
+                stacked[node] = node if node in xs else rooted(Seen(node), {*fixed, *taken})
+        given = list(dict.fromkeys([*known, *gs, *[one for one, _ in sums.values()]]))
+        roots_of_it = list(dict.fromkeys([*ends[: len(ends) - len(operands)], *stacked.values()]))
+        made = between(roots_of_it, given)
+        self.is_whole = made is not None
+        order, more = made or ([], [])
+        used = {s for node in order for s in node.sources} | {s for s in operands if s in known}
+        self.reads: list[Node] = [*[node for node in known if node in used], *more]  # of the turn
+        self.of_nexts = len(self.reads)
+        self.of_ys = self.of_nexts + len(body.nexts)
+        program = self.program = Program(order, [*self.reads, *gs, *[one for one, _ in sums.values()]])
+        number = program.number_of
+        self.carries = [None if node is None else number[node] for node in carries]
+        self.xs = [None if node is None else number[node] for node in xs]
+        self.stacked = [number[node] for node in dict.fromkeys(stacked.values())]
+        self.captured: dict[int, Product | Sum] = {k: Sum(number[one], number[it]) for k, (one, it) in sums.items()}
+        for k, g in products.items():
+            (product,) = g.node.sources
+            assert type(product) is Node
+            its = tuple([number[stacked.get(s, s)] for s in product.sources])  # type: ignore[call-overload,arg-type]
+            self.captured[k] = Product(its, product.recipe, product.offsets, g.node.recipe, g.layout)
+
+    def forget(self) -> None:
+        """Hold none of the nodes that it was traced with."""
+        self.program.number_of = {}
+        self.reads, self.kept, self._gs = [], [], []
+
+
+def way_back(body: Body, asked: Sequence[bool]) -> WayBack | None:
+    """That of a turn; None if it cannot be run turn by turn."""
+    with tracked(None):
+        found = WayBack(body, asked)
+    return found if found.is_whole else None
+
+
+def _is_product(node: Node) -> bool:
+    """Whether a cotangent is a sum of products of which it is less to keep what they read."""
+    if node.recipe.op is not SUM or not node.traced:
+        return False
+    (product,) = node.sources
+    if type(product) is not Node or node.offsets != (0,) or not all([type(s) is Node for s in product.sources]):
+        return False
+    return is_worth_while(node.recipe, product.recipe)
+
+
+def _kept(body: Body, ends: Sequence[Node], fixed: Collection[Node]) -> list[Node]:
+    """Those values of a turn that are kept for the way back, which leads to some ends: what is more work than one operation for each
+    element. Elementwise work with that alone belongs to it.
+    """
+    of_turn = set(body.order)
+    readers: dict[Node, list[Node]] = {}
+    for node in body.order:
+        for s in dict.fromkeys(node.sources):
+            readers.setdefault(s, []).append(node)  # type: ignore[arg-type]
+    found: dict[Node, None] = {}
+    seen: set[Node] = set()
+    stack: list[tuple[Node, bool]] = [(node, False) for node in ends]  # and whether a node of the turn reads it
+    read: set[Node] = set()
+    while stack:
+        node, within = stack.pop()
+        if not within:
+            read.add(node)
+        if node in seen or node in fixed or node.buffer is not None or not node.traced:
+            continue
+        seen.add(node)
+        if node in of_turn and type(node.op) is not Op:
+            found[node] = None
+        else:
+            stack += [(s, node in of_turn) for s in node.sources if type(s) is Node]
+    kept: dict[Node, None] = {}
+    for node in found:
+        while len(its := readers.get(node, [])) == 1 and node not in read and node not in fixed:
+            (reader,) = its
+            if type(reader.op) is not Op or reader.recipe.nbytes != node.recipe.nbytes or reader.shape != node.shape:
+                break
+            node = reader
+        if node not in fixed:
+            kept[node] = None
+    return list(kept)

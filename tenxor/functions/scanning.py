@@ -1,0 +1,193 @@
+"""A step along a sequence, over and over, as one step of a derivative: `scan`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeVar
+
+from ..creation import asarray, zeros
+from ..derivatives.loop import Body, is_affine, stand_in
+from ..derivatives.looped import looped
+from ..derivatives.seen import Seen
+from ..errors import ArgumentError, DTypeError, ShapeError, TraceError
+from ..layout import Layout
+from ..node import watchers
+from ..storage import Storage
+from ..tensor import Tensor
+from ..tensor.arguments import axis_of
+from .joining import stack
+from .kinds import explained
+from .manipulation import flip
+from .trees import check_called, filled, leaves_of, mapped, outline
+
+__all__ = ["scan"]
+
+T = TypeVar("T")
+_NUMBERS = (bool, int, float, complex)
+
+
+@explained
+def scan(step: Callable[[T, Any], tuple[T, Any]], state: T, xs: Any, axis: int = 0, reverse: bool = False) -> tuple[T, Any]:
+    """The last state, and all that the steps gave: `state, y = step(state, x)` for each `x` along an axis of `xs`, one after the other.
+
+    `state`, `xs` and `y` may be nested lists, tuples and dicts of tensors, or None for nothing. Each step gives a state nested as the
+    first, of the same shapes and dtypes. What the steps give is put side by side along `axis`, along which all of `xs` have one size.
+    With `reverse` the last `x` comes first; what is given for it stands last all the same.
+
+    `step` is called once, with tensors of one step's shapes whose values are not known, and what it did is then run for all: it takes
+    next to no time from one step to the next, and derivatives see one step. So an `if` on values raises TraceError, and what else it
+    does - printing, drawing random numbers, writing to what it captures - is done once. What cannot be run so (what NumPy computes,
+    look-ups of indices, a function within `tx.vmap`) is done by calling `step` for each. Results are new tensors, which are computed.
+
+    ShapeError and DTypeError for a state that changes its shape or dtype, and for `xs` of different sizes; ArgumentError for one that is
+    nested otherwise.
+
+    >>> import tenxor as tx
+    >>> total, sums = tx.scan(lambda s, x: (s + x, s + x), tx.asarray(0.0), tx.asarray([1.0, 2.0, 3.0]))
+    >>> total.item(), sums.tolist()
+    (6.0, [1.0, 3.0, 6.0])
+    >>> decay = lambda rate: tx.scan(lambda h, x: (rate * h + x, None), tx.asarray(0.0), tx.ones(3))[0]
+    >>> tx.value_and_grad(decay)(tx.asarray(0.5))  # 1 + r + r**2
+    (Tensor(1.75), Tensor(2.))
+
+    `jax.lax.scan` of JAX.
+    """
+    check_called("scan", step)
+    begin: list[Tensor] = [asarray(t) for t in leaves_of(state)]
+    sequences: list[Tensor] = [asarray(t) for t in leaves_of(xs)]
+    turns = _turns(sequences, leaves_of(xs), axis)
+    sequences = [t.moveaxis(axis_of("scan", axis, t.ndim), 0) for t in sequences]
+    if watchers or any([t.node.traced for t in (*begin, *sequences)]):
+        found = None
+    else:
+        found = _traced(step, state, xs, begin, sequences, turns, axis, reverse)
+    return _one_by_one(step, state, xs, begin, sequences, turns, axis, reverse) if found is None else found
+
+
+def _turns(sequences: Sequence[Tensor], given: Sequence[Any], axis: int) -> int:
+    """How many steps there are."""
+    if not sequences:
+        raise ArgumentError("scan: xs has no tensor, so nothing says how many steps there are; give tx.arange(steps)")
+    sizes = [t.shape[axis_of("scan", axis, t.ndim)] for t in sequences]
+    if len(set(sizes)) > 1:
+        shapes = ", ".join([str(t.shape) for t in sequences])
+        raise ShapeError(f"scan: xs of shapes {shapes} have sizes {sizes} along axis {axis}; they must be equal")
+    return sizes[0]
+
+
+def _traced(
+    step: Callable[[Any, Any], Any],
+    state: Any,
+    xs: Any,
+    begin: Sequence[Tensor],
+    sequences: Sequence[Tensor],
+    turns: int,
+    axis: int,
+    reverse: bool,
+) -> tuple[Any, Any] | None:
+    """The same, where the step can be run as what it is made of."""
+    carries = [stand_in(t.shape, t.dtype) for t in begin]
+    parts = [stand_in(t.shape[1:], t.dtype) for t in sequences]
+    members = [Tensor(Storage(node), Layout.contiguous(node.shape), node.dtype) for node in (*carries, *parts)]
+    new, y = _called(step, filled(state, members[: len(begin)]), filled(xs, members[len(begin) :]), state, begin)
+    ys = leaves_of(y)
+    if not turns:
+        empty = [zeros((0, *t.shape), dtype=t.dtype).moveaxis(0, axis_of("scan", axis, t.ndim + 1)) for t in ys]
+        return filled(state, [t.copy() for t in begin]), filled(y, empty)
+    body = Body.of(carries, parts, [Seen(t.node, t.layout) for t in leaves_of(new)], [Seen(t.node, t.layout) for t in ys])
+    if body is None:
+        return None
+    whole = [t if is_affine(t.layout) else t.copy() for t in sequences]
+    if reverse:
+        whole = [flip(t, axis=0) for t in whole]
+    found = looped(body, [Seen(t.node, t.layout) for t in begin], [Seen(t.node, t.layout) for t in whole], turns)
+    if found is None:
+        return None
+    last: list[Any] = [Tensor(Storage(node), Layout.contiguous(node.shape), node.dtype) for node in found.carries]
+    each: list[Any] = []
+    for x, t in zip(found.ys, ys, strict=True):
+        own = Tensor(Storage(x.node), x.layout, x.node.dtype).reshape((turns, *t.shape))
+        own = flip(own, axis=0) if reverse else own
+        each.append(own.moveaxis(0, axis_of("scan", axis, own.ndim)))
+    return filled(state, last), filled(y, each)
+
+
+def _one_by_one(
+    step: Callable[[Any, Any], Any],
+    state: Any,
+    xs: Any,
+    begin: Sequence[Tensor],
+    sequences: Sequence[Tensor],
+    turns: int,
+    axis: int,
+    reverse: bool,
+) -> tuple[Any, Any]:
+    """The same, step by step."""
+    now, y, found = filled(state, list(begin)), None, []
+    for turn in reversed(range(turns)) if reverse else range(turns):
+        parts: list[Any] = [_apart(t._view(t.layout.index((turn,)))) for t in sequences]
+        now, y = _called(step, mapped(_apart, now), filled(xs, parts), state, begin)
+        found.append(leaves_of(y))
+    if reverse:
+        found.reverse()
+    if not turns:  # only shapes are wanted
+        members: list[Any] = [zeros(t.shape[1:], dtype=t.dtype) for t in sequences]
+        _, y = _called(step, mapped(_apart, now), filled(xs, members), state, begin)
+        empty: list[Any] = [zeros((0, *t.shape), dtype=t.dtype) for t in leaves_of(y)]
+        return now, filled(y, [t.moveaxis(0, axis_of("scan", axis, t.ndim)) for t in empty])
+    each: list[Any] = [stack(list(its), axis_of("scan", axis, its[0].ndim + 1)) for its in zip(*found, strict=True)]
+    return now, filled(y, each)
+
+
+def _apart(t: Any) -> Tensor:
+    """A tensor with the same content, of which a write is not seen in the other."""
+    return Tensor(Storage(t.node), t.layout, t.dtype)
+
+
+def _called(
+    step: Callable[[Any, Any], Any], now: Any, x: Any, state: Any, begin: Sequence[Tensor]
+) -> tuple[Any, Any]:
+    """The next state and what a step gives; errors for what it may not give."""
+    given = step(now, x)
+    if not isinstance(given, (tuple, list)) or len(given) != 2:
+        raise ArgumentError(f"scan: the step gave {type(given).__name__}; it is to give two things, the next state and what is put side by side")
+    new, y = (mapped(_tensor, each) for each in given)
+    if outline(new) != outline(state):
+        raise ArgumentError(f"scan: the step gave a state nested as {_words(new)}; it is to be nested as the first, {_words(state)}")
+    for path, t, first in zip(_paths(state), leaves_of(new), begin, strict=True):
+        if t.shape != first.shape:
+            raise ShapeError(
+                f"scan: {path} has shape {first.shape}, and the step gave {t.shape} for it; a state keeps its shape:"
+                " begin with that shape, or give what grows as the second result"
+            )
+        if t.dtype is not first.dtype:
+            raise DTypeError(
+                f"scan: {path} has dtype {first.dtype}, and the step gave {t.dtype} for it; a state keeps its dtype:"
+                f" begin with {t.dtype}, or give it with astype(tx.{first.dtype})"
+            )
+    return new, y
+
+
+def _tensor(x: Any) -> Tensor:
+    if isinstance(x, Tensor):
+        return x
+    if isinstance(x, _NUMBERS):
+        return asarray(x)
+    raise TraceError(f"scan: the step gave {x!r}; it is to give tensors, or nested lists, tuples and dicts of them")
+
+
+def _paths(tree: Any, path: str = "state") -> Iterator[str]:
+    """What each leaf is called."""
+    if isinstance(tree, dict):
+        for key, value in tree.items():
+            yield from _paths(value, f"{path}[{key!r}]")
+    elif isinstance(tree, (list, tuple)):
+        for k, value in enumerate(tree):
+            yield from _paths(value, f"{path}[{k}]")
+    elif tree is not None:
+        yield path
+
+
+def _words(tree: Any) -> str:
+    """How something is nested."""
+    return repr(mapped(lambda _: ..., tree)).replace("Ellipsis", "...")
