@@ -12,7 +12,7 @@ from math import prod
 from ..dtypes import DType, result_type
 from ..errors import DerivativeError
 from ..layout import Layout
-from ..node import Node, Recipe, tracked, tracking
+from ..node import Node, Recipe, recipe_of, tracked, tracking
 from ..ops import OPS
 from ..ops.reductions import REDUCTIONS
 from ..past import Kept, Needs, Past, past_of
@@ -113,5 +113,5 @@ def step_of(op: Called, dtype: DType, sources: Sequence[Kept], *, traced: bool) 
 def part_of(step: Past, node: Node, start: int) -> Past:
     """That of one of the results, which begins there."""
     part = Layout.contiguous(node.shape, start)
-    recipe = Recipe(_CAST, node.shape, node.dtype, (step.recipe.dtype,), (part.form,), None)
+    recipe = recipe_of(_CAST, node.shape, node.dtype, (step.recipe.dtype,), (part.form,))
     return Past(recipe, (step,), (start,), traced=step.traced)

@@ -27,6 +27,7 @@ from .adjoint import Part, adjoint, part_at
 from .batching import led
 from .calls import called
 from .loop import NOTHING, Body, Program, Slots, Where, is_affine, is_plain, own, ran
+from .panels import Panels
 from .partials import is_smooth
 from .reverse import Root, cotangents_at
 from .rule import Making
@@ -63,13 +64,18 @@ def looped(body: Body, carries: Sequence[Seen], xs: Sequence[Seen], turns: int) 
     stands += [where.stands(node.dtype) for node, where in known.items()]
     placed = {stand.node: where.place(sources[where.k], order) for stand, where in zip(stands[first:], known.values(), strict=True)}
     program = body.program()
-    made = program.made(stands, copies=True)
+    panels = Panels(program, range(first + len(xs), len(given)))
+    for node in panels.made(sources):
+        stands.append(Seen(data(NOTHING, node.shape, node.dtype)))
+        placed[stands[-1].node] = Where(0, stands[-1].layout, 0, 0).place(node, order)
+    made = panels.program.made(stands, copies=True)
+    of = {node: made[panels.number(k)] for node, k in program.number_of.items()}
     slots: list[Slots] = []
     for stand, before, after, begin in zip(stands, body.carries, body.nexts, beginnings, strict=False):
         every = before in reads or after in reads or after in body.ys
         its = Slots.of(after.shape, after.dtype, turns, begin, every=every)
         slots.append(its)
-        placed[stand.node], placed[made[program.number_of[after]]] = its.place(turns, 0), its.place(turns, 1)
+        placed[stand.node], placed[of[after]] = its.place(turns, 0), its.place(turns, 1)
         if every:
             k, plain = len(sources), Layout.contiguous(after.shape)
             known[before], known[after] = Where(k, plain, 0, after.size), Where(k, plain, after.size, after.size)
@@ -78,13 +84,13 @@ def looped(body: Body, carries: Sequence[Seen], xs: Sequence[Seen], turns: int) 
         if node not in known:
             known[node] = Where(len(sources), Layout.contiguous(node.shape), 0, node.size)
             sources.append(_stack(turns, node.shape, node.dtype))
-            placed[made[program.number_of[node]]] = known[node].place(sources[-1], order)
+            placed[of[node]] = known[node].place(sources[-1], order)
     for node in reads:
         if node not in known:  # made of what is captured, for the way back
             realize(node)
             known[node] = Where(len(sources), Layout.contiguous(node.shape), 0, 0)
             sources.append(own(node))
-    roots = [made[program.number_of[node]] for node in dict.fromkeys([*body.nexts, *body.ys, *(back.kept if back is not None else ())])]
+    roots = [of[node] for node in dict.fromkeys([*body.nexts, *body.ys, *(back.kept if back is not None else ())])]
     if not ran(roots, placed, turns):
         return None
     ends = [data(its.last(turns), node.shape, node.dtype) for its, node in zip(slots, body.nexts, strict=True)]
@@ -131,6 +137,7 @@ class Loop:
         self.nexts, self.ys = ([program.number_of[node] for node in its] for its in (body.nexts, body.ys))
         self.own = [(node.shape, node.dtype) for node in (*body.nexts, *body.ys)]
         self.read = [(known[node], node.dtype) for node in back.reads]
+        self.panels = Panels(back.program, [k for k, (where, _) in enumerate(self.read) if not where.step])
         stack_of = {known[node].k: node.dtype for node in body.ys}
         smooth = [is_smooth(dtype) for _, dtype in self.own[: self.carries]] + [is_smooth(stack_of[k]) for k in stacks]
         place = [sum(smooth[:k]) if yes else None for k, yes in enumerate(smooth)]
@@ -202,12 +209,16 @@ class Loop:
                 shape, dtype = back.program.shapes[how.so_far]
                 sums[k] = its = Slots.of(shape, dtype, turns, None, every=False)
                 stand(Seen(data(NOTHING, shape, dtype)), its.place(turns, 0))
-        made = back.program.made(stands, copies=True)
+        panels = self.panels
+        for node in panels.made([sources[where.k] for where, _ in self.read]):
+            stand(Seen(data(NOTHING, node.shape, node.dtype)), Where(0, Layout.contiguous(node.shape), 0, 0).place(node, order))
+        made = panels.program.made(stands, copies=True)
         roots: dict[Node, None] = {}
 
         def root(number: int, place: Place) -> None:
-            roots[made[number]] = None
-            placed[made[number]] = place
+            node = made[panels.number(number)]
+            roots[node] = None
+            placed[node] = place
 
         for its, number in zip(slots, back.carries, strict=True):
             if number is not None:
@@ -217,7 +228,7 @@ class Loop:
         stacks: dict[int, Node] = {}
         for number in (*back.xs, *back.stacked):
             if number is not None and number not in stacks:
-                node = made[number]
+                node = made[panels.number(number)]
                 stacks[number] = _stack(turns, node.shape, node.dtype)
                 root(number, Where(0, Layout.contiguous(node.shape), 0, node.size).place(stacks[number], order))
         if roots and not ran(list(roots), placed, turns):
@@ -281,13 +292,10 @@ def _product(how: Product, operands: Sequence[Seen], turns: int) -> Seen:
     layouts: list[Layout] = []
     for x, form, offset in zip(operands, how.product.forms, how.offsets, strict=True):
         assert form is not None
-        read, one = form.layout.at(offset), x.layout.index((0,))
-        if is_plain(one.at(0)):
-            read = read.at(read.offset + one.offset)
-        elif is_affine(read.over(one)):
-            read = read.over(one)
-        else:  # side by side
+        read = form.layout.at(offset)
+        if not x.layout.is_contiguous() and x.layout.strides[0]:  # side by side, so that all steps are one loop
             x = Seen(x.flat()).reshaped(x.shape)
+        read = read.at(read.offset + x.layout.offset)
         nodes.append(x.node)
         layouts.append(led(read, turns, x.layout.strides[0]))
     shape = (turns, *how.product.shape)

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Sequence
 from ..layout import Layout
 from ..node import PLACEHOLDER, Node, Recipe, tracked
 from ..ops import OPS, Op
+from ..ops.lengths import length
 from ..past import Past, past_of
 from ..records import NamedTuple
 from .loop import Body, Program, between, rooted
@@ -15,6 +16,7 @@ from .reverse import cotangents_at
 from .seen import SUM, Seen
 
 _ADD = OPS["add"]
+FEW = 6  # additions, up to which an element is sooner computed again than kept
 
 
 class Product(NamedTuple):
@@ -128,8 +130,16 @@ def _is_product(node: Node) -> bool:
     return is_worth_while(node.recipe, product.recipe)
 
 
+def _is_costly(node: Node) -> bool:
+    """Whether it takes longer to compute again than to read, of which there is no more than of what it is made of."""
+    if type(node.op) is not Op:
+        return True
+    sources = {s for s in node.sources if type(s) is Node}
+    return length(node.op, node.recipe.dtypes) > FEW and node.recipe.nbytes <= sum([s.recipe.nbytes for s in sources])
+
+
 def _kept(body: Body, ends: Sequence[Node], fixed: Collection[Node]) -> list[Node]:
-    """Those values of a turn that are kept for the way back, which leads to some ends: what is more work than one operation for each
+    """Those values of a turn that are kept for the way back, which leads to some ends: what is more work than a few additions for each
     element. Elementwise work with that alone belongs to it.
     """
     of_turn = set(body.order)
@@ -148,7 +158,7 @@ def _kept(body: Body, ends: Sequence[Node], fixed: Collection[Node]) -> list[Nod
         if node in seen or node in fixed or node.buffer is not None or not node.traced:
             continue
         seen.add(node)
-        if node in of_turn and type(node.op) is not Op:
+        if node in of_turn and _is_costly(node):
             found[node] = None
         else:
             stack += [(s, node in of_turn) for s in node.sources if type(s) is Node]

@@ -34,10 +34,11 @@ class _Recurrent(Module):
         self.weight_input, self.bias_input = _weights((rows, input_size), dtype, generator, rows if bias else None)
         self.weight_hidden, self.bias_hidden = _weights((rows, hidden_size), dtype, generator, rows if bias else None)
 
-    def _inputs(self, x: Tensor) -> Any:
-        """What the gates get of each step's input: one product for all steps."""
+    def _check(self, x: Tensor) -> None:
         if x.ndim != 3 or x.shape[-1] != self.weight_input.shape[1]:
             raise ShapeError(f"{type(self).__name__}: x of shape {x.shape} is to be (N, L, {self.weight_input.shape[1]})")
+
+    def _from_input(self, x: Any) -> Any:
         found = x @ self.weight_input.mT
         return found if self.bias_input is None else found + self.bias_input
 
@@ -75,16 +76,16 @@ class LSTM(_Recurrent):
 
     @explained
     def forward(self, x: Tensor, state: tuple[Tensor, Tensor] | None = None) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-        inputs = self._inputs(x)
+        self._check(x)
         if state is not None:
             check("LSTM", "state", state, "tuple[Tensor, Tensor]")
         h, c = [self._start(x, its) for its in state or (None, None)]
-        last, states = scan(self._step, (h, c), inputs, axis=1)
+        last, states = scan(self._step, (h, c), x, axis=1)
         return states, last
 
     def _step(self, state: tuple[Tensor, Tensor], x: Tensor) -> tuple[tuple[Tensor, Tensor], Tensor]:
         h, c = state
-        i, f, g, o = (x + self._from_hidden(h)).unflatten(-1, (4, -1)).unbind(1)
+        i, f, g, o = (self._from_input(x) + self._from_hidden(h)).unflatten(-1, (4, -1)).unbind(1)
         c = _op["sigmoid"](f) * c + _op["sigmoid"](i) * _op["tanh"](g)
         h = _op["sigmoid"](o) * _op["tanh"](c)
         return (h, c), h
@@ -102,12 +103,12 @@ class GRU(_Recurrent):
 
     @explained
     def forward(self, x: Tensor, state: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        inputs = self._inputs(x)
-        last, states = scan(self._step, self._start(x, state), inputs, axis=1)
+        self._check(x)
+        last, states = scan(self._step, self._start(x, state), x, axis=1)
         return states, last
 
     def _step(self, h: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
-        reset, update, new = x.unflatten(-1, (3, -1)).unbind(1)
+        reset, update, new = self._from_input(x).unflatten(-1, (3, -1)).unbind(1)
         own_reset, own_update, own_new = self._from_hidden(h).unflatten(-1, (3, -1)).unbind(1)
         z = _op["sigmoid"](update + own_update)
         n = _op["tanh"](new + _op["sigmoid"](reset + own_reset) * own_new)
