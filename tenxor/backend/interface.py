@@ -55,7 +55,7 @@ class Given(Protocol):
 
 
 class Place(NamedTuple):
-    """Where something of `nbytes` bytes lies in each of several turns: in a buffer, from as many bytes on."""
+    """Where something of `nbytes` bytes lies in each of several turns: in a buffer, from as many bytes on; one number if all are alike."""
 
     buffer: Buffer
     starts: Array
@@ -63,7 +63,7 @@ class Place(NamedTuple):
 
     def window(self, turn: int) -> Buffer:
         """The memory that it has in one turn."""
-        return window(self.buffer, int(self.starts[turn]), self.nbytes)
+        return window(self.buffer, int(self.starts[turn % len(self.starts)]), self.nbytes)
 
 
 class Held(NamedTuple):

@@ -199,7 +199,8 @@ class Where(NamedTuple):
         """Its memory, in turns that come in some order."""
         assert node.buffer is not None
         reach, itemsize = self.layout.range(), node.dtype.itemsize
-        return Place(node.buffer, (self.start + order * self.step) * itemsize, 0 if reach is None else (reach[1] + 1) * itemsize)
+        starts = order * (self.step * itemsize) + self.start * itemsize if self.step else np.full(1, self.start * itemsize)
+        return Place(node.buffer, starts, 0 if reach is None else (reach[1] + 1) * itemsize)
 
 
 class Slots(NamedTuple):

@@ -48,7 +48,7 @@ def repeat(plan: Plan, pattern: Pattern, placed: Mapping[Node, Place], turns: in
                 places[step.number] = places[step.over if step.over is not None else step.bytes_of]  # type: ignore[index]
             else:
                 buffer = backend().allocate(step.nbytes, step.name, step.shape, step.dtype)
-                places[step.number] = Place(buffer, np.zeros(turns, np.int64), step.nbytes)
+                places[step.number] = Place(buffer, np.zeros(1, np.int64), step.nbytes)
         if step.filling is not None:
             launches.append((step.filling.run, step.number))
     backend().repeat(launches, places, pattern.scalars, pattern.offsets, turns)

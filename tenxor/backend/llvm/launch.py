@@ -161,18 +161,27 @@ class _Bound:
         self, out: int, places: Sequence[Place | None], scalars: list[Scalar], offsets: list[int], turns: int, scratch: Buffer | None
     ) -> Array:
         """The arguments of each of several turns, a row of words each."""
-        words: list[object] = [0] * (1 + len(self.sources))
+        words: list[object] = []
+        moving: list[tuple[int, Array]] = []
+        for k, at, more, itemsize in [(out, self.at, self.more, self.itemsize), *self.sources]:
+            place = places[k]
+            assert place is not None
+            begin = place.buffer.address + more + offsets[at] * itemsize
+            if len(place.starts) == 1:
+                words.append(begin + int(place.starts[0]))
+            else:
+                words.append(0)
+                moving.append((len(words) - 1, place.starts + begin))
         words.append(self.tables)
         words += [scalars[k].value.imag if imag else scalars[k].value.real for k, imag in self.scalars]
         block = self.pack(*words, self.sizes)
         if self.scratch:
             assert scratch is not None
             block += struct.pack("=2q", scratch.address, scratch.nbytes)
-        found = np.tile(np.frombuffer(block, np.int64), (turns, 1))
-        for column, (k, at, more, itemsize) in enumerate([(out, self.at, self.more, self.itemsize), *self.sources]):
-            place = places[k]
-            assert place is not None
-            found[:, column] = place.starts + (place.buffer.address + more + offsets[at] * itemsize)
+        found = np.empty((turns, len(block) // 8), np.int64)
+        found[:] = np.frombuffer(block, np.int64)
+        for column, addresses in moving:
+            found[:, column] = addresses
         return found
 
     def shares(self, threads: int) -> tuple[int, int, bool]:
