@@ -201,6 +201,7 @@ class Ready:
         return found
 
 
+NO_LAYOUT = Layout.contiguous(())
 MOST = 8  # ways that cotangents lie in
 
 
@@ -296,11 +297,15 @@ class Loop:
         for k, number in enumerate(back.xs, ready.carries):
             if number is not None:
                 found.append((k, self._part(sources, k, Seen(stacks[number]))))
+        made_once: dict[Product, Node] = {}
         for k, how in back.captured.items():
             if isinstance(how, Sum):
                 g = Seen(data(so_far[k].last(turns), *back.program.shapes[how.so_far]))
             else:
-                g = _product(how, [self._every(sources, stacks, number) for number in how.operands], turns)
+                one = how._replace(layout=NO_LAYOUT)  # two of which are the same
+                if one not in made_once:
+                    made_once[one] = _over_all(how, [self._every(sources, stacks, number) for number in how.operands], turns)
+                g = Seen(made_once[one], how.layout)
             found.append((ready.carries + ready.xs + k, g))
         return found
 
@@ -341,24 +346,24 @@ class Loop:
         return [(k, found[past]) for k, past in pasts.items() if past in found]
 
 
-def _product(how: Product, operands: Sequence[Seen], turns: int) -> Seen:
-    """One product over all turns."""
+def _over_all(how: Product, operands: Sequence[Seen], turns: int) -> Node:
+    """One product, or sum, over all turns."""
     nodes: list[Node] = []
     layouts: list[Layout] = []
-    for x, form, offset in zip(operands, how.product.forms, how.offsets, strict=True):
+    forms = how.total.forms if how.product is None else how.product.forms
+    for x, form, offset in zip(operands, forms, how.offsets, strict=True):
         assert form is not None
-        read = form.layout.at(offset)
         if not x.layout.is_contiguous() and x.layout.strides[0]:  # side by side, so that all steps are one loop
             x = Seen(x.flat()).reshaped(x.shape)
-        read = read.at(read.offset + x.layout.offset)
         nodes.append(x.node)
-        layouts.append(led(read, turns, x.layout.strides[0]))
-    shape = (turns, *how.product.shape)
-    product = Node.of(_MULTIPLY, shape, how.product.dtype, tuple(nodes), tuple(layouts))
-    kept = len(how.total.shape)
-    axes = (*range(1, 1 + kept), 0, *range(1 + kept, len(shape)))
-    total = Node.of(SUM, how.total.shape, how.total.dtype, (product,), (Layout.contiguous(shape).permute(axes),))
-    return Seen(total, how.layout)
+        layouts.append(led(form.layout.at(offset + x.layout.offset), turns, x.layout.strides[0]))
+    if how.product is not None:
+        shape = layouts[0].shape
+        nodes = [Node.of(_MULTIPLY, shape, how.product.dtype, tuple(nodes), tuple(layouts))]
+        layouts = [Layout.contiguous(shape)]
+    kept = 1 + len(how.total.shape)
+    axes = (*range(1, kept), 0, *range(kept, layouts[0].ndim))
+    return Node.of(SUM, how.total.shape, how.total.dtype, (nodes[0],), (layouts[0].permute(axes),))
 
 
 def _is_zero(g: Seen) -> bool:

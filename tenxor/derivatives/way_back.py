@@ -10,7 +10,7 @@ from ..ops import OPS, Op
 from ..ops.lengths import length
 from ..past import Past, past_of
 from ..records import NamedTuple
-from .loop import Body, Program, between, rooted
+from .loop import Body, Program, between, is_affine, rooted
 from .products import is_worth_while
 from .reverse import cotangents_at
 from .seen import SUM, Seen
@@ -20,12 +20,12 @@ FEW = 6  # additions, up to which an element is sooner computed again than kept
 
 
 class Product(NamedTuple):
-    """A cotangent that is one product over all turns: of what is read of these, by number, with a recipe, and at offsets; and how its sum
-    is made, and seen.
+    """A cotangent that is one product over all turns, or a sum: of what is read of these, by number, with a recipe and at offsets; and how
+    its sum is made, and seen. A sum has no recipe of a product.
     """
 
     operands: tuple[int, ...]
-    product: Recipe
+    product: Recipe | None
     offsets: tuple[int, ...]
     total: Recipe
     layout: Layout
@@ -70,15 +70,16 @@ class WayBack:
         xs = [root_of(past, taken) for past in of_xs]
         products: dict[int, Seen] = {}
         sums: dict[int, tuple[Node, Node]] = {}
-        for k, past in enumerate(of_captured):
-            if past is not None and past in found:
-                g = found[past]
-                if _is_product(g.node):
-                    products[k] = g
-                    continue
-                so_far, same = Node.of(PLACEHOLDER, g.shape, g.dtype), Layout.contiguous(g.shape)
-                sums[k] = so_far, Node.of(_ADD, g.shape, g.dtype, (so_far, g.node), (same, g.layout))
-        operands = [s for g in products.values() for s in g.node.sources[0].sources]  # type: ignore[union-attr]
+        comes = {k: found[past] for k, past in enumerate(of_captured) if past is not None and past in found}
+        of_products = {s for g in comes.values() if _is_product(g.node) for s in g.node.sources[0].sources}  # type: ignore[union-attr]
+        for k, g in comes.items():
+            its = g.node.recipe.forms[0] if g.node.op is SUM else None
+            if _is_product(g.node) or (its is not None and is_affine(its.layout) and g.node.sources[0] in of_products):
+                products[k] = g
+                continue
+            so_far, same = Node.of(PLACEHOLDER, g.shape, g.dtype), Layout.contiguous(g.shape)
+            sums[k] = so_far, Node.of(_ADD, g.shape, g.dtype, (so_far, g.node), (same, g.layout))
+        operands = [s for g in products.values() for s in _operands(g.node)]
         ends = [*taken, *[x for x in xs if x is not None], *[more for _, more in sums.values()], *operands]
         self.kept = _kept(body, ends, {*fixed, *[one for one, _ in sums.values()]})
         known = {*body.carries, *body.xs, *own, *self.kept, *body.captured}
@@ -102,10 +103,12 @@ class WayBack:
         self.stacked = [number[node] for node in dict.fromkeys(stacked.values())]
         self.captured: dict[int, Product | Sum] = {k: Sum(number[one], number[it]) for k, (one, it) in sums.items()}
         for k, g in products.items():
+            its = tuple([number[stacked.get(s, s)] for s in _operands(g.node)])
             (product,) = g.node.sources
-            assert type(product) is Node
-            its = tuple([number[stacked.get(s, s)] for s in product.sources])  # type: ignore[call-overload,arg-type]
-            self.captured[k] = Product(its, product.recipe, product.offsets, g.node.recipe, g.layout)
+            if type(product) is Node and _is_product(g.node):
+                self.captured[k] = Product(its, product.recipe, product.offsets, g.node.recipe, g.layout)
+            else:
+                self.captured[k] = Product(its, None, g.node.offsets, g.node.recipe, g.layout)
 
     def forget(self) -> None:
         """Hold none of the nodes that it was traced with."""
@@ -118,6 +121,13 @@ def way_back(body: Body, asked: Sequence[bool]) -> WayBack | None:
     with tracked(None):
         found = WayBack(body, asked)
     return found if found.is_whole else None
+
+
+def _operands(total: Node) -> list[Node]:
+    """What is read of each turn for a cotangent that is one product, or a sum."""
+    (product,) = total.sources
+    assert type(product) is Node
+    return list(product.sources) if _is_product(total) else [product]  # type: ignore[arg-type]
 
 
 def _is_product(node: Node) -> bool:
