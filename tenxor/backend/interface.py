@@ -72,12 +72,13 @@ class Held(NamedTuple):
     buffer: Buffer | None
 
 
-class Turn(NamedTuple):
+class Turn:
     """What is given to the launches of one turn."""
 
-    nodes: list[Held]
-    scalars: list[Scalar]
-    offsets: list[int]
+    __slots__ = ("nodes", "offsets", "scalars")
+
+    def __init__(self, nodes: list[Held], scalars: list[Scalar], offsets: list[int]) -> None:
+        self.nodes, self.scalars, self.offsets = nodes, scalars, offsets
 
 
 class Once(Protocol):

@@ -29,8 +29,8 @@ Pull = Callable[[Making, list[Seen], Sequence[int]], Iterable[tuple[int, Part]]]
 
 
 class Called:
-    """The operation of a function that is one step. `pull` takes its past, the cotangents of its results, and which of its sources' are wanted. If it
-    makes `again` what the function made, all that waits is computed before: so what others made again can go.
+    """The operation of a function that is one step. `pull` takes its past, the cotangents of its results, and which of its sources' are
+    wanted. If it makes `again` what the function made, all that waits is computed before: so what others made again can go.
     """
 
     __slots__ = ("again", "forms", "kind", "name", "pull", "rule")

@@ -16,8 +16,21 @@ from ..backend.interface import Place
 from ..dtypes import DType
 from ..layout import Layout
 from ..memory import Buffer, allocate
-from ..node import CONSTANT, PLACEHOLDER, REINTERPRET, Hosted, Node, Recipe, Scalar, data, is_pinned, tracking, untracked, writes
-from ..ops import OPS, Op
+from ..node import (
+    CONSTANT,
+    PLACEHOLDER,
+    REINTERPRET,
+    Hosted,
+    Node,
+    Recipe,
+    Scalar,
+    data,
+    is_pinned,
+    tracking,
+    untracked,
+    writes,
+)
+from ..ops import OPS
 from ..past import past_of
 from ..plans.pattern import taken
 from ..plans.repeated import is_repeatable, repeat
@@ -131,27 +144,32 @@ class Program:
     def made(self, given: Sequence[Seen], *, copies: bool = False) -> list[Node]:
         """The same of others. With `copies` nothing that is given is written over."""
         every = [seen.node for seen in given]
-        plain = [is_plain(seen.layout) for seen in given]
+        moved = {k: seen.layout for k, seen in enumerate(given) if not is_plain(seen.layout)}
         for recipe, numbers, offsets, constant in self.steps:
-            sources = [k if type(k) is Scalar else every[k] for k in numbers]  # type: ignore[index]
-            others = [j for j, k in enumerate(numbers) if type(k) is int and k < len(given) and not plain[k]]
-            over = copies and writes(recipe.op) and numbers[0] < len(given)  # type: ignore[operator]
+            sources = [every[k] if type(k) is int else k for k in numbers]
+            flat = writes(recipe.op) or recipe.op is REINTERPRET  # these read contents as they lie
+            first = numbers[0] if numbers else None
             with untracked() if constant else nullcontext():
-                if not others and not over:
-                    every.append(Node(recipe, tuple(sources), offsets))
+                apart = flat and type(first) is int and first < len(given) and (first in moved or (copies and writes(recipe.op)))
+                if apart:
+                    assert type(first) is int
+                    sources[0] = _flat(given[first])
+                others = [j for j, k in enumerate(numbers) if k in moved and not (apart and j == 0)]
+                if not others:
+                    every.append(Node(recipe, tuple(sources), offsets))  # type: ignore[arg-type]
                     continue
-                made = [form and form.layout.at(offset) for form, offset in zip(recipe.forms, offsets, strict=False)]
-                if 0 in others or over:
-                    if over or recipe.op is REINTERPRET or writes(recipe.op):  # these read contents as they lie
-                        own = given[numbers[0]]  # type: ignore[index]
-                        size = (own.layout.size,)
-                        sources[0] = Node.of(_POSITIVE, size, own.dtype, (own.node,), (own.layout.reshape(size),))
-                        others = [j for j in others if j]
+                layouts = [None if form is None else form.layout.at(offset) for form, offset in zip(recipe.forms, offsets, strict=False)]
                 for j in others:
-                    made[j] = made[j].over(given[numbers[j]].layout)  # type: ignore[index]
+                    layouts[j] = layouts[j].over(moved[numbers[j]])  # type: ignore[index,union-attr]
                 target = None if recipe.target is None else recipe.target.layout.at(offsets[-1])
-                every.append(Node.of(recipe.op, recipe.shape, recipe.dtype, tuple(sources), tuple(made), target))
+                every.append(Node.of(recipe.op, recipe.shape, recipe.dtype, tuple(sources), tuple(layouts), target))  # type: ignore[arg-type]
         return every
+
+
+def _flat(x: Seen) -> Node:
+    """A copy of what is seen, in one axis."""
+    size = (x.layout.size,)
+    return Node.of(_POSITIVE, size, x.dtype, (x.node,), (x.layout.reshape(size),))
 
 
 def is_plain(layout: Layout) -> bool:
@@ -204,10 +222,12 @@ class Where(NamedTuple):
 
 
 class Slots(NamedTuple):
-    """Memory in which something is carried on: the first slot has what is given to the first turn, and turn `s` writes into the next."""
+    """Memory in which something is carried on, so `many` slots: the first has what is given to the first turn, and each turn writes into
+    the next, which after the last is the first.
+    """
 
     buffer: Buffer
-    count: int
+    many: int
     nbytes: int
 
     @staticmethod
@@ -220,17 +240,17 @@ class Slots(NamedTuple):
 
     def place(self, turns: int, later: int) -> Place:
         """What is read in each turn, or one `later`, written."""
-        return Place(self.buffer, (np.arange(turns) + later) % self.count * self.nbytes, self.nbytes)
+        return Place(self.buffer, (np.arange(turns) + later) % self.many * self.nbytes, self.nbytes)
 
     def last(self, turns: int) -> Buffer:
         """A copy of what the last turn wrote."""
-        found, start = allocate(self.nbytes, "scan"), turns % self.count * self.nbytes
+        found, start = allocate(self.nbytes, "scan"), turns % self.many * self.nbytes
         found.array[: self.nbytes] = self.buffer.array[start : start + self.nbytes]
         return found
 
 
 def ran(roots: Sequence[Node], placed: Mapping[Node, Place], turns: int) -> bool:
-    """Run what computes the roots so many times, with all that is in memory `placed`; false if it cannot be run so, and nothing was done."""
+    """Run what computes the roots so many times, all that is in memory being `placed`; false, and nothing done, if it cannot be run so."""
     with lock:
         plan = None
         while plan is None:

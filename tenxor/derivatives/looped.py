@@ -133,8 +133,8 @@ class Track(NamedTuple):
 
 
 class Ready:
-    """A turn, ready to be run, without the nodes that it was traced with. What is made has numbers as in its program; those of what is carried
-    on, then those of parts of other sequences are its `own`.
+    """A turn, ready to be run, without the nodes that it was traced with. What is made has numbers as in its program; `own` are what is
+    carried on, then the parts of other sequences.
 
     Sources are what a loop begins with, its sequences and what it captures, then what is kept of all turns: what is carried, if that is
     needed again, what is `stacked`, and `extras`, which the way back made of what is captured. Where things lie in them is `known`, but for
@@ -216,7 +216,7 @@ class Loop:
         ready = self.ready
         ends = [None if k is None or _is_zero(gs[k]) else gs[k] for k in ready.ends]
         ys = [None if its.result is None else self._sequence(gs[its.result], its.number) for its in ready.tracks]
-        if not tracking.get():
+        if not tracking.get() and not any([g.node.traced for g in gs]):  # nor are these of a member of a batch
             found = self._run(past.sources, ends, ys)
             if found is not None:
                 return [(k, part) for k, part in found if k in wanted]
@@ -263,9 +263,12 @@ class Loop:
                 its.buffer.array[its.nbytes :] = 0
                 place = place._replace(starts=np.minimum(np.arange(turns), 1) * its.nbytes)
             places.append(place)
-        for (shape, dtype), g, its in zip(own[ready.carries :], ys, of_ys, strict=True):
-            zero = Slots.of(shape, dtype, 0, None, every=True) if g is None else None
-            places.append(its.place(g.node, order) if zero is None else Place(zero.buffer, order[-1:], zero.nbytes))  # type: ignore[union-attr]
+        for (shape, dtype), g, where in zip(own[ready.carries :], ys, of_ys, strict=True):
+            if g is None or where is None:
+                zero = Slots.of(shape, dtype, 0, None, every=True)
+                places.append(Place(zero.buffer, order[-1:], zero.nbytes))
+            else:
+                places.append(where.place(g.node, order))
         so_far = {k: Slots.of(*back.program.shapes[how.so_far], turns, None, every=False) for k, how in sums.items()}
         places += [its.place(turns, 0) for its in so_far.values()]
         for node in panels.made([sources[where.k] for where in read]):

@@ -39,8 +39,8 @@ class Sum(NamedTuple):
 
 
 class WayBack:
-    """What is given to it are nodes of the turn that it `reads`, then cotangents of what is carried on, and of parts of other sequences, and
-    sums so far. Of the turn these are `kept` besides what it is given and gives.
+    """What is given to it are nodes of the turn that it `reads`, then cotangents of what is carried on, and of parts of other sequences,
+    and sums so far. Of the turn these are `kept` besides what it is given and gives.
 
     What comes to what is carried, and to parts of sequences, has these numbers, None where nothing comes; and so has what is `stacked`,
     as products read it of all turns.
@@ -49,7 +49,7 @@ class WayBack:
     def __init__(self, body: Body, asked: Sequence[bool]) -> None:
         """That of a turn, to all that is carried and captured, and to those sequences that are `asked` about."""
         own = [*body.nexts, *body.ys]
-        gs = self._gs = [Node.of(PLACEHOLDER, node.shape, node.dtype) for node in own]
+        gs = [Node.of(PLACEHOLDER, node.shape, node.dtype) for node in own]
         leaves = [past_of(node) for node in body.carries]
         of_xs = [past_of(node) if yes else None for node, yes in zip(body.xs, asked, strict=True)]
         of_captured = [past_of(node) for node in body.captured]
@@ -63,18 +63,18 @@ class WayBack:
         def root_of(past: Past | None, others: Iterable[Node] = ()) -> Node | None:
             return rooted(found[past], {*fixed, *others}) if past is not None and past in found else None
 
+        carries: list[Node | None] = []
         for past in leaves:
-            taken += [node for node in [root_of(past, taken)] if node is not None]
-        rest = iter(taken)
-        carries = [next(rest) if past in found else None for past in leaves]
+            carries.append(root_of(past, taken))
+            taken += [node for node in carries[-1:] if node is not None]
         xs = [root_of(past, taken) for past in of_xs]
         products: dict[int, Seen] = {}
         sums: dict[int, tuple[Node, Node]] = {}
         comes = {k: found[past] for k, past in enumerate(of_captured) if past is not None and past in found}
         of_products = {s for g in comes.values() if _is_product(g.node) for s in g.node.sources[0].sources}  # type: ignore[union-attr]
         for k, g in comes.items():
-            its = g.node.recipe.forms[0] if g.node.op is SUM else None
-            if _is_product(g.node) or (its is not None and is_affine(its.layout) and g.node.sources[0] in of_products):
+            form = g.node.recipe.forms[0] if g.node.op is SUM else None
+            if _is_product(g.node) or (form is not None and is_affine(form.layout) and g.node.sources[0] in of_products):
                 products[k] = g
                 continue
             so_far, same = Node.of(PLACEHOLDER, g.shape, g.dtype), Layout.contiguous(g.shape)
@@ -94,8 +94,6 @@ class WayBack:
         order, more = made or ([], [])
         used = {s for node in order for s in node.sources} | {s for s in operands if s in known}
         self.reads: list[Node] = [*[node for node in known if node in used], *more]  # of the turn
-        self.of_nexts = len(self.reads)
-        self.of_ys = self.of_nexts + len(body.nexts)
         program = self.program = Program(order, [*self.reads, *gs, *[one for one, _ in sums.values()]])
         number = program.number_of
         self.carries = [None if node is None else number[node] for node in carries]
@@ -103,17 +101,16 @@ class WayBack:
         self.stacked = [number[node] for node in dict.fromkeys(stacked.values())]
         self.captured: dict[int, Product | Sum] = {k: Sum(number[one], number[it]) for k, (one, it) in sums.items()}
         for k, g in products.items():
-            its = tuple([number[stacked.get(s, s)] for s in _operands(g.node)])
+            read = tuple([number[stacked.get(s, s)] for s in _operands(g.node)])
             (product,) = g.node.sources
-            if type(product) is Node and _is_product(g.node):
-                self.captured[k] = Product(its, product.recipe, product.offsets, g.node.recipe, g.layout)
-            else:
-                self.captured[k] = Product(its, None, g.node.offsets, g.node.recipe, g.layout)
+            assert type(product) is Node
+            whole, offsets = (product.recipe, product.offsets) if _is_product(g.node) else (None, g.node.offsets)
+            self.captured[k] = Product(read, whole, offsets, g.node.recipe, g.layout)
 
     def forget(self) -> None:
         """Hold none of the nodes that it was traced with."""
         self.program.number_of = {}
-        self.reads, self.kept, self._gs = [], [], []
+        self.reads, self.kept = [], []
 
 
 def way_back(body: Body, asked: Sequence[bool]) -> WayBack | None:

@@ -150,7 +150,7 @@ def _called(
     """The next state and what a step gives; errors for what it may not give."""
     given = step(now, x)
     if not isinstance(given, (tuple, list)) or len(given) != 2:
-        raise ArgumentError(f"scan: the step gave {type(given).__name__}; it is to give two things, the next state and what is put side by side")
+        raise ArgumentError(f"scan: the step gave {type(given).__name__}; it is to give a pair: the next state, and a result")
     new, y = (mapped(_tensor, each) for each in given)
     if outline(new) != outline(state):
         raise ArgumentError(f"scan: the step gave a state nested as {_words(new)}; it is to be nested as the first, {_words(state)}")

@@ -100,14 +100,17 @@ class Compiler:
                 self._sharing, _ = self._library("sharing", "sharing", lambda: sharing.text(self.target), sharing.FUNCTIONS)
         return self._sharing
 
-    def repeating(self) -> Any:
-        """The code that runs kernels in turn, over and over."""
+    def repeating(self) -> Free:
+        """The code that runs kernels in turn, over and over (`repeating.py`). Python's lock is released meanwhile."""
         if self._repeating is None:
-            from . import repeating
+            from .repeating import ENTRY as entry
+            from .repeating import text
 
             with self.lock:
-                self._repeating, _ = self._library("repeating", "repeating", repeating.text, repeating.FUNCTIONS)
-        return self._repeating
+                library, _ = self._library("repeating", "repeating", text, (entry,))
+                self._repeating = library, _free(library[entry])  # the code lives as long as its library does
+        found: Free = self._repeating[1]
+        return found
 
     def _library(self, name: str, text: str, llvm_ir: Callable[[], str], symbols: tuple[str, ...]) -> tuple[Linked, str]:
         """Linked machine code, and where it came from: found on disk under a hash of `text`, or made of LLVM IR."""

@@ -52,22 +52,20 @@ class Native(OnHost):
         self, launches: Sequence[tuple[Launch, int]], places: Sequence[Place | None], scalars: list[Scalar], offsets: list[int], turns: int
     ) -> None:
         """See `Backend.repeat`. Where each kernel is one thread's work machine code goes from one to the next."""
-        bound = [getattr(launch, "__self__", None) for launch, _ in launches]
+        bound = [x for launch, _ in launches if isinstance(x := getattr(launch, "__self__", None), _Bound)]
         threads = num_threads()
-        code = compiler().repeating() if all([isinstance(x, _Bound) and (threads == 1 or x.shares(threads)[2]) for x in bound]) else None
-        if code is None:
+        if len(bound) < len(launches) or not all([threads == 1 or x.shares(threads)[2] for x in bound]):
             super().repeat(launches, places, scalars, offsets, turns)
             return
-        page = self.target.page
+        page, code = self.target.page, compiler().repeating()
         most = -(-max([x.scratch for x in bound], default=0) // page) * page
         scratch = allocate(most, "scan") if most else None
         blocks = [x.blocks(out, places, scalars, offsets, turns, scratch) for x, (_, out) in zip(bound, launches, strict=True)]
         rows = [(x.code.address, x.split, its.ctypes.data, its.shape[1] * 8) for x, its in zip(bound, blocks, strict=True)]
         listed = struct.pack(f"={4 * len(rows)}q", *[word for row in rows for word in row])
-        run = ctypes.CFUNCTYPE(None, ctypes.c_char_p, *[Integer] * 3)(code["repeat"])
         at_once = max(1, self.target.sharing.first // max(1, sum([x.work for x in bound])))  # then Python may listen to signals
         for first in range(0, turns, at_once):
-            run(listed, len(rows), first, min(first + at_once, turns))
+            code(listed, len(rows), first, min(first + at_once, turns))
 
     def listing(self, kernel: Kernel) -> str:
         return compiler().assembly(kernel)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-FUNCTIONS = ("repeat",)
+ENTRY = "repeat"
 
 
 def text() -> str:
