@@ -18,11 +18,13 @@ import ctypes
 import gc
 import os
 from _thread import allocate_lock, start_new_thread
+from collections import deque
 from collections.abc import Callable, Iterator
 from operator import call
 from sys import is_finalizing
 from threading import get_ident, main_thread
 from typing import Any, Generic, TypeVar
+from weakref import ref
 
 T = TypeVar("T")
 COLLECTED = 1.0  # seconds between collections in the main thread while it waits, as others make garbage
@@ -52,6 +54,12 @@ def in_one_go(run: Callable[[], object], then: Callable[[], object]) -> Iterator
 _dropped = set["_Work[Any]"]()  # what goes on, though nobody waits for it
 
 
+class _Token:
+    """What a thread is given that does nothing with it: it dies with the thread."""
+
+    __slots__ = ("__weakref__",)
+
+
 class _Work(Generic[T]):
     """What runs apart, and what came of it."""
 
@@ -62,8 +70,16 @@ class _Work(Generic[T]):
         self.over = False
         self.door = allocate_lock()  # shut until it is over
         self.door.acquire()
+        self.ended = deque[object](maxlen=1)  # has something when the thread is no more
+        self.watch: object = None
 
-    def do(self) -> None:
+    def token(self) -> _Token:
+        """What the thread is to be given. That it ended is known even of one that finds no memory for its first step: this is done in C."""
+        found = _Token()
+        self.watch = ref(found, self.ended.append)
+        return found
+
+    def do(self, _: object = None) -> None:
         """Do it, here."""
         assert self.run is not None
         try:
@@ -91,15 +107,17 @@ def _apart(run: Callable[[], T], stop: Callable[[], object], *, soon: bool) -> T
 def _awaited(work: _Work[T], stop: Callable[[], object], *, soon: bool) -> T:
     started = list[int]()
     try:
-        started.extend(map(start_new_thread, (work.do,), ((),)))  # in C: what has begun is known, whatever is raised then
+        started.extend(map(start_new_thread, (work.do,), ((work.token(),),)))  # in C: what has begun is known, whatever is raised then
         while not work.door.acquire(timeout=COLLECTED):
+            if work.ended and not work.over:
+                raise MemoryError("tenxor: a thread found no memory to begin with")
             gc.collect(1)
     except BaseException as error:
         if not started and isinstance(error, RuntimeError):  # the system starts no more
             work.do()
         else:
             broken: BaseException = error
-            while started and not work.over:
+            while started and not (work.over or work.ended):
                 try:
                     stop()
                     if not soon:

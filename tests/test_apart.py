@@ -215,6 +215,24 @@ except KeyboardInterrupt:
 
 
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="this system has no timers")
+class TestAThreadThatFindsNoMemory:
+    """For its first step: Python says so to nobody but the user."""
+
+    @pytest.mark.parametrize("way", [stoppable, droppable])
+    def test_is_not_waited_for(self, way: Callable[..., object], monkeypatch: pytest.MonkeyPatch) -> None:
+        told: list[object] = []
+
+        def fails(work: object, *given: object) -> None:
+            raise MemoryError
+
+        monkeypatch.setattr(apart._Work, "do", fails)
+        monkeypatch.setattr(apart, "COLLECTED", 0.1)
+        monkeypatch.setattr("sys.unraisablehook", lambda seen: told.append(seen.exc_type))
+        with pytest.raises(MemoryError, match="no memory to begin with"):
+            way(lambda: 1, nothing)
+        assert told == [MemoryError] and not apart._dropped
+
+
 class TestWhileWorkGoesOn:
     """LAPACK's, with OpenBLAS's own threads: these are no threads that anybody may end, or wait for."""
 
