@@ -16,8 +16,8 @@ import os
 import sys
 import threading
 import warnings
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from functools import partial
 from operator import index as as_int
 from time import monotonic
@@ -230,11 +230,29 @@ def _met(
             pool = _helped()
             pool.wake()
             if (pool.place.in_c or not once) and not 0 < threads <= len(pool.helpers):
-                piece = -(-(end - begin) // (num_threads() * sharing.pieces * grain)) * grain
-                run = pool.place.loop(code, args, begin, end, piece, len(pool.helpers))
+                run = pool.place.loop(code, args, begin, end, piece_of(end - begin, grain, sharing), len(pool.helpers))
         ready = in_one_go(run, partial(setattr, done, "begin", end))
         if done.begin == begin:  # else what a signal called was first; now it is too late for one
             list(ready)
+
+
+@contextmanager
+def helpers() -> Iterator[tuple[int, int, int] | None]:
+    """While it is open, nobody else has the helpers at work: the machine code by which they share a loop, their place, and how many there
+    are; None if nobody helps, or not by machine code.
+    """
+    from .places import MachinePlace
+
+    with _meeting:
+        pool = _helped()
+        pool.wake()
+        place = pool.place
+        yield (place.entry, place.address, len(pool.helpers)) if isinstance(place, MachinePlace) and pool.helpers else None
+
+
+def piece_of(extent: int, grain: int, sharing: Sharing) -> int:
+    """How much of a shared loop a thread takes at once: a multiple of `grain`."""
+    return -(-extent // (num_threads() * sharing.pieces * grain)) * grain
 
 
 def _helped() -> _Pool:

@@ -412,7 +412,7 @@ def test_random_programs() -> None:
             return z * 0.5, z.max(axis=1)
 
         def value(loop: Any, step: Any = step) -> Any:
-            return lambda w, s, xs: sum(tx.sin(t).sum() for t in loop(lambda h, x: step(h, x, w), s, xs))
+            return lambda v, h, ys: sum(tx.sin(t).sum() for t in loop(lambda a, b: step(a, b, v), h, ys))
 
         w, s, xs = (tx.asarray(rng.normal(size=shape)) for shape in ((3, 3), (3, 3), (5, 3, 3)))
         both = [tx.value_and_grad(value(loop), argnums=(0, 1, 2))(w, s, xs) for loop in (tx.scan, written_out)]

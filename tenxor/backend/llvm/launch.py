@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import struct
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from functools import partial
 
 import numpy as np
@@ -15,8 +16,9 @@ from ...memory import Array, Buffer, allocate
 from ...node import Scalar
 from ...target import Target
 from ..interface import Arguments, Compiled, Given, Launch, Once, OnHost, Place, only_once
-from ..threads import Left, num_threads, share
+from ..threads import Left, helpers, num_threads, piece_of, share
 from .compiler import Block, Integer, MachineCode, compiler, counts
+from .repeating import WORDS
 
 ZERO = Integer(0)
 GO_ON, STOP = bytes(8), b"\1" * 8  # what a kernel that listens finds behind its sizes
@@ -51,21 +53,25 @@ class Native(OnHost):
     def repeat(
         self, launches: Sequence[tuple[Launch, int]], places: Sequence[Place | None], scalars: list[Scalar], offsets: list[int], turns: int
     ) -> None:
-        """See `Backend.repeat`. Where each kernel is one thread's work machine code goes from one to the next."""
+        """See `Backend.repeat`: here machine code goes from one kernel to the next."""
         bound = [x for launch, _ in launches if isinstance(x := getattr(launch, "__self__", None), _Bound)]
-        threads = num_threads()
-        if len(bound) < len(launches) or not all([threads == 1 or x.shares(threads)[2] for x in bound]):
-            super().repeat(launches, places, scalars, offsets, turns)
-            return
-        page, code = self.target.page, compiler().repeating()
-        most = -(-max([x.scratch for x in bound], default=0) // page) * page
-        scratch = allocate(most, "scan") if most else None
-        blocks = [x.blocks(out, places, scalars, offsets, turns, scratch) for x, (_, out) in zip(bound, launches, strict=True)]
-        rows = [(x.code.address, x.split, its.ctypes.data, its.shape[1] * 8) for x, its in zip(bound, blocks, strict=True)]
-        listed = struct.pack(f"={4 * len(rows)}q", *[word for row in rows for word in row])
-        at_once = max(1, self.target.sharing.first // max(1, sum([x.work for x in bound])))  # then Python may listen to signals
-        for first in range(0, turns, at_once):
-            code(listed, len(rows), first, min(first + at_once, turns))
+        shared = [x.piece() for x in bound]
+        with helpers() if any(shared) else nullcontext() as helped:
+            if len(bound) < len(launches) or (any(shared) and helped is None):  # or each launch is to be shown
+                super().repeat(launches, places, scalars, offsets, turns)
+                return
+            entry, place, count = helped or (0, 0, 0)
+            page, code = self.target.page, compiler().repeating()
+            most = -(-max([x.scratch for x in bound], default=0) // page) * page
+            scratch = allocate(most * (count + 1), "scan") if most else None
+            own = (0, 0) if scratch is None else (scratch.address, most)
+            blocks = [x.blocks(out, places, scalars, offsets, turns, own) for x, (_, out) in zip(bound, launches, strict=True)]
+            each = zip(bound, blocks, shared, strict=True)
+            rows = [(x.code.address, x.split, its.ctypes.data, its.shape[1] * 8, piece) for x, its, piece in each]
+            listed = struct.pack(f"={len(rows) * WORDS}q", *[word for row in rows for word in row])
+            at_once = max(1, self.target.sharing.first // max(1, sum([x.work for x in bound])))  # then Python may listen to signals
+            for first in range(0, turns, at_once):
+                code(listed, len(rows), first, min(first + at_once, turns), entry, place, count)
 
     def listing(self, kernel: Kernel) -> str:
         return compiler().assembly(kernel)
@@ -155,10 +161,18 @@ class _Bound:
             self.in_place(block, once, threads, [nodes[k].buffer for k, *_ in self.sources], (out, flag, scratch))
         return flag is not None and flag.value != 0
 
+    def piece(self) -> int:
+        """How much of its loop a thread takes at once, where threads share it; 0 where one does all."""
+        threads = num_threads()
+        if threads == 1 or not self.grain:
+            return 0
+        _, grain, alone = self.shares(threads)
+        return 0 if alone or self.split <= grain else piece_of(self.split, grain, self.target.sharing)
+
     def blocks(
-        self, out: int, places: Sequence[Place | None], scalars: list[Scalar], offsets: list[int], turns: int, scratch: Buffer | None
+        self, out: int, places: Sequence[Place | None], scalars: list[Scalar], offsets: list[int], turns: int, scratch: tuple[int, int]
     ) -> Array:
-        """The arguments of each of several turns, a row of words each."""
+        """The arguments of each of several turns, a row of words each; `scratch` is where memory for threads is, and how much for each."""
         words: list[object] = []
         moving: list[tuple[int, Array]] = []
         for k, at, more, itemsize in [(out, self.at, self.more, self.itemsize), *self.sources]:
@@ -174,8 +188,7 @@ class _Bound:
         words += [scalars[k].value.imag if imag else scalars[k].value.real for k, imag in self.scalars]
         block = self.pack(*words, self.sizes)
         if self.scratch:
-            assert scratch is not None
-            block += struct.pack("=2q", scratch.address, scratch.nbytes)
+            block += struct.pack("=2q", *scratch)
         found = np.empty((turns, len(block) // 8), np.int64)
         found[:] = np.frombuffer(block, np.int64)
         for column, addresses in moving:
