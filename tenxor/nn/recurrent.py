@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from ..creation import zeros
 from ..dtypes import DTypeLike, float32
 from ..errors import ShapeError
 from ..functions import elementwise
+from ..functions.joining import stack
 from ..functions.kinds import check, checked, explained
 from ..functions.scanning import scan
 from ..random import Source
@@ -18,6 +20,19 @@ from .module import Module
 __all__ = ["GRU", "LSTM"]
 
 _op = elementwise.FUNCTIONS
+FEW = 16  # steps, for fewer of which it takes less to do them one by one than to find out what one does
+
+
+def _along(step: Callable[[Any, Tensor], tuple[Any, Tensor]], state: Any, x: Tensor) -> tuple[Any, Tensor]:
+    """The last state, and the results of all steps along a sequence (N, L, ...)."""
+    if not 0 < x.shape[1] < FEW:
+        last, states = scan(step, state, x, axis=1)
+        return last, states
+    results = []
+    for each in x.unbind(1):
+        state, result = step(state, each)
+        results.append(result)
+    return state, stack(results, 1)
 
 
 class _Recurrent(Module):
@@ -80,7 +95,7 @@ class LSTM(_Recurrent):
         if state is not None:
             check("LSTM", "state", state, "tuple[Tensor, Tensor]")
         h, c = [self._start(x, its) for its in state or (None, None)]
-        last, states = scan(self._step, (h, c), x, axis=1)
+        last, states = _along(self._step, (h, c), x)
         return states, last
 
     def _step(self, state: tuple[Tensor, Tensor], x: Tensor) -> tuple[tuple[Tensor, Tensor], Tensor]:
@@ -104,7 +119,7 @@ class GRU(_Recurrent):
     @explained
     def forward(self, x: Tensor, state: Tensor | None = None) -> tuple[Tensor, Tensor]:
         self._check(x)
-        last, states = scan(self._step, self._start(x, state), x, axis=1)
+        last, states = _along(self._step, self._start(x, state), x)
         return states, last
 
     def _step(self, h: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:

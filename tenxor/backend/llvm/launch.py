@@ -69,7 +69,7 @@ class Native(OnHost):
             each = zip(bound, blocks, shared, strict=True)
             rows = [(x.code.address, x.split, its.ctypes.data, its.shape[1] * 8, piece) for x, its, piece in each]
             listed = struct.pack(f"={len(rows) * WORDS}q", *[word for row in rows for word in row])
-            at_once = max(1, self.target.sharing.first // max(1, sum([x.work for x in bound])))  # then Python may listen to signals
+            at_once = max(1, self.target.sharing.first // max(1, sum([x.time for x in bound])))  # then Python may listen to signals
             for first in range(0, turns, at_once):
                 code(listed, len(rows), first, min(first + at_once, turns), entry, place, count)
 
@@ -99,6 +99,7 @@ class _Bound:
         "split",
         "tables",
         "target",
+        "time",
         "told",
         "uneven",
         "work",
@@ -127,6 +128,7 @@ class _Bound:
         self.brief = self.work < target.sharing.hold_lock
         self.grain = kernel.grain(target.sharing) if kernel.split >= 0 else 0  # 0 if no loop runs in pieces
         self.in_order = kernel.shared < 0
+        self.time = self.work if kernel.product is None else self.work // target.costs.product
         self.uneven = 2 if kernel.product is not None and kernel.product.twins else 1  # the first rows of half of all results are long
 
     def launch(self, out: Buffer, given: Given, once: Once | None = None) -> bool:
