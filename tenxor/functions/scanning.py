@@ -10,24 +10,28 @@ from ..derivatives.loop import Body, is_affine, stand_in
 from ..derivatives.looped import looped
 from ..derivatives.seen import Seen
 from ..errors import ArgumentError, DTypeError, ShapeError, TraceError
+from ..keywords import spelled
 from ..layout import Layout
 from ..node import watchers
 from ..storage import Storage
 from ..tensor import Tensor
 from ..tensor.arguments import axis_of
 from .joining import stack
-from .kinds import explained
 from .manipulation import flip
 from .trees import check_called, filled, leaves_of, mapped, outline
 
 __all__ = ["scan"]
 
 T = TypeVar("T")
+X = TypeVar("X")
+Y = TypeVar("Y")
 _NUMBERS = (bool, int, float, complex)
 
 
-@explained
-def scan(step: Callable[[T, Any], tuple[T, Any]], state: T, xs: Any, axis: int = 0, reverse: bool = False) -> tuple[T, Any]:
+@spelled
+def scan(
+    step: Callable[[T, X], tuple[T, Y]], state: T, xs: X, axis: int = 0, reverse: bool = False, *, dim: int | None = None
+) -> tuple[T, Y]:
     """The last state, and all that the steps gave: `state, y = step(state, x)` for each `x` along an axis of `xs`, one after the other.
 
     `state`, `xs` and `y` may be nested lists, tuples and dicts of tensors, or None for nothing. Each step gives a state nested as the
@@ -47,8 +51,8 @@ def scan(step: Callable[[T, Any], tuple[T, Any]], state: T, xs: Any, axis: int =
     >>> total.item(), sums.tolist()
     (6.0, [1.0, 3.0, 6.0])
     >>> decay = lambda rate: tx.scan(lambda h, x: (rate * h + x, None), tx.asarray(0.0), tx.ones(3))[0]
-    >>> tx.value_and_grad(decay)(tx.asarray(0.5))  # 1 + r + r**2
-    (Tensor(1.75), Tensor(2.))
+    >>> decay(tx.asarray(0.5)).item(), tx.grad(decay)(tx.asarray(0.5)).item()  # of 1 + r + r**2
+    (1.75, 2.0)
 
     `jax.lax.scan` of JAX.
     """
@@ -61,7 +65,8 @@ def scan(step: Callable[[T, Any], tuple[T, Any]], state: T, xs: Any, axis: int =
         found = None
     else:
         found = _traced(step, state, xs, begin, sequences, turns, axis, reverse)
-    return _one_by_one(step, state, xs, begin, sequences, turns, axis, reverse) if found is None else found
+    given: Any = _one_by_one(step, state, xs, begin, sequences, turns, axis, reverse) if found is None else found
+    return given[0], given[1]
 
 
 def _turns(sequences: Sequence[Tensor], given: Sequence[Any], axis: int) -> int:

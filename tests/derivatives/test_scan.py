@@ -444,3 +444,36 @@ def test_errors_of_arguments() -> None:
         tx.scan(lambda s, x: (s, None), tx.zeros(2), None)
     with pytest.raises(IndexError, match="axis"):
         tx.scan(lambda s, x: (s, None), tx.zeros(2), tx.zeros(3), axis=1)
+
+
+def test_threads_give_the_same() -> None:
+    """Large kernels of a turn are shared by threads, with the same bits."""
+    weight, xs, h = given((512, 128), (20, 64, 512), (64, 128), dtype=np.float32)
+
+    def value(weight: Any, xs: Any) -> Any:
+        step = lambda h, x: (tx.tanh((x + h @ weight.T)[:, :128]), None)  # noqa: E731
+        return (tx.scan(step, h, xs)[0] ** 2).sum()
+
+    before, found = tx.num_threads(), []
+    try:
+        for threads in (1, 2, 3):
+            tx.set_num_threads(threads)
+            found.append([x.tolist() for x in tx.grad(value, argnums=(0, 1))(weight, xs)])
+    finally:
+        tx.set_num_threads(before)
+    assert found[0] == found[1] == found[2]
+
+
+def test_matrices_in_panels_give_the_same() -> None:
+    """A matrix that is the same in all turns is laid out anew for products; no bit depends on it."""
+    for shape, transposed in (((192, 5), True), ((5, 192), False), ((5, 640), False)):
+        xs, h = given((4, 3, 5), (3, max(shape)))
+        (matrix,) = given(shape)
+
+        def of(loop: Any, matrix: Any = matrix, transposed: bool = transposed, xs: Any = xs, h: Any = h) -> Any:
+            step_of = lambda m: lambda h, x: (h * 0.5 + x @ (m.T if transposed else m), h)  # noqa: E731
+            return tx.value_and_grad(lambda m: (loop(step_of(m), h, xs)[1] ** 2).sum())(matrix)
+
+        found, wanted = of(tx.scan), of(written_out)
+        assert found[0].item() == wanted[0].item()
+        close(found, wanted)
