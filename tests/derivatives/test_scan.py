@@ -477,3 +477,31 @@ def test_matrices_in_panels_give_the_same() -> None:
         found, wanted = of(tx.scan), of(written_out)
         assert found[0].item() == wanted[0].item()
         close(found, wanted)
+
+
+def test_within_a_checkpoint_and_with_one_left_out() -> None:
+    args = given((3, 3), (3,), (6, 2, 3), (2, 3))
+    value = of_smooth(tx.scan)
+    plain, saving = (tx.value_and_grad(f, argnums=(0, 1, 2, 3))(*args) for f in (value, lambda *a: tx.checkpoint(value, *a)))
+    close(saving, plain)
+    for k in range(4):
+        close(tx.grad(value, argnums=k)(*args), plain[1][k])
+    twice = lambda f: tx.grad(lambda w: (tx.grad(f)(w, *args[1:]) ** 2).sum())(args[0])  # noqa: E731
+    close(twice(lambda *a: tx.checkpoint(value, *a)), twice(value))
+
+
+def test_parts_of_long_sequences_that_are_scanned_one_after_the_other() -> None:
+    """A loop goes on from the state of another, and both are followed."""
+    weight, bias, xs, a = given((3, 3), (3,), (9, 2, 3), (2, 3))
+
+    def value(parts: int) -> Any:
+        def of(weight: Any, xs: Any, a: Any) -> Any:
+            state, total = {"a": a, "sum": tx.zeros(2)}, tx.asarray(0.0)
+            for part in xs.reshape(parts, -1, 2, 3):
+                state, ys = tx.scan(smooth(weight, bias), state, part)
+                total = total + tx.sin(ys).sum()
+            return total + state["sum"].sum()
+
+        return tx.value_and_grad(of, argnums=(0, 1, 2))(weight, xs, a)
+
+    close(value(3), value(1))
