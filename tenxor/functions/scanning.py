@@ -12,12 +12,12 @@ from ..derivatives.seen import Seen
 from ..errors import ArgumentError, DTypeError, ShapeError, TraceError
 from ..keywords import spelled
 from ..layout import Layout
-from ..node import watchers
+from ..node import Node, watchers
+from ..records import NamedTuple
 from ..storage import Storage
 from ..tensor import Tensor
 from ..tensor.arguments import axis_of
 from .joining import stack
-from .manipulation import flip
 from .trees import check_called, filled, leaves_of, mapped, outline
 
 __all__ = ["scan"]
@@ -59,17 +59,14 @@ def scan(
     check_called("scan", step)
     begin: list[Tensor] = [asarray(t) for t in leaves_of(state)]
     sequences: list[Tensor] = [asarray(t) for t in leaves_of(xs)]
-    turns = _turns(sequences, leaves_of(xs), axis)
-    sequences = [t.moveaxis(axis_of("scan", axis, t.ndim), 0) for t in sequences]
-    if watchers or any([t.node.traced for t in (*begin, *sequences)]):
-        found = None
-    else:
-        found = _traced(step, state, xs, begin, sequences, turns, axis, reverse)
-    given: Any = _one_by_one(step, state, xs, begin, sequences, turns, axis, reverse) if found is None else found
-    return given[0], given[1]
+    turns = _turns(sequences, axis)
+    loop = _Loop(step, state, xs, begin, [t.moveaxis(axis_of("scan", axis, t.ndim), 0) for t in sequences], turns, axis, reverse)
+    has_values = not (watchers or any([t.node.traced for t in (*begin, *sequences)]))
+    found: Any = (loop.traced() if has_values else None) or loop.one_by_one()
+    return found[0], found[1]
 
 
-def _turns(sequences: Sequence[Tensor], given: Sequence[Any], axis: int) -> int:
+def _turns(sequences: Sequence[Tensor], axis: int) -> int:
     """How many steps there are."""
     if not sequences:
         raise ArgumentError("scan: xs has no tensor, so nothing says how many steps there are; give tx.arange(steps)")
@@ -80,97 +77,98 @@ def _turns(sequences: Sequence[Tensor], given: Sequence[Any], axis: int) -> int:
     return sizes[0]
 
 
-def _traced(
-    step: Callable[[Any, Any], Any],
-    state: Any,
-    xs: Any,
-    begin: Sequence[Tensor],
-    sequences: Sequence[Tensor],
-    turns: int,
-    axis: int,
-    reverse: bool,
-) -> tuple[Any, Any] | None:
-    """The same, where the step can be run as what it is made of."""
-    carries = [stand_in(t.shape, t.dtype) for t in begin]
-    parts = [stand_in(t.shape[1:], t.dtype) for t in sequences]
-    members = [Tensor(Storage(node), Layout.contiguous(node.shape), node.dtype) for node in (*carries, *parts)]
-    new, y = _called(step, filled(state, members[: len(begin)]), filled(xs, members[len(begin) :]), state, begin)
-    ys = leaves_of(y)
-    if not turns:
-        empty = [zeros((0, *t.shape), dtype=t.dtype).moveaxis(0, axis_of("scan", axis, t.ndim + 1)) for t in ys]
-        return filled(state, [t.copy() for t in begin]), filled(y, empty)
-    body = Body.of(carries, parts, [Seen(t.node, t.layout) for t in leaves_of(new)], [Seen(t.node, t.layout) for t in ys])
-    if body is None:
-        return None
-    whole = [t if is_affine(t.layout) else t.copy() for t in sequences]
-    if reverse:
-        whole = [flip(t, axis=0) for t in whole]
-    found = looped(body, [Seen(t.node, t.layout) for t in begin], [Seen(t.node, t.layout) for t in whole], turns)
-    if found is None:
-        return None
-    last: list[Any] = [Tensor(Storage(node), Layout.contiguous(node.shape), node.dtype) for node in found.carries]
-    each: list[Any] = []
-    for x, t in zip(found.ys, ys, strict=True):
-        own = Tensor(Storage(x.node), x.layout, x.node.dtype).reshape((turns, *t.shape))
-        own = flip(own, axis=0) if reverse else own
-        each.append(own.moveaxis(0, axis_of("scan", axis, own.ndim)))
-    return filled(state, last), filled(y, each)
+class _Loop(NamedTuple):
+    """What `scan` is given; the tensors in it, of sequences with the axis for steps in front."""
+
+    step: Callable[[Any, Any], Any]
+    state: Any
+    xs: Any
+    begin: list[Tensor]
+    sequences: list[Tensor]
+    turns: int
+    axis: int
+    reverse: bool
+
+    def traced(self) -> tuple[Any, Any] | None:
+        """The last state and all results, where the step can be run as what it is made of."""
+        begin = self.begin
+        carries = [stand_in(t.shape, t.dtype) for t in begin]
+        parts = [stand_in(t.shape[1:], t.dtype) for t in self.sequences]
+        members: list[Any] = [_tensor_of(node, node.shape) for node in (*carries, *parts)]
+        new, y = self.called(filled(self.state, members[: len(begin)]), filled(self.xs, members[len(begin) :]))
+        ys = leaves_of(y)
+        if not self.turns:
+            return filled(self.state, [_apart(t) for t in begin]), self.nothing(y)
+        body = Body.of(carries, parts, [Seen(t.node, t.layout) for t in leaves_of(new)], [Seen(t.node, t.layout) for t in ys])
+        if body is None:
+            return None
+        whole = [t if is_affine(t.layout) else t.copy() for t in self.sequences]
+        layouts = [t.layout.flip(0) if self.reverse else t.layout for t in whole]
+        xs = [Seen(t.node, layout) for t, layout in zip(whole, layouts, strict=True)]
+        found = looped(body, [Seen(t.node, t.layout) for t in begin], xs, self.turns)
+        if found is None:
+            return None
+        last: list[Any] = [_tensor_of(node, t.shape) for node, t in zip(found.carries, begin, strict=True)]
+        each: list[Any] = []
+        for x, t in zip(found.ys, ys, strict=True):
+            layout = x.layout.reshape((self.turns, *t.shape))
+            own = Tensor(Storage(x.node), layout.flip(0) if self.reverse else layout, x.node.dtype)
+            each.append(self.placed(own))
+        return filled(self.state, last), filled(y, each)
+
+    def one_by_one(self) -> tuple[Any, Any]:
+        """The same, step by step."""
+        now, y, found = filled(self.state, list(self.begin)), None, []
+        for turn in reversed(range(self.turns)) if self.reverse else range(self.turns):
+            parts: list[Any] = [t._view(t.layout.index((turn,))) for t in self.sequences]
+            now, y = self.called(mapped(_apart, now), mapped(_apart, filled(self.xs, parts)))
+            found.append(leaves_of(y))
+        if not self.turns:  # only shapes are wanted
+            members: list[Any] = [zeros(t.shape[1:], dtype=t.dtype) for t in self.sequences]
+            _, y = self.called(mapped(_apart, now), filled(self.xs, members))
+            return mapped(_apart, now), self.nothing(y)
+        if self.reverse:
+            found.reverse()
+        each: list[Any] = [self.placed(stack(list(its), 0)) for its in zip(*found, strict=True)]
+        return now, filled(y, each)
+
+    def placed(self, t: Tensor) -> Tensor:
+        """A result with its first axis where it belongs."""
+        return t.moveaxis(0, axis_of("scan", self.axis, t.ndim))
+
+    def nothing(self, y: Any) -> Any:
+        """The results of no steps, each of which gives the like of these."""
+        return mapped(lambda t: self.placed(zeros((0, *t.shape), dtype=t.dtype)), y)
+
+    def called(self, now: Any, x: Any) -> tuple[Any, Any]:
+        """The next state and what a step gives; errors for what it may not give."""
+        given = self.step(now, x)
+        if not isinstance(given, (tuple, list)) or len(given) != 2:
+            raise ArgumentError(f"scan: the step gave {type(given).__name__}; it is to give a pair: the next state, and a result")
+        new, y = (mapped(_tensor, each) for each in given)
+        if outline(new) != outline(self.state):
+            raise ArgumentError(f"scan: the step gave a state nested as {_words(new)}; it is to be as the first, {_words(self.state)}")
+        for path, t, first in zip(_paths(self.state), leaves_of(new), self.begin, strict=True):
+            if t.shape != first.shape:
+                raise ShapeError(
+                    f"scan: {path} has shape {first.shape}, and the step gave {t.shape} for it; a state keeps its shape:"
+                    " begin with that shape, or give what grows as the second result"
+                )
+            if t.dtype is not first.dtype:
+                raise DTypeError(
+                    f"scan: {path} has dtype {first.dtype}, and the step gave {t.dtype} for it; a state keeps its dtype:"
+                    f" begin with {t.dtype}, or give it with astype(tx.{first.dtype})"
+                )
+        return new, y
 
 
-def _one_by_one(
-    step: Callable[[Any, Any], Any],
-    state: Any,
-    xs: Any,
-    begin: Sequence[Tensor],
-    sequences: Sequence[Tensor],
-    turns: int,
-    axis: int,
-    reverse: bool,
-) -> tuple[Any, Any]:
-    """The same, step by step."""
-    now, y, found = filled(state, list(begin)), None, []
-    for turn in reversed(range(turns)) if reverse else range(turns):
-        parts: list[Any] = [_apart(t._view(t.layout.index((turn,)))) for t in sequences]
-        now, y = _called(step, mapped(_apart, now), filled(xs, parts), state, begin)
-        found.append(leaves_of(y))
-    if reverse:
-        found.reverse()
-    if not turns:  # only shapes are wanted
-        members: list[Any] = [zeros(t.shape[1:], dtype=t.dtype) for t in sequences]
-        _, y = _called(step, mapped(_apart, now), filled(xs, members), state, begin)
-        empty: list[Any] = [zeros((0, *t.shape), dtype=t.dtype) for t in leaves_of(y)]
-        return now, filled(y, [t.moveaxis(0, axis_of("scan", axis, t.ndim)) for t in empty])
-    each: list[Any] = [stack(list(its), axis_of("scan", axis, its[0].ndim + 1)) for its in zip(*found, strict=True)]
-    return now, filled(y, each)
+def _tensor_of(node: Node, shape: tuple[int, ...]) -> Tensor:
+    return Tensor(Storage(node), Layout.contiguous(shape), node.dtype)
 
 
 def _apart(t: Any) -> Tensor:
     """A tensor with the same content, of which a write is not seen in the other."""
     return Tensor(Storage(t.node), t.layout, t.dtype)
-
-
-def _called(
-    step: Callable[[Any, Any], Any], now: Any, x: Any, state: Any, begin: Sequence[Tensor]
-) -> tuple[Any, Any]:
-    """The next state and what a step gives; errors for what it may not give."""
-    given = step(now, x)
-    if not isinstance(given, (tuple, list)) or len(given) != 2:
-        raise ArgumentError(f"scan: the step gave {type(given).__name__}; it is to give a pair: the next state, and a result")
-    new, y = (mapped(_tensor, each) for each in given)
-    if outline(new) != outline(state):
-        raise ArgumentError(f"scan: the step gave a state nested as {_words(new)}; it is to be nested as the first, {_words(state)}")
-    for path, t, first in zip(_paths(state), leaves_of(new), begin, strict=True):
-        if t.shape != first.shape:
-            raise ShapeError(
-                f"scan: {path} has shape {first.shape}, and the step gave {t.shape} for it; a state keeps its shape:"
-                " begin with that shape, or give what grows as the second result"
-            )
-        if t.dtype is not first.dtype:
-            raise DTypeError(
-                f"scan: {path} has dtype {first.dtype}, and the step gave {t.dtype} for it; a state keeps its dtype:"
-                f" begin with {t.dtype}, or give it with astype(tx.{first.dtype})"
-            )
-    return new, y
 
 
 def _tensor(x: Any) -> Tensor:
