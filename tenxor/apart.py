@@ -18,7 +18,6 @@ import ctypes
 import gc
 import os
 from _thread import allocate_lock, start_new_thread
-from collections import deque
 from collections.abc import Callable, Iterator
 from operator import call
 from sys import is_finalizing
@@ -70,14 +69,18 @@ class _Work(Generic[T]):
         self.over = False
         self.door = allocate_lock()  # shut until it is over
         self.door.acquire()
-        self.ended = deque[object](maxlen=1)  # has something when the thread is no more
-        self.watch: object = None
+        self.token: Callable[[], _Token | None]
 
-    def token(self) -> _Token:
-        """What the thread is to be given. That it ended is known even of one that finds no memory for its first step: this is done in C."""
+    def given(self) -> _Token:
+        """What the thread is to be given, by which it is known to have ended even if it finds no memory for its first step."""
         found = _Token()
-        self.watch = ref(found, self.ended.append)
+        self.token = ref(found)
         return found
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether it is not over, and its thread is still there."""
+        return not self.over and self.token() is not None
 
     def do(self, _: object = None) -> None:
         """Do it, here."""
@@ -107,9 +110,9 @@ def _apart(run: Callable[[], T], stop: Callable[[], object], *, soon: bool) -> T
 def _awaited(work: _Work[T], stop: Callable[[], object], *, soon: bool) -> T:
     started = list[int]()
     try:
-        started.extend(map(start_new_thread, (work.do,), ((work.token(),),)))  # in C: what has begun is known, whatever is raised then
+        started.extend(map(start_new_thread, (work.do,), ((work.given(),),)))  # in C: what has begun is known, whatever is raised then
         while not work.door.acquire(timeout=COLLECTED):
-            if work.ended and not work.over:
+            if not (work.goes_on or work.over):
                 raise MemoryError("tenxor: a thread found no memory to begin with")
             gc.collect(1)
     except BaseException as error:
@@ -117,7 +120,7 @@ def _awaited(work: _Work[T], stop: Callable[[], object], *, soon: bool) -> T:
             work.do()
         else:
             broken: BaseException = error
-            while started and not (work.over or work.ended):
+            while started and work.goes_on:
                 try:
                     stop()
                     if not soon:
@@ -144,8 +147,9 @@ def _settled() -> None:
     """Wait until nothing that was dropped goes on."""
     while _dropped:
         for work in list(_dropped):
-            with work.door:
-                _dropped.discard(work)
+            while not work.door.acquire(timeout=AGAIN) and work.goes_on:
+                pass
+            _dropped.discard(work)
 
 
 @atexit.register

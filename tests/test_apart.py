@@ -214,7 +214,6 @@ except KeyboardInterrupt:
 """
 
 
-@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="this system has no timers")
 class TestAThreadThatFindsNoMemory:
     """For its first step: Python says so to nobody but the user."""
 
@@ -232,7 +231,20 @@ class TestAThreadThatFindsNoMemory:
             way(lambda: 1, nothing)
         assert told == [MemoryError] and not apart._dropped
 
+    def test_is_not_waited_for_where_it_was_dropped(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        work = apart._Work(lambda: 1)
+        token = work.given()
+        monkeypatch.setattr(apart, "_dropped", {work})
+        settling = threading.Thread(target=apart._settled, daemon=True)
+        settling.start()
+        settling.join(0.2)
+        assert settling.is_alive()
+        del token  # as the thread that had it ends
+        settling.join(20)
+        assert not settling.is_alive() and not apart._dropped
 
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="this system has no timers")
 class TestWhileWorkGoesOn:
     """LAPACK's, with OpenBLAS's own threads: these are no threads that anybody may end, or wait for."""
 
