@@ -51,15 +51,25 @@ def stand_in(shape: tuple[int, ...], dtype: DType) -> Node:
     return leaf(node)[0] if tracking.get() and is_smooth(dtype) else node
 
 
+class Made(NamedTuple):
+    """What is made on a way: its nodes, in order, what else they read, and what stands for some of that which others may have computed."""
+
+    order: list[Node]
+    captured: list[Node]
+    instead: dict[Node, Node]
+
+
+NONE = Made([], [], {})
+
+
 class Body(NamedTuple):
-    """One turn: what it is given, what it gives, each a node of its own, all that is made between, in order, and what is captured."""
+    """One turn: what it is given, what it gives, each a node of its own, and all that is made between."""
 
     carries: list[Node]
     xs: list[Node]
     nexts: list[Node]
     ys: list[Node]
-    order: list[Node]
-    captured: list[Node]
+    made: Made
 
     @staticmethod
     def of(carries: list[Node], xs: list[Node], nexts: Sequence[Seen], ys: Sequence[Seen]) -> Body | None:
@@ -72,17 +82,16 @@ class Body(NamedTuple):
         for seen in ys:
             node = seen.flat()
             own.append(node if node in own else rooted(seen, given))
-        found = between(own, given)
-        if found is None:
+        made = between(own, given)
+        if made is None:
             return None
-        order, captured = found
-        if any([has_own_rule(past.recipe) or past.watch is not None for node in order if (past := past_of(node)) is not None]):
+        if any([has_own_rule(past.recipe) or past.watch is not None for node in made.order if (past := past_of(node)) is not None]):
             return None
-        return Body(carries, xs, roots, own[len(roots) :], order, captured)
+        return Body(carries, xs, roots, own[len(roots) :], made)
 
     def program(self) -> Program:
         """It without the nodes that it was traced with: given are what is carried, parts of sequences, and what is captured."""
-        return Program(self.order, [*self.carries, *self.xs, *self.captured])
+        return Program([*self.carries, *self.xs, *self.made.captured], self.made)
 
 
 def rooted(seen: Seen, others: Iterable[Node]) -> Node:
@@ -93,14 +102,15 @@ def rooted(seen: Seen, others: Iterable[Node]) -> Node:
     return Node.of(_POSITIVE, node.shape, node.dtype, (node,), (Layout.contiguous(node.shape),))
 
 
-def between(roots: Sequence[Node], given: Iterable[Node]) -> tuple[list[Node], list[Node]] | None:
-    """All that is made on the way from what is given to the roots, in order, and what else it reads: that is the same in each turn. None if
+def between(roots: Sequence[Node], given: Iterable[Node]) -> Made | None:
+    """All that is made on the way from what is given to the roots, and what else it reads: that is the same in each turn. None if
     something has no value that is not given, or is none of a kernel's.
     """
     known = set(given)
     asked = set(roots)
     order: dict[Node, None] = {}
     captured: dict[Node, None] = {}
+    instead: dict[Node, Node] = {}
     stack = [(root, False) for root in reversed(roots)]
     while stack:
         node, ready = stack.pop()
@@ -109,15 +119,19 @@ def between(roots: Sequence[Node], given: Iterable[Node]) -> tuple[list[Node], l
         if node in known:
             continue
         known.add(node)
-        its = [s for s in node.sources if type(s) is Node]
-        if node.traced and (node.op is PLACEHOLDER or type(node.op) is Hosted):
+        recipe, sources, offsets = node.recipe, node.sources, node.offsets
+        its = [s for s in sources if type(s) is Node]
+        if node.traced and (recipe.op is PLACEHOLDER or type(recipe.op) is Hosted):
             return None
         if node.buffer is not None or not (node.traced or node in asked or not its):
             captured[node] = None
+        elif not its and not node.traced:  # a number, made anew in each turn; whoever else has the node may compute it
+            own = instead[node] = Node(recipe, sources, offsets)
+            order[own] = None
         else:
             stack.append((node, True))
             stack += [(s, False) for s in reversed(its)]
-    return list(order), list(captured)
+    return Made(list(order), list(captured), instead)
 
 
 class Step(NamedTuple):
@@ -132,19 +146,20 @@ class Step(NamedTuple):
 class Program:
     """What makes nodes of others: first those that are given have numbers, then those that are made."""
 
-    def __init__(self, order: Sequence[Node], given: Sequence[Node]) -> None:
+    def __init__(self, given: Sequence[Node] = (), made: Made = NONE) -> None:
         self.number_of = {node: k for k, node in enumerate(given)}
         self.shapes = [(node.shape, node.dtype) for node in given]
         self.steps: list[Step] = []
-        for node in order:
+        others = {own: node for node, own in made.instead.items()}
+        for node in made.order:
             sources = tuple([self.number_of[s] if type(s) is Node else s for s in node.sources])
             self.steps.append(Step(node.recipe, sources, node.offsets, node.past is CONSTANT))  # type: ignore[arg-type]
-            self.number_of[node] = len(given) + len(self.steps) - 1
+            self.number_of[node] = self.number_of[others.get(node, node)] = len(given) + len(self.steps) - 1
 
     def made(self, given: Sequence[Seen], *, copies: bool = False) -> list[Node]:
         """The same of others. With `copies` nothing that is given is written over."""
         every = [seen.node for seen in given]
-        moved = {k: seen.layout for k, seen in enumerate(given) if not is_plain(seen.layout)}
+        moved = {k: x.layout for k, x in enumerate(given) if not is_plain(x.layout) or x.layout.size < x.node.size}
         for recipe, numbers, offsets, constant in self.steps:
             sources = [every[k] if type(k) is int else k for k in numbers]
             flat = writes(recipe.op) or recipe.op is REINTERPRET  # these read contents as they lie

@@ -48,7 +48,7 @@ class Looped(NamedTuple):
 
 def looped(body: Body, carries: Sequence[Seen], xs: Sequence[Seen], turns: int) -> Looped | None:
     """Run a loop on what it begins with, and on sequences led by an axis for the turns. None if it cannot be run turn by turn."""
-    given = [*carries, *xs, *[Seen(node) for node in body.captured]]
+    given = [*carries, *xs, *[Seen(node) for node in body.made.captured]]
     beginnings = [x.flat() for x in carries]
     realize(*[x.node for x in given], *beginnings)
     sources = [own(x.node) for x in given]
@@ -104,13 +104,13 @@ def _ready_for(body: Body, parts: Sequence[Where], follows: Sequence[bool]) -> R
     own = [*body.nexts, *body.ys]
     key: list[object] = [len(body.carries), len(body.nexts), *[number[node] for node in own], *[where.layout for where in parts]]
     key += [*program.shapes, *follows]
-    for node, step in zip(body.order, program.steps, strict=True):
+    for node, step in zip(body.made.order, program.steps, strict=True):
         key += [step.recipe, step.offsets, step.constant]
         key += [s if type(s) is int else (repr(s.value), s.dtype) for s in step.sources]  # type: ignore[union-attr]
         past = past_of(node) if any(follows) else None
         key.append(None if past is None else past.recipe)
     if any(follows):
-        key += [past_of(node) is not None for node in (*body.carries, *body.xs, *body.captured)]
+        key += [past_of(node) is not None for node in (*body.carries, *body.xs, *body.made.captured)]
     found = _known.get(tuple(key))
     if found is None:
         back = None
@@ -171,9 +171,9 @@ class Ready:
                 self.known[number[node]] = Where(at, Layout.contiguous(node.shape), 0, node.size)
                 self.stacked.append((number[node], node.shape, node.dtype))
                 at += 1
-        self.extras = [node for node in reads if node not in number]
+        self.extras = [node for node in reads if node not in body.xs and number.get(node) not in self.known]
         realize(*self.extras)
-        self.read = [(number[node] if node in number else ~self.extras.index(node), node.dtype) for node in reads]
+        self.read = [(~self.extras.index(node) if node in self.extras else number[node], node.dtype) for node in reads]
         self.known |= {~k: Where(at + k, Layout.contiguous(node.shape), 0, 0) for k, node in enumerate(self.extras)}
         self.sequences = list(dict.fromkeys([self.known[k].k for k in self.ys]))
         stack_of = {self.known[number[node]].k: node.dtype for node in body.ys}

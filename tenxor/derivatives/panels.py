@@ -44,7 +44,7 @@ class Panels:
             if found is not None:
                 steps[number - count], steps[k], its = found
                 self.of.append(its)
-        self.program = Program([], [])
+        self.program = Program()
         self.program.shapes = [*program.shapes, *[(layout.shape, program.shapes[k][1]) for k, layout in self.of]]
         self.program.steps = [step._replace(sources=tuple(map(self._source, step.sources))) for step in steps]
 

@@ -10,7 +10,7 @@ from ..ops import OPS, Op
 from ..ops.lengths import length
 from ..past import Past, past_of
 from ..records import NamedTuple
-from .loop import Body, Program, between, is_affine, rooted
+from .loop import NONE, Body, Program, between, is_affine, rooted
 from .products import is_worth_while
 from .reverse import cotangents_at
 from .seen import SUM, Seen
@@ -52,7 +52,7 @@ class WayBack:
         gs = [Node.of(PLACEHOLDER, node.shape, node.dtype) for node in own]
         leaves = [past_of(node) for node in body.carries]
         of_xs = [past_of(node) if yes else None for node, yes in zip(body.xs, asked, strict=True)]
-        of_captured = [past_of(node) for node in body.captured]
+        of_captured = [past_of(node) for node in body.made.captured]
         wanted = {past for past in (*leaves, *of_xs, *of_captured) if past is not None}
         roots = [(node, Seen(g)) for node, g in zip(own, gs, strict=True) if past_of(node) is not None]
         found = cotangents_at(roots, wanted, wanted)
@@ -82,7 +82,7 @@ class WayBack:
         operands = [s for g in products.values() for s in _operands(g.node)]
         ends = [*taken, *[x for x in xs if x is not None], *[more for _, more in sums.values()], *operands]
         self.kept = _kept(body, ends, {*fixed, *[one for one, _ in sums.values()]})
-        known = {*body.carries, *body.xs, *own, *self.kept, *body.captured}
+        known = {*body.carries, *body.xs, *own, *self.kept, *body.made.captured}
         stacked: dict[Node, Node] = {}
         for node in operands:
             if node not in known and node not in stacked and (node.traced or node.buffer is None):
@@ -91,10 +91,11 @@ class WayBack:
         roots_of_it = list(dict.fromkeys([*ends[: len(ends) - len(operands)], *stacked.values()]))
         made = between(roots_of_it, given)
         self.is_whole = made is not None
-        order, more = made or ([], [])
-        used = {s for node in order for s in node.sources} | {s for s in operands if s in known}
-        self.reads: list[Node] = [*[node for node in known if node in used], *more]  # of the turn
-        program = self.program = Program(order, [*self.reads, *gs, *[one for one, _ in sums.values()]])
+        made = made or NONE
+        used = {s for node in made.order for s in node.sources}.union(operands)
+        apart = [s for s in operands if s not in known and s not in stacked]
+        self.reads: list[Node] = [*[node for node in known if node in used], *dict.fromkeys([*made.captured, *apart])]  # of the turn
+        program = self.program = Program([*self.reads, *gs, *[one for one, _ in sums.values()]], made)
         number = program.number_of
         self.carries = [None if node is None else number[node] for node in carries]
         self.xs = [None if node is None else number[node] for node in xs]
@@ -149,9 +150,9 @@ def _kept(body: Body, ends: Sequence[Node], fixed: Collection[Node]) -> list[Nod
     """Those values of a turn that are kept for the way back, which leads to some ends: what is more work than a few additions for each
     element. Elementwise work with that alone belongs to it.
     """
-    of_turn = set(body.order)
+    of_turn = set(body.made.order)
     readers: dict[Node, list[Node]] = {}
-    for node in body.order:
+    for node in body.made.order:
         for s in dict.fromkeys(node.sources):
             readers.setdefault(s, []).append(node)  # type: ignore[arg-type]
     found: dict[Node, None] = {}

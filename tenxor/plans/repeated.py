@@ -23,13 +23,15 @@ def is_repeatable(plan: Plan, pattern: Pattern, placed: Mapping[Node, object]) -
     it looks up may be out of range, and what is written over nobody reads any more.
     """
     fixed = {k for k, node in enumerate(pattern.nodes) if node in placed or node.buffer is not None}
+    # Of what has the memory of another either may be read.
+    shared = {k for step in plan.steps if step.bytes_of is not None for k in (step.number, step.bytes_of)}
     for step in plan.steps:
         if step.filling is not None and (type(step.filling) is not Call or step.filling.flagged):
             return False
         if step.bytes_of is not None and step.number in fixed:
             return False
         readers = dict(step.donors).get(step.over) if step.over is not None else frozenset[int]()
-        if readers is None or not readers.isdisjoint(fixed):
+        if readers is None or not readers.isdisjoint(fixed) or step.over in shared:
             return False
     return True
 
