@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING
 from ..apart import in_one_go, stoppable
 from ..errors import ArgumentError
 from ..locking import reentrant
+from ..records import NamedTuple
 from ..system import cpus
 
 if TYPE_CHECKING:
@@ -236,18 +237,24 @@ def _met(
             list(ready)
 
 
+class Helpers(NamedTuple):
+    """How machine code has loops shared: its address, where it meets the helpers, and how many there are."""
+
+    share: int
+    place: int
+    count: int
+
+
 @contextmanager
-def helpers() -> Iterator[tuple[int, int, int] | None]:
-    """While it is open, nobody else has the helpers at work: the machine code by which they share a loop, their place, and how many there
-    are; None if nobody helps, or not by machine code.
-    """
+def helpers() -> Iterator[Helpers | None]:
+    """While it is open, nobody else has the helpers at work; None if nobody helps, or not by machine code."""
     from .places import MachinePlace
 
     with _meeting:
         pool = _helped()
         pool.wake()
         place = pool.place
-        yield (place.entry, place.address, len(pool.helpers)) if isinstance(place, MachinePlace) and pool.helpers else None
+        yield Helpers(place.entry, place.address, len(pool.helpers)) if isinstance(place, MachinePlace) and pool.helpers else None
 
 
 def piece_of(extent: int, grain: int, sharing: Sharing) -> int:

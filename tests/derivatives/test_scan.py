@@ -386,39 +386,6 @@ def test_nan_is_found_where_it_comes_from() -> None:
         tx.scan(lambda s, x: (tx.log(s) - x, s), tx.asarray(0.5), tx.ones(3))
 
 
-def test_random_programs() -> None:
-    """Steps of random elementwise operations, products, reductions and views, with their gradients."""
-    for seed in range(12):
-        rng = np.random.default_rng(seed)
-        plan = [(int(rng.integers(7)), rng.normal(size=(3, 3))) for _ in range(5)]
-
-        def step(state: Any, x: Any, weight: Any, plan: Any = plan) -> Any:
-            z = state
-            for kind, matrix in plan:
-                if kind == 0:
-                    z = tx.tanh(z + x)
-                elif kind == 1:
-                    z = z @ (weight * tx.asarray(matrix))
-                elif kind == 2:
-                    z = z - z.mean(axis=0)
-                elif kind == 3:
-                    z = z.T * tx.sigmoid(x)
-                elif kind == 4:
-                    z = z[::-1] + weight[0]
-                elif kind == 5:
-                    z = tx.softmax(z, axis=-1) * x.sum(axis=1, keepdims=True)
-                else:
-                    z = tx.where(z > x, z, weight @ x)
-            return z * 0.5, z.max(axis=1)
-
-        def value(loop: Any, step: Any = step) -> Any:
-            return lambda v, h, ys: sum(tx.sin(t).sum() for t in loop(lambda a, b: step(a, b, v), h, ys))
-
-        w, s, xs = (tx.asarray(rng.normal(size=shape)) for shape in ((3, 3), (3, 3), (5, 3, 3)))
-        both = [tx.value_and_grad(value(loop), argnums=(0, 1, 2))(w, s, xs) for loop in (tx.scan, written_out)]
-        close(both[0], both[1], 1e-9)
-
-
 @pytest.mark.parametrize(
     ("step", "error", "words"),
     [

@@ -21,6 +21,7 @@ from .compiler import Block, Integer, MachineCode, compiler, counts
 from .repeating import WORDS
 
 ZERO = Integer(0)
+TURNS = 1 << 10  # of a loop whose arguments are written down at a time
 GO_ON, STOP = bytes(8), b"\1" * 8  # what a kernel that listens finds behind its sizes
 
 
@@ -55,26 +56,36 @@ class Native(OnHost):
     ) -> None:
         """See `Backend.repeat`: here machine code goes from one kernel to the next."""
         bound = [x for launch, _ in launches if isinstance(x := getattr(launch, "__self__", None), _Bound)]
-        shared = [x.piece() for x in bound]
-        with helpers() if any(shared) else nullcontext() as helped:
-            if len(bound) < len(launches) or (any(shared) and helped is None):  # or each launch is to be shown
-                super().repeat(launches, places, scalars, offsets, turns)
-                return
-            entry, place, count = helped or (0, 0, 0)
-            page, code = self.target.page, compiler().repeating()
-            most = -(-max([x.scratch for x in bound], default=0) // page) * page
-            scratch = allocate(most * (count + 1), "scan") if most else None
-            own = (0, 0) if scratch is None else (scratch.address, most)
-            blocks = [x.blocks(out, places, scalars, offsets, turns, own) for x, (_, out) in zip(bound, launches, strict=True)]
-            each = zip(bound, blocks, shared, strict=True)
-            rows = [(x.code.address, x.split, its.ctypes.data, its.shape[1] * 8, piece) for x, its, piece in each]
-            listed = struct.pack(f"={len(rows) * WORDS}q", *[word for row in rows for word in row])
-            at_once = max(1, self.target.sharing.first // max(1, sum([x.time for x in bound])))  # then Python may listen to signals
-            for first in range(0, turns, at_once):
-                code(listed, len(rows), first, min(first + at_once, turns), entry, place, count)
+        time, first = max(1, sum([x.time for x in bound])), self.target.sharing.first
+        if len(bound) < len(launches) or time > first:  # each launch is to be shown, or long
+            super().repeat(launches, places, scalars, offsets, turns)
+            return
+        threads, pieces = num_threads(), [x.piece() for x in bound]
+        page, code = self.target.page, compiler().repeating()
+        most = -(-max([x.scratch for x in bound], default=0) // page) * page
+        scratch = allocate(most * threads, "scan") if most else None
+        own = (0, 0) if scratch is None else (scratch.address, most)
+        for begin in range(0, turns, TURNS):
+            some = min(turns - begin, TURNS)
+            blocks = [x.blocks(k, places, scalars, offsets, begin, some, own) for x, (_, k) in zip(bound, launches, strict=True)]
+            alone, shared = _rows(bound, blocks, [0] * len(bound)), _rows(bound, blocks, pieces)
+            for turn in range(0, some, first // time):  # then Python may listen to signals
+                end = min(turn + first // time, some)
+                with helpers() if any(pieces) else nullcontext() as helped:
+                    if helped is None or helped.count >= threads:  # since a signal's handler has run there is no memory for so many
+                        code(alone, len(bound), turn, end, 0, 0, 0)
+                    else:
+                        code(shared, len(bound), turn, end, *helped)
 
     def listing(self, kernel: Kernel) -> str:
         return compiler().assembly(kernel)
+
+
+def _rows(bound: Sequence[_Bound], blocks: Sequence[Array], pieces: Sequence[int]) -> bytes:
+    """What machine code that goes from kernel to kernel reads of each (`repeating.py`)."""
+    each = zip(bound, blocks, pieces, strict=True)
+    rows = [(x.code.address, x.split, its.ctypes.data, its.shape[1] * 8, piece) for x, its, piece in each]
+    return struct.pack(f"={len(rows) * WORDS}q", *[word for row in rows for word in row])
 
 
 class _Bound:
@@ -172,20 +183,27 @@ class _Bound:
         return 0 if alone or self.split <= grain else piece_of(self.split, grain, self.target.sharing)
 
     def blocks(
-        self, out: int, places: Sequence[Place | None], scalars: list[Scalar], offsets: list[int], turns: int, scratch: tuple[int, int]
+        self,
+        out: int,
+        places: Sequence[Place | None],
+        scalars: list[Scalar],
+        offsets: list[int],
+        begin: int,
+        turns: int,
+        scratch: tuple[int, int],
     ) -> Array:
-        """The arguments of each of several turns, a row of words each; `scratch` is where memory for threads is, and how much for each."""
+        """The arguments of so many turns, from one on, a row of words each; `scratch` is where threads have memory, and how much each."""
         words: list[object] = []
         moving: list[tuple[int, Array]] = []
         for k, at, more, itemsize in [(out, self.at, self.more, self.itemsize), *self.sources]:
             place = places[k]
             assert place is not None
-            begin = place.buffer.address + more + offsets[at] * itemsize
+            address = place.buffer.address + more + offsets[at] * itemsize
             if len(place.starts) == 1:
-                words.append(begin + int(place.starts[0]))
+                words.append(address + int(place.starts[0]))
             else:
                 words.append(0)
-                moving.append((len(words) - 1, place.starts + begin))
+                moving.append((len(words) - 1, place.starts[begin : begin + turns] + address))
         words.append(self.tables)
         words += [scalars[k].value.imag if imag else scalars[k].value.real for k, imag in self.scalars]
         block = self.pack(*words, self.sizes)
