@@ -242,7 +242,7 @@ class Helpers(NamedTuple):
 
     share: int
     place: int
-    count: int
+    many: int
 
 
 @contextmanager

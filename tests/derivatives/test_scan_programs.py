@@ -91,7 +91,8 @@ def _view(rng: random.Random, pool: list[Any]) -> Any:
     if not t.ndim or not t.shape[0] or not t.shape[-1]:
         return t
     functions: list[Callable[[Any], Any]] = [lambda t: tx.flip(t, axis=0), lambda t: t[::2], lambda t: t[..., -1]]
-    functions += [lambda t: tx.roll(t, 1, axis=0), lambda t: t.reshape(t.size), lambda t: tx.concat([t, t])[1:], lambda t: t.moveaxis(0, -1)]
+    functions += [lambda t: tx.roll(t, 1, axis=0), lambda t: t.reshape(t.size), lambda t: t.moveaxis(0, -1)]
+    functions.append(lambda t: tx.concat([t, t])[1:])
     return rng.choice(functions)(t)
 
 

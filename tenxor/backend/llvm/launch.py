@@ -72,7 +72,7 @@ class Native(OnHost):
             for turn in range(0, some, first // time):  # then Python may listen to signals
                 end = min(turn + first // time, some)
                 with helpers() if any(pieces) else nullcontext() as helped:
-                    if helped is None or helped.count >= threads:  # since a signal's handler has run there is no memory for so many
+                    if helped is None or helped.many >= threads:  # since a signal's handler has run there is no memory for so many
                         code(alone, len(bound), turn, end, 0, 0, 0)
                     else:
                         code(shared, len(bound), turn, end, *helped)
