@@ -45,12 +45,13 @@ def repeat(plan: Plan, pattern: Pattern, placed: Mapping[Node, Place], turns: in
             places[step.over] = places[step.number]
     launches = []
     for step in plan.steps:
-        if places[step.number] is None:
-            if step.over is not None or step.bytes_of is not None:
-                places[step.number] = places[step.over if step.over is not None else step.bytes_of]  # type: ignore[index]
-            else:
-                buffer = backend().allocate(step.nbytes, step.name, step.shape, step.dtype)
-                places[step.number] = Place(buffer, np.zeros(1, np.int64), step.nbytes)
+        if step.over is not None or step.bytes_of is not None:
+            places[step.number] = places[step.number] or places[step.over if step.over is not None else step.bytes_of]  # type: ignore[index]
+        for k in step.gives:
+            if places[k] is None:
+                places[k] = Place(backend().allocate(step.nbytes, step.name, step.shape, step.dtype), np.zeros(1, np.int64), step.nbytes)
+        for own, k in step.beside:
+            places[own] = places[k]
         if step.filling is not None:
             launches.append((step.filling.run, step.number))
     backend().repeat(launches, places, pattern.scalars, pattern.offsets, turns)
