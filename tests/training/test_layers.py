@@ -127,6 +127,21 @@ def test_recurrent_layers(layer: Any, expected: Any, steps: int) -> None:
     np.testing.assert_allclose(tx.concat([first, second], 1).to_numpy(), found.to_numpy(), rtol=1e-12)
 
 
+@pytest.mark.parametrize("steps", [3, 20])
+@pytest.mark.parametrize("layer", [nn.LSTM, nn.GRU])
+def test_states_to_begin_with(layer: Any, steps: int) -> None:
+    """One for all sequences, or several for one; of other dtypes than the layer's, as the input may be."""
+    own = layer(3, 4, dtype=tx.float64)
+    begun = lambda h: (h, h) if layer is nn.LSTM else h  # noqa: E731
+    x, h = drawn(2, steps, 3).astype(tx.float32), drawn(1, 4).astype(tx.float32)
+    found, wanted = own(x, begun(h))[0], own(x.astype(tx.float64), begun(tx.concat([h, h]).astype(tx.float64)))[0]
+    assert found.dtype is tx.float64
+    np.testing.assert_allclose(found.to_numpy(), wanted.to_numpy(), rtol=1e-12)
+    assert own(x)[0].dtype is tx.float64 and own(x[:1], begun(tx.zeros((5, 4))))[0].shape == (5, steps, 4)
+    with pytest.raises(ValueError, match=r"state of shape \(2, 3\)"):
+        own(x, begun(tx.zeros((2, 3))))
+
+
 @pytest.mark.parametrize("bias", [False, True])
 @pytest.mark.parametrize("layer", [nn.LSTM, nn.GRU])
 def test_gradients_of_recurrent_layers(layer: Any, bias: bool) -> None:
