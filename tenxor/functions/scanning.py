@@ -40,8 +40,9 @@ def scan(
 
     `step` is called once, with tensors of one step's shapes whose values are not known, and what it did is then run for all: it takes
     next to no time from one step to the next, and derivatives see one step. So an `if` on values raises TraceError, and what else it
-    does - printing, drawing random numbers - is done once; a tensor of others that it writes to has no value afterwards. What cannot be run so (what NumPy computes,
-    look-ups of indices, a function within `tx.vmap`) is done by calling `step` for each. Results are new tensors, which are computed.
+    does - printing, drawing random numbers - is done once; a tensor from outside that it writes to has no value afterwards. What cannot
+    be run so (what NumPy computes, look-ups of indices, a function within `tx.vmap`) is done by calling `step` for each. Results are new
+    tensors, which are computed.
 
     ShapeError and DTypeError for a state that changes its shape or dtype, and for `xs` of different sizes; ArgumentError for one that is
     nested otherwise.

@@ -292,7 +292,9 @@ def _pending(f: Function) -> None:
 
 
 def _node_of(f: Function) -> None:
-    """The node of a recipe. It takes over what it is given. If it is bounded, this declines what Python would compute, or look at."""
+    """The node of a recipe. It takes over what it is given. If it is bounded, this declines what Python would compute, or look at, and
+    what has no value.
+    """
     *parts, is_bounded = f.arguments
     recipe, sources, offsets = [f.holding(x) for x in parts]
     count, heavy, has_past = f.local(I64, f.number(1)), f.local(I64, f.number(0)), f.local(I64, f.number(0))
@@ -304,8 +306,7 @@ def _node_of(f: Function) -> None:
 
         def a_node() -> None:
             past, buffer = f.get(source, "Node.past"), f.get(source, "Node.buffer")
-            f.refuse(f.is_the(past, "TRACED"))
-            f.refuse(f.is_the(past, "CONSTANT"))
+            f.refuse(is_bounded & f.either(f.is_the(past, "TRACED"), lambda: f.is_the(past, "CONSTANT")))
             has_past.store(has_past.load(I64) | (~f.is_the(past, "None")).cast("zext", I64))
 
             def waits() -> list[Value]:
