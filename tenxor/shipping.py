@@ -123,7 +123,8 @@ def _matrices(dtype: tx.DType, shape: tuple[int, int]) -> Iterator[tx.Tensor]:
         yield from (f(x, axis=axis) for x in (a, a * b, a - b) for f in _named(REDUCTIONS))
         yield from (a.argmax(axis=axis), a.max(axis=axis, keepdims=True), a.sum(axis=axis, keepdims=True))
     if dtype.is_float:
-        yield from (tx.softmax(a, axis=-1), a - a.mean(axis=0), ((a - b) ** 2).sum(axis=-1), tx.exp(a).sum(axis=-1))
+        yield from (tx.softmax(a, axis=-1), tx.softmax(tx.full(shape, 2, dtype=dtype), axis=-1))
+        yield from (a - a.mean(axis=0), ((a - b) ** 2).sum(axis=-1), tx.exp(a).sum(axis=-1))
         yield from (tx.sqrt(((a - b) ** 2).sum(axis=-1)), (a - a.mean(axis=0)) / a.std(axis=0))
 
 
