@@ -16,11 +16,12 @@ from ..memory import Array, allocate, window
 from ..records import NamedTuple
 
 if TYPE_CHECKING:
+    from ..dtypes import DType
     from ..kernel.ir import Kernel
     from ..layout import Table
     from ..memory import Buffer
     from ..node import Scalar
-    from ..target import Target
+    from ..target import Sharing, Target
 
 
 class Arguments(NamedTuple):
@@ -109,11 +110,36 @@ class Launch(Protocol):
     def __call__(self, out: Buffer, given: Given, once: Once | None = None) -> bool: ...
 
 
+class Twins(NamedTuple):
+    """Of a product: which values of both sides are the same."""
+
+    twins: tuple[tuple[int, int], ...]
+
+
+class Facts(NamedTuple):
+    """What is asked of a kernel when it runs, as it answers itself: for that its loops are not needed. By `text_hash` its code is found."""
+
+    text_hash: str
+    name: str
+    itemsizes: tuple[int, ...]
+    scalars: tuple[DType, ...]
+    flagged: bool
+    listens: bool
+    split: int
+    shared: int
+    product: Twins | None
+    least: int
+
+    def grain(self, sharing: Sharing) -> int:
+        """How many steps of the split loop a piece has at least."""
+        return self.least
+
+
 class Compiled(Protocol):
     """A kernel as a back end runs it. `origin` says where that came from, in a word."""
 
     @property
-    def kernel(self) -> Kernel: ...
+    def kernel(self) -> Kernel | Facts: ...
 
     @property
     def origin(self) -> str: ...
@@ -139,7 +165,7 @@ class Backend(ABC):
 
     @property
     @abstractmethod
-    def kernels(self) -> Mapping[Kernel, Compiled]:
+    def kernels(self) -> Mapping[Any, Compiled]:
         """The kernels that are in memory: those that something refers to, and some that were asked for last."""
 
     @abstractmethod
@@ -154,6 +180,28 @@ class Backend(ABC):
     @abstractmethod
     def compile(self, kernel: Kernel) -> Compiled:
         """The kernel, ready to be bound: in memory as long as something refers to what this returns. Equal ones are one."""
+
+    @abstractmethod
+    def hurry(self, soon: bool) -> None:
+        """From now on, whether `compile` raises `NotAtHand` for kernels that wait for a compiler to be started, where something else
+        may be computed without one.
+        """
+
+    def facts(self, compiled: Compiled) -> Facts | None:
+        """What `find` finds the same by in another process; None if it is to be made anew there."""
+        return None
+
+    def find(self, facts: Facts) -> Compiled | None:
+        """The kernel of these facts, if it need not be made: a plan needs no more of it."""
+        return None
+
+    def read(self, text: str) -> bytes | None:
+        """What an earlier process wrote under a text, if whatever plans and runs kernels is still the same."""
+        return None
+
+    def write(self, text: str, content: bytes) -> object:
+        """Keep something for later processes, where something is kept."""
+        return None
 
     @abstractmethod
     def bind(self, compiled: Compiled, arguments: Arguments) -> Launch:

@@ -7,18 +7,23 @@ import struct
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ...apart import stoppable
-from ...kernel.ir import Kernel
+from ...errors import NotAtHand
 from ...memory import Array, Buffer, allocate
 from ...node import Scalar
 from ...target import Target
-from ..interface import Arguments, Compiled, Given, Launch, Once, OnHost, Place, only_once
+from ..interface import Arguments, Compiled, Facts, Given, Launch, Once, OnHost, Place, only_once
 from ..threads import Left, helpers, num_threads, piece_of, share
+from . import cache
 from .compiler import Block, Integer, MachineCode, compiler, counts
 from .repeating import WORDS
+
+if TYPE_CHECKING:
+    from ...kernel.ir import Kernel
 
 ZERO = Integer(0)
 TURNS = 1 << 10  # of a loop whose arguments are written down at a time
@@ -31,8 +36,8 @@ class Native(OnHost):
     name = "llvm"
 
     @property
-    def kernels(self) -> Mapping[Kernel, MachineCode]:
-        return compiler().kernels.alive
+    def kernels(self) -> Mapping[Any, MachineCode]:
+        return {kernel: code for kernel, code in compiler().kernels.alive.items() if not isinstance(kernel, Facts)}
 
     def counts(self) -> tuple[int, int]:
         return counts()
@@ -44,8 +49,30 @@ class Native(OnHost):
             made.target = made.target.shared_by(num_threads())
         return made.target
 
+    def hurry(self, soon: bool) -> None:
+        compiler().hurries = soon
+
     def compile(self, kernel: Kernel) -> MachineCode:
         return compiler().get(kernel)
+
+    def facts(self, compiled: Compiled) -> Facts:
+        assert isinstance(compiled, MachineCode)
+        return compiler().facts(compiled)
+
+    def find(self, facts: Facts) -> MachineCode | None:
+        try:
+            return compiler().get(facts)
+        except NotAtHand:
+            return None
+
+    def read(self, text: str) -> bytes | None:
+        key = compiler().plan_key(text, self.target)
+        return cache.read(key) if key else None
+
+    def write(self, text: str, content: bytes) -> None:
+        key = compiler().plan_key(text, self.target)
+        if key:
+            cache.write(key, content)
 
     def bind(self, compiled: Compiled, arguments: Arguments) -> Launch:
         assert isinstance(compiled, MachineCode)
@@ -124,10 +151,10 @@ class _Bound:
         self.code, self.flagged = code, kernel.flagged
         self.tables = struct.pack(f"={len(tables)}q", *tables)
         self.sizes = struct.pack(f"={len(arguments.sizes)}q", *arguments.sizes) + GO_ON * code.listens
-        before = f"={len(kernel.operands)}q{len(self.tables)}s{codes}"
+        before = f"={len(kernel.itemsizes)}q{len(self.tables)}s{codes}"
         self.pack = struct.Struct(f"{before}{len(self.sizes)}s").pack
         self.told = struct.calcsize(before) + 8 * len(arguments.sizes)  # where it finds whether it is to stop
-        itemsizes = [operand.dtype.itemsize for operand in kernel.operands]
+        itemsizes = kernel.itemsizes
         self.at, more = arguments.out
         self.more, self.itemsize = more * itemsizes[0], itemsizes[0]
         sources = zip(arguments.sources, itemsizes[1:], strict=False)
