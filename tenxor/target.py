@@ -104,6 +104,8 @@ class Fusing(NamedTuple):
     much: int = 1 << 18  # elements that are read: about the work that is worth sharing
     longest: int = 512  # additions in a kernel, written out: twice as long, and each takes LLVM up to half as long again
     far_more: int = 32  # times as many elements read as stored, from which storing costs nothing beside
+    results: int = 4  # of one kernel
+    streams: int = 12  # that it reads and writes: processors follow a few more through memory
 
 
 class Loops(NamedTuple):

@@ -17,6 +17,14 @@ def step(number: int, nbytes: int, needs: set[int], over: int | None = None) -> 
     return found
 
 
+def test_what_needs_one_of_several_results_comes_after_them() -> None:
+    """Though it lets go of memory, and what it needs is not the number of a step, but beside one."""
+    both, reader, other = step(1, 8, {0}), step(2, 8, {3, 4}), step(5, 8, {0})
+    both.beside = ((9, 3),)
+    found = ordered([both, reader, other], dict.fromkeys(range(10), 8), frozenset({1, 2, 5}))
+    assert found.index(both) < found.index(reader)
+
+
 def peak(steps: list[Step], nbytes: dict[int, int], kept: frozenset[int]) -> int:
     """The most bytes that there are at a time, of all cells."""
     live = {cell for s in steps for cell in s.needs} - {s.number for s in steps}

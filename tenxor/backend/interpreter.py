@@ -41,6 +41,7 @@ from ..kernel.ir import (
     TileLoad,
     Update,
     expand,
+    in_turn,
 )
 from ..memory import Buffer
 from ..node import Scalar
@@ -169,7 +170,7 @@ class _Run:
     # Statements
 
     def body(self, statements: tuple[Statement, ...]) -> None:
-        for s in statements:
+        for s, *others in in_turn(statements):
             if isinstance(s, For):
                 self.loop(s)
             elif isinstance(s, Init):
@@ -188,7 +189,7 @@ class _Run:
             elif isinstance(s, Prefetch):
                 pass  # there is no cache here
             else:
-                self.store(s)
+                self.store(s, *others)  # type: ignore[arg-type]
 
     def state(self, accumulator: int) -> tuple[int, int]:
         """The key of a reduction's state at present: one of a row, or the only one."""
@@ -241,12 +242,12 @@ class _Run:
                 raw = self.operands[s.operand][self.element(s.operand, s.address)]
                 tile[row, column] = complex(raw) if dtype.is_complex else from_memory(raw, dtype)
 
-    def store(self, s: Store) -> None:
-        assert self.kernel.operands[s.operand].written, f"{self.kernel.name}: p{s.operand} is only read"
-        values = self.values(s.values)
-        memory, place = self.operands[s.operand], self.element(s.operand, s.address)
-        for part, value in zip((memory,) if s.imag is None else (memory.real, memory.imag), values, strict=True):
-            part[place] = to_memory(value, s.value.dtype)
+    def store(self, *at_once: Store) -> None:
+        for s, values in [(s, self.values(s.values)) for s in at_once]:
+            assert self.kernel.operands[s.operand].written, f"{self.kernel.name}: p{s.operand} is only read"
+            memory, place = self.operands[s.operand], self.element(s.operand, s.address)
+            for part, value in zip((memory,) if s.imag is None else (memory.real, memory.imag), values, strict=True):
+                part[place] = to_memory(value, s.value.dtype)
 
     def accumulate(self, s: Accumulate) -> None:
         assert self.kernel.operands[s.operand].written, f"{self.kernel.name}: p{s.operand} is only read"

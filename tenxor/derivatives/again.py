@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable, Sequence
 
 from ..layout import Layout
 from ..node import PLACEHOLDER, Node, Recipe, Scalar, recipe_of, untracked
-from ..past import makers_again
+from ..past import short_again
 from ..records import NamedTuple
 from ..remembered import Remembered
 from .adjoint import Part, Placed, seen_of
@@ -73,8 +73,8 @@ class Steps:
         """The same of others."""
         every = [*self.constants, *given]
         first = len(every)
-        for make in makers_again:
-            make(every, self.steps)
+        for short in short_again:
+            short.make(every, self.steps)
         for recipe, sources, offsets in self.steps[len(every) - first :]:
             every.append(Node(recipe, tuple([every[k] for k in sources]), offsets))
         found: list[tuple[int, Part]] = []

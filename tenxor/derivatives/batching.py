@@ -4,31 +4,42 @@ layout.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any
 
 from ..layout import Layout
 from ..node import CONSTANT, PLACEHOLDER, REINTERPRET, Hosted, Node, Scalar, tracked, tracking, untracked, writes
 from ..ops import OPS
-from ..past import Past, past_of
+from ..past import Past, past_of, short_again
 from .adjoint import Part, seen_of, totals
 from .again import made_again
 from .calls import Called, part_of, step_of
 from .seen import Seen, Term
 
 _POSITIVE = OPS["positive"]
+Make = Callable[[Sequence[Node | Scalar]], list[tuple[int, Part]]]
 
 
 def batched(roots: Sequence[Node], batches: Mapping[Node, Node], size: int) -> list[Node | None]:
     """For some nodes those that compute a batch of each, given those for placeholders; None for what does not depend on these."""
-    order = _order(roots)
-    if any([isinstance(node.op, Hosted) or node.past is CONSTANT or _step_of(node) is not None for node in order]):
+    for short in short_again:
+        more: list[Node | Scalar] = []
+        words = short.batched(list(roots), list(batches), more)
+        if words is not None:
+            make = lambda stand_ins: _Outline(_order(roots)[0], roots, batches, size).made(stand_ins)  # noqa: E731
+            return _made_again((size, words), [*batches.values(), *more], make, len(roots))
+    order, follows = _order(roots)
+    if not follows:
         return _batched_one_by_one(order, roots, batches, size)
     outline = _Outline(order, roots, batches, size)
-    found: list[Node | None] = [None] * len(roots)
+    return _made_again(outline.key, outline.given, outline.made, len(roots))
+
+
+def _made_again(key: Hashable, given: Sequence[Node | Scalar], make: Make, count: int) -> list[Node | None]:
+    found: list[Node | None] = [None] * count
     with tracked() if tracking.get() is False else nullcontext():
-        for k, part in made_again(outline.key, outline.given, outline.made):
+        for k, part in made_again(key, given, make):
             found[k] = seen_of(part).node
     return found
 
@@ -96,19 +107,30 @@ def _batched_one_by_one(order: Sequence[Node], roots: Sequence[Node], batches: M
     return [known.get(node) for node in roots]
 
 
-def _order(roots: Sequence[Node]) -> list[Node]:
-    """All pending nodes that lead to some and read a placeholder, each after what it reads."""
+def _order(roots: Sequence[Node]) -> tuple[list[Node], bool]:
+    """All pending nodes that lead to some and read a placeholder, each after what it reads; and whether what is made of them follows from
+    recipes alone.
+    """
     found: dict[Node, None] = {}
-    stack = [(node, False) for node in reversed(roots)]
-    while stack:
-        node, ready = stack.pop()
-        if ready:
-            found[node] = None
-        elif node not in found and node.traced and node.op is not PLACEHOLDER:
-            stack.append((node, True))
-            step = _step_of(node)
-            stack += [(s, False) for s in (*node.sources, *(step.sources if step else ())) if type(s) is Node]
-    return list(found)
+    follows = True
+    stack = list(reversed(roots))
+    while stack:  # this runs for all that is made for a batch
+        node = stack[-1]
+        past, op = node.past, node.recipe.op
+        if node in found or past is None or not past.traced or op is PLACEHOLDER:
+            stack.pop()
+            continue
+        step = _step_of(node) if type(past) is Past else None
+        sources = node.sources if step is None else (*node.sources, *step.sources)
+        missing = [s for s in sources if type(s) is Node and s.past is not None and s not in found and s.traced and s.op is not PLACEHOLDER]
+        if missing:
+            missing.reverse()
+            stack += missing
+            continue
+        stack.pop()
+        found[node] = None
+        follows = follows and past is not CONSTANT and step is None and not isinstance(op, Hosted)
+    return list(found), follows
 
 
 def _batch(node: Node, known: Mapping[Node, Node], size: int, instead: Mapping[int, Node | Scalar]) -> Node:

@@ -6,22 +6,52 @@ from collections.abc import Mapping, Sequence
 
 from ..node import Node
 from ..past import Past, past_of
+from .adjoint import Part
+from .again import made_again
+from .outline import STRETCH, Given, Graph, Outline
 from .reverse import depending, known_of
-from .rules import rule_of
+from .rules import has_own_rule
 from .seen import Seen
+from .single import pushed
+
+Known = dict[Past, Seen]
 
 
 def tangents(results: Sequence[Node], given: Mapping[Past, Seen]) -> list[Seen | None]:
     """The tangents of the contents of some nodes, given those of some pasts; None for 0."""
     graph = known_of(results, min([past.number for past in given], default=0))
     depends = depending(graph.order, given)
-    known: dict[Past | None, Seen] = {past: tangent.reshaped(past.recipe.shape) for past, tangent in given.items()}
+    order = [past for past in graph.order if past in depends]
+    known = {past: tangent.reshaped(past.recipe.shape) for past, tangent in given.items()}
+    wanted = frozenset([past for node in results if (past := past_of(node)) in depends])
     with graph.tracking(given.values()):
-        for past in graph.order:
-            if past in known or past not in depends:
-                continue
+        if len(order) <= STRETCH and not any([past.recipe.passing or has_own_rule(past.recipe) for past in order]):
+            _go_on_as_before(known, Graph(order, graph.nodes, depends), wanted)
+        else:
+            _go_on(known, order, graph.nodes)
+    return [known.get(past_of(node)) for node in results]  # type: ignore[arg-type]
+
+
+def _go_on(known: Known, order: Sequence[Past], nodes: Mapping[Past, Node]) -> None:
+    """Through pasts in the order in which they were made."""
+    for past in order:
+        if past not in known:
             each = {k: known[source] for k, kept in enumerate(past.sources) if (source := past_of(kept)) in known}
-            found = rule_of(past.recipe).push(past, each, graph.nodes.get(past)) if each else None  # 0 of what has none
+            found = pushed(past, each, nodes.get(past)) if each else None  # 0 of what has none
             if found is not None:
                 known[past] = found.reshaped(past.recipe.shape)
-    return [known.get(past_of(node)) for node in results]
+
+
+def _go_on_as_before(known: Known, graph: Graph, wanted: frozenset[Past]) -> None:
+    """The same for those that are wanted, as they were made before of pasts like these."""
+    order = graph.order
+    outline = Outline("forward", order, [(past, known[past]) for past in order if past in known], graph, wanted)
+
+    def made(stand_ins: Sequence[Given]) -> list[tuple[int, Part]]:
+        twins = outline.twins(stand_ins)
+        own: Known = dict(twins.parts)  # type: ignore[arg-type]
+        _go_on(own, [twins.of[past] for past in order], twins.nodes)
+        return [(k, own[twins.of[past]]) for k, past in enumerate(order) if past in wanted and twins.of[past] in own]
+
+    for place, tangent in made_again(outline.key, outline.given, made):
+        known[order[place]] = tangent  # type: ignore[assignment]

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from operator import attrgetter
 
 from ..errors import DerivativeError
 from ..node import Node, tracked
-from ..past import GONE, Kept, Past, past_of
+from ..past import GONE, Kept, Past, past_of, short_again
 from ..records import NamedTuple
+from .outline import Graph, in_order
 from .seen import Seen
-from .walk import Graph, Left, Parts, Told, total_of, walk
+from .single import total_of
+from .walk import Left, Parts, Told, walk
 
 Root = tuple[Node, Seen]  # with the cotangent of its content
 
@@ -33,10 +34,14 @@ class Known(NamedTuple):
 
 def known_of(roots: Iterable[Node], first: int = 0) -> Known:
     """What is known of some nodes, from the past with the number `first` on."""
+    stack: list[Kept] = list(roots)
+    for short in short_again:
+        found = short.known(stack, first)
+        if found is not None:
+            return Known(sorted(found[0], key=in_order), *found[1:])
     seen: set[Past] = set()
     nodes: dict[Past, Node] = {}
     goes_on = False
-    stack: list[Kept] = list(roots)
     while stack:  # this runs for all that a result was made of, so it asks for as little as it can
         kept = stack.pop()
         kind = type(kept)
@@ -54,7 +59,7 @@ def known_of(roots: Iterable[Node], first: int = 0) -> Known:
             nodes[past] = kept
         seen.add(past)
         stack += past.sources
-    return Known(sorted(seen, key=attrgetter("number")), nodes, goes_on)
+    return Known(sorted(seen, key=in_order), nodes, goes_on)
 
 
 def depending(order: Sequence[Past], on: Iterable[Past]) -> set[Past]:
@@ -92,7 +97,7 @@ def cotangents_at(roots: Sequence[Root], wanted: Collection[Past], edge: Collect
     within = Graph([past for past in known.order if past not in edge], known.nodes, depends)
     with known.tracking([g for _, g in roots]):
         parts = _parts_of(roots, depends)
-        walk(parts, within, (), lambda past, g: g, lambda past: None)
+        walk(parts, within, frozenset(), lambda past, g: g, lambda past: None)
         return {past: total_of(parts[past], past.recipe) for past in wanted if past in parts}
 
 

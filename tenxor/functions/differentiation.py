@@ -224,7 +224,7 @@ def hessian(function: Callable[P, Any], argnums: int | Sequence[int] = 0) -> Cal
     >>> tx.hessian(lambda x: (x**3).sum())(tx.asarray([1.0, 2.0])).tolist()
     [[6.0, 0.0], [0.0, 12.0]]
     """
-    return jacobian(grad(function, argnums), argnums)
+    return jacobian(grad(function, argnums), argnums, "forward")
 
 
 # --- how they do it ---------------------------------------------------------------------------------------------------

@@ -93,7 +93,8 @@ class _Binder:
                 self.statement(s)  # what is read beside the result is numbered first
         body = self.body(nest.body)
         dtypes = [nest.operands[k].dtype for k in self.operand_of]
-        operands = [Operand(d, written=k == 0) for k, d in enumerate(dtypes)]
+        written = {0}.union(s.operand for s in statements(nest.body) if isinstance(s, Store))
+        operands = [Operand(d, written=k in written) for k, d in zip(self.operand_of, dtypes, strict=True)]
         return Kernel(
             nest.name,
             (*operands, FLAG) if nest.indexed else tuple(operands),

@@ -7,7 +7,7 @@ All values are real: a complex one becomes a pair of them here, the two parts of
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Set
+from collections.abc import Generator, Mapping, Sequence, Set
 
 from ..dtypes import DType, int64
 from ..layout import Layout
@@ -24,11 +24,13 @@ from .reads import along_last, further_shape, inside, loops_of, outermost, whole
 Walked = Generator["Walked", Expr, Expr]  # gives an expression, and is given those of the parts that it yields
 
 
-def draft(root: Node, kernels: Set[Node], ways: Mapping[Node, object] | None = None) -> Draft:
-    """The draft of the kernel that computes `root`, reading what is in memory and the results of other `kernels`. Reductions of which it
-    is known that they would go other ways do not share loops.
+def draft(
+    root: Node, kernels: Set[Node], ways: Mapping[Node, object] | None = None, beside: Sequence[Node] = ()
+) -> Draft:
+    """The draft of the kernel that computes `root`, reading what is in memory and the results of other `kernels`; and some of these
+    `beside` it. Reductions of which it is known that they would go other ways do not share loops.
     """
-    return _Drafter(root, kernels, ways or {}).draft()
+    return _Drafter(root, kernels, ways or {}).draft(beside)
 
 
 def walked(task: Walked) -> Expr:
@@ -56,7 +58,7 @@ class _Drafter:
         self.accumulator_of: dict[tuple[Reduction, Expr, Loops, Loops], int] = {}
         self.chosen_by: dict[tuple[Expr, int], list[int]] = {}  # the axes, by their index and size
 
-    def draft(self) -> Draft:
+    def draft(self, beside: Sequence[Node]) -> Draft:
         root, d = self.d.root, self.d
         if stores(root.op):
             assert root.target is not None and root.layouts[1] is not None
@@ -77,6 +79,10 @@ class _Drafter:
         else:
             index_map = loops_of(root)
             d.space = d.new_axes(index_map.shape)
+            for node in beside:
+                value = self.known[node, index_map, d.space] = walked(self.computed(node, index_map, d.space))
+                d.beside.append((len(d.accessed), value))
+                d.accessed.append(Accessed(node, index_map, d.space))
             d.value = walked(self.computed(root, index_map, d.space))
             d.out = Accessed(None, index_map, d.space)
         return d

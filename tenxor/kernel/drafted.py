@@ -96,6 +96,7 @@ class Draft:
         self.names: list[str] = []  # of the operations, innermost first
         self.value: Expr | None = None
         self.out: Accessed | None = None  # what is written
+        self.beside: list[tuple[int, Expr]] = []  # what is stored besides: where, as the number of an access, and the values
 
     def new_axes(self, shape: tuple[int, ...]) -> Loops:
         """New loops of the given extents."""

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Sequence, Set
 
 from ..node import Node, Scatter
 from ..target import Target
@@ -18,34 +18,34 @@ from .nest import Nest, nested
 from .refine import refine
 
 
-def lower(root: Node, kernels: Set[Node], target: Target) -> tuple[Kernel, Binding]:
-    """The kernel that computes `root`, and the arguments that make it do so for these very layouts. The target changes how the
-    loops run, and no result.
+def lower(root: Node, kernels: Set[Node], target: Target, beside: Sequence[Node] = ()) -> tuple[Kernel, Binding]:
+    """The kernel that computes `root`, and what is `beside` it (`together.py`), and the arguments that make it do so for these very
+    layouts. The target changes how the loops run, and no result.
     """
-    nest = loops_of(root, kernels, target)
+    nest = loops_of(root, kernels, target, beside)
     kernel, binding = bind(nest if isinstance(root.op, Scatter) else scheduled(nest, target))
     written, reduced = nest.visits()
     work = written + reduced // (1 if kernel.product is None else target.costs.product)
     return kernel, binding._replace(work=work, nest=nest)
 
 
-def drafted(root: Node, kernels: Set[Node]) -> Draft:
+def drafted(root: Node, kernels: Set[Node], beside: Sequence[Node] = ()) -> Draft:
     """The draft of the kernel that computes `root`, with its loops cut where chains turn. Reductions share loops where each goes as it
     would on its own, so none adds otherwise for what else there is in a kernel.
     """
-    d = draft(root, kernels)
+    d = draft(root, kernels, beside=beside)
     refine(d)
     each = ways(d)
     alike = {f.axes: each[f.accumulator] for f in d.reductions if f.accumulator in each}
     if any([each[f.accumulator] != alike[f.axes] for f in d.reductions if f.accumulator in each]):
-        d = draft(root, kernels, {node: each[k] for k in each for node in d.reduced[k]})
+        d = draft(root, kernels, {node: each[k] for k in each for node in d.reduced[k]}, beside)
         refine(d)
     return d
 
 
-def loops_of(root: Node, kernels: Set[Node], target: Target) -> Nest:
-    """The loops that compute `root`, reading what is in memory and the results of other `kernels`."""
-    d = drafted(root, kernels)
+def loops_of(root: Node, kernels: Set[Node], target: Target, beside: Sequence[Node] = ()) -> Nest:
+    """The loops that compute `root` and what is `beside` it, reading what is in memory and the results of other `kernels`."""
+    d = drafted(root, kernels, beside)
     if isinstance(root.op, Scatter):
         from .scatter import scattered
 

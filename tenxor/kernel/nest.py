@@ -105,9 +105,14 @@ class Nest(_Fields):
         return tuple([a for a in self.around if self.axes[a].parallel])
 
     @cached_property
+    def stores(self) -> tuple[Store, ...]:
+        """The writes, that of the result last."""
+        return tuple([s for s in statements(self.body) if isinstance(s, Store)])
+
+    @property
     def store(self) -> Store:
         """The write of the result."""
-        return next(s for s in statements(self.body) if isinstance(s, Store))
+        return self.stores[-1]
 
     def visits(self) -> tuple[int, int]:
         """How many elements are written, and how many reductions take, but for running ones: these take what they write."""
@@ -134,7 +139,7 @@ class Nest(_Fields):
         if writes(self.root.op) or self.space != self.around:
             return []
         here = _moves(self.store.address)
-        beside = set(accesses(self.store.values))
+        beside = set(accesses([value for s in self.stores for value in s.values]))
         found: dict[Node, bool] = {}
         for e in accesses(expressions(self.body)):
             if self.reads[e.index].operand >= 0:
@@ -194,9 +199,8 @@ class Nesting:
 
     def nest(self) -> Nest:
         d, space = self.d, self.loops.space
-        operand, address = self.result()
-        real, *imag = parts_of(self.value)
-        innermost: Body = (Store(operand, address, real, imag=imag[0] if imag else None),)
+        out = self.result()
+        innermost: Body = (*[_store(self.reads[k], value) for k, value in d.beside], _store(out, self.value))
         if d.scan is not None:
             (f,) = [f for f in d.reductions if f.axes == (d.scan,)]
             running = self.nested(space, (d.scan,), (Update(f.accumulator, f.values), *innermost))
@@ -205,8 +209,7 @@ class Nesting:
 
     def made(self, body: Body, parallel: Loops, lanes: Loops = ()) -> Nest:
         """The nest with this body; the steps of some of the draft's axes are independent, and some have lanes."""
-        d, loops = self.d, self.loops
-        reads = tuple([self.read(p, walk) for p, walk in zip(d.accessed, loops.walks[:-1], strict=True)])
+        d, loops, reads = self.d, self.loops, self.reads  # which adds operands and tables
         return Nest(
             d.root,
             "_".join(list(dict.fromkeys(d.names))[:6]) or ("store" if stores(d.root.op) else "copy"),
@@ -278,6 +281,11 @@ class Nesting:
         """Where the result is written."""
         return self.operand(None, self.loops.walks[-1], self.out.loops)
 
+    @cached_property
+    def reads(self) -> tuple[Read, ...]:
+        """Where all accesses are; asked for after the result."""
+        return tuple([self.read(p, walk) for p, walk in zip(self.d.accessed, self.loops.walks[:-1], strict=True)])
+
     def read(self, accessed: Accessed, walk: Walk) -> Read:
         """Where an access is."""
         if accessed.node is None:
@@ -312,6 +320,11 @@ class Nesting:
         digits = merged(tuple(d for d, n in enumerate(extents) if n != 1), [walk], extents, set())
         sizes = tuple(extents[d] for d in digits)
         return sizes, self.address(walk, {digit: k for k, digit in enumerate(digits)})
+
+
+def _store(where: Read, value: Expr) -> Store:
+    real, *imag = parts_of(value)
+    return Store(*where, real, imag=imag[0] if imag else None)
 
 
 def _in_pointer(a: Address) -> Address:

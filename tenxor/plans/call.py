@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ..backend import backend
 from ..backend.interface import Arguments, Compiled, Given, Launch, Once
@@ -33,7 +33,7 @@ class Call:
         self.compiled, self.arguments = compiled, arguments
 
     @staticmethod
-    def of(kernel: Kernel, binding: Binding, number_of: dict[Node, int], scalars: dict[int, int]) -> Call:
+    def of(kernel: Kernel, binding: Binding, number_of: Mapping[Node, int], scalars: Mapping[int, int]) -> Call:
         (_, out), *operands = binding.operands
         sources = [(number_of[n], *given(offset)) for n, offset in operands if n is not None]
         cost = 2 + sum(map(work, expressions(kernel.body)))

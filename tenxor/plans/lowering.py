@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections import ChainMap
+from collections.abc import Mapping, Set
 
 from ..backend.interface import Arguments
 from ..kernel.lower import lower
@@ -12,6 +13,8 @@ from ..records import NamedTuple
 from ..target import Target
 from .call import Call
 from .pattern import given
+
+_ALONE: Mapping[Node, int] = {}
 
 
 class Reads(NamedTuple):
@@ -38,13 +41,13 @@ class Lowering:
         self.known: dict[object, Lowered] = {}
         self.found: dict[Node, tuple[Lowered, Reads]] = {}
 
-    def call(self, node: Node) -> Call:
-        """The call that computes a node."""
-        key, reads = self.pattern(node)
+    def call(self, node: Node, beside: Mapping[Node, int] = _ALONE) -> Call:
+        """The call that computes a node; and what is `beside` it, in other cells than it has."""
+        key, reads = self.pattern(node, beside)
         first = self.known.get(key)
         if first is None:
-            kernel, binding = lower(node, self.kernels, self.target)
-            call = Call.of(kernel, binding, self.number_of, self.scalars)
+            kernel, binding = lower(node, self.kernels, self.target, tuple(beside))
+            call = Call.of(kernel, binding, ChainMap(beside, self.number_of) if beside else self.number_of, self.scalars)  # type: ignore[arg-type]
             first = self.known[key] = Lowered(call, binding.nest, reads)
         else:
             call = _for_others(first, reads)
@@ -58,18 +61,18 @@ class Lowering:
         nodes = [n for n in first.nest.aligned() if n.dtype.itemsize == node.dtype.itemsize]
         return [cells[self.number_of[n]] for n in nodes]
 
-    def pattern(self, root: Node) -> tuple[object, Reads]:
+    def pattern(self, root: Node, beside: Mapping[Node, int]) -> tuple[object, Reads]:
         """What two kernels share that do the same, on other memory, numbers and offsets; and which these are."""
-        key: list[object] = []
-        reads = Reads({}, {}, {})
+        key: list[object] = [len(beside)]
+        reads = Reads({cell: k for k, cell in enumerate(beside.values())}, {}, {})
         met: dict[Node, int] = {}
-        stack = [root]
+        stack = [root, *reversed([*beside])]
         while stack:
             node = stack[-1]
             if node in met:
                 stack.pop()
                 continue
-            if node is not root and (node.buffer is not None or node in self.kernels):
+            if node is not root and node not in beside and (node.buffer is not None or node in self.kernels):
                 _order(reads.cells, self.number_of[node])
                 key.append(node.recipe.done)
             elif missing := [s for s in node.sources if type(s) is Node and s not in met]:

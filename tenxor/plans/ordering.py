@@ -28,7 +28,7 @@ class _Queue:
         self.readers: dict[int, list[int]] = {}
         self.followers: list[list[int]] = [[] for _ in steps]
         self.waits: list[int] = []
-        place = {step.number: k for k, step in enumerate(steps)}
+        place = {cell: k for k, step in enumerate(steps) for cell in step.gives}
         last_write = -1
         for k, step in enumerate(steps):
             before = {place[cell] for cell in step.needs if cell in place}
@@ -47,7 +47,7 @@ class _Queue:
     def more(self, k: int) -> int:
         """How many bytes more are needed after a step than before it."""
         step = self.steps[k]
-        taken = 0 if step.over is not None or step.bytes_of is not None else self.nbytes[step.number]
+        taken = 0 if step.over is not None or step.bytes_of is not None else sum([self.nbytes[cell] for cell in step.gives])
         return taken - sum([self.nbytes[cell] for cell in step.needs if self.left[cell] == 1 and cell not in self.kept])
 
     def order(self) -> list[int]:

@@ -10,6 +10,7 @@ from ..errors import TraceError
 from ..kernel.fuse import constants, fuse, pending, weights
 from ..kernel.ir import Kernel
 from ..kernel.lower import lower
+from ..kernel.together import together
 from ..node import EMPTY, PLACEHOLDER, REINTERPRET, UPDATE, Node, Scalar, Scatter, writes
 from ..ops import OPS, Op
 from ..ownership import NOBODY
@@ -54,16 +55,22 @@ def outlined(pattern: Pattern, nodes: Sequence[Node]) -> Plan:
     wholes = _wholes(now, stored, number_of, len(nodes)) if more else {}
     scalars = {id(s): k for k, s in enumerate(scalars_of(nodes))}
     lowering = Lowering(stored, target, number_of, scalars)
+    nbytes = {k: int_of(node.size) * node.dtype.itemsize for node, k in number_of.items()}
+    groups = together(kernels, target) if len(pattern.roots) > 1 else {}  # one alone is best computed as frames do (`shortcut/graph.py`)
+    beside = {node for group in groups.values() for node in group}
+    count = len(nodes) + len(more)
     steps = []
     for node in kernels:
-        whole = wholes.get(node, number_of[node])
-        steps.append(_make_step(node, lowering, number_of, scalars, whole, nodes))
-    nbytes = {k: int_of(node.size) * node.dtype.itemsize for node, k in number_of.items()}
+        if node in beside:
+            continue
+        cells = {other: k for k, other in enumerate(groups.get(node, ()), count)}
+        count += len(cells)
+        steps.append(_make_step(node, cells, lowering, number_of, scalars, wholes.get(node, number_of[node]), nodes))
     steps = ordered(steps, nbytes, frozenset(pattern.roots))
     _plan_memory(steps, _readers(order, inlined, number_of), len(nodes))
     watched = sorted({k for step in steps for _, readers in step.donors for k in readers}.union(costly))
     read = Counter(number_of[source] for n in order for source in n.sources if type(source) is Node)
-    return Plan(target, steps, sorted(inlined), costly, watched, [read[k] for k in watched], len(more))
+    return Plan(target, steps, sorted(inlined), costly, watched, [read[k] for k in watched], count - len(nodes))
 
 
 def _fused(
@@ -90,12 +97,18 @@ def _wholes(order: list[Node], kernels: set[Node], number_of: dict[Node, int], c
 
 
 def _make_step(
-    node: Node, lowering: Lowering, number_of: dict[Node, int], scalars: dict[int, int], whole: int, nodes: Sequence[Node]
+    node: Node,
+    beside: dict[Node, int],
+    lowering: Lowering,
+    number_of: dict[Node, int],
+    scalars: dict[int, int],
+    whole: int,
+    nodes: Sequence[Node],
 ) -> Step:
+    """What computes a node, and those `beside` it, each by way of another cell."""
     asked = nodes[whole]
     name = "full" if asked.op is OPS["cast"] and type(asked.sources[0]) is Scalar else asked.op
-    nbytes = node.size * node.dtype.itemsize
-    step = Step(number_of[node], node.shape, node.dtype, nbytes, name, whole)
+    step = Step(number_of[node], node.shape, node.dtype, node.size * node.dtype.itemsize, name, whole)
     if writes(node.op) or node.op is REINTERPRET:
         source = number_of[node.sources[0]]  # type: ignore[index]
         step.needs.add(source)
@@ -109,9 +122,9 @@ def _make_step(
         blocks = step.filling = Blockwise(node, number_of, scalars, make_plan)
         step.needs.update(blocks.needs)
         return step
-    call, target = lowering.call(node), lowering.target
-    step.filling = call
-    step.needs.update(call.needs)
+    call, target = lowering.call(node, beside), lowering.target
+    step.filling, step.beside = call, tuple([(k, number_of[other]) for other, k in beside.items()])
+    step.needs.update(set(call.needs).difference(beside.values()))
     reads_it = step.over in call.needs
     step.irrevocable = type(node.op) is Scatter or (node.op is UPDATE and reads_it)
     if writes(node.op) and node.op is not UPDATE and (reads_it or node.sources[0] in node.sources[1:]):
@@ -125,7 +138,9 @@ def _make_step(
     if step.irrevocable and (may_fail or not is_brief):
         step.may_take = ()  # it cannot be done again, and a signal should end what takes long
     step.is_long = step.irrevocable and call.work > target.sharing.unbroken
-    if nbytes >= target.sharing.in_place and is_brief and type(node.op) is Op and not call.flagged:
+    if beside:  # of what is in memory before, nobody comes to know while the plan runs
+        step.may_take = tuple([k for k in lowering.aligned(node) if k < len(nodes) and nodes[k].buffer is not None])
+    elif step.nbytes >= target.sharing.in_place and is_brief and type(node.op) is Op and not call.flagged:
         step.may_take = tuple(lowering.aligned(node))
     return step
 
@@ -157,11 +172,11 @@ def _plan_memory(steps: list[Step], readers: dict[int, frozenset[int]], count: i
     goals = _goals(steps, count)
     for step in reversed(steps):
         step.last = tuple(step.needs - later) if later else ()  # after the last step all is let go of
-        own = step.number >= count
+        own = any([k >= count for k in step.gives])
         free = [k for k in step.may_take if k not in later and (k >= count or not (own or ahead & goals.get(k, NOBODY)))]
         step.donors = tuple([(k, readers.get(k, NOBODY)) for k in free])
         later |= step.needs
-        ahead.add(step.number)
+        ahead.update(step.gives)
 
 
 def _goals(steps: Sequence[Step], count: int) -> dict[int, set[int]]:
@@ -172,8 +187,8 @@ def _goals(steps: Sequence[Step], count: int) -> dict[int, set[int]]:
     """
     found: dict[int, set[int]] = {}
     for step in reversed(steps):
-        is_own = step.number >= count
-        goals = found.get(step.number, set()) if is_own else {step.number}
+        is_own = any([k >= count for k in step.gives])
+        goals = set().union(*[found.get(k, NOBODY) if k >= count else {k} for k in step.gives])
         for k in step.needs:
             if is_own or k >= count:
                 found.setdefault(k, set()).update(goals)

@@ -122,12 +122,14 @@ class Filling(Protocol):
 
 class Short(NamedTuple):
     """How machine code runs steps of a plan (`shortcut/running.py`), and for each where a run of such steps ends that begins with it; 0 if
-    it is none. `writes` are those that write over a cell, and the cells by which others might read it.
+    it is none. `writes` are those that write over a cell, and the cells by which others might read it; `offers` the cells, in memory
+    before, whose memory some take if nobody else has it, with the same.
     """
 
     frame: bytes
     ends: list[int]
     writes: list[tuple[int, frozenset[int]]]
+    offers: list[tuple[int, frozenset[int]]]
 
 
 # What runs steps of a plan from one on and up to another: the number of the first that it did not run. And what says how.
@@ -184,7 +186,8 @@ class Plan:
         run, short_of = short_runs[0]
         if self.short is None:
             self.short = short_of(self)
-        frame, ends, writes = self.short
+        frame, ends, writes, offers = self.short
+        kept = [given.nodes[k].buffer for k, readers in offers if not readers.isdisjoint(others)] if others else []
         stops = iter([k for k, readers in writes if not readers.isdisjoint(others)] if others else [])
         stop, number = next(stops, len(ends)), 0
         while number < len(ends):
@@ -196,6 +199,7 @@ class Plan:
                 number += 1
             while stop < number:
                 stop = next(stops, len(ends))
+        del kept  # till now what others can read had this for another owner
 
 
 class Step:
@@ -206,9 +210,14 @@ class Step:
     cells `needs`, and no later step that of the cells `last`. What is `irrevocable` cannot be done twice; if it `is_long`, too, it runs
     in parts, unless others may write meanwhile what it reads. An error says `name`, `shape` and `dtype`; cell `whole` is what the user
     asked for of which this is a part, or it itself.
+
+    With `beside` it computes other cells, too: of each, a cell of the plan's own, by which the kernel finds the memory, and its number.
+    Then the donors are for all of these, one for each; and only machine code takes their memory, in which nothing comes between the first
+    element that is written and the last cell that is settled.
     """
 
     __slots__ = (
+        "beside",
         "bytes_of",
         "donors",
         "dtype",
@@ -235,6 +244,7 @@ class Step:
         self.may_take: tuple[int, ...] = ()
         self.donors: tuple[tuple[int, frozenset[int]], ...] = ()
         self.needs: set[int] = set()
+        self.beside: tuple[tuple[int, int], ...] = ()
         self.last: tuple[int, ...] = ()
 
     def resized(self, shape: tuple[int, ...], nbytes: int, filling: Filling | None) -> Step:
@@ -242,13 +252,39 @@ class Step:
         found = Step(self.number, shape, self.dtype, nbytes, self.name, self.whole)
         found.filling, found.irrevocable, found.over, found.bytes_of = filling, self.irrevocable, self.over, self.bytes_of
         found.is_long = self.is_long
-        found.may_take, found.donors, found.needs, found.last = self.may_take, self.donors, self.needs, self.last
+        found.may_take, found.donors = self.may_take, self.donors
+        found.needs, found.beside, found.last = self.needs, self.beside, self.last
         return found
+
+    @property
+    def gives(self) -> tuple[int, ...]:
+        """The numbers of the cells that it computes."""
+        return (self.number, *[k for _, k in self.beside])
+
+    def run_together(self, given: Given) -> None:
+        """Compute several cells by one kernel, in memory of their own. Those that were computed meanwhile, or half-way, keep what they
+        have.
+        """
+        cells = given.nodes
+        out = allocate(self.nbytes, self.name, self.shape, self.dtype)
+        for own, _ in self.beside:
+            cells[own].buffer = allocate(self.nbytes, self.name, self.shape, self.dtype)
+        self.fill(cells[self.number], out, given)
+        for k, buffer in ((self.number, out), *[(k, cells[own].buffer) for own, k in self.beside]):
+            if type(cells[k]) is Node and cells[k].recipe.op is UNFINISHED:
+                go_on(cells[k])
+            else:
+                cells[k].settle(buffer)
+        for k in (*[own for own, _ in self.beside], *self.last):
+            cells[k] = DONE
 
     def run(self, given: Given, others: Set[int]) -> None:
         """Fill the cell and settle it. Others can read the cells with the numbers `others`."""
         cells = given.nodes
         cell = cells[self.number]
+        if self.beside:
+            self.run_together(given)
+            return
         if cell.buffer is not None:
             return  # computed meanwhile, by a signal's handler or a finalizer: others may see that memory
         if type(cell) is Node and cell.recipe.op is UNFINISHED:

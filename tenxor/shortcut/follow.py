@@ -34,37 +34,50 @@ def _followed(f: Function) -> None:
     """Whether a new node has the past that follows from those of its sources; false if that is Python's to say."""
     node, number = f.arguments
     recipe, sources, yes = f.get(node, "Node.recipe"), f.get(node, "Node.sources"), f.constant(I1, True)
-    count, tracked = f.word(sources, SIZE), f.local(I64, f.number(0))
+    count, tracked, traced = f.word(sources, SIZE), f.local(I64, f.number(0)), f.local(I64, f.number(0))
     f.require(count < MOST_SOURCES)
 
     def look(k: Value) -> None:
         source = f.item(sources, k)
 
-        def has_one(past: Value) -> None:
-            f.require(f.is_a(past, "Past"))
-            f.require(f.is_the(f.get(past, "Past.traced"), "False"))
+        def one() -> list[Value]:
             tracked.store(tracked.load(I64) | (f.number(1) << k))
+            return [(~f.is_the(f.get(past(), "Past.traced"), "False")).cast("zext", I64)]
 
-        def a_node() -> None:
-            past = f.get(source, "Node.past")
-            f.when(~f.is_the(past, "None"), lambda: has_one(past))
+        def none() -> list[Value]:
+            f.require(f.either(f.is_the(past(), "TRACED"), lambda: f.is_the(past(), "CONSTANT")))
+            return [f.number(1)]
 
-        f.when(f.is_a(source, "Node"), a_node)
+        def past() -> Value:
+            return f.get(source, "Node.past")
+
+        def has_one() -> None:
+            (its,) = f.choose(f.is_a(past(), "Past"), one, none)
+            traced.store(traced.load(I64) | its)
+
+        f.when(f.is_a(source, "Node"), lambda: f.when(~f.is_the(past(), "None"), has_one))
+
+    def is_traced() -> Value:
+        return traced.load(I64).differs(0)
 
     f.each(count, look)
-    f.when_giving(~tracks(f), lambda: yes)
+    asked = tracking(f)
+    trace = f.selected(f.is_the(asked, "False"), f.the("CONSTANT"), f.the("TRACED"))
+    untracked = f.selected(is_traced(), trace, f.the("None"))
+    f.when_giving(~f.is_the(asked, "True"), lambda: _has(f, node, untracked))
     known = f.get(recipe, "Recipe.needs")
     f.refuse(f.is_the(known, "None"))
     which = f.as_object(tracked.load(I64))
     needs = f.found_in(known, which)
     f.let_go(which)
     f.refuse(f.is_null(needs))
-    f.when_giving(f.is_the(needs, "NOTHING"), lambda: yes)
+    f.when_giving(f.is_the(needs, "NOTHING"), lambda: _has(f, node, f.selected(is_traced(), f.the("TRACED"), f.the("None"))))
     f.hold(needs)
     past = f.new("Past")
     for slot, value in (("recipe", recipe), ("offsets", f.get(node, "Node.offsets")), ("reads_result", f.item(needs, 1))):
         f.set(past, f"Past.{slot}", f.own(value))
-    for slot, name in (("traced", "False"), ("watch", "None"), ("sources", "()")):
+    f.set(past, "Past.traced", f.truth(is_traced()))
+    for slot, name in (("watch", "None"), ("sources", "()")):
         f.set(past, f"Past.{slot}", f.own(f.the(name)))
     f.set(past, "Past.number", own_number := f.as_object(number))
     f.keeps(own_number)
@@ -79,13 +92,25 @@ def _followed(f: Function) -> None:
     f.give(yes)
 
 
-def tracks(f: Function) -> Value:
-    """Whether what reads a node with a past gets one."""
+def _has(f: Function, node: Value, past: Value) -> Value:
+    """A new node has this for a past, in the place of none: true."""
+    f.drop(f.get(node, "Node.past"))
+    f.set(node, "Node.past", f.own(past))
+    return f.constant(I1, True)
+
+
+def tracking(f: Function) -> Value:
+    """What it says of whether what reads a node with a past gets one: True, False or None."""
     found = f.local(POINTER, f.nothing())
     f.require(f.call("PyContextVar_Get", I32, [f.the("tracking"), f.nothing(), found]).equals(0))
     asked = found.load(POINTER)
-    f.drop(asked)  # there will always be a True
-    return f.is_the(asked, "True")
+    f.drop(asked)  # there will always be these
+    return asked
+
+
+def tracks(f: Function) -> Value:
+    """Whether what reads a node with a past gets one."""
+    return f.is_the(tracking(f), "True")
 
 
 def _kept_of(f: Function, source: Value, needed: Value) -> Value:

@@ -5,9 +5,9 @@ for each of these, five more: what it is, of which source, beginning at which of
 many bytes further on.
 
 That of a graph says how many nodes are looked at for other owners, and how many kernels there are; then of each such node its number, its
-owners within the graph, and whether it is inlined (1), and takes long as well (2); then each kernel as above, with two more numbers before its
-arguments: which node it computes, and of how many bytes if that is not the last one. Its arguments are of nodes, offsets and scalars of the
-graph, as `plans/pattern.py` numbers them. So are those of a plan, whose frame begins with where each step does (`running.py`).
+owners within the graph, and whether it is inlined (1), and takes long as well (2); then each kernel as above, with two more numbers before
+its arguments: which node it computes, and of how many bytes if that is not the last one. Its arguments are of nodes, offsets and scalars of
+the graph, as `plans/pattern.py` numbers them. So are those of a plan, whose frame begins with where each step does (`running.py`).
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ from ..target import Target
 from .blocks import LARGEST
 
 LITERAL, RESULT, MEMORY, FLOAT, SIGNED, UNSIGNED, FLAG, SCRATCH, IMAGINARY = range(9)
-# Integers: of a node's kernel, of one of a graph, of one of a plan, of a node that is looked at, of an argument.
-HEAD, STEP, PLANNED, LOOK, EACH = 3, 5, 9, 3, 5
+# Integers: of a node's kernel, of one of a graph, of one of a plan, of a node that is looked at, of an argument, of what is beside.
+HEAD, STEP, PLANNED, LOOK, EACH, BESIDE = 3, 5, 11, 3, 5, 3
 ALONE = 1 << 14  # bytes up to which a node is computed by a kernel of its own
 MOST = 128  # arguments
 MOST_STEPS = 16  # kernels of a graph
@@ -313,17 +313,19 @@ def frame_of_plan(plan: Plan) -> Short:
     ends = [0] * (len(starts) + 1)  # of each run of those that it can
     for k in reversed(range(len(starts))):
         ends[k] = 0 if starts[k] < 0 else ends[k + 1] or k + 1
-    writes = [(k, step.donors[0][1]) for k, step in enumerate(plan.steps) if starts[k] >= 0 and step.donors]
-    return Short(struct.pack(f"={len(starts) + len(words)}q", *starts, *words), ends[:-1], writes)
+    short = [(k, step) for k, step in enumerate(plan.steps) if starts[k] >= 0 and step.donors]
+    writes = [(k, step.donors[0][1]) for k, step in short if not step.beside]
+    offers = [donor for _, step in short if step.beside for donor in step.donors]
+    return Short(struct.pack(f"={len(starts) + len(words)}q", *starts, *words), ends[:-1], writes, offers)
 
 
 def _words_of(step: Step, target: Target) -> list[int] | None:
     """How machine code runs a step of a plan; None if that is left to Python."""
     call, over = step.filling, -1 if step.over is None else step.over
-    if step.irrevocable or step.bytes_of is not None or (over < 0 and (step.donors or step.nbytes > LARGEST)):
+    if step.irrevocable or step.bytes_of is not None or (over < 0 and ((step.donors and not step.beside) or step.nbytes > LARGEST)):
         return None
     if call is None:  # memory alone
-        return [0, 0, 0, step.number, step.nbytes, False, 0, over, len(step.last), *step.last] if over < 0 else None
+        return [0, 0, 0, step.number, step.nbytes, False, 0, over, -1, len(step.last), 0, *step.last] if over < 0 else None
     rows = _rows_of(step, RESULT)
     if rows is None or not isinstance(call, Call) or call.flagged or not _is_brief(call, target, target.sharing.first):
         return None
@@ -332,5 +334,9 @@ def _words_of(step: Step, target: Target) -> list[int] | None:
         if is_long or step.is_long or [k for k, _ in step.donors] != [over]:
             return None
         last = (*last, over)
-    words = [call.compiled.address, own.split, len(rows), step.number, step.nbytes, is_long, own.scratch, over]  # type: ignore[attr-defined]
-    return [*words, len(last), *last, *[word for row in rows for word in row]]
+    donors = [k for k, _ in step.donors] if step.beside else []
+    takes, *others = [*donors, *[-1] * (1 + len(step.beside))][: 1 + len(step.beside)]
+    besides = [word for (k, number), donor in zip(step.beside, others, strict=True) for word in (k, number, donor)]
+    last = (*last, *[k for k, _ in step.beside], *donors[: 1 + len(step.beside)])
+    words = [call.compiled.address, own.split, len(rows), step.number, step.nbytes, is_long, own.scratch, over, takes]  # type: ignore[attr-defined]
+    return [*words, len(last), len(step.beside), *last, *besides, *[word for row in rows for word in row]]

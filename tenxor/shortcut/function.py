@@ -71,6 +71,18 @@ class Function(Builder):
         """An item of a tuple."""
         return self.at(items, ITEMS).at(k, POINTER).load(POINTER)
 
+    def length(self, items: Value) -> Value:
+        """How many items a list has."""
+        return self.call("PyList_Size", I64, [items])
+
+    def listed(self, items: Value, k: Value) -> Value:
+        """An item of a list."""
+        return self.call("PyList_GetItem", POINTER, [items, k])
+
+    def append(self, items: Value, item: Value) -> None:
+        """Append to a list, if there is memory."""
+        self.require(self.call("PyList_Append", I32, [items, item]).equals(0))
+
     def type_of(self, x: Value) -> Value:
         return self.at(x, TYPE).load(POINTER)
 

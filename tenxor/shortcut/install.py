@@ -22,7 +22,7 @@ from ..memory import Buffer, allocate
 from ..node import Node, Recipe, Scalar
 from ..ops import OPS, Op
 from ..ops.reductions import Reduction
-from ..past import NOTHING, Past, makers_again
+from ..past import GONE, NOTHING, Again, Past, short_again
 from ..pending import forget_gone, waiting
 from ..plans.pattern import short_walks
 from ..plans.steps import DONE, Cell, short_runs
@@ -63,9 +63,10 @@ from .slots import ENTRIES
 from .slots import stand_in as stand_in_for_operators
 
 CREATING = ("create_again", "list_again", "array_again", "blank", "fill_from_list", "fill_from_buffer")
+OF_DERIVATIVES = ("make_again", "pasts_known", "pasts_outlined", "batch_outlined")
 FUNCTIONS = (
     *("look_up", "next_number", "python_computed", "python_computed_alone", "run_steps", "take_pattern"),
-    *("specs_of", "copy_pieces", "copy_alike", "join_again", "call_again", "make_again"),
+    *("specs_of", "copy_pieces", "copy_alike", "join_again", "call_again", *OF_DERIVATIVES),
     *CREATING,
     *("block_dies", "block_shows", "release_blocks"),
     *[f"{cls}_dies" for cls in REUSED],
@@ -196,9 +197,12 @@ class ShortWay:
             "follow": nodes.follow,
             "tracking": nodes.tracking,
             "NOTHING": NOTHING,
+            "GONE": GONE,
             "TRACED": nodes.TRACED,
             "CONSTANT": nodes.CONSTANT,
             "UNFINISHED": nodes.UNFINISHED,
+            "PLACEHOLDER": nodes.PLACEHOLDER,
+            "Hosted": nodes.Hosted,
             "Watched": Watched,
             "Cell": Cell,
             "DONE": DONE,
@@ -221,7 +225,7 @@ class ShortWay:
         self.computed = [self._function(f"python_{name}", Kind.ONE) for name in ("computed", "computed_alone")]
         self.run_steps = self._function("run_steps", Kind.SOME)
         self.gathered = learning("__getitem__", gathered, frame_of_key)
-        self.make_again = self._function("make_again", Kind.SOME)
+        self.again = Again(*[self._function(name, Kind.SOME) for name in OF_DERIVATIVES])
         self.take_pattern = self._function("take_pattern", Kind.SOME)
         self.look_up = self._function("look_up", Kind.ONE)
         self.copier = Copier(*[self._function(name, Kind.SOME) for name in ("specs_of", "copy_pieces", "copy_alike")])
@@ -283,7 +287,7 @@ class ShortWay:
         short_ways[:] = self.computed
         short_runs[:] = [(self.run_steps, frames.frame_of_plan)]
         short_walks[:] = [self.take_pattern]
-        makers_again[:] = [self.make_again]
+        short_again[:] = [self.again]
         copiers[:] = [self.copier]
         callers[:] = [self.caller]
         joiners[:] = [self.joiner]
@@ -294,7 +298,7 @@ class ShortWay:
         short_ways.clear()
         short_runs.clear()
         short_walks.clear()
-        makers_again.clear()
+        short_again.clear()
         copiers.clear()
         callers.clear()
         joiners.clear()

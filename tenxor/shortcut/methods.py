@@ -10,6 +10,7 @@ from ..backend.llvm.builder import Module, Value
 from ..backend.llvm.types import I1, I64, POINTER, VOID, array
 from ..ops import OPS
 from . import (
+    batches,
     blocks,
     call,
     compute,
@@ -20,6 +21,7 @@ from . import (
     index,
     joining,
     numbers,
+    pasts,
     picking,
     read,
     record,
@@ -273,7 +275,7 @@ def symbol_of(method: Method) -> str:
 
 def module(objects: Objects, made: Module) -> Module:
     """The whole short way."""
-    computing = (compute, walk, graph, running)
+    computing = (compute, walk, graph, running, pasts, batches)
     making = (reuse, blocks, numbers, follow, record)
     for part in (*making, *computing, read, call, index, write, picking, gather, joining, together, creating):
         part.write(made, objects)

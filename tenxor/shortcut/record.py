@@ -293,8 +293,8 @@ def _pending(f: Function) -> None:
 
 
 def _node_of(f: Function) -> None:
-    """The node of a recipe. It takes over what it is given. If it is bounded, this declines what Python would compute, or look at. It gets
-    no past unless derivatives follow it.
+    """The node of a recipe. It takes over what it is given. If it is bounded, this declines what Python would compute, or look at, and
+    what has no value. It gets no past unless derivatives follow it.
     """
     *parts, is_bounded, is_followed = f.arguments
     recipe, sources, offsets = [f.holding(x) for x in parts]
@@ -307,8 +307,7 @@ def _node_of(f: Function) -> None:
 
         def a_node() -> None:
             past, buffer = f.get(source, "Node.past"), f.get(source, "Node.buffer")
-            f.refuse(f.is_the(past, "TRACED"))
-            f.refuse(f.is_the(past, "CONSTANT"))
+            f.refuse(is_bounded & f.either(f.is_the(past, "TRACED"), lambda: f.is_the(past, "CONSTANT")))
 
             def has_one() -> None:
                 has_past.store(f.number(1))

@@ -8,20 +8,22 @@ from __future__ import annotations
 from ..backend.llvm.builder import Module, Value
 from ..backend.llvm.types import I1, I32, I64, POINTER, VOID, array
 from .blocks import DATA
-from .compute import number_as, settled
-from .frames import EACH, LITERAL, MEMORY, MOST, PLANNED, RESULT, SCRATCH
+from .compute import number_as
+from .frames import BESIDE, EACH, LITERAL, MEMORY, MOST, PLANNED, RESULT, SCRATCH
 from .function import Function
 from .objects import Objects
 
 # In the head of a step, in bytes: its kernel, or 0, the extent of the shared loop, how many arguments; the cell that it computes, of how
-# many bytes; whether it runs without Python's lock; the memory that it wants for itself; the cell that it writes over, or -1; and how many
-# cells nobody needs any more then.
-KERNEL, SPLIT, ARGUMENTS, CELL, NBYTES, RELEASES, WANTED, OVER, LAST = (8 * k for k in range(PLANNED))
+# many bytes; whether it runs without Python's lock; the memory that it wants for itself; the cell that it writes over, or -1; that whose
+# memory it takes if nobody else has it, or -1; how many cells nobody needs any more then; and how many are computed beside it. Of each of
+# these follow a cell for its memory, its number, and the cell whose memory it takes.
+KERNEL, SPLIT, ARGUMENTS, CELL, NBYTES, RELEASES, WANTED, OVER, TAKES, LAST, BESIDES = (8 * k for k in range(PLANNED))
 
 
 def write(module: Module, objects: Objects) -> None:
     """Write the functions."""
     given = [(name, POINTER) for name in ("nodes", "offsets", "scalars")]
+    _memory_of_result(Function(module, objects, "memory_of_result", [("step", POINTER), ("takes", I64), given[0]]))
     _run(Function(module, objects, "run_planned", [("step", POINTER), *given], I1))
     _run_steps(Function(module, objects, "run_steps", [("self", POINTER), ("args", POINTER), ("count", I64)], exported=True))
 
@@ -52,21 +54,17 @@ def _run(f: Function) -> None:
     """Run one step; false if that is Python's to do, say as there is no more memory of this kind."""
     step, nodes, offsets, scalars = f.arguments
     cell = f.hold(_item(f, nodes, f.word(step, CELL)))
-    is_node = f.is_a(cell, "Node")
-    f.require(f.either(is_node, lambda: f.is_a(cell, "Cell")))
-
-    def fresh() -> list[Value]:
-        nbytes = f.as_object(f.word(step, NBYTES))
-        f.keeps(nbytes)
-        return [f.call("buffer_of", POINTER, [nbytes])]
-
-    over = f.word(step, OVER)
-    out = f.made(f.choose(over < 0, fresh, lambda: [f.own(_nobody_elses(f, nodes, over))])[0])
+    f.require(f.either(f.is_a(cell, "Node"), lambda: f.is_a(cell, "Cell")))
+    over, forgotten = f.word(step, OVER), f.word(step, LAST)
+    besides = f.at(step, 8 * PLANNED).at(forgotten, I64)
+    rows = besides.at(f.word(step, BESIDES) * BESIDE, I64)
+    f.each(f.word(step, BESIDES), lambda k: _give_memory(f, step, besides.at(k * BESIDE, I64), nodes))
+    own = lambda: [f.call("memory_of_result", POINTER, [step, f.word(step, TAKES), nodes])]  # noqa: E731
+    out = f.made(f.choose(over < 0, own, lambda: [f.own(_nobody_elses(f, nodes, over))])[0])
     scratch = f.made(f.call("lend", POINTER, [f.word(step, WANTED)]))
-    f.require(f.either(~is_node, lambda: _waits(f, cell)))  # asked after the last allocation: a finalizer may compute it
+    f.require(_waits(f, cell))  # asked after the last allocation: a finalizer may compute it
+    f.each(f.word(step, BESIDES), lambda k: f.require(_waits(f, _item(f, nodes, f.word(besides.at(k * BESIDE, I64), 8)))))
     args = f.local(array(I64, MOST))
-    forgotten = f.word(step, LAST)
-    rows = f.at(step, 8 * PLANNED).at(forgotten, I64)
 
     def one(k: Value) -> None:
         args.at(k, I64).store(_argument(f, rows.at(k * EACH, I64), (nodes, offsets, scalars), out, scratch))
@@ -91,24 +89,36 @@ def _run(f: Function) -> None:
     f.when(~f.is_null(kernel), run)
     f.let_go(scratch)
     f.keeps(out)
-    f.choose(is_node, lambda: _settle_node(f, cell, out), lambda: _settle_cell(f, cell, out))
+    _put(f, cell, out)
+    f.each(f.word(step, BESIDES), lambda k: _put_beside(f, besides.at(k * BESIDE, I64), nodes))
+    _forget_recipe(f, cell)  # when all of them are there: Python may run
+    f.each(f.word(step, BESIDES), lambda k: _forget_recipe(f, _item(f, nodes, f.word(besides.at(k * BESIDE, I64), 8))))
     f.let_go(cell)
     f.each(forgotten, lambda k: _forget(f, nodes, f.at(step, 8 * PLANNED).at(k, I64).load(I64)))
     f.give(f.constant(I1, True))
 
 
-def _waits(f: Function, node: Value) -> Value:
-    """Whether a node is pending, and nobody has begun to write over what it reads."""
-    op = f.get(f.get(node, "Node.recipe"), "Recipe.op")
-    return f.both(f.is_the(f.get(node, "Node.buffer"), "None"), lambda: ~f.is_the(op, "UNFINISHED"))
+def _waits(f: Function, cell: Value) -> Value:
+    """Whether it is a plan's own cell, or a node that is pending, and nobody has begun to write over what it reads."""
+
+    def of_node() -> Value:
+        recipe = f.get(cell, "Node.recipe")
+        return f.both(f.is_the(f.get(cell, "Node.buffer"), "None"), lambda: ~f.is_the(f.get(recipe, "Recipe.op"), "UNFINISHED"))
+
+    return f.either(~f.is_a(cell, "Node"), of_node)
 
 
 def _nobody_elses(f: Function, nodes: Value, over: Value) -> Value:
     """The buffer of a cell, borrowed: its content is written over, as nobody else can read it any more."""
     buffer = _buffer_of(f, _item(f, nodes, over))
-    f.require(f.has_one_owner(buffer))
-    f.require(f.both(f.is_the(f.get(buffer, "Buffer.pins"), "0"), lambda: f.is_the(f.get(buffer, "Buffer.frozen"), "False")))
+    f.require(_is_sole(f, buffer))
     return buffer
+
+
+def _is_sole(f: Function, buffer: Value) -> Value:
+    """Whether a buffer has one owner, and nobody else sees its memory."""
+    hidden = lambda: f.both(f.is_the(f.get(buffer, "Buffer.pins"), "0"), lambda: f.is_the(f.get(buffer, "Buffer.frozen"), "False"))  # noqa: E731
+    return f.both(f.has_one_owner(buffer), hidden)
 
 
 def _buffer_of(f: Function, cell: Value) -> Value:
@@ -126,16 +136,53 @@ def _item(f: Function, items: Value, k: Value) -> Value:
     return found
 
 
-def _settle_node(f: Function, node: Value, out: Value) -> list[Value]:
-    settled(f, node, out)
-    return []
+def _put(f: Function, cell: Value, out: Value) -> None:
+    """Give a node, or a plan's own cell, its memory."""
+
+    def into(slot: str) -> list[Value]:
+        before = f.get(cell, slot)
+        f.set(cell, slot, out)
+        f.drop(before)
+        return []
+
+    f.choose(f.is_a(cell, "Node"), lambda: into("Node.buffer"), lambda: into("Cell.buffer"))
 
 
-def _settle_cell(f: Function, cell: Value, out: Value) -> list[Value]:
-    before = f.get(cell, "Cell.buffer")
-    f.set(cell, "Cell.buffer", out)
-    f.drop(before)
-    return []
+def _forget_recipe(f: Function, cell: Value) -> None:
+    """Of a node that has its memory now."""
+    f.when(f.is_a(cell, "Node"), lambda: f.call("forget_recipe", VOID, [cell]))
+
+
+def _memory_of_result(f: Function) -> None:
+    """A buffer for a result: that of a cell which nobody else can read, if it is as large, or a new one."""
+    step, takes, nodes = f.arguments
+
+    def taken() -> list[Value]:
+        buffer = _buffer_of(f, _item(f, nodes, takes))
+        same = f.integer(f.get(buffer, "Buffer.nbytes")).equals(f.word(step, NBYTES))
+        may_be = f.both(same, lambda: _is_sole(f, buffer))
+        return f.choose(may_be, lambda: [f.own(buffer)], fresh)
+
+    def fresh() -> list[Value]:
+        nbytes = f.as_object(f.word(step, NBYTES))
+        f.keeps(nbytes)
+        return [f.call("buffer_of", POINTER, [nbytes])]
+
+    (found,) = f.choose(takes < 0, fresh, taken)
+    f.give(found)
+
+
+def _give_memory(f: Function, step: Value, beside: Value, nodes: Value) -> None:
+    """What is computed beside has memory, in a cell of its own."""
+    out = f.call("memory_of_result", POINTER, [step, f.word(beside, 16), nodes])
+    f.refuse(f.is_null(out))
+    _put(f, _item(f, nodes, beside.load(I64)), out)
+
+
+def _put_beside(f: Function, beside: Value, nodes: Value) -> None:
+    """What was computed beside has its memory."""
+    out = f.own(f.get(_item(f, nodes, beside.load(I64)), "Cell.buffer"))
+    _put(f, _item(f, nodes, f.word(beside, 8)), out)
 
 
 def _forget(f: Function, nodes: Value, k: Value) -> None:

@@ -104,22 +104,36 @@ def _slot_of(f: Function) -> None:
     f.give(slot())
 
 
-def _is_met(f: Function, node: Value) -> Value:
-    return f.call("slot_of", POINTER, [node]).load(I64).equals(count(f, WALK))
+def is_met(f: Function, x: Value) -> Value:
+    """Whether something was met on this walk."""
+    return f.call("slot_of", POINTER, [x]).load(I64).equals(count(f, WALK))
 
 
-def _number_of(f: Function, node: Value) -> Value:
-    return f.call("slot_of", POINTER, [node]).at(2, I64).load(I64)
+def number_of(f: Function, x: Value) -> Value:
+    """The number that it was given then."""
+    return f.call("slot_of", POINTER, [x]).at(2, I64).load(I64)
+
+
+def meet(f: Function, x: Value, number: Value) -> None:
+    """Give something that was not met yet a number."""
+    itself = x.cast("ptrtoint", I64)
+    append(f, "nodes", NODE, itself, count(f, MOST_MET))
+    slot = f.call("slot_of", POINTER, [x])
+    for k, word in enumerate((count(f, WALK), itself, number)):
+        slot.at(k, I64).store(word)
+
+
+def words(f: Function) -> Value:
+    """The key, as bytes; null if there is no memory for it."""
+    return f.call("PyBytes_FromStringAndSize", POINTER, [table(f, "key"), count(f, WORD) * 8])
 
 
 def _number(f: Function, node: Value, address: Value) -> None:
     """Give a node the next number."""
-    number = append(f, "nodes", NODE, node.cast("ptrtoint", I64), count(f, MOST_MET))
+    number = count(f, NODE)
+    meet(f, node, number)
     table(f, "addresses").at(number, I64).store(address)
     table(f, "first_place").at(number, I64).store(f.number(-1))
-    slot = f.call("slot_of", POINTER, [node])
-    for k, word in enumerate((count(f, WALK), node.cast("ptrtoint", I64), number)):
-        slot.at(k, I64).store(word)
 
 
 def _place_of(f: Function) -> None:
@@ -164,7 +178,7 @@ def _visited(f: Function) -> None:
 
     def meet(k: Value) -> None:
         source = f.item(sources, k)
-        if_new = lambda: f.when(~_is_met(f, source), lambda: f.require(f.call("visited", I1, [source, depth + 1])))  # noqa: E731
+        if_new = lambda: f.when(~is_met(f, source), lambda: f.require(f.call("visited", I1, [source, depth + 1])))  # noqa: E731
         f.when(f.is_a(source, "Node"), if_new)
 
     f.each(f.word(sources, SIZE), meet)
@@ -176,7 +190,7 @@ def _visited(f: Function) -> None:
         source = f.item(sources, k)
 
         def a_node() -> list[Value]:
-            number = _number_of(f, source)
+            number = number_of(f, source)
             offset = f.integer(f.item(offsets, k))
             append(f, "key", WORD, number)
             waits = f.is_the(f.get(source, "Node.buffer"), "None")
@@ -195,17 +209,12 @@ def _visited(f: Function) -> None:
     f.give(f.constant(I1, True))
 
 
-def _words(f: Function) -> Value:
-    """The key, as bytes; null if there is no memory for it."""
-    return f.call("PyBytes_FromStringAndSize", POINTER, [table(f, "key"), count(f, WORD) * 8])
-
-
 def _key_of(f: Function) -> None:
     """The key of a graph; nothing if it is none for this way."""
     (root,) = f.arguments
     f.call("begin_walk", VOID, [f.number(MOST_NODES)])
     f.require(f.call("visited", I1, [root, f.number(0)]))
-    f.give(_words(f))
+    f.give(words(f))
 
 
 def _for_python(f: Function) -> None:
@@ -224,9 +233,9 @@ def _pattern_of(f: Function) -> None:
     def visit(k: Value) -> None:
         root = roots.at(k, POINTER).load(POINTER)
         f.require(f.is_the(f.get(root, "Node.buffer"), "None"))
-        f.when(~_is_met(f, root), lambda: f.require(f.call("visited", I1, [root, f.number(0)])))
-        append(f, "key", WORD, _number_of(f, root))
-        _put(f, numbers, f.as_object(_number_of(f, root)))
+        f.when(~is_met(f, root), lambda: f.require(f.call("visited", I1, [root, f.number(0)])))
+        append(f, "key", WORD, number_of(f, root))
+        _put(f, numbers, f.as_object(number_of(f, root)))
 
     def put_all(name: str, which: int, items: Value, made_of: Callable[[Value], Value]) -> None:
         f.each(count(f, which), lambda k: _put(f, items, made_of(table(f, name).at(k, I64))))
@@ -238,7 +247,7 @@ def _pattern_of(f: Function) -> None:
     put_all("offsets", OFFSET, offsets, lambda place: f.as_object(place.load(I64)))
     _put(f, offsets, f.hold(f.the("0")))
     waiting = f.as_object(count(f, WAITING))
-    key = f.made(_words(f))
+    key = f.made(words(f))
     f.give(f.tuple_of(key, *lists, waiting))
 
 

@@ -63,8 +63,7 @@ def emit(kernel: Kernel, target: Target) -> str:
     `worker` is the number of the thread that runs it.
     """
     em = Emitter(kernel, target, LEAVES, STATEMENTS)
-    for s in kernel.body:
-        em.statement(s)
+    em.body(kernel.body)
     em.at(0)
     if any(isinstance(s, Store) and s.streamed for s in statements(kernel.body)):
         em.b.do("fence seq_cst")  # what went past the cache is there before anybody is told so

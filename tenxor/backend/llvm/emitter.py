@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from ...kernel.ir import ALIGNMENT, Kernel, Result, State, Statement, axis_name, expand
+from ...kernel.ir import ALIGNMENT, Kernel, Result, State, Statement, axis_name, expand, expressions, in_turn
 from ...ops.expr import Call, Const, Expr, missing
 from ...target import Target
 from . import ENTRY, widths
@@ -56,6 +56,15 @@ class Emitter:
         self.results: dict[int, tuple[int, list[Parts]]] = {}  # the latest states and the scope that they belong to
         self.state_rows: dict[int, Callable[[], list[Value]]] = {}  # where the results of products lie that are at hand
         self.needs: dict[Expr, Needs] = {}
+
+    def body(self, body: tuple[Statement, ...], each: Callable[[Statement], None] | None = None) -> None:
+        """Emit the statements of a body, each as told; what several stores write at once is known before the first of them."""
+        for run in in_turn(body):
+            if len(run) > 1:
+                for e in expressions(run):
+                    self.value(e)
+            for s in run:
+                (each or self.statement)(s)
 
     def statement(self, s: Statement) -> None:
         """Emit a statement."""

@@ -8,6 +8,7 @@ keeps one state per lane; they are combined, in a fixed order, behind the loop.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from ...kernel.ir import For, Statement, statements
 from . import reductions, rows, widths
@@ -41,8 +42,7 @@ def _over_blocks(em: Emitter, s: For, begin: Value, end: Value) -> None:
         em.inmost()
         further = index + s.block
         em.spans[s.axis] = Span(index, smaller(end, further), s.block)
-        for inner in s.body:
-            em.statement(inner)
+        em.body(s.body)
         del em.spans[s.axis]
         if listening:
             em.inmost()
@@ -117,8 +117,7 @@ def _steps(em: Emitter, s: For, begin: Value, end: Value, step: int) -> Value:
         if masked:
             mask_idle_lanes(em, index, end)
         rows.load_states(em, read)
-        for inner in s.body:
-            _inside(em, inner)
+        em.body(s.body, partial(_inside, em))
         rows.store_states(em, changed)
         em.inmost()
         return index + step

@@ -375,8 +375,7 @@ class _Tile:
                     em.lanes = Lanes(s.right.axis, self.width, 1, masked=True, mask=mask)
                     found = [parts[u : u + 1] for parts in states]
                     em.states[s.accumulator], em.results[s.accumulator] = found, (len(em.scopes) - 1, found)
-                    for statement in s.body:
-                        em.statement(statement)
+                    em.body(s.body)
 
     def waiting(self) -> list[Value]:
         """Where each part of the states of the first row waits."""

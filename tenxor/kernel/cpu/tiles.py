@@ -19,7 +19,8 @@ def tiled(nest: Nest, target: Target) -> Nest:
     if nest.accumulators or nest.around != space or len(space) < 2:
         return nest
     last = space[-1]
-    loads = [e for e in accesses(nest.store.values) if not e.args and nest.reads[e.index].operand >= 0]
+    values = [value for s in nest.stores for value in s.values]
+    loads = [e for e in accesses(values) if not e.args and nest.reads[e.index].operand >= 0]
     along = next((a for a in space[:-1] if any(_crosses(nest, nest.where(e), a, last) for e in loads)), None)
     if along is None:
         return nest
@@ -33,8 +34,8 @@ def tiled(nest: Nest, target: Target) -> Nest:
             return TileElement(tiles[e.index].tile, along, last, side, e.dtype, e.part)
         return e.with_args(args) if args else e
 
-    store = with_expressions((nest.store,), lambda e: rebuild(e, from_tile))
-    block = For(along, (For(last, (*tiles.values(), *looped((along, last), store)), side),), side)
+    written = with_expressions(nest.stores, lambda e: rebuild(e, from_tile))
+    block = For(along, (For(last, (*tiles.values(), *looped((along, last), written)), side),), side)
     return nest._replace(body=looped(tuple([a for a in space if a not in (along, last)]), (block,)))
 
 

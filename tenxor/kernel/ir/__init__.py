@@ -46,6 +46,7 @@ from .loops import (
     TileLoad,
     Update,
     expressions,
+    in_turn,
     statements,
     with_expressions,
 )
@@ -82,6 +83,7 @@ __all__ = [
     "axis_name",
     "expand",
     "expressions",
+    "in_turn",
     "show_address",
     "statements",
     "surface",

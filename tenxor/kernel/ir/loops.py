@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
 
 from ...dtypes import DType
 from ...ops.expr import Expr
@@ -46,6 +47,7 @@ class Keep(NamedTuple):
 class Store(NamedTuple):
     """Write `value` to operand `operand` at `address`; to a complex element, as its real part, beside its part `imag`.
 
+    Stores that stand side by side are done at once: all that they write is computed before any of it is written.
     What is `streamed` is too large to stay in a cache, and best written past it. It begins at a multiple of `ALIGNMENT`
     bytes, as does each of its rows.
     """
@@ -178,6 +180,13 @@ class Operand(NamedTuple):
     dtype: DType
     written: bool
     flag: bool = False
+
+
+def in_turn(body: tuple[Statement, ...]) -> Iterator[tuple[Statement, ...]]:
+    """The statements in their order, each alone, but stores that stand side by side, which are done at once."""
+    for is_store, run in groupby(body, lambda s: isinstance(s, Store)):
+        found = tuple(run)
+        yield from [found] if is_store else [(s,) for s in found]
 
 
 def statements(body: tuple[Statement, ...]) -> Iterator[Statement]:

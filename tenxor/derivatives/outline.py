@@ -1,0 +1,119 @@
+"""What a stretch of pasts consists of, but for the very nodes and numbers that it reads: so what was made of one like it is made again."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from operator import attrgetter
+from typing import Any
+
+from ..node import PLACEHOLDER, Node, Scalar, recipe_of
+from ..past import Kept, Past, past_of, short_again
+from ..records import NamedTuple
+from .adjoint import Part, Placed, seen_of
+from .seen import Seen
+
+STRETCH = 256  # pasts at most
+Given = Node | Scalar
+in_order = attrgetter("number")
+
+
+class Graph(NamedTuple):
+    """Pasts in the order in which they were made, the nodes of those whose rules read their value, and those of them that matter."""
+
+    order: Sequence[Past]
+    nodes: dict[Past, Node]
+    depends: Collection[Past]
+
+
+class Twins(NamedTuple):
+    """Pasts that stand for others, `of` each; the nodes of those whose rules read their value; and what is known of some of them."""
+
+    of: dict[Past | None, Past]
+    nodes: dict[Past, Node]
+    parts: list[tuple[Past, Part]]
+
+
+class Outline:
+    """The outline of a stretch, in which something is known of some pasts: `parts` of their cotangents, or their tangents. `way` is what is
+    to be done with it, and some of the pasts are `asked` about.
+
+    `key` says all but what is `given`, the nodes and numbers. `outer` are other pasts that matter, which it reads.
+    """
+
+    def __init__(self, way: str, stretch: Sequence[Past], parts: list[tuple[Past, Part]], graph: Graph, asked: Collection[Past]) -> None:
+        self.stretch, self.parts, self.nodes = stretch, parts, graph.nodes
+        self.outer: list[Past] = []
+        self.given: list[Given] = []
+        self._number_of: dict[int, int] = {}
+        place_of = {past: k for k, past in enumerate(stretch)}
+        key: list[object] = [way, len(parts)]
+        for past, part in parts:
+            seen = seen_of(part)
+            key += (place_of[past], self._given(seen.node), seen.node.recipe.done, seen.layout.form, seen.layout.offset)
+            key += (part.layout.form, part.layout.offset, part.apart) if isinstance(part, Placed) else (None,)
+        for short in short_again:
+            found = short.outlined(stretch, graph.depends, asked, graph.nodes, self.given)
+            if found is not None:
+                words, given, self.outer = found
+                self.given += given
+                self.key = (*key, words)
+                return
+        self.key = (*key, *self._words(place_of, graph, asked))
+
+    def _words(self, place_of: dict[Past, int], graph: Graph, asked: Collection[Past]) -> list[object]:
+        """What the stretch reads and passes on, as machine code writes it down (`shortcut/pasts.py`)."""
+        words: list[object] = []
+        for past in self.stretch:
+            node = graph.nodes.get(past)
+            words += (past.recipe, past.offsets, past in asked, None if node is None else self._given(node))
+            for kept in past.sources:  # this runs for all that a result was made of
+                if kept is None:
+                    words.append(None)
+                    continue
+                kind = type(kept)
+                source: Any = kept if kind is Past else kept.past if kind is Node else None
+                if source in graph.depends:
+                    if source not in place_of:
+                        place_of[source] = ~len(self.outer)
+                        self.outer.append(source)
+                    words += (place_of[source], source.recipe.size)
+                if kind is Node:
+                    words += ("value", self._given(kept), kept.recipe.shape)
+                else:
+                    words += ("number", self._given(kept)) if kind is Scalar else ("past",)
+        return words
+
+    def _given(self, x: Given) -> int:
+        """The number of something that is given."""
+        number = self._number_of.get(id(x))
+        if number is None:
+            number = self._number_of[id(x)] = len(self.given)
+            self.given.append(x)
+        return number
+
+    def twins(self, stand_ins: Sequence[Given]) -> Twins:
+        """The same once more, of what stands for that which is given."""
+        number_of = {id(x): k for k, x in enumerate(self.given)}
+        twins: dict[Past | None, Past] = {past: Past(recipe_of(PLACEHOLDER, (past.recipe.size,), past.recipe.dtype)) for past in self.outer}
+        own: dict[int, Given] = {}
+
+        def other(x: Given) -> Given:
+            found = own.get(id(x))
+            if found is None:
+                found = own[id(x)] = stand_ins[number_of[id(x)]]
+                if type(found) is Node and type(x) is Node:
+                    found.past = twins.get(past_of(x))
+            return found
+
+        for past in sorted(self.stretch, key=in_order):
+            sources: list[Kept] = []
+            for kept in past.sources:
+                is_given = type(kept) is Node or type(kept) is Scalar
+                sources.append(other(kept) if is_given else twins.get(past_of(kept)))
+            twins[past] = Past(past.recipe, tuple(sources), past.offsets)
+        nodes: dict[Past, Any] = {twins[past]: other(self.nodes[past]) for past in self.stretch if past in self.nodes}
+        parts: list[tuple[Past, Part]] = []
+        for past, part in self.parts:
+            seen = Seen(other(seen_of(part).node), seen_of(part).layout)  # type: ignore[arg-type]
+            parts.append((twins[past], part._replace(values=seen) if isinstance(part, Placed) else seen))
+        return Twins(twins, nodes, parts)

@@ -1,0 +1,122 @@
+"""What machine code finds of pasts: what Python's own finds, of any graph; and keys that are equal where Python's own are."""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tenxor as tx
+from tenxor.derivatives.outline import Graph, Outline
+from tenxor.derivatives.reverse import Known, depending, known_of
+from tenxor.derivatives.seen import of_number
+from tenxor.errors import DerivativeError
+from tenxor.past import GONE, past_of, short_again
+from tenxor.shortcut import aside, start
+from tenxor.tensor import Tensor
+
+
+@pytest.fixture(autouse=True)
+def short() -> None:
+    start()
+    if not short_again:
+        pytest.skip("the short way is off")
+
+
+def graph(rng: random.Random) -> list[Tensor]:
+    """A few results of what was made of three leaves, some computed by then, some written in place."""
+    made: list[Any] = [tx.asarray(np.ones((3, 4)) * k).requires_grad_() for k in (1.0, 2.0, 3.0)]
+    made.append(tx.asarray(np.ones((3, 4))))
+    for _ in range(rng.randrange(1, 14)):
+        x, y = rng.choice(made), rng.choice(made)
+        form = rng.randrange(9)
+        if form == 0:
+            made.append(x + y)
+        elif form == 1:
+            made.append(x * y)
+        elif form == 2:
+            made.append(tx.exp(x))
+        elif form == 3:
+            made.append(x[::-1] - y[:, ::-1] * 2.5)
+        elif form == 4:
+            made.append(x @ y.T @ y)
+        elif form == 5:
+            made.append(x.sum(axis=0) + y)
+        elif form == 6:
+            z = x * 1.0
+            z[1:, rng.randrange(4)] = y[1:, 0]
+            made.append(z)
+        elif form == 7:
+            made.append(tx.where(y.detach() > 1.5, x, y))
+        else:
+            made[-1].realize()
+    return [rng.choice(made[4:] or made[:3]) for _ in range(rng.randrange(1, 3))]
+
+
+def in_both_ways(rng: random.Random) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    """What is known, and the outline of all of it, as Python's own says and as machine code does."""
+    results = graph(rng)
+    nodes = [t.storage.node for t in results]
+    with aside():
+        whole = known_of(nodes).order
+    first = rng.choice([0, 0, rng.choice(whole).number if whole else 0])
+    asked = frozenset(rng.sample(whole, min(len(whole), rng.randrange(3))))
+    given = [(past, of_number(1, t.storage.node.shape, t.dtype)) for t in results if (past := past_of(t.storage.node))]
+    found = []
+    for short in (False, True):
+        if short:
+            known = known_of(nodes, first)
+            outline = outlined(known, given, asked)
+        else:
+            with aside():
+                known = known_of(nodes, first)
+                outline = outlined(known, given, asked)
+        found.append((known, outline))
+    return found[0], found[1]
+
+
+def outlined(known: Known, given: list[Any], asked: frozenset[Any]) -> Outline:
+    depends = depending(known.order, asked)
+    stretch = [past for past in reversed(known.order) if past in depends][:9]
+    return Outline("back", stretch, [(past, g) for past, g in given if past in stretch], Graph(known.order, known.nodes, depends), asked)
+
+
+def test_what_is_known_is_the_same() -> None:
+    numbers: dict[object, set[object]] = defaultdict(set)
+    keys: dict[object, set[object]] = defaultdict(set)
+    for seed in range(400):
+        (own, own_outline), (short, outline) = in_both_ways(random.Random(seed))
+        assert short.order == own.order and short.nodes == own.nodes and short.goes_on is own.goes_on
+        assert [id(x) for x in outline.given] == [id(x) for x in own_outline.given]
+        assert outline.outer == own_outline.outer
+        assert len(outline.stretch) == 0 or isinstance(outline.key[-1], bytes)
+        numbers[own_outline.key].add(outline.key)
+        keys[outline.key].add(own_outline.key)
+    assert len(numbers) > 100
+    assert all([len(those) == 1 for those in keys.values()]), "one key for what is not alike"
+    assert sum([len(those) > 1 for those in numbers.values()]) < len(numbers) / 4, "what is alike should be found again"
+
+
+def test_what_was_let_go_of_is_an_error() -> None:
+    x = tx.asarray([1.0, 2.0]).requires_grad_()
+    y = (x * x).sum()
+    y.backward()
+    past = past_of(y.storage.node)
+    assert past is not None and past.sources is GONE
+    with pytest.raises(DerivativeError, match="retain_graph"):
+        y.backward()
+
+
+def test_of_thousands_python_tells() -> None:
+    x = tx.asarray([1.0, 2.0]).requires_grad_()
+    y = x
+    for _ in range(2500):
+        y = y + 1.0
+    node = y.storage.node
+    assert short_again[0].known([node], 0) is None
+    assert len(known_of([node]).order) == 2501
+    y.sum().backward()
+    assert x.grad is not None and x.grad.tolist() == [1.0, 1.0]
