@@ -80,7 +80,7 @@ ROOMS = (
     Room(("tenxor.dask",), "tensors as chunks of another library's arrays; it asks for no more than anybody"),
     Room(("tenxor.files",), "tensors in files, a module for each kind; it asks for no more than anybody"),
     Room(("tenxor.nn", "tenxor.optim", "tenxor.data"), "training, written as any user could"),
-    Room(("tenxor", "tenxor.__main__", "tenxor.tour"), "the doors: they import whatever they show"),
+    Room(("tenxor", "tenxor.__main__", "tenxor.tour", "tenxor.shipping"), "the doors: they import whatever they show"),
 )
 
 # What the package may import from outside the standard library, and the modules that may.
@@ -254,6 +254,7 @@ BEHIND = {
     *((name, "tenxor.backend.threads") for name in ("tenxor", "tenxor.functions.inspection", "tenxor.realize", "tenxor.threadpool")),
     ("tenxor.host.share", "tenxor.backend.threads"),
     ("tenxor.__main__", "tenxor.backend.llvm.cache"),
+    ("tenxor.shipping", "tenxor.backend.llvm.maker"),
 }
 EMITTING = {f"tenxor.backend.llvm.{name}" for name in ("builder", "cache", "compiler", "types")}  # for the short way, too
 

@@ -5,9 +5,9 @@ for each of these, five more: what it is, of which source, beginning at which of
 many bytes further on.
 
 That of a graph says how many nodes are looked at for other owners, and how many kernels there are; then of each such node its number, its
-owners within the graph, and whether it is inlined; then each kernel as above, with two more numbers before its arguments: which node it
-computes, and of how many bytes if that is not the last one. Its arguments are of nodes, offsets and scalars of the graph, as
-`plans/pattern.py` numbers them. So are those of a plan, whose frame begins with where each step does (`running.py`).
+owners within the graph, and whether it is inlined (1), and takes long as well (2); then each kernel as above, with two more numbers before
+its arguments: which node it computes, and of how many bytes if that is not the last one. Its arguments are of nodes, offsets and scalars of
+the graph, as `plans/pattern.py` numbers them. So are those of a plan, whose frame begins with where each step does (`running.py`).
 """
 
 from __future__ import annotations
@@ -21,10 +21,9 @@ from ..backend.llvm.compiler import compiler
 from ..dtypes import DType
 from ..locking import taken_at_once
 from ..node import DATA, UNFINISHED, Node, Recipe, Scalar, untracked
-from ..ops import OPS
-from ..ops.reductions import REDUCTIONS
 from ..plans.call import Call
 from ..plans.general import general_for, numbers_of
+from ..plans.parts import ALONE, product_in
 from ..plans.pattern import Pattern, pattern_of, structured, taken
 from ..plans.plan import make_plan
 from ..plans.steps import Plan, Short, Step
@@ -35,7 +34,6 @@ from .blocks import LARGEST
 LITERAL, RESULT, MEMORY, FLOAT, SIGNED, UNSIGNED, FLAG, SCRATCH, IMAGINARY = range(9)
 # Integers: of a node's kernel, of one of a graph, of one of a plan, of a node that is looked at, of an argument, of what is beside.
 HEAD, STEP, PLANNED, LOOK, EACH, BESIDE = 3, 5, 11, 3, 5, 3
-ALONE = 1 << 14  # bytes up to which a node is computed by a kernel of its own
 MOST = 128  # arguments
 MOST_STEPS = 16  # kernels of a graph
 MAX_FRAMES = 1 << 14  # of all recipes; then all are forgotten
@@ -44,7 +42,6 @@ MOST_NODES = 256  # of a graph, with those that its plan makes
 
 _KIND_OF = {"float": FLOAT, "uint": UNSIGNED}
 NEVER = b""  # what is not run by a frame
-SUM, PRODUCT = REDUCTIONS["sum"], OPS["multiply"]
 graphs: dict[bytes, bytes] = {}  # the frames of graphs, by their keys
 _graph_plans: dict[bytes, Plan] = {}  # which have their kernels in memory
 _plans: dict[tuple[Recipe, Recipe | None], Plan] = {}  # those that have the kernels of frames in memory
@@ -77,16 +74,6 @@ def have_framed(node: Node) -> None:
             reading.summed[recipe] = _made(recipe, reading, sources, offsets)
     finally:
         lock.release()
-
-
-def product_in(node: Node) -> Node | None:
-    """The pending product that a node is a sum of: both are one kernel, which rounds once where two would twice."""
-    sources = node.sources  # asked before the operation: it may be computed any time, and then reads nothing
-    if node.op is not SUM:
-        return None
-    (source,) = sources
-    assert type(source) is Node
-    return source if source.buffer is None and source.op is PRODUCT else None
 
 
 def forget() -> None:
@@ -152,7 +139,7 @@ class Template:
 
     __slots__ = ("first", "itemsizes", "pack", "unknown", "words")
 
-    def __init__(self, words: list[int], itemsizes: list[int], first: int, unknown: list[int]) -> None:
+    def __init__(self, words: list[int], itemsizes: Sequence[int], first: int, unknown: list[int]) -> None:
         self.words, self.itemsizes = words, itemsizes
         self.first = HEAD + EACH * first + EACH - 1  # where the first size is
         self.unknown = unknown  # which of the pattern's offsets frames do not have: they must be 0
@@ -168,7 +155,7 @@ class Template:
         if own.tables:
             return None
         number_of = {id(s): k for k, s in enumerate(sources)}
-        itemsizes = [operand.dtype.itemsize for operand in kernel.operands]
+        itemsizes = kernel.itemsizes
         offsets = [own.out[0], *[at for _, at, _ in own.sources]]
         place_of = [*places, *[-1] * (len(pattern.offsets) - len(places)), -1]  # the last one is that of none, -1
         rows = [(RESULT, 0, place_of[offsets[0]], itemsizes[0], 0)]
@@ -250,7 +237,8 @@ def _frame_of_graph(pattern: Pattern, plan: Plan) -> bytes:
     words = [len(kernels) + len(plan.costly), len(plan.steps)]
     for numbers, is_inlined in ((kernels, False), (plan.costly, True)):
         for k in numbers:
-            words += (k, owners[id(pattern.nodes[k])], is_inlined)
+            node = pattern.nodes[k]
+            words += (k, owners[id(node)], is_inlined + (is_inlined and _is_much(node, plan.target)))
     for step in plan.steps:
         call, rows = step.filling, _rows_of(step)
         if rows is None or not isinstance(call, Call) or step.over is not None or step.nbytes > LARGEST:
@@ -263,6 +251,11 @@ def _frame_of_graph(pattern: Pattern, plan: Plan) -> bytes:
     return struct.pack(f"={len(words)}q", *words)
 
 
+def _is_much(node: Node, target: Target) -> bool:
+    """Whether a pending node takes too long to be made twice."""
+    return max([node.size, *[s.size for s in node.sources if type(s) is Node]]) >= target.sharing.hold_lock
+
+
 def _rows_of(step: Step, out: int = MEMORY) -> list[tuple[int, ...]] | None:
     """The arguments of a step's kernel; None if it is not run by a frame, whoever waits for it."""
     call = step.filling
@@ -271,7 +264,7 @@ def _rows_of(step: Step, out: int = MEMORY) -> list[tuple[int, ...]] | None:
     own, kernel = call.arguments, call.compiled.kernel
     if not hasattr(call.compiled, "address"):  # another back end has no addresses
         return None
-    itemsizes = [operand.dtype.itemsize for operand in kernel.operands]
+    itemsizes = kernel.itemsizes
     rows: list[tuple[int, ...]] = [
         (MEMORY, k, at, itemsize, more * itemsize)
         for (k, at, more), itemsize in zip([(step.number, *own.out), *own.sources], itemsizes, strict=False)

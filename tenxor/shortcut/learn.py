@@ -18,7 +18,7 @@ from ..host.loops import Loop
 from ..keywords import names_of
 from ..layout import Layout
 from ..memory import allocate
-from ..node import STORE, UNFINISHED, Node, Scalar, data, is_pinned, next_number
+from ..node import STORE, UNFINISHED, Node, Scalar, data, is_pinned, next_number, tracking
 from ..ops import OPS, Op
 from ..realize import realize
 from ..spec import EXACT, LARGEST_INT, Made, Spec, remember
@@ -36,6 +36,7 @@ MOST_NUMBERS = 64  # floats that a method is given: more are no constants of a p
 # While it is 1, machine code computes nothing as soon as it would keep memory waiting: what a method makes is to be seen.
 patience = ctypes.c_int64()
 TRUE, FALSE = object(), object()  # in keys: 1 and True are equal, and not the same argument
+FOLLOWED = object()  # in keys: the number behind it has a bit for each argument that derivatives follow
 _at_it: set[int] = set()  # the threads that are in `done_again`
 Heard = tuple[Sequence[Tensor], Sequence[Tensor], Callable[..., Any] | None, InPlace | None]
 _heard: dict[int, list[Heard]] = {}  # by thread, while it learns
@@ -49,7 +50,7 @@ def learning(name: str, own: Callable[..., Any], frame_of: Callable[..., bytes |
         if _is_written(own, args, named):
             return own(*args, **named)
         x, *given = (*args, *named.values())
-        key = _key_of_call(given, named) if type(x) is Tensor else None
+        key = _key_of_call(x, given, named) if type(x) is Tensor else None
         known = () if key is None else x.spec.called.get(name, ())
         if key is None or key in known or _passes(x.spec) or (len(known) > MOST_NUMBERS and float in map(type, given)):
             return own(*args, **named)
@@ -199,10 +200,22 @@ def _place_of(x: Any, tensors: Sequence[Tensor]) -> int | None:
     return places[0] if len(places) == 1 else None
 
 
-def _key_of_call(given: Sequence[Any], named: dict[str, Any]) -> tuple[Any, ...] | None:
-    """What stands for the arguments of a call, some of them by name; None if something has no key."""
+def _key_of_call(x: Tensor, given: Sequence[Any], named: dict[str, Any]) -> tuple[Any, ...] | None:
+    """What stands for the arguments of a call after the first, some of them by name, and for which of all of them derivatives follow, as
+    other steps may be made for these; None if something has no key.
+    """
     keys = keys_of(given)
-    return keys if keys is None or not named else (*keys, tuple(named))
+    if keys is None:
+        return None
+    which = 0 if tracking.get() is not True else sum([1 << k for k, t in enumerate((x, *given)) if _has_past(t)])
+    return (*keys, *[tuple(named)] * bool(named), *[FOLLOWED, which] * bool(which))
+
+
+def _has_past(x: Any) -> bool:
+    """Whether derivatives follow an argument. A number that was read is not made a node for that."""
+    if type(x) is not Tensor or (type(x.storage) is Element and x.storage.known(x.storage.dtype) is not None):
+        return False
+    return x.storage.node.past is not None
 
 
 def key_of_creation(name: str, args: Sequence[Any], named: Mapping[str, Any]) -> tuple[Any, ...] | None:
@@ -239,6 +252,7 @@ def _apart(given: Sequence[Any]) -> list[Any]:
             own = Node(node.recipe, node.sources, node.offsets)
             if node.buffer is not None:  # asked last: it may be computed any time
                 own = data(node.buffer, node.shape, node.dtype)
+            own.past = node.past
             x = Tensor(Storage(own), x.layout, x.dtype)
         if type(x) is Tensor:
             met.add(id(x.storage))
@@ -454,6 +468,7 @@ def _steps_of(tensors: Sequence[Tensor], found: Tensor, began: int) -> Made | No
                 starts[k] -= offsets[own]
             else:
                 sources.append(-1 - order.index(source))
-        steps.append((node.recipe, tuple(sources), tuple(starts)))
-    read = {k for _, sources, _ in steps for k in sources if type(k) is int}
+        is_constant = node.past is None and any([type(s) is Node and s.past is not None for s in node.sources])
+        steps.append((node.recipe, tuple(sources), tuple(starts), not is_constant))
+    read = {k for _, sources, *_ in steps for k in sources if type(k) is int}
     return Made(found.spec, steps=tuple(steps)) if read.issuperset(range(len(inputs))) else None
