@@ -85,6 +85,7 @@ if TYPE_CHECKING:  # what is loaded when it is first asked for; type checkers lo
     from .functions.quantiles import *
     from .functions.resizing import *
     from .functions.running import *
+    from .functions.scanning import *
     from .functions.scattering import *
     from .functions.searching import *
     from .functions.selecting import *
@@ -126,6 +127,7 @@ else:
         "functions.quantiles": "median percentile quantile",
         "functions.resizing": "interpolate",
         "functions.running": "cummax cummin divmod fmod logcumsumexp",
+        "functions.scanning": "scan",
         "functions.scattering": "index_add scatter_add scatter_reduce",
         "functions.searching": "bucketize digitize searchsorted",
         "functions.selecting": "argwhere isin nonzero take take_along_axis",

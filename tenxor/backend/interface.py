@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ..apart import in_one_go
-from ..memory import allocate
+from ..memory import Array, allocate, window
 from ..records import NamedTuple
 
 if TYPE_CHECKING:
@@ -53,6 +53,33 @@ class Given(Protocol):
     nodes: list[Any]
     scalars: list[Scalar]
     offsets: list[int]
+
+
+class Place(NamedTuple):
+    """Where something of `nbytes` bytes lies in each of several turns: in a buffer, from as many bytes on; one number if all are alike."""
+
+    buffer: Buffer
+    starts: Array
+    nbytes: int
+
+    def window(self, turn: int) -> Buffer:
+        """The memory that it has in one turn."""
+        return window(self.buffer, int(self.starts[turn % len(self.starts)]), self.nbytes)
+
+
+class Held(NamedTuple):
+    """What holds the memory of one turn."""
+
+    buffer: Buffer | None
+
+
+class Turn:
+    """What is given to the launches of one turn."""
+
+    __slots__ = ("nodes", "offsets", "scalars")
+
+    def __init__(self, nodes: list[Held], scalars: list[Scalar], offsets: list[int]) -> None:
+        self.nodes, self.scalars, self.offsets = nodes, scalars, offsets
 
 
 class Once(Protocol):
@@ -181,6 +208,14 @@ class Backend(ABC):
         """What runs a kernel that was compiled here, for one set of shapes."""
 
     @abstractmethod
+    def repeat(
+        self, launches: Sequence[tuple[Launch, int]], places: Sequence[Place | None], scalars: list[Scalar], offsets: list[int], turns: int
+    ) -> None:
+        """Launch some kernels, none of which looks up indices, one after the other, and so `turns` times. Each fills the place with its
+        number, and takes what lies in the places with the numbers of its sources.
+        """
+
+    @abstractmethod
     def listing(self, kernel: Kernel) -> str:
         """The code that runs for a kernel, as text for people; empty if there is none."""
 
@@ -195,6 +230,18 @@ class OnHost(Backend):
     """A back end on the host's own memory: buffers are from the pool, and a launch returns when it is over."""
 
     allocate = staticmethod(allocate)
+
+    def repeat(
+        self, launches: Sequence[tuple[Launch, int]], places: Sequence[Place | None], scalars: list[Scalar], offsets: list[int], turns: int
+    ) -> None:
+        """See `Backend.repeat`: here launch by launch."""
+        for turn in range(turns):
+            held = [Held(None if place is None else place.window(turn)) for place in places]
+            given = Turn(held, scalars, offsets)
+            for launch, out in launches:
+                buffer = held[out].buffer
+                assert buffer is not None
+                launch(buffer, given)
 
     def synchronise(self) -> None:
         """All that was launched has run."""

@@ -15,6 +15,7 @@ from ..past import Past, past_of, short_again
 from .adjoint import Part, seen_of, totals
 from .again import made_again
 from .calls import Called, part_of, step_of
+from .rule import Making
 from .seen import Seen, Term
 
 _POSITIVE = OPS["positive"]
@@ -182,9 +183,9 @@ def _step_of_batch(step: Past, known: Mapping[Node, Node], batches: Mapping[Node
     own = {source: known[source] for source in step.sources if source in known}
     given = {**batches, **own}  # what the way back reads
 
-    def pull(gs: list[Seen], wanted: Sequence[int]) -> Iterator[tuple[int, Part]]:
+    def pull(_: Making, gs: list[Seen], wanted: Sequence[int]) -> Iterator[tuple[int, Part]]:
         stand_ins = [Node.of(PLACEHOLDER, shape, dtype) for shape, dtype, _ in op.forms]
-        each = totals(op.pull([Seen(node) for node in stand_ins], wanted), step.sources)
+        each = totals(op.pull(step, [Seen(node) for node in stand_ins], wanted), step.sources)
         found = batched([x.node for x in each.values()], {**given, **{node: g.flat() for node, g in zip(stand_ins, gs, strict=True)}}, size)
         for (k, x), batch in zip(each.items(), found, strict=True):
             all_of_it = seen_in_batch(x.node, x.layout, batch, size)

@@ -28,6 +28,7 @@ class Extremes(NamedTuple):
     indices: Tensor
 
 
+@called_again
 @spelled
 def cummax(x: Operand, /, axis: int = -1, *, dim: int | None = None) -> Extremes:
     """New tensors, by the names `values` and `indices`: element `i` is the largest of elements `0..i` along the axis,
@@ -44,6 +45,7 @@ def cummax(x: Operand, /, axis: int = -1, *, dim: int | None = None) -> Extremes
     return _extremes("max", "cummax", asarray(x), axis)
 
 
+@called_again
 @spelled
 def cummin(x: Operand, /, axis: int = -1, *, dim: int | None = None) -> Extremes:
     """New tensors, by the names `values` and `indices`: element `i` is the smallest of elements `0..i` along the
@@ -60,16 +62,8 @@ def cummin(x: Operand, /, axis: int = -1, *, dim: int | None = None) -> Extremes
 
 
 def _extremes(name: str, op: str, x: Tensor, axis: int) -> Extremes:
-    if not has_past(x):
-        return _extremes_alone(x, name, op, axis)
     found = Extremes(*x.detach()._extremes(name, op, axis))
-    return found._replace(values=take_along_axis(x, found.indices, axis=axis))
-
-
-@called_again
-def _extremes_alone(x: Tensor, name: str, op: str, axis: int) -> Extremes:
-    """The same where no derivative is taken: what is made of an operand must not depend on that, to be made again."""
-    return Extremes(*x._extremes(name, op, axis))
+    return found._replace(values=take_along_axis(x, found.indices, axis=axis)) if has_past(x) else found
 
 
 @spelled

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from ..backend.llvm.builder import Module, Value
 from ..backend.llvm.types import I1, I32, I64, POINTER, array
 from .compute import VALUE
+from .follow import MOST_SOURCES, tracks
 from .function import Function
 from .objects import ITEMS, SIZE, Objects
 from .read import address_of
@@ -118,7 +120,10 @@ def _made_for(f: Function) -> None:
     x, args, count, names, name = f.arguments
     f.require(f.is_a(x, "Tensor"))
     no_names, given = f.is_null(names), given_in_all(f, count, names)
-    key = f.made(f.call("PyTuple_New", POINTER, [given + f.selected(no_names, f.number(0), f.number(1))]))
+    which = _followed_among(f, x, args, given)
+    (which,) = f.choose(f.either(which.equals(0), lambda: ~tracks(f)), lambda: [f.number(0)], lambda: [which])
+    size = given + f.selected(no_names, f.number(0), f.number(1))
+    key = f.made(f.call("PyTuple_New", POINTER, [size + f.selected(which.equals(0), f.number(0), f.number(2))]))
 
     def one(k: Value) -> None:
         found = f.call("key_of", POINTER, [args.at(k, POINTER).load(POINTER)])
@@ -127,6 +132,14 @@ def _made_for(f: Function) -> None:
 
     f.each(given, one)
     f.when(~no_names, lambda: f.at(key, ITEMS).at(given, POINTER).store(f.own(names)))
+
+    def tell_which() -> None:
+        f.at(key, ITEMS).at(size, POINTER).store(f.own(f.the("FOLLOWED")))
+        number = f.as_object(which)
+        f.at(key, ITEMS).at(size + 1, POINTER).store(number)
+        f.keeps(number)
+
+    f.when(which.differs(0), tell_which)
     every = f.found_in(f.get(asked(f, x, "spec"), "Spec.called"), name)
     f.refuse(f.is_null(every))
     made = f.found_in(every, key)
@@ -135,6 +148,25 @@ def _made_for(f: Function) -> None:
     f.own(made)
     f.let_go(key)
     f.give(made)
+
+
+def _followed_among(f: Function, x: Value, args: Value, given: Value) -> Value:
+    """Which arguments have a past: a bit for each."""
+    f.require(given < MOST_SOURCES)
+    found = f.local(I64, f.number(0))
+
+    def look(argument: Value, bit: Value) -> None:
+        node = f.get(f.get(argument, "Tensor.storage"), "Storage.node")
+        has_past = f.both(~f.is_null(node), lambda: ~f.is_the(f.get(node, "Node.past"), "None"))
+        f.when(has_past, lambda: found.store(found.load(I64) | bit))
+
+    def look_if(k: Value) -> None:
+        argument = args.at(k, POINTER).load(POINTER)
+        f.when(f.is_a(argument, "Tensor"), lambda: look(argument, f.number(2) << k))
+
+    look(x, f.number(1))
+    f.each(given, look_if)
+    return found.load(I64)
 
 
 def _called(f: Function) -> None:
@@ -154,7 +186,13 @@ def _called(f: Function) -> None:
     def anew() -> list[Value]:
         return f.choose(several, lambda: [_several(f, given_to, made)], lambda: [f.call("made_of", POINTER, [*given_to, made])])
 
-    (found,) = f.choose(by_numpy, lambda: [f.call("hosted", POINTER, [*given_to, made])], anew)
+    in_place = f.word(f.get(made, "Made.loop"), SIZE) > 0
+
+    def asked_of_numpy() -> list[Value]:
+        one, other = (partial(f.call, name, POINTER, [*given_to, made]) for name in ("made_in_place", "hosted"))
+        return f.choose(in_place, lambda: [one()], lambda: [other()])
+
+    (found,) = f.choose(by_numpy | in_place, asked_of_numpy, anew)
     f.keeps(made)
     f.drop(made)
     f.give(found)
@@ -353,6 +391,7 @@ def _step(f: Function) -> None:
 
     f.each(f.word(starts, SIZE), start)
     f.keeps(read, offsets)
-    f.give(f.call("pending", POINTER, [f.own(recipe), read, offsets]))
+    is_followed = f.is_the(f.at(step, ITEMS + 8 * 3).load(POINTER), "True")
+    f.give(f.call("pending", POINTER, [f.own(recipe), read, offsets, is_followed]))
 
 

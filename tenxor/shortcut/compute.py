@@ -63,13 +63,7 @@ def _computed_alone(f: Function) -> None:
         reads = product_in(f, node)
         f.refuse(f.is_the(frame_of(f, node, reads), "never"))
         sources = f.hold(f.get(reads, "Node.sources"))
-        reduces = ~f.is_a(f.get(recipe, "Recipe.op"), "Op")
-
-        def lie_in_order() -> None:
-            _looked_at(f).store(f.number(0))
-            f.each(f.word(sources, SIZE), lambda k: f.require(f.call("lies_in_order", I1, [f.item(sources, k)])))
-
-        f.when(reduces, lie_in_order)
+        have_in_order(f, node)
 
         def one(k: Value) -> None:
             source = f.item(sources, k)
@@ -86,6 +80,17 @@ def _computed_alone(f: Function) -> None:
     f.branch(done)
     f.cursor.block = done
     f.give(f.constant(I1, True))
+
+
+def have_in_order(f: Function, node: Value) -> None:
+    """Decline a reduction that might come out otherwise for itself than together with more."""
+
+    def lie_in_order() -> None:
+        sources = f.get(product_in(f, node), "Node.sources")
+        _looked_at(f).store(f.number(0))
+        f.each(f.word(sources, SIZE), lambda k: f.require(f.call("lies_in_order", I1, [f.item(sources, k)])))
+
+    f.when(~f.is_a(f.get(f.get(node, "Node.recipe"), "Recipe.op"), "Op"), lie_in_order)
 
 
 def _have_frame_made(f: Function, node: Value) -> None:

@@ -169,4 +169,4 @@ def _made_from(f: Function) -> None:
 
     f.each(f.word(numbers, SIZE), source)
     f.keeps(sources)
-    f.give(f.call("node_of", POINTER, [f.own(recipe), sources, f.own(offsets), f.constant(I1, False)]))
+    f.give(f.call("node_of", POINTER, [f.own(recipe), sources, f.own(offsets), f.constant(I1, False), f.constant(I1, True)]))

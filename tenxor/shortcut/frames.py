@@ -5,9 +5,9 @@ for each of these, five more: what it is, of which source, beginning at which of
 many bytes further on.
 
 That of a graph says how many nodes are looked at for other owners, and how many kernels there are; then of each such node its number, its
-owners within the graph, and whether it is inlined; then each kernel as above, with two more numbers before its arguments: which node it
-computes, and of how many bytes if that is not the last one. Its arguments are of nodes, offsets and scalars of the graph, as
-`plans/pattern.py` numbers them. So are those of a plan, whose frame begins with where each step does (`running.py`).
+owners within the graph, and whether it is inlined (1), and takes long as well (2); then each kernel as above, with two more numbers before
+its arguments: which node it computes, and of how many bytes if that is not the last one. Its arguments are of nodes, offsets and scalars of
+the graph, as `plans/pattern.py` numbers them. So are those of a plan, whose frame begins with where each step does (`running.py`).
 """
 
 from __future__ import annotations
@@ -237,7 +237,8 @@ def _frame_of_graph(pattern: Pattern, plan: Plan) -> bytes:
     words = [len(kernels) + len(plan.costly), len(plan.steps)]
     for numbers, is_inlined in ((kernels, False), (plan.costly, True)):
         for k in numbers:
-            words += (k, owners[id(pattern.nodes[k])], is_inlined)
+            node = pattern.nodes[k]
+            words += (k, owners[id(node)], is_inlined + (is_inlined and _is_much(node, plan.target)))
     for step in plan.steps:
         call, rows = step.filling, _rows_of(step)
         if rows is None or not isinstance(call, Call) or step.over is not None or step.nbytes > LARGEST:
@@ -248,6 +249,11 @@ def _frame_of_graph(pattern: Pattern, plan: Plan) -> bytes:
         words += (call.compiled.address, call.arguments.split, len(rows), number, nbytes)  # type: ignore[attr-defined]
         words += [word for row in rows for word in row]
     return struct.pack(f"={len(words)}q", *words)
+
+
+def _is_much(node: Node, target: Target) -> bool:
+    """Whether a pending node takes too long to be made twice."""
+    return max([node.size, *[s.size for s in node.sources if type(s) is Node]]) >= target.sharing.hold_lock
 
 
 def _rows_of(step: Step, out: int = MEMORY) -> list[tuple[int, ...]] | None:

@@ -9,13 +9,14 @@ from __future__ import annotations
 from ..backend.llvm.builder import Module, Value
 from ..backend.llvm.types import I1, I64, POINTER, array
 from .blocks import DATA, LARGEST
-from .compute import lock_is_free, number_as, settled
+from .compute import have_in_order, lock_is_free, number_as, settled
 from .frames import EACH, FLAG, LITERAL, LOOK, MEMORY, MOST, SCRATCH, STEP
 from .function import Function
 from .objects import BYTES, SIZE, Objects
 from .walk import BLOCK, HELD_NODE, LENT, NODE, PINNED, append, count, table
 
-FAILED, DONE, UNKNOWN, HELD = range(4)  # what may become of it
+FAILED, DONE, UNKNOWN, HELD, AGAIN = range(5)  # what may become of it
+MUCH = 2  # what a frame says of a node that is inlined and takes long
 
 
 def write(module: Module, objects: Objects) -> None:
@@ -32,20 +33,24 @@ def _computed_whole(f: Function) -> None:
     f.require(f.integer(f.get(recipe, "Recipe.nbytes")) <= LARGEST)
     f.require(lock_is_free(f))
     out = f.made(f.call("new_buffer", POINTER, [recipe]))
-    found = f.call("run_graph", I64, [root, out])
+
+    def run() -> list[Value]:
+        return [f.call("run_graph", I64, [root, out])]
 
     def make() -> list[Value]:
         answer = f.call("PyObject_CallOneArg", POINTER, [f.the("have_graph_framed"), root])
         f.refuse(f.is_null(answer))
         f.drop(answer)
-        return [f.call("run_graph", I64, [root, out])]
+        return run()
 
-    (found,) = f.choose(found.equals(UNKNOWN), make, lambda: [found])
+    (found,) = run()
+    for other, go_on in ((AGAIN, run), (UNKNOWN, make)):
+        (found,) = f.choose(found.equals(other), go_on, lambda found=found: [found])  # type: ignore[misc]
 
     def after_what_is_held() -> Value:
-        """What others have is computed before, for itself; sums are not, as they might come out otherwise than together with the rest."""
+        """What others have is computed before, for itself; but not sums that might come out otherwise than together with the rest."""
         node = f.hold(table(f, "walked", HELD_NODE).load(POINTER))
-        f.require(f.is_a(f.get(f.get(node, "Node.recipe"), "Recipe.op"), "Op"))
+        have_in_order(f, node)
         f.require(f.call("computed", I1, [node]))
         f.let_go(node, out)
         return f.call("computed_whole", I1, [root])
@@ -73,17 +78,19 @@ def _run_graph(f: Function) -> None:
     program = f.at(frame, BYTES)
     looks, steps = program.load(I64), f.word(program, 8)
     table(f, "addresses").at(count(f, NODE) - 1, I64).store(f.address(f.get(out, "Buffer.address")))
-    first = program.at(2, I64)
+    first, again = program.at(2, I64), f.local(I64, f.number(0))
 
     def look(k: Value) -> None:
-        """What others have, too, is to be kept: what has memory on the way, and the next time what is inlined."""
+        """What others have, too, is to be kept: what has memory on the way, and what is inlined, the next time or, if that is much, now."""
         here = first.at(k * LOOK, I64)
         node = table(f, "nodes").at(here.load(I64), POINTER).load(POINTER)
         others = f.owners(node).cast("zext", I64).differs(f.word(here, 8))
         inlined = f.word(here, 16).differs(0)
         f.when(others, lambda: f.choose(inlined, lambda: _store_next_time(f, node), lambda: _note_held(f, node)))
+        f.when(f.both(others, lambda: f.word(here, 16).equals(MUCH)), lambda: again.store(f.number(1)))
 
     f.each(looks, look)
+    f.when_giving(again.load(I64).differs(0), lambda: f.number(AGAIN))
     f.when_giving(table(f, "walked", HELD_NODE).load(I64).differs(0), lambda: f.number(HELD))
     step, left = f.local(POINTER, first.at(looks * LOOK, I64)), f.local(I64, steps)
 

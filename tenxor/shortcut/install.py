@@ -43,6 +43,7 @@ from .frames import NEVER
 from .index import PARTS, ROW, WANTED
 from .learn import (
     FALSE,
+    FOLLOWED,
     TRUE,
     compute_if_small,
     done_again,
@@ -169,6 +170,7 @@ class ShortWay:
             "...": ...,
             "TRUE": TRUE,
             "FALSE": FALSE,
+            "FOLLOWED": FOLLOWED,
             "points": tuple([spec_of(Layout.contiguous(()), d) for d in ALL]),
             "'shape'": "shape",
             "'dtype'": "dtype",

@@ -31,8 +31,8 @@ def write(module: Module, objects: Objects) -> None:
     _next(Function(module, objects, "next", [], I64))
     _number(Function(module, objects, "next_number", [("self", POINTER), ("unused", POINTER)], exported=True))
     parts = [("recipe", POINTER), ("sources", POINTER), ("offsets", POINTER)]
-    _pending(Function(module, objects, "pending", parts))
-    _node_of(Function(module, objects, "node_of", [*parts, ("is_bounded", I1)]))
+    _pending(Function(module, objects, "pending", [*parts, ("is_followed", I1)]))
+    _node_of(Function(module, objects, "node_of", [*parts, ("is_bounded", I1), ("is_followed", I1)]))
     _given(Function(module, objects, "given", [("node", POINTER), ("spec", POINTER)]))
     _tensor(Function(module, objects, "tensor", [("node", POINTER), ("spec", POINTER)]))
     _unary(Function(module, objects, "unary", [("x", POINTER), ("op", POINTER)]))
@@ -276,7 +276,7 @@ def as_source(f: Function, thing: Value, is_node: Value, dtype: Value) -> Value:
 def result(f: Function, recipe: Value, sources: Value, offsets: Value, spec: Value) -> Value:
     """The tensor of a recipe, all of which is held."""
     f.keeps(recipe, sources, offsets)
-    node = f.call("pending", POINTER, [recipe, sources, offsets])
+    node = f.call("pending", POINTER, [recipe, sources, offsets, f.constant(I1, True)])
     f.refuse(f.is_null(node))
     f.keeps(spec)
     return f.call("given", POINTER, [node, spec])
@@ -284,18 +284,19 @@ def result(f: Function, recipe: Value, sources: Value, offsets: Value, spec: Val
 
 def _pending(f: Function) -> None:
     """The node of a recipe that a program makes. It takes over what it is given."""
-    for x in f.arguments:
+    *parts, is_followed = f.arguments
+    for x in parts:
         f.holding(x)
     f.require(f.is_the(f.get(f.the("pool"), "Pool.pressed"), "False"))
-    f.keeps(*f.arguments)
-    f.give(f.call("node_of", POINTER, [*f.arguments, f.constant(I1, True)]))
+    f.keeps(*parts)
+    f.give(f.call("node_of", POINTER, [*parts, f.constant(I1, True), is_followed]))
 
 
 def _node_of(f: Function) -> None:
     """The node of a recipe. It takes over what it is given. If it is bounded, this declines what Python would compute, or look at, and
-    what has no value.
+    what has no value. It gets no past unless derivatives follow it.
     """
-    *parts, is_bounded = f.arguments
+    *parts, is_bounded, is_followed = f.arguments
     recipe, sources, offsets = [f.holding(x) for x in parts]
     count, heavy, has_past = f.local(I64, f.number(1)), f.local(I64, f.number(0)), f.local(I64, f.number(0))
     number = f.call("next", I64, [])
@@ -307,7 +308,12 @@ def _node_of(f: Function) -> None:
         def a_node() -> None:
             past, buffer = f.get(source, "Node.past"), f.get(source, "Node.buffer")
             f.refuse(is_bounded & f.either(f.is_the(past, "TRACED"), lambda: f.is_the(past, "CONSTANT")))
-            has_past.store(has_past.load(I64) | (~f.is_the(past, "None")).cast("zext", I64))
+
+            def has_one() -> None:
+                has_past.store(f.number(1))
+                f.require(f.either(is_followed, lambda: f.is_the(f.get(past, "Past.traced"), "False")))
+
+            f.when(~f.is_the(past, "None"), has_one)
 
             def waits() -> list[Value]:
                 count.store(count.load(I64) + f.integer(f.get(source, "Node.count")))
@@ -337,7 +343,7 @@ def _node_of(f: Function) -> None:
     node = f.new("Node", recipe=recipe, sources=sources, offsets=offsets, count=numbers[0], first=numbers[1], heavy=numbers[2])
     for slot, value in (("buffer", "None"), ("_layouts", "None"), ("stored", "False"), ("past", "None")):
         f.set(node, f"Node.{slot}", f.own(f.the(value)))
-    f.when(has_past.load(I64).differs(0), lambda: have_followed(f, node, number))
+    f.when(is_followed & has_past.load(I64).differs(0), lambda: have_followed(f, node, number))
     f.keeps(node)
     f.give(node)
 

@@ -68,7 +68,7 @@ class Maker:
         if key is None or not is_whole or not listed(node, (), order, 0):
             return
         sources = [tuple([-1 - order.index(s) if isinstance(s, Node) else s for s in n.sources]) for n in order]
-        steps = tuple([(n.recipe, read, n.offsets) for n, read in zip(order, sources, strict=True)])
+        steps = tuple([(n.recipe, read, n.offsets, True) for n, read in zip(order, sources, strict=True)])
         _kept(self.rules, key, Made(spec, steps=steps))
 
     def of_array(self, array: Any) -> Any:

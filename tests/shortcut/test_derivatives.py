@@ -17,6 +17,7 @@ from tenxor.node import Node
 from tenxor.ops import custom
 from tenxor.ops.expr import Arg
 from tenxor.past import Past, past_of
+from tenxor.spec import called_again, forget
 from tenxor.tensor.core import Core
 
 TIMES = 4  # what is met for the first time takes the long way
@@ -148,6 +149,59 @@ def test_pasts_are_those_of_the_long_way(name: str) -> None:
     found = [described(PROGRAMS[name](x, y).node) for _ in range(TIMES)]
     with shortcut.aside():
         assert found == [described(PROGRAMS[name](x, y).node)] * TIMES
+
+
+@called_again
+def weighed(x: Any, y: Any) -> Any:
+    """A product, of which derivatives see one side each."""
+    with tx.no_grad():
+        weights = x * 2.0 + y.exp()
+    return weights.sin() * x + (y * weights if y.requires_grad else weights * y)
+
+
+HELD_CONSTANT: dict[str, Callable[[Any, Any], Any]] = {
+    "weighed": weighed,
+    "of itself": lambda x, y: weighed(x, x),
+    "logsumexp": lambda x, y: tx.logsumexp(x, axis=1, keepdims=True) * y,
+    "softmax": lambda x, y: tx.softmax(x, -1) * tx.log_softmax(y, dim=0),
+    "cross_entropy": lambda x, y: tx.nn.functional.cross_entropy(x, tx.softmax(y)),
+}
+
+
+@pytest.mark.parametrize("name", list(HELD_CONSTANT))
+def test_what_a_function_holds_constant_has_no_past_whatever_it_was_learnt_from(on: None, name: str) -> None:
+    """Of tensors without a past, and then of such with one: of the first, of the second, and of both."""
+    program, rng = HELD_CONSTANT[name], np.random.default_rng(7)
+    forget()
+    plain = [tx.asarray(rng.uniform(0.5, 1.5, (3, 4))) for _ in range(2)]
+    followed = [x.copy().requires_grad_() for x in plain]
+
+    def outcome(x: Any, y: Any) -> list[Any]:
+        """The past of the result, its elements, and the gradients."""
+        for t in followed:
+            t.grad = None
+        found = program(x, y)
+        past = described(found.node)
+        if found.requires_grad:
+            found.sum().backward()
+        return [past, *[t if t is None else t.detach().to_numpy().tobytes() for t in (found, *[t.grad for t in followed])]]
+
+    for which in ((0, 0), (1, 0), (0, 1), (1, 1), (0, 0)):
+        x, y = [(without, having)[k] for without, having, k in zip(plain, followed, which, strict=True)]
+        with shortcut.aside():
+            wanted = outcome(x, y)
+        assert [outcome(x, y) for _ in range(TIMES)] == [wanted] * TIMES
+
+
+def test_what_is_constant_in_a_function_is_to_functions_of_derivatives(on: None) -> None:
+    x, y = (tx.asarray(np.linspace(a, 1.0, 12).reshape(3, 4)) for a in (0.0, 0.5))
+    with shortcut.aside():
+        by_x, by_y = tx.grad(lambda x, y: weighed(x, y).sum(), argnums=(0, 1))(x, y)
+        hessian = tx.hessian(lambda x: (weighed(x, y) * x).sum())(x)
+    for _ in range(TIMES):
+        weighed(x, y), weighed(x.copy().requires_grad_(), y)
+        assert [g.tolist() for g in tx.grad(lambda x, y: weighed(x, y).sum(), argnums=(0, 1))(x, y)] == [by_x.tolist(), by_y.tolist()]
+        assert tx.hessian(lambda x: (weighed(x, y) * x).sum())(x).tolist() == hessian.tolist()
 
 
 def test_python_is_not_asked_for_pasts_that_follow_as_before(monkeypatch: pytest.MonkeyPatch) -> None:

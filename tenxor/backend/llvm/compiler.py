@@ -29,11 +29,13 @@ Integer = ctypes.c_int64
 Held = Callable[[bytes, Integer, Integer, Integer], None]
 Block = bytes | ctypes.Array[ctypes.c_char]  # of arguments
 Free = Callable[[Block, int, int, int], None]
+Repeat = Callable[[bytes, int, int, int, int, int, int], None]
 
 fingerprint = Late("tenxor.kernel.fingerprint").fingerprint
 
 _held = ctypes.PYFUNCTYPE(None)
 _free = ctypes.CFUNCTYPE(None, ctypes.c_char_p, Integer, Integer, Integer)
+_repeat = ctypes.CFUNCTYPE(None, ctypes.c_char_p, *[Integer] * 6)
 
 
 class MachineCode:
@@ -71,6 +73,7 @@ class Compiler:
         self.compiled = self.loaded = 0
         self.hurries = False  # whether what waits for LLVM to be loaded is not made, where something is shipped instead
         self._sharing: Any = None
+        self._repeating: Any = None
         self._put_off = set[str]()
         self.lock = reentrant()
 
@@ -135,6 +138,18 @@ class Compiler:
             with self.lock, suppress(RuntimeError):
                 self._sharing, _ = self._library("sharing", "sharing", lambda: sharing.text(self.whole), sharing.FUNCTIONS)
         return self._sharing
+
+    def repeating(self) -> Repeat:
+        """The code that runs kernels in turn, over and over (`repeating.py`). Python's lock is released meanwhile."""
+        if self._repeating is None:
+            from .repeating import ENTRY as entry
+            from .repeating import text
+
+            with self.lock:
+                library, _ = self._library("repeating", "repeating", text, (entry,))
+                self._repeating = library, _repeat(library[entry])  # the code lives as long as its library does
+        found: Repeat = self._repeating[1]
+        return found
 
     def _library(self, name: str, text: str, llvm_ir: Callable[[], str], symbols: tuple[str, ...]) -> tuple[Linked, str]:
         """Linked machine code, and where it came from: found under a hash of `text`, or made of LLVM IR."""

@@ -1,0 +1,95 @@
+"""What others have, too, of what is computed as a whole: it is computed before, or beside it, and the bits are the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tenxor as tx
+from tenxor import shortcut
+
+pytestmark = pytest.mark.usefixtures("on")
+TIMES = 4
+RNG = np.random.default_rng(11)
+X = tx.asarray(RNG.normal(size=(40, 50))).realize()
+Y = tx.asarray(RNG.normal(size=(50, 40))).realize()
+
+HELD: dict[str, Callable[[], tuple[Any, Any]]] = {
+    "a running sum": lambda: _both(X.cumsum(axis=1), lambda t: t * 2.0 + X),
+    "a running extreme": lambda: _both(tx.cummin(X, axis=0).values, lambda t: t - X),
+    "a sum of rows": lambda: _both((X * 2.0).exp().sum(axis=1), lambda t: X / t[:, None]),
+    "a sum across rows": lambda: _both((X + 1.0).sum(axis=0), lambda t: X - t),
+    "a sum of what lies otherwise": lambda: _both((X.mT + Y).sum(axis=1), lambda t: Y * t[:, None]),
+    "a sum of a broadcast": lambda: _both((X[:, :1] * X).sum(axis=1), lambda t: X + t[:, None]),
+    "a product": lambda: _both(X @ Y, lambda t: t.tanh() + 1.0),
+    "an extreme of a sum": lambda: _both(X.sum(axis=1), lambda t: (X - t[:, None]).max(axis=0)),
+}
+
+
+def _both(held: Any, made: Callable[[Any], Any]) -> tuple[Any, Any]:
+    return held, made(held)
+
+
+@pytest.mark.parametrize("name", list(HELD))
+def test_values_are_those_of_the_long_way(name: str) -> None:
+    """Whichever of both is asked for first."""
+    for first in (0, 1):
+
+        def outcome(first: int = first) -> list[bytes]:
+            pair = HELD[name]()
+            pair[first].realize()
+            return [t.to_numpy().tobytes() for t in pair]
+
+        with shortcut.aside():
+            wanted = outcome()
+        assert [outcome() for _ in range(TIMES)] == [wanted] * TIMES
+
+
+def test_python_makes_no_plan_for_a_loop_whose_running_extremes_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    place, letters = tx.arange(51), tx.asarray(RNG.integers(0, 4, 50))
+    asked: list[object] = []
+    module = import_module("tenxor.realize")  # which the function of that name hides
+    own = module._planned
+    monkeypatch.setattr(module, "_planned", lambda *given: asked.append(given) or own(*given))
+
+    def rows(times: int) -> list[int]:
+        above, kept = place, None
+        for _ in range(times):
+            best = above + 1
+            best[1:] = tx.minimum(best[1:], above[:-1] + (letters != 2))
+            kept = tx.cummin(best - place).values
+            above = kept + place
+        assert kept is not None
+        return above.tolist()  # type: ignore[no-any-return]
+
+    found = rows(8)
+    asked.clear()
+    assert rows(40) != found and not asked
+    with shortcut.aside():
+        assert rows(8) == found and asked
+
+
+@pytest.fixture
+def one_thread() -> Iterator[None]:
+    """With more, Python sees to what threads may share."""
+    before = tx.num_threads()
+    tx.set_num_threads(1)
+    yield
+    tx.set_num_threads(before)
+
+
+@pytest.mark.usefixtures("one_thread")
+def test_what_is_inlined_and_much_is_not_made_twice() -> None:
+    """Others have it, and it takes long: it is computed with the first that reads it, not when it is read again."""
+    x = tx.asarray(RNG.normal(size=(260, 300))).realize()
+    for k in range(TIMES):
+        held = (x * float(k + 1)).exp()
+        found = held + x
+        found.realize()
+        is_there = held.node.buffer is not None
+        assert is_there or not k
+        assert np.array_equal(found.to_numpy(), held.to_numpy() + x.to_numpy())
