@@ -170,6 +170,7 @@ class TestWhatIsWritten:
         for x in (a * 2 + 1, a @ a.T, tx.softmax(a), tx.arange(5), (a.T @ a).sum(axis=0)):
             plan, again = self.both(x)
             assert again is not None and again.target is plan.target
+            assert set(Plan.__slots__) == {"inlined", "costly", "watched", "reads", "more", "steps", "target", "short"}
             for name in ("inlined", "costly", "watched", "reads", "more"):
                 assert getattr(again, name) == getattr(plan, name)
             for one, other in zip(plan.steps, again.steps, strict=True):

@@ -253,7 +253,7 @@ def hurried(made: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("TENXOR_SHIPPED", str(made))
     monkeypatch.setenv("TENXOR_CACHE_DIR", "")
     monkeypatch.setattr(compiler, "_compiler", Compiler())
-    monkeypatch.setattr("tenxor.backend.llvm.compiler.told", lambda: None)
+    monkeypatch.setattr("tenxor.backend.llvm.compiler.is_known", lambda: False)
     forget()
     yield
     forget()

@@ -17,7 +17,7 @@ from ...version import __version__
 from ..interface import Facts, Twins
 from ..kernels import Kernels
 from . import ENTRY, cache, shipped
-from .found import emitter, found, planner, told
+from .found import emitter, found, is_known, planner
 from .linking import Linked, link
 
 if TYPE_CHECKING:
@@ -170,14 +170,14 @@ class Compiler:
         return library, "compiled"
 
     def _found(self, text_hash: str, symbols: tuple[str, ...], *, ask: bool = False) -> tuple[Linked, str] | None:
-        """What is there under a hash, shipped or on disk. If nobody was told of this machine, nothing is there that was compiled for it,
-        and LLVM is asked only if somebody is going to have that done.
+        """What is there under a hash, shipped or on disk. If LLVM was never asked about this machine, nothing is there that was
+        compiled for it, and it is asked only if somebody is going to have that done.
         """
         image = self.shipped.read(text_hash) if self.shipped else None
         library = None if image is None else link(image, symbols)
         if library is not None:
             return library, "shipped"
-        key = self._key(text_hash) if ask or told() is not None else None
+        key = self._key(text_hash) if ask or is_known() else None
         image = cache.read(key) if key else None
         library = None if image is None else self._link(image, symbols)
         return None if library is None else (library, "disk")

@@ -52,8 +52,13 @@ def found() -> Found:
 
 @once
 def told() -> str | None:
-    """What LLVM told an earlier process; None if there was none, or it left nothing on disk: then there is no machine code, either."""
+    """What LLVM told an earlier process; None if there was none, or it left nothing on disk: then there was no machine code, either."""
     return _before(_key(_binaries()))
+
+
+def is_known() -> bool:
+    """Whether `found` has its answer without asking LLVM."""
+    return found.cache_info().currsize > 0 or told() is not None
 
 
 def emitter() -> str | None:
