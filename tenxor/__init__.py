@@ -8,41 +8,44 @@ from math import nan as nan
 from math import pi as pi
 from typing import TYPE_CHECKING
 
-from . import errors as errors
-from . import layout as layout
-from . import shortcut as _shortcut
-from .backend.threads import num_threads as num_threads
-from .backend.threads import set_num_threads as set_num_threads
-from .creation import *
-from .dtypes import DType as DType
-from .dtypes import bfloat16 as bfloat16
-from .dtypes import boolean as _boolean
-from .dtypes import can_cast as can_cast
-from .dtypes import complex64 as complex64
-from .dtypes import complex128 as complex128
-from .dtypes import dtype as dtype
-from .dtypes import finfo as finfo
-from .dtypes import float16 as float16
-from .dtypes import float32 as float32
-from .dtypes import float64 as float64
-from .dtypes import iinfo as iinfo
-from .dtypes import int8 as int8
-from .dtypes import int16 as int16
-from .dtypes import int32 as int32
-from .dtypes import int64 as int64
-from .dtypes import isdtype as isdtype
-from .dtypes import result_type as result_type
-from .dtypes import uint8 as uint8
-from .dtypes import uint16 as uint16
-from .dtypes import uint32 as uint32
-from .dtypes import uint64 as uint64
-from .late import Late as _Late
-from .late import when_loaded as _when_loaded
-from .memory import set_memory_limit as set_memory_limit
-from .tensor import API_VERSIONS as _API_VERSIONS
-from .tensor import Tensor as Tensor
-from .tensor.contraction import matmul as matmul
-from .version import __version__ as __version__
+from .collecting import uncollected as _uncollected
+
+with _uncollected():  # all of it stays
+    from . import errors as errors
+    from . import layout as layout
+    from . import shortcut as _shortcut
+    from .backend.threads import num_threads as num_threads
+    from .backend.threads import set_num_threads as set_num_threads
+    from .creation import *
+    from .dtypes import DType as DType
+    from .dtypes import bfloat16 as bfloat16
+    from .dtypes import boolean as _boolean
+    from .dtypes import can_cast as can_cast
+    from .dtypes import complex64 as complex64
+    from .dtypes import complex128 as complex128
+    from .dtypes import dtype as dtype
+    from .dtypes import finfo as finfo
+    from .dtypes import float16 as float16
+    from .dtypes import float32 as float32
+    from .dtypes import float64 as float64
+    from .dtypes import iinfo as iinfo
+    from .dtypes import int8 as int8
+    from .dtypes import int16 as int16
+    from .dtypes import int32 as int32
+    from .dtypes import int64 as int64
+    from .dtypes import isdtype as isdtype
+    from .dtypes import result_type as result_type
+    from .dtypes import uint8 as uint8
+    from .dtypes import uint16 as uint16
+    from .dtypes import uint32 as uint32
+    from .dtypes import uint64 as uint64
+    from .late import Late as _Late
+    from .late import when_loaded as _when_loaded
+    from .memory import set_memory_limit as set_memory_limit
+    from .tensor import API_VERSIONS as _API_VERSIONS
+    from .tensor import Tensor as Tensor
+    from .tensor.contraction import matmul as matmul
+    from .version import __version__ as __version__
 
 bool = _boolean  # type checkers take what is imported by another name for no name of ours
 newaxis = None
@@ -85,6 +88,7 @@ if TYPE_CHECKING:  # what is loaded when it is first asked for; type checkers lo
     from .functions.quantiles import *
     from .functions.resizing import *
     from .functions.running import *
+    from .functions.scanning import *
     from .functions.scattering import *
     from .functions.searching import *
     from .functions.selecting import *
@@ -126,6 +130,7 @@ else:
         "functions.quantiles": "median percentile quantile",
         "functions.resizing": "interpolate",
         "functions.running": "cummax cummin divmod fmod logcumsumexp",
+        "functions.scanning": "scan",
         "functions.scattering": "index_add scatter_add scatter_reduce",
         "functions.searching": "bucketize digitize searchsorted",
         "functions.selecting": "argwhere isin nonzero take take_along_axis",

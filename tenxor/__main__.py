@@ -1,4 +1,6 @@
-"""What `python -m tenxor` does: without arguments it gives the tour; with `cache` it tells of the machine code on disk."""
+"""What `python -m tenxor` does: without arguments it gives the tour; with `cache` it tells of the machine code on disk; with `ship` it
+makes that which comes with the package.
+"""
 
 from __future__ import annotations
 
@@ -16,12 +18,20 @@ from tenxor.folders import OwnFolder, Refused
 def main(arguments: Sequence[str] | None = None) -> int:
     """Do what the arguments ask for, those of the process if none are given; the status that the process is to end with."""
     parser = argparse.ArgumentParser("python -m tenxor", description="Without arguments: the tour, in about a minute.")
-    subjects = parser.add_subparsers(dest="subject", metavar="cache")
+    subjects = parser.add_subparsers(dest="subject", metavar="{cache,ship}")
     kernels = subjects.add_parser("cache", help="the compiled kernels on disk: where, how many, and whether they are used")
     kernels.add_argument("verb", nargs="?", choices=("check", "clear"), help="read and verify them all; remove them all")
+    objects = subjects.add_parser("ship", help="make the machine code that comes with a package, as its wheel is made")
+    objects.add_argument("folder", type=Path, help="where it is to be")
     asked = parser.parse_args(arguments)
     if asked.subject == "cache":
         return on_disk({None: show, "check": check, "clear": clear}[asked.verb])
+    if asked.subject == "ship":
+        from tenxor.shipping import ship
+
+        for path, count in ship(asked.folder):
+            print(f"{path}: {count:,} objects, {size(path.stat().st_size)}")
+        return 0
     from tenxor import tour  # with all that it shows
 
     tour.main()

@@ -42,6 +42,8 @@ class DType:
     >>> import tenxor as tx
     >>> tx.float32.itemsize, str(tx.float32), tx.int8.lowest
     (4, 'float32', -128)
+    >>> np.dtype(tx.uint8).kind, tx.uint8.kind
+    ('u', 'uint')
     """
 
     __slots__ = ("bits", "compute", "highest", "itemsize", "kind", "lowest", "name", "numpy", "part", "rank")

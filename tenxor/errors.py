@@ -78,6 +78,12 @@ class UnknownAttribute(TenxorError, AttributeError):
     """An attribute spelled as another library spells it; the message says ours."""
 
 
+class NotAtHand(Exception):
+    """A kernel would take long to make, as a compiler has to be started for it. Users never see it: whoever was in a hurry
+    (`Backend.hurry`) computes something else first, or waits.
+    """
+
+
 class MetOutOfRange(Exception):
     """A kernel met an index that is out of range on the way to cell number `cell` of a plan. Users never see it: whoever runs
     the plan finds out which index that was, and raises IndexOutOfRange.

@@ -102,6 +102,14 @@ def foreign(address: int, nbytes: int, owner: object, *, frozen: bool) -> Buffer
     return buffer
 
 
+def window(buffer: Buffer, start: int, nbytes: int) -> Buffer:
+    """A part of a buffer's memory as a buffer of its own, for one who does nothing with it but compute: `start` and `nbytes` in bytes."""
+    found = Buffer(nbytes)
+    found.array, found.address = buffer.array[start : start + nbytes], buffer.address + start
+    found.owner = buffer
+    return found
+
+
 class Pin:
     """Others may write some memory as long as one of them holds this."""
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from .backend import backend
 from .backend.threads import num_threads
-from .errors import MetOutOfRange
+from .errors import MetOutOfRange, NotAtHand
 from .late import Late
 from .locking import reentrant
 from .node import UNFINISHED, Node, untracked
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from .plans.steps import Plan
 
 out_of_range = Late("tenxor.plans.indices").out_of_range
+kept = Late("tenxor.plans.kept")
+plan_for = Late("tenxor.plans.general").plan_for  # what makes plans is loaded with the first that is not on disk
+sources_first = Late("tenxor.plans.parts").sources_first
 
 MAX_PLANS = 4096
 MAX_BYTES = 1 << 26  # of the tables in all plans together
@@ -58,9 +61,17 @@ def realize(*roots: Node) -> None:
 
 def _planned(roots: Sequence[Node]) -> tuple[Pattern, Plan, Set[int]] | None:
     """What of these is pending, the plan for it, and who else can read what; None if all is in memory."""
+    soon = True
     while wanted := [node for node in roots if node.buffer is None]:
         pattern = taken(wanted)
-        plan = plan_of(pattern)
+        try:
+            plan = plan_of(pattern, soon)
+        except NotAtHand:
+            first = sources_first(wanted)
+            for node in first:
+                realize(node)
+            soon = bool(first)
+            continue
         if plan is not None:
             others = _others(plan, pattern.nodes) if plan.watched else NOBODY
             if pattern.is_as_it_was():  # so recipes refer to what they referred to, while it was counted
@@ -68,18 +79,26 @@ def _planned(roots: Sequence[Node]) -> tuple[Pattern, Plan, Set[int]] | None:
     return None
 
 
-def plan_of(pattern: Pattern) -> Plan | None:
-    """The plan for a pattern, which is remembered. None if it is to be made, but some nodes were computed since the pattern was taken."""
+def plan_of(pattern: Pattern, soon: bool = False) -> Plan | None:
+    """The plan for a pattern, which is remembered. None if it is to be made, but some nodes were computed since the pattern was taken.
+
+    Who wants it `soon` is told by NotAtHand that a compiler would have to be started for it.
+    """
     plan = _known(pattern.key)
     if plan is None:
-        from .plans.general import plan_for  # what makes plans is loaded with the first
-
         finish(pattern.nodes)
         with untracked():
             apart = pattern.apart()
             if apart is None:
                 return None
-            plan = _known(apart.key) or plan_for(apart)
+            plan = _known(apart.key) or kept.read(apart)
+            if plan is None:
+                backend().hurry(soon)
+                try:
+                    plan = plan_for(apart)
+                finally:
+                    backend().hurry(False)
+                kept.write(apart, plan)
         if len(backend().kernels) > MAX_KERNELS:
             forget()
         _plans.keep(pattern.key, plan, plan.table_bytes)

@@ -30,9 +30,10 @@ class Made:
     Without either it is a view of the operand, from `shift` elements further on. Or it is a tuple of such `parts`. Of a write, `frame`
     says how it is done, by a kernel that `plan` has in memory; of what is copied, where that lies and goes. What a `host` makes are the
     arrays that it gives of such with the operands' elements, as its `parts`, or None: as a tuple of a `kind`, or the only one as it is.
+    Where there is a `loop`, a program for machine code, that does the same in place.
     """
 
-    __slots__ = ("frame", "high", "host", "kind", "low", "parts", "plan", "recipe", "shift", "spec", "steps")
+    __slots__ = ("frame", "high", "host", "kind", "loop", "low", "parts", "plan", "recipe", "shift", "spec", "steps")
 
     def __init__(
         self,
@@ -47,10 +48,11 @@ class Made:
         parts: tuple[Made, ...] = (),
         host: Callable[..., Any] | None = None,
         kind: Callable[[tuple[Any, ...]], Any] | None = None,
+        loop: bytes = b"",
     ) -> None:
         self.spec, self.recipe, self.low, self.high = spec, recipe, low, high
         self.steps, self.shift, self.frame, self.plan, self.parts = steps, shift, frame, plan, parts
-        self.host, self.kind = host, kind
+        self.host, self.kind, self.loop = host, kind, loop
 
 
 Table = dict[object, dict[object, Made | None]]  # None for what cannot be made again
@@ -142,12 +144,12 @@ class Caller(NamedTuple):
     """Machine code (`shortcut/call.py`) that makes what a function made of tensors like these before: a view, or what is pending. It takes
     the function's name, and a tuple and a dictionary of its arguments, the first of which is in the tuple; it gives None for what it has
     not met. What it learns from is the function, called by what `learning` gives for its name and itself. On the way it `hears` of which
-    tensors NumPy computed which others, and what computes arrays of arrays like it.
+    tensors NumPy computed which others, what computes arrays of arrays like it, and which of NumPy's loops does so in place.
     """
 
     again: Callable[..., Any]
     learning: Callable[[str, Callable[..., Any]], Callable[..., Any]]
-    hears: Callable[[Any, Any, Callable[..., Any]], None]
+    hears: Callable[[Any, Any, Callable[..., Any] | None, Any], None]
 
 
 callers: list[Caller] = []  # one, or none

@@ -21,6 +21,9 @@ ASKED_FOR = frozenset(("avx2", "avx512f", "f16c", "neon"))  # features that code
 MANY_REGISTERS = 32  # from which tiles of products are twice as high
 
 
+NATIVE = "native"  # the CPU of the present machine, whichever that is: LLVM is asked when something is compiled for it
+
+
 class Processor(NamedTuple):
     """What LLVM is told of a machine, in its own words; nothing, where only the text for it is wanted."""
 

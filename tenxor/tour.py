@@ -25,6 +25,7 @@ from tenxor.backend import backend
 from tenxor.backend.interface import Compiled
 from tenxor.kernel.ir import For, Kernel, Product, State, Statement, Store, Update, walk
 from tenxor.ops.expr import Call, Expr
+from tenxor.plans import kept
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 DIGITS = EXAMPLES / "knn_digits.py"
@@ -233,7 +234,7 @@ def described(kernel: Kernel, compiled: Compiled) -> str:
     return f"{' → '.join(fused(kernel)) or 'copy'}  ({given} to {makes.dtype}, {ORIGINS[compiled.origin]})"
 
 
-ORIGINS = {"compiled": "compiled now", "disk": "found on disk", "interpreted": "interpreted"}
+ORIGINS = {"compiled": "compiled now", "disk": "found on disk", "shipped": "came with the package", "interpreted": "interpreted"}
 
 
 def fused(kernel: Kernel) -> list[str]:
@@ -271,6 +272,7 @@ def operations(e: Expr) -> Iterator[str]:
 def main() -> None:
     """Give the whole tour."""
     shortcut.start()  # now, so that what is compiled for it is not counted below
+    kept.stop()  # kernels are shown with what they do
     start = perf_counter()
     print(styled(f"Tenxor {tx.__version__}", BOLD))
     folder = Path(tempfile.mkdtemp(prefix="tenxor-figures-"))

@@ -15,6 +15,7 @@ from hypothesis.strategies import none
 import tenxor as tx
 from tenxor import shortcut
 from tenxor.backend.llvm import cache
+from tenxor.plans import kept
 
 CACHE_DIR = "TENXOR_CACHE_DIR"
 KEPT = Path(__file__).resolve().parents[1] / ".kernels"  # removed by `make clean`
@@ -86,6 +87,7 @@ def pytest_configure(config: pytest.Config) -> None:
     cache.MAX_FILES, cache.MAX_BYTES = MOST_KEPT, MOST_KEPT << 14
     before = os.environ.get(CACHE_DIR)
     os.environ[CACHE_DIR] = str(KEPT)
+    kept.stop()  # tests of this process look at kernels, which plans on disk are without
 
     def restore() -> None:
         if before is None:

@@ -41,6 +41,7 @@ ROOMS = (
     ),
     Room(("tenxor.system", "tenxor.folders"), "what the operating system gives, whoever asks", only=()),
     Room(("tenxor.apart",), "whoever has work in which no signal is heard", only=()),
+    Room(("tenxor.collecting",), "while Python's collector does not run", only=()),
     Room(("tenxor.late",), "whatever is loaded later than where it is named", only=()),
     Room(("tenxor.locking",), "whatever several threads do, on the way of which a signal may come", only=()),
     Room(("tenxor.hashing",), "one function, for whatever is known by a hash", only=()),
@@ -80,7 +81,7 @@ ROOMS = (
     Room(("tenxor.dask",), "tensors as chunks of another library's arrays; it asks for no more than anybody"),
     Room(("tenxor.files",), "tensors in files, a module for each kind; it asks for no more than anybody"),
     Room(("tenxor.nn", "tenxor.optim", "tenxor.data"), "training, written as any user could"),
-    Room(("tenxor", "tenxor.__main__", "tenxor.tour"), "the doors: they import whatever they show"),
+    Room(("tenxor", "tenxor.__main__", "tenxor.tour", "tenxor.shipping"), "the doors: they import whatever they show"),
 )
 
 # What the package may import from outside the standard library, and the modules that may.
@@ -254,6 +255,7 @@ BEHIND = {
     *((name, "tenxor.backend.threads") for name in ("tenxor", "tenxor.functions.inspection", "tenxor.realize", "tenxor.threadpool")),
     *((f"tenxor.{name}", "tenxor.backend.threads") for name in ("host.share", "shortcut.frames", "shortcut.install")),
     ("tenxor.__main__", "tenxor.backend.llvm.cache"),
+    ("tenxor.shipping", "tenxor.backend.llvm.maker"),
 }
 EMITTING = {f"tenxor.backend.llvm.{name}" for name in ("builder", "cache", "compiler", "types")}  # for the short way, too
 

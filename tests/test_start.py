@@ -54,6 +54,14 @@ class TestTheImport:
         """Each takes a fifth of a millisecond, whatever is in it. One more that is needed by all is no mistake: count it."""
         assert len({name for name in loaded("import tenxor") if name.startswith("tenxor")}) <= 66
 
+    @pytest.mark.parametrize("before", ["enable", "disable"])
+    def test_pythons_collector_is_as_it_was(self, before: str) -> None:
+        python("-c", f"import gc; gc.{before}(); collects = gc.isenabled(); import tenxor; assert gc.isenabled() is collects")
+
+    def test_pythons_collector_goes_on_after_an_import_that_failed(self) -> None:
+        program = "import gc, sys\nsys.modules['numpy'] = None\ntry:\n    import tenxor\nexcept ImportError:\n    print(gc.isenabled())"
+        assert python("-c", program).stdout == "True\n"
+
 
 class TestTheFirstResult:
     def test_loads_neither_llvm_nor_what_emits_code_if_it_is_on_disk(self, tmp_path: Path) -> None:

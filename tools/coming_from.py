@@ -25,6 +25,21 @@ _ARGUMENTS = ("ddof", "size", "rcond", "a")  # of the arguments' other names; Nu
 _SAME_PLACES = ("linalg", "fft", "random")
 _ADVICE = "The functions and methods below have no other name here; an error for their names says the same."
 
+_DTYPES = [
+    "A tensor's dtype equals NumPy's, and stands where NumPy's do. Its `kind` is a word, and NumPy's a letter: code that wants",
+    "the letter asks for `np.dtype(t.dtype).kind`.",
+    "",
+    "```python",
+    ">>> import numpy as np, tenxor as tx",
+    ">>> t = tx.zeros(3, dtype=tx.uint8)",
+    ">>> t.dtype == np.uint8, t.dtype.kind, np.dtype(t.dtype).kind",
+    "(True, 'uint', 'u')",
+    ">>> [np.dtype(d).kind for d in (tx.bool, tx.int64, tx.float32, tx.complex64)]",
+    "['b', 'i', 'f', 'c']",
+    "",
+    "```",
+]
+
 
 def numpy_page() -> str:
     """The text of `numpy.md`."""
@@ -41,6 +56,7 @@ def numpy_page() -> str:
             "By the same name": _listed(own),
             **{f"In `tx.{place}`, by the same name": _listed(_of_both(place)) for place in _SAME_PLACES},
             "By both names": _table("NumPy", same),
+            "Dtypes": _DTYPES,
             "Arguments": _arguments([*_ARGUMENTS, "interpolation"]),
             "Functions of NumPy's that take tensors, and give them": [
                 "Call them by their own names, `np.cov(x)`; beside these all that are listed above.", "", *_listed(FUNCTIONS, "np."),

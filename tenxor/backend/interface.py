@@ -12,15 +12,16 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ..apart import in_one_go
-from ..memory import allocate
+from ..memory import Array, allocate, window
 from ..records import NamedTuple
 
 if TYPE_CHECKING:
+    from ..dtypes import DType
     from ..kernel.ir import Kernel
     from ..layout import Table
     from ..memory import Buffer
     from ..node import Scalar
-    from ..target import Target
+    from ..target import Sharing, Target
 
 
 class Arguments(NamedTuple):
@@ -54,6 +55,33 @@ class Given(Protocol):
     offsets: list[int]
 
 
+class Place(NamedTuple):
+    """Where something of `nbytes` bytes lies in each of several turns: in a buffer, from as many bytes on; one number if all are alike."""
+
+    buffer: Buffer
+    starts: Array
+    nbytes: int
+
+    def window(self, turn: int) -> Buffer:
+        """The memory that it has in one turn."""
+        return window(self.buffer, int(self.starts[turn % len(self.starts)]), self.nbytes)
+
+
+class Held(NamedTuple):
+    """What holds the memory of one turn."""
+
+    buffer: Buffer | None
+
+
+class Turn:
+    """What is given to the launches of one turn."""
+
+    __slots__ = ("nodes", "offsets", "scalars")
+
+    def __init__(self, nodes: list[Held], scalars: list[Scalar], offsets: list[int]) -> None:
+        self.nodes, self.scalars, self.offsets = nodes, scalars, offsets
+
+
 class Once(Protocol):
     """What cannot be done twice, as it writes over what it reads."""
 
@@ -82,11 +110,36 @@ class Launch(Protocol):
     def __call__(self, out: Buffer, given: Given, once: Once | None = None) -> bool: ...
 
 
+class Twins(NamedTuple):
+    """Of a product: which values of both sides are the same."""
+
+    twins: tuple[tuple[int, int], ...]
+
+
+class Facts(NamedTuple):
+    """What is asked of a kernel when it runs, as it answers itself: for that its loops are not needed. By `text_hash` its code is found."""
+
+    text_hash: str
+    name: str
+    itemsizes: tuple[int, ...]
+    scalars: tuple[DType, ...]
+    flagged: bool
+    listens: bool
+    split: int
+    shared: int
+    product: Twins | None
+    least: int
+
+    def grain(self, sharing: Sharing) -> int:
+        """How many steps of the split loop a piece has at least."""
+        return self.least
+
+
 class Compiled(Protocol):
     """A kernel as a back end runs it. `origin` says where that came from, in a word."""
 
     @property
-    def kernel(self) -> Kernel: ...
+    def kernel(self) -> Kernel | Facts: ...
 
     @property
     def origin(self) -> str: ...
@@ -112,7 +165,7 @@ class Backend(ABC):
 
     @property
     @abstractmethod
-    def kernels(self) -> Mapping[Kernel, Compiled]:
+    def kernels(self) -> Mapping[Any, Compiled]:
         """The kernels that are in memory: those that something refers to, and some that were asked for last."""
 
     @abstractmethod
@@ -129,8 +182,38 @@ class Backend(ABC):
         """The kernel, ready to be bound: in memory as long as something refers to what this returns. Equal ones are one."""
 
     @abstractmethod
+    def hurry(self, soon: bool) -> None:
+        """From now on, whether `compile` raises `NotAtHand` for kernels that wait for a compiler to be started, where something else
+        may be computed without one.
+        """
+
+    def facts(self, compiled: Compiled) -> Facts | None:
+        """What `find` finds the same by in another process; None if it is to be made anew there."""
+        return None
+
+    def find(self, facts: Facts) -> Compiled | None:
+        """The kernel of these facts, if it need not be made: a plan needs no more of it."""
+        return None
+
+    def read(self, text: str) -> bytes | None:
+        """What an earlier process wrote under a text, if whatever plans and runs kernels is still the same."""
+        return None
+
+    def write(self, text: str, content: bytes) -> object:
+        """Keep something for later processes, where something is kept."""
+        return None
+
+    @abstractmethod
     def bind(self, compiled: Compiled, arguments: Arguments) -> Launch:
         """What runs a kernel that was compiled here, for one set of shapes."""
+
+    @abstractmethod
+    def repeat(
+        self, launches: Sequence[tuple[Launch, int]], places: Sequence[Place | None], scalars: list[Scalar], offsets: list[int], turns: int
+    ) -> None:
+        """Launch some kernels, none of which looks up indices, one after the other, and so `turns` times. Each fills the place with its
+        number, and takes what lies in the places with the numbers of its sources.
+        """
 
     @abstractmethod
     def listing(self, kernel: Kernel) -> str:
@@ -147,6 +230,18 @@ class OnHost(Backend):
     """A back end on the host's own memory: buffers are from the pool, and a launch returns when it is over."""
 
     allocate = staticmethod(allocate)
+
+    def repeat(
+        self, launches: Sequence[tuple[Launch, int]], places: Sequence[Place | None], scalars: list[Scalar], offsets: list[int], turns: int
+    ) -> None:
+        """See `Backend.repeat`: here launch by launch."""
+        for turn in range(turns):
+            held = [Held(None if place is None else place.window(turn)) for place in places]
+            given = Turn(held, scalars, offsets)
+            for launch, out in launches:
+                buffer = held[out].buffer
+                assert buffer is not None
+                launch(buffer, given)
 
     def synchronise(self) -> None:
         """All that was launched has run."""

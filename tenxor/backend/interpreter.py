@@ -84,10 +84,14 @@ class Interpreter(OnHost):
     def target(self) -> Target:
         return _ANY.shared_by(num_threads())
 
+    def hurry(self, soon: bool) -> None:
+        """There is no compiler to wait for."""
+
     def compile(self, kernel: Kernel) -> Interpreted:
         return self._kernels.get(kernel)
 
     def bind(self, compiled: Compiled, arguments: Arguments) -> Launch:
+        assert isinstance(compiled, Interpreted)
         return partial(_launch, compiled.kernel, arguments)
 
     def listing(self, kernel: Kernel) -> str:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections import OrderedDict, deque
 from collections.abc import Callable
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 from weakref import ref
 
-from ..kernel.ir import Kernel
 from ..locking import reentrant
 from .interface import Compiled
 
@@ -20,7 +19,7 @@ class _Made(ref[C]):
 
     __slots__ = ("kernel",)
 
-    kernel: Kernel
+    kernel: Any
 
 
 class Kernels(Generic[C]):
@@ -32,19 +31,19 @@ class Kernels(Generic[C]):
 
     __slots__ = ("_dead", "_known", "_lock", "_make", "_recent")
 
-    def __init__(self, make: Callable[[Kernel], C]) -> None:
+    def __init__(self, make: Callable[[Any], C]) -> None:
         self._make, self._lock = make, reentrant()
-        self._known: dict[Kernel, _Made[C]] = {}
+        self._known: dict[Any, _Made[C]] = {}
         self._dead: deque[_Made[C]] = deque()
         self._recent: OrderedDict[C, None] = OrderedDict()  # by when they were asked for
 
     @property
-    def alive(self) -> dict[Kernel, C]:
+    def alive(self) -> dict[Any, C]:
         """Those that there are now."""
         with self._lock:
             return {kernel: found for kernel, made in self._known.items() if (found := made()) is not None}
 
-    def get(self, kernel: Kernel) -> C:
+    def get(self, kernel: Any) -> C:
         """What runs the kernel: one that is alive, or made now."""
         with self._lock:
             self._bury()

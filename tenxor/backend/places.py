@@ -58,7 +58,8 @@ class MachinePlace:
         integer, pointer = ctypes.c_int64, ctypes.c_void_p
         self._memory = ctypes.create_string_buffer(MEETING_PLACE + 64)
         self.address = (ctypes.addressof(self._memory) + 63) & -64
-        self.share = ctypes.CFUNCTYPE(None, pointer, pointer, ctypes.c_char_p, *(integer,) * 4)(code["share"])
+        self.entry: int = code["share"]
+        self.share = ctypes.CFUNCTYPE(None, pointer, pointer, ctypes.c_char_p, *(integer,) * 4)(self.entry)
         self._stop = ctypes.CFUNCTYPE(None, pointer, integer)(code["stop"])
         self._serve = ctypes.CFUNCTYPE(None, pointer, integer)(code["serve"])
         ctypes.CFUNCTYPE(None, pointer)(code["prepare"])(self.address)

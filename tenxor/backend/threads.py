@@ -16,8 +16,8 @@ import os
 import sys
 import threading
 import warnings
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from functools import partial
 from operator import index as as_int
 from time import monotonic
@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING
 from ..apart import in_one_go, stoppable
 from ..errors import ArgumentError
 from ..locking import reentrant
+from ..records import NamedTuple
 from ..system import cpus
 
 if TYPE_CHECKING:
@@ -235,11 +236,35 @@ def _met(
             pool = _helped()
             pool.wake()
             if (pool.place.in_c or not once) and not 0 < threads <= len(pool.helpers):
-                piece = -(-(end - begin) // (num_threads() * sharing.pieces * grain)) * grain
-                run = pool.place.loop(code, args, begin, end, piece, len(pool.helpers))
+                run = pool.place.loop(code, args, begin, end, piece_of(end - begin, grain, sharing), len(pool.helpers))
         ready = in_one_go(run, partial(setattr, done, "begin", end))
         if done.begin == begin:  # else what a signal called was first; now it is too late for one
             list(ready)
+
+
+class Helpers(NamedTuple):
+    """How machine code has loops shared: its address, where it meets the helpers, and how many there are."""
+
+    share: int
+    place: int
+    many: int
+
+
+@contextmanager
+def helpers() -> Iterator[Helpers | None]:
+    """While it is open, nobody else has the helpers at work; None if nobody helps, or not by machine code."""
+    from .places import MachinePlace
+
+    with _meeting:
+        pool = _helped()
+        pool.wake()
+        place = pool.place
+        yield Helpers(place.entry, place.address, len(pool.helpers)) if isinstance(place, MachinePlace) and pool.helpers else None
+
+
+def piece_of(extent: int, grain: int, sharing: Sharing) -> int:
+    """How much of a shared loop a thread takes at once: a multiple of `grain`."""
+    return -(-extent // (num_threads() * sharing.pieces * grain)) * grain
 
 
 def _helped() -> _Pool:

@@ -15,7 +15,7 @@ import numpy as np
 from ..dtypes import DType, int64
 from ..layout import Layout
 from ..memory import allocate
-from ..node import EMPTY, Node, data, scatter
+from ..node import EMPTY, STORE, Node, data, scatter
 from ..ops import OPS
 from ..ops.reductions import REDUCTIONS
 from ..records import NamedTuple
@@ -200,6 +200,26 @@ def total(parts: Sequence[Part], shape: Shape, dtype: DType) -> Seen:
     for part in others:
         found = _accumulated(found, part)
     return found.reshaped(shape)
+
+
+def part_at(node: Node, start: int, size: int) -> Seen:
+    """Some elements of a total, in one axis: the very part of which they were made if they lie in one, and what it begins with, as where
+    that is 0, if they lie in none.
+    """
+    while node.buffer is None and node.op is STORE:
+        old, value = node.sources
+        target, layout = node.target, node.layouts[1]
+        assert type(old) is Node and type(value) is Node and target is not None and layout is not None
+        reach = target.range()
+        if reach is None or reach[1] < start or reach[0] >= start + size:
+            node = old
+        elif target.is_contiguous() and reach[0] <= start and start + size <= reach[1] + 1 and layout.is_contiguous():
+            node, start = value, layout.offset + start - reach[0]
+        elif target.is_contiguous() and reach == (start, start + size - 1):
+            return Seen(value, layout).reshaped((size,))
+        else:
+            break
+    return Seen(node, Layout.contiguous((size,), start))
 
 
 def totals(pulled: Iterable[tuple[int, Part]], like: Any) -> dict[int, Seen]:

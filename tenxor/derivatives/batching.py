@@ -4,7 +4,7 @@ layout.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any
 
@@ -15,6 +15,7 @@ from ..past import Past, past_of, short_again
 from .adjoint import Part, seen_of, totals
 from .again import made_again
 from .calls import Called, part_of, step_of
+from .rule import Making
 from .seen import Seen, Term
 
 _POSITIVE = OPS["positive"]
@@ -27,9 +28,9 @@ def batched(roots: Sequence[Node], batches: Mapping[Node, Node], size: int) -> l
         more: list[Node | Scalar] = []
         words = short.batched(list(roots), list(batches), more)
         if words is not None:
-            make = lambda stand_ins: _Outline(_order(roots)[0], roots, batches, size).made(stand_ins)  # noqa: E731
+            make = lambda stand_ins: _Outline(_order(roots, batches)[0], roots, batches, size).made(stand_ins)  # noqa: E731
             return _made_again((size, words), [*batches.values(), *more], make, len(roots))
-    order, follows = _order(roots)
+    order, follows = _order(roots, batches)
     if not follows:
         return _batched_one_by_one(order, roots, batches, size)
     outline = _Outline(order, roots, batches, size)
@@ -107,29 +108,29 @@ def _batched_one_by_one(order: Sequence[Node], roots: Sequence[Node], batches: M
     return [known.get(node) for node in roots]
 
 
-def _order(roots: Sequence[Node]) -> tuple[list[Node], bool]:
-    """All pending nodes that lead to some and read a placeholder, each after what it reads; and whether what is made of them follows from
-    recipes alone.
+def _order(roots: Sequence[Node], batches: Collection[Node]) -> tuple[list[Node], bool]:
+    """All pending nodes that lead to some and read a placeholder, each after what it reads, but for those of which there are `batches`; and
+    whether what is made of them follows from recipes alone.
     """
     found: dict[Node, None] = {}
     follows = True
-    stack = list(reversed(roots))
-    while stack:  # this runs for all that is made for a batch
+
+    def is_new(x: object) -> bool:
+        return type(x) is Node and x.past is not None and x not in found and x.traced and x.op is not PLACEHOLDER and x not in batches
+
+    stack = [root for root in reversed(roots) if is_new(root)]
+    while stack:
         node = stack[-1]
-        past, op = node.past, node.recipe.op
-        if node in found or past is None or not past.traced or op is PLACEHOLDER:
-            stack.pop()
-            continue
-        step = _step_of(node) if type(past) is Past else None
-        sources = node.sources if step is None else (*node.sources, *step.sources)
-        missing = [s for s in sources if type(s) is Node and s.past is not None and s not in found and s.traced and s.op is not PLACEHOLDER]
+        step = _step_of(node)
+        missing = [s for s in (*node.sources, *(step.sources if step else ())) if is_new(s)]
         if missing:
             missing.reverse()
             stack += missing
             continue
         stack.pop()
-        found[node] = None
-        follows = follows and past is not CONSTANT and step is None and not isinstance(op, Hosted)
+        if node not in found:
+            found[node] = None
+            follows = follows and node.past is not CONSTANT and step is None and not isinstance(node.op, Hosted)
     return list(found), follows
 
 
@@ -182,9 +183,9 @@ def _step_of_batch(step: Past, known: Mapping[Node, Node], batches: Mapping[Node
     own = {source: known[source] for source in step.sources if source in known}
     given = {**batches, **own}  # what the way back reads
 
-    def pull(gs: list[Seen], wanted: Sequence[int]) -> Iterator[tuple[int, Part]]:
+    def pull(_: Making, gs: list[Seen], wanted: Sequence[int]) -> Iterator[tuple[int, Part]]:
         stand_ins = [Node.of(PLACEHOLDER, shape, dtype) for shape, dtype, _ in op.forms]
-        each = totals(op.pull([Seen(node) for node in stand_ins], wanted), step.sources)
+        each = totals(op.pull(step, [Seen(node) for node in stand_ins], wanted), step.sources)
         found = batched([x.node for x in each.values()], {**given, **{node: g.flat() for node, g in zip(stand_ins, gs, strict=True)}}, size)
         for (k, x), batch in zip(each.items(), found, strict=True):
             all_of_it = seen_in_batch(x.node, x.layout, batch, size)

@@ -12,12 +12,12 @@ from math import prod
 from ..dtypes import DType, result_type
 from ..errors import DerivativeError
 from ..layout import Layout
-from ..node import Node, Recipe, tracked, tracking
+from ..node import Node, Recipe, recipe_of, tracked, tracking
 from ..ops import OPS
 from ..ops.reductions import REDUCTIONS
 from ..past import Kept, Needs, Past, past_of
 from ..realize import realize
-from .adjoint import Part, Placed, root, total, totals
+from .adjoint import Part, Placed, part_at, root, total, totals
 from .leaves import leaf, twin
 from .partials import is_smooth
 from .reverse import cotangents
@@ -25,12 +25,12 @@ from .rule import Making, Pulled, Rule, Tangents, converted
 from .seen import Seen, Shape, of_number, reduced
 
 _CAST, _ANY = OPS["cast"], REDUCTIONS["any"]
-Pull = Callable[[list[Seen], Sequence[int]], Iterable[tuple[int, Part]]]
+Pull = Callable[[Making, list[Seen], Sequence[int]], Iterable[tuple[int, Part]]]
 
 
 class Called:
-    """The operation of a function that is one step. `pull` takes the cotangents of its results, and which of its sources' are wanted. If it
-    makes `again` what the function made, all that waits is computed before: so what others made again can go.
+    """The operation of a function that is one step. `pull` takes its past, the cotangents of its results, and which of its sources' are
+    wanted. If it makes `again` what the function made, all that waits is computed before: so what others made again can go.
     """
 
     __slots__ = ("again", "forms", "kind", "name", "pull", "rule")
@@ -41,14 +41,15 @@ class Called:
         forms = self.forms = [(shape, dtype, start) for (shape, dtype), start in zip(results, starts[:-1], strict=True)]
 
         def pulled(past: Making, g: Seen, wanted: Sequence[int], result: Node | None) -> Pulled:
-            each = [converted(g.through(Layout.contiguous(shape, start)), dtype) for shape, dtype, start in forms]
-            yield from pull(each, wanted)
+            whole = g.flat()
+            each = [converted(part_at(whole, start, prod(shape)).reshaped(shape), dtype) for shape, dtype, start in forms]
+            yield from pull(past, each, wanted)
 
         def pushed(past: Making, given: Tangents, result: Node | None) -> Seen | None:
             """The way back is linear in the cotangents, and its own way back is the way forward."""
             with tracked():
                 inputs = [leaf(of_number(1, shape, dtype).node) for shape, dtype, _ in forms]
-                back = totals(pull([Seen(node) for node, _ in inputs], list(given)), given)
+                back = totals(pull(past, [Seen(node) for node, _ in inputs], list(given)), given)
             _check_followed(name, back.values())
             found = cotangents([root(x.node, x.layout, given[k]) for k, x in back.items()], [own for _, own in inputs])
             placed = [
@@ -112,5 +113,5 @@ def step_of(op: Called, dtype: DType, sources: Sequence[Kept], *, traced: bool) 
 def part_of(step: Past, node: Node, start: int) -> Past:
     """That of one of the results, which begins there."""
     part = Layout.contiguous(node.shape, start)
-    recipe = Recipe(_CAST, node.shape, node.dtype, (step.recipe.dtype,), (part.form,), None)
+    recipe = recipe_of(_CAST, node.shape, node.dtype, (step.recipe.dtype,), (part.form,))
     return Past(recipe, (step,), (start,), traced=step.traced)

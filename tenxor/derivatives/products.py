@@ -43,13 +43,13 @@ def _kind_of(part: Part) -> object:
     if not isinstance(part, Seen) or part.node.recipe.op is not SUM:
         return None
     (product,) = part.node.sources
-    if type(product) is not Node or part.node.offsets != (0,) or not _is_worth_while(part.node.recipe, product.recipe):
+    if type(product) is not Node or part.node.offsets != (0,) or not is_worth_while(part.node.recipe, product.recipe):
         return None
     return part.node.recipe, product.recipe, part.layout.form, part.layout.offset
 
 
 @lru_cache(1 << 10)
-def _is_worth_while(total: Recipe, product: Recipe) -> bool:
+def is_worth_while(total: Recipe, product: Recipe) -> bool:
     """Whether what a product reads is less than what it makes."""
     (read,) = total.forms
     layouts = [form.layout for form in product.forms if form is not None]

@@ -10,7 +10,8 @@ from ..derivatives.seen import Seen
 from ..dtypes import DType, bfloat16
 from ..errors import DerivativeError, TraceError
 from ..host import HOST, run
-from ..host.running import Operand, has_batches, of_few, results_of
+from ..host.inplace import in_place, quicker
+from ..host.running import Operand, has_batches, is_little, of_few, results_of
 from ..host.table import HostOp, whole
 from ..node import Hosted, Node, hosted_node, tracking, watchers
 from ..past import past_of
@@ -51,25 +52,30 @@ def hosted(name: str, *operands: Tensor, sizes: Mapping[str, int] = _NO_SIZES, *
         if arrays is not None:
             results = tuple(map(Tensor._of_array, arrays))
             for caller in () if op.found else callers:
-                caller.hears(operands, results, compute)
+                caller.hears(operands, results, compute, in_place(op, [t.dtype for t in operands], options))
             return _seen(op, operands, results)
     given = [Operand(t.node, t.layout, t.dtype) for t in operands]
-    return _seen(op, operands, tuple([Tensor._of(node) for node in run(op, given, sizes, options)]))
+    results = tuple([Tensor._of(node) for node in run(op, given, sizes, options)])
+    for caller in callers:
+        how = in_place(op, [t.dtype for t in operands], options)
+        if how is not None and is_little(op, [t.shape for t in operands], operands[0].dtype, sizes, quicker(how)):
+            caller.hears(operands, results, None, how)
+    return _seen(op, operands, results)
 
 
-def at_once(compute: Callable[..., list[Any]], *operands: Tensor) -> tuple[Tensor, ...] | None:
+def at_once(compute: Callable[..., list[Any]], *operands: Tensor, few: int | None = None) -> tuple[Tensor, ...] | None:
     """What `compute` makes of arrays of NumPy's, as a list of arrays: new tensors, in memory. It is given the elements of operands, in
-    arrays that are nobody else's; None where there are many, or of a dtype that NumPy has not, or somebody follows or watches.
+    arrays that are nobody else's; None where there are not so `few`, or of a dtype that NumPy has not, or somebody follows or watches.
 
     For a function of many operations, none of which takes as long as to ask for it.
     """
-    if watchers or sum([t.size for t in operands]) >= FEW:
+    if watchers or sum([t.size for t in operands]) >= (FEW if few is None else few):
         return None
     if any([t.storage.node.past is not None or t.dtype is bfloat16 for t in operands]):
         return None
     results = tuple(map(Tensor._of_array, compute(*[t.to_numpy() for t in operands])))
     for caller in callers:
-        caller.hears(operands, results, compute)
+        caller.hears(operands, results, compute, None)
     return results
 
 

@@ -10,6 +10,7 @@ from .. import shortcut
 from ..backend import NAME, backend
 from ..backend.threads import num_threads
 from ..errors import DTypeError
+from ..host import inplace
 from ..node import Node, writes
 from ..pending import relieve, waiting_bytes
 from ..pool import UNLIMITED, pool
@@ -77,7 +78,8 @@ def _what(node: Node) -> str:
 
 
 def show_config() -> None:
-    """Print what this process computes with: versions, the back end, threads, and whether small work goes the short way, or why not.
+    """Print what this process computes with: versions, the back end, threads, whether small work goes the short way, and which of NumPy's
+    functions of C it calls in place, or why not.
 
     >>> import tenxor as tx
     >>> tx.show_config()  # doctest: +ELLIPSIS
@@ -90,6 +92,7 @@ def show_config() -> None:
         "back end": NAME,
         "threads": str(num_threads()),
         "short way": shortcut.state,
+        "C of NumPy": inplace.state() if shortcut.state == "on" else "not called in place",
     }
     for name, value in rows.items():
         print(f"{name:10} {value}")

@@ -26,6 +26,7 @@ from .sorting import argsort, sort
 __all__ = ["median", "percentile", "quantile"]
 
 Array = np.ndarray[Any, Any]
+PARTED = 1 << 14  # elements that NumPy parts, and is asked for all around it, sooner than threads would share them
 # Where among n elements the quantile q lies, from 0 on, and how the two elements beside it are weighed (Hyndman and Fan 1996).
 _CONTINUOUS: dict[str, tuple[float, float]] = {  # alpha and beta of their formula
     "linear": (1, 1),
@@ -167,7 +168,7 @@ def _quantile(op: str, x: Tensor, q: Array, axis: Axes, method: str, keepdims: b
     places = _places(prod([x.shape[a] for a in axes]), q, method)
     if q.ndim == 0 and weights is None:
         few = _Few(axes, kept, places, None if exact and not dtype.is_float else dtype, keepdims)
-        found_at_once = at_once(few, x)
+        found_at_once = at_once(few, x, few=PARTED)
         if found_at_once is not None:
             return found_at_once[0]
     rows = x.permute((*kept, *axes)).reshape((*[x.shape[a] for a in kept], -1))
@@ -250,16 +251,19 @@ class _Few:
         rows = x
         if self.kept or x.ndim != 1:
             rows = x.transpose((*self.kept, *self.axes)).reshape((*[x.shape[a] for a in self.kept], -1))
-        if self.computed is not None and rows.dtype != self.computed:
+        is_float = rows.dtype.kind == "f"
+        if is_float and rows.dtype != self.computed:
             rows = rows.astype(self.computed)
         below, last = self.below, rows.shape[-1] - 1
         above = min(below + (self.way > 0), last)
-        rows.partition(sorted({below, above, last}))
+        rows.partition(sorted({below, above, last} if is_float else {below, above}))
         found = rows[..., below]
         if self.computed is not None:
-            largest = rows[..., last]
+            found = found.astype(self.computed, copy=False)
             if self.way > 0:
-                found = self._between(found, rows[..., above])
+                found = self._between(found, rows[..., above].astype(self.computed, copy=False))
+        if is_float:
+            largest = rows[..., last]
             found = np.where(largest != largest, largest, found)
         if self.keepdims:
             found = np.expand_dims(found, self.axes)

@@ -10,7 +10,6 @@ bits are sorted by their ranks, and for indices a rank and a position are one nu
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -26,13 +25,14 @@ from ..spec import called_again
 from ..tensor import Tensor
 from ..tensor.arguments import axis_of, truth
 from ..tensor.core import Operand
-from .hosted import at_once, has_past, hosted
+from .hosted import has_past, hosted
 from .selecting import take_along_axis
 
 __all__ = ["argsort", "lexsort", "sort", "topk"]
 
 Array = np.ndarray[Any, Any]
-FEW = 1024  # elements that NumPy sorts sooner than kernels have ranked them
+FEW = 1024  # elements that NumPy sorts sooner than kernels have ranked them; so it does more of them in short rows
+SHORT, WHOLE = 16, 1 << 14  # elements of a row that need no merging; comparisons of the others that take as long as ranking
 _BITS: dict[DType, DType] = {float16: int16, bfloat16: int16, float32: int32, float64: int64}  # of floats, as integers
 _RADIX, _QUICK = "stable", "quicksort"  # NumPy's names; of 8 and 16 bits the first is a radix sort
 
@@ -60,7 +60,7 @@ def sort(
     x, place = _along("sort", x, axis)
     descending, stable = truth("sort", "descending", descending), truth("sort", "stable", stable)
     rows = x.moveaxis(place, -1)
-    few = _is_few(x)
+    few = _is_few(rows)
     bits = None if few else _BITS.get(x.dtype)
     if has_past(x) or (bits is not None and stable and _has_zeros_below(x, bits)):
         return take_along_axis(x, _order(rows, descending, True).moveaxis(-1, place), axis=place)
@@ -154,8 +154,8 @@ def topk(
 ) -> TopK:
     """New tensors, by the names `values` and `indices`: the `k` largest elements along an axis, or the smallest, and where they are.
 
-    The best comes first, unless they need not be `sorted`. NaN counts as the largest. Which of equal elements are taken is not said.
-    Raises AxisError, and ArgumentError unless `k` is 0 to the size of the axis. (PyTorch's `topk`.)
+    The best comes first, also if they need not be `sorted`, and of equal ones the first. NaN counts as the largest. Raises AxisError, and
+    ArgumentError unless `k` is 0 to the size of the axis. (PyTorch's `topk`.)
 
     >>> import tenxor as tx
     >>> values, indices = tx.topk(tx.asarray([3, 9, 1, 7]), 2)
@@ -169,48 +169,14 @@ def topk(
         raise ArgumentError(
             f"topk: k is {count}, and axis {place} of shape {x.shape} has {size} elements; k is 0 to {size}"
         )
-    in_order = truth("topk", "sorted", sorted)
-    found_at_once = at_once(partial(_best_of_few, place, count, bool(largest), in_order), x)
-    if found_at_once is not None:
-        return TopK(*found_at_once)
-    rows = x.moveaxis(place, -1)
-    if 0 < count < size:
-        known = _ranks(rows) if x.dtype is bfloat16 else rows
-        split = size - count if largest else count - 1
-        found = hosted("argpartition", known, place=split)[0]
-        found = found[..., split:] if largest else found[..., :count]
+    truth("topk", "sorted", sorted)  # which they are in any case
+    rows, given = x.moveaxis(place, -1), {"count": count, "largest": truth("topk", "largest", largest)}
+    if x.dtype is bfloat16 or x.node.past is not None:
+        found = hosted("argtopk", _ranks(rows) if x.dtype is bfloat16 else rows, sizes={"k": count}, **given)[0]
+        values = take_along_axis(rows, found)
     else:
-        found = positions((size,))[:count].expand((*rows.shape[:-1], count))
-    values = take_along_axis(rows, found)
-    if in_order:
-        order = _order(values, bool(largest), True)
-        values, found = take_along_axis(values, order), take_along_axis(found, order)
+        values, found = hosted("topk", rows, sizes={"k": count}, **given)
     return TopK(values.moveaxis(-1, place), found.moveaxis(-1, place))
-
-
-def _best_of_few(place: int, count: int, largest: bool, in_order: bool, x: Array) -> list[Array]:
-    """The same values and indices, by NumPy alone."""
-    rows = x if place == x.ndim - 1 else np.moveaxis(x, place, -1)
-    size = rows.shape[-1]
-    if 0 < count < size:
-        split = size - count if largest else count - 1
-        found = rows.argpartition(split, axis=-1)
-        found = found[..., split:] if largest else found[..., :count]
-    else:
-        found = np.broadcast_to(np.arange(count), (*rows.shape[:-1], count)).copy()
-    values = _taken(rows, found)
-    if in_order:
-        order = (values[..., ::-1] if largest else values).argsort(axis=-1, kind="stable")
-        order = (count - 1) - order[..., ::-1] if largest else order
-        values, found = _taken(values, order), _taken(found, order)
-    if place != x.ndim - 1:
-        values, found = np.moveaxis(values, -1, place), np.moveaxis(found, -1, place)
-    return [np.ascontiguousarray(values), np.asarray(found, np.int64, "C")]
-
-
-def _taken(rows: Array, places: Array) -> Array:
-    found: Array = rows[places] if rows.ndim == 1 else np.take_along_axis(rows, places, -1)
-    return found
 
 
 def _along(op: str, given: Operand, axis: int | None) -> tuple[Tensor, int]:
@@ -227,8 +193,11 @@ def _has_zeros_below(x: Tensor, bits: DType) -> bool:
 
 
 def _is_few(x: Tensor) -> bool:
-    """Whether NumPy is to sort elements as they are; also those of a function that is traced, of which nobody knows what they are like."""
-    return x.dtype is not bfloat16 and (x.size < FEW or x.node.traced)
+    """Whether NumPy is to sort rows as they are; also those of a function that is traced, of which nobody knows what they are like."""
+    if x.dtype is bfloat16:
+        return False
+    merged = x.size * (x.shape[-1] // SHORT).bit_length() if x.ndim else 0
+    return x.size < FEW or x.node.traced or merged < WHOLE
 
 
 def _order(rows: Tensor, descending: bool, stable: bool) -> Tensor:

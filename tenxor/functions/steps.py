@@ -11,6 +11,7 @@ from ..derivatives.calls import called
 from ..derivatives.leaves import own_copy
 from ..derivatives.partials import is_smooth
 from ..derivatives.reverse import cotangents_at, edge_of, forget
+from ..derivatives.rule import Making
 from ..derivatives.seen import Seen, Term
 from ..errors import ArgumentError, DerivativeError, ShapeError
 from ..node import is_pinned, next_number, tracking, untracked
@@ -61,7 +62,7 @@ def checkpoint(function: Callable[P, T], *args: P.args, **named: P.kwargs) -> T:
     for node in nodes:
         forget(node, first, all_of_it=True)
 
-    def pull(given: list[Seen], wanted: Sequence[int]) -> Sequence[tuple[int, Part]]:
+    def pull(_: Making, given: list[Seen], wanted: Sequence[int]) -> Sequence[tuple[int, Part]]:
         with enable_grad():
             again = function(*mapped(_as_it_is, own), **named)
         made = [t.storage.node for t in leaves_of(again) if isinstance(t, Tensor)]
@@ -105,7 +106,7 @@ def custom_derivative(function: Callable[P, T], backward: Function) -> Callable[
         results = [t for t in leaves_of(value) if isinstance(t, Tensor)]
         sources: list[Kept] = [t.node for t in tensors]
 
-        def pull(given: list[Seen], wanted: Sequence[int]) -> Sequence[tuple[int, Part]]:
+        def pull(_: Making, given: list[Seen], wanted: Sequence[int]) -> Sequence[tuple[int, Part]]:
             rest = iter(given)
             g = mapped(lambda t: _tensor(next(rest), t) if isinstance(t, Tensor) and is_smooth(t.dtype) else None, value)
             again = any([t.node.traced or (tracking.get() and past_of(t.node) is not None) for t in tensors])

@@ -19,13 +19,16 @@ from ..node import Node, data, untracked
 from ..ops import OPS
 from ..realize import realize
 from ..records import NamedTuple
+from .loops import Loop, call, loop_of
 from .share import share
 from .table import Array, HostOp, whole
 
 Shape = tuple[int, ...]
 MAX_SIZES = 4096  # sets of shapes whose results are remembered
 LIGHT = 250_000  # nanoseconds: less than that is not worth a second thread
+BRIEF = 2_000_000  # nanoseconds by our estimate, which is high for matrices, that no other thread of Python's minds to wait for
 LONG = 30_000_000  # nanoseconds of one call of NumPy's, from which it runs apart, as no signal is heard in it
+BLOCKED = 16  # large matrices take so many times less than our estimate, as LAPACK multiplies blocks of them
 _POSITIVE = OPS["positive"]
 
 
@@ -97,12 +100,13 @@ def run(op: HostOp, operands: Sequence[Operand], sizes: Mapping[str, int], optio
             array if whole(letters) else np.broadcast_to(array, (*batch, *array.shape[array.ndim - len(letters) :]))
             for array, letters in zip(arrays, op.operands, strict=True)
         ]
-    over = Event() if each > LONG else None
+    over = Event() if _is_long(op, each, prod(batch)) else None
+    loop = None if op.in_place or op.into or op.found else loop_of(op, [x.dtype for x in operands], options)
 
     def compute(held: object = given) -> list[Node]:  # for as long as it computes, which may be when nobody waits for it any more
         if op.found:
             return _found(op, arrays, dtypes, options)
-        _compute(op, arrays, [array for _, array in results], batch, each, options, over)
+        _compute(op, arrays, [array for _, array in results], batch, each, options, over, loop)
         return [node for node, _ in results]
 
     try:
@@ -111,10 +115,24 @@ def run(op: HostOp, operands: Sequence[Operand], sizes: Mapping[str, int], optio
         raise LinearAlgebraError(_culprit(op, arrays, batch, options, error)) from None
 
 
+def _is_long(op: HostOp, each: int, count: int) -> bool:
+    """Whether one call of NumPy's, of which each of so many takes so long by our estimate, is to run apart."""
+    return each * count // BLOCKED > LONG if each > op.most else each > LONG
+
+
 def results_of(op: HostOp, shapes: tuple[Shape, ...], dtype: DType, sizes: Mapping[str, int]) -> tuple[tuple[Shape, ...], list[DType]]:
     """The shapes of the results, unless only NumPy finds them, and their dtypes. ShapeError where batches do not broadcast."""
     _, found, dtypes, _ = _sizes(op, shapes, dtype, tuple(sizes.items()))
     return found, dtypes
+
+
+def is_little(op: HostOp, shapes: Sequence[Shape], dtype: DType, sizes: Mapping[str, int], quicker: int = 1) -> bool:
+    """Whether all is done before another thread would have begun, or is one matrix that takes about a millisecond, where it is done so many
+    times as quickly as by NumPy.
+    """
+    batch, _, _, each = _sizes(op, tuple(shapes), dtype, tuple(sizes.items()))
+    work = each * prod(batch) // quicker
+    return work < LIGHT or (prod(batch) == 1 and work < BRIEF)
 
 
 def has_batches(op: HostOp, axes: Sequence[int]) -> bool:
@@ -181,20 +199,21 @@ def _compute(
     each: int,
     options: Mapping[str, Any],
     over: Event | None,
+    loop: Loop | None = None,
 ) -> None:
     """All at once where it is little, else in parts of the longest axis of the batch, until it is `over`. `each` takes so many
-    nanoseconds.
+    nanoseconds. A `loop` does the same where it lies.
     """
     work = each * prod(batch)
     if work < LIGHT or max(batch, default=1) == 1 or (each > op.most and over is None):
-        _part(op, arrays, outs, options)
+        _part(op, arrays, outs, options, loop)
         return
     axis = max(range(len(batch)), key=lambda k: batch[k])
 
     def part(begin: int, end: int) -> None:
         key = (*(slice(None),) * axis, slice(begin, end))
         some = [array if whole(letters) else array[key] for array, letters in zip(arrays, op.operands, strict=True)]
-        _part(op, some, [array[key] for array in outs], options)
+        _part(op, some, [array[key] for array in outs], options, loop)
 
     if each <= op.most:
         share(part, batch[axis], work, over)
@@ -205,7 +224,9 @@ def _compute(
             part(k, k + 1)
 
 
-def _part(op: HostOp, arrays: Sequence[Array], outs: Sequence[Array], options: Mapping[str, Any]) -> None:
+def _part(op: HostOp, arrays: Sequence[Array], outs: Sequence[Array], options: Mapping[str, Any], loop: Loop | None) -> None:
+    if loop is not None and call(loop, arrays, outs):
+        return
     with np.errstate(all="ignore"):  # infinities and NaN are results like others, here as in kernels
         if op.in_place:
             op.call(*arrays, **options)

@@ -16,6 +16,7 @@ import numpy as np
 
 from ..dtypes import DEFAULT_INT, DType, complex_of
 from .determinants import det, slogdet
+from .selection import best, best_places
 
 Array = np.ndarray[Any, Any]
 
@@ -99,13 +100,22 @@ def _partition(x: Array, *, places: list[int]) -> None:
     x.partition(places, axis=-1)
 
 
-entry("sort", "n -> n", "same", _sort, 20, "n", in_place=True)
+def unique(x: Array) -> Array:
+    """Each element once, by sorting: NumPy's own puts integers into a table of hashes, which takes longer where there are many."""
+    found = np.sort(x)
+    is_first = np.ones(len(x), bool)
+    np.not_equal(found[1:], found[:-1], out=is_first[1:])
+    return found[is_first]
+
+
+entry("sort", "n -> n", "same", _sort, 8, "n", in_place=True)
 entry("argsort", "n -> n", "index", lambda x, *, kind: x.argsort(axis=-1, kind=kind), 20, "n")
 entry("partition", "n -> n", "same", _partition, 20, "n", in_place=True)
-entry("argpartition", "n -> n", "index", lambda x, *, place: x.argpartition(place, axis=-1), 20, "n")
+entry("topk", "n -> k k", "same index", best, 8, "n", quiet=True)
+entry("argtopk", "n -> k", "index", best_places, 8, "n")
 entry("searchsorted", "=n _ -> _", "index", lambda x, v, *, side: x.searchsorted(v, side), 100, "")
 entry("interp", "_ =n =n -> _", "same", lambda x, xp, fp, *, left, right: np.interp(x, xp, fp, left, right), 100, "", quiet=True)
-entry("unique_values", "n -> U", "same", lambda x: np.unique(x, equal_nan=False), 20, "n")
+entry("unique_values", "n -> U", "same", unique, 20, "n", quiet=True)
 entry(
     "unique_all",
     "n -> U U n U",

@@ -5,16 +5,13 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from typing import Any
 
 from ..backend import backend
 from ..backend.interface import Arguments, Compiled, Given, Launch, Once
-from ..kernel.bind import Binding
-from ..kernel.ir import Kernel, expressions, work
 from ..layout import Table
 from ..memory import Buffer
-from ..node import Node
-from .pattern import given
 
 _LEVEL = os.environ.get("TENXOR_DEBUG", "")
 DEBUG = int(_LEVEL) if _LEVEL.isdigit() else 0
@@ -31,23 +28,6 @@ class Call:
 
     def __init__(self, compiled: Compiled, arguments: Arguments) -> None:
         self.compiled, self.arguments = compiled, arguments
-
-    @staticmethod
-    def of(kernel: Kernel, binding: Binding, number_of: Mapping[Node, int], scalars: Mapping[int, int]) -> Call:
-        (_, out), *operands = binding.operands
-        sources = [(number_of[n], *given(offset)) for n, offset in operands if n is not None]
-        cost = 2 + sum(map(work, expressions(kernel.body)))
-        arguments = Arguments(
-            given(out),
-            sources,
-            [(scalars[id(s)], imag) for s, imag in binding.scalars],
-            binding.tables,
-            binding.sizes,
-            binding.split,
-            binding.work * cost,
-            binding.scratch,
-        )
-        return Call(backend().compile(kernel), arguments)
 
     @property
     def needs(self) -> list[int]:
@@ -79,7 +59,7 @@ class Call:
 
 def _shown(compiled: Compiled, launch: Launch) -> Launch:
     """A launch that says so: `TENXOR_DEBUG` 1 for names and times, 2 for the loop IR too, 3 for the machine's code."""
-    kernel = compiled.kernel
+    kernel: Any = compiled.kernel  # never facts alone: plans on disk are not asked for (`kept.py`)
 
     def run(out: Buffer, given: Given, once: Once | None = None) -> bool:
         if DEBUG >= 3:

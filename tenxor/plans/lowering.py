@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections import ChainMap
 from collections.abc import Mapping, Set
 
+from ..backend import backend
 from ..backend.interface import Arguments
+from ..kernel.bind import Binding
+from ..kernel.ir import Kernel, expressions, work
 from ..kernel.lower import lower
 from ..kernel.nest import Nest
 from ..node import Node
@@ -47,7 +50,7 @@ class Lowering:
         first = self.known.get(key)
         if first is None:
             kernel, binding = lower(node, self.kernels, self.target, tuple(beside))
-            call = Call.of(kernel, binding, ChainMap(beside, self.number_of) if beside else self.number_of, self.scalars)  # type: ignore[arg-type]
+            call = call_of(kernel, binding, ChainMap(beside, self.number_of) if beside else self.number_of, self.scalars)  # type: ignore[arg-type]
             first = self.known[key] = Lowered(call, binding.nest, reads)
         else:
             call = _for_others(first, reads)
@@ -95,6 +98,24 @@ class Lowering:
                 key.append((_order(reads.offsets, at), more))
             else:
                 key.append(offset)
+
+
+def call_of(kernel: Kernel, binding: Binding, number_of: Mapping[Node, int], scalars: Mapping[int, int]) -> Call:
+    """The call of a kernel, which is compiled if it is not there."""
+    (_, out), *operands = binding.operands
+    sources = [(number_of[n], *given(offset)) for n, offset in operands if n is not None]
+    cost = 2 + sum(map(work, expressions(kernel.body)))
+    arguments = Arguments(
+        given(out),
+        sources,
+        [(scalars[id(s)], imag) for s, imag in binding.scalars],
+        binding.tables,
+        binding.sizes,
+        binding.split,
+        binding.work * cost,
+        binding.scratch,
+    )
+    return Call(backend().compile(kernel), arguments)
 
 
 def _order(met: dict[int, int], number: int) -> int:

@@ -14,8 +14,6 @@ def ordered(steps: Sequence[Step], nbytes: Mapping[int, int], kept: Container[in
 
     What is written over keeps its place among what reads and writes it: so nothing is copied that would not have been.
     """
-    if len(steps) < 3:
-        return list(steps)
     queue = _Queue(steps, nbytes, kept)
     return [steps[k] for k in queue.order()]
 

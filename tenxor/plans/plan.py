@@ -11,6 +11,7 @@ from ..kernel.fuse import constants, fuse, pending, weights
 from ..kernel.ir import Kernel
 from ..kernel.lower import lower
 from ..kernel.together import together
+from ..late import Late
 from ..node import EMPTY, PLACEHOLDER, REINTERPRET, UPDATE, Node, Scalar, Scatter, writes
 from ..ops import OPS, Op
 from ..ownership import NOBODY
@@ -18,12 +19,12 @@ from ..rewrite import rewritten
 from ..rewrite.blocks import Blocks
 from ..sizes import int_of
 from ..target import Target
-from .blockwise import Blockwise, first_block
 from .lowering import Lowering
-from .ordering import ordered
 from .pattern import Pattern, scalars_of, stand_ins
 from .steps import Plan, Step
 
+blockwise = Late("tenxor.plans.blockwise")  # most plans have one kernel, or two
+ordered = Late("tenxor.plans.ordering").ordered
 _WITHOUT_KERNEL = (EMPTY, REINTERPRET)
 
 
@@ -66,7 +67,8 @@ def outlined(pattern: Pattern, nodes: Sequence[Node]) -> Plan:
         cells = {other: k for k, other in enumerate(groups.get(node, ()), count)}
         count += len(cells)
         steps.append(_make_step(node, cells, lowering, number_of, scalars, wholes.get(node, number_of[node]), nodes))
-    steps = ordered(steps, nbytes, frozenset(pattern.roots))
+    if len(steps) > 2:
+        steps = ordered(steps, nbytes, frozenset(pattern.roots))
     _plan_memory(steps, _readers(order, inlined, number_of), len(nodes))
     watched = sorted({k for step in steps for _, readers in step.donors for k in readers}.union(costly))
     read = Counter(number_of[source] for n in order for source in n.sources if type(source) is Node)
@@ -119,7 +121,7 @@ def _make_step(
     if node.op in _WITHOUT_KERNEL or node.size == 0:
         return step
     if isinstance(node.op, Blocks):
-        blocks = step.filling = Blockwise(node, number_of, scalars, make_plan)
+        blocks = step.filling = blockwise.Blockwise(node, number_of, scalars, make_plan)
         step.needs.update(blocks.needs)
         return step
     call, target = lowering.call(node, beside), lowering.target
@@ -206,7 +208,7 @@ def planned(roots: Sequence[Node]) -> list[tuple[Node, Kernel | None]]:
     every, found = set(kernels), list[tuple[Node, Kernel | None]]()
     for node in kernels:
         if isinstance(node.op, Blocks):
-            found += planned([first_block(node)])
+            found += planned([blockwise.first_block(node)])
             continue
         nothing = node.op in _WITHOUT_KERNEL or node.size == 0
         found.append((node, None if nothing else lower(node, every, target)[0]))

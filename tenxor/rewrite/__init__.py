@@ -14,6 +14,7 @@ from functools import partial
 
 from ..node import Node
 from ..ops.reductions import Reduction
+from .blocks import is_much
 
 # New nodes, each after what it reads; the last of them stands for the given one.
 Rule = Callable[[Node], list[Node] | None]
@@ -31,15 +32,19 @@ def _as_one(node: Node) -> list[Node] | None:
 
 def rewritten(order: Sequence[Node]) -> dict[Node, Node]:
     """What stands for some of the pending nodes in `order`, in which each comes after all that it reads."""
-    if not any(isinstance(node.op, Reduction) for node in order):
+    reductions = [node for node in order if isinstance(node.op, Reduction)]
+    if not reductions:
         return {}
-    from .attention import product_in_blocks  # all rules are loaded with the first reduction
-
+    rules: list[Rule] = [_as_one]  # loaded with the first reduction
     now: dict[Node, Node] = {}
     changed = order
     readers = Counter(source for node in order for source in set(node.sources))
     shared = {source for source, count in readers.items() if count > 1 and type(source) is Node}
-    for rule in (partial(product_in_blocks, shared=shared), _as_one):
+    if any(map(is_much, reductions)):
+        from .attention import product_in_blocks
+
+        rules.insert(0, partial(product_in_blocks, shared=shared))
+    for rule in rules:
         changed, instead = _applied(rule, changed)
         if instead:
             now = {node: instead.get(other, other) for node, other in now.items()} | {

@@ -12,14 +12,13 @@ from ..layout import Layout
 from ..node import POSITION, Node, Recipe
 from ..ops import OPS
 from ..ops.reductions import REDUCTIONS
-from .blocks import Block, Blocks
+from .blocks import FEW_BYTES, Block, Blocks, is_much
 from .cuts import Cut, cuts
 from .rows import Place, Rows, restricted, rows_of
 from .unseen import steps_seen
 
 BLOCK_BYTES = 1 << 22  # of the weights in a block, about
 FEWEST = 17  # rows of a block at least: so its reductions are those of all rows
-FEW_BYTES = 1 << 19  # of weights, up to which blocks save less than they cost, however few steps they see
 _MULTIPLY = OPS["multiply"]
 
 
@@ -30,7 +29,7 @@ def product_in_blocks(node: Node, shared: Set[Node]) -> list[Node] | None:
     through, kept = node.layouts[0], len(node.shape)
     assert through is not None
     (products,) = node.sources
-    if node.op is not REDUCTIONS["sum"] or through.size * node.dtype.itemsize <= FEW_BYTES:
+    if node.op is not REDUCTIONS["sum"] or not is_much(node):
         return None
     if type(products) is not Node or products.op is not _MULTIPLY or products.stored:
         return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from ..backend.llvm.builder import Module, Value
 from ..backend.llvm.types import I1, I32, I64, POINTER, array
@@ -185,7 +186,13 @@ def _called(f: Function) -> None:
     def anew() -> list[Value]:
         return f.choose(several, lambda: [_several(f, given_to, made)], lambda: [f.call("made_of", POINTER, [*given_to, made])])
 
-    (found,) = f.choose(by_numpy, lambda: [f.call("hosted", POINTER, [*given_to, made])], anew)
+    in_place = f.word(f.get(made, "Made.loop"), SIZE) > 0
+
+    def asked_of_numpy() -> list[Value]:
+        one, other = (partial(f.call, name, POINTER, [*given_to, made]) for name in ("made_in_place", "hosted"))
+        return f.choose(in_place, lambda: [one()], lambda: [other()])
+
+    (found,) = f.choose(by_numpy | in_place, asked_of_numpy, anew)
     f.keeps(made)
     f.drop(made)
     f.give(found)

@@ -22,10 +22,9 @@ from ..backend.threads import num_threads
 from ..dtypes import DType
 from ..locking import taken_at_once
 from ..node import DATA, UNFINISHED, Node, Recipe, Scalar, untracked
-from ..ops import OPS
-from ..ops.reductions import REDUCTIONS
 from ..plans.call import Call
 from ..plans.general import general_for, numbers_of
+from ..plans.parts import ALONE, product_in
 from ..plans.pattern import Pattern, pattern_of, structured, taken
 from ..plans.plan import make_plan
 from ..plans.steps import Plan, Short, Step
@@ -36,7 +35,6 @@ from .blocks import LARGEST
 LITERAL, RESULT, MEMORY, FLOAT, SIGNED, UNSIGNED, FLAG, SCRATCH, IMAGINARY = range(9)
 # Integers: of a node's kernel, of one of a graph, of one of a plan, of a node that is looked at, of an argument, of what is beside.
 HEAD, STEP, PLANNED, LOOK, EACH, BESIDE = 4, 5, 11, 3, 5, 3
-ALONE = 1 << 14  # bytes up to which a node is computed by a kernel of its own
 MOST = 128  # arguments
 MOST_STEPS = 16  # kernels of a graph
 MAX_FRAMES = 1 << 14  # of all recipes; then all are forgotten
@@ -45,7 +43,6 @@ MOST_NODES = 256  # of a graph, with those that its plan makes
 
 _KIND_OF = {"float": FLOAT, "uint": UNSIGNED}
 NEVER = b""  # what is not run by a frame
-SUM, PRODUCT = REDUCTIONS["sum"], OPS["multiply"]
 graphs: dict[bytes, bytes] = {}  # the frames of graphs, by their keys
 _graph_plans: dict[bytes, Plan] = {}  # which have their kernels in memory
 _plans: dict[tuple[Recipe, Recipe | None], Plan] = {}  # those that have the kernels of frames in memory
@@ -78,16 +75,6 @@ def have_framed(node: Node) -> None:
             reading.summed[recipe] = _made(recipe, reading, sources, offsets)
     finally:
         lock.release()
-
-
-def product_in(node: Node) -> Node | None:
-    """The pending product that a node is a sum of: both are one kernel, which rounds once where two would twice."""
-    sources = node.sources  # asked before the operation: it may be computed any time, and then reads nothing
-    if node.op is not SUM:
-        return None
-    (source,) = sources
-    assert type(source) is Node
-    return source if source.buffer is None and source.op is PRODUCT else None
 
 
 def forget() -> None:
@@ -161,7 +148,7 @@ class Template:
 
     __slots__ = ("first", "itemsizes", "pack", "unknown", "words")
 
-    def __init__(self, words: list[int], itemsizes: list[int], first: int, unknown: list[int]) -> None:
+    def __init__(self, words: list[int], itemsizes: Sequence[int], first: int, unknown: list[int]) -> None:
         self.words, self.itemsizes = words, itemsizes
         self.first = HEAD + EACH * first + EACH - 1  # where the first size is
         self.unknown = unknown  # which of the pattern's offsets frames do not have: they must be 0
@@ -177,7 +164,7 @@ class Template:
         if own.tables:
             return None
         number_of = {id(s): k for k, s in enumerate(sources)}
-        itemsizes = [operand.dtype.itemsize for operand in kernel.operands]
+        itemsizes = kernel.itemsizes
         offsets = [own.out[0], *[at for _, at, _ in own.sources]]
         place_of = [*places, *[-1] * (len(pattern.offsets) - len(places)), -1]  # the last one is that of none, -1
         rows = [(RESULT, 0, place_of[offsets[0]], itemsizes[0], 0)]
@@ -287,7 +274,7 @@ def _rows_of(step: Step, out: int = MEMORY) -> list[tuple[int, ...]] | None:
     own, kernel = call.arguments, call.compiled.kernel
     if not hasattr(call.compiled, "address"):  # another back end has no addresses
         return None
-    itemsizes = [operand.dtype.itemsize for operand in kernel.operands]
+    itemsizes = kernel.itemsizes
     rows: list[tuple[int, ...]] = [
         (MEMORY, k, at, itemsize, more * itemsize)
         for (k, at, more), itemsize in zip([(step.number, *own.out), *own.sources], itemsizes, strict=False)

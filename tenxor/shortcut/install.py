@@ -13,7 +13,7 @@ import numpy as np
 from .. import node as nodes
 from ..backend.llvm.builder import Module
 from ..backend.llvm.cache import text_of
-from ..backend.llvm.compiler import compiler
+from ..backend.llvm.compiler import Compiler, compiler
 from ..backend.threads import changed
 from ..dtypes import ALL, DType, boolean
 from ..errors import TenxorError
@@ -25,6 +25,7 @@ from ..ops import OPS, Op
 from ..ops.reductions import Reduction
 from ..past import GONE, NOTHING, Again, Past, short_again
 from ..pending import forget_gone, waiting
+from ..plans.parts import SUM
 from ..plans.pattern import short_walks
 from ..plans.steps import DONE, Cell, short_runs
 from ..pool import pool
@@ -39,7 +40,7 @@ from ..tensor.exchange import makers
 from ..tensor.making import Maker
 from . import frames
 from .blocks import COUNTS, LARGEST
-from .frames import NEVER, SUM
+from .frames import NEVER
 from .index import PARTS, ROW, WANTED
 from .learn import (
     FALSE,
@@ -133,6 +134,14 @@ _new_attribute = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, ctypes.PO
 )
 
 
+def linked(objects: Objects, made: Compiler) -> tuple[Any, str]:
+    """The machine code, and where it came from; it knows the interpreter by these objects."""
+    exported = (*FUNCTIONS, *DATA, *map(symbol_of, METHODS))
+    return made._library(
+        "shortcut", text_of("shortcut") + objects.identity, lambda: str(module(objects, Module(made.whole))), exported
+    )
+
+
 class ShortWay:
     """Machine code, linked, and what it needs to live."""
 
@@ -211,10 +220,8 @@ class ShortWay:
             "DONE": DONE,
             "Block": None,  # made below
         }
-        objects, made = Objects(named), compiler()
-        exported = (*FUNCTIONS, *DATA, *map(symbol_of, METHODS))
-        text = lambda: str(module(objects, Module(made.target)))  # noqa: E731
-        self.library, self.origin = made._library("shortcut", text_of("shortcut") + objects.identity, text, exported)
+        self.objects = objects = Objects(named)
+        self.library, self.origin = linked(objects, compiler())
         self.rows: dict[int, tuple[Spec, Spec]] = {}
         forgetting.extend((frames.forget, forget_made))
         self.block_type = named["Block"] = self._block_type()

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from ..backend.llvm.builder import Module, Value
 from ..backend.llvm.types import I1, I8, I64, POINTER
+from .boxes import BOX, FROM, LOOPS, PIECE, ROW, TO
 from .call import with_arguments
 from .compute import in_memory
 from .function import Function
-from .moves import BOX, FROM, LOOPS, MOST_PIECES, PIECE, ROW, TO
+from .moves import MOST_PIECES
 from .objects import BYTES, ITEMS, SIZE, Objects
 from .picking import copied_by_width
 from .read import address_of

@@ -13,6 +13,8 @@ from typing import Any
 
 from ..dtypes import DType
 from ..errors import IndexOutOfRange, TenxorError
+from ..host.inplace import InPlace
+from ..host.loops import Loop
 from ..keywords import names_of
 from ..layout import Layout
 from ..memory import allocate
@@ -27,6 +29,7 @@ from ..tensor.making import listed
 from ..tensor.writing import broadcast_layout
 from .blocks import LARGEST
 from .frames import NEVER, frame_of_write
+from .programs import program_of
 
 MOST_PARTS = 256
 MOST_NUMBERS = 64  # floats that a method is given: more are no constants of a program
@@ -35,7 +38,7 @@ patience = ctypes.c_int64()
 TRUE, FALSE = object(), object()  # in keys: 1 and True are equal, and not the same argument
 FOLLOWED = object()  # in keys: the number behind it has a bit for each argument that derivatives follow
 _at_it: set[int] = set()  # the threads that are in `done_again`
-Heard = tuple[Sequence[Tensor], Sequence[Tensor], Callable[..., Any]]
+Heard = tuple[Sequence[Tensor], Sequence[Tensor], Callable[..., Any] | None, InPlace | None]
 _heard: dict[int, list[Heard]] = {}  # by thread, while it learns
 _PLAIN = frozenset((int, str, type, DType, type(None)))
 
@@ -106,7 +109,7 @@ def _listening() -> Iterator[list[Heard]]:
 
 
 def hears(*heard: Any) -> None:
-    """NumPy computed some tensors, the second, of others, the first: so it does of arrays with their elements."""
+    """NumPy computed some tensors, the second, of others, the first: so it does of arrays with the elements, and a loop in place."""
     listening = _heard.get(get_ident())
     if listening is not None:
         listening.append(heard)
@@ -120,7 +123,13 @@ def _hosted(own: Callable[..., Any], args: Sequence[Any], named: dict[str, Any],
             tensors, found, _ = _told_apart(own, args, named)
     if len(heard) != 1:  # a function that it calls may have been learnt since, and machine code is not heard
         return None
-    operands, results, compute = heard[0]
+    operands, results, compute, how = heard[0]
+    if how is not None:
+        made = _in_place(how, tensors, operands, results, found)
+        if made is not None:
+            return made
+    if compute is None:
+        return None
     parts = found if isinstance(found, tuple) else (found,)
     read, given_back = [_place_of(t, tensors) for t in operands], [_place_of(t, results) for t in parts]
     if set(read) != set(range(len(tensors))) or given_back != list(range(len(results))):
@@ -128,8 +137,43 @@ def _hosted(own: Callable[..., Any], args: Sequence[Any], named: dict[str, Any],
     shapes = [t.shape for t in operands]
     if read != list(range(len(tensors))) or shapes != [t.shape for t in tensors]:
         compute = _turned(compute, read, shapes)  # type: ignore[arg-type]
-    made = [Made(t.spec, t.storage.node.recipe) for t in parts]
-    return Made(args[0].spec, parts=tuple(made), host=compute, kind=_kind_of(found))
+    every = [Made(t.spec, t.storage.node.recipe) for t in parts]
+    return Made(args[0].spec, parts=tuple(every), host=compute, kind=_kind_of(found))
+
+
+def _in_place(
+    how: InPlace, tensors: Sequence[Tensor], operands: Sequence[Tensor], results: Sequence[Tensor], found: Any
+) -> Made | None:
+    """How the same is made where it lies; None if it is not, or what a function gave is not what was made so."""
+    parts = found if isinstance(found, tuple) else (found,)
+    if len(parts) != len(results):
+        return None
+    for part, result in zip(parts, results, strict=True):
+        if type(part) is not Tensor or part.storage is not result.storage or part.dtype is not result.dtype:
+            return None
+        if part.spec.strides is None or _passes(part.spec) or part.spec.size != result.spec.size or part.spec.nbytes > LARGEST:
+            return None
+    read, seen = set[int](), []
+    for t in operands:
+        which = [k for k, x in enumerate(tensors) if x.storage is t.storage and x.dtype is t.dtype is x.storage.node.dtype]
+        if len(which) != 1 or t.spec.strides is None:
+            return None
+        read.add(which[0])
+        seen.append((which[0], (t.offset - tensors[which[0]].offset) * t.dtype.itemsize, _lies(t)))
+    is_finite = isinstance(how, Loop) and how.finite
+    if read != set(range(len(tensors))) or (is_finite and not (operands[0].spec.gapless and len(operands) == 1)):
+        return None
+    floats = operands[0].size * (2 if operands[0].dtype.is_complex else 1)
+    written = program_of(how, seen, [_lies(t) for t in results], floats)
+    if written is None:
+        return None
+    every = [Made(t.spec, t.storage.node.recipe, shift=t.offset) for t in parts]
+    return Made(tensors[0].spec, parts=tuple(every), kind=_kind_of(found), loop=written)
+
+
+def _lies(t: Tensor) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Shape, and strides in bytes."""
+    return t.shape, tuple([s * t.dtype.itemsize for s in t.layout.strides])
 
 
 def _kind_of(found: Any) -> Callable[[tuple[Any, ...]], Any] | None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterable, Sequence
-from itertools import pairwise
 from math import prod
 from typing import Any
 
 from ..dtypes import boolean, int8, int16, int32, int64, uint8, uint16, uint32
+from ..host.loops import one_step
 from ..layout import Layout
 from ..node import DATA, recipe_of
 from ..spec import Made, Spec, remember, spec_of
@@ -16,6 +16,7 @@ from ..tensor import Tensor
 from ..tensor.copying import LARGE, Move
 from ..tensor.gathering import FEW as LOOKED_AT
 from .blocks import LARGEST
+from .boxes import box_of
 from .learn import keys_of
 
 ARRAYS = frozenset((Tensor, list))  # keys that select rows
@@ -51,7 +52,7 @@ def frame_of_key(x: Tensor, *parts: object) -> bytes | None:
         key, count = part.spec, part.size
         if size is None or key.dtype not in INDICES or not key.shape or not count or key.strides is None or key.form.passing:
             return None
-        step = _step(key.shape, key.strides)
+        step = one_step(key.shape, key.strides)
         if step is None:
             return None
         item = key.dtype.itemsize
@@ -88,7 +89,7 @@ def _of_tensor(spec: Spec, key: Spec) -> Made | None:
     """Where the rows lie that a mask or indices like these select."""
     if key.strides is None or key.form.passing or not key.size:
         return None
-    step = _step(key.shape, key.strides)
+    step = one_step(key.shape, key.strides)
     if step is None:
         return None
     item = key.dtype.itemsize
@@ -104,7 +105,7 @@ def _picked(spec: Spec, shape: tuple[int, ...], axes: int, kind: int, key_item: 
     if spec.strides is None or len(spec.shape) < axes or not spec.size:
         return None
     item, rest, count = spec.dtype.itemsize, spec.shape[axes:], prod(shape)
-    step, between = _step(spec.shape[:axes], spec.strides[:axes]), _step(rest, spec.strides[axes:])
+    step, between = one_step(spec.shape[:axes], spec.strides[:axes]), one_step(rest, spec.strides[axes:])
     whole = (*shape, *rest)
     if step is None or between not in (1, 0) or (between == 0 and prod(rest) > 1):
         return None
@@ -116,18 +117,6 @@ def _picked(spec: Spec, shape: tuple[int, ...], axes: int, kind: int, key_item: 
     if kind == MASK:
         return Made(spec_of(Layout.contiguous(rest), spec.dtype), frame=frame)
     return Made(spec_of(Layout.contiguous(whole), spec.dtype), recipe_of(DATA, whole, spec.dtype), frame=frame)
-
-
-def _step(shape: Sequence[int], strides: Sequence[int]) -> int | None:
-    """How far apart neighbours in row-major order lie, if that is the same for all; 0 if there is one element."""
-    axes = [(n, s) for n, s in zip(shape, strides, strict=True) if n != 1]
-    if any([outer != n * inner for (_, outer), (n, inner) in pairwise(axes)]):
-        return None
-    return axes[-1][1] if axes else 0
-
-
-# Where a box of a piece begins, in bytes, and where it goes; three times how often, how far apart there and here; and the bytes of a row.
-PIECE, FROM, TO, LOOPS, ROW, BOX = 0, 8, 16, 24, 96, 104
 
 
 def learn_joined(op: str, pieces: Sequence[Any], others: tuple[object, ...], found: Tensor, moves: Iterable[Move]) -> None:
@@ -158,23 +147,9 @@ def _joined(pieces: Sequence[Tensor], found: Tensor, moves: Iterable[Move]) -> M
             return None
         if not read.size:
             continue
-        axes = [axis for axis in zip(read.shape, read.strides, written.strides, strict=True) if axis[0] != 1]
-        loops = _merged(axes)
-        row = loops.pop()[0] if loops and loops[-1][1:] == (1, 1) else 1
-        if len(loops) > 3:
+        box = box_of(read.shape, read.strides, written.strides, item, piece, read.offset - x.offset, written.offset)
+        if box is None:
             return None
-        loops = [(1, 0, 0)] * (3 - len(loops)) + loops
-        numbers = [n if k == 0 else n * item for loop in loops for k, n in enumerate(loop)]
-        boxes.append((piece, (read.offset - x.offset) * item, written.offset * item, *numbers, row * item))
+        boxes.append(box)
     words = [n for box in boxes for n in box]
     return Made(spec, recipe_of(DATA, spec.shape, spec.dtype), frame=struct.pack(f"={1 + len(words)}q", len(boxes), *words))
-
-
-def _merged(axes: Sequence[tuple[int, int, int]]) -> list[tuple[int, int, int]]:
-    """Loops, each with how far apart neighbours are read and written, the outermost first: neighbours that are walked as one are one."""
-    loops: list[tuple[int, int, int]] = []
-    for size, read, written in axes:
-        if loops and loops[-1][1:] == (size * read, size * written):
-            size *= loops.pop()[0]
-        loops.append((size, read, written))
-    return loops

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import gc
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 import numpy as np
 
+from ..collecting import uncollected
 from ..tensor import Tensor
 from .objects import BYTES, DIGIT, DIGITS, ITEMS, REFERENCES, SIGNED_SIZE, SIZE, SLICE, TWO_DIGITS, TYPE, words_of
 
@@ -64,7 +63,7 @@ def prove_work() -> None:
         (lambda: x[1, 2], 6.0),
     )
     watched = (x.storage, x.spec, y.storage.node, x.storage.node, x.dtype)
-    with _nothing_collected():
+    with uncollected():
         for make, wanted in programs:
             for _ in range(3):  # what is met for the first time takes the long way
                 make().tolist()
@@ -76,15 +75,3 @@ def prove_work() -> None:
             # Threads may have come between, with tensors of their own; a mistake is made every time.
             if any([abs(b - a) >= ROUNDS for a, b in zip(before, after, strict=True)]):
                 raise LookupError("references are not counted as is believed")
-
-
-@contextmanager
-def _nothing_collected() -> Iterator[None]:
-    """Meanwhile no garbage goes that refers to what everybody has."""
-    collects = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if collects:
-            gc.enable()

@@ -18,6 +18,7 @@ from tenxor.backend.llvm import cache, found
 from tenxor.backend.llvm.compiler import Compiler, compiler
 from tenxor.folders import OwnFolder
 from tenxor.kernel.fingerprint import fingerprint
+from tenxor.plans import kept
 from tenxor.plans.plan import planned
 from tests.processes import python
 
@@ -55,8 +56,14 @@ def compiled_by(*expressions: object) -> int:
 
 
 def kernels(folder: Path) -> list[Path]:
-    """The kernels in a folder, without what was found out about the machine."""
-    return sorted(path for path in folder.iterdir() if path.name != found._key())
+    """The kernels in a folder, without what was found out about the machine, and plans."""
+    other = {found._key(files()) for files in (found._binaries, found._sources)}
+    return sorted(path for path in folder.iterdir() if path.name not in other and not is_plan(path))
+
+
+def is_plan(path: Path) -> bool:
+    payload = cache.unsealed(path.name, path.read_bytes()) if path.is_file() else None
+    return payload is not None and payload.startswith(kept.MAGIC)
 
 
 @pytest.fixture

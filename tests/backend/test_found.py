@@ -18,9 +18,15 @@ pytestmark = linux
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     tmp_path.chmod(0o700)
     monkeypatch.setenv("TENXOR_CACHE_DIR", str(tmp_path))
-    found.found.cache_clear()
+    forget()
     yield tmp_path
-    found.found.cache_clear()
+    forget()
+
+
+def forget() -> None:
+    """As a process begins."""
+    for each in (found.found, found.told, found._texts):
+        each.cache_clear()
 
 
 @pytest.fixture
@@ -33,16 +39,35 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 def again() -> found.Found:
-    found.found.cache_clear()
+    forget()
     return found.found()
+
+
+def text_again() -> str | None:
+    forget()
+    return found.emitter()
 
 
 def test_llvm_is_asked_once(folder: Path, asked: list[int]) -> None:
     first = again()
-    assert len(asked) == 1 and [path.name for path in folder.iterdir()] == [found._key()]
+    assert len(asked) == 1 and [path.name for path in folder.iterdir()] == [found._key(found._binaries())]
     assert again() == first and len(asked) == 1
     assert first.target() == again().target() and first.target().processor.triple == first.triple != ""
-    assert first.emitter == cache.emitter_text()
+
+
+def test_sources_are_read_once(folder: Path, asked: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    assert text_again() == cache.emitter_text()
+    monkeypatch.setattr(cache, "emitter_text", lambda: pytest.fail("they were read before"))
+    assert text_again() is not None
+    assert [path.name for path in folder.iterdir()] == [found._key(found._sources())] and not asked
+
+
+def test_who_was_told_nothing_does_not_ask(folder: Path, asked: list[int]) -> None:
+    forget()
+    assert found.told() is None and not asked
+    again()
+    forget()
+    assert found.told() is not None and len(asked) == 1
 
 
 def test_it_is_asked_again_after_the_system_was_started(
@@ -55,19 +80,23 @@ def test_it_is_asked_again_after_the_system_was_started(
 
 
 def test_and_when_a_source_or_llvm_is_another_file(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    before, listed = found._key(), list(cache.sources(*cache.EMITTER))
     other = folder / "other.py"
     other.write_text("")
-    for k in (0, -1):
-        monkeypatch.setattr(cache, "sources", lambda *paths, k=k: [str(other) if path is listed[k] else path for path in listed])
-        assert found._key() != before
-    monkeypatch.setattr(cache, "sources", lambda *paths: [*listed[:-1], str(other)])
-    key = found._key()
-    os.utime(other, ns=(1, 1))
-    assert found._key() != key
-    monkeypatch.setattr(cache, "sources", lambda *paths: listed)
-    monkeypatch.setattr(found.llvmlite, "__version__", "0.0.1")
-    assert found._key() != before
+    for files in (found._binaries, found._sources):
+        listed, before = list(files()), found._key(files())
+        for k in (0, -1):
+            changed = [*listed]
+            changed[k] = str(other)
+            assert found._key(changed) not in (before, None)
+        key = found._key([str(other)])
+        os.utime(other, ns=(1, 1))
+        assert found._key([str(other)]) != key
+        other.touch()
+        with monkeypatch.context() as patch:
+            patch.setattr(found.llvmlite, "__version__", "0.0.1")
+            assert found._key(files()) != before
+    assert list(found._sources()) == list(cache.sources(*cache.EMITTER, *cache.PLANNER))
+    assert [path for path in found._binaries() if "llvmlite" in Path(path).name]
 
 
 def test_what_is_damaged_is_asked_anew(folder: Path, asked: list[int]) -> None:

@@ -174,7 +174,9 @@ START = """
 import os, sys
 import tenxor as tx
 from tenxor.backend import backend, kernels
+from tenxor.plans import kept
 import tenxor.realize
+kept.stop()
 realize = sys.modules["tenxor.realize"]
 kernels.RECENT, realize.MAX_KERNELS = 8, 32
 x = tx.full(7, 0.5).realize()

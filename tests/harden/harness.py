@@ -38,7 +38,7 @@ CLEAR = {"memory": (MemoryError, "no memory for"), "compiling": (MemoryError, "L
 def fresh(identity: str) -> Iterator[None]:
     """Nothing is known of any plan or kernel in memory; those on disk are only found by the same identity."""
     before = compilers._compiler
-    made = Compiler(compiler().target)
+    made = Compiler(compiler().whole)
     made.identity += identity
     compilers._compiler = made
     forget()

@@ -73,7 +73,7 @@ def test_it_is_the_same_as_one_by_one_and_as_pythons(monkeypatch: pytest.MonkeyP
     def compared(roots: Sequence[Node], batches: Mapping[Node, Node], size: int) -> list[Node | None]:
         if not short_again:
             return batched(roots, batches, size)
-        order, follows = batching._order(roots)
+        order, follows = batching._order(roots, batches)
         more: list[Any] = []
         words = short_again[0].batched(list(roots), list(batches), more)
         assert (words is not None) == follows

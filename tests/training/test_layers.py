@@ -114,16 +114,55 @@ def gru(x: Any, p: dict[str, Any]) -> Any:
     return np.stack(states, 1)
 
 
+@pytest.mark.parametrize("steps", [6, 21])
 @pytest.mark.parametrize(("layer", "expected"), [(nn.LSTM, lstm), (nn.GRU, gru)])
-def test_recurrent_layers(layer: Any, expected: Any) -> None:
+def test_recurrent_layers(layer: Any, expected: Any, steps: int) -> None:
     own = layer(3, 4, dtype=tx.float64)
-    x = drawn(2, 6, 3)
+    x = drawn(2, steps, 3)
     found, _ = own(x)
     np.testing.assert_allclose(found.to_numpy(), expected(x.to_numpy(), {n: p.to_numpy() for n, p in own.named_parameters()}), rtol=1e-10)
     gradients_agree(lambda x: (own(x)[0] ** 2).sum(), x)
     first, state = own(x[:, :3])
     second, _ = own(x[:, 3:], state)
     np.testing.assert_allclose(tx.concat([first, second], 1).to_numpy(), found.to_numpy(), rtol=1e-12)
+
+
+@pytest.mark.parametrize("steps", [3, 20])
+@pytest.mark.parametrize("layer", [nn.LSTM, nn.GRU])
+def test_states_to_begin_with(layer: Any, steps: int) -> None:
+    """One for all sequences, or several for one; of other dtypes than the layer's, as the input may be."""
+    own = layer(3, 4, dtype=tx.float64)
+    begun = lambda h: (h, h) if layer is nn.LSTM else h  # noqa: E731
+    x, h = drawn(2, steps, 3).astype(tx.float32), drawn(1, 4).astype(tx.float32)
+    found, wanted = own(x, begun(h))[0], own(x.astype(tx.float64), begun(tx.concat([h, h]).astype(tx.float64)))[0]
+    assert found.dtype is tx.float64
+    np.testing.assert_allclose(found.to_numpy(), wanted.to_numpy(), rtol=1e-12)
+    assert own(x)[0].dtype is tx.float64 and own(x[:1], begun(tx.zeros((5, 4))))[0].shape == (5, steps, 4)
+    with pytest.raises(ValueError, match=r"state of shape \(2, 3\)"):
+        own(x, begun(tx.zeros((2, 3))))
+
+
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("layer", [nn.LSTM, nn.GRU])
+def test_gradients_of_recurrent_layers(layer: Any, bias: bool) -> None:
+    """By all parameters, with columns of the weights in panels, many steps and few."""
+    own, x = layer(5, 64, bias, dtype=tx.float64), drawn(3, 17, 5)
+    weigh = drawn(3, 17, 64)
+    (own(x)[0] * weigh).sum().backward()
+    parameters = dict(own.named_parameters())
+    found = {name: p.grad.to_numpy() for name, p in parameters.items()}
+    assert len(found) == (4 if bias else 2)
+    for name, p in parameters.items():
+        direction, value, step = RNG.normal(size=p.shape), p.detach().copy(), 1e-6
+        values = []
+        with tx.no_grad():
+            for sign in (1, -1):
+                p[...] = value + sign * step * direction
+                values.append((own(x)[0] * weigh).sum().item())
+            p[...] = value
+        slope = (values[0] - values[1]) / (2 * step)
+        assert abs((found[name] * direction).sum() - slope) < 1e-6 * max(1.0, abs(slope)), name
+    assert own(x[:0])[0].shape == (0, 17, 64) and own(x[:, :0])[0].shape == (3, 0, 64)
 
 
 def attention(q: Any, k: Any, v: Any, heads: int, causal: bool) -> Any:

@@ -38,6 +38,7 @@ _HOUR = 3600.0  # seconds
 
 
 EMITTER = ("backend/llvm", "kernel", "ops", "dtypes.py", "target.py")  # the sources that decide what a kernel becomes
+PLANNER = ("plans", "rewrite", "layout", "node.py", "sizes.py", "realize.py", "ownership.py")  # and, with those, what a plan is
 
 
 def sources(*paths: str) -> Iterator[str]:
@@ -86,7 +87,17 @@ def key_of(text: str, machine: str, emitter: str | None = None) -> str | None:
     none is given. None where these cannot be read now.
     """
     emitter = emitter or emitter_text()
-    return _hash("\n".join((text, machine, emitter)).encode()).hex() if emitter else None
+    return key_by(hash_of(text), machine, emitter) if emitter else None
+
+
+def hash_of(text: str) -> str:
+    """What a text is known by."""
+    return _hash(text.encode()).hex()
+
+
+def key_by(text_hash: str, machine: str, emitter: str) -> str:
+    """The same for a kernel whose IR has this hash."""
+    return hash_of("\n".join((text_hash, machine, emitter)))
 
 
 def _hash(content: bytes) -> bytes:
@@ -136,6 +147,16 @@ def read(key: str) -> bytes | None:
     return unsealed(key, content)
 
 
+def _make(where: str) -> None:
+    from pathlib import Path  # which takes as long to load as a kernel does
+
+    from ...folders import make
+
+    path = Path(where)
+    if hindrance(path) is None:
+        make(path)
+
+
 def sealed(key: str, payload: bytes) -> bytes:
     """The content of the file that keeps a payload under a key; the hash in it covers both."""
     return _MAGIC + _hash(key.encode() + payload) + payload
@@ -149,15 +170,11 @@ def unsealed(key: str, content: bytes) -> bytes | None:
 
 def write(key: str, payload: bytes) -> None:
     """Keep object code under a key; a cache that cannot be written is no error."""
-    from pathlib import Path  # which takes as long to load as a kernel does
-
-    from ...folders import make
-
     with contextlib.suppress(OSError):
-        path = Path(location())
-        if not path.exists() and hindrance(path) is None:
-            make(path)
-        with OwnFolder(path) as folder:
+        where = location()
+        if not os.path.exists(where):
+            _make(where)
+        with OwnFolder(where) as folder:
             folder.write(key, sealed(key, payload))
             if key.startswith("00"):  # now and then, by whichever process
                 _thin(folder)

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import ctypes
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from ...kernel.fingerprint import fingerprint
-from ...kernel.ir import Kernel
+from ...errors import NotAtHand
+from ...late import Late
 from ...locking import reentrant
-from ...target import Target
+from ...target import NATIVE, Target
+from ...version import __version__
+from ..interface import Facts, Twins
 from ..kernels import Kernels
-from . import ENTRY, cache
-from .found import found
+from . import ENTRY, cache, shipped
+from .found import emitter, found, planner, told
 from .linking import Linked, link
 
 if TYPE_CHECKING:
+    from ...kernel.ir import Kernel
     from .machine import Linker
 
 
@@ -25,9 +29,13 @@ Integer = ctypes.c_int64
 Held = Callable[[bytes, Integer, Integer, Integer], None]
 Block = bytes | ctypes.Array[ctypes.c_char]  # of arguments
 Free = Callable[[Block, int, int, int], None]
+Repeat = Callable[[bytes, int, int, int, int, int, int], None]
+
+fingerprint = Late("tenxor.kernel.fingerprint").fingerprint
 
 _held = ctypes.PYFUNCTYPE(None)
 _free = ctypes.CFUNCTYPE(None, ctypes.c_char_p, Integer, Integer, Integer)
+_repeat = ctypes.CFUNCTYPE(None, ctypes.c_char_p, *[Integer] * 6)
 
 
 class MachineCode:
@@ -41,7 +49,7 @@ class MachineCode:
 
     __slots__ = ("__weakref__", "_library", "address", "call", "call_free", "kernel", "listens", "moment", "origin")
 
-    def __init__(self, kernel: Kernel, library: Linked, origin: str) -> None:
+    def __init__(self, kernel: Kernel | Facts, library: Linked, origin: str) -> None:
         self.kernel, self.address = kernel, library[ENTRY]
         self.call: Held = _held(self.address)
         self.call_free: Free = _free(self.address)
@@ -52,25 +60,39 @@ class MachineCode:
 
 class Compiler:
     """The code generator for a target, this machine if none is given; code is run here. `compiled` and `loaded` count the
-    kernels made here and those found on disk, those that came back too.
+    kernels made here and those found, shipped or on disk, those that came back too.
 
-    What emits code, and LLVM, are loaded with the first kernel that is not on disk.
+    What emits code, and LLVM, are loaded with the first kernel that is not found. Where code is shipped for this machine, `target` is
+    what that says of itself, and LLVM is asked what to call it (`whole`) when something is to be compiled.
     """
 
     def __init__(self, target: Target | None = None) -> None:
-        self.target = target or found().target()
-        self.identity = found().identity(self.target)
+        self.shipped = shipped.here() if target is None else None
+        self.target = target or (self.shipped.target if self.shipped else found().target())
         self.kernels = Kernels(self._make)
         self.compiled = self.loaded = 0
+        self.hurries = False  # whether what waits for LLVM to be loaded is not made, where something is shipped instead
         self._sharing: Any = None
+        self._repeating: Any = None
+        self._put_off = set[str]()
         self.lock = reentrant()
+
+    @property
+    def whole(self) -> Target:
+        """The target, with what LLVM calls it."""
+        return self.target._replace(processor=found().processor) if self.target.processor.cpu == NATIVE else self.target
+
+    @cached_property
+    def identity(self) -> str:
+        """What code depends on, beside the kernel and the emitter."""
+        return found().identity(self.whole)
 
     @cached_property
     def machine(self) -> Any:
         """LLVM's code generator."""
         from .machine import machine_of
 
-        return machine_of(self.target)
+        return machine_of(self.whole)
 
     @cached_property
     def _linker(self) -> Linker:
@@ -78,16 +100,34 @@ class Compiler:
 
         return Linker(self.machine)
 
-    def get(self, kernel: Kernel) -> MachineCode:
-        """The kernel's machine code, from memory, from disk, or made now."""
+    def get(self, kernel: Kernel | Facts) -> MachineCode:
+        """The kernel's machine code, from memory, found, or made now. Of what is known by its facts it has to be found: NotAtHand."""
         return self.kernels.get(kernel)
 
-    def _make(self, kernel: Kernel) -> MachineCode:
-        library, origin = self._library(kernel.name, fingerprint(kernel), lambda: self.llvm_ir(kernel), (ENTRY,))
-        if origin == "disk":
-            self.loaded += 1
+    def facts(self, code: MachineCode) -> Facts:
+        """What a kernel is found again by."""
+        kernel = code.kernel
+        if isinstance(kernel, Facts):
+            return kernel
+        text_hash, product = cache.hash_of(fingerprint(kernel)), kernel.product
+        twins = None if product is None else Twins(product.twins)
+        least = kernel.grain(self.target.sharing) if kernel.split >= 0 else 0
+        order = kernel.name, kernel.itemsizes, kernel.scalars, kernel.flagged, kernel.listens, kernel.split, kernel.shared
+        return Facts(text_hash, *order, twins, least)
+
+    def _make(self, kernel: Kernel | Facts) -> MachineCode:
+        if isinstance(kernel, Facts):
+            found = self._found(kernel.text_hash, (ENTRY,))
+            if found is None:
+                raise NotAtHand(kernel.name)
+            library, origin = found
         else:
+            whole = kernel
+            library, origin = self._library(kernel.name, fingerprint(kernel), lambda: self.llvm_ir(whole), (ENTRY,))
+        if origin == "compiled":
             self.compiled += 1
+        else:
+            self.loaded += 1
         return MachineCode(kernel, library, origin)
 
     def sharing(self) -> Any:
@@ -96,24 +136,74 @@ class Compiler:
             from . import sharing
 
             with self.lock, suppress(RuntimeError):
-                self._sharing, _ = self._library("sharing", "sharing", lambda: sharing.text(self.target), sharing.FUNCTIONS)
+                self._sharing, _ = self._library("sharing", "sharing", lambda: sharing.text(self.whole), sharing.FUNCTIONS)
         return self._sharing
 
+    def repeating(self) -> Repeat:
+        """The code that runs kernels in turn, over and over (`repeating.py`). Python's lock is released meanwhile."""
+        if self._repeating is None:
+            from .repeating import ENTRY as entry
+            from .repeating import text
+
+            with self.lock:
+                library, _ = self._library("repeating", "repeating", text, (entry,))
+                self._repeating = library, _repeat(library[entry])  # the code lives as long as its library does
+        found: Repeat = self._repeating[1]
+        return found
+
     def _library(self, name: str, text: str, llvm_ir: Callable[[], str], symbols: tuple[str, ...]) -> tuple[Linked, str]:
-        """Linked machine code, and where it came from: found on disk under a hash of `text`, or made of LLVM IR."""
-        key = cache.key_of(text, self.identity, found().emitter)
-        image = cache.read(key) if key else None
-        if image is not None:
-            library = self._link(image, symbols)
-            if library is not None:
-                return library, "disk"
+        """Linked machine code, and where it came from: found under a hash of `text`, or made of LLVM IR."""
+        text_hash = cache.hash_of(text)
+        waits = not (self.hurries and self.shipped and "machine" not in vars(self))
+        found = self._found(text_hash, symbols, ask=waits)
+        if found is not None:
+            return found
+        if not waits and not self._met(text_hash):
+            raise NotAtHand(name)
         image = self._image(llvm_ir())
         library = self._link(image, symbols)
         if library is None:
             raise RuntimeError(f"tenxor: the kernel {name} needs what this processor or process lacks")
+        key = self._key(text_hash)
         if key:
             cache.write(key, image)
         return library, "compiled"
+
+    def _found(self, text_hash: str, symbols: tuple[str, ...], *, ask: bool = False) -> tuple[Linked, str] | None:
+        """What is there under a hash, shipped or on disk. If nobody was told of this machine, nothing is there that was compiled for it,
+        and LLVM is asked only if somebody is going to have that done.
+        """
+        image = self.shipped.read(text_hash) if self.shipped else None
+        library = None if image is None else link(image, symbols)
+        if library is not None:
+            return library, "shipped"
+        key = self._key(text_hash) if ask or told() is not None else None
+        image = cache.read(key) if key else None
+        library = None if image is None else self._link(image, symbols)
+        return None if library is None else (library, "disk")
+
+    def _key(self, text_hash: str) -> str | None:
+        """The name of what is kept on disk."""
+        text = emitter()
+        return cache.key_by(text_hash, self.identity, text) if text else None
+
+    def _met(self, text_hash: str) -> bool:
+        """Whether an earlier process did without this, too, as is kept on disk: what is met again is worth compiling."""
+        assert self.shipped is not None
+        key = self.shipped.key_by(f"met {text_hash}")
+        if key in self._put_off:
+            return False
+        if cache.read(key) is not None:
+            return True
+        self._put_off.add(key)
+        cache.write(key, b"")
+        return False
+
+    def plan_key(self, text: str, target: Target) -> str | None:
+        """The name of what is kept on disk for whoever plans for a target."""
+        planned = planner()
+        machine = f"{sys.version}\n{__version__}\n{target.identity}\n{target.threads}"
+        return cache.key_by(cache.hash_of(text), machine, planned) if planned else None
 
     def _image(self, llvm_ir: str) -> bytes:
         """The object file of a module."""
@@ -129,7 +219,7 @@ class Compiler:
         """The kernel as LLVM IR."""
         from .emit import emit
 
-        return emit(kernel, self.target)
+        return emit(kernel, self.whole)
 
     def assembly(self, kernel: Kernel) -> str:
         """The kernel as this machine's assembly."""

@@ -8,7 +8,7 @@ until the system starts anew, or a file that was asked is another one.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache as once
 
 import llvmlite
@@ -22,18 +22,22 @@ from . import cache
 
 
 class Found(NamedTuple):
-    """LLVM's words for this machine, LLVM's version, and a hash of the emitter's sources; all is text of one line."""
+    """LLVM's words for this machine, and LLVM's version; all is text of one line."""
 
     triple: str
     cpu: str
     attributes: str
     features: str
     llvm: str
-    emitter: str
+
+    @property
+    def processor(self) -> Processor:
+        """What LLVM is to be told of this machine."""
+        return Processor(self.triple, self.cpu, self.attributes)
 
     def target(self) -> Target:
         """The machine that this process runs on, with one thread."""
-        return Target.of_host(set(self.features.split()), Processor(self.triple, self.cpu, self.attributes))
+        return Target.of_host(set(self.features.split()), self.processor)
 
     def identity(self, target: Target) -> str:
         """What code for a target depends on, beside the kernel and the emitter."""
@@ -42,33 +46,79 @@ class Found(NamedTuple):
 
 @once
 def found() -> Found:
-    """What an earlier process found out, or this one does now."""
-    key = _key()
+    """What LLVM told an earlier process, or tells this one now."""
+    return Found(*(told() or _now(_key(_binaries()), _asked)).split("\n"))
+
+
+@once
+def told() -> str | None:
+    """What LLVM told an earlier process; None if there was none, or it left nothing on disk: then there is no machine code, either."""
+    return _before(_key(_binaries()))
+
+
+def emitter() -> str | None:
+    """A hash of the sources of the emitter; None where they cannot be read now."""
+    return _texts().partition("\n")[0] or None
+
+
+def planner() -> str | None:
+    """A hash of the sources that decide what a plan is; None where they cannot be read now."""
+    return _texts() or None
+
+
+@once
+def _texts() -> str:
+    """A hash of the sources of the emitter, and one of the others that decide what a plan is."""
+    key = _key(_sources())
+    return _before(key) or _now(key, _hashed)
+
+
+def _before(key: str | None) -> str | None:
+    """What an earlier process was told by some files, if they are still the same."""
     content = cache.read(key) if key else None
-    if content is not None:
-        return Found(*content.decode().split("\n"))
+    return None if content is None else content.decode()
+
+
+def _now(key: str | None, ask: Callable[[], str]) -> str:
+    """What they tell now, which is kept for later processes."""
+    answer = ask()
+    if key and answer:
+        cache.write(key, answer.encode())
+    return answer
+
+
+def _hashed() -> str:
+    emitter = cache.emitter_text()
+    return f"{emitter}\n{cache.text_of(*cache.PLANNER)}" if emitter else ""
+
+
+def _asked() -> str:
     from .machine import asked
 
-    emitter = cache.emitter_text()
-    made = Found(*asked(), emitter or "")
-    if key and emitter:
-        cache.write(key, "\n".join(made).encode())
-    return made
+    return "\n".join(asked())
 
 
-def _key() -> str | None:
-    """The name under which this is kept, made of all that it depends on; None where that cannot be known."""
+def _key(files: Iterable[str]) -> str | None:
+    """The name under which that is kept, made of all that it depends on; None where that cannot be known."""
     try:
-        facts = [said("/proc/sys/kernel/random/boot_id"), llvmlite.__version__, __version__, *_files()]
+        facts = [said("/proc/sys/kernel/random/boot_id"), llvmlite.__version__, __version__, *map(_of_file, files)]
     except OSError:
         return None
     return blake2b("\n".join(facts).encode(), digest_size=32).hexdigest()
 
 
-def _files() -> Iterator[str]:
-    """What the system knows of the files that were asked: LLVM, and the sources of the emitter."""
-    with os.scandir(f"{os.path.dirname(llvmlite.__file__)}/binding") as llvm:
-        binaries = sorted(entry.path for entry in llvm if entry.is_file() and not entry.name.endswith(".py"))
-    for path in (*binaries, *cache.sources(*cache.EMITTER)):
-        status = os.stat(path)
-        yield f"{path} {status.st_ino} {status.st_size} {status.st_mtime_ns} {status.st_ctime_ns}"
+def _of_file(path: str) -> str:
+    """What the system knows of a file."""
+    status = os.stat(path)
+    return f"{path} {status.st_ino} {status.st_size} {status.st_mtime_ns} {status.st_ctime_ns}"
+
+
+def _binaries() -> Iterator[str]:
+    """LLVM's files."""
+    with os.scandir(f"{os.path.dirname(llvmlite.__file__)}/binding") as there:
+        yield from sorted(entry.path for entry in there if entry.is_file() and not entry.name.endswith(".py"))
+
+
+def _sources() -> Iterator[str]:
+    """Those of the emitter, and of plans."""
+    return cache.sources(*cache.EMITTER, *cache.PLANNER)

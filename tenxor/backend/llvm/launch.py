@@ -4,18 +4,29 @@ from __future__ import annotations
 
 import ctypes
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from ...apart import stoppable
-from ...kernel.ir import Kernel
-from ...memory import Buffer, allocate
+from ...errors import NotAtHand
+from ...memory import Array, Buffer, allocate
+from ...node import Scalar
 from ...target import Target
-from ..interface import Arguments, Compiled, Given, Launch, Once, OnHost, only_once
-from ..threads import Left, num_threads, share
+from ..interface import Arguments, Compiled, Facts, Given, Launch, Once, OnHost, Place, only_once
+from ..threads import Left, helpers, num_threads, piece_of, share
+from . import cache
 from .compiler import Block, Integer, MachineCode, compiler, counts
+from .repeating import WORDS
+
+if TYPE_CHECKING:
+    from ...kernel.ir import Kernel
 
 ZERO = Integer(0)
+TURNS = 1 << 10  # of a loop whose arguments are written down at a time
 GO_ON, STOP = bytes(8), b"\1" * 8  # what a kernel that listens finds behind its sizes
 
 
@@ -25,8 +36,8 @@ class Native(OnHost):
     name = "llvm"
 
     @property
-    def kernels(self) -> Mapping[Kernel, MachineCode]:
-        return compiler().kernels.alive
+    def kernels(self) -> Mapping[Any, MachineCode]:
+        return {kernel: code for kernel, code in compiler().kernels.alive.items() if not isinstance(kernel, Facts)}
 
     def counts(self) -> tuple[int, int]:
         return counts()
@@ -38,15 +49,70 @@ class Native(OnHost):
             made.target = made.target.shared_by(num_threads())
         return made.target
 
+    def hurry(self, soon: bool) -> None:
+        compiler().hurries = soon
+
     def compile(self, kernel: Kernel) -> MachineCode:
         return compiler().get(kernel)
+
+    def facts(self, compiled: Compiled) -> Facts:
+        assert isinstance(compiled, MachineCode)
+        return compiler().facts(compiled)
+
+    def find(self, facts: Facts) -> MachineCode | None:
+        try:
+            return compiler().get(facts)
+        except NotAtHand:
+            return None
+
+    def read(self, text: str) -> bytes | None:
+        key = compiler().plan_key(text, self.target)
+        return cache.read(key) if key else None
+
+    def write(self, text: str, content: bytes) -> None:
+        key = compiler().plan_key(text, self.target)
+        if key:
+            cache.write(key, content)
 
     def bind(self, compiled: Compiled, arguments: Arguments) -> Launch:
         assert isinstance(compiled, MachineCode)
         return _Bound(compiled, arguments).launch
 
+    def repeat(
+        self, launches: Sequence[tuple[Launch, int]], places: Sequence[Place | None], scalars: list[Scalar], offsets: list[int], turns: int
+    ) -> None:
+        """See `Backend.repeat`: here machine code goes from one kernel to the next."""
+        bound = [x for launch, _ in launches if isinstance(x := getattr(launch, "__self__", None), _Bound)]
+        time, first = max(1, sum([x.time for x in bound])), self.target.sharing.first
+        if len(bound) < len(launches) or time > first:  # each launch is to be shown, or long
+            super().repeat(launches, places, scalars, offsets, turns)
+            return
+        threads, pieces = num_threads(), [x.piece() for x in bound]
+        page, code = self.target.page, compiler().repeating()
+        most = -(-max([x.scratch for x in bound], default=0) // page) * page
+        scratch = allocate(most * threads, "scan") if most else None
+        own = (0, 0) if scratch is None else (scratch.address, most)
+        for begin in range(0, turns, TURNS):
+            some = min(turns - begin, TURNS)
+            blocks = [x.blocks(k, places, scalars, offsets, begin, some, own) for x, (_, k) in zip(bound, launches, strict=True)]
+            alone, shared = _rows(bound, blocks, [0] * len(bound)), _rows(bound, blocks, pieces)
+            for turn in range(0, some, first // time):  # then Python may listen to signals
+                end = min(turn + first // time, some)
+                with helpers() if any(pieces) else nullcontext() as helped:
+                    if helped is None or helped.many >= threads:  # since a signal's handler has run there is no memory for so many
+                        code(alone, len(bound), turn, end, 0, 0, 0)
+                    else:
+                        code(shared, len(bound), turn, end, *helped)
+
     def listing(self, kernel: Kernel) -> str:
         return compiler().assembly(kernel)
+
+
+def _rows(bound: Sequence[_Bound], blocks: Sequence[Array], pieces: Sequence[int]) -> bytes:
+    """What machine code that goes from kernel to kernel reads of each (`repeating.py`)."""
+    each = zip(bound, blocks, pieces, strict=True)
+    rows = [(x.code.address, x.split, its.ctypes.data, its.shape[1] * 8, piece) for x, its, piece in each]
+    return struct.pack(f"={len(rows) * WORDS}q", *[word for row in rows for word in row])
 
 
 class _Bound:
@@ -71,6 +137,7 @@ class _Bound:
         "split",
         "tables",
         "target",
+        "time",
         "told",
         "uneven",
         "work",
@@ -84,10 +151,10 @@ class _Bound:
         self.code, self.flagged = code, kernel.flagged
         self.tables = struct.pack(f"={len(tables)}q", *tables)
         self.sizes = struct.pack(f"={len(arguments.sizes)}q", *arguments.sizes) + GO_ON * code.listens
-        before = f"={len(kernel.operands)}q{len(self.tables)}s{codes}"
+        before = f"={len(kernel.itemsizes)}q{len(self.tables)}s{codes}"
         self.pack = struct.Struct(f"{before}{len(self.sizes)}s").pack
         self.told = struct.calcsize(before) + 8 * len(arguments.sizes)  # where it finds whether it is to stop
-        itemsizes = [operand.dtype.itemsize for operand in kernel.operands]
+        itemsizes = kernel.itemsizes
         self.at, more = arguments.out
         self.more, self.itemsize = more * itemsizes[0], itemsizes[0]
         sources = zip(arguments.sources, itemsizes[1:], strict=False)
@@ -99,6 +166,7 @@ class _Bound:
         self.brief = self.work < target.sharing.hold_lock
         self.grain = kernel.grain(target.sharing) if kernel.split >= 0 else 0  # 0 if no loop runs in pieces
         self.in_order = kernel.shared < 0
+        self.time = self.work if kernel.product is None else self.work // target.costs.product
         self.uneven = 2 if kernel.product is not None and kernel.product.twins else 1  # the first rows of half of all results are long
 
     def launch(self, out: Buffer, given: Given, once: Once | None = None) -> bool:
@@ -132,6 +200,47 @@ class _Bound:
         else:
             self.in_place(block, once, threads, [nodes[k].buffer for k, *_ in self.sources], (out, flag, scratch))
         return flag is not None and flag.value != 0
+
+    def piece(self) -> int:
+        """How much of its loop a thread takes at once, where threads share it; 0 where one does all."""
+        threads = num_threads()
+        if threads == 1 or not self.grain:
+            return 0
+        _, grain, alone = self.shares(threads)
+        return 0 if alone or self.split <= grain else piece_of(self.split, grain, self.target.sharing)
+
+    def blocks(
+        self,
+        out: int,
+        places: Sequence[Place | None],
+        scalars: list[Scalar],
+        offsets: list[int],
+        begin: int,
+        turns: int,
+        scratch: tuple[int, int],
+    ) -> Array:
+        """The arguments of so many turns, from one on, a row of words each; `scratch` is where threads have memory, and how much each."""
+        words: list[object] = []
+        moving: list[tuple[int, Array]] = []
+        for k, at, more, itemsize in [(out, self.at, self.more, self.itemsize), *self.sources]:
+            place = places[k]
+            assert place is not None
+            address = place.buffer.address + more + offsets[at] * itemsize
+            if len(place.starts) == 1:
+                words.append(address + int(place.starts[0]))
+            else:
+                words.append(0)
+                moving.append((len(words) - 1, place.starts[begin : begin + turns] + address))
+        words.append(self.tables)
+        words += [scalars[k].value.imag if imag else scalars[k].value.real for k, imag in self.scalars]
+        block = self.pack(*words, self.sizes)
+        if self.scratch:
+            block += struct.pack("=2q", *scratch)
+        found = np.empty((turns, len(block) // 8), np.int64)
+        found[:] = np.frombuffer(block, np.int64)
+        for column, addresses in moving:
+            found[:, column] = addresses
+        return found
 
     def shares(self, threads: int) -> tuple[int, int, bool]:
         """How much work so many threads share, in steps of which grain, and whether one does it alone."""

@@ -26,6 +26,11 @@ class Kernel(NamedTuple):
         return "\n".join(program(self.name, self.operands, self.scalars, self.axes, self.accumulators, self.body))
 
     @property
+    def itemsizes(self) -> tuple[int, ...]:
+        """Of the elements of each operand, in bytes."""
+        return tuple([operand.dtype.itemsize for operand in self.operands])
+
+    @property
     def flagged(self) -> bool:
         """Whether it looks up indices, which may be out of range: its last operand tells."""
         return self.operands[-1].flag

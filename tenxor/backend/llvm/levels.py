@@ -1,0 +1,105 @@
+"""What this processor can do, as it says itself: LLVM knows more, and takes longer to be asked than all else before a first result.
+
+x86-64 has levels, each of which has the instructions of those below. Who knows the level can run what was made for it elsewhere.
+
+Sources: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2, CPUID and XGETBV; System V Application Binary Interface,
+AMD64 Architecture Processor Supplement, 3.1.1 (levels).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+from functools import cache
+
+from ...machines import AVX2, AVX512
+from ...records import NamedTuple
+from ...system import runnable
+from ...target import Target
+
+# Of leaf 1 `ecx`, of leaf 7 `ebx`, of leaf 0x80000001 `ecx`: bits that a level needs; and those of what the system keeps for each thread.
+_FIRST = {
+    **{"sse3": 0, "ssse3": 9, "fma": 12, "cx16": 13, "sse4.1": 19, "sse4.2": 20, "movbe": 22, "popcnt": 23, "osxsave": 27},
+    **{"avx": 28, "f16c": 29},
+}
+_SEVENTH = {"bmi": 3, "avx2": 5, "bmi2": 8, "avx512f": 16, "avx512dq": 17, "avx512cd": 28, "avx512bw": 30, "avx512vl": 31}
+_EXTENDED = {"sahf": 0, "lzcnt": 5}
+_KEPT = {"avx": 0x6, "avx512": 0xE6}  # registers of 32 bytes; those of 64, and masks
+_OF_64 = frozenset(name for name in _SEVENTH if name.startswith("avx512"))
+
+# void f(unsigned leaf, unsigned sub, unsigned found[4]): CPUID
+_CPUID = bytes.fromhex("53 4989d0 89f8 89f1 0fa2 418900 41895804 41894808 4189500c 5b c3")
+# unsigned long f(void): XGETBV of register 0
+_XGETBV = bytes.fromhex("31c9 0f01d0 48c1e220 4809d0 c3")
+
+
+class Level(NamedTuple):
+    """A level by its name, and the plain machine that has it."""
+
+    name: str
+    target: Target
+
+    def of(self, host: Target) -> bool:
+        """Whether code for the plain machine is what would be made for this one, but for the order of instructions: both are told
+        apart by nothing that whoever emits code asks for.
+        """
+        plain = self.target
+        seen = host.caches.line, host.blocks.rows, host.blocks.panels, host.streams.vector
+        if seen != (plain.caches.line, plain.blocks.rows, plain.blocks.panels, plain.streams.vector):
+            return False
+        alike = host._replace(blocks=plain.blocks, streams=plain.streams, caches=plain.caches, page=plain.page, threads=plain.threads)
+        return alike._replace(processor=plain.processor) == plain
+
+
+LEVELS = (Level("x86-64-v4", AVX512), Level("x86-64-v3", AVX2))
+
+
+def features() -> frozenset[str]:
+    """What the processor says that it can do, and the system lets it, by LLVM's names; of what levels differ in. Nothing where it
+    cannot be asked.
+    """
+    if sys.platform != "linux" or os.uname().machine != "x86_64" or ctypes.sizeof(ctypes.c_void_p) != 8:
+        return frozenset()
+    try:
+        return _told()
+    except OSError:  # the system runs no code that was not in a file
+        return frozenset()
+
+
+@cache
+def _told() -> frozenset[str]:
+    code = _CPUID.ljust(64, b"\xcc") + _XGETBV.ljust(64, b"\xcc")
+    memory = runnable(len(code), 4096, lambda address: code)
+    address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+    ask = ctypes.CFUNCTYPE(None, ctypes.c_uint32, ctypes.c_uint32, ctypes.c_void_p)(address)
+    words = (ctypes.c_uint32 * 4)()
+
+    def leaf(number: int) -> list[int]:
+        ask(number, 0, words)
+        return list(words)
+
+    def named(bits: dict[str, int], word: int) -> set[str]:
+        return {name for name, bit in bits.items() if word >> bit & 1}
+
+    found = named(_FIRST, leaf(1)[2])
+    if leaf(0)[0] >= 7:
+        found |= named(_SEVENTH, leaf(7)[1])
+    if leaf(0x80000000)[0] >= 0x80000001:
+        found |= named(_EXTENDED, leaf(0x80000001)[2])
+    kept = ctypes.CFUNCTYPE(ctypes.c_uint64)(address + 64)() if "osxsave" in found else 0
+    if kept & _KEPT["avx"] != _KEPT["avx"]:
+        found -= {"avx", "avx2", "fma", "f16c"} | _OF_64
+    if kept & _KEPT["avx512"] != _KEPT["avx512"]:
+        found -= _OF_64
+    return frozenset(found)
+
+
+def level() -> Level | None:
+    """The level of the processor; None where nothing was made for what it is: it has less, or something between two levels."""
+    told = features()
+    third = {*_FIRST, "bmi", "avx2", "bmi2", *_EXTENDED}
+    if not told >= third:
+        return None
+    wide = told & _OF_64
+    return LEVELS[0] if wide == _OF_64 else None if "avx512f" in wide else LEVELS[1]

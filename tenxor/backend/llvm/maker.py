@@ -1,0 +1,54 @@
+"""A compiler for each level of x86-64, which keeps what it makes, for `shipped.py` to find on other machines."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from . import cache, compiler, shipped
+from .compiler import Compiler
+from .levels import LEVELS, Level
+from .linking import Linked
+
+
+class Maker(Compiler):
+    """The compiler for a level, which keeps the objects that it makes, by their names. None of them is run: this processor may have
+    less.
+    """
+
+    def __init__(self, its: Level) -> None:
+        super().__init__(its.target)
+        self.level, self.objects = its, dict[str, bytes]()
+        self.emitter = cache.text_of(*cache.EMITTER)
+
+    def _library(self, name: str, text: str, llvm_ir: Callable[[], str], symbols: tuple[str, ...]) -> tuple[Linked, str]:
+        key = shipped.key_by(cache.hash_of(text), self.level, self.emitter)
+        if key not in self.objects:
+            self.objects[key] = self._image(llvm_ir())
+        library = self._link(self.objects[key], symbols)
+        if library is None:
+            raise RuntimeError(f"tenxor: the kernel {name} cannot be linked here")
+        return library, "compiled"
+
+    @contextmanager
+    def instead(self) -> Iterator[None]:
+        """Meanwhile kernels are planned for that level, and made by this."""
+        before, compiler._compiler = compiler._compiler, self
+        try:
+            yield
+        finally:
+            compiler._compiler = before
+
+    @property
+    def file(self) -> str:
+        """The name of the file that is shipped."""
+        return self.level.name + shipped.SUFFIX
+
+    def content(self) -> bytes:
+        """And what is in it."""
+        return shipped.written(self.objects, self.emitter)
+
+
+def makers() -> Iterator[Maker]:
+    """One for each level."""
+    return map(Maker, LEVELS)

@@ -1,0 +1,182 @@
+"""The way back through one turn of a loop (`loop.py`), traced: from cotangents of what the turn gives to those of what it is given."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+
+from ..layout import Layout
+from ..node import PLACEHOLDER, Node, Recipe, tracked
+from ..ops import OPS, Op
+from ..ops.lengths import length
+from ..past import Past, past_of
+from ..records import NamedTuple
+from .loop import NONE, Body, Program, between, is_affine, rooted
+from .products import is_worth_while
+from .reverse import cotangents_at
+from .seen import SUM, Seen
+
+_ADD = OPS["add"]
+FEW = 6  # additions, up to which an element is sooner computed again than kept
+
+
+class Product(NamedTuple):
+    """A cotangent that is one product over all turns, or a sum: of what is read of these, by number, with a recipe and at offsets; and how
+    its sum is made, and seen. A sum has no recipe of a product.
+    """
+
+    operands: tuple[int, ...]
+    product: Recipe | None
+    offsets: tuple[int, ...]
+    total: Recipe
+    layout: Layout
+
+
+class Sum(NamedTuple):
+    """A cotangent that is added up turn by turn: the numbers of the sum so far, and of the next."""
+
+    so_far: int
+    more: int
+
+
+class WayBack:
+    """What is given to it are nodes of the turn that it `reads`, then cotangents of what is carried on, and of parts of other sequences,
+    and sums so far. Of the turn these are `kept` besides what it is given and gives.
+
+    What comes to what is carried, and to parts of sequences, has these numbers, None where nothing comes; and so has what is `stacked`,
+    as products read it of all turns.
+    """
+
+    def __init__(self, body: Body, asked: Sequence[bool]) -> None:
+        """That of a turn, to all that is carried and captured, and to those sequences that are `asked` about."""
+        own = [*body.nexts, *body.ys]
+        gs = [Node.of(PLACEHOLDER, node.shape, node.dtype) for node in own]
+        leaves = [past_of(node) for node in body.carries]
+        of_xs = [past_of(node) if yes else None for node, yes in zip(body.xs, asked, strict=True)]
+        of_captured = [past_of(node) for node in body.made.captured]
+        wanted = {past for past in (*leaves, *of_xs, *of_captured) if past is not None}
+        roots = [(node, Seen(g)) for node, g in zip(own, gs, strict=True) if past_of(node) is not None]
+        found = cotangents_at(roots, wanted, wanted)
+
+        fixed = {*body.carries, *body.xs, *gs, *own}  # what has memory in each turn before it is gone back
+        taken: list[Node] = []
+
+        def root_of(past: Past | None, others: Iterable[Node] = ()) -> Node | None:
+            return rooted(found[past], {*fixed, *others}) if past is not None and past in found else None
+
+        carries: list[Node | None] = []
+        for past in leaves:
+            carries.append(root_of(past, taken))
+            taken += [node for node in carries[-1:] if node is not None]
+        xs = [root_of(past, taken) for past in of_xs]
+        products: dict[int, Seen] = {}
+        sums: dict[int, tuple[Node, Node]] = {}
+        comes = {k: found[past] for k, past in enumerate(of_captured) if past is not None and past in found}
+        of_products = {s for g in comes.values() if _is_product(g.node) for s in g.node.sources[0].sources}  # type: ignore[union-attr]
+        for k, g in comes.items():
+            form = g.node.recipe.forms[0] if g.node.op is SUM else None
+            if _is_product(g.node) or (form is not None and is_affine(form.layout) and g.node.sources[0] in of_products):
+                products[k] = g
+                continue
+            so_far, same = Node.of(PLACEHOLDER, g.shape, g.dtype), Layout.contiguous(g.shape)
+            sums[k] = so_far, Node.of(_ADD, g.shape, g.dtype, (so_far, g.node), (same, g.layout))
+        operands = [s for g in products.values() for s in _operands(g.node)]
+        ends = [*taken, *[x for x in xs if x is not None], *[more for _, more in sums.values()], *operands]
+        self.kept = _kept(body, ends, {*fixed, *[one for one, _ in sums.values()]})
+        known = {*body.carries, *body.xs, *own, *self.kept, *body.made.captured}
+        stacked: dict[Node, Node] = {}
+        for node in operands:
+            if node not in known and node not in stacked and (node.traced or node.buffer is None):
+                stacked[node] = node if node in xs else rooted(Seen(node), {*fixed, *taken})
+        given = list(dict.fromkeys([*known, *gs, *[one for one, _ in sums.values()]]))
+        roots_of_it = list(dict.fromkeys([*ends[: len(ends) - len(operands)], *stacked.values()]))
+        made = between(roots_of_it, given)
+        self.is_whole = made is not None
+        made = made or NONE
+        used = {s for node in made.order for s in node.sources}.union(operands)
+        apart = [s for s in operands if s not in known and s not in stacked]
+        self.reads: list[Node] = [*[node for node in known if node in used], *dict.fromkeys([*made.captured, *apart])]  # of the turn
+        program = self.program = Program([*self.reads, *gs, *[one for one, _ in sums.values()]], made)
+        number = program.number_of
+        self.carries = [None if node is None else number[node] for node in carries]
+        self.xs = [None if node is None else number[node] for node in xs]
+        self.stacked = [number[node] for node in dict.fromkeys(stacked.values())]
+        self.captured: dict[int, Product | Sum] = {k: Sum(number[one], number[it]) for k, (one, it) in sums.items()}
+        for k, g in products.items():
+            read = tuple([number[stacked.get(s, s)] for s in _operands(g.node)])
+            (product,) = g.node.sources
+            assert type(product) is Node
+            whole, offsets = (product.recipe, product.offsets) if _is_product(g.node) else (None, g.node.offsets)
+            self.captured[k] = Product(read, whole, offsets, g.node.recipe, g.layout)
+
+    def forget(self) -> None:
+        """Hold none of the nodes that it was traced with."""
+        self.program.number_of = {}
+        self.reads, self.kept = [], []
+
+
+def way_back(body: Body, asked: Sequence[bool]) -> WayBack | None:
+    """That of a turn; None if it cannot be run turn by turn."""
+    with tracked(None):
+        found = WayBack(body, asked)
+    return found if found.is_whole else None
+
+
+def _operands(total: Node) -> list[Node]:
+    """What is read of each turn for a cotangent that is one product, or a sum."""
+    (product,) = total.sources
+    assert type(product) is Node
+    return list(product.sources) if _is_product(total) else [product]  # type: ignore[arg-type]
+
+
+def _is_product(node: Node) -> bool:
+    """Whether a cotangent is a sum of products of which it is less to keep what they read."""
+    if node.recipe.op is not SUM or not node.traced:
+        return False
+    (product,) = node.sources
+    if type(product) is not Node or node.offsets != (0,) or not all([type(s) is Node for s in product.sources]):
+        return False
+    return is_worth_while(node.recipe, product.recipe)
+
+
+def _is_costly(node: Node) -> bool:
+    """Whether it takes longer to compute again than to read, of which there is no more than of what it is made of."""
+    if type(node.op) is not Op:
+        return True
+    sources = {s for s in node.sources if type(s) is Node}
+    return length(node.op, node.recipe.dtypes) > FEW and node.recipe.nbytes <= sum([s.recipe.nbytes for s in sources])
+
+
+def _kept(body: Body, ends: Sequence[Node], fixed: Collection[Node]) -> list[Node]:
+    """Those values of a turn that are kept for the way back, which leads to some ends: what is more work than a few additions for each
+    element. Elementwise work with that alone belongs to it.
+    """
+    of_turn = set(body.made.order)
+    readers: dict[Node, list[Node]] = {}
+    for node in body.made.order:
+        for s in dict.fromkeys(node.sources):
+            readers.setdefault(s, []).append(node)  # type: ignore[arg-type]
+    found: dict[Node, None] = {}
+    seen: set[Node] = set()
+    stack: list[tuple[Node, bool]] = [(node, False) for node in ends]  # and whether a node of the turn reads it
+    read: set[Node] = set()
+    while stack:
+        node, within = stack.pop()
+        if not within:
+            read.add(node)
+        if node in seen or node in fixed or node.buffer is not None or not node.traced:
+            continue
+        seen.add(node)
+        if node in of_turn and _is_costly(node):
+            found[node] = None
+        else:
+            stack += [(s, node in of_turn) for s in node.sources if type(s) is Node]
+    kept: dict[Node, None] = {}
+    for node in found:
+        while len(its := readers.get(node, [])) == 1 and node not in read and node not in fixed:
+            (reader,) = its
+            if type(reader.op) is not Op or reader.recipe.nbytes != node.recipe.nbytes or reader.shape != node.shape:
+                break
+            node = reader
+        if node not in fixed:
+            kept[node] = None
+    return list(kept)

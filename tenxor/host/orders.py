@@ -1,0 +1,94 @@
+"""What puts rows in order where they lie: NumPy's functions of C for a dtype, and how machine code of ours searches.
+
+A dtype of NumPy's has functions (`PyArray_ArrFuncs` in `ndarraytypes.h`) that sort a row, `sort(begin, count, array)`, or the places of its
+elements, `argsort(begin, places, count, array)`, in one of several ways. Those of numbers do not look at the array. Each is tried first,
+as `loops.py` tries its functions.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from ..dtypes import DType, float16, float32, float64, int32, int64, uint32, uint64
+from ..records import NamedTuple
+from .interface import functions_of, other_interface, refused
+from .table import Array, HostOp
+
+QUICK, STABLE = 0, 2  # NumPy's numbers of ways to sort
+_SORTS, _ARGSORTS = 33, 36  # words that stand before those functions: 21 that convert, and 12 others; then one for each of three ways
+SEARCHED = (float64, float32, int64, int32, uint64, uint32)  # those that machine code compares (`shortcut/ordering.py`)
+_KINDS = {"quicksort": QUICK, "stable": STABLE}
+
+
+class Order(NamedTuple):
+    """How an operation, of this `name`, orders elements of a dtype: by functions of C. The `quick` one may leave zeros of both signs in any
+    order and change the bits of NaN; where one `keeps` these, the `stable` one is for them. A search is `right` of what is equal;
+    of the best so many are wanted, the `largest` or the smallest.
+    """
+
+    name: str
+    dtype: DType
+    stable: int = 0
+    quick: int = 0
+    keeps: bool = True
+    right: bool = False
+    wanted: int = 0
+    largest: bool = False
+
+
+def order_of(op: HostOp, dtypes: Sequence[DType], options: Mapping[str, Any]) -> Order | None:
+    """How an operation orders elements of these dtypes; None if that is not known."""
+    first, *others = dtypes
+    if any([d is not first for d in others]):
+        return None
+    if op.name == "searchsorted":
+        return Order(op.name, first, right=options["side"] == "right") if first in SEARCHED else None
+    if op.name == "topk":
+        return Order(op.name, first, wanted=options["count"], largest=options["largest"]) if first in SEARCHED else None
+    if op.name not in ("sort", "argsort") or other_interface():
+        return None
+    stable, quick = _functions(op.name, first)
+    if not (stable and quick):
+        return None
+    return Order(op.name, first, stable, quick, _KINDS[options["kind"]] == STABLE)
+
+
+@lru_cache(maxsize=64)
+def _functions(name: str, dtype: DType) -> tuple[int, int]:
+    """The functions of C that sort in order, and quickly; 0 for what is not there, or gives something else than NumPy."""
+    table = (ctypes.c_void_p * (_ARGSORTS + 3)).from_address(functions_of(dtype.numpy))
+    at = _SORTS if name == "sort" else _ARGSORTS
+    ways = {"stable": table[at + STABLE] or 0, "quicksort": table[at + QUICK] or 0}
+    if name == "argsort" or dtype.is_complex or dtype is float16:
+        ways["quicksort"] = ways["stable"]  # the places of what is equal are told apart, and so are complex numbers with zeros or NaN
+    if all(ways.values()) and all([_is_numpys(name, function, way, dtype) for way, function in ways.items()]):
+        return ways["stable"], ways["quicksort"]
+    refused[name] = f"what NumPy has for {dtype} is not what it does"
+    return 0, 0
+
+
+def _is_numpys(name: str, function: int, way: Any, dtype: DType) -> bool:
+    """Whether a function does with a few numbers, and with more, some of them equal, what NumPy does in a way of this name."""
+    way = "stable" if name == "argsort" else way
+    for count in (5, 300):
+        numbers = np.arange(count) * 37 % 101 - 20
+        given: Array = np.abs(numbers).astype(dtype.numpy) if dtype.kind == "uint" else (numbers * 1.0).astype(dtype.numpy)
+        if name == "sort":
+            wanted, found = np.sort(given, kind=way), given.copy()
+            done = _sorting(2)(function)(found.ctypes.data, count, None)
+        else:
+            wanted, found = np.argsort(given, kind=way), np.arange(count)
+            done = _sorting(3)(function)(given.ctypes.data, found.ctypes.data, count, None)
+        if done != 0 or not np.array_equal(wanted, found):
+            return False
+    return True
+
+
+def _sorting(arguments: int) -> Callable[..., Any]:
+    pointers = [ctypes.c_void_p] * (arguments - 1)
+    return ctypes.CFUNCTYPE(ctypes.c_int, *pointers, ctypes.c_int64, ctypes.c_void_p)

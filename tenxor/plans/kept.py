@@ -1,0 +1,136 @@
+"""Plans on disk, for the first results of a process: what makes plans takes longer to load than all else that it does then.
+
+A plan is written under the text of its pattern: operations of the tables, shapes, dtypes, layouts. It is numbers and names, and of each
+kernel what is asked of it when it runs: its code is found as that of any other. What has tables, runs block by block, or is made by
+functions of the user's own is planned in each process. Whatever plans are made by is part of the name that a plan is known by on disk
+(`Backend.read`), so one of other sources, or for another machine or number of threads, is never found.
+"""
+
+from __future__ import annotations
+
+import marshal
+from typing import Any
+
+from ..backend import backend
+from ..backend.interface import Arguments, Facts, Twins
+from ..dtypes import DType, dtype
+from ..node import DATA, EMPTY, POSITION, Recipe
+from ..ops import OPS
+from ..ops.reductions import REDUCTIONS
+from .call import DEBUG, Call
+from .pattern import Pattern
+from .steps import Plan, Step
+
+MAGIC = b"tenxor plan 1\n"
+MOST = 16  # of a process: later ones are no first results, and what plans is loaded by then
+_SPECIAL = (DATA, EMPTY, POSITION)
+_BESIDE = ("over", "bytes_of", "may_take", "donors", "needs", "last", "irrevocable", "is_long", "beside")  # of a step, as they are
+_asked = 0
+
+
+def read(pattern: Pattern) -> Plan | None:
+    """The plan that an earlier process made for a pattern, if all its kernels are there."""
+    global _asked
+    if _asked >= MOST or DEBUG:
+        return None
+    _asked += 1
+    text = text_of(pattern)
+    content = None if text is None else backend().read(text)
+    return None if content is None else _plan(marshal.loads(content[len(MAGIC) :]))
+
+
+def stop() -> None:
+    """From now on each plan is made here: for those who want to see what it is made of, and kernels with their loops."""
+    global _asked
+    _asked = MOST
+
+
+def write(pattern: Pattern, plan: Plan) -> None:
+    """Leave a plan to later processes, if it is among the first of this one, and one that can be written."""
+    if _asked >= MOST or DEBUG:
+        return
+    text = text_of(pattern)
+    steps = None if text is None else _described(plan)
+    if text is not None and steps is not None:
+        rest = plan.inlined, plan.costly, plan.watched, plan.reads, plan.more
+        try:
+            content = MAGIC + marshal.dumps((steps, *rest))
+        except ValueError:  # sizes that remember how they were worked out
+            return
+        backend().write(text, content)
+
+
+# --- what a plan is known by ------------------------------------------------------------------------------------------
+
+
+def text_of(pattern: Pattern) -> str | None:
+    """Text that two patterns share only if one plan computes both, in whatever process; None if there is none."""
+    parts: list[str] = []
+    stack: list[object] = [pattern.key, tuple([(node.shape, node.dtype.name) for node in pattern.nodes if node.buffer is not None])]
+    while stack:
+        part = stack.pop()
+        if type(part) is tuple:
+            parts.append(f"({len(part)}")
+            stack += part
+            continue
+        text = _text_of_recipe(part) if type(part) is Recipe else None if part is None else str(part)
+        if text is None:
+            return None
+        parts.append(text)
+    return "plan " + " ".join(parts)
+
+
+def _text_of_recipe(recipe: Recipe) -> str | None:
+    op: Any = recipe.op
+    name = str(op)
+    known = any(op is each for each in (OPS.get(name), REDUCTIONS.get(name), *_SPECIAL))
+    forms = [None if form is None else form.layout for form in (*recipe.forms, recipe.target)]
+    for layout in forms:
+        while layout is not None:
+            known = known and layout.tables is None
+            layout = layout.base
+    return f"{type(op).__name__} {name} {recipe.shape} {recipe.dtype} {[*map(str, recipe.dtypes)]} {forms}" if known else None
+
+
+# --- what is written of it --------------------------------------------------------------------------------------------
+
+
+def _described(plan: Plan) -> list[object] | None:
+    steps: list[object] = []
+    for step in plan.steps:
+        call = step.filling
+        described = None
+        if call is not None:
+            facts = backend().facts(call.compiled) if isinstance(call, Call) and not call.tables else None
+            if facts is None or not isinstance(call, Call):
+                return None
+            described = tuple(map(_plain, facts)), tuple(call.arguments._replace(tables=()))
+        head = step.number, step.shape, step.dtype.name, step.nbytes, str(step.name), step.whole
+        steps.append((head, described, tuple([getattr(step, name) for name in _BESIDE])))
+    return steps
+
+
+def _plain(fact: Any) -> object:
+    """A fact of a kernel, in nothing but tuples, numbers and text."""
+    if isinstance(fact, DType):
+        return fact.name
+    return tuple(map(_plain, fact)) if isinstance(fact, tuple) else fact
+
+
+def _plan(content: tuple[Any, ...]) -> Plan | None:
+    described, *rest = content
+    steps = []
+    for (number, shape, name, nbytes, op, whole), filling, beside in described:
+        step = Step(number, shape, dtype(name), nbytes, op, whole)
+        for key, value in zip(_BESIDE, beside, strict=True):
+            setattr(step, key, value)
+        if filling is not None:
+            kernel, arguments = filling
+            facts = Facts(*kernel)
+            product = None if facts.product is None else Twins(*facts.product)
+            code = backend().find(facts._replace(scalars=tuple(map(dtype, facts.scalars)), product=product))
+            if code is None:
+                return None
+            step.filling = Call(code, Arguments(*arguments))
+        steps.append(step)
+    return Plan(backend().target, steps, *rest)

@@ -1,0 +1,147 @@
+"""Makes the machine code that is shipped (`backend/llvm/shipped.py`): of what programs do first, and most often.
+
+Nothing is computed for it: what would be computed is planned, for the plain machine of each level, and the kernels of these plans are
+compiled, whatever processor this is. Whatever else a program does is compiled when it is done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import tenxor as tx
+
+from . import shortcut
+from .backend.llvm.maker import makers
+from .plans.pattern import structured
+from .plans.plan import make_plan
+from .realize import forget
+from .shortcut import aside
+from .shortcut.install import linked
+
+DTYPES = (tx.float32, tx.float64, tx.int64)
+SIZES = (12, 1000, 100_000)  # of vectors: small, in a cache, and what threads share
+MATRICES = ((2, 3), (10, 100), (100, 100), (100, 10), (300, 300))
+PRODUCTS = ((2, 2, 2), (3, 4, 5), *((n, n, n) for n in (10, 32, 64, 100, 128, 256)), (100, 50, 10))
+LARGE = ((500, 500, 500), (1000, 1000, 1000), (64, 784, 128), (128, 1000, 10))
+
+UNARY = ("negative", "abs", "square", "sign")
+OF_FLOATS = ("exp", "log", "sqrt", "tanh", "sin", "cos", "expm1", "log1p", "reciprocal", "floor", "round", "isnan", "isfinite")
+BINARY = ("add", "subtract", "multiply", "divide", "floor_divide", "remainder", "maximum", "minimum")
+COMPARING = ("less", "less_equal", "greater", "greater_equal", "equal", "not_equal")
+LOGICAL = ("logical_and", "logical_or", "logical_xor")
+REDUCTIONS = ("sum", "mean", "max", "min")
+ARITHMETIC = ("add", "subtract", "multiply", "divide")
+
+
+def ship(folder: Path, wanted: Callable[[], Iterable[tx.Tensor]] | None = None) -> Iterator[tuple[Path, int]]:
+    """Make the files for all levels, of what computes the `wanted` tensors, which wait; each, with the number of its objects, once it
+    is there.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    shortcut.start()
+    for maker in makers():
+        forget()  # what was planned for another machine
+        with maker.instead(), aside():
+            for expression in (wanted or expressions)():
+                _plan(expression)
+            maker.sharing()
+            if shortcut.made is not None:
+                linked(shortcut.made.objects, maker)
+        path = folder / maker.file
+        path.write_bytes(maker.content())
+        yield path, len(maker.objects)
+    forget()
+
+
+def _plan(x: tx.Tensor) -> None:
+    """Have the kernels made that compute a tensor, whatever its sizes are."""
+    pattern = structured([x.storage.node])
+    make_plan(pattern)
+
+
+def expressions() -> Iterator[tx.Tensor]:
+    """What is shipped: tensors that wait."""
+    yield from _truths()
+    for dtype in DTYPES:
+        yield from _new(dtype)
+        for size in SIZES:
+            yield from _vectors(dtype, size)
+        for shape in MATRICES:
+            yield from _matrices(dtype, shape)
+        for shape in (*PRODUCTS, *(LARGE if dtype.is_float else ())):
+            yield from _products(dtype, *shape)
+
+
+def _there(shape: tuple[int, ...], dtype: tx.DType) -> tx.Tensor:
+    """Something in memory, whatever it is."""
+    return tx.empty(shape, dtype=dtype).realize()
+
+
+def _named(names: Sequence[str]) -> Iterator[Callable[..., Any]]:
+    return (getattr(tx, name) for name in names)
+
+
+def _new(dtype: tx.DType) -> Iterator[tx.Tensor]:
+    """What is made of numbers, alone and with a number more."""
+    number = 2 if dtype.is_integer else 2.0
+    steps = tx.arange(12, dtype=dtype), tx.arange(12.0, dtype=dtype), tx.linspace(0, 1, 12).astype(dtype)
+    for x in (*steps, tx.full((12,), 2, dtype=dtype)):
+        values = [x, x * number, x + x, x * number + number]
+        if dtype.is_float:
+            values += [tx.exp(x), x * number + tx.exp(x), tx.sqrt(x) + x]
+        yield from values
+        yield from (value.sum() for value in values)
+
+
+def _vectors(dtype: tx.DType, size: int) -> Iterator[tx.Tensor]:
+    """Operations of one and two operands and of numbers, some in a row, and what they are reduced to."""
+    number = 2 if dtype.is_integer else 2.0
+    a, b, c = [_there((size,), dtype) for _ in range(3)]
+    mask = _there((size,), tx.bool)
+    values = [f(a) for f in _named((*UNARY, *(OF_FLOATS if dtype.is_float else ())))]
+    for f in _named((*BINARY, *COMPARING)):
+        values += [f(a, b), f(a, a), f(a, number), f(number, a)]
+    values += [a.astype(d) for d in (*DTYPES, tx.bool) if d is not dtype]
+    values += [tx.where(mask, a, b), tx.where(mask, a, number), tx.where(mask, number, a), tx.clip(a, 0, 1)]
+    values += [a * number + number, a * b + c, a * number + b, (a - b) * number, (a - b) ** 2, (a + b) * (a - b)]
+    if dtype.is_float:
+        values += [a**number, a**b, 1 / (1 + tx.exp(-a)), tx.sqrt(a * a + b * b), a * number + tx.exp(a), (a * number + tx.exp(a)).sum()]
+    yield from values
+    yield from (f(x) for x in (a, a * a, a * b, a - b, (a - b) ** 2) for f in _named(REDUCTIONS))
+    yield from (a.prod(), a.std(), a.argmax(), a.argmin(), a.cumsum(0))
+
+
+def _matrices(dtype: tx.DType, shape: tuple[int, int]) -> Iterator[tx.Tensor]:
+    """With a row, a column, turned; sums of rows and columns; a softmax."""
+    a, b = _there(shape, dtype), _there(shape, dtype)
+    row, column = a[0], a[:, :1]
+    yield from (f(a, other) for f in _named(ARITHMETIC) for other in (b, row, column))
+    yield from (a.T + 1, a.T * a.T, tx.add(a, a.T) if shape[0] == shape[1] else a.T * 2)
+    for axis in (None, 0, 1):
+        yield from (f(x, axis=axis) for x in (a, a * b, a - b) for f in _named(REDUCTIONS))
+        yield from (a.argmax(axis=axis), a.max(axis=axis, keepdims=True), a.sum(axis=axis, keepdims=True))
+    if dtype.is_float:
+        yield from (tx.softmax(a, axis=-1), tx.softmax(tx.full(shape, 2, dtype=dtype), axis=-1))
+        yield from (a - a.mean(axis=0), ((a - b) ** 2).sum(axis=-1), tx.exp(a).sum(axis=-1))
+        yield from (tx.sqrt(((a - b) ** 2).sum(axis=-1)), (a - a.mean(axis=0)) / a.std(axis=0))
+
+
+def _products(dtype: tx.DType, m: int, k: int, n: int) -> Iterator[tx.Tensor]:
+    """Of matrices with each other, and with vectors."""
+    a, b, c, d = [_there(shape, dtype) for shape in ((m, k), (k, n), (n, k), (k, m))]
+    x, row = _there((k,), dtype), _there((n,), dtype)
+    yield from (a @ b, a @ x, a @ c.T, d.T @ b, a @ b + row, x @ b, (x * x).sum(), (a @ b).sum(), a @ a.T)
+    if m == k:
+        yield from (a @ a, (a @ a).sum())
+
+
+def _truths() -> Iterator[tx.Tensor]:
+    """Of truth values."""
+    for shape in ((1000,), (10, 100)):
+        a, b = _there(shape, tx.bool), _there(shape, tx.bool)
+        yield from (f(a, b) for f in _named((*LOGICAL, "equal", "not_equal")))
+        yield from (tx.logical_not(a), *(a.astype(d) for d in DTYPES), tx.full(shape, True))
+        for axis in (None, 0):
+            yield from (a.any(axis=axis), a.all(axis=axis), a.sum(axis=axis))

@@ -1,0 +1,69 @@
+"""What is computed in place, written down in words for machine code (`looping.py`, `ordering.py`)."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from math import prod
+
+from ..dtypes import float32, float64
+from ..host.inplace import InPlace
+from ..host.loops import CALL, Loop, Seen, one_step, program
+from ..host.orders import SEARCHED, Order
+from .boxes import box_of
+
+SORT, ARGSORT, SEARCH, BEST = (CALL + 1 + k for k in range(4))  # with which programs begin
+_LOOKED_AT = {float64: 1, float32: 2}  # of which there are zeros of both signs, and NaN
+SHORT = 64  # integers of up to 16 bits: for more of them one that counts is quicker, which NumPy calls stable
+MOST_BEST = 64  # of which each may be compared with each
+MOST_MOVED = 1 << 20  # of those meanwhile, in a row: some milliseconds
+Given = Sequence[tuple[int, int, Seen]]  # which of some tensors is read, from how many bytes beyond where that begins, and how it lies
+
+
+def program_of(how: InPlace, operands: Given, results: Sequence[Seen], floats: int) -> bytes | None:
+    """How machine code computes results that lie so, of operands; None if it cannot. The first operand has so many `floats`."""
+    if isinstance(how, Loop):
+        return program(how, operands, results, floats)
+    if how.name == "searchsorted":
+        words = _search(how, operands)
+    else:
+        words = _best(how, operands[0]) if how.name == "topk" else _sort(how, operands[0])
+    return None if words is None else struct.pack(f"={len(words)}q", *words)
+
+
+def _sort(how: Order, operand: tuple[int, int, Seen]) -> tuple[int, ...] | None:
+    """For the rows of what has them along its last axis."""
+    (_, start, (shape, strides)), item = operand, how.dtype.itemsize
+    if not prod(shape) or any([s % item for s in strides]):
+        return None
+    rows, n = prod(shape[:-1]), shape[-1]
+    apart = [item * prod(shape[k + 1 :]) for k in range(len(shape))]  # as they lie where they go
+    box = box_of(shape, [s // item for s in strides], [s // item for s in apart], item, start=start // item)
+    if box is None:
+        return None
+    if how.name == "argsort":
+        return (ARGSORT, how.stable, rows, n, item, int(list(strides) == apart), *box)
+    counted = how.dtype.is_integer and how.dtype.bits <= 16 and n > SHORT
+    return (SORT, how.stable, how.stable if counted else how.quick, rows, n, item, _LOOKED_AT.get(how.dtype, 0), int(how.keeps), *box)
+
+
+def _search(how: Order, operands: Given) -> tuple[int, ...] | None:
+    """For elements that are walked in one loop, among sorted ones."""
+    words: list[int] = []
+    for which, start, (shape, strides) in operands:
+        step = one_step(shape, strides)
+        if step is None or not prod(shape):
+            return None
+        words += (which, start, prod(shape), step)
+    return (SEARCH, SEARCHED.index(how.dtype), int(how.right), *words)
+
+
+def _best(how: Order, operand: tuple[int, int, Seen]) -> tuple[int, ...] | None:
+    """For the rows of what has them along its last axis, each walked in one loop."""
+    which, start, (shape, strides) = operand
+    step = one_step(shape[:-1], strides[:-1])
+    if step is None or not prod(shape) or not 0 < how.wanted <= MOST_BEST:
+        return None
+    rows, n = prod(shape[:-1]), shape[-1]
+    words = (which, start, rows, step, n, strides[-1], how.wanted, min(16 * n, MOST_MOVED) + how.wanted**2)
+    return (BEST, SEARCHED.index(how.dtype), int(how.largest), *words)

@@ -1,0 +1,294 @@
+"""Machine code that comes with the package: it is used where it was made for, and gives the same; all else is as without it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from llvmlite import binding
+
+import tenxor as tx
+from tenxor import machines
+from tenxor.backend.llvm import cache, found, levels, shipped
+from tenxor.backend.llvm.compiler import Compiler
+from tenxor.backend.llvm.emit import emit
+from tenxor.kernel.fingerprint import fingerprint
+from tenxor.plans.plan import planned
+from tenxor.target import Caches, Target
+from tests.processes import python
+
+HERE = levels.level()
+on_a_level = pytest.mark.skipif(HERE is None, reason="nothing is made for this processor")
+
+# What is shipped here: single operations, two creations, a product, a sum of rows.
+MAKE = """
+import sys
+from pathlib import Path
+import tenxor as tx
+from tenxor.shipping import ship
+
+def wanted():
+    a, b = tx.empty(1000, dtype=tx.float32).realize(), tx.empty(1000, dtype=tx.float32).realize()
+    m = tx.empty((40, 40)).realize()
+    yield from (tx.arange(12.0), tx.full(12, 2, dtype=tx.float32), a * 2, tx.exp(a), a + b, a.sum())
+    yield from (m @ m, (m @ m).sum(axis=1), m.sum(axis=1), m * 2)
+
+for path, count in ship(Path(sys.argv[1]), wanted):
+    print(path.name, count)
+"""
+
+# The first results of a process: in bits, how many kernels were compiled and found, and whether LLVM was loaded.
+FIRST = """
+import sys
+import tenxor as tx
+results = []
+a = tx.ones(1000, dtype=tx.float32)
+results.append((a * 2 + tx.exp(a)).sum())
+m = (tx.arange(1600.0) * 0.37).reshape(40, 40)
+results.append((m @ m).sum(axis=1))
+results.append(m.sum(axis=1))
+bits = "".join([t.numpy().tobytes().hex() for t in results])
+print(bits, *tx.compile_counts(), "llvmlite.binding" in sys.modules)
+"""
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with what is shipped, for all levels."""
+    folder = tmp_path_factory.mktemp("made") / "shipped"
+    told = python("-c", MAKE, str(folder), env={**os.environ, "TENXOR_SHORT_WAY": "0"}).stdout.split()
+    assert told[::2] == ["x86-64-v4.objects", "x86-64-v3.objects"] and told[1] == told[3] and int(told[1]) >= 9
+    return folder
+
+
+@pytest.fixture
+def folder(made: Path, tmp_path: Path) -> Path:
+    """A copy of it, to do something to."""
+    return Path(shutil.copytree(made, tmp_path / "shipped"))
+
+
+def first(folder: Path | str, cache: Path | str = "") -> tuple[str, int, int, bool]:
+    """What a process of its own tells that has this shipped, and this cache."""
+    env = {**os.environ, "TENXOR_SHIPPED": str(folder), "TENXOR_CACHE_DIR": str(cache), "TENXOR_SHORT_WAY": ""}
+    bits, compiled, loaded, llvm = python("-c", FIRST, env=env).stdout.split()
+    return bits, int(compiled), int(loaded), llvm == "True"
+
+
+@pytest.fixture(scope="module")
+def wanted() -> str:
+    """The bits of the first results where nothing is shipped."""
+    bits, compiled, loaded, llvm = first("")
+    assert compiled > 0 and not loaded and llvm
+    return bits
+
+
+@on_a_level
+class TestWhatIsShipped:
+    def test_is_used_without_llvm_and_gives_the_same_to_the_bit(self, made: Path, wanted: str) -> None:
+        bits, compiled, loaded, llvm = first(made)
+        assert bits == wanted
+        assert (compiled, llvm) == (0, False) and loaded >= 7
+
+    def test_leaves_what_is_fused_to_the_disk_where_it_is_there(self, made: Path, wanted: str, tmp_path: Path) -> None:
+        """A process with nothing shipped fills the cache; then one with it takes its fused kernel from there."""
+        tmp_path.chmod(0o700)
+        first("", tmp_path)
+        bits, compiled, loaded, llvm = first(made, tmp_path)
+        assert (bits, compiled, llvm) == (wanted, 0, False)
+        assert loaded < first(made)[2]
+
+    def test_is_used_for_parts_until_the_whole_is_met_again(self, made: Path, wanted: str, tmp_path: Path) -> None:
+        tmp_path.chmod(0o700)
+        runs = [first(made, tmp_path) for _ in range(3)]
+        assert [bits for bits, *_ in runs] == [wanted] * 3
+        (_, once, _, _), (_, twice, _, _), (_, thrice, _, llvm) = runs
+        assert once == 0 and twice > 0 and thrice == 0 and not llvm
+        assert runs[2][2] < runs[0][2], "fused kernels are fewer"
+
+    def test_of_another_level_is_not_used(self, folder: Path, wanted: str) -> None:
+        ours, other = sorted(folder.iterdir(), key=lambda path: path.name != f"{HERE and HERE.name}{shipped.SUFFIX}")
+        other.replace(ours)
+        bits, compiled, loaded, _ = first(folder)
+        assert bits == wanted and compiled > 0 and not loaded
+
+    @pytest.mark.parametrize("how", ["other sources", "another format", "cut short", "only a head", "empty", "a folder", "missing"])
+    def test_is_not_used_as_a_whole_if_something_is_wrong(self, folder: Path, how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("TENXOR_SHIPPED", str(folder))
+        assert shipped.here() is not None
+        assert HERE is not None
+        path = folder / (HERE.name + shipped.SUFFIX)
+        content = path.read_bytes()
+        if how in ("missing", "a folder"):
+            path.unlink()
+            if how == "a folder":
+                path.mkdir()
+        else:
+            size = shipped._HEAD.size
+            changed = {
+                "other sources": content[:20] + b"f" * 8 + content[28:],
+                "another format": b"Tenxor" + content[6:],
+                "cut short": content[: size + 40],
+                "only a head": content[:size],
+                "empty": b"",
+            }
+            path.write_bytes(changed[how])
+        assert shipped.here() is None
+
+    def test_is_used_only_whole(self, folder: Path, wanted: str) -> None:
+        """A byte of each object is another one: each is seen to be damaged, and compiled."""
+        assert HERE is not None
+        path = folder / (HERE.name + shipped.SUFFIX)
+        content = bytearray(path.read_bytes())
+        _, _, count = shipped._HEAD.unpack_from(content)
+        for k in range(count):
+            _, begin, size = shipped._ENTRY.unpack_from(content, shipped._HEAD.size + k * shipped._ENTRY.size)
+            content[begin + size // 2] ^= 1
+        path.write_bytes(content)
+        bits, compiled, loaded, _ = first(folder)
+        assert bits == wanted and compiled > 0 and not loaded
+
+    def test_is_known_by_level_machine_version_and_sources(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        names = {shipped.key_by(text, level, sources) for text in "ab" for level in levels.LEVELS for sources in ("1", "2")}
+        assert len(names) == 8
+        monkeypatch.setattr(shipped, "__version__", "0.0.0")
+        assert shipped.key_by("a", levels.LEVELS[0], "1") not in names
+
+    def test_is_not_used_by_another_machine(self, made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("TENXOR_SHIPPED", str(made))
+        assert Compiler().shipped is not None
+        assert Compiler(machines.SSE).shipped is None
+        monkeypatch.setattr(levels, "_told", lambda: frozenset())
+        assert Compiler().shipped is None
+
+    def test_is_beside_a_compiler_for_the_very_processor(self, made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """LLVM is told of the same machine, and what was compiled is found by the same names, though nobody asked LLVM to begin with."""
+        plain = Compiler()
+        monkeypatch.setenv("TENXOR_SHIPPED", str(made))
+        ours = Compiler()
+        assert ours.shipped is not None and plain.shipped is None and ours.target != plain.target
+        for compiler in (ours, Compiler(ours.target)):
+            assert (compiler.whole, compiler.identity) == (plain.target, plain.identity)
+            assert compiler.machine.triple == plain.machine.triple
+
+    def test_says_that_it_is(self, made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("TENXOR_SHIPPED", str(made))
+        compiler = Compiler()
+        (_, kernel), *_ = planned([tx.exp(tx.empty(1000, dtype=tx.float32).realize()).storage.node])
+        assert kernel is not None and compiler.get(kernel).origin == "shipped"
+        assert (compiler.compiled, compiler.loaded) == (0, 1)
+        assert compiler.shipped is not None and compiler.shipped.read(cache.hash_of(fingerprint(kernel))) is not None
+        assert compiler.shipped.read("another kernel") is None
+
+
+class TestNothingShipped:
+    def test_is_as_if_there_had_never_been_anything(self, wanted: str, tmp_path: Path) -> None:
+        assert first(tmp_path / "missing")[:3] == (wanted, *first("")[1:3])
+        assert not (Path(shipped.__file__).parent / "shipped").exists() or shipped.here()
+
+
+class TestLevels:
+    def test_are_what_llvm_says_that_the_processor_has(self) -> None:
+        if os.uname().machine != "x86_64":
+            assert levels.features() == frozenset() and levels.level() is None
+            return
+        theirs = binding.get_host_cpu_features()
+        names = {*levels._FIRST, *levels._SEVENTH, *levels._EXTENDED} - {"osxsave"}
+        assert names & set(theirs) == names, "each is a name of LLVM's"
+        assert levels.features() - {"osxsave"} == {name for name in names if theirs[name]}
+
+    @pytest.mark.parametrize(
+        ("without", "expected"),
+        [
+            (set(), "x86-64-v4"),
+            ({"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"}, "x86-64-v3"),
+            ({"avx512vl"}, None),  # something between: code that is made for it is other code than that of either level
+            ({"avx2"}, None),
+            ({"fma"}, None),
+            ({"osxsave"}, None),
+        ],
+    )
+    def test_need_all_that_they_have(self, without: set[str], expected: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+        every = frozenset({*levels._FIRST, *levels._SEVENTH, *levels._EXTENDED})
+        monkeypatch.setattr(levels, "features", lambda: every - without)
+        level = levels.level()
+        assert (level and level.name) == expected
+
+    def test_are_of_machines_that_get_the_same_code(self) -> None:
+        """Smaller and larger caches plan other loops, and are told apart by nothing that emits code."""
+        a, m = tx.empty(1000).realize(), tx.empty((300, 300), dtype=tx.float32).realize()
+        nodes = [x.storage.node for x in (tx.exp(a) + a, a.sum(), m @ m, m @ m.T, tx.softmax(m), m.T + m, m.sum(axis=0), m.argmax())]
+        kernels = [kernel for node in nodes for _, kernel in planned([node]) if kernel is not None]
+        for level in levels.LEVELS:
+            plain = level.target
+            for caches in (Caches(1 << 15, 1 << 18, 1 << 22), Caches(3 << 14, 1 << 21, 1 << 28)):
+                host = plain._replace(page=1 << 14).with_caches(caches).shared_by(8)
+                assert level.of(host)
+                assert [emit(kernel, host) for kernel in kernels] == [emit(kernel, plain) for kernel in kernels]
+
+    def test_are_of_no_machine_that_gets_other_code(self) -> None:
+        for level in levels.LEVELS:
+            plain = level.target
+            others: list[Target] = [
+                plain._replace(features=plain.features - {"f16c"}),
+                plain._replace(vector_bytes=16),
+                plain._replace(registers=8),
+                plain.with_caches(Caches(line=128)),
+                plain.with_caches(Caches(first=1 << 13)),
+                plain._replace(sharing=plain.sharing._replace(polls=1)),
+                plain._replace(blocks=plain.blocks._replace(panels=2)),
+            ]
+            assert level.of(plain) and not any(map(level.of, others))
+
+
+@pytest.fixture
+def hurried(made: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The compiler of this process is one that has these objects, and did not start LLVM."""
+    from tenxor.backend.llvm import compiler
+    from tenxor.realize import forget
+
+    monkeypatch.setenv("TENXOR_SHIPPED", str(made))
+    monkeypatch.setenv("TENXOR_CACHE_DIR", "")
+    monkeypatch.setattr(compiler, "_compiler", Compiler())
+    monkeypatch.setattr("tenxor.backend.llvm.compiler.told", lambda: None)
+    forget()
+    yield
+    forget()
+
+
+@on_a_level
+@pytest.mark.usefixtures("hurried", "plain")
+class TestInAHurry:
+    def test_small_work_is_computed_by_what_there_is(self) -> None:
+        a = tx.asarray(np.linspace(-2, 2, 1000, dtype=np.float32))
+        x = (a * 2 + tx.exp(a) + a).sum()
+        np.testing.assert_allclose(x.item(), np.sum(a.numpy() * 3.0 + np.exp(a.numpy(), dtype=float)), rtol=1e-5)
+        from tenxor.backend.llvm.compiler import compiler
+
+        assert (compiler().compiled, compiler().loaded) == (0, 4) and "machine" not in vars(compiler())
+
+    def test_what_is_not_there_is_compiled_and_then_nothing_is_hurried(self) -> None:
+        from tenxor.backend.llvm.compiler import compiler
+
+        a = tx.asarray(np.linspace(0, 1, 1000, dtype=np.float32))
+        np.testing.assert_allclose(tx.cos(a).numpy(), np.cos(a.numpy()), rtol=1e-6)
+        assert compiler().compiled == 1
+        (a * 2 + tx.exp(a) + a).sum().item()
+        assert (compiler().compiled, compiler().loaded) == (2, 0)
+
+    def test_what_is_large_is_computed_as_a_whole(self) -> None:
+        from tenxor.backend.llvm.compiler import compiler
+
+        a = tx.ones(1 << 19, dtype=tx.float32).realize()
+        (tx.exp(a) + a * 2).realize()
+        assert compiler().compiled >= 1
+
+
+def test_the_hash_of_the_emitter_is_in_a_file(made: Path) -> None:
+    for path in made.iterdir():
+        magic, text, count = shipped._HEAD.unpack_from(path.read_bytes())
+        assert (magic, text.decode()) == (shipped._MAGIC, cache.emitter_text()) and count > 0
+    assert found.emitter() == cache.emitter_text()

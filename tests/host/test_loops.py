@@ -1,0 +1,151 @@
+"""Functions of NumPy's are called in place only where it is made as is believed, and they give what NumPy gives; it is told where not."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tenxor as tx
+from tenxor import shortcut
+from tenxor.dtypes import DType
+from tenxor.host import HOST, inplace, interface, loops, orders, running
+
+LATER = {"svd", "svdvals"} if np.__version__.startswith("2.0.") else set()  # whose functions have been what is called since NumPy 2.1
+OF_DOUBLES = ("inv", "det", "slogdet", "solve", "solve_triangular", "eig", "eigvals", "eigh", "eigvalsh")
+
+
+def forget() -> None:
+    for remembered in (loops._is_proved, loops._found, interface.other_interface, orders._functions):
+        remembered.cache_clear()
+    interface.refused.clear()
+
+
+@pytest.fixture
+def afresh() -> Iterator[None]:
+    """Nothing is known of NumPy yet, nor after the test."""
+    forget()
+    yield
+    forget()
+
+
+def refused() -> set[str]:
+    """What this NumPy is to have and has not."""
+    assert inplace.state().startswith("on, but for " if interface.refused else "on")
+    return set(interface.refused) - LATER
+
+
+def found(name: str, dtype: DType = tx.float64, **options: Any) -> bool:
+    return loops.loop_of(HOST[name], [dtype] * len(HOST[name].operands), options) is not None
+
+
+def test_this_numpy_is_as_is_believed(afresh: None) -> None:
+    assert not refused()
+    assert all([found(name, d) for name in OF_DOUBLES for d in (tx.float64, tx.complex128)])
+
+
+@pytest.mark.parametrize("dtype", [tx.float32, tx.complex64, tx.float16, tx.int64, tx.uint8, tx.bool], ids=str)
+def test_there_are_none_of_other_dtypes(dtype: DType, afresh: None) -> None:
+    assert not any([found(name, dtype) for name in OF_DOUBLES])
+    assert not any([found(name, dtype, n=4, norm=None) for name in ("fft", "ifft", "rfft", "irfft")])
+    assert not refused()  # that is no failure
+
+
+def test_another_interface_is_not_looked_into(afresh: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(interface, "INTERFACE", 0x01000009)
+    monkeypatch.setattr(loops, "_of_ufunc", lambda *_, **__: pytest.fail("it was looked into"))
+    assert not any([found(name) for name in OF_DOUBLES])
+    assert inplace.state() == f"off: NumPy's binary interface is {0x02000000:#x}, and 0x1000009 is known"
+    shortcut.start()
+    tx.show_config()
+    assert "C of NumPy off: NumPy's binary interface" in capsys.readouterr().out
+
+
+def test_a_struct_with_other_parts_is_refused(afresh: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Other(ctypes.Structure):
+        _fields_ = (("more", ctypes.c_int), *loops._UFunc._fields_)
+
+    monkeypatch.setattr(loops, "_UFunc", Other)
+    assert not any([found(name) for name in OF_DOUBLES])
+    assert "inv (its parts are not where they are looked for)" in inplace.state()
+    x = np.array([[2.0, 1.0], [1.0, 3.0]])
+    for _ in range(3):
+        assert np.array_equal(tx.linalg.inv(tx.asarray(x).realize()).numpy(), np.linalg.inv(x))
+
+
+def test_what_numpy_has_no_more_is_refused(afresh: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(loops._FINDERS, "inv", loops._of_matrices("inverse", {"d": "d->d"}))
+    monkeypatch.setitem(loops._FINDERS, "det", loops._of_matrices("det", {"d": "d->D"}))
+    assert not found("inv") and not found("det")
+    assert found("solve")
+    assert inplace.state().startswith("on, but for det (det has no d->D), inv (")
+
+
+def test_a_function_that_gives_something_else_is_refused(afresh: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(loops._FINDERS, "inv", loops._of_matrices("cholesky_lo", {"d": "d->d"}))
+    assert not found("inv")
+    assert refused() == {"inv"} and "inv (it does not give what NumPy gives)" in inplace.state()
+
+
+def test_even_and_odd_lengths_are_tried_each(afresh: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    own = loops._FINDERS["rfft"]
+    monkeypatch.setitem(loops._FINDERS, "rfft", lambda dtype, n, norm: own(dtype, n=n | 1, norm=norm))
+    assert found("rfft", n=7, norm=None)
+    assert not found("rfft", n=8, norm=None)
+
+
+def test_sizes_that_do_not_fit_are_refused(afresh: None) -> None:
+    loop = loops.loop_of(HOST["inv"], [tx.float64], {})
+    assert loop is not None
+    fits = ((4, 3, 3), (72, 24, 8))
+    assert loops.geometry(loop, [fits, fits]) == ((4, 3), (72, 72, 24, 8, 24, 8))
+    assert loops.geometry(loop, [((4, 3, 2), (48, 16, 8)), fits]) is None
+    assert loops.geometry(loop, [((0, 3, 3), (72, 24, 8))] * 2) is None
+    assert loops.geometry(loop, [((2, 2, 3, 3), (1000, 72, 24, 8)), ((2, 2, 3, 3), (144, 72, 24, 8))]) is None
+
+
+@pytest.mark.parametrize("name", ["sort", "argsort"])
+def test_a_function_that_does_not_sort_is_refused(name: str, afresh: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    options = {"kind": "stable"}
+    assert orders.order_of(HOST[name], [tx.float64], options) is not None
+    forget()
+    of_bytes = orders.functions_of(tx.int8.numpy)
+    monkeypatch.setattr(orders, "functions_of", lambda dtype: of_bytes)  # those of a dtype of which none is smaller, so memory suffices
+    assert orders.order_of(HOST[name], [tx.float64], options) is None
+    assert set(interface.refused) == {name}
+    assert f"{name} (what NumPy has for" in inplace.state()
+
+
+def test_nothing_that_sorts_is_refused(afresh: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    nothing = (ctypes.c_void_p * 64)()
+    monkeypatch.setattr(orders, "functions_of", lambda dtype: ctypes.addressof(nothing))
+    assert orders.order_of(HOST["sort"], [tx.int64], {"kind": "stable"}) is None
+    assert orders.order_of(HOST["searchsorted"], [tx.int64] * 2, {"side": "left"}) is not None  # which is not NumPy's
+    assert refused() == {"sort", "argsort"}
+
+
+@pytest.mark.parametrize("name", ["inv", "cholesky", "eigh", "svdvals", "det"])
+def test_large_matrices_are_computed_in_place(name: str, afresh: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a copy of what NumPy would make; what fails is told as by NumPy."""
+    done = []
+
+    def noted(*given: Any) -> bool:
+        done.append(loops.call(*given))
+        return done[-1]
+
+    monkeypatch.setattr(running, "call", noted)
+    draw = np.random.default_rng(5).normal(size=(3, 140, 140))
+    a = draw @ draw.mT + np.eye(140)
+    ours, theirs = getattr(tx.linalg, name), getattr(np.linalg, name)
+    for given in (a, a[1], a[::-1].mT):
+        found, wanted = [x if isinstance(x, tuple) else (x,) for x in (ours(tx.asarray(given)), theirs(given))]
+        assert all([np.array_equal(one.numpy(), other) for one, other in zip(found, wanted, strict=True)])
+    assert done and all(done)
+    if name in ("inv", "cholesky"):
+        a[1] = 0
+        with pytest.raises(tx.errors.LinearAlgebraError, match=r"the matrix at \(1,\)"):
+            ours(tx.asarray(a))
+        assert not all(done)

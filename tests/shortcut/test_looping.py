@@ -1,0 +1,213 @@
+"""What NumPy's functions of C compute where elements lie is what NumPy gives, to the bit."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tenxor as tx
+from tenxor import shortcut
+from tenxor.errors import LinearAlgebraError
+
+pytestmark = pytest.mark.usefixtures("on")
+Array = np.ndarray[Any, Any]
+# Ours, and NumPy's, of symmetric and positive definite matrices.
+CASES: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
+    **{
+        name: (getattr(tx.linalg, name), getattr(np.linalg, name))
+        for name in ("inv", "det", "slogdet", "cholesky", "eigh", "eigvalsh", "svd", "svdvals")
+    },
+    "upper": (lambda x: tx.linalg.cholesky(x, upper=True), lambda a: np.linalg.cholesky(a, upper=True)),
+    "narrow": (lambda x: tx.linalg.svd(x[..., :2], full_matrices=False), lambda a: np.linalg.svd(a[..., :2], full_matrices=False)),
+    "solve": (lambda x: tx.linalg.solve(x, x[..., :2]), lambda a: np.linalg.solve(a, a[..., :2])),
+    "transposed": (lambda x: tx.linalg.inv(x.mT), lambda a: np.linalg.inv(a.swapaxes(-1, -2))),
+    "reversed": (lambda x: tx.linalg.inv(x[..., ::-1, ::-1]), lambda a: np.linalg.inv(a[..., ::-1, ::-1])),
+    "columns": (lambda x: tx.fft.rfft(x, axis=-2), lambda a: np.fft.rfft(a, axis=-2)),
+    "longer": (lambda x: tx.fft.rfft(x, n=8, norm="ortho"), lambda a: np.fft.rfft(a, n=8, norm="ortho")),
+}
+COMPLEX: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
+    **{name: CASES[name] for name in CASES if name not in ("columns", "longer")},
+    **{name: (getattr(tx.linalg, name), getattr(np.linalg, name)) for name in ("eig", "eigvals")},
+    **{name: (getattr(tx.fft, name), getattr(np.fft, name)) for name in ("fft", "ifft", "irfft")},
+    "scaled": (lambda x: tx.fft.ifft(x, n=2, axis=-2, norm="forward"), lambda a: np.fft.ifft(a, n=2, axis=-2, norm="forward")),
+}
+
+
+def definite(shape: tuple[int, ...], dtype: str, seed: int) -> Array:
+    draw = np.random.default_rng(seed)
+    found = draw.normal(size=shape) + (1j * draw.normal(size=shape) if dtype == "complex128" else 0)
+    return (found @ found.swapaxes(-1, -2).conj() + np.eye(shape[-1])).astype(dtype)
+
+
+@pytest.mark.parametrize("shape", [(3, 3), (4, 3, 3), (2, 1, 5, 5)], ids=str)
+@pytest.mark.parametrize("name, dtype", [*[(n, "float64") for n in CASES], *[(n, "complex128") for n in COMPLEX]])
+def test_is_numpys_to_the_bit(name: str, dtype: str, shape: tuple[int, ...]) -> None:
+    ours, theirs = (COMPLEX if dtype == "complex128" else CASES)[name]
+    for seed in range(4):
+        a = definite(shape, dtype, seed)
+        x = tx.asarray(a).realize()
+        found, wanted = ours(x), theirs(a)
+        for one, other in zip(*[t if isinstance(t, tuple) else (t,) for t in (found, wanted)], strict=True):
+            assert one.shape == other.shape and np.array_equal(one.numpy(), other)
+        assert np.array_equal(x.numpy(), a)
+
+
+def known(x: tx.Tensor, name: str) -> bool:
+    return any(made is not None and bool(made.loop) for made in x.spec.called[f"tenxor.{name}"].values())
+
+
+def test_it_is_known_the_second_time() -> None:
+    x = tx.asarray(definite((3, 3), "float64", 1)).realize()
+    for function, name in ((tx.linalg.inv, "linalg.solving.inv"), (tx.fft.rfft, "fft.rfft"), (tx.linalg.eig, "linalg.decompositions.eig")):
+        function(x)
+        assert known(x, name)
+
+
+def test_what_is_singular_is_told_and_which() -> None:
+    good = definite((4, 3, 3), "float64", 1)
+    bad = good.copy()
+    bad[2] = 1.0
+    for _ in range(3):
+        tx.linalg.inv(tx.asarray(good).realize())
+        with pytest.raises(LinearAlgebraError, match=r"the matrix at \(2,\)"):
+            tx.linalg.inv(tx.asarray(bad).realize())
+
+
+def test_nan_is_a_result_and_no_failure() -> None:
+    a = definite((3, 3), "float64", 1)
+    beside = a.copy()
+    beside[0, 0] = np.nan
+    for values in (a, beside, a, beside):
+        with np.errstate(all="ignore"):
+            wanted = np.linalg.inv(values)
+        assert np.array_equal(tx.linalg.inv(tx.asarray(values).realize()).numpy(), wanted, equal_nan=True)
+
+
+def test_eigenvalues_of_what_is_not_finite_are_told() -> None:
+    a = definite((3, 3), "float64", 1)
+    infinite = a.copy()
+    infinite[1, 2] = np.inf
+    tx.linalg.eigvals(tx.asarray(a).realize())
+    for _ in range(2):
+        with pytest.raises(LinearAlgebraError, match="eigvals"):
+            tx.linalg.eigvals(tx.asarray(infinite).realize())
+
+
+def test_parts_of_one_tensor_and_what_is_pending() -> None:
+    a = definite((4, 3, 3), "float64", 2)
+    x = tx.asarray(a).realize()
+    for k in range(4):
+        assert np.array_equal(tx.linalg.det(x[k]).numpy(), np.linalg.det(a[k]))
+        assert np.array_equal(tx.linalg.det(x[k] * 2).numpy(), np.linalg.det(a[k] * 2))
+        assert np.array_equal(tx.linalg.solve(x[k], x[3 - k]).numpy(), np.linalg.solve(a[k], a[3 - k]))
+
+
+# What is done with every dtype that a function takes, and with whatever lies otherwise.
+WHATEVER: dict[str, Callable[[tx.Tensor], Any]] = {
+    **{name: getattr(tx.linalg, name) for name in ("inv", "det", "slogdet", "cholesky", "eigh", "eigvalsh", "eigvals", "svd", "svdvals")},
+    "solve": lambda x: tx.linalg.solve(x, x),
+    "fft": tx.fft.fft,
+    "ifft": lambda x: tx.fft.ifft(x, n=4, norm="ortho"),
+    "ifft, forward": lambda x: tx.fft.ifft(x, norm="forward"),
+    "rfft": lambda x: tx.fft.rfft(tx.real(x), axis=0),
+    "irfft": lambda x: tx.fft.irfft(x, n=5),
+}
+# Views of a tensor of shape (6, 12), each of shape (3, 3) or a batch of such.
+VIEWS: dict[str, Callable[[tx.Tensor], tx.Tensor]] = {
+    "part": lambda x: x[1:4, 2:5],
+    "steps": lambda x: x[::2, ::4],
+    "backwards": lambda x: x[::-2, 8::-4],
+    "turned": lambda x: x[:3, 9:].mT,
+    "one row": lambda x: x[0, :3].expand((3, 3)),
+    "overlapping": lambda x: x[:3, :5].windows(-1, 3)[:, 0],
+    "batch": lambda x: x.reshape((2, 3, 4, 3)).moveaxis(2, 1)[:, 1:3],
+    "nothing": lambda x: x.reshape((8, 3, 3))[:0],
+}
+
+
+def said(make: Callable[[], Any]) -> Any:
+    """The elements of what is made, as bytes, or the error."""
+    try:
+        found = make()
+    except (tx.errors.TenxorError, ValueError) as error:
+        return type(error), str(error)
+    return [(t.shape, t.dtype, t.numpy().tobytes()) for t in (found if isinstance(found, tuple) else (found,))]
+
+
+@pytest.mark.parametrize("dtype", ["float64", "complex128", "float32", "complex64", "float16", "bfloat16", "int64", "uint8", "bool"])
+@pytest.mark.parametrize("name", WHATEVER)
+def test_whatever_it_is_given_it_gives_what_python_does(name: str, dtype: str) -> None:
+    draw, compute = np.random.default_rng(7), WHATEVER[name]
+    for view in VIEWS.values():
+        a = draw.integers(-9, 9, (6, 12)) + np.eye(6, 12) * 20
+        x = view(tx.asarray(a).astype(getattr(tx, dtype)).realize())
+        found = [said(lambda x=x: compute(x)) for _ in range(3)]  # the second time it is known
+        with shortcut.aside():
+            assert found == [said(lambda x=x: compute(x))] * 3
+
+
+def test_it_is_known_for_one_view_and_given_another_storage() -> None:
+    """Tensors of one form may be parts of storages of other dtypes, of other offsets, or read-only."""
+    a = definite((3, 3), "float64", 3)
+    tx.linalg.inv(tx.asarray(a).realize())
+    bits = tx.asarray(a.view(np.int64)).realize()
+    shown = a.copy()
+    shown.flags.writeable = False
+    many = np.zeros((5, 3, 3))
+    many[3] = a
+    of_complex = tx.asarray(a + 1j * np.ones((3, 3))).realize()
+    for _ in range(2):
+        for x in (bits.view(tx.float64), tx.asarray(shown), tx.asarray(shown, copy=False), tx.asarray(many).realize()[3], of_complex.real):
+            assert np.array_equal(tx.linalg.inv(x).numpy(), np.linalg.inv(a))
+    assert np.array_equal(bits.numpy(), a.view(np.int64))
+
+
+def test_a_subclass_and_what_is_followed_go_pythons_way() -> None:
+    class Named(tx.Tensor):
+        pass
+
+    a = definite((3, 3), "float64", 4)
+    x = tx.asarray(a).realize()
+    tx.linalg.det(x)
+    assert known(x, "linalg.matrices.det")
+    assert tx.linalg.det(Named._of(x.node)).item() == np.linalg.det(a)
+    for _ in range(2):
+        gradient = tx.grad(tx.linalg.det)(x)
+        np.testing.assert_allclose(gradient.numpy(), np.linalg.det(a) * np.linalg.inv(a).T, rtol=1e-10)
+
+
+def test_what_is_not_definite_is_told_and_numpy_hears_nothing_of_it() -> None:
+    good = definite((3, 3), "float64", 5)
+    bad = -good
+    for _ in range(3):
+        tx.linalg.cholesky(tx.asarray(good).realize())
+        with pytest.raises(LinearAlgebraError, match="not positive definite"):
+            tx.linalg.cholesky(tx.asarray(bad).realize())
+        with pytest.raises(LinearAlgebraError, match="singular"):
+            tx.linalg.solve(tx.asarray(good * 0).realize(), tx.asarray(good).realize())
+        with np.errstate(all="raise"):  # what LAPACK's failure left in the processor is not taken for somebody else's
+            assert np.linalg.inv(good).shape == np.sqrt(np.abs(good)).shape
+
+
+def test_threads_do_not_come_into_each_others_way() -> None:
+    given = [definite((6, 6), "float64", seed) for seed in range(8)]
+    wanted = [np.linalg.inv(a) for a in given]
+    tx.linalg.inv(tx.asarray(given[0]).realize())
+    wrong: list[int] = []
+
+    def work(k: int) -> None:
+        x = tx.asarray(given[k]).realize()
+        for _ in range(300):
+            if not np.array_equal(tx.linalg.inv(x).numpy(), wanted[k]):
+                wrong.append(k)
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(len(given))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong

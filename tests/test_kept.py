@@ -1,0 +1,222 @@
+"""Plans on disk: a second process plans nothing that a first one did among its first results, and gives the same."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tenxor as tx
+from tenxor.backend import backend
+from tenxor.backend.llvm import cache, compiler, found
+from tenxor.backend.llvm.compiler import Compiler
+from tenxor.node import Node
+from tenxor.plans import kept
+from tenxor.plans.pattern import Pattern, structured
+from tenxor.plans.plan import make_plan
+from tenxor.plans.steps import Plan
+from tests.processes import python
+
+A = np.linspace(-1, 1, 60 * 70).reshape(60, 70)
+
+# What is kept: computed in a process of its own, whose results are told in bits.
+PROGRAM = """
+import sys
+import numpy as np
+import tenxor as tx
+a = tx.asarray(np.linspace(-1, 1, 60 * 70).reshape(60, 70))
+results = [
+    (a * 2 + tx.exp(a)).sum(),
+    tx.arange(12.0) + 1,
+    tx.softmax(a, axis=-1),
+    (a @ a.T).sum(axis=0),
+    (a.T @ a)[::2, 1],
+    tx.where(a > 0, a, 0).max(axis=1),
+    a.astype(tx.complex64) * 1j,
+    tx.full((3, 4), True),
+]
+if len(sys.argv) > 1:
+    x = tx.zeros(9)
+    x[1:4] = tx.arange(3.0)
+    results.append(x)
+print("".join([t.numpy().tobytes().hex() for t in results]), *tx.compile_counts(), "tenxor.plans.plan" in sys.modules)
+"""
+
+
+def run(folder: Path, *more: str, **environment: str) -> tuple[str, int, int, bool]:
+    env = {**os.environ, "TENXOR_CACHE_DIR": str(folder), "TENXOR_SHORT_WAY": "0", **environment}
+    bits, compiled, loaded, planned = python("-c", PROGRAM, *more, env=env).stdout.split()
+    return bits, int(compiled), int(loaded), planned == "True"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    tmp_path.chmod(0o700)
+    return tmp_path
+
+
+class TestASecondProcess:
+    def test_plans_nothing_and_gives_the_same(self, folder: Path) -> None:
+        first, second = run(folder), run(folder)
+        assert first[3] and first[1] > 0
+        assert second[0] == first[0]
+        assert second[1:] == (0, first[1] + first[2], False)
+
+    def test_plans_again_if_it_has_other_threads_or_debugs(self, folder: Path) -> None:
+        first = run(folder, TENXOR_NUM_THREADS="1")
+        assert run(folder, TENXOR_NUM_THREADS="1")[3] is False
+        for environment in ({"TENXOR_NUM_THREADS": "3"}, {"TENXOR_NUM_THREADS": "1", "TENXOR_DEBUG": "1"}):
+            again = run(folder, **environment)
+            assert (again[0], again[1], again[3]) == (first[0], 0, True)
+
+    def test_plans_again_what_is_written(self, folder: Path) -> None:
+        first = run(folder, "and written")
+        again = run(folder, "and written")
+        assert (again[0], again[1], again[3]) == (first[0], 0, True)
+
+    def test_plans_again_what_is_damaged(self, folder: Path) -> None:
+        first = run(folder)
+        damaged = 0
+        for path in folder.iterdir():
+            content = path.read_bytes()
+            if kept.MAGIC in content:
+                path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+                damaged += 1
+        assert damaged >= 8
+        again = run(folder)
+        assert (again[0], again[1], again[3]) == (first[0], 0, True)
+
+    def test_plans_again_where_a_kernel_is_gone(self, folder: Path) -> None:
+        first = run(folder)
+        for path in folder.iterdir():
+            if b"\x7fELF" in path.read_bytes()[:100]:
+                path.unlink()
+        again = run(folder)
+        assert (again[0], again[1], again[3]) == (first[0], first[1], True)
+
+    def test_has_what_an_interpreter_has_not(self, folder: Path) -> None:
+        bits, compiled, loaded, planned = run(folder, TENXOR_BACKEND="interpreter")
+        assert planned and bits and not list(folder.iterdir()) and (compiled, loaded) != (-1, -1)
+
+
+def pattern_of(x: tx.Tensor) -> Pattern:
+    return structured([x.storage.node])
+
+
+class TestTexts:
+    """Two patterns share one if they are the same to whoever plans, and no other."""
+
+    def test_are_those_of_what_is_alike(self) -> None:
+        a, b = tx.asarray(A), tx.asarray(A + 1)
+        assert kept.text_of(pattern_of(a * 2 + b)) == kept.text_of(pattern_of(b * 3 + a)) is not None
+
+    def test_differ_where_anything_does(self) -> None:
+        a, b = tx.asarray(A), tx.asarray(A + 1)
+        c = tx.asarray(A[:, :60].copy())
+        stored = a * 2 + 1
+        node = stored.storage.node
+        assert type(node.sources[0]) is Node
+        node.sources[0].stored = True
+        graphs = [
+            *(a + b, a + a, a - b, b[1:] + a[1:], a[:-1] + b[1:], a[1:] + a[:-1], a.T + b.T, a * 2, a * 2 + 1, stored),
+            *(a.sum(), a.sum(axis=0), a.sum(axis=1), a.mean(), c.sum(axis=0), c @ c, c @ c.T, c.T @ c, a.max(), c + 1, c[0] + 1),
+            *(a.astype(tx.float32), a.astype(tx.int64), tx.zeros(7) + a[0, 0], tx.arange(7), tx.arange(8), a[::2] + 1, a[::-1] + 1),
+            *(a.reshape(70, 60) + 1, a.T.reshape(60, 70) + 1, tx.broadcast_to(a[:1], (60, 70)) + 1, tx.empty(5)),
+        ]
+        patterns = [pattern_of(x) for x in graphs]
+        texts = [kept.text_of(pattern) for pattern in patterns]
+        keys = [(p.key, [node.shape for node in p.nodes if node.buffer is not None]) for p in patterns]
+        assert None not in texts and len(set(texts)) >= len(texts) - 3, "some differ only in where they begin"
+        for k, key in enumerate(keys):
+            assert [text == texts[k] for text in texts] == [other == key for other in keys]
+
+    @pytest.mark.parametrize(
+        "make",
+        [
+            lambda a: tx.map(lambda x: x * x + 1, a),
+            lambda a: tx.reduce(lambda x, y: x + y, a, initial=0.0) if hasattr(tx, "reduce") else tx.map(lambda x: x, a),
+            lambda a: a[tx.asarray([2, 0, 5])] + 1,
+            lambda a: a.cumsum(axis=0),
+        ],
+    )
+    def test_there_are_none_of_what_is_not_in_the_tables(self, make: Callable[[tx.Tensor], tx.Tensor]) -> None:
+        assert kept.text_of(pattern_of(make(tx.asarray(A)))) is None
+
+
+@pytest.fixture
+def fresh(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """An empty folder, of which this process makes use as one that begins."""
+    monkeypatch.setenv("TENXOR_CACHE_DIR", str(folder))
+    monkeypatch.setattr(kept, "_asked", 0)
+    monkeypatch.setattr(compiler, "_compiler", Compiler())
+    yield
+    found._texts.cache_clear()
+
+
+@pytest.mark.usefixtures("fresh")
+class TestWhatIsWritten:
+    @staticmethod
+    def both(x: tx.Tensor) -> tuple[Plan, Plan | None]:
+        pattern = pattern_of(x)
+        plan = make_plan(pattern)
+        kept.write(pattern, plan)
+        return plan, kept.read(pattern)
+
+    def test_is_the_plan(self) -> None:
+        a = tx.asarray(A)
+        for x in (a * 2 + 1, a @ a.T, tx.softmax(a), tx.arange(5), (a.T @ a).sum(axis=0)):
+            plan, again = self.both(x)
+            assert again is not None and again.target is plan.target
+            for name in ("inlined", "costly", "watched", "reads", "more"):
+                assert getattr(again, name) == getattr(plan, name)
+            for one, other in zip(plan.steps, again.steps, strict=True):
+                for name in set(type(one).__slots__) - {"filling", "name"}:
+                    assert getattr(other, name) == getattr(one, name), name
+                assert str(other.name) == str(one.name)
+                assert other.filling.arguments[:3] == one.filling.arguments[:3]  # type: ignore[union-attr]
+                assert other.filling.arguments[4:] == one.filling.arguments[4:]  # type: ignore[union-attr]
+                assert not other.filling.tables and not one.filling.tables  # type: ignore[union-attr]
+                kernel, facts = one.filling.compiled.kernel, other.filling.compiled.kernel  # type: ignore[union-attr]
+                for name in ("name", "itemsizes", "scalars", "flagged", "listens", "split", "shared"):
+                    assert getattr(facts, name) == getattr(kernel, name), name
+                assert (facts.product and facts.product.twins) == (kernel.product and kernel.product.twins)
+                assert kernel.split < 0 or facts.grain(plan.target.sharing) == kernel.grain(plan.target.sharing)
+
+    def test_is_found_by_no_other_version_target_or_planner(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        x = tx.asarray(A) * 2
+        assert self.both(x)[1] is not None
+        for module, name, other in ((compiler, "__version__", "0"), (compiler, "planner", lambda: "others")):
+            with monkeypatch.context() as patch:
+                patch.setattr(module, name, other)
+                assert kept.read(pattern_of(x)) is None
+        made = compiler.compiler()
+        with monkeypatch.context() as patch:
+            patch.setattr(made, "target", made.target._replace(page=1 << 20))
+            assert kept.read(pattern_of(x)) is None
+        assert kept.read(pattern_of(x)) is not None
+
+    def test_are_the_first_alone(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        x = tx.asarray(A) * 2
+        assert self.both(x)[1] is not None
+        monkeypatch.setattr(kept, "_asked", kept.MOST)
+        assert self.both(x)[1] is None
+
+    def test_is_nothing_of_what_needs_tables_or_blocks(self) -> None:
+        gathered = tx.asarray(A.ravel())[tx.asarray([0, 7, 3, 11])]
+        assert self.both(gathered + 1)[1] is None
+
+    def test_is_no_kernel_to_look_at(self) -> None:
+        x = tx.asarray(A) * 2
+        _, again = self.both(x)
+        assert again is not None and all(hasattr(kernel, "body") for kernel in backend().kernels)
+
+
+def test_the_planner_is_all_that_decides_what_a_plan_is() -> None:
+    """Every room that stands between a pattern and its plan is among the sources whose hash is in the name."""
+    listed = [path for path in cache.sources(*cache.EMITTER, *cache.PLANNER)]
+    rooms = "plans/plan plans/kept rewrite/attention kernel/fuse layout/layout node sizes ops/table"
+    for name in [f"{room}.py" for room in rooms.split()]:
+        assert any(path.endswith(f"/tenxor/{name}") for path in listed), name

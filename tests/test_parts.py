@@ -1,0 +1,83 @@
+"""Parts of something small, computed one after the other, are what the whole gives, to the bit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+import tenxor as tx
+from tenxor.node import Node
+from tenxor.plans.parts import sources_first
+from tenxor.realize import realize
+
+RNG = np.random.default_rng(5)
+A, B = RNG.normal(size=(37, 53)).astype(np.float32), RNG.normal(size=(37, 53)).astype(np.float32)
+V = RNG.normal(size=53).astype(np.float32)
+
+
+def by_parts(node: Node) -> int:
+    """Compute a node as a process does that has no compiler yet: how many nodes are computed so."""
+    count = 1
+    for source in sources_first([node]):
+        if source.buffer is None:
+            count += by_parts(source)
+    realize(node)
+    return count
+
+
+GRAPHS: dict[str, tuple[int, Callable[..., tx.Tensor]]] = {  # and how many nodes these are at least
+    "elementwise": (4, lambda a, b, v: tx.exp(a - b) * 2 + v),
+    "of numbers": (3, lambda a, b, v: (tx.arange(100.0) * 0.3 + tx.full(100, 0.1)).sum()),
+    "sum": (2, lambda a, b, v: (a * a + b).sum()),
+    "sum of a product": (1, lambda a, b, v: (a * b).sum()),
+    "sums of rows": (3, lambda a, b, v: tx.sqrt(((a - b) ** 2).sum(axis=1))),
+    "sums of columns": (2, lambda a, b, v: tx.exp(a).sum(axis=0)),
+    "product": (2, lambda a, b, v: (a * 2) @ tx.exp(b).T),
+    "what is done with a product": (3, lambda a, b, v: tx.maximum(a @ v, 0.0).sum()),
+    "largest": (3, lambda a, b, v: (a - b).max(axis=1) + 1),
+}
+
+
+@pytest.mark.usefixtures("plain")
+class TestParts:
+    @pytest.mark.parametrize("name", GRAPHS)
+    def test_are_what_the_whole_gives(self, name: str) -> None:
+        least, make = GRAPHS[name]
+        wanted = make(*map(tx.asarray, (A, B, V))).numpy()
+        found = make(*map(tx.asarray, (A, B, V)))
+        assert by_parts(found.storage.node) >= least
+        assert found.numpy().tobytes() == wanted.tobytes()
+
+    def test_are_each_one_operation(self) -> None:
+        a = tx.asarray(A)
+        twice, root = a * 2, tx.exp(a * 2) + a * 2
+        first = sources_first([root.storage.node])
+        assert {str(node.op) for node in first} == {"exp", "multiply"} and len(first) == 2
+        assert sources_first([twice.storage.node]) == []
+
+    @pytest.mark.parametrize(
+        "make",
+        [
+            lambda a: tx.softmax(a * 2, axis=-1),  # a sum of what reads a column
+            lambda a: (a.T * 2).sum(),  # alone it would be added up in another order
+            lambda a: (a[::-1] * 2 + 1).sum(axis=0),
+            lambda a: tx.exp(tx.broadcast_to(a[0], (8000, 53))) + 1,  # much
+            lambda a: sum((a * k for k in range(1, 20)), start=a),  # many
+            lambda a: a.cumsum(axis=0) + 1,
+            lambda a: a[tx.asarray([1, 2])] * 2 + 1,
+        ],
+    )
+    def test_there_are_none_where_the_whole_is_something_else(self, make: Callable[[tx.Tensor], tx.Tensor]) -> None:
+        assert sources_first([make(tx.asarray(A)).storage.node]) == []
+
+    def test_there_are_none_of_what_writes(self) -> None:
+        x = tx.asarray(A) * 2
+        x[0] = tx.exp(tx.asarray(V)) + 1
+        assert sources_first([x.storage.node]) == []
+
+    @pytest.mark.parametrize(("rows", "parted"), [(9, True), (100, False)])
+    def test_two_products_that_are_not_small_may_be_attention(self, rows: int, parted: bool) -> None:
+        q = tx.asarray(RNG.normal(size=(rows, 32)).astype(np.float32))
+        assert bool(sources_first([(tx.exp(q @ q.T) @ q).storage.node])) is parted
