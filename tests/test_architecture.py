@@ -253,7 +253,7 @@ def test_no_modules_import_each_other() -> None:
 ENTRANCES = ("tenxor.backend", "tenxor.backend.interface")
 BEHIND = {
     *((name, "tenxor.backend.threads") for name in ("tenxor", "tenxor.functions.inspection", "tenxor.realize", "tenxor.threadpool")),
-    ("tenxor.host.share", "tenxor.backend.threads"),
+    *((f"tenxor.{name}", "tenxor.backend.threads") for name in ("host.share", "shortcut.frames", "shortcut.install")),
     ("tenxor.__main__", "tenxor.backend.llvm.cache"),
     ("tenxor.shipping", "tenxor.backend.llvm.maker"),
 }

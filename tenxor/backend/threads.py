@@ -121,6 +121,7 @@ _pool: _Pool | None = None
 _meeting = reentrant()  # held by whoever has the helpers at work, or sends them home
 _count = 0  # of threads; 0 where it is not known yet, as in a process that was just made
 _chosen = False  # by `set_num_threads`
+changed: list[Callable[[], None]] = []  # who wants to know that there are more threads now, or fewer
 
 
 def num_threads() -> int:
@@ -155,9 +156,13 @@ def set_num_threads(count: int) -> None:
 def use_threads(count: int) -> None:
     """The same, chosen by nobody: processes that are made from now on count their own."""
     global _count
-    if count != num_threads():
+    is_new = count != num_threads()
+    if is_new:
         _stop_pool()
     _count = count
+    if is_new:
+        for tell in changed:
+            tell()
 
 
 class Left:

@@ -28,6 +28,7 @@ def write(module: Module, objects: Objects) -> None:
     _memory_for(Function(module, objects, "memory_for", [("recipe", POINTER)]))
     _launch(Function(module, objects, "launch", [(name, POINTER) for name in ("frame", "sources", "offsets", "out")], I1))
     _run(Function(module, objects, "run", [("node", POINTER), ("out", POINTER)], I1))
+    _run_apart(Function(module, objects, "run_apart", [(name, POINTER) for name in ("node", "frame", "sources", "offsets", "out")], I1))
     _forget(Function(module, objects, "forget_recipe", [("node", POINTER)], VOID))
     for name in ("computed", "computed_alone"):
         _for_python(Function(module, objects, f"python_{name}", [("self", POINTER), ("node", POINTER)], exported=True), name)
@@ -208,9 +209,34 @@ def _run(f: Function) -> None:
     reads = product_in(f, node)
     frame, sources, offsets = frame_of(f, node, reads), f.get(reads, "Node.sources"), f.get(reads, "Node.offsets")
     f.refuse(f.either(f.is_the(frame, "None"), lambda: f.is_the(frame, "never")))
-    f.require(f.call("launch", I1, [frame, sources, offsets, out]))
+    given = [frame, sources, offsets, out]
+    f.when_giving(f.word(f.at(frame, BYTES), 24).differs(0), lambda: f.call("run_apart", I1, [node, *given]))
+    f.require(f.call("launch", I1, given))
     settled(f, node, out)
     f.give(f.constant(I1, True))
+
+
+def _run_apart(f: Function) -> None:
+    """The same of a kernel that takes long: other threads run meanwhile, and compute nothing. What the kernel reads is held."""
+    node, frame, sources, offsets, out = f.arguments
+    taken = f.call("PyObject_CallOneArg", POINTER, [f.the("take lock"), f.the("False")])
+    f.refuse(f.is_null(taken))
+    f.drop(taken)  # there will always be a True
+    f.require(f.is_the(taken, "True"))
+    f.hold(frame), f.hold(sources)
+    done = f.local(I64, f.number(0))
+
+    def launch() -> None:
+        ran = f.call("launch", I1, [frame, sources, offsets, out])
+        done.store(ran.cast("zext", I64))
+        f.when(ran, lambda: settled(f, node, out))
+
+    f.when(f.is_the(f.get(node, "Node.buffer"), "None"), launch)
+    f.let_go(frame, sources)
+    left = f.call("PyObject_CallNoArgs", POINTER, [f.the("let go of lock")])
+    f.refuse(f.is_null(left))
+    f.drop(left)
+    f.give(done.load(I64).differs(0))
 
 
 def settled(f: Function, node: Value, out: Value) -> None:
@@ -232,8 +258,24 @@ def _launch(f: Function) -> None:
 
     f.each(f.word(program, 16), one)
     kernel = program.load(POINTER)
-    f.do(f"call void {kernel.text}(ptr {args.text}, i64 0, i64 {f.word(program, 8).text}, i64 0)")
+    launch_it(f, f"call void {kernel.text}(ptr {args.text}, i64 0, i64 {f.word(program, 8).text}, i64 0)", f.word(program, 24).differs(0))
     f.give(f.constant(I1, True))
+
+
+def launch_it(f: Function, launch: str, releases: Value) -> None:
+    """Call a kernel; without Python's lock, if it is to be released."""
+
+    def without_the_lock() -> list[Value]:
+        state = f.call("PyEval_SaveThread", POINTER, [])
+        f.do(launch)
+        f.call("PyEval_RestoreThread", VOID, [state])
+        return []
+
+    def with_it() -> list[Value]:
+        f.do(launch)
+        return []
+
+    f.choose(releases, without_the_lock, with_it)
 
 
 def _forget(f: Function) -> None:

@@ -1,8 +1,8 @@
 """Frames: how small kernels are run, written down so that machine code can do it without Python.
 
-The frame of a node is a row of 64-bit integers: where its kernel is, the extent of its shared loop, and how many arguments it takes; then,
-for each of these, five more: what it is, of which source, beginning at which of the node's offsets, of elements of how many bytes, and so
-many bytes further on.
+The frame of a node is a row of 64-bit integers: where its kernel is, the extent of its shared loop, how many arguments it takes, and
+whether it runs without Python's lock; then, for each argument, five more: what it is, of which source, beginning at which of the node's
+offsets, of elements of how many bytes, and so many bytes further on.
 
 That of a graph says how many nodes are looked at for other owners, and how many kernels there are; then of each such node its number, its
 owners within the graph, and whether it is inlined (1), and takes long as well (2); then each kernel as above, with two more numbers before
@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..backend.llvm.compiler import compiler
+from ..backend.threads import num_threads
 from ..dtypes import DType
 from ..locking import taken_at_once
 from ..node import DATA, UNFINISHED, Node, Recipe, Scalar, untracked
@@ -33,7 +34,7 @@ from .blocks import LARGEST
 
 LITERAL, RESULT, MEMORY, FLOAT, SIGNED, UNSIGNED, FLAG, SCRATCH, IMAGINARY = range(9)
 # Integers: of a node's kernel, of one of a graph, of one of a plan, of a node that is looked at, of an argument, of what is beside.
-HEAD, STEP, PLANNED, LOOK, EACH, BESIDE = 3, 5, 11, 3, 5, 3
+HEAD, STEP, PLANNED, LOOK, EACH, BESIDE = 4, 5, 11, 3, 5, 3
 MOST = 128  # arguments
 MOST_STEPS = 16  # kernels of a graph
 MAX_FRAMES = 1 << 14  # of all recipes; then all are forgotten
@@ -87,6 +88,12 @@ def forget() -> None:
             product.summed = None
 
 
+def forget_at_once() -> None:
+    """The same for whoever is not computing: how many threads there are decides what is run by frames."""
+    with lock:
+        forget()
+
+
 def _made(recipe: Recipe, product: Recipe | None, sources: Sequence[Node | Scalar], offsets: tuple[int, ...]) -> bytes:
     """The frame of a recipe, or of the sum of a product; of these sources, which are in memory."""
     reads = product or recipe
@@ -99,7 +106,9 @@ def _made(recipe: Recipe, product: Recipe | None, sources: Sequence[Node | Scala
     root = Node(reads, apart, offsets)
     if product is not None:
         root = Node(recipe, (root,), (0,))
-    found, plan = _written(structured([root]), apart, list(range(len(offsets))))
+    sharing = compiler().target.sharing
+    most = sharing.first if product is not None and num_threads() == 1 else sharing.share
+    found, plan = _written(structured([root]), apart, list(range(len(offsets))), most)
     if found and len(_plans) >= MAX_FRAMES:
         forget()
     if found:
@@ -114,24 +123,24 @@ def frame_of_write(store: Node, value: Node | Scalar) -> tuple[bytes, Plan]:
     pattern = pattern_of([store])
     before = len(pattern.offsets) - 1 - len(store.offsets)  # of what makes a node of a number
     with lock:
-        return _written(pattern, [value], [*[-1] * (before + 1), 0, 1])
+        return _written(pattern, [value], [*[-1] * (before + 1), 0, 1], compiler().target.sharing.share)
 
 
-def _written(pattern: Pattern, sources: Sequence[Node | Scalar], places: Sequence[int]) -> tuple[bytes, Plan]:
-    """The frame by which a pattern of these sources is computed, nothing if that takes more than one small kernel; and the plan that
-    has the kernel. `places` says which of the frame's own offsets those of the pattern are, or -1 for one that it has not.
+def _written(pattern: Pattern, sources: Sequence[Node | Scalar], places: Sequence[int], most: int) -> tuple[bytes, Plan]:
+    """The frame by which a pattern of these sources is computed, nothing if that takes more than one kernel, or as much work as `most`; and
+    the plan that has the kernel. `places` says which of the frame's own offsets those of the pattern are, or -1 for one that it has not.
     """
     suited = general_for(pattern)
     if suited is None:
         plan = make_plan(pattern)
         template = Template.of(pattern, sources, plan, places)
-        return template.frame(pattern, numbers_of(plan.steps[0])) if template else NEVER, plan
+        return template.frame(pattern, numbers_of(plan.steps[0]), most) if template else NEVER, plan
     general, numbers = suited
     if general.template is None:
         general.template = Template.of(pattern, sources, general.plan(numbers), places) or NEVER
     if not general.template:
         return NEVER, general.outline
-    return general.template.frame(pattern, numbers[0]), general.outline
+    return general.template.frame(pattern, numbers[0], most), general.outline
 
 
 class Template:
@@ -169,16 +178,17 @@ class Template:
         rows += [(LITERAL, 0, 0, 0, 0)] * (len(own.sizes) + kernel.listens)
         if len(rows) > MOST:
             return None
-        words = [call.compiled.address, 0, len(rows), *[word for row in rows for word in row]]  # type: ignore[attr-defined]
+        words = [call.compiled.address, 0, len(rows), False, *[word for row in rows for word in row]]  # type: ignore[attr-defined]
         return cls(words, itemsizes, first, [at for at in offsets if at >= 0 > place_of[at]])
 
-    def frame(self, pattern: Pattern, numbers: tuple[Any, ...]) -> bytes:
-        """The frame with these numbers of a step; nothing if there is much to do, or memory wanted for it."""
+    def frame(self, pattern: Pattern, numbers: tuple[Any, ...], most: int) -> bytes:
+        """The frame with these numbers of a step; nothing if there is as much to do as `most`, or memory wanted for it."""
         _, _, (out, sources, sizes, split, work, scratch) = numbers
-        if scratch or work >= compiler().target.sharing.share or any([pattern.offsets[at] for at in self.unknown]):
+        sharing = compiler().target.sharing
+        if scratch or work >= most or any([pattern.offsets[at] for at in self.unknown]):
             return NEVER
         words = self.words.copy()
-        words[1] = split
+        words[1], words[3] = split, most > sharing.share and work >= sharing.hold_lock
         last = HEAD + EACH - 1  # of each argument's numbers
         for more, itemsize in zip([out[1], *[more for _, _, more in sources]], self.itemsizes, strict=True):
             words[last] = more * itemsize

@@ -14,6 +14,7 @@ from .. import node as nodes
 from ..backend.llvm.builder import Module
 from ..backend.llvm.cache import text_of
 from ..backend.llvm.compiler import Compiler, compiler
+from ..backend.threads import changed
 from ..dtypes import ALL, DType, boolean
 from ..errors import TenxorError
 from ..layout import Layout
@@ -195,6 +196,8 @@ class ShortWay:
             "1": 1,
             "pool": pool,
             "lock": interpreters(lock),
+            "take lock": interpreters(lock).acquire,
+            "let go of lock": interpreters(lock).release,
             "MemoryError": MemoryError,
             "IndexError": IndexError,
             "have_framed": frames.have_framed,
@@ -291,6 +294,7 @@ class ShortWay:
         pool.small = self.counts
         pool.release_small = self.release
         pool.relieved()
+        changed[:] = [frames.forget_at_once]
         short_ways[:] = self.computed
         short_runs[:] = [(self.run_steps, frames.frame_of_plan)]
         short_walks[:] = [self.take_pattern]
@@ -302,6 +306,7 @@ class ShortWay:
 
     def remove(self) -> None:
         """Put Python's own back. Blocks that are lent stay so."""
+        changed.clear()
         short_ways.clear()
         short_runs.clear()
         short_walks.clear()

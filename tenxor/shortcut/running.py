@@ -8,7 +8,7 @@ from __future__ import annotations
 from ..backend.llvm.builder import Module, Value
 from ..backend.llvm.types import I1, I32, I64, POINTER, VOID, array
 from .blocks import DATA
-from .compute import number_as
+from .compute import launch_it, number_as
 from .frames import BESIDE, EACH, LITERAL, MEMORY, MOST, PLANNED, RESULT, SCRATCH
 from .function import Function
 from .objects import Objects
@@ -73,20 +73,7 @@ def _run(f: Function) -> None:
     kernel = f.at(step, KERNEL).load(POINTER)
     launch = f"call void {kernel.text}(ptr {args.text}, i64 0, i64 {f.word(step, SPLIT).text}, i64 0)"
 
-    def without_the_lock() -> list[Value]:
-        state = f.call("PyEval_SaveThread", POINTER, [])
-        f.do(launch)
-        f.call("PyEval_RestoreThread", VOID, [state])
-        return []
-
-    def with_it() -> list[Value]:
-        f.do(launch)
-        return []
-
-    def run() -> None:
-        f.choose(f.word(step, RELEASES).differs(0), without_the_lock, with_it)
-
-    f.when(~f.is_null(kernel), run)
+    f.when(~f.is_null(kernel), lambda: launch_it(f, launch, f.word(step, RELEASES).differs(0)))
     f.let_go(scratch)
     f.keeps(out)
     _put(f, cell, out)

@@ -1,0 +1,96 @@
+"""Sums of products that take long are computed by machine code on one thread: other threads run meanwhile, and compute nothing."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from importlib import import_module
+
+import numpy as np
+import pytest
+
+import tenxor as tx
+from tenxor import shortcut
+from tenxor.realize import lock
+from tenxor.shortcut import frames
+
+pytestmark = pytest.mark.usefixtures("on", "one_thread")
+RNG = np.random.default_rng(5)
+A, V = tx.asarray(RNG.normal(size=(1100, 1000))).realize(), tx.asarray(RNG.normal(size=1000)).realize()
+
+
+@pytest.fixture
+def one_thread() -> Iterator[None]:
+    before = tx.num_threads()
+    tx.set_num_threads(1)
+    yield
+    tx.set_num_threads(before)
+
+
+@pytest.fixture
+def planned(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """What Python plans."""
+    found: list[object] = []
+    module = import_module("tenxor.realize")  # which the function of that name hides
+    own = module._planned
+    monkeypatch.setattr(module, "_planned", lambda *given: found.append(given) or own(*given))
+    return found
+
+
+def test_python_is_not_asked_and_the_bits_are_the_same(planned: list[object]) -> None:
+    for _ in range(3):
+        A @ V + 0.0
+        (A @ V).realize()
+    planned.clear()
+    found = (A @ V).to_numpy()
+    assert not planned
+    with shortcut.aside():
+        wanted = (A @ V).to_numpy()
+    assert planned and found.tobytes() == wanted.tobytes()
+    assert np.allclose(found, A.to_numpy() @ V.to_numpy())
+    assert not lock._is_owned()  # type: ignore[attr-defined]
+
+
+def test_many_threads_at_once() -> None:
+    """All compute, and write over what others read; each finds what it would find alone."""
+    (A @ V).realize()
+    wanted = [(A @ (V * float(k))).to_numpy().tobytes() for k in range(4)]
+    wrong: list[int] = []
+
+    def work(k: int) -> None:
+        for _ in range(20):
+            v = (V * float(k)).realize()
+            found = A @ v
+            other = v
+            other += 1.0
+            if found.to_numpy().tobytes() != wanted[k]:
+                wrong.append(k)
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not wrong
+
+
+def test_one_node_asked_for_by_many_threads() -> None:
+    wanted = (A @ V).to_numpy().tobytes()
+    for _ in range(10):
+        pending, found = A @ V, list[bytes]()
+        threads = [threading.Thread(target=lambda t=pending, to=found: to.append(t.to_numpy().tobytes())) for _ in range(4)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+        assert found == [wanted] * 4
+
+
+def test_with_more_threads_it_is_left_to_those(planned: list[object]) -> None:
+    for _ in range(3):
+        (A @ V).realize()
+    wanted = (A @ V).to_numpy().tobytes()
+    tx.set_num_threads(2)
+    assert not frames._plans
+    planned.clear()
+    assert (A @ V).to_numpy().tobytes() == wanted and planned
