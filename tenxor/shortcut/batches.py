@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from ..backend.llvm.builder import Module, Value
 from ..backend.llvm.types import I1, I64, POINTER, VOID
+from .follow import has_no_value
 from .function import Function
 from .objects import SIZE, Objects
 from .walk import DEPTH, MANY_NODES, WORD, append, is_met, meet, number_of, words
@@ -32,8 +33,7 @@ def _is_traced(f: Function) -> None:
     f.require(f.is_a(x, "Node"))
     past = f.get(x, "Node.past")
     f.refuse(f.is_the(f.get(f.get(x, "Node.recipe"), "Recipe.op"), "PLACEHOLDER"))
-    f.when_giving(f.is_a(past, "Past"), lambda: f.is_the(f.get(past, "Past.traced"), "True"))
-    f.give(f.either(f.is_the(past, "TRACED"), lambda: f.is_the(past, "CONSTANT")))
+    f.give(has_no_value(f, past))
 
 
 def _visit(f: Function, node: Value, members: Value, given: Value, depth: Value) -> None:

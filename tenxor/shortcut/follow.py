@@ -17,6 +17,13 @@ def write(module: Module, objects: Objects) -> None:
     _for_python(Function(module, objects, "make_again", [("self", POINTER), ("args", POINTER), ("count", I64)], exported=True))
 
 
+def has_no_value(f: Function, past: Value) -> Value:
+    """Whether what has this past reads an argument of a function being traced."""
+    marked = f.either(f.is_the(past, "TRACED"), lambda: f.is_the(past, "CONSTANT"))
+    follows = lambda: f.both(f.is_a(past, "Past"), lambda: f.is_the(f.get(past, "Past.traced"), "True"))  # noqa: E731
+    return f.either(marked, follows)
+
+
 def have_followed(f: Function, node: Value, number: Value) -> None:
     """Give a new node the past that follows from those of its sources, or have Python do that; decline if it can have no value."""
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from ..backend.llvm.builder import Module, Value, select
 from ..backend.llvm.types import I1, I32, I64, POINTER
 from ..pending import HEAVY, LARGE, MAX_PENDING, OFTEN, SMALL
-from .follow import have_followed
+from .follow import has_no_value, have_followed
 from .function import Function
 from .objects import ITEMS, SIZE, Objects
 
@@ -307,11 +307,10 @@ def _node_of(f: Function) -> None:
 
         def a_node() -> None:
             past, buffer = f.get(source, "Node.past"), f.get(source, "Node.buffer")
-            f.refuse(is_bounded & f.either(f.is_the(past, "TRACED"), lambda: f.is_the(past, "CONSTANT")))
 
             def has_one() -> None:
                 has_past.store(f.number(1))
-                f.require(f.either(is_followed, lambda: f.is_the(f.get(past, "Past.traced"), "False")))
+                f.require(f.either(is_followed & ~is_bounded, lambda: ~has_no_value(f, past)))
 
             f.when(~f.is_the(past, "None"), has_one)
 

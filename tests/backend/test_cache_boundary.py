@@ -153,7 +153,7 @@ def test_what_is_written_goes_where_it_was_looked(
         folder.rename(moved)
         folder.symlink_to(theirs)
 
-    monkeypatch.setattr(Path, "exists", lambda path: True)  # it is made if it is missing; that is another look
+    monkeypatch.setattr(os.path, "exists", lambda path: True)  # it is made if it is missing; that is another look
     acted = once_looked_at(folder, exchange, monkeypatch)
     cache.write(OTHER, GOOD)
     assert acted
