@@ -55,11 +55,11 @@ from .learn import (
     learn_write,
     learning,
     learning_in_place,
-    patience,
 )
 from .methods import METHODS, Kind, Method, module, operations, symbol_of
 from .moves import ARRAYS, frame_of_key, gathered, learn_joined, learn_picked, learn_rows, learning_added
 from .objects import REUSED, Objects
+from .patience import patience
 from .reuse import stand_in
 from .slots import ENTRIES
 from .slots import stand_in as stand_in_for_operators

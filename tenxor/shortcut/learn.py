@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -29,12 +28,11 @@ from ..tensor.making import listed
 from ..tensor.writing import broadcast_layout
 from .blocks import LARGEST
 from .frames import NEVER, frame_of_write
+from .patience import patient
 from .programs import program_of
 
 MOST_PARTS = 256
 MOST_NUMBERS = 64  # floats that a method is given: more are no constants of a program
-# While it is 1, machine code computes nothing as soon as it would keep memory waiting: what a method makes is to be seen.
-patience = ctypes.c_int64()
 TRUE, FALSE = object(), object()  # in keys: 1 and True are equal, and not the same argument
 FOLLOWED = object()  # in keys: the number behind it has a bit for each argument that derivatives follow
 _at_it: set[int] = set()  # the threads that are in `done_again`
@@ -59,9 +57,8 @@ def learning(name: str, own: Callable[..., Any], frame_of: Callable[..., bytes |
         frame = b"" if frame_of is None else frame_of(*args, **named)
         if frame is None:
             return own(*args, **named)
-        before, patience.value = patience.value, 1
-        began = next_number()
-        try:
+        with patient():
+            began = next_number()
             with _listening() as heard:
                 found = own(*args, **named)
             hosted = _hosted(own, args, named, found, heard)
@@ -71,8 +68,6 @@ def learning(name: str, own: Callable[..., Any], frame_of: Callable[..., bytes |
                 learn(name, key, args, named, found, own, began, frame)
             elif isinstance(found, tuple):
                 remember(x.spec.called, name, key, _several(x, args, named, found, began))
-        finally:
-            patience.value = before
         return found
 
     return method

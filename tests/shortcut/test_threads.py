@@ -11,6 +11,7 @@ import pytest
 
 import tenxor as tx
 from tenxor import shortcut
+from tenxor.shortcut.patience import patience, patient
 
 from .programs import Program
 
@@ -126,3 +127,15 @@ def test_programs_of_threads() -> None:
 
     together(*[lambda k=k: run(k) for k in range(THREADS)])  # type: ignore[misc]
     assert wrong == []
+
+
+def test_those_who_look_may_come_and_go_in_any_order() -> None:
+    """The last to go leaves nobody looking: else nothing would be computed at once any more."""
+    first, second = patient(), patient()
+    before = patience.value
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    assert patience.value == before + 1
+    second.__exit__(None, None, None)
+    assert patience.value == before

@@ -1,0 +1,45 @@
+"""While somebody looks at what a method makes, machine code computes nothing as soon as it would keep memory waiting: in no thread."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from ..locking import reentrant
+
+patience = ctypes.c_int64()  # how many are looking, for machine code
+_looking: list[object] = []
+_telling = reentrant()
+
+
+@contextmanager
+def patient() -> Iterator[None]:
+    """Meanwhile somebody is looking."""
+    me = object()
+    try:
+        _looking.append(me)
+        _tell()
+        yield
+    finally:
+        if me in _looking:
+            _looking.remove(me)
+        _tell()
+
+
+def _tell() -> None:
+    """Who has come or gone says how many there are, afterwards and one at a time: so the last to do so is right."""
+    with _telling:
+        patience.value = len(_looking)
+
+
+def _forked() -> None:
+    """Those who were looking in other threads are not in this process."""
+    _telling.release()
+    _looking.clear()
+    patience.value = 0
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_telling.acquire, after_in_parent=_telling.release, after_in_child=_forked)
