@@ -34,7 +34,7 @@ from .ops import OPS
 from .realize import forgetting
 from .tensor import Tensor
 from .tensor.arguments import ints, truth
-from .tensor.core import Operand
+from .tensor.core import Operand, check_count
 
 __all__ = [
     "Generator",
@@ -293,6 +293,7 @@ def _shape(op: str, shape: Shape) -> tuple[int, ...]:
     sizes = ints(op, (shape,))
     if any(n < 0 for n in sizes):
         raise ShapeError(f"{op}: shape {sizes} has a negative size; sizes are 0 or more")
+    check_count(op, sizes)
     return sizes
 
 

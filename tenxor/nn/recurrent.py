@@ -69,7 +69,9 @@ class _Recurrent(Module):
         shape = rows, self.hidden_size
         for its in given:
             if its.ndim != 2 or its.shape[1] != self.hidden_size or its.shape[0] not in (1, rows):
-                raise ShapeError(f"{name}: a state of shape {its.shape} is to be {shape}")
+                raise ShapeError(
+                    f"{name}: a state of shape {its.shape} is to be (N, {self.hidden_size}); N is 1, or the input's, {x.shape[0]}"
+                )
         dtype = result_type(x.dtype, self.weight_input.dtype, *[its.dtype for its in given])
         return [zeros(shape, dtype=dtype) if its is None else its.expand(shape).astype(dtype, copy=False) for its in state]
 

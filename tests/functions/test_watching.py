@@ -58,7 +58,7 @@ MAKERS: dict[str, tuple[Callable[[], Any], str]] = {
     "what NumPy computes": (lambda: tx.linalg.eigvalsh(tx.asarray([[WHOLE, 0.0], [0.0, 1.0]])), "eigvalsh"),
     "quantiles": (lambda: tx.quantile(tx.asarray([WHOLE, -WHOLE]), 0.5), "add"),
     "batches": (lambda: tx.vmap(tx.log)(tx.asarray([[1.0], [-1.0]])), "log"),
-    "second derivatives": (lambda: tx.hessian(lambda x: tx.sqrt(x).sum())(tx.asarray([0.0, 1.0])), "sqrt_pullback_pullback"),
+    "second derivatives": (lambda: tx.hessian(lambda x: tx.sqrt(x).sum())(tx.asarray([0.0, 1.0])), "sqrt_tangent"),
 }
 
 

@@ -479,3 +479,9 @@ def test_drawing_nothing() -> None:
     for draw in KINDS.values():
         assert draw(Generator(0), (0, 3)).shape == (0, 3)
         assert draw(Generator(0), ()).shape == ()
+
+
+@pytest.mark.parametrize("draw", [lambda shape: tx.random.integers(5, shape=shape), lambda shape: tx.random.choice(5, shape)])
+def test_shapes_whose_other_axes_are_too_long_are_told(draw: Callable[[tuple[int, ...]], tx.Tensor]) -> None:
+    with pytest.raises(ShapeError, match=r"the other axes of shape .* are too long"):
+        draw((1 << 62, 0))
