@@ -13,6 +13,7 @@ from .dtypes import (
     DEFAULT_COMPLEX,
     DEFAULT_FLOAT,
     DEFAULT_INT,
+    OF_NUMBERS,
     DType,
     DTypeLike,
     bfloat16,
@@ -30,7 +31,7 @@ from .ops import OPS
 from .spec import P, called_again
 from .tensor import Tensor
 from .tensor.arguments import ints, one_of, truth
-from .tensor.core import Operand, check_count
+from .tensor.core import MAX_SIZE, Operand, check_count
 from .tensor.exchange import CPU, makers
 from .tensor.nested import number_of
 
@@ -59,11 +60,14 @@ __all__ = [
 Shape = int | Sequence[int]
 
 
-def _shape(op: str, shape: Shape) -> tuple[int, ...]:
+def shape_of(op: str, shape: Shape) -> tuple[int, ...]:
+    """The sizes of a shape that was given, one number or several."""
+    if type(shape) is int and 0 <= shape <= MAX_SIZE:  # as mostly
+        return (shape,)
     sizes = ints(op, (shape,))
     for axis, n in enumerate(sizes):
         if n < 0:
-            raise ShapeError(f"{op}: axis {axis} of shape {sizes} has a negative size; sizes are 0 or more")
+            raise ShapeError(f"{op}: shape {sizes} has a negative size along axis {axis}; sizes are 0 or more")
     check_count(op, sizes)
     return sizes
 
@@ -91,8 +95,9 @@ def asarray(obj: Any, /, dtype: DTypeLike | None = None, *, device: str | None =
     """
     if type(obj) is Tensor and dtype is None and copy is None and device is None:
         return obj
-    if makers and dtype is None and device is None and (copy is None or copy is True):
-        kind, maker, found = type(obj), makers[0], None
+    kind = type(obj)
+    if makers and (dtype is None or dtype is OF_NUMBERS.get(kind)) and device is None and (copy is None or copy is True):
+        maker, found = makers[0], None
         if kind is list:
             found = maker.list_again(obj, maker.lists)
             if found is None:
@@ -240,7 +245,7 @@ def full(shape: Shape, fill_value: Operand, dtype: DTypeLike | None = None, *, d
 @made_again
 def _filled(op: str, shape: Shape, fill_value: Operand, dtype: object, device: str | None) -> Tensor:
     _device(op, device)
-    sizes = _shape(op, shape)
+    sizes = shape_of(op, shape)
     value = number_of(fill_value, op)
     d = dtype_of(getattr(fill_value, "dtype", of_number(value)) if dtype is None else dtype)
     if isinstance(value, complex):
@@ -268,7 +273,7 @@ def ones(shape: Shape, dtype: DTypeLike | None = None, *, device: str | None = N
 def empty(shape: Shape, dtype: DTypeLike | None = None, *, device: str | None = None) -> Tensor:
     """New tensor whose elements are whatever its memory held."""
     _device("empty", device)
-    return Tensor._of(Node.of(EMPTY, _shape("empty", shape), dtype_of(DEFAULT_FLOAT if dtype is None else dtype)))
+    return Tensor._of(Node.of(EMPTY, shape_of("empty", shape), dtype_of(DEFAULT_FLOAT if dtype is None else dtype)))
 
 
 def full_like(x: Operand, /, fill_value: Operand, dtype: DTypeLike | None = None, *, device: str | None = None) -> Tensor:
@@ -410,7 +415,7 @@ def eye(
     """New matrix with ones on diagonal `k` and zeros elsewhere."""
     _device("eye", device)
     n_cols = n_rows if n_cols is None else n_cols
-    n_rows, n_cols = _shape("eye", (n_rows, n_cols))
+    n_rows, n_cols = shape_of("eye", (n_rows, n_cols))
     rows, columns = positions((n_rows,)), positions((n_cols,))
     on_it: Tensor = columns == rows.expand_dims(1) + _diagonal("eye", k, n_rows, n_cols)
     return on_it.astype(dtype_of(DEFAULT_FLOAT if dtype is None else dtype))

@@ -167,6 +167,7 @@ ALL = (
 )
 BY_NAME = {d.name: d for d in ALL}
 DEFAULT_FLOAT, DEFAULT_INT, DEFAULT_COMPLEX = float64, int64, complex128
+OF_NUMBERS: dict[type, DType] = {float: DEFAULT_FLOAT, int: DEFAULT_INT}  # those of Python's that machine code knows
 _OF_PARTS = {float32: complex64, float64: complex128}
 _SIGNED = {8: int8, 16: int16, 32: int32, 64: int64}
 OF_NUMPY = {d.numpy: d for d in ALL if d is not bfloat16}

@@ -23,7 +23,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from .creation import asarray, made_again, positions
+from .creation import asarray, made_again, positions, shape_of
 from .dtypes import DEFAULT_FLOAT, DEFAULT_INT, DType, DTypeLike, float64, uint64
 from .dtypes import dtype as dtype_of
 from .errors import ArgumentError, DTypeError, OutOfBounds, ShapeError
@@ -34,7 +34,7 @@ from .ops import OPS
 from .realize import forgetting
 from .tensor import Tensor
 from .tensor.arguments import ints, truth
-from .tensor.core import Operand, check_count
+from .tensor.core import Operand
 
 __all__ = [
     "Generator",
@@ -113,7 +113,7 @@ class Generator:
         >>> tx.random.Generator(0).random(3).shape
         (3,)
         """
-        found: Tensor = self._unit(_shape("random", shape), _float("random", dtype))
+        found: Tensor = self._unit(shape_of("random", shape), _float("random", dtype))
         return found
 
     @spelled
@@ -135,7 +135,7 @@ class Generator:
         >>> bool(((x >= -1) & (x < 1)).all())
         True
         """
-        sizes, d = _shape("uniform", shape), _float("uniform", dtype)
+        sizes, d = shape_of("uniform", shape), _float("uniform", dtype)
         first, last = _number("uniform", "low", low), _number("uniform", "high", high)
         if first > last:
             raise ArgumentError(f"uniform: low {low} is above high {high}; sizes come after them, or as shape=...")
@@ -158,7 +158,7 @@ class Generator:
         >>> abs(x.mean().item()) < 0.05, abs(x.std().item() - 1) < 0.05
         (True, True)
         """
-        sizes, d = _shape("normal", shape), _float("normal", dtype)
+        sizes, d = shape_of("normal", shape), _float("normal", dtype)
         loc, scale = _number("normal", "mean", mean), _number("normal", "std", std)
         if scale < 0:
             raise ArgumentError(f"normal: std {std} is negative")
@@ -191,7 +191,7 @@ class Generator:
         >>> x.min().item(), x.max().item()
         (1, 6)
         """
-        sizes, d = _shape("integers", shape), dtype_of(DEFAULT_INT if dtype is None else dtype)
+        sizes, d = shape_of("integers", shape), dtype_of(DEFAULT_INT if dtype is None else dtype)
         if not d.is_integer:
             raise DTypeError(f"integers: {d} is not an integer dtype")
         first, end = (0, low) if high is None else (low, high)
@@ -242,7 +242,7 @@ class Generator:
         >>> sorted(tx.random.Generator(0).choice([2, 3, 5], 3, replace=False).tolist())
         [2, 3, 5]
         """
-        sizes = _shape("choice", shape)
+        sizes = shape_of("choice", shape)
         count, rows = _rows("choice", x)
         wanted, replace = prod(sizes), truth("choice", "replace", replace)
         if wanted > count and not (replace and count):
@@ -285,16 +285,6 @@ Source: TypeAlias = Generator | None
 
 
 # --- arguments --------------------------------------------------------------------------------------------------------
-
-
-def _shape(op: str, shape: Shape) -> tuple[int, ...]:
-    if type(shape) is int and shape >= 0:  # as mostly
-        return (shape,)
-    sizes = ints(op, (shape,))
-    if any(n < 0 for n in sizes):
-        raise ShapeError(f"{op}: shape {sizes} has a negative size; sizes are 0 or more")
-    check_count(op, sizes)
-    return sizes
 
 
 def _places(shape: tuple[int, ...]) -> Tensor:
@@ -350,7 +340,10 @@ def _rows(op: str, x: Any) -> tuple[int, Tensor | None]:
         if rows.ndim == 0:
             raise ShapeError(f"{op}: a 0-d tensor has no rows; give an int or a tensor with at least one axis")
         return rows.shape[0], rows
-    return _shape(op, x)[0], None
+    count = as_int(x)
+    if count < 0:
+        raise ShapeError(f"{op}: {count} is a negative number of rows; it is 0 or more")
+    return count, None
 
 
 # --- the module's own generator ---------------------------------------------------------------------------------------

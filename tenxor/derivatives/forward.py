@@ -10,7 +10,7 @@ from .adjoint import Part
 from .again import made_again
 from .outline import STRETCH, Given, Graph, Outline
 from .reverse import depending, known_of
-from .rules import has_own_rule
+from .rules import follows
 from .seen import Seen
 from .single import pushed
 
@@ -25,7 +25,7 @@ def tangents(results: Sequence[Node], given: Mapping[Past, Seen]) -> list[Seen |
     known = {past: tangent.reshaped(past.recipe.shape) for past, tangent in given.items()}
     wanted = frozenset([past for node in results if (past := past_of(node)) in depends])
     with graph.tracking(given.values()):
-        if len(order) <= STRETCH and not any([past.recipe.passing or has_own_rule(past.recipe) for past in order]):
+        if len(order) <= STRETCH and all([follows(past.recipe) for past in order]):
             _go_on_as_before(known, Graph(order, graph.nodes, depends), wanted)
         else:
             _go_on(known, order, graph.nodes)

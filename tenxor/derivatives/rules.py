@@ -40,6 +40,11 @@ def has_own_rule(recipe: Recipe) -> bool:
     return _of_kind(op) is None or (type(op) is Attention and has_many_blocks(recipe))
 
 
+def follows(recipe: Recipe) -> bool:
+    """Whether what is made by its rule follows from the recipe, which others like it have: so it can be made again."""
+    return not (recipe.passing or has_own_rule(recipe))
+
+
 def rule_of(recipe: Recipe) -> Rule:
     """The rule for a recipe's operation: that of its kind, or its own."""
     op: Any = recipe.op

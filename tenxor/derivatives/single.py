@@ -8,7 +8,7 @@ from ..node import Node, Recipe, Scalar
 from ..past import Past
 from .adjoint import Part, seen_of, total
 from .again import made_again
-from .rules import has_own_rule, rule_of
+from .rules import follows, rule_of
 from .seen import Seen
 
 ByRule = Callable[[Past, list[Seen], Node | None], Iterable[tuple[int, Part]]]  # of a past, what it is given, and its result
@@ -38,7 +38,7 @@ def _by_rule(
     way: str, past: Past, seen: list[Seen], which: tuple[int, ...], result: Node | None, make: ByRule
 ) -> Iterable[tuple[int, Part]]:
     recipe = past.recipe
-    if has_own_rule(recipe) or recipe.passing:
+    if not follows(recipe):
         return make(past, seen, result)
     places = [k for k, kept in enumerate(past.sources) if type(kept) is Node or type(kept) is Scalar]
     shapes = [kept.shape if type(kept) is Node else kept.recipe.size if type(kept) is Past else None for kept in past.sources]

@@ -17,7 +17,7 @@ from .adjoint import Part, seen_of
 from .again import made_again
 from .outline import STRETCH, Given, Graph, Outline
 from .products import combined
-from .rules import has_own_rule
+from .rules import follows
 from .seen import Seen
 from .single import pulled, total_of
 
@@ -71,7 +71,7 @@ def _stretches(graph: Graph) -> Iterator[list[Past]]:
         if past not in graph.depends:
             graph.nodes.pop(past, None)
             continue
-        if watchers or past.recipe.passing or (past.watch is not None and past.watch.hooks) or has_own_rule(past.recipe):
+        if watchers or (past.watch is not None and past.watch.hooks) or not follows(past.recipe):
             if stretch:
                 yield stretch
             yield [past]

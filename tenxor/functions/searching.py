@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..creation import asarray, empty
-from ..dtypes import bfloat16, boolean, float32, float64, int64, plain_number, promote, uint8, uint64, weak
+from ..dtypes import bfloat16, boolean, float32, int64, plain_number, promote, uint8, uint64, weak
 from ..errors import ArgumentError, DTypeError, ShapeError
 from ..ops import OPS
 from ..spec import called_again
@@ -16,7 +16,6 @@ from .sorting import argsort
 
 __all__ = ["bucketize", "digitize", "searchsorted"]
 
-_PLAIN = {float: float64, int: int64}
 FAR = 1 << 14  # sorted numbers, and numbers to find, from which on neighbours in order are found faster than any two
 
 
@@ -39,8 +38,7 @@ def searchsorted(x1: Operand, x2: Operand, /, side: str = "left", sorter: Operan
     if x1.ndim != 1:
         raise ShapeError(f"searchsorted: the sorted tensor is 1-D, not of shape {x1.shape}; take its rows one by one")
     if isinstance(x2, (bool, int, float, complex)):
-        dtype = weak(plain_number(x2), x1.dtype, "searchsorted")
-        one = asarray(x2, dtype=None if dtype is _PLAIN.get(type(x2)) else dtype)  # which is made sooner where it has its own dtype
+        one = asarray(x2, dtype=weak(plain_number(x2), x1.dtype, "searchsorted"))
         return searchsorted(x1, one, side, sorter)  # of which is known what it makes, as of no number
     x2 = asarray(x2)
     if sorter is not None:

@@ -79,27 +79,18 @@ def _visited(f: Function) -> None:
 
 def _put_source(f: Function, source: Value, given: Value) -> None:
     """Write down what a node reads: if it is new, as one more that is given."""
+    was_met = is_met(f, source)
 
     def give() -> None:
         number = f.number(-1) - f.length(given)
         f.append(given, source)
         done = lambda: [f.integer(f.get(f.get(f.get(source, "Node.recipe"), "Recipe.done"), "Recipe.number"))]  # noqa: E731
         append(f, "key", WORD, f.choose(f.is_a(source, "Node"), done, lambda: [f.number(0)])[0])
-        f.choose(is_met(f, source), lambda: _numbered(f, source, number), lambda: _met(f, source, number))
+        f.when(was_met, lambda: f.call("slot_of", POINTER, [source]).at(2, I64).store(number))
+        f.when(~was_met, lambda: meet(f, source, number))
 
-    is_new = f.either(~is_met(f, source), lambda: number_of(f, source).equals(SEEN))
-    f.when(is_new, give)
+    f.when(f.either(~was_met, lambda: number_of(f, source).equals(SEEN)), give)
     append(f, "key", WORD, number_of(f, source))
-
-
-def _numbered(f: Function, x: Value, number: Value) -> list[Value]:
-    f.call("slot_of", POINTER, [x]).at(2, I64).store(number)
-    return []
-
-
-def _met(f: Function, x: Value, number: Value) -> list[Value]:
-    meet(f, x, number)
-    return []
 
 
 def _outlined(f: Function) -> None:

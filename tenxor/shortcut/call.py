@@ -272,7 +272,7 @@ def _hosted(f: Function) -> None:
     found = f.made(f.call("PyTuple_New", POINTER, [f.word(parts, SIZE)]))
 
     def part(k: Value) -> None:
-        one = f.call("of_array", POINTER, [f.call("PyList_GetItem", POINTER, [results, k]), f.item(parts, k)])
+        one = f.call("of_array", POINTER, [f.listed(results, k), f.item(parts, k)])
         f.refuse(f.is_null(one))
         f.at(found, ITEMS).at(k, POINTER).store(one)
 

@@ -119,14 +119,14 @@ def _of_array(f: Function) -> None:
 def _made_of_list(f: Function) -> None:
     """A tensor with the numbers of a list like one before."""
     numbers, table = f.arguments
-    size = f.call("PyList_Size", I64, [numbers])
+    size = f.length(numbers)
     f.require(size > 0)
-    first = f.call("PyList_GetItem", POINTER, [numbers, f.number(0)])
+    first = f.listed(numbers, f.number(0))
 
     def of_rows() -> list[Value]:
-        count = f.call("PyList_Size", I64, [first])
+        count = f.length(first)
         f.require(count > 0)
-        return [size, count, f.call("PyList_GetItem", POINTER, [first, f.number(0)])]
+        return [size, count, f.listed(first, f.number(0))]
 
     rows, count, one = f.choose(f.is_a(first, "list"), of_rows, lambda: [f.number(0), size, first])
     are_floats = f.is_a(one, "float")
@@ -178,10 +178,10 @@ def _fill(f: Function) -> None:
     f.require(f.is_a(numbers, "list"))
 
     def row(k: Value) -> None:
-        line = f.call("PyList_GetItem", POINTER, [numbers, k])
+        line = f.listed(numbers, k)
         f.require(f.call("fill_line", I1, [line, to.at(k * count, I64), count, are_floats]))
 
-    f.require(f.call("PyList_Size", I64, [numbers]).equals(rows))
+    f.require(f.length(numbers).equals(rows))
     f.each(rows, row)
     f.give(f.constant(I1, True))
 
@@ -190,15 +190,15 @@ def _fill_line(f: Function) -> None:
     """Write a list of so many floats, or of integers of 64 bits, to an address. Nothing of Python runs meanwhile."""
     numbers, to, count, are_floats = f.arguments
     f.require(f.is_a(numbers, "list"))
-    f.require(f.call("PyList_Size", I64, [numbers]).equals(count))
+    f.require(f.length(numbers).equals(count))
 
     def real(k: Value) -> None:
-        x = f.call("PyList_GetItem", POINTER, [numbers, k])
+        x = f.listed(numbers, k)
         f.require(f.is_a(x, "float"))
         to.at(k, DOUBLE).store(f.call("PyFloat_AsDouble", DOUBLE, [x]))
 
     def whole(k: Value) -> None:
-        x = f.call("PyList_GetItem", POINTER, [numbers, k])
+        x = f.listed(numbers, k)
         f.require(f.is_a(x, "int"))
         value, fits = f.bounded(x)
         f.require(fits)

@@ -47,22 +47,14 @@ def _followed(f: Function) -> None:
     def look(k: Value) -> None:
         source = f.item(sources, k)
 
-        def one() -> list[Value]:
-            tracked.store(tracked.load(I64) | (f.number(1) << k))
-            return [(~f.is_the(f.get(past(), "Past.traced"), "False")).cast("zext", I64)]
+        def a_node() -> None:
+            past = f.get(source, "Node.past")
+            its, is_own = has_no_value(f, past), f.is_a(past, "Past")
+            f.require(f.either(its | is_own, lambda: f.is_the(past, "None")))
+            tracked.store(tracked.load(I64) | (is_own.cast("zext", I64) << k))
+            traced.store(traced.load(I64) | its.cast("zext", I64))
 
-        def none() -> list[Value]:
-            f.require(f.either(f.is_the(past(), "TRACED"), lambda: f.is_the(past(), "CONSTANT")))
-            return [f.number(1)]
-
-        def past() -> Value:
-            return f.get(source, "Node.past")
-
-        def has_one() -> None:
-            (its,) = f.choose(f.is_a(past(), "Past"), one, none)
-            traced.store(traced.load(I64) | its)
-
-        f.when(f.is_a(source, "Node"), lambda: f.when(~f.is_the(past(), "None"), has_one))
+        f.when(f.is_a(source, "Node"), a_node)
 
     def is_traced() -> Value:
         return traced.load(I64).differs(0)
@@ -144,10 +136,10 @@ def _for_python(f: Function) -> None:
     _, args, _ = f.arguments
     every, steps = (args.at(k, POINTER).load(POINTER) for k in range(2))
     at, goes_on = f.local(I64, f.number(0)), f.local(I64, f.number(1))
-    count = f.call("PyList_Size", I64, [steps])
+    count = f.length(steps)
 
     def make() -> None:
-        node = f.call("made_from", POINTER, [f.call("PyList_GetItem", POINTER, [steps, at.load(I64)]), every])
+        node = f.call("made_from", POINTER, [f.listed(steps, at.load(I64)), every])
         f.when(f.is_null(node), lambda: goes_on.store(f.number(0)))
         f.when(~f.is_null(node), lambda: _append(f, every, node, goes_on))
         at.store(at.load(I64) + 1)
@@ -170,7 +162,7 @@ def _made_from(f: Function) -> None:
     sources = f.made(f.call("PyTuple_New", POINTER, [f.word(numbers, SIZE)]))
 
     def source(k: Value) -> None:
-        found = f.call("PyList_GetItem", POINTER, [every, f.integer(f.item(numbers, k))])
+        found = f.listed(every, f.integer(f.item(numbers, k)))
         f.refuse(f.is_null(found))
         f.at(sources, ITEMS).at(k, POINTER).store(f.own(found))
 

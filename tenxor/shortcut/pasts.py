@@ -8,7 +8,7 @@ from __future__ import annotations
 from ..backend.llvm.builder import Module, Value
 from ..backend.llvm.types import I32, I64, POINTER, VOID
 from .function import Function
-from .objects import ITEMS, SIZE, Objects
+from .objects import SIZE, Objects
 from .walk import MANY_NODES, WORD, append, is_met, meet, number_of, words
 
 NOT_KEPT, NODE_KEPT, SCALAR_KEPT, PAST_KEPT, DEPENDS = 0, 1, 2, 3, 4  # what a past keeps of a source; with the last, it matters
@@ -39,27 +39,23 @@ def _known(f: Function) -> None:
     roots, first = (args.at(k, POINTER).load(POINTER) for k in range(2))
     order = f.made(f.call("PyList_New", POINTER, [f.number(0)]))  # before the walk, as a collection runs anything
     nodes = f.made(f.call("PyDict_New", POINTER, []))
-    found = f.made(f.call("PyTuple_New", POINTER, [f.number(3)]))
     at, goes_on, lowest = f.local(I64, f.number(0)), f.local(I64, f.number(0)), f.integer(first)
     f.call("begin_walk", VOID, [f.number(MANY_NODES)])
 
     def look(kept: Value) -> None:
         past = f.call("past_of", POINTER, [kept])
 
-        def a_new_one() -> list[Value]:
+        def a_new_one() -> None:
             f.refuse(f.is_the(f.get(past, "Past.sources"), "GONE"))
             meet(f, past, f.number(0))
             f.append(order, past)
             reads = f.both(f.is_a(kept, "Node"), lambda: f.is_the(f.get(past, "Past.reads_result"), "True"))
             f.when(reads, lambda: f.require(f.call("PyDict_SetItem", I32, [nodes, past, kept]).equals(0)))
-            return []
-
-        def from_before() -> list[Value]:
-            goes_on.store(f.number(1))
-            return []
 
         def a_past() -> None:
-            f.choose(f.integer(f.get(past, "Past.number")) < lowest, from_before, a_new_one)
+            is_before = f.integer(f.get(past, "Past.number")) < lowest
+            f.when(is_before, lambda: goes_on.store(f.number(1)))
+            f.when(~is_before, a_new_one)
 
         f.when(f.both(f.is_a(past, "Past"), lambda: ~is_met(f, past)), a_past)
 
@@ -70,10 +66,7 @@ def _known(f: Function) -> None:
 
     f.each(f.length(roots), lambda k: look(f.listed(roots, k)))
     f.as_long_as(lambda: at.load(I64) < f.length(order), go_on)
-    for k, x in enumerate((order, nodes, f.truth(goes_on.load(I64).differs(0)))):
-        f.at(found, ITEMS + 8 * k).store(x)
-    f.keeps(order, nodes, found)
-    f.give(found)
+    f.give(f.tuple_of(order, nodes, f.holding(f.truth(goes_on.load(I64).differs(0)))))
 
 
 def _outlined(f: Function) -> None:

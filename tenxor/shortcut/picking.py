@@ -66,10 +66,10 @@ def _at_indices(f: Function, kind: Type, extend: str) -> None:
 def _at_list(f: Function) -> None:
     """The same for a list of Python integers."""
     key, size, step, places = f.arguments
-    count = f.call("PyList_Size", I64, [key])
+    count = f.length(key)
 
     def one(k: Value) -> None:
-        item = f.call("PyList_GetItem", POINTER, [key, k])
+        item = f.listed(key, k)
         f.require(f.is_a(item, "int"))
         index, fits = f.bounded(item)
         f.require(fits)
@@ -291,7 +291,7 @@ def _found(f: Function, x: Value, key: Value, pending: bool = False) -> Value:
         return [f.own(f.get(key, "Tensor.spec"))]
 
     def of_list() -> list[Value]:
-        return [f.call("PyLong_FromLongLong", POINTER, [f.call("PyList_Size", I64, [key])])]
+        return [f.call("PyLong_FromLongLong", POINTER, [f.length(key)])]
 
     by = f.made(f.choose(f.is_a(key, "list"), of_list, of_tensor)[0])
     made = f.hold(found_made(f, f.get(f.get(x, "Tensor.spec"), "Spec.called"), f.the("'picked'"), by))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from ..backend.llvm.builder import Module, Value, select
-from ..backend.llvm.types import I1, I32, I64, POINTER
+from ..backend.llvm.types import I1, I64, POINTER
 from ..pending import HEAVY, LARGE, MAX_PENDING, OFTEN, SMALL
 from .follow import has_no_value, have_followed
 from .function import Function
@@ -310,7 +310,7 @@ def _node_of(f: Function) -> None:
 
             def has_one() -> None:
                 has_past.store(f.number(1))
-                f.require(f.either(is_followed & ~is_bounded, lambda: ~has_no_value(f, past)))
+                f.require(f.either(~is_bounded, lambda: ~has_no_value(f, past)))
 
             f.when(~f.is_the(past, "None"), has_one)
 
@@ -367,9 +367,9 @@ def _given(f: Function) -> None:
     def take_note() -> None:
         f.require(f.is_null(f.call("PyErr_Occurred", POINTER, [])))
         reference = f.made(f.call("PyWeakref_NewRef", POINTER, [node, f.nothing()]))
-        f.require(f.call("PyList_Append", I32, [f.the("waiting"), reference]).equals(0))
+        f.append(f.the("waiting"), reference)
         f.let_go(reference)
-        f.when((f.call("PyList_Size", I64, [f.the("waiting")]) & (OFTEN - 1)).equals(0), forget_gone)
+        f.when((f.length(f.the("waiting")) & (OFTEN - 1)).equals(0), forget_gone)
 
     def forget_gone() -> None:
         answer = f.call("PyObject_CallNoArgs", POINTER, [f.the("forget_gone")])

@@ -118,7 +118,7 @@ def _buffer_of(f: Function, cell: Value) -> Value:
 
 def _item(f: Function, items: Value, k: Value) -> Value:
     """An item of a list, borrowed."""
-    found = f.call("PyList_GetItem", POINTER, [items, k])
+    found = f.listed(items, k)
     f.refuse(f.is_null(found))
     return found
 

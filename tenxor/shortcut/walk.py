@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..backend.llvm.builder import Module, Value
-from ..backend.llvm.types import I1, I32, I64, POINTER, VOID
+from ..backend.llvm.types import I1, I64, POINTER, VOID
 from .frames import MOST_NODES, MOST_STEPS
 from .function import Function
 from .objects import SIZE, Objects
@@ -253,5 +253,5 @@ def _pattern_of(f: Function) -> None:
 
 def _put(f: Function, items: Value, item: Value) -> None:
     """Append an item, which is held no more, to a list."""
-    f.require(f.call("PyList_Append", I32, [items, item]).equals(0))
+    f.append(items, item)
     f.let_go(item)

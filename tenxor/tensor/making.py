@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from ..dtypes import DEFAULT_FLOAT, DEFAULT_INT, OF_NUMPY, DType
+from ..dtypes import OF_NUMBERS, OF_NUMPY, DType
 from ..layout import Layout
 from ..memory import Buffer, allocate
 from ..node import DATA, POSITION, REINTERPRET, Node, Recipe, data, recipe_of
@@ -22,7 +22,6 @@ _C = TypeVar("_C", bound=Core)
 MOST_STEPS = 16  # nodes that are made again at once
 MOST_RULES = 1 << 12  # calls of which note is taken
 MOST = 1 << 20  # elements that are copied in one go: nobody hears a signal meanwhile
-_KINDS: dict[type, DType] = {float: DEFAULT_FLOAT, int: DEFAULT_INT}
 
 
 class Maker:
@@ -87,7 +86,7 @@ class Maker:
         first, rows, count = numbers[0] if numbers else None, 0, len(numbers)
         if type(first) is list and first:
             first, rows, count = first[0], count, len(first)
-        dtype, size = _KINDS.get(type(first)), (rows or 1) * count
+        dtype, size = OF_NUMBERS.get(type(first)), (rows or 1) * count
         if dtype is None or size > MOST:
             return None
         shape = (rows, count) if rows else (count,)
@@ -103,7 +102,7 @@ class Maker:
 
     def of_number(self, number: float) -> Any:
         """A tensor without axes, with one of Python's floats or integers; None where that is for Python."""
-        dtype = _KINDS[type(number)]
+        dtype = OF_NUMBERS[type(number)]
         found = self.blank(*self._blank((), dtype))
         return found if found is not None and self.fill([number], found.storage.node.buffer, 0, 1, dtype.is_float) else None
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 import random
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -303,11 +303,8 @@ def test_many_turns() -> None:
 
 
 @pytest.fixture
-def two_threads() -> Iterator[None]:
-    before = tx.num_threads()
-    tx.set_num_threads(2)
-    yield
-    tx.set_num_threads(before)
+def two_threads(threads: Callable[[int], None]) -> None:
+    threads(2)
 
 
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs timers that send signals")

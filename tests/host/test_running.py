@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable
 from threading import Event
 from typing import Any
 
@@ -24,11 +24,8 @@ def operand(t: tx.Tensor) -> Operand:
 
 
 @pytest.fixture
-def three_threads() -> Iterator[None]:
-    before = tx.num_threads()
-    tx.set_num_threads(3)
-    yield
-    tx.set_num_threads(before)
+def three_threads(threads: Callable[[int], None]) -> None:
+    threads(3)
 
 
 def spy(signature: str, into: bool = False, cost: int = 0, most: float = float("inf")) -> tuple[HostOp, list[Array]]:

@@ -485,3 +485,8 @@ def test_drawing_nothing() -> None:
 def test_shapes_whose_other_axes_are_too_long_are_told(draw: Callable[[tuple[int, ...]], tx.Tensor]) -> None:
     with pytest.raises(ShapeError, match=r"the other axes of shape .* are too long"):
         draw((1 << 62, 0))
+
+
+@pytest.mark.parametrize("count", [1 << 62, np.int64(1 << 62)])
+def test_what_is_chosen_from_needs_no_memory(count: int) -> None:
+    assert 0 <= tx.random.choice(count).item() < count

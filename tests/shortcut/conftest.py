@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from tenxor import shortcut
@@ -13,3 +15,9 @@ def on() -> None:
     if shortcut.state != "on":
         shortcut.start()
     assert shortcut.state == "on"
+
+
+@pytest.fixture
+def one_thread(threads: Callable[[int], None]) -> None:
+    """With more, Python sees to what threads may share."""
+    threads(1)

@@ -15,14 +15,9 @@ from tenxor.derivatives import batching
 from tenxor.functions import vectorizing
 from tenxor.node import Node
 from tenxor.past import short_again
-from tenxor.shortcut import aside, start
+from tenxor.shortcut import aside
 
-
-@pytest.fixture(autouse=True)
-def short() -> None:
-    start()
-    if not short_again:
-        pytest.skip("the short way is off")
+pytestmark = pytest.mark.usefixtures("on")
 
 
 class Function:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
@@ -71,15 +71,6 @@ def test_python_makes_no_plan_for_a_loop_whose_running_extremes_are_kept(monkeyp
     assert rows(40) != found and not asked
     with shortcut.aside():
         assert rows(8) == found and asked
-
-
-@pytest.fixture
-def one_thread() -> Iterator[None]:
-    """With more, Python sees to what threads may share."""
-    before = tx.num_threads()
-    tx.set_num_threads(1)
-    yield
-    tx.set_num_threads(before)
 
 
 @pytest.mark.usefixtures("one_thread")

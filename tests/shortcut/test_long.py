@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 from importlib import import_module
 
 import numpy as np
@@ -17,14 +16,6 @@ from tenxor.shortcut import frames
 pytestmark = pytest.mark.usefixtures("on", "one_thread")
 RNG = np.random.default_rng(5)
 A, V = tx.asarray(RNG.normal(size=(1100, 1000))).realize(), tx.asarray(RNG.normal(size=1000)).realize()
-
-
-@pytest.fixture
-def one_thread() -> Iterator[None]:
-    before = tx.num_threads()
-    tx.set_num_threads(1)
-    yield
-    tx.set_num_threads(before)
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import defaultdict
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -15,15 +16,10 @@ from tenxor.derivatives.reverse import Known, depending, known_of
 from tenxor.derivatives.seen import of_number
 from tenxor.errors import DerivativeError
 from tenxor.past import GONE, past_of, short_again
-from tenxor.shortcut import aside, start
+from tenxor.shortcut import aside
 from tenxor.tensor import Tensor
 
-
-@pytest.fixture(autouse=True)
-def short() -> None:
-    start()
-    if not short_again:
-        pytest.skip("the short way is off")
+pytestmark = pytest.mark.usefixtures("on")
 
 
 def graph(rng: random.Random) -> list[Tensor]:
@@ -66,15 +62,10 @@ def in_both_ways(rng: random.Random) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
     asked = frozenset(rng.sample(whole, min(len(whole), rng.randrange(3))))
     given = [(past, of_number(1, t.storage.node.shape, t.dtype)) for t in results if (past := past_of(t.storage.node))]
     found = []
-    for short in (False, True):
-        if short:
+    for way in (aside(), nullcontext()):
+        with way:
             known = known_of(nodes, first)
-            outline = outlined(known, given, asked)
-        else:
-            with aside():
-                known = known_of(nodes, first)
-                outline = outlined(known, given, asked)
-        found.append((known, outline))
+            found.append((known, outlined(known, given, asked)))
     return found[0], found[1]
 
 
