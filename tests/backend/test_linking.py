@@ -158,8 +158,11 @@ def test_llvm_links_what_is_left_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
     assert made._linker.attempts > 0
 
 
-def test_every_kernel_is_linked_here() -> None:
-    """Also products, reductions, tables and threads: in a process that finds all of them on disk LLVM is not loaded."""
+def test_every_kernel_is_linked_here(tmp_path: Path) -> None:
+    """Also products, reductions, tables and threads: in a process that finds all of them on disk LLVM is not loaded.
+
+    In a folder of its own: of that of all tests other processes take away what is old, where there is too much.
+    """
     program = """
 import sys
 import tenxor as tx
@@ -169,6 +172,7 @@ for t in (x @ x.T, tx.softmax(x), tx.sin(x), tx.exp(x), x.T + 1, x.oindex[[1, 5]
     t.realize()
 print(sum(name == "llvmlite.binding" for name in sys.modules), tx.compile_counts()[0])
 """
-    run = [python("-c", program) for _ in range(2)]
+    environment = {**os.environ, "TENXOR_CACHE_DIR": str(tmp_path)}
+    run = [python("-c", program, env=environment) for _ in range(2)]
     assert run[1].stdout.split() == ["0", "0"]
 
