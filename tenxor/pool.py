@@ -31,8 +31,11 @@ from .system import advise_huge, mapped, memory_bytes
 Array = np.ndarray[Any, Any]
 Block = tuple[Array, int, int]  # the bytes, their address, and how many they are
 ALIGNMENT = 64
+PAGE = 1 << 12  # bytes
 HUGE_PAGE = 1 << 21  # bytes: blocks from this size on are mapped on their own, in pages of this size
-COLOUR = 1 << 16  # large blocks start at different multiples of this many bytes: equal ones meet in one bank of memory
+SHADE = 1600  # bytes between where blocks begin in their pages: a load waits for a store that only these last twelve bits take for its own
+SHADED = 1 << 15  # bytes from which on blocks begin so
+COLOUR = (1 << 16) + SHADE  # those in huge pages start at different multiples of this: equal ones meet in one bank of memory
 COLOURS = 8
 UNLIMITED = 1 << 80  # more than any address can say
 SPARE = 1 << 26  # bytes kept beside what was needed recently, and a quarter of that: sizes vary
@@ -355,16 +358,17 @@ class Pool:
     def new(self, nbytes: int) -> Block | None:
         """Fresh memory from the system; None if there is not so much (ValueError: more than any address can say)."""
         try:
+            self.colour += 1
             if nbytes >= HUGE_PAGE:
-                self.colour = (self.colour + 1) % COLOURS
-                colour = self.colour * COLOUR
+                colour = self.colour % COLOURS * COLOUR
                 raw = huge_pages(nbytes + colour, HUGE_PAGE)
                 if raw is not None:
                     return raw[colour:], _address(raw) + colour, nbytes
-            raw = np.empty(nbytes + ALIGNMENT, np.uint8)
+            shade = self.colour * SHADE % PAGE if nbytes >= SHADED else 0
+            raw = np.empty(nbytes + shade + ALIGNMENT, np.uint8)
         except (MemoryError, OSError, ValueError, OverflowError):
             return None
-        start = -_address(raw) % ALIGNMENT
+        start = -_address(raw) % ALIGNMENT + shade
         return raw[start : start + nbytes], _address(raw) + start, nbytes
 
 

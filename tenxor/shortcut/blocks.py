@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from ..backend.llvm.builder import Module, Value
 from ..backend.llvm.types import I32, I64, POINTER, VOID
+from ..pool import PAGE, SHADE, SHADED
 from .function import Function
 from .objects import REFERENCES, TYPE, Objects
 
@@ -22,6 +23,7 @@ IN_USE, PEAK, POOLED, ALLOWED, LEFT, COUNTS = 0, 8, 16, 24, 32, 5  # in `@counts
 def write(module: Module, objects: Objects) -> None:
     """Write the functions."""
     module.globals["free"] = f"@free = internal global [{CLASSES} x ptr] zeroinitializer"
+    module.globals["shade"] = "@shade = internal global i64 0"
     module.globals["counts"] = f"@counts = global [{COUNTS} x i64] zeroinitializer"
     _lend(Function(module, objects, "lend", [("nbytes", I64)]))
     _made(Function(module, objects, "new_block", [("units", I64)]))
@@ -61,11 +63,17 @@ def _lend(f: Function) -> None:
 
 
 def _made(f: Function) -> None:
-    """A new block, or nothing. It has its type for ever, so it does not count as a reference to it."""
+    """A new block, or nothing. It has its type for ever, so it does not count as a reference to it.
+
+    The system begins large ones at the same place of a page, each; here they are moved apart (see `pool.SHADE`).
+    """
     (units,) = f.arguments
-    raw = f.call("PyMem_RawMalloc", POINTER, [units * UNIT + (UNIT + DATA)])
+    last = f.define(POINTER, "getelementptr i8, ptr @shade, i64 0")
+    shade = f.selected(units < SHADED // UNIT, f.number(0), last.load(I64))
+    raw = f.call("PyMem_RawMalloc", POINTER, [units * UNIT + shade + (UNIT + DATA)])
     f.refuse(f.is_null(raw))
-    block = ((raw.cast("ptrtoint", I64) + (UNIT - 1)) & -UNIT).cast("inttoptr", POINTER)
+    last.store((last.load(I64) + SHADE) & (PAGE - 1))
+    block = ((raw.cast("ptrtoint", I64) + (UNIT - 1) & -UNIT) + shade).cast("inttoptr", POINTER)
     number = f.call("PyLong_FromLongLong", POINTER, [block.cast("ptrtoint", I64) + DATA])
     f.at(block, REFERENCES).store(f.number(1))
     f.at(block, TYPE).store(f.the("Block"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import random
 import sys
@@ -212,3 +213,13 @@ def test_where_a_frame_is_gone_somebody_may_still_be_at_it(blocks: Blocks, monke
     monkeypatch.setattr(sys, "_current_frames", lambda: {-1: object()})
     assert mine.settle() == (1 << 12, 0)
     assert mine._sums[0] == module.NOBODY  # so whoever comes next counts anew
+
+
+@pytest.mark.parametrize("nbytes", [300 << 10, 3 << 19, 5 << 20], ids=["of machine code", "of the system", "in huge pages"])
+@pytest.mark.parametrize("short", [True, False])
+def test_large_blocks_begin_at_different_places_of_their_pages(nbytes: int, short: bool) -> None:
+    """At the same one, a processor would take what it reads of one block for what it just wrote to another."""
+    with contextlib.nullcontext() if short else shortcut.aside():
+        blocks = [(tx.zeros(nbytes // 4, dtype=tx.float32) + k).realize() for k in range(8)]
+    places = [np.asarray(t).ctypes.data % 4096 for t in blocks]
+    assert len(set(places)) >= 6 and all(place % 64 == 0 for place in places)
