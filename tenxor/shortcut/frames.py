@@ -319,12 +319,12 @@ def frame_of_plan(plan: Plan) -> Short:
 def _words_of(step: Step, target: Target) -> list[int] | None:
     """How machine code runs a step of a plan; None if that is left to Python."""
     call, over = step.filling, -1 if step.over is None else step.over
-    if step.irrevocable or step.bytes_of is not None or (over < 0 and ((step.donors and not step.beside) or step.nbytes > LARGEST)):
+    if step.bytes_of is not None or (over < 0 and ((step.donors and not step.beside) or step.nbytes > LARGEST)):
         return None
     if call is None:  # memory alone
         return [0, 0, 0, step.number, step.nbytes, False, 0, over, -1, len(step.last), 0, *step.last] if over < 0 else None
     rows = _rows_of(step, RESULT)
-    if rows is None or not isinstance(call, Call) or call.flagged or not _is_brief(call, target, target.sharing.first):
+    if rows is None or not isinstance(call, Call) or not _is_brief(call, target, target.sharing.first):
         return None
     own, last, is_long = call.arguments, step.last, call.work >= target.sharing.hold_lock
     if over >= 0:

@@ -9,7 +9,7 @@ from ..backend.llvm.builder import Module, Value
 from ..backend.llvm.types import I1, I32, I64, POINTER, VOID, array
 from .blocks import DATA
 from .compute import launch_it, number_as
-from .frames import BESIDE, EACH, LITERAL, MEMORY, MOST, PLANNED, RESULT, SCRATCH
+from .frames import BESIDE, EACH, FLAG, LITERAL, MEMORY, MOST, PLANNED, RESULT, SCRATCH
 from .function import Function
 from .objects import Objects
 
@@ -64,16 +64,17 @@ def _run(f: Function) -> None:
     scratch = f.made(f.call("lend", POINTER, [f.word(step, WANTED)]))
     f.require(_waits(f, cell))  # asked after the last allocation: a finalizer may compute it
     f.each(f.word(step, BESIDES), lambda k: f.require(_waits(f, _item(f, nodes, f.word(besides.at(k * BESIDE, I64), 8)))))
-    args = f.local(array(I64, MOST))
+    args, flag = f.local(array(I64, MOST)), f.local(I64, f.number(0))
 
     def one(k: Value) -> None:
-        args.at(k, I64).store(_argument(f, rows.at(k * EACH, I64), (nodes, offsets, scalars), out, scratch))
+        args.at(k, I64).store(_argument(f, rows.at(k * EACH, I64), (nodes, offsets, scalars), out, scratch, flag))
 
     f.each(f.word(step, ARGUMENTS), one)
     kernel = f.at(step, KERNEL).load(POINTER)
     launch = f"call void {kernel.text}(ptr {args.text}, i64 0, i64 {f.word(step, SPLIT).text}, i64 0)"
 
     f.when(~f.is_null(kernel), lambda: launch_it(f, launch, f.word(step, RELEASES).differs(0)))
+    f.require(f.either(over >= 0, lambda: flag.load(I64).equals(0)))  # what is written over was looked at before; of others Python tells
     f.let_go(scratch)
     f.keeps(out)
     _put(f, cell, out)
@@ -177,8 +178,8 @@ def _forget(f: Function, nodes: Value, k: Value) -> None:
     f.call("PyList_SetItem", I32, [nodes, k, f.own(f.the("DONE"))])
 
 
-def _argument(f: Function, row: Value, given: tuple[Value, Value, Value], out: Value, scratch: Value) -> Value:
-    """What a row of a frame stands for."""
+def _argument(f: Function, row: Value, given: tuple[Value, Value, Value], out: Value, scratch: Value, flag: Value) -> Value:
+    """What a row of a frame stands for. The `flag` tells of an index that is out of range."""
     nodes, offsets, scalars = given
     kind, which, more = row.load(I64), f.word(row, 8), f.word(row, 32)
 
@@ -193,7 +194,8 @@ def _argument(f: Function, row: Value, given: tuple[Value, Value, Value], out: V
     def other() -> list[Value]:
         own = lambda: [f.at(scratch, DATA).cast("ptrtoint", I64)]  # noqa: E731
         number = lambda: [number_as(f, kind, f.get(_item(f, scalars, which), "Scalar.value"))]  # noqa: E731
-        result = lambda: f.choose(kind.equals(RESULT), lambda: place(out), number)  # noqa: E731
+        told = lambda: f.choose(kind.equals(FLAG), lambda: [flag.cast("ptrtoint", I64)], number)  # noqa: E731
+        result = lambda: f.choose(kind.equals(RESULT), lambda: place(out), told)  # noqa: E731
         return f.choose(kind.equals(SCRATCH), own, result)
 
     return f.choose(kind.equals(LITERAL), lambda: [more], lambda: f.choose(kind.equals(MEMORY), memory, other))[0]

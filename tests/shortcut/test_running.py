@@ -18,6 +18,7 @@ from tenxor.realize import forget
 pytestmark = pytest.mark.usefixtures("on")
 
 ROWS = 1 << 12  # too many for frames of single nodes
+FEW = 1 << 9
 
 
 def parts(seed: int) -> list[Any]:
@@ -161,3 +162,49 @@ def test_nothing_is_left_over() -> None:
     for _ in range(5):
         values(3)
     assert tx.memory().in_use == before
+
+
+def looked_up(seed: int, worst: int, place: int = 0) -> list[Any]:
+    """A loss by classes, as often met as chance has it, with its gradients, and rows that indices choose: the `worst` index is one of each."""
+    rng = np.random.default_rng(seed)
+    scores = tx.asarray(rng.normal(size=(FEW, 8))).requires_grad_()
+    classes, rows = rng.integers(0, 8, FEW), rng.integers(-FEW, FEW, 500)
+    rows[place] = worst
+    (tx.nn.functional.cross_entropy(scores * 2.0, tx.asarray(classes)) * 2.0).backward()
+    table = tx.tanh(scores.detach() + 1.0)
+    chosen = table[tx.asarray(rows) + 0]  # not looked at before they are needed
+    return [scores.grad, table.sum(axis=0) + chosen.mean(axis=0)]
+
+
+@pytest.mark.parametrize("worst", [-FEW, FEW - 1])
+def test_what_indices_choose_and_where_they_put_it(worst: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By machine code, though the kernels could tell of an index that is out of range."""
+    with shortcut.aside():
+        wanted = [[t.tolist() for t in looked_up(seed, worst)] for seed in range(3)]
+    own, by_python = Step.run, list[Step]()
+
+    def counted(step: Step, *args: Any) -> None:
+        by_python.append(step)
+        own(step, *args)
+
+    monkeypatch.setattr(Step, "run", counted)
+    for seed in range(3):
+        made = looked_up(seed, worst)
+        tx.realize(*made)
+        assert [t.tolist() for t in made] == wanted[seed]
+    assert not [step for step in by_python if step.filling is not None and step.filling.flagged]
+
+
+@pytest.mark.parametrize("worst", [-FEW - 1, FEW, 1 << 62])
+@pytest.mark.parametrize("place", [0, 499])
+def test_an_index_that_is_out_of_range_is_told_of(worst: int, place: int) -> None:
+    """By Python, and all that does not read it is as it would be."""
+    with shortcut.aside():
+        wanted = looked_up(7, 0)[0].tolist()
+    for _ in range(3):
+        gradient, chosen = looked_up(7, worst, place)
+        with pytest.raises(IndexError, match="out of (range|bounds)"):
+            tx.realize(gradient, chosen)
+        with pytest.raises(IndexError, match="out of (range|bounds)"):
+            chosen.tolist()
+        assert gradient.tolist() == wanted
