@@ -11,17 +11,22 @@ from math import sqrt
 from typing import Any
 
 from ..creation import asarray, zeros
-from ..derivatives.watched import revalue
+from ..derivatives.adjoint import Part
+from ..derivatives.again import made_again
+from ..derivatives.seen import Seen, computed
+from ..derivatives.watched import revalue, watch_of
 from ..dtypes import DType
 from ..errors import ArgumentError
 from ..functions import elementwise
 from ..functions.differentiation import no_grad
 from ..functions.kinds import check, check_fields, checked, kind
-from ..node import is_pinned
+from ..node import Node, Scalar, is_pinned, watchers
 from ..ops import Op, custom
 from ..ops.expr import Arg, Expr, call
 from ..pending import MAX_PENDING
 from ..realize import realize
+from ..records import NamedTuple
+from ..storage import Storage
 from ..tensor import Tensor
 
 __all__ = ["SGD", "Adam", "AdamW", "Lion", "Optimizer", "clip_grad_norm", "clip_grad_value"]
@@ -29,13 +34,22 @@ __all__ = ["SGD", "Adam", "AdamW", "Lion", "Optimizer", "clip_grad_norm", "clip_
 _op = elementwise.FUNCTIONS
 
 
+class _Move(NamedTuple):
+    """What a step does with one parameter: along which gradient, by what is kept of it, and by the numbers of which group."""
+
+    x: Tensor
+    gradient: Storage
+    state: dict[str, Any]
+    group: Mapping[str, Any]
+
+
 @kind("an optimiser")
 class Optimizer:
     """What all optimisers do. `params` are tensors that require gradients, or dicts, each with some of these as "params" and
     numbers of its own for them; `groups` are such dicts.
 
-    A kind of optimiser says what a step does with one parameter: `_update` gives its new value, and keeps what it needs in
-    `state`.
+    A kind of optimiser says what a step does with one parameter: `_update` gives its new value, of what it `_keeps` in `state` and
+    `_numbers`.
     """
 
     @checked
@@ -81,23 +95,66 @@ class Optimizer:
     def step(self) -> None:
         """Move the parameters that have a gradient, in place."""
         self.steps += 1
-        gradients = [t.grad for t in self.parameters]
-        waiting = [g.storage.node for g in gradients if g is not None]
+        watches = [watch_of(t.storage) for t in self.parameters]
+        waiting = [watch.grad.node for watch in watches if watch is not None and watch.grad is not None]
         if max([node.count for node in waiting], default=0) > MAX_PENDING // 2:
             realize(*waiting)  # together, before what is made of one is more than may wait, and that one is computed by itself
         del waiting  # who else holds a node is counted
+        others = iter(zip(watches, self.state, strict=True))
+        each = [(t, *next(others), group) for group in self.groups for t in group["params"]]
+        moves = [_Move(t, watch.grad, state, group) for t, watch, state, group in each if watch is not None and watch.grad is not None]
         with no_grad():
-            states = iter(zip(self.state, gradients, strict=True))
-            for group in self.groups:
-                for t in group["params"]:
-                    state, gradient = next(states)
-                    if gradient is not None:
-                        _put(t, self._update(t, gradient, state, group), (gradient, *state.values()))
-            kept = [x for state in self.state for x in state.values()]
-            del gradients
-        realize(*[x.storage.node for x in (*self.parameters, *kept)])
+            if len({move.x.storage for move in moves}) == len(moves):
+                self._make(moves)
+            else:  # some see what others move
+                for move in moves:
+                    self._make([move])
+        kept = [t for state in self.state for t in state.values()]
+        realize(*[t.storage.node for t in (*self.parameters, *kept)])
 
-    def _update(self, x: Any, gradient: Any, state: dict[str, Any], group: Mapping[str, Any]) -> Any:
+    def _make(self, moves: Sequence[_Move]) -> None:
+        """Move parameters that share no memory. What is computed for it follows from how all lies that is read, so it is made again."""
+        given: list[Node | Scalar] = []
+        key: list[object] = [type(self)]
+        of_group: dict[tuple[int, DType], tuple[slice, Sequence[str]]] = {}  # where its numbers are given, and what it keeps
+        places: list[tuple[int, slice]] = []  # where nodes of a move are, and numbers for it
+        changing: list[Tensor] = []
+        for x, gradient, state, group in moves:
+            known = of_group.get((id(group), x.dtype))
+            if known is None:
+                own = [Scalar(number, x.dtype) for number in self._numbers(group)]
+                known = of_group[id(group), x.dtype] = slice(len(given), len(given) + len(own)), self._keeps(group)
+                given += own
+                key += [bool(number.value) for number in own]
+            numbers, names = known
+            kept = [state[name] if name in state else _zeros(state, name, x) for name in names]
+            key += (numbers.start, x.offset, x.spec, *[t.spec for t in kept])
+            places.append((len(given), numbers))
+            given += (x.storage.node, gradient.node, *[t.storage.node for t in kept])
+            changing += (x, *kept)
+
+        def make(stand_ins: Sequence[Any]) -> list[tuple[int, Part]]:
+            found: list[Part] = []
+            for (x, _, state, group), (start, numbers) in zip(moves, places, strict=True):
+                layouts = [x.layout, x.layout, *[state[name].layout for name in self._keeps(group)]]
+                seen = [Seen(node, layout) for node, layout in zip(stand_ins[start : start + len(layouts)], layouts, strict=True)]
+                found += self._update(seen[0], seen[1], seen[2:], stand_ins[numbers])
+            return list(enumerate(found))
+
+        for t, (_, part) in zip(changing, make(given) if watchers else made_again(tuple(key), given, make), strict=True):
+            assert isinstance(part, Seen)
+            _put(t, part)
+
+    def _keeps(self, group: Mapping[str, Any]) -> Sequence[str]:
+        """The names of what is kept of each parameter, which is 0 at first."""
+        return ()
+
+    def _numbers(self, group: Mapping[str, Any]) -> Sequence[float]:
+        """The numbers of this step. Which of them are 0 decides, with the rest, what a step computes."""
+        raise NotImplementedError(f"{type(self).__name__} has no _numbers()")
+
+    def _update(self, x: Seen, gradient: Seen, kept: Sequence[Seen], numbers: Sequence[Scalar]) -> Sequence[Seen]:
+        """The new value of a parameter, and of each that is kept of it; new nodes, made of these alone."""
         raise NotImplementedError(f"{type(self).__name__} has no _update()")
 
     def state_dict(self) -> dict[str, Any]:
@@ -126,16 +183,16 @@ class Optimizer:
             group.update(its)
 
 
-def _put(t: Tensor, new: Tensor, others: Sequence[Tensor]) -> None:
-    """Write the new value of a parameter. Where it lies as the parameter does, and none of the others is the same, it takes its place as
-    it is.
-    """
-    storage, node = t.storage, new.storage.node
-    alike = new.spec is t.spec and t.offset == new.offset == 0 and node.size == storage.node.size == t.size
-    if not alike or node.past is not None or is_pinned(storage.node) or any([x.storage.node is node for x in others]):
-        t[...] = new
+def _put(t: Tensor, new: Seen) -> None:
+    """Write new elements, which nobody else has. Where they lie as those of the tensor do, they take their place as they are."""
+    storage, layout, spec = t.storage, new.layout, t.spec
+    whole = storage.node.recipe.size == spec.size and layout.form is spec.form and t.offset == layout.offset == 0
+    if not whole or is_pinned(storage.node):
+        t[...] = Tensor(Storage(new.node), layout, spec.dtype)
+    elif type(storage) is Storage:
+        storage.node = new.node
     else:
-        revalue(storage, node)
+        revalue(storage, new.node)
 
 
 # What is done to each element in a step; as one operation each, so that a step has few.
@@ -144,6 +201,7 @@ _FORMULAS: dict[str, Callable[..., Expr]] = {
     "averaged_square": lambda mean, g, keep, more: mean * keep + g * g * more,
     "adam": lambda x, mean, square, keep, rate, scale, eps: x * keep - mean / (call("sqrt", square) * scale + eps) * rate,
     "lion": lambda x, mean, g, keep, first, more, lr: x * keep - call("sign", mean * first + g * more) * lr,
+    "decayed": lambda g, x, decay: g + x * decay,
     "moved": lambda x, along, lr: x - along * lr,
     "pushed": lambda velocity, g, momentum: velocity * momentum + g,
 }
@@ -156,15 +214,17 @@ def _operation(name: str, dtype: DType) -> Op:
     return custom(name, formula(*args), tuple([dtype] * len(args)))
 
 
-def _applied(name: str, x: Any, *others: Any) -> Any:
+def _applied(name: str, *operands: Seen | Scalar) -> Seen:
     """One of the formulas of tensors and numbers."""
-    return x._with(_operation(name, x.dtype), *others)
+    dtype = operands[0].dtype
+    return computed(_operation(name, dtype), operands, dtype)
 
 
-def _kept(state: dict[str, Any], name: str, like: Any) -> Any:
-    """What was kept of a parameter; zeros at first."""
-    found = state.get(name)
-    return zeros(like.shape, dtype=like.dtype) if found is None else found
+def _zeros(state: dict[str, Any], name: str, like: Tensor) -> Tensor:
+    """What is kept of a parameter, at first."""
+    found: Tensor = zeros(like.shape, dtype=like.dtype)
+    state[name] = found
+    return found
 
 
 class SGD(Optimizer):
@@ -187,14 +247,21 @@ class SGD(Optimizer):
     ) -> None:
         super().__init__(params, lr=lr, momentum=momentum, nesterov=nesterov, weight_decay=weight_decay)
 
-    def _update(self, x: Any, gradient: Any, state: dict[str, Any], group: Mapping[str, Any]) -> Any:
-        momentum = group["momentum"]
-        if group["weight_decay"]:
-            gradient = gradient + x * group["weight_decay"]
-        if momentum:
-            velocity = state["velocity"] = _applied("pushed", _kept(state, "velocity", x), gradient, momentum)
-            gradient = _applied("pushed", velocity, gradient, momentum) if group["nesterov"] else velocity
-        return _applied("moved", x, gradient, group["lr"])
+    def _keeps(self, group: Mapping[str, Any]) -> Sequence[str]:
+        return ("velocity",) if group["momentum"] else ()
+
+    def _numbers(self, group: Mapping[str, Any]) -> Sequence[float]:
+        return group["lr"], group["momentum"], group["weight_decay"], float(group["nesterov"])
+
+    def _update(self, x: Seen, gradient: Seen, kept: Sequence[Seen], numbers: Sequence[Scalar]) -> Sequence[Seen]:
+        lr, momentum, decay, nesterov = numbers
+        if decay.value:
+            gradient = _applied("decayed", gradient, x, decay)
+        if not momentum.value:
+            return [_applied("moved", x, gradient, lr)]
+        velocity = _applied("pushed", kept[0], gradient, momentum)
+        along = _applied("pushed", velocity, gradient, momentum) if nesterov.value else velocity
+        return [_applied("moved", x, along, lr), velocity]
 
 
 class Adam(Optimizer):
@@ -216,15 +283,22 @@ class Adam(Optimizer):
     ) -> None:
         super().__init__(params, lr=lr, betas=betas, eps=eps, weight_decay=weight_decay)
 
-    def _update(self, x: Any, gradient: Any, state: dict[str, Any], group: Mapping[str, Any]) -> Any:
+    def _keeps(self, group: Mapping[str, Any]) -> Sequence[str]:
+        return "mean", "square"
+
+    def _numbers(self, group: Mapping[str, Any]) -> Sequence[float]:
         (first, second), lr, decay = group["betas"], group["lr"], group["weight_decay"]
-        if decay and not self.decoupled:
-            gradient = gradient + x * decay
-        mean = state["mean"] = _applied("averaged", _kept(state, "mean", x), gradient, first, 1.0 - first)
-        square = state["square"] = _applied("averaged_square", _kept(state, "square", x), gradient, second, 1.0 - second)
-        keep = 1.0 - lr * decay if self.decoupled else 1.0
         rate, scale = lr / (1.0 - first**self.steps), 1.0 / sqrt(1.0 - second**self.steps)
-        return _applied("adam", x, mean, square, keep, rate, scale, group["eps"])
+        keep, decay = (1.0 - lr * decay, 0.0) if self.decoupled else (1.0, decay)
+        return first, 1.0 - first, second, 1.0 - second, keep, rate, scale, group["eps"], decay
+
+    def _update(self, x: Seen, gradient: Seen, kept: Sequence[Seen], numbers: Sequence[Scalar]) -> Sequence[Seen]:
+        *averaging, keep, rate, scale, eps, decay = numbers
+        if decay.value:
+            gradient = _applied("decayed", gradient, x, decay)
+        mean = _applied("averaged", kept[0], gradient, *averaging[:2])
+        square = _applied("averaged_square", kept[1], gradient, *averaging[2:])
+        return [_applied("adam", x, mean, square, keep, rate, scale, eps), mean, square]
 
 
 class AdamW(Adam):
@@ -263,11 +337,17 @@ class Lion(Optimizer):
     ) -> None:
         super().__init__(params, lr=lr, betas=betas, weight_decay=weight_decay)
 
-    def _update(self, x: Any, gradient: Any, state: dict[str, Any], group: Mapping[str, Any]) -> Any:
+    def _keeps(self, group: Mapping[str, Any]) -> Sequence[str]:
+        return ("mean",)
+
+    def _numbers(self, group: Mapping[str, Any]) -> Sequence[float]:
         (first, second), lr = group["betas"], group["lr"]
-        mean = _kept(state, "mean", x)
-        state["mean"] = _applied("averaged", mean, gradient, second, 1.0 - second)
-        return _applied("lion", x, mean, gradient, 1.0 - lr * group["weight_decay"], first, 1.0 - first, lr)
+        return first, 1.0 - first, second, 1.0 - second, 1.0 - lr * group["weight_decay"], lr
+
+    def _update(self, x: Seen, gradient: Seen, kept: Sequence[Seen], numbers: Sequence[Scalar]) -> Sequence[Seen]:
+        first, no_first, second, no_second, keep, lr = numbers
+        moved = _applied("lion", x, kept[0], gradient, keep, first, no_first, lr)
+        return [moved, _applied("averaged", kept[0], gradient, second, no_second)]
 
 
 # --- gradients held in bounds -----------------------------------------------------------------------------------------

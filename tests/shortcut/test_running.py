@@ -165,7 +165,7 @@ def test_nothing_is_left_over() -> None:
 
 
 def looked_up(seed: int, worst: int, place: int = 0) -> list[Any]:
-    """A loss by classes, as often met as chance has it, with its gradients, and rows that indices choose: the `worst` index is one of each."""
+    """The gradient of a loss by classes, and what is made of rows that indices choose, of which the `worst` is one."""
     rng = np.random.default_rng(seed)
     scores = tx.asarray(rng.normal(size=(FEW, 8))).requires_grad_()
     classes, rows = rng.integers(0, 8, FEW), rng.integers(-FEW, FEW, 500)
@@ -203,8 +203,8 @@ def test_an_index_that_is_out_of_range_is_told_of(worst: int, place: int) -> Non
         wanted = looked_up(7, 0)[0].tolist()
     for _ in range(3):
         gradient, chosen = looked_up(7, worst, place)
-        with pytest.raises(IndexError, match="out of (range|bounds)"):
+        with pytest.raises(IndexError, match="out of range"):
             tx.realize(gradient, chosen)
-        with pytest.raises(IndexError, match="out of (range|bounds)"):
+        with pytest.raises(IndexError, match="out of range"):
             chosen.tolist()
         assert gradient.tolist() == wanted
