@@ -13,7 +13,8 @@ import tenxor as tx
 from tenxor.backend.llvm.elementary import FUNCTIONS
 from tenxor.backend.llvm.emit import emit
 from tenxor.dtypes import ALL, DType, bfloat16, boolean, float16, float32, float64, int16, int64, uint8
-from tenxor.kernel.ir import Kernel, expressions, walk
+from tenxor.kernel.arrange import NEAR
+from tenxor.kernel.ir import Kernel, Store, expressions, statements, walk
 from tenxor.node import Node
 from tenxor.ops import OPS
 from tenxor.ops.expr import Const
@@ -331,6 +332,30 @@ class TestStores:
         t.view(tx.uint8)[3::8] = 1
         t.view(tx.float32)[:4] = tensor([1.5, -2.0, 0.0, 4.0], float32)
         agree(t)
+
+
+@pytest.mark.usefixtures("plain")
+@pytest.mark.parametrize("dtype", [int16, float32, int64, tx.complex64, tx.complex128], ids=str)
+@pytest.mark.parametrize("step", [-4, -3, -2, -1, 2, 3, 4])
+def test_the_rest_of_a_row_is_read_in_steps_as_the_row_is(step: int, dtype: DType) -> None:
+    for n in LENGTHS[2:]:
+        x = tensor(np.arange((n - 1) * abs(step) + 1), dtype)
+        (kernel,) = agree(x[::step] * x[::step])
+        if step in NEAR and dtype.part.itemsize >= 4:
+            assert "masked.gather" not in emit(kernel, Target(32))
+
+
+@pytest.mark.usefixtures("plain")
+@pytest.mark.parametrize("times", [2, 3, 4])
+@pytest.mark.parametrize("length", [1, 3, 5, 8, 9, 40])
+def test_what_is_repeated_a_few_times_has_lanes_along_the_longer_loop(times: int, length: int) -> None:
+    """With lanes along the repetitions most would be idle."""
+    x, y = tensor(np.arange(3 * length).reshape(3, length), float32), tensor(np.arange(3 * length * times).reshape(3, -1), float32)
+    repeated = x.expand_dims(2).expand(3, length, times)
+    (kernel,) = agree(y.reshape(3, length, times) * repeated)
+    lanes = [axis for axis, its in enumerate(kernel.axes) if its.vector]
+    steps = [t.how for s in statements(kernel.body) if isinstance(s, Store) for t in s.address.terms if t.axis in lanes]
+    assert steps == (["near"] if 3 * length >= 2 * times else ["unit"])
 
 
 def test_what_costs_much_is_written_once() -> None:

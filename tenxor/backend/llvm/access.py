@@ -50,7 +50,8 @@ def _loaded(em: Emitter, e: Load) -> Parts:
         if term.how == "unit" and (parts == 1 or lanes.mask is not None or lanes.left is not None):
             place, index = row()
             return apart([load_vector(em, place, index, u, element) for u in range(lanes.unroll)], parts)
-        if term.how in ("unit", "near") and lanes.mask is None:
+        masked = lanes.working is not None and element.element.bytes >= em.target.loops.masked
+        if term.how in ("unit", "near") and (lanes.mask is None or masked):
             return load_near(em, *row(), 1 if term.how == "unit" else term.value, element)
         if term.how == "stride" and lanes.mask is None:
             return load_singly(em, *row(), em.size(term.value), element)

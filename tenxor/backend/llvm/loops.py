@@ -195,4 +195,4 @@ def mask_idle_lanes(em: Emitter, index: Value, end: Value) -> None:
         lanes.left = left
     else:
         left = select(left < lanes.width, left, lanes.width)
-        lanes.mask = first_lanes(left, lanes.width)
+        lanes.working, lanes.mask = left, first_lanes(left, lanes.width)

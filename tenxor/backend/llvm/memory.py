@@ -198,8 +198,8 @@ def _load_pairs_singly(em: Emitter, place: Value, index: Value, stride: Value, p
 
 
 def load_near(em: Emitter, place: Value, index: Value, step: int, element: Type) -> Parts:
-    """Elements a few steps apart: whole vectors, as many as hold them, from the first needed to the last, and no further.
-    The vectors of the first part come first.
+    """Elements a few steps apart: whole vectors, as many as hold them, from the first needed to the last, and no further; so it is
+    where only the first lanes are at work. The vectors of the first part come first.
     """
     lanes = em.lanes
     assert lanes is not None
@@ -212,10 +212,26 @@ def load_near(em: Emitter, place: Value, index: Value, step: int, element: Type)
     for u in range(lanes.unroll):
         lowest = u * width * step + (0 if step > 0 else step * (width - 1))
         at = place.at(first + lowest, element)
-        loads = [at.at(s, element.element).load(vector(element.element, width)) for s in starts]
+        loads = [_near(em, at.at(s, element.element), element, s, step) for s in starts]
         for k, its in enumerate(found):
             its.append(_picked(loads, [_where_in(starts, width, n + k) for n in wanted]))
     return [v for its in found for v in its]
+
+
+def _near(em: Emitter, place: Value, element: Type, start: int, step: int) -> Value:
+    """A vector of what lies between the first lane and the last, beginning so many parts after the lowest; only up to those at work."""
+    lanes, b = em.lanes, em.b
+    assert lanes is not None
+    width, between = lanes.width, parts_of(element) * abs(step)
+    kind = vector(element.element, width)
+    if lanes.working is None:
+        return place.load(kind)
+    working = lanes.working.cast("trunc", I32)
+    if step > 0:
+        inside = b.counting(I32, width) < ((working - 1) * between + (parts_of(element) - start)).splat(width)
+    else:
+        inside = b.counting(I32, width) >= (working * -between + (width * between - start)).splat(width)
+    return load_masked(place, kind, inside)
 
 
 def _where_in(starts: Sequence[int], width: int, at: int) -> tuple[int, int]:

@@ -372,7 +372,8 @@ class _Tile:
         with em.standing(s.left.axis, i):
             for u, mask in enumerate(masks):
                 with em.standing(s.right.axis, self.j + u * self.width):
-                    em.lanes = Lanes(s.right.axis, self.width, 1, masked=True, mask=mask)
+                    working = self.right - self.j - u * self.width
+                    em.lanes = Lanes(s.right.axis, self.width, 1, masked=True, mask=mask, working=working)
                     found = [parts[u : u + 1] for parts in states]
                     em.states[s.accumulator], em.results[s.accumulator] = found, (len(em.scopes) - 1, found)
                     em.body(s.body)

@@ -14,7 +14,8 @@ Parts = list[Value]  # one scalar, or `unroll` vectors
 @dataclass(slots=True, eq=False, repr=False)
 class Lanes:
     """How many elements are computed at once: `unroll` vectors of `width` along `axis`, those outside `mask` being
-    idle. If `either`, a vector may be whole or not: there are `left` elements to the end.
+    idle, which are all but the first `working`, if that is known: as many or more are all, none or fewer none. If `either`, a vector may
+    be whole or not: there are `left` elements to the end.
     """
 
     axis: int
@@ -22,6 +23,7 @@ class Lanes:
     unroll: int
     masked: bool = False
     mask: Value | None = None
+    working: Value | None = None
     either: bool = False
     left: Value | None = None
 

@@ -5,6 +5,7 @@ number of the machine's, so each adds in the same order wherever it runs.
 from __future__ import annotations
 
 from ..arrange import BRIEF, NEAR, longest_last
+from ..drafted import Loops
 from ..ir import Address
 from ..nest import Nest, inside, looped
 
@@ -20,6 +21,10 @@ def with_lanes(nest: Nest) -> Nest:
         if interchanged != f.around and (nest.extent(f.axes) <= BRIEF or f.axes == around[len(f.around) :]):
             body, lanes = looped(interchanged, inside(nest.body, len(interchanged))), {interchanged[-1]}
             nest = nest._replace(body=body)
+    elif not reductions and around == nest.space:
+        interchanged = _longer_last(nest)
+        if interchanged != around:
+            nest, lanes = nest._replace(body=looped(interchanged, inside(nest.body, len(around)))), {interchanged[-1]}
     return nest.with_axes([axis._replace(vector=k in lanes) for k, axis in enumerate(nest.axes)])
 
 
@@ -44,6 +49,20 @@ def _lanes(nest: Nest) -> set[int]:
         if not nested and not any(g.axes == f.axes and g.accumulator in nest.in_order for g in reductions):
             lanes.add(f.axes[-1])
     return lanes
+
+
+def _longer_last(nest: Nest) -> Loops:
+    """The loops around elements that have nothing to do with each other: with a longer one last, where the last has few indices, and
+    memory is walked a few steps at a time along the other. So vectors of what is repeated, or taken in turns, are full.
+    """
+    *_, last = around = nest.around
+    addresses = [s.address for s in nest.stores] + [read.address for read in nest.reads]
+    if len(around) < 2 or nest.axes[last].extent > SHORT or not nest.stores:
+        return around
+    axis = max(around, key=lambda a: (is_near(nest.store.address, a), nest.axes[a].extent))
+    near = all([a.then is None and (is_near(a, axis) or not any([t.axis == axis for t in a.terms])) for a in addresses])
+    longer = is_near(nest.store.address, axis) and nest.axes[axis].extent >= 2 * nest.axes[last].extent
+    return (*[a for a in around if a != axis], axis) if near and longer else around
 
 
 def is_unit(a: Address, axis: int) -> bool:

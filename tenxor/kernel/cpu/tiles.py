@@ -10,7 +10,7 @@ from ...target import Target
 from ..drafted import Access, accesses
 from ..ir import Address, For, TileElement, TileLoad, with_expressions
 from ..nest import Nest, looped
-from .lanes import is_unit
+from .lanes import is_near, is_unit
 
 
 def tiled(nest: Nest, target: Target) -> Nest:
@@ -19,6 +19,8 @@ def tiled(nest: Nest, target: Target) -> Nest:
     if nest.accumulators or nest.around != space or len(space) < 2:
         return nest
     last = space[-1]
+    if is_near(nest.store.address, last) and not is_unit(nest.store.address, last):
+        return nest  # lanes run so as they do for what is near (see `lanes.py`)
     values = [value for s in nest.stores for value in s.values]
     loads = [e for e in accesses(values) if not e.args and nest.reads[e.index].operand >= 0]
     along = next((a for a in space[:-1] if any(_crosses(nest, nest.where(e), a, last) for e in loads)), None)
