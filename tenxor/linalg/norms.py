@@ -7,8 +7,8 @@ from typing import Any
 
 from ..creation import asarray, eye
 from ..dtypes import DEFAULT_INT
-from ..errors import ArgumentError, MatrixShapeError, ShapeError
-from ..functions.hosted import as_dtype
+from ..errors import ArgumentError, DerivativeError, MatrixShapeError, ShapeError
+from ..functions.hosted import as_dtype, has_past
 from ..keywords import spelled
 from ..ops import OPS
 from ..spec import called_again
@@ -75,6 +75,8 @@ def _number(order: Any) -> float | None:
     """The order of a norm as a number, if it is one."""
     if isinstance(order, str):
         return None
+    if isinstance(order, Tensor) and has_past(order):
+        raise DerivativeError("norm: there is no derivative by the order of a norm; give a number, as order.item() is")
     try:
         return float(order)
     except (TypeError, ValueError, OverflowError):

@@ -10,15 +10,15 @@ import pytest
 import tenxor as tx
 from tenxor.errors import ArgumentError, LinearAlgebraError, ShapeError, TenxorError, TraceError
 
-from .cases import JOINING, MOVES, REDUCTIONS, SCANS, Case, real
+from .cases import JOINING, MOVES, NUMBERS, REDUCTIONS, SCANS, Case, real
 from .differences import Array, listed
 from .elementwise import PUBLIC, REAL, drawn
 from .larger import LARGER
 
 MEMBERS = 3
-CASES = {**REDUCTIONS, **SCANS, **JOINING, **LARGER}
+CASES = {**REDUCTIONS, **SCANS, **JOINING, **NUMBERS, **LARGER}
 # Of which a shape is not known before there are values.
-BY_VALUES = ("mask of its own", "sorted out by nonzero")
+BY_VALUES = ("mask of its own", "sorted out by nonzero", "arange")
 GRADIENTS = [name for k, name in enumerate(CASES) if k % 4 == 0]
 
 
