@@ -65,10 +65,20 @@ def _of_vectors(op: str, x: Tensor, axis: Axes, keepdims: bool, order: Any) -> T
     elif order == 1:
         found = sizes.sum(axis, keepdims=keepdims)
     elif order == 2:
-        found = _squares(x).sum(axis, keepdims=keepdims).sqrt()
+        total = _squares(x).sum(axis, keepdims=keepdims)
+        found = Tensor._compute(OPS["deviation"], total)  # the root, of whose subgradients at 0 it takes 0
     else:
-        found = (sizes**order).sum(axis, keepdims=keepdims) ** (1 / order)
+        total = _power(sizes, order, order < 1).sum(axis, keepdims=keepdims)
+        found = _power(total, 1 / order, order > 0)
     return as_dtype(found, dtype)
+
+
+def _power(x: Tensor, order: float, flat: bool) -> Tensor:
+    """Numbers of 0 or more to a power; where they are 0 that has the derivative 0 if it is to be `flat` there, and else may have none."""
+    if not flat or order < 0:
+        return x**order
+    none = x == 0
+    return Tensor._compute(OPS["where"], none, 0.0, Tensor._compute(OPS["where"], none, 1.0, x) ** order)
 
 
 def _number(order: Any) -> float | None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from .. import random
 from ..creation import arange, asarray
 from ..dtypes import DTypeLike, float32
@@ -245,14 +248,20 @@ def huber_loss(prediction: Tensor, target: Operand, reduction: str = "mean", del
     return _reduced("huber_loss", _op["where"](apart < delta, apart * apart * 0.5, (apart - delta * 0.5) * delta), reduction)
 
 
+def _held(logarithm: Callable[..., Any], x: Any, pole: float) -> Any:
+    """A logarithm held above -100, also at its pole, where it would have an infinite derivative."""
+    there = x == pole
+    return _op["where"](there, -100.0, logarithm(_op["where"](there, pole + 0.5, x)).clip(-100.0))
+
+
 @called_again
 @explained
 def binary_cross_entropy(prediction: Tensor, target: Operand, reduction: str = "mean") -> Tensor:
-    """New tensor: -(t log p + (1 - t) log(1 - p)) for probabilities p; logarithms are held above -100, as in PyTorch. ShapeError
-    unless shapes are equal.
+    """New tensor: -(t log p + (1 - t) log(1 - p)) for probabilities p; logarithms are held above -100, as in PyTorch, and are constant
+    where they are. ShapeError unless shapes are equal.
     """
     target = _both("binary_cross_entropy", prediction, target)
-    yes, no = _op["log"](prediction).clip(-100.0), _op["log1p"](-prediction).clip(-100.0)
+    yes, no = _held(_op["log"], prediction, 0.0), _held(_op["log1p"], -prediction, -1.0)
     return _reduced("binary_cross_entropy", -(yes * target + no * (1.0 - target)), reduction)
 
 

@@ -132,6 +132,13 @@ def test_gradients_of_losses() -> None:
     gradients_agree(lambda x: F.cross_entropy(x, tx.asarray([0, 1, 2, 1])), x)
 
 
+def test_logarithms_that_are_held_have_derivatives_of_0() -> None:
+    """Of probabilities of 0 and 1: right and wrong ones."""
+    p, t = tx.asarray([0.0, 1.0, 0.0, 1.0, 0.25]), tx.asarray([0.0, 1.0, 1.0, 0.0, 0.0])
+    assert F.binary_cross_entropy(p, t, "none")[:4].tolist() == [0.0, 0.0, 100.0, 100.0]
+    assert tx.grad(lambda p: F.binary_cross_entropy(p, t, "sum"))(p).tolist() == [1.0, -1.0, 0.0, 0.0, 1 / 0.75]
+
+
 @pytest.mark.parametrize("loss", [F.mse_loss, F.l1_loss, F.huber_loss, F.binary_cross_entropy, F.kl_div])
 def test_losses_insist_on_equal_shapes(loss: Any) -> None:
     with pytest.raises(tx.errors.ShapeError, match="they must be equal"):
