@@ -64,12 +64,13 @@ def trace(op: str, function: Function, dtypes: Sequence[DType]) -> Traced:
         raise TraceError(
             f"{op}: the function returned a tensor of shape {result.shape}; it works on single elements and must return one number"
         )
-    made = _made_of(arguments, result.node)
-    if result.node in made:
-        known: dict[Node, Expr] = {node: Arg(k, node.dtype) for k, node in enumerate(arguments)}
-        formula = _formula(op, result.node, result.layout, known, made, extras)
+    node = result.node
+    made = _made_of(arguments, node)
+    if node in made:
+        known: dict[Node, Expr] = {x: Arg(k, x.dtype) for k, x in enumerate(arguments)}
+        formula = _formula(op, node, result.layout, known, made, extras)
     else:
-        formula = extras.add(result.node, result.layout)
+        formula = extras.add(node, result.layout)
     return Traced(formula, tuple(dtypes), tuple(extras.found))
 
 
