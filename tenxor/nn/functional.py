@@ -8,7 +8,7 @@ from typing import Any
 from .. import random
 from ..creation import arange, asarray
 from ..dtypes import DTypeLike, float32
-from ..errors import ArgumentError, DTypeError, ShapeError
+from ..errors import ArgumentError, DTypeError, IndexOutOfRange, ShapeError
 from ..functions import elementwise
 from ..functions.kinds import Ints, Some, explained
 from ..functions.neural import log_softmax
@@ -187,7 +187,7 @@ def _scaled(x: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
 @explained
 def one_hot(indices: Operand, num_classes: int | None = None, dtype: DTypeLike = float32) -> Tensor:
     """New tensor: for each index a row of zeros with a 1 in its place, of `num_classes` elements (by default one more than the
-    largest index).
+    largest index). IndexOutOfRange for one that is below 0, or too large; in a function that is traced its row is all zeros.
 
     >>> import tenxor as tx
     >>> tx.nn.functional.one_hot(tx.asarray([2, 0])).tolist()
@@ -198,6 +198,8 @@ def one_hot(indices: Operand, num_classes: int | None = None, dtype: DTypeLike =
         raise DTypeError(f"one_hot: indices are integers, not {indices.dtype}")
     if num_classes is None:
         num_classes = int(indices.max().item()) + 1 if indices.size else 0
+    if not indices.node.traced and bool((wrong := (indices < 0) | (indices >= num_classes)).any()):
+        raise IndexOutOfRange(f"one_hot: index {indices[wrong][0].item()} is no number of {num_classes} classes")
     return (indices.expand_dims(-1) == arange(num_classes)).astype(dtype)
 
 

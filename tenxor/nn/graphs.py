@@ -11,7 +11,7 @@ from typing import Any
 
 from ..creation import asarray, empty, eye, full, zeros
 from ..dtypes import DTypeLike, boolean, float32
-from ..errors import DTypeError, ShapeError
+from ..errors import ArgumentError, DTypeError, ShapeError
 from ..functions import elementwise
 from ..functions.kinds import Some, checked, explained
 from ..functions.neural import softmax
@@ -51,6 +51,8 @@ def segment_softmax(values: Tensor, segments: Tensor, count: int) -> Tensor:
 
 
 def _edges(op: str, edges: Any) -> tuple[Tensor, Tensor]:
+    if edges is None:
+        raise ArgumentError(f"{op}: there are no edges; give them as (2, E), from where and to where, or adjacency=matrix")
     edges = asarray(edges)
     if edges.ndim != 2 or edges.shape[0] != 2:
         raise ShapeError(f"{op}: edges are (2, E), from where and to where, not {edges.shape}")

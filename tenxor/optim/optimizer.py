@@ -27,6 +27,7 @@ from ..tensor import Tensor
 __all__ = ["SGD", "Adam", "AdamW", "Lion", "Optimizer", "clip_grad_norm", "clip_grad_value"]
 
 _op = elementwise.FUNCTIONS
+_LEAST_0 = {"lr", "momentum", "weight_decay", "eps"}  # numbers of groups that are not below 0
 
 
 @kind("an optimiser")
@@ -40,6 +41,8 @@ class Optimizer:
 
     @checked
     def __init__(self, params: Iterable[Any], **numbers: Any) -> None:
+        if isinstance(params, Tensor):
+            raise ArgumentError(f"{type(self).__name__}: params are a list of tensors, not one of shape {params.shape}; give [x]")
         given = list(params)
         if not given:
             raise ArgumentError(
@@ -69,6 +72,9 @@ class Optimizer:
         kinds = type(self).__init__.__annotations__
         for key in group.keys() & kinds.keys() - {"params"}:
             check(op, key, group[key], kinds[key])
+        for key in _LEAST_0 & group.keys():
+            if group[key] < 0:
+                raise ArgumentError(f"{op}: {key} is {group[key]!r}; it is 0 or more")
         for beta in group.get("betas", ()):
             if not 0 <= beta < 1:
                 raise ArgumentError(f"{op}: betas are {group['betas']!r}; each is from 0 on and below 1")

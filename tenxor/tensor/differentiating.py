@@ -163,7 +163,7 @@ class Differentiating(Reducing):
             found = hook(own(Storage(part.node), part.layout, part.dtype))
             if found is None:
                 return None
-            if not isinstance(found, own) or found.shape != part.shape:
+            if not isinstance(found, Differentiating) or found.shape != part.shape:
                 raise ShapeError(f"register_hook: the hook gave {found!r} for a gradient of shape {part.shape}; give one like it, or None")
             found = found.astype(part.dtype, copy=False)
             whole: Seen = seen.stored(g, layout, seen.Seen(found.node, found.layout)).reshaped(g.shape)

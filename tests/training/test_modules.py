@@ -185,3 +185,26 @@ def test_who_looks_for_an_activation_as_a_class_is_told_the_function(name: str, 
     with pytest.raises(UnknownAttribute, match=f"no class {name}; {meant} is a function"):
         getattr(tx.nn, name)
     assert not hasattr(tx.nn, "Nothing") and not hasattr(tx.nn, "relu")
+
+
+def test_one_hot_knows_its_classes() -> None:
+    assert F.one_hot(tx.asarray([[1], [0]]), 3).tolist() == [[[0.0, 1.0, 0.0]], [[1.0, 0.0, 0.0]]]
+    assert tx.vmap(lambda k: F.one_hot(k, 2))(tx.asarray([0, 1])).tolist() == [[1.0, 0.0], [0.0, 1.0]]
+    for indices, count, wrong in (([0, 3], 3, 3), ([-1, 1], None, -1), ([1, -2], 4, -2)):
+        with pytest.raises(tx.errors.IndexOutOfRange, match=f"index {wrong} "):
+            F.one_hot(tx.asarray(indices), count)
+
+
+def test_a_state_of_complex_numbers_changes_nothing() -> None:
+    layer = nn.Linear(2, 2)
+    before = layer.weight.tolist()
+    state = {"weight": tx.zeros((2, 2)), "bias": tx.zeros(2, dtype=tx.complex64)}
+    with pytest.raises(tx.errors.DTypeError, match="load_state_dict: bias"):
+        layer.load_state_dict(state)
+    assert layer.weight.tolist() == before
+
+
+@pytest.mark.parametrize("layer", [nn.GCN(3, 2), nn.GATv2(3, 2)])
+def test_graphs_have_edges(layer: Any) -> None:
+    with pytest.raises(tx.errors.ArgumentError, match=f"{type(layer).__name__}: there are no edges"):
+        layer(tx.ones((4, 3)))

@@ -164,3 +164,14 @@ def test_one_cycle_rises_and_falls() -> None:
         schedule.step()
     assert rates.index(max(rates)) == 3 and max(rates) == 1.0
     np.testing.assert_allclose((rates[0], rates[-1]), (0.04, 1e-4), rtol=1e-9)
+
+
+def test_parameters_are_a_list_and_rates_are_not_below_0() -> None:
+    x = tx.nn.Parameter([1.0, 2.0])
+    with pytest.raises(tx.errors.ArgumentError, match="list of tensors"):
+        tx.optim.SGD(x)
+    for kind, name in ((tx.optim.SGD, "momentum"), (tx.optim.AdamW, "weight_decay"), (tx.optim.Adam, "eps"), (tx.optim.LBFGS, "lr")):
+        with pytest.raises(tx.errors.ArgumentError, match=f"{name} is -0.5; it is 0 or more"):
+            kind([x], **{name: -0.5})
+    with pytest.raises(tx.errors.ArgumentError, match=r"lr is -1\.0"):
+        tx.optim.SGD([{"params": [x], "lr": -1.0}])
