@@ -20,6 +20,7 @@ from ..functions.kinds import check, check_fields, checked, kind
 from ..node import is_pinned
 from ..ops import Op, custom
 from ..ops.expr import Arg, Expr, call
+from ..ops.pullbacks import conj
 from ..pending import MAX_PENDING
 from ..realize import realize
 from ..tensor import Tensor
@@ -147,7 +148,7 @@ def _put(t: Tensor, new: Tensor, others: Sequence[Tensor]) -> None:
 # What is done to each element in a step; as one operation each, so that a step has few.
 _FORMULAS: dict[str, Callable[..., Expr]] = {
     "averaged": lambda mean, g, keep, more: mean * keep + g * more,
-    "averaged_square": lambda mean, g, keep, more: mean * keep + g * g * more,
+    "averaged_square": lambda mean, g, keep, more: mean * keep + g * conj(g) * more,
     "adam": lambda x, mean, square, keep, rate, scale, eps: x * keep - mean / (call("sqrt", square) * scale + eps) * rate,
     "lion": lambda x, mean, g, keep, first, more, lr: x * keep - call("sign", mean * first + g * more) * lr,
     "moved": lambda x, along, lr: x - along * lr,
@@ -206,7 +207,7 @@ class SGD(Optimizer):
 class Adam(Optimizer):
     """Gradients over the root of their mean squares, both averaged over time by `betas` (D. Kingma, J. Ba, 2015, arXiv:1412.6980).
 
-    `weight_decay` adds that much of the parameter to its gradient.
+    `weight_decay` adds that much of the parameter to its gradient. The square of a complex number is that of its size.
     """
 
     decoupled = False  # whether weights decay apart from the gradient

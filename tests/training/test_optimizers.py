@@ -175,3 +175,20 @@ def test_parameters_are_a_list_and_rates_are_not_below_0() -> None:
             kind([x], **{name: -0.5})
     with pytest.raises(tx.errors.ArgumentError, match=r"lr is -1\.0"):
         tx.optim.SGD([{"params": [x], "lr": -1.0}])
+
+
+@pytest.mark.parametrize("kind", [tx.optim.SGD, tx.optim.Adam, tx.optim.AdamW, tx.optim.Lion])
+def test_complex_parameters_go_the_same_way_whichever_way_they_are_turned(kind: Any) -> None:
+    """On the real axis they go as real numbers do."""
+
+    def trained(x: Any) -> Any:
+        optimizer = kind([x], lr=0.1)
+        for _ in range(5):
+            optimizer.zero_grad()
+            (x * x.conj()).real.sum().backward()
+            optimizer.step()
+        return x.to_numpy()
+
+    sizes, turn = np.array([1.0, 0.5, 2.0]), np.exp(1j * np.array([0.0, 0.8, -2.0]))
+    found, wanted = trained(tx.nn.Parameter(sizes * turn)), trained(tx.nn.Parameter(sizes))
+    np.testing.assert_allclose(found / turn, wanted, rtol=1e-7, atol=1e-12)
