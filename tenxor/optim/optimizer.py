@@ -55,6 +55,8 @@ class Optimizer:
         for k, t in enumerate(self.parameters):
             if not isinstance(t, Tensor) or not t.requires_grad:
                 raise ArgumentError(f"{type(self).__name__}: parameter {k} is {t!r}, which requires no gradient; use x.requires_grad_()")
+            if not t.is_leaf:
+                raise ArgumentError(f"{type(self).__name__}: parameter {k} was computed from others; give these, or use x.detach().copy()")
             if any(t is other for other in self.parameters[:k]):
                 raise ArgumentError(f"{type(self).__name__}: parameter {k} is there twice")
         self.state: list[dict[str, Any]] = [{} for _ in self.parameters]

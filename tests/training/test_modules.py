@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from typing import Any
 
 import numpy as np
@@ -208,3 +210,18 @@ def test_a_state_of_complex_numbers_changes_nothing() -> None:
 def test_graphs_have_edges(layer: Any) -> None:
     with pytest.raises(tx.errors.ArgumentError, match=f"{type(layer).__name__}: there are no edges"):
         layer(tx.ones((4, 3)))
+
+
+@pytest.mark.parametrize("again", [copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x)), lambda x: pickle.loads(pickle.dumps(x, 2))])
+def test_copies_of_modules_learn_on_their_own(again: Any) -> None:
+    """Their parameters are leaves: no gradient goes back to those that were copied, and a step moves these alone."""
+    layer = nn.Linear(2, 2)
+    layer.tied, layer.buffer = layer.weight, tx.zeros(2)
+    other = again(layer)
+    assert [name for name, _ in other.named_parameters()] == ["weight", "bias"] and other.tied is other.weight
+    assert other.weight.is_leaf and not other.buffer.requires_grad and not again(layer.weight.detach()).requires_grad
+    before, optimizer = layer.weight.tolist(), tx.optim.SGD(other.parameters(), lr=0.5)
+    other(tx.ones((1, 2), dtype=tx.float32)).sum().backward()
+    optimizer.step()
+    assert layer.weight.grad is None and layer.weight.tolist() == before != other.weight.tolist()
+    assert not pickle.loads(pickle.dumps(layer.weight * 2.0)).requires_grad

@@ -192,3 +192,8 @@ def test_complex_parameters_go_the_same_way_whichever_way_they_are_turned(kind: 
     sizes, turn = np.array([1.0, 0.5, 2.0]), np.exp(1j * np.array([0.0, 0.8, -2.0]))
     found, wanted = trained(tx.nn.Parameter(sizes * turn)), trained(tx.nn.Parameter(sizes))
     np.testing.assert_allclose(found / turn, wanted, rtol=1e-7, atol=1e-12)
+
+
+def test_what_was_computed_is_no_parameter() -> None:
+    with pytest.raises(tx.errors.ArgumentError, match="computed from others"):
+        tx.optim.SGD([tx.nn.Parameter([1.0]) * 2.0])
