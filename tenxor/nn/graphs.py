@@ -50,6 +50,11 @@ def segment_softmax(values: Tensor, segments: Tensor, count: int) -> Tensor:
     return powers / segment_sum(powers, segments, count)[segments]
 
 
+def _check_nodes(op: str, x: Tensor) -> None:
+    if x.ndim != 2:
+        raise ShapeError(f"{op}: x of shape {x.shape} is to be (N, features); for several graphs use tx.vmap(lambda x: layer(x, edges))")
+
+
 def _edges(op: str, edges: Any) -> tuple[Tensor, Tensor]:
     if edges is None:
         raise ArgumentError(f"{op}: there are no edges; give them as (2, E), from where and to where, or adjacency=matrix")
@@ -79,6 +84,7 @@ class GCN(Module):
 
     @explained
     def forward(self, x: Tensor, edges: Operand | None = None, *, adjacency: Operand | None = None) -> Tensor:
+        _check_nodes("GCN", x)
         h, count = self.affine(x), x.shape[0]
         if adjacency is not None:
             heard = asarray(adjacency).astype(h.dtype)
@@ -125,6 +131,7 @@ class GATv2(Module):
     @explained
     def forward(self, x: Tensor, edges: Operand | None = None, *, adjacency: Operand | None = None) -> Tensor:
         """The new features of each node."""
+        _check_nodes("GATv2", x)
         heads = (self.num_heads, -1)
         source, target = self.from_source(x).unflatten(-1, heads), self.from_target(x).unflatten(-1, heads)  # (N, heads, features)
         if adjacency is not None:

@@ -210,6 +210,8 @@ def test_a_state_of_complex_numbers_changes_nothing() -> None:
 def test_graphs_have_edges(layer: Any) -> None:
     with pytest.raises(tx.errors.ArgumentError, match=f"{type(layer).__name__}: there are no edges"):
         layer(tx.ones((4, 3)))
+    with pytest.raises(tx.errors.ShapeError, match=f"{type(layer).__name__}: x of shape .* tx.vmap"):
+        layer(tx.ones((4, 4, 3)), tx.asarray([[0, 1], [1, 2]]))
 
 
 @pytest.mark.parametrize("again", [copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x)), lambda x: pickle.loads(pickle.dumps(x, 2))])
