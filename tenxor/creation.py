@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import wraps
 from math import ceil, inf, isfinite, isinf
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -246,6 +246,10 @@ def full(shape: Shape, fill_value: Operand, dtype: DTypeLike | None = None, *, d
 def _filled(op: str, shape: Shape, fill_value: Operand, dtype: object, device: str | None) -> Tensor:
     _device(op, device)
     sizes = shape_of(op, shape)
+    if is_followed(fill_value):
+        d = fill_value.dtype if dtype is None else dtype_of(dtype)
+        check_real(op, fill_value.dtype, d)
+        return fill_value.astype(d, copy=False).expand(sizes).copy()
     value = number_of(fill_value, op)
     d = dtype_of(getattr(fill_value, "dtype", of_number(value)) if dtype is None else dtype)
     if isinstance(value, complex):
@@ -306,6 +310,11 @@ def positions(shape: tuple[int, ...]) -> Tensor:
     return Tensor._of(Node.of(POSITION, shape, DEFAULT_INT))
 
 
+def is_followed(x: Any) -> TypeGuard[Tensor]:
+    """Whether derivatives may be taken by a number: it is to stay a tensor."""
+    return isinstance(x, Tensor) and x.ndim == 0 and x._has_past()
+
+
 def _real(op: str, x: Any) -> float:
     """A number that has no imaginary part."""
     value = number_of(x, op)
@@ -327,6 +336,7 @@ def arange(
     _device("arange", device)
     if stop is None:
         start, stop = 0, start
+    followed: list[Any] = [x if is_followed(x) else None for x in (start, step)]
     start, stop, step = _real("arange", start), _real("arange", stop), _real("arange", step)
     if step == 0:
         raise ArgumentError("arange: a step of 0 never arrives; use a step above or below 0")
@@ -345,7 +355,8 @@ def arange(
         check_fits(start + (count - 1) * step, d, "arange")
     found = positions((count,))
     if not integral:
-        return (found.astype(DEFAULT_FLOAT) * float(step) + float(start)).astype(d, copy=False)
+        first, each = [float(x) if t is None else t.astype(DEFAULT_FLOAT) for x, t in zip((start, step), followed, strict=True)]
+        return (found.astype(DEFAULT_FLOAT) * each + first).astype(d, copy=False)
     if d.kind == "uint":  # modulo 2**64 all comes out right, whatever the sign of the step
         found, start, step = found.astype(uint64), start % 2**64, step % 2**64
     if step != 1:
@@ -375,27 +386,28 @@ def linspace(
     [0.0, 0.25, 0.5, 0.75, 1.0]
     """
     _device("linspace", device)
-    first, last = number_of(start, "linspace"), number_of(stop, "linspace")
-    kind = complex if isinstance(first, complex) or isinstance(last, complex) else float
-    for given in (first, last):
-        if type(given) is int:
-            check_fits(given, DEFAULT_FLOAT, "linspace")
-    start, stop = kind(first), kind(last)  # type: ignore[arg-type]
+    given: list[Any] = [x if is_followed(x) else number_of(x, "linspace") for x in (start, stop)]
+    for x in given:
+        if type(x) is int:
+            check_fits(x, DEFAULT_FLOAT, "linspace")
+    are_complex = any([x.dtype.is_complex if isinstance(x, Tensor) else isinstance(x, complex) for x in given])
+    kind, own = (complex, DEFAULT_COMPLEX) if are_complex else (float, DEFAULT_FLOAT)
+    ends: list[Any] = [x.astype(own) if isinstance(x, Tensor) else kind(x) for x in given]
+    first, last = ends
     count = checked_int("linspace", "num", num)
     if count < 0:
         raise ArgumentError(f"linspace: num is {num}; it must be 0 or more")
-    own = DEFAULT_FLOAT if kind is float else DEFAULT_COMPLEX
     d = own if dtype is None else dtype_of(dtype)
     check_real("linspace", own, d)
     gaps = count - 1 if endpoint else count
     counted = positions((count,)).astype(DEFAULT_FLOAT)
-    scale = scale_of_steps(start, stop)
-    step = (stop * scale - start * scale) / gaps if gaps > 0 else 0.0
-    found: Tensor = counted * step + start * scale
+    scale = 1.0 if any([isinstance(x, Tensor) for x in given]) else scale_of_steps(first, last)
+    step = (last * scale - first * scale) / gaps if gaps > 0 else 0.0
+    found: Tensor = counted * step + first * scale
     if scale != 1:
         found *= 1 / scale
     if endpoint and gaps > 0:
-        found = Tensor._compute(OPS["where"], counted == float(gaps), stop, found)
+        found = Tensor._compute(OPS["where"], counted == float(gaps), last, found)
     return (found.floor() if d.is_integer else found).astype(d, copy=False)
 
 

@@ -59,12 +59,12 @@ def toy(name: str, count: int = 50, seed: int | None = None) -> tuple[Tensor, Te
 
 
 def _spiral(count: int) -> tuple[Tensor, Tensor]:
-    half = count // 2
+    half = -(-count // 2)
     along: Any = linspace(0.0, 1.0, half, dtype=float32)
     turned, out = along * (2.5 * pi), along * 0.45 + 0.02
     arm: Any = stack([_op["cos"](turned), _op["sin"](turned)], axis=1) * out.expand_dims(1)
     points: Any = concat([arm, -arm]) + 0.5
-    return points.realize(), asarray([0] * half + [1] * half)
+    return points[:count].copy().realize(), asarray([0] * half + [1] * (count - half), dtype=int64)
 
 
 def digits() -> tuple[Tensor, Tensor]:

@@ -4,18 +4,30 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from ..creation import asarray
-from ..dtypes import bfloat16, uint16
+from ..dtypes import bfloat16, boolean, uint16
+from ..dtypes import dtype as dtype_of
 from ..errors import ArgumentError, DTypeError, FileError
 from ..functions.kinds import check, checked
 from ..tensor import Tensor
 from .whole import Place, replaced
 
 __all__ = ["load", "load_state", "save", "save_state"]
+
+
+# What the format calls dtypes; bfloat16 as the words that hold it.
+_KINDS = {
+    **{f"{letter}{8 * size}": dtype_of(f"{word}{8 * size}") for letter, word in (("I", "int"), ("U", "uint")) for size in (1, 2, 4, 8)},
+    **{f"F{8 * size}": dtype_of(f"float{8 * size}") for size in (2, 4, 8)},
+    "BOOL": boolean,
+    "BF16": uint16,
+}
 
 
 def _library() -> Any:
@@ -44,7 +56,11 @@ def save(path: Place, tensors: Mapping[str, Any], metadata: Mapping[str, str] | 
             raise DTypeError(f"save: {name!r} is {own.dtype}, which safetensors files have not; save its real and imag")
         arrays[name] = own.copy().view(uint16).to_numpy().view(_ml_bfloat16()) if own.dtype is bfloat16 else own.to_numpy()
     with replaced(path) as unfinished:
-        library.numpy.save_file(arrays, unfinished, dict(metadata or {}))
+        unfinished.touch()  # the system says best what is in its way
+        try:
+            library.numpy.save_file(arrays, unfinished, dict(metadata or {}))
+        except library.SafetensorError as error:
+            raise OSError(f"save: {os.fspath(path)!r} cannot be written: {error}") from error
 
 
 def _ml_bfloat16() -> Any:
@@ -56,17 +72,43 @@ def _ml_bfloat16() -> Any:
 
 
 @checked
-def load(path: Place) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """The tensors in a safetensors file, by name, and the texts that belong to them. FileError for a file that is none, or is
-    damaged; FileNotFoundError.
+def load(path: Place, *, mapped: bool = False) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """The tensors in a safetensors file, by name, and the texts that belong to them. `mapped`: elements stay in the file until they
+    are read, and are never written there. FileError for a file that is none, or is damaged; FileNotFoundError.
+
+    >>> import tempfile, tenxor as tx
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     tx.files.save(f"{folder}/x.safetensors", {"a": tx.arange(3)}, {"by": "me"})
+    ...     tensors, texts = tx.files.load(f"{folder}/x.safetensors", mapped=True)
+    >>> tensors["a"].tolist(), texts
+    ([0, 1, 2], {'by': 'me'})
     """
     library = _library()
     Path(path).stat()  # what is not there is told by its name
     try:
         with library.safe_open(str(path), framework="numpy") as file:
-            return {name: asarray(file.get_tensor(name)) for name in file.keys()}, dict(file.metadata() or {})  # noqa: SIM118
+            texts, names = dict(file.metadata() or {}), file.keys()
+            return _mapped(path, names) if mapped else {name: asarray(file.get_tensor(name)) for name in names}, texts
+    except FileError:
+        raise
     except (library.SafetensorError, ValueError, TypeError, KeyError) as error:
         raise FileError(f"load: {os.fspath(path)!r} is no safetensors file that can be read: {error}") from error
+
+
+def _mapped(path: Place, names: Sequence[str]) -> dict[str, Tensor]:
+    """The tensors where they lie, in a file of which the library has read the header."""
+    with Path(path).open("rb") as file:
+        length = int.from_bytes(file.read(8), "little")
+        header = json.loads(file.read(length))
+    found = {}
+    for name in names:
+        kind, shape, (begin, end) = [header[name][key] for key in ("dtype", "shape", "data_offsets")]
+        if kind not in _KINDS:
+            raise FileError(f"load: {name!r} in {os.fspath(path)!r} has elements of kind {kind}, for which there is no dtype")
+        own: Any = _KINDS[kind].numpy
+        elements = np.memmap(path, own, "r", 8 + length + begin, tuple(shape)) if end > begin else np.zeros(shape, own)
+        found[name] = asarray(elements).view(bfloat16) if kind == "BF16" else asarray(elements)
+    return found
 
 
 @checked

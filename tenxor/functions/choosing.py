@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..creation import asarray, full, positions
+from ..creation import asarray, full, is_followed, positions
 from ..dtypes import DEFAULT_FLOAT
 from ..errors import ArgumentError, DTypeError, ShapeError
 from ..ops import OPS
@@ -128,12 +128,13 @@ def interp(
     at, points = as_dtype(at, DEFAULT_FLOAT), as_dtype(points, DEFAULT_FLOAT)
     if not heights.dtype.is_complex:
         heights = as_dtype(heights, DEFAULT_FLOAT)
-    check("interp", "period", period, "float | None")
+    if not is_followed(period):
+        check("interp", "period", period, "float | None")
     if period is not None:
-        at, points, heights = _periodic(at, points, heights, abs(float(period)))
+        at, points, heights = _periodic(at, points, heights, abs(period if is_followed(period) else float(period)))
         left = right = None
-    outside = [None if given is None else number_of(given, "interp") for given in (left, right)]
-    are_plain = all([given is None or (not isinstance(given, complex) and abs(given) < MOST) for given in outside])
+    outside: list[Any] = [None if given is None else given if is_followed(given) else number_of(given, "interp") for given in (left, right)]
+    are_plain = all([given is None or (isinstance(given, (int, float)) and abs(given) < MOST) for given in outside])
     if are_plain and 1 < points.size < FEW - at.size and not heights.dtype.is_complex and not has_past(at, points, heights):
         return hosted("interp", at, points, heights, left=outside[0], right=outside[1])[0]
     size = points.size
@@ -153,12 +154,12 @@ def interp(
     return Tensor._compute(where, at.isnan(), float("nan"), found)
 
 
-def _periodic(at: Tensor, points: Tensor, heights: Tensor, period: float) -> tuple[Tensor, Tensor, Tensor]:
+def _periodic(at: Tensor, points: Tensor, heights: Tensor, period: Any) -> tuple[Tensor, Tensor, Tensor]:
     """All within one period, with the last point before the first and the first after the last."""
     from .joining import concat
     from .sorting import argsort
 
-    if period == 0:
+    if not isinstance(period, Tensor) and period == 0:
         raise ArgumentError("interp: a period of 0 has no inside; give a positive number, or None")
     points = points % period
     order = argsort(points)

@@ -187,6 +187,9 @@ def jacobian(function: Callable[P, Any], argnums: int | Sequence[int] = 0, mode:
     `mode` is "reverse", one pass for each element of the value, or "forward", one for each of the arguments'; by default what
     needs fewer. All passes are one computation, with one more axis. Errors as of `value_and_grad`.
 
+    Of complex numbers by complex ones it is the derivative of a holomorphic function. By real numbers it is found forwards, and of real
+    ones by complex ones in reverse, as their gradients; DTypeError for the other `mode`, and for a function that needs both.
+
     >>> import tenxor as tx
     >>> tx.jacobian(lambda x: x**2)(tx.asarray([1.0, 3.0])).tolist()
     [[2.0, 0.0], [0.0, 6.0]]
@@ -201,9 +204,9 @@ def jacobian(function: Callable[P, Any], argnums: int | Sequence[int] = 0, mode:
         with _Scope("jacobian", args, numbers) as scope:
             value = function(*scope.args, **named)
             results, leaves = _results("jacobian", value), scope.leaves
-            passes = sum([t.size for t in results]), sum([x.size for x in leaves])
-            if mode == "reverse" or (mode is None and passes[0] <= passes[1]):
+            if _goes_back(mode, results, leaves):
                 each = [vmap(lambda *g: scope.back(results, g))(*_basis(results, k)) for k in range(len(results))]
+                each = [[d.conj() if t.dtype.is_complex else d for d in its] for t, its in zip(results, each, strict=True)]
             else:
                 columns = [vmap(lambda *v: scope.forward(results, v), out_axes=-1)(*_basis(leaves, k)) for k in range(len(leaves))]
                 each = [[its[k] for its in columns] for k in range(len(results))]
@@ -219,12 +222,21 @@ def jacobian(function: Callable[P, Any], argnums: int | Sequence[int] = 0, mode:
 
 def hessian(function: Callable[P, Any], argnums: int | Sequence[int] = 0) -> Callable[P, Any]:
     """A function that gives the second derivatives of `function`, whose value is one real number: the `tx.jacobian` of its gradient.
+    DTypeError for complex arguments, of which gradients are not holomorphic: take their real and imaginary parts.
 
     >>> import tenxor as tx
     >>> tx.hessian(lambda x: (x**3).sum())(tx.asarray([1.0, 2.0])).tolist()
     [[6.0, 0.0], [0.0, 12.0]]
     """
-    return jacobian(grad(function, argnums), argnums, "forward")
+    gradient = grad(function, argnums)
+
+    def checked(*args: P.args, **named: P.kwargs) -> Any:
+        found = gradient(*args, **named)
+        if any([t.dtype.is_complex for t in leaves_of(found)]):
+            raise DTypeError("hessian: gradients by complex numbers are not holomorphic; take those by their real and imaginary parts")
+        return found
+
+    return jacobian(checked, argnums, "forward")
 
 
 # --- how they do it ---------------------------------------------------------------------------------------------------
@@ -237,6 +249,8 @@ class _Scope:
         for k in numbers:
             if not -len(args) <= k < len(args):
                 raise ArgumentError(f"{op}: there is no argument {k}; the function was given {len(args)}")
+        if len({k % len(args) for k in numbers}) < len(numbers):
+            raise ArgumentError(f"{op}: argnums {tuple(numbers)} name an argument twice; name each once")
         self.op = op
         self.given = [args[k] for k in numbers]
         self.leaves: list[Tensor] = []  # as the function sees them
@@ -338,6 +352,23 @@ def _numbers(op: str, function: Any, argnums: int | Sequence[int]) -> Sequence[i
     if not all(isinstance(k, int) for k in numbers):
         raise ArgumentError(f"{op}: argnums is the number of an argument, or several, not {argnums!r}")
     return numbers
+
+
+def _goes_back(mode: str | None, results: Sequence[Tensor], leaves: Sequence[Tensor]) -> bool:
+    """Whether a Jacobian is found in reverse: if that has fewer passes, or only so all of it is."""
+    of, by = [{t.dtype.is_complex for t in its} for its in (results, leaves)]
+    needed = set[str]()
+    if True in of and False in by:
+        needed.add("forward")
+    if False in of and True in by:
+        needed.add("reverse")
+    if len(needed | ({mode} if mode else set())) > 1:
+        raise DTypeError(
+            f"jacobian: complex numbers by real ones are found forwards, and real ones by complex ones in reverse, not in mode {mode!r};"
+            " leave it out, or take the real and imaginary parts one after the other"
+        )
+    chosen = mode or "".join(needed)
+    return chosen == "reverse" if chosen else sum([t.size for t in results]) <= sum([x.size for x in leaves])
 
 
 def _basis(tensors: Sequence[Tensor], k: int) -> list[Tensor]:

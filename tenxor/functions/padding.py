@@ -14,7 +14,9 @@ from ..spec import called_again
 from ..tensor import Tensor
 from ..tensor.arguments import ZERO, one_of
 from ..tensor.core import Operand
+from .hosted import has_past
 from .joining import along, concat
+from .trees import leaves_of
 
 __all__ = ["pad"]
 
@@ -98,6 +100,9 @@ def _pairs(name: str, given: Any, ndim: int) -> list[tuple[Any, Any]]:
 
 
 def _numbers(x: Tensor, name: str, given: Any) -> _Border:
+    if has_past(*[t for t in leaves_of(given) if isinstance(t, Tensor)]):
+        both = asarray(given).astype(x.dtype, copy=False).expand((x.ndim, 2))
+        return lambda axis, end: both[axis, end]
     pairs = _pairs(name, given, x.ndim)
     for number in (n for pair in pairs for n in pair):
         if not isinstance(number, (int, float, complex)):

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..creation import asarray
-from ..dtypes import DEFAULT_FLOAT, DType
+from ..dtypes import DEFAULT_FLOAT, DType, int64
 from ..errors import ArgumentError, DTypeError, ShapeError
 from ..keywords import spelled
 from ..node import watchers
@@ -136,7 +136,8 @@ def _of_part(
     x, keepdims = asarray(x), truth(op, "keepdims", keepdims)
     if weights is None and (type(q) is float or type(q) is int):
         return _of_number(x, op, q, most, axis, method, keepdims)
-    return _quantile(op, x, _parts(op, q, most), axis, method, keepdims, weights)
+    follow = weights is None and method in _CONTINUOUS and isinstance(q, Tensor) and has_past(q)
+    return _quantile(op, x, _followed(op, q, most) if follow else _parts(op, q, most), axis, method, keepdims, weights)
 
 
 @called_again
@@ -152,7 +153,14 @@ def _parts(op: str, q: Any, most: int) -> Array:
     return found
 
 
-def _quantile(op: str, x: Tensor, q: Array, axis: Axes, method: str, keepdims: bool, weights: Any = None) -> Tensor:
+def _followed(op: str, q: Tensor, most: int) -> Tensor:
+    """The same of parts by which derivatives may be taken, or that are not known yet."""
+    if not q.node.traced:
+        _parts(op, q.detach(), most)
+    return q.astype(DEFAULT_FLOAT) / most
+
+
+def _quantile(op: str, x: Tensor, q: Any, axis: Axes, method: str, keepdims: bool, weights: Any = None) -> Tensor:
     if not isinstance(method, str) or (method not in _CONTINUOUS and method not in _STEPPED):
         raise ArgumentError(f"{op}: there is no method {method!r}; there are {', '.join((*_CONTINUOUS, *_STEPPED))}")
     dtype = x.dtype
@@ -165,8 +173,9 @@ def _quantile(op: str, x: Tensor, q: Array, axis: Axes, method: str, keepdims: b
         empty = x.astype(dtype if dtype.is_float else DEFAULT_FLOAT).sum(axes, keepdims=keepdims)
         return empty.expand((*q.shape, *empty.shape))
     exact = method in _ELEMENTS
-    places = _places(prod([x.shape[a] for a in axes]), q, method)
-    if q.ndim == 0 and weights is None:
+    size = prod([x.shape[a] for a in axes])
+    places: Any = _tracked_places(size, q, method) if isinstance(q, Tensor) else _places(size, q, method)
+    if q.ndim == 0 and weights is None and not isinstance(q, Tensor):
         few = _Few(axes, kept, places, None if exact and not dtype.is_float else dtype, keepdims)
         found_at_once = at_once(few, x, few=PARTED)
         if found_at_once is not None:
@@ -176,7 +185,11 @@ def _quantile(op: str, x: Tensor, q: Array, axis: Axes, method: str, keepdims: b
         rows = rows.astype(DEFAULT_FLOAT)
     elif dtype.is_float:
         rows = as_dtype(rows, dtype.compute)
-    if weights is None:
+    if isinstance(q, Tensor):
+        below, way = places
+        above = (below + (way > 0)).clip(0, rows.shape[-1] - 1)
+        found = _blended(sort(rows), below, above, way.astype(rows.dtype, copy=False), lambda *given: Tensor._compute(OPS["where"], *given))
+    elif weights is None:
         found = _between(rows, *places)
     elif method == "inverted_cdf":
         found = _weighted(rows, _weights(op, asarray(weights), x, kept, axes), q)
@@ -197,14 +210,22 @@ def _check_elements(op: str, x: Tensor, axes: tuple[int, ...]) -> None:
 
 def _places(size: int, q: Array, method: str) -> tuple[Array, Array]:
     """For each part the element below it, and how much of the way to the next one it lies."""
-    alpha, beta = _CONTINUOUS.get(method, (1, 1))
-    if method in _STEPPED:
-        place = _STEPPED[method](size, q)
-    else:
-        place = q * (size - 1) if alpha == beta == 1 else size * q + (alpha + q * (1 - alpha - beta)) - 1
+    place = _STEPPED[method](size, q) if method in _STEPPED else _place(size, q, method)
     place = np.clip(place, 0, size - 1).ravel()
     below = np.floor(place).astype(np.int64)
     return below, place - below
+
+
+def _tracked_places(size: int, q: Tensor, method: str) -> tuple[Tensor, Tensor]:
+    """The same of parts that are a tensor."""
+    place = _place(size, q, method).clip(0, size - 1).reshape(-1)
+    below = place.floor().astype(int64)
+    return below, place - below
+
+
+def _place(size: int, q: Any, method: str) -> Any:
+    alpha, beta = _CONTINUOUS[method]
+    return q * (size - 1) if alpha == beta == 1 else size * q + (alpha + q * (1 - alpha - beta)) - 1
 
 
 def _weights(op: str, w: Tensor, x: Tensor, kept: list[int], axes: tuple[int, ...]) -> Tensor:

@@ -34,8 +34,8 @@ def checkpoint(function: Callable[P, T], *args: P.args, **named: P.kwargs) -> T:
     it is called again.
 
     So a deep network needs memory for one part of it at a time, and is computed twice. The function must give the same when it is
-    called again. What it captures may require gradients, too. In a function that is given to `tx.vmap` it is called once, and all is
-    kept.
+    called again. What it writes into its arguments it alone sees. What it captures may require gradients, too. In a function that is
+    given to `tx.vmap` it is called once, and all is kept.
 
     >>> import tenxor as tx
     >>> block = lambda x: tx.tanh(tx.exp(-x) * x)
@@ -48,11 +48,15 @@ def checkpoint(function: Callable[P, T], *args: P.args, **named: P.kwargs) -> T:
     """
     check_called("checkpoint", function)
     check_arguments("checkpoint", function, args, named)
+    own: list[Any] = mapped(_as_it_is, list(args))  # with what they hold now
+
+    def call() -> T:
+        return function(*mapped(_as_it_is, own), **named)  # which may write into what it is given
+
     if not tracking.get():
-        return function(*args, **named)
-    own = mapped(_as_it_is, list(args))  # with what they hold now
+        return call()
     first = next_number()
-    value: T = function(*own, **named)
+    value: T = call()
     results = [t for t in leaves_of(value) if isinstance(t, Tensor)]
     nodes = [t.storage.node for t in results]
     if any([node.traced for node in nodes]):  # of members of a batch: who asks by the batch asks all that leads there
@@ -64,7 +68,7 @@ def checkpoint(function: Callable[P, T], *args: P.args, **named: P.kwargs) -> T:
 
     def pull(_: Making, given: list[Seen], wanted: Sequence[int]) -> Sequence[tuple[int, Part]]:
         with enable_grad():
-            again = function(*mapped(_as_it_is, own), **named)
+            again = call()
         made = [t.storage.node for t in leaves_of(again) if isinstance(t, Tensor)]
         if [node.shape for node in made] != [node.shape for node in nodes]:
             raise DerivativeError("checkpoint: the function gave results of other shapes when it was called again; it must give the same")

@@ -13,9 +13,9 @@ from typing import Any
 from ..dtypes import DType, of_number, plain_number, result_type
 from ..errors import TenxorError, TraceError
 from ..layout import Layout
-from ..node import PLACEHOLDER, Node, Scalar
+from ..node import PLACEHOLDER, REINTERPRET, Node, Scalar
 from ..ops import OPS, Op, custom
-from ..ops.expr import Arg, Expr, apply, cast
+from ..ops.expr import Arg, Expr, apply, call, cast
 from ..realize import realize
 from ..records import NamedTuple
 from ..storage import Storage
@@ -64,11 +64,13 @@ def trace(op: str, function: Function, dtypes: Sequence[DType]) -> Traced:
         raise TraceError(
             f"{op}: the function returned a tensor of shape {result.shape}; it works on single elements and must return one number"
         )
-    made = _made_of(arguments, result.node)
-    if result.node in made:
-        formula = _formula(op, result.node, {node: Arg(k, node.dtype) for k, node in enumerate(arguments)}, made, extras)
+    node = result.node
+    made = _made_of(arguments, node)
+    if node in made:
+        known: dict[Node, Expr] = {x: Arg(k, x.dtype) for k, x in enumerate(arguments)}
+        formula = _formula(op, node, result.layout, known, made, extras)
     else:
-        formula = extras.add(result.node, result.layout)
+        formula = extras.add(node, result.layout)
     return Traced(formula, tuple(dtypes), tuple(extras.found))
 
 
@@ -102,11 +104,18 @@ def _takes(function: Function, count: int) -> bool:
     return True
 
 
-def _formula(op: str, node: Node, known: dict[Node, Expr], made: set[Node], extras: _Extras) -> Expr:
-    """The formula that a node computes; what it reads beside what is `made` of the arguments becomes an extra. `known` holds the
-    arguments.
+def _formula(op: str, node: Node, layout: Layout, known: dict[Node, Expr], made: set[Node], extras: _Extras) -> Expr:
+    """The formula that what a layout reads of a node computes; what that reads beside what is `made` of the arguments becomes an
+    extra. `known` holds the arguments.
     """
-    stack = [node]
+
+    def read(x: Node | Scalar, layout: Layout | None) -> Expr:
+        whole, part = _whole(x, layout)
+        if type(whole) is not Node or whole not in made:
+            return extras.add(x, layout)
+        return known[whole] if part is None else call(part, known[whole])
+
+    stack = [_whole(node, layout)[0]]
     while stack:
         part = stack[-1]
         if part in known:
@@ -116,13 +125,21 @@ def _formula(op: str, node: Node, known: dict[Node, Expr], made: set[Node], extr
                 f"{op}: the function uses {part.op} on {part.shape or 'its arguments'}; it may only use elementwise operations"
                 " on single elements; reduce or index before or after it"
             )
-        elif sources := [s for s in reversed(part.sources) if type(s) is Node and s in made and s not in known]:
-            stack += sources
+        elif sources := [s for s, _ in map(_whole, part.sources, part.layouts) if type(s) is Node and s in made and s not in known]:
+            stack += reversed(sources)
         else:
-            pairs = zip(part.sources, part.layouts, strict=True)
-            args = [known[s] if type(s) is Node and s in made else extras.add(s, layout) for s, layout in pairs]
+            args = list(map(read, part.sources, part.layouts))
             known[part] = cast(args[0], part.dtype) if part.op is OPS["cast"] else apply(part.op, args)
-    return known[node]
+    return read(node, layout)
+
+
+def _whole(x: Node | Scalar, layout: Layout | None) -> tuple[Any, str | None]:
+    """What is read; of a part of a complex number that number, and which part it is."""
+    if type(x) is Node and x.op is REINTERPRET and layout is not None:
+        (source,) = x.sources
+        if type(source) is Node and source.dtype.is_complex and source.shape == () and x.dtype is source.dtype.part:
+            return source, ("real", "imag")[layout.offset]
+    return x, None
 
 
 def _made_of(arguments: Sequence[Node], result: Node) -> set[Node]:

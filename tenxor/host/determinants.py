@@ -1,4 +1,4 @@
-"""Determinants of large matrices, by the LAPACK that NumPy has brought.
+"""Determinants of large matrices, by the LAPACK that NumPy has brought, and their derivatives.
 
 NumPy lets go of Python's lock in `det` and `slogdet` only for 500 matrices or more in one call, whatever their size: it counts results.
 While one large matrix is factored, no other thread runs, and nobody hears a signal. A call through ctypes lets go of it. Where NumPy's
@@ -44,6 +44,22 @@ def det(x: Array) -> Array:
         return found
     sign, log = slogdet(x)
     return sign * np.exp(log)
+
+
+def cofactors(x: Array) -> Array:
+    """What determinants change by with each element: the determinant times the transposed inverse, and where there is no inverse what
+    that comes to.
+    """
+    try:
+        with np.errstate(all="ignore"):
+            found: Array = det(x)[..., None, None] * np.linalg.inv(x).swapaxes(-2, -1)
+        return found
+    except np.linalg.LinAlgError:
+        if x.ndim > 2:
+            return np.stack([cofactors(each) for each in x])
+    left, values, right = np.linalg.svd(x)
+    others = [np.prod(np.delete(values, k)) for k in range(len(values))]
+    return np.asarray(np.linalg.det(left) * np.linalg.det(right) * np.conj(left * np.asarray(others, values.dtype) @ right), x.dtype)
 
 
 def _of_one(factor: Factor, x: Array) -> tuple[Any, Any]:

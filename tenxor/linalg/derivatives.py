@@ -21,9 +21,13 @@ Tensors = tuple[Any, ...]
 Options = Mapping[str, Any]
 
 
+def _conj(x: Any) -> Any:
+    return x.conj() if x.dtype.is_complex else x
+
+
 def _h(x: Any) -> Any:
     """The adjoint."""
-    return x.mT.conj() if x.dtype.is_complex else x.mT
+    return _conj(x.mT)
 
 
 def _real(x: Any) -> Any:
@@ -71,8 +75,12 @@ def _solve(g: Tensors, found: Tensors, given: Tensors, options: Options) -> Tens
 
 
 def _det(g: Tensors, found: Tensors, given: Tensors, options: Options) -> Tensors:
-    factor = g[0] * found[0].conj()
-    return (factor.expand_dims((-2, -1)) * _h(hosted("inv", given[0])[0]),)
+    return (g[0].expand_dims((-2, -1)) * _conj(hosted("cofactors", given[0])[0]),)
+
+
+def _cofactors(g: Tensors, found: Tensors, given: Tensors, options: Options) -> Tensors:
+    h, own = _h(hosted("inv", given[0])[0]), _conj(found[0])
+    return ((g[0] * h).sum((-2, -1), keepdims=True) * own - own @ g[0].mT @ h,)
 
 
 def _slogdet(g: Tensors, found: Tensors, given: Tensors, options: Options) -> Tensors:
@@ -191,6 +199,7 @@ COTANGENTS = dict(
     inv=_inv,
     solve=_solve,
     det=_det,
+    cofactors=_cofactors,
     slogdet=_slogdet,
     cholesky=_cholesky,
     eigh=_eigh,

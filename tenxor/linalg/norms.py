@@ -7,8 +7,8 @@ from typing import Any
 
 from ..creation import asarray, eye
 from ..dtypes import DEFAULT_INT
-from ..errors import ArgumentError, MatrixShapeError, ShapeError
-from ..functions.hosted import as_dtype
+from ..errors import ArgumentError, DerivativeError, MatrixShapeError, ShapeError
+from ..functions.hosted import as_dtype, has_past
 from ..keywords import spelled
 from ..ops import OPS
 from ..spec import called_again
@@ -65,16 +65,28 @@ def _of_vectors(op: str, x: Tensor, axis: Axes, keepdims: bool, order: Any) -> T
     elif order == 1:
         found = sizes.sum(axis, keepdims=keepdims)
     elif order == 2:
-        found = _squares(x).sum(axis, keepdims=keepdims).sqrt()
+        total = _squares(x).sum(axis, keepdims=keepdims)
+        found = Tensor._compute(OPS["deviation"], total)  # the root, of whose subgradients at 0 it takes 0
     else:
-        found = (sizes**order).sum(axis, keepdims=keepdims) ** (1 / order)
+        total = _power(sizes, order, order < 1).sum(axis, keepdims=keepdims)
+        found = _power(total, 1 / order, order > 0)
     return as_dtype(found, dtype)
+
+
+def _power(x: Tensor, order: float, flat: bool) -> Tensor:
+    """Numbers of 0 or more to a power; where they are 0 that has the derivative 0 if it is to be `flat` there, and else may have none."""
+    if not flat or order < 0:
+        return x**order
+    none = x == 0
+    return Tensor._compute(OPS["where"], none, 0.0, Tensor._compute(OPS["where"], none, 1.0, x) ** order)
 
 
 def _number(order: Any) -> float | None:
     """The order of a norm as a number, if it is one."""
     if isinstance(order, str):
         return None
+    if isinstance(order, Tensor) and has_past(order):
+        raise DerivativeError("norm: there is no derivative by the order of a norm; give a number, as order.item() is")
     try:
         return float(order)
     except (TypeError, ValueError, OverflowError):

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from .. import random
 from ..creation import arange, asarray
 from ..dtypes import DTypeLike, float32
-from ..errors import ArgumentError, DTypeError, ShapeError
+from ..errors import ArgumentError, DTypeError, IndexOutOfRange, ShapeError
 from ..functions import elementwise
 from ..functions.kinds import Ints, Some, explained
 from ..functions.neural import log_softmax
@@ -184,7 +187,7 @@ def _scaled(x: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
 @explained
 def one_hot(indices: Operand, num_classes: int | None = None, dtype: DTypeLike = float32) -> Tensor:
     """New tensor: for each index a row of zeros with a 1 in its place, of `num_classes` elements (by default one more than the
-    largest index).
+    largest index). IndexOutOfRange for one that is below 0, or too large; in a function that is traced its row is all zeros.
 
     >>> import tenxor as tx
     >>> tx.nn.functional.one_hot(tx.asarray([2, 0])).tolist()
@@ -195,6 +198,8 @@ def one_hot(indices: Operand, num_classes: int | None = None, dtype: DTypeLike =
         raise DTypeError(f"one_hot: indices are integers, not {indices.dtype}")
     if num_classes is None:
         num_classes = int(indices.max().item()) + 1 if indices.size else 0
+    if not indices.node.traced and bool((wrong := (indices < 0) | (indices >= num_classes)).any()):
+        raise IndexOutOfRange(f"one_hot: index {indices[wrong][0].item()} is no number of {num_classes} classes")
     return (indices.expand_dims(-1) == arange(num_classes)).astype(dtype)
 
 
@@ -245,14 +250,20 @@ def huber_loss(prediction: Tensor, target: Operand, reduction: str = "mean", del
     return _reduced("huber_loss", _op["where"](apart < delta, apart * apart * 0.5, (apart - delta * 0.5) * delta), reduction)
 
 
+def _held(logarithm: Callable[..., Any], x: Any, pole: float) -> Any:
+    """A logarithm held above -100, also at its pole, where it would have an infinite derivative."""
+    there = x == pole
+    return _op["where"](there, -100.0, logarithm(_op["where"](there, pole + 0.5, x)).clip(-100.0))
+
+
 @called_again
 @explained
 def binary_cross_entropy(prediction: Tensor, target: Operand, reduction: str = "mean") -> Tensor:
-    """New tensor: -(t log p + (1 - t) log(1 - p)) for probabilities p; logarithms are held above -100, as in PyTorch. ShapeError
-    unless shapes are equal.
+    """New tensor: -(t log p + (1 - t) log(1 - p)) for probabilities p; logarithms are held above -100, as in PyTorch, and are constant
+    where they are. ShapeError unless shapes are equal.
     """
     target = _both("binary_cross_entropy", prediction, target)
-    yes, no = _op["log"](prediction).clip(-100.0), _op["log1p"](-prediction).clip(-100.0)
+    yes, no = _held(_op["log"], prediction, 0.0), _held(_op["log1p"], -prediction, -1.0)
     return _reduced("binary_cross_entropy", -(yes * target + no * (1.0 - target)), reduction)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from ..creation import asarray, empty, eye, full, zeros
 from ..dtypes import DTypeLike, boolean, float32
-from ..errors import DTypeError, ShapeError
+from ..errors import ArgumentError, DTypeError, ShapeError
 from ..functions import elementwise
 from ..functions.kinds import Some, checked, explained
 from ..functions.neural import softmax
@@ -50,7 +50,14 @@ def segment_softmax(values: Tensor, segments: Tensor, count: int) -> Tensor:
     return powers / segment_sum(powers, segments, count)[segments]
 
 
+def _check_nodes(op: str, x: Tensor) -> None:
+    if x.ndim != 2:
+        raise ShapeError(f"{op}: x of shape {x.shape} is to be (N, features); for several graphs use tx.vmap(lambda x: layer(x, edges))")
+
+
 def _edges(op: str, edges: Any) -> tuple[Tensor, Tensor]:
+    if edges is None:
+        raise ArgumentError(f"{op}: there are no edges; give them as (2, E), from where and to where, or adjacency=matrix")
     edges = asarray(edges)
     if edges.ndim != 2 or edges.shape[0] != 2:
         raise ShapeError(f"{op}: edges are (2, E), from where and to where, not {edges.shape}")
@@ -77,6 +84,7 @@ class GCN(Module):
 
     @explained
     def forward(self, x: Tensor, edges: Operand | None = None, *, adjacency: Operand | None = None) -> Tensor:
+        _check_nodes("GCN", x)
         h, count = self.affine(x), x.shape[0]
         if adjacency is not None:
             heard = asarray(adjacency).astype(h.dtype)
@@ -123,6 +131,7 @@ class GATv2(Module):
     @explained
     def forward(self, x: Tensor, edges: Operand | None = None, *, adjacency: Operand | None = None) -> Tensor:
         """The new features of each node."""
+        _check_nodes("GATv2", x)
         heads = (self.num_heads, -1)
         source, target = self.from_source(x).unflatten(-1, heads), self.from_target(x).unflatten(-1, heads)  # (N, heads, features)
         if adjacency is not None:

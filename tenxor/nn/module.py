@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, Self, TypeVar
 
 from ..creation import asarray
+from ..dtypes import check_real
 from ..errors import ArgumentError, IndexOutOfRange, ShapeError
 from ..functions.differentiation import no_grad
 from ..functions.kinds import check, checked, kind
@@ -159,7 +160,7 @@ class Module:
     @checked
     def load_state_dict(self, state: Mapping[str, Any], strict: bool = True) -> None:
         """Write values into its tensors, by name. ArgumentError for names that are missing or unknown (unless not `strict`),
-        ShapeError for another shape; then nothing is written.
+        ShapeError for another shape, DTypeError for complex numbers where there are none; then nothing is written.
         """
         own = dict(self._named_tensors())
         missing, unknown = [name for name in own if name not in state], [name for name in state if name not in own]
@@ -171,6 +172,7 @@ class Module:
         for name, x in given.items():
             if x.shape != own[name].shape:
                 raise ShapeError(f"load_state_dict: {name} has shape {own[name].shape} here and {x.shape} in the state; they must be equal")
+            check_real(f"load_state_dict: {name}", x.dtype, own[name].dtype)
         with no_grad():
             for name, x in given.items():
                 own[name][...] = x

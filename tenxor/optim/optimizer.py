@@ -23,6 +23,7 @@ from ..functions.kinds import check, check_fields, checked, kind
 from ..node import Node, Scalar, is_pinned, watchers
 from ..ops import Op, custom
 from ..ops.expr import Arg, Expr, call
+from ..ops.pullbacks import conj
 from ..pending import MAX_PENDING
 from ..realize import realize
 from ..records import NamedTuple
@@ -32,6 +33,7 @@ from ..tensor import Tensor
 __all__ = ["SGD", "Adam", "AdamW", "Lion", "Optimizer", "clip_grad_norm", "clip_grad_value"]
 
 _op = elementwise.FUNCTIONS
+_LEAST_0 = {"lr", "momentum", "weight_decay", "eps"}  # numbers of groups that are not below 0
 
 
 class _Move(NamedTuple):
@@ -54,6 +56,8 @@ class Optimizer:
 
     @checked
     def __init__(self, params: Iterable[Any], **numbers: Any) -> None:
+        if isinstance(params, Tensor):
+            raise ArgumentError(f"{type(self).__name__}: params are a list of tensors, not one of shape {params.shape}; give [x]")
         given = list(params)
         if not given:
             raise ArgumentError(
@@ -65,6 +69,8 @@ class Optimizer:
         for k, t in enumerate(self.parameters):
             if not isinstance(t, Tensor) or not t.requires_grad:
                 raise ArgumentError(f"{type(self).__name__}: parameter {k} is {t!r}, which requires no gradient; use x.requires_grad_()")
+            if not t.is_leaf:
+                raise ArgumentError(f"{type(self).__name__}: parameter {k} was computed from others; give these, or use x.detach().copy()")
             if any(t is other for other in self.parameters[:k]):
                 raise ArgumentError(f"{type(self).__name__}: parameter {k} is there twice")
         self.state: list[dict[str, Any]] = [{} for _ in self.parameters]
@@ -83,6 +89,9 @@ class Optimizer:
         kinds = type(self).__init__.__annotations__
         for key in group.keys() & kinds.keys() - {"params"}:
             check(op, key, group[key], kinds[key])
+        for key in _LEAST_0 & group.keys():
+            if group[key] < 0:
+                raise ArgumentError(f"{op}: {key} is {group[key]!r}; it is 0 or more")
         for beta in group.get("betas", ()):
             if not 0 <= beta < 1:
                 raise ArgumentError(f"{op}: betas are {group['betas']!r}; each is from 0 on and below 1")
@@ -198,7 +207,7 @@ def _put(t: Tensor, new: Seen) -> None:
 # What is done to each element in a step; as one operation each, so that a step has few.
 _FORMULAS: dict[str, Callable[..., Expr]] = {
     "averaged": lambda mean, g, keep, more: mean * keep + g * more,
-    "averaged_square": lambda mean, g, keep, more: mean * keep + g * g * more,
+    "averaged_square": lambda mean, g, keep, more: mean * keep + g * conj(g) * more,
     "adam": lambda x, mean, square, keep, rate, scale, eps: x * keep - mean / (call("sqrt", square) * scale + eps) * rate,
     "lion": lambda x, mean, g, keep, first, more, lr: x * keep - call("sign", mean * first + g * more) * lr,
     "decayed": lambda g, x, decay: g + x * decay,
@@ -267,7 +276,7 @@ class SGD(Optimizer):
 class Adam(Optimizer):
     """Gradients over the root of their mean squares, both averaged over time by `betas` (D. Kingma, J. Ba, 2015, arXiv:1412.6980).
 
-    `weight_decay` adds that much of the parameter to its gradient.
+    `weight_decay` adds that much of the parameter to its gradient. The square of a complex number is that of its size.
     """
 
     decoupled = False  # whether weights decay apart from the gradient

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, Self
 
-from ..errors import DerivativeError, DTypeError, ShapeError
+from ..errors import ArgumentError, DerivativeError, DTypeError, ShapeError
 from ..late import Late
 from ..node import untracked
 from ..storage import Storage
@@ -154,12 +154,20 @@ class Differentiating(Reducing):
         >>> x.grad.tolist()
         [30.0, 30.0]
         """
+        if not callable(hook):
+            raise ArgumentError(f"register_hook: the hook is {hook!r}, which cannot be called")
         watch, layout, own = self._watched("register_hook"), self.layout, self.__class__
 
         def told(g: Seen) -> Seen | None:
             part = g.through(layout)
             found = hook(own(Storage(part.node), part.layout, part.dtype))
-            return None if found is None else seen.stored(g, layout, seen.Seen(found.node, found.layout)).reshaped(g.shape)
+            if found is None:
+                return None
+            if not isinstance(found, Differentiating) or found.shape != part.shape:
+                raise ShapeError(f"register_hook: the hook gave {found!r} for a gradient of shape {part.shape}; give one like it, or None")
+            found = found.astype(part.dtype, copy=False)
+            whole: Seen = seen.stored(g, layout, seen.Seen(found.node, found.layout)).reshaped(g.shape)
+            return whole
 
         key = max(watch.hooks, default=0) + 1
         watch.hooks[key] = told

@@ -241,9 +241,7 @@ class Movement(Exchange):
         _written(self.imag, values)
 
     def _one_part(self, part: int) -> Self:
-        """The view of one part of each complex element; of what is being traced, which has no memory, a new tensor."""
-        if self.storage.node.traced:
-            return self._compute(OPS[("real", "imag")[part]], self)
+        """The view of one part of each complex element."""
         count = self.storage.nbytes // self.dtype.itemsize
         return self.__class__(self.storage, self.layout.over(Layout((count,), (2,), part)), self.dtype.part)
 

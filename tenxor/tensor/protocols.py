@@ -75,7 +75,9 @@ class Protocols(Differentiating):
         return value is not NotImplemented and bool((self == value).any())
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        """Elements in row-major order go into pickles, large ones in pieces; from protocol 5 on they may go beside, as this very memory."""
+        """Elements in row-major order go into pickles, large ones in pieces; from protocol 5 on they may go beside, as this very memory.
+        What requires a gradient, and was computed from nothing that does, still does when it is read.
+        """
         own = self if self._unshared() is None and self.layout.is_contiguous() else self._own()
         elements = own._shown()
         content: Any
@@ -85,7 +87,8 @@ class Protocols(Differentiating):
             flat = elements.reshape(-1).view(np.uint8)
             starts = range(0, max(1, flat.size), PORTION)
             content = flat.tobytes() if len(starts) == 1 else tuple([_Piece(flat[k : k + PORTION], own) for k in starts])
-        return _unpickled, (self.__class__, self.dtype.name, self.layout.shape, content)
+        given = (self.__class__, self.dtype.name, self.layout.shape, content)
+        return (_unpickled_leaf if self._is_parameter() else _unpickled), given
 
     def __sizeof__(self) -> int:
         """The memory of the elements that it sees, in bytes, with its own; as much as its storage has, where it sees some several times."""
@@ -95,7 +98,11 @@ class Protocols(Differentiating):
         return self.copy()
 
     def __deepcopy__(self, memo: Any) -> Any:
-        return self.copy()
+        return self.detach().copy().requires_grad_() if self._is_parameter() else self.copy()
+
+    def _is_parameter(self) -> bool:
+        """Whether it requires a gradient itself, as nothing that it was computed from does."""
+        return self._has_past() and self.requires_grad and self.is_leaf
 
     # Text and pictures
 
@@ -152,6 +159,10 @@ class _Piece:
 def _piece(content: bytes) -> bytes:
     """The bytes of a piece, by a function of Python's: so signals are heard when pickles are read, too."""
     return content
+
+
+def _unpickled_leaf(*given: Any) -> Any:
+    return _unpickled(*given).requires_grad_()
 
 
 def _unpickled(cls: Any, dtype: str, shape: tuple[int, ...], content: Any) -> Any:

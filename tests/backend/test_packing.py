@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tenxor as tx
-from tenxor.dtypes import float16, float64, int64
+from tenxor.dtypes import float16, float32, float64, int64
 from tenxor.errors import IndexOutOfRange
 from tenxor.kernel.fuse import fuse, pending
 from tenxor.tensor import Tensor
@@ -64,3 +64,15 @@ def test_whatever_lies_in_runs() -> None:
     product(tx.einsum("oc,ncw->onw", whole(6, 5), picked[:, :, None].expand(3, 5, 4, 9).reshape(3, 5, 36)))
     product(tx.conv2d(whole(1, 3, 6, 20)[..., ::-1], whole(5, 3, 2, 2)))
     product(tx.conv2d(whole(1, 3, 6, 40)[..., ::2], whole(5, 3, 2, 2)))
+
+
+@pytest.mark.parametrize("nbytes", VECTORS)
+@pytest.mark.parametrize("width", [3, 4, 7, 12, 20])
+def test_runs_are_as_long_as_the_vectors_need_whatever_a_side_reads(width: int, nbytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two values a step need no shorter runs than one, and states of bytes have more lanes than what is read."""
+    vectors(monkeypatch, nbytes)
+    for dtype in (float64, float32):
+        one, two = (whole(2, 4, width + 1, dtype=dtype, seed=k).windows(2, 2)[None] for k in range(2))
+        by, also = (whole(4, 2, 2, dtype=dtype, seed=k)[:, :, None, None] for k in (2, 3))
+        product((one * by + two * also).sum(axis=(1, 4)))
+        assert product((one < by).any(axis=(1, 4))).right.runs

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from tenxor import shortcut
 
 from . import differences
-from .cases import JOINING, MOVES, REDUCTIONS, SCANS, TO_ROWS, real
+from .cases import JOINING, MOVES, NUMBERS, REDUCTIONS, SCANS, TO_ROWS, real
 from .larger import LARGER
 from .programs import Program
 from .test_programs import check_batches, check_program
@@ -30,7 +30,7 @@ def cases() -> None:
     """Everything about cases."""
     differences.thorough = True
     wrong = count = 0
-    for name, case in {**REDUCTIONS, **SCANS, **JOINING, **LARGER}.items():
+    for name, case in {**REDUCTIONS, **SCANS, **JOINING, **NUMBERS, **LARGER}.items():
         wrong += told(name, lambda case=case: differences.check(case.function, case.arrays, second=case.second))  # type: ignore[misc]
         count += 1
     for move, view in MOVES.items():

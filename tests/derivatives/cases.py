@@ -154,6 +154,26 @@ JOINING: dict[str, Case] = {
     "a nested list": Case(lambda x, y: tx.asarray([[x[0], y[1]], [y[0], x[0] * x[1]]]), [real(2), real(2, seed=2)]),
 }
 
+H, PLACES = np.array(0.3), real(3) * 0.4
+# Numbers that say what is made: they are no constants where they are tensors.
+NUMBERS: dict[str, Case] = {
+    "full": Case(lambda h: tx.full((2, 2), h) * tx.full_like(tx.ones(2), h), [H]),
+    "full, complex": Case(lambda h: tx.full((2,), h), [np.array(0.3 - 1j)]),
+    "full of a real number in complex ones": Case(lambda h: tx.full((2,), h, dtype=tx.complex128), [H]),
+    "linspace": Case(lambda a, b: tx.linspace(a, b, 4), [H, np.array(1.7)]),
+    "linspace without its end": Case(lambda a, b: tx.linspace(a, b, 3, endpoint=False), [H, np.array(1.7)]),
+    "linspace from a complex number": Case(lambda a: tx.linspace(a, 2.0, 3), [np.array(0.3 - 1j)]),
+    "arange": Case(lambda a, step: tx.arange(a, 2.1, step), [H, np.array(0.5)]),
+    "pad with": Case(lambda x, h: tx.pad(x, 1, constant_values=h), [A, H]),
+    "pad with several": Case(lambda x, h: tx.pad(x, ((0, 1), (2, 1)), constant_values=[[h, 2.0], [h * h, h + 1]]), [A, H]),
+    "pad to": Case(lambda x, h: tx.pad(x, (2, 1), "linear_ramp", end_values=(h, 3.0)), [V, H]),
+    "interp before and after": Case(lambda x, a, b: tx.interp(x * 4, [0.0, 1.0], [3.0, 5.0], left=a, right=b), [A, H, np.array(1.5)]),
+    "interp with a period": Case(lambda x, p: tx.interp(x, [0.1, 0.3, 0.8], [1.0, 4.0, 2.0], period=p), [PLACES, np.array(1.1)]),
+    "quantile": Case(lambda x, q: tx.quantile(x, q, axis=1), [real(2, 4), np.array([0.2, 0.45, 0.6])]),
+    "quantile by one number": Case(lambda x, q: tx.quantile(x, q, method="weibull", keepdims=True), [A, H]),
+    "percentile": Case(lambda x, q: tx.percentile(x, q * 100), [A, H]),
+}
+
 MOVES: dict[str, Callable[[Any], Any]] = {
     "itself": lambda x: x,
     "transposed": lambda x: x.T,

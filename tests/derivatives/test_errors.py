@@ -159,3 +159,18 @@ KINKS: dict[str, tuple[Callable[[Any], Any], list[float], list[float]]] = {
 def test_kinks(name: str) -> None:
     function, at, wanted = KINKS[name]
     assert tx.grad(lambda t: function(t).sum())(tx.asarray(at)).tolist() == wanted
+
+
+def test_an_argument_is_named_once() -> None:
+    for argnums in ((0, 0), (0, -2)):
+        with pytest.raises(ArgumentError, match="twice"):
+            tx.grad(lambda x, y: (x * y).sum(), argnums=argnums)(tx.ones(2), tx.ones(2))
+
+
+def test_hooks_are_functions_that_give_gradients() -> None:
+    x = tx.ones(2).requires_grad_()
+    with pytest.raises(ArgumentError, match="register_hook"):
+        x.register_hook(3)
+    x.register_hook(lambda g: tx.ones(3))
+    with pytest.raises(ShapeError, match="register_hook"):
+        x.sum().backward()

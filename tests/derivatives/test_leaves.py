@@ -361,3 +361,14 @@ def test_a_gradient_to_start_from_may_itself_have_been_computed() -> None:
     (x * 2.0).backward(y * y, create_graph=True)
     x.grad.sum().backward()
     assert y.grad.tolist() == [12.0, 16.0]
+
+
+def test_what_is_written_untracked_to_what_was_computed_makes_it_constant() -> None:
+    x = tx.asarray([1.0, 2.0]).requires_grad_()
+    y = x * 2.0
+    total = y.sum()
+    with tx.no_grad():
+        y[0] = 5.0
+    assert y.tolist() == [5.0, 4.0] and not y.requires_grad
+    (total + (y * x).sum()).backward()
+    assert x.grad.tolist() == [7.0, 6.0]

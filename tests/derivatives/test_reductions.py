@@ -1,13 +1,13 @@
-"""Derivatives of reductions, running ones, and what joins tensors, beside differences."""
+"""Derivatives of reductions, running ones, what joins tensors, and what is made of numbers, beside differences."""
 
 from __future__ import annotations
 
 import pytest
 
-from .cases import JOINING, REDUCTIONS, SCANS
+from .cases import JOINING, NUMBERS, REDUCTIONS, SCANS
 from .differences import check
 
-CASES = {**REDUCTIONS, **SCANS, **JOINING}
+CASES = {**REDUCTIONS, **SCANS, **JOINING, **NUMBERS}
 
 
 @pytest.mark.parametrize("name", CASES)

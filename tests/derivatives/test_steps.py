@@ -5,13 +5,14 @@ batches of batches, beside the same without them, or member by member.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
 import pytest
 
 import tenxor as tx
-from tenxor.errors import DerivativeError
+from tenxor.errors import DerivativeError, DTypeError
 from tenxor.node import _recipes
 
 L = tx.linalg
@@ -292,3 +293,33 @@ def test_results_that_repeat_elements_or_are_no_tensors() -> None:
     number = tx.custom_derivative(lambda x: 3.0, lambda g, v, x: None)
     assert tx.vmap(number)(X).tolist() == [3, 3]
     assert tx.grad(lambda x: (x * number(x)).sum())(X[0]).tolist() == [3, 3]
+
+
+@pytest.mark.parametrize("tracked", [True, False])
+def test_a_checkpoint_may_write_into_its_arguments(tracked: bool) -> None:
+    def function(x: Any) -> Any:
+        x[0] = x[1] * 3.0
+        return (x * x).sum()
+
+    given = tx.asarray([1.0, 2.0])
+    with nullcontext() if tracked else tx.no_grad():
+        assert tx.checkpoint(function, given).item() == 40.0
+    assert given.tolist() == [1.0, 2.0]
+    assert tx.grad(lambda x: tx.checkpoint(function, x * 1.0))(given).tolist() == [0.0, 40.0]
+
+
+def test_jacobians_of_complex_numbers_are_the_same_either_way() -> None:
+    z, x = tx.asarray([1 + 1j, 2 - 1j]), tx.asarray([1.0, 2.0])
+    wanted = np.diag(2 * z.to_numpy())
+    for mode in ("forward", "reverse", None):
+        assert np.allclose(tx.jacobian(lambda z: z * z, mode=mode)(z).to_numpy(), wanted)
+    assert tx.jacobian(lambda x: x * (1 + 2j))(x).tolist() == [[1 + 2j, 0], [0, 1 + 2j]]
+    assert tx.jacobian(lambda z: (z * z.conj()).real)(z[:1]).tolist() == [[2 + 2j]]
+    assert tx.jacobian(lambda z: tx.stack([z.real, z.imag]))(z[:1]).tolist() == [[[1]], [[1j]]]
+    for function, given, mode in ((lambda x: x * 1j, x, "reverse"), (tx.abs, z, "forward"), (lambda z: (z, tx.abs(z)), z, "forward")):
+        with pytest.raises(DTypeError, match="jacobian"):
+            tx.jacobian(function, mode=mode)(given)
+    with pytest.raises(DTypeError, match="jacobian"):
+        tx.jacobian(lambda x, z: (x * z, tx.abs(z)), argnums=(0, 1))(x, z)
+    with pytest.raises(DTypeError, match="hessian"):
+        tx.hessian(lambda z: tx.abs(z).sum())(z)

@@ -10,15 +10,15 @@ import pytest
 import tenxor as tx
 from tenxor.errors import ArgumentError, LinearAlgebraError, ShapeError, TenxorError, TraceError
 
-from .cases import JOINING, MOVES, REDUCTIONS, SCANS, Case, real
+from .cases import JOINING, MOVES, NUMBERS, REDUCTIONS, SCANS, Case, real
 from .differences import Array, listed
 from .elementwise import PUBLIC, REAL, drawn
 from .larger import LARGER
 
 MEMBERS = 3
-CASES = {**REDUCTIONS, **SCANS, **JOINING, **LARGER}
+CASES = {**REDUCTIONS, **SCANS, **JOINING, **NUMBERS, **LARGER}
 # Of which a shape is not known before there are values.
-BY_VALUES = ("mask of its own", "sorted out by nonzero")
+BY_VALUES = ("mask of its own", "sorted out by nonzero", "arange")
 GRADIENTS = [name for k, name in enumerate(CASES) if k % 4 == 0]
 
 
@@ -339,3 +339,25 @@ def test_nothing_is_selected(shape: tuple[int, ...]) -> None:
     for function in functions:
         found, wanted = tx.vmap(function)(x), tx.stack([function(t) for t in x])
         assert found.shape == wanted.shape and found.tolist() == wanted.tolist()
+
+
+def test_writes_into_parts_of_complex_numbers() -> None:
+    def function(x: Any) -> Any:
+        z = x * (1 + 2j)
+        z.real[1:] = z.real[:-1] * 2
+        z.imag *= x
+        return z
+
+    def loss(x: Any) -> Any:
+        z = function(x)
+        return (z.real * z.imag).sum() + z[0].real
+
+    rows = [real(3, 4)]
+    for each in (function, loss, tx.grad(loss)):
+        check_same([tx.vmap(each)(tx.asarray(rows[0]))], one_by_one(each, rows))
+    last, levels = tx.scan(lambda s, x: (function(s.real + x),) * 2, tx.zeros(4, dtype=tx.complex128), tx.asarray(rows[0]))
+    state = tx.zeros(4, dtype=tx.complex128)
+    for k in range(MEMBERS):
+        state = function(state.real + tx.asarray(rows[0][k]))
+        assert np.allclose(levels[k].to_numpy(), state.to_numpy(), rtol=1e-13, atol=1e-13)
+    assert last.tolist() == levels[-1].tolist()

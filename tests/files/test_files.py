@@ -227,6 +227,7 @@ READERS: dict[str, tuple[bytes, Callable[[Path], Any]]] = {
     "gguf": (MODEL.replace(struct.pack("<IQ", 10, 192), struct.pack("<IQ", 24, 192)), lambda p: everything(tx.files.load_gguf(p))),
     "csv": (b"1,2\n3,4\n", tx.files.load_csv),
     "safetensors": (safetensors(), tx.files.load),
+    "safetensors mapped": (safetensors(), lambda path: [t.tolist() for t in tx.files.load(path, mapped=True)[0].values()]),
 }
 
 

@@ -11,6 +11,7 @@ import pytest
 
 import tenxor as tx
 from tenxor.backend import interpreter
+from tenxor.errors import TraceError
 from tenxor.functions.tracing import trace
 from tenxor.kernel.fuse import fuse, pending
 from tenxor.kernel.ir import walk
@@ -142,3 +143,13 @@ def test_accumulate_beside_pythons_own() -> None:
         tx.accumulate(step, tx.ones(2), 1)
     with pytest.raises(tx.errors.ArgumentError, match="accumulate"):
         tx.accumulate(step, tx.ones(2), 0, "a")  # type: ignore[arg-type]
+
+
+def test_parts_of_complex_elements() -> None:
+    z = tx.asarray([1 + 2j, 3 - 1j])
+    assert tx.map(lambda a: a.real * a.imag + a.real, z).tolist() == [3.0, 0.0]
+    assert tx.map(lambda a: a.imag, z).tolist() == [2.0, -1.0] and tx.map(lambda a: (a * a).real, z).tolist() == [-3.0, 8.0]
+    assert tx.vmap(lambda w: tx.map(lambda a: a.real * w.imag, z))(z).tolist() == [[2.0, 6.0], [-1.0, -3.0]]
+    assert tx.contract(z, z, [(0, 0)], multiply=lambda a, b: a.real * b.imag).item() == -1.0
+    with pytest.raises(TraceError, match="single elements"):
+        tx.map(lambda a: a.view(tx.float64), z)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -240,3 +241,35 @@ def test_what_has_no_derivative_says_so() -> None:
             function(x).sum().backward()
     with pytest.raises(TraceError, match=r"unique_all: how many elements it gives depends on their values"):
         tx.vmap(tx.unique_values)(tx.ones((2, 3)))
+
+
+def minors(x: Any) -> Any:
+    """The cofactors of a matrix, from the determinants of what is left of it without a row and a column."""
+    n = len(x)
+    each = [[(-1) ** (i + j) * np.linalg.det(np.delete(np.delete(x, i, 0), j, 1)) for j in range(n)] for i in range(n)]
+    return np.array(each).reshape(n, n)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 4])
+@pytest.mark.parametrize("dtype", [np.float64, np.complex128])
+def test_determinants_of_matrices_without_an_inverse(n: int, dtype: Any) -> None:
+    rng = np.random.default_rng(n)
+    whole = lambda *shape: rng.integers(-3, 4, shape).astype(dtype) * (1 if dtype is np.float64 else 1 + 1j)  # noqa: E731
+    x = np.stack([whole(n, rank) @ whole(rank, n) for rank in range(n + 1)])
+    wanted = np.stack([minors(each) for each in x]).conj()
+    for gradient in (tx.grad(lambda x: L.det(x).real.sum()), tx.vmap(tx.grad(lambda x: L.det(x).real))):
+        assert np.allclose(gradient(tx.asarray(x)).to_numpy(), wanted, rtol=1e-9, atol=1e-9)
+    exact = tx.asarray(np.diag([2.0] * (n - 1) + [0.0]))
+    assert tx.grad(L.det)(exact).tolist() == np.diag([0.0] * (n - 1) + [2.0 ** (n - 1)]).tolist()
+    with pytest.raises(LinearAlgebraError, match="singular"):
+        tx.grad(lambda x: tx.grad(L.det)(x).sum())(exact)
+
+
+@pytest.mark.parametrize("order", [0.5, 1, 1.5, 2, 3, inf, -inf])
+def test_norms_of_zeros(order: float) -> None:
+    """Where they have no derivative they give the least subgradient, as PyTorch's."""
+    norm = lambda x: L.vector_norm(x, ord=order)  # noqa: E731
+    assert tx.grad(norm)(tx.zeros(3)).tolist() == [0.0] * 3
+    assert tx.jvp(norm, [tx.zeros(3)], [tx.ones(3)])[1].item() == 0.0
+    assert bool(tx.grad(norm)(tx.asarray([0.0, 1.0, 2.0])).isfinite().all())
+    assert tx.grad(L.matrix_norm)(tx.zeros((2, 2))).tolist() == [[0.0] * 2] * 2

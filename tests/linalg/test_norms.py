@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import tenxor as tx
-from tenxor.errors import ArgumentError, AxisError, ShapeError
+from tenxor.errors import ArgumentError, AxisError, DerivativeError, ShapeError
 
 from .matrices import FULL, NARROW, WHOLE, close, each_batch, each_dtype, random
 
@@ -123,6 +123,8 @@ def test_errors() -> None:
         L.vector_norm(tx.zeros(0), ord=inf)
     with pytest.raises(ShapeError, match=r"cond: matrices .* not square"):
         L.cond(tx.ones((2, 3)), 1)
+    with pytest.raises(DerivativeError, match="no derivative by the order"):
+        tx.grad(lambda order: L.vector_norm(tx.ones(3), ord=order))(tx.asarray(3.0))
 
 
 def test_rank_of_hermitian_matrices_of_a_size_and_of_less_than_a_matrix() -> None:

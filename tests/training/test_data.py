@@ -103,3 +103,11 @@ def test_the_club() -> None:
     degrees = np.bincount(club.edges.to_numpy()[0], minlength=34)
     assert (degrees[0], degrees[33], degrees[32], degrees[11], degrees.sum()) == (16, 17, 12, 1, 156)
     assert club.classes[[0, 33]].tolist() == [0, 1]
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 51])
+@pytest.mark.parametrize("name", tx.data.TOYS)
+def test_as_many_points_as_are_asked_for(name: str, count: int) -> None:
+    points, classes = tx.data.toy(name, count, seed=0)
+    assert points.shape == (count, 2) and classes.shape == (count,)
+    assert points.dtype is tx.float32 and classes.dtype is tx.int64

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from typing import Any
 
 import numpy as np
@@ -132,6 +134,13 @@ def test_gradients_of_losses() -> None:
     gradients_agree(lambda x: F.cross_entropy(x, tx.asarray([0, 1, 2, 1])), x)
 
 
+def test_logarithms_that_are_held_have_derivatives_of_0() -> None:
+    """Of probabilities of 0 and 1: right and wrong ones."""
+    p, t = tx.asarray([0.0, 1.0, 0.0, 1.0, 0.25]), tx.asarray([0.0, 1.0, 1.0, 0.0, 0.0])
+    assert F.binary_cross_entropy(p, t, "none")[:4].tolist() == [0.0, 0.0, 100.0, 100.0]
+    assert tx.grad(lambda p: F.binary_cross_entropy(p, t, "sum"))(p).tolist() == [1.0, -1.0, 0.0, 0.0, 1 / 0.75]
+
+
 @pytest.mark.parametrize("loss", [F.mse_loss, F.l1_loss, F.huber_loss, F.binary_cross_entropy, F.kl_div])
 def test_losses_insist_on_equal_shapes(loss: Any) -> None:
     with pytest.raises(tx.errors.ShapeError, match="they must be equal"):
@@ -178,3 +187,43 @@ def test_who_looks_for_an_activation_as_a_class_is_told_the_function(name: str, 
     with pytest.raises(UnknownAttribute, match=f"no class {name}; {meant} is a function"):
         getattr(tx.nn, name)
     assert not hasattr(tx.nn, "Nothing") and not hasattr(tx.nn, "relu")
+
+
+def test_one_hot_knows_its_classes() -> None:
+    assert F.one_hot(tx.asarray([[1], [0]]), 3).tolist() == [[[0.0, 1.0, 0.0]], [[1.0, 0.0, 0.0]]]
+    assert tx.vmap(lambda k: F.one_hot(k, 2))(tx.asarray([0, 1])).tolist() == [[1.0, 0.0], [0.0, 1.0]]
+    for indices, count, wrong in (([0, 3], 3, 3), ([-1, 1], None, -1), ([1, -2], 4, -2)):
+        with pytest.raises(tx.errors.IndexOutOfRange, match=f"index {wrong} "):
+            F.one_hot(tx.asarray(indices), count)
+
+
+def test_a_state_of_complex_numbers_changes_nothing() -> None:
+    layer = nn.Linear(2, 2)
+    before = layer.weight.tolist()
+    state = {"weight": tx.zeros((2, 2)), "bias": tx.zeros(2, dtype=tx.complex64)}
+    with pytest.raises(tx.errors.DTypeError, match="load_state_dict: bias"):
+        layer.load_state_dict(state)
+    assert layer.weight.tolist() == before
+
+
+@pytest.mark.parametrize("layer", [nn.GCN(3, 2), nn.GATv2(3, 2)])
+def test_graphs_have_edges(layer: Any) -> None:
+    with pytest.raises(tx.errors.ArgumentError, match=f"{type(layer).__name__}: there are no edges"):
+        layer(tx.ones((4, 3)))
+    with pytest.raises(tx.errors.ShapeError, match=f"{type(layer).__name__}: x of shape .* tx.vmap"):
+        layer(tx.ones((4, 4, 3)), tx.asarray([[0, 1], [1, 2]]))
+
+
+@pytest.mark.parametrize("again", [copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x)), lambda x: pickle.loads(pickle.dumps(x, 2))])
+def test_copies_of_modules_learn_on_their_own(again: Any) -> None:
+    """Their parameters are leaves: no gradient goes back to those that were copied, and a step moves these alone."""
+    layer = nn.Linear(2, 2)
+    layer.tied, layer.buffer = layer.weight, tx.zeros(2)
+    other = again(layer)
+    assert [name for name, _ in other.named_parameters()] == ["weight", "bias"] and other.tied is other.weight
+    assert other.weight.is_leaf and not other.buffer.requires_grad and not again(layer.weight.detach()).requires_grad
+    before, optimizer = layer.weight.tolist(), tx.optim.SGD(other.parameters(), lr=0.5)
+    other(tx.ones((1, 2), dtype=tx.float32)).sum().backward()
+    optimizer.step()
+    assert layer.weight.grad is None and layer.weight.tolist() == before != other.weight.tolist()
+    assert not pickle.loads(pickle.dumps(layer.weight * 2.0)).requires_grad

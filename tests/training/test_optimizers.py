@@ -164,3 +164,36 @@ def test_one_cycle_rises_and_falls() -> None:
         schedule.step()
     assert rates.index(max(rates)) == 3 and max(rates) == 1.0
     np.testing.assert_allclose((rates[0], rates[-1]), (0.04, 1e-4), rtol=1e-9)
+
+
+def test_parameters_are_a_list_and_rates_are_not_below_0() -> None:
+    x = tx.nn.Parameter([1.0, 2.0])
+    with pytest.raises(tx.errors.ArgumentError, match="list of tensors"):
+        tx.optim.SGD(x)
+    for kind, name in ((tx.optim.SGD, "momentum"), (tx.optim.AdamW, "weight_decay"), (tx.optim.Adam, "eps"), (tx.optim.LBFGS, "lr")):
+        with pytest.raises(tx.errors.ArgumentError, match=f"{name} is -0.5; it is 0 or more"):
+            kind([x], **{name: -0.5})
+    with pytest.raises(tx.errors.ArgumentError, match=r"lr is -1\.0"):
+        tx.optim.SGD([{"params": [x], "lr": -1.0}])
+
+
+@pytest.mark.parametrize("kind", [tx.optim.SGD, tx.optim.Adam, tx.optim.AdamW, tx.optim.Lion])
+def test_complex_parameters_go_the_same_way_whichever_way_they_are_turned(kind: Any) -> None:
+    """On the real axis they go as real numbers do."""
+
+    def trained(x: Any) -> Any:
+        optimizer = kind([x], lr=0.1)
+        for _ in range(5):
+            optimizer.zero_grad()
+            (x * x.conj()).real.sum().backward()
+            optimizer.step()
+        return x.to_numpy()
+
+    sizes, turn = np.array([1.0, 0.5, 2.0]), np.exp(1j * np.array([0.0, 0.8, -2.0]))
+    found, wanted = trained(tx.nn.Parameter(sizes * turn)), trained(tx.nn.Parameter(sizes))
+    np.testing.assert_allclose(found / turn, wanted, rtol=1e-7, atol=1e-12)
+
+
+def test_what_was_computed_is_no_parameter() -> None:
+    with pytest.raises(tx.errors.ArgumentError, match="computed from others"):
+        tx.optim.SGD([tx.nn.Parameter([1.0]) * 2.0])

@@ -135,3 +135,27 @@ def test_a_second_interrupt_stops_at_once(tmp_path: Path) -> None:
         for _ in run.steps(3):
             os.kill(os.getpid(), signal.SIGINT)
             os.kill(os.getpid(), signal.SIGINT)
+
+
+def test_tensors_may_stay_in_the_file(tmp_path: Path) -> None:
+    names = ["bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "bfloat16", "float32", "float64"]
+    given = {name: tx.arange(6).reshape(2, 3).astype(getattr(tx, name)) for name in names}
+    given |= {"empty": tx.zeros((0, 3)), "0-d": tx.asarray(1.5), "large": tx.arange(100_000)}
+    path = tmp_path / "x.safetensors"
+    tx.files.save(path, given, {"why": "a test"})
+    before = path.read_bytes()
+    found, told = tx.files.load(path, mapped=True)
+    assert told == {"why": "a test"} and found.keys() == given.keys()
+    for name, t in given.items():
+        assert found[name].dtype is t.dtype and found[name].shape == t.shape and found[name].tolist() == t.tolist()
+    found["large"][0] = 7
+    assert found["large"][:2].tolist() == [7, 1] and path.read_bytes() == before
+    header = b'{"x":{"dtype":"F8_E5M2","shape":[2],"data_offsets":[0,2]}}'
+    path.write_bytes(len(header).to_bytes(8, "little") + header + b"<<")
+    with pytest.raises(tx.errors.FileError, match="F8_E5M2"):
+        tx.files.load(path, mapped=True)
+
+
+def test_where_nothing_can_be_written_the_system_says_so(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        tx.files.save(tmp_path / "nowhere" / "x", {"x": tx.ones(3)})

@@ -223,7 +223,7 @@ class Panels:
         bits = together.bitcast(int_type(width))
         if width > 1:
             bits = intrinsic("cttz", ~bits, em.b.constant(I1, 0))
-        length = bits.cast("zext", I64)
+        length = bits if width == 64 else bits.cast("zext", I64)  # 64 lanes of bytes are a word
         return offset, first_lanes(length, width), length
 
     def fill_transposed(self, index: int, e: Expr, first: Value, last: Value) -> None:

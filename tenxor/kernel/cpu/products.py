@@ -129,7 +129,7 @@ def _product(nest: Nest, p: Pair, target: Target) -> Nest:
     once = [again > 1 and a and size <= b for a, size, b in zip(alike, (m, n), blocks, strict=True)]
 
     runs = p.widened and right.plain and any(isinstance(nest.step(a, p.column), Table) for a in right.addresses)
-    lanes = LANES // right.nbytes
+    lanes = LANES // max(s.itemsize for s in accumulator.states)  # of each vector, however many values the side has
     beside = right.plain and all(
         is_unit(a, p.column) or (runs and _in_runs(nest.step(a, p.column), lanes)) for a in right.addresses
     )
