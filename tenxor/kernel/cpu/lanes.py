@@ -55,13 +55,13 @@ def _longer_last(nest: Nest) -> Loops:
     """The loops around elements that have nothing to do with each other: with a longer one last, where the last has few indices, and
     memory is walked a few steps at a time along the other. So vectors of what is repeated, or taken in turns, are full.
     """
-    *_, last = around = nest.around
-    addresses = [s.address for s in nest.stores] + [read.address for read in nest.reads]
-    if len(around) < 2 or nest.axes[last].extent > SHORT or not nest.stores:
+    around = nest.around
+    if len(around) < 2 or nest.axes[around[-1]].extent > SHORT or not nest.stores:
         return around
+    addresses = [s.address for s in nest.stores] + [read.address for read in nest.reads]
     axis = max(around, key=lambda a: (is_near(nest.store.address, a), nest.axes[a].extent))
     near = all([a.then is None and (is_near(a, axis) or not any([t.axis == axis for t in a.terms])) for a in addresses])
-    longer = is_near(nest.store.address, axis) and nest.axes[axis].extent >= 2 * nest.axes[last].extent
+    longer = is_near(nest.store.address, axis) and nest.axes[axis].extent >= 2 * nest.axes[around[-1]].extent
     return (*[a for a in around if a != axis], axis) if near and longer else around
 
 
