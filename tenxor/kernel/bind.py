@@ -234,7 +234,9 @@ class _Binder:
         )
         shared = -1 if s.shared < 0 else self.axis_of[s.shared]
         summed = tuple([self.axis_of[a] for a in s.summed])
-        return Product(s.accumulator, left, right, summed, self.exprs(s.values), self.body(s.body), shared, s.once, s.steps_first, s.twins)
+        values, body = self.exprs(s.values), self.body(s.body)
+        stretch = self.size(s.stretch) if s.steps_first else -1
+        return Product(s.accumulator, left, right, summed, values, body, shared, s.once, stretch, s.twins)
 
 
 def _loops(nest: Nest) -> dict[int, None]:

@@ -32,18 +32,19 @@ def bytes_of(side: Side) -> int:
 
 
 class Panels:
-    """One side: packed in panels of `panel` indices, or where it lies. `steps` is how many a panel has: all (K), or the most that are
-    packed at a time.
+    """One side: packed in panels of `panel` indices, or where it lies. Of all the steps (K) a panel has so many: all, or the most that
+    are packed at a time.
     """
 
     def __init__(
-        self, em: Emitter, side: Side, summed: tuple[int, ...], panel: int, steps: Value, place: Value
+        self, em: Emitter, side: Side, summed: tuple[int, ...], panel: int, steps: tuple[Value, Value], place: Value
     ) -> None:
-        self.em, self.side, self.summed, self.panel, self.steps = em, side, summed, panel, steps
+        self.em, self.side, self.summed, self.panel, (self.all_steps, self.steps) = em, side, summed, panel, steps
         self.place = place
         self.axis = side.axis
         self.offsets: dict[Expr, Value] = {}  # where the offsets of all steps are written down
-        self.span: tuple[Value, Value] | None = None  # the steps that are packed at a time, if not all
+        self.span: tuple[Value, Value] | None = None  # the outermost indices whose steps are packed at a time, if not all
+        self.numbers = em.b.constant(I64, 0), self.all_steps  # of the steps that are packed
 
     # Packed
 
@@ -81,7 +82,7 @@ class Panels:
         place = self.panel_at(index, first, at)
         if self.span is None:
             return place
-        return place.at(self.span[0] * -self.panel, memory_type(self.side.values[index].dtype.compute))
+        return place.at(self.numbers[0] * -self.panel, memory_type(self.side.values[index].dtype.compute))
 
     def within(self, first: Value, at: Value) -> Value:
         """How far into its panel index `at` is, in a block from `first` on."""
@@ -90,33 +91,30 @@ class Panels:
 
     def over_steps(self, needs: int, body: Callable[[Value, Value], Value], begin: Value | None = None) -> Value:
         """Loops over the steps, the innermost from `begin` on while `needs` are left; `body` is given the index there and the
-        number of the step, and says where to go on. Where the innermost stopped.
+        number of the step among those that are packed, and says where to go on. Where the innermost stopped.
         """
-        em = self.em
-        *outer, inner = self.summed
-        zero = em.b.constant(I64, 0)
-        first, end = self.span or (zero, em.extent(inner))
+        em, zero = self.em, self.em.b.constant(I64, 0)
         stopped: list[Value] = []
 
-        def nested(axes: Sequence[int], number: Value) -> None:
-            axis = axes[0] if axes else inner
-            extent = em.extent(axis) if axes else end
+        def nested(axes: Sequence[int], number: Value | None) -> None:
+            axis, *inner = axes
+            start, end = self.span if number is None and self.span is not None else (zero, em.extent(axis))
             em.inmost()
-            before = number * extent if self.span is None else zero - first
+            before = zero - start if number is None else number * end
 
             def turn(k: Value) -> Value:
                 em.inmost()
                 at = before + k
-                if not axes:
+                if not inner:
                     return body(k, at)
-                nested(axes[1:], at)
+                nested(inner, at)
                 em.inmost()
                 return k + 1
 
-            start = zero if axes else first if begin is None else begin
-            stopped.append(em.repeated(axis, start, extent, turn, needs=1 if axes else needs))
+            from_on = start if inner or begin is None else begin
+            stopped.append(em.repeated(axis, from_on, end, turn, needs=1 if inner else needs))
 
-        nested(outer, zero)
+        nested(self.summed, None)
         return stopped[0]
 
     def fill_straight(self, index: int, e: Expr, first: Value, last: Value) -> None:
@@ -178,7 +176,7 @@ class Panels:
             em.inmost()
             further = at + self.panel
             end = smaller(last, further)
-            into, base = self.panel_at(index, first, at), self.where_it_lies(e, None)
+            into, base = self.first_step(index, first, at), self.where_it_lies(e, None)
 
             def run(j: Value) -> Value:
                 offset, mask, length = self.run(term, j, end)
@@ -197,9 +195,9 @@ class Panels:
                 em.inmost()
                 start = base.at(offset, element)
                 to = into.at(j - at, element)
-                k = em.b.constant(I64, 0)
+                k, end_of_steps = self.numbers
                 for count in (4, 1):
-                    k = em.repeated(self.axis, k, self.steps, steps(count), needs=count, inside=False)
+                    k = em.repeated(self.axis, k, end_of_steps, steps(count), needs=count, inside=False)
                 em.inmost()
                 return j + length
 
@@ -241,7 +239,8 @@ class Panels:
 
             def square(k: Value, number: Value) -> Value:
                 if em.lanes is not None and em.lanes.masked:
-                    mask_idle_lanes(em, k, em.extent(self.summed[-1]) if self.span is None else self.span[1])
+                    alone = self.span if len(self.summed) == 1 else None
+                    mask_idle_lanes(em, k, em.extent(self.summed[-1]) if alone is None else alone[1])
                 vectors = [to_memory(dtype, self.at_row(e, row)) for row in rows]
                 em.inmost()
                 to = number * self.panel + within
@@ -389,7 +388,7 @@ class Panels:
             with em.outside():
                 self.over_steps(1, step)
             with em.within(0):
-                place = place.at(self.steps, I64)
+                place = place.at(self.all_steps, I64)
         return place
 
     def step_to(self, e: Load, k: Value) -> Value:

@@ -61,13 +61,17 @@ class _Work:
         self.once = s.once and self.direct
         reads = dict.fromkeys(e for value in expressions(s.body) for e in walk(value) if isinstance(e, Load))
         self.beside = [] if self.direct else [e for e in reads if {s.left.axis, s.right.axis} <= {t.axis for t in e.address.terms}]
-        self.steps = self.steps_in_all()
-        self.depth = em.b.constant(I64, AT_ONCE) if s.steps_first else self.steps  # of what is packed at a time
+        self.steps, self.further = self.steps_within(0), self.steps_within(1)
+        self.depth = self.steps  # of what is packed at a time
+        if s.steps_first:
+            with em.within(0):
+                self.depth = em.size(s.stretch) * self.further
         self.states, left, right, offsets = self.scratch()
         self.of_panel = self.states  # where those of a panel of columns lie
         self.symmetric = mirror.are_same(em, s)
-        self.left = packing.Panels(em, s.left, s.summed, self.high, self.depth, left)
-        self.right = packing.Panels(em, s.right, s.summed, self.wide, self.depth, right)
+        steps = self.steps, self.depth
+        self.left = packing.Panels(em, s.left, s.summed, self.high, steps, left)
+        self.right = packing.Panels(em, s.right, s.summed, self.wide, steps, right)
         for side in (self.left, self.right):
             if (side.side.runs or not side.side.packed) and len(s.summed) > 1:
                 offsets = side.number_steps(offsets)
@@ -75,11 +79,11 @@ class _Work:
                 with em.outside():
                     side.fill(*em.range(side.axis))
 
-    def steps_in_all(self) -> Value:
-        """How many steps there are (K)."""
-        extents = [self.em.extent(axis) for axis in self.s.summed]
+    def steps_within(self, outer: int) -> Value:
+        """How many steps there are at each index of so many outer axes: of none, all (K)."""
+        extents = [self.em.extent(axis) for axis in self.s.summed[outer:]]
         with self.em.within(0):
-            return reduce(mul, extents)
+            return reduce(mul, extents) if extents else self.em.b.constant(I64, 1)
 
     def scratch(self) -> list[Value]:
         """Where states, left and right panels, and numbers of steps lie, in what this thread has to itself."""
@@ -171,8 +175,9 @@ class _Work:
         self.blocks(s.right.axis, first, last, self.wide, panel)
 
     def steps_first(self, rows: tuple[Value, Value], columns: tuple[Value, Value]) -> None:
-        """The same, some hundred steps for all of it at a time."""
+        """The same, some hundred steps for all of it at a time, or a few times as many."""
         em, s, zero, (first, last) = self.em, self.s, self.em.b.constant(I64, 0), columns
+        outer = s.summed[0]
         row = sum(d.itemsize for d in self.accumulator.states)
 
         def panels(each: Callable[[Value, Value], None]) -> None:
@@ -183,16 +188,22 @@ class _Work:
 
             self.blocks(s.right.axis, first, last, self.wide, panel)
 
-        def some_steps(begin: Value, end: Value) -> None:
+        def some_steps(*steps: Value) -> None:
+            panels(lambda left, right: self.tiles(rows, (first, left, right), steps))  # type: ignore[arg-type]
+
+        def stretch(begin: Value, end: Value) -> None:
             def steps() -> None:
+                em.inmost()
+                numbers = begin * self.further, end * self.further
                 for side, its in ((self.left, rows), (self.right, columns)):
-                    side.span = begin, end
+                    side.span, side.numbers = (begin, end), numbers
                     side.fill(*its)
-                panels(lambda left, right: self.tiles(rows, (first, left, right), (begin, end)))
+                em.inmost()
+                self.blocks(outer, *numbers, AT_ONCE, some_steps)
 
             self.unless_stopped(steps)
 
-        self.blocks(s.summed[0], zero, self.steps, AT_ONCE, some_steps)
+        self.blocks(outer, zero, em.extent(outer), em.size(s.stretch), stretch)
         if not self.direct:
             panels(lambda left, right: self.finish(self.above(rows, right), (left, right)))
         if self.symmetric is not None:

@@ -9,6 +9,7 @@ lies. As of matrices, the results have M rows and N columns, and K steps are add
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from math import gcd, prod
 
 import numpy as np
 
@@ -153,16 +154,20 @@ def _product(nest: Nest, p: Pair, target: Target) -> Nest:
     tile = target.tile(len(accumulator.states))
     wide = tile.nr * target.lanes(max(s.itemsize for s in accumulator.states))
     much = any(packed) or again * m * n * k >= target.sharing.share * target.costs.product
-    steps_first = len(f.axes) == 1 and not (runs or any(fixed)) and much and k > b.chunks * AT_ONCE
-    if steps_first:
+    stretch = _stretch([nest.axes[a].extent for a in f.axes]) if much and not any(fixed) and k > b.chunks * AT_ONCE else -1
+    depth = stretch * nest.extent(f.axes[1:])
+    nearby = depth < k and depth * (m * left.nbytes * packed[0] + n * right.nbytes * packed[1]) <= 2 * b.near
+    if stretch < 0 or (runs if len(f.axes) == 1 else not nearby):
+        stretch, depth = -1, k
+    if stretch >= 0:
         blocks = _even(m, 2 * b.near, max(left.nbytes, state), b.rows[0]), _even(n, 2 * b.near, max(right.nbytes, state), b.columns[0])
         if touched > b.touched and (m > wide or n > wide):
             packed = True, True  # so what comes from memory is read in order
     numbered = len(left.addresses) * (not packed[0]) + len(right.addresses) * (runs or not packed[1])
     scratch = numbered * (8 * k + 2 * target.caches.line) if len(f.axes) > 1 else 0
-    if any(packed) or scratch or steps_first:
+    if any(packed) or scratch or stretch >= 0:
         nbytes = left.nbytes * packed[0], right.nbytes * packed[1]
-        scratch += _scratch(blocks, k, accumulator.states, nbytes, target, steps_first=steps_first)
+        scratch += _scratch(blocks, depth, accumulator.states, nbytes, target, steps_first=stretch >= 0)
 
     same = () if p.widened else twins(nest, p.row, p.column, given.left, given.right, given.values)
     if k < b.mirrored or n <= wide:
@@ -179,7 +184,7 @@ def _product(nest: Nest, p: Pair, target: Target) -> Nest:
         (nest.store,),
         shared,
         k <= AT_ONCE,
-        steps_first,
+        stretch,
         same,
     )
     return nest._replace(
@@ -211,6 +216,13 @@ def _block(fitting: int, bounds: tuple[int, int]) -> int:
     return min(max(fitting // least * least, least), most)
 
 
+def _stretch(extents: Sequence[int]) -> int:
+    """How many indices of the outermost of these axes have some hundred steps, and no rest: what is added up on its own is the same
+    then, however much is packed at a time.
+    """
+    return AT_ONCE // gcd(prod(extents[1:]), AT_ONCE)
+
+
 def _even(size: int, room: int, nbytes: int, multiple: int) -> int:
     """How many rows or columns a block has, if some hundred steps of it fit and blocks are about equal."""
     most = max(room // (AT_ONCE * nbytes * multiple), 1) * multiple
@@ -218,16 +230,16 @@ def _even(size: int, room: int, nbytes: int, multiple: int) -> int:
 
 
 def _scratch(
-    blocks: tuple[int, int], k: int, states: Sequence[DType], nbytes: tuple[int, int], target: Target, *, steps_first: bool
+    blocks: tuple[int, int], depth: int, states: Sequence[DType], nbytes: tuple[int, int], target: Target, *, steps_first: bool
 ) -> int:
     """The memory for the states that wait and for the packed blocks, with what back ends may leave empty: so many bytes an
-    index of either side at a step.
+    index of either side at a step, of which so many are packed at a time.
     """
     tile = target.tile(len(states))
     wide = tile.nr * target.lanes(max(s.itemsize for s in states))
     rows, columns = blocks[0] + tile.mr[0], blocks[1] + wide
     waiting = (columns if steps_first else wide) * sum(s.itemsize for s in states)
-    steps = (AT_ONCE if steps_first else k) + target.loops.square
+    steps = depth + target.loops.square
     return rows * waiting + (rows * nbytes[0] + columns * nbytes[1]) * steps + 8 * target.caches.line
 
 

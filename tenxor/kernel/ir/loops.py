@@ -130,8 +130,8 @@ class Product(NamedTuple):
     then `body` for both.
 
     `values` are the next state, made of the `Factor`s of both sides. Threads share the loop over the axis `shared`,
-    unless that is -1. With `once` the steps are few; with `steps_first` some hundred of many are done for a whole block of results before
-    the next, and packed for that alone. `twins` are values of the left side and the same ones of the right, if they lie in one memory: then
+    unless that is -1. With `once` the steps are few; of many, those of a `stretch` of the outermost axis summed over (a size parameter; -1:
+    of all) are done for a whole block of results before the next, and packed for that alone. `twins` are values of the left side and the same ones of the right, if they lie in one memory: then
     the results are symmetric, and those below the diagonal may be copied from those above.
     """
 
@@ -143,8 +143,13 @@ class Product(NamedTuple):
     body: tuple[Statement, ...]
     shared: int
     once: bool
-    steps_first: bool = False
+    stretch: int = -1
     twins: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def steps_first(self) -> bool:
+        """Whether some of the steps are done for a whole block of results before the next."""
+        return self.stretch >= 0
 
 
 Statement = Init | Update | Prefetch | Keep | Store | Accumulate | TileLoad | For | Product
