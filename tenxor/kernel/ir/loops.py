@@ -131,8 +131,9 @@ class Product(NamedTuple):
 
     `values` are the next state, made of the `Factor`s of both sides. Threads share the loop over the axis `shared`,
     unless that is -1. With `once` the steps are few; of many, those of a `stretch` of the outermost axis summed over (a size parameter; -1:
-    of all) are done for a whole block of results before the next, and packed for that alone. `twins` are values of the left side and the same ones of the right, if they lie in one memory: then
-    the results are symmetric, and those below the diagonal may be copied from those above.
+    of all) are done for a whole block of results before the next, and packed for that alone. `twins` are values of the left side and the
+    same ones of the right, if they lie in one memory: then the results are symmetric, and those below the diagonal may be copied from
+    those above.
     """
 
     accumulator: int
