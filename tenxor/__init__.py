@@ -8,9 +8,9 @@ from math import nan as nan
 from math import pi as pi
 from typing import TYPE_CHECKING
 
-from .collecting import uncollected as _uncollected
+from .collecting import lasting as _lasting
 
-with _uncollected():  # all of it stays
+with _lasting():  # all of it stays
     from . import errors as errors
     from . import layout as layout
     from . import shortcut as _shortcut
