@@ -13,12 +13,11 @@ from __future__ import annotations
 import os
 import sys
 from _queue import Empty, SimpleQueue
-from _thread import start_new_thread
+from _thread import get_ident, start_new_thread
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from itertools import count
-from threading import get_ident
 from time import monotonic
 from types import FrameType
 from typing import Any, Protocol

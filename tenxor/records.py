@@ -67,13 +67,13 @@ else:
 
         def __new__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> type:
             types = namespace.get("__annotations__")
-            if types is None or bases != (_Plain,):  # a later Python, or more than fields: that is for `typing`
+            if types is None or bases not in ((_Plain,), (_Plain, typing.Generic)):  # a later Python, or more than fields: for `typing`
                 return typing.NamedTupleMeta(name, (typing._NamedTuple, *bases[1:]), namespace)
             fields = tuple(types)
             defaults = {field: namespace[field] for field in fields if field in namespace}
             getters = {field: _tuplegetter(k, f"Alias for field number {k}") for k, field in enumerate(fields)}
             known = {"_fields": fields, "_field_defaults": defaults, "__match_args__": fields, "__doc__": f"{name}({', '.join(fields)})"}
-            return type(name, (tuple,), {**_COMMON, **known, **namespace, **getters})
+            return type(name, (tuple, *bases[1:]), {**_COMMON, **known, **namespace, **getters})
 
     _Plain = type.__new__(_Meta, "NamedTuple", (), {})
 
