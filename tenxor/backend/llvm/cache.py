@@ -32,19 +32,18 @@ _DIGEST = 32  # bytes of a hash
 _OURS = r"[0-9a-f]{64}(\.[0-9a-f]{16})?"  # a key; with more behind it while a file is written
 _HOUR = 3600.0  # seconds
 
-
+PACKAGE = __file__.rpartition("backend")[0]  # our folder
 EMITTER = ("backend/llvm", "kernel", "ops", "dtypes.py", "target.py")  # the sources that decide what a kernel becomes
 PLANNER = ("plans", "rewrite", "layout", "node.py", "sizes.py", "realize.py", "ownership.py")  # and, with those, what a plan is
 
 
 def sources(*paths: str) -> Iterator[str]:
     """Some of our sources: files, and all in some folders."""
-    package = __file__.rpartition("backend")[0]
     for path in paths:
         if path.endswith(".py"):
-            yield f"{package}{path}"
+            yield f"{PACKAGE}{path}"
         else:
-            yield from _below(f"{package}{path}")
+            yield from _below(f"{PACKAGE}{path}")
 
 
 def _below(folder: str) -> Iterator[str]:
