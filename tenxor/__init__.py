@@ -13,7 +13,6 @@ from .collecting import lasting as _lasting
 with _lasting():  # all of it stays
     from . import errors as errors
     from . import layout as layout
-    from . import shortcut as _shortcut
     from .backend.threads import num_threads as num_threads
     from .backend.threads import set_num_threads as set_num_threads
     from .creation import *
@@ -42,6 +41,7 @@ with _lasting():  # all of it stays
     from .late import Late as _Late
     from .late import when_loaded as _when_loaded
     from .memory import set_memory_limit as set_memory_limit
+    from .realize import short_ways as _short_ways
     from .tensor import API_VERSIONS as _API_VERSIONS
     from .tensor import Tensor as Tensor
     from .tensor.contraction import matmul as matmul
@@ -50,7 +50,7 @@ with _lasting():  # all of it stays
 bool = _boolean  # type checkers take what is imported by another name for no name of ours
 newaxis = None
 __array_api_version__ = _API_VERSIONS[-1]
-_shortcut.prepare()
+_short_ways.append(_Late("tenxor.shortcut").first)  # which is made when it is worth while
 
 if TYPE_CHECKING:  # what is loaded when it is first asked for; type checkers look at it here
     from . import data as data

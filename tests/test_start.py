@@ -86,9 +86,8 @@ class TestTheShortWay:
         """Its machine code has memory to write, and calls the interpreter: all that is linked as kernels are."""
         tmp_path.chmod(0o700)
         program = """
-import sys
 import tenxor as tx
-shortcut = sys.modules["tenxor.shortcut"]
+from tenxor import shortcut
 shortcut.start()
 assert shortcut.state == "on" and (tx.ones(3) + 1).tolist() == [2.0] * 3, shortcut.state
 """

@@ -16,11 +16,11 @@ import numpy as np
 from ..dtypes import DEFAULT_FLOAT, DType, Number, bfloat16, check_fits, float64
 from ..errors import BadIndex, IndexOutOfRange, ShapeError
 from ..keywords import spelled
+from ..late import Late
 from ..layout import Layout
 from ..layout.portions import nonzero
 from ..node import Node
 from ..ops import OPS
-from ..ownership import alone
 from ..realize import lock, realize
 from ..storage import Element
 from .arguments import axis_of
@@ -30,6 +30,7 @@ from .exchange import Exchange
 from .gathering import Selection, array_of
 from .scattering import Scattering
 
+ownership = Late("tenxor.ownership")
 T = TypeVar("T", bound="Indexing")
 IntArray = np.ndarray[Any, np.dtype[np.int64]]
 _POINT, _POSITIVE = Layout.contiguous(()), OPS["positive"]
@@ -194,7 +195,7 @@ class Indexing(Scattering):
         with lock:
             if self.storage.node.buffer is None or self.storage.node.past is not None:
                 return False
-            shared = not alone(self.storage)  # asked first, as a local variable would be counted
+            shared = not ownership.alone(self.storage)  # asked first, as a local variable would be counted
             buffer = self.storage.node.buffer
             if buffer.frozen or (shared and not buffer.pins):
                 return False

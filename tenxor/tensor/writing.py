@@ -6,6 +6,7 @@ from weakref import ref
 
 from ..dtypes import DEFAULT_COMPLEX, DEFAULT_FLOAT, Number, boolean, check_fits, check_real, of_number
 from ..errors import IndexOutOfRange, ReadOnlyError, ShapeError
+from ..late import Late
 from ..layout import Layout
 from ..memory import Buffer, allocate
 from ..node import (
@@ -23,12 +24,12 @@ from ..node import (
     writes,
 )
 from ..ops import OPS, Op
-from ..ownership import alone
 from ..pending import LARGE, MAX_PENDING, have_read
 from ..realize import lock, realize
 from ..records import NamedTuple
 from .core import Core, reads_pinned
 
+ownership = Late("tenxor.ownership")
 Shape = tuple[int, ...]
 _contiguous = Layout.contiguous
 _POSITIVE, _CAST = OPS["positive"], OPS["cast"]
@@ -154,7 +155,7 @@ class Writing(Core):
         at_once = storage.node.buffer is not None or any(
             isinstance(x, Core) and is_pinned(x.storage.node) for x in read
         )
-        if not pinned and storage.node.buffer is not None and storage.node.recipe.nbytes >= LARGE and not alone(storage):
+        if not pinned and storage.node.buffer is not None and storage.node.recipe.nbytes >= LARGE and not ownership.alone(storage):
             have_read(storage, value.storage.node if isinstance(value, Core) else None)
         self._put(self._stored(value, through, pinned, places, spent=spent))
         if storage.node.traced:

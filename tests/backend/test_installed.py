@@ -1,4 +1,4 @@
-"""Of sources that nobody touched since they were installed a process reads none: what they say was written down when the package was made."""
+"""Of sources that nobody touched since they were installed a process reads none: what they say was written down before."""
 
 from __future__ import annotations
 
