@@ -44,7 +44,6 @@ with _lasting():  # all of it stays
     from .realize import short_ways as _short_ways
     from .tensor import API_VERSIONS as _API_VERSIONS
     from .tensor import Tensor as Tensor
-    from .tensor.contraction import matmul as matmul
     from .version import __version__ as __version__
 
 bool = _boolean  # type checkers take what is imported by another name for no name of ours
@@ -99,6 +98,7 @@ if TYPE_CHECKING:  # what is loaded when it is first asked for; type checkers lo
     from .functions.steps import *
     from .functions.vectorizing import *
     from .functions.watching import *
+    from .tensor.contraction import *
 else:
     from .ops import INTERNAL, OPS
 
@@ -146,6 +146,7 @@ else:
         "functions.steps": "checkpoint custom_derivative",
         "functions.vectorizing": "vmap",
         "functions.watching": "check_nan",
+        "tensor.contraction": "matmul",
     }
     _MODULES = (  # by their own names
         *("data", "fft", "files", "functions", "kernel", "linalg", "nn", "optim", "plans", "random", "show", "target"),

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Protocol
 from weakref import ref
 
 from .errors import IndexOutOfRange
-from .late import Late
-from .node import EMPTY, Node, next_number
+from .late import LateModule
+from .node import EMPTY, HEAVY, LARGE, MAX_PENDING, Node, next_number
 from .ops import Op
 from .pool import pool
 from .realize import lock, realize, short_ways
@@ -22,11 +22,8 @@ from .remembered import Remembered
 if TYPE_CHECKING:
     from .plans.pattern import Pattern
 
-ownership, patterns = Late("tenxor.ownership"), Late("tenxor.plans.pattern")
+ownership, patterns = LateModule("tenxor.ownership"), LateModule("tenxor.plans.pattern")
 
-MAX_PENDING = 256  # nodes in one pending graph; one of more is computed in part, so that loops run in constant memory
-HEAVY = 1 << 12  # bytes that the recipe of a small result keeps, from which it is remembered
-LARGE = 1 << 20  # and that of any other
 SMALL = 8  # times smaller than those is a result that is sooner computed than kept waiting
 
 

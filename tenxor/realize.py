@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from .backend import backend
 from .backend.threads import num_threads
 from .errors import MetOutOfRange, NotAtHand
-from .late import Late
+from .late import Late, LateModule
 from .locking import reentrant
 from .node import UNFINISHED, Node, untracked
 from .remembered import Remembered
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from .plans.steps import Plan
 
 out_of_range = Late("tenxor.plans.indices").out_of_range
-ownership, patterns, kept = Late("tenxor.ownership"), Late("tenxor.plans.pattern"), Late("tenxor.plans.kept")
+ownership, patterns, kept = LateModule("tenxor.ownership"), LateModule("tenxor.plans.pattern"), Late("tenxor.plans.kept")
 plan_for = Late("tenxor.plans.general").plan_for  # what makes plans is loaded with the first that is not on disk
 sources_first = Late("tenxor.plans.parts").sources_first
 

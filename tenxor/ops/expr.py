@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 
 from ..dtypes import DType, Number, boolean
-from ..late import Late
+from ..late import LateModule
 
-hashing = Late("tenxor.hashing")  # with the first expression
+hashing = LateModule("tenxor.hashing")  # with the first expression
 _END = b"\0"  # ends text among the bytes that tell expressions apart; digests have their length
 LONGEST_TEXT = 2000  # characters of an expression that are shown
 

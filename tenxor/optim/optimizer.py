@@ -17,10 +17,9 @@ from ..errors import ArgumentError
 from ..functions import elementwise
 from ..functions.differentiation import no_grad
 from ..functions.kinds import check, check_fields, checked, kind
-from ..node import is_pinned
+from ..node import MAX_PENDING, is_pinned
 from ..ops import Op, custom
 from ..ops.expr import Arg, Expr, call
-from ..pending import MAX_PENDING
 from ..realize import realize
 from ..tensor import Tensor
 

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from ..dtypes import DType, bfloat16
-from ..late import Late
+from ..late import LateModule
 from ..realize import lock, realize, short_ways
 from .core import Core
 
-ownership = Late("tenxor.ownership")
+ownership = LateModule("tenxor.ownership")
 Array = np.ndarray[Any, Any]
 FEW = 1 << 12  # elements of an array of indices
 SMALL = 1 << 14  # and of what is read or written

@@ -13,13 +13,12 @@ import numpy as np
 from ..dtypes import DType, DTypeLike, bfloat16, check_real, decoded, encoded, plain_number, uint8
 from ..dtypes import dtype as dtype_of
 from ..errors import ArgumentError, DTypeError
-from ..late import Late
+from ..late import LateModule
 from ..layout import Layout
 from ..layout.portions import PORTION, portions
 from ..memory import Buffer, allocate, foreign, pinned
 from ..node import Node, data, untracked
 from ..ops import OPS
-from ..pending import relieve
 from ..pool import pool
 from ..realize import lock, realize
 from ..storage import Storage
@@ -30,7 +29,7 @@ from .writing import Writing
 if TYPE_CHECKING:
     from .making import Maker
 
-nested, ownership = Late("tenxor.tensor.nested"), Late("tenxor.ownership")
+nested, ownership, waiting = LateModule("tenxor.tensor.nested"), LateModule("tenxor.ownership"), LateModule("tenxor.pending")
 Array = np.ndarray[Any, Any]
 CPU = (1, 0)  # as DLPack calls it: kDLCPU, the first
 _NUMBERS = frozenset((int, float, bool, complex))
@@ -287,7 +286,7 @@ class Exchange(Writing):
     @classmethod
     def _copied(cls, array: Array, dtype: DType) -> Self:
         if pool.pressed:
-            relieve()
+            waiting.relieve()
         buffer = allocate(array.size * dtype.itemsize, "asarray", array.shape, dtype)
         copied(buffer.typed(dtype)[: array.size].reshape(array.shape), array)
         return cls(Storage(data(buffer, array.shape, dtype)), Layout.contiguous(array.shape), dtype)

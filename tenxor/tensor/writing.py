@@ -6,10 +6,12 @@ from weakref import ref
 
 from ..dtypes import DEFAULT_COMPLEX, DEFAULT_FLOAT, Number, boolean, check_fits, check_real, of_number
 from ..errors import IndexOutOfRange, ReadOnlyError, ShapeError
-from ..late import Late
+from ..late import LateModule
 from ..layout import Layout
 from ..memory import Buffer, allocate
 from ..node import (
+    LARGE,
+    MAX_PENDING,
     REINTERPRET,
     STORE,
     UNFINISHED,
@@ -24,12 +26,11 @@ from ..node import (
     writes,
 )
 from ..ops import OPS, Op
-from ..pending import LARGE, MAX_PENDING, have_read
 from ..realize import lock, realize
 from ..records import NamedTuple
 from .core import Core, reads_pinned
 
-ownership = Late("tenxor.ownership")
+ownership, waiting = LateModule("tenxor.ownership"), LateModule("tenxor.pending")
 Shape = tuple[int, ...]
 _contiguous = Layout.contiguous
 _POSITIVE, _CAST = OPS["positive"], OPS["cast"]
@@ -156,7 +157,7 @@ class Writing(Core):
             isinstance(x, Core) and is_pinned(x.storage.node) for x in read
         )
         if not pinned and storage.node.buffer is not None and storage.node.recipe.nbytes >= LARGE and not ownership.alone(storage):
-            have_read(storage, value.storage.node if isinstance(value, Core) else None)
+            waiting.have_read(storage, value.storage.node if isinstance(value, Core) else None)
         self._put(self._stored(value, through, pinned, places, spent=spent))
         if storage.node.traced:
             return  # nothing of it has a value

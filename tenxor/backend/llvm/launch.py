@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...errors import NotAtHand
-from ...late import Late
+from ...late import LateModule
 from ...memory import Array, Buffer, allocate
 from ...node import Scalar
 from ...target import Target
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 ZERO = Integer(0)
 TURNS = 1 << 10  # of a loop whose arguments are written down at a time
-apart, helping = Late("tenxor.apart"), Late("tenxor.backend.helpers")  # with what is long
+apart, helping = LateModule("tenxor.apart"), LateModule("tenxor.backend.helpers")  # with what is long
 GO_ON, STOP = bytes(8), b"\1" * 8  # what a kernel that listens finds behind its sizes
 
 
