@@ -20,6 +20,7 @@ from tenxor.kernel.fingerprint import fingerprint
 from tenxor.plans.plan import planned
 from tenxor.target import Caches, Target
 from tests.processes import python
+from tests.test_start import HEAVY, loaded
 
 HERE = levels.level()
 on_a_level = pytest.mark.skipif(HERE is None, reason="nothing is made for this processor")
@@ -92,6 +93,12 @@ class TestWhatIsShipped:
         bits, compiled, loaded, llvm = first(made)
         assert bits == wanted
         assert (compiled, llvm) == (0, False) and loaded >= 7
+
+    def test_is_used_without_what_takes_long_to_load_though_nothing_is_on_disk(self, made: Path, tmp_path: Path) -> None:
+        program = "import tenxor as tx; from tenxor.backend import backend; tx.arange(12.0).realize(); assert backend().counts() == (0, 1)"
+        found = loaded(program, TENXOR_SHIPPED=str(made), TENXOR_CACHE_DIR=str(tmp_path / "missing"))
+        assert "tenxor.kernel.lower" in found and not found & HEAVY
+        assert not any(name.startswith("llvmlite.") and name != "llvmlite._version" for name in found)
 
     def test_leaves_what_is_fused_to_the_disk_where_it_is_there(self, made: Path, wanted: str, tmp_path: Path) -> None:
         """A process with nothing shipped fills the cache; then one with it takes its fused kernel from there."""

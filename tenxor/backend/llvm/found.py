@@ -11,14 +11,15 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache as once
 
-import llvmlite
-
 from ...hashing import blake2b
+from ...late import LateModule
 from ...records import NamedTuple
 from ...system import said
 from ...target import Processor, Target
 from ...version import __version__
 from . import cache
+
+llvmlite = LateModule("llvmlite")  # where something was compiled, or is to be
 
 
 class Found(NamedTuple):

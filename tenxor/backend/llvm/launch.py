@@ -20,7 +20,6 @@ from ..interface import Arguments, Compiled, Facts, Given, Launch, Once, OnHost,
 from ..threads import num_threads
 from . import cache
 from .compiler import Block, Integer, MachineCode, compiler, counts
-from .repeating import WORDS
 
 if TYPE_CHECKING:
     from ...kernel.ir import Kernel
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
 ZERO = Integer(0)
 TURNS = 1 << 10  # of a loop whose arguments are written down at a time
 apart, helping = LateModule("tenxor.apart"), LateModule("tenxor.backend.helpers")  # with what is long
+repeating = LateModule("tenxor.backend.llvm.repeating")
 GO_ON, STOP = bytes(8), b"\1" * 8  # what a kernel that listens finds behind its sizes
 
 
@@ -113,7 +113,7 @@ def _rows(bound: Sequence[_Bound], blocks: Sequence[Array], pieces: Sequence[int
     """What machine code that goes from kernel to kernel reads of each (`repeating.py`)."""
     each = zip(bound, blocks, pieces, strict=True)
     rows = [(x.code.address, x.split, its.ctypes.data, its.shape[1] * 8, piece) for x, its, piece in each]
-    return struct.pack(f"={len(rows) * WORDS}q", *[word for row in rows for word in row])
+    return struct.pack(f"={len(rows) * repeating.WORDS}q", *[word for row in rows for word in row])
 
 
 class _Bound:
