@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import copy
+import inspect
 import os
 import pickle
 import sys
@@ -11,6 +12,7 @@ import typing
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -167,7 +169,7 @@ class TestNamedTuples:
 
     def test_have_fields_defaults_methods_and_a_name(self) -> None:
         namespace = {"__annotations__": {"a": "int", "b": "str"}, "b": "x", "__doc__": "Both.", "twice": lambda self: 2 * self.a}
-        made: list[typing.Any] = []
+        made: list[Any] = []
         for base in (NamedTuple, typing.NamedTuple):
             body = {**namespace, "__module__": __name__, "__qualname__": "Outer.Pair"}
             made.append(type(base.__mro_entries__((base,))[0])("Pair", base.__mro_entries__((base,)), body))  # type: ignore[attr-defined]
@@ -191,9 +193,21 @@ class TestNamedTuples:
             except TypeError:
                 found.append(("refused",))
         assert found[0] == found[1]
-        if found[0] == ("refused",):
-            with pytest.raises(TypeError, match=r"Ours\(a, b, c, d\): it was given"):
-                eval(f"cls({given})", {"cls": Ours})
+
+    @pytest.mark.parametrize("count", range(1, 24))
+    def test_have_as_many_fields_as_one_wants(self, count: int) -> None:
+        fields = [f"field_{k}" for k in range(count)]
+        text = "\n ".join([f"{field}: int" + f" = {k}" * (k > 2) for k, field in enumerate(fields)])
+        names: dict[str, Any] = {}
+        exec(f"from __future__ import annotations\nfrom tenxor.records import NamedTuple\nclass Many(NamedTuple):\n {text}", names)
+        many = names["Many"]
+        assert many(**{field: 2 * k for k, field in enumerate(fields)}) == tuple(range(0, 2 * count, 2))
+        assert many(*range(min(count, 3))) == tuple(range(count)) and list(inspect.signature(many).parameters) == fields
+
+    def test_have_their_defaults_last(self) -> None:
+        for base in ("tenxor.records", "typing"):
+            with pytest.raises(TypeError, match="default"):
+                exec(f"from __future__ import annotations\nfrom {base} import NamedTuple\nclass Pair(NamedTuple):\n a: int = 1\n b: int")
 
     def test_are_replaced_copied_and_compared_as_those(self) -> None:
         one, other = Ours(1, 2), Theirs(1, 2)
