@@ -9,7 +9,7 @@ from typing import Any
 
 import tenxor as tx
 from tenxor import shortcut
-from tenxor.backend import threads
+from tenxor.backend import helpers
 from tenxor.backend.llvm.compiler import compiler
 from tenxor.realize import forget as forget_plans
 
@@ -45,7 +45,7 @@ def _parts(run: Run, rounds: int, seconds: float, hosted: bool) -> tuple[float, 
     before = [(each.call, each.call_free) for each in here]
     for each in here:
         each.call, each.call_free = _watched(each.call, spans), _watched(each.call_free, spans)
-    pool = threads._helped() if tx.num_threads() > 1 else None
+    pool = helpers._helped() if tx.num_threads() > 1 else None
     if pool is not None:
         share = pool.place.share
         pool.place.share = _watched(share, spans)

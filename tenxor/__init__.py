@@ -8,12 +8,11 @@ from math import nan as nan
 from math import pi as pi
 from typing import TYPE_CHECKING
 
-from .collecting import uncollected as _uncollected
+from .collecting import lasting as _lasting
 
-with _uncollected():  # all of it stays
+with _lasting():  # all of it stays
     from . import errors as errors
     from . import layout as layout
-    from . import shortcut as _shortcut
     from .backend.threads import num_threads as num_threads
     from .backend.threads import set_num_threads as set_num_threads
     from .creation import *
@@ -42,15 +41,15 @@ with _uncollected():  # all of it stays
     from .late import Late as _Late
     from .late import when_loaded as _when_loaded
     from .memory import set_memory_limit as set_memory_limit
+    from .realize import short_ways as _short_ways
     from .tensor import API_VERSIONS as _API_VERSIONS
     from .tensor import Tensor as Tensor
-    from .tensor.contraction import matmul as matmul
     from .version import __version__ as __version__
 
 bool = _boolean  # type checkers take what is imported by another name for no name of ours
 newaxis = None
 __array_api_version__ = _API_VERSIONS[-1]
-_shortcut.prepare()
+_short_ways.append(_Late("tenxor.shortcut").first)  # which is made when it is worth while
 
 if TYPE_CHECKING:  # what is loaded when it is first asked for; type checkers look at it here
     from . import data as data
@@ -99,6 +98,7 @@ if TYPE_CHECKING:  # what is loaded when it is first asked for; type checkers lo
     from .functions.steps import *
     from .functions.vectorizing import *
     from .functions.watching import *
+    from .tensor.contraction import *
 else:
     from .ops import INTERNAL, OPS
 
@@ -146,6 +146,7 @@ else:
         "functions.steps": "checkpoint custom_derivative",
         "functions.vectorizing": "vmap",
         "functions.watching": "check_nan",
+        "tensor.contraction": "matmul",
     }
     _MODULES = (  # by their own names
         *("data", "fft", "files", "functions", "kernel", "linalg", "nn", "optim", "plans", "random", "show", "target"),

@@ -55,7 +55,7 @@ def on_disk(do: Callable[[OwnFolder], int]) -> int:
         with OwnFolder(path) as folder:
             return do(folder)
     except FileNotFoundError:
-        why = cache.hindrance(path)
+        why = cache.hindrance(str(path))
         print(f"Not used: it is not there, and {why}." if why else "It is not there yet: the first kernel makes it.")
         return 1 if why else 0
     except Refused as refused:

@@ -1,4 +1,4 @@
-"""Python's collector, which is not to run for a while."""
+"""Python's collector, which is not to run for a while, or not to look at what stays."""
 
 from __future__ import annotations
 
@@ -17,3 +17,15 @@ def uncollected() -> Iterator[None]:
     finally:
         if collects:
             gc.enable()
+
+
+@contextmanager
+def lasting() -> Iterator[None]:
+    """Meanwhile no garbage goes, and what there is afterwards counts as old: the collector, which would look at it twice within the next
+    moments, for as long as a first result takes, does so only when it looks at everything.
+    """
+    with uncollected():
+        yield
+        if hasattr(gc, "freeze") and not gc.get_freeze_count():  # what somebody else had frozen stays so
+            gc.freeze()
+            gc.unfreeze()  # to where old objects are; none has been looked at

@@ -30,10 +30,9 @@ from .node import EMPTY, POSITION, Node, Scalar
 from .ops import OPS
 from .spec import P, called_again
 from .tensor import Tensor
-from .tensor.arguments import ints, one_of, truth
+from .tensor.arguments import ints, number_of, one_of, truth
 from .tensor.core import MAX_SIZE, Operand, check_count
 from .tensor.exchange import CPU, makers
-from .tensor.nested import number_of
 
 __all__ = [
     "arange",

@@ -238,7 +238,15 @@ def _promote_pair(a: DType, b: DType) -> DType | None:
     return b if b.bits > a.bits else _SIGNED[a.bits * 2]
 
 
-_PROMOTED = {(a, b): _promote_pair(*sorted((a, b), key=lambda d: d.rank)) for a in ALL for b in ALL}
+class _Promoted(dict[tuple[DType, DType], DType | None]):
+    """By pairs, of which few are ever met."""
+
+    def __missing__(self, pair: tuple[DType, DType]) -> DType | None:
+        found = self[pair] = _promote_pair(*sorted(pair, key=lambda d: d.rank))
+        return found
+
+
+_PROMOTED = _Promoted()
 
 
 def promote(a: DType, b: DType, op: str = "result_type") -> DType:

@@ -15,10 +15,6 @@ import os
 import stat
 from collections.abc import Iterator
 from types import TracebackType
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 FROM_FOLDERS = (
     {os.open, os.stat, os.rename, os.unlink, os.utime} <= os.supports_dir_fd
@@ -36,12 +32,18 @@ class Refused(OSError):
     """What is there is not taken; the text says why."""
 
 
-def make(path: Path) -> None:
+def way_to(path: str) -> Iterator[str]:
+    """The folders that a path leads through, the nearest first; the last of a relative one is where this process is."""
+    while (outer := os.path.dirname(path) or os.curdir) != path:
+        yield outer
+        path = outer
+
+
+def make(path: str) -> None:
     """Make a folder, and those on the way to it that are missing, for this user alone, whatever the umask."""
-    if path != path.parent and not path.parent.exists():
-        make(path.parent)
-    with contextlib.suppress(FileExistsError):  # another process was faster; whose it is, is looked at when it is opened
-        path.mkdir(mode=0o700)
+    for folder in (*reversed([each for each in way_to(path) if not os.path.exists(each)]), path):
+        with contextlib.suppress(FileExistsError):  # another process was faster; whose it is, is looked at when it is opened
+            os.mkdir(folder, 0o700)
 
 
 class OwnFolder:
@@ -49,7 +51,7 @@ class OwnFolder:
     user's, or others may write it, or it is of another kind.
     """
 
-    def __init__(self, path: str | Path) -> None:
+    def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = path
         self._descriptor: int | None = None
 
@@ -130,7 +132,7 @@ class OwnFolder:
         return os.path.join(self.path, name) if self._descriptor is None else name
 
 
-def _open(where: str | Path, flags: int, folder: int | None = None) -> int:
+def _open(where: str | os.PathLike[str], flags: int, folder: int | None = None) -> int:
     """A descriptor, which no other program inherits."""
     try:
         return os.open(where, flags, 0o600, dir_fd=folder)

@@ -1,5 +1,5 @@
-"""Modules that are loaded when one of their functions is first called: most programs never call any. And what is done when another
-library's is.
+"""Modules that are loaded when something of theirs is first used: most programs never use any, or not before the first result. And
+what is done when another library's is.
 """
 
 from __future__ import annotations
@@ -10,8 +10,22 @@ from importlib import import_module
 from typing import Any
 
 
+class LateModule:
+    """Stands for a module, by its full name, which is loaded when something of it is asked for. That is given as it is: who calls a
+    function of it has no frame between, which would hold what it is given.
+    """
+
+    def __init__(self, module: str) -> None:
+        self._module = module
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(import_module(self._module), name)
+        setattr(self, name, found)  # whoever asks from now on has it at once
+        return found
+
+
 class Late:
-    """Stands for a module of functions, by its full name."""
+    """Stands for a module of functions, by its full name, which is loaded when one of them is first called."""
 
     def __init__(self, module: str) -> None:
         self._module = module

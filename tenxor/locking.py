@@ -8,7 +8,7 @@ instruction of its own before. Then the thread keeps the lock for ever, and all 
 from __future__ import annotations
 
 import sys
-import threading
+from _thread import RLock as own_lock  # `threading` has the same, and more
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ ENTERED_BY_A_CALL = sys.version_info >= (3, 14)
 
 def reentrant() -> RLock:
     """A lock that the thread which has it may take again: by `with`, `taken_at_once`, or where no signal is heard."""
-    own = threading.RLock()
+    own = own_lock()
     return _Lock(own) if ENTERED_BY_A_CALL else own  # type: ignore[return-value]
 
 

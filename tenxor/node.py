@@ -126,6 +126,10 @@ UPDATE: Final = Special("update")  # a store of elements, each made of what it o
 REINTERPRET: Final = Special("reinterpret")  # the bytes of the source as another dtype
 UNFINISHED: Final = Special("unfinished")  # writing over what it read, which was broken off: its source says how that goes on
 PLACEHOLDER: Final = Special("placeholder")  # an argument of a function being traced; it has no value
+# Up to where nodes may wait (`pending.py`).
+MAX_PENDING = 256  # nodes in one pending graph; one of more is computed in part, so that loops run in constant memory
+HEAVY = 1 << 12  # bytes that the recipe of a small result keeps, from which it is remembered
+LARGE = 1 << 20  # and that of any other
 _number = count(1).__next__  # of the next node
 _recipe_number = count(1).__next__  # of the next recipe
 

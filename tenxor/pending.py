@@ -8,21 +8,22 @@ from __future__ import annotations
 
 from collections import Counter
 from contextlib import suppress
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 from weakref import ref
 
 from .errors import IndexOutOfRange
-from .node import EMPTY, Node, next_number
+from .late import LateModule
+from .node import EMPTY, HEAVY, LARGE, MAX_PENDING, Node, next_number
 from .ops import Op
-from .ownership import held
-from .plans.pattern import Pattern, taken
 from .pool import pool
 from .realize import lock, realize, short_ways
 from .remembered import Remembered
 
-MAX_PENDING = 256  # nodes in one pending graph; one of more is computed in part, so that loops run in constant memory
-HEAVY = 1 << 12  # bytes that the recipe of a small result keeps, from which it is remembered
-LARGE = 1 << 20  # and that of any other
+if TYPE_CHECKING:
+    from .plans.pattern import Pattern
+
+ownership, patterns = LateModule("tenxor.ownership"), LateModule("tenxor.plans.pattern")
+
 SMALL = 8  # times smaller than those is a result that is sooner computed than kept waiting
 
 
@@ -39,7 +40,7 @@ def bounded(node: Node) -> None:
     """
     if node.traced or (short_ways and short_ways[-1](node)):
         return
-    pattern = taken([node])
+    pattern = patterns.taken([node])
     if pattern.pending > MAX_PENDING:
         last = _last(pattern)
         del pattern  # who else holds a node is counted, when memory is to be written over
@@ -48,7 +49,7 @@ def bounded(node: Node) -> None:
         if node.buffer is not None:
             node.count = 1
             return
-        pattern = taken([node])
+        pattern = patterns.taken([node])
     _count([each for each in pattern.nodes if each.buffer is None])
     del pattern
     if node.count > 4 * MAX_PENDING:  # it is as large as this wherever it is cut
@@ -145,7 +146,7 @@ def have_read(storage: Holder, value: Node | None) -> None:
     """Compute what else waits for memory of which a part is about to be written over, by a value that may be pending itself: else all of
     that would be copied for it. What the value is made of is as large as it at most; all else is computed only if it is small.
     """
-    nodes = [] if value is None or value.buffer is not None else taken([value]).nodes
+    nodes = [] if value is None or value.buffer is not None else patterns.taken([value]).nodes
     root = len(nodes) - 1
     if not any([node is storage.node for node in nodes]):
         nodes.append(storage.node)
@@ -170,7 +171,7 @@ def _settled(nodes: list[Node]) -> None:
 
 def _is_little(nodes: list[Node]) -> bool:
     """Whether to compute these is no more work than to copy."""
-    order = [node for node in taken(nodes).nodes if node.buffer is None] if nodes else []
+    order = [node for node in patterns.taken(nodes).nodes if node.buffer is None] if nodes else []
     return len(order) <= 4 * SMALL and all([type(node.op) is Op for node in order])
 
 
@@ -184,7 +185,7 @@ class _Known:
         self.times = Counter(k for each in self.reads for k in each)
         self.times.update([self.number_of[id(node)] for node in once_more])
         once_more.clear()
-        self.others = held(nodes, range(len(nodes)), [self.times[k] for k in range(len(nodes))])
+        self.others = ownership.held(nodes, range(len(nodes)), [self.times[k] for k in range(len(nodes))])
 
     def at(self, node: Node) -> int:
         """Which of the nodes it is, or -1."""

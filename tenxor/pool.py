@@ -13,20 +13,30 @@ from __future__ import annotations
 import os
 import sys
 from _queue import Empty, SimpleQueue
-from _thread import start_new_thread
+from _thread import get_ident, start_new_thread
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from itertools import count
-from threading import get_ident
 from time import monotonic
 from types import FrameType
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 import numpy as np
 
 from .system import advise_huge, mapped, memory_bytes
+
+if TYPE_CHECKING:
+    from typing import Protocol
+
+    class Counts(Protocol):
+        """A few numbers in a row."""
+
+        def __getitem__(self, k: int, /) -> int: ...
+
+        def __setitem__(self, k: int, value: int, /) -> None: ...
+
 
 Array = np.ndarray[Any, Any]
 Block = tuple[Array, int, int]  # the bytes, their address, and how many they are
@@ -46,14 +56,6 @@ IN_USE, PEAK, POOLED, ALLOWED, LEFT = range(5)  # counts in `Pool.small`: of byt
 LOANS = 1 << 16  # that machine code makes until it asks here, where somebody looks at the clock
 NOBODY = -1  # has this number: sums that are made while somebody else is at it are of no use to the next
 MAX_POOLED = memory_bytes() // 4  # bytes kept for reuse at the most
-
-
-class Counts(Protocol):
-    """A few numbers in a row."""
-
-    def __getitem__(self, k: int, /) -> int: ...
-
-    def __setitem__(self, k: int, value: int, /) -> None: ...
 
 
 class Pool:

@@ -15,18 +15,17 @@ from typing import TYPE_CHECKING
 from .backend import backend
 from .backend.threads import num_threads
 from .errors import MetOutOfRange, NotAtHand
-from .late import Late
+from .late import Late, LateModule
 from .locking import reentrant
 from .node import UNFINISHED, Node, untracked
-from .ownership import NOBODY, held
-from .plans.pattern import Pattern, taken
 from .remembered import Remembered
 
 if TYPE_CHECKING:
+    from .plans.pattern import Pattern
     from .plans.steps import Plan
 
 out_of_range = Late("tenxor.plans.indices").out_of_range
-kept = Late("tenxor.plans.kept")
+ownership, patterns, kept = LateModule("tenxor.ownership"), LateModule("tenxor.plans.pattern"), Late("tenxor.plans.kept")
 plan_for = Late("tenxor.plans.general").plan_for  # what makes plans is loaded with the first that is not on disk
 sources_first = Late("tenxor.plans.parts").sources_first
 
@@ -63,7 +62,7 @@ def _planned(roots: Sequence[Node]) -> tuple[Pattern, Plan, Set[int]] | None:
     """What of these is pending, the plan for it, and who else can read what; None if all is in memory."""
     soon = True
     while wanted := [node for node in roots if node.buffer is None]:
-        pattern = taken(wanted)
+        pattern = patterns.taken(wanted)
         try:
             plan = plan_of(pattern, soon)
         except NotAtHand:
@@ -73,7 +72,7 @@ def _planned(roots: Sequence[Node]) -> tuple[Pattern, Plan, Set[int]] | None:
             soon = bool(first)
             continue
         if plan is not None:
-            others = _others(plan, pattern.nodes) if plan.watched else NOBODY
+            others = _others(plan, pattern.nodes) if plan.watched else frozenset()
             if pattern.is_as_it_was():  # so recipes refer to what they referred to, while it was counted
                 return pattern, plan, others
     return None
@@ -133,7 +132,7 @@ def forget() -> None:
 
 def _others(plan: Plan, nodes: list[Node]) -> Set[int]:
     """Which of the nodes that a plan watches others can read. What is inlined, and costly, they may ask for."""
-    others = held(nodes, plan.watched, plan.reads)
+    others: set[int] = ownership.held(nodes, plan.watched, plan.reads)
     if others:
         for k in others.intersection(plan.costly):
             nodes[k].stored = True

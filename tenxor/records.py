@@ -1,4 +1,5 @@
-"""Named tuples, made in half of the time that `typing` takes: it looks at each annotation, which is text here, as at a type.
+"""Named tuples, made in an eighth of the time that `typing` takes: that looks at each annotation, which is text here, as at a type,
+and has Python compile a function for each class.
 
 There are some dozens of them on the way to a first result, and each would take a tenth of a millisecond.
 """
@@ -6,31 +7,84 @@ There are some dozens of them on the way to a first result, and each would take 
 from __future__ import annotations
 
 import typing
-from collections import namedtuple
+from collections.abc import Iterable
+from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from typing import NamedTuple as NamedTuple
 else:
-    _MADE = ("__annotations__", "__module__", "__qualname__", "__classcell__")  # what is no attribute of the class
+    from collections import _tuplegetter  # which gives a field as fast as a slot
+
+    _of = tuple.__new__
+    # What makes a record of so many fields, compiled with this module: a class takes the one of its number, by its own names.
+    _MAKING = (
+        lambda _cls: _of(_cls, ()),
+        lambda _cls, a: _of(_cls, (a,)),
+        lambda _cls, a, b: _of(_cls, (a, b)),
+        lambda _cls, a, b, c: _of(_cls, (a, b, c)),
+        lambda _cls, a, b, c, d: _of(_cls, (a, b, c, d)),
+        lambda _cls, a, b, c, d, e: _of(_cls, (a, b, c, d, e)),
+        lambda _cls, a, b, c, d, e, f: _of(_cls, (a, b, c, d, e, f)),
+        lambda _cls, a, b, c, d, e, f, g: _of(_cls, (a, b, c, d, e, f, g)),
+        lambda _cls, a, b, c, d, e, f, g, h: _of(_cls, (a, b, c, d, e, f, g, h)),
+        lambda _cls, a, b, c, d, e, f, g, h, i: _of(_cls, (a, b, c, d, e, f, g, h, i)),
+        lambda _cls, a, b, c, d, e, f, g, h, i, j: _of(_cls, (a, b, c, d, e, f, g, h, i, j)),
+        lambda _cls, a, b, c, d, e, f, g, h, i, j, k: _of(_cls, (a, b, c, d, e, f, g, h, i, j, k)),
+        lambda _cls, a, b, c, d, e, f, g, h, i, j, k, m: _of(_cls, (a, b, c, d, e, f, g, h, i, j, k, m)),
+        lambda _cls, a, b, c, d, e, f, g, h, i, j, k, m, n: _of(_cls, (a, b, c, d, e, f, g, h, i, j, k, m, n)),
+        lambda _cls, a, b, c, d, e, f, g, h, i, j, k, m, n, o: _of(_cls, (a, b, c, d, e, f, g, h, i, j, k, m, n, o)),
+        lambda _cls, a, b, c, d, e, f, g, h, i, j, k, m, n, o, p: _of(_cls, (a, b, c, d, e, f, g, h, i, j, k, m, n, o, p)),
+        lambda _cls, a, b, c, d, e, f, g, h, i, j, k, m, n, o, p, q: _of(_cls, (a, b, c, d, e, f, g, h, i, j, k, m, n, o, p, q)),
+        lambda _cls, a, b, c, d, e, f, g, h, i, j, k, m, n, o, p, q, r: _of(_cls, (a, b, c, d, e, f, g, h, i, j, k, m, n, o, p, q, r)),
+    )
+
+    def _making(name: str, fields: tuple[str, ...], defaults: tuple[Any, ...]) -> FunctionType:
+        code = _MAKING[len(fields)].__code__
+        code = code.replace(co_varnames=("_cls", *fields), co_name="__new__", co_qualname=f"{name}.__new__")
+        return FunctionType(code, globals(), "__new__", defaults)
+
+    def _make(cls, values: Iterable[Any]) -> Any:
+        made = tuple.__new__(cls, values)
+        if len(made) != len(cls._fields):
+            raise TypeError(f"{cls.__name__} has {len(cls._fields)} fields, {len(made)} values were given")
+        return made
+
+    def _replace(self, /, **named: Any) -> Any:
+        made = tuple.__new__(type(self), map(named.pop, self._fields, self))
+        if named:
+            raise ValueError(f"{type(self).__name__} has no fields {[*named]}")
+        return made
+
+    def _asdict(self) -> dict[str, Any]:
+        return dict(zip(self._fields, self, strict=True))
+
+    def _getnewargs(self) -> tuple[Any, ...]:
+        return tuple(self)
+
+    def _repr(self) -> str:
+        return f"{type(self).__name__}({', '.join([f'{field}={value!r}' for field, value in zip(self._fields, self, strict=True)])})"
+
+    _COMMON = {
+        **{"__slots__": (), "__repr__": _repr, "__getnewargs__": _getnewargs, "__replace__": _replace},
+        **{"_make": classmethod(_make), "_replace": _replace, "_asdict": _asdict},
+    }
 
     class _Meta(type):
         """Makes the class that `typing.NamedTuple` would make."""
 
         def __new__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> type:
             types = namespace.get("__annotations__")
-            if types is None or bases != (_Plain,):  # a later Python, or more than fields: that is for `typing`
+            if types is None or len(types) >= len(_MAKING) or bases not in ((_Plain,), (_Plain, typing.Generic)):  # it is for `typing`
                 return typing.NamedTupleMeta(name, (typing._NamedTuple, *bases[1:]), namespace)
-            defaults = [namespace[field] for field in types if field in namespace]
-            made = namedtuple(name, types, defaults=defaults, module=namespace["__module__"])
-            made.__annotations__ = types
-            made.__qualname__ = namespace["__qualname__"]
-            for key, value in namespace.items():
-                if key not in types and key not in _MADE:
-                    setattr(made, key, value)
-                    if hasattr(value, "__set_name__"):
-                        value.__set_name__(made, key)
-            return made
+            fields = tuple(types)
+            defaults = {field: namespace[field] for field in fields if field in namespace}
+            if fields[len(fields) - len(defaults) :] != tuple(defaults):
+                raise TypeError(f"{name}: fields with a default are the last ones")
+            getters = {field: _tuplegetter(k, f"Alias for field number {k}") for k, field in enumerate(fields)}
+            known = {"_fields": fields, "_field_defaults": defaults, "__match_args__": fields, "__doc__": f"{name}({', '.join(fields)})"}
+            known["__new__"] = _making(name, fields, tuple(defaults.values()))
+            return type(name, (tuple, *bases[1:]), {**_COMMON, **known, **namespace, **getters})
 
     _Plain = type.__new__(_Meta, "NamedTuple", (), {})
 

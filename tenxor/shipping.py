@@ -13,7 +13,7 @@ from typing import Any
 import tenxor as tx
 
 from . import shortcut
-from .backend.llvm.maker import makers
+from .backend.llvm.maker import made_of, makers
 from .plans.pattern import structured
 from .plans.plan import make_plan
 from .realize import forget
@@ -52,6 +52,8 @@ def ship(folder: Path, wanted: Callable[[], Iterable[tx.Tensor]] | None = None) 
         path = folder / maker.file
         path.write_bytes(maker.content())
         yield path, len(maker.objects)
+    name, content = made_of()
+    folder.joinpath(name).write_text(content, encoding="utf-8")
     forget()
 
 

@@ -9,11 +9,14 @@ Each process asks here before its first result, so paths are strings: to load `p
 from __future__ import annotations
 
 import ctypes
-import mmap
 import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from mmap import mmap  # loaded with the first memory that is mapped
 
 Folder = str | os.PathLike[str]
 
@@ -118,30 +121,34 @@ def memory_bytes(root: Folder = "") -> int:
     return found
 
 
-_HUGE: int | None = getattr(mmap, "MADV_HUGEPAGE", None)  # only Linux has it
-
-
-def mapped(nbytes: int) -> mmap.mmap | None:
+def mapped(nbytes: int) -> mmap | None:
     """Memory of its own for so many bytes, of which the system can be told how it should lie; None where it cannot.
 
     OSError, ValueError or OverflowError if there is not so much.
     """
-    return None if _HUGE is None else mmap.mmap(-1, nbytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    import mmap
+
+    if not hasattr(mmap, "MADV_HUGEPAGE"):  # only Linux has it
+        return None
+    return mmap.mmap(-1, nbytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
 
 
-def advise_huge(space: mmap.mmap, first: int, nbytes: int) -> None:
+def advise_huge(space: mmap, first: int, nbytes: int) -> None:
     """Have some of it lie in huge pages, if the system was built with them."""
-    assert _HUGE is not None
+    from mmap import MADV_HUGEPAGE
+
     with suppress(OSError):
-        space.madvise(_HUGE, first, nbytes)
+        space.madvise(MADV_HUGEPAGE, first, nbytes)
 
 
-def runnable(nbytes: int, code: int, content: Callable[[int], bytes]) -> mmap.mmap:
+def runnable(nbytes: int, code: int, content: Callable[[int], bytes]) -> mmap:
     """Memory for machine code and what it writes, of which the first `code` bytes, whole pages, can be run from now on, and not be
     written; `content` is told its address.
 
     OSError where the system allows no such memory.
     """
+    import mmap
+
     space = mmap.mmap(-1, max(nbytes, 1), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     address = ctypes.addressof(ctypes.c_char.from_buffer(space))
     space.write(content(address))

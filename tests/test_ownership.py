@@ -17,7 +17,7 @@ import pytest
 
 import tenxor as tx
 from tenxor import ownership, shortcut
-from tenxor.backend import threads
+from tenxor.backend import helpers
 from tenxor.dtypes import float64
 from tenxor.memory import Buffer, allocate
 from tenxor.node import Node, data
@@ -320,7 +320,7 @@ def stopping_at(step: int) -> Trace:
     def trace(frame: FrameType, event: str, arg: object) -> Trace | None:
         nonlocal left
         name = frame.f_code.co_filename
-        if not name.startswith(PACKAGE) or name.endswith(("threads.py", "pool.py")) or frame.f_code.co_name == "__del__":
+        if not name.startswith(PACKAGE) or name.endswith(("helpers.py", "pool.py")) or frame.f_code.co_name == "__del__":
             return None  # where signals are never heard: locks are taken, and what dies is put away
         frame.f_trace_opcodes = True
         if event == "opcode":
@@ -350,7 +350,7 @@ def test_a_write_that_is_broken_off_anywhere_is_done_or_not(k: int) -> None:
             stopped, kept = True, error if step % 2 else None  # with all its frames, or gone
         finally:
             sys.settrace(trace)
-        for taken in (realize_module.lock, threads._meeting):
+        for taken in (realize_module.lock, helpers._meeting):
             while taken._is_owned():  # type: ignore[attr-defined]
                 taken.release()  # no signal comes between taking a lock and knowing that one has it
         for name, t in tensors.items():

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import tenxor as tx
-from tenxor.backend import threads as threads_of_backend
+from tenxor.backend import helpers
 from tenxor.node import UNFINISHED
 from tenxor.plans.steps import Once
 from tenxor.tensor import Tensor
@@ -88,7 +88,7 @@ class Parts:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.passed, self.number, self.act = 0, 0, lambda: None
-        met = threads_of_backend._met
+        met = helpers._met
 
         def counted(*args: Any, **named: Any) -> None:
             self.passed += 1
@@ -96,7 +96,7 @@ class Parts:
                 self.act()
             met(*args, **named)
 
-        monkeypatch.setattr(threads_of_backend, "_met", counted)
+        monkeypatch.setattr(helpers, "_met", counted)
 
     def before(self, number: int, act: Callable[[], None]) -> None:
         self.passed, self.number, self.act = 0, number, act

@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ..apart import in_one_go
+from ..late import LateModule
 from ..memory import Array, allocate, window
 from ..records import NamedTuple
 
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from ..memory import Buffer
     from ..node import Scalar
     from ..target import Sharing, Target
+
+apart = LateModule("tenxor.apart")
 
 
 class Arguments(NamedTuple):
@@ -249,6 +251,6 @@ class OnHost(Backend):
 
 def only_once(run: Callable[[], object], once: Once) -> None:
     """Run what cannot be done twice, a function of C, in one go; not if what a signal calls was first."""
-    ready = in_one_go(run, once.done)
+    ready = apart.in_one_go(run, once.done)
     if not once.is_done:  # now it is too late for what a signal calls
         list(ready)

@@ -18,10 +18,9 @@ from ..backend.interface import Place
 from ..dtypes import DType
 from ..layout import Layout
 from ..memory import allocate
-from ..node import Node, Scalar, data, tracked, tracking
+from ..node import MAX_PENDING, Node, Scalar, data, tracked, tracking
 from ..ops import OPS
 from ..past import past_of
-from ..pending import MAX_PENDING
 from ..realize import realize
 from ..records import NamedTuple
 from ..remembered import Remembered

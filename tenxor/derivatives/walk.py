@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 
-from ..node import Node, next_number, watchers
+from ..node import MAX_PENDING, Node, next_number, watchers
 from ..past import Past, past_of
-from ..pending import MAX_PENDING
 from ..realize import realize
 from .adjoint import Part, seen_of
 from .again import made_again

@@ -11,9 +11,8 @@ from ..errors import ArgumentError, DTypeError, ShapeError
 from ..ops import OPS
 from ..spec import called_again
 from ..tensor import Tensor
-from ..tensor.arguments import one_of
+from ..tensor.arguments import number_of, one_of
 from ..tensor.core import Operand
-from ..tensor.nested import number_of
 from .hosted import FEW, as_dtype, has_past, hosted
 from .kinds import check
 from .searching import searchsorted

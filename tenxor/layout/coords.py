@@ -7,7 +7,6 @@ from operator import index as as_int
 from typing import Any
 
 from ..errors import ArgumentError, AxisError, BadIndex, IndexOutOfRange, ShapeError
-from ..sizes import Size
 
 Shape = tuple[int, ...]
 
@@ -112,10 +111,16 @@ def listed(shapes: Sequence[Shape]) -> str:
 
 def checked_shape(shape: Iterable[int]) -> Shape:
     """`shape` as a tuple of non-negative ints; ShapeError otherwise."""
-    sizes = tuple([size if isinstance(size, Size) else as_int(size) for size in shape])
+    sizes = tuple([size if type(size) is int else _checked_size(size) for size in shape])
     if sizes and min(sizes) < 0:
         raise ShapeError(f"shape {sizes} has a negative size")
     return sizes
+
+
+def _checked_size(size: int) -> int:
+    from ..sizes import Size  # plans for other sizes are made of these
+
+    return size if isinstance(size, Size) else as_int(size)
 
 
 def checked_index(index: int, axis: int, size: int) -> int:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
 from ..errors import ArgumentError
+from ..records import NamedTuple
 
 Layout = TypeVar("Layout", bound=Any)  # whose methods these are, so it stands above them
 

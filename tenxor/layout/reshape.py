@@ -1,13 +1,15 @@
 """Reshape: the sizes that fit, the axes of one view, and which splits and merges lead there."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable
 from functools import lru_cache
 from itertools import pairwise
 from math import prod
 from operator import index as as_int
-from typing import NamedTuple
 
 from ..errors import ShapeError
+from ..records import NamedTuple
 from .coords import Shape, contiguous_strides
 from .table import ONE, Axis, coalesced, halves, joined
 

@@ -1,9 +1,13 @@
 """One axis of a view: affine (a stride) or gathered (a table of offsets)."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
+
+from ..records import NamedTuple
 
 IntArray = np.ndarray[Any, np.dtype[np.int64]]  # numpy.typing says it shorter, but takes long to import
 

@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 
 from ..dtypes import DType, Number, boolean
-from ..hashing import blake2b
+from ..late import LateModule
 
+hashing = LateModule("tenxor.hashing")  # with the first expression
 _END = b"\0"  # ends text among the bytes that tell expressions apart; digests have their length
 LONGEST_TEXT = 2000  # characters of an expression that are shown
 
@@ -35,7 +36,7 @@ class Expr:
 
     def _tell(self, kind: bytes, dtype: DType, told: list[bytes]) -> None:
         self.dtype = dtype
-        self.digest = blake2b(b"".join((kind, dtype.name.encode(), _END, *told)), digest_size=16).digest()
+        self.digest = hashing.blake2b(b"".join((kind, dtype.name.encode(), _END, *told)), digest_size=16).digest()
         self._hash = hash(self.digest)
 
     def __hash__(self) -> int:

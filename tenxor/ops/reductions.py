@@ -7,6 +7,7 @@ from those formulas, so a new reduction is one entry in `REDUCTIONS`.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from math import inf
 
 from ..dtypes import DType, boolean, int32, int64, uint32, uint64
@@ -140,10 +141,12 @@ def _best(better: str, not_better: str) -> tuple[Callable[[Exprs, Exprs], Exprs]
 
 def _somewhere(states: Exprs, dtype: DType) -> Expr:
     """The position found; the first if no element was better than the identity, as then all are equal to it."""
-    return where(call("equal", states[1], _NOWHERE), 0, states[1])
+    return where(call("equal", states[1], _nowhere()), 0, states[1])
 
 
-_NOWHERE = Const(int64.highest, int64)
+@cache
+def _nowhere() -> Expr:
+    return Const(int64.highest, int64)
 
 
 def _one(of: Callable[[DType], DType]) -> Callable[[DType], DTypes]:
@@ -169,7 +172,7 @@ def _argument(name: str, worst: Callable[[DType], Const], better: str, not_bette
     return Reduction(
         name,
         lambda d: (d, int64),
-        lambda s: (worst(s[0]), _NOWHERE),
+        lambda s: (worst(s[0]), _nowhere()),
         lambda x, i, s: (x, i),
         combine,
         lambda d: int64,

@@ -20,11 +20,10 @@ from ..errors import ArgumentError
 from ..functions import elementwise
 from ..functions.differentiation import no_grad
 from ..functions.kinds import check, check_fields, checked, kind
-from ..node import Node, Scalar, is_pinned, watchers
+from ..node import MAX_PENDING, Node, Scalar, is_pinned, watchers
 from ..ops import Op, custom
 from ..ops.expr import Arg, Expr, call
 from ..ops.pullbacks import conj
-from ..pending import MAX_PENDING
 from ..realize import realize
 from ..records import NamedTuple
 from ..storage import Storage

@@ -46,12 +46,7 @@ def _reason() -> str:
     return ""
 
 
-def prepare() -> None:
-    """Have it made when it is worth while."""
-    short_ways.append(_first)
-
-
-def _first(node: Node) -> bool:
+def first(node: Node) -> bool:
     """Make it, once values have been asked for a few times."""
     global _asked
     _asked += 1

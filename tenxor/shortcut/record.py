@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 from ..backend.llvm.builder import Module, Value, select
 from ..backend.llvm.types import I1, I64, POINTER
-from ..pending import HEAVY, LARGE, MAX_PENDING, OFTEN, SMALL
+from ..node import HEAVY, LARGE, MAX_PENDING
+from ..pending import OFTEN, SMALL
 from .follow import has_no_value, have_followed
 from .function import Function
 from .objects import ITEMS, SIZE, Objects

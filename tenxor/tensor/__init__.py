@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from ..dtypes import dtype as dtype_of
 from ..errors import ArgumentError, UnknownAttribute
-from . import contraction
+from ..late import LateModule
 from .arguments import into
 from .core import Operand
 from .movement import resized
 from .ordering import Ordering
 
+contraction = LateModule("tenxor.tensor.contraction")
 API_VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")  # of the array API standard
 
 
@@ -103,7 +104,3 @@ def _advice(name: str) -> str:
     functions = {name: getattr(sys.modules["tenxor"], name, None)}  # which may load it
     return of_tensors(name, dir(Tensor), functions)
 
-
-# A tensor is what that module does not know; its function is public as it is.
-vars(contraction)["Tensor"] = Tensor
-contraction.matmul.__annotations__.update({"a": "Axed", "b": "Axed", "out": "Tensor | None", "return": "Tensor"})

@@ -1,4 +1,4 @@
-"""Arguments as users spell them: axes and shapes; and `out`, into which functions and methods write in one way."""
+"""Arguments as users spell them: axes, shapes and numbers; and `out`, into which functions and methods write in one way."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ from inspect import unwrap
 from operator import index as as_int
 from typing import Any, TypeVar
 
+import numpy as np
+
+from ..dtypes import Number, plain_number
 from ..errors import ArgumentError, DTypeError
 from ..layout import checked_axes, checked_axis
 from .core import Core
@@ -113,3 +116,13 @@ def left_to(name: str) -> Callable[[F], F]:
         return called  # type: ignore[return-value]
 
     return decorated
+
+
+def number_of(x: Any, op: str) -> Number:
+    """A Python number, a NumPy scalar or a 0-d tensor or array as a Python number."""
+    value = x.item() if isinstance(x, (Core, np.generic, np.ndarray)) and x.ndim == 0 else x  # type: ignore[union-attr]
+    if isinstance(value, (int, float, complex)):
+        return plain_number(value)
+    raise DTypeError(
+        f"{op}: {x!r} of type {type(x).__name__} is no number; a tensor holds bools, ints, floats and complex numbers, or lists of them"
+    )

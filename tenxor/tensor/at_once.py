@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 
 from ..dtypes import DType, bfloat16
-from ..ownership import alone
+from ..late import LateModule
 from ..realize import lock, realize, short_ways
 from .core import Core
 
+ownership = LateModule("tenxor.ownership")
 Array = np.ndarray[Any, Any]
 FEW = 1 << 12  # elements of an array of indices
 SMALL = 1 << 14  # and of what is read or written
@@ -58,7 +59,7 @@ def write_at_once(x: Core, parts: tuple[Any, ...], value: Any) -> bool:
         return False
     with lock:
         elements = None if value is None or x.storage.node.buffer is None else seen_by_numpy(x)
-        if elements is None or x.storage.node.buffer.frozen or not alone(x.storage):  # type: ignore[union-attr]
+        if elements is None or x.storage.node.buffer.frozen or not ownership.alone(x.storage):  # type: ignore[union-attr]
             return False
         if isinstance(value, np.ndarray) and np.may_share_memory(elements, value):
             return False

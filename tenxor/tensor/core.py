@@ -25,17 +25,18 @@ from ..dtypes import (
     weak,
 )
 from ..errors import ArgumentError, DTypeError, ShapeError, UnknownAttribute
+from ..late import LateModule
 from ..layout import Layout, broadcast_shapes, memory_order
-from ..node import Node, Scalar, reinterpreted, watchers
+from ..node import HEAVY, MAX_PENDING, Node, Scalar, reinterpreted, watchers
 from ..ops import OPS, Op
 from ..ops.rules import floating, inexact, number_and_real
-from ..pending import HEAVY, MAX_PENDING, bounded, relieve, remember
 from ..pool import pool
 from ..realize import realize
 from ..spec import EXACT, LARGEST_INT, Made, Spec, found_with, of_known, spec_of
 from ..spec import remember as remember_made
 from ..storage import Element, Storage
 
+waiting = LateModule("tenxor.pending")
 Shape = tuple[int, ...]
 _contiguous = Layout.contiguous
 MAX_SIZE = 1 << 59  # elements in one tensor: their bytes can still be counted in 64 bits
@@ -189,11 +190,11 @@ class Core:
             if reads_pinned(node) and not node.traced:
                 realize(node)
             elif node.count > MAX_PENDING:
-                bounded(node)
+                waiting.bounded(node)
             if node.heavy >= HEAVY:
-                remember(node)
+                waiting.remember(node)
         if pool.pressed:
-            relieve()
+            waiting.relieve()
         return cls(Storage(node), layout, recipe.dtype)
 
     @classmethod

@@ -13,24 +13,23 @@ import numpy as np
 from ..dtypes import DType, DTypeLike, bfloat16, check_real, decoded, encoded, plain_number, uint8
 from ..dtypes import dtype as dtype_of
 from ..errors import ArgumentError, DTypeError
+from ..late import LateModule
 from ..layout import Layout
 from ..layout.portions import PORTION, portions
 from ..memory import Buffer, allocate, foreign, pinned
 from ..node import Node, data, untracked
 from ..ops import OPS
-from ..ownership import alone
-from ..pending import relieve
 from ..pool import pool
 from ..realize import lock, realize
 from ..storage import Storage
 from .arguments import one_of
 from .core import Core, check_count
-from .nested import from_nested
 from .writing import Writing
 
 if TYPE_CHECKING:
     from .making import Maker
 
+nested, ownership, waiting = LateModule("tenxor.tensor.nested"), LateModule("tenxor.ownership"), LateModule("tenxor.pending")
 Array = np.ndarray[Any, Any]
 CPU = (1, 0)  # as DLPack calls it: kDLCPU, the first
 _NUMBERS = frozenset((int, float, bool, complex))
@@ -129,7 +128,7 @@ class Exchange(Writing):
         storage = self.storage
         with lock:
             realize(storage.node)
-            shared = not alone(storage)  # asked first, as a local variable would be counted
+            shared = not ownership.alone(storage)  # asked first, as a local variable would be counted
             buffer = storage.node.buffer
             assert buffer is not None
             if shared and not buffer.pins:  # others read this content, and must not see later writes
@@ -246,8 +245,8 @@ class Exchange(Writing):
     @classmethod
     def _from_nested(cls, obj: Any, wanted: DType | None, op: str) -> Self:
         """A tensor with a number, or the numbers of nested lists."""
-        found, dtype = from_nested(cls, obj, wanted, op)
-        return found if isinstance(found, Exchange) else cls._from_numpy(found, dtype, True)
+        found, dtype = nested.from_nested(cls, obj, wanted, op)
+        return found if isinstance(found, cls) else cls._from_numpy(found, dtype, True)
 
     @classmethod
     def _of_array(cls, array: Array) -> Self:
@@ -287,7 +286,7 @@ class Exchange(Writing):
     @classmethod
     def _copied(cls, array: Array, dtype: DType) -> Self:
         if pool.pressed:
-            relieve()
+            waiting.relieve()
         buffer = allocate(array.size * dtype.itemsize, "asarray", array.shape, dtype)
         copied(buffer.typed(dtype)[: array.size].reshape(array.shape), array)
         return cls(Storage(data(buffer, array.shape, dtype)), Layout.contiguous(array.shape), dtype)

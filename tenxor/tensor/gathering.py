@@ -14,14 +14,16 @@ import numpy as np
 from ..dtypes import DEFAULT_INT
 from ..errors import BadIndex, ShapeError
 from ..keywords import spelled
+from ..late import Late
 from ..layout import Layout
 from ..layout.indexing import counted
 from ..node import Node, gather
-from ..plans.indices import wrong_index
 from ..records import NamedTuple
 from .arguments import axis_of, into, one_of
 from .core import Core, Operand, broadcast
 from .movement import Movement
+
+wrong_index = Late("tenxor.plans.indices").wrong_index
 
 FEW = 4096  # indices that are looked at when they are given: it takes microseconds
 FEWER = 32  # those that Python is faster to look at than NumPy

@@ -16,20 +16,20 @@ import numpy as np
 from ..dtypes import DEFAULT_FLOAT, DType, Number, bfloat16, check_fits, float64
 from ..errors import BadIndex, IndexOutOfRange, ShapeError
 from ..keywords import spelled
+from ..late import LateModule
 from ..layout import Layout
 from ..layout.portions import nonzero
 from ..node import Node
 from ..ops import OPS
-from ..ownership import alone
 from ..realize import lock, realize
 from ..storage import Element
 from .arguments import axis_of
-from .at_once import read_at_once, write_at_once
 from .core import Core, Key, Operand
 from .exchange import Exchange
 from .gathering import Selection, array_of
 from .scattering import Scattering
 
+ownership, at_once = LateModule("tenxor.ownership"), LateModule("tenxor.tensor.at_once")
 T = TypeVar("T", bound="Indexing")
 IntArray = np.ndarray[Any, np.dtype[np.int64]]
 _POINT, _POSITIVE = Layout.contiguous(()), OPS["positive"]
@@ -194,7 +194,7 @@ class Indexing(Scattering):
         with lock:
             if self.storage.node.buffer is None or self.storage.node.past is not None:
                 return False
-            shared = not alone(self.storage)  # asked first, as a local variable would be counted
+            shared = not ownership.alone(self.storage)  # asked first, as a local variable would be counted
             buffer = self.storage.node.buffer
             if buffer.frozen or (shared and not buffer.pins):
                 return False
@@ -207,7 +207,7 @@ class Indexing(Scattering):
         parts = _advanced(parts)
         if all(type(p) in _BASIC for p in parts):
             return self[parts]
-        found = read_at_once(self, parts)
+        found = at_once.read_at_once(self, parts)
         if found is not None:
             return self._copied(found, self.dtype)
         return self._gather(self._select_at("indexing", self.layout, parts))
@@ -220,7 +220,7 @@ class Indexing(Scattering):
         parts = _advanced(parts)
         if all(type(p) in _BASIC for p in parts):
             self._view(self.layout.index(parts))._write(value)
-        elif not write_at_once(self, parts, value):
+        elif not at_once.write_at_once(self, parts, value):
             self._scatter("assignment", self._select_at("indexing", self.layout, parts), value)
 
     def _mask_of(self, parts: tuple[Any, ...]) -> Core | None:

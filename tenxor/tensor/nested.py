@@ -15,20 +15,19 @@ from ..dtypes import (
     DEFAULT_INT,
     OF_NUMPY,
     DType,
-    Number,
     boolean,
     can_cast,
     check_fits,
     check_real,
-    plain_number,
     result_type,
     shown_integer,
     uint64,
 )
 from ..dtypes import dtype as dtype_of
-from ..errors import DTypeError, OutOfBounds, ShapeError
+from ..errors import OutOfBounds, ShapeError
 from ..layout import Layout
 from ..layout.portions import PORTION
+from .arguments import number_of
 from .core import Core
 
 Array = np.ndarray[Any, Any]
@@ -232,16 +231,6 @@ def _stacked(
             return None
     cast: _T = together.astype(target, copy=False).astype(wanted, copy=False)
     return cast
-
-
-def number_of(x: Any, op: str) -> Number:
-    """A Python number, a NumPy scalar or a 0-d tensor or array as a Python number."""
-    value = x.item() if isinstance(x, (Core, np.generic, np.ndarray)) and x.ndim == 0 else x  # type: ignore[union-attr]
-    if isinstance(value, (int, float, complex)):
-        return plain_number(value)
-    raise DTypeError(
-        f"{op}: {x!r} of type {type(x).__name__} is no number; a tensor holds bools, ints, floats and complex numbers, or lists of them"
-    )
 
 
 def _measured(obj: Any, op: str) -> tuple[tuple[int, ...], list[Any]]:

@@ -8,7 +8,6 @@ from typing import Any, Self
 
 import numpy as np
 
-from .. import show
 from ..dtypes import dtype as dtype_of
 from ..layout.portions import PORTION
 from .differentiating import Differentiating
@@ -107,9 +106,13 @@ class Protocols(Differentiating):
     # Text and pictures
 
     def __str__(self) -> str:
+        from .. import show
+
         return show.to_string(self)
 
     def __repr__(self) -> str:
+        from .. import show
+
         return show.format_repr(self)
 
     def __format__(self, spec: str) -> str:
@@ -138,9 +141,13 @@ class Protocols(Differentiating):
         >>> tx.arange(4).reshape(2, 2).to_string(fmt="%2d")
         ' 0   1  \\n 2   3  \\n'
         """
+        from .. import show
+
         return show.to_string(self, dims, fmt, edge, threshold, width)
 
     def _repr_html_(self) -> str:
+        from .. import show
+
         return show.repr_html(self)
 
 

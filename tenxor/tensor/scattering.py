@@ -11,15 +11,17 @@ from typing import Any, Self
 
 from ..dtypes import DType, Number, boolean, of_number
 from ..errors import DTypeError
+from ..late import Late
 from ..layout import Layout
 from ..node import Node, Scalar, scatter
 from ..ops import OPS
 from ..ops.reductions import COMBINED_BY, REDUCTIONS, Reduction
-from ..plans.indices import wrong_index
 from ..realize import lock, realize
 from .core import KINDS, Core
 from .gathering import FEW, Gathering, Selection, outside
 from .writing import Places, broadcast_layout
+
+wrong_index = Late("tenxor.plans.indices").wrong_index
 
 # Where many values meet at few elements, so many parts of them are reduced on their own; there are so many for an element.
 PARTS, MANY, FAR_MORE = 16, 1 << 18, 256

@@ -6,9 +6,12 @@ from weakref import ref
 
 from ..dtypes import DEFAULT_COMPLEX, DEFAULT_FLOAT, Number, boolean, check_fits, check_real, of_number
 from ..errors import IndexOutOfRange, ReadOnlyError, ShapeError
+from ..late import LateModule
 from ..layout import Layout
 from ..memory import Buffer, allocate
 from ..node import (
+    LARGE,
+    MAX_PENDING,
     REINTERPRET,
     STORE,
     UNFINISHED,
@@ -23,12 +26,11 @@ from ..node import (
     writes,
 )
 from ..ops import OPS, Op
-from ..ownership import alone
-from ..pending import LARGE, MAX_PENDING, have_read
 from ..realize import lock, realize
 from ..records import NamedTuple
 from .core import Core, reads_pinned
 
+ownership, waiting = LateModule("tenxor.ownership"), LateModule("tenxor.pending")
 Shape = tuple[int, ...]
 _contiguous = Layout.contiguous
 _POSITIVE, _CAST = OPS["positive"], OPS["cast"]
@@ -154,8 +156,8 @@ class Writing(Core):
         at_once = storage.node.buffer is not None or any(
             isinstance(x, Core) and is_pinned(x.storage.node) for x in read
         )
-        if not pinned and storage.node.buffer is not None and storage.node.recipe.nbytes >= LARGE and not alone(storage):
-            have_read(storage, value.storage.node if isinstance(value, Core) else None)
+        if not pinned and storage.node.buffer is not None and storage.node.recipe.nbytes >= LARGE and not ownership.alone(storage):
+            waiting.have_read(storage, value.storage.node if isinstance(value, Core) else None)
         self._put(self._stored(value, through, pinned, places, spent=spent))
         if storage.node.traced:
             return  # nothing of it has a value

@@ -57,7 +57,7 @@ def compiled_by(*expressions: object) -> int:
 
 def kernels(folder: Path) -> list[Path]:
     """The kernels in a folder, without what was found out about the machine, and plans."""
-    other = {found._key(files()) for files in (found._binaries, found._sources)}
+    other = {found._key(files()) for files in (found._binaries, found.sources)}
     return sorted(path for path in folder.iterdir() if path.name not in other and not is_plan(path))
 
 

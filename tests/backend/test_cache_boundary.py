@@ -253,6 +253,15 @@ def test_all_that_is_made_is_for_us_alone(bits: int, tmp_path: Path, monkeypatch
     assert made == {"a": 0o700, "b": 0o700, "c": 0o700, KEY: 0o600}
 
 
+@pytest.mark.parametrize("where", ["{}/a/b/", "{}//a//b", "{}/./a/../a/b", "a/b", "./a/b/"])
+def test_a_folder_that_is_missing_is_made_however_it_is_spelled(where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a").mkdir(mode=0o700)
+    monkeypatch.setenv("TENXOR_CACHE_DIR", where.format(tmp_path))
+    cache.write(KEY, GOOD)
+    assert (tmp_path / "a" / "b" / KEY).exists() and cache.read(KEY) == GOOD
+
+
 def test_a_relative_xdg_cache_home_is_ignored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TENXOR_CACHE_DIR")
     monkeypatch.setenv("XDG_CACHE_HOME", "relative")

@@ -59,7 +59,7 @@ def test_sources_are_read_once(folder: Path, asked: list[int], monkeypatch: pyte
     assert text_again() == cache.emitter_text()
     monkeypatch.setattr(cache, "emitter_text", lambda: pytest.fail("they were read before"))
     assert text_again() is not None
-    assert [path.name for path in folder.iterdir()] == [found._key(found._sources())] and not asked
+    assert [path.name for path in folder.iterdir()] == [found._key(found.sources())] and not asked
 
 
 def test_who_was_told_nothing_does_not_ask(folder: Path, asked: list[int]) -> None:
@@ -83,7 +83,7 @@ def test_it_is_asked_again_after_the_system_was_started(
 def test_and_when_a_source_or_llvm_is_another_file(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     other = folder / "other.py"
     other.write_text("")
-    for files in (found._binaries, found._sources):
+    for files in (found._binaries, found.sources):
         listed, before = list(files()), found._key(files())
         for k in (0, -1):
             changed = [*listed]
@@ -96,7 +96,7 @@ def test_and_when_a_source_or_llvm_is_another_file(folder: Path, monkeypatch: py
         with monkeypatch.context() as patch:
             patch.setattr(found.llvmlite, "__version__", "0.0.1")
             assert found._key(files()) != before
-    assert list(found._sources()) == list(cache.sources(*cache.EMITTER, *cache.PLANNER))
+    assert list(found.sources()) == list(cache.sources(*cache.EMITTER, *cache.PLANNER))
     assert [path for path in found._binaries() if "llvmlite" in Path(path).name]
 
 

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import tenxor as tx
-from tenxor.backend import places, threads
+from tenxor.backend import helpers, places
 from tests.machines import without_semaphores
 
 A = np.random.default_rng(1).integers(-9, 9, (200, 300)).astype(np.float64)
@@ -28,7 +28,7 @@ def _as_it_was(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
     if request.param != "machine code":
         without_semaphores(monkeypatch)
     before = tx.num_threads()
-    monkeypatch.setattr(threads, "_warned", False)
+    monkeypatch.setattr(helpers, "_warned", False)
     tx.set_num_threads(1)
     yield
     tx.set_num_threads(before)
@@ -75,11 +75,11 @@ def test_one_that_never_begins_is_not_waited_for_without_end(monkeypatch: pytest
             real(thread)
 
     monkeypatch.setattr(threading.Thread, "_bootstrap", bootstrap)
-    monkeypatch.setattr(threads, "PATIENCE", 0.2)
+    monkeypatch.setattr(helpers, "PATIENCE", 0.2)
     tx.set_num_threads(4)
     with pytest.warns(RuntimeWarning, match="shared by 2 of 4 threads.*did not begin"):
         assert product()
-    assert len(threads._pool.helpers) == 1 and all(product() for _ in range(20))  # type: ignore[union-attr]
+    assert len(helpers._pool.helpers) == 1 and all(product() for _ in range(20))  # type: ignore[union-attr]
     for thread in begun[1:]:
         threading._limbo.pop(thread)  # type: ignore[attr-defined]  # where CPython has it meanwhile
 
@@ -90,7 +90,7 @@ def test_those_that_start_share_the_work(at: int, monkeypatch: pytest.MonkeyPatc
     tx.set_num_threads(4)
     with pytest.warns(RuntimeWarning, match=f"shared by {at} of 4 threads.*can't start new thread"):
         assert product()
-    assert len(threads._pool.helpers) == at - 1  # type: ignore[union-attr]
+    assert len(helpers._pool.helpers) == at - 1  # type: ignore[union-attr]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert all(product() for _ in range(20))
@@ -108,19 +108,19 @@ def test_whom_ctrl_c_meets_while_they_start_are_sent_home(at: int, after: bool, 
         tx.set_num_threads(4)
         with pytest.raises(KeyboardInterrupt):
             product()
-    assert threads._pool is None and not at_work()
+    assert helpers._pool is None and not at_work()
     assert all(product() for _ in range(20))
 
 
 # Python asks for signals after it has left a `with`, and not before, though a trace function is called in between.
 LEAVING = {
     module.__name__: {s.lineno for s in ast.walk(ast.parse(inspect.getsource(module))) if isinstance(s, ast.With)}
-    for module in (threads, places)
+    for module in (helpers, places)
 }
 
 
 class BrokenOff:
-    """Raises KeyboardInterrupt at one of the lines of `threads.py` and `places.py` that are run."""
+    """Raises KeyboardInterrupt at one of the lines of `helpers.py` and `places.py` that are run."""
 
     def __init__(self, at: int) -> None:
         self.left, self.raised = at, False
@@ -171,14 +171,14 @@ def test_broken_off_at_any_line(recwarn: pytest.WarningsRecorder) -> None:
 def test_a_pool_that_is_dropped_sends_its_helpers_home() -> None:
     tx.set_num_threads(3)
     assert product() and len([t for t in threading.enumerate() if t.name.startswith("tenxor-")]) == 2
-    threads._pool = None
+    helpers._pool = None
     assert not at_work()
     assert product()
 
 
 def test_who_comes_late_holds_what_it_looks_at() -> None:
     """A helper that begins only when all are sent home, and the pool is gone, leaves in peace."""
-    pool = threads._Pool(1)
+    pool = helpers._Pool(1)
     late = threading.Thread(target=pool.place.serve, args=(1,))
     pool.helpers.append(late)
     pool.stop()

@@ -12,7 +12,7 @@ from llvmlite import binding
 
 import tenxor as tx
 from tenxor import system
-from tenxor.backend import places, threads
+from tenxor.backend import helpers, places
 from tenxor.backend.llvm import sharing
 from tenxor.backend.llvm.compiler import compiler
 from tenxor.backend.llvm.machine import image_of, machine_of
@@ -97,7 +97,7 @@ def test_loops_are_shared_by_the_calls_of_each_system(triple: str, monkeypatch: 
         a = np.random.default_rng(1).integers(-9, 9, (300, 300)).astype(np.float64)
         for _ in range(50):
             assert np.array_equal((tx.asarray(a) @ tx.asarray(a)).to_numpy(), a @ a)
-        assert threads._pool is not None and len(threads._pool.helpers) == 2
+        assert helpers._pool is not None and len(helpers._pool.helpers) == 2
         tx.set_num_threads(1)
     finally:
         tx.set_num_threads(before)
@@ -108,9 +108,9 @@ def test_helpers_wake_up_apart_from_the_caller_and_are_free_then(monkeypatch: py
     before, told = tx.num_threads(), []
     place = system.place_apart
 
-    def noted(helpers: list[int], allowed: frozenset[int]) -> None:
-        place(helpers, allowed)
-        told.extend([(os.sched_getaffinity(h), allowed) for h in helpers])
+    def noted(those: list[int], allowed: frozenset[int]) -> None:
+        place(those, allowed)
+        told.extend([(os.sched_getaffinity(h), allowed) for h in those])
 
     monkeypatch.setattr(places, "place_apart", noted)
     tx.set_num_threads(1)
@@ -124,9 +124,9 @@ def test_helpers_wake_up_apart_from_the_caller_and_are_free_then(monkeypatch: py
         assert len(told) == 6 and all(allowed == mine for _, allowed in told)
         assert all(len(where) == max(1, len(mine) - 1) and where <= mine for where, _ in told)
         end = time.monotonic() + 20
-        ids = [helper.native_id for helper in threads._pool.helpers]  # type: ignore[union-attr]
+        ids = [helper.native_id for helper in helpers._pool.helpers]  # type: ignore[union-attr]
         while any(os.sched_getaffinity(k or 0) != mine for k in ids) and time.monotonic() < end:
-            monkeypatch.setattr(threads, "ASLEEP", 100.0)  # nobody is placed any more; who was, and still sleeps, is woken up
+            monkeypatch.setattr(helpers, "ASLEEP", 100.0)  # nobody is placed any more; who was, and still sleeps, is woken up
             assert np.array_equal((tx.asarray(a) @ tx.asarray(a)).to_numpy(), a @ a)
         assert [os.sched_getaffinity(k or 0) for k in ids] == [mine, mine]
     finally:
@@ -160,6 +160,6 @@ def test_no_helper_is_asked_for_what_is_done_in_one_go(monkeypatch: pytest.Monke
         x += 1
         assert x.realize().storage.node.buffer.address == address  # type: ignore[union-attr]
         assert x.sum().item() == 1 << 22
-        assert threads._pool is not None and not threads._pool.place.in_c
+        assert helpers._pool is not None and not helpers._pool.place.in_c
     finally:
         tx.set_num_threads(before)

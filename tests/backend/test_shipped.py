@@ -20,6 +20,7 @@ from tenxor.kernel.fingerprint import fingerprint
 from tenxor.plans.plan import planned
 from tenxor.target import Caches, Target
 from tests.processes import python
+from tests.test_start import HEAVY, loaded
 
 HERE = levels.level()
 on_a_level = pytest.mark.skipif(HERE is None, reason="nothing is made for this processor")
@@ -93,6 +94,12 @@ class TestWhatIsShipped:
         assert bits == wanted
         assert (compiled, llvm) == (0, False) and loaded >= 7
 
+    def test_is_used_without_what_takes_long_to_load_though_nothing_is_on_disk(self, made: Path, tmp_path: Path) -> None:
+        program = "import tenxor as tx; from tenxor.backend import backend; tx.arange(12.0).realize(); assert backend().counts() == (0, 1)"
+        found = loaded(program, TENXOR_SHIPPED=str(made), TENXOR_CACHE_DIR=str(tmp_path / "missing"))
+        assert "tenxor.kernel.lower" in found and not found & HEAVY
+        assert not any(name.startswith("llvmlite.") and name != "llvmlite._version" for name in found)
+
     def test_leaves_what_is_fused_to_the_disk_where_it_is_there(self, made: Path, wanted: str, tmp_path: Path) -> None:
         """A process with nothing shipped fills the cache; then one with it takes its fused kernel from there."""
         tmp_path.chmod(0o700)
@@ -110,7 +117,7 @@ class TestWhatIsShipped:
         assert runs[2][2] < runs[0][2], "fused kernels are fewer"
 
     def test_of_another_level_is_not_used(self, folder: Path, wanted: str) -> None:
-        ours, other = sorted(folder.iterdir(), key=lambda path: path.name != f"{HERE and HERE.name}{shipped.SUFFIX}")
+        ours, other = sorted(folder.glob("*.objects"), key=lambda path: path.name != f"{HERE and HERE.name}{shipped.SUFFIX}")
         other.replace(ours)
         bits, compiled, loaded, _ = first(folder)
         assert bits == wanted and compiled > 0 and not loaded
@@ -288,7 +295,7 @@ class TestInAHurry:
 
 
 def test_the_hash_of_the_emitter_is_in_a_file(made: Path) -> None:
-    for path in made.iterdir():
+    for path in made.glob("*.objects"):
         magic, text, count = shipped._HEAD.unpack_from(path.read_bytes())
         assert (magic, text.decode()) == (shipped._MAGIC, cache.emitter_text()) and count > 0
     assert found.emitter() == cache.emitter_text()

@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 
 import tenxor as tx
-from tenxor.backend import threads
+from tenxor.backend import helpers
 from tenxor.errors import ArgumentError
 from tenxor.memory import Buffer
 from tenxor.node import Node
@@ -104,7 +104,7 @@ def shared(piece: Callable[[int, int], object], extent: int, *, work: int = 0, g
         lambda args, begin, end, worker: piece(begin, end) and None
     )
     kernel = SimpleNamespace(address=ctypes.cast(call, ctypes.c_void_p).value, call_free=call, moment=0)
-    threads.share(kernel, b"", extent, work, grain, SHARING, alone=False)  # type: ignore[arg-type]
+    helpers.share(kernel, b"", extent, work, grain, SHARING, alone=False)  # type: ignore[arg-type]
 
 
 class TestSharing:
@@ -172,7 +172,7 @@ class TestSharing:
     def test_a_helper_that_wakes_up_late_holds_nobody_up(self) -> None:
         tx.set_num_threads(2)
         caller, started, release = threading.get_ident(), threading.Event(), threading.Event()
-        threads._helped()
+        helpers._helped()
 
         def first(begin: int, end: int) -> None:
             if threading.get_ident() != caller:
@@ -189,10 +189,10 @@ class TestSharing:
     def test_threads_that_are_not_needed_any_more_end(self) -> None:
         tx.set_num_threads(4)
         shared(lambda begin, end: None, 100)
-        helpers = threads._pool.helpers  # type: ignore[union-attr]
-        assert len(helpers) == 3 and all(h.is_alive() and h.daemon for h in helpers)
+        there = helpers._pool.helpers  # type: ignore[union-attr]
+        assert len(there) == 3 and all(h.is_alive() and h.daemon for h in there)
         tx.set_num_threads(1)
-        assert not any(h.is_alive() for h in helpers)
+        assert not any(h.is_alive() for h in there)
 
     def test_of_less_than_one_thread_is_an_error(self) -> None:
         with pytest.raises(ArgumentError, match="0 threads cannot work; give at least 1"):
@@ -371,25 +371,25 @@ def test_a_forked_child_computes() -> None:
 THREADS_OF_ITS_OWN = """
 import os, warnings
 import tenxor as tx
-from tenxor.backend import threads
+from tenxor.backend import helpers
 from tenxor.pool import pool
 warnings.simplefilter("ignore")
 tx.set_num_threads(3)
 pool.watched = True
 x = tx.ones(1 << 22).realize()
 assert (x + 1).sum().item() == 1 << 23
-helpers = threads._pool.helpers
+there = helpers._pool.helpers
 child = os.fork()
 if not child:
     try:
         assert (x + 2).sum().item() == 3 << 22
-        assert len(threads._pool.helpers) == 2 and all(h.is_alive() for h in threads._pool.helpers)
+        assert len(helpers._pool.helpers) == 2 and all(h.is_alive() for h in helpers._pool.helpers)
         assert not pool.watched  # that thread is the parent's
         os._exit(0)
     finally:
         os._exit(1)
 assert os.waitpid(child, 0)[1] == 0
-assert threads._pool.helpers is helpers and all(h.is_alive() for h in helpers)
+assert helpers._pool.helpers is there and all(h.is_alive() for h in there)
 """
 
 

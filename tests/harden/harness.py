@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 import tenxor as tx
-from tenxor.backend import threads as helpers
+from tenxor.backend import helpers
 from tenxor.backend.llvm import compiler as compilers
 from tenxor.backend.llvm.compiler import Compiler, compiler
 from tenxor.realize import forget

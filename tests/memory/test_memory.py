@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import tenxor as tx
-from tenxor import memory, system
+from tenxor import memory
 from tenxor.dtypes import float32, int64
 from tenxor.memory import Buffer, allocate, foreign
 from tenxor.pool import ALIGNMENT, pool
@@ -142,12 +142,12 @@ class TestPool:
                 raise OSError(12, "Cannot allocate memory")
             return real(*args, **more)
 
-        monkeypatch.setattr(system.mmap, "mmap", short)
+        monkeypatch.setattr(mmap, "mmap", short)
         buffer = allocate(5 * MiB)
         assert len(failed) == 1 and memory().pooled == 0 and buffer.address % ALIGNMENT == 0
 
     def test_large_blocks_are_as_small_ones_where_the_system_has_no_word_for_them(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(system, "_HUGE", None)
+        monkeypatch.delattr(mmap, "MADV_HUGEPAGE")
         tx.release_memory()
         buffers = [allocate(5 * MiB) for _ in range(3)]
         for buffer in buffers:

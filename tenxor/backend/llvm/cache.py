@@ -21,13 +21,9 @@ import os
 from collections.abc import Iterator
 from functools import cache
 from time import time
-from typing import TYPE_CHECKING
 
-from ...folders import OwnFolder, Refused
+from ...folders import OwnFolder, Refused, make, way_to
 from ...hashing import blake2b
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 MAX_FILES = 8192  # a few kilobytes each
 MAX_BYTES = 64 << 20
@@ -36,19 +32,18 @@ _DIGEST = 32  # bytes of a hash
 _OURS = r"[0-9a-f]{64}(\.[0-9a-f]{16})?"  # a key; with more behind it while a file is written
 _HOUR = 3600.0  # seconds
 
-
+PACKAGE = __file__.rpartition("backend")[0]  # our folder
 EMITTER = ("backend/llvm", "kernel", "ops", "dtypes.py", "target.py")  # the sources that decide what a kernel becomes
 PLANNER = ("plans", "rewrite", "layout", "node.py", "sizes.py", "realize.py", "ownership.py")  # and, with those, what a plan is
 
 
 def sources(*paths: str) -> Iterator[str]:
     """Some of our sources: files, and all in some folders."""
-    package = __file__.rpartition("backend")[0]
     for path in paths:
         if path.endswith(".py"):
-            yield f"{package}{path}"
+            yield f"{PACKAGE}{path}"
         else:
-            yield from _below(f"{package}{path}")
+            yield from _below(f"{PACKAGE}{path}")
 
 
 def _below(folder: str) -> Iterator[str]:
@@ -124,14 +119,14 @@ def _home() -> str:
     return home
 
 
-def hindrance(path: Path) -> str | None:
+def hindrance(path: str) -> str | None:
     """Why a folder that is missing is not made; None if it will be. No home is made: it may not be mounted, or there is to be none."""
     with contextlib.suppress(Refused):
         home = _home()
-        if path.is_relative_to(home) and not os.path.isdir(home):
+        if home in (path, *way_to(path)) and not os.path.isdir(home):
             return f"the home {home} is missing"
-    there = next((folder for folder in path.parents if folder.exists()), path)  # in a folder that was removed nothing is there
-    return None if there.is_dir() and os.access(there, os.W_OK | os.X_OK) else f"{there} cannot be written"
+    there = next((folder for folder in way_to(path) if os.path.exists(folder)), path)  # in a folder that was removed nothing is there
+    return None if os.path.isdir(there) and os.access(there, os.W_OK | os.X_OK) else f"{there} cannot be written"
 
 
 def read(key: str) -> bytes | None:
@@ -145,16 +140,6 @@ def read(key: str) -> bytes | None:
     except OSError:
         return None
     return unsealed(key, content)
-
-
-def _make(where: str) -> None:
-    from pathlib import Path  # which takes as long to load as a kernel does
-
-    from ...folders import make
-
-    path = Path(where)
-    if hindrance(path) is None:
-        make(path)
 
 
 def sealed(key: str, payload: bytes) -> bytes:
@@ -172,8 +157,8 @@ def write(key: str, payload: bytes) -> None:
     """Keep object code under a key; a cache that cannot be written is no error."""
     with contextlib.suppress(OSError):
         where = location()
-        if not os.path.exists(where):
-            _make(where)
+        if not os.path.exists(where) and hindrance(where) is None:
+            make(where)
         with OwnFolder(where) as folder:
             folder.write(key, sealed(key, payload))
             if key.startswith("00"):  # now and then, by whichever process

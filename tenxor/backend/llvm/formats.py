@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import struct
-from typing import NamedTuple
+
+from ...records import NamedTuple
 
 
 class Format(NamedTuple):

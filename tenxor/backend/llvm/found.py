@@ -11,14 +11,15 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache as once
 
-import llvmlite
-
 from ...hashing import blake2b
+from ...late import LateModule
 from ...records import NamedTuple
 from ...system import said
 from ...target import Processor, Target
 from ...version import __version__
 from . import cache
+
+llvmlite = LateModule("llvmlite")  # where something was compiled, or is to be
 
 
 class Found(NamedTuple):
@@ -74,8 +75,9 @@ def planner() -> str | None:
 @once
 def _texts() -> str:
     """A hash of the sources of the emitter, and one of the others that decide what a plan is."""
-    key = _key(_sources())
-    return _before(key) or _now(key, _hashed)
+    made = as_made()
+    key = None if made else _key(sources())
+    return made or _before(key) or _now(key, hashed)
 
 
 def _before(key: str | None) -> str | None:
@@ -92,7 +94,49 @@ def _now(key: str | None, ask: Callable[[], str]) -> str:
     return answer
 
 
-def _hashed() -> str:
+# --- sources that are as they were made -------------------------------------------------------------------------------
+
+
+MADE = "sources"  # the file, beside what is shipped, in which whoever made the package wrote down what `_texts` says, and of which sources
+
+
+def as_made() -> str:
+    """What `_texts` says, without reading a source; empty where that cannot be known.
+
+    Whoever installs a package leaves a list of the hashes of all files when they are there ("Recording installed projects", in the
+    specifications of packaging). So a source that was not touched since has the hash that is listed.
+    """
+    try:
+        site = os.path.dirname(os.path.dirname(cache.PACKAGE))
+        listed = f"{site}/tenxor-{__version__}.dist-info/RECORD"
+        at = os.stat(listed).st_mtime_ns
+        paths = [*sources()]
+        for path in paths:
+            status = os.stat(path)
+            if max(status.st_mtime_ns, status.st_ctime_ns) > at:
+                return ""
+        made, _, texts = said(f"{os.path.dirname(__file__)}/shipped/{MADE}").partition("\n")
+        lines = {line.partition(",")[0]: line for line in said(listed, 1 << 22).splitlines()}
+        return texts if made == hash_of_list([lines[listed_as(path)] for path in paths]) else ""
+    except (OSError, KeyError, UnicodeDecodeError):
+        return ""
+
+
+def listed_as(path: str) -> str:
+    """What a source is called in that list."""
+    return f"tenxor/{path[len(cache.PACKAGE) :]}".replace(os.sep, "/")
+
+
+def hash_of_list(lines: list[str]) -> str:
+    """What some lines of it are known by."""
+    return cache.hash_of("\n".join(lines))
+
+
+# --- what is kept -----------------------------------------------------------------------------------------------------
+
+
+def hashed() -> str:
+    """What `_texts` says, as it is read in the sources; empty where they cannot be read now."""
     emitter = cache.emitter_text()
     return f"{emitter}\n{cache.text_of(*cache.PLANNER)}" if emitter else ""
 
@@ -124,6 +168,6 @@ def _binaries() -> Iterator[str]:
         yield from sorted(entry.path for entry in there if entry.is_file() and not entry.name.endswith(".py"))
 
 
-def _sources() -> Iterator[str]:
+def sources() -> Iterator[str]:
     """Those of the emitter, and of plans."""
     return cache.sources(*cache.EMITTER, *cache.PLANNER)

@@ -11,22 +11,23 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...apart import stoppable
 from ...errors import NotAtHand
+from ...late import LateModule
 from ...memory import Array, Buffer, allocate
 from ...node import Scalar
 from ...target import Target
 from ..interface import Arguments, Compiled, Facts, Given, Launch, Once, OnHost, Place, only_once
-from ..threads import Left, helpers, num_threads, piece_of, share
+from ..threads import num_threads
 from . import cache
 from .compiler import Block, Integer, MachineCode, compiler, counts
-from .repeating import WORDS
 
 if TYPE_CHECKING:
     from ...kernel.ir import Kernel
 
 ZERO = Integer(0)
 TURNS = 1 << 10  # of a loop whose arguments are written down at a time
+apart, helping = LateModule("tenxor.apart"), LateModule("tenxor.backend.helpers")  # with what is long
+repeating = LateModule("tenxor.backend.llvm.repeating")
 GO_ON, STOP = bytes(8), b"\1" * 8  # what a kernel that listens finds behind its sizes
 
 
@@ -98,7 +99,7 @@ class Native(OnHost):
             alone, shared = _rows(bound, blocks, [0] * len(bound)), _rows(bound, blocks, pieces)
             for turn in range(0, some, first // time):  # then Python may listen to signals
                 end = min(turn + first // time, some)
-                with helpers() if any(pieces) else nullcontext() as helped:
+                with helping.helpers() if any(pieces) else nullcontext() as helped:
                     if helped is None or helped.many >= threads:  # since a signal's handler has run there is no memory for so many
                         code(alone, len(bound), turn, end, 0, 0, 0)
                     else:
@@ -112,7 +113,7 @@ def _rows(bound: Sequence[_Bound], blocks: Sequence[Array], pieces: Sequence[int
     """What machine code that goes from kernel to kernel reads of each (`repeating.py`)."""
     each = zip(bound, blocks, pieces, strict=True)
     rows = [(x.code.address, x.split, its.ctypes.data, its.shape[1] * 8, piece) for x, its, piece in each]
-    return struct.pack(f"={len(rows) * WORDS}q", *[word for row in rows for word in row])
+    return struct.pack(f"={len(rows) * repeating.WORDS}q", *[word for row in rows for word in row])
 
 
 class _Bound:
@@ -207,7 +208,7 @@ class _Bound:
         if threads == 1 or not self.grain:
             return 0
         _, grain, alone = self.shares(threads)
-        return 0 if alone or self.split <= grain else piece_of(self.split, grain, self.target.sharing)
+        return 0 if alone or self.split <= grain else helping.piece_of(self.split, grain, self.target.sharing)
 
     def blocks(
         self,
@@ -261,10 +262,11 @@ class _Bound:
         if self.code.listens:
             block = ctypes.create_string_buffer(packed, len(packed))
             stop = partial(ctypes.memmove, ctypes.addressof(block) + self.told, STOP, len(STOP))
-        if self.grain:
-            share(self.code, block, self.split, work, grain, sharing, stop, alone=alone, threads=threads)
+        is_short = work < min(self.code.moment or sharing.first, sharing.first)
+        if self.grain and not (is_short and (alone or threads == 1)):
+            helping.share(self.code, block, self.split, work, grain, sharing, stop, alone=alone, threads=threads)
         elif stop is not None and work > sharing.first:
-            stoppable(partial(self.code.call_free, block, 0, self.split, 0), stop)
+            apart.stoppable(partial(self.code.call_free, block, 0, self.split, 0), stop)
         else:
             self.code.call_free(block, 0, self.split, 0)
 
@@ -273,7 +275,7 @@ class _Bound:
         work, grain, alone = self.shares(threads)
         if any(buffer.pins for buffer in read):
             work = 0  # what others may change meanwhile is read in one go
-        left, sharing = Left((self, read, held)), self.target.sharing
-        rest = partial(share, self.code, packed, self.split, work, grain, sharing, alone=alone, left=left, threads=threads)
+        left, sharing = helping.Left((self, read, held)), self.target.sharing
+        rest = partial(helping.share, self.code, packed, self.split, work, grain, sharing, alone=alone, left=left, threads=threads)
         if once.begun(rest):
             rest()

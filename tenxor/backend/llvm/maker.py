@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
-from . import cache, compiler, shipped
+from . import cache, compiler, found, shipped
 from .compiler import Compiler
 from .levels import LEVELS, Level
 from .linking import Linked
@@ -52,3 +53,16 @@ class Maker(Compiler):
 def makers() -> Iterator[Maker]:
     """One for each level."""
     return map(Maker, LEVELS)
+
+
+def made_of() -> tuple[str, str]:
+    """The name and the content of the file that tells of which sources it was made (`found.as_made`)."""
+    from base64 import urlsafe_b64encode
+    from hashlib import sha256
+
+    lines = []
+    for path in found.sources():
+        content = Path(path).read_bytes()
+        digest = urlsafe_b64encode(sha256(content).digest()).decode().rstrip("=")
+        lines.append(f"{found.listed_as(path)},sha256={digest},{len(content)}")
+    return found.MADE, f"{found.hash_of_list(lines)}\n{found.hashed()}"

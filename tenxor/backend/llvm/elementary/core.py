@@ -1,8 +1,8 @@
 """What the formulas of elementary functions share: rare cases out of line, polynomials, sums and products of two floats."""
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
+from ....records import NamedTuple
 from ..builder import Number, Value, fma
 from ..types import int_type
 

@@ -5,8 +5,8 @@ A fused multiply-add of x / ln2 and the format's `rounder` leaves n in the low b
 """
 
 from math import e, log2
-from typing import NamedTuple
 
+from ....records import NamedTuple
 from ..builder import Value, fma, larger, select, smaller
 from ..types import I32, int_type
 from .core import Pair, fast_sum, polynomial, power_of_two

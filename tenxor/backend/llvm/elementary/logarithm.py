@@ -6,8 +6,8 @@ a polynomial in f; in float64 it is a series in s = f / (2 + f), which needs a d
 
 from collections.abc import Callable
 from math import inf, nan, sqrt
-from typing import NamedTuple
 
+from ....records import NamedTuple
 from ..builder import Value, fma, larger, select
 from .core import exact_product, exact_sum, fast_sum, polynomial, unless_rare
 from .exponential import LN2, exp

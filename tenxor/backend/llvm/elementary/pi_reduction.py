@@ -5,8 +5,7 @@ through a loop over its lanes, each reduced by a helper function after Payne and
 multiplies the significand of x by those 192 bits of 2/pi that matter for its exponent.
 """
 
-from typing import NamedTuple
-
+from ....records import NamedTuple
 from ..builder import Builder, Module, Value, fma, intrinsic, select
 from ..types import DOUBLE, I1, I32, I64, POINTER, Type, array, int_type, vector
 from .core import Pair, exact_product, exact_sum, fast_sum, unless_rare, upper_half
