@@ -215,7 +215,7 @@ def test_indices_along_an_axis_broadcast_when_they_are_written() -> None:
         (lambda t: np.delete(t[0, 0], [], axis=0), "np.delete: axis 0"),
         (lambda t: np.fill_diagonal(t[0], 1.0), "no one diagonal"),
         (lambda t: np.fill_diagonal(t[None], 1.0), "no one diagonal"),
-        (lambda t: np.diag(t[None]), "np.diag: shape"),
+        (lambda t: np.diag(t[None]), "diag: shape"),
         (lambda t: np.place(t, t > 0, []), "no values for 4 elements"),
         (lambda t: np.piecewise(t, [t > 0], [1, 2, 3]), "1 conditions take 1 functions"),
         (lambda t: np.choose(tx.asarray([0, 2]), [1, 2]), "there are 2 choices, from 0 to 1"),
@@ -458,7 +458,7 @@ def test_gradients_go_through() -> None:
 def test_what_we_have_not_is_named() -> None:
     t = tx.asarray(V)
     for name, call in {
-        "numpy.geomspace": lambda: np.geomspace(t, t, 2),
+        "numpy.busday_count": lambda: np.busday_count(t, t),
         "numpy.is_busday": lambda: np.is_busday(t),
         "linewidth": lambda: np.sum(t, linewidth=3),
         "method": lambda: np.unique(t, method="x"),
@@ -486,3 +486,23 @@ def test_other_libraries_have_their_word() -> None:
 
     assert np.add(tx.asarray(V), Theirs()) == "theirs: add"  # type: ignore[call-overload]
     assert np.concatenate([tx.asarray(V), Theirs()]) == "theirs: concatenate of ndarray"  # type: ignore[list-item, comparison-overlap]
+
+
+def test_into_arrays_of_numpys_is_written() -> None:
+    t, there = tx.asarray([7.0, 8.0]), tx.asarray([0, 2])
+    a = np.zeros(3)
+    np.put(a, there, t)
+    assert a.tolist() == [7.0, 0.0, 8.0]
+    np.putmask(a, tx.asarray([False, True, True]), t)
+    assert a.tolist() == [7.0, 8.0, 7.0]
+    np.copyto(a[1:], t)
+    np.copyto(dst=a[:1], src=t[1:])
+    assert a.tolist() == [8.0, 7.0, 8.0]
+
+
+def test_products_choices_and_steps_of_tensors() -> None:
+    t = tx.asarray([[1.0, 2.0], [3.0, 4.0]])
+    assert np.linalg.matmul(t, t[0]).tolist() == [5.0, 11.0] and isinstance(np.linalg.matmul(np.eye(2), t), tx.Tensor)
+    chosen = np.choose(tx.asarray([[True, False], [False, False]]), t)  # False and True are the first and the second choice
+    assert chosen.tolist() == [[3.0, 2.0], [1.0, 2.0]]
+    assert np.linspace(t, 5.0, 0).shape == (0, 2, 2)
