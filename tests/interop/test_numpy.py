@@ -506,3 +506,10 @@ def test_products_choices_and_steps_of_tensors() -> None:
     chosen = np.choose(tx.asarray([[True, False], [False, False]]), t)  # False and True are the first and the second choice
     assert chosen.tolist() == [[3.0, 2.0], [1.0, 2.0]]
     assert np.linspace(t, 5.0, 0).shape == (0, 2, 2)
+
+
+def test_clip_where() -> None:
+    t, some = tx.asarray([-1.0, 5.0, 9.0]), np.array([True, False, True])
+    out = tx.zeros(3)
+    assert np.clip(t, 0, 4, out=out, where=some) is out and out.tolist() == [0.0, 0.0, 4.0]
+    assert tx.clip(t, 0, 4, out=t, where=tx.asarray(some)).tolist() == [0.0, 5.0, 4.0]
