@@ -1,0 +1,34 @@
+"""NumPy's functions on arrays and tensors together, and what single ones of them asked for."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import tenxor as tx
+
+
+def test_into_arrays_of_numpys_is_written() -> None:
+    t, there = tx.asarray([7.0, 8.0]), tx.asarray([0, 2])
+    a = np.zeros(3)
+    np.put(a, there, t)
+    assert a.tolist() == [7.0, 0.0, 8.0]
+    np.putmask(a, tx.asarray([False, True, True]), t)
+    assert a.tolist() == [7.0, 8.0, 7.0]
+    np.copyto(a[1:], t)
+    np.copyto(dst=a[:1], src=t[1:])
+    assert a.tolist() == [8.0, 7.0, 8.0]
+
+
+def test_products_choices_and_steps_of_tensors() -> None:
+    t = tx.asarray([[1.0, 2.0], [3.0, 4.0]])
+    assert np.linalg.matmul(t, t[0]).tolist() == [5.0, 11.0] and isinstance(np.linalg.matmul(np.eye(2), t), tx.Tensor)
+    chosen = np.choose(tx.asarray([[True, False], [False, False]]), t)  # False and True are the first and the second choice
+    assert chosen.tolist() == [[3.0, 2.0], [1.0, 2.0]]
+    assert np.linspace(t, 5.0, 0).shape == (0, 2, 2)
+
+
+def test_clip_where() -> None:
+    t, some = tx.asarray([-1.0, 5.0, 9.0]), np.array([True, False, True])
+    out = tx.zeros(3)
+    assert np.clip(t, 0, 4, out=out, where=some) is out and out.tolist() == [0.0, 0.0, 4.0]
+    assert tx.clip(t, 0, 4, out=t, where=tx.asarray(some)).tolist() == [0.0, 5.0, 4.0]
