@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
+import pytest
 
 import tenxor as tx
 
@@ -32,3 +36,27 @@ def test_clip_where() -> None:
     out = tx.zeros(3)
     assert np.clip(t, 0, 4, out=out, where=some) is out and out.tolist() == [0.0, 0.0, 4.0]
     assert tx.clip(t, 0, 4, out=t, where=tx.asarray(some)).tolist() == [0.0, 5.0, 4.0]
+
+
+def pytorchs(values: Any) -> Any:
+    return pytest.importorskip("torch", reason="PyTorch is not installed: pip install 'tenxor[interop]'").tensor(values)
+
+
+def jaxs(values: Any) -> Any:
+    return pytest.importorskip("jax.numpy", reason="JAX is not installed: pip install 'tenxor[interop]'").asarray(values)
+
+
+@pytest.mark.parametrize("made", [pytorchs, jaxs])
+def test_other_libraries_arrays_are_indices(made: Callable[[Any], Any]) -> None:
+    t, model = tx.arange(12).reshape(3, 4), np.arange(12).reshape(3, 4)
+    rows, mask = made([2, 0]), made([True, False, True])
+    assert t[rows].tolist() == model[[2, 0]].tolist() and t[rows, 1].tolist() == model[[2, 0], 1].tolist()
+    assert t[mask].tolist() == model[[True, False, True]].tolist() and t[made(1)].tolist() == model[1].tolist()
+    assert t.oindex[rows, :2].tolist() == model[[2, 0], :2].tolist()
+    t[rows] = 0
+    t[mask, 1] += 7
+    model[[2, 0]] = 0
+    model[[True, False, True], 1] += 7
+    assert t.tolist() == model.tolist()
+    with pytest.raises(IndexError, match="indices are integers or booleans, not float32"):
+        t[made([0.5])]
