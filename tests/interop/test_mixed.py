@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import tenxor as tx
+from tenxor.errors import DTypeError, ShapeError
 
 
 def test_into_arrays_of_numpys_is_written() -> None:
@@ -60,3 +61,20 @@ def test_other_libraries_arrays_are_indices(made: Callable[[Any], Any]) -> None:
     assert t.tolist() == model.tolist()
     with pytest.raises(IndexError, match="indices are integers or booleans, not float32"):
         t[made([0.5])]
+
+
+@pytest.mark.parametrize("made", [pytorchs, jaxs])
+def test_lists_of_other_libraries_arrays(made: Callable[[Any], Any]) -> None:
+    one, other = made([1, 2]), made([3, 4])
+    found = tx.asarray([one, other])
+    assert found.tolist() == [[1, 2], [3, 4]] and found.dtype == np.asarray(one).dtype
+    assert tx.asarray([[one], [tx.asarray([5.0, 6.0])]]).tolist() == [[[1.0, 2.0]], [[5.0, 6.0]]]
+    assert tx.asarray([made(1.5), 2.0]).tolist() == [1.5, 2.0] and tx.asarray([one, [7, 8]], dtype=tx.int8).tolist() == [[1, 2], [7, 8]]
+    with pytest.raises(ShapeError):
+        tx.asarray([one, made([1, 2, 3])])
+
+
+def test_lists_of_what_does_not_show_its_elements() -> None:
+    one = pytorchs([1.0, 2.0]).requires_grad_()
+    with pytest.raises(DTypeError, match=r"asarray: Tensor of torch\.float32 does not show its elements to NumPy"):
+        tx.asarray([one, one])
