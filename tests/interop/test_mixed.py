@@ -78,3 +78,17 @@ def test_lists_of_what_does_not_show_its_elements() -> None:
     one = pytorchs([1.0, 2.0]).requires_grad_()
     with pytest.raises(DTypeError, match=r"asarray: Tensor of torch\.float32 does not show its elements to NumPy"):
         tx.asarray([one, one])
+
+
+@pytest.mark.parametrize("made", [pytorchs, jaxs])
+def test_other_libraries_arrays_are_no_operands(made: Callable[[Any], Any]) -> None:
+    t, other = tx.asarray([1.0, 2.0]), made([1.0, 2.0])
+    calls: list[Callable[[], Any]] = [
+        *(lambda: t + other, lambda: other + t, lambda: t == other, lambda: t != other, lambda: t < other, lambda: t @ other),
+        *(lambda: tx.add(t, other), lambda: divmod(t, other), lambda: t.__iadd__(other), lambda: t[:1].__setitem__(0, other)),
+    ]
+    for call in calls:
+        for _ in range(3):  # also where machine code computes
+            with pytest.raises(DTypeError, match=r"cannot compute with a (torch\.Tensor|jaxlib\.\w+) and a tensor; tx\.asarray"):
+                call()
+    assert (t + tx.asarray(other)).tolist() == [2.0, 4.0]
