@@ -40,7 +40,6 @@ __all__ = [
     "array",
     "asarray",
     "astype",
-    "diag",
     "empty",
     "empty_like",
     "eye",
@@ -458,26 +457,6 @@ def tril(x: Operand, /, k: int = 0) -> Tensor:
 def triu(x: Operand, /, k: int = 0) -> Tensor:
     """New tensor: the matrices of `x` with zeros below diagonal `k`."""
     return _triangle("triu", x, k, "greater_equal")
-
-
-def diag(x: Operand, /, k: int = 0) -> Tensor:
-    """New tensor: the matrix with the elements of a vector on its diagonal `k`, and zeros else; of a matrix, that diagonal, a view.
-
-    Diagonals above the one in the middle have numbers above 0. Raises ShapeError for more axes, which `diagonal` takes.
-
-    >>> import tenxor as tx
-    >>> tx.diag(tx.asarray([1, 2])).tolist(), tx.diag(tx.eye(3), 1).tolist()
-    ([[1, 0], [0, 2]], [0.0, 0.0])
-    """
-    x = asarray(x)
-    if x.ndim not in (1, 2):
-        raise ShapeError(f"diag: shape {x.shape} has {x.ndim} axes; of a matrix it is the diagonal, of a vector the matrix")
-    if x.ndim == 2:
-        return x.diagonal(k)
-    size = x.size + abs(checked_int("diag", "k", k))
-    found = zeros((size, size), dtype=x.dtype)
-    found.diagonal(k)[...] = x
-    return found
 
 
 def meshgrid(*arrays: Operand, indexing: str = "xy", sparse: bool = False) -> tuple[Tensor, ...]:

@@ -1,10 +1,10 @@
-"""Numbers at even distances, or by even factors, and slopes of what is known at places."""
+"""Numbers at even distances, or by even factors; slopes of what is known at places; matrices with a diagonal."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from ..creation import arange, asarray, full_like, zeros_like
+from ..creation import arange, asarray, full_like, zeros, zeros_like
 from ..dtypes import DEFAULT_FLOAT, DTypeLike
 from ..errors import ArgumentError, ShapeError
 from ..keywords import spelled
@@ -16,7 +16,7 @@ from .joining import concat
 from .manipulation import broadcast_arrays
 from .statistics import diff
 
-__all__ = ["geomspace", "gradient", "logspace"]
+__all__ = ["diag", "geomspace", "gradient", "logspace"]
 
 
 @spelled
@@ -155,3 +155,23 @@ def _slopes(f: Any, step: Any, edge_order: int) -> Tensor:
         first = first - (secants[..., 1:2] - first) * gaps[0] / (gaps[0] + gaps[1])
         last = last + (last - secants[..., -2:-1]) * gaps[-1] / (gaps[-1] + gaps[-2])
     return concat([first, inside, last], axis=-1).astype(f.dtype, copy=False)
+
+
+def diag(x: Operand, /, k: int = 0) -> Tensor:
+    """New tensor: the matrix with the elements of a vector on its diagonal `k`, and zeros else; of a matrix, that diagonal, a view.
+
+    Diagonals above the one in the middle have numbers above 0. Raises ShapeError for more axes, which `diagonal` takes.
+
+    >>> import tenxor as tx
+    >>> tx.diag(tx.asarray([1, 2])).tolist(), tx.diag(tx.eye(3), 1).tolist()
+    ([[1, 0], [0, 2]], [0.0, 0.0])
+    """
+    x = asarray(x)
+    if x.ndim not in (1, 2):
+        raise ShapeError(f"diag: shape {x.shape} has {x.ndim} axes; of a matrix it is the diagonal, of a vector the matrix")
+    if x.ndim == 2:
+        return x.diagonal(k)
+    size = x.size + abs(checked_int("diag", "k", k))
+    found = zeros((size, size), dtype=x.dtype)
+    found.diagonal(k)[...] = x
+    return found
