@@ -56,7 +56,7 @@ def _again(alone: bool) -> Callable[[Callable[P, Joined]], Callable[P, Tensor]]:
 
         @wraps(own)
         def function(*args: P.args, **named: P.kwargs) -> Tensor:
-            if args and isinstance(args[0], Tensor) is alone:
+            if args and (type(args[0]) is Tensor) is alone:
                 for joiner in joiners:
                     known: Tensor | None = joiner.again(op, args, named)
                     return _learnt(own, joiner, *args, **named) if known is None else known
